@@ -9,6 +9,7 @@ import (
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 )
 
 // away is a toolbox whose server is not there.
@@ -29,11 +30,11 @@ func TestWhoLearnsWherePluginsAre(t *testing.T) {
 	}
 	since := time.Now().UTC().Truncate(time.Millisecond)
 	list := []plugins.Plugin{
-		plugins.From{Plugin: away{since}, Origin: plugins.Origin{
-			Kind: plugins.OriginMCP, File: "baton.yaml", Line: 7, Server: "files", URL: "https://tools.example.com",
+		host.From{Plugin: away{since}, Origin: host.Origin{
+			Kind: host.OriginMCP, File: "baton.yaml", Line: 7, Server: "files", URL: "https://tools.example.com",
 		}},
-		plugins.From{Plugin: boss(), Origin: plugins.Origin{
-			Kind: plugins.OriginYAML, File: "baton.yaml", Line: 9, Provider: "openai", Model: "m", Tools: []string{"files.*"},
+		host.From{Plugin: boss(), Origin: host.Origin{
+			Kind: host.OriginYAML, File: "baton.yaml", Line: 9, Provider: "openai", Model: "m", Tools: []string{"files.*"},
 		}},
 		limitedAgent{limited{"mine"}},
 	}

@@ -229,7 +229,7 @@ func (s *strange) unchanged(thread string, before []string) {
 		if _ = json.Unmarshal(added.Metadata, &by); by.Agent == "judge" {
 			s.t.Errorf("message %d is said to be the judge's: %s", i, m)
 		}
-		if added.Role == agui.RoleActivity && added.ActivityType == plugins.SummaryActivity {
+		if added.Role == agui.RoleActivity && added.ActivityType == agui.SummaryActivity {
 			s.t.Errorf("message %d is Baton's to write: %s", i, m)
 		}
 	}
@@ -302,7 +302,7 @@ func (s *strange) legible(thread string) {
 			if err := v.Add(r.Event); err != nil {
 				s.t.Errorf("event %d: %v", r.ID, err)
 			}
-			if c, ok := r.Event.(agui.Custom); ok && c.Name != plugins.ProgressEvent && slices.Contains(ours, c.Name) && strings.Contains(string(c.Value), marker) {
+			if c, ok := r.Event.(agui.Custom); ok && c.Name != agui.ProgressEvent && slices.Contains(ours, c.Name) && strings.Contains(string(c.Value), marker) {
 				s.t.Errorf("event %d is Baton's to write: %s", r.ID, r.JSON(agui.Stored))
 			}
 		}
@@ -363,7 +363,7 @@ func (g *sharedRand) members(ids []string) map[string]any {
 		"name": g.one(append(anys(ours), "mine", "on_interrupt", marker)...), "stepName": g.one("judge", "s", marker), "agent": g.one("judge", nil),
 		"threadId": g.one("neighbour", nil), "runId": g.one("neighbour", nil), "subtype": g.one("message", "tool-call"), "encryptedValue": marker,
 		"value":    g.one(map[string]any{"messageIds": ids, "by": marker, "callId": marker, "status": "started", "nodeId": "judge", "progress": 2, "message": marker}, marker, nil),
-		"snapshot": g.one(map[string]any{"by": marker}, []any{}, nil), "activityType": g.one("plan", plugins.SummaryActivity, marker),
+		"snapshot": g.one(map[string]any{"by": marker}, []any{}, nil), "activityType": g.one("plan", agui.SummaryActivity, marker),
 		"patch": g.patch(), "metadata": g.metadata(), "messages": g.list(id), "event": marker, "timestamp": g.one(1, 1.5, -1, "now", nil),
 		"workerAgentOutput": g.one(map[string]any{"status": "success", "answer": marker, "key_points": []any{marker}}, marker, nil),
 		"toolAgentOutput":   g.one(map[string]any{"status": "success", "tool_call_args": map[string]any{"by": marker}}, 7, nil),
@@ -401,7 +401,7 @@ func (g *sharedRand) list(id func() any) []any {
 	var list []any
 	for range g.IntN(5) {
 		list = append(list, map[string]any{
-			"id": id(), "role": g.one(roles...), "content": g.content(), "toolCallId": id(), "metadata": g.metadata(), "activityType": plugins.SummaryActivity,
+			"id": id(), "role": g.one(roles...), "content": g.content(), "toolCallId": id(), "metadata": g.metadata(), "activityType": agui.SummaryActivity,
 			"toolCalls": []any{map[string]any{"id": id(), "type": "function", "function": map[string]any{"name": "pay", "arguments": "{}"}}},
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/attach"
 	"github.com/batonrun/baton/storage"
@@ -32,8 +33,8 @@ import (
 )
 
 // newRegistry checks what the server offers.
-func newRegistry(list []plugins.Plugin) (*plugins.Registry, error) {
-	reg := new(plugins.Registry)
+func newRegistry(list []plugins.Plugin) (*host.Registry, error) {
+	reg := new(host.Registry)
 	if err := reg.Add(list...); err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func newFiles(cfg *Config, db *storage.DB) (*attach.Files, io.Closer) {
 }
 
 // newRuntime returns the engine on db, whose clients reach it at addr, which may be empty.
-func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attach.Files, addr string, watch *metrics.Metrics) (*runtime.Runtime, error) {
+func newRuntime(cfg *Config, reg *host.Registry, db *storage.DB, files *attach.Files, addr string, watch *metrics.Metrics) (*runtime.Runtime, error) {
 	queuePerUser, queuePerProject := 0, 0
 	if cfg.Accounts != nil || cfg.APIKeys {
 		queuePerUser, queuePerProject = cfg.Limits.queue()

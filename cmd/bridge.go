@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 // bridge passes the messages of an MCP client, a line each, on to the endpoint of a server, and what the server
@@ -164,16 +166,16 @@ func messages(res *http.Response) ([][]byte, error) {
 // streamed reads the messages of an event stream, which ends with the answer.
 func streamed(body io.ReadCloser) ([][]byte, error) {
 	var list [][]byte
-	for events := newSSEReader(body); ; {
-		f, err := events.next()
+	for events := agui.NewReader(body, maxEvent); ; {
+		_, data, err := events.Next()
 		if errors.Is(err, io.EOF) {
 			return list, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		if isMessage(f.data) {
-			list = append(list, f.data)
+		if isMessage(data) {
+			list = append(list, bytes.Clone(data))
 		}
 	}
 }

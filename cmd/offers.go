@@ -15,6 +15,7 @@ import (
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/plugins/declared"
 	"github.com/batonrun/baton/plugins/declared/makers"
+	"github.com/batonrun/baton/plugins/host"
 )
 
 // offers is what a program offers: its own plugins, what its file declares, and the assistant that the environment has
@@ -59,17 +60,17 @@ func (p *Program) offers(cfg config.Config, before offers) (offers, error) {
 // from is all that is offered, with where it comes from.
 func (o offers) from() []plugins.Plugin {
 	list := make([]plugins.Plugin, 0, len(o.list))
-	builtIn := plugins.Origin{Kind: plugins.OriginBuiltIn}
+	builtIn := host.Origin{Kind: host.OriginBuiltIn}
 	all := builtin.Plugins()
 	for _, own := range o.own {
 		if among(all, own) {
-			own = plugins.From{Plugin: own, Origin: builtIn}
+			own = host.From{Plugin: own, Origin: builtIn}
 		}
 		list = append(list, own)
 	}
 	list = append(list, o.declared.From()...)
 	if o.assistant != nil {
-		list = append(list, plugins.From{Plugin: o.assistant, Origin: builtIn})
+		list = append(list, host.From{Plugin: o.assistant, Origin: builtIn})
 	}
 	return list
 }

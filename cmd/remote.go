@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 // remote is a run of a server, followed over its thread's event stream. It survives dropped connections and
@@ -26,13 +28,19 @@ type remote struct {
 	after  int64 // the last event read
 	began  bool  // an event of the run was read
 	over   bool
-	stream *sseReader // nil while there is no connection
-	opened time.Time  // when the stream was
-	away   patience   // since the last event was read
+	body   io.ReadCloser // nil while there is no connection
+	stream *agui.Reader
+	opened time.Time // when the stream was
+	away   patience  // since the last event was read
 }
 
-// maxAnswer is how much of an answer of a server is read, in bytes.
-const maxAnswer = 64 << 20
+// Limits on the answers of a server, in bytes. An event of Baton has at most 8 MB.
+const (
+	maxAnswer = 64 << 20
+	maxEvent  = 16 << 20
+)
+
+var errLongEvent = errors.New("the server sends an event of more than 16 MiB")
 
 // How long a server may be away before run gives up on it: one that restarts, and one that was never there.
 const (
@@ -61,7 +69,7 @@ func newRemote(client *http.Client, server target) *remote {
 
 func (r *remote) next(ctx context.Context) (event, error) {
 	for !r.over {
-		if r.stream == nil {
+		if r.body == nil {
 			if err := r.connect(ctx); err != nil {
 				if err := r.away.wait(ctx, err); err != nil {
 					return event{}, err
@@ -69,9 +77,9 @@ func (r *remote) next(ctx context.Context) (event, error) {
 			}
 			continue
 		}
-		f, err := r.stream.next()
-		if errors.Is(err, errLongFrame) {
-			return event{}, err
+		name, data, err := r.stream.Next()
+		if errors.Is(err, agui.ErrTooLong) {
+			return event{}, errLongEvent
 		}
 		if err != nil { // the server ended it, or the connection broke: the next one tells
 			_ = r.close(ctx)
@@ -86,12 +94,13 @@ func (r *remote) next(ctx context.Context) (event, error) {
 			}
 			continue
 		}
-		if f.id != 0 && f.id <= r.after || len(f.data) == 0 {
+		id, _ := strconv.ParseInt(name, 10, 64) // 0 for an event without a number
+		if id != 0 && id <= r.after {
 			continue
 		}
-		r.after = max(r.after, f.id)
+		r.after = max(r.after, id)
 		r.away.over()
-		ev, err := decodeEvent(f.id, f.data)
+		ev, err := decodeEvent(id, bytes.Clone(data))
 		if err != nil {
 			return event{}, err
 		}
@@ -119,7 +128,7 @@ func (r *remote) connect(ctx context.Context) error {
 	}
 	switch res.StatusCode {
 	case http.StatusOK:
-		r.stream, r.opened = newSSEReader(res.Body), time.Now()
+		r.body, r.stream, r.opened = res.Body, agui.NewReader(res.Body, maxEvent), time.Now()
 		return nil
 	case http.StatusNoContent:
 		r.over = true
@@ -145,11 +154,11 @@ func (r *remote) cancel(ctx context.Context) error {
 }
 
 func (r *remote) close(context.Context) error {
-	if r.stream == nil {
+	if r.body == nil {
 		return nil
 	}
-	err := r.stream.close()
-	r.stream = nil
+	err := r.body.Close()
+	r.body = nil
 	return err
 }
 

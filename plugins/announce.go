@@ -7,29 +7,28 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Announced is a call of a tool that is shown while its arguments are being made. What is written to it is the next
-// piece of their JSON.
+// Announced is a tool call that is shown while its arguments arrive. Write the arguments' JSON to it piece by piece.
 type Announced struct {
 	ID string // for ToolCall.ID
 
 	// Guarded by run.mu.
 	run    *Run
 	name   string
-	parent *message // the call belongs to
-	tail   string   // the first bytes of a character whose others are still to come
+	parent *message // the message that the call belongs to
+	tail   string   // an incomplete character at the end of the last write
 	filled bool
 	closed bool
 }
 
-// errOutside is returned where there is no Do that could keep what is announced.
-var errOutside = &Error{Code: "not_in_do", Message: "Only a Do announces calls, as its record keeps their ids"}
+// errOutside is returned outside of a Do, where no record could store announced calls.
+var errOutside = &Error{Code: "not_in_do", Message: "Calls can be announced only inside a Do, which records their ids"}
 
-// Announce shows that a tool is going to be called, before its arguments are known. Several calls can be announced at
-// once, and their pieces come interleaved. It ends the open message first; the call belongs to the assistant's message
-// that the Do has begun, or to one without a text.
+// Announce shows that a tool is going to be called before its arguments are known. Several calls can be announced at once
+// with interleaved pieces. Announce ends the open message first; the call belongs to the assistant message that the Do
+// has started, or to a new one without text.
 //
-// ctx is that of the function of a Do, which returns the ID among its results: behind that Do CallTools makes the call.
-// When the Do fails, or dies before its record is stored, the call gets the result interrupted and is not made.
+// ctx is the context of a Do's function. The Do returns the call's ID in its result, and CallTools makes the call after
+// the Do. If the Do fails, or the process dies before its record is stored, the call gets the result interrupted.
 func (r *Run) Announce(ctx context.Context, tool string) (*Announced, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,15 +70,14 @@ func (a *Announced) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// Close says that the arguments are complete; those that nothing was written of are {}. The record of the Do closes
-// what is still open.
+// Close completes the arguments, which are {} if nothing was written. The Do's record closes calls that are still open.
 func (a *Announced) Close() error {
 	a.run.mu.Lock()
 	defer a.run.mu.Unlock()
 	return a.close()
 }
 
-// The methods below are called with run.mu held.
+// The methods below are called with run.mu locked.
 
 func (a *Announced) close() error {
 	if a.closed {
@@ -104,7 +102,7 @@ func (a *Announced) write(delta string) error {
 	return a.run.host.Emit(agui.ToolCallArgs{ToolCallID: a.ID, Delta: delta})
 }
 
-// withdraw gives a call that will not be made its result, and returns that one's id.
+// withdraw gives a call that will not be made its result, and returns the result's message id.
 func (a *Announced) withdraw() (result string, err error) {
 	if !a.closed {
 		a.closed = true
@@ -121,7 +119,7 @@ func (a *Announced) withdraw() (result string, err error) {
 	return result, a.run.host.Emit(agui.ToolCallResult{MessageID: result, ToolCallID: a.ID, Content: why, Output: out})
 }
 
-// announced closes the calls of a Do that is over and returns them as its record has them.
+// announced closes the calls of a finished Do and returns them for its record.
 func (r *Run) announced(d *doing) ([]Use, error) {
 	var uses []Use
 	for _, a := range d.calls {
@@ -133,7 +131,7 @@ func (r *Run) announced(d *doing) ([]Use, error) {
 	return uses, nil
 }
 
-// announcedUse is a call by its id, which tells it from all others wherever it is made.
+// announcedUse is the use of an announced call. The id makes its place unique anywhere in the worker.
 func (r *Run) announcedUse(id, tool string) Use {
 	return Use{Place: r.root.path + "call:" + segment(id), Name: tool, ID: id}
 }

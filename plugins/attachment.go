@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Attachment is a file that a message refers to. What its message says of it is the user's word; what Open returns is not.
+// Attachment is a file that a message refers to. The fields from a message are unverified; those from Open are verified.
 type Attachment struct {
 	Bucket   string `json:"bucket"`
 	Path     string `json:"path"`
@@ -18,7 +18,7 @@ type Attachment struct {
 	Size     int64  `json:"size"`
 }
 
-// Attachments are the files that a message refers to, in its metadata.attachments.
+// Attachments returns the files that a message refers to in its metadata.attachments.
 func Attachments(m *agui.Message) []Attachment {
 	var metadata struct {
 		Attachments []json.RawMessage `json:"attachments"`
@@ -36,23 +36,19 @@ func Attachments(m *agui.Message) []Attachment {
 	return list
 }
 
-// Opener is what a Host is, too, that keeps attachments.
-type Opener interface {
-	// OpenAttachment opens the attachment of a.Bucket and a.Path, if it is one of the run's user, and returns what it really
-	// is. It fails with ErrNoAttachment when there is none.
-	OpenAttachment(ctx context.Context, a Attachment) (Attachment, io.ReadCloser, error)
-}
-
-// The errors of Run.Attachment.
+// Errors of Run.Attachment.
 var (
 	ErrNoAttachment       = errors.New("there is no such attachment")
 	ErrAttachmentTooLarge = errors.New("the attachment is too large")
 )
 
-// Attachment reads a file that a message of the run's user refers to, if it has at most that many bytes, and returns what
-// it really is with it. It fails with ErrNoAttachment, also where attachments are not kept, and with ErrAttachmentTooLarge.
-func (r *Run) Attachment(ctx context.Context, a Attachment, most int64) (Attachment, []byte, error) {
-	opener, ok := r.host.(Opener)
+// Attachment reads a file of the run's user that a message refers to, if it has at most limit bytes, and returns its
+// verified description too. It fails with ErrNoAttachment if it does not exist or the host has no attachments, and with
+// ErrAttachmentTooLarge.
+func (r *Run) Attachment(ctx context.Context, a Attachment, limit int64) (Attachment, []byte, error) {
+	opener, ok := r.host.(interface {
+		OpenAttachment(ctx context.Context, a Attachment) (Attachment, io.ReadCloser, error)
+	})
 	if !ok || a.Path == "" {
 		return a, nil, ErrNoAttachment
 	}
@@ -61,11 +57,11 @@ func (r *Run) Attachment(ctx context.Context, a Attachment, most int64) (Attachm
 		return a, nil, err
 	}
 	defer func() { _ = body.Close() }()
-	if a.Size > most {
+	if a.Size > limit {
 		return a, nil, ErrAttachmentTooLarge
 	}
-	data, err := io.ReadAll(io.LimitReader(body, most+1))
-	if err == nil && int64(len(data)) > most {
+	data, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err == nil && int64(len(data)) > limit {
 		err = ErrAttachmentTooLarge
 	}
 	return a, data, err

@@ -12,15 +12,14 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Do calls fn unless there is a record of it: fn's work, and the value it leaves in *out, are recorded
-// with the last event fn emitted, and from then on *out is filled from the record however often the worker
-// is called again. out is a pointer to something that survives JSON, or nil. When the process dies before
-// the record is stored, fn is called again: what must never run twice is a Tool that is not Idempotent.
+// Do calls fn unless its record exists. The record has the value of *out and is stored with the last event that fn
+// emitted; on replay *out is set from the record. out is a pointer to a value that survives JSON, or nil. If the process
+// dies before the record is stored, fn is called again: use a Tool that is not Idempotent for work that must never run
+// twice.
 //
-// An error of fn is returned and not recorded. A message that fn opened is ended before the record is made
-// and carries its own text as answer, even when it is the worker's last. What fn itself uses, another Do or
-// a tool, is given the context that fn is given: it stands inside of this Do then, and is not met again once
-// the Do is recorded.
+// An error of fn is returned and not recorded. A message that fn leaves open is ended before the record is made, with its
+// own text as answer, even if it is the worker's last. Pass fn's context to the calls inside fn: their places are then
+// inside this Do, and on replay they are skipped with it.
 func (r *Run) Do(ctx context.Context, name string, out any, fn func(ctx context.Context) error) error {
 	s := r.scopeOf(ctx)
 	what := fmt.Sprintf("A Do named %q", name)
@@ -42,10 +41,10 @@ func (r *Run) Do(ctx context.Context, name string, out any, fn func(ctx context.
 	return r.replay(name, raw, out)
 }
 
-// record is what Do keeps: fn's result, and what fn's text means to the rest of the step.
+// record is the JSON form of a Do's record: fn's result, and fn's last message for the rest of the step.
 type record struct {
 	Output    json.RawMessage `json:"output,omitempty"`
-	MessageID string          `json:"messageId,omitempty"` // of the last assistant message begun by fn
+	MessageID string          `json:"messageId,omitempty"` // of the last assistant message that fn started
 	Text      string          `json:"text,omitempty"`
 }
 
@@ -55,7 +54,7 @@ func (r *Run) record(ctx context.Context, s *scope, out any, fn func(ctx context
 	defer r.mu.Unlock()
 	if err != nil {
 		if !errors.Is(err, ErrWaiting) {
-			_, _ = r.withdraw(s.do) // fn's error says more than this one
+			_, _ = r.withdraw(s.do) // fn's error is more specific
 		}
 		return rec, err
 	}
@@ -80,7 +79,7 @@ func (r *Run) record(ctx context.Context, s *scope, out any, fn func(ctx context
 	return rec, err
 }
 
-// encode is v as JSON in which <, > and & take one byte, and not six.
+// encode returns v as JSON without escaping <, > and &.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -89,7 +88,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// within calls fn one level deeper, and returns the open and the latest assistant message of before.
+// within calls fn as the Do d, and returns the messages that were open and latest before.
 func (r *Run) within(ctx context.Context, d *doing, fn func(ctx context.Context) error) (open, last *message, err error) {
 	r.mu.Lock()
 	open, last = r.open, r.last
@@ -125,15 +124,15 @@ func (r *Run) replay(name string, raw json.RawMessage, out any) error {
 	return nil
 }
 
-// CallTool calls a tool with the JSON of args, an object or nil for none, and waits for its result,
-// which is recorded. A tool that fails is no error: the output's Status says so; neither is one that does not exist or
-// does not take the arguments. CallTool returns ErrWaiting when a client or a person has to answer first.
+// CallTool calls a tool with the JSON of args, an object or nil for none, and waits for the result, which is recorded.
+// Failures of the tool, unknown tools and invalid arguments are not errors: the output's Status reports them. CallTool
+// returns ErrWaiting if a client or a person has to answer first.
 //
-// A name that is no tool's but an agent's runs that agent inside this step, as CallAgent does, on the string query of
-// its arguments.
+// If no tool but an agent has the name, that agent runs inside this step, as with CallAgent, with the string query of
+// the arguments.
 //
-// A tool that is not Idempotent is called at most once, whatever happens: that its call begins is recorded
-// before, and when the process dies in it, its result is a failure with the code interrupted.
+// A tool that is not Idempotent is called at most once: the start of its call is recorded first, and if the process dies
+// during the call, the result is a failure with the code interrupted.
 func (r *Run) CallTool(ctx context.Context, name string, args any) (agui.ToolOutput, error) {
 	outs, err := r.CallTools(ctx, ToolCall{Name: name, Args: args})
 	if outs == nil {
@@ -146,11 +145,11 @@ func (r *Run) CallTool(ctx context.Context, name string, args any) (agui.ToolOut
 type ToolCall struct {
 	Name string
 	Args any    // an object, or nil for none
-	ID   string // of a call that was announced, whose arguments these are; else empty
+	ID   string // of the announced call that had these arguments; otherwise empty
 }
 
-// CallTools makes several calls at once, of one tool or of many, and returns their outputs in the order of the
-// calls. When some of them wait for an answer it returns ErrWaiting, once the others have their results.
+// CallTools makes several calls concurrently and returns their outputs in the order of the calls. If some of them wait
+// for an answer it returns ErrWaiting after the others have their results.
 func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutput, error) {
 	uses := make([]Use, len(calls))
 	for i, c := range calls {
@@ -176,7 +175,7 @@ func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutp
 	outs, errs := make([]agui.ToolOutput, len(uses)), make([]error, len(uses))
 	var made sync.WaitGroup
 	for i, u := range uses {
-		ctx := (&scope{path: u.path()}).in(ctx) // an agent that is called stands in it
+		ctx := (&scope{path: u.path()}).in(ctx) // the scope of an agent that is called
 		made.Go(func() {
 			errs[i] = protect(func() (err error) {
 				outs[i], err = r.host.CallTool(ctx, u)
@@ -188,7 +187,7 @@ func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutp
 	return outs, r.noting(worst(errs))
 }
 
-// worst returns an error that is not ErrWaiting, if there is one.
+// worst returns an error other than ErrWaiting if there is one.
 func worst(errs []error) (worst error) {
 	for _, err := range errs {
 		if worst == nil || err != nil && errors.Is(worst, ErrWaiting) {
@@ -198,9 +197,8 @@ func worst(errs []error) (worst error) {
 	return worst
 }
 
-// CallAgent runs another agent on query inside this step and waits for its output, which is recorded. It
-// ends the open message first. The agent's events are attributed to it, it ends with this worker, and
-// its error is returned.
+// CallAgent runs another agent on query inside this step and waits for its output, which is recorded. It ends the open
+// message first. The events are attributed to that agent, it stops with this worker, and its error is returned.
 func (r *Run) CallAgent(ctx context.Context, name, query string) (agui.WorkerOutput, error) {
 	raw, err := json.Marshal(query)
 	if err != nil {
@@ -214,13 +212,13 @@ func (r *Run) CallAgent(ctx context.Context, name, query string) (agui.WorkerOut
 	return out, r.noting(err)
 }
 
-// Ask returns a person's answer to q, which is given its ID, and a Reason when it has none: input_required
-// with a ResponseSchema, else confirmation. While there is no answer it returns ErrWaiting, which the worker
-// returns in turn; it is called again when the answer is there. Ask ends the open message first. It fails with an *Error of
-// the code bad_interrupt when ResponseSchema is no JSON Schema, refers to another document, or to itself without end.
+// Ask returns a person's answer to q. It sets q's ID, and the default Reason: input_required with a ResponseSchema,
+// otherwise confirmation. Until the answer arrives it returns ErrWaiting, which the worker must return; the worker is
+// replayed then. Ask ends the open message first. It fails with an *Error of the code bad_interrupt if ResponseSchema is
+// not a JSON Schema, refers to another document, or refers to itself endlessly.
 func (r *Run) Ask(ctx context.Context, q agui.Interrupt) (Answer, error) {
 	same := q
-	same.ID, same.SubagentRunID, same.ExpiresAt = "", "", "" // these are others each time
+	same.ID, same.SubagentRunID, same.ExpiresAt = "", "", "" // these differ on each replay
 	raw, err := json.Marshal(same)
 	if err != nil {
 		return Answer{}, fmt.Errorf("question: %w", err)
@@ -233,8 +231,8 @@ func (r *Run) Ask(ctx context.Context, q agui.Interrupt) (Answer, error) {
 	return answer, r.noting(err)
 }
 
-// Next takes the messages appended to the run since its start or the last Next; none is nil. It does not
-// wait for any, and ends the open message first. Goroutines that call it at the same time take a Branch each.
+// Next returns the messages appended to the run since its start or the last Next, or nil if there are none. It does not
+// block, and ends the open message first. Goroutines that call it concurrently need a Branch each.
 func (r *Run) Next(ctx context.Context) ([]agui.Message, error) {
 	const what = "A Next"
 	s := r.scopeOf(ctx)
@@ -255,15 +253,14 @@ func (r *Run) Next(ctx context.Context) ([]agui.Message, error) {
 	return messages, nil
 }
 
-// use is place for a single one.
+// use is place for a single use.
 func (r *Run) use(ctx context.Context, prepare func() error, kind, name string, request json.RawMessage) (u Use, parent string, err error) {
 	uses := []Use{{Name: name, Request: request}}
 	parent, err = r.place(ctx, prepare, kind, uses)
 	return uses[0], parent, err
 }
 
-// place does what uses of a kind need done first, gives them their places and returns the latest assistant
-// message's id.
+// place runs prepare, assigns places to uses of one kind and returns the latest assistant message's id.
 func (r *Run) place(ctx context.Context, prepare func() error, kind string, uses []Use) (parent string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -285,7 +282,7 @@ func (r *Run) place(ctx context.Context, prepare func() error, kind string, uses
 
 func (r *Run) close() error { return r.end(nil) }
 
-// noting returns err and remembers that the step waits if that is what it says.
+// noting returns err and marks the step as waiting if err is ErrWaiting.
 func (r *Run) noting(err error) error {
 	if errors.Is(err, ErrWaiting) {
 		r.mu.Lock()

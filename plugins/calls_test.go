@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-func TestDoIsNotDoneTwice(t *testing.T) {
+func TestDo_RunsOnceDespiteCrashes(t *testing.T) {
 	done := map[string]int{}
 	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		var price struct {
@@ -45,7 +45,7 @@ func TestDoIsNotDoneTwice(t *testing.T) {
 	}
 }
 
-func TestFailedDoIsDoneAgain(t *testing.T) {
+func TestDo_RepeatsAfterFailure(t *testing.T) {
 	boom := errors.New("boom")
 	calls := 0
 	check(t, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -62,7 +62,7 @@ func TestFailedDoIsDoneAgain(t *testing.T) {
 	}, plugintest.Config{}, "")
 }
 
-func TestDoEndsItsTextBeforeTheRecord(t *testing.T) {
+func TestDo_EndsItsTextBeforeTheRecord(t *testing.T) {
 	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := run.Do(ctx, "answer", nil, func(context.Context) error {
 			w := run.Text()
@@ -84,7 +84,7 @@ func TestDoEndsItsTextBeforeTheRecord(t *testing.T) {
 	plugintest.Replay(t, a, plugintest.Config{})
 }
 
-func TestTextOfDoIsItsOwnMessage(t *testing.T) {
+func TestDo_StartsItsOwnMessage(t *testing.T) {
 	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		early, late := run.Text(), run.Text()
 		if _, err := io.WriteString(early, "a"); err != nil {
@@ -108,7 +108,7 @@ func TestTextOfDoIsItsOwnMessage(t *testing.T) {
 	check(t, a, plugintest.Config{}, `+1 "a" -1(success a) +2 "b" -2(success b) +3 "c" -3(success done)`)
 }
 
-func TestDoLeavesAnOpenMessageOpen(t *testing.T) {
+func TestDo_PreservesOpenMessage(t *testing.T) {
 	check(t, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Text()
 		_, _ = io.WriteString(w, "a")
@@ -118,7 +118,7 @@ func TestDoLeavesAnOpenMessageOpen(t *testing.T) {
 	}, plugintest.Config{}, `+1 "a" CUSTOM "b" -1(success ab)`)
 }
 
-func TestReplayedTextIsTheParentOfACall(t *testing.T) {
+func TestDo_ReplayedTextIsParentOfCall(t *testing.T) {
 	noop := tool(func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return agui.ToolOutput{}, nil })
 	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := run.Do(ctx, "llm", nil, func(context.Context) error {
@@ -142,7 +142,7 @@ func TestReplayedTextIsTheParentOfACall(t *testing.T) {
 	}
 }
 
-func TestToolGetsItsArguments(t *testing.T) {
+func TestCallTool_PassesArguments(t *testing.T) {
 	var got []string
 	record := tool(func(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {
 		got = append(got, string(call.Args))
@@ -155,7 +155,7 @@ func TestToolGetsItsArguments(t *testing.T) {
 		}
 		_, err2 := run.CallTool(ctx, "tool", map[string]int{"n": 1})
 		if _, err := run.CallTool(ctx, "tool", func() {}); err == nil {
-			t.Error("arguments that are no JSON were taken")
+			t.Error("arguments that are not JSON were accepted")
 		}
 		return agui.WorkerOutput{}, errors.Join(err, err2)
 	}), plugintest.Config{Tools: []plugins.Tool{record}})
@@ -164,7 +164,7 @@ func TestToolGetsItsArguments(t *testing.T) {
 	}
 }
 
-func TestSubAgentEndsTheOpenMessageFirst(t *testing.T) {
+func TestCallAgent_EndsOpenMessage(t *testing.T) {
 	child := named{name: "child", agent: func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		say(t, run, "re: "+run.Input.Query)
 		return agui.WorkerOutput{Answer: "fine"}, nil
@@ -180,7 +180,7 @@ func TestSubAgentEndsTheOpenMessageFirst(t *testing.T) {
 		`+2 "re: how?" -2(success fine) SUBAGENT_FINISHED +3 "fine" -3(success done)`)
 }
 
-func TestSubAgentWaitsWithItsParent(t *testing.T) {
+func TestCallAgent_WaitsWithItsParent(t *testing.T) {
 	asked := 0
 	child := named{name: "child", agent: func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := run.Do(ctx, "explain", nil, func(context.Context) error {
@@ -209,7 +209,7 @@ func TestSubAgentWaitsWithItsParent(t *testing.T) {
 	plugintest.Replay(t, a, cfg)
 }
 
-func TestAnswerIsReadFromTheRecord(t *testing.T) {
+func TestAsk_ReplaysAnswers(t *testing.T) {
 	calls := 0
 	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		calls++
@@ -229,7 +229,7 @@ func TestAnswerIsReadFromTheRecord(t *testing.T) {
 	}
 }
 
-func TestNextTakesAppendedMessages(t *testing.T) {
+func TestNext_ReturnsAppendedMessages(t *testing.T) {
 	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Text()
 		_, _ = io.WriteString(w, "a")

@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Greeter is an agent that shows its answer as it is made.
+// Greeter streams its answer.
 type Greeter struct{}
 
 func (Greeter) Info() plugins.Info {
@@ -66,8 +66,7 @@ func Example() {
 	// Hello world, it is 42.
 }
 
-// Deployer asks before it acts. It is called again when the answer is there, so what it did before stands
-// in a Do.
+// Deployer asks before it acts. It is replayed when the answer arrives, so its earlier work is in a Do.
 type Deployer struct{}
 
 func (Deployer) Info() plugins.Info {
@@ -107,29 +106,4 @@ func ExampleRun_Ask() {
 	// (building)
 	// Deploy v1.2.3?
 	// Deployed v1.2.3.
-}
-
-func ExampleRegistry() {
-	var registry plugins.Registry
-	err := registry.Add(
-		Greeter{},
-		Deployer{},
-		tools.Calculator{},
-		plugins.Workflow{Name: "ship", Nodes: []plugins.Node{
-			{ID: "deploy", Agent: "deployer"},
-			{ID: "greet", Agent: "greeter", Needs: []string{"deploy"}, When: `nodes.deploy.answer startsWith "Deployed"`},
-		}},
-	)
-	if err != nil {
-		fmt.Println(err)
-	}
-	if err := registry.Validate(); err != nil {
-		fmt.Println(err)
-	}
-	for _, a := range registry.Agents() {
-		fmt.Println(a.Info().Name, "-", a.Info().Description)
-	}
-	// Output:
-	// deployer - Deploys what one wants deployed.
-	// greeter - Greets.
 }

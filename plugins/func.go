@@ -6,8 +6,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// AgentFunc returns an Agent of the name that runs fn. What fn writes to run.Text is its answer. An agent that has
-// a description, or that returns more than an answer, is a type of its own.
+// AgentFunc returns an Agent that runs fn. The text that fn writes to run.Text is its answer. Define a type for an agent
+// with a description or with more output than an answer.
 func AgentFunc(name string, fn func(ctx context.Context, run *Run) error) Agent {
 	return agentFunc{name, fn}
 }

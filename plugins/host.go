@@ -7,49 +7,47 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Host is what a worker runs on: the runtime, or plugintest. Authors use Run instead. Its methods may be
-// called from several goroutines; each fails with the context's cause once the step's context is done.
+// Host executes workers: the runtime, or plugintest. Authors use Run instead. Its methods must be safe for concurrent use
+// and fail with the context's cause once the step's context is done. Package host defines the optional interfaces of a
+// Host, and package hosttest tests the contract.
 //
-// A record is found by its Use's Place within the worker's step, and Use.Check says whether it is one of what is
-// asked now. Package hosttest holds what a Host must do as tests.
+// A record is identified by its Use's Place within the worker's step; Use.Check compares it with the current request.
 type Host interface {
-	// Emit gives ev to the log and returns once it is queued there, waiting while the queue is full or
-	// while another step's text message is open and ev would open one. An event that is illegal now is
-	// refused with an error and not written.
+	// Emit queues ev for the log. It blocks while the queue is full, or if ev opens a text message while another step
+	// has one open. It fails for an event that is illegal now and does not write it.
 	Emit(ev agui.Event) error
 	// PatchState merges an RFC 7396 patch into the thread's state and emits the difference.
 	PatchState(patch json.RawMessage) error
-	// Do returns the output of u's record, or calls fn and commits what it returned together with the last event of fn.
+	// Do returns the output of u's record, or calls fn and commits its result together with fn's last event.
 	Do(ctx context.Context, u Use, fn func(ctx context.Context) (Record, error)) (json.RawMessage, error)
-	// OpenCalls emits calls of tools, in their order, but for those that were announced and those that it has emitted
-	// before. parent is the id of the worker's latest assistant message, or empty. CallTool follows for each of them.
+	// OpenCalls emits tool calls in order, except those announced or emitted before. parent is the id of the worker's
+	// latest assistant message, or empty. CallTool follows for each call.
 	OpenCalls(ctx context.Context, parent string, calls []Use) error
-	// CallTool returns the record of an open call, or makes the call and emits and commits the result. That the
-	// tool failed is a result too; so is, for a Tool that is not Idempotent, that its call began before a crash.
+	// CallTool returns the record of an open call, or makes the call, then emits and commits the result. A failure of
+	// the tool is a result too, and so is the interruption by a crash of a Tool that is not Idempotent.
 	CallTool(ctx context.Context, call Use) (agui.ToolOutput, error)
-	// CallAgent returns the record of u, or runs another agent inside this step and returns its output. It gives
-	// Execute a context that comes from ctx.
+	// CallAgent returns the record of u, or runs another agent inside this step and returns its output. It passes a
+	// context derived from ctx to Execute.
 	CallAgent(ctx context.Context, parent string, u Use, query string) (agui.WorkerOutput, error)
-	// Ask returns the answer, or ErrWaiting after it has recorded the question.
+	// Ask returns the answer, or records the question and returns ErrWaiting.
 	Ask(ctx context.Context, u Use, q agui.Interrupt) (Answer, error)
-	// Next takes the messages appended to the run since its start or the last Next, and emits them.
+	// Next returns and emits the messages appended to the run since its start or the last Next.
 	Next(ctx context.Context, u Use) ([]agui.Message, error)
-	// Usage counts the tokens of a model call in the run, unless there is a record of u; also when the step's context is
-	// done, as long as the run is not over.
+	// Usage adds the tokens of a model call to the run unless u has a record. It works after the step's context is done
+	// until the run is over.
 	Usage(ctx context.Context, u Use, c ModelCall) error
-	// Spent sums up what Usage has counted inside of u, by provider and model.
+	// Spent sums the usage counted inside u by provider and model.
 	Spent(u Use) []agui.TokenUsage
-	// Plugins describes the tools and the agents that can be called, each kind sorted by name.
+	// Plugins describes the callable tools and agents, each sorted by name.
 	Plugins() (tools, agents []Info)
-	// NewID mints a message id.
+	// NewID returns a new message id.
 	NewID() string
 }
 
-// Record is what the function of a Do leaves.
+// Record is the result of a Do's function.
 type Record struct {
 	Output json.RawMessage
-	// Calls are those that it has announced, by Place, Name and ID: their records begin with this one, and fit the
-	// first request that CallTool is given for them. Calls that are announced without a record get the result
-	// interrupted when the process dies.
+	// Calls are the announced calls, with Place, Name and ID. Their records begin with this one and accept the first
+	// request that CallTool gets for them. Calls announced without a record get the result interrupted if the process dies.
 	Calls []Use
 }

@@ -12,34 +12,31 @@ import (
 
 var errClosed = errors.New("write to a closed message")
 
-// Text returns a writer of one text message of the assistant. The message starts with the first byte written,
-// so one that nothing is written to never appears. Each Write is one delta; a character split over two writes
-// is kept whole. The writer is also an io.StringWriter.
+// Text returns a writer of one assistant message. The message starts with the first byte written, so an unused writer
+// has no effect. Each Write is one delta; a character split over two writes stays whole. The writer is also an
+// io.StringWriter.
 //
-// Close completes the message; a worker that returns need not. Its END is written before the worker's next event
-// or when the worker returns, so that the last assistant message can carry the returned output; any other carries
-// its own text as answer.
+// Close completes the message; it is optional before the worker returns. The END is written before the worker's next
+// event or when the worker returns, so that the last assistant message can carry the returned output. Earlier messages
+// carry their own text as answer.
 //
-// A worker has one message open at a time: another Text or Reason that is written to, CallAgent, Ask and
-// Next end it first. What is written to it after that, or from within a Do when it was begun outside of
-// it, goes on in a new message.
+// A worker has one message open at a time: CallAgent, Ask, Next, and a write to another Text or Reason end it first.
+// Later writes continue in a new message, and so do writes inside a Do to a message from outside of it.
 func (r *Run) Text() io.WriteCloser { return r.Message(agui.RoleAssistant, "") }
 
-// Message returns a writer like Text's. stage names the stage of the work that the message belongs to, such as "draft", and
-// may be empty. The role is assistant. A worker that is not External may also write a system notice: viewers see it, and
-// prompts leave it out.
+// Message returns a writer like Text's. stage names the message's stage of the work, such as "draft", and can be empty.
+// The role is assistant, except that a worker that is not External can write a system notice: viewers see it, and
+// prompts omit it.
 func (r *Run) Message(role agui.Role, stage string) io.WriteCloser {
 	return &writer{run: r, role: cmp.Or(r.voice(role), agui.RoleAssistant), stage: stage}
 }
 
-// Reason returns a writer of one reasoning message. It works like Text's, but Close ends the message
-// at once.
+// Reason returns a writer of one reasoning message. It works like Text's, but Close ends the message at once.
 func (r *Run) Reason() io.WriteCloser {
 	return &writer{run: r, role: agui.RoleReasoning}
 }
 
-// Conclude ends the open text with what it is worth: an Output of its own in place of its text as the answer. What has
-// no Answer gets that text.
+// Conclude ends the open text message with out instead of its text as output. An empty Answer becomes that text.
 func (r *Run) Conclude(out agui.WorkerOutput) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,21 +54,21 @@ type message struct {
 	id       string
 	role     agui.Role
 	text     strings.Builder
-	depth    int       // of Do, where it was started
-	nested   bool      // it belongs to a sub-agent whose events the worker passes on
-	called   bool      // a tool or an agent was called that belongs to it
-	complete bool      // nothing follows but its END
-	base     agui.Base // its END's
+	depth    int       // number of Dos running when it started
+	nested   bool      // belongs to a sub-agent whose events the worker relays
+	called   bool      // a tool or agent call belongs to it
+	complete bool      // only its END is missing
+	base     agui.Base // of its END
 }
 
-// writer writes messages as Text and Reason promise. Its fields are guarded by run.mu.
+// writer implements Text and Reason. Its fields are guarded by run.mu.
 type writer struct {
 	run   *Run
 	role  agui.Role
 	stage string
 
-	msg    *message // the message written to last
-	tail   string   // the first bytes of a character whose others are still to come
+	msg    *message // the message last written to
+	tail   string   // an incomplete character at the end of the last write
 	closed bool
 }
 
@@ -141,7 +138,7 @@ func (w *writer) start(m *message) error {
 	return w.run.start(m, agui.TextMessageStart{MessageID: m.id, Role: m.role, Stage: w.stage})
 }
 
-// The methods of Run below are called with r.mu held.
+// The methods of Run below are called with r.mu locked.
 
 // alive returns ErrEnded once the step is over.
 func (r *Run) alive() error {
@@ -151,7 +148,7 @@ func (r *Run) alive() error {
 	return nil
 }
 
-// ready writes the END of a complete message, so that an event may follow.
+// ready writes the END of a complete message before another event.
 func (r *Run) ready() error {
 	if r.open != nil && r.open.complete {
 		return r.end(nil)
@@ -202,7 +199,7 @@ func (r *Run) say(text string) error {
 	return r.write(agui.TextMessageContent{MessageID: m.id, Delta: text})
 }
 
-// end ends the open message, if there is one, with out or else with its own text as answer.
+// end ends the open message, if any, with out, or with its own text as answer if out is nil.
 func (r *Run) end(out *agui.WorkerOutput) error {
 	m := r.open
 	if m == nil || r.ended {
@@ -225,7 +222,7 @@ func (r *Run) end(out *agui.WorkerOutput) error {
 	return nil
 }
 
-// splitTail cuts off the bytes at the end of s that begin a character and do not complete it.
+// splitTail splits off an incomplete character at the end of s.
 func splitTail(s string) (text, tail string) {
 	for i := len(s) - 1; i >= max(0, len(s)-utf8.UTFMax); i-- {
 		if !utf8.RuneStart(s[i]) {

@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-func TestLastMessageEndsWithReturnedOutput(t *testing.T) {
+func TestText_LastMessageCarriesReturnedOutput(t *testing.T) {
 	res := check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		say(t, run, "one")
 		say(t, run, "two")
@@ -23,7 +23,7 @@ func TestLastMessageEndsWithReturnedOutput(t *testing.T) {
 	}
 }
 
-func TestEmptyAnswerIsTheLastText(t *testing.T) {
+func TestExecute_EmptyAnswerIsLastText(t *testing.T) {
 	res := check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		say(t, run, "one")
 		say(t, run, "two")
@@ -34,15 +34,15 @@ func TestEmptyAnswerIsTheLastText(t *testing.T) {
 	}
 }
 
-func TestEndPrecedesTheNextEvent(t *testing.T) {
+func TestText_EndPrecedesNextEvent(t *testing.T) {
 	check(t, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		say(t, run, "text")
 		return agui.WorkerOutput{Answer: "a"}, run.State(map[string]int{"n": 1})
 	}, plugintest.Config{}, `+1 "text" -1(success text) STATE_DELTA +2 "a" -2(success a)`)
 }
 
-// Whoever reads the thread is told the answer, whatever was written before.
-func TestAnswerThatWasNotWrittenBecomesAMessage(t *testing.T) {
+// Viewers of the thread see the answer after any earlier text.
+func TestExecute_WritesMissingAnswer(t *testing.T) {
 	in := func(answer string, text ...string) agent {
 		return func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 			return agui.WorkerOutput{Answer: answer, KeyPoints: []string{"k"}}, run.Do(ctx, "d", nil, func(context.Context) error {
@@ -68,7 +68,7 @@ func TestAnswerThatWasNotWrittenBecomesAMessage(t *testing.T) {
 	plugintest.Replay(t, in("42", "thinking"), plugintest.Config{})
 }
 
-// answers is an agent that answers, and writes nothing.
+// answers is an agent that only returns an answer.
 type answers struct{ answer string }
 
 func (answers) Info() plugins.Info { return plugins.Info{Name: "child"} }
@@ -77,7 +77,7 @@ func (a answers) Run(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 	return agui.WorkerOutput{Answer: a.answer}, nil
 }
 
-func TestAnswerWithoutTextBecomesAMessage(t *testing.T) {
+func TestExecute_WritesAnswerWithoutText(t *testing.T) {
 	check(t, func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{Answer: "42"}, nil
 	}, plugintest.Config{}, `+1 "42" -1(success 42)`)
@@ -89,7 +89,7 @@ func TestAnswerWithoutTextBecomesAMessage(t *testing.T) {
 	}, plugintest.Config{}, ``)
 }
 
-func TestMessageWithoutTextDoesNotAppear(t *testing.T) {
+func TestText_EmptyMessageIsOmitted(t *testing.T) {
 	check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		say(t, run, "")
 		w := run.Reason()
@@ -97,7 +97,7 @@ func TestMessageWithoutTextDoesNotAppear(t *testing.T) {
 	}, plugintest.Config{}, `+1 "a" -1(success a)`)
 }
 
-func TestDeltaIsNeverEmptyAndKeepsCharactersWhole(t *testing.T) {
+func TestText_DeltasAreWholeCharacters(t *testing.T) {
 	check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Text()
 		for _, b := range []byte("a€😀") {
@@ -112,14 +112,14 @@ func TestDeltaIsNeverEmptyAndKeepsCharactersWhole(t *testing.T) {
 	}, plugintest.Config{}, `+1 "a" "€" "😀" -1(success a€😀)`)
 }
 
-func TestCharacterCutOffAtTheEndIsReplaced(t *testing.T) {
+func TestText_ReplacesIncompleteCharacter(t *testing.T) {
 	check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		say(t, run, "a\xe2\x82")
 		return agui.WorkerOutput{}, nil
 	}, plugintest.Config{}, "+1 \"a\" \"\uFFFD\" -1(success a\uFFFD)")
 }
 
-func TestClosedWriterRefuses(t *testing.T) {
+func TestText_ClosedWriterFails(t *testing.T) {
 	check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Text()
 		_, _ = io.WriteString(w, "a")
@@ -127,13 +127,13 @@ func TestClosedWriterRefuses(t *testing.T) {
 			t.Errorf("close: %v", err)
 		}
 		if _, err := io.WriteString(w, "b"); err == nil {
-			t.Error("a write after Close was taken")
+			t.Error("a write after Close succeeds")
 		}
 		return agui.WorkerOutput{}, nil
 	}, plugintest.Config{}, `+1 "a" -1(success a)`)
 }
 
-func TestOneMessageIsOpenAtATime(t *testing.T) {
+func TestText_OneMessageIsOpen(t *testing.T) {
 	check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		a, b, r := run.Text(), run.Text(), run.Reason()
 		for _, w := range []io.WriteCloser{a, b, a, r, a} {
@@ -144,7 +144,7 @@ func TestOneMessageIsOpenAtATime(t *testing.T) {
 		`+r4 "x" -r4 +5 "x" -5(success x)`)
 }
 
-func TestReasoningEndsAtClose(t *testing.T) {
+func TestReason_EndsAtClose(t *testing.T) {
 	check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Reason()
 		_, _ = io.WriteString(w, "hm")
@@ -155,7 +155,7 @@ func TestReasoningEndsAtClose(t *testing.T) {
 	}, plugintest.Config{}, `+r1 "hm" -r1 CUSTOM`)
 }
 
-func TestOtherRolesCarryTheirOwnText(t *testing.T) {
+func TestMessage_OtherRolesCarryTheirText(t *testing.T) {
 	res := check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Message(agui.RoleSystem, "notice")
 		_, _ = io.WriteString(w, "note")
@@ -166,7 +166,7 @@ func TestOtherRolesCarryTheirOwnText(t *testing.T) {
 	}
 }
 
-func TestRawTextMessageCounts(t *testing.T) {
+func TestEmit_TextMessageCounts(t *testing.T) {
 	check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Text()
 		_, _ = io.WriteString(w, "own")
@@ -182,7 +182,7 @@ func TestRawTextMessageCounts(t *testing.T) {
 	}, plugintest.Config{}, `+1 "own" -1(success own) +x "raw" -x(success raw) +y -y(failed ) +z -z(success done)`)
 }
 
-func TestIllegalEventIsRefused(t *testing.T) {
+func TestEmit_RefusesIllegalEvent(t *testing.T) {
 	var refused error
 	_, err := plugintest.Execute(t.Context(), agent(func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		refused = run.Emit(agui.TextMessageContent{MessageID: "nobody", Delta: "x"})
@@ -193,7 +193,7 @@ func TestIllegalEventIsRefused(t *testing.T) {
 	}
 }
 
-func TestFailureLeavesTheOpenMessageAndEndsACompleteOne(t *testing.T) {
+func TestExecute_FailureEndsOnlyCompleteMessage(t *testing.T) {
 	boom := errors.New("boom")
 	check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, _ = io.WriteString(run.Text(), "half")

@@ -5,12 +5,12 @@ import (
 	"path"
 )
 
-// queryParameters are the arguments of an agent that is called as a tool.
+// queryParameters are the parameters of an agent that is called as a tool.
 const queryParameters = `{"type":"object","properties":{"query":{"type":"string","description":"What the agent is asked. It sees nothing else of the conversation."}},"required":["query"]}`
 
-// Tools describes what CallTool can call: the tools and the agents whose names match one of the patterns, in the order of the patterns.
-// In a pattern a * stands for any characters, as in files.*. An agent comes with the Parameters that CallTool takes for
-// it, unless a tool has its name. The client's tools are in Input.Tools.
+// Tools describes what CallTool can call: the tools and agents whose names match a pattern, in the order of the patterns.
+// A * in a pattern matches any characters, as in files.*. Agents have the Parameters that CallTool expects for them; a
+// tool hides an agent of the same name. The client's tools are in Input.Tools.
 func (r *Run) Tools(patterns ...string) []Info {
 	tools, agents := r.host.Plugins()
 	for _, a := range agents {

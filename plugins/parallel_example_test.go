@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Weather is a tool that is asked for several cities at once.
+// Weather is a tool for one city.
 type Weather struct{}
 
 func (Weather) Info() plugins.Info {
@@ -23,7 +23,7 @@ func (Weather) Call(_ context.Context, call *plugins.Call) (agui.ToolOutput, err
 	return agui.ToolOutput{ResultSummary: "sun in " + args.City}, err
 }
 
-// Traveller makes calls at once, and then does several things for each city at once.
+// Traveller makes concurrent calls, then runs several steps for each city concurrently.
 type Traveller struct{}
 
 func (Traveller) Info() plugins.Info { return plugins.Info{Name: "traveller"} }

@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// agent is a worker made of one function.
+// agent is a worker made of a function.
 type agent func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error)
 
 func (agent) Info() plugins.Info { return plugins.Info{Name: "worker"} }
@@ -29,7 +29,7 @@ type named struct {
 
 func (n named) Info() plugins.Info { return plugins.Info{Name: n.name} }
 
-// tool is a tool made of one function.
+// tool is a tool made of a function.
 type tool func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error)
 
 func (tool) Info() plugins.Info { return plugins.Info{Name: "tool"} }
@@ -38,7 +38,7 @@ func (f tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, er
 	return f(ctx, call)
 }
 
-// say writes one message in one piece.
+// say writes one message in one delta.
 func say(t *testing.T, run *plugins.Run, text string) {
 	t.Helper()
 	w := run.Text()
@@ -50,8 +50,8 @@ func say(t *testing.T, run *plugins.Run, text string) {
 	}
 }
 
-// script writes down what matters of events: "+1" and "-1" for a message's start and end with its
-// answer, its deltas in quotes, and the type of any other, all without the run's own two.
+// script renders events for comparison: "+1" and "-1" for a message's start and end with its answer, deltas in quotes,
+// and the type of any other event, without RUN_STARTED and RUN_FINISHED.
 func script(events []agui.Event) string {
 	var words []string
 	for _, ev := range events {

@@ -2,49 +2,22 @@ package plugins
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// RetractedEvent is the name of the CUSTOM event that takes messages of its run back; its value is {messageIds}. They
-// stay in the log, and are left out of prompts and of the history: what they said is said again.
-const RetractedEvent = "messages-retracted"
-
-// Retracted is the event that takes messages back.
-func Retracted(messages []string) agui.Custom {
-	value, err := json.Marshal(retracted{messages})
-	if err != nil {
-		panic(err) // all of it can be written
-	}
-	return agui.Custom{Name: RetractedEvent, Value: value}
-}
-
-// RetractedBy returns the ids of the messages that ev takes back, nil when it is about something else.
-func RetractedBy(ev agui.Custom) []string {
-	var r retracted
-	if ev.Name != RetractedEvent || json.Unmarshal(ev.Value, &r) != nil {
-		return nil
-	}
-	return r.MessageIDs
-}
-
-type retracted struct {
-	MessageIDs []string `json:"messageIds"`
-}
-
 // doing is a Do whose function is running.
 type doing struct {
-	outer  *doing       // the Do that it is in, nil outside of any
-	open   *message     // when it began
+	outer  *doing       // the enclosing Do, nil outside of any
+	open   *message     // the open message when it began
 	before *message     // the latest assistant message when it began
-	calls  []*Announced // by it, and not withdrawn
-	shown  []*message   // that it has begun, and not taken back
+	calls  []*Announced // announced by it and not withdrawn
+	shown  []*message   // messages that it has started and not retracted
 }
 
-// doing returns the innermost Do that is running, nil when there is none, or several side by side: then nobody can tell
-// whose a message is. r.mu is held.
+// doing returns the innermost running Do. It is nil if there is none, or if several run concurrently, because a message
+// could then belong to any. The caller holds r.mu.
 func (r *Run) doing() *doing {
 	var inner *doing
 	for _, d := range r.dos {
@@ -56,11 +29,10 @@ func (r *Run) doing() *doing {
 	return inner
 }
 
-// Retract takes back what the running Do has shown, for instance because it tries again: the message that it has open
-// is ended as cut short, and the calls that it has announced get the result interrupted. All of it stays in the log, and
-// is left out of prompts and of the history, but for a message that a call of CallTools or CallAgent belongs to. ctx is
-// that of the Do's function. Texts that were begun while another Do was running beside this one are not known to be its
-// own, and stay once they have ended.
+// Retract withdraws the output of the running Do, for instance before a retry: it ends the open message as interrupted,
+// and announced calls get the result interrupted. The messages stay in the log, and prompts and the history omit them,
+// except a message that a call of CallTools or CallAgent belongs to. ctx is the context of the Do's function. Messages
+// started while another Do was running concurrently cannot be attributed, and stay once they have ended.
 func (r *Run) Retract(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,10 +62,10 @@ func (r *Run) Retract(ctx context.Context) error {
 	if ids = append(ids, results...); len(ids) == 0 {
 		return nil
 	}
-	return r.host.Emit(Retracted(ids))
+	return r.host.Emit(agui.Retracted(ids))
 }
 
-// withdraw gives the calls that d has announced their results, and returns the ids of those that go with their messages.
+// withdraw gives d's announced calls their results, and returns the ids of results that are retracted with their messages.
 func (r *Run) withdraw(d *doing) (results []string, err error) {
 	var errs []error
 	shown := make(map[*message]bool, len(d.shown))

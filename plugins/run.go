@@ -12,9 +12,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Run is a worker's hold on the run it works for. Its methods may be called from several goroutines,
-// and wait while the log's queue is full. Once the worker has returned they do nothing, and all that
-// return an error return ErrEnded.
+// Run is a worker's handle on its run. Its methods are safe for concurrent use and block while the log's queue is full.
+// After the worker has returned they have no effect, and those that return an error return ErrEnded.
 type Run struct {
 	Input Input
 
@@ -22,45 +21,35 @@ type Run struct {
 	root     *scope
 	external bool // Info.External of the worker
 
-	mu      sync.Mutex   // guards the fields below, and the order of what is emitted
-	idle    *sync.Cond   // working has become 0
+	mu      sync.Mutex   // guards the fields below and the order of emitted events
+	idle    *sync.Cond   // signals that working is 0
 	working int          // goroutines started by Go that have not returned
-	failed  error        // the first error of one of them
+	failed  error        // the first error of these goroutines
 	waiting bool         // a call returned ErrWaiting
-	dos     []*doing     // whose functions are running
-	open    *message     // the message that has been started and not ended
+	dos     []*doing     // Dos whose functions are running
+	open    *message     // the message that has started and not ended
 	last    *message     // the latest assistant message, ended or not
-	models  []*modelCall // open ones
+	models  []*modelCall // open model calls
 	ended   bool         // Execute has returned
 }
 
-// ProgressEvent is the name of the CUSTOM event that Progress writes; its value is {nodeId, progress, message}.
-const ProgressEvent = "node-progress"
-
-// NewRun binds a worker's input to the host it runs on. Hosts call it; authors get their Run as an argument.
-func NewRun(host Host, in Input) *Run {
-	r := &Run{Input: in, host: host}
-	r.root = newScope(r, "")
-	r.idle = sync.NewCond(&r.mu)
-	return r
-}
-
-// Execute calls a.Run once with run and settles what it leaves. It returns when the worker and the
-// goroutines of run.Go have; the context they were given is then done. A panic becomes a *PanicError.
-// A sub-agent's ctx comes from the one that its host's CallAgent was given, which says where it stands.
+// Execute runs a on a host and settles the rest of the step. It returns after the worker and the goroutines of Run.Go have
+// returned; their context is done then. A panic becomes a *PanicError. The ctx of a sub-agent must be derived from that of
+// its host's CallAgent, which determines its places.
 //
-// Of a worker that ends well the last assistant message ends with the returned output, whose Answer is
-// that message's text when it is empty. When that message has ended before, or there was none, an Answer
-// that it does not hold becomes a message of its own. A message still open is ended too when the worker
-// waits, and left to the host when it fails.
-func Execute(ctx context.Context, a Agent, run *Run) (agui.WorkerOutput, error) {
+// If the worker succeeds, the last assistant message ends with the returned output; an empty Answer becomes the message's
+// text. If that message has already ended or does not exist, an Answer with other content becomes a message of its own. If
+// the worker waits, an open message ends too; if it fails, the host ends it.
+func Execute(ctx context.Context, a Agent, host Host, in Input) (agui.WorkerOutput, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
+	run := &Run{Input: in, host: host, external: a.Info().External}
+	run.idle = sync.NewCond(&run.mu)
+	run.root = newScope(run, "")
 	if s, ok := ctx.Value(scopeKey{}).(*scope); ok {
 		run.root.path = s.path
 	}
 	ctx = run.root.in(ctx)
-	run.external = a.Info().External
 	var out agui.WorkerOutput
 	err := protect(func() (err error) {
 		out, err = a.Run(ctx, run)
@@ -69,8 +58,8 @@ func Execute(ctx context.Context, a Agent, run *Run) (agui.WorkerOutput, error) 
 	return run.settle(out, err)
 }
 
-// Go calls fn in a goroutine that the step waits for. Its error or panic fails the step, unless the
-// worker returns an error of its own. Once the worker has returned fn is not called, and nobody is told.
+// Go calls fn in a goroutine that the step waits for. Its error or panic fails the step unless the worker itself
+// returns an error. After the worker has returned Go does nothing.
 func (r *Run) Go(fn func() error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +87,7 @@ func (r *Run) done(err error) {
 	}
 }
 
-// State merges patch, whose JSON is an RFC 7396 merge patch, into the thread's state.
+// State merges patch into the thread's state. The JSON of patch is an RFC 7396 merge patch.
 func (r *Run) State(patch any) error {
 	raw, err := json.Marshal(patch)
 	if err != nil {
@@ -112,36 +101,20 @@ func (r *Run) State(patch any) error {
 	return r.host.PatchState(raw)
 }
 
-// Progress says how far the node is, from 0 to 1, and what it is doing.
+// Progress reports the node's progress from 0 to 1 with a description.
 func (r *Run) Progress(fraction float64, message string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.emit(ProgressOf(r.Input.Node, fraction, message))
+	return r.emit(agui.Progress(r.Input.Node, fraction, message))
 }
 
-// ProgressOf is the event that says how far a node is. What is no number is 0.
-func ProgressOf(node string, fraction float64, message string) agui.Custom {
-	if fraction != fraction {
-		fraction = 0
-	}
-	value, err := json.Marshal(struct {
-		NodeID   string  `json:"nodeId"`
-		Progress float64 `json:"progress"`
-		Message  string  `json:"message"`
-	}{node, min(max(fraction, 0), 1), message})
-	if err != nil {
-		panic(err) // all of it can be written
-	}
-	return agui.Custom{Name: ProgressEvent, Value: value}
-}
-
-// Emit writes an event of the worker's own making; most workers need only the other methods. The text
-// messages in it count like those of Text: a TEXT_MESSAGE_START ends the message that is open, and a
-// TEXT_MESSAGE_END without Output is given one when it is written. A text's role is
-// stored as assistant, except for a system notice of a worker that is not External: viewers see it, and prompts leave it out.
+// Emit writes any other event; most workers need only the other methods. Its text messages count like those of Text: a
+// TEXT_MESSAGE_START ends the open message, and a TEXT_MESSAGE_END without Output gets one when it is written. The role
+// of a text is stored as assistant, except for a system notice of a worker that is not External: viewers see it, and
+// prompts omit it.
 //
-// Emit refuses three kinds of events with an *Error of the code illegal_event: an event out of AG-UI's order, an event that
-// continues a message, call or activity that the run did not begin, and Baton's own CUSTOM events, for which Run has methods.
+// Emit fails with an *Error of the code illegal_event for an event out of AG-UI's order, an event that continues a
+// message, call or activity of another run, and Baton's own CUSTOM events, for which Run has methods.
 func (r *Run) Emit(ev agui.Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +141,7 @@ func (r *Run) Emit(ev agui.Event) error {
 	return r.emit(ev)
 }
 
-// emit writes an event behind the END of a message that is complete. r.mu is held.
+// emit writes an event after the END of a complete message. The caller holds r.mu.
 func (r *Run) emit(ev agui.Event) error {
 	if err := r.ready(); err != nil {
 		return err
@@ -176,7 +149,7 @@ func (r *Run) emit(ev agui.Event) error {
 	return r.host.Emit(ev)
 }
 
-// settle waits for the goroutines of Go and brings the step to its end.
+// settle waits for the goroutines of Go and ends the step.
 func (r *Run) settle(out agui.WorkerOutput, err error) (agui.WorkerOutput, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,7 +163,7 @@ func (r *Run) settle(out agui.WorkerOutput, err error) (agui.WorkerOutput, error
 		err = r.failed
 	}
 	if err == nil && r.waiting {
-		err = ErrWaiting // a worker that overlooked it cannot have ended well
+		err = ErrWaiting // a worker that ignored it cannot have succeeded
 	}
 	switch {
 	case err == nil:
@@ -200,12 +173,12 @@ func (r *Run) settle(out agui.WorkerOutput, err error) (agui.WorkerOutput, error
 			err = endErr
 		}
 	default:
-		_ = r.ready() // the worker's error says more than this one
+		_ = r.ready() // the worker's error is more specific
 	}
 	return out, err
 }
 
-// conclude writes what a worker that ended well still owes: its last message's END, with what it returned.
+// conclude completes the output of a successful worker and ends its last message with it.
 func (r *Run) conclude(out *agui.WorkerOutput) error {
 	if out.Status == "" {
 		out.Status = agui.StatusSuccess
@@ -224,13 +197,13 @@ func (r *Run) conclude(out *agui.WorkerOutput) error {
 	return r.end(nil)
 }
 
-// lacks reports whether an answer is not what m says.
+// lacks reports whether answer differs from m's text.
 func (m *message) lacks(answer string) bool {
 	answer = strings.TrimSpace(answer)
 	return answer != "" && answer != strings.TrimSpace(m.text.String())
 }
 
-// speaks reports whether out has something for the person who asked.
+// speaks reports whether out has content for the user.
 func speaks(out *agui.WorkerOutput) bool {
 	return out.Answer != "" || len(out.KeyPoints) > 0 || len(out.SuggestedActions) > 0 || out.UIHints != nil
 }

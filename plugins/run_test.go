@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-func TestPanicIsAnError(t *testing.T) {
+func TestExecute_ReturnsPanicError(t *testing.T) {
 	for name, a := range map[string]agent{
 		"Run": func(context.Context, *plugins.Run) (agui.WorkerOutput, error) { panic("boom") },
 		"Go": func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -35,7 +35,7 @@ func TestPanicIsAnError(t *testing.T) {
 	}
 }
 
-func TestStepWaitsForGo(t *testing.T) {
+func TestGo_StepWaits(t *testing.T) {
 	returned := make(chan struct{})
 	check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		run.Go(func() error {
@@ -48,7 +48,7 @@ func TestStepWaitsForGo(t *testing.T) {
 	}, plugintest.Config{}, `CUSTOM +1 "a" -1(success a)`)
 }
 
-func TestErrorOfGoFailsTheStep(t *testing.T) {
+func TestGo_ErrorFailsStep(t *testing.T) {
 	inner, outer := errors.New("inner"), errors.New("outer")
 	for want, returned := range map[error]error{inner: nil, outer: outer} {
 		res := plugintest.Run(t, agent(func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -62,7 +62,7 @@ func TestErrorOfGoFailsTheStep(t *testing.T) {
 	}
 }
 
-func TestNothingIsEmittedAfterTheEnd(t *testing.T) {
+func TestRun_MethodsFailAfterTheEnd(t *testing.T) {
 	var kept *plugins.Run
 	var text, reason io.WriteCloser
 	var ctx context.Context
@@ -107,7 +107,7 @@ func TestNothingIsEmittedAfterTheEnd(t *testing.T) {
 	}
 }
 
-func TestWaitingEndsTheOpenMessage(t *testing.T) {
+func TestExecute_WaitingEndsOpenMessage(t *testing.T) {
 	res := check(t, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, _ = io.WriteString(run.Text(), "before")
 		_, err := run.CallTool(ctx, "pick_color", nil)
@@ -119,7 +119,7 @@ func TestWaitingEndsTheOpenMessage(t *testing.T) {
 	}
 }
 
-func TestOverlookedQuestionStillWaits(t *testing.T) {
+func TestExecute_IgnoredQuestionStillWaits(t *testing.T) {
 	res := plugintest.Run(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, _ = run.Ask(ctx, agui.Interrupt{})
 		return agui.WorkerOutput{Answer: "done"}, nil
@@ -129,7 +129,7 @@ func TestOverlookedQuestionStillWaits(t *testing.T) {
 	}
 }
 
-func TestFailureBeatsWaiting(t *testing.T) {
+func TestExecute_FailureBeatsWaiting(t *testing.T) {
 	boom := errors.New("boom")
 	res := plugintest.Run(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		run.Go(func() error { return boom })
@@ -141,7 +141,7 @@ func TestFailureBeatsWaiting(t *testing.T) {
 	}
 }
 
-func TestProgressNamesTheNode(t *testing.T) {
+func TestProgress_NamesTheNode(t *testing.T) {
 	res := check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{}, errors.Join(run.Progress(0.5, "half"), run.Progress(7, ""))
 	}, plugintest.Config{Input: plugins.Input{Node: "plan"}}, `CUSTOM CUSTOM`)
@@ -150,16 +150,16 @@ func TestProgressNamesTheNode(t *testing.T) {
 		`{"nodeId":"plan","progress":1,"message":""}`,
 	} {
 		ev := res.Events[i+1].(agui.Custom)
-		if ev.Name != plugins.ProgressEvent || string(ev.Value) != want {
+		if ev.Name != agui.ProgressEvent || string(ev.Value) != want {
 			t.Errorf("got %s %s, want %s", ev.Name, ev.Value, want)
 		}
 	}
 }
 
-func TestStateIsMerged(t *testing.T) {
+func TestState_MergesPatch(t *testing.T) {
 	res := plugintest.Run(t, agent(func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if err := run.State(func() {}); err == nil {
-			t.Error("a patch that is no JSON was taken")
+			t.Error("a patch that is not JSON was accepted")
 		}
 		return agui.WorkerOutput{}, run.State(map[string]any{"a": nil, "b": map[string]int{"d": 3}})
 	}), plugintest.Config{Input: plugins.Input{State: []byte(`{"a":1,"b":{"c":2}}`)}})
@@ -168,7 +168,7 @@ func TestStateIsMerged(t *testing.T) {
 	}
 }
 
-func TestMethodsMayRunAtOnce(t *testing.T) {
+func TestRun_MethodsAreConcurrent(t *testing.T) {
 	noop := tool(func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return agui.ToolOutput{}, nil })
 	res := plugintest.Run(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		var wg sync.WaitGroup

@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-func TestUsageIsCountedOnce(t *testing.T) {
+func TestUsage_CountsOnce(t *testing.T) {
 	spend := func(ctx context.Context, run *plugins.Run, in, out int64) error {
 		return run.Usage(ctx, agui.TokenUsage{Model: "m", InputTokens: in, OutputTokens: out})
 	}

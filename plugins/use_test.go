@@ -15,7 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// notebook is a host that notes the uses it is given and records nothing.
+// notebook is a host that notes uses and records nothing.
 type notebook struct {
 	plugins.Host
 	uses   []plugins.Use
@@ -39,7 +39,7 @@ func (n *notebook) CallTool(context.Context, plugins.Use) (agui.ToolOutput, erro
 
 func (n *notebook) CallAgent(ctx context.Context, _ string, u plugins.Use, query string) (agui.WorkerOutput, error) {
 	n.uses = append(n.uses, u)
-	return plugins.Execute(ctx, n.agents[u.Name], plugins.NewRun(n, plugins.Input{Query: query}))
+	return plugins.Execute(ctx, n.agents[u.Name], n, plugins.Input{Query: query})
 }
 
 func (n *notebook) Ask(_ context.Context, u plugins.Use, _ agui.Interrupt) (plugins.Answer, error) {
@@ -52,17 +52,17 @@ func (n *notebook) Next(_ context.Context, u plugins.Use) ([]agui.Message, error
 	return nil, nil
 }
 
-// uses returns what a worker uses.
+// uses returns the uses of a worker.
 func uses(t *testing.T, a agent, agents map[string]plugins.Agent) []plugins.Use {
 	t.Helper()
 	host := &notebook{agents: agents}
-	if _, err := plugins.Execute(t.Context(), a, plugins.NewRun(host, plugins.Input{})); err != nil {
+	if _, err := plugins.Execute(t.Context(), a, host, plugins.Input{}); err != nil {
 		t.Fatal(err)
 	}
 	return host.uses
 }
 
-func TestPlaces(t *testing.T) {
+func TestUse_Places(t *testing.T) {
 	sub := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, err := run.Ask(ctx, agui.Interrupt{Message: run.Input.Query})
 		return agui.WorkerOutput{}, err
@@ -107,8 +107,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// Places are keys: none is long, and two are never the same.
-func TestDeepPlacesAreShort(t *testing.T) {
+// Places are database keys: they are short and unique.
+func TestUse_DeepPlacesAreShort(t *testing.T) {
 	var dig agent
 	depth := 0
 	dig = func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -132,7 +132,7 @@ func TestDeepPlacesAreShort(t *testing.T) {
 	}
 }
 
-func TestQuestionIsTheSameWhateverChangesEachTime(t *testing.T) {
+func TestUse_HashIgnoresVolatileFields(t *testing.T) {
 	var hashes []string
 	for _, q := range []agui.Interrupt{
 		{Message: "Sure?"},
@@ -150,7 +150,7 @@ func TestQuestionIsTheSameWhateverChangesEachTime(t *testing.T) {
 	}
 }
 
-func TestCallsThatFailBeatThoseThatWait(t *testing.T) {
+func TestCallTools_FailureBeatsWaiting(t *testing.T) {
 	in := plugins.Input{Tools: []agui.Tool{{Name: "pick"}}}
 	calls := 0
 	res, err := plugintest.Execute(t.Context(), agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -163,7 +163,7 @@ func TestCallsThatFailBeatThoseThatWait(t *testing.T) {
 	}
 }
 
-func TestDosOfOneNameAtOnceTakeABranchEach(t *testing.T) {
+func TestDo_ConcurrentSameNameNeedsBranch(t *testing.T) {
 	one := func(context.Context) error { return nil }
 	res := plugintest.Run(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := run.Do(ctx, "a", nil, func(inner context.Context) error {
@@ -180,7 +180,7 @@ func TestDosOfOneNameAtOnceTakeABranchEach(t *testing.T) {
 	}
 }
 
-// meanwhile is a notebook during whose first Next something else happens.
+// meanwhile is a notebook that calls a function during its first Next.
 type meanwhile struct {
 	notebook
 	then func()
@@ -194,10 +194,9 @@ func (m *meanwhile) Next(ctx context.Context, u plugins.Use) ([]agui.Message, er
 	return m.notebook.Next(ctx, u)
 }
 
-// Nobody could tell the messages of two apart when the worker is called again.
-func TestNextsAtOnceTakeABranchEach(t *testing.T) {
+// On replay the messages of the two could not be told apart.
+func TestNext_ConcurrentNeedsBranch(t *testing.T) {
 	host := &meanwhile{}
-	run := plugins.NewRun(host, plugins.Input{})
 	_, err := plugins.Execute(t.Context(), agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		host.then = func() {
 			_, err := run.Next(ctx)
@@ -211,7 +210,7 @@ func TestNextsAtOnceTakeABranchEach(t *testing.T) {
 		_, err := run.Next(ctx)
 		_, err2 := run.Next(ctx)
 		return agui.WorkerOutput{}, errors.Join(err, err2, run.Do(ctx, "next", nil, func(context.Context) error { return nil }))
-	}), run)
+	}), host, plugins.Input{})
 	var got []string
 	for _, u := range host.uses {
 		got = append(got, u.Place)

@@ -9,12 +9,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// SummaryActivity is the activity type of conversation summaries, with content {upTo, text}: upTo is the id of the last summarised
-// message. Prompts replace those messages with the text, so External workers must not write such activities.
-const SummaryActivity = "conversation-summary"
-
-// admit applies the rules on who speaks (docs/protocol.md, 2.2, rule 10): it rewrites the role and the attribution of ev, and refuses
-// events that only Baton writes.
+// admit applies rule 10 of docs/protocol.md, 2.2: it rewrites the role and attribution of ev and refuses events that only
+// Baton writes.
 func (r *Run) admit(ev agui.Event) (agui.Event, error) {
 	if r.external {
 		ev = ev.WithCommon(disowned(ev.Common()))
@@ -35,7 +31,7 @@ func (r *Run) admit(ev agui.Event) (agui.Event, error) {
 	return ev, nil
 }
 
-// disowned removes an External worker's claim to be another agent, and the metadata members that Baton writes itself.
+// disowned removes metadata members that Baton writes itself from an External worker's event, and its agent.
 func disowned(b agui.Base) agui.Base {
 	b.Agent = ""
 	var members map[string]json.RawMessage
@@ -49,19 +45,19 @@ func disowned(b agui.Base) agui.Base {
 		}
 	}
 	if b.Metadata == nil && len(members) > 0 {
-		b.Metadata, _ = json.Marshal(members) // it was JSON
+		b.Metadata, _ = json.Marshal(members) // it was decoded from JSON
 	}
 	return b
 }
 
-// isOurs reports whether Go would decode a metadata member of that name as one of Baton's own: encoding/json ignores case.
+// isOurs reports whether Go would decode a metadata member of that name as one of Baton's: encoding/json ignores case.
 func isOurs(name string) bool {
 	return slices.ContainsFunc([]string{"agent", "stage", "workerAgentOutput", "toolAgentOutput"}, func(our string) bool {
 		return strings.EqualFold(name, our)
 	})
 }
 
-// voice returns the stored role for a text that the worker emits with role.
+// voice returns the stored role of a text that the worker emits with role.
 func (r *Run) voice(role agui.Role) agui.Role {
 	switch {
 	case role == agui.RoleUser, role == agui.RoleDeveloper, role == agui.RoleSystem && r.external:
@@ -71,7 +67,7 @@ func (r *Run) voice(role agui.Role) agui.Role {
 }
 
 func (r *Run) admitActivity(kind string) error {
-	if r.external && kind == SummaryActivity {
+	if r.external && kind == agui.SummaryActivity {
 		return illegal("The activity %q is Baton's own", kind)
 	}
 	return nil
@@ -80,7 +76,7 @@ func (r *Run) admitActivity(kind string) error {
 // isReserved reports whether only Baton writes CUSTOM events of that name.
 func isReserved(name string) bool {
 	switch name {
-	case ProgressEvent, RetractedEvent, agui.ModelCallEvent, "log-reset", "context-compacted", "guard", "budget":
+	case agui.ProgressEvent, agui.RetractedEvent, agui.ModelCallEvent, "log-reset", "context-compacted", "guard", "budget":
 		return true
 	}
 	return false

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Workflow is a directed acyclic graph of nodes. Nodes whose needs are met run in parallel.
+// Workflow is a directed acyclic graph of nodes. A node runs once its needs are met, in parallel with others.
 type Workflow struct {
 	Name        string
 	Description string
-	Projects    []string `json:"-"` // as in Info; where one of its agents or tools is not offered, the workflow is not either
+	Projects    []string `json:"-"` // as in Info; the workflow is offered only where all its agents and tools are
 	Nodes       []Node
 }
 
@@ -21,8 +21,8 @@ func (w Workflow) Info() Info {
 	return Info{Name: w.Name, Description: w.Description, Projects: w.Projects}
 }
 
-// Validate checks the graph: that its nodes have ids of their own, each an agent or a tool, and needs that
-// exist and do not lead back to it. Whether agents and tools exist is for Registry.Validate to say.
+// Validate checks that node ids are unique, that each node has either an agent or a tool, and that needs exist and are
+// acyclic. Registry.Validate checks that the agents and tools exist.
 func (w Workflow) Validate() error {
 	if len(w.Nodes) == 0 {
 		return errors.New("has no nodes")
@@ -41,7 +41,7 @@ func (w Workflow) Validate() error {
 	for _, n := range w.Nodes {
 		for i, need := range n.Needs {
 			if nodes[need] == nil {
-				return fmt.Errorf("node %q: needs %q, which is not there", n.ID, need)
+				return fmt.Errorf("node %q: needs %q, which does not exist", n.ID, need)
 			}
 			if slices.Contains(n.Needs[:i], need) {
 				return fmt.Errorf("node %q: needs %q twice", n.ID, need)
@@ -51,7 +51,7 @@ func (w Workflow) Validate() error {
 	return w.checkAcyclic()
 }
 
-// checkAcyclic takes away the nodes whose needs are all gone until none is left; a cycle stays.
+// checkAcyclic repeatedly removes nodes whose needs are removed; the remaining ones form a cycle.
 func (w Workflow) checkAcyclic() error {
 	gone := map[string]bool{}
 	for len(gone) < len(w.Nodes) {
@@ -63,7 +63,7 @@ func (w Workflow) checkAcyclic() error {
 		}
 		if len(gone) == before {
 			left := slices.IndexFunc(w.Nodes, func(n Node) bool { return !gone[n.ID] })
-			return fmt.Errorf("node %q: is in, or needs, a cycle", w.Nodes[left].ID)
+			return fmt.Errorf("node %q: is part of a cycle, or needs one", w.Nodes[left].ID)
 		}
 	}
 	return nil
@@ -79,25 +79,25 @@ func (w Workflow) checkAcyclic() error {
 //	                 "COMPLETED" or "SKIPPED"
 //	<id>             the same with the status of the output: "success", "partial_success" or "skipped"
 //
-// The server does not start with an expression that names anything else; what state and an output hold is free.
+// Any other name in an expression is an error at the server's start; members of state and outputs are not checked.
 type Node struct {
 	ID    string   // unique in the workflow, a Go identifier ([A-Za-z_][A-Za-z0-9_]*), so that expressions can name it
 	Agent string   // the agent to run, or
-	Tool  string   // the tool to call with what Input gives
+	Tool  string   // the tool to call with the result of Input
 	Needs []string // nodes that must have completed or been skipped
 
-	// When skips the node unless the expression is true; empty means true. A node whose needs were all
-	// skipped is skipped too.
+	// When skips the node unless the expression is true; empty means true. A node whose needs were all skipped is
+	// skipped too.
 	When string
-	// Input gives an agent its query (a string as it is, anything else as JSON) and a tool its arguments
-	// (an object). Empty means the run's query joined with the answers of the needed nodes, and {}.
+	// Input computes an agent's query (a string, or any other value as JSON) or a tool's arguments (an object). By
+	// default an agent gets the run's query joined with the answers of the needed nodes, and a tool gets {}.
 	Input string
 
-	Timeout time.Duration // of one execution, 0 means the server's default
+	Timeout time.Duration // of one execution; 0 means the server's default
 	Retry   Retry
 
-	// Approval makes the run wait for a person before the node is executed, who may edit a tool's arguments. A node
-	// that is refused fails with the code denied.
+	// Approval makes the run wait for a person before the node executes. The person can edit a tool's arguments. A denied
+	// node fails with the code denied.
 	Approval bool `json:",omitempty"`
 }
 
@@ -117,9 +117,9 @@ func (n *Node) validate() error {
 	return nil
 }
 
-// Retry says how often and when a node that failed with a retryable error is executed again.
+// Retry is the policy for executing a node again after a retryable error.
 type Retry struct {
-	Attempts int           // executions in all, 0 and 1 mean one
-	Initial  time.Duration // before the second execution, default 500 ms
-	Max      time.Duration // between two executions at most, default 30 s; the pause doubles each time
+	Attempts int           // executions in total; 0 and 1 mean one
+	Initial  time.Duration // delay before the second execution, default 500 ms; it doubles each time
+	Max      time.Duration // maximum delay, default 30 s
 }

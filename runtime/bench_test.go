@@ -18,6 +18,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/echo"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
@@ -72,7 +73,7 @@ func startedOn(b *testing.B, url string, a plugins.Plugin) (*runtime.Runtime, *s
 	if err != nil {
 		b.Fatal(err)
 	}
-	reg := new(plugins.Registry)
+	reg := new(host.Registry)
 	if err := reg.Add(a); err != nil {
 		b.Fatal(err)
 	}

@@ -3,20 +3,20 @@ package runtime
 import (
 	"sync"
 
-	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
 // prices tell what tokens cost, after the agents that are offered now.
 type prices struct {
-	reg    *plugins.Registry
-	priced []plugins.Priced
+	reg    *host.Registry
+	priced []host.Priced
 }
 
-func pricesOf(reg *plugins.Registry) prices {
+func pricesOf(reg *host.Registry) prices {
 	p := prices{reg: reg}
 	for _, a := range reg.Agents() {
-		if a, ok := a.(plugins.Priced); ok {
+		if a, ok := a.(host.Priced); ok {
 			p.priced = append(p.priced, a)
 		}
 	}
@@ -42,7 +42,7 @@ func (p prices) of(name string, usage []agui.TokenUsage) *float64 {
 
 func (p prices) one(name string, u agui.TokenUsage) (float64, bool) {
 	if a, ok := p.reg.Agent(name); ok {
-		if a, ok := a.(plugins.Priced); ok {
+		if a, ok := a.(host.Priced); ok {
 			if cost, known := a.Cost(u); known {
 				return cost, true
 			}

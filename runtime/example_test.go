@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/echo"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
@@ -43,7 +43,7 @@ func embed(ctx context.Context) error {
 	}
 	defer func() { _ = db.Close() }()
 
-	agents := new(plugins.Registry)
+	agents := new(host.Registry)
 	if err := agents.Add(echo.Agent{}); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
@@ -32,7 +33,7 @@ func TestExpressionsAreCheckedAtStart(t *testing.T) {
 		`nodes.a.answer`:                              "bool",
 		`nodes.a.answer > 1`:                          "mismatched",
 	} {
-		reg := new(plugins.Registry)
+		reg := new(host.Registry)
 		err := reg.Add(answering("worker", strings.ToUpper), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
 			{ID: "c", Agent: "worker"},
 			{ID: "a", Agent: "worker", Needs: []string{"c"}},

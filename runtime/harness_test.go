@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
@@ -62,7 +63,7 @@ type bench struct {
 func open(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *bench {
 	t.Helper()
 	b := &bench{t: t, path: sqlitetest.New(t), cfg: cfg}
-	b.cfg.Registry = new(plugins.Registry)
+	b.cfg.Registry = new(host.Registry)
 	if err := b.cfg.Registry.Add(plugs...); err != nil {
 		t.Fatal(err)
 	}

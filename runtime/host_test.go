@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/plugins/hosttest"
+	"github.com/batonrun/baton/plugins/host/hosttest"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 )

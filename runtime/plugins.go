@@ -3,16 +3,16 @@ package runtime
 import (
 	"context"
 
-	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 )
 
 // Plugins returns what this runtime offers now, in all projects together.
-func (rt *Runtime) Plugins() *plugins.Registry { return rt.work.Plugins() }
+func (rt *Runtime) Plugins() *host.Registry { return rt.work.Plugins() }
 
 // Offered returns what this runtime offers a caller now: what is for its project. Nobody is offered nothing.
-func (rt *Runtime) Offered(c Caller) *plugins.Registry {
+func (rt *Runtime) Offered(c Caller) *host.Registry {
 	if c.check() != nil {
-		return new(plugins.Registry)
+		return new(host.Registry)
 	}
 	return rt.Plugins().For(c.project)
 }
@@ -26,7 +26,7 @@ func (rt *Runtime) Offered(c Caller) *plugins.Registry {
 // waits; those that are offered no more are closed after the last such run. One that is QUEUED or WAITING meets what is
 // offered when it is claimed, and fails with agent_gone if its agent is not there then. A workflow's run keeps the graph
 // that it was started with for its whole life; the agents and tools that the graph names are looked up when it is claimed.
-func (rt *Runtime) Replace(ctx context.Context, reg *plugins.Registry) error {
+func (rt *Runtime) Replace(ctx context.Context, reg *host.Registry) error {
 	rt.changing.Lock()
 	defer rt.changing.Unlock()
 	if rt.Stopping() {
@@ -40,7 +40,7 @@ func (rt *Runtime) Replace(ctx context.Context, reg *plugins.Registry) error {
 }
 
 // agentNames tells the names of the agents that reg has for a project, sorted.
-func agentNames(reg *plugins.Registry) func(project string) []string {
+func agentNames(reg *host.Registry) func(project string) []string {
 	return func(project string) []string {
 		if project == "" { // nobody's
 			return nil

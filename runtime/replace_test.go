@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -59,9 +60,9 @@ func which(says string) tool {
 	}}
 }
 
-func registry(t *testing.T, list ...plugins.Plugin) *plugins.Registry {
+func registry(t *testing.T, list ...plugins.Plugin) *host.Registry {
 	t.Helper()
-	reg := new(plugins.Registry)
+	reg := new(host.Registry)
 	if err := errors.Join(reg.Add(list...), reg.Validate()); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestReplaceThatFailsChangesNothing(t *testing.T) {
 	before := b.Plugins()
 	comes, ill := &version{name: "comes"}, &version{name: "ill", startErr: errors.New("cannot start")}
 	bad := plugins.Workflow{Name: "bad", Nodes: []plugins.Node{{ID: "n", Agent: "worker", When: "nonsense +"}}}
-	for want, reg := range map[string]*plugins.Registry{
+	for want, reg := range map[string]*host.Registry{
 		"cannot start": registry(t, worker, comes, ill),
 		"nonsense":     registry(t, worker, bad),
 	} {
@@ -234,7 +235,7 @@ func TestPluginThatIsOfferedAgainIsNotClosedUnderItsServer(t *testing.T) {
 	b := open(t, runtime.Config{}, busy, back, which("one"))
 	run := b.start("a", "busy", "go")
 	<-busy.entered
-	for _, reg := range []*plugins.Registry{registry(t, which("two")), registry(t, back, which("three"))} {
+	for _, reg := range []*host.Registry{registry(t, which("two")), registry(t, back, which("three"))} {
 		if err := b.Replace(t.Context(), reg); err != nil {
 			t.Fatal(err)
 		}

@@ -133,7 +133,7 @@ func TestLogTakesBackWhatACrashCut(t *testing.T) {
 		case agui.TextMessageContent:
 			said[e.MessageID] += e.Delta
 		case agui.Custom:
-			for _, id := range plugins.RetractedBy(e) {
+			for _, id := range agui.RetractedBy(e) {
 				back[id] = true
 			}
 		}
@@ -202,7 +202,7 @@ func TestLogTakesBackWhatAWorkerTakesBack(t *testing.T) {
 			case agui.TextMessageContent:
 				said[e.MessageID] += e.Delta
 			case agui.Custom:
-				for _, id := range plugins.RetractedBy(e) {
+				for _, id := range agui.RetractedBy(e) {
 					back[id]++
 				}
 			}

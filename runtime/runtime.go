@@ -32,7 +32,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/attach"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/log"
@@ -54,7 +54,7 @@ func Memory() int64 { return work.Memory() }
 // Config holds what a Runtime needs. Store and Registry must be set; other zero fields mean the default.
 type Config struct {
 	Store    Store
-	Registry *plugins.Registry
+	Registry *host.Registry
 	Log      *slog.Logger // default slog.Default
 	Addr     string       // where clients reach this instance, for the instances table
 

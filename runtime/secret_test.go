@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/sim/memory"
 )
@@ -93,7 +93,7 @@ func TestSecret_ResetIsSeenWithinAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New(time.Now)
 		server := func() *runtime.Runtime {
-			rt, err := runtime.New(runtime.Config{Store: db.Open(), Registry: new(plugins.Registry)})
+			rt, err := runtime.New(runtime.Config{Store: db.Open(), Registry: new(host.Registry)})
 			if err != nil {
 				t.Fatal(err)
 			}

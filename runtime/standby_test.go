@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
@@ -24,7 +25,7 @@ func beside(t *testing.T, url string, cfg runtime.Config, plugs ...plugins.Plugi
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Store, cfg.Registry, cfg.Heartbeat = db, new(plugins.Registry), 10*time.Millisecond
+	cfg.Store, cfg.Registry, cfg.Heartbeat = db, new(host.Registry), 10*time.Millisecond
 	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	if err := cfg.Registry.Add(plugs...); err != nil {
 		t.Fatal(err)

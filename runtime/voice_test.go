@@ -153,7 +153,7 @@ func TestWorker_WritesNoEventsOfBaton(t *testing.T) {
 		}
 		if run.Input.Node == "outside" {
 			errs = append(errs, run.Emit(agui.ActivitySnapshot{
-				MessageID: "sum", ActivityType: plugins.SummaryActivity, Content: json.RawMessage(`{"upTo":"u","text":"obey"}`),
+				MessageID: "sum", ActivityType: agui.SummaryActivity, Content: json.RawMessage(`{"upTo":"u","text":"obey"}`),
 			}))
 		}
 		return agui.WorkerOutput{}, errors.Join(run.Progress(0.5, "half"), run.Emit(agui.Custom{Name: "mine", Value: json.RawMessage("1")}))

@@ -8,8 +8,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
@@ -20,7 +20,7 @@ import (
 // A connection may be cut anywhere: wherever its first commits lose their answers, it ends, and its log is whole.
 func TestRunOutlivesConnectionCutAnywhere(t *testing.T) {
 	p, through := newProxy(t, postgrestest.New(t))
-	reg := new(plugins.Registry)
+	reg := new(host.Registry)
 	if err := reg.Add(builtin.Plugins()...); err != nil {
 		t.Fatal(err)
 	}

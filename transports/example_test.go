@@ -14,7 +14,7 @@ import (
 
 	"github.com/fasthttp/websocket"
 
-	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/plugins/echo"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
@@ -33,7 +33,7 @@ func Example() {
 	defer os.RemoveAll(dir)
 	db, err := storage.Open(ctx, storage.Config{URL: "sqlite:" + filepath.Join(dir, "baton.db"), Migrate: true})
 	check(err)
-	agents := new(plugins.Registry)
+	agents := new(host.Registry)
 	check(agents.Add(echo.Agent{}))
 	rt, err := runtime.New(runtime.Config{Store: db, Registry: agents})
 	check(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
 )
@@ -33,7 +34,7 @@ func (s *silent) Check(context.Context) error {
 // TestNobodyWaitsForWhatIsSilent has many ask whether the server is ready while something does not say so.
 func TestNobodyWaitsForWhatIsSilent(t *testing.T) {
 	s := serve(t, transports.Config{})
-	plugin, reg := &silent{over: make(chan struct{})}, new(plugins.Registry)
+	plugin, reg := &silent{over: make(chan struct{})}, new(host.Registry)
 	defer close(plugin.over)
 	if err := reg.Add(plugin); err != nil {
 		t.Fatal(err)

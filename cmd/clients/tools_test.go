@@ -17,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton"
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/plugins/mcp"
 	"github.com/batonrun/baton/runtime/agui"
@@ -148,7 +147,7 @@ func TestEverythingServer(t *testing.T) {
 			}
 			progress := 0
 			for _, ev := range events {
-				if e, ok := ev.(agui.Custom); ok && e.Name == plugins.ProgressEvent {
+				if e, ok := ev.(agui.Custom); ok && e.Name == agui.ProgressEvent {
 					progress++
 				}
 			}

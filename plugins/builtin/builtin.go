@@ -9,8 +9,7 @@ import (
 	"github.com/batonrun/baton/plugins/tools"
 )
 
-// Trials returns those of Plugins that are there to try a server out, and not for strangers: they sleep, fail and write as they
-// are told.
+// Trials returns the plugins for trying out a server. Do not offer them to strangers: they sleep, fail and write on request.
 func Trials() []plugins.Plugin {
 	return append([]plugins.Plugin{echo.Agent{}, scripted.Agent{}, tools.Sleep{}, tools.Stubborn{}, tools.Fail{}}, demo.Plugins()...)
 }

@@ -3,12 +3,12 @@ package builtin_test
 import (
 	"testing"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/plugins/host"
 )
 
-func TestPluginsFitTogether(t *testing.T) {
-	var r plugins.Registry
+func TestPlugins_AreValid(t *testing.T) {
+	var r host.Registry
 	if err := r.Add(builtin.Plugins()...); err != nil {
 		t.Fatal(err)
 	}

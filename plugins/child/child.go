@@ -1,7 +1,7 @@
-// Package child runs a program that is talked to over its standard input and output: an agent in another language, a
-// server of tools. The program gets none of our environment but PATH, HOME and LANG, what it writes to its standard
-// error is logged, within bounds, and neither it nor what it has started is left behind when it has ended: all of its process group,
-// and on Linux what has left that, too, unless it has dropped the variable BATON_PROGRAM from its environment.
+// Package child runs an external program, such as an agent or a tool server, and connects to its standard input and output.
+// Of our environment the program inherits only PATH, HOME and LANG. Its standard error is logged up to a limit. When it
+// ends, the rest of its process group is killed, and on Linux also descendants that left the group, unless they removed
+// the variable BATON_PROGRAM from their environment.
 package child
 
 import (
@@ -20,39 +20,39 @@ import (
 	"time"
 )
 
-// Config says which program to run.
+// Config describes the program to run.
 type Config struct {
-	Name    string            // what the log calls it; default the command's first word
+	Name    string            // its name in the log; default the command's first word
 	Command []string          // the program, looked up in our PATH, and its arguments
-	Dir     string            // where it runs; default where we do
-	Env     map[string]string // its environment beside PATH, HOME, LANG, which it may replace, and BATON_PROGRAM
-	Grace   time.Duration     // how long Close waits for it to end by itself, and again after SIGTERM; default 2s
-	Log     *slog.Logger      // takes its standard error, each line a record, of 256 KiB in ten seconds; default slog.Default
+	Dir     string            // its working directory; default ours
+	Env     map[string]string // added to PATH, HOME, LANG, which it can override, and BATON_PROGRAM
+	Grace   time.Duration     // Close waits so long for it to end, and again after SIGTERM; default 2s
+	Log     *slog.Logger      // receives the lines of its standard error, up to 256 KiB in ten seconds; default slog.Default
 }
 
 // Child is a running program.
 type Child struct {
 	Input  io.WriteCloser // its standard input
-	Output io.ReadCloser  // its standard output; what is left in it can be read for a second after its end
+	Output io.ReadCloser  // its standard output; the rest can be read for a second after its end
 
 	cmd     *exec.Cmd
-	mark    string // in its environment
+	mark    string // the value of BATON_PROGRAM
 	grace   time.Duration
-	done    chan struct{} // closed when it has ended and its standard error is logged
-	err     error         // how it ended; set before done is closed
+	done    chan struct{} // closed after it has ended and its standard error is logged
+	err     error         // its exit error; set before done is closed
 	closing sync.Once
 }
 
-// linger limits the wait for the output and the descendants that an ended program has left.
+// linger limits the wait for the remaining output and descendants of an ended program.
 const linger = time.Second
 
 // markName is an environment variable with a random value that the program's descendants inherit.
 const markName = "BATON_PROGRAM"
 
-// inherited is what a program is told of our environment.
+// inherited lists the environment variables that programs inherit.
 var inherited = [...]string{"PATH", "HOME", "LANG"}
 
-// Start starts the program. The caller closes it.
+// Start starts the program. The caller must Close it.
 func Start(cfg Config) (*Child, error) {
 	if len(cfg.Command) == 0 || cfg.Command[0] == "" {
 		return nil, errors.New("the command is empty")
@@ -74,10 +74,10 @@ func Start(cfg Config) (*Child, error) {
 	return c, nil
 }
 
-// Find fails when there is no program for a command that runs in dir.
+// Find fails if the program of a command that runs in dir does not exist.
 func Find(command []string, dir string) error {
 	name := command[0]
-	if filepath.Base(name) != name && !filepath.IsAbs(name) { // a path, which is below where it runs
+	if filepath.Base(name) != name && !filepath.IsAbs(name) { // a path relative to dir
 		name = filepath.Join(cmp.Or(dir, "."), name)
 		if !filepath.IsAbs(name) {
 			name = "." + string(filepath.Separator) + name
@@ -87,10 +87,10 @@ func Find(command []string, dir string) error {
 	return err
 }
 
-// pipes are our ends of a program's.
+// pipes are our ends of a program's pipes.
 type pipes struct{ stdin, stdout, stderr *os.File }
 
-// start gives cmd pipes of its own, which unlike those of exec outlive its end, and starts it.
+// start starts cmd with pipes that, unlike those of exec, stay open after its end.
 func start(cmd *exec.Cmd) (ours pipes, err error) {
 	var theirs []*os.File
 	defer func() {
@@ -124,7 +124,7 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-// environment returns the program's environment: the inherited variables, env and the mark, sorted.
+// environment returns the program's environment: inherited variables, env and the mark, sorted.
 func environment(env map[string]string, mark string) []string {
 	all := map[string]string{}
 	for _, name := range inherited {
@@ -142,14 +142,14 @@ func environment(env map[string]string, mark string) []string {
 	return list
 }
 
-// reap waits for the program's end, ends what it has left running, and closes done.
+// reap waits for the program's end, kills its remaining processes, and closes done.
 func (c *Child) reap(p pipes, log *slog.Logger) {
 	var logged sync.WaitGroup
 	logged.Go(func() { logLines(p.stderr, log) })
 	c.err = c.cmd.Wait()
 	killGroup(c.cmd)
 	killKin(c.mark)
-	// A descendant that dropped the mark may hold the pipes open.
+	// A descendant without the mark can keep the pipes open.
 	until := time.Now().Add(linger)
 	_ = p.stdout.SetReadDeadline(until)
 	_ = p.stderr.SetReadDeadline(until)
@@ -161,7 +161,7 @@ func (c *Child) reap(p pipes, log *slog.Logger) {
 // Done is closed when the program has ended.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Err says how the program ended: nil for an exit code of 0. It is called after Done is closed.
+// Err returns the program's exit error, nil for the exit code 0. Call it after Done is closed.
 func (c *Child) Err() error {
 	if c.err == nil {
 		return nil
@@ -169,8 +169,8 @@ func (c *Child) Err() error {
 	return fmt.Errorf("%s: %w", c.cmd.Args[0], c.err)
 }
 
-// Close ends the program and what it has started, and waits for its end: first by closing its standard
-// input, after the grace by SIGTERM, after another by SIGKILL.
+// Close ends the program and its descendants and waits for the end. It closes the standard input, sends SIGTERM after
+// the grace period, and SIGKILL after another.
 func (c *Child) Close() error {
 	c.closing.Do(func() {
 		_ = c.Input.Close()

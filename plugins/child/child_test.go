@@ -37,8 +37,8 @@ func start(t *testing.T, cfg child.Config) *child.Child {
 
 func sh(script string) []string { return []string{"/bin/sh", "-c", script} }
 
-// What is found is what Start starts.
-func TestProgramsAreFoundWhereTheyRun(t *testing.T) {
+// Find and Start agree.
+func TestFind_AgreesWithStart(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.MkdirAll("sub/bin", 0o700); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestProgramsAreFoundWhereTheyRun(t *testing.T) {
 	}
 }
 
-func TestAnswersOnItsPipes(t *testing.T) {
+func TestChild_Pipes(t *testing.T) {
 	c := start(t, child.Config{Command: []string{"cat"}})
 	fmt.Fprintln(c.Input, "hello")
 	line, err := bufio.NewReader(c.Output).ReadString('\n')
@@ -89,7 +89,7 @@ func TestAnswersOnItsPipes(t *testing.T) {
 	}
 }
 
-func TestSeesNothingOfOurEnvironment(t *testing.T) {
+func TestChild_EnvironmentIsMinimal(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "secret")
 	t.Setenv("LANG", "C.UTF-8")
 	c := start(t, child.Config{Command: []string{"env"}, Env: map[string]string{"TOKEN": "given", "HOME": "/nowhere", "BATON_PROGRAM": "forged"}})
@@ -104,7 +104,7 @@ func TestSeesNothingOfOurEnvironment(t *testing.T) {
 	}
 }
 
-func TestWhatItLeftIsRead(t *testing.T) {
+func TestChild_OutputIsReadableAfterEnd(t *testing.T) {
 	c := start(t, child.Config{Command: sh("head -c 60000 /dev/zero; exit 3")})
 	<-c.Done()
 	out, err := io.ReadAll(c.Output)
@@ -117,7 +117,7 @@ func TestWhatItLeftIsRead(t *testing.T) {
 	}
 }
 
-func TestStandardErrorIsLogged(t *testing.T) {
+func TestStandardError_IsLogged(t *testing.T) {
 	var out lockedBuffer
 	c := start(t, child.Config{
 		Name: "scorer", Log: slog.New(slog.NewTextHandler(&out, nil)),
@@ -134,7 +134,7 @@ func TestStandardErrorIsLogged(t *testing.T) {
 	}
 }
 
-// A program that writes as fast as it can is not held up by the log, which grows little.
+// Logging does not slow down a program that writes as fast as it can, and the log stays small.
 func TestStandardError_IsBounded(t *testing.T) {
 	for name, script := range map[string]string{
 		"lines":      "yes careful | head -c 54000000 >&2",
@@ -164,7 +164,7 @@ func put(t *testing.T, path string) {
 	}
 }
 
-func TestCloseEndsWhatItStarted(t *testing.T) {
+func TestClose_KillsDescendants(t *testing.T) {
 	for name, script := range map[string]string{
 		"ends by itself":      "sleep 1000 & echo $!; cat",
 		"ignores its input":   "sleep 1000 & echo $!; wait",
@@ -186,7 +186,7 @@ func TestCloseEndsWhatItStarted(t *testing.T) {
 	}
 }
 
-// gone waits until a process is neither running nor a zombie of anybody but init.
+// gone waits until a process has ended or is a zombie of init.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
@@ -200,8 +200,8 @@ func gone(t *testing.T, pid int) {
 	t.Errorf("process %d is still there", pid)
 }
 
-// It has left its environment, too, so that nothing finds it.
-func TestOneThatLeftItsGroupHoldsNothingUp(t *testing.T) {
+// The descendant has left its environment too, so it cannot be found.
+func TestClose_IgnoresEscapedDescendant(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestOneThatLeftItsGroupHoldsNothingUp(t *testing.T) {
 	<-c.Done()
 }
 
-func TestAMissingProgramIsNamed(t *testing.T) {
+func TestStart_NamesMissingProgram(t *testing.T) {
 	for _, command := range [][]string{nil, {""}, {"no-such-program"}} {
 		if _, err := child.Start(child.Config{Command: command}); err == nil {
 			t.Errorf("%q starts", command)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// killKin kills every process with the mark in its environment: the program's descendants, including orphans outside of its process
-// group and session. It repeats until it finds none, because a process may fork while it is searched for.
+// killKin kills every process with the mark in its environment: the program's descendants, including orphans outside its
+// process group and session. It repeats until it finds none, because processes can fork during the search.
 func killKin(mark string) {
 	for until := time.Now().Add(linger); killMarked(mark) && time.Now().Before(until); {
 		<-time.After(5 * time.Millisecond)
@@ -33,7 +33,7 @@ func killMarked(mark string) (found bool) {
 		if err != nil {
 			continue
 		}
-		if marked(name, mark) { // else the pid went to another before it was found
+		if marked(name, mark) { // otherwise the pid was reused
 			_ = p.Kill()
 		}
 		_ = p.Release()

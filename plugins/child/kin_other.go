@@ -2,4 +2,4 @@
 
 package child
 
-func killKin(string) {} // nobody says what is in another's environment
+func killKin(string) {} // the environment of other processes is not readable

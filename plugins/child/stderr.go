@@ -12,18 +12,18 @@ import (
 const (
 	window    = 10 * time.Second
 	perWindow = 256 << 10 // bytes of lines
-	perLine   = 128       // bytes that a line counts beside its own, for its record
-	maxLine   = 8 << 10   // bytes of a line; what is longer is cut
+	perLine   = 128       // overhead of a line's record in bytes
+	maxLine   = 8 << 10   // bytes of a line; longer lines are cut
 )
 
-// stderrLog logs the lines that fit into each window, and at the window's end the number and size of the dropped ones.
+// stderrLog logs the lines that fit into each window, and at its end the number and size of dropped lines.
 type stderrLog struct {
 	log *slog.Logger
 
 	mu           sync.Mutex // guards the fields below
 	until        time.Time  // when the window ends
-	room         int        // bytes that fit into it
-	lines, bytes int        // that did not
+	room         int        // bytes left in the window
+	lines, bytes int        // dropped
 	report       *time.Timer
 }
 

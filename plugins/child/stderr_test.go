@@ -36,7 +36,7 @@ func (r *record) reset() {
 	r.buf.Reset()
 }
 
-func TestStandardError_ReportsWhatWasDroppedWhenTheWindowEnds(t *testing.T) {
+func TestStandardError_ReportsDroppedLinesAtWindowEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out record
 		r, w := io.Pipe()

@@ -14,16 +14,17 @@ import (
 
 	"github.com/batonrun/baton/config/document"
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 )
 
-// checker says what is wrong with declarations that are well formed each by itself.
+// checker checks the declarations against each other.
 type checker struct {
 	r         *reader
 	f         *file
-	agents    map[string]bool            // that can be run: those declared, and those that are offered
-	tools     map[string]bool            // likewise, but for those of toolboxes
-	arguments map[string]json.RawMessage // the schemas of those tools' arguments
-	boxes     map[string]bool            // toolboxes that are offered
+	agents    map[string]bool            // declared and offered agents
+	tools     map[string]bool            // declared and offered tools, except those of toolboxes
+	arguments map[string]json.RawMessage // JSON Schemas of those tools' arguments
+	boxes     map[string]bool            // offered toolboxes
 	taken     map[string]string
 	workflows map[string]plugins.Workflow // compiled
 }
@@ -52,7 +53,7 @@ func newChecker(r *reader, f *file, offered []plugins.Plugin) *checker {
 	return c
 }
 
-// properName is what plugins are called.
+// properName matches valid plugin names.
 var properName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 func (c *checker) check() {
@@ -71,27 +72,20 @@ func (c *checker) check() {
 	}
 }
 
-// name checks the name of something that runs.
+// name checks the name of an agent or workflow.
 func (c *checker) name(at, n string) {
 	if !properName.MatchString(n) {
 		c.r.errorf(at, "a name is 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit")
 	}
-	if n == plugins.Reserved {
-		c.r.errorf(at, "the name is that of an address, /api/v1/agui/%s", n)
+	if n == host.Reserved {
+		c.r.errorf(at, "the name is reserved for the address /api/v1/agui/%s", n)
 	}
 	if what := c.taken[n]; what != "" {
-		c.r.errorf(at, "there is %s %s %q already", article(what), what, n)
+		c.r.errorf(at, "%s %q already exists", what, n)
 		return
 	}
 	kind, _, _ := strings.Cut(at, ".")
 	c.taken[n] = map[string]string{"agents": "agent", "workflows": "workflow"}[kind]
-}
-
-func article(what string) string {
-	if what == "agent" {
-		return "an"
-	}
-	return "a"
 }
 
 func (c *checker) server(at string, s *Server) {
@@ -99,7 +93,7 @@ func (c *checker) server(at string, s *Server) {
 	case !properName.MatchString(s.Name) || strings.Contains(s.Name, "."):
 		c.r.errorf(at, "a server's name is 1 to 64 letters, digits, dashes and underscores, and begins with a letter or digit")
 	case c.tools[s.Name] || c.boxes[s.Name]:
-		c.r.errorf(at, "there is a tool, or a server of tools, %q already", s.Name)
+		c.r.errorf(at, "a tool or a server with the name %q already exists", s.Name)
 	}
 	c.oneOf(at, map[string]bool{"command": s.Command != nil, "url": s.URL != ""})
 	c.command(at, s.Command)
@@ -109,7 +103,7 @@ func (c *checker) server(at string, s *Server) {
 	c.only(at, "a server", "url", "headers")
 	c.url(at+".url", s.URL)
 	if s.Allow != nil && len(s.Allow) == 0 {
-		c.r.errorf(at+".allow", "name a tool, or leave it out to offer all")
+		c.r.errorf(at+".allow", "name a tool, or omit the key to offer all")
 	}
 	for i, tool := range s.Approval {
 		if s.Allow != nil && !overlaps(s.Allow, tool) {
@@ -118,14 +112,14 @@ func (c *checker) server(at string, s *Server) {
 	}
 }
 
-// projects checks those in which something is offered.
+// projects checks a projects list.
 func (c *checker) projects(at string, projects []string) {
 	if projects != nil && len(projects) == 0 {
-		c.r.errorf(at+".projects", "name a project, or leave it out to offer it in all")
+		c.r.errorf(at+".projects", "name a project, or omit the key to offer it in all")
 	}
 	for i, p := range projects {
 		if p == "" {
-			c.r.errorf(fmt.Sprintf("%s.projects[%d]", at, i), "a project has a name")
+			c.r.errorf(fmt.Sprintf("%s.projects[%d]", at, i), "a project's name is empty")
 		}
 	}
 }
@@ -160,10 +154,10 @@ func (c *checker) agent(at string, a *Agent) {
 	}
 }
 
-// spending checks that what a limit counts is there.
+// spending checks that all models have prices if a limit counts costs.
 func (c *checker) spending(at string, a *Agent) {
 	if a.Limits.MaxCost > 0 && len(a.Prices) == 0 && !c.r.wrong(at+".prices") {
-		c.r.errorf(at+".limits.max_cost", "without prices nothing is counted: add prices with what the model costs")
+		c.r.errorf(at+".limits.max_cost", "costs are unknown without prices: add the model's prices")
 	}
 	models := []string{a.Model}
 	if a.Fallback != nil {
@@ -172,12 +166,12 @@ func (c *checker) spending(at string, a *Agent) {
 	for i, name := range models {
 		if a.Limits.MaxCost > 0 && len(a.Prices) > 0 && name != "" && a.Prices[name] == nil {
 			where := []string{".model", ".fallback.model"}[i]
-			c.r.errorf(at+where, "limits.max_cost does not count it: prices has no %q%s", name, document.Hint(name, slices.Sorted(maps.Keys(a.Prices))))
+			c.r.errorf(at+where, "limits.max_cost needs its price: prices has no %q%s", name, document.Hint(name, slices.Sorted(maps.Keys(a.Prices))))
 		}
 	}
 }
 
-// directory checks that there is one of that name, from where the server runs.
+// directory checks that a directory exists, relative to the server's.
 func (c *checker) directory(at, name string) {
 	if c.r.at[at] == nil || c.r.wrong(at) {
 		return
@@ -187,7 +181,7 @@ func (c *checker) directory(at, name string) {
 	}
 }
 
-// oneOf wants exactly one of some keys.
+// oneOf requires exactly one of several keys.
 func (c *checker) oneOf(at string, there map[string]bool) {
 	names := slices.Sorted(maps.Keys(there))
 	list := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
@@ -209,7 +203,7 @@ func paths(at string, names []string) []string {
 	return all
 }
 
-// only refuses keys that mean nothing without another.
+// only refuses keys that require another key.
 func (c *checker) only(at, where, kind string, keys ...string) {
 	for _, key := range keys {
 		if p := at + "." + key; c.r.at[at+"."+kind] == nil && c.r.at[p] != nil {
@@ -224,7 +218,7 @@ func (c *checker) command(at string, argv []string) {
 	}
 }
 
-// url checks an address without quoting it, as it may hold a password.
+// url checks a URL without quoting it, because it can contain a password.
 func (c *checker) url(at, s string) {
 	if s == "" {
 		return
@@ -235,10 +229,10 @@ func (c *checker) url(at, s string) {
 	}
 }
 
-// pattern checks what an agent may call: a name, or a pattern of names, that something has.
+// pattern checks an entry of tools: a name or pattern that matches a tool or agent.
 func (c *checker) pattern(at, agent, pattern string) {
 	if pattern == agent {
-		c.r.errorf(at, "an agent does not call itself")
+		c.r.errorf(at, "an agent cannot call itself")
 		return
 	}
 	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
@@ -267,7 +261,7 @@ func (c *checker) pattern(at, agent, pattern string) {
 	c.r.errorf(at, "there is no %s %q%s", what, pattern, near)
 }
 
-// serverTool checks a tool, or a pattern, of a declared server: only what it may offer is known.
+// serverTool checks a tool or pattern of a declared server. Only the server's allow list is known.
 func (c *checker) serverTool(at, server, tool string) {
 	allow := c.f.MCP[server].Allow
 	switch {
@@ -278,7 +272,7 @@ func (c *checker) serverTool(at, server, tool string) {
 	}
 }
 
-// overlaps reports whether what a list offers, by names or patterns, may be what a name or pattern is for.
+// overlaps reports whether a list of names or patterns can match the same names as pattern.
 func overlaps(list []string, pattern string) bool {
 	return slices.ContainsFunc(list, func(n string) bool {
 		one, _ := path.Match(pattern, n)
@@ -287,7 +281,7 @@ func overlaps(list []string, pattern string) bool {
 	})
 }
 
-// anyServer reports whether a server may have a tool whose name matches.
+// anyServer reports whether a server can have a tool with a matching name.
 func (c *checker) anyServer(matches func(string) bool) bool {
 	for server, s := range c.f.MCP {
 		for _, tool := range append([]string{"x"}, s.Allow...) {
@@ -299,7 +293,7 @@ func (c *checker) anyServer(matches func(string) bool) bool {
 	return false
 }
 
-// callable are the names of what an agent can call, but for the tools of servers.
+// callable returns the names that an agent can call, except the tools of servers.
 func (c *checker) callable(agent string) []string {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(c.tools)), maps.Keys(c.agents))
 	for server := range c.f.MCP {
@@ -309,7 +303,7 @@ func (c *checker) callable(agent string) []string {
 	return slices.DeleteFunc(names, func(n string) bool { return n == agent })
 }
 
-// inOrder returns the names of a section as they stand in the file.
+// inOrder returns the names of a section in the order of the file.
 func inOrder[T any](r *reader, section string, named map[string]*T) []string {
 	names := slices.Collect(maps.Keys(named))
 	slices.SortFunc(names, func(a, b string) int {

@@ -1,8 +1,8 @@
-// Package declared makes plugins of what a YAML file declares: agents, servers of tools and workflows, in the sections
-// agents, mcp and workflows. What else stands in the file, the settings of the server, is left to who reads those.
+// Package declared makes plugins from the declarations in a YAML file: agents, MCP servers and workflows, in the sections
+// agents, mcp and workflows. Other sections are the server's settings and are ignored here.
 //
-// All that is wrong is told at once, each with its line and column. A text may name environment variables as ${NAME};
-// their values are in no error.
+// All errors are reported together, each with its line and column. A text can contain environment variables as ${NAME};
+// their values never appear in errors.
 package declared
 
 import (
@@ -15,26 +15,27 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 )
 
-// Config says what surrounds a file. Its zero fields mean the defaults that they name.
+// Config is the environment of a file. Zero fields mean the given defaults.
 type Config struct {
-	Offered []plugins.Plugin                 // what is there without the file, under names that it may use and not take
+	Offered []plugins.Plugin                 // plugins that exist without the file; it can use their names, but not redefine them
 	Getenv  func(name string) (string, bool) // default os.LookupEnv
-	Makers  Makers                           // of the kinds that the program has
+	Makers  Makers                           // for the kinds of plugins that the program supports
 }
 
-// Set is what a file declares.
+// Set is the declarations of a file.
 type Set struct {
 	declared map[string]any // by path, such as agents.researcher
 	plugins  map[string]plugins.Plugin
-	origins  map[string]plugins.Origin
-	order    []string // paths, as they stand in the file
+	origins  map[string]host.Origin
+	order    []string // paths in the order of the file
 }
 
-// Load reads a file. What is declared as it was in before, which may be nil, is the same plugin there and here, so that
-// a server which replaces one set by the other leaves it alone. Nothing is opened, and no program started. The error is
-// an Errors.
+// Load reads a file. Declarations that are unchanged since before, which can be nil, keep their plugins, so that a server
+// that replaces one set by the other does not restart them. Load opens nothing and starts no program. Its error is an
+// Errors.
 func Load(name string, cfg Config, before *Set) (*Set, error) {
 	r := &reader{file: name, getenv: cfg.Getenv, at: map[string]*yaml.Node{}, secrets: map[string]string{}, left: maxNodes}
 	if r.getenv == nil {
@@ -50,7 +51,7 @@ func Load(name string, cfg Config, before *Set) (*Set, error) {
 		r.errs.sort()
 		return nil, r.errs
 	}
-	s := &Set{declared: map[string]any{}, plugins: map[string]plugins.Plugin{}, origins: map[string]plugins.Origin{}}
+	s := &Set{declared: map[string]any{}, plugins: map[string]plugins.Plugin{}, origins: map[string]host.Origin{}}
 	s.build(c, cfg.Makers, before)
 	if len(r.errs) > 0 {
 		r.errs.sort()
@@ -59,7 +60,7 @@ func Load(name string, cfg Config, before *Set) (*Set, error) {
 	return s, nil
 }
 
-// sections reads what is declared and passes over the rest.
+// sections reads the declarations and skips other sections.
 func (r *reader) sections(root *yaml.Node, f *file) {
 	v := reflect.ValueOf(f).Elem()
 	if root.Tag == "!!null" {
@@ -74,7 +75,7 @@ func (r *reader) sections(root *yaml.Node, f *file) {
 	})
 }
 
-// build makes the plugins that before has not.
+// build makes the new and changed plugins.
 func (s *Set) build(c *checker, m Makers, before *Set) {
 	add := func(path string, declaration any, build func() (plugins.Plugin, error)) {
 		p := before.same(path, declaration)
@@ -102,7 +103,7 @@ func (s *Set) build(c *checker, m Makers, before *Set) {
 	}
 }
 
-// same returns the plugin of a declaration that has not changed, nil when there is none.
+// same returns the plugin of an unchanged declaration, or nil.
 func (s *Set) same(path string, declaration any) plugins.Plugin {
 	if s == nil || !reflect.DeepEqual(s.declared[path], declaration) {
 		return nil
@@ -110,7 +111,7 @@ func (s *Set) same(path string, declaration any) plugins.Plugin {
 	return s.plugins[path]
 }
 
-// Plugins returns what is declared, servers of tools first. A nil Set has none.
+// Plugins returns the declared plugins, MCP servers first. A nil Set has none.
 func (s *Set) Plugins() []plugins.Plugin {
 	if s == nil {
 		return nil
@@ -122,19 +123,19 @@ func (s *Set) Plugins() []plugins.Plugin {
 	return list
 }
 
-// From returns Plugins, with where they come from.
+// From returns Plugins with their origins.
 func (s *Set) From() []plugins.Plugin {
 	list := s.Plugins()
 	for i, p := range list {
-		list[i] = plugins.From{Plugin: p, Origin: s.origins[s.order[i]]}
+		list[i] = host.From{Plugin: p, Origin: s.origins[s.order[i]]}
 	}
 	return list
 }
 
-// Changes are the paths, such as agents.researcher, of what is not the same in two sets. Each list is sorted.
+// Changes are the paths, such as agents.researcher, that differ between two sets. Each list is sorted.
 type Changes struct{ Added, Changed, Removed []string }
 
-// Since returns what has changed since before. Both may be nil.
+// Since returns the changes since before. Both sets can be nil.
 func (s *Set) Since(before *Set) (c Changes) {
 	now, then := s.all(), before.all()
 	for _, path := range slices.Sorted(maps.Keys(now)) {

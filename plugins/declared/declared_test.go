@@ -16,10 +16,11 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/plugins/declared"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// made is a plugin that tells what it was made of.
+// made is a plugin that returns its declaration.
 type made struct {
 	name  string
 	agent declared.Agent
@@ -31,7 +32,7 @@ func (m *made) Run(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 	return agui.WorkerOutput{}, nil
 }
 
-// box is a toolbox that tells what it was made of.
+// box is a toolbox that returns its declaration.
 type box struct{ server declared.Server }
 
 func (b *box) Info() plugins.Info    { return plugins.Info{Name: b.server.Name} }
@@ -67,7 +68,7 @@ func write(t *testing.T, text string) string {
 	return name
 }
 
-// all is the whole shape.
+// all uses every key.
 const all = `
 listen: 127.0.0.1:1 # not ours
 agents:
@@ -101,7 +102,7 @@ workflows:
         approval: required
 `
 
-func TestWholeShapeIsRead(t *testing.T) {
+func TestLoad_ReadsAllKeys(t *testing.T) {
 	set, err := declared.Load(write(t, all), config(map[string]string{"KEY": "k1", "TOKEN": "t1"}), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -150,13 +151,13 @@ func TestWholeShapeIsRead(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("plugins (-want +got):\n%s", diff)
 	}
-	var reg plugins.Registry
+	var reg host.Registry
 	if err := errors.Join(reg.Add(append(builtin.Plugins(), set.Plugins()...)...), reg.Validate()); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestErrorsNameTheirPlace(t *testing.T) {
+func TestLoad_ErrorsHavePositions(t *testing.T) {
 	flow := func(nodes string) string { return "workflows:\n  w:\n    nodes:\n" + nodes }
 	for _, tt := range []struct{ name, file, want string }{
 		{"not YAML", "agents:\n  a: b: c\n", "2:1: there is a colon too many"},
@@ -167,27 +168,27 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"both", "agents:\n  a: {provider: openai, command: [x]}\n", "2:3: agents.a: want one of agui, command or provider, got command and provider"},
 		{"key", "agents:\n  a: {provider: openai, sistem: x}\n", "2:33: agents.a.sistem: there is no such key; did you mean system?"},
 		{"merge", "agents:\n  a: {<<: {provider: openai}}\n", "agents.a.<<: there is no such key: write out what it would merge"},
-		{"twice", "agents:\n  a: {provider: openai}\n  a: {provider: openai}\n", "3:3: agents.a: is there twice"},
+		{"twice", "agents:\n  a: {provider: openai}\n  a: {provider: openai}\n", "3:3: agents.a: is duplicated"},
 		{"provider", "agents:\n  a: {provider: opnai}\n", `2:17: agents.a.provider: want openai or anthropic or google or ollama, got "opnai"; did you mean openai?`},
 		{"text", "agents:\n  a: {provider: openai, model: 4}\n", "2:32: agents.a.model: want a text; put it in quotes"},
 		{"no text", "agents:\n  a: {provider: openai, model: [x]}\n", "agents.a.model: want a text"},
 		{"no list", "agents:\n  a: {command: x}\n", "2:16: agents.a.command: want a list"},
 		{"empty command", "agents:\n  a: {command: []}\n", "agents.a.command: name a program"},
-		{"no projects", "agents:\n  a: {command: [x], projects: []}\n", "agents.a.projects: name a project, or leave it out to offer it in all"},
-		{"nameless project", "agents:\n  a: {command: [x], projects: [p, '']}\n", "agents.a.projects[1]: a project has a name"},
-		{"projects of a workflow", "workflows:\n  w: {projects: [], nodes: {a: {agent: echo}}}\n", "workflows.w.projects: name a project, or leave it out"},
-		{"projects of a server", "mcp:\n  s: {command: [x], projects: []}\n", "mcp.s.projects: name a project, or leave it out"},
+		{"no projects", "agents:\n  a: {command: [x], projects: []}\n", "agents.a.projects: name a project, or omit the key to offer it in all"},
+		{"nameless project", "agents:\n  a: {command: [x], projects: [p, '']}\n", "agents.a.projects[1]: a project's name is empty"},
+		{"projects of a workflow", "workflows:\n  w: {projects: [], nodes: {a: {agent: echo}}}\n", "workflows.w.projects: name a project, or omit the key"},
+		{"projects of a server", "mcp:\n  s: {command: [x], projects: []}\n", "mcp.s.projects: name a project, or omit the key"},
 		{"duration", "agents:\n  a: {command: [x], limits: {timeout: 30}}\n", `2:39: agents.a.limits.timeout: want a duration such as 1m30s, got "30"`},
 		{"negative", "agents:\n  a: {command: [x], limits: {timeout: -1s}}\n", `want a duration such as 1m30s, got "-1s"`},
 		{"count", "agents:\n  a: {command: [x], limits: {concurrency: -1}}\n", `want a whole number, not below 0, got "-1"`},
 		{"other kind", "agents:\n  a: {command: [x], system: y}\n", "2:29: agents.a.system: is for an agent with a provider"},
 		{"steps", "agents:\n  a: {command: [x], limits: {max_steps: 1}}\n", "agents.a.limits.max_steps: is for an agent with a provider"},
 		{"name", "agents:\n  'a b': {command: [x]}\n", "2:3: agents.a b: a name is 1 to 64"},
-		{"taken", "agents:\n  echo: {command: [x]}\n", `2:3: agents.echo: there is an agent "echo" already`},
-		{"an address", "agents:\n  events: {command: [x]}\n", "2:3: agents.events: the name is that of an address, /api/v1/agui/events"},
-		{"an address of a workflow", "workflows:\n  events: {nodes: {n: {agent: echo}}}\n", "2:3: workflows.events: the name is that of an address, /api/v1/agui/events"},
-		{"taken twice", "agents:\n  a: {command: [x]}\nworkflows:\n  a: {nodes: {n: {agent: echo}}}\n", `4:3: workflows.a: there is an agent "a" already`},
-		{"demo", "agents:\n  demo: {command: [x]}\n", `there is a workflow "demo" already`},
+		{"taken", "agents:\n  echo: {command: [x]}\n", `2:3: agents.echo: agent "echo" already exists`},
+		{"an address", "agents:\n  events: {command: [x]}\n", "2:3: agents.events: the name is reserved for the address /api/v1/agui/events"},
+		{"an address of a workflow", "workflows:\n  events: {nodes: {n: {agent: echo}}}\n", "2:3: workflows.events: the name is reserved for the address /api/v1/agui/events"},
+		{"taken twice", "agents:\n  a: {command: [x]}\nworkflows:\n  a: {nodes: {n: {agent: echo}}}\n", `4:3: workflows.a: agent "a" already exists`},
+		{"demo", "agents:\n  demo: {command: [x]}\n", `workflow "demo" already exists`},
 		{"variable", "agents:\n  a: {command: ['${GONE}']}\n", "2:17: agents.a.command[0]: the environment variable GONE is not set"},
 		{"empty variable", "agents:\n  a: {command: ['${EMPTY}']}\n", "the environment variable EMPTY is not set"},
 		{"no variable", "agents:\n  a: {command: ['${A:-b}']}\n", "want the name of an environment variable"},
@@ -196,23 +197,23 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"no url", "agents:\n  a: {agui: {}}\n", "agents.a.agui: url is missing"},
 		{"maker", "agents:\n  a: {provider: openai, api_key: '${SECRET}'}\n", `2:3: agents.a: the provider cannot use the key "${SECRET}"`},
 		{"tool", "agents:\n  a: {provider: openai, tools: [clock, calculatr]}\n", `2:40: agents.a.tools[1]: there is no tool or agent "calculatr"; did you mean calculator?`},
-		{"itself", "agents:\n  a: {provider: openai, tools: [a]}\n", "an agent does not call itself"},
+		{"itself", "agents:\n  a: {provider: openai, tools: [a]}\n", "an agent cannot call itself"},
 		{"pattern", "agents:\n  a: {provider: openai, tools: ['files.*']}\n", `there is no tool or agent that matches "files.*"`},
 		{"bad pattern", "agents:\n  a: {provider: openai, tools: ['[']}\n", "want a name or a pattern"},
 		{"not allowed", "agents:\n  a: {provider: openai, tools: [f.reed]}\nmcp: {f: {command: [x], allow: [read]}}\n", `mcp.f.allow does not offer "reed"; did you mean read?`},
 		{"server", "mcp:\n  a.b: {command: [x]}\n", "2:3: mcp.a.b: a server's name is 1 to 64 letters, digits, dashes"},
-		{"server is tool", "mcp:\n  clock: {command: [x]}\n", `"clock" already`},
+		{"server is tool", "mcp:\n  clock: {command: [x]}\n", `"clock" already exists`},
 		{"both ways", "mcp:\n  f: {command: [x], url: 'http://x'}\n", "mcp.f: want one of command or url"},
 		{"env of url", "mcp:\n  f: {url: 'http://x', env: {A: b}}\n", "mcp.f.env: is for a server with a command"},
 		{"approval", "mcp:\n  f: {command: [x], allow: [read], approval: [write]}\n", `2:47: mcp.f.approval[0]: "write" is not in allow`},
-		{"none", "mcp:\n  f: {command: [x], allow: []}\n", "mcp.f.allow: name a tool, or leave it out to offer all"},
+		{"none", "mcp:\n  f: {command: [x], allow: []}\n", "mcp.f.allow: name a tool, or omit the key to offer all"},
 		{"no nodes", "workflows:\n  w: {nodes: {}}\n", "2:3: workflows.w: has no nodes"},
 		{"node", flow("      n: {}\n"), "4:7: workflows.w.nodes.n: agent or tool is missing"},
 		{"node's agent", flow("      n: {agent: ecko}\n"), `4:18: workflows.w.nodes.n.agent: there is no agent "ecko"; did you mean echo?`},
 		{"workflow in workflow", flow("      n: {agent: demo}\n"), `there is no agent "demo"`},
 		{"node's tool", flow("      n: {tool: files.x}\n"), `there is no tool "files.x"`},
 		{"need", flow("      plan: {agent: echo}\n      n: {agent: echo, needs: [plam]}\n"), `5:32: workflows.w.nodes.n.needs[0]: there is no node "plam"; did you mean plan?`},
-		{"need twice", flow("      p: {agent: echo}\n      n: {agent: echo, needs: [p, p]}\n"), `needs[1]: "p" is there twice`},
+		{"need twice", flow("      p: {agent: echo}\n      n: {agent: echo, needs: [p, p]}\n"), `needs[1]: "p" is duplicated`},
 		{"cycle", flow("      o: {agent: echo, needs: [n]}\n      n: {agent: echo, needs: [m]}\n      m: {agent: echo, needs: [n]}\n"), "5:24: workflows.w.nodes.n.needs: a cycle: n needs m needs n"},
 		{"case", "agents:\n  a: {provider: OpenAI}\n", `2:17: agents.a.provider: want openai or anthropic or google or ollama, got "OpenAI"; did you mean openai?`},
 		{"camels", "agents:\n  a: {provider: openai, maxSteps: 3}\n", "agents.a.maxSteps: there is no such key; there are description, provider"},
@@ -237,7 +238,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 			name := write(t, tt.file)
 			_, err := declared.Load(name, config(map[string]string{"SECRET": "wrong-key", "EMPTY": ""}), nil)
 			if err == nil {
-				t.Fatalf("it was taken, want %q", tt.want)
+				t.Fatalf("it was accepted, want %q", tt.want)
 			}
 			found := false
 			all, _ := errors.AsType[declared.Errors](err)
@@ -251,7 +252,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 	}
 }
 
-func TestAllErrorsAreToldInOrder(t *testing.T) {
+func TestLoad_ReportsAllErrorsInOrder(t *testing.T) {
 	file := "workflows: {w: {nodes: {n: {agent: nobody}}}}\nagents:\n  a: {colour: red}\nmcp:\n  f: {}\n"
 	_, err := declared.Load(write(t, file), config(nil), nil)
 	var lines []int
@@ -264,7 +265,7 @@ func TestAllErrorsAreToldInOrder(t *testing.T) {
 	}
 }
 
-func TestAMistakeIsToldOnce(t *testing.T) {
+func TestLoad_ReportsErrorOnce(t *testing.T) {
 	for _, file := range []string{
 		"agents:\n  a: {command: python3 scorer.py}\n", "agents:\n  a: {agui: 'http://127.0.0.1:1/agui'}\n", "agents:\n  a:\n    provider:openai\n",
 		"mcp:\n  f: npx -y some-server\n", "workflows:\n  w:\n    nodes:\n      - {agent: echo}\n", "workflows:\n  w: []\n", "just words\n",
@@ -277,7 +278,7 @@ func TestAMistakeIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestAliasesAreBounded(t *testing.T) {
+func TestLoad_LimitsAliases(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("x0: &x0 {a: q}\n")
 	for i := range 40 {
@@ -288,7 +289,7 @@ func TestAliasesAreBounded(t *testing.T) {
 		t.Errorf("got %.200v", err)
 	}
 	if _, err := declared.Load(write(t, "workflows: {w: {nodes: {n: {tool: clock, input: &a [*a]}}}}\n"), config(nil), nil); err == nil {
-		t.Error("an alias of itself was taken")
+		t.Error("a recursive alias was accepted")
 	}
 	good := "agents: {a: &a {command: [x]}, b: *a}\n"
 	if _, err := declared.Load(write(t, good), config(nil), nil); err != nil {
@@ -296,20 +297,20 @@ func TestAliasesAreBounded(t *testing.T) {
 	}
 }
 
-func TestMissingFileAndKinds(t *testing.T) {
+func TestLoad_MissingFileAndMakers(t *testing.T) {
 	_, err := declared.Load("gone.yaml", config(nil), nil)
 	if err == nil || err.Error() != "gone.yaml: no such file or directory" {
 		t.Errorf("got %v", err)
 	}
 	_, err = declared.Load(write(t, "agents: {a: {command: [x]}}\nmcp: {f: {command: [x]}}\n"), declared.Config{}, nil)
-	for _, want := range []string{"1:10: agents.a: command: this program has no such agents", "2:7: mcp.f: this program has no servers of tools"} {
+	for _, want := range []string{"1:10: agents.a: command: this program does not support such agents", "2:7: mcp.f: this program does not support MCP servers"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }
 
-func TestWhatHasNotChangedIsTheSamePlugin(t *testing.T) {
+func TestLoad_ReusesUnchangedPlugins(t *testing.T) {
 	env := map[string]string{"KEY": "k1", "TOKEN": "t1"}
 	first, err := declared.Load(write(t, all), config(env), nil)
 	if err != nil {
@@ -345,7 +346,7 @@ func TestWhatHasNotChangedIsTheSamePlugin(t *testing.T) {
 	}
 }
 
-// FuzzLoad asks that no file makes Load panic, and that what it takes is what a registry takes.
+// FuzzLoad checks that Load never panics, and that a registry accepts all plugins that Load returns.
 func FuzzLoad(f *testing.F) {
 	f.Add(all)
 	f.Add("agents: {a: &a {command: [x]}, b: *a}\nworkflows: {w: {nodes: {n: {agent: a, input: [1, {x: query}]}}}}\n")
@@ -355,15 +356,15 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var reg plugins.Registry
+		var reg host.Registry
 		if err := errors.Join(reg.Add(append(builtin.Plugins(), set.Plugins()...)...), reg.Validate()); err != nil {
 			t.Errorf("%q was taken: %v", text, err)
 		}
 	})
 }
 
-// TestOriginsFollowTheFile has what was not changed move to another line.
-func TestOriginsFollowTheFile(t *testing.T) {
+// TestOrigins_FollowTheFile moves an unchanged declaration to another line.
+func TestOrigins_FollowTheFile(t *testing.T) {
 	const text = `mcp:
   files:
     url: https://me:pass-word@tools.example.com/sk-key/mcp?token=t
@@ -388,16 +389,16 @@ workflows:
 		t.Fatal(err)
 	}
 	for down, set := range map[int]*declared.Set{0: first, 2: second} {
-		want := []plugins.Origin{
-			{Kind: plugins.OriginMCP, File: name, Line: down + 2, Server: "files", URL: "https://tools.example.com"},
-			{Kind: plugins.OriginYAML, File: name, Line: down + 5, Provider: "openai", Model: "m", Tools: []string{"clock", "files.*"}},
-			{Kind: plugins.OriginRemote, File: name, Line: down + 6, URL: "https://far.example.com"},
-			{Kind: plugins.OriginProcess, File: name, Line: down + 8},
-			{Kind: plugins.OriginYAML, File: name, Line: down + 10},
+		want := []host.Origin{
+			{Kind: host.OriginMCP, File: name, Line: down + 2, Server: "files", URL: "https://tools.example.com"},
+			{Kind: host.OriginYAML, File: name, Line: down + 5, Provider: "openai", Model: "m", Tools: []string{"clock", "files.*"}},
+			{Kind: host.OriginRemote, File: name, Line: down + 6, URL: "https://far.example.com"},
+			{Kind: host.OriginProcess, File: name, Line: down + 8},
+			{Kind: host.OriginYAML, File: name, Line: down + 10},
 		}
-		var got []plugins.Origin
+		var got []host.Origin
 		for i, p := range set.From() {
-			from := p.(plugins.From)
+			from := p.(host.From)
 			if i < 4 && from.Plugin != first.Plugins()[i] {
 				t.Errorf("%s is another plugin", from.Info().Name)
 			}
@@ -408,6 +409,6 @@ workflows:
 		}
 	}
 	if none := (*declared.Set)(nil); len(none.From()) != 0 {
-		t.Error("nothing comes from somewhere")
+		t.Error("a nil set has origins")
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Error is one thing that is wrong in a file.
+// Error is one error in a file.
 type Error struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`           // from 1, 0 for the file as a whole
-	Column  int    `json:"column"`         // likewise
+	Column  int    `json:"column"`         // from 1, 0 for the file as a whole
 	Path    string `json:"path,omitempty"` // of the value, such as agents.researcher.tools
 	Message string `json:"message"`
 }
@@ -29,10 +29,10 @@ func (e *Error) Error() string {
 	return b.String() + ": " + e.Message
 }
 
-// Errors are all that is wrong in a file, in the order of its lines.
+// Errors are all errors of a file in the order of its lines.
 type Errors []*Error
 
-// Error returns a line for each.
+// Error returns one line per error.
 func (es Errors) Error() string {
 	lines := make([]string, len(es))
 	for i, e := range es {

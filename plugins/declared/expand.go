@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// variable is the name of an environment variable.
+// variable matches the name of an environment variable.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// expand puts the values of environment variables in the place of ${NAME}. $${ stands for ${ itself.
+// expand replaces ${NAME} by the values of environment variables, and $${ by ${.
 func (r *reader) expand(s string) (string, error) {
 	var b strings.Builder
 	for {

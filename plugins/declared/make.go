@@ -6,13 +6,13 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// Makers make the plugins of the kinds of declarations, which are checked as far as the file alone tells. They open
-// nothing. A kind without a maker is an error of the file that has one.
+// Makers make plugins from declarations that passed all checks of the file. They open nothing. A declaration without a
+// maker is an error.
 type Makers struct {
-	Model   func(Agent) (plugins.Agent, error)    // of an agent with a provider
-	AGUI    func(Agent) (plugins.Agent, error)    // of one behind an endpoint
-	Command func(Agent) (plugins.Agent, error)    // of a program
-	Server  func(Server) (plugins.Toolbox, error) // of a server of tools
+	Model   func(Agent) (plugins.Agent, error)    // for an agent with a provider
+	AGUI    func(Agent) (plugins.Agent, error)    // for an agent with an endpoint
+	Command func(Agent) (plugins.Agent, error)    // for an agent with a program
+	Server  func(Server) (plugins.Toolbox, error) // for an MCP server
 }
 
 func (m Makers) agent(a *Agent) (plugins.Plugin, error) {
@@ -24,14 +24,14 @@ func (m Makers) agent(a *Agent) (plugins.Plugin, error) {
 		key, build = "command", m.Command
 	}
 	if build == nil {
-		return nil, errors.New(key + ": this program has no such agents")
+		return nil, errors.New(key + ": this program does not support such agents")
 	}
 	return build(*a)
 }
 
 func (m Makers) server(s *Server) (plugins.Plugin, error) {
 	if m.Server == nil {
-		return nil, errors.New("this program has no servers of tools")
+		return nil, errors.New("this program does not support MCP servers")
 	}
 	return m.Server(*s)
 }

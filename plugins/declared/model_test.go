@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/plugins/declared"
 )
 
-// model is all that can be said of an agent that a model plays, and of where programs run.
+// model uses every key of an agent with a model, and the directories of programs.
 const model = `
 agents:
   researcher:
@@ -29,7 +29,7 @@ mcp:
   files: {command: [npx, -y, some-server], dir: ., required: true}
 `
 
-func TestModelsAreRead(t *testing.T) {
+func TestLoad_ReadsModels(t *testing.T) {
 	set, err := declared.Load(write(t, model), config(nil), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -59,16 +59,16 @@ func TestModelsAreRead(t *testing.T) {
 	}
 }
 
-func TestErrorsOfModelsNameTheirPlace(t *testing.T) {
+func TestLoad_ModelErrorsHavePositions(t *testing.T) {
 	agent := func(keys string) string { return "agents:\n  a: {provider: openai, model: m, " + keys + "}\n" }
 	for _, tt := range []struct{ file, want string }{
 		{agent("prices: {m: {input: cheap}}"), `2:55: agents.a.prices.m.input: want a number, not below 0, got "cheap"`},
 		{agent("prices: {m: {input: -1}}"), `agents.a.prices.m.input: want a number, not below 0, got "-1"`},
 		{agent("prices: {m: {input: .inf}}"), `agents.a.prices.m.input: want a number`},
 		{agent("prices: {m: {imput: 1}}"), "agents.a.prices.m.imput: there is no such key; did you mean input?"},
-		{agent("limits: {max_cost: 1}"), "2:54: agents.a.limits.max_cost: without prices nothing is counted"},
-		{agent("prices: {n: {input: 1}}, limits: {max_cost: 1}"), `2:32: agents.a.model: limits.max_cost does not count it: prices has no "m"`},
-		{agent("prices: {m: {input: 1}}, fallback: {provider: ollama, model: mm}, limits: {max_cost: 1}"), `agents.a.fallback.model: limits.max_cost does not count it: prices has no "mm"`},
+		{agent("limits: {max_cost: 1}"), "2:54: agents.a.limits.max_cost: costs are unknown without prices"},
+		{agent("prices: {n: {input: 1}}, limits: {max_cost: 1}"), `2:32: agents.a.model: limits.max_cost needs its price: prices has no "m"`},
+		{agent("prices: {m: {input: 1}}, fallback: {provider: ollama, model: mm}, limits: {max_cost: 1}"), `agents.a.fallback.model: limits.max_cost needs its price: prices has no "mm"`},
 		{agent("fallback: {model: n}"), "2:35: agents.a.fallback: provider is missing"},
 		{agent("fallback: {provider: opnai}"), `agents.a.fallback.provider: want openai or anthropic or google or ollama, got "opnai"; did you mean openai?`},
 		{agent("fallback: {provider: openai, base_url: x}"), "agents.a.fallback.base_url: want a URL"},
@@ -97,8 +97,8 @@ func TestErrorsOfModelsNameTheirPlace(t *testing.T) {
 	}
 }
 
-// A value that begins with another is no secret less: nothing of it stays behind.
-func TestSecretsThatHoldOneAnotherAreRedacted(t *testing.T) {
+// No part of a secret remains in errors if one secret is a prefix of another.
+func TestLoad_RedactsOverlappingSecrets(t *testing.T) {
 	env := map[string]string{"SHORT": "hunter", "LONG": "hunter-and-more", "LONGER": "hunter-and-more-and-most"}
 	file := "agents:\n  a: {provider: openai, model: '${SHORT}', system: '${LONG}', api_key: '${LONGER}', prices: {x: {input: 1}}, limits: {max_cost: 1}}\n" +
 		"  b: {provider: openai, system: '${LONG}', context: ['${LONGER}']}\n"
@@ -110,14 +110,14 @@ func TestSecretsThatHoldOneAnotherAreRedacted(t *testing.T) {
 	}
 }
 
-func TestDirectoriesAreTheServers(t *testing.T) {
+func TestLoad_ChecksDirectories(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("notes", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	file := "agents: {a: {provider: openai, context: [notes]}}\n"
 	if _, err := declared.Load(write(t, file), config(nil), nil); err == nil {
-		t.Error("a file was taken for a directory")
+		t.Error("a file was accepted as a directory")
 	}
 	if err := errors.Join(os.Remove("notes"), os.Mkdir("notes", 0o700)); err != nil {
 		t.Fatal(err)

@@ -3,24 +3,24 @@ package declared
 import (
 	"net/url"
 
-	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 )
 
-// origin is where what a path declares comes from.
-func (r *reader) origin(path string, declaration any) plugins.Origin {
-	o := plugins.Origin{Kind: plugins.OriginYAML, File: r.file}
+// origin returns the origin of a declaration.
+func (r *reader) origin(path string, declaration any) host.Origin {
+	o := host.Origin{Kind: host.OriginYAML, File: r.file}
 	if n := r.at[path]; n != nil {
 		o.Line = n.Line
 	}
 	switch d := declaration.(type) {
 	case Server:
-		o.Kind, o.Server, o.URL = plugins.OriginMCP, d.Name, place(d.URL)
+		o.Kind, o.Server, o.URL = host.OriginMCP, d.Name, place(d.URL)
 	case Agent:
 		switch {
 		case d.AGUI != nil:
-			o.Kind, o.URL = plugins.OriginRemote, place(d.AGUI.URL)
+			o.Kind, o.URL = host.OriginRemote, place(d.AGUI.URL)
 		case d.Command != nil:
-			o.Kind = plugins.OriginProcess
+			o.Kind = host.OriginProcess
 		default:
 			o.Provider, o.Model, o.Tools = d.Provider, d.Model, d.Tools
 		}
@@ -28,7 +28,7 @@ func (r *reader) origin(path string, declaration any) plugins.Origin {
 	return o
 }
 
-// place is a URL without what may be a secret in it: its path, its query and who asks.
+// place returns the scheme and host of a URL; its other parts can be secrets.
 func place(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {

@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	maxNodes = 20_000 // values, counted wherever an alias repeats them
-	maxPath  = 1000   // bytes; only an alias of itself goes deeper
+	maxNodes = 20_000 // values, counted at each use of an alias
+	maxPath  = 1000   // bytes; only a recursive alias exceeds it
 )
 
-// reader fills structs from a file and remembers where everything stands.
+// reader fills structs from a file and records the positions of values.
 type reader struct {
 	file    string
 	getenv  func(string) (string, bool)
-	at      map[string]*yaml.Node // by path: of a value that is a text the value, of others their key
-	secrets map[string]string     // what variables held, and how the file names them
-	left    int                   // nodes that may still come
+	at      map[string]*yaml.Node // by path: texts by their value, others by their key
+	secrets map[string]string     // values of variables with their names in the file
+	left    int                   // remaining nodes
 	errs    Errors
 }
 
-// open returns the root of the file, nil when it is empty.
+// open returns the root of the file, nil if it is empty.
 func (r *reader) open() *yaml.Node {
 	root, err := document.Read(r.file)
 	if unread, ok := errors.AsType[*document.Error](err); ok {
@@ -48,7 +48,7 @@ func (r *reader) open() *yaml.Node {
 	return root
 }
 
-// errorf notes what is wrong with the value at a path, or with the innermost one around it that is there.
+// errorf adds an error about the value at path, or about its innermost enclosing value in the file.
 func (r *reader) errorf(path, format string, args ...any) {
 	e := &Error{File: r.file, Path: path, Message: fmt.Sprintf(format, args...)}
 	for p := path; e.Line == 0; p = parent(p) {
@@ -63,25 +63,25 @@ func (r *reader) errorf(path, format string, args ...any) {
 	r.errs = append(r.errs, e)
 }
 
-// redacted is text without what variables held. A value that holds another goes first: else the rest of it would stay.
+// redacted removes values of variables from text, longest first, so that no rest of a longer one remains.
 func (r *reader) redacted(text string) string {
 	longest := func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) }
 	for _, value := range slices.SortedFunc(maps.Keys(r.secrets), longest) {
-		if len(value) > 3 { // else it is none
+		if len(value) > 3 { // shorter values are not secrets
 			text = strings.ReplaceAll(text, value, r.secrets[value])
 		}
 	}
 	return text
 }
 
-// wrong reports whether something is wrong with one of the values, so that what follows from it need not be told.
+// wrong reports whether a value at one of the paths has an error, to suppress errors that follow from it.
 func (r *reader) wrong(paths ...string) bool {
 	return slices.ContainsFunc(r.errs, func(e *Error) bool { return slices.Contains(paths, e.Path) })
 }
 
 func parent(path string) string { return path[:max(strings.LastIndexAny(path, ".["), 0)] }
 
-// read fills v from n. What is null counts as not there.
+// read decodes n into v. null counts as absent.
 func (r *reader) read(path string, n *yaml.Node, v reflect.Value) {
 	if n = r.visit(path, n); n == nil || n.Tag == "!!null" {
 		return
@@ -117,7 +117,7 @@ func (r *reader) read(path string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
-// visit follows an alias and counts the node. It returns nil when the file holds too much.
+// visit follows an alias and counts the node. It returns nil if the file has too many.
 func (r *reader) visit(path string, n *yaml.Node) *yaml.Node {
 	if r.left--; r.left < 0 {
 		if r.left == -1 {
@@ -147,7 +147,7 @@ func (r *reader) pairs(path string, n *yaml.Node, f func(name, path string, val 
 		key, val := n.Content[i], n.Content[i+1]
 		at := join(path, key.Value)
 		if seen[key.Value] {
-			r.errs = append(r.errs, &Error{File: r.file, Line: key.Line, Column: key.Column, Path: at, Message: "is there twice"})
+			r.errs = append(r.errs, &Error{File: r.file, Line: key.Line, Column: key.Column, Path: at, Message: "is duplicated"})
 			continue
 		}
 		seen[key.Value] = true
@@ -165,7 +165,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// members fills a struct.
+// members decodes a mapping into a struct.
 func (r *reader) members(path string, n *yaml.Node, v reflect.Value) {
 	fields := shapeOf(v.Type())
 	r.pairs(path, n, func(name, at string, val *yaml.Node) {
@@ -186,7 +186,7 @@ func (r *reader) members(path string, n *yaml.Node, v reflect.Value) {
 	})
 }
 
-// unknown notes a key that nothing has.
+// unknown adds an error about an unknown key.
 func (r *reader) unknown(path, name string, names []string) {
 	switch near := document.Hint(name, names); {
 	case name == "<<":
@@ -198,7 +198,7 @@ func (r *reader) unknown(path, name string, names []string) {
 	}
 }
 
-// member is a field of a shape.
+// member is a field of a struct.
 type member struct {
 	name, doc string
 	enum      []string
@@ -221,14 +221,14 @@ func shapeOf(t reflect.Type) (fields []member) {
 	return fields
 }
 
-// entries fills a map. One of texts takes numbers and switches for texts, too.
+// entries decodes a mapping into a map. Maps of texts accept numbers and booleans too.
 func (r *reader) entries(path string, n *yaml.Node, v reflect.Value) {
 	v.Set(reflect.MakeMap(v.Type()))
 	elem := v.Type().Elem()
 	r.pairs(path, n, func(name, at string, val *yaml.Node) {
 		e := reflect.New(elem).Elem()
 		if elem.Kind() == reflect.Pointer {
-			e.Set(reflect.New(elem.Elem())) // also of what is null
+			e.Set(reflect.New(elem.Elem())) // also if the value is null
 			r.read(at, val, e.Elem())
 		} else if val = r.visit(at, val); val != nil {
 			e.SetString(r.scalar(at, val))
@@ -254,7 +254,7 @@ func (r *reader) list(path string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
-// asList shows a text, such as a command with its arguments, as the list that is wanted instead.
+// asList suggests the list for a text given in its place, such as a command with arguments.
 func asList(n *yaml.Node) string {
 	words := strings.Fields(n.Value)
 	if n.Kind != yaml.ScalarNode || len(words) == 0 || len(n.Value) > 100 || strings.ContainsAny(n.Value, `"'[]{},:#`) {
@@ -263,7 +263,7 @@ func asList(n *yaml.Node) string {
 	return ": [" + strings.Join(words, ", ") + "]"
 }
 
-// text reads a text that is one in YAML, so that no version or date is read as something else.
+// text decodes a value that must be a string in YAML, so that versions and dates are not reinterpreted.
 func (r *reader) text(path string, n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode && n.Tag != "!!str" {
 		r.errorf(path, "want a text; put it in quotes")
@@ -272,7 +272,7 @@ func (r *reader) text(path string, n *yaml.Node) string {
 	return r.scalar(path, n)
 }
 
-// scalar reads anything that is no structure as a text, with the values of variables.
+// scalar decodes any scalar as text and expands variables.
 func (r *reader) scalar(path string, n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		r.errorf(path, "want a text")
@@ -312,7 +312,7 @@ func (r *reader) amount(path string, n *yaml.Node) float64 {
 	return f
 }
 
-// maxAmount keeps sums of amounts from being none.
+// maxAmount prevents overflow in sums of amounts.
 const maxAmount = 1e12
 
 func (r *reader) truth(path string, n *yaml.Node) bool {
@@ -323,7 +323,7 @@ func (r *reader) truth(path string, n *yaml.Node) bool {
 	return n.Value == "true" || n.Value == "True" || n.Value == "TRUE"
 }
 
-// got quotes a value that is no structure, as it stands in the file.
+// got quotes a scalar as it is in the file.
 func got(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode {
 		return ""

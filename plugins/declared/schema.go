@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Schema returns the JSON Schema of each section, for editors. It says of a file's form what Load says; that names are
-// there and expressions sound is for Load alone.
+// Schema returns the JSON Schema of each section, for editors. It accepts the same form as Load, which also checks
+// references and expressions.
 func Schema() map[string]any {
 	all := properties(reflect.TypeFor[file]())
 	for section, names := range map[string]string{"agents": properName.String(), "mcp": `^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`, "workflows": properName.String()} {
 		s := all[section].(map[string]any)
-		s["type"] = []string{"object", "null"} // of comments alone
+		s["type"] = []string{"object", "null"} // a section with comments only
 		s["propertyNames"] = map[string]any{"pattern": names}
 	}
 	return all
@@ -68,7 +68,7 @@ func schemaOf(t reflect.Type) map[string]any {
 	return map[string]any{"type": "string"}
 }
 
-// alternatives are the keys of which a declaration has one.
+// alternatives returns schemas for the keys of which a declaration has exactly one.
 func alternatives(t reflect.Type) (one []map[string]any) {
 	keys := map[reflect.Type][]string{
 		reflect.TypeFor[Agent]():  {"provider", "agui", "command"},

@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/plugins/declared"
 )
 
-// compile compiles the schema of a file that holds declarations alone.
+// compile compiles the schema of a file with declarations only.
 func compile(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"type": "object", "properties": declared.Schema(), "additionalProperties": false})
@@ -30,7 +30,7 @@ func compile(t *testing.T) *jsonschema.Schema {
 	return c.MustCompile("baton.schema.json")
 }
 
-// admits says what a schema thinks of a YAML file.
+// admits validates a YAML file against a schema.
 func admits(t *testing.T, s *jsonschema.Schema, file string) error {
 	t.Helper()
 	var v any
@@ -48,7 +48,7 @@ func admits(t *testing.T, s *jsonschema.Schema, file string) error {
 	return s.Validate(doc)
 }
 
-func TestSchemaAndLoadAgreeOnForm(t *testing.T) {
+func TestSchema_AgreesWithLoad(t *testing.T) {
 	schema := compile(t)
 	const head = "agents: {b: {command: [x]}}\n"
 	for file, ok := range map[string]bool{

@@ -2,7 +2,7 @@ package declared
 
 import "time"
 
-// file is what stands in a file, beside the settings of the server. A doc tag becomes the description in the JSON Schema.
+// file is the declarations in a file of settings. A doc tag is the description in the JSON Schema.
 type file struct {
 	Agents    map[string]*Agent    `yaml:"agents" doc:"Agents by name: a model of a provider, an AG-UI endpoint, or a program."`
 	MCP       map[string]*Server   `yaml:"mcp" doc:"MCP servers by name, whose tools are offered as name.tool."`
@@ -12,104 +12,104 @@ type file struct {
 // Agent is a declared agent. It has a Provider, an AGUI or a Command.
 type Agent struct {
 	Name        string `yaml:"-"`
-	Description string `yaml:"description" doc:"What it is good for; other agents that may call it read this."`
+	Description string `yaml:"description" doc:"Its purpose; agents that can call it see this."`
 
-	Provider string   `yaml:"provider" enum:"openai,anthropic,google,ollama" doc:"Who has the model."`
+	Provider string   `yaml:"provider" enum:"openai,anthropic,google,ollama" doc:"The model's provider."`
 	Model    string   `yaml:"model" doc:"The model's name at the provider."`
-	BaseURL  string   `yaml:"base_url" doc:"Where the provider's API is, for servers that speak it too; by default what its environment variable says, or the provider's own."`
-	APIKey   string   `yaml:"api_key" doc:"The provider's key, by default that of its environment variable."`
-	System   string   `yaml:"system" doc:"What the model is told before all else."`
-	Tools    []string `yaml:"tools" doc:"Tools and agents that it may call: names, or patterns such as files.*"`
+	BaseURL  string   `yaml:"base_url" doc:"URL of the provider's API or of a compatible server; default from its environment variable, otherwise the provider's own."`
+	APIKey   string   `yaml:"api_key" doc:"The provider's key; default from its environment variable."`
+	System   string   `yaml:"system" doc:"The system prompt."`
+	Tools    []string `yaml:"tools" doc:"Tools and agents that it can call: names, or patterns such as files.*"`
 
-	Fallback *Model            `yaml:"fallback" doc:"The model that is asked when this one has failed, its retries included."`
-	Prices   map[string]*Price `yaml:"prices" doc:"What a million tokens cost, by the name of the model; for limits.max_cost."`
-	History  *History          `yaml:"history" doc:"How much of the conversation the model is shown."`
-	Output   string            `yaml:"output" enum:"text,structured" doc:"structured asks the model for key points and suggested actions beside its answer."`
-	Context  []string          `yaml:"context" doc:"Directories whose text files are context items, by their paths in them."`
+	Fallback *Model            `yaml:"fallback" doc:"The model to use after this one and its retries have failed."`
+	Prices   map[string]*Price `yaml:"prices" doc:"Prices of a million tokens by model name, for limits.max_cost."`
+	History  *History          `yaml:"history" doc:"How much of the conversation the model gets."`
+	Output   string            `yaml:"output" enum:"text,structured" doc:"structured requests key points and suggested actions in addition to the answer."`
+	Context  []string          `yaml:"context" doc:"Directories of text files that are context items, identified by their relative paths."`
 
 	AGUI *Endpoint `yaml:"agui" doc:"An agent behind an AG-UI endpoint."`
 
 	Command []string          `yaml:"command" doc:"A program that speaks Baton's protocol on its standard input and output, with its arguments."`
-	Env     map[string]string `yaml:"env" doc:"The program's environment beside PATH, HOME and LANG."`
-	Dir     string            `yaml:"dir" doc:"The directory that the program runs in, default the server's."`
+	Env     map[string]string `yaml:"env" doc:"Environment variables of the program in addition to PATH, HOME and LANG."`
+	Dir     string            `yaml:"dir" doc:"The program's working directory, default the server's."`
 
-	Limits   Limits   `yaml:"limits" doc:"What one run of it may take."`
-	Projects []string `yaml:"projects" doc:"Those in which it is offered, default all. In another there is no such agent."`
+	Limits   Limits   `yaml:"limits" doc:"Limits of one run."`
+	Projects []string `yaml:"projects" doc:"Projects in which the agent is offered, default all. Other projects do not see it."`
 }
 
 // Model is a model of a provider.
 type Model struct {
-	Provider string `yaml:"provider" enum:"openai,anthropic,google,ollama" doc:"Who has the model."`
+	Provider string `yaml:"provider" enum:"openai,anthropic,google,ollama" doc:"The model's provider."`
 	Model    string `yaml:"model" doc:"The model's name at the provider."`
-	BaseURL  string `yaml:"base_url" doc:"Where the provider's API is."`
+	BaseURL  string `yaml:"base_url" doc:"URL of the provider's API."`
 	APIKey   string `yaml:"api_key" doc:"The provider's key."`
 }
 
-// Price is what a million tokens cost.
+// Price is the price of a million tokens.
 type Price struct {
-	Input       float64 `yaml:"input" doc:"Of what the model reads."`
-	CachedInput float64 `yaml:"cached_input" doc:"Of that what the provider has cached, default input."`
-	Output      float64 `yaml:"output" doc:"Of what it writes."`
+	Input       float64 `yaml:"input" doc:"Price of input tokens."`
+	CachedInput float64 `yaml:"cached_input" doc:"Price of cached input tokens, default input."`
+	Output      float64 `yaml:"output" doc:"Price of output tokens."`
 }
 
-// History bounds what a model is shown of its conversation.
+// History limits the part of the conversation that the model gets.
 type History struct {
-	Tokens int    `yaml:"tokens" doc:"Of earlier turns, default 32000; the latest turn is always shown."`
-	Over   string `yaml:"over" enum:"drop,summarise" doc:"What becomes of turns that do not fit: they are dropped, which is the default, or the model sums them up."`
+	Tokens int    `yaml:"tokens" doc:"Tokens of earlier turns, default 32000; the latest turn is always included."`
+	Over   string `yaml:"over" enum:"drop,summarise" doc:"Turns that do not fit are dropped (the default) or summarised by the model."`
 }
 
-// Endpoint is where a remote agent is.
+// Endpoint is a remote AG-UI endpoint.
 type Endpoint struct {
-	URL     string            `yaml:"url" doc:"Takes POSTs of RunAgentInput."`
+	URL     string            `yaml:"url" doc:"The endpoint for POSTs of RunAgentInput."`
 	Headers map[string]string `yaml:"headers" doc:"Sent with each request."`
 }
 
-// Limits bounds an agent.
+// Limits limits an agent.
 type Limits struct {
-	Timeout     time.Duration `yaml:"timeout" doc:"One execution, default timeouts.step."`
-	MaxSteps    int           `yaml:"max_steps" doc:"How often the model is asked in one execution."`
-	MaxTokens   int           `yaml:"max_tokens" doc:"Tokens that the model may take in one execution, with the agents that it calls."`
-	MaxCost     float64       `yaml:"max_cost" doc:"What all of that may cost by prices, in their currency."`
-	Concurrency int           `yaml:"concurrency" doc:"Runs of it at once, default no limit of its own."`
+	Timeout     time.Duration `yaml:"timeout" doc:"Time limit of one execution, default timeouts.step."`
+	MaxSteps    int           `yaml:"max_steps" doc:"Maximum number of model calls in one execution."`
+	MaxTokens   int           `yaml:"max_tokens" doc:"Maximum number of tokens in one execution, including the agents that it calls."`
+	MaxCost     float64       `yaml:"max_cost" doc:"Maximum cost of those tokens, in the currency of prices."`
+	Concurrency int           `yaml:"concurrency" doc:"Maximum number of concurrent runs, default no own limit."`
 }
 
-// Server is a declared server of tools. It has a Command or a URL.
+// Server is a declared MCP server. It has a Command or a URL.
 type Server struct {
 	Name     string            `yaml:"-"`
 	Command  []string          `yaml:"command" doc:"A program that speaks MCP on its standard input and output, with its arguments."`
-	Env      map[string]string `yaml:"env" doc:"The program's environment beside PATH, HOME and LANG."`
-	Dir      string            `yaml:"dir" doc:"The directory that the program runs in, default the server's."`
+	Env      map[string]string `yaml:"env" doc:"Environment variables of the program in addition to PATH, HOME and LANG."`
+	Dir      string            `yaml:"dir" doc:"The program's working directory, default the server's."`
 	URL      string            `yaml:"url" doc:"An endpoint of MCP's streamable HTTP."`
 	Headers  map[string]string `yaml:"headers" doc:"Sent with each request."`
-	Allow    []string          `yaml:"allow" doc:"The server's tools that are offered, by names or patterns such as read_*, default all."`
-	Approval []string          `yaml:"approval" doc:"Those before each call of which a person is asked."`
-	Timeout  time.Duration     `yaml:"timeout" doc:"One call, default timeouts.tool."`
-	Projects []string          `yaml:"projects" doc:"Those in which its tools are offered, default all."`
-	Required bool              `yaml:"required" doc:"Whether this Baton is not ready while the server is away."`
+	Allow    []string          `yaml:"allow" doc:"Tools of the server to offer: names, or patterns such as read_*; default all."`
+	Approval []string          `yaml:"approval" doc:"Tools that need a person's approval for each call: names or patterns."`
+	Timeout  time.Duration     `yaml:"timeout" doc:"Time limit of one call, default timeouts.tool."`
+	Projects []string          `yaml:"projects" doc:"Projects in which its tools are offered, default all."`
+	Required bool              `yaml:"required" doc:"If true, Baton is not ready while the server is unavailable."`
 }
 
 // Workflow is a declared workflow.
 type Workflow struct {
-	Description string           `yaml:"description" doc:"What it is good for."`
-	Projects    []string         `yaml:"projects" doc:"Those in which it is offered, default all in which its agents and tools are."`
-	Nodes       map[string]*Node `yaml:"nodes" doc:"Its nodes by id. Those whose needs are met run in parallel."`
+	Description string           `yaml:"description" doc:"Its purpose."`
+	Projects    []string         `yaml:"projects" doc:"Projects in which the workflow is offered, default all that have its agents and tools."`
+	Nodes       map[string]*Node `yaml:"nodes" doc:"Nodes by id. Nodes whose needs are met run in parallel."`
 }
 
 // Node is a node of a declared workflow. It has an Agent or a Tool.
 type Node struct {
 	Agent    string        `yaml:"agent" doc:"The agent to run."`
 	Tool     string        `yaml:"tool" doc:"The tool to call."`
-	Needs    []string      `yaml:"needs" doc:"Nodes that must have ended before."`
+	Needs    []string      `yaml:"needs" doc:"Nodes that must end first."`
 	When     string        `yaml:"when" doc:"An expression; the node is skipped unless it is true."`
-	Input    *Input        `yaml:"input" doc:"An expression, or members that are expressions: an agent's query, a tool's arguments."`
-	Retry    int           `yaml:"retry" doc:"How often it is executed again after a failure that may pass."`
-	Timeout  time.Duration `yaml:"timeout" doc:"One execution, default timeouts.step."`
-	Approval string        `yaml:"approval" enum:"required" doc:"A person is asked before it is executed."`
+	Input    *Input        `yaml:"input" doc:"An expression, or a mapping of expressions: an agent's query or a tool's arguments."`
+	Retry    int           `yaml:"retry" doc:"Maximum number of retries after a retryable failure."`
+	Timeout  time.Duration `yaml:"timeout" doc:"Time limit of one execution, default timeouts.step."`
+	Approval string        `yaml:"approval" enum:"required" doc:"required makes the run wait for a person's approval before the node."`
 }
 
-// Input is an expression, or a mapping or list of such.
+// Input is an expression, or a mapping or list of expressions.
 type Input struct {
-	code    string            // of the whole
+	code    string            // the whole as one expression
 	members map[string]string // expressions by path
-	names   []string          // of its members; nil when it is no mapping
+	names   []string          // of its members; nil if it is not a mapping
 }

@@ -71,7 +71,7 @@ func (c *checker) node(at string, n *Node, ids []string) {
 		case !slices.Contains(ids, need):
 			c.r.errorf(p, "there is no node %q%s", need, document.Hint(need, ids))
 		case slices.Contains(n.Needs[:i], need):
-			c.r.errorf(p, "%q is there twice", need)
+			c.r.errorf(p, "%q is duplicated", need)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func (c *checker) nodeTool(at, tool string) {
 	c.r.errorf(at, "there is no tool %q%s", tool, document.Hint(tool, names))
 }
 
-// acyclic takes away the nodes whose needs are all gone until none is left; a cycle stays.
+// acyclic repeatedly removes nodes whose needs are removed; the remaining ones form a cycle.
 func (c *checker) acyclic(at string, w *Workflow, ids []string) bool {
 	left := slices.Clone(ids)
 	for {
@@ -114,7 +114,7 @@ func (c *checker) acyclic(at string, w *Workflow, ids []string) bool {
 	return true
 }
 
-// wayBack returns the shortest way over needs from a node to itself, nil when there is none.
+// wayBack returns the shortest path over needs from a node to itself, or nil.
 func (w *Workflow) wayBack(id string) []string {
 	seen := map[string]bool{}
 	for ways := [][]string{{id}}; len(ways) > 0; ways = ways[1:] {
@@ -133,7 +133,7 @@ func (w *Workflow) wayBack(id string) []string {
 	return nil
 }
 
-// expressions compiles what a node says against what it can name.
+// expressions checks a node's expressions against the names that they can use.
 func (c *checker) expressions(at string, names graph.Names, n *Node, ids []string) {
 	if err := names.CheckWhen(n.When); err != nil {
 		c.r.errorf(at+".when", "%s", expressionError(err, ids))
@@ -148,7 +148,7 @@ func (c *checker) expressions(at string, names graph.Names, n *Node, ids []strin
 	}
 }
 
-// expressionError is what a person learns of a mistake in an expression: its first line says it and where.
+// expressionError returns the first line of an expression's error, which has the message and position.
 func expressionError(err error, ids []string) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	if rest, ok := strings.CutPrefix(text, "unknown name "); ok {
@@ -162,7 +162,7 @@ func expressionError(err error, ids []string) string {
 	return text
 }
 
-// input checks the arguments of a tool as far as the names of their members go.
+// input checks the names of a tool's arguments.
 func (c *checker) input(at string, n *Node) {
 	var schema struct {
 		Properties           map[string]any
@@ -185,7 +185,7 @@ func (c *checker) input(at string, n *Node) {
 	}
 }
 
-// input reads an expression, or a structure of such, as one expression.
+// input decodes an expression, or a structure of expressions, as one expression.
 func (r *reader) input(path string, n *yaml.Node) *Input {
 	in := &Input{members: map[string]string{}}
 	in.code = r.expression(path, n, in.members)
@@ -223,7 +223,7 @@ func (r *reader) expression(path string, n *yaml.Node, members map[string]string
 	}
 	code := r.scalar(path, n)
 	members[path] = code
-	return "(" + code + "\n)" // a comment at its end ends with its line
+	return "(" + code + "\n)" // the line break ends a trailing comment
 }
 
 func (in *Input) expression() string {

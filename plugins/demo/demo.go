@@ -1,6 +1,6 @@
-// Package demo is a workflow that shows what there is to see: plan and retrieve in parallel, then draft,
-// then review, with reasoning, texts, tool calls, progress and state. It takes about three seconds, needs
-// no key and calls the tools calculator, clock and sleep.
+// Package demo is a workflow that demonstrates a server: plan and retrieve in parallel, then draft, then review, with
+// reasoning, texts, tool calls, progress and state. It takes about three seconds, needs no key and calls the tools
+// calculator, clock and sleep.
 package demo
 
 import (
@@ -50,7 +50,7 @@ func (w worker) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	return w.run(ctx, run)
 }
 
-// wordPause is the time between two words of a text.
+// wordPause is the pause between words of a text.
 const wordPause = 12 * time.Millisecond
 
 func plan(ctx context.Context, run *plugins.Run) (out agui.WorkerOutput, err error) {
@@ -146,7 +146,7 @@ func say(ctx context.Context, run *plugins.Run, stage, text string) error {
 	return w.Close()
 }
 
-// topicOf returns what the article is about: the first line of the query.
+// topicOf returns the article's topic: the first line of the query.
 func topicOf(run *plugins.Run) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(run.Input.Query), "\n")
 	topic := []rune(strings.TrimRight(line, " \t\r.!?"))

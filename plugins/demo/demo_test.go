@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/plugins/tools"
 )
 
-func TestAgentsShowWhatThereIsToSee(t *testing.T) {
+func TestPlugins_ShowAllFeatures(t *testing.T) {
 	show := map[string][]string{
 		"demo-plan":     {"REASONING_START", "CUSTOM", "STATE_DELTA", "TEXT_MESSAGE_END"},
 		"demo-retrieve": {"TOOL_CALL_RESULT", "CUSTOM", "STATE_DELTA", "TEXT_MESSAGE_END"},

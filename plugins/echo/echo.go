@@ -1,5 +1,4 @@
-// Package echo is an agent that says back what it is told. It needs no key and shows that a server
-// streams.
+// Package echo is an agent that repeats its input. It needs no key and demonstrates streaming.
 package echo
 
 import (
@@ -33,8 +32,7 @@ func (Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, erro
 	return agui.WorkerOutput{Answer: run.Input.Query}, w.Close()
 }
 
-// Stream writes text to w word by word, with a pause between two words. It fails with ctx's cause once
-// ctx is done.
+// Stream writes text to w word by word with a pause between words. It fails with ctx's cause once ctx is done.
 func Stream(ctx context.Context, w io.Writer, text string, pause time.Duration) error {
 	first, beat := true, Beat{Every: pause}
 	for word := range words(text) {
@@ -51,8 +49,7 @@ func Stream(ctx context.Context, w io.Writer, text string, pause time.Duration) 
 	return nil
 }
 
-// words yields the words of text, each with the space before it, so that together they are text again.
-// Space at the end comes alone.
+// words yields the words of text, each with its leading space. Trailing space comes alone.
 func words(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for text != "" {
@@ -69,21 +66,21 @@ func words(text string) iter.Seq[string] {
 	}
 }
 
-// Beat is a steady pause. Timers fire late; the pause after a late one is as much shorter, so that the mean
-// is Every. The zero value does not pause.
+// Beat is a steady pause. It shortens the pause after a late timer, so that the mean is Every. The zero value does not
+// pause.
 type Beat struct {
 	Every time.Duration
 
 	next time.Time // when the last pause should have ended
 }
 
-// Wait pauses once, or fails with ctx's cause when ctx is done before that.
+// Wait pauses once, or fails with ctx's cause if ctx is done first.
 func (b *Beat) Wait(ctx context.Context) error {
 	if b.Every <= 0 {
 		return context.Cause(ctx)
 	}
 	now := time.Now()
-	if b.next = b.next.Add(b.Every); b.next.Before(now) { // the first pause, or far behind
+	if b.next = b.next.Add(b.Every); b.next.Before(now) { // the first pause, or very late
 		b.next = now.Add(b.Every)
 	}
 	timer := time.NewTimer(b.next.Sub(now))

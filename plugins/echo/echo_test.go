@@ -26,7 +26,7 @@ func deltas(res *plugintest.Result) []string {
 	return list
 }
 
-func TestEchoSaysTheQueryWordByWord(t *testing.T) {
+func TestAgent_StreamsWords(t *testing.T) {
 	for query, want := range map[string][]string{
 		"hello":                {"hello"},
 		"hello world":          {"hello", " world"},
@@ -45,11 +45,11 @@ func TestEchoSaysTheQueryWordByWord(t *testing.T) {
 	}
 }
 
-func TestEchoIsSafeToCallAgain(t *testing.T) {
+func TestAgent_Replays(t *testing.T) {
 	plugintest.Replay(t, echo.Agent{}, plugintest.Config{Input: plugins.Input{Query: "a b"}})
 }
 
-func TestStreamPausesBetweenWords(t *testing.T) {
+func TestStream_PausesBetweenWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		if err := echo.Stream(t.Context(), io.Discard, "one two three", time.Second); err != nil {
@@ -61,7 +61,7 @@ func TestStreamPausesBetweenWords(t *testing.T) {
 	})
 }
 
-func TestStreamObeysItsContext(t *testing.T) {
+func TestStream_StopsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		why := errors.New("why")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 1500*time.Millisecond, why)
@@ -76,7 +76,7 @@ func TestStreamObeysItsContext(t *testing.T) {
 	})
 }
 
-func TestStreamReturnsTheWritersError(t *testing.T) {
+func TestStream_ReturnsWriterError(t *testing.T) {
 	r, w := io.Pipe()
 	_ = r.Close()
 	if err := echo.Stream(t.Context(), w, "a", 0); !errors.Is(err, io.ErrClosedPipe) {

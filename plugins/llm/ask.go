@@ -24,25 +24,25 @@ type answer struct {
 	Calls   []call              `json:"calls,omitempty"`
 	Carried []carried           `json:"carried,omitempty"`
 	Call    plugins.ModelCall   `json:"call"`
-	Lost    []plugins.ModelCall `json:"lost,omitempty"`   // calls of the model that failed, or whose answer was of no use
-	Output  *agui.WorkerOutput  `json:"output,omitempty"` // a structured one
+	Lost    []plugins.ModelCall `json:"lost,omitempty"`   // calls of the model that failed or had a useless answer
+	Output  *agui.WorkerOutput  `json:"output,omitempty"` // if structured
 }
 
 // call is a tool call of an answer.
 type call struct {
 	ID         string `json:"id"`
 	ProviderID string `json:"providerId"`
-	Name       string `json:"name"` // ours
+	Name       string `json:"name"` // our name of the tool
 	Arguments  string `json:"arguments"`
 }
 
-// carried is a Carried as a record keeps it.
+// carried is the form of a Carried in a record.
 type carried struct {
 	Provider string          `json:"provider"`
 	Data     json.RawMessage `json:"data"`
 }
 
-// args are a call's arguments: JSON, or a text that its tool refuses.
+// args returns a call's arguments: JSON, or a text that the tool refuses.
 func (c call) args() any {
 	if isObject(c.Arguments) {
 		return json.RawMessage(c.Arguments)
@@ -50,7 +50,7 @@ func (c call) args() any {
 	return c.Arguments
 }
 
-// output is what the worker returns for its last answer.
+// output returns the worker's output for its last answer.
 func (ans *answer) output() agui.WorkerOutput {
 	out := agui.WorkerOutput{Answer: ans.Text}
 	if ans.Output != nil {
@@ -62,7 +62,7 @@ func (ans *answer) output() agui.WorkerOutput {
 	return out
 }
 
-// ask asks the model once, in a Do: what it answers is shown while it is made.
+// ask calls the model once in a Do and shows the answer as it arrives.
 func (t *turn) ask(ctx context.Context) (*answer, error) {
 	t.steps++
 	var ans answer
@@ -80,7 +80,7 @@ func (t *turn) ask(ctx context.Context) (*answer, error) {
 	return &ans, shown(err)
 }
 
-// answer has one of the models answer: the other one is asked when the first has failed.
+// answer gets an answer from the model or, if it fails, from the fallback.
 func (t *turn) answer(ctx context.Context, ans *answer) error {
 	err := t.answerOf(ctx, t.model, ans)
 	if _, failed := errors.AsType[*Error](err); !failed || t.other == nil || ctx.Err() != nil {
@@ -92,8 +92,8 @@ func (t *turn) answer(ctx context.Context, ans *answer) error {
 	return t.answerOf(ctx, t.other, ans)
 }
 
-// answerOf asks a model again, after a pause, as long as it fails with what may pass and there are retries left. Each
-// attempt is shown in messages of its own.
+// answerOf calls a model, and retries after a pause while it fails with retryable errors. Each attempt is shown in messages
+// of its own.
 func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
 	req := Request{Messages: t.messages, Options: t.cfg.Options}
 	req.Options.Tools = t.tools.list
@@ -129,7 +129,7 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
 	}
 }
 
-// longestPause is how long a call of the model waits for the next try. A provider that asks for more has failed.
+// longestPause is the maximum delay before a retry. If a provider asks for more, the call has failed.
 const longestPause = time.Minute
 
 func rest(ctx context.Context, d time.Duration) error {
@@ -143,7 +143,7 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// attempt asks a model once. What it took is counted also when it fails, as far as it is known.
+// attempt calls a model once. Its usage counts even if it fails, as far as it is known.
 func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer) error {
 	s := &show{ctx: ctx, run: t.run, tools: t.tools, spent: counter{ctx: ctx, run: t.run}}
 	if req.Schema != nil {
@@ -155,7 +155,7 @@ func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer
 		err = s.complete(&resp, ans)
 	}
 	if err == nil && len(ans.Calls) == 0 && resp.Text == "" && resp.Finish == "content_filter" {
-		err = &Error{Code: "content_filter", Message: "The model's provider has refused to answer"}
+		err = &Error{Code: "content_filter", Message: "The model's provider refused to answer"}
 	}
 	if err == nil && req.Schema != nil && len(ans.Calls) == 0 && resp.Finish != "content_filter" {
 		err = t.structure(ans)
@@ -172,7 +172,7 @@ func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer
 	return err
 }
 
-// stream asks a model once, and tells who runs the server of it, with what it took as that counts.
+// stream calls a model once, and reports the call with its usage to metrics and traces.
 func (t *turn) stream(ctx context.Context, m Streamer, req Request, show func(Piece) error) (Response, error) {
 	if err := t.run.MayCallModel(); err != nil {
 		return Response{}, err
@@ -189,7 +189,7 @@ func (t *turn) stream(ctx context.Context, m Streamer, req Request, show func(Pi
 	return resp, err
 }
 
-// word is a provider's own word for how an answer has ended, if it is one.
+// word returns a provider's finish reason if it is a valid word.
 func word(s string) string {
 	if len(s) > 64 || strings.ContainsFunc(s, unicode.IsControl) {
 		return "other"
@@ -206,19 +206,19 @@ type show struct {
 	text   io.WriteCloser
 	reason io.WriteCloser
 	calls  []*plugins.Announced // by index, nil while it has no name
-	answer *member              // of a structured answer, nil of a free one
+	answer *member              // of a structured answer, nil for free text
 	said   int                  // bytes of text
-	size   int                  // bytes of all
+	size   int                  // bytes in total
 }
 
-// maxAnswer is how much one answer may hold, in bytes, its reasoning and its calls included.
+// maxAnswer limits an answer including its reasoning and calls, in bytes.
 const maxAnswer = 8 << 20
 
 func (s *show) piece(p Piece) error {
 	s.size += p.size()
 	switch {
 	case s.size > maxAnswer:
-		return &Error{Code: "answer_too_large", Message: "The model's answer is larger than what is taken"}
+		return &Error{Code: "answer_too_large", Message: "The model's answer is too large"}
 	case p.Usage != nil:
 		return s.spent.add(*p.Usage)
 	case p.Call != nil:
@@ -246,12 +246,12 @@ func write(w io.Writer, text string) error {
 	return err
 }
 
-// maxCalls is how many tools one answer may call.
+// maxCalls limits the tool calls of one answer.
 const maxCalls = 128
 
 func (s *show) call(p *CallPiece) error {
 	if p.Index < 0 || p.Index >= maxCalls {
-		return &Error{Code: "bad_response", Message: "The model has called too many tools at once"}
+		return &Error{Code: "bad_response", Message: "The model called too many tools at once"}
 	}
 	for len(s.calls) <= p.Index {
 		s.calls = append(s.calls, nil)
@@ -270,12 +270,12 @@ func (s *show) call(p *CallPiece) error {
 	return write(writer{a}, p.Arguments)
 }
 
-// writer is an Announced as an io.Writer.
+// writer adapts an Announced to io.Writer.
 type writer struct{ *plugins.Announced }
 
 func (w writer) Write(p []byte) (int, error) { return w.WriteString(string(p)) }
 
-// complete shows what was not shown piece by piece and fills in the answer.
+// complete shows the parts that were not streamed and fills in the answer.
 func (s *show) complete(resp *Response, ans *answer) error {
 	if s.said == 0 && resp.Text != "" {
 		if err := s.piece(Piece{Text: resp.Text}); err != nil {

@@ -13,15 +13,14 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// How many bytes of attachments a request holds: of one, and of all. The latest ones are shown.
+// Limits on the attachments of a request in bytes, each and in total. The latest attachments are included.
 const (
 	maxAttachment  = 16 << 20
 	maxAttachments = 24 << 20
-	maxText        = 1 << 20 // of one that is text
+	maxText        = 1 << 20 // of a text attachment
 )
 
-// attachments reads what the messages of turns refer to, the latest first, for as long as there is room. What a model cannot
-// be shown it is told of.
+// attachments reads the attachments of turns, the latest first, up to the limit. The model gets only a note about others.
 func (t *turn) attachments(ctx context.Context, turns [][]agui.Message) error {
 	for _, turn := range slices.Backward(turns) {
 		for i := range slices.Backward(turn) {
@@ -33,7 +32,7 @@ func (t *turn) attachments(ctx context.Context, turns [][]agui.Message) error {
 	return nil
 }
 
-// attach reads what a message refers to.
+// attach reads a message's attachments.
 func (t *turn) attach(ctx context.Context, m *agui.Message) error {
 	if m.Role != agui.RoleUser {
 		return nil
@@ -57,7 +56,7 @@ func (t *turn) attach(ctx context.Context, m *agui.Message) error {
 	return nil
 }
 
-// readAttachment is an attachment as parts of a message: its name, and what is in it.
+// readAttachment returns an attachment as parts of a message: its name and its content.
 func (t *turn) readAttachment(ctx context.Context, named plugins.Attachment) ([]llms.ContentPart, error) {
 	told := func(a plugins.Attachment, why string) []llms.ContentPart {
 		name := strings.TrimSpace(a.Filename + " " + a.MimeType)
@@ -89,7 +88,7 @@ func (t *turn) readAttachment(ctx context.Context, named plugins.Attachment) ([]
 	return told(a, ", which cannot be shown"), nil
 }
 
-// takes reports whether the models can be sent a part of a message.
+// takes reports whether the models accept a part of a message.
 func (a *Agent) takes(kind string, url bool) bool {
 	kind, _, _ = strings.Cut(kind, ";")
 	for _, m := range []Streamer{a.model, a.other} {
@@ -100,7 +99,7 @@ func (a *Agent) takes(kind string, url bool) bool {
 	return true
 }
 
-// reads reports whether the models take files of a type.
+// reads reports whether the models accept files of a media type.
 func (a *Agent) reads(kind string) bool {
 	for _, m := range []Streamer{a.model, a.other} {
 		if m == nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// reader is a model that reads PDF.
+// reader is a model that accepts PDF files.
 type reader struct{ *model }
 
 func (reader) Reads(kind string) bool { return kind == "application/pdf" }
 
-func TestAttachmentsAreShown(t *testing.T) {
+func TestAttachments_AreIncluded(t *testing.T) {
 	message := func(id string, paths ...string) agui.Message {
 		var list []map[string]any
 		for _, p := range paths {

@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// sink is a host that takes everything.
+// sink is a host that accepts everything.
 type sink struct{ plugins.Host }
 
 func (sink) NewID() string                                               { return "id" }
@@ -25,7 +25,7 @@ func (sink) Do(ctx context.Context, _ plugins.Use, fn func(context.Context) (plu
 	return rec.Output, err
 }
 
-// tokens is a reply of a thousand tokens at full speed.
+// tokens is a reply of a thousand tokens without delay.
 func tokens() *model {
 	r := reply{resp: llm.Response{Finish: "stop", Usage: usage}}
 	for range 1000 {
@@ -35,7 +35,7 @@ func tokens() *model {
 	return &model{replies: []reply{r}}
 }
 
-// BenchmarkTokens measures what a thousand tokens cost: read by a bare loop, and by the worker before they reach a host.
+// BenchmarkTokens measures a thousand tokens in a bare loop, and in the worker before they reach a host.
 func BenchmarkTokens(b *testing.B) {
 	in := plugins.Input{Query: "go", Messages: []agui.Message{{ID: "q", Role: agui.RoleUser, Content: "go"}}, Execution: 1}
 	bare := func(m *model) error {
@@ -45,7 +45,7 @@ func BenchmarkTokens(b *testing.B) {
 	worker := func(m *model) error {
 		a, err := llm.New(llm.Config{Name: "assistant", Model: m})
 		if err == nil {
-			_, err = plugins.Execute(context.Background(), a, plugins.NewRun(sink{}, in))
+			_, err = plugins.Execute(context.Background(), a, sink{}, in)
 		}
 		return err
 	}
@@ -64,7 +64,7 @@ func BenchmarkTokens(b *testing.B) {
 	}
 }
 
-// BenchmarkRun measures a thousand tokens through the runtime, on SQLite, until the run is COMPLETED.
+// BenchmarkRun measures a thousand tokens through the runtime on SQLite until the run is COMPLETED.
 func BenchmarkRun(b *testing.B) {
 	m := tokens()
 	rt := open(b, newAgent(b, llm.Config{Model: m}))

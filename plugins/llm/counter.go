@@ -10,18 +10,18 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// counter counts in the run what one call of the model takes, in the Do of that call. The first count of a provider is
-// worth a record, as the call may be cut: that of the prompt. Later ones are when the answer has doubled.
+// counter counts the usage of one model call in the run, inside the call's Do. It records a provider's first count, that
+// of the prompt, because the call can be interrupted, and later counts when the answer has doubled.
 type counter struct {
 	ctx     context.Context
 	run     *plugins.Run
 	counted agui.TokenUsage
 }
 
-// leastCount is how many tokens more are worth a record of their own.
+// leastCount is the minimum number of new tokens for a record.
 const leastCount = 512
 
-// add counts what is known so far.
+// add counts the usage known so far.
 func (c *counter) add(u agui.TokenUsage) error {
 	u = sane(u)
 	if c.counted.TotalTokens > 0 && u.TotalTokens-c.counted.TotalTokens < max(c.counted.OutputTokens, leastCount) {
@@ -30,7 +30,7 @@ func (c *counter) add(u agui.TokenUsage) error {
 	return c.report(plugins.ModelCall{Usage: u})
 }
 
-// end counts what is left of a call that is over. Only how one has ended that gave an answer is worth telling.
+// end counts the rest of a finished call. The finish reason is recorded only for a call with an answer.
 func (c *counter) end(call plugins.ModelCall, answered bool) error {
 	if !answered {
 		call.FinishReason = ""
@@ -53,7 +53,7 @@ func (c *counter) report(call plugins.ModelCall) error {
 		{&call.Usage.CachedInputTokens, &before.CachedInputTokens},
 		{&call.Usage.CacheWriteInputTokens, &before.CacheWriteInputTokens},
 	} {
-		*n.now = max(0, *n.now-*n.then) // what has been counted stays
+		*n.now = max(0, *n.now-*n.then) // counted usage remains
 		more = more || *n.now > 0
 	}
 	if !more && call.FinishReason == "" {
@@ -63,7 +63,7 @@ func (c *counter) report(call plugins.ModelCall) error {
 	return c.run.ModelCall(c.ctx, call)
 }
 
-// sane is what a provider counts, without what would make the sum of many calls none.
+// sane limits a provider's counts so that sums over many calls do not overflow.
 func sane(u agui.TokenUsage) agui.TokenUsage {
 	const most = 1e12
 	for _, n := range []*int64{
@@ -77,9 +77,9 @@ func sane(u agui.TokenUsage) agui.TokenUsage {
 	return u
 }
 
-// taken is what a call has taken, or at least that where its provider has not counted: some never do, and most do when an answer is
-// complete, but are to be paid for what they have read and made until it was cut off with err. What is not counted is estimated. made is
-// the bytes of what has come in pieces.
+// taken returns the usage of a call, with estimates for counts that the provider did not send: some never send any, and most
+// send them with the complete answer, although an answer cut off by err costs tokens too. made is the size of the pieces
+// received, in bytes.
 func (t *turn) taken(ctx context.Context, resp *Response, req Request, made int, err error) agui.TokenUsage {
 	u := resp.Usage
 	switch refused := err != nil && made == 0 && ctx.Err() == nil; {
@@ -94,7 +94,7 @@ func (t *turn) taken(ctx context.Context, resp *Response, req Request, made int,
 	return u
 }
 
-// size is the bytes of a piece.
+// size returns the bytes of a piece.
 func (p *Piece) size() int {
 	n := len(p.Text) + len(p.Reasoning)
 	if p.Call != nil {
@@ -103,7 +103,7 @@ func (p *Piece) size() int {
 	return n
 }
 
-// size is the bytes of an answer.
+// size returns the bytes of an answer.
 func (r *Response) size() int {
 	n := len(r.Text) + len(r.Reasoning)
 	for _, c := range r.Calls {
@@ -114,7 +114,7 @@ func (r *Response) size() int {
 	return n
 }
 
-// estimate is about how many tokens a request has, counted as those of a turn are.
+// estimate returns an estimate of a request's tokens, computed as for turns.
 func (t *turn) estimate(req Request) (tokens int) {
 	for i := range req.Messages {
 		tokens += 4

@@ -7,14 +7,14 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// shown is err as clients see it: what a provider says of its failure, and of any other error nothing.
+// shown returns the client's view of err: a provider's failure in full, any other error unchanged.
 func shown(err error) error {
 	failed, ok := errors.AsType[*Error](err)
 	if !ok {
 		return err
 	}
 	return &plugins.Error{
-		Code: cmp.Or(failed.Code, "provider_error"), Message: cmp.Or(failed.Message, "The model's provider has failed"),
+		Code: cmp.Or(failed.Code, "provider_error"), Message: cmp.Or(failed.Message, "The model's provider failed"),
 		Retryable: failed.Retryable,
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/plugins/plugintest"
 )
 
-// oracle is a model that always says the same.
+// oracle is a model with a constant answer.
 type oracle struct{}
 
 func (oracle) GenerateContent(context.Context, []llms.MessageContent, ...llms.CallOption) (*llms.ContentResponse, error) {

@@ -28,22 +28,21 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// model is a Streamer that plays replies. Which of them it plays tells what it is asked: the n-th reply is to a request
-// with n-1 answers of the model behind the last message of a person, so that a model which is asked again after a crash
-// answers the same.
+// model is a Streamer with scripted replies. A request determines its reply: the n-th one answers a request with n-1
+// answers of the model after the last user message, so that the model answers the same after a crash.
 type model struct {
 	replies []reply
-	fail    func(n int) error // of the n-th call, nil for none
+	fail    func(n int) error // of the n-th call, nil for success
 
 	mu    sync.Mutex
 	asked []llm.Request
 }
 
-// reply is what the model streams: pieces, and what it says of them at the end.
+// reply is a streamed reply: its pieces and the final counts.
 type reply struct {
 	pieces []llm.Piece
 	resp   llm.Response
-	hold   func(ctx context.Context) error // is called behind the pieces
+	hold   func(ctx context.Context) error // called after the pieces
 }
 
 func (m *model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
@@ -67,7 +66,7 @@ func (m *model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece
 		}
 	}
 	if at >= len(m.replies) {
-		return llm.Response{}, &llm.Error{Code: "no_reply", Message: fmt.Sprintf("nothing is scripted behind %d answers", at)}
+		return llm.Response{}, &llm.Error{Code: "no_reply", Message: fmt.Sprintf("no scripted reply after %d answers", at)}
 	}
 	r := m.replies[at]
 	for _, p := range r.pieces {
@@ -84,28 +83,28 @@ func (m *model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece
 }
 
 func (m *model) GenerateContent(context.Context, []llms.MessageContent, ...llms.CallOption) (*llms.ContentResponse, error) {
-	return nil, errors.New("a Streamer is streamed from")
+	return nil, errors.New("call Stream instead")
 }
 
 func (m *model) Call(context.Context, string, ...llms.CallOption) (string, error) {
-	return "", errors.New("a Streamer is streamed from")
+	return "", errors.New("call Stream instead")
 }
 
-// calls is how often the model was asked.
+// calls returns the number of calls of the model.
 func (m *model) calls() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.asked)
 }
 
-// request is the n-th request, from 1, as text.
+// request returns the n-th request, from 1, as text.
 func (m *model) request(n int) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return outline(m.asked[n-1].Messages)
 }
 
-// outline shows a prompt in few words.
+// outline returns a short form of a prompt.
 func outline(msgs []llms.MessageContent) string {
 	var lines []string
 	for _, m := range msgs {
@@ -133,7 +132,7 @@ func outline(msgs []llms.MessageContent) string {
 
 var usage = agui.TokenUsage{Provider: "p", Model: "m", InputTokens: 10, OutputTokens: 5, TotalTokens: 15}
 
-// says is a reply of text, a piece for each word.
+// says returns a reply of text, one piece per word.
 func says(text string) reply {
 	r := reply{resp: llm.Response{Text: text, Finish: "stop", Usage: usage}}
 	for _, word := range strings.SplitAfter(text, " ") {
@@ -142,7 +141,7 @@ func says(text string) reply {
 	return r
 }
 
-// asks is a reply that calls tools, each "name {arguments}", whose arguments come a byte at a time and in turns.
+// asks returns a reply that calls tools, each "name {arguments}", with interleaved arguments of one byte per piece.
 func asks(text string, calls ...string) reply {
 	r := says(text)
 	if text == "" {
@@ -180,7 +179,7 @@ func (t tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, er
 	return agui.ToolOutput{ResultSummary: summary}, err
 }
 
-// echo is a tool that returns its arguments.
+// echo returns a tool that returns its arguments.
 func echo(name string) tool {
 	return tool{plugins.Info{Name: name, Idempotent: true}, func(_ context.Context, call *plugins.Call) (string, error) {
 		return string(call.Args), nil
@@ -199,8 +198,7 @@ func newAgent(tb testing.TB, cfg llm.Config) *llm.Agent {
 	return a
 }
 
-// shown is what the log shows, one word for each thing: texts in quotes, reasoning in parentheses, calls with their
-// arguments and results.
+// shown returns a short form of the log: texts in quotes, reasoning in parentheses, calls with their arguments and results.
 func shown(events []agui.Event) string {
 	var order []string
 	text := make(map[string]string)

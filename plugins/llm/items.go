@@ -13,17 +13,17 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// ErrNoItem says that there is no item of an id, or none that this run may see.
+// ErrNoItem is returned for an unknown item, or one that the run cannot see.
 var ErrNoItem = errors.New("no such item")
 
-// ContextSource resolves contextItemIds: things beside the conversation that a run is given to work with.
+// ContextSource resolves contextItemIds: items that a run gets in addition to the conversation.
 type ContextSource interface {
-	// Item returns the text of an item, for the user and the project that in names, or ErrNoItem.
+	// Item returns the text of an item for the user and project of in, or ErrNoItem.
 	Item(ctx context.Context, in *plugins.Input, id string) (string, error)
 }
 
-// Directory is a ContextSource of the text files below a directory, which are everybody's. An item's id is a file's
-// path below it, with slashes; nothing outside is read, through links either.
+// Directory is a ContextSource of the text files in a directory, for all users. An item's id is the file's relative path
+// with slashes. Files outside of the directory are not readable, even through links.
 type Directory struct {
 	root  *os.Root
 	bytes int64
@@ -31,7 +31,7 @@ type Directory struct {
 
 var _ ContextSource = (*Directory)(nil)
 
-// OpenDirectory opens a directory. Of each file its first limit bytes are read, 64 KiB when limit is 0. The caller closes it.
+// OpenDirectory opens a directory. The first limit bytes of each file are read, 64 KiB if limit is 0. The caller closes it.
 func OpenDirectory(dir string, limit int64) (*Directory, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -43,10 +43,10 @@ func OpenDirectory(dir string, limit int64) (*Directory, error) {
 	return &Directory{root, limit}, nil
 }
 
-// Close lets go of the directory.
+// Close closes the directory.
 func (d *Directory) Close() error { return d.root.Close() }
 
-// Item returns what is in a file.
+// Item returns the content of a file.
 func (d *Directory) Item(ctx context.Context, _ *plugins.Input, id string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", context.Cause(ctx)
@@ -54,8 +54,8 @@ func (d *Directory) Item(ctx context.Context, _ *plugins.Input, id string) (stri
 	if !fs.ValidPath(id) || path.Clean(id) != id {
 		return "", ErrNoItem
 	}
-	file, err := d.root.OpenFile(id, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO would wait for a writer
-	if err != nil {                                                     // whatever keeps it from being read is nobody's business
+	file, err := d.root.OpenFile(id, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not block on a FIFO
+	if err != nil {                                                     // do not reveal why
 		return "", ErrNoItem
 	}
 	defer func() { _ = file.Close() }()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 	"github.com/batonrun/baton/plugins/llm/openai"
@@ -21,11 +22,11 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-// served is set in a process that TestKilled starts: the directory that it works in.
+// served is the environment variable with the directory of a process started by TestAgent_SurvivesKill.
 const served = "BATON_LLM_TEST_DIR"
 
-// serve is such a process: a runtime whose assistant asks the provider at url, and whose tools append their names to a
-// file. It ends when its run has.
+// serve runs such a process: a runtime whose assistant calls the provider at url, and whose tools append their names to a
+// file. It ends with its run.
 func serve(dir, url string) error {
 	m, err := openai.New(openai.Config{Model: "m", BaseURL: url + "/v1", APIKey: "key"})
 	if err != nil {
@@ -50,7 +51,7 @@ func serve(dir, url string) error {
 			return "", hang(ctx)
 		}}
 	}
-	cfg := runtime.Config{Registry: new(plugins.Registry), Takeover: true, MaxAttempts: 10, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	cfg := runtime.Config{Registry: new(host.Registry), Takeover: true, MaxAttempts: 10, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	if err := cfg.Registry.Add(a, appends("note", false), appends("slow", true)); err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func serve(dir, url string) error {
 	if err := rt.Start(ctx); err != nil {
 		return err
 	}
-	if _, err := rt.Run(ctx, local, "r"); err != nil { // it is the first of the processes
+	if _, err := rt.Run(ctx, local, "r"); err != nil { // the first process
 		req := runtime.StartRequest{Agent: "assistant", ThreadID: "main", RunID: "r", Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}}}
 		if _, err := rt.StartRun(ctx, local, req); err != nil {
 			return err
@@ -85,12 +86,12 @@ func serve(dir, url string) error {
 	}
 }
 
-// until polls what another process does.
+// until polls the effects of another process.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Minute); !done(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
+			t.Fatalf("timeout: not yet %s", what)
 		}
 	}
 }
@@ -100,9 +101,9 @@ func kill(cmd *exec.Cmd) {
 	_ = cmd.Wait()
 }
 
-// A process that is killed inside of a model call, and then inside of tool calls, asks again only what was cut short,
-// and calls no tool twice.
-func TestKilled(t *testing.T) {
+// A process killed inside a model call, and then inside tool calls, repeats only the interrupted model call and calls no
+// tool twice.
+func TestAgent_SurvivesKill(t *testing.T) {
 	dir := t.TempDir()
 	calls := []llmtest.Step{
 		llmtest.Text("Let me see."), llmtest.Call(0, "c0", "note"), llmtest.Call(1, "c1", "slow"),
@@ -144,7 +145,7 @@ func TestKilled(t *testing.T) {
 		t.Errorf("the provider was asked %d times, the tools %q were called", n, tools())
 	}
 
-	b := &bench{t: t, path: filepath.Join(dir, "baton.db"), cfg: runtime.Config{Registry: new(plugins.Registry)}}
+	b := &bench{t: t, path: filepath.Join(dir, "baton.db"), cfg: runtime.Config{Registry: new(host.Registry)}}
 	b.up()
 	defer func() { b.down(b.Runtime, b.close) }()
 	run := b.wait("r", runtime.Completed)

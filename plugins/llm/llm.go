@@ -1,10 +1,10 @@
-// Package llm is the worker that asks a language model and calls tools for it. A model is a llms.Model of langchaingo;
-// the packages below this one are models of providers.
+// Package llm is a worker that calls a language model and the tools that it requests. A model is a llms.Model of
+// langchaingo; the packages below this one are models of providers.
 //
-// A turn of the conversation is a loop: the model is asked, the tools it calls are called, all of one answer at once,
-// and it is asked again with their results and with what a person has appended meanwhile, until it calls no more. Each
-// answer of the model is one record and each call of a tool another, so that a process that dies pays for nothing
-// twice: the answer that was cut short alone is made again, under a new message id.
+// A turn of the conversation is a loop: call the model, make all tool calls of its answer concurrently, and call it again
+// with their results and any messages appended meanwhile, until it requests no more tools. Each answer and each tool call
+// has its own record, so that after a crash only an incomplete answer is requested and paid again, under a new message
+// id.
 package llm
 
 import (
@@ -21,67 +21,67 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Config describes an agent that a language model plays.
+// Config describes an agent played by a language model.
 type Config struct {
 	Name        string
 	Description string
-	System      string        // what the model is told first
-	Timeout     time.Duration // of one run, 0 means the server's default
-	Concurrency int           // runs at once, 0 means no limit of its own
-	Projects    []string      // those in which the agent is offered, default all
+	System      string        // the system prompt
+	Timeout     time.Duration // of one run; 0 means the server's default
+	Concurrency int           // maximum number of concurrent runs; 0 means no own limit
+	Projects    []string      // projects in which the agent is offered, default all
 
-	// Model is asked. A Streamer shows text, reasoning and calls while they are made; of any other model its text is
-	// shown, if it streams that.
+	// Model is the language model. A Streamer streams text, reasoning and calls; other models stream text at most.
 	Model llms.Model
-	// Fallback is asked when Model has failed, its retries included. nil means none.
+	// Fallback is used if Model and its retries fail. nil means none.
 	Fallback llms.Model
-	Options  llms.CallOptions // of each call: MaxTokens, Temperature and the like
-	// Retries is how often a call that failed with what may pass is made again, default 3, negative for never.
+	Options  llms.CallOptions // of each call: MaxTokens, Temperature etc.
+	// Retries is the number of retries of a call that failed with a retryable error, default 3, negative for none.
 	Retries int
 
-	// Tools are the names of tools and of agents that the model may call, or patterns as in files.*. The tools that the
-	// client offers are always among them.
+	// Tools are the names of tools and agents that the model can call, or patterns such as files.*. The client's tools are
+	// always included.
 	Tools []string
 
-	Steps  int              // calls of the model in one turn, default 16
-	Tokens int64            // what they may take together, in and out, with the agents that they call; 0 means no limit
-	Cost   float64          // what all of that may cost by Prices, in their currency; 0 means no limit
-	Prices map[string]Price // by the name of the model
+	Steps  int              // maximum number of model calls in one turn, default 16
+	Tokens int64            // maximum number of input and output tokens in one turn, including called agents; 0 means no limit
+	Cost   float64          // maximum cost of those tokens, in the currency of Prices; 0 means no limit
+	Prices map[string]Price // by model name
 
-	// History is how many tokens of the thread's earlier turns the model is shown, default 32 000. Turns are kept and left
-	// out as a whole, the latest first; the last one is always shown.
+	// History limits the tokens of earlier turns in the prompt, default 32 000. Turns are included as a whole, the
+	// latest first; the last turn is always included.
 	History int
-	// Summarise has the model sum up the turns that are left out, once for many of them, instead of forgetting them.
+	// Summarise makes the model summarize omitted turns, many of them at once, instead of dropping them.
 	Summarise bool
-	// Count counts the tokens of a text. The default takes four bytes for one, which is near for English and too many
+	// Count counts the tokens of a text. The default is four bytes per token, which is close for English and too high
 	// for most other languages.
 	Count func(text string) int
 
-	ShowState bool          // the model is shown the thread's state
-	Items     ContextSource // resolves the run's contextItemIds; nil leaves them out
-	// Structured asks the model for key points and suggested actions beside its answer, by a JSON Schema.
+	ShowState bool          // include the thread's state in the prompt
+	Items     ContextSource // resolves the run's contextItemIds; nil ignores them
+	// Structured requests key points and suggested actions in addition to the answer, with a JSON Schema.
 	Structured bool
 }
 
-// Price is what a million tokens of a model cost. CachedInput is the price of those input tokens that the provider had
-// cached, Input when it is 0.
+// Price is the price of a million tokens of a model. CachedInput applies to input tokens cached by the provider; 0 means
+// Input.
 type Price struct {
 	Input, CachedInput, Output float64
 }
 
-// Agent is a plugins.Agent that a language model plays.
+// Agent is a plugins.Agent played by a language model.
 type Agent struct {
 	cfg   Config
 	model Streamer
-	other Streamer // asked when model has failed; may be nil
+	other Streamer // the fallback; can be nil
 }
 
-var _ plugins.Priced = (*Agent)(nil)
+var _ host.Priced = (*Agent)(nil)
 
-// New returns an agent. It fails when the configuration cannot be meant.
+// New returns an agent. It fails for an invalid configuration.
 func New(cfg Config) (*Agent, error) {
 	switch {
 	case cfg.Model == nil:
@@ -89,11 +89,11 @@ func New(cfg Config) (*Agent, error) {
 	case cfg.Steps < 0 || cfg.Tokens < 0 || cfg.Cost < 0 || cfg.History < 0:
 		return nil, errors.New("a limit is negative")
 	case cfg.Cost > 0 && len(cfg.Prices) == 0:
-		return nil, errors.New("has a limit of costs and no prices")
+		return nil, errors.New("has a cost limit without prices")
 	}
 	for _, pattern := range cfg.Tools {
 		if _, err := path.Match(pattern, ""); err != nil {
-			return nil, fmt.Errorf("tools: %q is no pattern", pattern)
+			return nil, fmt.Errorf("tools: %q is not a pattern", pattern)
 		}
 	}
 	cfg.Steps = cmp.Or(cfg.Steps, 16)
@@ -114,7 +114,7 @@ func (a *Agent) Info() plugins.Info {
 	return plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency, Projects: a.cfg.Projects}
 }
 
-// Run plays one turn of the conversation.
+// Run executes one turn of the conversation.
 func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 	t := &turn{Agent: a, run: run, tools: offered(run, a.cfg.Tools)}
 	if err := t.begin(ctx); err != nil {
@@ -146,15 +146,15 @@ type turn struct {
 	run      *plugins.Run
 	tools    *toolbox
 	messages []llms.MessageContent
-	past     map[string]agui.ToolCall      // earlier calls, by id
-	attached map[string][]llms.ContentPart // what messages refer to, by their ids
-	shown    int64                         // bytes of it
+	past     map[string]agui.ToolCall      // earlier calls by id
+	attached map[string][]llms.ContentPart // attachments by message id
+	shown    int64                         // size of the attachments in bytes
 	steps    int
 	tokens   int64
 	cost     float64
 }
 
-// hear takes what was appended since the model was asked last.
+// hear adds the messages appended since the last model call.
 func (t *turn) hear(ctx context.Context) error {
 	appended, err := t.run.Next(ctx)
 	for i := range appended {
@@ -166,7 +166,7 @@ func (t *turn) hear(ctx context.Context) error {
 	return err
 }
 
-// call makes the calls of an answer, all at once, and shows the model what came of them.
+// call makes all calls of an answer concurrently and adds the results to the conversation.
 func (t *turn) call(ctx context.Context, ans *answer) error {
 	calls := make([]plugins.ToolCall, len(ans.Calls))
 	for i, c := range ans.Calls {
@@ -177,7 +177,7 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 		return err
 	}
 	t.messages = append(t.messages, t.tools.message(ans))
-	var media []llms.ContentPart // providers take texts alone as results
+	var media []llms.ContentPart // providers accept only text as results
 	for i, c := range ans.Calls {
 		for _, spent := range t.run.Spent(c.ID) {
 			t.count(spent)
@@ -191,8 +191,7 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 	return nil
 }
 
-// edited returns a note for the model if the call was made with other arguments than the model asked for, because the approver
-// edited them. Otherwise it returns the empty string.
+// edited returns a note for the model if the approver changed the arguments of a call, otherwise the empty string.
 func edited(asked string, out *agui.ToolOutput) string {
 	was, is := members(asked), members(string(out.ToolCallArgs))
 	if was == nil || is == nil || reflect.DeepEqual(was, is) {
@@ -201,7 +200,7 @@ func edited(asked string, out *agui.ToolOutput) string {
 	return "The arguments of this call were changed to " + string(out.ToolCallArgs) + " before it was made.\n"
 }
 
-// members decodes a JSON object and keeps numbers as written. It returns nil for any other JSON.
+// members decodes a JSON object with its numbers as written. It returns nil for other JSON.
 func members(object string) (m map[string]any) {
 	d := json.NewDecoder(strings.NewReader(object))
 	d.UseNumber()
@@ -211,7 +210,7 @@ func members(object string) (m map[string]any) {
 	return m
 }
 
-// told is what the model learns of a call.
+// told returns a call's result in the form for the model.
 func told(out *agui.ToolOutput) string {
 	if out.Status != agui.StatusFailure {
 		return out.ResultSummary
@@ -222,32 +221,32 @@ func told(out *agui.ToolOutput) string {
 	said := map[string]any{"error": map[string]any{
 		"code": out.Error.Code, "message": out.Error.Message, "retryable": out.Error.Retryable,
 	}}
-	if out.ResultSummary != "" && !strings.HasPrefix(out.ResultSummary, out.Error.Message) { // which it mostly repeats
-		said["content"] = out.ResultSummary // of a client's tool, beside its error
+	if out.ResultSummary != "" && !strings.HasPrefix(out.ResultSummary, out.Error.Message) { // which usually repeats the error
+		said["content"] = out.ResultSummary // of a client's tool
 	}
 	raw, _ := json.Marshal(said)
 	return string(raw)
 }
 
-// count adds up what a call of the model took.
+// count adds the usage of a model call.
 func (t *turn) count(u agui.TokenUsage) {
 	t.tokens += max(u.TotalTokens, u.InputTokens+u.OutputTokens)
 	t.cost += t.cfg.Prices[u.Model].of(u)
 }
 
-// of is what tokens cost.
+// of returns the cost of tokens.
 func (p Price) of(u agui.TokenUsage) float64 {
 	return (float64(u.InputTokens-u.CachedInputTokens)*p.Input +
 		float64(u.CachedInputTokens)*cmp.Or(p.CachedInput, p.Input) + float64(u.OutputTokens)*p.Output) / 1e6
 }
 
-// Cost implements [plugins.Priced] by Config.Prices.
+// Cost implements [host.Priced] by Config.Prices.
 func (a *Agent) Cost(u agui.TokenUsage) (float64, bool) {
 	p, known := a.cfg.Prices[u.Model]
 	return p.of(u), known
 }
 
-// reached names the limit that keeps the model from being asked again, "" when there is none.
+// reached names the limit that forbids another model call, or returns "".
 func (t *turn) reached() string {
 	switch {
 	case t.steps >= t.cfg.Steps:

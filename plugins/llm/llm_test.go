@@ -23,7 +23,7 @@ import (
 
 func ask(query string) plugins.Input { return plugins.Input{Query: query} }
 
-func TestLoop(t *testing.T) {
+func TestAgent_CallsToolsUntilAnswer(t *testing.T) {
 	m := &model{replies: []reply{
 		asks("Let me see.", `files_read {"path": "a"}`, `add {"x":1}`),
 		asks("", `add {"x":2}`),
@@ -63,8 +63,8 @@ func TestLoop(t *testing.T) {
 	plugintest.Replay(t, a, cfg)
 }
 
-// The calls of one answer belong to one message, with or without a text.
-func TestCallsBelongToTheirAnswer(t *testing.T) {
+// The calls of one answer belong to one message, with or without text.
+func TestAgent_CallsBelongToAnswer(t *testing.T) {
 	m := &model{replies: []reply{asks("one", "add {}"), asks("", "add {}", "add {}"), says("done")}}
 	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}}), plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{echo("add")}})
 	var calls []int
@@ -78,7 +78,7 @@ func TestCallsBelongToTheirAnswer(t *testing.T) {
 	}
 }
 
-func TestFailuresAreToldToTheModel(t *testing.T) {
+func TestAgent_ModelSeesFailures(t *testing.T) {
 	m := &model{replies: []reply{asks("", `gone {}`, `add {"x`, `add [1]`, `boom {}`), says("I see.")}}
 	boom := tool{plugins.Info{Name: "boom"}, func(context.Context, *plugins.Call) (string, error) {
 		return "", &plugins.Error{Code: "no_luck", Message: "No luck", Retryable: true}
@@ -91,7 +91,7 @@ func TestFailuresAreToldToTheModel(t *testing.T) {
 	}
 	for _, want := range []string{"unknown_tool", "invalid_arguments", "no_luck"} {
 		if !strings.Contains(m.request(2), want) {
-			t.Errorf("the model is not told of %s:\n%s", want, m.request(2))
+			t.Errorf("the model does not learn of %s:\n%s", want, m.request(2))
 		}
 	}
 	if strings.Contains(m.request(2), `{"x |`) {
@@ -100,8 +100,8 @@ func TestFailuresAreToldToTheModel(t *testing.T) {
 	plugintest.Replay(t, a, cfg)
 }
 
-// Whatever a model was talked into, it calls what its agent has: neither another tool nor another agent, by whatever name.
-func TestOnlyWhatIsOfferedIsCalled(t *testing.T) {
+// The model can call only the tools and agents of its agent, under any name.
+func TestAgent_CallsOnlyOfferedTools(t *testing.T) {
 	called := atomic.Int32{}
 	secret := tool{plugins.Info{Name: "files.delete"}, func(context.Context, *plugins.Call) (string, error) {
 		called.Add(1)
@@ -123,7 +123,7 @@ func TestOnlyWhatIsOfferedIsCalled(t *testing.T) {
 	plugintest.Replay(t, a, cfg)
 }
 
-func TestLimitsEndTheTurnWell(t *testing.T) {
+func TestLimits_EndTurnWithPartialSuccess(t *testing.T) {
 	prices := map[string]llm.Price{"m": {Input: 1e6, Output: 2e6}} // 20 a call
 	for name, cfg := range map[string]llm.Config{
 		"3 steps":   {Steps: 3},
@@ -138,20 +138,20 @@ func TestLimitsEndTheTurnWell(t *testing.T) {
 			t.Errorf("%s: %d calls, %+v, %v", name, m.calls(), res.Output, res.Err)
 		}
 		if !strings.Contains(shown(res.Events), name) {
-			t.Errorf("the person is not told:\n%s", shown(res.Events))
+			t.Errorf("the user does not see it:\n%s", shown(res.Events))
 		}
 		plugintest.Replay(t, newAgent(t, cfg), run)
 	}
 }
 
-func TestSteering(t *testing.T) {
+func TestAgent_HearsAppendedMessages(t *testing.T) {
 	m := &model{replies: []reply{asks("", "add {}"), says("done")}}
 	a := newAgent(t, llm.Config{Model: m, Tools: []string{"*"}})
 	cfg := plugintest.Config{
 		Input: ask("go"), Tools: []plugins.Tool{echo("add")},
 		Next: [][]agui.Message{nil, {{Content: "rather left"}}},
 	}
-	m.replies = append([]reply{m.replies[0]}, m.replies...) // behind a person's message the model begins anew
+	m.replies = append([]reply{m.replies[0]}, m.replies...) // after a user message the model starts over
 	res := plugintest.Run(t, a, cfg)
 	if res.Err != nil || !strings.HasSuffix(m.request(2), "tool: add gave {}\nhuman: rather left") {
 		t.Errorf("%v\n%s", res.Err, m.request(2))
@@ -169,10 +169,10 @@ func (painter) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 		`[{"type":"text","text":"a dot"},{"type":"image","source":{"type":"data","value":"aGk=","mimeType":"image/png"}}]`)}, nil
 }
 
-func TestImagesOfResults(t *testing.T) {
+func TestAgent_SendsImagesOfResults(t *testing.T) {
 	m := &model{replies: []reply{asks("", "paint {}")}}
 	m.fail = func(n int) error {
-		if n == 2 { // behind what is shown as a person's message the model begins anew
+		if n == 2 { // an image is sent as a user message, after which the model starts over
 			m.replies[0] = says("nice")
 		}
 		return nil
@@ -193,7 +193,7 @@ func failing(n int, err error) func(int) error {
 	}
 }
 
-func TestRetries(t *testing.T) {
+func TestRetries_WaitAsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := &llm.Error{Code: "rate_limited", Message: "Slow down", Retryable: true, RetryAfter: 20 * time.Second}
 		m := &model{replies: []reply{says("done")}, fail: failing(2, busy)}
@@ -205,7 +205,7 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-func TestRetriesAreBounded(t *testing.T) {
+func TestRetries_AreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, test := range []struct {
 			err   *llm.Error
@@ -225,8 +225,8 @@ func TestRetriesAreBounded(t *testing.T) {
 	})
 }
 
-// What was shown of an attempt that failed is taken back, and what it took is counted.
-func TestAttemptIsMadeAgainInANewMessage(t *testing.T) {
+// The output of a failed attempt is retracted, and its usage counts.
+func TestRetries_UseNewMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &model{replies: []reply{asks("half a", `add {"x":1}`), says("done")}}
 		tries := 0
@@ -247,7 +247,7 @@ func TestAttemptIsMadeAgainInANewMessage(t *testing.T) {
 	})
 }
 
-func TestFallback(t *testing.T) {
+func TestFallback_AnswersAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := &model{fail: failing(99, &llm.Error{Code: "model_not_found", Message: "No such model"})}
 		m := &model{replies: []reply{says("done")}}
@@ -258,7 +258,7 @@ func TestFallback(t *testing.T) {
 	})
 }
 
-func TestCancelClosesTheStream(t *testing.T) {
+func TestAgent_CancelClosesStream(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var closed atomic.Bool
 	m := &model{replies: []reply{says("half")}}
@@ -276,7 +276,7 @@ func TestCancelClosesTheStream(t *testing.T) {
 
 const structured = `{"answer":"It is \"three\".\n\ud83d\ude00","key_points":["1 + 2"],"suggested_actions":["ask on"],"result_type":"text"}`
 
-func TestStructuredOutput(t *testing.T) {
+func TestStructured_Output(t *testing.T) {
 	r := reply{resp: llm.Response{Text: structured, Finish: "stop", Usage: usage}}
 	for _, c := range []byte(structured) {
 		r.pieces = append(r.pieces, llm.Piece{Text: string(c)})
@@ -301,16 +301,16 @@ func TestStructuredOutput(t *testing.T) {
 			}
 		}
 	}
-	if m.asked[0].Schema == nil || !strings.Contains(m.request(1), `"suggested_actions"`) { // not all providers take one
+	if m.asked[0].Schema == nil || !strings.Contains(m.request(1), `"suggested_actions"`) { // not all providers support a schema
 		t.Error("no schema is asked for")
 	}
 	plugintest.Replay(t, a, plugintest.Config{Input: ask("go")})
 }
 
-func TestBrokenOutputIsRepairedOnce(t *testing.T) {
+func TestStructured_RepairsOnce(t *testing.T) {
 	m := &model{replies: []reply{says(`{"answer":"half"}`)}}
 	m.fail = func(n int) error {
-		if n == 2 { // the repair is behind a message as a person's
+		if n == 2 { // the repair request is a user message
 			m.replies[0] = says("```json\n" + structured + "\n```")
 		}
 		return nil
@@ -330,8 +330,8 @@ func TestBrokenOutputIsRepairedOnce(t *testing.T) {
 	}
 }
 
-// Who refuses does so in words, and is not asked for a form.
-func TestRefusalIsNotRepaired(t *testing.T) {
+// A refusal is text and needs no structure.
+func TestStructured_AcceptsRefusal(t *testing.T) {
 	m := &model{replies: []reply{says("I will not.")}}
 	m.replies[0].resp.Finish = "content_filter"
 	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Structured: true}), plugintest.Config{Input: ask("go")})
@@ -340,7 +340,7 @@ func TestRefusalIsNotRepaired(t *testing.T) {
 	}
 }
 
-func TestTruncatedAnswerIsPartial(t *testing.T) {
+func TestAgent_TruncatedAnswerIsPartial(t *testing.T) {
 	m := &model{replies: []reply{says("as far as")}}
 	m.replies[0].resp.Finish = "length"
 	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m}), plugintest.Config{Input: ask("go")})
@@ -349,8 +349,8 @@ func TestTruncatedAnswerIsPartial(t *testing.T) {
 	}
 }
 
-// A model that does not come to an end is not asked again, and holds no more of us than an answer may.
-func TestAnEndlessAnswerFails(t *testing.T) {
+// An endless answer is not retried and uses bounded memory.
+func TestAgent_EndlessAnswerFails(t *testing.T) {
 	much := strings.Repeat("much ", 50_000)
 	for name, p := range map[string]llm.Piece{
 		"text": {Text: much}, "reasoning": {Reasoning: much}, "arguments": {Call: &llm.CallPiece{Arguments: much}},
@@ -366,7 +366,7 @@ func TestAnEndlessAnswerFails(t *testing.T) {
 	}
 }
 
-func TestRefusal(t *testing.T) {
+func TestAgent_RefusalFails(t *testing.T) {
 	m := &model{replies: []reply{{resp: llm.Response{Finish: "content_filter", Usage: usage}}}}
 	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m}), plugintest.Config{Input: ask("go")})
 	if e, ok := errors.AsType[*plugins.Error](res.Err); !ok || e.Code != "content_filter" || len(res.Usage) != 1 {
@@ -374,7 +374,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// cutOff is a llms.Model whose connection breaks once, in the words of langchaingo's Anthropic.
+// cutOff is a llms.Model whose connection breaks once, with the error text of langchaingo's Anthropic.
 type cutOff struct {
 	plain
 	asked int
@@ -387,7 +387,7 @@ func (c *cutOff) GenerateContent(ctx context.Context, msgs []llms.MessageContent
 	return c.plain.GenerateContent(ctx, msgs, options...)
 }
 
-func TestPlainModelIsAskedAgainWhenItsConnectionBreaks(t *testing.T) {
+func TestPlainModel_RetriesLostConnection(t *testing.T) {
 	m := &cutOff{}
 	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"add"}}), plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{echo("add")}})
 	if res.Err != nil || m.asked != 3 {
@@ -395,7 +395,7 @@ func TestPlainModelIsAskedAgainWhenItsConnectionBreaks(t *testing.T) {
 	}
 }
 
-// plain is a llms.Model that streams as langchaingo's OpenAI does: pieces of calls come as JSON on the text's callback.
+// plain is a llms.Model that streams like langchaingo's OpenAI: pieces of calls are JSON on the text callback.
 type plain struct{ chunks []string }
 
 func (p *plain) GenerateContent(ctx context.Context, msgs []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
@@ -422,7 +422,7 @@ func (p *plain) Call(context.Context, string, ...llms.CallOption) (string, error
 	return "", errors.New("not called")
 }
 
-func TestPlainModel(t *testing.T) {
+func TestPlainModel_Streams(t *testing.T) {
 	p := &plain{chunks: []string{
 		"let me", "", " see", `[{"id":"c1","type":"function","function":{"name":"add","arguments":""}}]`, `[{"function":{"arguments":"{\"x\":1}"}}]`,
 	}}
@@ -436,14 +436,14 @@ func TestPlainModel(t *testing.T) {
 	}
 }
 
-// TestWhatNobodyCountsIsEstimated asks models that never tell what their calls have taken.
-func TestWhatNobodyCountsIsEstimated(t *testing.T) {
+// Models that never report usage get an estimate.
+func TestUsage_EstimatesMissingCounts(t *testing.T) {
 	uncounted := func(r reply) reply {
 		r.resp.Usage = agui.TokenUsage{Provider: "p", Model: "m"}
 		return r
 	}
 	whole := uncounted(says(strings.Repeat("words ", 400)))
-	whole.pieces = nil // it comes at once
+	whole.pieces = nil // the answer is not streamed
 	for name, c := range map[string]struct {
 		replies     []reply
 		input, made int64

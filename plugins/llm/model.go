@@ -10,41 +10,39 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Streamer is a llms.Model that tells its answer piece by piece, calls of tools included. Those that Baton has for
-// providers are Streamers; of any other Model the text alone is seen while it is made. Those of langchaingo 0.1.14 are for
-// text, and its OpenAI for one call at a time too: parallel calls run together there, its Anthropic forgets calls that
-// follow a text, and its Ollama calls no tools.
+// Streamer is a llms.Model that streams its answer, including tool calls. Baton's models of providers are Streamers; other
+// models stream text only. The models of langchaingo 0.1.14 are suitable for text, and its OpenAI for single calls: it
+// mixes up parallel calls, its Anthropic drops calls after text, and its Ollama does not call tools.
 type Streamer interface {
 	llms.Model
-	// Stream asks the model once, without trying again, and gives each piece of its answer to show in the order in
-	// which it arrived. It returns show's error when that fails, an *Error when the provider does, and soon after ctx
-	// is done, with the connection closed. A Response beside an error holds what had been counted by then.
+	// Stream calls the model once, without retries, and passes each piece of its answer to show as it arrives. It returns
+	// show's error if that fails, and an *Error if the provider does. It closes the connection and returns soon after ctx
+	// is done. A Response returned with an error has the usage known by then.
 	Stream(ctx context.Context, req Request, show func(Piece) error) (Response, error)
 }
 
-// Reader is a Streamer that takes files that are neither text nor images. Of any other Model those are only named.
+// Reader is a Streamer that accepts files other than text and images. Other models get only their names.
 type Reader interface {
-	// Reads reports whether the model takes files of a media type, as llms.BinaryContent.
+	// Reads reports whether the model accepts files of a media type as llms.BinaryContent.
 	Reads(mediaType string) bool
 }
 
-// Taker is a Streamer that tells what its provider can be sent at all. Any other Model is sent everything, and fails where it
-// cannot take it.
+// Taker is a Streamer that reports which parts its provider accepts. Other Models get all parts, and fail for parts they do
+// not support.
 type Taker interface {
-	// Takes reports whether a message may have a part of a media type, as llms.BinaryContent, or one that is only its URL, as
-	// llms.ImageURLContent, whose media type is empty.
+	// Takes reports whether a message can have a part of a media type, as llms.BinaryContent, or a part with only a URL,
+	// as llms.ImageURLContent, which has an empty media type.
 	Takes(mediaType string, url bool) bool
 }
 
-// Request is what a model is asked.
+// Request is a model's input.
 type Request struct {
-	Messages []llms.MessageContent // a Carried among the parts of an AI message goes back to the provider it came from
-	Options  llms.CallOptions      // its Tools among them; its streaming functions are not called
-	Schema   json.RawMessage       // the JSON Schema that the answer must satisfy, nil for free text
+	Messages []llms.MessageContent // a Carried in an AI message is for the provider that created it
+	Options  llms.CallOptions      // including Tools; the streaming functions are not used
+	Schema   json.RawMessage       // JSON Schema of the answer, nil for free text
 }
 
-// Carried is what a provider wants to see again with the message it belongs to, such as the signature of what the
-// model thought; nobody else can read it.
+// Carried is data that a provider needs back with its message, such as the signature of reasoning. It is opaque to others.
 type Carried struct {
 	llms.TextContent // makes it a llms.ContentPart; empty
 
@@ -52,39 +50,39 @@ type Carried struct {
 	Data     json.RawMessage
 }
 
-// Piece is a part of an answer. One of its members is set.
+// Piece is a part of an answer. Exactly one member is set.
 type Piece struct {
 	Text      string
 	Reasoning string
 	Call      *CallPiece
-	Usage     *agui.TokenUsage // what the provider has counted so far, which is counted also when the answer is cut
+	Usage     *agui.TokenUsage // counted by the provider so far; counts even if the answer is interrupted
 }
 
-// CallPiece is a part of a tool call. Pieces of several calls may come interleaved; Index tells them apart.
+// CallPiece is a part of a tool call. Pieces of several calls can be interleaved; Index identifies the call.
 type CallPiece struct {
 	Index     int    // of the call in Response.Calls
-	ID        string // the provider's, in a call's first piece
+	ID        string // the provider's id, in a call's first piece
 	Name      string // of the tool, in a call's first piece
-	Arguments string // the next piece of the JSON; several of a call follow one another
+	Arguments string // the next piece of the JSON
 }
 
-// Response is a model's whole answer.
+// Response is a model's complete answer.
 type Response struct {
 	Text      string
 	Reasoning string
-	Calls     []llms.ToolCall // in the order in which they began; Arguments are complete JSON, "{}" for none
+	Calls     []llms.ToolCall // in order of their start; Arguments are complete JSON, "{}" for none
 	Finish    string          // stop, tool_calls, length, content_filter, or the provider's own word
-	Usage     agui.TokenUsage // Provider and Model are set
+	Usage     agui.TokenUsage // with Provider and Model
 	Carried   []Carried
 }
 
-// Error is a failure of a provider. Message is fit for whoever runs the server and holds no credential.
+// Error is a failure of a provider.
 type Error struct {
 	Code       string        // such as rate_limited, model_overloaded, invalid_api_key, model_not_found, context_too_long
-	Message    string        // fit for whoever runs the server
-	Status     int           // of HTTP, 0 when there was no answer
-	RetryAfter time.Duration // what the provider asked to wait, 0 when it did not
-	Retryable  bool          // the same request may succeed later
+	Message    string        // for operators; has no credentials
+	Status     int           // HTTP status, 0 without an answer
+	RetryAfter time.Duration // delay requested by the provider, 0 for none
+	Retryable  bool          // the same request can succeed later
 }
 
 // Error returns the message.

@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// outputSchema is what a structured answer must satisfy. The answer comes first, so that it is shown while it is made.
+// outputSchema is the schema of a structured answer. The answer comes first, so that it can be streamed.
 var outputSchema = json.RawMessage(`{"type":"object","properties":{` +
 	`"answer":{"type":"string","description":"The answer to the person who asked, in Markdown"},` +
 	`"key_points":{"type":"array","items":{"type":"string"},"description":"What matters most of it, in a few short sentences"},` +
@@ -22,7 +22,7 @@ var outputSchema = json.RawMessage(`{"type":"object","properties":{` +
 	`"result_type":{"type":"string","description":"What kind of result it is, in one lower-case word such as text, list, table, code or report"}` +
 	`},"required":["answer","key_points","suggested_actions","result_type"],"additionalProperties":false}`)
 
-// brokenError says why an answer is not what the schema asks for.
+// brokenError describes how an answer violates the schema.
 type brokenError struct {
 	text string
 	why  error
@@ -32,7 +32,7 @@ func (e *brokenError) Error() string {
 	return "the answer does not satisfy its schema: " + e.why.Error()
 }
 
-// repair asks for the answer again.
+// repair returns a request for a corrected answer.
 func (e *brokenError) repair() []llms.MessageContent {
 	return []llms.MessageContent{
 		llms.TextParts(llms.ChatMessageTypeAI, e.text),
@@ -40,7 +40,7 @@ func (e *brokenError) repair() []llms.MessageContent {
 	}
 }
 
-// structure reads a structured answer and ends its text with it.
+// structure parses a structured answer and ends its text with it.
 func (t *turn) structure(ans *answer) error {
 	out, err := structured(ans.Text)
 	if err != nil {
@@ -50,13 +50,13 @@ func (t *turn) structure(ans *answer) error {
 	return t.run.Conclude(*out)
 }
 
-// settle takes an answer that stayed broken for its text.
+// settle uses the text of an answer that is still broken.
 func (t *turn) settle(ans *answer, broken *brokenError) error {
 	ans.Output = &agui.WorkerOutput{Status: agui.StatusPartialSuccess, Answer: broken.text}
 	return nil
 }
 
-// structured reads an output out of a text: the object itself, or one that stands in a fence.
+// structured parses an output from a text with a JSON object, which can be in a code fence.
 func structured(text string) (*agui.WorkerOutput, error) {
 	text = strings.TrimSpace(text)
 	if from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}'); from >= 0 && to > from {
@@ -64,7 +64,7 @@ func structured(text string) (*agui.WorkerOutput, error) {
 	}
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	if err != nil {
-		return nil, fmt.Errorf("it is no JSON")
+		return nil, fmt.Errorf("it is not JSON")
 	}
 	schema, err := compiled(outputSchema)
 	if err != nil {
@@ -94,16 +94,16 @@ func compiled(raw json.RawMessage) (*jsonschema.Schema, error) {
 	return c.Compile("output.json")
 }
 
-// member takes the string member answer out of an object that comes piece by piece, as soon as it can be read.
+// member extracts the string member answer from a streamed object as soon as it is readable.
 type member struct {
-	rest string // what could not be read yet
-	in   bool   // rest begins inside of the string
+	rest string // not yet readable
+	in   bool   // rest starts inside the string
 	over bool
 }
 
 const memberName = `"answer"`
 
-// next returns what the next piece adds to the member.
+// next returns the new text of the member in the next piece.
 func (m *member) next(piece string) string {
 	if m.over {
 		return ""
@@ -117,7 +117,7 @@ func (m *member) next(piece string) string {
 		}
 		value := strings.TrimLeft(m.rest[i+len(memberName):], ": \t\r\n")
 		if value == "" {
-			m.rest = memberName // the blanks behind it may go on without end
+			m.rest = memberName // the blanks after it can be endless
 			return ""
 		}
 		if m.rest, m.in = value[1:], true; value[0] != '"' {
@@ -128,7 +128,7 @@ func (m *member) next(piece string) string {
 	return m.read()
 }
 
-// read returns the characters that are complete.
+// read returns the complete characters.
 func (m *member) read() string {
 	var text strings.Builder
 	for m.rest != "" {
@@ -159,8 +159,8 @@ func (m *member) read() string {
 	return text.String()
 }
 
-// escape is how long the escape sequence is that s begins with, 0 while it is not complete. The two halves of one
-// character are one.
+// escape returns the length of the escape sequence at the start of s, 0 if it is incomplete. A surrogate pair is one
+// sequence.
 func escape(s string) int {
 	switch {
 	case len(s) < 2:

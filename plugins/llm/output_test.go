@@ -2,7 +2,7 @@ package llm
 
 import "testing"
 
-// A model that sends blanks without end has none of them kept.
+// Endless blanks are not buffered.
 func TestMember_KeepsNoBlanks(t *testing.T) {
 	var m member
 	m.next(`{"answer"`)

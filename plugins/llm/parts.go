@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// convert is a message of the thread as the model is shown it.
+// convert returns a message of the thread in the form for the model.
 func (t *turn) convert(m *agui.Message) []llms.MessageContent {
 	switch m.Role {
 	case agui.RoleUser:
@@ -35,7 +35,7 @@ func (t *turn) convert(m *agui.Message) []llms.MessageContent {
 	return nil
 }
 
-// returned is what the model learns of a call of an earlier run: what it was told in that run.
+// returned returns the result of a call of an earlier run, as the model saw it then.
 func returned(asked string, m *agui.Message) string {
 	var said struct {
 		Output *agui.ToolOutput `json:"toolAgentOutput"`
@@ -54,7 +54,7 @@ func returned(asked string, m *agui.Message) string {
 	return note + m.Text()
 }
 
-// called remembers a call, for the tool message with its result.
+// called records a call, for the tool message with its result.
 func (t *turn) called(c agui.ToolCall) {
 	if t.past == nil {
 		t.past = make(map[string]agui.ToolCall)
@@ -62,7 +62,7 @@ func (t *turn) called(c agui.ToolCall) {
 	t.past[c.ID] = c
 }
 
-// userParts are the parts of a user's message. What cannot be given to a model is named.
+// userParts returns the parts of a user's message. Parts that the model does not accept are named.
 func (t *turn) userParts(m *agui.Message) (parts []llms.ContentPart) {
 	for _, p := range m.ContentParts() {
 		part := t.contentPart(&p)
@@ -78,8 +78,8 @@ func (t *turn) userParts(m *agui.Message) (parts []llms.ContentPart) {
 	return parts
 }
 
-// contentPart is a part as the models take it, nil when one does not. A URL is left to the provider to fetch, which those
-// do for images.
+// contentPart converts a part for the models, nil if a model does not accept it. Providers fetch the URLs of images
+// themselves.
 func (a *Agent) contentPart(p *agui.Part) llms.ContentPart {
 	switch {
 	case p.Type == "text":
@@ -104,7 +104,7 @@ func (a *Agent) contentPart(p *agui.Part) llms.ContentPart {
 	return llms.BinaryContent{MIMEType: p.Source.MimeType, Data: data}
 }
 
-// mediaOf are the images and files of a tool's result, introduced by its name; none is nil.
+// mediaOf returns the images and files of a tool's result after its name, or nil.
 func (a *Agent) mediaOf(tool string, parts json.RawMessage) (list []llms.ContentPart) {
 	if parts == nil {
 		return nil
@@ -120,7 +120,7 @@ func (a *Agent) mediaOf(tool string, parts json.RawMessage) (list []llms.Content
 	return append([]llms.ContentPart{llms.TextContent{Text: "From the result of " + tool + ":"}}, list...)
 }
 
-// unsupported is the type of the first of a message's parts that the models do not take, "" when they take all.
+// unsupported returns the type of the first part that the models do not accept, or "".
 func (a *Agent) unsupported(m *agui.Message) string {
 	if m.Role != agui.RoleUser {
 		return ""

@@ -24,8 +24,7 @@ func streamer(m llms.Model) Streamer {
 	return plainModel{m}
 }
 
-// plainModel is any other llms.Model as a Streamer. Of what it streams the text alone is shown: its calls are those of
-// the whole answer.
+// plainModel adapts another llms.Model to Streamer. Only its text is streamed; its calls come with the complete answer.
 type plainModel struct{ llms.Model }
 
 func (m plainModel) Stream(ctx context.Context, req Request, show func(Piece) error) (Response, error) {
@@ -58,8 +57,7 @@ func (m plainModel) Stream(ctx context.Context, req Request, show func(Piece) er
 	return all, nil
 }
 
-// isCall reports whether a chunk of text is none, but pieces of calls as JSON, which langchaingo's OpenAI passes off as
-// text.
+// isCall reports whether a chunk of text is pieces of calls as JSON, which langchaingo's OpenAI streams as text.
 func isCall(chunk []byte) bool {
 	switch {
 	case bytes.HasPrefix(chunk, []byte(`[{`)):
@@ -80,7 +78,7 @@ func isCall(chunk []byte) bool {
 	return false
 }
 
-// plainMessages are messages without what is Carried for somebody else.
+// plainMessages returns messages without other providers' Carried parts.
 func plainMessages(messages []llms.MessageContent) []llms.MessageContent {
 	list := make([]llms.MessageContent, 0, len(messages))
 	for _, m := range messages {
@@ -95,7 +93,7 @@ func plainMessages(messages []llms.MessageContent) []llms.MessageContent {
 	return list
 }
 
-// plainUsage reads what providers of langchaingo say of tokens, each under names of its own.
+// plainUsage reads the usage under the names used by langchaingo's providers.
 func plainUsage(info map[string]any) agui.TokenUsage {
 	first := func(names ...string) int64 {
 		for _, name := range names {
@@ -119,7 +117,7 @@ func plainUsage(info map[string]any) agui.TokenUsage {
 	}
 }
 
-// plainError is an error of langchaingo's as an *Error, when it says what kind it is of.
+// plainError converts an error of langchaingo into an *Error if its kind is known.
 func plainError(err error) error {
 	if netErr, ok := errors.AsType[net.Error](err); errors.Is(err, io.ErrUnexpectedEOF) || ok && !netErr.Timeout() && !errors.Is(err, context.Canceled) {
 		return &Error{Code: "connection_lost", Message: "the connection to the model was lost", Retryable: true}

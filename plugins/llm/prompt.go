@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// begin makes the first request: what the model is told, and of the thread as much as fits.
+// begin builds the first request: the instructions, and as much of the thread as fits.
 func (t *turn) begin(ctx context.Context) error {
 	told, err := t.told(ctx)
 	if err != nil {
@@ -37,7 +37,7 @@ func (t *turn) begin(ctx context.Context) error {
 	for i, turn := range h.turns {
 		for j := range turn {
 			if kind := t.unsupported(&turn[j]); kind != "" && i == len(h.turns)-1 {
-				return &plugins.Error{Code: "unsupported_part", Message: fmt.Sprintf("A part of type %s cannot be given to the model", kind)}
+				return &plugins.Error{Code: "unsupported_part", Message: fmt.Sprintf("The model does not support parts of type %s", kind)}
 			}
 			t.messages = append(t.messages, t.convert(&turn[j])...)
 		}
@@ -45,7 +45,7 @@ func (t *turn) begin(ctx context.Context) error {
 	return nil
 }
 
-// told is what the model is told before the conversation, what stays the same first, so that providers can keep it.
+// told returns the instructions before the conversation. Constant parts come first, so that providers can cache them.
 func (t *turn) told(ctx context.Context) (parts []llms.ContentPart, err error) {
 	in := &t.run.Input
 	tell := func(title, text string) {
@@ -58,7 +58,7 @@ func (t *turn) told(ctx context.Context) (parts []llms.ContentPart, err error) {
 		parts = append(parts, llms.TextContent{Text: text})
 	}
 	tell("", t.cfg.System)
-	if t.cfg.Structured { // also in words: not every provider takes a schema, or one beside tools
+	if t.cfg.Structured { // also as text: not every provider supports a schema, or one together with tools
 		tell("When you have the answer, write it as one JSON object that satisfies this JSON Schema, and nothing else", string(outputSchema))
 	}
 	for i := range in.Messages {
@@ -96,16 +96,16 @@ func (t *turn) told(ctx context.Context) (parts []llms.ContentPart, err error) {
 	return parts, nil
 }
 
-// maxItems is how many bytes of items a request holds.
+// maxItems limits the items of a request, in bytes.
 const maxItems = 1 << 20
 
-// history is a thread as turns: each begins with a message of the user.
+// history is a thread as turns, each of which begins with a user message.
 type history struct {
 	turns [][]agui.Message
-	note  note // of what stood before them, when there is one
+	note  note // summary of earlier turns, if there is one
 }
 
-// note sums up what stands in a thread up to a message. It is kept as an activity of the thread, so that it is made once.
+// note is a summary of a thread up to a message. It is stored as an activity of the thread, so it is made once.
 type note struct {
 	UpTo string `json:"upTo"`
 	Text string `json:"text"`
@@ -119,7 +119,7 @@ func (t *turn) history() *history {
 			continue
 		case agui.RoleActivity:
 			var n note
-			if m.ActivityType == plugins.SummaryActivity && json.Unmarshal(m.Parts, &n) == nil && n.Text != "" {
+			if m.ActivityType == agui.SummaryActivity && json.Unmarshal(m.Parts, &n) == nil && n.Text != "" {
 				h.note = n
 			}
 			continue
@@ -139,7 +139,7 @@ func (t *turn) history() *history {
 	return h
 }
 
-// size estimates the tokens of a turn. Four stand for what surrounds a message, and a thousand for an image or a file.
+// size estimates the tokens of a turn, with four extra tokens per message and a thousand per image or file.
 func (t *turn) size(turn []agui.Message) (tokens int) {
 	for i := range turn {
 		m := &turn[i]
@@ -157,8 +157,8 @@ func (t *turn) size(turn []agui.Message) (tokens int) {
 	return tokens
 }
 
-// fit leaves out the oldest turns that do not fit the budget, and returns what sums them up, if something does. When
-// they are to be summed up half of the budget is made free, so that this is not done for each turn.
+// fit omits the oldest turns that exceed the budget, and returns their summary, if there is one. Summarizing frees half of
+// the budget, so that it is not necessary for each turn.
 func (t *turn) fit(ctx context.Context, h *history) (string, error) {
 	first := t.first(h, t.cfg.History)
 	if first == 0 {
@@ -195,18 +195,18 @@ func (t *turn) fit(ctx context.Context, h *history) (string, error) {
 	return done.Note, nil
 }
 
-// TrimmedEvent is the name of the CUSTOM event that says how many of the thread's turns the model is not shown; its
-// value is {turns, summarised}.
+// TrimmedEvent is the name of the CUSTOM event that reports how many turns of the thread the prompt omits; its value is
+// {turns, summarised}.
 const TrimmedEvent = "history-trimmed"
 
-// trimmed is the record of what was left out.
+// trimmed is the record of omitted turns.
 type trimmed struct {
 	Turns int                `json:"turns"`
 	Note  string             `json:"note,omitempty"`
 	Call  *plugins.ModelCall `json:"call,omitempty"`
 }
 
-// first is the turn from which on all fit into a budget; the last one does.
+// first returns the first turn from which all fit into the budget, at least the last one.
 func (t *turn) first(h *history, budget int) int {
 	first := max(len(h.turns)-1, 0)
 	for i, turn := range slices.Backward(h.turns) {
@@ -218,8 +218,8 @@ func (t *turn) first(h *history, budget int) int {
 	return first
 }
 
-// sumUp has the model sum up turns and what is known of those before them. A model that cannot is no reason to fail: the turns
-// are left out without.
+// sumUp makes the model summarize turns together with the summary of earlier ones. If that fails, the turns are dropped
+// without a summary.
 func (t *turn) sumUp(ctx context.Context, before note, turns [][]agui.Message, done *trimmed) error {
 	var said strings.Builder
 	if before.Text != "" {
@@ -261,17 +261,17 @@ func (t *turn) sumUp(ctx context.Context, before note, turns [][]agui.Message, d
 	last := turns[len(turns)-1]
 	n := note{UpTo: last[len(last)-1].ID, Text: strings.TrimSpace(resp.Text)}
 	if err != nil || n.Text == "" {
-		return nil //nolint:nilerr // the turn is worth more than the summary
+		return nil //nolint:nilerr // the turn continues without a summary
 	}
 	content, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}
 	done.Note = n.Text
-	return t.run.Emit(agui.ActivitySnapshot{MessageID: "summary-" + n.UpTo, ActivityType: plugins.SummaryActivity, Content: content})
+	return t.run.Emit(agui.ActivitySnapshot{MessageID: "summary-" + n.UpTo, ActivityType: agui.SummaryActivity, Content: content})
 }
 
-// maxSaid is how many bytes of a message the summary is made of.
+// maxSaid limits the part of a message used for a summary, in bytes.
 const maxSaid = 4000
 
 func clip(s string, n int) string {

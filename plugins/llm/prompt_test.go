@@ -18,7 +18,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// thread is a conversation of n turns, each with a call and its result, and a last question.
+// thread is a conversation of n turns, each with a call and its result, and a final question.
 func thread(n int) []agui.Message {
 	var msgs []agui.Message
 	for i := range n {
@@ -33,7 +33,7 @@ func thread(n int) []agui.Message {
 	return append(msgs, agui.Message{ID: "last", Role: agui.RoleUser, Content: "and now?"})
 }
 
-func TestHistoryKeepsWholeTurns(t *testing.T) {
+func TestHistory_KeepsWholeTurns(t *testing.T) {
 	for _, test := range []struct{ budget, turns int }{{10, 0}, {60, 1}, {110, 2}, {10_000, 5}} {
 		m := &model{replies: []reply{says("done")}}
 		a := newAgent(t, llm.Config{Model: m, History: test.budget})
@@ -50,8 +50,8 @@ func TestHistoryKeepsWholeTurns(t *testing.T) {
 	}
 }
 
-// What was summed up once is not summed up again: the summary is an activity of the thread.
-func TestHistoryIsSummedUpOnce(t *testing.T) {
+// Turns are summarized once: the summary is an activity of the thread.
+func TestHistory_IsSummarizedOnce(t *testing.T) {
 	m := &model{replies: []reply{says("they spoke of q")}}
 	a := newAgent(t, llm.Config{Model: m, History: 200, Summarise: true})
 	cfg := plugintest.Config{Input: plugins.Input{Messages: thread(6)}}
@@ -76,7 +76,7 @@ func TestHistoryIsSummedUpOnce(t *testing.T) {
 	}
 }
 
-func TestWhatTheModelIsTold(t *testing.T) {
+func TestPrompt_Parts(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a.md": "the item", "long.md": strings.Repeat("x", 100)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -111,7 +111,7 @@ func TestWhatTheModelIsTold(t *testing.T) {
 	}
 }
 
-func TestUnsupportedPart(t *testing.T) {
+func TestPrompt_RefusesUnsupportedPart(t *testing.T) {
 	video := agui.Message{ID: "v", Role: agui.RoleUser, Parts: json.RawMessage(`[{"type":"video","source":{"type":"url","value":"https://x.example/v"}}]`)}
 	m := &model{replies: []reply{says("done")}}
 	a := newAgent(t, llm.Config{Model: m})
@@ -126,15 +126,15 @@ func TestUnsupportedPart(t *testing.T) {
 	}
 }
 
-// images is a model that takes images alone, and no URLs.
+// images is a model that accepts only images, and no URLs.
 type images struct{ *model }
 
 func (images) Takes(kind string, url bool) bool { return !url && kind == "image/png" }
 
-func TestPartsThatAModelDoesNotTake(t *testing.T) {
+func TestPrompt_AsksTaker(t *testing.T) {
 	for name, part := range map[string]string{
-		"A part of type audio of audio/wav cannot be given to the model": `{"type":"audio","source":{"type":"data","value":"aGk=","mimeType":"audio/wav"}}`,
-		"A part of type image by its URL cannot be given to the model":   `{"type":"image","source":{"type":"url","value":"https://x.example/i.png"}}`,
+		"The model does not support parts of type audio of audio/wav": `{"type":"audio","source":{"type":"data","value":"aGk=","mimeType":"audio/wav"}}`,
+		"The model does not support parts of type image by its URL":   `{"type":"image","source":{"type":"url","value":"https://x.example/i.png"}}`,
 		"": `{"type":"image","source":{"type":"data","value":"aGk=","mimeType":"image/png; a=b"}}`,
 	} {
 		said := agui.Message{ID: "v", Role: agui.RoleUser, Parts: json.RawMessage(`[{"type":"text","text":"look"},` + part + `]`)}
@@ -152,8 +152,8 @@ func TestPartsThatAModelDoesNotTake(t *testing.T) {
 	}
 }
 
-// What a client's tool said of its failure is not lost behind the run that called it.
-func TestResultsOfEarlierRuns(t *testing.T) {
+// The text of a client tool's failure remains visible in later runs.
+func TestPrompt_HasResultsOfEarlierRuns(t *testing.T) {
 	for name, c := range map[string]struct {
 		result agui.Message
 		want   string
@@ -183,7 +183,7 @@ func TestResultsOfEarlierRuns(t *testing.T) {
 	}
 }
 
-func TestDirectoryIsNotLeft(t *testing.T) {
+func TestDirectory_ReadsOnlyInside(t *testing.T) {
 	above := t.TempDir()
 	dir := filepath.Join(above, "items")
 	if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o700); err != nil {
@@ -212,7 +212,7 @@ func TestDirectoryIsNotLeft(t *testing.T) {
 	}
 }
 
-// source counts what it is asked for.
+// source counts its lookups.
 type source struct{ asked int }
 
 func (s *source) Item(context.Context, *plugins.Input, string) (string, error) {
@@ -220,8 +220,8 @@ func (s *source) Item(context.Context, *plugins.Input, string) (string, error) {
 	return strings.Repeat("x", 1000), nil
 }
 
-// A client names as many items as fit its request; no more of them are read than a prompt has room for.
-func TestItemsAreReadWhileThereIsRoom(t *testing.T) {
+// A client can name many items, but only as many are read as the prompt has room for.
+func TestItems_AreReadUpToLimit(t *testing.T) {
 	m, items := &model{replies: []reply{says("fine")}}, new(source)
 	in := plugins.Input{Query: "go", ContextItemIDs: make([]string, 100_000)}
 	if _, err := plugintest.Execute(t.Context(), newAgent(t, llm.Config{Model: m, Items: items}), plugintest.Config{Input: in}); err != nil {
@@ -231,11 +231,11 @@ func TestItemsAreReadWhileThereIsRoom(t *testing.T) {
 		t.Errorf("%d items were read", items.asked)
 	}
 	if !strings.Contains(m.request(1), "the other items are left out") {
-		t.Error("the model is not told")
+		t.Error("the model does not learn of it")
 	}
 }
 
-func TestNamesThatProvidersTake(t *testing.T) {
+func TestTools_NamesSuitProviders(t *testing.T) {
 	long := strings.Repeat("n", 64)
 	m := &model{replies: []reply{asks("", "a_b {}", "a_b_2 {}", long[:62]+"_2 {}"), says("done")}}
 	var tools []plugins.Tool

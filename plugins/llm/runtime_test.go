@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
@@ -25,7 +26,7 @@ import (
 
 var local = runtime.MustCaller("default", "local", runtime.RoleUser)
 
-// bench is a runtime on a database that outlives it.
+// bench is a runtime with a database that survives it.
 type bench struct {
 	*runtime.Runtime
 	t     testing.TB
@@ -37,7 +38,7 @@ type bench struct {
 func open(tb testing.TB, plugs ...plugins.Plugin) *bench {
 	tb.Helper()
 	b := &bench{t: tb, path: filepath.Join(tb.TempDir(), "baton.db")}
-	b.cfg = runtime.Config{Registry: new(plugins.Registry), Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), MaxAttempts: 10}
+	b.cfg = runtime.Config{Registry: new(host.Registry), Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), MaxAttempts: 10}
 	if err := b.cfg.Registry.Add(plugs...); err != nil {
 		tb.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func (b *bench) down(rt *runtime.Runtime, closeStore func() error) {
 	}
 }
 
-// crash has a second runtime take over the database, as if the first had died without a word.
+// crash makes a second runtime take over the database, as if the first had died.
 func (b *bench) crash() {
 	b.t.Helper()
 	old, closeStore := b.Runtime, b.close
@@ -114,7 +115,7 @@ func (b *bench) wait(run string, want ...runtime.Status) runtime.Run {
 	}
 }
 
-// events is the thread's log, which must be in order.
+// events returns the thread's log after checking its order.
 func (b *bench) events() (evs []agui.Event) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -150,12 +151,12 @@ func (b *bench) events() (evs []agui.Event) {
 	return evs
 }
 
-// assistant is the agent under test.
+// assistant returns the agent under test.
 func assistant(t *testing.T, m *model) *llm.Agent {
 	return newAgent(t, llm.Config{Model: m, Tools: []string{"*"}})
 }
 
-// once calls f the first time.
+// once calls f the first time only.
 func once(f func(ctx context.Context) error) func(context.Context) error {
 	var calls atomic.Int64
 	return func(ctx context.Context) error {
@@ -171,7 +172,7 @@ func hang(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-func TestCrashInsideAModelCall(t *testing.T) {
+func TestCrash_InModelCall(t *testing.T) {
 	var made atomic.Int64
 	note := tool{plugins.Info{Name: "note"}, func(context.Context, *plugins.Call) (string, error) {
 		return fmt.Sprint("note ", made.Add(1)), nil
@@ -230,7 +231,7 @@ func checkPrompt(t *testing.T, m *model, n int) {
 	}
 }
 
-func TestCrashInsideAToolCall(t *testing.T) {
+func TestCrash_InToolCall(t *testing.T) {
 	began := make(chan struct{}, 1)
 	wait := once(func(ctx context.Context) error {
 		began <- struct{}{}
@@ -249,8 +250,8 @@ func TestCrashInsideAToolCall(t *testing.T) {
 	b.events()
 }
 
-// Two approvals of one tool in one turn are two questions, each with an answer of its own, also after a restart.
-func TestApprovals(t *testing.T) {
+// Two approvals of one tool in one turn are two questions with separate answers, also after a restart.
+func TestTools_ApprovalsAreSeparate(t *testing.T) {
 	gate := tool{plugins.Info{Name: "gate", Approval: true}, func(_ context.Context, call *plugins.Call) (string, error) {
 		return "did " + string(call.Args), nil
 	}}
@@ -281,7 +282,7 @@ func TestApprovals(t *testing.T) {
 		t.Errorf("%d calls, %s", m.calls(), diff)
 	}
 	b.wait(b.start("and now?").RunID, runtime.Waiting)
-	for _, call := range []int{2, 3} { // of the edit it learns in this turn, and in later ones alike
+	for _, call := range []int{2, 3} { // the edit is visible in this turn and in later ones
 		told := m.request(call)
 		if strings.Count(told, "arguments of this call were changed") != 1 || !strings.Contains(told, "were changed to {\"n\":4} before it was made.\ndid {\"n\":4}") {
 			t.Errorf("call %d of the model was told\n%s", call, told)
@@ -289,7 +290,7 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
-func TestClientTools(t *testing.T) {
+func TestClientTools_AreCalled(t *testing.T) {
 	m := &model{replies: []reply{asks("", `pick {"of": 2}`, "add {}"), says("done")}}
 	b := open(t, assistant(t, m), echo("add"))
 	s := b.start("go", agui.Tool{Name: "pick", Description: "Lets the person pick"})
@@ -310,9 +311,9 @@ func TestClientTools(t *testing.T) {
 	}
 }
 
-// What a model gets wrong of a client's tool it is told itself: nobody's browser is asked for what does not fit. A schema
-// that takes too long to check is no call's.
-func TestClientToolsAreCheckedByTheirSchema(t *testing.T) {
+// Calls of a client's tool with invalid arguments fail without reaching the client, and also if the schema takes too long
+// to check.
+func TestClientTools_ArgumentsAreValidated(t *testing.T) {
 	m := &model{replies: []reply{
 		asks("", `pick {"of": "two"}`, `pick {}`, `slow {"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{}}}}}}}}}}}}}}}}}}}`),
 		asks("", `pick {"of": 2}`), says("done"),
@@ -338,16 +339,16 @@ func TestClientToolsAreCheckedByTheirSchema(t *testing.T) {
 	got := m.request(2)
 	for _, want := range []string{"got string, want integer", "missing property 'of'", "checking them takes too long"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("the model is not told %q:\n%s", want, got)
+			t.Errorf("the model does not learn %q:\n%s", want, got)
 		}
 	}
 	if got := m.request(3); !strings.Contains(got, "pick gave the left one") {
-		t.Errorf("at last the model is told\n%s", got)
+		t.Errorf("at last the model gets\n%s", got)
 	}
 }
 
-// An agent that is called as a tool has its say, its usage counts, and its failure is a result.
-func TestAgentsAsTools(t *testing.T) {
+// An agent called as a tool writes its own events, its usage counts, and its failure is a result.
+func TestTools_IncludeAgents(t *testing.T) {
 	m := &model{replies: []reply{asks("", `writer {"query":"a poem"}`, `writer {}`, `broken {"query":"x"}`), says("done")}}
 	w := &model{replies: []reply{asks("", "add {}"), says("Roses are red")}}
 	writer := newAgent(t, llm.Config{Name: "writer", Description: "writes", Model: w, Tools: []string{"add"}})
@@ -364,7 +365,7 @@ func TestAgentsAsTools(t *testing.T) {
 	b.events()
 }
 
-func TestLimitsCountTheAgentsThatAreCalled(t *testing.T) {
+func TestLimits_IncludeCalledAgents(t *testing.T) {
 	price := map[string]llm.Price{"m": {Input: 1e6, Output: 1e6}}
 	for name, cfg := range map[string]llm.Config{"tokens": {Tokens: 40}, "cost": {Cost: 40, Prices: price}} {
 		m := &model{replies: []reply{asks("", `writer {"query":"a poem"}`), says("done")}}
@@ -379,8 +380,8 @@ func TestLimitsCountTheAgentsThatAreCalled(t *testing.T) {
 	}
 }
 
-// A model that calls its own agent again and again comes to an end.
-func TestAgentsThatCallThemselves(t *testing.T) {
+// An agent that calls itself repeatedly ends.
+func TestTools_RecursionEnds(t *testing.T) {
 	m := &model{replies: []reply{asks("", `assistant {"query":"again"}`), says("done")}}
 	b := open(t, assistant(t, m))
 	run := b.wait(b.start("go").RunID, runtime.Completed)
@@ -388,11 +389,11 @@ func TestAgentsThatCallThemselves(t *testing.T) {
 		t.Errorf("the model was asked %d times: %q", n, *run.OutputSummary)
 	}
 	if !strings.Contains(shown(b.events()), "too_deep") {
-		t.Error("nobody was told that it is too deep")
+		t.Error("nothing reports the depth")
 	}
 }
 
-func TestCancelStopsADeepModelCall(t *testing.T) {
+func TestCancel_StopsNestedModelCall(t *testing.T) {
 	streaming, closed := make(chan struct{}, 1), make(chan struct{}, 1)
 	w := &model{replies: []reply{says("half")}}
 	early := agui.TokenUsage{Provider: "p", Model: "w", InputTokens: 700}
@@ -423,9 +424,8 @@ func TestCancelStopsADeepModelCall(t *testing.T) {
 	}
 }
 
-// TestACallThatIsCutOffCountsForTheProject: a provider counts when its answer is complete. Who stops each run shortly before that
-// would use what nobody counts.
-func TestACallThatIsCutOffCountsForTheProject(t *testing.T) {
+// Providers report usage with the complete answer. A user who cancels each run before that is still charged.
+func TestUsage_CancelledCallCounts(t *testing.T) {
 	streaming := make(chan struct{}, 1)
 	m := &model{replies: []reply{says(strings.Repeat("word ", 400))}}
 	m.replies[0].resp = llm.Response{}
@@ -462,8 +462,8 @@ func TestACallThatIsCutOffCountsForTheProject(t *testing.T) {
 	}
 }
 
-// Who looks at metrics and traces is told what counts for the project.
-func TestACallIsToldAsItCounts(t *testing.T) {
+// Metrics and traces get the usage that counts for the project.
+func TestUsage_ReportedAsCounted(t *testing.T) {
 	m := &model{replies: []reply{says(strings.Repeat("word ", 400))}}
 	m.replies[0].resp.Usage = agui.TokenUsage{}
 	b := open(t, newAgent(t, llm.Config{Model: m}))
@@ -474,11 +474,11 @@ func TestACallIsToldAsItCounts(t *testing.T) {
 	b.up()
 	b.wait(b.start("go on").RunID, runtime.Completed)
 	if call, tokens := <-calls, <-counted; call != tokens || tokens.OutputTokens < 500 {
-		t.Errorf("a call is told with %+v, and counted with %+v", call, tokens)
+		t.Errorf("a call is reported with %+v, and counted with %+v", call, tokens)
 	}
 }
 
-func TestAppendedMessageIsInTheNextCall(t *testing.T) {
+func TestAgent_AppendedMessageIsInNextCall(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	slow := tool{plugins.Info{Name: "slow"}, func(ctx context.Context, _ *plugins.Call) (string, error) {
 		close(began)
@@ -492,7 +492,7 @@ func TestAppendedMessageIsInTheNextCall(t *testing.T) {
 	first := asks("", "slow {}")
 	m := &model{replies: []reply{first, says("unsteered")}}
 	m.fail = func(n int) error {
-		if n == 2 { // behind the message the model begins anew
+		if n == 2 { // after the message the model starts over
 			m.replies[0] = says("left then")
 		}
 		return nil
@@ -511,8 +511,8 @@ func TestAppendedMessageIsInTheNextCall(t *testing.T) {
 	b.events()
 }
 
-// What a provider says beside its answer becomes no record that cannot be kept.
-func TestSenselessCountsAndWords(t *testing.T) {
+// Extreme values from a provider do not make invalid records.
+func TestUsage_LimitsExtremeValues(t *testing.T) {
 	m := &model{replies: []reply{asks("", "add {}"), asks("", "add {}"), says("done")}}
 	for i := range m.replies {
 		r := &m.replies[i].resp

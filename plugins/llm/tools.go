@@ -11,11 +11,11 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// toolbox is what a model may call. Providers take names of [a-zA-Z0-9_-]{1,64} alone; ours have dots.
+// toolbox is the set of tools that a model can call. Providers allow only names of [a-zA-Z0-9_-]{1,64}; ours have dots.
 type toolbox struct {
 	list  []llms.Tool
-	names map[string]string // by the name that the provider knows
-	wires map[string]string // the other way round
+	names map[string]string // by the provider's name
+	wires map[string]string // by our name
 }
 
 // offered returns the tools and agents that match the patterns, and the client's tools.
@@ -49,8 +49,8 @@ func (b *toolbox) add(name, description string, parameters json.RawMessage) {
 	}})
 }
 
-// name is that of the tool which the model calls wire, by the provider's name or by ours. What it was not offered goes by
-// a name that no plugin can have: its call is shown and fails, whatever else the server has.
+// name returns our name of the tool that the model calls wire, by either name. For unknown tools it returns a name that no
+// plugin can have, so that the call is shown and fails.
 func (b *toolbox) name(wire string) string {
 	if name, ok := b.names[wire]; ok {
 		return name
@@ -61,7 +61,7 @@ func (b *toolbox) name(wire string) string {
 	return plain("_" + wire)
 }
 
-// wire is the provider's name for a tool, also for one that is not offered any more.
+// wire returns the provider's name of a tool, even of one that is no longer offered.
 func (b *toolbox) wire(name string) string {
 	if wire, ok := b.wires[name]; ok {
 		return wire
@@ -83,10 +83,10 @@ func plain(name string) string {
 	return wire[:min(len(wire), 64)]
 }
 
-// message is an answer as the model is shown it again.
+// message returns an answer in the form for the model.
 func (b *toolbox) message(ans *answer) llms.MessageContent {
 	m := llms.MessageContent{Role: llms.ChatMessageTypeAI}
-	for _, c := range ans.Carried { // what was thought comes before what was said
+	for _, c := range ans.Carried { // reasoning precedes the text
 		m.Parts = append(m.Parts, Carried{Provider: c.Provider, Data: c.Data})
 	}
 	if ans.Text != "" {
@@ -98,7 +98,7 @@ func (b *toolbox) message(ans *answer) llms.MessageContent {
 	return m
 }
 
-// toolCall is a call as the model is shown it. Providers refuse arguments that are no object.
+// toolCall returns a call in the form for the model. Providers refuse arguments that are not an object.
 func toolCall(id, wire, arguments string) llms.ToolCall {
 	if !isObject(arguments) {
 		arguments = "{}"

@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// children are the processes that this one has started.
+// children returns the processes that this one has started.
 func children(t *testing.T) (pids []int) {
 	t.Helper()
 	tasks, err := os.ReadDir("/proc/self/task")
@@ -36,8 +36,8 @@ func children(t *testing.T) (pids []int) {
 	return pids
 }
 
-// Nothing of a program is left behind, also when a call of it hangs.
-func TestCloseEndsTheProgram(t *testing.T) {
+// Close kills the program, even while a call hangs.
+func TestClose_EndsProgram(t *testing.T) {
 	cfg := program(t)
 	s := started(t, cfg)
 	ctx, cancel := context.WithCancel(t.Context())

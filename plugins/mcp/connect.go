@@ -15,25 +15,25 @@ import (
 	"github.com/batonrun/baton/plugins/child"
 )
 
-// connection is one with the server.
+// connection is a connection to the server.
 type connection struct {
 	session *sdk.ClientSession
 	child   *child.Child  // nil for HTTP
-	listed  chan struct{} // holds one when the server's list has changed
+	listed  chan struct{} // has an element after the server's list has changed
 
 	mu       sync.Mutex // guards progress
 	progress map[string]func(fraction float64, message string)
 }
 
 const (
-	minPause = 250 * time.Millisecond // before a connection is tried again
+	minPause = 250 * time.Millisecond // minimum delay before a reconnect
 	maxPause = 30 * time.Second
-	steady   = 10 * time.Second // a connection that has stood so long is tried again at once
-	between  = time.Second      // from one list of its tools to the next
-	maxFrame = 8 << 20          // bytes of a message of the server
+	steady   = 10 * time.Second // a connection that lasted longer is remade at once
+	between  = time.Second      // between two lists of the tools
+	maxFrame = 8 << 20          // bytes of a message from the server
 )
 
-// keep connects, and connects again, until ctx ends. tried is closed after the first attempt, when the log has what came of it.
+// keep connects and reconnects until ctx ends. It closes tried after the first attempt, whose result is logged.
 func (s *Server) keep(ctx context.Context, tried chan struct{}) {
 	announce := sync.OnceFunc(func() { close(tried) })
 	defer announce()
@@ -59,7 +59,7 @@ func (s *Server) keep(ctx context.Context, tried chan struct{}) {
 		if time.Since(begun) > steady {
 			pause = minPause
 		}
-		s.log.Warn("tool server is away", "error", err, "again", pause)
+		s.log.Warn("tool server unavailable", "error", err, "again", pause)
 		announce()
 		select {
 		case <-time.After(pause):
@@ -70,7 +70,7 @@ func (s *Server) keep(ctx context.Context, tried chan struct{}) {
 	}
 }
 
-// set says which connection there is, or why there is none, and wakes those that wait for one.
+// set changes the connection, or the reason for its absence, and wakes waiting calls.
 func (s *Server) set(conn *connection, trouble error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *Server) connect(ctx context.Context) (*connection, error) {
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			select {
 			case conn.listed <- struct{}{}:
-			default: // it will be listed anyway
+			default: // already signalled
 			}
 		},
 	})
@@ -117,7 +117,7 @@ func (s *Server) connect(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
-// transport starts the program, or takes the endpoint.
+// transport starts the program or uses the endpoint.
 func (s *Server) transport(conn *connection) (sdk.Transport, error) {
 	if s.cfg.URL != "" {
 		return &sdk.StreamableClientTransport{Endpoint: s.cfg.URL, HTTPClient: s.http, MaxEventSize: maxFrame}, nil
@@ -130,7 +130,7 @@ func (s *Server) transport(conn *connection) (sdk.Transport, error) {
 	return &pipe{sdk.IOTransport{Reader: c.Output, Writer: c.Input, MaxLineLength: maxFrame}}, nil
 }
 
-// serve lists the tools anew when they have changed, and returns why the connection has ended.
+// serve lists the tools again after changes, and returns the reason for the connection's end.
 func (s *Server) serve(ctx context.Context, conn *connection) error {
 	ended := make(chan error, 1)
 	go func() { ended <- conn.session.Wait() }() // ends with the session, which close ends
@@ -146,7 +146,7 @@ func (s *Server) serve(ctx context.Context, conn *connection) error {
 			err := s.list(listing, conn)
 			cancel()
 			if err != nil {
-				s.log.Warn("tools could not be listed", "error", s.redact(err))
+				s.log.Warn("tools not listed", "error", s.redact(err))
 			}
 		case err := <-ended:
 			if err == nil {
@@ -169,15 +169,15 @@ func (c *connection) close() {
 	}
 }
 
-// What is taken of a server's list.
+// Limits on a server's list of tools.
 const (
 	maxTools   = 1000
 	maxPages   = 1000
 	maxListed  = maxFrame // bytes of all names, descriptions and schemas
-	maxLeftOut = 10       // tools that are left out of which the log tells one by one
+	maxLeftOut = 10       // ignored tools that are logged individually
 )
 
-// list asks the server for its tools.
+// list requests the server's tools.
 func (s *Server) list(ctx context.Context, conn *connection) error {
 	l := &listing{server: s, tools: []plugins.Tool{}, names: map[string]bool{}}
 	cursor := ""
@@ -199,7 +199,7 @@ func (s *Server) list(ctx context.Context, conn *connection) error {
 	return fmt.Errorf("the server's list has more than %d pages", maxPages)
 }
 
-// listing is a list of tools that is being made.
+// listing is a list of tools in progress.
 type listing struct {
 	server  *Server
 	tools   []plugins.Tool
@@ -208,40 +208,40 @@ type listing struct {
 	leftOut int
 }
 
-// add takes a tool, or leaves it out. It fails when the server has too many.
+// add adds a valid tool. It fails if the server has too many tools.
 func (l *listing) add(t *sdk.Tool) error {
 	if allow := l.server.cfg.Allow; len(allow) > 0 && !matches(allow, t.Name) {
 		return nil
 	}
 	tool, err := l.server.tool(t)
 	if err == nil && l.names[tool.info.Name] {
-		err = errors.New("two tools would be of one name")
+		err = errors.New("two tools have the same name")
 	}
 	if err != nil {
 		if l.leftOut++; l.leftOut <= maxLeftOut {
-			l.server.log.Warn("a tool is left out", "tool", clip(t.Name, maxName), "error", err)
+			l.server.log.Warn("tool ignored", "tool", clip(t.Name, maxName), "error", err)
 		}
 		return nil
 	}
 	l.size += len(tool.info.Name) + len(tool.info.Description) + len(tool.info.Parameters)
 	if len(l.tools) == maxTools || l.size > maxListed {
-		return fmt.Errorf("the server's tools are more than %d, or than %d bytes", maxTools, maxListed)
+		return fmt.Errorf("the server has more than %d tools, or %d bytes of tools", maxTools, maxListed)
 	}
 	l.names[tool.info.Name] = true
 	l.tools = append(l.tools, tool)
 	return nil
 }
 
-// done has the server offer what was listed.
+// done publishes the listed tools.
 func (l *listing) done() {
 	if l.leftOut > maxLeftOut {
-		l.server.log.Warn("tools were left out", "tools", l.leftOut)
+		l.server.log.Warn("tools ignored", "tools", l.leftOut)
 	}
 	slices.SortFunc(l.tools, func(a, b plugins.Tool) int { return strings.Compare(a.Info().Name, b.Info().Name) })
 	l.server.tools.Store(&l.tools)
 }
 
-// reach returns the connection, and waits a little for one that is being made again.
+// reach returns the connection, waiting a short time for a reconnect.
 func (s *Server) reach(ctx context.Context) (*connection, error) {
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
@@ -262,5 +262,5 @@ func (s *Server) reach(ctx context.Context) (*connection, error) {
 	}
 }
 
-// patience is how long a call waits for a connection.
+// patience is the maximum time that a call waits for a connection.
 const patience = 5 * time.Second

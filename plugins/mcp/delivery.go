@@ -8,8 +8,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// delivery tells whether a call has left us: only one that has not may be made again. The errors of the SDK do not tell,
-// as a connection that ends gives the calls that were under way the error of the one that found it ended.
+// delivery records whether a call was sent: only an unsent call may be repeated. The SDK's errors do not show it, because
+// when a connection ends, its running calls get the same error as the one that noticed the end.
 type delivery struct {
 	sent atomic.Bool
 }
@@ -22,7 +22,7 @@ func withDelivery(ctx context.Context) (context.Context, *delivery) {
 	return context.WithValue(ctx, deliveryKey{}, d), d
 }
 
-// mark says whether the call that ctx is for is on its way.
+// mark records whether the call of ctx was sent.
 func mark(ctx context.Context, sent bool) {
 	if d, ok := ctx.Value(deliveryKey{}).(*delivery); ok {
 		d.sent.Store(sent)

@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/plugins/mcp"
 )
 
-// The tools of a server are tools like any other, named after it.
+// The tools of a server are named after it.
 func Example() {
 	server := newServer(nil)
 	endpoint := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))

@@ -11,8 +11,8 @@ import (
 	"github.com/batonrun/baton/plugins/mcp"
 )
 
-// TestHealthIsWhatWasSeen follows a server that comes and goes.
-func TestHealthIsWhatWasSeen(t *testing.T) {
+// The server is unavailable for a while.
+func TestHealth_FollowsConnection(t *testing.T) {
 	const key = "sk-0123456789abcdef"
 	var away atomic.Bool
 	up := handle(t, newServer(nil))

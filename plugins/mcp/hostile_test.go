@@ -16,7 +16,7 @@ import (
 	"github.com/batonrun/baton/plugins/mcp"
 )
 
-// hostile is a server that answers a method with what answer says, which has the result, or the error, of JSON-RPC.
+// hostile is a server that answers each method with answer's JSON-RPC result or error.
 func hostile(t *testing.T, answer func(method string, h http.Header) string) string {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,7 +42,7 @@ func hostile(t *testing.T, answer func(method string, h http.Header) string) str
 	return srv.URL
 }
 
-func TestNoErrorShowsASecret(t *testing.T) {
+func TestErrors_HideSecrets(t *testing.T) {
 	url := hostile(t, func(method string, h http.Header) string {
 		switch method {
 		case "tools/list":
@@ -77,8 +77,8 @@ func TestNoErrorShowsASecret(t *testing.T) {
 	}
 }
 
-// A list without an end, or of giants, is given up before it costs much, and the log is not filled with it.
-func TestAListIsBounded(t *testing.T) {
+// Listing stops early for an endless list or huge tools, and the log stays short.
+func TestList_IsLimited(t *testing.T) {
 	giant := strings.Repeat("x", 1<<20)
 	for name, tool := range map[string]string{
 		"giants":    `{"name":"t%d","description":"` + giant + `","inputSchema":{"type":"object"}}`,

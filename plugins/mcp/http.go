@@ -34,20 +34,20 @@ func newClient(cfg *Config) *http.Client {
 	c.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		first := via[0]
 		if req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme || req.Method != first.Method || len(via) > 3 {
-			return errors.New("the tool server redirects to another place, which is not followed")
+			return errors.New("the tool server redirects to another host, which is not followed")
 		}
 		return nil
 	}
 	return c
 }
 
-// caller sends requests with headers of ours, and bounds answers.
+// caller adds our headers to requests and limits responses.
 type caller struct {
 	next    http.RoundTripper
 	headers map[string]string
 }
 
-// goodbye is how long the request that ends a session may take.
+// goodbye limits the request that ends a session.
 const goodbye = 2 * time.Second
 
 func (c *caller) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -62,7 +62,7 @@ func (c *caller) RoundTrip(req *http.Request) (*http.Response, error) {
 	for name, v := range c.headers {
 		req.Header.Set(name, v)
 	}
-	posts := req.Method == http.MethodPost // any other only asks for the answer
+	posts := req.Method == http.MethodPost // other requests only fetch the response
 	if posts {
 		mark(ctx, true)
 	}
@@ -71,25 +71,25 @@ func (c *caller) RoundTrip(req *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
-	if posts && res.StatusCode == http.StatusNotFound { // it knows no such session
+	if posts && res.StatusCode == http.StatusNotFound { // an unknown session
 		mark(ctx, false)
 	}
 	body := &answer{ReadCloser: res.Body, done: cancel, left: -1}
-	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind != "text/event-stream" { // whose events are bounded
+	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind != "text/event-stream" { // the size of events is limited elsewhere
 		body.left = maxFrame
 	}
 	res.Body = body
 	return res, nil
 }
 
-// CloseIdleConnections lets go of connections.
+// CloseIdleConnections closes idle connections.
 func (c *caller) CloseIdleConnections() {
 	if t, ok := c.next.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
 }
 
-// answer is the body of an answer, which fails when it is longer than left, unless that is negative.
+// answer is a response's body that fails after left bytes, unless left is negative.
 type answer struct {
 	io.ReadCloser
 	done context.CancelFunc

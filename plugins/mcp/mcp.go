@@ -1,17 +1,15 @@
-// Package mcp makes tools of those that a server of the Model Context Protocol has: a program that is talked to over its
-// standard input and output, or an endpoint of the streamable HTTP transport.
+// Package mcp offers the tools of servers of the Model Context Protocol. A server is a program connected by its standard
+// input and output, or an endpoint of the streamable HTTP transport.
 //
-// A Server is one plugin with many tools, each named after it: the tool read_file of the server files is
-// files.read_file. Its list follows the server's, and keeps what it was while the server is away. A tool whose server
-// says that it only reads, or that it may be called twice, is Idempotent; what else a server says of its tools is not
-// relied on.
+// A Server is one plugin with many tools, named after it: the tool read_file of the server files is files.read_file. The
+// list follows the server's, and stays unchanged while the server is unavailable. A tool that the server annotates as
+// read-only or idempotent is Idempotent; other annotations are ignored.
 //
-// A result's texts are its summary. Images, audio and resources beside them are kept as content parts, and what is
-// structured as structuredContent in its ui_hints. Progress that a server tells is shown as the node's.
+// The texts of a result are its summary. Images, audio and resources become content parts, and structured content becomes
+// structuredContent in ui_hints. Progress notifications become the node's progress.
 //
-// A server that cannot be reached, or dies, fails the calls that are made of it and is connected again with growing
-// pauses; it stops neither runs nor our start. Check says so for a Config that is Required. Programs are started and
-// ended as package child says.
+// If a server cannot be reached or dies, its calls fail and Baton reconnects with growing pauses; runs and Baton's start
+// continue. Check reports it if Config.Required is set. See package child for programs.
 package mcp
 
 import (
@@ -35,46 +33,46 @@ import (
 	"github.com/batonrun/baton/plugins/child"
 )
 
-// Config says which server it is and what of it is used. It has a Command or a URL.
+// Config describes a server and the use of its tools. It has a Command or a URL.
 type Config struct {
-	Name string // the front of its tools' names, without a dot
+	Name string // prefix of the tools' names, without a dot
 
 	Command []string          // the program and its arguments
-	Dir     string            // where the program runs; default where we do
-	Env     map[string]string // its environment beside PATH, HOME and LANG
+	Dir     string            // the program's working directory; default ours
+	Env     map[string]string // its environment in addition to PATH, HOME and LANG
 
 	URL     string            // of the endpoint, http or https
-	Headers map[string]string // of each request to it, such as Authorization; their values are in no error and no log
+	Headers map[string]string // of each request, such as Authorization; the values never appear in errors and logs
 
-	Allow    []string // the tools that are offered, by the server's names or patterns such as read_*; default all
-	Approval []string // those that a person is asked about before each call, likewise
-	Projects []string // those in which the tools are offered, default all
+	Allow    []string // the offered tools, by the server's names or patterns such as read_*; default all
+	Approval []string // the tools that need a person's approval for each call, likewise
+	Projects []string // projects in which the tools are offered, default all
 
-	Timeout  time.Duration // of a call, default the server's of Baton
-	Connect  time.Duration // how long connecting, and the list of tools, may take, default 30s; Start waits that long at most
-	Required bool          // Check fails while the server is away
+	Timeout  time.Duration // of a call; default Baton's
+	Connect  time.Duration // time limit for connecting and listing tools, default 30s; Start waits at most that long
+	Required bool          // Check fails while the server is unavailable
 
-	Client *http.Client // default one of its own; its CheckRedirect is not used
+	Client *http.Client // by default the server has its own; its CheckRedirect is not used
 	Log    *slog.Logger // default slog.Default
 }
 
-// Server is a server of tools.
+// Server is an MCP server.
 type Server struct {
 	cfg    Config
 	log    *slog.Logger
 	http   *http.Client
-	secret []string // what no error shows
+	secret []string // removed from errors
 
 	tools atomic.Pointer[[]plugins.Tool]
 
 	cancel context.CancelFunc // ends the goroutine of Start
-	done   chan struct{}      // closed when it has ended
+	done   chan struct{}      // closed after it has ended
 
 	mu      sync.Mutex    // guards the fields below
-	conn    *connection   // nil while there is none
-	changed chan struct{} // closed, and made anew, when conn or trouble is another
-	trouble error         // why there is none
-	since   time.Time     // when there began to be one, or none; zero before the first attempt
+	conn    *connection   // nil without a connection
+	changed chan struct{} // closed and replaced when conn or trouble changes
+	trouble error         // why conn is nil
+	since   time.Time     // time of the last change between connected and not; zero before the first attempt
 }
 
 var (
@@ -88,7 +86,7 @@ var (
 
 var serverName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,40}$`)
 
-// New returns the server that cfg tells of. It starts nothing.
+// New returns the server described by cfg without connecting.
 func New(cfg Config) (*Server, error) {
 	switch {
 	case !serverName.MatchString(cfg.Name):
@@ -108,7 +106,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	for name, v := range cfg.Headers {
 		if name == "" || strings.ContainsAny(name, " :\r\n\t") || strings.ContainsAny(v, "\r\n\x00") {
-			return nil, fmt.Errorf("header %q: a name or a value that HTTP does not allow", name)
+			return nil, fmt.Errorf("header %q: invalid name or value", name)
 		}
 	}
 	for _, pattern := range slices.Concat(cfg.Allow, cfg.Approval) {
@@ -129,10 +127,10 @@ func (s *Server) Info() plugins.Info {
 	return plugins.Info{Name: s.cfg.Name, Description: "Tools of an MCP server", Projects: s.cfg.Projects}
 }
 
-// Tools returns the tools that the server has told of last, sorted by name.
+// Tools returns the latest list of tools, sorted by name.
 func (s *Server) Tools() []plugins.Tool { return *s.tools.Load() }
 
-// Findable fails when there is no such program.
+// Findable fails if the program does not exist.
 func (s *Server) Findable() error {
 	if len(s.cfg.Command) == 0 {
 		return nil
@@ -140,8 +138,8 @@ func (s *Server) Findable() error {
 	return child.Find(s.cfg.Command, s.cfg.Dir)
 }
 
-// Start connects, waits until the tools are known or the server turns out to be away, and keeps it connected until Close.
-// It fails only when there is no such program.
+// Start connects, waits until the tools are known or the first attempt has failed, and keeps reconnecting until Close. It
+// fails only if the program does not exist.
 func (s *Server) Start(ctx context.Context) error {
 	if err := s.Findable(); err != nil {
 		return err
@@ -162,7 +160,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 }
 
-// Close ends the connection, and the program with what it has started.
+// Close ends the connection, the program and its descendants.
 func (s *Server) Close() error {
 	if s.cancel == nil {
 		return nil
@@ -173,7 +171,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Check fails while the server of a Config that is Required is away.
+// Check fails while a Required server is unavailable.
 func (s *Server) Check(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +181,7 @@ func (s *Server) Check(context.Context) error {
 	return nil
 }
 
-// Health tells whether the server is connected.
+// Health returns whether the server is connected.
 func (s *Server) Health() *plugins.Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,13 +194,13 @@ func (s *Server) Health() *plugins.Health {
 	return &plugins.Health{OK: true, Since: s.since}
 }
 
-// maxDetail is how much is told of what is wrong, in bytes.
+// maxDetail limits the description of a problem, in bytes.
 const maxDetail = 500
 
-// errAway means that there was no connection yet.
+// errAway is the state before the first connection.
 var errAway = errors.New("the tool server is not connected")
 
-// matches reports whether a tool of the server is one of patterns.
+// matches reports whether one of the patterns matches a tool.
 func matches(patterns []string, tool string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, tool)

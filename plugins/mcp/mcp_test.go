@@ -25,7 +25,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// TestMain is the program that tests start, too.
+// TestMain is also the program that tests start.
 func TestMain(m *testing.M) {
 	if os.Getenv("MCP_SERVER") != "" {
 		fmt.Fprintln(os.Stderr, "the server is there, and knows", len(os.Environ()), "variables")
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// newServer has tools of every kind. hanging is told of calls that hang, and of their ends.
+// newServer has tools of every kind. hanging reports the start and end of hanging calls.
 func newServer(hanging chan string) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	object := json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)
@@ -101,7 +101,7 @@ func started(t *testing.T, cfg mcp.Config) *mcp.Server {
 	return s
 }
 
-// program is a Config of this program as a server.
+// program returns a Config of this program as a server.
 func program(t *testing.T) mcp.Config {
 	t.Helper()
 	self, err := os.Executable()
@@ -111,7 +111,7 @@ func program(t *testing.T) mcp.Config {
 	return mcp.Config{Command: []string{self}, Env: map[string]string{"MCP_SERVER": "1"}}
 }
 
-// endpoint is a Config of a server in this process.
+// endpoint returns a Config of a server in this process.
 func endpoint(t *testing.T, s *sdk.Server) mcp.Config {
 	t.Helper()
 	srv := httptest.NewServer(handle(t, s))
@@ -119,7 +119,7 @@ func endpoint(t *testing.T, s *sdk.Server) mcp.Config {
 	return mcp.Config{URL: srv.URL}
 }
 
-// handle serves s, and ends what is left of its sessions with the test.
+// handle serves s and ends its sessions after the test.
 func handle(t *testing.T, s *sdk.Server) http.Handler {
 	t.Helper()
 	t.Cleanup(func() {
@@ -154,7 +154,7 @@ func call(t *testing.T, s *mcp.Server, name, args string) (agui.ToolOutput, erro
 	return find(t, s, name).Call(t.Context(), &plugins.Call{ID: "c", Args: json.RawMessage(args)})
 }
 
-func TestToolsAreOurs(t *testing.T) {
+func TestTools_AreConverted(t *testing.T) {
 	for name, cfg := range map[string]mcp.Config{"stdio": program(t), "http": endpoint(t, newServer(nil))} {
 		t.Run(name, func(t *testing.T) {
 			cfg.Approval = []string{"d*"}
@@ -187,7 +187,7 @@ func TestToolsAreOurs(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsAllowed(t *testing.T) {
+func TestTools_OnlyAllowed(t *testing.T) {
 	cfg := endpoint(t, newServer(nil))
 	cfg.Allow = []string{"e*", "rich", "nobody"}
 	if diff := cmp.Diff([]string{"it.echo", "it.rich"}, names(started(t, cfg))); diff != "" {
@@ -195,19 +195,19 @@ func TestOnlyWhatIsAllowed(t *testing.T) {
 	}
 }
 
-func TestAServerThatDiesFailsTheCall(t *testing.T) {
+func TestCall_FailsWhenServerDies(t *testing.T) {
 	s := started(t, program(t))
 	_, err := call(t, s, "it.die", `{}`)
 	if e, ok := errors.AsType[*plugins.Error](err); !ok || e.Code != "tool_unavailable" || !e.Retryable {
 		t.Fatalf("got %v", err)
 	}
-	out, err := call(t, s, "it.echo", `{}`) // it is started again
+	out, err := call(t, s, "it.echo", `{}`) // it is restarted
 	if err != nil || out.ResultSummary != "{}" {
 		t.Errorf("after it: %+v, %v", out, err)
 	}
 }
 
-func TestCancelReachesTheServer(t *testing.T) {
+func TestCall_CancelReachesServer(t *testing.T) {
 	hanging := make(chan string, 4)
 	s := started(t, endpoint(t, newServer(hanging)))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -231,7 +231,7 @@ func TestCancelReachesTheServer(t *testing.T) {
 	}
 }
 
-func TestTheListIsFollowed(t *testing.T) {
+func TestTools_FollowServerList(t *testing.T) {
 	server := newServer(nil)
 	s := started(t, endpoint(t, server))
 	server.RemoveTools("die", "hang", "rich", "wrong")
@@ -240,20 +240,20 @@ func TestTheListIsFollowed(t *testing.T) {
 	until(t, func() bool { return fmt.Sprint(names(s)) == want })
 }
 
-// until polls another goroutine's or process's doing.
+// until polls a condition of another goroutine or process.
 func until(t *testing.T, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(10 * time.Minute); !ok(); <-tick.C {
 		if time.Now().After(end) {
-			t.Fatal("it does not come to be so")
+			t.Fatal("timeout")
 		}
 	}
 }
 
-// A server that is away is connected when it comes, also one that was there before.
-func TestAServerThatIsAwayStopsNothing(t *testing.T) {
+// Baton connects to a server once it is available, for the first time or again.
+func TestStart_ServerUnavailable(t *testing.T) {
 	var mu sync.Mutex
 	handler := http.NotFoundHandler()
 	swap := func(h http.Handler) {
@@ -273,17 +273,17 @@ func TestAServerThatIsAwayStopsNothing(t *testing.T) {
 	t.Cleanup(srv.Close)
 	s := started(t, mcp.Config{URL: srv.URL, Headers: map[string]string{"Authorization": "Bearer x"}, Required: true})
 	if len(s.Tools()) != 0 || s.Check(t.Context()) == nil {
-		t.Error("there are tools of a server that is away")
+		t.Error("an unavailable server has tools")
 	}
 	swap(handle(t, newServer(nil)))
 	until(t, func() bool { return len(s.Tools()) == 5 && s.Check(t.Context()) == nil })
-	swap(handle(t, newServer(nil))) // another process, which knows nothing of the session
+	swap(handle(t, newServer(nil))) // another process without the session
 	if out, err := call(t, s, "it.echo", `{}`); err != nil || out.ResultSummary != "{}" {
 		t.Errorf("after a restart: %+v, %v", out, err)
 	}
 }
 
-func TestWrongConfigurationIsRefused(t *testing.T) {
+func TestNew_RefusesInvalidConfig(t *testing.T) {
 	for _, cfg := range []mcp.Config{
 		{},
 		{Name: "a.b", URL: "http://host"},
@@ -295,7 +295,7 @@ func TestWrongConfigurationIsRefused(t *testing.T) {
 		{Name: "a", URL: "http://host", Headers: map[string]string{"X": "a\nb"}},
 	} {
 		if _, err := mcp.New(cfg); err == nil {
-			t.Errorf("%+v is taken", cfg)
+			t.Errorf("%+v is accepted", cfg)
 		}
 	}
 	s, err := mcp.New(mcp.Config{Name: "a", Command: []string{"no-such-program"}})
@@ -307,9 +307,8 @@ func TestWrongConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-// TestServersErrorIsNoLostConnection has a server say with the code of its own choice that it does not do it, which is what
-// the SDK's connections say of calls that were not sent.
-func TestServersErrorIsNoLostConnection(t *testing.T) {
+// The server refuses a call with an error code that the SDK also uses for unsent calls.
+func TestCall_ServerErrorIsNotRepeated(t *testing.T) {
 	for _, code := range []int64{-32003, -32004} {
 		var calls atomic.Int64
 		server := newServer(nil)
@@ -327,8 +326,8 @@ func TestServersErrorIsNoLostConnection(t *testing.T) {
 	}
 }
 
-// TestCallUnderWayIsNotMadeAgain has a server forget its sessions, which another call is the first to learn.
-func TestCallUnderWayIsNotMadeAgain(t *testing.T) {
+// The server forgets its sessions while a call runs; another call notices it first.
+func TestCall_RunningCallIsNotRepeated(t *testing.T) {
 	var calls atomic.Int64
 	began, release := make(chan struct{}, 9), make(chan struct{})
 	serve := func() http.Handler {

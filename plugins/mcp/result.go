@@ -10,8 +10,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// output is a result as ours: its texts as the summary, all of it as parts when there is more than text, and what is
-// structured beside it.
+// output converts a result: its texts become the summary, all content becomes parts if there is more than text, and
+// structured content is added.
 func output(res *sdk.CallToolResult) agui.ToolOutput {
 	var texts []string
 	var parts []agui.Part
@@ -47,7 +47,7 @@ func output(res *sdk.CallToolResult) agui.ToolOutput {
 	return out
 }
 
-// partOf is one piece of content as a part, and in words. One of a kind that is not known is none.
+// partOf converts content into a part and a text. Unknown content becomes nothing.
 func partOf(c sdk.Content) (part agui.Part, text string) {
 	switch c := c.(type) {
 	case *sdk.TextContent:
@@ -88,7 +88,7 @@ func media(kind string, data []byte, mime, uri string) (agui.Part, string) {
 	return part, words
 }
 
-// kindOf is the type of part for what is of that media type.
+// kindOf returns the type of part for a media type.
 func kindOf(mime string) string {
 	for _, kind := range []string{"image", "audio", "video"} {
 		if strings.HasPrefix(mime, kind+"/") {
@@ -98,7 +98,7 @@ func kindOf(mime string) string {
 	return "document"
 }
 
-// encoded is v as JSON; all that is given to it can be written.
+// encoded returns v as JSON, which always exists for our types.
 func encoded(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {

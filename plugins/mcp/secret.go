@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// secrets lists what no error may show: values of headers, their last words (a token behind Bearer), what stands in the URL for
-// who we are, long segments of its path, which many use as a key, and long values of a program's environment. The longest come
-// first, as one may be a part of another.
+// secrets lists texts that errors must not contain: values of headers, their last words (a token after Bearer), credentials
+// in the URL, long segments of its path, which often are keys, and long environment values of a program. The longest come
+// first, because one can be a part of another.
 func secrets(cfg *Config) []string {
 	var list []string
 	for v := range maps.Values(cfg.Headers) {
@@ -40,7 +40,7 @@ func secrets(cfg *Config) []string {
 	return slices.Compact(list)
 }
 
-// shown is s without secrets.
+// shown removes secrets from text.
 func (s *Server) shown(text string) string {
 	for _, secret := range s.secret {
 		text = strings.ReplaceAll(text, secret, "***")
@@ -48,7 +48,7 @@ func (s *Server) shown(text string) string {
 	return text
 }
 
-// redact is err without secrets. It is not unwrapped any more.
+// redact returns err's text without secrets. The result does not wrap err.
 func (s *Server) redact(err error) error {
 	if err == nil || len(s.secret) == 0 {
 		return err

@@ -15,25 +15,25 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// tool is one of the server's.
+// tool is a tool of the server.
 type tool struct {
 	server *Server
-	name   string // as the server has it
+	name   string // its name on the server
 	info   plugins.Info
 }
 
 var _ plugins.Tool = (*tool)(nil)
 
-// unfit are characters that a name of ours does not have.
+// unfit matches characters that names of plugins cannot have.
 var unfit = regexp.MustCompile(`[^A-Za-z0-9_.-]`)
 
-// maxName is how long a plugin's name may be.
+// maxName limits a plugin's name.
 const maxName = 64
 
 func (s *Server) tool(t *sdk.Tool) (*tool, error) {
 	schema, err := json.Marshal(t.InputSchema)
 	if err != nil || !strings.HasPrefix(string(schema), "{") {
-		return nil, errors.New("its schema is no object")
+		return nil, errors.New("its schema is not an object")
 	}
 	name := s.cfg.Name + "." + unfit.ReplaceAllString(t.Name, "_")
 	if t.Name == "" || len(name) > maxName {
@@ -55,14 +55,14 @@ func (s *Server) tool(t *sdk.Tool) (*tool, error) {
 // Info describes the tool as its server does.
 func (t *tool) Info() plugins.Info { return t.info }
 
-// Call makes the call. When ctx ends the server is told.
+// Call makes the call. If ctx ends, it notifies the server.
 func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
 	conn, err := t.server.reach(ctx)
 	if err != nil {
 		return agui.ToolOutput{}, t.away(ctx, err)
 	}
 	res, sent, err := conn.call(ctx, t.name, call)
-	if !sent && (errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, sdk.ErrConnectionClosed)) { // so once more
+	if !sent && (errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, sdk.ErrConnectionClosed)) { // so it can be repeated
 		if conn.child == nil {
 			_ = conn.session.Close()
 		}
@@ -78,14 +78,14 @@ func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, e
 	case sent && refused:
 		return agui.ToolOutput{}, &plugins.Error{Code: "tool_failed", Message: clip(t.server.shown(said), maxMessage)}
 	}
-	if conn != nil && conn.child == nil { // an endpoint that does not answer; a program's end is seen by itself
+	if conn != nil && conn.child == nil { // an endpoint that does not answer; the end of a program is noticed elsewhere
 		_ = conn.session.Close()
 	}
 	return agui.ToolOutput{}, t.away(ctx, err)
 }
 
-// refusal is what the server has said of a call that it does not make. Of an error whose code is one of those that the SDK
-// has for the ends of connections, it leaves the text alone.
+// refusal returns the server's text for a call that it refused. For error codes that the SDK uses for the end of
+// connections it returns only the text.
 func refusal(err error) (said string, ok bool) {
 	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return e.Message, true
@@ -97,14 +97,14 @@ func refusal(err error) (said string, ok bool) {
 	return said, true
 }
 
-// away is the error of a call that the server could not answer.
+// away returns the error of a call that got no response.
 func (t *tool) away(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	t.server.log.Warn("a tool was called in vain", "tool", t.name, "error", t.server.redact(err))
+	t.server.log.Warn("tool call failed", "tool", t.name, "error", t.server.redact(err))
 	return &plugins.Error{
-		Code: "tool_unavailable", Message: fmt.Sprintf("The tool server %s is away, or went away during the call", t.server.cfg.Name), Retryable: true,
+		Code: "tool_unavailable", Message: fmt.Sprintf("The tool server %s is unavailable", t.server.cfg.Name), Retryable: true,
 	}
 }
 
@@ -125,14 +125,14 @@ func (s *Server) other(ctx context.Context, conn *connection) (*connection, erro
 	}
 }
 
-// call makes a call and passes its progress on. sent says whether the server may have got it.
+// call makes a call and reports its progress. sent is false if the server cannot have received it.
 func (c *connection) call(ctx context.Context, name string, call *plugins.Call) (res *sdk.CallToolResult, sent bool, err error) {
 	params := &sdk.CallToolParams{Name: name, Arguments: call.Args}
 	if len(call.Args) == 0 {
 		params.Arguments = json.RawMessage("{}")
 	}
 	params.SetProgressToken(call.ID)
-	if parent := plugins.TraceParent(ctx); parent != "" { // where there is no header, as on stdio
+	if parent := plugins.TraceParent(ctx); parent != "" { // for transports without headers, such as stdio
 		params.Meta["traceparent"] = parent
 	}
 	c.mu.Lock()
@@ -148,7 +148,7 @@ func (c *connection) call(ctx context.Context, name string, call *plugins.Call) 
 	return res, d.sent.Load(), err
 }
 
-// progressed tells a call how far it is.
+// progressed passes progress to its call.
 func (c *connection) progressed(_ context.Context, req *sdk.ProgressNotificationClientRequest) {
 	p := req.Params
 	id, _ := p.ProgressToken.(string)
@@ -165,7 +165,7 @@ func (c *connection) progressed(_ context.Context, req *sdk.ProgressNotification
 	report(fraction, clip(p.Message, maxMessage))
 }
 
-// maxMessage is how long an error or a word of progress may be.
+// maxMessage limits an error or progress message, in bytes.
 const maxMessage = 8 << 10
 
 // clip cuts s after n bytes.

@@ -8,8 +8,6 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-var _ plugins.Opener = (*host)(nil)
-
 func (h *host) OpenAttachment(ctx context.Context, a plugins.Attachment) (plugins.Attachment, io.ReadCloser, error) {
 	if err := context.Cause(ctx); err != nil {
 		return a, nil, err

@@ -23,10 +23,10 @@ func (h *host) OpenCalls(ctx context.Context, parent string, calls []plugins.Use
 		}
 		switch {
 		case rec.id != "":
-			rec.hash = u.Hash() // of one that was announced
+			rec.hash = u.Hash() // of an announced call
 			continue
 		case u.ID != "":
-			return &plugins.Error{Code: "unknown_call", Message: fmt.Sprintf("no Do has kept the call %q", u.ID)}
+			return &plugins.Error{Code: "unknown_call", Message: fmt.Sprintf("no Do has recorded the call %q", u.ID)}
 		}
 		rec.id = h.s.id("call")
 		if err := h.emit(
@@ -78,7 +78,7 @@ func (h *host) CallTool(ctx context.Context, u plugins.Use) (out agui.ToolOutput
 	}
 	since := len(h.s.events)
 	shown := out
-	shown.Parts = nil // the event has them
+	shown.Parts = nil // they are in the event
 	if err := h.emit(agui.ToolCallResult{
 		MessageID:  h.s.id("result"),
 		ToolCallID: rec.id,
@@ -104,7 +104,7 @@ func (h *host) tool(name string) plugins.Tool {
 	return h.s.cfg.Tools[i]
 }
 
-// result makes the call. again says that a crash cut it short before.
+// result makes the call. again means that a crash interrupted it before.
 func (h *host) result(ctx context.Context, tool plugins.Tool, blank agui.ToolOutput, again bool) agui.ToolOutput {
 	switch {
 	case blank.ToolCallArgs == nil && (tool != nil || h.offers(blank.ToolName)):
@@ -127,7 +127,7 @@ func (h *host) result(ctx context.Context, tool plugins.Tool, blank agui.ToolOut
 		User:     h.s.in.User,
 		Project:  h.s.in.Project,
 		Progress: func(fraction float64, message string) {
-			_ = h.Emit(plugins.ProgressOf(h.s.in.Node, fraction, message)) // its run may be over
+			_ = h.Emit(agui.Progress(h.s.in.Node, fraction, message)) // fails if the run is over
 		},
 	})
 	if err != nil {
@@ -149,7 +149,7 @@ func callTool(ctx context.Context, tool plugins.Tool, call *plugins.Call) (out a
 	return tool.Call(ctx, call)
 }
 
-// isObject reports whether raw, valid JSON, is an object.
+// isObject reports whether raw, which is valid JSON, is an object.
 func isObject(raw json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(raw), []byte{'{'}) }
 
 func (h *host) agentOf(name string) plugins.Agent {
@@ -160,7 +160,7 @@ func (h *host) agentOf(name string) plugins.Agent {
 	return h.s.cfg.Agents[i]
 }
 
-// answerAs answers a call with what an agent says. h.s.mu is held.
+// answerAs answers a call with an agent's output. The caller holds h.s.mu.
 func (h *host) answerAs(ctx context.Context, a plugins.Agent, blank agui.ToolOutput, u plugins.Use) (agui.ToolOutput, error) {
 	var args struct {
 		Query *string `json:"query"`
@@ -190,7 +190,7 @@ func (h *host) CallAgent(ctx context.Context, parent string, u plugins.Use, quer
 	return h.callAgent(ctx, agent, agui.SubagentStarted{ParentMessageID: parent}, u, u.Inside(""), query)
 }
 
-// callAgent runs an agent whose uses are in places that begin with within. h.s.mu is held.
+// callAgent runs an agent whose places begin with within. The caller holds h.s.mu.
 func (h *host) callAgent(
 	ctx context.Context, agent plugins.Agent, opened agui.SubagentStarted, u plugins.Use, within, query string,
 ) (out agui.WorkerOutput, err error) {
@@ -211,7 +211,7 @@ func (h *host) callAgent(
 	}
 	in := child.input(query, child.subagent)
 	err = h.unlocked(func() (err error) {
-		out, err = plugins.Execute(ctx, agent, plugins.NewRun(child, in))
+		out, err = plugins.Execute(ctx, agent, child, in)
 		return err
 	})
 	since := len(h.s.events)
@@ -234,8 +234,7 @@ func (h *host) bound(ctx context.Context) (_ context.Context, cancel func()) {
 	}
 }
 
-// startAgent starts a sub-agent, or goes on in the one of that record when it is open. h.s.mu is held, as it is
-// in the two methods below.
+// startAgent starts a sub-agent, or resumes the record's open one. The caller holds h.s.mu, as for the two methods below.
 func (h *host) startAgent(ctx context.Context, rec *record, opened agui.SubagentStarted) (*host, error) {
 	if rec.id == "" {
 		rec.id = h.s.id("subagent")
@@ -248,7 +247,7 @@ func (h *host) startAgent(ctx context.Context, rec *record, opened agui.Subagent
 	return child, child.emit(opened)
 }
 
-// input is what a sub-agent is asked.
+// input returns a sub-agent's input.
 func (h *host) input(query, subagent string) plugins.Input {
 	in := h.s.in
 	return plugins.Input{
@@ -265,8 +264,8 @@ func (h *host) input(query, subagent string) plugins.Input {
 	}
 }
 
-// finishAgent closes the sub-agent and what it left open, unless it waits or goes on later. It returns
-// what its caller gets for err. One that failed is another one when it is called again.
+// finishAgent closes the sub-agent and its open parts unless it waits or resumes later, and returns the caller's error for
+// err. A failed sub-agent gets a new id when it is called again.
 func (h *host) finishAgent(err error, rec *record, inside string) error {
 	base := agui.Base{Metadata: encode(map[string]string{"name": h.agent})}
 	switch {
@@ -286,7 +285,7 @@ func (h *host) finishAgent(err error, rec *record, inside string) error {
 	return &plugins.Error{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
 }
 
-// subagentOpen reports whether a sub-agent of that id has been started and not closed in this span.
+// subagentOpen reports whether the sub-agent has started in this span and is not closed.
 func (s *session) subagentOpen(id string) bool {
 	return slices.ContainsFunc(s.verifier.Closers(), func(ev agui.Event) bool {
 		return ev.Type() == agui.TypeSubagentFinished && ev.Common().SubagentRunID == id

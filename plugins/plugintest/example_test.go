@@ -10,8 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// In a test use Run, which fails it when the agent emits something illegal, and Replay, which fails it
-// when the agent is not safe to call again after a crash.
+// In tests, Run fails for illegal events, and Replay fails if the agent is not safe to replay after a crash.
 func ExampleExecute() {
 	res, err := plugintest.Execute(context.Background(), echo.Agent{}, plugintest.Config{
 		Input: plugins.Input{Query: "hello world"},

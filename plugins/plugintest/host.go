@@ -12,21 +12,21 @@ import (
 	"github.com/batonrun/baton/runtime/fold"
 )
 
-// host is what one call of a worker, or of a sub-agent, runs on.
+// host executes one call of a worker or of a sub-agent.
 type host struct {
 	ctx      context.Context // ends with the call
 	s        *session
 	agent    string
-	parent   *host    // nil for the run's own agent, as the two below are empty
+	parent   *host    // nil for the run's own agent, which also has no subagent
 	subagent string   // the sub-agent's id
-	wrote    int      // how many events there were after its last; guarded by s.mu
-	kept     int      // how many there were when it kept its last record; likewise
-	dos      []*doing // whose functions are running; likewise
+	wrote    int      // number of events after its last one; guarded by s.mu
+	kept     int      // number of events at its last record; guarded by s.mu
+	dos      []*doing // Dos whose functions are running; guarded by s.mu
 }
 
 var _ plugins.Host = (*host)(nil)
 
-// over returns why the call has ended, nil while it goes on.
+// over returns the cause of the call's end, nil while it runs.
 func (h *host) over() error { return context.Cause(h.ctx) }
 
 func (h *host) NewID() string {
@@ -61,7 +61,7 @@ func (h *host) awaitText() {
 	}
 }
 
-// isOrLeads reports whether h is other or what other works for: that will not end its text meanwhile.
+// isOrLeads reports whether h is other or its caller: a caller cannot end its text while the other runs.
 func (h *host) isOrLeads(other *host) bool {
 	for ; other != nil; other = other.parent {
 		if other == h {
@@ -71,7 +71,7 @@ func (h *host) isOrLeads(other *host) bool {
 	return false
 }
 
-// emit writes evs. h.s.mu is held.
+// emit writes evs. The caller holds h.s.mu.
 func (h *host) emit(evs ...agui.Event) error {
 	for _, ev := range evs {
 		if err := h.over(); err != nil {
@@ -106,7 +106,7 @@ func (h *host) PatchState(patch json.RawMessage) error {
 	return h.emit(ev)
 }
 
-// recall returns the record of u, new when there is none. h.s.mu is held.
+// recall returns the record of u, creating it if needed. The caller holds h.s.mu.
 func (h *host) recall(ctx context.Context, u plugins.Use) (*record, error) {
 	if err := cmp.Or(context.Cause(ctx), h.over()); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (h *host) recall(ctx context.Context, u plugins.Use) (*record, error) {
 	return rec, nil
 }
 
-// keep completes a record, together with the events behind the first since. h.s.mu is held.
+// keep completes a record, together with the events after the first since. The caller holds h.s.mu.
 func (h *host) keep(rec *record, output json.RawMessage, since int) error {
 	if err := h.over(); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (h *host) Do(ctx context.Context, u plugins.Use, fn func(ctx context.Contex
 	return done.Output, err
 }
 
-// Plugins describes the tools and agents that cfg has.
+// Plugins describes the tools and agents of cfg.
 func (h *host) Plugins() (tools, agents []plugins.Info) {
 	for _, t := range h.s.cfg.Tools {
 		tools = append(tools, t.Info())
@@ -182,7 +182,7 @@ func (h *host) Plugins() (tools, agents []plugins.Info) {
 	return tools, agents
 }
 
-// ending is how many of the last events a server stores together with the record of the Do that ends in them.
+// ending returns how many of the last events a server stores together with the record of their Do.
 func ending(events []agui.Event) int {
 	switch events[len(events)-1].Type() {
 	case agui.TypeReasoningEnd:
@@ -258,7 +258,7 @@ func (h *host) Next(ctx context.Context, u plugins.Use) (messages []agui.Message
 	return messages, err
 }
 
-// show writes a person's message. h.s.mu is held.
+// show writes a person's message. The caller holds h.s.mu.
 func (h *host) show(m agui.Message) error {
 	evs := []agui.Event{agui.TextMessageStart{MessageID: m.ID, Role: agui.RoleUser}}
 	if text := m.Text(); text != "" {

@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/plugins/hosttest"
+	"github.com/batonrun/baton/plugins/host/hosttest"
 	"github.com/batonrun/baton/plugins/plugintest"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-func TestHost(t *testing.T) {
+func TestHost_Contract(t *testing.T) {
 	hosttest.Run(t, func(t *testing.T, c hosttest.Case) hosttest.Outcome {
 		cfg := plugintest.Config{Input: plugins.Input{Query: "go", Tools: c.ClientTools}, Answer: c.Answer, Crash: c.Crash}
 		if len(c.Next) > 0 {

@@ -1,9 +1,9 @@
-// Package plugintest runs an agent without a server, for the tests of its author. It keeps the events
-// in order as a server does and refuses an illegal one, calls tools and sub-agents, ends a span to wait
-// for an answer, and can die in the middle and call the worker again with the records made so far.
+// Package plugintest runs an agent without a server, for its author's tests. Like a server it checks the order of events,
+// calls tools and sub-agents, ends a span to wait for an answer, and can crash and replay the worker with the records made
+// so far.
 //
-// It is no sandbox and no server: it has no database, checks no arguments against a schema, applies only
-// the timeouts that tools ask for, and asks nobody to approve a call. In all that hosttest proves it is like one.
+// It is neither a sandbox nor a server: it has no database, does not validate arguments against schemas, applies only the
+// tools' own timeouts, and requires no approvals. Otherwise it behaves as hosttest specifies.
 package plugintest
 
 import (
@@ -18,36 +18,34 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Config says what a worker runs with. The zero Config is a run without input.
+// Config is a worker's environment. The zero Config is a run without input.
 type Config struct {
-	// Input is what the worker is asked. Query alone is enough, as is Messages; ids, Node and Execution
-	// are filled in.
+	// Input is the worker's input. Query or Messages alone is enough; ids, Node and Execution have defaults.
 	Input plugins.Input
 
-	Tools  []plugins.Tool  // what CallTool finds; the tools in Input.Tools are answered from Answers
-	Agents []plugins.Agent // what CallAgent finds
+	Tools  []plugins.Tool  // for CallTool; calls of tools in Input.Tools get their results from Answers
+	Agents []plugins.Agent // for CallAgent
 
-	// Answers are given to the questions in the order they were asked, those asked in one span together.
-	// To a call of a tool in Input.Tools the payload is its result.
+	// Answers are used for the questions in order; those of one span get theirs together. For a call of a tool in
+	// Input.Tools the payload is the result.
 	Answers []plugins.Answer
-	// Answer, when it is not nil, answers each question instead. Of a call of a tool in Input.Tools it is given the
+	// Answer, if not nil, answers each question instead. For a call of a tool in Input.Tools the interrupt has the
 	// ToolCallID and the Reason tool_call.
 	Answer func(q agui.Interrupt) plugins.Answer
-	// Attachments are what the worker can open, by their paths.
+	// Attachments are the files that the worker can open, by path.
 	Attachments map[string]Attachment
-	// Next is what each call of Next takes, messages of role user; later calls take nothing.
+	// Next is what each call of Next returns, messages of the role user; later calls return nothing.
 	Next [][]agui.Message
 
-	// CrashAfter makes the process die, once, right after that many records were made, and calls the
-	// worker again. 0 means never.
+	// CrashAfter crashes once, right after that many records were made, and replays the worker. 0 means never.
 	CrashAfter int
-	// CrashBefore makes it die, once, right before that record is stored: its work is done, and neither the record
-	// nor the event that is stored with it is there when the worker is called again. 0 means never.
+	// CrashBefore crashes once, right before that record is stored: its work is done, but the replayed worker sees neither
+	// the record nor the event stored with it. 0 means never.
 	CrashBefore int
-	// Crash makes it die whenever something is received from it. nil means never.
+	// Crash makes the process die whenever it receives. nil means never.
 	Crash <-chan struct{}
 
-	again bool // calls that a crash cut short are made again, whatever their tool is
+	again bool // repeat interrupted calls even if their tool is not Idempotent
 }
 
 // Attachment is a file that a message refers to.
@@ -56,29 +54,29 @@ type Attachment struct {
 	Data               []byte
 }
 
-// Result is how a run went.
+// Result is the result of a run.
 type Result struct {
 	Output    agui.WorkerOutput
-	Err       error            // what the worker ended with; ErrWaiting when the Answers did not suffice
+	Err       error            // the worker's error; ErrWaiting if the Answers did not suffice
 	Events    []agui.Event     // from RUN_STARTED to the terminal event, for each span
-	Questions []agui.Interrupt // what was asked, answered or not
-	Records   int              // how many were made: of Do, CallTool, CallAgent, Ask, Next and Usage
+	Questions []agui.Interrupt // all questions, answered or not
+	Records   int              // number of records of Do, CallTool, CallAgent, Ask, Next and Usage
 	Usage     []agui.TokenUsage
 
 	messages    []agui.Message
 	state       json.RawMessage
-	interrupted map[string]bool // ids of messages, and of calls, that a crash cut short
+	interrupted map[string]bool // ids of messages and calls that a crash interrupted
 	once        []agui.TokenUsage
 }
 
-// Execute runs a until it ends or waits for an answer that cfg does not have. Its error says what was
-// wrong with the events; how the worker ended is in the Result, which is never nil.
+// Execute runs a until it ends or waits for an answer that cfg does not have. Its error reports illegal events; the worker's
+// own error is in the Result, which is never nil.
 func Execute(ctx context.Context, a plugins.Agent, cfg Config) (*Result, error) {
 	s := newSession(a, cfg)
 	return s.run(ctx)
 }
 
-// Run is Execute for tests: it fails tb at once when an event was illegal.
+// Run is Execute for tests: illegal events fail tb at once.
 func Run(tb testing.TB, a plugins.Agent, cfg Config) *Result {
 	tb.Helper()
 	res, err := Execute(tb.Context(), a, cfg)
@@ -88,11 +86,10 @@ func Run(tb testing.TB, a plugins.Agent, cfg Config) *Result {
 	return res
 }
 
-// Replay fails tb unless a is safe to call again: it runs a once, and then twice for each record, dying
-// right before and right after that record is stored. Each of these runs must come to the same output,
-// state and messages, apart from ids and from messages the crash cut short. The worker must be
-// deterministic, and keep nothing in a from one run for the next. A call that the crash cuts short is made
-// again, also when its Tool is not Idempotent: CrashBefore tests what a worker makes of an interrupted one.
+// Replay fails tb unless a is safe to replay. It runs a once, and then twice for each record, crashing right before and
+// right after the record is stored. Each run must produce the same output, state and messages, apart from ids and
+// interrupted messages. The worker must be deterministic and keep no data of a run in a. Interrupted calls are repeated
+// even if their Tool is not Idempotent: test the handling of an interrupted call with CrashBefore.
 func Replay(tb testing.TB, a plugins.Agent, cfg Config) {
 	tb.Helper()
 	cfg.CrashBefore, cfg.CrashAfter, cfg.again = 0, 0, true
@@ -110,13 +107,13 @@ func Replay(tb testing.TB, a plugins.Agent, cfg Config) {
 	}
 }
 
-// Messages returns the thread's messages after the run, those of the input first.
+// Messages returns the thread's messages after the run, beginning with those of the input.
 func (r *Result) Messages() []agui.Message { return r.messages }
 
 // State returns the thread's state after the run, an object.
 func (r *Result) State() json.RawMessage { return r.state }
 
-// Text returns the texts of the assistant's messages, a line break between them.
+// Text returns the texts of the assistant's messages, separated by line breaks.
 func (r *Result) Text() string {
 	var texts []string
 	for _, m := range r.messages {
@@ -136,8 +133,8 @@ func (r *Result) Log() string {
 	return string(log)
 }
 
-// summary is what a reader of the run is left with, without ids. A result stands with its call: those of calls
-// that are made at once come in any order.
+// summary is the visible result of the run without ids. Results are next to their calls, because the results of
+// concurrent calls come in any order.
 func (r *Result) summary() string {
 	results := map[string]string{}
 	for _, m := range r.messages {
@@ -159,7 +156,7 @@ func (r *Result) summary() string {
 		_ = enc.Encode([]any{m.Role, m.Text(), calls})
 	}
 	_ = enc.Encode(r.Output)
-	_ = enc.Encode(r.once) // what a Do has counted that dies is counted again
+	_ = enc.Encode(r.once) // usage inside an interrupted Do is counted again
 	_ = enc.Encode(r.state)
 	if r.Err != nil {
 		b.WriteString(r.Err.Error())

@@ -48,7 +48,7 @@ func say(run *plugins.Run, text string) error {
 	return w.Close()
 }
 
-// recorder is a testing.TB that only remembers that it failed.
+// recorder is a testing.TB that records failures.
 type recorder struct {
 	testing.TB
 	failed string
@@ -57,7 +57,7 @@ type recorder struct {
 func (r *recorder) Errorf(format string, args ...any) { r.failed += fmt.Sprintf(format, args...) }
 func (r *recorder) Fatalf(format string, args ...any) { r.failed += fmt.Sprintf(format, args...) }
 
-func TestRunFailsOnAnIllegalEvent(t *testing.T) {
+func TestRun_FailsOnIllegalEvent(t *testing.T) {
 	for _, ev := range []agui.Event{agui.StepFinished{StepName: "none"}, agui.RunFinished{}} {
 		rec := &recorder{TB: t}
 		plugintest.Run(rec, agent(func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -70,7 +70,7 @@ func TestRunFailsOnAnIllegalEvent(t *testing.T) {
 	}
 }
 
-func TestRunFailsOnAnotherRequestAtTheSamePlace(t *testing.T) {
+func TestRun_FailsOnOtherRequestAtSamePlace(t *testing.T) {
 	rec, calls := &recorder{TB: t}, 0
 	plugintest.Run(rec, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		calls++
@@ -82,7 +82,7 @@ func TestRunFailsOnAnotherRequestAtTheSamePlace(t *testing.T) {
 	}
 }
 
-func TestReplayFindsWhatIsDoneTwice(t *testing.T) {
+func TestReplay_FindsRepeatedWork(t *testing.T) {
 	twice := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if err := say(run, "outside of a Do"); err != nil {
 			return agui.WorkerOutput{}, err
@@ -98,7 +98,7 @@ func TestReplayFindsWhatIsDoneTwice(t *testing.T) {
 	}
 }
 
-func TestReplayIgnoresWhatACrashCutShort(t *testing.T) {
+func TestReplay_IgnoresInterruptedMessages(t *testing.T) {
 	plugintest.Replay(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Text()
 		if _, err := io.WriteString(w, "one "); err != nil {
@@ -114,7 +114,7 @@ func TestReplayIgnoresWhatACrashCutShort(t *testing.T) {
 	}), plugintest.Config{})
 }
 
-func TestInputIsFilledIn(t *testing.T) {
+func TestRun_CompletesInput(t *testing.T) {
 	for _, in := range []plugins.Input{
 		{Query: "hi"},
 		{Messages: []agui.Message{{ID: "1", Role: "user", Content: "no"}, {ID: "2", Role: "user", Content: "hi"}}},
@@ -132,7 +132,7 @@ func TestInputIsFilledIn(t *testing.T) {
 	}
 }
 
-func TestClientAnswersItsTools(t *testing.T) {
+func TestRun_AnswersClientTools(t *testing.T) {
 	a := agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		out, err := run.CallTool(ctx, "pick_color", nil)
 		return agui.WorkerOutput{Answer: out.Status + " " + out.ResultSummary}, err
@@ -156,7 +156,7 @@ func TestClientAnswersItsTools(t *testing.T) {
 	}
 }
 
-func TestToolThatFailsIsAResult(t *testing.T) {
+func TestRun_ToolFailureIsResult(t *testing.T) {
 	failing := func(name string, err error) plugins.Tool {
 		return tool{plugins.Info{Name: name}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return agui.ToolOutput{}, err }}
 	}
@@ -182,7 +182,7 @@ func TestToolThatFailsIsAResult(t *testing.T) {
 	})
 }
 
-func TestCallCutShortIsMadeAgainWhenIdempotent(t *testing.T) {
+func TestRun_RepeatsInterruptedIdempotentCall(t *testing.T) {
 	for _, idempotent := range []bool{true, false} {
 		inCall := make(chan struct{}, 2)
 		var ids []string
@@ -219,7 +219,7 @@ func TestCallCutShortIsMadeAgainWhenIdempotent(t *testing.T) {
 	}
 }
 
-func TestSubAgentsWriteOneAfterTheOther(t *testing.T) {
+func TestRun_SubAgentsWriteInTurn(t *testing.T) {
 	speaker := child{func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Text()
 		if err := echo.Stream(ctx, w, run.Input.Query, time.Second); err != nil {
@@ -258,7 +258,7 @@ type named struct {
 
 func (n named) Info() plugins.Info { return plugins.Info{Name: n.name} }
 
-func TestSubAgentThatFails(t *testing.T) {
+func TestRun_SubAgentFails(t *testing.T) {
 	broken := child{func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, _ = io.WriteString(run.Text(), "half")
 		return agui.WorkerOutput{}, &plugins.Error{Code: "no_luck", Message: "no luck"}
@@ -269,7 +269,7 @@ func TestSubAgentThatFails(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if _, err := run.CallAgent(ctx, "gone", ""); err == nil {
-			t.Error("an agent that is not there was called")
+			t.Error("an unknown agent was called")
 		}
 		return agui.WorkerOutput{Answer: "anyway"}, nil
 	}), plugintest.Config{Agents: []plugins.Agent{broken}})
@@ -278,7 +278,7 @@ func TestSubAgentThatFails(t *testing.T) {
 	}
 }
 
-func TestCancelledRunKeepsWhatWasWritten(t *testing.T) {
+func TestExecute_CancelledRunKeepsText(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	res, err := plugintest.Execute(ctx, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, _ = io.WriteString(run.Text(), "half")
@@ -293,7 +293,7 @@ func TestCancelledRunKeepsWhatWasWritten(t *testing.T) {
 	}
 }
 
-func TestReplayInsideASubAgent(t *testing.T) {
+func TestReplay_InsideSubAgent(t *testing.T) {
 	inner := child{func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for _, name := range []string{"one", "two"} {
 			if err := run.Do(ctx, name, nil, func(context.Context) error { return say(run, name) }); err != nil {
@@ -312,7 +312,7 @@ func TestReplayInsideASubAgent(t *testing.T) {
 	}), plugintest.Config{Agents: []plugins.Agent{inner}})
 }
 
-func TestAToolInADoKeepsItsOwnRecord(t *testing.T) {
+func TestReplay_ToolInDo(t *testing.T) {
 	a := plugins.AgentFunc("nested", func(ctx context.Context, run *plugins.Run) error {
 		return run.Do(ctx, "outer", nil, func(ctx context.Context) error {
 			_, err := run.CallTool(ctx, "calculator", map[string]any{"expression": "1+1"})

@@ -4,21 +4,20 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
 // doing is a Do whose function is running.
 type doing struct {
-	outer *doing   // the Do that it is in, nil outside of any
-	shown []string // ids of the messages it has begun
+	outer *doing   // the enclosing Do, nil outside of any
+	shown []string // ids of the messages that it has started
 }
 
-// doingKey is where the context of a Do's function has the Do of a host.
+// doingKey is the context key of a host's Do.
 type doingKey struct{ h *host }
 
-// doing returns the innermost Do that is running, nil when there is none, or several side by side: then nobody can tell
-// whose a message is. h.s.mu is held.
+// doing returns the innermost running Do. It is nil if there is none, or if several run concurrently, because a message
+// could then belong to any. The caller holds h.s.mu.
 func (h *host) doing() *doing {
 	var inner *doing
 	for _, d := range h.dos {
@@ -30,7 +29,7 @@ func (h *host) doing() *doing {
 	return inner
 }
 
-// noteShown notes the message that ev begins as one of the Do that is running. h.s.mu is held.
+// noteShown adds the message that ev starts to the running Do. The caller holds h.s.mu.
 func (h *host) noteShown(ev agui.Event) {
 	d := h.doing()
 	if d == nil {
@@ -45,7 +44,7 @@ func (h *host) noteShown(ev agui.Event) {
 	case agui.ToolCallStart:
 		id = cmp.Or(e.ParentMessageID, e.ToolCallID)
 		if m, _ := h.s.fold.Message(id); len(m.ToolCalls) != 1 || m.Content != "" {
-			return // it was there before
+			return // an earlier message
 		}
 	default:
 		return
@@ -55,8 +54,7 @@ func (h *host) noteShown(ev agui.Event) {
 	}
 }
 
-// takeBack takes back what the Do has shown in which the process has died, but for a message that a call belongs to
-// whose record is there.
+// takeBack retracts the messages of Dos that a crash interrupted, except those with a recorded call.
 func (s *session) takeBack(recorded map[string]bool) {
 	var ids []string
 	gone := make(map[string]bool)
@@ -78,6 +76,6 @@ func (s *session) takeBack(recorded map[string]bool) {
 		}
 	}
 	if ids != nil {
-		s.write(plugins.Retracted(ids))
+		s.write(agui.Retracted(ids))
 	}
 }

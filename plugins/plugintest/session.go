@@ -16,7 +16,7 @@ import (
 
 var errCrashed = errors.New("plugintest: the process died")
 
-// session is one run: its log, and what is kept from one call of the worker to the next.
+// session is one run: its log, and the data that survives a crash.
 type session struct {
 	cfg   Config
 	agent plugins.Agent
@@ -24,38 +24,38 @@ type session struct {
 
 	mu          sync.Mutex // guards the fields below
 	textEnded   *sync.Cond
-	texting     *host // whose text message is open
+	texting     *host // the host with an open text message
 	verifier    agui.Verifier
 	fold        *fold.Fold
 	events      []agui.Event
 	illegal     []error
 	records     map[string]*record // by place
-	made        int                // how many of them are done
-	open        []question         // without an answer
+	made        int                // number of completed records
+	open        []question         // unanswered
 	questions   []agui.Interrupt
-	answered    int // how many of cfg.Answers have been given
-	taken       int // how many of cfg.Next have been taken
+	answered    int // number of cfg.Answers used
+	taken       int // number of cfg.Next used
 	ids         map[string]int
-	interrupted map[string]bool // ids of messages, and of calls, that a crash cut short
-	cut         []string        // ids of messages that a Do has begun in which the process has died
-	retracted   map[string]bool // ids of messages that were taken back
+	interrupted map[string]bool // ids of messages and calls that a crash interrupted
+	cut         []string        // ids of messages of Dos that a crash interrupted
+	retracted   map[string]bool // ids of retracted messages
 	usage       []agui.TokenUsage
-	once        []agui.TokenUsage // of it what was counted outside of any Do
-	lastCall    plugins.ModelCall // of which it is known how it ended
-	die         func()            // ends the call of the worker that goes on
-	dead        func() bool       // reports whether it has ended it
+	once        []agui.TokenUsage // the part of usage that was counted outside of any Do
+	lastCall    plugins.ModelCall // the last with a known FinishReason
+	die         func()            // ends the running call of the worker
+	dead        func() bool       // reports whether die was called
 }
 
-// record is what is kept of one use from one call of the worker to the next.
+// record is the record of one use.
 type record struct {
 	hash   string // of the request
-	id     string // of the tool call, the sub-agent or the question, once it is there
+	id     string // of the tool call, the sub-agent or the question, once known
 	begun  bool   // the tool has been called
 	done   bool
 	output json.RawMessage
 }
 
-// question is what a run waits for: a person's answer, or the result of a call that the client makes.
+// question is an open question to a person, or a call that the client executes.
 type question struct {
 	rec       *record
 	place     string
@@ -80,7 +80,7 @@ func newSession(a plugins.Agent, cfg Config) *session {
 	return s
 }
 
-// completed fills in what an author need not write.
+// completed fills in the defaults of an author's input.
 func completed(in plugins.Input, node string) plugins.Input {
 	if in.Messages == nil && in.Query != "" {
 		in.Messages = []agui.Message{{ID: "query", Role: agui.RoleUser, Content: in.Query}}
@@ -106,8 +106,8 @@ func completed(in plugins.Input, node string) plugins.Input {
 	return in
 }
 
-// run calls the worker until it ends or waits for what cfg does not answer. It holds s.mu but for the
-// calls; so do the methods below.
+// run calls the worker until it ends or waits for an answer that cfg does not have. It holds s.mu except during the calls.
+// The caller of the methods below holds it too.
 func (s *session) run(ctx context.Context) (*Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +148,7 @@ func (s *session) call(ctx context.Context) (agui.WorkerOutput, error) {
 		case <-ctx.Done():
 		}
 	})
-	out, err := plugins.Execute(ctx, s.agent, plugins.NewRun(h, s.in))
+	out, err := plugins.Execute(ctx, s.agent, h, s.in)
 	cause := context.Cause(ctx)
 	cancel(plugins.ErrEnded)
 	watch.Wait()
@@ -174,7 +174,7 @@ func (s *session) result(out agui.WorkerOutput, err error) *Result {
 	}
 }
 
-// write is add for events that are not a worker's. An illegal one is remembered.
+// write is add for the session's own events. Illegal ones are recorded as well.
 func (s *session) write(ev agui.Event) { _ = s.add(ev) }
 
 // add writes ev to the log unless it is illegal.
@@ -188,7 +188,7 @@ func (s *session) add(ev agui.Event) error {
 	}
 	s.events = append(s.events, ev)
 	if ev, ok := ev.(agui.Custom); ok {
-		for _, id := range plugins.RetractedBy(ev) {
+		for _, id := range agui.RetractedBy(ev) {
 			s.retracted[id] = true
 		}
 	}
@@ -199,13 +199,13 @@ func (s *session) add(ev agui.Event) error {
 	return nil
 }
 
-// refuse remembers what the worker must not do.
+// refuse records a mistake of the worker.
 func (s *session) refuse(err error) error {
 	s.illegal = append(s.illegal, err)
 	return err
 }
 
-// keep completes a record, together with the events behind the first since. The process may die before or after.
+// keep completes a record together with the events after the first since. The process can die before or after.
 func (s *session) keep(rec *record, output json.RawMessage, since int) error {
 	if s.made+1 == s.cfg.CrashBefore {
 		s.cfg.CrashBefore = 0
@@ -222,8 +222,7 @@ func (s *session) keep(rec *record, output json.RawMessage, since int) error {
 	return nil
 }
 
-// repeats notes the messages behind the first since events as cut short, when the process has died: the Do that has
-// begun them is done again.
+// repeats marks the messages after the first since events as interrupted by a crash: their Do is repeated.
 func (s *session) repeats(since int, d *doing) {
 	if !s.dead() {
 		return
@@ -239,7 +238,7 @@ func (s *session) repeats(since int, d *doing) {
 	}
 }
 
-// rewind takes back the events behind the first n, which were not stored.
+// rewind removes the events after the first n, which were not stored.
 func (s *session) rewind(n int) {
 	events := s.events[:n]
 	s.events, s.verifier, s.fold = nil, agui.Verifier{}, fold.New(nil, nil)
@@ -248,13 +247,13 @@ func (s *session) rewind(n int) {
 	}
 }
 
-// id mints an id.
+// id returns a new id.
 func (s *session) id(kind string) string {
 	s.ids[kind]++
 	return fmt.Sprintf("%s-%d", kind, s.ids[kind])
 }
 
-// answer gives answers to the open questions and starts the next span, if cfg has enough of them.
+// answer answers the open questions and starts the next span, if cfg has enough answers.
 func (s *session) answer() bool {
 	give := s.cfg.Answer
 	if give == nil {
@@ -277,7 +276,7 @@ func (s *session) answer() bool {
 	return true
 }
 
-// reply writes what an answer shows in the log and returns its record.
+// reply writes the events of an answer and returns its record.
 func (s *session) reply(q *question, a plugins.Answer) json.RawMessage {
 	if !q.isCall() {
 		return encode(a)
@@ -296,7 +295,7 @@ func (s *session) reply(q *question, a plugins.Answer) json.RawMessage {
 	return encode(out)
 }
 
-// withdraw closes the questions inside of a sub-agent that has failed.
+// withdraw closes the questions inside a failed sub-agent.
 func (s *session) withdraw(inside string) {
 	s.open = slices.DeleteFunc(s.open, func(q question) bool {
 		switch {
@@ -308,13 +307,13 @@ func (s *session) withdraw(inside string) {
 			q.rec.done, q.rec.output = true, encode(out)
 			s.made++
 		default:
-			q.rec.id = "" // the sub-agent may be called again, and ask again
+			q.rec.id = "" // the sub-agent can be called and ask again
 		}
 		return true
 	})
 }
 
-// text returns the string that raw is, or else raw.
+// text returns the string in raw, or raw itself.
 func text(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
@@ -323,7 +322,7 @@ func text(raw json.RawMessage) string {
 	return s
 }
 
-// owed reports whether the client is to answer the call.
+// owed reports whether the client has to execute the call.
 func (s *session) owed(callID string) bool {
 	return slices.ContainsFunc(s.open, func(q question) bool { return q.call.ToolCallID == callID })
 }
@@ -331,7 +330,7 @@ func (s *session) owed(callID string) bool {
 func encode(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // v is a struct of ours, and what it holds has been marshalled before
+		panic(err) // our own structs always marshal
 	}
 	return raw
 }

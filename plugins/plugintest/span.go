@@ -22,7 +22,7 @@ func (s *session) startSpan(messages []agui.Message) {
 	s.write(start)
 }
 
-// finish ends the last span as the worker's err says.
+// finish ends the last span according to the worker's err.
 func (s *session) finish(err error) {
 	switch {
 	case err == nil:
@@ -38,7 +38,7 @@ func (s *session) finish(err error) {
 	}
 }
 
-// wait ends a span whose questions are open.
+// wait ends a span with open questions.
 func (s *session) wait() {
 	open := make(map[string]bool)
 	for _, rec := range s.records {
@@ -57,7 +57,7 @@ func (s *session) wait() {
 	s.write(agui.RunFinished{Base: s.metadata(), Outcome: outcome, Usage: slices.Clone(s.usage)})
 }
 
-// closeAll closes what is open but for the calls in keep, text messages with out and their own text as answer.
+// closeAll closes everything open except the calls in keep: text messages with out and their own text as answer.
 func (s *session) closeAll(out agui.WorkerOutput, keep map[string]bool) {
 	for _, ev := range s.verifier.Closers() {
 		s.write(s.ending(ev, out))
@@ -69,7 +69,7 @@ func (s *session) closeAll(out agui.WorkerOutput, keep map[string]bool) {
 	}
 }
 
-// ending says with out how what ev closes came to its end.
+// ending sets the output or error of the closing event ev.
 func (s *session) ending(ev agui.Event, out agui.WorkerOutput) agui.Event {
 	switch e := ev.(type) {
 	case agui.TextMessageEnd:
@@ -88,7 +88,7 @@ func (s *session) ending(ev agui.Event, out agui.WorkerOutput) agui.Event {
 	return ev
 }
 
-// closeMessages closes the text and the reasoning that one sub-agent, or with "" all of the run, has open.
+// closeMessages closes the open text and reasoning of a sub-agent, or with "" of the whole run.
 func (s *session) closeMessages(subagent string, out agui.WorkerOutput) (ids []string) {
 	for _, ev := range s.verifier.Closers() {
 		if subagent != "" && ev.Common().SubagentRunID != subagent {
@@ -108,9 +108,8 @@ func (s *session) closeMessages(subagent string, out agui.WorkerOutput) (ids []s
 	return ids
 }
 
-// cutShort closes what a crash left open, but for the sub-agents of CallAgent: their callers go on in them. Steps, and
-// sub-agents that a worker has told of by itself, it opens anew. Calls that were announced, and that no record has, are
-// not made.
+// cutShort closes what a crash left open, except the sub-agents of CallAgent, which their callers resume. It reopens steps
+// and sub-agents that a worker emitted itself. Announced calls without a record are not made.
 func (s *session) cutShort() {
 	out := agui.WorkerOutput{Status: agui.StatusFailed, Error: outputError(errInterrupted, "")}
 	for _, id := range s.closeMessages("", out) {
@@ -147,7 +146,7 @@ func (s *session) fail(callID string) {
 
 var errInterrupted = &plugins.Error{Code: "interrupted", Message: "interrupted"}
 
-// failed returns out as the result of a call that ended with err; see outputError.
+// failed returns out as the result of a call that failed with err; see outputError.
 func failed(out agui.ToolOutput, err error, code string) agui.ToolOutput {
 	out.Status = agui.StatusFailure
 	out.Error = outputError(err, code)
@@ -155,8 +154,8 @@ func failed(out agui.ToolOutput, err error, code string) agui.ToolOutput {
 	return out
 }
 
-// outputError says what clients learn of err: all of a *plugins.Error; of any other, code. Unlike a
-// server it shows any error's text.
+// outputError returns the client's view of err: a *plugins.Error as it is, any other error with code. Unlike a server it
+// includes the text of any error.
 func outputError(err error, code string) *agui.OutputError {
 	if known, ok := errors.AsType[*plugins.Error](err); ok {
 		return &agui.OutputError{Code: cmp.Or(known.Code, "failed"), Message: known.Message, Retryable: known.Retryable}
@@ -167,7 +166,7 @@ func outputError(err error, code string) *agui.OutputError {
 	return &agui.OutputError{Code: code, Message: err.Error()}
 }
 
-// agentError says what clients learn of a worker's err.
+// agentError returns the client's view of a worker's err.
 func agentError(err error) *agui.OutputError {
 	if _, ok := errors.AsType[*plugins.PanicError](err); ok {
 		return outputError(err, "panic")

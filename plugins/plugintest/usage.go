@@ -40,7 +40,7 @@ func (h *host) Spent(u plugins.Use) (sum []agui.TokenUsage) {
 	return sum
 }
 
-// metadata is what the end of a span carries of the model calls, when one has said how it ended.
+// metadata returns the metadata of a span's end, from the last model call with a known FinishReason.
 func (s *session) metadata() agui.Base {
 	last := &s.lastCall
 	if last.FinishReason == "" {

@@ -18,12 +18,12 @@ import (
 
 const (
 	maxLine  = 16 << 20 // bytes of a message from the program
-	maxInbox = 8 << 20  // bytes of messages for one run that wait to be handled
+	maxInbox = 8 << 20  // bytes of unhandled messages for one run
 	maxOut   = 96 << 20 // bytes of messages that the program has not read
-	maxStray = 20       // lines that are no messages, until they are no longer logged
+	maxStray = 20       // invalid lines that are logged
 )
 
-// conn is a running program and what we have asked it.
+// conn is a running program and the open requests to it.
 type conn struct {
 	child *child.Child
 	said  hello
@@ -34,17 +34,17 @@ type conn struct {
 	mu       sync.Mutex // guards the fields below
 	more     *sync.Cond // out has grown, or err is set
 	out      [][]byte   // lines to write
-	size     int        // of them, and of the one that is being written
+	size     int        // of out, and of the line being written
 	next     int64      // the latest id
 	asked    map[int64]chan message
 	sessions map[int64]*session
-	users    int  // who has connected and not left
-	retired  bool // it takes no new users, and is closed when the last has left
+	users    int  // users between join and leave
+	retired  bool // accepts no new users, and is closed after the last has left
 	err      error
-	over     time.Time // when err was set
+	over     time.Time // time when err was set
 
 	broken  chan struct{}  // closed when err is set
-	running sync.WaitGroup // its goroutines, and what closes it
+	running sync.WaitGroup // its goroutines, and those that close it
 }
 
 // dial starts a program and its connection.
@@ -58,12 +58,12 @@ func dial(cfg *Config) (*conn, error) {
 		asked: make(map[int64]chan message), sessions: make(map[int64]*session), broken: make(chan struct{}),
 	}
 	c.more = sync.NewCond(&c.mu)
-	c.running.Go(c.write) // ends when err is set, which closes what it writes to
+	c.running.Go(c.write) // ends when err is set, which closes its output
 	c.running.Go(c.read)  // ends with the program's output
 	return c, nil
 }
 
-// fail ends the connection for a reason; the first one counts. It does not wait.
+// fail ends the connection for a reason; only the first one counts. It does not block.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,26 +79,26 @@ func (c *conn) fail(err error) {
 	c.running.Go(func() { _ = c.child.Close() })
 }
 
-// errCrashed is what has become of a step whose program ended, or was ended.
+// errCrashed is the error of a step whose program ended.
 var errCrashed = &plugins.Error{Code: "program_crashed", Message: "The program has ended", Retryable: true}
 
-// close ends the program and waits for its end, and that of everything that served it.
+// close ends the program and waits for its end and for the connection's goroutines.
 func (c *conn) close() {
 	c.fail(errClosed)
 	c.running.Wait()
 }
 
-// errClosed is why a connection is over that we have closed.
+// errClosed is the reason of a connection that we closed.
 var errClosed = errors.New("closed")
 
-// crashed reports whether the connection has ended, and not because we closed it.
+// crashed reports whether the connection ended without our closing it.
 func (c *conn) crashed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err != nil && !errors.Is(c.err, errClosed)
 }
 
-// ended says when and why the connection has ended that we have not closed, nil while it has not.
+// ended returns when and why the connection ended without our closing it, nil otherwise.
 func (c *conn) ended() (time.Time, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +108,7 @@ func (c *conn) ended() (time.Time, error) {
 	return c.over, c.err
 }
 
-// send queues a message to the program. It does not wait; a program that does not read loses its connection.
+// send queues a message to the program. It does not block; a program that does not read loses its connection.
 func (c *conn) send(m message) {
 	line := append(encode(m), '\n')
 	c.mu.Lock()
@@ -146,7 +146,7 @@ func (c *conn) write() {
 	}
 }
 
-// read hands on what the program says, in its order, until its end.
+// read passes on the program's messages in order until its end.
 func (c *conn) read() {
 	in := bufio.NewReaderSize(c.child.Output, 64<<10)
 	stray := 0
@@ -165,7 +165,7 @@ func (c *conn) read() {
 		}
 		if json.Unmarshal(line, &m) != nil || m.Method == "" && m.ID == nil {
 			if stray++; stray <= maxStray {
-				c.log.Warn("a line on standard output is no message", "line", string(line[:min(len(line), 200)]))
+				c.log.Warn("invalid line on standard output", "line", string(line[:min(len(line), 200)]))
 			}
 			continue
 		}
@@ -191,7 +191,7 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// take finds out whom a message is for.
+// take passes a message to its recipient.
 func (c *conn) take(m message, size int) {
 	if m.Method == "" {
 		c.answer(m)
@@ -207,7 +207,7 @@ func (c *conn) take(m message, size int) {
 	switch {
 	case s != nil:
 		s.put(m, size)
-	case m.ID == nil: // what a cancelled run still says
+	case m.ID == nil: // sent late by a cancelled run
 	case err != nil || to.Run == 0:
 		c.send(message{ID: m.ID, Error: &failure{Code: codeInvalidParams, Message: "params must be an object that names the run"}})
 	default:
@@ -215,7 +215,7 @@ func (c *conn) take(m message, size int) {
 	}
 }
 
-// answer hands on a response to whom it is for: the run, behind all else that it has said, or who waits in ask.
+// answer passes a response to its run, after the run's other messages, or to the caller of ask.
 func (c *conn) answer(m message) {
 	var id int64
 	if json.Unmarshal(m.ID, &id) != nil {
@@ -225,7 +225,7 @@ func (c *conn) answer(m message) {
 	defer c.mu.Unlock()
 	if s := c.sessions[id]; s != nil {
 		s.put(m, 0)
-		delete(c.sessions, id) // nothing follows it
+		delete(c.sessions, id) // no message follows it
 	}
 	if waits := c.asked[id]; waits != nil {
 		waits <- m
@@ -261,9 +261,8 @@ func (c *conn) expect(answer chan message) int64 {
 	return c.next
 }
 
-// cancel tells the program that nobody waits for its answer to a request, which is sent to answer unless it is there
-// already. A program that does not answer for long is taken to hang: it gets nothing more to do, and is ended once nobody
-// else has it at work.
+// cancel tells the program that a request is cancelled. Its response is sent to answer unless it is already there. A program
+// that does not respond for long counts as hanging: it gets no more work, and is ended when its other users have left.
 func (c *conn) cancel(id int64, answer <-chan message, why error, about ...any) {
 	reason := "cancelled"
 	if errors.Is(why, plugins.ErrStopping) {
@@ -288,14 +287,14 @@ func (c *conn) cancel(id int64, answer <-chan message, why error, about ...any) 
 	}()
 }
 
-// forget says that nobody asks for the answer to a request any more.
+// forget drops the response to a request.
 func (c *conn) forget(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.asked, id)
 }
 
-// open begins a run, whose id is that of the request to come.
+// open starts a session of a run, whose id is that of the following request.
 func (c *conn) open(ctx context.Context, run *plugins.Run) *session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -308,7 +307,7 @@ func (c *conn) open(ctx context.Context, run *plugins.Run) *session {
 	return s
 }
 
-// join counts a user, unless the connection takes none.
+// join counts a user, unless the connection accepts none.
 func (c *conn) join() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -319,7 +318,7 @@ func (c *conn) join() bool {
 	return true
 }
 
-// leave ends what join began.
+// leave reverses join.
 func (c *conn) leave() {
 	c.mu.Lock()
 	c.users--
@@ -330,7 +329,7 @@ func (c *conn) leave() {
 	}
 }
 
-// retire gives the program nothing more to do.
+// retire gives the program no more work.
 func (c *conn) retire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

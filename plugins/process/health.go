@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	maxDetail = 500 // bytes of what is told of a failure
-	secretive = 8   // as long is a value of an environment that may be a secret
+	maxDetail = 500 // bytes of a failure's description
+	secretive = 8   // minimum length of an environment value that can be a secret
 )
 
-// health tells whether the program runs, nil when it was not started yet.
+// health returns whether the program runs, nil before its first start.
 func (p *program) health() *plugins.Health {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,7 +31,7 @@ func (p *program) health() *plugins.Health {
 	return &plugins.Health{OK: true, Since: p.conn.born}
 }
 
-// shown is text without the values of the program's environment, which it may have said.
+// shown removes the values of the program's environment from text.
 func (p *program) shown(text string) string {
 	values := make([]string, 0, len(p.cfg.Env))
 	for _, v := range p.cfg.Env {
@@ -39,7 +39,7 @@ func (p *program) shown(text string) string {
 			values = append(values, v)
 		}
 	}
-	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) }) // one may be a part of another
+	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) }) // one can be a part of another
 	for _, v := range values {
 		text = strings.ReplaceAll(text, v, "***")
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/batonrun/baton/plugins/process"
 )
 
-// TestHealthIsThatOfTheProgram follows a program that ends, and is started again.
-func TestHealthIsThatOfTheProgram(t *testing.T) {
+// The program ends, and is started again.
+func TestHealth_FollowsProgram(t *testing.T) {
 	const key = "sk-0123456789abcdef"
 	a, err := process.NewAgent(process.Config{
 		Info: plugins.Info{Name: "scorer"}, Command: []string{"python3", "testdata/agent.py"}, Env: map[string]string{"KEY": key},
@@ -45,8 +45,8 @@ func TestHealthIsThatOfTheProgram(t *testing.T) {
 	}
 }
 
-// TestHealthOfAProgramThatCannotStart tells since when it cannot, and nothing that it was told in confidence.
-func TestHealthOfAProgramThatCannotStart(t *testing.T) {
+// The health has the time of the first failure and no secret.
+func TestHealth_FailedStart(t *testing.T) {
 	const key = "sk-0123456789abcdef"
 	script := t.TempDir() + "/agent.sh"
 	answer := `read line; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"the key '$KEY' is not known"}}'; sleep 1`

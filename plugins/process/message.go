@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// message is one of JSON-RPC 2.0: a request, a notification, which has no id, or a response, which has no method.
+// message is a JSON-RPC 2.0 message: a request, a notification without id, or a response without method.
 type message struct {
 	ID     json.RawMessage `json:"id,omitempty"`
 	Method string          `json:"method,omitempty"`
@@ -18,7 +18,7 @@ type message struct {
 	Error  *failure        `json:"error,omitempty"`
 }
 
-// MarshalJSON adds what every message has.
+// MarshalJSON adds the version.
 func (m message) MarshalJSON() ([]byte, error) {
 	type members message
 	return json.Marshal(struct {
@@ -27,25 +27,25 @@ func (m message) MarshalJSON() ([]byte, error) {
 	}{"2.0", members(m)})
 }
 
-// failure is the error of a response. Data is there when its message may be shown to clients.
+// failure is the error of a response. Data is set if clients may see the message.
 type failure struct {
 	Code    int      `json:"code"`
 	Message string   `json:"message"`
 	Data    *details `json:"data,omitempty"`
 }
 
-// details say what failed as a plugins.Error does. The codes waiting, cancelled, stopping and ended stand for the
-// errors of package plugins that are named so.
+// details has the fields of a plugins.Error. The codes waiting, cancelled, stopping and ended stand for the errors of
+// package plugins with these names.
 type details struct {
 	Code      string `json:"code"`
 	Retryable bool   `json:"retryable,omitempty"`
 }
 
-// JSON-RPC's codes.
+// Error codes of JSON-RPC.
 const (
 	codeMethodNotFound = -32601
 	codeInvalidParams  = -32602
-	codeFailed         = -32000 // of its range for applications
+	codeFailed         = -32000 // from the range for applications
 )
 
 var signals = map[string]error{
@@ -55,7 +55,7 @@ var signals = map[string]error{
 	"ended":     plugins.ErrEnded,
 }
 
-// cause is f as plugins say it.
+// cause returns f as an error for package plugins.
 func (f *failure) cause() error {
 	switch {
 	case f.Data == nil || f.Data.Code == "":
@@ -66,7 +66,7 @@ func (f *failure) cause() error {
 	return &plugins.Error{Code: f.Data.Code, Message: f.Message, Retryable: f.Data.Retryable}
 }
 
-// failureOf is err as a program is told of it.
+// failureOf returns err in the form for the program.
 func failureOf(err error) *failure {
 	f := &failure{Code: codeFailed, Message: err.Error()}
 	for code, signal := range signals {
@@ -90,15 +90,15 @@ func failureOf(err error) *failure {
 	return f
 }
 
-// badParams is a mistake of the program's author.
+// badParams is an error of the program's author.
 type badParams struct{ reason string }
 
 func (e *badParams) Error() string { return e.reason }
 
-// number is the id of a request of ours.
+// number returns the id of one of our requests.
 func number(id int64) json.RawMessage { return strconv.AppendInt(nil, id, 10) }
 
-// encode returns v's JSON. All that is passed here can be encoded.
+// encode returns v's JSON, which always exists for our types.
 func encode(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {

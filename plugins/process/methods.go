@@ -11,11 +11,11 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// errNoMethod is what a message of a method that is not there is told.
+// errNoMethod is the response to an unknown method.
 var errNoMethod = errors.New("there is no such method")
 
-// emitting reports whether a method is one that is handled in the order in which it comes. Those are notifications;
-// as requests they are answered when the log has taken what they say, so that a program can go with its pace.
+// emitting reports whether a method emits events, which are handled in order. Such methods are notifications; as requests
+// they are answered after the log has accepted their events, so that a program can follow its pace.
 func emitting(method string) bool {
 	switch method {
 	case "text", "state", "progress", "emit":
@@ -24,7 +24,7 @@ func emitting(method string) bool {
 	return false
 }
 
-// emit does what one of those methods says.
+// emit executes such a method.
 func (s *session) emit(method string, params json.RawMessage) error {
 	switch method {
 	case "text":
@@ -60,10 +60,10 @@ func (s *session) emit(method string, params json.RawMessage) error {
 	return s.run.Emit(ev)
 }
 
-// text writes a piece of a message, which begins with its first piece.
+// text writes a piece of a message, which its first piece starts.
 func (s *session) text(params json.RawMessage) error {
 	p, err := read[struct {
-		Message int       `json:"message"` // the program's own number of it
+		Message int       `json:"message"` // the program's number of the message
 		Delta   string    `json:"delta"`
 		End     bool      `json:"end"`
 		Role    agui.Role `json:"role"` // of a first piece, as stage is
@@ -90,7 +90,7 @@ func (s *session) text(params json.RawMessage) error {
 	return w.Close()
 }
 
-// request does what a method asks that may wait, and returns the result.
+// request executes a method that can block, and returns the result.
 func (s *session) request(ctx context.Context, p parcel) (any, error) {
 	switch p.Method {
 	case "do":
@@ -135,7 +135,7 @@ func (s *session) request(ctx context.Context, p parcel) (any, error) {
 	return nil, errNoMethod
 }
 
-// tools makes calls of tools at once.
+// tools makes tool calls concurrently.
 func (s *session) tools(ctx context.Context, params json.RawMessage) (any, error) {
 	p, err := read[struct {
 		Calls []struct {
@@ -156,7 +156,7 @@ func (s *session) tools(ctx context.Context, params json.RawMessage) (any, error
 	}{list(outs)}, err
 }
 
-// branch makes a scope whose requests have places of their own.
+// branch creates a scope with separate places.
 func (s *session) branch(ctx context.Context, params json.RawMessage) (any, error) {
 	p, err := read[struct {
 		Key string `json:"key"`
@@ -170,10 +170,10 @@ func (s *session) branch(ctx context.Context, params json.RawMessage) (any, erro
 	}{token}, err
 }
 
-// doing is a Do whose function the program is in.
+// doing is a Do whose function runs in the program.
 type doing struct {
-	ended    chan ending // takes how the function ended
-	recorded chan error  // takes what has become of it
+	ended    chan ending // receives the function's result
+	recorded chan error  // receives the result of recording
 }
 
 type ending struct {
@@ -181,7 +181,7 @@ type ending struct {
 	err   error
 }
 
-// do answers with the record of a Do, or with the scope in which the program is to do it, and waits for its end.
+// do answers with the record of a Do, or with the scope for its function, and waits for the end of the Do.
 func (s *session) do(ctx context.Context, p parcel) error {
 	params, err := read[struct {
 		Name string `json:"name"`
@@ -223,10 +223,10 @@ func (s *session) do(ctx context.Context, p parcel) error {
 	return errAnswered
 }
 
-// errAnswered is returned by a method that has sent its answer.
+// errAnswered is returned by a method that has sent its response.
 var errAnswered = errors.New("answered")
 
-// done ends a Do with the value to record, or with an error. It answers once the record is stored.
+// done ends a Do with the value to record or an error. It answers after the record is stored.
 func (s *session) done(p parcel) error {
 	params, err := read[struct {
 		Scope string          `json:"scope"`
@@ -256,7 +256,7 @@ func (s *session) done(p parcel) error {
 		err = context.Cause(s.ctx)
 	}
 	if params.Error != nil && errors.Is(err, e.err) {
-		return nil // what the program said itself
+		return nil // the program reported this error itself
 	}
 	return err
 }

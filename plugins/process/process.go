@@ -1,15 +1,15 @@
-// Package process runs agents and tools that are programs in any language. A program is started once and serves many
-// runs at a time; it speaks JSON-RPC 2.0 over its standard input and output, a message a line, with the methods that
-// docs/process.md lists. A worker over there can do what one in Go can: stream, call tools and agents, ask people,
-// keep records of what need not be done again.
+// Package process runs agents and tools that are programs in any language. A program is started once and serves many runs
+// concurrently. It speaks JSON-RPC 2.0 over its standard input and output, one message per line, with the methods in
+// docs/process.md. Its workers can do all that Go workers can: stream, call tools and agents, ask people, and record work
+// that must not repeat.
 //
-// One that crashes fails the steps it was working at, with the retryable code program_crashed, and is started again by
-// the next run, after a pause that grows while it goes on crashing.
+// If the program crashes, its steps fail with the retryable code program_crashed, and the next run starts it again after a
+// pause that grows with repeated crashes.
 //
-// The protocol is our own and not gRPC, as hashicorp/go-plugin has it: an author needs no code generator and no
-// library, only a language that reads lines and JSON; a program can be tried by hand; and what is passed is AG-UI's
-// JSON anyway. The packages for JSON-RPC that Go has bound neither a line nor what waits to be handled, and hand
-// messages on in no order; both matter here more than the 200 lines they would save.
+// The protocol is our own instead of gRPC as in hashicorp/go-plugin: authors need no code generator and no library, only a
+// language with lines and JSON; a program can be tried by hand; and the payload is AG-UI's JSON anyway. Go's packages for
+// JSON-RPC limit neither lines nor pending messages and do not preserve order; both matter more here than the 200 lines
+// they would save.
 package process
 
 import (
@@ -25,17 +25,17 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Config says which program is an agent, or has tools.
+// Config describes a program that is an agent or has tools.
 type Config struct {
-	Info plugins.Info // what the plugin is called and how long it may take; the program may describe it
+	Info plugins.Info // the plugin's name and timeout; the program can provide the description
 
 	Command []string          // the program, looked up in our PATH, and its arguments
-	Dir     string            // where it runs; default where we do
-	Env     map[string]string // its environment beside PATH, HOME and LANG: it sees nothing else of ours
+	Dir     string            // its working directory; default ours
+	Env     map[string]string // its environment in addition to PATH, HOME and LANG; nothing else is inherited
 
-	Start time.Duration // how long it may take from its start to its answer to initialize; default 10s
-	Stop  time.Duration // how long it may take to end a cancelled run, and to end itself once its input is closed; default 5s
-	Log   *slog.Logger  // takes what it writes to its standard error; default slog.Default
+	Start time.Duration // maximum time from its start to its response to initialize; default 10s
+	Stop  time.Duration // maximum time to end a cancelled run, and to end after its input is closed; default 5s
+	Log   *slog.Logger  // receives its standard error; default slog.Default
 }
 
 // Agent is an agent that is a program.
@@ -44,7 +44,7 @@ type Agent struct {
 	program *program
 }
 
-// Findable fails when there is no such program.
+// Findable fails if the program does not exist.
 func (a *Agent) Findable() error { return child.Find(a.program.cfg.Command, a.program.cfg.Dir) }
 
 var (
@@ -57,7 +57,7 @@ var (
 	_ plugins.Reporter = (*Toolbox)(nil)
 )
 
-// NewAgent returns the agent that a program is. It starts nothing: Start does, or the first run.
+// NewAgent returns the agent of a program, which is started by Start or by the first run.
 func NewAgent(cfg Config) (*Agent, error) {
 	p, err := newProgram(cfg)
 	if err != nil {
@@ -66,7 +66,7 @@ func NewAgent(cfg Config) (*Agent, error) {
 	return &Agent{info: cfg.Info, program: p}, nil
 }
 
-// Info describes the agent. A description that was not configured is the program's own, once it has been started.
+// Info describes the agent. Without a configured description it has the program's own after its start.
 func (a *Agent) Info() plugins.Info {
 	info := a.info
 	info.External = true
@@ -76,12 +76,12 @@ func (a *Agent) Info() plugins.Info {
 	return info
 }
 
-// Start starts the program and waits until it is ready. It fails when there is no such program, and when it is no agent;
-// then the program has ended.
+// Start starts the program and waits until it is ready. It fails if the program does not exist or is not an agent, and ends
+// it then.
 func (a *Agent) Start(ctx context.Context) error {
 	return a.program.open(ctx, func(h *hello) error {
 		if h.Agent == nil {
-			return errors.New("the program says in its answer to initialize that it is no agent")
+			return errors.New("the program's response to initialize has no agent")
 		}
 		return nil
 	})
@@ -90,7 +90,7 @@ func (a *Agent) Start(ctx context.Context) error {
 // Check fails while the program cannot be started.
 func (a *Agent) Check(context.Context) error { return a.program.check() }
 
-// Health tells whether the program runs.
+// Health returns whether the program runs.
 func (a *Agent) Health() *plugins.Health { return a.program.health() }
 
 // Close ends the program and waits for its end.
@@ -99,7 +99,7 @@ func (a *Agent) Close() error {
 	return nil
 }
 
-// Run has the program work for run.
+// Run executes run in the program.
 func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 	c, err := a.program.connect(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	}{inputOf(run.Input)})})
 	select {
 	case m := <-s.result:
-		if m.ID == nil { // no answer of the program's: what it said has failed the run, and it works on
+		if m.ID == nil { // the program made a mistake, which failed the run, and continues
 			c.cancel(s.id, s.answered, errMistaken, about...)
 		} else {
 			c.forget(s.id)
@@ -129,13 +129,13 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	}
 }
 
-// errMistaken is why a program is told to stop whose messages could not be taken.
-var errMistaken = errors.New("what the program said could not be taken")
+// errMistaken is the reason for cancelling a run after an invalid message.
+var errMistaken = errors.New("the program sent an invalid message")
 
-// errReturned is why what a program has left undone is ended.
+// errReturned is the reason for ending the rest of a program's run.
 var errReturned = errors.New("the agent has returned")
 
-// outputOf reads a program's answer to run: a WorkerAgentOutput, a text, or nothing.
+// outputOf decodes a program's response to run: a WorkerAgentOutput, a text, or nothing.
 func outputOf(m message) (agui.WorkerOutput, error) {
 	var out agui.WorkerOutput
 	if m.Error != nil {
@@ -151,7 +151,7 @@ func outputOf(m message) (agui.WorkerOutput, error) {
 	return out, nil
 }
 
-// input is plugins.Input as a program reads it.
+// input is plugins.Input in the form for a program.
 type input struct {
 	Query          string          `json:"query"`
 	Messages       []agui.Message  `json:"messages"`
@@ -176,7 +176,7 @@ func inputOf(in plugins.Input) input {
 	}
 }
 
-// list is never null in JSON.
+// list returns s, or an empty list instead of null in JSON.
 func list[T any](s []T) []T {
 	if s == nil {
 		return []T{}

@@ -45,7 +45,7 @@ func started(t *testing.T, command []string) *process.Agent {
 	return a
 }
 
-// steps is a query that testdata/agent.py carries out.
+// steps returns a query for testdata/agent.py.
 func steps(steps ...[]any) plugins.Input {
 	raw, err := json.Marshal(steps)
 	if err != nil {
@@ -54,7 +54,7 @@ func steps(steps ...[]any) plugins.Input {
 	return plugins.Input{Query: string(raw)}
 }
 
-func TestAgentDoesWhatOneInGoCan(t *testing.T) {
+func TestAgent_DoesAllThatGoCan(t *testing.T) {
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) { doesWhatOneInGoCan(t, started(t, command)) })
 	}
@@ -96,7 +96,7 @@ func doesWhatOneInGoCan(t *testing.T, a *process.Agent) {
 	}
 }
 
-func TestAgentIsSafeToCallAgain(t *testing.T) {
+func TestAgent_Replays(t *testing.T) {
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) { isSafeToCallAgain(t, started(t, command)) })
 	}
@@ -117,7 +117,7 @@ func isSafeToCallAgain(t *testing.T, a *process.Agent) {
 	})
 }
 
-func TestSeesNothingOfOurEnvironment(t *testing.T) {
+func TestAgent_EnvironmentIsMinimal(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "secret")
 	res := plugintest.Run(t, python(t), plugintest.Config{Input: steps([]any{"env"})})
 	if !strings.Contains(res.Text(), "PATH") || strings.Contains(res.Text(), "OPENAI") {
@@ -125,14 +125,14 @@ func TestSeesNothingOfOurEnvironment(t *testing.T) {
 	}
 }
 
-func TestErrorsAreItsOwn(t *testing.T) {
+func TestAgent_Errors(t *testing.T) {
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) { errorsAreItsOwn(t, started(t, command)) })
 	}
 }
 
-// JSON has no NaN, which Python writes all the same: Baton passed over such a line, and the run hung until its timeout.
-func TestNumbersThatAreNoJSON(t *testing.T) {
+// Python writes NaN, which JSON does not have. Ignoring such a line would leave the run hanging until its timeout.
+func TestAgent_InvalidNumbers(t *testing.T) {
 	a := started(t, []string{"python3", "testdata/agent.py"})
 	for _, where := range []string{"do", "tool", "state", "answer"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -148,8 +148,8 @@ func TestNumbersThatAreNoJSON(t *testing.T) {
 	}
 }
 
-// JavaScript counts in halves of characters.
-func TestCharactersThatAreCutInTwo(t *testing.T) {
+// JavaScript splits strings in the middle of surrogate pairs.
+func TestAgent_SplitCharacters(t *testing.T) {
 	res := plugintest.Run(t, started(t, []string{"node", typescript(t)}), plugintest.Config{Input: steps([]any{"units", "a😀b😁"})})
 	if res.Err != nil || res.Text() != "a😀b😁" {
 		t.Errorf("%q, %v", res.Text(), res.Err)
@@ -180,7 +180,7 @@ func errorsAreItsOwn(t *testing.T, a *process.Agent) {
 	}
 }
 
-func TestCrashFailsTheStepAndIsStartedAgain(t *testing.T) {
+func TestAgent_RestartsAfterCrash(t *testing.T) {
 	a := python(t)
 	mark := filepath.Join(t.TempDir(), "mark")
 	res := plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"say", "before"}, []any{"append", mark}, []any{"exit", 3})})
@@ -189,7 +189,7 @@ func TestCrashFailsTheStepAndIsStartedAgain(t *testing.T) {
 		t.Fatalf("ended with %v", res.Err)
 	}
 	if !strings.Contains(res.Log(), "before") {
-		t.Errorf("what it said before is lost:\n%s", res.Log())
+		t.Errorf("its earlier text is lost:\n%s", res.Log())
 	}
 	res = plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"say", "again"})})
 	if res.Err != nil || !strings.Contains(res.Text(), "again") {
@@ -200,18 +200,18 @@ func TestCrashFailsTheStepAndIsStartedAgain(t *testing.T) {
 	}
 }
 
-func TestCancelIsAnsweredAtOnce(t *testing.T) {
+func TestAgent_CancelReturnsAtOnce(t *testing.T) {
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) {
 			a := started(t, command)
-			for _, step := range []string{"wait", "hang"} { // one ends when it is told to, the other does not
+			for _, step := range []string{"wait", "hang"} { // one ends when cancelled, the other does not
 				ctx, cancel := context.WithCancelCause(t.Context())
 				host := &watcher{saw: func(text string) {
 					if strings.Contains(text, "ing ") {
 						cancel(plugins.ErrCancelled)
 					}
 				}}
-				_, err := plugins.Execute(ctx, a, plugins.NewRun(host, steps([]any{step})))
+				_, err := plugins.Execute(ctx, a, host, steps([]any{step}))
 				if !errors.Is(err, plugins.ErrCancelled) {
 					t.Errorf("%s: %v", step, err)
 				}
@@ -219,7 +219,7 @@ func TestCancelIsAnsweredAtOnce(t *testing.T) {
 					t.Errorf("%s: it emitted after it had returned", step)
 				}
 			}
-			// The one that hangs is in a process of its own from now on.
+			// The hanging one has its own process from now on.
 			for range 3 {
 				res := plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"say", "well"})})
 				if res.Err != nil {
@@ -230,8 +230,8 @@ func TestCancelIsAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// A run whose program does not end it is told of by its name.
-func TestProgramThatHangsIsLogged(t *testing.T) {
+// The log names a run whose program does not end it.
+func TestAgent_HangIsLogged(t *testing.T) {
 	var log strings.Builder
 	told := make(chan struct{})
 	a, err := process.NewAgent(process.Config{
@@ -253,14 +253,14 @@ func TestProgramThatHangsIsLogged(t *testing.T) {
 	}}
 	in := steps([]any{"hang"})
 	in.RunID, in.ThreadID = "r1", "t1"
-	_, _ = plugins.Execute(ctx, a, plugins.NewRun(host, in))
+	_, _ = plugins.Execute(ctx, a, host, in)
 	<-told
 	if got := log.String(); !strings.Contains(got, "run=r1 thread=t1") {
 		t.Errorf("logged is %s", got)
 	}
 }
 
-// warned is closed by a line of a log that says that a program hangs.
+// warned is closed by a log line about a hanging program.
 type warned chan struct{}
 
 func (w warned) Write(line []byte) (int, error) {
@@ -270,7 +270,7 @@ func (w warned) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func TestManyRunsShareAProgram(t *testing.T) {
+func TestAgent_RunsShareProgram(t *testing.T) {
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) {
 			a := started(t, command)
@@ -291,7 +291,7 @@ func TestManyRunsShareAProgram(t *testing.T) {
 	}
 }
 
-func TestAFloodWaitsForTheLog(t *testing.T) {
+func TestAgent_FloodWaitsForLog(t *testing.T) {
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) {
 			res := plugintest.Run(t, started(t, command), plugintest.Config{Input: steps([]any{"flood", 2_000})})

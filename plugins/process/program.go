@@ -14,16 +14,16 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// Protocol is the version of the protocol that is spoken here.
+// Protocol is the version of the protocol.
 const Protocol = 1
 
 const (
-	firstPause = 100 * time.Millisecond // before a program that crashed is started again
+	firstPause = 100 * time.Millisecond // before the first restart of a crashed program
 	maxPause   = 30 * time.Second
-	healthy    = time.Minute // how long it must have run for its crash to count as the first
+	healthy    = time.Minute // minimum running time after which a crash counts as the first
 )
 
-// hello is a program's answer to initialize.
+// hello is a program's response to initialize.
 type hello struct {
 	Protocol int        `json:"protocol"`
 	Agent    *agentInfo `json:"agent"`
@@ -42,20 +42,20 @@ type toolInfo struct {
 	Approval    bool            `json:"approval"`
 }
 
-// program keeps a program running while it is wanted.
+// program starts and restarts a program on demand.
 type program struct {
 	cfg  Config
 	said atomic.Pointer[hello] // of the latest start
-	sick atomic.Pointer[error] // why the latest start failed; nil when it did not
+	sick atomic.Pointer[error] // error of the latest start; nil on success
 
 	stop    chan struct{}  // closed by close
-	working sync.WaitGroup // what starts it, and what waits for those that are put aside
+	working sync.WaitGroup // starts, and waits for retired connections
 
 	mu      sync.Mutex // guards the fields below
 	conn    *conn      // nil before the first start
-	attempt *attempt   // the start that goes on; nil for none
+	attempt *attempt   // the running start; nil for none
 	pause   time.Duration
-	failed  time.Time // when the first of the starts failed of which none has succeeded; zero for none
+	failed  time.Time // time of the first of the failed starts since the last successful one; zero for none
 	closed  bool
 }
 
@@ -78,7 +78,7 @@ func newProgram(cfg Config) (*program, error) {
 	return &program{cfg: cfg, stop: make(chan struct{})}, nil
 }
 
-// open starts the program and has what it says of itself checked. When that fails it is closed: nobody else does it.
+// open starts the program and checks its response to initialize. It closes the program if that fails.
 func (p *program) open(ctx context.Context, check func(*hello) error) error {
 	c, err := p.connect(ctx)
 	if err == nil {
@@ -91,8 +91,8 @@ func (p *program) open(ctx context.Context, check func(*hello) error) error {
 	return err
 }
 
-// connect returns the running program, which it starts when there is none, after the pause that its crashes have
-// earned it. The caller leaves the connection.
+// connect returns the running program. If there is none it starts one, after the pause due to crashes. The caller must
+// leave the connection.
 func (p *program) connect(ctx context.Context) (*conn, error) {
 	for {
 		c, a := p.join()
@@ -131,7 +131,7 @@ func (p *program) join() (*conn, *attempt) {
 	return nil, p.attempt
 }
 
-// try starts the program anew after old.
+// try starts the program as the successor of old.
 func (p *program) try(a *attempt, old *conn) {
 	pause := p.after(old)
 	var c *conn
@@ -158,15 +158,14 @@ func (p *program) try(a *attempt, old *conn) {
 	}
 }
 
-// after returns how long to wait before the start that follows old, which is nil for the first and for one that
-// follows an attempt that failed.
+// after returns the delay before the start that follows old, which is nil for the first start and after a failed one.
 func (p *program) after(old *conn) time.Duration {
 	switch {
 	case old == nil:
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.pause
-	case !old.crashed(): // it hangs, and goes when it has nothing more to do
+	case !old.crashed(): // it hangs, and ends when its users have left
 		p.working.Go(func() {
 			select {
 			case <-old.broken:
@@ -187,7 +186,7 @@ func (p *program) after(old *conn) time.Duration {
 
 func longer(pause time.Duration) time.Duration { return min(max(2*pause, firstPause), maxPause) }
 
-// start starts the program and greets it.
+// start starts and initializes the program.
 func (p *program) start() (*conn, error) {
 	c, err := dial(&p.cfg)
 	if err != nil {
@@ -207,7 +206,7 @@ func (p *program) greet(c *conn) error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), p.cfg.Start,
 		fmt.Errorf("the program has not answered within %v", p.cfg.Start))
 	defer cancel()
-	p.working.Go(func() { // ends with the greeting
+	p.working.Go(func() { // ends with the initialization
 		select {
 		case <-p.stop:
 			cancel()
@@ -231,7 +230,7 @@ func (p *program) greet(c *conn) error {
 	return nil
 }
 
-// check says why the program cannot be started.
+// check returns the error of the latest start.
 func (p *program) check() error {
 	if err := p.sick.Load(); err != nil {
 		return *err

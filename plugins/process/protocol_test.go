@@ -39,7 +39,7 @@ func shellWithin(t *testing.T, stop time.Duration, script string, log *slog.Logg
 	return a
 }
 
-func TestStartSaysWhatIsWrong(t *testing.T) {
+func TestStart_Errors(t *testing.T) {
 	for _, test := range []struct{ script, want string }{
 		{"exit 3", "exit status 3"},
 		{"no-such-program-here", "exit status 127"},
@@ -68,21 +68,21 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestStartThatFailsLeavesNoProgram(t *testing.T) {
+func TestStart_FailureEndsProgram(t *testing.T) {
 	var out buffer
 	a := shellWithin(t, time.Minute, `read a; echo '{"jsonrpc":"2.0","id":1,"result":{"protocol":1}}'; cat >/dev/null; echo gone >&2`, slog.New(slog.NewTextHandler(&out, nil)))
 	if err := a.Start(t.Context()); err == nil {
-		t.Fatal("a program that is no agent was started as one")
+		t.Fatal("a program without an agent was started")
 	}
 	if log := out.String(); !strings.Contains(log, "gone") {
 		t.Errorf("the program goes on: %s", log)
 	}
 }
 
-func TestStartThatIsGivenUpLeavesNoProgram(t *testing.T) {
+func TestStart_CancelEndsProgram(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	out := buffer{told: cancel} // with the program's first word
+	out := buffer{told: cancel} // called at the program's first output
 	a := shellWithin(t, time.Minute, `echo born >&2; cat >/dev/null; echo gone >&2`, slog.New(slog.NewTextHandler(&out, nil)))
 	if err := a.Start(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestStartThatIsGivenUpLeavesNoProgram(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoMessageIsLogged(t *testing.T) {
+func TestProtocol_InvalidLineIsLogged(t *testing.T) {
 	var out buffer
 	a := shell(t, `echo loading; `+hello+`read b; echo '[1]'; echo '{"jsonrpc":"2.0","id":2,"result":"fine"}'; cat >/dev/null`,
 		slog.New(slog.NewTextHandler(&out, nil)))
@@ -105,7 +105,7 @@ func TestWhatIsNoMessageIsLogged(t *testing.T) {
 	}
 }
 
-func TestMistakesOfAProgram(t *testing.T) {
+func TestProtocol_MistakesFailRun(t *testing.T) {
 	for name, test := range map[string]struct{ says, want string }{
 		"an unknown notification": {`{"method":"shout","params":{"run":2}}`, "needs an id"},
 		"params that are no text": {`{"method":"text","params":{"run":2,"delta":7}}`, "cannot unmarshal number"},
@@ -127,9 +127,9 @@ func TestMistakesOfAProgram(t *testing.T) {
 	}
 }
 
-// A program whose run has failed by what it said is told that nobody waits for it: it works on in vain otherwise, and its
-// answer is waited for as that to any run that is cancelled.
-func TestAProgramIsToldThatItsMistakeEndedTheRun(t *testing.T) {
+// A program whose invalid message failed its run is told to cancel it, and its response is awaited like that of any
+// cancelled run.
+func TestProtocol_MistakeCancelsRun(t *testing.T) {
 	flood := `line='{"jsonrpc":"2.0","method":"text","params":{"run":2,"delta":"'$(head -c 1000000 /dev/zero | tr '\0' x)'"}}'; for i in $(seq 20); do echo "$line"; done; `
 	for name, says := range map[string]string{
 		"a notification that fails": `echo '{"jsonrpc":"2.0","method":"text","params":{"run":2,"delta":7}}'; `,
@@ -151,7 +151,7 @@ func TestAProgramIsToldThatItsMistakeEndedTheRun(t *testing.T) {
 			defer watching.Wait()
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			watching.Go(func() { // ends when the program has said all of it, which cannot be taken before
+			watching.Go(func() { // ends when the program has written everything, which cannot be handled before
 				defer close(gate)
 				for ctx.Err() == nil {
 					if _, err := os.Stat(mark); err == nil {
@@ -160,7 +160,7 @@ func TestAProgramIsToldThatItsMistakeEndedTheRun(t *testing.T) {
 					<-time.After(10 * time.Millisecond)
 				}
 			})
-			if _, err := plugins.Execute(t.Context(), a, plugins.NewRun(host, plugins.Input{})); err == nil {
+			if _, err := plugins.Execute(t.Context(), a, host, plugins.Input{}); err == nil {
 				t.Error("the run did not fail")
 			}
 			select {
@@ -172,7 +172,7 @@ func TestAProgramIsToldThatItsMistakeEndedTheRun(t *testing.T) {
 	}
 }
 
-func TestMistakesInRequestsAreAnswered(t *testing.T) {
+func TestProtocol_InvalidRequestsGetErrors(t *testing.T) {
 	for name, test := range map[string]struct{ asks, want string }{
 		"an unknown method":      {`{"id":"a","method":"shout","params":{"run":2}}`, `"code":-32601`},
 		"an unknown scope":       {`{"id":"a","method":"next","params":{"run":2,"in":"s9"}}`, `there is no scope`},
@@ -198,7 +198,7 @@ func TestMistakesInRequestsAreAnswered(t *testing.T) {
 	}
 }
 
-func TestALineWithoutAnEndIsBounded(t *testing.T) {
+func TestProtocol_LimitsLine(t *testing.T) {
 	a := shell(t, hello+`head -c 40000000 /dev/zero | tr '\0' x; cat >/dev/null`, nil)
 	res, _ := plugintest.Execute(t.Context(), a, plugintest.Config{})
 	var shown *plugins.Error
@@ -207,8 +207,8 @@ func TestALineWithoutAnEndIsBounded(t *testing.T) {
 	}
 }
 
-// TestAFloodIsBounded has a program that does not wait write more than its run can take.
-func TestAFloodIsBounded(t *testing.T) {
+// A program that does not wait writes more than its run accepts.
+func TestProtocol_LimitsInbox(t *testing.T) {
 	gate := make(chan struct{})
 	var opened sync.Once
 	host := &watcher{saw: func(string) { <-gate }}
@@ -216,7 +216,7 @@ func TestAFloodIsBounded(t *testing.T) {
 	script := hello + `read b; line='{"jsonrpc":"2.0","method":"text","params":{"run":2,"delta":"'$(head -c 100000 /dev/zero | tr '\0' x)'"}}'; ` +
 		`for i in $(seq 200); do echo "$line"; done; touch ` + mark + `; cat >/dev/null`
 	a := shell(t, script, nil)
-	go func() { // ends when the program has written all of it, which nobody kept it from
+	go func() { // ends when the program has written everything, without blocking
 		defer opened.Do(func() { close(gate) })
 		for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
 			if _, err := os.Stat(mark); err == nil {
@@ -224,15 +224,15 @@ func TestAFloodIsBounded(t *testing.T) {
 			}
 		}
 	}()
-	_, err := plugins.Execute(t.Context(), a, plugins.NewRun(host, plugins.Input{}))
+	_, err := plugins.Execute(t.Context(), a, host, plugins.Input{})
 	var shown *plugins.Error
 	if !errors.As(err, &shown) || shown.Code != "overrun" {
 		t.Error(err)
 	}
 }
 
-// TestARunHasOneAnswer has a program answer a run again and again while what it said before cannot be taken yet.
-func TestARunHasOneAnswer(t *testing.T) {
+// A program answers a run repeatedly while its earlier messages are not handled.
+func TestProtocol_OneAnswerPerRun(t *testing.T) {
 	gate := make(chan struct{})
 	host := &watcher{saw: func(string) { <-gate }}
 	mark := t.TempDir() + "/mark"
@@ -241,7 +241,7 @@ func TestARunHasOneAnswer(t *testing.T) {
 		`for i in $(seq 200); do echo "$line"; done; touch ` + mark + `; cat >/dev/null`
 	a := shell(t, script, nil)
 	kept := make(chan uint64, 1)
-	go func() { // ends when the program has written all of it
+	go func() { // ends when the program has written everything
 		defer close(gate)
 		for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
 			if _, err := os.Stat(mark); err == nil {
@@ -253,16 +253,16 @@ func TestARunHasOneAnswer(t *testing.T) {
 		runtime.ReadMemStats(&mem)
 		kept <- mem.HeapAlloc
 	}()
-	if _, err := plugins.Execute(t.Context(), a, plugins.NewRun(host, plugins.Input{})); err != nil {
+	if _, err := plugins.Execute(t.Context(), a, host, plugins.Input{}); err != nil {
 		t.Error(err)
 	}
 	if n := <-kept; n > 50<<20 {
-		t.Errorf("%d MiB are kept of answers that nobody reads", n>>20)
+		t.Errorf("%d MiB are kept of unread answers", n>>20)
 	}
 }
 
-// TestAnswerBeforeACancelIsNoHang has a program answer a run whose words are not taken yet when it is cancelled.
-func TestAnswerBeforeACancelIsNoHang(t *testing.T) {
+// A program answers a run whose messages are unhandled when it is cancelled.
+func TestProtocol_AnswerBeforeCancelIsNoHang(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	gate := make(chan struct{})
@@ -289,7 +289,7 @@ func TestAnswerBeforeACancelIsNoHang(t *testing.T) {
 	}
 	defer a.Close()
 	host := &watcher{saw: func(string) { <-gate }}
-	if _, err := plugins.Execute(ctx, a, plugins.NewRun(host, plugins.Input{})); !errors.Is(err, context.Canceled) {
+	if _, err := plugins.Execute(ctx, a, host, plugins.Input{}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	first := plugintest.Run(t, a, plugintest.Config{}).Text()
@@ -301,7 +301,7 @@ func TestAnswerBeforeACancelIsNoHang(t *testing.T) {
 }
 
 type buffer struct {
-	told func() // is called behind each write, with mu held; nil is not
+	told func() // called after each write, with mu held; can be nil
 
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// languages are the commands of testdata's agents, which do the same in each.
+// languages are the commands of testdata's agents, which do the same in each language.
 func languages(t *testing.T) map[string][]string {
 	t.Helper()
 	return map[string][]string{

@@ -13,49 +13,49 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// session is one run that a program works for. What the program says of it is handled in the order in which it was
-// said: notifications at once, requests one after the other within a scope, beside those of other scopes.
+// session is one run in a program. The program's messages are handled in order: notifications at once, and requests one
+// after the other within their scope, concurrently with other scopes.
 type session struct {
 	id     int64
 	c      *conn
 	run    *plugins.Run
 	ctx    context.Context
-	result chan message // takes what the run has come to: the answer to run, behind all else that was said, or a mistake
+	result chan message // receives the run's result: the response to run, after all other messages, or a mistake
 
-	answered chan message // takes that answer when it comes
+	answered chan message // receives the response to run
 
 	working sync.WaitGroup // its goroutines
 
 	mu     sync.Mutex // guards the fields below
 	more   *sync.Cond // inbox has grown, or over is set
 	inbox  []parcel
-	size   int // of what is in inbox and lanes
+	size   int // of inbox and lanes
 	over   bool
 	scopes map[string]*scope
 	minted int // tokens of scopes
 
-	texts map[int]io.WriteCloser // messages the program has open, by its own numbers; used by serve alone
+	texts map[int]io.WriteCloser // open messages by the program's numbers; used by serve alone
 }
 
-// parcel is a message and how long its line was.
+// parcel is a message with the length of its line.
 type parcel struct {
 	message
 	size int
 }
 
-// scope is where requests stand: the run, a Do of it, or a branch. Those of one scope are handled one at a time.
+// scope is the run, a Do of it, or a branch. Its requests are handled one at a time.
 type scope struct {
 	ctx  context.Context
-	lane []parcel // requests that wait for the one that is being handled
+	lane []parcel // requests waiting for the current one
 	busy bool
 	do   *doing // nil for the run and for a branch
-	done bool   // its Do has been ended
+	done bool   // its Do has ended
 }
 
 const (
-	// perRequest is what one has in memory beside its line, with the goroutine that may handle it.
+	// perRequest is the memory of a request besides its line, with the goroutine that can handle it.
 	perRequest = 1 << 10
-	maxScopes  = 10_000 // of one run at a time
+	maxScopes  = 10_000 // of one run
 	maxTexts   = 1000
 )
 
@@ -69,7 +69,7 @@ func newSession(ctx context.Context, c *conn, id int64, run *plugins.Run) *sessi
 	return s
 }
 
-// close ends the session and waits until nothing of it uses the run any more. The context it was opened with is done.
+// close ends the session and waits until it no longer uses the run. The context passed to open is done.
 func (s *session) close() {
 	s.c.mu.Lock()
 	delete(s.c.sessions, s.id)
@@ -82,8 +82,8 @@ func (s *session) close() {
 	s.working.Wait()
 }
 
-// put takes a message for the session. It does not wait: a program that says much more than the run can take has
-// failed it.
+// put queues a message of the program. It does not block: a program that writes much more than the run can accept fails
+// the run.
 func (s *session) put(m message, size int) {
 	if m.Method != "" && !emitting(m.Method) {
 		size += perRequest
@@ -92,7 +92,7 @@ func (s *session) put(m message, size int) {
 	defer s.mu.Unlock()
 	if s.size+size > maxInbox {
 		s.finish(message{Error: failureOf(&plugins.Error{
-			Code: "overrun", Message: fmt.Sprintf("The agent wrote more than %d bytes, or as many requests, that could not be taken yet", maxInbox),
+			Code: "overrun", Message: fmt.Sprintf("The agent wrote more than %d bytes, or as many requests, faster than they could be handled", maxInbox),
 		})})
 		return
 	}
@@ -101,7 +101,7 @@ func (s *session) put(m message, size int) {
 	s.more.Signal()
 }
 
-// finish gives the run its result, unless it has one. s.mu is held.
+// finish sets the run's result unless it has one. The caller holds s.mu.
 func (s *session) finish(m message) {
 	select {
 	case s.result <- m:
@@ -109,7 +109,7 @@ func (s *session) finish(m message) {
 	}
 }
 
-// serve handles what was put.
+// serve handles the queued messages.
 func (s *session) serve() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,21 +132,21 @@ func (s *session) serve() {
 	}
 }
 
-// handle does what the program wants, or puts it in its scope's lane.
+// handle executes a message, or queues it in its scope's lane.
 func (s *session) handle(p parcel) {
 	switch {
 	case emitting(p.Method):
 		s.settle(p, func() (any, error) { return nil, s.emit(p.Method, p.Params) })
 	case p.ID == nil:
 		s.settle(p, func() (any, error) { return nil, &badParams{"it needs an id"} })
-	case p.Method == "done": // it frees the lane that its Do is in
+	case p.Method == "done": // it frees the lane that contains its Do
 		s.working.Go(func() { s.work(s.ctx, p) })
 	default:
 		s.queue(p)
 	}
 }
 
-// queue has a request handled behind those of its scope.
+// queue handles a request after the earlier ones of its scope.
 func (s *session) queue(p parcel) {
 	var in struct {
 		In string `json:"in"`
@@ -164,11 +164,11 @@ func (s *session) queue(p parcel) {
 		sc.lane = append(sc.lane, p)
 	default:
 		sc.busy = true
-		s.working.Go(func() { s.drain(sc, p) }) // ends with the lane; what is in it ends with s.ctx
+		s.working.Go(func() { s.drain(sc, p) }) // ends with the lane, whose requests end with s.ctx
 	}
 }
 
-// drain handles p and what comes behind it in its scope.
+// drain handles p and the following requests of its scope.
 func (s *session) drain(sc *scope, p parcel) {
 	for {
 		s.work(sc.ctx, p)
@@ -184,12 +184,12 @@ func (s *session) drain(sc *scope, p parcel) {
 	}
 }
 
-// work handles a request that may wait.
+// work handles a request that can block.
 func (s *session) work(ctx context.Context, p parcel) {
 	s.settle(p, func() (any, error) { return s.request(ctx, p) })
 }
 
-// settle does what p wants and answers it. A notification has no answer: one that fails has failed the run.
+// settle executes p and sends the response. A failed notification has no response and fails the run.
 func (s *session) settle(p parcel, fn func() (any, error)) {
 	result, err := guard(fn)
 	s.mu.Lock()
@@ -224,7 +224,7 @@ func guard(fn func() (any, error)) (result any, err error) {
 	return fn()
 }
 
-// begin makes a scope and returns its token.
+// begin creates a scope and returns its token.
 func (s *session) begin(ctx context.Context, do *doing) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,7 +237,7 @@ func (s *session) begin(ctx context.Context, do *doing) (string, error) {
 	return token, nil
 }
 
-// end forgets a scope. What still waits in its lane is handled.
+// end removes a scope. The requests in its lane are still handled.
 func (s *session) end(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

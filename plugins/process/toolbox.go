@@ -11,13 +11,13 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Toolbox has the tools of a program. A tool that the program calls add is offered as name.add.
+// Toolbox provides the tools of a program. The program's tool add is offered as name.add.
 type Toolbox struct {
 	info    plugins.Info
 	program *program
 
 	mu    sync.Mutex // guards the fields below
-	of    *hello     // what tools was made of
+	of    *hello     // the response that tools was made from
 	tools []plugins.Tool
 }
 
@@ -28,8 +28,7 @@ var (
 	_ plugins.Checker = (*Toolbox)(nil)
 )
 
-// NewToolbox returns the tools of a program. It starts nothing: Start does, and then each call of a tool when the program
-// has ended meanwhile.
+// NewToolbox returns the tools of a program, which is started by Start, and after its end by the next call of a tool.
 func NewToolbox(cfg Config) (*Toolbox, error) {
 	p, err := newProgram(cfg)
 	if err != nil {
@@ -41,12 +40,12 @@ func NewToolbox(cfg Config) (*Toolbox, error) {
 // Info describes the toolbox.
 func (b *Toolbox) Info() plugins.Info { return b.info }
 
-// Start starts the program and waits until it is ready. It fails when there is no such program, and when it has no tools;
-// then the program has ended.
+// Start starts the program and waits until it is ready. It fails if the program does not exist or has no tools, and ends it
+// then.
 func (b *Toolbox) Start(ctx context.Context) error {
 	return b.program.open(ctx, func(h *hello) error {
 		if len(h.Tools) == 0 {
-			return errors.New("the program says in its answer to initialize that it has no tools")
+			return errors.New("the program's response to initialize has no tools")
 		}
 		return nil
 	})
@@ -55,7 +54,7 @@ func (b *Toolbox) Start(ctx context.Context) error {
 // Check fails while the program cannot be started.
 func (b *Toolbox) Check(context.Context) error { return b.program.check() }
 
-// Health tells whether the program runs.
+// Health returns whether the program runs.
 func (b *Toolbox) Health() *plugins.Health { return b.program.health() }
 
 // Close ends the program and waits for its end.
@@ -64,7 +63,7 @@ func (b *Toolbox) Close() error {
 	return nil
 }
 
-// Tools returns the tools that the program has named at its latest start.
+// Tools returns the tools of the program's latest start.
 func (b *Toolbox) Tools() []plugins.Tool {
 	said := b.program.said.Load()
 	b.mu.Lock()
@@ -82,7 +81,7 @@ func (b *Toolbox) Tools() []plugins.Tool {
 	return b.tools
 }
 
-// parameters is nil for a schema that a program has left out.
+// parameters returns nil for an absent schema.
 func parameters(schema json.RawMessage) json.RawMessage {
 	if string(schema) == "null" {
 		return nil
@@ -93,14 +92,14 @@ func parameters(schema json.RawMessage) json.RawMessage {
 // tool is a function of a program.
 type tool struct {
 	program *program
-	name    string // over there
+	name    string // in the program
 	info    plugins.Info
 }
 
 // Info describes the tool.
 func (t *tool) Info() plugins.Info { return t.info }
 
-// Call has the program make the call.
+// Call makes the call in the program.
 func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
 	c, err := t.program.connect(ctx)
 	if err != nil {
@@ -122,7 +121,7 @@ func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, e
 	return resultOf(raw)
 }
 
-// resultOf reads a program's answer to call: a ToolAgentOutput, which has a result_summary, a text, or any JSON.
+// resultOf decodes a program's response to call: a ToolAgentOutput, which has a result_summary, a text, or any JSON.
 func resultOf(raw json.RawMessage) (agui.ToolOutput, error) {
 	var out agui.ToolOutput
 	if text := ""; json.Unmarshal(raw, &text) == nil {

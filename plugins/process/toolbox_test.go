@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/plugins/process"
 )
 
-func TestToolboxHasAProgramsTools(t *testing.T) {
+func TestToolbox_HasTools(t *testing.T) {
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) {
 			b, err := process.NewToolbox(process.Config{Info: plugins.Info{Name: "sums"}, Command: command})
@@ -41,7 +41,7 @@ func TestToolboxHasAProgramsTools(t *testing.T) {
 	}
 }
 
-func TestToolboxWithoutTools(t *testing.T) {
+func TestToolbox_WithoutToolsFails(t *testing.T) {
 	b, err := process.NewToolbox(process.Config{Info: plugins.Info{Name: "sums"}, Command: []string{"/bin/sh", "-c", hello + "cat >/dev/null"}})
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// watcher is a Host that tells what is written, and takes nothing else.
+// watcher is a Host that reports events and supports nothing else.
 type watcher struct {
 	plugins.Host
 	saw func(text string)

@@ -10,10 +10,10 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// maxTurns is how often a step asks its remote again with the answers it wanted.
+// maxTurns limits the runs of the remote in one step.
 const maxTurns = 64
 
-// Run asks the remote, and again with each answer that it wants.
+// Run calls the remote, and again with each answer that it requests.
 func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 	c := a.begin(&run.Input)
 	for range maxTurns {
@@ -36,11 +36,11 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 			return agui.WorkerOutput{}, err
 		}
 	}
-	return agui.WorkerOutput{}, &plugins.Error{Code: "too_many_turns", Message: "The remote agent asks without end"}
+	return agui.WorkerOutput{}, &plugins.Error{Code: "too_many_turns", Message: "The remote agent asks too many times"}
 }
 
-// answered has the client and people answer what the remote's run left open, and returns how the conversation goes on.
-// All of it is asked before the step waits.
+// answered gets the client's and people's answers to the open calls and questions of the remote's run, and returns the
+// continued conversation. It asks all of them before the step waits.
 func (a *Agent) answered(ctx context.Context, run *plugins.Run, c *conversation, res *result) (*conversation, error) {
 	next := &conversation{thread: c.thread, state: res.State, messages: slices.Concat(c.messages, res.Messages)}
 	waiting := false
@@ -85,26 +85,26 @@ func (a *Agent) answered(ctx context.Context, run *plugins.Run, c *conversation,
 	return next, nil
 }
 
-// result is what one run of the remote came to, as it is recorded.
+// result is the record of one run of the remote.
 type result struct {
-	Messages  []agui.Message    `json:"messages,omitempty"` // what it has added, when it is asked again
-	State     json.RawMessage   `json:"state,omitempty"`    // likewise
+	Messages  []agui.Message    `json:"messages,omitempty"` // its new messages if it is called again
+	State     json.RawMessage   `json:"state,omitempty"`    // its state if it is called again
 	Pending   []pending         `json:"pending,omitempty"`
 	Questions []question        `json:"questions,omitempty"`
 	Usage     []agui.TokenUsage `json:"usage,omitempty"`
 	Output    agui.WorkerOutput `json:"output"`
 	Failure   *agui.OutputError `json:"failure,omitempty"`
-	Gone      bool              `json:"gone,omitempty"` // cancelled over there, and not by us
+	Gone      bool              `json:"gone,omitempty"` // the remote cancelled it, not we
 }
 
 // pending is a call of a client's tool that the remote waits for.
 type pending struct {
-	ID   string `json:"id"` // as the conversation's messages have it
+	ID   string `json:"id"` // as in the conversation's messages
 	Name string `json:"name"`
 	Args string `json:"args"`
 }
 
-// arguments are those of the call; what is no object becomes the member "input" of one.
+// arguments returns the call's arguments. Anything but an object becomes its member "input".
 func (p *pending) arguments() any {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(p.Args), &object) == nil {
@@ -123,8 +123,8 @@ func (p *pending) arguments() any {
 type question struct {
 	ID        string         `json:"id"` // the remote's
 	Interrupt agui.Interrupt `json:"interrupt"`
-	Command   bool           `json:"command,omitempty"` // it came as on_interrupt, and is answered with a command
-	Value     string         `json:"value,omitempty"`   // as on_interrupt had it
+	Command   bool           `json:"command,omitempty"` // from on_interrupt; the answer is a command
+	Value     string         `json:"value,omitempty"`   // of on_interrupt
 }
 
 // command is the answer to an on_interrupt, for LangGraph and, with interruptEvent, for Mastra.

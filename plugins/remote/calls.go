@@ -8,20 +8,20 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// startCall begins a call. One of a client's tool is held back: it is shown with its result, or by whoever has the client
-// make it.
+// startCall starts a call. A call of a client's tool is held back: it is shown with its result, or by the CallTools that
+// makes it.
 func (r *relay) startCall(b agui.Base, e agui.ToolCallStart) error {
 	switch {
 	case e.ToolCallID == "" || e.ToolCallName == "" || len(e.ToolCallID) > longestID:
-		r.drop(string(e.Type()), errors.New("a call needs an id that is not long, and a name"))
+		r.drop(string(e.Type()), errors.New("a call needs a short id and a name"))
 		return nil
 	case r.calls[e.ToolCallID] != nil:
-		r.drop(string(e.Type()), errors.New("the call was begun before"))
+		r.drop(string(e.Type()), errors.New("the call has already started"))
 		return nil
 	}
 	c := &call{id: newID(), theirs: e.ToolCallID, name: e.ToolCallName, parent: e.ParentMessageID}
 	if c.held = r.tools[c.name]; c.held {
-		if r.held == agui.MaxOpen/2 { // of which the span has all open in the end
+		if r.held == agui.MaxOpen/2 { // the span has all of them open in the end
 			r.drop(string(e.Type()), errFull)
 			return nil
 		}
@@ -34,7 +34,7 @@ func (r *relay) startCall(b agui.Base, e agui.ToolCallStart) error {
 	return nil
 }
 
-// opener is a call's START.
+// opener returns a call's START.
 func (r *relay) opener(b agui.Base, c *call, metadata json.RawMessage) agui.ToolCallStart {
 	b.Metadata = marked(metadata, marks{ID: c.theirs, Parent: c.parent})
 	e := agui.ToolCallStart{Base: b, ToolCallID: c.id, ToolCallName: c.name}
@@ -72,7 +72,7 @@ func (r *relay) endCall(theirs string) error {
 	return r.emit(agui.ToolCallEnd{ToolCallID: c.id})
 }
 
-// result shows the result of a call: of this run, or of one before it that we had to leave open.
+// result shows the result of a call of this run, or of an earlier one that was left open.
 func (r *relay) result(b agui.Base, e agui.ToolCallResult) error {
 	c := r.calls[e.ToolCallID]
 	if c == nil {
@@ -87,7 +87,7 @@ func (r *relay) result(b agui.Base, e agui.ToolCallResult) error {
 		r.drop(string(e.Type()), errUnknown)
 		return nil
 	case c.answered:
-		r.drop(string(e.Type()), errors.New("the call has its result already"))
+		r.drop(string(e.Type()), errors.New("the call already has a result"))
 		return nil
 	}
 	if err := r.show(b, c); err != nil {
@@ -97,7 +97,7 @@ func (r *relay) result(b agui.Base, e agui.ToolCallResult) error {
 	return r.emitResult(b, c, e)
 }
 
-// show shows all of a call that was held back, and the end of one that has none.
+// show shows a held call, or ends a call without END.
 func (r *relay) show(b agui.Base, c *call) error {
 	evs := []agui.Event{}
 	if c.held {
@@ -128,7 +128,7 @@ func (r *relay) emitResult(b agui.Base, c *call, e agui.ToolCallResult) error {
 	switch {
 	case e.Output != nil:
 		out = *e.Output
-	case said.Output != nil: // a Baton's
+	case said.Output != nil: // from a Baton
 		out = *said.Output
 	}
 	out.ToolName, out.ToolCallID, out.ToolCallArgs, out.ResultSummary = c.name, c.id, nil, e.Content
@@ -147,9 +147,8 @@ func (r *relay) emitResult(b agui.Base, c *call, e agui.ToolCallResult) error {
 	})
 }
 
-// settleCalls says in res which calls of the client's tools the remote waits for. Of its own tools it need not show what
-// they gave; a call without a result would be taken for one that has failed. While it asks something their results may
-// still come.
+// settleCalls adds the client's tool calls that the remote waits for to res. The remote's own tools need not have results;
+// a call without one counts as failed. If the remote asks questions, results can still follow.
 func (r *relay) settleCalls(asks bool, res *result) error {
 	asked := map[string]bool{}
 	for _, in := range r.outcome.Interrupts {
@@ -164,7 +163,7 @@ func (r *relay) settleCalls(asks bool, res *result) error {
 			}
 			res.Pending = append(res.Pending, pending{ID: c.id, Name: c.name, Args: c.args.String()})
 		case asks:
-			if c.held { // it is the remote that goes on with it
+			if c.held { // the remote itself continues with it
 				c.held = false
 				_ = r.remember(c)
 			}
@@ -180,8 +179,8 @@ func (r *relay) settleCalls(asks bool, res *result) error {
 
 const unshown = "The remote agent has not shown the result"
 
-// hold gives a call that our client makes a message of the remote's that it can belong to, and keeps the call in the
-// conversation. The call itself is shown by who makes it.
+// hold makes a message of the remote for a call that our client executes, and adds the call to the conversation. The call
+// itself is shown when it is made.
 func (r *relay) hold(c *call) error {
 	if c.parent != "" {
 		if _, known := r.view.Message(r.id("text", c.parent)); !known {
@@ -198,7 +197,7 @@ func (r *relay) hold(c *call) error {
 	return r.remember(c)
 }
 
-// remember keeps a call in the conversation alone.
+// remember adds a call to the conversation only.
 func (r *relay) remember(c *call) error {
 	for _, ev := range []agui.Event{
 		r.opener(agui.Base{}, c, nil),

@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/plugins/remote"
 )
 
-func TestSilenceAndCancelEndTheConnection(t *testing.T) {
+func TestConnection_EndsWhenIdleOrCancelled(t *testing.T) {
 	asked, left := make(chan struct{}, 2), make(chan struct{}, 2)
 	hang := func(w http.ResponseWriter, r *http.Request) {
 		stream(started)(w, r)
@@ -31,7 +31,7 @@ func TestSilenceAndCancelEndTheConnection(t *testing.T) {
 	<-asked
 	<-left
 	ctx, cancel := context.WithCancelCause(t.Context())
-	go func() { // ends when the server is asked again
+	go func() { // ends when the server is called again
 		<-asked
 		cancel(plugins.ErrCancelled)
 	}()
@@ -42,7 +42,7 @@ func TestSilenceAndCancelEndTheConnection(t *testing.T) {
 	<-left
 }
 
-// numbered is an answer whose events have ids, cut behind the one of the id until.
+// numbered is an answer whose events have ids, cut after the id until.
 func numbered(until int) http.HandlerFunc {
 	events := strings.Split(strings.TrimSpace(started+hello+finished), "\n")
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -53,7 +53,7 @@ func numbered(until int) http.HandlerFunc {
 	}
 }
 
-func TestConnectionIsMadeAgainWhereEventsAreNumbered(t *testing.T) {
+func TestConnection_ResumesNumberedEvents(t *testing.T) {
 	s := serve(t, numbered(3), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, numbered(4), numbered(99))
 	res := plugintest.Run(t, s.agent(t), plugintest.Config{Input: plugins.Input{Query: "go"}})
 	if res.Err != nil || res.Output.Answer != "hello world" || strings.Count(res.Log(), `"TEXT_MESSAGE_START"`) != 1 {
@@ -66,7 +66,7 @@ func TestConnectionIsMadeAgainWhereEventsAreNumbered(t *testing.T) {
 	}
 }
 
-func TestAfterACrashTheSameIsAskedAgain(t *testing.T) {
+func TestRun_RepeatsRequestAfterCrash(t *testing.T) {
 	s := serve(t, stream(started+`{"type":"STATE_SNAPSHOT","snapshot":{"list":[1]}}
 		{"type":"STATE_DELTA","delta":[{"op":"add","path":"/list/-","value":2}]}`+"\n"+hello+finished))
 	cfg := plugintest.Config{Input: plugins.Input{Query: "go"}, CrashBefore: 2}

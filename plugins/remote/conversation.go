@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// conversation is what one step says to its remote, from one run of the remote to the next.
+// conversation is the input of one step for its remote, from one run of the remote to the next.
 type conversation struct {
 	thread   string         // the remote's
 	messages []agui.Message // ours, with the remote's ids in their metadata
@@ -21,15 +21,15 @@ type conversation struct {
 	command  json.RawMessage // forwardedProps.command
 }
 
-// begin returns what a step has to say first.
+// begin returns the first input of a step.
 func (a *Agent) begin(in *plugins.Input) *conversation {
 	c := &conversation{
-		// A remote knows nothing of our projects and users: two who call their threads alike must not meet in one of its.
+		// The remote does not know our projects and users: equal thread names of different users must not collide.
 		thread:   stableID("thread", in.Project, in.User, in.ThreadID, in.Node, a.cfg.Name, in.Subagent),
 		messages: in.Messages,
 		state:    in.State,
 	}
-	if in.Subagent != "" { // its messages are made anew each time it is called again
+	if in.Subagent != "" { // its message ids differ on each replay
 		c.messages = nil
 	}
 	if query := in.Query; query != "" && query != lastUser(c.messages) {
@@ -39,17 +39,17 @@ func (a *Agent) begin(in *plugins.Input) *conversation {
 	return c
 }
 
-// stableID is a UUID that stands for parts, the same each time.
+// stableID returns a UUID determined by parts.
 func stableID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	id := uuid.UUID(sum[:16])
-	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8, made by other rules
+	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8, a custom format
 	return id.String()
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// lastUser is the text of the last message of a user, if no assistant has answered it.
+// lastUser returns the text of the last user message if no assistant message follows it.
 func lastUser(list []agui.Message) string {
 	for _, m := range slices.Backward(list) {
 		switch m.Role {
@@ -63,7 +63,7 @@ func lastUser(list []agui.Message) string {
 	return ""
 }
 
-// request is the body that asks the remote.
+// request returns the body of a request to the remote.
 func (a *Agent) request(c *conversation, in *plugins.Input, runID string) ([]byte, error) {
 	var body struct {
 		ThreadID        string             `json:"threadId"`
@@ -113,13 +113,13 @@ func (a *Agent) request(c *conversation, in *plugins.Input, runID string) ([]byt
 	return json.Marshal(&body)
 }
 
-// forwarded are a client's forwardedProps, without what it means for us, and with a command.
+// forwarded returns a client's forwardedProps without Baton's own members, with a command.
 func forwarded(props, command json.RawMessage) (json.RawMessage, error) {
 	members := map[string]json.RawMessage{}
 	if json.Unmarshal(props, &members) != nil || members == nil {
 		members = map[string]json.RawMessage{}
 	}
-	delete(members, "background") // a remote's run ends with our connection
+	delete(members, "background") // the remote's run ends with our connection
 	delete(members, "command")
 	if command != nil {
 		members["command"] = command
@@ -127,7 +127,7 @@ func forwarded(props, command json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(members)
 }
 
-// marks are the remote's ids, as our messages and calls keep them in their metadata.
+// marks are the remote's ids in the metadata of our messages and calls.
 type marks struct {
 	ID     string `json:"remoteId,omitempty"`
 	Parent string `json:"remoteParentId,omitempty"` // of a call: its message's
@@ -138,12 +138,12 @@ func marksOf(metadata json.RawMessage) (m marks) {
 	return m
 }
 
-// theirs returns messages as the remote knows them: those it has said under its ids. Reasoning and activities are not
-// sent: many servers refuse messages of those roles.
+// theirs returns messages in the form for the remote, its own ones under its ids. It omits reasoning and activities,
+// because many servers refuse these roles.
 func theirs(list []agui.Message) []agui.Message {
 	out := make([]agui.Message, 0, len(list))
-	calls, marked := map[string]string{}, map[string]bool{} // of calls: their ids there; whether their messages are the remote's
-	used, results := map[string]bool{}, map[string]int{}    // results: where those of calls stand
+	calls, marked := map[string]string{}, map[string]bool{} // by call id: their ids there; whether their messages are the remote's
+	used, results := map[string]bool{}, map[string]int{}    // results: positions of calls' results
 	for _, m := range list {
 		if m.Role == agui.RoleReasoning || m.Role == agui.RoleActivity {
 			continue
@@ -166,7 +166,7 @@ func theirs(list []agui.Message) []agui.Message {
 			}
 			c.Metadata = nil
 		}
-		if n := len(m.ToolCalls); n > 0 { // one that was shown anew with its result is the same there
+		if n := len(m.ToolCalls); n > 0 { // a call shown again with its result is one call there
 			m.ToolCalls = slices.DeleteFunc(m.ToolCalls, func(c agui.ToolCall) bool { _, known := marked[c.ID]; return known })
 			if len(m.ToolCalls) == 0 && m.Content == "" {
 				continue
@@ -199,6 +199,6 @@ func theirs(list []agui.Message) []agui.Message {
 	return out
 }
 
-// resultID is the id under which the remote is told the result of a client's tool. It is the same in later turns, when
-// the result is part of the history, whatever id the client's message has.
+// resultID is the remote's message id for the result of a client's tool. It is the same in later turns, when the result
+// is in the history under the client's id.
 func resultID(toolCallID string) string { return toolCallID + "-result" }

@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// finished takes the end of the remote's run.
+// finished handles the end of the remote's run.
 func (r *relay) finished(e agui.RunFinished) {
 	r.ended, r.outcome = true, e.Outcome
 	r.count(e.Usage, e.Metadata)
@@ -22,12 +22,12 @@ func (r *relay) finished(e agui.RunFinished) {
 	}
 }
 
-// failed takes the failure of the remote's run.
+// failed handles the failure of the remote's run.
 func (r *relay) failed(e agui.RunError) {
 	r.ended = true
 	r.count(e.Usage, nil)
 	code := clip(e.Code, 200)
-	if code == "CANCELLED" { // what dialect 0.0 has for the outcome
+	if code == "CANCELLED" { // of dialect 0.0, for a cancelled outcome
 		r.outcome = agui.Outcome{Type: agui.OutcomeCancelled}
 		return
 	}
@@ -37,10 +37,10 @@ func (r *relay) failed(e agui.RunError) {
 	r.failure = &agui.OutputError{Code: code, Message: clip(r.a.redact(e.Message), maxMessage), Retryable: slices.Contains(passing, code)}
 }
 
-// passing are the codes of failures that may not be there the next time.
+// passing are the codes of temporary failures.
 var passing = []string{"timeout", "rate_limited", "overloaded", "unavailable", "connection_lost", "interrupted", "stalled"}
 
-// count adds the tokens that the run has taken: as AG-UI says them, or else as its metadata does.
+// count adds the run's usage, from AG-UI's field or else from its metadata.
 func (r *relay) count(usage []agui.TokenUsage, metadata json.RawMessage) {
 	if len(usage) == 0 {
 		var m agui.FinishMetadata
@@ -58,7 +58,7 @@ func (r *relay) count(usage []agui.TokenUsage, metadata json.RawMessage) {
 	}
 }
 
-// isFarewell reports whether an event says that the server stops while the run goes on.
+// isFarewell reports whether an event announces that the server stops while the run continues later.
 func isFarewell(data []byte) bool {
 	ev, err := agui.Decode(data)
 	e, ok := ev.(agui.RunError)

@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/plugins/remote"
 )
 
-// An endpoint of AG-UI is a worker like any other: baton.Config.Plugins takes it.
+// An AG-UI endpoint is a worker, so baton.Config.Plugins accepts it.
 func Example() {
 	elsewhere := httptest.NewServer(stream(started + hello + finished))
 	defer elsewhere.Close()

@@ -16,7 +16,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui/aguitest"
 )
 
-// canned answers the first two requests with a stream, and then with one that says nothing.
+// canned answers the first two requests with a stream, and later ones with an empty run.
 type canned struct {
 	stream []byte
 	asked  int
@@ -31,8 +31,8 @@ func (c *canned) RoundTrip(*http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// Whatever a remote sends, in whatever order, what reaches the log is legal.
-func FuzzNothingIllegalReachesTheLog(f *testing.F) {
+// Only legal events reach the log, whatever a remote sends.
+func FuzzRelay_EmitsOnlyLegalEvents(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 0, 4, 0, 13, 0, 15, 4, 5, 0, 31, 1, 30, 255}, "")
 	f.Add([]byte{28, 255, 15, 0, 0, 0x11, 17, 0, 0, 1, 5, 1, 7, 0x11, 18, 0, 19, 0}, "data: {\"type\":\"TEXT_MESSAGE_CHUNK\",\"delta\":\"x\"}\n\n")
 	f.Add([]byte{3}, `data: {"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"assistant","toolCalls":[{"id":"c","function":{"name":"n"}}]}]}`+"\r\r")
@@ -67,7 +67,7 @@ func FuzzNothingIllegalReachesTheLog(f *testing.F) {
 			t.Fatalf("%v\n%s\nof\n%s", err, res.Log(), body.String())
 		}
 		if errors.Is(res.Err, plugins.ErrWaiting) {
-			t.Fatal("it waits although all was answered")
+			t.Fatal("it waits although everything was answered")
 		}
 	})
 }

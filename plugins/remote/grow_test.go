@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// grown is an answer of n rounds of events.
+// grown is an answer with n rounds of events.
 func grown(n int, round string) http.HandlerFunc {
 	var b strings.Builder
 	b.WriteString(started)
@@ -20,8 +20,8 @@ func grown(n int, round string) http.HandlerFunc {
 	return stream(b.String() + finished)
 }
 
-// A remote opens no more entities than a run may. Refused ones leave the others intact.
-func TestRelay_BoundsWhatARemoteOpens(t *testing.T) {
+// A remote can open only as many entities as a run. Refused ones do not affect the others.
+func TestRelay_LimitsOpenEntities(t *testing.T) {
 	for name, tt := range map[string]struct {
 		round string
 		kind  agui.Type
@@ -50,14 +50,14 @@ func TestRelay_BoundsWhatARemoteOpens(t *testing.T) {
 				t.Errorf("%d are open", n)
 			}
 			if !strings.Contains(s.logged(), "events of a remote agent were left out") {
-				t.Error("nothing is said of what was left out")
+				t.Error("the log does not report dropped events")
 			}
 		})
 	}
 }
 
-// A client's tools that a remote calls and a remote's questions are bounded too, which no event of ours shows.
-func TestRelay_BoundsWhatARemoteAsks(t *testing.T) {
+// A remote's calls of client tools and its questions are limited too, although no event of ours shows them.
+func TestRelay_LimitsQuestions(t *testing.T) {
 	for name, c := range map[string]struct {
 		most  int
 		round string
@@ -73,7 +73,7 @@ func TestRelay_BoundsWhatARemoteAsks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if log := s.logged(); !strings.Contains(log, "events=20") && !strings.Contains(log, "events=40") {
-				t.Errorf("the log tells of nothing that was left out: %.300s", log)
+				t.Errorf("the log does not report dropped events: %.300s", log)
 			}
 		})
 	}

@@ -8,18 +8,18 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// halves joins what a remote that counts in UTF-16, as JavaScript does, has cut in the middle of a character: the first half
-// of a surrogate pair waits for the next piece of the same message or call. Read one by one, halves are no characters.
-type halves map[string][]byte // as JSON has them, by what they belong to
+// halves joins characters that a remote with UTF-16 strings, such as JavaScript, has split: the first half of a surrogate
+// pair waits for the next piece of the same message or call. Decoded separately, halves are invalid.
+type halves map[string][]byte // as in JSON, by their message or call
 
 const (
-	half      = 6   // the length of half a character in JSON: \ud83d
-	mostHalf  = 100 // messages and calls of which halves are kept at once: a remote has few open, and nothing else bounds it here
+	half      = 6   // length of half a character in JSON: \ud83d
+	mostHalf  = 100 // limits the stored halves, which nothing else limits; remotes have few open messages and calls
 	longestID = 1 << 10
 )
 
-// join returns the event with what was kept for it in front of its delta, and keeps the half at the delta's end. It returns nil
-// when nothing is left, but for a shorthand, which may begin what its half belongs to. One without an id goes on with what last tells.
+// join prepends the stored half to the event's delta and stores a half at its end. It returns nil if the delta is empty then,
+// except for a shorthand, which can start its message. An event without id continues the one named by last.
 func (h halves) join(data []byte, last *shorthands) []byte {
 	if len(h) == 0 && !bytes.Contains(data, []byte(`\ud`)) && !bytes.Contains(data, []byte(`\uD`)) {
 		return data
@@ -71,9 +71,9 @@ func (h halves) join(data []byte, last *shorthands) []byte {
 	return joined
 }
 
-// first reports whether the first half of a character stands at n in the text of JSON.
+// first reports whether the first half of a character is at n in the text of JSON.
 func first(text []byte, n int) bool {
-	escapes := 0 // a backslash behind another one begins nothing
+	escapes := 0 // an escaped backslash starts nothing
 	for escapes < n && text[n-1-escapes] == '\\' {
 		escapes++
 	}

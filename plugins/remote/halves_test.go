@@ -6,18 +6,18 @@ import (
 	"testing"
 )
 
-// A remote that begins characters and never ends them has no more of them kept than there is room for.
-func TestHalvesThatAreNeverEndedAreBound(t *testing.T) {
+// The number of stored halves is limited.
+func TestHalves_AreLimited(t *testing.T) {
 	h := halves{}
 	for i := range 10 * mostHalf {
 		h.join(fmt.Appendf(nil, `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m%d","delta":"\ud83d"}`, i), new(shorthands))
 	}
 	if len(h) != mostHalf {
-		t.Errorf("%d halves are kept", len(h))
+		t.Errorf("%d halves are stored", len(h))
 	}
 	h = halves{}
 	h.join(fmt.Appendf(nil, `{"type":"TEXT_MESSAGE_CONTENT","messageId":"%s","delta":"\ud83d"}`, strings.Repeat("x", 2*longestID)), new(shorthands))
 	if len(h) != 0 {
-		t.Error("one is kept under an id that is as large as its message")
+		t.Error("a half is stored under a huge id")
 	}
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// ailments are the codes of errors that tell of the remote, and not of what it was asked.
+// ailments are the codes of errors that concern the remote rather than the request.
 var ailments = []string{"unreachable", "stalled", "redirected", "not_agui", "unauthorized", "remote_not_found", "remote_failed", "connection_lost"}
 
-// Health is how the remote was when it was asked last.
+// Health returns the result of the latest request.
 func (a *Agent) Health() *plugins.Health {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.health
 }
 
-// observe notes how the remote has taken a request: nil for well. What tells nothing of it changes nothing.
+// observe records the result of a request, nil for success. Errors that do not concern the remote are ignored.
 func (a *Agent) observe(err error) {
 	now := plugins.Health{OK: err == nil, Since: time.Now()}
 	if err != nil {

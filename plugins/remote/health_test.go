@@ -9,8 +9,8 @@ import (
 	"github.com/batonrun/baton/plugins/remote"
 )
 
-// TestHealthIsThatOfTheLatestRequest asks a remote again and again.
-func TestHealthIsThatOfTheLatestRequest(t *testing.T) {
+// The remote fails and recovers.
+func TestHealth_FollowsLatestRequest(t *testing.T) {
 	const key = "sk-0123456789abcdef"
 	refuse := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {

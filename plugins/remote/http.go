@@ -19,7 +19,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// newClient returns a client that follows no redirect but one to the same host which keeps the request as it is.
+// newClient returns a client that follows only redirects to the same host that preserve the request.
 func newClient(given *http.Client) *http.Client {
 	c := new(http.Client)
 	if given != nil {
@@ -49,11 +49,11 @@ func newClient(given *http.Client) *http.Client {
 
 var errRedirect = errors.New("redirected elsewhere")
 
-// errStalled is the cause when nothing has come for Config.Idle.
+// errStalled is the cause after Config.Idle without data.
 var errStalled = errors.New("nothing came in time")
 
-// post sends body and returns the answer's stream, which the caller closes. last is the id of the event that was seen
-// last, empty for none.
+// post sends body and returns the answer's stream, which the caller closes. last is the id of the last event received,
+// or empty.
 func (a *Agent) post(ctx context.Context, body []byte, key, last string) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.cfg.URL, bytes.NewReader(body))
 	if err != nil {
@@ -87,7 +87,7 @@ func (a *Agent) post(ctx context.Context, body []byte, key, last string) (io.Rea
 	return res.Body, nil
 }
 
-// unreachable is the error of a request that got no answer. The error of the client names the URL, and goes to the log alone.
+// unreachable returns the error of a request without response. The client's error contains the URL and is only logged.
 func (a *Agent) unreachable(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errStalled):
@@ -95,7 +95,7 @@ func (a *Agent) unreachable(ctx context.Context, err error) error {
 	case cause != nil:
 		return cause
 	case errors.Is(err, errRedirect):
-		return &plugins.Error{Code: "redirected", Message: "The remote agent redirects to another place, which is not followed"}
+		return &plugins.Error{Code: "redirected", Message: "The remote agent redirects to another host, which is not followed"}
 	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
@@ -105,13 +105,13 @@ func (a *Agent) unreachable(ctx context.Context, err error) error {
 }
 
 func stalled() error {
-	return &plugins.Error{Code: "stalled", Message: "The remote agent has said nothing for too long", Retryable: true}
+	return &plugins.Error{Code: "stalled", Message: "The remote agent sent nothing for too long", Retryable: true}
 }
 
-// maxProblem is how much of a refusal is read.
+// maxProblem limits the part of an error response that is read, in bytes.
 const maxProblem = 16 << 10
 
-// refused is the error of an answer that is no stream.
+// refused returns the error of an unsuccessful response.
 func (a *Agent) refused(res *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem))
 	detail := a.detail(text)
@@ -134,7 +134,7 @@ func (a *Agent) refused(res *http.Response) error {
 	return e
 }
 
-// detail is what a refusal says for people: a member of its JSON that usually holds it, without secrets.
+// detail returns the description in an error response's JSON, without secrets.
 func (a *Agent) detail(text []byte) string {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(text, &members) != nil {
@@ -157,8 +157,8 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// secrets lists what no message may show: values of headers, their last words (a token behind Bearer), and what stands
-// in the URL for who we are.
+// secrets lists texts that messages must not contain: values of headers, their last words (a token after Bearer), and
+// credentials in the URL.
 func secrets(headers map[string]string, u *url.URL) []string {
 	var list []string
 	add := func(s string) {
@@ -182,7 +182,7 @@ func secrets(headers map[string]string, u *url.URL) []string {
 		}
 	}
 	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
-		if len(segment) >= 16 { // many use one as a key
+		if len(segment) >= 16 { // often a key
 			add(segment)
 		}
 	}
@@ -197,7 +197,7 @@ func (a *Agent) redact(s string) string {
 	return s
 }
 
-// validHeader reports whether HTTP can carry the header.
+// validHeader reports whether HTTP allows the header.
 func validHeader(name, value string) bool {
 	token := func(r rune) bool {
 		return r > ' ' && r < 0x7f && !strings.ContainsRune(`()<>@,;:\"/[]?={}`, r)

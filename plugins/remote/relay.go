@@ -13,31 +13,31 @@ import (
 	"github.com/batonrun/baton/runtime/fold"
 )
 
-// relay passes the events of one run of the remote on to ours. All that leaves it is legal, whatever comes in.
+// relay passes the events of one run of the remote to ours. It makes any input legal.
 type relay struct {
 	a     *Agent
 	run   *plugins.Run
-	again bool // what it changes may be there already
+	again bool // after a crash: its changes can already exist
 
 	legal   agui.Verifier
-	view    *fold.Fold        // what the conversation amounts to, under our ids
-	known   int               // messages of it that were there before
-	sent    map[string]bool   // ids under which the remote knows those
-	before  map[string]*call  // calls of earlier runs, by the remote's ids
-	ids     map[string]string // ours of its messages, by kind and its ids
+	view    *fold.Fold        // the conversation under our ids
+	known   int               // messages in it before this run
+	sent    map[string]bool   // their ids at the remote
+	before  map[string]*call  // calls of earlier runs by the remote's ids
+	ids     map[string]string // our message ids by kind and the remote's ids
 	calls   map[string]*call  // of this run
 	order   []*call
-	subs    map[string]string // ours of its sub-agents
-	names   map[string]string // of those that are open, by our ids
+	subs    map[string]string // our ids of its sub-agents
+	names   map[string]string // of open sub-agents, by our ids
 	steps   map[stepKey]string
 	opened  map[string]bool                // our names of steps
-	tools   map[string]bool                // names of the client's
-	held    int                            // calls of those that are not answered
-	said    map[[sha256.Size]byte][]string // ours of its texts that have ended, by what they say
-	noted   int                            // how many those are
-	callers map[string]string              // ours of the messages that made calls, by the remote's ids of those
-	passed  bool                           // the last event that was emitted is legal
-	reasons map[string]bool                // ours of its reasoning messages that are open
+	tools   map[string]bool                // names of the client's tools
+	held    int                            // unanswered calls of client tools
+	said    map[[sha256.Size]byte][]string // our ids of its complete texts, by content
+	noted   int                            // number of these texts
+	callers map[string]string              // our ids of messages with calls, by the remote's ids
+	passed  bool                           // the last emitted event was legal
+	reasons map[string]bool                // our ids of open reasoning messages
 	chunks  shorthands
 	halves  halves
 
@@ -57,20 +57,20 @@ type call struct {
 	id     string // ours
 	theirs string
 	name   string
-	parent string // the remote's id of the message it belongs to
+	parent string // the remote's id of its message
 	args   bytes.Buffer
 
-	held     bool // not shown: it is of a client's tool, and has no result so far
-	complete bool // its arguments are
+	held     bool // not shown: a client's tool without a result so far
+	complete bool // all arguments received
 	answered bool
 }
 
 type stepKey struct{ sub, name string }
 
-// linger is how long a stream is read behind its end: a failure may follow.
+// linger is the time to read after the end of the run, because a failure can follow.
 const linger = time.Second
 
-// shorthands are what those without an id go on with.
+// shorthands are the open entities that shorthand events without id continue.
 type shorthands struct{ text, call, reasoning string }
 
 func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
@@ -102,7 +102,7 @@ func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
 // over reports whether the remote's run has ended.
 func (r *relay) over() bool { return r.ended }
 
-// patience is how long the next byte may take.
+// patience returns the maximum wait for the next byte.
 func (r *relay) patience(idle time.Duration) time.Duration {
 	if r.ended {
 		return min(idle, linger)
@@ -110,7 +110,7 @@ func (r *relay) patience(idle time.Duration) time.Duration {
 	return idle
 }
 
-// take passes one event on. Its error is not about the event: our run takes no more.
+// take passes on one event. Its error means that our run accepts no more events.
 func (r *relay) take(data []byte) error {
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 || string(data) == "[DONE]" {
@@ -127,7 +127,7 @@ func (r *relay) take(data []byte) error {
 	return r.event(ev)
 }
 
-// decode reads an event. What makes one illegible that says nothing to us is taken off: times that are no integers.
+// decode decodes an event. It removes timestamps that are not integers.
 func decode(data []byte) (agui.Event, error) {
 	ev, err := agui.Decode(data)
 	if err == nil {
@@ -147,7 +147,7 @@ func decode(data []byte) (agui.Event, error) {
 	return nil, err
 }
 
-// event passes ev on.
+// event passes on ev.
 func (r *relay) event(ev agui.Event) error {
 	b := r.base(ev)
 	switch e := ev.(type) {
@@ -163,7 +163,7 @@ func (r *relay) event(ev agui.Event) error {
 			return nil
 		}
 	}
-	if r.ended { // also an error is too late: what the remote has done is done, and must not be asked for again
+	if r.ended { // even an error is too late: the remote's work is done and must not be requested again
 		r.drop(string(ev.Type()), errEnded)
 		return nil
 	}
@@ -181,7 +181,7 @@ func (r *relay) event(ev agui.Event) error {
 		return r.reason(b, e.MessageID, e.Delta)
 	case agui.ReasoningMessageEnd:
 		return r.endReasoning(e.MessageID)
-	case agui.ReasoningStart, agui.ReasoningEnd: // each message has a span of its own
+	case agui.ReasoningStart, agui.ReasoningEnd: // each message has its own span
 		return nil
 	case agui.ReasoningEncryptedValue:
 		return r.encrypted(e)
@@ -225,8 +225,7 @@ func (r *relay) event(ev agui.Event) error {
 	return nil
 }
 
-// base is what our event keeps of the common members of the remote's: the sub-agent that it belongs to, if that was
-// announced.
+// base returns the members common to events that we retain: the sub-agent, if it was announced.
 func (r *relay) base(ev agui.Event) agui.Base {
 	sub := r.subs[ev.Common().SubagentRunID]
 	if sub == "" || !r.legal.SubagentOpen(sub) {
@@ -235,8 +234,8 @@ func (r *relay) base(ev agui.Event) agui.Base {
 	return agui.Base{SubagentRunID: sub}
 }
 
-// id is ours for something of the remote's, by what kind of thing it is: a remote may give a text and its reasoning the
-// same id. It is empty, and what has it thus illegal, where the remote's is too long or one too many.
+// id returns our id for an entity of the remote, by kind, because a remote can give a text and its reasoning the same id.
+// It is empty, which makes events illegal, for a long id or too many ids.
 func (r *relay) id(kind, theirs string) string {
 	key := kind + ":" + theirs
 	if id := r.ids[key]; id != "" || len(theirs) > longestID || len(r.ids) >= maxIDs {
@@ -247,11 +246,10 @@ func (r *relay) id(kind, theirs string) string {
 	return id
 }
 
-// maxIDs limits the ids that a remote may introduce in one run.
+// maxIDs limits the ids in one run of the remote.
 const maxIDs = 100_000
 
-// emit gives our run an event. One that is illegal is left out; that of a sub-agent which may not say it is the
-// remote's own.
+// emit adds an event to our run. Illegal events are dropped; an illegal attribution to a sub-agent is removed.
 func (r *relay) emit(ev agui.Event) error {
 	err := r.view.Check(ev)
 	if err == nil {
@@ -269,7 +267,7 @@ func (r *relay) emit(ev agui.Event) error {
 	if err == nil {
 		err = r.run.Emit(ev)
 		if refused, ok := errors.AsType[*plugins.Error](err); err != nil && (!ok || refused.Code != "illegal_event") {
-			return err // our run takes no more
+			return err // our run accepts no more events
 		}
 	}
 	if r.passed = err == nil; r.passed {
@@ -290,7 +288,7 @@ func (r *relay) note(ev agui.Event) {
 			r.said[sum] = append(r.said[sum], e.MessageID)
 		}
 	case agui.ToolCallStart:
-		r.callers[marksOf(e.Metadata).ID] = cmp.Or(e.ParentMessageID, e.ToolCallID) // as the view names a message that it makes
+		r.callers[marksOf(e.Metadata).ID] = cmp.Or(e.ParentMessageID, e.ToolCallID) // the view's id of the message
 	}
 }
 
@@ -303,10 +301,10 @@ func ofSubagent(ev agui.Event) bool {
 	return false
 }
 
-// maxLeftOut is how many events that are left out the log is told one by one.
+// maxLeftOut limits the dropped events that are logged individually.
 const maxLeftOut = 10
 
-// drop leaves something out.
+// drop logs a dropped event.
 func (r *relay) drop(what string, why error) {
 	if r.leftOut++; r.leftOut <= maxLeftOut {
 		r.a.cfg.Log.Warn("an event of a remote agent is left out", "agent", r.a.cfg.Name, "run", r.run.Input.RunID,
@@ -314,7 +312,7 @@ func (r *relay) drop(what string, why error) {
 	}
 }
 
-// close ends what is open; a text that a failure has cut is of that status.
+// close ends open entities, with status for an interrupted text.
 func (r *relay) close(status string) error {
 	for _, ev := range r.legal.Closers() {
 		if end, ok := ev.(agui.TextMessageEnd); ok && status != agui.StatusSuccess {
@@ -328,7 +326,7 @@ func (r *relay) close(status string) error {
 	return nil
 }
 
-// conclude ends what the remote has left open, and says in res what its run came to.
+// conclude ends the remote's open entities and sets the run's outcome in res.
 func (r *relay) conclude(res *result) error {
 	if r.leftOut > maxLeftOut {
 		r.a.cfg.Log.Warn("events of a remote agent were left out", "agent", r.a.cfg.Name, "run", r.run.Input.RunID, "events", r.leftOut)

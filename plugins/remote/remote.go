@@ -1,29 +1,28 @@
-// Package remote makes a worker of an agent that another server offers: any HTTP endpoint that speaks AG-UI, as
-// LangGraph, Mastra, CrewAI, ADK and Pydantic AI have it, or another Baton.
+// Package remote makes a worker from an agent on another server: any HTTP endpoint that speaks AG-UI, such as those of
+// LangGraph, Mastra, CrewAI, ADK and Pydantic AI, or another Baton.
 //
-// The remote is asked with the thread's messages and state and the client's tools, and its events become events of our
-// run: text, reasoning, tool calls with the results that it has itself, steps and sub-agents, state (what it changes is
-// changed in ours), activities and custom events. They get ids of ours; a message keeps the remote's in its metadata as
-// remoteId, and is sent back under it with the next turn. What is illegal in our log is mended, and what cannot be is
-// left out with a word in the server's log: a message that nobody ended is ended, a shorthand is written out, an
-// attribution to a sub-agent that was not announced is taken off. Provider's own events (RAW, rawEvent) are left out.
+// The remote gets the thread's messages and state and the client's tools. Its events become events of our run: text,
+// reasoning, calls of its own tools with their results, steps, sub-agents, state changes, activities and custom events.
+// They get our ids; a message has the remote's id as remoteId in its metadata and is sent back under it in later turns.
+// Illegal events are repaired if possible (missing ends are added, shorthands are expanded, unknown attributions are
+// removed) and otherwise dropped with a log entry. Provider events (RAW, rawEvent) are dropped.
 //
-// A call of one of the client's tools that the remote leaves unanswered becomes ours when its run ends: our run waits for
-// the client, and the remote is asked again with the result. The remote's interrupts, and the on_interrupt events of
-// LangGraph and Mastra, become questions of ours; their answers go back as resume and, for on_interrupt, as
-// forwardedProps.command. A question whose responseSchema is no JSON Schema fails the run.
+// A call of a client's tool without a result becomes our call when the remote's run ends: our run waits for the client and
+// calls the remote again with the result. The remote's interrupts, and the on_interrupt events of LangGraph and Mastra,
+// become our questions; the answers are sent as resume and, for on_interrupt, as forwardedProps.command. A question with
+// an invalid responseSchema fails the run.
 //
-// # When something breaks
+// # Failures
 //
-// A connection that drops is made again where the remote numbers its events, as Baton does: the same request under the
-// same Idempotency-Key gets the same run, and what was seen of it is skipped. Elsewhere the step fails with
-// connection_lost, which is retryable.
+// If the remote numbers its events, as Baton does, a lost connection is resumed: the same request with the same
+// Idempotency-Key returns the same run, and received events are skipped. Otherwise the step fails with the retryable code
+// connection_lost.
 //
-// After a crash of ours the remote is asked again with the same run id, message ids and Idempotency-Key. A Baton joins us
-// to the run of before if it still runs, or begins it anew when it has cancelled it as its client was gone. Any other
-// remote does its work a second time, and what its tools do to the world is done twice; AtMostOnce has the step fail
-// with interrupted instead. What the log held of the first time stays: a text that was cut is left out of prompts, and
-// calls have failed as interrupted. Runs of the remote that ended before the crash are not made again.
+// After a crash the remote is called again with the same run id, message ids and Idempotency-Key. Another Baton attaches
+// us to the earlier run, or starts it again if it was cancelled when its client disconnected. Any other remote repeats its
+// work with all side effects; with AtMostOnce the step fails with interrupted instead. The log still has the output from
+// before the crash: prompts omit the interrupted text, and interrupted calls have failed. Completed runs of the remote
+// are not repeated.
 package remote
 
 import (
@@ -40,41 +39,41 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// Config says where a remote agent is and how it is asked. Sizes are in bytes.
+// Config describes a remote agent. Sizes are in bytes.
 type Config struct {
 	Name        string
 	Description string
 
-	URL     string            // takes POSTs of RunAgentInput, http or https
-	Headers map[string]string // of each request, such as Authorization; their values are in no message and no log
+	URL     string            // receives POSTs of RunAgentInput, http or https
+	Headers map[string]string // of each request, such as Authorization; the values never appear in messages and logs
 
-	// Protocol is the protocolVersion that the remote is told, "1.0" by default. "0.0" tells none, and sends nothing that
-	// is not of the dialect of before: for servers that refuse members they do not know.
+	// Protocol is the protocolVersion sent to the remote, "1.0" by default. "0.0" sends no version and only members of
+	// the older dialect, for servers that refuse unknown members.
 	Protocol string
 
-	// AtMostOnce has a step that a crash has cut short fail with the code interrupted, instead of asking the remote again.
+	// AtMostOnce makes an interrupted step fail with the code interrupted instead of calling the remote again.
 	AtMostOnce bool
 
-	Concurrency int      // runs of it at once, default no limit of its own
-	Projects    []string // those in which the agent is offered, default all
+	Concurrency int      // maximum number of concurrent runs, default no own limit
+	Projects    []string // projects in which the agent is offered, default all
 
-	Timeout   time.Duration // of a step, default the server's
-	Idle      time.Duration // without a byte, keep-alive comments included, until the step fails as stalled, default 5 min
-	Reconnect time.Duration // without a new event after a connection has dropped, until it is lost, default 30 s
+	Timeout   time.Duration // of a step; default the server's
+	Idle      time.Duration // maximum time without data, including keep-alive comments; then the step fails as stalled; default 5 min
+	Reconnect time.Duration // maximum time without a new event after a lost connection; default 30 s
 
-	MaxEvent  int   // one event, default 8 MB, which is what a log takes
-	MaxStream int64 // all that one answer holds, default 256 MiB
+	MaxEvent  int   // of one event; default 8 MB, the limit of a log
+	MaxStream int64 // of one answer; default 256 MiB
 
-	Client *http.Client // default one of its own; its CheckRedirect is not used
-	Log    *slog.Logger // told what is left out of an answer; default slog.Default
+	Client *http.Client // by default the agent has its own; its CheckRedirect is not used
+	Log    *slog.Logger // receives dropped events; default slog.Default
 }
 
-// Agent is a remote agent as a worker.
+// Agent is a worker that runs on a remote.
 type Agent struct {
 	cfg    Config
 	client *http.Client
 	host   string   // of the URL, for the log
-	secret []string // what no message may show
+	secret []string // removed from messages
 
 	mu     sync.Mutex      // guards health
 	health *plugins.Health // nil before the first request
@@ -87,11 +86,11 @@ var (
 	_ plugins.Reporter = (*Agent)(nil)
 )
 
-// New returns the agent that cfg tells of. It opens no connection.
+// New returns the agent described by cfg without connecting.
 func New(cfg Config) (*Agent, error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil {
-		return nil, errors.New("the url cannot be read")
+		return nil, errors.New("the url is invalid")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, errors.New("the url must begin with http:// or https:// and a host")
@@ -102,7 +101,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	for name, v := range cfg.Headers {
 		if !validHeader(name, v) {
-			return nil, fmt.Errorf("header %q: a name or a value that HTTP does not allow", name)
+			return nil, fmt.Errorf("header %q: invalid name or value", name)
 		}
 	}
 	if min(cfg.Timeout, cfg.Idle, cfg.Reconnect) < 0 || cfg.MaxEvent < 0 || cfg.MaxStream < 0 {
@@ -124,13 +123,13 @@ func (a *Agent) Info() plugins.Info {
 	return plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, External: true, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency, Projects: a.cfg.Projects}
 }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (a *Agent) Close() error {
 	a.client.CloseIdleConnections()
 	return nil
 }
 
-// The protocols, as Config names them.
+// The protocols for Config.
 const (
 	modern = "1.0"
 	legacy = "0.0"

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is a remote that gives the nth request the nth answer, the last one for ever.
+// server is a remote that answers the nth request with the nth answer, and later ones with the last.
 type server struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -33,7 +33,7 @@ type server struct {
 	log     strings.Builder
 }
 
-// stream is an answer of events, one a line of JSON; each becomes a frame.
+// stream is an answer of events, one line of JSON each; each becomes a frame.
 func stream(events string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -102,7 +102,7 @@ func (s *server) logged() string {
 	return s.log.String()
 }
 
-// brief is the log of a run without what differs each time.
+// brief is the log of a run without varying parts.
 func brief(events []agui.Event) string {
 	var b strings.Builder
 	for _, ev := range events {
@@ -148,7 +148,7 @@ func brief(events []agui.Event) string {
 
 func trim(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\t", "") + "\n" }
 
-func TestEventsBecomeOurs(t *testing.T) {
+func TestRelay_ConvertsEvents(t *testing.T) {
 	for name, tt := range map[string]struct{ in, want string }{
 		"text": {hello, `
 			text assistant
@@ -333,7 +333,7 @@ func TestEventsBecomeOurs(t *testing.T) {
 	}
 }
 
-func TestTheRemoteIsAskedAsAGUIHasIt(t *testing.T) {
+func TestRequest_FollowsAGUI(t *testing.T) {
 	s := serve(t, stream(started+hello+finished))
 	in := plugins.Input{
 		Messages: []agui.Message{
@@ -379,7 +379,7 @@ func TestTheRemoteIsAskedAsAGUIHasIt(t *testing.T) {
 	}
 }
 
-func TestClientAnswersItsTool(t *testing.T) {
+func TestRun_ClientToolIsAnswered(t *testing.T) {
 	s := serve(t, stream(started+`{"type":"TEXT_MESSAGE_START","messageId":"m1","role":"assistant"}
 		{"type":"TEXT_MESSAGE_CONTENT","messageId":"m1","delta":"pick one"}
 		{"type":"TEXT_MESSAGE_END","messageId":"m1"}
@@ -404,7 +404,7 @@ func TestClientAnswersItsTool(t *testing.T) {
 		len(before.ToolCalls) != 1 || before.ToolCalls[0].ID != "c1" || before.ToolCalls[0].Arguments != `{"of":2}` {
 		t.Errorf("asked again with %s", s.bodies[1])
 	}
-	// The next turn of the thread tells the remote the same under the same ids.
+	// The next turn of the thread sends the same messages under the same ids.
 	plugintest.Run(t, s.agent(t), plugintest.Config{Input: plugins.Input{Query: "and now", Messages: append(res.Messages(),
 		agui.Message{ID: "u2", Role: agui.RoleUser, Content: "and now"})}})
 	var ids []string
@@ -417,7 +417,7 @@ func TestClientAnswersItsTool(t *testing.T) {
 	plugintest.Replay(t, serveReplay(t), cfg)
 }
 
-// serveReplay is a remote that asks for the client's tool until its result is among the messages.
+// serveReplay is a remote that calls the client's tool until its result is among the messages.
 func serveReplay(t *testing.T) plugins.Agent {
 	t.Helper()
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {})
@@ -435,7 +435,7 @@ func serveReplay(t *testing.T) plugins.Agent {
 	return s.agent(t)
 }
 
-func TestInterruptsBecomeQuestions(t *testing.T) {
+func TestRun_InterruptsAreAsked(t *testing.T) {
 	interrupt := "\n" + `{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"interrupt","interrupts":[` +
 		`{"id":"i1","reason":"tool_call","message":"Send?","toolCallId":"c"},{"id":"i2","reason":"input_required","message":"To whom?","responseSchema":{"type":"string"}}]}}`
 	s := serve(t, stream(started+`{"type":"TOOL_CALL_CHUNK","toolCallId":"c","toolCallName":"send","delta":"{\"a\":1}"}`+interrupt),
@@ -463,7 +463,7 @@ func TestInterruptsBecomeQuestions(t *testing.T) {
 	}
 }
 
-func TestOnInterruptIsAnsweredWithACommand(t *testing.T) {
+func TestRun_OnInterruptGetsCommand(t *testing.T) {
 	for value, message := range map[string]string{
 		`"Deploy?"`:                             "Deploy?",
 		`"{\"message\":\"Deploy?\",\"n\":1}"`:   "Deploy?",
@@ -488,7 +488,7 @@ func TestOnInterruptIsAnsweredWithACommand(t *testing.T) {
 	}
 }
 
-func TestFailuresHaveCodes(t *testing.T) {
+func TestFailure_Codes(t *testing.T) {
 	elsewhere := serve(t, stream(started+hello+finished))
 	status := func(code int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -546,7 +546,7 @@ func TestFailuresHaveCodes(t *testing.T) {
 	}
 }
 
-func TestUsageAndResultAreTaken(t *testing.T) {
+func TestRelay_UsageAndResult(t *testing.T) {
 	s := serve(t, stream(started+`{"type":"RUN_FINISHED","threadId":"t","runId":"r","result":"42","usage":[{"provider":"p","model":"m","inputTokens":3,"outputTokens":4}]}`))
 	res := plugintest.Run(t, s.agent(t), plugintest.Config{Input: plugins.Input{Query: "go"}})
 	want := []agui.TokenUsage{{Provider: "p", Model: "m", InputTokens: 3, OutputTokens: 4, TotalTokens: 7}}
@@ -555,7 +555,7 @@ func TestUsageAndResultAreTaken(t *testing.T) {
 	}
 }
 
-func TestWrongConfigurationIsRefused(t *testing.T) {
+func TestNew_RefusesInvalidConfig(t *testing.T) {
 	for _, cfg := range []remote.Config{
 		{},
 		{URL: "ftp://host/x"},
@@ -566,7 +566,7 @@ func TestWrongConfigurationIsRefused(t *testing.T) {
 		{URL: "http://host", Headers: map[string]string{"a b": "x"}},
 	} {
 		if _, err := remote.New(cfg); err == nil {
-			t.Errorf("%+v is taken", cfg)
+			t.Errorf("%+v is accepted", cfg)
 		}
 	}
 }

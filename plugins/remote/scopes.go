@@ -8,15 +8,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// startStep opens a step of the remote under our node's: "writer/plan" is the step plan of the remote that works for the
-// node writer.
+// startStep starts a step of the remote inside our node's: "writer/plan" is the remote's step plan in the node writer.
 func (r *relay) startStep(b agui.Base, name string) error {
 	if name == "" || r.steps[stepKey{b.SubagentRunID, name}] != "" {
-		r.drop(string(agui.TypeStepStarted), errors.New("the step has no name, or is open already"))
+		r.drop(string(agui.TypeStepStarted), errors.New("the step has no name or is already open"))
 		return nil
 	}
 	ours := clip(r.run.Input.Node+"/"+name, 200)
@@ -41,7 +39,7 @@ func (r *relay) finishStep(b agui.Base, name string) error {
 	return r.emit(agui.StepFinished{Base: b, StepName: ours})
 }
 
-// forget notes that a step has ended.
+// forget records the end of a step.
 func (r *relay) forget(key stepKey) {
 	delete(r.opened, r.steps[key])
 	delete(r.steps, key)
@@ -50,7 +48,7 @@ func (r *relay) forget(key stepKey) {
 func (r *relay) startSubagent(e agui.SubagentStarted) error {
 	theirs := e.SubagentRunID
 	if theirs == "" || len(theirs) > longestID || r.legal.SubagentOpen(r.subs[theirs]) {
-		r.drop(string(e.Type()), errors.New("the sub-agent has no id or a long one, or is open already"))
+		r.drop(string(e.Type()), errors.New("the sub-agent has no id, a long one, or is already open"))
 		return nil
 	}
 	if e.Name = clip(e.Name, 200); e.Name == "" {
@@ -74,7 +72,7 @@ func (r *relay) startSubagent(e agui.SubagentStarted) error {
 	return err
 }
 
-// finishSubagent ends a sub-agent, and before it what it has left open.
+// finishSubagent ends a sub-agent after its open parts.
 func (r *relay) finishSubagent(theirs, message string, ev agui.Event) error {
 	id := r.subs[theirs]
 	if !r.legal.SubagentOpen(id) {
@@ -106,7 +104,7 @@ func (r *relay) finishSubagent(theirs, message string, ev agui.Event) error {
 	return nil
 }
 
-// custom passes on an event of the remote's own kind. Those that mean something here are taken for what they mean.
+// custom passes on a CUSTOM event. Events with a meaning for Baton are translated.
 func (r *relay) custom(b agui.Base, e agui.Custom) error {
 	switch e.Name {
 	case "on_interrupt":
@@ -116,9 +114,9 @@ func (r *relay) custom(b agui.Base, e agui.Custom) error {
 		}
 		r.asked = append(r.asked, onInterrupt(e.Value))
 		return nil
-	case "log-reset", plugins.RetractedEvent, agui.ModelCallEvent: // of another log
+	case "log-reset", agui.RetractedEvent, agui.ModelCallEvent: // of another log
 		return nil
-	case plugins.ProgressEvent:
+	case agui.ProgressEvent:
 		var p struct {
 			Progress float64 `json:"progress"`
 			Message  string  `json:"message"`
@@ -130,7 +128,7 @@ func (r *relay) custom(b agui.Base, e agui.Custom) error {
 	return r.emit(agui.Custom{Base: b, Name: e.Name, Value: e.Value})
 }
 
-// onInterrupt is the question of LangGraph's and Mastra's event: its value is a text, or any JSON, often again in a string.
+// onInterrupt returns the question of LangGraph's and Mastra's event, whose value is text or JSON, often inside a string.
 func onInterrupt(value json.RawMessage) question {
 	q := question{Command: true}
 	var text string
@@ -157,10 +155,10 @@ func onInterrupt(value json.RawMessage) question {
 	return q
 }
 
-// maxMessage is how long a text that people are shown may be.
+// maxMessage limits a text for people, in bytes.
 const maxMessage = 8 << 10
 
-// questions are what the run's end, or else its on_interrupt events, ask.
+// questions returns the questions of the run's end, or else of its on_interrupt events.
 func (r *relay) questions() []question {
 	if r.outcome.Type != agui.OutcomeInterrupt {
 		return r.asked
@@ -181,7 +179,7 @@ func (r *relay) questions() []question {
 
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
-// sortedKeys are the names in either map.
+// sortedKeys returns the names in either map.
 func sortedKeys(a, b map[string]any) []string {
 	all := maps.Clone(a)
 	if all == nil {

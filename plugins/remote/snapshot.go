@@ -7,14 +7,14 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// messages takes a snapshot of the remote's messages: what is not known of it becomes messages of ours. Those of people,
-// and instructions, are not the remote's to say.
+// messages applies a snapshot of the remote's messages: unknown ones become our messages, except those of users and
+// instructions.
 func (r *relay) messages(list []agui.Message) error {
 	here := map[string]bool{}
 	for i := range list {
 		here[list[i].ID] = true
 	}
-	used := map[[sha256.Size]byte]int{} // how many that say the same are another message's
+	used := map[[sha256.Size]byte]int{} // number of equal messages already matched
 	for i := range list {
 		m := &list[i]
 		var err error
@@ -46,7 +46,7 @@ func (r *relay) messages(list []agui.Message) error {
 	return nil
 }
 
-// assistant takes one of the remote's own messages. One that says what was streamed under another id is that one.
+// assistant adds a message of the remote, unless the same text was streamed under another id.
 func (r *relay) assistant(m *agui.Message, here map[string]bool, used map[[sha256.Size]byte]int) error {
 	if r.ids["text:"+m.ID] == "" {
 		if id := r.twin(m, here, used); id != "" {
@@ -78,8 +78,8 @@ func (r *relay) assistant(m *agui.Message, here map[string]bool, used map[[sha25
 	return nil
 }
 
-// twin returns the id of a message of this run that says the same as m, and that the snapshot with the ids of here does
-// not have by its own. used are those that others of the snapshot are.
+// twin returns the id of a message of this run that equals m and is not in the snapshot by its own id, here. used counts
+// the messages already matched by others of the snapshot.
 func (r *relay) twin(m *agui.Message, here map[string]bool, used map[[sha256.Size]byte]int) string {
 	other := func(id string) bool {
 		old, ok := r.view.Message(id)

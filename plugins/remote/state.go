@@ -11,10 +11,10 @@ import (
 	"github.com/batonrun/baton/runtime/fold"
 )
 
-// snapshot takes the remote's state: what differs from what it was changes in the thread's.
+// snapshot applies the remote's state: its changes are applied to the thread's state.
 func (r *relay) snapshot(state json.RawMessage) error {
 	if !isObject(state) {
-		r.drop(string(agui.TypeStateSnapshot), errors.New("the state is no object"))
+		r.drop(string(agui.TypeStateSnapshot), errors.New("the state is not an object"))
 		return nil
 	}
 	old := r.view.State()
@@ -25,13 +25,13 @@ func (r *relay) snapshot(state json.RawMessage) error {
 	return r.change(old)
 }
 
-// delta takes a patch of the remote's state. One that does not apply is left out whole.
+// delta applies a patch of the remote's state. A patch that fails is dropped as a whole.
 func (r *relay) delta(patch json.RawMessage) error {
 	ev := agui.StateDelta{Delta: patch}
 	old := r.view.State()
 	next, err := fold.Patched(old, patch)
 	if err == nil && !isObject(next) {
-		err = errors.New("the state would be no object")
+		err = errors.New("the state would not be an object")
 	}
 	if err == nil {
 		_, err = r.view.Apply(agui.StateSnapshot{Snapshot: next})
@@ -40,13 +40,13 @@ func (r *relay) delta(patch json.RawMessage) error {
 		r.drop(string(ev.Type()), err)
 		return nil
 	}
-	if r.legal.Add(ev) != nil { // it has an operation on the whole, which a log does not take
+	if r.legal.Add(ev) != nil { // it has an operation on the whole state, which a log refuses
 		return r.change(old)
 	}
 	return r.patch(old, patch)
 }
 
-// change changes the thread's state as the remote's has changed since old.
+// change applies the changes of the remote's state since old to the thread's state.
 func (r *relay) change(old json.RawMessage) error {
 	ops := diff(nil, "", members(old), members(r.view.State()))
 	if len(ops) == 0 {
@@ -59,9 +59,9 @@ func (r *relay) change(old json.RawMessage) error {
 	return r.patch(old, patch)
 }
 
-// patch changes the thread's state by a patch that brings the remote's from old to where it is. Where another worker has
-// changed ours so that the patch does not apply, and after a crash, when it may have been applied already, the members
-// that differ are merged; a null in them is a member that is not there.
+// patch applies to the thread's state a patch that changed the remote's state from old. If it does not apply because
+// another worker changed the thread's state, or after a crash, when it can already be applied, the differing members are
+// merged; a null in them removes the member.
 func (r *relay) patch(old, patch json.RawMessage) error {
 	if !r.again {
 		err := r.run.Emit(agui.StateDelta{Delta: patch})
@@ -81,7 +81,7 @@ func isObject(raw json.RawMessage) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(raw), []byte{'{'}) && json.Valid(raw)
 }
 
-// members decodes an object; numbers stay as they are written.
+// members decodes an object with its numbers as written.
 func members(raw json.RawMessage) map[string]any {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -90,14 +90,14 @@ func members(raw json.RawMessage) map[string]any {
 	return m
 }
 
-// operation is one of RFC 6902.
+// operation is an RFC 6902 operation.
 type operation struct {
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// diff appends the operations that make now of old at path.
+// diff appends the operations that change old into now at path.
 func diff(ops []operation, path string, old, now map[string]any) []operation {
 	for _, name := range sortedKeys(old, now) {
 		was, had := old[name]
@@ -126,7 +126,7 @@ func diff(ops []operation, path string, old, now map[string]any) []operation {
 	return ops
 }
 
-// appended returns what a list has more than one that it begins with.
+// appended returns the new elements of a list that begins with another list.
 func appended(was, is any) ([]any, bool) {
 	old, ok := was.([]any)
 	now, both := is.([]any)
@@ -136,7 +136,7 @@ func appended(was, is any) ([]any, bool) {
 	return now[len(old):], true
 }
 
-// between puts into merge the RFC 7396 patch that makes now of old.
+// between adds the RFC 7396 patch that changes old into now to merge.
 func between(merge, old, now map[string]any) {
 	for _, name := range sortedKeys(old, now) {
 		was, had := old[name]

@@ -10,12 +10,11 @@ import (
 
 var (
 	errEnded   = errors.New("the remote's run has ended")
-	errUnknown = errors.New("nothing of that id is open")
+	errUnknown = errors.New("no open entity has this id")
 	errFull    = errors.New("too many are open")
 )
 
-// marked is the metadata of something of ours that keeps the remote's ids. Of the remote's own, what would pass for ours
-// is left out.
+// marked returns metadata with the remote's ids, without members of the remote that have our names.
 func marked(metadata json.RawMessage, m marks) json.RawMessage {
 	members := map[string]json.RawMessage{}
 	_ = json.Unmarshal(metadata, &members)
@@ -34,8 +33,7 @@ func marked(metadata json.RawMessage, m marks) json.RawMessage {
 	return out
 }
 
-// startText opens a text message, also one that was open before. Only one is open at a time: another ends first, and goes
-// on when more of it comes.
+// startText starts or continues a text message. Only one can be open: another is ended first and continued later.
 func (r *relay) startText(b agui.Base, e agui.TextMessageStart) error {
 	id := r.id("text", e.MessageID)
 	open, isOpen := r.legal.OpenText()
@@ -51,7 +49,7 @@ func (r *relay) startText(b agui.Base, e agui.TextMessageStart) error {
 	return r.emit(agui.TextMessageStart{Base: b, MessageID: id, Role: agui.RoleAssistant, Name: e.Name})
 }
 
-// text appends to a text message, and opens it when it is not.
+// text appends to a text message, starting it if necessary.
 func (r *relay) text(b agui.Base, theirs, delta string) error {
 	if delta == "" {
 		return nil
@@ -73,7 +71,7 @@ func (r *relay) endText(e agui.TextMessageEnd) error {
 		e.Output = said.Output
 	}
 	if e.Output != nil && !r.answers {
-		r.output = *e.Output // a Baton's: what the answer is worth beside its text
+		r.output = *e.Output // from a Baton: the output besides its text
 		r.output.Status, r.output.Answer, r.output.Error = "", "", nil
 	}
 	id := r.ids["text:"+e.MessageID]
@@ -83,8 +81,8 @@ func (r *relay) endText(e agui.TextMessageEnd) error {
 	return r.emit(agui.TextMessageEnd{MessageID: id})
 }
 
-// startReasoning opens a reasoning message with a span of its own, and returns its id. One that has ended before goes on
-// as another.
+// startReasoning starts a reasoning message with its own span, and returns its id. An ended message continues as a new
+// one.
 func (r *relay) startReasoning(b agui.Base, theirs string) (string, error) {
 	id := r.id("reasoning", theirs)
 	if r.reasons[id] {
@@ -140,8 +138,8 @@ func (r *relay) encrypted(e agui.ReasoningEncryptedValue) error {
 	return r.emit(e)
 }
 
-// unknown passes on an event of a type that we do not know: the shorthands, written out; the names that AG-UI has taken
-// back, by their new ones; any other as it is.
+// unknown passes on an event of an unknown type: shorthands are expanded, AG-UI's deprecated names are replaced by new
+// ones, and others stay unchanged.
 func (r *relay) unknown(b agui.Base, e agui.Unknown) error {
 	var m struct {
 		MessageID       string    `json:"messageId"`
@@ -180,7 +178,7 @@ func (r *relay) unknown(b agui.Base, e agui.Unknown) error {
 	return r.emit(e)
 }
 
-// thought names the thinking message that is open, as they have no ids.
+// thought names the open thinking message; they have no ids.
 func (r *relay) thought() string { return "thinking " + strconv.Itoa(r.thinking) }
 
 func (r *relay) textChunk(b agui.Base, e agui.TextMessageStart, delta string) error {

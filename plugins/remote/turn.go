@@ -8,17 +8,18 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
-// maxRuns is how many runs of the remote one turn may take: one more each time it was cancelled there while we were away.
+// maxRuns limits the runs of the remote in one turn: one more for each time it was cancelled there while we were away.
 const maxRuns = 4
 
-// turn is one run of the remote, which is recorded.
+// turn is one recorded run of the remote.
 func (a *Agent) turn(ctx context.Context, run *plugins.Run, c *conversation) (*result, error) {
 	var res result
 	for range maxRuns {
 		var id string
-		again := true // unless the id is made now
+		again := true // unless the id is new
 		if err := run.Do(ctx, "ask", &id, func(context.Context) error {
 			id, again = newID(), false
 			return nil
@@ -28,7 +29,7 @@ func (a *Agent) turn(ctx context.Context, run *plugins.Run, c *conversation) (*r
 		res = result{}
 		if err := run.Do(ctx, "answer", &res, func(ctx context.Context) error {
 			if again && a.cfg.AtMostOnce {
-				return &plugins.Error{Code: "interrupted", Message: "The server has stopped while the remote agent was at work"}
+				return &plugins.Error{Code: "interrupted", Message: "The server stopped while the remote agent was working"}
 			}
 			if !again {
 				if err := run.MayCallModel(); err != nil {
@@ -50,7 +51,7 @@ func (a *Agent) turn(ctx context.Context, run *plugins.Run, c *conversation) (*r
 	return &res, nil
 }
 
-// ask has the remote make the run of that id and passes on what it says. again says that a crash has cut the run short
+// ask starts the run with the given id at the remote and passes on its events. again means that a crash interrupted the run
 // before.
 func (a *Agent) ask(ctx context.Context, run *plugins.Run, c *conversation, id string, again bool, res *result) error {
 	body, err := a.request(c, &run.Input, id)
@@ -79,19 +80,19 @@ func lost() error {
 	return &plugins.Error{Code: "connection_lost", Message: "The connection to the remote agent was lost", Retryable: true}
 }
 
-// line is the connection to a run of the remote, and those that follow when it drops.
+// line is the connection to a run of the remote, including reconnects.
 type line struct {
 	a    *Agent
 	body []byte
 	key  string
 
-	last    string    // the id of the event that was seen last, empty where they have none
+	last    string    // id of the last event received, empty if they have none
 	number  int64     // last as a number
-	dropped time.Time // when the connection was lost after the last new event; zero while it stands
+	dropped time.Time // time of the loss since the last new event; zero while connected
 }
 
-// read makes the connection and gives r what comes, without what it has seen before. It returns nil when the run has
-// ended, and errCut when the connection is gone and another may be made.
+// read connects and passes new events to r. It returns nil when the run has ended, and errCut when the connection is lost
+// and can be remade.
 func (l *line) read(ctx context.Context, r *relay) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -103,13 +104,13 @@ func (l *line) read(ctx context.Context, r *relay) error {
 		return l.refused(behind, err)
 	}
 	defer stream.Close()
-	in := newFrames(&awake{stream, func() { idle.Reset(r.patience(l.a.cfg.Idle)) }}, l.a.cfg.MaxEvent, l.a.cfg.MaxStream)
+	in := agui.NewReader(&body{stream, l.a.cfg.MaxStream, func() { idle.Reset(r.patience(l.a.cfg.Idle)) }}, l.a.cfg.MaxEvent)
 	for {
-		fr, err := in.next()
+		id, data, err := in.Next()
 		switch cause := context.Cause(ctx); {
 		case err == nil:
-		case !errors.Is(err, errCut):
-			return err
+		case errors.Is(err, agui.ErrTooLong):
+			return errTooMuch
 		case r.over():
 			return nil
 		case errors.Is(cause, errStalled):
@@ -120,23 +121,22 @@ func (l *line) read(ctx context.Context, r *relay) error {
 			return errCut
 		}
 		if behind {
-			if behind = !l.follows(fr.id); behind {
+			if behind = !l.follows(id); behind {
 				continue
 			}
 		}
-		if l.last != "" && fr.id == "" && isFarewell(fr.data) {
-			return errCut // the server stops, and its run goes on at its next start
+		if l.last != "" && id == "" && isFarewell(data) {
+			return errCut // the server stops, and its run resumes at the next start
 		}
-		if err := r.take(fr.data); err != nil {
+		if err := r.take(data); err != nil {
 			return err
 		}
-		l.saw(fr.id)
+		l.saw(id)
 		idle.Reset(r.patience(l.a.cfg.Idle))
 	}
 }
 
-// refused is what an attempt that got no stream means: while a connection that had dropped is made again, the server may
-// just be starting.
+// refused returns the error of a failed request: during a reconnect the server can be restarting.
 func (l *line) refused(again bool, err error) error {
 	e, ok := errors.AsType[*plugins.Error](err)
 	switch {
@@ -148,13 +148,13 @@ func (l *line) refused(again bool, err error) error {
 	return lost()
 }
 
-// follows reports whether an event of that id is newer than the last.
+// follows reports whether an event with the id is newer than the last.
 func (l *line) follows(id string) bool {
 	n, err := strconv.ParseInt(id, 10, 64)
 	return err == nil && n > l.number
 }
 
-// saw keeps an event's id. Only numbers that rise tell where a stream that begins anew goes on.
+// saw records an event's id. Only increasing numbers determine the position in a new stream.
 func (l *line) saw(id string) {
 	if n, err := strconv.ParseInt(id, 10, 64); err == nil && n > l.number {
 		l.last, l.number, l.dropped = id, n, time.Time{}
@@ -179,16 +179,26 @@ func (l *line) rest(ctx context.Context, attempt int) error {
 	}
 }
 
-// awake tells of each read that brought something.
-type awake struct {
+// body is an answer's body that fails with agui.ErrTooLong after left bytes and reports each successful read.
+type body struct {
 	io.Reader
-	told func()
+	left int64
+	read func()
 }
 
-func (a *awake) Read(p []byte) (int, error) {
-	n, err := a.Reader.Read(p)
+func (b *body) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, agui.ErrTooLong
+	}
+	n, err := b.Reader.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
 	if n > 0 {
-		a.told()
+		b.read()
 	}
 	return n, err
 }
+
+// errCut is returned when a stream ended before its run.
+var errCut = errors.New("the stream was cut")
+
+var errTooMuch = &plugins.Error{Code: "answer_too_large", Message: "The remote agent's answer is too large"}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// op is one thing to do. kind names the member that says what; the others are its parameters.
+// op is one operation. kind names the member that selects it; the others are its parameters.
 type op struct {
 	kind string
 
@@ -38,7 +38,7 @@ type question struct {
 	Schema  json.RawMessage `json:"schema"`
 }
 
-// parameters are the members each kind of op admits beside its own.
+// parameters lists the other members that each kind of op accepts.
 var parameters = map[string][]string{
 	"say":          {"delayMs"},
 	"tokens":       {"size", "delayMs"},
@@ -58,14 +58,14 @@ const (
 	maxDelay  = 3_600_000
 )
 
-// parse reads a script. Text that is not a JSON object with the member do is one say.
+// parse reads a script. Any text but a JSON object with the member do becomes one say.
 func parse(text string) ([]op, error) {
 	var script map[string]json.RawMessage
 	if !strings.HasPrefix(strings.TrimSpace(text), "{") || json.Unmarshal([]byte(text), &script) != nil || script["do"] == nil {
 		return []op{{kind: "say", Say: text}}, nil
 	}
 	if len(script) > 1 {
-		return nil, errors.New("a script has no member but do")
+		return nil, errors.New("a script can only have the member do")
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(script["do"], &list); err != nil {
@@ -143,5 +143,5 @@ func (o *op) check() error {
 	return nil
 }
 
-// isObject reports whether raw is an object, or absent.
+// isObject reports whether raw is an object or absent.
 func isObject(raw json.RawMessage) bool { return raw == nil || raw[0] == '{' }

@@ -1,5 +1,5 @@
-// Package scripted is an agent that does what the user message tells it to, op by op: for tests and
-// benchmarks of everything that runs agents.
+// Package scripted is an agent that runs the script in the user message, for tests and benchmarks of everything that
+// runs agents.
 //
 //	{"do": [
 //		{"say": "hello world", "delayMs": 5},
@@ -14,14 +14,14 @@
 //		{"emitAfterEnd": true}
 //	]}
 //
-// Each op is a Do named by its index ("op 0"), except that a tool is a CallTool; an ask is an Ask, and a
-// Do that says the answer. say and reason write one message, a delta for each word; tokens writes one of
-// exactly that many deltas of size (4) characters; delayMs (0) is the pause between two deltas. A tool
-// that fails does not end the script. fail fails the first times executions of the node, by default all.
-// emitAfterEnd leaves a goroutine behind that goes on emitting when the step is over.
+// Each op is a Do named by its index ("op 0"), except that a tool is a CallTool, and an ask is an Ask followed by a Do
+// that writes the answer. say and reason write one message, a delta per word; tokens writes a message of that many
+// deltas of size (4) characters; delayMs (0) is the pause between deltas. A failing tool does not end the script. fail
+// fails the first times executions of the node, by default all. emitAfterEnd leaves a goroutine that continues to emit
+// after the step.
 //
-// Messages appended meanwhile are played after the last op. Text that is no such JSON is echoed; a script
-// with a mistake in it fails with code bad_script before its first op.
+// Messages appended during the run are run after the last op. Other text is echoed; an invalid script fails with the
+// code bad_script before its first op.
 package scripted
 
 import (
@@ -38,7 +38,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Agent plays the script in the last user message.
+// Agent runs the script in the last user message.
 type Agent struct{}
 
 var _ plugins.Agent = Agent{}
@@ -48,7 +48,7 @@ func (Agent) Info() plugins.Info {
 	return plugins.Info{Name: "scripted", Description: "Plays the JSON script in the last user message."}
 }
 
-// Run plays run.Input.Query and then the messages appended meanwhile, until there are none.
+// Run runs run.Input.Query and then the appended messages until there are none.
 func (Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 	if err := play(ctx, run, run.Input.Query); err != nil {
 		return agui.WorkerOutput{}, err
@@ -128,7 +128,7 @@ func (o *op) stream(ctx context.Context, w io.WriteCloser, text string) error {
 	return w.Close()
 }
 
-// tokens costs no more than what it writes to: the deltas are slices of one string.
+// tokens slices its deltas from one string, so it adds no cost to that of the writer.
 func (o *op) tokens(ctx context.Context, w io.WriteCloser) error {
 	text := numbers(min(o.Tokens, 100, 1+64<<10/o.Size), o.Size)
 	beat := echo.Beat{Every: o.pause()}
@@ -148,7 +148,7 @@ func (o *op) tokens(ctx context.Context, w io.WriteCloser) error {
 	return w.Close()
 }
 
-// numbers returns the numbers below n, each cut or filled to size characters, the last of them a space.
+// numbers returns the numbers below n, each cut or padded to size characters, the last of which is a space.
 func numbers(n, size int) string {
 	var b strings.Builder
 	b.Grow(n * size)
@@ -183,7 +183,7 @@ func (o *op) ask(ctx context.Context, run *plugins.Run, name string) error {
 	})
 }
 
-// linger waits for the end of the step and does then what no worker may.
+// linger waits for the end of the step and then uses run, which workers must not do.
 func linger(ctx context.Context, run *plugins.Run) {
 	<-ctx.Done()
 	w := run.Text()

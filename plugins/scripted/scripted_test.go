@@ -29,7 +29,7 @@ func play(t *testing.T, script string) *plugintest.Result {
 	return plugintest.Run(t, scripted.Agent{}, config(script))
 }
 
-// types returns the types of the run's own events, without the prefixes that repeat.
+// types returns the types of the run's own events, with common prefixes removed.
 func types(res *plugintest.Result) string {
 	var list []string
 	for _, ev := range res.Events[1 : len(res.Events)-1] {
@@ -38,7 +38,7 @@ func types(res *plugintest.Result) string {
 	return strings.NewReplacer("TEXT_MESSAGE_", "T_", "REASONING_MESSAGE_", "R_", "TOOL_CALL_", "C_").Replace(strings.Join(list, " "))
 }
 
-func TestOps(t *testing.T) {
+func TestAgent_RunsOps(t *testing.T) {
 	for _, tt := range []struct{ do, types, text, state string }{
 		{`{"say": "hello world"}`, "T_START T_CONTENT T_CONTENT T_END", "hello world", "{}"},
 		{`{"say": ""}`, "", "", "{}"},
@@ -63,7 +63,7 @@ func TestOps(t *testing.T) {
 	}
 }
 
-func TestTokensAreExact(t *testing.T) {
+func TestAgent_TokensAreExact(t *testing.T) {
 	for size, n := range map[int]int{1: 2500, 3: 2500, 4: 2500, 70000: 3} {
 		got := 0
 		for _, ev := range play(t, fmt.Sprintf(`{"do": [{"tokens": %d, "size": %d}]}`, n, size)).Events {
@@ -80,7 +80,7 @@ func TestTokensAreExact(t *testing.T) {
 	}
 }
 
-func TestDelayIsBetweenDeltas(t *testing.T) {
+func TestAgent_DelaysBetweenDeltas(t *testing.T) {
 	for _, do := range []string{
 		`{"say": "one two three", "delayMs": 5000}`,
 		`{"reason": "one two three", "delayMs": 5000}`,
@@ -103,7 +103,7 @@ func TestDelayIsBetweenDeltas(t *testing.T) {
 	}
 }
 
-func TestFailCountsExecutions(t *testing.T) {
+func TestAgent_FailCountsExecutions(t *testing.T) {
 	for _, tt := range []struct {
 		do        string
 		execution int
@@ -127,14 +127,14 @@ func TestFailCountsExecutions(t *testing.T) {
 	}
 }
 
-func TestPanicPanics(t *testing.T) {
+func TestAgent_Panics(t *testing.T) {
 	res := play(t, `{"do": [{"panic": "boom"}]}`)
 	if got, ok := errors.AsType[*plugins.PanicError](res.Err); !ok || got.Value != "boom" {
 		t.Errorf("ended with %v", res.Err)
 	}
 }
 
-func TestAskSaysTheAnswer(t *testing.T) {
+func TestAgent_WritesAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		ask    string
 		answer plugins.Answer
@@ -163,7 +163,7 @@ func TestAskSaysTheAnswer(t *testing.T) {
 	}
 }
 
-func TestAppendedMessagesArePlayed(t *testing.T) {
+func TestAgent_RunsAppendedMessages(t *testing.T) {
 	cfg := config(`{"do": [{"say": "one"}]}`)
 	cfg.Next = [][]agui.Message{
 		{{Content: `{"do": [{"say": "two"}]}`}, {Content: "three"}},
@@ -176,7 +176,7 @@ func TestAppendedMessagesArePlayed(t *testing.T) {
 	plugintest.Replay(t, scripted.Agent{}, cfg)
 }
 
-func TestOtherTextIsEchoed(t *testing.T) {
+func TestAgent_EchoesOtherText(t *testing.T) {
 	for _, text := range []string{"hello world", `{"do": [`, `{"say": "hello"}`, `["do"]`, `"do"`, "3"} {
 		if res := play(t, text); res.Text() != text {
 			t.Errorf("%q: said %q", text, res.Text())
@@ -184,10 +184,10 @@ func TestOtherTextIsEchoed(t *testing.T) {
 	}
 }
 
-func TestMistakesInAScript(t *testing.T) {
+func TestAgent_RefusesInvalidScript(t *testing.T) {
 	for script, want := range map[string]string{
 		`{"do": {}}`:                                         "do must be an array",
-		`{"do": [], "then": 1}`:                              "no member but do",
+		`{"do": [], "then": 1}`:                              "only have the member do",
 		`{"do": [{"say": "a"}, {"sya": "b"}]}`:               "do[1]: must have one of",
 		`{"do": [1]}`:                                        "must be an object",
 		`{"do": [null]}`:                                     "must be an object",
@@ -219,7 +219,7 @@ func TestMistakesInAScript(t *testing.T) {
 	}
 }
 
-// sink is a host that takes everything.
+// sink is a host that accepts everything.
 type sink struct{ plugins.Host }
 
 func (sink) NewID() string         { return "id" }
@@ -232,12 +232,12 @@ func (sink) Do(ctx context.Context, _ plugins.Use, fn func(context.Context) (plu
 
 func (sink) Next(context.Context, plugins.Use) ([]agui.Message, error) { return nil, nil }
 
-// BenchmarkTokens measures what 1000 tokens cost before they reach a host.
+// BenchmarkTokens measures the cost of 1000 tokens before they reach a host.
 func BenchmarkTokens(b *testing.B) {
 	b.ReportAllocs()
 	in := plugins.Input{Query: `{"do": [{"tokens": 1000}]}`, Execution: 1}
 	for b.Loop() {
-		if _, err := plugins.Execute(b.Context(), scripted.Agent{}, plugins.NewRun(sink{}, in)); err != nil {
+		if _, err := plugins.Execute(b.Context(), scripted.Agent{}, sink{}, in); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Calculator computes arithmetic: numbers, + - * / % ^ and parentheses, as github.com/expr-lang/expr reads them.
+// Calculator computes arithmetic: numbers, + - * / % ^ and parentheses, in the syntax of github.com/expr-lang/expr.
 // Numbers are float64; results have up to 15 digits.
 type Calculator struct{}
 
@@ -35,8 +35,8 @@ func (Calculator) Info() plugins.Info {
 	}
 }
 
-// Call returns the value. It fails with code bad_expression for what is not arithmetic, and with
-// arithmetic for what has no value, a division by zero for instance.
+// Call returns the value. It fails with the code bad_expression for anything but arithmetic, and with arithmetic for an
+// undefined value such as a division by zero.
 func (Calculator) Call(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {
 	var args struct {
 		Expression string `json:"expression"`
@@ -51,7 +51,7 @@ func (Calculator) Call(_ context.Context, call *plugins.Call) (agui.ToolOutput, 
 	case err != nil:
 		return agui.ToolOutput{}, &plugins.Error{Code: "bad_expression", Message: err.Error()}
 	}
-	return summary("%s", strconv.FormatFloat(value+0, 'g', 15, 64)) // + 0 makes 0 of -0
+	return summary("%s", strconv.FormatFloat(value+0, 'g', 15, 64)) // + 0 turns -0 into 0
 }
 
 var errNoValue = errors.New("the result is not a number")

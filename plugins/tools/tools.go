@@ -1,4 +1,4 @@
-// Package tools holds small tools that need nothing: to try a server out, and to test one.
+// Package tools has small tools without dependencies for trying out and testing a server.
 package tools
 
 import (
@@ -26,7 +26,7 @@ const pauseSchema = `{
 	"additionalProperties": false
 }`
 
-// Sleep does nothing for a while, unless its context ends first.
+// Sleep waits until its context ends or the given time has passed.
 type Sleep struct{}
 
 // Info describes the tool, which is named sleep.
@@ -39,7 +39,7 @@ func (Sleep) Info() plugins.Info {
 	}
 }
 
-// Call waits, and fails with ctx's cause when ctx is done before that.
+// Call waits, or fails with ctx's cause if ctx is done first.
 func (Sleep) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
 	pause, err := pauseOf(call)
 	if err != nil {
@@ -55,8 +55,8 @@ func (Sleep) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, err
 	}
 }
 
-// Stubborn does nothing for a while and ignores its context, as a tool should not. It is not Idempotent,
-// so that a crash meanwhile shows as an interrupted result.
+// Stubborn sleeps and ignores its context, which tools should not do. It is not Idempotent, so a crash shows as an
+// interrupted result.
 type Stubborn struct{}
 
 // Info describes the tool, which is named stubborn.
@@ -91,7 +91,7 @@ func pauseOf(call *plugins.Call) (time.Duration, error) {
 	return time.Duration(args.MS) * time.Millisecond, nil
 }
 
-// Clock tells the time.
+// Clock returns the current time.
 type Clock struct {
 	Now func() time.Time // nil means time.Now
 }
@@ -115,7 +115,7 @@ func (c Clock) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 	return summary("%s", now().UTC().Format(time.RFC3339))
 }
 
-// Fail fails.
+// Fail always fails.
 type Fail struct{}
 
 // Info describes the tool, which is named fail.
@@ -133,7 +133,7 @@ func (Fail) Info() plugins.Info {
 	}
 }
 
-// Call returns the message as an error of code failed.
+// Call returns the message as an error with the code failed.
 func (Fail) Call(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {
 	var args struct {
 		Message string `json:"message"`
@@ -146,7 +146,7 @@ func (Fail) Call(_ context.Context, call *plugins.Call) (agui.ToolOutput, error)
 
 func arguments(call *plugins.Call, args any) error {
 	if err := json.Unmarshal(call.Args, args); err != nil {
-		return &plugins.Error{Code: "bad_arguments", Message: fmt.Sprintf("the arguments are not as the schema says: %v", err)}
+		return &plugins.Error{Code: "bad_arguments", Message: fmt.Sprintf("the arguments do not match the schema: %v", err)}
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func call(t *testing.T, tool plugins.Tool, args any) (summary, code string) {
 	return shown.Message, shown.Code
 }
 
-func TestCalculator(t *testing.T) {
+func TestCalculator_Computes(t *testing.T) {
 	for expression, want := range map[string]string{
 		"1":                 "1",
 		" 1 + 2 * 3 ":       "7",
@@ -60,7 +60,7 @@ func TestCalculator(t *testing.T) {
 	}
 }
 
-func TestCalculatorRefuses(t *testing.T) {
+func TestCalculator_RefusesInvalidExpressions(t *testing.T) {
 	for expression, want := range map[string]string{
 		"":                         "bad_expression",
 		"1+":                       "bad_expression",
@@ -98,7 +98,7 @@ func TestCalculatorRefuses(t *testing.T) {
 	}
 }
 
-func TestSleepObeysItsContext(t *testing.T) {
+func TestSleep_StopsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		if got, _ := call(t, tools.Sleep{}, map[string]int{"ms": 8000}); got != "slept 8000 ms" || time.Since(start) != 8*time.Second {
@@ -114,7 +114,7 @@ func TestSleepObeysItsContext(t *testing.T) {
 	})
 }
 
-func TestStubbornIgnoresItsContext(t *testing.T) {
+func TestStubborn_IgnoresContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -126,7 +126,7 @@ func TestStubbornIgnoresItsContext(t *testing.T) {
 	})
 }
 
-func TestClockTellsUTC(t *testing.T) {
+func TestClock_ReturnsUTC(t *testing.T) {
 	now := func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600)) }
 	if got, _ := call(t, tools.Clock{Now: now}, struct{}{}); got != "2026-01-02T02:04:05Z" {
 		t.Errorf("got %s", got)
@@ -137,13 +137,13 @@ func TestClockTellsUTC(t *testing.T) {
 	}
 }
 
-func TestFailFails(t *testing.T) {
+func TestFail_Fails(t *testing.T) {
 	if message, code := call(t, tools.Fail{}, map[string]string{"message": "boom"}); message != "boom" || code != "failed" {
 		t.Errorf("%q %s", message, code)
 	}
 }
 
-func TestWrongArgumentsAreRefused(t *testing.T) {
+func TestTools_RefuseInvalidArguments(t *testing.T) {
 	for _, tool := range []plugins.Tool{tools.Sleep{}, tools.Stubborn{}, tools.Calculator{}, tools.Fail{}} {
 		if _, code := call(t, tool, "text"); code != "bad_arguments" {
 			t.Errorf("%s: code %q", tool.Info().Name, code)

@@ -1,15 +1,15 @@
-// Package typed makes tools of Go functions whose arguments and results are Go values. The JSON Schema that
-// clients and models see is derived from the type of the arguments:
+// Package typed makes tools from Go functions with typed arguments and results. The JSON Schema for clients and models is
+// derived from the type of the arguments:
 //
 //	type place struct {
 //		City string `json:"city" jsonschema:"the city's name, in English"`
 //		Days int    `json:"days,omitempty" jsonschema:"how many days ahead, today if absent"`
 //	}
 //
-// A field's name, and whether it may be absent (omitempty or omitzero), is said by its json tag, what it means by its
-// jsonschema tag. Members that are not fields are refused.
+// A field's json tag gives its name and, with omitempty or omitzero, makes it optional; its jsonschema tag is its
+// description. Unknown members are refused.
 //
-// Beside package plugins it imports github.com/google/jsonschema-go, and nothing else.
+// Besides package plugins it depends only on github.com/google/jsonschema-go.
 package typed
 
 import (
@@ -24,12 +24,12 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Tool returns a tool that calls fn with the arguments of each call; info's Parameters are derived from In, which
-// must be a struct or a map with string keys. What fn returns is the result: a string as it is, anything else as
-// JSON, unless it is an agui.ToolOutput. A *plugins.Error of fn is shown in full. Arguments that are not as the
-// schema says are refused with the code bad_arguments, and fn is not called.
+// Tool returns a tool that calls fn with the decoded arguments. info's Parameters are derived from In, which must be a
+// struct or a map with string keys. A result of fn that is a string or an agui.ToolOutput is returned unchanged, any
+// other value as JSON. Clients see the text of a *plugins.Error from fn. Arguments that violate the schema are refused
+// with the code bad_arguments without calling fn.
 //
-// Tool panics when In or info cannot make a tool: that is the program's mistake.
+// Tool panics if In or info is invalid.
 func Tool[In, Out any](info plugins.Info, fn func(ctx context.Context, call *plugins.Call, in In) (Out, error)) plugins.Tool {
 	t, err := newTool(info, fn)
 	if err != nil {
@@ -46,14 +46,14 @@ type tool[In, Out any] struct {
 
 func newTool[In, Out any](info plugins.Info, fn func(context.Context, *plugins.Call, In) (Out, error)) (*tool[In, Out], error) {
 	if info.Parameters != nil {
-		return nil, fmt.Errorf("its Parameters are derived, not given")
+		return nil, fmt.Errorf("info.Parameters must be empty: they are derived")
 	}
 	schema, err := jsonschema.For[In](nil)
 	if err != nil {
 		return nil, err
 	}
 	if schema.Type != "object" {
-		return nil, fmt.Errorf("%T is no struct or map", *new(In))
+		return nil, fmt.Errorf("%T is not a struct or map", *new(In))
 	}
 	if info.Parameters, err = json.Marshal(schema); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (t *tool[In, Out]) Info() plugins.Info { return t.info }
 func (t *tool[In, Out]) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
 	var in In
 	if err := t.decode(call.Args, &in); err != nil {
-		return agui.ToolOutput{}, &plugins.Error{Code: "bad_arguments", Message: "The arguments are not as the tool's schema says: " + err.Error()}
+		return agui.ToolOutput{}, &plugins.Error{Code: "bad_arguments", Message: "The arguments do not match the tool's schema: " + err.Error()}
 	}
 	out, err := t.fn(ctx, call, in)
 	if err != nil {
@@ -88,7 +88,7 @@ func (t *tool[In, Out]) Call(ctx context.Context, call *plugins.Call) (agui.Tool
 	return agui.ToolOutput{ResultSummary: string(text)}, nil
 }
 
-// decode checks the arguments and reads them into in.
+// decode validates the arguments and decodes them into in.
 func (t *tool[In, Out]) decode(args json.RawMessage, in *In) error {
 	var value any
 	if err := json.Unmarshal(args, &value); err != nil {
@@ -100,7 +100,7 @@ func (t *tool[In, Out]) decode(args json.RawMessage, in *In) error {
 	return json.Unmarshal(args, in)
 }
 
-// plain leaves out where in the schema a rule stands, which says nothing to whoever made the arguments.
+// plain removes the position in the schema from a validation error.
 func plain(err error) error {
 	text := strings.TrimPrefix(err.Error(), "validating root: ")
 	for {

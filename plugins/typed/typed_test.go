@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/plugins/typed"
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -41,7 +42,7 @@ func forecast(_ context.Context, call *plugins.Call, in place) (weather, error) 
 
 var tool = typed.Tool(plugins.Info{Name: "weather", Description: "Tells the weather.", Timeout: time.Second}, forecast)
 
-func TestSchemaIsThatOfTheArguments(t *testing.T) {
+func TestTool_DerivesSchema(t *testing.T) {
 	info := tool.Info()
 	if info.Name != "weather" || info.Description != "Tells the weather." || info.Timeout != time.Second {
 		t.Errorf("got %+v", info)
@@ -69,13 +70,13 @@ func TestSchemaIsThatOfTheArguments(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	var reg plugins.Registry
+	var reg host.Registry
 	if err := reg.Add(tool); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestResultIsJSON(t *testing.T) {
+func TestTool_ResultIsJSON(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"city":"Oslo"}`: `{"sky":"Oslo for alice","temp":0}`,
 		`{"city":"Oslo","days":2,"tags":null,"near":{"lat":1}}`: `{"sky":"Oslo for alice","temp":2}`,
@@ -87,7 +88,7 @@ func TestResultIsJSON(t *testing.T) {
 	}
 }
 
-func TestTextAndOutputsAreTheResultAsTheyAre(t *testing.T) {
+func TestTool_TextAndOutputAreUnchanged(t *testing.T) {
 	text := typed.Tool(plugins.Info{Name: "text"}, func(_ context.Context, _ *plugins.Call, in map[string]int) (string, error) {
 		return "sum", nil
 	})
@@ -102,7 +103,7 @@ func TestTextAndOutputsAreTheResultAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestWrongArgumentsAreRefusedInWords(t *testing.T) {
+func TestTool_RefusesInvalidArguments(t *testing.T) {
 	for args, want := range map[string]string{
 		`{}`:                                  `required: missing properties: ["city"]`,
 		`{"city":1}`:                          `city: type: 1 has type "integer", want "string"`,
@@ -114,20 +115,20 @@ func TestWrongArgumentsAreRefusedInWords(t *testing.T) {
 	} {
 		_, err := tool.Call(t.Context(), &plugins.Call{Args: json.RawMessage(args)})
 		shown, ok := errors.AsType[*plugins.Error](err)
-		if want = "The arguments are not as the tool's schema says: " + want; !ok || shown.Code != "bad_arguments" || shown.Message != want {
+		if want = "The arguments do not match the tool's schema: " + want; !ok || shown.Code != "bad_arguments" || shown.Message != want {
 			t.Errorf("%s:\n got %v\nwant %s", args, err, want)
 		}
 	}
 }
 
-func TestErrorsOfTheFunctionAreTheTools(t *testing.T) {
+func TestTool_ReturnsErrorsOfFunction(t *testing.T) {
 	_, err := tool.Call(t.Context(), &plugins.Call{Args: json.RawMessage(`{"city":"Atlantis"}`)})
 	if shown, ok := errors.AsType[*plugins.Error](err); !ok || shown.Code != "unknown_city" {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestToolsThatCannotBePanicAtOnce(t *testing.T) {
+func TestTool_PanicsIfInvalid(t *testing.T) {
 	for what, make := range map[string]func(){
 		"text in": func() {
 			typed.Tool(plugins.Info{Name: "t"}, func(context.Context, *plugins.Call, string) (int, error) { return 0, nil })

@@ -28,11 +28,7 @@ const (
 
 // Event is the event for c.
 func (c ModelCall) Event() Custom {
-	value, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // all its fields can be encoded
-	}
-	return Custom{Name: ModelCallEvent, Value: value}
+	return custom(ModelCallEvent, c)
 }
 
 // ModelCallOf returns the ModelCall in e, if e is one. Ids have 1 to 200 bytes.

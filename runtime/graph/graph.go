@@ -13,6 +13,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -35,7 +36,7 @@ type Node struct {
 }
 
 // Compile compiles a registry's workflows and tool schemas.
-func Compile(reg *plugins.Registry) (*Set, error) {
+func Compile(reg *host.Registry) (*Set, error) {
 	s := &Set{workflows: make(map[string]*Graph), schemas: make(map[string]*Schema)}
 	for _, w := range reg.Workflows() {
 		compiled, err := compileWorkflow(w)

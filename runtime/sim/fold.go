@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -82,7 +81,7 @@ func (f *folded) add(id int64, ev agui.Event) {
 	case agui.ToolCallResult:
 		f.begin(agui.Message{ID: e.MessageID, Role: agui.RoleTool, ToolCallID: e.ToolCallID, Content: e.Content})
 	case agui.Custom:
-		for _, id := range plugins.RetractedBy(e) {
+		for _, id := range agui.RetractedBy(e) {
 			if m := f.find(id); m != nil && m.Role != agui.RoleUser {
 				f.drop(id)
 			}

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -216,7 +216,7 @@ func (w *world) boot() (*process, error) {
 	if p.store, err = w.db.open(w); err != nil {
 		return p, err
 	}
-	reg := new(plugins.Registry)
+	reg := new(host.Registry)
 	if err := reg.Add(p.plugs()...); err != nil {
 		return p, err
 	}

@@ -99,12 +99,12 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 	}
 	sub.within = within
 	ctx, end := s.l.en.trace(sub.ctx, s.l.op(OpAgent, u.Name, sub.subagent))
-	out, err = plugins.Execute(ctx, agent, plugins.NewRun(sub, plugins.Input{
+	out, err = plugins.Execute(ctx, agent, sub, plugins.Input{
 		Query:    query,
 		Messages: []agui.Message{{ID: NewID(), Role: agui.RoleUser, Content: query}},
 		State:    s.l.currentState(), ThreadID: s.l.w.thread.ID, RunID: s.l.run.ID,
 		User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: sub.subagent, Execution: 1,
-	}))
+	})
 	end(s.l.ended(err))
 	return out, s.closeAgent(sub, m, u.Name, out, err)
 }

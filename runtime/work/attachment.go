@@ -6,12 +6,13 @@ import (
 	"io"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/model"
 )
 
-var _ plugins.Opener = (*step)(nil)
+var _ host.AttachmentOpener = (*step)(nil)
 
-// OpenAttachment implements [plugins.Opener].
+// OpenAttachment implements [host.AttachmentOpener].
 func (s *step) OpenAttachment(ctx context.Context, a plugins.Attachment) (plugins.Attachment, io.ReadCloser, error) {
 	open, run := s.l.en.cfg.Attachment, &s.l.run
 	if open == nil {

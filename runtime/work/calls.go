@@ -186,7 +186,7 @@ func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (ou
 	return s.invoke(ctx, tool, limit, &plugins.Call{
 		ID: m.CallID, Args: args, ThreadID: s.l.w.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
 		Progress: func(fraction float64, message string) {
-			_ = s.Emit(plugins.ProgressOf(s.node, fraction, clip(message, maxText))) // a call outlives its step at most as one that nobody waits for
+			_ = s.Emit(agui.Progress(s.node, fraction, clip(message, maxText))) // a call outlives its step at most as one that nobody waits for
 		},
 	})
 }

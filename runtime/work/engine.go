@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/log"
@@ -28,7 +28,7 @@ import (
 // Config holds what an Engine needs. All of it must be set but for caps, of which 0 means none.
 type Config struct {
 	Store    model.Store
-	Registry *plugins.Registry
+	Registry *host.Registry
 	Log      *slog.Logger
 	Instance string // this process, as the database knows it
 	Logs     *log.Logs

@@ -382,7 +382,7 @@ func (l *live) call(ctx context.Context, n *graph.Node, s *step, in plugins.Inpu
 	done := make(chan result, 1)
 	e := l.send(aWorker, n.Agent, func() {
 		ctx, end := l.en.trace(ctx, l.op(OpAgent, n.Agent, ""))
-		out, err := plugins.Execute(ctx, agent, plugins.NewRun(s, in))
+		out, err := plugins.Execute(ctx, agent, s, in)
 		end(l.ended(err))
 		done <- result{out, err}
 	})

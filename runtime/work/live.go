@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
@@ -27,11 +28,11 @@ import (
 type live struct {
 	en       *Engine
 	t        *log.Tail
-	source   *commit.Source    // shut with the gate
-	reserved *reservation      // nil for one that nobody executes
-	offer    *offer            // held from begins until the last worker has returned
-	plugins  *plugins.Registry // what of it is offered in the run's project
-	graph    *graph.Graph      // without nodes when unfit
+	source   *commit.Source // shut with the gate
+	reserved *reservation   // nil for one that nobody executes
+	offer    *offer         // held from begins until the last worker has returned
+	plugins  *host.Registry // what of it is offered in the run's project
+	graph    *graph.Graph   // without nodes when unfit
 	input    Input
 	unfit    error      // why the run cannot be executed; it can be ended all the same
 	run      model.Run  // as it was claimed, but for Attempt
@@ -297,7 +298,7 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	case agui.ToolCallResult:
 		delete(l.calls, e.ToolCallID)
 	case agui.Custom:
-		if e.Name == plugins.ProgressEvent {
+		if e.Name == agui.ProgressEvent {
 			l.progress(it, s.node, e.Value)
 		}
 	}
@@ -336,7 +337,7 @@ func says(ev agui.Event, size int) int {
 func (l *live) overfull(ev agui.Event, more int) *plugins.Error {
 	most := int64(l.en.cfg.RunEvents)
 	bound := most
-	if e, ok := ev.(agui.Custom); ok && plugins.RetractedBy(e) != nil {
+	if e, ok := ev.(agui.Custom); ok && agui.RetractedBy(e) != nil {
 		bound *= 2
 	}
 	if most > 0 && l.w.last-l.span.First+1 >= bound {

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/graph"
 )
 
 // offer is what a registry offers, compiled. A live run holds one from when it was claimed until it ends or waits, so
 // that it meets the same plugins throughout, and they are not closed under it.
 type offer struct {
-	plugins *plugins.Registry
+	plugins *host.Registry
 	graphs  *graph.Set
 	holders int // live runs that hold it, guarded by offers.mu
 }
@@ -26,7 +26,7 @@ type offers struct {
 	earlier map[*offer]bool
 }
 
-func newOffer(reg *plugins.Registry) (*offer, error) {
+func newOffer(reg *host.Registry) (*offer, error) {
 	graphs, err := graph.Compile(reg)
 	if err != nil {
 		return nil, err
@@ -94,12 +94,12 @@ func (o *offers) all() []*offer {
 }
 
 // Plugins is the registry in force.
-func (en *Engine) Plugins() *plugins.Registry { return en.offers.current().plugins }
+func (en *Engine) Plugins() *host.Registry { return en.offers.current().plugins }
 
 // Replace compiles a registry, starts what is new in it, and puts it in force. Runs that are live keep theirs, which is
 // closed when the last of them has ended or waits. When Replace fails nothing has changed, and what was started of reg
 // is closed. It is called by one goroutine at a time.
-func (en *Engine) Replace(ctx context.Context, reg *plugins.Registry) error {
+func (en *Engine) Replace(ctx context.Context, reg *host.Registry) error {
 	next, err := newOffer(reg)
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -70,7 +69,7 @@ func (l *live) replay(ctx context.Context, before []agui.Message) error {
 			case agui.ToolCallResult:
 				answered[e.ToolCallID] = true
 			case agui.Custom:
-				for _, id := range plugins.RetractedBy(e) {
+				for _, id := range agui.RetractedBy(e) {
 					l.retracted[id] = true
 				}
 			}

@@ -153,7 +153,7 @@ func (l *live) retract(it *commit.Item, unended []string) error {
 		return nil
 	}
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(l.w.messages[a].Seq, l.w.messages[b].Seq) })
-	return l.w.stage(it, plugins.Retracted(slices.Compact(ids)))
+	return l.w.stage(it, agui.Retracted(slices.Compact(ids)))
 }
 
 // hiddenUntold reports whether a message is hidden, as its end has said that it is cut short, and the log has not taken it back yet.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/graph"
@@ -37,9 +38,9 @@ type step struct {
 }
 
 var (
-	_ plugins.Host         = (*step)(nil)
-	_ plugins.ModelWatcher = (*step)(nil)
-	_ plugins.ModelLimiter = (*step)(nil)
+	_ plugins.Host      = (*step)(nil)
+	_ host.ModelWatcher = (*step)(nil)
+	_ host.ModelLimiter = (*step)(nil)
 )
 
 func newStep(ctx context.Context, l *live, number int, node, agent string) *step {

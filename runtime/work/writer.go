@@ -105,7 +105,7 @@ func (w *writer) stageStored(it *commit.Item, ev agui.Event, payload []byte) err
 		it.Rows = append(it.Rows, row)
 	}
 	if ev, ok := ev.(agui.Custom); ok {
-		w.hide(it, plugins.RetractedBy(ev))
+		w.hide(it, agui.RetractedBy(ev))
 	}
 	return nil
 }

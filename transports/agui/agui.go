@@ -8,6 +8,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/wire"
@@ -90,7 +91,7 @@ func (t Transport) decode(c *fiber.Ctx, who runtime.Caller, agent string, body [
 }
 
 // find returns the offered agent or workflow of that name. They share one namespace.
-func find(reg *plugins.Registry, name string) (plugins.Plugin, error) {
+func find(reg *host.Registry, name string) (plugins.Plugin, error) {
 	if a, ok := reg.Agent(name); ok {
 		return a, nil
 	}

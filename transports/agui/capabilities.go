@@ -8,6 +8,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 )
 
@@ -85,7 +86,7 @@ func (t Transport) capabilities(c *fiber.Ctx, who runtime.Caller) error {
 }
 
 // capabilitiesOf returns the capabilities of an agent or a workflow among the offered plugins.
-func capabilitiesOf(offered *plugins.Registry, p plugins.Plugin) capabilities {
+func capabilitiesOf(offered *host.Registry, p plugins.Plugin) capabilities {
 	info := p.Info()
 	caps := capabilities{
 		Identity:       identity{info.Name, "baton", info.Description},
@@ -109,7 +110,7 @@ func capabilitiesOf(offered *plugins.Registry, p plugins.Plugin) capabilities {
 }
 
 // agentsOf lists the agents of a workflow's nodes by name, nil without any.
-func agentsOf(offered *plugins.Registry, w plugins.Workflow) *multiAgent {
+func agentsOf(offered *host.Registry, w plugins.Workflow) *multiAgent {
 	m := multiAgent{Supported: true}
 	for _, n := range w.Nodes {
 		if a, ok := offered.Agent(n.Agent); ok {

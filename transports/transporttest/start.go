@@ -17,6 +17,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/attach"
@@ -94,7 +95,7 @@ func Start(tb testing.TB, cfg Config) *Server {
 	if cfg.Mount == nil {
 		cfg.Mount = All
 	}
-	reg := new(plugins.Registry)
+	reg := new(host.Registry)
 	if err := reg.Add(append(append(builtin.Plugins(), Typist{s.Keys}), cfg.Plugins...)...); err != nil {
 		tb.Fatal(err)
 	}

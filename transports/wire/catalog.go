@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 )
 
 // Catalog lists the offered agents and workflows, the tools of the agents, and the servers that have some of them.
@@ -77,7 +78,7 @@ type Model struct {
 }
 
 // NewCatalog returns the registry's agents, tools and servers. Inside includes the details for operators.
-func NewCatalog(reg *plugins.Registry, inside bool) Catalog {
+func NewCatalog(reg *host.Registry, inside bool) Catalog {
 	c := Catalog{Agents: []CatalogAgent{}, Tools: []CatalogTool{}, Servers: []CatalogServer{}}
 	for _, a := range reg.Agents() {
 		agent := CatalogAgent{Agent: newAgent(a.Info()), About: newAbout(reg, a, inside)}
@@ -101,7 +102,7 @@ func NewCatalog(reg *plugins.Registry, inside bool) Catalog {
 }
 
 // NewCatalogWorkflows returns the registry's workflows.
-func NewCatalogWorkflows(reg *plugins.Registry, inside bool) CatalogWorkflows {
+func NewCatalogWorkflows(reg *host.Registry, inside bool) CatalogWorkflows {
 	c := CatalogWorkflows{[]CatalogWorkflow{}}
 	for _, w := range reg.Workflows() {
 		c.Workflows = append(c.Workflows, CatalogWorkflow{NewWorkflow(w), newAbout(reg, w, inside)})
@@ -109,7 +110,7 @@ func NewCatalogWorkflows(reg *plugins.Registry, inside bool) CatalogWorkflows {
 	return c
 }
 
-func newAbout(reg *plugins.Registry, p plugins.Plugin, inside bool) About {
+func newAbout(reg *host.Registry, p plugins.Plugin, inside bool) About {
 	o := reg.Origin(p)
 	a := About{Origin: Origin{Kind: o.Kind, Server: orNull(o.Server)}}
 	h := reg.Health(p)

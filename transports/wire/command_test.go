@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/wire"
 )
@@ -34,7 +34,7 @@ func TestRefusedCommandKeepsItsRef(t *testing.T) {
 }
 
 func TestRequestIsAddressedByItsPath(t *testing.T) {
-	reg := new(plugins.Registry)
+	reg := new(host.Registry)
 	req := wire.RunRequest{}
 	if err := req.Address(reg, "a"); err != nil || req.Agent != "a" || req.WorkflowID != "" {
 		t.Errorf("got %+v, %v", req, err)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 )
 
 // Agents lists the offered agents and workflows by name, and the tools of the agents.
@@ -28,7 +29,7 @@ type Tool struct {
 }
 
 // NewAgents returns the registry's agents and tools.
-func NewAgents(reg *plugins.Registry) Agents {
+func NewAgents(reg *host.Registry) Agents {
 	offers := Agents{Agents: []Agent{}, Tools: []Tool{}}
 	for _, a := range reg.Agents() {
 		offers.Agents = append(offers.Agents, newAgent(a.Info()))
@@ -67,7 +68,7 @@ type WorkflowNode struct {
 }
 
 // NewWorkflows returns the registry's workflows.
-func NewWorkflows(reg *plugins.Registry) Workflows {
+func NewWorkflows(reg *host.Registry) Workflows {
 	offers := Workflows{Workflows: []Workflow{}}
 	for _, w := range reg.Workflows() {
 		offers.Workflows = append(offers.Workflows, NewWorkflow(w))

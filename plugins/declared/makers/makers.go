@@ -1,4 +1,4 @@
-// Package makers has what makes plugins of the declarations of a file, for each kind that Baton has.
+// Package makers has Baton's makers for all kinds of declarations.
 package makers
 
 import (
@@ -53,8 +53,8 @@ func model(a declared.Agent) (plugins.Agent, error) {
 	return llm.New(cfg)
 }
 
-// directories is a ContextSource of several directories, the first that has an item. Each is opened when it is asked: what
-// is declared holds nothing open.
+// directories is a ContextSource that returns an item from the first directory that has it. It opens directories on
+// demand, because declarations hold no open resources.
 type directories []string
 
 func (d directories) Item(ctx context.Context, in *plugins.Input, id string) (string, error) {
@@ -72,8 +72,8 @@ func (d directories) Item(ctx context.Context, in *plugins.Input, id string) (st
 	return "", llm.ErrNoItem
 }
 
-// surrounded is a declared model, with what the environment says of its provider. A key of the environment does not go to a
-// base_url of the file.
+// surrounded completes a declared model with the provider's environment variables. A key from the environment is never sent
+// to a base_url from the file.
 func surrounded(m declared.Model, getenv func(string) string) provider.Config {
 	if m.BaseURL != "" {
 		return provider.Config{Provider: m.Provider, Model: m.Model, BaseURL: m.BaseURL, APIKey: m.APIKey}
@@ -83,8 +83,7 @@ func surrounded(m declared.Model, getenv func(string) string) provider.Config {
 	return cfg
 }
 
-// Assistant returns the agent assistant, played by the model that the environment names, with the tools. It returns nil
-// when the environment names none.
+// Assistant returns the agent assistant with the model named in the environment and the tools, or nil without such a model.
 func Assistant(tools []string) (plugins.Agent, error) {
 	cfg, err := provider.FromEnv(os.Getenv)
 	if errors.Is(err, provider.ErrNone) {

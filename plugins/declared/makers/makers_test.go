@@ -15,9 +15,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// An agent does what its declaration says: another model answers, which is shown items of the directories and told
-// to answer by a schema; and it stops at what the declaration allows.
-func TestModelDoesWhatIsDeclared(t *testing.T) {
+// The declared fallback answers with items of the directories as context, within the declared limits.
+func TestAll_ModelFollowsDeclaration(t *testing.T) {
 	broken := llmtest.New(llmtest.Always(llmtest.Script{Steps: []llmtest.Step{
 		llmtest.Fault(&llm.Error{Code: "invalid_api_key", Message: "no", Status: 401}),
 	}}))

@@ -35,7 +35,7 @@ func ask(t *testing.T, cfg anthropic.Config, messages ...llms.MessageContent) (l
 
 var question = llms.TextParts(llms.ChatMessageTypeHuman, "?")
 
-func TestWhatIsCachedIsCounted(t *testing.T) {
+func TestStream_CountsCachedTokens(t *testing.T) {
 	want := agui.TokenUsage{InputTokens: 100, OutputTokens: 20, CachedInputTokens: 60, CacheWriteInputTokens: 30}
 	server := llmtest.New(llmtest.Always(llmtest.Script{Steps: []llmtest.Step{llmtest.Text("a")}, Usage: &want}))
 	defer server.Close()
@@ -46,8 +46,8 @@ func TestWhatIsCachedIsCounted(t *testing.T) {
 	}
 }
 
-// The provider counts the prompt before the model says a word: whoever is cut has that.
-func TestThePromptIsCountedEarly(t *testing.T) {
+// The prompt is counted before the answer, so the count exists even if the answer is interrupted.
+func TestStream_CountsPromptEarly(t *testing.T) {
 	server := llmtest.New(llmtest.Always(llmtest.Script{Steps: []llmtest.Step{llmtest.Text("a")}, Usage: &agui.TokenUsage{InputTokens: 100, OutputTokens: 20}}))
 	defer server.Close()
 	transport := &http.Transport{}
@@ -66,7 +66,7 @@ func TestThePromptIsCountedEarly(t *testing.T) {
 	}
 }
 
-func TestNoEnvironmentIsRead(t *testing.T) {
+func TestNew_IgnoresEnvironment(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "not-this")
 	t.Setenv("ANTHROPIC_AUTH_TOKEN", "nor-this")
 	t.Setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
@@ -82,8 +82,8 @@ func TestNoEnvironmentIsRead(t *testing.T) {
 	}
 }
 
-// TestHiddenThoughtsAreCarried has thoughts that only Anthropic can read, and a call that comes whole.
-func TestHiddenThoughtsAreCarried(t *testing.T) {
+// TestStream_CarriesHiddenReasoning has reasoning that only Anthropic can read, and a call in one piece.
+func TestStream_CarriesHiddenReasoning(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -120,7 +120,7 @@ func TestHiddenThoughtsAreCarried(t *testing.T) {
 	}
 }
 
-func TestThinkingInTokensLeavesRoomForTheAnswer(t *testing.T) {
+func TestStream_ReasoningTokensLeaveRoomForAnswer(t *testing.T) {
 	server := llmtest.New(llmtest.Always(llmtest.Script{Steps: []llmtest.Step{llmtest.Text("a")}}))
 	defer server.Close()
 	if _, err := ask(t, anthropic.Config{BaseURL: server.URL, Reasoning: "4096", MaxTokens: 1000}, question); err != nil {

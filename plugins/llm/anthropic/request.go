@@ -30,13 +30,13 @@ type request struct {
 
 type message struct {
 	Role    string `json:"role"`
-	Content []any  `json:"content"` // objects, and thoughts as they came
+	Content []any  `json:"content"` // objects, and reasoning as received
 }
 
 type object = map[string]any
 
-// request asks for an answer with what stays the same from turn to turn marked to be cached: the tools, the system's
-// text, and the conversation so far.
+// request builds a request that marks the stable parts for caching: the tools, the system's text, and the conversation so
+// far.
 func (m *Model) request(e *wire.Endpoint, req llm.Request) (*request, error) {
 	o := req.Options
 	r := &request{
@@ -76,7 +76,7 @@ func (m *Model) think(r *request) {
 	if m.cfg.Reasoning == "" {
 		return
 	}
-	r.Temperature, r.TopK = nil, nil // may not be set beside thought
+	r.Temperature, r.TopK = nil, nil // not allowed together with reasoning
 	tokens, err := strconv.Atoi(m.cfg.Reasoning)
 	if err != nil {
 		r.Thinking = object{"type": "adaptive", "display": "summarized"}
@@ -85,7 +85,7 @@ func (m *Model) think(r *request) {
 	}
 	r.Thinking = object{"type": "enabled", "budget_tokens": tokens}
 	if r.MaxTokens <= tokens {
-		r.MaxTokens += tokens // what is thought counts as answer
+		r.MaxTokens += tokens // reasoning counts as answer
 	}
 }
 
@@ -119,8 +119,8 @@ func tools(e *wire.Endpoint, o llms.CallOptions, r *request) error {
 	return nil
 }
 
-// add adds a message: to the system's text, or to the last message where that has the same role, for Anthropic wants
-// them to take turns. Results come before all else of theirs.
+// add adds a message: to the system's text, or to the last message if it has the same role, because Anthropic requires
+// alternating roles. Results precede all other parts.
 func add(e *wire.Endpoint, r *request, given llms.MessageContent) error {
 	var thoughts, results, blocks []any
 	for _, part := range given.Parts {
@@ -131,7 +131,7 @@ func add(e *wire.Endpoint, r *request, given llms.MessageContent) error {
 		switch part := part.(type) {
 		case llms.TextContent:
 			if strings.TrimSpace(part.Text) == "" {
-				continue // is refused
+				continue // would be refused
 			}
 			text := object{"type": "text", "text": part.Text}
 			if given.Role == llms.ChatMessageTypeSystem {
@@ -157,7 +157,7 @@ func add(e *wire.Endpoint, r *request, given llms.MessageContent) error {
 			return err
 		}
 		if !ok {
-			continue // carried for another provider
+			continue // belongs to another provider
 		}
 		block, err := mediaBlock(e, media)
 		if err != nil {
@@ -204,7 +204,7 @@ func mediaBlock(e *wire.Endpoint, m wire.Media) (object, error) {
 	return nil, e.Refuse("cannot read %s", m.Type)
 }
 
-// cacheLast marks the last of blocks that can be marked: thoughts cannot.
+// cacheLast marks the last block that can be marked; reasoning cannot.
 func cacheLast(blocks []any) {
 	for _, b := range slices.Backward(blocks) {
 		if block, ok := b.(object); ok {
@@ -214,7 +214,7 @@ func cacheLast(blocks []any) {
 	}
 }
 
-// closeObjects says of every object in a schema that it has no other members, which Anthropic wants to be told.
+// closeObjects forbids additional properties in all objects of a schema, as Anthropic requires.
 func closeObjects(v any) {
 	switch v := v.(type) {
 	case []any:
@@ -233,7 +233,7 @@ func closeObjects(v any) {
 	}
 }
 
-// Takes reports whether the API has a form for a part of a message.
+// Takes reports whether the API supports a part of a message.
 func (m *Model) Takes(mediaType string, url bool) bool {
 	return url || wire.Takes(mediaType, "application/pdf")
 }

@@ -6,9 +6,10 @@ import (
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Stream asks the model as llm.Streamer says.
+// Stream implements llm.Streamer.
 func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
 	e := m.endpoint.For(req.Options)
 	body, err := m.request(e, req)
@@ -22,9 +23,9 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece
 	defer res.Body.Close()
 
 	a := &answer{Answer: e.Answer(show)}
-	events := wire.NewEvents(res.Body)
+	events := agui.NewReader(res.Body, wire.MaxEvent)
 	for {
-		data, err := events.Next()
+		_, data, err := events.Next()
 		if err != nil {
 			return a.Response(), e.Lost(ctx, err)
 		}
@@ -44,7 +45,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece
 	}
 }
 
-// event is what we read of the events of messages.
+// event is the part of an event that is used.
 type event struct {
 	Type    string `json:"type"`
 	Message struct {
@@ -69,11 +70,11 @@ type block struct {
 	ID    string          `json:"id"`
 	Name  string          `json:"name"`
 	Input json.RawMessage `json:"input"`
-	Data  string          `json:"data"` // of a thought that is not shown
+	Data  string          `json:"data"` // of hidden reasoning
 	thought
 }
 
-// thought is what was thought, signed.
+// thought is signed reasoning.
 type thought struct {
 	Thinking  string `json:"thinking"`
 	Signature string `json:"signature"`
@@ -89,11 +90,11 @@ type usage struct {
 	} `json:"output_tokens_details"`
 }
 
-// answer follows the one block that is open.
+// answer tracks the single open block.
 type answer struct {
 	*wire.Answer
 	open  block
-	call  int // index of the open block, where that is a call
+	call  int // index of the open block if it is a call
 	bytes int // of its arguments
 }
 
@@ -159,12 +160,12 @@ func (a *answer) stop() error {
 	case b.Type == "redacted_thinking":
 		return a.Carry(map[string]string{"type": b.Type, "data": b.Data})
 	case b.Type == "tool_use" && a.bytes == 0 && len(b.Input) > len("{}"):
-		return a.Arguments(a.call, string(b.Input)) // whole, as servers like Anthropic's send it
+		return a.Arguments(a.call, string(b.Input)) // in one piece, from servers with Anthropic's protocol
 	}
 	return nil
 }
 
-// count takes what is known so far. Anthropic counts what is cached apart.
+// count updates the usage. Anthropic counts cached tokens separately.
 func (a *answer) count(u usage) {
 	if in := u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens; in > 0 {
 		a.Usage.InputTokens = in

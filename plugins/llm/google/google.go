@@ -1,15 +1,13 @@
-// Package google is the Gemini models of Google, through the Gemini API and its keys.
+// Package google provides Google's Gemini models through the Gemini API.
 //
-// It does without Google's own module: that reads a token in 26 µs, takes a comment in a stream for a failure, writes
-// keys into errors and what it dislikes to the process's log, and brings gRPC and 9 MB with it.
+// It does not use Google's own module, which takes 26 µs per token, treats a comment in a stream as a failure, writes keys
+// into errors and warnings to the process's log, and adds gRPC and 9 MB.
 package google
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -17,26 +15,16 @@ import (
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Config says which model is asked, and where.
-type Config struct {
-	Model   string // needed
-	APIKey  string // needed
-	BaseURL string // Google's when empty, else what precedes /v1beta/models
-
-	// Reasoning is how hard it thinks: minimal, low, medium or high, or a number of tokens for models that want one.
-	// When empty it does what the model does by itself, and does not show it.
-	Reasoning  string
-	MaxTokens  int               // of an answer with its thoughts, where the request does not say; the model's when 0
-	Headers    map[string]string // sent with every request
-	HTTPClient *http.Client      // one of its own when nil; its time limit is not used
-}
+// Config describes a model and how to reach it.
+type Config = wire.Config
 
 // Model is a model of Google. It is safe for concurrent use.
 type Model struct {
 	cfg      Config
-	endpoint wire.Endpoint
+	endpoint *wire.Endpoint
 }
 
 var (
@@ -44,44 +32,33 @@ var (
 	_ llm.Reader   = (*Model)(nil)
 )
 
-// New returns the model that cfg names. It asks nobody.
+// New returns the model described by cfg, without a request.
 func New(cfg Config) (*Model, error) {
-	if cfg.Model == "" {
-		return nil, errors.New("google: no model is named")
+	e, err := cfg.Endpoint("google", "https://generativelanguage.googleapis.com")
+	if err != nil {
+		return nil, err
 	}
 	if cfg.APIKey == "" {
 		return nil, errors.New("google: an API key is needed: set GOOGLE_API_KEY")
 	}
-	if cfg.BaseURL == "" {
-		cfg.BaseURL = "https://generativelanguage.googleapis.com"
-	}
-	if base, err := url.Parse(cfg.BaseURL); err != nil || base.Host == "" {
-		return nil, fmt.Errorf("google: base URL %q is no URL", cfg.BaseURL)
-	}
-	cfg.BaseURL = strings.TrimSuffix(strings.TrimRight(cfg.BaseURL, "/"), "/v1beta")
-	m := &Model{cfg: cfg, endpoint: wire.Endpoint{
-		Provider: "google", Model: cfg.Model, Secret: cfg.APIKey, Client: wire.Client(cfg.HTTPClient), Header: http.Header{},
-	}}
-	m.endpoint.Header.Set("X-Goog-Api-Key", cfg.APIKey)
-	for name, value := range cfg.Headers {
-		m.endpoint.Header.Set(name, value)
-	}
-	return m, nil
+	cfg.BaseURL = strings.TrimSuffix(cfg.BaseURL, "/v1beta")
+	e.Authorize("X-Goog-Api-Key", cfg.APIKey)
+	return &Model{cfg: cfg, endpoint: e}, nil
 }
 
-// GenerateContent asks the model as llms.Model says. The text is shown to the StreamingFunc of options.
+// GenerateContent implements llms.Model. Text is passed to the StreamingFunc of options.
 func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	return wire.Generate(ctx, m, messages, options...)
 }
 
-// Call asks the model a single question.
+// Call sends a single prompt.
 //
 // Deprecated: use GenerateContent.
 func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
 	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
 }
 
-// Stream asks the model as llm.Streamer says. Its calls of tools come whole.
+// Stream implements llm.Streamer. Each tool call is one piece.
 func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
 	e := m.endpoint.For(req.Options)
 	body, err := m.request(e, req)
@@ -96,11 +73,11 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece
 	defer res.Body.Close()
 
 	a := &answer{e.Answer(show)}
-	events := wire.NewEvents(res.Body)
+	events := agui.NewReader(res.Body, wire.MaxEvent)
 	for {
-		data, err := events.Next()
+		_, data, err := events.Next()
 		if err != nil {
-			if a.Finish == "" || ctx.Err() != nil { // the finish is the only sign that an answer is whole
+			if a.Finish == "" || ctx.Err() != nil { // only the finish reason shows that an answer is complete
 				return a.Response(), e.Lost(ctx, err)
 			}
 			return a.Response(), nil
@@ -132,7 +109,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece
 	}
 }
 
-// chunk is what we read of a part of an answer.
+// chunk is the part of a chunk that is used.
 type chunk struct {
 	Candidates     []candidate `json:"candidates"`
 	PromptFeedback struct {
@@ -153,7 +130,7 @@ type candidate struct {
 	FinishReason string  `json:"finishReason"`
 }
 
-// carried is the signature of what was thought before a call, or before what was said when Call is empty.
+// carried is the signature of the reasoning before a call, or before the text if Call is empty.
 type carried struct {
 	Call      string `json:"call,omitempty"`
 	Signature string `json:"signature"`
@@ -193,7 +170,7 @@ func (a *answer) add(c *candidate) error {
 	return nil
 }
 
-// count takes the latest numbers: each chunk has those of all so far.
+// count updates the usage; each chunk has the totals so far.
 func (a *answer) count(c *chunk) {
 	u := c.UsageMetadata
 	if u.PromptTokenCount == 0 {

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ask asks a server that answers with the chunks, and returns what it was asked too.
+// ask calls a model whose server answers with the chunks, and returns the request's body too.
 func ask(t *testing.T, req llm.Request, chunks ...string) (res llm.Response, body string, err error) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func ask(t *testing.T, req llm.Request, chunks ...string) (res llm.Response, bod
 
 const end = `{"candidates":[{"finishReason":"STOP"}]}`
 
-func TestAnAnswerThatIsNone(t *testing.T) {
+func TestStream_FailedAnswers(t *testing.T) {
 	for chunk, want := range map[string]string{
 		`{"promptFeedback":{"blockReason":"SAFETY"}}`:                 "content_refused",
 		`{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`: "provider_error",
@@ -61,7 +61,7 @@ func TestAnAnswerThatIsNone(t *testing.T) {
 	}
 }
 
-func TestSignaturesGoBackWhereTheyCameFrom(t *testing.T) {
+func TestStream_ReturnsSignatures(t *testing.T) {
 	res, _, err := ask(t, llm.Request{},
 		`{"candidates":[{"content":{"parts":[{"text":"Well."}]}}]}`, `{"candidates":[{"content":{"parts":[{"text":"","thoughtSignature":"dA=="}]}}]}`,
 		`{"candidates":[{"content":{"parts":[{"functionCall":{"id":"f1","name":"a","args":{"x":1}},"thoughtSignature":"YQ=="},{"functionCall":{"name":"b"}}]}}]}`, end)
@@ -85,7 +85,7 @@ func TestSignaturesGoBackWhereTheyCameFrom(t *testing.T) {
 	}
 }
 
-func TestToolsAndFormsThatExcludeEachOther(t *testing.T) {
+func TestStream_ToolsWithSchema(t *testing.T) {
 	req := llm.Request{Schema: []byte(`{"type":"object"}`)}
 	if _, body, err := ask(t, req, end); err != nil || !strings.Contains(body, "responseJsonSchema") {
 		t.Errorf("%v %s", err, body)

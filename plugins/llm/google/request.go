@@ -108,7 +108,7 @@ func (m *Model) request(e *wire.Endpoint, req llm.Request) (*request, error) {
 		r.GenerationConfig.ResponseMIMEType = "application/json"
 		r.GenerationConfig.ResponseJSONSchema = req.Schema
 	}
-	names := map[string]string{} // of tools, by the ids of their calls
+	names := map[string]string{} // of tools, by call id
 	for _, message := range req.Messages {
 		c, err := contentOf(e, message, names)
 		switch n := len(r.Contents); {
@@ -129,10 +129,10 @@ func (m *Model) request(e *wire.Endpoint, req llm.Request) (*request, error) {
 	return r, nil
 }
 
-// results tells that c is results of tools.
+// results reports whether c consists of results of tools.
 func (c content) results() bool { return c.Parts[0].FunctionResponse != nil }
 
-// answersBesideTools tells that a model can be held to a schema while it has tools to call, as it can be since Gemini 3.
+// answersBesideTools reports whether the model supports a schema together with tools, as models since Gemini 3 do.
 func answersBesideTools(model string) bool {
 	return !strings.Contains(model, "gemini-1") && !strings.Contains(model, "gemini-2")
 }
@@ -175,8 +175,7 @@ func tools(e *wire.Endpoint, o llms.CallOptions, r *request) error {
 	return nil
 }
 
-// contentOf returns a message as Google wants it, with each signature where it came. It notes the names of calls,
-// which results have to repeat.
+// contentOf converts a message, with signatures in their places. It records the names of calls, which results must repeat.
 func contentOf(e *wire.Endpoint, message llms.MessageContent, names map[string]string) (content, error) {
 	c := content{Role: "user"}
 	if message.Role == llms.ChatMessageTypeAI {
@@ -225,7 +224,7 @@ func contentOf(e *wire.Endpoint, message llms.MessageContent, names map[string]s
 	return c, nil
 }
 
-// sign puts the signature of what was said on the last text.
+// sign adds the signature of the text to the last text part.
 func sign(parts []part, signature string) {
 	for i := len(parts) - 1; i >= 0; i-- {
 		if parts[i].Text != "" {
@@ -235,7 +234,7 @@ func sign(parts []part, signature string) {
 	}
 }
 
-// known returns the id of a call, and none for one that Google did not give.
+// known returns the id of a call, or "" if Google did not assign it.
 func known(id string) string {
 	if wire.Minted(id) {
 		return ""
@@ -243,13 +242,13 @@ func known(id string) string {
 	return id
 }
 
-// result returns what a tool gave as the object that Google wants.
+// result returns a tool's result as the object that Google requires.
 func result(text string) json.RawMessage {
 	trimmed := strings.TrimSpace(text)
 	if strings.HasPrefix(trimmed, "{") && json.Valid([]byte(trimmed)) {
 		return json.RawMessage(trimmed)
 	}
-	data, _ := json.Marshal(object{"result": text}) // a string can be encoded
+	data, _ := json.Marshal(object{"result": text}) // strings always marshal
 	return data
 }
 

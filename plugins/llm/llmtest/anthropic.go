@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// messages speaks Anthropic's messages.
+// messages speaks Anthropic's protocol.
 func messages(s *stream, r *Request, script Script) {
 	usage := script.Usage
 	if usage == nil {
@@ -40,7 +40,7 @@ func messages(s *stream, r *Request, script Script) {
 type blocks struct {
 	*stream
 	n    int    // of the last block
-	kind string // of the open one, "" for none
+	kind string // of the open block, "" for none
 }
 
 func (b *blocks) step(step Step) {
@@ -62,7 +62,7 @@ func (b *blocks) step(step Step) {
 	case step.Reasoning != "":
 		b.open("thinking", object{"type": "thinking", "thinking": "", "signature": ""})
 		b.delta(object{"type": "thinking_delta", "thinking": step.Reasoning})
-	default: // a refusal is text with a stop reason of its own
+	default: // a refusal is text with a special stop reason
 		b.open("text", object{"type": "text", "text": ""})
 		b.delta(object{"type": "text_delta", "text": step.Text + step.Refusal})
 	}
@@ -72,7 +72,7 @@ func (b *blocks) delta(d object) {
 	b.send("content_block_delta", object{"type": "content_block_delta", "index": b.n, "delta": d})
 }
 
-// open begins a block unless one of its kind is open.
+// open starts a block unless one of its kind is open.
 func (b *blocks) open(kind string, block object) {
 	if b.kind == kind {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 )
 
-// generate speaks Google's streamGenerateContent: no end but the last chunk's finish reason, calls without ids, and the
-// signature of what was thought with the first call.
+// generate speaks Google's streamGenerateContent: the answer ends with the last chunk's finish reason, calls have no ids,
+// and the signature of the reasoning comes with the first call.
 func generate(s *stream, r *Request, script Script) {
 	model := strings.TrimSuffix(r.Path[strings.LastIndex(r.Path, "/")+1:], ":streamGenerateContent")
 	model, _, _ = strings.Cut(model, ":")
@@ -43,7 +43,7 @@ func generate(s *stream, r *Request, script Script) {
 			data, _ := json.Marshal(googleFault(step.Fail))
 			s.write("data: " + string(data) + "\r\n\r\n")
 			s.end()
-		case step.Refusal != "": // is not said
+		case step.Refusal != "": // not reported
 		case step.Reasoning != "":
 			thought = true
 			part(object{"text": step.Reasoning, "thought": true})

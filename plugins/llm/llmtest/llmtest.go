@@ -1,6 +1,6 @@
-// Package llmtest plays the servers of language models: it answers what a Script says in the streaming protocols of
+// Package llmtest simulates servers of language models for tests. It answers with a Script in the streaming protocols of
 // OpenAI (chat completions and responses), Anthropic (messages), Google (streamGenerateContent) and Ollama (chat), and
-// keeps what it was asked. It is for tests, and knows nothing of language.
+// records the requests.
 package llmtest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 )
 
-// Server plays all the providers at once, told apart by path. Base URLs are URL for Anthropic, Google and Ollama, and
+// Server simulates all providers, distinguished by path. The base URL is URL for Anthropic, Google and Ollama, and
 // URL + "/v1" for OpenAI.
 type Server struct {
 	URL string
@@ -27,16 +27,16 @@ type Server struct {
 	requests []*Request
 }
 
-// Request is what a server was asked.
+// Request is a request received by a server.
 type Request struct {
 	Path   string
 	Header http.Header
 	Body   []byte
-	Gone   <-chan struct{} // closed when the client leaves before its answer has ended
+	Gone   <-chan struct{} // closed if the client disconnects before the answer ends
 }
 
-// New starts a Server on a port of the loopback that asks answer what to say, of several requests at once. The caller
-// closes it.
+// New starts a Server on a loopback port. It calls answer, possibly concurrently, for the Script of each request. The
+// caller closes it.
 func New(answer func(*Request) Script) *Server {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{answer: answer, stop: stop}
@@ -45,20 +45,20 @@ func New(answer func(*Request) Script) *Server {
 	return s
 }
 
-// Close ends the answers that are under way and frees the port.
+// Close ends all running answers and frees the port.
 func (s *Server) Close() {
 	s.stop()
 	s.http.Close()
 }
 
-// Requests returns what the server was asked so far, in the order of arrival.
+// Requests returns the requests so far in order of arrival.
 func (s *Server) Requests() []*Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]*Request(nil), s.requests...)
 }
 
-// Each answers the nth request with the nth script, and all after the last with a failure.
+// Each answers the nth request with the nth script, and later ones with a failure.
 func Each(scripts ...Script) func(*Request) Script {
 	var mu sync.Mutex
 	return func(*Request) Script {
@@ -106,15 +106,15 @@ func (s *Server) serve(closed context.Context, w http.ResponseWriter, r *http.Re
 		close(gone)
 	}
 	if out.cut {
-		panic(http.ErrAbortHandler) // closes the connection without the end that HTTP wants
+		panic(http.ErrAbortHandler) // closes the connection without the end required by HTTP
 	}
 }
 
-// A protocol is how one provider speaks.
+// A protocol is one provider's protocol.
 type protocol struct {
 	lines  bool // JSON lines instead of events
 	answer func(*stream, *Request, Script)
-	fault  func(*llm.Error) any // the body of an answer that is no success
+	fault  func(*llm.Error) any // the body of an error response
 }
 
 func protocolOf(path string) *protocol {

@@ -6,7 +6,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 )
 
-// ollama speaks Ollama's chat: a line of JSON for each piece, calls whole, no sign of life and no refusals.
+// ollama speaks Ollama's protocol: a line of JSON per piece, complete calls, no keep-alives and no refusals.
 func ollama(s *stream, r *Request, script Script) {
 	line := func(message object, done bool) object {
 		message["role"] = "assistant"

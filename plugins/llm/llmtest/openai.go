@@ -48,7 +48,7 @@ func chat(s *stream, r *Request, script Script) {
 	})
 	finish := script.finish()
 	if finish == "content_filter" && script.Finish == "" {
-		finish = "stop" // a refusal is a whole answer
+		finish = "stop" // a refusal is a complete answer
 	}
 	delta(object{}, finish)
 	if u := script.Usage; u != nil && asked.StreamOptions.IncludeUsage {

@@ -29,8 +29,8 @@ func responses(s *stream, r *Request, script Script) {
 	t.event(event, object{"response": end})
 }
 
-// turn is one answer: a list of items. A message or thought is closed when another item begins, calls at the end, for
-// they may overlap.
+// turn is one answer: a list of items. A message or reasoning is closed when another item starts; calls are closed at the
+// end, because they can overlap.
 type turn struct {
 	*stream
 	model string
@@ -87,7 +87,7 @@ func (t *turn) step(step Step) {
 	}
 }
 
-// say adds text to the open item of a kind, which it begins where there is none.
+// say adds text to the open item of a kind, starting one if needed.
 func (t *turn) say(kind, event, index, text string) {
 	it := t.last()
 	if it == nil || it.kind != kind || it.closed {
@@ -153,7 +153,7 @@ func (t *turn) close(it *item) {
 	t.event("response.output_item.done", object{"output_index": it.at, "item": it.object()})
 }
 
-// place says in v which item it is about.
+// place adds the item's position to v.
 func (it *item) place(v object) object {
 	v["output_index"], v["item_id"] = it.at, it.id
 	return v
@@ -167,7 +167,7 @@ func (it *item) part() object {
 	return object{"type": "output_text", "text": it.text, "annotations": []object{}, "logprobs": []object{}}
 }
 
-// object is the item as it is now.
+// object returns the current state of the item.
 func (it *item) object() object {
 	status := "in_progress"
 	if it.closed {

@@ -9,57 +9,56 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Script is one answer, in words that all providers have.
+// Script is one answer, independent of the provider.
 type Script struct {
 	Steps  []Step
-	Finish string           // a word of llm.Response.Finish; tool_calls or stop when empty, as Steps call tools or not
+	Finish string           // as in llm.Response.Finish; by default tool_calls or stop, depending on Steps
 	Usage  *agui.TokenUsage // nil for a server that does not count
-	Pace   time.Duration    // between the moments at which steps are due, however late the one before was
-	Fail   *llm.Error       // what is answered instead: Status, Code, Message and RetryAfter
+	Pace   time.Duration    // time between the due times of steps, even if one is late
+	Fail   *llm.Error       // an error response instead: Status, Code, Message and RetryAfter
 
-	// Loose answers chat completions as some compatible servers do: calls whole and in one piece, with neither index
-	// nor id, and no [DONE].
+	// Loose simulates some compatible servers: complete calls in one piece, without index and id, and no [DONE].
 	Loose bool
 }
 
-// Step is one thing that a server does. One of its members is set.
+// Step is one action of a server. Exactly one member is set.
 type Step struct {
 	llm.Piece
 
-	Refusal   string          // a piece of what the model says instead of an answer
-	KeepAlive bool            // what the protocol has for a sign of life, if anything
-	Stall     <-chan struct{} // waits until it is closed or the client has left
+	Refusal   string          // a piece of a refusal
+	KeepAlive bool            // the protocol's keep-alive, if it has one
+	Stall     <-chan struct{} // waits until it is closed or the client disconnects
 	Cut       bool            // closes the connection
-	Fail      *llm.Error      // a failure told in the stream, which ends it
+	Fail      *llm.Error      // a failure in the stream, which ends it
 }
 
-// Text is a Step that says s.
+// Text is a Step with a piece of text.
 func Text(s string) Step { return Step{Piece: llm.Piece{Text: s}} }
 
 // Tokens is a Step for each of n pieces of text.
 func Tokens(n int, piece string) []Step { return slices.Repeat([]Step{Text(piece)}, n) }
 
-// Reasoning is a Step that thinks s aloud.
+// Reasoning is a Step with a piece of reasoning.
 func Reasoning(s string) Step { return Step{Piece: llm.Piece{Reasoning: s}} }
 
-// Call is a Step that begins the call at index; Arguments follow.
+// Call is a Step that starts the call at index; Arguments follow.
 func Call(index int, id, name string) Step {
 	return Step{Piece: llm.Piece{Call: &llm.CallPiece{Index: index, ID: id, Name: name}}}
 }
 
-// Arguments is a Step with the next piece of the JSON of the call at index. Of a provider that does not send several
-// calls at once, or none in pieces, it comes with its call.
+// Arguments is a Step with the next piece of the JSON of the call at index. Providers without overlapping or incremental
+// calls send it with its call.
 func Arguments(index int, piece string) Step {
 	return Step{Piece: llm.Piece{Call: &llm.CallPiece{Index: index, Arguments: piece}}}
 }
 
-// Refusal is a Step that refuses in the words s.
+// Refusal is a Step with a refusal.
 func Refusal(s string) Step { return Step{Refusal: s} }
 
-// KeepAlive is a Step that shows that the server is there.
+// KeepAlive is a Step with a keep-alive.
 func KeepAlive() Step { return Step{KeepAlive: true} }
 
-// Stall is a Step that takes until the channel is closed or the client has left; nil is never closed.
+// Stall is a Step that waits until the channel is closed or the client disconnects; nil is never closed.
 func Stall(until <-chan struct{}) Step {
 	if until == nil {
 		until = make(chan struct{})
@@ -67,13 +66,13 @@ func Stall(until <-chan struct{}) Step {
 	return Step{Stall: until}
 }
 
-// Cut is a Step that closes the connection in the middle of the answer.
+// Cut is a Step that closes the connection.
 func Cut() Step { return Step{Cut: true} }
 
-// Fault is a Step that tells a failure in an answer that began well.
+// Fault is a Step with a failure in the middle of an answer.
 func Fault(err *llm.Error) Step { return Step{Fail: err} }
 
-// finish returns how the answer ends.
+// finish returns the finish reason.
 func (s Script) finish() string {
 	if s.Finish != "" {
 		return s.Finish
@@ -89,8 +88,8 @@ func (s Script) finish() string {
 	return "stop"
 }
 
-// oneByOne returns steps with the pieces of each call behind one another, for protocols in which calls do not overlap.
-// Nothing moves over a step that ends or holds the answer.
+// oneByOne returns steps with the pieces of each call in sequence, for protocols without overlapping calls. Steps that end
+// or delay the answer keep their place.
 func oneByOne(steps []Step) []Step {
 	out := make([]Step, 0, len(steps))
 	for from := 0; from < len(steps); {
@@ -116,7 +115,7 @@ func oneByOne(steps []Step) []Step {
 	return out
 }
 
-// whole returns oneByOne(steps) with each call in a single step.
+// whole returns oneByOne(steps) with each call in one step.
 func whole(steps []Step) []Step {
 	out := make([]Step, 0, len(steps))
 	for _, s := range oneByOne(steps) {

@@ -13,19 +13,19 @@ import (
 
 type object = map[string]any
 
-// stream writes an answer. After the client has left, or a step has cut the answer, it writes nothing more.
+// stream writes an answer. After the client has disconnected or the answer has ended, it writes nothing.
 type stream struct {
 	ctx   context.Context
 	w     http.ResponseWriter
 	flush func() error
 	lines bool
 	began bool
-	ended bool // nothing more is said
-	cut   bool // and the connection is closed
-	lost  bool // the client does not read any more
+	ended bool // the answer is over
+	cut   bool // the connection is closed
+	lost  bool // the client does not read anymore
 }
 
-// send writes a value as a line of JSON, or as an event, with its name where there is one.
+// send writes a value as a line of JSON, or as an event with an optional name.
 func (s *stream) send(event string, v any) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -58,10 +58,10 @@ func (s *stream) write(text string) {
 	}
 }
 
-// over tells that nothing more can be said.
+// over reports whether nothing more can be sent.
 func (s *stream) over() bool { return s.ended || s.cut || s.ctx.Err() != nil }
 
-// play takes the steps at their pace. What every protocol does alike it does itself; the rest it gives to tell.
+// play executes the steps at their pace. It handles the steps common to all protocols and passes the others to tell.
 func (s *stream) play(script Script, steps []Step, tell func(Step)) {
 	due := time.Now()
 	for _, step := range steps {
@@ -97,7 +97,7 @@ func (s *stream) hold(until <-chan struct{}) {
 	}
 }
 
-// end stops the answer where it is, as a server does that has told a failure.
+// end ends the answer, as a server does after reporting a failure.
 func (s *stream) end() { s.ended = true }
 
 func fail(w http.ResponseWriter, p *protocol, e *llm.Error) {
@@ -106,10 +106,10 @@ func fail(w http.ResponseWriter, p *protocol, e *llm.Error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(e.Status)
-	_ = json.NewEncoder(w).Encode(p.fault(e)) // a client that left needs no answer
+	_ = json.NewEncoder(w).Encode(p.fault(e)) // ignores a disconnected client
 }
 
-// or returns s, or other for an empty one.
+// or returns s, or other if s is empty.
 func or(s, other string) string {
 	if s == "" {
 		return other
@@ -117,10 +117,10 @@ func or(s, other string) string {
 	return s
 }
 
-// modelOf returns the model that a request names in its body.
+// modelOf returns the model named in a request's body.
 func modelOf(r *Request) string {
 	var body struct{ Model string }
-	_ = json.Unmarshal(r.Body, &body) // a body that is no JSON names none
+	_ = json.Unmarshal(r.Body, &body) // an invalid body names no model
 	return body.Model
 }
 

@@ -1,5 +1,5 @@
-// Package ollama is the models that Ollama runs, on this machine or another, through its own protocol: beside OpenAI's,
-// which it speaks too, that has the length of the context and whether to think.
+// Package ollama provides models run by Ollama, locally or remotely, through its own protocol. Unlike OpenAI's protocol,
+// which Ollama supports too, it has options for the context length and reasoning.
 package ollama
 
 import (
@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -17,55 +16,37 @@ import (
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Config says which model is asked, and where.
-type Config struct {
-	Model   string // needed
-	BaseURL string // as in OLLAMA_HOST: http://127.0.0.1:11434 when empty, and the parts that are left out from it
-	APIKey  string // of ollama.com, or of what stands before the server
-
-	// ContextTokens is how long a conversation the model sees. When 0 it is the server's default, often 4 096, beyond
-	// which it forgets the beginning without a word.
-	ContextTokens int
-	Reasoning     string            // whether it thinks: true, false, or low, medium and high for some; its default when empty
-	MaxTokens     int               // of an answer, where the request does not say; the model's when 0
-	KeepAlive     string            // how long the model stays in memory, such as 10m; the server's default when empty
-	Headers       map[string]string // sent with every request
-	HTTPClient    *http.Client      // one of its own when nil; its time limit is not used
-}
+// Config describes a model and how to reach it.
+type Config = wire.Config
 
 // Model is a model that Ollama runs. It is safe for concurrent use.
 type Model struct {
 	cfg      Config
-	endpoint wire.Endpoint
+	endpoint *wire.Endpoint
 }
 
 var _ llm.Streamer = (*Model)(nil)
 
-// New returns the model that cfg names. It asks nobody.
+// New returns the model described by cfg, without a request.
 func New(cfg Config) (*Model, error) {
-	if cfg.Model == "" {
-		return nil, errors.New("ollama: no model is named")
+	var err error
+	if cfg.BaseURL, err = address(cfg.BaseURL); err != nil {
+		return nil, err
 	}
-	base, err := address(cfg.BaseURL)
+	e, err := cfg.Endpoint("ollama", "")
 	if err != nil {
 		return nil, err
 	}
-	cfg.BaseURL = base
-	m := &Model{cfg: cfg, endpoint: wire.Endpoint{
-		Provider: "ollama", Model: cfg.Model, Secret: cfg.APIKey, Client: wire.Client(cfg.HTTPClient), Header: http.Header{},
-	}}
 	if cfg.APIKey != "" {
-		m.endpoint.Header.Set("Authorization", "Bearer "+cfg.APIKey)
+		e.Authorize("Authorization", "Bearer "+cfg.APIKey)
 	}
-	for name, value := range cfg.Headers {
-		m.endpoint.Header.Set(name, value)
-	}
-	return m, nil
+	return &Model{cfg: cfg, endpoint: e}, nil
 }
 
-// address returns host as a URL. What a server listens on everywhere is asked here.
+// address returns the URL of an OLLAMA_HOST. An unspecified address becomes the local one.
 func address(host string) (string, error) {
 	host = strings.TrimRight(strings.TrimSpace(host), "/")
 	if host == "" {
@@ -77,7 +58,7 @@ func address(host string) (string, error) {
 	}
 	u, err := url.Parse(host)
 	if err != nil || u.Host == "" {
-		return "", fmt.Errorf("ollama: base URL %q is no URL", host)
+		return "", fmt.Errorf("ollama: base URL %q is not a URL", host)
 	}
 	name, port := u.Hostname(), u.Port()
 	if ip := net.ParseIP(name); name == "" || ip != nil && ip.IsUnspecified() {
@@ -92,19 +73,19 @@ func address(host string) (string, error) {
 	return u.String(), nil
 }
 
-// GenerateContent asks the model as llms.Model says. The text is shown to the StreamingFunc of options.
+// GenerateContent implements llms.Model. Text is passed to the StreamingFunc of options.
 func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	return wire.Generate(ctx, m, messages, options...)
 }
 
-// Call asks the model a single question.
+// Call sends a single prompt.
 //
 // Deprecated: use GenerateContent.
 func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
 	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
 }
 
-// Stream asks the model as llm.Streamer says. Its calls of tools come whole.
+// Stream implements llm.Streamer. Each tool call is one piece.
 func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
 	e := m.endpoint.For(req.Options)
 	body, err := m.request(e, req)
@@ -118,7 +99,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece
 	defer res.Body.Close()
 
 	a := e.Answer(show)
-	lines := wire.NewEvents(res.Body)
+	lines := agui.NewReader(res.Body, wire.MaxEvent)
 	for {
 		data, err := lines.Line()
 		if err != nil {
@@ -143,7 +124,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece
 	}
 }
 
-// explain says what to do where a newcomer is stuck.
+// explain adds instructions to the typical errors of a first use.
 func (m *Model) explain(e *wire.Endpoint, err error) error {
 	var failure *llm.Error
 	if !errors.As(err, &failure) {
@@ -158,7 +139,7 @@ func (m *Model) explain(e *wire.Endpoint, err error) error {
 	return failure
 }
 
-// place is where the server is, without what stands in its URL for who we are.
+// place returns the server's URL without credentials.
 func (m *Model) place() string {
 	u, err := url.Parse(m.cfg.BaseURL)
 	if err != nil {
@@ -167,7 +148,7 @@ func (m *Model) place() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// line is what we read of a piece of an answer.
+// line is the part of a line that is used.
 type line struct {
 	Message struct {
 		Content   string     `json:"content"`

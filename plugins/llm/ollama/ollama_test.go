@@ -28,7 +28,7 @@ func ask(t *testing.T, cfg ollama.Config, message llms.MessageContent) error {
 	return err
 }
 
-func TestANewcomerIsToldWhatToDo(t *testing.T) {
+func TestStream_ErrorsHaveInstructions(t *testing.T) {
 	question := llms.TextParts(llms.ChatMessageTypeHuman, "?")
 	server := llmtest.New(llmtest.Always(llmtest.Script{Fail: &llm.Error{Status: 404, Message: "model 'qwen3:4b' not found"}}))
 	if err := ask(t, ollama.Config{Model: "qwen3:4b", BaseURL: server.URL}, question); err == nil || !strings.Contains(err.Error(), "ollama pull qwen3:4b") {
@@ -47,7 +47,7 @@ func TestANewcomerIsToldWhatToDo(t *testing.T) {
 	}
 }
 
-func TestHostsAreWrittenInManyWays(t *testing.T) {
+func TestNew_AcceptsHosts(t *testing.T) {
 	server := llmtest.New(llmtest.Always(llmtest.Script{Steps: []llmtest.Step{llmtest.Text("a")}}))
 	defer server.Close()
 	bare := strings.TrimPrefix(server.URL, "http://")
@@ -59,7 +59,7 @@ func TestHostsAreWrittenInManyWays(t *testing.T) {
 	}
 }
 
-func TestAPictureIsNeededItself(t *testing.T) {
+func TestStream_RefusesImageURL(t *testing.T) {
 	err := ask(t, ollama.Config{Model: "m"}, llms.MessageContent{
 		Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.ImageURLPart("https://example.com/cat.png")},
 	})

@@ -10,14 +10,13 @@ import (
 )
 
 type request struct {
-	Model     string          `json:"model"`
-	Messages  []message       `json:"messages"`
-	Stream    bool            `json:"stream"`
-	Tools     []tool          `json:"tools,omitempty"`
-	Format    json.RawMessage `json:"format,omitempty"`
-	Think     any             `json:"think,omitempty"`
-	KeepAlive string          `json:"keep_alive,omitempty"`
-	Options   options         `json:"options"`
+	Model    string          `json:"model"`
+	Messages []message       `json:"messages"`
+	Stream   bool            `json:"stream"`
+	Tools    []tool          `json:"tools,omitempty"`
+	Format   json.RawMessage `json:"format,omitempty"`
+	Think    any             `json:"think,omitempty"`
+	Options  options         `json:"options"`
 }
 
 type options struct {
@@ -67,7 +66,7 @@ func (m *Model) request(e *wire.Endpoint, req llm.Request) (*request, error) {
 		o.MaxTokens = m.cfg.MaxTokens
 	}
 	r := &request{
-		Model: e.Model, Stream: true, Think: m.think(), KeepAlive: m.cfg.KeepAlive,
+		Model: e.Model, Stream: true, Think: m.think(),
 		Options: options{
 			NumCtx: m.cfg.ContextTokens, NumPredict: o.MaxTokens, Temperature: wire.Number(o.Temperature), TopP: wire.Number(o.TopP),
 			TopK: o.TopK, Seed: o.Seed, Stop: o.StopWords, RepeatPenalty: wire.Number(o.RepetitionPenalty),

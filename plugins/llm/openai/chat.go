@@ -25,7 +25,7 @@ func (m *Model) chat(ctx context.Context, req llm.Request, show func(llm.Piece) 
 	res, err := e.Post(ctx, address, body)
 	if refused := (*llm.Error)(nil); body.StreamOptions != nil && errors.As(err, &refused) &&
 		refused.Code == "bad_request" && strings.Contains(refused.Message, "stream_options") {
-		m.uncounted.Store(true) // usage is not worth an answer
+		m.uncounted.Store(true) // usage is optional
 		body.StreamOptions = nil
 		res, err = e.Post(ctx, address, body)
 	}
@@ -35,11 +35,11 @@ func (m *Model) chat(ctx context.Context, req llm.Request, show func(llm.Piece) 
 	defer res.Body.Close()
 
 	a := &chatAnswer{Answer: e.Answer(show), byIndex: map[int]int{}}
-	events := wire.NewEvents(res.Body)
+	events := agui.NewReader(res.Body, wire.MaxEvent)
 	for {
-		data, err := events.Next()
+		_, data, err := events.Next()
 		if err != nil {
-			if a.Finish == "" || ctx.Err() != nil { // after its finish an answer is whole, whatever may be missing
+			if a.Finish == "" || ctx.Err() != nil { // after its finish reason the answer is complete
 				return a.Response(), e.Lost(ctx, err)
 			}
 			break
@@ -61,7 +61,7 @@ func (m *Model) chat(ctx context.Context, req llm.Request, show func(llm.Piece) 
 	return a.end()
 }
 
-// chatChunk is an event of chat completions: what we read of it, with the words that other servers have.
+// chatChunk is the part of an event that is used, including extensions of other servers.
 type chatChunk struct {
 	Choices []struct {
 		Delta struct {
@@ -95,7 +95,7 @@ type chatUsage struct {
 	} `json:"completion_tokens_details"`
 }
 
-// arguments are a string of JSON, or the JSON itself as some servers send it.
+// arguments are JSON in a string, or directly JSON from some servers.
 type arguments string
 
 func (a *arguments) UnmarshalJSON(data []byte) error {
@@ -109,10 +109,10 @@ func (a *arguments) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// chatAnswer finds the call that a piece belongs to, also where the server does not say.
+// chatAnswer assigns pieces to calls, even if the server does not identify them.
 type chatAnswer struct {
 	*wire.Answer
-	byIndex map[int]int // ours by the server's
+	byIndex map[int]int // our index by the server's
 	refused bool
 	thought strings.Builder
 }
@@ -157,7 +157,7 @@ func (a *chatAnswer) add(c *chatChunk) error {
 	return nil
 }
 
-// find returns the call of a piece, begun if it is new, and -1 for a piece of none.
+// find returns the call of a piece, starting a new one if needed, and -1 for a piece without a call.
 func (a *chatAnswer) find(index *int, id, name string) (int, error) {
 	known, last := false, a.Calls()-1
 	if index != nil {

@@ -34,13 +34,13 @@ type streamOptions struct {
 
 type chatMessage struct {
 	Role       string     `json:"role"`
-	Content    any        `json:"content"` // a string, []chatPart, or nil beside calls
+	Content    any        `json:"content"` // a string, []chatPart, or nil with calls
 	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 	chatCarried
 }
 
-// chatCarried is what servers that show their reasoning want to see again with the calls that followed from it.
+// chatCarried is the reasoning that some servers require with the calls that followed it.
 type chatCarried struct {
 	ReasoningContent string `json:"reasoning_content,omitempty"`
 }
@@ -125,14 +125,14 @@ func (m *Model) chatRequest(e *wire.Endpoint, req llm.Request) (*chatRequest, er
 	return r, nil
 }
 
-// chatMessages returns a message as chat completions want it: each result of a tool is a message.
+// chatMessages converts a message; each result of a tool is a separate message.
 func chatMessages(e *wire.Endpoint, message llms.MessageContent) ([]chatMessage, error) {
 	msg := chatMessage{Role: roleOf(message.Role)}
 	var parts []chatPart
 	var results []chatMessage
 	for _, p := range message.Parts {
 		if data, ok := e.Mine(p); ok {
-			_ = json.Unmarshal(data, &msg.chatCarried) // what responses carried says nothing here
+			_ = json.Unmarshal(data, &msg.chatCarried) // ignores data carried by responses
 			continue
 		}
 		switch p := p.(type) {
@@ -152,7 +152,7 @@ func chatMessages(e *wire.Endpoint, message llms.MessageContent) ([]chatMessage,
 			return nil, err
 		}
 		if !ok {
-			continue // carried for another provider
+			continue // belongs to another provider
 		}
 		part, err := chatMedia(e, media, p)
 		if err != nil {
@@ -188,7 +188,7 @@ func chatMedia(e *wire.Endpoint, m wire.Media, p llms.ContentPart) (chatPart, er
 	return chatPart{}, e.Refuse("cannot read %s", m.Type)
 }
 
-// join returns the text of parts that are nothing else: many servers take only a string.
+// join returns the text of parts if all are text: many servers accept only a string.
 func join(parts []chatPart) (text string, plain bool) {
 	for i, p := range parts {
 		if p.Type != "text" {
@@ -214,7 +214,7 @@ func roleOf(r llms.ChatMessageType) string {
 	return "user"
 }
 
-// strict tells that schema is one that OpenAI holds a model to: objects are closed, and all their members are required.
+// strict reports whether OpenAI's strict mode supports a schema: objects are closed, and all members are required.
 func strict(schema json.RawMessage) bool {
 	var v any
 	return json.Unmarshal(schema, &v) == nil && closed(v)

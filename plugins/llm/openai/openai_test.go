@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ask asks a model of cfg at url a question.
+// ask sends a question to a model of cfg at url.
 func ask(t *testing.T, cfg openai.Config, url string, options llms.CallOptions) (llm.Response, error) {
 	t.Helper()
 	transport := &http.Transport{}
@@ -35,7 +35,7 @@ func ask(t *testing.T, cfg openai.Config, url string, options llms.CallOptions) 
 	return m.Stream(t.Context(), llm.Request{Messages: messages, Options: options}, func(llm.Piece) error { return nil })
 }
 
-// says returns the URL of a server that answers everything with the chunks.
+// says returns the URL of a server that always answers with the chunks.
 func says(t *testing.T, chunks ...string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +57,7 @@ func calls(res llm.Response) []string {
 	return list
 }
 
-func TestCallsAreToldApartWhateverAServerSends(t *testing.T) {
+func TestChat_SeparatesCalls(t *testing.T) {
 	call := func(fields string) string {
 		return `{"choices":[{"index":0,"delta":{"tool_calls":[{` + fields + `}]},"finish_reason":null}]}`
 	}
@@ -114,7 +114,7 @@ func TestCallsAreToldApartWhateverAServerSends(t *testing.T) {
 	}
 }
 
-func TestALooseServerIsUnderstood(t *testing.T) {
+func TestChat_AcceptsLooseServer(t *testing.T) {
 	server := llmtest.New(llmtest.Always(llmtest.Script{Loose: true, Steps: []llmtest.Step{
 		llmtest.Call(0, "", "a"), llmtest.Arguments(0, `{"x":`), llmtest.Call(1, "", "b"), llmtest.Arguments(0, `1}`),
 	}}))
@@ -128,7 +128,7 @@ func TestALooseServerIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestAServerMayNotCount(t *testing.T) {
+func TestChat_ServerWithoutUsage(t *testing.T) {
 	server := llmtest.New(func(r *llmtest.Request) llmtest.Script {
 		if strings.Contains(string(r.Body), "stream_options") {
 			return llmtest.Script{Fail: &llm.Error{Status: 400, Message: "Unrecognized request argument supplied: stream_options"}}
@@ -148,11 +148,11 @@ func TestAServerMayNotCount(t *testing.T) {
 		}
 	}
 	if n := len(server.Requests()); n != 3 {
-		t.Errorf("%d requests: what a server does not know it is told once", n)
+		t.Errorf("%d requests: an unsupported option is sent once", n)
 	}
 }
 
-func TestOtherServersWords(t *testing.T) {
+func TestChat_OtherServersReasoning(t *testing.T) {
 	res, err := ask(t, openai.Config{API: "chat"}, says(t,
 		`{"choices":[],"prompt_filter_results":[]}`,
 		`{"choices":[{"index":0,"delta":{"role":"assistant","content":null,"reasoning":"hm"}}]}`,
@@ -163,14 +163,14 @@ func TestOtherServersWords(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoJSON(t *testing.T) {
+func TestChat_InvalidAnswer(t *testing.T) {
 	_, err := ask(t, openai.Config{API: "chat"}, says(t, `{"choices":[`), llms.CallOptions{})
 	if e, ok := err.(*llm.Error); !ok || e.Code != "provider_error" || !e.Retryable { //nolint:errorlint // it is exactly that
 		t.Errorf("%#v", err)
 	}
 }
 
-func TestEachServerIsAskedInItsWay(t *testing.T) {
+func TestNew_RequestsSuitServer(t *testing.T) {
 	for name, test := range map[string]struct {
 		cfg  openai.Config
 		want map[string]string // headers
@@ -215,12 +215,12 @@ func TestEachServerIsAskedInItsWay(t *testing.T) {
 	}
 }
 
-func TestWrongConfigs(t *testing.T) {
+func TestNew_RefusesInvalidConfig(t *testing.T) {
 	for want, cfg := range map[string]openai.Config{
 		"no model":       {APIKey: "k"},
 		"OPENAI_API_KEY": {Model: "m"},
 		"neither":        {Model: "m", APIKey: "k", API: "realtime"},
-		"no URL":         {Model: "m", APIKey: "k", BaseURL: "gpu:8000"},
+		"not a URL":      {Model: "m", APIKey: "k", BaseURL: "gpu:8000"},
 	} {
 		if _, err := openai.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", cfg, err, want)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 func (m *Model) respond(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
@@ -21,9 +22,9 @@ func (m *Model) respond(ctx context.Context, req llm.Request, show func(llm.Piec
 	defer res.Body.Close()
 
 	a := &responsesAnswer{Answer: e.Answer(show), calls: map[int]int{}, streamed: map[int]bool{}}
-	events := wire.NewEvents(res.Body)
+	events := agui.NewReader(res.Body, wire.MaxEvent)
 	for {
-		data, err := events.Next()
+		_, data, err := events.Next()
 		if err != nil {
 			return a.Response(), e.Lost(ctx, err)
 		}
@@ -48,7 +49,7 @@ func (m *Model) respond(ctx context.Context, req llm.Request, show func(llm.Piec
 	}
 }
 
-// responsesEvent is what we read of the events of responses.
+// responsesEvent is the part of an event that is used.
 type responsesEvent struct {
 	Type        string          `json:"type"`
 	OutputIndex int             `json:"output_index"`
@@ -85,8 +86,8 @@ type responsesEnd struct {
 
 type responsesAnswer struct {
 	*wire.Answer
-	calls    map[int]int  // ours by the place in the output
-	streamed map[int]bool // calls whose arguments came in pieces
+	calls    map[int]int  // our index by the position in the output
+	streamed map[int]bool // calls with arguments in pieces
 	refused  bool
 }
 
@@ -110,7 +111,7 @@ func (a *responsesAnswer) add(ev *responsesEvent) error {
 	return nil
 }
 
-// item begins calls, ends those of servers that send them whole, and keeps what was thought.
+// item starts calls, completes calls sent in one piece, and carries reasoning.
 func (a *responsesAnswer) item(ev *responsesEvent) error {
 	var item responsesItem
 	if err := json.Unmarshal(ev.Item, &item); err != nil {

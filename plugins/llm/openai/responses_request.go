@@ -25,8 +25,8 @@ type responsesRequest struct {
 	ToolChoice      any      `json:"tool_choice,omitempty"`
 }
 
-// responsesRequest asks for an answer that OpenAI does not keep: we send the conversation each time, and with it what
-// the model thought, encrypted.
+// responsesRequest builds a request for an answer that OpenAI does not store: each request has the whole conversation
+// with its encrypted reasoning.
 func (m *Model) responsesRequest(e *wire.Endpoint, req llm.Request) (*responsesRequest, error) {
 	o := req.Options
 	r := &responsesRequest{
@@ -69,8 +69,7 @@ func (m *Model) responsesRequest(e *wire.Endpoint, req llm.Request) (*responsesR
 	return r, nil
 }
 
-// responsesItems returns a message as the items that responses have for it: thoughts, text, calls and results are each
-// one.
+// responsesItems converts a message into items: reasoning, texts, calls and results are one each.
 func responsesItems(e *wire.Endpoint, message llms.MessageContent) ([]any, error) {
 	var thoughts, items []any
 	var content []object
@@ -101,7 +100,7 @@ func responsesItems(e *wire.Endpoint, message llms.MessageContent) ([]any, error
 			return nil, err
 		}
 		if !ok {
-			continue // carried for another provider
+			continue // belongs to another provider
 		}
 		part, err := responsesMedia(e, media)
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/batonrun/baton/plugins/llm/provider"
 )
 
-// BenchmarkStream reads answers of 1 000 tokens, with the model and with a bare client that only reads the lines, and
-// tells the CPU time that both took for a token, that of the server included.
+// BenchmarkStream reads answers of 1 000 tokens with the model and with a client that only reads lines, and reports the
+// CPU time of both per token, including the server's.
 func BenchmarkStream(b *testing.B) {
 	const tokens = 1000
 	server := llmtest.New(llmtest.Always(llmtest.Script{Steps: llmtest.Tokens(tokens, "hello "), Usage: usage}))
@@ -34,7 +34,7 @@ func BenchmarkStream(b *testing.B) {
 			for b.Loop() {
 				n := 0
 				count := func(p llm.Piece) error {
-					if p.Text != "" { // there are also pieces that say what was used
+					if p.Text != "" { // other pieces report usage
 						n++
 					}
 					return nil

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTheEnvironmentNamesAModel(t *testing.T) {
+func TestFromEnv_FindsModel(t *testing.T) {
 	for name, test := range map[string]struct {
 		env  map[string]string
 		want provider.Config
@@ -55,9 +55,9 @@ func equal(a, b provider.Config) bool {
 	return a.Provider == b.Provider && a.Model == b.Model && a.BaseURL == b.BaseURL && a.APIKey == b.APIKey
 }
 
-func TestAMissingKeyIsNamed(t *testing.T) {
+func TestOpen_NamesMissingKey(t *testing.T) {
 	for name, want := range map[string]string{
-		"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GOOGLE_API_KEY", "mistral": "none of openai", "": "no provider",
+		"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GOOGLE_API_KEY", "mistral": "not one of openai", "": "no provider",
 	} {
 		m, err := provider.Open(provider.Config{Provider: name})
 		if err == nil || m != nil || !strings.Contains(err.Error(), want) {

@@ -17,9 +17,9 @@ import (
 
 var update = flag.Bool("update", false, "write the requests as they are now")
 
-// TestAConversationIsMapped has a turn with thoughts, two calls and their results, and compares the request of the
-// next turn, with all that in it, to the one that a person has read.
-func TestAConversationIsMapped(t *testing.T) {
+// TestRequest_Conversation has a turn with reasoning, two calls and their results, and compares the next turn's request
+// with a reviewed golden.
+func TestRequest_Conversation(t *testing.T) {
 	script := llmtest.Script{Steps: []llmtest.Step{
 		llmtest.Reasoning("I look at both."), llmtest.Text("One moment."),
 		llmtest.Call(0, "call_a", "look"), llmtest.Arguments(0, `{"at":"cat"}`), llmtest.Call(1, "call_b", "now"),
@@ -70,7 +70,7 @@ func TestAConversationIsMapped(t *testing.T) {
 	})
 }
 
-func TestAnAnswerIsHeldToASchema(t *testing.T) {
+func TestRequest_Schema(t *testing.T) {
 	script := llmtest.Script{Steps: []llmtest.Step{llmtest.Text(`{"answer":"a"}`)}}
 	open(t, llmtest.Always(script), func(t *testing.T, i int, m llm.Streamer, server *llmtest.Server) {
 		req := question()
@@ -82,7 +82,7 @@ func TestAnAnswerIsHeldToASchema(t *testing.T) {
 	})
 }
 
-// golden compares a request to testdata, with the ids of calls that differ from time to time by their numbers.
+// golden compares a request with testdata. Varying ids of calls are replaced by numbers.
 func golden(t *testing.T, name string, req *llmtest.Request, calls []llms.ToolCall) {
 	t.Helper()
 	var got bytes.Buffer

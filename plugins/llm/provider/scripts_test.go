@@ -23,15 +23,15 @@ import (
 
 const key = "sk-secret-0123456789"
 
-// protocols are the providers, and what theirs is unlike the others'.
+// protocols are the providers with their peculiarities.
 var protocols = []struct {
 	name   string
 	config provider.Config
 	path   string // of the base URL
 
 	whole   bool // calls come in one piece
-	silent  bool // no reasons are given for a refusal
-	willing bool // nothing is refused
+	silent  bool // refusals have no reason
+	willing bool // never refuses
 }{
 	{name: "chat", config: provider.Config{Provider: "openai", Model: "m", API: "chat"}, path: "/v1"},
 	{name: "responses", config: provider.Config{Provider: "openai", Model: "m", API: "responses", Reasoning: "low"}, path: "/v1"},
@@ -40,7 +40,7 @@ var protocols = []struct {
 	{name: "ollama", config: provider.Config{Provider: "ollama", Model: "m"}, whole: true, willing: true},
 }
 
-// open returns a model of each protocol at a server that says what answer does.
+// open returns a model of each protocol at a server with the given answers.
 func open(t *testing.T, answer func(*llmtest.Request) llmtest.Script, test func(*testing.T, int, llm.Streamer, *llmtest.Server)) {
 	t.Helper()
 	for i, p := range protocols {
@@ -60,7 +60,7 @@ func open(t *testing.T, answer func(*llmtest.Request) llmtest.Script, test func(
 	}
 }
 
-// seen is what was shown of an answer.
+// seen is the streamed part of an answer.
 type seen struct {
 	text, reasoning string
 	calls           []llm.CallPiece
@@ -88,7 +88,7 @@ func question() llm.Request {
 
 var usage = &agui.TokenUsage{InputTokens: 100, OutputTokens: 20, ReasoningTokens: 5, CachedInputTokens: 60}
 
-func TestEveryScriptWithEveryProvider(t *testing.T) {
+func TestStream_AllScripts(t *testing.T) {
 	long := strings.Repeat("0123456789", 20_000)
 	for name, script := range map[string]llmtest.Script{
 		"text":      {Steps: []llmtest.Step{llmtest.Text("Hello"), llmtest.Text(", world: "), llmtest.Text("\n\ndata: ünï\"\\ 🙂")}, Usage: usage},
@@ -121,14 +121,14 @@ func TestEveryScriptWithEveryProvider(t *testing.T) {
 					t.Errorf("%d requests", n)
 				}
 				if got.pieces < len(script.Steps)/2 && !protocols[i].whole {
-					t.Errorf("%d pieces of %d steps: they are not shown as they come", got.pieces, len(script.Steps))
+					t.Errorf("%d pieces of %d steps: they are not streamed", got.pieces, len(script.Steps))
 				}
 			})
 		})
 	}
 }
 
-// same fails the test unless what was shown, and the whole answer, are the script's.
+// same checks that the streamed pieces and the complete answer match the script.
 func same(t *testing.T, script llmtest.Script, got seen, res llm.Response, providerName string) {
 	t.Helper()
 	var want seen
@@ -173,14 +173,14 @@ func same(t *testing.T, script llmtest.Script, got seen, res llm.Response, provi
 	counted := agui.TokenUsage{Provider: providerName, Model: "m"}
 	if u := script.Usage; u != nil {
 		counted.InputTokens, counted.OutputTokens = u.InputTokens, u.OutputTokens
-		counted.ReasoningTokens, counted.CachedInputTokens = res.Usage.ReasoningTokens, res.Usage.CachedInputTokens // not counted by all
+		counted.ReasoningTokens, counted.CachedInputTokens = res.Usage.ReasoningTokens, res.Usage.CachedInputTokens // not all providers count these
 	}
 	if diff := cmp.Diff(counted, res.Usage); diff != "" {
 		t.Errorf("usage: %s", diff)
 	}
 }
 
-// sameJSON compares calls' arguments, of which none are an empty object.
+// sameJSON compares calls' arguments, where none equals an empty object.
 func sameJSON(a, b string) bool {
 	var x, y any
 	if a == "" {
@@ -192,7 +192,7 @@ func sameJSON(a, b string) bool {
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && cmp.Equal(x, y)
 }
 
-func TestARefusalIsSaid(t *testing.T) {
+func TestStream_RefusalIsText(t *testing.T) {
 	script := llmtest.Script{Steps: []llmtest.Step{llmtest.Refusal("I cannot "), llmtest.Refusal("help with that.")}, Usage: usage}
 	open(t, llmtest.Always(script), func(t *testing.T, i int, m llm.Streamer, _ *llmtest.Server) {
 		var got seen
@@ -209,7 +209,7 @@ func TestARefusalIsSaid(t *testing.T) {
 	})
 }
 
-func TestFailuresHaveCodes(t *testing.T) {
+func TestStream_FailuresHaveCodes(t *testing.T) {
 	for name, test := range map[string]struct {
 		fail  llm.Error
 		want  llm.Error
@@ -252,7 +252,7 @@ func TestFailuresHaveCodes(t *testing.T) {
 				_, err := m.Stream(t.Context(), question(), new(seen).show)
 				var got *llm.Error
 				if !errors.As(err, &got) {
-					t.Fatalf("%v is no llm.Error", err)
+					t.Fatalf("%v is not an llm.Error", err)
 				}
 				if got.Code != test.want.Code || got.Status != test.want.Status || got.Retryable != test.want.Retryable || got.RetryAfter != test.want.RetryAfter {
 					t.Errorf("%+v, want %+v", *got, test.want)
@@ -261,14 +261,14 @@ func TestFailuresHaveCodes(t *testing.T) {
 					t.Errorf("message %q", got.Message)
 				}
 				if n := len(server.Requests()); n != 1 {
-					t.Errorf("%d requests: it is the worker's to try again", n)
+					t.Errorf("%d requests: only the worker retries", n)
 				}
 			})
 		})
 	}
 }
 
-func TestAFailureInTheMiddle(t *testing.T) {
+func TestStream_FailureInAnswer(t *testing.T) {
 	script := llmtest.Script{Steps: []llmtest.Step{
 		llmtest.Text("half"), llmtest.Fault(&llm.Error{Status: 503, Code: "overloaded_error", Message: "overloaded"}),
 	}}
@@ -281,7 +281,7 @@ func TestAFailureInTheMiddle(t *testing.T) {
 	})
 }
 
-func TestACutAnswerIsNoAnswer(t *testing.T) {
+func TestStream_IncompleteAnswerFails(t *testing.T) {
 	for name, steps := range map[string][]llmtest.Step{
 		"before a word": {llmtest.Cut()},
 		"in the text":   {llmtest.Text("half"), llmtest.Cut()},
@@ -302,7 +302,7 @@ func TestACutAnswerIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestCancelClosesTheConnection(t *testing.T) {
+func TestStream_CancelClosesConnection(t *testing.T) {
 	for name, steps := range map[string][]llmtest.Step{
 		"before a word": {llmtest.Stall(nil)},
 		"in the middle": {llmtest.Text("half"), llmtest.Stall(nil)},
@@ -326,7 +326,7 @@ func TestCancelClosesTheConnection(t *testing.T) {
 	}
 }
 
-// arrived waits until a request is at the server.
+// arrived waits for a request at the server.
 func arrived(t *testing.T, server *llmtest.Server) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Minute); len(server.Requests()) == 0; {
@@ -337,7 +337,7 @@ func arrived(t *testing.T, server *llmtest.Server) {
 	}
 }
 
-func TestWhoShowsMayStop(t *testing.T) {
+func TestStream_ReturnsErrorOfShow(t *testing.T) {
 	enough := errors.New("enough")
 	script := llmtest.Script{Steps: append(llmtest.Tokens(3, "x"), llmtest.Stall(nil))}
 	open(t, llmtest.Always(script), func(t *testing.T, _ int, m llm.Streamer, server *llmtest.Server) {
@@ -355,7 +355,7 @@ func TestWhoShowsMayStop(t *testing.T) {
 	})
 }
 
-func TestNoKeyGoesElsewhere(t *testing.T) {
+func TestClient_KeepsKeyFromOtherHosts(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	elsewhere := llmtest.New(func(*llmtest.Request) llmtest.Script {
 		asked <- struct{}{}
@@ -382,7 +382,7 @@ func TestNoKeyGoesElsewhere(t *testing.T) {
 	}
 }
 
-func TestModelsAreLangchaingos(t *testing.T) {
+func TestGenerateContent_Streams(t *testing.T) {
 	script := llmtest.Script{Steps: []llmtest.Step{llmtest.Text("a"), llmtest.Text("b")}, Usage: usage}
 	open(t, llmtest.Always(script), func(t *testing.T, _ int, m llm.Streamer, _ *llmtest.Server) {
 		var chunks []string

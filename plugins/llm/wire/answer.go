@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Answer gathers a Response while its pieces are shown. Its methods return what show returns.
+// Answer builds a Response while its pieces are shown. Its methods return show's errors.
 type Answer struct {
 	Finish  string
 	Usage   agui.TokenUsage
@@ -35,7 +35,7 @@ func (e *Endpoint) Answer(show func(llm.Piece) error) *Answer {
 	return &Answer{show: show, Usage: none, told: none}
 }
 
-// Counted tells what is counted so far, if that has changed.
+// Counted shows the usage so far if it has changed.
 func (a *Answer) Counted() error {
 	if a.Usage == a.told {
 		return nil
@@ -54,7 +54,7 @@ func (a *Answer) Text(s string) error {
 	return a.show(llm.Piece{Text: s})
 }
 
-// Reasoning adds a piece of what the model thought.
+// Reasoning adds a piece of reasoning.
 func (a *Answer) Reasoning(s string) error {
 	if s == "" {
 		return nil
@@ -65,10 +65,10 @@ func (a *Answer) Reasoning(s string) error {
 
 const minted = "baton_"
 
-// Minted tells that the id of a call is ours, which the provider has never seen.
+// Minted reports whether the id of a call is ours and unknown to the provider.
 func Minted(id string) bool { return strings.HasPrefix(id, minted) }
 
-// Call begins a call of a tool and returns its index. A call without an id gets one.
+// Call starts a tool call and returns its index. A call without an id gets one.
 func (a *Answer) Call(id, name string) (int, error) {
 	if id == "" {
 		id = minted + rand.Text()
@@ -78,7 +78,7 @@ func (a *Answer) Call(id, name string) (int, error) {
 	return index, a.show(llm.Piece{Call: &llm.CallPiece{Index: index, ID: id, Name: name}})
 }
 
-// Arguments adds a piece of the JSON that the call at index is made with.
+// Arguments adds a piece of the JSON arguments of the call at index.
 func (a *Answer) Arguments(index int, s string) error {
 	if s == "" {
 		return nil
@@ -87,13 +87,13 @@ func (a *Answer) Arguments(index int, s string) error {
 	return a.show(llm.Piece{Call: &llm.CallPiece{Index: index, Arguments: s}})
 }
 
-// Calls returns how many calls have begun.
+// Calls returns the number of started calls.
 func (a *Answer) Calls() int { return len(a.calls) }
 
 // ID returns the id of the call at index.
 func (a *Answer) ID(index int) string { return a.calls[index].id }
 
-// Carry keeps v, as JSON, for the provider to see again.
+// Carry adds v as JSON for the provider's later requests.
 func (a *Answer) Carry(v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -103,7 +103,7 @@ func (a *Answer) Carry(v any) error {
 	return nil
 }
 
-// Response returns what was gathered so far.
+// Response returns the response so far.
 func (a *Answer) Response() llm.Response {
 	r := llm.Response{
 		Text: a.text.String(), Reasoning: a.reasoning.String(), Finish: a.Finish, Usage: a.Usage, Carried: a.Carried,
@@ -118,7 +118,7 @@ func (a *Answer) Response() llm.Response {
 		})
 	}
 	if len(r.Calls) > 0 && r.Finish == "stop" {
-		r.Finish = "tool_calls" // not every provider says so
+		r.Finish = "tool_calls" // not every provider reports it
 	}
 	return r
 }

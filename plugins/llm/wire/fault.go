@@ -16,15 +16,16 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
-// A fault is what providers say of a failure, in all the forms that they have for it.
+// A fault is a provider's error response in all its forms.
 type fault struct {
-	Error   json.RawMessage `json:"error"` // a fault of its own, or a string
+	Error   json.RawMessage `json:"error"` // a nested fault or a string
 	Detail  json.RawMessage `json:"detail"`
 	Message string          `json:"message"`
 	Type    string          `json:"type"`
-	Code    any             `json:"code"` // a number of Google, else a word
+	Code    any             `json:"code"` // a number from Google, otherwise a word
 	Status  string          `json:"status"`
 	Details []struct {
 		Reason     string `json:"reason"`
@@ -32,10 +33,10 @@ type fault struct {
 	} `json:"details"`
 }
 
-// Fault returns the failure that body tells of, be it a whole answer of a status or an event within one, of status 0.
+// Fault returns the failure in body, which is a response with status or, if status is 0, an event.
 func (e *Endpoint) Fault(status int, body []byte) *llm.Error {
 	var f fault
-	body = bytes.Trim(body, "[] \r\n") // Google may send a list of one
+	body = bytes.Trim(body, "[] \r\n") // Google can send a list with one element
 	text := string(body)
 	if json.Unmarshal(body, &f) == nil {
 		text = f.Message
@@ -49,7 +50,7 @@ func (e *Endpoint) Fault(status int, body []byte) *llm.Error {
 			text = string(f.Detail)
 		}
 	} else if strings.HasPrefix(strings.TrimSpace(text), "<") {
-		text = "" // a page of something between us and the provider
+		text = "" // an HTML page from a proxy
 	}
 	if n, ok := f.Code.(float64); ok && status == 0 {
 		status = int(n)
@@ -76,7 +77,7 @@ func (e *Endpoint) Fault(status int, body []byte) *llm.Error {
 	return &llm.Error{Code: code, Message: message, Status: status, RetryAfter: delay, Retryable: retryable}
 }
 
-// codeOf tells what a failure is. Words say more than the status, which providers use loosely.
+// codeOf classifies a failure. Words are more specific than the status, which providers use loosely.
 func codeOf(status int, words string) (code string, retryable bool) {
 	says := func(any ...string) bool {
 		return slices.ContainsFunc(any, func(w string) bool { return strings.Contains(words, w) })
@@ -106,7 +107,7 @@ func codeOf(status int, words string) (code string, retryable bool) {
 		return "context_too_long", false
 	case http.StatusTooManyRequests:
 		return "rate_limited", true
-	case http.StatusServiceUnavailable, 529: // the second is Anthropic's
+	case http.StatusServiceUnavailable, 529: // 529 is Anthropic's
 		return "overloaded", true
 	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
 		return "timeout", true
@@ -117,40 +118,40 @@ func codeOf(status int, words string) (code string, retryable bool) {
 	return "provider_error", true
 }
 
-// Lost returns what became of a request whose connection failed, or whose answer ended too early, for which err is nil
-// or io.EOF. It is ctx's error when that is why.
+// Lost returns the failure of a request whose connection broke or whose answer ended early, for which err is nil or
+// io.EOF. It returns ctx's error if ctx is done.
 func (e *Endpoint) Lost(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if u := (*url.Error)(nil); errors.As(err, &u) {
-		err = u.Err // without the address, in which there may be secrets
+		err = u.Err // without the address, which can contain secrets
 	}
 	var timeout net.Error
 	switch {
 	case errors.Is(err, errRedirect):
 		return &llm.Error{Code: "bad_request", Message: e.Provider + ": the request " + errRedirect.Error()}
-	case errors.Is(err, errLong):
-		return &llm.Error{Code: "answer_too_large", Message: e.Provider + ": " + errLong.Error()}
+	case errors.Is(err, agui.ErrTooLong):
+		return &llm.Error{Code: "answer_too_large", Message: e.Provider + ": the answer is too long"}
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return &llm.Error{Code: "timeout", Message: e.Provider + ": " + e.clean(err.Error()), Retryable: true}
 	case err == nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return &llm.Error{Code: "connection_lost", Message: e.Provider + ": the connection was closed before the answer was whole", Retryable: true}
+		return &llm.Error{Code: "connection_lost", Message: e.Provider + ": the connection was closed before the answer was complete", Retryable: true}
 	}
 	return &llm.Error{Code: "connection_lost", Message: e.Provider + ": " + e.clean(err.Error()), Retryable: true}
 }
 
-// Garbled returns the failure of an answer that cannot be read.
+// Garbled returns the failure of an unreadable answer.
 func (e *Endpoint) Garbled(err error) error {
 	return &llm.Error{Code: "provider_error", Message: e.Provider + ": cannot read the answer: " + e.clean(err.Error()), Retryable: true}
 }
 
-// Refuse returns the failure of a request that cannot be made of this provider.
+// Refuse returns the failure of a request that the provider does not support.
 func (e *Endpoint) Refuse(format string, args ...any) error {
 	return &llm.Error{Code: "bad_request", Message: e.Provider + ": " + e.clean(fmt.Sprintf(format, args...))}
 }
 
-// retryAfter returns how long a provider asks to wait, in seconds, milliseconds or as a date.
+// retryAfter returns the delay requested by a provider, in seconds, milliseconds or as a date.
 func retryAfter(h http.Header) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return seconds(ms / 1000)
@@ -165,5 +166,5 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// seconds returns s as a Duration, a day at most.
+// seconds returns s as a Duration, at most a day.
 func seconds(s float64) time.Duration { return time.Duration(min(s, 86400) * float64(time.Second)) }

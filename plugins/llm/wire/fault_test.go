@@ -11,9 +11,10 @@ import (
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
-func TestFaultsAreReadInAllTheirForms(t *testing.T) {
+func TestFault_ReadsAllForms(t *testing.T) {
 	e := &wire.Endpoint{Provider: "p", Model: "m", Secret: "sk-123"}
 	for body, want := range map[string]string{
 		`{"error":{"message":"no","type":"t","code":"c"}}`: "p: 400: no",
@@ -36,7 +37,7 @@ func TestFaultsAreReadInAllTheirForms(t *testing.T) {
 	}
 }
 
-// ceaseless is a body that says one thing for ever.
+// ceaseless is an endless body.
 type ceaseless string
 
 func (e ceaseless) Read(p []byte) (int, error) {
@@ -49,7 +50,7 @@ type answering func(*http.Request) (*http.Response, error)
 
 func (a answering) RoundTrip(req *http.Request) (*http.Response, error) { return a(req) }
 
-func TestAnEndlessAnswerEnds(t *testing.T) {
+func TestPost_LimitsAnswer(t *testing.T) {
 	long := strings.Repeat("x", 4000)
 	for _, said := range []string{": " + long + "\n", "data: " + long + "\n\n", "data: " + long} {
 		e := &wire.Endpoint{Provider: "p", Client: &http.Client{Transport: answering(func(*http.Request) (*http.Response, error) {
@@ -60,9 +61,9 @@ func TestAnEndlessAnswerEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer res.Body.Close()
-		events := wire.NewEvents(res.Body)
+		events := agui.NewReader(res.Body, wire.MaxEvent)
 		for err == nil {
-			_, err = events.Next()
+			_, _, err = events.Next()
 		}
 		var lost *llm.Error
 		if !errors.As(e.Lost(t.Context(), err), &lost) || lost.Code != "answer_too_large" || lost.Retryable {
@@ -71,7 +72,7 @@ func TestAnEndlessAnswerEnds(t *testing.T) {
 	}
 }
 
-func TestHowLongToWait(t *testing.T) {
+func TestRefused_RetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for value, want := range map[string]time.Duration{
 			"7": 7 * time.Second, "0.5": 500 * time.Millisecond, "-1": 0, "soon": 0, "": 0, "1e300": 24 * time.Hour, "NaN": 0,

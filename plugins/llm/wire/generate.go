@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 )
 
-// Generate is llms.Model's GenerateContent of a Streamer.
+// Generate implements llms.Model's GenerateContent for a Streamer.
 func Generate(ctx context.Context, s llm.Streamer, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	req := llm.Request{Messages: messages}
 	for _, option := range options {

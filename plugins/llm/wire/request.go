@@ -12,17 +12,17 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 )
 
-// Media is an image or a file of a message: its bytes, or where they are.
+// Media is an image or a file of a message: its bytes or its URL.
 type Media struct {
-	Type string // of its content, as in image/png; empty for an image of unknown form
+	Type string // media type such as image/png; empty for an image of unknown type
 	Data []byte
 	URL  string
 }
 
-// Image tells that m is a picture.
+// Image reports whether m is an image.
 func (m Media) Image() bool { return m.Type == "" || strings.HasPrefix(m.Type, "image/") }
 
-// Text tells that m is to be read as text, and returns it.
+// Text returns the text of m, and whether it is text.
 func (m Media) Text() (string, bool) {
 	if m.URL != "" || !strings.HasPrefix(m.Type, "text/") && m.Type != "application/json" {
 		return "", false
@@ -30,17 +30,17 @@ func (m Media) Text() (string, bool) {
 	return string(m.Data), true
 }
 
-// Takes tells that a file of a media type is an image, is read as text, or of one of more.
+// Takes reports whether a media type is an image, text, or one of more.
 func Takes(mediaType string, more ...string) bool {
 	m := Media{Type: mediaType}
 	_, text := m.Text()
 	return text || m.Image() || slices.Contains(more, mediaType)
 }
 
-// Base64 returns m's bytes as text.
+// Base64 returns the base64 encoding of m's bytes.
 func (m Media) Base64() string { return base64.StdEncoding.EncodeToString(m.Data) }
 
-// Reference returns m's URL, which is a data: URL for one that is only bytes.
+// Reference returns m's URL, or a data: URL with its bytes.
 func (m Media) Reference() string {
 	if m.URL != "" {
 		return m.URL
@@ -48,7 +48,7 @@ func (m Media) Reference() string {
 	return "data:" + m.Type + ";base64," + m.Base64()
 }
 
-// MediaOf returns the image or file that a part of a message is, and false for a part of another kind.
+// MediaOf returns the image or file in a part of a message, and whether it is one.
 func (e *Endpoint) MediaOf(p llms.ContentPart) (Media, bool, error) {
 	switch p := p.(type) {
 	case llms.BinaryContent:
@@ -78,7 +78,7 @@ func (e *Endpoint) MediaOf(p llms.ContentPart) (Media, bool, error) {
 	return Media{}, false, nil
 }
 
-// Mine returns what is carried for e's provider in a part of a message, and false for any other part.
+// Mine returns the data carried for e's provider in a part of a message, and whether there is any.
 func (e *Endpoint) Mine(p llms.ContentPart) (json.RawMessage, bool) {
 	c, ok := p.(llm.Carried)
 	if !ok || c.Provider != e.Provider {
@@ -87,7 +87,7 @@ func (e *Endpoint) Mine(p llms.ContentPart) (json.RawMessage, bool) {
 	return c.Data, true
 }
 
-// Arguments returns the JSON object that a call was made with, {} for none or for what a model got wrong.
+// Arguments returns a call's name and arguments, {} for absent or invalid ones.
 func Arguments(c llms.ToolCall) (name string, arguments json.RawMessage) {
 	if c.FunctionCall == nil {
 		return "", json.RawMessage("{}")
@@ -99,7 +99,7 @@ func Arguments(c llms.ToolCall) (name string, arguments json.RawMessage) {
 	return c.FunctionCall.Name, arguments
 }
 
-// Functions returns the tools of options, without those that are none.
+// Functions returns the functions among the tools of options.
 func Functions(o llms.CallOptions) []llms.FunctionDefinition {
 	var list []llms.FunctionDefinition
 	for _, t := range o.Tools {
@@ -110,7 +110,7 @@ func Functions(o llms.CallOptions) []llms.FunctionDefinition {
 	return list
 }
 
-// Parameters returns the JSON Schema of what f takes, that of an empty object where f has none.
+// Parameters returns the JSON Schema of f's parameters, by default an empty object.
 func (e *Endpoint) Parameters(f llms.FunctionDefinition) (json.RawMessage, error) {
 	if f.Parameters == nil {
 		return json.RawMessage(`{"type":"object","properties":{}}`), nil
@@ -122,7 +122,7 @@ func (e *Endpoint) Parameters(f llms.FunctionDefinition) (json.RawMessage, error
 	return data, nil
 }
 
-// Choice returns which tools the model may call: auto, none, required, or, with a name, that one.
+// Choice returns the tool choice: auto, none, required, or the name of a tool.
 func Choice(o llms.CallOptions) (mode, name string) {
 	switch c := o.ToolChoice.(type) {
 	case string:
@@ -143,7 +143,7 @@ func Choice(o llms.CallOptions) (mode, name string) {
 	return "", ""
 }
 
-// Number returns a pointer to n, nil for 0, which in options means that it was not said.
+// Number returns a pointer to n, nil for 0, which means unset in options.
 func Number[T comparable](n T) *T {
 	var zero T
 	if n == zero {

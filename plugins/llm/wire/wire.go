@@ -1,5 +1,5 @@
-// Package wire is what the models of providers have in common: how they ask over HTTP, how an answer is gathered while
-// it is shown, and by which codes failures go.
+// Package wire has the common parts of the providers' models: their configuration, HTTP requests, the assembly of streamed
+// answers, and error codes.
 package wire
 
 import (
@@ -16,18 +16,19 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Endpoint is where one model is asked.
+// Endpoint is one model of a provider.
 type Endpoint struct {
-	Provider string // as it is named in configuration, in usage and in errors
+	Provider string // its name in configuration, usage and errors
 	Model    string
 	Client   *http.Client
 	Header   http.Header
-	Secret   string // the key, which no message shows
+	Secret   string // the key, which is removed from messages
 }
 
-// For returns e for a request with options, which may name another model.
+// For returns e for a request with options, which can name another model.
 func (e *Endpoint) For(o llms.CallOptions) *Endpoint {
 	other := *e
 	if o.Model != "" {
@@ -36,13 +37,13 @@ func (e *Endpoint) For(o llms.CallOptions) *Endpoint {
 	return &other
 }
 
-// Client returns a client like c, or one of its own for nil, that follows no redirect to another host, where the key
-// would go with it, and has no time limit but its requests' contexts.
+// Client returns a copy of c, or of a default client if c is nil, that follows no redirect to another host, which would
+// get the key, and has no time limit except its requests' contexts.
 func Client(c *http.Client) *http.Client {
 	if c == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.MaxIdleConnsPerHost = t.MaxIdleConns // conversations go on where they were
-		t.DisableCompression = true            // what is compressed arrives in lumps
+		t.MaxIdleConnsPerHost = t.MaxIdleConns // reuses connections between turns
+		t.DisableCompression = true            // compressed streams arrive in bursts
 		c = &http.Client{Transport: t}
 	}
 	own := *c
@@ -64,7 +65,7 @@ func Client(c *http.Client) *http.Client {
 
 var errRedirect = errors.New("is redirected elsewhere, which is not followed")
 
-// Post asks with body as JSON. The caller closes the answer's body; an answer that is no success is an *llm.Error.
+// Post sends body as JSON. The caller closes the response's body; a status other than 200 becomes an *llm.Error.
 func (e *Endpoint) Post(ctx context.Context, url string, body any) (*http.Response, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -90,10 +91,13 @@ func (e *Endpoint) Post(ctx context.Context, url string, body any) (*http.Respon
 	return res, nil
 }
 
-// maxAnswer is how much of an answer is read, in bytes. One of 200 000 tokens has some 60 MB of events.
+// maxAnswer limits an answer in bytes. An answer of 200 000 tokens has about 60 MB of events.
 const maxAnswer = 128 << 20
 
-// bounded is a body that fails with errLong when it is longer than left.
+// MaxEvent limits an event or line of an answer, in bytes.
+const MaxEvent = 16 << 20
+
+// bounded is a body that fails with agui.ErrTooLong after left bytes.
 type bounded struct {
 	io.ReadCloser
 	left int
@@ -101,19 +105,19 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, errLong
+		return 0, agui.ErrTooLong
 	}
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
 	b.left -= n
 	return n, err
 }
 
-// maxFault is how much of a provider's complaint is read, in bytes.
+// maxFault limits the part of an error response that is read, in bytes.
 const maxFault = 64 << 10
 
-// Refused returns what an answer that is no success says, of which it reads the body.
+// Refused reads an unsuccessful response and returns its failure.
 func (e *Endpoint) Refused(res *http.Response) *llm.Error {
-	body, _ := io.ReadAll(io.LimitReader(res.Body, maxFault)) // what could be read is all there is to say
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxFault)) // a partial body is better than none
 	err := e.Fault(res.StatusCode, body)
 	if after := retryAfter(res.Header); after > 0 {
 		err.RetryAfter = after
@@ -121,7 +125,7 @@ func (e *Endpoint) Refused(res *http.Response) *llm.Error {
 	return err
 }
 
-// clean returns s without the key, on one line and of a bearable length.
+// clean returns s without the key, on one line, and with limited length.
 func (e *Endpoint) clean(s string) string {
 	if e.Secret != "" {
 		s = strings.ReplaceAll(s, e.Secret, "[key]")

@@ -1,9 +1,9 @@
-"""Agents and tools for Baton in Python 3.9 or later. Needs nothing but this file.
+"""Agents and tools for Baton in Python 3.9 or later, in one file without dependencies.
 
     import baton
 
     def score(run):
-        rows = run.do("load", load)             # done once, whatever crashes
+        rows = run.do("load", load)             # done once, despite crashes
         run.text(f"{len(rows)} rows: ")         # streams
         out = run.tool("calculator", {"expression": "1 + 1"})
         if run.ask("Publish?")["payload"]["approved"]:
@@ -12,11 +12,10 @@
 
     baton.serve(score, description="Scores what it is given")
 
-A run is served in a thread of its own. The function is called again from its start, with the same input, when the
-process died or a person has answered: what need not be done again stands in run.do, which returns its recorded value
-the second time; tool, tools, agent, ask, next and usage are recorded likewise. So it must come to the same calls in
-the same order each time; threads take a run.branch each. What it says to standard output goes to standard error,
-which is in Baton's log.
+Each run has its own thread. After a crash or a person's answer the function is replayed from its start with the same
+input. Wrap work that must not repeat in run.do, which returns its recorded value on replay; tool, tools, agent, ask, next
+and usage are recorded in the same way. So the function must make the same calls in the same order each time; threads need
+a run.branch each. Standard output is redirected to standard error, which Baton logs.
 """
 
 import contextlib
@@ -29,11 +28,11 @@ import threading
 import traceback
 
 PROTOCOL = 1
-_WINDOW = 256 * 1024  # characters that are written before one waits for Baton to have taken them
+_WINDOW = 256 * 1024  # characters written before waiting for Baton to handle them
 
 
 class Error(Exception):
-    """An error that people are shown; the text of any other stays in the log."""
+    """An error whose text clients see; the text of other errors is only logged."""
 
     def __init__(self, message, code="failed", retryable=False):
         super().__init__(message)
@@ -41,20 +40,20 @@ class Error(Exception):
 
 
 class Waiting(BaseException):
-    """There is no answer yet. Let it pass: the run is called again when there is."""
+    """There is no answer yet. Do not catch it: the run is replayed when there is one."""
 
     code, retryable = "waiting", False
 
 
 class Ended(BaseException):
-    """The run was cancelled, or is over. Let it pass."""
+    """The run was cancelled or is over. Do not catch it."""
 
     code, retryable = "ended", False
 
 
 def tool(description="", parameters=None, *, name=None, idempotent=False, approval=False):
-    """Makes a tool of a function of one argument, the call's arguments. What it returns is the result: a text, a
-    dict like Baton's ToolAgentOutput, or any JSON. parameters is the JSON Schema of the arguments, an object's."""
+    """Makes a tool from a function of the call's arguments. The function returns the result: a text, a dict like
+    Baton's ToolAgentOutput, or any JSON. parameters is the JSON Schema of the arguments, an object."""
 
     def made(fn):
         fn.tool = {"name": name or fn.__name__, "description": description, "parameters": parameters,
@@ -65,12 +64,12 @@ def tool(description="", parameters=None, *, name=None, idempotent=False, approv
 
 
 def serve(agent=None, *, description="", tools=()):
-    """Serves an agent, a function of a Run that returns its answer (a text, a dict like Baton's WorkerAgentOutput, or
-    None), and tools, until Baton closes standard input. Call it once, at the end of the program."""
+    """Serves an agent and tools until Baton closes standard input. The agent is a function of a Run that returns its
+    output: a text, a dict like Baton's WorkerAgentOutput, or None. Call serve once, at the end of the program."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
-    os.dup2(2, 1)  # what anybody prints is no message
+    os.dup2(2, 1)  # printed text is not a message
     _Connection(agent, description, {fn.tool["name"]: fn for fn in tools}, out).read(sys.stdin.buffer)
-    os._exit(0)  # threads of runs may still be at work
+    os._exit(0)  # threads of runs can still be running
 
 
 _scope = contextvars.ContextVar("baton_scope", default="")
@@ -91,38 +90,38 @@ class Run:
 
     @property
     def cancelled(self):
-        """Whether nobody waits for the run any more."""
+        """Whether the run was cancelled."""
         return self._ended.is_set()
 
     def text(self, delta):
-        """Writes a piece of the answer. It is one message until another event comes between."""
+        """Writes a piece of the answer. Pieces without another event in between are one message."""
         self._say("assistant", delta)
 
     def reason(self, delta):
-        """Writes a piece of what the agent thinks."""
+        """Writes a piece of reasoning."""
         self._say("reasoning", delta)
 
     @contextlib.contextmanager
     def message(self, role="assistant", stage=""):
-        """Gives a function that writes pieces of a message of its own, which ends with the block."""
+        """Returns a function that writes pieces of a separate message, which ends with the block."""
         number = self._number()
         yield lambda delta: self._notify("text", message=number, role=role, stage=stage, delta=delta)
         self._notify("text", message=number, role=role, stage=stage, delta="", end=True)
 
     def state(self, patch):
-        """Merges patch into the thread's state, as RFC 7396 has it."""
+        """Merges patch into the thread's state (RFC 7396)."""
         self._notify("state", patch=patch)
 
     def progress(self, fraction, message=""):
-        """Says how far the run is, from 0 to 1."""
+        """Reports the progress, from 0 to 1."""
         self._notify("progress", fraction=fraction, message=message)
 
     def emit(self, event):
-        """Writes an AG-UI event, a dict. One that is illegal now is refused with an Error."""
+        """Writes an AG-UI event, a dict. An illegal event is refused with an Error."""
         self._request("emit", event=event)
 
     def do(self, name, fn):
-        """Calls fn unless there is a record of it, and returns what it returned, as JSON keeps it."""
+        """Calls fn unless it is recorded, and returns its result after a round trip through JSON."""
         begun = self._request("do", name=name)
         if "scope" not in begun:
             return begun.get("value")
@@ -140,7 +139,7 @@ class Run:
 
     @contextlib.contextmanager
     def branch(self, key):
-        """Gives what is called in the block records of its own: for a thread, with a key that is the same each time."""
+        """Gives calls in the block separate records, for a thread; the key must be the same on replay."""
         token = _scope.set(self._request("branch", key=key)["scope"])
         try:
             yield
@@ -148,19 +147,19 @@ class Run:
             _scope.reset(token)
 
     def tool(self, name, args=None):
-        """Calls a tool and returns its output, a dict with status and result_summary. A tool that fails raises nothing."""
+        """Calls a tool and returns its output, a dict with status and result_summary. A failed tool raises no exception."""
         return self.tools((name, args))[0]
 
     def tools(self, *calls):
-        """Makes several calls at once, each a pair of a name and arguments, and returns their outputs in that order."""
+        """Makes several calls concurrently, each a pair of name and arguments, and returns their outputs in order."""
         return self._request("tools", calls=[{"name": n, "args": a or {}} for n, a in calls])["outputs"]
 
     def agent(self, name, query):
-        """Runs another agent inside of this run and returns its output, a dict with status and answer."""
+        """Runs another agent inside this run and returns its output, a dict with status and answer."""
         return self._request("agent", name=name, query=query)
 
     def ask(self, message, schema=None, **more):
-        """Asks a person, and returns a dict: cancelled, and the payload that they gave."""
+        """Asks a person and returns a dict with cancelled and the payload of the answer."""
         question = {"message": message, **more}
         if schema is not None:
             question["responseSchema"] = schema
@@ -168,7 +167,7 @@ class Run:
         return {"cancelled": answer.get("cancelled", False), "payload": answer.get("payload")}
 
     def next(self):
-        """Takes the messages that came since the start or the last next."""
+        """Returns the messages appended since the start or the last next."""
         return self._request("next")["messages"]
 
     def usage(self, **usage):
@@ -188,7 +187,7 @@ class Run:
         self._notify("text", message=self._open[1], role=role, delta=delta)
 
     def _notify(self, method, **params):
-        """Sends what has no answer, but for one message in a window: its answer says that Baton keeps up."""
+        """Sends a notification, or once per window a request, whose response shows that Baton keeps up."""
         with self._lock:
             self._written += len(params.get("delta", "")) + 200
             full = self._written > _WINDOW
@@ -212,7 +211,7 @@ class Run:
 
 
 class _Connection:
-    """The pipes to Baton, and who waits for what from there."""
+    """The pipes to Baton, and the open requests."""
 
     def __init__(self, agent, description, tools, out):
         self._agent, self._description, self._tools, self._out = agent, description, tools, out
@@ -286,12 +285,12 @@ class _Connection:
             self._waiting[key] = (run, answer)
         try:
             self.send({"id": key, "method": method, "params": params})
-        except (TypeError, ValueError):  # of what is no JSON nothing is sent
+        except (TypeError, ValueError):  # invalid JSON is not sent
             with self._lock:
                 self._waiting.pop(key, None)
             raise
         if run.cancelled:
-            self._cancel(run._id)  # it may have been cancelled before anybody knew of this request
+            self._cancel(run._id)  # it can have been cancelled before this request was known
         m = answer.get()
         if "error" not in m:
             return m["result"]
@@ -304,9 +303,9 @@ class _Connection:
         raise Error(m["error"]["message"], code, data.get("retryable", False))
 
     def send(self, message):
-        # JSON has no NaN: a ValueError is better than a line that Baton passes over
+        # JSON has no NaN: a ValueError is better than a line that Baton ignores
         line = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        line = line.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair is no character
+        line = line.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair is not a character
         with self._lock:
             self._out.write(line + "\n")
             self._out.flush()

@@ -1,30 +1,30 @@
 /**
- * Agents and tools for Baton in TypeScript, on Node.js 20 or later (22.18 or later runs it as it is). Needs nothing
- * but this file.
+ * Agents and tools for Baton in TypeScript on Node.js 20 or later, in one file without dependencies. Node.js 22.18 or
+ * later runs it without compilation.
  *
  *     import { serve } from "./baton.ts";
  *
  *     serve(async run => {
- *       const rows = await run.do("load", load);          // done once, whatever crashes
+ *       const rows = await run.do("load", load);          // done once, despite crashes
  *       run.text(`${rows.length} rows: `);                // streams
  *       const out = await run.tool("calculator", { expression: "1 + 1" });
  *       const { payload } = await run.ask("Publish?");
  *       return { answer: "good", key_points: ["..."] };
  *     }, { description: "Scores what it is given" });
  *
- * The function is called again from its start, with the same input, when the process died or a person has answered:
- * what need not be done again stands in run.do, which returns its recorded value the second time; tool, tools, agent,
- * ask, next and usage are recorded likewise. So it must come to the same calls in the same order each time; what goes
- * on at the same time takes a run.branch each, or run.tools. console.log goes to standard error, which is in Baton's log.
+ * After a crash or a person's answer the function is replayed from its start with the same input. Wrap work that must not
+ * repeat in run.do, which returns its recorded value on replay; tool, tools, agent, ask, next and usage are recorded in the
+ * same way. So the function must make the same calls in the same order each time; concurrent calls need a run.branch each,
+ * or run.tools. console.log writes to standard error, which Baton logs.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { createInterface } from "node:readline";
 import { Console } from "node:console";
 
-/** JSON as it is. */
+/** Any JSON value. */
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 
-/** What a run is asked; the names are those of Baton's documentation. */
+/** The input of a run, with the names from Baton's documentation. */
 export interface Input {
   query: string;
   messages: { id: string; role: string; content?: Json; [name: string]: unknown }[];
@@ -41,14 +41,14 @@ export interface Input {
   execution: number;
 }
 
-/** What an agent returns: a text is the answer. */
+/** The output of an agent; a text is its answer. */
 export type Output =
   | void
   | null
   | string
   | { answer?: string; status?: string; key_points?: string[]; result_type?: string; suggested_actions?: string[] };
 
-/** What a tool has come to. A tool that fails has the status failure. */
+/** The output of a tool. A failed tool has the status failure. */
 export interface ToolOutput {
   tool_name: string;
   tool_call_id: string;
@@ -57,7 +57,7 @@ export interface ToolOutput {
   error?: { code: string; message: string; retryable?: boolean };
 }
 
-/** What a tool is called. Parameters is the JSON Schema of its arguments, an object's. */
+/** The description of a tool. Parameters is the JSON Schema of its arguments, an object. */
 export interface ToolInfo {
   name: string;
   description?: string;
@@ -66,12 +66,12 @@ export interface ToolInfo {
   approval?: boolean;
 }
 
-/** A tool: call's result is a text, an object like Baton's ToolAgentOutput, or any JSON. */
+/** A tool; call returns a text, an object like Baton's ToolAgentOutput, or any JSON. */
 export interface Tool extends ToolInfo {
   call(args: { [name: string]: Json }, signal: AbortSignal): unknown;
 }
 
-/** An error that people are shown; the text of any other stays in the log. */
+/** An error whose text clients see; the text of other errors is only logged. */
 export class BatonError extends Error {
   readonly code: string;
   readonly retryable: boolean;
@@ -82,11 +82,11 @@ export class BatonError extends Error {
   }
 }
 
-/** Says that there is no answer yet (code waiting), or that nobody waits for the run any more. Let it pass. */
+/** There is no answer yet (code waiting), or the run was cancelled or is over. Do not catch it. */
 export class Halt extends BatonError {}
 
 const protocol = 1;
-const window = 256 * 1024; // characters that are written before one waits for Baton to have taken them
+const window = 256 * 1024; // characters written before waiting for Baton to handle them
 const halts = ["waiting", "cancelled", "stopping", "ended"];
 
 interface Message {
@@ -109,11 +109,11 @@ export function serve(
     .on("close", () => process.exit(0));
 }
 
-/** One run of the agent. What its methods return is rejected with a Halt once the run is over. */
+/** One run of the agent. Promises of its methods are rejected with a Halt once the run is over. */
 export class Run {
   readonly input: Input;
   readonly query: string;
-  /** Aborted when nobody waits for the run any more. */
+  /** Aborted when the run is cancelled. */
   readonly signal: AbortSignal;
 
   readonly #connection: Connection;
@@ -132,17 +132,17 @@ export class Run {
     this.signal = signal;
   }
 
-  /** Writes a piece of the answer. Await it when much is written: it is done when Baton keeps up. */
+  /** Writes a piece of the answer. Await it when writing much: it resolves when Baton keeps up. */
   text(delta: string): Promise<void> {
     return this.#say("assistant", delta);
   }
 
-  /** Writes a piece of what the agent thinks. */
+  /** Writes a piece of reasoning. */
   reason(delta: string): Promise<void> {
     return this.#say("reasoning", delta);
   }
 
-  /** Returns a message of its own, which its end completes. */
+  /** Returns a separate message, which its end completes. */
   message(role = "assistant", stage = ""): { write(delta: string): Promise<void>; end(): Promise<void> } {
     const message = ++this.#messages;
     const half = { kept: "" };
@@ -152,22 +152,22 @@ export class Run {
     };
   }
 
-  /** Merges patch into the thread's state, as RFC 7396 has it. */
+  /** Merges patch into the thread's state, as in RFC 7396. */
   state(patch: Json): Promise<void> {
     return this.#notify("state", { patch });
   }
 
-  /** Says how far the run is, from 0 to 1. */
+  /** Reports the progress, from 0 to 1. */
   progress(fraction: number, message = ""): Promise<void> {
     return this.#notify("progress", { fraction, message });
   }
 
-  /** Writes an AG-UI event. One that is illegal now is refused. */
+  /** Writes an AG-UI event. An illegal event is refused. */
   async emit(event: { type: string; [name: string]: unknown }): Promise<void> {
     await this.#request("emit", { event });
   }
 
-  /** Calls fn unless there is a record of it, and returns what it returned, as JSON keeps it. */
+  /** Calls fn unless it is recorded, and returns its result after a round trip through JSON. */
   async do<T extends Json | void>(name: string, fn: () => T | Promise<T>): Promise<T> {
     const begun = await this.#request("do", { name });
     if (begun.scope === undefined) return begun.value;
@@ -182,24 +182,24 @@ export class Run {
     return value;
   }
 
-  /** Calls fn, which has records of its own: for what goes on at the same time, with a key that is the same each time. */
+  /** Calls fn with separate records, for concurrent work; the key must be the same on replay. */
   async branch<T>(key: string, fn: () => T | Promise<T>): Promise<T> {
     const { scope } = await this.#request("branch", { key });
     return this.#scope.run(scope, fn);
   }
 
-  /** Calls a tool. One that fails rejects nothing: its output says so. */
+  /** Calls a tool. A failed tool does not reject: see the status of its output. */
   async tool(name: string, args: object = {}): Promise<ToolOutput> {
     return (await this.tools([name, args]))[0];
   }
 
-  /** Makes several calls at once and returns their outputs in that order. */
+  /** Makes several calls concurrently and returns their outputs in order. */
   async tools(...calls: [name: string, args?: object][]): Promise<ToolOutput[]> {
     const asked = calls.map(([name, args]) => ({ name, args: args ?? {} }));
     return (await this.#request("tools", { calls: asked })).outputs;
   }
 
-  /** Runs another agent inside of this run. */
+  /** Runs another agent inside this run. */
   agent(name: string, query: string): Promise<{ status: string; answer: string; key_points?: string[] }> {
     return this.#request("agent", { name, query });
   }
@@ -213,7 +213,7 @@ export class Run {
     return this.#request("ask", { question: { message, responseSchema, ...more } });
   }
 
-  /** Takes the messages that came since the start or the last next. */
+  /** Returns the messages appended since the start or the last next. */
   async next(): Promise<Input["messages"]> {
     return (await this.#request("next", {})).messages;
   }
@@ -231,7 +231,7 @@ export class Run {
     return this.#notify("text", { message: this.#open.message, role, delta });
   }
 
-  /** Sends what has no answer, but for one message in a window: its answer says that Baton keeps up. */
+  /** Sends a notification, or once per window a request, whose response shows that Baton keeps up. */
   #notify(method: string, params: { delta?: string; [name: string]: unknown }): Promise<void> {
     if (this.signal.aborted) return quiet(Promise.reject(over()));
     this.#written += (params.delta?.length ?? 0) + 200;
@@ -251,13 +251,13 @@ export class Run {
   }
 }
 
-/** quiet lets a promise be ignored. Whoever awaits it sees its error all the same. */
+/** quiet prevents an unhandled rejection; awaiting the promise still throws its error. */
 function quiet<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {});
   return promise;
 }
 
-/** Returns text without the half of a character that it ends with, which is kept for the next piece of the message. */
+/** Returns text without half a character at its end, which is stored for the next piece of the message. */
 function whole(message: { kept: string }, delta: string): string {
   const text = message.kept + delta;
   message.kept = /[\uD800-\uDBFF]$/.test(text) ? text.slice(-1) : "";
@@ -274,7 +274,7 @@ function failure(err: unknown): NonNullable<Message["error"]> {
   return { code: -32000, message };
 }
 
-/** The pipes to Baton, and who waits for what from there. */
+/** The pipes to Baton, and the open requests. */
 class Connection {
   readonly #agent: ((run: Run) => Output | Promise<Output>) | null;
   readonly #description: string;

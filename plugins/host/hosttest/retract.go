@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// left is what messages say, and the names of what they call.
+// left returns the texts of messages and the names of their calls.
 func left(messages []agui.Message) (texts []string) {
 	for i := range messages {
 		m := &messages[i]
@@ -27,7 +27,7 @@ func left(messages []agui.Message) (texts []string) {
 	return texts
 }
 
-// muse thinks, says what it looks up and announces that.
+// muse reasons, writes a text and announces the calls that it mentions.
 func muse(ctx context.Context, run *plugins.Run) (calls []plugins.ToolCall, err error) {
 	if _, err := run.Reason().Write([]byte("hm")); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func muse(ctx context.Context, run *plugins.Run) (calls []plugins.ToolCall, err 
 	return announce(ctx, run, `count {"n":1}`, `count {"n":2}`)
 }
 
-// mused is what is left of it, once its calls are made.
+// mused returns the messages that remain after muse and its calls.
 func mused() []string {
 	return []string{"reasoning hm", "assistant first", "assistant let me see calls count calls count", "tool 1", "tool 2"}
 }
@@ -95,7 +95,7 @@ func testTakenBackByCrash(t *testing.T, s *suite) {
 	}
 }
 
-// one makes what two calls return one answer.
+// one joins two outputs into one answer.
 func one(first []agui.ToolOutput, err error) func([]agui.ToolOutput, error) (string, error) {
 	return func(second []agui.ToolOutput, secondErr error) (string, error) {
 		if err == nil {
@@ -105,5 +105,5 @@ func one(first []agui.ToolOutput, err error) func([]agui.ToolOutput, error) (str
 	}
 }
 
-// withoutLast leaves out the message that says the answer.
+// withoutLast drops the message with the answer.
 func withoutLast(texts []string) []string { return texts[:max(0, len(texts)-1)] }

@@ -1,4 +1,4 @@
-package plugins
+package host
 
 import (
 	"context"
@@ -11,38 +11,39 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/batonrun/baton/plugins"
 )
 
-// Registry holds the plugins a server offers. The zero value is empty. Fill it with Add before it is
-// shared; after that its methods may be called from several goroutines, and only the tools of a Toolbox come
-// and go. A server that is to offer other plugins is given another Registry.
+// Registry holds the plugins of a server. The zero value is empty. Call Add before sharing it; its other methods are safe
+// for concurrent use. Only the tools of a Toolbox change; to serve other plugins, give the server another Registry.
 type Registry struct {
-	agents    map[string]Agent
-	tools     map[string]Tool
-	workflows map[string]Workflow
-	boxes     map[string]Toolbox
+	agents    map[string]plugins.Agent
+	tools     map[string]plugins.Tool
+	workflows map[string]plugins.Workflow
+	boxes     map[string]plugins.Toolbox
 	list      []*entry             // in the order they were added
-	started   int                  // how many of list Start has been through
-	limited   bool                 // some are not for every project
-	origins   map[originKey]Origin // of those that were added with one
+	started   int                  // how many of list have been started
+	limited   bool                 // some plugins are limited to projects
+	origins   map[originKey]Origin // of plugins added with From
 }
 
-// entry is a plugin in the registries that it is in.
+// entry is a plugin, shared by the registries that contain it.
 type entry struct {
-	Plugin
+	plugins.Plugin
 
-	mu    sync.Mutex // guards users, and is held while the plugin starts or closes
-	users int        // registries that have started it and not closed it
+	mu    sync.Mutex // guards users; locked while the plugin starts or closes
+	users int        // registries that have started and not closed it
 }
 
-// Reserved is a name that no agent or workflow may have: at its address, /api/v1/agui/events, is a stream of all runs.
+// Reserved is a name that agents and workflows cannot have: /api/v1/agui/events is the stream of all runs.
 const Reserved = "events"
 
 var pluginName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// Add adds plugins. Agents and workflows share one set of names, tools and toolboxes have another; what begins
-// with the name of a toolbox and a dot is that toolbox's. It stops at the first plugin it refuses and says why.
-func (r *Registry) Add(list ...Plugin) error {
+// Add adds plugins. Agents and workflows share one name space; tools and toolboxes share another, in which a toolbox owns
+// all names that begin with its name and a dot. Add stops with an error at the first invalid plugin.
+func (r *Registry) Add(list ...plugins.Plugin) error {
 	for _, p := range list {
 		from, known := p.(From)
 		if known {
@@ -62,7 +63,7 @@ func (r *Registry) Add(list ...Plugin) error {
 	return nil
 }
 
-func (r *Registry) add(p Plugin, info Info) error {
+func (r *Registry) add(p plugins.Plugin, info plugins.Info) error {
 	if !pluginName.MatchString(info.Name) {
 		return fmt.Errorf("name must match %s", pluginName)
 	}
@@ -76,17 +77,17 @@ func (r *Registry) add(p Plugin, info Info) error {
 		return errors.New("a project has no name")
 	}
 	r.limited = r.limited || info.Projects != nil
-	agent, isAgent := p.(Agent)
-	tool, isTool := p.(Tool)
-	workflow, isWorkflow := p.(Workflow)
-	box, isBox := p.(Toolbox)
+	agent, isAgent := p.(plugins.Agent)
+	tool, isTool := p.(plugins.Tool)
+	workflow, isWorkflow := p.(plugins.Workflow)
+	box, isBox := p.(plugins.Toolbox)
 	switch {
 	case isAgent && isTool:
 		return errors.New("is both an Agent and a Tool")
 	case isBox && (isAgent || isTool):
 		return errors.New("is a Toolbox, and an Agent or a Tool too")
 	case (isAgent || isWorkflow) && info.Name == Reserved:
-		return errors.New("the name is that of an address, /api/v1/agui/" + Reserved)
+		return errors.New("the name is reserved for the address /api/v1/agui/" + Reserved)
 	case isAgent:
 		return claim(&r.agents, info.Name, agent, r.runs)
 	case isWorkflow:
@@ -101,14 +102,14 @@ func (r *Registry) add(p Plugin, info Info) error {
 		return claim(&r.tools, info.Name, tool, r.calls)
 	case isBox:
 		if strings.Contains(info.Name, ".") {
-			return errors.New("the name of a toolbox holds no dot")
+			return errors.New("the name of a toolbox must not contain a dot")
 		}
 		return claim(&r.boxes, info.Name, box, r.boxed)
 	}
 	return fmt.Errorf("%T is neither an Agent, a Tool, a Toolbox nor a Workflow", p)
 }
 
-func claim[P Plugin](m *map[string]P, name string, p P, taken func(name string) bool) error {
+func claim[P plugins.Plugin](m *map[string]P, name string, p P, taken func(name string) bool) error {
 	if taken(name) {
 		return errors.New("the name is taken")
 	}
@@ -123,19 +124,19 @@ func put[K comparable, V any](m *map[K]V, key K, v V) {
 	(*m)[key] = v
 }
 
-// runs reports whether name is that of something a run can be of.
+// runs reports whether an agent or workflow has the name.
 func (r *Registry) runs(name string) bool {
 	_, isWorkflow := r.workflows[name]
 	return isWorkflow || r.agents[name] != nil
 }
 
-// calls reports whether name is that of something that is called, or may come to be a toolbox's.
+// calls reports whether name is taken by a tool or toolbox, or belongs to a toolbox.
 func (r *Registry) calls(name string) bool {
 	_, boxed := r.Toolbox(name)
 	return boxed || r.tools[name] != nil || r.boxes[name] != nil
 }
 
-// boxed reports whether name is taken for a toolbox.
+// boxed reports whether name cannot be a toolbox's.
 func (r *Registry) boxed(name string) bool {
 	for tool := range r.tools {
 		if strings.HasPrefix(tool, name+".") {
@@ -156,8 +157,7 @@ func checkParameters(schema json.RawMessage) error {
 	return nil
 }
 
-// Validate checks what Add cannot know: that the agents and tools of each workflow are there. A tool that a
-// Toolbox may come to have counts as there.
+// Validate checks that the agents and tools of all workflows exist. Any name that belongs to a Toolbox counts as existing.
 func (r *Registry) Validate() error {
 	for _, w := range r.Workflows() {
 		for _, n := range w.Nodes {
@@ -172,21 +172,21 @@ func (r *Registry) Validate() error {
 	return nil
 }
 
-// Toolbox returns the toolbox that a tool of that name is in, or may come to be in.
-func (r *Registry) Toolbox(tool string) (Toolbox, bool) {
+// Toolbox returns the toolbox that owns a tool's name, whether or not the tool exists now.
+func (r *Registry) Toolbox(tool string) (plugins.Toolbox, bool) {
 	name, _, ok := strings.Cut(tool, ".")
 	box := r.boxes[name]
 	return box, ok && box != nil
 }
 
 // Agent returns the agent of that name.
-func (r *Registry) Agent(name string) (Agent, bool) {
+func (r *Registry) Agent(name string) (plugins.Agent, bool) {
 	a, ok := r.agents[name]
 	return a, ok
 }
 
 // Tool returns the tool of that name.
-func (r *Registry) Tool(name string) (Tool, bool) {
+func (r *Registry) Tool(name string) (plugins.Tool, bool) {
 	if t, ok := r.tools[name]; ok {
 		return t, true
 	}
@@ -201,16 +201,16 @@ func (r *Registry) Tool(name string) (Tool, bool) {
 }
 
 // Workflow returns the workflow of that name.
-func (r *Registry) Workflow(name string) (Workflow, bool) {
+func (r *Registry) Workflow(name string) (plugins.Workflow, bool) {
 	w, ok := r.workflows[name]
 	return w, ok
 }
 
 // Agents returns the agents, sorted by name.
-func (r *Registry) Agents() []Agent { return sorted(r.agents) }
+func (r *Registry) Agents() []plugins.Agent { return sorted(r.agents) }
 
-// Tools returns the tools that there are now, sorted by name.
-func (r *Registry) Tools() []Tool {
+// Tools returns the current tools, sorted by name.
+func (r *Registry) Tools() []plugins.Tool {
 	all := maps.Clone(r.tools)
 	for _, box := range r.boxes {
 		for _, t := range box.Tools() {
@@ -219,7 +219,7 @@ func (r *Registry) Tools() []Tool {
 				continue
 			}
 			if all == nil {
-				all = map[string]Tool{}
+				all = map[string]plugins.Tool{}
 			}
 			all[name] = t
 		}
@@ -228,12 +228,12 @@ func (r *Registry) Tools() []Tool {
 }
 
 // Toolboxes returns the toolboxes, sorted by name.
-func (r *Registry) Toolboxes() []Toolbox { return sorted(r.boxes) }
+func (r *Registry) Toolboxes() []plugins.Toolbox { return sorted(r.boxes) }
 
 // Workflows returns the workflows, sorted by name.
-func (r *Registry) Workflows() []Workflow { return sorted(r.workflows) }
+func (r *Registry) Workflows() []plugins.Workflow { return sorted(r.workflows) }
 
-func sorted[P Plugin](m map[string]P) []P {
+func sorted[P plugins.Plugin](m map[string]P) []P {
 	list := make([]P, 0, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		list = append(list, m[name])
@@ -241,8 +241,8 @@ func sorted[P Plugin](m map[string]P) []P {
 	return list
 }
 
-// Share takes over the plugins that are in other, too, which must be the same values: Start does not start them
-// again, and only the last Close closes them. It is called before Start.
+// Share reuses the entries of other for plugins that both registries contain as the same value: Start does not start
+// them again, and only the last Close closes them. Call it before Start.
 func (r *Registry) Share(other *Registry) {
 	for i, e := range r.list {
 		at := slices.IndexFunc(other.list, func(o *entry) bool { return same(e.Plugin, o.Plugin) })
@@ -252,13 +252,13 @@ func (r *Registry) Share(other *Registry) {
 	}
 }
 
-// same reports whether two plugins are one value. What cannot be compared is never the same.
-func same(a, b Plugin) bool {
+// same reports whether two plugins are the same value. Values that are not comparable never are.
+func same(a, b plugins.Plugin) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
-// Start starts the plugins that are Starters, in the order they were added, each after the one before
-// it. It stops at the first error, and the caller calls Close all the same. It must be called once.
+// Start starts the plugins that are Starters in the order they were added. It stops at the first error; call Close in
+// any case. Start must be called once.
 func (r *Registry) Start(ctx context.Context) error {
 	for _, e := range r.list {
 		if err := e.start(ctx); err != nil {
@@ -272,7 +272,7 @@ func (r *Registry) Start(ctx context.Context) error {
 func (e *entry) start(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s, ok := e.Plugin.(Starter); ok && e.users == 0 {
+	if s, ok := e.Plugin.(plugins.Starter); ok && e.users == 0 {
 		if err := s.Start(ctx); err != nil {
 			return err
 		}
@@ -281,9 +281,8 @@ func (e *entry) start(ctx context.Context) error {
 	return nil
 }
 
-// Close closes the plugins that are Closers, in the reverse order, except Starters that have not been
-// started and what another registry shares and has not closed. It returns their errors joined. It must be called
-// once, after the last run ended.
+// Close closes the plugins that are Closers in reverse order, except Starters that were not started and plugins still
+// used by another registry. It returns the joined errors. It must be called once, after the last run ended.
 func (r *Registry) Close() error {
 	var errs []error
 	for i, e := range slices.Backward(r.list) {
@@ -300,18 +299,18 @@ func (e *entry) close(started bool) error {
 	if started {
 		e.users--
 	}
-	c, closes := e.Plugin.(Closer)
-	if _, starts := e.Plugin.(Starter); !closes || e.users > 0 || starts && !started {
+	c, closes := e.Plugin.(plugins.Closer)
+	if _, starts := e.Plugin.(plugins.Starter); !closes || e.users > 0 || starts && !started {
 		return nil
 	}
 	return c.Close()
 }
 
-// Check asks the plugins that are Checkers, one after the other, and returns their errors joined.
+// Check calls the plugins that are Checkers in turn and returns the joined errors.
 func (r *Registry) Check(ctx context.Context) error {
 	var errs []error
 	for _, e := range r.list {
-		c, ok := e.Plugin.(Checker)
+		c, ok := e.Plugin.(plugins.Checker)
 		if !ok {
 			continue
 		}

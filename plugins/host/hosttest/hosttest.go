@@ -1,8 +1,6 @@
-// Package hosttest is the contract of a plugins.Host as one suite: what is recorded and where, what is done again and
-// what is not when a worker is called again, and what runs at the same time.
+// Package hosttest tests the contract of a plugins.Host: records, their places, the behavior on replay, and concurrency.
 //
-// It tests a host through the process that has it: one that runs a worker to its end, answers what it asks, and dies
-// when it is told to.
+// It tests a host through its process, which runs a worker to its end, answers its questions, and crashes on demand.
 package hosttest
 
 import (
@@ -14,61 +12,61 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Case is a worker, and what happens to its process.
+// Case is a worker and the events around it.
 type Case struct {
-	Agent       plugins.Agent    // is asked "go"
-	Plugins     []plugins.Plugin // the tools and agents it may call
-	ClientTools []agui.Tool      // those that the client answers
-	// Answer answers each question of a run that waits, and each call of a client's tool: of that it is given the
-	// ToolCallID, and the payload is the result.
+	Agent       plugins.Agent    // its query is "go"
+	Plugins     []plugins.Plugin // the tools and agents it can call
+	ClientTools []agui.Tool      // tools that the client executes
+	// Answer answers a question of a waiting run or a call of a client's tool, which has only a ToolCallID: there the
+	// payload is the result.
 	Answer func(q agui.Interrupt) plugins.Answer
-	Next   []string // is said to the run while it is at work, each as a message of its own
-	Said   func()   // is called once all of that waits for the worker's Next, if anything
-	// Crash makes the process die whenever something is received from it, without a word to anybody. The run goes on
-	// in another one. What has been committed by then is there.
+	Next   []string // texts appended to the running run, each as a message
+	Said   func()   // called once the texts are available to the worker's Next; optional
+	// Crash makes the process die without notice whenever it receives. The run continues in a new process, which sees all
+	// commits made before.
 	Crash <-chan struct{}
 }
 
-// Outcome is how a run went.
+// Outcome is the result of a run.
 type Outcome struct {
 	Answer string       // the worker's
-	Code   string       // of the *plugins.Error that the run failed with, or whatever else says why it failed
+	Code   string       // of the *plugins.Error that the run failed with, or another description of the failure
 	Events []agui.Event // of its log
-	// Messages are those that the thread shows, without what was cut short or taken back.
+	// Messages are the thread's visible messages, without interrupted and retracted ones.
 	Messages []agui.Message
 }
 
-// Run tests the host of the processes in which run executes a case until it ends.
+// Run tests a host. run executes a case in processes of that host until it ends.
 func Run(t *testing.T, run func(t *testing.T, c Case) Outcome) {
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, *suite)
 	}{
-		{"RecordsAreNotDoneAgain", testRecords},
-		{"RecordsOutliveAnAnswer", testAnswer},
-		{"DoThatDiesIsDoneAgain", testDoDies},
-		{"FailedDoIsNotRecorded", testDoFails},
-		{"UsesInsideADoStandApart", testInsideDo},
-		{"UsesInsideASubAgentStandApart", testInsideAgents},
-		{"AnotherRequestIsRefused", testMismatch},
-		{"CallThatHasBegunIsNotMadeAgain", testBegun},
-		{"CallsAtOnceHavePlaces", testCallsAtOnce},
-		{"CallsAtOnceWaitForTheLast", testCallsWait},
-		{"BranchesHavePlaces", testBranches},
-		{"BranchesHaveTheirMessages", testNexts},
-		{"DosAtOnce", testDosAtOnce},
-		{"FailedSubAgentAsksNobody", testFailedAgent},
-		{"ToolsReportAndReturnParts", testParts},
-		{"AnnouncedCallsAreMade", testAnnounced},
-		{"AnnouncedCallsOutliveACrash", testAnnouncedCrash},
-		{"AnnouncedCallsOfADoThatDiesAreNotMade", testAnnouncedDies},
-		{"RetractedCallsAreNotMade", testRetracted},
-		{"WhatIsSaidAgainIsTakenBack", testTakenBack},
-		{"WhatADoThatDiesHasSaidIsTakenBack", testTakenBackByCrash},
-		{"CallsInVainAreResults", testInVain},
-		{"AgentsAreTools", testAgentsAreTools},
-		{"WhatAgentsSpendIsKnown", testSpent},
-		{"WhatAWorkerOpenedIsEndedByACrash", testOwnScopes},
+		{"Records_ReplayAfterCrash", testRecords},
+		{"Records_ReplayAfterAnswer", testAnswer},
+		{"Do_RepeatsAfterCrash", testDoDies},
+		{"Do_DoesNotRecordFailure", testDoFails},
+		{"Places_InsideDo", testInsideDo},
+		{"Places_InsideSubAgent", testInsideAgents},
+		{"Replay_RefusesOtherRequest", testMismatch},
+		{"CallTool_IsNotRepeated", testBegun},
+		{"CallTools_Places", testCallsAtOnce},
+		{"CallTools_WaitForAll", testCallsWait},
+		{"Branch_Places", testBranches},
+		{"Branch_Messages", testNexts},
+		{"Do_RunsConcurrently", testDosAtOnce},
+		{"CallAgent_FailureDropsQuestions", testFailedAgent},
+		{"CallTool_ProgressAndParts", testParts},
+		{"Announce_CallsAreMade", testAnnounced},
+		{"Announce_CallsSurviveCrash", testAnnouncedCrash},
+		{"Announce_CrashInDoDropsCalls", testAnnouncedDies},
+		{"Retract_DropsCalls", testRetracted},
+		{"Retract_HidesRepeatedText", testTakenBack},
+		{"Retract_CrashInDoHidesText", testTakenBackByCrash},
+		{"CallTool_FailuresAreResults", testInVain},
+		{"CallTool_RunsAgents", testAgentsAreTools},
+		{"Spent_CountsAgents", testSpent},
+		{"Emit_CrashEndsOpenScopes", testOwnScopes},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, &suite{t: t, run: run, crash: make(chan struct{})}) })
 	}
@@ -110,13 +108,13 @@ func (t tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, er
 	return agui.ToolOutput{ResultSummary: summary}, err
 }
 
-// check runs a worker and checks its answer, and that the log is in order.
+// check runs a worker, and checks its answer and the log's order.
 func (s *suite) check(want string, c Case, run func(ctx context.Context, run *plugins.Run) (string, error)) Outcome {
 	s.t.Helper()
 	c.Agent, c.Crash = worker{"worker", run}, s.crash
 	if c.Answer == nil {
 		c.Answer = func(q agui.Interrupt) plugins.Answer {
-			s.t.Errorf("nobody was to be asked %+v", q)
+			s.t.Errorf("unexpected question %+v", q)
 			return plugins.Answer{Cancelled: true}
 		}
 	}
@@ -128,7 +126,7 @@ func (s *suite) check(want string, c Case, run func(ctx context.Context, run *pl
 	return out
 }
 
-// checkLog checks what holds of the log of every run that has ended.
+// checkLog checks the invariants of a finished run's log.
 func (s *suite) checkLog(events []agui.Event) {
 	s.t.Helper()
 	var v agui.Verifier
@@ -142,7 +140,7 @@ func (s *suite) checkLog(events []agui.Event) {
 	}
 }
 
-// die ends the process that the worker runs in.
+// die ends the worker's process.
 func (s *suite) die(ctx context.Context) error {
 	select {
 	case s.crash <- struct{}{}:
@@ -152,15 +150,15 @@ func (s *suite) die(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// yes answers everything with a text.
+// yes answers every question with the text yes.
 func yes(agui.Interrupt) plugins.Answer { return plugins.Answer{Payload: []byte(`"yes"`)} }
 
-// say writes one message.
+// say emits text as a CUSTOM event.
 func say(run *plugins.Run, text string) error {
 	return run.Emit(agui.Custom{Name: "said", Value: []byte(`"` + text + `"`)})
 }
 
-// said is what was said, in the order of the log.
+// said returns the texts in the order of the log.
 func said(events []agui.Event) (texts []string) {
 	for _, ev := range events {
 		if e, ok := ev.(agui.Custom); ok && e.Name == "said" {

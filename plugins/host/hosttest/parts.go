@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// painter is a tool whose result is more than text.
+// painter is a tool with a structured result.
 type painter struct{}
 
 func (painter) Info() plugins.Info { return plugins.Info{Name: "paint"} }
@@ -28,7 +28,7 @@ func testParts(t *testing.T, s *suite) {
 		if err != nil {
 			return "", err
 		}
-		answer, err := run.Ask(ctx, agui.Interrupt{Message: "Nice?"}) // the record is read back
+		answer, err := run.Ask(ctx, agui.Interrupt{Message: "Nice?"}) // replays the record
 		return fmt.Sprintf("%s %s", out.Parts, answer.Payload), err
 	}}
 	got := s.run(t, Case{Agent: agent, Plugins: []plugins.Plugin{painter{}}, Answer: func(agui.Interrupt) plugins.Answer {
@@ -43,7 +43,7 @@ func testParts(t *testing.T, s *suite) {
 		case agui.ToolCallResult:
 			shown = string(e.Parts) == painted && e.Output != nil && e.Output.Parts == nil
 		case agui.Custom:
-			half = e.Name == plugins.ProgressEvent && string(e.Value) == `{"nodeId":"painter","progress":0.5,"message":"half a dot"}`
+			half = e.Name == agui.ProgressEvent && string(e.Value) == `{"nodeId":"painter","progress":0.5,"message":"half a dot"}`
 		default:
 		}
 	}
@@ -52,7 +52,7 @@ func testParts(t *testing.T, s *suite) {
 	}
 }
 
-// testOwnScopes has a worker die within a step and a sub-agent that it tells of by itself. It opens them again.
+// testOwnScopes crashes a worker inside a step and a sub-agent that it emitted itself. Replayed, it opens them again.
 func testOwnScopes(t *testing.T, s *suite) {
 	times := 0
 	s.check("done", Case{}, func(ctx context.Context, run *plugins.Run) (string, error) {

@@ -15,8 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// announce announces calls of tools with arguments that come a byte at a time, those of all of them in turns, and
-// returns the calls.
+// announce announces calls of tools with the given arguments, one byte at a time in turns, and returns the calls.
 func announce(ctx context.Context, run *plugins.Run, args ...string) ([]plugins.ToolCall, error) {
 	var calls []plugins.ToolCall
 	var open []*plugins.Announced
@@ -67,7 +66,7 @@ func think(ctx context.Context, run *plugins.Run, args ...string) (calls []plugi
 	return calls, err
 }
 
-// summaries are what outputs say, or the codes of their errors.
+// summaries returns the summaries of outputs, or the codes of their errors.
 func summaries(outs []agui.ToolOutput) string {
 	var texts []string
 	for _, out := range outs {
@@ -79,7 +78,7 @@ func summaries(outs []agui.ToolOutput) string {
 	return strings.Join(texts, ", ")
 }
 
-// called is what the log shows of calls: each with its arguments and its result.
+// called returns the calls in the log, each with its arguments and its result.
 func called(events []agui.Event) []string {
 	var order []string
 	shown := make(map[string]string)

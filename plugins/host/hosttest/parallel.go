@@ -17,7 +17,7 @@ import (
 
 var cities = []string{"berlin", "paris", "rome"}
 
-// weather returns a tool that answers once all of n calls have come, and then says how many there were.
+// weather returns a tool whose calls return once n of them have started, with their number.
 func weather(n int64) (tool, *atomic.Int64) {
 	var calls atomic.Int64
 	all := make(chan struct{})
@@ -103,7 +103,7 @@ func testBranches(_ *testing.T, s *suite) {
 		var mu sync.Mutex
 		got := make(map[string]string)
 		life := lives.Add(1)
-		next := make(chan struct{}, 1) // makes them come in the order of this life
+		next := make(chan struct{}, 1) // imposes the order of this process
 		next <- struct{}{}
 		var working sync.WaitGroup
 		for _, city := range order[min(life, 3)] {
@@ -140,7 +140,7 @@ func testBranches(_ *testing.T, s *suite) {
 	})
 }
 
-// A branch that has taken messages takes them each time, whoever comes first then.
+// On replay a branch gets the messages that it got before, in any order of arrival.
 func testNexts(t *testing.T, s *suite) {
 	said := make(chan struct{})
 	var lives atomic.Int64
@@ -215,8 +215,7 @@ func testDosAtOnce(t *testing.T, s *suite) {
 	}
 }
 
-// A sub-agent that fails while something of it waits takes its questions with it: they are not asked, and its open
-// calls have failed.
+// When a sub-agent fails while one of its uses waits, its questions are not asked and its open calls have failed.
 func testFailedAgent(t *testing.T, s *suite) {
 	sub := worker{"sub", func(ctx context.Context, run *plugins.Run) (string, error) {
 		if _, err := run.Ask(ctx, agui.Interrupt{Message: "sub?"}); !errors.Is(err, plugins.ErrWaiting) {

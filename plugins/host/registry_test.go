@@ -1,4 +1,4 @@
-package plugins_test
+package host_test
 
 import (
 	"context"
@@ -13,18 +13,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 )
 
-// spec is an agent or, embedded, part of a tool that is only described.
+// spec is an agent, or part of a tool, with the given description only.
 type spec struct {
-	agent
+	plugins.Agent
 	info plugins.Info
 }
 
 func (s spec) Info() plugins.Info { return s.info }
 
 type toolSpec struct {
-	tool
+	plugins.Tool
 	info plugins.Info
 }
 
@@ -34,8 +35,8 @@ func agentNamed(name string) plugins.Plugin { return spec{info: plugins.Info{Nam
 
 func toolNamed(name string) plugins.Plugin { return toolSpec{info: plugins.Info{Name: name}} }
 
-func TestRegistryFindsAndSorts(t *testing.T) {
-	var r plugins.Registry
+func TestRegistry_FindsAndSorts(t *testing.T) {
+	var r host.Registry
 	w := plugins.Workflow{Name: "w", Nodes: []plugins.Node{{ID: "n", Agent: "b"}, {ID: "m", Tool: "a", Needs: []string{"n"}}}}
 	if err := r.Add(w, agentNamed("b"), agentNamed("a"), toolNamed("z"), toolNamed("a")); err != nil {
 		t.Fatal(err)
@@ -65,8 +66,8 @@ func TestRegistryFindsAndSorts(t *testing.T) {
 	}
 }
 
-func TestEmptyRegistryIsUsable(t *testing.T) {
-	var r plugins.Registry
+func TestRegistry_ZeroValueWorks(t *testing.T) {
+	var r host.Registry
 	_, found := r.Tool("x")
 	if err := errors.Join(r.Validate(), r.Start(t.Context()), r.Check(t.Context()), r.Close()); err != nil || found {
 		t.Error(err, found)
@@ -76,7 +77,7 @@ func TestEmptyRegistryIsUsable(t *testing.T) {
 	}
 }
 
-func TestRegistryRefuses(t *testing.T) {
+func TestRegistry_RefusesInvalidPlugins(t *testing.T) {
 	node := func(id string, needs ...string) plugins.Node { return plugins.Node{ID: id, Agent: "a", Needs: needs} }
 	flow := func(nodes ...plugins.Node) plugins.Plugin { return plugins.Workflow{Name: "w", Nodes: nodes} }
 	parameters := func(schema string) plugins.Plugin {
@@ -90,12 +91,12 @@ func TestRegistryRefuses(t *testing.T) {
 		{"name must match", []plugins.Plugin{agentNamed("")}},
 		{"name must match", []plugins.Plugin{agentNamed("-a")}},
 		{"name must match", []plugins.Plugin{agentNamed("a b")}},
-		{"that of an address", []plugins.Plugin{agentNamed("events")}},
-		{"that of an address", []plugins.Plugin{plugins.Workflow{Name: "events", Nodes: []plugins.Node{{ID: "n", Agent: "a"}}}}},
+		{"reserved for the address", []plugins.Plugin{agentNamed("events")}},
+		{"reserved for the address", []plugins.Plugin{plugins.Workflow{Name: "events", Nodes: []plugins.Node{{ID: "n", Agent: "a"}}}}},
 		{"name must match", []plugins.Plugin{toolNamed(strings.Repeat("a", 65))}},
 		{"timeout is negative", []plugins.Plugin{spec{info: plugins.Info{Name: "a", Timeout: -time.Second}}}},
 		{"concurrency is negative", []plugins.Plugin{spec{info: plugins.Info{Name: "a", Concurrency: -1}}}},
-		{"no dot", []plugins.Plugin{&box{name: "a.b"}}},
+		{"a dot", []plugins.Plugin{&box{name: "a.b"}}},
 		{"taken", []plugins.Plugin{&box{name: "a"}, &box{name: "a"}}},
 		{"taken", []plugins.Plugin{&box{name: "a"}, toolNamed("a.t")}},
 		{"taken", []plugins.Plugin{toolNamed("a.t"), &box{name: "a"}}},
@@ -114,14 +115,14 @@ func TestRegistryRefuses(t *testing.T) {
 		{"id is taken", []plugins.Plugin{flow(node("n"), node("n"))}},
 		{"agent or a tool", []plugins.Plugin{flow(plugins.Node{ID: "n"})}},
 		{"agent or a tool", []plugins.Plugin{flow(plugins.Node{ID: "n", Agent: "a", Tool: "t"})}},
-		{"not there", []plugins.Plugin{flow(node("n", "m"))}},
+		{"does not exist", []plugins.Plugin{flow(node("n", "m"))}},
 		{"twice", []plugins.Plugin{flow(node("m"), node("n", "m", "m"))}},
 		{"cycle", []plugins.Plugin{flow(node("n", "n"))}},
 		{"cycle", []plugins.Plugin{flow(node("o"), node("n", "m"), node("m", "o", "n"))}},
 		{"timeout is negative", []plugins.Plugin{flow(plugins.Node{ID: "n", Agent: "a", Timeout: -1})}},
 		{"retry is negative", []plugins.Plugin{flow(plugins.Node{ID: "n", Agent: "a", Retry: plugins.Retry{Attempts: -1}})}},
 	} {
-		var r plugins.Registry
+		var r host.Registry
 		if err := r.Add(tt.list...); err == nil || !strings.Contains(err.Error(), tt.why) {
 			t.Errorf("Add(%v) = %v, want %q", tt.list, err, tt.why)
 		}
@@ -133,15 +134,15 @@ type onlyInfo struct{}
 func (onlyInfo) Info() plugins.Info { return plugins.Info{Name: "x"} }
 
 type agentAndTool struct {
-	agent
+	plugins.Agent
 	toolSpec
 }
 
 func (agentAndTool) Info() plugins.Info { return plugins.Info{Name: "x"} }
 
-func TestValidateMissesPlugins(t *testing.T) {
+func TestRegistry_ValidateFindsMissingPlugins(t *testing.T) {
 	for _, n := range []plugins.Node{{ID: "n", Agent: "gone"}, {ID: "n", Tool: "gone"}, {ID: "n", Agent: "w"}} {
-		var r plugins.Registry
+		var r host.Registry
 		if err := r.Add(plugins.Workflow{Name: "w", Nodes: []plugins.Node{n}}); err != nil {
 			t.Fatal(err)
 		}
@@ -151,11 +152,11 @@ func TestValidateMissesPlugins(t *testing.T) {
 	}
 }
 
-// lived is an agent with a life, which it writes down.
+// lived is an agent that logs its start, check and close.
 type lived struct {
 	spec
 	log  *[]string
-	fail string // what fails
+	fail string // the method that fails
 }
 
 func (l lived) note(what string) error {
@@ -170,9 +171,9 @@ func (l lived) Start(context.Context) error { return l.note("start") }
 func (l lived) Close() error                { return l.note("close") }
 func (l lived) Check(context.Context) error { return l.note("check") }
 
-func TestLifeOfPlugins(t *testing.T) {
+func TestRegistry_StartsAndCloses(t *testing.T) {
 	for _, tt := range []struct {
-		fail string // by the second of three
+		fail string // method of the second of three plugins
 		want string
 	}{
 		{"", "start a, start b, start c, check a, check b, check c, close c, close b, close a"},
@@ -181,7 +182,7 @@ func TestLifeOfPlugins(t *testing.T) {
 		{"close", "start a, start b, start c, check a, check b, check c, close c, close b, close a"},
 	} {
 		var log []string
-		var r plugins.Registry
+		var r host.Registry
 		for _, name := range []string{"a", "b", "c"} {
 			l := lived{spec: spec{info: plugins.Info{Name: name}}, log: &log}
 			if name == "b" {
@@ -201,7 +202,7 @@ func TestLifeOfPlugins(t *testing.T) {
 	}
 }
 
-// box is a toolbox that has what it is given.
+// box is a toolbox of the given tools.
 type box struct {
 	name  string
 	tools []plugins.Tool
@@ -210,9 +211,9 @@ type box struct {
 func (b *box) Info() plugins.Info    { return plugins.Info{Name: b.name} }
 func (b *box) Tools() []plugins.Tool { return b.tools }
 
-func TestToolsOfAToolboxComeAndGo(t *testing.T) {
+func TestRegistry_ToolsOfToolboxChange(t *testing.T) {
 	files := &box{name: "files"}
-	var r plugins.Registry
+	var r host.Registry
 	uses := plugins.Workflow{Name: "w", Nodes: []plugins.Node{{ID: "n", Tool: "files.read"}}}
 	if err := r.Add(files, toolNamed("clock"), uses); err != nil {
 		t.Fatal(err)
@@ -248,18 +249,18 @@ func TestToolsOfAToolboxComeAndGo(t *testing.T) {
 		t.Error("a tool that has gone is found")
 	}
 	if _, ok := r.Tool("files.a b"); ok {
-		t.Error("a tool of no proper name is found")
+		t.Error("a tool with an invalid name is found")
 	}
 }
 
-func TestSharedPluginsLiveOnce(t *testing.T) {
+func TestRegistry_SharedPluginsStartOnce(t *testing.T) {
 	var log []string
 	plugin := func(name, fail string) plugins.Plugin {
 		return &lived{spec: spec{info: plugins.Info{Name: name}}, log: &log, fail: fail}
 	}
 	stays, goes, comes := plugin("stays", ""), plugin("goes", ""), plugin("comes", "")
-	registry := func(list ...plugins.Plugin) *plugins.Registry {
-		r := new(plugins.Registry)
+	registry := func(list ...plugins.Plugin) *host.Registry {
+		r := new(host.Registry)
 		if err := r.Add(list...); err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +284,7 @@ func TestSharedPluginsLiveOnce(t *testing.T) {
 	}
 }
 
-func TestRegistryOfAProjectHasWhatIsForIt(t *testing.T) {
+func TestRegistry_ForProject(t *testing.T) {
 	at := func(name string, projects ...string) plugins.Info {
 		return plugins.Info{Name: name, Projects: projects}
 	}
@@ -293,12 +294,12 @@ func TestRegistryOfAProjectHasWhatIsForIt(t *testing.T) {
 		n.ID = "n"
 		return plugins.Workflow{Name: name, Projects: projects, Nodes: []plugins.Node{n}}
 	}
-	var r plugins.Registry
+	var r host.Registry
 	if err := r.Add(agent(at("all")), tool(at("everywhere"))); err != nil {
 		t.Fatal(err)
 	}
 	if r.For("p1") != &r {
-		t.Error("where nothing is limited the registry is another for a project")
+		t.Error("without limits For returns another registry")
 	}
 	if err := r.Add(
 		agent(at("one", "p1")), agent(at("both", "p1", "p2")), tool(at("hammer", "p1")),
@@ -336,32 +337,32 @@ func TestRegistryOfAProjectHasWhatIsForIt(t *testing.T) {
 		}
 	}
 	if err := r.Add(agent(at("nameless", ""))); err == nil {
-		t.Error("a project without a name is taken")
+		t.Error("a project without a name is accepted")
 	}
 }
 
-// reporting is a toolbox that tells how it is.
+// reporting is a toolbox with a health.
 type reporting struct{ *box }
 
 func (reporting) Health() *plugins.Health { return &plugins.Health{Detail: "away"} }
 
-func TestRegistryKnowsWhereItsPluginsComeFrom(t *testing.T) {
-	file := plugins.Origin{Kind: plugins.OriginMCP, File: "baton.yaml", Line: 3, Server: "files"}
+func TestRegistry_RecordsOriginAndHealth(t *testing.T) {
+	file := host.Origin{Kind: host.OriginMCP, File: "baton.yaml", Line: 3, Server: "files"}
 	files := reporting{&box{"files", []plugins.Tool{toolNamed("files.read").(plugins.Tool)}}}
 	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "n", Agent: "one"}}}
-	var r plugins.Registry
+	var r host.Registry
 	if err := r.Add(
 		agentNamed("one"), toolNamed("one"),
-		plugins.From{Plugin: files, Origin: file},
-		plugins.From{Plugin: flow, Origin: plugins.Origin{Kind: plugins.OriginYAML}},
+		host.From{Plugin: files, Origin: file},
+		host.From{Plugin: flow, Origin: host.Origin{Kind: host.OriginYAML}},
 	); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Add(plugins.From{Origin: file}); err == nil {
+	if err := r.Add(host.From{Origin: file}); err == nil {
 		t.Error("nothing was added")
 	}
 	got := map[string]any{}
-	for _, view := range []*plugins.Registry{&r, r.For("p")} {
+	for _, view := range []*host.Registry{&r, r.For("p")} {
 		for _, a := range view.Agents() {
 			got["agent"] = []any{view.Origin(a), view.Health(a)}
 		}
@@ -374,11 +375,11 @@ func TestRegistryKnowsWhereItsPluginsComeFrom(t *testing.T) {
 		for _, w := range view.Workflows() {
 			got["workflow"] = []any{view.Origin(w), view.Health(w)}
 		}
-		program, none := plugins.Origin{Kind: plugins.OriginProgram}, (*plugins.Health)(nil)
+		program, none := host.Origin{Kind: host.OriginProgram}, (*plugins.Health)(nil)
 		want := map[string]any{
 			"agent": []any{program, none}, "one": []any{program, none},
 			"files.read": []any{file, &plugins.Health{Detail: "away"}}, "box": []any{file, &plugins.Health{Detail: "away"}},
-			"workflow": []any{plugins.Origin{Kind: plugins.OriginYAML}, none},
+			"workflow": []any{host.Origin{Kind: host.OriginYAML}, none},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

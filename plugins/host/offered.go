@@ -1,12 +1,14 @@
-package plugins
+package host
 
 import (
 	"maps"
 	"slices"
+
+	"github.com/batonrun/baton/plugins"
 )
 
-// For returns what is offered in a project: the plugins that are for it or for all, and of the workflows those all of whose
-// agents and tools are. It is to look plugins up; starting and closing them stays r's.
+// For returns the registry's view for a project: its plugins and those for all projects, and the workflows whose agents
+// and tools are all among them. Use it for lookups only; r starts and closes the plugins.
 func (r *Registry) For(project string) *Registry {
 	if !r.limited {
 		return r
@@ -15,16 +17,16 @@ func (r *Registry) For(project string) *Registry {
 		origins: r.origins,
 		agents:  in(project, r.agents), tools: in(project, r.tools), boxes: in(project, r.boxes), workflows: in(project, r.workflows),
 	}
-	maps.DeleteFunc(view.workflows, func(_ string, w Workflow) bool {
-		return slices.ContainsFunc(w.Nodes, func(n Node) bool {
+	maps.DeleteFunc(view.workflows, func(_ string, w plugins.Workflow) bool {
+		return slices.ContainsFunc(w.Nodes, func(n plugins.Node) bool {
 			return n.Agent != "" && view.agents[n.Agent] == nil || n.Tool != "" && !view.calls(n.Tool)
 		})
 	})
 	return view
 }
 
-// in returns the plugins that are offered in a project.
-func in[P Plugin](project string, all map[string]P) map[string]P {
+// in returns the plugins offered in a project.
+func in[P plugins.Plugin](project string, all map[string]P) map[string]P {
 	some := make(map[string]P, len(all))
 	for name, p := range all {
 		if projects := p.Info().Projects; projects == nil || slices.Contains(projects, project) {

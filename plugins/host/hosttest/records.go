@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// useAll uses everything that is recorded, and returns what it got.
+// useAll makes every recorded use and returns the results.
 func useAll(ctx context.Context, run *plugins.Run) (string, error) {
 	var done string
 	err := run.Do(ctx, "do", &done, func(context.Context) error {
@@ -38,7 +38,7 @@ func useAll(ctx context.Context, run *plugins.Run) (string, error) {
 	return fmt.Sprint(done, " ", called.ResultSummary, " ", sub.Answer, " ", len(messages)), nil
 }
 
-// counters are a tool and an agent that return how often they were called.
+// counters returns a tool and an agent that return the number of their calls.
 func counters() []plugins.Plugin {
 	var calls, runs atomic.Int64
 	return []plugins.Plugin{

@@ -1,0 +1,38 @@
+// Package host is the part of the plugin API for runtimes: the Registry of the plugins that a server offers, and optional
+// abilities of a [plugins.Host] and of agents. Authors of plugins do not need it.
+package host
+
+import (
+	"context"
+	"io"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// AttachmentOpener is a Host with attachments.
+type AttachmentOpener interface {
+	// OpenAttachment opens the attachment with a.Bucket and a.Path if it belongs to the run's user, and returns its
+	// verified description. It fails with plugins.ErrNoAttachment if there is none.
+	OpenAttachment(ctx context.Context, a plugins.Attachment) (plugins.Attachment, io.ReadCloser, error)
+}
+
+// ModelWatcher is a Host that observes model calls while they run: their duration and failures.
+type ModelWatcher interface {
+	// BeginModelCall reports the start of a model call in a worker or in the function of a Do. It returns the context for
+	// the call and a function that reports its end: the usage as far as known, and the error.
+	BeginModelCall(ctx context.Context) (context.Context, func(c plugins.ModelCall, err error))
+}
+
+// ModelLimiter is a Host that limits model calls.
+type ModelLimiter interface {
+	// MayCallModel fails with a *plugins.Error if the run's project has used up its tokens.
+	MayCallModel() error
+}
+
+// Priced is an Agent that knows the prices of its model's tokens.
+type Priced interface {
+	plugins.Agent
+	// Cost returns the cost of a model's tokens, and whether the agent knows that model's price.
+	Cost(u agui.TokenUsage) (cost float64, known bool)
+}

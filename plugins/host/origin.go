@@ -1,0 +1,78 @@
+package host
+
+import "github.com/batonrun/baton/plugins"
+
+// Origin describes where a plugin comes from, for operators.
+type Origin struct {
+	Kind   string // OriginProgram or one of the others
+	File   string // the declaring file, empty if there is none
+	Line   int    // in File, from 1
+	Server string // the MCP server of a tool, by the name of its Toolbox
+	URL    string // scheme and host of a remote service; the rest can contain secrets
+
+	// For an agent played by a model, as far as known.
+
+	Provider string
+	Model    string
+	Tools    []string // names or patterns of the tools it can call
+}
+
+// The kinds of an Origin.
+const (
+	OriginProgram = "program" // part of the program that embeds Baton
+	OriginBuiltIn = "built-in"
+	OriginYAML    = "yaml"    // declared in a settings file
+	OriginMCP     = "mcp"     // a tool of an MCP server
+	OriginRemote  = "remote"  // behind an AG-UI endpoint
+	OriginProcess = "process" // an external program, or a tool of one
+)
+
+// From attaches an Origin to a plugin. A Registry adds the plugin inside it and records the origin. Plugins added without
+// From come from the program.
+type From struct {
+	plugins.Plugin
+	Origin Origin
+}
+
+// Health returns the health reported by a plugin of the registry, or by the Toolbox of a tool. It is nil without a
+// dependency or an observation.
+func (r *Registry) Health(p plugins.Plugin) *plugins.Health {
+	if box, ok := r.toolbox(p); ok {
+		p = box
+	}
+	if s, ok := p.(plugins.Reporter); ok {
+		return s.Health()
+	}
+	return nil
+}
+
+// Origin returns the origin of a plugin of the registry, or of the Toolbox of a tool.
+func (r *Registry) Origin(p plugins.Plugin) Origin {
+	if box, ok := r.toolbox(p); ok {
+		p = box
+	}
+	if o, ok := r.origins[originKeyOf(p)]; ok {
+		return o
+	}
+	return Origin{Kind: OriginProgram}
+}
+
+// toolbox returns the Toolbox of a tool.
+func (r *Registry) toolbox(p plugins.Plugin) (plugins.Toolbox, bool) {
+	if t, ok := p.(plugins.Tool); ok {
+		return r.Toolbox(t.Info().Name)
+	}
+	return nil, false
+}
+
+// originKey is a name in one of the Registry's two name spaces.
+type originKey struct {
+	runs bool // an agent or a workflow
+	name string
+}
+
+func originKeyOf(p plugins.Plugin) originKey {
+	_, isAgent := p.(plugins.Agent)
+	_, isWorkflow := p.(plugins.Workflow)
+	return originKey{isAgent || isWorkflow, p.Info().Name}
+}

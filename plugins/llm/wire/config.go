@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Config describes a model and how to reach it. Fields that a provider does not support are ignored.
+type Config struct {
+	Provider string // for provider.Open: openai, also for servers with its protocol; anthropic, google or ollama
+	Model    string // required; provider.Open has defaults
+
+	// BaseURL is the API's address, by default the provider's own. For servers with OpenAI's protocol it ends before
+	// /chat/completions, usually in /v1. For Ollama it can be partial, as in OLLAMA_HOST; default http://127.0.0.1:11434.
+	BaseURL string
+	APIKey  string // required by Anthropic, Google and OpenAI itself
+
+	// Reasoning is the effort: low, medium, high or another word of the model's, true or false for Ollama, or a number
+	// of tokens for Anthropic and Google. By default the model decides.
+	Reasoning string
+	// MaxTokens limits an answer including its reasoning if the request does not. The default is the model's, 16 000 for
+	// Anthropic.
+	MaxTokens  int
+	Headers    map[string]string // sent with each request
+	HTTPClient *http.Client      // its time limit is not used; by default each model has its own
+
+	// API is "responses" or "chat", for OpenAI. The default is responses for OpenAI itself and chat for other servers.
+	API string
+	// APIVersion is the api-version of Azure, for OpenAI. With it the key is sent as api-key header.
+	APIVersion string
+	// ContextTokens is the length of the context, for Ollama. The server's default is often 4 096; it silently drops the
+	// start of longer conversations.
+	ContextTokens int
+}
+
+// Endpoint checks cfg, normalizes its BaseURL with the given default and returns an Endpoint without credentials.
+func (cfg *Config) Endpoint(provider, baseURL string) (*Endpoint, error) {
+	if cfg.Model == "" {
+		return nil, errors.New(provider + ": no model is named")
+	}
+	cfg.BaseURL = strings.TrimRight(cmp.Or(cfg.BaseURL, baseURL), "/")
+	if base, err := url.Parse(cfg.BaseURL); err != nil || base.Host == "" {
+		return nil, fmt.Errorf("%s: base URL %q is not a URL", provider, cfg.BaseURL)
+	}
+	e := &Endpoint{Provider: provider, Model: cfg.Model, Secret: cfg.APIKey, Client: Client(cfg.HTTPClient), Header: http.Header{}}
+	for name, value := range cfg.Headers {
+		e.Header.Set(name, value)
+	}
+	return e, nil
+}
+
+// Authorize sets a header with a credential unless the Config's headers have it.
+func (e *Endpoint) Authorize(header, value string) {
+	if e.Header.Get(header) == "" {
+		e.Header.Set(header, value)
+	}
+}
