@@ -98,8 +98,8 @@ DELETE FROM run_names WHERE (project_id, name, user_id) IN (
 
 	sizeThreadRuns = `
 SELECT COALESCE(octet_length(r.output_summary), 0) + COALESCE(octet_length(i.input), 0)
-	+ COALESCE(octet_length(i.definition), 0) + COALESCE(octet_length(s.data), 0)
-FROM runs r LEFT JOIN run_inputs i ON i.run_key = r.key LEFT JOIN sealed_runs s ON s.run_key = r.key
+	+ COALESCE(octet_length(i.definition), 0)
+FROM runs r LEFT JOIN run_inputs i ON i.run_key = r.key
 WHERE r.thread_key = ? ORDER BY r.key LIMIT ?`
 
 	selectThreadRuns = `
@@ -107,10 +107,6 @@ SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT ?`
 
 	deleteThreadInputs = `
 DELETE FROM run_inputs WHERE run_key IN (
-	SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT ?)`
-
-	deleteThreadSealed = `
-DELETE FROM sealed_runs WHERE run_key IN (
 	SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT ?)`
 
 	deleteThreadRuns = `
@@ -244,7 +240,7 @@ var threadParts = []partOf{
 	{sizeThreadUses, []string{deleteThreadUses}},
 	{sizeThreadSpans, []string{deleteThreadSpans}},
 	{sizeThreadNames, []string{deleteThreadNames}},
-	{sizeThreadRuns, []string{deleteThreadInputs, deleteThreadSealed, deleteThreadRuns}},
+	{sizeThreadRuns, []string{deleteThreadInputs, deleteThreadRuns}},
 }
 
 // deletedBytes is about how large the rows are that a part of a deletion removes.
@@ -377,7 +373,7 @@ func (tx *tx) deleteRun(key int64, p *part) (left bool, err error) {
 	if err := tx.countGone([]int64{key}); err != nil {
 		return false, err
 	}
-	for _, remove := range []string{deleteRunInput, deleteSealedRun, deleteRun} {
+	for _, remove := range []string{deleteRunInput, deleteRun} {
 		if err := tx.exec(remove, key); err != nil {
 			return false, err
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
@@ -78,8 +77,6 @@ type telling struct {
 }
 
 func tellingCells(s *telling) []any { return append(stepCells(&s.Step), s.node) }
-
-func silentCells(s *model.Step) []any { return append(stepCells(s), false) }
 
 // tells reports whether the step says all that the node's row would.
 func tells(s *model.Step, n *model.Node) bool {
@@ -178,36 +175,16 @@ func scanNode(rows *sql.Rows) (n model.Node, err error) {
 
 // Nodes returns the states of the run's nodes, by their ids.
 func (r reader) Nodes(ctx context.Context, runKey int64) ([]model.Node, error) {
-	return nodes(runKey, func() (sealedRun, error) { return r.sealed(ctx, runKey) }, func() ([]model.Node, error) {
-		return r.plainNodes(ctx, selectNodes, runKey, runKey)
-	})
+	return r.latestNodes(ctx, selectNodes, runKey, runKey)
 }
 
 // NodeStates is Nodes of a project's run, without their outputs.
 func (r reader) NodeStates(ctx context.Context, project string, runKey int64) ([]model.Node, error) {
-	list, err := nodes(runKey, func() (sealedRun, error) { return r.sealedOf(ctx, project, runKey) }, func() ([]model.Node, error) {
-		return r.plainNodes(ctx, selectNodeStates, runKey, project, runKey, project)
-	})
-	for i := range list {
-		list[i].Output = nil // of a sealed run's
-	}
-	return list, err
+	return r.latestNodes(ctx, selectNodeStates, runKey, project, runKey, project)
 }
 
-// nodes are those of a run that is plain, or sealed, or which of both while it changes.
-func nodes(runKey int64, sealed func() (sealedRun, error), plain func() ([]model.Node, error)) ([]model.Node, error) {
-	list, err := plain()
-	if err != nil || len(list) > 0 {
-		return list, err
-	}
-	s, err := sealed()
-	if errors.Is(err, model.ErrNotFound) { // perhaps any more
-		return plain()
-	}
-	return s.nodes(runKey), err
-}
-
-func (r reader) plainNodes(ctx context.Context, query string, args ...any) ([]model.Node, error) {
+// latestNodes reads nodes, ordered by id and step, and returns the latest state of each.
+func (r reader) latestNodes(ctx context.Context, query string, args ...any) ([]model.Node, error) {
 	nodes, err := whole(ctx, r.q, scanNode, maxCount, query, args...)
 	slices.Reverse(nodes)
 	nodes = slices.CompactFunc(nodes, func(a, b model.Node) bool { return a.NodeID == b.NodeID })

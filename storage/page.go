@@ -26,15 +26,12 @@ const sizedFirst = ` LIMIT 1000000) AS sized`
 // scanner reads a row, and more columns behind its own.
 type scanner[T any] func(rows *sql.Rows, more ...any) (T, error)
 
-// pageOf returns the page of at most limit rows that a statement for pages selects, whose parameters before the last two
-// are args. No row is larger than size tells, if the database cannot: what it keeps may be compressed.
-func pageOf[T any](ctx context.Context, q querier, scan scanner[T], size func(*T) int, bytes, limit int, query string, args ...any) (model.Page[T], error) {
+// pageOf returns the page of at most limit rows that a page statement selects. The statement's last two parameters are the
+// number of rows and of bytes; args are the others.
+func pageOf[T any](ctx context.Context, q querier, scan scanner[T], bytes, limit int, query string, args ...any) (model.Page[T], error) {
 	var p model.Page[T]
-	found, read := 0, 0
-	rows, err := some(ctx, q, func(rows *sql.Rows) (T, error) { return scan(rows, &p.Total, &found) }, func(row T) bool {
-		read += size(&row)
-		return read < bytes
-	}, query, append(args, limit+1, bytes)...)
+	found := 0
+	rows, err := all(ctx, q, func(rows *sql.Rows) (T, error) { return scan(rows, &p.Total, &found) }, query, append(args, limit+1, bytes)...)
 	p.Rows = rows[:min(len(rows), limit)]
 	p.More = found > len(p.Rows)
 	return p, err
@@ -52,23 +49,3 @@ func counted[T any](ctx context.Context, q querier, p model.Page[T], query strin
 	p.Total = total
 	return p, err
 }
-
-func sizeOfMessage(m *model.Message) int { return len(m.Content) + len(m.Parts) + len(m.Metadata) }
-
-func sizeOfStep(s *model.Step) int {
-	n := len(s.Input)
-	if s.Output != nil {
-		n += len(*s.Output)
-	}
-	return n
-}
-
-func sizeOfRun(r *model.Run) int {
-	n := len(r.InputQuery)
-	if r.OutputSummary != nil {
-		n += len(*r.OutputSummary)
-	}
-	return n
-}
-
-func sizeOfThread(t *model.ListedThread) int { return len(t.Metadata) }

@@ -310,9 +310,6 @@ func (tx *tx) flush() error {
 
 func (tx *tx) writePending() error {
 	p := tx.rows
-	if err := tx.unseal(p.heads.rows); err != nil {
-		return err
-	}
 	if err := tx.countRestarted(p.heads.rows); err != nil {
 		return err
 	}

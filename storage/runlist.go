@@ -26,19 +26,17 @@ const (
 SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
 	r.span_name, r.turn, r.answered, r.owner_instance, r.replaces, r.roll_back, r.closed_event_id, r.error, r.created_at,
 	r.queued_at, r.started_at, r.finished_at, r.key, NULL, NULL, COALESCE(i.input_query, ''), r.output_summary,
-	r.usage, i.context_item_ids, NULL, COALESCE(i.parent_run, ''), s.data, t.thread_id, t.title, t.conversation_id, (`
+	r.usage, i.context_item_ids, NULL, COALESCE(i.parent_run, ''), t.thread_id, t.title, t.conversation_id, (`
 	pageOfRuns = `), sized.found
 FROM (SELECT sized_key, at, found
 	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
 		FROM (SELECT r.key AS sized_key, page.at, COALESCE(octet_length(r.output_summary), 0) +
-				COALESCE((SELECT octet_length(input_query) FROM run_inputs WHERE run_key = r.key), 0) +
-				COALESCE((SELECT octet_length(data) FROM sealed_runs WHERE run_key = r.key), 0) AS size
+				COALESCE((SELECT octet_length(input_query) FROM run_inputs WHERE run_key = r.key), 0) AS size
 			FROM (`
 	thatAreShown = `) AS page JOIN runs r ON r.key = page.key) AS plain) AS counted
 	WHERE behind < ? ORDER BY at DESC, sized_key DESC` + sizedFirst + `
 JOIN runs r ON r.key = sized_key
 LEFT JOIN run_inputs i ON i.run_key = r.key
-LEFT JOIN sealed_runs s ON s.run_key = r.key
 JOIN threads t ON t.key = r.thread_key
 ORDER BY sized.at DESC, sized_key DESC`
 
@@ -280,27 +278,21 @@ func filterRuns(f *model.RunFilter) (string, []any) {
 // What a page of a list looks at, that no index has: then the page ends, and the next one goes on.
 const (
 	lookedAt     = 10_000
-	lookedAtText = 5_000    // with text
-	lookedBytes  = 16 << 20 // of runs that are sealed, before compression
-	listedBytes  = 16 << 20 // likewise, of those that a page shows
+	lookedAtText = 5_000 // with text
 	lookAtOnce   = 1_000
-	lookedInput  = 500      // characters of an input, as in lookIntoRuns
-	lookedSealed = 64 << 10 // bytes of a run that is sealed, whose input is in it
 )
 
 const (
 	lookRuns = `
-SELECT looked.key, looked.fits, '', '', '', '', NULL FROM (`
+SELECT looked.key, looked.fits, '', '', '', '' FROM (`
 	lookIntoRuns = `
 SELECT looked.key, looked.fits, r.id, t.thread_id, t.title,
-	COALESCE(CASE WHEN octet_length(i.input_query) <= 65536 THEN substr(i.input_query, 1, 500) END, ''),
-	CASE WHEN octet_length(s.data) <= ? THEN s.data END FROM (`
+	COALESCE(CASE WHEN octet_length(i.input_query) <= 65536 THEN substr(i.input_query, 1, 500) END, '') FROM (`
 	lookedRuns = `) AS looked`
 	intoRuns   = `
 JOIN runs r ON r.key = looked.key
 JOIN threads t ON t.key = r.thread_key
-LEFT JOIN run_inputs i ON i.run_key = r.key
-LEFT JOIN sealed_runs s ON s.run_key = r.key`
+LEFT JOIN run_inputs i ON i.run_key = r.key`
 	inTheirOrder = `
 ORDER BY looked.at DESC, looked.key DESC`
 
@@ -312,21 +304,13 @@ SELECT run_key FROM run_names WHERE project_id = ? AND name = ? ORDER BY user_id
 
 // looked is a run that a page has looked at.
 type looked struct {
-	key    int64
-	fits   bool
-	texts  [4]string // its names, its thread's, and what it was asked
-	sealed []byte
-}
-
-// seen is what remains of a run that a page has looked at.
-type seen struct {
 	key   int64
 	fits  bool
-	plain int // bytes that were inflated
+	texts [4]string // its first name, its thread's name and title, and the begin of its input
 }
 
 func scanLooked(rows *sql.Rows) (l looked, err error) {
-	err = rows.Scan(&l.key, &l.fits, &l.texts[0], &l.texts[1], &l.texts[2], &l.texts[3], &l.sealed)
+	err = rows.Scan(&l.key, &l.fits, &l.texts[0], &l.texts[1], &l.texts[2], &l.texts[3])
 	return l, err
 }
 
@@ -362,11 +346,10 @@ func (r reader) lookRuns(ctx context.Context, f *model.RunFilter) (p model.Page[
 	return p, r.countLooked(ctx, f, &known, &p)
 }
 
-// look returns the keys of at most limit runs that f admits, and the run behind which to look on, 0 at the end. Of a run that
-// is sealed nothing is kept: thousands of them are looked at.
+// look returns the keys of at most limit runs that f admits, and the run behind which to look on, 0 at the end.
 func (r reader) look(ctx context.Context, f, known *model.RunFilter, but []int64, limit int) (found []int64, behind int64, err error) {
 	behind = f.BeforeKey
-	most, bytes, enough := lookedAt, 0, false
+	most, enough := lookedAt, false
 	if f.Text != "" {
 		most = lookedAtText
 	}
@@ -376,23 +359,15 @@ func (r reader) look(ctx context.Context, f, known *model.RunFilter, but []int64
 			return nil, 0, err
 		}
 		query, args := lookQuery(f, known, after)
-		list, err := some(ctx, r.q, func(rows *sql.Rows) (seen, error) {
-			l, err := scanLooked(rows)
-			if err != nil || !l.fits || slices.Contains(but, l.key) {
-				return seen{key: l.key}, err
-			}
-			return seen{l.key, r.says(&l, f.Text), plainSize(l.sealed)}, nil
-		}, func(s seen) bool {
-			if s.fits && len(found) == limit {
-				enough = true
+		list, err := some(ctx, r.q, scanLooked, func(l looked) bool {
+			fits := l.fits && !slices.Contains(but, l.key) && l.says(f.Text)
+			if enough = fits && len(found) == limit; enough {
 				return false
 			}
-			if behind = s.key; s.fits {
-				found = append(found, s.key)
+			if behind = l.key; fits {
+				found = append(found, l.key)
 			}
-			bytes += s.plain
-			enough = bytes >= lookedBytes
-			return !enough
+			return true
 		}, query, args...)
 		switch {
 		case err != nil:
@@ -413,7 +388,7 @@ func lookQuery(f, known *model.RunFilter, after []any) (string, []any) {
 	if f.Text == "" {
 		s.add(lookRuns)
 	} else {
-		s.add(lookIntoRuns, lookedSealed)
+		s.add(lookIntoRuns)
 	}
 	fits, args := filterRuns(f)
 	keysOfRuns(&keys, known, after, lookAtOnce)
@@ -428,27 +403,12 @@ func lookQuery(f, known *model.RunFilter, after []any) (string, []any) {
 }
 
 // says reports whether the text is in what a list shows of a run, in upper or lower case.
-func (r reader) says(l *looked, text string) bool {
+func (l *looked) says(text string) bool {
 	if text == "" {
 		return true
 	}
-	if l.sealed != nil {
-		if s, err := r.unsealed(l.sealed); err == nil {
-			l.texts[3] = charactersOf(s.InputQuery, lookedInput)
-		}
-	}
 	text = strings.ToLower(text)
 	return slices.ContainsFunc(l.texts[:], func(s string) bool { return strings.Contains(strings.ToLower(s), text) })
-}
-
-// charactersOf is the first n characters of a text.
-func charactersOf(s string, n int) string {
-	for i := range s {
-		if n--; n < 0 {
-			return s[:i]
-		}
-	}
-	return s
 }
 
 // namedRuns returns the keys of the runs that the text of a filter names, and which it admits else.
@@ -471,16 +431,9 @@ func fittingQuery(f *model.RunFilter, keys any) (string, []any) {
 WHERE (SELECT ` + strings.TrimPrefix(fits, "\nWHERE ") + ` FROM runs WHERE runs.key = page.key) ORDER BY key LIMIT 20`, append([]any{keys}, args...)
 }
 
-// listed returns the page of at most limit runs that a statement selects. It ends, too, where runs that are sealed have come to
-// several pages before compression: little of that may be shown.
+// listed returns the page of at most limit runs that a statement selects.
 func (r reader) listed(ctx context.Context, limit int, query string, args ...any) (model.Page[model.Run], error) {
-	plain := 0
-	scan := func(rows *sql.Rows, more ...any) (run model.Run, err error) {
-		run, plain, err = r.scanListedRun(rows, more...)
-		return run, err
-	}
-	size := func(run *model.Run) int { return max(sizeOfRun(run), plain/(listedBytes/model.PageBytes)) }
-	return pageOf(ctx, r.q, scan, size, model.PageBytes, limit, query, args...)
+	return pageOf(ctx, r.q, scanRunAnd, model.PageBytes, limit, query, args...)
 }
 
 // theseRuns returns the runs of these keys, in the order of their list.

@@ -51,10 +51,9 @@ VALUES (?::text, ?::text, ?::text, ?::bigint, ?::text)`
 SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
 	r.span_name, r.turn, r.answered, r.owner_instance, r.replaces, r.roll_back, r.closed_event_id, r.error, r.created_at,
 	r.queued_at, r.started_at, r.finished_at, r.key, i.input, i.definition, COALESCE(i.input_query, ''), r.output_summary,
-	r.usage, i.context_item_ids, i.metadata, COALESCE(i.parent_run, ''), s.data, t.thread_id, t.title, t.conversation_id
+	r.usage, i.context_item_ids, i.metadata, COALESCE(i.parent_run, ''), t.thread_id, t.title, t.conversation_id
 FROM runs r
 LEFT JOIN run_inputs i ON i.run_key = r.key
-LEFT JOIN sealed_runs s ON s.run_key = r.key
 JOIN threads t ON t.key = r.thread_key`
 
 	selectRunByKey = selectRun + `
@@ -154,20 +153,9 @@ func scanHead(rows *sql.Rows) (h model.RunHead, err error) {
 	return h, err
 }
 
-func (r reader) scanRun(rows *sql.Rows) (model.Run, error) {
-	run, _, err := r.scanRunAnd(rows)
-	return run, err
-}
+func scanRun(rows *sql.Rows) (model.Run, error) { return scanRunAnd(rows) }
 
-// scanListedRun reads a run as lists show it, and tells how much was sealed of it.
-func (r reader) scanListedRun(rows *sql.Rows, more ...any) (run model.Run, plain int, err error) {
-	run, plain, err = r.scanRunAnd(rows, more...)
-	run.Input, run.Definition, run.Metadata = nil, nil, nil // of a sealed run
-	return run, plain, err
-}
-
-func (r reader) scanRunAnd(rows *sql.Rows, more ...any) (run model.Run, plain int, err error) {
-	var sealed []byte
+func scanRunAnd(rows *sql.Rows, more ...any) (run model.Run, err error) {
 	err = rows.Scan(into(&run.RunHead, append([]any{
 		rawInto{&run.Input},
 		rawInto{&run.Definition},
@@ -175,15 +163,10 @@ func (r reader) scanRunAnd(rows *sql.Rows, more ...any) (run model.Run, plain in
 		jsonInto{&run.Usage},
 		jsonInto{&run.ContextItemIDs},
 		rawInto{&run.Metadata},
-		&run.ParentRun, &sealed, &run.ThreadID, &run.ThreadTitle,
+		&run.ParentRun, &run.ThreadID, &run.ThreadTitle,
 		&run.ConversationID,
 	}, more...)...)...)
-	if err != nil || sealed == nil {
-		return run, 0, err
-	}
-	s, err := r.unsealed(sealed)
-	s.fill(&run)
-	return run, plainSize(sealed), err
+	return run, err
 }
 
 // named is a run with one of its names.
@@ -200,16 +183,16 @@ func scanNamed(rows *sql.Rows) (n named, err error) {
 
 // Run returns the run of that key.
 func (r reader) Run(ctx context.Context, key int64) (model.Run, error) {
-	return one(ctx, r.q, r.scanRun, selectRunByKey, key)
+	return one(ctx, r.q, scanRun, selectRunByKey, key)
 }
 
 // RunsByName returns the runs of that name, first or later, in the project: of one user, or with user ""
 // of all, at most 2.
 func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]model.Run, error) {
 	if user == "" {
-		return all(ctx, r.q, r.scanRun, selectRunsByName, project, name)
+		return all(ctx, r.q, scanRun, selectRunsByName, project, name)
 	}
-	return all(ctx, r.q, r.scanRun, selectRunOfUser, project, name, user)
+	return all(ctx, r.q, scanRun, selectRunOfUser, project, name, user)
 }
 
 // OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order they will be claimed.
@@ -219,7 +202,7 @@ func (r reader) OpenRuns(ctx context.Context, threadKey int64) ([]model.RunHead,
 
 // LastRun returns the thread's run that was created last.
 func (r reader) LastRun(ctx context.Context, threadKey int64) (model.Run, error) {
-	return one(ctx, r.q, r.scanRun, selectLastRun, threadKey)
+	return one(ctx, r.q, scanRun, selectLastRun, threadKey)
 }
 
 // Unfinished returns up to limit runs of all threads that have the status, by their threads' keys and their own, from

@@ -47,15 +47,12 @@ DELETE FROM events WHERE thread_key = ? AND last_event_id > ? AND last_event_id 
 
 // Seal moves events that are older than an hour into compressed segments: whole threads that nobody has
 // written to for a day, and of others what fills a segment, up to the end of their last span that has ended.
-// It returns how many events it has sealed. It also seals runs that ended a day ago. What this leaves empty goes back to the file
-// system: on PostgreSQL the partitions of days of which all events are sealed are dropped, and a SQLite file shrinks. A
-// thread or run that cannot be sealed is told to the log, left for the next time, and keeps no other one from being sealed. Seal is meant to be called every few minutes, and may be by several instances; it holds up
-// commits only for the moment in which a segment takes the place of its rows.
+// It returns how many events it has sealed. The space that becomes free is returned to the file system: on PostgreSQL the
+// partitions of days of which all events are sealed are dropped, and a SQLite file shrinks. A thread that cannot be sealed is
+// logged and tried again at the next call; the others are sealed all the same. Seal should be called every few minutes, and may
+// be called by several instances. It blocks commits only while it replaces rows by a segment.
 func (db *DB) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
 	sealed, err = db.sealThreads(ctx, now)
-	if err == nil {
-		err = db.sealRuns(ctx, now)
-	}
 	if db.d.single {
 		return sealed, errors.Join(err, db.shrink(ctx))
 	}

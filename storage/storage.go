@@ -36,8 +36,8 @@
 //
 // # Runs
 //
-// An answer stands in the log, in a message, a step, a node and the run. Each is written where it is read, as long as
-// runs are young; what of a run that ended a day ago only its detail shows is sealed into one compressed row.
+// An answer is stored in the log, in a message, a step and the run: each where it is read. A node has a row of its own only
+// when its latest step does not imply its state.
 package storage
 
 import (
@@ -113,9 +113,8 @@ type DB struct {
 	d   *dialect
 	zip *zstd.Encoder
 
-	zipRuns *zstd.Encoder // with what sealed runs have in common
-	lock    *fileLock     // nil unless cfg.Serve on SQLite
-	read    *pool
+	lock *fileLock // nil unless cfg.Serve on SQLite
+	read *pool
 
 	threadKeys, runKeys keys
 	named               byName
@@ -178,14 +177,11 @@ func (db *DB) open(ctx context.Context) (err error) {
 		return err
 	}
 	db.read = &pool{DB: reads, d: db.d}
-	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderDictRaw(commonID, []byte(commonText)))
+	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0))
 	if err != nil {
 		return err
 	}
 	if db.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1)); err != nil {
-		return err
-	}
-	if db.zipRuns, err = newRunZip(); err != nil {
 		return err
 	}
 	db.reader = reader{q: db.read, d: db.d, z: &opener{unzipper: unzip}, searches: turnsOf(max(db.cfg.Readers/4, 1))}

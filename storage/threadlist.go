@@ -66,7 +66,7 @@ func (r reader) lookThreads(ctx context.Context, f *model.ThreadFilter) (p model
 		}
 	}
 	if len(found) > 0 {
-		p, err = pageOf(ctx, r.q, r.scanListedAnd, sizeOfThread, model.PageBytes, f.Limit, listTheThreads, r.d.list(found))
+		p, err = pageOf(ctx, r.q, scanListedAnd, model.PageBytes, f.Limit, listTheThreads, r.d.list(found))
 		if err != nil {
 			return p, err
 		}

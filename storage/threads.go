@@ -81,16 +81,14 @@ UPDATE threads SET last_seq = ? WHERE key = ? AND last_seq < ?`
 SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, t.last_message_seq, t.created_at,
 	t.updated_at, t.key, NULL, t.title, t.metadata, t.archived, COALESCE(r.id, ''),
 	COALESCE(r.workflow_id, ''), COALESCE(r.status, ''), 
-	COALESCE(CASE WHEN octet_length(i.input_query) <= 65536 THEN substr(i.input_query, 1, 200) END, ''),
-	CASE WHEN octet_length(s.data) <= 65536 THEN s.data END` // more is not read for so little
+	COALESCE(CASE WHEN octet_length(i.input_query) <= 65536 THEN substr(i.input_query, 1, 200) END, '')` // a larger text is not read for 200 characters
 
 	shownRun = `
 LEFT JOIN runs r ON r.key = COALESCE(
 	(SELECT key FROM runs WHERE thread_key = t.key AND status IN ('QUEUED', 'RUNNING', 'WAITING') AND status <> 'QUEUED'
 		LIMIT 1),
 	(SELECT key FROM runs WHERE thread_key = t.key ORDER BY key DESC LIMIT 1))
-LEFT JOIN run_inputs i ON i.run_key = r.key
-LEFT JOIN sealed_runs s ON s.run_key = r.key`
+LEFT JOIN run_inputs i ON i.run_key = r.key`
 
 	selectListedThread = listedColumns + `
 FROM threads t` + shownRun + `
@@ -189,29 +187,17 @@ func (r reader) LatestThread(ctx context.Context, project, user string) (model.T
 	return one(ctx, r.q, scanThread, selectLatestThread, project, user)
 }
 
-func (r reader) scanListed(rows *sql.Rows) (model.ListedThread, error) { return r.scanListedAnd(rows) }
+func scanListed(rows *sql.Rows) (model.ListedThread, error) { return scanListedAnd(rows) }
 
-func (r reader) scanListedAnd(rows *sql.Rows, more ...any) (t model.ListedThread, err error) {
-	var sealed []byte
-	own := append(intoWhole(&t.Thread), &t.RunID, &t.Agent, &t.Status, &t.Asked, &sealed)
+func scanListedAnd(rows *sql.Rows, more ...any) (t model.ListedThread, err error) {
+	own := append(intoWhole(&t.Thread), &t.RunID, &t.Agent, &t.Status, &t.Asked)
 	err = rows.Scan(intoThread(&t.ThreadHead, append(own, more...)...)...)
-	if err == nil && sealed != nil && plainSize(sealed) <= askedPlain {
-		if s, err := r.unsealed(sealed); err == nil {
-			t.Asked = charactersOf(s.InputQuery, askedCharacters)
-		}
-	}
 	return t, err
 }
 
-// What lists of threads have of what was asked.
-const (
-	askedCharacters = 200
-	askedPlain      = 256 << 10 // bytes of a run that is sealed, before compression
-)
-
 // ListedThread returns the thread of that key as Threads lists it.
 func (r reader) ListedThread(ctx context.Context, project string, key int64) (model.ListedThread, error) {
-	return one(ctx, r.q, r.scanListed, selectListedThread, key, project)
+	return one(ctx, r.q, scanListed, selectListedThread, key, project)
 }
 
 // endOfTime is later than all activity.
@@ -234,7 +220,7 @@ func (r reader) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[m
 		list, count, whose = selectThreads, countThreads, append(whose, f.User)
 	}
 	counting := slices.Concat(whose, []any{maxCount})
-	p, err := pageOf(ctx, r.q, r.scanListedAnd, sizeOfThread, model.PageBytes, f.Limit, list,
+	p, err := pageOf(ctx, r.q, scanListedAnd, model.PageBytes, f.Limit, list,
 		slices.Concat(counting, whose, []any{ms(f.BeforeTime), f.BeforeKey})...)
 	if err != nil {
 		return p, err

@@ -12,7 +12,6 @@ ALTER TABLE messages DROP CONSTRAINT messages_thread_key_fkey;
 ALTER TABLE messages DROP CONSTRAINT messages_run_key_fkey;
 ALTER TABLE memos DROP CONSTRAINT records_run_key_fkey;
 ALTER TABLE interrupts DROP CONSTRAINT interrupts_run_key_fkey;
-ALTER TABLE sealed_runs DROP CONSTRAINT sealed_runs_run_key_fkey;
 
 -- The runs of an agent are those of the workflow of its name; open runs are found by runs_open.
 DROP INDEX runs_agent;
