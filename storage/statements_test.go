@@ -354,7 +354,7 @@ func stringValue(exprs map[string]ast.Expr, expr ast.Expr) string {
 
 func TestMigrationsHaveTheSameVersions(t *testing.T) {
 	list := func(dialect string) []string {
-		entries, err := fs.ReadDir(migrations, "migrations/"+dialect)
+		entries, err := fs.ReadDir(migrationsOf(dialect), ".")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -205,7 +205,7 @@ func (db *DB) migrate(ctx context.Context) error {
 	case !db.d.single:
 		return migrateInTurn(ctx, db.cfg, db.d)
 	case db.lock == nil:
-		return Migrate(ctx, db.cfg)
+		return lockAndMigrate(ctx, db.cfg, db.d)
 	}
 	return migrate(ctx, db.cfg, db.d)
 }
