@@ -56,6 +56,9 @@ func TestStatementsUseIndexes(t *testing.T) {
 		where, _ := filterAudit(&f)
 		statements["audit of "+name] = listAudit + countAudit + where + auditCounted + pageOfAudit + where + belowAudit
 	}
+	for i, d := range slices.Concat(threadRows, runRows, []deletion{keysOfRun}) {
+		statements["sizes of deletion "+strconv.Itoa(i)], statements["deletion "+strconv.Itoa(i)] = d.sizes, d.remove
+	}
 	t.Run("sqlite", func(t *testing.T) {
 		db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 		for _, name := range slices.Sorted(maps.Keys(statements)) {
