@@ -272,9 +272,6 @@ func (tx *tx) deleteRun(key int64, p *part) (left bool, err error) {
 		return false, err
 	}
 	p.admit(sizes)
-	if err := tx.countGone([]int64{key}); err != nil {
-		return false, err
-	}
 	return false, cmp.Or(tx.exec(deleteRunInput, key), tx.exec(deleteRun, key))
 }
 

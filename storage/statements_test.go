@@ -31,7 +31,7 @@ var (
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
 	needFilter = []string{
-		"setHead", "selectRun", "listRuns", "countSome", "keysByTime", "keysByKey", "lookRuns", "lookIntoRuns", "countFits", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "newestMessages", "selectThreadHead", "selectWholeThread", "selectAsked", "listQuestions", "countQuestions",
+		"setHead", "selectRun", "listRuns", "countSome", "keysByTime", "keysByKey", "lookRuns", "lookIntoRuns", "countFits", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "newestMessages", "selectThreadHead", "selectWholeThread", "selectAsked", "endedColumns", "callColumns", "listQuestions", "countQuestions",
 	}
 	// This reads a table of SQLite's.
 	onlySQLite = []string{"selectLastKey", "giveKeys", "selectSQLiteVersion", "selectListedThreads"}

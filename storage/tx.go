@@ -17,7 +17,7 @@ type tx struct {
 	session *session
 	now     time.Time
 	rows    *pending
-	sheaf   sheaf
+	batch   writeBatch
 	events  []model.StoredEvent
 	err     error // the first failure
 
@@ -47,7 +47,7 @@ func (tx *tx) finish() error {
 	tx.events = nil
 	if tx.d.unnest {
 		threads, firsts, lasts, runs, payloads := columns(list)
-		if err := tx.gather(insertEventRows, plain, []any{tx.now, threads, firsts, lasts, runs, payloads}, 0); err != nil {
+		if err := tx.addToBatch(insertEventRows, plain, []any{tx.now, threads, firsts, lasts, runs, payloads}, 0); err != nil {
 			return err
 		}
 		return tx.send()

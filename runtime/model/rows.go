@@ -22,7 +22,8 @@ func (*RunResult) row()      {}
 func (*RunSettled) row()     {}
 func (*RunName) row()        {} // inserted
 func (*Audit) row()          {} // inserted
-func (*Tokens) row()         {} // added to those of its project and time
+func (*RunEnded) row()       {} // inserted
+func (*ModelCall) row()      {} // inserted
 func (*Span) row()           {} // inserted
 func (*SpanEnd) row()        {}
 func (*Step) row()           {}
@@ -405,19 +406,6 @@ type Audit struct {
 	Request    string
 	Subject    string // what else it was about: the id of a key
 }
-
-// Tokens are what calls of models took for a project in a step of time.
-type Tokens struct {
-	Project string
-	At      time.Time // when the step began
-	Tokens  int64     // of input and output
-}
-
-// How tokens are counted.
-const (
-	TokenStep   = 15 * time.Minute
-	TokenWindow = 24 * time.Hour // for which a project's limit is
-)
 
 // StoredEvent is an event as the log keeps it.
 type StoredEvent struct {

@@ -141,9 +141,9 @@ type ByKey interface {
 	// SpanAfter returns the thread's first span that begins after the event.
 	SpanAfter(ctx context.Context, threadKey, eventID int64) (Span, error)
 	Memos(ctx context.Context, runKey int64, generation int) ([]Memo, error)
-	// TokensAfter returns up to limit rows behind one, of all projects, by their time and project. A row that has no project is
-	// before all of its time.
-	TokensAfter(ctx context.Context, after Tokens, limit int) ([]Tokens, error)
+	// TokensSince returns the tokens that all projects have used since a time, by their time and project. RollUp must not be
+	// called meanwhile.
+	TokensSince(ctx context.Context, since time.Time) ([]Tokens, error)
 	// Interrupts returns what the run waits or waited for, oldest first.
 	Interrupts(ctx context.Context, runKey int64) ([]Interrupt, error)
 }

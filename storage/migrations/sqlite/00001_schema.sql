@@ -349,34 +349,37 @@ CREATE INDEX audit_run ON audit (project_id, run_id, at);
 
 -- Statistics --------------------------------------------------------------------------------------------------------------
 
--- What the runs of a project came to, by the minute and by the hour: see storage/stats.go. Runs up to the mark are counted,
--- except those in stats_open.
+-- Each run that ends inserts a row, with each of its generations, and so does each call of a model. Every few seconds the rows
+-- are added to stats_buckets and deleted: see storage/stats.go.
+CREATE TABLE ended_runs (
+    key              INTEGER PRIMARY KEY,
+    project_id       TEXT NOT NULL,
+    agent            TEXT NOT NULL,
+    status           TEXT NOT NULL,
+    code             TEXT NOT NULL,
+    first_generation INTEGER NOT NULL,
+    created_at       INTEGER NOT NULL,
+    begun_at         INTEGER,
+    finished_at      INTEGER NOT NULL
+) STRICT;
+CREATE INDEX ended_runs_project ON ended_runs (project_id, key);
+
+CREATE TABLE model_calls (
+    key        INTEGER PRIMARY KEY,
+    project_id TEXT NOT NULL,
+    agent      TEXT NOT NULL,
+    at         INTEGER NOT NULL,
+    usage      TEXT NOT NULL
+) STRICT;
+CREATE INDEX model_calls_project ON model_calls (project_id, key);
+
+-- What the runs of a project came to, by the minute and by the hour. tokens are those of input and output.
 CREATE TABLE stats_buckets (
     project_id TEXT NOT NULL,
     step       INTEGER NOT NULL,
     at         INTEGER NOT NULL,
+    tokens     INTEGER NOT NULL,
     data       TEXT NOT NULL,
     PRIMARY KEY (project_id, step, at)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX stats_buckets_at ON stats_buckets (step, at);
-
-CREATE TABLE stats_open (
-    run_key    INTEGER PRIMARY KEY,
-    project_id TEXT NOT NULL,
-    usage      TEXT
-) STRICT;
-CREATE INDEX stats_open_project ON stats_open (project_id, run_key);
-
-CREATE TABLE stats_mark (
-    id      INTEGER PRIMARY KEY CHECK (id = 1),
-    run_key INTEGER NOT NULL
-) STRICT;
-INSERT INTO stats_mark (id, run_key) VALUES (1, 0);
-
--- The tokens that a project's model calls have used, by quarters of an hour: see runtime/work/tokens.go.
-CREATE TABLE tokens (
-    at         INTEGER NOT NULL,
-    project_id TEXT NOT NULL,
-    tokens     INTEGER NOT NULL,
-    PRIMARY KEY (at, project_id)
-) STRICT, WITHOUT ROWID;
+CREATE INDEX stats_buckets_at ON stats_buckets (step, at, project_id);
