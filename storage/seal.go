@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	sealAge    = time.Hour      // how old an event is at least when it is sealed
-	sealIdle   = 24 * time.Hour // after how long without a write a thread is sealed to its end
+	sealAge    = time.Hour      // the minimum age of an event that is sealed
+	sealIdle   = 24 * time.Hour // a thread without a write for so long is sealed to its end
 	minSegment = 256            // events of a thread that is not idle
 	maxSegment = 1024           // events, more or less
 	maxPlain   = 1 << 20        // bytes before compression, more or less
@@ -45,8 +45,8 @@ UPDATE threads SET sealed_to = ? WHERE key = ?`
 DELETE FROM events WHERE thread_key = ? AND last_event_id > ? AND last_event_id <= ?`
 )
 
-// Seal moves events that are older than an hour into compressed segments: whole threads that nobody has
-// written to for a day, and of others what fills a segment, up to the end of their last span that has ended.
+// Seal moves events that are older than an hour into compressed segments: all of a thread without a write for a day, and of other
+// threads as many as fill segments, up to the end of their last closed span.
 // It returns how many events it has sealed. The space that becomes free is returned to the file system: on PostgreSQL the
 // partitions of days of which all events are sealed are dropped, and a SQLite file shrinks. A thread that cannot be sealed is
 // logged and tried again at the next call; the others are sealed all the same. Seal should be called every few minutes, and may
@@ -79,7 +79,7 @@ func (db *DB) sealThreads(ctx context.Context, now time.Time) (sealed int, err e
 	}
 }
 
-// hinders reports whether err is no fault of what was to be sealed, and meets the next one, too.
+// hinders reports whether err is not the fault of one thread, and so would fail the next one too.
 func (db *DB) hinders(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, model.ErrDiskFull) || errors.Is(err, model.ErrFenced) || db.Ping(ctx) != nil
 }
@@ -88,7 +88,7 @@ func (db *DB) hinders(ctx context.Context, err error) bool {
 type unsealed struct {
 	key       int64
 	lastSeq   int64
-	sealed    int64 // up to which event it is sealed
+	sealed    int64 // the last sealed event
 	updatedAt time.Time
 }
 
@@ -143,8 +143,8 @@ func (db *DB) sealable(ctx context.Context, u unsealed, before time.Time) (list 
 	return list, events, nil
 }
 
-// sealRows puts a segment in the place of the rows, and reports whether it did: somebody may have sealed or
-// removed some of them meanwhile.
+// sealRows replaces the rows by a segment, and reports whether it did: meanwhile another instance may have sealed the rows, or some
+// were deleted.
 func (db *DB) sealRows(ctx context.Context, u unsealed, to int64, rows []packed) (done bool, err error) {
 	var s segment
 	if len(rows) > 0 {
@@ -174,7 +174,7 @@ func (db *DB) sealRows(ctx context.Context, u unsealed, to int64, rows []packed)
 			return err
 		}
 		if !db.d.single {
-			return nil // the rows go with their day
+			return nil // the rows are dropped with their partition
 		}
 		return tx.exec(deleteSealable, u.key, u.sealed, to)
 	})

@@ -54,7 +54,7 @@ WHERE t.key = ?`
 	selectThreadByID = selectWholeThread + `
 WHERE t.project_id = ? AND t.user_id = ? AND t.thread_id = ?`
 
-	// selectThreadsByID is for PostgreSQL, which until it knows how large the table is would read all of it for a join.
+	// selectThreadsByID is for PostgreSQL, which would read the whole table for a join until it has analyzed the table.
 	selectThreadsByID = `
 SELECT found.* FROM ` + unnestNames + `
 CROSS JOIN LATERAL (` + selectWholeThread + `
@@ -76,7 +76,7 @@ ORDER BY t.updated_at DESC, t.key DESC LIMIT 1`
 	raiseLastSeq = `
 UPDATE threads SET last_seq = ? WHERE key = ? AND last_seq < ?`
 
-	// The state is left out: it can be large, and a list has no use for it.
+	// A list does not show the state, which can be large.
 	listedColumns = `
 SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, t.last_message_seq, t.created_at,
 	t.updated_at, t.key, NULL, t.title, t.metadata, t.archived, COALESCE(r.id, ''),
@@ -94,7 +94,7 @@ LEFT JOIN run_inputs i ON i.run_key = r.key`
 FROM threads t` + shownRun + `
 WHERE t.key = ? AND t.project_id = ?`
 
-	// A page of threads is this, the count beside it, and the rest, in each of which stands whose they are.
+	// The statement of a page is listedColumns, the count and pageOfThreads. The last two begin with the project and the user.
 	pageOfThreads = `), sized.found
 FROM (SELECT sized_key, at, found
 	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
@@ -147,7 +147,7 @@ func scanThreadHead(rows *sql.Rows) (h model.ThreadHead, err error) {
 	return h, err
 }
 
-// intoThread are what the columns of a head are scanned into.
+// intoThread returns what the columns of a head are scanned into.
 func intoThread(h *model.ThreadHead, more ...any) []any {
 	return append([]any{
 		&h.Project, &h.User, &h.ID, &h.ConversationID, &h.LastEventID, &h.LastSeq,
@@ -157,7 +157,7 @@ func intoThread(h *model.ThreadHead, more ...any) []any {
 	}, more...)
 }
 
-// intoWhole are what the columns behind a head are scanned into.
+// intoWhole returns what the columns after a head are scanned into.
 func intoWhole(t *model.Thread) []any {
 	return []any{rawInto{&t.State}, &t.Title, rawInto{&t.Metadata}, &t.Archived}
 }
@@ -167,17 +167,17 @@ func scanThread(rows *sql.Rows) (t model.Thread, err error) {
 	return t, err
 }
 
-// Thread returns the thread of that key.
+// Thread returns the thread with the key.
 func (r reader) Thread(ctx context.Context, key int64) (model.Thread, error) {
 	return one(ctx, r.q, scanThread, selectThread, key)
 }
 
-// ThreadByID returns the user's thread of that id.
+// ThreadByID returns the user's thread with the id.
 func (r reader) ThreadByID(ctx context.Context, project, user, id string) (model.Thread, error) {
 	return one(ctx, r.q, scanThread, selectThreadByID, project, user, id)
 }
 
-// ThreadByConversation returns the project's thread of that conversation id.
+// ThreadByConversation returns the project's thread with the conversation id.
 func (r reader) ThreadByConversation(ctx context.Context, project, conversationID string) (model.Thread, error) {
 	return one(ctx, r.q, scanThread, selectThreadByConversation, conversationID, project)
 }
@@ -195,16 +195,15 @@ func scanListedAnd(rows *sql.Rows, more ...any) (t model.ListedThread, err error
 	return t, err
 }
 
-// ListedThread returns the thread of that key as Threads lists it.
+// ListedThread returns the thread with the key as Threads lists it.
 func (r reader) ListedThread(ctx context.Context, project string, key int64) (model.ListedThread, error) {
 	return one(ctx, r.q, scanListed, selectListedThread, key, project)
 }
 
-// endOfTime is later than all activity.
+// endOfTime is later than any activity.
 var endOfTime = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Threads lists the threads of a user or of a project without their states, those with the latest activity first. Without a
-// limit it lists 50.
+// Threads lists the threads of a user or of a project without their states, latest activity first. The default limit is 50.
 func (r reader) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[model.ListedThread], error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
