@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/eventlog"
 )
 
 const (
@@ -109,7 +110,7 @@ func (db *DB) sealThread(ctx context.Context, u unsealed, now time.Time) (sealed
 		}
 		to := u.lastSeq // nothing left to seal: the rest was removed
 		if len(rows) > 0 {
-			to = rows[len(rows)-1].last
+			to = rows[len(rows)-1].Last
 		}
 		if done, err := db.sealRows(ctx, u, to, rows); err != nil || !done {
 			return sealed, err
@@ -121,21 +122,21 @@ func (db *DB) sealThread(ctx context.Context, u unsealed, now time.Time) (sealed
 }
 
 // sealable reads the rows of the thread's next segment.
-func (db *DB) sealable(ctx context.Context, u unsealed, before time.Time) (list []packed, events int, err error) {
+func (db *DB) sealable(ctx context.Context, u unsealed, before time.Time) (list []eventlog.Row, events int, err error) {
 	rows, err := db.read.query(ctx, selectSealable, []any{u.key, u.sealed, u.lastSeq, ms(before), maxSegment})
 	if err != nil {
 		return nil, 0, db.read.failed(ctx, err)
 	}
 	defer rows.Close()
 	for size := 0; events < maxSegment && size < maxPlain && rows.Next(); {
-		row, err := scanPacked(rows)
+		row, err := scanRow(rows)
 		if err != nil {
 			return nil, 0, db.read.failed(ctx, err)
 		}
-		row.thread = u.key
+		row.Thread = u.key
 		list = append(list, row)
-		events += int(row.last - row.first + 1)
-		size += len(row.payload)
+		events += int(row.Last - row.First + 1)
+		size += len(row.Payload)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, 0, db.read.failed(ctx, err)
@@ -145,10 +146,10 @@ func (db *DB) sealable(ctx context.Context, u unsealed, before time.Time) (list 
 
 // sealRows replaces the rows by a segment, and reports whether it did: meanwhile another instance may have sealed the rows, or some
 // were deleted.
-func (db *DB) sealRows(ctx context.Context, u unsealed, to int64, rows []packed) (done bool, err error) {
-	var s segment
+func (db *DB) sealRows(ctx context.Context, u unsealed, to int64, rows []eventlog.Row) (done bool, err error) {
+	var s eventlog.Segment
 	if len(rows) > 0 {
-		s = newSegment(db.zip, rows)
+		s = eventlog.NewSegment(db.zip, rows)
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -166,7 +167,7 @@ func (db *DB) sealRows(ctx context.Context, u unsealed, to int64, rows []packed)
 		}
 		done = true
 		if len(rows) > 0 {
-			if err := tx.exec(insertSegment, s.thread, s.first, s.last, s.events, s.data); err != nil {
+			if err := tx.exec(insertSegment, s.Thread, s.First, s.Last, s.Events, s.Data); err != nil {
 				return err
 			}
 		}

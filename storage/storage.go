@@ -48,6 +48,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/eventlog"
 )
 
 // Config says which database to open and how. Only URL is required.
@@ -118,7 +119,7 @@ type DB struct {
 	session  *session // nil until needed, and after it broke
 	instance string   // "" until Join
 	at       progress // of the instance
-	packer   packer
+	packer   eventlog.Packer
 	prepared time.Time // partitions exist up to here
 	closed   bool
 }
@@ -176,7 +177,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if db.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1)); err != nil {
 		return err
 	}
-	db.reader = reader{q: db.read, d: db.d, z: &opener{unzipper: unzip}, searches: turnsOf(max(db.cfg.Readers/4, 1))}
+	db.reader = reader{q: db.read, d: db.d, z: eventlog.NewCache(unzip), searches: turnsOf(max(db.cfg.Readers/4, 1))}
 	if db.d.single { // this process does the work, with each large event several times in memory
 		db.logs = turnsOf(max(2, runtime.GOMAXPROCS(0)))
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/eventlog"
 )
 
 // tx is a transaction.
@@ -39,8 +40,8 @@ func (tx *tx) finish() error {
 	if len(tx.events) == 0 {
 		return tx.send()
 	}
-	defer tx.db.packer.done()
-	list, err := tx.db.packer.pack(tx.events)
+	defer tx.db.packer.Done()
+	list, err := tx.db.packer.Pack(tx.events)
 	if err != nil {
 		return tx.fail(err)
 	}
@@ -52,8 +53,8 @@ func (tx *tx) finish() error {
 		}
 		return tx.send()
 	}
-	write(tx, list, insertEvents, func(r *packed) []any {
-		return []any{r.thread, r.first, r.last, r.run, tx.now, string(r.payload)}
+	write(tx, list, insertEvents, func(r *eventlog.Row) []any {
+		return []any{r.Thread, r.First, r.Last, r.Run, tx.now, string(r.Payload)}
 	})
 	return tx.err
 }

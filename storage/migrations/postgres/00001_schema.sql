@@ -253,7 +253,7 @@ CREATE TABLE deletions (
 
 -- Events ------------------------------------------------------------------------------------------------------------------
 
--- One row holds what one commit appended to one run, a line per event: see storage/pack.go.
+-- One row holds what one commit appended to one run, a line per event: see storage/eventlog.
 CREATE TABLE events (
     thread_key     bigint NOT NULL,
     last_event_id  bigint NOT NULL,
@@ -266,7 +266,7 @@ CREATE TABLE events (
 ALTER TABLE events ALTER COLUMN payload SET STORAGE EXTERNAL;
 CREATE TABLE events_default PARTITION OF events DEFAULT WITH (toast_tuple_target = 8160);
 
--- Old events, compressed: see storage/segments.go.
+-- Old events, compressed: see storage/eventlog.
 CREATE TABLE event_segments (
     thread_key     bigint NOT NULL,
     last_event_id  bigint NOT NULL,

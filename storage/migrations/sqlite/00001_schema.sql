@@ -221,7 +221,7 @@ CREATE TABLE deletions (
 
 -- Events ------------------------------------------------------------------------------------------------------------------
 
--- One row holds what one commit appended to one run, a line per event: see storage/pack.go.
+-- One row holds what one commit appended to one run, a line per event: see storage/eventlog.
 CREATE TABLE events (
     thread_key     INTEGER NOT NULL,
     last_event_id  INTEGER NOT NULL,
@@ -232,7 +232,7 @@ CREATE TABLE events (
     PRIMARY KEY (thread_key, last_event_id)
 ) STRICT;
 
--- Old events, compressed: see storage/segments.go.
+-- Old events, compressed: see storage/eventlog.
 CREATE TABLE event_segments (
     thread_key     INTEGER NOT NULL,
     last_event_id  INTEGER NOT NULL,
