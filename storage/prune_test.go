@@ -144,8 +144,8 @@ func TestOneThreadThatCannotBeSealedStopsNoOther(t *testing.T) {
 	}
 }
 
-// What was used and which keys were good long ago is forgotten; keys of lately are still listed.
-func TestPruneForgetsOldKeysAndTokens(t *testing.T) {
+// Keys that were revoked or expired long ago are deleted; other keys stay.
+func TestPrune_ForgetsOldAPIKeys(t *testing.T) {
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
