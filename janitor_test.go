@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton"
 )
 
-// What a server's janitor is there for comes about by itself: old runs and events are sealed, what was kept for its days goes, and
+// What a server's janitor is there for comes about by itself: old events are sealed, what was kept for its days goes, and
 // so do old idempotency keys, files that nobody refers to, and what only runs at work, servers and keys of former days needed.
 func TestJanitorTidies(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
@@ -61,7 +61,7 @@ func TestJanitorTidies(t *testing.T) {
 		age(91, "api_keys", "revoked_at", "true")
 		serve()
 		for table, want := range map[string]int{
-			"runs": 1, "sealed_runs": 1, // the old one, not the older one
+			"runs":             1, // the old one, not the older one
 			"event_segments":   1,
 			"idempotency_keys": 0,
 			"attachments":      0,

@@ -14,8 +14,6 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
-	"github.com/batonrun/baton/storage"
 )
 
 // restart stops the runtime and starts it again on its database.
@@ -403,34 +401,6 @@ func TestCallThatOutlivesItsWorkerIsNotMadeAgain(t *testing.T) {
 		t.Errorf("%s after %d calls", *run.OutputSummary, calls.Load())
 	}
 	close(leave)
-	checkLog(t, b.log("main"))
-}
-
-// A run that an older version has recorded something of, nobody can tell where, fails instead of doing it again.
-func TestRecordWithoutAPlaceFailsItsRun(t *testing.T) {
-	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		_, err := run.Ask(ctx, agui.Interrupt{Message: "go on?"})
-		return agui.WorkerOutput{}, err
-	}}
-	b := open(t, runtime.Config{}, asker)
-	s := b.start("main", "asker", "go")
-	b.wait(s.RunID, runtime.Waiting)
-	b.down()
-	db, err := storage.Open(context.Background(), storage.Config{URL: "sqlite:" + b.path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := &runtime.Memo{RunKey: s.RunKey, Generation: 1, Step: 1, Place: "?agent:a#1/agent:a#1/agent:b#1/tool:pay#1", Done: true}
-	err = errors.Join(db.Join(context.Background(), "migration", ""),
-		db.Commit(context.Background(), 1, &model.Batch{Rows: []runtime.Row{old}}), db.Close())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.up()
-	b.reply(s.RunID, always("true"))
-	if run := b.wait(s.RunID, runtime.Completed, runtime.Failed); run.Error == nil || run.Error.Code != "records_unreadable" {
-		t.Errorf("the run is %s: %+v", run.Status, run.Error)
-	}
 	checkLog(t, b.log("main"))
 }
 

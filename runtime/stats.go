@@ -24,11 +24,11 @@ type Statistics struct {
 	From, To time.Time
 	Step     time.Duration
 	Buckets  []Bucket // all of the window, in their order
-	Totals   Tally    // with the tokens of runs that are not over
+	Totals   Tally    // of all buckets
 	Running  StatusCount
 	Queued   StatusCount
 	Waiting  StatusCount
-	Counting bool // so much is not counted yet that some is left out
+	Counting bool // so many ends and calls are not rolled up yet that some are left out
 
 	Instances []InstanceState // those that came last first; without their addresses for those who may only look
 	Self      string          // the id of this instance
@@ -102,12 +102,11 @@ func (s *Statistics) fill(read *model.Stats) {
 			s.Totals.Add(t)
 		}
 	}
-	s.Totals.Add(&read.Open)
 	s.Counting = read.Counting
 	s.Running, s.Queued, s.Waiting, s.Instances = read.Running, read.Queued, read.Waiting, read.Instances
 }
 
-// RollUp counts what runs came to since the last time, for Statistics. It is to be called every few seconds.
+// RollUp adds what runs came to since its last call to the sums that Statistics reads. It should be called every few seconds.
 func (rt *Runtime) RollUp(ctx context.Context, now time.Time) error {
 	if rt.cfg.Counter == nil {
 		return nil

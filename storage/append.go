@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/eventlog"
 )
 
 // Most commits of runs that stream are events alone. They need not say in the instance's row that they were made.
@@ -74,8 +75,8 @@ func (db *DB) say(ctx context.Context, n int64, events []model.StoredEvent) erro
 
 // append commits events alone, in one statement.
 func (db *DB) append(ctx context.Context, n int64, events []model.StoredEvent) error {
-	defer db.packer.done()
-	rows, err := db.packer.pack(events)
+	defer db.packer.Done()
+	rows, err := db.packer.Pack(events)
 	if err != nil {
 		return err
 	}
@@ -98,14 +99,14 @@ func (db *DB) append(ctx context.Context, n int64, events []model.StoredEvent) e
 	return db.transact(ctx, func(tx *tx) error { return tx.whyNot(n) })
 }
 
-func columns(rows []packed) (threads, firsts, lasts, runs int8s, payloads texts) {
+func columns(rows []eventlog.Row) (threads, firsts, lasts, runs int8s, payloads texts) {
 	numbers := make(int8s, 4*len(rows))
 	threads, numbers = numbers[:len(rows)], numbers[len(rows):]
 	firsts, numbers = numbers[:len(rows)], numbers[len(rows):]
 	lasts, runs = numbers[:len(rows)], numbers[len(rows):]
 	payloads = make(texts, len(rows))
 	for i, row := range rows {
-		threads[i], firsts[i], lasts[i], runs[i], payloads[i] = row.thread, row.first, row.last, row.run, row.payload
+		threads[i], firsts[i], lasts[i], runs[i], payloads[i] = row.Thread, row.First, row.Last, row.Run, row.Payload
 	}
 	return threads, firsts, lasts, runs, payloads
 }

@@ -45,34 +45,6 @@ ON CONFLICT (run_key, attachment_key) DO NOTHING`
 UPDATE attachments SET state = CASE state WHEN 'kept' THEN 'used' ELSE state END
 WHERE key = ?::bigint`
 
-	// What a run no longer refers to waits for no day to pass.
-	loosenOfRun = `
-UPDATE attachments SET state = 'kept', used_at = ?
-WHERE state = 'used' AND key IN (
-	SELECT attachment_key FROM attachment_uses WHERE run_key = ? ORDER BY attachment_key LIMIT ?)`
-
-	sizeRunUses = `
-SELECT 64 FROM attachment_uses WHERE run_key = ? ORDER BY attachment_key LIMIT ?`
-
-	deleteRunUses = `
-DELETE FROM attachment_uses WHERE (run_key, attachment_key) IN (
-	SELECT run_key, attachment_key FROM attachment_uses WHERE run_key = ? ORDER BY attachment_key LIMIT ?)`
-
-	loosenOfThread = `
-UPDATE attachments SET state = 'kept', used_at = ?
-WHERE state = 'used' AND key IN (
-	SELECT c.attachment_key FROM runs r JOIN attachment_uses c ON c.run_key = r.key
-	WHERE r.thread_key = ? ORDER BY r.key, c.attachment_key LIMIT ?)`
-
-	sizeThreadUses = `
-SELECT 64 FROM runs r JOIN attachment_uses c ON c.run_key = r.key
-WHERE r.thread_key = ? ORDER BY r.key, c.attachment_key LIMIT ?`
-
-	deleteThreadUses = `
-DELETE FROM attachment_uses WHERE (run_key, attachment_key) IN (
-	SELECT c.run_key, c.attachment_key FROM runs r JOIN attachment_uses c ON c.run_key = r.key
-	WHERE r.thread_key = ? ORDER BY r.key, c.attachment_key LIMIT ?)`
-
 	// Another run refers to it.
 	tightenUsed = `
 UPDATE attachments SET state = 'used' WHERE key IN (

@@ -153,9 +153,6 @@ func copyDatabase(ctx context.Context, db *sqlx.DB, dest string) error {
 	if err := createFile(dest); err != nil { // which SQLite would create for all to read
 		return err
 	}
-	if err := willBeAbleToShrink(ctx, db); err != nil {
-		return err
-	}
 	if _, err := db.ExecContext(ctx, copyInto, dest); err != nil {
 		return d.explained(ctx, err)
 	}

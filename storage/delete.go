@@ -11,111 +11,102 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// What belongs to a thread is deleted in the order of these statements, of which one says how large the next rows are and
-// the others delete some of them. Each takes the thread's key and how many rows.
+// dependents are the rows of a table that belong to a thread or a run, and go before it, some at a time.
+type dependents struct {
+	table string
+	of    string // the column with the thread's or the run's key
+	key   string // what identifies a row
+	order string // an index has the rows in this order
+	size  string // of a row, in bytes
+}
+
+// threadRows are deleted before the thread's runs.
+var threadRows = []deletion{
+	deletionOf(dependents{"events", "thread_key", "thread_key, last_event_id", "last_event_id", "octet_length(payload)"}),
+	deletionOf(dependents{"event_segments", "thread_key", "thread_key, last_event_id", "last_event_id", "octet_length(data)"}),
+	deletionOf(dependents{"messages", "thread_key", "key", "seq, key", "octet_length(message)"}),
+	deletionOf(dependents{"run_spans", "thread_key", "thread_key, first_event_id", "first_event_id", "COALESCE(octet_length(state), 0)"}),
+}
+
+// runRows are deleted before the run. Its names come last: they find a run of which rows are left.
+var runRows = []deletion{
+	deletionOf(dependents{"messages", "run_key", "key", "key", "octet_length(message)"}),
+	deletionOf(dependents{"memos", "run_key", "run_key, generation, step, place", "generation, step, place", "COALESCE(octet_length(output), 0)"}),
+	deletionOf(dependents{
+		"interrupts", "run_key", "run_key, interrupt_id", "interrupt_id",
+		"COALESCE(octet_length(body), 0) + COALESCE(octet_length(payload), 0)",
+	}),
+	deletionOf(dependents{"steps", "run_key", "run_key, number", "number", "octet_length(input) + COALESCE(octet_length(output), 0)"}),
+	deletionOf(dependents{"node_states", "run_key", "run_key, node_id", "node_id", "COALESCE(octet_length(output), 0)"}),
+	deletionOf(dependents{"attachment_uses", "run_key", "run_key, attachment_key", "attachment_key", "64"}).after(loosenAttachments),
+	{sizes: sizeAnswers, remove: forgetAnswers},
+	deletionOf(dependents{"run_names", "run_key", "project_id, name, user_id", "name", "octet_length(name)"}),
+}
+
+// keysOfRun are kept when a run is deleted alone, so that a request that is repeated learns that its run is gone.
+var keysOfRun = deletionOf(dependents{"idempotency_keys", "run_key", "scope", "scope", "COALESCE(octet_length(answer), 0)"})
+
+// deletion removes the next rows of a kind. Its statements take the thread's or the run's key and a number of rows.
+type deletion struct {
+	sizes  string // the sizes of the next rows
+	before string // changes what the next rows refer to; "" for nothing
+	remove string
+}
+
+func deletionOf(d dependents) deletion {
+	next := " FROM " + d.table + " WHERE " + d.of + " = ? ORDER BY " + d.order + " LIMIT ?"
+	return deletion{
+		sizes:  "SELECT " + d.size + next,
+		remove: "DELETE FROM " + d.table + " WHERE (" + d.key + ") IN (SELECT " + d.key + next + ")",
+	}
+}
+
+// after returns the deletion that runs another statement first.
+func (d deletion) after(before string) deletion {
+	d.before = before
+	return d
+}
+
 const (
-	sizeThreadEvents = `
-SELECT octet_length(payload) FROM events WHERE thread_key = ? ORDER BY last_event_id LIMIT ?`
+	// An attachment that is no longer used becomes one that was last used at the given time.
+	loosenAttachments = `
+UPDATE attachments SET state = 'kept', used_at = ?
+WHERE state = 'used' AND key IN (
+	SELECT attachment_key FROM attachment_uses WHERE run_key = ? ORDER BY attachment_key LIMIT ?)`
 
-	deleteThreadEvents = `
+	sizeAnswers = `
+SELECT octet_length(answer) FROM idempotency_keys WHERE run_key = ? AND answer IS NOT NULL ORDER BY scope LIMIT ?`
+
+	forgetAnswers = `
+UPDATE idempotency_keys SET answer = NULL WHERE scope IN (
+	SELECT scope FROM idempotency_keys WHERE run_key = ? AND answer IS NOT NULL ORDER BY scope LIMIT ?)`
+
+	// The events of one run lie in the spans of its thread's log.
+	sizeRunEvents = `
+SELECT octet_length(payload)` + eventsOfSpan
+
+	deleteRunEvents = `
 DELETE FROM events WHERE (thread_key, last_event_id) IN (
-	SELECT thread_key, last_event_id FROM events WHERE thread_key = ? ORDER BY last_event_id LIMIT ?)`
+	SELECT thread_key, last_event_id` + eventsOfSpan + `)`
 
-	sizeThreadSegments = `
-SELECT octet_length(data) FROM event_segments WHERE thread_key = ? ORDER BY last_event_id LIMIT ?`
+	eventsOfSpan = ` FROM events
+	WHERE thread_key = ? AND last_event_id >= ? AND last_event_id <= ? AND run_key = ? ORDER BY last_event_id LIMIT ?`
 
-	deleteThreadSegments = `
-DELETE FROM event_segments WHERE (thread_key, last_event_id) IN (
-	SELECT thread_key, last_event_id FROM event_segments WHERE thread_key = ? ORDER BY last_event_id LIMIT ?)`
+	deleteSpan = `
+DELETE FROM run_spans WHERE run_key = ? AND n = ?`
 
-	sizeThreadMessages = `
-SELECT octet_length(message) FROM messages WHERE thread_key = ? ORDER BY seq, key LIMIT ?`
+	sizeRun = `
+SELECT COALESCE(octet_length(r.output_summary), 0) + COALESCE(octet_length(i.input), 0) + COALESCE(octet_length(i.definition), 0)
+FROM runs r LEFT JOIN run_inputs i ON i.run_key = r.key WHERE r.key = ?`
 
-	deleteThreadMessages = `
-DELETE FROM messages WHERE key IN (
-	SELECT key FROM messages WHERE thread_key = ? ORDER BY seq, key LIMIT ?)`
+	deleteRunInput = `
+DELETE FROM run_inputs WHERE run_key = ?`
 
-	sizeThreadMemos = `
-SELECT COALESCE(octet_length(c.output), 0) FROM runs r JOIN memos c ON c.run_key = r.key
-WHERE r.thread_key = ? ORDER BY r.key, c.generation, c.step, c.place LIMIT ?`
+	deleteRun = `
+DELETE FROM runs WHERE key = ?`
 
-	deleteThreadMemos = `
-DELETE FROM memos WHERE (run_key, generation, step, place) IN (
-	SELECT c.run_key, c.generation, c.step, c.place FROM runs r JOIN memos c ON c.run_key = r.key
-	WHERE r.thread_key = ? ORDER BY r.key, c.generation, c.step, c.place LIMIT ?)`
-
-	sizeThreadKeys = `
-SELECT COALESCE(octet_length(c.answer), 0) FROM runs r JOIN idempotency_keys c ON c.run_key = r.key
-WHERE r.thread_key = ? ORDER BY r.key, c.scope LIMIT ?`
-
-	deleteThreadKeys = `
-DELETE FROM idempotency_keys WHERE (scope) IN (
-	SELECT c.scope FROM runs r JOIN idempotency_keys c ON c.run_key = r.key
-	WHERE r.thread_key = ? ORDER BY r.key, c.scope LIMIT ?)`
-
-	sizeThreadSteps = `
-SELECT octet_length(c.input) + COALESCE(octet_length(c.output), 0) FROM runs r JOIN steps c ON c.run_key = r.key
-WHERE r.thread_key = ? ORDER BY r.key, c.number LIMIT ?`
-
-	deleteThreadSteps = `
-DELETE FROM steps WHERE (run_key, number) IN (
-	SELECT c.run_key, c.number FROM runs r JOIN steps c ON c.run_key = r.key
-	WHERE r.thread_key = ? ORDER BY r.key, c.number LIMIT ?)`
-
-	sizeThreadNodes = `
-SELECT COALESCE(octet_length(c.output), 0) FROM runs r JOIN node_states c ON c.run_key = r.key
-WHERE r.thread_key = ? ORDER BY r.key, c.node_id LIMIT ?`
-
-	deleteThreadNodes = `
-DELETE FROM node_states WHERE (run_key, node_id) IN (
-	SELECT c.run_key, c.node_id FROM runs r JOIN node_states c ON c.run_key = r.key
-	WHERE r.thread_key = ? ORDER BY r.key, c.node_id LIMIT ?)`
-
-	sizeThreadInterrupts = `
-SELECT COALESCE(octet_length(c.body), 0) + COALESCE(octet_length(c.payload), 0) FROM runs r JOIN interrupts c ON c.run_key = r.key
-WHERE r.thread_key = ? ORDER BY r.key, c.interrupt_id LIMIT ?`
-
-	deleteThreadInterrupts = `
-DELETE FROM interrupts WHERE (run_key, interrupt_id) IN (
-	SELECT c.run_key, c.interrupt_id FROM runs r JOIN interrupts c ON c.run_key = r.key
-	WHERE r.thread_key = ? ORDER BY r.key, c.interrupt_id LIMIT ?)`
-
-	sizeThreadSpans = `
-SELECT COALESCE(octet_length(state), 0) FROM run_spans WHERE thread_key = ? ORDER BY first_event_id LIMIT ?`
-
-	deleteThreadSpans = `
-DELETE FROM run_spans WHERE (thread_key, first_event_id) IN (
-	SELECT thread_key, first_event_id FROM run_spans WHERE thread_key = ? ORDER BY first_event_id LIMIT ?)`
-
-	sizeThreadNames = `
-SELECT octet_length(c.name) FROM runs r JOIN run_names c ON c.run_key = r.key
-WHERE r.thread_key = ? ORDER BY r.key, c.name LIMIT ?`
-
-	deleteThreadNames = `
-DELETE FROM run_names WHERE (project_id, name, user_id) IN (
-	SELECT c.project_id, c.name, c.user_id FROM runs r JOIN run_names c ON c.run_key = r.key
-	WHERE r.thread_key = ? ORDER BY r.key, c.name LIMIT ?)`
-
-	sizeThreadRuns = `
-SELECT COALESCE(octet_length(r.output_summary), 0) + COALESCE(octet_length(i.input), 0)
-	+ COALESCE(octet_length(i.definition), 0) + COALESCE(octet_length(s.data), 0)
-FROM runs r LEFT JOIN run_inputs i ON i.run_key = r.key LEFT JOIN sealed_runs s ON s.run_key = r.key
-WHERE r.thread_key = ? ORDER BY r.key LIMIT ?`
-
-	selectThreadRuns = `
-SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT ?`
-
-	deleteThreadInputs = `
-DELETE FROM run_inputs WHERE run_key IN (
-	SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT ?)`
-
-	deleteThreadSealed = `
-DELETE FROM sealed_runs WHERE run_key IN (
-	SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT ?)`
-
-	deleteThreadRuns = `
-DELETE FROM runs WHERE key IN (
-	SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT ?)`
+	firstRunOfThread = `
+SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT 1`
 
 	lockThread = `
 SELECT key FROM threads WHERE key = ? FOR UPDATE`
@@ -127,7 +118,7 @@ DELETE FROM thread_states WHERE thread_key = ?`
 DELETE FROM threads WHERE key = ?`
 )
 
-// What a deletion that goes in parts has left.
+// Deletions of which parts are left.
 const (
 	noteDeletion = `
 INSERT INTO deletions (thread_key, run_key, events, last_event_id) VALUES (?, ?, ?, ?)
@@ -144,120 +135,19 @@ SELECT d.thread_key, d.run_key, d.events, d.last_event_id, t.project_id FROM del
 WHERE (d.thread_key, d.run_key) > (?, ?) ORDER BY d.thread_key, d.run_key LIMIT ?`
 )
 
-// What belongs to one run goes likewise, before its row.
-const (
-	sizeRunEvents = `
-SELECT octet_length(payload)` + eventsOfSpan
-
-	deleteRunEvents = `
-DELETE FROM events WHERE (thread_key, last_event_id) IN (
-	SELECT thread_key, last_event_id` + eventsOfSpan + `)`
-
-	eventsOfSpan = ` FROM events
-	WHERE thread_key = ? AND last_event_id >= ? AND last_event_id <= ? AND run_key = ? ORDER BY last_event_id LIMIT ?`
-
-	deleteSpan = `
-DELETE FROM run_spans WHERE run_key = ? AND n = ?`
-
-	sizeRunMessages = `
-SELECT octet_length(message) FROM messages WHERE run_key = ? ORDER BY key LIMIT ?`
-
-	deleteRunMessages = `
-DELETE FROM messages WHERE key IN (
-	SELECT key FROM messages WHERE run_key = ? ORDER BY key LIMIT ?)`
-
-	sizeRunMemos = `
-SELECT COALESCE(octet_length(output), 0) FROM memos WHERE run_key = ? ORDER BY generation, step, place LIMIT ?`
-
-	deleteRunMemos = `
-DELETE FROM memos WHERE (run_key, generation, step, place) IN (
-	SELECT run_key, generation, step, place FROM memos WHERE run_key = ? ORDER BY generation, step, place LIMIT ?)`
-
-	sizeRunInterrupts = `
-SELECT COALESCE(octet_length(body), 0) + COALESCE(octet_length(payload), 0) FROM interrupts
-WHERE run_key = ? ORDER BY interrupt_id LIMIT ?`
-
-	deleteRunInterrupts = `
-DELETE FROM interrupts WHERE (run_key, interrupt_id) IN (
-	SELECT run_key, interrupt_id FROM interrupts WHERE run_key = ? ORDER BY interrupt_id LIMIT ?)`
-
-	sizeRunSteps = `
-SELECT octet_length(input) + COALESCE(octet_length(output), 0) FROM steps WHERE run_key = ? ORDER BY number LIMIT ?`
-
-	deleteRunSteps = `
-DELETE FROM steps WHERE (run_key, number) IN (
-	SELECT run_key, number FROM steps WHERE run_key = ? ORDER BY number LIMIT ?)`
-
-	sizeRunNodes = `
-SELECT COALESCE(octet_length(output), 0) FROM node_states WHERE run_key = ? ORDER BY node_id LIMIT ?`
-
-	deleteRunNodes = `
-DELETE FROM node_states WHERE (run_key, node_id) IN (
-	SELECT run_key, node_id FROM node_states WHERE run_key = ? ORDER BY node_id LIMIT ?)`
-
-	sizeRunNames = `
-SELECT octet_length(name) FROM run_names WHERE run_key = ? ORDER BY name LIMIT ?`
-
-	deleteRunNames = `
-DELETE FROM run_names WHERE (project_id, name, user_id) IN (
-	SELECT project_id, name, user_id FROM run_names WHERE run_key = ? ORDER BY name LIMIT ?)`
-
-	sizeRunAnswers = `
-SELECT octet_length(answer) FROM idempotency_keys WHERE run_key = ? AND answer IS NOT NULL ORDER BY scope LIMIT ?`
-
-	forgetRunAnswers = `
-UPDATE idempotency_keys SET answer = NULL WHERE scope IN (
-	SELECT scope FROM idempotency_keys WHERE run_key = ? AND answer IS NOT NULL ORDER BY scope LIMIT ?)`
-
-	deleteRunInput = `DELETE FROM run_inputs WHERE run_key = ?`
-	deleteRun      = `DELETE FROM runs WHERE key = ?`
-)
-
-// runParts are the tables of which a run may have many rows, or large ones. Its names are the last by which it is found.
-var runParts = []partOf{
-	{sizeRunMessages, []string{deleteRunMessages}},
-	{sizeRunMemos, []string{deleteRunMemos}},
-	{sizeRunInterrupts, []string{deleteRunInterrupts}},
-	{sizeRunSteps, []string{deleteRunSteps}},
-	{sizeRunNodes, []string{deleteRunNodes}},
-	{sizeRunUses, []string{deleteRunUses}},
-	{sizeRunAnswers, []string{forgetRunAnswers}},
-	{sizeRunNames, []string{deleteRunNames}},
-}
-
-// partOf is a table of which some rows are deleted: how large the next are, and the statements that remove so many of them.
-type partOf struct {
-	sizes  string
-	remove []string
-}
-
-// threadParts are the tables of which a thread may have many rows, or large ones.
-var threadParts = []partOf{
-	{sizeThreadEvents, []string{deleteThreadEvents}},
-	{sizeThreadSegments, []string{deleteThreadSegments}},
-	{sizeThreadMessages, []string{deleteThreadMessages}},
-	{sizeThreadMemos, []string{deleteThreadMemos}},
-	{sizeThreadKeys, []string{deleteThreadKeys}},
-	{sizeThreadSteps, []string{deleteThreadSteps}},
-	{sizeThreadNodes, []string{deleteThreadNodes}},
-	{sizeThreadInterrupts, []string{deleteThreadInterrupts}},
-	{sizeThreadUses, []string{deleteThreadUses}},
-	{sizeThreadSpans, []string{deleteThreadSpans}},
-	{sizeThreadNames, []string{deleteThreadNames}},
-	{sizeThreadRuns, []string{deleteThreadInputs, deleteThreadSealed, deleteThreadRuns}},
-}
-
-// deletedBytes is about how large the rows are that a part of a deletion removes.
+// deletedBytes is about the size of the rows that one part of a deletion removes.
 const deletedBytes = 2 << 20
 
-// part is what a part of a deletion may still remove.
+// runCost is how many rows a part counts for each run of a thread, beside the run's rows: several statements look for these.
+const runCost = 4
+
+// part is what one part of a deletion may still remove.
 type part struct{ rows, bytes int }
 
 func (p *part) over() bool { return p.rows <= 0 || p.bytes <= 0 }
 
-// takes counts the next rows of these sizes, and returns how many of them the part removes: the last may be larger than what is
-// left.
-func (p *part) takes(sizes []int) (n int) {
+// admit returns how many of the next rows, of these sizes, the part removes, and counts them. The last row may exceed the part.
+func (p *part) admit(sizes []int) (n int) {
 	n, p.bytes = within(sizes, p.bytes)
 	p.rows -= n
 	return n
@@ -271,8 +161,8 @@ func (r reader) Deletions(ctx context.Context, afterThread, afterRun int64, limi
 	}, selectDeletions, afterThread, afterRun, limit)
 }
 
-// delete removes what was asked for, or a part of it, after all that is pending, and notes whether more is left. What is not there
-// needs no removing.
+// delete writes all pending rows, carries out the next part of a deletion, and notes whether parts are left. It ignores a thread
+// that does not exist.
 func (tx *tx) delete(d *model.Delete) error {
 	if err := tx.deletePart(d); err != nil {
 		return err
@@ -302,7 +192,7 @@ func (tx *tx) deletePart(d *model.Delete) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.keepLastID(d.ThreadKey); err != nil {
+	if err := tx.reserveEventIDs(d.ThreadKey); err != nil {
 		return err
 	}
 	p := &part{d.Limit, deletedBytes}
@@ -317,8 +207,8 @@ func (tx *tx) deletePart(d *model.Delete) error {
 	return err
 }
 
-// keepLastID keeps ids of the thread's events from being used again when the last of them are removed.
-func (tx *tx) keepLastID(threadKey int64) error {
+// reserveEventIDs reserves the ids of the thread's events, so that no new event gets one of them when the last events are removed.
+func (tx *tx) reserveEventIDs(threadKey int64) error {
 	last, err := tx.LastEventID(tx.ctx, threadKey)
 	if err != nil {
 		return err
@@ -326,7 +216,7 @@ func (tx *tx) keepLastID(threadKey int64) error {
 	return tx.exec(raiseLastSeq, last, threadKey, last)
 }
 
-// deleteSpans removes the next of a run's events, with the spans they are all of.
+// deleteSpans removes the next events of a run, and each span that becomes empty.
 func (tx *tx) deleteSpans(runKey int64, p *part) (left bool, err error) {
 	for {
 		spans, err := all(tx.ctx, tx, scanSpan, selectSpans, runKey, 1)
@@ -351,7 +241,7 @@ func (tx *tx) deleteSpan(span *model.Span, p *part) (left bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	n := p.takes(sizes)
+	n := p.admit(sizes)
 	if n > 0 {
 		if err := tx.exec(deleteRunEvents, span.ThreadKey, span.First, span.Last, span.RunKey, n); err != nil {
 			return false, err
@@ -367,74 +257,70 @@ func (tx *tx) deleteSpan(span *model.Span, p *part) (left bool, err error) {
 	return false, tx.exec(deleteSpan, span.RunKey, span.N)
 }
 
-// deleteRun removes the next of what a run without spans has, and with the last of it the run.
+// deleteRun removes the next rows of a run without spans, and with the last of them the run.
 func (tx *tx) deleteRun(key int64, p *part) (left bool, err error) {
-	for i := range runParts {
-		if left, err := tx.deleteSome(&runParts[i], key, p); left || err != nil {
+	for i := range runRows {
+		if left, err := tx.deleteSome(&runRows[i], key, p); left || err != nil {
 			return left, err
 		}
 	}
-	if err := tx.countGone([]int64{key}); err != nil {
+	if p.over() {
+		return true, nil
+	}
+	sizes, err := all(tx.ctx, tx, scalar[int], sizeRun, key)
+	if err != nil {
 		return false, err
 	}
-	for _, remove := range []string{deleteRunInput, deleteSealedRun, deleteRun} {
-		if err := tx.exec(remove, key); err != nil {
-			return false, err
-		}
-	}
-	return false, nil
+	p.admit(sizes)
+	return false, cmp.Or(tx.exec(deleteRunInput, key), tx.exec(deleteRun, key))
 }
 
-// deleteThread removes the next of what a thread has, and with the last of it its own row.
+// deleteThread removes the next rows of a thread, then its runs one by one, and at last the thread.
 func (tx *tx) deleteThread(key int64, p *part) (left bool, err error) {
-	for i := range threadParts {
-		if left, err := tx.deleteSome(&threadParts[i], key, p); left || err != nil {
+	for i := range threadRows {
+		if left, err := tx.deleteSome(&threadRows[i], key, p); left || err != nil {
 			return left, err
 		}
 	}
-	return false, cmp.Or(tx.exec(deleteThreadState, key), tx.exec(deleteThread, key))
+	for {
+		run, err := one(tx.ctx, tx, scalar[int64], firstRunOfThread, key)
+		if errors.Is(err, model.ErrNotFound) {
+			return false, cmp.Or(tx.exec(deleteThreadState, key), tx.exec(deleteThread, key))
+		}
+		if err != nil {
+			return false, err
+		}
+		if left, err := tx.deleteSome(&keysOfRun, run, p); left || err != nil {
+			return left, err
+		}
+		if left, err := tx.deleteRun(run, p); left || err != nil {
+			return left, err
+		}
+		p.rows -= runCost
+	}
 }
 
-// deleteSome removes the next rows of a table that belong to a thread or a run.
-func (tx *tx) deleteSome(of *partOf, key int64, p *part) (left bool, err error) {
+// deleteSome removes the next rows of a kind that belong to a thread or a run.
+func (tx *tx) deleteSome(d *deletion, key int64, p *part) (left bool, err error) {
 	if p.over() {
 		return true, nil
 	}
 	some := p.rows
-	sizes, err := all(tx.ctx, tx, scalar[int], of.sizes, key, some)
+	sizes, err := all(tx.ctx, tx, scalar[int], d.sizes, key, some)
 	if err != nil || len(sizes) == 0 {
 		return false, err
 	}
-	n := p.takes(sizes)
-	switch of.sizes {
-	case sizeThreadUses:
-		err = tx.exec(loosenOfThread, longAgo(), key, n)
-	case sizeRunUses:
-		err = tx.exec(loosenOfRun, longAgo(), key, n)
-	case sizeThreadRuns:
-		err = tx.countGoneOf(key, n)
-	}
-	if err != nil {
-		return false, err
-	}
-	for _, remove := range of.remove {
-		if err := tx.exec(remove, key, n); err != nil {
+	n := p.admit(sizes)
+	if d.before != "" {
+		if err := tx.exec(d.before, longAgo(), key, n); err != nil {
 			return false, err
 		}
 	}
-	return n == some || n < len(sizes), nil
+	return n == some || n < len(sizes), tx.exec(d.remove, key, n)
 }
 
-// countGoneOf counts the next runs of a thread that are over, before they are gone.
-func (tx *tx) countGoneOf(threadKey int64, n int) error {
-	keys, err := all(tx.ctx, tx, scalar[int64], selectThreadRuns, threadKey, n)
-	if err != nil {
-		return err
-	}
-	return tx.countGone(keys)
-}
-
-// within returns how many rows of these sizes are removed at once, and how many bytes are left then: the last may exceed them.
+// within returns how many of the next rows, of these sizes, fit into a number of bytes, and how many bytes are left. The last row
+// may exceed them.
 func within(sizes []int, bytes int) (n, left int) {
 	for ; n < len(sizes) && bytes > 0; n++ {
 		bytes -= sizes[n]
@@ -442,5 +328,5 @@ func within(sizes []int, bytes int) (n, left int) {
 	return n, bytes
 }
 
-// longAgo is when what nobody refers to any more was asked for last.
+// longAgo is when an attachment that no run uses any more was last used, so that it is collected soon.
 func longAgo() time.Time { return ms(time.Unix(0, 0)) }

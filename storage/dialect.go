@@ -3,6 +3,7 @@ package storage
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"regexp"
 	"strings"
 
@@ -24,10 +25,11 @@ const (
 
 // dialect is what differs between the databases.
 type dialect struct {
-	name  string
-	goose goose.Dialect
-	bind  int               // sqlx's bind type
-	words *strings.Replacer // from PostgreSQL's words to the dialect's; nil for PostgreSQL
+	name       string
+	goose      goose.Dialect
+	migrations fs.FS
+	bind       int               // sqlx's bind type
+	words      *strings.Replacer // from PostgreSQL's words to the dialect's; nil for PostgreSQL
 
 	begin     string              // begins a transaction that writes
 	beginRead string              // begins one that reads, as of one moment

@@ -5,10 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"math"
-	"slices"
 
-	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/eventlog"
 )
 
 const (
@@ -64,9 +63,9 @@ func (r reader) Events(ctx context.Context, threadKey, after int64, limit int) (
 
 // readPage reads a page of events, without their RunID.
 func (r reader) readPage(ctx context.Context, threadKey, after int64, limit int) ([]model.StoredEvent, error) {
-	p := &page{thread: threadKey, after: after, limit: limit, kinds: make(map[string]agui.Type)}
-	for rows, read := 64, 0; len(p.events) < limit && p.size < maxPage; {
-		more, err := r.readOn(ctx, p, rows)
+	p := eventlog.NewPage(threadKey, after, limit)
+	for rows, read := 64, 0; !p.Full() && p.Size < maxPage; {
+		more, err := r.readOn(ctx, threadKey, p, rows)
 		if err != nil {
 			return nil, err
 		}
@@ -75,76 +74,49 @@ func (r reader) readPage(ctx context.Context, threadKey, after int64, limit int)
 		}
 		// The next rows will hold about as many events as those before.
 		read += rows
-		rows = min(limit, 1+(limit-len(p.events))*read/max(1, len(p.events)))
+		rows = min(limit, 1+(limit-len(p.Events))*read/max(1, len(p.Events)))
 	}
-	return p.events, nil
+	return p.Events, nil
 }
 
-// page is a page of events being read.
-type page struct {
-	thread, after int64
-	limit         int
-	events        []model.StoredEvent
-	size          int // of their payloads
-	kinds         map[string]agui.Type
-}
-
-// end is the id of the last event that was read.
-func (p *page) end() int64 {
-	if len(p.events) == 0 {
-		return p.after
-	}
-	return p.events[len(p.events)-1].ID
-}
-
-// grow makes room for the rows' events.
-func (p *page) grow(rows []packed) {
-	n := 0
-	for i := range rows {
-		n += int(rows[i].last - rows[i].first + 1)
-	}
-	p.events = slices.Grow(p.events, min(n, p.limit-len(p.events)))
-}
-
-// readOn reads on in the thread's log, from a number of rows, and reports whether there may be more.
+// readOn adds the next events of the thread's log to the page, from up to limit rows, and reports whether there may be more.
 //
-// Events are in rows first and in segments later. They are looked for in this order, so those that are
-// sealed meanwhile are found in the one or the other.
-func (r reader) readOn(ctx context.Context, p *page, limit int) (more bool, err error) {
-	size := p.size
-	fits := func(row packed) bool {
-		size += len(row.payload)
+// It reads rows before segments, so it finds events that are sealed meanwhile in one of both.
+func (r reader) readOn(ctx context.Context, thread int64, p *eventlog.Page, limit int) (more bool, err error) {
+	size := p.Size
+	fits := func(row eventlog.Row) bool {
+		size += len(row.Payload)
 		return size < maxPage
 	}
-	rows, err := some(ctx, r.q, scanPacked, fits, selectEvents, p.thread, p.end(), limit)
+	rows, err := some(ctx, r.q, scanRow, fits, selectEvents, thread, p.End(), limit)
 	if err != nil {
 		return false, err
 	}
-	p.grow(rows)
+	p.Grow(rows)
 	for i := range rows {
-		if more, err := r.fill(ctx, p, rows[i].first); err != nil || more {
+		if more, err := r.fill(ctx, thread, p, rows[i].First); err != nil || more {
 			return more, err
 		}
-		if err := p.add(&rows[i]); err != nil {
+		if err := p.Add(&rows[i]); err != nil {
 			return false, r.q.failed(ctx, err)
 		}
 	}
 	if len(rows) == 0 {
-		return r.fill(ctx, p, math.MaxInt64)
+		return r.fill(ctx, thread, p, math.MaxInt64)
 	}
 	return len(rows) == limit || size >= maxPage, nil
 }
 
-// fill adds what is sealed between the end of the page and an event, and reports whether there was any: what follows may be
-// sealed by now, too. Such gaps are also between rows, where PostgreSQL's clock was set back: a day is dropped then before
-// another of which the thread's earlier events are.
-func (r reader) fill(ctx context.Context, p *page, before int64) (some bool, err error) {
-	at := p.end()
+// fill adds the sealed events between the end of the page and an event, and reports whether there were any: the following events may
+// be sealed by now. Gaps between rows occur after PostgreSQL's clock was set back: then a day is dropped before the day with the
+// thread's earlier events.
+func (r reader) fill(ctx context.Context, thread int64, p *eventlog.Page, before int64) (some bool, err error) {
+	at := p.End()
 	if before <= at+1 {
 		return false, nil
 	}
-	err = r.readSegments(ctx, p, at, before)
-	return err == nil && p.end() > at, err
+	err = r.readSegments(ctx, thread, p, at, before)
+	return err == nil && p.End() > at, err
 }
 
 // LastEventID returns the id of the thread's last event, also when that event has been removed.
@@ -223,6 +195,11 @@ func spanCells(s *model.Span) []any {
 }
 
 func spanEndCells(e *model.SpanEnd) []any { return []any{e.Last, e.RunKey, e.N} }
+
+func scanRow(rows *sql.Rows) (r eventlog.Row, err error) {
+	err = rows.Scan(&r.First, &r.Last, &r.Run, &r.Payload)
+	return r, err
+}
 
 func scanSpan(rows *sql.Rows) (s model.Span, err error) {
 	err = rows.Scan(&s.RunKey, &s.N, &s.ThreadKey, &s.RunID, &s.Generation, &s.First, &s.Last, rawInto{&s.State})

@@ -1,7 +1,10 @@
 package storage
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -56,4 +59,19 @@ func TestEventsAreReadWhileTheirRunGoes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// meanwhile is a querier that calls happens before the first of some queries.
+type meanwhile struct {
+	querier
+	queries []string
+	happens func()
+}
+
+func (m *meanwhile) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+	if slices.Contains(m.queries, query) && m.happens != nil {
+		m.happens()
+		m.happens = nil
+	}
+	return m.querier.query(ctx, query, args)
 }

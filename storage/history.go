@@ -63,5 +63,5 @@ func (r reader) HistoryDay(ctx context.Context, project string, threadKey int64,
 
 // History lists the thread's consumed messages of a UTC day, by seq, from those above after.
 func (r reader) History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (model.Page[model.Message], error) {
-	return pageOf(ctx, r.q, scanMessageAnd, sizeOfMessage, model.PageBytes, limit, selectHistory, threadKey, project, dayOf(day), after)
+	return pageOf(ctx, r.q, scanMessageAnd, model.PageBytes, limit, selectHistory, threadKey, project, dayOf(day), after)
 }

@@ -81,11 +81,6 @@ func (tx *tx) join(instance, addr string) error {
 	if err := tx.exec(insertInstance, instance, addr, tx.db.lease(), thisProcess()); err != nil {
 		return err
 	}
-	mark, err := one(tx.ctx, tx, scalar[int64], selectStatsMark)
-	if err != nil {
-		return err
-	}
-	tx.db.counting = max(tx.db.counting, mark)
 	return errors.Join(tx.countKeys(&tx.db.threadKeys), tx.countKeys(&tx.db.runKeys))
 }
 

@@ -205,7 +205,7 @@ func stringEnd[T string | []byte](text T) int {
 
 // RunMessages lists a run's messages that are not hidden with a key above after, in the order they came.
 func (r reader) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (model.Page[model.Message], error) {
-	p, err := pageOf(ctx, r.q, scanMessageAnd, sizeOfMessage, model.PageBytes, limit, selectRunMessages,
+	p, err := pageOf(ctx, r.q, scanMessageAnd, model.PageBytes, limit, selectRunMessages,
 		runKey, project, maxCount, runKey, project, after)
 	if err != nil {
 		return p, err
@@ -279,7 +279,7 @@ func (r reader) Messages(ctx context.Context, threadKey, upTo int64, limit int) 
 	if upTo == 0 {
 		upTo = math.MaxInt64
 	}
-	p, err := pageOf(ctx, r.q, scanMessageAnd, sizeOfMessage, model.ThreadBytes, limit, selectMessages, threadKey, upTo)
+	p, err := pageOf(ctx, r.q, scanMessageAnd, model.ThreadBytes, limit, selectMessages, threadKey, upTo)
 	slices.Reverse(p.Rows)
 	return p.Rows, err
 }
@@ -291,7 +291,7 @@ func (r reader) MessagesBefore(ctx context.Context, project string, threadKey, b
 	if withHidden {
 		also = model.MessageHidden
 	}
-	p, err := pageOf(ctx, r.q, scanMessageAnd, sizeOfMessage, model.ThreadBytes, limit, selectMessagesBefore,
+	p, err := pageOf(ctx, r.q, scanMessageAnd, model.ThreadBytes, limit, selectMessagesBefore,
 		threadKey, project, orEnd(before), string(also))
 	slices.Reverse(p.Rows)
 	return p, err

@@ -15,8 +15,19 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
+// migrations has a folder for each database. The first file of each is the schema; every later change of the schema is a file of
+// its own, with the same name in both folders.
+//
 //go:embed migrations
 var migrations embed.FS
+
+func migrationsOf(dialect string) fs.FS {
+	dir, err := fs.Sub(migrations, "migrations/"+dialect)
+	if err != nil {
+		panic(err) // the name is no path
+	}
+	return dir
+}
 
 const (
 	versionTable = "schema_versions"
@@ -25,15 +36,18 @@ const (
 SELECT COALESCE(max(version_id), 0) FROM schema_versions WHERE is_applied`
 )
 
-// Migrate creates the database's schema or brings it to this program's. It fails with ErrSchema when the database has
-// the schema of a newer Baton, and while a server has the database with a *model.HeldError, on SQLite with ErrLocked. Of
-// several programs that migrate at once one does it and the others wait.
+// Migrate creates the database's schema or upgrades it to this program's. It fails with ErrSchema when the database has the
+// schema of a newer Baton. While a server serves the database it fails with a *model.HeldError, on SQLite with ErrLocked. When
+// several programs migrate at once, one does and the others wait.
 func Migrate(ctx context.Context, cfg Config) error {
 	d, err := dialectOf(cfg.URL)
 	if err != nil {
 		return err
 	}
-	cfg = cfg.withDefaults()
+	return lockAndMigrate(ctx, cfg.withDefaults(), d)
+}
+
+func lockAndMigrate(ctx context.Context, cfg Config, d *dialect) error {
 	cfg.Migrate, cfg.Serve = true, true
 	held, err := d.lock(cfg)
 	if err != nil {
@@ -46,7 +60,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 	return migrate(ctx, cfg, d)
 }
 
-// migrate is Migrate for who has the lock.
+// migrate is Migrate without the lock, which the caller holds.
 func migrate(ctx context.Context, cfg Config, d *dialect) error {
 	db, err := d.open(cfg, migrating)
 	if err != nil {
@@ -74,11 +88,7 @@ func migrate(ctx context.Context, cfg Config, d *dialect) error {
 		}
 		options = append(options, goose.WithSessionLocker(locker))
 	}
-	dir, err := fs.Sub(migrations, "migrations/"+d.name)
-	if err != nil {
-		return err
-	}
-	provider, err := goose.NewProvider(d.goose, db.DB, dir, options...)
+	provider, err := goose.NewProvider(d.goose, db.DB, d.migrations, options...)
 	if err != nil {
 		return err
 	}
@@ -88,22 +98,17 @@ func migrate(ctx context.Context, cfg Config, d *dialect) error {
 	return nil
 }
 
-const (
-	lockJoining = `
+const lockJoining = `
 SELECT pg_advisory_lock(hashtext('baton instances'))`
 
-	// leasesVersion is the first with leases. Of servers of earlier ones nobody knows whether they are alive.
-	leasesVersion = 8
-)
-
-// keepOthersOut keeps instances from joining until release is called. While one has the database it fails with a
-// *model.HeldError, or fences that one when it is to be taken over.
+// keepOthersOut stops instances from joining until release is called. It fails with a *model.HeldError while an instance serves
+// the database, or fences that instance when cfg.Takeover is set.
 func keepOthersOut(ctx context.Context, cfg Config, p *pool) (release func(), err error) {
 	conn, err := p.Connx(ctx)
 	if err != nil {
 		return nil, p.failed(ctx, err)
 	}
-	release = func() { // with its session the lock goes
+	release = func() { // the lock ends with its session
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		_ = conn.Close()
 	}
@@ -117,14 +122,12 @@ func keepOthersOut(ctx context.Context, cfg Config, p *pool) (release func(), er
 	return release, nil
 }
 
-// endHolders fails when an instance has the database, unless it is to be taken over, and fences those that are dead or
-// silent: one that was only paused must not write what an older program makes of a newer schema.
+// endHolders fails when an instance serves the database, unless cfg.Takeover is set, and fences instances that are dead or silent:
+// one that was only paused must not write to a newer schema.
 func endHolders(ctx context.Context, cfg Config, p *pool) error {
-	version, err := one(ctx, p, scalar[int64], selectVersion)
-	if isUndefinedTable(err) || err == nil && version < leasesVersion {
+	if _, err := one(ctx, p, scalar[int64], selectVersion); isUndefinedTable(err) {
 		return nil
-	}
-	if err != nil {
+	} else if err != nil {
 		return err
 	}
 	fence := func(instance string, how model.End) error {
@@ -144,7 +147,7 @@ func endHolders(ctx context.Context, cfg Config, p *pool) error {
 	}
 }
 
-// migrateInTurn is migrate for who is to serve: it waits until nobody else does.
+// migrateInTurn is migrate for a server that starts: it waits until no other server serves the database.
 func migrateInTurn(ctx context.Context, cfg Config, d *dialect) error {
 	for told := false; ; told = true {
 		err := migrate(ctx, cfg, d)
@@ -165,7 +168,7 @@ func migrateInTurn(ctx context.Context, cfg Config, d *dialect) error {
 
 // schemaVersion is the version of this program's last migration.
 func schemaVersion(d *dialect) (int64, error) {
-	files, err := migrations.ReadDir("migrations/" + d.name)
+	files, err := fs.ReadDir(d.migrations, ".")
 	if err != nil || len(files) == 0 {
 		return 0, fmt.Errorf("no migrations: %w", err)
 	}
@@ -175,7 +178,7 @@ func schemaVersion(d *dialect) (int64, error) {
 // Ping reports whether the database answers and has the schema this program needs.
 func (db *DB) Ping(ctx context.Context) error { return checkSchema(ctx, db.d, db.read) }
 
-// Of an ErrSchema: that a migration helps, or none does.
+// The two kinds of ErrSchema: Migrate upgrades an older schema, and refuses a newer one.
 var (
 	errOlderSchema = fmt.Errorf("%w: it must be migrated", ErrSchema)
 	errNewerSchema = fmt.Errorf("%w: it is of a newer Baton", ErrSchema)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
@@ -13,8 +12,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// A node's state repeats what its latest step says, as a rule. Then there is no row of it: the step tells it, and hides a
-// row that the node may have from before. What the step does not say is in the node's row.
+// The latest step of a node usually implies the node's state. Then the step has tells_node set and the node has no row, or an
+// outdated one. Otherwise the node's row has the state.
 
 const toldColumns = `status, CASE status WHEN 'COMPLETED' THEN 1.0 ELSE 0.0 END, NULL, output, error, started_at, completed_at,
 	number`
@@ -30,19 +29,19 @@ ON CONFLICT (run_key, node_id) DO UPDATE SET
 	output = excluded.output, error = excluded.error, started_at = excluded.started_at,
 	completed_at = excluded.completed_at`
 
-	// silenceSteps has a node's row tell its state.
+	// silenceSteps makes a node's row the one with its state.
 	silenceSteps = `
 UPDATE steps SET tells_node = FALSE
 WHERE run_key = ?::bigint AND node_id = ?::text AND tells_node`
 
-	// selectTold reads the states of runs' nodes that steps tell.
+	// selectTold reads the states of nodes that steps imply.
 	selectTold = `
 SELECT run_key, node_id, ` + toldColumns + `
 FROM steps WHERE run_key = ANY (?) AND tells_node
 ORDER BY run_key, number`
 
-	// selectNodes reads the rows of nodes whose state no step tells, and the steps that tell that of the others, of which
-	// the latest counts.
+	// selectNodes reads the rows of nodes whose state no step implies, and the steps that imply the state of the others. The latest
+	// of a node's steps counts.
 	selectNodes = `
 SELECT ` + nodeColumns + `, 0 FROM node_states n
 WHERE run_key = ? AND NOT EXISTS (
@@ -71,7 +70,7 @@ func nodeCells(n *model.Node) []any {
 	}
 }
 
-// telling is a step that tells the state of its node, if it does.
+// telling is a step with its tells_node.
 type telling struct {
 	model.Step
 	node bool
@@ -79,9 +78,7 @@ type telling struct {
 
 func tellingCells(s *telling) []any { return append(stepCells(&s.Step), s.node) }
 
-func silentCells(s *model.Step) []any { return append(stepCells(s), false) }
-
-// tells reports whether the step says all that the node's row would.
+// tells reports whether the step implies the node's state.
 func tells(s *model.Step, n *model.Node) bool {
 	progress := 0.0
 	if s.Status == model.Completed {
@@ -98,7 +95,7 @@ func same(a, b *time.Time) bool {
 	return ms(*a).Equal(ms(*b))
 }
 
-// toldOutput is the output of a node whose agent has given nothing but the answer that its step has.
+// toldOutput is the output of a node that consists of its step's answer alone.
 func toldOutput(s *model.Step) json.RawMessage {
 	if s.Status != model.Completed || s.Output == nil {
 		return nil
@@ -140,7 +137,7 @@ func (tx *tx) writeSteps() error {
 	return tx.err
 }
 
-// toldNodes returns the nodes whose state a step tells that is about to say something else, while they stay as they are.
+// toldNodes returns the nodes whose state is implied by a step that is about to change while the node does not.
 func (tx *tx) toldNodes(steps map[label]int) ([]model.Node, error) {
 	var runs [][]any
 	for key := range steps {
@@ -178,36 +175,16 @@ func scanNode(rows *sql.Rows) (n model.Node, err error) {
 
 // Nodes returns the states of the run's nodes, by their ids.
 func (r reader) Nodes(ctx context.Context, runKey int64) ([]model.Node, error) {
-	return nodes(runKey, func() (sealedRun, error) { return r.sealed(ctx, runKey) }, func() ([]model.Node, error) {
-		return r.plainNodes(ctx, selectNodes, runKey, runKey)
-	})
+	return r.latestNodes(ctx, selectNodes, runKey, runKey)
 }
 
 // NodeStates is Nodes of a project's run, without their outputs.
 func (r reader) NodeStates(ctx context.Context, project string, runKey int64) ([]model.Node, error) {
-	list, err := nodes(runKey, func() (sealedRun, error) { return r.sealedOf(ctx, project, runKey) }, func() ([]model.Node, error) {
-		return r.plainNodes(ctx, selectNodeStates, runKey, project, runKey, project)
-	})
-	for i := range list {
-		list[i].Output = nil // of a sealed run's
-	}
-	return list, err
+	return r.latestNodes(ctx, selectNodeStates, runKey, project, runKey, project)
 }
 
-// nodes are those of a run that is plain, or sealed, or which of both while it changes.
-func nodes(runKey int64, sealed func() (sealedRun, error), plain func() ([]model.Node, error)) ([]model.Node, error) {
-	list, err := plain()
-	if err != nil || len(list) > 0 {
-		return list, err
-	}
-	s, err := sealed()
-	if errors.Is(err, model.ErrNotFound) { // perhaps any more
-		return plain()
-	}
-	return s.nodes(runKey), err
-}
-
-func (r reader) plainNodes(ctx context.Context, query string, args ...any) ([]model.Node, error) {
+// latestNodes reads nodes, ordered by id and step, and returns the latest state of each.
+func (r reader) latestNodes(ctx context.Context, query string, args ...any) ([]model.Node, error) {
 	nodes, err := whole(ctx, r.q, scanNode, maxCount, query, args...)
 	slices.Reverse(nodes)
 	nodes = slices.CompactFunc(nodes, func(a, b model.Node) bool { return a.NodeID == b.NodeID })

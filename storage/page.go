@@ -8,9 +8,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// A page is read by one statement, so that it agrees with itself: it counts the list, finds the keys of the rows that may
-// stand on the page with their sizes, one more than its limit, and reads those of them that fit. What is too large for
-// a page is not even read. Such a statement looks like
+// One statement reads a page, so that the page is consistent: it counts the list, finds the keys and sizes of up to limit + 1 rows,
+// and reads the rows that fit. It does not read rows that exceed the page's bytes. Such a statement looks like
 //
 //	SELECT …, (<count>), sized.found
 //	FROM (SELECT key, found
@@ -19,28 +18,25 @@ import (
 //		WHERE behind < ? ORDER BY key LIMIT …) AS sized
 //	JOIN … ORDER BY key
 
-// sizedFirst ends what finds the keys of a page, in the page's order and with a limit that none reaches: SQLite then reads the rows
-// in this order, and would else have each of them in memory three times while it sorts them.
+// sizedFirst ends the part that finds the keys of a page, in the page's order, with a limit that no page reaches. It makes SQLite
+// read the rows in this order; otherwise SQLite would sort the rows, with each of them in memory three times.
 const sizedFirst = ` LIMIT 1000000) AS sized`
 
-// scanner reads a row, and more columns behind its own.
+// scanner reads a row and the columns after it.
 type scanner[T any] func(rows *sql.Rows, more ...any) (T, error)
 
-// pageOf returns the page of at most limit rows that a statement for pages selects, whose parameters before the last two
-// are args. No row is larger than size tells, if the database cannot: what it keeps may be compressed.
-func pageOf[T any](ctx context.Context, q querier, scan scanner[T], size func(*T) int, bytes, limit int, query string, args ...any) (model.Page[T], error) {
+// pageOf returns the page of at most limit rows that a page statement selects. The statement's last two parameters are the
+// number of rows and of bytes; args are the others.
+func pageOf[T any](ctx context.Context, q querier, scan scanner[T], bytes, limit int, query string, args ...any) (model.Page[T], error) {
 	var p model.Page[T]
-	found, read := 0, 0
-	rows, err := some(ctx, q, func(rows *sql.Rows) (T, error) { return scan(rows, &p.Total, &found) }, func(row T) bool {
-		read += size(&row)
-		return read < bytes
-	}, query, append(args, limit+1, bytes)...)
+	found := 0
+	rows, err := all(ctx, q, func(rows *sql.Rows) (T, error) { return scan(rows, &p.Total, &found) }, query, append(args, limit+1, bytes)...)
 	p.Rows = rows[:min(len(rows), limit)]
 	p.More = found > len(p.Rows)
 	return p, err
 }
 
-// counted gives an empty page the total that no row of it could tell.
+// counted sets the total of an empty page, which has no row with it.
 func counted[T any](ctx context.Context, q querier, p model.Page[T], query string, args ...any) (model.Page[T], error) {
 	if len(p.Rows) > 0 {
 		return p, nil
@@ -52,23 +48,3 @@ func counted[T any](ctx context.Context, q querier, p model.Page[T], query strin
 	p.Total = total
 	return p, err
 }
-
-func sizeOfMessage(m *model.Message) int { return len(m.Content) + len(m.Parts) + len(m.Metadata) }
-
-func sizeOfStep(s *model.Step) int {
-	n := len(s.Input)
-	if s.Output != nil {
-		n += len(*s.Output)
-	}
-	return n
-}
-
-func sizeOfRun(r *model.Run) int {
-	n := len(r.InputQuery)
-	if r.OutputSummary != nil {
-		n += len(*r.OutputSummary)
-	}
-	return n
-}
-
-func sizeOfThread(t *model.ListedThread) int { return len(t.Metadata) }

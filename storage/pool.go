@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/eventlog"
 )
 
 // pool runs the statements of reads on any of several connections, prepared.
@@ -70,7 +71,7 @@ func (f formed) failed(ctx context.Context, err error) error { return f.q.failed
 type reader struct {
 	q querier
 	d *dialect
-	z *opener
+	z *eventlog.Cache
 
 	searches turns // of pages that look at thousands of rows
 	logs     turns // of pages of events

@@ -22,19 +22,20 @@ import (
 
 func postgresDialect() *dialect {
 	return &dialect{
-		name:      "postgres",
-		goose:     goose.DialectPostgres,
-		bind:      sqlx.DOLLAR,
-		begin:     "BEGIN",
-		beginRead: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-		quote:     pq.QuoteLiteral,
-		unnest:    true,
-		message:   8 << 20,
-		open:      openPostgres,
-		lock:      func(Config) (*fileLock, error) { return nil, nil },
-		check:     func(Config) error { return nil },
-		list:      func(slice any) any { return pq.Array(slice) },
-		explain:   explainPostgres,
+		name:       "postgres",
+		goose:      goose.DialectPostgres,
+		migrations: migrationsOf("postgres"),
+		bind:       sqlx.DOLLAR,
+		begin:      "BEGIN",
+		beginRead:  "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+		quote:      pq.QuoteLiteral,
+		unnest:     true,
+		message:    8 << 20,
+		open:       openPostgres,
+		lock:       func(Config) (*fileLock, error) { return nil, nil },
+		check:      func(Config) error { return nil },
+		list:       func(slice any) any { return pq.Array(slice) },
+		explain:    explainPostgres,
 	}
 }
 

@@ -10,11 +10,11 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// keepAfter is how long what only a run at work needs is kept after it, for whoever looks for what went wrong.
+// keepAfter is how long the records of a run are kept after its end, for diagnosis.
 const keepAfter = 24 * time.Hour
 
 const (
-	// selectRecorded finds runs with records that nobody reads any more. An index tells which runs have records.
+	// selectRecorded finds runs with records that are no longer needed. An index has the runs that have records.
 	selectRecorded = `
 SELECT recorded.run_key,
 	r.generation > recorded.generation OR r.status IN ('COMPLETED', 'FAILED', 'CANCELLED') AND r.finished_at < ?
@@ -46,13 +46,13 @@ DELETE FROM instances WHERE id IN (
 	LIMIT ?)`
 )
 
-// tidyRows is how many rows are removed in one transaction: commits wait for it, and so does the lease.
+// tidyRows is how many rows one transaction removes: commits and the lease wait for it.
 const tidyRows = 1000
 
 // recorded is a run with records.
 type recorded struct {
 	run  int64
-	over bool // some of them are of no use any more
+	over bool // some of them are no longer needed
 }
 
 func scanRecorded(rows *sql.Rows) (r recorded, err error) {
@@ -60,9 +60,9 @@ func scanRecorded(rows *sql.Rows) (r recorded, err error) {
 	return r, err
 }
 
-// Prune removes what is of no use any more: the records (of Do, CallTool, Ask, Next) of earlier generations of a run and
-// of runs that ended a day ago, the instances that were fenced, came a day ago or earlier, and own no run, the API keys that were
-// revoked or have expired 90 days ago, and what tokens were used a week ago. It is meant to be called every few minutes, and holds up commits only for moments.
+// Prune removes rows that nobody needs: the records (of Do, CallTool, Ask, Next) of earlier generations of a run and of runs that
+// ended a day ago, the instances that were fenced, started a day ago or earlier, and own no run, and the API keys that were
+// revoked or have expired 90 days ago. It should be called every few minutes, and blocks commits only for moments.
 func (db *DB) Prune(ctx context.Context, now time.Time) error {
 	before := ms(now.Add(-keepAfter))
 	for after := int64(0); ; {
@@ -71,7 +71,7 @@ func (db *DB) Prune(ctx context.Context, now time.Time) error {
 			return err
 		}
 		if len(list) == 0 {
-			return errors.Join(db.tidy(ctx, deleteInstances, before), db.tidy(ctx, forgetTokens, ms(now.Add(-tokensKept))), db.forgetAPIKeys(ctx, now))
+			return errors.Join(db.tidy(ctx, deleteInstances, before), db.forgetAPIKeys(ctx, now))
 		}
 		var runs []int64
 		for _, r := range list {
@@ -93,8 +93,8 @@ func (db *DB) ForgetKeys(ctx context.Context, before time.Time) error {
 	return db.tidy(ctx, forgetKeys, ms(before))
 }
 
-// tidy runs a statement that removes at most as many rows as its last parameter says, until none is left. Each time is a
-// transaction of its own, and commits go on in between.
+// tidy runs a statement until it removes no more rows. The last parameter is a number of rows; each run is a transaction of its own,
+// and commits continue in between.
 func (db *DB) tidy(ctx context.Context, query string, args ...any) error {
 	for {
 		n, err := db.tidySome(ctx, query, append(args, tidyRows)...)
@@ -104,7 +104,7 @@ func (db *DB) tidy(ctx context.Context, query string, args ...any) error {
 	}
 }
 
-// tidyLarge is tidy for rows that may be large: sizes selects how large the next ones are, as many as its last parameter says.
+// tidyLarge is tidy for rows that may be large: sizes selects the sizes of the next rows, and takes the same parameters.
 func (db *DB) tidyLarge(ctx context.Context, sizes, remove string, args ...any) error {
 	for {
 		more, err := db.tidySomeLarge(ctx, sizes, remove, args)
@@ -139,7 +139,7 @@ func (db *DB) tidySome(ctx context.Context, query string, args ...any) (n int, e
 	return n, err
 }
 
-// tidyUp is transact for what is no commit, which an instance that was fenced leaves to the one that has the database now.
+// tidyUp is transact for work that is no commit. It fails with ErrFenced on an instance that was fenced.
 func (db *DB) tidyUp(ctx context.Context, fn func(*tx) error) error {
 	return db.transact(ctx, func(tx *tx) error {
 		if db.instance != "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// pending are rows that a transaction will write, all of a kind at once. What changes a row that is pending itself
-// changes it here; so what is pending may be written in the order of flush, whatever order it came in.
+// pending holds the rows that a transaction will write, all of a kind at once. A change of a pending row is made here, so flush may
+// write the kinds in its own order, whatever order the rows came in.
 type pending struct {
 	threads      table[int64, model.Thread]
 	threadHeads  table[int64, model.ThreadHead]
@@ -33,10 +33,11 @@ type pending struct {
 	keys         table[string, model.IdempotencyKey]
 	uses         []model.AttachmentUse
 	audit        []model.Audit
-	tokens       table[spending, model.Tokens]
+	ended        []model.RunEnded
+	calls        []model.ModelCall
 }
 
-// The keys of rows that have more than a number.
+// Keys of more than one column.
 type (
 	ordinal struct {
 		run int64
@@ -51,17 +52,13 @@ type (
 		generation, step int
 		place            string
 	}
-	spending struct {
-		project string
-		at      int64
-	}
 )
 
 // table holds pending rows of a kind in the order they came, one for each key.
 type table[K comparable, V any] struct {
 	keys []K
 	rows []V
-	at   map[K]int // where to find what, once there are many
+	at   map[K]int // the row of each key after the first few
 }
 
 // get returns the row of the key, nil when none is pending.
@@ -78,10 +75,10 @@ func (t *table[K, V]) get(key K) *V {
 	return &t.rows[i]
 }
 
-// few rows are found faster without a map.
+// few is how many rows are found faster without a map.
 const few = 8
 
-// put keeps a row, in the place of one with the same key.
+// put adds a row, or replaces the one with the same key.
 func (t *table[K, V]) put(key K, row *V) {
 	if old := t.get(key); old != nil {
 		*old = *row
@@ -96,9 +93,9 @@ func (t *table[K, V]) put(key K, row *V) {
 	t.keys, t.rows = append(t.keys, key), append(t.rows, *row)
 }
 
-// reset forgets the rows, and keeps their room for the next unless it is large.
+// reset removes the rows. Their memory is reused unless it is large.
 func (t *table[K, V]) reset() {
-	if cap(t.rows) > 2*roomFor {
+	if cap(t.rows) > 2*usualRows {
 		*t = table[K, V]{}
 		return
 	}
@@ -107,8 +104,8 @@ func (t *table[K, V]) reset() {
 	t.keys, t.rows, t.at = t.keys[:0], t.rows[:0], nil
 }
 
-// roomFor is how many rows of a kind a transaction has that is not unusual: one for each decision.
-const roomFor = 256
+// usualRows is a usual number of rows of a kind in a transaction: one for each decision.
+const usualRows = 256
 
 func (p *pending) reset() {
 	p.threads.reset()
@@ -131,11 +128,10 @@ func (p *pending) reset() {
 	p.answers.reset()
 	p.interrupts.reset()
 	p.keys.reset()
-	p.uses, p.audit = nil, nil
-	p.tokens.reset()
+	p.uses, p.audit, p.ended, p.calls = nil, nil, nil, nil
 }
 
-// put makes rows pending. A Delete it carries out, after all that is pending.
+// put makes rows pending. It carries out a Delete at once, after it has written the pending rows.
 func (tx *tx) put(rows []model.Row) error {
 	for _, row := range rows {
 		if err := tx.putOne(row); err != nil {
@@ -210,12 +206,10 @@ func (tx *tx) putOne(row model.Row) error {
 		p.uses = append(p.uses, *row)
 	case *model.Audit:
 		p.audit = append(p.audit, *row)
-	case *model.Tokens:
-		key, sum := spending{row.Project, row.At.UnixMilli()}, *row
-		if old := p.tokens.get(key); old != nil {
-			sum.Tokens += old.Tokens
-		}
-		p.tokens.put(key, &sum)
+	case *model.RunEnded:
+		p.ended = append(p.ended, *row)
+	case *model.ModelCall:
+		p.calls = append(p.calls, *row)
 	case *model.Delete:
 		return tx.delete(row)
 	default:
@@ -224,7 +218,7 @@ func (tx *tx) putOne(row model.Row) error {
 	return nil
 }
 
-// putRun keeps what is of the run itself, its names and its spans.
+// putRun makes rows of a run, its names and its spans pending.
 func (p *pending) putRun(row model.Row) error {
 	switch row := row.(type) {
 	case *model.Run:
@@ -259,7 +253,7 @@ func (p *pending) putRun(row model.Row) error {
 	case *model.Span:
 		key := ordinal{row.RunKey, row.N}
 		if p.spans.get(key) != nil {
-			return fmt.Errorf("span %d of run %d is there already", row.N, row.RunKey)
+			return fmt.Errorf("span %d of run %d exists", row.N, row.RunKey)
 		}
 		p.spans.put(key, row)
 	case *model.SpanEnd:
@@ -275,7 +269,7 @@ func (p *pending) putRun(row model.Row) error {
 	return nil
 }
 
-// putMessage keeps the time at which the message was first put.
+// putMessage makes a message pending. A message that is put again keeps its first CreatedAt.
 func (p *pending) putMessage(row *model.Message, tx *tx) {
 	m, key := *row, label{row.ThreadKey, row.ID}
 	if old := p.messages.get(key); old != nil {
@@ -286,8 +280,7 @@ func (p *pending) putMessage(row *model.Message, tx *tx) {
 	p.messages.put(key, &m)
 }
 
-// answer changes the interrupt and the memo where they are pending. It is kept all the same: a row that is not
-// pending is changed when it is written.
+// answer changes the interrupt and the memo if they are pending. The answer becomes pending too, as it also changes stored rows.
 func (p *pending) answer(row *model.Answer) {
 	if in := p.interrupts.get(label{row.RunKey, row.ID}); in != nil {
 		in.Status, in.Payload = model.InterruptAnswered, row.Payload
@@ -298,9 +291,9 @@ func (p *pending) answer(row *model.Answer) {
 	p.answers.put(label{row.RunKey, row.ID}, row)
 }
 
-// flush writes what is pending. Rows come after those they refer to; changes of rows that are there come before rows
-// that take their place, which have those made after them; and a run leaves its thread before another enters it. Of each
-// table what ends comes first, so that runs that end and runs that begin are two sheaves at most.
+// flush writes the pending rows. Rows come after the rows they refer to, changes of stored rows before rows that replace these,
+// and a run leaves RUNNING or WAITING before another run of its thread enters. Ends come before begins in each table, so a
+// transaction with both takes at most two write batches.
 func (tx *tx) flush() error {
 	if err := tx.writePending(); err != nil {
 		return err
@@ -310,12 +303,6 @@ func (tx *tx) flush() error {
 
 func (tx *tx) writePending() error {
 	p := tx.rows
-	if err := tx.unseal(p.heads.rows); err != nil {
-		return err
-	}
-	if err := tx.countRestarted(p.heads.rows); err != nil {
-		return err
-	}
 	active := func(h model.RunHead) bool { return h.Status == model.Running || h.Status == model.Waiting }
 	leaving, entering := divide(p.heads.rows, active)
 	leaving, ended := p.withResults(leaving)
@@ -335,7 +322,6 @@ func (tx *tx) writePending() error {
 	write(tx, entering, updateRun, headCells)
 	write(tx, p.runs.rows, insertRun, runCells)
 	write(tx, p.runs.rows, insertInput, inputCells)
-	tx.countLate(p.runs.rows)
 	write(tx, p.names, insertName, nameCells)
 	write(tx, p.spans.rows, insertSpan, spanCells)
 	if err := tx.writeSteps(); err != nil {
@@ -355,7 +341,8 @@ func (tx *tx) writePending() error {
 	write(tx, p.uses, insertUse, useCells)
 	write(tx, p.uses, useAttachment, usedCells)
 	write(tx, p.audit, insertAudit, auditCells)
-	write(tx, p.tokens.rows, addTokens, tokenCells)
+	write(tx, p.ended, insertRunEnded, runEndedCells)
+	write(tx, p.calls, insertModelCall, modelCallCells)
 	p.reset()
 	return tx.err
 }
@@ -366,7 +353,7 @@ type endedRun struct {
 	result model.RunResult
 }
 
-// withResults takes those of the runs that have a pending result, with it.
+// withResults divides runs into those without and those with a pending result, and removes these results.
 func (p *pending) withResults(heads []model.RunHead) (without []model.RunHead, with []endedRun) {
 	for _, h := range heads {
 		if r := p.results.get(h.Key); r != nil {
@@ -383,7 +370,7 @@ func (p *pending) withResults(heads []model.RunHead) (without []model.RunHead, w
 	return without, with
 }
 
-// divide returns the rows of which is is false, and those of which it is true.
+// divide returns the rows for which is returns false, and those for which it returns true.
 func divide[V any](rows []V, is func(V) bool) (no, yes []V) {
 	for _, row := range rows {
 		if is(row) {
@@ -395,8 +382,8 @@ func divide[V any](rows []V, is func(V) bool) (no, yes []V) {
 	return no, yes
 }
 
-// write writes rows: where a statement costs a round trip as many of them as one takes, which unless they are large is
-// all, and together with those of other tables (see sheaf); on SQLite some at once.
+// write writes rows. On PostgreSQL one statement takes all of them, unless they are large, and goes with those of other tables
+// (see writeBatch); on SQLite a statement takes some.
 func write[V any](tx *tx, list []V, query string, cellsOf func(*V) []any) {
 	if tx.err != nil || len(list) == 0 {
 		return
@@ -420,10 +407,10 @@ func write[V any](tx *tx, list []V, query string, cellsOf func(*V) []any) {
 	}
 }
 
-// writeSome writes rows that are not too large together.
+// writeSome writes rows that fit into one statement.
 func (tx *tx) writeSome(query string, some [][]any, size int) error {
 	if tx.d.unnest {
-		return tx.gather(query, rows, tx.session.columns(query, slices.Clone(some)), size)
+		return tx.addToBatch(query, rows, tx.session.columns(query, slices.Clone(some)), size)
 	}
 	if err := tx.session.own.write(tx.ctx, tx.session, query, some); err != nil {
 		return tx.failed(tx.ctx, err)

@@ -54,8 +54,6 @@ func scanQuestion(rows *sql.Rows, more ...any) (q model.Question, err error) {
 	return q, err
 }
 
-func sizeOfQuestion(q *model.Question) int { return len(q.Body) }
-
 // Questions lists what the waiting runs of a project ask, oldest first. Without a limit it lists 50.
 func (r reader) Questions(ctx context.Context, f model.QuestionFilter) (model.Page[model.Question], error) {
 	if f.Limit <= 0 {
@@ -66,7 +64,7 @@ func (r reader) Questions(ctx context.Context, f model.QuestionFilter) (model.Pa
 		list, count, whose = listAskedOf, countAskedOf, append(whose, f.User)
 	}
 	counting := slices.Concat(whose, []any{maxCount})
-	p, err := pageOf(ctx, r.q, scanQuestion, sizeOfQuestion, model.PageBytes, f.Limit, list,
+	p, err := pageOf(ctx, r.q, scanQuestion, model.PageBytes, f.Limit, list,
 		slices.Concat(counting, whose, []any{f.AfterKey})...)
 	if err != nil {
 		return p, err

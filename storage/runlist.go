@@ -12,33 +12,30 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// maxCount bounds every count that stands beside a page.
+// maxCount bounds the count that a page has of its list.
 const maxCount = 10_000
 
-// A list of runs that is asked for by one thing (a user, statuses, a workflow, a thread), and by time, is read from the
-// index that has it in its order: a page costs as much as it shows. What is asked for beside that, or by text, no index
-// has: see lookRuns.
+// A list of runs that is filtered by one column (user, status, workflow or thread) and by time is read from an index in the list's
+// order: a page costs as much as it shows. No index serves other filters: see lookRuns.
 
 const (
-	// A page of runs is this, the count that stands beside it, and the rest, in which the keys of the runs stand: an index
-	// alone can tell them. What a list does not show is not read.
+	// The statement of a page is listRuns, the count, pageOfRuns, the keys of the runs (which an index alone has) and thatAreShown.
+	// It does not read columns that a list does not show.
 	listRuns = `
 SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
 	r.span_name, r.turn, r.answered, r.owner_instance, r.replaces, r.roll_back, r.closed_event_id, r.error, r.created_at,
 	r.queued_at, r.started_at, r.finished_at, r.key, NULL, NULL, COALESCE(i.input_query, ''), r.output_summary,
-	r.usage, i.context_item_ids, NULL, COALESCE(i.parent_run, ''), s.data, t.thread_id, t.title, t.conversation_id, (`
+	r.usage, i.context_item_ids, NULL, COALESCE(i.parent_run, ''), t.thread_id, t.title, t.conversation_id, (`
 	pageOfRuns = `), sized.found
 FROM (SELECT sized_key, at, found
 	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
 		FROM (SELECT r.key AS sized_key, page.at, COALESCE(octet_length(r.output_summary), 0) +
-				COALESCE((SELECT octet_length(input_query) FROM run_inputs WHERE run_key = r.key), 0) +
-				COALESCE((SELECT octet_length(data) FROM sealed_runs WHERE run_key = r.key), 0) AS size
+				COALESCE((SELECT octet_length(input_query) FROM run_inputs WHERE run_key = r.key), 0) AS size
 			FROM (`
 	thatAreShown = `) AS page JOIN runs r ON r.key = page.key) AS plain) AS counted
 	WHERE behind < ? ORDER BY at DESC, sized_key DESC` + sizedFirst + `
 JOIN runs r ON r.key = sized_key
 LEFT JOIN run_inputs i ON i.run_key = r.key
-LEFT JOIN sealed_runs s ON s.run_key = r.key
 JOIN threads t ON t.key = r.thread_key
 ORDER BY sized.at DESC, sized_key DESC`
 
@@ -57,7 +54,7 @@ ORDER BY sized.at DESC, sized_key DESC`
 	theseByKey  = listRuns + `SELECT 0` + pageOfRuns + keysByKey + ofTheKeys + byKey + thatAreShown
 )
 
-// statement is the text of a statement that is put together, with its parameters.
+// statement builds the text of a statement with its parameters.
 type statement struct {
 	strings.Builder
 	args []any
@@ -68,10 +65,10 @@ func (s *statement) add(text string, args ...any) {
 	s.args = append(s.args, args...)
 }
 
-// oldestFirst are the words of a list of runs the other way round.
+// oldestFirst reverses the order of a list of runs.
 var oldestFirst = strings.NewReplacer(" DESC", " ASC", "(created_at, key) <", "(created_at, key) >", " AND key <", " AND key >")
 
-// text is the statement, for a list in the order of f.
+// text returns the statement for a list in the order of f.
 func (s *statement) text(f *model.RunFilter) string {
 	if f.Oldest {
 		return oldestFirst.Replace(s.String())
@@ -79,8 +76,8 @@ func (s *statement) text(f *model.RunFilter) string {
 	return s.String()
 }
 
-// Runs lists runs, as lists show them: newest first, unless the oldest are asked for first. Without a limit it lists 50.
-// Indexes have the runs of a project by time, and those of a thread by key.
+// Runs lists runs without the columns that lists do not show, newest first unless f.Oldest is set. The default limit is 50. The
+// runs of a project are in the order of their time, those of a thread in the order of their keys.
 func (r reader) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.Run], error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
@@ -107,7 +104,7 @@ func (r reader) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.R
 	return counted(ctx, r.q, p, count.text(&f), count.args...)
 }
 
-// indexed returns the parts of a filter that an index knows. Where a thread is asked for, that is the only one.
+// indexed returns the parts of a filter that an index serves. If the filter has a thread, that is the only one.
 func indexed(f *model.RunFilter) (parts []model.RunFilter) {
 	for _, by := range []struct {
 		asked bool
@@ -133,8 +130,8 @@ func indexed(f *model.RunFilter) (parts []model.RunFilter) {
 	return parts
 }
 
-// fewest returns the part of a filter that an index knows and the fewest runs fit: those that failed are few, and nearly all
-// may be one user's. Of more than are counted the first is as good as another.
+// fewest returns the part of a filter that an index serves and that admits the fewest runs: few runs failed, but one user may own
+// nearly all. Counts stop at maxCount.
 func (r reader) fewest(ctx context.Context, f *model.RunFilter) (best model.RunFilter, err error) {
 	parts, least := indexed(f), math.MaxInt
 	if len(parts) == 1 {
@@ -192,7 +189,7 @@ func keysOfRuns(s *statement, f *model.RunFilter, after []any, limit int) {
 	s.add(ofSeveral, limit)
 }
 
-// ofEach selects of each of several statuses, of which an index has the runs in order.
+// ofEach selects from each of several statuses: the index has the runs of one status in order.
 func ofEach(s *statement, f *model.RunFilter, one func(*model.RunFilter)) {
 	for i, status := range f.Statuses {
 		if i > 0 {
@@ -208,14 +205,14 @@ func ofEach(s *statement, f *model.RunFilter, one func(*model.RunFilter)) {
 
 func ordersByTime(f *model.RunFilter) bool { return f.Project != "" && f.ThreadKey == 0 }
 
-// place is the place behind which a page begins: that of the run of a key, or where the list begins.
+// place returns the position after which a page begins: that of the run with the key, or the begin of the list.
 func (r reader) place(ctx context.Context, f *model.RunFilter, key int64) ([]any, error) {
 	at := endOfTime
 	switch {
 	case key != 0 && ordersByTime(f):
 		var err error
 		at, err = one(ctx, r.q, scanTime, selectCreated, key, f.Project)
-		if errors.Is(err, model.ErrNotFound) { // then nothing is behind it
+		if errors.Is(err, model.ErrNotFound) { // then no run follows
 			if at = time.UnixMilli(0); f.Oldest {
 				at = endOfTime
 			}
@@ -277,30 +274,24 @@ func filterRuns(f *model.RunFilter) (string, []any) {
 	return query.String(), args
 }
 
-// What a page of a list looks at, that no index has: then the page ends, and the next one goes on.
+// A page without an index reads so many rows at most. Then it ends, and the next one continues.
 const (
 	lookedAt     = 10_000
-	lookedAtText = 5_000    // with text
-	lookedBytes  = 16 << 20 // of runs that are sealed, before compression
-	listedBytes  = 16 << 20 // likewise, of those that a page shows
+	lookedAtText = 5_000 // with text
 	lookAtOnce   = 1_000
-	lookedInput  = 500      // characters of an input, as in lookIntoRuns
-	lookedSealed = 64 << 10 // bytes of a run that is sealed, whose input is in it
 )
 
 const (
 	lookRuns = `
-SELECT looked.key, looked.fits, '', '', '', '', NULL FROM (`
+SELECT looked.key, looked.fits, '', '', '', '' FROM (`
 	lookIntoRuns = `
 SELECT looked.key, looked.fits, r.id, t.thread_id, t.title,
-	COALESCE(CASE WHEN octet_length(i.input_query) <= 65536 THEN substr(i.input_query, 1, 500) END, ''),
-	CASE WHEN octet_length(s.data) <= ? THEN s.data END FROM (`
+	COALESCE(CASE WHEN octet_length(i.input_query) <= 65536 THEN substr(i.input_query, 1, 500) END, '') FROM (`
 	lookedRuns = `) AS looked`
 	intoRuns   = `
 JOIN runs r ON r.key = looked.key
 JOIN threads t ON t.key = r.thread_key
-LEFT JOIN run_inputs i ON i.run_key = r.key
-LEFT JOIN sealed_runs s ON s.run_key = r.key`
+LEFT JOIN run_inputs i ON i.run_key = r.key`
 	inTheirOrder = `
 ORDER BY looked.at DESC, looked.key DESC`
 
@@ -310,28 +301,20 @@ SELECT count(CASE WHEN fits THEN 1 END), count(*) FROM (SELECT (SELECT `
 SELECT run_key FROM run_names WHERE project_id = ? AND name = ? ORDER BY user_id LIMIT 20`
 )
 
-// looked is a run that a page has looked at.
+// looked is a run that a page has read.
 type looked struct {
-	key    int64
-	fits   bool
-	texts  [4]string // its names, its thread's, and what it was asked
-	sealed []byte
-}
-
-// seen is what remains of a run that a page has looked at.
-type seen struct {
 	key   int64
 	fits  bool
-	plain int // bytes that were inflated
+	texts [4]string // its first name, its thread's name and title, and the begin of its input
 }
 
 func scanLooked(rows *sql.Rows) (l looked, err error) {
-	err = rows.Scan(&l.key, &l.fits, &l.texts[0], &l.texts[1], &l.texts[2], &l.texts[3], &l.sealed)
+	err = rows.Scan(&l.key, &l.fits, &l.texts[0], &l.texts[1], &l.texts[2], &l.texts[3])
 	return l, err
 }
 
-// lookRuns is Runs for what no index has: it goes through what the best of them has, some thousand runs for a page. Those that
-// a text names exactly come first, wherever they stand.
+// lookRuns is Runs for a filter that no index serves: it reads the runs that the best index has, some thousand for a page. Runs
+// whose name is the text come first.
 func (r reader) lookRuns(ctx context.Context, f *model.RunFilter) (p model.Page[model.Run], err error) {
 	known, err := r.fewest(ctx, f)
 	if err != nil {
@@ -341,7 +324,7 @@ func (r reader) lookRuns(ctx context.Context, f *model.RunFilter) (p model.Page[
 	if err != nil {
 		return p, err
 	}
-	exact = exact[:min(len(exact), f.Limit-1)] // so that there is room to look for others
+	exact = exact[:min(len(exact), f.Limit-1)] // a page also has others
 	if f.BeforeKey == 0 {
 		if p, err = r.theseRuns(ctx, f, exact, f.Limit); err != nil {
 			return p, err
@@ -356,17 +339,16 @@ func (r reader) lookRuns(ctx context.Context, f *model.RunFilter) (p model.Page[
 		return p, err
 	}
 	p.Rows, p.More = append(p.Rows, rest.Rows...), behind != 0
-	if p.Behind = behind; rest.More { // the others are too large for this page
+	if p.Behind = behind; rest.More { // the page ends by its size
 		p.More, p.Behind = true, rest.Rows[len(rest.Rows)-1].Key
 	}
 	return p, r.countLooked(ctx, f, &known, &p)
 }
 
-// look returns the keys of at most limit runs that f admits, and the run behind which to look on, 0 at the end. Of a run that
-// is sealed nothing is kept: thousands of them are looked at.
+// look returns the keys of at most limit runs that f admits, and the run after which to continue, 0 at the end.
 func (r reader) look(ctx context.Context, f, known *model.RunFilter, but []int64, limit int) (found []int64, behind int64, err error) {
 	behind = f.BeforeKey
-	most, bytes, enough := lookedAt, 0, false
+	most, enough := lookedAt, false
 	if f.Text != "" {
 		most = lookedAtText
 	}
@@ -376,23 +358,15 @@ func (r reader) look(ctx context.Context, f, known *model.RunFilter, but []int64
 			return nil, 0, err
 		}
 		query, args := lookQuery(f, known, after)
-		list, err := some(ctx, r.q, func(rows *sql.Rows) (seen, error) {
-			l, err := scanLooked(rows)
-			if err != nil || !l.fits || slices.Contains(but, l.key) {
-				return seen{key: l.key}, err
-			}
-			return seen{l.key, r.says(&l, f.Text), plainSize(l.sealed)}, nil
-		}, func(s seen) bool {
-			if s.fits && len(found) == limit {
-				enough = true
+		list, err := some(ctx, r.q, scanLooked, func(l looked) bool {
+			fits := l.fits && !slices.Contains(but, l.key) && l.contains(f.Text)
+			if enough = fits && len(found) == limit; enough {
 				return false
 			}
-			if behind = s.key; s.fits {
-				found = append(found, s.key)
+			if behind = l.key; fits {
+				found = append(found, l.key)
 			}
-			bytes += s.plain
-			enough = bytes >= lookedBytes
-			return !enough
+			return true
 		}, query, args...)
 		switch {
 		case err != nil:
@@ -407,13 +381,13 @@ func (r reader) look(ctx context.Context, f, known *model.RunFilter, but []int64
 	return found, behind, nil
 }
 
-// lookQuery is the statement for the next runs to look at.
+// lookQuery returns the statement that reads the next runs.
 func lookQuery(f, known *model.RunFilter, after []any) (string, []any) {
 	var s, keys statement
 	if f.Text == "" {
 		s.add(lookRuns)
 	} else {
-		s.add(lookIntoRuns, lookedSealed)
+		s.add(lookIntoRuns)
 	}
 	fits, args := filterRuns(f)
 	keysOfRuns(&keys, known, after, lookAtOnce)
@@ -427,31 +401,16 @@ func lookQuery(f, known *model.RunFilter, after []any) (string, []any) {
 	return s.text(f), s.args
 }
 
-// says reports whether the text is in what a list shows of a run, in upper or lower case.
-func (r reader) says(l *looked, text string) bool {
+// contains reports whether the text is in the columns that a list shows of the run, ignoring case.
+func (l *looked) contains(text string) bool {
 	if text == "" {
 		return true
-	}
-	if l.sealed != nil {
-		if s, err := r.unsealed(l.sealed); err == nil {
-			l.texts[3] = charactersOf(s.InputQuery, lookedInput)
-		}
 	}
 	text = strings.ToLower(text)
 	return slices.ContainsFunc(l.texts[:], func(s string) bool { return strings.Contains(strings.ToLower(s), text) })
 }
 
-// charactersOf is the first n characters of a text.
-func charactersOf(s string, n int) string {
-	for i := range s {
-		if n--; n < 0 {
-			return s[:i]
-		}
-	}
-	return s
-}
-
-// namedRuns returns the keys of the runs that the text of a filter names, and which it admits else.
+// namedRuns returns the keys of the runs whose name is the text of f and that f admits.
 func (r reader) namedRuns(ctx context.Context, f *model.RunFilter) ([]int64, error) {
 	if f.Text == "" || checkString(f.Text) != nil {
 		return nil, nil
@@ -464,26 +423,19 @@ func (r reader) namedRuns(ctx context.Context, f *model.RunFilter) ([]int64, err
 	return all(ctx, r.q, scalar[int64], query, args...)
 }
 
-// fittingQuery is the statement that finds those of some runs that f admits.
+// fittingQuery returns the statement that selects the runs that f admits from some keys.
 func fittingQuery(f *model.RunFilter, keys any) (string, []any) {
 	fits, args := filterRuns(f)
 	return `SELECT key FROM (SELECT key FROM runs WHERE key = ANY (?)) AS page
 WHERE (SELECT ` + strings.TrimPrefix(fits, "\nWHERE ") + ` FROM runs WHERE runs.key = page.key) ORDER BY key LIMIT 20`, append([]any{keys}, args...)
 }
 
-// listed returns the page of at most limit runs that a statement selects. It ends, too, where runs that are sealed have come to
-// several pages before compression: little of that may be shown.
+// listed returns the page of at most limit runs that a statement selects.
 func (r reader) listed(ctx context.Context, limit int, query string, args ...any) (model.Page[model.Run], error) {
-	plain := 0
-	scan := func(rows *sql.Rows, more ...any) (run model.Run, err error) {
-		run, plain, err = r.scanListedRun(rows, more...)
-		return run, err
-	}
-	size := func(run *model.Run) int { return max(sizeOfRun(run), plain/(listedBytes/model.PageBytes)) }
-	return pageOf(ctx, r.q, scan, size, model.PageBytes, limit, query, args...)
+	return pageOf(ctx, r.q, scanRunAnd, model.PageBytes, limit, query, args...)
 }
 
-// theseRuns returns the runs of these keys, in the order of their list.
+// theseRuns returns the runs of these keys, in the list's order.
 func (r reader) theseRuns(ctx context.Context, f *model.RunFilter, keys []int64, limit int) (p model.Page[model.Run], err error) {
 	if len(keys) == 0 {
 		return p, nil
@@ -497,7 +449,7 @@ func (r reader) theseRuns(ctx context.Context, f *model.RunFilter, keys []int64,
 	return r.listed(ctx, limit, s.text(f), s.args...)
 }
 
-// countLooked counts the runs that f admits, if that takes no more than a page looks at.
+// countLooked counts the runs that f admits, unless it would have to read more than a page does.
 func (r reader) countLooked(ctx context.Context, f, known *model.RunFilter, p *model.Page[model.Run]) error {
 	p.Total, p.Uncounted = len(p.Rows), true
 	if f.Text != "" {
@@ -519,8 +471,8 @@ func (r reader) countLooked(ctx context.Context, f, known *model.RunFilter, p *m
 	return err
 }
 
-// countingQuery is the statement that counts what a page looks at, and what of it fits. Each run is read by its key: for a JOIN
-// PostgreSQL reads all there are.
+// countingQuery returns the statement that counts the runs that a page would read, and those of them that f admits. It reads each
+// run by its key: for a JOIN PostgreSQL would read the whole table.
 func countingQuery(f, known *model.RunFilter, after []any) *statement {
 	var s, keys statement
 	fits, args := filterRuns(f)

@@ -51,10 +51,9 @@ VALUES (?::text, ?::text, ?::text, ?::bigint, ?::text)`
 SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
 	r.span_name, r.turn, r.answered, r.owner_instance, r.replaces, r.roll_back, r.closed_event_id, r.error, r.created_at,
 	r.queued_at, r.started_at, r.finished_at, r.key, i.input, i.definition, COALESCE(i.input_query, ''), r.output_summary,
-	r.usage, i.context_item_ids, i.metadata, COALESCE(i.parent_run, ''), s.data, t.thread_id, t.title, t.conversation_id
+	r.usage, i.context_item_ids, i.metadata, COALESCE(i.parent_run, ''), t.thread_id, t.title, t.conversation_id
 FROM runs r
 LEFT JOIN run_inputs i ON i.run_key = r.key
-LEFT JOIN sealed_runs s ON s.run_key = r.key
 JOIN threads t ON t.key = r.thread_key`
 
 	selectRunByKey = selectRun + `
@@ -67,7 +66,7 @@ ORDER BY r.key LIMIT 2`
 	selectRunOfUser = selectRun + `
 WHERE r.key = (SELECT run_key FROM run_names WHERE project_id = ? AND name = ? AND user_id = ?)`
 
-	// Of a run that was deleted, the one before it in its project tells the time. That of another project nobody learns.
+	// For a run that was deleted the time of the run before it in its project counts. Times of other projects are not read.
 	selectCreated = `
 SELECT created_at FROM (SELECT key, project_id, created_at FROM runs WHERE key <= ? ORDER BY key DESC LIMIT 1000) AS plain
 WHERE project_id = ? ORDER BY key DESC LIMIT 1`
@@ -79,7 +78,7 @@ FROM ` + unnestNames + `
 CROSS JOIN run_names n CROSS JOIN runs r
 WHERE n.project_id = asked.project AND n.name = asked.name AND n.user_id = asked.owner AND r.key = n.run_key`
 
-	// selectOpenHeads reads the open runs of threads in the order in which they are claimed.
+	// selectOpenHeads reads the open runs of threads in the order of their claims.
 	selectOpenHeads = `
 SELECT ` + headColumns + ` FROM runs
 WHERE thread_key = ANY (?) AND status IN ('QUEUED', 'RUNNING', 'WAITING')
@@ -133,7 +132,7 @@ func nameCells(n *model.RunName) []any {
 	return []any{n.Project, n.User, n.Name, n.RunKey, n.BodyHash}
 }
 
-// into are what the columns of a head are scanned into.
+// into returns what the columns of a head are scanned into.
 func into(h *model.RunHead, more ...any) []any {
 	return append([]any{
 		&h.ThreadKey, &h.Project, &h.User, &h.ID, &h.Agent, &h.WorkflowID, &h.Status, &h.Generation, &h.Attempt, &h.Spans,
@@ -154,20 +153,9 @@ func scanHead(rows *sql.Rows) (h model.RunHead, err error) {
 	return h, err
 }
 
-func (r reader) scanRun(rows *sql.Rows) (model.Run, error) {
-	run, _, err := r.scanRunAnd(rows)
-	return run, err
-}
+func scanRun(rows *sql.Rows) (model.Run, error) { return scanRunAnd(rows) }
 
-// scanListedRun reads a run as lists show it, and tells how much was sealed of it.
-func (r reader) scanListedRun(rows *sql.Rows, more ...any) (run model.Run, plain int, err error) {
-	run, plain, err = r.scanRunAnd(rows, more...)
-	run.Input, run.Definition, run.Metadata = nil, nil, nil // of a sealed run
-	return run, plain, err
-}
-
-func (r reader) scanRunAnd(rows *sql.Rows, more ...any) (run model.Run, plain int, err error) {
-	var sealed []byte
+func scanRunAnd(rows *sql.Rows, more ...any) (run model.Run, err error) {
 	err = rows.Scan(into(&run.RunHead, append([]any{
 		rawInto{&run.Input},
 		rawInto{&run.Definition},
@@ -175,15 +163,10 @@ func (r reader) scanRunAnd(rows *sql.Rows, more ...any) (run model.Run, plain in
 		jsonInto{&run.Usage},
 		jsonInto{&run.ContextItemIDs},
 		rawInto{&run.Metadata},
-		&run.ParentRun, &sealed, &run.ThreadID, &run.ThreadTitle,
+		&run.ParentRun, &run.ThreadID, &run.ThreadTitle,
 		&run.ConversationID,
 	}, more...)...)...)
-	if err != nil || sealed == nil {
-		return run, 0, err
-	}
-	s, err := r.unsealed(sealed)
-	s.fill(&run)
-	return run, plainSize(sealed), err
+	return run, err
 }
 
 // named is a run with one of its names.
@@ -198,18 +181,18 @@ func scanNamed(rows *sql.Rows) (n named, err error) {
 	return n, err
 }
 
-// Run returns the run of that key.
+// Run returns the run with the key.
 func (r reader) Run(ctx context.Context, key int64) (model.Run, error) {
-	return one(ctx, r.q, r.scanRun, selectRunByKey, key)
+	return one(ctx, r.q, scanRun, selectRunByKey, key)
 }
 
-// RunsByName returns the runs of that name, first or later, in the project: of one user, or with user ""
-// of all, at most 2.
+// RunsByName returns at most 2 runs of the project that have the name, as their first or a later one: those of one user, or with
+// user "" of all.
 func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]model.Run, error) {
 	if user == "" {
-		return all(ctx, r.q, r.scanRun, selectRunsByName, project, name)
+		return all(ctx, r.q, scanRun, selectRunsByName, project, name)
 	}
-	return all(ctx, r.q, r.scanRun, selectRunOfUser, project, name, user)
+	return all(ctx, r.q, scanRun, selectRunOfUser, project, name, user)
 }
 
 // OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order they will be claimed.
@@ -217,13 +200,13 @@ func (r reader) OpenRuns(ctx context.Context, threadKey int64) ([]model.RunHead,
 	return all(ctx, r.q, scanHead, selectOpenHeads, r.d.list([]int64{threadKey}))
 }
 
-// LastRun returns the thread's run that was created last.
+// LastRun returns the thread's newest run.
 func (r reader) LastRun(ctx context.Context, threadKey int64) (model.Run, error) {
-	return one(ctx, r.q, r.scanRun, selectLastRun, threadKey)
+	return one(ctx, r.q, scanRun, selectLastRun, threadKey)
 }
 
-// Unfinished returns up to limit runs of all threads that have the status, by their threads' keys and their own, from
-// those after the given one.
+// Unfinished returns up to limit runs of all threads with the status, ordered by their threads' keys and their own, after the given
+// ones.
 func (r reader) Unfinished(ctx context.Context, status model.Status, afterThread, afterKey int64, limit int) ([]model.RunHead, error) {
 	if status != model.Queued { // of which a thread has one
 		afterKey = 0

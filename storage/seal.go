@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/eventlog"
 )
 
 const (
-	sealAge    = time.Hour      // how old an event is at least when it is sealed
-	sealIdle   = 24 * time.Hour // after how long without a write a thread is sealed to its end
+	sealAge    = time.Hour      // the minimum age of an event that is sealed
+	sealIdle   = 24 * time.Hour // a thread without a write for so long is sealed to its end
 	minSegment = 256            // events of a thread that is not idle
 	maxSegment = 1024           // events, more or less
 	maxPlain   = 1 << 20        // bytes before compression, more or less
@@ -45,17 +46,14 @@ UPDATE threads SET sealed_to = ? WHERE key = ?`
 DELETE FROM events WHERE thread_key = ? AND last_event_id > ? AND last_event_id <= ?`
 )
 
-// Seal moves events that are older than an hour into compressed segments: whole threads that nobody has
-// written to for a day, and of others what fills a segment, up to the end of their last span that has ended.
-// It returns how many events it has sealed. It also seals runs that ended a day ago. What this leaves empty goes back to the file
-// system: on PostgreSQL the partitions of days of which all events are sealed are dropped, and a SQLite file shrinks. A
-// thread or run that cannot be sealed is told to the log, left for the next time, and keeps no other one from being sealed. Seal is meant to be called every few minutes, and may be by several instances; it holds up
-// commits only for the moment in which a segment takes the place of its rows.
+// Seal moves events that are older than an hour into compressed segments: all of a thread without a write for a day, and of other
+// threads as many as fill segments, up to the end of their last closed span.
+// It returns how many events it has sealed. The space that becomes free is returned to the file system: on PostgreSQL the
+// partitions of days of which all events are sealed are dropped, and a SQLite file shrinks. A thread that cannot be sealed is
+// logged and tried again at the next call; the others are sealed all the same. Seal should be called every few minutes, and may
+// be called by several instances. It blocks commits only while it replaces rows by a segment.
 func (db *DB) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
 	sealed, err = db.sealThreads(ctx, now)
-	if err == nil {
-		err = db.sealRuns(ctx, now)
-	}
 	if db.d.single {
 		return sealed, errors.Join(err, db.shrink(ctx))
 	}
@@ -82,7 +80,7 @@ func (db *DB) sealThreads(ctx context.Context, now time.Time) (sealed int, err e
 	}
 }
 
-// hinders reports whether err is no fault of what was to be sealed, and meets the next one, too.
+// hinders reports whether err is not the fault of one thread, and so would fail the next one too.
 func (db *DB) hinders(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, model.ErrDiskFull) || errors.Is(err, model.ErrFenced) || db.Ping(ctx) != nil
 }
@@ -91,7 +89,7 @@ func (db *DB) hinders(ctx context.Context, err error) bool {
 type unsealed struct {
 	key       int64
 	lastSeq   int64
-	sealed    int64 // up to which event it is sealed
+	sealed    int64 // the last sealed event
 	updatedAt time.Time
 }
 
@@ -112,7 +110,7 @@ func (db *DB) sealThread(ctx context.Context, u unsealed, now time.Time) (sealed
 		}
 		to := u.lastSeq // nothing left to seal: the rest was removed
 		if len(rows) > 0 {
-			to = rows[len(rows)-1].last
+			to = rows[len(rows)-1].Last
 		}
 		if done, err := db.sealRows(ctx, u, to, rows); err != nil || !done {
 			return sealed, err
@@ -124,21 +122,21 @@ func (db *DB) sealThread(ctx context.Context, u unsealed, now time.Time) (sealed
 }
 
 // sealable reads the rows of the thread's next segment.
-func (db *DB) sealable(ctx context.Context, u unsealed, before time.Time) (list []packed, events int, err error) {
+func (db *DB) sealable(ctx context.Context, u unsealed, before time.Time) (list []eventlog.Row, events int, err error) {
 	rows, err := db.read.query(ctx, selectSealable, []any{u.key, u.sealed, u.lastSeq, ms(before), maxSegment})
 	if err != nil {
 		return nil, 0, db.read.failed(ctx, err)
 	}
 	defer rows.Close()
 	for size := 0; events < maxSegment && size < maxPlain && rows.Next(); {
-		row, err := scanPacked(rows)
+		row, err := scanRow(rows)
 		if err != nil {
 			return nil, 0, db.read.failed(ctx, err)
 		}
-		row.thread = u.key
+		row.Thread = u.key
 		list = append(list, row)
-		events += int(row.last - row.first + 1)
-		size += len(row.payload)
+		events += int(row.Last - row.First + 1)
+		size += len(row.Payload)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, 0, db.read.failed(ctx, err)
@@ -146,12 +144,12 @@ func (db *DB) sealable(ctx context.Context, u unsealed, before time.Time) (list 
 	return list, events, nil
 }
 
-// sealRows puts a segment in the place of the rows, and reports whether it did: somebody may have sealed or
-// removed some of them meanwhile.
-func (db *DB) sealRows(ctx context.Context, u unsealed, to int64, rows []packed) (done bool, err error) {
-	var s segment
+// sealRows replaces the rows by a segment, and reports whether it did: meanwhile another instance may have sealed the rows, or some
+// were deleted.
+func (db *DB) sealRows(ctx context.Context, u unsealed, to int64, rows []eventlog.Row) (done bool, err error) {
+	var s eventlog.Segment
 	if len(rows) > 0 {
-		s = newSegment(db.zip, rows)
+		s = eventlog.NewSegment(db.zip, rows)
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -169,7 +167,7 @@ func (db *DB) sealRows(ctx context.Context, u unsealed, to int64, rows []packed)
 		}
 		done = true
 		if len(rows) > 0 {
-			if err := tx.exec(insertSegment, s.thread, s.first, s.last, s.events, s.data); err != nil {
+			if err := tx.exec(insertSegment, s.Thread, s.First, s.Last, s.Events, s.Data); err != nil {
 				return err
 			}
 		}
@@ -177,7 +175,7 @@ func (db *DB) sealRows(ctx context.Context, u unsealed, to int64, rows []packed)
 			return err
 		}
 		if !db.d.single {
-			return nil // the rows go with their day
+			return nil // the rows are dropped with their partition
 		}
 		return tx.exec(deleteSealable, u.key, u.sealed, to)
 	})

@@ -25,8 +25,8 @@ type session struct {
 
 	rows pending // of the transaction at work
 
-	parts   map[inForm]gathered
-	sheaves map[string]string // by the numbers of their parts
+	parts   map[inForm]batchPart
+	batches map[string]string // by the numbers of their parts
 }
 
 // inForm is a query in one of its forms.
@@ -103,7 +103,7 @@ func (db *DB) writer(ctx context.Context) (*session, error) {
 		}
 		db.session = &session{
 			conn: conn, d: db.d, stmts: make(map[inForm]prepared), types: make(map[string][]uint32),
-			parts: make(map[inForm]gathered), sheaves: make(map[string]string),
+			parts: make(map[inForm]batchPart), batches: make(map[string]string),
 		}
 		if db.d.single {
 			db.session.own = &direct{stmts: make(map[forRows]driver.Stmt)}

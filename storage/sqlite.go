@@ -30,15 +30,16 @@ var sqliteWords = strings.NewReplacer(append(listWords,
 func sqliteDialect() *dialect {
 	sqlx.BindDriver("sqlite", sqlx.QUESTION)
 	return &dialect{
-		name:      "sqlite",
-		goose:     goose.DialectSQLite3,
-		bind:      sqlx.QUESTION,
-		words:     sqliteWords,
-		begin:     "BEGIN IMMEDIATE",
-		beginRead: "BEGIN DEFERRED",
-		single:    true,
-		message:   1 << 20, // beside what the database has of it meanwhile
-		open:      openSQLite,
+		name:       "sqlite",
+		goose:      goose.DialectSQLite3,
+		migrations: migrationsOf("sqlite"),
+		bind:       sqlx.QUESTION,
+		words:      sqliteWords,
+		begin:      "BEGIN IMMEDIATE",
+		beginRead:  "BEGIN DEFERRED",
+		single:     true,
+		message:    1 << 20, // beside what the database has of it meanwhile
+		open:       openSQLite,
 		lock: func(cfg Config) (*fileLock, error) {
 			path, err := sqlitePath(cfg.URL)
 			if err != nil {

@@ -31,7 +31,7 @@ var (
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
 	needFilter = []string{
-		"setHead", "selectRun", "listRuns", "countSome", "keysByTime", "keysByKey", "lookRuns", "lookIntoRuns", "countFits", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "newestMessages", "selectThreadHead", "selectWholeThread", "selectAsked", "listQuestions", "countQuestions",
+		"setHead", "selectRun", "listRuns", "countSome", "keysByTime", "keysByKey", "lookRuns", "lookIntoRuns", "countFits", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "newestMessages", "selectThreadHead", "selectWholeThread", "selectAsked", "endedColumns", "callColumns", "listQuestions", "countQuestions",
 	}
 	// This reads a table of SQLite's.
 	onlySQLite = []string{"selectLastKey", "giveKeys", "selectSQLiteVersion", "selectListedThreads"}
@@ -55,6 +55,9 @@ func TestStatementsUseIndexes(t *testing.T) {
 	} {
 		where, _ := filterAudit(&f)
 		statements["audit of "+name] = listAudit + countAudit + where + auditCounted + pageOfAudit + where + belowAudit
+	}
+	for i, d := range slices.Concat(threadRows, runRows, []deletion{keysOfRun}) {
+		statements["sizes of deletion "+strconv.Itoa(i)], statements["deletion "+strconv.Itoa(i)] = d.sizes, d.remove
 	}
 	t.Run("sqlite", func(t *testing.T) {
 		db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
@@ -354,7 +357,7 @@ func stringValue(exprs map[string]ast.Expr, expr ast.Expr) string {
 
 func TestMigrationsHaveTheSameVersions(t *testing.T) {
 	list := func(dialect string) []string {
-		entries, err := fs.ReadDir(migrations, "migrations/"+dialect)
+		entries, err := fs.ReadDir(migrationsOf(dialect), ".")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,15 +30,9 @@ type counting struct {
 	id   int   // the last instance
 	base time.Time
 
-	held  []int64              // keys that were taken, for runs to come
-	runs  map[int64]*model.Run // those that are there
-	ended []generation
-}
-
-// generation is one that has ended, with its tokens.
-type generation struct {
-	run  model.Run
-	used int64
+	runs  map[int64]*model.Run // that exist
+	ended []model.Run          // one for each generation
+	calls []model.ModelCall
 }
 
 // reopen ends the instance, as a crash does, and has another go on.
@@ -52,7 +46,7 @@ func (c *counting) reopen() {
 		}
 	}
 	c.id++
-	c.n, c.held = 0, nil // a process takes its keys with it
+	c.n = 0
 	if err := c.db.Join(c.Context(), fmt.Sprint("instance ", c.id), ""); err != nil {
 		c.Fatal(err)
 	}
@@ -96,13 +90,6 @@ func (c *counting) insert() {
 	if err != nil {
 		c.Fatal(err)
 	}
-	if c.rand.IntN(3) == 0 { // it comes later, when there are some behind it
-		c.held = append(c.held, key)
-		return
-	}
-	if len(c.held) > 0 && c.rand.IntN(2) == 0 {
-		key, c.held[0] = c.held[0], key
-	}
 	thread, err := c.db.NewThreadKey(c.Context())
 	if err != nil {
 		c.Fatal(err)
@@ -135,13 +122,15 @@ func (c *counting) end(r *model.Run, rows *[]model.Row) {
 	if r.Status == model.Failed {
 		r.Error = &agui.OutputError{Code: []string{"timeout", "crash_loop"}[c.rand.IntN(2)], Message: "no"}
 	}
-	used := int64(c.rand.IntN(3))
-	if used > 0 {
-		r.Usage = agui.AddUsage(slices.Clone(r.Usage), agui.TokenUsage{Model: "m", InputTokens: used, OutputTokens: 2 * used, TotalTokens: 3 * used})
+	if used := int64(c.rand.IntN(3)); used > 0 {
+		call := model.ModelCall{Project: r.Project, Agent: r.WorkflowID, At: c.at(), Usage: agui.TokenUsage{
+			Model: "m", InputTokens: used, OutputTokens: 2 * used, TotalTokens: 3 * used,
+		}}
+		c.calls, *rows = append(c.calls, call), append(*rows, &call)
 	}
 	head := r.RunHead
-	*rows = append(*rows, &head, &model.RunResult{Key: r.Key, Usage: r.Usage})
-	c.ended = append(c.ended, generation{*r, used})
+	*rows = append(*rows, &head, model.EndOf(&head))
+	c.ended = append(c.ended, *r)
 }
 
 // step does something.
@@ -210,6 +199,12 @@ func (c *counting) want(project string, step time.Duration) map[time.Time]*model
 		}
 		return sums[t]
 	}
+	agent := func(t *model.Tally, name string) *model.AgentTally {
+		if t.Agents[name] == nil {
+			t.Agents[name] = &model.AgentTally{Duration: model.Histogram{}}
+		}
+		return t.Agents[name]
+	}
 	began := func(r *model.Run) *time.Time {
 		b := r.StartedAt
 		if r.Generation > 1 {
@@ -231,32 +226,31 @@ func (c *counting) want(project string, step time.Duration) map[time.Time]*model
 	}
 	for i := range c.ended {
 		e := &c.ended[i]
-		if e.run.Project != project {
+		if e.Project != project {
 			continue
 		}
-		b, t := began(&e.run), at(*e.run.FinishedAt)
-		a := t.Agents[e.run.Agent]
-		if a == nil {
-			a = &model.AgentTally{Duration: model.Histogram{}}
-			t.Agents[e.run.Agent] = a
-		}
+		b, t := began(e), at(*e.FinishedAt)
+		a := agent(t, e.WorkflowID)
 		a.Runs++
-		switch e.run.Status {
+		switch e.Status {
 		case model.Completed:
 			t.Completed++
 		case model.Failed:
 			t.Failed++
 			a.Failed++
-			t.Failures[e.run.Error.Code]++
+			t.Failures[e.Error.Code]++
 		default:
 			t.Cancelled++
 		}
 		if b != nil {
-			t.Duration[class(e.run.FinishedAt.Sub(*b))]++
-			a.Duration[class(e.run.FinishedAt.Sub(*b))]++
+			t.Duration[class(e.FinishedAt.Sub(*b))]++
+			a.Duration[class(e.FinishedAt.Sub(*b))]++
 		}
-		if u := e.used; u > 0 {
-			a.Usage = agui.AddUsage(a.Usage, agui.TokenUsage{Model: "m", InputTokens: u, OutputTokens: 2 * u, TotalTokens: 3 * u})
+	}
+	for _, call := range c.calls {
+		if call.Project == project {
+			a := agent(at(call.At), call.Agent)
+			a.Usage = agui.AddUsage(a.Usage, call.Usage)
 		}
 	}
 	return sums
@@ -297,6 +291,22 @@ func (c *counting) check() {
 	}
 }
 
+// checkTokens compares the tokens of all projects with the calls.
+func (c *counting) checkTokens() {
+	c.Helper()
+	var want, got int64
+	for i := range c.calls {
+		want += c.calls[i].Tokens()
+	}
+	list, err := c.db.TokensSince(c.Context(), c.base.Add(-model.TokenWindow))
+	for _, t := range list {
+		got += t.Tokens
+	}
+	if got != want || err != nil {
+		c.Errorf("%d tokens, %v, want %d", got, err, want)
+	}
+}
+
 // newCounting opens a database of each kind. Of SQLite's it calls run with each statement that writes.
 func countings(t *testing.T, run func(query string, do func() error) error, test func(*counting)) {
 	for name, open := range map[string]func(*testing.T) func() *DB{
@@ -322,13 +332,14 @@ func countings(t *testing.T, run func(query string, do func() error) error, test
 	}
 }
 
-// Each run that is over is counted once, whatever begins, ends, goes on, is deleted and crashes, in whatever order, and what
-// is not counted yet is told, too.
-func TestStatsAreWhatTheRunsCameTo(t *testing.T) {
+// Each generation and each call counts once, before and after it is rolled up, whatever begins, ends, restarts, is deleted or
+// crashes in any order.
+func TestStats_AreWhatTheRunsCameTo(t *testing.T) {
 	countings(t, func(_ string, do func() error) error { return do() }, func(c *counting) {
 		for i := range 250 {
 			if c.step(); i%7 == 0 {
 				c.check()
+				c.checkTokens()
 			}
 			if i%97 == 0 {
 				c.reopen()
@@ -341,21 +352,16 @@ func TestStatsAreWhatTheRunsCameTo(t *testing.T) {
 			}
 		}
 		c.check()
-		left, err := all(c.Context(), c.db.read, scalar[int64], `SELECT run_key FROM stats_open ORDER BY run_key LIMIT 10000`)
-		open := 0
-		for _, r := range c.runs {
-			if !r.Status.Final() {
-				open++
-			}
+		left, err := one(c.Context(), c.db.read, scalar[int], `SELECT (SELECT count(*) FROM ended_runs) + (SELECT count(*) FROM model_calls)`)
+		if err != nil || left != 0 {
+			c.Errorf("%d rows are left, %v", left, err)
 		}
-		if err != nil || len(left) != open {
-			c.Errorf("%d runs are kept as not over, want %d; %v", len(left), open, err)
-		}
+		c.checkTokens()
 	})
 }
 
-// A roll-up that dies before any of its statements, or behind it, has counted nothing or all of it.
-func TestStatsSurviveADyingRollUp(t *testing.T) {
+// A roll-up that dies before or after any of its statements has counted all of its rows or none.
+func TestRollUp_IsAtomic(t *testing.T) {
 	var mu sync.Mutex
 	left := -1 // statements until it dies
 	behind := false
@@ -405,8 +411,8 @@ func TestStatsSurviveADyingRollUp(t *testing.T) {
 	})
 }
 
-// Who rolls up at the same time, beside commits, counts nothing twice; one that has not joined counts nothing.
-func TestStatsAreCountedOnceByMany(t *testing.T) {
+// Several roll-ups at the same time, beside commits, count nothing twice.
+func TestRollUp_RunsBesideOthers(t *testing.T) {
 	countings(t, func(_ string, do func() error) error { return do() }, func(c *counting) {
 		other := c.open()
 		for range 25 {
@@ -427,8 +433,7 @@ func TestStatsAreCountedOnceByMany(t *testing.T) {
 	})
 }
 
-// What is old is forgotten.
-func TestStatsAreForgotten(t *testing.T) {
+func TestRollUp_ForgetsOldBuckets(t *testing.T) {
 	countings(t, func(_ string, do func() error) error { return do() }, func(c *counting) {
 		for range 60 {
 			c.insert()
@@ -459,15 +464,14 @@ func TestStatsAreForgotten(t *testing.T) {
 }
 
 // A quantile is at most 5 % wrong.
-func TestQuantilesAreNear(t *testing.T) {
+func TestHistogram_QuantilesAreNear(t *testing.T) {
 	var tally model.Tally
 	at := func(time.Time) *model.Tally { return &tally }
 	created := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var all []float64
 	for range 5000 {
 		took := time.Duration(math.Exp(rand.Float64()*12)) * time.Millisecond
-		finished := created.Add(took)
-		model.Count(&model.Counted{Generation: 1, Status: model.Completed, CreatedAt: created, StartedAt: &created, FinishedAt: &finished}, at, nil)
+		(&model.RunEnded{First: true, Status: model.Completed, CreatedAt: created, BegunAt: &created, FinishedAt: created.Add(took)}).Count(at)
 		all = append(all, float64(took.Milliseconds()))
 	}
 	slices.Sort(all)

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -31,9 +30,6 @@ FROM (SELECT sized_run, at, found
 	WHERE behind < ? ORDER BY at` + sizedFirst + `
 JOIN steps ON run_key = sized_run AND number = at ORDER BY at`
 
-	countAllSteps = `
-SELECT COALESCE(max(number), 0) FROM steps WHERE run_key = ?`
-
 	// Steps are numbered from 1 without gaps.
 	countSteps = `
 SELECT COALESCE(max(number), 0) FROM steps WHERE run_key = ` + runOfProject
@@ -59,20 +55,7 @@ func scanStepAnd(rows *sql.Rows, more ...any) (s model.Step, err error) {
 
 // Steps lists a run's steps with a number above after, by number.
 func (r reader) Steps(ctx context.Context, project string, runKey int64, after, limit int) (model.Page[model.Step], error) {
-	plain, err := r.plainSteps(ctx, project, runKey, after, limit)
-	if err != nil || len(plain.Rows) > 0 {
-		return plain, err
-	}
-	sealed, err := r.sealedSteps(ctx, project, runKey, after, limit)
-	if errors.Is(err, model.ErrNotFound) { // perhaps any more
-		return r.plainSteps(ctx, project, runKey, after, limit)
-	}
-	sealed.Total = max(sealed.Total, plain.Total)
-	return sealed, err
-}
-
-func (r reader) plainSteps(ctx context.Context, project string, runKey int64, after, limit int) (model.Page[model.Step], error) {
-	p, err := pageOf(ctx, r.q, scanStepAnd, sizeOfStep, model.PageBytes, limit, selectSteps, runKey, project, runKey, project, after)
+	p, err := pageOf(ctx, r.q, scanStepAnd, model.PageBytes, limit, selectSteps, runKey, project, runKey, project, after)
 	if err != nil {
 		return p, err
 	}

@@ -1,43 +1,38 @@
-// Package storage keeps Baton's threads, runs and events in SQLite or PostgreSQL: it is model.Store over
-// sqlx, and the only package with SQL. It knows nothing of agents or transports and never looks into
-// an event but to cut it out of its row.
+// Package storage stores Baton's threads, runs and events in SQLite or PostgreSQL: it implements model.Store over sqlx, and is the
+// only package with SQL. It knows neither agents nor transports, and does not parse events.
 //
 // # Two databases, one text
 //
-// Every statement is written once, in PostgreSQL's words with ? for parameters; a dialect says the few
-// words SQLite has another name for. What differs beyond words (how a connection is opened, how a batch of
-// events is inserted, what an error means) is in sqlite.go and postgres.go.
+// Every statement is written once, in PostgreSQL's words with ? for parameters; a dialect replaces the few words that SQLite spells
+// differently. Other differences (opening a connection, inserting a batch of events, the meaning of errors) are in sqlite.go and
+// postgres.go.
 //
 // # Exactly once
 //
-// A commit's first statement moves the instance's commit number from n-1 to n, if the instance is not
-// fenced. When the connection breaks before the answer to COMMIT arrives, nobody knows the transaction's
-// fate; the caller then makes the same call again, and that statement decides: it needs the lock of the
-// instance's row, so it waits until a half-dead earlier transaction has ended one way or the other, and
-// then either matches (that one was rolled back: the batch is written now) or does not (it was committed:
-// there is nothing to do). No insert is ever tried twice, so there are no duplicates to recognise by
-// their key violations and compare. The same row is the fence: who sets fenced has the lock too, and after
-// that no commit of the instance can succeed.
+// The first statement of a commit moves the instance's commit number from n-1 to n, if the instance is not fenced. When the
+// connection breaks before the answer to COMMIT arrives, the outcome is unknown and the caller commits the same batch again. The
+// first statement then waits for the lock of the instance's row, and so until the earlier transaction has ended. Either it matches
+// (that transaction was rolled back, and the batch is written now) or it does not (that transaction was committed). So no insert is
+// tried twice. The same row is the fence: setting fenced takes the row's lock, and after that no commit of the instance succeeds.
 //
-// On SQLite, where who writes is alone, a commit of events alone only looks at the fence, and leaves the number as it
-// is: the numbers between two that are written are counted in memory. When its fate is unknown its own first event tells.
+// On SQLite, where one process writes, a commit of events alone only reads the fence and does not write the number: numbers in
+// between are counted in memory. When its outcome is unknown, the database is searched for the first event of the commit.
 //
 // # One instance at a time
 //
-// The instance's row also holds its lease, by the database's clock, and the name of its process. Neither keeps
-// anybody from writing: they tell others when they may set fenced. On SQLite nobody asks for them, as whoever has the
-// lock of the file is alone.
+// The instance's row also has its lease, by the database's clock, and the name of its process. Neither prevents writing: they say
+// when another instance may set fenced. SQLite does not need them, as the lock of the file admits one process.
 //
 // # Events
 //
-// What one commit appends to one run is one row: the range of ids and the events, a line each. Under load
-// a commit carries several events of each run, and a row costs the same whether it holds one event or
-// twenty. Ranges that are older than an hour are sealed into compressed segments (see [DB.Seal]).
+// One row has the events that one commit appends to one run: the range of their ids, and a line for each event. Under load a commit
+// has several events of each run, and a row of twenty costs as much as a row of one. Rows older than an hour are sealed into
+// compressed segments (see [DB.Seal]).
 //
 // # Runs
 //
-// An answer stands in the log, in a message, a step, a node and the run. Each is written where it is read, as long as
-// runs are young; what of a run that ended a day ago only its detail shows is sealed into one compressed row.
+// An answer is stored in the log, in a message, a step and the run: each where it is read. A node has a row of its own only
+// when its latest step does not imply its state.
 package storage
 
 import (
@@ -53,34 +48,34 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/eventlog"
 )
 
 // Config says which database to open and how. Only URL is required.
 type Config struct {
 	// URL is sqlite:PATH or postgres://user:password@host/database?sslmode=…, with lib/pq's parameters.
 	URL string
-	// Serve takes the lock of a SQLite database, which only one server may hold.
+	// Serve acquires the lock of a SQLite database, which one server can hold.
 	Serve bool
-	// Addr is the address that others find in the lock (see LockHolder). Join replaces it.
+	// Addr is the address that the lock shows to others (see LockHolder). Join replaces it.
 	Addr string
-	// Migrate creates the database or brings it to this program's schema first. That waits while another instance has a
-	// PostgreSQL database, or fences it when Takeover is set.
+	// Migrate creates the database or upgrades its schema first. It waits while another instance serves a PostgreSQL database, or
+	// fences that instance when Takeover is set.
 	Migrate  bool
 	Takeover bool
-	// Readers is how many connections there are for reading at most. Default 8.
+	// Readers is the maximum number of connections for reading. Default 8.
 	Readers int
-	// Timeout bounds each statement on PostgreSQL, and a third of Lease those that write. A network that is silent is
-	// given up after as long again, or five seconds more. Default 30 s.
+	// Timeout bounds each statement on PostgreSQL; a third of Lease bounds those that write. A connection whose network is silent
+	// fails after twice that time, or five seconds later. Default 30 s.
 	Timeout time.Duration
-	// LockTimeout bounds each wait for another transaction, on PostgreSQL half of what bounds a statement that writes does
-	// so, too: such a wait is ErrUnavailable. Default 10 s.
+	// LockTimeout bounds each wait for another transaction, which then fails with ErrUnavailable. On PostgreSQL half the bound of
+	// a statement that writes bounds it too. Default 10 s.
 	LockTimeout time.Duration
-	// Lease is how long an instance of a PostgreSQL database may write that is silent, until another takes its place.
-	// Default 15 s.
+	// Lease is how long a silent instance of a PostgreSQL database may write before another replaces it. Default 15 s.
 	Lease time.Duration
 	// ConnectTimeout bounds the opening of a PostgreSQL connection. Default 10 s.
 	ConnectTimeout time.Duration
-	// Log is told of what needs no answer. Default: nobody.
+	// Log receives failures that no caller can receive. Default: none.
 	Log *slog.Logger
 }
 
@@ -106,16 +101,15 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// DB is an open database. Its reads may be called from many goroutines; writes go one by one.
+// DB is an open database. Reads may be called concurrently; writes run one at a time.
 type DB struct {
 	reader
 	cfg Config
 	d   *dialect
 	zip *zstd.Encoder
 
-	zipRuns *zstd.Encoder // with what sealed runs have in common
-	lock    *fileLock     // nil unless cfg.Serve on SQLite
-	read    *pool
+	lock *fileLock // nil unless cfg.Serve on SQLite
+	read *pool
 
 	threadKeys, runKeys keys
 	named               byName
@@ -125,17 +119,15 @@ type DB struct {
 	session  *session // nil until needed, and after it broke
 	instance string   // "" until Join
 	at       progress // of the instance
-	packer   packer
-	counting int64     // how far the mark of what is counted goes, or is about to: see stats.go
-	counts   int64     // how often something was counted
+	packer   eventlog.Packer
 	prepared time.Time // partitions exist up to here
 	closed   bool
 }
 
 var _ model.Store = (*DB)(nil)
 
-// Open connects to the database and checks its schema. It fails with ErrLocked when cfg.Serve is set and
-// another server has the database, and with ErrSchema when the database must be migrated first.
+// Open connects to the database and checks its schema. It fails with ErrLocked when cfg.Serve is set and another server serves the
+// database, and with ErrSchema when the database must be migrated first.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
 	cfg = cfg.withDefaults()
 	d, err := dialectOf(cfg.URL)
@@ -178,18 +170,15 @@ func (db *DB) open(ctx context.Context) (err error) {
 		return err
 	}
 	db.read = &pool{DB: reads, d: db.d}
-	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderDictRaw(commonID, []byte(commonText)))
+	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0))
 	if err != nil {
 		return err
 	}
 	if db.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1)); err != nil {
 		return err
 	}
-	if db.zipRuns, err = newRunZip(); err != nil {
-		return err
-	}
-	db.reader = reader{q: db.read, d: db.d, z: &opener{unzipper: unzip}, searches: turnsOf(max(db.cfg.Readers/4, 1))}
-	if db.d.single { // its work is done by this process, where each large event is several times in memory while it is read
+	db.reader = reader{q: db.read, d: db.d, z: eventlog.NewCache(unzip), searches: turnsOf(max(db.cfg.Readers/4, 1))}
+	if db.d.single { // this process does the work, with each large event several times in memory
 		db.logs = turnsOf(max(2, runtime.GOMAXPROCS(0)))
 	}
 	if err := db.Ping(ctx); err != nil || db.lock == nil {
@@ -197,24 +186,24 @@ func (db *DB) open(ctx context.Context) (err error) {
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if err := db.mark(ctx); err != nil { // a safeguard for later, which a full disk may do without
+	if err := db.mark(ctx); err != nil { // a safeguard, which a full disk does without
 		db.cfg.Log.Warn("the database could not be marked as this server's", "error", err)
 	}
 	return nil
 }
 
-// migrate is Migrate for a database that is about to be opened.
+// migrate is Migrate for a database that Open opens.
 func (db *DB) migrate(ctx context.Context) error {
 	switch {
 	case !db.d.single:
 		return migrateInTurn(ctx, db.cfg, db.d)
 	case db.lock == nil:
-		return Migrate(ctx, db.cfg)
+		return lockAndMigrate(ctx, db.cfg, db.d)
 	}
 	return migrate(ctx, db.cfg, db.d)
 }
 
-// closed is what closing connections has come to: one that the other side has closed before is closed.
+// closed returns the error of closing connections. That the other side has closed them is none.
 func closed(err error) error {
 	if isConnectionError(err) {
 		return nil
@@ -222,8 +211,8 @@ func closed(err error) error {
 	return err
 }
 
-// Close closes the connections and releases the lock. It waits for a commit under way. Of a SQLite database it leaves
-// one file, in which everything is.
+// Close closes the connections and releases the lock. It waits for a running commit. It merges the WAL of a SQLite database into its
+// file.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -246,7 +235,7 @@ func (db *DB) Close() error {
 	return errors.Join(append(errs, db.lock.Close())...)
 }
 
-// SetAddr writes the address at which this server can be reached into the lock of a SQLite database.
+// SetAddr writes the address of this server into the lock of a SQLite database.
 func (db *DB) SetAddr(addr string) error {
 	if db.lock == nil {
 		return nil

@@ -24,7 +24,7 @@ FROM (SELECT sized_key, at, found
 			WHERE key = ANY (?) ORDER BY updated_at DESC, key DESC LIMIT ?` + thatFitAThread
 )
 
-// lookedThread is a thread that a page has looked at.
+// lookedThread is a thread that a page has read.
 type lookedThread struct {
 	key       int64
 	updatedAt time.Time
@@ -38,7 +38,7 @@ func (l *lookedThread) fits(f *model.ThreadFilter) bool {
 		(text == "" || strings.Contains(strings.ToLower(l.title), text) || strings.Contains(strings.ToLower(l.id), text))
 }
 
-// lookThreads is Threads for what no index has: it goes through the user's or the project's threads, some thousand for a page.
+// lookThreads is Threads for a filter that no index serves: it reads the user's or the project's threads, some thousand for a page.
 func (r reader) lookThreads(ctx context.Context, f *model.ThreadFilter) (p model.Page[model.ListedThread], err error) {
 	begin := f.BeforeTime.Equal(endOfTime)
 	at := lookedThread{key: f.BeforeKey, updatedAt: f.BeforeTime}
@@ -66,7 +66,7 @@ func (r reader) lookThreads(ctx context.Context, f *model.ThreadFilter) (p model
 		}
 	}
 	if len(found) > 0 {
-		p, err = pageOf(ctx, r.q, r.scanListedAnd, sizeOfThread, model.PageBytes, f.Limit, listTheThreads, r.d.list(found))
+		p, err = pageOf(ctx, r.q, scanListedAnd, model.PageBytes, f.Limit, listTheThreads, r.d.list(found))
 		if err != nil {
 			return p, err
 		}

@@ -54,7 +54,7 @@ WHERE t.key = ?`
 	selectThreadByID = selectWholeThread + `
 WHERE t.project_id = ? AND t.user_id = ? AND t.thread_id = ?`
 
-	// selectThreadsByID is for PostgreSQL, which until it knows how large the table is would read all of it for a join.
+	// selectThreadsByID is for PostgreSQL, which would read the whole table for a join until it has analyzed the table.
 	selectThreadsByID = `
 SELECT found.* FROM ` + unnestNames + `
 CROSS JOIN LATERAL (` + selectWholeThread + `
@@ -76,27 +76,25 @@ ORDER BY t.updated_at DESC, t.key DESC LIMIT 1`
 	raiseLastSeq = `
 UPDATE threads SET last_seq = ? WHERE key = ? AND last_seq < ?`
 
-	// The state is left out: it can be large, and a list has no use for it.
+	// A list does not show the state, which can be large.
 	listedColumns = `
 SELECT t.project_id, t.user_id, t.thread_id, t.conversation_id, t.last_seq, t.last_message_seq, t.created_at,
 	t.updated_at, t.key, NULL, t.title, t.metadata, t.archived, COALESCE(r.id, ''),
 	COALESCE(r.workflow_id, ''), COALESCE(r.status, ''), 
-	COALESCE(CASE WHEN octet_length(i.input_query) <= 65536 THEN substr(i.input_query, 1, 200) END, ''),
-	CASE WHEN octet_length(s.data) <= 65536 THEN s.data END` // more is not read for so little
+	COALESCE(CASE WHEN octet_length(i.input_query) <= 65536 THEN substr(i.input_query, 1, 200) END, '')` // a larger text is not read for 200 characters
 
 	shownRun = `
 LEFT JOIN runs r ON r.key = COALESCE(
 	(SELECT key FROM runs WHERE thread_key = t.key AND status IN ('QUEUED', 'RUNNING', 'WAITING') AND status <> 'QUEUED'
 		LIMIT 1),
 	(SELECT key FROM runs WHERE thread_key = t.key ORDER BY key DESC LIMIT 1))
-LEFT JOIN run_inputs i ON i.run_key = r.key
-LEFT JOIN sealed_runs s ON s.run_key = r.key`
+LEFT JOIN run_inputs i ON i.run_key = r.key`
 
 	selectListedThread = listedColumns + `
 FROM threads t` + shownRun + `
 WHERE t.key = ? AND t.project_id = ?`
 
-	// A page of threads is this, the count beside it, and the rest, in each of which stands whose they are.
+	// The statement of a page is listedColumns, the count and pageOfThreads. The last two begin with the project and the user.
 	pageOfThreads = `), sized.found
 FROM (SELECT sized_key, at, found
 	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
@@ -149,7 +147,7 @@ func scanThreadHead(rows *sql.Rows) (h model.ThreadHead, err error) {
 	return h, err
 }
 
-// intoThread are what the columns of a head are scanned into.
+// intoThread returns what the columns of a head are scanned into.
 func intoThread(h *model.ThreadHead, more ...any) []any {
 	return append([]any{
 		&h.Project, &h.User, &h.ID, &h.ConversationID, &h.LastEventID, &h.LastSeq,
@@ -159,7 +157,7 @@ func intoThread(h *model.ThreadHead, more ...any) []any {
 	}, more...)
 }
 
-// intoWhole are what the columns behind a head are scanned into.
+// intoWhole returns what the columns after a head are scanned into.
 func intoWhole(t *model.Thread) []any {
 	return []any{rawInto{&t.State}, &t.Title, rawInto{&t.Metadata}, &t.Archived}
 }
@@ -169,17 +167,17 @@ func scanThread(rows *sql.Rows) (t model.Thread, err error) {
 	return t, err
 }
 
-// Thread returns the thread of that key.
+// Thread returns the thread with the key.
 func (r reader) Thread(ctx context.Context, key int64) (model.Thread, error) {
 	return one(ctx, r.q, scanThread, selectThread, key)
 }
 
-// ThreadByID returns the user's thread of that id.
+// ThreadByID returns the user's thread with the id.
 func (r reader) ThreadByID(ctx context.Context, project, user, id string) (model.Thread, error) {
 	return one(ctx, r.q, scanThread, selectThreadByID, project, user, id)
 }
 
-// ThreadByConversation returns the project's thread of that conversation id.
+// ThreadByConversation returns the project's thread with the conversation id.
 func (r reader) ThreadByConversation(ctx context.Context, project, conversationID string) (model.Thread, error) {
 	return one(ctx, r.q, scanThread, selectThreadByConversation, conversationID, project)
 }
@@ -189,36 +187,23 @@ func (r reader) LatestThread(ctx context.Context, project, user string) (model.T
 	return one(ctx, r.q, scanThread, selectLatestThread, project, user)
 }
 
-func (r reader) scanListed(rows *sql.Rows) (model.ListedThread, error) { return r.scanListedAnd(rows) }
+func scanListed(rows *sql.Rows) (model.ListedThread, error) { return scanListedAnd(rows) }
 
-func (r reader) scanListedAnd(rows *sql.Rows, more ...any) (t model.ListedThread, err error) {
-	var sealed []byte
-	own := append(intoWhole(&t.Thread), &t.RunID, &t.Agent, &t.Status, &t.Asked, &sealed)
+func scanListedAnd(rows *sql.Rows, more ...any) (t model.ListedThread, err error) {
+	own := append(intoWhole(&t.Thread), &t.RunID, &t.Agent, &t.Status, &t.Asked)
 	err = rows.Scan(intoThread(&t.ThreadHead, append(own, more...)...)...)
-	if err == nil && sealed != nil && plainSize(sealed) <= askedPlain {
-		if s, err := r.unsealed(sealed); err == nil {
-			t.Asked = charactersOf(s.InputQuery, askedCharacters)
-		}
-	}
 	return t, err
 }
 
-// What lists of threads have of what was asked.
-const (
-	askedCharacters = 200
-	askedPlain      = 256 << 10 // bytes of a run that is sealed, before compression
-)
-
-// ListedThread returns the thread of that key as Threads lists it.
+// ListedThread returns the thread with the key as Threads lists it.
 func (r reader) ListedThread(ctx context.Context, project string, key int64) (model.ListedThread, error) {
-	return one(ctx, r.q, r.scanListed, selectListedThread, key, project)
+	return one(ctx, r.q, scanListed, selectListedThread, key, project)
 }
 
-// endOfTime is later than all activity.
+// endOfTime is later than any activity.
 var endOfTime = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Threads lists the threads of a user or of a project without their states, those with the latest activity first. Without a
-// limit it lists 50.
+// Threads lists the threads of a user or of a project without their states, latest activity first. The default limit is 50.
 func (r reader) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[model.ListedThread], error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
@@ -234,7 +219,7 @@ func (r reader) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[m
 		list, count, whose = selectThreads, countThreads, append(whose, f.User)
 	}
 	counting := slices.Concat(whose, []any{maxCount})
-	p, err := pageOf(ctx, r.q, r.scanListedAnd, sizeOfThread, model.PageBytes, f.Limit, list,
+	p, err := pageOf(ctx, r.q, scanListedAnd, model.PageBytes, f.Limit, list,
 		slices.Concat(counting, whose, []any{ms(f.BeforeTime), f.BeforeKey})...)
 	if err != nil {
 		return p, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/eventlog"
 )
 
 // tx is a transaction.
@@ -17,7 +18,7 @@ type tx struct {
 	session *session
 	now     time.Time
 	rows    *pending
-	sheaf   sheaf
+	batch   writeBatch
 	events  []model.StoredEvent
 	err     error // the first failure
 
@@ -39,21 +40,21 @@ func (tx *tx) finish() error {
 	if len(tx.events) == 0 {
 		return tx.send()
 	}
-	defer tx.db.packer.done()
-	list, err := tx.db.packer.pack(tx.events)
+	defer tx.db.packer.Done()
+	list, err := tx.db.packer.Pack(tx.events)
 	if err != nil {
 		return tx.fail(err)
 	}
 	tx.events = nil
 	if tx.d.unnest {
 		threads, firsts, lasts, runs, payloads := columns(list)
-		if err := tx.gather(insertEventRows, plain, []any{tx.now, threads, firsts, lasts, runs, payloads}, 0); err != nil {
+		if err := tx.addToBatch(insertEventRows, plain, []any{tx.now, threads, firsts, lasts, runs, payloads}, 0); err != nil {
 			return err
 		}
 		return tx.send()
 	}
-	write(tx, list, insertEvents, func(r *packed) []any {
-		return []any{r.thread, r.first, r.last, r.run, tx.now, string(r.payload)}
+	write(tx, list, insertEvents, func(r *eventlog.Row) []any {
+		return []any{r.Thread, r.First, r.Last, r.Run, tx.now, string(r.Payload)}
 	})
 	return tx.err
 }

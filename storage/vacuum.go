@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/jmoiron/sqlx"
 )
 
-// A SQLite file does not become smaller by itself: pages that are free wait for what comes next. A file that was made
-// for it gives them back a few at a time; an older one is made so when it is written anew as a whole, which Vacuum,
-// Backup and Restore do.
+// A SQLite file does not shrink by itself: free pages wait for new rows. New files have incremental vacuum, which returns free pages to
+// the file system a few at a time.
 
 const (
 	countPages = `
@@ -19,18 +16,12 @@ PRAGMA page_count`
 	countFree = `
 PRAGMA freelist_count`
 
-	selectShrinks = `
-PRAGMA auto_vacuum`
-
-	// shrinkStep moves as many pages as a commit may wait for.
+	// shrinkStep moves a number of pages; commits wait for it.
 	shrinkStep = `
 PRAGMA incremental_vacuum(%[1]d)`
 
 	moveWALGently = `
 PRAGMA wal_checkpoint(PASSIVE)`
-
-	willShrink = `
-PRAGMA auto_vacuum = 2`
 
 	writeAnew = `
 VACUUM`
@@ -38,16 +29,11 @@ VACUUM`
 
 const (
 	shrinkPages = 256
-	spareFree   = 1024 // free pages that are left for what comes next, and a tenth of the file
-	shrinking   = 2    // what selectShrinks returns of a file that can
+	spareFree   = 1024 // free pages that stay for new rows, beside a tenth of the file
 )
 
-// shrink gives free pages of a SQLite file back to the file system.
+// shrink returns free pages of a SQLite file to the file system.
 func (db *DB) shrink(ctx context.Context) error {
-	mode, err := one(ctx, db.read, scalar[int], selectShrinks)
-	if err != nil || mode != shrinking {
-		return err
-	}
 	for before := 0; ; {
 		pages, err := one(ctx, db.read, scalar[int], countPages)
 		if err != nil {
@@ -77,26 +63,14 @@ func (db *DB) shrinkOnce(ctx context.Context) error {
 	if err := session.exec(ctx, fmt.Sprintf(shrinkStep, shrinkPages)); err != nil {
 		return db.broken(ctx, err)
 	}
-	if err := session.exec(ctx, moveWALGently); err != nil { // only then the file becomes smaller
+	if err := session.exec(ctx, moveWALGently); err != nil { // the file shrinks with the checkpoint
 		return db.broken(ctx, err)
 	}
 	return nil
 }
 
-// willBeAbleToShrink has a file that the connection writes anew shrink by itself. To one that does so already the statement
-// would write.
-func willBeAbleToShrink(ctx context.Context, db *sqlx.DB) error {
-	mode := 0
-	err := db.QueryRowContext(ctx, selectShrinks).Scan(&mode)
-	if err == nil && mode != shrinking {
-		_, err = db.ExecContext(ctx, willShrink)
-	}
-	return sqliteDialect().explained(ctx, err)
-}
-
-// Vacuum writes a SQLite database anew, without free pages, and makes it one that becomes smaller by itself after events
-// were sealed. It takes as much room as the data once more, and fails with ErrLocked while a server has the database.
-// PostgreSQL does all that itself.
+// Vacuum rewrites a SQLite database without free pages. It needs as much disk space as the data again, and fails with ErrLocked while
+// a server serves the database. PostgreSQL vacuums by itself.
 func Vacuum(ctx context.Context, cfg Config) error {
 	d, err := dialectOf(cfg.URL)
 	if err != nil {
@@ -121,9 +95,6 @@ func Vacuum(ctx context.Context, cfg Config) error {
 	}
 	defer db.Close()
 	if err := checkSchema(ctx, d, &pool{DB: db, d: d}); err != nil && !errors.Is(err, errOlderSchema) {
-		return err
-	}
-	if err := willBeAbleToShrink(ctx, db); err != nil {
 		return err
 	}
 	for _, statement := range []string{writeAnew, moveWAL} {

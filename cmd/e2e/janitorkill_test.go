@@ -215,7 +215,7 @@ func (a *archive) has(thread string) int64 {
 
 // check looks at what is left.
 func (a *archive) check() {
-	for _, table := range []string{"run_spans", "run_names", "run_inputs", "sealed_runs", "steps", "messages", "memos"} {
+	for _, table := range []string{"run_spans", "run_names", "run_inputs", "steps", "messages", "memos"} {
 		if n := countOf(a.t, a.q, "SELECT count(*) FROM "+table+" WHERE run_key NOT IN (SELECT key FROM runs)"); n > 0 {
 			a.t.Errorf("%d rows of %s are of no run", n, table)
 		}

@@ -115,9 +115,9 @@ func (c *Close) decide(d *decision) error {
 	if run.Status != model.Waiting && run.Status != model.Queued || !c.Basis.holds(d.v, run) {
 		return ErrStale
 	}
-	d.end(run, c.To)
+	d.end(run, c.To, c.Error)
 	run.Spans++
-	run.ClosedEvent, run.Error = c.Span.Last, c.Error
+	run.ClosedEvent = c.Span.Last
 	d.keep(run)
 	span := c.Span
 	d.put(&span)

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -185,16 +186,17 @@ func (d *decision) restart(run *model.RunHead) {
 	run.Attempt, run.Answered, run.Replaces, run.RollBack = 0, false, nil, false
 }
 
-// end brings a run to a final status.
-func (d *decision) end(run *model.RunHead, to model.Status) {
+// end brings a run to a final status, and counts it. The caller writes the run's row.
+func (d *decision) end(run *model.RunHead, to model.Status, err *agui.OutputError) {
 	d.move(run, to)
 	now := d.v.Now
-	run.FinishedAt, run.Attempt, run.Answered = &now, 0, false
+	run.FinishedAt, run.Attempt, run.Answered, run.Error = &now, 0, false, err
+	d.put(model.EndOf(run))
 }
 
 // discard cancels a run whose generation has not begun: it writes no event, and what was accepted for it is hidden.
 func (d *decision) discard(run *model.RunHead) {
-	d.end(run, model.Cancelled)
+	d.end(run, model.Cancelled, nil)
 	d.keep(run)
 	d.put(&model.Hide{ThreadKey: d.v.Thread.Key, RunKey: run.Key, Queued: true})
 	delete(d.v.Inbox, run.Key)

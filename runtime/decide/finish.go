@@ -44,9 +44,9 @@ func (c *Finish) decide(d *decision) error {
 		d.move(run, model.Waiting)
 		run.Attempt = 0
 	} else {
-		d.end(run, c.To)
+		d.end(run, c.To, c.Error)
 	}
-	run.Spans, run.ClosedEvent, run.Error = c.Span, c.Last, c.Error
+	run.Spans, run.ClosedEvent = c.Span, c.Last
 	if c.To == model.Cancelled {
 		delete(d.v.Inbox, run.Key)
 	} else if c.To.Final() && inbox.Messages > 0 {

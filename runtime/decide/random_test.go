@@ -28,6 +28,7 @@ type table struct {
 	names    map[model.Name]model.NamedRun
 	keys     map[string]model.Remembered
 	events   []int64 // ids, in the order they were stored
+	ended    int     // how many generations the statistics have
 }
 
 // view is what a store would show of it.
@@ -63,6 +64,8 @@ func (t *table) write(tb testing.TB, c model.Changes) {
 	tb.Helper()
 	for _, row := range c.Rows {
 		switch row := row.(type) {
+		case *model.RunEnded:
+			t.ended++
 		case *model.Thread:
 			if t.thread != nil {
 				tb.Fatal("a thread is inserted twice")
@@ -123,14 +126,20 @@ func (t *table) check(tb testing.TB) {
 			tb.Fatalf("event %d has the id %d: somebody else numbers the thread too", i+1, id)
 		}
 	}
-	active := 0
+	active, ended := 0, 0
 	for _, r := range t.runs {
+		if ended += r.Generation - 1; r.Status.Final() {
+			ended++
+		}
 		if r.Status == model.Running || r.Status == model.Waiting {
 			active++
 		}
 		if (r.Status == model.Running) != (r.Owner != "") {
 			tb.Fatalf("run %d is %s and has the owner %q", r.Key, r.Status, r.Owner)
 		}
+	}
+	if ended != t.ended {
+		tb.Fatalf("%d generations have ended, and %d are counted", ended, t.ended)
 	}
 	if active > 1 {
 		tb.Fatalf("%d runs are RUNNING or WAITING", active)

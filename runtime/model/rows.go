@@ -7,9 +7,9 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Row is a pointer to one of the structs below: a row that is inserted, one that takes the place of another with the
-// same key, or the columns of one that change. The rows of a batch take effect one after the other; only that a run leaves
-// RUNNING or WAITING counts before another of its thread enters them.
+// Row is a pointer to one of the structs below: a row to insert, a row that replaces the one with the same key, or changed columns of a
+// row. The rows of a batch take effect one after the other, except that a run leaves RUNNING or WAITING before another run of its
+// thread enters.
 type Row interface{ row() }
 
 func (*Thread) row()         {} // inserted, with the key it has
@@ -22,7 +22,8 @@ func (*RunResult) row()      {}
 func (*RunSettled) row()     {}
 func (*RunName) row()        {} // inserted
 func (*Audit) row()          {} // inserted
-func (*Tokens) row()         {} // added to those of its project and time
+func (*RunEnded) row()       {} // inserted
+func (*ModelCall) row()      {} // inserted
 func (*Span) row()           {} // inserted
 func (*SpanEnd) row()        {}
 func (*Step) row()           {}
@@ -40,20 +41,20 @@ func (*Delete) row()         {}
 // Rows are rows of any kinds, in the order in which they take effect.
 type Rows []Row
 
-// Instance is a process that writes, or has written, the database.
+// Instance is a process that serves the database, or did.
 type Instance struct {
 	ID, Addr string
 	End      End
 }
 
-// End says why an instance may not write any more, "" while it may.
+// End says why an instance was ended, "" while it may write.
 type End string
 
-// The ends of an instance. A run that it has left RUNNING counts as crashed with it only after EndCrashed.
+// The ends of an instance. A run that was RUNNING counts as crashed only after EndCrashed.
 const (
-	EndLeft    End = "left"    // it said so
-	EndFenced  End = "fenced"  // it lived, and another was to take its place
-	EndCrashed End = "crashed" // its process had died, or it was silent until its lease ran out
+	EndLeft    End = "left"    // it shut down
+	EndFenced  End = "fenced"  // another instance replaced it while it lived
+	EndCrashed End = "crashed" // its process died, or its lease expired
 )
 
 // Status is the state of a run, a step or a node.
@@ -72,7 +73,7 @@ const (
 	Skipped   Status = "SKIPPED"
 )
 
-// Final reports whether nothing follows s but a restart.
+// Final reports whether only a restart may follow s.
 func (s Status) Final() bool { return s == Completed || s == Failed || s == Cancelled || s == Skipped }
 
 // Thread is a conversation: one log.
@@ -81,18 +82,18 @@ type Thread struct {
 	State    json.RawMessage // an object, as of the end of its latest span
 	Title    string
 	Metadata json.RawMessage // an object, nil when none
-	Archived bool            // put away, and not shown where people look for what they are at
+	Archived bool            // not listed by default
 }
 
-// ThreadHead is what decisions know of a thread.
+// ThreadHead is the part of a thread that decisions read.
 type ThreadHead struct {
 	Key            int64
 	Project        string
 	User           string
-	ID             string // the user's own name for it
+	ID             string // the user's name for the thread
 	ConversationID string // a UUIDv7, unique everywhere
 	LastEventID    int64  // as of the end of its latest span: of all its events while no run is RUNNING
-	LastSeq        int64  // of its messages, likewise
+	LastSeq        int64  // of its messages, as of the same moment
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }
@@ -103,7 +104,7 @@ type ThreadState struct {
 	State json.RawMessage
 }
 
-// ThreadPatch changes what people say of a thread; what is nil stays.
+// ThreadPatch changes columns that users set. A nil field stays as it is.
 type ThreadPatch struct {
 	Key      int64
 	Title    *string
@@ -114,14 +115,14 @@ type ThreadPatch struct {
 // ListedThread is a thread as a list shows it.
 type ListedThread struct {
 	Thread
-	// Of its RUNNING or WAITING run, else of the one created last; empty when it has had none.
+	// These are of its RUNNING or WAITING run, else of its newest run; empty without a run.
 	RunID  string
 	Agent  string // the agent's or the workflow's name
 	Status Status
-	Asked  string // the first 200 characters of what it was asked
+	Asked  string // the first 200 characters of the run's input
 }
 
-// ThreadUser is somebody who has threads in a project.
+// ThreadUser is a user who has threads in a project.
 type ThreadUser struct {
 	User         string
 	Threads      int // up to 1 000
@@ -132,22 +133,22 @@ type ThreadUser struct {
 type Run struct {
 	RunHead
 
-	Input          json.RawMessage // serves the run for its whole life; set when it is created
-	Definition     json.RawMessage // the workflow as started, likewise
+	Input          json.RawMessage // set when the run is created, and never changed
+	Definition     json.RawMessage // of the workflow, likewise
 	InputQuery     string
 	OutputSummary  *string
 	Usage          []agui.TokenUsage
 	ContextItemIDs []string
-	Metadata       json.RawMessage // the client's own, an object, nil when none
+	Metadata       json.RawMessage // the client's, an object, nil for none
 	ParentRun      string          // the client's parentRunId
 
-	// Read-only: from the thread, filled by reads.
+	// Reads fill these from the thread.
 	ThreadID       string
 	ThreadTitle    string
 	ConversationID string
 }
 
-// RunHead is what decisions know of a run.
+// RunHead is the part of a run that decisions read.
 type RunHead struct {
 	Key        int64
 	ThreadKey  int64
@@ -160,13 +161,13 @@ type RunHead struct {
 
 	Generation  int        // counts restarts, from 1
 	Attempt     int        // counts claims after a crash, from 0
-	Spans       int        // how many it has, an open one included
-	SpanName    string     // the name that its next span echoes, empty for ID
-	Turn        int64      // its place among the queued runs of its thread
-	Answered    bool       // queued again by an answer: it goes before all others of its thread
+	Spans       int        // the number of its spans, with an open one
+	SpanName    string     // the name of its next span, empty for ID
+	Turn        int64      // its position among the queued runs of its thread
+	Answered    bool       // queued again by an answer: it precedes all others of its thread
 	Owner       string     // the instance that runs it, while RUNNING
 	Replaces    []Replaced // runs that are cancelled before it is claimed
-	RollBack    bool       // what they wrote is hidden when it starts
+	RollBack    bool       // their messages are hidden when it starts
 	ClosedEvent int64      // the id of the terminal event of its latest span
 	Error       *agui.OutputError
 
@@ -176,20 +177,20 @@ type RunHead struct {
 	FinishedAt *time.Time
 }
 
-// Replaced is a run that makes room for another.
+// Replaced is a run that another run replaces.
 type Replaced struct {
 	RunKey     int64 `json:"run"`
 	Generation int   `json:"generation"`
 }
 
-// RunResult changes what a run's row tells of its result.
+// RunResult changes a run's result.
 type RunResult struct {
 	Key           int64
 	OutputSummary *string
 	Usage         []agui.TokenUsage
 }
 
-// RunSettled takes back a run's crashes: it has got somewhere since.
+// RunSettled resets a run's count of crashes, after progress.
 type RunSettled struct{ Key int64 }
 
 // RunName is a name of a run, its first one included.
@@ -198,7 +199,7 @@ type RunName struct {
 	Project  string
 	User     string
 	Name     string
-	BodyHash string // of the request that named it so
+	BodyHash string // of the request that gave the name
 }
 
 // Span is one RUN_STARTED … terminal event range of a run.
@@ -206,7 +207,7 @@ type Span struct {
 	RunKey     int64
 	N          int // from 1
 	ThreadKey  int64
-	RunID      string // the name the run has in it
+	RunID      string // the run's name in the span
 	Generation int
 	First      int64           // event ids
 	Last       int64           // 0 while the span is open
@@ -250,32 +251,32 @@ type Node struct {
 	CompletedAt *time.Time
 }
 
-// MessageState says where a message is between being accepted and being shown.
+// MessageState is the state of a message.
 type MessageState string
 
 // The states of a message.
 const (
 	MessageQueued   MessageState = "queued"   // accepted, not yet in the log
 	MessageConsumed MessageState = "consumed" // in the log
-	MessageHidden   MessageState = "hidden"   // in the log or not, and left out of prompts and history
+	MessageHidden   MessageState = "hidden"   // not in prompts and history, whether in the log or not
 )
 
 // Message is a message of a thread. A row replaces the one with the same ThreadKey and Message.ID.
 type Message struct {
-	Key            int64 // in the order they came; filled by reads
+	Key            int64 // in the order of insertion; filled by reads
 	ThreadKey      int64
 	RunKey         int64
 	Seq            int64 // in log order; 0 while queued
 	EventID        int64 // of the event that completed it; 0 while queued
 	State          MessageState
 	ContextItemIDs []string
-	Day            time.Time // the midnight of the UTC day in whose history it stands; zero for none
-	CreatedAt      time.Time // the time of the transaction that inserts it when zero; no later row changes it
+	Day            time.Time // the midnight of the UTC day in whose history it is listed; zero for none
+	CreatedAt      time.Time // zero for the time of the inserting transaction; later rows do not change it
 	agui.Message
-	Encoded []byte `json:"-"` // the stored form of Message where somebody has made it: who changes Message makes it nil
+	Encoded []byte `json:"-"` // the stored form of Message, nil until Stored is called; a change of Message must reset it
 }
 
-// Stored is the stored form of the message, which is encoded once.
+// Stored returns the stored form of the message. It encodes the message once.
 func (m *Message) Stored() []byte {
 	if m.Encoded == nil {
 		m.Encoded = m.AppendJSON(nil, agui.Stored)
@@ -283,14 +284,14 @@ func (m *Message) Stored() []byte {
 	return m.Encoded
 }
 
-// Hide hides messages of a thread, or of one run of it, from prompts and history: all of which one of the last three
-// fields speaks. With Queued and FromSeq 1 that is all there are.
+// Hide hides messages of a thread, or of one of its runs, from prompts and history: those that one of the last three fields selects.
+// Queued with FromSeq 1 selects all messages.
 type Hide struct {
 	ThreadKey int64
 	RunKey    int64 // of this run only, 0 for all
-	Queued    bool  // those not yet taken
-	FromEvent int64 // those completed by an event with at least this id; 0 for none
-	FromSeq   int64 // those with at least this seq; 0 for none
+	Queued    bool  // queued messages
+	FromEvent int64 // messages that an event with at least this id has completed; 0 for none
+	FromSeq   int64 // messages with at least this seq; 0 for none
 }
 
 // Memo is the record of one use of Do, CallTool, CallAgent, Ask or Next, or of a call's approval. A row replaces the one with
@@ -300,16 +301,16 @@ type Memo struct {
 	Generation int
 	Step       int    // the step's number
 	Place      string // of the use in the step's code: see plugins.Use
-	Tool       string // which is called, if one is
-	Agent      string // likewise
-	Hash       string // of what was asked; empty for what asks for nothing
+	Tool       string // that is called, if any
+	Agent      string // that is called, if any
+	Hash       string // of the arguments; empty without arguments
 	CallID     string // the toolCallId, the subagentRunId or the id of the question, once there is one
 	Begun      bool   // of a call: the tool may have been called
 	Done       bool
 	Output     json.RawMessage // nil until done
 }
 
-// Interrupt is something a run waits for: a question, or a call that the client answers. A row replaces the one with the same
+// Interrupt is what a run waits for: a question, or a call that the client answers. A row replaces the one with the same
 // RunKey and ID.
 type Interrupt struct {
 	ID        string // of the question; the toolCallId of a frontend call
@@ -317,7 +318,7 @@ type Interrupt struct {
 	Step      int             // the step's number
 	Place     string          // with Step: the memo its answer completes
 	Frontend  bool            // a frontend call
-	Tool      string          // which is called, of a frontend call and of an approval
+	Tool      string          // of a frontend call or an approval
 	Body      json.RawMessage // the agui.Interrupt; of a frontend call nil, or as lists show the call
 	Status    string
 	Payload   json.RawMessage // the answer's
@@ -328,8 +329,8 @@ type Interrupt struct {
 // Question is an open interrupt of a run that is WAITING, as a list shows it.
 type Question struct {
 	Interrupt
-	Key            int64  // in the order in which they were asked
-	User           string // whose run it is, and what it is called
+	Key            int64  // in the order of insertion
+	User           string // the run's owner
 	RunID          string
 	Agent          string // the agent's or the workflow's name
 	ThreadID       string
@@ -355,10 +356,10 @@ type Answer struct {
 	Output     json.RawMessage // of the memo
 }
 
-// Withdraw cancels the open interrupts of a run that is over.
+// Withdraw cancels the open interrupts of a run that has ended.
 type Withdraw struct{ RunKey int64 }
 
-// IdempotencyKey remembers a request that succeeded. A row replaces the one of the same scope.
+// IdempotencyKey records a request that succeeded. A row replaces the one with the same scope.
 type IdempotencyKey struct {
 	Scope     string // project, user, method, path and key
 	BodyHash  string
@@ -367,27 +368,26 @@ type IdempotencyKey struct {
 	CreatedAt time.Time
 }
 
-// Delete removes a part of a run or of a thread, about Limit rows, and comes in a batch without anything else. Of a run its events
-// and their spans go first, then steps, nodes, messages, memos, interrupts and names, and with the last of them its own row; its
-// Idempotency-Keys stay without what was answered: a repeat learns that the run is gone. Of a thread its runs' keys go, too. Until
-// all is gone ids of removed events are not used again. None of the thread's runs may be RUNNING. What is gone already needs no
-// removing. While parts are left there is a Deletion.
+// Delete removes a part of a run or of a thread, about Limit rows. It is alone in its batch. The events and spans of a run are deleted
+// first, then its other rows, then the run. Its Idempotency-Keys stay without their answers, so that a repeated request learns that
+// the run is gone; with a thread they are deleted. Ids of removed events are not reused before the whole thread is deleted. No run
+// of the thread may be RUNNING. Delete ignores rows that do not exist. While parts are left there is a Deletion.
 type Delete struct {
 	ThreadKey int64
 	RunKey    int64 // 0 for the whole thread
 	Events    bool  // of the run, its events and spans alone
 	Limit     int
-	Last      int64 // what was the last event of the thread, or has closed the run
+	Last      int64 // the thread's last event, or the event that closed the run
 
 	Left bool // set as the row is written: this was not the last part
 }
 
-// Deletion is one that has been begun and of which parts are left.
+// Deletion is a Delete of which parts are left.
 type Deletion struct {
 	ThreadKey, RunKey int64
 	Project           string // the thread's
 	Events            bool
-	Last              int64 // as Delete has it: who has gone on with the thread or the run since has another
+	Last              int64 // as in Delete: another value means that the thread or the run went on
 }
 
 // Audit tells who has asked for a decision that has changed something, and where the request came from.
@@ -405,19 +405,6 @@ type Audit struct {
 	Request    string
 	Subject    string // what else it was about: the id of a key
 }
-
-// Tokens are what calls of models took for a project in a step of time.
-type Tokens struct {
-	Project string
-	At      time.Time // when the step began
-	Tokens  int64     // of input and output
-}
-
-// How tokens are counted.
-const (
-	TokenStep   = 15 * time.Minute
-	TokenWindow = 24 * time.Hour // for which a project's limit is
-)
 
 // StoredEvent is an event as the log keeps it.
 type StoredEvent struct {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math"
@@ -10,15 +11,75 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Counter tells what the runs of a project came to. What it costs does not grow with the runs that are kept: those that
-// are over are counted once, by the minute and by the hour, and the few that are not counted yet are looked at.
+// Counter tells what the runs of a project came to. The commit that ends a run inserts a RunEnded, and the commit of a model
+// call inserts a ModelCall. RollUp adds these rows to sums by the minute and by the hour; Stats adds the rest to the sums.
 type Counter interface {
-	// RollUp counts what is over and not counted yet, and returns how much that was. It forgets what it has counted by the
-	// minute and by the hour when that is old. It is meant to be called every few seconds, by any instance.
+	// RollUp adds the rows that were inserted since the last call to the sums, and returns how many there were. It deletes sums
+	// that are older than MinutesKept and HoursKept. It should be called every few seconds; any instance may call it.
 	RollUp(ctx context.Context, now time.Time) (int, error)
-	// Stats returns what the runs of a project came to from a time on, by steps of MinuteStep or HourStep, as it is at one moment.
-	// While much is not counted yet, some of that is left out.
+	// Stats returns what the runs of a project came to from a time on, by steps of MinuteStep or HourStep, as of one moment.
 	Stats(ctx context.Context, project string, step time.Duration, from, now time.Time) (Stats, error)
+}
+
+// RunEnded says how a generation of a run has ended.
+type RunEnded struct {
+	Project    string
+	Agent      string // the agent's or the workflow's name
+	Status     Status
+	Code       string // of its error
+	First      bool   // it was the run's first generation
+	CreatedAt  time.Time
+	BegunAt    *time.Time // nil when the generation has not begun
+	FinishedAt time.Time
+}
+
+// EndOf returns how the run has ended.
+func EndOf(h *RunHead) *RunEnded {
+	e := &RunEnded{
+		Project: h.Project, Agent: h.WorkflowID, Status: h.Status, First: h.Generation <= 1,
+		CreatedAt: h.CreatedAt, BegunAt: begun(h), FinishedAt: *h.FinishedAt,
+	}
+	if h.Error != nil {
+		e.Code = h.Error.Code
+	}
+	return e
+}
+
+// ModelCall says which tokens a call of a model has used.
+type ModelCall struct {
+	Project string
+	Agent   string // the name of the run's agent or workflow
+	At      time.Time
+	Usage   agui.TokenUsage
+}
+
+// Used reports whether the call has used tokens.
+func (c *ModelCall) Used() bool {
+	return c.Usage != agui.TokenUsage{Provider: c.Usage.Provider, Model: c.Usage.Model}
+}
+
+// Tokens is the number of input and output tokens.
+func (c *ModelCall) Tokens() int64 { return plus(c.Usage.InputTokens, c.Usage.OutputTokens) }
+
+// Tokens are the tokens that the model calls of a project have used in a TokenStep.
+type Tokens struct {
+	Project string
+	At      time.Time // the begin of the step
+	Tokens  int64     // of input and output
+}
+
+// How tokens are counted for a project's limit.
+const (
+	TokenStep   = 15 * time.Minute
+	TokenWindow = 24 * time.Hour
+)
+
+// plus adds numbers that are not negative. The sum is bounded.
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // What is counted, and for how long it is kept.
@@ -32,8 +93,7 @@ const (
 // Stats are what the runs of a project came to, and what goes on.
 type Stats struct {
 	Tallies  map[time.Time]*Tally // by the begin of each step in which something was
-	Open     Tally                // tokens of runs that are not over
-	Counting bool                 // so much is not counted yet that some is left out
+	Counting bool                 // so many rows wait for RollUp that some are left out
 	Running  StatusCount
 	Queued   StatusCount
 	Waiting  StatusCount // Since is when the first of what they wait for was asked
@@ -55,36 +115,20 @@ type InstanceState struct {
 	Serving   bool      // it may write
 }
 
-// Counted is what is counted of one generation of a run.
-type Counted struct {
-	Key        int64
-	Project    string
-	Agent      string // the agent's or the workflow's name
-	Status     Status
-	Generation int
-	Answered   bool
-	Error      *agui.OutputError
-	Usage      []agui.TokenUsage // of all its generations
-	Before     []agui.TokenUsage // of those that are counted
-	CreatedAt  time.Time
-	QueuedAt   time.Time
-	StartedAt  *time.Time
-	FinishedAt *time.Time
-}
-
-// begun is when the generation began, nil when it has not. Of later ones only is known when they were queued.
-func (c *Counted) begun() *time.Time {
+// begun is when the run's generation began, nil when it has not. For a later generation only the time when it was last queued is
+// known.
+func begun(h *RunHead) *time.Time {
 	switch {
-	case c.Generation <= 1:
-		return c.StartedAt
-	case c.Status == Queued && !c.Answered:
+	case h.Generation <= 1:
+		return h.StartedAt
+	case h.Status == Queued && !h.Answered:
 		return nil
 	}
-	return &c.QueuedAt
+	return &h.QueuedAt
 }
 
-// Tally is what a number of runs came to. Tallies can be added up. A run counts once for each of its generations: with what
-// began when that began, and with the rest when it ended.
+// Tally is what a number of runs came to. Tallies can be added up. A run counts once for each of its generations: as started when
+// it began, its tokens when they were used, and the rest when it ended.
 type Tally struct {
 	Started    int                    `json:"s,omitempty"`
 	Completed  int                    `json:"c,omitempty"`
@@ -111,29 +155,29 @@ const (
 	Others    = "other"
 )
 
-// Count adds a generation of a run, each part of it to the tally of its time that at returns. Of one that is not over it adds
-// what there is, and its tokens to open.
-func Count(c *Counted, at func(time.Time) *Tally, open *Tally) {
-	begun := c.begun()
-	if begun != nil {
-		t := at(*begun)
-		t.Started++
-		if c.Generation <= 1 {
-			t.FirstEvent.add(begun.Sub(c.CreatedAt))
-		}
-	}
-	spent := c.spent()
-	if !c.Status.Final() || c.FinishedAt == nil {
-		if len(spent) > 0 && open != nil {
-			open.agent(c.Agent).spend(spent)
-		}
+// CountOpen adds the begin of the generation of a run that has not ended to the tally of its time, which at returns.
+func CountOpen(h *RunHead, at func(time.Time) *Tally) {
+	countBegin(begun(h), h.CreatedAt, h.Generation <= 1, at)
+}
+
+func countBegin(begun *time.Time, created time.Time, first bool, at func(time.Time) *Tally) {
+	if begun == nil {
 		return
 	}
-	t := at(*c.FinishedAt)
-	a := t.agent(c.Agent)
+	t := at(*begun)
+	t.Started++
+	if first {
+		t.FirstEvent.add(begun.Sub(created))
+	}
+}
+
+// Count adds the generation: its begin and its end each to the tally of their time, which at returns.
+func (e *RunEnded) Count(at func(time.Time) *Tally) {
+	countBegin(e.BegunAt, e.CreatedAt, e.First, at)
+	t := at(e.FinishedAt)
+	a := t.agent(e.Agent)
 	a.Runs++
-	a.spend(spent)
-	switch c.Status {
+	switch e.Status {
 	case Completed:
 		t.Completed++
 	case Cancelled:
@@ -141,37 +185,28 @@ func Count(c *Counted, at func(time.Time) *Tally, open *Tally) {
 	default:
 		t.Failed++
 		a.Failed++
-		code := "unknown"
-		if c.Error != nil && c.Error.Code != "" {
-			code = c.Error.Code
-		}
-		t.fail(code, 1)
+		t.fail(cmp.Or(e.Code, "unknown"), 1)
 	}
-	if begun != nil {
-		took := c.FinishedAt.Sub(*begun)
+	if e.BegunAt != nil {
+		took := e.FinishedAt.Sub(*e.BegunAt)
 		t.Duration.add(took)
 		a.Duration.add(took)
 	}
 }
 
-// spent is what was spent since the run was counted.
-func (c *Counted) spent() (list []agui.TokenUsage) {
-	for _, u := range c.Usage {
-		for _, b := range c.Before {
-			if b.Provider == u.Provider && b.Model == u.Model {
-				u.InputTokens -= b.InputTokens
-				u.OutputTokens -= b.OutputTokens
-				u.TotalTokens -= b.TotalTokens
-				u.ReasoningTokens -= b.ReasoningTokens
-				u.CachedInputTokens -= b.CachedInputTokens
-				u.CacheWriteInputTokens -= b.CacheWriteInputTokens
-			}
-		}
-		if u != (agui.TokenUsage{Provider: u.Provider, Model: u.Model}) {
-			list = append(list, u)
+// Count adds the call's tokens to the tally of its time, which at returns.
+func (c *ModelCall) Count(at func(time.Time) *Tally) {
+	at(c.At).agent(c.Agent).spend([]agui.TokenUsage{c.Usage})
+}
+
+// Tokens is the number of input and output tokens.
+func (t *Tally) Tokens() (n int64) {
+	for _, a := range t.Agents {
+		for _, u := range a.Usage {
+			n = plus(n, plus(u.InputTokens, u.OutputTokens))
 		}
 	}
-	return list
+	return n
 }
 
 // Add adds another tally.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,8 +60,6 @@ type live struct {
 	owing    map[string]memoKey          // of memos of calls and sub-agents that are not done, by CallID
 	recorded int                         // bytes of what the memos hold
 	asks     map[string]*model.Interrupt // by id: those that are open
-	// An older version has recorded something of which nobody can tell where in the code it belongs.
-	unplaced bool
 	calls    map[string]string // toolCallId → tool, of calls that may still owe a result
 	minted   map[string]bool   // ids that were given to workers and not used yet
 	nodes    map[string]*model.Node
@@ -219,7 +216,6 @@ func (l *live) queue(s *step, rows []model.Row, done func(error), evs ...agui.Ev
 func (l *live) know(row model.Row) model.Row {
 	switch row := row.(type) {
 	case *model.Memo:
-		l.unplaced = l.unplaced || strings.HasPrefix(row.Place, "?")
 		key := memoKey{row.Step, row.Place}
 		l.recorded += len(row.Output)
 		if old := l.memos[key]; old != nil {

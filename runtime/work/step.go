@@ -196,11 +196,6 @@ func (s *step) memo(u plugins.Use) (*model.Memo, error) {
 	l := s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.unplaced {
-		return nil, &plugins.Error{
-			Code: "records_unreadable", Message: "The run was begun by an older version, whose records of it cannot be placed; start it again",
-		}
-	}
 	if m := l.memos[memoKey{s.number, u.Place}]; m != nil {
 		found := *m
 		return &found, u.Check(m.Hash)

@@ -29,8 +29,11 @@ func newTokens(limit int64) *tokens {
 	return &tokens{limit: limit, used: make(map[string]map[int64]int64), full: fewProjects}
 }
 
-// add counts tokens of a project, and returns when they are counted.
-func (t *tokens) add(project string, n int64, now time.Time) time.Time {
+// add counts tokens of a project.
+func (t *tokens) add(project string, n int64, now time.Time) {
+	if n <= 0 {
+		return
+	}
 	at := now.Truncate(model.TokenStep)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +49,6 @@ func (t *tokens) add(project string, n int64, now time.Time) time.Time {
 		t.used[project] = make(map[int64]int64)
 	}
 	t.used[project][at.Unix()] = plus(t.used[project][at.Unix()], n)
-	return at
 }
 
 // plus adds up what is not negative, to what can be told at most.
@@ -114,21 +116,11 @@ func (t *tokens) wait(project string, now time.Time) time.Duration {
 
 // loadTokens reads what instances before this one have counted.
 func (en *Engine) loadTokens(ctx context.Context) error {
-	const limit = 1000
-	after := model.Tokens{At: time.Now().Add(-model.TokenWindow - model.TokenStep).Truncate(time.Millisecond)}
-	for {
-		list, err := en.store.TokensAfter(ctx, after, limit)
-		if err != nil {
-			return err
-		}
-		for _, row := range list {
-			en.tokens.add(row.Project, row.Tokens, row.At)
-		}
-		if len(list) < limit {
-			return nil
-		}
-		after = list[len(list)-1]
+	list, err := en.store.TokensSince(ctx, time.Now().Add(-model.TokenWindow-model.TokenStep))
+	for _, row := range list {
+		en.tokens.add(row.Project, row.Tokens, row.At)
 	}
+	return err
 }
 
 // TokensOf returns how many tokens a project has used in the last day.

@@ -34,15 +34,16 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var tokens []model.Row
-	if n := plus(c.Usage.InputTokens, c.Usage.OutputTokens); n > 0 {
-		tokens = append(tokens, &model.Tokens{Project: l.run.Project, At: l.en.tokens.add(l.run.Project, n, time.Now()), Tokens: n})
+	if counted := (&model.ModelCall{Project: l.run.Project, Agent: l.run.WorkflowID, At: call.At, Usage: c.Usage}); counted.Used() {
+		l.en.tokens.add(counted.Project, counted.Tokens(), counted.At)
+		tokens = append(tokens, counted)
 	}
 	l.en.measures.Tokens(c.Usage)
 	closed := l.gate
 	if closed == nil && s.ended { // a step whose time is over may still count
 		closed = plugins.ErrEnded
 	}
-	if closed != nil { // the run tells no more, but its project has used them
+	if closed != nil { // the run has ended, but its project has used the tokens
 		if len(tokens) > 0 {
 			l.en.commits.Add(&commit.Item{Rows: tokens})
 		}

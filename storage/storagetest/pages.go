@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -220,25 +221,18 @@ func testAudit(t *testing.T, f *fixture) {
 	}
 }
 
-// Tokens of a project and a time are added up, also those of one batch, and are read in pages.
+// The tokens of a project's model calls are added up by quarters of an hour, also those of one batch.
 func testTokens(t *testing.T, f *fixture) {
-	spent := func(project string, seconds int, n int64) *model.Tokens {
-		return &model.Tokens{Project: project, At: at(seconds), Tokens: n}
+	step := at(0).Truncate(model.TokenStep)
+	at := func(seconds int) time.Time { return step.Add(time.Duration(seconds) * time.Second) }
+	call := func(project string, seconds int, n int64) *model.ModelCall {
+		return &model.ModelCall{Project: project, Agent: "a", At: at(seconds), Usage: agui.TokenUsage{Model: "m", InputTokens: n - 1, OutputTokens: 1}}
 	}
-	f.put(t, spent("p", 900, 1), spent("q", 900, 10), spent("p", 900, 2), spent("p", 1800, 100))
-	f.put(t, spent("p", 900, 4), spent("q", 1800, 20))
-	want := []model.Tokens{*spent("p", 900, 7), *spent("q", 900, 10), *spent("p", 1800, 100), *spent("q", 1800, 20)}
-	var got []model.Tokens
-	for after := (model.Tokens{At: at(900)}); ; after = got[len(got)-1] {
-		page, err := f.TokensAfter(t.Context(), after, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got = append(got, page...); len(page) < 3 {
-			break
-		}
-	}
-	equal(t, "TokensAfter", got, nil, want)
-	later, err := f.TokensAfter(t.Context(), model.Tokens{At: at(901)}, 10)
-	equal(t, "TokensAfter a time", later, err, want[2:])
+	f.put(t, call("p", 900, 1), call("q", 900, 10), call("p", 901, 2), call("p", 1800, 100))
+	f.put(t, call("p", 1799, 4), call("q", 1800, 20))
+	want := []model.Tokens{{Project: "p", At: at(900), Tokens: 7}, {Project: "q", At: at(900), Tokens: 10}, {Project: "p", At: at(1800), Tokens: 100}, {Project: "q", At: at(1800), Tokens: 20}}
+	got, err := f.TokensSince(t.Context(), at(900))
+	equal(t, "TokensSince", got, err, want)
+	later, err := f.TokensSince(t.Context(), at(1800))
+	equal(t, "TokensSince a time", later, err, want[2:])
 }

@@ -66,12 +66,14 @@ func (tx *tx) putOne(row model.Row) error {
 		}
 		entry.Key = int64(len(tx.audit) + 1)
 		tx.audit.put(tx, entry.Key, entry)
-	case *model.Tokens:
-		sum, key := *row, spending{row.At.UnixMilli(), row.Project}
+	case *model.ModelCall:
+		sum := model.Tokens{Project: row.Project, At: row.At.Truncate(model.TokenStep), Tokens: row.Tokens()}
+		key := spending{sum.At.UnixMilli(), row.Project}
 		if old := tx.tokens[key]; old != nil {
 			sum.Tokens += old.Tokens
 		}
 		tx.tokens.put(tx, key, &sum)
+	case *model.RunEnded: // it counts no runs
 	case *model.Delete:
 		tx.delete(row)
 	case *model.Run, *model.RunHead, *model.RunResult, *model.RunSettled, *model.RunName, *model.Span, *model.SpanEnd:

@@ -418,12 +418,13 @@ func (db *Database) Users(ctx context.Context, f model.UserFilter) (model.Page[m
 	})
 }
 
-// TokensAfter returns what projects have used behind some of it: see [model.Reader].
-func (db *Database) TokensAfter(ctx context.Context, after model.Tokens, limit int) ([]model.Tokens, error) {
-	byTime := func(a, b *model.Tokens) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Project, b.Project)) }
+// TokensSince returns the tokens that projects have used: see [model.Reader].
+func (db *Database) TokensSince(ctx context.Context, since time.Time) ([]model.Tokens, error) {
+	since = since.Truncate(model.TokenStep)
 	return read(ctx, db, func() []model.Tokens {
-		list := copies(db.tokens.sorted(func(t *model.Tokens) bool { return byTime(t, &after) > 0 }, byTime))
-		return list[:min(len(list), limit)]
+		return copies(db.tokens.sorted(func(t *model.Tokens) bool { return !t.At.Before(since) && t.Tokens > 0 }, func(a, b *model.Tokens) int {
+			return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Project, b.Project))
+		}))
 	})
 }
 

@@ -10,21 +10,22 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/eventlog"
 )
 
-// countingUnzipper counts what is decompressed.
-type countingUnzipper struct {
-	unzipper
+// countingDecoder counts what is decompressed.
+type countingDecoder struct {
+	eventlog.Decoder
 	n atomic.Int64
 }
 
-func (c *countingUnzipper) DecodeAll(input, dst []byte) ([]byte, error) {
+func (c *countingDecoder) DecodeAll(input, dst []byte) ([]byte, error) {
 	c.n.Add(1)
-	return c.unzipper.DecodeAll(input, dst)
+	return c.Decoder.DecodeAll(input, dst)
 }
 
-// Whoever reads a sealed log in pages has each of its segments decompressed once, and another reader beside it none.
-// What is removed from a segment meanwhile is not shown any more.
+// Two readers of the pages of a sealed log decompress each segment once. They do not see events that are removed from a segment
+// meanwhile.
 func TestSegmentsAreDecompressedOnce(t *testing.T) {
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	ctx, now := t.Context(), time.Now()
@@ -53,8 +54,8 @@ func TestSegmentsAreDecompressedOnce(t *testing.T) {
 	if err != nil || segments < 9 {
 		t.Fatalf("%d segments, %v", segments, err)
 	}
-	c := &countingUnzipper{unzipper: db.z.unzipper}
-	db.z.unzipper = c
+	c := &countingDecoder{Decoder: db.z.Decoder}
+	db.z.Decoder = c
 	// next reads a page behind at, and tells where it ends and how many events of the second run it has.
 	next := func(at int64) (end int64, second int) {
 		t.Helper()
@@ -87,29 +88,6 @@ func TestSegmentsAreDecompressedOnce(t *testing.T) {
 		var removed int
 		if at, removed = next(at); removed > 0 {
 			t.Fatalf("%d events of a run that was deleted", removed)
-		}
-	}
-	if db.z.size > keptOpen || len(db.z.kept) == 0 {
-		t.Errorf("%d segments of %d bytes are kept", len(db.z.kept), db.z.size)
-	}
-}
-
-// However large segments are, no more is kept of them than keptOpen.
-func TestFewDecompressedSegmentsAreKept(t *testing.T) {
-	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
-	large := strings.Repeat("x", 900<<10)
-	for i := range int64(10) {
-		s := newSegment(db.zip, []packed{{thread: 1, run: 1, first: i + 1, last: i + 1, payload: []byte(large + fmt.Sprint(i) + "\n")}})
-		rows, err := db.z.rows(&s)
-		if err != nil || len(rows) != 1 || rows[0].first != i+1 {
-			t.Fatalf("%d rows, %v", len(rows), err)
-		}
-		held := 0
-		for j := range db.z.kept {
-			held += db.z.kept[j].size
-		}
-		if held != db.z.size || held > keptOpen || len(db.z.kept) != min(int(i)+1, 4) {
-			t.Fatalf("%d segments of %d bytes are kept, which are said to be %d", len(db.z.kept), held, db.z.size)
 		}
 	}
 }

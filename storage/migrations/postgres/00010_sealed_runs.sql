@@ -1,7 +1,0 @@
--- +goose Up
--- What only the detail of a run shows, once the run has ended a day ago: its input, steps, nodes and answer, compressed.
-CREATE TABLE sealed_runs (
-    run_key bigint PRIMARY KEY REFERENCES runs (key) ON DELETE CASCADE,
-    data    bytea NOT NULL
-);
-ALTER TABLE sealed_runs ALTER COLUMN data SET STORAGE EXTERNAL;

@@ -1,9 +1,0 @@
--- +goose Up
--- Deletions of which parts are left: of a run, or with run_key 0 of a thread. The next server goes on with what one has not finished.
-CREATE TABLE deletions (
-    thread_key    BIGINT NOT NULL,
-    run_key       BIGINT NOT NULL,
-    events        SMALLINT NOT NULL, -- 1 for the run's events alone
-    last_event_id BIGINT NOT NULL, -- the thread's last event, or what has closed the run
-    PRIMARY KEY (thread_key, run_key)
-);

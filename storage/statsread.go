@@ -1,0 +1,224 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+const (
+	selectBuckets = `
+SELECT at, data FROM stats_buckets WHERE project_id = ? AND step = ? AND at >= ? AND at <= ? ORDER BY at LIMIT ?`
+
+	selectEndedOfProject = endedColumns + ` WHERE project_id = ? ORDER BY key LIMIT ?`
+	selectCallsOfProject = callColumns + ` WHERE project_id = ? ORDER BY key LIMIT ?`
+
+	selectOpenOfStatus = `
+SELECT ` + headColumns + ` FROM runs WHERE project_id = ? AND status = ? ORDER BY created_at, key LIMIT ?`
+
+	selectTokens = `
+SELECT at, project_id, tokens FROM stats_buckets WHERE step = ? AND (at, project_id) > (?, ?) ORDER BY at, project_id LIMIT ?`
+
+	selectCalls = callColumns + ` WHERE key > ? ORDER BY key LIMIT ?`
+
+	selectOldestQuestion = `
+SELECT q.created_at FROM interrupts q` + ofProject + whereOpen + ` ORDER BY q.key LIMIT 1`
+
+	selectInstances = `
+SELECT id, addr, fenced, ended, started_at, leased_until FROM instances ORDER BY started_at DESC, id LIMIT 20`
+)
+
+const (
+	maxWaiting = 50_000 // rows that wait for RollUp
+	maxBuckets = 2_000
+)
+
+// Stats returns what the runs of a project came to: see [model.Counter].
+func (db *DB) Stats(ctx context.Context, project string, step time.Duration, from, now time.Time) (s model.Stats, err error) {
+	err = db.snapshot(ctx, func(q querier) (err error) {
+		s, err = stats(ctx, q, project, step, from, now)
+		return err
+	})
+	for i := range s.Instances {
+		in := &s.Instances[i]
+		in.SeenAt = in.SeenAt.Add(-db.cfg.Lease)
+		if in.SeenAt.Before(in.StartedAt) {
+			in.SeenAt = in.StartedAt
+		}
+	}
+	return s, err
+}
+
+func stats(ctx context.Context, q querier, project string, step time.Duration, from, now time.Time) (s model.Stats, err error) {
+	s.Tallies = make(map[time.Time]*model.Tally)
+	type counted struct {
+		at   time.Time
+		data string
+	}
+	buckets, err := all(ctx, q, func(rows *sql.Rows) (c counted, err error) {
+		err = rows.Scan(timeInto{&c.at}, &c.data)
+		return c, err
+	}, selectBuckets, project, int(step.Seconds()), ms(from.Truncate(step)), ms(now), maxBuckets)
+	if err != nil {
+		return s, err
+	}
+	for _, b := range buckets {
+		t := new(model.Tally)
+		if err := json.Unmarshal([]byte(b.data), t); err != nil {
+			return s, err
+		}
+		s.Tallies[b.at] = t
+	}
+	var elsewhere model.Tally // before from or after now
+	at := func(at time.Time) *model.Tally {
+		if at = at.Truncate(step); at.Before(from.Truncate(step)) || at.After(now) {
+			return &elsewhere
+		}
+		if s.Tallies[at] == nil {
+			s.Tallies[at] = new(model.Tally)
+		}
+		return s.Tallies[at]
+	}
+	if err := countWaiting(ctx, q, project, at, &s); err != nil {
+		return s, err
+	}
+	return s, current(ctx, q, project, at, &s)
+}
+
+// countWaiting adds the rows that wait for RollUp.
+func countWaiting(ctx context.Context, q querier, project string, at func(time.Time) *model.Tally, s *model.Stats) error {
+	ended, err := all(ctx, q, scanEnded, selectEndedOfProject, project, maxWaiting+1)
+	if err != nil {
+		return err
+	}
+	calls, err := all(ctx, q, scanCountableCall, selectCallsOfProject, project, maxWaiting+1)
+	if err != nil {
+		return err
+	}
+	s.Counting = max(len(ended), len(calls)) > maxWaiting
+	for _, row := range slices.Concat(ended, calls) {
+		row.count(at)
+	}
+	return nil
+}
+
+// current adds the runs that have not ended, and the instances.
+func current(ctx context.Context, q querier, project string, at func(time.Time) *model.Tally, s *model.Stats) (err error) {
+	for status, of := range map[model.Status]*model.StatusCount{model.Running: &s.Running, model.Queued: &s.Queued, model.Waiting: &s.Waiting} {
+		heads, err := all(ctx, q, scanHead, selectOpenOfStatus, project, string(status), maxCount)
+		if err != nil {
+			return err
+		}
+		of.Runs = len(heads)
+		for i := range heads {
+			if h := &heads[i]; of.Since.IsZero() || h.QueuedAt.Before(of.Since) {
+				of.Since = h.QueuedAt
+			}
+			model.CountOpen(&heads[i], at)
+		}
+	}
+	s.Waiting.Since, err = one(ctx, q, scanTime, selectOldestQuestion, project)
+	if err != nil && !errors.Is(err, model.ErrNotFound) {
+		return err
+	}
+	s.Instances, err = all(ctx, q, func(rows *sql.Rows) (in model.InstanceState, err error) {
+		var fenced bool
+		err = rows.Scan(&in.ID, &in.Addr, &fenced, &in.End, timeInto{&in.StartedAt}, timeInto{&in.SeenAt})
+		in.Serving = !fenced
+		return in, err
+	}, selectInstances)
+	return err
+}
+
+// TokensSince returns the tokens that projects have used since a time: see [model.Reader].
+func (r reader) TokensSince(ctx context.Context, since time.Time) ([]model.Tokens, error) {
+	const limit = 1000
+	sums := make(map[model.Tokens]int64) // by project and time
+	add := func(t model.Tokens) {
+		n := t.Tokens
+		t.At, t.Tokens = t.At.Truncate(model.TokenStep), 0
+		sums[t] = min(sums[t], math.MaxInt64-n) + n
+	}
+	since = since.Truncate(model.TokenStep)
+	for after := (model.Tokens{At: since.Add(-time.Millisecond)}); ; {
+		list, err := all(ctx, r.q, scanTokens, selectTokens, int(model.MinuteStep.Seconds()), ms(after.At), after.Project, limit)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range list {
+			add(t)
+		}
+		if len(list) < limit {
+			break
+		}
+		after = list[limit-1]
+	}
+	for after := int64(0); ; {
+		list, err := all(ctx, r.q, scanCall, selectCalls, after, limit)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			if c := &list[i]; !c.At.Before(since) {
+				add(model.Tokens{Project: c.Project, At: c.At, Tokens: c.Tokens()})
+			}
+		}
+		if len(list) < limit {
+			break
+		}
+		after = list[limit-1].key
+	}
+	var used []model.Tokens
+	for t, n := range sums {
+		if t.Tokens = n; n > 0 {
+			used = append(used, t)
+		}
+	}
+	slices.SortFunc(used, func(a, b model.Tokens) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Project, b.Project)) })
+	return used, nil
+}
+
+func scanTokens(rows *sql.Rows) (t model.Tokens, err error) {
+	err = rows.Scan(timeInto{&t.At}, &t.Project, &t.Tokens)
+	return t, err
+}
+
+// snapshot calls fn with a querier that reads the database as of one moment.
+func (db *DB) snapshot(ctx context.Context, fn func(querier) error) error {
+	conn, err := db.read.Connx(ctx)
+	if err != nil {
+		return db.d.explained(ctx, err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, db.d.beginRead); err != nil {
+		return db.d.explained(ctx, err)
+	}
+	defer func() {
+		if _, err := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); err != nil {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the transaction is still open
+		}
+	}()
+	return fn(moment{conn, db.d})
+}
+
+// moment is the querier of a snapshot.
+type moment struct {
+	conn *sqlx.Conn
+	d    *dialect
+}
+
+func (m moment) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+	return m.conn.QueryContext(ctx, m.d.statement(query, plain), args...)
+}
+
+func (m moment) failed(ctx context.Context, err error) error { return m.d.explained(ctx, err) }
