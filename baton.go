@@ -117,8 +117,8 @@ type Config struct {
 	Attachments Attachments
 	Limits      Limits
 	Timeouts    Timeouts
-	Commit      Commit
-	Stream      Stream
+
+	adjust func(component any) // changes the configuration of a component before it is used; for tests
 }
 
 // TLS names the files that Listen's certificate and its key are read from, both in PEM. When they change, what is in them then is
@@ -128,17 +128,14 @@ type TLS struct {
 	KeyFile  string
 }
 
-// Attachments says where the files lie that users attach to messages, and what is taken.
+// Attachments sets where the files that users attach to messages are stored, and limits them.
 type Attachments struct {
-	Directory string        // where their bytes lie, default baton-attachments, beside a SQLite Database
-	Blobs     runtime.Blobs // keeps the bytes elsewhere, in the place of Directory, and is closed if it can be; see storage/blob/cloud for S3
-	BaseURL   string        // where browsers reach this server, for the URLs that it signs, default where a request went
-	Size      int64         // a file, default 20 MiB
-	Types     []string      // media types that are taken, as in image/*; default attach.DefaultTypes
-	Files     int           // of a user, default 1 000
-	Bytes     int64         // of all of a user's files, default 1 GiB
-	Uploads   int           // of a user at a time, with accounts, default 8, below 0 for no limit
-	Expires   time.Duration // a signed URL, default 15 min
+	Directory string        // default baton-attachments, beside a SQLite Database
+	Blobs     runtime.Blobs // stores the files instead of Directory, and is closed with the server if it is an io.Closer; see storage/blob/cloud for S3
+	BaseURL   string        // URL under which browsers reach this server, for signed links; default the address of the request
+	Size      int64         // largest file, default 20 MiB
+	Types     []string      // accepted media types, where image/* accepts all images; default attach.DefaultTypes
+	Bytes     int64         // total size of one user's files, default 1 GiB
 }
 
 // Who sent a request, and who says so: see package auth.
@@ -168,101 +165,46 @@ type (
 	Retention       = runtime.Retention
 )
 
-// Limits bounds what a server takes on. Runs over a limit wait in the queue; what is over the others is refused.
+// Limits protects a server and divides it among users. Runs over a limit wait in the queue; other requests over a limit are
+// refused. Limits per user and per project need accounts.
 type Limits struct {
-	Runs           int   // runs executed at once, default 1 000 per core, at most one per MiB of memory
-	RunsPerAgent   int   // of one agent, default no limit of its own
-	RunsPerProject int   // of one project, default three quarters with accounts, and else no limit of its own
-	RunsPerUser    int   // of one user, default a half with accounts, and else no limit of its own
-	RunsBytes      int64 // that those runs are asked together, those of up to 64 KiB apart, default a 16th of the memory, at most 48 MiB
-	RunsMessages   int64 // bytes that the messages of those runs have in memory together, those of up to 64 KiB apart, default an 8th of the memory
-	Queue          int   // runs waiting for their turn, default 10 000
-	Body           int   // a request's body, default 2 MiB
-	Input          int   // a request's body that starts a run, default 32 MiB
-	Messages       int   // the new messages of one run, default 8 MB
-	Append         int   // the text of a message that is appended to a run, default 1 MiB
-	Event          int   // an event that an agent emits, default and at most 8 MB, at least 64 KiB
-	State          int   // a thread's state, default and at most 4 MiB
+	Runs           int   // runs executing at once, default 1 000 per core, at most one per MiB of memory
+	RunsPerProject int   // runs of one project executing at once, default three quarters of Runs
+	RunsPerUser    int   // runs of one user executing at once, default half of Runs
+	RunsBytes      int64 // total input of executing runs, where inputs up to 64 KiB do not count; default a 16th of memory, at most 48 MiB
+	RunsMessages   int64 // memory for the messages of executing runs, where up to 64 KiB of a run do not count; default an 8th of memory
+	Queue          int   // runs waiting in the queue, default 10 000; with accounts a project may use half of it, a user a tenth
+	Input          int   // bytes of a request that starts a run, default 32 MiB, at most 96 MiB
 
-	TokensPerDay       int64 // that calls of models take for a project in 24 hours, default no limit
-	RunEvents          int   // of one run between two answers of its client, default 10 000 000, below 0 no limit
-	RunMessages        int64 // bytes that the messages of one run have in memory, results of tools and outputs twice, default 64 MiB
-	InFlight           int   // bytes of requests, messages and answers that are held for clients at a time, default 96 MiB
-	Connections        int   // open at a time on Listen, default as many as the process may have files open, less some
-	ConnectionsPerPeer int   // of them from one address that is none of TrustedProxies, default half
-	LeastRate          int   // bytes that clients send and take a second, on the average, default 4 KiB
-
-	// These hold where there are accounts. Below 0 is no limit.
-
-	RequestsPerUser    int // a second, default 50
-	BurstPerUser       int // requests that may come at once, default 4 seconds' worth
-	RequestsPerProject int // a second, of all users of a project, default 500
-	BurstPerProject    int // requests that may come at once, default 4 seconds' worth
-	StreamsPerUser     int // streams and sockets open at a time, default 200
-	StreamsPerProject  int // of all users of a project, default 2 000
-	QueuePerUser       int // runs waiting for their turn, default 1 000
-	QueuePerProject    int // of all users of a project, default 5 000
-	InFlightPerUser    int // bytes of InFlight for one user, who may have one request that is larger, default a half
-	InFlightPerProject int // for all users of a project, default three quarters
-	GuessesPerPeer     int // credentials of one address that are wrong in a minute, default 60
+	RequestsPerUser    int   // requests per second, in bursts of up to four seconds; default 50, below 0 no limit
+	RequestsPerProject int   // likewise for all users of a project, default 500
+	StreamsPerUser     int   // open streams and WebSockets, default 200, below 0 no limit
+	StreamsPerProject  int   // likewise for all users of a project, default 2 000
+	TokensPerDay       int64 // model tokens that one project may use in 24 hours, default no limit
 }
 
-// queue is how many runs of a user and of a project may wait where there are accounts.
-func (l *Limits) queue() (user, project int) {
-	return cmp.Or(l.QueuePerUser, 1000), cmp.Or(l.QueuePerProject, 5000)
-}
-
-// rates are the limits on what comes from users and projects.
+// rates returns the limits on requests and streams of users and projects.
 func (l *Limits) rates() rates.Config {
-	of := func(requests, burst, streams, bytes, usual, most, share int) rates.Limits {
-		requests = cmp.Or(requests, usual)
-		return rates.Limits{Requests: requests, Burst: cmp.Or(burst, 4*requests), Streams: cmp.Or(streams, most), Bytes: int64(cmp.Or(bytes, share))}
+	of := func(requests, streams, bytes int) rates.Limits {
+		return rates.Limits{Requests: requests, Burst: 4 * requests, Streams: streams, Bytes: int64(bytes)}
 	}
-	all := cmp.Or(l.InFlight, transports.InFlight)
 	return rates.Config{
-		User:    of(l.RequestsPerUser, l.BurstPerUser, l.StreamsPerUser, l.InFlightPerUser, 50, 200, all/2),
-		Project: of(l.RequestsPerProject, l.BurstPerProject, l.StreamsPerProject, l.InFlightPerProject, 500, 2000, all/4*3),
+		User:    of(cmp.Or(l.RequestsPerUser, 50), cmp.Or(l.StreamsPerUser, 200), transports.InFlight/2),
+		Project: of(cmp.Or(l.RequestsPerProject, 500), cmp.Or(l.StreamsPerProject, 2000), transports.InFlight/4*3),
 	}
 }
 
-// Timeouts bounds how long things take.
+// Timeouts limits how long things may take.
 type Timeouts struct {
-	Step              time.Duration // one execution of an agent, default 10 min
-	Run               time.Duration // a run from its start to its end, default 1 h
-	Tool              time.Duration // a tool call, default 2 min
-	Approval          time.Duration // a tool or a node that waits for a person, until it is refused, default 30 days
-	Grace             time.Duration // a cancelled worker, until it is abandoned, default 5 s
-	Drain             time.Duration // runs at work when the server is told to stop, default 30 s
-	OnDisconnectGrace time.Duration // a dropped client, until its run is cancelled, default 3 s
-	Lease             time.Duration // a server that is silent, until one that stands by takes its place, default 15 s
-	Commit            time.Duration // a write that the database does not answer, until who waits for it is told that its outcome is unknown, default 10 s
-
-	RequestHead time.Duration // a request's line and headers, and the handshake of TLS, default 10 s
-	RequestBody time.Duration // the whole of a request's body, default 1 min
-	Answer      time.Duration // the whole of an answer that is no stream, until it is taken, default 5 min
-	Stall       time.Duration // a body that does not get on, or an answer that is not taken, default 10 s
-	Idle        time.Duration // a connection between two requests, default 2 min
-}
-
-// Commit tunes how events are gathered into transactions.
-type Commit struct {
-	Interval    time.Duration // between two commits' starts, under load, default 2 ms
-	QueueRun    int           // events of one run waiting for a commit, default 256 KiB
-	Queue       int           // events of all runs waiting for a commit, default 8 MiB
-	BatchEvents int           // events in one transaction, default 1 000
-	BatchBytes  int           // their size, default 1 MiB
-}
-
-// Stream tunes the delivery of events to readers.
-type Stream struct {
-	RingEvents   int           // latest events of a thread kept in memory, default 1 024
-	RingBytes    int           // their size, default 256 KiB
-	Rings        int           // the size of all threads', default 64 MiB
-	Pace         time.Duration // between two writes to a reader, under load, default 10 ms
-	PaceAbove    int           // live streams above which that holds, default 64
-	Ping         time.Duration // silence after which a stream is pinged, default 15 s
-	WriteTimeout time.Duration // one write to a reader, default 30 s
-	SendBuffer   int           // the kernel's buffer for a reader, default 64 KiB
+	Step              time.Duration // longest execution of one agent, default 10 min
+	Run               time.Duration // longest run, from start to end, default 1 h
+	Tool              time.Duration // longest tool call, default 2 min
+	Approval          time.Duration // how long an approval may stay open before it counts as refused, default 30 days
+	Grace             time.Duration // how long a cancelled worker may take to return before it is abandoned, default 5 s
+	Drain             time.Duration // how long runs may take to finish when the server stops, default 30 s
+	OnDisconnectGrace time.Duration // how long a client may be disconnected before its run is cancelled, default 3 s
+	Lease             time.Duration // how long a server may be silent before a standby server takes over, default 15 s
+	Ping              time.Duration // how often an idle stream is pinged, default 15 s; a client that reads nothing for twice as long is disconnected
 }
 
 // The defaults of what is not only passed on stand here, the others where they are used.
@@ -279,10 +221,13 @@ func (c Config) withDefaults() Config {
 	if c.Retention == nil {
 		c.Retention = &RetentionPolicy{Retention: Retention{Audit: 90 * 24 * time.Hour}}
 	}
-	c.Attachments.Uploads = cmp.Or(c.Attachments.Uploads, 8)
+	c.Limits.Queue = cmp.Or(c.Limits.Queue, 10_000)
 	c.Timeouts.Lease = cmp.Or(c.Timeouts.Lease, 15*time.Second)
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	if c.adjust == nil {
+		c.adjust = func(any) {}
 	}
 	return c
 }

@@ -135,7 +135,7 @@ func TestMetricsMove(t *testing.T) {
 	database := "sqlite:" + sqlitetest.New(t)
 	s := open(t, baton.Config{
 		Listen: "127.0.0.1:0", Database: database, Plugins: append(builtin.Plugins(), modelled(), waiting(called, let)),
-		Limits: baton.Limits{Runs: 1}, Stream: baton.Stream{WriteTimeout: 200 * time.Millisecond},
+		Limits: baton.Limits{Runs: 1}, Timeouts: baton.Timeouts{Ping: 100 * time.Millisecond},
 	})
 	url := s.URL() + "/metrics"
 	start := func(thread, agent, content string) {

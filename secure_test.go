@@ -23,7 +23,7 @@ func TestSocketsWorkOverTLS(t *testing.T) {
 	pool := certstest.Write(t, dir, "test", time.Now().Add(time.Hour))
 	s := open(t, baton.Config{
 		Listen: "127.0.0.1:0", TLS: baton.TLS{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")},
-		Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond}, Stream: baton.Stream{Ping: 100 * time.Millisecond, WriteTimeout: time.Second},
+		Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond, Ping: 500 * time.Millisecond},
 	})
 	dialer := websocket.Dialer{TLSClientConfig: &tls.Config{RootCAs: pool}}
 	c, res, err := dialer.DialContext(t.Context(), "wss"+strings.TrimPrefix(s.URL(), "https")+"/api/v1/agui/scripted/ws", nil)
