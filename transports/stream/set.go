@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	goruntime "runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -47,14 +46,12 @@ type Set struct {
 	sockets  atomic.Int64 // of live, those on which both ends talk
 	cuts     atomic.Int64 // clients that were cut off as they took nothing
 	stopping atomic.Bool
-	collects atomic.Bool    // a collection of the tide's is under way
 	ended    sync.Once      // closes quit
 	quit     chan struct{}  // closed when Shutdown has ended the streams
 	tasks    sync.WaitGroup // the sweep
 
 	mu       sync.Mutex // guards the fields below
 	open     map[*Writer]struct{}
-	tide     tide
 	sweeping bool
 }
 
@@ -171,7 +168,6 @@ func (s *Set) add(w *Writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[w] = struct{}{}
-	s.tide.rise(len(s.open))
 	s.live.Add(1)
 	if w.duplex {
 		s.sockets.Add(1)
@@ -199,7 +195,7 @@ func (s *Set) remove(w *Writer) {
 	}
 }
 
-// sweep looks at each stream every second, and at how many there are. It ends when no stream is open, and with Shutdown.
+// sweep looks at each stream every second. It ends when no stream is open, and with Shutdown.
 func (s *Set) sweep() {
 	tick := time.NewTicker(min(time.Second, s.cfg.Ping/15))
 	defer tick.Stop()
@@ -213,21 +209,13 @@ func (s *Set) sweep() {
 			return
 		}
 		s.mu.Lock()
-		collect := s.tide.ebb(len(s.open), s.collects.Load())
-		if len(s.open) == 0 && !collect && s.tide.owed == 0 {
+		if len(s.open) == 0 {
 			s.sweeping = false
 			s.mu.Unlock()
 			return
 		}
 		all = slices.AppendSeq(all[:0], maps.Keys(s.open))
 		s.mu.Unlock()
-		if collect {
-			s.collects.Store(true)
-			s.tasks.Go(func() {
-				goruntime.GC()
-				s.collects.Store(false)
-			})
-		}
 		for _, w := range all {
 			w.look(p, now)
 		}
