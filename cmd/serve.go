@@ -80,7 +80,7 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	if err != nil {
 		return err
 	}
-	defer limitMemory()()
+	defer boundMemory()()
 	var reloading sync.WaitGroup
 	defer reloading.Wait()
 	reading, unread := context.WithCancel(stop)
