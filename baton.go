@@ -1,16 +1,15 @@
-// Package baton is Baton for programs that embed it: a server of agents and workflows that keeps every event of
-// them, with all its parts (database, engine, routes, and the janitor that keeps the database small) behind one
-// Config.
+// Package baton embeds Baton in a program: a durable runtime for AI agents and workflows that stores every event, streams it
+// and resumes after a crash. One Config sets up all its parts: database, engine, routes, and the janitor that removes old data.
 //
-//	srv, err := baton.New(ctx, baton.Config{Listen: "127.0.0.1:8080", Plugins: []plugins.Plugin{agent}})
+//	srv, err := baton.New(baton.Config{Listen: "127.0.0.1:8080", Plugins: []plugins.Plugin{agent}})
 //	if err != nil {
 //		return err
 //	}
 //	return srv.Run(ctx) // until ctx ends
 //
-// A program that has an HTTP server of its own leaves Listen empty and gives Baton some of its paths: see
-// [Server.Handler] for net/http and [Server.Fiber] for fiber. Agents and tools are written against package
-// plugins, which imports next to nothing; package cmd is the command line around all of this.
+// A program with its own HTTP server leaves Listen empty, calls [Server.Start] and mounts Baton's routes: see [Server.Handler]
+// for net/http and [Server.Fiber] for fiber. Agents and tools use package plugins, which has almost no dependencies. Package cmd
+// is the command line.
 package baton
 
 import (
@@ -28,90 +27,92 @@ import (
 	"github.com/batonrun/baton/transports/rates"
 )
 
-// Config says what a Server serves and how. Its zero fields mean the defaults that they name, so that a Config
-// of nothing but Plugins will do. Sizes are in bytes.
+// Config configures a Server. A zero field means its default, so a Config with only Plugins works. Sizes are in bytes.
 type Config struct {
-	// Plugins are the agents, tools and workflows that are offered. Package plugins/builtin has some to begin with.
+	// Plugins are the agents, tools and workflows that the server offers. Package plugins/builtin has some to begin with.
 	Plugins []plugins.Plugin
 
-	// Database is sqlite:<file>, which belongs to one server at a time, or a postgres:// URL. It is created,
-	// and brought to this version's schema. Default sqlite:baton.db.
+	// Database is sqlite:<file>, which one server may use at a time, or a postgres:// URL. Start creates it, or migrates it
+	// to this version's schema. Default sqlite:baton.db.
 	Database string
 
-	// Takeover replaces a server that has the PostgreSQL database at once, and ends it. Without it this one stands by:
-	// until the other has stopped, has died or was silent for Timeouts.Lease, rows can be read, everything else is
-	// refused, and GET /readyz says so.
-	Takeover bool
-
-	// Listen is the host:port to serve on; port 0 takes any free one. Empty means none: the program serves
-	// Handler or Fiber itself.
+	// Listen is the host:port to serve on; port 0 takes any free port. If it is empty, the program serves Handler or Fiber
+	// itself.
 	Listen string
 
-	// AdminListen is the host:port of a listener of its own for whoever runs the server: GET /metrics for Prometheus, and
-	// Go's profiles below /debug/pprof/. It asks for no account; without a host it is an address that no other machine
-	// reaches. Empty means none: then GET /metrics is answered on Listen, unless Accounts is set. See also
-	// [Server.Metrics].
-	AdminListen string
-
-	// Accounts says who sent a request, after the program's own idea of accounts. An error, and an Identity without a
-	// project, a user or a role, are answered with 401. It is asked for every request but those for /healthz, /readyz and
-	// the documentation, from several goroutines, before the request's body is read, and must neither keep the request nor
-	// read its body. The request's context holds what middleware before Handler has put there, or what handlers
-	// before Fiber have set with Locals.
+	// Accounts authenticates requests with the program's own accounts. A request gets 401 if it returns an error, or an
+	// Identity without a project, a user or a role. Several goroutines call it, once for every request except those for
+	// /healthz, /readyz and the documentation, before the request's body is read. It must neither store the request nor read
+	// its body. The request's context has the values that middleware in front of Handler has set, or handlers in front of
+	// Fiber with Locals.
 	//
-	// What a credential has opened ends when Identity.Expires has come; one that is also a Watcher can take credentials back
-	// before. Streams are opened with tickets, too (POST /api/v1/stream-tickets), which it is not asked about: they are for the
-	// Identity that asked for them.
+	// Streams that a credential has opened end at Identity.Expires. An Authenticator that is also a Watcher can revoke
+	// credentials earlier. Accounts is not called for streams that are opened with a ticket (POST /api/v1/stream-tickets):
+	// these belong to the Identity that requested the ticket.
 	//
-	// Nil means that there are no accounts: everybody is the user "local" of the project "default", and
-	// requests are taken only on addresses that no other machine reaches, unless Insecure is set.
+	// Nil turns authentication off: every request comes from the user "local" of the project "default", and the server
+	// accepts requests only on loopback addresses, unless Insecure is set.
 	Accounts Authenticator
 
-	// APIKeys takes the API keys of the database, which Server.CreateAPIKey and the command baton keys make, for who sent a
-	// request. Accounts must be nil then.
-	APIKeys bool
-
-	// TLS has Listen serve over HTTPS. With accounts, too, it may be an address that other machines reach.
-	TLS TLS
-
-	// Insecure serves other machines without accounts, or over plain HTTP on Listen, as behind a proxy that speaks TLS.
-	Insecure bool
-
-	// Hosts are the Host names that are answered beside that of Listen, localhost and addresses; a program
-	// that is reached as app.example.com names it here. Any other is answered with 421.
+	// Hosts are the Host names that requests may use, besides that of Listen, localhost and IP addresses. A program behind
+	// the name app.example.com adds it here. Requests with another Host get 421.
 	Hosts []string
 
-	// Origins are the origins of web pages, such as https://app.example.com, that are admitted beside those
-	// that come from the host they ask, over the scheme they ask with. Any other is answered with 403.
-	Origins []string
-
-	// CORSCredentials lets pages of Origins have their browsers send cookies and the like, for a program whose Accounts know them.
-	CORSCredentials bool
-
-	// TrustedProxies are the addresses of proxies that stand before the server. X-Forwarded-For, X-Forwarded-Proto,
-	// X-Forwarded-Host and X-Request-Id count when they come from them, and from nobody else. Hosts must name what they are asked for.
-	TrustedProxies []netip.Prefix
-
-	// KeepEdits has what AG-UI's and CopilotKit's clients send rewind no thread: that a person has edited a message, or
-	// wants another answer, is told by a list of messages that leaves the thread before its end.
-	KeepEdits bool
-
-	// Console serves the console, a page that shows and controls runs, to browsers at / and the paths below it that are its own. It
-	// asks the API as any client does, and needs none of what a program answers itself.
-	Console bool
-
-	// Log is told what nobody can be answered. Default slog.Default.
+	// Log receives what no client can be told. Default slog.Default.
 	Log *slog.Logger
 
-	// Tracer follows requests, runs and what is done in them; package transports/telemetry/traces has one for OpenTelemetry. Nil
-	// traces nothing.
+	Tuning
+}
+
+// Tuning holds the settings that most programs leave as they are.
+type Tuning struct {
+	// APIKeys authenticates requests with the API keys in the database, instead of Accounts. Server.CreateAPIKey and the
+	// command baton keys create keys.
+	APIKeys bool
+
+	// TLS serves HTTPS on Listen. With TLS and accounts, Listen may be an address that other machines can reach.
+	TLS TLS
+
+	// Insecure allows other machines to connect without authentication, or over plain HTTP, as behind a proxy that ends TLS.
+	Insecure bool
+
+	// Origins are the origins of web pages that may call the server, such as https://app.example.com, besides the server's
+	// own. Requests of other pages get 403.
+	Origins []string
+
+	// CORSCredentials lets browsers send cookies with requests of pages from Origins, for Accounts that use cookies.
+	CORSCredentials bool
+
+	// TrustedProxies are the addresses of proxies in front of the server. X-Forwarded-For, X-Forwarded-Proto,
+	// X-Forwarded-Host and X-Request-Id count only in requests from them. Hosts must contain the names that clients use.
+	TrustedProxies []netip.Prefix
+
+	// AdminListen is the host:port of a separate listener for operators, without authentication: GET /metrics for
+	// Prometheus, and Go's profiles at /debug/pprof/. Without a host it is a loopback address. If it is empty, Listen serves
+	// GET /metrics, unless there are accounts. See also [Server.Metrics].
+	AdminListen string
+
+	// Takeover takes the PostgreSQL database over immediately from the active server, which ends. Without it this server
+	// stands by until the other one stops, dies or is silent for Timeouts.Lease. A standby server serves stored rows and
+	// refuses other requests; GET /readyz reports it.
+	Takeover bool
+
+	// KeepEdits keeps a thread as it is when an AG-UI or CopilotKit client edits an earlier message or asks for another
+	// answer, instead of rewinding the thread. Such clients send a list of messages that differs from the thread.
+	KeepEdits bool
+
+	// Console serves the console, a web page that shows and controls runs, at / and the paths below it. It uses the API like
+	// any client.
+	Console bool
+
+	// Tracer traces requests and runs. Package transports/telemetry/traces has one for OpenTelemetry. Nil traces nothing.
 	Tracer runtime.Tracer
 
-	// Version is what OpenAPI and MCP call this server's version. Default Baton's own.
+	// Version is the version of this server in OpenAPI and MCP. Default Baton's own.
 	Version string
 
-	// Retention says how long what is over is kept, for all projects and for some. Default for good, and the audit for 90 days;
-	// a zero field of what is set here means for good.
+	// Retention sets how long data is kept, for all projects and for single ones. Nil keeps everything forever, except 90
+	// days of the audit log. In a policy, a zero field means forever.
 	Retention *RetentionPolicy
 
 	Attachments Attachments
@@ -121,10 +122,10 @@ type Config struct {
 	adjust func(component any) // changes the configuration of a component before it is used; for tests
 }
 
-// TLS names the files that Listen's certificate and its key are read from, both in PEM. When they change, what is in them then is
-// used for the connections that come; while they do not belong together, or are not there, what was in them before.
+// TLS names the PEM files with the certificate and its key. The server reloads them when they change, and uses the previous pair
+// while the files are missing or do not match.
 type TLS struct {
-	CertFile string // the certificate, and behind it those between it and its root
+	CertFile string // the certificate, followed by its intermediates
 	KeyFile  string
 }
 
@@ -138,18 +139,18 @@ type Attachments struct {
 	Bytes     int64         // total size of one user's files, default 1 GiB
 }
 
-// Who sent a request, and who says so: see package auth.
+// Authentication: see package auth.
 //
 //nolint:revive // each is documented there
 type (
 	Authenticator     = auth.Authenticator
 	AuthenticatorFunc = auth.AuthenticatorFunc // a function as an Authenticator
 	Identity          = auth.Identity
-	Watcher           = auth.Watcher // an Authenticator that can take credentials back
+	Watcher           = auth.Watcher // an Authenticator that can revoke credentials
 )
 
-// What the user of an Identity may do in its projects: a RoleUser sees and controls own runs, a RoleViewer sees all of
-// the project, a RoleOperator controls them too, and a RoleAdmin may do everything.
+// Roles of an Identity in its projects. A RoleUser sees and controls its own runs, a RoleViewer sees all runs of the project,
+// a RoleOperator also controls them, and a RoleAdmin may do everything.
 const (
 	RoleUser     = runtime.RoleUser
 	RoleViewer   = runtime.RoleViewer
@@ -157,7 +158,7 @@ const (
 	RoleAdmin    = runtime.RoleAdmin
 )
 
-// How long what is over is kept.
+// How long data is kept.
 //
 //nolint:revive // each is documented there
 type (
@@ -207,7 +208,7 @@ type Timeouts struct {
 	Ping              time.Duration // how often an idle stream is pinged, default 15 s; a client that reads nothing for twice as long is disconnected
 }
 
-// The defaults of what is not only passed on stand here, the others where they are used.
+// withDefaults sets the defaults that this package needs. The components set their own.
 func (c Config) withDefaults() Config {
 	c.Database = cmp.Or(c.Database, "sqlite:baton.db")
 	c.Version = cmp.Or(c.Version, Version())

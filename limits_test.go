@@ -22,7 +22,7 @@ import (
 // withKeys returns the configuration of a server that takes API keys and has limits.
 func withKeys(l baton.Limits) baton.Config {
 	return baton.Config{
-		Listen: "127.0.0.1:0", APIKeys: true, Limits: l, Timeouts: baton.Timeouts{OnDisconnectGrace: 10 * time.Millisecond},
+		Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true, Limits: l, Timeouts: baton.Timeouts{OnDisconnectGrace: 10 * time.Millisecond}},
 	}
 }
 

@@ -34,7 +34,7 @@ func TestSocketsWorkThroughEveryDoor(t *testing.T) {
 			return
 		}
 		s := open(t, baton.Adjust(
-			baton.Config{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond, Ping: 100 * time.Millisecond}},
+			baton.Config{Tuning: baton.Tuning{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond, Ping: 100 * time.Millisecond}}},
 			func(c *transports.StreamConfig) { c.WriteTimeout = time.Second },
 		))
 		url := doors[door](t, s)
@@ -71,7 +71,7 @@ func TestSocketThatAnswersNoPingIsGivenUp(t *testing.T) {
 		if door == "HTTP/2" {
 			return
 		}
-		s := open(t, baton.Config{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond, Ping: 500 * time.Millisecond}})
+		s := open(t, baton.Config{Tuning: baton.Tuning{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond, Ping: 500 * time.Millisecond}}})
 		c, _ := dial(t, doors[door](t, s)+"/api/v1/agui/scripted/ws", nil)
 		input := `{"threadId":"main","messages":[{"id":"1","role":"user","content":"{\"do\":[{\"tool\":\"sleep\",\"args\":{\"ms\":3600000}}]}"}]}`
 		if err := c.WriteMessage(websocket.TextMessage, []byte(input)); err != nil {

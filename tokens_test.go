@@ -48,8 +48,7 @@ func TestTokensAreLimitedAtEveryDoor(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
 		serve := func() (*baton.Server, string) {
 			s := open(t, baton.Config{
-				Listen: "127.0.0.1:0", Database: database, APIKeys: true, Plugins: []plugins.Plugin{spends{}, idleTool{}},
-				Limits: baton.Limits{TokensPerDay: 150}, Attachments: baton.Attachments{Directory: t.TempDir()},
+				Listen: "127.0.0.1:0", Database: database, Tuning: baton.Tuning{APIKeys: true, Limits: baton.Limits{TokensPerDay: 150}, Attachments: baton.Attachments{Directory: t.TempDir()}}, Plugins: []plugins.Plugin{spends{}, idleTool{}},
 			})
 			text, _, err := s.CreateAPIKey(t.Context(), "olga", []string{"p1", "p2"}, runtime.RoleOperator, time.Time{})
 			if err != nil {
@@ -196,8 +195,7 @@ func TestGuessesAreLimited(t *testing.T) {
 
 func TestLimitsTellWhatTheServerHolds(t *testing.T) {
 	s := open(t, baton.Config{
-		Listen: "127.0.0.1:0", APIKeys: true,
-		Timeouts: baton.Timeouts{OnDisconnectGrace: 6 * time.Second, Ping: 7 * time.Second},
+		Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true, Timeouts: baton.Timeouts{OnDisconnectGrace: 6 * time.Second, Ping: 7 * time.Second}},
 	})
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	got := answer(t, send(t, "GET", s.URL()+"/api/v1/limits", "", "Authorization", alice))

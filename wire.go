@@ -3,7 +3,6 @@ package baton
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/batonrun/baton/transports/agui"
 	"github.com/batonrun/baton/transports/attachments"
 	"github.com/batonrun/baton/transports/auth"
-	"github.com/batonrun/baton/transports/certs"
 	"github.com/batonrun/baton/transports/console"
 	"github.com/batonrun/baton/transports/mcp"
 	"github.com/batonrun/baton/transports/monitor"
@@ -30,7 +28,7 @@ import (
 	"github.com/batonrun/baton/transports/ws"
 )
 
-// newRegistry checks what the server offers.
+// newRegistry checks the plugins that the server offers.
 func newRegistry(list []plugins.Plugin) (*plugins.Registry, error) {
 	reg := new(plugins.Registry)
 	if err := reg.Add(list...); err != nil {
@@ -39,7 +37,7 @@ func newRegistry(list []plugins.Plugin) (*plugins.Registry, error) {
 	return reg, reg.Validate()
 }
 
-// openDatabase opens the database for a server, with this version's schema.
+// openDatabase opens the database for a server, and migrates it to this version's schema.
 func openDatabase(ctx context.Context, cfg *Config) (*storage.DB, error) {
 	return storage.Open(ctx, storage.Config{
 		URL: cfg.Database, Serve: true, Migrate: true, Takeover: cfg.Takeover, Lease: cfg.Timeouts.Lease, Log: cfg.Log,
@@ -49,7 +47,7 @@ func openDatabase(ctx context.Context, cfg *Config) (*storage.DB, error) {
 // hasAccounts reports whether requests are authenticated.
 func (c *Config) hasAccounts() bool { return c.Accounts != nil || c.APIKeys }
 
-// newFiles returns the attachments, and what keeps their bytes if that is to be closed.
+// newFiles returns the attachments, and the closer of their storage.
 func newFiles(cfg *Config, db *storage.DB) (*attach.Files, io.Closer) {
 	a := cfg.Attachments
 	if a.Blobs == nil {
@@ -69,7 +67,7 @@ func newFiles(cfg *Config, db *storage.DB) (*attach.Files, io.Closer) {
 	return attach.New(files), closer
 }
 
-// newRuntime returns the engine on db, whose clients reach it at addr, which may be empty.
+// newRuntime returns the engine on db. Its clients reach it at addr, which may be empty.
 func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attach.Files, addr string, watch *metrics.Metrics) (*runtime.Runtime, error) {
 	engine := runtime.Config{
 		Attachments: files,
@@ -104,8 +102,8 @@ func newRuntime(cfg *Config, reg *plugins.Registry, db *storage.DB, files *attac
 	return runtime.New(engine)
 }
 
-// newWeb mounts the transports on a server, whose accounts are those of db.
-func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.Files, accounts auth.Authenticator, watch *metrics.Metrics, more ...transports.Mounter) (*transports.Server, error) {
+// newWeb mounts the transports on a server.
+func newWeb(cfg *Config, secure *tls.Config, rt *runtime.Runtime, db *storage.DB, files *attach.Files, accounts auth.Authenticator, watch *metrics.Metrics, more ...transports.Mounter) (*transports.Server, error) {
 	meter := (*rates.Meter)(nil)
 	if accounts != nil {
 		limits := cfg.Limits.rates()
@@ -126,14 +124,6 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 	traced := (func(context.Context, string) context.Context)(nil)
 	if cfg.Tracer != nil {
 		traced = cfg.Tracer.Within
-	}
-	secure := (*tls.Config)(nil)
-	if cfg.TLS != (TLS{}) {
-		files, err := certs.Load(cfg.TLS.CertFile, cfg.TLS.KeyFile, cfg.Log)
-		if err != nil {
-			return nil, fmt.Errorf("baton: Config.TLS: %w", err)
-		}
-		secure = files.Config()
 	}
 	serving := transports.Config{
 		Runtime: rt, Streams: streams, Log: cfg.Log,
@@ -161,7 +151,7 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 			Runtime: rt, Streams: streams, Log: cfg.Log, KeepEdits: cfg.KeepEdits,
 			Input: int64(serving.Input), Body: int64(serving.Body),
 		},
-		monitor.Transport{Runtime: rt, Streams: streams}, // before agents, which are shown beside its /api/v1/agui/events
+		monitor.Transport{Runtime: rt, Streams: streams}, // before agui, whose routes overlap with /api/v1/agui/events
 		agui.Transport{Runtime: rt, Streams: streams, KeepEdits: cfg.KeepEdits},
 		mcp.Transport{Runtime: rt, Streams: streams, Log: cfg.Log, Version: cfg.Version},
 		openapi.New(cfg.Version, shown != nil),

@@ -12,24 +12,30 @@ import (
 	"github.com/batonrun/baton/storage/blob/cloud"
 )
 
-// Server is what Start has started.
+// Server is the server that Start returns.
 type Server = baton.Server
 
-// Start starts a server with the settings. The caller shuts it down.
+// Start starts a server with these settings. The caller shuts it down.
 func Start(ctx context.Context, cfg config.Config, log *slog.Logger, list ...plugins.Plugin) (*Server, error) {
-	return start(ctx, cfg, log, list)
-}
-
-// start opens what the settings name, and starts a server with it.
-func start(ctx context.Context, cfg config.Config, log *slog.Logger, list []plugins.Plugin) (*Server, error) {
 	set, err := opened(ctx, cfg, log, list)
 	if err != nil {
 		return nil, err
 	}
-	return baton.New(ctx, set)
+	return start(ctx, set)
 }
 
-// opened are the settings with what they name elsewhere: who says who asks, and the bucket of attachments.
+func start(ctx context.Context, set baton.Config) (*Server, error) {
+	s, err := baton.New(set)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Start(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// opened returns the configuration for settings, with the authenticator and the bucket that they name.
 func opened(ctx context.Context, cfg config.Config, log *slog.Logger, list []plugins.Plugin) (baton.Config, error) {
 	set := settings(cfg, log, list)
 	if err := addAccounts(&set, &cfg.Auth, log); err != nil {
@@ -45,8 +51,7 @@ func opened(ctx context.Context, cfg config.Config, log *slog.Logger, list []plu
 	return set, nil
 }
 
-// startEngine starts a server that nobody can reach but this process, which has the database for itself until
-// it is closed.
+// startEngine starts a server that only this process can reach. It has exclusive use of the database until it is closed.
 func startEngine(ctx context.Context, cfg config.Config, log *slog.Logger, list []plugins.Plugin) (*baton.Server, error) {
 	cfg.Listen, cfg.AdminListen = "", ""
 	set, err := opened(ctx, cfg, log, list)
@@ -54,28 +59,23 @@ func startEngine(ctx context.Context, cfg config.Config, log *slog.Logger, list 
 		return nil, err
 	}
 	set.Timeouts.Grace = time.Second // workers that do not stop end with the process
-	return baton.New(ctx, set)
+	return start(ctx, set)
 }
 
-// settings are the settings as package baton has them.
+// settings converts settings to the configuration of package baton.
 func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.Config {
-	proxies, _ := cfg.TrustedProxies() // Validate has seen them
-	return baton.Config{
-		Plugins:     list,
-		Database:    cfg.Database,
+	proxies, _ := cfg.TrustedProxies() // Validate has checked them
+	return baton.Config{Plugins: list, Database: cfg.Database, Listen: cfg.Listen, Hosts: cfg.Hosts, Log: log, Tuning: baton.Tuning{
 		Takeover:    cfg.Takeover,
 		KeepEdits:   cfg.KeepEdits,
 		Console:     cfg.Console,
-		Listen:      cfg.Listen,
 		AdminListen: cfg.AdminListen,
 		Insecure:    cfg.Insecure,
 		TLS:         baton.TLS(cfg.TLS),
-		Hosts:       cfg.Hosts,
 		Origins:     cfg.Origins,
 
 		TrustedProxies: proxies,
 
-		Log:     log,
 		Version: buildVersion(),
 		Attachments: baton.Attachments{
 			Directory: cfg.Attachments.Directory,
@@ -110,7 +110,7 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 			Lease:             cfg.Timeouts.Lease,
 			Ping:              cfg.Timeouts.Ping,
 		},
-	}
+	}}
 }
 
 // unlimited converts a limit for baton.Limits, where a negative number means no limit.
