@@ -61,7 +61,7 @@ soak: ## Run the end-to-end tests at full length, up to three hours, then HISTOR
 check: test lint ## Run what CI runs
 
 build: ## Build bin/baton
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/baton ./cmd/baton
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(LDFLAGS)' -o bin/baton ./cmd/baton
 
 console: ## Build the console that is embedded, from transports/console/web
 	.ci/setup

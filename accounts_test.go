@@ -36,8 +36,7 @@ func onBoth(t *testing.T, test func(t *testing.T, database string)) {
 func known(t *testing.T, database string) *baton.Server {
 	t.Helper()
 	s := open(t, baton.Config{
-		Listen: "127.0.0.1:0", Database: database, APIKeys: true,
-		Timeouts: baton.Timeouts{OnDisconnectGrace: 10 * time.Millisecond},
+		Listen: "127.0.0.1:0", Database: database, Tuning: baton.Tuning{APIKeys: true, Timeouts: baton.Timeouts{OnDisconnectGrace: 10 * time.Millisecond}},
 	})
 	t.Cleanup(func() { // with time for what is at work
 		if err := s.Shutdown(context.Background()); err != nil {
@@ -189,10 +188,13 @@ func (k *kept) String() string {
 // TestLogsHoldNoCredential sends keys and tickets in every way that goes wrong, to a server that logs all there is.
 func TestLogsHoldNoCredential(t *testing.T) {
 	log := new(kept)
-	s, err := baton.New(t.Context(), baton.Config{
-		Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(t), APIKeys: true, Plugins: builtin.Plugins(),
+	s, err := baton.New(baton.Config{
+		Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(t), Tuning: baton.Tuning{APIKeys: true}, Plugins: builtin.Plugins(),
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
+	if err == nil {
+		err = s.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,9 +251,9 @@ func TestLogsHoldNoCredential(t *testing.T) {
 	}
 }
 
-func TestAccountsAreOfOneKind(t *testing.T) {
-	_, err := baton.New(t.Context(), baton.Config{
-		Database: "sqlite:" + sqlitetest.New(t), APIKeys: true, Accounts: baton.AuthenticatorFunc(byHeader),
+func TestNew_RefusesAPIKeysWithAccounts(t *testing.T) {
+	_, err := baton.New(baton.Config{
+		Tuning: baton.Tuning{APIKeys: true}, Accounts: baton.AuthenticatorFunc(byHeader),
 	})
 	if err == nil || !strings.Contains(err.Error(), "APIKeys") {
 		t.Error(err)
@@ -260,7 +262,7 @@ func TestAccountsAreOfOneKind(t *testing.T) {
 
 func BenchmarkKey(b *testing.B) {
 	s := open(b, baton.Config{
-		Listen: "127.0.0.1:0", APIKeys: true, Limits: baton.Limits{RequestsPerUser: -1, RequestsPerProject: -1},
+		Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true, Limits: baton.Limits{RequestsPerUser: -1, RequestsPerProject: -1}},
 	})
 	text, _, err := s.CreateAPIKey(b.Context(), "alice", []string{"p1"}, runtime.RoleUser, time.Time{})
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage/sqlitetest"
+	"github.com/batonrun/baton/transports"
 )
 
 // temp is a directory for Examples, which have no test's.
@@ -67,10 +68,13 @@ func open(tb testing.TB, cfg baton.Config) *baton.Server {
 		cfg.Plugins = builtin.Plugins()
 	}
 	cfg.Log = slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	for _, d := range []*time.Duration{&cfg.Timeouts.Tool, &cfg.Timeouts.Answer, &cfg.Timeouts.Idle} {
-		*d = cmp.Or(*d, time.Hour) // not what ends a hang while a test waits
+	cfg.Timeouts.Tool = cmp.Or(cfg.Timeouts.Tool, time.Hour) // timeouts must not hide a hang
+	s, err := baton.New(baton.Adjust(cfg, func(c *transports.Config) {
+		c.WriteTimeout, c.IdleTimeout = cmp.Or(c.WriteTimeout, time.Hour), cmp.Or(c.IdleTimeout, time.Hour)
+	}))
+	if err == nil {
+		err = s.Start(tb.Context())
 	}
-	s, err := baton.New(tb.Context(), cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -225,8 +229,7 @@ func TestStreamsAreLiveThroughEveryDoor(t *testing.T) {
 func TestRunEndsWhenItsClientLeaves(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		s := open(t, baton.Config{
-			Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond},
-			Stream:   baton.Stream{Ping: time.Hour}, // which would find out too
+			Tuning: baton.Tuning{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond, Ping: time.Hour}}, // a ping would notice too
 		})
 		url := doors[door](t, s)
 		long := strings.Replace(script, "600", "3600000", 1)
@@ -259,7 +262,7 @@ func await(t *testing.T, s *baton.Server, want runtime.Status) {
 
 func TestHostAndOriginAreJudgedThroughEveryDoor(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
-		url := doors[door](t, open(t, baton.Config{Hosts: []string{"app.example.com"}, Origins: []string{"https://page.example.com"}}))
+		url := doors[door](t, open(t, baton.Config{Hosts: []string{"app.example.com"}, Tuning: baton.Tuning{Origins: []string{"https://page.example.com"}}}))
 		scheme, other := "http", "https"
 		if strings.HasPrefix(url, "https:") {
 			scheme, other = other, scheme
@@ -287,7 +290,7 @@ func TestHostAndOriginAreJudgedThroughEveryDoor(t *testing.T) {
 
 func TestBodiesAreJudgedThroughEveryDoor(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
-		url := doors[door](t, open(t, baton.Config{Limits: baton.Limits{Body: 1 << 10, Input: 64 << 10}}))
+		url := doors[door](t, open(t, baton.Adjust(baton.Config{Tuning: baton.Tuning{Limits: baton.Limits{Input: 64 << 10}}}, func(c *transports.Config) { c.Body = 1 << 10 })))
 		if res := send(t, "POST", url+"/api/v1/agent/runs", "text=1", "Content-Type", "text/plain"); res.StatusCode != http.StatusUnsupportedMediaType {
 			t.Errorf("a form: %s", res.Status)
 		}

@@ -137,7 +137,7 @@ func TestWithoutAccountsOtherMachinesAreRefused(t *testing.T) {
 		want int
 	}{
 		{baton.Config{}, 403},
-		{baton.Config{Insecure: true}, 200},
+		{baton.Config{Tuning: baton.Tuning{Insecure: true}}, 200},
 		{baton.Config{Accounts: baton.AuthenticatorFunc(func(*http.Request) (baton.Identity, error) {
 			return baton.Identity{Projects: []string{"p"}, User: "u", Role: baton.RoleUser}, nil
 		})}, 200},

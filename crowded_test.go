@@ -18,6 +18,7 @@ import (
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
 )
 
 // What the audit is asked for by a name that nobody can have is nothing, on each database.
@@ -44,7 +45,7 @@ func TestAuditOfNamesThatNobodyHas(t *testing.T) {
 
 // What strangers do not take of the server's own files is nobody's room, and costs what a connection costs.
 func TestOwnFilesTakeNoRoom(t *testing.T) {
-	s := bounded(t, baton.Limits{InFlight: 2 << 20})
+	s := bounded(t, baton.Adjust(withKeys(baton.Limits{}), func(c *transports.StreamConfig) { c.InFlight = 2 << 20 }))
 	narrow := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) { // for whom the kernel takes little
 		ctl := c.Control(func(fd uintptr) {
 			err = errors.Join(
@@ -74,7 +75,7 @@ func TestOwnFilesTakeNoRoom(t *testing.T) {
 
 // Commands count before they are read, and who sends too many is answered in time, and not as fast as it asks.
 func TestCommandsThatCannotBeReadCount(t *testing.T) {
-	s := bounded(t, baton.Limits{RequestsPerUser: 1, BurstPerUser: 3})
+	s := bounded(t, withKeys(baton.Limits{RequestsPerUser: 1}))
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	c, _ := dial(t, s.URL()+"/api/v1/ws", http.Header{"Authorization": {alice}})
 	began, refused := time.Now(), 0

@@ -3,6 +3,7 @@ package baton_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,18 +21,19 @@ import (
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/typed"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
-// An agent is a function. What it writes is shown as it is written, and kept.
+// An agent is a function. Its output is streamed and stored as it is written.
 var shout = plugins.AgentFunc("shout", func(_ context.Context, run *plugins.Run) error {
 	_, err := io.WriteString(run.Text(), strings.ToUpper(run.Input.Query)+"!")
 	return err
 })
 
-// A whole server, with its database in the file baton.db. Ctrl-C lets the runs at work end, for half a minute.
+// A complete server, with its database in the file baton.db. After Ctrl-C, running runs have half a minute to finish.
 func Example() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	srv, err := baton.New(ctx, baton.Config{Listen: "127.0.0.1:8080", Plugins: []plugins.Plugin{shout}})
+	srv, err := baton.New(baton.Config{Listen: "127.0.0.1:8080", Plugins: []plugins.Plugin{shout}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -43,8 +45,11 @@ func Example() {
 
 // Baton's routes in a program that serves net/http.
 func ExampleServer_Handler() {
-	srv, err := baton.New(context.Background(), baton.Config{Database: inTemp("http.db"), Plugins: []plugins.Plugin{shout}})
+	srv, err := baton.New(baton.Config{Database: inTemp("http.db"), Plugins: []plugins.Plugin{shout}})
 	if err != nil {
+		log.Fatal(err)
+	}
+	if err := srv.Start(context.Background()); err != nil {
 		log.Fatal(err)
 	}
 	mux := http.NewServeMux()
@@ -53,7 +58,7 @@ func ExampleServer_Handler() {
 
 	my := httptest.NewServer(mux) // in your program: http.ListenAndServe
 	defer my.Close()
-	defer srv.Close() // before the server whose connections its streams hold
+	defer srv.Close() // first, because its streams keep the server's connections open
 	show(my.URL, "", `"delta"`)
 	// Output:
 	// {"type":"TEXT_MESSAGE_CONTENT","messageId":"…","delta":"HELLO!"}
@@ -61,8 +66,11 @@ func ExampleServer_Handler() {
 
 // Baton's routes in a program that serves fiber.
 func ExampleServer_Fiber() {
-	srv, err := baton.New(context.Background(), baton.Config{Database: inTemp("fiber.db"), Plugins: []plugins.Plugin{shout}})
+	srv, err := baton.New(baton.Config{Database: inTemp("fiber.db"), Plugins: []plugins.Plugin{shout}})
 	if err != nil {
+		log.Fatal(err)
+	}
+	if err := srv.Start(context.Background()); err != nil {
 		log.Fatal(err)
 	}
 
@@ -77,16 +85,16 @@ func ExampleServer_Fiber() {
 	go func() { _ = app.Listener(ln) }() // in your program: app.Listen(":8080")
 	show("http://"+ln.Addr().String(), "", `"delta"`)
 
-	srv.Close() // before the server whose connections its streams hold
+	srv.Close() // first, because its streams keep the app's connections open
 	_ = app.Shutdown()
 	// Output:
 	// {"type":"TEXT_MESSAGE_CONTENT","messageId":"…","delta":"HELLO!"}
 }
 
-// Baton behind a program's own accounts: its middleware knows who is asking, and Baton is told.
+// Baton with a program's own accounts: middleware identifies the user and passes it to Baton.
 func ExampleConfig_caller() {
 	type userKey struct{}
-	authenticated := func(next http.Handler) http.Handler { // whatever your program does: sessions, tokens, …
+	authenticated := func(next http.Handler) http.Handler { // your program's own way: sessions, tokens, …
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if user, password, ok := r.BasicAuth(); ok && password == "secret" {
 				r = r.WithContext(context.WithValue(r.Context(), userKey{}, user))
@@ -99,7 +107,7 @@ func ExampleConfig_caller() {
 		return err
 	})
 
-	srv, err := baton.New(context.Background(), baton.Config{
+	srv, err := baton.New(baton.Config{
 		Database: inTemp("caller.db"),
 		Plugins:  []plugins.Plugin{whoami},
 		Accounts: baton.AuthenticatorFunc(func(r *http.Request) (baton.Identity, error) {
@@ -114,6 +122,9 @@ func ExampleConfig_caller() {
 		log.Fatal(err)
 	}
 
+	if err := srv.Start(context.Background()); err != nil {
+		log.Fatal(err)
+	}
 	my := httptest.NewServer(authenticated(srv.Handler()))
 	defer my.Close()
 	defer srv.Close()
@@ -124,7 +135,84 @@ func ExampleConfig_caller() {
 	// {"detail":"This server does not know who you are; send a credential that it takes","code":"unauthorized"}
 }
 
-// A tool with Go structs in and out, and an agent that calls it.
+// A program that starts a run, reads its events, answers its question, appends a message and cancels it, without HTTP.
+func ExampleServer_StartRun() {
+	polite := plugins.AgentFunc("polite", func(ctx context.Context, run *plugins.Run) error {
+		answer, err := run.Ask(ctx, agui.Interrupt{Message: "What is your name?"})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(run.Text(), "Hello %s!", answer.Payload)
+		return err
+	})
+	ctx := context.Background()
+	srv, err := baton.New(baton.Config{Database: inTemp("runs.db"), Plugins: []plugins.Plugin{polite}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := srv.Start(ctx); err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	alice, err := baton.NewCaller("default", "alice", baton.RoleUser)
+	if err != nil {
+		log.Fatal(err)
+	}
+	started, err := srv.StartRun(ctx, alice, baton.StartRequest{
+		Agent: "polite", Messages: []agui.Message{{Role: agui.RoleUser, Content: "hi"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	question, err := last(ctx, srv, started)
+	if err != nil {
+		log.Fatal(err)
+	}
+	asked := question.Outcome.Interrupts[0]
+	fmt.Println(asked.Message)
+	_, err = srv.Answer(ctx, alice, started.RunID, []agui.ResumeEntry{
+		{InterruptID: asked.ID, Status: "resolved", Payload: json.RawMessage(`"Alice"`)},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := srv.Append(ctx, alice, started.RunID, baton.AppendRequest{Content: "and again"}); err != nil {
+		log.Fatal(err)
+	}
+	run, err := srv.Cancel(ctx, alice, started.RunID)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(run.Status)
+	// Output:
+	// What is your name?
+	// CANCELLED
+}
+
+// last reads the events of a run until it finishes or waits, and returns the last one.
+func last(ctx context.Context, srv *baton.Server, started baton.Started) (end *agui.RunFinished, err error) {
+	events, err := srv.ReadRun(ctx, started)
+	if err != nil {
+		return nil, err
+	}
+	defer events.Close()
+	for {
+		records, err := events.Next(ctx)
+		for _, r := range records {
+			if finished, ok := r.Event.(agui.RunFinished); ok {
+				end = &finished
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return end, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// A tool with Go structs as input and output, and an agent that calls it.
 func Example_typedTool() {
 	type order struct {
 		Item  string `json:"item" jsonschema:"what is bought"`
@@ -149,10 +237,13 @@ func Example_typedTool() {
 		return err
 	})
 
-	srv, err := baton.New(context.Background(), baton.Config{
+	srv, err := baton.New(baton.Config{
 		Listen: "127.0.0.1:0", Database: inTemp("typed.db"), Plugins: []plugins.Plugin{tool, shop},
 	})
 	if err != nil {
+		log.Fatal(err)
+	}
+	if err := srv.Start(context.Background()); err != nil {
 		log.Fatal(err)
 	}
 	defer srv.Close()
@@ -163,7 +254,7 @@ func Example_typedTool() {
 	// {"type":"TEXT_MESSAGE_CONTENT","messageId":"…","delta":"{\"cents\":500}"}
 }
 
-// show asks the agent to shout hello, and prints those lines of the answer that contain text, without ids.
+// show asks the agent to shout hello, and prints the lines of the answer that contain text, without ids.
 func show(url, user, text string) {
 	req, err := http.NewRequest(http.MethodPost, url+"/api/v1/agent/runs", strings.NewReader(`{"agent":"shout","content":"hello"}`))
 	if err != nil {
@@ -192,5 +283,5 @@ func show(url, user, text string) {
 	}
 }
 
-// inTemp is a database that goes with the tests.
+// inTemp returns a database that is removed after the tests.
 func inTemp(name string) string { return "sqlite:" + filepath.Join(temp, name) }

@@ -8,6 +8,21 @@ import (
 // Routes are the routes that s has mounted.
 func (s *Server) Routes() []string { return s.web.Routes() }
 
+// Adjust returns cfg with a function that changes the configuration of one component, such as transports.Config, before a
+// server uses it.
+func Adjust[C any](cfg Config, f func(*C)) Config {
+	before := cfg.adjust
+	cfg.adjust = func(component any) {
+		if before != nil {
+			before(component)
+		}
+		if c, ok := component.(*C); ok {
+			f(c)
+		}
+	}
+	return cfg
+}
+
 // TidyEvery has the janitors of the servers that a test opens tidy so often.
 func TidyEvery(t *testing.T, d time.Duration) {
 	t.Helper()

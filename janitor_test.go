@@ -21,8 +21,7 @@ func TestJanitorTidies(t *testing.T) {
 			const day = 24 * time.Hour
 			s := open(t, baton.Config{
 				Listen: "127.0.0.1:0", Database: database, Accounts: baton.AuthenticatorFunc(byHeader),
-				Timeouts: baton.Timeouts{Lease: time.Second}, Attachments: baton.Attachments{Directory: t.TempDir()},
-				Retention: &baton.RetentionPolicy{Retention: baton.Retention{Runs: 30 * day}},
+				Tuning: baton.Tuning{Timeouts: baton.Timeouts{Lease: time.Second}, Attachments: baton.Attachments{Directory: t.TempDir()}, Retention: &baton.RetentionPolicy{Retention: baton.Retention{Runs: 30 * day}}},
 			})
 			return s, site{T: t, url: s.URL()}
 		}

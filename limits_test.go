@@ -15,17 +15,22 @@ import (
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/storage/sqlitetest"
+	"github.com/batonrun/baton/transports"
+	"github.com/batonrun/baton/transports/rates"
 )
 
-// bounded opens a server that takes API keys and has limits.
-func bounded(t *testing.T, l baton.Limits) *baton.Server {
+// withKeys returns the configuration of a server that takes API keys and has limits.
+func withKeys(l baton.Limits) baton.Config {
+	return baton.Config{
+		Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true, Limits: l, Timeouts: baton.Timeouts{OnDisconnectGrace: 10 * time.Millisecond}},
+	}
+}
+
+// bounded opens a server and shuts it down when the test ends.
+func bounded(t *testing.T, cfg baton.Config) *baton.Server {
 	t.Helper()
-	s := open(t, baton.Config{
-		Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(t), APIKeys: true, Limits: l,
-		Timeouts: baton.Timeouts{OnDisconnectGrace: 10 * time.Millisecond, RequestBody: time.Hour, Stall: time.Hour}, // for clients that hold what they sent
-	})
-	t.Cleanup(func() { // with time for what is at work
+	s := open(t, baton.Adjust(cfg, func(c *transports.Config) { c.ReadTimeout, c.Slack = time.Hour, time.Hour })) // for clients that pause within a body
+	t.Cleanup(func() {                                                                                            // with time for what is at work
 		if err := s.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -45,8 +50,10 @@ func refusedFor(t *testing.T, res response, code, detail string) {
 	}
 }
 
-// slowly is the least rate.
-func slowly() baton.Limits { return baton.Limits{RequestsPerUser: 1, BurstPerUser: 40} }
+// slowly returns the configuration of a server with the least rate.
+func slowly() baton.Config {
+	return baton.Adjust(withKeys(baton.Limits{RequestsPerUser: 1}), func(c *rates.Config) { c.User.Burst = 40 })
+}
 
 // spend asks until it is refused, and returns how.
 func spend(t *testing.T, s *baton.Server, key, path string) response {
@@ -138,7 +145,7 @@ func TestMessagesOfABatchAreRequests(t *testing.T) {
 }
 
 func TestProjectsAreLimited(t *testing.T) {
-	s := bounded(t, baton.Limits{RequestsPerUser: -1, RequestsPerProject: 1, BurstPerProject: 40})
+	s := bounded(t, withKeys(baton.Limits{RequestsPerUser: -1, RequestsPerProject: 1}))
 	alice, _ := newKey(t, s, "alice", time.Time{}, "p1")
 	refusedFor(t, spend(t, s, alice, "/api/v1/agents"), "rate_limited", "Your project")
 	other, _ := newKey(t, s, "bob", time.Time{}, "p2")
@@ -180,7 +187,7 @@ func opposite(t *testing.T, s *baton.Server) string {
 func TestStreamsAreLimited(t *testing.T) {
 	for name, l := range map[string]baton.Limits{"You": {StreamsPerUser: 3}, "Your project": {StreamsPerProject: 3}} {
 		t.Run(name, func(t *testing.T) {
-			s := bounded(t, l)
+			s := bounded(t, withKeys(l))
 			alice, _ := newKey(t, s, "alice", time.Time{})
 			post := send(t, "POST", s.URL()+"/api/v1/agent/runs", slow("main"), "Authorization", alice, "Accept", "text/event-stream")
 			if _, err := post.Body.Read(make([]byte, 1)); err != nil {
@@ -249,11 +256,11 @@ func TestCommandsAreRequests(t *testing.T) {
 
 // TestQueuesAreLimited has one run at work, and fills its user's part of the queue or the project's.
 func TestQueuesAreLimited(t *testing.T) {
-	for name, l := range map[string]baton.Limits{
-		"You": {RunsPerProject: 1, QueuePerUser: 2}, "Your project": {RunsPerProject: 1, QueuePerProject: 2},
+	for name, limit := range map[string]func(*runtime.Config){
+		"You": func(c *runtime.Config) { c.QueuePerUser = 2 }, "Your project": func(c *runtime.Config) { c.QueuePerProject = 2 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := bounded(t, l)
+			s := bounded(t, baton.Adjust(withKeys(baton.Limits{RunsPerProject: 1}), limit))
 			alice, _ := newKey(t, s, "alice", time.Time{})
 			post := func(key, thread string, header ...string) response {
 				return send(t, "POST", s.URL()+"/api/v1/agent/runs", slow(thread), append(header, "Authorization", key)...)
@@ -282,17 +289,8 @@ func TestQueuesAreLimited(t *testing.T) {
 	}
 }
 
-func TestLimitsTellHowMuchARunMayEmit(t *testing.T) {
-	for want, most := range map[string]int{`"run":{"events":10000000,`: 0, `"run":{"events":500,`: 500, `"run":{"events":null,`: -1} {
-		s := open(t, baton.Config{Listen: "127.0.0.1:0", Limits: baton.Limits{RunEvents: most}})
-		if got := answer(t, send(t, "GET", s.URL()+"/api/v1/limits", "")); !strings.Contains(got, want) {
-			t.Errorf("%d: no %s in %s", most, want, got)
-		}
-	}
-}
-
 func TestLimitsTellWhatAUserHasAttached(t *testing.T) {
-	s := bounded(t, baton.Limits{})
+	s := bounded(t, withKeys(baton.Limits{}))
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	bob, _ := newKey(t, s, "bob", time.Time{})
 	const form = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\ntwelve bytes\r\n--b--\r\n"
@@ -318,9 +316,11 @@ func TestLimitsTellWhatAUserHasAttached(t *testing.T) {
 
 // TestBytesUnderWayAreLimited has a user send requests that do not get on.
 func TestBytesUnderWayAreLimited(t *testing.T) {
-	for name, l := range map[string]baton.Limits{"You": {InFlightPerUser: 300 << 10}, "Your project": {InFlightPerProject: 300 << 10}} {
+	for name, limit := range map[string]func(*rates.Config){
+		"You": func(c *rates.Config) { c.User.Bytes = 300 << 10 }, "Your project": func(c *rates.Config) { c.Project.Bytes = 300 << 10 },
+	} {
 		t.Run(name, func(t *testing.T) {
-			s := bounded(t, l)
+			s := bounded(t, baton.Adjust(withKeys(baton.Limits{}), limit))
 			alice, _ := newKey(t, s, "alice", time.Time{})
 			bob, _ := newKey(t, s, "bob", time.Time{})
 			elsewhere, _ := newKey(t, s, "alice", time.Time{}, "p2")

@@ -135,7 +135,7 @@ func TestMetricsMove(t *testing.T) {
 	database := "sqlite:" + sqlitetest.New(t)
 	s := open(t, baton.Config{
 		Listen: "127.0.0.1:0", Database: database, Plugins: append(builtin.Plugins(), modelled(), waiting(called, let)),
-		Limits: baton.Limits{Runs: 1}, Stream: baton.Stream{WriteTimeout: 200 * time.Millisecond},
+		Tuning: baton.Tuning{Limits: baton.Limits{Runs: 1}, Timeouts: baton.Timeouts{Ping: 100 * time.Millisecond}},
 	})
 	url := s.URL() + "/metrics"
 	start := func(thread, agent, content string) {
@@ -200,7 +200,7 @@ func (d deaf) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 func TestMetricsTellOfToolsThatDoNotStop(t *testing.T) {
 	d := deaf{make(chan struct{}), make(chan struct{})}
 	s := open(t, baton.Config{
-		Listen: "127.0.0.1:0", Plugins: append(builtin.Plugins(), d), Timeouts: baton.Timeouts{Grace: 20 * time.Millisecond},
+		Listen: "127.0.0.1:0", Plugins: append(builtin.Plugins(), d), Tuning: baton.Tuning{Timeouts: baton.Timeouts{Grace: 20 * time.Millisecond}},
 	})
 	send(t, "POST", s.URL()+"/api/v1/agent/runs", `{"agent":"scripted","runId":"r","content":"{\"do\":[{\"tool\":\"deaf\"}]}"}`)
 	<-d.called
@@ -215,8 +215,8 @@ func TestMetricsTellOfToolsThatDoNotStop(t *testing.T) {
 func TestMetricsAreOnTheAdminListenerAlone(t *testing.T) {
 	for name, cfg := range map[string]baton.Config{
 		"with accounts":            {Listen: "127.0.0.1:0", Accounts: baton.AuthenticatorFunc(byHeader)},
-		"with an admin listener":   {Listen: "127.0.0.1:0", AdminListen: ":0"},
-		"with both, for everybody": {Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", Accounts: baton.AuthenticatorFunc(byHeader)},
+		"with an admin listener":   {Listen: "127.0.0.1:0", Tuning: baton.Tuning{AdminListen: ":0"}},
+		"with both, for everybody": {Listen: "127.0.0.1:0", Tuning: baton.Tuning{AdminListen: "127.0.0.1:0"}, Accounts: baton.AuthenticatorFunc(byHeader)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, cfg)

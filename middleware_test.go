@@ -61,7 +61,7 @@ func TestMiddlewareMayStandBefore(t *testing.T) {
 // TestReaderThatTakesNothingIsCutOff has a client that reads nothing of much: the server's handler returns all the
 // same, and the run ends as if nobody watched.
 func TestReaderThatTakesNothingIsCutOff(t *testing.T) {
-	s := open(t, baton.Config{Stream: baton.Stream{WriteTimeout: 200 * time.Millisecond}})
+	s := open(t, baton.Config{Tuning: baton.Tuning{Timeouts: baton.Timeouts{Ping: 100 * time.Millisecond}}})
 	url, ended := behindMiddleware(t, s)
 	const much = `{"agent":"scripted","threadId":"main","content":"{\"do\":[{\"tokens\":4000,\"size\":2000}]}"}`
 	if res := send(t, "POST", url+"/api/v1/agent/runs", much); res.StatusCode != http.StatusAccepted {
@@ -92,7 +92,7 @@ func TestReaderThatTakesNothingIsCutOff(t *testing.T) {
 
 // TestBodiesAreReadAsTheyCome sends a body in chunks of no announced length, and one that never ends.
 func TestBodiesAreReadAsTheyCome(t *testing.T) {
-	url, _ := behindMiddleware(t, open(t, baton.Config{Limits: baton.Limits{Input: 64 << 10}}))
+	url, _ := behindMiddleware(t, open(t, baton.Config{Tuning: baton.Tuning{Limits: baton.Limits{Input: 64 << 10}}}))
 	post := func(body io.Reader) int {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/agent/runs", body)
 		if err != nil {

@@ -59,7 +59,7 @@ func sites(t *testing.T, test func(s site)) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, baton.Config{
 				Listen: "127.0.0.1:0", Database: database(), Accounts: baton.AuthenticatorFunc(byHeader),
-				Limits: baton.Limits{RequestsPerUser: -1, RequestsPerProject: -1}, Timeouts: baton.Timeouts{Drain: time.Millisecond}, Attachments: baton.Attachments{Directory: t.TempDir()},
+				Tuning: baton.Tuning{Limits: baton.Limits{RequestsPerUser: -1, RequestsPerProject: -1}, Timeouts: baton.Timeouts{Drain: time.Millisecond}, Attachments: baton.Attachments{Directory: t.TempDir()}},
 			})
 			test(site{t, s.URL()})
 			ctx, cancel := context.WithTimeout(t.Context(), patience)

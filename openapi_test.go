@@ -14,7 +14,7 @@ import (
 
 func TestOpenAPIHasTheRoutesThatAreMounted(t *testing.T) {
 	for name, cfg := range map[string]baton.Config{
-		"without accounts": {}, "with accounts": {APIKeys: true}, "with an admin listener": {AdminListen: "127.0.0.1:0"},
+		"without accounts": {}, "with accounts": {Tuning: baton.Tuning{APIKeys: true}}, "with an admin listener": {Tuning: baton.Tuning{AdminListen: "127.0.0.1:0"}},
 	} {
 		t.Run(name, func(t *testing.T) { describesItsRoutes(t, cfg) })
 	}

@@ -14,7 +14,7 @@ import (
 
 // With accounts these addresses alone answer somebody of whom nobody knows who it is. What is added to them is for everybody to read.
 func TestPublicRoutes(t *testing.T) {
-	s := open(t, baton.Config{Listen: "127.0.0.1:0", APIKeys: true})
+	s := open(t, baton.Config{Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true}})
 	var public []string
 	for _, route := range s.Routes() {
 		method, path, _ := strings.Cut(route, " ")

@@ -22,8 +22,7 @@ func TestSocketsWorkOverTLS(t *testing.T) {
 	dir := t.TempDir()
 	pool := certstest.Write(t, dir, "test", time.Now().Add(time.Hour))
 	s := open(t, baton.Config{
-		Listen: "127.0.0.1:0", TLS: baton.TLS{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")},
-		Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond}, Stream: baton.Stream{Ping: 100 * time.Millisecond, WriteTimeout: time.Second},
+		Listen: "127.0.0.1:0", Tuning: baton.Tuning{TLS: baton.TLS{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}, Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond, Ping: 500 * time.Millisecond}},
 	})
 	dialer := websocket.Dialer{TLSClientConfig: &tls.Config{RootCAs: pool}}
 	c, res, err := dialer.DialContext(t.Context(), "wss"+strings.TrimPrefix(s.URL(), "https")+"/api/v1/agui/scripted/ws", nil)
@@ -57,7 +56,7 @@ func TestSocketsWorkOverTLS(t *testing.T) {
 func TestAuditSaysFromWhereAndInWhichRequest(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		for trusted, want := range map[string][2]string{"127.0.0.0/8": {"203.0.113.9", "request-1"}, "10.0.0.0/8": {"127.0.0.1", ""}} {
-			s := open(t, baton.Config{APIKeys: true, TrustedProxies: []netip.Prefix{netip.MustParsePrefix(trusted)}})
+			s := open(t, baton.Config{Tuning: baton.Tuning{APIKeys: true, TrustedProxies: []netip.Prefix{netip.MustParsePrefix(trusted)}}})
 			url := doors[door](t, s)
 			key, _, err := s.CreateAPIKey(t.Context(), "root", []string{"p1"}, runtime.RoleAdmin, time.Time{})
 			if err != nil {
@@ -107,7 +106,7 @@ func TestAuditSaysFromWhereAndInWhichRequest(t *testing.T) {
 func TestPreflightsNeedNoCredential(t *testing.T) {
 	const page = "https://app.example.com"
 	for _, credentials := range []bool{false, true} {
-		s := open(t, baton.Config{Listen: "127.0.0.1:0", APIKeys: true, Origins: []string{page}, CORSCredentials: credentials})
+		s := open(t, baton.Config{Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true, Origins: []string{page}, CORSCredentials: credentials}})
 		ask := func(method, origin string) (int, http.Header) {
 			t.Helper()
 			req, err := http.NewRequestWithContext(t.Context(), method, s.URL()+"/api/v1/agent/runs", http.NoBody)

@@ -2,119 +2,148 @@ package baton
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/attach"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/admin"
 	"github.com/batonrun/baton/transports/auth/apikey"
+	"github.com/batonrun/baton/transports/certs"
 	"github.com/batonrun/baton/transports/keys"
 	"github.com/batonrun/baton/transports/telemetry/metrics"
 )
 
-// Server is a Baton that serves: database, engine and routes, wired. Its methods may be called from several
-// goroutines.
+// Server is a Baton server. New makes it, Start opens it, and Run does both and waits. Several goroutines may call its methods;
+// those that need the database or the routes may be called once Start has returned.
 type Server struct {
-	db      *storage.DB
-	blobs   io.Closer // what keeps attachments; nil before it is opened
-	rt      *runtime.Runtime
-	keys    *apikey.Keys // those of db
-	ln      net.Listener // nil without Config.Listen
-	secure  bool         // TLS is spoken on it
-	web     *transports.Server
-	served  chan error // what ended web
-	watch   *metrics.Metrics
-	admin   *admin.Server // nil without Config.AdminListen
-	adminLn net.Listener  // likewise
+	cfg   Config
+	reg   *host.Registry
+	tls   *tls.Config   // nil for plain HTTP
+	tidy  time.Duration // between two runs of the janitor
+	watch *metrics.Metrics
 
-	once    sync.Once      // of Shutdown
-	tidying sync.WaitGroup // what runs beside web
+	db      *storage.DB
+	blobs   io.Closer // storage of attachments
+	rt      *runtime.Runtime
+	keys    *apikey.Keys
+	ln      net.Listener // nil without Config.Listen
+	web     *transports.Server
+	served  chan error    // receives the error that ended web
+	admin   *admin.Server // nil without Config.AdminListen
+	adminLn net.Listener  // nil without Config.AdminListen
+
+	started atomic.Bool
+	once    sync.Once      // guards Shutdown
+	tidying sync.WaitGroup // counts the janitor and the admin server
 	untidy  context.CancelFunc
 }
 
-// New opens the database, listens if it is told to, takes up the runs that an earlier server left, and serves.
-// While another server has the database it fails with storage.ErrLocked on SQLite; on PostgreSQL it stands by, and
-// does the rest later (see Config.Takeover). The caller calls Run, or Shutdown or Close at the end; ctx is for the
-// opening alone.
-func New(ctx context.Context, cfg Config) (_ *Server, err error) {
+// New checks cfg, its plugins and its TLS files. It opens nothing: a Server that is not started needs no Shutdown.
+func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	if cfg.APIKeys && cfg.Accounts != nil {
-		return nil, errors.New("baton: Config.APIKeys and Config.Accounts both say who sent a request; set one")
+		return nil, errors.New("baton: Config.APIKeys and Config.Accounts both authenticate requests; set one")
 	}
-	every, err := time.ParseDuration(tidyEvery)
-	if err != nil {
+	for name, addr := range map[string]string{"Listen": cfg.Listen, "AdminListen": cfg.AdminListen} {
+		if _, _, err := net.SplitHostPort(addr); addr != "" && err != nil {
+			return nil, fmt.Errorf("baton: Config.%s: %w", name, err)
+		}
+	}
+	s := &Server{cfg: cfg, served: make(chan error, 1), watch: metrics.New(cfg.Version)}
+	var err error
+	if s.tidy, err = time.ParseDuration(tidyEvery); err != nil {
 		return nil, err
 	}
-	reg, err := newRegistry(cfg.Plugins)
-	if err != nil {
+	if s.reg, err = newRegistry(cfg.Plugins); err != nil {
 		return nil, err
 	}
-	s := &Server{secure: cfg.TLS != (TLS{}), served: make(chan error, 1), watch: metrics.New(cfg.Version)}
+	if cfg.TLS != (TLS{}) {
+		files, err := certs.Load(cfg.TLS.CertFile, cfg.TLS.KeyFile, cfg.Log)
+		if err != nil {
+			return nil, fmt.Errorf("baton: Config.TLS: %w", err)
+		}
+		s.tls = files.Config()
+	}
+	return s, nil
+}
+
+// Start opens the database, listens, resumes the runs that an earlier server left, and serves. While another server uses the
+// database, Start fails with storage.ErrLocked on SQLite. On PostgreSQL the server stands by and resumes the runs later (see
+// Config.Takeover). Ctx limits Start alone. Call Run, Shutdown or Close at the end; after an error nothing is open. A Server
+// starts once.
+func (s *Server) Start(ctx context.Context) (err error) {
+	if s.started.Swap(true) {
+		return errors.New("baton: the server was started before")
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.abort(ctx))
 		}
 	}()
-	if s.db, err = openDatabase(ctx, &cfg); err != nil {
-		return nil, err
+	cfg := &s.cfg
+	if s.db, err = openDatabase(ctx, cfg); err != nil {
+		return err
 	}
 	if cfg.Listen != "" {
 		if s.ln, err = new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen); err != nil {
-			return nil, err
+			return err
 		}
 		if err = s.db.SetAddr(s.Addr()); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if cfg.AdminListen != "" {
 		if s.adminLn, err = admin.Listen(ctx, cfg.AdminListen); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	var files *attach.Files
-	files, s.blobs = newFiles(&cfg, s.db)
-	if s.rt, err = newRuntime(&cfg, reg, s.db, files, s.Addr(), s.watch); err != nil {
-		return nil, err
+	files, s.blobs = newFiles(cfg, s.db)
+	if s.rt, err = newRuntime(cfg, s.reg, s.db, files, s.Addr(), s.watch); err != nil {
+		return err
 	}
 	s.keys = apikey.NewKeys(s.db)
 	accounts, admins := cfg.Accounts, keys.Transport{}
 	if cfg.APIKeys {
 		accounts, admins = s.keys, keys.Transport{Ledger: s.db, Secrets: s.rt, Ended: s.revoked}
 	}
-	if s.web, err = newWeb(&cfg, s.rt, s.db, files, accounts, s.watch, admins); err != nil {
-		return nil, err
+	if s.web, err = newWeb(cfg, s.tls, s.rt, s.db, files, accounts, s.watch, admins); err != nil {
+		return err
 	}
 	if err = s.rt.Start(ctx); err != nil {
-		return nil, fmt.Errorf("start: %w", err)
+		return fmt.Errorf("start: %w", err)
 	}
 	if s.ln != nil {
 		go func() { s.served <- s.web.Serve(s.ln) }() // ends with Shutdown
 	}
 	if s.adminLn != nil {
 		s.admin = admin.New(admin.Config{Metrics: s.watch.Handler(), Ready: s.rt.Ready, Hosts: cfg.Hosts, Log: cfg.Log})
-		s.tidying.Go(func() { // likewise
+		s.tidying.Go(func() { // ends with Shutdown
 			if err := s.admin.Serve(s.adminLn); err != nil {
-				cfg.Log.Error("the admin listener has ended", "error", err)
+				cfg.Log.Error("the admin listener failed", "error", err)
 			}
 		})
 	}
 	ctx, s.untidy = context.WithCancel(context.WithoutCancel(ctx))
-	s.tidying.Go(func() { tidy(ctx, every, s.rt, s.db, *cfg.Retention, cfg.Log) }) // likewise
-	return s, nil
+	s.tidying.Go(func() { tidy(ctx, s.tidy, s.rt, s.db, *cfg.Retention, cfg.Log) }) // ends with Shutdown
+	return nil
 }
 
-// abort closes what New has opened when it fails.
+// abort closes what Start has opened when it fails.
 func (s *Server) abort(ctx context.Context) error {
 	var errs []error
 	if s.rt != nil {
@@ -131,26 +160,26 @@ func (s *Server) abort(ctx context.Context) error {
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
 	}
+	s.once.Do(func() {}) // so that Shutdown does nothing
 	return errors.Join(errs...)
 }
 
-// Handler answers requests that a server of net/http has taken. Baton's paths are /api/, /mcp, /openapi.json,
-// /docs, /healthz, /readyz and /metrics; give it those that are wanted, as they are. Streams are live, WebSockets work over
-// HTTP/1.1, and a run ends when the client that asked for it has left, as on Baton's own listener. See
-// docs/embedding.md for what that costs and what the program's server must not do.
+// Handler serves Baton's routes in a net/http server. Baton's paths are /api/, /mcp, /openapi.json, /docs, /healthz, /readyz and
+// /metrics; mount the ones you want unchanged. Streams are live, WebSockets work over HTTP/1.1, and a run is cancelled when its
+// client disconnects, as on Baton's own listener. docs/embedding.md describes the cost and the rules for the program's server.
 //
-// Shut Baton down before that server, which else waits for streams that do not end.
+// Shut Baton down before that server, which otherwise waits for streams that do not end.
 func (s *Server) Handler() http.Handler { return s.web.Handler() }
 
-// Fiber answers requests that a fiber program has taken, at no cost: app.Use("/api", srv.Fiber()). The paths
-// are those of Handler. What the program's fiber.Config says about bodies and timeouts holds for Baton too.
+// Fiber serves Baton's routes in a fiber app, without overhead: app.Use("/api", srv.Fiber()). The paths are those of Handler. The
+// limits on bodies and the timeouts of the app's fiber.Config apply to Baton, too.
 func (s *Server) Fiber() fiber.Handler { return s.web.Fiber() }
 
-// Runtime is the engine: with it the program itself starts, reads and cancels runs.
+// Runtime returns the engine. It is for Baton's own packages and may change; programs use the methods of Server.
 func (s *Server) Runtime() *runtime.Runtime { return s.rt }
 
-// Replace offers these plugins from now on, in the place of Config.Plugins. Runs that are at work are not disturbed, and
-// when it fails nothing has changed: see [runtime.Runtime.Replace].
+// Replace replaces Config.Plugins. Running runs keep their plugins. A plugin that is equal to one before, by ==, stays open;
+// values that cannot be compared are closed and opened again. When Replace fails, nothing changes.
 func (s *Server) Replace(ctx context.Context, list ...plugins.Plugin) error {
 	reg, err := newRegistry(list)
 	if err != nil {
@@ -159,10 +188,10 @@ func (s *Server) Replace(ctx context.Context, list ...plugins.Plugin) error {
 	return s.rt.Replace(ctx, reg)
 }
 
-// Metrics answers with the server's metrics in Prometheus's format, for programs that show them on a route of their own.
+// Metrics serves the server's metrics in Prometheus's format, for programs that mount them themselves.
 func (s *Server) Metrics() http.Handler { return s.watch.Handler() }
 
-// AdminAddr is the host and port of Config.AdminListen, "" when that is empty.
+// AdminAddr returns the host and port of Config.AdminListen, "" when that is empty.
 func (s *Server) AdminAddr() string {
 	if s.adminLn == nil {
 		return ""
@@ -170,7 +199,7 @@ func (s *Server) AdminAddr() string {
 	return s.adminLn.Addr().String()
 }
 
-// Addr is the host and port at which a program on this machine reaches Config.Listen, "" when that is empty.
+// Addr returns the host and port under which programs on this machine reach Config.Listen, "" when that is empty.
 func (s *Server) Addr() string {
 	if s.ln == nil {
 		return ""
@@ -178,28 +207,33 @@ func (s *Server) Addr() string {
 	return transports.Dialable(s.ln.Addr().String())
 }
 
-// URL is Addr with http:// before it, or https:// with Config.TLS, "" when there is none.
+// URL returns Addr with http:// in front, or https:// with Config.TLS, "" when Config.Listen is empty.
 func (s *Server) URL() string {
 	if s.ln == nil {
 		return ""
 	}
-	if s.secure {
+	if s.tls != nil {
 		return "https://" + s.Addr()
 	}
 	return "http://" + s.Addr()
 }
 
-// Run waits until ctx ends and then shuts the server down, letting runs at work end for Timeouts.Drain. When
-// the server cannot go on it closes it at once and fails.
+// Run starts the server, unless Start has, waits until ctx ends, and shuts the server down: running runs have Timeouts.Drain to
+// finish. When the server cannot continue, Run closes it immediately and returns the error.
 func (s *Server) Run(ctx context.Context) error {
+	if !s.started.Load() {
+		if err := s.Start(ctx); err != nil {
+			return err
+		}
+	}
 	if err := s.Wait(ctx); err != nil {
 		return errors.Join(err, s.Close())
 	}
 	return s.Shutdown(context.WithoutCancel(ctx))
 }
 
-// Wait returns nil when ctx ends, and an error when the server cannot go on: then it should be closed at once. The error
-// wraps runtime.ErrFenced when another server has the database now.
+// Wait returns nil when ctx ends, and an error when the server cannot continue: close it then. The error wraps runtime.ErrFenced
+// when another server has taken the database over.
 func (s *Server) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -208,15 +242,18 @@ func (s *Server) Wait(ctx context.Context) error {
 		if err := s.rt.Err(); !errors.Is(err, runtime.ErrFenced) {
 			return err
 		}
-		return fmt.Errorf("another server has the database now, or it is not the one it was: %w", runtime.ErrFenced)
+		return fmt.Errorf("another server has taken the database over, or the database was restored to an earlier state: %w", runtime.ErrFenced)
 	case err := <-s.served:
 		return fmt.Errorf("serve: %w", err)
 	}
 }
 
-// Shutdown takes no more runs, lets those at work end for Timeouts.Drain or until ctx ends, releases the others
-// to the next start, ends the streams, and closes server and database. Called again it does nothing.
+// Shutdown accepts no more runs, and gives running ones Timeouts.Drain, or until ctx ends, to finish. The others resume at the
+// next start. Then it ends the streams, and closes server and database. A second call, and one without Start, does nothing.
 func (s *Server) Shutdown(ctx context.Context) (err error) {
+	if !s.started.Load() {
+		return nil
+	}
 	s.once.Do(func() {
 		s.untidy()
 		err = errors.Join(s.rt.Shutdown(ctx), s.web.Shutdown(ctx))
@@ -229,7 +266,7 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 	return err
 }
 
-// Close is Shutdown that waits for no run: those at work go on at the next start.
+// Close is Shutdown without waiting for runs: running ones resume at the next start.
 func (s *Server) Close() error { return s.Shutdown(ended(context.Background())) }
 
 // ended returns a context that has ended.

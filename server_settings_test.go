@@ -12,24 +12,26 @@ import (
 	"time"
 
 	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/transports"
 )
 
 // A client that does not get on with its request loses its connection when its server says, and not when another would.
 func TestTimeoutsOfRequestsHold(t *testing.T) {
+	const short = 200 * time.Millisecond
 	const post = "POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	for name, c := range map[string]struct {
-		timeouts baton.Timeouts
-		sent     string
+		shorten func(*transports.Config)
+		sent    string
 	}{
-		"a head":      {baton.Timeouts{RequestHead: 200 * time.Millisecond}, "GET /healthz HTTP/1.1\r\n"},
-		"a body":      {baton.Timeouts{RequestBody: 200 * time.Millisecond}, post + "Content-Length: 1000\r\n\r\n{"},
-		"a stall":     {baton.Timeouts{Stall: 200 * time.Millisecond}, post + "Content-Length: 1000\r\n\r\n{"},
-		"between two": {baton.Timeouts{Idle: 200 * time.Millisecond}, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"},
+		"a head":      {func(c *transports.Config) { c.HeadTimeout = short }, "GET /healthz HTTP/1.1\r\n"},
+		"a body":      {func(c *transports.Config) { c.ReadTimeout = short }, post + "Content-Length: 1000\r\n\r\n{"},
+		"a stall":     {func(c *transports.Config) { c.Slack = short }, post + "Content-Length: 1000\r\n\r\n{"},
+		"between two": {func(c *transports.Config) { c.IdleTimeout = short }, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			patient := knock(t, open(t, baton.Config{Listen: "127.0.0.1:0"}))
 			fmt.Fprint(patient, c.sent)
-			hasty := knock(t, open(t, baton.Config{Listen: "127.0.0.1:0", Timeouts: c.timeouts}))
+			hasty := knock(t, open(t, baton.Adjust(baton.Config{Listen: "127.0.0.1:0"}, c.shorten)))
 			fmt.Fprint(hasty, c.sent)
 			ended(hasty)
 			_ = patient.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
@@ -66,12 +68,12 @@ func ended(c net.Conn) bool {
 }
 
 func TestConnectionsAreAsManyAsAreAllowed(t *testing.T) {
-	for name, limits := range map[string]baton.Limits{
-		"of all":      {Connections: 3, ConnectionsPerPeer: 100},
-		"of one peer": {Connections: 100, ConnectionsPerPeer: 3},
+	for name, limit := range map[string]func(*transports.Config){
+		"of all":      func(c *transports.Config) { c.Conns, c.PeerConns = 3, 100 },
+		"of one peer": func(c *transports.Config) { c.Conns, c.PeerConns = 100, 3 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, baton.Config{Listen: "127.0.0.1:0", Limits: limits})
+			s := open(t, baton.Adjust(baton.Config{Listen: "127.0.0.1:0"}, limit))
 			opened := 0
 			for range 8 {
 				c := knock(t, s)
@@ -90,7 +92,7 @@ func TestConnectionsAreAsManyAsAreAllowed(t *testing.T) {
 
 // A peer that has all the connections it may have comes again: nobody else's idle one is closed for what is then refused.
 func TestAPeerWithoutRoomCostsOthersNothing(t *testing.T) {
-	s := open(t, baton.Config{Listen: "127.0.0.1:0", Limits: baton.Limits{Connections: 3, ConnectionsPerPeer: 2}})
+	s := open(t, baton.Adjust(baton.Config{Listen: "127.0.0.1:0"}, func(c *transports.Config) { c.Conns, c.PeerConns = 3, 2 }))
 	idle := knock(t, s)
 	ask := func() (answer string) {
 		fmt.Fprint(idle, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -124,7 +126,7 @@ func TestAPeerWithoutRoomCostsOthersNothing(t *testing.T) {
 }
 
 func TestWhatIsHeldForClientsIsBounded(t *testing.T) {
-	s := open(t, baton.Config{Listen: "127.0.0.1:0", Limits: baton.Limits{InFlight: 64 << 10}})
+	s := open(t, baton.Adjust(baton.Config{Listen: "127.0.0.1:0"}, func(c *transports.StreamConfig) { c.InFlight = 64 << 10 }))
 	body := `{"agent":"echo","content":"` + strings.Repeat("x", 256<<10) + `"}`
 	if res := send(t, http.MethodPost, "http://"+s.Addr()+"/api/v1/agent/runs", body); res.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a request of four times what may be held is answered with %d", res.StatusCode)

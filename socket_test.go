@@ -11,6 +11,7 @@ import (
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/transports"
 )
 
 // dial opens a WebSocket, or returns the status with which it was refused.
@@ -32,7 +33,10 @@ func TestSocketsWorkThroughEveryDoor(t *testing.T) {
 		if door == "HTTP/2" { // has no upgrade
 			return
 		}
-		s := open(t, baton.Config{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond}, Stream: baton.Stream{Ping: 100 * time.Millisecond, WriteTimeout: time.Second}})
+		s := open(t, baton.Adjust(
+			baton.Config{Tuning: baton.Tuning{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond, Ping: 100 * time.Millisecond}}},
+			func(c *transports.StreamConfig) { c.WriteTimeout = time.Second },
+		))
 		url := doors[door](t, s)
 		if _, status := dial(t, url+"/api/v1/ws", http.Header{"Origin": {"https://evil.example"}}); status != http.StatusForbidden {
 			t.Errorf("a foreign page: %d", status)
@@ -67,10 +71,7 @@ func TestSocketThatAnswersNoPingIsGivenUp(t *testing.T) {
 		if door == "HTTP/2" {
 			return
 		}
-		s := open(t, baton.Config{
-			Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond},
-			Stream:   baton.Stream{Ping: 75 * time.Millisecond, WriteTimeout: time.Second},
-		})
+		s := open(t, baton.Config{Tuning: baton.Tuning{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond, Ping: 500 * time.Millisecond}}})
 		c, _ := dial(t, doors[door](t, s)+"/api/v1/agui/scripted/ws", nil)
 		input := `{"threadId":"main","messages":[{"id":"1","role":"user","content":"{\"do\":[{\"tool\":\"sleep\",\"args\":{\"ms\":3600000}}]}"}]}`
 		if err := c.WriteMessage(websocket.TextMessage, []byte(input)); err != nil {

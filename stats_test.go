@@ -24,7 +24,7 @@ func TestStatisticsStay(t *testing.T) {
 			serve := func() (*baton.Server, site) {
 				s := open(t, baton.Config{
 					Listen: "127.0.0.1:0", Database: url, Plugins: builtin.Plugins(), Accounts: baton.AuthenticatorFunc(byHeader),
-					Timeouts: baton.Timeouts{Lease: time.Second}, Attachments: baton.Attachments{Directory: t.TempDir()},
+					Tuning: baton.Tuning{Timeouts: baton.Timeouts{Lease: time.Second}, Attachments: baton.Attachments{Directory: t.TempDir()}},
 				})
 				return s, site{T: t, url: s.URL()}
 			}

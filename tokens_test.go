@@ -15,6 +15,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports"
 )
 
 // spends is a worker that uses 100 tokens, and asks somebody when it is told to.
@@ -47,8 +48,7 @@ func TestTokensAreLimitedAtEveryDoor(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
 		serve := func() (*baton.Server, string) {
 			s := open(t, baton.Config{
-				Listen: "127.0.0.1:0", Database: database, APIKeys: true, Plugins: []plugins.Plugin{spends{}, idleTool{}},
-				Limits: baton.Limits{TokensPerDay: 150}, Attachments: baton.Attachments{Directory: t.TempDir()},
+				Listen: "127.0.0.1:0", Database: database, Tuning: baton.Tuning{APIKeys: true, Limits: baton.Limits{TokensPerDay: 150}, Attachments: baton.Attachments{Directory: t.TempDir()}}, Plugins: []plugins.Plugin{spends{}, idleTool{}},
 			})
 			text, _, err := s.CreateAPIKey(t.Context(), "olga", []string{"p1", "p2"}, runtime.RoleOperator, time.Time{})
 			if err != nil {
@@ -158,7 +158,7 @@ func TestTokensAreLimitedAtEveryDoor(t *testing.T) {
 
 // TestGuessesAreLimited tries keys until they are not looked at any more.
 func TestGuessesAreLimited(t *testing.T) {
-	s := bounded(t, baton.Limits{GuessesPerPeer: 5, RequestsPerUser: -1})
+	s := bounded(t, baton.Adjust(withKeys(baton.Limits{RequestsPerUser: -1}), func(c *transports.Config) { c.Guesses = 5 }))
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	late, _ := newKey(t, s, "bob", time.Time{})
 	if got := status(t, "GET", s.URL()+"/api/v1/agents", "Authorization", alice); got != 200 {
@@ -195,19 +195,13 @@ func TestGuessesAreLimited(t *testing.T) {
 
 func TestLimitsTellWhatTheServerHolds(t *testing.T) {
 	s := open(t, baton.Config{
-		Listen: "127.0.0.1:0", APIKeys: true,
-		Limits: baton.Limits{InFlight: 9 << 20, Connections: 77, ConnectionsPerPeer: 33, LeastRate: 1000, GuessesPerPeer: 44},
-		Timeouts: baton.Timeouts{
-			RequestHead: 1500 * time.Millisecond, RequestBody: 2 * time.Second, Answer: 3 * time.Second, Stall: 4 * time.Second, Idle: 5 * time.Second,
-			OnDisconnectGrace: 6 * time.Second,
-		},
-		Stream: baton.Stream{WriteTimeout: 7 * time.Second},
+		Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true, Timeouts: baton.Timeouts{OnDisconnectGrace: 6 * time.Second, Ping: 7 * time.Second}},
 	})
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	got := answer(t, send(t, "GET", s.URL()+"/api/v1/limits", "", "Authorization", alice))
 	for _, want := range []string{
-		`"inFlight":9437184,"leastRate":1000,"connections":77,"connectionsPerPeer":33,"guessesPerPeer":44}`,
-		`"onDisconnectGrace":6,"requestHead":1.5,"requestBody":2,"answer":3,"stall":4,"idle":5,"write":7,`,
+		`"inFlight":100663296,"leastRate":4096,`, `"guessesPerPeer":60}`,
+		`"onDisconnectGrace":6,"requestHead":10,"requestBody":60,"answer":3600,"stall":10,"idle":3600,"write":14,"ping":7`,
 		`"tokensPerDay":{"limit":null,"used":0}`,
 	} {
 		if !strings.Contains(got, want) {

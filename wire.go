@@ -1,10 +1,8 @@
 package baton
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -19,7 +17,6 @@ import (
 	"github.com/batonrun/baton/transports/agui"
 	"github.com/batonrun/baton/transports/attachments"
 	"github.com/batonrun/baton/transports/auth"
-	"github.com/batonrun/baton/transports/certs"
 	"github.com/batonrun/baton/transports/console"
 	"github.com/batonrun/baton/transports/mcp"
 	"github.com/batonrun/baton/transports/monitor"
@@ -32,7 +29,7 @@ import (
 	"github.com/batonrun/baton/transports/ws"
 )
 
-// newRegistry checks what the server offers.
+// newRegistry checks the plugins that the server offers.
 func newRegistry(list []plugins.Plugin) (*host.Registry, error) {
 	reg := new(host.Registry)
 	if err := reg.Add(list...); err != nil {
@@ -41,14 +38,17 @@ func newRegistry(list []plugins.Plugin) (*host.Registry, error) {
 	return reg, reg.Validate()
 }
 
-// openDatabase opens the database for a server, with this version's schema.
+// openDatabase opens the database for a server, and migrates it to this version's schema.
 func openDatabase(ctx context.Context, cfg *Config) (*storage.DB, error) {
 	return storage.Open(ctx, storage.Config{
 		URL: cfg.Database, Serve: true, Migrate: true, Takeover: cfg.Takeover, Lease: cfg.Timeouts.Lease, Log: cfg.Log,
 	})
 }
 
-// newFiles returns the attachments, and what keeps their bytes if that is to be closed.
+// hasAccounts reports whether requests are authenticated.
+func (c *Config) hasAccounts() bool { return c.Accounts != nil || c.APIKeys }
+
+// newFiles returns the attachments, and the closer of their storage.
 func newFiles(cfg *Config, db *storage.DB) (*attach.Files, io.Closer) {
 	a := cfg.Attachments
 	if a.Blobs == nil {
@@ -58,45 +58,31 @@ func newFiles(cfg *Config, db *storage.DB) (*attach.Files, io.Closer) {
 	if !ok {
 		closer = io.NopCloser(nil)
 	}
-	uploads := 0
-	if cfg.Accounts != nil || cfg.APIKeys {
-		uploads = max(a.Uploads, 0)
+	files := attach.Config{
+		Records: db, Blobs: a.Blobs, Log: cfg.Log, Size: a.Size, Types: a.Types, Bytes: a.Bytes,
 	}
-	return attach.New(attach.Config{
-		Records: db, Blobs: a.Blobs, Log: cfg.Log,
-		Size: a.Size, Types: a.Types, Files: a.Files, Bytes: a.Bytes, Uploads: uploads, Expires: a.Expires,
-	}), closer
+	if cfg.hasAccounts() {
+		files.Uploads = 8
+	}
+	cfg.adjust(&files)
+	return attach.New(files), closer
 }
 
-// newRuntime returns the engine on db, whose clients reach it at addr, which may be empty.
+// newRuntime returns the engine on db. Its clients reach it at addr, which may be empty.
 func newRuntime(cfg *Config, reg *host.Registry, db *storage.DB, files *attach.Files, addr string, watch *metrics.Metrics) (*runtime.Runtime, error) {
-	queuePerUser, queuePerProject := 0, 0
-	if cfg.Accounts != nil || cfg.APIKeys {
-		queuePerUser, queuePerProject = cfg.Limits.queue()
-	}
-	return runtime.New(runtime.Config{
+	engine := runtime.Config{
 		Attachments: files,
 		Store:       db, Registry: reg, Log: cfg.Log, Addr: addr,
 		Standby: true, Takeover: cfg.Takeover, Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
 
-		Accounts:        cfg.Accounts != nil || cfg.APIKeys,
-		Audit:           cfg.Accounts != nil || cfg.APIKeys,
-		Runs:            cfg.Limits.Runs,
-		RunsPerAgent:    cfg.Limits.RunsPerAgent,
-		RunsPerProject:  cfg.Limits.RunsPerProject,
-		RunsPerUser:     cfg.Limits.RunsPerUser,
-		RunsBytes:       cfg.Limits.RunsBytes,
-		RunsMessages:    cfg.Limits.RunsMessages,
-		QueueDepth:      cfg.Limits.Queue,
-		QueuePerUser:    queuePerUser,
-		QueuePerProject: queuePerProject,
-		MessageBytes:    cfg.Limits.Messages,
-		AppendBytes:     cfg.Limits.Append,
-		EventBytes:      cfg.Limits.Event,
-		StateBytes:      cfg.Limits.State,
-		TokensPerDay:    cfg.Limits.TokensPerDay,
-		RunMessages:     cfg.Limits.RunMessages,
-		RunEvents:       max(cmp.Or(cfg.Limits.RunEvents, 10_000_000), 0),
+		Runs:           cfg.Limits.Runs,
+		RunsPerProject: cfg.Limits.RunsPerProject,
+		RunsPerUser:    cfg.Limits.RunsPerUser,
+		RunsBytes:      cfg.Limits.RunsBytes,
+		RunsMessages:   cfg.Limits.RunsMessages,
+		QueueDepth:     cfg.Limits.Queue,
+		TokensPerDay:   cfg.Limits.TokensPerDay,
+		RunEvents:      10_000_000,
 
 		StepTimeout:     cfg.Timeouts.Step,
 		RunTimeout:      cfg.Timeouts.Run,
@@ -104,41 +90,33 @@ func newRuntime(cfg *Config, reg *host.Registry, db *storage.DB, files *attach.F
 		ApprovalTimeout: cfg.Timeouts.Approval,
 		Grace:           cfg.Timeouts.Grace,
 		Drain:           cfg.Timeouts.Drain,
-		Patience:        cfg.Timeouts.Commit,
-
-		CommitInterval: cfg.Commit.Interval,
-		QueueRunBytes:  cfg.Commit.QueueRun,
-		QueueBytes:     cfg.Commit.Queue,
-		BatchEvents:    cfg.Commit.BatchEvents,
-		BatchBytes:     cfg.Commit.BatchBytes,
-
-		RingEvents: cfg.Stream.RingEvents,
-		RingBytes:  cfg.Stream.RingBytes,
-		RingsBytes: cfg.Stream.Rings,
 
 		Counter:  db,
 		Measures: watch.Measures(),
 		Tracer:   cfg.Tracer,
-	})
+	}
+	if cfg.hasAccounts() {
+		engine.Accounts, engine.Audit = true, true
+		engine.QueuePerUser, engine.QueuePerProject = max(1, cfg.Limits.Queue/10), max(1, cfg.Limits.Queue/2)
+	}
+	cfg.adjust(&engine)
+	return runtime.New(engine)
 }
 
-// newWeb mounts the transports on a server, whose accounts are those of db.
-func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.Files, accounts auth.Authenticator, watch *metrics.Metrics, more ...transports.Mounter) (*transports.Server, error) {
+// newWeb mounts the transports on a server.
+func newWeb(cfg *Config, secure *tls.Config, rt *runtime.Runtime, db *storage.DB, files *attach.Files, accounts auth.Authenticator, watch *metrics.Metrics, more ...transports.Mounter) (*transports.Server, error) {
 	meter := (*rates.Meter)(nil)
 	if accounts != nil {
-		meter = rates.New(cfg.Limits.rates())
+		limits := cfg.Limits.rates()
+		cfg.adjust(&limits)
+		meter = rates.New(limits)
 	}
-	streams := transports.NewStreams(transports.StreamConfig{
+	reading := transports.StreamConfig{
 		Runtime: rt, Log: cfg.Log, Rates: meter,
-
-		Pace:         cfg.Stream.Pace,
-		PaceAbove:    cfg.Stream.PaceAbove,
-		Ping:         cfg.Stream.Ping,
-		WriteTimeout: cfg.Stream.WriteTimeout,
-		SendBuffer:   cfg.Stream.SendBuffer,
-		Grace:        cfg.Timeouts.OnDisconnectGrace,
-		InFlight:     int64(cfg.Limits.InFlight),
-	})
+		Ping: cfg.Timeouts.Ping, WriteTimeout: 2 * cfg.Timeouts.Ping, Grace: cfg.Timeouts.OnDisconnectGrace,
+	}
+	cfg.adjust(&reading)
+	streams := transports.NewStreams(reading)
 	watch.Watch(rt.Stats, streams.Stats, streams.Budget.Used)
 	shown := http.Handler(nil)
 	if accounts == nil && cfg.AdminListen == "" {
@@ -148,23 +126,33 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 	if cfg.Tracer != nil {
 		traced = cfg.Tracer.Within
 	}
-	secure := (*tls.Config)(nil)
-	if cfg.TLS != (TLS{}) {
-		files, err := certs.Load(cfg.TLS.CertFile, cfg.TLS.KeyFile, cfg.Log)
-		if err != nil {
-			return nil, fmt.Errorf("baton: Config.TLS: %w", err)
-		}
-		secure = files.Config()
+	serving := transports.Config{
+		Runtime: rt, Streams: streams, Log: cfg.Log,
+
+		Listen:   cfg.Listen,
+		Insecure: cfg.Insecure,
+		TLS:      secure,
+		Hosts:    cfg.Hosts,
+		Origins:  cfg.Origins,
+		Cookies:  cfg.CORSCredentials,
+		Proxies:  cfg.TrustedProxies,
+		Input:    cfg.Limits.Input,
+		Guesses:  60,
+
+		Metrics:  shown,
+		Answered: watch.Request,
+		Traced:   traced,
 	}
+	cfg.adjust(&serving)
 	mounts := []transports.Mounter{
 		rest.Transport{Runtime: rt, Streams: streams, Version: cfg.Version, Retention: cfg.Retention, Retainer: db},
 		attachments.Transport{Runtime: rt, Size: files.Size(), BaseURL: cfg.Attachments.BaseURL, PerUser: files.Uploads()},
 		sse.Transport{Runtime: rt, Streams: streams},
 		ws.Transport{
 			Runtime: rt, Streams: streams, Log: cfg.Log, KeepEdits: cfg.KeepEdits,
-			Input: int64(cfg.Limits.Input), Body: int64(cfg.Limits.Body),
+			Input: int64(serving.Input), Body: int64(serving.Body),
 		},
-		monitor.Transport{Runtime: rt, Streams: streams}, // before agents, which are shown beside its /api/v1/agui/events
+		monitor.Transport{Runtime: rt, Streams: streams}, // before agui, whose routes overlap with /api/v1/agui/events
 		agui.Transport{Runtime: rt, Streams: streams, KeepEdits: cfg.KeepEdits},
 		mcp.Transport{Runtime: rt, Streams: streams, Log: cfg.Log, Version: cfg.Version},
 		openapi.New(cfg.Version, shown != nil),
@@ -181,35 +169,6 @@ func newWeb(cfg *Config, rt *runtime.Runtime, db *storage.DB, files *attach.File
 	if accounts != nil {
 		accounts = tickets
 	}
-	return transports.New(
-		transports.Config{
-			Runtime: rt, Streams: streams, Log: cfg.Log,
-
-			Listen:   cfg.Listen,
-			Insecure: cfg.Insecure,
-			TLS:      secure,
-			Accounts: accounts,
-			Hosts:    cfg.Hosts,
-			Origins:  cfg.Origins,
-			Cookies:  cfg.CORSCredentials,
-			Proxies:  cfg.TrustedProxies,
-			Body:     cfg.Limits.Body,
-			Input:    cfg.Limits.Input,
-
-			HeadTimeout:  cfg.Timeouts.RequestHead,
-			ReadTimeout:  cfg.Timeouts.RequestBody,
-			WriteTimeout: cfg.Timeouts.Answer,
-			IdleTimeout:  cfg.Timeouts.Idle,
-			Slack:        cfg.Timeouts.Stall,
-			Rate:         cfg.Limits.LeastRate,
-			Conns:        cfg.Limits.Connections,
-			PeerConns:    cfg.Limits.ConnectionsPerPeer,
-			Guesses:      cmp.Or(cfg.Limits.GuessesPerPeer, 60),
-
-			Metrics:  shown,
-			Answered: watch.Request,
-			Traced:   traced,
-		},
-		append(mounts, tickets)...,
-	)
+	serving.Accounts = accounts
+	return transports.New(serving, append(mounts, tickets)...)
 }

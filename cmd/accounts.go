@@ -32,8 +32,7 @@ func newTokens(cfg *config.Auth, log *slog.Logger) (*jwt.Tokens, error) {
 	}
 	tokens := jwt.Config{
 		Secret: []byte(secret), JWKS: cfg.JWKSURL, Issuer: cfg.Issuer, Audience: cfg.Audience,
-		Algorithms: cfg.Algorithms, Leeway: cfg.Leeway, Log: log,
-		UserClaim: cfg.UserClaim, ProjectsClaim: cfg.ProjectsClaim, RolesClaim: cfg.RolesClaim,
+		Log: log, UserClaim: cfg.UserClaim, ProjectsClaim: cfg.ProjectsClaim, RolesClaim: cfg.RolesClaim,
 		Roles: make(map[string]runtime.Role),
 	}
 	names, err := cfg.RoleNames()

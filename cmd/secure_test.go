@@ -17,7 +17,10 @@ func TestCommandsTrustTheCertificateOfTheirSettings(t *testing.T) {
 	dir, db := t.TempDir(), database(t)
 	certstest.Write(t, dir, "own", time.Now().Add(time.Hour))
 	files := program.TLS{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}
-	s, err := program.New(t.Context(), program.Config{Listen: "127.0.0.1:0", Database: db, TLS: files, Plugins: builtin.Plugins()})
+	s, err := program.New(program.Config{Listen: "127.0.0.1:0", Database: db, Tuning: program.Tuning{TLS: files}, Plugins: builtin.Plugins()})
+	if err == nil {
+		err = s.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

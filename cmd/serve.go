@@ -72,7 +72,7 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 		set.Tracer = traced
 		defer flush(traced, log)
 	}
-	s, err := baton.New(stop, set)
+	s, err := start(stop, set)
 	if err != nil && stop.Err() != nil && errors.Is(err, context.Canceled) {
 		log.Info("stopped before it served")
 		return nil
@@ -80,7 +80,7 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	if err != nil {
 		return err
 	}
-	defer boundGarbage()()
+	defer boundMemory()()
 	var reloading sync.WaitGroup
 	defer reloading.Wait()
 	reading, unread := context.WithCancel(stop)

@@ -12,24 +12,30 @@ import (
 	"github.com/batonrun/baton/storage/blob/cloud"
 )
 
-// Server is what Start has started.
+// Server is the server that Start returns.
 type Server = baton.Server
 
-// Start starts a server with the settings. The caller shuts it down.
+// Start starts a server with these settings. The caller shuts it down.
 func Start(ctx context.Context, cfg config.Config, log *slog.Logger, list ...plugins.Plugin) (*Server, error) {
-	return start(ctx, cfg, log, list)
-}
-
-// start opens what the settings name, and starts a server with it.
-func start(ctx context.Context, cfg config.Config, log *slog.Logger, list []plugins.Plugin) (*Server, error) {
 	set, err := opened(ctx, cfg, log, list)
 	if err != nil {
 		return nil, err
 	}
-	return baton.New(ctx, set)
+	return start(ctx, set)
 }
 
-// opened are the settings with what they name elsewhere: who says who asks, and the bucket of attachments.
+func start(ctx context.Context, set baton.Config) (*Server, error) {
+	s, err := baton.New(set)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Start(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// opened returns the configuration for settings, with the authenticator and the bucket that they name.
 func opened(ctx context.Context, cfg config.Config, log *slog.Logger, list []plugins.Plugin) (baton.Config, error) {
 	set := settings(cfg, log, list)
 	if err := addAccounts(&set, &cfg.Auth, log); err != nil {
@@ -45,103 +51,69 @@ func opened(ctx context.Context, cfg config.Config, log *slog.Logger, list []plu
 	return set, nil
 }
 
-// startEngine starts a server that nobody can reach but this process, which has the database for itself until
-// it is closed.
+// startEngine starts a server that only this process can reach. It has exclusive use of the database until it is closed.
 func startEngine(ctx context.Context, cfg config.Config, log *slog.Logger, list []plugins.Plugin) (*baton.Server, error) {
 	cfg.Listen, cfg.AdminListen = "", ""
-	cfg.Timeouts.Grace = min(cfg.Timeouts.Grace, time.Second) // what does not stop ends with the process
-	return start(ctx, cfg, log, list)
+	set, err := opened(ctx, cfg, log, list)
+	if err != nil {
+		return nil, err
+	}
+	set.Timeouts.Grace = time.Second // workers that do not stop end with the process
+	return start(ctx, set)
 }
 
-// settings are the settings as package baton has them.
+// settings converts settings to the configuration of package baton.
 func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.Config {
-	proxies, _ := cfg.TrustedProxies() // Validate has seen them
-	return baton.Config{
-		Plugins:     list,
-		Database:    cfg.Database,
+	proxies, _ := cfg.TrustedProxies() // Validate has checked them
+	return baton.Config{Plugins: list, Database: cfg.Database, Listen: cfg.Listen, Hosts: cfg.Hosts, Log: log, Tuning: baton.Tuning{
 		Takeover:    cfg.Takeover,
 		KeepEdits:   cfg.KeepEdits,
 		Console:     cfg.Console,
-		Listen:      cfg.Listen,
 		AdminListen: cfg.AdminListen,
 		Insecure:    cfg.Insecure,
 		TLS:         baton.TLS(cfg.TLS),
-		Hosts:       cfg.Hosts,
 		Origins:     cfg.Origins,
 
-		CORSCredentials: cfg.Credentials,
-		TrustedProxies:  proxies,
+		TrustedProxies: proxies,
 
-		Log:     log,
 		Version: buildVersion(),
 		Attachments: baton.Attachments{
 			Directory: cfg.Attachments.Directory,
 			BaseURL:   cfg.Attachments.BaseURL,
 			Size:      int64(cfg.Attachments.Size),
 			Types:     cfg.Attachments.Types,
-			Files:     cfg.Attachments.Files,
-			Uploads:   unlimited(cfg.Attachments.Uploads),
 			Bytes:     int64(cfg.Attachments.Bytes),
-			Expires:   cfg.Attachments.Expires,
 		},
 		Limits: baton.Limits{
 			Runs:           cfg.Limits.Runs,
-			RunsPerAgent:   cfg.Limits.RunsPerAgent,
 			RunsPerProject: cfg.Limits.RunsPerProject,
 			RunsPerUser:    cfg.Limits.RunsPerUser,
 			RunsBytes:      int64(cfg.Limits.RunsBytes),
 			RunsMessages:   int64(cfg.Limits.RunsMessages),
 			Queue:          cfg.Limits.Queue,
-			Body:           int(cfg.Limits.Body),
 			Input:          int(cfg.Limits.Input),
-			Messages:       int(cfg.Limits.Messages),
-			Append:         int(cfg.Limits.Append),
-			Event:          int(cfg.Limits.Event),
-			State:          int(cfg.Limits.State),
 
 			RequestsPerUser:    unlimited(cfg.Limits.RequestsPerUser),
-			BurstPerUser:       cfg.Limits.BurstPerUser,
 			RequestsPerProject: unlimited(cfg.Limits.RequestsPerProject),
-			BurstPerProject:    cfg.Limits.BurstPerProject,
 			StreamsPerUser:     unlimited(cfg.Limits.StreamsPerUser),
 			StreamsPerProject:  unlimited(cfg.Limits.StreamsPerProject),
-			QueuePerUser:       unlimited(cfg.Limits.QueuePerUser),
-			QueuePerProject:    unlimited(cfg.Limits.QueuePerProject),
-
 			TokensPerDay:       int64(cfg.Limits.TokensPerDay),
-			RunEvents:          unlimited(cfg.Limits.RunEvents),
-			RunMessages:        int64(cfg.Limits.RunMessages),
-			InFlight:           int(cfg.Limits.InFlight),
-			InFlightPerUser:    int(cfg.Limits.InFlightPerUser),
-			InFlightPerProject: int(cfg.Limits.InFlightPerProject),
-			Connections:        cfg.Limits.Connections,
-			ConnectionsPerPeer: cfg.Limits.ConnectionsPerPeer,
-			GuessesPerPeer:     unlimited(cfg.Limits.GuessesPerPeer),
-			LeastRate:          int(cfg.Limits.LeastRate),
 		},
 		Retention: retentionOf(cfg.Retention),
-		Timeouts:  baton.Timeouts(cfg.Timeouts),
-		Commit: baton.Commit{
-			Interval:    cfg.Commit.Interval,
-			QueueRun:    int(cfg.Commit.QueueRun),
-			Queue:       int(cfg.Commit.Queue),
-			BatchEvents: cfg.Commit.BatchEvents,
-			BatchBytes:  int(cfg.Commit.BatchBytes),
+		Timeouts: baton.Timeouts{
+			Step:              cfg.Timeouts.Step,
+			Run:               cfg.Timeouts.Run,
+			Tool:              cfg.Timeouts.Tool,
+			Approval:          cfg.Timeouts.Approval,
+			Drain:             cfg.Timeouts.Drain,
+			OnDisconnectGrace: cfg.Timeouts.OnDisconnectGrace,
+			Lease:             cfg.Timeouts.Lease,
+			Ping:              cfg.Timeouts.Ping,
 		},
-		Stream: baton.Stream{
-			RingEvents:   cfg.Stream.RingEvents,
-			RingBytes:    int(cfg.Stream.RingBytes),
-			Rings:        int(cfg.Stream.Rings),
-			Pace:         cfg.Stream.Pace,
-			PaceAbove:    cfg.Stream.PaceAbove,
-			Ping:         cfg.Stream.Ping,
-			WriteTimeout: cfg.Stream.WriteTimeout,
-			SendBuffer:   int(cfg.Stream.SendBuffer),
-		},
-	}
+	}}
 }
 
-// unlimited is a limit as baton.Limits has it: what is 0 in the settings is none.
+// unlimited converts a limit for baton.Limits, where a negative number means no limit.
 func unlimited(limit int) int {
 	if limit == 0 {
 		return -1

@@ -15,8 +15,7 @@ const (
 	AuthJWT    = "jwt"
 )
 
-// problems are what is wrong with the settings, each beginning with the name of its setting. Never do they quote what may be
-// secret.
+// problems returns the errors in the settings. Each begins with the name of its setting and quotes no secret.
 func (a *Auth) problems() (errs []error) {
 	if !slices.Contains([]string{AuthNone, AuthAPIKey, AuthJWT}, a.Mode) {
 		errs = append(errs, fmt.Errorf("auth.mode: want none, api-key or jwt, got %q", a.Mode))
@@ -34,14 +33,14 @@ func (a *Auth) problems() (errs []error) {
 		}
 	}
 	if slices.Sort(given); len(given) == 0 {
-		errs = append(errs, errors.New("auth.mode: tokens are checked with a secret (BATON_JWT_SECRET, or auth.secret_file) or with keys (auth.jwks_url, BATON_JWKS_URL); set one"))
+		errs = append(errs, errors.New("auth.mode: jwt needs a secret (BATON_JWT_SECRET, or auth.secret_file) or public keys (auth.jwks_url, BATON_JWKS_URL)"))
 	} else if len(given) > 1 {
-		errs = append(errs, fmt.Errorf("auth.mode: tokens are checked with one thing; %s are set", strings.Join(given, " and ")))
+		errs = append(errs, fmt.Errorf("auth.mode: jwt needs exactly one secret or key set; %s are set", strings.Join(given, " and ")))
 	}
 	return errs
 }
 
-// SecretText is the secret that tokens are signed with, from wherever it is; empty for none.
+// SecretText returns the secret that signs tokens, from Secret or SecretFile; empty for none.
 func (a *Auth) SecretText() (string, error) {
 	if a.SecretFile == "" {
 		return a.Secret, nil
@@ -52,12 +51,12 @@ func (a *Auth) SecretText() (string, error) {
 	}
 	secret := strings.TrimSpace(string(text))
 	if secret == "" {
-		return "", errors.New("auth.secret_file: there is nothing in the file")
+		return "", errors.New("auth.secret_file: the file is empty")
 	}
 	return secret, nil
 }
 
-// RoleNames are the names of Roles with what they are here.
+// RoleNames maps the role names in tokens to Baton's, as Roles says.
 func (a *Auth) RoleNames() (map[string]string, error) {
 	names := make(map[string]string, len(a.Roles))
 	for _, pair := range a.Roles {

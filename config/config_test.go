@@ -29,8 +29,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(cfg.Listen, cfg.Timeouts.Step, cfg.Limits.Body)
-	// Output: 127.0.0.1:9000 10m0s 2MiB
+	fmt.Println(cfg.Listen, cfg.Timeouts.Step, cfg.Limits.Input)
+	// Output: 127.0.0.1:9000 10m0s 32MiB
 }
 
 // load runs Load in a directory with that baton.yaml (none if empty), environment and command line.
@@ -59,7 +59,7 @@ func write(t *testing.T, name, text string) {
 	}
 }
 
-func TestNothingSaidIsDefault(t *testing.T) {
+func TestLoad_DefaultsWithoutSources(t *testing.T) {
 	for name, file := range map[string]string{
 		"no file":        "",
 		"empty":          "\n",
@@ -81,7 +81,7 @@ func TestNothingSaidIsDefault(t *testing.T) {
 	}
 }
 
-func TestFlagsOverEnvironmentOverFile(t *testing.T) {
+func TestLoad_FlagsOverrideEnvironmentOverridesFile(t *testing.T) {
 	file := `
 listen: 127.0.0.1:1
 database: sqlite:file.db
@@ -89,18 +89,18 @@ hosts: [a.example, b.example]
 log: {level: debug, format: text}
 limits.runs: 7
 limits:
-  runs_per_agent: 2
-  body: 4MiB
-  messages: 1000
+  runs_per_user: 2
+  input: 4MiB
+  queue: 1000
 timeouts: {step: 90s}
 `
 	env := map[string]string{
-		"BATON_LISTEN":                "127.0.0.1:2",
-		"BATON_DATABASE":              "sqlite:env.db",
-		"BATON_ORIGINS":               "https://a.example, http://localhost:3000",
-		"BATON_LIMITS_RUNS_PER_AGENT": "3",
-		"BATON_STREAM_RING_BYTES":     "1 kb",
-		"BATON_INSECURE":              "true",
+		"BATON_LISTEN":               "127.0.0.1:2",
+		"BATON_DATABASE":             "sqlite:env.db",
+		"BATON_ORIGINS":              "https://a.example, http://localhost:3000",
+		"BATON_LIMITS_RUNS_PER_USER": "3",
+		"BATON_ATTACHMENTS_SIZE":     "1 kb",
+		"BATON_INSECURE":             "true",
 	}
 	got, err := load(t, file, env, "--listen=127.0.0.1:3", "--log-level=warn", "--insecure=false")
 	if err != nil {
@@ -114,17 +114,17 @@ timeouts: {step: 90s}
 	want.Origins = []string{"https://a.example", "http://localhost:3000"}
 	want.Log = config.Log{Level: slog.LevelWarn, Format: "text"}
 	want.Limits.Runs = 7
-	want.Limits.RunsPerAgent = 3
-	want.Limits.Body = 4 << 20
-	want.Limits.Messages = 1000
+	want.Limits.RunsPerUser = 3
+	want.Limits.Input = 4 << 20
+	want.Limits.Queue = 1000
 	want.Timeouts.Step = 90 * time.Second
-	want.Stream.RingBytes = 1000
+	want.Attachments.Size = 1000
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
 }
 
-func TestNamedFile(t *testing.T) {
+func TestLoad_NamedFile(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
 	write(t, a, "limits: {runs: 1}")
@@ -151,7 +151,7 @@ func TestNamedFile(t *testing.T) {
 	}
 }
 
-func TestErrorsNameWhatIsWrong(t *testing.T) {
+func TestLoad_ErrorsNameTheSetting(t *testing.T) {
 	for _, test := range []struct {
 		name, file string
 		env        map[string]string
@@ -175,8 +175,8 @@ func TestErrorsNameWhatIsWrong(t *testing.T) {
 		{name: "fraction", file: "limits: {runs: 2.5}", want: `baton.yaml:1:10: limits.runs: want a whole number, got "2.5"`},
 		{name: "not a switch", file: "insecure: yes", want: `baton.yaml:1:1: insecure: want true or false, got "yes"`},
 		{name: "no unit", file: "timeouts: {step: 10}", want: `baton.yaml:1:12: timeouts.step: want a duration such as 1m30s, got "10"`},
-		{name: "no size", file: "limits: {body: 2 apples}", want: `baton.yaml:1:10: limits.body: want a size such as 8MiB, got "2 apples"`},
-		{name: "size overflow", file: "limits: {body: 9999999999GiB}", want: `want a size such as 8MiB, got "9999999999GiB"`},
+		{name: "no size", file: "limits: {input: 2 apples}", want: `baton.yaml:1:10: limits.input: want a size such as 8MiB, got "2 apples"`},
+		{name: "size overflow", file: "limits: {input: 9999999999GiB}", want: `want a size such as 8MiB, got "9999999999GiB"`},
 		{name: "level", args: []string{"--log-level", "loud"}, want: `--log-level: want debug, info, warn or error, got "loud"`},
 		{name: "format", args: []string{"--log-format", "xml"}, want: `log.format: want text, json or auto, got "xml"`},
 		{name: "value in environment", env: map[string]string{"BATON_LIMITS_RUNS": "many"}, want: `BATON_LIMITS_RUNS: want a whole number, got "many"`},
@@ -185,24 +185,18 @@ func TestErrorsNameWhatIsWrong(t *testing.T) {
 		{name: "port variable", env: map[string]string{"BATON_PORT": "8080"}, want: "environment variable BATON_PORT is not a setting"},
 		{name: "listen", args: []string{"--listen", "8080"}, want: `listen: want an address and a port such as 127.0.0.1:8080, got "8080"`},
 		{name: "port", args: []string{"--listen", "127.0.0.1:99999"}, want: `listen: want an address and a port`},
-		{name: "open to all", args: []string{"--listen", ":8080"}, want: "listen: :8080 can be reached from other machines"},
+		{name: "open to all", args: []string{"--listen", ":8080"}, want: "listen: other machines can reach :8080 over plain HTTP"},
 		{name: "open to the network", args: []string{"--listen", "192.0.2.1:8080"}, want: "allow it with insecure: true (--insecure, BATON_INSECURE=true)"},
-		{name: "host with port", file: "hosts: ['a.example:80']", want: `hosts: want a host's name without scheme or port, got "a.example:80"`},
-		{name: "any origin", file: "origins: ['*']", want: `origins: want a scheme, a host and maybe a port such as https://app.example.com, got "*"`},
+		{name: "host with port", file: "hosts: ['a.example:80']", want: `hosts: want a host name without scheme or port, got "a.example:80"`},
+		{name: "any origin", file: "origins: ['*']", want: `origins: want a scheme, a host and an optional port such as https://app.example.com, got "*"`},
 		{name: "origin with path", file: "origins: ['https://a.example/']", want: `got "https://a.example/"`},
 		{name: "database", file: "database: baton.db", want: "database: want sqlite:<file> or a URL"},
 		{name: "negative runs", file: "limits: {runs: -1}", want: "limits.runs: want a positive number, or 0 for the default, got -1"},
 		{name: "negative rate", file: "limits: {requests_per_user: -1}", want: "limits.requests_per_user: want a positive number, or 0 for no limit, got -1"},
-		{name: "no burst", file: "limits: {burst_per_user: 0}", want: "limits.burst_per_user: want more than 0, got 0"},
+		{name: "no queue", file: "limits: {queue: 0}", want: "limits.queue: want more than 0, got 0"},
 		{name: "negative cap", file: "limits: {runs_per_user: -1}", want: "limits.runs_per_user: want a positive number, or 0 for the default, got -1"},
 		{name: "no time", file: "timeouts: {drain: 0s}", want: "timeouts.drain: want more than 0, got 0s"},
-		{name: "less for all than for one", file: "limits: {in_flight: 1MiB}", want: "limits.in_flight: 1MiB for all requests is less than limits.input, 32MiB for one"},
-		{name: "negative connections", file: "limits: {connections: -1}", want: "limits.connections: want a positive number, or 0 for the default, got -1"},
-		{name: "negative events", file: "limits: {run_events: -1}", want: "limits.run_events: want a positive number, or 0 for no limit, got -1"},
-		{name: "no rate", file: "limits: {least_rate: 0}", want: "limits.least_rate: want more than 0, got 0"},
-		{name: "no head", file: "timeouts: {request_head: 0s}", want: "timeouts.request_head: want more than 0, got 0s"},
-		{name: "queues", file: "commit: {queue: 1KiB}", want: "commit.queue_run: 256KiB for one run is more than commit.queue, 1KiB for all"},
-		{name: "rings", file: "stream: {rings: 1KiB}", want: "stream.ring_bytes: 256KiB for one thread is more than stream.rings, 1KiB for all"},
+		{name: "input", file: "limits: {input: 1GiB}", want: "limits.input: want at most 96MiB, got 1GiB"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := load(t, test.file, test.env, test.args...)
@@ -213,11 +207,11 @@ func TestErrorsNameWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestAllThatIsWrongIsToldWithItsPlace(t *testing.T) {
-	file := "limits:\n  rusn: 3\n  runs: -1\n  body: much\nagents: {a: [1]}\nmcp: 1\nworkflows:\ntimeouts: {run: 0s}\n"
+func TestLoad_ReportsEveryErrorWithItsPlace(t *testing.T) {
+	file := "limits:\n  rusn: 3\n  runs: -1\n  input: much\nagents: {a: [1]}\nmcp: 1\nworkflows:\ntimeouts: {run: 0s}\n"
 	_, err := load(t, file, map[string]string{"BATON_TIMEOUTS_RUN": "-1s"}, "--log-level=loud", "--listen=1")
 	want := `baton.yaml:2:3: limits.rusn is not a setting; did you mean limits.runs?
-baton.yaml:4:3: limits.body: want a size such as 8MiB, got "much"
+baton.yaml:4:3: limits.input: want a size such as 8MiB, got "much"
 --log-level: want debug, info, warn or error, got "loud"
 listen: want an address and a port such as 127.0.0.1:8080, got "1"
 baton.yaml:3:3: limits.runs: want a positive number, or 0 for the default, got -1
@@ -227,7 +221,7 @@ timeouts.run: want more than 0, got -1s`
 	}
 }
 
-func TestListenIsLoopbackUnlessInsecure(t *testing.T) {
+func TestListen_IsLoopbackUnlessInsecure(t *testing.T) {
 	for _, listen := range []string{"127.0.0.1:0", "127.9.9.9:80", "localhost:8080", "[::1]:8080", "[::ffff:127.0.0.1]:1"} {
 		if _, err := load(t, "", nil, "--listen", listen); err != nil {
 			t.Errorf("%s: %v", listen, err)
@@ -235,7 +229,7 @@ func TestListenIsLoopbackUnlessInsecure(t *testing.T) {
 	}
 	for _, listen := range []string{":8080", "0.0.0.0:8080", "[::]:8080", "example.com:80", "localhost.example:80"} {
 		if _, err := load(t, "", nil, "--listen", listen); err == nil {
-			t.Errorf("%s was taken without insecure", listen)
+			t.Errorf("%s was accepted without insecure", listen)
 		}
 		if _, err := load(t, "", nil, "--listen", listen, "--insecure"); err != nil {
 			t.Errorf("%s with insecure: %v", listen, err)
@@ -243,7 +237,7 @@ func TestListenIsLoopbackUnlessInsecure(t *testing.T) {
 	}
 }
 
-func TestForeignVariablesAreLeftAlone(t *testing.T) {
+func TestLoad_IgnoresForeignVariables(t *testing.T) {
 	for name, val := range map[string]string{
 		"BATON_PROGRAM":                 "TKZ5H3Q", // of a program that Baton has started, such as baton mcp
 		"BATON_SOAK":                    "1",
@@ -265,7 +259,7 @@ func TestForeignVariablesAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestPasswordsAreNeverShown(t *testing.T) {
+func TestConfig_HidesPasswords(t *testing.T) {
 	for _, test := range []struct{ database, want string }{
 		{"postgres://baton:s3cret@db/baton?sslmode=require", "postgres://baton:xxxxx@db/baton?sslmode=require"},
 		{"postgres://baton:s3cret:@db/baton", "postgres://baton:xxxxx@db/baton"},
@@ -301,8 +295,8 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 	}
 }
 
-func TestWrittenSettingsLoadAgain(t *testing.T) {
-	want, err := load(t, "listen: '[::1]:80'\nhosts: [a.example]\nlog: {level: error}\nlimits: {runs_per_user: 4, messages: 8MB}\n", nil)
+func TestWriteYAML_LoadsAgain(t *testing.T) {
+	want, err := load(t, "listen: '[::1]:80'\nhosts: [a.example]\nlog: {level: error}\nlimits: {runs_per_user: 4, input: 8MB}\n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +307,7 @@ func TestWrittenSettingsLoadAgain(t *testing.T) {
 	if got.String() != want.String() {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
-	if !strings.Contains(want.String(), "messages: 8MB\n") || !strings.Contains(want.String(), "body: 2MiB\n") {
+	if !strings.Contains(want.String(), "input: 8MB\n") || !strings.Contains(want.String(), "size: 20MiB\n") {
 		t.Errorf("sizes are not readable in:\n%s", want)
 	}
 }
@@ -339,12 +333,12 @@ func TestSizeText(t *testing.T) {
 	}
 }
 
-// FuzzLoad asks that no file makes Load panic, and that what it accepts is written as it would be read.
+// FuzzLoad checks that no file makes Load panic, and that Load reads the settings that it wrote.
 func FuzzLoad(f *testing.F) {
 	f.Add(config.Default().String())
 	f.Add("limits: &a {runs: 1}\nlog: {level: warn+1}\nhosts: [a, b]\n")
 	f.Add("database: postgres://u:p@h:5432/d?sslmode=disable\ninsecure: 1\n")
-	f.Add("limits: {body: 1 kB}\ntimeouts: {run: 1h0.5s}\norigins: a://b, c://d:1\n")
+	f.Add("limits: {input: 1 kB}\ntimeouts: {run: 1h0.5s}\norigins: a://b, c://d:1\n")
 	f.Add("? listen\n: !!str 127.0.0.1:1\n...\n")
 	f.Fuzz(func(t *testing.T, file string) {
 		dir := t.TempDir()

@@ -13,15 +13,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/knadh/koanf/providers/confmap"
-	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
 )
 
 // File is read when it exists and no other file is named.
 const File = "baton.yaml"
 
-// annotation names, on a flag of Flags, the setting it is for.
+// annotation holds the name of the setting that a flag of Flags sets.
 const annotation = "baton_setting"
 
 // Flags adds the flags that Load understands: --config and those of the most common settings.
@@ -29,16 +27,16 @@ func Flags(fs *pflag.FlagSet) {
 	def := Default()
 	fs.String("config", "", "settings `file` (default "+File+" if it exists)")
 	fs.String("listen", def.Listen, "`address` to serve on")
-	fs.String("admin-listen", def.AdminListen, "`address` to serve metrics and profiles on, for whoever runs the server")
+	fs.String("admin-listen", def.AdminListen, "separate `address` for metrics and profiles, without authentication")
 	fs.String("database", def.Database, "sqlite:<file> or a postgres:// `URL`")
-	fs.Bool("takeover", def.Takeover, "do not wait for the server that has the PostgreSQL database, but take its place")
-	fs.Bool("insecure", def.Insecure, "serve other machines over plain HTTP, as behind a proxy, or without accounts")
-	fs.Bool("console", def.Console, "show the console to browsers, at /")
+	fs.Bool("takeover", false, "take over the PostgreSQL database immediately from the active server")
+	fs.Bool("insecure", def.Insecure, "allow other machines to connect over plain HTTP or without authentication")
+	fs.Bool("console", def.Console, "serve the console at /")
 	fs.String("tls-cert", def.TLS.CertFile, "serve HTTPS with the certificate in this `file`")
 	fs.String("tls-key", def.TLS.KeyFile, "`file` with the certificate's key")
 	fs.String("log-level", strings.ToLower(def.Log.Level.String()), "debug, info, warn or error")
 	fs.String("log-format", def.Log.Format, "text, json or auto")
-	for _, name := range []string{"listen", "database", "takeover", "insecure", "console", "log-level", "log-format"} {
+	for _, name := range []string{"listen", "database", "insecure", "console", "log-level", "log-format"} {
 		fs.Lookup(name).Annotations = map[string][]string{annotation: {strings.ReplaceAll(name, "-", ".")}}
 	}
 	for name, key := range map[string]string{"admin-listen": "admin_listen", "tls-cert": "tls.cert_file", "tls-key": "tls.key_file"} {
@@ -46,9 +44,9 @@ func Flags(fs *pflag.FlagSet) {
 	}
 }
 
-// Load returns the settings in force, checked by Validate: the defaults, the file, the environment, and
-// the flags of fs that were given. Fs may be nil, and may hold flags that are not for Load. The file is
-// the one named by --config or BATON_CONFIG, which must exist, or else File, which need not.
+// Load merges the defaults, the file, the environment and the flags that were set in fs, and validates the result.
+// It ignores other flags of fs, which may be nil. The file is the one that --config or BATON_CONFIG names, which must
+// exist, or else File, which need not exist.
 func Load(fs *pflag.FlagSet) (Config, error) {
 	env, file, err := fromEnv(os.Environ())
 	if err != nil {
@@ -71,48 +69,43 @@ func Load(fs *pflag.FlagSet) (Config, error) {
 	}
 	cfg, err := merge(written, env, flags)
 	cfg.Path = path
+	if fs != nil && fs.Lookup("takeover") != nil {
+		cfg.Takeover, _ = fs.GetBool("takeover") // which cannot fail for a bool
+	}
 	return cfg, errors.Join(fileErr, err)
 }
 
-// A layer maps keys of settings to what one source says of them.
+// A layer maps the keys of settings to the values in one source.
 type layer map[string]entry
 
 type entry struct {
-	where string   // for whoever wrote it: "baton.yaml:3:3: limits.runs", "BATON_LIMITS_RUNS"
-	file  bool     // it stands in a file
-	text  []string // more or less than one only if written as a list
+	where string   // place for error messages: "baton.yaml:3:3: limits.runs", "BATON_LIMITS_RUNS"
+	file  bool     // the source is the file
+	text  []string // has one element unless the value is a list
 }
 
-// merge lays the layers over the defaults, the last on top.
+// merge applies the layers to the defaults in order.
 func merge(layers ...layer) (Config, error) {
-	types := map[string]reflect.Type{}
+	known := map[string]setting{}
 	for _, s := range settings() {
-		types[s.key] = s.typ
+		known[s.key] = s
 	}
-	k := koanf.New(".")
+	cfg := Default()
 	var wrong []error
-	where := map[string]string{} // of the settings that a file names
+	where := map[string]string{} // places of the settings that the file sets
 	for _, l := range layers {
-		typed := map[string]any{}
-		for _, key := range slices.Sorted(maps.Keys(l)) { // in order, so that the first error is always the same
-			e := l[key]
-			v, err := parse(types[key], e.text)
+		for _, key := range slices.Sorted(maps.Keys(l)) { // sorted, so that errors have a fixed order
+			e, s := l[key], known[key]
+			v, err := parse(s.typ, e.text)
 			if err != nil {
 				wrong = append(wrong, fmt.Errorf("%s: %w", e.where, err))
 				continue
 			}
-			typed[key] = v
+			reflect.ValueOf(&cfg).Elem().FieldByIndex(s.index).Set(reflect.ValueOf(v))
 			if where[key] = e.where; !e.file {
 				delete(where, key)
 			}
 		}
-		if err := k.Load(confmap.Provider(typed, "."), nil); err != nil {
-			return Config{}, err
-		}
-	}
-	cfg := Default()
-	if err := k.UnmarshalWithConf("", &cfg, koanf.UnmarshalConf{Tag: "yaml"}); err != nil {
-		return Config{}, err
 	}
 	for _, err := range cfg.problems() {
 		if key, _, _ := strings.Cut(err.Error(), ": "); where[key] != "" {
@@ -123,8 +116,7 @@ func merge(layers ...layer) (Config, error) {
 	return cfg, errors.Join(wrong...)
 }
 
-// parse reads a value of type t. Every source hands over text, so what is a number and what is not is
-// decided by the setting, not by YAML.
+// parse reads a value of type t. Every source provides text, so the type of the setting, not YAML, decides how it is read.
 func parse(t reflect.Type, text []string) (any, error) {
 	if t == reflect.TypeFor[[]string]() {
 		list := []string{}
@@ -172,7 +164,7 @@ func parse(t reflect.Type, text []string) (any, error) {
 type setting struct {
 	key    string // its names from the root, joined by dots
 	env    string // its environment variable
-	secret bool   // it must not stand in a file of settings
+	secret bool   // a settings file must not contain it
 	typ    reflect.Type
 	index  []int // for reflect.Value.FieldByIndex
 }
@@ -186,7 +178,7 @@ func newSetting(key string, f reflect.StructField, index []int) setting {
 	return setting{key, env, secret, f.Type, index}
 }
 
-// nameOf is how a field is called in a file, "-" when it is not there.
+// nameOf returns the name of a field in a file, "-" when it is no setting.
 func nameOf(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 	return name

@@ -24,8 +24,8 @@ const (
 	closing      = "```\n"
 )
 
-// TestReferenceIsWhatTheSettingsAre compares docs/settings.md with the settings there are.
-func TestReferenceIsWhatTheSettingsAre(t *testing.T) {
+// TestReference_ListsAllSettings compares docs/settings.md with the settings.
+func TestReference_ListsAllSettings(t *testing.T) {
 	want, err := reference()
 	if err != nil {
 		t.Fatal(err)
@@ -46,19 +46,19 @@ func TestReferenceIsWhatTheSettingsAre(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the page is not what the settings are; go test ./config -update rewrites it (-settings +page):\n%s", diff)
+		t.Errorf("the page is outdated; go test ./config -update rewrites it (-settings +page):\n%s", diff)
 	}
 }
 
-// TestReferenceSetsTheDefaults reads the reference as a file.
-func TestReferenceSetsTheDefaults(t *testing.T) {
+// TestReference_SetsTheDefaults reads the reference as a file.
+func TestReference_SetsTheDefaults(t *testing.T) {
 	text, err := reference()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, "# ;") || strings.Contains(line, "# \n") {
-			t.Errorf("it says nothing of %q", line)
+			t.Errorf("no description in %q", line)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "baton.yaml")
@@ -76,14 +76,13 @@ func TestReferenceSetsTheDefaults(t *testing.T) {
 	}
 	got.Path = ""
 	if diff := cmp.Diff(Default().String(), got.String()); diff != "" {
-		t.Errorf("it sets something else (-want +got):\n%s", diff)
+		t.Errorf("the reference sets other values (-want +got):\n%s", diff)
 	}
 }
 
-// reference returns all settings as a commented file that Load would read, with the default of each, and with the
-// variable of the environment that sets it too.
+// reference returns a file with all settings, their defaults, comments and environment variables.
 func reference() (string, error) {
-	said, err := comments()
+	notes, err := comments()
 	if err != nil {
 		return "", err
 	}
@@ -91,7 +90,7 @@ func reference() (string, error) {
 	section := ""
 	def := reflect.ValueOf(Default())
 	for _, s := range settings() {
-		if s.secret { // which a file must not hold
+		if s.secret { // a file must not contain it
 			continue
 		}
 		head, name, nested := strings.Cut(s.key, ".")
@@ -102,16 +101,16 @@ func reference() (string, error) {
 			indent = "  "
 		}
 		if nested && head != section {
-			fmt.Fprintf(&b, "\n# %s\n%s:\n", said[head], head)
+			fmt.Fprintf(&b, "\n# %s\n%s:\n", notes[head], head)
 		}
 		section = head
 		v := def.FieldByIndex(s.index)
-		fmt.Fprintf(&b, "%s%s: %s # %s; %s\n", indent, name, written(v), said[s.key], s.env)
+		fmt.Fprintf(&b, "%s%s: %s # %s; %s\n", indent, name, written(v), notes[s.key], s.env)
 	}
 	return b.String(), nil
 }
 
-// written is a default as it stands in a file.
+// written returns a default in the form of a file.
 func written(v reflect.Value) string {
 	switch {
 	case v.Kind() == reflect.Slice:
@@ -122,8 +121,8 @@ func written(v reflect.Value) string {
 	return fmt.Sprint(text(v))
 }
 
-// comments are what the source says of settings, by key, and of sections, by name. What stands in brackets at the end of a
-// setting's is its default, which Default has.
+// comments returns the source's comments on settings, by key, and on sections, by name, without the default in brackets at
+// the end.
 func comments() (map[string]string, error) {
 	names, err := filepath.Glob("*.go")
 	if err != nil {
@@ -138,7 +137,7 @@ func comments() (map[string]string, error) {
 		decls = append(decls, file.Decls...)
 	}
 	structs := map[string]*ast.StructType{}
-	said := map[string]string{}
+	notes := map[string]string{}
 	for _, d := range decls {
 		g, ok := d.(*ast.GenDecl)
 		if !ok || g.Tok != token.TYPE {
@@ -148,7 +147,7 @@ func comments() (map[string]string, error) {
 			t := spec.(*ast.TypeSpec)
 			if st, ok := t.Type.(*ast.StructType); ok {
 				structs[t.Name.Name] = st
-				said[t.Name.Name] = sentence(strings.TrimPrefix(g.Doc.Text(), t.Name.Name+" "))
+				notes[t.Name.Name] = sentence(strings.TrimPrefix(g.Doc.Text(), t.Name.Name+" "))
 			}
 		}
 	}
@@ -160,7 +159,7 @@ func comments() (map[string]string, error) {
 			}
 			key := prefix + reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("yaml")
 			if section, ok := f.Type.(*ast.Ident); ok && structs[section.Name] != nil {
-				said[key] = said[section.Name]
+				notes[key] = notes[section.Name]
 				walk(section.Name, key+".")
 				continue
 			}
@@ -168,14 +167,14 @@ func comments() (map[string]string, error) {
 			if i := strings.LastIndex(text, " ("); i > 0 && strings.HasSuffix(text, ")") {
 				text = text[:i]
 			}
-			said[key] = text
+			notes[key] = text
 		}
 	}
 	walk("Config", "")
-	return said, nil
+	return notes, nil
 }
 
-// sentence is a comment without the name that it begins with, on one line.
+// sentence returns a comment on one line with a capital at its start.
 func sentence(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]

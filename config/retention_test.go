@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func TestProjectsHaveRetentionOfTheirOwn(t *testing.T) {
+func TestRetention_OfProjects(t *testing.T) {
 	for text, want := range map[string]any{
 		"retention:\n  runs: 90\n  projects:\n    p.1: {runs: 7, audit: 0}\n    q: {events: 3}\n": map[string]Retention{
 			"p.1": {Runs: 7}, "q": {Runs: 90, Events: 3, Audit: 90},
@@ -18,7 +18,7 @@ func TestProjectsHaveRetentionOfTheirOwn(t *testing.T) {
 		"retention:\n  projects: [p.events=4]\n":         map[string]Retention{"p": {Events: 4, Audit: 90}},
 		"retention:\n  projects: {p: {run: 7}}\n":        "did you mean runs?",
 		"retention:\n  projects: {p: {runs: -1}}\n":      "want a number of days",
-		"retention:\n  projects: {p: 7}\n":               "a section",
+		"retention:\n  projects: {p: 7}\n":               "one section",
 		"retention:\n  projects: [p.runs=1, p.runs=2]\n": "is set twice",
 		"retention:\n  runs: -3\n":                       "retention.runs: want a number of days",
 		"retention:\n  projects: [runs=1]\n":             "such as p1.runs=30",

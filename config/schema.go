@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Schema returns the JSON Schema of each key of a file that is a setting or a section of settings, for editors.
+// Schema returns the JSON Schema of each setting and section of settings in a file, for editors.
 func Schema() map[string]any {
 	all := map[string]any{}
 	def := reflect.ValueOf(Default())
@@ -63,7 +63,7 @@ func schemaOf(t reflect.Type) map[string]any {
 	return map[string]any{"type": "string"}
 }
 
-// text is a default as it is written in a file.
+// text returns a default in the form of a file.
 func text(v reflect.Value) any {
 	switch v := v.Interface().(type) {
 	case time.Duration:

@@ -41,7 +41,7 @@ func (s Size) String() string {
 // MarshalText returns String.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what String writes; a unit's case does not matter, B and a space before it may be there.
+// UnmarshalText reads the form that String writes. It ignores the case of units and accepts B and a space before a unit.
 func (s *Size) UnmarshalText(text []byte) error {
 	unit := Size(1)
 	digits := strings.TrimSpace(string(text))

@@ -15,8 +15,7 @@ import (
 	"github.com/batonrun/baton/config/document"
 )
 
-// fromEnv reads the variables that begin with BATON_; an empty one counts as not set. It also returns
-// the value of BATON_CONFIG.
+// fromEnv reads the variables that begin with BATON_, without empty ones. It also returns the value of BATON_CONFIG.
 func fromEnv(environ []string) (l layer, file string, err error) {
 	keys := map[string]string{"BATON_CONFIG": ""}
 	for _, s := range settings() {
@@ -42,27 +41,27 @@ func fromEnv(environ []string) (l layer, file string, err error) {
 	return l, file, nil
 }
 
-// kubernetes matches the variables that a pod is given for each service, here for those whose names
-// begin with baton. PORT alone would hide a person's mistake: it counts only with the value they get.
+// kubernetes matches the variables that Kubernetes sets for each service, here for services whose names begin with
+// baton. A name that ends in _PORT could be a typing error, so kubernetesPort checks its value.
 var (
 	kubernetes     = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)$`)
 	kubernetesPort = regexp.MustCompile(`^(tcp|udp|sctp)://`)
 )
 
-// The variables that say which server a command is a client of, and with which credential. They are no settings of a server.
+// Variables for commands that are clients of a server: its URL and a credential. They are no settings.
 const (
 	URLVariable   = "BATON_URL"
 	TokenVariable = "BATON_TOKEN"
 )
 
-// foreign tells variables that begin like ours and are not: those of clients, of programs that Baton has started, of its own tests and
-// of Kubernetes.
+// foreign reports whether a variable begins with BATON_ but is no setting: variables of clients, of programs that Baton
+// starts, of its tests and of Kubernetes.
 func foreign(name, val string) bool {
 	return name == URLVariable || name == TokenVariable || name == "BATON_PROGRAM" || name == "BATON_SOAK" || strings.HasPrefix(name, "BATON_TEST_") ||
 		kubernetes.MatchString(name) || strings.HasSuffix(name, "_PORT") && kubernetesPort.MatchString(val)
 }
 
-// fromFile reads the named file, or without a name the usual one if it exists, and returns its name.
+// fromFile reads the named file, or without a name the default file if it exists, and returns its name.
 func fromFile(name string) (l layer, file string, err error) {
 	file = cmp.Or(name, File)
 	root, err := document.Read(file)
@@ -78,11 +77,11 @@ func fromFile(name string) (l layer, file string, err error) {
 	return l, file, errors.Join(l.add(file, "", root)...)
 }
 
-// declarations are the sections of a file that hold no settings.
+// declarations lists the sections of a file that declare plugins and hold no settings.
 func declarations() []string { return []string{"agents", "mcp", "workflows"} }
 
-// add reads the settings in n, a mapping whose keys go on after prefix. What is null counts as not
-// there, so that a section may hold nothing but comments. It returns all that is wrong.
+// add reads the settings in n, a mapping whose keys follow prefix, and returns all errors. It ignores null, so a
+// section may contain only comments.
 func (l layer) add(file, prefix string, n *yaml.Node) (wrong []error) {
 	if n.Tag == "!!null" {
 		return nil
@@ -115,7 +114,7 @@ func (l layer) add(file, prefix string, n *yaml.Node) (wrong []error) {
 			continue
 		}
 		if env := secrets[key]; env != "" {
-			wrong = append(wrong, fmt.Errorf("%s: a secret does not belong here, where it is read and copied: set %s, or %s_file to a file with it", where, env, key))
+			wrong = append(wrong, fmt.Errorf("%s: a settings file must not contain a secret; set %s, or set %s_file to a file that contains it", where, env, key))
 			continue
 		}
 		if _, twice := l[key]; twice {
@@ -158,10 +157,10 @@ func scalars(n *yaml.Node) ([]string, error) {
 	return text, nil
 }
 
-// unknown proposes the name that was probably meant, or tells where all names are.
+// unknown suggests the most similar name, or says where all names are listed.
 func unknown(prefix, key string, names []string) string {
 	if h := document.Hint(key, names); h != "" || prefix != "" {
 		return h
 	}
-	return "; there are " + strings.Join(declarations(), ", ") + " and what baton config prints"
+	return "; a file may contain " + strings.Join(declarations(), ", ") + " and the settings that baton config prints"
 }

@@ -13,21 +13,21 @@ import (
 	"strings"
 )
 
-// Validate returns what is wrong with c, one line for each setting, or nil.
+// Validate returns all errors in c, one line for each setting, or nil.
 func (c Config) Validate() error { return errors.Join(c.problems()...) }
 
-// problems are the errors of Validate, each beginning with the name of its setting.
+// problems returns the errors of Validate. Each begins with the name of its setting.
 func (c Config) problems() []error {
 	errs := []error{c.validListen(), c.validAdminListen(), c.validDatabase()}
 	for _, h := range c.Hosts {
 		if _, err := netip.ParseAddr(h); err != nil && (h == "" || strings.ContainsAny(h, ":/@*, \t")) {
-			errs = append(errs, fmt.Errorf("hosts: want a host's name without scheme or port, got %q", h))
+			errs = append(errs, fmt.Errorf("hosts: want a host name without scheme or port, got %q", h))
 		}
 	}
 	for _, o := range c.Origins {
 		u, err := url.Parse(o)
 		if err != nil || u.Scheme == "" || u.Host == "" || o != u.Scheme+"://"+u.Host || strings.Contains(o, "*") {
-			errs = append(errs, fmt.Errorf("origins: want a scheme, a host and maybe a port such as https://app.example.com, got %q", o))
+			errs = append(errs, fmt.Errorf("origins: want a scheme, a host and an optional port such as https://app.example.com, got %q", o))
 		}
 	}
 	if _, err := c.TrustedProxies(); err != nil {
@@ -43,30 +43,14 @@ func (c Config) problems() []error {
 	if _, err := c.Retention.OfProjects(); err != nil {
 		errs = append(errs, err)
 	}
-	if c.Limits.Input > c.Limits.InFlight {
-		errs = append(errs, fmt.Errorf("limits.in_flight: %v for all requests is less than limits.input, %v for one", c.Limits.InFlight, c.Limits.Input))
-	}
-	if e := c.Limits.Event; e < leastEvent || e > mostEvent {
-		errs = append(errs, fmt.Errorf("limits.event: want %v to %v, got %v", leastEvent, mostEvent, e))
-	}
-	if c.Limits.State > mostState {
-		errs = append(errs, fmt.Errorf("limits.state: want at most %v, got %v", mostState, c.Limits.State))
-	}
-	if c.Commit.QueueRun > c.Commit.Queue {
-		errs = append(errs, fmt.Errorf("commit.queue_run: %v for one run is more than commit.queue, %v for all", c.Commit.QueueRun, c.Commit.Queue))
-	}
-	if c.Stream.RingBytes > c.Stream.Rings {
-		errs = append(errs, fmt.Errorf("stream.ring_bytes: %v for one thread is more than stream.rings, %v for all", c.Stream.RingBytes, c.Stream.Rings))
+	if c.Limits.Input > mostInput {
+		errs = append(errs, fmt.Errorf("limits.input: want at most %v, got %v", mostInput, c.Limits.Input))
 	}
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// Clients die of frames of 10 MB, an event of 64 KiB holds all that the engine itself has to say, and a state is an event.
-const (
-	leastEvent = 64 * kibibyte
-	mostEvent  = 8 * megabyte
-	mostState  = 4 * mebibyte
-)
+// mostInput is the memory for the requests of all clients, which must have room for one.
+const mostInput = 96 * mebibyte
 
 func (c Config) validListen() error {
 	host, port, err := net.SplitHostPort(c.Listen)
@@ -79,7 +63,7 @@ func (c Config) validListen() error {
 	without, cure := "over plain HTTP", ", serve HTTPS with tls.cert_file and tls.key_file (--tls-cert, --tls-key)"
 	switch {
 	case c.Auth.Mode == AuthNone && c.TLS.On():
-		without, cure = "without accounts", ", set auth.mode (BATON_AUTH)"
+		without, cure = "without authentication", ", set auth.mode (BATON_AUTH)"
 	case c.Auth.Mode == AuthNone:
 		without, cure = "over plain HTTP", ""
 	}
@@ -87,10 +71,10 @@ func (c Config) validListen() error {
 	if c.Insecure || c.TLS.On() && c.Auth.Mode != AuthNone || host == "localhost" || err == nil && addr.Unmap().IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("listen: %s can be reached from other machines, %s; listen on 127.0.0.1 behind a proxy%s, or allow it with insecure: true (--insecure, BATON_INSECURE=true)", c.Listen, without, cure)
+	return fmt.Errorf("listen: other machines can reach %s %s; listen on 127.0.0.1 behind a proxy%s, or allow it with insecure: true (--insecure, BATON_INSECURE=true)", c.Listen, without, cure)
 }
 
-// TrustedProxies are the networks of Proxies.
+// TrustedProxies returns Proxies as networks.
 func (c Config) TrustedProxies() (list []netip.Prefix, err error) {
 	for _, text := range c.Proxies {
 		p, err := netip.ParsePrefix(text)
@@ -98,7 +82,7 @@ func (c Config) TrustedProxies() (list []netip.Prefix, err error) {
 			p, err = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()), nil
 		}
 		if err != nil || p.Bits() == 0 {
-			return nil, fmt.Errorf("want an address or a network such as 10.0.0.0/8, and not all there are, got %q", text)
+			return nil, fmt.Errorf("want an address or a network such as 10.0.0.0/8, and not the whole Internet, got %q", text)
 		}
 		list = append(list, p.Masked())
 	}
@@ -107,12 +91,12 @@ func (c Config) TrustedProxies() (list []netip.Prefix, err error) {
 
 func (t TLS) problems() []error {
 	if (t.CertFile == "") != (t.KeyFile == "") {
-		return []error{errors.New("tls: want both cert_file and key_file, or neither")}
+		return []error{errors.New("tls: set both cert_file and key_file, or neither")}
 	}
 	return nil
 }
 
-// validAdminListen takes any address: who names one that other machines reach says so.
+// validAdminListen accepts any address, also one that other machines can reach.
 func (c Config) validAdminListen() error {
 	if c.AdminListen == "" {
 		return nil
@@ -125,12 +109,12 @@ func (c Config) validAdminListen() error {
 	case err != nil:
 		return fmt.Errorf("admin_listen: want an address and a port such as 127.0.0.1:9090, got %q", c.AdminListen)
 	case c.AdminListen == c.Listen && port != "0":
-		return fmt.Errorf("admin_listen: %s is the address of listen; it needs one of its own", c.AdminListen)
+		return fmt.Errorf("admin_listen: %s is also the address of listen; choose another one", c.AdminListen)
 	}
 	return nil
 }
 
-// validDatabase never quotes the setting: what is malformed may be a password.
+// validDatabase never quotes the setting, because a malformed one may contain a password.
 func (c Config) validDatabase() error {
 	if file, ok := strings.CutPrefix(c.Database, "sqlite:"); ok && file != "" {
 		return nil
@@ -141,28 +125,28 @@ func (c Config) validDatabase() error {
 	return nil
 }
 
-// validNumbers: every count, size and duration is positive; how many runs and connections there may be at once, and what part of the bytes under way is whose, can be 0, and so can what has no limit then.
+// validNumbers checks that every count, size and duration is positive, or 0 where 0 has a meaning.
 func (c Config) validNumbers() (errs []error) {
 	for _, s := range settings() {
 		v := reflect.ValueOf(c).FieldByIndex(s.index)
 		if !v.CanInt() || s.key == "log.level" {
 			continue
 		}
-		if strings.HasPrefix(s.key, "retention.") {
+		section, name, _ := strings.Cut(s.key, ".")
+		switch runs := strings.HasPrefix(name, "runs"); {
+		case section == "retention":
 			if v.Int() < 0 || v.Int() > maxDays {
-				errs = append(errs, fmt.Errorf("%s: want a number of days up to %d, or 0 to keep for good, got %v", s.key, maxDays, v))
+				errs = append(errs, fmt.Errorf("%s: want a number of days up to %d, or 0 to keep forever, got %v", s.key, maxDays, v))
 			}
-			continue
-		}
-		free := strings.HasPrefix(s.key, "limits.requests") || strings.HasPrefix(s.key, "limits.streams") || strings.HasPrefix(s.key, "limits.queue_per") ||
-			slices.Contains([]string{"attachments.uploads", "limits.run_events", "limits.tokens_per_day", "limits.guesses_per_peer"}, s.key)
-		switch none := strings.HasPrefix(s.key, "limits.runs") || strings.HasPrefix(s.key, "limits.connections") || strings.HasPrefix(s.key, "limits.in_flight_per"); {
-		case free && v.Int() < 0:
-			errs = append(errs, fmt.Errorf("%s: want a positive number, or 0 for no limit, got %v", s.key, v))
-		case free:
-		case none && v.Int() < 0:
-			errs = append(errs, fmt.Errorf("%s: want a positive number, or 0 for the default, got %v", s.key, v))
-		case !none && v.Int() <= 0:
+		case section == "limits" && runs:
+			if v.Int() < 0 {
+				errs = append(errs, fmt.Errorf("%s: want a positive number, or 0 for the default, got %v", s.key, v))
+			}
+		case section == "limits" && name != "queue" && name != "input":
+			if v.Int() < 0 {
+				errs = append(errs, fmt.Errorf("%s: want a positive number, or 0 for no limit, got %v", s.key, v))
+			}
+		case v.Int() <= 0:
 			errs = append(errs, fmt.Errorf("%s: want more than 0, got %v", s.key, v))
 		}
 	}
@@ -174,7 +158,7 @@ func (a Attachments) problems() (errs []error) {
 		errs = append(errs, errors.New("attachments.url: want a directory or a bucket, not both"))
 	}
 	if u, err := url.Parse(a.URL); a.URL != "" && (err != nil || u.Scheme != "s3" || u.Host == "" || u.User != nil) {
-		errs = append(errs, errors.New("attachments.url: want a bucket such as s3://name?region=eu-central-1, with the credentials in the environment"))
+		errs = append(errs, errors.New("attachments.url: want a bucket such as s3://name?region=eu-central-1, and credentials in the environment"))
 	}
 	if u, err := url.Parse(a.BaseURL); a.BaseURL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.User != nil) {
 		errs = append(errs, fmt.Errorf("attachments.base_url: want a URL such as https://app.example.com, got %q", a.BaseURL))
@@ -185,7 +169,7 @@ func (a Attachments) problems() (errs []error) {
 		}
 	}
 	if a.Size > a.Bytes {
-		errs = append(errs, fmt.Errorf("attachments.size: %v for one file is more than attachments.bytes, %v for all of a user's", a.Size, a.Bytes))
+		errs = append(errs, fmt.Errorf("attachments.size: one file may have %v, more than attachments.bytes allows for all files of a user, %v", a.Size, a.Bytes))
 	}
 	return errs
 }

@@ -10,10 +10,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// WriteYAML writes the settings as a file that Load would read, except that secrets are masked.
+// WriteYAML writes the settings as a file for Load, with secrets masked.
 func (c Config) WriteYAML(w io.Writer) error {
 	c.Database = masked(c.Database)
-	c.Auth.Secret = "" // it could not be read from a file either
+	c.Auth.Secret = "" // a file must not contain it
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
 	if err := enc.Encode(c); err != nil {
@@ -22,7 +22,7 @@ func (c Config) WriteYAML(w io.Writer) error {
 	return enc.Close()
 }
 
-// String returns what WriteYAML writes.
+// String returns the output of WriteYAML.
 func (c Config) String() string {
 	var b strings.Builder
 	if err := c.WriteYAML(&b); err != nil {
@@ -31,13 +31,13 @@ func (c Config) String() string {
 	return b.String()
 }
 
-// LogValue returns String, so that no log handler gets at the secrets.
+// LogValue returns String, so that log handlers do not see secrets.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 const hidden = "xxxxx"
 
-// masked returns a database's address without passwords. What it does not understand it hides whole,
-// because a password with a stray # or / in it ends up in another part of the URL.
+// masked returns the address of a database without passwords. It hides malformed addresses completely, because a
+// password that contains # or / is parsed as another part of the URL.
 func masked(database string) string {
 	if strings.HasPrefix(database, "sqlite:") {
 		return database

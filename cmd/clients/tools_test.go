@@ -70,9 +70,12 @@ func offer(t *testing.T, cfg mcp.Config) (string, *mcp.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := baton.New(t.Context(), baton.Config{
+	b, err := baton.New(baton.Config{
 		Database: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Plugins: append(builtin.Plugins(), tools), Log: cfg.Log,
 	})
+	if err == nil {
+		err = b.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

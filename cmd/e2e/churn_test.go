@@ -84,7 +84,7 @@ func (c *tap) leave(rng *rand.Rand) {
 
 // Clients that come and go, however they do it, leave nothing behind and disturb no run.
 func TestClientsThatComeAndGoLeaveNothing(t *testing.T) {
-	s := start(t, sqlite(t), "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=100ms", "BATON_STREAM_PING=1s", "BATON_STREAM_WRITE_TIMEOUT=2s")
+	s := start(t, sqlite(t), "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=100ms", "BATON_TIMEOUTS_PING=1s")
 	length := time.Duration(count(30)) * time.Second
 	s.ended(s.run("main", `{"do":[{"say":"hello"}]}`))
 	before, threads := s.sockets(), s.threads()
@@ -141,7 +141,7 @@ func TestClientsThatComeAndGoLeaveNoMemory(t *testing.T) {
 	cfg := config.Default()
 	cfg.Listen, cfg.Database = "127.0.0.1:0", sqlite(t).url
 	cfg.Timeouts.OnDisconnectGrace = 50 * time.Millisecond
-	cfg.Stream.Ping, cfg.Stream.WriteTimeout = time.Second, 2*time.Second
+	cfg.Timeouts.Ping = time.Second
 	ctx := context.Background()
 	srv, err := cmd.Start(ctx, cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), builtin.Plugins()...)
 	if err != nil {

@@ -76,7 +76,8 @@ type server struct {
 	db   database
 	addr string
 	env  []string
-	exe  string // empty for the program with the race detector
+	args []string // further flags
+	exe  string   // empty for the program with the race detector
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -84,7 +85,7 @@ type server struct {
 	log  bytes.Buffer
 }
 
-// start starts the server and waits until it is ready. Env are settings such as BATON_STREAM_PING=1s.
+// start starts the server and waits until it is ready. Env are settings such as BATON_TIMEOUTS_PING=1s.
 func start(t *testing.T, db database, env ...string) *server {
 	t.Helper()
 	s := launch(t, db, env...)
@@ -134,7 +135,7 @@ func (s *server) up() {
 // launch starts the process.
 func (s *server) launch() {
 	s.t.Helper()
-	cmd := exec.Command(cmp.Or(s.exe, binary), "serve", "--listen", s.addr, "--database", s.db.url)
+	cmd := exec.Command(cmp.Or(s.exe, binary), append([]string{"serve", "--listen", s.addr, "--database", s.db.url}, s.args...)...)
 	cmd.Stdout, cmd.Stderr = s, s
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Dir = s.t.TempDir()

@@ -105,7 +105,7 @@ func (s *server) settled() {
 // Runs end and other viewers see all of them while clients of every kind read nothing, or a byte a second, and
 // none of those is given up yet; what the server holds for them is bounded, and it can stop in good order.
 func TestSlowReadersSlowNobody(t *testing.T) {
-	s := start(t, sqlite(t), "BATON_STREAM_WRITE_TIMEOUT=10m", "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=1h")
+	s := start(t, sqlite(t), "BATON_TIMEOUTS_PING=5m", "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=1h")
 	s.unraced()
 	s.ended(s.run("warm", flood))
 	s.all("warm")
@@ -187,7 +187,7 @@ func (s *server) stops(t *testing.T) {
 // The timeout is longer than the run takes on a busy machine: it counts from the moment that the server cannot write
 // any more, but the kernel gives a connection up that has stood still for twice as long.
 func TestSlowReadersAreCutOff(t *testing.T) {
-	s := start(t, sqlite(t), "BATON_STREAM_WRITE_TIMEOUT=8s", "BATON_STREAM_PING=3s", "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=1h")
+	s := start(t, sqlite(t), "BATON_TIMEOUTS_PING=4s", "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=1h")
 	run, open := s.gate("main", flood)
 	slow := s.slowly("main")
 	open()

@@ -119,7 +119,7 @@ func TestTakeoverReplacesAServer(t *testing.T) {
 	}()
 	<-sees
 	p.second.kill()
-	p.second.env = append(p.second.env, "BATON_TAKEOVER=true")
+	p.second.args = []string{"--takeover"}
 	p.second.launch()
 	if err := <-ended; err != nil {
 		t.Errorf("a viewer of the fenced server: %v", err)
@@ -169,7 +169,7 @@ func TestRollingTakeoversAreNoCrashes(t *testing.T) {
 	p.run = p.first.run("endless", `{"do":[{"tokens":1000000,"delayMs":10}]}`)
 	p.first.begun("endless")
 	for range 5 {
-		p.second.env = append(p.second.env, "BATON_TAKEOVER=true")
+		p.second.args = []string{"--takeover"}
 		p.second.launch()
 		p.first.fenced()
 		p.second.until("ready", p.second.ready)

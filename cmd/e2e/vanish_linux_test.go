@@ -29,7 +29,7 @@ func (st *stream) vanish() error {
 // A client that vanishes without a word is noticed when it has not acknowledged a ping in time, or an event: its
 // stream ends, its descriptor is closed, and the run that belongs to it is cancelled.
 func TestVanishedClientsAreNoticed(t *testing.T) {
-	s := start(t, sqlite(t), "BATON_STREAM_PING=1s", "BATON_STREAM_WRITE_TIMEOUT=2s", "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=100ms")
+	s := start(t, sqlite(t), "BATON_TIMEOUTS_PING=1s", "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=100ms")
 	s.run("silent", endless)
 	s.run("talking", `{"do":[{"tokens":5000,"delayMs":100}]}`)
 	before := s.sockets()

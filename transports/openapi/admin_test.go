@@ -14,13 +14,16 @@ import (
 // accounts starts a server whose every client is an admin, and asks it in the place of c's.
 func (c *client) accounts() *client {
 	c.Helper()
-	s, err := baton.New(c.Context(), baton.Config{
+	s, err := baton.New(baton.Config{
 		Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(c.T), Plugins: builtin.Plugins(),
 		Log: slog.New(slog.NewTextHandler(c.Output(), nil)),
 		Accounts: baton.AuthenticatorFunc(func(*http.Request) (baton.Identity, error) {
 			return baton.Identity{User: "root", Projects: []string{"default"}, Role: baton.RoleAdmin, Credential: "key_7"}, nil
 		}),
 	})
+	if err == nil {
+		err = s.Start(c.Context())
+	}
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -74,9 +77,12 @@ func (c *client) admin() {
 // keys asks a server that knows its callers by API keys.
 func (c *client) keys() {
 	c.do(404, "GET", "/api/projects/default/keys", "")
-	s, err := baton.New(c.Context(), baton.Config{
-		Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(c.T), APIKeys: true, Log: slog.New(slog.NewTextHandler(c.Output(), nil)),
+	s, err := baton.New(baton.Config{
+		Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(c.T), Tuning: baton.Tuning{APIKeys: true}, Log: slog.New(slog.NewTextHandler(c.Output(), nil)),
 	})
+	if err == nil {
+		err = s.Start(c.Context())
+	}
 	if err != nil {
 		c.Fatal(err)
 	}

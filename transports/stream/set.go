@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	goruntime "runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -46,14 +45,12 @@ type Set struct {
 	sockets  atomic.Int64 // part of live: streams on which both ends send
 	cuts     atomic.Int64 // clients that were cut off because they did not read
 	stopping atomic.Bool
-	collects atomic.Bool    // a collection of the tide's is under way
 	ended    sync.Once      // closes quit
 	quit     chan struct{}  // closed when Shutdown has ended the streams
 	tasks    sync.WaitGroup // the sweep
 
 	mu       sync.Mutex // guards the fields below
 	open     map[*Writer]struct{}
-	tide     tide
 	sweeping bool
 }
 
@@ -170,7 +167,6 @@ func (s *Set) add(w *Writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[w] = struct{}{}
-	s.tide.rise(len(s.open))
 	s.live.Add(1)
 	if w.duplex {
 		s.sockets.Add(1)
@@ -198,7 +194,7 @@ func (s *Set) remove(w *Writer) {
 	}
 }
 
-// sweep looks at each stream every second, and at how many there are. It ends when no stream is open, and with Shutdown.
+// sweep looks at each stream every second. It ends when no stream is open, and with Shutdown.
 func (s *Set) sweep() {
 	tick := time.NewTicker(min(time.Second, s.cfg.Ping/15))
 	defer tick.Stop()
@@ -212,21 +208,13 @@ func (s *Set) sweep() {
 			return
 		}
 		s.mu.Lock()
-		collect := s.tide.ebb(len(s.open), s.collects.Load())
-		if len(s.open) == 0 && !collect && s.tide.owed == 0 {
+		if len(s.open) == 0 {
 			s.sweeping = false
 			s.mu.Unlock()
 			return
 		}
 		all = slices.AppendSeq(all[:0], maps.Keys(s.open))
 		s.mu.Unlock()
-		if collect {
-			s.collects.Store(true)
-			s.tasks.Go(func() {
-				goruntime.GC()
-				s.collects.Store(false)
-			})
-		}
 		for _, w := range all {
 			w.visit(p, now)
 		}

@@ -61,10 +61,13 @@ func through(t *testing.T, url, run, ops string, each func(sdk.Event)) (kinds []
 // serve returns a server that serves until the test ends.
 func serve(t *testing.T) *baton.Server {
 	t.Helper()
-	s, err := baton.New(t.Context(), baton.Config{
+	s, err := baton.New(baton.Config{
 		Listen: "127.0.0.1:0", Database: "sqlite:" + filepath.Join(t.TempDir(), "baton.db"), Plugins: builtin.Plugins(),
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
+	if err == nil {
+		err = s.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,142 +1,222 @@
-// Package cloud keeps the bytes of attachments in a bucket of a service that speaks S3. It stands apart from package blob,
-// because what it needs is large: a program that keeps attachments in a directory does not build it.
+// Package cloud stores the bytes of attachments in a bucket of a service that speaks S3. It is separate from package blob, so
+// that a program that stores attachments in a directory is built without an S3 client.
 package cloud
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
+	"os"
+	"strconv"
 	"time"
 
-	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/s3blob" // s3:// URLs
-	"gocloud.dev/gcerrors"
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// Bucket keeps blobs in a bucket. Its methods may be called from several goroutines. They fail with an error that wraps
-// os.ErrDeadlineExceeded when the service is silent.
+// Bucket stores blobs in a bucket. Several goroutines may call its methods. They fail with an error that wraps
+// os.ErrDeadlineExceeded when the service does not respond.
 type Bucket struct {
-	b        *blob.Bucket
-	patience time.Duration // for each thing that is asked of the service
+	s3        minio.Core
+	name      string
+	transport *http.Transport
+	timeout   time.Duration // for each request to the service, and for each read of an answer
 }
 
-// patience is how long the service may take for one thing, such as to take in a part of a blob.
-const patience = time.Minute
+const (
+	timeout = time.Minute
+	part    = 5 << 20 // bytes per request of a large upload, held in memory: the minimum of S3
+)
 
-// Open returns the bucket of a URL such as s3://name?region=eu-central-1, or s3://name?endpoint=http://127.0.0.1:9000&use_path_style=true
-// for a service that is not Amazon's. Credentials are taken from where Amazon's programs take them: AWS_ACCESS_KEY_ID and
-// AWS_SECRET_ACCESS_KEY, a profile, or the machine's role. That the bucket is there is not checked.
-func Open(ctx context.Context, url string) (*Bucket, error) {
-	b, err := blob.OpenBucket(ctx, url)
+// Open returns the bucket of a URL such as s3://name?region=eu-central-1, or
+// s3://name?endpoint=http://127.0.0.1:9000&use_path_style=true for another service than Amazon's. It finds credentials as
+// Amazon's programs do: in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, in a profile, or in the role of the machine. It does not
+// connect to the service.
+func Open(_ context.Context, address string) (*Bucket, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "s3" || u.Host == "" {
+		return nil, errors.New("want a URL such as s3://name?region=eu-central-1")
+	}
+	endpoint := &url.URL{Scheme: "https", Host: "s3.amazonaws.com"}
+	opts := minio.Options{
+		Region:     cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
+		MaxRetries: 3,
+		Creds: credentials.NewChainCredentials([]credentials.Provider{
+			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
+		}),
+	}
+	for name, values := range u.Query() {
+		switch value := values[0]; name {
+		case "region":
+			opts.Region = value
+		case "endpoint":
+			if endpoint, err = url.Parse(value); err != nil || endpoint.Host == "" {
+				return nil, fmt.Errorf("endpoint: want a URL such as https://s3.example.com, got %q", value)
+			}
+		case "use_path_style":
+			path, err := strconv.ParseBool(value)
+			if err != nil {
+				return nil, fmt.Errorf("use_path_style: want true or false, got %q", value)
+			}
+			if path {
+				opts.BucketLookup = minio.BucketLookupPath
+			}
+		default:
+			return nil, fmt.Errorf("unknown parameter %q; there are region, endpoint and use_path_style", name)
+		}
+	}
+	opts.Secure = endpoint.Scheme == "https"
+	transport, err := minio.DefaultTransport(opts.Secure)
 	if err != nil {
 		return nil, err
 	}
-	return &Bucket{b, patience}, nil
+	opts.Transport = transport
+	s3, err := minio.NewCore(endpoint.Host, &opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Bucket{*s3, u.Host, transport, timeout}, nil
 }
 
-// Close closes the bucket.
-func (b *Bucket) Close() error { return b.b.Close() }
+// Close closes idle connections to the service.
+func (b *Bucket) Close() error {
+	b.transport.CloseIdleConnections()
+	return nil
+}
 
-// Reach fails when the bucket is not there or cannot be looked into.
+// Reach fails when the bucket does not exist or is not accessible.
 func (b *Bucket) Reach(ctx context.Context) error {
-	there, err := b.b.IsAccessible(ctx)
-	if err == nil && !there {
-		err = errors.New("there is no such bucket, or it is not this user's to see")
+	exists, err := b.s3.BucketExists(ctx, b.name)
+	if err == nil && !exists {
+		err = errors.New("the bucket does not exist, or is not accessible")
 	}
 	return err
 }
 
-// part is how much of a blob is sent at once, and held in memory meanwhile: the least that S3 takes.
-const part = 5 << 20
-
-// Put stores what r holds under a key, whole or not at all.
+// Put stores the content of r under a key, completely or not at all. The time that r takes does not count.
 func (b *Bucket) Put(ctx context.Context, key, mediaType, disposition string, r io.Reader) error {
-	watched, ctx := b.watch(ctx)
-	defer watched.end() // before Close it takes back what was sent
-	w, err := b.b.NewWriter(ctx, key, &blob.WriterOptions{
-		ContentType: mediaType, ContentDisposition: disposition, BufferSize: part, MaxConcurrency: 1,
+	call, ctx := b.begin(ctx)
+	defer call.end()
+	opts := minio.PutObjectOptions{ContentType: mediaType, ContentDisposition: disposition}
+	var buf bytes.Buffer
+	if _, err := io.CopyN(&buf, r, part); errors.Is(err, io.EOF) {
+		return call.do(func() error {
+			_, err := b.s3.PutObject(ctx, b.name, key, bytes.NewReader(buf.Bytes()), int64(buf.Len()), "", "", opts)
+			return err
+		})
+	} else if err != nil {
+		return err
+	}
+	var id string
+	err := call.do(func() (err error) {
+		id, err = b.s3.NewMultipartUpload(ctx, b.name, key, opts)
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(onlyWriter{w, watched}, r); err != nil {
-		watched.end()
-		_ = w.Close() // which fails, as it was taken back
-		return watched.silent(err)
-	}
-	return watched.during(w.Close)
-}
-
-// onlyWriter is a blob's writer that is not waited for any longer than the service has time.
-type onlyWriter struct {
-	w       io.Writer
-	watched *watched
-}
-
-func (w onlyWriter) Write(p []byte) (n int, err error) {
-	err = w.watched.during(func() (err error) {
-		n, err = w.w.Write(p)
-		return err
-	})
-	return n, err
-}
-
-// Open opens a blob. It fails with an error that wraps fs.ErrNotExist when there is none.
-func (b *Bucket) Open(ctx context.Context, key string) (io.ReadCloser, error) {
-	watched, ctx := b.watch(ctx)
-	var r *blob.Reader
-	err := watched.during(func() (err error) {
-		r, err = b.b.NewReader(ctx, key, nil)
-		return err
-	})
-	if err != nil {
-		watched.end()
-		if gcerrors.Code(err) == gcerrors.NotFound {
-			err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
-		}
-		return nil, err
-	}
-	return &reading{r, watched}, nil
-}
-
-// reading is a blob that is read, each piece within the time that the service has.
-type reading struct {
-	r       *blob.Reader
-	watched *watched
-}
-
-func (r *reading) Read(p []byte) (n int, err error) {
-	err = r.watched.during(func() (err error) {
-		n, err = r.r.Read(p)
-		return err
-	})
-	return n, err
-}
-
-func (r *reading) Close() error {
-	defer r.watched.end()
-	return r.r.Close()
-}
-
-// Delete removes a blob, if it is there.
-func (b *Bucket) Delete(ctx context.Context, key string) error {
-	watched, ctx := b.watch(ctx)
-	defer watched.end()
-	err := watched.during(func() error { return b.b.Delete(ctx, key) })
-	if err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-		return err
+	if err := b.putParts(ctx, call, key, id, &buf, r); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.timeout)
+		defer cancel()
+		return errors.Join(err, b.s3.AbortMultipartUpload(ctx, b.name, key, id))
 	}
 	return nil
 }
 
-// URL returns where the service gives the blob to anybody for that long. It does not look whether the blob is there.
-func (b *Bucket) URL(ctx context.Context, key string, expires time.Duration) (string, error) {
-	url, err := b.b.SignedURL(ctx, key, &blob.SignedURLOptions{Method: http.MethodGet, Expiry: expires})
-	if gcerrors.Code(err) == gcerrors.Unimplemented || errors.Is(err, errors.ErrUnsupported) {
-		return "", nil
+// putParts sends buf, which has the first part, and then r, and completes the upload.
+func (b *Bucket) putParts(ctx context.Context, call *call, key, id string, buf *bytes.Buffer, r io.Reader) error {
+	var parts []minio.CompletePart
+	for more := true; more; {
+		err := call.do(func() error {
+			sent, err := b.s3.PutObjectPart(ctx, b.name, key, id, len(parts)+1, bytes.NewReader(buf.Bytes()), int64(buf.Len()), minio.PutObjectPartOptions{})
+			parts = append(parts, minio.CompletePart{PartNumber: sent.PartNumber, ETag: sent.ETag})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		buf.Reset()
+		if _, err = io.CopyN(buf, r, part); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		more = buf.Len() > 0
 	}
-	return url, err
+	return call.do(func() error {
+		_, err := b.s3.CompleteMultipartUpload(ctx, b.name, key, id, parts, minio.PutObjectOptions{})
+		return err
+	})
+}
+
+// Open opens a blob. It fails with an error that wraps fs.ErrNotExist when the blob does not exist.
+func (b *Bucket) Open(ctx context.Context, key string) (io.ReadCloser, error) {
+	call, ctx := b.begin(ctx)
+	var body io.ReadCloser
+	err := call.do(func() (err error) {
+		body, _, _, err = b.s3.GetObject(ctx, b.name, key, minio.GetObjectOptions{})
+		return err
+	})
+	if err != nil {
+		call.end()
+		return nil, missing(err)
+	}
+	return &reader{body, call}, nil
+}
+
+// missing adds fs.ErrNotExist to an error for a blob that does not exist.
+func missing(err error) error {
+	if minio.ToErrorResponse(err).StatusCode == http.StatusNotFound {
+		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	return err
+}
+
+// reader reads a blob. Each read has the time of a request.
+type reader struct {
+	body io.ReadCloser
+	call *call
+}
+
+func (r *reader) Read(p []byte) (n int, err error) {
+	err = r.call.do(func() (err error) {
+		n, err = r.body.Read(p)
+		return err
+	})
+	return n, err
+}
+
+func (r *reader) Close() error {
+	defer r.call.end()
+	return r.body.Close()
+}
+
+// Delete removes a blob. It does not fail when the blob does not exist.
+func (b *Bucket) Delete(ctx context.Context, key string) error {
+	call, ctx := b.begin(ctx)
+	defer call.end()
+	err := call.do(func() error { return b.s3.RemoveObject(ctx, b.name, key, minio.RemoveObjectOptions{}) })
+	if errors.Is(missing(err), fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// URL returns a URL from which anybody can download the blob for that long. It does not check that the blob exists.
+func (b *Bucket) URL(ctx context.Context, key string, expires time.Duration) (string, error) {
+	call, ctx := b.begin(ctx)
+	defer call.end()
+	var signed *url.URL
+	err := call.do(func() (err error) {
+		signed, err = b.s3.PresignedGetObject(ctx, b.name, key, expires, nil)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return signed.String(), nil
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestAServiceThatIsSilentHoldsNobodyUp asks a service for everything that answers nothing, or stops in the middle.
-func TestAServiceThatIsSilentHoldsNobodyUp(t *testing.T) {
+// TestBucket_TimesOut uses a service that does not answer, or stops in the middle of an answer.
+func TestBucket_TimesOut(t *testing.T) {
 	over := make(chan struct{})
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/half") {
@@ -32,7 +32,7 @@ func TestAServiceThatIsSilentHoldsNobodyUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = b.Close() }()
-	b.patience = 50 * time.Millisecond
+	b.timeout = 50 * time.Millisecond
 	for name, do := range map[string]func() error{
 		"put": func() error { return b.Put(t.Context(), "a", "text/plain", "", strings.NewReader("hello")) },
 		"put parts": func() error {
@@ -57,13 +57,13 @@ func TestAServiceThatIsSilentHoldsNobodyUp(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	slow := &pausing{r: strings.NewReader("hello"), wait: 4 * b.patience}
+	slow := &pausing{r: strings.NewReader("hello"), wait: 4 * b.timeout}
 	if err := b.Put(t.Context(), "a", "text/plain", "", slow); !errors.Is(err, os.ErrDeadlineExceeded) || slow.r.Len() > 0 {
-		t.Errorf("a client that takes its time: got %v, with %d unread", err, slow.r.Len())
+		t.Errorf("a slow client: got %v, with %d unread", err, slow.r.Len())
 	}
 }
 
-// pausing is a client that takes its time.
+// pausing is a slow client.
 type pausing struct {
 	r    *strings.Reader
 	wait time.Duration

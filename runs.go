@@ -1,0 +1,53 @@
+package baton
+
+import (
+	"context"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Requests of the program itself. They do what the routes do, for a Caller.
+//
+//nolint:revive // each is documented there
+type (
+	Caller        = runtime.Caller
+	StartRequest  = runtime.StartRequest
+	Started       = runtime.Started
+	RunCursor     = runtime.RunCursor
+	AppendRequest = runtime.AppendRequest
+	Message       = runtime.Message
+	Run           = runtime.Run
+)
+
+// NewCaller returns the user of that name in a project. The engine trusts it: use what the program knows, never fields of a
+// request. Without accounts the routes use the user "local" of the project "default".
+func NewCaller(project, user string, role runtime.Role) (Caller, error) {
+	return runtime.NewCaller(project, user, role)
+}
+
+// StartRun starts a run and returns when it is stored. It fails with a *runtime.Error when it refuses the request.
+func (s *Server) StartRun(ctx context.Context, c Caller, req StartRequest) (Started, error) {
+	return s.rt.StartRun(ctx, c, req)
+}
+
+// ReadRun returns a cursor over the events of a run from its start. The caller closes it.
+func (s *Server) ReadRun(ctx context.Context, run Started) (*RunCursor, error) {
+	return s.rt.ReadRun(ctx, run)
+}
+
+// Append adds a user's message to a run. A queued or running run reads it at its next safe boundary, a waiting one with its
+// answer, and a finished one starts again for it.
+func (s *Server) Append(ctx context.Context, c Caller, runID string, req AppendRequest) (Message, error) {
+	return s.rt.Append(ctx, c, runID, req)
+}
+
+// Answer answers all open interrupts of a waiting run, which then continues.
+func (s *Server) Answer(ctx context.Context, c Caller, runID string, answers []agui.ResumeEntry) (Run, error) {
+	return s.rt.Resume(ctx, c, runID, answers)
+}
+
+// Cancel cancels a run. When it returns, the run's last event is stored. Cancelling a cancelled run is no error.
+func (s *Server) Cancel(ctx context.Context, c Caller, runID string) (Run, error) {
+	return s.rt.Cancel(ctx, c, runID)
+}
