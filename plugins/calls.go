@@ -36,7 +36,7 @@ func (r *Run) Do(ctx context.Context, name string, out any, fn func(ctx context.
 		return r.record(ctx, inner, out, fn)
 	})
 	if err != nil || called {
-		return r.noting(err)
+		return r.noteWaiting(err)
 	}
 	return r.replay(name, raw, out)
 }
@@ -170,7 +170,7 @@ func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutp
 		return nil, err
 	}
 	if err := r.host.OpenCalls(ctx, parent, uses); err != nil {
-		return nil, r.noting(err)
+		return nil, r.noteWaiting(err)
 	}
 	outs, errs := make([]agui.ToolOutput, len(uses)), make([]error, len(uses))
 	var made sync.WaitGroup
@@ -184,7 +184,7 @@ func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutp
 		})
 	}
 	made.Wait()
-	return outs, r.noting(worst(errs))
+	return outs, r.noteWaiting(worst(errs))
 }
 
 // worst returns an error other than ErrWaiting if there is one.
@@ -209,7 +209,7 @@ func (r *Run) CallAgent(ctx context.Context, name, query string) (agui.WorkerOut
 		return agui.WorkerOutput{}, err
 	}
 	out, err := r.host.CallAgent((&scope{path: u.path()}).in(ctx), parent, u, query)
-	return out, r.noting(err)
+	return out, r.noteWaiting(err)
 }
 
 // Ask returns a person's answer to q. It sets q's ID, and the default Reason: input_required with a ResponseSchema,
@@ -228,7 +228,7 @@ func (r *Run) Ask(ctx context.Context, q agui.Interrupt) (Answer, error) {
 		return Answer{}, err
 	}
 	answer, err := r.host.Ask(ctx, u, q)
-	return answer, r.noting(err)
+	return answer, r.noteWaiting(err)
 }
 
 // Next returns the messages appended to the run since its start or the last Next, or nil if there are none. It does not
@@ -282,8 +282,8 @@ func (r *Run) place(ctx context.Context, prepare func() error, kind string, uses
 
 func (r *Run) close() error { return r.end(nil) }
 
-// noting returns err and marks the step as waiting if err is ErrWaiting.
-func (r *Run) noting(err error) error {
+// noteWaiting returns err and marks the step as waiting if err is ErrWaiting.
+func (r *Run) noteWaiting(err error) error {
 	if errors.Is(err, ErrWaiting) {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -28,7 +28,7 @@ func (r *Run) Text() io.WriteCloser { return r.Message(agui.RoleAssistant, "") }
 // The role is assistant, except that a worker that is not External can write a system notice: viewers see it, and
 // prompts omit it.
 func (r *Run) Message(role agui.Role, stage string) io.WriteCloser {
-	return &writer{run: r, role: cmp.Or(r.voice(role), agui.RoleAssistant), stage: stage}
+	return &writer{run: r, role: cmp.Or(r.storedRole(role), agui.RoleAssistant), stage: stage}
 }
 
 // Reason returns a writer of one reasoning message. It works like Text's, but Close ends the message at once.

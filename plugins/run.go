@@ -157,7 +157,7 @@ func (r *Run) settle(out agui.WorkerOutput, err error) (agui.WorkerOutput, error
 	for r.working > 0 {
 		r.idle.Wait()
 	}
-	r.giveUp()
+	r.endModelCalls()
 
 	if r.failed != nil && (err == nil || errors.Is(err, ErrWaiting)) {
 		err = r.failed
@@ -183,7 +183,7 @@ func (r *Run) conclude(out *agui.WorkerOutput) error {
 	if out.Status == "" {
 		out.Status = agui.StatusSuccess
 	}
-	if r.last == nil && speaks(out) || r.last != nil && r.last != r.open && r.last.lacks(out.Answer) {
+	if r.last == nil && hasContent(out) || r.last != nil && r.last != r.open && r.last.differsFrom(out.Answer) {
 		if err := r.say(out.Answer); err != nil {
 			return err
 		}
@@ -197,14 +197,14 @@ func (r *Run) conclude(out *agui.WorkerOutput) error {
 	return r.end(nil)
 }
 
-// lacks reports whether answer differs from m's text.
-func (m *message) lacks(answer string) bool {
+// differsFrom reports whether answer differs from m's text.
+func (m *message) differsFrom(answer string) bool {
 	answer = strings.TrimSpace(answer)
 	return answer != "" && answer != strings.TrimSpace(m.text.String())
 }
 
-// speaks reports whether out has content for the user.
-func speaks(out *agui.WorkerOutput) bool {
+// hasContent reports whether out has content for the user.
+func hasContent(out *agui.WorkerOutput) bool {
 	return out.Answer != "" || len(out.KeyPoints) > 0 || len(out.SuggestedActions) > 0 || out.UIHints != nil
 }
 

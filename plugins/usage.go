@@ -91,8 +91,8 @@ func (r *Run) BeginModelCall(ctx context.Context) (context.Context, func(c Model
 // modelCall is a model call that has not ended.
 type modelCall struct{ end func(ModelCall, error) }
 
-// giveUp ends the model calls that the worker left open. The caller holds r.mu.
-func (r *Run) giveUp() {
+// endModelCalls ends the model calls that the worker left open. The caller holds r.mu.
+func (r *Run) endModelCalls() {
 	for _, call := range r.models {
 		call.end(ModelCall{}, errUnreported)
 	}

@@ -183,8 +183,8 @@ func (t *turn) stream(ctx context.Context, m Streamer, req Request, show func(Pi
 		made += p.size()
 		return show(p)
 	})
-	resp.Usage, resp.Finish = sane(resp.Usage), word(resp.Finish)
-	resp.Usage = t.taken(ctx, &resp, req, made, err)
+	resp.Usage, resp.Finish = limited(resp.Usage), word(resp.Finish)
+	resp.Usage = t.usageOf(ctx, &resp, req, made, err)
 	end(plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}, shown(err))
 	return resp, err
 }

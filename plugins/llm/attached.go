@@ -58,34 +58,34 @@ func (t *turn) attach(ctx context.Context, m *agui.Message) error {
 
 // readAttachment returns an attachment as parts of a message: its name and its content.
 func (t *turn) readAttachment(ctx context.Context, named plugins.Attachment) ([]llms.ContentPart, error) {
-	told := func(a plugins.Attachment, why string) []llms.ContentPart {
+	describe := func(a plugins.Attachment, why string) []llms.ContentPart {
 		name := strings.TrimSpace(a.Filename + " " + a.MimeType)
 		return []llms.ContentPart{llms.TextContent{Text: "[attached: " + clip(name, 300) + why + "]"}}
 	}
 	if named.Path == "" {
-		return told(named, ""), nil
+		return describe(named, ""), nil
 	}
 	a, data, err := t.run.Attachment(ctx, named, min(maxAttachment, maxAttachments-t.shown))
 	switch {
 	case errors.Is(err, plugins.ErrNoAttachment):
-		return told(named, ", which is not there any more"), nil
+		return describe(named, ", which is not there any more"), nil
 	case errors.Is(err, plugins.ErrAttachmentTooLarge):
-		return told(a, fmt.Sprintf(", %d bytes, too large to be shown", a.Size)), nil
+		return describe(a, fmt.Sprintf(", %d bytes, too large to be shown", a.Size)), nil
 	case err != nil:
 		return nil, fmt.Errorf("attachment: %w", err)
 	}
 	switch kind := a.MimeType; {
 	case strings.HasPrefix(kind, "text/"), kind == "application/json", kind == "application/yaml":
 		if len(data) > maxText {
-			return told(a, fmt.Sprintf(", %d bytes, too large to be shown", a.Size)), nil
+			return describe(a, fmt.Sprintf(", %d bytes, too large to be shown", a.Size)), nil
 		}
 		t.shown += int64(len(data))
-		return append(told(a, ":"), llms.TextContent{Text: strings.ToValidUTF8(string(data), "\uFFFD")}), nil
+		return append(describe(a, ":"), llms.TextContent{Text: strings.ToValidUTF8(string(data), "\uFFFD")}), nil
 	case strings.HasPrefix(kind, "image/"), t.reads(kind):
 		t.shown += int64(len(data))
-		return append(told(a, ":"), llms.BinaryContent{MIMEType: kind, Data: data}), nil
+		return append(describe(a, ":"), llms.BinaryContent{MIMEType: kind, Data: data}), nil
 	}
-	return told(a, ", which cannot be shown"), nil
+	return describe(a, ", which cannot be shown"), nil
 }
 
 // takes reports whether the models accept a part of a message.

@@ -23,7 +23,7 @@ const leastCount = 512
 
 // add counts the usage known so far.
 func (c *counter) add(u agui.TokenUsage) error {
-	u = sane(u)
+	u = limited(u)
 	if c.counted.TotalTokens > 0 && u.TotalTokens-c.counted.TotalTokens < max(c.counted.OutputTokens, leastCount) {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (c *counter) end(call plugins.ModelCall, answered bool) error {
 			return nil
 		}
 	}
-	call.Usage = sane(call.Usage)
+	call.Usage = limited(call.Usage)
 	return c.report(call)
 }
 
@@ -63,8 +63,8 @@ func (c *counter) report(call plugins.ModelCall) error {
 	return c.run.ModelCall(c.ctx, call)
 }
 
-// sane limits a provider's counts so that sums over many calls do not overflow.
-func sane(u agui.TokenUsage) agui.TokenUsage {
+// limited limits a provider's counts so that sums over many calls do not overflow.
+func limited(u agui.TokenUsage) agui.TokenUsage {
 	const most = 1e12
 	for _, n := range []*int64{
 		&u.InputTokens, &u.OutputTokens, &u.TotalTokens, &u.ReasoningTokens, &u.CachedInputTokens, &u.CacheWriteInputTokens,
@@ -77,10 +77,10 @@ func sane(u agui.TokenUsage) agui.TokenUsage {
 	return u
 }
 
-// taken returns the usage of a call, with estimates for counts that the provider did not send: some never send any, and most
+// usageOf returns the usage of a call, with estimates for counts that the provider did not send: some never send any, and most
 // send them with the complete answer, although an answer cut off by err costs tokens too. made is the size of the pieces
 // received, in bytes.
-func (t *turn) taken(ctx context.Context, resp *Response, req Request, made int, err error) agui.TokenUsage {
+func (t *turn) usageOf(ctx context.Context, resp *Response, req Request, made int, err error) agui.TokenUsage {
 	u := resp.Usage
 	switch refused := err != nil && made == 0 && ctx.Err() == nil; {
 	case refused, err == nil && u.TotalTokens > 0:

@@ -121,7 +121,7 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 		return agui.WorkerOutput{}, err
 	}
 	for {
-		if err := t.hear(ctx); err != nil {
+		if err := t.addAppended(ctx); err != nil {
 			return agui.WorkerOutput{}, err
 		}
 		ans, err := t.ask(ctx)
@@ -154,8 +154,8 @@ type turn struct {
 	cost     float64
 }
 
-// hear adds the messages appended since the last model call.
-func (t *turn) hear(ctx context.Context) error {
+// addAppended adds the messages appended since the last model call.
+func (t *turn) addAppended(ctx context.Context) error {
 	appended, err := t.run.Next(ctx)
 	for i := range appended {
 		if attachErr := t.attach(ctx, &appended[i]); attachErr != nil {
@@ -182,7 +182,7 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 		for _, spent := range t.run.Spent(c.ID) {
 			t.count(spent)
 		}
-		t.messages = append(t.messages, result(c.ProviderID, t.tools.wire(c.Name), edited(c.Arguments, &outs[i])+told(&outs[i])))
+		t.messages = append(t.messages, result(c.ProviderID, t.tools.wire(c.Name), edited(c.Arguments, &outs[i])+resultText(&outs[i])))
 		media = append(media, t.mediaOf(t.tools.wire(c.Name), outs[i].Parts)...)
 	}
 	if media != nil {
@@ -210,8 +210,8 @@ func members(object string) (m map[string]any) {
 	return m
 }
 
-// told returns a call's result in the form for the model.
-func told(out *agui.ToolOutput) string {
+// resultText returns a call's result in the form for the model.
+func resultText(out *agui.ToolOutput) string {
 	if out.Status != agui.StatusFailure {
 		return out.ResultSummary
 	}

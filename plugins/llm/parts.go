@@ -45,11 +45,11 @@ func returned(asked string, m *agui.Message) string {
 		note = edited(asked, said.Output)
 		if said.Output.Error != nil {
 			said.Output.ResultSummary = m.Text()
-			return note + told(said.Output)
+			return note + resultText(said.Output)
 		}
 	}
 	if m.Error != "" {
-		return told(&agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: m.Text(), Error: &agui.OutputError{Code: "tool_failed", Message: m.Error}})
+		return resultText(&agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: m.Text(), Error: &agui.OutputError{Code: "tool_failed", Message: m.Error}})
 	}
 	return note + m.Text()
 }

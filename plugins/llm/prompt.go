@@ -16,7 +16,7 @@ import (
 
 // begin builds the first request: the instructions, and as much of the thread as fits.
 func (t *turn) begin(ctx context.Context) error {
-	told, err := t.told(ctx)
+	told, err := t.instructions(ctx)
 	if err != nil {
 		return err
 	}
@@ -45,8 +45,8 @@ func (t *turn) begin(ctx context.Context) error {
 	return nil
 }
 
-// told returns the instructions before the conversation. Constant parts come first, so that providers can cache them.
-func (t *turn) told(ctx context.Context) (parts []llms.ContentPart, err error) {
+// instructions returns the instructions before the conversation. Constant parts come first, so that providers can cache them.
+func (t *turn) instructions(ctx context.Context) (parts []llms.ContentPart, err error) {
 	in := &t.run.Input
 	tell := func(title, text string) {
 		if text == "" {
@@ -173,7 +173,7 @@ func (t *turn) fit(ctx context.Context, h *history) (string, error) {
 	err := t.run.Do(ctx, "history", &done, func(ctx context.Context) error {
 		done = trimmed{Turns: len(out)}
 		if t.cfg.Summarise {
-			if err := t.sumUp(ctx, h.note, out, &done); err != nil {
+			if err := t.summarize(ctx, h.note, out, &done); err != nil {
 				return err
 			}
 		}
@@ -218,9 +218,9 @@ func (t *turn) first(h *history, budget int) int {
 	return first
 }
 
-// sumUp makes the model summarize turns together with the summary of earlier ones. If that fails, the turns are dropped
+// summarize makes the model summarize turns together with the summary of earlier ones. If that fails, the turns are dropped
 // without a summary.
-func (t *turn) sumUp(ctx context.Context, before note, turns [][]agui.Message, done *trimmed) error {
+func (t *turn) summarize(ctx context.Context, before note, turns [][]agui.Message, done *trimmed) error {
 	var said strings.Builder
 	if before.Text != "" {
 		said.WriteString("Earlier, summed up: " + before.Text + "\n\n")
@@ -250,7 +250,7 @@ func (t *turn) sumUp(ctx context.Context, before note, turns [][]agui.Message, d
 		return nil
 	})
 	if resp.Usage != (agui.TokenUsage{}) {
-		done.Call = &plugins.ModelCall{Usage: sane(resp.Usage)}
+		done.Call = &plugins.ModelCall{Usage: limited(resp.Usage)}
 		if countErr := spent.end(*done.Call, false); countErr != nil {
 			return countErr
 		}

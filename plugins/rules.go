@@ -13,11 +13,11 @@ import (
 // Baton writes.
 func (r *Run) admit(ev agui.Event) (agui.Event, error) {
 	if r.external {
-		ev = ev.WithCommon(disowned(ev.Common()))
+		ev = ev.WithCommon(withoutOwnership(ev.Common()))
 	}
 	switch e := ev.(type) {
 	case agui.TextMessageStart:
-		e.Role = r.voice(e.Role)
+		e.Role = r.storedRole(e.Role)
 		return e, nil
 	case agui.Custom:
 		if isReserved(e.Name) {
@@ -31,15 +31,15 @@ func (r *Run) admit(ev agui.Event) (agui.Event, error) {
 	return ev, nil
 }
 
-// disowned removes metadata members that Baton writes itself from an External worker's event, and its agent.
-func disowned(b agui.Base) agui.Base {
+// withoutOwnership removes metadata members that Baton writes itself from an External worker's event, and its agent.
+func withoutOwnership(b agui.Base) agui.Base {
 	b.Agent = ""
 	var members map[string]json.RawMessage
 	if b.Metadata == nil || json.Unmarshal(b.Metadata, &members) != nil {
 		return b
 	}
 	for name := range members {
-		if isOurs(name) {
+		if isReservedMember(name) {
 			delete(members, name)
 			b.Metadata = nil
 		}
@@ -50,15 +50,15 @@ func disowned(b agui.Base) agui.Base {
 	return b
 }
 
-// isOurs reports whether Go would decode a metadata member of that name as one of Baton's: encoding/json ignores case.
-func isOurs(name string) bool {
+// isReservedMember reports whether Go would decode a metadata member of that name as one of Baton's: encoding/json ignores case.
+func isReservedMember(name string) bool {
 	return slices.ContainsFunc([]string{"agent", "stage", "workerAgentOutput", "toolAgentOutput"}, func(our string) bool {
 		return strings.EqualFold(name, our)
 	})
 }
 
-// voice returns the stored role of a text that the worker emits with role.
-func (r *Run) voice(role agui.Role) agui.Role {
+// storedRole returns the stored role of a text that the worker emits with role.
+func (r *Run) storedRole(role agui.Role) agui.Role {
 	switch {
 	case role == agui.RoleUser, role == agui.RoleDeveloper, role == agui.RoleSystem && r.external:
 		return agui.RoleAssistant
