@@ -14,8 +14,8 @@ import (
 
 	"github.com/fasthttp/websocket"
 
-	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/plugins/echo"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"

@@ -60,8 +60,8 @@ type live struct {
 	owing    map[string]memoKey          // of memos of calls and sub-agents that are not done, by CallID
 	recorded int                         // bytes of what the memos hold
 	asks     map[string]*model.Interrupt // by id: those that are open
-	calls    map[string]string // toolCallId → tool, of calls that may still owe a result
-	minted   map[string]bool   // ids that were given to workers and not used yet
+	calls    map[string]string           // toolCallId → tool, of calls that may still owe a result
+	minted   map[string]bool             // ids that were given to workers and not used yet
 	nodes    map[string]*model.Node
 	steps    map[string]*model.Step // by node: the latest of this generation
 	count    int                    // steps so far, over all generations
