@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/transports"
 )
 
-// What is carried through ends with a server that may not wait for it, too.
+// A stopping server also ends carried requests when it may not wait any longer.
 func TestAServerInAHurryLeavesNothingBehind(t *testing.T) {
 	begun, ended := make(chan struct{}), make(chan error, 1)
 	s := serveWith(t, transports.Config{}, transports.StreamConfig{}, mount(func(r *table) {

@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// FuzzLastEventID checks that what a stream is asked to go on behind is an event's id, or latest, or refused.
+// FuzzLastEventID checks that the cursor of a stream is an event's id, or latest, or refused.
 func FuzzLastEventID(f *testing.F) {
 	for _, seed := range []string{"0", "57", "latest", "", "-1", "+1", "LATEST", "9223372036854775808", "1e3", "0x10", "\x00", "57\n"} {
 		f.Add(seed)

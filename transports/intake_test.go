@@ -45,7 +45,7 @@ func answered(t *testing.T, in *bufio.Reader) (statuses []int, last string) {
 	}
 }
 
-// until polls for what must come.
+// until polls until ok.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); {
@@ -56,7 +56,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// A head costs its sender nothing, so what it announces must cost the server nothing.
+// A head costs its sender nothing, so an announced length must cost the server nothing.
 func TestNothingIsKeptForWhatIsOnlyAnnounced(t *testing.T) {
 	s := serve(t, transports.Config{})
 	heap := func() int {
@@ -201,7 +201,7 @@ func TestBytesInFlightAreBounded(t *testing.T) {
 	}
 }
 
-// What small messages are decoded to is many times as large as they are.
+// Small messages take many times their size once decoded.
 func TestSmallMessagesAreNotSmall(t *testing.T) {
 	s := serveWith(t, transports.Config{}, transports.StreamConfig{InFlight: 6 << 20})
 	post := func(each string) answer {
@@ -282,7 +282,7 @@ func TestSlowTakersAreGivenUp(t *testing.T) {
 	}
 }
 
-// echoing answers with what it is sent, and counts how often it has done so.
+// echoing answers with its input, and counts its answers.
 type echoing struct{ did *atomic.Int64 }
 
 func (e echoing) Routes() []transports.Route {
@@ -292,7 +292,7 @@ func (e echoing) Routes() []transports.Route {
 	}}}
 }
 
-// What was done must be told: there is room for the answer, or nothing is done.
+// A request whose answer has no room must have no effect.
 func TestRoomIsTakenBeforeAnythingIsDone(t *testing.T) {
 	e := echoing{new(atomic.Int64)}
 	s := serveWith(t, transports.Config{}, transports.StreamConfig{InFlight: 8 << 20}, e)
@@ -333,7 +333,7 @@ func TestRoomIsTakenBeforeAnythingIsDone(t *testing.T) {
 func TestContextEndsWithItsConnection(t *testing.T) {
 	waits := slow{left: make(chan string)}
 	s := serveWith(t, transports.Config{}, transports.StreamConfig{}, waits)
-	// what has come behind the request must not hide that the client has left
+	// bytes after the request must not hide the disconnect
 	for _, behind := range []string{"", "GET /ok HTTP/1.1\r\n"} {
 		c, _ := s.dial("GET /waits HTTP/1.1\r\nHost: localhost\r\n\r\n" + behind)
 		if begun := <-waits.left; begun != "" {

@@ -71,7 +71,7 @@ var routes = mount(func(r *table) {
 	}
 })
 
-// TestRoutesSayWhoTheyAreFor compares what is mounted with the table that it is mounted from.
+// TestRoutesSayWhoTheyAreFor compares the mounted routes with the table of routes.
 func TestRoutesSayWhoTheyAreFor(t *testing.T) {
 	s := serve(t, transports.Config{Accounts: auth.AuthenticatorFunc(func(*http.Request) (auth.Identity, error) {
 		return auth.Identity{}, errors.New("nobody")
@@ -135,7 +135,7 @@ func serveWith(tb testing.TB, cfg transports.Config, streams transports.StreamCo
 	})}
 }
 
-// answer is what the server said.
+// answer is a response that was read.
 type answer struct {
 	to     string
 	status int
@@ -250,7 +250,7 @@ func TestUnknownErrorsTellNothing(t *testing.T) {
 	}
 }
 
-// What a path is about is in the log, and nothing of what is behind it.
+// The log has the names in a path, but not its query.
 func TestFailedRequestsTellOfTheirRunAndThread(t *testing.T) {
 	s := serve(t, transports.Config{})
 	for path, want := range map[string]string{
@@ -327,7 +327,7 @@ func TestHostsAndOrigins(t *testing.T) {
 	}
 }
 
-// What a page's script adds to its requests is the page's own affair: an admitted page may send any header, others none.
+// Pages of admitted origins may send any header, others none.
 func TestPreflight_AllowsTheHeadersItAsksFor(t *testing.T) {
 	s := serve(t, transports.Config{Origins: []string{"https://app.example"}})
 	ask := func(origin, headers string) answer {
@@ -508,7 +508,7 @@ func TestOtherMachinesAreServedOnlyWhenAllowed(t *testing.T) {
 	}
 }
 
-// A server that is told to stop while it begins to serve stops, too.
+// Shutdown during the start of Serve stops the server.
 func TestAServerStopsThatHasJustBegun(t *testing.T) {
 	s := serve(t, transports.Config{})
 	cfg := transports.Config{Runtime: s.Runtime, Log: slog.New(slog.DiscardHandler)}
@@ -533,7 +533,7 @@ func TestAServerStopsThatHasJustBegun(t *testing.T) {
 	}
 }
 
-// asked is a listener whose server is told to stop when it asks for the address again, just before it accepts connections.
+// asked is a listener whose server is shut down at the second call of Addr, just before it accepts connections.
 type asked struct {
 	net.Listener
 	times int

@@ -146,7 +146,7 @@ func TestStreamsKeepEveryByte(t *testing.T) {
 	})
 }
 
-// A client takes what it gets before the connection ends for the whole when it was told that this end says so.
+// A client that was promised the connection's end takes a cut stream for a complete one.
 func TestNoStreamAnnouncesTheEndOfItsConnection(t *testing.T) {
 	both(t, transports.Config{}, func(t *testing.T, s *server) {
 		for _, header := range []string{"", "Connection: close\r\n", "Connection: keep-alive\r\n"} {

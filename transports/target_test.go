@@ -61,7 +61,7 @@ func TestHostIsJudgedAsItWasSent(t *testing.T) {
 	}
 }
 
-// A method that nobody knows is refused as everything else is.
+// An unknown method is refused like any other invalid request.
 func TestUnknownMethodsAreRefused(t *testing.T) {
 	s := serve(t, transports.Config{})
 	for _, method := range []string{"GGGG", "get", "PRI"} {

@@ -41,7 +41,7 @@ func TestViewerWhoJoinsAfterTheDropKeepsTheRun(t *testing.T) {
 	s.Await("a", "COMPLETED")
 }
 
-// Who has come back has, also when it waits for its turn to be answered.
+// A reconnected client joins the thread even while it waits for its turn.
 func TestViewerWhoWaitsForItsTurnKeepsTheRun(t *testing.T) {
 	s := serve(t, quick)
 	s.typing().Drop()
@@ -174,7 +174,7 @@ func TestPreludeFitsAFrame(t *testing.T) {
 	}
 }
 
-// Who has left waits for no turn, whatever the method of the request.
+// A disconnected client waits for no turn, whatever the method of the request.
 func TestWhoHasLeftWaitsForNoTurn(t *testing.T) {
 	for name, body := range map[string]string{
 		"/api/v1/agui/echo/connect": turn("main", "joins", "", modern),
@@ -210,7 +210,7 @@ func TestAPreludeWithoutRoomIsRefused(t *testing.T) {
 	s.Eventually("nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
 }
 
-// What connect begins with is taken at a least rate on the average, or given up.
+// A client must read the prelude of connect at a minimum rate on average.
 func TestAPreludeIsTakenInTime(t *testing.T) {
 	s := transporttest.Start(t, transporttest.Config{
 		Server:  transports.Config{Slack: time.Second, Rate: 4 << 20},

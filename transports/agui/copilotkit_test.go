@@ -14,7 +14,7 @@ import (
 
 const kit = "/api/copilotkit"
 
-// both asks for what the path and the single endpoint answer alike.
+// both sends a request that the path and the single endpoint answer alike.
 func (s *server) both(method, path, call, params, body string) []*response {
 	s.Helper()
 	if params == "" {

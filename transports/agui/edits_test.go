@@ -98,7 +98,7 @@ func TestEditsRewindTheThread(t *testing.T) {
 	}
 }
 
-// Two stand at different places of a conversation: who lists what an edit has hidden goes on where the thread is.
+// Two clients are at different places of a thread: a client that lists hidden messages continues where the thread is.
 func TestHiddenMessagesAreNoEdit(t *testing.T) {
 	s := serve(t, transports.StreamConfig{}, mirror{})
 	post := func(agent, run, list string) string {
@@ -119,7 +119,7 @@ func TestHiddenMessagesAreNoEdit(t *testing.T) {
 	}
 }
 
-// On a thread that is at work or waits there is nothing to go back to: what is new waits for its turn.
+// A thread with an open run cannot be rewound: the new message waits for its turn.
 func TestEditOfABusyThreadWaitsForItsTurn(t *testing.T) {
 	s := serve(t, transports.StreamConfig{}, mirror{})
 	s.run("echo", "main", "0", "first", "").All()
@@ -144,7 +144,7 @@ func TestRewindToAMessageThatIsNotShownIsRefused(t *testing.T) {
 	}
 }
 
-// A request that is made again gets the same answer, though the thread does not show any more what it went back to.
+// A repeated request gets the same answer, though the thread no longer shows the message that it rewound to.
 func TestRepeatOfARewindIsTheSameRun(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	post := func(run, list, more string) string {

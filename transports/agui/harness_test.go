@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { transporttest.Main(m) }
 // page is a web origin that the servers of tests admit.
 const page = "https://app.example.com"
 
-// fail is what a typist is handed to fail.
+// fail is the key on which a typist fails.
 const fail = transporttest.Fail
 
 var local = runtime.MustCaller("default", "local", runtime.RoleUser)
@@ -87,7 +87,7 @@ func (h hook) Routes() []transports.Route {
 	return routes
 }
 
-// response is an answer whose body is read as it comes.
+// response is a response whose body is read as it arrives.
 type response = transporttest.Response
 
 // run asks an agent for a run and returns its stream. More are members of the request.
@@ -96,13 +96,13 @@ func (s *server) run(agent, thread, run, content, more string, header ...string)
 	return s.Do("POST", "/api/v1/agui/"+agent, input(thread, run, content, more), header...)
 }
 
-// input is what HttpAgent sends for a thread with one message.
+// input is HttpAgent's request for a thread with one message.
 func input(thread, run, content, more string) string {
 	text, _ := json.Marshal(content)
 	return turn(thread, run, fmt.Sprintf(`{"id": "of-%s", "role": "user", "content": %s}`, run, text), more)
 }
 
-// turn is what HttpAgent sends for a thread with those messages.
+// turn is HttpAgent's request for a thread with those messages.
 func turn(thread, run, messages, more string) string {
 	if !strings.Contains(more, `"tools"`) {
 		more = `, "tools": []` + more

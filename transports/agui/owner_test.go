@@ -38,7 +38,7 @@ func TestRunOfAClientThatLeftBeforeTheAnswerIsCancelled(t *testing.T) {
 	s.Await("a", runtime.Cancelled)
 }
 
-// silent is a database that says nothing while it is told so.
+// silent is a database that does not answer while until is set.
 type silent struct {
 	runtime.Store
 	until atomic.Pointer[chan struct{}]
@@ -51,7 +51,7 @@ func (s *silent) Commit(ctx context.Context, n int64, b *model.Batch) error {
 	return s.Store.Commit(ctx, n, b)
 }
 
-// A client that was told that the outcome is not known has left: what begins then is for nobody.
+// A client that got outcome_unknown has disconnected: a run that begins later has no owner.
 func TestRunOfAClientThatWasToldThatNobodyKnowsIsCancelled(t *testing.T) {
 	db := &silent{}
 	s := serveOn(t, quick, func(store runtime.Store) runtime.Store {

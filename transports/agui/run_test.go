@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/transports"
 )
 
-// mirror is an agent that answers with what it was given.
+// mirror is an agent that answers with its input.
 type mirror struct{}
 
 func (mirror) Info() plugins.Info { return plugins.Info{Name: "mirror"} }

@@ -41,7 +41,7 @@ func (c *sender) say(t *testing.T, content string) (stream string) {
 	return stream
 }
 
-// A client that does not know the state that its thread has is told, so that it sends back no less than there was.
+// A client that sends another state than the thread's gets the thread's state.
 func TestStateIsNotLostToAClientThatDoesNotHaveIt(t *testing.T) {
 	for _, first := range []string{"{}", "null"} {
 		s := serve(t, transports.StreamConfig{})
@@ -86,7 +86,7 @@ func TestState_IsGivenToAClientThatHasNone(t *testing.T) {
 	}
 }
 
-// The state that a client sends with an answer changes nothing, and the client is told what it is.
+// The state in an answer changes nothing, and the client gets the thread's state.
 func TestStateOfAnAnswerIsMended(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	c := &sender{s: s, state: `{"n": 1}`}
@@ -102,7 +102,7 @@ func TestStateOfAnAnswerIsMended(t *testing.T) {
 	}
 }
 
-// The run of a client's message comes behind one that changes the state: the client is told the state that its own begins with.
+// A run queued behind one that changes the state begins with a snapshot of its state.
 func TestStateIsTheOneThatAQueuedRunBeginsWith(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	first := s.run("scripted", "main", "a", script(`{"tool": "sleep", "args": {"ms": 50}}, {"state": {"n": 1}}`), "")
@@ -113,7 +113,7 @@ func TestStateIsTheOneThatAQueuedRunBeginsWith(t *testing.T) {
 	}
 }
 
-// A message that comes with an answer its sender has on its page already: everybody else is told of it.
+// The sender of a message with an answer has it already; other viewers get it.
 func TestMessageBesideAnAnswerIsNotToldToItsSender(t *testing.T) {
 	const pick = `, "tools": [{"name": "pick", "description": "Pick a color", "parameters": {}}]`
 	s := serve(t, transports.StreamConfig{})
@@ -155,7 +155,7 @@ func (guarded) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 	return agui.ToolOutput{ResultSummary: "done"}, nil
 }
 
-// A client may send a message of its own for the call that it approves: the result is told to it all the same.
+// A client may send its own message for the call that it approves: it gets the result all the same.
 func TestResult_OfAnApprovedCallIsToldToItsSender(t *testing.T) {
 	s := serve(t, transports.StreamConfig{}, guarded{})
 	asked := s.run("scripted", "main", "a", script(`{"tool": "guarded", "args": {}}, {"say": "after"}`), "").All()

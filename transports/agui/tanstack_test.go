@@ -13,7 +13,7 @@ import (
 
 const asked = "/api/v1/agui/scripted"
 
-// hydrated is what hydration answers.
+// hydrated is the answer to a hydration.
 type hydrated struct {
 	Messages []struct {
 		ID, Role, CreatedAt string
@@ -183,7 +183,7 @@ func TestFollowing_LeavesOutTheFirstReasoningBehindAnyEvent(t *testing.T) {
 	}
 }
 
-// A client that follows a queued run is told of it at once, or it would give up.
+// A client that follows a queued run gets an event at once, or it would give up.
 func TestFollowing_BeginsWhileTheRunIsQueued(t *testing.T) {
 	s := serveSlots(t, transports.StreamConfig{}, 1)
 	s.typing() // takes the only slot
@@ -198,7 +198,7 @@ func TestFollowing_BeginsWhileTheRunIsQueued(t *testing.T) {
 	}
 }
 
-// A client whose stream was cut sends its request once more, with the last event that it has got.
+// A client whose stream was cut repeats its request with the last event that it has.
 func TestRepeat_GoesOnBehindTheLastEvent(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	body := strings.Replace(turn("main", "a", `{"id": "m", "role": "user", "content": `+quoted(script(`{"say": "one two"}, {"state": {"n": 1}}`))+`}`, ""), `"state": {}`, `"state": null`, 1)
@@ -229,7 +229,7 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// To follow a run is to join its thread: a run whose client has dropped its stream goes on.
+// Following a run joins its thread: a run whose client has dropped its stream goes on.
 func TestFollowing_KeepsADroppedRun(t *testing.T) {
 	s := serve(t, quick)
 	s.typing().Drop()

@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/transports"
 )
 
-// view is what a client makes of a thread: it sends all that it holds with each turn, in a form of its own.
+// view is a client's view of a thread: each turn sends all of it, in the client's own form.
 type view struct {
 	t        *testing.T
 	s        *server
@@ -26,7 +26,7 @@ type view struct {
 
 type object = map[string]any
 
-// say has a person say something, and answers what the client is asked on the way.
+// say sends a person's message, and answers the client's questions.
 func (v *view) say(agent, text string) {
 	v.t.Helper()
 	v.messages = append(v.messages, agui.Message{ID: fmt.Sprint("said-", v.turns), Role: agui.RoleUser, Content: text})
@@ -133,7 +133,7 @@ func assistantUI(v *view, m agui.Message) []object {
 	return []object{{"id": m.ID, "role": m.Role, "content": m.Content}}
 }
 
-// plain is what HttpAgent and its ports send.
+// plain is the form of HttpAgent and its ports.
 func plain(_ *view, m agui.Message) []object {
 	var o object
 	if err := json.Unmarshal(m.AppendJSON(nil, agui.AGUI0), &o); err != nil || m.Role == agui.RoleActivity {
@@ -142,7 +142,7 @@ func plain(_ *view, m agui.Message) []object {
 	return []object{o}
 }
 
-// kotlin is what the Kotlin agent puts before each turn.
+// kotlin is the text that the Kotlin agent puts before each turn.
 func kotlin(turn int) []object {
 	return []object{{"id": fmt.Sprint("sys-", turn), "role": "system", "content": "Be kind."}}
 }

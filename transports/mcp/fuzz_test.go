@@ -55,7 +55,7 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// mistake checks that err, if any, says what the caller has done wrong.
+// mistake checks that err, if any, names the caller's mistake.
 func mistake(t *testing.T, tool string, err error) {
 	t.Helper()
 	if refusal, ok := errors.AsType[*runtime.Error](err); err != nil && (!ok || refusal.Kind != runtime.KindInvalid || refusal.Code == "" || refusal.Detail == "") {

@@ -12,10 +12,10 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// accept is what a client of streamable HTTP must accept.
+// accept is the Accept header that clients of streamable HTTP send.
 const accept = "application/json, text/event-stream"
 
-// answered is what the server said.
+// answered is a response that was read.
 type answered struct {
 	status int
 	header http.Header
@@ -78,7 +78,7 @@ func TestEachRequestStandsForItself(t *testing.T) {
 	if a := s.do("POST", ping); a.body != `{"jsonrpc":"2.0","id":1,"result":{}}` {
 		t.Errorf("ping: %+v", a)
 	}
-	// It has nothing to tell but answers.
+	// A GET finds no stream: the server sends answers only.
 	a = s.do("POST", `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},`+
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`,
 		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen")
@@ -169,7 +169,7 @@ func (s *server) messages(run started) int {
 	return len(page.Rows)
 }
 
-// What was done is told, whatever else the request asks for that there is no room for, and nothing is done whose answer has none.
+// A call has an effect only if there is room for its answer.
 func TestRoomIsTakenBeforeAMessageIsAppended(t *testing.T) {
 	s := serve(t)
 	c := s.overHTTP()
@@ -250,7 +250,7 @@ func TestMessagesAreAppendedAndToldBesideOthers(t *testing.T) {
 	}
 }
 
-// What changes something waits for nobody's reads, and what reads waits no longer than its client does.
+// A call that changes something does not wait for reads, and a read waits no longer than its client does.
 func TestOnlyWhatReadsHasTurns(t *testing.T) {
 	s := serve(t)
 	c := s.overHTTP()

@@ -17,7 +17,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// puppet is an agent that does what a test tells it, and says when it is done.
+// puppet is an agent that executes a test's commands, and reports when it is done.
 type puppet struct {
 	acts chan func(*plugins.Run) error
 	done chan error
@@ -51,7 +51,7 @@ func (p puppet) act(t *testing.T, act func(*plugins.Run) error) {
 	}
 }
 
-// odd is an agent that emits what no other does.
+// odd is an agent that emits rare events.
 type odd struct{}
 
 func (odd) Info() plugins.Info { return plugins.Info{Name: "odd"} }
@@ -191,7 +191,7 @@ func like(text, pattern string) bool {
 	return ok && text == ""
 }
 
-// sameOverREST checks that the routes answer what the tools do.
+// sameOverREST checks that the routes answer like the tools.
 func sameOverREST(t *testing.T, s *server, c client, r started, after string) {
 	t.Helper()
 	path := "/api/v1/conversations/" + r.ConversationID + "/agent-runs/" + url.PathEscape(r.RunID)
@@ -299,7 +299,7 @@ func TestPageOfVeryLargeEventsEndsEarly(t *testing.T) {
 	}
 }
 
-// viewer holds what a client has made of a run's events: the text of its messages.
+// viewer is a client's view of a run's events: the text of its messages.
 type viewer map[string]string
 
 func (v viewer) see(list []entry) {

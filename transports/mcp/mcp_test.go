@@ -142,7 +142,7 @@ func TestARunIsStartedContinuedAndCancelled(t *testing.T) {
 	})
 }
 
-// TestAgentsAreListedWithWorkflows expects what REST lists, without what is of no use to a model: where it comes from and how that is.
+// TestAgentsAreListedWithWorkflows expects REST's list without the fields that a model has no use for: origin and health.
 func TestAgentsAreListedWithWorkflows(t *testing.T) {
 	type offers []map[string]any
 	s := serve(t)
@@ -239,7 +239,7 @@ func TestRunsOfNeighboursAreNotFound(t *testing.T) {
 	}
 }
 
-// rude is an agent whose description cannot be had.
+// rude is an agent whose description fails after five calls.
 type rude struct{ asked *int }
 
 func (r rude) Info() plugins.Info {

@@ -17,7 +17,7 @@ var (
 	aDuration = regexp.MustCompile(`"duration_ms":[0-9]+`)
 )
 
-// masker replaces what differs from run to run.
+// masker replaces values that differ from run to run.
 func masker() func(string) string {
 	ids := transporttest.IDMask()
 	return func(s string) string {
@@ -72,7 +72,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// mark waits until what runs has ended, and then shows a token on every stream.
+// mark waits until the runs have ended, and then shows a token on every stream.
 func mark(s *server) {
 	s.Helper()
 	s.ended("first")

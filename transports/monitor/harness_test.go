@@ -20,7 +20,7 @@ var (
 	neighbour = runtime.MustCaller("default", "neighbour", runtime.RoleUser)
 )
 
-// lead is an agent that has the echo agent repeat what it is asked.
+// lead is an agent that calls the echo agent with its input.
 type lead struct{}
 
 func (lead) Info() plugins.Info { return plugins.Info{Name: "lead"} }
@@ -54,7 +54,7 @@ func serveFile(tb testing.TB, cfg transports.StreamConfig, path string) *server 
 	})}
 }
 
-// response is an answer whose body is read as it comes.
+// response is a response whose body is read as it arrives.
 type response = transporttest.Response
 
 func (s *server) get(path string, header ...string) *response {

@@ -92,7 +92,7 @@ func TestReconnectBeforeTheFirstEventMissesNothing(t *testing.T) {
 	}
 }
 
-// blocks cuts a stream into what a client acts on.
+// blocks cuts a stream into blocks.
 func blocks(stream string) (all []string) {
 	for b := range strings.SplitAfterSeq(stream, "\n\n") {
 		if strings.Contains(b, "event: ") && !strings.Contains(b, "event: keepalive") {

@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
-// transcript is one of requests and answers, in which what differs from run to run is masked.
+// transcript is a list of requests and answers, with masks for values that differ from run to run.
 type transcript struct {
 	*server
 	text bytes.Buffer
@@ -33,7 +33,7 @@ func (tr *transcript) mask(s string) string {
 	return inACursor.ReplaceAllString(s, "cursor=<cursor>")
 }
 
-// say makes a request and writes down what was said.
+// say sends a request and appends it and its answer.
 func (tr *transcript) say(method, path, body string, header ...string) answered {
 	tr.Helper()
 	var sent any

@@ -107,7 +107,7 @@ func (a answered) refused(status int, code, detail string) {
 	}
 }
 
-// run is what the tests look at of a run.
+// run has the fields of a run that the tests check.
 type run struct {
 	ID, ThreadID, ConversationID, Status, InputQuery, WorkflowID string
 	OutputSummary, StartedAt, FinishedAt, EventsURL              *string

@@ -170,7 +170,7 @@ func TestALongHistoryOverHTTP10(t *testing.T) {
 	s.Eventually("nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
 }
 
-// What is given whole is bounded, and what has bounded it is said.
+// A whole answer is bounded, and names its bound.
 func TestAVeryLongHistoryOverHTTP10IsRefused(t *testing.T) {
 	s := long(t, 230, 30_000)
 	for range 2 {
@@ -205,7 +205,7 @@ func TestAHistoryWithoutRoomIsRefused(t *testing.T) {
 	s.do("GET", history, nil).refused(503, "overloaded", "The server holds as much for its clients as it may; try again soon")
 }
 
-// A history of which a later page has no room is cut off: a client does not take what it has for all of it.
+// A history is cut off if a later page has no room, so that a client does not take the part for the whole.
 func TestAHistoryWithoutRoomIsCutOff(t *testing.T) {
 	s := long(t, 250, 30_000)
 	c := s.Dial("GET " + history + " HTTP/1.1\r\nHost: " + s.Addr + "\r\n\r\n")
@@ -241,7 +241,7 @@ func (s *server) spend() (giveBack func()) {
 	}
 }
 
-// Who does not take a page has no turn for that.
+// A client that does not read a page holds no turn.
 func TestAHistoryThatNobodyTakesHasNoTurn(t *testing.T) {
 	s := long(t, 250, 30_000)
 	all, back := s.TakeTurns()
@@ -265,7 +265,7 @@ func TestAHistoryThatNobodyTakesHasNoTurn(t *testing.T) {
 	}
 }
 
-// Who searches waits for nobody's turn, and nobody waits for theirs.
+// Searches and turns do not wait for each other.
 func TestSearchesTakeNoTurn(t *testing.T) {
 	s := serve(t, runtime.Config{})
 	s.await(s.start(map[string]any{"agent": "echo", "threadId": "main", "content": "needle"}).RunID, "COMPLETED")

@@ -97,7 +97,7 @@ func TestKeyBelongsToItsPath(t *testing.T) {
 	}
 }
 
-// What was refused is not remembered.
+// Refusals are not remembered.
 func TestRefusalIsNotRemembered(t *testing.T) {
 	s := serve(t, runtime.Config{})
 	id := s.script(`{"ask": {"message": "?"}}`)

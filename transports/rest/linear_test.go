@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// What a page of history costs grows no faster than what is in it, however many members a message's metadata has.
+// The cost of a page of history is linear in its size, however many members a message's metadata has.
 func TestHistoryOfManyMembersIsLinear(t *testing.T) {
 	s := serve(t, runtime.Config{})
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which would have pools be filled again

@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// shown is what is shown of a thread.
+// shown is the shown form of a thread.
 type shown struct {
 	ThreadID    string
 	Messages    []struct{ ID, Role, Content, ToolCallID string }

@@ -58,7 +58,7 @@ func TestMultitask(t *testing.T) {
 	}
 }
 
-// A repeat does nothing again, also when the request said to interrupt what its thread runs.
+// A repeat has no effect, even with multitask interrupt.
 func TestRepeatInterruptsNothing(t *testing.T) {
 	s := serve(t, runtime.Config{})
 	body := `{"agent": "scripted", "threadId": "t", "multitask": "interrupt", "content": "{\"do\": [{\"tool\": \"sleep\", \"args\": {\"ms\": 60000}}]}"}`
@@ -71,7 +71,7 @@ func TestRepeatInterruptsNothing(t *testing.T) {
 	}
 }
 
-// A refused request changes nothing, also when it said to interrupt what its thread runs.
+// A refused request has no effect, even with multitask interrupt.
 func TestRefusalInterruptsNothing(t *testing.T) {
 	s := serve(t, runtime.Config{})
 	id := s.blocker("t")
@@ -103,7 +103,7 @@ func TestTextComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// What a worker says is kept as it is too.
+// A worker's text is stored unchanged, too.
 func TestWorkersTextComesBackAsItWas(t *testing.T) {
 	s := serve(t, runtime.Config{})
 	id := s.script(`{"say": "a\u0000b"}`)

@@ -208,7 +208,7 @@ func TestWaitingRunTakesMessageWithItsAnswer(t *testing.T) {
 	}
 }
 
-// listener is an agent that remembers what its users said, and asks when the last said ask.
+// listener is an agent that remembers its users' messages, and asks a question after the message ask.
 type listener struct {
 	mu    sync.Mutex // guards the field below
 	words map[string]bool

@@ -57,7 +57,7 @@ func TestThreadsAreListedByActivity(t *testing.T) {
 		}
 	}
 
-	// What becomes the latest while somebody pages does not push others onto the next page.
+	// New activity during paging does not push threads onto the next page.
 	first := as[page[thread]](s.do("GET", threads+"?limit=2", nil), 200)
 	s.echo("thread/0")
 	rest := as[page[thread]](s.do("GET", threads+"?limit=500&cursor="+url.QueryEscape(*first.NextCursor), nil), 200)

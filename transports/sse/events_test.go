@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/transports"
 )
 
-// frames cuts a stream into its events, without the block that holds none and what stands before the first.
+// frames cuts a stream into its events, without the text before the first and without empty blocks.
 func frames(stream string) (all []string) {
 	for b := range strings.SplitAfterSeq(strings.TrimPrefix(stream, "retry: 1000\n"), "\n\n") {
 		if strings.Contains(b, "data: ") {
@@ -113,7 +113,7 @@ func TestCursorHeaderWins(t *testing.T) {
 	}
 }
 
-// Polyfills of EventSource come back to the same URL, and say in its query what EventSource says in a header.
+// Polyfills of EventSource reconnect with the same URL, and send Last-Event-ID in its query.
 func TestCursorOfAPolyfillWins(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", words).RunID, "COMPLETED")

@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/transports/transporttest"
 )
 
-// transcript is what a server was asked and answered.
+// transcript is a list of requests and answers.
 type transcript struct {
 	*server
 	*transporttest.Transcript

@@ -31,7 +31,7 @@ func serveDraining(tb testing.TB, cfg transports.StreamConfig, drain time.Durati
 	})}
 }
 
-// response is an answer whose body is read as it comes.
+// response is a response whose body is read as it arrives.
 type response = transporttest.Response
 
 // get watches a thread.

@@ -50,7 +50,7 @@ type Config struct {
 	Database string                               // URL, default a SQLite file that is removed after the test
 	Server   transports.Config                    // Start sets Runtime, Streams and Log
 	Streams  transports.StreamConfig              // Start sets Runtime and Log
-	Runtime  runtime.Config                       // Start sets Store, Registry and Log; Drain is 1 ms by default
+	Runtime  runtime.Config                       // Start sets Store, Registry and Log; the defaults are Drain 1 ms and a long Patience
 	Store    func(runtime.Store) runtime.Store    // wraps the runtime's database; nil for no wrapper
 	Log      *slog.Logger                         // default: warnings go to the test's output
 
@@ -106,9 +106,8 @@ func Start(tb testing.TB, cfg Config) *Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if cfg.Runtime.Drain == 0 {
-		cfg.Runtime.Drain = time.Millisecond
-	}
+	cfg.Runtime.Drain = cmp.Or(cfg.Runtime.Drain, time.Millisecond)
+	cfg.Runtime.Patience = cmp.Or(cfg.Runtime.Patience, Patience) // a busy machine may commit slowly
 	dir := blob.NewDirectory(filepath.Join(tb.TempDir(), "attachments"))
 	if cfg.Attachments.Blobs == nil {
 		cfg.Attachments.Blobs = dir

@@ -52,7 +52,7 @@ func TestIdleSocketCostsLittle(t *testing.T) {
 	}
 }
 
-// idle opens n sockets, says something on each, and waits for what they show then.
+// idle opens n sockets, sends a command on each, and waits for their first frames.
 func (c *child) idle(n int, path, shown, say string) {
 	c.Helper()
 	for range n {

@@ -134,7 +134,7 @@ func (c *socket) all(code int) []string {
 	}
 }
 
-// closed checks what ended the socket, and returns the reason that was given.
+// closed checks the end of a socket, and returns the reason of its close frame.
 func (c *socket) closed(err error, code int) string {
 	c.s.Helper()
 	var end *websocket.CloseError
@@ -159,7 +159,7 @@ func (s *server) request(method, path string, header ...string) (int, string) {
 	return r.StatusCode, r.All()
 }
 
-// events is what the thread's stream of server-sent events shows: of each event its id and its JSON.
+// events are the events of the thread's SSE stream: of each event its id and its JSON.
 func (s *server) events(thread string, header ...string) (all []numbered) {
 	s.Helper()
 	_, body := s.request("GET", "/api/v1/agent/runs/"+thread+"/events", header...)

@@ -55,7 +55,7 @@ func TestMessagesShareABudget(t *testing.T) {
 	}
 }
 
-// What a socket is sent is taken at a least rate on the average, or the socket is given up.
+// A client must send a message at a minimum rate on average, or the socket is closed.
 func TestLargeEventIsTakenInTime(t *testing.T) {
 	const size = 1 << 20
 	s := serveWith(t, transports.StreamConfig{WriteTimeout: 2 * time.Second, SendBuffer: 4 << 10}, time.Second, 4<<20)

@@ -176,7 +176,7 @@ func TestCommandsAnswerLikeREST(t *testing.T) {
 	s.Await("b", "COMPLETED")
 }
 
-// Each op that is read is done, or refused for what it asks.
+// Each command is executed, or refused for its content.
 func TestEachOpIsDone(t *testing.T) {
 	c := serve(t, transports.StreamConfig{}).many()
 	for _, op := range wire.Ops() {
@@ -300,7 +300,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	c.done(last)
 }
 
-// TestSubscriptionsOfAllSocketsAreBounded: a second socket has what the first has left.
+// TestSubscriptionsOfAllSocketsAreBounded: all sockets of a user share one limit.
 func TestSubscriptionsOfAllSocketsAreBounded(t *testing.T) {
 	s := serve(t, transports.StreamConfig{Rates: rates.New(rates.Config{User: rates.Limits{Streams: 20}})})
 	const limit = 256

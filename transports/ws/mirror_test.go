@@ -184,7 +184,7 @@ func TestCrowdGetsEveryEventInOrder(t *testing.T) {
 	}
 }
 
-// A range that was removed is shown as three frames, of which the last has its id: a viewer who is cut off within gets all of them again.
+// A removed range is shown as three frames, of which only the last has an id: a viewer that disconnects within gets all of them again.
 func TestReset_IsWholeForAViewerCutWithin(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	for thread, deleted := range map[string][]int{"first": {0}, "middle": {1}, "last": {2}, "all": {0, 1, 2}} {
@@ -257,7 +257,7 @@ func parse(t *testing.T, frame string) (n numbered) {
 	return n
 }
 
-// untimed are events without their times: what is not in the log is made for each reader.
+// untimed are events without their times, as events that are not in the log are made for each reader.
 func untimed(all []numbered) (list []string) {
 	for _, n := range all {
 		list = append(list, aTime.ReplaceAllString(n.frame(), ""))
