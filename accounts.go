@@ -8,8 +8,8 @@ import (
 	"github.com/batonrun/baton/transports/auth/apikey"
 )
 
-// CreateAPIKey makes a key with which Config.APIKeys knows the user, in projects of which the first is meant where a
-// request names none. Its text is nowhere else; the id is for RevokeAPIKey. Expires is zero for a key that does not.
+// CreateAPIKey makes an API key for a user in projects; requests that name none use the first. Text is the key, which the server
+// does not store; id is for RevokeAPIKey. A zero expires means that the key does not expire.
 func (s *Server) CreateAPIKey(ctx context.Context, user string, projects []string, role runtime.Role, expires time.Time) (text, id string, err error) {
 	text, row, err := apikey.New("", user, projects, role, expires)
 	if err != nil {
@@ -18,8 +18,8 @@ func (s *Server) CreateAPIKey(ctx context.Context, user string, projects []strin
 	return text, row.ID, s.db.PutAPIKey(ctx, &row, nil)
 }
 
-// RevokeAPIKey revokes a key, and ends at once what it has opened here. It fails with runtime.ErrNotFound when there is no
-// such key, or it was revoked before.
+// RevokeAPIKey revokes a key and ends its streams on this server immediately. It fails with runtime.ErrNotFound when the key does
+// not exist or was revoked before.
 func (s *Server) RevokeAPIKey(ctx context.Context, id string) error {
 	if err := s.db.RevokeAPIKey(ctx, id, time.Now(), nil); err != nil {
 		return err
@@ -28,16 +28,16 @@ func (s *Server) RevokeAPIKey(ctx context.Context, id string) error {
 	return nil
 }
 
-// revoked ends at once what a key has opened here.
+// revoked ends the streams of a key on this server.
 func (s *Server) revoked(id string) {
 	s.keys.Forget(id)
 	s.EndCredential(id)
 }
 
-// ResetSecrets invalidates all tickets, signed attachment URLs and list cursors: on this server at once, on other servers of the
-// database within a minute. Open streams stay open.
+// ResetSecrets invalidates all tickets, signed attachment URLs and list cursors: on this server immediately, on other servers of
+// the database within a minute. Open streams stay open.
 func (s *Server) ResetSecrets(ctx context.Context) error { return s.rt.ResetSecrets(ctx) }
 
-// EndCredential ends at once the streams that a credential, by its Identity's name for it, has opened. A Watcher need not
-// call it: it is asked each minute.
+// EndCredential ends immediately the streams of a credential, named as in Identity.Credential. A Watcher need not call it, because
+// the server asks it every minute.
 func (s *Server) EndCredential(id string) { s.web.EndCredential(id) }

@@ -9,15 +9,14 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-// tidyEvery is how often the janitor tidies. Tests have it set, also by the linker: -X github.com/batonrun/baton.tidyEvery=20ms.
+// tidyEvery is the period of the janitor. Tests change it, also with the linker: -X github.com/batonrun/baton.tidyEvery=20ms.
 var tidyEvery = "5m"
 
-// tidy is the janitor: every few seconds it counts what runs came to, and every few minutes it has old events sealed, and forgets
-// what nobody needs any more.
-// It returns when ctx ends.
+// tidy is the janitor. Every few seconds it records run statistics; every few minutes it compresses old events and removes
+// expired data. It returns when ctx ends.
 func tidy(ctx context.Context, every time.Duration, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, log *slog.Logger) {
 	var retired time.Time
-	var wait patience
+	var wait clockGuard
 	last := time.Now()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -29,18 +28,18 @@ func tidy(ctx context.Context, every time.Duration, rt *runtime.Runtime, db *sto
 			return
 		case now := <-count.C:
 			if rt.Serves() != nil {
-				continue // another server does it
+				continue // the active server does it
 			}
 			if err := rt.RollUp(ctx, now); err != nil && ctx.Err() == nil {
-				log.Warn("what runs came to was not counted", "error", err)
+				log.Warn("failed to record run statistics", "error", err)
 			}
 		case now := <-tick.C:
 			if by, ok := wait.pass(now.Round(0).Sub(last.Round(0)), now.Sub(last)); ok {
-				log.Warn("the clock was set; what is kept for a time is looked at in an hour, and not before", "by", by.Round(time.Second).String())
+				log.Warn("the clock was changed; nothing expires within the next hour", "by", by.Round(time.Second).String())
 			}
 			last = now
 			if rt.Serves() != nil {
-				continue // another server does it
+				continue // the active server does it
 			}
 			if wait.left == 0 && now.Sub(retired) >= every*retireEvery {
 				retire(ctx, rt, db, policy, now, log)
@@ -48,35 +47,36 @@ func tidy(ctx context.Context, every time.Duration, rt *runtime.Runtime, db *sto
 			}
 			n, err := db.Seal(ctx, now)
 			if err != nil && ctx.Err() == nil {
-				log.Warn("old events were not sealed", "error", err)
+				log.Warn("failed to compress old events", "error", err)
 			} else if n > 0 {
-				log.Debug("sealed old events", "events", n)
+				log.Debug("compressed old events", "events", n)
 			}
 			if wait.left > 0 {
 				continue
 			}
 			if err := db.ForgetKeys(ctx, now.Add(-runtime.KeyLifetime)); err != nil && ctx.Err() == nil {
-				log.Warn("old idempotency keys were not forgotten", "error", err)
+				log.Warn("failed to remove old idempotency keys", "error", err)
 			}
 			if err := rt.CollectAttachments(ctx); err != nil && ctx.Err() == nil {
-				log.Warn("attachments of no use were not removed", "error", err)
+				log.Warn("failed to remove unused attachments", "error", err)
 			}
 			if err := db.Prune(ctx, now); err != nil && ctx.Err() == nil {
-				log.Warn("old records were not removed", "error", err)
+				log.Warn("failed to remove old records", "error", err)
 			}
 		}
 	}
 }
 
-// countEvery is how often is counted what runs came to. Who asks looks at the rest.
+// countEvery is the period of run statistics. Queries add the runs since then.
 const countEvery = 10 * time.Second
 
-// patience is how long nothing is removed that is kept for a time, because the clock was set by much: one that is years ahead for a
-// moment must not have all of it go, and somebody has time to set it back.
-type patience struct{ left time.Duration }
+// clockGuard is how long nothing expires, because the clock was changed by an hour or more: a clock that is years ahead for a
+// moment must not remove all data, and an operator has time to correct it.
+type clockGuard struct{ left time.Duration }
 
-// pass notes that so much time went by on the wall and passed in truth, and reports by how much the clock was set, if by much.
-func (p *patience) pass(wall, passed time.Duration) (by time.Duration, set bool) {
+// pass adds the time that the wall clock and the monotonic clock measured, and reports by how much the wall clock was changed, if
+// by an hour or more.
+func (p *clockGuard) pass(wall, passed time.Duration) (by time.Duration, set bool) {
 	if by = wall - passed; by.Abs() >= time.Hour {
 		p.left = time.Hour
 		return by, true
@@ -85,18 +85,18 @@ func (p *patience) pass(wall, passed time.Duration) (by time.Duration, set bool)
 	return by, false
 }
 
-// retireEvery is after how many times is looked again for what has been kept long enough: after an hour.
+// retireEvery is the number of periods between two runs of the retention: an hour.
 const retireEvery = 12
 
-// retire removes what has been kept long enough, before attachments are collected and the file shrinks.
+// retire applies the retention policy, before unused attachments are removed and the file shrinks.
 func retire(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, now time.Time, log *slog.Logger) {
 	list, err := rt.Retire(ctx, db, policy, now)
 	for i := range list {
 		r := &list[i]
-		log.Info("removed what was kept long enough", "project", r.Project, "runs", r.Runs, "stripped", r.Stripped,
+		log.Info("removed expired data", "project", r.Project, "runs", r.Runs, "stripped", r.Stripped,
 			"events", r.Events, "attachments", r.Attachments, "audit", r.Audit)
 	}
 	if err != nil && ctx.Err() == nil {
-		log.Warn("what was kept long enough was not removed", "error", err)
+		log.Warn("failed to remove expired data", "error", err)
 	}
 }

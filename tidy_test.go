@@ -7,7 +7,7 @@ import (
 
 func TestAClockThatWasSetIsNoticed(t *testing.T) {
 	const day = 24 * time.Hour
-	var p patience
+	var p clockGuard
 	for _, c := range []struct {
 		wall, passed, by time.Duration
 		set              bool

@@ -2,7 +2,7 @@ package baton
 
 import "runtime/debug"
 
-// Version is the version of Baton in this program: that of its module, else the commit it was built of.
+// Version returns the version of Baton in this program: that of its module, or the commit that it was built from.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

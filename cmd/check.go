@@ -22,9 +22,8 @@ func (p *Program) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Check a settings file and what it declares",
-		Long: "Check reads " + config.File + ", or the file that is named, as serve would, and tells all that is wrong with it,\n" +
-			"each on a line with its place. It connects to nothing and starts no program. The exit code is 1 when\n" +
-			"something is wrong.",
+		Long: "Check reads " + config.File + ", or the named file, as serve would, and reports every error with its line and\n" +
+			"column. It connects to nothing and starts no program. The exit code is 1 when there are errors.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {

@@ -11,9 +11,9 @@ func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print the settings in force, without secrets",
-		Long: "Config prints the settings that serve would use, as a file that it would read: the defaults, then\n" +
-			config.File + " or the file given with --config, then BATON_… variables, then flags. Passwords are masked,\n" +
-			"and limits.runs and limits.runs_bytes are what this machine carries where nothing else is said.",
+		Long: "Config prints the settings that serve would use, in the form of a file: the defaults, then " + config.File + "\n" +
+			"or the file given with --config, then BATON_… variables, then flags. Passwords are masked. Unless they are\n" +
+			"set, limits.runs and limits.runs_bytes are the capacity of this machine.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := load(cmd)

@@ -19,18 +19,18 @@ func retentionCommand() *cobra.Command {
 	var dry, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "retention",
-		Short: "Remove what the settings say has been kept long enough, or tell what that is",
-		Long: "Retention removes the runs, events, attachments and entries of the audit that have been kept for as many days as the\n" +
-			"section retention of the settings says. A server does so by itself, each hour; without --dry-run this is for a\n" +
-			"database that no server has. With --dry-run it changes nothing, and may run beside a server.\n\n" +
-			"STRIPPED are the runs that stay and of which the events alone go. EVENTS and BYTES, which are about, are of both.",
+		Short: "Remove data that is older than the settings allow",
+		Long: "Retention removes runs, events, attachments and entries of the audit log that are older than the section retention\n" +
+			"of the settings allows. A server does this every hour; without --dry-run the command needs a database that no\n" +
+			"server uses. With --dry-run it changes nothing, and may run beside a server.\n\n" +
+			"STRIPPED counts runs that stay without their events. EVENTS and BYTES are estimates and cover both.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := retired(cmd, dry)
 			var held *runtime.HeldError
 			switch {
 			case errors.Is(err, storage.ErrLocked) || errors.As(err, &held):
-				return fmt.Errorf("%w; it removes what has been kept long enough itself, each hour, and --dry-run tells what that is", err)
+				return fmt.Errorf("%w; that server removes old data itself, every hour; --dry-run shows what it would remove", err)
 			case err != nil:
 				return err
 			case asJSON:
@@ -40,13 +40,13 @@ func retentionCommand() *cobra.Command {
 		},
 	}
 	config.Flags(cmd.Flags())
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "tell what would go, and change nothing")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would be removed, and change nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each project")
 	return cmd
 }
 
 func retired(cmd *cobra.Command, dry bool) (list []runtime.Retired, err error) {
-	if err := cmd.Flags().Set("insecure", "true"); err != nil { // it listens nowhere
+	if err := cmd.Flags().Set("insecure", "true"); err != nil { // the command does not listen
 		return nil, err
 	}
 	cfg, err := load(cmd)
@@ -69,7 +69,7 @@ func retired(cmd *cobra.Command, dry bool) (list []runtime.Retired, err error) {
 
 func writeRetired(w io.Writer, list []runtime.Retired, dry bool) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "nothing has been kept long enough")
+		_, err := fmt.Fprintln(w, "nothing to remove")
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -85,7 +85,7 @@ func writeRetired(w io.Writer, list []runtime.Retired, dry bool) error {
 	return err
 }
 
-// retentionOf is a policy of settings that are valid.
+// retentionOf converts valid settings to a policy.
 func retentionOf(r config.Retention) *baton.RetentionPolicy {
 	days := func(r config.Retention) baton.Retention {
 		const day = 24 * time.Hour
@@ -95,7 +95,7 @@ func retentionOf(r config.Retention) *baton.RetentionPolicy {
 		}
 	}
 	p := &baton.RetentionPolicy{Retention: days(r), Projects: map[string]baton.Retention{}}
-	projects, _ := r.OfProjects() // Validate has seen the error
+	projects, _ := r.OfProjects() // Validate has checked it
 	for name, own := range projects {
 		p.Projects[name] = days(own)
 	}

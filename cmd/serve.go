@@ -26,15 +26,15 @@ func (p *Program) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the API",
-		Long: "Serve runs the server, with the agents, tool servers and workflows that the settings file declares. At a\n" +
-			"SIGHUP it reads those again: runs at work keep theirs, and a file with mistakes changes nothing.\n\n" +
-			"At the first SIGINT or SIGTERM it takes no more runs and lets those at work end\n" +
-			"for timeouts.drain (30s); what is left goes on at the next start. At the second it ends at once.\n\n" +
-			"One server at a time runs what is in a database. A second one on the same PostgreSQL database stands by:\n" +
-			"GET /readyz says so, and it begins when the first has stopped, has died, or was silent for\n" +
-			"timeouts.lease (15s). One that has to migrate the database first answers nothing until then. With\n" +
-			"--takeover it begins at once, and the first ends. A server that another has taken the place of, or whose\n" +
-			"database has gone back in time, ends with exit code 3; started again it stands by.",
+		Long: "Serve runs the server with the agents, tool servers and workflows in the settings file. SIGHUP reloads them\n" +
+			"without interrupting runs; a file with errors changes nothing.\n\n" +
+			"After the first SIGINT or SIGTERM the server accepts no more runs, and running ones have timeouts.drain\n" +
+			"(30s) to finish; the others resume at the next start. A second signal ends the server immediately.\n\n" +
+			"One server at a time executes the runs of a database. A second one on the same PostgreSQL database stands by\n" +
+			"and reports it at GET /readyz. It takes over when the active server stops, dies, or is silent for\n" +
+			"timeouts.lease (15s). If it has to migrate the database, it serves nothing until then. With --takeover it\n" +
+			"takes over immediately, and the active server ends. A server that was replaced, or whose database was\n" +
+			"restored to an earlier state, ends with exit code 3; after a restart it stands by.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := load(cmd)
@@ -74,7 +74,7 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	}
 	s, err := start(stop, set)
 	if err != nil && stop.Err() != nil && errors.Is(err, context.Canceled) {
-		log.Info("stopped before it served")
+		log.Info("stopped before it was ready")
 		return nil
 	}
 	if err != nil {
@@ -103,16 +103,16 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	return shutdown(now, s)
 }
 
-// flush sends the spans that are left.
+// flush sends the remaining spans.
 func flush(traced *traces.Traces, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := traced.Shutdown(ctx); err != nil {
-		log.Warn("the last traces could not be sent", "error", err)
+		log.Warn("failed to send the last traces", "error", err)
 	}
 }
 
-// greet says where the server is and what to try: a conversation with the assistant, or else a run.
+// greet prints the address of the server and a command to try: a conversation with the assistant, or a run.
 func greet(w io.Writer, url string, cfg config.Config, list []plugins.Plugin) error {
 	_, err := fmt.Fprintf(w, "baton is serving on %s (%s)\n", url, databaseName(cfg.Database))
 	if err == nil && cfg.Console {
@@ -137,7 +137,7 @@ func greet(w io.Writer, url string, cfg config.Config, list []plugins.Plugin) er
 	return err
 }
 
-// shutdown stops the server. When now ends it has two more seconds.
+// shutdown stops the server, within two seconds after now has ended.
 func shutdown(now context.Context, s *baton.Server) error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(now) }() // ends with the process at the latest
@@ -148,8 +148,8 @@ func shutdown(now context.Context, s *baton.Server) error {
 	}
 	select {
 	case err := <-stopped:
-		return errors.Join(errors.New("stopped before all was drained"), err)
+		return errors.Join(errors.New("stopped before all runs had finished"), err)
 	case <-time.After(2 * time.Second):
-		return errors.New("stopped while something was still at work")
+		return errors.New("stopped while runs were still executing")
 	}
 }

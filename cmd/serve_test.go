@@ -202,7 +202,7 @@ func TestServeStopsWhileItsDatabaseIsSilent(t *testing.T) {
 		stop()
 	}()
 	r := baton(ctx, "serve", "--listen", "127.0.0.1:0", "--database", "postgres://postgres@"+ln.Addr().String()+"/x?sslmode=disable")
-	if r.code != 0 || !strings.Contains(r.stderr, "stopped before it served") {
+	if r.code != 0 || !strings.Contains(r.stderr, "stopped before it was ready") {
 		t.Errorf("exit code %d\n%s", r.code, r.stderr)
 	}
 }
