@@ -109,6 +109,9 @@ func (g *generator) weigh(h *History) {
 			if h.Room.Event == 0 {
 				continue
 			}
+			if s.Do == doAnswer || s.Do == doReply { // the answers of a request are refused beyond one event
+				s.Pad = min(s.Pad, h.Room.atMost(false)/4)
+			}
 			s.Rewind = false
 			if s.Multitask == string(runtime.RollbackRuns) {
 				s.Multitask = string(runtime.InterruptRuns)
