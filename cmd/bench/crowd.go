@@ -48,7 +48,7 @@ func crowdCommand(o *options) *cobra.Command {
 func (o *crowdOptions) bench(ctx context.Context, all *options) ([]report, error) {
 	key := uuid.NewString()
 	settings := fmt.Sprintf("auth: {mode: jwt, test_plugins: true}\n"+
-		"limits: {requests_per_user: %d, burst_per_user: %d, requests_per_project: 0}\n", o.limit, 4*o.limit)
+		"limits: {requests_per_user: %d, requests_per_project: 0}\n", o.limit)
 	return all.serve(ctx, settings, []string{"BATON_JWT_SECRET=" + key}, func(ctx context.Context, t *target) ([]report, error) {
 		return o.measure(ctx, t, []byte(key))
 	})
