@@ -153,7 +153,6 @@ func ExampleServer_StartRun() {
 	if err := srv.Start(ctx); err != nil {
 		log.Fatal(err)
 	}
-	defer srv.Close()
 	alice, err := baton.NewCaller("default", "alice", baton.RoleUser)
 	if err != nil {
 		log.Fatal(err)
@@ -184,6 +183,9 @@ func ExampleServer_StartRun() {
 		log.Fatal(err)
 	}
 	fmt.Println(run.Status)
+	if err := srv.Close(); err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// What is your name?
 	// CANCELLED

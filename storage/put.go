@@ -34,7 +34,7 @@ type pending struct {
 	uses         []model.AttachmentUse
 	audit        []model.Audit
 	ended        []model.RunEnded
-	calls        []model.ModelCall
+	calls        []model.CallUsage
 }
 
 // Keys of more than one column.
@@ -208,7 +208,7 @@ func (tx *tx) putOne(row model.Row) error {
 		p.audit = append(p.audit, *row)
 	case *model.RunEnded:
 		p.ended = append(p.ended, *row)
-	case *model.ModelCall:
+	case *model.CallUsage:
 		p.calls = append(p.calls, *row)
 	case *model.Delete:
 		return tx.delete(row)

@@ -61,7 +61,7 @@ func runEndedCells(e *model.RunEnded) []any {
 	return []any{e.Project, e.Agent, string(e.Status), e.Code, e.First, ms(e.CreatedAt), msOrNull(e.BegunAt), ms(e.FinishedAt)}
 }
 
-func modelCallCells(c *model.ModelCall) []any {
+func modelCallCells(c *model.CallUsage) []any {
 	return []any{c.Project, c.Agent, ms(c.At), jsonOf(&c.Usage)}
 }
 
@@ -83,7 +83,7 @@ func scanEnded(rows *sql.Rows) (c countable, err error) {
 // call is a row of model_calls.
 type call struct {
 	key int64
-	model.ModelCall
+	model.CallUsage
 }
 
 func scanCall(rows *sql.Rows) (c call, err error) {

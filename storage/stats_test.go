@@ -32,7 +32,7 @@ type counting struct {
 
 	runs  map[int64]*model.Run // that exist
 	ended []model.Run          // one for each generation
-	calls []model.ModelCall
+	calls []model.CallUsage
 }
 
 // reopen ends the instance, as a crash does, and has another go on.
@@ -123,7 +123,7 @@ func (c *counting) end(r *model.Run, rows *[]model.Row) {
 		r.Error = &agui.OutputError{Code: []string{"timeout", "crash_loop"}[c.rand.IntN(2)], Message: "no"}
 	}
 	if used := int64(c.rand.IntN(3)); used > 0 {
-		call := model.ModelCall{Project: r.Project, Agent: r.WorkflowID, At: c.at(), Usage: agui.TokenUsage{
+		call := model.CallUsage{Project: r.Project, Agent: r.WorkflowID, At: c.at(), Usage: agui.TokenUsage{
 			Model: "m", InputTokens: used, OutputTokens: 2 * used, TotalTokens: 3 * used,
 		}}
 		c.calls, *rows = append(c.calls, call), append(*rows, &call)

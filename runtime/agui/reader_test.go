@@ -47,7 +47,7 @@ func TestReader_FollowsTheStandard(t *testing.T) {
 		"empty":               {"", nil},
 		"events without data": {"event: ping\n\nid: 1\n\ndata\n\ndata: one\n\n", []string{"one"}},
 	} {
-		for kind, r := range map[string]io.Reader{"": strings.NewReader(test.stream), " byte by byte": iotest.OneByteReader(strings.NewReader(test.stream))} {
+		for kind, r := range map[string]io.Reader{"": strings.NewReader(test.stream), "byte by byte": iotest.OneByteReader(strings.NewReader(test.stream))} {
 			got, err := events(r, 1<<20)
 			if !errors.Is(err, io.EOF) {
 				t.Errorf("%s%s: %v", name, kind, err)

@@ -23,7 +23,7 @@ func (*RunSettled) row()     {}
 func (*RunName) row()        {} // inserted
 func (*Audit) row()          {} // inserted
 func (*RunEnded) row()       {} // inserted
-func (*ModelCall) row()      {} // inserted
+func (*CallUsage) row()      {} // inserted
 func (*Span) row()           {} // inserted
 func (*SpanEnd) row()        {}
 func (*Step) row()           {}

@@ -12,7 +12,7 @@ import (
 )
 
 // Counter tells what the runs of a project came to. The commit that ends a run inserts a RunEnded, and the commit of a model
-// call inserts a ModelCall. RollUp adds these rows to sums by the minute and by the hour; Stats adds the rest to the sums.
+// call inserts a CallUsage. RollUp adds these rows to sums by the minute and by the hour; Stats adds the rest to the sums.
 type Counter interface {
 	// RollUp adds the rows that were inserted since the last call to the sums, and returns how many there were. It deletes sums
 	// that are older than MinutesKept and HoursKept. It should be called every few seconds; any instance may call it.
@@ -45,8 +45,8 @@ func EndOf(h *RunHead) *RunEnded {
 	return e
 }
 
-// ModelCall says which tokens a call of a model has used.
-type ModelCall struct {
+// CallUsage says which tokens a call of a model has used.
+type CallUsage struct {
 	Project string
 	Agent   string // the name of the run's agent or workflow
 	At      time.Time
@@ -54,12 +54,12 @@ type ModelCall struct {
 }
 
 // Used reports whether the call has used tokens.
-func (c *ModelCall) Used() bool {
+func (c *CallUsage) Used() bool {
 	return c.Usage != agui.TokenUsage{Provider: c.Usage.Provider, Model: c.Usage.Model}
 }
 
 // Tokens is the number of input and output tokens.
-func (c *ModelCall) Tokens() int64 { return plus(c.Usage.InputTokens, c.Usage.OutputTokens) }
+func (c *CallUsage) Tokens() int64 { return plus(c.Usage.InputTokens, c.Usage.OutputTokens) }
 
 // Tokens are the tokens that the model calls of a project have used in a TokenStep.
 type Tokens struct {
@@ -195,7 +195,7 @@ func (e *RunEnded) Count(at func(time.Time) *Tally) {
 }
 
 // Count adds the call's tokens to the tally of its time, which at returns.
-func (c *ModelCall) Count(at func(time.Time) *Tally) {
+func (c *CallUsage) Count(at func(time.Time) *Tally) {
 	at(c.At).agent(c.Agent).spend([]agui.TokenUsage{c.Usage})
 }
 

@@ -225,8 +225,8 @@ func testAudit(t *testing.T, f *fixture) {
 func testTokens(t *testing.T, f *fixture) {
 	step := at(0).Truncate(model.TokenStep)
 	at := func(seconds int) time.Time { return step.Add(time.Duration(seconds) * time.Second) }
-	call := func(project string, seconds int, n int64) *model.ModelCall {
-		return &model.ModelCall{Project: project, Agent: "a", At: at(seconds), Usage: agui.TokenUsage{Model: "m", InputTokens: n - 1, OutputTokens: 1}}
+	call := func(project string, seconds int, n int64) *model.CallUsage {
+		return &model.CallUsage{Project: project, Agent: "a", At: at(seconds), Usage: agui.TokenUsage{Model: "m", InputTokens: n - 1, OutputTokens: 1}}
 	}
 	f.put(t, call("p", 900, 1), call("q", 900, 10), call("p", 901, 2), call("p", 1800, 100))
 	f.put(t, call("p", 1799, 4), call("q", 1800, 20))

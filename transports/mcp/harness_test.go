@@ -136,11 +136,11 @@ func (c client) call(name string, a args) string {
 	return text
 }
 
-func sameJSON(t testing.TB, a, b string) bool {
-	t.Helper()
+func sameJSON(tb testing.TB, a, b string) bool {
+	tb.Helper()
 	var x, y any
 	if err := errors.Join(json.Unmarshal([]byte(a), &x), json.Unmarshal([]byte(b), &y)); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	ja, _ := json.Marshal(x)
 	jb, _ := json.Marshal(y)
@@ -188,10 +188,10 @@ func (r started) is(more ...any) args {
 	return a
 }
 
-func decode[T any](t testing.TB, text string) (v T) {
-	t.Helper()
+func decode[T any](tb testing.TB, text string) (v T) {
+	tb.Helper()
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatalf("%v in %s", err, text)
+		tb.Fatalf("%v in %s", err, text)
 	}
 	return v
 }

@@ -114,9 +114,6 @@ func lacks(l *rate.Limiter, now time.Time) time.Duration {
 	return max(time.Duration(math.Ceil(missing/float64(l.Limit())*float64(time.Second))), 1)
 }
 
-// retryStream is when whoever has too many streams open may try again: nobody knows when one ends.
-const retryStream = 5 * time.Second
-
 // Reserve holds a place for a stream until release is called, or refuses it with an *runtime.Error.
 func (m *Meter) Reserve(who runtime.Caller) (release func(), err error) {
 	if m == nil {

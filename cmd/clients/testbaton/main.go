@@ -140,7 +140,7 @@ func (deploy) Info() plugins.Info {
 }
 
 // Call returns its arguments.
-func (deploy) Call(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+func (deploy) Call(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) { //nolint:unparam // a Tool may fail
 	return agui.ToolOutput{ResultSummary: "deployed " + string(call.Args)}, nil
 }
 

@@ -66,7 +66,7 @@ func (tx *tx) putOne(row model.Row) error {
 		}
 		entry.Key = int64(len(tx.audit) + 1)
 		tx.audit.put(tx, entry.Key, entry)
-	case *model.ModelCall:
+	case *model.CallUsage:
 		sum := model.Tokens{Project: row.Project, At: row.At.Truncate(model.TokenStep), Tokens: row.Tokens()}
 		key := spending{sum.At.UnixMilli(), row.Project}
 		if old := tx.tokens[key]; old != nil {
