@@ -127,25 +127,6 @@ func TestLargePagesAreTheirUsersOwn(t *testing.T) {
 	}
 }
 
-// Users of one name in many projects may be one person, and leave room for others.
-func TestLargePagesOfOneNameAreBounded(t *testing.T) {
-	b := open(t, runtime.Config{PagesBytes: 40 << 20, Accounts: true}, tokens)
-	for _, who := range []struct {
-		project, user string
-		most          int
-	}{{"p", "ann", 2}, {"q", "ann", 2}, {"r", "ann", 0}, {"s", "ann", 0}, {"s", "ben", 2}} {
-		c := runtime.MustCaller(who.project, who.user, runtime.RoleUser)
-		s, err := b.StartRun(t.Context(), c, runtime.StartRequest{
-			Agent: "tokens", ThreadID: "main", Messages: []agui.Message{{Role: agui.RoleUser, Content: strings.Repeat("x", 2<<20)}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.waitAs(c, s.RunID, runtime.Completed)
-		b.stuck(c, "main", 0, who.most)
-	}
-}
-
 // What stands for events that were removed takes room as any large page.
 func TestReadersAtAGapTakeRoom(t *testing.T) {
 	b := open(t, runtime.Config{PagesBytes: 20 << 20}, tokens)

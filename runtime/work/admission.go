@@ -119,10 +119,19 @@ func (res *reservation) release() {
 	}
 }
 
-// grow makes the reservation as large as n bytes of messages need, or reports that there is no room for them.
+// grow makes the reservation as large as n bytes of messages need, or reports that there is no room for them. Unlike a run that goes on
+// with what it has said, one that says more keeps to its shares also while it is alone there.
 func (res *reservation) grow(n int) bool {
 	bytes := res.of.counted(n)
-	return bytes == res.said.Held() || res.said.Resize(bytes) == quota.None
+	if bytes == res.said.Held() {
+		return true
+	}
+	for _, limit := range []int64{res.of.cfg.SaidPerUser, res.of.cfg.SaidPerProject, res.of.cfg.Said} {
+		if limit > 0 && bytes > limit {
+			return false
+		}
+	}
+	return res.said.Resize(bytes) == quota.None
 }
 
 // settle makes the reservation as large as n bytes of messages that the run has already need.
