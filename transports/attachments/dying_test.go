@@ -1,12 +1,14 @@
 package attachments_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,7 +47,11 @@ func (m *mortal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	data, there := m.kept[r.URL.Path]
 	switch r.Method {
 	case http.MethodPut:
+		if strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
+			body = unchunked(body)
+		}
 		m.kept[r.URL.Path] = body
+		w.Header().Set("ETag", `"0"`)
 	case http.MethodDelete:
 		delete(m.kept, r.URL.Path)
 		w.WriteHeader(http.StatusNoContent)
@@ -54,6 +60,8 @@ func (m *mortal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
+		w.Header().Set("ETag", `"0"`)
+		w.Header().Set("Last-Modified", "Mon, 02 Jan 2006 15:04:05 GMT")
 		w.Header().Set("Content-Length", fmt.Sprint(len(data)))
 		if m.dead.Load() {
 			_, _ = w.Write(data[:len(data)/2])
@@ -61,6 +69,19 @@ func (m *mortal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler)
 		}
 		_, _ = w.Write(data)
+	}
+}
+
+// unchunked returns the data of signed chunks, each of which begins with a line of its size in hexadecimal and its signature.
+func unchunked(body []byte) (data []byte) {
+	for {
+		head, rest, _ := bytes.Cut(body, []byte("\r\n"))
+		size, _, _ := bytes.Cut(head, []byte(";"))
+		n, err := strconv.ParseInt(string(size), 16, 64)
+		if err != nil || n == 0 || int(n)+2 > len(rest) {
+			return data
+		}
+		data, body = append(data, rest[:n]...), rest[n+2:]
 	}
 }
 
