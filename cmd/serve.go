@@ -80,7 +80,7 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	if err != nil {
 		return err
 	}
-	defer boundMemory()()
+	defer boundGarbage()()
 	var reloading sync.WaitGroup
 	defer reloading.Wait()
 	reading, unread := context.WithCancel(stop)
