@@ -12,8 +12,8 @@ import (
 	"github.com/batonrun/baton"
 )
 
-// What a server's janitor is there for comes about by itself: old events are sealed, what was kept for its days goes, and
-// so do old idempotency keys, files that nobody refers to, and what only runs at work, servers and keys of former days needed.
+// The janitor seals old events and removes expired rows, old idempotency keys, unreferenced files, and rows of ended runs, servers and keys,
+// without a request.
 func TestJanitorTidies(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
 		baton.TidyEvery(t, 10*time.Millisecond)

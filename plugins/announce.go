@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Announced is a tool call that is shown while its arguments arrive. Write the arguments' JSON to it piece by piece.
+// Announced is a tool call that viewers see before its arguments are complete. Write the JSON of the arguments to it as it arrives.
 type Announced struct {
 	ID string // for ToolCall.ID
 

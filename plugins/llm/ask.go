@@ -92,8 +92,7 @@ func (t *turn) answer(ctx context.Context, ans *answer) error {
 	return t.answerOf(ctx, t.other, ans)
 }
 
-// answerOf calls a model, and retries after a pause while it fails with retryable errors. Each attempt is shown in messages
-// of its own.
+// answerOf calls a model. It retries retryable errors after a pause. Each attempt emits messages of its own.
 func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
 	req := Request{Messages: t.messages, Options: t.cfg.Options}
 	req.Options.Tools = t.tools.list

@@ -49,8 +49,8 @@ func (b *toolbox) add(name, description string, parameters json.RawMessage) {
 	}})
 }
 
-// name returns our name of the tool that the model calls wire, by either name. For unknown tools it returns a name that no
-// plugin can have, so that the call is shown and fails.
+// name returns our name of the tool that the model calls wire, by either name. For an unknown tool it returns a name that no
+// plugin can have: viewers see the call, and it fails.
 func (b *toolbox) name(wire string) string {
 	if name, ok := b.names[wire]; ok {
 		return name

@@ -127,8 +127,8 @@ func TestProtocol_MistakesFailRun(t *testing.T) {
 	}
 }
 
-// A program whose invalid message failed its run is told to cancel it, and its response is awaited like that of any
-// cancelled run.
+// After an invalid message fails a run, Baton sends the program a cancel and waits for the response, as for any cancelled
+// run.
 func TestProtocol_MistakeCancelsRun(t *testing.T) {
 	flood := `line='{"jsonrpc":"2.0","method":"text","params":{"run":2,"delta":"'$(head -c 1000000 /dev/zero | tr '\0' x)'"}}'; for i in $(seq 20); do echo "$line"; done; `
 	for name, says := range map[string]string{

@@ -8,8 +8,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// startCall starts a call. A call of a client's tool is held back: it is shown with its result, or by the CallTools that
-// makes it.
+// startCall starts a call. It delays the events of a call of a client's tool until the result arrives or CallTools makes the
+// call.
 func (r *relay) startCall(b agui.Base, e agui.ToolCallStart) error {
 	switch {
 	case e.ToolCallID == "" || e.ToolCallName == "" || len(e.ToolCallID) > longestID:
@@ -179,8 +179,8 @@ func (r *relay) settleCalls(asks bool, res *result) error {
 
 const unshown = "The remote agent has not shown the result"
 
-// hold makes a message of the remote for a call that our client executes, and adds the call to the conversation. The call
-// itself is shown when it is made.
+// hold makes a message of the remote for a call that our client executes, and adds the call to the conversation. CallTools
+// emits the call itself.
 func (r *relay) hold(c *call) error {
 	if c.parent != "" {
 		if _, known := r.view.Message(r.id("text", c.parent)); !known {

@@ -117,7 +117,8 @@ func (s *Schema) Check(value json.RawMessage) error {
 	return s.check(value, v)
 }
 
-// Fits validates a JSON value against a schema. An invalid schema accepts any value: questions with one are refused when they are asked.
+// Fits validates a JSON value against a schema. An invalid schema accepts any value, because a question with an invalid schema is refused when
+// a worker asks it.
 func Fits(schema, value json.RawMessage) error {
 	s, _ := CompileSchema(schema)
 	return s.Check(value)

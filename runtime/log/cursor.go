@@ -93,7 +93,13 @@ func (r *Cursor) Waits() bool {
 // than its log holds no records.
 func (r *Cursor) Forget() {
 	r.buf = nil
+	r.releaseLarge()
+}
+
+// releaseLarge gives back what a large page has reserved.
+func (r *Cursor) releaseLarge() {
 	r.large.Release()
+	r.large = nil
 }
 
 // Ended reports whether Next would return io.EOF at once.
@@ -148,7 +154,7 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 		from := int(r.after + 1 - t.ring[0].ID)
 		recs := t.ring[from:min(len(t.ring), from+page)]
 		clear(r.buf)
-		r.large.Release()
+		r.releaseLarge()
 		r.buf = append(r.buf[:0], recs...)
 		r.after = recs[len(recs)-1].ID
 		return r.buf, nil, nil
@@ -167,7 +173,7 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
 	clear(r.buf)
 	r.buf = r.buf[:0]
-	r.large.Release()
+	r.releaseLarge()
 	end := r.t.Committed() // what is committed from here on is not removed
 	evs, err := r.page(ctx)
 	if err != nil {
@@ -224,7 +230,7 @@ func reserving[T any](ctx context.Context, r *Cursor, read func() (T, int, error
 		if err != nil || size <= largePage || n <= r.large.Held() {
 			return got, err
 		}
-		r.large.Release()
+		r.releaseLarge()
 		var full quota.Scope
 		if r.large, full = r.t.logs.large.Try(r.owner, n); full == quota.None {
 			return got, nil

@@ -37,8 +37,9 @@ const (
 
 // Pool is a number of units. Its methods may be called by any number of goroutines.
 type Pool struct {
+	limits Limits
+
 	mu        sync.Mutex // guards the fields below
-	limits    Limits
 	used      int64
 	byProject map[string]int64
 	byUser    map[string]int64
@@ -68,19 +69,7 @@ func New(limits Limits) *Pool {
 }
 
 // Limits returns the pool's limits.
-func (p *Pool) Limits() Limits {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.limits
-}
-
-// SetLimits changes the limits. What is held stays held.
-func (p *Pool) SetLimits(limits Limits) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.limits = limits
-	p.serve()
-}
+func (p *Pool) Limits() Limits { return p.limits }
 
 // Used is how many units a user, its project and all together hold.
 type Used struct{ User, Project, Total int64 }
@@ -137,7 +126,29 @@ func (p *Pool) Try(o Owner, n int64) (*Reservation, Scope) {
 // the project's share is: a large reservation is not overtaken for ever by small ones.
 func (p *Pool) Take(ctx context.Context, o Owner, n int64) (*Reservation, error) {
 	r := p.Reserve(o)
-	return r, r.Await(ctx, n)
+	if p == nil {
+		return r, nil
+	}
+	w := &waiter{r: r, n: n, granted: make(chan struct{})}
+	p.mu.Lock()
+	p.enqueue(w)
+	p.serve()
+	p.mu.Unlock()
+	select {
+	case <-w.granted:
+		return r, nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-w.granted: // meanwhile
+		return r, nil
+	default:
+	}
+	p.dequeue(w)
+	p.serve()
+	return r, context.Cause(ctx)
 }
 
 // Grow adds n units, or returns the first limit that has no room for them. It does not wait for those who wait in Take: they
@@ -166,25 +177,6 @@ func (r *Reservation) Force(n int64) {
 	r.pool.serve()
 }
 
-// Resize makes the reservation n units large, or returns the first limit that has no room for that and changes nothing.
-// It never refuses to become smaller.
-func (r *Reservation) Resize(n int64) Scope {
-	if r.pool == nil {
-		return None
-	}
-	r.pool.mu.Lock()
-	defer r.pool.mu.Unlock()
-	more := n - r.held
-	if more > 0 {
-		if full := r.full(more); full != None {
-			return full
-		}
-	}
-	r.add(more)
-	r.pool.serve()
-	return None
-}
-
 // Held returns how many units the reservation holds. A nil reservation holds none.
 func (r *Reservation) Held() int64 {
 	if r == nil || r.pool == nil {
@@ -204,34 +196,6 @@ func (r *Reservation) Release() {
 	defer r.pool.mu.Unlock()
 	r.add(-r.held)
 	r.pool.serve()
-}
-
-// Await adds n units as Take does.
-func (r *Reservation) Await(ctx context.Context, n int64) error {
-	p := r.pool
-	if p == nil {
-		return nil
-	}
-	w := &waiter{r: r, n: n, granted: make(chan struct{})}
-	p.mu.Lock()
-	p.enqueue(w)
-	p.serve()
-	p.mu.Unlock()
-	select {
-	case <-w.granted:
-		return nil
-	case <-ctx.Done():
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-w.granted: // meanwhile
-		return nil
-	default:
-	}
-	p.dequeue(w)
-	p.serve()
-	return context.Cause(ctx)
 }
 
 // full returns the first limit that has no room for n units more. The caller holds the pool's mu.

@@ -55,18 +55,18 @@ func TestReservation_GrowsAndShrinks(t *testing.T) {
 	if got := r.Grow(3); got != quota.User || r.Held() != 5 {
 		t.Errorf("beyond the limit: %d, %d held", got, r.Held())
 	}
-	if got := r.Resize(7); got != quota.None {
+	if got := r.Grow(2); got != quota.None {
 		t.Errorf("to the limit: %d", got)
 	}
-	if got := r.Resize(8); got != quota.User || r.Held() != 7 {
+	if got := r.Grow(1); got != quota.User || r.Held() != 7 {
 		t.Errorf("beyond it: %d, %d held", got, r.Held())
 	}
 	other.Release()
-	if got := r.Resize(30); got != quota.None {
+	if got := r.Grow(23); got != quota.None {
 		t.Errorf("alone: %d", got)
 	}
-	if got := r.Resize(20); got != quota.None || r.Held() != 20 {
-		t.Errorf("smaller, above the limit: %d, %d held", got, r.Held())
+	if r.Force(-10); r.Held() != 20 {
+		t.Errorf("smaller, above the limit: %d held", r.Held())
 	}
 	r.Force(5)
 	r.Release()
@@ -77,10 +77,13 @@ func TestReservation_GrowsAndShrinks(t *testing.T) {
 	var none *quota.Pool
 	free := none.Reserve(ann)
 	free.Force(1)
-	if free.Grow(5) != quota.None || free.Resize(3) != quota.None || free.Await(t.Context(), 7) != nil || free.Held() != 0 {
+	if free.Grow(5) != quota.None || free.Held() != 0 {
 		t.Error("no pool has a limit")
 	}
 	free.Release()
+	if taken, err := none.Take(t.Context(), ann, 7); err != nil || taken.Held() != 0 {
+		t.Errorf("no pool: %v", err)
+	}
 }
 
 // queued is a reservation that is asked for in a goroutine of its own.
@@ -161,12 +164,6 @@ func TestPool_WaiterGivesUp(t *testing.T) {
 		cancel(gone)
 		if got := granted(large, small); !got[0] || !got[1] || !errors.Is(large.err, gone) || small.err != nil {
 			t.Errorf("%v: %v, %v", got, large.err, small.err)
-		}
-		p.SetLimits(quota.Limits{Total: 7})
-		more := take(t.Context(), p, ann, 3)
-		p.SetLimits(quota.Limits{Total: 10})
-		if got := granted(more); !got[0] || p.Limits().Total != 10 {
-			t.Error("a larger limit is not used")
 		}
 		r.Release()
 	})

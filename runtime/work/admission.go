@@ -41,6 +41,7 @@ type reservation struct {
 	workflow          string
 	released          bool
 	slot, asked, said *quota.Reservation
+	saidBytes         int64 // that said was made to hold; used by settle, and by grow with the run's mu held
 }
 
 // try reserves a slot and bytes for a run, or says what it lacks.
@@ -64,6 +65,7 @@ func (a *admission) try(r *model.RunHead, w model.Weight) (*reservation, shortag
 		res.release()
 		return nil, shortage{said: full}
 	}
+	res.saidBytes = said
 	return res, shortage{}
 }
 
@@ -123,7 +125,8 @@ func (res *reservation) release() {
 // with what it has said, one that says more keeps to its shares also while it is alone there.
 func (res *reservation) grow(n int) bool {
 	bytes := res.of.counted(n)
-	if bytes == res.said.Held() {
+	more := bytes - res.saidBytes
+	if more == 0 { // as for most events: nothing is locked
 		return true
 	}
 	for _, limit := range []int64{res.of.cfg.SaidPerUser, res.of.cfg.SaidPerProject, res.of.cfg.Said} {
@@ -131,11 +134,22 @@ func (res *reservation) grow(n int) bool {
 			return false
 		}
 	}
-	return res.said.Resize(bytes) == quota.None
+	if more > 0 && res.said.Grow(more) != quota.None {
+		return false
+	}
+	if more < 0 {
+		res.said.Force(more)
+	}
+	res.saidBytes = bytes
+	return true
 }
 
 // settle makes the reservation as large as n bytes of messages that the run has already need.
-func (res *reservation) settle(n int) { res.said.Force(res.of.counted(n) - res.said.Held()) }
+func (res *reservation) settle(n int) {
+	bytes := res.of.counted(n)
+	res.said.Force(bytes - res.saidBytes)
+	res.saidBytes = bytes
+}
 
 // free returns how many slots are left.
 func (a *admission) free() int { return a.cfg.Runs - int(a.slots.Used(quota.Owner{}).Total) }

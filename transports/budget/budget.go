@@ -72,9 +72,16 @@ func (h *Hold) For(o quota.Owner) *Hold {
 	return h
 }
 
-// Grow adds n bytes. It fails with an *runtime.Error, and adds none, when a limit has no room for them.
+// Grow adds n bytes. It fails with an *runtime.Error, and adds none, when a limit has no room for them. One hold alone may be larger
+// than its owner's share, but not than the whole budget.
 func (h *Hold) Grow(n int) error {
-	return h.Resize(h.Size() + n)
+	switch {
+	case h.of == nil:
+		return nil
+	case int64(h.Size()+n) > h.of.Total():
+		return ErrSpent
+	}
+	return h.of.refusal(h.r.Grow(int64(n)))
 }
 
 // Force adds n bytes that are in memory already, whatever the limits are.
@@ -83,16 +90,14 @@ func (h *Hold) Force(n int) { h.r.Force(int64(n)) }
 // Size returns how many bytes are held.
 func (h *Hold) Size() int { return int(h.r.Held()) }
 
-// Resize makes the hold n bytes large, as Grow does if that is more. It never refuses to become smaller. One alone may be larger than
-// its owner's share, but not than the whole budget.
+// Resize makes the hold n bytes large, as Grow does if that is more. It never refuses to become smaller.
 func (h *Hold) Resize(n int) error {
-	switch {
-	case h.of == nil:
-		return nil
-	case n > h.Size() && int64(n) > h.of.Total():
-		return ErrSpent
+	more := n - h.Size()
+	if more > 0 {
+		return h.Grow(more)
 	}
-	return h.of.refusal(h.r.Resize(int64(n)))
+	h.Shrink(-more)
+	return nil
 }
 
 // Shrink gives n bytes back.

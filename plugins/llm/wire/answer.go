@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Answer builds a Response while its pieces are shown. Its methods return show's errors.
+// Answer collects the streamed pieces of a Response and passes each to show. Its methods return show's errors.
 type Answer struct {
 	Finish  string
 	Usage   agui.TokenUsage
