@@ -161,9 +161,6 @@ func (s *Set) all() map[string]any {
 	return s.declared
 }
 
-// Has reports whether a path such as agents.assistant is declared.
-func (s *Set) Has(path string) bool { return s.all()[path] != nil }
-
 // String lists the paths.
 func (s *Set) String() string {
 	if s == nil {

@@ -84,7 +84,7 @@ test("a message of a megabyte, in one delta and in many", async () => {
   await play(agent, "echo", word);
   assert.equal(texts(agent).at(-1), word);
   const other = new Tracked("scripted");
-  await play(other, "scripted", JSON.stringify({ do: [{ tokens: 64, size: 16384, delayMs: 1 }] }), 50);
+  await play(other, "scripted", JSON.stringify({ do: [{ tokens: 256, size: 4096, delayMs: 1 }] }), 50);
   assert.equal(texts(other).at(-1).length, 1 << 20);
 });
 
