@@ -130,7 +130,7 @@ func TestRevokingAKeyEndsWhatItHasOpen(t *testing.T) {
 	alice := keyOf(t, s, root, `{"user":"alice","role":"user"}`)
 	stays := bufio.NewScanner(send(t, "GET", s.URL()+"/api/v1/events", "", "Authorization", root).Body)
 	until(t, stays, "keepalive")
-	all := openAll(t, s, alice.Key)
+	all := openAll(t, s, alice.Key, 4*time.Second)
 	if got := status(t, "DELETE", s.URL()+"/api/projects/p1/keys/"+alice.ID, "Authorization", root); got != http.StatusNoContent {
 		t.Fatalf("revoked: %d", got)
 	}

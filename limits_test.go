@@ -189,7 +189,7 @@ func TestStreamsAreLimited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := bounded(t, withKeys(l))
 			alice, _ := newKey(t, s, "alice", time.Time{})
-			post := send(t, "POST", s.URL()+"/api/v1/agent/runs", slow("main"), "Authorization", alice, "Accept", "text/event-stream")
+			post := send(t, "POST", s.URL()+"/api/v1/agent/runs", slow("main", 4*time.Second), "Authorization", alice, "Accept", "text/event-stream")
 			if _, err := post.Body.Read(make([]byte, 1)); err != nil {
 				t.Fatal(err)
 			}
@@ -263,7 +263,7 @@ func TestQueuesAreLimited(t *testing.T) {
 			s := bounded(t, baton.Adjust(withKeys(baton.Limits{RunsPerProject: 1}), limit))
 			alice, _ := newKey(t, s, "alice", time.Time{})
 			post := func(key, thread string, header ...string) response {
-				return send(t, "POST", s.URL()+"/api/v1/agent/runs", slow(thread), append(header, "Authorization", key)...)
+				return send(t, "POST", s.URL()+"/api/v1/agent/runs", slow(thread, 4*time.Second), append(header, "Authorization", key)...)
 			}
 			for i := range 3 { // one is claimed, two wait
 				if res := post(alice, fmt.Sprint("t", i), "Idempotency-Key", fmt.Sprint("k", i)); res.StatusCode != http.StatusAccepted {

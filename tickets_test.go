@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -183,8 +184,8 @@ type opened struct {
 	ended chan string // gets how it has ended
 }
 
-// openAll opens everything that lasts, as one who has a run under way in main.
-func openAll(t *testing.T, s *baton.Server, key string) (all []opened) {
+// openAll opens everything that lasts beside a run in main and one in other, each of which works for d.
+func openAll(t *testing.T, s *baton.Server, key string, d time.Duration) (all []opened) {
 	t.Helper()
 	follow := func(name string, body io.ReadCloser) {
 		o := opened{name, make(chan string, 1)}
@@ -206,7 +207,7 @@ func openAll(t *testing.T, s *baton.Server, key string) (all []opened) {
 		}()
 		all = append(all, o)
 	}
-	res := send(t, "POST", s.URL()+"/api/v1/agent/runs", slow("main"), "Authorization", key, "Accept", "text/event-stream")
+	res := send(t, "POST", s.URL()+"/api/v1/agent/runs", slow("main", d), "Authorization", key, "Accept", "text/event-stream")
 	follow("POST", res.Body)
 	for _, path := range []string{
 		"/api/v1/agent/runs/main/events?follow=true", "/api/v1/events", "/api/v1/agents/stream?agent=scripted", "/api/v1/agui/events",
@@ -224,7 +225,7 @@ func openAll(t *testing.T, s *baton.Server, key string) (all []opened) {
 			_ = c.WriteMessage(websocket.TextMessage, []byte(`{"op":"subscribe","threadId":"main"}`))
 			hear(t, c, `"op":"ack"`)
 		case "/api/v1/agui/scripted/ws":
-			input := map[string]any{"threadId": "other", "messages": []any{map[string]string{"id": "1", "role": "user", "content": slowScript}}}
+			input := map[string]any{"threadId": "other", "messages": []any{map[string]string{"id": "1", "role": "user", "content": slowScript(d)}}}
 			_ = c.WriteJSON(input)
 			read(t, c, "TEXT_MESSAGE_CONTENT")
 		}
@@ -242,10 +243,13 @@ func openAll(t *testing.T, s *baton.Server, key string) (all []opened) {
 	return all
 }
 
-const slowScript = `{"do":[{"say":"first"},{"tool":"sleep","args":{"ms":4000}},{"say":"last"}]}`
+// slowScript has a tool work for d.
+func slowScript(d time.Duration) string {
+	return fmt.Sprintf(`{"do":[{"say":"first"},{"tool":"sleep","args":{"ms":%d}},{"say":"last"}]}`, d.Milliseconds())
+}
 
-func slow(thread string) string {
-	body, _ := json.Marshal(map[string]string{"agent": "scripted", "threadId": thread, "content": slowScript})
+func slow(thread string, d time.Duration) string {
+	body, _ := json.Marshal(map[string]string{"agent": "scripted", "threadId": thread, "content": slowScript(d)})
 	return string(body)
 }
 
@@ -257,15 +261,18 @@ func TestStreamsEndWithTheirCredential(t *testing.T) {
 			onBoth(t, func(t *testing.T, database string) {
 				s := known(t, database)
 				var expires time.Time
+				works := 4 * time.Second
 				if name == "expired" {
-					expires = time.Now().Add(2*time.Second + 4*opening)
+					lasts := 2*time.Second + 4*opening
+					expires = time.Now().Add(lasts)
+					works += lasts
 				}
 				alice, id := newKey(t, s, "alice", expires)
 				bob, _ := newKey(t, s, "bob", time.Time{})
 				stays := bufio.NewScanner(send(t, "GET", s.URL()+"/api/v1/events", "", "Authorization", bob).Body)
 				until(t, stays, "keepalive")
 				began := time.Now()
-				all := openAll(t, s, alice)
+				all := openAll(t, s, alice, works)
 				if name == "revoked" {
 					opening = max(opening, time.Since(began))
 					if err := s.RevokeAPIKey(t.Context(), id); err != nil {

@@ -97,7 +97,7 @@ func (s *server) fenced() {
 	if code := s.cmd.ProcessState.ExitCode(); code != 3 {
 		s.t.Errorf("the fenced server ends with exit code %d, want 3", code)
 	}
-	if !strings.Contains(s.output(), "another server has the database") {
+	if !strings.Contains(s.output(), "another server has taken the database over") {
 		s.t.Error("the fenced server does not say why it ends")
 	}
 }

@@ -2,11 +2,8 @@ package agui_test
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -104,29 +101,6 @@ func TestMergeMetadata(t *testing.T) {
 		if got := string(agui.MergeMetadata(json.RawMessage(tt[0]), json.RawMessage(tt[1]))); got != tt[2] {
 			t.Errorf("%s + %s = %s, want %s", tt[0], tt[1], got, tt[2])
 		}
-	}
-}
-
-// TestMergeMetadataReadsEachOnce counts what merging costs by comparison: twice as much on either side may not cost four times as much.
-func TestMergeMetadataReadsEachOnce(t *testing.T) {
-	cost := func(n int) float64 {
-		var many strings.Builder
-		many.WriteString(`{"z":0`)
-		for i := range n {
-			fmt.Fprintf(&many, `,"key%d":0`, i)
-		}
-		many.WriteString(`}`)
-		large := json.RawMessage(`{"parts":"` + strings.Repeat("x", 50*n) + `"}`)
-		best := math.Inf(1)
-		for range 5 {
-			start := time.Now()
-			agui.MergeMetadata(json.RawMessage(many.String()), large)
-			best = min(best, time.Since(start).Seconds())
-		}
-		return best
-	}
-	if few, many := cost(500), cost(8000); many > 100*few {
-		t.Errorf("16 times as much costs %.0f times as much", many/few)
 	}
 }
 
