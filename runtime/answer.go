@@ -6,6 +6,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // Resume answers what a waiting run asks; the answer must cover every open interrupt. The run goes on when
@@ -49,7 +50,7 @@ func (rt *Runtime) resume(ctx context.Context, c Caller, name string, entries []
 		if err != nil {
 			return Run{}, err
 		}
-		out, err := rt.work.Decide(&decide.Resume{Thread: run.ThreadKey, Run: run.Key, Project: c.project, Replies: replies, Key: key, Limits: rt.limits(c.project), By: rt.by(c, "answer")})
+		out, err := rt.work.Decide(quota.OwnerOf(run.Project, run.User), &decide.Resume{Thread: run.ThreadKey, Run: run.Key, Project: c.project, Replies: replies, Key: key, Limits: rt.limits(c.project), By: rt.by(c, "answer")})
 		if !errors.Is(err, decide.ErrStale) {
 			run.RunHead = out.Run
 			return run, unavailable(err)

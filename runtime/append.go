@@ -9,6 +9,7 @@ import (
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -58,7 +59,7 @@ func (rt *Runtime) append(ctx context.Context, c Caller, name string, req *Appen
 	if most := log.MaxMessages(rt.cfg.FrameBytes); size > most { // no event could hold it
 		return Message{}, refuse(KindTooLarge, "content_too_large", "A message may hold %d bytes as it is stored", most)
 	}
-	out, err := rt.work.Append(&decide.Append{
+	out, err := rt.work.Append(quota.OwnerOf(run.Project, run.User), &decide.Append{
 		Thread: run.ThreadKey, Run: run.Key, Project: c.project, Message: msg, Size: size, Key: req.Idempotency, Limits: rt.limits(c.project),
 		By: rt.by(c, "append"),
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // Run returns a run by any of its names.
@@ -337,7 +338,7 @@ func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	}
 	return patientlyDone(rt, func() error {
 		for note := rt.by(c, "delete"); ; note = (decide.By{}) {
-			out, err := rt.work.Decide(&decide.Delete{Thread: found.ThreadKey, Run: found.Key, Project: c.project, Limit: rt.cfg.DeletedAtOnce, By: note})
+			out, err := rt.work.Decide(quota.Owner{}, &decide.Delete{Thread: found.ThreadKey, Run: found.Key, Project: c.project, Limit: rt.cfg.DeletedAtOnce, By: note})
 			if err != nil || !out.Removed.Left {
 				return unavailable(err)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // refused answers a request that may not begin anything: with what an equal one was answered, as who asks again is told what has
@@ -21,7 +22,7 @@ func (rt *Runtime) refused(ctx context.Context, c Caller, req *StartRequest, why
 	}
 	run := model.Run{RunHead: RunHead{ThreadKey: s.th.Key, Project: c.project, User: c.user, ID: req.RunID}}
 	var err error
-	s.out, err = rt.work.Decide(&decide.Start{
+	s.out, err = rt.work.Decide(quota.OwnerOf(c.project, c.user), &decide.Start{
 		Thread: s.th, New: s.first, Run: run, Named: req.RunID != "", BodyHash: req.BodyHash, Key: req.Idempotency, Refused: refusal,
 	})
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -79,7 +80,7 @@ func (rt *Runtime) Retire(ctx context.Context, db Retainer, p Policy, now time.T
 		}
 		begun := time.Now()
 		cmd.Limit = rt.cfg.DeletedAtOnce
-		out, err := rt.work.Decide(cmd)
+		out, err := rt.work.Decide(quota.Owner{}, cmd)
 		pause(ctx, time.Since(begun))
 		return err == nil && out.Removed.Left, err
 	}}

@@ -14,6 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // Threads lists the caller's own threads, without their states, those with the latest activity first.
@@ -100,7 +101,7 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 		patch.Metadata = *p.Metadata
 	}
 	return patiently(rt, func() (ListedThread, error) {
-		if _, err := rt.work.Decide(patch); err != nil {
+		if _, err := rt.work.Decide(quota.OwnerOf(c.project, c.user), patch); err != nil {
 			return ListedThread{}, unavailable(err)
 		}
 		return rt.listed(ctx, c, found.Key)
@@ -172,7 +173,7 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 func (rt *Runtime) deleteThread(key int64, project string, by decide.By) error {
 	note := by
 	for {
-		out, err := rt.work.Decide(&decide.Delete{Thread: key, Project: project, Limit: rt.cfg.DeletedAtOnce, By: note})
+		out, err := rt.work.Decide(quota.Owner{}, &decide.Delete{Thread: key, Project: project, Limit: rt.cfg.DeletedAtOnce, By: note})
 		if err == nil {
 			note = decide.By{}
 		}

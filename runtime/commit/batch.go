@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -22,7 +21,7 @@ func (q *Queue) Run(ctx context.Context) {
 	defer beat.Wait()
 	defer close(over)
 	for q.take() {
-		if len(q.taken) == 0 {
+		if len(q.taken.items) == 0 {
 			if err := q.renew(ctx); err != nil {
 				q.GiveUp(err)
 				return
@@ -30,17 +29,14 @@ func (q *Queue) Run(ctx context.Context) {
 			continue
 		}
 		if q.draining.Load() {
-			for _, it := range q.taken {
+			for _, it := range q.taken.items {
 				it.stay()
 			}
 		}
-		if err := q.commit(ctx, q.taken); err != nil {
+		if err := q.store(ctx, q.taken.items); err != nil {
 			q.GiveUp(err)
 			return
 		}
-		q.answered() // if only with refusals
-		q.show(q.taken)
-		q.moved = nil
 	}
 }
 
@@ -75,8 +71,36 @@ func (q *Queue) renew(ctx context.Context) error {
 	return nil
 }
 
-// commit writes a batch, retrying the identical one while the database is away. It fails only when this
-// instance may not write any more. Items whose fault it is that the batch cannot be written have that in err. Once nobody
+// store commits a batch and shows it. When the database refuses one of several items, each is stored by itself, so that only the guilty
+// one fails. It fails only when this instance may not write any more; what is not stored then is left in taken.
+func (q *Queue) store(ctx context.Context, batch []*Item) error {
+	err := q.commit(ctx, batch)
+	if errors.Is(err, errRefused) {
+		for i := range batch {
+			q.mu.Lock()
+			q.ask(time.Now())
+			q.taken.items = batch[i:]
+			q.mu.Unlock()
+			if err := q.store(ctx, batch[i:i+1]); err != nil {
+				return err
+			}
+		}
+		q.taken.items = nil
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	q.answered() // if only with refusals
+	q.show(batch)
+	return nil
+}
+
+// errRefused means that the database has refused an item of a batch.
+var errRefused = errors.New("the batch was refused")
+
+// commit writes a batch, retrying the identical one while the database is away. It fails with errRefused, or when this
+// instance may not write any more. A single item that the database refuses has the reason in Err. Once nobody
 // knows whether a batch was stored, the identical one alone can tell: it is neither given up nor split for being slow.
 func (q *Queue) commit(ctx context.Context, batch []*Item) error {
 	unknown, slow, conflicts := false, 0, 0
@@ -84,7 +108,6 @@ func (q *Queue) commit(ctx context.Context, batch []*Item) error {
 		err := q.write(ctx, batch)
 		switch {
 		case err == nil:
-			q.answered()
 			return nil
 		case errors.Is(err, model.ErrFenced):
 			return err
@@ -103,7 +126,7 @@ func (q *Queue) commit(ctx context.Context, batch []*Item) error {
 			batch[0].refused(err)
 			return nil
 		default:
-			return q.split(ctx, batch)
+			return errRefused
 		}
 		if ctx.Err() != nil {
 			return err
@@ -118,20 +141,6 @@ const (
 	slowAttempts     = 2
 	conflictAttempts = 10
 )
-
-// split commits the parts of a batch that the database refused: each run's items and each request
-// alone, so that only the guilty one fails.
-func (q *Queue) split(ctx context.Context, batch []*Item) error {
-	for _, it := range batch {
-		q.mu.Lock()
-		q.ask(time.Now())
-		q.mu.Unlock()
-		if err := q.commit(ctx, []*Item{it}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // write is one transaction. What runs have said comes first and decisions after it: no run has anything to say behind
 // a decision about it.
@@ -163,7 +172,7 @@ func (q *Queue) write(ctx context.Context, batch []*Item) error {
 	b.Decide = func(i int, v *model.View) model.Changes {
 		it := decisions[i]
 		if i == 0 { // also when the transaction is repeated
-			moves = maps.Clone(q.moved)
+			moves = nil
 		}
 		v.Queued = q.queued(&b.Asks[i], v, moves)
 		it.Out = decide.Decide(v, it.Command)
@@ -175,7 +184,6 @@ func (q *Queue) write(ctx context.Context, batch []*Item) error {
 	err := q.cfg.Store.Commit(context.WithoutCancel(ctx), q.n, &b)
 	if err == nil {
 		q.n++
-		q.moved = moves
 		if q.cfg.Committed != nil {
 			q.cfg.Committed(events(batch), time.Since(began))
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/monitor"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // Item is one entry of the queue: what a run has said, or a command to be decided.
@@ -14,6 +15,8 @@ type Item struct {
 	Source *Source      // whose failure a data error is; nil for requests about runs that nobody executes here
 	Thread int64        // whose log a Source's item is for
 	Run    *monitor.Run // whose records and ticks they are
+	Owner  quota.Owner  // takes turns with others; zero for the server itself, and that of Source if there is one
+	Bytes  int          // that the command or the rows write, about
 
 	Records []*log.Record
 	Events  []model.StoredEvent // of the records; a command has them in itself
@@ -30,6 +33,7 @@ type Item struct {
 	Err error           // why the item was not written
 
 	size int
+	no   int64 // in the order of all items
 }
 
 // Empty makes an item that is free like a new one of its run's, with room for what it held.
@@ -82,6 +86,7 @@ func (it *Item) refused(err error) {
 // Source is a run's account with the queue: what of it waits for a commit, and whether more is taken.
 type Source struct {
 	q      *Queue
+	owner  quota.Owner
 	broken func(err error)
 	queued atomic.Int64 // bytes of events that wait for a commit
 	shut   atomic.Bool
@@ -89,8 +94,10 @@ type Source struct {
 	tail   *Item // the run's last item in the queue; guarded by Queue.mu
 }
 
-// Source returns the account of a run. broken is called, by Run, when the database has refused what the run has said.
-func (q *Queue) Source(broken func(err error)) *Source { return &Source{q: q, broken: broken} }
+// Source returns the account of a run of an owner. broken is called, by Run, when the database has refused what the run has said.
+func (q *Queue) Source(of quota.Owner, broken func(err error)) *Source {
+	return &Source{q: q, owner: of, broken: broken}
+}
 
 // Room waits until the queue has room for one more of the run's events, or the source is shut. An event that is larger
 // than the bound passes when none of the run's is waiting.
@@ -103,7 +110,7 @@ func (s *Source) Room() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for !s.shut.Load() && q.failed == nil {
-		if n := s.queued.Load(); n == 0 || n < limit && q.bytes < q.cfg.Bytes {
+		if n := s.queued.Load(); n == 0 || n < limit && !q.waiting.full(s.owner, q.cfg.Bytes) {
 			return
 		}
 		q.space.Wait()

@@ -5,16 +5,18 @@
 package commit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // ErrStopping is what is told whoever asks for a write that comes too late: the process stops.
@@ -56,9 +58,8 @@ type Queue struct {
 	mu       sync.Mutex // guards the fields below
 	nonEmpty sync.Cond  // there are items, or due or stop is set
 	space    sync.Cond  // there are fewer items, or a source was shut
-	items    []*Item
-	bytes    int       // of items
-	since    time.Time // when the first of items came, at the earliest
+	waiting  turns
+	since    time.Time // when the first of the waiting items came, at the earliest
 	asked    time.Time // since when the database owes an answer; zero while it does not
 	due      bool      // the lease is to be renewed
 	stop     bool
@@ -73,13 +74,12 @@ type Queue struct {
 	// Used by Run only.
 	n     int64 // the number of the next batch
 	start time.Time
-	taken []*Item
-	moved moved // what was committed and not shown yet has changed of Config.Queued
+	taken batch
 }
 
 // New returns a queue that is empty. Run commits what it is given.
 func New(cfg Config) *Queue {
-	q := &Queue{cfg: cfg, n: 1, troubled: make(chan struct{}), stuck: make(chan struct{})}
+	q := &Queue{cfg: cfg, n: 1, waiting: newTurns(), troubled: make(chan struct{}), stuck: make(chan struct{})}
 	q.nonEmpty.L, q.space.L = &q.mu, &q.mu
 	return q
 }
@@ -87,6 +87,7 @@ func New(cfg Config) *Queue {
 // Add queues an item without waiting. Item.Done is called with why it was not written once nothing is any more.
 // It reports whether what the item holds was added to one that waits: then the item itself is free.
 func (q *Queue) Add(it *Item) bool {
+	it.size = it.Bytes
 	for i := range it.Events {
 		it.size += len(it.Events[i].Payload)
 	}
@@ -99,30 +100,29 @@ func (q *Queue) Add(it *Item) bool {
 		}
 		return false
 	}
+	defer q.mu.Unlock()
 	if s := it.Source; s != nil {
+		it.Owner = s.owner
 		s.queued.Add(int64(it.size))
 		if tail := s.tail; tail != nil && tail.Command == nil && it.Command == nil {
 			tail.append(it)
-			q.grew(it.size)
-			q.mu.Unlock()
+			q.waiting.grew(tail, it.size)
+			q.grew()
 			return true
 		}
 		s.tail = it
 	}
-	if len(q.items) == 0 {
+	if q.waiting.items == 0 {
 		q.since = time.Now()
 	}
-	q.items = append(q.items, it)
-	q.grew(it.size)
+	q.waiting.add(it)
+	q.grew()
 	q.nonEmpty.Signal()
-	q.mu.Unlock()
 	return false
 }
 
-func (q *Queue) grew(n int) {
-	q.bytes += n
-	q.full.Store(q.bytes >= q.cfg.Bytes)
-}
+// grew notes whether the queue is full. mu is held.
+func (q *Queue) grew() { q.full.Store(q.waiting.bytes >= q.cfg.Bytes) }
 
 // Decide queues a command and waits for its outcome, which is in it.Out. An item that was queued is decided, whoever
 // waits for it.
@@ -134,25 +134,39 @@ func (q *Queue) Decide(it *Item) error {
 }
 
 // Flush waits until what has been queued is stored.
-func (q *Queue) Flush() error { return q.Decide(&Item{}) }
+func (q *Queue) Flush() error {
+	q.mu.Lock()
+	owners := maps.Clone(q.waiting.lanes)
+	q.mu.Unlock()
+	owners[quota.Owner{}] = nil // also behind the batch that is being committed
+	stored := make(chan error, len(owners))
+	for owner := range owners {
+		q.Add(&Item{Owner: owner, Done: []func(error){func(err error) { stored <- err }}})
+	}
+	var err error
+	for range cap(stored) {
+		err = cmp.Or(err, <-stored)
+	}
+	return err
+}
 
 // take moves the next batch from the queue to taken, nothing when the lease is to be renewed. It waits for work, and so
 // long that commits of many live runs do not start more often than every CommitInterval.
 func (q *Queue) take() bool {
 	q.mu.Lock()
-	for len(q.items) == 0 && !q.stop && !q.due {
+	for q.waiting.items == 0 && !q.stop && !q.due {
 		q.nonEmpty.Wait()
 	}
 	due := q.due
 	q.due = false
-	clear(q.taken)
-	q.taken = q.taken[:0]
-	if len(q.items) == 0 && due {
+	clear(q.taken.items)
+	q.taken = batch{items: q.taken.items[:0]}
+	if q.waiting.items == 0 && due {
 		q.ask(time.Now())
 		q.mu.Unlock()
 		return true
 	}
-	if len(q.items) == 0 {
+	if q.waiting.items == 0 {
 		q.failed = ErrStopping
 		q.mu.Unlock()
 		return false
@@ -162,52 +176,14 @@ func (q *Queue) take() bool {
 		time.Sleep(wait) //nolint:forbidigo // the pace of commits is time itself
 		q.mu.Lock()
 	}
-	q.pick()
+	q.waiting.pick(&q.taken, &q.cfg)
+	q.grew()
 	q.space.Broadcast()
 	q.start = time.Now()
 	q.since = q.start
 	q.ask(q.start)
 	q.mu.Unlock()
 	return true
-}
-
-// pick moves to taken what one commit takes, from the front of the queue. Once it has its decisions it goes on with what runs
-// have said behind those that are left, which streams would wait for while a crowd starts. mu is held.
-func (q *Queue) pick() {
-	events, bytes, decisions := 0, 0, 0
-	var left []*Item
-	rest := q.items
-	for ; len(rest) > 0; rest = rest[1:] {
-		it := rest[0]
-		_, alone := it.Command.(*decide.Delete)
-		full := events+len(it.Records) > q.cfg.BatchEvents || bytes+it.size > q.cfg.BatchBytes
-		if len(q.taken) > 0 && (alone || full) || len(left) > 0 && it.Source == nil && it.Command == nil { // who flushes waits for all before
-			break
-		}
-		if it.Command != nil && (decisions == batchDecisions || len(left) > 0) {
-			left = append(left, it)
-			continue
-		}
-		if it.Command != nil {
-			decisions++
-		}
-		q.taken = append(q.taken, it)
-		events, bytes = events+len(it.Records), bytes+it.size
-		if s := it.Source; s != nil {
-			s.queued.Add(-int64(it.size))
-			if s.tail == it {
-				s.tail = nil
-			}
-		}
-		if alone {
-			rest = rest[1:]
-			break
-		}
-	}
-	n := copy(q.items[copy(q.items, left):], rest) + len(left)
-	clear(q.items[n:])
-	q.items = q.items[:n]
-	q.grew(-bytes)
 }
 
 // Stats is what waits for a commit.
@@ -220,7 +196,7 @@ type Stats struct {
 func (q *Queue) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := Stats{Items: len(q.items), Bytes: q.bytes}
+	s := Stats{Items: q.waiting.items, Bytes: q.waiting.bytes}
 	if s.Items > 0 {
 		s.Age = time.Since(q.since)
 	}
@@ -241,8 +217,7 @@ func (q *Queue) Drain() { q.draining.Store(true) }
 func (q *Queue) GiveUp(err error) {
 	q.mu.Lock()
 	q.failed = err
-	rest := slices.Concat(q.taken, q.items)
-	q.items = nil
+	rest := slices.Concat(q.taken.items, q.waiting.all())
 	q.space.Broadcast()
 	q.mu.Unlock()
 	for _, it := range rest {

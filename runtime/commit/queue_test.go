@@ -16,6 +16,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // store answers commits as a test says, and keeps the numbers and events of those it was asked for.
@@ -75,7 +76,7 @@ func TestWhatWaitsIsOneBatch(t *testing.T) {
 		db := &store{commit: func(int64, *model.Batch) error { <-gate; return nil }}
 		shown := 0
 		q := open(t, db, commit.Config{Show: func(batch []*commit.Item) { shown += len(batch) }})
-		a, b := q.Source(nil), q.Source(nil)
+		a, b := q.Source(quota.Owner{}, nil), q.Source(quota.Owner{}, nil)
 		q.Add(event(a, 1))
 		synctest.Wait() // it is being committed
 		if q.Add(event(a, 2)) || !q.Add(event(a, 3)) {
@@ -115,7 +116,7 @@ func TestStreamsDoNotWaitForACrowd(t *testing.T) {
 			return nil
 		}
 		q := open(t, s, commit.Config{})
-		run := q.Source(func(error) {})
+		run := q.Source(quota.Owner{}, func(error) {})
 		q.Add(event(run, 1))
 		synctest.Wait()
 		for i := range int64(300) {
@@ -148,7 +149,7 @@ func TestUnknownBatchIsWrittenAgainAsItIs(t *testing.T) {
 			return nil
 		}}
 		q := open(t, db, commit.Config{})
-		s := q.Source(nil)
+		s := q.Source(quota.Owner{}, nil)
 		q.Add(event(s, 1))
 		synctest.Wait()
 		q.Add(event(s, 2))
@@ -178,7 +179,7 @@ func TestFaultyDataFailsItsRunAlone(t *testing.T) {
 		}}
 		q := open(t, db, commit.Config{})
 		var told error
-		guilty, other := q.Source(func(err error) { told = err }), q.Source(func(err error) { t.Error(err) })
+		guilty, other := q.Source(quota.Owner{}, func(err error) { told = err }), q.Source(quota.Owner{}, func(err error) { t.Error(err) })
 		q.Add(event(other, 1))
 		q.Add(event(guilty, 2))
 		q.Add(event(other, 3))
@@ -200,7 +201,7 @@ func TestRunWaitsForRoom(t *testing.T) {
 		gate := make(chan struct{})
 		db := &store{commit: func(int64, *model.Batch) error { <-gate; return nil }}
 		q := open(t, db, commit.Config{})
-		s := q.Source(nil)
+		s := q.Source(quota.Owner{}, nil)
 		q.Add(event(s, 1))
 		synctest.Wait()
 		q.Add(event(s, 2))
@@ -271,7 +272,7 @@ func TestSilentDatabaseIsTrouble(t *testing.T) {
 		answer := make(chan struct{})
 		q := open(t, &store{commit: func(int64, *model.Batch) error { <-answer; return nil }}, commit.Config{Heartbeat: time.Second})
 		stuck := q.Stuck()
-		q.Add(event(q.Source(nil), 1))
+		q.Add(event(q.Source(quota.Owner{}, nil), 1))
 		<-stuck
 		if err := q.Trouble(); !errors.Is(err, model.ErrUnavailable) {
 			t.Errorf("the trouble with a silent database is %v", err)

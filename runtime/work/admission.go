@@ -44,9 +44,12 @@ type reservation struct {
 	saidBytes         int64 // that said was made to hold; used by settle, and by grow with the run's mu held
 }
 
+// ownerOf is the owner of a run.
+func ownerOf(run *model.RunHead) quota.Owner { return quota.OwnerOf(run.Project, run.User) }
+
 // try reserves a slot and bytes for a run, or says what it lacks.
 func (a *admission) try(r *model.RunHead, w model.Weight) (*reservation, shortage) {
-	owner := quota.OwnerOf(r.Project, r.User)
+	owner := ownerOf(r)
 	if !a.countAgent(r) {
 		return nil, shortage{agent: true}
 	}
@@ -71,7 +74,7 @@ func (a *admission) try(r *model.RunHead, w model.Weight) (*reservation, shortag
 
 // force reserves for a run that executed before a restart, whatever the limits are.
 func (a *admission) force(r *model.RunHead, w model.Weight) *reservation {
-	owner := quota.OwnerOf(r.Project, r.User)
+	owner := ownerOf(r)
 	a.mu.Lock()
 	a.agents[r.WorkflowID]++
 	a.mu.Unlock()

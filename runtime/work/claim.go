@@ -59,6 +59,9 @@ func (l *live) claiming(ctx context.Context, th *model.Thread, run *model.Run, q
 	}
 	c.Shows, c.Rows, c.Events = l.began.shows, it.Rows, it.Events
 	claim := &commit.Item{Run: l.w.run, Records: it.Records, Ticks: it.Ticks, Command: c, Takes: true, Then: l.begins}
+	for i := range it.Events {
+		claim.Bytes += len(it.Events[i].Payload)
+	}
 	if run.Answered {
 		claim.Began = l.executions()
 	}

@@ -8,19 +8,20 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // Cancel cancels a run, whoever has it: only that generation of it, unless it is 0.
 func (en *Engine) Cancel(run *model.RunHead, generation int, by decide.By) error {
-	return en.cancel(&decide.Cancel{Thread: run.ThreadKey, Run: run.Key, Project: run.Project, Generation: generation, By: by})
+	return en.cancel(ownerOf(run), &decide.Cancel{Thread: run.ThreadKey, Run: run.Key, Project: run.Project, Generation: generation, By: by})
 }
 
 // CancelTurn cancels a run unless it has closed a span behind the event after: what it was asked with then is done.
 func (en *Engine) CancelTurn(run *model.RunHead, after int64, by decide.By) error {
-	return en.cancel(&decide.Cancel{Thread: run.ThreadKey, Run: run.Key, Project: run.Project, Until: after + 1, By: by})
+	return en.cancel(ownerOf(run), &decide.Cancel{Thread: run.ThreadKey, Run: run.Key, Project: run.Project, Until: after + 1, By: by})
 }
 
-func (en *Engine) cancel(c *decide.Cancel) error {
+func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 	for range 3 {
 		if l := en.liveRun(c.Run); l != nil && (c.Project == "" || c.Project == l.run.Project) && !c.Moved(&l.run.RunHead) {
 			err := l.end(cancelledBy(c.By))
@@ -33,7 +34,7 @@ func (en *Engine) cancel(c *decide.Cancel) error {
 				return err
 			}
 		}
-		err := en.decide(&commit.Item{Command: c})
+		err := en.decide(&commit.Item{Owner: owner, Command: c})
 		if errors.Is(err, decide.ErrOwesSpan) {
 			err = en.closeRun(c.Thread, c.Run, cancelledBy(c.By), func(run *model.Run, spans []model.Span) bool {
 				return unclaimed(run, spans) && !c.Moved(&run.RunHead)
@@ -115,7 +116,7 @@ func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, s
 		RunKey: key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
 		Generation: run.Generation, First: th.LastEventID + 1, State: th.State,
 	}
-	it := &commit.Item{Command: c}
+	it := &commit.Item{Owner: ownerOf(&run.RunHead), Command: c}
 	if err := l.lastWords(ctx, it, &run, spans, queued, e); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // finishDeletions goes on with what an earlier instance was deleting when it ended, before anybody can see what is left of it.
@@ -36,7 +37,7 @@ func (en *Engine) finishDeletions(ctx context.Context) error {
 // whoever asked for it was told so.
 func (en *Engine) finishDeletion(d *model.Deletion) error {
 	for {
-		out, err := en.Decide(&decide.Delete{
+		out, err := en.Decide(quota.Owner{}, &decide.Delete{
 			Thread: d.ThreadKey, Run: d.RunKey, Project: d.Project, Events: d.Events, Last: d.Last, Limit: en.cfg.DeletedAtOnce,
 		})
 		if refused, ok := errors.AsType[*model.Error](err); ok && refused.Kind != model.KindUnavailable && refused.Kind != model.KindOverloaded {

@@ -10,6 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // dispatch does what threads need so that their runs go on: it claims queued runs as slots become free, and cancels those
@@ -51,11 +52,11 @@ func (en *Engine) attend(n *need) {
 	switch {
 	case errors.Is(err, model.ErrTooSlow), errors.Is(err, model.ErrConflict), errors.Is(err, model.ErrDiskFull): // the database may be at ease later
 		commit.Pause(en.abandoned, slowly)
-		en.commits.Add(&commit.Item{Command: &decide.Look{Thread: n.Run.ThreadKey}})
+		en.commits.Add(&commit.Item{Owner: ownerOf(&n.Run), Command: &decide.Look{Thread: n.Run.ThreadKey}})
 	case err != nil && !unwritten(err):
 		en.about(&n.Run).Error("run holds up its thread", "error", err)
 		if en.rest() {
-			en.commits.Add(&commit.Item{Command: &decide.Look{Thread: n.Run.ThreadKey}})
+			en.commits.Add(&commit.Item{Owner: ownerOf(&n.Run), Command: &decide.Look{Thread: n.Run.ThreadKey}})
 		}
 	}
 }
@@ -76,19 +77,25 @@ func unstarted(err error) *agui.OutputError {
 // Start has a request for a run decided. The run is claimed at once when its thread, as far as is known here, has no other
 // that comes before it, and there is a slot.
 func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, error) {
+	queue := func() (*decide.Decided, error) {
+		it := &commit.Item{Owner: quota.OwnerOf(c.Thread.Project, c.Thread.User), Command: c, Bytes: c.Size + len(c.Run.Input)}
+		err := en.decide(it)
+		return outcome(it), err
+	}
 	if !en.idle(c) || en.queue.users() >= en.admission.free() { // those who wait go first
-		return en.Decide(c)
+		return queue()
 	}
 	weight, err := en.weighStart(ctx, c)
 	if err != nil || weight > 0 && en.queue.users() > 0 {
-		return en.Decide(c)
+		return queue()
 	}
 	reserved, _ := en.admission.try(&c.Run.RunHead, model.Weight{Asked: weight})
 	if reserved == nil {
-		return en.Decide(c)
+		return queue()
 	}
 	it, err := en.starting(ctx, c, reserved)
 	if err == nil {
+		it.Bytes += c.Size + len(c.Run.Input)
 		err = en.decide(it)
 	}
 	if err != nil || it.Out == nil || !it.Out.Claimed {
@@ -96,7 +103,7 @@ func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, 
 		en.queue.nudge()
 	}
 	if errors.Is(err, decide.ErrUnknownMessage) { // which is told unless it was asked before
-		return en.Decide(c)
+		return queue()
 	}
 	return outcome(it), err
 }

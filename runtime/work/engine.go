@@ -23,6 +23,7 @@ import (
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/monitor"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // Config holds what an Engine needs. All of it must be set but for caps, of which 0 means none.
@@ -127,9 +128,10 @@ func New(cfg Config) (*Engine, error) {
 // Commits is the queue of all that this process writes.
 func (en *Engine) Commits() *commit.Queue { return en.commits }
 
-// Decide has a command decided, and returns what it has come to, which is not to be changed.
-func (en *Engine) Decide(cmd decide.Command) (*decide.Decided, error) {
-	it := &commit.Item{Command: cmd}
+// Decide has a command decided in its owner's turn, and returns what it has come to, which is not to be changed. The zero Owner is the
+// server itself.
+func (en *Engine) Decide(of quota.Owner, cmd decide.Command) (*decide.Decided, error) {
+	it := &commit.Item{Owner: of, Command: cmd}
 	err := en.decide(it)
 	return outcome(it), err
 }
@@ -143,8 +145,8 @@ func outcome(it *commit.Item) *decide.Decided {
 }
 
 // Append has a message to a run decided. A run that is at work meets it at its next Next.
-func (en *Engine) Append(cmd *decide.Append) (*decide.Decided, error) {
-	it := &commit.Item{Command: cmd, Then: func(out *decide.Decided) {
+func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, error) {
+	it := &commit.Item{Owner: of, Command: cmd, Bytes: cmd.Size, Then: func(out *decide.Decided) {
 		if l := en.liveRun(cmd.Run); l != nil && out.Message == cmd.Message.ID {
 			l.inbox.Add(1)
 		}

@@ -37,7 +37,7 @@ func (en *Engine) expireOne(late *model.Interrupt) {
 		return // it is gone, or readiness tells; the next tick tries again
 	}
 	reply := replyTo(late, takenFrom(agui.ResumeEntry{InterruptID: late.ID, Status: model.InterruptCancelled}, nil))
-	err = en.decide(&commit.Item{Command: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: reply}})
+	err = en.decide(&commit.Item{Owner: ownerOf(&run.RunHead), Command: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: reply}})
 	if err != nil && !errors.Is(err, decide.ErrStale) {
 		en.about(&run.RunHead).Error("interrupt could not be expired", "interrupt", late.ID, "error", err)
 	}

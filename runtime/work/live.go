@@ -125,7 +125,7 @@ func (en *Engine) newLive(run *model.Run) *live {
 	}
 	l.run.Input, l.run.Definition = nil, nil // what they say is in input and graph
 	l.turn.L = &l.mu
-	l.source = en.commits.Source(l.broken)
+	l.source = en.commits.Source(ownerOf(&run.RunHead), l.broken)
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {
 		l.unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
 	}

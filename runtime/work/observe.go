@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // Measures are told of sizes and times as they come about; those that are nil are told nothing. They are called where it
@@ -132,6 +133,9 @@ func (en *Engine) Stats() Stats {
 
 // decide has a command decided, and tells what has become of the thread's runs.
 func (en *Engine) decide(it *commit.Item) error {
+	if it.Run != nil {
+		it.Owner = quota.OwnerOf(it.Run.Project, it.Run.User)
+	}
 	err := en.commits.Decide(it)
 	if err == nil && it.Out != nil {
 		en.tell(it.Out)

@@ -45,7 +45,7 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 	}
 	if closed != nil { // the run has ended, but its project has used the tokens
 		if len(tokens) > 0 {
-			l.en.commits.Add(&commit.Item{Rows: tokens})
+			l.en.commits.Add(&commit.Item{Owner: ownerOf(&l.run.RunHead), Rows: tokens})
 		}
 		return closed
 	}
