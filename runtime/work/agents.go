@@ -130,13 +130,8 @@ func (s *step) openAgent(ctx context.Context, m *model.Memo, opened agui.Subagen
 	l := s.l
 	l.mu.Lock()
 	isOpen := again && l.w.ver.SubagentOpen(m.CallID)
-	if isOpen {
-		s.note(opened, nil)
-	}
+	l.owners[agentEntity(m.CallID)] = sub
 	l.mu.Unlock()
-	own := opened
-	own.ParentSubagentRunID = "" // that one is the parent's account
-	_ = sub.own.Add(own)
 	if isOpen {
 		return sub, nil
 	}

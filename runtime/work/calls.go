@@ -67,10 +67,8 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 // owe has the step owe the result of a call that was opened before.
 func (s *step) owe(m *model.Memo) {
 	s.l.mu.Lock()
-	defer s.l.mu.Unlock()
-	for p := s; p != nil; p = p.parent {
-		p.own.Owe(m.CallID)
-	}
+	s.l.owners[callEntity(m.CallID)] = s
+	s.l.mu.Unlock()
 }
 
 // goOn takes up a call that was opened before a crash or a question: the step owes its result. One that has begun

@@ -56,6 +56,7 @@ type live struct {
 	writing  *step        // whose text message is open
 	spare    *commit.Item // for what is queued next, nil for a new one
 	w        *writer
+	owners   owners
 	memos    map[memoKey]*model.Memo     // those in it are not changed: another takes their place
 	owing    map[string]memoKey          // of memos of calls and sub-agents that are not done, by CallID
 	recorded int                         // bytes of what the memos hold
@@ -121,7 +122,7 @@ func (en *Engine) newLive(run *model.Run) *live {
 		en: en, run: *run, offer: en.offers.current(),
 		memos: make(map[memoKey]*model.Memo), owing: make(map[string]memoKey), asks: make(map[string]*model.Interrupt), calls: make(map[string]string), minted: make(map[string]bool),
 		nodes: make(map[string]*model.Node), steps: make(map[string]*model.Step), started: make(map[string]bool),
-		errands: make(map[*errand]struct{}), over: make(chan struct{}), full: make(chan struct{}),
+		owners: make(owners), errands: make(map[*errand]struct{}), over: make(chan struct{}), full: make(chan struct{}),
 	}
 	l.run.Input, l.run.Definition = nil, nil // what they say is in input and graph
 	l.turn.L = &l.mu
@@ -269,20 +270,13 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	if err := l.w.fold.Check(ev); err != nil {
 		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
 	}
-	if goesOn(ev.Type()) { // only with what the step itself has opened
-		if err := s.own.AddStored(ev, payload); err != nil {
-			return &plugins.Error{Code: "illegal_event", Message: err.Error()}
-		}
-		s.parent.note(ev, payload)
-		if err := l.w.stageStored(it, ev, payload); err != nil {
-			return err
-		}
-	} else {
-		if err := l.w.stageStored(it, ev, payload); err != nil {
-			return err
-		}
-		s.note(ev, payload)
+	if err := l.owners.check(s, ev); err != nil {
+		return err
 	}
+	if err := l.w.stageStored(it, ev, payload); err != nil {
+		return err
+	}
+	l.owners.note(s, ev)
 	switch e := ev.(type) {
 	case agui.TextMessageStart:
 		l.writing = s
@@ -378,17 +372,6 @@ const escaped = 3
 
 // MaxState keeps the STATE_SNAPSHOT of a thread within the size of an event.
 const MaxState = 4 << 20
-
-// goesOn reports whether an event continues or ends something that an earlier one has opened.
-func goesOn(t agui.Type) bool {
-	switch t {
-	case agui.TypeTextMessageContent, agui.TypeTextMessageEnd, agui.TypeToolCallArgs, agui.TypeToolCallEnd,
-		agui.TypeToolCallResult, agui.TypeStepFinished, agui.TypeSubagentFinished, agui.TypeSubagentError,
-		agui.TypeReasoningMessageContent, agui.TypeReasoningMessageEnd, agui.TypeReasoningEnd:
-		return true
-	}
-	return false
-}
 
 // progress keeps what a worker tells of its progress in the node's row.
 func (l *live) progress(it *commit.Item, node string, value json.RawMessage) {

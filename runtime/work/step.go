@@ -30,7 +30,6 @@ type step struct {
 	within   string // the front of a sub-agent's places
 
 	// Guarded by l.mu.
-	own   agui.Verifier // what this step alone has open
 	ended bool
 	dos   []*doing     // those whose functions are running
 	held  []agui.Event // are queued with what the step queues next
@@ -44,9 +43,7 @@ var (
 )
 
 func newStep(ctx context.Context, l *live, number int, node, agent string) *step {
-	s := &step{l: l, ctx: ctx, number: number, node: node, agent: agent}
-	_ = s.own.Add(agui.RunStarted{}) // so that it takes what follows
-	return s
+	return &step{l: l, ctx: ctx, number: number, node: node, agent: agent}
 }
 
 // closedBy says why the step may not emit any more. l.mu is held.
@@ -70,13 +67,6 @@ func (s *step) isOrLeads(other *step) bool {
 		}
 	}
 	return false
-}
-
-// note keeps account of what the step, and the steps it works for, have open. payload is ev's stored form. l.mu is held.
-func (s *step) note(ev agui.Event, payload []byte) {
-	for p := s; p != nil; p = p.parent {
-		_ = p.own.AddStored(ev, payload) // the run's verifier has admitted it
-	}
 }
 
 // end refuses whatever the worker emits from now on.
@@ -410,7 +400,10 @@ func (s *step) takeMessages(ctx context.Context, m *model.Memo) ([]agui.Message,
 // without, as the step waits, its sub-agents are suspended. l.mu is held.
 func (s *step) closeOpen(it *commit.Item, output agui.WorkerOutput, code string, answer bool) error {
 	l := s.l
-	for _, ev := range s.own.Closers() {
+	for _, ev := range l.w.ver.Closers() {
+		if about, _ := entityOf(ev); !l.owners.within(s, about) {
+			continue
+		}
 		switch e := ev.(type) {
 		case agui.TextMessageEnd:
 			out := output
@@ -443,7 +436,10 @@ func (s *step) failCalls(it *commit.Item, code string, answer bool) error {
 		return nil
 	}
 	l := s.l
-	for _, id := range s.own.Unanswered() {
+	for _, id := range l.w.ver.Unanswered() {
+		if !l.owners.within(s, callEntity(id)) {
+			continue
+		}
 		result := l.failedCall(id, code)
 		if err := l.stage(it, s, result); err != nil {
 			return err
