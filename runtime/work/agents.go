@@ -102,7 +102,7 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 	out, err = plugins.Execute(ctx, agent, sub, plugins.Input{
 		Query:    query,
 		Messages: []agui.Message{{ID: NewID(), Role: agui.RoleUser, Content: query}},
-		State:    s.l.currentState(), ThreadID: s.l.w.thread.ID, RunID: s.l.run.ID,
+		State:    s.l.currentState(), ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID,
 		User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: sub.subagent, Execution: 1,
 	})
 	end(s.l.ended(err))
@@ -129,7 +129,7 @@ func (s *step) openAgent(ctx context.Context, m *model.Memo, opened agui.Subagen
 	opened.Base, opened.ParentSubagentRunID = agui.Base{SubagentRunID: m.CallID, Agent: opened.Name}, s.subagent
 	l := s.l
 	l.mu.Lock()
-	isOpen := again && l.w.ver.SubagentOpen(m.CallID)
+	isOpen := again && l.span.ver.SubagentOpen(m.CallID)
 	l.owners[agentEntity(m.CallID)] = sub
 	l.mu.Unlock()
 	if isOpen {
@@ -187,7 +187,7 @@ func (s *step) leave(m *model.Memo, done func(error), left agui.WorkerOutput) er
 	if err := s.closeOpen(it, left, codeInterrupted, true); err != nil {
 		return err
 	}
-	it.Rows = append(it.Rows, l.know(m))
+	it.Rows = append(it.Rows, l.journal.add(m))
 	if done != nil {
 		it.Done = append(it.Done, done)
 	}

@@ -102,7 +102,7 @@ func (l *live) offered(u plugins.Use) (ok bool, mistake error) {
 func (l *live) asksClient(call string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	in := l.asks[call]
+	in := l.journal.questions[call]
 	return in != nil && in.Frontend
 }
 
@@ -182,7 +182,7 @@ func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (ou
 		limit = s.l.en.cfg.ToolTimeout
 	}
 	return s.invoke(ctx, tool, limit, &plugins.Call{
-		ID: m.CallID, Args: args, ThreadID: s.l.w.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
+		ID: m.CallID, Args: args, ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
 		Progress: func(fraction float64, message string) {
 			_ = s.Emit(agui.Progress(s.node, fraction, clip(message, maxText))) // a call outlives its step at most as one that nobody waits for
 		},
@@ -419,7 +419,7 @@ var errNotJSON = errors.New("its output holds what is not JSON")
 func (l *live) currentState() json.RawMessage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.state()
+	return l.span.state()
 }
 
 // explain is what clients learn of a worker's error: all of a *plugins.Error, and of any other that it failed.

@@ -44,21 +44,17 @@ func (en *Engine) claiming(ctx context.Context, head *model.RunHead, reserved *r
 // claiming prepares the claim: the events that open the span, numbered behind the thread's last.
 func (l *live) claiming(ctx context.Context, th *model.Thread, run *model.Run, queued []model.Message) (*commit.Item, error) {
 	en := l.en
-	l.w = en.newWriter(th, run, spanName(run), th.LastEventID, th.LastSeq)
-	l.span = model.Span{
-		RunKey: run.Key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
-		Generation: run.Generation, First: th.LastEventID + 1, State: th.State,
-	}
+	l.span = en.nextSpan(th, run, th.LastEventID, th.LastSeq)
 	c := &decide.Claim{
-		Thread: th.Key, Run: run.Key, Instance: en.cfg.Instance, Span: l.span,
+		Thread: th.Key, Run: run.Key, Instance: en.cfg.Instance, Span: l.span.row,
 		Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)),
 	}
 	it := &commit.Item{}
 	if err := l.open(ctx, it, th, run, queued); err != nil {
 		return nil, err
 	}
-	c.Shows, c.Rows, c.Events = l.began.shows, it.Rows, it.Events
-	claim := &commit.Item{Run: l.w.run, Records: it.Records, Ticks: it.Ticks, Command: c, Takes: true, Then: l.begins}
+	c.Shows, c.Rows, c.Events = l.span.began.shows, it.Rows, it.Events
+	claim := &commit.Item{Run: l.span.run, Records: it.Records, Ticks: it.Ticks, Command: c, Takes: true, Then: l.begins}
 	for i := range it.Events {
 		claim.Bytes += len(it.Events[i].Payload)
 	}
@@ -84,22 +80,27 @@ func (l *live) open(ctx context.Context, it *commit.Item, th *model.Thread, run 
 		if err != nil {
 			return err
 		}
-		if err := l.w.started(it, run, nil, answersIn(asked), l.input.Trace); err != nil {
+		if err := l.span.started(it, run, nil, answersIn(asked), l.input.Trace); err != nil {
 			return err
 		}
 		return l.answered(it, asked)
 	}
-	l.began = began{state: th.State, upTo: l.span.First}
-	if err := l.reset(ctx, it, run.Generation > 1); err != nil {
-		return err
+	l.span.began = began{state: th.State, upTo: l.span.row.First}
+	if run.Generation > 1 { // its steps are numbered behind those of earlier ones
+		steps, err := l.en.store.Steps(ctx, run.Project, run.Key, 0, 1)
+		if err != nil {
+			return err
+		}
+		l.nodes.count = steps.Total
 	}
+	it.Rows = append(it.Rows, l.nodes.reset(run)...)
 	if edited := l.input.Edited; edited != nil && run.Generation == 1 {
 		m := model.Message{ThreadKey: th.Key, RunKey: run.Key, ContextItemIDs: run.ContextItemIDs, Message: *edited}
 		queued = slices.Concat([]model.Message{m}, queued)
 	}
 	first, rest := fitting(queued, l.en.cfg.FrameBytes)
 	l.inbox.Store(int64(len(rest))) // it meets them at its next Next, or goes once more for them
-	if err := l.w.started(it, run, first, nil, l.input.Trace); err != nil {
+	if err := l.span.started(it, run, first, nil, l.input.Trace); err != nil {
 		return err
 	}
 	if err := l.prepare(ctx, it, th, run); err != nil {
@@ -115,7 +116,7 @@ func (l *live) enterAgent(it *commit.Item, run *model.Run, first []model.Message
 	if run.Agent == "" || !asked {
 		return nil
 	}
-	_, err := l.enter(it, l.graph.Nodes[0], cmp.Or(Query(log.Contents(first)), run.InputQuery))
+	_, err := l.enter(it, l.nodes.graph.Nodes[0], cmp.Or(Query(log.Contents(first)), run.InputQuery))
 	return err
 }
 
@@ -131,9 +132,6 @@ func fitting(msgs []model.Message, event int) (first, rest []model.Message) {
 	return msgs, nil
 }
 
-// spanName is the name that the run has in its next span.
-func spanName(run *model.Run) string { return cmp.Or(run.SpanName, run.ID) }
-
 // begins makes the run live and executes it, as it was decided.
 func (l *live) begins(out *decide.Decided) {
 	en := l.en
@@ -143,9 +141,9 @@ func (l *live) begins(out *decide.Decided) {
 	l.traced = traced
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.plugins = l.offer.plugins.For(l.run.Project)
-	l.t = en.cfg.Logs.Hold(l.w.thread.Key, l.w.thread.ID)
-	l.t.Begin(l.w.last) // what the claim wrote is stored, and what the last owner had written
-	l.reserved.settle(l.w.fold.Grown())
+	l.t = en.cfg.Logs.Hold(l.span.thread.Key, l.span.thread.ID)
+	l.t.Begin(l.span.last) // what the claim wrote is stored, and what the last owner had written
+	l.reserved.settle(l.span.fold.Grown())
 	en.queue.nudge()
 	en.liveRuns.Add(1)
 	en.running.Add(1)
@@ -159,35 +157,17 @@ func (l *live) begins(out *decide.Decided) {
 // of sub-agents that are open.
 func (l *live) executions() []monitor.Execution {
 	var all []monitor.Execution
-	for _, st := range l.steps {
-		if agent := l.graph.Agent(st.NodeID); agent != "" && st.Status == model.Running {
+	for _, st := range l.nodes.steps {
+		if agent := l.nodes.graph.Agent(st.NodeID); agent != "" && st.Status == model.Running {
 			all = append(all, monitor.Execution{ID: st.ID, Agent: agent})
 		}
 	}
-	for _, m := range l.memos {
-		if m.Agent != "" && !m.Done && m.CallID != "" && l.w.ver.SubagentOpen(m.CallID) {
-			all = append(all, monitor.Execution{ID: m.CallID, Agent: m.Agent})
+	for id := range l.journal.open {
+		if m := l.journal.call(id); m.Agent != "" && l.span.ver.SubagentOpen(id) {
+			all = append(all, monitor.Execution{ID: id, Agent: m.Agent})
 		}
 	}
 	return all
-}
-
-// reset gives a generation that begins its nodes. Its steps are numbered behind those of earlier ones.
-func (l *live) reset(ctx context.Context, it *commit.Item, restarted bool) error {
-	if restarted {
-		if err := l.countSteps(ctx, l.en.store); err != nil {
-			return err
-		}
-	}
-	for _, n := range l.graph.Nodes {
-		node := &model.Node{RunKey: l.run.Key, NodeID: n.ID, Status: model.Pending}
-		l.nodes[n.ID] = node
-		if len(l.graph.Nodes) > 1 || restarted { // a lone node's first row comes with its step
-			row := *node
-			it.Rows = append(it.Rows, &row)
-		}
-	}
-	return nil
 }
 
 // prepare applies what the run's first generation does to the thread: hidden messages and another state.
@@ -222,11 +202,11 @@ func (l *live) prepare(ctx context.Context, it *commit.Item, th *model.Thread, r
 			return err
 		}
 	}
-	l.began.state = state
+	l.span.began.state = state
 	if len(hides) == 0 && string(state) == string(th.State) {
 		return nil
 	}
-	return l.w.stage(it, agui.StateSnapshot{Snapshot: state})
+	return l.span.stage(it, agui.StateSnapshot{Snapshot: state})
 }
 
 // rolledBack says what to hide of the runs that the run has made room by rolling back, and the state before the oldest of
@@ -287,40 +267,32 @@ func (l *live) rewound(ctx context.Context, it *commit.Item, th *model.Thread, h
 		}
 	}
 	for i := range left {
-		if key := left[i].RunKey; key != 0 && key != l.run.Key && !slices.Contains(l.began.shows, key) {
-			l.began.shows = append(l.began.shows, key)
+		if key := left[i].RunKey; key != 0 && key != l.run.Key && !slices.Contains(l.span.began.shows, key) {
+			l.span.began.shows = append(l.span.began.shows, key)
 		}
 	}
 	it.Rows = append(before, it.Rows...)
-	msgs := append(log.Contents(left), l.w.fold.Messages()...) // what this run brings
-	return l.w.stage(it, agui.MessagesSnapshot{Messages: log.Newest(msgs, l.en.cfg.FrameBytes)})
+	msgs := append(log.Contents(left), l.span.fold.Messages()...) // what this run brings
+	return l.span.stage(it, agui.MessagesSnapshot{Messages: log.Newest(msgs, l.en.cfg.FrameBytes)})
 }
 
 // answered opens the span of an answer: the steps that waited go on, and what a client answered for its
 // own tools becomes their results.
 func (l *live) answered(it *commit.Item, all []model.Interrupt) error {
 	var owed []string
-	for _, m := range l.memos {
-		if m.Tool != "" && !m.Done {
-			owed = append(owed, m.CallID)
-		}
+	for _, m := range l.journal.calls() {
+		owed = append(owed, m.CallID)
 	}
 	for i := range all {
 		if all[i].Frontend && all[i].Status == model.InterruptAnswered {
 			owed = append(owed, all[i].ID)
 		}
 	}
-	l.w.ver.Owe(owed...)
-	for _, st := range l.steps {
-		if st.Status != model.Waiting {
-			continue
-		}
-		st.Status = model.Running
-		node := l.nodes[st.NodeID]
-		node.Status = model.Running
-		stepRow, nodeRow := *st, *node
+	l.span.ver.Owe(owed...)
+	for _, st := range l.nodes.resume() {
+		stepRow, nodeRow := *st, *l.nodes.rows[st.NodeID]
 		it.Rows = append(it.Rows, &stepRow, &nodeRow)
-		if err := l.w.stage(it, agui.StepStarted{Base: agui.Base{Agent: l.graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
+		if err := l.span.stage(it, agui.StepStarted{Base: agui.Base{Agent: l.nodes.graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
 			return err
 		}
 	}
@@ -342,14 +314,14 @@ func (l *live) take(it *commit.Item, in *model.Interrupt) error {
 	if !in.Frontend {
 		return nil
 	}
-	m := l.memos[memoKey{in.Step, in.Place}]
+	m := l.journal.find(in.Step, in.Place)
 	var a taken
 	var out agui.ToolOutput
 	if m == nil || json.Unmarshal(in.Payload, &a) != nil || json.Unmarshal(m.Output, &out) != nil {
 		return fmt.Errorf("frontend call %s has no record", in.ID)
 	}
-	delete(l.calls, in.ID)
-	return l.w.stage(it, agui.ToolCallResult{
+	delete(l.span.calls, in.ID)
+	return l.span.stage(it, agui.ToolCallResult{
 		MessageID: cmp.Or(a.MessageID, NewID()), ToolCallID: in.ID, Content: out.ResultSummary, Output: &out,
 	})
 }

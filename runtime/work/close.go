@@ -110,17 +110,14 @@ func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, s
 		return nil, err
 	}
 	l := en.newLive(&run)
-	l.w = en.newWriter(&th, &run, spanName(&run), th.LastEventID, th.LastSeq)
+	l.span = en.nextSpan(&th, &run, th.LastEventID, th.LastSeq)
 	c := &decide.Close{Thread: th.Key, Run: key, To: e.status, Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)), Error: e.err, By: e.by}
-	c.Span = model.Span{
-		RunKey: key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
-		Generation: run.Generation, First: th.LastEventID + 1, State: th.State,
-	}
 	it := &commit.Item{Owner: ownerOf(&run.RunHead), Command: c}
 	if err := l.lastWords(ctx, it, &run, spans, queued, e); err != nil {
 		return nil, err
 	}
-	c.Span.Last, c.Seq, c.Rows, c.Events = l.w.last, l.w.seq, it.Rows, it.Events
+	c.Span, c.Seq, c.Rows, c.Events = l.span.row, l.span.seq, it.Rows, it.Events
+	c.Span.Last = l.span.last
 	it.Rows, it.Events = nil, nil
 	return it, nil
 }
@@ -140,27 +137,27 @@ func (l *live) lastWords(ctx context.Context, it *commit.Item, run *model.Run, s
 		}
 	}
 	if e.status != model.Cancelled {
-		it.Rows = append(it.Rows, &model.Hide{ThreadKey: l.w.thread.Key, RunKey: run.Key, Queued: true})
+		it.Rows = append(it.Rows, &model.Hide{ThreadKey: l.span.thread.Key, RunKey: run.Key, Queued: true})
 		queued = nil
 	}
 	first, rest := fitting(queued, l.en.cfg.FrameBytes)
-	if err := l.w.started(it, run, first, answersIn(asked), l.input.Trace); err != nil {
+	if err := l.span.started(it, run, first, answersIn(asked), l.input.Trace); err != nil {
 		return err
 	}
-	if err := l.w.take(it, rest); err != nil {
+	if err := l.span.take(it, rest); err != nil {
 		return err
 	}
 	if begun {
 		if err := l.failOwed(it, asked); err != nil {
 			return err
 		}
-		l.settleSteps(it, e.status, e.err)
+		it.Rows = append(it.Rows, l.nodes.settle(e.status, e.err)...)
 	}
 	terminal, err := l.terminal(e)
 	if err != nil {
 		return err
 	}
-	return l.w.stage(it, terminal)
+	return l.span.stage(it, terminal)
 }
 
 // failOwed gives the calls that a waiting run has left open their results, those that a client has answered
@@ -174,18 +171,15 @@ func (l *live) failOwed(it *commit.Item, all []model.Interrupt) error {
 				code = codeInterrupted
 			}
 		case model.InterruptAnswered:
-			l.w.ver.Owe(in.ID)
+			l.span.ver.Owe(in.ID)
 			if err := l.take(it, in); err != nil {
 				return err
 			}
 		}
 	}
-	for _, m := range l.memos {
-		if m.Tool == "" || m.Done {
-			continue
-		}
-		l.w.ver.Owe(m.CallID)
-		if err := l.w.stage(it, failedCall(m.CallID, m.Tool, code)); err != nil {
+	for _, m := range l.journal.calls() {
+		l.span.ver.Owe(m.CallID)
+		if err := l.span.stage(it, failedCall(m.CallID, m.Tool, code)); err != nil {
 			return err
 		}
 	}

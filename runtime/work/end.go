@@ -29,18 +29,11 @@ type ending struct {
 func (l *live) completed() ending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, n := range l.nodes {
-		if n.Status == model.Waiting {
-			return ending{status: model.Waiting, cause: plugins.ErrEnded}
-		}
+	if l.nodes.has(model.Waiting) {
+		return ending{status: model.Waiting, cause: plugins.ErrEnded}
 	}
-	e := ending{status: model.Completed, cause: plugins.ErrEnded}
-	for _, n := range l.graph.Nodes { // the last node that nothing needs speaks for the run
-		if out := l.nodes[n.ID].Output; out != nil && !l.graph.Needed(n.ID) {
-			e.answer, e.result = graph.Answer(out), out
-		}
-	}
-	return e
+	out := l.nodes.output()
+	return ending{status: model.Completed, cause: plugins.ErrEnded, answer: graph.Answer(out), result: out}
 }
 
 func (l *live) failed(err *agui.OutputError) ending {
@@ -60,12 +53,12 @@ func (l *live) end(e ending) error {
 		return errSettled
 	}
 	closers := &commit.Item{}
-	if err := l.stageClosers(closers, e.left(), e.code(), l.waitsFor(e)); err != nil {
+	if err := l.stageClosers(closers, e.left(), e.code(), e.status == model.Waiting); err != nil {
 		l.mu.Unlock()
 		l.broken(fmt.Errorf("close the span: %w", err)) // the log alone can tell what is open
 		return err
 	}
-	l.settleSteps(closers, e.status, e.err)
+	closers.Rows = append(closers.Rows, l.nodes.settle(e.status, e.err)...)
 	l.mu.Unlock()
 
 	err := l.finish(e, closers, l.en.cfg.Instance, func() { l.en.forget(l) })
@@ -105,10 +98,10 @@ func (l *live) finish(e ending, closers *commit.Item, owner string, then func())
 // ending is the item that ends the span: its closers, what a cancelled run takes, the terminal event. Whether something waits
 // for the run is looked up when it is known to, or again.
 func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) (*commit.Item, error) {
-	w := l.w.after(l.w.last, l.w.seq)
+	w := l.span.after(l.span.last, l.span.seq)
 	tail := &commit.Item{}
 	c := &decide.Finish{
-		Thread: l.w.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.N, State: l.newState(), Error: e.err,
+		Thread: l.span.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.row.N, State: l.span.newState(), Error: e.err,
 		Asked: l.asked.Load(), By: e.by, Result: model.RunResult{Key: l.run.Key, Usage: l.run.Usage},
 	}
 	if e.status == model.Cancelled && (again || l.inbox.Load() > 0) {
@@ -175,24 +168,10 @@ func (e ending) code() string {
 	return codeInterrupted
 }
 
-// waitsFor returns the calls that an ending to wait leaves open: those of memos that are not done.
-func (l *live) waitsFor(e ending) map[string]bool {
-	if e.status != model.Waiting {
-		return nil
-	}
-	keep := make(map[string]bool)
-	for _, m := range l.memos {
-		if !m.Done && m.CallID != "" {
-			keep[m.CallID] = true
-		}
-	}
-	return keep
-}
-
 // after returns a writer that goes on behind last with nothing open, for what an op adds. Its own
 // changes stay in it, so that the op can run again.
-func (w *writer) after(last, seq int64) *writer {
-	next := writerOf(w.thread, w.run, w.most, last, seq)
+func (sp *span) after(last, seq int64) *span {
+	next := spanOf(sp.thread, sp.run, sp.most, last, seq)
 	_ = next.ver.Add(agui.RunStarted{}) // the span is open
 	next.slab = make([]byte, 0, 1<<10)  // for a terminal event, as a rule
 	return next
@@ -205,10 +184,10 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 	case model.Failed:
 		return agui.RunError{Base: base, Message: e.err.Message, Code: e.err.Code, Usage: usage}, nil
 	case model.Cancelled:
-		base.Metadata = l.finishMetadata()
+		base.Metadata = l.journal.finishMetadata(usage)
 		return agui.RunFinished{Base: base, Outcome: agui.Outcome{Type: agui.OutcomeCancelled}, Usage: usage}, nil
 	case model.Completed:
-		base.Metadata = l.finishMetadata()
+		base.Metadata = l.journal.finishMetadata(usage)
 		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: usage}, nil
 	}
 	if err := l.en.commits.Flush(); err != nil { // what it asks is on its way to the store
@@ -217,7 +196,7 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 	o, err := commit.Patiently(l.en.abandoned, func() (agui.Outcome, error) {
 		return log.Outcome(l.en.abandoned, l.en.store, l.run.Key)
 	})
-	base.Metadata = l.finishMetadata()
+	base.Metadata = l.journal.finishMetadata(usage)
 	return agui.RunFinished{Base: base, Outcome: o, Usage: usage}, err
 }
 

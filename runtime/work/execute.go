@@ -52,7 +52,7 @@ func (l *live) execute() {
 		l.settle(l.failed(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}), err)
 		return
 	}
-	results := make(chan nodeResult, len(l.graph.Nodes))
+	results := make(chan nodeResult, len(l.nodes.graph.Nodes))
 	for running := 0; ; {
 		if l.isFull() { // before what its workers make of that
 			l.overflow()
@@ -131,15 +131,15 @@ func (l *live) spawn(f func()) { l.workers.Go(f) }
 // prompt is what the run's workers are asked. It is the same each time the generation is continued.
 func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 	in := plugins.Input{
-		Query: l.run.InputQuery, State: l.began.state, Tools: l.input.Tools, Context: l.input.Context,
+		Query: l.run.InputQuery, State: l.span.began.state, Tools: l.input.Tools, Context: l.input.Context,
 		ContextItemIDs: l.run.ContextItemIDs, ForwardedProps: l.input.ForwardedProps,
-		ThreadID: l.w.thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project,
+		ThreadID: l.span.thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project,
 	}
 	msgs := l.first
 	if msgs == nil {
 		var err error
 		msgs, err = commit.Patiently(ctx, func() ([]model.Message, error) {
-			return l.en.store.Messages(ctx, l.w.thread.Key, l.began.upTo, log.LatestMessages)
+			return l.en.store.Messages(ctx, l.span.thread.Key, l.span.began.upTo, log.LatestMessages)
 		})
 		if err != nil {
 			return in, err
@@ -196,50 +196,15 @@ func paired(msgs []agui.Message) []agui.Message {
 	return list
 }
 
-// ready returns the nodes that can start now, and skips those that will not run.
+// ready returns the nodes that can start now.
 func (l *live) ready(query string) ([]*graph.Node, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var start []*graph.Node
-	for again := true; again; {
-		again = false
-		for _, n := range l.graph.Nodes {
-			state := l.nodes[n.ID]
-			if state.Status == model.Failed { // just before a crash
-				return nil, &plugins.Error{Code: state.Error.Code, Message: state.Error.Message}
-			}
-			if l.started[n.ID] || state.Status.Final() || state.Status == model.Waiting || !l.needsMet(n) {
-				continue
-			}
-			runs := true
-			if state.Status == model.Pending {
-				var err error
-				if runs, err = n.Runs(func() map[string]any { return graph.Scope(query, l.state(), l.nodes) }, l.nodes); err != nil {
-					return nil, err
-				}
-			}
-			if !runs {
-				now := time.Now()
-				state.Status, state.CompletedAt = model.Skipped, &now
-				row := *state
-				l.put(&row)
-				again = true
-				continue
-			}
-			l.started[n.ID] = true
-			start = append(start, n)
-		}
+	start, skipped, err := l.nodes.ready(query, l.span.state())
+	if len(skipped) > 0 {
+		l.put(skipped...)
 	}
-	return start, nil
-}
-
-func (l *live) needsMet(n *graph.Node) bool {
-	for _, id := range n.Needs {
-		if s := l.nodes[id].Status; s != model.Completed && s != model.Skipped {
-			return false
-		}
-	}
-	return true
+	return start, err
 }
 
 // runNode executes a node, again after retryable failures, until it has a result.
@@ -283,11 +248,11 @@ func (l *live) begin(n *graph.Node, in plugins.Input) (*model.Step, error) {
 	if l.gate != nil {
 		return nil, l.gate
 	}
-	last := l.steps[n.ID]
+	last := l.nodes.steps[n.ID]
 	if last != nil && !last.Status.Final() {
 		return last, nil
 	}
-	query, err := n.Query(in.Query, func() map[string]any { return graph.Scope(in.Query, l.state(), l.nodes) }, l.nodes)
+	query, err := n.Query(in.Query, l.nodes.scope(in.Query, l.span.state()), l.nodes.rows)
 	if err != nil {
 		return nil, err
 	}
@@ -301,30 +266,16 @@ func (l *live) begin(n *graph.Node, in plugins.Input) (*model.Step, error) {
 
 // enter stages the beginning of the node's next execution. l.mu is held.
 func (l *live) enter(it *commit.Item, n *graph.Node, query string) (*model.Step, error) {
-	last := l.steps[n.ID]
-	l.count++
-	now := time.Now()
-	st := &model.Step{
-		RunKey: l.run.Key, Number: l.count, ID: NewID(), Generation: l.run.Generation, NodeID: n.ID,
-		Name: n.ID, Execution: 1, Status: model.Running, Input: Plain(query), StartedAt: now,
-	}
-	if last != nil {
-		st.Execution = last.Execution + 1
-	}
-	node := l.nodes[n.ID]
-	node.Status, node.Error, node.CompletedAt, node.Progress = model.Running, nil, nil, 0
-	if node.StartedAt == nil {
-		node.StartedAt = &now
-	}
+	st, node := l.nodes.begin(n, &l.run, query)
 	stepRow, nodeRow := *st, *node
 	it.Rows = append(it.Rows, &stepRow, &nodeRow)
 	if n.Agent != "" {
-		it.Ticks = append(it.Ticks, monitor.Tick{At: len(it.Records), Step: st.ID, Agent: n.Agent, When: now, Status: model.Running})
+		it.Ticks = append(it.Ticks, monitor.Tick{At: len(it.Records), Step: st.ID, Agent: n.Agent, When: st.StartedAt, Status: model.Running})
 	}
-	if err := l.w.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
+	if err := l.span.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
 		return nil, err
 	}
-	l.steps[n.ID] = st
+	l.nodes.steps[n.ID] = st
 	return st, nil
 }
 
@@ -438,7 +389,7 @@ func (l *live) close(s *step, n *graph.Node, st *model.Step, out nodeOutput, err
 	s.ended = true
 	l.turn.Broadcast()
 	now := time.Now()
-	node := l.nodes[st.NodeID]
+	node := l.nodes.rows[st.NodeID]
 	var r nodeResult
 	switch {
 	case errors.Is(err, plugins.ErrWaiting):
@@ -468,7 +419,7 @@ func (l *live) close(s *step, n *graph.Node, st *model.Step, out nodeOutput, err
 	}
 	stageErr := s.closeOpen(it, left, codeInterrupted, !r.waiting)
 	if stageErr == nil && !r.waiting { // the end of the span closes the steps that wait
-		stageErr = l.w.stage(it, agui.StepFinished{Base: agui.Base{Agent: s.agent}, StepName: st.Name})
+		stageErr = l.span.stage(it, agui.StepFinished{Base: agui.Base{Agent: s.agent}, StepName: st.Name})
 	}
 	if stageErr != nil && l.filled == nil { // a run that may say no more is closed as a whole
 		l.log().Error("step could not be closed", "error", stageErr)

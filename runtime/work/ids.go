@@ -19,7 +19,7 @@ import (
 func (l *live) mint() string {
 	id := NewID()
 	l.mu.Lock()
-	l.minted[id] = true
+	l.journal.minted[id] = true
 	l.mu.Unlock()
 	return id
 }
@@ -32,7 +32,7 @@ func (l *live) own(ctx context.Context, ev agui.Event) error {
 		return err
 	}
 	taken, err := commit.Patiently(ctx, func() ([]model.Message, error) {
-		return l.en.store.MessagesByID(ctx, l.w.thread.Key, ids)
+		return l.en.store.MessagesByID(ctx, l.span.thread.Key, ids)
 	})
 	if err != nil {
 		return err
@@ -57,8 +57,8 @@ func inUse(id string) error {
 // writes reports whether a worker of the run's current generation began the message of that id. Messages from RUN_STARTED and
 // appended messages belong to people. l.mu is held.
 func (l *live) writes(id string) bool {
-	m := l.w.messages[id]
-	return m != nil && (m.EventID == 0 || m.EventID > l.began.upTo) && l.w.fold.Role(id) != agui.RoleUser
+	m := l.span.messages[id]
+	return m != nil && (m.EventID == 0 || m.EventID > l.span.began.upTo) && l.span.fold.Role(id) != agui.RoleUser
 }
 
 // named returns the ids of the messages and calls that ev begins or continues, and the roles that an existing message may have.
@@ -79,7 +79,7 @@ func (l *live) named(ev agui.Event) (ids []string, as []agui.Role) {
 	case agui.ReasoningEncryptedValue:
 		id := e.EntityID
 		if e.Subtype == "tool-call" {
-			id = l.w.fold.Caller(id)
+			id = l.span.fold.Caller(id)
 		}
 		return []string{id}, []agui.Role{agui.RoleAssistant, agui.RoleReasoning}
 	}
@@ -92,14 +92,14 @@ func (l *live) foreign(ev agui.Event) (unknown []string, err error) {
 	defer l.mu.Unlock()
 	ids, as := l.named(ev)
 	for _, id := range ids {
-		role := l.w.fold.Role(id)
+		role := l.span.fold.Role(id)
 		switch {
 		case id == "":
 		case role != "" && (!l.writes(id) || !slices.Contains(as, role)):
 			return nil, inUse(id)
 		case l.writes(id):
-		case l.minted[id]:
-			delete(l.minted, id)
+		case l.journal.minted[id]:
+			delete(l.journal.minted, id)
 		default:
 			unknown = append(unknown, id)
 		}

@@ -31,11 +31,9 @@ type live struct {
 	reserved *reservation   // nil for one that nobody executes
 	offer    *offer         // held from begins until the last worker has returned
 	plugins  *host.Registry // what of it is offered in the run's project
-	graph    *graph.Graph   // without nodes when unfit
 	input    Input
-	unfit    error      // why the run cannot be executed; it can be ended all the same
-	run      model.Run  // as it was claimed, but for Attempt
-	span     model.Span // likewise
+	unfit    error     // why the run cannot be executed; it can be ended all the same
+	run      model.Run // as it was claimed, but for Attempt
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -46,52 +44,27 @@ type live struct {
 	subagents atomic.Int64 // sub-agents that are running
 
 	clientTools graph.ClientTools
-	toolsByName map[string]int  // where input.Tools has one
-	brought     map[string]bool // messages that its generation was asked with or has found, by id
-	retracted   map[string]bool // messages that the open span had taken back when it was read back, by id
+	toolsByName map[string]int // where input.Tools has one
 
-	mu       sync.Mutex   // guards the fields below and what the writer numbers
-	turn     sync.Cond    // the open text message has ended, or the gate is shut
-	gate     error        // why no event is taken any more
-	writing  *step        // whose text message is open
-	spare    *commit.Item // for what is queued next, nil for a new one
-	w        *writer
-	owners   owners
-	memos    map[memoKey]*model.Memo     // those in it are not changed: another takes their place
-	owing    map[string]memoKey          // of memos of calls and sub-agents that are not done, by CallID
-	recorded int                         // bytes of what the memos hold
-	asks     map[string]*model.Interrupt // by id: those that are open
-	calls    map[string]string           // toolCallId → tool, of calls that may still owe a result
-	minted   map[string]bool             // ids that were given to workers and not used yet
-	nodes    map[string]*model.Node
-	steps    map[string]*model.Step // by node: the latest of this generation
-	count    int                    // steps so far, over all generations
-	filled   *plugins.Error         // why full is closed, nil while it is not
-	lastCall spent                  // of a model
-	became   model.Status           // how end has ended it, "" before or when it is another's
-	errands  map[*errand]struct{}   // plugins' code that has not returned
-	spoke    bool                   // a worker has shown something since the run was claimed, or an earlier process had claimed it
+	mu      sync.Mutex   // guards the fields below and what the writer numbers
+	turn    sync.Cond    // the open text message has ended, or the gate is shut
+	gate    error        // why no event is taken any more
+	writing *step        // whose text message is open
+	spare   *commit.Item // for what is queued next, nil for a new one
+	span    *span
+	owners  owners
+	journal journal
+	nodes   nodes
+	filled  *plugins.Error       // why full is closed, nil while it is not
+	became  model.Status         // how end has ended it, "" before or when it is another's
+	errands map[*errand]struct{} // plugins' code that has not returned
+	spoke   bool                 // a worker has shown something since the run was claimed, or an earlier process had claimed it
 
-	began   began           // where the generation began
 	first   []model.Message // all of the thread's messages, when the run is its first; else nil
-	started map[string]bool // nodes that loop has started; used by loop only
 	over    chan struct{}   // closed once the run has ended here
 	full    chan struct{}   // closed once a worker had more to say than a span holds
 	traced  func(End)       // ends the run's operation; set by begins
 	workers sync.WaitGroup  // what spawn started
-}
-
-// began is where a generation of a run began: what its workers are asked when they are called again.
-type began struct {
-	state json.RawMessage // the thread's
-	upTo  int64           // the event up to which messages belong to the prompt
-	shows []int64         // the runs whose messages it has shown again
-}
-
-// memoKey is where a memo stands: in which step, and in which place of its code.
-type memoKey struct {
-	step  int
-	place string
 }
 
 // Input is what serves a run for its whole life.
@@ -120,9 +93,8 @@ func (in *Input) JSON() json.RawMessage {
 func (en *Engine) newLive(run *model.Run) *live {
 	l := &live{
 		en: en, run: *run, offer: en.offers.current(),
-		memos: make(map[memoKey]*model.Memo), owing: make(map[string]memoKey), asks: make(map[string]*model.Interrupt), calls: make(map[string]string), minted: make(map[string]bool),
-		nodes: make(map[string]*model.Node), steps: make(map[string]*model.Step), started: make(map[string]bool),
-		owners: make(owners), errands: make(map[*errand]struct{}), over: make(chan struct{}), full: make(chan struct{}),
+		journal: newJournal(),
+		owners:  make(owners), errands: make(map[*errand]struct{}), over: make(chan struct{}), full: make(chan struct{}),
 	}
 	l.run.Input, l.run.Definition = nil, nil // what they say is in input and graph
 	l.turn.L = &l.mu
@@ -137,16 +109,17 @@ func (en *Engine) newLive(run *model.Run) *live {
 		}
 	}
 	l.plugins = l.offer.plugins.For(run.Project)
-	var err error
-	if l.graph, err = l.offer.graphs.Of(run); err != nil {
-		l.graph, l.unfit = new(graph.Graph), err
+	g, err := l.offer.graphs.Of(run)
+	if err != nil {
+		g, l.unfit = new(graph.Graph), err
 	}
+	l.nodes = newNodes(g)
 	return l
 }
 
 // item is an entry of the commit queue for what the run says.
 func (l *live) item() *commit.Item {
-	return &commit.Item{Source: l.source, Thread: l.t.Key(), Run: l.w.run}
+	return &commit.Item{Source: l.source, Thread: l.t.Key(), Run: l.span.run}
 }
 
 // emit is queue, and waits for room in the commit queue.
@@ -197,7 +170,7 @@ func (l *live) queue(s *step, rows []model.Row, done func(error), evs ...agui.Ev
 		}
 	}
 	for _, row := range rows {
-		it.Rows = append(it.Rows, l.know(row))
+		it.Rows = append(it.Rows, l.journal.add(row))
 	}
 	if done != nil {
 		it.Done = append(it.Done, done)
@@ -211,26 +184,6 @@ func (l *live) queue(s *step, rows []model.Row, done func(error), evs ...agui.Ev
 		})
 	}
 	return nil
-}
-
-// know keeps what a row says of the run's records and questions. l.mu is held.
-func (l *live) know(row model.Row) model.Row {
-	switch row := row.(type) {
-	case *model.Memo:
-		key := memoKey{row.Step, row.Place}
-		l.recorded += len(row.Output)
-		if old := l.memos[key]; old != nil {
-			l.recorded -= len(old.Output)
-		}
-		if l.memos[key] = row; row.Done {
-			delete(l.owing, row.CallID)
-		} else if row.CallID != "" {
-			l.owing[row.CallID] = key
-		}
-	case *model.Interrupt:
-		l.asks[row.ID] = row
-	}
-	return row
 }
 
 // shows reports whether ev is for the eyes of people. That a model is called says nothing yet.
@@ -260,20 +213,20 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	if err := l.outgrows(ev, l.en.cfg.StateBytes); err != nil {
 		return err
 	}
-	ev, payload, err := l.w.stored(s.attribute(ev), l.en.cfg.EventBytes)
+	ev, payload, err := l.span.stored(s.attribute(ev), l.en.cfg.EventBytes)
 	if err != nil {
 		return err
 	}
 	if err := l.room(ev, len(payload)); err != nil {
 		return err
 	}
-	if err := l.w.fold.Check(ev); err != nil {
+	if err := l.span.fold.Check(ev); err != nil {
 		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
 	}
 	if err := l.owners.check(s, ev); err != nil {
 		return err
 	}
-	if err := l.w.stageStored(it, ev, payload); err != nil {
+	if err := l.span.stageStored(it, ev, payload); err != nil {
 		return err
 	}
 	l.owners.note(s, ev)
@@ -284,12 +237,14 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 		l.writing = nil
 		l.turn.Broadcast()
 	case agui.ToolCallStart:
-		l.calls[e.ToolCallID] = e.ToolCallName
+		l.span.calls[e.ToolCallID] = e.ToolCallName
 	case agui.ToolCallResult:
-		delete(l.calls, e.ToolCallID)
+		delete(l.span.calls, e.ToolCallID)
 	case agui.Custom:
 		if e.Name == agui.ProgressEvent {
-			l.progress(it, s.node, e.Value)
+			if row := l.nodes.progress(s.node, e.Value); row != nil {
+				it.Rows = append(it.Rows, row)
+			}
 		}
 	}
 	return nil
@@ -330,10 +285,10 @@ func (l *live) overfull(ev agui.Event, more int) *plugins.Error {
 	if e, ok := ev.(agui.Custom); ok && agui.RetractedBy(e) != nil {
 		bound *= 2
 	}
-	if most > 0 && l.w.last-l.span.First+1 >= bound {
+	if most > 0 && l.span.last-l.span.row.First+1 >= bound {
 		return &plugins.Error{Code: codeTooMany, Message: fmt.Sprintf("The run has emitted %d events, which is all that it may", most)}
 	}
-	said := l.w.fold.Grown() + more
+	said := l.span.fold.Grown() + more
 	if int64(said) > l.en.cfg.SaidPerRun {
 		return &plugins.Error{Code: codeTooLarge, Message: fmt.Sprintf("The run's messages have %d bytes, which is all that they may", said)}
 	}
@@ -346,7 +301,7 @@ func (l *live) overfull(ev agui.Event, more int) *plugins.Error {
 // outgrows fails when the thread's state becomes larger than most by ev, or cannot become what ev says. What makes a state smaller is
 // taken, however large it is still: the setting may have been another.
 func (l *live) outgrows(ev agui.Event, most int) error {
-	state, size := l.state(), 0
+	state, size := l.span.state(), 0
 	switch e := ev.(type) {
 	case agui.StateDelta:
 		if escaped*(len(state)+len(e.Delta)) <= most && !bytes.Contains(e.Delta, []byte(`copy`)) && !bytes.Contains(e.Delta, []byte(`\u`)) {
@@ -372,30 +327,6 @@ const escaped = 3
 
 // MaxState keeps the STATE_SNAPSHOT of a thread within the size of an event.
 const MaxState = 4 << 20
-
-// progress keeps what a worker tells of its progress in the node's row.
-func (l *live) progress(it *commit.Item, node string, value json.RawMessage) {
-	var p struct {
-		Progress float64 `json:"progress"`
-		Message  string  `json:"message"`
-	}
-	n := l.nodes[node]
-	if n == nil || json.Unmarshal(value, &p) != nil {
-		return
-	}
-	n.Progress = min(max(p.Progress, 0), 1)
-	if p.Message != "" {
-		n.Messages = append(slices.Clone(n.Messages[max(0, len(n.Messages)-nodeMessages+1):]), clip(p.Message, nodeMessageBytes))
-	}
-	row := *n
-	it.Rows = append(it.Rows, &row)
-}
-
-// A node's row keeps the latest messages of progress, and of each its beginning.
-const (
-	nodeMessages     = 50
-	nodeMessageBytes = 4 << 10
-)
 
 // put queues rows alone.
 func (l *live) put(rows ...model.Row) {
@@ -453,17 +384,6 @@ func (l *live) broken(err error) {
 	})
 }
 
-// state is the thread's state as the run has left it.
-func (l *live) state() json.RawMessage { return l.w.fold.State() }
-
-// newState is the state that the run leaves its thread in, nil for the one that the thread has.
-func (l *live) newState() json.RawMessage {
-	if state := l.state(); string(state) != string(l.w.thread.State) {
-		return state
-	}
-	return nil
-}
-
 // patch merges an RFC 7396 patch into the thread's state.
 func (l *live) patch(s *step, patch json.RawMessage) error {
 	l.source.Room()
@@ -472,7 +392,7 @@ func (l *live) patch(s *step, patch json.RawMessage) error {
 	if err := l.queue(s, nil, nil); err != nil { // it may be about the state
 		return err
 	}
-	_, ev, err := fold.MergePatch(l.state(), patch)
+	_, ev, err := fold.MergePatch(l.span.state(), patch)
 	if err != nil {
 		return &plugins.Error{Code: "bad_state", Message: err.Error()}
 	}
@@ -483,12 +403,12 @@ func (l *live) patch(s *step, patch json.RawMessage) error {
 }
 
 // stageClosers stages what is owed before a terminal event: ends of messages, results of calls except
-// those in keep, ends of sub-agents and steps. l.mu is held.
-func (l *live) stageClosers(it *commit.Item, output agui.WorkerOutput, code string, keep map[string]bool) error {
-	if output.Error != nil && l.nodeFailed() {
+// those that a run which waits has recorded, ends of sub-agents and steps. l.mu is held.
+func (l *live) stageClosers(it *commit.Item, output agui.WorkerOutput, code string, waits bool) error {
+	if output.Error != nil && l.nodes.failed() {
 		output = agui.WorkerOutput{Status: agui.StatusPartialSuccess} // what is open belongs to nodes that were only stopped
 	}
-	closers := l.w.ver.Closers()
+	closers := l.span.ver.Closers()
 	outer := slices.IndexFunc(closers, isOuter)
 	if outer < 0 {
 		outer = len(closers)
@@ -496,77 +416,28 @@ func (l *live) stageClosers(it *commit.Item, output agui.WorkerOutput, code stri
 	for _, ev := range closers[:outer] {
 		if end, ok := ev.(agui.TextMessageEnd); ok {
 			out := output
-			out.Answer = l.w.fold.Text(end.MessageID)
+			out.Answer = l.span.fold.Text(end.MessageID)
 			end.Output = &out
 			ev = end
 		}
-		if err := l.w.stage(it, ev); err != nil {
+		if err := l.span.stage(it, ev); err != nil {
 			return err
 		}
 	}
-	for _, id := range l.w.ver.Unanswered() {
-		if keep[id] {
+	for _, id := range l.span.ver.Unanswered() {
+		if waits && l.journal.call(id) != nil {
 			continue
 		}
-		if err := l.w.stage(it, l.failedCall(id, code)); err != nil {
+		if err := l.span.stage(it, l.failedCall(id, code)); err != nil {
 			return err
 		}
 	}
 	for _, ev := range closers[outer:] {
-		if err := l.w.stage(it, ev); err != nil {
+		if err := l.span.stage(it, ev); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// settleSteps brings the rows of steps and nodes that have not ended to status. When a node has failed the run, the
-// others were only stopped.
-func (l *live) settleSteps(it *commit.Item, status model.Status, e *agui.OutputError) {
-	now := time.Now()
-	pending := status
-	if status == model.Failed {
-		pending = model.Skipped
-	}
-	if status == model.Failed && l.nodeFailed() {
-		status, e = model.Cancelled, nil
-	}
-	for _, st := range l.steps {
-		if st.Status.Final() {
-			continue
-		}
-		st.Status, st.Error = status, e
-		if status.Final() {
-			st.CompletedAt = &now
-		}
-		row := *st
-		it.Rows = append(it.Rows, &row)
-	}
-	for _, n := range l.nodes {
-		if n.Status.Final() || n.Status == model.Pending && status == model.Waiting {
-			continue
-		}
-		if n.Status == model.Pending {
-			n.Status = pending
-		} else {
-			n.Status, n.Error = status, e
-		}
-		if n.Status.Final() {
-			n.CompletedAt = &now
-		}
-		row := *n
-		it.Rows = append(it.Rows, &row)
-	}
-}
-
-// nodeFailed reports whether one of the nodes has failed.
-func (l *live) nodeFailed() bool {
-	for _, n := range l.nodes {
-		if n.Status == model.Failed {
-			return true
-		}
-	}
-	return false
 }
 
 // errSettled means that the run had been ended by another before this decision was made.

@@ -14,30 +14,28 @@ import (
 func (l *live) load(ctx context.Context, r model.Reader, run *model.Run, spans []model.Span) error {
 	for _, s := range spans {
 		if s.Generation == run.Generation {
-			l.began = began{state: s.State, upTo: s.First}
+			l.span.began = began{state: s.State, upTo: s.First}
 			if s.N > 1 {
 				break
 			}
 			var err error
-			if l.began.state, err = l.begunWith(ctx, r, run, &s); err != nil {
+			if l.span.began.state, err = l.begunWith(ctx, r, run, &s); err != nil {
 				return err
 			}
 			break
 		}
 	}
-	if err := l.loadSteps(ctx, r, run); err != nil {
+	if err := l.nodes.load(ctx, r, run); err != nil {
 		return err
 	}
 	memos, err := r.Memos(ctx, run.Key, run.Generation)
 	if err != nil {
 		return err
 	}
+	l.journal.load(memos)
 	for i := range memos {
-		m := &memos[i]
-		l.know(m)
-		l.remember(m)
-		if m.Tool != "" {
-			l.calls[m.CallID] = m.Tool
+		if m := &memos[i]; m.Tool != "" {
+			l.span.calls[m.CallID] = m.Tool
 		}
 	}
 	return l.loadMessages(ctx, r, run, spans)
@@ -71,46 +69,13 @@ func (l *live) begunWith(ctx context.Context, r model.Reader, run *model.Run, sp
 	return span.State, nil
 }
 
-// loadSteps reads the rows of the run's nodes and steps.
-func (l *live) loadSteps(ctx context.Context, r model.Reader, run *model.Run) error {
-	nodes, err := r.Nodes(ctx, run.Key)
-	if err != nil {
-		return err
-	}
-	for i := range nodes {
-		l.nodes[nodes[i].NodeID] = &nodes[i]
-	}
-	for _, n := range l.graph.Nodes {
-		if l.nodes[n.ID] == nil { // its first row comes with its step
-			l.nodes[n.ID] = &model.Node{RunKey: run.Key, NodeID: n.ID, Status: model.Pending}
-		}
-	}
-	for after := 0; ; {
-		steps, err := r.Steps(ctx, run.Project, run.Key, after, page)
-		if err != nil {
-			return err
-		}
-		for i := range steps.Rows {
-			s := &steps.Rows[i]
-			if l.count = s.Number; s.Generation == run.Generation {
-				l.steps[s.NodeID] = s
-			}
-		}
-		if !steps.More {
-			break
-		}
-		after = l.count
-	}
-	return nil
-}
-
 // loadMessages gives the writer the messages of the run, so that later events can change them.
 func (l *live) loadMessages(ctx context.Context, r model.Reader, run *model.Run, spans []model.Span) error {
 	asked := make(map[int64]bool, len(spans)) // by the events that its spans begin with
 	for i := range spans {
 		asked[spans[i].First] = true
 	}
-	l.brought = make(map[string]bool)
+	l.span.brought = make(map[string]bool)
 	var known []agui.Message
 	for after := int64(0); ; {
 		msgs, err := r.RunMessages(ctx, run.Project, run.Key, after, log.LatestMessages)
@@ -120,10 +85,10 @@ func (l *live) loadMessages(ctx context.Context, r model.Reader, run *model.Run,
 		for i := range msgs.Rows {
 			m := &msgs.Rows[i]
 			if after = m.Key; m.State == model.MessageConsumed {
-				l.w.messages[m.ID] = m
+				l.span.messages[m.ID] = m
 				known = append(known, m.Message)
-				if m.EventID < l.began.upTo || asked[m.EventID] {
-					l.brought[m.ID] = true
+				if m.EventID < l.span.began.upTo || asked[m.EventID] {
+					l.span.brought[m.ID] = true
 				}
 			}
 		}
@@ -131,7 +96,7 @@ func (l *live) loadMessages(ctx context.Context, r model.Reader, run *model.Run,
 			break
 		}
 	}
-	l.w.fold = l.folded(l.w.thread.State, known)
+	l.span.fold = l.folded(l.span.thread.State, known)
 	return nil
 }
 
@@ -140,7 +105,7 @@ func (l *live) loadMessages(ctx context.Context, r model.Reader, run *model.Run,
 func (l *live) folded(state json.RawMessage, messages []agui.Message) *fold.Fold {
 	f := fold.New(state, messages)
 	for i := range messages {
-		if l.brought[messages[i].ID] {
+		if l.span.brought[messages[i].ID] {
 			f.Brought(messages[i].ID)
 		}
 	}
@@ -149,10 +114,3 @@ func (l *live) folded(state json.RawMessage, messages []agui.Message) *fold.Fold
 
 // page is how many rows or events are read at once.
 const page = 500
-
-// countSteps finds the number of the run's last step. Numbers have no gaps.
-func (l *live) countSteps(ctx context.Context, r model.Reader) error {
-	steps, err := r.Steps(ctx, l.run.Project, l.run.Key, 0, 1)
-	l.count = steps.Total
-	return err
-}

@@ -184,12 +184,12 @@ func (en *Engine) about(run *model.RunHead) *slog.Logger {
 
 // log is a logger whose lines say as much.
 func (l *live) log() *slog.Logger {
-	return l.en.log.With("run", l.run.ID, "thread", l.w.thread.ID, "user", l.run.User, "project", l.run.Project)
+	return l.en.log.With("run", l.run.ID, "thread", l.span.thread.ID, "user", l.run.User, "project", l.run.Project)
 }
 
 // op is an operation of the run.
 func (l *live) op(kind OpKind, name, id string) Op {
-	return Op{Kind: kind, Name: name, ID: id, Run: l.run.ID, Thread: l.w.thread.ID, Project: l.run.Project}
+	return Op{Kind: kind, Name: name, ID: id, Run: l.run.ID, Thread: l.span.thread.ID, Project: l.run.Project}
 }
 
 // untrace ends the run's own operation.

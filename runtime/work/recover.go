@@ -117,7 +117,7 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	from := run.Owner
 	l.spoke = true
 	err = en.decide(&commit.Item{
-		Run: l.w.run, Records: it.Records, Takes: true, Began: l.executions(),
+		Run: l.span.run, Records: it.Records, Takes: true, Began: l.executions(),
 		Command: &decide.TakeOver{
 			Thread: run.ThreadKey, Run: run.Key, From: from, Instance: en.cfg.Instance, Attempt: run.Attempt,
 			Rows: it.Rows, Events: it.Events,
@@ -207,25 +207,20 @@ func (en *Engine) unread(ctx context.Context, run *model.Run, it *commit.Item) (
 		return nil, err
 	}
 	l := en.newLive(run)
-	if err := l.loadSteps(ctx, en.store, run); errors.Is(err, model.ErrUnavailable) {
+	if err := l.nodes.load(ctx, en.store, run); errors.Is(err, model.ErrUnavailable) {
 		return nil, err // any other error is the rows' own, which stay as they are
 	}
 	l.asked.Store(true) // it may have
 	*it = commit.Item{}
 	if n := len(spans); n > 0 && spans[n-1].Last == 0 {
-		l.span = spans[n-1]
-		l.w = en.newWriter(&th, run, l.span.RunID, last, seq)
-		_ = l.w.ver.Add(agui.RunStarted{}) // the span is open
-		return l, l.w.stage(it, agui.StateSnapshot{Snapshot: l.state()})
+		l.span = en.openSpan(&th, run, &spans[n-1], last, seq)
+		_ = l.span.ver.Add(agui.RunStarted{})
+		return l, l.span.stage(it, agui.StateSnapshot{Snapshot: l.span.state()})
 	}
-	l.w = en.newWriter(&th, run, spanName(run), last, seq)
-	l.span = model.Span{
-		RunKey: run.Key, N: run.Spans + 1, ThreadKey: th.Key, RunID: l.w.run.ID,
-		Generation: run.Generation, First: last + 1, State: th.State,
-	}
-	span := l.span
-	it.Rows = append(it.Rows, &span)
-	return l, l.w.started(it, run, nil, nil, l.input.Trace)
+	l.span = en.nextSpan(&th, run, last, seq)
+	row := l.span.row
+	it.Rows = append(it.Rows, &row)
+	return l, l.span.started(it, run, nil, nil, l.input.Trace)
 }
 
 // rebuild makes the live form of a RUNNING run from its log and rows, with everything open that its last
@@ -248,8 +243,8 @@ func (en *Engine) readBack(ctx context.Context, run *model.Run) (*live, error) {
 	}
 	l := en.newLive(run)
 	l.asked.Store(true) // its last owner may have
-	l.span = spans[len(spans)-1]
-	l.w = en.newWriter(&th, run, l.span.RunID, l.span.First-1, th.LastSeq)
+	last := &spans[len(spans)-1]
+	l.span = en.openSpan(&th, run, last, last.First-1, th.LastSeq)
 	if err := l.load(ctx, en.store, run, spans); err != nil {
 		return nil, err
 	}
@@ -259,15 +254,15 @@ func (en *Engine) readBack(ctx context.Context, run *model.Run) (*live, error) {
 	}
 	for i := range asked {
 		if asked[i].Status == model.InterruptOpen {
-			l.know(&asked[i])
+			l.journal.add(&asked[i])
 		}
 	}
-	before := make([]agui.Message, 0, len(l.w.messages))
-	for _, m := range l.w.fold.Messages() {
-		if l.w.messages[m.ID].EventID < l.span.First {
+	before := make([]agui.Message, 0, len(l.span.messages))
+	for _, m := range l.span.fold.Messages() {
+		if l.span.messages[m.ID].EventID < l.span.row.First {
 			before = append(before, m)
 		} else {
-			delete(l.w.messages, m.ID) // the span begins it
+			delete(l.span.messages, m.ID) // the span begins it
 		}
 	}
 	if n, err := en.store.Queued(ctx, run.Key); err == nil {
@@ -285,7 +280,7 @@ func (en *Engine) readBack(ctx context.Context, run *model.Run) (*live, error) {
 func (l *live) interrupt(it *commit.Item) error {
 	thoughts := make(map[string]bool)
 	var unended []string
-	for _, ev := range l.w.ver.Closers() {
+	for _, ev := range l.span.ver.Closers() {
 		if l.goesOnIn(ev) {
 			continue
 		}
@@ -294,38 +289,33 @@ func (l *live) interrupt(it *commit.Item) error {
 			ev = agui.SubagentError{Base: e.Base, Message: "The agent was interrupted", Code: codeInterrupted}
 		case agui.TextMessageEnd:
 			e.Output = &agui.WorkerOutput{
-				Status: agui.StatusFailed, Answer: l.w.fold.Text(e.MessageID),
+				Status: agui.StatusFailed, Answer: l.span.fold.Text(e.MessageID),
 				Error: &agui.OutputError{Code: codeInterrupted, Message: "The message was interrupted", Retryable: true},
 			}
 			ev, unended = e, append(unended, e.MessageID)
 		case agui.ReasoningMessageEnd:
 			thoughts[e.MessageID], unended = true, append(unended, e.MessageID)
 		}
-		if err := l.w.stage(it, ev); err != nil {
+		if err := l.span.stage(it, ev); err != nil {
 			return err
 		}
 	}
 	for _, row := range it.Rows {
 		if m, ok := row.(*model.Message); ok && thoughts[m.ID] {
 			m.State = model.MessageHidden
-			l.w.messages[m.ID].State = model.MessageHidden
+			l.span.messages[m.ID].State = model.MessageHidden
 		}
 	}
-	byCall := make(map[string]*model.Memo)
-	for _, m := range l.memos {
-		if m.Tool != "" {
-			byCall[m.CallID] = m
+	for _, id := range l.span.ver.Unanswered() {
+		if m := l.journal.call(id); m != nil && m.Tool != "" && l.callGoesOn(m) {
+			continue
 		}
-	}
-	for _, id := range l.w.ver.Unanswered() {
-		if m := byCall[id]; m == nil || !l.callGoesOn(m) {
-			if err := l.failCall(it, id, m); err != nil {
-				return err
-			}
+		if err := l.failCall(it, id, codeInterrupted); err != nil {
+			return err
 		}
 	}
 	return l.retract(it, slices.DeleteFunc(unended, func(id string) bool {
-		m := l.w.messages[id]
+		m := l.span.messages[id]
 		return m == nil || m.State != model.MessageHidden
 	}))
 }
@@ -334,14 +324,14 @@ func (l *live) interrupt(it *commit.Item) error {
 func (l *live) goesOnIn(ev agui.Event) bool {
 	switch e := ev.(type) {
 	case agui.StepFinished:
-		for _, st := range l.steps {
+		for _, st := range l.nodes.steps {
 			if st.Name == e.StepName && e.SubagentRunID == "" {
 				return true
 			}
 		}
 	case agui.SubagentFinished:
-		m := l.memos[l.owing[e.SubagentRunID]]
-		return m != nil && m.Agent != "" && m.CallID == e.SubagentRunID
+		m := l.journal.call(e.SubagentRunID)
+		return m != nil && m.Agent != ""
 	}
 	return false
 }
@@ -352,14 +342,13 @@ func (l *live) callGoesOn(m *model.Memo) bool {
 	return !m.Begun || ok && tool.Info().Idempotent
 }
 
-func (l *live) failCall(it *commit.Item, id string, m *model.Memo) error {
-	result := l.failedCall(id, codeInterrupted)
-	if m != nil {
-		row := *m
-		row.Done, row.Output = true, mustJSON(result.Output)
-		it.Rows = append(it.Rows, l.know(&row))
+// failCall stages the result of a call that gets none of its own, and completes its record.
+func (l *live) failCall(it *commit.Item, id, code string) error {
+	result := l.failedCall(id, code)
+	if row := l.journal.fail(id, &result); row != nil {
+		it.Rows = append(it.Rows, row)
 	}
-	return l.w.stage(it, result)
+	return l.span.stage(it, result)
 }
 
 // failFromLog ends a run as failed after its events in memory have turned out not to be storable: as its log tells what is
@@ -384,10 +373,10 @@ func (en *Engine) failFromLog(ctx context.Context, broken *live, e *agui.OutputE
 // it may be nil.
 func (en *Engine) failRebuilt(l *live, it *commit.Item, e *agui.OutputError, then func()) error {
 	end := l.failed(e)
-	if err := l.stageClosers(it, end.left(), end.code(), nil); err != nil {
+	if err := l.stageClosers(it, end.left(), end.code(), false); err != nil {
 		return err
 	}
-	l.settleSteps(it, model.Failed, e)
+	it.Rows = append(it.Rows, l.nodes.settle(model.Failed, e)...)
 	return l.finish(end, it, l.run.Owner, then)
 }
 

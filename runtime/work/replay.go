@@ -51,9 +51,9 @@ type added struct {
 func (l *live) replay(ctx context.Context, before []agui.Message) error {
 	var evs []agui.Event
 	begun, answered := make(map[string]bool), make(map[string]bool)
-	l.retracted = make(map[string]bool)
+	l.span.retracted = make(map[string]bool)
 	for {
-		stored, err := l.en.store.Events(ctx, l.w.thread.Key, l.w.last, page)
+		stored, err := l.en.store.Events(ctx, l.span.thread.Key, l.span.last, page)
 		if err != nil {
 			return err
 		}
@@ -65,35 +65,35 @@ func (l *live) replay(ctx context.Context, before []agui.Message) error {
 			switch e := ev.(type) {
 			case agui.ToolCallStart:
 				begun[e.ToolCallID] = true
-				l.calls[e.ToolCallID] = e.ToolCallName
+				l.span.calls[e.ToolCallID] = e.ToolCallName
 			case agui.ToolCallResult:
 				answered[e.ToolCallID] = true
 			case agui.Custom:
 				for _, id := range agui.RetractedBy(e) {
-					l.retracted[id] = true
+					l.span.retracted[id] = true
 				}
 			}
 			evs = append(evs, ev)
-			l.w.last = stored[i].ID
+			l.span.last = stored[i].ID
 		}
 		if len(stored) == 0 {
 			break
 		}
 	}
 	without(before, evs)
-	l.w.fold = l.folded(l.span.State, before)
+	l.span.fold = l.folded(l.span.row.State, before)
 	for i, ev := range evs {
-		if err := l.w.ver.Add(ev); err != nil {
-			return fmt.Errorf("event %d: %w", l.span.First+int64(i), err)
+		if err := l.span.ver.Add(ev); err != nil {
+			return fmt.Errorf("event %d: %w", l.span.row.First+int64(i), err)
 		}
 		if i == 0 {
-			l.w.ver.Owe(l.owed(begun, answered)...)
+			l.span.ver.Owe(l.owed(begun, answered)...)
 		}
-		changed, err := l.w.fold.Apply(ev)
+		changed, err := l.span.fold.Apply(ev)
 		if err != nil {
-			return fmt.Errorf("event %d: %w", l.span.First+int64(i), err)
+			return fmt.Errorf("event %d: %w", l.span.row.First+int64(i), err)
 		}
-		l.w.number(ev, changed)
+		l.span.number(ev, changed)
 	}
 	return l.loadBegun(ctx)
 }
@@ -102,24 +102,24 @@ func (l *live) replay(ctx context.Context, before []agui.Message) error {
 // when its writer stopped, and stands on no later day than what began behind it.
 func (l *live) loadBegun(ctx context.Context) error {
 	var begun []string
-	for id, m := range l.w.messages {
+	for id, m := range l.span.messages {
 		if m.EventID == 0 {
 			begun = append(begun, id)
 		}
 	}
-	rows, err := l.en.store.MessagesByID(ctx, l.w.thread.Key, begun)
+	rows, err := l.en.store.MessagesByID(ctx, l.span.thread.Key, begun)
 	if err != nil {
 		return err
 	}
 	for i := range rows {
 		if rows[i].RunKey == l.run.Key && rows[i].Seq > 0 {
-			l.w.messages[rows[i].ID] = &rows[i]
+			l.span.messages[rows[i].ID] = &rows[i]
 		}
 	}
-	last, err := l.en.store.LastSeq(ctx, l.w.thread.Key)
-	l.w.seq = max(l.w.seq, last)
+	last, err := l.en.store.LastSeq(ctx, l.span.thread.Key)
+	l.span.seq = max(l.span.seq, last)
 	for _, id := range begun {
-		m := l.w.messages[id]
+		m := l.span.messages[id]
 		if m.EventID != 0 {
 			continue
 		}
@@ -135,7 +135,7 @@ func (l *live) loadBegun(ctx context.Context) error {
 // owed are the calls of earlier spans whose results belong to this one.
 func (l *live) owed(begun, answered map[string]bool) []string {
 	var ids []string
-	for _, m := range l.memos {
+	for _, m := range l.journal.records {
 		if m.Tool != "" && !begun[m.CallID] && (!m.Done || answered[m.CallID]) {
 			ids = append(ids, m.CallID)
 		}

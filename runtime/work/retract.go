@@ -89,7 +89,7 @@ func (s *step) showing(ev agui.Event) []model.Row {
 	case agui.ReasoningMessageStart:
 		d.shown = append(d.shown, e.MessageID)
 	case agui.ToolCallStart:
-		if id := cmp.Or(e.ParentMessageID, e.ToolCallID); s.l.w.messages[id] == nil {
+		if id := cmp.Or(e.ParentMessageID, e.ToolCallID); s.l.span.messages[id] == nil {
 			d.shown = append(d.shown, id)
 			return s.shown()
 		}
@@ -120,7 +120,7 @@ func (s *step) shown() []model.Row {
 func (l *live) retract(it *commit.Item, unended []string) error {
 	var cut []string
 	recorded := make(map[string]bool) // calls
-	for _, m := range l.memos {
+	for _, m := range l.journal.records {
 		if m.CallID != "" {
 			recorded[m.CallID] = true
 		}
@@ -134,9 +134,9 @@ func (l *live) retract(it *commit.Item, unended []string) error {
 	gone := make(map[string]bool) // calls that go with their message
 	ids := unended
 	for _, id := range cut {
-		m, ok := l.w.fold.Message(id)
+		m, ok := l.span.fold.Message(id)
 		made := func(c agui.ToolCall) bool { return recorded[c.ID] }
-		if !ok || slices.ContainsFunc(m.ToolCalls, made) || !l.w.shows(id) && !l.hiddenUntold(id) {
+		if !ok || slices.ContainsFunc(m.ToolCalls, made) || !l.span.shows(id) && !l.hiddenUntold(id) {
 			continue
 		}
 		ids = append(ids, id)
@@ -144,22 +144,22 @@ func (l *live) retract(it *commit.Item, unended []string) error {
 			gone[c.ID] = true
 		}
 	}
-	for _, m := range l.w.fold.Messages() {
-		if gone[m.ToolCallID] && l.w.shows(m.ID) {
+	for _, m := range l.span.fold.Messages() {
+		if gone[m.ToolCallID] && l.span.shows(m.ID) {
 			ids = append(ids, m.ID)
 		}
 	}
 	if len(ids) == 0 {
 		return nil
 	}
-	slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(l.w.messages[a].Seq, l.w.messages[b].Seq) })
-	return l.w.stage(it, agui.Retracted(slices.Compact(ids)))
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(l.span.messages[a].Seq, l.span.messages[b].Seq) })
+	return l.span.stage(it, agui.Retracted(slices.Compact(ids)))
 }
 
 // hiddenUntold reports whether a message is hidden, as its end has said that it is cut short, and the log has not taken it back yet.
 func (l *live) hiddenUntold(id string) bool {
-	m := l.w.messages[id]
-	return m != nil && m.State == model.MessageHidden && !l.retracted[id]
+	m := l.span.messages[id]
+	return m != nil && m.State == model.MessageHidden && !l.span.retracted[id]
 }
 
 // wasCut reports whether a memo is that of a Do which has begun and is to be done again.
@@ -167,26 +167,22 @@ func (l *live) wasCut(m *model.Memo) bool {
 	if m.Done || m.Output == nil || !strings.HasPrefix(m.Place[strings.LastIndexByte(m.Place, '/')+1:], "do:") {
 		return false
 	}
-	for _, st := range l.steps {
-		if st.Number == m.Step {
-			return !st.Status.Final()
-		}
-	}
-	return false
+	st := l.nodes.step(m.Step)
+	return st != nil && !st.Status.Final()
 }
 
 // shows reports whether a message of the run that is complete is in prompts.
-func (w *writer) shows(id string) bool {
-	m := w.messages[id]
+func (sp *span) shows(id string) bool {
+	m := sp.messages[id]
 	return m != nil && m.EventID != 0 && m.State == model.MessageConsumed && m.Role != agui.RoleUser
 }
 
 // hide adds the rows of messages that are taken back.
-func (w *writer) hide(it *commit.Item, ids []string) {
+func (sp *span) hide(it *commit.Item, ids []string) {
 	for _, id := range ids {
-		if w.shows(id) {
-			row := w.message(id)
-			row.State, w.messages[id].State = model.MessageHidden, model.MessageHidden
+		if sp.shows(id) {
+			row := sp.message(id)
+			row.State, sp.messages[id].State = model.MessageHidden, model.MessageHidden
 			it.Rows = append(it.Rows, row)
 		}
 	}

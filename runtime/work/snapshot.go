@@ -80,11 +80,11 @@ func (l *live) snapshot(ctx context.Context) (log.Snapshot, error) {
 		return log.Snapshot{}, log.ErrChanged
 	}
 	run := l.run
-	s := log.Snapshot{After: l.w.last, Run: &run, RunID: l.w.run.ID, Running: true, State: l.state(), Open: l.w.fold.Open()}
-	folded := l.w.fold.Messages()
+	s := log.Snapshot{After: l.span.last, Run: &run, RunID: l.span.run.ID, Running: true, State: l.span.state(), Open: l.span.fold.Open()}
+	folded := l.span.fold.Messages()
 	var partial []model.Message
 	for _, m := range folded {
-		if row := l.w.messages[m.ID]; row != nil && row.EventID == 0 {
+		if row := l.span.messages[m.ID]; row != nil && row.EventID == 0 {
 			partial = append(partial, model.Message{Seq: row.Seq, Message: m})
 		}
 	}
@@ -143,5 +143,5 @@ func (en *Engine) LastEvent(runKey int64) (id int64, kind agui.Type, at time.Tim
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.w.last, l.w.kind, l.w.at, l.w.kind != "" && l.t.Committed() >= l.w.last
+	return l.span.last, l.span.kind, l.span.at, l.span.kind != "" && l.t.Committed() >= l.span.last
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -112,7 +111,7 @@ func (l *live) ofItsCall(ev agui.Event) agui.Event {
 		return ev
 	}
 	out := *e.Output
-	out.ToolName, out.ToolCallID, out.ToolCallArgs = l.calls[e.ToolCallID], e.ToolCallID, argsOf(json.RawMessage(l.w.fold.Arguments(e.ToolCallID)))
+	out.ToolName, out.ToolCallID, out.ToolCallArgs = l.span.calls[e.ToolCallID], e.ToolCallID, argsOf(json.RawMessage(l.span.fold.Arguments(e.ToolCallID)))
 	e.Output = &out
 	return e
 }
@@ -133,7 +132,7 @@ func (s *step) tell(ev agui.Event) (told bool) {
 // attribute says in ev who emits it, unless ev says so itself, and in which run.
 func (s *step) attribute(ev agui.Event) agui.Event {
 	base := ev.Common()
-	base.ThreadID, base.RunID = s.l.w.thread.ID, s.l.w.run.ID
+	base.ThreadID, base.RunID = s.l.span.thread.ID, s.l.span.run.ID
 	if base.Agent == "" {
 		base.Agent = s.agent
 	}
@@ -186,19 +185,15 @@ func (s *step) memo(u plugins.Use) (*model.Memo, error) {
 	l := s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m := l.memos[memoKey{s.number, u.Place}]; m != nil {
+	if m := l.journal.find(s.number, u.Place); m != nil {
 		found := *m
 		return &found, u.Check(m.Hash)
 	}
-	if len(l.memos) >= maxRecords || int64(l.recorded) > 2*l.en.cfg.SaidPerRun {
-		return nil, &plugins.Error{Code: "too_many_records", Message: fmt.Sprintf("A run may record %d things, of %d bytes", maxRecords, 2*l.en.cfg.SaidPerRun)}
+	if most := 2 * l.en.cfg.SaidPerRun; len(l.journal.records) >= maxRecords || int64(l.journal.bytes) > most { // a tool's result in a Do is recorded for both
+		return nil, &plugins.Error{Code: "too_many_records", Message: fmt.Sprintf("A run may record %d things, of %d bytes", maxRecords, most)}
 	}
 	return &model.Memo{RunKey: l.run.Key, Generation: l.run.Generation, Step: s.number, Place: u.Place, Hash: u.Hash()}, nil
 }
-
-// maxRecords limits a run's records, which stay in memory while it runs. Their bytes are limited to twice those of its messages, because
-// a tool's result inside of a Do is recorded for both.
-const maxRecords = 100_000
 
 // write queues a memo as it is now, with evs.
 func (s *step) write(m *model.Memo, done func(error), evs ...agui.Event) error {
@@ -286,7 +281,10 @@ func (s *step) question(m *model.Memo, tool string, q agui.Interrupt) (plugins.A
 	if err := checkQuestion(in.Body); err != nil {
 		return a, &plugins.Error{Code: "bad_interrupt", Message: "A question's " + err.Error()}
 	}
-	if s.l.asksMuch() {
+	s.l.mu.Lock()
+	tooMuch := s.l.journal.asksTooMuch()
+	s.l.mu.Unlock()
+	if tooMuch {
 		return a, &plugins.Error{Code: "bad_interrupt", Message: fmt.Sprintf("A run may have %d questions open, of %d bytes", agui.MaxOpen, maxQuestions)}
 	}
 	m.CallID = q.ID
@@ -317,23 +315,6 @@ func checkQuestion(body json.RawMessage) error {
 		return fmt.Errorf("responseSchema is no JSON Schema that Baton can use: %w", err)
 	}
 	return nil
-}
-
-// maxQuestion and maxQuestions keep the RUN_FINISHED that lists a run's open questions within the size of an event.
-const (
-	maxQuestion  = 256 << 10
-	maxQuestions = 4 << 20
-)
-
-// asksMuch reports whether the run has reached its limit of open questions.
-func (l *live) asksMuch() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	size := 0
-	for _, in := range l.asks {
-		size += len(in.Body)
-	}
-	return size > maxQuestions || len(l.asks) >= agui.MaxOpen
 }
 
 // Next takes the messages that were appended meanwhile. That there were none is recorded too, so that a
@@ -374,14 +355,14 @@ func (s *step) takeMessages(ctx context.Context, m *model.Memo) ([]agui.Message,
 		return nil, err
 	}
 	// What an earlier Next took may still be on its way to the store.
-	queued = slices.DeleteFunc(queued, func(q model.Message) bool { return l.w.messages[q.ID] != nil })
+	queued = slices.DeleteFunc(queued, func(q model.Message) bool { return l.span.messages[q.ID] != nil })
 	msgs := make([]agui.Message, len(queued))
 	for i := range queued {
 		msgs[i] = queued[i].Message
 	}
 	it := l.item()
 	it.Done = []func(error){func(err error) { stored <- err }}
-	if err := l.w.take(it, queued); err != nil {
+	if err := l.span.take(it, queued); err != nil {
 		l.en.commits.Add(it) // what was numbered is written
 		l.mu.Unlock()
 		return nil, err
@@ -389,7 +370,7 @@ func (s *step) takeMessages(ctx context.Context, m *model.Memo) ([]agui.Message,
 	l.inbox.Add(-int64(len(queued)))
 	m.Done, m.Output = true, mustJSON(msgs)
 	row := *m
-	l.know(&row)
+	l.journal.add(&row)
 	it.Rows = append(it.Rows, &row)
 	l.en.commits.Add(it)
 	l.mu.Unlock()
@@ -400,14 +381,14 @@ func (s *step) takeMessages(ctx context.Context, m *model.Memo) ([]agui.Message,
 // without, as the step waits, its sub-agents are suspended. l.mu is held.
 func (s *step) closeOpen(it *commit.Item, output agui.WorkerOutput, code string, answer bool) error {
 	l := s.l
-	for _, ev := range l.w.ver.Closers() {
+	for _, ev := range l.span.ver.Closers() {
 		if about, _ := entityOf(ev); !l.owners.within(s, about) {
 			continue
 		}
 		switch e := ev.(type) {
 		case agui.TextMessageEnd:
 			out := output
-			out.Answer = l.w.fold.Text(e.MessageID)
+			out.Answer = l.span.fold.Text(e.MessageID)
 			e.Output = &out
 			ev = e
 		case agui.SubagentFinished:
@@ -436,7 +417,7 @@ func (s *step) failCalls(it *commit.Item, code string, answer bool) error {
 		return nil
 	}
 	l := s.l
-	for _, id := range l.w.ver.Unanswered() {
+	for _, id := range l.span.ver.Unanswered() {
 		if !l.owners.within(s, callEntity(id)) {
 			continue
 		}
@@ -444,26 +425,11 @@ func (s *step) failCalls(it *commit.Item, code string, answer bool) error {
 		if err := l.stage(it, s, result); err != nil {
 			return err
 		}
-		if m := l.memos[l.owing[id]]; m != nil && m.CallID == id && m.Tool != "" {
-			row := *m
-			row.Done, row.Output = true, mustJSON(result.Output)
-			it.Rows = append(it.Rows, l.know(&row))
+		if row := l.journal.fail(id, &result); row != nil {
+			it.Rows = append(it.Rows, row)
 		}
 	}
-	for id, in := range l.asks {
-		if in.Step != s.number || !strings.HasPrefix(in.Place, s.within) {
-			continue
-		}
-		delete(l.asks, id)
-		closed := *in
-		closed.Status = model.InterruptCancelled
-		it.Rows = append(it.Rows, &closed)
-		if m := l.memos[memoKey{in.Step, in.Place}]; m != nil && !m.Done {
-			row := *m
-			row.CallID = ""
-			it.Rows = append(it.Rows, l.know(&row))
-		}
-	}
+	it.Rows = append(it.Rows, l.journal.cancelQuestions(s.number, s.within)...)
 	return nil
 }
 

@@ -2,9 +2,7 @@ package work
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -49,54 +47,17 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 		}
 		return closed
 	}
-	l.spent(call)
+	l.journal.modelEnded(call)
 	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), c.Usage) // rows that are queued keep theirs
-	rows := []model.Row{l.know(m), &model.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}
+	rows := []model.Row{l.journal.add(m), &model.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}
 	l.put(append(rows, tokens...)...)
 	return nil
 }
 
 // Spent sums up the records of model calls inside of u.
-func (s *step) Spent(u plugins.Use) (sum []agui.TokenUsage) {
+func (s *step) Spent(u plugins.Use) []agui.TokenUsage {
 	l := s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for at, m := range l.memos {
-		var call spent
-		if at.step == s.number && u.Counts(at.place) && json.Unmarshal(m.Output, &call) == nil {
-			sum = agui.AddUsage(sum, call.TokenUsage)
-		}
-	}
-	return sum
-}
-
-// spent keeps the latest model call of which it is known how it ended.
-func (l *live) spent(call spent) {
-	if call.FinishReason != "" && !call.At.Before(l.lastCall.At) {
-		l.lastCall = call
-	}
-}
-
-// remember is spent for what a memo says, if it is that of a model call.
-func (l *live) remember(m *model.Memo) {
-	var call spent
-	if name := m.Place[strings.LastIndexByte(m.Place, '/')+1:]; strings.HasPrefix(name, "usage#") && json.Unmarshal(m.Output, &call) == nil {
-		l.spent(call)
-	}
-}
-
-// finishMetadata is what the end of the run says of its model calls, nil when no worker has told how one ended.
-func (l *live) finishMetadata() json.RawMessage {
-	last := &l.lastCall
-	if last.FinishReason == "" {
-		return nil
-	}
-	f := agui.FinishMetadata{Provider: last.Provider, Model: last.Model, FinishReason: last.FinishReason, ProviderRequestID: last.RequestID}
-	for _, u := range l.run.Usage {
-		f.InputTokens += u.InputTokens
-		f.OutputTokens += u.OutputTokens
-		f.CachedInputTokens += u.CachedInputTokens
-		f.ReasoningTokens += u.ReasoningTokens
-	}
-	return f.JSON()
+	return l.journal.spent(s.number, u)
 }

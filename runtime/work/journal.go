@@ -1,0 +1,172 @@
+package work
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// journal holds what the workers of a run's generation have done, by its place in their code, so that a worker that is called again finds
+// it done; and the questions that are open. The run's mutex guards it.
+type journal struct {
+	records   map[recordKey]*model.Memo   // are not changed: another replaces them
+	bytes     int                         // of the records' outputs
+	open      map[string]recordKey        // of calls and sub-agents that are not done, by id
+	questions map[string]*model.Interrupt // that are open, by id
+	minted    map[string]bool             // ids that workers were given and have not used yet
+	lastCall  spent                       // the latest model call that has said how it ended
+}
+
+// recordKey is where a record stands: the number of a step, and a place in its worker's code.
+type recordKey struct {
+	step int
+	name string
+}
+
+func newJournal() journal {
+	return journal{
+		records: make(map[recordKey]*model.Memo), open: make(map[string]recordKey), questions: make(map[string]*model.Interrupt),
+		minted: make(map[string]bool),
+	}
+}
+
+// add keeps a row that is a record or a question, and returns it.
+func (j *journal) add(row model.Row) model.Row {
+	switch row := row.(type) {
+	case *model.Memo:
+		at := recordKey{row.Step, row.Place}
+		if old := j.records[at]; old != nil {
+			j.bytes -= len(old.Output)
+			delete(j.open, old.CallID)
+		}
+		j.bytes += len(row.Output)
+		if j.records[at] = row; !row.Done && row.CallID != "" {
+			j.open[row.CallID] = at
+		}
+	case *model.Interrupt:
+		j.questions[row.ID] = row
+	}
+	return row
+}
+
+// find returns the record of a place, nil when there is none.
+func (j *journal) find(step int, name string) *model.Memo { return j.records[recordKey{step, name}] }
+
+// call returns the record of a call, question or sub-agent that is not done, nil when there is none.
+func (j *journal) call(id string) *model.Memo { return j.records[j.open[id]] }
+
+// calls returns the records of tool calls that are not done.
+func (j *journal) calls() (list []*model.Memo) {
+	for _, at := range j.open {
+		if m := j.records[at]; m.Tool != "" {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// fail completes the record of a call with the result that it failed, and returns its row, nil when there is no such record.
+func (j *journal) fail(id string, result *agui.ToolCallResult) model.Row {
+	m := j.call(id)
+	if m == nil || m.Tool == "" {
+		return nil
+	}
+	row := *m
+	row.Done, row.Output = true, mustJSON(result.Output)
+	return j.add(&row)
+}
+
+// edited returns the arguments with which an approver has replaced those of a call that has begun, nil when there are none.
+func (j *journal) edited(id string) json.RawMessage {
+	m := j.call(id)
+	if m == nil || !m.Begun {
+		return nil
+	}
+	return editedBy(j.find(m.Step, plugins.Use{Place: m.Place}.Inside(approvalPlace)))
+}
+
+// maxRecords limits a run's records, which stay in memory while it runs.
+const maxRecords = 100_000
+
+// maxQuestion and maxQuestions limit the RUN_FINISHED that lists a run's open questions to the size of an event.
+const (
+	maxQuestion  = 256 << 10
+	maxQuestions = 4 << 20
+)
+
+// asksTooMuch reports whether the run has reached its limit of open questions.
+func (j *journal) asksTooMuch() bool {
+	size := 0
+	for _, in := range j.questions {
+		size += len(in.Body)
+	}
+	return size > maxQuestions || len(j.questions) >= agui.MaxOpen
+}
+
+// cancelQuestions cancels the open questions of a step, and returns the rows. A worker that is called again asks them anew.
+func (j *journal) cancelQuestions(step int, within string) (rows []model.Row) {
+	for id, in := range j.questions {
+		if in.Step != step || !strings.HasPrefix(in.Place, within) {
+			continue
+		}
+		delete(j.questions, id)
+		closed := *in
+		closed.Status = model.InterruptCancelled
+		rows = append(rows, &closed)
+		if m := j.find(in.Step, in.Place); m != nil && !m.Done {
+			row := *m
+			row.CallID = ""
+			rows = append(rows, j.add(&row))
+		}
+	}
+	return rows
+}
+
+// spent sums up the model calls that were made inside of a use of a step.
+func (j *journal) spent(step int, u plugins.Use) (sum []agui.TokenUsage) {
+	for at, m := range j.records {
+		var call spent
+		if at.step == step && u.Counts(at.name) && json.Unmarshal(m.Output, &call) == nil {
+			sum = agui.AddUsage(sum, call.TokenUsage)
+		}
+	}
+	return sum
+}
+
+// modelEnded keeps the latest model call that has said how it ended.
+func (j *journal) modelEnded(call spent) {
+	if call.FinishReason != "" && !call.At.Before(j.lastCall.At) {
+		j.lastCall = call
+	}
+}
+
+// load adds records that were read from the database.
+func (j *journal) load(records []model.Memo) {
+	for i := range records {
+		m := &records[i]
+		j.add(m)
+		var call spent
+		if name := m.Place[strings.LastIndexByte(m.Place, '/')+1:]; strings.HasPrefix(name, "usage#") && json.Unmarshal(m.Output, &call) == nil {
+			j.modelEnded(call)
+		}
+	}
+}
+
+// finishMetadata is what the end of a run says of its model calls, nil when no worker has said how one ended.
+func (j *journal) finishMetadata(usage []agui.TokenUsage) json.RawMessage {
+	last := &j.lastCall
+	if last.FinishReason == "" {
+		return nil
+	}
+	f := agui.FinishMetadata{Provider: last.Provider, Model: last.Model, FinishReason: last.FinishReason, ProviderRequestID: last.RequestID}
+	for _, u := range usage {
+		f.InputTokens += u.InputTokens
+		f.OutputTokens += u.OutputTokens
+		f.CachedInputTokens += u.CachedInputTokens
+		f.ReasoningTokens += u.ReasoningTokens
+	}
+	return f.JSON()
+}

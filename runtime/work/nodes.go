@@ -1,0 +1,244 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// nodes is how far a run's generation has come in its graph: the rows of its nodes and steps. The run's mutex guards it.
+type nodes struct {
+	graph   *graph.Graph
+	rows    map[string]*model.Node
+	steps   map[string]*model.Step // by node, the latest
+	count   int                    // steps so far, over all generations
+	started map[string]bool        // nodes that this process has started
+}
+
+func newNodes(g *graph.Graph) nodes {
+	return nodes{graph: g, rows: make(map[string]*model.Node), steps: make(map[string]*model.Step), started: make(map[string]bool)}
+}
+
+// reset makes the rows of a generation that begins, and returns those to write: the first row of a lone node comes with its step.
+func (ns *nodes) reset(run *model.Run) (rows []model.Row) {
+	for _, n := range ns.graph.Nodes {
+		node := &model.Node{RunKey: run.Key, NodeID: n.ID, Status: model.Pending}
+		ns.rows[n.ID] = node
+		if len(ns.graph.Nodes) > 1 || run.Generation > 1 {
+			row := *node
+			rows = append(rows, &row)
+		}
+	}
+	return rows
+}
+
+// load reads the rows.
+func (ns *nodes) load(ctx context.Context, r model.Reader, run *model.Run) error {
+	rows, err := r.Nodes(ctx, run.Key)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		ns.rows[rows[i].NodeID] = &rows[i]
+	}
+	for _, n := range ns.graph.Nodes {
+		if ns.rows[n.ID] == nil {
+			ns.rows[n.ID] = &model.Node{RunKey: run.Key, NodeID: n.ID, Status: model.Pending}
+		}
+	}
+	for {
+		steps, err := r.Steps(ctx, run.Project, run.Key, ns.count, page)
+		if err != nil {
+			return err
+		}
+		for i := range steps.Rows {
+			s := &steps.Rows[i]
+			if ns.count = s.Number; s.Generation == run.Generation {
+				ns.steps[s.NodeID] = s
+			}
+		}
+		if !steps.More {
+			return nil
+		}
+	}
+}
+
+// scope is what expressions see.
+func (ns *nodes) scope(query string, state json.RawMessage) func() map[string]any {
+	return func() map[string]any { return graph.Scope(query, state, ns.rows) }
+}
+
+// ready returns the nodes that can start now, which it counts as started, and the rows of those that will not run. It fails when a node
+// has failed, just before a crash.
+func (ns *nodes) ready(query string, state json.RawMessage) (start []*graph.Node, skipped []model.Row, err error) {
+	for again := true; again; {
+		again = false
+		for _, n := range ns.graph.Nodes {
+			row := ns.rows[n.ID]
+			if row.Status == model.Failed {
+				return nil, skipped, &plugins.Error{Code: row.Error.Code, Message: row.Error.Message}
+			}
+			if ns.started[n.ID] || row.Status.Final() || row.Status == model.Waiting || !ns.needsMet(n) {
+				continue
+			}
+			runs := true
+			if row.Status == model.Pending {
+				if runs, err = n.Runs(ns.scope(query, state), ns.rows); err != nil {
+					return nil, skipped, err
+				}
+			}
+			if runs {
+				ns.started[n.ID] = true
+				start = append(start, n)
+				continue
+			}
+			now := time.Now()
+			row.Status, row.CompletedAt = model.Skipped, &now
+			written := *row
+			skipped, again = append(skipped, &written), true
+		}
+	}
+	return start, skipped, nil
+}
+
+func (ns *nodes) needsMet(n *graph.Node) bool {
+	for _, id := range n.Needs {
+		if s := ns.rows[id].Status; s != model.Completed && s != model.Skipped {
+			return false
+		}
+	}
+	return true
+}
+
+// begin makes the step of a node's next execution. The step counts once it is in steps.
+func (ns *nodes) begin(n *graph.Node, run *model.Run, query string) (*model.Step, *model.Node) {
+	now := time.Now()
+	ns.count++
+	st := &model.Step{
+		RunKey: run.Key, Number: ns.count, ID: NewID(), Generation: run.Generation, NodeID: n.ID,
+		Name: n.ID, Execution: 1, Status: model.Running, Input: Plain(query), StartedAt: now,
+	}
+	if last := ns.steps[n.ID]; last != nil {
+		st.Execution = last.Execution + 1
+	}
+	node := ns.rows[n.ID]
+	node.Status, node.Error, node.CompletedAt, node.Progress = model.Running, nil, nil, 0
+	if node.StartedAt == nil {
+		node.StartedAt = &now
+	}
+	return st, node
+}
+
+// resume sets the nodes that wait running again, and returns their steps.
+func (ns *nodes) resume() (steps []*model.Step) {
+	for _, st := range ns.steps {
+		if st.Status == model.Waiting {
+			st.Status, ns.rows[st.NodeID].Status = model.Running, model.Running
+			steps = append(steps, st)
+		}
+	}
+	return steps
+}
+
+// A node's row keeps the latest messages of progress, and the beginning of each.
+const (
+	nodeMessages     = 50
+	nodeMessageBytes = 4 << 10
+)
+
+// progress notes a worker's progress, and returns the node's row, nil when there is none.
+func (ns *nodes) progress(id string, value json.RawMessage) model.Row {
+	var p struct {
+		Progress float64 `json:"progress"`
+		Message  string  `json:"message"`
+	}
+	n := ns.rows[id]
+	if n == nil || json.Unmarshal(value, &p) != nil {
+		return nil
+	}
+	n.Progress = min(max(p.Progress, 0), 1)
+	if p.Message != "" {
+		n.Messages = append(slices.Clone(n.Messages[max(0, len(n.Messages)-nodeMessages+1):]), clip(p.Message, nodeMessageBytes))
+	}
+	row := *n
+	return &row
+}
+
+// settle brings the rows of steps and nodes that have not ended to status, and returns them. When a node has failed the run, the others
+// were only stopped.
+func (ns *nodes) settle(status model.Status, e *agui.OutputError) (rows []model.Row) {
+	now := time.Now()
+	pending := status
+	if status == model.Failed {
+		pending = model.Skipped
+	}
+	if status == model.Failed && ns.failed() {
+		status, e = model.Cancelled, nil
+	}
+	for _, st := range ns.steps {
+		if st.Status.Final() {
+			continue
+		}
+		st.Status, st.Error = status, e
+		if status.Final() {
+			st.CompletedAt = &now
+		}
+		row := *st
+		rows = append(rows, &row)
+	}
+	for _, n := range ns.rows {
+		if n.Status.Final() || n.Status == model.Pending && status == model.Waiting {
+			continue
+		}
+		if n.Status == model.Pending {
+			n.Status = pending
+		} else {
+			n.Status, n.Error = status, e
+		}
+		if n.Status.Final() {
+			n.CompletedAt = &now
+		}
+		row := *n
+		rows = append(rows, &row)
+	}
+	return rows
+}
+
+// failed reports whether a node has failed.
+func (ns *nodes) failed() bool { return ns.has(model.Failed) }
+
+// has reports whether a node has a status.
+func (ns *nodes) has(status model.Status) bool {
+	for _, n := range ns.rows {
+		if n.Status == status {
+			return true
+		}
+	}
+	return false
+}
+
+// output is what the run answers: the output of the last node that no other needs.
+func (ns *nodes) output() (out json.RawMessage) {
+	for _, n := range ns.graph.Nodes {
+		if o := ns.rows[n.ID].Output; o != nil && !ns.graph.Needed(n.ID) {
+			out = o
+		}
+	}
+	return out
+}
+
+// step returns the latest step of that number, nil when a node has executed again since.
+func (ns *nodes) step(number int) *model.Step {
+	for _, st := range ns.steps {
+		if st.Number == number {
+			return st
+		}
+	}
+	return nil
+}
