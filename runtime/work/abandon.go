@@ -1,6 +1,8 @@
 package work
 
 import (
+	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -11,55 +13,21 @@ type abandonments struct {
 	lingering     atomic.Int64 // of these, those that have not returned
 }
 
-// errand is a call of a plugin's code on a goroutine of its own, which nobody can end.
+// errands are a run's calls of plugin code, each on a goroutine of its own, which nobody can end.
+type errands struct {
+	counts *abandonments
+	log    func() *slog.Logger
+
+	mu      sync.Mutex // guards all, and errand.abandoned
+	all     map[*errand]struct{}
+	workers sync.WaitGroup
+}
+
+// errand is a call of plugin code.
 type errand struct {
 	kind, name string
 	began      time.Time
-	abandoned  bool // guarded by live.mu
-}
-
-// send calls f, of the worker or tool of that name, on a goroutine that the run accounts for.
-func (l *live) send(kind, name string, f func()) *errand {
-	e := &errand{kind: kind, name: name, began: time.Now()}
-	l.mu.Lock()
-	l.errands[e] = struct{}{}
-	l.mu.Unlock()
-	l.spawn(func() {
-		defer l.returned(e)
-		f()
-	})
-	return e
-}
-
-// returned is called when an errand has.
-func (l *live) returned(e *errand) {
-	l.mu.Lock()
-	delete(l.errands, e)
-	late := e.abandoned
-	l.mu.Unlock()
-	if late {
-		l.en.abandonments.lingering.Add(-1)
-		l.log().Info("what was abandoned has returned", e.kind, e.name, "took", time.Since(e.began).Round(time.Millisecond).String())
-	}
-}
-
-// abandon says that nobody waits for an errand any more. It keeps the run's slot until it returns.
-func (l *live) abandon(e *errand) {
-	l.mu.Lock()
-	_, there := l.errands[e]
-	first := there && !e.abandoned
-	e.abandoned = true
-	l.mu.Unlock()
-	if !first {
-		return
-	}
-	l.en.abandonments.lingering.Add(1)
-	if e.kind == aTool {
-		l.en.abandonments.tools.Add(1)
-	} else {
-		l.en.abandonments.agents.Add(1)
-	}
-	l.log().Warn("what ignores its context is abandoned", e.kind, e.name, "after", time.Since(e.began).Round(time.Millisecond).String())
+	abandoned  bool
 }
 
 // The kinds of errands.
@@ -68,15 +36,64 @@ const (
 	aTool   = "tool"
 )
 
-// abandonAll says that nobody waits for any errand of the run any more.
-func (l *live) abandonAll() {
-	l.mu.Lock()
-	left := make([]*errand, 0, len(l.errands))
-	for e := range l.errands {
+// spawn runs f on a goroutine that wait waits for.
+func (es *errands) spawn(f func()) { es.workers.Go(f) }
+
+// wait waits until all goroutines have returned.
+func (es *errands) wait() { es.workers.Wait() }
+
+// send calls f, of the worker or tool of that name, on a goroutine.
+func (es *errands) send(kind, name string, f func()) *errand {
+	e := &errand{kind: kind, name: name, began: time.Now()}
+	es.mu.Lock()
+	es.all[e] = struct{}{}
+	es.mu.Unlock()
+	es.spawn(func() {
+		defer es.returned(e)
+		f()
+	})
+	return e
+}
+
+func (es *errands) returned(e *errand) {
+	es.mu.Lock()
+	delete(es.all, e)
+	late := e.abandoned
+	es.mu.Unlock()
+	if late {
+		es.counts.lingering.Add(-1)
+		es.log().Info("what was abandoned has returned", e.kind, e.name, "took", time.Since(e.began).Round(time.Millisecond).String())
+	}
+}
+
+// abandon notes that nobody waits for an errand any more. It keeps the run's slot until it returns.
+func (es *errands) abandon(e *errand) {
+	es.mu.Lock()
+	_, there := es.all[e]
+	first := there && !e.abandoned
+	e.abandoned = true
+	es.mu.Unlock()
+	if !first {
+		return
+	}
+	es.counts.lingering.Add(1)
+	if e.kind == aTool {
+		es.counts.tools.Add(1)
+	} else {
+		es.counts.agents.Add(1)
+	}
+	es.log().Warn("what ignores its context is abandoned", e.kind, e.name, "after", time.Since(e.began).Round(time.Millisecond).String())
+}
+
+// abandonAll abandons all errands of the run.
+func (es *errands) abandonAll() {
+	es.mu.Lock()
+	left := make([]*errand, 0, len(es.all))
+	for e := range es.all {
 		left = append(left, e)
 	}
-	l.mu.Unlock()
+	es.mu.Unlock()
 	for _, e := range left {
-		l.abandon(e)
+		es.abandon(e)
 	}
 }

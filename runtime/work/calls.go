@@ -301,7 +301,7 @@ func (s *step) invoke(ctx context.Context, tool plugins.Tool, limit time.Duratio
 	defer cancel()
 	result := make(chan toolResult, 1)
 	name := tool.Info().Name
-	e := s.l.send(aTool, name, func() {
+	e := s.l.errands.send(aTool, name, func() {
 		began := time.Now()
 		ctx, end := s.l.en.trace(ctx, s.l.op(OpTool, name, call.ID))
 		out, err := callTool(ctx, tool, call)
@@ -327,7 +327,7 @@ func (s *step) invoke(ctx context.Context, tool plugins.Tool, limit time.Duratio
 	case r := <-result:
 		return s.settleTool(ctx, tool, r)
 	case <-grace.C:
-		s.l.abandon(e)
+		s.l.errands.abandon(e)
 		return failure("timeout", "The tool did not return in time"), nil
 	}
 }

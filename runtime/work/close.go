@@ -113,75 +113,11 @@ func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, s
 	l.span = en.nextSpan(&th, &run, th.LastEventID, th.LastSeq)
 	c := &decide.Close{Thread: th.Key, Run: key, To: e.status, Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)), Error: e.err, By: e.by}
 	it := &commit.Item{Owner: ownerOf(&run.RunHead), Command: c}
-	if err := l.lastWords(ctx, it, &run, spans, queued, e); err != nil {
+	if err := (&opening{l, it, &th, &run}).lastWords(ctx, spans, queued, e); err != nil {
 		return nil, err
 	}
 	c.Span, c.Seq, c.Rows, c.Events = l.span.row, l.span.seq, it.Rows, it.Events
 	c.Span.Last = l.span.last
 	it.Rows, it.Events = nil, nil
 	return it, nil
-}
-
-// lastWords stages the span that ends a run which nobody executes. A cancelled run takes what waits for it, and gives the
-// calls that it has left open their results; what a run was to take that cannot be claimed is hidden.
-func (l *live) lastWords(ctx context.Context, it *commit.Item, run *model.Run, spans []model.Span, queued []model.Message, e ending) error {
-	begun := run.Status == model.Waiting || run.Answered
-	var asked []model.Interrupt
-	if begun {
-		if err := l.load(ctx, l.en.store, run, spans); err != nil {
-			return err
-		}
-		var err error
-		if asked, err = l.en.store.Interrupts(ctx, run.Key); err != nil {
-			return err
-		}
-	}
-	if e.status != model.Cancelled {
-		it.Rows = append(it.Rows, &model.Hide{ThreadKey: l.span.thread.Key, RunKey: run.Key, Queued: true})
-		queued = nil
-	}
-	first, rest := fitting(queued, l.en.cfg.FrameBytes)
-	if err := l.span.started(it, run, first, answersIn(asked), l.input.Trace); err != nil {
-		return err
-	}
-	if err := l.span.take(it, rest); err != nil {
-		return err
-	}
-	if begun {
-		if err := l.failOwed(it, asked); err != nil {
-			return err
-		}
-		it.Rows = append(it.Rows, l.nodes.settle(e.status, e.err)...)
-	}
-	terminal, err := l.terminal(e)
-	if err != nil {
-		return err
-	}
-	return l.span.stage(it, terminal)
-}
-
-// failOwed gives the calls that a waiting run has left open their results, those that a client has answered
-// theirs.
-func (l *live) failOwed(it *commit.Item, all []model.Interrupt) error {
-	code := codeCancelled
-	for i := range all {
-		switch in := &all[i]; in.Status {
-		case model.InterruptOpen:
-			if in.Frontend {
-				code = codeInterrupted
-			}
-		case model.InterruptAnswered:
-			l.span.ver.Owe(in.ID)
-			if err := l.take(it, in); err != nil {
-				return err
-			}
-		}
-	}
-	for _, m := range l.journal.calls() {
-		l.span.ver.Owe(m.CallID)
-		if err := l.span.stage(it, failedCall(m.CallID, m.Tool, code)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

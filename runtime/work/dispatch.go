@@ -121,7 +121,7 @@ func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *reser
 	if l.unfit != nil {
 		return nil, l.unfit
 	}
-	l.reserved = reserved
+	l.bounds.reserved = reserved
 	queued := slices.Clone(c.Messages)
 	for i := range queued {
 		queued[i].ThreadKey, queued[i].RunKey = th.Key, run.Key

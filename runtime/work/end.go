@@ -211,7 +211,7 @@ func (en *Engine) forget(l *live) {
 		delete(en.live, l.run.Key)
 		en.liveRuns.Add(-1)
 		close(l.over)
-		l.reserved.said.Release()
+		l.bounds.reserved.said.Release()
 	}
 }
 

@@ -1,7 +1,6 @@
 package work
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,15 +24,15 @@ import (
 // live is a RUNNING run of this instance. Its workers emit through it; whoever ends it shuts its gate
 // first, so that no event can follow.
 type live struct {
-	en       *Engine
-	t        *log.Tail
-	source   *commit.Source // shut with the gate
-	reserved *reservation   // nil for one that nobody executes
-	offer    *offer         // held from begins until the last worker has returned
-	plugins  *host.Registry // what of it is offered in the run's project
-	input    Input
-	unfit    error     // why the run cannot be executed; it can be ended all the same
-	run      model.Run // as it was claimed, but for Attempt
+	en      *Engine
+	t       *log.Tail
+	source  *commit.Source // shut with the gate
+	bounds  bounds
+	offer   *offer         // held from begins until the last worker has returned
+	plugins *host.Registry // what of it is offered in the run's project
+	input   Input
+	unfit   error     // why the run cannot be executed; it can be ended all the same
+	run     model.Run // as it was claimed, but for Attempt
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -55,16 +54,13 @@ type live struct {
 	owners  owners
 	journal journal
 	nodes   nodes
-	filled  *plugins.Error       // why full is closed, nil while it is not
-	became  model.Status         // how end has ended it, "" before or when it is another's
-	errands map[*errand]struct{} // plugins' code that has not returned
-	spoke   bool                 // a worker has shown something since the run was claimed, or an earlier process had claimed it
+	became  model.Status // how end has ended it, "" before or when it is another's
+	errands errands      // plugin code that has not returned
+	spoke   bool         // a worker has shown something since the run was claimed, or an earlier process had claimed it
 
-	first   []model.Message // all of the thread's messages, when the run is its first; else nil
-	over    chan struct{}   // closed once the run has ended here
-	full    chan struct{}   // closed once a worker had more to say than a span holds
-	traced  func(End)       // ends the run's operation; set by begins
-	workers sync.WaitGroup  // what spawn started
+	first  []model.Message // all of the thread's messages, when the run is its first; else nil
+	over   chan struct{}   // closed once the run has ended here
+	traced func(End)       // ends the run's operation; set by begins
 }
 
 // Input is what serves a run for its whole life.
@@ -93,9 +89,10 @@ func (in *Input) JSON() json.RawMessage {
 func (en *Engine) newLive(run *model.Run) *live {
 	l := &live{
 		en: en, run: *run, offer: en.offers.current(),
-		journal: newJournal(),
-		owners:  make(owners), errands: make(map[*errand]struct{}), over: make(chan struct{}), full: make(chan struct{}),
+		journal: newJournal(), owners: make(owners), over: make(chan struct{}), bounds: bounds{cfg: &en.cfg, full: make(chan struct{})},
+		errands: errands{counts: &en.abandonments, all: make(map[*errand]struct{})},
 	}
+	l.errands.log = l.log
 	l.run.Input, l.run.Definition = nil, nil // what they say is in input and graph
 	l.turn.L = &l.mu
 	l.source = en.commits.Source(ownerOf(&run.RunHead), l.broken)
@@ -210,14 +207,14 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	case agui.TypeRunStarted, agui.TypeRunFinished, agui.TypeRunError, agui.TypeMessagesSnapshot:
 		return &plugins.Error{Code: "illegal_event", Message: "A worker may not emit " + string(ev.Type())}
 	}
-	if err := l.outgrows(ev, l.en.cfg.StateBytes); err != nil {
+	if err := l.bounds.checkState(l.span, ev); err != nil {
 		return err
 	}
 	ev, payload, err := l.span.stored(s.attribute(ev), l.en.cfg.EventBytes)
 	if err != nil {
 		return err
 	}
-	if err := l.room(ev, len(payload)); err != nil {
+	if err := l.bounds.check(l.span, ev, len(payload)); err != nil {
 		return err
 	}
 	if err := l.span.fold.Check(ev); err != nil {
@@ -249,84 +246,6 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	}
 	return nil
 }
-
-// room fails once the span has all events that workers may add to one, or ev, of so many bytes, would have more of messages in
-// memory than may be, and has the run end then, whatever its workers make of it. How many events there are the log tells, so that a
-// takeover begins no new count; what ends the span is not bound. l.mu is held.
-func (l *live) room(ev agui.Event, size int) error {
-	if l.filled == nil {
-		if l.filled = l.overfull(ev, says(ev, size)); l.filled == nil {
-			return nil
-		}
-		close(l.full)
-	}
-	return l.filled
-}
-
-// says is how much of an event of so many bytes stays in memory from then on. Of the state the thread has a bound of its own, and the
-// answer that the end of a message tells is what the message has said.
-func says(ev agui.Event, size int) int {
-	switch e := ev.(type) {
-	case agui.Custom, agui.Raw, agui.StateSnapshot, agui.StateDelta:
-		return 0
-	case agui.TextMessageEnd:
-		if e.Output != nil {
-			return max(size-len(e.Output.Answer), 0)
-		}
-	}
-	return size
-}
-
-// overfull is why the run may not say ev, of so many bytes more, nil when it may. What takes back has room of its own: rows are hidden
-// by then, and who follows the log must be told. l.mu is held.
-func (l *live) overfull(ev agui.Event, more int) *plugins.Error {
-	most := int64(l.en.cfg.RunEvents)
-	bound := most
-	if e, ok := ev.(agui.Custom); ok && agui.RetractedBy(e) != nil {
-		bound *= 2
-	}
-	if most > 0 && l.span.last-l.span.row.First+1 >= bound {
-		return &plugins.Error{Code: codeTooMany, Message: fmt.Sprintf("The run has emitted %d events, which is all that it may", most)}
-	}
-	said := l.span.fold.Grown() + more
-	if int64(said) > l.en.cfg.SaidPerRun {
-		return &plugins.Error{Code: codeTooLarge, Message: fmt.Sprintf("The run's messages have %d bytes, which is all that they may", said)}
-	}
-	if !l.reserved.grow(said) {
-		return &plugins.Error{Code: "overloaded", Message: "The runs at work say more than the server has room for; try again soon", Retryable: true}
-	}
-	return nil
-}
-
-// outgrows fails when the thread's state becomes larger than most by ev, or cannot become what ev says. What makes a state smaller is
-// taken, however large it is still: the setting may have been another.
-func (l *live) outgrows(ev agui.Event, most int) error {
-	state, size := l.span.state(), 0
-	switch e := ev.(type) {
-	case agui.StateDelta:
-		if escaped*(len(state)+len(e.Delta)) <= most && !bytes.Contains(e.Delta, []byte(`copy`)) && !bytes.Contains(e.Delta, []byte(`\u`)) {
-			return nil // as nothing in it is there twice, also not by a name that is written otherwise
-		}
-		next, err := fold.Patched(state, e.Delta)
-		if err != nil {
-			return &plugins.Error{Code: "illegal_event", Message: err.Error()}
-		}
-		size = len(next)
-	case agui.StateSnapshot:
-		size = len(e.Snapshot)
-	}
-	if size > most && size >= len(state) {
-		return &plugins.Error{Code: "state_too_large", Message: fmt.Sprintf("A thread's state may hold %d bytes", most)}
-	}
-	return nil
-}
-
-// escaped is how many times as long a name in a state may be once a patch has gone through its object, which writes some
-// characters, such as \b, otherwise.
-const escaped = 3
-
-// MaxState keeps the STATE_SNAPSHOT of a thread within the size of an event.
-const MaxState = 4 << 20
 
 // put queues rows alone.
 func (l *live) put(rows ...model.Row) {

@@ -10,47 +10,54 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
+// reading reads back what a run has come to: its generation from the rows, and its open span from the log.
+type reading struct {
+	*live
+	row   *model.Run
+	spans []model.Span
+}
+
 // load reads what the run's generation has come to: where it began, its nodes, steps, records and messages.
-func (l *live) load(ctx context.Context, r model.Reader, run *model.Run, spans []model.Span) error {
-	for _, s := range spans {
-		if s.Generation == run.Generation {
-			l.span.began = began{state: s.State, upTo: s.First}
+func (rd *reading) load(ctx context.Context) error {
+	for _, s := range rd.spans {
+		if s.Generation == rd.row.Generation {
+			rd.span.began = began{state: s.State, upTo: s.First}
 			if s.N > 1 {
 				break
 			}
 			var err error
-			if l.span.began.state, err = l.begunWith(ctx, r, run, &s); err != nil {
+			if rd.span.began.state, err = rd.begunWith(ctx, &s); err != nil {
 				return err
 			}
 			break
 		}
 	}
-	if err := l.nodes.load(ctx, r, run); err != nil {
+	if err := rd.nodes.load(ctx, rd.en.store, rd.row); err != nil {
 		return err
 	}
-	memos, err := r.Memos(ctx, run.Key, run.Generation)
+	memos, err := rd.en.store.Memos(ctx, rd.row.Key, rd.row.Generation)
 	if err != nil {
 		return err
 	}
-	l.journal.load(memos)
+	rd.journal.load(memos)
 	for i := range memos {
 		if m := &memos[i]; m.Tool != "" {
-			l.span.calls[m.CallID] = m.Tool
+			rd.span.calls[m.CallID] = m.Tool
 		}
 	}
-	return l.loadMessages(ctx, r, run, spans)
+	return rd.loadMessages(ctx)
 }
 
 // begunWith is the state that the run's first span began with. What a rollback has restored its log tells: the runs that
 // were rolled back may be gone.
-func (l *live) begunWith(ctx context.Context, r model.Reader, run *model.Run, span *model.Span) (json.RawMessage, error) {
+func (rd *reading) begunWith(ctx context.Context, span *model.Span) (json.RawMessage, error) {
 	switch {
-	case l.input.State != nil:
-		return l.input.State, nil
-	case !run.RollBack:
+	case rd.input.State != nil:
+		return rd.input.State, nil
+	case !rd.row.RollBack:
 		return span.State, nil
 	}
-	stored, err := r.Events(ctx, span.ThreadKey, span.First-1, page)
+	stored, err := rd.en.store.Events(ctx, span.ThreadKey, span.First-1, page)
 	if err != nil {
 		return nil, err
 	}
@@ -70,25 +77,25 @@ func (l *live) begunWith(ctx context.Context, r model.Reader, run *model.Run, sp
 }
 
 // loadMessages gives the writer the messages of the run, so that later events can change them.
-func (l *live) loadMessages(ctx context.Context, r model.Reader, run *model.Run, spans []model.Span) error {
-	asked := make(map[int64]bool, len(spans)) // by the events that its spans begin with
-	for i := range spans {
-		asked[spans[i].First] = true
+func (rd *reading) loadMessages(ctx context.Context) error {
+	asked := make(map[int64]bool, len(rd.spans)) // by the events that its spans begin with
+	for i := range rd.spans {
+		asked[rd.spans[i].First] = true
 	}
-	l.span.brought = make(map[string]bool)
+	rd.span.brought = make(map[string]bool)
 	var known []agui.Message
 	for after := int64(0); ; {
-		msgs, err := r.RunMessages(ctx, run.Project, run.Key, after, log.LatestMessages)
+		msgs, err := rd.en.store.RunMessages(ctx, rd.row.Project, rd.row.Key, after, log.LatestMessages)
 		if err != nil {
 			return err
 		}
 		for i := range msgs.Rows {
 			m := &msgs.Rows[i]
 			if after = m.Key; m.State == model.MessageConsumed {
-				l.span.messages[m.ID] = m
+				rd.span.messages[m.ID] = m
 				known = append(known, m.Message)
-				if m.EventID < l.span.began.upTo || asked[m.EventID] {
-					l.span.brought[m.ID] = true
+				if m.EventID < rd.span.began.upTo || asked[m.EventID] {
+					rd.span.brought[m.ID] = true
 				}
 			}
 		}
@@ -96,16 +103,16 @@ func (l *live) loadMessages(ctx context.Context, r model.Reader, run *model.Run,
 			break
 		}
 	}
-	l.span.fold = l.folded(l.span.thread.State, known)
+	rd.span.fold = rd.span.folded(rd.span.thread.State, known)
 	return nil
 }
 
 // folded is what messages of the run come to, of which those count that its generation has said: neither what it was asked, nor what
 // earlier ones have said.
-func (l *live) folded(state json.RawMessage, messages []agui.Message) *fold.Fold {
+func (sp *span) folded(state json.RawMessage, messages []agui.Message) *fold.Fold {
 	f := fold.New(state, messages)
 	for i := range messages {
-		if l.span.brought[messages[i].ID] {
+		if sp.brought[messages[i].ID] {
 			f.Brought(messages[i].ID)
 		}
 	}

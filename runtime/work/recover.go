@@ -113,7 +113,7 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	if err := l.interrupt(it); err != nil {
 		return en.failUnread(ctx, run, err, unreadable(), nil)
 	}
-	l.reserved = en.admission.force(&run.RunHead, weight)
+	l.bounds.reserved = en.admission.force(&run.RunHead, weight)
 	from := run.Owner
 	l.spoke = true
 	err = en.decide(&commit.Item{
@@ -128,7 +128,7 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 		l.log().Info("run is taken over", "agent", run.WorkflowID, "from", from, "attempt", run.Attempt)
 		return nil
 	}
-	l.reserved.release()
+	l.bounds.reserved.release()
 	if unwritten(err) {
 		return err
 	}
@@ -245,7 +245,8 @@ func (en *Engine) readBack(ctx context.Context, run *model.Run) (*live, error) {
 	l.asked.Store(true) // its last owner may have
 	last := &spans[len(spans)-1]
 	l.span = en.openSpan(&th, run, last, last.First-1, th.LastSeq)
-	if err := l.load(ctx, en.store, run, spans); err != nil {
+	rd := &reading{l, run, spans}
+	if err := rd.load(ctx); err != nil {
 		return nil, err
 	}
 	asked, err := en.store.Interrupts(ctx, run.Key)
@@ -270,7 +271,7 @@ func (en *Engine) readBack(ctx context.Context, run *model.Run) (*live, error) {
 	} else {
 		return nil, err
 	}
-	return l, l.replay(ctx, before)
+	return l, rd.replay(ctx, before)
 }
 
 // interrupt closes what a crash cut short, so that the steps can go on: messages that were being written

@@ -48,12 +48,12 @@ type added struct {
 }
 
 // replay reads the open span's events into the verifier and the fold, behind the messages from before it.
-func (l *live) replay(ctx context.Context, before []agui.Message) error {
+func (rd *reading) replay(ctx context.Context, before []agui.Message) error {
 	var evs []agui.Event
 	begun, answered := make(map[string]bool), make(map[string]bool)
-	l.span.retracted = make(map[string]bool)
+	rd.span.retracted = make(map[string]bool)
 	for {
-		stored, err := l.en.store.Events(ctx, l.span.thread.Key, l.span.last, page)
+		stored, err := rd.en.store.Events(ctx, rd.span.thread.Key, rd.span.last, page)
 		if err != nil {
 			return err
 		}
@@ -65,61 +65,61 @@ func (l *live) replay(ctx context.Context, before []agui.Message) error {
 			switch e := ev.(type) {
 			case agui.ToolCallStart:
 				begun[e.ToolCallID] = true
-				l.span.calls[e.ToolCallID] = e.ToolCallName
+				rd.span.calls[e.ToolCallID] = e.ToolCallName
 			case agui.ToolCallResult:
 				answered[e.ToolCallID] = true
 			case agui.Custom:
 				for _, id := range agui.RetractedBy(e) {
-					l.span.retracted[id] = true
+					rd.span.retracted[id] = true
 				}
 			}
 			evs = append(evs, ev)
-			l.span.last = stored[i].ID
+			rd.span.last = stored[i].ID
 		}
 		if len(stored) == 0 {
 			break
 		}
 	}
 	without(before, evs)
-	l.span.fold = l.folded(l.span.row.State, before)
+	rd.span.fold = rd.span.folded(rd.span.row.State, before)
 	for i, ev := range evs {
-		if err := l.span.ver.Add(ev); err != nil {
-			return fmt.Errorf("event %d: %w", l.span.row.First+int64(i), err)
+		if err := rd.span.ver.Add(ev); err != nil {
+			return fmt.Errorf("event %d: %w", rd.span.row.First+int64(i), err)
 		}
 		if i == 0 {
-			l.span.ver.Owe(l.owed(begun, answered)...)
+			rd.span.ver.Owe(rd.owed(begun, answered)...)
 		}
-		changed, err := l.span.fold.Apply(ev)
+		changed, err := rd.span.fold.Apply(ev)
 		if err != nil {
-			return fmt.Errorf("event %d: %w", l.span.row.First+int64(i), err)
+			return fmt.Errorf("event %d: %w", rd.span.row.First+int64(i), err)
 		}
-		l.span.number(ev, changed)
+		rd.span.number(ev, changed)
 	}
-	return l.loadBegun(ctx)
+	return rd.loadBegun(ctx)
 }
 
 // loadBegun reads the rows of the messages that the span has begun, and completed or hidden since. What has none was open
 // when its writer stopped, and stands on no later day than what began behind it.
-func (l *live) loadBegun(ctx context.Context) error {
+func (rd *reading) loadBegun(ctx context.Context) error {
 	var begun []string
-	for id, m := range l.span.messages {
+	for id, m := range rd.span.messages {
 		if m.EventID == 0 {
 			begun = append(begun, id)
 		}
 	}
-	rows, err := l.en.store.MessagesByID(ctx, l.span.thread.Key, begun)
+	rows, err := rd.en.store.MessagesByID(ctx, rd.span.thread.Key, begun)
 	if err != nil {
 		return err
 	}
 	for i := range rows {
-		if rows[i].RunKey == l.run.Key && rows[i].Seq > 0 {
-			l.span.messages[rows[i].ID] = &rows[i]
+		if rows[i].RunKey == rd.run.Key && rows[i].Seq > 0 {
+			rd.span.messages[rows[i].ID] = &rows[i]
 		}
 	}
-	last, err := l.en.store.LastSeq(ctx, l.span.thread.Key)
-	l.span.seq = max(l.span.seq, last)
+	last, err := rd.en.store.LastSeq(ctx, rd.span.thread.Key)
+	rd.span.seq = max(rd.span.seq, last)
 	for _, id := range begun {
-		m := l.span.messages[id]
+		m := rd.span.messages[id]
 		if m.EventID != 0 {
 			continue
 		}
@@ -133,9 +133,9 @@ func (l *live) loadBegun(ctx context.Context) error {
 }
 
 // owed are the calls of earlier spans whose results belong to this one.
-func (l *live) owed(begun, answered map[string]bool) []string {
+func (rd *reading) owed(begun, answered map[string]bool) []string {
 	var ids []string
-	for _, m := range l.journal.records {
+	for _, m := range rd.journal.records {
 		if m.Tool != "" && !begun[m.CallID] && (!m.Done || answered[m.CallID]) {
 			ids = append(ids, m.CallID)
 		}

@@ -1,0 +1,254 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/monitor"
+)
+
+// execution executes one node of a run.
+type execution struct {
+	*live
+	n  *graph.Node
+	in plugins.Input
+	st *model.Step // of the attempt
+	s  *step       // likewise
+}
+
+// execute executes the node, again after retryable failures, until it has a result.
+func (x *execution) execute() nodeResult {
+	pause := commit.Pauses(orDefault(x.n.Retry.Initial, 500*time.Millisecond), orDefault(x.n.Retry.Max, 30*time.Second))
+	for {
+		if err := x.begin(); err != nil {
+			return nodeResult{failed: x.explain(x.n.ID, err)}
+		}
+		r := x.attempt()
+		if !x.again(r) {
+			return r
+		}
+		t := time.NewTimer(pause.NextBackOff())
+		select {
+		case <-t.C:
+		case <-x.ctx.Done():
+			t.Stop()
+			return r
+		}
+	}
+}
+
+// begin opens the node's next execution, or takes up the one that a crash or a question left open.
+func (x *execution) begin() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.gate != nil {
+		return x.gate
+	}
+	if last := x.nodes.steps[x.n.ID]; last != nil && !last.Status.Final() {
+		x.st = last
+		return nil
+	}
+	query, err := x.n.Query(x.in.Query, x.nodes.scope(x.in.Query, x.span.state()), x.nodes.rows)
+	if err != nil {
+		return err
+	}
+	it := x.item()
+	if x.st, err = x.enter(it, x.n, query); err == nil {
+		x.en.commits.Add(it)
+	}
+	return err
+}
+
+// attempt is one execution of a node.
+func (x *execution) attempt() nodeResult {
+	ctx, cancel := context.WithTimeoutCause(x.ctx, x.timeout(), errTimeout)
+	defer cancel()
+	x.s = newStep(ctx, x.live, x.st.Number, x.n.ID, x.n.Worker())
+	x.s.approval = x.n.Approval && x.n.Tool != ""
+	in := x.in
+	in.Query, in.Node, in.Execution = x.st.Input, x.n.ID, x.st.Execution
+	out, err := x.call(ctx, in)
+	if cause := context.Cause(x.ctx); cause != nil {
+		x.s.end()
+		return nodeResult{failed: &agui.OutputError{Code: codeCancelled, Message: cause.Error()}}
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
+		err = errTimeout
+	}
+	return x.close(out, err)
+}
+
+// timeout is how long one execution of a node may take: what the workflow says, or the agent.
+func (x *execution) timeout() time.Duration {
+	limit := x.en.cfg.StepTimeout
+	if a, ok := x.plugins.Agent(x.n.Agent); ok {
+		limit = orDefault(a.Info().Timeout, limit)
+	}
+	return orDefault(x.n.Timeout, limit)
+}
+
+// call runs the node's worker or tool. A worker that is still there when the grace after its timeout has
+// passed is abandoned.
+func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, error) {
+	if x.n.Tool != "" {
+		out, err := x.s.toolNode(ctx, x.n.Tool, json.RawMessage(in.Query))
+		if err == nil && out.Status == agui.StatusFailure {
+			why := cmp.Or(out.Error, &agui.OutputError{Code: "tool_failed", Message: out.ResultSummary})
+			err = &plugins.Error{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
+		}
+		return nodeOutput{text: out.ResultSummary, json: mustJSON(out), made: out.ToolCallArgs}, err
+	}
+	agent, ok := x.plugins.Agent(x.n.Agent)
+	if !ok {
+		return nodeOutput{}, &plugins.Error{Code: "agent_gone", Message: fmt.Sprintf("There is no agent %q any more", x.n.Agent)}
+	}
+	if x.n.Approval {
+		if err := x.s.approveAgent(in.Query); err != nil {
+			return nodeOutput{}, err
+		}
+	}
+	type result struct {
+		out agui.WorkerOutput
+		err error
+	}
+	done, s := make(chan result, 1), x.s
+	e := x.errands.send(aWorker, x.n.Agent, func() {
+		ctx, end := x.en.trace(ctx, x.op(OpAgent, x.n.Agent, ""))
+		out, err := plugins.Execute(ctx, agent, s, in)
+		end(x.ended(err))
+		done <- result{out, err}
+	})
+	var r result
+	select {
+	case r = <-done:
+	case <-ctx.Done():
+		grace := time.NewTimer(x.en.cfg.Grace)
+		defer grace.Stop()
+		select {
+		case r = <-done:
+		case <-x.ctx.Done(): // somebody else ends the run
+			r.err = context.Cause(ctx)
+		case <-grace.C:
+			x.errands.abandon(e)
+			r.err = context.Cause(ctx)
+		}
+	}
+	out := &r.out
+	raw, err := model.JSON(out)
+	if err != nil { // its members may hold anything
+		return nodeOutput{}, cmp.Or(r.err, fmt.Errorf("output: %w", err))
+	}
+	if len(raw) > answerBytes(x.en.cfg.FrameBytes) {
+		raw = mustJSON(bounded(out, x.en.cfg.FrameBytes))
+	}
+	return nodeOutput{text: outputText(r.out), json: raw}, r.err
+}
+
+// close ends an execution: its step and node rows are written with the event that says so.
+func (x *execution) close(out nodeOutput, err error) nodeResult {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.gate != nil {
+		return nodeResult{failed: &agui.OutputError{Code: codeInterrupted, Message: x.gate.Error()}}
+	}
+	it := x.item()
+	if err == nil {
+		err = x.s.owed
+	}
+	for _, ev := range x.s.takeHeld() {
+		if stageErr := x.stage(it, x.s, ev); stageErr != nil && err == nil {
+			err = stageErr
+		}
+	}
+	x.s.ended = true
+	x.turn.Broadcast()
+	now := time.Now()
+	node := x.nodes.rows[x.st.NodeID]
+	var r nodeResult
+	switch {
+	case errors.Is(err, plugins.ErrWaiting):
+		x.st.Status, node.Status = model.Waiting, model.Waiting
+		r.waiting = true
+	case err != nil:
+		r.failed = x.explain(x.s.agent, err)
+		x.st.Status, x.st.Error, x.st.CompletedAt = model.Failed, r.failed, &now
+		if !x.again(r) { // else the node goes on with its next execution, also after a crash
+			node.Status, node.Error, node.CompletedAt = model.Failed, r.failed, &now
+		}
+	default:
+		text := Plain(out.text)
+		x.st.Status, x.st.Output, x.st.CompletedAt = model.Completed, &text, &now
+		node.Status, node.Output, node.CompletedAt, node.Progress = model.Completed, out.json, &now, 1
+		if x.run.Attempt > 0 { // crashes count from one completed node to the next
+			x.run.Attempt = 0
+			it.Rows = append(it.Rows, &model.RunSettled{Key: x.run.Key})
+		}
+	}
+	if out.made != nil && x.st.Status.Final() { // a person may have edited it
+		x.st.Input = Plain(string(out.made))
+	}
+	left := agui.WorkerOutput{Status: agui.StatusSuccess}
+	if r.failed != nil {
+		left = agui.WorkerOutput{Status: agui.StatusFailed, Error: r.failed}
+	}
+	stageErr := x.s.closeOpen(it, left, codeInterrupted, !r.waiting)
+	if stageErr == nil && !r.waiting { // the end of the span closes the steps that wait
+		stageErr = x.span.stage(it, agui.StepFinished{Base: agui.Base{Agent: x.s.agent}, StepName: x.st.Name})
+	}
+	if stageErr != nil && x.bounds.exceeded == nil { // a run that may say no more is closed as a whole
+		x.log().Error("step could not be closed", "error", stageErr)
+	}
+	if x.n.Agent != "" {
+		it.Ticks = append(it.Ticks, monitor.Tick{At: len(it.Records), Step: x.st.ID, Agent: x.n.Agent, When: now, Status: x.st.Status, Err: r.failed})
+	}
+	stepRow, nodeRow := *x.st, *node
+	it.Rows = append(it.Rows, &stepRow, &nodeRow)
+	x.en.commits.Add(it)
+	return r
+}
+
+// again reports whether the node is executed once more after a result.
+func (x *execution) again(r nodeResult) bool {
+	return r.failed != nil && r.failed.Retryable && x.st.Execution < x.n.Retry.Attempts
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
+}
+
+// enter stages the beginning of the node's next execution. l.mu is held.
+func (l *live) enter(it *commit.Item, n *graph.Node, query string) (*model.Step, error) {
+	st, node := l.nodes.begin(n, &l.run, query)
+	stepRow, nodeRow := *st, *node
+	it.Rows = append(it.Rows, &stepRow, &nodeRow)
+	if n.Agent != "" {
+		it.Ticks = append(it.Ticks, monitor.Tick{At: len(it.Records), Step: st.ID, Agent: n.Agent, When: st.StartedAt, Status: model.Running})
+	}
+	if err := l.span.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
+		return nil, err
+	}
+	l.nodes.steps[n.ID] = st
+	return st, nil
+}
+
+// nodeOutput is what a node gave, as its step shows it and as later nodes see it.
+type nodeOutput struct {
+	text string
+	json json.RawMessage
+	made json.RawMessage // the arguments that a tool was called with, nil unless they are an object
+}
+
+// outputText is what a step's row shows of its output.
+func outputText(out agui.WorkerOutput) string { return clip(out.Answer, 64<<10) }

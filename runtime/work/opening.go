@@ -1,0 +1,300 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// opening stages in it what opens the next span of a run, or is the whole of a span that ends a run which nobody executes.
+type opening struct {
+	*live
+	it  *commit.Item
+	th  *model.Thread
+	row *model.Run
+}
+
+// open stages what opens the span: RUN_STARTED with the messages that are new, what the run does to the thread when it
+// begins, or what its answers amount to when it goes on.
+func (o *opening) open(ctx context.Context, queued []model.Message) error {
+	if o.row.Answered { // the worker is called again with the input it had; it meets what came meanwhile at its next Next
+		spans, err := o.en.store.Spans(ctx, o.row.Key)
+		if err != nil {
+			return err
+		}
+		if err := (&reading{o.live, o.row, spans}).load(ctx); err != nil {
+			return err
+		}
+		o.inbox.Store(int64(len(queued)))
+		asked, err := o.en.store.Interrupts(ctx, o.row.Key)
+		if err != nil {
+			return err
+		}
+		if err := o.span.started(o.it, o.row, nil, answersIn(asked), o.input.Trace); err != nil {
+			return err
+		}
+		return o.answered(asked)
+	}
+	o.span.began = began{state: o.th.State, upTo: o.span.row.First}
+	if o.row.Generation > 1 { // its steps are numbered behind those of earlier ones
+		steps, err := o.en.store.Steps(ctx, o.row.Project, o.row.Key, 0, 1)
+		if err != nil {
+			return err
+		}
+		o.nodes.count = steps.Total
+	}
+	o.it.Rows = append(o.it.Rows, o.nodes.reset(o.row)...)
+	if edited := o.input.Edited; edited != nil && o.row.Generation == 1 {
+		m := model.Message{ThreadKey: o.th.Key, RunKey: o.row.Key, ContextItemIDs: o.row.ContextItemIDs, Message: *edited}
+		queued = slices.Concat([]model.Message{m}, queued)
+	}
+	first, rest := fitting(queued, o.en.cfg.FrameBytes)
+	o.inbox.Store(int64(len(rest))) // it meets them at its next Next, or goes once more for them
+	if err := o.span.started(o.it, o.row, first, nil, o.input.Trace); err != nil {
+		return err
+	}
+	if err := o.prepare(ctx); err != nil {
+		return err
+	}
+	return o.enterAgent(first)
+}
+
+// enterAgent begins the step of a run of one agent together with its span, so that both are one commit. That takes a user's
+// message among those that the run brings: what else it may be asked the thread tells, which is read later.
+func (o *opening) enterAgent(first []model.Message) error {
+	asked := slices.ContainsFunc(first, func(m model.Message) bool { return m.Role == agui.RoleUser })
+	if o.row.Agent == "" || !asked {
+		return nil
+	}
+	_, err := o.enter(o.it, o.nodes.graph.Nodes[0], cmp.Or(Query(log.Contents(first)), o.row.InputQuery))
+	return err
+}
+
+// prepare applies what the run's first generation does to the thread: hidden messages and another state.
+func (o *opening) prepare(ctx context.Context) error {
+	hides, state, err := o.rolledBack(ctx, o.th.State)
+	if err != nil {
+		return err
+	}
+	if o.row.Generation == 1 {
+		if o.input.RewindTo != "" {
+			msgs, err := o.en.store.MessagesByID(ctx, o.th.Key, []string{o.input.RewindTo})
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(msgs, func(m model.Message) bool {
+				return m.ID == o.input.RewindTo && m.State == model.MessageConsumed
+			})
+			if i < 0 { // another run has hidden it while this one was queued
+				return decide.ErrUnknownMessage
+			}
+			hides = append(hides, model.Hide{ThreadKey: o.th.Key, FromSeq: msgs[i].Seq + 1})
+		}
+		if o.input.HideFrom > 0 {
+			hides = append(hides, model.Hide{ThreadKey: o.th.Key, FromSeq: o.input.HideFrom})
+		}
+		if o.input.State != nil {
+			state = o.input.State
+		}
+	}
+	if len(hides) > 0 {
+		if err := o.rewound(ctx, hides); err != nil {
+			return err
+		}
+	}
+	o.span.began.state = state
+	if len(hides) == 0 && string(state) == string(o.th.State) {
+		return nil
+	}
+	return o.span.stage(o.it, agui.StateSnapshot{Snapshot: state})
+}
+
+// rolledBack says what to hide of the runs that the run has made room by rolling back, and the state before the oldest of
+// them.
+func (o *opening) rolledBack(ctx context.Context, state json.RawMessage) ([]model.Hide, json.RawMessage, error) {
+	if !o.row.RollBack {
+		return nil, state, nil
+	}
+	var hides []model.Hide
+	oldest := int64(math.MaxInt64)
+	for _, r := range o.row.Replaces {
+		spans, err := o.en.store.Spans(ctx, r.RunKey)
+		if err != nil {
+			return nil, nil, err
+		}
+		i := slices.IndexFunc(spans, func(s model.Span) bool { return s.Generation == r.Generation })
+		if i < 0 {
+			continue
+		}
+		hides = append(hides, model.Hide{ThreadKey: o.row.ThreadKey, RunKey: r.RunKey, FromEvent: spans[i].First})
+		if spans[i].First < oldest {
+			oldest, state = spans[i].First, spans[i].State
+		}
+	}
+	return hides, state, nil
+}
+
+// rewound stages the MESSAGES_SNAPSHOT that tells clients what is left, with what this run brings. A message that stays keeps
+// the results of its calls, wherever they stand.
+func (o *opening) rewound(ctx context.Context, hides []model.Hide) error {
+	rows, err := o.en.store.Messages(ctx, o.th.Key, 0, log.LatestMessages)
+	if err != nil {
+		return err
+	}
+	hidden := func(m model.Message) bool {
+		return slices.ContainsFunc(hides, func(h model.Hide) bool {
+			return (h.RunKey == 0 || h.RunKey == m.RunKey) && (h.FromSeq == 0 || m.Seq >= h.FromSeq) && m.EventID >= h.FromEvent
+		})
+	}
+	called := make(map[string]bool)
+	for i := range rows {
+		for _, c := range rows[i].ToolCalls {
+			called[c.ID] = called[c.ID] || !hidden(rows[i])
+		}
+	}
+	var before []model.Row // what the run brings stays
+	for i := range hides {
+		before = append(before, &hides[i])
+	}
+	left := make([]model.Message, 0, len(rows))
+	for i := range rows {
+		switch m := rows[i]; {
+		case !hidden(m):
+			left = append(left, m)
+		case m.Role == agui.RoleTool && called[m.ToolCallID]:
+			left = append(left, m)
+			before = append(before, &m) // is shown again
+		}
+	}
+	for i := range left {
+		if key := left[i].RunKey; key != 0 && key != o.run.Key && !slices.Contains(o.span.began.shows, key) {
+			o.span.began.shows = append(o.span.began.shows, key)
+		}
+	}
+	o.it.Rows = append(before, o.it.Rows...)
+	msgs := append(log.Contents(left), o.span.fold.Messages()...) // what this run brings
+	return o.span.stage(o.it, agui.MessagesSnapshot{Messages: log.Newest(msgs, o.en.cfg.FrameBytes)})
+}
+
+// answered opens the span of an answer: the steps that waited go on, and what a client answered for its
+// own tools becomes their results.
+func (o *opening) answered(all []model.Interrupt) error {
+	var owed []string
+	for _, m := range o.journal.calls() {
+		owed = append(owed, m.CallID)
+	}
+	for i := range all {
+		if all[i].Frontend && all[i].Status == model.InterruptAnswered {
+			owed = append(owed, all[i].ID)
+		}
+	}
+	o.span.ver.Owe(owed...)
+	for _, st := range o.nodes.resume() {
+		stepRow, nodeRow := *st, *o.nodes.rows[st.NodeID]
+		o.it.Rows = append(o.it.Rows, &stepRow, &nodeRow)
+		if err := o.span.stage(o.it, agui.StepStarted{Base: agui.Base{Agent: o.nodes.graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
+			return err
+		}
+	}
+	for i := range all {
+		if err := o.take(&all[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take closes an interrupt that was answered. The result of a frontend call is what its memo holds.
+func (o *opening) take(in *model.Interrupt) error {
+	if in.Status != model.InterruptAnswered {
+		return nil
+	}
+	in.Status = model.InterruptResolved
+	o.it.Rows = append(o.it.Rows, in)
+	if !in.Frontend {
+		return nil
+	}
+	m := o.journal.find(in.Step, in.Place)
+	var a taken
+	var out agui.ToolOutput
+	if m == nil || json.Unmarshal(in.Payload, &a) != nil || json.Unmarshal(m.Output, &out) != nil {
+		return fmt.Errorf("frontend call %s has no record", in.ID)
+	}
+	delete(o.span.calls, in.ID)
+	return o.span.stage(o.it, agui.ToolCallResult{
+		MessageID: cmp.Or(a.MessageID, NewID()), ToolCallID: in.ID, Content: out.ResultSummary, Output: &out,
+	})
+}
+
+// lastWords stages the span that ends a run which nobody executes. A cancelled run takes what waits for it, and gives the
+// calls that it has left open their results; what a run was to take that cannot be claimed is hidden.
+func (o *opening) lastWords(ctx context.Context, spans []model.Span, queued []model.Message, e ending) error {
+	begun := o.row.Status == model.Waiting || o.row.Answered
+	var asked []model.Interrupt
+	if begun {
+		if err := (&reading{o.live, o.row, spans}).load(ctx); err != nil {
+			return err
+		}
+		var err error
+		if asked, err = o.en.store.Interrupts(ctx, o.row.Key); err != nil {
+			return err
+		}
+	}
+	if e.status != model.Cancelled {
+		o.it.Rows = append(o.it.Rows, &model.Hide{ThreadKey: o.span.thread.Key, RunKey: o.row.Key, Queued: true})
+		queued = nil
+	}
+	first, rest := fitting(queued, o.en.cfg.FrameBytes)
+	if err := o.span.started(o.it, o.row, first, answersIn(asked), o.input.Trace); err != nil {
+		return err
+	}
+	if err := o.span.take(o.it, rest); err != nil {
+		return err
+	}
+	if begun {
+		if err := o.failOwed(asked); err != nil {
+			return err
+		}
+		o.it.Rows = append(o.it.Rows, o.nodes.settle(e.status, e.err)...)
+	}
+	terminal, err := o.terminal(e)
+	if err != nil {
+		return err
+	}
+	return o.span.stage(o.it, terminal)
+}
+
+// failOwed gives the calls that a waiting run has left open their results, those that a client has answered
+// theirs.
+func (o *opening) failOwed(all []model.Interrupt) error {
+	code := codeCancelled
+	for i := range all {
+		switch in := &all[i]; in.Status {
+		case model.InterruptOpen:
+			if in.Frontend {
+				code = codeInterrupted
+			}
+		case model.InterruptAnswered:
+			o.span.ver.Owe(in.ID)
+			if err := o.take(in); err != nil {
+				return err
+			}
+		}
+	}
+	for _, m := range o.journal.calls() {
+		o.span.ver.Owe(m.CallID)
+		if err := o.span.stage(o.it, failedCall(m.CallID, m.Tool, code)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
