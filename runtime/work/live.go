@@ -292,10 +292,10 @@ func (l *live) broken(err error) {
 	l.source.Lose()
 	l.drop(err)
 	l.en.tasks.Go(func() { // ends with its commit
-		err := l.en.failFromLog(l.en.abandoned, l, unstored())
+		err := l.en.failBroken(l.en.abandoned, l)
 		for err != nil && !errors.Is(err, errSettled) && l.en.rest() { // the database may take it later
 			l.log().Error("run could not be failed", "error", err)
-			err = l.en.failFromLog(l.en.abandoned, l, unstored())
+			err = l.en.failBroken(l.en.abandoned, l)
 		}
 		if errors.Is(err, errSettled) { // it had ended after all
 			l.en.forget(l)

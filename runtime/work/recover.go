@@ -97,21 +97,19 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 		}
 	}
 	weight := en.weigh(&run.RunHead)
-	l, err := en.rebuild(ctx, run)
+	l, it, err := en.readBack(ctx, run, fromLog)
 	if err != nil {
-		return en.failUnread(ctx, run, err, unreadable(), nil)
+		return en.failAs(ctx, run, fromRows, unreadable(), err, nil)
 	}
 	if l.unfit != nil {
-		l.log().Error("run cannot be executed", "error", l.unfit)
-		return en.giveUp(ctx, l, illegible())
+		return en.failAs(ctx, run, fromLog, illegible(), l.unfit, nil)
 	}
 	if run.Attempt > en.cfg.MaxAttempts {
 		e := &agui.OutputError{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", run.Attempt)}
-		return en.giveUp(ctx, l, e)
+		return en.fail(ctx, run, fromLog, e, nil)
 	}
-	it := &commit.Item{}
 	if err := l.interrupt(it); err != nil {
-		return en.failUnread(ctx, run, err, unreadable(), nil)
+		return en.failAs(ctx, run, fromRows, unreadable(), err, nil)
 	}
 	l.bounds.reserved = en.admission.force(&run.RunHead, weight)
 	from := run.Owner
@@ -132,13 +130,12 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	if unwritten(err) {
 		return err
 	}
-	l.log().Error("run fails: what closes it could not be stored", "error", err)
-	return en.failFromLog(ctx, l, unstored())
+	return en.failAs(ctx, run, fromLog, unstored(), err, nil)
 }
 
 // unstored is the end of a run whose data the database does not take.
 func unstored() *agui.OutputError {
-	return &agui.OutputError{Code: "storage_error", Message: "The run's events could not be stored"}
+	return &agui.OutputError{Code: codeUnstored, Message: "The run's events could not be stored"}
 }
 
 // crashed reports whether an instance that has left runs RUNNING did not do so in good order. One that nobody knows any
@@ -161,35 +158,73 @@ func unreadable() *agui.OutputError {
 	return &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"}
 }
 
-// giveUp fails a run instead of taking it over. When the database does not take that, its log is closed once more: a bare
-// end leaves open what viewers then show for ever.
-func (en *Engine) giveUp(ctx context.Context, l *live, e *agui.OutputError) error {
-	err := en.failRebuilt(l, &commit.Item{}, e, nil)
-	if err == nil || unwritten(err) {
+// source is where the events that end a run's span are taken from.
+type source int
+
+// A run whose events in memory are lost or could not be stored ends as its log says what is open; and without its log when that cannot be
+// read or closed: a terminal event then ends it, whatever is open.
+const (
+	fromLog source = iota
+	fromRows
+)
+
+// failAs is fail for a run that fails because of err, unless that only means that nothing can be written now.
+func (en *Engine) failAs(ctx context.Context, run *model.Run, from source, e *agui.OutputError, err error, then func()) error {
+	if unwritten(err) || ctx.Err() != nil {
 		return err
 	}
-	l.log().Error("run is given up once more: its end could not be stored", "error", err)
-	return en.failFromLog(ctx, l, unstored())
+	en.about(&run.RunHead).Error("run fails", "code", e.Code, "error", err)
+	return en.fail(ctx, run, from, e, then)
 }
 
-// failUnread fails a run with e whose log cannot be read back or closed, so that one bad row does not keep a server down.
-// Whatever the log has left open, a terminal event behind its last one ends it.
-func (en *Engine) failUnread(ctx context.Context, run *model.Run, because error, e *agui.OutputError, then func()) error {
-	if unwritten(because) || ctx.Err() != nil {
-		return because
+// fail ends a RUNNING run that nobody executes here as failed, from the first source that serves. then is called after the commit; it may
+// be nil.
+func (en *Engine) fail(ctx context.Context, run *model.Run, from source, e *agui.OutputError, then func()) error {
+	l, it, err := en.readBack(ctx, run, from)
+	if err != nil {
+		if from == fromLog {
+			return en.failAs(ctx, run, fromRows, unreadable(), err, then)
+		}
+		return err
 	}
-	en.about(&run.RunHead).Error("run ends without its log", "error", because)
-	it := &commit.Item{}
-	l, err := commit.Patiently(ctx, func() (*live, error) { return en.unread(ctx, run, it) })
+	end := l.failed(e)
+	if err = l.stageClosers(it, end.left(), end.code(), false); err == nil {
+		it.Rows = append(it.Rows, l.nodes.settle(model.Failed, e)...)
+		err = l.finish(end, it, l.run.Owner, then)
+	}
+	switch {
+	case err == nil, from == fromRows:
+		return err
+	case e.Code != codeUnstored: // once more, as viewers would show for ever what an end without the log leaves open
+		return en.failAs(ctx, run, fromLog, unstored(), err, then)
+	}
+	return en.failAs(ctx, run, fromRows, e, err, then)
+}
+
+// failBroken is fail for a live run whose events could not be stored.
+func (en *Engine) failBroken(ctx context.Context, broken *live) error {
+	run, err := commit.Patiently(ctx, func() (model.Run, error) { return en.store.Run(ctx, broken.run.Key) })
 	if err != nil {
 		return err
 	}
-	return en.failRebuilt(l, it, e, then)
+	return en.fail(ctx, &run, fromLog, unstored(), func() { en.forget(broken) })
 }
 
-// unread makes the live form of a RUNNING run from its rows alone: in its open span, or in a new one that it stages
+// readBack makes the live form of a RUNNING run from a source, with an item that has what it has staged in it.
+func (en *Engine) readBack(ctx context.Context, run *model.Run, from source) (l *live, it *commit.Item, err error) {
+	l, err = commit.Patiently(ctx, func() (*live, error) {
+		it = &commit.Item{}
+		if from == fromRows {
+			return en.readRows(ctx, run, it)
+		}
+		return en.readLog(ctx, run)
+	})
+	return l, it, err
+}
+
+// readRows makes the live form of a RUNNING run from its rows alone: in its open span, or in a new one that it stages
 // when there is none. The state that the span has changed is as it was before it.
-func (en *Engine) unread(ctx context.Context, run *model.Run, it *commit.Item) (*live, error) {
+func (en *Engine) readRows(ctx context.Context, run *model.Run, it *commit.Item) (*live, error) {
 	th, err := en.store.Thread(ctx, run.ThreadKey)
 	if err != nil {
 		return nil, err
@@ -211,7 +246,6 @@ func (en *Engine) unread(ctx context.Context, run *model.Run, it *commit.Item) (
 		return nil, err // any other error is the rows' own, which stay as they are
 	}
 	l.asked.Store(true) // it may have
-	*it = commit.Item{}
 	if n := len(spans); n > 0 && spans[n-1].Last == 0 {
 		l.span = en.openSpan(&th, run, &spans[n-1], last, seq)
 		_ = l.span.ver.Add(agui.RunStarted{})
@@ -223,13 +257,8 @@ func (en *Engine) unread(ctx context.Context, run *model.Run, it *commit.Item) (
 	return l, l.span.started(it, run, nil, nil, l.input.Trace)
 }
 
-// rebuild makes the live form of a RUNNING run from its log and rows, with everything open that its last
-// owner left open.
-func (en *Engine) rebuild(ctx context.Context, run *model.Run) (*live, error) {
-	return commit.Patiently(ctx, func() (*live, error) { return en.readBack(ctx, run) })
-}
-
-func (en *Engine) readBack(ctx context.Context, run *model.Run) (*live, error) {
+// readLog makes the live form of a RUNNING run from its log and rows, with everything open that its last owner left open.
+func (en *Engine) readLog(ctx context.Context, run *model.Run) (*live, error) {
 	th, err := en.store.Thread(ctx, run.ThreadKey)
 	if err != nil {
 		return nil, err
@@ -350,35 +379,6 @@ func (l *live) failCall(it *commit.Item, id, code string) error {
 		it.Rows = append(it.Rows, row)
 	}
 	return l.span.stage(it, result)
-}
-
-// failFromLog ends a run as failed after its events in memory have turned out not to be storable: as its log tells what is
-// open, and without the log when that cannot be closed.
-func (en *Engine) failFromLog(ctx context.Context, broken *live, e *agui.OutputError) error {
-	run, err := commit.Patiently(ctx, func() (model.Run, error) { return en.store.Run(ctx, broken.run.Key) })
-	if err != nil {
-		return err
-	}
-	forget := func() { en.forget(broken) }
-	l, err := en.rebuild(ctx, &run)
-	if err != nil {
-		return en.failUnread(ctx, &run, err, unreadable(), forget)
-	}
-	if err = en.failRebuilt(l, &commit.Item{}, e, forget); err == nil || unwritten(err) {
-		return err
-	}
-	return en.failUnread(ctx, &run, err, e, forget)
-}
-
-// failRebuilt ends a rebuilt run as failed, behind what it has staged in it already. then is called after the commit;
-// it may be nil.
-func (en *Engine) failRebuilt(l *live, it *commit.Item, e *agui.OutputError, then func()) error {
-	end := l.failed(e)
-	if err := l.stageClosers(it, end.left(), end.code(), false); err != nil {
-		return err
-	}
-	it.Rows = append(it.Rows, l.nodes.settle(model.Failed, e)...)
-	return l.finish(end, it, l.run.Owner, then)
 }
 
 // releaseAll lets go of the live runs without a word in their logs; they go on at the next start. It returns how many.

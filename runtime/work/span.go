@@ -344,4 +344,5 @@ const (
 	codeInterrupted = "interrupted"
 	codeTooMany     = "too_many_events"
 	codeTooLarge    = "messages_too_large"
+	codeUnstored    = "storage_error"
 )
