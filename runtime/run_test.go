@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"sync/atomic"
+	"strings"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
@@ -189,5 +190,43 @@ func TestRefusedEventKeepsTheRowsOfThoseBeforeIt(t *testing.T) {
 	}
 	if !slices.ContainsFunc(msgs, func(m runtime.Message) bool { return m.ID == "a1" }) {
 		t.Errorf("the log has a message that the rows have not: %+v", msgs)
+	}
+}
+
+// A long question is stored with its message; the rows of its run and step have the beginning. A worker that is called again gets the whole.
+func TestRun_RowsShowTheBeginningOfALongQuestion(t *testing.T) {
+	asked := make(chan string, 2)
+	b := open(t, runtime.Config{}, agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		asked <- run.Input.Query
+		_, err := run.Ask(ctx, agui.Interrupt{Message: "sure?"})
+		return agui.WorkerOutput{}, err
+	}})
+	long := strings.Repeat("ä", 100_000)
+	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "asks", Messages: user(long)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Waiting)
+	questions, err := b.Interrupts(t.Context(), local, s.RunID)
+	if err != nil || len(questions) != 1 {
+		t.Fatalf("the run asks %v, %v", questions, err)
+	}
+	if _, err := b.Resume(t.Context(), local, s.RunID, []agui.ResumeEntry{{InterruptID: questions[0].ID, Status: "resolved", Payload: []byte("true")}}); err != nil {
+		t.Fatal(err)
+	}
+	run := b.wait(s.RunID, runtime.Completed)
+	for range 2 {
+		if got := <-asked; got != long {
+			t.Errorf("the worker is asked %d bytes, want %d", len(got), len(long))
+		}
+	}
+	steps, err := b.Steps(t.Context(), local, s.RunID, 0, 10)
+	if err != nil || len(steps.Rows) != 1 {
+		t.Fatalf("the run has the steps %v, %v", steps.Rows, err)
+	}
+	for _, shown := range []string{run.InputQuery, steps.Rows[0].Input} {
+		if len(shown) != 64<<10 || !strings.HasPrefix(long, shown) {
+			t.Errorf("a row shows %d bytes", len(shown))
+		}
 	}
 }

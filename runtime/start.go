@@ -358,7 +358,7 @@ func (s *starting) newRun(ctx context.Context) error {
 			ThreadKey: s.th.Key, Project: s.c.project, User: s.c.user, ID: cmp.Or(s.req.RunID, work.NewID()),
 			Agent: agent, WorkflowID: agent + workflow,
 		},
-		Input: in.JSON(), InputQuery: work.Plain(work.Query(s.req.Messages)),
+		Input: in.JSON(), InputQuery: work.Shown(work.Query(s.req.Messages)),
 		ContextItemIDs: s.req.ContextItemIDs, Metadata: s.req.Metadata, ParentRun: s.req.ParentRunID,
 		ThreadID: s.th.ID, ConversationID: s.th.ConversationID,
 	}

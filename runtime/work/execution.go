@@ -61,6 +61,9 @@ func (x *execution) begin() error {
 	if err != nil {
 		return err
 	}
+	if query == x.in.Query {
+		query = Shown(query)
+	}
 	it := x.item()
 	if x.st, err = x.enter(it, x.n, query); err == nil {
 		x.en.commits.Add(it)
@@ -75,7 +78,10 @@ func (x *execution) attempt() nodeResult {
 	x.s = newStep(ctx, x.live, x.st.Number, x.n.ID, x.n.Worker())
 	x.s.approval = x.n.Approval && x.n.Tool != ""
 	in := x.in
-	in.Query, in.Node, in.Execution = x.st.Input, x.n.ID, x.st.Execution
+	in.Node, in.Execution = x.n.ID, x.st.Execution
+	if x.st.Input != Shown(in.Query) { // else the step is asked what the run is, of which its row may show the beginning
+		in.Query = x.st.Input
+	}
 	out, err := x.call(ctx, in)
 	if cause := context.Cause(x.ctx); cause != nil {
 		x.s.end()
@@ -150,7 +156,7 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 	if len(raw) > answerBytes(x.en.cfg.FrameBytes) {
 		raw = mustJSON(bounded(out, x.en.cfg.FrameBytes))
 	}
-	return nodeOutput{text: outputText(r.out), json: raw}, r.err
+	return nodeOutput{text: clip(r.out.Answer, shownBytes), json: raw}, r.err
 }
 
 // close ends an execution: its step and node rows are written with the event that says so.
@@ -249,6 +255,3 @@ type nodeOutput struct {
 	json json.RawMessage
 	made json.RawMessage // the arguments that a tool was called with, nil unless they are an object
 }
-
-// outputText is what a step's row shows of its output.
-func outputText(out agui.WorkerOutput) string { return clip(out.Answer, 64<<10) }

@@ -75,7 +75,7 @@ func (o *opening) enterAgent(first []model.Message) error {
 	if o.row.Agent == "" || !asked {
 		return nil
 	}
-	_, err := o.enter(o.it, o.nodes.graph.Nodes[0], cmp.Or(Query(log.Contents(first)), o.row.InputQuery))
+	_, err := o.enter(o.it, o.nodes.graph.Nodes[0], Shown(cmp.Or(Query(log.Contents(first)), o.row.InputQuery)))
 	return err
 }
 

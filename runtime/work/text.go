@@ -41,6 +41,12 @@ func SetRand(r io.Reader) {
 // Plain is text as a column can keep it: databases take no NUL.
 func Plain(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
 
+// shownBytes is how much of what a run or a step is asked and answers its row shows. Messages have the whole.
+const shownBytes = 64 << 10
+
+// Shown is the beginning of a text, as a row shows it.
+func Shown(s string) string { return Plain(clip(s, shownBytes)) }
+
 // clip cuts s to at most n bytes, at a rune's edge.
 func clip(s string, n int) string {
 	if len(s) <= n {
