@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -18,6 +19,7 @@ type crowdOptions struct {
 	users  int
 	times  int           // their limit that each of them asks for
 	limit  int           // requests per second of a user
+	size   int           // bytes of each of their requests, at least
 	runs   int           // of the one who keeps to the limit
 	tokens int           // of each run
 	pause  time.Duration // between two of that one's runs
@@ -38,6 +40,7 @@ func crowdCommand(o *options) *cobra.Command {
 	cmd.Flags().IntVar(&co.users, "users", co.users, "users who ask for more than they may")
 	cmd.Flags().IntVar(&co.times, "times", co.times, "how many times their limit they ask for")
 	cmd.Flags().IntVar(&co.limit, "limit", co.limit, "a user's requests per second")
+	cmd.Flags().IntVar(&co.size, "size", co.size, "bytes of each of their requests, at least")
 	cmd.Flags().IntVar(&co.runs, "runs", co.runs, "runs of the user who keeps to the limit")
 	cmd.Flags().IntVar(&co.tokens, "tokens", co.tokens, "tokens of a run")
 	cmd.Flags().DurationVar(&co.pause, "pause", co.pause, "between two runs of that user")
@@ -71,7 +74,7 @@ func (o *crowdOptions) measure(ctx context.Context, t *target, key []byte) ([]re
 
 // beside measures the user while the others ask for so many times their limit.
 func (o *crowdOptions) beside(ctx context.Context, t *target, key []byte, times int, alone []time.Duration, r *report) error {
-	others := &crowd{Addr: t.addr, Key: key, Script: o.script(), Users: o.users, Times: times, Limit: o.limit}
+	others := &crowd{Addr: t.addr, Key: key, Script: o.script() + strings.Repeat(" ", o.size), Users: o.users, Times: times, Limit: o.limit}
 	stop, err := others.start(ctx)
 	if err != nil {
 		return err
