@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,54 +47,6 @@ func say(run *plugins.Run, words ...string) error {
 func hang(ctx context.Context) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
-}
-
-func TestCrashedRunGoesOnWithoutRepeating(t *testing.T) {
-	var did, calls atomic.Int64
-	half := make(chan struct{}, 1)
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		n := calls.Add(1)
-		for _, name := range []string{"one", "two"} {
-			err := run.Do(ctx, name, nil, func(context.Context) error {
-				did.Add(1)
-				return say(run, "did ", name)
-			})
-			if err != nil {
-				return agui.WorkerOutput{}, err
-			}
-		}
-		if n == 1 {
-			w := run.Text()
-			_, _ = io.WriteString(w, "cut sho")
-			_ = run.Do(ctx, "flush", nil, func(context.Context) error { return nil })
-			half <- struct{}{}
-			return agui.WorkerOutput{}, hang(ctx)
-		}
-		return agui.WorkerOutput{}, say(run, "the end")
-	}}
-	b := open(t, runtime.Config{}, worker)
-	s := b.start("main", "worker", "go")
-	<-half
-	b.crash()
-	run := b.wait(s.RunID, runtime.Completed)
-	if did.Load() != 2 {
-		t.Errorf("the functions of Do were called %d times, want 2", did.Load())
-	}
-	if run.Attempt != 0 || *run.OutputSummary != "the end" {
-		t.Errorf("attempt %d, output %q", run.Attempt, *run.OutputSummary)
-	}
-	recs := b.log("main")
-	checkLog(t, recs)
-	var said []string
-	for _, r := range recs {
-		if end, ok := r.Event.(agui.TextMessageEnd); ok {
-			said = append(said, end.Output.Status+": "+end.Output.Answer)
-		}
-	}
-	if got := strings.Join(said, ", "); got != "success: did one, success: did two, success: cut sho, success: the end" &&
-		got != "success: did one, success: did two, failed: cut sho, success: the end" {
-		t.Errorf("said %s", got)
-	}
 }
 
 func TestInterruptedTextIsHidden(t *testing.T) {
@@ -198,34 +149,6 @@ func TestCrashLoopFails(t *testing.T) {
 		t.Errorf("error %+v", run.Error)
 	}
 	checkLog(t, b.log("main"))
-}
-
-func TestReaderGoesOnBehindItsLastEventAfterACrash(t *testing.T) {
-	entered := make(chan struct{}, 2)
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if err := run.Do(ctx, "say", nil, func(context.Context) error { return say(run, "hi ", "there") }); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		entered <- struct{}{}
-		return agui.WorkerOutput{}, hang(ctx)
-	}}
-	b := open(t, runtime.Config{}, worker)
-	s := b.start("main", "worker", "x")
-	<-entered
-	b.crash()
-	<-entered
-	th, err := b.Thread(context.Background(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cur, err := b.Read(context.Background(), th, 4, false)
-	if err != nil {
-		t.Fatalf("a reader goes on behind its last event: %v", err)
-	}
-	cur.Close()
-	if _, err := b.Cancel(context.Background(), local, s.RunID); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestFailureAfterACrashWithdrawsQuestions(t *testing.T) {
@@ -375,126 +298,5 @@ func lives(t *testing.T, b *bench, what runtime.StartRequest, drive func(k int, 
 		if m.left.Load() >= 0 {
 			return
 		}
-	}
-}
-
-func TestCrashAfterEveryCommitRepeatsNothing(t *testing.T) {
-	var called atomic.Int64
-	echo := answering("sub", func(q string) string { return "sub " + q })
-	once := tool{plugins.Info{Name: "once"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
-		called.Add(1)
-		return agui.ToolOutput{ResultSummary: "once"}, nil
-	}}
-	safe := tool{plugins.Info{Name: "safe", Idempotent: true}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
-		return agui.ToolOutput{ResultSummary: "safe"}, nil
-	}}
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		for _, name := range []string{"a", "b"} {
-			if err := run.Do(ctx, name, nil, func(context.Context) error { return say(run, "did ", name) }); err != nil {
-				return agui.WorkerOutput{}, err
-			}
-		}
-		if _, err := run.CallTool(ctx, "once", map[string]any{}); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		if _, err := run.CallTool(ctx, "safe", map[string]any{}); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		if err := run.State(map[string]any{"n": 1}); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		if _, err := run.CallAgent(ctx, "sub", "q"); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		if _, err := run.Next(ctx); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		return agui.WorkerOutput{}, run.Do(ctx, "c", nil, func(context.Context) error { return say(run, "the ", "end") })
-	}}
-	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
-		{ID: "one", Agent: "worker"}, {ID: "two", Agent: "sub"}, {ID: "three", Tool: "safe", Input: `{"x": 1}`, Needs: []string{"one", "two"}},
-	}}
-	b := open(t, runtime.Config{}, worker, echo, once, safe, flow)
-	for _, what := range []runtime.StartRequest{{Agent: "worker"}, {WorkflowID: "flow"}} {
-		lives(t, b, what, func(k int, run runtime.Run) {
-			if !run.Status.Final() {
-				return
-			}
-			if run.Status != runtime.Completed {
-				t.Errorf("after commit %d: %s %+v", k, run.Status, run.Error)
-			}
-			if n := called.Swap(0); n > 1 {
-				t.Errorf("after commit %d: a tool that is not idempotent was called %d times", k, n)
-			}
-			msgs, err := rows(b.Messages(context.Background(), local, run.ID, 0, 100))
-			if err != nil {
-				t.Fatal(err)
-			}
-			texts := make(map[string]int)
-			for _, m := range msgs {
-				texts[m.Content]++
-			}
-			for _, want := range []string{"did a", "did b", "the end"} {
-				if texts[want] != 1 {
-					t.Errorf("after commit %d: %q %d times", k, want, texts[want])
-				}
-			}
-		})
-	}
-}
-
-func TestCrashAfterEveryCommitKeepsQuestions(t *testing.T) {
-	var deployed atomic.Int64
-	deploy := tool{plugins.Info{Name: "deploy", Approval: true}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
-		deployed.Add(1)
-		return agui.ToolOutput{ResultSummary: "deployed"}, nil
-	}}
-	asking := agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		a, err := run.Ask(ctx, agui.Interrupt{Message: "sub?"})
-		return agui.WorkerOutput{Answer: fmt.Sprint("sub ", string(a.Payload))}, err
-	}}
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if err := run.Do(ctx, "hi", nil, func(context.Context) error { return say(run, "hi ", "there") }); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		if _, err := run.Ask(ctx, agui.Interrupt{Message: "go?"}); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		if _, err := run.CallTool(ctx, "deploy", map[string]any{}); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		if _, err := run.CallTool(ctx, "pick", map[string]any{}); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		out, err := run.CallAgent(ctx, "asking", "q")
-		return agui.WorkerOutput{Answer: "end " + out.Answer}, err
-	}}
-	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "one", Agent: "worker"}, {ID: "two", Agent: "asking"}}}
-	b := open(t, runtime.Config{}, worker, asking, deploy, flow)
-	for _, what := range []runtime.StartRequest{{Agent: "worker", Tools: pickTool}, {WorkflowID: "flow", Tools: pickTool}} {
-		lives(t, b, what, func(k int, run runtime.Run) {
-			switch run.Status {
-			case runtime.Completed:
-				if n := deployed.Swap(0); n > 1 {
-					t.Errorf("after commit %d: deployed %d times", k, n)
-				}
-				steps, err := rows(b.Steps(context.Background(), local, run.ID, 0, 100))
-				if err != nil || slices.ContainsFunc(steps, func(s runtime.Step) bool { return s.Status != runtime.Completed }) {
-					t.Errorf("after commit %d: steps %+v, %v", k, steps, err)
-				}
-			case runtime.Failed:
-				t.Errorf("after commit %d: %+v", k, run.Error)
-			case runtime.Waiting:
-				ins, err := b.Interrupts(context.Background(), local, run.ID)
-				if err != nil || len(ins) == 0 {
-					t.Fatalf("after commit %d it waits for %v, %v", k, ins, err)
-				}
-				var answers []agui.ResumeEntry
-				for _, in := range ins {
-					answers = append(answers, agui.ResumeEntry{InterruptID: in.ID, Status: "resolved", Payload: []byte(`{"approved":true}`)})
-				}
-				_, _ = b.Resume(context.Background(), local, run.ID, answers) // it may crash
-			}
-		})
 	}
 }

@@ -52,23 +52,6 @@ func (b *bench) inject(f *faulty) {
 	b.injectStore(f)
 }
 
-func TestLostAnswersOfCommitsRepeatNothing(t *testing.T) {
-	b := open(t, runtime.Config{}, hello, tokens)
-	f := &faulty{}
-	b.inject(f)
-	for i := range 20 {
-		f.after.Store(int64(1 + i%3))
-		thread := fmt.Sprint("t", i)
-		s := b.start(thread, "tokens", "x")
-		recs := b.log(thread)
-		checkLog(t, recs)
-		if len(recs) != 206 {
-			t.Fatalf("%d events, want 206", len(recs))
-		}
-		b.wait(s.RunID, runtime.Completed)
-	}
-}
-
 func TestRunsWaitWhileTheDatabaseIsAway(t *testing.T) {
 	for _, away := range []error{runtime.ErrUnavailable, runtime.ErrDiskFull} {
 		step := make(chan struct{})

@@ -83,64 +83,6 @@ func TestLargePagesOfReadersAreBounded(t *testing.T) {
 	}
 }
 
-// stuck has some readers of a log behind an event get a page each, and take nothing more. One more gets none.
-func (b *bench) stuck(who runtime.Caller, thread string, after int64, most int) {
-	b.t.Helper()
-	for n := range most + 1 {
-		th, err := b.Thread(b.t.Context(), who, thread)
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		cur, err := b.Read(b.t.Context(), th, after, true)
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		b.t.Cleanup(cur.Close)
-		patience, want := 30*time.Second, error(nil)
-		if n == most {
-			patience, want = 2*time.Second, context.DeadlineExceeded
-		}
-		ctx, cancel := context.WithTimeout(b.t.Context(), patience)
-		defer cancel()
-		if _, err := cur.Next(ctx); !errors.Is(err, want) {
-			b.t.Errorf("reader %d of %s: %v, want %v", n, who.User(), err, want)
-		}
-	}
-}
-
-// With accounts the readers of one user leave room for those of others of the project.
-func TestLargePagesAreTheirUsersOwn(t *testing.T) {
-	b := open(t, runtime.Config{PagesBytes: 40 << 20, Accounts: true}, tokens)
-	users := make(map[string]runtime.Caller)
-	for _, name := range []string{"ann", "ben"} {
-		users[name] = runtime.MustCaller("p", name, runtime.RoleUser)
-		s, err := b.StartRun(t.Context(), users[name], runtime.StartRequest{
-			Agent: "tokens", ThreadID: "main", Messages: []agui.Message{{Role: agui.RoleUser, Content: strings.Repeat("x", 2<<20)}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.waitAs(users[name], s.RunID, runtime.Completed)
-	}
-	for _, name := range []string{"ann", "ben"} {
-		b.stuck(users[name], "main", 0, 2)
-	}
-}
-
-// What stands for events that were removed takes room as any large page.
-func TestReadersAtAGapTakeRoom(t *testing.T) {
-	b := open(t, runtime.Config{PagesBytes: 20 << 20}, tokens)
-	b.wait(b.start("main", "tokens", strings.Repeat("x", 2<<20)).RunID, runtime.Completed)
-	recs := b.log("main")
-	gone := b.start("main", "tokens", "x")
-	b.wait(gone.RunID, runtime.Completed)
-	b.wait(b.start("main", "tokens", "y").RunID, runtime.Completed)
-	if err := b.Delete(t.Context(), local, gone.RunID); err != nil {
-		t.Fatal(err)
-	}
-	b.stuck(local, "main", recs[len(recs)-1].ID, 2)
-}
-
 // heap is how much is in use.
 func heap() int64 {
 	goruntime.GC()

@@ -4,8 +4,8 @@ import (
 	"context"
 	"io"
 	"slices"
-	"sync/atomic"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"

@@ -12,7 +12,6 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
@@ -99,42 +98,6 @@ func TestStartFailsBesideAnother(t *testing.T) {
 	err := second.Start(t.Context())
 	if held, ok := errors.AsType[*runtime.HeldError](err); !ok || held.Addr != "10.0.0.1:1" {
 		t.Errorf("got %v, want a HeldError", err)
-	}
-}
-
-// A forced takeover is noticed by an instance that is idle, and no crash to the runs it has left.
-func TestTakeoverIsNoCrash(t *testing.T) {
-	url := postgrestest.New(t)
-	entered := make(chan struct{}, 9)
-	worker := agent{"worker", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
-		entered <- struct{}{}
-		return agui.WorkerOutput{}, hang(ctx)
-	}}
-	rt := beside(t, url, runtime.Config{}, worker)
-	if err := rt.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	s, err := rt.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-entered
-	for range 3 {
-		next := beside(t, url, runtime.Config{Takeover: true, MaxAttempts: 1}, worker)
-		if err := next.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		<-rt.Fenced()
-		refusedAs(t, rt.Ready(t.Context()), "fenced", "Another server")
-		<-entered
-		rt = next
-	}
-	run, err := rt.Run(t.Context(), local, s.RunID)
-	if err != nil || run.Status != runtime.Running || run.Attempt != 0 {
-		t.Errorf("the run is %s at attempt %d, %v; want it RUNNING at attempt 0", run.Status, run.Attempt, err)
-	}
-	if _, err := rt.Cancel(t.Context(), local, s.RunID); err != nil {
-		t.Error(err)
 	}
 }
 
