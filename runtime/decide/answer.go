@@ -7,26 +7,26 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Reply is one answer to an interrupt, prepared for the record that it completes.
+// Reply answers one interrupt.
 type Reply struct {
 	Interrupt string
 	Payload   json.RawMessage
-	Output    json.RawMessage // of the memo; nil when no such interrupt was found
+	Output    json.RawMessage // of the interrupt's memo; nil if there is no such interrupt
 }
 
-// Resume answers all that a WAITING run asks: it is queued before all others of its thread.
+// Resume answers all open interrupts of a WAITING run, which then comes first in its thread's queue.
 type Resume struct {
 	Thread, Run int64
-	Project     string // theirs
+	Project     string // required project; empty for any
 	Replies     []Reply
 	Key         *Key
 	Limits      Limits
 	By
 }
 
-// Ask says what the decision has to see.
+// Ask returns the rows that the decision needs to see.
 func (c *Resume) Ask() model.Ask {
-	ask := model.Ask{Thread: c.Thread, Project: c.Project, Runs: []int64{c.Run}, Interrupts: ids(c.Replies)}
+	ask := model.Ask{Thread: c.Thread, Project: c.Project, Runs: []int64{c.Run}, Interrupts: interruptIDs(c.Replies)}
 	if c.Key != nil {
 		ask.Scope = c.Key.Scope
 	}
@@ -39,48 +39,48 @@ func (c *Resume) decide(d *decision) error {
 		return err
 	}
 	answered := *run
-	if done, err := d.remembered(c.Key, &answered.Status); done || err != nil {
+	if done, err := d.recallAnswer(c.Key, &answered.Status); done || err != nil {
 		d.out.Run = answered
 		return err
 	}
-	if err := c.Limits.spent(); err != nil {
+	if err := c.Limits.budgetErr(); err != nil {
 		return err
 	}
-	if err := d.reply(run, c.Replies, true); err != nil {
+	if err := d.applyReplies(run, c.Replies, true); err != nil {
 		return err
 	}
-	d.keep(run)
-	return d.remember(c.Key, run.Key, run.Status)
+	d.putHead(run)
+	return d.storeAnswer(c.Key, run.Key, run.Status)
 }
 
-// Expire answers one interrupt whose time has passed, if nobody has.
+// Expire answers one open interrupt after its deadline.
 type Expire struct {
 	Thread, Run int64
 	Reply       Reply
 }
 
-// Ask says what the decision has to see.
+// Ask returns the rows that the decision needs to see.
 func (c *Expire) Ask() model.Ask { return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
 
 func (c *Expire) decide(d *decision) error {
 	run := d.v.Run(c.Run)
-	if run == nil || run.Status != model.Waiting || d.asked(run.Key, c.Reply.Interrupt, model.InterruptOpen) == nil {
-		return ErrStale // it is answered when the run has come to wait for it
+	if run == nil || run.Status != model.Waiting || d.interrupt(run.Key, c.Reply.Interrupt, model.InterruptOpen) == nil {
+		return ErrStale // already answered, or the run does not wait yet
 	}
-	if err := d.reply(run, []Reply{c.Reply}, false); err != nil {
+	if err := d.applyReplies(run, []Reply{c.Reply}, false); err != nil {
 		return err
 	}
-	d.keep(run)
+	d.putHead(run)
 	return nil
 }
 
-// reply writes answers, and queues the run once nothing that it asks is open. It refuses, when they must be whole, answers
-// that leave something open. The run's head is still to be kept.
-func (d *decision) reply(run *model.RunHead, replies []Reply, whole bool) error {
-	left, _ := asks(d.v, run.Key)
+// applyReplies writes the answers, and queues the run once it has no open interrupt. If whole is set, the answers must cover
+// all of them. The caller writes the run's head.
+func (d *decision) applyReplies(run *model.RunHead, replies []Reply, whole bool) error {
+	left, _ := openInterrupts(d.v, run.Key)
 	var took []*model.Asked
 	for i := range replies {
-		in := d.asked(run.Key, replies[i].Interrupt, "")
+		in := d.interrupt(run.Key, replies[i].Interrupt, "")
 		switch {
 		case in == nil:
 			return model.Refuse(model.KindInvalid, "interrupts_open", "There is no open interrupt %q", replies[i].Interrupt)
@@ -103,14 +103,14 @@ func (d *decision) reply(run *model.RunHead, replies []Reply, whole bool) error 
 		})
 	}
 	if left == 0 {
-		d.move(run, model.Queued)
+		d.moveRun(run, model.Queued)
 		run.Answered, run.QueuedAt = true, d.v.Now
 	}
 	return nil
 }
 
-// asked returns the interrupt of a run with that status, "" for any.
-func (d *decision) asked(runKey int64, id, status string) *model.Asked {
+// interrupt returns a run's interrupt in a status; an empty status matches any.
+func (d *decision) interrupt(runKey int64, id, status string) *model.Asked {
 	for i := range d.v.Asked {
 		if a := &d.v.Asked[i]; a.RunKey == runKey && a.ID == id && (status == "" || a.Status == status) {
 			return a
@@ -119,7 +119,7 @@ func (d *decision) asked(runKey int64, id, status string) *model.Asked {
 	return nil
 }
 
-func ids(replies []Reply) []string {
+func interruptIDs(replies []Reply) []string {
 	list := make([]string, len(replies))
 	for i := range replies {
 		list[i] = replies[i].Interrupt

@@ -8,26 +8,26 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Append gives a run a message: one that is QUEUED or RUNNING takes it at its next safe boundary, a WAITING one with its answer,
-// and one that is over goes once more.
+// Append sends a message to a run. A QUEUED or RUNNING run reads it at its next safe boundary, a WAITING one together
+// with its answer. A run that has ended starts again.
 type Append struct {
 	Thread, Run int64
-	Project     string        // theirs
+	Project     string        // required project; empty for any
 	Message     model.Message // as it is queued
-	Size        int           // of its stored form
+	Size        int           // bytes of its stored form
 	Key         *Key
 	Limits      Limits
 	By
 }
 
-// Limits bound what may wait and be spent. Of the numbers of runs that are QUEUED 0 or less is no limit.
+// Limits bound queued runs and spending. A number of runs that is not positive is no limit.
 type Limits struct {
-	Queue      int          // of all threads
-	PerProject int          // of the thread's project
-	PerUser    int          // of its user
-	PerThread  int          // of the thread
-	InboxBytes int          // messages of one run that were accepted and not taken
-	Spent      *model.Error // what refuses to begin or go on with a run whose project has nothing left to spend; nil when it has
+	Queue      int          // queued runs in all
+	PerProject int          // queued runs of the thread's project
+	PerUser    int          // queued runs of the thread's user
+	PerThread  int          // queued runs of the thread
+	InboxBytes int          // queued messages of one run
+	Spent      *model.Error // the refusal once the project's budget is used up; nil before
 }
 
 // Key is a client's Idempotency-Key in its scope: project, user, method and path.
@@ -36,14 +36,14 @@ type Key struct {
 	BodyHash string
 }
 
-// KeyLifetime is how long the answer to a request with an Idempotency-Key is remembered.
+// KeyLifetime is how long Baton remembers the answer to a request with an Idempotency-Key.
 const KeyLifetime = 24 * time.Hour
 
 var errInboxFull = &model.Error{
 	Kind: model.KindOverloaded, Code: "inbox_full", Detail: "Too much waits for the run already; try again later", RetryAfter: time.Second,
 }
 
-// Ask says what the decision has to see.
+// Ask returns the rows that the decision needs to see.
 func (c *Append) Ask() model.Ask {
 	ask := model.Ask{Thread: c.Thread, Project: c.Project, Runs: []int64{c.Run}}
 	if c.Key != nil {
@@ -53,7 +53,7 @@ func (c *Append) Ask() model.Ask {
 }
 
 func (c *Append) decide(d *decision) error {
-	if done, err := d.remembered(c.Key, &d.out.Message); done || err != nil {
+	if done, err := d.recallAnswer(c.Key, &d.out.Message); done || err != nil {
 		return err
 	}
 	run, err := d.run(c.Run)
@@ -68,19 +68,19 @@ func (c *Append) decide(d *decision) error {
 		return errInboxFull
 	}
 	if run.Status.Final() {
-		if err := cmp.Or(c.Limits.spent(), c.Limits.full(d.v)); err != nil {
+		if err := cmp.Or(c.Limits.budgetErr(), c.Limits.queueErr(d.v)); err != nil {
 			return err
 		}
-		d.restart(run)
-		d.keep(run)
+		d.restartRun(run)
+		d.putHead(run)
 	}
 	d.out.Run, d.out.Message = *run, c.Message.ID
-	d.accept(run, []model.Message{c.Message}, c.Size)
-	return d.remember(c.Key, run.Key, c.Message.ID)
+	d.queueMessages(run, []model.Message{c.Message}, c.Size)
+	return d.storeAnswer(c.Key, run.Key, c.Message.ID)
 }
 
-// accept queues messages for a run.
-func (d *decision) accept(run *model.RunHead, msgs []model.Message, size int) {
+// queueMessages queues messages for a run.
+func (d *decision) queueMessages(run *model.RunHead, msgs []model.Message, size int) {
 	inbox := d.v.Inbox[run.Key]
 	for i := range msgs {
 		m := &msgs[i]
@@ -100,11 +100,11 @@ func (d *decision) accept(run *model.RunHead, msgs []model.Message, size int) {
 	d.v.Inbox[run.Key] = inbox
 }
 
-// unread stands for the key of a message that the batch has yet to insert: nobody can have read it.
+// unread stands for the key of a message that this batch has yet to insert, which no run can have read.
 const unread = -1
 
-// full refuses more runs of the thread when they may not be queued.
-func (l *Limits) full(v *model.View) error {
+// queueErr refuses to queue another run of the thread beyond a limit.
+func (l *Limits) queueErr(v *model.View) error {
 	queued := 0
 	for i := range v.Runs {
 		if v.Runs[i].Status == model.Queued {
@@ -124,16 +124,16 @@ func (l *Limits) full(v *model.View) error {
 
 func reached(limit, n int) bool { return limit > 0 && n >= limit }
 
-// spent refuses what would spend more.
-func (l *Limits) spent() error {
+// budgetErr refuses a run if the project's budget is used up.
+func (l *Limits) budgetErr() error {
 	if l.Spent == nil {
 		return nil
 	}
 	return l.Spent
 }
 
-// remembered fills answer with what an equal request was answered before, if one was.
-func (d *decision) remembered(key *Key, answer any) (bool, error) {
+// recallAnswer fills in the answer to an equal earlier request and reports whether there was one.
+func (d *decision) recallAnswer(key *Key, answer any) (bool, error) {
 	if key == nil {
 		return false, nil
 	}
@@ -149,8 +149,8 @@ func (d *decision) remembered(key *Key, answer any) (bool, error) {
 	return true, json.Unmarshal(old.Answer, answer)
 }
 
-// remember keeps the answer to a request.
-func (d *decision) remember(key *Key, runKey int64, answer any) error {
+// storeAnswer stores the answer to a request.
+func (d *decision) storeAnswer(key *Key, runKey int64, answer any) error {
 	if key == nil {
 		return nil
 	}

@@ -6,30 +6,30 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// By says on whose request a command was made, for the audit: who has asked for what from where. The decision fills in the
-// rest. It is empty when nobody has asked who is to be noted.
+// By names the requester of a command for the audit log. The decision fills in the rest of the row. A nil Request is
+// not audited.
 type By struct {
 	Request *model.Audit
 }
 
-func (b By) asked() *model.Audit { return b.Request }
+func (b By) request() *model.Audit { return b.Request }
 
-// note puts the row that tells who has asked, if the decision has changed anything.
-func (d *decision) note(c Command) {
-	by, ok := c.(interface{ asked() *model.Audit })
-	if !ok || by.asked() == nil || len(d.out.Rows) == 0 {
+// putAudit writes the audit row if the decision has changed anything.
+func (d *decision) putAudit(c Command) {
+	by, ok := c.(interface{ request() *model.Audit })
+	if !ok || by.request() == nil || len(d.out.Rows) == 0 {
 		return
 	}
-	row := *by.asked()
+	row := *by.request()
 	row.At, row.Action = d.v.Now, cmp.Or(d.action, row.Action)
 	row.Project, row.User, row.ThreadID = d.v.Thread.Project, d.v.Thread.User, d.v.Thread.ID
 	row.RunID = d.out.Run.ID
 	switch c.(type) {
-	case *Cancel, *Finish, *Close: // also when another request needs it
+	case *Cancel, *Finish, *Close: // also if another request causes it
 		row.Action = "cancel"
 	}
 	d.put(&row)
-	for _, id := range d.replaced { // whoever ends them then
+	for _, id := range d.toReplace { // the requester of their replacement, whichever process ends them
 		cancel := row
 		cancel.Action, cancel.RunID = "cancel", id
 		d.put(&cancel)

@@ -7,17 +7,17 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Basis is what a command's events were prepared on.
+// Basis is the state for which a command's events were prepared.
 type Basis struct {
 	Last, Seq  int64        // of the thread
 	Status     model.Status // of the run
 	Answered   bool
 	Generation int
 	Spans      int
-	Inbox      int64 // the key of the last message that was read from the run's inbox, 0 for none
+	Inbox      int64 // key of the last message read from the run's inbox, 0 for none
 }
 
-// BasisOf is what a command about the run is based on that is prepared now.
+// BasisOf returns the present state of a thread and its run.
 func BasisOf(th *model.ThreadHead, run *model.RunHead, inbox int64) Basis {
 	return Basis{
 		Last: th.LastEventID, Seq: th.LastSeq, Status: run.Status, Answered: run.Answered,
@@ -25,23 +25,23 @@ func BasisOf(th *model.ThreadHead, run *model.RunHead, inbox int64) Basis {
 	}
 }
 
-// holds reports whether nothing has changed since, and nobody else numbers the thread's events.
-func (b *Basis) holds(v *model.View, run *model.RunHead) bool {
-	return running(v) == nil && *b == BasisOf(&v.Thread, run, v.Inbox[run.Key].Last)
+// isCurrent reports whether the state is unchanged and no running run numbers the thread's events.
+func (b *Basis) isCurrent(v *model.View, run *model.RunHead) bool {
+	return runningRun(v) == nil && *b == BasisOf(&v.Thread, run, v.Inbox[run.Key].Last)
 }
 
-// Claim begins a QUEUED run, or goes on with an answered one: it becomes RUNNING under Instance with a new span.
+// Claim starts a QUEUED run or continues an answered one: it becomes RUNNING under Instance with a new span.
 type Claim struct {
 	Thread, Run int64
 	Instance    string
 	Basis       Basis
 	Span        model.Span
-	Shows       []int64 // other runs whose messages the rows and events repeat
+	Shows       []int64 // other runs whose messages the events repeat
 	Rows        model.Rows
 	Events      []model.StoredEvent
 }
 
-// Ask says what the decision has to see.
+// Ask returns the rows that the decision needs to see.
 func (c *Claim) Ask() model.Ask {
 	return model.Ask{Thread: c.Thread, Runs: append([]int64{c.Run}, c.Shows...)}
 }
@@ -54,57 +54,56 @@ func (c *Claim) decide(d *decision) error {
 	if err != nil {
 		return err
 	}
-	if !c.Basis.holds(d.v, run) || !c.shown(d.v) {
+	if !c.Basis.isCurrent(d.v, run) || !c.sourcesExist(d.v) {
 		return ErrStale
 	}
-	d.begin(run, c)
-	d.keep(run)
-	d.open(c)
+	d.startRun(run, c)
+	d.putHead(run)
+	d.putSpan(c)
 	return nil
 }
 
-// shown reports whether the runs are still there whose messages the claim repeats: what is deleted is not told again.
-func (c *Claim) shown(v *model.View) bool {
+// sourcesExist reports whether the runs in Shows still exist: deleted messages must not appear again.
+func (c *Claim) sourcesExist(v *model.View) bool {
 	return !slices.ContainsFunc(c.Shows, func(key int64) bool { return v.Run(key) == nil })
 }
 
-// begin makes a run RUNNING. Its row is still to be written.
-func (d *decision) begin(run *model.RunHead, c *Claim) {
-	d.move(run, model.Running)
+// startRun makes a run RUNNING. The caller writes its row.
+func (d *decision) startRun(run *model.RunHead, c *Claim) {
+	d.moveRun(run, model.Running)
 	run.Owner, run.Answered, run.FinishedAt = c.Instance, false, nil
 	run.Spans++
 	if run.StartedAt == nil {
 		now := d.v.Now
 		run.StartedAt = &now
 	}
-	if !c.Basis.Answered { // who goes on with an answer takes what came meanwhile later
+	if !c.Basis.Answered { // an answered run reads its new messages later
 		delete(d.v.Inbox, run.Key)
 	}
 }
 
-// open writes the span that a claim opens.
-func (d *decision) open(c *Claim) {
+func (d *decision) putSpan(c *Claim) {
 	span := c.Span
 	d.put(&span)
 	d.put(c.Rows...)
 	d.out.Events = append(d.out.Events, c.Events...)
 }
 
-// Close ends a run that nobody executes with a span that says so: one that waits or was answered is CANCELLED, and one that
-// cannot be claimed FAILED.
+// Close ends a run that is not executing by writing a final span. A waiting or answered run becomes CANCELLED, and one
+// that cannot be claimed FAILED.
 type Close struct {
 	Thread, Run int64
 	To          model.Status
 	Basis       Basis
-	Span        model.Span // with its Last
-	Seq         int64      // of the thread's last message after it
+	Span        model.Span // complete, with its Last
+	Seq         int64      // seq of the thread's last message after the span
 	Rows        model.Rows
 	Events      []model.StoredEvent
 	Error       *agui.OutputError
 	By
 }
 
-// Ask says what the decision has to see.
+// Ask returns the rows that the decision needs to see.
 func (c *Close) Ask() model.Ask { return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
 
 func (c *Close) decide(d *decision) error {
@@ -112,24 +111,24 @@ func (c *Close) decide(d *decision) error {
 	if err != nil {
 		return err
 	}
-	if run.Status != model.Waiting && run.Status != model.Queued || !c.Basis.holds(d.v, run) {
+	if run.Status != model.Waiting && run.Status != model.Queued || !c.Basis.isCurrent(d.v, run) {
 		return ErrStale
 	}
-	d.end(run, c.To, c.Error)
+	d.endRun(run, c.To, c.Error)
 	run.Spans++
 	run.ClosedEvent = c.Span.Last
-	d.keep(run)
+	d.putHead(run)
 	span := c.Span
 	d.put(&span)
 	d.put(c.Rows...)
 	d.put(&model.Withdraw{RunKey: run.Key})
 	d.out.Events = append(d.out.Events, c.Events...)
-	d.advance(c.Span.Last, c.Seq)
+	d.advanceThread(c.Span.Last, c.Seq)
 	delete(d.v.Inbox, run.Key)
 	return nil
 }
 
-// TakeOver makes a RUNNING run Instance's whose owner From is gone. Its span goes on with Events.
+// TakeOver moves a RUNNING run from the dead owner From to Instance, which continues the run's span with Events.
 type TakeOver struct {
 	Thread, Run    int64
 	From, Instance string
@@ -138,42 +137,43 @@ type TakeOver struct {
 	Events         []model.StoredEvent
 }
 
-// Ask says what the decision has to see.
+// Ask returns the rows that the decision needs to see.
 func (c *TakeOver) Ask() model.Ask { return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
 
 func (c *TakeOver) decide(d *decision) error {
-	run, err := d.owned(c.Run, c.From)
+	run, err := d.ownedRun(c.Run, c.From)
 	if err != nil {
 		return err
 	}
 	run.Owner, run.Attempt = c.Instance, c.Attempt
-	d.keep(run)
+	d.putHead(run)
 	d.put(c.Rows...)
 	d.out.Events = c.Events
 	return nil
 }
 
-// Release lets go of a RUNNING run without a word in its log: somebody else takes it over, and that is no crash.
+// Release gives up a RUNNING run without an event, so that another instance takes it over. It does not count as a
+// crash.
 type Release struct {
 	Thread, Run int64
 	Instance    string
 }
 
-// Ask says what the decision has to see.
+// Ask returns the rows that the decision needs to see.
 func (c *Release) Ask() model.Ask { return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
 
 func (c *Release) decide(d *decision) error {
-	run, err := d.owned(c.Run, c.Instance)
+	run, err := d.ownedRun(c.Run, c.Instance)
 	if err != nil {
 		return err
 	}
 	run.Owner, run.Attempt = "", 0
-	d.keep(run)
+	d.putHead(run)
 	return nil
 }
 
-// owned returns the run if it is RUNNING under the owner.
-func (d *decision) owned(key int64, owner string) (*model.RunHead, error) {
+// ownedRun returns a run that is RUNNING under owner.
+func (d *decision) ownedRun(key int64, owner string) (*model.RunHead, error) {
 	run := d.v.Run(key)
 	if run == nil || run.Status != model.Running || run.Owner != owner {
 		return nil, ErrSettled
@@ -181,16 +181,16 @@ func (d *decision) owned(key int64, owner string) (*model.RunHead, error) {
 	return run, nil
 }
 
-// Look changes nothing and tells what the thread needs.
+// Look changes nothing. Its result has the thread's next action.
 type Look struct{ Thread int64 }
 
-// Ask says what the decision has to see.
+// Ask returns the rows that the decision needs to see.
 func (c *Look) Ask() model.Ask { return model.Ask{Thread: c.Thread} }
 
-func (c *Look) decide(d *decision) error { return d.exists() }
+func (c *Look) decide(d *decision) error { return d.requireThread() }
 
-// exists refuses a command about a thread that is gone.
-func (d *decision) exists() error {
+// requireThread refuses a command about a deleted thread.
+func (d *decision) requireThread() error {
 	if !d.v.Exists {
 		d.out.Gone = true
 		return ErrThreadNotFound

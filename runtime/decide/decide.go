@@ -1,11 +1,11 @@
-// Package decide holds Baton's decisions about the runs of a thread: what a command may do in each state and what rows and
-// events follow. A decision is a pure function of a View and a Command: it reads no database, no clock and no chance, takes
-// no lock and starts nothing, so that it can be made again when a transaction has to be repeated, and be compared with a
-// model. Whatever is large or slow is prepared before: a command brings the events it would write and says what they are
-// based on (see Basis); when that has changed, the decision is ErrStale and the command is prepared anew.
+// Package decide decides what a command does to the runs of a thread: which rows and events follow from the thread's
+// state. A decision is a pure function of a View and a Command. It reads no database, clock or random source, takes no
+// lock and starts no goroutine, so a retried transaction can repeat it and a test can compare it with a model. Large or
+// slow work happens before: a command carries its prepared events and the state that they are based on (see Basis). If
+// that state has changed, the decision is ErrStale and the command is prepared again.
 //
-// One numberer per thread: while a run is RUNNING its owner gives the ids of the thread's events, and no decision but its
-// Finish brings any. While none is, the thread's head tells where its log ends.
+// Each thread has one source of event ids. While a run is RUNNING, its owner numbers the thread's events, and only its
+// Finish writes any. Otherwise the thread's head says where the log ends.
 package decide
 
 import (
@@ -18,37 +18,37 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Command asks for one decision about a thread.
+// Command is a request for one decision about a thread.
 type Command interface {
-	// Ask says what the decision has to see.
+	// Ask returns the rows that the decision needs to see.
 	Ask() model.Ask
 	decide(d *decision) error
 }
 
-// Decided is what a command has come to.
+// Decided is the result of a command.
 type Decided struct {
 	model.Changes
 
-	At      time.Time       // when
+	At      time.Time       // time of the decision
 	Thread  int64           // the thread's key
-	Run     model.RunHead   // the run that the command was about, as it is now
-	Started Started         // of Start
-	Message string          // of Append: the id of the message, also of one that an equal request has appended before
-	Name    string          // the thread's, as its user knows it
-	Project string          // the thread's
-	User    string          // whose it is
-	Moves   []Move          // what has become of its runs, in order
-	Open    []model.RunHead // the thread's open runs now, in the order of View.Runs
-	Next    Next            // what the thread needs now
-	Void    []int64         // keys of runs that were cancelled before they wrote an event
-	Claimed bool            // of Start: the run is RUNNING
-	Removed *model.Delete   // what is removed, events first; nil for nothing
-	Gone    bool            // there is no such thread any more
+	Run     model.RunHead   // the command's run, after the decision
+	Started Started         // set by Start
+	Message string          // set by Append: the message's id, which a repeated request gets again
+	Name    string          // the thread's id as its user knows it
+	Project string          // the thread's project
+	User    string          // the thread's user
+	Moves   []Move          // status changes of the thread's runs, in order
+	Open    []model.RunHead // the thread's open runs, in the order of View.Runs
+	Next    Next            // the thread's next action
+	Void    []int64         // keys of runs that were cancelled before their first event
+	Claimed bool            // set by Start: the run is RUNNING
+	Removed *model.Delete   // rows to delete, events first; nil for none
+	Gone    bool            // the thread does not exist
 }
 
-// Move is a run's change of status. A run that is over and queued again at once has two.
+// Move is a run's change of status. A run that ends and is queued again at once has two moves.
 type Move struct {
-	Run      model.RunHead // as the decision has left it
+	Run      model.RunHead // after the decision
 	From, To model.Status  // From is "" for a new run
 }
 
@@ -57,18 +57,18 @@ func (d *Decided) Busy() bool {
 	return slices.ContainsFunc(d.Open, func(r model.RunHead) bool { return r.Status != model.Waiting })
 }
 
-// Decide takes the decision that c asks for. v moves on for the next decision about its thread.
+// Decide decides c. It updates v for the next decision about the same thread.
 func Decide(v *model.View, c Command) *Decided {
 	d := &decision{v: v, out: new(Decided)}
 	ask := c.Ask()
-	err := error(ErrThreadNotFound) // of a thread of another project
+	err := error(ErrThreadNotFound) // for a thread of another project
 	if ask.Project == "" || !v.Exists || v.Thread.Project == ask.Project {
-		err = cmp.Or(c.decide(d), d.broken)
+		err = cmp.Or(c.decide(d), d.illegal)
 	}
 	if err != nil {
 		d.out = &Decided{Changes: model.Changes{Refused: err}, Gone: d.out.Gone}
 	} else {
-		d.note(c)
+		d.putAudit(c)
 	}
 	d.out.At, d.out.Thread, d.out.Name = v.Now, cmp.Or(v.Thread.Key, ask.Thread), v.Thread.ID
 	d.out.Project, d.out.User = v.Thread.Project, v.Thread.User
@@ -77,14 +77,14 @@ func Decide(v *model.View, c Command) *Decided {
 			d.out.Moves[i].Run = *run
 		}
 	}
-	d.out.Open = open(v)
-	if del, ok := c.(*Delete); !ok || del.Run != 0 { // what is being deleted needs nothing more
+	d.out.Open = openRuns(v)
+	if del, ok := c.(*Delete); !ok || del.Run != 0 { // a thread that is being deleted has no next action
 		d.out.Next = next(v)
 	}
 	return d.out
 }
 
-// Refusals that more than one decision makes.
+// Refusals shared by several decisions.
 var (
 	ErrRunNotFound    = model.Refuse(model.KindNotFound, "not_found", "Agent run not found")
 	ErrThreadNotFound = model.Refuse(model.KindNotFound, "not_found", "Thread not found")
@@ -101,22 +101,22 @@ func queueFull(format string, args ...any) *model.Error {
 	return err
 }
 
-// What a command is told that is not for callers' eyes: the one who sent it does something else then.
+// Refusals that clients never see: the engine reacts to them instead.
 var (
-	// ErrStale means that what the command was prepared on has changed: it is to be prepared anew.
+	// ErrStale means that the state on which the command was prepared has changed: prepare it again.
 	ErrStale = model.Refuse(model.KindConflict, "stale", "The thread has changed meanwhile; try again")
-	// ErrSettled means that the run is not the sender's any more.
+	// ErrSettled means that the sender no longer owns the run.
 	ErrSettled = model.Refuse(model.KindConflict, "settled", "The run has been settled already")
-	// ErrUnknownMessage means that the thread does not show what a run is to rewind to.
+	// ErrUnknownMessage means that the thread does not show the message to rewind to.
 	ErrUnknownMessage = model.Refuse(model.KindInvalid, "unknown_message", "The thread does not show the message of rewindTo")
 
-	// ErrNotClaimed means that it is not the run's turn.
+	// ErrNotClaimed means that another run of the thread comes first.
 	ErrNotClaimed = model.Refuse(model.KindConflict, "not_claimed", "The run cannot be claimed now")
-	// ErrRunning means that only the run's owner can do it, or that a run has to be cancelled first.
+	// ErrRunning means that only the run's owner can do this, or that the run must be cancelled first.
 	ErrRunning = model.Refuse(model.KindConflict, "running", "The run is running")
-	// ErrMoved means that the run is in another state by now than the command is about.
+	// ErrMoved means that the run has left the state that the command is about.
 	ErrMoved = model.Refuse(model.KindConflict, "moved", "The run goes on")
-	// ErrOwesSpan means that the run has begun and waits: its end is a span, which Close brings.
+	// ErrOwesSpan means that the run has started and waits: Close must end it with a span.
 	ErrOwesSpan = model.Refuse(model.KindConflict, "owes_span", "The run has begun")
 )
 
@@ -130,22 +130,22 @@ var moves = map[model.Status][]model.Status{
 	model.Failed:    {model.Queued},
 }
 
-// decision is one decision being taken.
+// decision is one decision in progress.
 type decision struct {
-	v        *model.View
-	out      *Decided
-	action   string   // what a command has come to be, "" for what was asked
-	replaced []string // ids of the runs that are to be cancelled for another
-	broken   error    // a transition that is not legal: the fault of the decision itself
+	v         *model.View
+	out       *Decided
+	action    string   // the audited action if it differs from the requested one
+	toReplace []string // ids of the runs to cancel in favour of another
+	illegal   error    // an illegal transition: a bug in the decision
 }
 
-// put adds rows to what follows.
+// put adds rows to the changes.
 func (d *decision) put(rows ...model.Row) { d.out.Rows = append(d.out.Rows, rows...) }
 
-// move brings a run to a status and notes its row.
-func (d *decision) move(run *model.RunHead, to model.Status) {
+// moveRun changes a run's status and records the move. The caller writes the run's row.
+func (d *decision) moveRun(run *model.RunHead, to model.Status) {
 	if !slices.Contains(moves[run.Status], to) {
-		d.broken = fmt.Errorf("run %d cannot become %s from %q", run.Key, to, run.Status)
+		d.illegal = fmt.Errorf("run %d cannot become %s from %q", run.Key, to, run.Status)
 	}
 	d.out.Moves = append(d.out.Moves, Move{*run, run.Status, to})
 	run.Status = to
@@ -154,14 +154,13 @@ func (d *decision) move(run *model.RunHead, to model.Status) {
 	}
 }
 
-// keep writes the run's head as it is now, also as the command's run.
-func (d *decision) keep(run *model.RunHead) {
+// putHead writes the run's head and makes it the command's run.
+func (d *decision) putHead(run *model.RunHead) {
 	row := *run
 	d.put(&row)
 	d.out.Run = row
 }
 
-// run returns the head of a run of the thread.
 func (d *decision) run(key int64) (*model.RunHead, error) {
 	if run := d.v.Run(key); run != nil {
 		return run, nil
@@ -169,55 +168,55 @@ func (d *decision) run(key int64) (*model.RunHead, error) {
 	return nil, ErrRunNotFound
 }
 
-// queue gives a run that is queued behind others its turn.
-func (d *decision) queue(run *model.RunHead) {
+// enqueue puts a run behind the queued runs of its thread.
+func (d *decision) enqueue(run *model.RunHead) {
 	for i := range d.v.Runs {
 		run.Turn = max(run.Turn, d.v.Runs[i].Turn+1)
 	}
 	run.QueuedAt = d.v.Now
 }
 
-// restart queues a run that is over for its next generation, behind the others of its thread.
-func (d *decision) restart(run *model.RunHead) {
-	d.move(run, model.Queued)
-	d.queue(run)
+// restartRun queues an ended run for its next generation, behind the other runs of its thread.
+func (d *decision) restartRun(run *model.RunHead) {
+	d.moveRun(run, model.Queued)
+	d.enqueue(run)
 	run.Generation++
 	run.FinishedAt, run.Error = nil, nil
 	run.Attempt, run.Answered, run.Replaces, run.RollBack = 0, false, nil, false
 }
 
-// end brings a run to a final status, and counts it. The caller writes the run's row.
-func (d *decision) end(run *model.RunHead, to model.Status, err *agui.OutputError) {
-	d.move(run, to)
+// endRun ends a run and counts it in the statistics. The caller writes the run's row.
+func (d *decision) endRun(run *model.RunHead, to model.Status, err *agui.OutputError) {
+	d.moveRun(run, to)
 	now := d.v.Now
 	run.FinishedAt, run.Attempt, run.Answered, run.Error = &now, 0, false, err
 	d.put(model.EndOf(run))
 }
 
-// discard cancels a run whose generation has not begun: it writes no event, and what was accepted for it is hidden.
-func (d *decision) discard(run *model.RunHead) {
-	d.end(run, model.Cancelled, nil)
-	d.keep(run)
+// cancelUnstarted cancels a run whose generation has not begun. It writes no event and hides the messages queued for the run.
+func (d *decision) cancelUnstarted(run *model.RunHead) {
+	d.endRun(run, model.Cancelled, nil)
+	d.putHead(run)
 	d.put(&model.Hide{ThreadKey: d.v.Thread.Key, RunKey: run.Key, Queued: true})
 	delete(d.v.Inbox, run.Key)
 	d.out.Void = append(d.out.Void, run.Key)
 }
 
-// begun reports whether a queued run's generation has begun: it waited and was answered.
+// begun reports whether a run's generation has begun. A queued run has begun if it waited and was answered.
 func begun(run *model.RunHead) bool { return run.Status != model.Queued || run.Answered }
 
-// advance moves the thread's head to the end of a span.
-func (d *decision) advance(last, seq int64) {
+// advanceThread moves the thread's head to the end of a span.
+func (d *decision) advanceThread(last, seq int64) {
 	th := &d.v.Thread
 	th.LastEventID, th.LastSeq, th.UpdatedAt = last, seq, d.v.Now
 	row := *th
 	d.put(&row)
 }
 
-// running returns the thread's run that is RUNNING, nil when there is none.
-func running(v *model.View) *model.RunHead { return first(v, model.Running) }
+// runningRun returns the thread's run that is RUNNING, nil when there is none.
+func runningRun(v *model.View) *model.RunHead { return firstWith(v, model.Running) }
 
-func first(v *model.View, status model.Status) *model.RunHead {
+func firstWith(v *model.View, status model.Status) *model.RunHead {
 	for i := range v.Runs {
 		if v.Runs[i].Status == status {
 			return &v.Runs[i]
@@ -226,8 +225,8 @@ func first(v *model.View, status model.Status) *model.RunHead {
 	return nil
 }
 
-// open returns the runs of a view that are not over, in the order of their turns.
-func open(v *model.View) []model.RunHead {
+// openRuns returns the runs that have not ended, in the order in which they execute.
+func openRuns(v *model.View) []model.RunHead {
 	runs := slices.DeleteFunc(slices.Clone(v.Runs), func(r model.RunHead) bool { return r.Status.Final() })
 	slices.SortStableFunc(runs, func(a, b model.RunHead) int {
 		return cmp.Or(
@@ -236,7 +235,7 @@ func open(v *model.View) []model.RunHead {
 	return runs
 }
 
-// rank orders open runs: who runs or waits, who was answered, who is queued.
+// rank orders open runs: running or waiting, then answered, then queued.
 func rank(r *model.RunHead) int {
 	switch {
 	case r.Status != model.Queued:
@@ -247,8 +246,8 @@ func rank(r *model.RunHead) int {
 	return 2
 }
 
-// asks returns the open interrupts of a run, and how many of them are questions.
-func asks(v *model.View, runKey int64) (open, questions int) {
+// openInterrupts counts a run's open interrupts, and the questions among them.
+func openInterrupts(v *model.View, runKey int64) (open, questions int) {
 	for i := range v.Asked {
 		if a := &v.Asked[i]; a.RunKey == runKey && a.Status == model.InterruptOpen {
 			open++
@@ -260,35 +259,35 @@ func asks(v *model.View, runKey int64) (open, questions int) {
 	return open, questions
 }
 
-// Next is what a thread needs so that its runs go on.
+// Next is the action that a thread needs so that its runs go on.
 type Next struct {
 	Do  Do
 	Run model.RunHead
 }
 
-// Do says what to do with a run.
+// Do is an action on a run.
 type Do uint8
 
-// What a thread may need.
+// Actions.
 const (
-	Rest     Do = iota // nothing: no run is queued, or one runs or waits for a person
-	ToClaim            // the run is the first in line
-	ToCancel           // the run makes room for the first in line
+	Rest     Do = iota // none: no run is queued, or one runs or waits for a person
+	ToClaim            // start the run, which is the first in line
+	ToCancel           // cancel the run, which blocks the first in line
 )
 
-// next says what the thread needs.
+// next returns the thread's next action.
 func next(v *model.View) Next {
-	runs := open(v)
+	runs := openRuns(v)
 	if len(runs) == 0 {
 		return Next{}
 	}
 	head := &runs[0]
 	queued := slices.ContainsFunc(runs, func(r model.RunHead) bool { return !begun(&r) })
 	switch {
-	case replaced(runs, head):
+	case isReplaced(runs, head):
 		return Next{ToCancel, *head}
 	case head.Status == model.Waiting && queued && onlyFrontend(v, head.Key):
-		return Next{ToCancel, *head} // the thread moves on without the client's tools
+		return Next{ToCancel, *head} // the next run does not wait for the client's tools
 	case head.Status == model.Queued:
 		return Next{ToClaim, *head}
 	}
@@ -296,12 +295,12 @@ func next(v *model.View) Next {
 }
 
 func onlyFrontend(v *model.View, runKey int64) bool {
-	_, questions := asks(v, runKey)
+	_, questions := openInterrupts(v, runKey)
 	return questions == 0
 }
 
-// replaced reports whether one of runs that has not begun takes the place of run, as it is now.
-func replaced(runs []model.RunHead, run *model.RunHead) bool {
+// isReplaced reports whether a queued run replaces this generation of run.
+func isReplaced(runs []model.RunHead, run *model.RunHead) bool {
 	this := model.Replaced{RunKey: run.Key, Generation: run.Generation}
 	return slices.ContainsFunc(runs, func(r model.RunHead) bool { return !begun(&r) && slices.Contains(r.Replaces, this) })
 }

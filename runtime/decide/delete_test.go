@@ -8,8 +8,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// A thread goes in parts, and a run that may yet go on needs its messages, records and questions: it is cancelled first.
-func TestThreadIsDeletedOnceNoRunIsOpen(t *testing.T) {
+// A thread is deleted in parts, and an open run still needs its messages, records and questions.
+func TestDelete_NeedsNoOpenRun(t *testing.T) {
 	for status, open := range map[model.Status]bool{
 		model.Queued: true, model.Running: true, model.Waiting: true, model.Completed: false, model.Failed: false, model.Cancelled: false,
 	} {

@@ -7,32 +7,32 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Finish ends the open span of a RUNNING run: its owner, or who takes it from an owner that is gone, brings what closes the
-// span, the terminal event the last. Messages that were accepted meanwhile restart a run that ends by itself; a cancelled
-// one has taken all of them before its terminal event.
+// Finish ends the open span of a RUNNING run. The run's owner, or its successor, brings the closing events with the
+// terminal event last. If messages arrived meanwhile, a run that ends by itself restarts; a cancelled run has read them
+// all before its terminal event.
 type Finish struct {
 	Thread, Run int64
 	Owner       string
 	To          model.Status // COMPLETED, FAILED, CANCELLED or WAITING
-	Span        int          // which of the run's
-	Last, Seq   int64        // the thread's after it; Last is the terminal event
+	Span        int          // the span's number in the run
+	Last, Seq   int64        // the thread's end afterwards; Last is the terminal event
 	State       json.RawMessage
-	Inbox       int64 // when cancelled: the key of the last message taken from the run's inbox, 0 for none
+	Inbox       int64 // of a cancelled run: key of the last message read from its inbox, 0 for none
 	Result      model.RunResult
 	Error       *agui.OutputError
-	Asked       bool // the run has asked somebody: what it asked is withdrawn
+	Asked       bool // the run has asked questions, which are withdrawn
 	Rows        model.Rows
 	Events      []model.StoredEvent
 	By
 }
 
-// Ask says what the decision has to see.
+// Ask returns the rows that the decision needs to see.
 func (c *Finish) Ask() model.Ask {
 	return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}, Waits: c.To == model.Waiting}
 }
 
 func (c *Finish) decide(d *decision) error {
-	run, err := d.owned(c.Run, c.Owner)
+	run, err := d.ownedRun(c.Run, c.Owner)
 	if err != nil {
 		return err
 	}
@@ -41,18 +41,18 @@ func (c *Finish) decide(d *decision) error {
 		return ErrStale
 	}
 	if c.To == model.Waiting {
-		d.move(run, model.Waiting)
+		d.moveRun(run, model.Waiting)
 		run.Attempt = 0
 	} else {
-		d.end(run, c.To, c.Error)
+		d.endRun(run, c.To, c.Error)
 	}
 	run.Spans, run.ClosedEvent = c.Span, c.Last
 	if c.To == model.Cancelled {
 		delete(d.v.Inbox, run.Key)
 	} else if c.To.Final() && inbox.Messages > 0 {
-		d.restart(run)
+		d.restartRun(run)
 	}
-	d.keep(run)
+	d.putHead(run)
 	d.put(c.Rows...)
 	d.put(&model.SpanEnd{RunKey: run.Key, N: run.Spans, Last: c.Last})
 	if c.To.Final() {
@@ -66,26 +66,26 @@ func (c *Finish) decide(d *decision) error {
 		d.put(&model.ThreadState{Key: d.v.Thread.Key, State: c.State})
 	}
 	d.out.Events = c.Events
-	d.advance(c.Last, c.Seq)
+	d.advanceThread(c.Last, c.Seq)
 	return nil
 }
 
-// Cancel ends a run for good. A run that executes is ended by its owner's Finish, and one that waits by a Close: the
-// refusals ErrRunning and ErrOwesSpan say so.
+// Cancel ends a run. The owner of a running run has to end it with Finish (ErrRunning), and a waiting run ends with
+// Close (ErrOwesSpan).
 type Cancel struct {
 	Thread, Run int64
-	Project     string // theirs, empty for any
-	Generation  int    // which of the run's, 0 for any: another is not cancelled, with ErrMoved
-	Until       int64  // an event, 0 for none: nor is a run a span of which has closed there or later
+	Project     string // required project; empty for any
+	Generation  int    // required generation, 0 for any; ErrMoved for another
+	Until       int64  // ErrMoved if a span of the run has closed at this event or later; 0 for no check
 	By
 }
 
-// Moved reports whether run is past what is to be cancelled.
+// Moved reports whether run has gone on since the request to cancel it.
 func (c *Cancel) Moved(run *model.RunHead) bool {
 	return c.Generation != 0 && c.Generation != run.Generation || c.Until != 0 && c.Until <= run.ClosedEvent
 }
 
-// Ask says what the decision has to see.
+// Ask returns the rows that the decision needs to see.
 func (c *Cancel) Ask() model.Ask {
 	return model.Ask{Thread: c.Thread, Project: c.Project, Runs: []int64{c.Run}}
 }
@@ -107,7 +107,7 @@ func (c *Cancel) decide(d *decision) error {
 	case begun(run):
 		return ErrOwesSpan
 	default:
-		d.discard(run)
+		d.cancelUnstarted(run)
 	}
 	return nil
 }

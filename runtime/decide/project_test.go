@@ -8,8 +8,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Whatever key a command has, it does nothing to a thread of another project than the one it names.
-func TestCommandsStayInTheirProject(t *testing.T) {
+// A command about a thread of another project changes nothing, whatever key it has.
+func TestCommand_StaysInItsProject(t *testing.T) {
 	for name, of := range map[string]func(project string) decide.Command{
 		"append": func(p string) decide.Command {
 			return &decide.Append{Thread: 1, Run: 2, Project: p, Limits: decide.Limits{InboxBytes: 100}}

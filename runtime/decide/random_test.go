@@ -18,20 +18,20 @@ import (
 
 const me = "instance"
 
-// table is what a database would hold of one thread, kept by the rows of decisions alone.
+// table is a database of one thread, filled only from the rows of decisions.
 type table struct {
 	now      time.Time
 	thread   *model.ThreadHead
 	runs     map[int64]model.RunHead
-	messages []model.Message // with keys
+	messages []model.Message // keys set
 	asked    []model.Asked
 	names    map[model.Name]model.NamedRun
 	keys     map[string]model.Remembered
 	events   []int64 // ids, in the order they were stored
-	ended    int     // how many generations the statistics have
+	ended    int     // ended generations that the statistics counted
 }
 
-// view is what a store would show of it.
+// view returns the view that a store would load.
 func (t *table) view(ask model.Ask) *model.View {
 	v := &model.View{Now: t.now, Inbox: make(map[int64]model.Inbox), Known: make(map[string]bool), Names: t.names, Remembered: t.keys}
 	if t.thread != nil {
@@ -59,7 +59,7 @@ func (t *table) view(ask model.Ask) *model.View {
 	return v
 }
 
-// write applies what a decision changes.
+// write applies a decision's changes.
 func (t *table) write(tb testing.TB, c model.Changes) {
 	tb.Helper()
 	for _, row := range c.Rows {
@@ -109,7 +109,7 @@ func (t *table) mark(run int64, id, status string) {
 	}
 }
 
-// taken marks what a span's events have taken from a run's inbox.
+// taken marks a run's queued messages as consumed.
 func (t *table) taken(run int64) {
 	for i := range t.messages {
 		if m := &t.messages[i]; m.RunKey == run && m.State == model.MessageQueued {
@@ -118,12 +118,12 @@ func (t *table) taken(run int64) {
 	}
 }
 
-// check holds what is true of every thread at any time.
+// check checks the invariants of a thread.
 func (t *table) check(tb testing.TB) {
 	tb.Helper()
 	for i, id := range t.events {
 		if id != int64(i+1) {
-			tb.Fatalf("event %d has the id %d: somebody else numbers the thread too", i+1, id)
+			tb.Fatalf("got event id %d, want %d", id, i+1)
 		}
 	}
 	active, ended := 0, 0
@@ -151,11 +151,11 @@ func (t *table) check(tb testing.TB) {
 	}
 }
 
-// player draws commands as the engine would send them, some prepared on what is true no more.
+// player makes random commands like the engine's, some prepared on an outdated state.
 type player struct {
 	*rand.Rand
 	t    *table
-	last map[int64]int64 // the last event of the run that is RUNNING
+	last map[int64]int64 // last event of the RUNNING run, by run
 	n    int64
 }
 
@@ -181,7 +181,7 @@ func (p *player) head() *model.ThreadHead {
 	return p.t.thread
 }
 
-// events are two events from first on: a span's first and its last, or what it goes on with.
+// events returns two events: a span's first and last, or its continuation.
 func events(first int64) []model.StoredEvent {
 	return []model.StoredEvent{{ID: first}, {ID: first + 1}}
 }
@@ -246,7 +246,7 @@ func (p *player) message() model.Message {
 	return model.Message{State: model.MessageQueued, Message: agui.Message{ID: fmt.Sprint("m", p.Int64()), Role: agui.RoleUser, Content: "say"}}
 }
 
-// follow does to the table what the events of a decision stand for.
+// follow applies the effects of a decision's events to the table.
 func (p *player) follow(c decide.Command, out *decide.Decided) {
 	switch c := c.(type) {
 	case *decide.Claim:
@@ -276,9 +276,9 @@ func (p *player) claimed(c *decide.Claim) {
 	}
 }
 
-// TestRandomDecisionsKeepTheThreadWhole plays random commands, also stale ones: ids have no gap and no repeat, at most one
-// run is active, what is refused changes nothing, and the view moves on as the rows say.
-func TestRandomDecisionsKeepTheThreadWhole(t *testing.T) {
+// Random commands, some of them stale, leave no gap or repeat in the event ids and at most one active run. A refused
+// command changes nothing, and the view always agrees with the rows.
+func TestDecide_RandomCommandsKeepInvariants(t *testing.T) {
 	kinds := make(map[string]int)
 	for seed := range uint64(2000) {
 		tab := &table{
@@ -287,10 +287,10 @@ func TestRandomDecisionsKeepTheThreadWhole(t *testing.T) {
 		}
 		p := &player{Rand: rand.New(rand.NewPCG(seed, 1)), t: tab, last: make(map[int64]int64)}
 		for range 60 {
-			tab.now = tab.now.Add(time.Duration(p.IntN(3)-1) * time.Second) // clocks step back, too
+			tab.now = tab.now.Add(time.Duration(p.IntN(3)-1) * time.Second) // clocks also step back
 			c := p.command()
 			v, before := tab.view(c.Ask()), tab.view(c.Ask())
-			v.Queued.All = 1 + p.IntN(30) // also so many that none may be added
+			v.Queued.All = 1 + p.IntN(30) // sometimes at the queue's limit
 			before.Queued = v.Queued
 			out := decide.Decide(v, c)
 			kinds[fmt.Sprintf("%T %v", c, out.Refused == nil)]++
@@ -320,7 +320,7 @@ func TestRandomDecisionsKeepTheThreadWhole(t *testing.T) {
 	}
 }
 
-// known is what a later decision of the same batch relies on.
+// known returns the part of a view on which a later decision of the same batch relies.
 func known(v *model.View) any {
 	type state struct {
 		Thread model.ThreadHead

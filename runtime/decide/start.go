@@ -18,30 +18,30 @@ const (
 	RollbackRuns  Multitask = "rollback"  // cancel them, hide their messages and restore the state before them
 )
 
-// Start asks for a run, or for the continuation of a waiting one when it answers what that run asks.
+// Start requests a new run. If it answers the questions of a waiting run, that run continues instead.
 type Start struct {
-	Thread     model.Thread    // as it is inserted when it is New
-	New        bool            // there was no such thread when the request was prepared
-	Run        model.Run       // as it is inserted; without a WorkflowID on a thread that has had no run
-	Messages   []model.Message // those that were not known, as they are queued
-	Size       int             // of their stored form
-	Edit       bool            // the run rewinds the thread, which is as it was when the request was prepared and has no open run
-	Lost       bool            // it is to rewind to a message that the thread does not show
-	Last       string          // the tool call whose result the request ends with, if it is new
-	Named      bool            // the client named the run
-	BodyHash   string          // of the request, to tell a repeat of a runId from another request
+	Thread     model.Thread    // inserted if New
+	New        bool            // the thread did not exist when the request was prepared
+	Run        model.Run       // the row to insert; without a WorkflowID if the thread has had no run
+	Messages   []model.Message // new messages, as they are queued
+	Size       int             // bytes of their stored form
+	Edit       bool            // the run rewinds the thread; requires the thread as it was prepared, with no open run
+	Lost       bool            // the run rewinds to a message that the thread does not show
+	Last       string          // the new tool result at the end of the request: its tool call, or empty
+	Named      bool            // the client chose the run's id
+	BodyHash   string          // of the request; a runId with the same hash is a repeat
 	Multitask  Multitask
-	Interrupts []string // what the request's resume answers, if anything
-	Answers    *Answers // to a run that waited when the request was prepared
+	Interrupts []string // ids that the request's resume answers
+	Answers    *Answers // for the run that waited when the request was prepared
 	Key        *Key
 	Limits     Limits
-	Refused    *model.Error // why nothing begins, but for what repeats an earlier request; nil when it may
-	Attached   []int64      // keys of the attachments that its messages refer to
-	Claim      *Claim       // begins the run at once; nil when no slot was free
+	Refused    *model.Error // set if only a repeat of an earlier request may pass
+	Attached   []int64      // keys of the attachments that the messages refer to
+	Claim      *Claim       // starts the run at once; nil if no slot was free
 	By
 }
 
-// Answers are a request's replies to a run that waits.
+// Answers are a request's replies to a waiting run.
 type Answers struct {
 	Run     int64
 	Replies []Reply
@@ -53,19 +53,19 @@ type Started struct {
 	RunID          string       `json:"runId"`
 	ConversationID string       `json:"conversationId"`
 	Status         model.Status `json:"status"`
-	After          int64        `json:"after"` // the log's end when the request was taken
+	After          int64        `json:"after"` // the log's end when the request was accepted
 	ThreadKey      int64        `json:"threadKey"`
 	RunKey         int64        `json:"runKey"`
-	Replayed       bool         `json:"-"` // the answer to an earlier, equal request
+	Replayed       bool         `json:"-"` // answers a repeat of an earlier request
 
-	// What the client has, as its request has brought it.
-	Messages []string        `json:"-"` // the ids of its user's
-	Results  []string        `json:"-"` // the tool calls whose results it has given
+	// The parts of the client's request that its own stream need not repeat.
+	Messages []string        `json:"-"` // ids of the user's messages
+	Results  []string        `json:"-"` // tool calls whose results it brought
 	State    json.RawMessage `json:"-"`
-	Before   json.RawMessage `json:"-"` // the thread's state as the span begins, nil where that is not known yet
+	Before   json.RawMessage `json:"-"` // the thread's state before the span; nil if not known yet
 }
 
-// Ask says what the decision has to see.
+// Ask returns the rows that the decision needs to see.
 func (c *Start) Ask() model.Ask {
 	th := &c.Thread
 	ask := model.Ask{Name: model.Name{Project: th.Project, User: th.User, ID: th.ID}, Interrupts: c.Interrupts}
@@ -92,34 +92,34 @@ func (c *Start) name() model.Name {
 }
 
 func (c *Start) decide(d *decision) error {
-	if done, err := d.remembered(c.Key, &d.out.Started); done || err != nil {
+	if done, err := d.recallAnswer(c.Key, &d.out.Started); done || err != nil {
 		d.out.Started.Replayed = done
 		return err
 	}
-	waiting := first(d.v, model.Waiting)
+	waiting := firstWith(d.v, model.Waiting)
 	named, exists := d.v.Names[c.name()]
 	if exists = exists && c.Named; exists && (waiting == nil || waiting.Key != named.RunKey || c.Answers == nil) {
-		return c.repeat(d, &named)
+		return c.answerRepeat(d, &named)
 	}
 	switch {
 	case c.Refused != nil:
 		return c.Refused
 	case waiting != nil && c.Answers != nil:
-		return c.resume(d, waiting, exists)
+		return c.resumeRun(d, waiting, exists)
 	case waiting != nil && len(c.Interrupts) > 0, c.Answers != nil:
 		return ErrStale
 	case len(c.Interrupts) > 0:
-		return c.late(d)
+		return c.refuseLate(d)
 	}
-	return c.create(d, waiting)
+	return c.createRun(d, waiting)
 }
 
-// repeat answers a request whose runId exists: with that run when it is the same request, else with a refusal.
-func (c *Start) repeat(d *decision, named *model.NamedRun) error {
+// answerRepeat answers a request whose runId exists: with the run if the bodies are equal, otherwise with a refusal.
+func (c *Start) answerRepeat(d *decision, named *model.NamedRun) error {
 	if !d.v.Exists || named.ThreadKey != d.v.Thread.Key || c.BodyHash == "" || named.BodyHash != c.BodyHash {
 		return model.Refuse(model.KindConflict, "run_exists", "There is a run %q already", c.Run.ID)
 	}
-	c.answer(d, &model.RunHead{Key: named.RunKey, ID: named.ID, Status: named.Status})
+	c.setStarted(d, &model.RunHead{Key: named.RunKey, ID: named.ID, Status: named.Status})
 	if named.First > 0 {
 		d.out.Started.After = named.First - 1
 	}
@@ -127,48 +127,48 @@ func (c *Start) repeat(d *decision, named *model.NamedRun) error {
 	return nil
 }
 
-// late refuses answers when the thread waits for none.
-func (c *Start) late(d *decision) error {
-	if asked(d.v, c.Interrupts[0]) {
+// refuseLate refuses answers to a thread that waits for none.
+func (c *Start) refuseLate(d *decision) error {
+	if hasAsked(d.v, c.Interrupts[0]) {
 		return ErrAnswered
 	}
 	return model.Refuse(model.KindInvalid, "interrupts_open", "The thread has no open interrupt %q", c.Interrupts[0])
 }
 
-// asked reports whether a run of the thread has asked that.
-func asked(v *model.View, id string) bool {
+// hasAsked reports whether any run of the thread has asked this question.
+func hasAsked(v *model.View, id string) bool {
 	return slices.ContainsFunc(v.Asked, func(a model.Asked) bool { return a.ID == id })
 }
 
-// resume continues the waiting run with what the request answers, under the request's runId as one more of its names.
-func (c *Start) resume(d *decision, run *model.RunHead, named bool) error {
+// resumeRun continues the waiting run with the answers. The request's runId becomes one more name of the run.
+func (c *Start) resumeRun(d *decision, run *model.RunHead, named bool) error {
 	if c.Answers.Run != run.Key {
 		return ErrStale
 	}
-	if err := c.Limits.spent(); err != nil {
+	if err := c.Limits.budgetErr(); err != nil {
 		return err
 	}
-	if err := d.reply(run, c.Answers.Replies, true); err != nil {
+	if err := d.applyReplies(run, c.Answers.Replies, true); err != nil {
 		return err
 	}
 	d.action = "answer"
 	if c.Named {
 		run.SpanName = c.Run.ID
 		if !named {
-			c.christen(d, run)
+			c.addName(d, run)
 		}
 	}
-	d.keep(run)
-	if msgs := unknown(d.v, c.Messages); len(msgs) > 0 {
-		d.accept(run, msgs, c.Size)
-		c.attach(d, run.Key)
+	d.putHead(run)
+	if msgs := unknownMessages(d.v, c.Messages); len(msgs) > 0 {
+		d.queueMessages(run, msgs, c.Size)
+		c.putAttachments(d, run.Key)
 	}
-	c.answer(d, run)
-	return d.remember(c.Key, run.Key, d.out.Started)
+	c.setStarted(d, run)
+	return d.storeAnswer(c.Key, run.Key, d.out.Started)
 }
 
-// christen gives the run the request's runId.
-func (c *Start) christen(d *decision, run *model.RunHead) {
+// addName gives the run the request's runId as a name.
+func (c *Start) addName(d *decision, run *model.RunHead) {
 	d.put(&model.RunName{RunKey: run.Key, Project: c.Run.Project, User: c.Run.User, Name: c.Run.ID, BodyHash: c.BodyHash})
 	if !c.Named {
 		return
@@ -178,24 +178,24 @@ func (c *Start) christen(d *decision, run *model.RunHead) {
 	}
 }
 
-// create stores a new run, and begins it when nothing is before it.
-func (c *Start) create(d *decision, waiting *model.RunHead) error {
+// createRun stores a new run, and starts it if no other run comes first.
+func (c *Start) createRun(d *decision, waiting *model.RunHead) error {
 	if d.v.Exists == c.New || d.v.Exists && d.v.Thread.Key != c.Thread.Key {
 		return ErrStale
 	}
-	if c.Edit && (len(open(d.v)) > 0 || d.v.Thread.LastEventID != c.Thread.LastEventID) {
+	if c.Edit && (len(openRuns(d.v)) > 0 || d.v.Thread.LastEventID != c.Thread.LastEventID) {
 		return ErrStale
 	}
-	msgs := unknown(d.v, c.Messages)
+	msgs := unknownMessages(d.v, c.Messages)
 	switch {
 	case c.Run.WorkflowID == "":
 		return model.Refuse(model.KindInvalid, "missing_agent", "Give an agent or a workflowId: the thread has had no run")
 	case c.Lost:
 		return ErrUnknownMessage
-	case len(msgs) == 0 && c.Last != "" && asked(d.v, c.Last): // it is not open, else this would be its answer
+	case len(msgs) == 0 && c.Last != "" && hasAsked(d.v, c.Last): // an open question would have been answered by this request
 		return ErrAnswered
 	}
-	begins := c.begins(d.v, len(msgs))
+	begins := c.startsNow(d.v, len(msgs))
 	if err := c.admit(d.v, waiting, begins); err != nil {
 		return err
 	}
@@ -207,60 +207,61 @@ func (c *Start) create(d *decision, waiting *model.RunHead) error {
 	}
 	run := c.Run
 	run.CreatedAt, run.Generation = d.v.Now, 1
-	if c.makesRoom() {
-		run.Replaces = d.makeRoom()
+	if c.replacesRuns() {
+		run.Replaces = d.replaceRuns()
 		run.RollBack = c.Multitask == RollbackRuns && len(run.Replaces) > 0
 	}
-	d.move(&run.RunHead, model.Queued)
-	d.queue(&run.RunHead)
+	d.moveRun(&run.RunHead, model.Queued)
+	d.enqueue(&run.RunHead)
 	if begins {
-		d.begin(&run.RunHead, c.Claim)
+		d.startRun(&run.RunHead, c.Claim)
 	}
 	d.v.Runs = append(d.v.Runs, run.RunHead)
 	d.out.Run, d.out.Claimed = run.RunHead, begins
 	d.put(&run)
-	c.attach(d, run.Key)
-	c.christen(d, &run.RunHead)
+	c.putAttachments(d, run.Key)
+	c.addName(d, &run.RunHead)
 	if begins {
-		d.open(c.Claim)
+		d.putSpan(c.Claim)
 	} else {
-		d.accept(&run.RunHead, msgs, c.Size)
+		d.queueMessages(&run.RunHead, msgs, c.Size)
 	}
-	c.answer(d, &run.RunHead)
-	return d.remember(c.Key, run.Key, d.out.Started)
+	c.setStarted(d, &run.RunHead)
+	return d.storeAnswer(c.Key, run.Key, d.out.Started)
 }
 
-// attach notes what the request's messages refer to as the run's.
-func (c *Start) attach(d *decision, run int64) {
+// putAttachments records that the run uses the request's attachments.
+func (c *Start) putAttachments(d *decision, run int64) {
 	for _, key := range c.Attached {
 		d.put(&model.AttachmentUse{RunKey: run, Key: key})
 	}
 }
 
-func (c *Start) makesRoom() bool { return c.Multitask == InterruptRuns || c.Multitask == RollbackRuns }
+func (c *Start) replacesRuns() bool {
+	return c.Multitask == InterruptRuns || c.Multitask == RollbackRuns
+}
 
-// admit refuses a request for what its thread is doing, because its project has nothing left to spend, or because it would have to
-// wait and too many do.
+// admit refuses a run that its thread's runs, the project's budget or a queue's limit do not allow.
 func (c *Start) admit(v *model.View, waiting *model.RunHead, begins bool) error {
 	busy := slices.ContainsFunc(v.Runs, func(r model.RunHead) bool { return r.Status == model.Queued || r.Status == model.Running })
 	if busy && c.Multitask == RejectRun {
 		return ErrThreadBusy
 	}
-	if waiting != nil && !c.makesRoom() && !onlyFrontend(v, waiting.Key) {
+	if waiting != nil && !c.replacesRuns() && !onlyFrontend(v, waiting.Key) {
 		return ErrThreadWaiting
 	}
 	limits := c.Limits
-	if err := limits.spent(); err != nil || begins {
+	if err := limits.budgetErr(); err != nil || begins {
 		return err
 	}
-	if c.makesRoom() {
+	if c.replacesRuns() {
 		limits.PerThread = 0
 	}
-	return limits.full(v)
+	return limits.queueErr(v)
 }
 
-// makeRoom cancels the thread's runs whose generation has not begun, and returns those that are still to be ended.
-func (d *decision) makeRoom() []model.Replaced {
+// replaceRuns cancels the thread's runs that have not begun, and returns those that still have to be ended.
+func (d *decision) replaceRuns() []model.Replaced {
 	var left []model.Replaced
 	for i := range d.v.Runs {
 		run := &d.v.Runs[i]
@@ -268,27 +269,27 @@ func (d *decision) makeRoom() []model.Replaced {
 		case run.Status.Final():
 		case begun(run):
 			left = append(left, model.Replaced{RunKey: run.Key, Generation: run.Generation})
-			d.replaced = append(d.replaced, run.ID)
+			d.toReplace = append(d.toReplace, run.ID)
 		default:
-			d.discard(run)
+			d.cancelUnstarted(run)
 		}
 	}
 	return left
 }
 
-// begins reports whether the new run begins at once: its claim was prepared on the thread as it is, and no run is before it.
-func (c *Start) begins(v *model.View, fresh int) bool {
-	return c.Claim != nil && fresh == len(c.Messages) && len(open(v)) == 0 &&
-		c.Claim.Basis.Last == v.Thread.LastEventID && c.Claim.Basis.Seq == v.Thread.LastSeq && c.Claim.shown(v)
+// startsNow reports whether the new run starts at once: its claim matches the thread, and no run comes first.
+func (c *Start) startsNow(v *model.View, fresh int) bool {
+	return c.Claim != nil && fresh == len(c.Messages) && len(openRuns(v)) == 0 &&
+		c.Claim.Basis.Last == v.Thread.LastEventID && c.Claim.Basis.Seq == v.Thread.LastSeq && c.Claim.sourcesExist(v)
 }
 
-// unknown returns those of msgs that the thread does not know.
-func unknown(v *model.View, msgs []model.Message) []model.Message {
+// unknownMessages returns the messages that the thread does not have.
+func unknownMessages(v *model.View, msgs []model.Message) []model.Message {
 	return slices.DeleteFunc(slices.Clone(msgs), func(m model.Message) bool { return v.Known[m.ID] })
 }
 
-// answer tells the client of its run.
-func (c *Start) answer(d *decision, run *model.RunHead) {
+// setStarted fills in the response to the client.
+func (c *Start) setStarted(d *decision, run *model.RunHead) {
 	th := &d.v.Thread
 	d.out.Started = Started{
 		ThreadID: th.ID, RunID: run.ID, ConversationID: th.ConversationID, Status: run.Status,

@@ -7,21 +7,21 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Patch changes what people say of a thread; what is nil stays.
+// Patch changes a thread's title, metadata or archived flag. Nil fields stay.
 type Patch struct {
 	Thread   int64
-	Project  string // the thread's
+	Project  string // required project; empty for any
 	Title    *string
-	Metadata json.RawMessage // nil stays, null for none
+	Metadata json.RawMessage // nil stays; null removes it
 	Archived *bool
 	By
 }
 
-// Ask says what the decision has to see.
+// Ask returns the rows that the decision needs to see.
 func (c *Patch) Ask() model.Ask { return model.Ask{Thread: c.Thread, Project: c.Project} }
 
 func (c *Patch) decide(d *decision) error {
-	if err := d.exists(); err != nil {
+	if err := d.requireThread(); err != nil {
 		return err
 	}
 	if c.Title != nil || c.Metadata != nil || c.Archived != nil {
@@ -30,19 +30,19 @@ func (c *Patch) decide(d *decision) error {
 	return nil
 }
 
-// Delete removes a part of a run that is over, or with Run 0 of the thread, none of whose runs may be RUNNING then. It is
-// decided in a batch of its own; whether there is more Decided says.
+// Delete removes part of an ended run, or with Run 0 part of a thread without open runs. It is decided in a batch of
+// its own. Decided reports whether rows are left.
 type Delete struct {
 	Thread, Run int64
-	Project     string    // theirs
-	Limit       int       // rows of the part
-	Events      bool      // of the run, its events alone
-	Before      time.Time `json:",omitzero"` // when the run has ended at the latest; zero is any time
-	Last        int64     // of a deletion that broke off; 0 is any
+	Project     string    // required project; empty for any
+	Limit       int       // rows to remove at most
+	Events      bool      // remove only the run's events
+	Before      time.Time `json:",omitzero"` // the run must have ended before; zero for no check
+	Last        int64     // expected last event; 0 accepts any (continues an interrupted deletion)
 	By
 }
 
-// Ask says what the decision has to see.
+// Ask returns the rows that the decision needs to see.
 func (c *Delete) Ask() model.Ask {
 	ask := model.Ask{Thread: c.Thread, Project: c.Project}
 	if c.Run != 0 {
@@ -52,7 +52,7 @@ func (c *Delete) Ask() model.Ask {
 }
 
 func (c *Delete) decide(d *decision) error {
-	if err := d.exists(); err != nil {
+	if err := d.requireThread(); err != nil {
 		return err
 	}
 	last := d.v.Thread.LastEventID
@@ -64,15 +64,15 @@ func (c *Delete) decide(d *decision) error {
 		if !run.Status.Final() {
 			return model.Refuse(model.KindInvalid, "invalid_state", "Run cannot be deleted. Current status: %s", run.Status)
 		}
-		if !c.Before.IsZero() && (run.FinishedAt == nil || !run.FinishedAt.Before(c.Before)) { // it went on meanwhile
+		if !c.Before.IsZero() && (run.FinishedAt == nil || !run.FinishedAt.Before(c.Before)) { // it has restarted
 			return ErrMoved
 		}
 		d.out.Run = *run
 		last = run.ClosedEvent
-	} else if len(open(d.v)) > 0 { // it may go in parts, and a run that is to go on needs all of its own
+	} else if len(openRuns(d.v)) > 0 { // a run that goes on needs every row of its thread
 		return ErrRunning
 	}
-	if c.Last != 0 && c.Last != last { // it is used again
+	if c.Last != 0 && c.Last != last { // the thread or run is in use again
 		return ErrMoved
 	}
 	d.out.Removed = &model.Delete{ThreadKey: c.Thread, RunKey: c.Run, Events: c.Events, Limit: c.Limit, Last: last}
