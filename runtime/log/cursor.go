@@ -13,90 +13,88 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// Cursor is a place in a thread's log. Replay and the live end are one code path: Next reads the ring
-// when it holds what comes next and the store when it does not, so nothing is lost or shown twice.
-// A Cursor is used by one goroutine; Close it when done.
+// Cursor is a position in a thread's log. Next reads the ring if it has the next record, and the store otherwise, so
+// replay and live reading are one code path. A Cursor is for one goroutine. Close it.
 type Cursor struct {
-	t      *Tail
-	after  int64 // the last id returned
-	follow bool
-	run    int64 // end also when this run was cancelled before it wrote an event; 0 for none
-	buf    []*Record
-	fit    int // how many records of the size of those read last make a page, 0 before the first
-	behind int // how many records came from the store since the reader was at the live end
+	t        *Tail
+	after    int64 // the last id returned
+	follow   bool
+	run      int64 // a run whose cancellation before its first event ends the cursor; 0 for none
+	buf      []*Record
+	perPage  int // expected records in a page, from the sizes read last; 0 before the first page
+	replayed int // records read from the store since the reader was last at the live end
 
 	owner quota.Owner
-	large *quota.Reservation // of buf, nil while it is no large page
+	large *quota.Reservation // for buf; nil unless it is a large page
 }
 
-// page is how many records one Next returns at most.
+// readEvents is the number of records that Next returns at most.
 const page = 500
 
-// pageBytes is about how large the records are that Next returns from the store: a reader that is stuck holds
-// them, all to itself. A page is large when one event is: of those there are only so many at a time.
+// pageBytes is the approximate size of a page from the store. A page that one huge event makes large takes a
+// reservation in Config.LargePages, because a stuck reader keeps its page.
 const (
 	pageBytes = 256 << 10
 	largePage = 2 * pageBytes
 )
 
-// After returns the id of the last event Next returned, or where the reader began.
+// After returns the id of the last event that Next returned, or the reader's start.
 func (r *Cursor) After() int64 { return r.after }
 
-// Close lets go of the thread. It may be called once.
+// Close releases the thread. Call it once.
 func (r *Cursor) Close() {
-	r.caughtUp()
+	r.reportReplayed()
 	r.Forget()
-	r.t.await(r.run, -1)
+	r.t.countReader(r.run, -1)
 	r.t.Release()
 }
 
-// caughtUp tells how much the reader has got from the store.
-func (r *Cursor) caughtUp() {
-	if n := r.behind; n > 0 && r.t.logs.cfg.Replayed != nil {
+// reportReplayed reports the records that the reader got from the store.
+func (r *Cursor) reportReplayed() {
+	if n := r.replayed; n > 0 && r.t.logs.cfg.Replayed != nil {
 		r.t.logs.cfg.Replayed(n)
 	}
-	r.behind = 0
+	r.replayed = 0
 }
 
-// Source is what a cursor reads: from the same place on, cursors of one source return the same records.
+// Source identifies the records that a cursor reads: cursors of one source and position return the same ones.
 type Source struct {
 	Thread int64 // its key
-	Run    int64 // the key of the run of a RunCursor, 0 for a Cursor
+	Run    int64 // of a RunCursor, 0 for a Cursor
 	Follow bool
 }
 
-// Source returns what r reads.
+// Source returns r's source.
 func (r *Cursor) Source() Source { return Source{r.t.key, r.run, r.follow} }
 
-// Fork returns another cursor of the same source at the same place. Both are to be closed.
+// Fork returns another cursor with r's source and position. Close both.
 func (r *Cursor) Fork() *Cursor {
 	r.t.logs.Hold(r.t.key, r.t.id)
-	r.t.await(r.run, 1)
+	r.t.countReader(r.run, 1)
 	return &Cursor{t: r.t, after: r.after, follow: r.follow, run: r.run, owner: r.owner}
 }
 
-// Skip has r go on behind the event with the id after, which another cursor of its source has returned.
+// Skip moves r behind the event after, which another cursor of the source has returned.
 func (r *Cursor) Skip(after int64) { r.after = after }
 
-// Waits reports whether Next would wait. What that has returned last is not valid then any more.
+// Waits reports whether Next would wait. It invalidates the records that Next returned last.
 func (r *Cursor) Waits() bool {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
-	waits := !r.t.gone && r.after >= r.t.committed && (r.t.busy || r.follow) && !r.t.void[r.run]
+	waits := !r.t.deleted && r.after >= r.t.committed && (r.t.busy || r.follow) && !r.t.cancelled[r.run]
 	if waits {
-		r.Forget() // as in Next
+		r.Forget() // as Next does
 	}
 	return waits
 }
 
-// Forget lets go of what Next has returned last, which is not valid then any more: a reader that waits for something else
-// than its log holds no records.
+// Forget releases the records that Next returned last, so that a reader that waits elsewhere holds none.
 func (r *Cursor) Forget() {
 	r.buf = nil
 	r.releaseLarge()
 }
 
-// releaseLarge gives back what a large page has reserved.
+// releaseLarge gives back the reservation of a large page.
 func (r *Cursor) releaseLarge() {
 	r.large.Release()
 	r.large = nil
@@ -106,13 +104,12 @@ func (r *Cursor) releaseLarge() {
 func (r *Cursor) Ended() bool {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
-	return r.t.gone || r.after >= r.t.committed && !r.t.busy && !r.follow
+	return r.t.deleted || r.after >= r.t.committed && !r.t.busy && !r.follow
 }
 
-// Next returns the records after the last one it returned, at least one, waiting for it. The slice is
-// valid until the next call. It fails with io.EOF at the end of the log when no run of the thread is queued
-// or running (unless the reader follows) and when the thread was deleted, with ctx's cause, or with the
-// store's error.
+// Next returns the records behind the last one, waiting for at least one. The slice is valid until the next call. Next
+// fails with io.EOF at the end of a log that has no queued or running run (unless the reader follows), with io.EOF if
+// the thread is deleted, with ctx's cause, or with the store's error.
 func (r *Cursor) Next(ctx context.Context) ([]*Record, error) {
 	for {
 		recs, wake, err := r.ready()
@@ -120,17 +117,17 @@ func (r *Cursor) Next(ctx context.Context) ([]*Record, error) {
 		case err != nil:
 			return nil, err
 		case recs != nil:
-			r.caughtUp()
+			r.reportReplayed()
 			return recs, nil
 		case wake == nil:
-			recs, err := r.stored(ctx)
-			r.behind += len(recs)
+			recs, err := r.readPage(ctx)
+			r.replayed += len(recs)
 			if errors.Is(err, model.ErrNotFound) {
-				err = io.EOF // the thread was deleted just now
+				err = io.EOF // the thread was deleted meanwhile
 			}
 			return recs, err
 		}
-		r.Forget() // an idle reader holds no records
+		r.Forget() // an idle reader keeps no records
 		select {
 		case <-wake:
 		case <-ctx.Done():
@@ -139,12 +136,12 @@ func (r *Cursor) Next(ctx context.Context) ([]*Record, error) {
 	}
 }
 
-// ready returns what the ring has, or a channel to wait on, or neither when the store must be read.
+// ready returns the ring's next records, or a channel to wait on, or neither if the store must be read.
 func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 	t := r.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.gone {
+	if t.deleted {
 		return nil, nil, io.EOF
 	}
 	if r.after < t.committed {
@@ -159,7 +156,7 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 		r.after = recs[len(recs)-1].ID
 		return r.buf, nil, nil
 	}
-	if !t.busy && !r.follow || t.void[r.run] {
+	if !t.busy && !r.follow || t.cancelled[r.run] {
 		return nil, nil, io.EOF
 	}
 	if t.wake == nil {
@@ -168,41 +165,41 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 	return nil, t.wake, nil
 }
 
-// stored reads the next page from the store. A gap in the ids is a range that was removed: readers meet it
-// as CUSTOM log-reset and two snapshots, the last of them with the range's last id (docs/protocol.md, 2.7).
-func (r *Cursor) stored(ctx context.Context) ([]*Record, error) {
+// readPage reads the next page from the store. A gap in the ids means removed events: readers get CUSTOM log-reset and
+// two snapshots, the last with the id of the gap's end (docs/protocol.md, 2.7).
+func (r *Cursor) readPage(ctx context.Context) ([]*Record, error) {
 	clear(r.buf)
 	r.buf = r.buf[:0]
 	r.releaseLarge()
-	end := r.t.Committed() // what is committed from here on is not removed
-	evs, err := r.page(ctx)
+	end := r.t.Committed() // later events are not removed
+	evs, err := r.readEvents(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(evs) == 0 {
-		return r.removed(ctx, end)
+		return r.resetRecords(ctx, end)
 	}
 	if evs[0].ID > r.after+1 {
 		to, err := r.endOfGap(ctx, &evs[0])
 		if err != nil {
 			return nil, err
 		}
-		return r.removed(ctx, to)
+		return r.resetRecords(ctx, to)
 	}
 	n, size := 0, 0
-	for ; n < len(evs) && evs[n].ID == r.after+1+int64(n) && size < pageBytes; n++ { // the gap and what is too much are the next call's
+	for ; n < len(evs) && evs[n].ID == r.after+1+int64(n) && size < pageBytes; n++ { // stop before a gap and at the size of a page
 		size += len(evs[n].Payload)
 	}
 	if r.buf, err = decodeAll(r.buf, evs[:n], r.t.id); err != nil {
 		return nil, err
 	}
 	r.after = evs[n-1].ID
-	r.fit = min(page, 1+len(r.buf)*pageBytes/max(size, 1))
+	r.perPage = min(page, 1+len(r.buf)*pageBytes/max(size, 1))
 	return r.buf, nil
 }
 
-// endOfGap is the last event of the gap before ev. Long runs go in parts: what is left of a span, of which the beginning is gone, is
-// about to go, and says nothing without it.
+// endOfGap returns the last event of the gap before ev. A long run is removed in parts, so the rest of a span that has
+// lost its beginning belongs to the gap.
 func (r *Cursor) endOfGap(ctx context.Context, ev *model.StoredEvent) (int64, error) {
 	spans, err := r.t.logs.cfg.Store.Spans(ctx, ev.RunKey)
 	for i := range spans {
@@ -213,17 +210,17 @@ func (r *Cursor) endOfGap(ctx context.Context, ev *model.StoredEvent) (int64, er
 	return ev.ID - 1, err
 }
 
-// page reads events for the next page.
-func (r *Cursor) page(ctx context.Context) ([]model.StoredEvent, error) {
-	return reserving(ctx, r, func() ([]model.StoredEvent, int, error) {
-		evs, err := r.t.logs.cfg.Store.Events(ctx, r.t.key, r.after, cmp.Or(r.fit, 64))
+// readEvents reads the next events from the store.
+func (r *Cursor) readEvents(ctx context.Context) ([]model.StoredEvent, error) {
+	return reserveLarge(ctx, r, func() ([]model.StoredEvent, int, error) {
+		evs, err := r.t.logs.cfg.Store.Events(ctx, r.t.key, r.after, cmp.Or(r.perPage, 64))
 		return evs, sizeOf(evs), err
 	})
 }
 
-// reserving returns what read does, and reserves its size if that is large. While there is no room it lets go of what it has read
-// and waits, then reads again.
-func reserving[T any](ctx context.Context, r *Cursor, read func() (T, int, error)) (T, error) {
+// reserveLarge returns the result of read after reserving its size if that is large. If the pool is full, it drops the
+// result, waits, and reads again.
+func reserveLarge[T any](ctx context.Context, r *Cursor, read func() (T, int, error)) (T, error) {
 	for {
 		got, size, err := read()
 		n := int64(size)
@@ -241,7 +238,7 @@ func reserving[T any](ctx context.Context, r *Cursor, read func() (T, int, error
 	}
 }
 
-// sizeOf is how large a page is that begins with these events.
+// sizeOf returns the size of the page that begins with evs.
 func sizeOf(evs []model.StoredEvent) int {
 	size := 0
 	for i := 0; i < len(evs) && size < pageBytes; i++ {
@@ -250,16 +247,17 @@ func sizeOf(evs []model.StoredEvent) int {
 	return size
 }
 
-// left is what is left of the thread where events were removed.
-type left struct {
+// threadAt is a thread's state and messages at the end of a gap.
+type threadAt struct {
 	state    json.RawMessage
 	messages []agui.Message
-	size     int // of the messages
+	size     int
 }
 
-func (r *Cursor) removed(ctx context.Context, to int64) ([]*Record, error) {
-	is, err := reserving(ctx, r, func() (is left, size int, err error) {
-		is.state, is.messages, err = r.t.at(ctx, to)
+// resetRecords returns the records that stand for the removed events up to id to.
+func (r *Cursor) resetRecords(ctx context.Context, to int64) ([]*Record, error) {
+	is, err := reserveLarge(ctx, r, func() (is threadAt, size int, err error) {
+		is.state, is.messages, err = r.t.stateAt(ctx, to)
 		var buf []byte
 		for i := range is.messages {
 			buf = is.messages[i].AppendJSON(buf[:0], agui.Stored)
@@ -270,7 +268,7 @@ func (r *Cursor) removed(ctx context.Context, to int64) ([]*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := r.t.behind(ctx, to)
+	base, err := r.t.baseAfter(ctx, to)
 	if err != nil {
 		return nil, err
 	}
@@ -280,66 +278,65 @@ func (r *Cursor) removed(ctx context.Context, to int64) ([]*Record, error) {
 	}
 	now := time.Now()
 	r.after = to
-	r.buf = append(r.buf, // a viewer who is cut off within comes back for all of them
+	r.buf = append(r.buf, // the last record alone has an id, so a reader that is cut off gets all three again
 		NewRecord(0, 0, agui.Custom{Base: base, Name: "log-reset", Value: value}, 64),
 		NewRecord(0, 0, agui.At(now, agui.StateSnapshot{Base: base, Snapshot: is.state}), len(is.state)),
 		NewRecord(to, 0, agui.At(now, agui.MessagesSnapshot{Base: base, Messages: is.messages}), is.size))
 	return r.buf, nil
 }
 
-// RunCursor reads the events of one span of a run, or of all of them.
+// RunCursor reads the events of one span of a run, or of all its spans.
 type RunCursor struct {
 	*Cursor
-	id     string // the run's name in the span
-	sender Sender // the reader
-	// What the sender has said, of which there may be very much.
+	id     string // the run's id in the span
+	sender Sender
+	// Members of sender's lists.
 	messages, results map[string]bool
-	began             bool  // an event was returned
-	ended             bool  // the terminal one was
-	owes              int64 // the first event of the span, for a reader who comes back behind it and may not have got the state that goes with it
-	again             int64 // the terminal event, for a reader who comes back behind it and may not know that it was all; else 0
+	began             bool  // an event of the span was returned
+	ended             bool  // the terminal event was returned
+	stateDue          int64 // the span's RUN_STARTED if the reader resumed behind it and may have missed the state that follows it; else 0
+	repeatEnd         int64 // the terminal event if the reader resumed behind it and may not know that the run ended; else 0
 
-	more func(ctx context.Context, after int64) (bool, error) // reports whether the run has another span behind that event; nil for no other
+	more func(ctx context.Context, after int64) (bool, error) // reports whether the run has a span behind after; nil to read one span
 }
 
-// OfRun makes a cursor that stands before a span of a run, or where it will be, one of that span alone. id is the run's name
-// in it.
+// OfRun returns a cursor for one span of a run. r stands before the span. id is the run's id in the span.
 func (r *Cursor) OfRun(key int64, id string, sender Sender) *RunCursor {
 	r.run = key
-	r.t.await(key, 1)
+	r.t.countReader(key, 1)
 	return &RunCursor{Cursor: r, id: id, sender: sender, messages: setOf(sender.Messages), results: setOf(sender.Results)}
 }
 
-// Resume has r, which has returned nothing yet, go on behind the event after, which its reader has got. It stands in a span of the run,
-// or behind it: then the span's terminal event is returned once more, without an id, unless another follows.
+// Resume continues r, before its first Next, behind the event after, which its reader has. That event is in the span or
+// baseAfter it. In the latter case Next repeats the terminal event without an id, unless another span follows.
 func (r *RunCursor) Resume(after int64, in model.Span) {
 	r.after, r.began = after, true
 	if r.ended = in.Last != 0 && in.Last <= after; r.ended {
-		r.again = in.Last
+		r.repeatEnd = in.Last
 	}
 	if in.First == after {
-		r.owes = after
+		r.stateDue = after
 	}
 }
 
-// Spans has r read the run's later spans too. It asks more at the end of each, and with begun before the first.
+// Spans makes r read the run's later spans too. r calls more after each span, and with begun also before the first.
 func (r *RunCursor) Spans(begun bool, more func(ctx context.Context, after int64) (bool, error)) {
 	r.more, r.began, r.ended = more, begun, begun
 }
 
-// NeverRan tells the cursor that its run was cancelled before it wrote an event of the span.
+// NeverRan marks r's run as cancelled before the span's first event.
 func (r *RunCursor) NeverRan() {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
-	r.t.void[r.run] = true
+	r.t.cancelled[r.run] = true
 }
 
-// ErrRemoved means that events were removed before their reader got them.
+// ErrRemoved means that events were removed before the reader got them.
 var ErrRemoved = errors.New("events were removed before they were shown")
 
-// Next returns the run's next events like Cursor.Next, and io.EOF after the span's terminal event. A run
-// that was cancelled before it wrote an event gets a span whose records have no id. It fails with ErrRemoved
-// when the span's rest was deleted.
+// Next returns the run's next events like Cursor.Next, and io.EOF after the span's terminal event. For a run that was
+// cancelled before its first event it returns a span of records without ids. It fails with ErrRemoved if the rest of
+// the span was deleted.
 func (r *RunCursor) Next(ctx context.Context) ([]*Record, error) {
 	if r.ended && r.more != nil {
 		more, err := r.more(ctx, r.after)
@@ -356,31 +353,31 @@ func (r *RunCursor) Next(ctx context.Context) ([]*Record, error) {
 				return nil, ErrRemoved
 			}
 			r.ended = true
-			return r.neverRan(), nil
+			return r.emptySpan(), nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		own := r.own(recs)
+		own := r.spanRecords(recs)
 		if len(own) == 0 {
 			continue
 		}
-		if recs, err = r.mended(ctx, own); err != nil {
-			r.after, r.began, r.ended = after, began, false // nobody has seen them
+		if recs, err = r.withState(ctx, own); err != nil {
+			r.after, r.began, r.ended = after, began, false // the caller does not get them
 			return nil, err
 		}
-		r.again = 0
+		r.repeatEnd = 0
 		return recs, nil
 	}
-	if r.again == 0 {
+	if r.repeatEnd == 0 {
 		return nil, io.EOF
 	}
-	end, err := r.t.record(ctx, r.again)
+	end, err := r.t.readRecord(ctx, r.repeatEnd)
 	if err != nil {
 		return nil, err
 	}
-	r.again = 0
-	if end == nil { // it was removed
+	r.repeatEnd = 0
+	if end == nil {
 		return nil, io.EOF
 	}
 	end.ID = 0
@@ -390,8 +387,8 @@ func (r *RunCursor) Next(ctx context.Context) ([]*Record, error) {
 // Ended reports whether the span's terminal event was returned.
 func (r *RunCursor) Ended() bool { return r.ended }
 
-// own keeps the span's records of recs.
-func (r *RunCursor) own(recs []*Record) []*Record {
+// spanRecords returns the span's records of recs.
+func (r *RunCursor) spanRecords(recs []*Record) []*Record {
 	own := recs[:0]
 	for _, rec := range recs {
 		if rec.RunKey != r.run || r.ended {
@@ -399,16 +396,16 @@ func (r *RunCursor) own(recs []*Record) []*Record {
 		}
 		r.began = true
 		if r.ended = rec.terminal; r.ended {
-			r.after = rec.ID // what stands behind it is not the run's
+			r.after = rec.ID // later records belong to other runs
 		}
-		if !r.hasSaid(rec) {
+		if !r.repeatsRequest(rec) {
 			own = append(own, rec)
 		}
 	}
 	return own
 }
 
-func (r *RunCursor) neverRan() []*Record {
+func (r *RunCursor) emptySpan() []*Record {
 	base := agui.Base{ThreadID: r.t.id, RunID: r.id}
 	return []*Record{
 		NewRecord(0, r.run, agui.RunStarted{Base: base}, 64),

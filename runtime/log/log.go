@@ -1,7 +1,6 @@
-// Package log is what this process has in memory of the logs of its threads: the latest records of each, who waits for
-// more, and the cursors that read them. A reader goes from the database to memory and on to the live end without a seam,
-// so that nothing is lost to it or shown twice. What is delivered here has been stored; the package stores nothing, and
-// knows neither runs at work nor how events come to be.
+// Package log holds the live ends of threads' logs in memory: the latest records of each thread and the cursors that
+// read them. A reader moves from the database to memory and on to new events without losing or repeating one. Only
+// readPage events are delivered here. The package stores nothing itself and does not know how runs execute.
 package log
 
 import (
@@ -15,51 +14,51 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// Config says what is read where memory does not reach, and how much stays in memory.
+// Config says where to read older events and how much to hold in memory.
 type Config struct {
 	Store model.Reader
 
-	RingEvents int          // records a thread's ring keeps
-	RingBytes  int          // bytes of them
-	RingsBytes int          // of all threads
-	LargePages quota.Limits // bytes of the large pages that cursors have from Store
-	EventBytes int          // that an event may hold, default MaxEvent
+	RingEvents int          // records in a thread's ring
+	RingBytes  int          // bytes in a thread's ring
+	RingsBytes int          // bytes in all rings
+	LargePages quota.Limits // bytes of large pages that cursors have read from Store
+	EventBytes int          // largest event, default MaxEvent
 
-	Replayed func(events int) // is told how many a reader has got from Store when it is at the live end or leaves; nil for nobody
+	Replayed func(events int) // called when a reader reaches the live end or closes, with the number of events it got from Store; may be nil
 }
 
-// Logs are the live ends of the threads' logs that somebody holds.
+// Logs are the live ends of the threads' logs that have a holder.
 type Logs struct {
 	cfg   Config
 	large *quota.Pool  // of Config.LargePages
 	bytes atomic.Int64 // of all rings
-	grown atomic.Int64 // how often any ring has grown
+	grown atomic.Int64 // counts additions to any ring
 
 	mu    sync.Mutex // guards the field below, and Tail.holders
 	tails map[int64]*Tail
 }
 
-// New returns logs of which nothing is in memory yet.
+// New returns empty logs.
 func New(cfg Config) *Logs {
 	cfg.EventBytes = cmp.Or(cfg.EventBytes, MaxEvent)
 	return &Logs{cfg: cfg, large: quota.New(cfg.LargePages), tails: make(map[int64]*Tail)}
 }
 
-// Hold returns the live end of a thread's log, which stays until it is released. id is the user's own name for the thread.
+// Hold returns the live end of a thread's log. Release it. id is the user's name for the thread.
 func (l *Logs) Hold(key int64, id string) *Tail {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.tails[key]
 	if t == nil {
-		t = &Tail{key: key, id: id, logs: l, reads: make(map[int64]int), void: make(map[int64]bool)}
+		t = &Tail{key: key, id: id, logs: l, reads: make(map[int64]int), cancelled: make(map[int64]bool)}
 		l.tails[key] = t
 	}
 	t.holders++
 	return t
 }
 
-// Deliver shows what a commit has written to a thread's log to those who hold its live end, and what a decision has changed
-// of the thread; ch is nil when none has.
+// Deliver passes on a commit's records and thread changes to the holders of the thread. ch is nil if the thread did not
+// change.
 func (l *Logs) Deliver(key int64, recs []*Record, ch *Change) {
 	l.mu.Lock()
 	t := l.tails[key]
@@ -75,17 +74,17 @@ func (l *Logs) Deliver(key int64, recs []*Record, ch *Change) {
 	l.evict()
 }
 
-// Read opens a cursor of owner into the log of a thread, behind the event after. A reader that follows does not end when no run
-// is queued or running. It refuses a cursor beyond the log's end.
+// Read opens a cursor for owner behind the event after. A following reader does not end while the thread is idle. Read
+// refuses a cursor beyond the log's end.
 func (l *Logs) Read(ctx context.Context, owner quota.Owner, key int64, id string, after int64, follow bool) (*Cursor, error) {
 	t := l.Hold(key, id)
 	if err := t.Learn(ctx); err != nil {
 		t.Release()
 		return nil, err
 	}
-	if after < 0 || after > t.Committed() { // what was stored just now may have been read from there already
+	if after < 0 || after > t.Committed() { // Tail may be behind the store
 		var err error
-		if after, err = l.place(ctx, key, after); err != nil {
+		if after, err = l.checkCursor(ctx, key, after); err != nil {
 			t.Release()
 			return nil, err
 		}
@@ -93,11 +92,11 @@ func (l *Logs) Read(ctx context.Context, owner quota.Owner, key int64, id string
 	return &Cursor{t: t, after: after, follow: follow, owner: owner}, nil
 }
 
-// Latest as a cursor's start means the end of the log.
+// Latest is the cursor at the end of the log.
 const Latest = -1
 
-// place returns after, or for Latest the end of what the store has of a log. It refuses a cursor beyond that.
-func (l *Logs) place(ctx context.Context, key, after int64) (int64, error) {
+// checkCursor returns after, or for Latest the last stored event. It refuses a cursor beyond that.
+func (l *Logs) checkCursor(ctx context.Context, key, after int64) (int64, error) {
 	end, err := l.cfg.Store.LastEventID(ctx, key)
 	switch {
 	case err != nil:
@@ -110,11 +109,11 @@ func (l *Logs) place(ctx context.Context, key, after int64) (int64, error) {
 	return after, nil
 }
 
-// Bytes is how large all rings are together.
+// Bytes returns the size of all rings.
 func (l *Logs) Bytes() int64 { return l.bytes.Load() }
 
-// evict forgets the rings that have not grown for longest when all together are too large, and some more, so that there is
-// nothing to do again soon.
+// evict drops the rings that have been idle longest if all rings exceed their limit. It frees an eighth more than
+// necessary, to run rarely.
 func (l *Logs) evict() {
 	limit := int64(l.cfg.RingsBytes)
 	if l.bytes.Load() <= limit {

@@ -7,10 +7,10 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// LatestMessages is how many of a thread's messages, the newest, a snapshot shows and a worker is given.
+// LatestMessages is the number of a thread's newest messages that snapshots and workers get.
 const LatestMessages = 2000
 
-// Contents are the messages of rows, as clients keep them.
+// Contents returns the messages of rows in the order of clients.
 func Contents(rows []model.Message) []agui.Message {
 	msgs := make([]agui.Message, len(rows))
 	for i := range rows {
@@ -19,11 +19,11 @@ func Contents(rows []model.Message) []agui.Message {
 	return inOrder(msgs)
 }
 
-// Newest returns the newest messages that fit into one event of so many bytes, each result with its call. One that fits only without
-// what its metadata repeats of its content is without it.
+// Newest returns the newest messages that fit into an event of that size. Results stay with their calls. A message that
+// is too large loses the metadata that repeats its content.
 func Newest(msgs []agui.Message, event int) []agui.Message {
 	size := 0
-	own := false // msgs is nobody else's
+	own := false // msgs is a copy
 	for i, m := range slices.Backward(msgs) {
 		n := len(m.AppendJSON(nil, agui.Stored))
 		if size+n > MaxMessages(event) {
@@ -44,11 +44,10 @@ func Newest(msgs []agui.Message, event int) []agui.Message {
 	return msgs
 }
 
-// inOrder returns msgs, which stand in the order in which they began, as clients keep them and model
-// providers want them: the results of a message's tool calls follow it at once, whatever parallel workers have
-// written meanwhile.
+// inOrder moves tool results, which stand in the order of their beginnings, directly behind the message that made the
+// calls. Clients and model providers require that order.
 func inOrder(msgs []agui.Message) []agui.Message {
-	results := make([][]agui.Message, len(msgs)) // of the calls of the message at that index
+	results := make([][]agui.Message, len(msgs)) // by index of the calling message
 	owner := make(map[string]int)
 	moved := false
 	for i := range msgs {

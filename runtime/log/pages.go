@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// EventQuery says which events of a run a page of its log has.
+// EventQuery selects a page of a run's events.
 type EventQuery struct {
 	Thread int64
-	ID     string // the user's own name for the thread
+	ID     string // the user's name for the thread
 	Run    int64
-	After  int64 // the event behind which the page begins
-	Before int64 // of RunEventsBefore: the event before which the page ends, 0 for the end of the log
+	After  int64 // the page begins behind this event
+	Before int64 // of RunEventsBefore: the page ends before this event, 0 for the end of the log
 	Limit  int
 	Admit  func(*Record) bool
-	Most   int // how many events are looked at; 0 for as many as there are
+	Most   int // events examined at most; 0 for no limit
 }
 
-// RunEvents returns up to q.Limit events of a run, those that are admitted, fewer when they are large, and the event behind
-// which the next page begins, 0 when no other is stored there. It refuses a cursor beyond the end of the thread's log.
+// RunEvents returns up to q.Limit admitted events of a run, fewer if they are large, and the event behind which the
+// next page begins, 0 if there is none. It refuses a cursor beyond the log's end.
 func (l *Logs) RunEvents(ctx context.Context, q EventQuery) (recs []*Record, next int64, err error) {
 	store := l.cfg.Store
-	after, err := l.place(ctx, q.Thread, q.After)
+	after, err := l.checkCursor(ctx, q.Thread, q.After)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -30,7 +30,7 @@ func (l *Logs) RunEvents(ctx context.Context, q EventQuery) (recs []*Record, nex
 		return nil, 0, err
 	}
 	size, looked := 0, 0
-	at := after // a page may reach into the next span
+	at := after // may lie in a later span
 	for i := range spans {
 		for at = max(at, spans[i].First-1); spans[i].Last == 0 || at < spans[i].Last; {
 			evs, err := store.Events(ctx, q.Thread, at, min(page, max(q.Limit+1-len(recs), 64)))
@@ -65,10 +65,10 @@ func (l *Logs) RunEvents(ctx context.Context, q EventQuery) (recs []*Record, nex
 	return recs, 0, nil
 }
 
-// RunEventsBefore returns the last events of a run before q.Before, up to q.Limit of those that are admitted, fewer when they are
-// large, in their order, and the event before which the page before ends, 0 when none is stored there.
+// RunEventsBefore returns up to q.Limit admitted events of a run that end before q.Before, fewer if they are large,
+// oldest first. prev is the end of the previous page, 0 if there is none.
 func (l *Logs) RunEventsBefore(ctx context.Context, q EventQuery) (recs []*Record, prev int64, err error) {
-	end, err := l.place(ctx, q.Thread, max(q.Before-1, 0))
+	end, err := l.checkCursor(ctx, q.Thread, max(q.Before-1, 0))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -114,8 +114,8 @@ func (l *Logs) RunEventsBefore(ctx context.Context, q EventQuery) (recs []*Recor
 	return recs, 0, nil
 }
 
-// between returns the events of a run from one to another that are admitted. Of a few hundred each may be large: it lets go of the
-// first of those that no page has room for.
+// between returns the admitted events of a run in a range of ids. It bounds memory by dropping the first ones when
+// there are more than two pages of bytes.
 func (l *Logs) between(ctx context.Context, q EventQuery, from, to int64) (recs []*Record, err error) {
 	size := 0
 	for at := from - 1; at < to; {

@@ -9,30 +9,29 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Record is one event of a thread's log as readers get it. Records are shared and never change.
+// Record is one event of a thread's log. Readers share records, which never change.
 type Record struct {
-	ID       int64 // the event's position in the thread's log; 0 for a frame that has none
-	RunKey   int64 // of the run whose event it is; 0 for a frame of none
+	ID       int64 // position in the thread's log; 0 for a frame without one
+	RunKey   int64 // the event's run; 0 for a frame of no run
 	Event    agui.Event
 	size     int
 	forms    [projections]atomic.Pointer[form]
-	sheaf    *sheaf // nil for a record that is kept longer than others
+	arena    *formArena // nil if the record outlives the others of its page
 	terminal bool
 }
 
 const projections = int(agui.Public) + 1
 
-// form is an event as a projection shows it.
+// form is an event in one projection.
 type form struct {
 	name agui.Type
-	json []byte // nil when the projection leaves the event out
+	json []byte // nil if the projection omits the event
 }
 
-// JSON returns the event as projection p shows it, nil when p leaves it out. It is encoded once and shared by all
-// readers: do not change it.
+// JSON returns the event in projection p, nil if p omits it. All readers share the bytes: do not change them.
 func (r *Record) JSON(p agui.Projection) []byte { return r.form(p).json }
 
-// Type returns the event's type in projection p, "" when p leaves it out.
+// Type returns the event's type in projection p, "" if p omits it.
 func (r *Record) Type(p agui.Projection) agui.Type { return r.form(p).name }
 
 func (r *Record) form(p agui.Projection) *form {
@@ -42,8 +41,8 @@ func (r *Record) form(p agui.Projection) *form {
 	ev := agui.Project(r.Event, p)
 	var f *form
 	switch {
-	case r.sheaf != nil:
-		f = r.sheaf.form(ev, p, r.size)
+	case r.arena != nil:
+		f = r.arena.form(ev, p, r.size)
 	case ev != nil:
 		f = &form{ev.Type(), encoded(ev, p, r.size)}
 	default:
@@ -53,7 +52,7 @@ func (r *Record) form(p agui.Projection) *form {
 	return f
 }
 
-// encoded returns ev, stored in size bytes, in a slice with little room to spare: it is kept.
+// encoded encodes ev, whose stored form has size bytes, into a slice of about its length.
 func encoded(ev agui.Event, p agui.Projection, size int) []byte {
 	if size > maxScratch/2 {
 		return ev.AppendJSON(make([]byte, 0, size+names), p)
@@ -65,26 +64,26 @@ func encoded(ev agui.Event, p agui.Projection, size int) []byte {
 
 const (
 	maxScratch = 16 << 10
-	names      = 192 // about how much longer an event is than in its stored form
+	names      = 192 // about the difference between an encoded event and its stored form
 )
 
-// scratch is where events are encoded that are not large.
+// scratch has buffers for encoding small events.
 var scratch = sync.Pool{New: func() any { return new(make([]byte, 0, maxScratch)) }}
 
-// Size is how large the event is, in bytes of its stored form.
+// Size returns the bytes of the event's stored form.
 func (r *Record) Size() int { return r.size }
 
 // Terminal reports whether the event ends a span of a run.
 func (r *Record) Terminal() bool { return r.terminal }
 
-// NewRecord returns the record of an event, whose stored form has size bytes.
+// NewRecord returns the record of an event whose stored form has size bytes.
 func NewRecord(id, runKey int64, ev agui.Event, size int) *Record {
 	return &Record{ID: id, RunKey: runKey, Event: ev, size: size, terminal: terminal(ev.Type())}
 }
 
 func terminal(t agui.Type) bool { return t == agui.TypeRunFinished || t == agui.TypeRunError }
 
-// decode returns the record of a stored event of the thread that its user calls threadID.
+// decode returns the record of a stored event. threadID is the user's name for the thread.
 func decode(ev *model.StoredEvent, threadID string) (*Record, error) {
 	e, err := agui.DecodeStored(ev.Payload, threadID, ev.RunID)
 	if err != nil {
@@ -93,10 +92,10 @@ func decode(ev *model.StoredEvent, threadID string) (*Record, error) {
 	return NewRecord(ev.ID, ev.RunKey, e, len(ev.Payload)), nil
 }
 
-// decodeAll appends the records of stored events to recs. Those of a sheaf have one life: as long as one is held all are.
+// decodeAll appends the records of stored events to recs. Records of one arena share their memory.
 func decodeAll(recs []*Record, evs []model.StoredEvent, threadID string) ([]*Record, error) {
 	var some []Record
-	var of *sheaf
+	var of *formArena
 	for i := range evs {
 		ev := &evs[i]
 		e, err := agui.DecodeStored(ev.Payload, threadID, ev.RunID)
@@ -104,30 +103,30 @@ func decodeAll(recs []*Record, evs []model.StoredEvent, threadID string) ([]*Rec
 			return recs, err
 		}
 		if len(some) == 0 {
-			n := min(len(evs)-i, perSheaf)
-			some, of = make([]Record, n), &sheaf{room: n}
+			n := min(len(evs)-i, perArena)
+			some, of = make([]Record, n), &formArena{room: n}
 		}
 		rec := &some[0]
 		some = some[1:]
-		rec.ID, rec.RunKey, rec.Event, rec.size, rec.terminal, rec.sheaf = ev.ID, ev.RunKey, e, len(ev.Payload), terminal(e.Type()), of
+		rec.ID, rec.RunKey, rec.Event, rec.size, rec.terminal, rec.arena = ev.ID, ev.RunKey, e, len(ev.Payload), terminal(e.Type()), of
 		recs = append(recs, rec)
 	}
 	return recs, nil
 }
 
-// perSheaf is how many records share their memory at most: larger pieces cost more than they save.
-const perSheaf = 128
+// perArena is the number of records that share memory at most.
+const perArena = 128
 
-// sheaf is the memory of the forms of records that are read together, of which each by itself would be three pieces.
-type sheaf struct {
+// formArena allocates the forms of records that are read together.
+type formArena struct {
 	mu    sync.Mutex // guards the fields below
-	room  int        // for how many forms there will be room
+	room  int        // capacity of forms
 	forms []form
 	text  []byte
 }
 
-// form makes the form of ev, stored in size bytes, in projection p; of nil that of an event that is left out.
-func (s *sheaf) form(ev agui.Event, p agui.Projection, size int) *form {
+// form adds ev, whose stored form has size bytes, in projection p. A nil ev is an omitted event.
+func (s *formArena) form(ev agui.Event, p agui.Projection, size int) *form {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.forms) == cap(s.forms) {
@@ -151,12 +150,12 @@ func (s *sheaf) form(ev agui.Event, p agui.Projection, size int) *form {
 	return f
 }
 
-// MaxEvent is how much an event may hold where nobody wants less: SSE frames stay below the 10 MB that clients die of. LeastEvent
-// holds whatever the engine says of itself.
+// MaxEvent is the default size limit of an event: SSE frames stay below the 10 MB that some clients reject. LeastEvent
+// is the smallest limit, which holds every event that the engine writes itself.
 const (
 	MaxEvent   = 8_000_000
 	LeastEvent = 64 << 10
 )
 
-// MaxMessages is how much the messages of a RUN_STARTED or MESSAGES_SNAPSHOT may hold where an event may hold so much.
+// MaxMessages is the size limit of the messages in a RUN_STARTED or MESSAGES_SNAPSHOT event of that size.
 func MaxMessages(event int) int { return event - min(64<<10, event/8) }

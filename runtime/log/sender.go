@@ -11,18 +11,18 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Sender is who has sent the request that a span answers, as far as that tells. What such a reader is shown differs from the
-// log in two ways: it is not told what it has said itself, which it would show twice, and it is told the state that the span
-// begins with if it has another, which the deltas behind it would not apply to, and which it would send back.
+// Sender describes the client's request that a span answers. Its stream differs from the log in two ways. It omits the
+// messages of the request, which the client would show twice. It adds the state at the span's start if the client has
+// another one, because the following deltas apply to it.
 type Sender struct {
-	Messages []string        // the ids of its user's messages
-	Results  []string        // the tool calls whose results it has given
+	Messages []string        // ids of the user's messages
+	Results  []string        // tool calls whose results it brought
 	State    json.RawMessage // empty for none
-	Before   json.RawMessage // the thread's as the span begins, nil where that is to be read
+	Before   json.RawMessage // the thread's state before the span; nil to read it
 }
 
-// hasSaid reports whether the reader has what rec tells in a message of its own.
-func (r *RunCursor) hasSaid(rec *Record) bool {
+// repeatsRequest reports whether rec repeats a message or result of the request.
+func (r *RunCursor) repeatsRequest(rec *Record) bool {
 	switch ev := rec.Event.(type) {
 	case agui.ToolCallResult:
 		return r.results[ev.ToolCallID]
@@ -36,7 +36,7 @@ func (r *RunCursor) hasSaid(rec *Record) bool {
 	return false
 }
 
-// setOf are the members of list.
+// setOf returns the members of list.
 func setOf(list []string) map[string]bool {
 	set := make(map[string]bool, len(list))
 	for _, s := range list {
@@ -45,20 +45,20 @@ func setOf(list []string) map[string]bool {
 	return set
 }
 
-// mended returns recs with the state that the span begins with behind its RUN_STARTED, if the sender has another.
-func (r *RunCursor) mended(ctx context.Context, recs []*Record) ([]*Record, error) {
-	first, behind := r.owes, 0
+// withState inserts the state before the span behind its RUN_STARTED if the sender has another.
+func (r *RunCursor) withState(ctx context.Context, recs []*Record) ([]*Record, error) {
+	first, behind := r.stateDue, 0
 	if recs[0].Event.Type() == agui.TypeRunStarted {
 		first, behind = recs[0].ID, 1
 	}
 	if first == 0 {
 		return recs, nil
 	}
-	state, err := r.before(ctx, first)
+	state, err := r.stateBefore(ctx, first)
 	if err == nil {
-		r.owes = 0
+		r.stateDue = 0
 	}
-	if err != nil || state == nil || same(state, r.sender.State) { // a client that has none has not {} either
+	if err != nil || state == nil || equalJSON(state, r.sender.State) { // a client without a state does not have {} either
 		return recs, err
 	}
 	at := recs[0].Event.Common().Timestamp
@@ -66,26 +66,27 @@ func (r *RunCursor) mended(ctx context.Context, recs []*Record) ([]*Record, erro
 	return slices.Insert(slices.Clone(recs), behind, NewRecord(0, r.run, ev, len(state))), nil
 }
 
-// before is the state before the run's span that begins with that event, nil when the log tells what the request has made of it.
-func (r *RunCursor) before(ctx context.Context, first int64) (json.RawMessage, error) {
+// stateBefore returns the thread's state before the span that begins with event first, nil if the request's own state
+// replaced it.
+func (r *RunCursor) stateBefore(ctx context.Context, first int64) (json.RawMessage, error) {
 	replaced := string(StateOf(r.sender.State)) != "{}"
 	switch {
 	case r.sender.Before != nil && replaced, first == 1 && replaced:
 		return nil, nil
 	case r.sender.Before != nil:
 		return r.sender.Before, nil
-	case first == 1: // nothing was before it
+	case first == 1: // the log's first span
 		return json.RawMessage("{}"), nil
 	}
 	spans, err := r.t.logs.cfg.Store.Spans(ctx, r.run)
 	i := slices.IndexFunc(spans, func(s model.Span) bool { return s.First == first })
-	if err != nil || i < 0 || i == 0 && replaced { // a span that is not there was deleted
+	if err != nil || i < 0 || i == 0 && replaced { // the span was deleted
 		return nil, err
 	}
 	return spans[i].State, nil
 }
 
-// StateOf is the state that a request brings, {} for none.
+// StateOf returns the state of a request, {} for none.
 func StateOf(raw json.RawMessage) json.RawMessage {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" || raw[0] == '{' && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0 {
@@ -94,8 +95,8 @@ func StateOf(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// same reports whether a and b are the same value. What is empty equals nothing.
-func same(a, b json.RawMessage) bool {
+// equalJSON reports whether a and b are equal JSON values. An empty value equals nothing.
+func equalJSON(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}

@@ -10,30 +10,30 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Snapshot is a thread as of one of its events: what a viewer needs who reads on behind it.
+// Snapshot is a thread at one of its events. A viewer continues with the events behind it.
 type Snapshot struct {
-	After    int64           // the id of that event, which is stored; 0 for an empty log
-	Run      *model.Run      // the RUNNING or WAITING run, else the latest that wrote; nil when the thread has had none
-	RunID    string          // the name Run has in its latest span
+	After    int64           // id of that stored event; 0 for an empty log
+	Run      *model.Run      // the RUNNING or WAITING run, else the run of the last event; nil if the thread has had none
+	RunID    string          // Run's id in its latest span
 	Running  bool            // a span of Run is open
 	State    json.RawMessage // an object
-	Messages []agui.Message  // those that are open as they are so far; the newest that fit 8 MB
-	Open     []agui.Event    // events that open again what is open, outermost first; none unless Running
-	Outcome  agui.Outcome    // what Run waits for, zero unless it is WAITING
+	Messages []agui.Message  // including unfinished ones; the newest that fit into 8 MB
+	Open     []agui.Event    // events that open what is unfinished, outermost first; none unless Running
+	Outcome  agui.Outcome    // open questions and calls of a WAITING run
 }
 
-// RunSnapshot is a thread as of the last event of a run's latest span, or as it is now while the run is at work.
+// RunSnapshot is a thread at the end of a run's latest span, or now if the run is executing.
 type RunSnapshot struct {
 	Snapshot
-	Started *Record // the span's RUN_STARTED; nil when the run has none, or it was removed
-	Ended   *Record // its terminal event; nil while the run is at work, or when it was removed
+	Started *Record // the span's RUN_STARTED; nil if there is none or it was removed
+	Ended   *Record // its terminal event; nil while the run executes, or if it was removed
 }
 
-// ErrChanged means that a thread has changed while a snapshot was made of it. There is another to be had once it has changed
-// again.
+// ErrChanged means that the thread changed during the snapshot. Try again after the next change.
 var ErrChanged = errors.New("the thread has changed meanwhile")
 
-// Settled returns a thread on which no span is open. It fails with ErrChanged when one is, or was opened meanwhile.
+// Settled returns a snapshot of a thread without an open span. It fails with ErrChanged if one is open or opens
+// meanwhile.
 func (t *Tail) Settled(ctx context.Context) (Snapshot, error) {
 	store := t.logs.cfg.Store
 	th, err := store.Thread(ctx, t.key)
@@ -41,7 +41,7 @@ func (t *Tail) Settled(ctx context.Context) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	s := Snapshot{After: th.LastEventID, State: th.State}
-	if s.Run, s.RunID, err = t.shownRun(ctx, s.After); err != nil {
+	if s.Run, s.RunID, err = t.lastShownRun(ctx, s.After); err != nil {
 		return s, err
 	}
 	if s.Run != nil && s.Run.Status == model.Waiting {
@@ -61,8 +61,8 @@ func (t *Tail) Settled(ctx context.Context) (Snapshot, error) {
 	return s, err
 }
 
-// shownRun is the run that stands for a thread on which none is running, and the name of its latest span.
-func (t *Tail) shownRun(ctx context.Context, last int64) (*model.Run, string, error) {
+// lastShownRun returns the run that a snapshot of an idle thread shows, and its id in its latest span.
+func (t *Tail) lastShownRun(ctx context.Context, last int64) (*model.Run, string, error) {
 	store := t.logs.cfg.Store
 	open, err := store.OpenRuns(ctx, t.key)
 	if err != nil {
@@ -99,14 +99,14 @@ func (t *Tail) shownRun(ctx context.Context, last int64) (*model.Run, string, er
 	return &run, name, err
 }
 
-// OfRun returns the thread as the latest span of one of its runs left it, or while that is open what now returns. Of a run
-// that has not started yet it returns one without anything.
+// OfRun returns a snapshot at the end of a run's latest span. While that span is open it returns the result of now, and
+// stateBefore the run's first span an empty snapshot.
 func (t *Tail) OfRun(ctx context.Context, run *model.Run, now func(context.Context) (Snapshot, error)) (RunSnapshot, error) {
 	s := RunSnapshot{Snapshot: Snapshot{Run: run, RunID: run.ID}}
 	spans, err := t.logs.cfg.Store.Spans(ctx, run.Key)
-	if err == nil && len(spans) == 0 && run.Status.Final() && run.ClosedEvent > 0 { // its events were removed
+	if err == nil && len(spans) == 0 && run.Status.Final() && run.ClosedEvent > 0 {
 		s.After = run.ClosedEvent
-		s.State, s.Messages, err = t.at(ctx, run.ClosedEvent)
+		s.State, s.Messages, err = t.stateAt(ctx, run.ClosedEvent)
 	}
 	if err != nil || len(spans) == 0 {
 		return s, err
@@ -118,19 +118,19 @@ func (t *Tail) OfRun(ctx context.Context, run *model.Run, now func(context.Conte
 		}
 	} else {
 		s.After, s.RunID = span.Last, span.RunID
-		if s.State, s.Messages, err = t.at(ctx, span.Last); err != nil {
+		if s.State, s.Messages, err = t.stateAt(ctx, span.Last); err != nil {
 			return s, err
 		}
-		if s.Ended, err = t.record(ctx, span.Last); err != nil {
+		if s.Ended, err = t.readRecord(ctx, span.Last); err != nil {
 			return s, err
 		}
 	}
-	s.Started, err = t.record(ctx, span.First)
+	s.Started, err = t.readRecord(ctx, span.First)
 	return s, err
 }
 
-// at is the thread's state and messages as of an event.
-func (t *Tail) at(ctx context.Context, event int64) (json.RawMessage, []agui.Message, error) {
+// stateAt returns the thread's state and messages at an event.
+func (t *Tail) stateAt(ctx context.Context, event int64) (json.RawMessage, []agui.Message, error) {
 	store := t.logs.cfg.Store
 	var state json.RawMessage
 	span, err := store.SpanAfter(ctx, t.key, event)
@@ -143,7 +143,7 @@ func (t *Tail) at(ctx context.Context, event int64) (json.RawMessage, []agui.Mes
 			return nil, nil, err
 		}
 		state = th.State
-		if span, err = store.SpanAfter(ctx, t.key, event); err == nil { // it may be of a run that has begun meanwhile
+		if span, err = store.SpanAfter(ctx, t.key, event); err == nil { // a run may have started meanwhile
 			state = span.State
 		} else if !errors.Is(err, model.ErrNotFound) {
 			return nil, nil, err
@@ -158,9 +158,9 @@ func (t *Tail) at(ctx context.Context, event int64) (json.RawMessage, []agui.Mes
 	return state, Newest(Contents(rows), t.logs.cfg.EventBytes), nil
 }
 
-// behind names the run whose events follow that one, or else the thread's latest run, and its agent: an event that stands for
-// those of runs that are gone has these names. Both are empty when the thread has no run.
-func (t *Tail) behind(ctx context.Context, event int64) (agui.Base, error) {
+// baseAfter returns the ids for an event that stands for removed ones: of the run behind that event, or else of the
+// thread's latest run. They are empty if the thread has no run.
+func (t *Tail) baseAfter(ctx context.Context, event int64) (agui.Base, error) {
 	store := t.logs.cfg.Store
 	var run model.Run
 	span, err := store.SpanAfter(ctx, t.key, event)
@@ -177,8 +177,8 @@ func (t *Tail) behind(ctx context.Context, event int64) (agui.Base, error) {
 	return agui.Base{ThreadID: t.id, RunID: run.ID, Agent: run.WorkflowID}, err
 }
 
-// record reads one event, nil when it was removed.
-func (t *Tail) record(ctx context.Context, id int64) (*Record, error) {
+// readRecord reads one event, nil if it was removed.
+func (t *Tail) readRecord(ctx context.Context, id int64) (*Record, error) {
 	evs, err := t.logs.cfg.Store.Events(ctx, t.key, id-1, 1)
 	if err != nil || len(evs) == 0 || evs[0].ID != id {
 		return nil, err
@@ -186,17 +186,17 @@ func (t *Tail) record(ctx context.Context, id int64) (*Record, error) {
 	return decode(&evs[0], t.id)
 }
 
-// Outcome is the outcome of a span that ends to wait.
+// Outcome returns the outcome of a span that ends in WAITING.
 func Outcome(ctx context.Context, r model.ByKey, runKey int64) (agui.Outcome, error) {
 	o, err := WaitsFor(ctx, r, runKey)
-	o.Type = agui.OutcomeSuccess // a client's tools alone are no interrupt
+	o.Type = agui.OutcomeSuccess // frontend calls alone do not interrupt
 	if len(o.Interrupts) > 0 {
 		o = agui.Outcome{Type: agui.OutcomeInterrupt, Interrupts: o.Interrupts}
 	}
 	return o, err
 }
 
-// WaitsFor is what a run waits for: its open questions and frontend calls.
+// WaitsFor returns a run's open questions and frontend calls.
 func WaitsFor(ctx context.Context, r model.ByKey, runKey int64) (agui.Outcome, error) {
 	all, err := r.Interrupts(ctx, runKey)
 	if err != nil {
@@ -219,7 +219,7 @@ func WaitsFor(ctx context.Context, r model.ByKey, runKey int64) (agui.Outcome, e
 	return o, nil
 }
 
-// AllAsked returns what the run asks now, with the calls that its client answers as they are listed.
+// AllAsked returns a run's open interrupts, questions before frontend calls.
 func AllAsked(ctx context.Context, r model.ByKey, runKey int64) ([]agui.Interrupt, error) {
 	all, err := r.Interrupts(ctx, runKey)
 	if err != nil {
@@ -244,7 +244,7 @@ func AllAsked(ctx context.Context, r model.ByKey, runKey int64) ([]agui.Interrup
 	return append(questions, calls...), nil
 }
 
-// Asks is what an interrupt asks. A call that was made before calls were kept with what they ask tells the tool alone.
+// Asks returns the body of an interrupt. An old frontend call without a body has only its tool.
 func Asks(in *model.Interrupt) (asked agui.Interrupt, err error) {
 	if in.Body == nil && in.Frontend {
 		return PendingCall(in.ID, in.Tool, nil), nil
@@ -253,15 +253,15 @@ func Asks(in *model.Interrupt) (asked agui.Interrupt, err error) {
 	return asked, err
 }
 
-// PendingCall is a call that its client has to answer, as lists of interrupts have it.
+// PendingCall returns a frontend call in the form of an interrupt.
 func PendingCall(id, tool string, args json.RawMessage) agui.Interrupt {
 	return agui.Interrupt{ID: id, Reason: "tool_call", ToolCallID: id, Metadata: CallMetadata("", tool, args)}
 }
 
-// maxArgs is how large the arguments of a call are that lists of what waits show; those of larger ones are in the log alone.
+// maxArgs is the size up to which lists of interrupts show a call's arguments. The log has larger ones.
 const maxArgs = 64 << 10
 
-// CallMetadata is what a question about a call says of it. TanStack AI's client takes one of the kind approval for its own to answer.
+// CallMetadata describes a tool call in a question. TanStack AI's client answers calls of the kind approval itself.
 func CallMetadata(kind, tool string, args json.RawMessage) json.RawMessage {
 	if len(args) > maxArgs || !json.Valid(args) {
 		args = nil
@@ -272,7 +272,7 @@ func CallMetadata(kind, tool string, args json.RawMessage) json.RawMessage {
 		Input    json.RawMessage `json:"input"`
 	}{kind, tool, args})
 	if err != nil {
-		panic(err) // it is made of a string and JSON
+		panic(err) // strings and valid JSON always encode
 	}
 	return text
 }

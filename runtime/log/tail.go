@@ -9,50 +9,50 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Tail is the live end of one thread's log: the latest records, and who waits for more. It exists while a run or a reader
-// holds it.
+// Tail is the live end of one thread's log: the latest records and the readers that wait for more. It exists while it
+// has a holder.
 type Tail struct {
 	key  int64
-	id   string // the user's own name for the thread
+	id   string // the user's name for the thread
 	logs *Logs
 
 	mu        sync.Mutex     // guards the fields below
 	holders   int            // guarded by Logs.mu
-	committed int64          // the last event that is stored
+	committed int64          // id of the last stored event
 	busy      bool           // a run is QUEUED or RUNNING
-	known     bool           // committed and busy hold
-	changes   int            // counts what busy was told, so that a slow read does not overwrite newer facts
-	ring      []*Record      // the latest records, oldest first, without gaps
-	bytes     int            // their size
-	reads     map[int64]int  // runs that cursors wait for, by key: how many of each
-	void      map[int64]bool // of those, the ones that were cancelled before they wrote an event
-	gone      bool           // the thread was deleted
+	known     bool           // committed and busy are valid
+	changes   int            // counts updates of busy, so that a slow read does not overwrite a newer one
+	ring      []*Record      // the latest records, oldest first, without gaps in their ids
+	bytes     int            // size of the ring
+	reads     map[int64]int  // number of cursors that wait for a run, by run
+	cancelled map[int64]bool // runs of these that were cancelled before their first event
+	deleted   bool           // the thread was deleted
 	wake      chan struct{}
 
-	grown atomic.Int64 // when the ring has grown last, in the order of all rings
+	grown atomic.Int64 // Logs.grown at the ring's last addition
 }
 
-// Key is the thread's.
+// Key returns the thread's key.
 func (t *Tail) Key() int64 { return t.key }
 
-// Release lets go of the thread. It is called once for each Hold.
+// Release gives up one Hold.
 func (t *Tail) Release() {
 	t.logs.mu.Lock()
 	t.holders--
-	gone := t.holders == 0
-	if gone {
+	unused := t.holders == 0
+	if unused {
 		delete(t.logs.tails, t.key)
 	}
 	t.logs.mu.Unlock()
-	if gone {
+	if unused {
 		t.mu.Lock()
 		t.drop(len(t.ring))
 		t.mu.Unlock()
 	}
 }
 
-// await notes that one more cursor reads a run, or with -1 one less.
-func (t *Tail) await(run int64, n int) {
+// countReader adds n to the cursors that wait for a run.
+func (t *Tail) countReader(run int64, n int) {
 	if run == 0 {
 		return
 	}
@@ -60,19 +60,19 @@ func (t *Tail) await(run int64, n int) {
 	defer t.mu.Unlock()
 	if t.reads[run] += n; t.reads[run] == 0 {
 		delete(t.reads, run)
-		delete(t.void, run)
+		delete(t.cancelled, run)
 	}
 }
 
-// Learn reads where the thread's log ends and whether it is busy, unless a commit has told already. It fails with
-// model.ErrNotFound when there is no such thread any more.
+// Learn reads the end of the thread's log and whether the thread is busy, unless a commit has delivered both. It fails
+// with model.ErrNotFound if the thread was deleted.
 func (t *Tail) Learn(ctx context.Context) error {
 	store := t.logs.cfg.Store
 	for {
 		t.mu.Lock()
-		known, gone, changes := t.known, t.gone, t.changes
+		known, deleted, changes := t.known, t.deleted, t.changes
 		t.mu.Unlock()
-		if gone {
+		if deleted {
 			return model.ErrNotFound
 		}
 		if known {
@@ -87,7 +87,7 @@ func (t *Tail) Learn(ctx context.Context) error {
 			return err
 		}
 		t.mu.Lock()
-		if t.changes == changes { // else what was read may be older than what was shown
+		if t.changes == changes { // otherwise the read may be outdated
 			t.known, t.committed = true, max(t.committed, last)
 			t.busy = false
 			for i := range open {
@@ -98,7 +98,7 @@ func (t *Tail) Learn(ctx context.Context) error {
 	}
 }
 
-// Begin notes that this process executes a run of the thread, whose log is stored up to the event last.
+// Begin records that this process executes a run of the thread, whose log is stored up to event last.
 func (t *Tail) Begin(last int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,14 +107,14 @@ func (t *Tail) Begin(last int64) {
 	t.committed = max(t.committed, last)
 }
 
-// Committed is the id of the last event that is stored.
+// Committed returns the id of the last stored event.
 func (t *Tail) Committed() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.committed
 }
 
-// Changed returns a channel that is closed with the next commit of the thread.
+// Changed returns a channel that the thread's next commit closes.
 func (t *Tail) Changed() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,15 +124,14 @@ func (t *Tail) Changed() <-chan struct{} {
 	return t.wake
 }
 
-// Change is what a decision changes of a thread beside what it writes to the log.
+// Change is a decision's effect on a thread apart from its events.
 type Change struct {
 	Busy    bool    // a run is QUEUED or RUNNING
-	Void    []int64 // runs that were cancelled before they wrote an event
+	Void    []int64 // runs that were cancelled before their first event
 	Removed bool    // events were removed
 	Gone    bool    // the thread was deleted
 }
 
-// deliver shows what Logs.Deliver is given.
 func (t *Tail) deliver(recs []*Record, ch *Change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,13 +140,13 @@ func (t *Tail) deliver(recs []*Record, ch *Change) {
 		t.changes++
 		for _, run := range ch.Void {
 			if t.reads[run] > 0 {
-				t.void[run] = true
+				t.cancelled[run] = true
 			}
 		}
 		if ch.Removed {
 			t.drop(len(t.ring))
 		}
-		t.gone = t.gone || ch.Gone
+		t.deleted = t.deleted || ch.Gone
 	}
 	t.push(recs)
 	if t.wake != nil {
@@ -156,7 +155,7 @@ func (t *Tail) deliver(recs []*Record, ch *Change) {
 	}
 }
 
-// push appends committed records to the ring and forgets the oldest beyond its bounds.
+// push appends committed records to the ring and drops the oldest beyond its limits.
 func (t *Tail) push(recs []*Record) {
 	if len(recs) == 0 {
 		return
@@ -183,7 +182,7 @@ func (t *Tail) push(recs []*Record) {
 	t.drop(n)
 }
 
-// drop forgets the oldest n records of the ring.
+// drop removes the oldest n records of the ring.
 func (t *Tail) drop(n int) {
 	if n == 0 {
 		return
@@ -194,7 +193,7 @@ func (t *Tail) drop(n int) {
 	}
 	if 2*n < len(t.ring) {
 		clear(t.ring[:n])
-		t.ring = t.ring[n:] // append moves the rest when the array is used up
+		t.ring = t.ring[n:] // append moves the rest when the array is full
 	} else {
 		t.ring = slices.Clone(t.ring[n:])
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A reader that follows a thread for days holds its tail, while runs are cancelled before their turn.
-func TestTail_KnowsOnlyTheVoidRunsThatAreRead(t *testing.T) {
+// A reader that follows a thread for days must not collect the runs that are cancelled meanwhile.
+func TestTail_RemembersCancelledRunsOfReaders(t *testing.T) {
 	logs := New(Config{})
 	tail := logs.Hold(1, "thread")
 	defer tail.Release()
@@ -21,20 +21,20 @@ func TestTail_KnowsOnlyTheVoidRunsThatAreRead(t *testing.T) {
 		void[i] = int64(i)
 	}
 	logs.Deliver(1, nil, &Change{Busy: true, Void: void})
-	if n := len(tail.void); n != 1 {
-		t.Errorf("%d void runs are known while one is read", n)
+	if n := len(tail.cancelled); n != 1 {
+		t.Errorf("%d cancelled runs remembered, want 1", n)
 	}
 	first.Close()
-	for range 2 { // the records of a span that was never written, and its end
+	for range 2 { // the records of a span without events, and its end
 		if _, err := second.Next(t.Context()); err != nil && !errors.Is(err, io.EOF) {
 			t.Error(err)
 		}
 	}
 	if !second.Ended() {
-		t.Error("the other cursor of the run does not end")
+		t.Error("the second cursor of the run has not ended")
 	}
 	second.Close()
-	if n := len(tail.void); n != 0 {
-		t.Errorf("%d void runs are known that nobody reads", n)
+	if n := len(tail.cancelled); n != 0 {
+		t.Errorf("%d cancelled runs remembered without a reader", n)
 	}
 }
