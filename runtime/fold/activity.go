@@ -6,7 +6,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// activity creates an activity message, or replaces one's content unless the event says not to.
+// activity creates an activity message, or replaces the content of one if the event says so.
 func (f *Fold) activity(e agui.ActivitySnapshot) []string {
 	m := f.byID[e.MessageID]
 	replace := e.Replace == nil || *e.Replace
@@ -29,7 +29,7 @@ func (f *Fold) activity(e agui.ActivitySnapshot) []string {
 	return m.changed()
 }
 
-// forget drops what m carries beside its id.
+// forget removes everything from m except its place.
 func (f *Fold) forget(m *message) {
 	for _, tc := range m.ToolCalls {
 		if c := f.calls[tc.ID]; c != nil && c.owner == m {
@@ -53,7 +53,7 @@ func (f *Fold) activityDelta(e agui.ActivityDelta) ([]string, error) {
 	if next[0] != '{' {
 		return nil, fmt.Errorf("activity delta: the content of %q would not be an object", e.MessageID)
 	}
-	if len(next) > maxAmended && len(next)-len(m.Parts) > len(e.Patch) { // it is not the patch that brings them
+	if len(next) > maxAmended && len(next)-len(m.Parts) > len(e.Patch) { // copies make it longer, not the patch
 		return nil, fmt.Errorf("activity delta: copies make the content of %q longer than %d bytes: send a snapshot", e.MessageID, maxAmended)
 	}
 	f.count(m, len(next)-len(m.Parts))

@@ -4,8 +4,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// startCall attaches a call to the assistant message it names. Where there is none of that id it makes
-// one; without a usable id the new message has the call's. A call that is known only gets its name anew.
+// startCall adds a call to the assistant message that it names. If there is no such message, a new one gets that id, or
+// the call's id if another role has it. A known call only gets a new name.
 func (f *Fold) startCall(e agui.ToolCallStart) {
 	metadata := agui.MergeMetadata(object("agent", e.Agent), e.Metadata)
 	c := f.calls[e.ToolCallID]
@@ -20,7 +20,7 @@ func (f *Fold) startCall(e agui.ToolCallStart) {
 	f.opens(e)
 }
 
-// caller returns the assistant message that e's call belongs to, a new one if need be.
+// caller returns the assistant message for e's call, which may be new.
 func (f *Fold) caller(e agui.ToolCallStart) *message {
 	id := e.ParentMessageID
 	if id == "" {
@@ -42,10 +42,10 @@ func (f *Fold) addCall(m *message, e agui.ToolCallStart) *call {
 	return c
 }
 
-// call returns the call as its message carries it.
+// call returns the message's tool call.
 func (c *call) call() *agui.ToolCall { return &c.owner.ToolCalls[c.i] }
 
-// start opens c: its arguments gather beside the message.
+// start opens c and moves its arguments out of the message.
 func (c *call) start() {
 	if c.open {
 		return
@@ -55,7 +55,7 @@ func (c *call) start() {
 	c.args, c.call().Arguments = []byte(c.call().Arguments), ""
 }
 
-// end closes c and gives the message its arguments.
+// end closes c and moves its arguments into the message.
 func (c *call) end() {
 	if !c.open {
 		return
@@ -81,7 +81,7 @@ func (f *Fold) arguments(e agui.ToolCallArgs) {
 	}
 }
 
-// Arguments are those of a call so far, "" where there is none of that id.
+// Arguments returns a call's arguments so far, "" if there is no such call.
 func (f *Fold) Arguments(call string) string {
 	switch c := f.calls[call]; {
 	case c == nil:
@@ -104,7 +104,7 @@ func (f *Fold) endCall(e agui.ToolCallEnd) []string {
 	return c.owner.changed()
 }
 
-// encrypted attaches an opaque value to a call or a message.
+// encrypted sets the encrypted value of a call or message.
 func (f *Fold) encrypted(e agui.ReasoningEncryptedValue) []string {
 	if e.Subtype == "tool-call" {
 		c := f.calls[e.EntityID]

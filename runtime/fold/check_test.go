@@ -10,8 +10,8 @@ import (
 	"github.com/batonrun/baton/runtime/fold"
 )
 
-// What is complete is written anew when it goes on, so that may not cost more than a little.
-func TestFold_BoundsWhatGoesOn(t *testing.T) {
+// Each change to a complete message rewrites its row, so its size is bounded.
+func TestFold_BoundsChangedMessages(t *testing.T) {
 	large := strings.Repeat("x", 1<<20)
 	object := json.RawMessage(`{"x":"` + large[:60<<10] + `"}`)
 	text := []agui.Event{agui.TextMessageStart{MessageID: "m"}, agui.TextMessageContent{MessageID: "m", Delta: large}, agui.TextMessageEnd{MessageID: "m"}}
@@ -45,7 +45,7 @@ func TestFold_BoundsWhatGoesOn(t *testing.T) {
 	}
 }
 
-// A patch does not do more work than a snapshot would.
+// A patch must not cost more than a snapshot.
 func TestPatched_BoundsWork(t *testing.T) {
 	repeat := func(op string, n int) string { return "[" + strings.TrimSuffix(strings.Repeat(op+",", n), ",") + "]" }
 	long := `{"a":[` + strings.Repeat("1,", 100_000) + `1]}`
@@ -66,7 +66,7 @@ func TestPatched_BoundsWork(t *testing.T) {
 	if _, _, err := fold.MergePatch(json.RawMessage(deep), json.RawMessage(strings.Repeat(`{"a":`, 4999)+"1"+strings.Repeat("}", 4999))); err == nil {
 		t.Error("a merge through many levels: no error")
 	}
-	// What people write stays far below.
+	// Ordinary patches stay far below the bound.
 	for name, tt := range map[string]struct{ state, patch string }{
 		"many operations": {`{"a":[` + strings.Repeat("1,", 10_000) + `1]}`, repeat(`{"op":"add","path":"/a/0","value":1}`, 1000)},
 		"a large state":   {`{"a":{"b":{"c":"` + strings.Repeat("x", 4<<20-100) + `"}}}`, `[{"op":"add","path":"/a/b/d","value":1}]`},
@@ -106,7 +106,7 @@ func TestPatched_IsRFC6902(t *testing.T) {
 	}
 }
 
-// A merge that takes more operations than a patch may have is told as the state that it makes.
+// A merge with more operations than a patch may have becomes a snapshot.
 func TestMergePatch_OfManyMembersIsASnapshot(t *testing.T) {
 	many := map[string]int{}
 	for i := range agui.MaxOperations + 1 {
@@ -122,8 +122,8 @@ func TestMergePatch_OfManyMembersIsASnapshot(t *testing.T) {
 	}
 }
 
-// All that is not complete is written at once when a run ends.
-func TestFold_BoundsWhatIsNotComplete(t *testing.T) {
+// The end of a run writes all incomplete messages at once.
+func TestFold_BoundsIncompleteMessages(t *testing.T) {
 	large := strings.Repeat("x", 1<<20)
 	for name, open := range map[string]func(id string) (begin, more, end agui.Event){
 		"text": func(id string) (begin, more, end agui.Event) {
@@ -146,7 +146,7 @@ func TestFold_BoundsWhatIsNotComplete(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
-		for i := range 2 { // parts of several count together, and what is complete does not
+		for i := range 2 { // messages count together until they are complete
 			var more, end [2]agui.Event
 			for j := range 2 {
 				var begin agui.Event
@@ -156,10 +156,10 @@ func TestFold_BoundsWhatIsNotComplete(t *testing.T) {
 			for j := range 15 {
 				apply(more[j%2])
 			}
-			if i == 1 { // the same holds of messages that a snapshot has replaced
+			if i == 1 { // the bound also holds after a snapshot replaced the messages
 				apply(agui.MessagesSnapshot{Messages: f.Messages()})
 			}
-			if err := f.Check(more[1]); err == nil && (i == 0 || name != "arguments") { // which a snapshot does not have
+			if err := f.Check(more[1]); err == nil && (i == 0 || name != "arguments") { // snapshots have no open arguments
 				t.Errorf("%s: 16 MiB and more are open", name)
 			}
 			apply(end[0])

@@ -9,45 +9,45 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Fold is what a thread's log amounts to, up to the event applied last. It keeps to the reducers of
-// @ag-ui/client 1.0.0 fed with the AGUI1 projection, and keeps the seed members whole: a text message's
-// metadata holds its agent, stage and workerAgentOutput, a tool message's its toolAgentOutput.
+// Fold is the state and messages of a thread's log up to the event applied last. It follows the reducers of
+// @ag-ui/client 1.0.0 on the AGUI1 projection, and preserves the members of the seeds: a text message's metadata holds
+// its agent, stage and workerAgentOutput, and a tool message's its toolAgentOutput.
 //
 // A Fold is not safe for concurrent use.
 type Fold struct {
 	state json.RawMessage
 	first *message // the messages in order, each with its next
 	end   *message
-	n     int                 // how many there are
+	n     int
 	byID  map[string]*message // the first message of each id
 	calls map[string]*call    // the first call of each id
-	open  []agui.Event        // the openers of what is open, oldest first
+	open  []agui.Event        // openers of the open entities, oldest first
 	last  *message            // the message of the latest fragment
-	grown int                 // bytes of the messages and of what is open
-	part  int                 // of them, those of messages that are not complete
+	grown int                 // bytes of messages and openers
+	part  int                 // bytes of incomplete messages, part of grown
 }
 
 // message is a message and, while its text is open, the text so far.
 type message struct {
 	agui.Message
 	next      *message
-	results   *message // the last result of its calls that stands behind it
+	results   *message // the last result of its calls
 	text      []byte
-	streaming bool // text goes on; Content is stale
+	streaming bool // text is open; Content is stale
 	openCalls int
-	counts    int // bytes of it that the Fold has grown by, below 0 when it has lost some that do not count
+	counts    int // its bytes in grown; negative after dropping bytes that did not count
 }
 
-// call is a tool call that a message carries and, while it is open, its arguments so far.
+// call is a message's tool call and, while it is open, its arguments so far.
 type call struct {
 	owner *message
-	i     int // its index in owner.ToolCalls
+	i     int // index in owner.ToolCalls
 	args  []byte
 	open  bool
 }
 
-// New returns a Fold that goes on from a known state and messages that are complete. With nil and nil
-// it is an empty thread. It keeps both and changes neither.
+// New returns a Fold that continues from a state and complete messages, both nil for an empty thread. It keeps both and
+// changes neither.
 func New(state json.RawMessage, messages []agui.Message) *Fold {
 	if len(state) == 0 || string(state) == "null" {
 		state = json.RawMessage("{}")
@@ -57,10 +57,9 @@ func New(state json.RawMessage, messages []agui.Message) *Fold {
 	return f
 }
 
-// Apply folds ev in. It returns the ids of the messages that ev completed, changed after they were
-// complete, or removed: those that Message does not know any more. It fails when ev cannot apply, a patch
-// that does not fit for instance, and f is then unchanged. Fragments of messages that are not there are
-// skipped, as clients do.
+// Apply applies ev. It returns the ids of messages that ev completed, changed after completion, or removed (Message no
+// longer finds the latter). If ev cannot apply, for example a patch that does not fit, Apply fails and f is unchanged.
+// Like clients, it ignores fragments of unknown messages.
 func (f *Fold) Apply(ev agui.Event) (changed []string, err error) {
 	switch e := ev.(type) {
 	case agui.TextMessageContent:
@@ -111,11 +110,11 @@ func (f *Fold) Apply(ev agui.Event) (changed []string, err error) {
 	return nil, nil
 }
 
-// Grown is how many bytes, about, the messages have in memory for as long as the Fold is, and what is open. What a run is asked
-// is not among them, as users have written it; what is added to that is.
+// Grown returns the approximate memory of messages and open entities, in bytes. It does not count messages by users,
+// but counts additions to them.
 func (f *Fold) Grown() int { return f.grown }
 
-// count notes that m has n bytes more than it had, or fewer.
+// count adds n bytes, which may be negative, to m.
 func (f *Fold) count(m *message, n int) {
 	f.changing(m, func() {
 		f.grown += max(m.counts+n, 0) - max(m.counts, 0)
@@ -123,14 +122,14 @@ func (f *Fold) count(m *message, n int) {
 	})
 }
 
-// changing does what may complete m, open it again or make it larger.
+// changing runs change, which may complete, reopen or enlarge m, and updates part.
 func (f *Fold) changing(m *message, change func()) {
 	f.part -= m.part()
 	change()
 	f.part += m.part()
 }
 
-// part is how many bytes m has of those that the Fold has grown by, 0 once it is complete.
+// part returns m's bytes in Fold.part, 0 once it is complete.
 func (m *message) part() int {
 	if m.complete() {
 		return 0
@@ -138,26 +137,26 @@ func (m *message) part() int {
 	return max(m.counts, 0)
 }
 
-// each is what a message, a call or an opener has in memory beside what is written in it.
+// each is the fixed memory of a message, call or opener, beside its contents.
 const each = 1 << 10
 
-// annotate merges more into the metadata of m or of one of its calls.
+// annotate merges more into metadata, which belongs to m or one of its calls.
 func (f *Fold) annotate(m *message, metadata *json.RawMessage, more json.RawMessage) {
 	merged := agui.MergeMetadata(*metadata, more)
 	f.count(m, len(merged)-len(*metadata))
 	*metadata = merged
 }
 
-// rewrite makes text what m or one of its calls has in a member.
+// rewrite sets member, which belongs to m or one of its calls.
 func (f *Fold) rewrite(m *message, member *string, text string) {
 	f.count(m, len(text)-len(*member))
 	*member = text
 }
 
-// State returns the thread's state, {} at first. The caller must not change it.
+// State returns the thread's state, initially {}. Do not change it.
 func (f *Fold) State() json.RawMessage { return f.state }
 
-// Role returns the role of the message of that id, "" where there is none.
+// Role returns the role of a message, "" if there is none.
 func (f *Fold) Role(id string) agui.Role {
 	if m := f.byID[id]; m != nil {
 		return m.Role
@@ -165,7 +164,7 @@ func (f *Fold) Role(id string) agui.Role {
 	return ""
 }
 
-// Caller returns the id of the message that made a call, "" where there is no such call.
+// Caller returns the id of the message with a tool call, "" if there is no such call.
 func (f *Fold) Caller(call string) string {
 	if c := f.calls[call]; c != nil {
 		return c.owner.ID
@@ -173,7 +172,7 @@ func (f *Fold) Caller(call string) string {
 	return ""
 }
 
-// Message returns the message of that id as it is now; of an open tool call it has no arguments yet.
+// Message returns a message as it is now. An open tool call has no arguments yet.
 func (f *Fold) Message(id string) (agui.Message, bool) {
 	m := f.byID[id]
 	if m == nil {
@@ -182,7 +181,7 @@ func (f *Fold) Message(id string) (agui.Message, bool) {
 	return m.view(), true
 }
 
-// Text returns the text so far of the message of that id.
+// Text returns a message's text so far.
 func (f *Fold) Text(id string) string {
 	m := f.byID[id]
 	switch {
@@ -194,8 +193,8 @@ func (f *Fold) Text(id string) string {
 	return m.Text()
 }
 
-// Messages returns the messages in order, those that are still open as they are now. The arguments of
-// an open tool call are not in them but in Open, so that a client may be given both.
+// Messages returns all messages in order, incomplete ones as they are now. Open has the arguments of open tool calls,
+// so that a client can be given both.
 func (f *Fold) Messages() []agui.Message {
 	list := make([]agui.Message, 0, f.n)
 	for m := f.first; m != nil; m = m.next {
@@ -204,7 +203,6 @@ func (f *Fold) Messages() []agui.Message {
 	return list
 }
 
-// view returns a copy of m that later events do not change.
 func (m *message) view() agui.Message {
 	v := m.Message
 	if m.streaming && m.Parts == nil {
@@ -214,7 +212,7 @@ func (m *message) view() agui.Message {
 	return v
 }
 
-// complete reports whether nothing of m is open.
+// complete reports whether m has neither open text nor open calls.
 func (m *message) complete() bool { return !m.streaming && m.openCalls == 0 }
 
 // snapshot replaces the state.

@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/fold"
 )
 
-// apply folds events and returns the ids that the last one changed.
+// apply applies events and returns the ids that the last one changed.
 func apply(t *testing.T, f *fold.Fold, events ...agui.Event) (changed []string) {
 	t.Helper()
 	for _, ev := range events {
@@ -26,7 +26,7 @@ func apply(t *testing.T, f *fold.Fold, events ...agui.Event) (changed []string) 
 	return changed
 }
 
-// dump returns the messages as JSON, one a line.
+// dump returns the messages as JSON lines.
 func dump(list []agui.Message) string {
 	var out strings.Builder
 	for _, m := range list {
@@ -43,7 +43,7 @@ func same(t *testing.T, what, got, want string) {
 	}
 }
 
-func TestText(t *testing.T) {
+func TestFold_Text(t *testing.T) {
 	f := fold.New(nil, nil)
 	b := agui.Base{Agent: "writer", Metadata: json.RawMessage(`{"k":1,"l":1}`)}
 	apply(t, f,
@@ -71,8 +71,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// What opens a message again says nothing of it that its own metadata has changed.
-func TestOpenersKeepToTheMetadata(t *testing.T) {
+// A reopening event must not repeat agent or stage if the message's own metadata has changed them.
+func TestOpen_KeepsChangedMetadata(t *testing.T) {
 	f := fold.New(nil, nil)
 	mine := agui.Base{Agent: "writer", Metadata: json.RawMessage(`{"agent":"mine","stage":"final"}`)}
 	apply(t, f,
@@ -89,7 +89,7 @@ func TestOpenersKeepToTheMetadata(t *testing.T) {
 	}
 }
 
-func TestToolCalls(t *testing.T) {
+func TestFold_ToolCalls(t *testing.T) {
 	f := fold.New(nil, []agui.Message{{ID: "u", Role: agui.RoleUser, Content: "hi"}})
 	apply(t, f,
 		agui.TextMessageStart{MessageID: "m"},
@@ -138,7 +138,7 @@ func TestToolCalls(t *testing.T) {
 	}
 }
 
-func TestLongArgumentsOpenInParts(t *testing.T) {
+func TestOpen_SplitsLongArguments(t *testing.T) {
 	f := fold.New(nil, nil)
 	long := `"` + strings.Repeat("aé€😀", 400_000) + `"`
 	apply(t, f,
@@ -159,7 +159,7 @@ func TestLongArgumentsOpenInParts(t *testing.T) {
 	}
 }
 
-func TestState(t *testing.T) {
+func TestFold_State(t *testing.T) {
 	f := fold.New(nil, nil)
 	same(t, "first state", string(f.State()), `{}`)
 	apply(t, f,
@@ -185,7 +185,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-func TestMessagesSnapshot(t *testing.T) {
+func TestFold_MessagesSnapshot(t *testing.T) {
 	f := fold.New(nil, []agui.Message{
 		{ID: "a", Role: agui.RoleAssistant, Content: "a"},
 		{ID: "r", Role: agui.RoleReasoning, Content: "r"},
@@ -210,7 +210,7 @@ func TestMessagesSnapshot(t *testing.T) {
 `)
 }
 
-func TestSnapshotWhileOpen(t *testing.T) {
+func TestFold_SnapshotWhileOpen(t *testing.T) {
 	f := fold.New(nil, nil)
 	apply(t, f,
 		agui.TextMessageStart{MessageID: "m"},
@@ -231,7 +231,7 @@ func TestSnapshotWhileOpen(t *testing.T) {
 		`{"id":"m","role":"assistant","content":"yz","toolCalls":[{"id":"c","type":"function","function":{"name":"t","arguments":"{}"}}]}`+"\n")
 }
 
-func TestActivity(t *testing.T) {
+func TestFold_Activity(t *testing.T) {
 	f := fold.New(nil, nil)
 	no := false
 	apply(t, f,
@@ -241,7 +241,7 @@ func TestActivity(t *testing.T) {
 	if diff := cmp.Diff([]string{"v"}, apply(t, f, agui.ActivityDelta{MessageID: "v", ActivityType: "plan2", Patch: json.RawMessage(`[{"op":"replace","path":"/n","value":2}]`)})); diff != "" {
 		t.Errorf("changed (-want +got):\n%s", diff)
 	}
-	apply(t, f, // no text goes into an activity
+	apply(t, f, // an activity has no text
 		agui.TextMessageStart{MessageID: "v"},
 		agui.TextMessageContent{MessageID: "v", Delta: "x"},
 		agui.TextMessageEnd{MessageID: "v"},
@@ -252,7 +252,7 @@ func TestActivity(t *testing.T) {
 	}
 }
 
-func TestEncryptedValues(t *testing.T) {
+func TestFold_EncryptedValues(t *testing.T) {
 	f := fold.New(nil, []agui.Message{{ID: "m", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c", Name: "t"}}}})
 	before := f.Messages()
 	if diff := cmp.Diff([]string{"m"}, apply(t, f, agui.ReasoningEncryptedValue{Subtype: "tool-call", EntityID: "c", EncryptedValue: "x"})); diff != "" {
@@ -265,7 +265,7 @@ func TestEncryptedValues(t *testing.T) {
 		`{"id":"m","role":"assistant","toolCalls":[{"id":"c","type":"function","function":{"name":"t","arguments":""}}]}`+"\n")
 }
 
-func TestAnErrorCompletesWhatIsOpen(t *testing.T) {
+func TestFold_RunErrorCompletesOpenMessages(t *testing.T) {
 	f := fold.New(nil, nil)
 	apply(t, f,
 		agui.RunStarted{},
@@ -282,7 +282,7 @@ func TestAnErrorCompletesWhatIsOpen(t *testing.T) {
 `)
 }
 
-// FuzzFold folds legal streams at once, and in two halves with what a client gets between them.
+// FuzzFold compares a stream folded at once with one folded in two halves, joined by a client's snapshot.
 func FuzzFold(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 8, 1, 16, 4, 0, 5, 2, 8, 2, 10, 2, 11, 2, 24, 1, 25, 1}, uint8(5))
 	f.Add([]byte{28, 255, 19, 0, 20, 9, 15, 0, 13, 0x10, 26, 1, 27, 1, 31, 1, 30, 63}, uint8(6))

@@ -10,8 +10,8 @@ import (
 	"github.com/batonrun/baton/runtime/fold"
 )
 
-// Whatever stays in memory for an event counts, and what is small has a cost of its own.
-func TestAllThatStaysCounts(t *testing.T) {
+// Every event that stays in memory counts, with a fixed cost for small ones.
+func TestFold_GrownCountsAllThatStays(t *testing.T) {
 	const mega = 1 << 20
 	large := strings.Repeat("x", mega)
 	object := json.RawMessage(`{"x":"` + large + `"}`)
@@ -26,7 +26,7 @@ func TestAllThatStaysCounts(t *testing.T) {
 		"a message's id":                  {nil, agui.ReasoningMessageStart{MessageID: large}, mega},
 		"a text":                          {message, agui.TextMessageContent{MessageID: "m", Delta: large}, mega},
 		"metadata":                        {message, agui.TextMessageContent{Base: agui.Base{Metadata: object}, MessageID: "m", Delta: "x"}, mega},
-		"an output":                       {message, agui.TextMessageEnd{MessageID: "m", Output: &agui.WorkerOutput{Answer: large}}, mega - 1<<10}, // and its opener goes
+		"an output":                       {message, agui.TextMessageEnd{MessageID: "m", Output: &agui.WorkerOutput{Answer: large}}, mega - 1<<10}, // its opener is gone
 		"a call's name":                   {nil, agui.ToolCallStart{ToolCallID: "c", ToolCallName: large}, mega},
 		"a call's name anew":              {call, agui.ToolCallStart{ToolCallID: "c", ToolCallName: large}, mega},
 		"arguments":                       {call, agui.ToolCallArgs{ToolCallID: "c", Delta: large}, mega},
@@ -52,8 +52,8 @@ func TestAllThatStaysCounts(t *testing.T) {
 	}
 }
 
-// What has ended does not count on, as a run may open much one after the other; and what a Fold begins with counts as what grew in it.
-func TestWhatEndsCountsNoLonger(t *testing.T) {
+// Ended entities no longer count, since a run may open many in turn. Messages given to New count like new ones.
+func TestFold_GrownDropsEndedEntities(t *testing.T) {
 	f := fold.New(nil, nil)
 	for i := range 100 {
 		name := fmt.Sprint("step ", i)

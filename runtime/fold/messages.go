@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// fragment appends to the text of a message, open or not.
+// fragment appends text to a message, open or not.
 func (f *Fold) fragment(id, delta string, metadata json.RawMessage) {
 	m := f.last
 	if m == nil || m.ID != id {
@@ -18,7 +18,7 @@ func (f *Fold) fragment(id, delta string, metadata json.RawMessage) {
 		f.last = m
 	}
 	switch {
-	case m.Role == agui.RoleActivity: // its content is no text
+	case m.Role == agui.RoleActivity: // an activity has no text
 		return
 	case m.streaming:
 		m.text = append(m.text, delta...)
@@ -59,8 +59,8 @@ func (f *Fold) startReasoning(e agui.ReasoningMessageStart) {
 	f.opens(e)
 }
 
-// begin opens the text of the message of m's id, which is m when there is none. An activity has no text:
-// then it returns nil.
+// begin opens the text of the message with m's id, adding m if there is none. It returns nil for an activity, which has
+// no text.
 func (f *Fold) begin(m agui.Message) *message {
 	old := f.byID[m.ID]
 	if old == nil {
@@ -73,7 +73,7 @@ func (f *Fold) begin(m agui.Message) *message {
 	return old
 }
 
-// stream opens m's text, if it can have any.
+// stream opens m's text.
 func (m *message) stream() {
 	if m.Role != agui.RoleActivity && !m.streaming {
 		m.text, m.streaming = []byte(m.Content), true
@@ -119,10 +119,8 @@ func (m *message) changed() []string {
 	return []string{m.ID}
 }
 
-// Result is Apply for the result of a call. output is e.Output as JSON where somebody has encoded it already; nil where
-// nobody has.
-//
-// It adds a tool message, right behind the message that made the call and the results it has.
+// Result is Apply for a tool result. It adds a tool message behind the calling message and its earlier results. output
+// is e.Output as JSON, nil to encode it here.
 func (f *Fold) Result(e agui.ToolCallResult, output []byte) ([]string, error) {
 	if err := f.checkResult(e); err != nil {
 		return nil, fmt.Errorf("tool result: %w", err)
@@ -162,7 +160,7 @@ func (f *Fold) Result(e agui.ToolCallResult, output []byte) ([]string, error) {
 // add appends a message.
 func (f *Fold) add(m agui.Message) *message { return f.addBehind(f.end, m) }
 
-// addBehind puts a message behind another, nil when there is none.
+// addBehind inserts a message behind at, or at the front if at is nil.
 func (f *Fold) addBehind(at *message, m agui.Message) *message {
 	added := &message{Message: m}
 	added.ToolCalls = slices.Clone(m.ToolCalls)
@@ -180,20 +178,20 @@ func (f *Fold) addBehind(at *message, m agui.Message) *message {
 	return added
 }
 
-// bring is add for a message that no event of a worker has made.
+// bring adds a message that no worker wrote. It does not count in grown.
 func (f *Fold) bring(m agui.Message) {
 	added := f.add(m)
 	f.count(added, -added.counts)
 }
 
-// Brought has what there is of a message count for nothing: no worker has made it. What is added to it counts.
+// Brought excludes a message's present bytes from grown, because no worker wrote them. Later additions count.
 func (f *Fold) Brought(id string) {
 	if m := f.byID[id]; m != nil {
 		f.count(m, -max(m.counts, 0))
 	}
 }
 
-// size is what a message has in memory.
+// size returns a message's memory in bytes.
 func size(m *agui.Message) int {
 	n := each + len(m.ID) + len(m.Content) + len(m.Parts) + len(m.Name) + len(m.ToolCallID) + len(m.Error) + len(m.ActivityType) +
 		len(m.EncryptedValue) + len(m.SubagentRunID) + len(m.Metadata) + len(m.Extra)
@@ -204,7 +202,7 @@ func size(m *agui.Message) int {
 	return n
 }
 
-// index makes m and its calls known by their ids, unless they are taken.
+// index registers the ids of m and its calls unless they are taken.
 func (f *Fold) index(m *message) {
 	if f.byID[m.ID] == nil {
 		f.byID[m.ID] = m
@@ -216,7 +214,7 @@ func (f *Fold) index(m *message) {
 	}
 }
 
-// replace makes list the messages, of which those count that were made.
+// replace replaces all messages by list. Only messages for which made is true count.
 func (f *Fold) replace(list []agui.Message, made func(*agui.Message) bool) {
 	f.first, f.end, f.n = nil, nil, 0
 	f.byID = make(map[string]*message, len(list))
@@ -234,8 +232,8 @@ func (f *Fold) replace(list []agui.Message, made func(*agui.Message) bool) {
 	}
 }
 
-// replaceMessages is MESSAGES_SNAPSHOT. Activities and reasoning that the snapshot does not speak of stay;
-// what was open goes on in the messages of the same ids.
+// replaceMessages applies MESSAGES_SNAPSHOT. Activities and reasoning that the snapshot does not cover stay, and open
+// entities continue in the new messages of the same ids.
 func (f *Fold) replaceMessages(e agui.MessagesSnapshot) (changed []string) {
 	keeps := keeper(e)
 	next := make(map[string]*agui.Message, len(e.Messages))
@@ -268,7 +266,7 @@ func (f *Fold) replaceMessages(e agui.MessagesSnapshot) (changed []string) {
 	return slices.DeleteFunc(changed, func(id string) bool { return f.byID[id] != nil && !f.byID[id].complete() })
 }
 
-// keeper returns what tells which messages stay though the snapshot e does not have them.
+// keeper returns a filter for messages that stay although the snapshot e does not have them.
 func keeper(e agui.MessagesSnapshot) func(*agui.Message) bool {
 	has := map[agui.Role]bool{}
 	for i := range e.Messages {
@@ -289,8 +287,8 @@ func keeper(e agui.MessagesSnapshot) func(*agui.Message) bool {
 	}
 }
 
-// authority returns the activity types that a snapshot's metadata declares complete, nil for all of
-// them, and whether it declares any: @ag-ui/client's own convention.
+// authority returns the activity types for which a snapshot's metadata claims to be complete, nil for all, and whether
+// it makes such a claim. It is a convention of @ag-ui/client.
 func authority(metadata json.RawMessage) (types []string, declared bool) {
 	var all struct {
 		Client *json.RawMessage `json:"@ag-ui/client"`

@@ -9,9 +9,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Open returns what is open as events that open it again under its own ids, outermost first: sub-agents
-// and steps, reasoning, text, tool calls with their arguments so far. Given the Messages before them, a
-// client ends up where the log is.
+// Open returns events that open the open entities again under their ids, outermost first: sub-agents, steps, reasoning,
+// text, and tool calls with their arguments so far. A client that applies them to Messages has the state of the log.
 func (f *Fold) Open() []agui.Event {
 	var list []agui.Event
 	for _, ev := range f.open {
@@ -40,8 +39,7 @@ func (f *Fold) Open() []agui.Event {
 	return list
 }
 
-// still returns val, empty if the metadata's member of that name is another by now: what opens something again
-// must not take it back.
+// still returns val, or "" if the member name of metadata has changed since: a reopening event must not revert it.
 func still(metadata json.RawMessage, name, val string) string {
 	if val != "" && string(members(metadata)[name]) != string(quote(val)) {
 		return ""
@@ -49,10 +47,10 @@ func still(metadata json.RawMessage, name, val string) string {
 	return val
 }
 
-// maxDelta keeps an event that opens something again within the size of one, however its text is escaped.
+// maxDelta keeps a reopening event within the size limit of events, even if its text is escaped.
 const maxDelta = 1 << 20
 
-// chunks cuts text into deltas, between its characters.
+// chunks splits text into deltas at character boundaries.
 func chunks(text []byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for len(text) > 0 {
@@ -84,18 +82,18 @@ func rank(ev agui.Event) int {
 	return 4
 }
 
-// opener returns b without what belongs to one event only.
+// opener returns b without the members of a single event.
 func opener(b agui.Base) agui.Base {
 	return agui.Base{ThreadID: b.ThreadID, RunID: b.RunID, Agent: b.Agent, SubagentRunID: b.SubagentRunID}
 }
 
-// opens keeps the opener of something.
+// opens adds an opener.
 func (f *Fold) opens(ev agui.Event) {
 	f.open = append(f.open, ev)
 	f.grown += opening(ev)
 }
 
-// opening is what an opener has in memory that no message has.
+// opening returns the memory of an opener beside its message.
 func opening(ev agui.Event) int {
 	b := ev.Common()
 	n := each + len(b.SubagentRunID) + len(b.Metadata) + len(b.RawEvent) + len(b.Extra)
@@ -110,10 +108,10 @@ func opening(ev agui.Event) int {
 	return n
 }
 
-// close removes the opener of what ev closes.
+// close removes the opener of the entity that ev closes.
 func (f *Fold) close(ev agui.Event) {
 	id := opened(ev)
-	for i, o := range slices.Backward(f.open) { // what opened last closes first, as a rule
+	for i, o := range slices.Backward(f.open) { // the entity opened last usually closes first
 		if opened(o) == id {
 			f.grown -= opening(o)
 			f.open = slices.Delete(f.open, i, i+1)
@@ -122,13 +120,13 @@ func (f *Fold) close(ev agui.Event) {
 	}
 }
 
-// entity names something that opens and closes.
+// entity identifies something that opens and closes.
 type entity struct {
-	kind      agui.Type // of its opener
+	kind      agui.Type // type of its opener
 	id, owner string
 }
 
-// opened returns what ev opens or closes.
+// opened returns the entity that ev opens or closes.
 func opened(ev agui.Event) entity {
 	switch e := ev.(type) {
 	case agui.TextMessageStart:
@@ -155,7 +153,7 @@ func opened(ev agui.Event) entity {
 	return entity{kind: agui.TypeSubagentStarted, id: ev.Common().SubagentRunID}
 }
 
-// startRun adds the messages of the run's input that the thread does not have.
+// startRun adds messages of the run's input that are new to the thread.
 func (f *Fold) startRun(e agui.RunStarted) []string {
 	changed := f.closeAll()
 	if e.Input == nil {
@@ -170,7 +168,7 @@ func (f *Fold) startRun(e agui.RunStarted) []string {
 	return changed
 }
 
-// closeAll closes what a span left open, and returns the messages that completes.
+// closeAll closes everything that a span left open, and returns the completed messages.
 func (f *Fold) closeAll() (changed []string) {
 	for _, ev := range f.open {
 		f.grown -= opening(ev)
@@ -192,8 +190,8 @@ func (f *Fold) closeAll() (changed []string) {
 	return changed
 }
 
-// reopen opens in new messages what was open in the ones they replaced. The new ones' metadata says who
-// speaks and in which stage, or says nothing: the openers must not add to it.
+// reopen restores open entities in the messages of a snapshot. The openers must not add agent or stage to their
+// metadata.
 func (f *Fold) reopen() {
 	for i, ev := range f.open {
 		id := opened(ev).id
@@ -214,7 +212,7 @@ func (f *Fold) reopen() {
 	}
 }
 
-// goOn opens the text of the message of that id, if there is one.
+// goOn reopens a message's text.
 func (f *Fold) goOn(id string) {
 	if m := f.byID[id]; m != nil {
 		f.changing(m, m.stream)

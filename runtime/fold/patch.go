@@ -10,10 +10,10 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Patched is the document that a state becomes by an RFC 6902 patch.
+// Patched returns state with an RFC 6902 patch applied.
 func Patched(state, patch json.RawMessage) (json.RawMessage, error) { return patched(state, patch) }
 
-// compact returns a copy of raw on one line. It fails unless raw is valid JSON.
+// compact returns a copy of raw on one line, or an error for invalid JSON.
 func compact(raw []byte) (json.RawMessage, error) {
 	buf := bytes.NewBuffer(make([]byte, 0, len(raw)))
 	if err := json.Compact(buf, raw); err != nil {
@@ -22,9 +22,8 @@ func compact(raw []byte) (json.RawMessage, error) {
 	return buf.Bytes(), nil
 }
 
-// MergePatch applies an RFC 7396 merge patch to state. It returns the next state and the event that says
-// so: a StateDelta; a StateSnapshot where a delta would have to name the whole document; nil when the
-// patch changes nothing.
+// MergePatch applies an RFC 7396 merge patch. It returns the next state and its event: a StateDelta, a StateSnapshot if
+// a delta would replace the whole document or be too large, or nil if nothing changes.
 func MergePatch(state, patch json.RawMessage) (next json.RawMessage, ev agui.Event, err error) {
 	if state, err = compact(state); err != nil {
 		return nil, nil, fmt.Errorf("state: %w", err)
@@ -62,12 +61,12 @@ func MergePatch(state, patch json.RawMessage) (next json.RawMessage, ev agui.Eve
 
 // diff builds a patch.
 type diff struct {
-	json    []byte // of the first operations
-	n       int    // operations
-	refused bool   // by clients
+	json    []byte // the operations so far
+	n       int
+	refused bool // clients would refuse the patch
 }
 
-// merge merges changes, an object, into the object old at path, and appends the operations that do so.
+// merge merges the object changes into the object old at path, and appends the operations for it.
 func (d *diff) merge(p *patcher, path string, old, changes *value) error {
 	for _, v := range []*value{old, changes} {
 		if err := p.open(v); err != nil {
@@ -131,7 +130,7 @@ func (d *diff) add(op, path string, value json.RawMessage) {
 	d.json = append(d.json, '}')
 }
 
-// merged returns what val, from a merge patch, makes of nothing: itself without null members.
+// merged returns a merge patch's value without null members.
 func (p *patcher) merged(val *value) (json.RawMessage, error) {
 	out, err := p.appendMerged(nil, val)
 	return out, err
@@ -182,7 +181,7 @@ func quote(s string) []byte {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }
 
-// plain reports whether s stands in JSON as it is.
+// plain reports whether s needs no escaping in JSON.
 func plain(s string) bool {
 	for i := range len(s) {
 		if s[i] < 0x20 || s[i] >= 0x7f || s[i] == '"' || s[i] == '\\' {
@@ -192,16 +191,15 @@ func plain(s string) bool {
 	return true
 }
 
-// member returns an object of one member that is JSON already.
+// member returns a JSON object with one member.
 func member(name string, val json.RawMessage) json.RawMessage {
 	key := quote(name)
-	obj := make(json.RawMessage, 0, len(key)+len(val)+3) // at once, as val may be megabytes
+	obj := make(json.RawMessage, 0, len(key)+len(val)+3) // allocated once, as val may be megabytes
 	obj = append(append(append(obj, '{'), key...), ':')
 	return append(append(obj, val...), '}')
 }
 
-// object returns an object of the string members that are not empty, given as name and value in turn;
-// nil when all are.
+// object returns a JSON object of the non-empty string members, given as names and values, or nil if all are empty.
 func object(pairs ...string) (obj json.RawMessage) {
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] != "" {

@@ -12,7 +12,7 @@ import (
 func TestMergePatch(t *testing.T) {
 	for _, tt := range []struct {
 		state, patch, next string
-		event              agui.Type // "" when nothing changes
+		event              agui.Type // "" if nothing changes
 	}{
 		{`{}`, `{}`, `{}`, ""},
 		{`{"a":1}`, `{"a":1}`, `{"a":1}`, ""},
@@ -86,7 +86,7 @@ func FuzzMergePatch(f *testing.F) {
 			v   *any
 		}{{state, &s}, {patch, &p}, {string(next), &got}} {
 			if json.Unmarshal([]byte(in.raw), in.v) != nil {
-				return // a number beyond float64
+				return // a number outside float64
 			}
 		}
 		if want := mergeValues(s, p); !reflect.DeepEqual(got, want) {
@@ -111,7 +111,7 @@ func FuzzMergePatch(f *testing.F) {
 	})
 }
 
-// FuzzStateDelta applies patches that the Verifier takes to any state.
+// FuzzStateDelta applies patches that the Verifier accepts to any state.
 func FuzzStateDelta(f *testing.F) {
 	f.Add(`{"a":[1,{"b":null}]}`, `[{"op":"move","from":"/a/1","path":"/c"},{"op":"copy","from":"/c","path":"/a/-"},{"op":"test","path":"/c/b","value":null}]`)
 	f.Add(`null`, `[{"op":"add","path":"/a","value":1}]`)

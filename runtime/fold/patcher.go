@@ -49,22 +49,22 @@ func (p *patcher) spend(n int) error {
 	return nil
 }
 
-// value is a JSON value: its text, and its members or elements once it has been opened.
+// value is a JSON value: its text, and its members or elements once opened.
 type value struct {
 	raw []byte
 	in  *inside
 }
 
-// inside is what an object or an array holds.
+// inside is the contents of an object or array.
 type inside struct {
-	members []entry        // of an object, in order, also those that are gone
-	index   map[string]int // of members, made when one is looked for
+	members []entry        // of an object, in order, including removed ones
+	index   map[string]int // of members, built for the first search
 	list    []*value       // of an array
 }
 
 type entry struct {
 	name string
-	val  *value // nil when it is gone
+	val  *value // nil if removed
 }
 
 // per is the work for a member or an element beyond its bytes. perCopied is the work for a copied byte, whose memory is allocated.
@@ -75,7 +75,7 @@ const (
 
 func (p *patcher) value(raw []byte) *value { return &value{raw: bytes.TrimSpace(raw)} }
 
-// open reads a value's members or elements.
+// open parses a value's members or elements.
 func (p *patcher) open(v *value) error {
 	if v.in != nil {
 		return nil
@@ -101,7 +101,7 @@ func (p *patcher) open(v *value) error {
 
 func isArray(raw []byte) bool { return len(raw) > 0 && raw[0] == '[' }
 
-// member returns the member of that name of an opened object and its index, or nil and -1.
+// member returns a member of an opened object and its index, or nil and -1.
 func (p *patcher) member(v *value, name string) (*value, int) {
 	p.index(v)
 	if i, ok := v.in.index[name]; ok {
@@ -110,7 +110,7 @@ func (p *patcher) member(v *value, name string) (*value, int) {
 	return nil, -1
 }
 
-// index makes the index of an opened object's members. The last of equal names wins.
+// index builds the index of an opened object. The last of equal names wins.
 func (p *patcher) index(v *value) {
 	in := v.in
 	if in.index != nil {
@@ -186,7 +186,7 @@ func (p *patcher) patch(doc, patch json.RawMessage) (json.RawMessage, error) {
 	return p.append(make([]byte, 0, len(doc)+len(patch)), root)
 }
 
-// operation applies one operation and returns the root that the document then has.
+// operation applies one operation and returns the document's root.
 func (p *patcher) operation(root *value, op map[string]json.RawMessage) (*value, error) {
 	var kind string
 	if err := json.Unmarshal(op["op"], &kind); err != nil {
@@ -237,7 +237,7 @@ func (p *patcher) operation(root *value, op map[string]json.RawMessage) (*value,
 	return nil, fmt.Errorf("op %q is none of RFC 6902", kind)
 }
 
-// pathOf reads a pointer.
+// pathOf parses a JSON pointer.
 func pathOf(raw json.RawMessage) ([]string, error) {
 	var text string
 	if raw == nil || json.Unmarshal(raw, &text) != nil {
@@ -259,7 +259,7 @@ func pathOf(raw json.RawMessage) ([]string, error) {
 // names is the inverse of pointer.
 var names = strings.NewReplacer("~1", "/", "~0", "~")
 
-// at returns what is at a path.
+// at returns the value at a path.
 func (p *patcher) at(v *value, path []string) (*value, error) {
 	for _, name := range path {
 		if err := p.open(v); err != nil {
@@ -278,13 +278,13 @@ func (p *patcher) at(v *value, path []string) (*value, error) {
 	return v, p.spend(per * len(path))
 }
 
-// indexOf reads the index of an array, most at most. Clients take none that begins with a zero and goes on.
+// indexOf parses an array index up to most. Like clients, it refuses leading zeros.
 func indexOf(name string, most int) (int, bool) {
 	n, err := strconv.ParseUint(name, 10, 31)
 	return int(n), err == nil && int(n) <= most && (len(name) == 1 || name[0] != '0')
 }
 
-// parent returns what holds the last name of a path, opened.
+// parent returns the opened container of a path's last element.
 func (p *patcher) parent(root *value, path []string) (v *value, name string, err error) {
 	v, err = p.at(root, path[:len(path)-1])
 	if err == nil {
@@ -317,7 +317,7 @@ func (p *patcher) remove(root *value, path []string) error {
 	return nil
 }
 
-// add puts raw at a path, in place of what is there when kind is replace.
+// add sets the value at a path, replacing an existing one if kind is replace.
 func (p *patcher) add(root *value, path []string, raw []byte, kind string) (*value, error) {
 	if len(path)+depth(raw) > maxDepth {
 		return nil, fmt.Errorf("the document would be nested deeper than %d levels", maxDepth)
@@ -343,18 +343,18 @@ func (p *patcher) add(root *value, path []string, raw []byte, kind string) (*val
 	return root, nil
 }
 
-// set gives an opened object a member.
+// set sets a member of an opened object.
 func (p *patcher) set(v *value, name string, val *value) {
 	if found, i := p.member(v, name); found != nil {
 		v.in.members[i].val = val
 		return
 	}
-	// Also where one is gone: as clients have it, the new one stands last.
+	// A removed member of that name stays removed: for clients, the new one stands last.
 	v.in.index[name] = len(v.in.members)
 	v.in.members = append(v.in.members, entry{name, val})
 }
 
-// insert puts an element into an array.
+// insert inserts an array element.
 func (p *patcher) insert(v *value, name string, added *value, kind string) error {
 	most := len(v.in.list)
 	if kind == "replace" {
@@ -389,7 +389,7 @@ func (p *patcher) test(root *value, path []string, want []byte) error {
 	return err
 }
 
-// same reports whether two values are the same as JSON, to clients whose numbers are float64.
+// same reports whether two values are equal to clients, for which numbers are float64.
 func (p *patcher) same(a, b *value) (bool, error) {
 	if a.in == nil && b.in == nil {
 		if err := p.spend(min(len(a.raw), len(b.raw))); err != nil || bytes.Equal(a.raw, b.raw) {
@@ -423,7 +423,7 @@ func (p *patcher) same(a, b *value) (bool, error) {
 	return true, nil
 }
 
-// sameMembers is same for objects that are opened.
+// sameMembers compares two opened objects.
 func (p *patcher) sameMembers(a, b *value) (bool, error) {
 	p.index(a)
 	p.index(b)
@@ -449,7 +449,7 @@ func (p *patcher) sameMembers(a, b *value) (bool, error) {
 	return more == 0, nil
 }
 
-// depth is how deep raw is nested.
+// depth returns the nesting depth of raw.
 func depth(raw []byte) (most int) {
 	n := 0
 	for i := 0; i < len(raw); i++ {
