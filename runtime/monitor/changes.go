@@ -5,33 +5,33 @@ import (
 	"sync"
 )
 
-// Changes tells those who look at lists of a project's runs and threads that there is something else to see. It does not say
-// what: who wants to know asks again, and so misses nothing however much has changed meanwhile.
+// Changes notifies viewers of a project's lists of runs and threads that a list has changed. A notification has no
+// content: the viewer reads the list again, so it cannot miss a change.
 type Changes struct {
 	mu    sync.Mutex // guards the field below
 	bells map[list]*bell
 }
 
-// list is who looks: at what is one user's of a project, or at all that is the project's.
+// list identifies a list: of one user of a project, or of the whole project.
 type list struct {
 	project, user string
 	all           bool
 }
 
-// bell rings for all who look at the same.
+// bell notifies all viewers of one list.
 type bell struct {
 	readers int
-	wake    chan struct{} // closed when something has changed; nil while nobody knows it
+	wake    chan struct{} // closed by the next change; nil while no viewer waits
 }
 
-// Watch is told of changes from when it was opened on. It is used by one goroutine; Close it when done.
+// Watch notices changes from its opening on. It is for one goroutine. Close it.
 type Watch struct {
 	c    *Changes
 	list list
 	wake chan struct{}
 }
 
-// Watch opens a watch on what is a user's in a project, or with all on everybody's.
+// Watch opens a watch for a user's lists, or with all for those of the whole project.
 func (c *Changes) Watch(project, user string, all bool) *Watch {
 	l := list{project, user, all}
 	if all {
@@ -51,7 +51,7 @@ func (c *Changes) Watch(project, user string, all bool) *Watch {
 	return &Watch{c, l, b.next()}
 }
 
-// Tell says that something has changed that is a user's in a project. It waits for nobody.
+// Tell notifies the watches of a user's lists and of its project's. It does not block.
 func (c *Changes) Tell(project, user string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +62,7 @@ func (c *Changes) Tell(project, user string) {
 	c.bells[list{project, "", true}].ring()
 }
 
-// Next waits until something has changed since the last call, or since the watch was opened. It fails with ctx's cause.
+// Next waits for a change since the last call, or since the watch was opened. It fails with ctx's cause.
 func (w *Watch) Next(ctx context.Context) error {
 	select {
 	case <-w.wake:
@@ -75,7 +75,7 @@ func (w *Watch) Next(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the watch. It may be called once.
+// Close ends the watch. Call it once.
 func (w *Watch) Close() {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
@@ -85,7 +85,7 @@ func (w *Watch) Close() {
 	}
 }
 
-// next returns what is closed with the next change.
+// next returns a channel that the next change closes.
 func (b *bell) next() chan struct{} {
 	if b.wake == nil {
 		b.wake = make(chan struct{})

@@ -8,12 +8,12 @@ import (
 	"github.com/batonrun/baton/runtime/monitor"
 )
 
-// told reports whether a watch has something to tell now.
-func told(t *testing.T, w *monitor.Watch) bool {
+// notified reports whether Next returns at once.
+func notified(t *testing.T, w *monitor.Watch) bool {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 100 { // of two that are ready, select takes either
+	for range 100 { // select picks either if both are ready
 		switch err := w.Next(ctx); {
 		case err == nil:
 			return true
@@ -24,34 +24,34 @@ func told(t *testing.T, w *monitor.Watch) bool {
 	return false
 }
 
-func TestChangesAreToldToWhoSeesThem(t *testing.T) {
+func TestChanges_NotifyViewersOfTheList(t *testing.T) {
 	var c monitor.Changes
-	c.Tell("p", "alice") // nobody looks
+	c.Tell("p", "alice") // no watch is open
 	alice, bob, all, far := c.Watch("p", "alice", false), c.Watch("p", "bob", false), c.Watch("p", "vera", true), c.Watch("q", "alice", true)
 	again := c.Watch("p", "alice", false)
-	for range 3 { // many are one
+	for range 3 { // several changes are one notification
 		c.Tell("p", "alice")
 	}
-	if !told(t, alice) || !told(t, again) || !told(t, all) {
-		t.Error("who sees a change is not told")
+	if !notified(t, alice) || !notified(t, again) || !notified(t, all) {
+		t.Error("a viewer of the changed list was not notified")
 	}
-	if told(t, bob) || told(t, far) {
-		t.Error("a neighbour is told")
+	if notified(t, bob) || notified(t, far) {
+		t.Error("a viewer of another list was notified")
 	}
-	if told(t, alice) || told(t, all) {
-		t.Error("what was told is told again")
+	if notified(t, alice) || notified(t, all) {
+		t.Error("one change was notified twice")
 	}
 	again.Close()
 	c.Tell("p", "alice")
 	c.Tell("q", "bob")
-	if !told(t, alice) || !told(t, all) || !told(t, far) || told(t, bob) {
-		t.Error("what changes later is not told to who sees it alone")
+	if !notified(t, alice) || !notified(t, all) || !notified(t, far) || notified(t, bob) {
+		t.Error("a later change was not notified")
 	}
 	for _, w := range []*monitor.Watch{alice, bob, all, far} {
 		w.Close()
 	}
 	c.Tell("p", "alice")
-	if fresh := c.Watch("p", "alice", false); told(t, fresh) {
-		t.Error("a watch is told what was before it")
+	if fresh := c.Watch("p", "alice", false); notified(t, fresh) {
+		t.Error("a watch was notified of an earlier change")
 	}
 }

@@ -16,19 +16,19 @@ import (
 
 // Feeds are the feeds of all projects.
 type Feeds struct {
-	Changes Changes // of what is listed
+	Changes Changes // of the lists of runs and threads
 
-	share atomic.Int64 // bytes each ring may keep
+	share atomic.Int64 // bytes in each ring at most
 
 	mu     sync.Mutex // guards the fields below; taken before feed.mu
 	names  func(project string) []string
-	agents *agents // the latest that a feed was given: most have the same
+	agents *agents // of the feed that was updated last: most projects have the same agents
 	feeds  map[string]*feed
 	rings  int
 	swept  time.Time
 }
 
-// agents are those whose states are told. They are not changed: others take their place.
+// agents are the agents whose states a feed shows. They are immutable.
 type agents struct {
 	names []string       // sorted
 	index map[string]int // of names
@@ -42,15 +42,15 @@ func newAgents(names []string) *agents {
 	return a
 }
 
-// New returns feeds that tell in each project the states of the agents that names has for it, which are sorted.
+// New returns feeds. names returns the sorted names of a project's agents.
 func New(names func(project string) []string) *Feeds {
 	m := &Feeds{names: names, agents: newAgents(nil), feeds: make(map[string]*feed)}
 	m.share.Store(feedBytes)
 	return m
 }
 
-// SetAgents makes others, which are sorted, the agents whose states are told. Where they are not the same, the project's ring
-// begins anew: its readers get ErrLagged, and learn of the new ones when they come back.
+// SetAgents replaces the agents. If a project's agents differ, its ring starts again: its readers get ErrLagged, and
+// see the new agents when they return.
 func (m *Feeds) SetAgents(names func(project string) []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,7 +64,7 @@ func (m *Feeds) SetAgents(names func(project string) []string) {
 	}
 }
 
-// agentsOf returns the agents of a project. m.mu is held.
+// agentsOf returns a project's agents. The caller holds m.mu.
 func (m *Feeds) agentsOf(project string) *agents {
 	if names := m.names(project); !slices.Equal(names, m.agents.names) {
 		m.agents = newAgents(names)
@@ -72,7 +72,7 @@ func (m *Feeds) agentsOf(project string) *agents {
 	return m.agents
 }
 
-// setAgents does it for one feed, whose mutex is held.
+// setAgents sets a feed's agents. The caller holds f.mu.
 func (f *feed) setAgents(a *agents) {
 	f.agents, f.working = a, make([]int, len(a.names))
 	for _, run := range f.runs {
@@ -87,7 +87,7 @@ func (f *feed) setAgents(a *agents) {
 	}
 }
 
-// renew begins a ring, in an epoch of its own. Those who wait for the one that was there learn of it.
+// renew starts a ring with a new epoch, and wakes the readers of the old one.
 func (f *feed) renew() {
 	if f.wake != nil {
 		close(f.wake)
@@ -96,28 +96,28 @@ func (f *feed) renew() {
 	f.first, f.last, f.bytes = 1, 0, 0
 }
 
-// feed is what monitors of one project see. It knows what is executed all the time, and has a ring of notices
-// from when somebody first looked until nobody has looked for an hour. It exists while it has a ring or a run.
+// feed is the source of a project's monitors. It always knows the current executions. It has a ring of notices from the
+// first reader until no reader has come for an hour. It exists while it has a ring or a run.
 type feed struct {
 	m       *Feeds
 	project string
 
-	mu      sync.RWMutex // guards the fields below; who writes waits for no reader that comes after it
+	mu      sync.RWMutex // guards the fields below
 	runs    map[int64]*watched
-	latest  *watched // of runs: the one that was asked for last
-	agents  *agents  // of the project
-	working []int    // executions of each agent
+	latest  *watched // cached result of run
+	agents  *agents
+	working []int // executions of each agent
 	readers int
-	left    time.Time // when the last reader has left
+	left    time.Time // time when the last reader left
 	epoch   string    // of the ring
 	ring    *[window]slot
-	first   int64 // the oldest offset in the ring
-	last    int64 // the newest
+	first   int64 // oldest offset in the ring
+	last    int64 // newest offset
 	bytes   int
-	wake    chan struct{} // closed, and replaced, when readers have more to read
+	wake    chan struct{} // closed and replaced when there are new notices
 }
 
-// feed returns the project's feed. m.mu is held.
+// feed returns the project's feed. The caller holds m.mu.
 func (m *Feeds) feed(project string) *feed {
 	f := m.feeds[project]
 	if f == nil {
@@ -128,7 +128,7 @@ func (m *Feeds) feed(project string) *feed {
 	return f
 }
 
-// lock returns the project's feed with its mutex held, so that it is not dropped meanwhile.
+// lock returns the project's feed with its mutex held, so that it cannot be dropped.
 func (m *Feeds) lock(project string) *feed {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,7 +137,7 @@ func (m *Feeds) lock(project string) *feed {
 	return f
 }
 
-// drop forgets a feed that has neither a run nor a ring.
+// drop removes a feed without runs and ring.
 func (m *Feeds) drop(f *feed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,7 +150,7 @@ func (m *Feeds) drop(f *feed) {
 
 func (f *feed) empty() bool { return f.ring == nil && len(f.runs) == 0 }
 
-// evict closes the ring that was left first, when there are too many. m.mu is held.
+// evict closes the unwatched ring that was left first, if there are too many. The caller holds m.mu.
 func (m *Feeds) evict() {
 	if m.rings <= maxRings {
 		return
@@ -169,7 +169,7 @@ func (m *Feeds) evict() {
 	}
 }
 
-// shut closes a feed's ring, at which nobody may look. m.mu is held.
+// shut closes a feed's ring, which has no readers. The caller holds m.mu.
 func (m *Feeds) shut(f *feed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -180,7 +180,7 @@ func (m *Feeds) shut(f *feed) {
 	}
 }
 
-// divide gives each ring an equal share of what all may hold. m.mu is held.
+// divide gives each ring an equal share of allBytes. The caller holds m.mu.
 func (m *Feeds) divide() {
 	share := min(feedBytes, allBytes/max(m.rings, 1))
 	m.share.Store(int64(share))
@@ -191,7 +191,7 @@ func (m *Feeds) divide() {
 	}
 }
 
-// Sweep closes, now and then, the rings at which nobody has looked for an hour.
+// Sweep closes rings without a reader for an hour. It runs once a minute at most.
 func (m *Feeds) Sweep(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -213,7 +213,7 @@ func (m *Feeds) Sweep(now time.Time) {
 	}
 }
 
-// position is the offset behind which a reader goes on: the one of its id if nothing was lost since, else the
+// position returns the offset of a notice id and true if the ring still has everything behind it, otherwise the ring's
 // end.
 func (f *feed) position(id string) (after int64, resumed bool) {
 	epoch, offset, ok := strings.Cut(id, "-")
@@ -224,7 +224,7 @@ func (f *feed) position(id string) (after int64, resumed bool) {
 	return n, true
 }
 
-// The states of an agent.
+// States of an agent.
 const (
 	statusIdle    = "idle"
 	statusRunning = "running"
@@ -241,23 +241,23 @@ func (f *feed) statuses() []AgentStatus {
 	return all
 }
 
-// slot is a place in a ring.
+// slot is an element of a ring.
 type slot struct {
-	n    atomic.Pointer[Notice] // nil until a reader comes to an event that is all there is to show
+	n    atomic.Pointer[Notice] // nil until a reader needs the notice of rec
 	run  *watched
 	rec  *log.Record
 	size int
 }
 
-// add puts a notice at the end of the ring, which must be there, and returns it to be filled in. Of the bytes
-// that it refers to, size are the event's or the text's: its encodings and the record's have as many again.
+// add appends an empty notice to the ring, which must exist. size is the bytes of its event or text; its encodings and
+// record take as many again.
 func (f *feed) add(run *watched, agent string, size int) *Notice {
 	n := &Notice{epoch: f.epoch, offset: f.last + 1, run: run, agent: agent}
 	f.put(n, run, nil, size)
 	return n
 }
 
-// put puts a notice, or the event that one is to be made of, at the end of the ring.
+// put appends a notice, or an event for which a reader makes one later.
 func (f *feed) put(n *Notice, run *watched, rec *log.Record, size int) {
 	if f.last+1-f.first == window {
 		f.forget()
@@ -272,7 +272,7 @@ func (f *feed) put(n *Notice, run *watched, rec *log.Record, size int) {
 	f.trim(int(f.m.share.Load()))
 }
 
-// notice returns the notice at an offset. A text without an agent is one that a user has appended.
+// notice returns the notice at an offset. A text without an agent was sent by a user.
 func (f *feed) notice(offset int64) *Notice {
 	s := &f.ring[offset%window]
 	if n := s.n.Load(); n != nil {
@@ -285,10 +285,10 @@ func (f *feed) notice(offset int64) *Notice {
 	if s.n.CompareAndSwap(nil, n) {
 		return n
 	}
-	return s.n.Load() // another reader came to it at the same time
+	return s.n.Load() // another reader was first
 }
 
-// trim forgets the oldest notices beyond so many bytes, but not the newest one.
+// trim drops the oldest notices beyond a size, but not the newest one.
 func (f *feed) trim(bytes int) {
 	for f.bytes > bytes && f.first < f.last {
 		f.forget()
@@ -298,7 +298,7 @@ func (f *feed) trim(bytes int) {
 func (f *feed) forget() {
 	s := &f.ring[f.first%window]
 	f.bytes -= s.size
-	if s.n.Load() != nil { // a store costs as much as all the rest
+	if s.n.Load() != nil { // a needless store would double the cost
 		s.n.Store(nil)
 	}
 	s.run, s.rec, s.size = nil, nil, 0

@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/log"
 )
 
-// stage is a project whose feed a test writes itself.
+// stage is a project with a feed that the test writes.
 type stage struct {
 	feeds *Feeds
 	run   *Run
@@ -26,7 +26,7 @@ func newStage(project string, feeds *Feeds) *stage {
 	return &stage{feeds: feeds, run: &Run{Key: 1, Project: project, User: "u"}}
 }
 
-// item is what a commit has written for the one run there is.
+// item returns a commit of events of the one run.
 func (s *stage) item(evs ...agui.Event) *Item {
 	it := &Item{Run: s.run}
 	for _, ev := range evs {
@@ -44,7 +44,7 @@ func delta(text string) agui.Event {
 	return agui.TextMessageContent{Base: agui.Base{ThreadID: "t", RunID: "r", Agent: "echo"}, MessageID: "m", Delta: text}
 }
 
-func TestFeedsAreBoundedAndForgotten(t *testing.T) {
+func TestFeeds_AreBoundedAndDropped(t *testing.T) {
 	s := newStage("p", nil)
 	m := s.feeds
 	big := strings.Repeat("x", 1<<17)
@@ -52,7 +52,7 @@ func TestFeedsAreBoundedAndForgotten(t *testing.T) {
 		s.write(agui.RunStarted{}, delta(big))
 	}
 	if f := m.feeds["p"]; f == nil || f.ring != nil || f.bytes != 0 {
-		t.Fatal("a feed at which nobody looks keeps notices")
+		t.Fatal("an unwatched feed has notices")
 	}
 	w := s.watch()
 	epoch := w.ID()
@@ -80,7 +80,7 @@ func TestFeedsAreBoundedAndForgotten(t *testing.T) {
 	for _, f := range m.feeds {
 		sum += f.bytes
 	}
-	if sum > allBytes+100*(3*len(big)+512) { // each keeps its newest
+	if sum > allBytes+100*(3*len(big)+512) { // each ring keeps its newest notice
 		t.Errorf("all feeds keep %d bytes", sum)
 	}
 
@@ -114,8 +114,8 @@ func TestFeedsAreBoundedAndForgotten(t *testing.T) {
 	}
 }
 
-// However large its arguments were, a call whose result was shown is not kept for it.
-func TestResultsDoNotKeepArguments(t *testing.T) {
+// A notice of a result must not keep the call's arguments in memory.
+func TestNotice_ResultDropsArguments(t *testing.T) {
 	s := newStage("p", nil)
 	w := s.watch()
 	defer w.Close()
@@ -144,7 +144,7 @@ func TestResultsDoNotKeepArguments(t *testing.T) {
 	}
 }
 
-func TestRingsAtWhichNobodyLooksAreFew(t *testing.T) {
+func TestFeeds_BoundUnwatchedRings(t *testing.T) {
 	s := newStage("watched", nil)
 	w := s.watch()
 	defer w.Close()
@@ -161,7 +161,7 @@ func TestRingsAtWhichNobodyLooksAreFew(t *testing.T) {
 	}
 }
 
-func TestArgumentsAreAnObject(t *testing.T) {
+func TestNotice_ArgumentsAreAnObject(t *testing.T) {
 	for args, want := range map[string]string{
 		``:                    `{}`,
 		` {"a": [1, "<"]} `:   `{"a":[1,"<"]}`,
@@ -181,7 +181,7 @@ func TestArgumentsAreAnObject(t *testing.T) {
 	}
 }
 
-func TestNoticesAreOneLine(t *testing.T) {
+func TestNotice_IsOneLine(t *testing.T) {
 	s := newStage("p", nil)
 	w := s.watch()
 	defer w.Close()
@@ -204,7 +204,7 @@ func TestNoticesAreOneLine(t *testing.T) {
 	}
 }
 
-func TestUserTextIsNoToken(t *testing.T) {
+func TestNotice_UserTextIsNoToken(t *testing.T) {
 	s := newStage("p", nil)
 	w := s.watch()
 	defer w.Close()
@@ -215,7 +215,7 @@ func TestUserTextIsNoToken(t *testing.T) {
 	}
 }
 
-// BenchmarkObserve measures what a monitor costs the committer per event.
+// BenchmarkObserve measures the cost of monitors for each committed event.
 func BenchmarkObserve(b *testing.B) {
 	for _, batch := range []int{1, 100} {
 		for name, look := range map[string]func(*stage) func(){

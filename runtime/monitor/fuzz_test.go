@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzMonitorID checks that a monitor goes on behind an id that its ring still has, without a loss, and begins at
-// the end behind any other.
+// FuzzMonitorID checks that a monitor resumes without a loss behind an id in the ring, and starts at the end for any
+// other id.
 func FuzzMonitorID(f *testing.F) {
 	s := newStage("p", nil)
 	first := s.watch()

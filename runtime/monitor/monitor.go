@@ -1,6 +1,6 @@
-// Package monitor shows what the runs of a project do, to people who watch and to nobody's cost: whoever commits tells it
-// what was stored, and waits for no reader. Each project has a feed of notices, in a window that begins when somebody first
-// looks; a Monitor is a place in it. Nothing here is stored, and a reader who falls behind is told so.
+// Package monitor shows the activity of a project's runs to viewers. Committing a batch notifies it and never waits for
+// a reader. Each project has a feed, a window of notices that begins with its first viewer. A Monitor is a reader's
+// position in a feed. Nothing is stored, and a slow reader gets ErrLagged.
 package monitor
 
 import (
@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// View says what a Monitor shows and how its frames look.
+// View selects the content and format of a Monitor's frames.
 type View uint8
 
-// The views of a project.
 const (
 	// EventsView shows tokens, tool calls and how executions of workers end.
 	EventsView View = iota
@@ -21,48 +20,46 @@ const (
 	views int = iota
 )
 
-// Query says what a monitor is to show. The agents' states are the project's for all.
+// Query selects the notices of a monitor. Agents' states are always the whole project's.
 type Query struct {
 	View  View
-	Agent string // of the notices, with EventsView; empty for all
-	After string // the id of the last notice that the reader has seen; empty for none
+	Agent string // only this agent's notices, for EventsView; empty for all
+	After string // id of the reader's last notice; empty for none
 }
 
-// ErrLagged means that a monitor has fallen so far behind that notices were lost to it, or that the agents are others now.
+// ErrLagged means that notices were dropped before the reader saw them, or that the project's agents have changed.
 var ErrLagged = errors.New("the monitor is too far behind")
 
 const (
-	window    = 4096     // notices that a feed keeps
-	feedBytes = 8 << 20  // of one feed
-	allBytes  = 64 << 20 // of all feeds
-	maxRings  = 256      // of all projects, unless more are being watched: a ring alone takes 128 KiB
+	window    = 4096     // notices in a feed
+	feedBytes = 8 << 20  // bytes in a feed
+	allBytes  = 64 << 20 // bytes in all feeds
+	maxRings  = 256      // unless more are watched; an empty ring takes 128 KiB
 	unwatched = time.Hour
 	page      = 500 // notices that one Next returns at most
 )
 
-// Monitor is a place in what the runs of a project do, from when it was opened on or from where an earlier one
-// has left off. Nobody waits for it. A Monitor is used by one goroutine; Close it when done.
+// Monitor is a reader's position in a project's feed. It never blocks the feed. It is for one goroutine. Close it.
 type Monitor struct {
 	f       *feed
 	q       Query
-	all     bool   // it shows the runs of all users
-	user    string // whose runs it shows, unless all
-	epoch   string // of the ring when it was opened
-	after   int64  // the last offset it has passed
-	told    int64  // the last one that the reader knows of
+	all     bool   // shows all users' runs
+	user    string // shows this user's runs, unless all
+	epoch   string // of the ring at the opening
+	after   int64  // last offset read
+	told    int64  // last offset reported to the reader
 	resumed bool
 	agents  []AgentStatus
 	buf     []*Notice
 }
 
-// AgentStatus says whether an agent works: it is running while at least one execution of it is, in this
-// process and for the project.
+// AgentStatus is an agent's state. It is running while this process executes it at least once in the project.
 type AgentStatus struct {
 	Name   string `json:"name"`
 	Status string `json:"status"` // "idle" or "running"
 }
 
-// Open opens a monitor of a project. It shows the runs of all users, or those of one alone.
+// Open opens a monitor of a project, for the runs of all users or of one.
 func (m *Feeds) Open(project, user string, all bool, q Query) *Monitor {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,16 +83,16 @@ func (m *Feeds) Open(project, user string, all bool, q Query) *Monitor {
 	return w
 }
 
-// Resumed reports whether the monitor goes on behind Query.After without a loss.
+// Resumed reports whether the monitor continues behind Query.After without a loss.
 func (w *Monitor) Resumed() bool { return w.resumed }
 
-// ID returns the id of where the monitor stands, for Query.After.
+// ID returns the monitor's position for Query.After.
 func (w *Monitor) ID() string { return noticeID(w.epoch, w.after) }
 
-// Agents returns the states of all agents, sorted by name, as of where the monitor began, unless it resumed.
+// Agents returns the states of all agents at the monitor's start, sorted by name; nil if it resumed.
 func (w *Monitor) Agents() []AgentStatus { return w.agents }
 
-// Close lets go of the project. It may be called once.
+// Close releases the feed. Call it once.
 func (w *Monitor) Close() {
 	w.f.mu.Lock()
 	defer w.f.mu.Unlock()
@@ -103,9 +100,8 @@ func (w *Monitor) Close() {
 	w.f.left = time.Now()
 }
 
-// Next returns the notices that have come since the last call, waiting for one. The slice is valid until the
-// next call; it is empty when so many passed that were not to be shown that the reader should note the new ID.
-// It fails with ErrLagged or with ctx's cause.
+// Next returns new notices, waiting for at least one. The slice is valid until the next call. It is empty if so many
+// other notices passed that the reader should store the new ID. Next fails with ErrLagged or ctx's cause.
 func (w *Monitor) Next(ctx context.Context) ([]*Notice, error) {
 	for {
 		wake, err := w.read()
@@ -116,7 +112,7 @@ func (w *Monitor) Next(ctx context.Context) ([]*Notice, error) {
 			w.told = w.after
 			return w.buf, nil
 		}
-		w.buf = nil // an idle monitor holds no notices
+		w.buf = nil // an idle monitor keeps no notices
 		select {
 		case <-wake:
 		case <-ctx.Done():
@@ -125,7 +121,7 @@ func (w *Monitor) Next(ctx context.Context) ([]*Notice, error) {
 	}
 }
 
-// read fills buf with what is there, and returns a channel that is closed when there is more.
+// read fills buf with new notices, and returns a channel that is closed when there are more.
 func (w *Monitor) read() (<-chan struct{}, error) {
 	f := w.f
 	f.mu.RLock()
@@ -143,7 +139,7 @@ func (w *Monitor) read() (<-chan struct{}, error) {
 	return f.wake, nil
 }
 
-// shows reports whether n is for this reader.
+// shows reports whether the reader's query matches n.
 func (w *Monitor) shows(n *Notice) bool {
 	own := !n.run.gone && (w.all || n.run.user == w.user)
 	if w.q.View == AGUIView {

@@ -13,29 +13,29 @@ import (
 	"github.com/batonrun/baton/runtime/log"
 )
 
-// Notice is one thing that a monitor shows. Notices are shared and never change.
+// Notice is one entry of a feed. Readers share notices, which never change.
 type Notice struct {
 	epoch   string
 	offset  int64
 	run     *watched
 	agent   string
 	kind    kind
-	rec     *log.Record   // of the event that AGUIView shows; nil when there is none
-	call    *call         // of a tool's notice; nil when its start is not known
+	rec     *log.Record   // the event for AGUIView; nil if there is none
+	call    *call         // of a tool's notice; nil if its start was not seen
 	failure string        // with failed
-	took    time.Duration // of an execution or a run that has ended
-	index   int           // of the agent that turned
-	status  string        // what it turned to; "" when none did
+	took    time.Duration // duration of an ended execution or run
+	index   int           // of the agent whose state changed
+	status  string        // its new state; "" if none changed
 	forms   [views]atomic.Pointer[form]
 }
 
-// form is a notice as a view shows it.
+// form is a notice in one view.
 type form struct {
 	name agui.Type
 	json []byte
 }
 
-// kind says what EventsView shows of a notice.
+// kind is a notice's type in EventsView.
 type kind uint8
 
 const (
@@ -47,24 +47,23 @@ const (
 	failed
 )
 
-// kindNames are the kinds on the wire.
 var kindNames = [...]agui.Type{
 	token: "token", toolStart: "tool_call_start", toolEnd: "tool_call_end", complete: "agent_complete", failed: "error",
 }
 
-// turns makes n tell that an agent's state has changed.
+// turns makes n report an agent's new state.
 func (n *Notice) turns(index int, status string) { n.index, n.status = index, status }
 
-// ID is the notice's id, for Query.After.
+// ID returns the notice's id for Query.After.
 func (n *Notice) ID() string { return noticeID(n.epoch, n.offset) }
 
 func noticeID(epoch string, offset int64) string { return epoch + "-" + strconv.FormatInt(offset, 10) }
 
-// JSON returns what view v, which must be that of the Monitor the notice came from, shows of it, an object on one line.
-// It is encoded once and shared by all readers: do not change it.
+// JSON returns the notice in the view of its Monitor, as an object on one line. All readers share the bytes: do not
+// change them.
 func (n *Notice) JSON(v View) []byte { return n.form(v).json }
 
-// Type returns what view v calls such a notice.
+// Type returns the notice's type in view v.
 func (n *Notice) Type(v View) agui.Type { return n.form(v).name }
 
 func (n *Notice) form(v View) *form {
@@ -84,7 +83,7 @@ func (n *Notice) form(v View) *form {
 	return f
 }
 
-// Snapshot returns the STATE_SNAPSHOT with which AGUIView begins, as JSON: the states of all agents.
+// Snapshot returns AGUIView's first event as JSON, a STATE_SNAPSHOT with the states of all agents.
 func (w *Monitor) Snapshot() []byte {
 	states, _ := json.Marshal(w.agents) // strings always encode
 	agents := append([]byte(`"agents":`), states...)
@@ -92,12 +91,12 @@ func (w *Monitor) Snapshot() []byte {
 	return append(append(append(append(dst, agents...), "},"...), agents...), '}')
 }
 
-// appendMember appends a string to an object that has been begun.
+// appendMember appends a string member to an open object.
 func appendMember(dst []byte, name, value string) []byte {
 	return agui.AppendString(appendKey(dst, name), value)
 }
 
-// appendMillis appends a duration to an object that has been begun.
+// appendMillis appends a duration to an open object.
 func appendMillis(dst []byte, d time.Duration) []byte {
 	return strconv.AppendInt(appendKey(dst, "duration_ms"), d.Milliseconds(), 10)
 }
@@ -109,12 +108,12 @@ func appendKey(dst []byte, name string) []byte {
 	return append(append(append(dst, '"'), name...), `":`...)
 }
 
-// appendRun appends the members that say which run a frame belongs to.
+// appendRun appends the members that identify the frame's run.
 func (n *Notice) appendRun(dst []byte) []byte {
 	return appendMember(appendMember(dst, "run_id", n.run.runID), "thread_id", n.run.threadID)
 }
 
-// event is the notice as EventsView shows it.
+// event encodes the notice for EventsView.
 func (n *Notice) event() []byte {
 	dst := appendMember(append(make([]byte, 0, 192), '{'), "agent", n.agent)
 	switch n.kind {
@@ -133,8 +132,8 @@ func (n *Notice) event() []byte {
 	return append(n.appendRun(dst), '}')
 }
 
-// arguments are the call's as an object on one line. What a model has sent instead of one, or more of it than is
-// kept, stands in the object's member arguments as text.
+// arguments returns the call's arguments as an object on one line. Other values, or truncated arguments, become the
+// text of a member named arguments.
 func (c *call) arguments() []byte {
 	text := strings.ToValidUTF8(strings.Join(c.args, ""), "\uFFFD")
 	var object bytes.Buffer
@@ -157,14 +156,13 @@ func (n *Notice) toolOf(ev agui.ToolCallResult) string {
 	return ""
 }
 
-// turn is the change of an agent's state, as a patch of the state that Snapshot gives.
+// turn encodes an agent's new state as a patch of Snapshot's state.
 func (n *Notice) turn() []byte {
 	patch := fmt.Sprintf(`[{"op":"replace","path":"/agents/%d/status","value":%q}]`, n.index, n.status)
 	return agui.StateDelta{Base: agui.Base{Agent: n.agent}, Delta: json.RawMessage(patch)}.AppendJSON(nil, agui.Seed)
 }
 
-// agui is the notice's event in the seed projection, with the names that the monitor's own clients know beside
-// AG-UI's.
+// agui encodes the notice's event in the seed projection, with the additional members that monitor clients expect.
 func (n *Notice) agui() (agui.Type, []byte) {
 	t, event := n.rec.Type(agui.Seed), n.rec.JSON(agui.Seed)
 	if base := n.rec.Event.Common(); base.Agent != n.agent {

@@ -9,67 +9,67 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Run is a run whose records are observed. Who makes them has one for as long as it has the run.
+// Run is a run that Observe sees. Its owner keeps one for the run's lifetime.
 type Run struct {
 	Key           int64
 	Project, User string
 	ID, ThreadID  string // as its events name them
 	Agent         string // or the workflow
 
-	feed *feed // the project's, from when this process executes the run; used by Observe alone
+	feed *feed // set while this process executes the run; used by Observe only
 }
 
-// Execution is one execution of a worker: of a node, or as a sub-agent.
+// Execution is one execution of a worker, for a node or as a sub-agent.
 type Execution struct {
-	ID    string // of the step, or of the sub-agent's invocation
+	ID    string // id of the step or of the sub-agent's invocation
 	Agent string
 	began time.Time
 }
 
-// watched is a run with an open span, as monitors know it.
+// watched is a feed's knowledge of a run with an open span.
 type watched struct {
 	key             int64
 	user            string
-	agent           string // of the run: an agent or a workflow
+	agent           string // the run's agent or workflow
 	runID, threadID string
-	began           time.Time // when this process has met it
+	began           time.Time // when this process first saw it
 	running         []Execution
 	calls           map[string]*call
-	told            string // the error that was last shown of one of its executions
-	gone            bool   // it is removed: nothing of it is shown any more
+	told            string // the execution error that was shown last
+	gone            bool   // removed: show no more notices of it
 }
 
-// call is a tool call whose result has not come.
+// call is a tool call without a result yet.
 type call struct {
 	agent, tool string
 	args        []string
 	size        int
 }
 
-// maxArgs is how much of a call's arguments a monitor shows.
+// maxArgs is the size of a call's arguments in a monitor.
 const maxArgs = 1 << 20
 
-// Item is what one item of a commit has stored of a run.
+// Item is the part of a commit about one run.
 type Item struct {
-	Run     *Run // nil when the item is about none
+	Run     *Run // nil for none
 	Records []*log.Record
 	Ticks   []Tick
-	Takes   bool        // this process executes the run from now on, and
-	Began   []Execution // what of it goes on
-	Leaves  bool        // the run is over, or another's
+	Takes   bool        // this process executes the run from now on
+	Began   []Execution // executions that it continues
+	Leaves  bool        // the run has ended or moved to another instance
 }
 
-// Tick is where among an item's records an execution of a node's worker begins, comes to wait or ends.
+// Tick is a change of a node's execution between an item's records: it begins, waits or ends.
 type Tick struct {
-	At     int // how many of the records go before it
+	At     int // number of preceding records
 	Step   string
 	Agent  string
 	When   time.Time
-	Status model.Status      // that of the step from now on
-	Err    *agui.OutputError // with Failed
+	Status model.Status      // the step's new status
+	Err    *agui.OutputError // if Failed
 }
 
-// Observe tells the project's monitors what an item has stored. It is called by one goroutine, and waits for no reader.
+// Observe shows a committed item to the project's monitors. One goroutine calls it. It never waits for a reader.
 func (m *Feeds) Observe(it *Item) {
 	f := m.of(it)
 	if f == nil {
@@ -102,7 +102,7 @@ func (m *Feeds) Observe(it *Item) {
 	}
 }
 
-// Forget has monitors show nothing any more of a project's run that is removed, or with run 0 of all runs of a user's thread.
+// Forget stops notices of a removed run, or with run 0 of all runs of a removed thread.
 func (m *Feeds) Forget(project, user, thread string, run int64) {
 	m.mu.Lock()
 	f := m.feeds[project]
@@ -120,12 +120,12 @@ func (m *Feeds) Forget(project, user, thread string, run int64) {
 	}
 }
 
-// of returns the feed that an item is for, locked, or nil when the item tells a monitor nothing.
+// of returns the item's feed, locked, or nil if no monitor needs the item.
 func (m *Feeds) of(it *Item) *feed {
 	switch {
 	case it.Run == nil:
 		return nil
-	case it.Run.feed != nil: // it stays while the run is there
+	case it.Run.feed != nil: // the run keeps its feed alive
 		it.Run.feed.mu.Lock()
 		return it.Run.feed
 	case len(it.Records) > 0 || it.Takes:
@@ -134,7 +134,7 @@ func (m *Feeds) of(it *Item) *feed {
 	return nil
 }
 
-// cut says with which error an item that ends a run cuts short what the run is executing, "" for none.
+// cut returns the error for executions that the run's end interrupts, "" if none.
 func (it *Item) cut() string {
 	if !it.Leaves || len(it.Records) == 0 {
 		return ""
@@ -142,7 +142,7 @@ func (it *Item) cut() string {
 	return failureOf(it.Records[len(it.Records)-1].Event)
 }
 
-// failureOf is what a run's end says of its failure, "" when it has not failed.
+// failureOf returns the error of a run's end, "" if it has not failed.
 func failureOf(ev agui.Event) string {
 	if e, ok := agui.Project(ev, agui.Seed).(agui.RunError); ok {
 		return e.Message
@@ -150,7 +150,7 @@ func failureOf(ev agui.Event) string {
 	return ""
 }
 
-// run returns a run with an open span, nil for one that this process has not seen begin.
+// run returns a run with an open span, nil if this process has not seen its start.
 func (f *feed) run(key int64) *watched {
 	if f.latest == nil || f.latest.key != key {
 		f.latest = f.runs[key]
@@ -158,11 +158,11 @@ func (f *feed) run(key int64) *watched {
 	return f.latest
 }
 
-// takeUp notes a run that this process executes from now on, and what of it goes on.
+// takeUp adds a run that this process executes from now on, and its continued executions.
 func (f *feed) takeUp(r *Run, began []Execution) {
 	r.feed = f
 	run := f.run(r.Key)
-	if run == nil { // its span was begun by an earlier process
+	if run == nil { // an earlier process began the span
 		run = f.open(&watched{key: r.Key, user: r.User, runID: r.ID, threadID: r.ThreadID})
 	}
 	run.agent = r.Agent
@@ -178,7 +178,7 @@ func (f *feed) open(run *watched) *watched {
 	return run
 }
 
-// leave forgets a run, and that it is executing anything.
+// leave removes a run and its executions.
 func (f *feed) leave(run *watched) {
 	if run == nil {
 		return
@@ -188,13 +188,13 @@ func (f *feed) leave(run *watched) {
 	}
 	delete(f.runs, run.key)
 	f.latest = nil
-	run.running, run.calls = nil, nil // its notices keep it
+	run.running, run.calls = nil, nil // notices may still refer to run
 }
 
 func (f *feed) tick(r *Run, t *Tick) {
 	run := f.run(r.Key)
 	if run == nil {
-		return // it has ended already
+		return // already ended
 	}
 	switch t.Status {
 	case model.Running:
@@ -208,7 +208,7 @@ func (f *feed) tick(r *Run, t *Tick) {
 	}
 }
 
-// record shows what an event tells. cut is why executions that end with it have failed, "" when they have not.
+// record shows an event. cut is the error of executions that end with it, "" if they succeed.
 func (f *feed) record(r *Run, rec *log.Record, cut string) {
 	run := f.run(rec.RunKey)
 	if run == nil {
@@ -228,14 +228,14 @@ func (f *feed) record(r *Run, rec *log.Record, cut string) {
 	}
 }
 
-// met notes a run whose first event in this process is rec.
+// met adds a run whose first event in this process is rec.
 func (f *feed) met(r *Run, rec *log.Record) *watched {
 	base := rec.Event.Common()
 	run := &watched{key: rec.RunKey, user: r.User, agent: base.Agent, runID: base.RunID, threadID: base.ThreadID}
 	return f.open(run)
 }
 
-// call follows a tool call: its arguments are shown once they are complete.
+// call tracks a tool call. Its arguments are shown once they are complete.
 func (f *feed) call(run *watched, rec *log.Record) {
 	var c *call
 	shown, agent, size := silent, rec.Event.Common().Agent, rec.Size()
@@ -255,7 +255,7 @@ func (f *feed) call(run *watched, rec *log.Record) {
 	case agui.ToolCallEnd:
 		if c = run.calls[ev.ToolCallID]; c != nil {
 			shown, size = toolStart, c.size
-			run.calls[ev.ToolCallID] = &call{agent: c.agent, tool: c.tool} // the notice alone has use for the arguments
+			run.calls[ev.ToolCallID] = &call{agent: c.agent, tool: c.tool} // drops the arguments, which only the notice needs
 		}
 	case agui.ToolCallResult:
 		c, shown = run.calls[ev.ToolCallID], toolEnd
@@ -276,8 +276,7 @@ func (f *feed) call(run *watched, rec *log.Record) {
 	}
 }
 
-// subagent follows the executions of sub-agents. What a remote agent tells of its own is not executed here: it
-// bears the remote agent's name.
+// subagent tracks executions of sub-agents. A remote agent's own sub-agents, which bear its name, do not execute here.
 func (f *feed) subagent(run *watched, ev agui.Event, cut string) {
 	switch ev := ev.(type) {
 	case agui.SubagentStarted:
@@ -295,8 +294,8 @@ func (f *feed) subagent(run *watched, ev agui.Event, cut string) {
 	}
 }
 
-// finish shows the end of a run, after the ends of what it was executing. A failure that one of its executions
-// has told already is not told again.
+// finish shows the ends of a run's executions and then its own. It does not repeat an error that an execution has
+// shown.
 func (f *feed) finish(run *watched, rec *log.Record) {
 	failure, now := failureOf(rec.Event), time.Now()
 	for len(run.running) > 0 {
@@ -323,9 +322,9 @@ func (f *feed) begin(run *watched, id, agent string, when time.Time) {
 	}
 }
 
-// take removes an execution from those that are running.
+// take removes a running execution.
 func (run *watched) take(id string) (x Execution, ok bool) {
-	for i, x := range slices.Backward(run.running) { // the latest one ends first, as a rule
+	for i, x := range slices.Backward(run.running) { // the latest usually ends first
 		if x.ID == id {
 			run.running = slices.Delete(run.running, i, i+1)
 			return x, true
@@ -334,14 +333,14 @@ func (run *watched) take(id string) (x Execution, ok bool) {
 	return Execution{}, false
 }
 
-// pause notes that an execution has come to wait: it goes on in the answer's span.
+// pause records that an execution waits. It continues in the span of the answer.
 func (f *feed) pause(run *watched, id string) {
 	if x, ok := run.take(id); ok {
 		f.rest(run, x.Agent)
 	}
 }
 
-// end shows how an execution has ended: with an error unless failure is "".
+// end shows the end of an execution, which has failed unless failure is "".
 func (f *feed) end(run *watched, id string, when time.Time, failure string) {
 	x, ok := run.take(id)
 	if !ok {
@@ -360,7 +359,7 @@ func (f *feed) end(run *watched, id string, when time.Time, failure string) {
 	f.rest(run, x.Agent)
 }
 
-// rest notes that one execution of an agent less is running.
+// rest counts an agent's running executions down.
 func (f *feed) rest(run *watched, agent string) {
 	i, known := f.agents.index[agent]
 	if !known {
