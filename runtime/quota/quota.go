@@ -1,5 +1,5 @@
-// Package quota shares a number of units, such as runs, streams or bytes, between users and projects. It knows neither what
-// a unit is nor what a refusal says: its callers do.
+// Package quota shares units such as runs, streams or bytes between users and projects. It does not know the kind of
+// unit, and its callers word the refusals.
 package quota
 
 import (
@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// Owner is who holds units. A User that is the same in two projects has one share in both: see OwnerOf. The zero Owner is
-// nobody, whom the total alone limits.
+// Owner holds units. Use OwnerOf, so that users of one name in two projects have separate shares. Only the total limits
+// the zero Owner.
 type Owner struct{ Project, User string }
 
-// OwnerOf returns a user of a project as an Owner, another than the user of that name in another project.
+// OwnerOf returns the Owner of a user of a project.
 func OwnerOf(project, user string) Owner { return Owner{project, project + "\x00" + user} }
 
-// Limits bound how many units are held at a time: in all, of one project and of one user. A limit of 0 is no limit. A limit
-// may be exceeded by one reservation that is alone below it: the only one of its user, its project or the pool.
+// Limits bound the held units: of the pool, of a project and of a user. 0 is no limit. A single reservation may exceed
+// a limit if its user, project or pool has no other one.
 type Limits struct {
 	Total, PerProject, PerUser int64
 
@@ -35,7 +35,7 @@ const (
 	Total
 )
 
-// Pool is a number of units. Its methods may be called by any number of goroutines.
+// Pool is a number of units to reserve. It is safe for concurrent use.
 type Pool struct {
 	limits Limits
 
@@ -43,11 +43,11 @@ type Pool struct {
 	used      int64
 	byProject map[string]int64
 	byUser    map[string]int64
-	turns     *list.List // of *line: the users with waiters, in the order of their turns
+	turns     *list.List // of *line: users with waiters, in turn
 	lines     map[string]*list.Element
 }
 
-// line is the waiters of one user, the first to be served first.
+// line is the FIFO queue of one user's waiters.
 type line struct {
 	user    string
 	waiters []*waiter
@@ -57,10 +57,10 @@ type line struct {
 type waiter struct {
 	r       *Reservation
 	n       int64
-	granted chan struct{} // closed once it has them
+	granted chan struct{} // closed once the units are reserved
 }
 
-// New returns a pool of which nothing is held.
+// New returns a pool without reservations.
 func New(limits Limits) *Pool {
 	return &Pool{
 		limits: limits, byProject: make(map[string]int64), byUser: make(map[string]int64),
@@ -71,10 +71,10 @@ func New(limits Limits) *Pool {
 // Limits returns the pool's limits.
 func (p *Pool) Limits() Limits { return p.limits }
 
-// Used is how many units a user, its project and all together hold.
+// Used is the number of units held by a user, its project and the pool.
 type Used struct{ User, Project, Total int64 }
 
-// Used returns how many units are held. Nothing of a nil pool is.
+// Used returns the held units. A nil pool has none.
 func (p *Pool) Used(o Owner) Used {
 	if p == nil {
 		return Used{}
@@ -84,17 +84,17 @@ func (p *Pool) Used(o Owner) Used {
 	return Used{p.byUser[o.User], p.byProject[o.Project], p.used}
 }
 
-// Reservation is a number of units that an owner holds. Release it.
+// Reservation is units held by an owner. Release it.
 type Reservation struct {
 	pool  *Pool
 	owner Owner
 	held  int64 // guarded by pool.mu
 }
 
-// Reserve returns a reservation of no units yet. A nil pool's reservations have no limit.
+// Reserve returns an empty reservation. A nil pool has no limits.
 func (p *Pool) Reserve(o Owner) *Reservation { return &Reservation{pool: p, owner: o} }
 
-// Try reserves n units, or returns the first limit that has no room for them. It overtakes nobody who waits in Take.
+// Try reserves n units, or returns the first limit that is full. It does not overtake waiters in Take.
 func (p *Pool) Try(o Owner, n int64) (*Reservation, Scope) {
 	r := p.Reserve(o)
 	if p == nil {
@@ -121,9 +121,9 @@ func (p *Pool) Try(o Owner, n int64) (*Reservation, Scope) {
 	}
 }
 
-// Take waits until n units can be reserved, or fails with the cause of ctx's end. Waiters of one user are served in order,
-// users in turn. The waiter whose turn it is holds up the others only if the whole pool is full, and those of its project if
-// the project's share is: a large reservation is not overtaken for ever by small ones.
+// Take waits until it can reserve n units, or fails with ctx's cause. Each user's waiters are served in order, and
+// users in turn. A waiter whose turn it is blocks the others only if the whole pool is full, and those of its project
+// if the project's share is full. Small reservations therefore cannot overtake a large one for ever.
 func (p *Pool) Take(ctx context.Context, o Owner, n int64) (*Reservation, error) {
 	r := p.Reserve(o)
 	if p == nil {
@@ -142,7 +142,7 @@ func (p *Pool) Take(ctx context.Context, o Owner, n int64) (*Reservation, error)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-w.granted: // meanwhile
+	case <-w.granted:
 		return r, nil
 	default:
 	}
@@ -151,8 +151,8 @@ func (p *Pool) Take(ctx context.Context, o Owner, n int64) (*Reservation, error)
 	return r, context.Cause(ctx)
 }
 
-// Grow adds n units, or returns the first limit that has no room for them. It does not wait for those who wait in Take: they
-// may wait for what r holds.
+// Grow adds n units, or returns the first limit that is full. It overtakes waiters in Take, because they may wait for
+// r's own units.
 func (r *Reservation) Grow(n int64) Scope {
 	if r.pool == nil {
 		return None
@@ -166,7 +166,8 @@ func (r *Reservation) Grow(n int64) Scope {
 	return full
 }
 
-// Force adds n units, which may be negative, whatever the limits are: for what is held already, or not any more.
+// Force adds n units, which may be negative, regardless of limits. It accounts for units that are already in use or
+// given back.
 func (r *Reservation) Force(n int64) {
 	if r == nil || r.pool == nil {
 		return
@@ -187,7 +188,7 @@ func (r *Reservation) Held() int64 {
 	return r.held
 }
 
-// Release gives back all that is held. It may be called more than once, and for a nil reservation.
+// Release gives back all units. It may be called more than once and on a nil reservation.
 func (r *Reservation) Release() {
 	if r == nil || r.pool == nil {
 		return
@@ -198,7 +199,7 @@ func (r *Reservation) Release() {
 	r.pool.serve()
 }
 
-// full returns the first limit that has no room for n units more. The caller holds the pool's mu.
+// full returns the first limit without room for n more units. The caller holds the pool's mu.
 func (r *Reservation) full(n int64) Scope {
 	p := r.pool
 	over := func(used, limit int64) bool { return limit > 0 && used > r.held && used+n > limit }
@@ -217,7 +218,7 @@ func (r *Reservation) full(n int64) Scope {
 	return None
 }
 
-// add counts n units, which may be negative. The caller holds the pool's mu.
+// add adds n units, which may be negative. The caller holds the pool's mu.
 func (r *Reservation) add(n int64) {
 	p := r.pool
 	r.held += n
@@ -235,7 +236,7 @@ func count(by map[string]int64, key string, n int64) {
 	}
 }
 
-// enqueue puts a waiter behind its user's others. The caller holds mu.
+// enqueue adds a waiter to its user's line. The caller holds mu.
 func (p *Pool) enqueue(w *waiter) {
 	user := w.r.owner.User
 	e := p.lines[user]
@@ -247,7 +248,7 @@ func (p *Pool) enqueue(w *waiter) {
 	l.waiters = append(l.waiters, w)
 }
 
-// dequeue removes a waiter that gives up. The caller holds mu.
+// dequeue removes a waiter. The caller holds mu.
 func (p *Pool) dequeue(w *waiter) {
 	e := p.lines[w.r.owner.User]
 	l := e.Value.(*line)
@@ -267,13 +268,13 @@ func (p *Pool) endIfEmpty(e *list.Element) {
 	}
 }
 
-// serve grants what waiters can have, one of each user in turn. The caller holds mu.
+// serve grants all waiters with room, one of each user in turn. The caller holds mu.
 func (p *Pool) serve() {
 	for p.serveOne() {
 	}
 }
 
-// serveOne grants the first waiter in turn that there is room for.
+// serveOne grants the first waiter in turn that has room.
 func (p *Pool) serveOne() bool {
 	var fullProjects map[string]bool
 	for e := p.turns.Front(); e != nil; e = e.Next() {

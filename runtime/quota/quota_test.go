@@ -86,7 +86,7 @@ func TestReservation_GrowsAndShrinks(t *testing.T) {
 	}
 }
 
-// queued is a reservation that is asked for in a goroutine of its own.
+// queued is a reservation requested in its own goroutine.
 type queued struct {
 	r    *quota.Reservation
 	err  error
@@ -169,7 +169,7 @@ func TestPool_WaiterGivesUp(t *testing.T) {
 	})
 }
 
-// TestPool_NeverExceedsItsLimits has users reserve, wait, grow and release at random, against sums made anew after each step.
+// Users reserve, wait, grow and release at random. Each step compares the pool with fresh sums.
 func TestPool_NeverExceedsItsLimits(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -211,7 +211,7 @@ func TestPool_NeverExceedsItsLimits(t *testing.T) {
 				r.Release()
 				synctest.Wait()
 			}
-			for len(waits) > 0 { // each is served in the end
+			for len(waits) > 0 { // all are served in the end
 				i := slices.IndexFunc(waits, func(q *queued) bool { return q.done })
 				if i < 0 {
 					t.Fatal("nothing is held, and somebody waits")
@@ -226,7 +226,7 @@ func TestPool_NeverExceedsItsLimits(t *testing.T) {
 	}
 }
 
-// check compares a pool with what is known to be held. Of a share that is exceeded there is one reservation alone.
+// check compares a pool with the held reservations. Only a single reservation may exceed its share.
 func check(t *testing.T, p *quota.Pool, limits quota.Limits, held []*quota.Reservation, owners []quota.Owner) {
 	t.Helper()
 	var sum int64
