@@ -2,21 +2,21 @@ package model
 
 import "time"
 
-// APIKey is a static credential and who its bearer is. Its secret is kept nowhere.
+// APIKey is a static credential and its bearer's identity. Only the hash of its secret is stored.
 type APIKey struct {
 	ID        string
-	Name      string // for people
-	Hash      string // of the secret, by which it is recognised
+	Name      string // a label
+	Hash      string // of the secret
 	User      string
-	Projects  []string // the first is the one that is meant where a request names none
-	Role      string   // its name
+	Projects  []string // the first is the default
+	Role      string
 	CreatedAt time.Time
 	ExpiresAt *time.Time // nil for never
-	RevokedAt *time.Time // nil while it is not
-	Key       int64      // its place in the list of a project's; filled by that
+	RevokedAt *time.Time // nil unless revoked
+	Key       int64      // position in the project's list; set by reads
 }
 
-// Good reports whether the key opens anything at a time.
+// Good reports whether the key is valid at a time.
 func (k *APIKey) Good(now time.Time) bool {
 	return k.RevokedAt == nil && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt))
 }

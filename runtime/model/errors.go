@@ -10,26 +10,26 @@ import (
 var (
 	// ErrNotFound means that no such row exists.
 	ErrNotFound = errors.New("not found")
-	// ErrFenced means that another instance has taken over, or that the database is not the one this instance
-	// has written to: nothing was written and nothing will be.
+	// ErrFenced means that another instance has taken over, or that this is not the database to which the instance
+	// wrote. Nothing was written, and no later write will succeed.
 	ErrFenced = errors.New("this instance has been fenced")
-	// ErrUnavailable means that the database could not be reached, or the connection broke and the fate
-	// of the transaction is unknown. The same call may be made again.
+	// ErrUnavailable means that the database is unreachable, or that the connection broke and the result of the
+	// transaction is unknown. The call can be repeated.
 	ErrUnavailable = errors.New("database unavailable")
-	// ErrTooSlow means that a statement took longer than the database lets it; nothing was written.
-	ErrTooSlow = errors.New("the database gave a statement up")
-	// ErrConflict means that another instance wrote what a decision was based on; nothing was written. The
-	// same call decides again.
-	ErrConflict = errors.New("decided on what has changed meanwhile")
-	// ErrText means that a text holds what not every database can keep, NUL or what is not UTF-8; nothing was written.
-	ErrText = errors.New("text that cannot be kept")
-	// ErrDiskFull means that the database has no room; nothing was written.
+	// ErrTooSlow means that a statement timed out; nothing was written.
+	ErrTooSlow = errors.New("statement timed out")
+	// ErrConflict means that another instance changed the data of a decision; nothing was written. Repeating the call
+	// decides again.
+	ErrConflict = errors.New("concurrent change")
+	// ErrText means that a text has NUL or is not UTF-8, which not every database can store; nothing was written.
+	ErrText = errors.New("text has NUL or is not UTF-8")
+	// ErrDiskFull means that the database has no space; nothing was written.
 	ErrDiskFull = errors.New("database is out of space")
-	// ErrQuota means that a user has as many attachments as there may be.
+	// ErrQuota means that the user's quota of attachments is full.
 	ErrQuota = errors.New("the user's quota is full")
-	// ErrRevoked means that the key of who asks for a change of keys was revoked; nothing was written.
+	// ErrRevoked means that the requester's key was revoked; nothing was written.
 	ErrRevoked = errors.New("the key was revoked")
-	// ErrSchema means that the database has no schema, or not the one this program needs.
+	// ErrSchema means that the database does not have this program's schema.
 	ErrSchema = errors.New("the database does not have this program's schema")
 )
 
@@ -46,28 +46,27 @@ func (e *HeldError) Error() string {
 	return "another server has the database: it listens on " + e.Addr
 }
 
-// Kind says what sort of refusal an Error is; transports map it to a status.
+// Kind classifies refusals; transports map it to a status.
 type Kind uint8
 
-// The kinds of refusal.
 const (
 	KindInvalid      Kind = iota // bad input, or a state that does not admit the request
-	KindUnauthorized             // nobody knows who asks
-	KindNotFound                 // not there, or not the caller's
-	KindForbidden                // the caller's, but not allowed
-	KindConflict                 // at odds with what is already there
-	KindTooLarge                 // more than a limit admits
+	KindUnauthorized             // unknown caller
+	KindNotFound                 // missing, or another caller's
+	KindForbidden                // visible to the caller, but not allowed
+	KindConflict                 // conflicts with existing data
+	KindTooLarge                 // exceeds a limit
 	KindOverloaded               // a queue is full: try again after RetryAfter
-	KindUnavailable              // stopping, or the database is away
-	KindUnsupported              // of a type that is not taken
+	KindUnavailable              // stopping, or the database is unavailable
+	KindUnsupported              // unsupported type
 )
 
-// Error is a refusal a caller can act on. Every other error is the server's fault and shown to nobody.
+// Error is a refusal on which a caller can act. All other errors are internal and not shown to clients.
 type Error struct {
 	Kind       Kind
 	Code       string // snake_case
 	Detail     string // a sentence
-	Place      string // of what is wrong in the request's body, a JSON pointer; empty when it is no one place
+	Place      string // JSON pointer to the error in the request's body; empty if there is no single place
 	RetryAfter time.Duration
 }
 
@@ -79,7 +78,7 @@ func Refuse(kind Kind, code, format string, args ...any) *Error {
 	return &Error{Kind: kind, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Gone returns refusal, which says what is not there any more, for an error that wraps ErrNotFound, and any other as it is.
+// Gone replaces an error that wraps ErrNotFound by refusal, and returns others unchanged.
 func Gone(err error, refusal *Error) error {
 	if errors.Is(err, ErrNotFound) {
 		return refusal

@@ -5,25 +5,24 @@ import (
 	"time"
 )
 
-// Retainer finds what has been kept long enough.
+// Retainer finds data that is older than its retention.
 type Retainer interface {
-	// Projects returns the projects that have runs, attachments or an audit, in order.
+	// Projects returns the sorted projects that have runs, attachments or audit rows.
 	Projects(ctx context.Context) ([]string, error)
-	// EndedRuns returns up to limit of a project's runs that were created before a time, by that and by key, those behind a run.
+	// EndedRuns returns up to limit of a project's runs behind after that were created before a time, by time and key.
 	EndedRuns(ctx context.Context, project string, before time.Time, after EndedRun, limit int) ([]EndedRun, error)
-	// EventsOf returns how many events a run has, and about how large they are as they are kept.
+	// EventsOf returns the number of a run's events and their approximate stored size.
 	EventsOf(ctx context.Context, runKey int64) (n int, size int64, err error)
-	// ForgetAudit removes what the audit of a project tells of before a time, and returns how much that is, which with dry is
-	// all it does.
+	// ForgetAudit deletes a project's audit rows before a time and returns their number; with dry it only counts.
 	ForgetAudit(ctx context.Context, project string, before time.Time, dry bool) (int, error)
-	// ExpireAttachments is that of Attachments.
+	// ExpireAttachments is the method of Attachments.
 	ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (int, error)
 }
 
-// EndedRun is a run that may have been kept long enough.
+// EndedRun is a candidate for removal.
 type EndedRun struct {
 	Key, Thread int64
 	CreatedAt   time.Time
-	FinishedAt  *time.Time // nil unless it has ended before the time that was asked for
-	Events      bool       // it has some
+	FinishedAt  *time.Time // nil if the run had not ended by the time in question
+	Events      bool       // it has events
 }

@@ -47,10 +47,10 @@ type Instance struct {
 	End      End
 }
 
-// End says why an instance was ended, "" while it may write.
+// End is the reason why an instance ended, "" while it may write.
 type End string
 
-// The ends of an instance. A run that was RUNNING counts as crashed only after EndCrashed.
+// Ends. A RUNNING run counts as crashed only after EndCrashed.
 const (
 	EndLeft    End = "left"    // it shut down
 	EndFenced  End = "fenced"  // another instance replaced it while it lived
@@ -79,9 +79,9 @@ func (s Status) Final() bool { return s == Completed || s == Failed || s == Canc
 // Thread is a conversation: one log.
 type Thread struct {
 	ThreadHead
-	State    json.RawMessage // an object, as of the end of its latest span
+	State    json.RawMessage // an object, at the end of its latest span
 	Title    string
-	Metadata json.RawMessage // an object, nil when none
+	Metadata json.RawMessage // an object, nil for none
 	Archived bool            // not listed by default
 }
 
@@ -92,8 +92,8 @@ type ThreadHead struct {
 	User           string
 	ID             string // the user's name for the thread
 	ConversationID string // a UUIDv7, unique everywhere
-	LastEventID    int64  // as of the end of its latest span: of all its events while no run is RUNNING
-	LastSeq        int64  // of its messages, as of the same moment
+	LastEventID    int64  // last event at the end of its latest span: of the whole log while no run is RUNNING
+	LastSeq        int64  // of its messages, at the same time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }
@@ -294,24 +294,24 @@ type Hide struct {
 	FromSeq   int64 // messages with at least this seq; 0 for none
 }
 
-// Memo is the record of one use of Do, CallTool, CallAgent, Ask or Next, or of a call's approval. A row replaces the one with
-// the same RunKey, Generation, Step and Place.
+// Memo records one use of Do, CallTool, CallAgent, Ask or Next, or a call's approval. A row replaces the one with the
+// same RunKey, Generation, Step and Place.
 type Memo struct {
 	RunKey     int64
 	Generation int
 	Step       int    // the step's number
 	Place      string // of the use in the step's code: see plugins.Use
-	Tool       string // that is called, if any
-	Agent      string // that is called, if any
+	Tool       string // the called tool, if any
+	Agent      string // the called agent, if any
 	Hash       string // of the arguments; empty without arguments
 	CallID     string // the toolCallId, the subagentRunId or the id of the question, once there is one
-	Begun      bool   // of a call: the tool may have been called
+	Begun      bool   // the call may have reached the tool
 	Done       bool
 	Output     json.RawMessage // nil until done
 }
 
-// Interrupt is what a run waits for: a question, or a call that the client answers. A row replaces the one with the same
-// RunKey and ID.
+// Interrupt is a question of a run, or a call for its client to answer. A row replaces the one with the same RunKey and
+// ID.
 type Interrupt struct {
 	ID        string // of the question; the toolCallId of a frontend call
 	RunKey    int64
@@ -319,14 +319,14 @@ type Interrupt struct {
 	Place     string          // with Step: the memo its answer completes
 	Frontend  bool            // a frontend call
 	Tool      string          // of a frontend call or an approval
-	Body      json.RawMessage // the agui.Interrupt; of a frontend call nil, or as lists show the call
+	Body      json.RawMessage // the agui.Interrupt; of a frontend call nil or its listed form
 	Status    string
 	Payload   json.RawMessage // the answer's
 	ExpiresAt *time.Time
 	CreatedAt time.Time
 }
 
-// Question is an open interrupt of a run that is WAITING, as a list shows it.
+// Question is an open interrupt of a WAITING run, as lists show it.
 type Question struct {
 	Interrupt
 	Key            int64  // in the order of insertion
@@ -337,7 +337,7 @@ type Question struct {
 	ConversationID string
 }
 
-// The statuses of an Interrupt. An answer makes it answered, the answer's span resolved.
+// Statuses of an Interrupt. An answer makes it answered, and the answer's span resolved.
 const (
 	InterruptOpen      = "open"
 	InterruptAnswered  = "answered"
@@ -390,20 +390,20 @@ type Deletion struct {
 	Last              int64 // as in Delete: another value means that the thread or the run went on
 }
 
-// Audit tells who has asked for a decision that has changed something, and where the request came from.
+// Audit records the requester and origin of a request that changed something.
 type Audit struct {
 	Key        int64 // given when it is inserted
 	At         time.Time
 	Project    string
-	User       string // whose thread it is
-	Actor      string // who has asked
+	User       string // the thread's user
+	Actor      string // the requester
 	Action     string // start, append, answer, cancel, update, delete, create_key, revoke_key
 	ThreadID   string
-	RunID      string // empty when it was about a thread
+	RunID      string // empty for a thread
 	Credential string
 	Address    string
 	Request    string
-	Subject    string // what else it was about: the id of a key
+	Subject    string // the id of another subject, such as a key
 }
 
 // StoredEvent is an event as the log keeps it.

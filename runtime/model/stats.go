@@ -11,29 +11,29 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Counter tells what the runs of a project came to. The commit that ends a run inserts a RunEnded, and the commit of a model
-// call inserts a CallUsage. RollUp adds these rows to sums by the minute and by the hour; Stats adds the rest to the sums.
+// Counter has statistics of runs. The commit that ends a run inserts a RunEnded, and the commit of a model call a
+// CallUsage. RollUp adds these rows to sums by the minute and hour, and Stats adds the remaining rows when it reads.
 type Counter interface {
-	// RollUp adds the rows that were inserted since the last call to the sums, and returns how many there were. It deletes sums
-	// that are older than MinutesKept and HoursKept. It should be called every few seconds; any instance may call it.
+	// RollUp adds the rows inserted since the last call to the sums, and returns their number. It deletes sums older
+	// than MinutesKept and HoursKept. Call it every few seconds, from any instance.
 	RollUp(ctx context.Context, now time.Time) (int, error)
-	// Stats returns what the runs of a project came to from a time on, by steps of MinuteStep or HourStep, as of one moment.
+	// Stats returns a project's sums from a time on, by steps of MinuteStep or HourStep, as of one moment.
 	Stats(ctx context.Context, project string, step time.Duration, from, now time.Time) (Stats, error)
 }
 
-// RunEnded says how a generation of a run has ended.
+// RunEnded is the end of a run's generation.
 type RunEnded struct {
 	Project    string
-	Agent      string // the agent's or the workflow's name
+	Agent      string // agent's or workflow's name
 	Status     Status
 	Code       string // of its error
-	First      bool   // it was the run's first generation
+	First      bool   // first generation of the run
 	CreatedAt  time.Time
-	BegunAt    *time.Time // nil when the generation has not begun
+	BegunAt    *time.Time // nil if the generation never began
 	FinishedAt time.Time
 }
 
-// EndOf returns how the run has ended.
+// EndOf returns the RunEnded of an ended run.
 func EndOf(h *RunHead) *RunEnded {
 	e := &RunEnded{
 		Project: h.Project, Agent: h.WorkflowID, Status: h.Status, First: h.Generation <= 1,
@@ -45,36 +45,36 @@ func EndOf(h *RunHead) *RunEnded {
 	return e
 }
 
-// CallUsage says which tokens a call of a model has used.
+// CallUsage is the tokens of one model call.
 type CallUsage struct {
 	Project string
-	Agent   string // the name of the run's agent or workflow
+	Agent   string // name of the run's agent or workflow
 	At      time.Time
 	Usage   agui.TokenUsage
 }
 
-// Used reports whether the call has used tokens.
+// Used reports whether the call used any tokens.
 func (c *CallUsage) Used() bool {
 	return c.Usage != agui.TokenUsage{Provider: c.Usage.Provider, Model: c.Usage.Model}
 }
 
-// Tokens is the number of input and output tokens.
+// Tokens returns the number of input and output tokens.
 func (c *CallUsage) Tokens() int64 { return plus(c.Usage.InputTokens, c.Usage.OutputTokens) }
 
-// Tokens are the tokens that the model calls of a project have used in a TokenStep.
+// Tokens is the number of tokens that a project's model calls used in one TokenStep.
 type Tokens struct {
 	Project string
-	At      time.Time // the begin of the step
+	At      time.Time // start of the step
 	Tokens  int64     // of input and output
 }
 
-// How tokens are counted for a project's limit.
+// Steps of a project's token limit.
 const (
 	TokenStep   = 15 * time.Minute
 	TokenWindow = 24 * time.Hour
 )
 
-// plus adds numbers that are not negative. The sum is bounded.
+// plus adds non-negative numbers without overflow.
 func plus(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -82,7 +82,7 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// What is counted, and for how long it is kept.
+// Steps and retention of statistics.
 const (
 	MinuteStep  = time.Minute
 	MinutesKept = 26 * time.Hour
@@ -90,33 +90,33 @@ const (
 	HoursKept   = 35 * 24 * time.Hour
 )
 
-// Stats are what the runs of a project came to, and what goes on.
+// Stats are a project's statistics and current state.
 type Stats struct {
-	Tallies  map[time.Time]*Tally // by the begin of each step in which something was
-	Counting bool                 // so many rows wait for RollUp that some are left out
+	Tallies  map[time.Time]*Tally // by start of the step; empty steps are missing
+	Counting bool                 // some rows are left out because RollUp lags behind
 	Running  StatusCount
 	Queued   StatusCount
-	Waiting  StatusCount // Since is when the first of what they wait for was asked
+	Waiting  StatusCount // Since is the time of the oldest open interrupt
 
-	Instances []InstanceState // those that came last first
+	Instances []InstanceState // latest first
 }
 
-// StatusCount tells how many runs have a status, up to 10 000, and since when the first of them has it.
+// StatusCount is the number of runs with a status, up to 10 000, and the time since which the first has it.
 type StatusCount struct {
 	Runs  int
 	Since time.Time // zero for none
 }
 
-// InstanceState is an instance as it was last heard of.
+// InstanceState is an instance's last known state.
 type InstanceState struct {
 	Instance
 	StartedAt time.Time
-	SeenAt    time.Time // about
+	SeenAt    time.Time // approximately
 	Serving   bool      // it may write
 }
 
-// begun is when the run's generation began, nil when it has not. For a later generation only the time when it was last queued is
-// known.
+// begun returns the begin of the run's generation, nil if it has not begun. For a restarted run only its last queueing
+// is known.
 func begun(h *RunHead) *time.Time {
 	switch {
 	case h.Generation <= 1:
@@ -127,35 +127,35 @@ func begun(h *RunHead) *time.Time {
 	return &h.QueuedAt
 }
 
-// Tally is what a number of runs came to. Tallies can be added up. A run counts once for each of its generations: as started when
-// it began, its tokens when they were used, and the rest when it ended.
+// Tally sums up runs. Tallies can be added. A run counts once per generation: as started when it begins, with tokens
+// when they are used, and otherwise when it ends.
 type Tally struct {
 	Started    int                    `json:"s,omitempty"`
 	Completed  int                    `json:"c,omitempty"`
 	Failed     int                    `json:"f,omitempty"`
 	Cancelled  int                    `json:"x,omitempty"`
-	FirstEvent Histogram              `json:"e,omitempty"` // from a run's creation until it began, of first generations
-	Duration   Histogram              `json:"d,omitempty"` // from its begin to its end
+	FirstEvent Histogram              `json:"e,omitempty"` // from creation to begin, of first generations
+	Duration   Histogram              `json:"d,omitempty"` // from begin to end
 	Failures   map[string]int         `json:"w,omitempty"` // by code
 	Agents     map[string]*AgentTally `json:"a,omitempty"`
 }
 
-// AgentTally is what the runs of an agent or a workflow came to.
+// AgentTally sums up the runs of an agent or workflow.
 type AgentTally struct {
-	Runs     int               `json:"r,omitempty"` // that are over
+	Runs     int               `json:"r,omitempty"` // ended
 	Failed   int               `json:"f,omitempty"`
 	Duration Histogram         `json:"d,omitempty"`
 	Usage    []agui.TokenUsage `json:"u,omitempty"`
 }
 
-// What a Tally tells apart; the rest is Others.
+// Limits of a Tally's keys; the rest is Others.
 const (
 	maxCodes  = 100
 	maxAgents = 500
 	Others    = "other"
 )
 
-// CountOpen adds the begin of the generation of a run that has not ended to the tally of its time, which at returns.
+// CountOpen counts the begin of an open run's generation in the tally that at returns for its time.
 func CountOpen(h *RunHead, at func(time.Time) *Tally) {
 	countBegin(begun(h), h.CreatedAt, h.Generation <= 1, at)
 }
@@ -171,7 +171,7 @@ func countBegin(begun *time.Time, created time.Time, first bool, at func(time.Ti
 	}
 }
 
-// Count adds the generation: its begin and its end each to the tally of their time, which at returns.
+// Count counts the generation's begin and end, each in the tally of its time.
 func (e *RunEnded) Count(at func(time.Time) *Tally) {
 	countBegin(e.BegunAt, e.CreatedAt, e.First, at)
 	t := at(e.FinishedAt)
@@ -194,12 +194,12 @@ func (e *RunEnded) Count(at func(time.Time) *Tally) {
 	}
 }
 
-// Count adds the call's tokens to the tally of its time, which at returns.
+// Count counts the call's tokens in the tally of its time.
 func (c *CallUsage) Count(at func(time.Time) *Tally) {
 	at(c.At).agent(c.Agent).spend([]agui.TokenUsage{c.Usage})
 }
 
-// Tokens is the number of input and output tokens.
+// Tokens returns the number of input and output tokens.
 func (t *Tally) Tokens() (n int64) {
 	for _, a := range t.Agents {
 		for _, u := range a.Usage {
@@ -209,7 +209,7 @@ func (t *Tally) Tokens() (n int64) {
 	return n
 }
 
-// Add adds another tally.
+// Add adds another tally to t.
 func (t *Tally) Add(o *Tally) {
 	t.Started += o.Started
 	t.Completed += o.Completed
@@ -258,11 +258,11 @@ func (a *AgentTally) spend(usage []agui.TokenUsage) {
 	}
 }
 
-// Histogram counts times by their length, in classes of which each is a twelfth longer than the one before: what it tells of
-// them is at most 5 % wrong. Histograms can be added up.
+// Histogram counts durations in classes. Each class is a twelfth wider than the one before, so quantiles are within 5
+// %. Histograms can be added.
 type Histogram map[int]int
 
-// classes are how many classes a doubling has.
+// classes is the number of classes in a doubling.
 const classes = 8
 
 func (h *Histogram) add(d time.Duration) {
@@ -282,7 +282,7 @@ func (h *Histogram) merge(o Histogram) {
 	}
 }
 
-// Quantile returns the time in milliseconds that a part q of those in the histogram do not exceed, about; 0 for none.
+// Quantile returns the approximate duration in milliseconds that the fraction q does not exceed; 0 for none.
 func (h Histogram) Quantile(q float64) int64 {
 	all := 0
 	for _, n := range h {
@@ -297,7 +297,7 @@ func (h Histogram) Quantile(q float64) int64 {
 	return 0
 }
 
-// middle is a time in the middle of a class.
+// middle returns the middle of a class.
 func middle(class int) int64 {
 	if class == 0 {
 		return 0

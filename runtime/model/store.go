@@ -69,7 +69,7 @@ type ByProject interface {
 	Threads(ctx context.Context, f ThreadFilter) (Page[ListedThread], error)
 	// ListedThread returns a project's thread as Threads lists it.
 	ListedThread(ctx context.Context, project string, key int64) (ListedThread, error)
-	// Users lists the users who have threads in a project, in a stable order of their names. It does not count them.
+	// Users lists a project's users with threads, in a stable order of their names. It does not count them.
 	Users(ctx context.Context, f UserFilter) (Page[ThreadUser], error)
 	// RunsByName returns the runs of the project that have the name, as their first or a later one: those of one user, or with user
 	// "" of all (at most 2, which shows that the name is ambiguous).
@@ -162,7 +162,7 @@ type Page[T any] struct {
 	BehindOne string    // of users, the name
 }
 
-// How many bytes a read returns at once, of a page and of a thread's newest messages.
+// Sizes of a page and of a thread's newest messages.
 const (
 	PageBytes   = 4 << 20
 	ThreadBytes = 16 << 20
@@ -171,7 +171,7 @@ const (
 // MessageBytes is half of a run's memory for each message of its input, beside the text: the input is in memory twice.
 const MessageBytes = 512
 
-// ThreadFilter says which threads Threads lists.
+// ThreadFilter selects threads.
 type ThreadFilter struct {
 	Project    string
 	User       string    // empty for all
@@ -185,7 +185,7 @@ type ThreadFilter struct {
 // Searches reports whether no index serves the filter.
 func (f *ThreadFilter) Searches() bool { return f.Text != "" || f.Archived != nil }
 
-// UserFilter says which users Users lists.
+// UserFilter selects users.
 type UserFilter struct {
 	Project string
 	Text    string // in the name, in upper or lower case
@@ -196,7 +196,7 @@ type UserFilter struct {
 // Searches reports whether no index serves the filter.
 func (f *UserFilter) Searches() bool { return f.Text != "" }
 
-// QuestionFilter says which open interrupts Questions lists.
+// QuestionFilter selects open interrupts.
 type QuestionFilter struct {
 	Project  string
 	User     string // the owner of the runs; empty for all
@@ -204,7 +204,7 @@ type QuestionFilter struct {
 	Limit    int
 }
 
-// AuditFilter says which rows Audit lists; zero fields but Project admit all.
+// AuditFilter selects audit rows; zero fields except Project match all.
 type AuditFilter struct {
 	Project    string
 	Actor      string
@@ -229,7 +229,7 @@ func (f *AuditFilter) Searches() bool {
 	return n > 1
 }
 
-// RunFilter says which runs Runs lists; zero fields admit all.
+// RunFilter selects runs; zero fields match all.
 type RunFilter struct {
 	Project    string
 	User       string

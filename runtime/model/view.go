@@ -5,50 +5,50 @@ import (
 	"time"
 )
 
-// Ask says what a decision has to see of the database.
+// Ask is the rows that a decision needs to see.
 type Ask struct {
-	Thread     int64    // the thread's key, or 0 when it goes by Name
-	Project    string   // whose it has to be, else it is not there; empty for any
+	Thread     int64    // the thread's key, or 0 to use Name
+	Project    string   // the thread's required project; empty for any
 	Name       Name     // the thread's name; zero for a thread that is certainly new
-	Runs       []int64  // runs of the thread that are wanted whatever their status
+	Runs       []int64  // runs of the thread to load in any status
 	RunName    Name     // the name of a run that may exist; zero for none
 	Scope      string   // of an Idempotency-Key; empty for none
 	IDs        []string // message and tool call ids that the thread may know
-	Interrupts []string // ids of interrupts that runs of the thread may have asked
-	Waits      bool     // a run that is RUNNING comes to wait: what it asks is wanted
+	Interrupts []string // ids of interrupts that the thread's runs may have
+	Waits      bool     // a RUNNING run starts waiting: load its interrupts
 }
 
-// View is what a decision sees of one thread, small whatever the thread holds. The decisions of a batch about one
-// thread share its View: each moves it on for the next.
+// View is the part of one thread that a decision reads, bounded in size. The decisions of a batch about one thread
+// share its View, and each updates it for the next.
 type View struct {
 	Now    time.Time  // the database's
-	Exists bool       // whether there is such a thread
+	Exists bool       // whether the thread exists
 	Thread ThreadHead // zero unless Exists
 
-	// Runs are the thread's open runs: RUNNING and WAITING ones, answered ones, and other QUEUED ones by Turn (then
-	// QueuedAt and Key, as older databases have no turns); and then those asked for that are over.
+	// Runs are the thread's open runs, then the requested ended ones. Open runs stand in the order RUNNING and WAITING,
+	// answered, and other QUEUED ones by Turn (then QueuedAt and Key, as older databases have no turns).
 	Runs []RunHead
-	// Inbox tells of each of Runs what was accepted for it and not yet taken.
+	// Inbox has the queued messages of each of Runs.
 	Inbox map[int64]Inbox
-	// Asked are the interrupts of those of Runs that are WAITING, answered or come to wait, oldest first, and those whose
-	// ids were asked for.
+	// Asked are the interrupts of Runs that are WAITING, answered or about to wait, oldest first, and the requested
+	// ones.
 	Asked []Asked
-	// Known holds those of the ids asked for that a message of the thread has, hidden or queued ones included, as its
-	// id or its toolCallId.
+	// Known has the requested ids that are the id or toolCallId of a message of the thread, hidden and queued ones
+	// included.
 	Known map[string]bool
 
-	// Queued is how many runs are QUEUED as the decision is taken: the one who has it taken fills it in.
+	// Queued is the number of QUEUED runs, filled in by the caller of the decision.
 	Queued InQueue
 
-	// What follows is the same for all views of a batch.
-	Names      map[Name]NamedRun     // the runs asked for by name
-	Remembered map[string]Remembered // the Idempotency-Keys asked for, by scope
+	// These are the same in all views of a batch.
+	Names      map[Name]NamedRun     // requested by name
+	Remembered map[string]Remembered // requested Idempotency-Keys, by scope
 }
 
-// InQueue is how many runs are QUEUED: of all threads, of a project's and of a user's in it.
+// InQueue is the number of QUEUED runs: of all threads, of the project and of its user.
 type InQueue struct{ All, OfProject, OfUser int }
 
-// Run returns the head of the thread's run, nil when the view has none.
+// Run returns a run's head, nil if the view does not have it.
 func (v *View) Run(key int64) *RunHead {
 	for i := range v.Runs {
 		if v.Runs[i].Key == key {
@@ -58,55 +58,55 @@ func (v *View) Run(key int64) *RunHead {
 	return nil
 }
 
-// Inbox is what was accepted for a run and not yet taken.
+// Inbox is a run's queued messages.
 type Inbox struct {
 	Messages int
 	Bytes    int   // of their stored form
 	Last     int64 // the highest key
 }
 
-// Asked is an interrupt without what was asked and answered.
+// Asked is an interrupt without question and answer.
 type Asked struct {
 	RunKey   int64
 	ID       string
 	Step     int
-	Place    string // with Step: the memo its answer completes
+	Place    string // the memo that its answer completes, with Step
 	Frontend bool
 	Status   string
 }
 
-// NamedRun is a run by one of its names.
+// NamedRun is a run found by one of its names.
 type NamedRun struct {
 	RunKey    int64
 	ThreadKey int64
 	ID        string // the run's first name
-	BodyHash  string // of the request that gave it this name
+	BodyHash  string // of the request that gave it the name
 	Status    Status
-	First     int64 // the first event of its first span of this name, 0 before it
+	First     int64 // first event of its first span of this name, 0 before it
 }
 
-// Remembered is the answer to an earlier request with an Idempotency-Key.
+// Remembered is the response to an earlier request with an Idempotency-Key.
 type Remembered struct {
 	BodyHash  string
 	RunKey    int64
-	RunGone   bool            // the run has been deleted since
-	Answer    json.RawMessage // as the decision put it
+	RunGone   bool            // the run has since been deleted
+	Answer    json.RawMessage // as the decision encoded it
 	CreatedAt time.Time
 }
 
-// Changes are what follows from a decision.
+// Changes are the result of a decision.
 type Changes struct {
 	Rows    []Row
 	Events  []StoredEvent // numbered
-	Refused error         // why nothing follows; Rows and Events are empty then
+	Refused error         // the refusal; Rows and Events are empty then
 }
 
-// Batch is what one transaction writes.
+// Batch is the content of one transaction.
 type Batch struct {
-	Events []StoredEvent // what running runs have said
-	Rows   []Row         // what belongs to it
-	Asks   []Ask         // one for each decision
-	// Decide takes decision i on what was asked for it. It is called for one after the other, after Rows were written,
-	// and for all of them again when the transaction has to be repeated.
+	Events []StoredEvent // events of running runs
+	Rows   []Row         // rows for Events
+	Asks   []Ask         // one per decision
+	// Decide makes decision i on the view for Asks[i]. Commit calls it for each decision in turn after writing Rows,
+	// and again for all of them if it repeats the transaction.
 	Decide func(i int, v *View) Changes
 }
