@@ -1,5 +1,5 @@
-// Package graph is what workflows and tools compile to: which node runs when, what it is asked, and whether arguments fit a
-// tool. It executes nothing and keeps nothing; what nodes have come to is given to it.
+// Package graph compiles workflows and tool schemas. It decides when a node runs and which input it gets, and checks
+// arguments against a tool's schema. It executes and stores nothing; the caller passes in the nodes' results.
 package graph
 
 import (
@@ -17,22 +17,22 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Set is what a registry's workflows and tool schemas compile to.
+// Set is a registry's compiled workflows and tool schemas.
 type Set struct {
 	workflows map[string]*Graph
-	schemas   map[string]*Schema // by their text
+	schemas   map[string]*Schema // by schema text
 }
 
-// Graph is a workflow ready to run. A single agent is a graph of one node.
+// Graph is a compiled workflow. A single agent is a graph of one node.
 type Graph struct {
 	Definition json.RawMessage // of a workflow; nil for a single agent
 	Nodes      []*Node
 }
 
-// Node is one place in a graph.
+// Node is one node of a graph.
 type Node struct {
 	plugins.Node
-	when, input *vm.Program // nil when empty
+	when, input *vm.Program // nil if empty
 }
 
 // Compile compiles a registry's workflows and tool schemas.
@@ -47,7 +47,7 @@ func Compile(reg *host.Registry) (*Set, error) {
 	}
 	for _, t := range reg.Tools() {
 		info := t.Info()
-		if _, boxed := reg.Toolbox(info.Name); boxed || len(info.Parameters) == 0 { // what a toolbox has comes and goes
+		if _, boxed := reg.Toolbox(info.Name); boxed || len(info.Parameters) == 0 { // the tools of a toolbox change
 			continue
 		}
 		schema, err := CompileSchema(info.Parameters)
@@ -59,10 +59,10 @@ func Compile(reg *host.Registry) (*Set, error) {
 	return s, nil
 }
 
-// Workflow returns a workflow of the registry, nil when there is none of that name.
+// Workflow returns a workflow, nil if the registry has none of that name.
 func (s *Set) Workflow(name string) *Graph { return s.workflows[name] }
 
-// Of returns the graph a run was started with: the registered one unless its definition has changed since.
+// Of returns the graph with which a run was started: the registered one unless its definition has changed.
 func (s *Set) Of(run *model.Run) (*Graph, error) {
 	if run.Agent != "" {
 		return &Graph{Nodes: []*Node{{Node: ofAgent(run.Agent)}}}, nil
@@ -77,7 +77,7 @@ func (s *Set) Of(run *model.Run) (*Graph, error) {
 	return compileWorkflow(w)
 }
 
-// Definition returns the workflow a run was started with. That of a single agent is a node of its name.
+// Definition returns the workflow with which a run was started. A single agent's is one node of its name.
 func Definition(run *model.Run) (w plugins.Workflow, err error) {
 	if run.Agent != "" {
 		return plugins.Workflow{Name: run.WorkflowID, Nodes: []plugins.Node{ofAgent(run.Agent)}}, nil
@@ -88,10 +88,10 @@ func Definition(run *model.Run) (w plugins.Workflow, err error) {
 	return w, nil
 }
 
-// ofAgent is the node of a run of a single agent.
+// ofAgent returns the node of a single agent's run.
 func ofAgent(name string) plugins.Node { return plugins.Node{ID: name, Agent: name} }
 
-// Agent is the agent that executes a node, "" for a node that is a tool.
+// Agent returns a node's agent, "" if the node is a tool.
 func (g *Graph) Agent(node string) string {
 	for _, n := range g.Nodes {
 		if n.ID == node {
@@ -101,7 +101,7 @@ func (g *Graph) Agent(node string) string {
 	return ""
 }
 
-// Worker is who a node's events are attributed to.
+// Worker returns the name that a node's events carry as their agent.
 func (g *Graph) Worker(node string) string {
 	for _, n := range g.Nodes {
 		if n.ID == node {
@@ -111,7 +111,7 @@ func (g *Graph) Worker(node string) string {
 	return node
 }
 
-// Needed reports whether a node needs the one named id.
+// Needed reports whether any node needs the node id.
 func (g *Graph) Needed(id string) bool {
 	for _, n := range g.Nodes {
 		if slices.Contains(n.Needs, id) {
@@ -141,21 +141,21 @@ func compileWorkflow(w plugins.Workflow) (*Graph, error) {
 	return g, nil
 }
 
-// Names is what the expressions of a node may name.
+// Names are the names available to a node's expressions.
 type Names struct{ env expr.Option }
 
-// ScopeOf returns what the expressions of a workflow's node may name.
+// ScopeOf returns the names available to the expressions of a workflow's node.
 func ScopeOf(w plugins.Workflow, node string) Names {
 	return Names{expr.Env(scopeTypes(before(w, node)))}
 }
 
-// CheckWhen says what is wrong with a condition.
+// CheckWhen checks a condition.
 func (n Names) CheckWhen(code string) error {
 	_, err := n.compile(code, expr.AsBool())
 	return err
 }
 
-// CheckInput says what is wrong with an input mapping.
+// CheckInput checks an input mapping.
 func (n Names) CheckInput(code string) error {
 	_, err := n.compile(code)
 	return err
@@ -168,7 +168,7 @@ func (n Names) compile(code string, opts ...expr.Option) (*vm.Program, error) {
 	return expr.Compile(code, append(opts, n.env)...)
 }
 
-// before returns the nodes that have come to their end when a node starts: those it needs, and those they need.
+// before returns the nodes that have ended when a node starts: its needs and theirs, recursively.
 func before(w plugins.Workflow, id string) map[string]bool {
 	needs := make(map[string][]string, len(w.Nodes))
 	for _, n := range w.Nodes {
@@ -184,8 +184,8 @@ func before(w plugins.Workflow, id string) map[string]bool {
 	return found
 }
 
-// scopeTypes are the types of what Scope holds for a node behind those of ids. Whatever else an expression names is a
-// mistake, and found when it is compiled.
+// scopeTypes returns the types of Scope for a node behind the nodes ids. Compiling an expression with another name
+// fails.
 func scopeTypes(ids map[string]bool) types.Map {
 	nodes, scope := make(types.Map, len(ids)), make(types.Map, len(ids)+3)
 	for id := range ids {

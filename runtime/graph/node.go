@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Worker is who a node's events are attributed to.
+// Worker returns the name that the node's events carry as their agent.
 func (n *Node) Worker() string {
 	if n.Agent != "" {
 		return n.Agent
@@ -20,7 +20,7 @@ func (n *Node) Worker() string {
 	return n.Tool
 }
 
-// Runs reports whether a node whose needs have ended is executed; else it is skipped.
+// Runs reports whether a node whose needs have ended is executed rather than skipped.
 func (n *Node) Runs(env func() map[string]any, nodes map[string]*model.Node) (bool, error) {
 	skipped := 0
 	for _, id := range n.Needs {
@@ -46,7 +46,7 @@ func firstLine(err error) string {
 	return s
 }
 
-// Scope is what expressions see.
+// Scope returns the variables of expressions.
 func Scope(query string, state json.RawMessage, nodes map[string]*model.Node) map[string]any {
 	var st any
 	if json.Unmarshal(state, &st) != nil || st == nil {
@@ -67,7 +67,7 @@ func Scope(query string, state json.RawMessage, nodes map[string]*model.Node) ma
 	return scope
 }
 
-// outputStatus is how a node has ended as its output says, in lower case: success or partial_success, or skipped.
+// outputStatus returns a node's status according to its output: success, partial_success or skipped.
 func outputStatus(n *model.Node) string {
 	if n.Status == model.Skipped {
 		return "skipped"
@@ -79,7 +79,7 @@ func outputStatus(n *model.Node) string {
 	return cmp.Or(o.Status, "success")
 }
 
-// Answer is the text a node's output amounts to: a worker's answer or a tool's summary.
+// Answer returns the text of a node's output: a worker's answer or a tool's summary.
 func Answer(output json.RawMessage) string {
 	var o struct {
 		Answer        string `json:"answer"`
@@ -92,8 +92,8 @@ func Answer(output json.RawMessage) string {
 	return o.ResultSummary
 }
 
-// Query is what a node is asked: its mapping's value, or the run's query and the needed nodes' answers. A tool is asked
-// nothing without a mapping.
+// Query returns a node's input: the value of its mapping, or the run's query with the answers of the needed nodes. A
+// tool without a mapping gets none.
 func (n *Node) Query(run string, env func() map[string]any, nodes map[string]*model.Node) (string, error) {
 	if n.input == nil {
 		if n.Tool != "" {

@@ -21,8 +21,8 @@ const (
 	maxSteps  = 50_000    // of checking the arguments of one call; each goes one deeper at most, see steps.go
 )
 
-// CheckArgs checks a call's arguments against its tool's schema. Its error is for the caller's eyes. A tool that came to
-// its toolbox since is compiled now; if its schema cannot be, the tool itself judges what it is given.
+// CheckArgs checks a call's arguments against its tool's schema. Its error is for the caller. A tool that its toolbox
+// has added later is compiled here; if its schema is invalid, the tool checks its own arguments.
 func (s *Set) CheckArgs(tool plugins.Tool, args json.RawMessage) error {
 	info := tool.Info()
 	known := s.schemas[string(info.Parameters)]
@@ -32,11 +32,11 @@ func (s *Set) CheckArgs(tool plugins.Tool, args json.RawMessage) error {
 	return known.checkArgs(args)
 }
 
-// ClientTools are the tools that a client offers: its schemas are a stranger's. Its zero value is ready, and safe for
-// concurrent use.
+// ClientTools caches the compiled schemas of a client's tools, which are untrusted. Its zero value is ready to use. It
+// is safe for concurrent use.
 type ClientTools struct {
 	mu      sync.Mutex         // guards schemas
-	schemas map[string]*Schema // by the text of the parameters; nil of what is no schema, which the client judges
+	schemas map[string]*Schema // by text of the parameters; nil for an invalid schema, whose tool checks its own arguments
 }
 
 // Check is CheckArgs for a client's tool.
@@ -73,7 +73,7 @@ func CheckClientTools(tools []agui.Tool) (int, error) {
 
 // checkArgs validates a call's arguments. A nil schema accepts any object.
 func (s *Schema) checkArgs(args json.RawMessage) error {
-	if agui.Crowded(args) { // whoever has sent them: a message's text, too, becomes a tool's arguments
+	if agui.Crowded(args) { // even from our own agents: a message's text may have become a tool's arguments
 		return fmt.Errorf("the arguments hold more values than they may for their size")
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
@@ -93,10 +93,10 @@ func (s *Schema) checkArgs(args json.RawMessage) error {
 // has a limited number of steps. It is safe for concurrent use.
 type Schema struct {
 	root *jsonschema.Schema
-	room *room // while it is compiled
+	room *room // set during compilation
 
 	mu   sync.Mutex // guards left, and is held during a check
-	left int        // steps of the check under way
+	left int        // of the current check
 }
 
 // CompileSchema compiles a JSON Schema. It never loads another document. The error's text is for the schema's author.
@@ -164,9 +164,9 @@ func told(err error) error {
 	return err
 }
 
-// Misfit says where a value does not fit a schema.
+// Misfit is the place at which a value does not fit a schema.
 type Misfit struct {
-	Place string // a JSON pointer into the value, "" for the whole of it
+	Place string // a JSON pointer into the value, "" for the whole value
 	Why   string
 }
 
@@ -228,7 +228,7 @@ func compileSchema(raw json.RawMessage, left *room) (*Schema, error) {
 	return s, nil
 }
 
-// noLoader keeps schemas from naming files and addresses that we would read.
+// noLoader prevents schemas from loading files and addresses.
 type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/graph"
 )
 
-// tool has parameters.
+// tool is a tool with parameters.
 type tool struct{ parameters string }
 
 func (t tool) Info() plugins.Info {
@@ -46,7 +46,7 @@ func TestArgumentsFit(t *testing.T) {
 	}
 }
 
-// A schema of a few lines may have a call checked for longer than anybody lives, at each level of the schema or of the arguments.
+// A schema of a few lines can make a validator run for years, at each level of the schema or of the arguments.
 func TestCheckingIsBounded(t *testing.T) {
 	var wide, deep strings.Builder
 	wide.WriteString(`{"$ref":"#/$defs/a0","$defs":{`)
@@ -71,7 +71,7 @@ func TestCheckingIsBounded(t *testing.T) {
 	}
 }
 
-// What steps cannot be counted of is no schema: the tool itself judges what it is given.
+// Steps of a dynamic reference cannot be counted, so the schema is refused and the tool checks its own arguments.
 func TestDynamicReferencesAreNotChecked(t *testing.T) {
 	var wide strings.Builder
 	for i := range 200 {
@@ -82,7 +82,7 @@ func TestDynamicReferencesAreNotChecked(t *testing.T) {
 	}
 }
 
-// A schema that a stranger's server has names nothing of ours.
+// The schema of a remote server must not read our files.
 func TestSchemasReadNoFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret.json")
 	if err := os.WriteFile(file, []byte(`{"required":["secret"]}`), 0o600); err != nil {
@@ -119,8 +119,8 @@ func TestCompileSchema_RefusesWhatIsNoSchema(t *testing.T) {
 	}
 }
 
-// A tree is a schema that refers to itself, and ends with its value. What JavaScript's regular expressions have and Go's have not, as
-// Zod's of an e-mail address, is not checked, and the rest is.
+// A recursive schema ends with its value. A pattern in JavaScript's dialect, such as Zod's for an e-mail address,
+// accepts every text, and the rest of the schema applies.
 func TestCompileSchema_TakesTreesAndForeignPatterns(t *testing.T) {
 	const raw = `{"type":"object","properties":{"children":{"type":"array","items":{"$ref":"#"}},` +
 		`"mail":{"type":"string","pattern":"^(?!\\.)(?!.*\\.\\.)[a-z.]+@[a-z.]+$"}}}`
@@ -140,7 +140,7 @@ func TestCompileSchema_TakesTreesAndForeignPatterns(t *testing.T) {
 	}
 }
 
-// What a request brings is compiled before it is answered.
+// A request's schemas are compiled before it is answered.
 func TestCheckClientTools_BoundsAllSchemas(t *testing.T) {
 	parts := json.RawMessage(`{"allOf":[` + strings.Repeat("true,", 2_000) + `true]}`)
 	for name, c := range map[string]struct {

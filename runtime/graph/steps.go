@@ -15,22 +15,22 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// What a schema may hold that costs more than it looks like.
+// Limits of schema parts that cost more than their size.
 const (
 	maxPattern  = 4 << 10 // bytes of a regular expression
-	maxPatterns = 10_000  // instructions of all of them, each of which is compiled twice
+	maxPatterns = 10_000  // of all of them, each of which is compiled twice
 	maxDepth    = 256
-	maxDigits   = 1 << 10 // of a number, and
-	maxExponent = 400     // its exponent: it is computed with exactly
-	maxParts    = 5_000   // schemas in a schema, or in all that a request brings: compiling one takes tens of microseconds
-	fewElements = 16      // of enum and const, of which more take steps of their own
+	maxDigits   = 1 << 10 // of a number
+	maxExponent = 400     // a number's exponent; numbers are computed exactly
+	maxParts    = 5_000   // of schemas in a schema, or in all of a request: compiling one takes tens of microseconds
+	fewElements = 16      // of enum and const; more elements take steps of their own
 )
 
-// A step is about a microsecond's work. These are done in one.
+// A step is about a microsecond. These fit into one.
 const (
 	bytesOfStep    = 1 << 10
 	elementsOfStep = 8
-	matchesOfStep  = 1 << 10 // a byte of a text at an instruction of a pattern
+	matchesOfStep  = 1 << 10 // bytes of text times instructions of a pattern
 )
 
 var (
@@ -46,8 +46,8 @@ var (
 	errDialect = errors.New("a name of its patternProperties is a regular expression that Go does not know")
 )
 
-// strange says what a value holds that takes long to go over: 1e999999 has a million digits, with which it is computed exactly,
-// and where a mistake is found is told with all of the path to it.
+// strange returns an error for values that take long to process: 1e999999 has a million digits, and an error in a deep
+// value repeats its path.
 func strange(v any, depth int) (err error) {
 	if depth > maxDepth {
 		return errDeep
@@ -92,7 +92,7 @@ func members(v any) (n int) {
 	return n
 }
 
-// parts is about how many schemas are in one.
+// parts estimates the number of schemas in a schema.
 func parts(v any) int {
 	n := 0
 	switch v := v.(type) {
@@ -111,7 +111,7 @@ func parts(v any) int {
 	return n
 }
 
-// weight is how many steps it takes to go once over a value, to its leaves if it is compared.
+// weight returns the steps for reading a value once, down to its leaves if it is compared.
 func weight(v any, deep bool) int {
 	switch v := v.(type) {
 	case string:
@@ -136,8 +136,8 @@ func weight(v any, deep bool) int {
 	return 0
 }
 
-// count has each part of a schema that v leads to take steps when it is checked: as its format, which is checked before
-// anything that goes deeper.
+// count makes each part of a schema take steps when it is checked. It wraps the part's format, which the validator
+// checks before deeper parts.
 func (s *Schema) count(v reflect.Value, seen, ends map[*jsonschema.Schema]bool) error {
 	switch v.Kind() {
 	case reflect.Interface:
@@ -186,8 +186,8 @@ func (s *Schema) count(v reflect.Value, seen, ends map[*jsonschema.Schema]bool) 
 	return nil
 }
 
-// endless reports whether a part validates a value by validating the same value with itself. ends is true for a part that is known to
-// end, and false for one under examination.
+// endless reports whether a part validates a value by validating the same value with itself. In ends, true marks a part
+// that ends, and false one under examination.
 func endless(part *jsonschema.Schema, ends map[*jsonschema.Schema]bool) bool {
 	if part == nil {
 		return false
@@ -207,7 +207,7 @@ func endless(part *jsonschema.Schema, ends map[*jsonschema.Schema]bool) bool {
 	return !ends[part]
 }
 
-// take has a part take steps, and so many more.
+// take makes a part take more steps.
 func (s *Schema) take(part *jsonschema.Schema, more int) {
 	was, deep := part.Format, part.UniqueItems
 	part.Format = &jsonschema.Format{Validate: func(v any) error {
@@ -224,8 +224,8 @@ func (s *Schema) take(part *jsonschema.Schema, more int) {
 	}
 }
 
-// compared is how many steps it takes to compare a value with those that a part names, if they are many. They would be
-// compared before its format is checked: then they become a part of it.
+// compared returns the steps for comparing a value with a part's enum and const, if they are many. The validator would
+// compare them before the format, so they move into a part of their own.
 func compared(part *jsonschema.Schema) int {
 	var values []any
 	if part.Enum != nil {
@@ -245,26 +245,26 @@ func compared(part *jsonschema.Schema) int {
 	return n
 }
 
-// pattern is a regular expression whose matches take steps.
+// pattern is a regular expression that takes steps for each match.
 type pattern struct {
 	*regexp.Regexp
 	s    *Schema
 	size int // instructions
 }
 
-// MatchString reports whether the text matches. When there are no steps left it is not even read.
+// MatchString reports whether the text matches. Without steps left it does not read the text.
 func (p *pattern) MatchString(text string) bool {
 	p.s.left -= len(text) * p.size / matchesOfStep
 	return p.s.left >= 0 && p.Regexp.MatchString(text)
 }
 
-// foreign is a regular expression in a dialect that Go does not know, such as JavaScript's with (?!…): all texts match.
+// foreign is a regular expression in another dialect, such as JavaScript's with (?!…). It matches every text.
 type foreign string
 
 func (foreign) MatchString(string) bool { return true }
 func (f foreign) String() string        { return string(f) }
 
-// compile makes patterns of a schema while it is compiled, and of values that are to be ones while they are checked.
+// compile compiles a pattern of a schema, or a value of the format regex.
 func (s *Schema) compile(text string) (jsonschema.Regexp, error) {
 	if len(text) > maxPattern {
 		return nil, errPattern
@@ -294,7 +294,7 @@ func (s *Schema) compile(text string) (jsonschema.Regexp, error) {
 	return &pattern{re, s, size}, nil
 }
 
-// instructions is about how many a regular expression has once it is compiled. What Parse takes is repeated 1000 times at most.
+// instructions estimates the compiled size of a regular expression. Parse limits repetitions to 1000.
 func instructions(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)/elementsOfStep
 	if re.Op == syntax.OpLiteral {

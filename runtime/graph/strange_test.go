@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/graph"
 )
 
-// Patterns, numbers and long texts take steps, too: a line of each may cost what a thousand lines of others do.
+// A single pattern, number or long text can cost as much as a thousand ordinary ones.
 func TestCheckingStrangePartsIsBounded(t *testing.T) {
 	many := func(text string, n int) string { return strings.Repeat(text+",", n-1) + text }
 	refs := `{"$ref":"#/$defs/a"}`
@@ -32,7 +32,7 @@ func TestCheckingStrangePartsIsBounded(t *testing.T) {
 	}
 }
 
-// Schemas that take much to compile are none: what a client's tool is called with the client judges.
+// Schemas that take too long to compile are refused, and the client checks its tool's arguments.
 func TestCompilingIsBounded(t *testing.T) {
 	var patterns strings.Builder
 	for i := range 4_000 {
@@ -59,7 +59,7 @@ func TestCompilingIsBounded(t *testing.T) {
 	}
 }
 
-// What takes steps of its own admits what it did.
+// Schema parts that take extra steps accept the same values as before.
 func TestStrangePartsFit(t *testing.T) {
 	schema := `{"properties":{"a":{"pattern":"^[a-z]{2,40}(-\\d+)*$"},"b":{"enum":[` + strings.Repeat("0,", 500) + `"last"]},"c":{"const":[1,{"d":2}]}},"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":{}}`
 	for args, want := range map[string]string{

@@ -7,22 +7,22 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// toolRun is the front of the names of runs that are one call of a tool. No plugin's name has a colon.
+// toolRun is the prefix of the workflow names of tool runs. A plugin's name cannot contain a colon.
 const toolRun = "tool:"
 
-// ToolRun is what a run that is one call of a tool has in the place of a workflow's name.
+// ToolRun returns the workflow name of a run that is one tool call.
 func ToolRun(tool string) string { return toolRun + tool }
 
-// IsToolRun reports whether a workflow's name is one of ToolRun.
+// IsToolRun reports whether a workflow name is from ToolRun.
 func IsToolRun(workflow string) bool { return strings.HasPrefix(workflow, toolRun) }
 
-// OfTool is the definition of such a run: a graph of one node, whose arguments are the run's query, as it is.
+// OfTool returns the definition of a tool run: one node with the run's query as its arguments.
 func OfTool(tool string) json.RawMessage {
 	definition, err := json.Marshal(plugins.Workflow{
 		Name: ToolRun(tool), Nodes: []plugins.Node{{ID: "call", Tool: tool, Input: "query"}},
 	})
 	if err != nil {
-		panic(err) // it is made of strings
+		panic(err) // strings always encode
 	}
 	return definition
 }
