@@ -1,7 +1,6 @@
-// Package attach keeps the files that users attach to their messages: it takes them in, within what a user may have, tells
-// their owner where they are, opens them for workers and for who has a signed URL, and removes those that no message
-// refers to. What is known of a file stands in the database, its bytes in Blobs. Nothing that a client sends becomes part
-// of where they are kept: a path is looked up, and its row tells.
+// Package attach stores users' files for their messages. It receives them within a quota, returns their URLs, opens
+// them for workers and for holders of signed URLs, and removes unreferenced ones. A database has the metadata and Blobs
+// the bytes. A key never contains client input unescaped: opening a path looks up its row.
 package attach
 
 import (
@@ -22,35 +21,35 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Blobs keeps bytes under keys, which are clean relative paths of ASCII. Its methods may be called from several goroutines.
+// Blobs stores bytes under keys, which are clean relative ASCII paths. It is safe for concurrent use.
 type Blobs interface {
-	// Put stores what r holds, whole or not at all; it returns r's error when that fails. A browser that gets the blob by
-	// its URL is to be told the media type, and the Content-Disposition.
+	// Put stores all of r, or nothing if r fails, and returns r's error. URLs of the blob serve it with the media type
+	// and Content-Disposition.
 	Put(ctx context.Context, key, mediaType, disposition string, r io.Reader) error
-	// Open opens a blob. It fails with an error that wraps fs.ErrNotExist when there is none.
+	// Open opens a blob. For a missing blob it fails with an error that wraps fs.ErrNotExist.
 	Open(ctx context.Context, key string) (io.ReadCloser, error)
-	// Delete removes a blob, if it is there.
+	// Delete removes a blob if it exists.
 	Delete(ctx context.Context, key string) error
-	// URL returns where anybody gets a blob for that long, or "" when Baton is to serve it.
+	// URL returns a public address of the blob that is valid for expires, or "" if Baton has to serve it.
 	URL(ctx context.Context, key string, expires time.Duration) (string, error)
 }
 
-// Config says what is kept where. Records and Blobs must be set; other zero fields mean the default.
+// Config configures Files. Records and Blobs are required; other zero fields mean the default.
 type Config struct {
 	Records model.Attachments
 	Blobs   Blobs
 	Log     *slog.Logger
 
 	Size    int64         // bytes of a file, default 20 MiB
-	Types   []string      // media types that are taken, or patterns as image/*; default DefaultTypes
-	Files   int           // of a user, default 1 000
+	Types   []string      // accepted media types, or patterns such as image/*; default DefaultTypes
+	Files   int           // files of a user, default 1 000
 	Bytes   int64         // of all of a user's files, default 1 GiB
-	Uploads int           // of a user at a time, which who takes them in sees to; 0 for no limit
-	Expires time.Duration // after which a signed URL is of no use, default 15 min
-	Unused  time.Duration // after which a file goes that no message refers to, default 24 h
+	Uploads int           // concurrent uploads of a user, enforced by the caller; 0 for no limit
+	Expires time.Duration // validity of a signed URL, default 15 min
+	Unused  time.Duration // age at which an unreferenced file is removed, default 24 h
 }
 
-// DefaultTypes are the media types that are taken where nothing else is said.
+// DefaultTypes returns the media types that are accepted by default.
 func DefaultTypes() []string {
 	return []string{
 		"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf",
@@ -71,41 +70,41 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Files are the attachments of all users. Its methods may be called from several goroutines.
+// Files has the attachments of all users. It is safe for concurrent use.
 type Files struct {
 	cfg Config
 
-	collecting chan struct{}    // has room for the one whose the field below is, as Collect may be slow
-	behind     model.Attachment // where the next Collect begins
+	collecting chan struct{}    // semaphore of one for behind, as Collect may be slow
+	behind     model.Attachment // start of the next Collect
 }
 
-// New returns the attachments that are kept where cfg says.
+// New returns the attachments in cfg's stores.
 func New(cfg Config) *Files {
 	return &Files{cfg: cfg.withDefaults(), collecting: make(chan struct{}, 1)}
 }
 
-// Size is how many bytes a file may have.
+// Size returns the size limit of a file.
 func (f *Files) Size() int64 { return f.cfg.Size }
 
-// Quota is how many files a user may have, and how large they may be together.
+// Quota returns the limits of a user's files.
 func (f *Files) Quota() (files int, bytes int64) { return f.cfg.Files, f.cfg.Bytes }
 
-// Used is how many files a user has, and how large they are together. What is on its way counts with the most that may come.
+// Used returns the number and total size of a user's files. A file that is arriving counts with its maximal size.
 func (f *Files) Used(ctx context.Context, project, user string) (files int, bytes int64, err error) {
 	has, err := f.cfg.Records.AttachmentsOf(ctx, project, user)
 	return has.Files, has.Bytes, err
 }
 
-// Uploads is how many files of a user may come in at a time, 0 for no limit.
+// Uploads returns the limit of a user's concurrent uploads, 0 for none.
 func (f *Files) Uploads() int { return f.cfg.Uploads }
 
-// Types are the media types that are taken, or patterns.
+// Types returns the accepted media types or patterns.
 func (f *Files) Types() []string { return f.cfg.Types }
 
-// Expires is how long a signed URL is good.
+// Expires returns the validity of a signed URL.
 func (f *Files) Expires() time.Duration { return f.cfg.Expires }
 
-// What is refused.
+// Refusals.
 var (
 	ErrNotFound = model.Refuse(model.KindNotFound, "attachment_not_found", "There is no such attachment")
 	ErrOutside  = model.Refuse(model.KindForbidden, "forbidden", "The path is not below that of your own attachments")
@@ -118,15 +117,15 @@ var (
 	errEmpty = model.Refuse(model.KindInvalid, "empty_file", "The file is empty")
 )
 
-// Upload is a file on its way.
+// Upload is an incoming file.
 type Upload struct {
-	Filename string // as the user calls it
-	Type     string // as the user calls it; the bytes decide
-	Length   int64  // of Body at most, 0 for unknown
+	Filename string // the user's name for it
+	Type     string // the user's claim; the bytes decide
+	Length   int64  // upper bound of Body's length, 0 if unknown
 	Body     io.Reader
 }
 
-// Add takes a file in. It reads Body as it stores it, and fails with Body's error where that fails.
+// Add stores a file from its Body, and fails with Body's error if that fails.
 func (f *Files) Add(ctx context.Context, project, user string, up Upload) (model.Attachment, error) {
 	body := &source{r: up.Body}
 	head := make([]byte, sniffed)
@@ -184,16 +183,16 @@ func (f *Files) store(ctx context.Context, a *model.Attachment, body *source) er
 	return f.cfg.Records.KeepAttachment(ctx, a.Key, a.Size)
 }
 
-// away is ErrAway, for what whoever runs the server has to see to.
+// away logs err and returns ErrAway.
 func (f *Files) away(what string, a *model.Attachment, err error) error {
 	f.cfg.Log.Error(what, "project", a.Project, "path", a.Path, "error", err)
 	return ErrAway
 }
 
-// atOnce is how long a user waits for what Collect does as well.
+// atOnce limits cleanup during a request. Collect repeats it if necessary.
 const atOnce = 5 * time.Second
 
-// lose gives up a file that did not come to be. What cannot be undone now the next Collect does.
+// lose gives up a file that could not be stored. Collect repeats the cleanup if it fails here.
 func (f *Files) lose(ctx context.Context, a *model.Attachment) {
 	ctx, cancel := context.WithTimeout(ctx, atOnce)
 	defer cancel()
@@ -206,7 +205,7 @@ func (f *Files) lose(ctx context.Context, a *model.Attachment) {
 	}
 }
 
-// source is what a client sends. It keeps why it came to no good end.
+// source reads a client's upload and remembers its error.
 type source struct {
 	r    io.Reader
 	most int64 // 0 for no limit
@@ -226,7 +225,7 @@ func (s *source) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Disposition is the Content-Disposition with which browsers get an attachment.
+// Disposition returns the Content-Disposition header of an attachment.
 func Disposition(a *model.Attachment) string {
 	how := "attachment"
 	if Shown(a.Type) {
@@ -253,8 +252,8 @@ func (f *Files) Find(ctx context.Context, project, user, bucket, path string) (m
 	return a, model.Gone(err, ErrNotFound)
 }
 
-// URL returns where anybody gets a user's own attachment for a while: an absolute URL, or one of Baton itself without scheme
-// and host, which it signs with a secret.
+// URL returns an address of a user's own attachment that anyone can use for a while: an absolute URL, or a path of
+// Baton signed with secret.
 func (f *Files) URL(ctx context.Context, secret, project, user, bucket, path string) (string, error) {
 	a, err := f.Find(ctx, project, user, bucket, path)
 	if err != nil {
@@ -267,7 +266,7 @@ func (f *Files) URL(ctx context.Context, secret, project, user, bucket, path str
 	return signed([]byte(secret), project, path, time.Now().Add(f.cfg.Expires)), nil
 }
 
-// Signed is a request for an attachment by who has a signed URL.
+// Signed is a request with a signed URL.
 type Signed struct{ Method, Bucket, Path, Expires, Signature string }
 
 // OpenSigned opens the attachment of a signed URL.
@@ -304,8 +303,7 @@ func (f *Files) open(ctx context.Context, a *model.Attachment) (io.ReadCloser, e
 	return &whole{body, f, a, a.Size}, nil
 }
 
-// whole is an attachment that is read. One of which bytes are missing, or cannot be read, fails in the end: nobody takes a part of a
-// file for all of it.
+// whole reads an attachment and fails at its end if bytes are missing, so that no part passes for the whole file.
 type whole struct {
 	io.ReadCloser
 	f    *Files
@@ -318,7 +316,7 @@ func (w *whole) Read(b []byte) (int, error) {
 	w.left -= int64(n)
 	switch {
 	case err == nil:
-	case err != io.EOF: //nolint:errorlint // a reader's end is not wrapped
+	case err != io.EOF: //nolint:errorlint
 		err = w.f.away("an attachment could not be read", w.a, err)
 	case w.left != 0:
 		err = w.f.away("an attachment is not as it was stored", w.a, fmt.Errorf("%d bytes are missing: %w", w.left, io.ErrUnexpectedEOF))
@@ -326,21 +324,21 @@ func (w *whole) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Use returns those of a user's attachments that have one of the paths. None of them goes within Config.Unused.
+// Use returns the user's attachments with these paths, and protects them from Collect for Config.Unused.
 func (f *Files) Use(ctx context.Context, project, user string, paths []string) ([]model.Attachment, error) {
 	return f.cfg.Records.UseAttachments(ctx, project, user, paths)
 }
 
-// collected is how many files are removed at once.
+// collected is the batch size of Collect.
 const collected = 200
 
-// Collect removes files that no run refers to any more, or never has for Config.Unused, and those that have expired. Those that
-// cannot be removed are tried again once all others were: it ends at as many as are removed at once of which none could be, and the
-// next goes on behind them.
+// Collect removes expired files and files that no run has referred to for Config.Unused. It ends after a batch of which
+// it could remove none, and the next Collect continues behind that batch, so failed files are tried again after all
+// others.
 func (f *Files) Collect(ctx context.Context) error {
 	select {
 	case f.collecting <- struct{}{}:
-	case <-ctx.Done(): // another does it
+	case <-ctx.Done(): // another call is collecting
 		return context.Cause(ctx)
 	}
 	defer func() { <-f.collecting }()
@@ -368,8 +366,8 @@ func (f *Files) Collect(ctx context.Context) error {
 	return why
 }
 
-// remove removes the bytes of attachments that are gone, and then what is known of them. It returns how many are left, and why the
-// first of them is.
+// remove removes the bytes of deleted attachments, and then their rows. It returns the number of remaining attachments
+// and the first error.
 func (f *Files) remove(ctx context.Context, list []model.Attachment) (left int, why error) {
 	var keys []int64
 	for _, a := range list {
@@ -394,14 +392,14 @@ func (f *Files) remove(ctx context.Context, list []model.Attachment) (left int, 
 	return left, why
 }
 
-// hopeless reports whether what comes behind a failure would take as long and fail, too.
+// hopeless reports whether removals after err would also fail slowly.
 func hopeless(ctx context.Context, err error) bool {
-	_, broken := errors.AsType[net.Error](err) // or silent
+	_, broken := errors.AsType[net.Error](err) // or does not answer
 	return broken || ctx.Err() != nil
 }
 
-// Expire makes those of a user's attachments go that came before a time, whoever refers to them, or with user "" those of
-// the whole project; Collect removes their bytes. It returns how many they are, which with dry is all it does.
+// Expire deletes attachments created before a time, even if runs refer to them: those of a user, or with user "" of the
+// whole project. Collect removes their bytes. It returns their number; with dry it only counts.
 func (f *Files) Expire(ctx context.Context, project, user string, before time.Time, dry bool) (int, error) {
 	return f.cfg.Records.ExpireAttachments(ctx, project, user, before, dry)
 }

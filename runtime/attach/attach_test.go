@@ -27,7 +27,7 @@ func TestInside(t *testing.T) {
 		{"alice", "agent-inputs/alice/", false},
 		{"alice", "/agent-inputs/alice/a", false},
 		{"alice", "agent-inputs/ALICE/a", false},
-		{"", "agent-inputs//a", true}, // there is no such user
+		{"", "agent-inputs//a", true}, // an empty user name does not exist
 	} {
 		if got := attach.Inside(c.user, c.path); got != c.want {
 			t.Errorf("%q, %q: %v", c.user, c.path, got)
@@ -35,7 +35,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// FuzzInside holds that whoever undoes what of a path that is inside, it stays below the user's prefix.
+// FuzzInside checks that a path inside a user's prefix stays inside however it is decoded.
 func FuzzInside(f *testing.F) {
 	for _, seed := range []string{"a.png", "..", "../x", "%2e%2e/x", "%252e%252e%252fx", "a\\b", "a//b", "./a", "a/.", "a\x00", "%c0%ae", "..;/x", "a%", "a ."} {
 		f.Add("alice", seed)
@@ -69,7 +69,7 @@ func FuzzInside(f *testing.F) {
 	})
 }
 
-// FuzzKey holds that keys are plain, begin with the project, and differ for different users of different projects.
+// FuzzKey checks that keys are plain, begin with the project, and differ between users and projects.
 func FuzzKey(f *testing.F) {
 	f.Add("p", "u", "q", "v")
 	f.Add("p/q", "u", "p", "q/u")

@@ -10,15 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// folder is where a user's attachments are in the project.
+// folder is the path of all users' attachments in a project.
 const folder = "agent-inputs/"
 
-// Prefix is what the paths of a user's attachments begin with.
+// Prefix returns the prefix of the paths of a user's attachments.
 func Prefix(user string) string { return folder + escape(user) + "/" }
 
-// Inside reports whether a path is below a user's prefix, whoever reads it: as it stands, with its percent-encoding undone
-// once or more often, on a system that takes a backslash for a slash or forgets dots at a name's end. A path that is not
-// plain enough to tell is outside.
+// Inside reports whether a path is below a user's prefix under every interpretation: percent-decoded any number of
+// times, or on a system with backslashes as separators or without trailing dots. An unusual path is outside.
 func Inside(user, p string) bool {
 	rest, ok := strings.CutPrefix(p, Prefix(user))
 	for ok {
@@ -36,8 +35,7 @@ func Inside(user, p string) bool {
 	return false
 }
 
-// plain reports whether a path's element is a name: ASCII letters and digits, and of marks those that mean nothing. A %
-// is looked into later.
+// plain reports whether a path element has only ASCII letters, digits and harmless marks. The caller checks % itself.
 func plain(element string) bool {
 	if element == "" || element[0] == '.' || element[len(element)-1] == '.' {
 		return false
@@ -45,12 +43,13 @@ func plain(element string) bool {
 	return !strings.ContainsFunc(element, func(r rune) bool { return !unreserved(r) && r != '~' && r != '%' })
 }
 
-// Key is under what the bytes of an attachment are kept. It begins with the project, and is as long as file systems take.
+// Key returns the blob key of an attachment. It begins with the project and is short enough for file systems.
 func Key(project, user, p string) string {
 	return element(project) + "/" + folder + element(user) + "/" + path.Base(p)
 }
 
-// element is a name as an element of a key: escaped, and cut where it is too long for a file, with a hash of the whole.
+// element returns a name as an element of a key: escaped, and if it is too long for a file, cut with a hash of the
+// whole.
 func element(name string) string {
 	const most = 150
 	name = escape(name)
@@ -61,7 +60,7 @@ func element(name string) string {
 	return name[:64] + "~" + hex.EncodeToString(sum[:])
 }
 
-// escape percent-encodes all of a name but letters, digits and marks that are harmless in a path; a dot it begins with too.
+// escape percent-encodes everything but letters, digits, harmless marks, and dots behind the first character.
 func escape(name string) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder
@@ -80,7 +79,7 @@ func unreserved(r rune) bool {
 	return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '_' || r == '.')
 }
 
-// filename is what a user calls a file, fit to be shown: its last element, without controls, not too long.
+// filename returns a user's file name for display: its last element, without control characters, shortened.
 func filename(name string) string {
 	name = strings.ToValidUTF8(name, "\uFFFD")
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
@@ -103,5 +102,5 @@ func filename(name string) string {
 	return name
 }
 
-// maxFilename is how many characters of a file's name are kept.
+// maxFilename is the number of characters in a stored file name.
 const maxFilename = 200

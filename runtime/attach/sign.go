@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// RawPath is where Baton serves what lies where browsers do not reach it.
+// RawPath is the path of attachments that Baton serves itself.
 const RawPath = "/api/v1/attachments/raw"
 
 // skew is the tolerated clock difference between the server that signs a URL and the one that opens it.
 const skew = time.Minute
 
-// sign is the signature of who may do what until when. No part can hold a line feed, so that none runs into the next.
+// sign signs a URL's method, path and expiry. The parts cannot contain the line feed that separates them.
 func sign(secret []byte, method, project, path, expires string) string {
 	mac := hmac.New(sha256.New, secret)
 	fmt.Fprintf(mac, "%s\n%s\n%s\n%s", method, project, path, expires)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// signed is the path and query under which Baton serves an attachment until a time.
+// signed returns the path and query of an attachment that Baton serves until a time.
 func signed(secret []byte, project, path string, until time.Time) string {
 	expires := strconv.FormatInt(until.Unix(), 10)
 	q := url.Values{"bucket": {project}, "path": {path}, "expires": {expires}}

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// sniffed is how many bytes the type of a file is told from.
+// sniffed is the number of bytes used to detect a file's type.
 const sniffed = 512
 
-// refined are the types that a file may be said to have whose bytes tell one that is more general. None of them runs in a browser.
+// refined maps a detected type to the more specific types that a user may claim for it. None of them runs in a browser.
 var refined = map[string][]string{
 	"text/plain": {"text/csv", "text/markdown", "text/tab-separated-values", "text/calendar", "application/json", "application/yaml"},
 	"application/zip": {
@@ -23,9 +23,10 @@ var refined = map[string][]string{
 	},
 }
 
-// typeOf is a file's type by its first bytes. What the user says it is counts where the bytes do not tell it apart.
+// typeOf detects a file's type from its first bytes. The user's claim decides between types that the bytes do not
+// distinguish.
 func typeOf(head []byte, said string) string {
-	kind, _, _ := mime.ParseMediaType(http.DetectContentType(head)) // which always has one
+	kind, _, _ := mime.ParseMediaType(http.DetectContentType(head)) // DetectContentType is always valid
 	said, _, err := mime.ParseMediaType(said)
 	if err == nil && slices.Contains(refined[kind], said) {
 		return said
@@ -33,7 +34,7 @@ func typeOf(head []byte, said string) string {
 	return kind
 }
 
-// admitted reports whether a type fits one of some patterns, such as image/*.
+// admitted reports whether a type matches a pattern such as image/*.
 func admitted(kind string, patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, kind)
@@ -41,13 +42,13 @@ func admitted(kind string, patterns []string) bool {
 	})
 }
 
-// endings are how the paths of files of a type end, for those who tell types by that.
+// endings are the path extensions of types, for readers that rely on extensions.
 var endings = map[string]string{
 	"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "application/pdf": ".pdf",
 	"text/plain": ".txt", "text/csv": ".csv", "text/markdown": ".md", "application/json": ".json",
 }
 
-// Shown reports whether browsers may show a file of the type where it is, instead of saving it.
+// Shown reports whether browsers may display a type inline.
 func Shown(kind string) bool {
 	return kind == "image/png" || kind == "image/jpeg" || kind == "image/gif" || kind == "image/webp"
 }
