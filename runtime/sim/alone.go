@@ -24,7 +24,7 @@ func GenerateAlone(seed uint64) *History {
 	}
 	if g.w.IntN(4) == 0 {
 		h.Room = g.room()
-		h.Room.Said, h.Room.Each = 0, 0 // of what is said the model knows nothing
+		h.Room.Said, h.Room.Each = 0, 0 // the model does not know the runs' output
 		g.weigh(h)
 	}
 	return h
@@ -51,7 +51,7 @@ func (g *generator) stepAlone() Step {
 	return s
 }
 
-// flat is a script of at most three ops without bodies.
+// flat returns a script of at most three ops without bodies.
 func (g *generator) flat() Script {
 	s := Script{}
 	for range g.r.IntN(3) {
@@ -60,7 +60,7 @@ func (g *generator) flat() Script {
 	return s
 }
 
-// playAlone does one step after the other.
+// playAlone plays one step after the other.
 func (w *world) playAlone() {
 	defer w.close()
 	w.slow = true
@@ -78,7 +78,7 @@ func (w *world) playAlone() {
 			}
 		}
 	}
-	for range 50 { // what was left staying comes to its end, and with it what is queued behind it
+	for range 50 { // waiting runs end, and the runs queued behind them
 		w.release()
 		w.sleep(20 * time.Millisecond)
 	}
@@ -100,7 +100,7 @@ func (w *world) stepAlone(s *Step) {
 	}
 }
 
-// release lets who stays go on. Who comes to stay from now on does.
+// release lets staying workers go on, now and later.
 func (w *world) release() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,14 +108,14 @@ func (w *world) release() {
 	w.gate = make(chan struct{})
 }
 
-// compare holds what there is against the model.
+// compare compares the state with the model's.
 func (w *world) compare(s *Step, m *Model, want Reply) {
 	if got := w.lastReply(s); got != want {
 		w.find(RuleModel, "%s %d was answered %s, and the model says %s", s.Do, s.N, got, want)
 	}
 	p := w.server()
 	if p == nil {
-		return // no server starts, as was found
+		return // no server starts, which is a finding already
 	}
 	v, err := w.view(p, 1)
 	if err != nil {
@@ -136,7 +136,7 @@ func (w *world) compare(s *Step, m *Model, want Reply) {
 	}
 }
 
-// lastReply is how the step was answered. What is no request is always done.
+// lastReply returns the reply to a step. A step without a request always succeeds.
 func (w *world) lastReply(s *Step) Reply {
 	for _, r := range w.replies {
 		var e *runtime.Error
@@ -154,7 +154,7 @@ func (w *world) lastReply(s *Step) Reply {
 	return replied
 }
 
-// summary is a thread in one line: its runs, their messages, its state and its spans.
+// summary returns a thread's runs, messages, state and spans in one line.
 func (v *view) summary() string {
 	var parts []string
 	for i := range v.runs {
@@ -177,7 +177,7 @@ func (v *view) summary() string {
 	return fmt.Sprintf("%s; %s; %s", strings.Join(parts, ", "), v.th.State, strings.Join(spans, ", "))
 }
 
-// summary is the model's thread, as view's is.
+// summary returns the model's thread in the form of view.summary.
 func (m *Model) summary() string {
 	var parts []string
 	for _, r := range m.runs {

@@ -6,7 +6,7 @@ import (
 	"github.com/batonrun/baton/runtime/sim"
 )
 
-// TestModel plays histories of one caller: each answer, and what is there then, is what the model says.
+// Each reply and the state after it agree with the model.
 func TestModel(t *testing.T) {
 	n := uint64(count())
 	for at := *seed; at < *seed+n; at++ {
@@ -15,6 +15,6 @@ func TestModel(t *testing.T) {
 		if o := sim.PlayAlone(t, h); len(o.Findings) > 0 {
 			t.Fatalf("seed %d: %s: %s\n%s\n%s", at, o.Findings[0].Rule, o.Findings[0].Detail, h, o)
 		}
-		tell(t, at-*seed+1)
+		logProgress(t, at-*seed+1)
 	}
 }

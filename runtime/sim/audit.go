@@ -12,30 +12,30 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// view is all that can be known of a thread when its history is over.
+// view is a thread at the end of its history.
 type view struct {
-	n    int    // of the thread
-	name string // in the story
+	n    int    // number of the thread
+	name string // name in the story
 	th   runtime.Thread
-	runs []runtime.Run // in the order they were created
+	runs []runtime.Run // in the order of their creation
 	log  []event
 	cut  bool // events were removed
 
-	messages map[string][]runtime.Message // by run, as REST lists them
-	history  []runtime.Message            // as history shows them
+	messages map[string][]runtime.Message // by run, in the order of REST
+	history  []runtime.Message            // in the order of the history endpoint
 }
 
-// event is an event of a log. An id of 0 is of a frame that stands for removed ones.
+// event is an event of a log. Id 0 is a frame in place of removed events.
 type event struct {
 	id   int64
-	run  string // its first name
-	as   string // the name it has in the span
+	run  string // the run's first name
+	as   string // the run's name in the span
 	ev   agui.Event
 	json string
 }
 
-// settle waits until nothing moves any more: no run is RUNNING or could be, and no question is about to expire.
-// It gives up after a while, and finds what is stuck.
+// settle waits until no run is RUNNING or claimable and no question is about to expire. After a timeout it reports the
+// stuck run.
 func (w *world) settle() {
 	var rule Rule
 	var restless string
@@ -53,12 +53,12 @@ func (w *world) settle() {
 		if quiet++; quiet == 2 {
 			return
 		}
-		w.sleep(20 * time.Millisecond) // what is about to make room for another looks quiet until it does
+		w.sleep(20 * time.Millisecond) // a run that is about to make room for another looks idle for a moment
 	}
 	w.find(rule, "%s", restless)
 }
 
-// restless says what has not come to rest, and the rule that this breaks when it stays so.
+// restless returns the activity that has not ended, and the rule that it breaks if it never ends.
 func (w *world) restless(p *process) (Rule, string) {
 	if p.unsure.Load() {
 		return RuleStuck, fmt.Sprintf("%s asks what became of its commit", p)
@@ -90,7 +90,7 @@ func (w *world) restless(p *process) (Rule, string) {
 	return RuleRoom, w.occupied(p)
 }
 
-// runs are all runs of a status.
+// runs returns all runs with a status.
 func (w *world) runs(p *process, status runtime.Status) (all []runtime.Run, err error) {
 	for _, u := range users[:max(w.h.Users, 1)] {
 		runs, err := p.rt.Runs(w.ctx, u, runtime.RunFilter{Statuses: []runtime.Status{status}, Limit: 500})
@@ -101,12 +101,12 @@ func (w *world) runs(p *process, status runtime.Status) (all []runtime.Run, err 
 	return all, nil
 }
 
-// ownerOf is whose a run is.
+// ownerOf returns a run's owner.
 func ownerOf(r *runtime.Run) runtime.Caller {
 	return runtime.MustCaller(r.Project, r.User, runtime.RoleUser)
 }
 
-// waits says whether a WAITING run asks a person, and what is wrong with its waiting.
+// waits reports whether a WAITING run has a question to a person, and an error if its waiting is illegal.
 func (w *world) waits(p *process, r *runtime.Run) (asks bool, why string) {
 	open, err := p.rt.Interrupts(w.ctx, ownerOf(r), r.ID)
 	if err != nil {
@@ -129,7 +129,7 @@ func (w *world) waits(p *process, r *runtime.Run) (asks bool, why string) {
 	return asks, ""
 }
 
-// audit checks all that is left of a history.
+// audit checks the final state of a history.
 func (w *world) audit(p *process) {
 	var views []*view
 	convs := make(map[string]*view)
@@ -163,7 +163,7 @@ func (w *world) audit(p *process) {
 	}
 }
 
-// view reads a thread; it returns nil when there is none.
+// view reads a thread, nil if there is none.
 func (w *world) view(p *process, n int) (*view, error) {
 	caller, name := place(n)
 	th, err := p.rt.Thread(w.ctx, caller, name)
@@ -214,7 +214,7 @@ func (w *world) readHistory(p *process, v *view) error {
 	}
 }
 
-// pages reads a list to its end: a page ends also where it is large.
+// pages reads a list to its end. Large pages end early.
 func pages(read func(after int64) (runtime.Page[runtime.Message], error), place func(*runtime.Message) int64) (all []runtime.Message, err error) {
 	for after := int64(0); ; after = place(&all[len(all)-1]) {
 		page, err := read(after)
@@ -250,7 +250,7 @@ func (w *world) readLog(p *process, v *view) error {
 	return nil
 }
 
-// story tells the log and the rows.
+// story describes the log and the rows.
 func (v *view) story() []string {
 	lines := []string{fmt.Sprintf("thread %s, state %s", v.name, v.th.State)}
 	for i := range v.log {
@@ -279,8 +279,8 @@ func clip(s string, n int) string {
 	return s
 }
 
-// minted are the ids that the engine gives.
+// minted matches ids that the engine generated.
 var minted = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// shorter is a text whose ids are short.
+// shorter shortens the ids in a text.
 func shorter(s string) string { return minted.ReplaceAllStringFunc(s, short) }

@@ -12,33 +12,33 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// fate is what a caller knows of what it asked.
+// fate is a caller's knowledge of its request's result.
 type fate string
 
 const (
 	done    fate = "done"
 	refused fate = "refused"
-	unknown fate = "unknown" // no answer came, or one that says that nobody knows
+	unknown fate = "unknown" // no answer, or outcome_unknown
 )
 
-// reply is what a caller was answered.
+// reply is the answer to a caller's request.
 type reply struct {
 	step Step
 	fate fate
 	err  error
-	from time.Time // when it was asked
-	at   time.Time // when the answer came
+	from time.Time // time of the request
+	at   time.Time // time of the answer
 
 	caller runtime.Caller
 	thread int
 	run    string // the run's first name
-	name   string // the name that the run was asked for by
-	as     string // the name that a reply gives it
+	name   string // the run's name in the request
+	as     string // the run's name in the reply
 	conv   string // of a start
-	msg    string // the id of an appended message
+	msg    string // id of an appended message
 }
 
-// fateOf sorts errors: a refusal has changed nothing.
+// fateOf classifies errors: a refused request has changed nothing.
 func fateOf(p *process, err error) fate {
 	var e *runtime.Error
 	switch {
@@ -54,22 +54,22 @@ func fateOf(p *process, err error) fate {
 
 func title(s *Step) string { return fmt.Sprint("title ", s.N) }
 
-// users are who asks. Each has threads of the same names.
+// users are the callers. Their threads have the same names.
 var users = []runtime.Caller{
 	runtime.MustCaller("p", "u", runtime.RoleUser),
 	runtime.MustCaller("p", "v", runtime.RoleUser),
 	runtime.MustCaller("q", "u", runtime.RoleUser),
 }
 
-// threadsEach is how many threads a user may have.
+// threadsEach is the number of threads of a user.
 const threadsEach = 2
 
-// place is whose a thread is, and its name.
+// place returns a thread's owner and name.
 func place(thread int) (runtime.Caller, string) {
 	return users[(thread-1)/threadsEach], fmt.Sprint("t", (thread-1)%threadsEach+1)
 }
 
-// perform does one caller's steps.
+// perform performs one caller's steps.
 func (w *world) perform(steps []Step) {
 	for i := range steps {
 		s := &steps[i]
@@ -98,7 +98,7 @@ func (w *world) step(s *Step) {
 	if s.Run != 0 {
 		of := w.known(s.Run)
 		if of == nil {
-			return // it is not known to exist
+			return // the run may not exist
 		}
 		r.run, r.name, r.thread = of.run, cmp.Or(of.as, of.run), of.thread
 	}
@@ -136,7 +136,7 @@ func (w *world) step(s *Step) {
 		w.find(RuleForeign, "%s %d of %s/%s got at run %s: %v", s.Do, s.N, r.caller.Project(), r.caller.User(), short(r.run), r.err)
 	}
 	if (s.Do == doClear || s.Do == doWipe) && r.err != nil && !isNotFound(r.err) {
-		r.fate = unknown // a thread goes by parts, and a user by threads: some may be gone
+		r.fate = unknown // deletions go in parts, so some rows may be gone
 	}
 	w.mu.Lock()
 	w.replies = append(w.replies, r)
@@ -144,7 +144,7 @@ func (w *world) step(s *Step) {
 	w.note("%d %s %s: %s%s", s.N, s.Do, orThread(r), r.fate, because(r.err))
 }
 
-// operate does what is not a request.
+// operate performs steps that are not requests.
 func (w *world) operate(p *process, s *Step) {
 	switch s.Do {
 	case doRead:
@@ -183,7 +183,7 @@ func because(err error) string {
 	return ", " + err.Error()
 }
 
-// known is the reply to the step that has started a run, or given it another name.
+// known returns the reply to the step that started or renamed a run.
 func (w *world) known(n int) *reply {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,7 +202,7 @@ func (w *world) key(of runtime.Caller, s *Step) *runtime.Idempotency {
 	return &runtime.Idempotency{Scope: fmt.Sprint(of.Project(), " ", of.User(), " ", s.Do, " key ", s.Key), BodyHash: fmt.Sprint("body ", s.N)}
 }
 
-// text is the message that a step sends.
+// text returns the message of a step.
 func text(s *Step) string { return fmt.Sprintf("m%d: %s", s.N, s.Script) + padding(s.Pad) }
 
 func (w *world) start(p *process, r *reply) {
@@ -239,7 +239,7 @@ func (w *world) start(p *process, r *reply) {
 	}
 }
 
-// firstMessage is the id of a message that the thread shows, if it is easily had.
+// firstMessage returns the id of a message that the thread shows, "" if none is found quickly.
 func (w *world) firstMessage(p *process, thread int) string {
 	caller, name := place(thread)
 	h, err := p.rt.History(w.ctx, caller, name, nil)
@@ -253,7 +253,7 @@ func (w *world) firstMessage(p *process, thread int) string {
 	return msgs.Rows[len(msgs.Rows)-1].ID
 }
 
-// answer answers what a run asks, with some choice: yes or no, with other arguments, not all.
+// answer answers a run's questions, with variations: yes, no, edited arguments, or one question left open.
 func (w *world) answer(p *process, r *reply) {
 	open, err := p.rt.Interrupts(w.ctx, r.caller, r.name)
 	if err != nil {
@@ -262,7 +262,7 @@ func (w *world) answer(p *process, r *reply) {
 	}
 	choice := r.step.Choice
 	if choice%16 == 15 && len(open) > 1 {
-		open = open[1:] // that leaves one open
+		open = open[1:] // leaves one open
 	}
 	var entries []agui.ResumeEntry
 	var msgs []agui.Message
@@ -276,7 +276,7 @@ func (w *world) answer(p *process, r *reply) {
 				e.Status = "cancelled"
 			}
 			e.Payload = answerTo(q.Message, r.step.Pad)
-		case q.ID: // a call of the client's own tool
+		case q.ID: // a frontend call
 			if r.step.Do == doReply {
 				msgs = append(msgs, agui.Message{ID: "client-" + q.ID, Role: agui.RoleTool, ToolCallID: q.ID, Content: "client did " + short(q.ID)})
 				continue
@@ -295,9 +295,9 @@ func (w *world) answer(p *process, r *reply) {
 		}
 		if _, r.err = p.rt.StartRun(w.ctx, r.caller, req); r.err == nil && r.as != "" {
 			run, err := p.rt.Run(w.ctx, r.caller, r.as)
-			r.run = run.ID // a new one, when nothing was open any more
+			r.run = run.ID // a new run, if no question was open any more
 			if err != nil {
-				r.as = "" // nobody knows
+				r.as = "" // unknown
 			}
 		}
 		return
@@ -323,7 +323,7 @@ func (w *world) approve(q *agui.Interrupt, choice int) json.RawMessage {
 	return mustJSON(yes)
 }
 
-// mustJSON encodes what always can be.
+// mustJSON encodes values that always encode.
 func mustJSON(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -332,7 +332,7 @@ func mustJSON(v any) json.RawMessage {
 	return b
 }
 
-// look checks what holds of a thread's rows at any time.
+// look checks the invariants of a thread's rows.
 func (w *world) look(p *process, s *Step) {
 	caller, name := place(s.Thread)
 	th, err := p.rt.Thread(w.ctx, caller, name)
@@ -350,7 +350,7 @@ func (w *world) look(p *process, s *Step) {
 	}
 }
 
-// checkClosed checks that the event which a run's row says has closed it can be read.
+// checkClosed checks that the event in a run's ClosedEvent can be read.
 func (w *world) checkClosed(p *process, th runtime.Thread, r *runtime.Run) {
 	if !r.Status.Final() || r.ClosedEvent == 0 || w.h.Does(doDelete, doClear, doWipe, doRetire) {
 		return
@@ -365,7 +365,7 @@ func (w *world) checkClosed(p *process, th runtime.Thread, r *runtime.Run) {
 	}
 	defer cur.Close()
 	if cur.Waits() {
-		return // it is stored, and about to be shown
+		return // stored but not shown yet
 	}
 	recs, err := cur.Next(w.ctx)
 	if err == nil && (recs[0].ID != r.ClosedEvent || !recs[0].Terminal()) {

@@ -17,7 +17,7 @@ func isNotFound(err error) bool {
 	return errors.As(err, &e) && e.Kind == runtime.KindNotFound
 }
 
-// checkLog checks a log by itself, and folds it.
+// checkLog checks a log and folds it.
 func (w *world) checkLog(v *view) *folded {
 	f := newFolded()
 	s := &spans{w: w, v: v, results: make(map[string]int), calls: make(map[string]string), owed: make(map[string]string)}
@@ -42,24 +42,24 @@ func (w *world) checkLog(v *view) *folded {
 	return f
 }
 
-// spans checks that a log is a row of spans.
+// spans checks that a log is a sequence of spans.
 type spans struct {
 	w       *world
 	v       *view
-	run     string            // of the open span; "" between two
-	waits   string            // the run whose span has ended to wait; "" when none has
-	texts   map[string]bool   // open in the span, as are the next
-	calls   map[string]string // the run of each call that was begun
-	args    map[string]bool   // calls whose arguments are open
+	run     string            // of the open span; "" between spans
+	waits   string            // the run whose span ended in WAITING; "" if none
+	texts   map[string]bool   // open in the span, like the following ones
+	calls   map[string]string // the run of each started call
+	args    map[string]bool   // calls with open arguments
 	steps   map[string]bool
 	subs    map[string]bool
 	reasons map[string]bool
 	models  map[string]bool
-	results map[string]int    // of each call
-	owed    map[string]string // calls without a result, and their runs
+	results map[string]int    // number of each call's results
+	owed    map[string]string // calls without a result, with their runs
 }
 
-// reset forgets what may have been removed.
+// reset drops the state that may belong to removed events.
 func (s *spans) reset() { s.run, s.waits = "", "" }
 
 func (s *spans) bad(rule Rule, e *event, format string, args ...any) {
@@ -129,7 +129,7 @@ func (s *spans) add(e *event) {
 	}
 }
 
-// model checks the events of calls of models.
+// model checks the events of model calls.
 func (s *spans) model(e *event, ev agui.Custom) {
 	switch c, ok := agui.ModelCallOf(ev); {
 	case !ok:
@@ -190,7 +190,7 @@ func (s *spans) shut(e *event, set map[string]bool, id string) {
 	delete(set, id)
 }
 
-// close is a span's terminal event: nothing is open any more, and only what the span ends to wait for is owed.
+// close checks a span's terminal event: everything is closed, and only calls for which the span waits have no result.
 func (s *spans) close(e *event, o agui.Outcome) {
 	for what, set := range map[string]map[string]bool{
 		"text": s.texts, "call": s.args, "step": s.steps, "sub-agent": s.subs, "reasoning": s.reasons, "model": s.models,
@@ -217,7 +217,7 @@ func (s *spans) close(e *event, o agui.Outcome) {
 	}
 }
 
-// end checks how the log ends: what is open belongs to a run that goes on.
+// end checks the end of the log: open entities belong to a run that goes on.
 func (s *spans) end() {
 	status := make(map[string]runtime.Status)
 	for i := range s.v.runs {
@@ -233,7 +233,7 @@ func (s *spans) end() {
 	}
 }
 
-// checkRows compares the rows with what the log folds to.
+// checkRows compares the rows with the folded log.
 func (w *world) checkRows(v *view, f *folded) {
 	var rows []runtime.Message
 	for _, msgs := range v.messages {
@@ -250,7 +250,7 @@ func (w *world) checkRows(v *view, f *folded) {
 		}
 	}
 	got, want := lines(rows), f.lines()
-	if v.cut { // what stands for removed events has results behind their calls, whatever parallel workers have written meanwhile
+	if v.cut { // snapshots in place of removed events put results directly behind their calls
 		slices.Sort(got)
 		slices.Sort(want)
 	}
@@ -277,8 +277,8 @@ func (w *world) checkRows(v *view, f *folded) {
 	}
 }
 
-// checkPairs checks that a call which is shown has its result, and a result its call, once its run is over. A client may
-// say what it likes, also the result of a call that another thread has made.
+// checkPairs checks that every shown call of an ended run has its result and vice versa. A client may send any message,
+// also the result of another thread's call.
 func (w *world) checkPairs(v *view, rows []runtime.Message) {
 	open := make(map[int64]bool)
 	for i := range v.runs {
@@ -303,9 +303,8 @@ func (w *world) checkPairs(v *view, rows []runtime.Message) {
 	}
 }
 
-// lines are messages as they are compared: without reasoning, of which the log does not say when it was cut.
-// checkSaidOnce checks that what a Do has said and said again, as it was cut short or tried again, is shown once. Of Dos
-// that run side by side nobody can tell whose a text is.
+// checkSaidOnce checks that texts of a Do that was interrupted or retried appear once. It skips Dos that run in
+// parallel, whose texts cannot be told apart.
 func (w *world) checkSaidOnce(v *view, rows []runtime.Message) {
 	said := make(map[string]bool)
 	for i := range rows {
@@ -320,6 +319,7 @@ func (w *world) checkSaidOnce(v *view, rows []runtime.Message) {
 	}
 }
 
+// lines returns messages for comparison, without reasoning, of which the log does not show an interruption.
 func lines(rows []runtime.Message) []string {
 	list := []string{}
 	for i := range rows {
@@ -346,7 +346,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// isReset reports whether ev stands for events that were removed.
+// isReset reports whether ev replaces removed events.
 func isReset(ev agui.Event) bool {
 	c, ok := ev.(agui.Custom)
 	return ok && c.Name == "log-reset"
@@ -402,7 +402,7 @@ func (w *world) checkStatuses(v *view) {
 	}
 }
 
-// checkSteps looks at the rows of steps and nodes.
+// checkSteps checks the rows of steps and nodes.
 func (w *world) checkSteps(p *process, v *view) {
 	for i := range v.runs {
 		r := &v.runs[i]
@@ -438,7 +438,7 @@ func sameExecution(a, b *runtime.Step) bool {
 	return a.Generation == b.Generation && a.NodeID == b.NodeID && a.Execution == b.Execution
 }
 
-// outcome is what a terminal event says of its run.
+// outcome returns a terminal event's outcome of its run.
 func outcome(ev agui.Event) string {
 	f, ok := ev.(agui.RunFinished)
 	switch {

@@ -12,15 +12,14 @@ import (
 	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
-// database is where a history's processes keep what they know: in memory, or in a SQLite file or on PostgreSQL as servers
-// have it.
+// database is the storage of a history's processes: in memory, a SQLite file, or PostgreSQL.
 type database struct {
-	path   string // of the file, empty for none
-	url    string // of PostgreSQL, likewise
+	path   string // of the SQLite file, or empty
+	url    string // of PostgreSQL, or empty
 	memory *memory.Database
 }
 
-// newDatabase makes an empty database for a history.
+// newDatabase creates an empty database for a history.
 func newDatabase(h *History) (*database, error) {
 	if !h.SQLite {
 		return &database{}, nil
@@ -33,7 +32,7 @@ func newDatabase(h *History) (*database, error) {
 	return &database{path: path}, os.WriteFile(path, raw, 0o600)
 }
 
-// open opens the Store of one more process. The first of them brings the clock along.
+// open opens the Store of another process. The first process also brings the clock.
 func (d *database) open(w *world) (model.Store, error) {
 	switch {
 	case d.path != "":
@@ -49,7 +48,7 @@ func (d *database) open(w *world) (model.Store, error) {
 	return d.memory.Open(), nil
 }
 
-// died tells the database that a process is gone. Of a SQLite file nobody else has the lock, which says the same.
+// died marks a process as dead. On SQLite its released lock does the same.
 func (d *database) died(store model.Store) {
 	if s, ok := store.(*memory.Store); ok {
 		s.Died()
@@ -68,7 +67,7 @@ func (d *database) remove() {
 // files numbers the databases of this process.
 var files atomic.Int64
 
-// room is where databases are made: in memory, where the system has such a place.
+// room returns the directory for databases, in memory if the system has such a directory.
 func room() string {
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		return "/dev/shm"

@@ -9,14 +9,14 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// folded is what a log amounts to, computed from the wire's rules alone.
+// folded is the content of a log, computed from the protocol alone.
 type folded struct {
 	state json.RawMessage
 	msgs  []*agui.Message
-	calls map[string]*agui.Message // the message of each call
-	began map[string]int           // when each message began
-	count int                      // of those
-	told  map[string]bool          // messages that a snapshot in the log alone tells of
+	calls map[string]*agui.Message // message of each call
+	began map[string]int           // begin of each message
+	count int                      // number of begun messages
+	told  map[string]bool          // messages that only a snapshot in the log has
 }
 
 func newFolded() *folded {
@@ -32,7 +32,7 @@ func (f *folded) find(id string) *agui.Message {
 	return nil
 }
 
-// begin returns the message of m's id, which is m when there is none.
+// begin returns the message with m's id, adding m if there is none.
 func (f *folded) begin(m agui.Message) *agui.Message {
 	if old := f.find(m.ID); old != nil {
 		return old
@@ -49,7 +49,7 @@ func (f *folded) keep(m *agui.Message) {
 	}
 }
 
-// add folds an event in. An id of 0 is of a frame that was made for its reader.
+// add folds an event. Id 0 is a frame made for its reader.
 func (f *folded) add(id int64, ev agui.Event) {
 	switch e := ev.(type) {
 	case agui.RunStarted:
@@ -59,7 +59,7 @@ func (f *folded) add(id int64, ev agui.Event) {
 			}
 		}
 	case agui.TextMessageStart:
-		if f.told[e.MessageID] { // the run that had the id was deleted, and the id is free
+		if f.told[e.MessageID] { // the run that used the id was deleted
 			f.drop(e.MessageID)
 			delete(f.told, e.MessageID)
 			delete(f.began, e.MessageID)
@@ -129,7 +129,7 @@ func (f *folded) replace(list []agui.Message, now bool) {
 	}
 }
 
-// patch applies an RFC 6902 patch of the kinds that a merge of flat objects makes.
+// patch applies an RFC 6902 patch of a merge of flat objects.
 func (f *folded) patch(delta json.RawMessage) {
 	var ops []struct {
 		Op, Path string
@@ -151,12 +151,12 @@ func (f *folded) patch(delta json.RawMessage) {
 	f.state = mustJSON(state)
 }
 
-// lines are the messages as they are compared with rows, which number them in the order in which they began.
+// lines returns the messages for comparison with rows, in the order of their begins.
 func (f *folded) lines() []string {
 	list := []string{}
 	sorted := slices.SortedFunc(slices.Values(f.msgs), func(a, b *agui.Message) int { return f.began[a.ID] - f.began[b.ID] })
 	for _, m := range sorted {
-		if m.Role != agui.RoleReasoning && !f.told[m.ID] { // runs that were deleted since may have written those
+		if m.Role != agui.RoleReasoning && !f.told[m.ID] { // deleted runs may have written those
 			list = append(list, line(m))
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Generate makes the history of a seed. Each takes only some of what there is, so that rare things meet often
-// (a history with everything in it mostly shows what is common).
+// Generate returns the history of a seed. Each history uses only some kinds of steps and faults, so that rare ones meet
+// often.
 func Generate(seed uint64) *History {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 0x5eed)), w: weighs(seed)}
 	return g.history(seed)
@@ -48,11 +48,11 @@ func (g *generator) history(seed uint64) *History {
 		if i := g.w.IntN(3); i < len(heavy) {
 			g.ops, g.steps = heavy[i].ops, heavy[i].steps
 		}
-		if room.Pipe > 0 { // one that waits for the pipe holds its run's mutex, and a bubble's time does not pass while another wants it
+		if room.Pipe > 0 { // a run that waits for the pipe holds its mutex, which stops the bubble's time
 			g.ops = slices.DeleteFunc(slices.Clone(g.ops), func(op string) bool { return op == "go" })
 		}
 	}
-	if slices.Contains(g.steps, doRetire) { // what is over for how long is not to be told by a clock that moves
+	if slices.Contains(g.steps, doRetire) { // retention depends on a steady clock
 		g.steps = slices.DeleteFunc(g.steps, func(s string) bool { return s == doClock })
 	}
 	g.pace = []time.Duration{300 * time.Microsecond, 3 * time.Millisecond, 30 * time.Millisecond, 300 * time.Millisecond}[g.r.IntN(4)]
@@ -85,7 +85,7 @@ func (g *generator) history(seed uint64) *History {
 			h.Faults = append(h.Faults, Fault{Commit: 1 + g.r.IntN(40), Trouble: troubles[g.r.IntN(len(troubles))]})
 		}
 		refusals := 0
-		h.Faults = slices.DeleteFunc(h.Faults, func(f Fault) bool { // data is bad or it is not: what fails the run is not refused again
+		h.Faults = slices.DeleteFunc(h.Faults, func(f Fault) bool { // data that the database refuses is refused for ever
 			if f.Trouble == Refused {
 				refusals++
 			}
@@ -112,8 +112,8 @@ func (g *generator) history(seed uint64) *History {
 	return h
 }
 
-// inParts has deletions go in small parts, between which the process dies at most: what is left of them is there until they are done,
-// and nobody else looks meanwhile.
+// inParts makes deletions go in small parts with at most a process's death in between. No other step sees the remaining
+// rows.
 func (h *History) inParts(rows int) {
 	h.Parts = rows
 	h.Callers = h.Callers[:1]
@@ -123,39 +123,39 @@ func (h *History) inParts(rows int) {
 	}
 }
 
-// focuses are what some histories are all about.
+// focuses are the subjects of some histories.
 var focuses = []struct {
 	ops, steps []string
 	troubles   []Trouble
 }{
-	{ // names that are free again, while calls are made and processes die
+	{ // reused names, with tool calls and dying processes
 		[]string{"note", "note", "gate", "do", "go", "sub", "say", "open"},
 		[]string{doStart, doStart, doStart, doClear, doClear, doDelete, doCrash, doAnswer},
 		[]Trouble{KillBefore, KillAfter, Lost},
 	},
-	{ // steps that are tried again, while commits and reads fail
+	{ // retried steps, with failing commits and reads
 		[]string{"fail", "stall", "wait", "do", "note", "say", "panic", "next"},
 		[]string{doStart, doStart, doAppend, doAppend, doRestart, doCancel},
 		[]Trouble{Away, Lost, Slow, Silent, GivenUp, Conflict, Full},
 	},
-	{ // calls that are announced and then made, while processes die
+	{ // announced calls, with dying processes
 		[]string{"think", "think", "sub", "do", "try", "ask", "next", "fail"},
 		[]string{doStart, doStart, doAppend, doAnswer, doAnswer, doReply, doCancel, doCrash, doTakeover},
 		[]Trouble{KillBefore, KillAfter, Lost, Away},
 	},
-	{ // what is over goes, while others read and go on, and processes die
+	{ // retention, with readers, restarts and dying processes
 		[]string{"say", "note", "do", "ask", "state", "next", "front", "fail", "sub"},
 		[]string{doStart, doStart, doStart, doAppend, doAnswer, doRetire, doRetire, doRetire, doWipe, doSeal, doRead, doRead, doCrash, doTakeover, doRestart, doDelete},
 		[]Trouble{KillBefore, KillAfter, Lost, Away, Slow, Silent, Conflict},
 	},
-	{ // answered and queued runs, while the clock moves
+	{ // answered and queued runs, with a moving clock
 		[]string{"ask", "late", "front", "gate", "try", "say"},
 		[]string{doStart, doStart, doStart, doClock, doClock, doAnswer, doAnswer, doReply, doCrash},
 		[]Trouble{KillBefore, KillAfter, Away, Slow, Silent},
 	},
 }
 
-// some returns n of list, in random order.
+// some returns n elements of list in random order.
 func (g *generator) some(list []string, n int) []string {
 	list = slices.Clone(list)
 	g.r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
@@ -191,7 +191,7 @@ func (g *generator) step() Step {
 				s.Thread = start.Thread
 			}
 		}
-		if s.Do == doReply && g.r.IntN(2) == 0 { // which may give the run another name
+		if s.Do == doReply && g.r.IntN(2) == 0 { // may give the run another name
 			s.Choice |= 1
 			named := s
 			g.runs = append(g.runs, &named)
@@ -229,7 +229,7 @@ func (g *generator) start(s *Step) {
 	g.runs[len(g.runs)-1] = &run
 }
 
-// key is an Idempotency-Key: a new one, or one that was used before.
+// key returns an Idempotency-Key, either new or used before.
 func (g *generator) key(n int) int {
 	if len(g.keys) > 0 && g.r.IntN(4) == 0 {
 		return g.keys[g.r.IntN(len(g.keys))]
@@ -238,7 +238,7 @@ func (g *generator) key(n int) int {
 	return n
 }
 
-// nameAgain is the number of a run of the same user's, 0 when there is none.
+// nameAgain returns the number of another run of the user, 0 if there is none.
 func (g *generator) nameAgain(thread int) int {
 	for range 3 {
 		if len(g.runs) == 0 {
@@ -252,13 +252,13 @@ func (g *generator) nameAgain(thread int) int {
 }
 
 func (g *generator) run() int {
-	if g.r.IntN(2) == 0 { // the latest are the most interesting
+	if g.r.IntN(2) == 0 { // prefer the latest runs
 		return g.runs[len(g.runs)-1].N
 	}
 	return g.runs[g.r.IntN(len(g.runs))].N
 }
 
-// script makes a script of at most n ops, whose bodies are depth deep.
+// script returns a script of at most n ops with bodies of that depth.
 func (g *generator) script(depth, n int) Script {
 	s := Script{}
 	for range 1 + g.r.IntN(n) {
@@ -269,7 +269,7 @@ func (g *generator) script(depth, n int) Script {
 				continue
 			}
 			op.Body = g.script(depth+1, 2)
-			if op.Name == "do" { // a record is of what has come to its end
+			if op.Name == "do" { // a record is of ended ops
 				op.Body = slices.DeleteFunc(op.Body, func(op Op) bool { return op.Name == "try" })
 			}
 		case "go":
@@ -287,7 +287,7 @@ func (g *generator) script(depth, n int) Script {
 	return s
 }
 
-// parts are ops that may stand side by side: each uses a name of its own, and none writes a text.
+// parts returns ops that can run in parallel: each has its own name, and none writes a text.
 func (g *generator) parts() []Op {
 	var all []Op
 	for _, name := range g.some([]string{"note", "idem", "gate", "front", "ask", "wait", "stall", "state"}, 2+g.r.IntN(2)) {

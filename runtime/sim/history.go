@@ -8,88 +8,87 @@ import (
 	"time"
 )
 
-// History is what happens to a server: what callers ask of it, each caller one thing after the other, and what
-// goes wrong meanwhile. It holds all that is random, so that it can be run again, cut
-// down and kept in a file.
+// History is a server's input: the requests of its callers, and the faults meanwhile. It has everything random, so that
+// it can be repeated, shrunk and stored.
 type History struct {
 	Seed    uint64   `json:"seed"` // of the pauses
 	Callers [][]Step `json:"callers"`
-	Queue   int      `json:"queue,omitempty"`  // how many runs may be QUEUED; 0 means many
-	Slots   int      `json:"slots,omitempty"`  // how many runs may be RUNNING; 0 means many
-	Users   int      `json:"users,omitempty"`  // how many ask; 0 means one
-	Events  int      `json:"events,omitempty"` // how many events a run may emit; 0 means many
-	Parts   int      `json:"parts,omitempty"`  // how many rows a deletion removes at once; 0 means many
-	Room    *Room    `json:"room,omitempty"`   // bounds on bytes; nil means the usual ones
-	SQLite  bool     `json:"sqlite,omitempty"` // it is played on a file, not in memory
+	Queue   int      `json:"queue,omitempty"`  // limit of QUEUED runs; 0 means many
+	Slots   int      `json:"slots,omitempty"`  // limit of RUNNING runs; 0 means many
+	Users   int      `json:"users,omitempty"`  // number of users; 0 means one
+	Events  int      `json:"events,omitempty"` // limit of a run's events; 0 means many
+	Parts   int      `json:"parts,omitempty"`  // rows that a deletion removes at once; 0 means many
+	Room    *Room    `json:"room,omitempty"`   // limits on bytes; nil means the defaults
+	SQLite  bool     `json:"sqlite,omitempty"` // play on a file, not in memory
 	Faults  []Fault  `json:"faults,omitempty"`
 }
 
-// Step is one thing a caller does.
+// Step is one action of a caller.
 type Step struct {
-	N     int      `json:"n"`     // names what it makes: run rN, message mN
-	After Duration `json:"after"` // the caller's pause before
+	N     int      `json:"n"`     // names its objects: run rN, message mN
+	After Duration `json:"after"` // pause before the step
 	Do    string   `json:"do"`
 
 	Thread    int      `json:"thread,omitempty"`
-	Run       int      `json:"run,omitempty"` // the number of the start whose run is meant, or of the reply that has named it
+	Run       int      `json:"run,omitempty"` // number of the start or renaming reply of the run
 	Agent     string   `json:"agent,omitempty"`
 	Script    Script   `json:"script,omitempty"`
 	Multitask string   `json:"multitask,omitempty"`
-	State     bool     `json:"state,omitempty"` // the request brings a state
+	State     bool     `json:"state,omitempty"` // the request has a state
 	Rewind    bool     `json:"rewind,omitempty"`
-	Pad       int      `json:"pad,omitempty"`     // the message, or the answer, is so many bytes longer
+	Pad       int      `json:"pad,omitempty"`     // bytes added to the message or answer
 	Key       int      `json:"key,omitempty"`     // an Idempotency-Key
-	Name      int      `json:"name,omitempty"`    // the run is named r and this number, as one before it
-	Foreign   bool     `json:"foreign,omitempty"` // another user asks than whose run it is
-	Times     int      `json:"times,omitempty"`   // so many callers ask the same at once
-	Choice    int      `json:"choice,omitempty"`  // which answers are given
-	By        Duration `json:"by,omitempty"`      // how far the clock moves, or how long is kept what is over
+	Name      int      `json:"name,omitempty"`    // the run gets the name r and this number, like an earlier run
+	Foreign   bool     `json:"foreign,omitempty"` // another user makes the request
+	Times     int      `json:"times,omitempty"`   // number of callers that make the request at once
+	Choice    int      `json:"choice,omitempty"`  // selects the answers
+	By        Duration `json:"by,omitempty"`      // of the clock's step, or the retention
 }
 
-// The things a caller does.
+// Actions.
 const (
 	doStart    = "start"
 	doAppend   = "append"
 	doCancel   = "cancel"
-	doAnswer   = "answer" // through Resume
-	doReply    = "reply"  // through StartRun
+	doAnswer   = "answer" // by Resume
+	doReply    = "reply"  // by StartRun
 	doDelete   = "delete" // a run
 	doClear    = "clear"  // delete a thread
-	doWipe     = "wipe"   // delete all that a user has
-	doRetire   = "retire" // what is over for long enough, or its events alone
-	doSeal     = "seal"   // what is old, on a file
+	doWipe     = "wipe"   // delete all of a user's data
+	doRetire   = "retire" // remove old runs, or only their events
+	doSeal     = "seal"   // seal old events, on a file
 	doTitle    = "title"
-	doRead     = "read" // follow a thread from some place on
-	doLook     = "look" // at the rows of a thread
+	doRead     = "read" // follow a thread from some event on
+	doLook     = "look" // check the rows of a thread
 	doCrash    = "crash"
 	doRestart  = "restart"
 	doTakeover = "takeover"
 	doClock    = "clock"
-	doRelease  = "release" // what stays, where there is one caller alone
-	doPass     = "pass"    // half a minute, likewise
+	doRelease  = "release" // release staying workers, with a single caller
+	doPass     = "pass"    // wait half a minute, with a single caller
 )
 
-// Fault is a trouble of one commit, or of one read; they are counted over all processes.
+// Fault is a trouble of one commit or read, counted over all processes.
 type Fault struct {
 	Commit  int     `json:"commit,omitempty"`
 	Read    int     `json:"read,omitempty"`
 	Trouble Trouble `json:"trouble"`
 }
 
-// Duration is a time.Duration that JSON shows as text.
+// Duration is a time.Duration that JSON encodes as text.
 type Duration time.Duration
 
-// MarshalText writes the duration as in 1.5ms.
+// MarshalText encodes the duration, for example as 1.5ms.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// UnmarshalText reads it.
+// UnmarshalText decodes the duration.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	*d = Duration(v)
 	return err
 }
 
-// String writes the history as JSON with a line for each step. Parse reads it.
+// String encodes the history as JSON with one line per step. Parse decodes it.
 func (h *History) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "{\"seed\": %d, \"queue\": %d, \"slots\": %d, \"users\": %d, \"events\": %d, \"parts\": %d, \"room\": %s, \"sqlite\": %v, \"callers\": [",
@@ -105,7 +104,7 @@ func (h *History) String() string {
 			}
 			line, err := json.Marshal(&steps[j])
 			if err != nil {
-				panic(err) // a step always encodes
+				panic(err) // steps always encode
 			}
 			b.WriteString("\n  " + string(line))
 		}
@@ -126,7 +125,7 @@ func (h *History) String() string {
 	return b.String()
 }
 
-// Parse reads a history as String wrote it.
+// Parse decodes the result of String.
 func Parse(text []byte) (*History, error) {
 	h := new(History)
 	if err := json.Unmarshal(text, h); err != nil {
@@ -135,7 +134,7 @@ func Parse(text []byte) (*History, error) {
 	return h, nil
 }
 
-// Ops calls f for each op of the history's scripts, those inside others too.
+// Ops calls f for each op of the history's scripts, including nested ones.
 func (h *History) Ops(f func(Op)) {
 	var walk func(Script)
 	walk = func(s Script) {
@@ -151,7 +150,7 @@ func (h *History) Ops(f func(Op)) {
 	}
 }
 
-// Does reports whether a caller does one of these things.
+// Does reports whether the history has one of these actions.
 func (h *History) Does(what ...string) bool {
 	for _, steps := range h.Callers {
 		for i := range steps {
@@ -163,7 +162,7 @@ func (h *History) Does(what ...string) bool {
 	return false
 }
 
-// Uses counts the ops of these names.
+// Uses counts the ops with these names.
 func (h *History) Uses(names ...string) int {
 	n := 0
 	h.Ops(func(op Op) {
@@ -174,7 +173,7 @@ func (h *History) Uses(names ...string) int {
 	return n
 }
 
-// Breaks reports whether a process comes to its end before the history does.
+// Breaks reports whether a process ends before the history.
 func (h *History) Breaks() bool {
 	return h.Does(doCrash, doRestart, doTakeover) ||
 		slices.ContainsFunc(h.Faults, func(f Fault) bool { return f.Trouble == KillBefore || f.Trouble == KillAfter })

@@ -11,29 +11,28 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Execution is one call of a tool that a process began.
+// Execution is one tool call that a process started.
 type Execution struct{ Process, Run, Tool, Call, Place, Args string }
 
-// ledger notes what the workers and tools of all processes have seen and done. A real world would keep it in
-// the systems that tools talk to: no crash takes anything back.
+// ledger records the observations and effects of workers and tools in all processes. Like external systems, it survives
+// crashes.
 type ledger struct {
 	w *world
 
 	mu         sync.Mutex // guards the fields below
 	inputs     map[string]string
 	executions []Execution
-	reached    map[string]bool // message ids that a worker of their run has been given
+	reached    map[string]bool // ids of messages that a worker of their run has received
 	approvals  map[string][]approval
-	denials    map[string]bool // places of questions that somebody declined
-	rounds     map[round]int   // how often each execution was called
-	recorded   map[string]bool // processes and places of a Do that has returned its record
+	denials    map[string]bool // places of declined questions
+	rounds     map[round]int   // number of calls of each execution
+	recorded   map[string]bool // processes and places of each Do that has returned its record
 }
 
-// approval is what somebody has answered to the question whether a call may be made, whether or not the
-// answer was taken.
+// approval is an answer to the approval of a call, whether or not the engine accepted it.
 type approval struct {
 	approved bool
-	edited   string // the arguments, if they were edited
+	edited   string // edited arguments, or empty
 }
 
 func newLedger(w *world) *ledger {
@@ -43,7 +42,7 @@ func newLedger(w *world) *ledger {
 	}
 }
 
-// asked notes the input of a worker's call, which is valid and the same each time the step is called again.
+// asked checks a worker's input: it is valid, and the same each time the step is called.
 func (l *ledger) asked(place string, in *plugins.Input) {
 	if why := badPrompt(in.Messages); why != "" {
 		l.w.find(RulePrompt, "%s: %s in %s", place, shorter(why), outline(in.Messages))
@@ -59,7 +58,7 @@ func (l *ledger) asked(place string, in *plugins.Input) {
 		}
 	}
 	if l.w.h.Does(doDelete, doRetire) {
-		ids = nil // what a deleted run has said is gone for all
+		ids = nil // the messages of a deleted run are gone
 	}
 	now := fmt.Sprintf("query %q state %s messages %v", in.Query, in.State, ids)
 	l.mu.Lock()
@@ -71,14 +70,14 @@ func (l *ledger) asked(place string, in *plugins.Input) {
 	l.inputs[place] = now
 }
 
-// took notes that a run's worker was given a message.
+// took records that a run's worker received a message.
 func (l *ledger) took(run, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reached[run+" "+message] = true
 }
 
-// executed notes that a tool was called, and whether it might be.
+// executed records a tool call, and checks that it was allowed.
 func (l *ledger) executed(e Execution) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +101,7 @@ func (l *ledger) executed(e Execution) {
 	l.executions = append(l.executions, e)
 }
 
-// madeWith is what a call was made with, if it was made.
+// madeWith returns the arguments of an executed call.
 func (l *ledger) madeWith(call string) (args string, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,21 +112,21 @@ func (l *ledger) madeWith(call string) (args string, ok bool) {
 	return l.executions[i].Args, true
 }
 
-// answered notes the answer that somebody gives to the question about a call.
+// answered records an answer to a call's approval.
 func (l *ledger) answered(call string, a approval) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.approvals[call] = append(l.approvals[call], a)
 }
 
-// did notes that a Do has returned, with its record.
+// did records that a Do has returned its record.
 func (l *ledger) did(place string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.recorded[place] = true
 }
 
-// does checks that what a Do is about to do has not been recorded.
+// does checks that a Do about to run has no record yet.
 func (l *ledger) does(place string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +141,7 @@ func (l *ledger) decline(place string) {
 	l.denials[place] = true
 }
 
-// declined checks that somebody has declined the question asked at a place, which does not expire.
+// declined checks that the question at a place was declined. It does not expire.
 func (l *ledger) declined(place string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,8 +150,7 @@ func (l *ledger) declined(place string) {
 	}
 }
 
-// badPrompt says what is wrong with a prompt: providers refuse one in which a call has no result behind it, or
-// a result no call.
+// badPrompt returns an error if a call has no result behind it or a result no call, which model providers refuse.
 func badPrompt(msgs []agui.Message) string {
 	seen := make(map[string]bool)
 	var owed []string
@@ -183,7 +181,7 @@ func badPrompt(msgs []agui.Message) string {
 	return ""
 }
 
-// outline shows messages in few words.
+// outline summarizes messages.
 func outline(msgs []agui.Message) string {
 	var words []string
 	for i := range msgs {
@@ -200,7 +198,7 @@ func outline(msgs []agui.Message) string {
 	return strings.Join(words, " ")
 }
 
-// short is the end of an id, which is enough to tell ids apart.
+// short returns the end of an id, which is enough to tell ids apart.
 func short(id string) string {
 	if len(id) == 36 {
 		return id[30:]

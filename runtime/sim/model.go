@@ -9,51 +9,50 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Model is what a thread is to its callers when they ask one thing after the other and each time wait until all
-// is quiet. It says how each request is answered, and what the runs, their messages and the log's spans are then.
-// It is written from the wire's rules and knows nothing of how they are kept.
+// Model is a thread as seen by callers that make one request at a time and wait until the engine is idle. It predicts
+// the answers, runs, messages and spans from the protocol alone.
 type Model struct {
-	runs   []*modelRun // in the order they were created
-	queue  []*modelRun // QUEUED, in the order they will run
-	spans  []string    // "run outcome" of the closed ones, in the log's order
+	runs   []*modelRun // in the order of their creation
+	queue  []*modelRun // QUEUED, in the order of execution
+	spans  []string    // "run outcome" of closed spans, in the log's order
 	state  string
-	stored string // the state as of the end of the latest span
+	stored string // state at the end of the latest span
 	exists bool
 	room   *Room
 }
 
-// modelRun is one run. Its worker plays scripts up to what it waits for.
+// modelRun is one run. Its worker plays scripts until it waits.
 type modelRun struct {
 	name       string
 	status     runtime.Status
 	generation int
-	attempts   int         // crashes in a row
+	attempts   int         // consecutive crashes
 	begun      bool        // this generation has a span
-	started    bool        // any has
-	before     string      // the thread's state when this generation began
-	takes      string      // the state its request brings
-	hides      []*modelRun // those it rolls back
+	started    bool        // any generation has a span
+	before     string      // the thread's state before this generation
+	takes      string      // the state in its request
+	hides      []*modelRun // runs to roll back
 
-	todo Script // what the worker has yet to do with what it was given
-	asks string // the op it waits for
+	todo Script // the rest of its worker's scripts
+	asks string // the op for which it waits
 	msgs []*modelMessage
 }
 
-// modelMessage is a message somebody sent.
+// modelMessage is a message to a run.
 type modelMessage struct {
 	name   string
 	script Script
 	size   int
 	state  runtime.MessageState
-	taken  int // the generation that has taken it
+	taken  int // the generation that read it
 }
 
-// Reply is how a request is answered: done, or refused with a code.
+// Reply is the answer to a request: done, or the code of a refusal.
 type Reply string
 
 const replied Reply = "done"
 
-// NewModel returns an empty thread, in a room or in none.
+// NewModel returns an empty thread, in a room or nil.
 func NewModel(room *Room) *Model { return &Model{state: "{}", stored: "{}", room: room} }
 
 func (m *Model) find(name string) *modelRun {
@@ -65,7 +64,7 @@ func (m *Model) find(name string) *modelRun {
 	return nil
 }
 
-// active returns the run that is RUNNING or WAITING, if there is one.
+// active returns the RUNNING or WAITING run, or nil.
 func (m *Model) active() *modelRun {
 	for _, r := range m.runs {
 		if r.status == runtime.Running || r.status == runtime.Waiting {
@@ -75,7 +74,7 @@ func (m *Model) active() *modelRun {
 	return nil
 }
 
-// Apply does one step and what follows from it.
+// Apply applies a step and its consequences.
 func (m *Model) Apply(s *Step) Reply {
 	reply := m.request(s)
 	m.advance()
@@ -93,7 +92,7 @@ func (m *Model) request(s *Step) Reply {
 	case doPass:
 		m.release("late")
 		return replied
-	case doClock: // nothing depends on what time it is
+	case doClock: // the time does not matter
 		return replied
 	case doRestart:
 		if r := m.active(); r != nil && r.status == runtime.Running {
@@ -131,7 +130,7 @@ func (m *Model) request(s *Step) Reply {
 
 func (m *Model) start(s *Step) Reply {
 	if old := m.find(fmt.Sprint("r", s.N)); old != nil {
-		return replied // the same request again is the same run
+		return replied // a repeated request gets the same run
 	}
 	if stored(s) > m.room.atMost(true) {
 		return "messages_too_large"
@@ -174,7 +173,7 @@ func (m *Model) append(r *modelRun, s *Step) Reply {
 		return "content_too_large"
 	case r.status == runtime.Cancelled:
 		return "invalid_state"
-	case waits > 0 && waits+size > m.room.inbox(): // one alone is taken
+	case waits > 0 && waits+size > m.room.inbox(): // a single message always fits
 		return "inbox_full"
 	}
 	r.msgs = append(r.msgs, &modelMessage{name: fmt.Sprint("m", s.N), script: s.Script, size: size, state: runtime.MessageQueued})
@@ -184,7 +183,7 @@ func (m *Model) append(r *modelRun, s *Step) Reply {
 	return replied
 }
 
-// waits is the size of what the run has yet to take.
+// waits returns the size of the run's queued messages.
 func (r *modelRun) waits() (size int) {
 	for _, msg := range r.msgs {
 		if msg.state == runtime.MessageQueued {
@@ -194,7 +193,7 @@ func (r *modelRun) waits() (size int) {
 	return size
 }
 
-// restart queues a run that is over behind all others.
+// restart queues an ended run behind all others.
 func (m *Model) restart(r *modelRun) {
 	r.status, r.attempts, r.begun = runtime.Queued, 0, false
 	r.generation++
@@ -207,7 +206,7 @@ func (m *Model) cancel(r *modelRun) Reply {
 		return replied
 	case runtime.Completed, runtime.Failed:
 		return "invalid_state"
-	case runtime.Queued: // a generation that never started leaves no span, and what it was to take is hidden
+	case runtime.Queued: // a generation without a span leaves none, and its messages are hidden
 		m.queue = slices.DeleteFunc(m.queue, func(o *modelRun) bool { return o == r })
 		for _, msg := range r.msgs {
 			if msg.state == runtime.MessageQueued {
@@ -222,7 +221,7 @@ func (m *Model) cancel(r *modelRun) Reply {
 	return replied
 }
 
-// take brings what is queued for the run into the log, of which there may be more than fits at once.
+// take moves the run's queued messages into the log, up to a size.
 func (r *modelRun) take(most int) (taken []*modelMessage) {
 	for _, msg := range r.msgs {
 		if msg.state == runtime.MessageQueued {
@@ -248,7 +247,7 @@ func (m *Model) end(r *modelRun, outcome string, status runtime.Status) {
 
 func (m *Model) answer(r *modelRun) Reply {
 	if r.status != runtime.Waiting {
-		return "invalid_request" // there is nothing to answer, and an empty answer is none
+		return "invalid_request" // an answer to no question is empty
 	}
 	m.goOn(r)
 	return replied
@@ -269,7 +268,7 @@ func (m *Model) remove(r *modelRun) Reply {
 	return replied
 }
 
-// release lets the run that stays, or whose question has expired, go on.
+// release continues a run that stays, or whose question has expired.
 func (m *Model) release(op string) {
 	r := m.active()
 	switch {
@@ -282,7 +281,7 @@ func (m *Model) release(op string) {
 	}
 }
 
-// crash is the end of a process: the run that is RUNNING begins its work again, a few times.
+// crash ends the process: the RUNNING run starts its work again, a few times.
 func (m *Model) crash() {
 	r := m.active()
 	if r == nil || r.status != runtime.Running {
@@ -300,7 +299,7 @@ func (m *Model) fail(r *modelRun) {
 	}
 }
 
-// advance runs what is queued until one run stays or waits.
+// advance executes queued runs until one stays or waits.
 func (m *Model) advance() {
 	for len(m.queue) > 0 && m.active() == nil {
 		r := m.queue[0]
@@ -309,14 +308,14 @@ func (m *Model) advance() {
 		m.claim(r)
 		m.play(r)
 	}
-	// A run that waits for its client's tools alone makes room for the next.
+	// A run that waits only for its client's tools makes room for the next one.
 	if r := m.active(); r != nil && r.status == runtime.Waiting && r.asks == "front" && len(m.queue) > 0 {
 		m.cancel(r)
 		m.advance()
 	}
 }
 
-// claim gives the run's worker what there is, unless it goes on with what it has.
+// claim gives the run's worker its messages, unless it continues with the old ones.
 func (m *Model) claim(r *modelRun) {
 	if !r.begun {
 		r.before = m.state
@@ -332,12 +331,12 @@ func (m *Model) claim(r *modelRun) {
 		return
 	}
 	taken := r.take(m.room.atMost(false))
-	r.todo = slices.Concat(taken[len(taken)-1].script, Script{}) // the worker plays the last one
+	r.todo = slices.Concat(taken[len(taken)-1].script, Script{}) // the worker plays the last script
 }
 
-// rollBack hides what the generation that was cancelled to make room has taken, and restores the state before it.
+// rollBack hides the messages of the replaced generation and restores the state before it.
 func (m *Model) rollBack(r *modelRun) {
-	for _, o := range r.hides { // one at most had begun
+	for _, o := range r.hides { // one of them at most had begun
 		for _, msg := range o.msgs {
 			if msg.taken == o.generation {
 				msg.state = runtime.MessageHidden
@@ -347,7 +346,7 @@ func (m *Model) rollBack(r *modelRun) {
 	}
 }
 
-// play is the worker's work up to what it waits for.
+// play plays the worker's script until it waits.
 func (m *Model) play(r *modelRun) {
 	for {
 		for len(r.todo) > 0 {

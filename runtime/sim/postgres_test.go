@@ -16,7 +16,7 @@ var (
 	atOnce     = flag.Int("at-once", 6, "how many of them at once")
 )
 
-// TestHistoriesOnPostgres plays random histories on PostgreSQL. They take their time there: it is real.
+// TestHistoriesOnPostgres plays random histories on PostgreSQL, in real time.
 func TestHistoriesOnPostgres(t *testing.T) {
 	if testing.Short() {
 		return

@@ -2,5 +2,5 @@
 
 package sim_test
 
-// raced says that the race detector is on, with which all takes ten times as long.
+// raced reports that the race detector is on, which makes everything ten times slower.
 const raced = true

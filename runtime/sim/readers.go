@@ -10,15 +10,15 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// reading is what one reader was shown, in order.
+// reading is one reader's events, in order.
 type reading struct {
 	what  string
-	conv  string // of the thread
-	after int64  // where it began
+	conv  string // conversation id of the thread
+	after int64  // start of the reader
 	shown []shown
 }
 
-// shown is an event as a reader got it. An id of 0 is of a frame that is not in the log.
+// shown is an event as a reader got it. Id 0 is a frame that is not in the log.
 type shown struct {
 	id   int64
 	run  string
@@ -36,8 +36,8 @@ func (w *world) show(rd *reading, recs []*runtime.Record) {
 	w.mu.Unlock()
 }
 
-// idsOf are the ids of recs. A removed range is shown as three records, of which the last has its id: here the first, its
-// log-reset, stands for the range.
+// idsOf returns the ids of recs. Readers get three records for removed events, of which only the last has an id; here
+// the first, the log-reset, has it.
 func idsOf(recs []*runtime.Record) []int64 {
 	ids := make([]int64, len(recs))
 	for i, rec := range recs {
@@ -48,7 +48,7 @@ func idsOf(recs []*runtime.Record) []int64 {
 	return ids
 }
 
-// readSoFar is what readers were shown. Those who have not stopped reading are shown more, behind it.
+// readSoFar returns the readers' events so far.
 func (w *world) readSoFar() (all []reading) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,8 +66,7 @@ func (w *world) newReading(what, conv string, after int64) *reading {
 	return rd
 }
 
-// follow reads a thread from some place on until the history ends, and goes on behind the last id it has seen
-// whenever its server goes away.
+// follow reads a thread until the history ends, and resumes behind its last id whenever its server stops.
 func (w *world) follow(s *Step) {
 	caller, name := place(s.Thread)
 	choice := s.Choice
@@ -80,7 +79,7 @@ func (w *world) follow(s *Step) {
 		}
 		th, err := p.rt.Thread(p.ctx, caller, name)
 		if rd != nil && err == nil && th.ConversationID != rd.conv {
-			return // another thread has the name
+			return // the name belongs to another thread now
 		}
 		if err == nil && rd == nil {
 			if choice%8 == 7 {
@@ -101,7 +100,7 @@ func (w *world) follow(s *Step) {
 		}
 		w.nap("reader", s.N)
 		if rd == nil {
-			w.sleep(100 * time.Millisecond) // there is no thread yet
+			w.sleep(100 * time.Millisecond) // the thread does not exist yet
 		}
 	}
 }
@@ -127,7 +126,7 @@ func (w *world) readOn(p *process, s *Step, th runtime.Thread, rd **reading, aft
 	}
 }
 
-// watch reads the span that a request has started, as the client that sent it does.
+// watch reads the span of a request, like the client that made it.
 func (w *world) watch(p *process, s runtime.Started) {
 	cur, err := p.rt.ReadRun(p.ctx, s)
 	if err != nil {
@@ -147,7 +146,7 @@ func (w *world) watch(p *process, s runtime.Started) {
 	}
 }
 
-// checkWatched checks that a client whose stream has ended was shown all of a span.
+// checkWatched checks that a client whose stream has ended got the whole span.
 func (w *world) checkWatched(rd *reading) {
 	n := len(rd.shown)
 	if n < 2 || !strings.Contains(rd.shown[0].json, `"RUN_STARTED"`) ||

@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// checkReaders compares what readers were shown with each other and with the logs.
+// checkReaders compares the readers' events with each other and with the logs.
 func (w *world) checkReaders(convs map[string]*view) {
 	type place struct {
 		conv string
@@ -54,7 +54,7 @@ func (w *world) checkReaders(convs map[string]*view) {
 	}
 }
 
-// checkReplies holds what callers were answered against what is there.
+// checkReplies compares the callers' answers with the final state.
 func (w *world) checkReplies(p *process, convs map[string]*view) {
 	c := &claims{w: w, p: p, convs: convs, texts: make(map[string][]string), spoilt: make(map[string]bool), outrun: make(map[string]bool)}
 	for _, v := range convs {
@@ -83,7 +83,7 @@ func (w *world) checkReplies(p *process, convs map[string]*view) {
 	c.titles()
 }
 
-// titles checks that a thread has a title that somebody gave it.
+// titles checks that a thread's title was set by a caller.
 func (c *claims) titles() {
 	for _, v := range c.convs {
 		given, kept := []string{""}, false
@@ -99,17 +99,17 @@ func (c *claims) titles() {
 	}
 }
 
-// claims checks what callers may rely on.
+// claims checks the promises to callers.
 type claims struct {
 	w      *world
 	p      *process
 	convs  map[string]*view
-	texts  map[string][]string // the ids of the messages in logs and queues, by the name in their text
-	spoilt map[string]bool     // runs that have failed because the database did not take their data
-	outrun map[string]bool     // runs that were to rewind to what another had hidden before their turn came: they hide nothing, and what they were to say is not said
+	texts  map[string][]string // ids of the messages in logs and queues, by the name in their text
+	spoilt map[string]bool     // runs that failed because the database refused their data
+	outrun map[string]bool     // runs to rewind to a message that was hidden before their turn: they hide nothing, and their messages are dropped
 }
 
-// index notes a thread's user messages, in its log and those that wait.
+// index records a thread's user messages in its log and queues.
 func (c *claims) index(v *view) {
 	note := func(id, text string) {
 		name, _, _ := strings.Cut(text, ":")
@@ -160,19 +160,19 @@ func (c *claims) index(v *view) {
 	}
 }
 
-// removed reports whether somebody may have deleted the run or its thread.
+// removed reports whether a request may have deleted the run or its thread.
 func (c *claims) removed(r *reply) bool {
 	return slices.ContainsFunc(c.w.replies, func(d *reply) bool {
 		return d.fate != refused && (d.clears(r.thread) || d.step.Do == doDelete && d.run == r.run)
 	}) || c.w.mayBeRetired(r.run)
 }
 
-// clears reports whether a request deletes a thread, alone or with all others of its user.
+// clears reports whether a request deletes a thread, alone or with the rest of its user's.
 func (r *reply) clears(thread int) bool {
 	return r.step.Do == doClear && r.thread == thread || r.step.Do == doWipe && (r.thread-1)/threadsEach == (thread-1)/threadsEach
 }
 
-// anyCleared reports whether somebody may have deleted a thread.
+// anyCleared reports whether a request may have deleted a thread.
 func (c *claims) anyCleared() bool {
 	return slices.ContainsFunc(c.w.replies, func(d *reply) bool { return d.fate != refused && (d.step.Do == doClear || d.step.Do == doWipe) })
 }
@@ -207,19 +207,19 @@ func (c *claims) started(r *reply) {
 	}
 }
 
-// ours reports whether a run has failed for no fault of its worker.
+// ours reports whether a run failed without an error of its worker.
 func ours(code string) bool {
 	return slices.Contains([]string{"internal", "storage_error", "unreadable"}, code)
 }
 
-// shared reports whether another start may have made the run of that name.
+// shared reports whether another start may have created the run of that name.
 func (c *claims) shared(r *reply) bool {
 	return slices.ContainsFunc(c.w.replies, func(s *reply) bool {
 		return s.step.Do == doStart && s.step.N != r.step.N && s.run == r.run && s.fate != refused
 	})
 }
 
-// anyDone reports whether one of the callers of a step was not refused.
+// anyDone reports whether a caller of a step was not refused.
 func (c *claims) anyDone(n int) bool {
 	return slices.ContainsFunc(c.w.replies, func(r *reply) bool { return r.step.N == n && r.fate != refused })
 }
@@ -259,8 +259,8 @@ func (c *claims) startRemoved(r *reply) bool {
 	})
 }
 
-// causes checks that somebody wanted each run cancelled that is: a request that was refused, or that has left
-// nothing else behind, has cancelled nothing.
+// causes checks that a request wanted each cancelled run cancelled. A request that was refused, or that left nothing
+// else, cannot have cancelled it.
 func (c *claims) causes(v *view) {
 	for i := range v.runs {
 		run := &v.runs[i]
@@ -271,7 +271,7 @@ func (c *claims) causes(v *view) {
 	}
 }
 
-// reached checks that the workers of runs that are COMPLETED were given what came for them.
+// reached checks that the workers of COMPLETED runs received their messages.
 func (c *claims) reached(v *view) {
 	for i := range v.runs {
 		run := &v.runs[i]
@@ -302,7 +302,7 @@ func (c *claims) cancels(r *reply, v *view, run *runtime.Run) bool {
 		if r.run == run.ID && r.step.Do == doStart || !makesRoom && c.w.h.Uses("front") == 0 { // it waits for its client's tools
 			return false
 		}
-		if r.step.Do == doReply && r.fate == unknown { // it may have begun a run, whose name nobody was told
+		if r.step.Do == doReply && r.fate == unknown { // it may have started a run with an unknown name
 			told := func(o runtime.Run) bool {
 				return slices.ContainsFunc(c.w.replies, func(k *reply) bool { return k.run == o.ID })
 			}
@@ -356,7 +356,7 @@ func (c *claims) cleared(r *reply) {
 	}
 }
 
-// keys checks that requests of one key were one.
+// keys checks that requests with one key acted as one request.
 func (c *claims) keys() {
 	ids := make(map[string]string)
 	for _, r := range c.w.replies {
@@ -371,7 +371,7 @@ func (c *claims) keys() {
 	}
 }
 
-// checkTools holds what tools were called with against the logs.
+// checkTools compares tool calls with the logs.
 func (w *world) checkTools(convs map[string]*view) {
 	args := make(map[string]string)
 	results := make(map[string]*agui.ToolCallResult)

@@ -9,14 +9,14 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-// retirement is one removal of what was over before a time.
+// retirement is one removal of runs that ended before a time.
 type retirement struct {
 	before time.Time
-	events bool // their events alone
-	done   bool // nothing has hindered it
+	events bool // only their events
+	done   bool // no fault interfered
 }
 
-// expire removes what was over for as long as the step says.
+// expire removes runs that have ended for as long as the step says.
 func (w *world) expire(p *process, s *Step) {
 	keep := time.Duration(s.By)
 	r := retirement{before: w.dbNow().Add(-keep).Truncate(time.Millisecond), events: s.Choice%2 == 1}
@@ -35,17 +35,17 @@ func (w *world) expire(p *process, s *Step) {
 	w.note("%d retire %v, events alone %v: %+v%s", s.N, keep, r.events, list, because(err))
 }
 
-// seal compresses all that has ended, as if it were days old.
+// seal compresses all ended runs as if they were days old.
 func (w *world) seal(p *process, s *Step) {
 	db, ok := p.store.(*storage.DB)
 	if !ok {
-		return // memory compresses nothing
+		return // memory does not compress
 	}
 	n, err := db.Seal(w.ctx, w.dbNow().Add(48*time.Hour))
 	w.note("%d seal: %d events%s", s.N, n, because(err))
 }
 
-// removals are those of runs, or of events alone.
+// removals returns the removals of runs, or of events only.
 func (w *world) removals(events bool) (list []retirement) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,7 +57,7 @@ func (w *world) removals(events bool) (list []retirement) {
 	return list
 }
 
-// mayBeRetired reports whether a run of that name was there before a time, before which what was over was removed.
+// mayBeRetired reports whether a run of that name may have been removed.
 func (w *world) mayBeRetired(run string) bool {
 	for _, ret := range w.removals(false) {
 		for _, r := range w.replies {
@@ -69,7 +69,7 @@ func (w *world) mayBeRetired(run string) bool {
 	return false
 }
 
-// mayBeStripped reports whether the events of a run may have been removed, in part when it has gone on since.
+// mayBeStripped reports whether the events of a run may have been removed, in part if it has restarted since.
 func (w *world) mayBeStripped(run *runtime.Run) bool {
 	for _, ret := range w.removals(true) {
 		if run.CreatedAt.Before(ret.before) {
@@ -79,7 +79,7 @@ func (w *world) mayBeStripped(run *runtime.Run) bool {
 	return false
 }
 
-// checkRetired checks that what was over before a removal is gone.
+// checkRetired checks that old runs are removed.
 func (w *world) checkRetired(v *view) {
 	logged := make(map[string]bool)
 	for i := range v.log {
@@ -102,9 +102,9 @@ func (w *world) checkRetired(v *view) {
 	}
 }
 
-// checkLimit checks how many events the spans of a log have.
+// checkLimit checks the number of events in the spans of a log.
 func (w *world) checkLimit(v *view) {
-	const closing = 60 // what a span may have on top: all that closes what is open, and what was emitted at the same moment
+	const closing = 60 // a span's closing events, and events emitted at the same moment
 	n := 0
 	for i := range v.log {
 		e := &v.log[i]

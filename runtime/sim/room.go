@@ -13,19 +13,19 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Room bounds bytes, where the bounds that servers have are out of a history's reach. 0 means the usual ones.
+// Room has limits on bytes that a history can reach, unlike a server's defaults. 0 means the default.
 type Room struct {
-	Light    int  `json:"light,omitempty"`    // what a run may be asked, and say, that counts for nothing
-	Asked    int  `json:"asked,omitempty"`    // what the runs at work may be asked
-	Said     int  `json:"said,omitempty"`     // what their messages may have in memory
-	Each     int  `json:"each,omitempty"`     // those of one run
-	Inbox    int  `json:"inbox,omitempty"`    // what is sent with one request, and what may wait for a run
-	Event    int  `json:"event,omitempty"`    // one event
-	Pipe     int  `json:"pipe,omitempty"`     // what waits to be written, of one run and of all, and what a thread's ring keeps
-	Accounts bool `json:"accounts,omitempty"` // a user may have a half of it, a project three quarters
+	Light    int  `json:"light,omitempty"`    // size of a run's input and output that is not counted
+	Asked    int  `json:"asked,omitempty"`    // input of all running runs
+	Said     int  `json:"said,omitempty"`     // memory of their messages
+	Each     int  `json:"each,omitempty"`     // memory of one run's messages
+	Inbox    int  `json:"inbox,omitempty"`    // size of a request's messages, and of a run's queued messages
+	Event    int  `json:"event,omitempty"`    // size of an event
+	Pipe     int  `json:"pipe,omitempty"`     // unwritten bytes of a run and of all runs, and size of a thread's ring
+	Accounts bool `json:"accounts,omitempty"` // a user may use half of it, a project three quarters
 }
 
-// of gives a process its bounds.
+// of sets a process's limits.
 func (m *Room) of(cfg *runtime.Config) {
 	if m == nil {
 		return
@@ -35,7 +35,7 @@ func (m *Room) of(cfg *runtime.Config) {
 	cfg.RingBytes, cfg.QueueRunBytes, cfg.QueueBytes, cfg.BatchBytes = m.Pipe, m.Pipe, 2*m.Pipe, m.Pipe
 }
 
-// bounds are those that are set.
+// bounds returns the limits that are set.
 func (m *Room) bounds() (set []func(*Room) *int) {
 	for _, bound := range []func(*Room) *int{
 		func(m *Room) *int { return &m.Asked }, func(m *Room) *int { return &m.Said }, func(m *Room) *int { return &m.Each },
@@ -48,7 +48,7 @@ func (m *Room) bounds() (set []func(*Room) *int) {
 	return set
 }
 
-// room makes up bounds.
+// room generates limits.
 func (g *generator) room() *Room {
 	const kib = 1 << 10
 	m := &Room{Light: (1 + g.w.IntN(4)) * kib, Asked: (6 + g.w.IntN(20)) * kib, Accounts: g.w.IntN(2) == 0}
@@ -65,8 +65,8 @@ func (g *generator) room() *Room {
 	return m
 }
 
-// amounts are the sizes that what is sent and said has: little, about what counts, a part of the room, more than there is, and
-// more than fits at once.
+// amounts returns the sizes of messages: tiny, around the counted size, part of the room, more than the room, and more
+// than fits at once.
 func (m *Room) amounts() []int {
 	if m == nil {
 		return []int{100}
@@ -80,20 +80,20 @@ func (m *Room) amounts() []int {
 	return all
 }
 
-// heavy are what most histories that weigh bytes are all about.
+// heavy are the subjects of most histories about bytes.
 var heavy = []struct{ ops, steps []string }{
-	{ // runs that end early and are begun again
+	{ // runs that end early and restart
 		[]string{"tell", "tell", "fetch", "stall", "wait", "die", "fail", "ask", "next", "slow", "do"},
 		[]string{doStart, doStart, doStart, doAppend, doAppend, doAppend, doAnswer, doAnswer, doCancel, doCrash, doRestart},
 	},
-	{ // runs that are answered while something else is asked of their thread
+	{ // answered runs with other requests to their thread
 		[]string{"ask", "gate", "ask", "tell", "front"},
 		[]string{doStart, doStart, doAnswer, doAnswer, doAnswer, doReply, doAppend, doAppend},
 	},
 }
 
-// weigh gives the messages and answers of a history in a room their sizes, and leaves out what shows less of a thread than it has where
-// an event holds less.
+// weigh gives the messages and answers of a history their sizes. It removes steps that would show only part of a thread
+// if events are small.
 func (g *generator) weigh(h *History) {
 	amounts := h.Room.amounts()
 	for _, steps := range h.Callers {
@@ -109,7 +109,7 @@ func (g *generator) weigh(h *History) {
 			if h.Room.Event == 0 {
 				continue
 			}
-			if s.Do == doAnswer || s.Do == doReply { // the answers of a request are refused beyond one event
+			if s.Do == doAnswer || s.Do == doReply { // a request's answers must fit into one event
 				s.Pad = min(s.Pad, h.Room.atMost(false)/4)
 			}
 			s.Rewind = false
@@ -126,10 +126,10 @@ func (g *generator) weigh(h *History) {
 	}
 }
 
-// weighs is the source of all that is made up about bytes: without them a seed's history is the same.
+// weighs returns a separate source of randomness, so that other histories of a seed stay the same.
 func weighs(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0xb17e5)) }
 
-// amount is how much is said at a place.
+// amount returns the number of bytes that a place writes.
 func (h *History) amount(at string) int {
 	sum := fnv.New64a()
 	_, _ = fmt.Fprint(sum, h.Seed, at)
@@ -137,7 +137,7 @@ func (h *History) amount(at string) int {
 	return all[sum.Sum64()>>8%uint64(len(all))]
 }
 
-// atMost is how much of messages a start, or an append, may bring.
+// atMost returns the size limit of a start's or append's messages.
 func (m *Room) atMost(start bool) int {
 	most := 8_000_000 - 64<<10
 	if m != nil && m.Event > 0 {
@@ -149,7 +149,7 @@ func (m *Room) atMost(start bool) int {
 	return most
 }
 
-// inbox is how much may wait for a run.
+// inbox returns the size limit of a run's queued messages.
 func (m *Room) inbox() int {
 	if m == nil || m.Inbox == 0 {
 		return 8_000_000
@@ -157,7 +157,7 @@ func (m *Room) inbox() int {
 	return m.Inbox
 }
 
-// stored is how large the message of a start or an append is.
+// stored returns the stored size of a start's or append's message.
 func stored(s *Step) int {
 	id := fmt.Sprint("m", s.N)
 	if s.Do == doAppend {
@@ -166,7 +166,7 @@ func stored(s *Step) int {
 	return len(fmt.Sprintf(`{"id":%q,"role":"user","content":%s}`, id, mustJSON(text(s))))
 }
 
-// occupied says what counts of runs when none is at work.
+// occupied returns the reservations that are left while no run executes.
 func (w *world) occupied(p *process) string {
 	s := p.rt.Stats()
 	if s.Asked != 0 || s.Said != 0 || s.Running != 0 {
@@ -184,7 +184,7 @@ func (w *world) occupied(p *process) string {
 	return ""
 }
 
-// checkRefused checks that a request which was refused as too much is, and that one which is was not taken.
+// checkRefused checks that exactly the requests beyond a limit are refused for it.
 func (w *world) checkRefused(r *reply) {
 	if r.step.Do != doStart && r.step.Do != doAppend {
 		return
@@ -213,7 +213,7 @@ func (w *world) checkRefused(r *reply) {
 	}
 }
 
-// sent is the size of all messages that a run was ever sent.
+// sent returns the size of all messages sent to a run.
 func (w *world) sent(run string) (size int) {
 	for _, r := range w.replies {
 		if r.run == run && (r.step.Do == doStart || r.step.Do == doAppend) {
@@ -223,16 +223,16 @@ func (w *world) sent(run string) (size int) {
 	return size
 }
 
-// tooMuch are the codes of runs that say more than they may.
+// tooMuch are the error codes of runs with too much output.
 var tooMuch = []string{"overloaded", "messages_too_large", "event_too_large"}
 
-// checkSaid checks that a run which fails as it says too much does so where that is bound, and that there was that much.
+// checkSaid checks that a run that fails for its output really exceeded a limit.
 func (w *world) checkSaid(views []*view) {
-	said, whole := 2*slices.Max(w.h.Room.amounts()), !w.anyDeletes() // with the event that was too much
+	said, whole := 2*slices.Max(w.h.Room.amounts()), !w.anyDeletes() // including the event beyond the limit
 	for _, v := range views {
 		whole = whole && !v.cut
 		for i := range v.log {
-			said += 2*len(v.log[i].json) + 2<<10 // results and outputs count twice, and each message has something of its own
+			said += 2*len(v.log[i].json) + 2<<10 // results and outputs count twice, plus a fixed size per message
 		}
 	}
 	for _, v := range views {
@@ -242,7 +242,7 @@ func (w *world) checkSaid(views []*view) {
 				continue
 			}
 			bound, has := w.h.Room.saying(ev.Code), said
-			if ev.Code == "overloaded" { // which counts as often as it is in memory
+			if ev.Code == "overloaded" { // it counts each copy in memory
 				has *= 4
 			}
 			if bound == 0 || whole && has < bound {
@@ -252,7 +252,7 @@ func (w *world) checkSaid(views []*view) {
 	}
 }
 
-// saying is the bound that a run fails for with a code, 0 for none.
+// saying returns the limit behind an error code, 0 for none.
 func (m *Room) saying(code string) int {
 	switch {
 	case m == nil:
@@ -267,13 +267,13 @@ func (m *Room) saying(code string) int {
 	return m.Said
 }
 
-// padding is n bytes that a JSON string may hold.
+// padding returns n bytes of text.
 func padding(n int) string { return fmt.Sprintf("%*s", n, "") }
 
-// answerTo is the payload that answers a question, with so much beside.
+// answerTo returns an answer to a question with that much padding.
 func answerTo(question string, pad int) json.RawMessage {
 	return mustJSON(map[string]string{"to": question, "pad": padding(pad)})
 }
 
-// plain is a text without its padding.
+// plain removes a text's padding.
 func plain(text string) string { return strings.TrimRight(text, " ") }

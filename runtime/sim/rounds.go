@@ -5,16 +5,16 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// round is one execution of a node, which may be called more often than once.
+// round is one execution of a node, which may be called several times.
 type round struct {
 	run        string
-	at         int64 // when the run was created
+	at         int64 // creation of the run
 	generation int
 	node       string
 	execution  int
 }
 
-// called counts the calls of a worker. It reports whether that can be right so far.
+// called counts the calls of a worker. It reports whether the number can be right so far.
 func (l *ledger) called(run *runtime.Run, node string, execution int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,12 +35,12 @@ func (l *ledger) called(run *runtime.Run, node string, execution int) bool {
 	return false
 }
 
-// checkRounds checks that workers were called once, and again where a process was another's or somebody has answered, and that runs
-// have begun once more for messages alone.
+// checkRounds checks that workers were called once, plus once for each lost process or answer, and that runs restarted
+// only for messages.
 func (w *world) checkRounds(v *view) {
 	for i := range v.runs {
 		r := &v.runs[i]
-		waits := 0 // how often somebody was asked
+		waits := 0 // number of questions
 		for j := range v.log {
 			if e := &v.log[j]; e.id != 0 && e.run == r.ID && isEnd(e.ev) && outcome(e.ev) == "waiting" {
 				waits++
@@ -62,7 +62,7 @@ func (w *world) checkRounds(v *view) {
 			if most := len(w.all) + waits; n > most && !v.cut {
 				w.find(RuleRounds, "run %s: execution %d of %q in generation %d was called %d times by %d processes, with %d answers", short(r.ID), at.execution, at.node, at.generation, n, len(w.all), waits)
 			}
-			if at.execution > 1 && r.WorkflowID == alone || at.execution > 2 { // flow tries again
+			if at.execution > 1 && r.WorkflowID == alone || at.execution > 2 { // flow retries
 				w.find(RuleRounds, "run %s: %q was executed %d times in generation %d", short(r.ID), at.node, at.execution, at.generation)
 			}
 		}

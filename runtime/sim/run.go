@@ -16,10 +16,10 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
-// Outcome is what came of a history.
+// Outcome is the result of a history.
 type Outcome struct {
 	Findings []Finding
-	Story    []string // what happened, in order, and what was left of it
+	Story    []string // the steps in order, then the final state
 }
 
 // Has reports whether a rule was broken.
@@ -36,24 +36,24 @@ func (o *Outcome) Rules() []Rule {
 	return rules
 }
 
-// String tells the story.
+// String returns the story.
 func (o *Outcome) String() string { return strings.Join(o.Story, "\n") }
 
-// Play lets a history happen and checks it.
+// Play plays a history and checks it.
 func Play(t *testing.T, h *History) *Outcome {
 	t.Helper()
 	return inBubble(t, h, (*world).play)
 }
 
-// PlayAlone lets a history of one caller happen, with nothing going wrong but crashes, and holds each answer and
-// what is there then against the Model.
+// PlayAlone plays a history of one caller without faults except crashes, and compares each answer and the state after
+// it with the Model.
 func PlayAlone(t *testing.T, h *History) *Outcome {
 	t.Helper()
 	return inBubble(t, h, (*world).playAlone)
 }
 
-// PlayOn lets a history happen in real time on the empty PostgreSQL database of a URL: a bubble's time would not wait for its
-// answers. It does not happen again exactly.
+// PlayOn plays a history in real time on an empty PostgreSQL database, whose answers a bubble's time would not wait
+// for. It is not reproducible.
 func PlayOn(h *History, url string) *Outcome {
 	w := newWorld(h, &database{url: url})
 	w.play()
@@ -74,14 +74,14 @@ func inBubble(t *testing.T, h *History, play func(*world)) (o *Outcome) {
 		work.SetRand(nil)
 		uuid.SetRand(nil)
 		db.remove()
-		if v := recover(); v != nil { // synctest says that all wait for ever
+		if v := recover(); v != nil { // synctest reports a deadlock
 			w.find(RuleHang, "%v\n%s", v, blocked())
 		}
 		o = &Outcome{w.findings, w.notes}
 	}()
 	synctest.Test(t, func(*testing.T) {
 		w = newWorld(h, db)
-		defer time.AfterFunc(12*time.Hour, func() { // heartbeats keep a bubble going whose play does not
+		defer time.AfterFunc(12*time.Hour, func() { // heartbeats keep a deadlocked bubble going
 			panic(fmt.Sprintf("%s: this comes to no end:\n%s\n%s\n%s", RuleHang, h, strings.Join(w.notes, "\n"), blocked()))
 		}).Stop()
 		play(w)
@@ -89,7 +89,7 @@ func inBubble(t *testing.T, h *History, play func(*world)) (o *Outcome) {
 	return nil
 }
 
-// chance is random bytes that a seed gives, for many to read.
+// chance is a random source that depends on the seed, for concurrent use.
 type chance struct {
 	mu sync.Mutex // guards the field below
 	r  *rand.Rand
@@ -101,7 +101,7 @@ func (c *chance) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// blocked is where the goroutines of a bubble wait that has come to no end.
+// blocked returns the stacks of a bubble's deadlocked goroutines.
 func blocked() string {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]
@@ -115,7 +115,7 @@ func blocked() string {
 	return strings.Join(all, "\n\n")
 }
 
-// play is a history from its beginning to its end.
+// play plays a history from start to end.
 func (w *world) play() {
 	defer w.close()
 	w.boots()
@@ -130,7 +130,7 @@ func (w *world) play() {
 	w.calm = true
 	w.mu.Unlock()
 	w.settle()
-	if w.h.Seed%2 == 0 { // what a new process finds is what the old one has shown
+	if w.h.Seed%2 == 0 { // a new process must find the state that the old one has shown
 		w.restart()
 		w.settle()
 	}
@@ -139,7 +139,7 @@ func (w *world) play() {
 		return
 	}
 	if w.h.Does(doTakeover) {
-		w.sleep(20 * time.Second) // what was replaced has had its time to notice
+		w.sleep(20 * time.Second) // replaced processes have had time to notice
 	}
 	w.audit(p)
 }
@@ -150,7 +150,7 @@ func (w *world) boots() {
 	<-w.shift
 }
 
-// close ends all that goes on.
+// close ends all processes and readers.
 func (w *world) close() {
 	w.mu.Lock()
 	w.calm = true

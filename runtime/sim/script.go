@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Op is one thing a worker does. A script is a list of them, written as words: "say do{note ask} next".
+// Op is one action of a worker. A script is a list of them, written as words: "say do{note ask} next".
 //
 //	say reason open          a text, a reasoning, a text that stays open
-//	tell fetch               a text, and a call whose result is, of a size that the place gives (see Room)
+//	tell fetch               a text, and a call with a result, of a size that depends on the place (see Room)
 //	note idem gate front     calls of the tools of that name: one that must never run twice, one that may, one
 //	                         that a person approves, one that the client answers
 //	badnote badgate slow     calls with arguments that the tool does not take, of a tool that ignores its context
@@ -21,7 +21,7 @@ import (
 //	stay                     a Do that lasts until the caller releases it, where there is one caller alone
 //	fail die panic           fails at its first execution, for good, by a panic
 //	reuse illegal            a message id of an earlier run, an event that may not be emitted
-//	a{…} b{…} c{…}           what that node of a workflow does
+//	a{…} b{…} c{…}           the script of that node of a workflow
 type Op struct {
 	Name string
 	Body []Op
@@ -30,7 +30,7 @@ type Op struct {
 // plainOps are the ops without a body.
 var plainOps = strings.Fields("say reason open note idem gate front badnote badgate slow ask late next state wait stall fail die panic reuse illegal")
 
-// Script is what a worker does, in order.
+// Script is a worker's actions, in order.
 type Script []Op
 
 func (s Script) String() string {
@@ -44,7 +44,7 @@ func (s Script) String() string {
 	return strings.Join(words, " ")
 }
 
-// parse reads what String wrote.
+// parse reads the result of String.
 func parse(text string) (Script, error) {
 	p := parser{rest: text}
 	s, err := p.list()
@@ -88,10 +88,10 @@ func (p *parser) list() (Script, error) {
 	}
 }
 
-// MarshalText writes a script as a word list in JSON.
+// MarshalText encodes a script as words.
 func (s Script) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads it.
+// UnmarshalText decodes a script.
 func (s *Script) UnmarshalText(text []byte) error {
 	read, err := parse(string(text))
 	*s = read

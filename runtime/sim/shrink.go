@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Shrink returns the smallest history it finds, in at most tries plays, that still breaks the rule. It drops
-// callers, steps, faults and ops, and then makes what is left plainer.
+// Shrink returns the smallest history that it finds, in at most tries plays, that still breaks the rule. It drops
+// callers, steps, faults and ops, and then simplifies the rest.
 func Shrink(t *testing.T, h *History, rule Rule, tries int) *History {
 	t.Helper()
 	for smaller := true; smaller; {
@@ -27,7 +27,7 @@ func Shrink(t *testing.T, h *History, rule Rule, tries int) *History {
 				continue
 			}
 			h, smaller = next, true
-			all = cuts(h) // what was behind this one has its place now
+			all = cuts(h) // the next cut has moved to this index
 		}
 	}
 	return h
@@ -45,7 +45,7 @@ func (h *History) clone() *History {
 	return next
 }
 
-// cuts are the ways to make a history smaller, the largest first. A cut reports whether it changed anything.
+// cuts returns the ways to make a history smaller, the largest first. A cut reports whether it changed anything.
 func cuts(h *History) []func(*History) bool {
 	var all []func(*History) bool
 	for i := range h.Callers {
@@ -88,7 +88,7 @@ func cuts(h *History) []func(*History) bool {
 	return all
 }
 
-// stepCuts are the ways to make a step plainer.
+// stepCuts returns the ways to simplify a step.
 func stepCuts(s *Step, of func(*History) *Step) []func(*History) bool {
 	var all []func(*History) bool
 	for n := range ops(s.Script) {
@@ -115,7 +115,7 @@ func stepCuts(s *Step, of func(*History) *Step) []func(*History) bool {
 	return all
 }
 
-// ops counts the ops of a script, those inside others too.
+// ops counts the ops of a script, including nested ones.
 func ops(s Script) int {
 	n := 0
 	for i := range s {
@@ -124,7 +124,7 @@ func ops(s Script) int {
 	return n
 }
 
-// without is a script less its n-th op, counted as ops counts; what stood inside that takes its place.
+// without returns a script without its n-th op, counted like ops. The op's body takes its place.
 func without(s Script, n int) (Script, int) {
 	var left Script
 	for i := range s {

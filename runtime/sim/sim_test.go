@@ -23,15 +23,15 @@ var (
 	sweep     = flag.String("sweep", "", "a rule: with -history, look for the commit whose trouble breaks it")
 )
 
-// TestMain gives the histories one processor: what wakes at the same moment then mostly runs in the same order, and
-// a seed does again what it did. The collector of garbage, which gets in between, comes rarely.
+// TestMain uses one processor and rare garbage collection, so that goroutines that become ready at once mostly run in
+// the same order and a seed is reproducible.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(1000)
 	os.Exit(m.Run())
 }
 
-// TestHistories plays random histories, which must break nothing.
+// TestHistories plays random histories, which must not break a rule.
 func TestHistories(t *testing.T) {
 	n := uint64(count())
 	for at := *seed; at < *seed+n; at++ {
@@ -41,19 +41,19 @@ func TestHistories(t *testing.T) {
 			fail(t, fmt.Sprintf("seed %d", at), h, &o.Findings[0])
 			return
 		}
-		tell(t, at-*seed+1)
+		logProgress(t, at-*seed+1)
 	}
 }
 
-// tell says now and then how far a long test is.
-func tell(t *testing.T, n uint64) {
+// logProgress logs the progress of a long test.
+func logProgress(t *testing.T, n uint64) {
 	t.Helper()
 	if n%10_000 == 0 {
 		t.Logf("%d histories", n)
 	}
 }
 
-// count is how many histories a test plays.
+// count returns the number of histories that a test plays.
 func count() int {
 	n := *histories
 	if os.Getenv("BATON_SOAK") != "" && !given("histories") {
@@ -70,7 +70,7 @@ func given(name string) (is bool) {
 	return is
 }
 
-// fail shrinks a history that breaks a rule and tells what is left.
+// fail shrinks a history that breaks a rule and reports the result.
 func fail(t *testing.T, name string, h *sim.History, f *sim.Finding) {
 	t.Helper()
 	rule := f.Rule
@@ -79,13 +79,13 @@ func fail(t *testing.T, name string, h *sim.History, f *sim.Finding) {
 	}
 	small := sim.Shrink(t, h, rule, 400)
 	o := sim.Play(t, small)
-	if !o.Has(rule) { // it depends on the order of what happens at one moment
+	if !o.Has(rule) { // depends on scheduling
 		o = sim.Play(t, small)
 	}
 	t.Errorf("%s breaks %s: %s\n\nThe smallest history that does:\n%s\n%s", name, f.Rule, f.Detail, small, o)
 }
 
-// TestHistory plays one history of the reader's choice. It has nothing to do unless one is given.
+// TestHistory plays the history in a file, if one is given.
 func TestHistory(t *testing.T) {
 	if *file == "" {
 		return
@@ -105,7 +105,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// sweepFaults tries one trouble at one commit after the other.
+// sweepFaults tries one fault at each commit in turn.
 func sweepFaults(t *testing.T, h *sim.History) {
 	t.Helper()
 	for _, trouble := range []sim.Trouble{sim.KillBefore, sim.KillAfter, sim.Lost, sim.Away, sim.Full, sim.Slow, sim.Silent, sim.Refused} {
@@ -132,11 +132,11 @@ func load(t *testing.T, path string) *sim.History {
 	return h
 }
 
-// variants are a kept history with other pauses, and with its troubles at the commits before and behind: a change of
-// the engine moves things a little, and what it was kept for must be met all the same.
+// variants returns a stored history with other pauses and with its faults at neighbouring commits, because changes of
+// the engine shift commits.
 func variants(h *sim.History) []*sim.History {
 	if h.Pads() {
-		return []*sim.History{h} // megabytes take their time
+		return []*sim.History{h} // megabytes are slow
 	}
 	seeds := uint64(8)
 	if raced {
@@ -162,7 +162,7 @@ func variants(h *sim.History) []*sim.History {
 	return all
 }
 
-// TestKeptHistories plays those in testdata, one for each defect that was found and mended.
+// TestKeptHistories plays the histories in testdata, one for each defect that was found and fixed.
 func TestKeptHistories(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(paths) == 0 {
@@ -179,12 +179,11 @@ func TestKeptHistories(t *testing.T) {
 	}
 }
 
-// TestSeedReproduces plays histories twice: the same is done at the same times, but for what the scheduler leaves to
-// chance at one moment, which is little.
+// TestSeedReproduces plays histories twice and compares them. Only scheduling may differ.
 func TestSeedReproduces(t *testing.T) {
 	n, least := 60, 54
 	if raced {
-		n, least = 20, 4 // all is slower, and the scheduler interrupts more often
+		n, least = 20, 4 // everything is slower, and the scheduler interrupts more often
 	}
 	same := 0
 	for at := range uint64(n) {
@@ -199,7 +198,7 @@ func TestSeedReproduces(t *testing.T) {
 	}
 }
 
-// TestHistoryCanBeKept reads what String writes.
+// TestHistoryCanBeKept parses the result of String.
 func TestHistoryCanBeKept(t *testing.T) {
 	for at := range uint64(200) {
 		h := sim.Generate(at)

@@ -10,32 +10,32 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Trouble is what happens to one commit, or to one read.
+// Trouble is a fault of one commit or read.
 type Trouble string
 
-// The troubles of a commit, of which a read can have Away, GivenUp, Slow and Silent. A killed process does nothing more; what it had
-// not been told of may be stored.
+// Troubles of a commit. A read can have Away, GivenUp, Slow and Silent. A killed process does nothing more; its
+// unanswered commits may be stored.
 const (
 	Away       Trouble = "away"        // the database is unavailable and nothing was written
-	Lost       Trouble = "lost"        // it was written, and the answer is lost
-	Full       Trouble = "full"        // there is no room
-	Refused    Trouble = "refused"     // the database does not take the data
+	Lost       Trouble = "lost"        // it was written, and the answer was lost
+	Full       Trouble = "full"        // the disk is full
+	Refused    Trouble = "refused"     // the database refuses the data
 	Slow       Trouble = "slow"        // it takes a long time
-	Silent     Trouble = "silent"      // it takes so long that nobody is let wait for it
+	Silent     Trouble = "silent"      // it takes longer than any request waits
 	GivenUp    Trouble = "given-up"    // it took too long, and nothing was written
-	Conflict   Trouble = "conflict"    // somebody else has changed what was decided on
-	KillBefore Trouble = "kill-before" // the process dies and nothing was written
-	KillAfter  Trouble = "kill-after"  // the process dies and all was written
+	Conflict   Trouble = "conflict"    // another instance changed the data of a decision
+	KillBefore Trouble = "kill-before" // the process dies, and nothing was written
+	KillAfter  Trouble = "kill-after"  // the process dies, and all was written
 )
 
-// faulty is the Store of one process: it does what the history has in store for its commits, and takes its
-// time. All that the simulator knows of the Store stands in this file.
+// faulty is the Store of one process. It delays commits and applies the history's faults. Only this file knows the
+// Store.
 type faulty struct {
 	runtime.Store
 	w *world
 	p *process
 
-	written int64 // the batch whose answer was lost: who asks again is told that it is written, if anything. Used by Commit only
+	written int64 // the batch with a lost answer, which a repeated Commit finds written. Used by Commit only
 }
 
 func (f *faulty) Join(ctx context.Context, instance, addr string) error {
@@ -43,7 +43,7 @@ func (f *faulty) Join(ctx context.Context, instance, addr string) error {
 	return err
 }
 
-// Commit passes the batch on, unless the process is dead by then.
+// Commit passes the batch on unless the process dies first.
 func (f *faulty) Commit(ctx context.Context, n int64, b *model.Batch) error {
 	number, trouble := f.w.nextCommit()
 	if trouble != "" {
@@ -93,12 +93,12 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *model.Batch) error {
 	return err
 }
 
-// errDead is what a process that was killed is told, so that it ends; nobody sees what it does with it.
+// errDead ends a killed process.
 var errDead = fmt.Errorf("the process is dead: %w", model.ErrFenced)
 
-// The reads that an engine waits for take a while, so that something can happen meanwhile. All of them may fail.
+// Reads for which the engine waits take a while, so that something can happen meanwhile. All of them may fail.
 
-// read makes a read and its trouble. A pause comes before where it is named.
+// read makes a read with its fault, after a pause if it is named.
 func read[T any](f *faulty, find func() (T, error), pause ...any) (none T, err error) {
 	number, trouble := f.w.nextRead()
 	if trouble != "" {
@@ -119,7 +119,7 @@ func read[T any](f *faulty, find func() (T, error), pause ...any) (none T, err e
 	return find()
 }
 
-// linger is how long a trouble takes.
+// linger returns the duration of a fault.
 func (w *world) linger(t Trouble) {
 	switch t {
 	case Slow:

@@ -16,10 +16,10 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// errDied ends a worker whose process is dead.
+// errDied ends the workers of a dead process.
 var errDied = errors.New("the process is dead")
 
-// worker plays the script in the last user message, then those of the messages that were appended.
+// worker plays the script in the last user message, then those in appended messages.
 type worker struct {
 	p    *process
 	name string
@@ -30,7 +30,7 @@ func (a worker) Info() plugins.Info { return plugins.Info{Name: a.name} }
 func (a worker) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 	pl := &player{w: a.p.w, p: a.p, run: run}
 	query := run.Input.Query
-	if a.name == helper { // its place is its caller's, as the caller tells
+	if a.name == helper { // the caller passes its place on
 		var found bool
 		if pl.place, query, found = strings.Cut(query, "|"); !found {
 			pl.place = "alone"
@@ -53,14 +53,14 @@ func (a worker) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	return agui.WorkerOutput{}, pl.playAppended(ctx)
 }
 
-// The agents: worker runs alone and as the nodes of flow, helper is a sub-agent.
+// Agents: worker runs alone and as the nodes of flow, and helper is a sub-agent.
 const (
 	alone  = "worker"
 	helper = "helper"
 	flow   = "flow"
 )
 
-// message splits a message of the simulator's into its name and its script. Of any other text the script is a say.
+// message splits a message into its name and script. Any other text is the script say.
 func message(text string) (name string, s Script) {
 	if name, rest, ok := strings.Cut(text, ": "); ok && strings.HasPrefix(name, "m") {
 		if s, err := parse(rest); err == nil {
@@ -70,7 +70,7 @@ func message(text string) (name string, s Script) {
 	return "", Script{{Name: "say"}}
 }
 
-// body is what the script has for a node.
+// body returns the script of a node.
 func body(s Script, node string) Script {
 	var all Script
 	for _, op := range s {
@@ -86,14 +86,14 @@ type player struct {
 	w     *world
 	p     *process
 	run   *plugins.Run
-	place string // the run, its generation, the node and its execution
+	place string // the run with its generation, node and execution
 }
 
-// begin notes what the worker is asked, and where it is.
+// begin records the worker's input and place.
 func (pl *player) begin(ctx context.Context) error {
 	in := &pl.run.Input
 	run, err := pl.p.rt.Run(ctx, runtime.MustCaller(in.Project, in.User, runtime.RoleUser), in.RunID)
-	if err != nil || run.Status != runtime.Running { // it has ended meanwhile, and may be in its next generation
+	if err != nil || run.Status != runtime.Running { // it has ended, and may be in its next generation
 		return errDied
 	}
 	name, _ := message(in.Query)
@@ -103,14 +103,14 @@ func (pl *player) begin(ctx context.Context) error {
 	pl.place = fmt.Sprintf("%s.%s.%d/%s.%d", name, run.CreatedAt.Format("05.000"), run.Generation, in.Node, in.Execution)
 	pl.w.ledger.asked(pl.place, in)
 	if !pl.w.ledger.called(&run, in.Node, in.Execution) {
-		<-ctx.Done() // it would come to no end
+		<-ctx.Done() // it would not end otherwise
 	}
 	return nil
 }
 
 func (pl *player) nodeAnswer() string { return "answer of " + pl.run.Input.Node }
 
-// playAppended plays the messages that come while the worker works.
+// playAppended plays the messages that arrive during the worker's call.
 func (pl *player) playAppended(ctx context.Context) error {
 	for n := 1; ; n++ {
 		if err := pl.pause(pl.place, "next", n); err != nil {
@@ -130,7 +130,7 @@ func (pl *player) playAppended(ctx context.Context) error {
 	}
 }
 
-// pause lets others in, and ends the worker of a dead process and of a history that is over.
+// pause lets other goroutines run, and ends the worker if its process is dead or the history is over.
 func (pl *player) pause(at ...any) error {
 	pl.w.nap(at...)
 	if pl.p.dead.Load() || pl.w.ctx.Err() != nil {
@@ -257,7 +257,7 @@ func (pl *player) do(ctx context.Context, at string, op Op) error {
 	return nil
 }
 
-// together plays ops side by side and waits for all.
+// together plays ops in parallel.
 func (pl *player) together(ctx context.Context, at string, parts []Op) (err error) {
 	ends := make(chan error, len(parts))
 	for i, part := range parts {
@@ -272,7 +272,7 @@ func (pl *player) together(ctx context.Context, at string, parts []Op) (err erro
 	return err
 }
 
-// rest waits, unless ctx is done.
+// rest waits unless ctx is done.
 func (pl *player) rest(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -292,7 +292,7 @@ func (pl *player) call(ctx context.Context, at, tool string, args any) error {
 	return err
 }
 
-// check checks that the record of a call is its own.
+// check checks that a call returned its own record.
 func (pl *player) check(at, tool string, out *agui.ToolOutput) {
 	want := "did " + at
 	if tool == "front" {
@@ -303,8 +303,8 @@ func (pl *player) check(at, tool string, out *agui.ToolOutput) {
 	}
 }
 
-// think announces calls of tools piece by piece, as a model does, and makes them. Of two it takes back a text first, and of
-// three a text and a call.
+// think announces tool calls piece by piece, like a model, and makes them. With two calls it first retracts a text, and
+// with three a text and a call.
 func (pl *player) think(ctx context.Context, at string, tools []Op) error {
 	var calls []plugins.ToolCall
 	err := pl.run.Do(ctx, "think", &calls, func(ctx context.Context) (err error) {
@@ -345,7 +345,7 @@ func (pl *player) think(ctx context.Context, at string, tools []Op) error {
 	return nil
 }
 
-// thought is the front of what a worker says before it calls tools.
+// thought is the prefix of a worker's text before tool calls.
 const thought = "thinking at "
 
 func (pl *player) announce(ctx context.Context, at string, tools []Op) (calls []plugins.ToolCall, err error) {
@@ -405,7 +405,7 @@ func (pl *player) ask(ctx context.Context, at string, late bool) error {
 func (pl *player) doOnce(ctx context.Context, at string, op Op) error {
 	var did string
 	err := pl.run.Do(ctx, fmt.Sprint("do", strings.Count(at, "do")), &did, func(ctx context.Context) error {
-		pl.w.ledger.does(pl.p.String() + " " + at) // one that was replaced may not know it yet
+		pl.w.ledger.does(pl.p.String() + " " + at) // a replaced process may not know it yet
 		did = "did " + at
 		return pl.play(ctx, at, op.Body)
 	})
@@ -434,7 +434,7 @@ func (pl *player) reuse(at string) error {
 	return pl.run.Emit(agui.TextMessageEnd{MessageID: id})
 }
 
-// tool does nothing but be called.
+// tool does nothing when it is called.
 type tool struct {
 	p    *process
 	info plugins.Info
@@ -461,7 +461,7 @@ func (t tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, er
 	return agui.ToolOutput{ResultSummary: "did " + args.Place}, nil
 }
 
-// plugs are the agents of a process, and the tools that the history uses: each costs a process its start.
+// plugs returns the agents of a process and the tools that the history uses.
 func (p *process) plugs() []plugins.Plugin {
 	h := p.w.h
 	schema := json.RawMessage(`{"type":"object","properties":{"place":{"type":"string"}},"required":["place"]}`)

@@ -15,9 +15,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// world is one history while it happens: a database, the processes that serve it one after the other, and
-// everything that was seen of them. It lives in a synctest bubble, so that its pauses cost nothing and happen in
-// the order of their lengths, which the history's seed gives.
+// world is one history in progress: a database, the processes that serve it one after the other, and the observations.
+// It runs in a synctest bubble, so pauses cost nothing and end in the order of their lengths, which depend on the seed.
 type world struct {
 	h      *History
 	db     *database
@@ -25,22 +24,22 @@ type world struct {
 	began  time.Time
 	ctx    context.Context
 	stop   context.CancelFunc
-	others sync.WaitGroup // readers, and processes that end
-	shift  chan struct{}  // held by who changes the process that serves
+	others sync.WaitGroup // readers and ending processes
+	shift  chan struct{}  // semaphore for changing the serving process
 
-	slow   bool        // one caller asks at a time, and workers have all the time they want
-	spoilt atomic.Bool // the database has refused data, which may have been anybody's
+	slow   bool        // one caller at a time, and workers without a deadline
+	spoilt atomic.Bool // the database has refused data of some run
 
 	mu       sync.Mutex    // guards the fields below
-	cur      *process      // who serves; nil between two
-	ready    chan struct{} // closed when cur is not nil
+	cur      *process      // the serving process; nil between two
+	ready    chan struct{} // closed once cur is set
 	all      []*process
 	commits  int
 	reads    int
 	naps     map[string]int
 	skew     time.Duration
-	gate     chan struct{} // closed to release who stays
-	calm     bool          // nothing goes wrong any more
+	gate     chan struct{} // closed to release staying workers
+	calm     bool          // no more faults
 	findings []Finding
 	notes    []string
 	replies  []*reply
@@ -54,17 +53,17 @@ type Finding struct {
 	Detail string
 }
 
-// process is one server process: it is killed, fenced or stopped.
+// process is one server process, until it is killed, fenced or stopped.
 type process struct {
 	w      *world
 	n      int
 	store  model.Store
 	rt     *runtime.Runtime
-	dead   atomic.Bool   // it was killed
-	unsure atomic.Bool   // it has stored what it does not know to be, and shows nothing of it yet
-	up     chan struct{} // closed when it has started, or failed to
+	dead   atomic.Bool   // killed
+	unsure atomic.Bool   // it has stored a batch without knowing, and does not show it yet
+	up     chan struct{} // closed when it has started or failed to
 
-	ctx  context.Context // done when its clients are cut off
+	ctx  context.Context // done when its clients are disconnected
 	gone context.CancelFunc
 }
 
@@ -88,7 +87,7 @@ func (w *world) find(rule Rule, format string, args ...any) {
 	w.notes = append(w.notes, fmt.Sprintf("%9s  !! %s: %s", w.now(), f.Rule, f.Detail))
 }
 
-// note writes a line of the story that a failure prints.
+// note adds a line to the story.
 func (w *world) note(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,21 +96,21 @@ func (w *world) note(format string, args ...any) {
 
 func (w *world) now() string { return time.Since(w.began).Round(time.Microsecond).String() }
 
-// dbNow is the database's clock, in the milliseconds that it keeps.
+// dbNow returns the database's clock, in milliseconds.
 func (w *world) dbNow() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Now().Add(w.skew).Truncate(time.Millisecond)
 }
 
-// stays is closed when who stays now is released.
+// stays returns a channel that releases staying workers.
 func (w *world) stays() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.gate
 }
 
-// patience is how long something may take.
+// patience is the limit for waiting.
 func (w *world) patience(d time.Duration) time.Duration {
 	if w.slow {
 		return d * 3600
@@ -120,11 +119,10 @@ func (w *world) patience(d time.Duration) time.Duration {
 }
 
 func (w *world) sleep(d time.Duration) {
-	<-time.After(d) // the bubble's time, which passes when all wait
+	<-time.After(d) // the bubble's time passes when all goroutines wait
 }
 
-// nap is a pause of some hundred microseconds, whose length depends on the seed, on what naps, and on how often
-// it has.
+// nap pauses for some hundred microseconds, which depend on the seed, the key and the number of its pauses.
 func (w *world) nap(at ...any) {
 	what := fmt.Sprint(at...)
 	w.mu.Lock()
@@ -140,7 +138,7 @@ func (w *world) nap(at ...any) {
 	w.sleep(time.Microsecond + time.Duration(x%400_000))
 }
 
-// nextCommit numbers a commit and says what happens to it.
+// nextCommit numbers a commit and returns its fault.
 func (w *world) nextCommit() (int, Trouble) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +146,7 @@ func (w *world) nextCommit() (int, Trouble) {
 	return w.commits, w.trouble(func(f *Fault) bool { return f.Commit == w.commits })
 }
 
-// nextRead is nextCommit for a read.
+// nextRead numbers a read and returns its fault.
 func (w *world) nextRead() (int, Trouble) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,7 +163,8 @@ func (w *world) trouble(is func(*Fault) bool) Trouble {
 	return ""
 }
 
-// serve starts a process, which takes over the database. It tries again, as a supervisor does, and gives up when
+// serve starts a process that takes over the database. Like a supervisor it retries, up to a limit. The caller holds
+// w.shift.
 // none will start. w.shift is held.
 func (w *world) serve() (err error) {
 	for range 5 {
@@ -197,7 +196,7 @@ func (w *world) serve() (err error) {
 	return err
 }
 
-// end lets a process's goroutines come to their end; what they still try is no concern of anybody's.
+// end waits for a process's goroutines and ignores their errors.
 func (w *world) end(p *process) {
 	p.gone()
 	if p.rt != nil {
@@ -234,7 +233,7 @@ func (w *world) boot() (*process, error) {
 	return p, err
 }
 
-// server returns the process that serves, waiting for one. It is nil when none ever will.
+// server returns the serving process, waiting for one. It returns nil if none will start any more.
 func (w *world) server() *process {
 	for {
 		w.mu.Lock()
@@ -251,7 +250,7 @@ func (w *world) server() *process {
 	}
 }
 
-// retire takes p from service, if it serves.
+// retire takes p out of service, if it serves.
 func (w *world) retire(p *process) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -262,7 +261,7 @@ func (w *world) retire(p *process) bool {
 	return true
 }
 
-// kill ends a process without a word, as kill -9 does, and has another take its place.
+// kill kills a process like kill -9 and starts another.
 func (w *world) kill(p *process) {
 	if p.dead.Swap(true) {
 		return
@@ -289,7 +288,7 @@ func (w *world) serving() *process {
 	return w.cur
 }
 
-// restart stops the process that serves and starts another.
+// restart stops the serving process and starts another.
 func (w *world) restart() {
 	w.shift <- struct{}{}
 	defer func() { <-w.shift }()
@@ -302,12 +301,12 @@ func (w *world) restart() {
 		w.find(RuleStart, "%s does not stop: %v", p, err)
 	}
 	p.gone()
-	if w.retire(p) { // else it was killed on the way
+	if w.retire(p) { // otherwise it was killed meanwhile
 		_ = w.serve()
 	}
 }
 
-// takeover starts another process beside the one that serves.
+// takeover starts another process beside the serving one.
 func (w *world) takeover() {
 	w.shift <- struct{}{}
 	defer func() { <-w.shift }()
@@ -320,7 +319,7 @@ func (w *world) takeover() {
 		return
 	}
 	w.others.Go(func() {
-		w.sleep(20 * time.Second) // it may be amid what nobody answers
+		w.sleep(20 * time.Second) // it may wait for an answer that never comes
 		select {
 		case <-p.rt.Fenced():
 		default:

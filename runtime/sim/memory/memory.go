@@ -1,6 +1,5 @@
-// Package memory is model.Store in maps, for the simulator: what a history does to the real databases it does to this one
-// in a tenth of the time. It keeps nothing beyond its process and is no choice for a server. That it and they do the same
-// is what storagetest is for.
+// Package memory is model.Store in maps, ten times faster than a real database, for the simulator and synctest. It is
+// not for servers: its data ends with the process. storagetest checks that it behaves like the real databases.
 package memory
 
 import (
@@ -17,14 +16,14 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Database is what several processes share. A row is never changed: one that changes is replaced, so what a
-// transaction has replaced can be put back.
+// Database is the data shared by several processes. Rows are immutable: a changed row replaces the old one, so a
+// transaction can restore the rows that it has replaced.
 type Database struct {
 	now                 func() time.Time
-	threadKeys, runKeys atomic.Int64 // the last that were given
+	threadKeys, runKeys atomic.Int64 // the last keys given out
 
-	mu         sync.Mutex // guards the fields below, for as long as a commit or a read takes
-	lastRow    int64      // the last key of a message or an interrupt
+	mu         sync.Mutex // guards the fields below; held for a whole commit or read
+	lastRow    int64      // last key of a message or interrupt
 	instances  map[string]*instance
 	threads    rows[int64, model.Thread]
 	runs       rows[int64, model.Run]
@@ -35,16 +34,16 @@ type Database struct {
 	deletions  rows[part, model.Deletion]
 	secrets    map[string]string // by purpose
 
-	events     map[int64][]model.StoredEvent // of a thread, by id
-	spans      table[ordinal, model.Span]    // of a thread
-	messages   table[string, model.Message]  // of a thread
-	steps      table[int, model.Step]        // of a run, as are the next
+	events     map[int64][]model.StoredEvent // by thread, by id
+	spans      table[ordinal, model.Span]    // by thread
+	messages   table[string, model.Message]  // by thread
+	steps      table[int, model.Step]        // by run, like the following ones
 	nodes      table[string, model.Node]
 	memos      table[use, model.Memo]
 	interrupts table[string, interrupt]
 }
 
-// The keys of rows that have more than one.
+// Keys of rows with more than one column.
 type (
 	ordinal struct {
 		run int64
@@ -61,20 +60,20 @@ type (
 	}
 )
 
-// interrupt is an interrupt with its place among those of the same time.
+// interrupt is an interrupt with its position among those of the same time.
 type interrupt struct {
 	model.Interrupt
 	Key int64
 }
 
-// instance is a process that has joined.
+// instance is a joined process.
 type instance struct {
 	model.Instance
-	commit      int64 // its last
+	commit      int64 // its last batch
 	leasedUntil time.Time
 }
 
-// lease is how long an instance may be silent.
+// lease is the longest time between two renewals.
 const lease = 15 * time.Second
 
 // New returns an empty database with that clock.
@@ -89,7 +88,7 @@ func New(now func() time.Time) *Database {
 	}
 }
 
-// clock is the database's time in the milliseconds that it keeps.
+// clock returns the database's time, in milliseconds.
 func (db *Database) clock() time.Time { return db.now().UTC().Truncate(time.Millisecond) }
 
 // Store is one process's connection to a Database.
@@ -100,7 +99,7 @@ type Store struct {
 
 var _ model.Store = (*Store)(nil)
 
-// Open returns a connection for a process of its own.
+// Open returns a connection for another process.
 func (db *Database) Open() *Store { return &Store{Database: db} }
 
 // Close does nothing.
@@ -109,15 +108,15 @@ func (*Store) Close() error { return nil }
 // Ping reports whether ctx is done.
 func (*Store) Ping(ctx context.Context) error { return ctx.Err() }
 
-// NewThreadKey returns the key of a thread to come.
+// NewThreadKey returns a new thread's key.
 func (s *Store) NewThreadKey(ctx context.Context) (int64, error) {
 	return s.threadKeys.Add(1), ctx.Err()
 }
 
-// NewRunKey returns the key of a run to come.
+// NewRunKey returns a new run's key.
 func (s *Store) NewRunKey(ctx context.Context) (int64, error) { return s.runKeys.Add(1), ctx.Err() }
 
-// Secret returns what is signed or sealed with for a purpose.
+// Secret returns the secret of a purpose.
 func (db *Database) Secret(ctx context.Context, purpose string) (string, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -127,7 +126,7 @@ func (db *Database) Secret(ctx context.Context, purpose string) (string, error) 
 	return "", cmp.Or(ctx.Err(), model.ErrNotFound)
 }
 
-// PutSecret keeps it: see [model.Secrets].
+// PutSecret stores a secret: see [model.Secrets].
 func (db *Database) PutSecret(ctx context.Context, purpose, value string) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -137,7 +136,7 @@ func (db *Database) PutSecret(ctx context.Context, purpose, value string) error 
 	return ctx.Err()
 }
 
-// RemoveSecrets removes those of all purposes.
+// RemoveSecrets removes all secrets.
 func (db *Database) RemoveSecrets(ctx context.Context) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -145,7 +144,7 @@ func (db *Database) RemoveSecrets(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Join registers this process as a new instance, which Commit writes as from then on: see [model.Store].
+// Join registers this process as a new instance: see [model.Store].
 func (s *Store) Join(ctx context.Context, id, addr string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +162,7 @@ func (s *Store) Join(ctx context.Context, id, addr string) error {
 	return ctx.Err()
 }
 
-// Died tells the database that the process is gone, as its machine would.
+// Died marks the process as dead.
 func (s *Store) Died() { s.end(s.joined(), model.EndCrashed) }
 
 // Leave ends the joined instance: see [model.Store].
@@ -204,7 +203,7 @@ func (s *Store) Renew(ctx context.Context, n int64) error {
 	return ctx.Err()
 }
 
-// mayFollow says why a batch cannot follow the instance's batch n, nil when it can.
+// mayFollow returns an error if the instance's next batch cannot be n+1.
 func (in *instance) mayFollow(n int64) error {
 	switch {
 	case in == nil:
@@ -217,7 +216,7 @@ func (in *instance) mayFollow(n int64) error {
 	return nil
 }
 
-// Instance returns an instance that has joined at some time.
+// Instance returns an instance that has joined.
 func (db *Database) Instance(ctx context.Context, id string) (model.Instance, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -243,7 +242,7 @@ func (s *Store) Commit(ctx context.Context, n int64, b *model.Batch) error {
 	}
 	tx := &tx{Database: s.Database, at: s.clock(), touched: make(map[int64]bool)}
 	done := false
-	defer func() { // also when a decision panics
+	defer func() { // a decision may panic
 		if !done {
 			tx.rollBack()
 		}
@@ -256,12 +255,12 @@ func (s *Store) Commit(ctx context.Context, n int64, b *model.Batch) error {
 	return nil
 }
 
-// tx is a batch while it is written.
+// tx is a batch in progress.
 type tx struct {
 	*Database
 	at      time.Time
 	undo    []func()
-	touched map[int64]bool // threads whose runs or spans have changed
+	touched map[int64]bool // threads with changed runs or spans
 }
 
 func (tx *tx) rollBack() {
@@ -299,8 +298,8 @@ func (tx *tx) apply(b *model.Batch) error {
 	return tx.append(events)
 }
 
-// check checks what must hold of a thread at the end of a batch: one run at most is RUNNING or WAITING, and no span but
-// the last is open.
+// check checks a thread's invariants at the end of a batch: one run at most is RUNNING or WAITING, and only the last
+// span may be open.
 func (tx *tx) check(thread int64) error {
 	active := 0
 	for _, run := range tx.runs {
@@ -322,7 +321,7 @@ func (tx *tx) check(thread int64) error {
 
 func byFirst(a, b *model.Span) int { return cmp.Compare(a.First, b.First) }
 
-// append writes events. Each is behind the last of its thread.
+// append writes events behind their threads' last ones.
 func (tx *tx) append(events []model.StoredEvent) error {
 	for i := range events {
 		ev := events[i]

@@ -15,7 +15,7 @@ func bySeq(a, b *model.Message) int {
 	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Key, b.Key))
 }
 
-// ofRun are the run's messages that are admitted, in the order they came.
+// ofRun returns the run's admitted messages in the order of their keys.
 func (db *Database) ofRun(run int64, admits func(*model.Message) bool) []*model.Message {
 	r := db.runs[run]
 	if r == nil {
@@ -34,7 +34,7 @@ func (db *Database) RunMessages(ctx context.Context, project string, runKey, aft
 	})
 }
 
-// newest are the last of messages by seq, as many as a read returns at once.
+// newest returns the last messages by seq that fit into one read.
 func newest(list []*model.Message, limit int) (p model.Page[model.Message]) {
 	size := 0
 	for _, m := range slices.Backward(list) {
@@ -48,7 +48,7 @@ func newest(list []*model.Message, limit int) (p model.Page[model.Message]) {
 	return p
 }
 
-// Queued returns the run's messages that were accepted and not yet taken, in the order they came.
+// Queued returns the run's queued messages in the order of their keys.
 func (db *Database) Queued(ctx context.Context, runKey int64) ([]model.Message, error) {
 	return read(ctx, db, func() []model.Message {
 		return copies(db.ofRun(runKey, func(m *model.Message) bool { return m.State == model.MessageQueued }))
@@ -76,7 +76,7 @@ func (db *Database) MessagesBefore(ctx context.Context, project string, threadKe
 	})
 }
 
-// MessagesByID returns those of the thread's messages whose id or toolCallId is among ids, in the order they came.
+// MessagesByID returns the thread's messages whose id or toolCallId is among ids, in the order of their keys.
 func (db *Database) MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]model.Message, error) {
 	return read(ctx, db, func() []model.Message {
 		return copies(db.messages[threadKey].sorted(func(m *model.Message) bool {
@@ -85,7 +85,7 @@ func (db *Database) MessagesByID(ctx context.Context, threadKey int64, ids []str
 	})
 }
 
-// Weight tells how many bytes a run is asked with: see [model.Reader].
+// Weight returns the size of a run's input: see [model.Reader].
 func (db *Database) Weight(ctx context.Context, threadKey, runKey int64) (model.Weight, error) {
 	return read(ctx, db, func() model.Weight {
 		n, history, said := 0, 0, 0
@@ -100,8 +100,8 @@ func (db *Database) Weight(ctx context.Context, threadKey, runKey int64) (model.
 		if th := db.threads[threadKey]; th != nil {
 			n += len(th.State)
 		}
-		asked := make(map[int64]bool) // by the events that its spans begin with
-		began := int64(0)             // its generation
+		asked := make(map[int64]bool) // by first event of the span
+		began := int64(0)             // of its generation
 		for _, span := range db.spans[threadKey] {
 			if span.RunKey == runKey {
 				asked[span.First] = true
@@ -125,7 +125,7 @@ func (db *Database) Weight(ctx context.Context, threadKey, runKey int64) (model.
 	})
 }
 
-// LastSeq returns the highest seq of the thread's messages, 0 when it has none.
+// LastSeq returns the highest seq of the thread's messages, 0 if it has none.
 func (db *Database) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
 	return read(ctx, db, func() (last int64) {
 		for _, m := range db.messages[threadKey] {
@@ -135,10 +135,10 @@ func (db *Database) LastSeq(ctx context.Context, threadKey int64) (int64, error)
 	})
 }
 
-// dayOf is the midnight of a time's UTC day.
+// dayOf returns the midnight of a time's UTC day.
 func dayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
-// HistoryDay returns the latest UTC day before that of a time whose history has messages of the thread.
+// HistoryDay returns the latest UTC day before that of a time with messages of the thread.
 func (db *Database) HistoryDay(ctx context.Context, project string, threadKey int64, before time.Time) (time.Time, error) {
 	return one(ctx, db, func() *time.Time {
 		days := db.messages[db.threadIn(project, threadKey)].sorted(func(m *model.Message) bool {
@@ -151,7 +151,7 @@ func (db *Database) HistoryDay(ctx context.Context, project string, threadKey in
 	})
 }
 
-// History lists the thread's consumed messages of a UTC day, by seq, from those above after.
+// History lists the thread's consumed messages of a UTC day with a seq above after, by seq.
 func (db *Database) History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (model.Page[model.Message], error) {
 	return read(ctx, db, func() model.Page[model.Message] {
 		p := page(db.messages[db.threadIn(project, threadKey)].sorted(func(m *model.Message) bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// put writes rows, one after the other.
+// put writes rows in order.
 func (tx *tx) put(list []model.Row) error {
 	for _, row := range list {
 		if err := tx.putOne(row); err != nil {
@@ -58,7 +58,7 @@ func (tx *tx) putOne(row model.Row) error {
 			return err
 		}
 		tx.remembered.put(tx, row.Scope, key)
-	case *model.AttachmentUse: // it keeps no attachments
+	case *model.AttachmentUse: // attachments are not stored
 	case *model.Audit:
 		entry, err := kept(row)
 		if err != nil {
@@ -73,7 +73,7 @@ func (tx *tx) putOne(row model.Row) error {
 			sum.Tokens += old.Tokens
 		}
 		tx.tokens.put(tx, key, &sum)
-	case *model.RunEnded: // it counts no runs
+	case *model.RunEnded: // statistics are not stored
 	case *model.Delete:
 		tx.delete(row)
 	case *model.Run, *model.RunHead, *model.RunResult, *model.RunSettled, *model.RunName, *model.Span, *model.SpanEnd:
@@ -126,8 +126,8 @@ func (tx *tx) patch(row *model.ThreadPatch) error {
 	return nil
 }
 
-// putMessage keeps the key and the time of the row that it takes the place of. A stored form that comes along has to be the
-// message's: it is what the databases keep.
+// putMessage keeps the key and time of the row that it replaces. It checks that an encoded form is the message's,
+// because the databases store that form.
 func (tx *tx) putMessage(row *model.Message) error {
 	m, err := kept(row)
 	if err != nil {
@@ -165,7 +165,7 @@ func (tx *tx) hide(h *model.Hide) {
 	}
 }
 
-// putRun writes what is of the run itself, its names and its spans.
+// putRun writes rows of the run itself, its names and spans.
 func (tx *tx) putRun(row model.Row) error {
 	switch row := row.(type) {
 	case *model.Run:
@@ -241,7 +241,7 @@ func (tx *tx) putSpan(row *model.Span) error {
 	return nil
 }
 
-// putOfRun writes what a run has made.
+// putOfRun writes rows that belong to a run.
 func (tx *tx) putOfRun(row model.Row) error {
 	switch row := row.(type) {
 	case *model.Step:
@@ -294,7 +294,7 @@ func putUnder[K comparable, V any](tx *tx, t table[K, V], run int64, key K, row 
 	return nil
 }
 
-// delete removes the next part of a run or a thread.
+// delete removes the next part of a run or thread.
 func (tx *tx) delete(d *model.Delete) {
 	th := tx.threads[d.ThreadKey]
 	tx.deletePart(d)
@@ -315,7 +315,7 @@ func (tx *tx) deletePart(d *model.Delete) {
 	if tx.threads[d.ThreadKey] == nil {
 		return
 	}
-	if log := tx.events[d.ThreadKey]; len(log) > 0 { // ids are not used again
+	if log := tx.events[d.ThreadKey]; len(log) > 0 { // ids are not reused
 		tx.threads.change(tx, d.ThreadKey, func(t *model.Thread) { t.LastEventID = max(t.LastEventID, log[len(log)-1].ID) })
 	}
 	if d.RunKey != 0 {
@@ -354,7 +354,7 @@ func (tx *tx) deletePart(d *model.Delete) {
 	}
 }
 
-// deleteEvents removes the next of a run's events.
+// deleteEvents removes the next part of a run's events.
 func (tx *tx) deleteEvents(thread, run int64, limit int) (left bool) {
 	var kept []model.StoredEvent
 	for i, ev := range tx.events[thread] {

@@ -12,13 +12,13 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// maxCount bounds every count that stands beside a page, and maxPage is about how large one of events is.
+// maxCount limits every count of a list, and maxPage the size of a page of events.
 const (
 	maxCount = 10_000
 	maxPage  = 1 << 20
 )
 
-// read makes a read of what find finds.
+// read runs find as a read.
 func read[T any](ctx context.Context, db *Database, find func() T) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -29,7 +29,7 @@ func read[T any](ctx context.Context, db *Database, find func() T) (T, error) {
 	return find(), nil
 }
 
-// one is the copy of a single row, which may not be there.
+// one returns a copy of a row, or ErrNotFound.
 func one[V any](ctx context.Context, db *Database, find func() *V) (row V, err error) {
 	found, err := read(ctx, db, func() *V {
 		if v := find(); v != nil {
@@ -46,7 +46,7 @@ func one[V any](ctx context.Context, db *Database, find func() *V) (row V, err e
 	return *found, nil
 }
 
-// first is the first of a list, nil of an empty one.
+// first returns the first element, nil for an empty list.
 func first[V any](list []*V) *V {
 	if len(list) == 0 {
 		return nil
@@ -56,8 +56,7 @@ func first[V any](list []*V) *V {
 
 func head[V any](list []V, limit int) []V { return list[:min(len(list), max(limit, 0))] }
 
-// page is the part of a list that begins behind the rows that are left out: limit rows, fewer when they are larger than a
-// page.
+// page returns limit rows of a list behind the skipped ones, fewer if they are larger than a page.
 func page[V any](list []*V, leftOut func(*V) bool, limit int, size func(*V) int) (p model.Page[V]) {
 	p.Total = min(len(list), maxCount)
 	read := 0
@@ -78,23 +77,23 @@ func latestFirst(a, b *model.Thread) int {
 	return -cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), cmp.Compare(a.Key, b.Key))
 }
 
-// thread finds the first of the threads that are admitted, that with the latest activity.
+// thread returns the admitted thread with the latest activity.
 func (db *Database) thread(ctx context.Context, admits func(*model.Thread) bool) (model.Thread, error) {
 	return one(ctx, db, func() *model.Thread { return first(db.threads.sorted(admits, latestFirst)) })
 }
 
-// Thread returns the thread of that key.
+// Thread returns the thread with that key.
 func (db *Database) Thread(ctx context.Context, key int64) (model.Thread, error) {
 	return one(ctx, db, func() *model.Thread { return db.threads[key] })
 }
 
-// ThreadByID returns the user's thread of that id.
+// ThreadByID returns the user's thread with that id.
 func (db *Database) ThreadByID(ctx context.Context, project, user, id string) (model.Thread, error) {
 	name := model.Name{Project: project, User: user, ID: id}
 	return db.thread(ctx, func(t *model.Thread) bool { return nameOf(t) == name })
 }
 
-// ThreadByConversation returns the project's thread of that conversation id.
+// ThreadByConversation returns the project's thread with that conversation id.
 func (db *Database) ThreadByConversation(ctx context.Context, project, conversationID string) (model.Thread, error) {
 	return db.thread(ctx, func(t *model.Thread) bool { return t.Project == project && t.ConversationID == conversationID })
 }
@@ -151,7 +150,7 @@ func (db *Database) listed(t *model.Thread) model.ListedThread {
 	return l
 }
 
-// begun is as much of what a run was asked as a list of threads has.
+// begun returns the start of a run's input, as lists of threads show it.
 func begun(text string) string {
 	if len(text) > 64<<10 {
 		return ""
@@ -160,12 +159,12 @@ func begun(text string) string {
 	return string(letters[:min(len(letters), 200)])
 }
 
-// runsOf are the thread's runs in the order they were created.
+// runsOf returns the thread's runs in the order of their creation.
 func (db *Database) runsOf(thread int64) []*model.Run {
 	return db.runs.sorted(func(r *model.Run) bool { return r.ThreadKey == thread }, byKey)
 }
 
-// whole is a run with what is its thread's.
+// whole returns a run with the columns of its thread.
 func (db *Database) whole(r *model.Run) *model.Run {
 	if r == nil {
 		return nil
@@ -182,12 +181,12 @@ func (db *Database) wholes(list []*model.Run) []model.Run {
 	return copies(list)
 }
 
-// Run returns the run of that key.
+// Run returns the run with that key.
 func (db *Database) Run(ctx context.Context, key int64) (model.Run, error) {
 	return one(ctx, db, func() *model.Run { return db.whole(db.runs[key]) })
 }
 
-// RunsByName returns the runs of that name: see [model.Reader].
+// RunsByName returns the runs with that name: see [model.Reader].
 func (db *Database) RunsByName(ctx context.Context, project, user, name string) ([]model.Run, error) {
 	return read(ctx, db, func() []model.Run {
 		keys := make(map[int64]bool)
@@ -200,7 +199,7 @@ func (db *Database) RunsByName(ctx context.Context, project, user, name string) 
 	})
 }
 
-// Runs lists runs, newest first, without what lists do not show. Without a limit it lists 50.
+// Runs lists runs, newest first, without the columns that lists omit. The default limit is 50.
 func (db *Database) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.Run], error) {
 	return read(ctx, db, func() model.Page[model.Run] {
 		order := byKey
@@ -229,8 +228,8 @@ func lengthOf(s *string) int {
 	return len(*s)
 }
 
-// before is where a page ends that continues below a key. Of a run that was deleted, the one before it in its project tells the
-// time.
+// before returns the end of a page that continues below a key. If that run was deleted, the project's previous run
+// gives the time.
 func (db *Database) before(project string, key int64) *model.Run {
 	at := &model.Run{RunHead: model.RunHead{Key: key}}
 	if older := db.runs.sorted(func(r *model.Run) bool { return r.Key <= key && r.Project == project }, byKey); len(older) > 0 {
@@ -246,7 +245,7 @@ func admits(f *model.RunFilter, r *model.Run) bool {
 		!r.CreatedAt.Before(f.Since) && (f.Until.IsZero() || r.CreatedAt.Before(f.Until))
 }
 
-// says reports whether a text is in what lists show of a run.
+// says reports whether a listed column of a run contains a text.
 func (db *Database) says(r *model.Run, text string) bool {
 	th := db.threads[r.ThreadKey]
 	text = strings.ToLower(text)
@@ -255,7 +254,7 @@ func (db *Database) says(r *model.Run, text string) bool {
 	})
 }
 
-// searched is what is looked into of what a run was asked.
+// searched returns the part of a run's input that is searched.
 func searched(text string) string {
 	if len(text) > 64<<10 {
 		return ""
@@ -263,12 +262,12 @@ func searched(text string) string {
 	return text
 }
 
-// OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order in which they are claimed.
+// OpenRuns returns the thread's open runs in the order in which they are claimed.
 func (db *Database) OpenRuns(ctx context.Context, threadKey int64) ([]model.RunHead, error) {
 	return read(ctx, db, func() []model.RunHead { return db.openRuns(threadKey) })
 }
 
-// LastRun returns the thread's run that was created last.
+// LastRun returns the thread's newest run.
 func (db *Database) LastRun(ctx context.Context, threadKey int64) (model.Run, error) {
 	return one(ctx, db, func() *model.Run {
 		runs := db.runsOf(threadKey)
@@ -290,7 +289,7 @@ func (db *Database) Unfinished(ctx context.Context, status model.Status, afterTh
 	})
 }
 
-// Deletions returns up to limit deletions of which parts are left: see [model.ByKey].
+// Deletions returns up to limit unfinished deletions: see [model.ByKey].
 func (db *Database) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]model.Deletion, error) {
 	return read(ctx, db, func() (list []model.Deletion) {
 		order := func(a, b *model.Deletion) int {
@@ -304,7 +303,7 @@ func (db *Database) Deletions(ctx context.Context, afterThread, afterRun int64, 
 	})
 }
 
-// Expired returns up to limit open interrupts of WAITING runs that have expired by now, those first that expired first.
+// Expired returns up to limit expired open interrupts of WAITING runs, by expiry.
 func (db *Database) Expired(ctx context.Context, now time.Time, limit int) ([]model.Interrupt, error) {
 	return read(ctx, db, func() []model.Interrupt {
 		var list []*model.Interrupt
@@ -351,7 +350,7 @@ func (db *Database) nodesOf(runKey int64) []model.Node {
 	return copies(db.nodes[runKey].sorted(all, func(a, b *model.Node) int { return cmp.Compare(a.NodeID, b.NodeID) }))
 }
 
-// runIn is a run's key, 0 for one of another project.
+// runIn returns a run's key, 0 for one of another project.
 func (db *Database) runIn(project string, key int64) int64 {
 	if r := db.runs[key]; r == nil || r.Project != project {
 		return 0
@@ -359,7 +358,7 @@ func (db *Database) runIn(project string, key int64) int64 {
 	return key
 }
 
-// threadIn is a thread's key, 0 for one of another project.
+// threadIn returns a thread's key, 0 for one of another project.
 func (db *Database) threadIn(project string, key int64) int64 {
 	if t := db.threads[key]; t == nil || t.Project != project {
 		return 0
@@ -367,7 +366,7 @@ func (db *Database) threadIn(project string, key int64) int64 {
 	return key
 }
 
-// Audit lists who has asked for what in a project: see [model.Reader].
+// Audit lists the requests that changed a project: see [model.Reader].
 func (db *Database) Audit(ctx context.Context, f model.AuditFilter) (model.Page[model.Audit], error) {
 	asked := 0
 	return read(ctx, db, func() model.Page[model.Audit] {
@@ -389,10 +388,10 @@ func (db *Database) Audit(ctx context.Context, f model.AuditFilter) (model.Page[
 	})
 }
 
-// lastFirst is the order of the audit.
+// lastFirst orders audit rows, newest first.
 func lastFirst(a, b *model.Audit) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.Key, a.Key)) }
 
-// Users lists those who have threads in a project: see [model.Reader].
+// Users lists users with threads in a project: see [model.Reader].
 func (db *Database) Users(ctx context.Context, f model.UserFilter) (model.Page[model.ThreadUser], error) {
 	return read(ctx, db, func() model.Page[model.ThreadUser] {
 		users := make(map[string]*model.ThreadUser)
@@ -418,7 +417,7 @@ func (db *Database) Users(ctx context.Context, f model.UserFilter) (model.Page[m
 	})
 }
 
-// TokensSince returns the tokens that projects have used: see [model.Reader].
+// TokensSince returns the used tokens: see [model.Reader].
 func (db *Database) TokensSince(ctx context.Context, since time.Time) ([]model.Tokens, error) {
 	since = since.Truncate(model.TokenStep)
 	return read(ctx, db, func() []model.Tokens {
@@ -437,7 +436,7 @@ func (db *Database) Memos(ctx context.Context, runKey int64, generation int) ([]
 	})
 }
 
-// Interrupts returns what the run waits or waited for, oldest first.
+// Interrupts returns the run's interrupts, oldest first.
 func (db *Database) Interrupts(ctx context.Context, runKey int64) ([]model.Interrupt, error) {
 	return read(ctx, db, func() (list []model.Interrupt) {
 		for _, in := range db.interrupts[runKey].sorted(all, byTime) {
@@ -447,7 +446,7 @@ func (db *Database) Interrupts(ctx context.Context, runKey int64) ([]model.Inter
 	})
 }
 
-// Questions lists what the waiting runs of a project ask, oldest first.
+// Questions lists the open interrupts of a project's WAITING runs, oldest first.
 func (db *Database) Questions(ctx context.Context, f model.QuestionFilter) (model.Page[model.Question], error) {
 	return read(ctx, db, func() model.Page[model.Question] {
 		var list []*model.Question
@@ -471,7 +470,7 @@ func (db *Database) Questions(ctx context.Context, f model.QuestionFilter) (mode
 	})
 }
 
-// Events returns up to limit events of the thread with an id above after, by id, fewer when they are large.
+// Events returns up to limit events of the thread with an id above after, by id, fewer if they are large.
 func (db *Database) Events(ctx context.Context, threadKey, after int64, limit int) ([]model.StoredEvent, error) {
 	return read(ctx, db, func() (page []model.StoredEvent) {
 		log, size := db.events[threadKey], 0
@@ -487,7 +486,7 @@ func (db *Database) Events(ctx context.Context, threadKey, after int64, limit in
 	})
 }
 
-// nameRuns sets the events' RunID, from the spans they lie in.
+// nameRuns sets the events' RunID from their spans.
 func (db *Database) nameRuns(thread int64, events []model.StoredEvent) {
 	spans := db.spans[thread].sorted(all, byFirst)
 	for i := range events {
@@ -500,7 +499,7 @@ func (db *Database) nameRuns(thread int64, events []model.StoredEvent) {
 	}
 }
 
-// LastEventID returns the id of the thread's last event, also when that event has been removed.
+// LastEventID returns the id of the thread's last event, also if it has been removed.
 func (db *Database) LastEventID(ctx context.Context, threadKey int64) (int64, error) {
 	last, err := one(ctx, db, func() *int64 {
 		t, log := db.threads[threadKey], db.events[threadKey]
@@ -527,7 +526,7 @@ func (db *Database) SpanAfter(ctx context.Context, threadKey, eventID int64) (mo
 	})
 }
 
-// upTo is n, or what nothing exceeds for 0.
+// upTo returns n, or the largest number for 0.
 func upTo(n int64) int64 {
 	if n == 0 {
 		return math.MaxInt64

@@ -62,12 +62,12 @@ func (db *Database) EventsOf(ctx context.Context, runKey int64) (n int, size int
 	return n, size, err
 }
 
-// ForgetAudit implements [model.Retainer]: the audit stays.
+// ForgetAudit implements [model.Retainer] and deletes nothing.
 func (db *Database) ForgetAudit(ctx context.Context, _ string, _ time.Time, _ bool) (int, error) {
 	return 0, ctx.Err()
 }
 
-// ExpireAttachments implements [model.Retainer]: there are none.
+// ExpireAttachments implements [model.Retainer]. There are no attachments.
 func (db *Database) ExpireAttachments(ctx context.Context, _, _ string, _ time.Time, _ bool) (int, error) {
 	return 0, ctx.Err()
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// rows are rows of a kind by their key.
+// rows are rows of one kind by key.
 type rows[K comparable, V any] map[K]*V
 
-// put keeps a row, in the place of one with the same key.
+// put inserts or replaces a row.
 func (r rows[K, V]) put(tx *tx, key K, row *V) {
 	old, had := r[key]
 	tx.undo = append(tx.undo, func() {
@@ -38,7 +38,7 @@ func (r rows[K, V]) drop(tx *tx, key K) {
 	}
 }
 
-// change replaces a row, if it is there, by one that change has made of its copy.
+// change replaces an existing row by a changed copy.
 func (r rows[K, V]) change(tx *tx, key K, change func(*V)) {
 	if old := r[key]; old != nil {
 		row := *old
@@ -47,7 +47,7 @@ func (r rows[K, V]) change(tx *tx, key K, change func(*V)) {
 	}
 }
 
-// sorted returns the rows that are admitted, in order.
+// sorted returns the admitted rows in order.
 func (r rows[K, V]) sorted(admits func(*V) bool, order func(a, b *V) int) []*V {
 	var list []*V
 	for _, row := range r {
@@ -61,7 +61,7 @@ func (r rows[K, V]) sorted(admits func(*V) bool, order func(a, b *V) int) []*V {
 
 func all[V any](*V) bool { return true }
 
-// table holds rows by what they belong to, a run or a thread, and their key there.
+// table has rows by owner, a run or thread, and by their key in it.
 type table[K comparable, V any] map[int64]rows[K, V]
 
 func (t table[K, V]) of(owner int64) rows[K, V] {
@@ -71,14 +71,14 @@ func (t table[K, V]) of(owner int64) rows[K, V] {
 	return t[owner]
 }
 
-// dropAll removes what belongs to the owner.
+// dropAll removes an owner's rows.
 func (t table[K, V]) dropAll(tx *tx, owner int64) {
 	for key := range t[owner] {
 		t[owner].drop(tx, key)
 	}
 }
 
-// copies are rows for who may do with them what it likes.
+// copies returns copies of rows that the caller may change.
 func copies[V any](list []*V) []V {
 	var rows []V
 	for _, row := range list {
@@ -87,15 +87,15 @@ func copies[V any](list []*V) []V {
 	return rows
 }
 
-// copied returns a row that shares nothing with the one it is of.
+// copied returns a deep copy of a row.
 func copied[V any](row *V) V {
 	c := *row
 	_ = detach(reflect.ValueOf(&c).Elem(), false)
 	return c
 }
 
-// kept returns a copy of a row as the databases keep it, with times in milliseconds and no JSON where it is empty. It
-// refuses text that not all of them take, and JSON that is none.
+// kept returns a copy of a row in the databases' form, with times in milliseconds and nil for empty JSON. It refuses
+// invalid JSON and text that some database cannot store.
 func kept[V any](row *V) (*V, error) {
 	c := *row
 	if err := detach(reflect.ValueOf(&c).Elem(), true); err != nil {
@@ -109,7 +109,7 @@ var (
 	jsonType = reflect.TypeFor[json.RawMessage]()
 )
 
-// detach replaces what v points to by copies. On the way in it also puts v into the form in which it is kept.
+// detach replaces everything to which v points by copies. Before storing, it also normalizes v.
 func detach(v reflect.Value, in bool) (err error) {
 	switch v.Kind() {
 	case reflect.String:

@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// views are what the decisions of a batch see: a View for each thread.
+// views are the views of a batch's decisions, one per thread.
 type views struct {
 	tx         *tx
 	byKey      map[int64]*model.View
@@ -17,7 +17,7 @@ type views struct {
 	remembered map[string]model.Remembered
 }
 
-// views reads what is asked of all threads before the first decision.
+// views reads all threads before the first decision.
 func (tx *tx) views(asks []model.Ask) *views {
 	vs := &views{
 		tx: tx, byKey: make(map[int64]*model.View), byName: make(map[model.Name]*model.View),
@@ -44,7 +44,7 @@ func (tx *tx) views(asks []model.Ask) *views {
 	return vs
 }
 
-// find returns the view for an ask, with the head of the thread if there is one.
+// find returns the view for an ask, with the thread's head if there is one.
 func (vs *views) find(a *model.Ask) *model.View {
 	v := vs.of(a)
 	if v.Exists {
@@ -62,7 +62,7 @@ func (vs *views) find(a *model.Ask) *model.View {
 	return v
 }
 
-// of returns the view for an ask, an empty one when there is no such thread.
+// of returns the view for an ask, empty if there is no such thread.
 func (vs *views) of(a *model.Ask) *model.View {
 	v := vs.byName[a.Name]
 	if a.Thread != 0 {
@@ -83,7 +83,7 @@ func (vs *views) of(a *model.Ask) *model.View {
 	return v
 }
 
-// keep has decisions find a thread by its key and by its name, also the one that a decision has created.
+// keep registers a thread by key and name, also one that a decision has created.
 func (vs *views) keep(v *model.View) {
 	if v.Exists {
 		vs.byKey[v.Thread.Key] = v
@@ -118,7 +118,7 @@ func (vs *views) addKey(scope string) {
 	}
 }
 
-// fill reads what is wanted of a thread.
+// fill reads the requested rows of a thread.
 func (tx *tx) fill(v *model.View, w *model.Ask) {
 	thread := v.Thread.Key
 	v.Runs = tx.openRuns(thread)
@@ -164,7 +164,7 @@ func byTime(a, b *interrupt) int {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Key, b.Key))
 }
 
-// openRuns are the heads of the thread's open runs in the order in which they are claimed.
+// openRuns returns the thread's open runs in the order in which they are claimed.
 func (db *Database) openRuns(thread int64) (heads []model.RunHead) {
 	open := db.runs.sorted(func(r *model.Run) bool { return r.ThreadKey == thread && !r.Status.Final() }, func(a, b *model.Run) int {
 		return cmp.Or(
@@ -177,7 +177,7 @@ func (db *Database) openRuns(thread int64) (heads []model.RunHead) {
 	return heads
 }
 
-// order has what is false come first.
+// order sorts false before true.
 func order(a, b bool) int {
 	switch {
 	case a == b:
@@ -188,7 +188,7 @@ func order(a, b bool) int {
 	return 1
 }
 
-// spansOf are the run's spans in order.
+// spansOf returns the run's spans in order.
 func (db *Database) spansOf(run int64) []*model.Span {
 	r := db.runs[run]
 	if r == nil {
