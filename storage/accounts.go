@@ -39,7 +39,7 @@ SELECT count(*) FROM (SELECT 1 FROM api_key_projects WHERE project_id = ? LIMIT 
 	revokeAPIKey = `
 UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL`
 
-	// lockRevoked waits for who revokes the key just now.
+	// lockRevoked waits for a concurrent revocation of the key.
 	lockRevoked = `
 SELECT revoked_at IS NOT NULL FROM api_keys WHERE id = ? FOR UPDATE`
 
@@ -67,11 +67,11 @@ ON CONFLICT (purpose) DO NOTHING`
 DELETE FROM secrets WHERE purpose >= ''`
 )
 
-// Keys and secrets are written by whoever has the database open, also beside the server that has it for itself: they
-// are no part of what an instance writes, and no commit is based on them.
+// Keys and secrets are not part of an instance's data: any process with the database open may write them, and no commit
+// is based on them.
 
-// PutAPIKey keeps a key, whose ID must be new, and with it who has asked for it, if that is to be told. It fails with
-// model.ErrRevoked when the key of who has asked was revoked before: whatever is under way then, it leaves no other behind.
+// PutAPIKey inserts a key with a new ID, and an audit row unless by is nil. It fails with model.ErrRevoked if the
+// requester's own key was revoked, even concurrently, so a revoked key cannot leave another one behind.
 func (db *DB) PutAPIKey(ctx context.Context, k *model.APIKey, by *model.Audit) error {
 	return db.account(ctx, func(tx *tx) error {
 		if err := tx.stands(by); err != nil {
@@ -90,8 +90,8 @@ func (db *DB) PutAPIKey(ctx context.Context, k *model.APIKey, by *model.Audit) e
 	})
 }
 
-// tell keeps who has asked for a change of a key: in the project that they have asked in, or else, as whoever runs the server asks in
-// none, in each that the key is for.
+// tell inserts an audit row for a change of a key: in the requester's project, or without one (the server's operator)
+// in each project of the key.
 func (tx *tx) tell(k *model.APIKey, by *model.Audit) error {
 	if by == nil {
 		return nil
@@ -113,8 +113,8 @@ func (tx *tx) tell(k *model.APIKey, by *model.Audit) error {
 	return nil
 }
 
-// RevokeAPIKey revokes a key at a time, and keeps who has asked for it, if that is to be told. It fails with model.ErrNotFound
-// when there is none that could be, and with model.ErrRevoked as PutAPIKey does.
+// RevokeAPIKey revokes a key at a time, and inserts an audit row unless by is nil. It fails with model.ErrNotFound if
+// no valid key has that id, and with model.ErrRevoked like PutAPIKey.
 func (db *DB) RevokeAPIKey(ctx context.Context, id string, at time.Time, by *model.Audit) error {
 	return db.account(ctx, func(tx *tx) error {
 		if err := tx.stands(by); err != nil {
@@ -135,7 +135,7 @@ func (db *DB) RevokeAPIKey(ctx context.Context, id string, at time.Time, by *mod
 	})
 }
 
-// stands fails when the key of who has asked was revoked. Credentials of another kind are none of these.
+// stands fails if the requester's API key was revoked. Other credentials pass.
 func (tx *tx) stands(by *model.Audit) error {
 	if by == nil || by.Credential == "" {
 		return nil
@@ -153,7 +153,7 @@ func (tx *tx) stands(by *model.Audit) error {
 // keysKept is for how long keys are listed that were revoked or have expired: as long as the audit by default, which names them.
 const keysKept = 90 * 24 * time.Hour
 
-// forgetAPIKeys removes keys that have opened nothing for long.
+// forgetAPIKeys deletes keys that have long been invalid.
 func (db *DB) forgetAPIKeys(ctx context.Context, now time.Time) error {
 	for _, query := range []string{selectRevokedKeys, selectExpiredKeys} {
 		for n := tidyRows; n == tidyRows; {
@@ -175,7 +175,7 @@ func (db *DB) forgetAPIKeys(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// APIKeys returns those of the keys that exist, revoked ones too, in no order.
+// APIKeys returns the existing keys among ids, revoked ones included, in no order.
 func (r reader) APIKeys(ctx context.Context, ids []string) ([]model.APIKey, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -207,7 +207,7 @@ func scanAPIKey(rows *sql.Rows) (k model.APIKey, err error) {
 	return k, err
 }
 
-// Secret returns what is signed or sealed with for a purpose. It fails with model.ErrNotFound when there is nothing yet.
+// Secret returns the secret of a purpose, or model.ErrNotFound.
 func (r reader) Secret(ctx context.Context, purpose string) (string, error) {
 	return one(ctx, r.q, scalar[string], selectSecret, purpose)
 }

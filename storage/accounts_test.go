@@ -81,7 +81,7 @@ func TestAPIKeys(t *testing.T) {
 	}
 }
 
-// Whose key was revoked makes no other, and revokes none.
+// A revoked key can neither create nor revoke keys.
 func TestRevokedKeysChangeNone(t *testing.T) {
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {

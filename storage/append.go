@@ -24,7 +24,7 @@ SELECT row.thread_key, row.first, row.last, row.run_key, fence.now, row.payload
 FROM fence, unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[])
 	AS row (thread_key, first, last, run_key, payload)`
 
-	// mayWrite is the fence for who has the whole database to itself.
+	// mayWrite checks the fence on SQLite, where a transaction locks the whole database.
 	mayWrite = `
 SELECT clock_timestamp() FROM instances WHERE id = ? AND NOT fenced AND commit_no = ?`
 
@@ -32,10 +32,10 @@ SELECT clock_timestamp() FROM instances WHERE id = ? AND NOT fenced AND commit_n
 SELECT 1 FROM events WHERE thread_key = ? AND last_event_id >= ? LIMIT 1`
 )
 
-// progress is how far the joined instance has come. PostgreSQL has it in the instance's row.
+// progress is the joined instance's position. On PostgreSQL the instance's row has it.
 type progress struct {
 	last  int64 // the last batch that was committed
-	row   int64 // the last one that the instance's row tells of
+	row   int64 // last batch in the instance's row
 	doubt int64 // a batch of events alone that was tried
 }
 
@@ -47,9 +47,9 @@ func (db *DB) before(n int64) int64 {
 	return n - 1
 }
 
-// say commits events alone on SQLite. It leaves the instance's row as it is: that would be another page for each token
-// of a run. A batch that was tried before was committed if its first event is there, as only this instance writes, and
-// nobody removes what is behind a thread's last span.
+// say commits a batch of events alone on SQLite. It does not update the instance's row, which would write another page
+// for each token. A retried batch was committed if its first event exists: only this instance writes, and events behind
+// a thread's last span are never removed.
 func (db *DB) say(ctx context.Context, n int64, events []model.StoredEvent) error {
 	tried := db.at.doubt == n && len(events) > 0
 	db.at.doubt = n

@@ -26,7 +26,7 @@ func onBoth(t *testing.T, test func(t *testing.T, db *storage.DB)) {
 
 var plenty = model.Quota{Files: 100, Bytes: math.MaxInt64}
 
-// attached is an attachment whose bytes are there.
+// attached returns a kept attachment.
 func attached(t *testing.T, db *storage.DB, user, path string, created time.Time) model.Attachment {
 	t.Helper()
 	a := model.Attachment{Project: "p", User: user, Path: path, Filename: "f.png", Type: "image/png", Size: 10, CreatedAt: created.UTC().Truncate(time.Millisecond)}
@@ -84,7 +84,7 @@ func TestAttachmentsAreFoundOnceTheyAreThere(t *testing.T) {
 	})
 }
 
-// TestQuotaHoldsForManyAtOnce reserves from many goroutines what only some of may be had.
+// TestQuotaHoldsForManyAtOnce reserves more attachments concurrently than the quota allows.
 func TestQuotaHoldsForManyAtOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *storage.DB) {
 		for _, c := range []struct {
@@ -238,7 +238,7 @@ func commit(t *testing.T, db *storage.DB, n int64, rows ...model.Row) {
 	}
 }
 
-// newThreadAndRun writes a thread and a run of it, as the next odd batch.
+// newThreadAndRun writes a thread with a run, as the next odd batch.
 func newThreadAndRun(t *testing.T, db *storage.DB, name string) (thread, run int64) {
 	t.Helper()
 	thread, err := db.NewThreadKey(t.Context())

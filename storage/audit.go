@@ -55,8 +55,8 @@ func scanAudit(rows *sql.Rows, more ...any) (a model.Audit, err error) {
 	return a, err
 }
 
-// knownAudit returns that part of a filter which an index has in its order, and whether there is more to it: a run is one of
-// the fewest rows, and a user's or an actor's are fewer than those of an action.
+// knownAudit returns the part of a filter that an index serves, and whether the filter has other parts. A run has the
+// fewest rows, then a user or an actor, then an action.
 func knownAudit(f *model.AuditFilter) (known model.AuditFilter, rest bool) {
 	known = *f
 	n := 0
@@ -91,7 +91,7 @@ func filterAudit(f *model.AuditFilter) (string, []any) {
 	return query.String(), args
 }
 
-// Audit lists who has asked for what in a project, latest first. Without a limit it lists 50. Its rows are small.
+// Audit lists the requests that changed a project, latest first. The default limit is 50. Its rows are small.
 func (r reader) Audit(ctx context.Context, f model.AuditFilter) (p model.Page[model.Audit], err error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
@@ -117,7 +117,7 @@ func (r reader) Audit(ctx context.Context, f model.AuditFilter) (p model.Page[mo
 	return counted(ctx, r.q, p, countAudit+where+auditCounted, counting...)
 }
 
-// lookAudit is Audit for what no index has: it goes through what the best of them has, some thousand rows for a page.
+// lookAudit is Audit for a filter without an index: it reads some thousand rows of the best index per page.
 func (r reader) lookAudit(ctx context.Context, f, known *model.AuditFilter) (p model.Page[model.Audit], err error) {
 	p.Uncounted = true
 	where, args := filterAudit(known)
@@ -153,8 +153,7 @@ func fitsAudit(a *model.Audit, f *model.AuditFilter) bool {
 		(f.Action == "" || a.Action == f.Action)
 }
 
-// ForgetAudit removes what the audit of a project tells of before a time, and returns how much that is, which with dry is all
-// it does.
+// ForgetAudit deletes a project's audit rows before a time and returns their number; with dry it only counts.
 func (db *DB) ForgetAudit(ctx context.Context, project string, before time.Time, dry bool) (n int, err error) {
 	if dry {
 		return one(ctx, db.read, scalar[int], countOldAudit, project, ms(before))

@@ -16,7 +16,7 @@ const (
 	copyInto = `
 VACUUM INTO ?`
 
-	// findDamage returns "ok", or what is wrong.
+	// findDamage returns "ok", or a description of the damage.
 	findDamage = `
 PRAGMA quick_check(1)`
 )
@@ -55,10 +55,10 @@ func Backup(ctx context.Context, url, dest string) error {
 	return flushToDisk(filepath.Dir(dest))
 }
 
-// Restore puts a copy of the SQLite database in the file from in the place of the database that url names, which need
-// not exist, and returns when it is on the disk. The file from stays as it is. What is replaced is kept beside the new
-// database under the name that is returned, unless discard is set. Restore fails with ErrLocked while a server has the
-// database, and leaves it alone when the copy is damaged or not a database that this Baton can serve.
+// Restore replaces the SQLite database at url, which need not exist, by the copy in the file from, and syncs it to the
+// disk. The file from stays. The old database is renamed to kept, unless discard is set. Restore fails with ErrLocked
+// while a server has the database. It changes nothing if the copy is damaged or not a database that this Baton can
+// serve.
 func Restore(ctx context.Context, url, from string, discard bool) (kept string, err error) {
 	d, err := dialectOf(url)
 	if err != nil {

@@ -154,7 +154,7 @@ func TestRestoreRefusesWhatCannotBeServed(t *testing.T) {
 	}
 }
 
-// change runs a statement on a SQLite file that nobody has open.
+// change runs a statement on a closed SQLite file.
 func change(t *testing.T, path, statement string) {
 	t.Helper()
 	db, err := sqlx.Open("sqlite", "file:"+path)

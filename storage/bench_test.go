@@ -8,8 +8,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// BenchmarkCommit measures what a committer under load does: a batch of events spread over threads, and with
-// rows also the start and the end of some runs. One op is one event.
+// BenchmarkCommit measures a committer under load: a batch of events of several threads, and with rows also the start
+// and end of some runs. One op is one event.
 func BenchmarkCommit(b *testing.B) {
 	for name, open := range databases {
 		for _, c := range []struct{ events, threads, runs int }{
@@ -69,8 +69,8 @@ func BenchmarkEvents(b *testing.B) {
 	}
 }
 
-// BenchmarkDeleteThread deletes threads of 500 runs and 100 000 events by parts. What matters is how long
-// one part holds up the commits behind it.
+// BenchmarkDeleteThread deletes threads of 500 runs and 100 000 events in parts. It measures how long one part delays
+// commits.
 func BenchmarkDeleteThread(b *testing.B) {
 	runs := 500
 	if testing.Short() {

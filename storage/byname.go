@@ -8,8 +8,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Each request for a run looks for its thread. Those that come together, as after a commit that many have waited for, go
-// together in one statement. Nobody waits for company that is not there.
+// Each request for a run looks up its thread. Concurrent lookups, for example after a commit for which many requests
+// have waited, share one statement. A lookup never waits for others to join.
 
 // byName are the threads that are looked for.
 type byName struct {
@@ -18,7 +18,7 @@ type byName struct {
 	waiting []*wanted
 }
 
-// wanted is a thread that somebody looks for.
+// wanted is a thread lookup.
 type wanted struct {
 	name   model.Name
 	turn   chan bool // gets whether it was looked for; if not, it is this one's turn to look for all that wait
@@ -75,7 +75,7 @@ func (n *byName) wait(ctx context.Context, w *wanted) (found bool, err error) {
 
 // find looks for all that wait, and passes the turn on.
 func (db *DB) find(ctx context.Context) {
-	runtime.Gosched() // for those that could go on at the same moment
+	runtime.Gosched() // for lookups that could start at the same moment
 	n := &db.named
 	n.mu.Lock()
 	list := n.waiting

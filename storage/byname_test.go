@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
-// Many look for their threads at once and each gets its own, whoever else gives up or asks for what no database can have.
+// Concurrent lookups get their own threads, although others give up or have names that no database can store.
 func TestThreadsAreFoundTogether(t *testing.T) { onBoth(t, findTogether) }
 
 func findTogether(t *testing.T, db *DB) {

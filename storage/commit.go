@@ -62,7 +62,7 @@ func (db *DB) commit(ctx context.Context, n int64, b *model.Batch) error {
 	return err
 }
 
-// apply carries a batch out. What it leaves pending is written when the transaction ends.
+// apply writes a batch. Pending rows are written at the end of the transaction.
 func (tx *tx) apply(b *model.Batch) error {
 	tx.events = append(make([]model.StoredEvent, 0, len(b.Events)+4*len(b.Asks)), b.Events...) // which decisions add to
 	if err := tx.put(b.Rows); err != nil || len(b.Asks) == 0 {
@@ -112,8 +112,8 @@ func (tx *tx) beginBatch(n int64) (err error) {
 	return err
 }
 
-// opening runs the first statement of transactions in one message with what begins them, which saves a round trip. Such a
-// message can have no parameters, but name what was prepared, which is not planned each time.
+// opening sends the start and the first statement of a transaction in one message, which saves a round trip. Such a
+// message cannot have parameters, but can name prepared statements, which are not planned again.
 type opening struct{ *tx }
 
 func (o opening) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {

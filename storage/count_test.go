@@ -17,11 +17,11 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// tap opens connections to a SQLite database, and is told of the statements that run on them.
+// tap opens connections to a SQLite database and intercepts their statements.
 type tap struct {
 	sqlite driver.Driver
 	dsn    string
-	run    func(query string, do func() error) error // calls do, and returns what the program is to see
+	run    func(query string, do func() error) error // calls do, and returns its result to the program
 }
 
 // tapped opens a migrated database of which the tap is on the connection that writes.
@@ -83,13 +83,13 @@ func (s tappedStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (
 
 func (s tappedStmt) Query(args []driver.Value) (rows driver.Rows, err error) {
 	err = s.run(s.query, func() (err error) {
-		rows, err = s.Stmt.Query(args) //nolint:staticcheck // what it has instead is of no use to a wrapper
+		rows, err = s.Stmt.Query(args) //nolint:staticcheck // the replacement does not help a wrapper
 		return err
 	})
 	return rows, err
 }
 
-// Decisions are shown what they ask for with as many statements, whatever their number.
+// The number of statements does not depend on the number of decisions.
 func TestDecisionsShareStatements(t *testing.T) {
 	ctx := t.Context()
 	n := new(atomic.Int64)

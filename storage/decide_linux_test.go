@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The same where a page that holds part of something large would be read on the way to what stands behind it.
+// Like TestDecisionsReadNothingLarge, for pages with parts of large values that stand before the wanted columns.
 func TestDecisionsReadNothingLargeOfAFile(t *testing.T) {
 	url := newSQLite(t)
 	db := open(t, url)

@@ -16,7 +16,7 @@ import (
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
-// What many decisions read and write goes over the network together: sixty-four cost as many messages as one.
+// The reads and writes of many decisions share round trips: sixty-four take as many messages as one.
 func TestDecisionsShareRoundTrips(t *testing.T) {
 	p, through := newProxy(t, postgrestest.New(t))
 	log := newLog(t, joined(t, open(t, through)), 1)
@@ -146,7 +146,7 @@ func TestThreadsAreLockedInOrder(t *testing.T) {
 	}
 }
 
-// What another instance has written since a decision was taken refuses it, and the same batch decides again.
+// A decision on data that another instance has changed since is refused, and the same batch decides again.
 func TestConflictDecidesAgain(t *testing.T) {
 	url := postgrestest.New(t)
 	log := newLog(t, joined(t, open(t, url)), 1)

@@ -15,7 +15,7 @@ import (
 type dependents struct {
 	table string
 	of    string // the column with the thread's or the run's key
-	key   string // what identifies a row
+	key   string // identifies a row
 	order string // an index has the rows in this order
 	size  string // of a row, in bytes
 }
@@ -49,7 +49,7 @@ var keysOfRun = deletionOf(dependents{"idempotency_keys", "run_key", "scope", "s
 // deletion removes the next rows of a kind. Its statements take the thread's or the run's key and a number of rows.
 type deletion struct {
 	sizes  string // the sizes of the next rows
-	before string // changes what the next rows refer to; "" for nothing
+	before string // statement that updates references to the next rows; "" for none
 	remove string
 }
 
@@ -141,7 +141,7 @@ const deletedBytes = 2 << 20
 // runCost is how many rows a part counts for each run of a thread, beside the run's rows: several statements look for these.
 const runCost = 4
 
-// part is what one part of a deletion may still remove.
+// part is the remaining limits of one part of a deletion.
 type part struct{ rows, bytes int }
 
 func (p *part) over() bool { return p.rows <= 0 || p.bytes <= 0 }

@@ -64,7 +64,7 @@ func TestDeletedThreadLeavesNoSealedEvents(t *testing.T) {
 	}
 }
 
-// What is sealed while its thread is being deleted goes with it, and ids are not used again before all is gone.
+// Events that are sealed during their thread's deletion are deleted too, and ids are not reused before its end.
 func TestThreadIsDeletedWhileItIsSealed(t *testing.T) {
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func (l *workload) deleteRun(tb testing.TB, d model.Delete) (parts int) {
 	return parts
 }
 
-// The events of a long run go by parts as well, be they sealed or not, and those of its neighbours stay.
+// The events of a long run are removed in parts, sealed or not, and its neighbours' events stay.
 func TestEventsOfARunGoInParts(t *testing.T) {
 	const most = 20
 	for name, open := range databases {
@@ -158,7 +158,7 @@ func TestEventsOfARunGoInParts(t *testing.T) {
 	}
 }
 
-// A part of the deletion of a thread or of a run is small in rows and in bytes, whatever it holds most of.
+// Each part of a deletion is small in rows and bytes, whatever the thread or run contains.
 func TestPartsOfADeletionAreSmall(t *testing.T) {
 	const most = 500
 	large := strings.Repeat("x", 1<<20)

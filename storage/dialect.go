@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// mode says what a pool of connections is for.
+// mode is the purpose of a pool of connections.
 type mode int
 
 const (
@@ -23,7 +23,7 @@ const (
 	copying
 )
 
-// dialect is what differs between the databases.
+// dialect has the differences between the databases.
 type dialect struct {
 	name       string
 	goose      goose.Dialect
@@ -89,7 +89,7 @@ func manyRows(query string) string {
 	return strings.Replace(query, "\nWHERE", from+"\nWHERE", 1)
 }
 
-// someRows returns an INSERT of one row as one of n, in which the parameters of each follow those of the one before.
+// someRows returns an INSERT of n rows for an INSERT of one row, with the parameters of the rows in order.
 func someRows(query string, n int) string {
 	before, rest, ok := strings.Cut(query, "VALUES (")
 	if !ok || n == 1 {
@@ -104,8 +104,8 @@ func someRows(query string, n int) string {
 	return before + "VALUES (" + strings.Repeat(values+"), (", n-1) + values + ")" + after
 }
 
-// The lists that statements read from, as SQLite has them. What a decision of its own asks for is one element of
-// each, and found twice as fast without a list.
+// Lists that statements read from, in SQLite's form. A single decision's requests are one element of each list, and are
+// found twice as fast without a list.
 var (
 	listWords = []string{
 		"= ANY (?)", "IN (SELECT value FROM json_each(?))",

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// direct are the statements that write to SQLite, prepared by its driver: what database/sql does about each time one is
-// carried out takes a third as long as a small row, as there is no round trip beside which it would not count.
+// direct has the statements that write to SQLite, prepared by its driver. database/sql's work for each execution would
+// take a third of the time of a small row, as there is no round trip.
 type direct struct {
 	stmts map[forRows]driver.Stmt
 	args  []driver.NamedValue // of the statement at work
@@ -21,15 +21,14 @@ type forRows struct {
 	n     int
 }
 
-// someRowsAtMost is how many rows a statement inserts: what it costs to begin one and to find where the rows of a table and of
-// its indexes go is shared by them, as those of new runs mostly go to the end. What they are given is copied for SQLite, so rows that
-// have much go in alone.
+// someRowsAtMost is the number of rows in one statement, which share its overhead and the search in tables and indexes,
+// because new rows mostly go to their ends. Parameters are copied for SQLite, so large rows are inserted alone.
 const (
 	someRowsAtMost = 16
 	muchOfARow     = 64 << 10 // bytes
 )
 
-// errNoDirect means that the driver lacks what SQLite's has.
+// errNoDirect means that the driver lacks a method of SQLite's driver.
 var errNoDirect = errors.New("the driver does not take statements with a context")
 
 // write carries a statement for one row out for some, those that insert for several at once.

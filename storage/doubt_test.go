@@ -107,7 +107,7 @@ func TestStatementsThatFailLoseAndDoubleNothing(t *testing.T) {
 	}
 }
 
-// An instance that was fenced while it did not know whether its last batch was written is told so, if it was.
+// An instance that was fenced while the result of its last batch was unknown learns whether the batch was written.
 func TestFenceFindsABatchInDoubt(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		t.Run(fmt.Sprint(written), func(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 // ErrSchema means that the database has no schema, or not the one this program needs.
 var ErrSchema = model.ErrSchema
 
-// explained returns err with the sentinel of runtime that it means. An error that is nobody's but the
-// data's comes back as it is, and after a cancellation the context's error comes back.
+// explained wraps err with the matching sentinel of model. Errors of the data stay as they are. After a cancellation it
+// returns the context's error.
 func (d *dialect) explained(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, model.ErrNotFound) {
 		return err

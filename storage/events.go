@@ -179,7 +179,7 @@ SELECT ` + spanColumns + ` FROM run_spans WHERE run_key = ? ORDER BY n LIMIT ?`
 SELECT ` + spanColumns + ` FROM run_spans
 WHERE thread_key = ? AND first_event_id > ? ORDER BY first_event_id LIMIT 1`
 
-	// The state is left out: it can be large, and who reads events has no use for it.
+	// Without the state, which can be large and which readers of events do not need.
 	selectSpansOver = `
 SELECT run_key, n, thread_key, run_id, generation, first_event_id, last_event_id, NULL
 FROM run_spans

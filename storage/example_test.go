@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-// A server opens its database, joins it and commits what follows from decisions.
+// A server opens its database, joins it and commits decisions.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "baton")

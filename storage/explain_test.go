@@ -113,7 +113,7 @@ func TestFullDiskWritesNothing(t *testing.T) {
 	}
 }
 
-// A server that refuses sessions is away, in whatever language it says so.
+// A server that refuses sessions is unavailable, in every language of its messages.
 func TestRefusedSessionIsAnOutageInAllLanguages(t *testing.T) {
 	for _, fatal := range []string{"FATAL", "ВАЖНО"} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -154,7 +154,7 @@ func (p *proxy) serve() {
 	}
 }
 
-// copy passes on what it reads, but not what it reads while the proxy is silent, nor that the end came.
+// copy forwards data, except while the proxy is silent, when it drops both data and the connection's end.
 func (p *proxy) copy(to io.WriteCloser, from io.ReadCloser) {
 	buf := make([]byte, 32<<10)
 	for {

@@ -53,7 +53,7 @@ func (s dayInto) Scan(src any) error {
 	return nil
 }
 
-// HistoryDay returns the latest UTC day before that of a time whose history has messages of the thread.
+// HistoryDay returns the latest UTC day before that of a time with messages of the thread.
 func (r reader) HistoryDay(ctx context.Context, project string, threadKey int64, before time.Time) (time.Time, error) {
 	return one(ctx, r.q, func(rows *sql.Rows) (day time.Time, err error) {
 		err = rows.Scan(dayInto{&day})

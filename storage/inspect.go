@@ -20,7 +20,7 @@ SELECT current_setting('server_version')`
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint`
 )
 
-// Report is what Inspect finds of a database. Fields that do not apply are zero.
+// Report is the result of Inspect. Fields that do not apply are zero.
 type Report struct {
 	Software string // the database's, with its version
 	Exists   bool   // there is a SQLite file, or a PostgreSQL database answers
@@ -36,8 +36,8 @@ type Report struct {
 	Skew time.Duration // how far PostgreSQL's clock is ahead of this machine's
 }
 
-// Inspect looks at a database without changing anything of it, also while a server has it. Beside an error, which says what
-// keeps a server from opening it, the report tells what was found until then. A schema that is older is no error.
+// Inspect examines a database without changing it, also while a server has it. An error says why a server could not
+// open it; the report then has the results so far. An older schema is no error.
 func Inspect(ctx context.Context, cfg Config) (r Report, err error) {
 	cfg = cfg.withDefaults()
 	d, err := dialectOf(cfg.URL)
@@ -104,7 +104,7 @@ func (d *dialect) openPool(cfg Config) (*pool, error) {
 	return &pool{DB: reads, d: d}, nil
 }
 
-// file looks at a SQLite file and what lies beside it.
+// file examines a SQLite file and its companions.
 func (r *Report) file(cfg Config) error {
 	path, err := sqlitePath(cfg.URL)
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *Report) file(cfg Config) error {
 	return checkSQLite(cfg)
 }
 
-// software asks which database it is, and PostgreSQL what time it is.
+// software reads the database's version, and PostgreSQL's time.
 func (r *Report) software(ctx context.Context, d *dialect, q querier) (err error) {
 	if d.single {
 		if r.Software, err = one(ctx, q, scalar[string], selectSQLiteVersion); err != nil {

@@ -37,7 +37,7 @@ UPDATE instances SET fenced = TRUE, ended = ? WHERE id = ? AND NOT fenced`
 UPDATE instances SET leased_until = clock_timestamp() + ? * interval '1 millisecond'
 WHERE id = ? AND NOT fenced AND commit_no = ?`
 
-	// keepLease is renewInstance for who does not count.
+	// keepLease is renewInstance without a batch number.
 	keepLease = `
 UPDATE instances SET leased_until = clock_timestamp() + ? * interval '1 millisecond'
 WHERE id = ? AND NOT fenced`
@@ -51,7 +51,7 @@ SELECT id, addr, fenced, ended, commit_no FROM instances WHERE id = ?`
 func (db *DB) Join(ctx context.Context, instance, addr string) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	err := free(ctx, db.d, db.read, selectHolders, instance, func(string) error { return nil }) // who stands by holds nobody up
+	err := free(ctx, db.d, db.read, selectHolders, instance, func(string) error { return nil }) // a standby delays no one
 	if err == nil {
 		err = db.transact(ctx, func(tx *tx) error { return tx.join(instance, addr) })
 	}
@@ -84,8 +84,8 @@ func (tx *tx) join(instance, addr string) error {
 	return errors.Join(tx.countKeys(&tx.db.threadKeys), tx.countKeys(&tx.db.runKeys))
 }
 
-// free calls dead with each instance that has not ended, and can write no more. It fails with a *model.HeldError when
-// there is one that may. Who has opened a SQLite database for serving has its lock, and every other instance is dead.
+// free calls dead with each instance that has not ended but cannot write any more. It fails with a *model.HeldError if
+// one may still write. An open SQLite database is locked by its server, so every other instance is dead.
 func free(ctx context.Context, d *dialect, q querier, query, instance string, dead func(id string) error) error {
 	type holder struct {
 		id, addr, process string
@@ -112,7 +112,7 @@ func free(ctx context.Context, d *dialect, q querier, query, instance string, de
 // lease is how long a lease lasts, in milliseconds.
 func (db *DB) lease() int64 { return db.cfg.Lease.Milliseconds() }
 
-// Fence ends an instance that may write: see [model.Store]. It waits for a commit of it under way.
+// Fence ends an instance that may write: see [model.Store]. It waits for its running commit.
 func (db *DB) Fence(ctx context.Context, instance string) error {
 	if err := db.end(ctx, instance, model.EndFenced); err != nil {
 		return fmt.Errorf("fence %s: %w", instance, err)
@@ -140,8 +140,8 @@ func (db *DB) end(ctx context.Context, instance string, how model.End) error {
 	return db.transact(ctx, func(tx *tx) error { return tx.exec(fenceInstance, string(how), instance) })
 }
 
-// Renew renews the joined instance's lease: see [model.Store]. On SQLite, where nobody waits for a lease to run out, it
-// only looks.
+// Renew renews the joined instance's lease: see [model.Store]. SQLite has no leases to renew, so it only checks the
+// fence.
 func (db *DB) Renew(ctx context.Context, n int64) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -162,8 +162,8 @@ func (db *DB) Renew(ctx context.Context, n int64) error {
 	})
 }
 
-// renew renews the lease once more when the transaction has taken a good part of it: whoever waits for the instance's row
-// finds it renewed then, and nobody renews it while others of this process wait for the transaction.
+// renew renews the lease again if the transaction has used up much of it. Otherwise an instance that waits for the
+// row's lock could find the lease expired.
 func (tx *tx) renew() error {
 	if tx.d.single || time.Since(tx.begun) < tx.db.cfg.Lease/3 {
 		return nil
@@ -200,8 +200,8 @@ func (tx *tx) whyNot(n int64) error {
 	return in.mayFollow(tx.db.before(n), err)
 }
 
-// mayFollow says why a batch cannot follow the instance's batch n, nil when it can. Err is what reading the instance
-// has come to.
+// mayFollow returns an error if batch n cannot follow the instance's last one. Err is the error of reading the
+// instance.
 func (in *instance) mayFollow(n int64, err error) error {
 	switch {
 	case errors.Is(err, model.ErrNotFound):

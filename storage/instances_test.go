@@ -61,7 +61,7 @@ func TestOneInstanceHasTheDatabase(t *testing.T) {
 	ends(t, first, "second", model.EndFenced)
 }
 
-// Of many who ask for a database at once, one gets it.
+// One of several concurrent Joins succeeds.
 func TestOneOfManyJoins(t *testing.T) {
 	url := postgrestest.New(t)
 	dead := leased(t, url, time.Millisecond)
@@ -168,7 +168,7 @@ func execute(t *testing.T, url, statement string) {
 	}
 }
 
-// An instance whose process was killed on this machine is not waited for.
+// Join does not wait for an instance whose process was killed on this machine.
 func TestKilledInstanceIsNotWaitedFor(t *testing.T) {
 	if url := os.Getenv("BATON_TEST_JOIN"); url != "" {
 		joined(t, leased(t, url, time.Hour))
@@ -200,7 +200,7 @@ func TestKilledInstanceIsNotWaitedFor(t *testing.T) {
 	ends(t, second, "instance", model.EndCrashed)
 }
 
-// A process of another machine, or one whose number another process has now, is told apart.
+// Processes of other machines, and new processes with the same number, are distinguished.
 func TestOtherProcessesAreToldApart(t *testing.T) {
 	url := postgrestest.New(t)
 	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)

@@ -26,11 +26,11 @@ SELECT last FROM given_keys WHERE name = ?`
 UPDATE given_keys SET last = ? WHERE name = ? AND last < ?`
 )
 
-// keysAhead is for how many keys SQLite notes at once that they are given: what it would note itself, for each row, costs as
-// much as an index. So many at most are left out when the program starts again.
+// keysAhead is the number of keys that SQLite reserves at once. Its own AUTOINCREMENT would cost as much as an index
+// for each row. A restart may skip as many keys.
 const keysAhead = 1000
 
-// keys gives rows to come their keys. They are taken outside of transactions: who needs one waits for no commit.
+// keys gives out keys for new rows, outside of transactions, so that it waits for no commit.
 type keys struct {
 	table   string
 	reserve string // the statement that takes some more, on PostgreSQL

@@ -9,8 +9,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// A key that a row has had is given to no other, whatever has become of the row and of the program, and to see to that costs a
-// statement for a thousand rows.
+// A key is never reused after its row is deleted or the program restarts, which takes one statement per thousand keys.
 func TestKeysAreGivenOnce(t *testing.T) {
 	url, notes := "sqlite:"+filepath.Join(t.TempDir(), "baton.db"), 0
 	for given, n := int64(0), int64(1); n <= 3; n++ {

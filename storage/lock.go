@@ -13,7 +13,7 @@ import (
 // ErrLocked means that another server has the database. The error is a *LockedError.
 var ErrLocked = errors.New("another server has the database")
 
-// LockedError says which server has a SQLite database.
+// LockedError names the server that has a SQLite database.
 type LockedError struct {
 	Path string // of the lock
 	Addr string // of the server; may be empty
@@ -29,8 +29,8 @@ func (e *LockedError) Error() string {
 // Is reports whether target is ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
-// LockHolder returns the address of the server that has the SQLite database, and whether one has it at all.
-// It does not find a server that has the file under another hard link. A PostgreSQL database has no such server.
+// LockHolder returns the address of the server that has the SQLite database, and whether there is one. It does not find
+// a server that uses another hard link of the file. It does not apply to PostgreSQL.
 func LockHolder(url string) (addr string, held bool, err error) {
 	d, err := dialectOf(url)
 	if err != nil || !d.single {
@@ -59,17 +59,17 @@ func lockHolder(database string) (addr string, held bool, err error) {
 	return readAddr(f), true, nil
 }
 
-// fileLock is a lock that the kernel releases when the process ends, however it ends. The file holds the
-// address of who has it, and stays: were it removed, two servers could lock two files of one name.
+// fileLock is a lock that the kernel releases when the process ends. Its file has the holder's address and is never
+// removed: otherwise two servers could lock two files of one name.
 //
-// A file with two hard links has two names and so two lock files, which is why the database is locked too, where
-// the system has a lock for it that SQLite's own do not meet. The database stays open until SQLite has closed it:
-// when a process closes a file once, all locks that SQLite has on it are gone.
+// A database with two hard links has two names and so two lock files. Therefore the database itself is locked too, if
+// the system has a lock that does not conflict with SQLite's own. It stays open until SQLite has closed it, because
+// closing a file drops all of the process's POSIX locks on it.
 type fileLock struct{ f, database *os.File }
 
 func lockPath(database string) string { return database + ".lock" }
 
-// takeLock locks the database for a server. It fails with a *LockedError when another has it.
+// takeLock locks the database for a server. It fails with a *LockedError if another server has it.
 func takeLock(database, addr string) (_ *fileLock, err error) {
 	path := lockPath(database)
 	l := new(fileLock)
@@ -84,7 +84,7 @@ func takeLock(database, addr string) (_ *fileLock, err error) {
 	if l.f, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
 		return nil, err
 	}
-	// LockHolder has the lock for a moment while it looks, which must not be taken for a server.
+	// LockHolder takes the lock for a moment, which must not count as a server.
 	for tries := 10; ; tries-- {
 		locked, err := tryLock(l.f, exclusive)
 		if err != nil {
@@ -116,8 +116,8 @@ func readAddr(f *os.File) string {
 	return strings.TrimSpace(line)
 }
 
-// setAddr writes the address into the lock, in the place of the last one, for which a full disk has room. For the first
-// it may have none, and who is locked out needs no address.
+// setAddr overwrites the address in the lock file, which needs no new space on a full disk. The first write may fail
+// then; the address is optional.
 func (l *fileLock) setAddr(addr string) error {
 	if _, err := l.f.WriteAt(fmt.Appendf(nil, "%-*s\n", lockSize-1, addr), 0); err != nil && !isDiskFull(err) {
 		return err
@@ -125,22 +125,22 @@ func (l *fileLock) setAddr(addr string) error {
 	return nil
 }
 
-// Close releases the lock, and has its file keep the room that the next server needs: without a -shm file SQLite does not
-// open a database, and a full disk has no room for a new one. It does nothing to none.
+// Close releases the lock. It reserves space in the lock file for the next server: SQLite needs space for a -shm file
+// to open a database, which a full disk does not have. Close of nil does nothing.
 func (l *fileLock) Close() error {
 	if l == nil {
 		return nil
 	}
 	err := l.setAddr("")
 	if l.database != nil {
-		_, _ = l.f.WriteAt(make([]byte, spareRoom), lockSize) // as far as there is room
+		_, _ = l.f.WriteAt(make([]byte, spareRoom), lockSize) // as far as the disk allows
 	}
 	return errors.Join(err, l.unlock())
 }
 
 const (
-	lockSize  = 65       // of a lock's file, with an address
-	spareRoom = 64 << 10 // behind it, while nobody has the lock
+	lockSize  = 65       // of a lock file with an address
+	spareRoom = 64 << 10 // behind the address, while no server runs
 )
 
 func (l *fileLock) unlock() error {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// lockDatabase locks one byte far behind those that SQLite locks, and reports whether nobody has it. The lock is the
-// open file's, not the process's. Where there is no such lock the lock file alone has to do.
+// lockDatabase locks a byte far behind those that SQLite locks, and reports whether it was free. The lock belongs to
+// the open file, not the process. Without such locks only the lock file counts.
 func lockDatabase(f *os.File) bool {
 	const ofdSetlk = 37 // F_OFD_SETLK
 	byteLock := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart, Start: 1 << 40, Len: 1}

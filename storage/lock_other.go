@@ -4,5 +4,5 @@ package storage
 
 import "os"
 
-// lockDatabase would lock the file whatever its name. Here each such lock is in SQLite's way.
+// lockDatabase would lock the database under all its names. Locks here conflict with SQLite's.
 func lockDatabase(*os.File) bool { return true }

@@ -57,7 +57,7 @@ func TestSecondServerIsToldOfTheFirst(t *testing.T) {
 	open(t, url)
 }
 
-// SQLite cannot open a database on a full disk, as it needs a file beside it. The room for that is kept by who stops.
+// SQLite needs a -shm file to open a database, even on a full disk. A stopping server reserves the space.
 func TestStoppedServerLeavesRoomForTheNext(t *testing.T) {
 	const needed = 32 << 10 // by the -shm file
 	url := newSQLite(t)
@@ -122,7 +122,7 @@ func TestKilledServerHoldsNothing(t *testing.T) {
 	open(t, url)
 }
 
-// One file has one server, whatever the server calls it.
+// A database has one server, under all names of its file.
 func TestOneFileHasOneServer(t *testing.T) {
 	url := newSQLite(t)
 	path := strings.TrimPrefix(url, "sqlite:")
@@ -130,7 +130,7 @@ func TestOneFileHasOneServer(t *testing.T) {
 	if err := os.Symlink(filepath.Dir(path), dir+"/dir"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(path, dir+"/link.db"); err != nil { // to what is yet to come
+	if err := os.Symlink(path, dir+"/link.db"); err != nil { // a file that does not exist yet
 		t.Fatal(err)
 	}
 	first, err := storage.Open(t.Context(), storage.Config{URL: "sqlite:" + dir + "/link.db", Serve: true, Migrate: true, Addr: "first"})

@@ -13,7 +13,7 @@ const (
 	exclusive = syscall.LOCK_EX
 )
 
-// tryLock locks f, if nobody has a lock in its way.
+// tryLock locks f unless it is locked.
 func tryLock(f *os.File, how int) (bool, error) {
 	err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

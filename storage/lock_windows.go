@@ -12,8 +12,8 @@ const (
 	exclusive = windows.LOCKFILE_EXCLUSIVE_LOCK
 )
 
-// tryLock locks f, if nobody has a lock in its way. It locks a byte far behind the file's end, as nobody else can
-// read what is locked.
+// tryLock locks f unless it is locked. It locks a byte far behind the file's end, because other processes cannot read
+// locked bytes.
 func tryLock(f *os.File, how int) (bool, error) {
 	at := &windows.Overlapped{OffsetHigh: 1 << 30}
 	err := windows.LockFileEx(windows.Handle(f.Fd()), uint32(how)|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, at)

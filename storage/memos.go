@@ -27,7 +27,7 @@ UPDATE memos SET done = TRUE, output = ?::text
 WHERE run_key = ?::bigint AND generation = ?::bigint AND step = ?::bigint AND place = ?::text`
 )
 
-// maxMemos bounds the records of one generation of a run.
+// maxMemos limits the records of one generation of a run.
 const maxMemos = 1_000_000
 
 func memoCells(m *model.Memo) []any {
@@ -109,7 +109,7 @@ func completionCells(a *model.Answer) []any {
 
 func withdrawnCells(w *model.Withdraw) []any { return []any{w.RunKey} }
 
-// asked is an interrupt as views have it, with what puts it into its place.
+// asked is an interrupt of a view with its sort keys.
 type asked struct {
 	model.Asked
 	thread  int64
@@ -123,12 +123,12 @@ func scanAsked(rows *sql.Rows) (a asked, err error) {
 	return a, err
 }
 
-// Interrupts returns what the run waits or waited for, oldest first.
+// Interrupts returns the run's interrupts, oldest first.
 func (r reader) Interrupts(ctx context.Context, runKey int64) ([]model.Interrupt, error) {
 	return whole(ctx, r.q, scanInterrupt, maxCount, selectInterrupts, runKey)
 }
 
-// Expired returns up to limit open interrupts that have expired by now, those first that expired first.
+// Expired returns up to limit open interrupts that have expired, by expiry.
 func (r reader) Expired(ctx context.Context, now time.Time, limit int) ([]model.Interrupt, error) {
 	return all(ctx, r.q, scanInterrupt, selectExpired, ms(now), limit)
 }
@@ -153,7 +153,7 @@ func keyCells(k *model.IdempotencyKey) []any {
 	return []any{k.Scope, k.BodyHash, k.RunKey, raw(k.Answer), ms(k.CreatedAt)}
 }
 
-// remembered is what an Idempotency-Key stands for.
+// remembered is the row of an Idempotency-Key.
 type remembered struct {
 	scope string
 	model.Remembered

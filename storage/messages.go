@@ -43,7 +43,7 @@ SELECT count(*) FROM (SELECT 1 FROM messages WHERE run_key = ` + runOfProject + 
 SELECT ` + messageColumns + `, key FROM messages
 WHERE run_key = ? AND state = 'queued' AND key > ? ORDER BY key LIMIT ?`
 
-	// selectInbox reads no message: what is queued can be large.
+	// selectInbox reads no text, because queued messages can be large.
 	selectInbox = `
 SELECT run_key, count(*), sum(octet_length(message)), max(key) FROM messages
 WHERE run_key = ANY (?) AND state = 'queued' GROUP BY run_key`
@@ -55,7 +55,7 @@ UNION ALL
 SELECT asked.thread_key, asked.id FROM ` + unnestIDs + `
 CROSS JOIN messages m WHERE m.thread_key = asked.thread_key AND m.tool_call_id = asked.id AND m.tool_call_id <> ''`
 
-	// The newest of a thread's messages stand on a page that counts nothing.
+	// A page of the newest messages does not count the list.
 	newestMessages = `
 SELECT ` + messageColumns + `, key, 0, sized.found
 FROM (SELECT sized_key, at, found
@@ -99,8 +99,8 @@ func messageCells(m *model.Message) []any {
 	}
 }
 
-// messageText is the message's JSON, without what stands beside it or twice in it. While a message is queued its size is
-// what an inbox is measured by.
+// messageText returns the message's JSON without the parts in other columns and without repetitions. The size of a
+// queued message's text counts for its inbox.
 func messageText(m *model.Message) any {
 	text := m.Stored()
 	switch {
@@ -112,7 +112,7 @@ func messageText(m *model.Message) any {
 	return squeeze(withoutID(text))
 }
 
-// withoutID cuts off the member with which a message's JSON begins.
+// withoutID removes the id, with which a message's JSON begins.
 func withoutID(text []byte) string {
 	rest, ok := bytes.CutPrefix(text, []byte(`{"id":`))
 	if !ok {
@@ -149,7 +149,8 @@ func (s messageInto) Scan(src any) error {
 	return json.Unmarshal([]byte(stretch(string(text))), s.m)
 }
 
-// The answer of an agent is a message's content, and for clients the output in its metadata too. Where that is all of the
+// An agent's answer is the message's content and, for clients, also the output in its metadata. If the output has
+// nothing else, the text sameOutput replaces it. An escape distinguishes a client's member with that text.
 // output, the text sameOutput stands for it. Somebody else's member that reads so is told by an escape.
 const (
 	sameOutput  = `"workerAgentOutput":"content"`
@@ -160,11 +161,11 @@ func fullOutput(content string) string {
 	return `"workerAgentOutput":{"status":"success","answer":` + content + `}`
 }
 
-// squeeze leaves an output out of a message's JSON that is the content once more.
+// squeeze removes an output that only repeats the content from a message's JSON.
 func squeeze(text string) string {
 	content, rest := contentOf(text)
 	if !strings.Contains(rest, `"workerAgentOutput":`) {
-		return text // as most are, which may be large
+		return text // the common case
 	}
 	said := text[:len(text)-len(rest)]
 	return said + strings.Replace(strings.ReplaceAll(rest, sameOutput, otherOutput), fullOutput(content), sameOutput, 1)
@@ -180,7 +181,8 @@ func stretch(text string) string {
 	return said + strings.Replace(rest, sameOutput, fullOutput(content), 1)
 }
 
-// contentOf returns the content of a message's JSON, with its quotes, and what follows; nothing when it is no text.
+// contentOf returns the content in a message's JSON, quoted, and the rest behind it; nothing if the content is not a
+// string.
 func contentOf(text string) (content, rest string) {
 	_, value, ok := strings.Cut(text, `"content":`)
 	if !ok || !strings.HasPrefix(value, `"`) {
@@ -190,7 +192,7 @@ func contentOf(text string) (content, rest string) {
 	return value[:end], value[end:]
 }
 
-// stringEnd is where the string ends with which a part of a JSON text begins.
+// stringEnd returns the end of the string with which a JSON text begins.
 func stringEnd[T string | []byte](text T) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
@@ -203,7 +205,7 @@ func stringEnd[T string | []byte](text T) int {
 	return len(text)
 }
 
-// RunMessages lists a run's messages that are not hidden with a key above after, in the order they came.
+// RunMessages lists a run's messages that are not hidden with a key above after, by key.
 func (r reader) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (model.Page[model.Message], error) {
 	p, err := pageOf(ctx, r.q, scanMessageAnd, model.PageBytes, limit, selectRunMessages,
 		runKey, project, maxCount, runKey, project, after)
@@ -213,7 +215,7 @@ func (r reader) RunMessages(ctx context.Context, project string, runKey, after i
 	return counted(ctx, r.q, p, countRunMessages, runKey, project, maxCount)
 }
 
-// Queued returns the run's messages that were accepted and not yet taken, in the order they came.
+// Queued returns the run's queued messages by key.
 func (r reader) Queued(ctx context.Context, runKey int64) (list []model.Message, err error) {
 	const page = 1000
 	for after := int64(0); ; after = list[len(list)-1].Key {
@@ -224,7 +226,7 @@ func (r reader) Queued(ctx context.Context, runKey int64) (list []model.Message,
 	}
 }
 
-// hidden reports whether the message is among those that h hides.
+// hidden reports whether h hides the message.
 func hidden(h *model.Hide, m *model.Message) bool {
 	return m.ThreadKey == h.ThreadKey && (h.RunKey == 0 || m.RunKey == h.RunKey) &&
 		(h.Queued && m.State == model.MessageQueued || h.FromEvent > 0 && m.EventID >= h.FromEvent ||
@@ -243,7 +245,7 @@ func hideOfThreadCells(h *model.Hide) []any {
 	return []any{h.ThreadKey, lowest, h.Queued, orEnd(h.FromEvent), orEnd(h.FromSeq)}
 }
 
-// orEnd is n, or what nothing reaches.
+// orEnd returns n, or the largest number for 0.
 func orEnd(n int64) int64 {
 	if n <= 0 {
 		return math.MaxInt64
@@ -251,7 +253,7 @@ func orEnd(n int64) int64 {
 	return n
 }
 
-// inbox is what was accepted for a run.
+// inbox is a run's queued messages.
 type inbox struct {
 	run int64
 	model.Inbox
@@ -262,7 +264,7 @@ func scanInbox(rows *sql.Rows) (in inbox, err error) {
 	return in, err
 }
 
-// known is an id that a message of a thread has.
+// known is an id of a message of a thread.
 type known struct {
 	thread int64
 	id     string
@@ -273,8 +275,8 @@ func scanKnown(rows *sql.Rows) (k known, err error) {
 	return k, err
 }
 
-// Messages lists the thread's consumed messages, by seq, that are not hidden: those written by events up to
-// upTo (0 means all), the newest limit of them, fewer when they are larger than ThreadBytes.
+// Messages lists the newest limit of the thread's consumed messages that are not hidden and that events up to upTo (0
+// means all) have written, by seq, fewer if they exceed ThreadBytes.
 func (r reader) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]model.Message, error) {
 	if upTo == 0 {
 		upTo = math.MaxInt64
@@ -284,8 +286,8 @@ func (r reader) Messages(ctx context.Context, threadKey, upTo int64, limit int) 
 	return p.Rows, err
 }
 
-// MessagesBefore lists the thread's messages that were consumed, by seq, from those below before (0 means all),
-// the newest limit of them, fewer when they are larger than ThreadBytes; with withHidden also those that were hidden since.
+// MessagesBefore lists the newest limit of the thread's consumed messages with a seq below before (0 means all), by
+// seq, fewer if they exceed ThreadBytes; with withHidden also hidden ones.
 func (r reader) MessagesBefore(ctx context.Context, project string, threadKey, before int64, withHidden bool, limit int) (model.Page[model.Message], error) {
 	also := model.MessageConsumed
 	if withHidden {
@@ -297,8 +299,7 @@ func (r reader) MessagesBefore(ctx context.Context, project string, threadKey, b
 	return p, err
 }
 
-// MessagesByID returns those of the thread's messages, hidden ones included, whose id or toolCallId is among
-// ids, in the order they came.
+// MessagesByID returns the thread's messages, hidden ones included, whose id or toolCallId is among ids, by key.
 func (r reader) MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]model.Message, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -307,7 +308,7 @@ func (r reader) MessagesByID(ctx context.Context, threadKey int64, ids []string)
 	return all(ctx, r.q, scanMessage, selectMessagesByID, threadKey, list, threadKey, list, list)
 }
 
-// LastSeq returns the highest seq of the thread's messages, 0 when it has none.
+// LastSeq returns the highest seq of the thread's messages, 0 if it has none.
 func (r reader) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
 	seqs, err := all(ctx, r.q, scalar[int64], selectLastMessage, threadKey)
 	if err != nil || len(seqs) == 0 {

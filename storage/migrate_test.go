@@ -131,7 +131,7 @@ func TestMigrate_FencesSilentServer(t *testing.T) {
 	}
 }
 
-// lines is a writer that passes on what is written.
+// lines is a writer that forwards complete lines.
 type lines chan string
 
 func (l lines) Write(b []byte) (int, error) {

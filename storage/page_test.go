@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// between is a querier beside which something happens before each query but the first.
+// between is a querier with a hook before each query but the first.
 type between struct {
 	querier
 	queries int
@@ -26,7 +26,7 @@ func (b *between) query(ctx context.Context, query string, args []any) (*sql.Row
 	return b.querier.query(ctx, query, args)
 }
 
-// A page never shows more than the total that stands beside it, whatever is added while it is read.
+// A page never has more rows than its total, even if rows are added while it is read.
 func TestPageAgreesWithItsTotal(t *testing.T) {
 	ctx := t.Context()
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// PostgreSQL keeps the events of each day (by the time of commit) in a partition of their own, which is
-// dropped as a whole once its events are sealed. Partitions are created before their day comes. Were one
-// missing all the same, its events would go to events_default.
+// PostgreSQL has a partition of events for each day (by the time of commit), which is dropped once its events are
+// sealed. Partitions are created ahead of time. Without one, events go to events_default.
 
 const (
-	// Instances that come to the same idea wait for each other.
+	// Instances that create partitions at once wait for each other.
 	lockPartitions = `
 SELECT pg_advisory_xact_lock(hashtext('baton event partitions'))`
 
@@ -24,7 +23,7 @@ SELECT to_regclass(?) IS NOT NULL`
 	createPartition = `
 CREATE TABLE %[1]s (LIKE events INCLUDING ALL) WITH (toast_tuple_target = 8160)`
 
-	// Attaching, unlike CREATE TABLE … PARTITION OF, lets others read and write the table meanwhile.
+	// Unlike CREATE TABLE … PARTITION OF, attaching a partition does not block readers and writers.
 	attachPartition = `
 ALTER TABLE events ATTACH PARTITION %[1]s FOR VALUES FROM ('%[2]s') TO ('%[3]s')`
 )
@@ -42,11 +41,11 @@ SELECT EXISTS (
 	dropPartition = `
 DROP TABLE %[1]s`
 
-	// Dropping keeps everybody from the events for a moment, and would for as long as it waits.
+	// Dropping a partition blocks all access to events for a moment, and also while it waits for its lock.
 	waitShortly = `
 SET LOCAL lock_timeout = '1s'`
 
-	// deleteStray deletes what has no day of its own, and is older than the days there are.
+	// deleteStray deletes events without a partition that are older than all partitions.
 	deleteStray = `
 DELETE FROM events_default WHERE (thread_key, last_event_id, committed_at) IN (
 	SELECT e.thread_key, e.last_event_id, e.committed_at FROM events_default e JOIN threads t ON t.key = e.thread_key
@@ -59,9 +58,8 @@ const (
 	boundFormat     = "2006-01-02 15:04:05Z07:00"
 )
 
-// prepareDays creates the partitions of today and tomorrow, unless it has done so already. It must not keep
-// events from being written, so its failure is only told to the log, and it tries again a minute later.
-// The caller holds mu.
+// prepareDays creates the partitions of today and tomorrow unless this process has done so. Events must be written even
+// if it fails, so it only logs the failure and tries again a minute later. The caller holds mu.
 func (db *DB) prepareDays(ctx context.Context) {
 	if db.d.single || time.Now().Before(db.prepared) {
 		return
@@ -87,7 +85,7 @@ func (db *DB) prepareDays(ctx context.Context) {
 		db.prepared = time.Now().Add(time.Minute)
 		return
 	}
-	// An hour into tomorrow's partition the one after it is created, on whichever clock.
+	// It creates the next partition an hour after the latest one has begun, by either clock.
 	db.prepared = today.Add(25 * time.Hour)
 }
 
@@ -103,8 +101,8 @@ func (tx *tx) createDay(day time.Time) error {
 	return tx.define(fmt.Sprintf(attachPartition, name, day.Format(boundFormat), day.AddDate(0, 0, 1).Format(boundFormat)))
 }
 
-// dropDays drops the partitions of days that are over and of which all events are sealed: the oldest ones, so
-// that the events of a thread that are in rows are always its last.
+// dropDays drops partitions of past days whose events are all sealed, oldest first, so that the unsealed events of a
+// thread are always its last ones.
 func (db *DB) dropDays(ctx context.Context) error {
 	names, err := all(ctx, db.read, scalar[string], selectPartitions)
 	if err != nil {
@@ -126,9 +124,9 @@ func (db *DB) dropDays(ctx context.Context) error {
 	return nil
 }
 
-// dropDay drops a day that is over and of which all events are sealed. Whether they are takes long to find out, so it
-// looks before it keeps others from committing: a day that is over, by the clock that says to which day an event belongs,
-// gets no more events, and what is sealed stays so. That clock may have been set back by the time of the drop.
+// dropDay drops a past day's partition if all its events are sealed. That check is slow, so it runs before commits are
+// blocked. It stays valid: a past day gets no new events by the clock that assigns days, and sealed events stay sealed.
+// The check of the day is repeated, as the clock may have been set back.
 func (db *DB) dropDay(ctx context.Context, name string, day time.Time) (dropped bool, err error) {
 	if over, err := isOver(ctx, db.read, day); err != nil || !over {
 		return false, err
@@ -164,13 +162,13 @@ func (db *DB) dropDay(ctx context.Context, name string, day time.Time) (dropped 
 	return dropped && err == nil, err
 }
 
-// isOver reports whether a day ended an hour ago, by the database's clock.
+// isOver reports whether a day ended an hour ago by the database's clock.
 func isOver(ctx context.Context, q querier, day time.Time) (bool, error) {
 	now, err := one(ctx, q, scanTime, selectTime)
 	return err == nil && now.After(day.AddDate(0, 0, 1).Add(sealAge)), err
 }
 
-// define runs a statement that is not prepared, because it changes the schema or is for this time only.
+// define runs a statement without preparing it, because it changes the schema or runs once.
 func (tx *tx) define(statement string) error {
 	if tx.err != nil {
 		return tx.err

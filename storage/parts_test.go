@@ -68,7 +68,7 @@ func TestStatementsAreShorterThanTheLease(t *testing.T) {
 	}
 }
 
-// A commit that took longer than the lease lasts leaves it renewed, so that nobody takes who is at work for dead.
+// A commit that takes longer than the lease renews it, so that the instance does not count as dead.
 func TestLateCommitRenewsTheLease(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
 	const lease = time.Second

@@ -77,7 +77,7 @@ type reader struct {
 	logs     turns // of pages of events
 }
 
-// turns bound how many reads of a kind there are at a time. The zero turns, those of a transaction, do not.
+// turns limits the concurrent reads of a kind. The zero turns, used in transactions, have no limit.
 type turns struct{ places *semaphore.Weighted }
 
 func turnsOf(n int) turns { return turns{semaphore.NewWeighted(int64(n))} }
@@ -93,8 +93,8 @@ func (t turns) take(ctx context.Context, q querier) (end func(), err error) {
 	return func() { t.places.Release(1) }, nil
 }
 
-// searched is what search returns, when its turn has come: a page that looks at thousands of rows has a connection for long, and
-// whoever asks for many of them leaves most connections to others.
+// searched runs search within the limit of concurrent searches. A search reads thousands of rows and occupies a
+// connection for long, so one client could otherwise use all connections.
 func searched[T any](ctx context.Context, r reader, search func() (model.Page[T], error)) (model.Page[T], error) {
 	end, err := r.searches.take(ctx, r.q)
 	if err != nil {
@@ -104,7 +104,7 @@ func searched[T any](ctx context.Context, r reader, search func() (model.Page[T]
 	return search()
 }
 
-// all returns what query selects, each row read by scan.
+// all returns the rows of a query, read by scan.
 func all[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
 	return some(ctx, q, scan, func(T) bool { return true }, query, args...)
 }
@@ -132,8 +132,8 @@ func some[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error)
 	return list, nil
 }
 
-// whole is all of a query that takes a limit after args, of which there must not be more rows than max: who needs all
-// of them is not helped by some.
+// whole is all for a query with a limit as its last parameter. It fails if there are more than max rows, because the
+// caller needs all of them.
 func whole[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error), max int, query string, args ...any) ([]T, error) {
 	list, err := all(ctx, q, scan, query, append(args, max+1)...)
 	if err == nil && len(list) > max {

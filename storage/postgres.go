@@ -54,14 +54,14 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 		pc.ApplicationName = "baton"
 	}
 	limit, lockLimit := cfg.Timeout, cfg.LockTimeout
-	if m == writing { // who waits for one statement does not renew the lease, and who waits for a lock is not too slow
+	if m == writing { // a slow commit does not renew the lease, and waiting for a lock does not count as slow
 		limit = min(limit, max(cfg.Lease/3, time.Second))
 		lockLimit = min(lockLimit, limit/2)
 	}
 	set := map[string]string{
 		"statement_timeout": millis(limit),
 		"lock_timeout":      millis(lockLimit),
-		// A transaction whose client is gone must give up its locks soon: the retry waits for them.
+		// A transaction of a lost client must release its locks soon, because the retry waits for them.
 		"idle_in_transaction_session_timeout": millis(cfg.LockTimeout),
 		"timezone":                            "UTC",
 	}
@@ -74,8 +74,7 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 		}
 		conns = cfg.Readers
 	case writing:
-		// All statements are prepared and find their rows by an index, also those they join others with: to plan them
-		// once, whatever the tables hold then, is enough.
+		// All statements are prepared and use indexes, also in joins, so one plan suffices for any table size.
 		set["plan_cache_mode"], set["enable_seqscan"], set["jit"] = "force_generic_plan", "off", "off"
 		set["enable_hashjoin"], set["enable_mergejoin"] = "off", "off"
 	case migrating:
@@ -100,8 +99,8 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 	return sqlx.NewDb(db, "postgres"), nil
 }
 
-// sessions opens those of PostgreSQL. One that the server refuses, for whatever reason, is an outage, also where what it answers is
-// in another language: how severe an error is the driver tells in the server's words.
+// sessions opens PostgreSQL's sessions. A refused session is an outage in every language of the server, because the
+// driver reports the severity only in the server's language.
 type sessions struct{ driver.Connector }
 
 // Connect implements driver.Connector.
@@ -115,12 +114,12 @@ func (s sessions) Connect(ctx context.Context) (driver.Conn, error) {
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// guards are the constraints that only what another instance has written can violate: decisions see to the rest.
+// guards are the constraints that only a concurrent write of another instance can violate. Decisions ensure the others.
 var guards = []string{
 	"threads_project_id_user_id_thread_id_key", "threads_conversation_id_key", "run_names_pkey", "runs_open",
 }
 
-// explainPostgres takes what is not about the statement or its data for trouble that may pass.
+// explainPostgres classifies an error that is not about the statement or its data as temporary.
 func explainPostgres(err error) error {
 	var pe *pq.Error
 	if !errors.As(err, &pe) {
@@ -152,8 +151,8 @@ func explainPostgres(err error) error {
 	return nil
 }
 
-// deadlineDialer opens connections on which no read or write takes longer than wait: a network that
-// swallows packets would otherwise hold a statement for ever, whatever its context says.
+// deadlineDialer opens connections with a deadline of wait for each read and write. Otherwise a network that drops
+// packets would block a statement for ever, even after its context's end.
 type deadlineDialer struct{ wait time.Duration }
 
 func (d deadlineDialer) Dial(network, addr string) (net.Conn, error) {

@@ -35,7 +35,7 @@ func TestTargetSessionAttrs(t *testing.T) {
 	}
 }
 
-// Only a database without the schema is said to have none: what else keeps it from being read, no migration helps.
+// ErrSchema means only that the schema is missing: a migration does not help with other errors.
 func TestErrSchemaMeansTheSchema(t *testing.T) {
 	database := postgrestest.New(t)
 	open(t, database)

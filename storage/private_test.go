@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-// A database is its owner's alone, and so is all that lies beside it or is made of it.
+// Only the owner can read a database, its companions and copies.
 func TestNobodyElseReadsDatabases(t *testing.T) {
 	if goruntime.GOOS == "windows" {
 		t.Skip("Windows has no such modes")
@@ -38,7 +38,7 @@ func TestNobodyElseReadsDatabases(t *testing.T) {
 	}
 	private("with a backup", 5)
 	closed(t, db)
-	if err := os.Chmod(backup, 0o644); err != nil { // as who has copied it may have left it
+	if err := os.Chmod(backup, 0o644); err != nil { // as after a copy by hand
 		t.Fatal(err)
 	}
 	kept, err := storage.Restore(t.Context(), url, backup, false)

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// thisProcess names this process among those of all machines and times: the boot of its machine and the namespaces in
-// which its number and its start count, these two themselves. It is "" where they cannot be read.
+// thisProcess identifies this process over all machines and restarts: the machine's boot, the namespaces of its number
+// and start time, and these two. It is "" if they cannot be read.
 var thisProcess = sync.OnceValue(func() string {
 	place, err := placeOfProcesses()
 	if err != nil {
@@ -24,8 +24,7 @@ var thisProcess = sync.OnceValue(func() string {
 	return fmt.Sprintf("%s %d %s", place, os.Getpid(), stat.start)
 })
 
-// ended reports whether the process of that name is known to have ended. It knows of those of its own machine, and
-// namespaces, alone.
+// ended reports whether a process is known to have ended. It only knows processes of its own machine and namespaces.
 func ended(process string) bool {
 	place, err := placeOfProcesses()
 	rest, here := strings.CutPrefix(process, place+" ")
@@ -37,7 +36,7 @@ func ended(process string) bool {
 	if err != nil || pid <= 0 {
 		return false
 	}
-	// Not by what /proc shows, which may hide other users' processes.
+	// /proc may hide other users' processes, so do not use it here.
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return true
 	}
@@ -62,7 +61,7 @@ func placeOfProcesses() (string, error) {
 	return strings.TrimSpace(string(boot)) + " " + pids + " " + clock, err
 }
 
-// stat is what /proc tells of a process.
+// stat is a process's entry in /proc.
 type stat struct {
 	start string // in clock ticks since boot
 	dead  bool   // it only waits for its parent to take note

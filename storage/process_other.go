@@ -2,7 +2,7 @@
 
 package storage
 
-// thisProcess is "": who wants to take the process's place waits for its lease to run out.
+// thisProcess is "": a successor waits for the lease to expire.
 func thisProcess() string { return "" }
 
 // ended reports whether a process is known to have ended.

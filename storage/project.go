@@ -1,7 +1,7 @@
 package storage
 
-// What is read for who asks is read by these: a key alone, wherever it was got, leads into no other project. Each is looked up once
-// in a statement.
+// Reads on behalf of a client use these conditions: a key alone never reaches another project's rows. Each is evaluated
+// once per statement.
 const (
 	runOfProject    = `(SELECT key FROM runs WHERE key = ? AND project_id = ?)`
 	threadOfProject = `(SELECT key FROM threads WHERE key = ? AND project_id = ?)`

@@ -8,8 +8,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// pending holds the rows that a transaction will write, all of a kind at once. A change of a pending row is made here, so flush may
-// write the kinds in its own order, whatever order the rows came in.
+// pending has the rows that a transaction will write, grouped by kind. Changes of a pending row apply here, so flush
+// may write the kinds in any order.
 type pending struct {
 	threads      table[int64, model.Thread]
 	threadHeads  table[int64, model.ThreadHead]
@@ -382,8 +382,8 @@ func divide[V any](rows []V, is func(V) bool) (no, yes []V) {
 	return no, yes
 }
 
-// write writes rows. On PostgreSQL one statement takes all of them, unless they are large, and goes with those of other tables
-// (see writeBatch); on SQLite a statement takes some.
+// write writes rows. On PostgreSQL one statement takes all rows, unless they are large, and shares a message with other
+// tables (see writeBatch). On SQLite a statement takes some of them.
 func write[V any](tx *tx, list []V, query string, cellsOf func(*V) []any) {
 	if tx.err != nil || len(list) == 0 {
 		return

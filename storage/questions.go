@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// A page of questions is this, the count beside it, and the rest, in each of which stands whose they are.
+	// A page of questions consists of this, its count, and the rest. Each part checks the owner.
 	listQuestions = `
 SELECT i.run_key, i.interrupt_id, i.step, i.place, i.frontend, i.tool, i.body, i.status, i.payload, i.expires_at,
 	i.created_at, i.key, r.user_id, r.id, r.workflow_id, t.thread_id, t.conversation_id, (`
@@ -24,7 +24,7 @@ JOIN runs r ON r.key = i.run_key
 JOIN threads t ON t.key = r.thread_key
 ORDER BY sized_key`
 
-	// A run that comes to wait may have asked something already, while others of its steps go on.
+	// A WAITING run is required: a running one may already have questions of some of its steps.
 	whereOpen = ` AND q.status = 'open' AND (SELECT status FROM runs WHERE runs.key = q.run_key) = 'WAITING'`
 
 	countQuestions = `
@@ -54,7 +54,7 @@ func scanQuestion(rows *sql.Rows, more ...any) (q model.Question, err error) {
 	return q, err
 }
 
-// Questions lists what the waiting runs of a project ask, oldest first. Without a limit it lists 50.
+// Questions lists the open interrupts of a project's WAITING runs, oldest first. The default limit is 50.
 func (r reader) Questions(ctx context.Context, f model.QuestionFilter) (model.Page[model.Question], error) {
 	if f.Limit <= 0 {
 		f.Limit = 50

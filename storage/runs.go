@@ -132,7 +132,7 @@ func nameCells(n *model.RunName) []any {
 	return []any{n.Project, n.User, n.Name, n.RunKey, n.BodyHash}
 }
 
-// into returns what the columns of a head are scanned into.
+// into returns the scan destinations of a head's columns.
 func into(h *model.RunHead, more ...any) []any {
 	return append([]any{
 		&h.ThreadKey, &h.Project, &h.User, &h.ID, &h.Agent, &h.WorkflowID, &h.Status, &h.Generation, &h.Attempt, &h.Spans,
@@ -186,8 +186,8 @@ func (r reader) Run(ctx context.Context, key int64) (model.Run, error) {
 	return one(ctx, r.q, scanRun, selectRunByKey, key)
 }
 
-// RunsByName returns at most 2 runs of the project that have the name, as their first or a later one: those of one user, or with
-// user "" of all.
+// RunsByName returns at most 2 of the project's runs that have the name, as their first or a later one: of one user, or
+// with user "" of all.
 func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]model.Run, error) {
 	if user == "" {
 		return all(ctx, r.q, scanRun, selectRunsByName, project, name)

@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/storage/eventlog"
 )
 
-// countingDecoder counts what is decompressed.
+// countingDecoder counts decompressed bytes.
 type countingDecoder struct {
 	eventlog.Decoder
 	n atomic.Int64
@@ -56,7 +56,7 @@ func TestSegmentsAreDecompressedOnce(t *testing.T) {
 	}
 	c := &countingDecoder{Decoder: db.z.Decoder}
 	db.z.Decoder = c
-	// next reads a page behind at, and tells where it ends and how many events of the second run it has.
+	// next reads a page behind at, and returns its end and the number of the second run's events.
 	next := func(at int64) (end int64, second int) {
 		t.Helper()
 		page, err := db.Events(ctx, 1, at, 500)

@@ -19,7 +19,7 @@ type session struct {
 	conn  *sqlx.Conn
 	d     *dialect
 	stmts map[inForm]prepared
-	own   *direct             // those that write on SQLite; nil on PostgreSQL
+	own   *direct             // statements that write to SQLite; nil on PostgreSQL
 	types map[string][]uint32 // of the parameters of queries for many rows
 	opens bool                // the statement with which its transactions begin is prepared: see opening
 

@@ -17,9 +17,9 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// sqliteWords are PostgreSQL's words that SQLite has others for. A transaction that writes has the whole
-// database to itself, so nothing is locked FOR UPDATE. A LIMIT that is a bare parameter has SQLite compile the statement
-// again each time the parameter is given, as the plan could depend on how many rows are wanted.
+// sqliteWords maps PostgreSQL's syntax to SQLite's. A writing transaction locks the whole database, so FOR UPDATE is
+// unnecessary. SQLite would compile a statement again for each value of a LIMIT that is a bare parameter, because its
+// plan could depend on it.
 var sqliteWords = strings.NewReplacer(append(listWords,
 	"clock_timestamp()", "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)",
 	" FOR UPDATE", "",
@@ -38,7 +38,7 @@ func sqliteDialect() *dialect {
 		begin:      "BEGIN IMMEDIATE",
 		beginRead:  "BEGIN DEFERRED",
 		single:     true,
-		message:    1 << 20, // beside what the database has of it meanwhile
+		message:    1 << 20, // beside the database's own copy
 		open:       openSQLite,
 		lock: func(cfg Config) (*fileLock, error) {
 			path, err := sqlitePath(cfg.URL)
@@ -58,8 +58,8 @@ func sqliteDialect() *dialect {
 	}
 }
 
-// sqlitePath returns the file a sqlite: URL names, without symbolic links: what belongs to the file lies beside it and
-// not beside a link to it. The file need not exist, but its directory must.
+// sqlitePath returns the file of a sqlite: URL without symbolic links, because the companions of the file lie beside it
+// and not beside a link. The file need not exist, but its directory must.
 func sqlitePath(rawURL string) (string, error) {
 	path := strings.TrimPrefix(rawURL, "sqlite:")
 	if path == "" || strings.HasPrefix(path, ":") {
@@ -132,13 +132,13 @@ func sqliteDSN(cfg Config, path string, m mode) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + query.Encode()
 }
 
-// checkpointed says after how many pages of the WAL the file gets what is in it. A checkpoint waits for the disk twice, and writes
-// each page once that has changed, which for those at the ends of tables is in each commit. So many pages fit one
-// block of the WAL's index.
+// checkpointed is the number of WAL pages after which SQLite moves the WAL into the file. A checkpoint syncs the disk
+// twice, and writes each changed page once; pages at the ends of tables change in each commit. That number of pages
+// fits into one block of the WAL's index.
 const checkpointed = "wal_autocheckpoint(4000)"
 
-// createFile creates an empty file that only its owner can read, unless there is one. One that is there is not opened: to
-// close it again would take the locks from a server in this process.
+// createFile creates an empty file that only its owner can read, unless the file exists. It does not open an existing
+// file, because closing it would release the locks of a server in this process.
 func createFile(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -150,8 +150,8 @@ func createFile(path string) error {
 	return f.Close()
 }
 
-// explainSQLite takes what is not about the statement or its data for trouble that may pass: a file that
-// cannot be read is not the fault of the run whose turn it was.
+// explainSQLite classifies an error that is not about the statement or its data as temporary: an unreadable file is not
+// the fault of the current run.
 func explainSQLite(err error) error {
 	var se *sqlite.Error
 	if !errors.As(err, &se) {

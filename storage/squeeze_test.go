@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is left out of a message's JSON comes back, and what is stored is JSON.
+// squeeze loses nothing of a message's JSON, and its result is JSON.
 func FuzzSqueeze(f *testing.F) {
 	for _, text := range []string{
 		`{}`, `{"id":"a"}`, `{"id":"\"","role":"user","content":""}`, `{"role":"user","content":"a","x":"a"}`,

@@ -41,7 +41,7 @@ var (
 var mayScan = []string{
 	"selectVersion", "selectInstances", "selectPartitions", "deleteStray", "partitionHasUnsealed", "deleteInstances",
 	"selectLastKey",
-	"selectRecorded", // SQLite's word for reading what was selected
+	"selectRecorded", // SQLite's word for reading a subquery's rows
 }
 
 // TestStatementsUseIndexes prepares and plans every statement of the package on both databases. A table that
@@ -131,7 +131,7 @@ func TestStatementsUseIndexes(t *testing.T) {
 			if given, want := strings.Count(query, "?"), strings.Count(statements[name], "?"); given != 2*want {
 				t.Errorf("%s of two rows has %d parameters, of one %d", name, given, want)
 			}
-			reads := func(line string) bool { // but those that are given
+			reads := func(line string) bool { // except parameters
 				return scansSQLite(line) && !strings.Contains(line, "VALUES CLAUSE") && !strings.Contains(line, "CONSTANT ROWS")
 			}
 			if plan := planSQLite(t, db, name, db.d.statement(query, plain)); slices.ContainsFunc(plan, reads) {
@@ -198,7 +198,7 @@ func readsAllPostgres(plan string) bool {
 	return strings.Contains(plan, "Seq Scan") || filtersThreads.MatchString(plan)
 }
 
-// planSQLite returns the lines of a plan, each behind the number of the part of it that it stands in, 0 for all of it.
+// planSQLite returns the lines of a plan, each behind the number of its parent, 0 for the whole plan.
 func planSQLite(t *testing.T, db *DB, name, query string) []string {
 	t.Helper()
 	args := make([]any, strings.Count(query, "?"))
@@ -243,7 +243,7 @@ func planPostgres(t *testing.T, db *DB, name, query string) string {
 	return plan
 }
 
-// execAll runs statements and returns what the last one printed.
+// execAll runs statements and returns the output of the last one.
 func execAll(t *testing.T, conn *sqlx.Conn, statements ...string) (string, error) {
 	t.Helper()
 	for _, s := range statements[:len(statements)-1] {
@@ -372,8 +372,8 @@ func TestMigrationsHaveTheSameVersions(t *testing.T) {
 	}
 }
 
-// PostgreSQL plans a statement once, with what is known of its tables then. Those that grow it knows nothing of until they are so
-// large that a thread is found by its name, and not among all that there are.
+// PostgreSQL plans a statement once, with the statistics of that moment. The plan must stay good when the tables have
+// grown.
 func TestPlansOfGrowingTablesStayGood(t *testing.T) {
 	db := openForPlans(t, storagetest.Postgres(t).NewDatabase(t))
 	conn, err := db.write.Connx(t.Context())

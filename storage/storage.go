@@ -65,8 +65,8 @@ type Config struct {
 	Takeover bool
 	// Readers is the maximum number of connections for reading. Default 8.
 	Readers int
-	// Timeout bounds each statement on PostgreSQL; a third of Lease bounds those that write. A connection whose network is silent
-	// fails after twice that time, or five seconds later. Default 30 s.
+	// Timeout limits each statement on PostgreSQL; a third of Lease limits those that write. A connection on a silent
+	// network fails after twice that time, or five seconds later. Default 30 s.
 	Timeout time.Duration
 	// LockTimeout bounds each wait for another transaction, which then fails with ErrUnavailable. On PostgreSQL half the bound of
 	// a statement that writes bounds it too. Default 10 s.

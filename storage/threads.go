@@ -147,7 +147,7 @@ func scanThreadHead(rows *sql.Rows) (h model.ThreadHead, err error) {
 	return h, err
 }
 
-// intoThread returns what the columns of a head are scanned into.
+// intoThread returns the scan destinations of a head's columns.
 func intoThread(h *model.ThreadHead, more ...any) []any {
 	return append([]any{
 		&h.Project, &h.User, &h.ID, &h.ConversationID, &h.LastEventID, &h.LastSeq,
@@ -157,7 +157,7 @@ func intoThread(h *model.ThreadHead, more ...any) []any {
 	}, more...)
 }
 
-// intoWhole returns what the columns after a head are scanned into.
+// intoWhole returns the scan destinations of the columns after a head.
 func intoWhole(t *model.Thread) []any {
 	return []any{rawInto{&t.State}, &t.Title, rawInto{&t.Metadata}, &t.Archived}
 }

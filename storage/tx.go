@@ -32,7 +32,7 @@ func newTx(ctx context.Context, db *DB, s *session) *tx {
 	return tx
 }
 
-// finish writes what is pending, the events last.
+// finish writes the pending rows, then the events.
 func (tx *tx) finish() error {
 	if err := tx.writePending(); err != nil {
 		return err

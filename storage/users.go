@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// What a user has of threads is counted so far, and a page that looks for a text looks at so many users.
+// Limits of the threads counted per user, and of the users that a text search reads per page.
 const (
 	maxOfUser     = 1_000
 	lookedAtUsers = 1_000
@@ -31,7 +31,7 @@ func scanThreadUser(rows *sql.Rows) (u model.ThreadUser, err error) {
 	return u, err
 }
 
-// Users lists those who have threads in a project. Without a limit it lists 50.
+// Users lists the users with threads in a project. The default limit is 50.
 func (r reader) Users(ctx context.Context, f model.UserFilter) (p model.Page[model.ThreadUser], err error) {
 	if f.Limit <= 0 {
 		f.Limit = 50

@@ -58,8 +58,8 @@ func jsonOf(v any) any {
 	return string(text)
 }
 
-// checkText refuses parameters that not every database can keep, which for text are NUL and what is not
-// UTF-8, so that a run does not depend on the database it happens to have.
+// checkText refuses text with NUL or invalid UTF-8, which not every database can store, so that all databases behave
+// alike.
 func checkText(args []any) error {
 	for _, arg := range args {
 		switch arg := arg.(type) {
@@ -106,7 +106,7 @@ func checkString(s string) error {
 	return nil
 }
 
-// The scanners below read what the functions above wrote.
+// Scanners for the encodings above.
 
 type timeInto struct{ t *time.Time }
 
@@ -283,7 +283,7 @@ func arraysOf(rows [][]any) (arrays []any) {
 	return arrays
 }
 
-// arrayHeader appends what precedes the n elements of an array of one dimension without NULLs.
+// arrayHeader appends the header of a one-dimensional array of n elements without NULLs.
 func arrayHeader(buf []byte, elem uint32, n int) []byte {
 	for _, v := range []uint32{1, 0, elem, uint32(n), 1} {
 		buf = binary.BigEndian.AppendUint32(buf, v)

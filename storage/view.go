@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// views are what the decisions of a batch see: a View for each thread.
+// views are the views of a batch's decisions, one per thread.
 type views struct {
 	tx         *tx
 	byKey      map[int64]*model.View
@@ -18,8 +18,8 @@ type views struct {
 	remembered map[string]model.Remembered
 }
 
-// load locks the threads that are asked for, and reads what is asked of each. The statements are as many for one
-// decision as for a hundred; those that nobody has a question for are left out.
+// load locks the requested threads and reads the rows for all asks. The number of statements does not depend on the
+// number of decisions; statements without a request are skipped.
 func (tx *tx) load(asks []model.Ask) (*views, error) {
 	vs := &views{
 		tx: tx, byKey: make(map[int64]*model.View), byName: make(map[model.Name]*model.View),
@@ -102,7 +102,7 @@ func (vs *views) lock(asks []model.Ask) error {
 	return err
 }
 
-// readShared reads what does not belong to a thread.
+// readShared reads the rows outside of threads.
 func (vs *views) readShared(asks []model.Ask) error {
 	var names []model.Name
 	var scopes [][]any
@@ -128,7 +128,7 @@ func (vs *views) readShared(asks []model.Ask) error {
 	return err
 }
 
-// readRuns reads the runs that are open or wanted, and what was accepted for each.
+// readRuns reads open and requested runs, and their inboxes.
 func (vs *views) readRuns(asks []model.Ask) error {
 	open, err := find(vs.tx, scanHead, selectOpenHeads, keysOf(slices.Collect(maps.Keys(vs.byKey))))
 	if err != nil {
@@ -231,8 +231,7 @@ func (vs *views) readKnown(asks []model.Ask) error {
 	return err
 }
 
-// find returns what a statement selects of a list, of which each element is a row of parameters. Nothing is found of
-// an empty list.
+// find runs a statement over a list of parameter rows. An empty list yields no rows.
 func find[T any](tx *tx, scan func(*sql.Rows) (T, error), query string, list [][]any) ([]T, error) {
 	if len(list) == 0 {
 		return nil, nil

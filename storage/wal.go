@@ -14,14 +14,14 @@ import (
 	"os"
 )
 
-// A SQLite database is two files: the database, and beside it the log of what was committed and is not in it yet (the
-// WAL). SQLite cannot tell whether the two belong together. When a backup is copied over a database whose WAL was
-// left, it writes pages of the one into the other, and the database is lost.
+// A SQLite database is two files: the database, and the log of commits that are not in it yet (the WAL). SQLite cannot
+// detect that a WAL belongs to another database. If a backup is copied over a database with a leftover WAL, SQLite
+// writes pages of that WAL into the copy and destroys it.
 //
-// So the first page of a database bears a mark (the user_version), which each copy and each server replaces with
-// another. A server writes two: first the next number after the one it found, then one drawn at random. A WAL is the
-// database's when the database's mark stands in one of its first pages, or the number after it in the first of them.
-// The latter is a WAL that holds everything since that server came; nothing of it need have reached the database.
+// Therefore the first page of a database has a mark (the user_version), which each copy and each server replaces. A
+// server writes two marks: first the successor of the old mark, then a random one. A WAL belongs to a database if one
+// of the WAL's first pages has the database's mark, or if the first of them has its successor. In the latter case the
+// WAL has everything since that server started, and the database need not have any of it.
 
 // ErrWAL means that the WAL that lies beside a SQLite database is another one's.
 var ErrWAL = errors.New("the WAL is not this database's")
@@ -31,8 +31,8 @@ const markStep = 16
 
 func newMark() int32 { return markStep * (1 + rand.Int32N(1<<26)) }
 
-// checkSQLite refuses a database beside which there is the WAL of another. Nobody of this process may have the
-// database open. While a server has it the two belong together, and change too fast to look at.
+// checkSQLite refuses a database beside another database's WAL. This process must not have the database open. While a
+// server has it, the two belong together and change too fast to check.
 func checkSQLite(cfg Config) error {
 	path, err := sqlitePath(cfg.URL)
 	if err != nil {
@@ -93,7 +93,7 @@ func (p *firstPage) usesWAL() bool { return p[18] == 2 && p[19] == 2 }
 
 func (p *firstPage) mark() uint32 { return binary.BigEndian.Uint32(p[60:]) }
 
-// pages is how large the database is, 0 when the header does not tell.
+// pages returns the size of the database, 0 if the header does not have it.
 func (p *firstPage) pages() uint32 {
 	if !bytes.Equal(p[24:28], p[92:96]) { // written by a SQLite that did not know of it
 		return 0
@@ -101,8 +101,8 @@ func (p *firstPage) pages() uint32 {
 	return binary.BigEndian.Uint32(p[28:])
 }
 
-// owns reports whether a WAL with these first pages is the database's, whose size it makes size at first. A WAL without
-// a first page is one that has not changed the size.
+// owns reports whether a WAL with these first pages belongs to the database. size is the database's size after its
+// first transaction. A WAL without a first page has not changed the size.
 func (p *firstPage) owns(firsts []firstPage, size uint32) bool {
 	if len(firsts) == 0 {
 		return p.pages() == 0 || p.pages() == size
@@ -118,8 +118,8 @@ func (p *firstPage) owns(firsts []firstPage, size uint32) bool {
 	return false
 }
 
-// readWAL returns of what SQLite would take from a WAL the database's first pages, one for each mark, and how many pages
-// the first transaction makes the database large, 0 when SQLite would take nothing. The format is told at
+// readWAL reads the part of a WAL that SQLite would apply. It returns the database's first pages in it, one for each
+// mark, and the size after the first transaction, 0 if SQLite would apply nothing. Format:
 // https://www.sqlite.org/fileformat2.html#walformat.
 func readWAL(wal io.Reader) (firsts []firstPage, size uint32, err error) {
 	r := bufio.NewReaderSize(wal, 1<<16)
@@ -202,8 +202,7 @@ PRAGMA user_version`
 PRAGMA user_version = %[1]d`
 )
 
-// mark gives the database a mark of this server, after what the server before has left in the WAL was moved into the
-// database. The caller holds mu.
+// mark writes this server's marks after moving the old WAL into the database. The caller holds mu.
 func (db *DB) mark(ctx context.Context) error {
 	session, err := db.writer(ctx)
 	if err != nil {
@@ -230,7 +229,7 @@ func (db *DB) leaveNoWAL() {
 	if !db.d.single || db.session == nil {
 		return
 	}
-	// Who reads for long must not hold up the end of a server.
+	// A long read must not delay the server's end.
 	for _, statement := range []string{waitASecond, moveWAL} {
 		if err := db.session.exec(context.Background(), statement); err != nil {
 			db.cfg.Log.Warn("the WAL could not be moved into the database", "error", err)

@@ -17,7 +17,7 @@ import (
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
-// A file system's state as a crash leaves it: what lies in a directory, but for what a lock or shared memory was.
+// crash is the files of a database after a crash, without locks and shared memory.
 type crash struct{ database, wal []byte }
 
 func crashed(t *testing.T, path string) crash {
@@ -92,7 +92,7 @@ func TestCleanStopLeavesOneFile(t *testing.T) {
 	}
 }
 
-// A server that was killed is followed by the next one, whatever it was about.
+// A server can start after a killed one, at any point of its work.
 func TestOwnWALIsTaken(t *testing.T) {
 	url := newSQLite(t)
 	path := strings.TrimPrefix(url, "sqlite:")
@@ -132,8 +132,8 @@ func TestOwnWALIsTaken(t *testing.T) {
 	}
 }
 
-// What a crash leaves while the WAL is moved into the database is some pages of it there, in any order; and of a WAL
-// that was not moved yet the end may be missing.
+// A crash during a checkpoint leaves some of the pages in the database, in any order. The end of a WAL before its
+// checkpoint may be missing.
 func TestTornWALIsTaken(t *testing.T) {
 	url := newSQLite(t)
 	path := strings.TrimPrefix(url, "sqlite:")
@@ -177,7 +177,7 @@ func TestTornWALIsTaken(t *testing.T) {
 	}
 }
 
-// A copy that is put over a database whose WAL was left would be destroyed by it.
+// A leftover WAL would destroy a copy that replaces its database.
 func TestForeignWALIsRefused(t *testing.T) {
 	url := newSQLite(t)
 	path := strings.TrimPrefix(url, "sqlite:")
@@ -249,7 +249,7 @@ func TestForeignWALIsRefused(t *testing.T) {
 			}
 		})
 	}
-	// What the WAL of a server holds since it came is all that an older cold copy lacks.
+	// The WAL of a server has everything since its start that an older copy lacks.
 	if url, _ := (crash{cold, early}).put(t); opened(t, storage.Config{URL: url}) != nil {
 		t.Error("a WAL that is whole is refused")
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// selectWeight reads the sizes that stand beside what is large, and nothing of that itself.
+// selectWeight reads sizes from columns beside the large values, which it does not read.
 const selectWeight = `
 SELECT
 	COALESCE((SELECT COALESCE(octet_length(input), 0) + COALESCE(octet_length(definition), 0)
@@ -25,9 +25,9 @@ SELECT
 				WHERE run_key = ? AND generation = (SELECT generation FROM runs WHERE key = ?)), 0)
 			AND event_id NOT IN (SELECT first_event_id FROM run_spans WHERE run_key = ?) LIMIT ?) AS plain), 0)`
 
-// Weight tells how many bytes a run is asked with: its input, what it has recorded, the thread's state, the messages that wait
-// for it, and as many of the thread's as a worker is given. What it has said is its
-// generation's messages, but for those that its spans begin with: these it was asked.
+// Weight returns the size of a run's input and output. Its input is its own, its records, the thread's state, queued
+// messages, and the thread's messages up to the limit for workers. Its output is its generation's messages, except
+// those with which its spans begin: these are input.
 func (r reader) Weight(ctx context.Context, threadKey, runKey int64) (model.Weight, error) {
 	return one(ctx, r.q, func(rows *sql.Rows) (w model.Weight, err error) {
 		var history int64

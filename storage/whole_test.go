@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
-// What the engine reads at once it gets whole, or it is told that it does not.
+// Reads that the engine needs in full are complete or fail.
 func TestLimitsHideNothing(t *testing.T) {
 	const most = 10_000
 	for name, open := range databases {

@@ -10,8 +10,8 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-// BenchmarkOneLiveRun commits one event after the other on SQLite, as one run that streams slowly does, and measures
-// what the process writes.
+// BenchmarkOneLiveRun commits one event after the other on SQLite, like a slowly streaming run, and measures the bytes
+// that the process writes.
 func BenchmarkOneLiveRun(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "baton.db")
 	db, err := storage.Open(b.Context(), storage.Config{URL: "sqlite:" + path, Serve: true, Migrate: true})
@@ -33,7 +33,7 @@ func written(b *testing.B) (n int64) {
 	b.Helper()
 	text, err := os.ReadFile("/proc/self/io")
 	if err != nil {
-		return 0 // only Linux tells
+		return 0 // only available on Linux
 	}
 	for line := range strings.Lines(string(text)) {
 		if _, err := fmt.Sscanf(line, "wchar: %d", &n); err == nil {
