@@ -127,7 +127,7 @@ func Fits(schema, value json.RawMessage) error {
 // check validates v, the decoded text. It refuses duplicate members: v has the last one, and another reader of the text may use the
 // first.
 func (s *Schema) check(text json.RawMessage, v any) error {
-	if err := strange(v, 0); err != nil {
+	if err := checkCost(v, 0); err != nil {
 		return err
 	}
 	if agui.CountMembers(text) != members(v) {
@@ -147,11 +147,11 @@ func (s *Schema) validate(v any) error {
 	if s.left < 0 {
 		return errSteps
 	}
-	return told(err)
+	return firstCause(err)
 }
 
-// told reduces a validator's error to one innermost cause, because there may be very many.
-func told(err error) error {
+// firstCause reduces a validator's error to one innermost cause, because there may be very many.
+func firstCause(err error) error {
 	if invalid := (*jsonschema.SchemaValidationError)(nil); errors.As(err, &invalid) {
 		err = invalid.Err
 	}
@@ -203,7 +203,7 @@ func compileSchema(raw json.RawMessage, left *room) (*Schema, error) {
 	if err != nil {
 		return nil, errors.New("it is not JSON")
 	}
-	if err := strange(doc, 0); err != nil {
+	if err := checkCost(doc, 0); err != nil {
 		return nil, err
 	}
 	if left.parts -= parts(doc); left.parts < 0 {
@@ -215,11 +215,11 @@ func compileSchema(raw json.RawMessage, left *room) (*Schema, error) {
 	c.UseLoader(noLoader{})
 	c.UseRegexpEngine(s.compile)
 	if err := c.AddResource(name, doc); err != nil {
-		return nil, told(err)
+		return nil, firstCause(err)
 	}
 	root, err := c.Compile(name)
 	if err != nil {
-		return nil, told(err)
+		return nil, firstCause(err)
 	}
 	s.root, s.room = root, nil
 	if err := s.count(reflect.ValueOf(root), make(map[*jsonschema.Schema]bool), make(map[*jsonschema.Schema]bool)); err != nil {

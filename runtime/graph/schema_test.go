@@ -29,50 +29,34 @@ func check(parameters, args string) error {
 	return new(graph.Set).CheckArgs(tool{parameters}, json.RawMessage(args))
 }
 
-func TestArgumentsFit(t *testing.T) {
-	const schema = `{"type":"object","properties":{"n":{"$ref":"#/$defs/count"},"list":{"type":"array","items":{"format":"date","type":"string"}}},` +
-		`"required":["n"],"$defs":{"count":{"type":"integer","minimum":1}},"$schema":"http://json-schema.org/draft-07/schema#"}`
-	for args, want := range map[string]string{
-		`{"n":1,"list":["2026-01-31"]}`: "",
-		`{"n":0}`:                       "at '/n': minimum: got 0, want 1",
-		`{}`:                            "at '': missing property 'n'",
-		`{"n":1,"list":["then"]}`:       "at '/list/0': 'then' is not valid date",
-		`[]`:                            "the arguments are not an object",
+func TestSet_CheckArgs(t *testing.T) {
+	for schema, cases := range map[string]map[string]string{
+		`{"type":"object","properties":{"n":{"$ref":"#/$defs/count"},"list":{"type":"array","items":{"format":"date","type":"string"}}},` +
+			`"required":["n"],"$defs":{"count":{"type":"integer","minimum":1}},"$schema":"http://json-schema.org/draft-07/schema#"}`: {
+			`{"n":1,"list":["2026-01-31"]}`: "",
+			`{"n":0}`:                       "at '/n': minimum: got 0, want 1",
+			`{}`:                            "at '': missing property 'n'",
+			`{"n":1,"list":["then"]}`:       "at '/list/0': 'then' is not valid date",
+			`[]`:                            "the arguments are not an object",
+		},
+		// parts that take extra steps
+		`{"properties":{"a":{"pattern":"^[a-z]{2,40}(-\\d+)*$"},"b":{"enum":[` + strings.Repeat("0,", 500) + `"last"]},"c":{"const":[1,{"d":2}]}},"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":{}}`: {
+			`{"a":"abc-1-2"}`: "", `{"a":"A"}`: "does not match pattern", `{"x-a":"b"}`: "", `{"x-a":1}`: "got number, want string",
+			`{"n":1.5e300,"m":-0.25}`:        "",
+			`{"b":"last","c":[1.0,{"d":2}]}`: "", `{"b":1}`: "value must be one of", `{"c":[1]}`: "'const' failed",
+		},
 	} {
-		err := check(schema, args)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", args, err, want)
-		}
-	}
-}
-
-// A schema of a few lines can make a validator run for years, at each level of the schema or of the arguments.
-func TestCheckingIsBounded(t *testing.T) {
-	var wide, deep strings.Builder
-	wide.WriteString(`{"$ref":"#/$defs/a0","$defs":{`)
-	for i := range 200 {
-		fmt.Fprintf(&wide, `"a%d":{"allOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]},`, i, i+1, i+1)
-	}
-	wide.WriteString(`"a200":{"type":"object"}}}`)
-	deep.WriteString(`{"$ref":"#/$defs/a0","$defs":{`)
-	for i := range 1000 {
-		fmt.Fprintf(&deep, `"a%d":{"$ref":"#/$defs/a%d"},`, i, i+1)
-	}
-	deep.WriteString(`"a1000":{"properties":{"a":{"$ref":"#"}}}}}`)
-	nested := strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200)
-	for name, schema := range map[string]string{
-		"wide": wide.String(), "deep": deep.String(),
-		"draft 7":    strings.Replace(wide.String(), "{", `{"$schema":"http://json-schema.org/draft-07/schema#",`, 1),
-		"each level": `{"anyOf":[{"properties":{"a":{"$ref":"#"}},"required":["b"]},{"properties":{"a":{"$ref":"#"}}}]}`,
-	} {
-		if err := check(schema, nested); err == nil || !strings.Contains(err.Error(), "takes too long") {
-			t.Errorf("%s: %.200v", name, err)
+		for args, want := range cases {
+			err := check(schema, args)
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s: %v, want %q", args, err, want)
+			}
 		}
 	}
 }
 
 // Steps of a dynamic reference cannot be counted, so the schema is refused and the tool checks its own arguments.
-func TestDynamicReferencesAreNotChecked(t *testing.T) {
+func TestSet_CheckArgsSkipsDynamicReferences(t *testing.T) {
 	var wide strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&wide, `"a%d":{"allOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]},`, i, i+1, i+1)
@@ -83,7 +67,7 @@ func TestDynamicReferencesAreNotChecked(t *testing.T) {
 }
 
 // The schema of a remote server must not read our files.
-func TestSchemasReadNoFiles(t *testing.T) {
+func TestSet_CheckArgsReadsNoFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret.json")
 	if err := os.WriteFile(file, []byte(`{"required":["secret"]}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -93,7 +77,7 @@ func TestSchemasReadNoFiles(t *testing.T) {
 	}
 }
 
-func TestCompileSchema_RefusesWhatIsNoSchema(t *testing.T) {
+func TestCompileSchema_RefusesInvalidSchemas(t *testing.T) {
 	for raw, want := range map[string]string{
 		`5`:                                   "got number, want boolean or object",
 		`{"properties":{"a":null}}`:           "at '/properties/a': got null, want boolean or object",

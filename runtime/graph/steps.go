@@ -46,21 +46,21 @@ var (
 	errDialect = errors.New("a name of its patternProperties is a regular expression that Go does not know")
 )
 
-// strange returns an error for values that take long to process: 1e999999 has a million digits, and an error in a deep
+// checkCost returns an error for values that take long to process: 1e999999 has a million digits, and an error in a deep
 // value repeats its path.
-func strange(v any, depth int) (err error) {
+func checkCost(v any, depth int) (err error) {
 	if depth > maxDepth {
 		return errDeep
 	}
 	switch v := v.(type) {
 	case []any:
 		for i := 0; i < len(v) && err == nil; i++ {
-			err = strange(v[i], depth+1)
+			err = checkCost(v[i], depth+1)
 		}
 	case map[string]any:
 		for _, e := range v {
 			if err == nil {
-				err = strange(e, depth+1)
+				err = checkCost(e, depth+1)
 			}
 		}
 	case json.Number:
@@ -111,8 +111,8 @@ func parts(v any) int {
 	return n
 }
 
-// weight returns the steps for reading a value once, down to its leaves if it is compared.
-func weight(v any, deep bool) int {
+// stepsOf returns the steps for reading a value once, down to its leaves if it is compared.
+func stepsOf(v any, deep bool) int {
 	switch v := v.(type) {
 	case string:
 		return len(v) / bytesOfStep
@@ -120,7 +120,7 @@ func weight(v any, deep bool) int {
 		n := len(v) / elementsOfStep
 		for i := range v {
 			if deep {
-				n += 1 + weight(v[i], true)
+				n += 1 + stepsOf(v[i], true)
 			}
 		}
 		return n
@@ -128,7 +128,7 @@ func weight(v any, deep bool) int {
 		n := len(v) / elementsOfStep
 		for key, e := range v {
 			if deep {
-				n += 1 + len(key)/bytesOfStep + weight(e, true)
+				n += 1 + len(key)/bytesOfStep + stepsOf(e, true)
 			}
 		}
 		return n
@@ -182,7 +182,7 @@ func (s *Schema) count(v reflect.Value, seen, ends map[*jsonschema.Schema]bool) 
 			return err
 		}
 	}
-	s.take(part, compared(part))
+	s.addSteps(part, comparisonSteps(part))
 	return nil
 }
 
@@ -207,11 +207,11 @@ func endless(part *jsonschema.Schema, ends map[*jsonschema.Schema]bool) bool {
 	return !ends[part]
 }
 
-// take makes a part take more steps.
-func (s *Schema) take(part *jsonschema.Schema, more int) {
+// addSteps makes a part take more steps.
+func (s *Schema) addSteps(part *jsonschema.Schema, more int) {
 	was, deep := part.Format, part.UniqueItems
 	part.Format = &jsonschema.Format{Validate: func(v any) error {
-		if s.left -= 1 + more + weight(v, deep); s.left < 0 {
+		if s.left -= 1 + more + stepsOf(v, deep); s.left < 0 {
 			return errSteps
 		}
 		if was != nil {
@@ -224,9 +224,9 @@ func (s *Schema) take(part *jsonschema.Schema, more int) {
 	}
 }
 
-// compared returns the steps for comparing a value with a part's enum and const, if they are many. The validator would
+// comparisonSteps returns the steps for comparing a value with a part's enum and const, if they are many. The validator would
 // compare them before the format, so they move into a part of their own.
-func compared(part *jsonschema.Schema) int {
+func comparisonSteps(part *jsonschema.Schema) int {
 	var values []any
 	if part.Enum != nil {
 		values = append(values, part.Enum.Values)
@@ -234,7 +234,7 @@ func compared(part *jsonschema.Schema) int {
 	if part.Const != nil {
 		values = append(values, *part.Const)
 	}
-	n := weight(values, true)
+	n := stepsOf(values, true)
 	if n <= fewElements {
 		return 0
 	}
