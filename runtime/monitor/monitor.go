@@ -41,16 +41,16 @@ const (
 
 // Monitor is a reader's position in a project's feed. It never blocks the feed. It is for one goroutine. Close it.
 type Monitor struct {
-	f       *feed
-	q       Query
-	all     bool   // shows all users' runs
-	user    string // shows this user's runs, unless all
-	epoch   string // of the ring at the opening
-	after   int64  // last offset read
-	told    int64  // last offset reported to the reader
-	resumed bool
-	agents  []AgentStatus
-	buf     []*Notice
+	f        *feed
+	q        Query
+	all      bool   // shows all users' runs
+	user     string // shows this user's runs, unless all
+	epoch    string // of the ring at the opening
+	after    int64  // last offset read
+	reported int64  // last offset reported to the reader
+	resumed  bool
+	agents   []AgentStatus
+	buf      []*Notice
 }
 
 // AgentStatus is an agent's state. It is running while this process executes it at least once in the project.
@@ -73,7 +73,7 @@ func (m *Feeds) Open(project, user string, all bool, q Query) *Monitor {
 	}
 	w := &Monitor{f: f, q: q, all: all, user: user}
 	w.after, w.resumed = f.position(q.After)
-	w.epoch, w.told = f.epoch, w.after
+	w.epoch, w.reported = f.epoch, w.after
 	w.agents = f.statuses()
 	f.mu.Unlock()
 	if opened {
@@ -108,8 +108,8 @@ func (w *Monitor) Next(ctx context.Context) ([]*Notice, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(w.buf) > 0 || w.after-w.told >= window/4 {
-			w.told = w.after
+		if len(w.buf) > 0 || w.after-w.reported >= window/4 {
+			w.reported = w.after
 			return w.buf, nil
 		}
 		w.buf = nil // an idle monitor keeps no notices

@@ -35,7 +35,7 @@ type watched struct {
 	began           time.Time // when this process first saw it
 	running         []Execution
 	calls           map[string]*call
-	told            string // the execution error that was shown last
+	shownError      string // the execution error that was shown last
 	gone            bool   // removed: show no more notices of it
 }
 
@@ -304,7 +304,7 @@ func (f *feed) finish(run *watched, rec *log.Record) {
 	if f.ring != nil {
 		n := f.add(run, run.agent, rec.Size())
 		n.rec, n.took = rec, now.Sub(run.began)
-		if failure != "" && failure != run.told {
+		if failure != "" && failure != run.shownError {
 			n.kind, n.failure = failed, failure
 		}
 	}
@@ -347,7 +347,7 @@ func (f *feed) end(run *watched, id string, when time.Time, failure string) {
 		return
 	}
 	if failure != "" {
-		run.told = failure
+		run.shownError = failure
 	}
 	if f.ring != nil {
 		n := f.add(run, x.Agent, len(failure))
