@@ -44,7 +44,7 @@ func TestVerifier_BoundsWhatIsOpen(t *testing.T) {
 	}
 }
 
-// What has ended is not looked through any more: as many steps, calls and sub-agents as a run likes, one after the other.
+// Ended entities take no more work, so a run may open any number of steps, calls and sub-agents in turn.
 func TestVerifier_ForgetsWhatHasEnded(t *testing.T) {
 	var v agui.Verifier
 	legal(t, &v, agui.RunStarted{})

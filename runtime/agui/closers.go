@@ -11,21 +11,10 @@ func (v *Verifier) OpenText() (messageID string, ok bool) {
 	return v.text.id, true
 }
 
-// OpenSteps returns the names of the steps that are open, outermost first.
-func (v *Verifier) OpenSteps() []string {
-	var names []string
-	for _, s := range v.scopes {
-		if s.step != "" {
-			names = append(names, s.step)
-		}
-	}
-	return names
-}
-
 // SubagentOpen reports whether the sub-agent of that id is open.
 func (v *Verifier) SubagentOpen(id string) bool { return v.subagent(id) != nil }
 
-// Owe declares calls of an earlier span whose results are outstanding.
+// Owe declares calls of an earlier span that have no result yet.
 func (v *Verifier) Owe(toolCallIDs ...string) {
 	for _, id := range toolCallIDs {
 		if v.calls[id] == nil {

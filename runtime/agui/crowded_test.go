@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-func TestCrowdedTexts(t *testing.T) {
+func TestCrowded(t *testing.T) {
 	list := func(n int, element string) string { return "[" + strings.Repeat(element+",", n-1) + element + "]" }
 	for name, test := range map[string]struct {
 		text string

@@ -17,7 +17,7 @@ func logged(ev agui.Event) agui.Event {
 	return ev.WithCommon(b)
 }
 
-func TestDecodeReadsWhatStoredWrites(t *testing.T) {
+func TestDecode_ReadsStoredEncoding(t *testing.T) {
 	for _, s := range samples() {
 		line := s.ev.AppendJSON(nil, agui.Stored)
 		got, err := agui.Decode(line)
@@ -111,7 +111,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-func TestDecodeRefuses(t *testing.T) {
+func TestDecode_RefusesInvalidEvents(t *testing.T) {
 	for in, want := range map[string]string{
 		``:                 "not valid JSON",
 		`[]`:               "event name",
@@ -149,7 +149,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-func TestDecodeKeepsNothingOfItsInput(t *testing.T) {
+func TestDecode_CopiesItsInput(t *testing.T) {
 	for _, s := range samples() {
 		line := s.ev.AppendJSON(nil, agui.Stored)
 		want, err := agui.Decode(append([]byte(nil), line...))

@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-func TestRunAgentInputIsLenient(t *testing.T) {
+func TestRunAgentInput_AcceptsVariants(t *testing.T) {
 	for in, want := range map[string]agui.RunAgentInput{
 		`{}`: {},
 		`{"threadId":"t","runId":null,"state":null,"messages":null,"tools":null,"context":null,"forwardedProps":null,"resume":null,"more":1}`: {ThreadID: "t"},
@@ -46,7 +46,7 @@ func TestRunAgentInputIsLenient(t *testing.T) {
 	}
 }
 
-func TestRunAgentInputNamesTheWrongMember(t *testing.T) {
+func TestRunAgentInput_NamesInvalidMember(t *testing.T) {
 	for in, want := range map[string]string{
 		`[]`:                          "the request must be a JSON object",
 		`{"threadId":7}`:              "threadId: must be a string",
@@ -73,7 +73,7 @@ func TestRunAgentInputNamesTheWrongMember(t *testing.T) {
 	}
 }
 
-func TestMessageText(t *testing.T) {
+func TestMessage_Text(t *testing.T) {
 	parts := json.RawMessage(`[{"type":"text","text":"a"},{"type":"image","source":{"type":"url","value":"u"}},{"type":"text","text":"b"}]`)
 	m := agui.Message{Role: agui.RoleUser, Parts: parts}
 	if got := m.Text(); got != "a\nb" {
@@ -104,7 +104,7 @@ func TestMergeMetadata(t *testing.T) {
 	}
 }
 
-func TestOutputsMarshalWithoutNulls(t *testing.T) {
+func TestOutput_MarshalsWithoutNulls(t *testing.T) {
 	for _, v := range []any{agui.WorkerOutput{}, agui.ToolOutput{UIHints: json.RawMessage("null")}, agui.Message{Role: agui.RoleUser}} {
 		line, err := json.Marshal(v)
 		if err != nil || strings.Contains(string(line), "null") {

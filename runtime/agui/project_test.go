@@ -24,7 +24,7 @@ func encode(ev agui.Event, p agui.Projection) string {
 	return string(ev.AppendJSON(nil, p))
 }
 
-func TestProjectionGoldens(t *testing.T) {
+func TestProject_Goldens(t *testing.T) {
 	var got bytes.Buffer
 	for _, s := range samples() {
 		fmt.Fprintf(&got, "-- %s --\n", s.name)
@@ -57,7 +57,7 @@ func TestProjectionGoldens(t *testing.T) {
 	}
 }
 
-func TestEncodingIsOneLineOfValidJSON(t *testing.T) {
+func TestAppendJSON_WritesOneLine(t *testing.T) {
 	for _, s := range samples() {
 		for _, p := range projections {
 			line := encode(s.ev, p.p)
@@ -106,7 +106,7 @@ var declared = map[agui.Type]string{
 	agui.TypeSubagentError:           "message code",
 }
 
-func TestStrictProjectionsWriteOnlyDeclaredMembers(t *testing.T) {
+func TestProject_StrictHasOnlyDeclaredMembers(t *testing.T) {
 	for _, s := range samples() {
 		for _, p := range []agui.Projection{agui.AGUI1, agui.AGUI0} {
 			ev := agui.Project(s.ev, p)
@@ -133,7 +133,7 @@ func TestStrictProjectionsWriteOnlyDeclaredMembers(t *testing.T) {
 	}
 }
 
-func TestPublicValidatesAgainstTheSchema(t *testing.T) {
+func TestProject_PublicFitsTheSchema(t *testing.T) {
 	const file = "testdata/get_agent_run_events.output.schema.json"
 	schema, err := jsonschema.NewCompiler().Compile(file)
 	if err != nil {
@@ -160,7 +160,7 @@ func TestPublicValidatesAgainstTheSchema(t *testing.T) {
 	}
 }
 
-func TestProjectLeavesCommonEventsAlone(t *testing.T) {
+func TestProject_KeepsCommonEvents(t *testing.T) {
 	for _, s := range samples() {
 		switch s.ev.(type) {
 		case agui.TextMessageStart, agui.TextMessageContent, agui.TextMessageEnd, agui.ToolCallStart, agui.ToolCallArgs,

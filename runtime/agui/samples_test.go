@@ -12,7 +12,7 @@ type sample struct {
 	ev   agui.Event
 }
 
-// base is what the runtime gives every event of a run.
+// base returns the members that the runtime adds to every event of a run.
 func base() agui.Base {
 	return agui.Base{ThreadID: "th-1", RunID: "run-1", Agent: "writer", Timestamp: 1767225600123}
 }

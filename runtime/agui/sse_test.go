@@ -31,7 +31,7 @@ func TestAppendSSE(t *testing.T) {
 	}
 }
 
-func TestAppendSSEGuardsTheFrame(t *testing.T) {
+func TestAppendSSE_EscapesLineBreaks(t *testing.T) {
 	b := agui.Base{Metadata: json.RawMessage("{\n\"a\":\r\n1}"), RawEvent: json.RawMessage("{\n")}
 	got := string(agui.AppendSSE(nil, 1, agui.StepStarted{Base: b, StepName: "s"}, agui.AGUI1))
 	if want := `data: {"type":"STEP_STARTED","stepName":"s","metadata":{"a":1},"rawEvent":null}` + "\n\n"; !strings.HasSuffix(got, want) {
@@ -39,7 +39,7 @@ func TestAppendSSEGuardsTheFrame(t *testing.T) {
 	}
 }
 
-func TestAppendSSEDoesNotAllocate(t *testing.T) {
+func TestAppendSSE_DoesNotAllocate(t *testing.T) {
 	buf := make([]byte, 0, 4096)
 	for _, ev := range []agui.Event{
 		agui.TextMessageContent{Base: base(), MessageID: "0190b7a2-0000-7000-8000-000000000001", Delta: "he said \"hé\"\n"},
@@ -56,7 +56,7 @@ func TestAppendSSEDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// frame is what an SSE reader hands its user.
+// frame is an SSE reader's event.
 type frame struct{ id, event, data string }
 
 // parseSSE reads a stream as the HTML standard says, line by line.

@@ -2,7 +2,7 @@ package agui
 
 import "unicode/utf8"
 
-// The bounds of a sum of tokens, whose parts may be a stranger's.
+// Limits of a sum of tokens, whose parts may be untrusted.
 const (
 	maxModels = 64        // entries
 	maxName   = 200       // bytes of a provider's or a model's name

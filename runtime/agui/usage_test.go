@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-func TestUsageIsBounded(t *testing.T) {
+func TestUsage_IsBounded(t *testing.T) {
 	var list []agui.TokenUsage
 	long := strings.Repeat("é", 1<<20)
 	for i := range 10_000 {

@@ -10,9 +10,9 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Strings are looked at eight bytes at a time: each byte stands at each place of such a piece, before and behind others that are
-// special.
-func TestStringsWithEveryByteAtEveryPlace(t *testing.T) {
+// Strings are scanned eight bytes at a time, so each byte is tested at each position of a piece, beside other special
+// ones.
+func TestAppendString_EscapesEveryByte(t *testing.T) {
 	for _, around := range []string{"x", "é", `"`, `\`, "\n", "\x1f", "\x7f"} {
 		for at := range 18 {
 			for c := range 256 {
@@ -46,8 +46,8 @@ func TestStringsWithEveryByteAtEveryPlace(t *testing.T) {
 	}
 }
 
-// Members that are no JSON are left out rather than break the event around them.
-func TestBrokenExtraBreaksNoEvent(t *testing.T) {
+// Invalid members are omitted, so that the event stays valid.
+func TestAppendJSON_IgnoresInvalidExtra(t *testing.T) {
 	for _, extra := range []string{"{\n", "{\"a\":\n}", "{\"a\n\":1}", "[\n1]", "nothing\n", "{\n\"a\":1}"} {
 		said := agui.TextMessageEnd{Base: agui.Base{Extra: json.RawMessage(extra)}, MessageID: "m"}
 		text := said.AppendJSON(nil, agui.Stored)
