@@ -9,9 +9,9 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// The checker is held against things that are wrong in one way each: a rule that never speaks guards nothing.
+// Each case breaks one rule, which the checker must find.
 
-// span is a sound span of run r1 with a text, a call and a step.
+// span returns a legal span of run r1 with a text, a call and a step.
 func span() []agui.Event {
 	base := agui.Base{RunID: "r1"}
 	return []agui.Event{
@@ -29,7 +29,7 @@ func span() []agui.Event {
 	}
 }
 
-// viewOf is a thread with that log, whose rows are those of span.
+// viewOf returns a thread with that log and the rows of span.
 func viewOf(evs []agui.Event) *view {
 	v := &view{n: 1, name: "t1", messages: make(map[string][]runtime.Message)}
 	v.th.State = []byte("{}")
@@ -50,7 +50,7 @@ func viewOf(evs []agui.Event) *view {
 	return v
 }
 
-func TestCheckerKnowsABadLog(t *testing.T) {
+func TestChecker_FindsBadLog(t *testing.T) {
 	base := agui.Base{RunID: "r1"}
 	without := func(i int) func() *view {
 		return func() *view { return viewOf(slices.Delete(span(), i, i+1)) }
@@ -68,7 +68,7 @@ func TestCheckerKnowsABadLog(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		view func() *view
-		want Rule // the first that is broken, empty for none
+		want Rule // the first broken rule, empty for none
 	}{
 		{"sound", func() *view { return viewOf(span()) }, ""},
 		{"no start", without(0), RuleSpan},
@@ -116,7 +116,7 @@ func wantFirst(t *testing.T, name string, w *world, want Rule) {
 	}
 }
 
-func TestCheckerKnowsABadReader(t *testing.T) {
+func TestChecker_FindsBadReader(t *testing.T) {
 	v := viewOf(span())
 	var all []shown
 	for _, e := range v.log {
@@ -148,7 +148,7 @@ func TestCheckerKnowsABadReader(t *testing.T) {
 	wantFirst(t, "a client that was not shown the end", w, RuleWatch)
 }
 
-func TestCheckerKnowsABadPrompt(t *testing.T) {
+func TestChecker_FindsBadPrompt(t *testing.T) {
 	call := agui.Message{ID: "a", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c"}}}
 	result := agui.Message{ID: "t", Role: agui.RoleTool, ToolCallID: "c"}
 	user := agui.Message{ID: "u", Role: agui.RoleUser}
@@ -170,7 +170,7 @@ func TestCheckerKnowsABadPrompt(t *testing.T) {
 	}
 }
 
-func TestCheckerKnowsABadCall(t *testing.T) {
+func TestChecker_FindsBadCall(t *testing.T) {
 	e := Execution{Tool: "note", Call: "c1", Place: "p1", Args: "{}"}
 	again, elsewhere, gate, idem := e, e, e, e
 	again.Call = "c2"
@@ -206,7 +206,7 @@ func TestCheckerKnowsABadCall(t *testing.T) {
 	}
 }
 
-func TestCheckerKnowsABrokenPromise(t *testing.T) {
+func TestChecker_FindsBrokenPromise(t *testing.T) {
 	start := func(f fate, run string) *reply {
 		return &reply{step: Step{N: 1, Do: doStart, Key: 1}, fate: f, thread: 1, run: run}
 	}
@@ -244,7 +244,7 @@ func TestCheckerKnowsABrokenPromise(t *testing.T) {
 	}
 }
 
-func TestCheckerKnowsAWrongRefusal(t *testing.T) {
+func TestChecker_FindsWrongRefusal(t *testing.T) {
 	refuses := func(kind runtime.Kind, code string) error { return &runtime.Error{Kind: kind, Code: code} }
 	for _, test := range []struct {
 		name string
@@ -276,7 +276,7 @@ func TestCheckerKnowsAWrongRefusal(t *testing.T) {
 	}
 }
 
-func TestCheckerKnowsARunThatSaysTooMuch(t *testing.T) {
+func TestChecker_FindsTooMuchOutput(t *testing.T) {
 	failed := func(code string) *view {
 		evs := span()
 		evs[len(evs)-1] = agui.RunError{Base: agui.Base{RunID: "r1"}, Code: code}
@@ -301,7 +301,7 @@ func TestCheckerKnowsARunThatSaysTooMuch(t *testing.T) {
 	}
 }
 
-func TestCheckerKnowsAnEndlessRun(t *testing.T) {
+func TestChecker_FindsEndlessRun(t *testing.T) {
 	run := func(generation int) *runtime.Run {
 		r := &runtime.Run{}
 		r.ID, r.WorkflowID, r.Generation = "r1", alone, generation

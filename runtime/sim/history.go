@@ -173,12 +173,6 @@ func (h *History) Uses(names ...string) int {
 	return n
 }
 
-// Breaks reports whether a process ends before the history.
-func (h *History) Breaks() bool {
-	return h.Does(doCrash, doRestart, doTakeover) ||
-		slices.ContainsFunc(h.Faults, func(f Fault) bool { return f.Trouble == KillBefore || f.Trouble == KillAfter })
-}
-
 // Pads reports whether the history has messages of megabytes.
 func (h *History) Pads() bool {
 	return slices.ContainsFunc(h.Callers, func(steps []Step) bool {

@@ -179,8 +179,8 @@ func TestKeptHistories(t *testing.T) {
 	}
 }
 
-// TestSeedReproduces plays histories twice and compares them. Only scheduling may differ.
-func TestSeedReproduces(t *testing.T) {
+// TestSeed_IsReproducible plays histories twice and compares them. Only scheduling may differ.
+func TestSeed_IsReproducible(t *testing.T) {
 	n, least := 60, 54
 	if raced {
 		n, least = 20, 4 // everything is slower, and the scheduler interrupts more often
@@ -198,8 +198,8 @@ func TestSeedReproduces(t *testing.T) {
 	}
 }
 
-// TestHistoryCanBeKept parses the result of String.
-func TestHistoryCanBeKept(t *testing.T) {
+// TestHistory_ParsesItsString parses the result of String.
+func TestHistory_ParsesItsString(t *testing.T) {
 	for at := range uint64(200) {
 		h := sim.Generate(at)
 		again, err := sim.Parse([]byte(h.String()))
