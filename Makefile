@@ -8,7 +8,7 @@ FUZZTIME = 30s
 COUNT    = 6
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fmt fuzz bench soak check build console screenshots clean
+.PHONY: help run test lint fmt fuzz bench soak check goals build console screenshots clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,9 @@ soak: ## Run the end-to-end tests at full length, up to three hours, then HISTOR
 	BATON_SOAK=1 go test -count=1 -timeout 0 ./runtime/sim -histories $(or $(HISTORIES),1000000)
 
 check: test lint ## Run what CI runs
+
+goals: ## Print how large the code is and how its files depend on each other, beside the limits
+	go run -modfile=.ci/tools.mod ./.ci/goals
 
 build: ## Build bin/baton
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(LDFLAGS)' -o bin/baton ./cmd/baton
