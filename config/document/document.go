@@ -1,5 +1,5 @@
-// Package document reads the YAML file that holds a server's settings and what it declares. What the file means is for
-// others; here a person is told why it cannot be read, on which line, and what to do.
+// Package document reads the YAML file with a server's settings and declarations. It explains malformed YAML with a line and a remedy.
+// Other packages interpret the content.
 package document
 
 import (
@@ -14,7 +14,7 @@ import (
 
 const maxFile = 4 << 20 // bytes
 
-// Error is why a file cannot be read.
+// Error is the reason why a file cannot be read.
 type Error struct {
 	File    string
 	Line    int // from 1, 0 for the file as a whole
@@ -29,8 +29,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:1: %s", e.File, e.Line, e.Message)
 }
 
-// Read returns the root of a file, nil when it holds nothing. What cannot be opened is the error of os.Open, all else
-// an *Error.
+// Read returns the root of a file, nil if the file is empty. It fails with the error of os.Open, or an *Error.
 func Read(name string) (*yaml.Node, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -57,7 +56,7 @@ func Read(name string) (*yaml.Node, error) {
 	return root, nil
 }
 
-// parse returns the roots of the first two documents of a text, nil where there is none.
+// parse returns the roots of the first two documents of a text, nil for missing ones.
 func parse(text []byte) (root, next *yaml.Node, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var docs [2]yaml.Node

@@ -20,7 +20,7 @@ func read(t *testing.T, text string) error {
 	return err
 }
 
-func TestMistakesAreToldWithTheirLineAndRemedy(t *testing.T) {
+func TestRead_ExplainsErrorsWithLine(t *testing.T) {
 	long := "# " + strings.Repeat("x", 3<<20) + "\n"
 	for name, tc := range map[string]struct {
 		text string
@@ -54,14 +54,14 @@ func TestMistakesAreToldWithTheirLineAndRemedy(t *testing.T) {
 	}
 }
 
-func TestWhatEditorsWriteIsRead(t *testing.T) {
+func TestRead_AcceptsEditorsOutput(t *testing.T) {
 	for _, text := range []string{"", "\n", "# nothing\n", "\ufeffa: 1\n", "a: 1\r\nb:\r\n  c: 2\r\n", "---\na: 1\n", "{\"a\": 1}", "a: 1", "a:\n"} {
 		if err := read(t, text); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	if _, err := document.Read(filepath.Join(t.TempDir(), "gone.yaml")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 	if _, err := document.Read(t.TempDir()); err == nil || !strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("a directory: %v", err)

@@ -7,23 +7,23 @@ import (
 	"unicode/utf8"
 )
 
-// remedies are what to do about what the parser says, by a part of it.
+// remedies maps parts of the parser's messages to explanations.
 var remedies = []struct{ problem, remedy string }{
-	{"mapping values are not allowed", "there is a colon too many: put a value that holds one in quotes"},
+	{"mapping values are not allowed", "there is a colon too many: put a value that contains one in quotes"},
 	{"did not find expected ',' or", "a brace or bracket is not closed, or a comma is missing"},
 	{"found unexpected end of stream", "a quote is not closed"},
-	{"did not find expected key", "does not fit the lines above: mind its indentation"},
-	{"did not find expected '-' indicator", "does not fit the lines above: mind its indentation"},
-	{"did not find expected <document start>", "does not fit the lines above: mind its indentation"},
+	{"did not find expected key", "does not match the lines above: check its indentation"},
+	{"did not find expected '-' indicator", "does not match the lines above: check its indentation"},
+	{"did not find expected <document start>", "does not match the lines above: check its indentation"},
 	{"could not find expected ':'", "want name: value"},
 	{"found character that cannot start any token", "put a value that begins with %, @ or ` in quotes"},
 	{"found unknown escape character", "put a value with a backslash in single quotes"},
 	{"expected hexdecimal number", "put a value with a backslash in single quotes"},
-	{"control characters are not allowed", "there is a character that is no text"},
-	{"UTF-8", "is not UTF-8: save the file in that encoding"},
+	{"control characters are not allowed", "there is a control character, which is no text"},
+	{"UTF-8", "is not UTF-8: save the file as UTF-8"},
 }
 
-// explain returns the line to look at, 0 if none is known, and what is wrong there.
+// explain returns the line of an error, 0 if unknown, and its explanation.
 func explain(text []byte, err error) (line int, message string) {
 	message = strings.TrimPrefix(err.Error(), "yaml: ")
 	if at, rest, ok := strings.Cut(strings.TrimPrefix(message, "line "), ": "); ok {
@@ -54,11 +54,11 @@ func explain(text []byte, err error) (line int, message string) {
 	return line, message
 }
 
-// maxSearched bounds the text that is parsed again and again, in bytes.
+// maxSearched bounds the text that culprit parses repeatedly, in bytes.
 const maxSearched = 64 << 10
 
-// culprit returns the line behind the longest beginning of the text that can be read, 0 if it is not looked for. The
-// parser often names the line where what it was reading began instead.
+// culprit returns the line after the longest valid beginning of the text, 0 if the text is too long. The parser often names the line
+// where the broken structure begins instead.
 func culprit(text []byte) int {
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	for i, line := range lines {
@@ -81,7 +81,7 @@ func culprit(text []byte) int {
 	return 0
 }
 
-// blank reports whether a line holds at most a comment.
+// blank reports whether a line is empty or a comment.
 func blank(line []byte) bool {
 	line = bytes.TrimSpace(line)
 	return len(line) == 0 || line[0] == '#'

@@ -2,7 +2,7 @@ package document
 
 import "strings"
 
-// Hint proposes the one of names that was probably meant by got, as the end of a sentence, or is empty when none is near.
+// Hint suggests the most similar of names, as the end of a sentence. It returns "" if none is similar.
 func Hint(got string, names []string) string {
 	best, least := "", 3
 	for _, name := range names {
@@ -20,7 +20,7 @@ func Hint(got string, names []string) string {
 	return "; did you mean " + best + "?"
 }
 
-// distance counts the letters to insert, delete or replace to get from a to b; long names are far from all others.
+// distance returns the edit distance of a and b. Long names are far from all others.
 func distance(a, b string) int {
 	if max(len(a), len(b)) > 100 {
 		return 100
