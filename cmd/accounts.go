@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/transports/auth/jwt"
 )
 
-// addAccounts gives a server the accounts of the settings.
+// addAccounts sets the authentication that the settings select.
 func addAccounts(to *baton.Config, cfg *config.Auth, log *slog.Logger) error {
 	switch cfg.Mode {
 	case config.AuthAPIKey:

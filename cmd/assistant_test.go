@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 )
 
-// TestMain takes the models of whoever runs the tests out of the environment.
+// TestMain removes model providers from the environment.
 func TestMain(m *testing.M) {
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// model is a server that calls the calculator and then answers.
+// model starts a model that calls the calculator and then answers.
 func model(t *testing.T) *llmtest.Server {
 	t.Helper()
 	s := llmtest.New(llmtest.Each(
@@ -33,7 +33,7 @@ func model(t *testing.T) *llmtest.Server {
 	return s
 }
 
-func TestAssistantIsThereWithAKeyAlone(t *testing.T) {
+func TestAssistant_NeedsOnlyKey(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s := model(t)
 	t.Setenv("OPENAI_API_KEY", "sk-secret")
@@ -48,7 +48,7 @@ func TestAssistantIsThereWithAKeyAlone(t *testing.T) {
 	}
 }
 
-func TestDeclaredAgentTalksToItsModel(t *testing.T) {
+func TestDeclaredAgent_UsesItsModel(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s := model(t)
 	t.Setenv("KEY", "sk-secret")
@@ -72,7 +72,7 @@ func TestDeclaredAgentTalksToItsModel(t *testing.T) {
 	}
 }
 
-func TestInitWritesAnAgentOfTheKeyThatIsThere(t *testing.T) {
+func TestInit_WritesAgentForKeyInEnvironment(t *testing.T) {
 	for _, name := range []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OLLAMA_HOST"} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -85,7 +85,7 @@ func TestInitWritesAnAgentOfTheKeyThatIsThere(t *testing.T) {
 	}
 }
 
-func TestInitWritesAnAgentOfTheServerThatIsThere(t *testing.T) {
+func TestInit_WritesAgentForBaseURLInEnvironment(t *testing.T) {
 	for _, key := range []string{"", "sk-secret"} {
 		t.Chdir(t.TempDir())
 		s := model(t)
@@ -108,7 +108,7 @@ func TestInitWritesAnAgentOfTheServerThatIsThere(t *testing.T) {
 	}
 }
 
-func TestServeProposesAConversation(t *testing.T) {
+func TestServe_SuggestsChatWithAssistant(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s := model(t)
 	t.Setenv("OPENAI_BASE_URL", s.URL+"/v1")
@@ -128,7 +128,7 @@ func TestServeProposesAConversation(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatWasCutShortIsShownAsSuch(t *testing.T) {
+func TestTranscript_MarksCutAnswer(t *testing.T) {
 	s := llmtest.New(llmtest.Each(
 		llmtest.Script{Steps: []llmtest.Step{llmtest.Text("Half of "), llmtest.Cut()}},
 		llmtest.Script{Steps: []llmtest.Step{llmtest.Text("All of it.")}},

@@ -16,25 +16,25 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// bridge passes the messages of an MCP client, a line each, on to the endpoint of a server, and what the server
-// answers back. Requests do not wait for each other.
+// bridge forwards the messages of an MCP client, one per line, to the endpoint of a server, and writes the server's answers.
+// Requests run concurrently.
 type bridge struct {
 	server target
 	in     io.Reader
 
 	mu      sync.Mutex // guards the fields below
 	out     io.Writer
-	version string // of the protocol, once client and server have agreed on one
+	version string // protocol version, set when client and server have agreed on one
 }
 
 const (
-	maxMessage  = 32 << 20 // bytes of a message
-	maxRequests = 16       // under way at once
+	maxMessage  = 32 << 20 // bytes
+	maxRequests = 16       // at once
 )
 
-// pass passes messages until in ends and all that was asked is answered, ctx ends, or out fails.
-func (b *bridge) pass(ctx context.Context) error {
-	if err := retry(ctx, neverThere, func() error { return away(ready(ctx, b.server.http(), b.server.url)) }); err != nil {
+// forward returns when in has ended and every request has its answer, when ctx ends, or when out fails.
+func (b *bridge) forward(ctx context.Context) error {
+	if err := retry(ctx, connectTimeout, func() error { return unavailable(ready(ctx, b.server.http(), b.server.url)) }); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -46,7 +46,7 @@ func (b *bridge) pass(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 		b.mu.Lock()
-		b.out = io.Discard // for what is still under way
+		b.out = io.Discard // for the answers to open requests
 		b.mu.Unlock()
 		return context.Cause(ctx)
 	}
@@ -77,7 +77,7 @@ func (b *bridge) read(ctx context.Context, stop context.CancelCauseFunc) error {
 	return context.Cause(ctx)
 }
 
-// message is what the bridge has to know of a message of JSON-RPC.
+// message has the fields of a JSON-RPC message that the bridge needs.
 type message struct {
 	ID     json.RawMessage `json:"id"` // nil for a notification
 	Method string          `json:"method"`
@@ -89,12 +89,12 @@ type message struct {
 	} `json:"params"`
 }
 
-// request makes one message a request to the server and writes what is answered. It fails when out does.
+// request sends one message to the server and writes the answers. It fails when out does.
 func (b *bridge) request(ctx context.Context, line []byte) error {
 	var msg message
-	_ = json.Unmarshal(line, &msg) // what is wrong with it the server says
+	_ = json.Unmarshal(line, &msg) // the server reports errors in it
 	var answers [][]byte
-	err := retry(ctx, restarting, func() (err error) {
+	err := retry(ctx, restartTimeout, func() (err error) {
 		answers, err = b.post(ctx, &msg, line)
 		return err
 	})
@@ -109,8 +109,8 @@ func (b *bridge) request(ctx context.Context, line []byte) error {
 	return nil
 }
 
-// post makes the request and returns the messages of the answer. Its error is an awayError when the server has not
-// taken the request and may be asked again.
+// post makes the request and returns the messages of the answer. It returns an unavailableError when the server did not accept
+// the request, which may then be repeated.
 func (b *bridge) post(ctx context.Context, msg *message, line []byte) ([][]byte, error) {
 	req, err := b.server.request(ctx, http.MethodPost, "/mcp", bytes.NewReader(line))
 	if err != nil {
@@ -121,7 +121,7 @@ func (b *bridge) post(ctx context.Context, msg *message, line []byte) ([][]byte,
 	b.mu.Lock()
 	version := b.version
 	b.mu.Unlock()
-	if msg.Params.Meta.Version != "" { // of a client that needs no handshake
+	if msg.Params.Meta.Version != "" { // the client does without a handshake
 		version = msg.Params.Meta.Version
 		req.Header.Set("Mcp-Method", msg.Method)
 		if msg.Params.Name != "" {
@@ -134,18 +134,18 @@ func (b *bridge) post(ctx context.Context, msg *message, line []byte) ([][]byte,
 	res, err := b.server.http().Do(req)
 	if err != nil {
 		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
-			err = away(err)
+			err = unavailable(err)
 		}
 		return nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode == http.StatusServiceUnavailable {
-		return nil, away(refusal(res))
+		return nil, unavailable(refusal(res))
 	}
 	return messages(res)
 }
 
-// messages reads the messages of an answer, which may be none.
+// messages reads the messages of an answer. There may be none.
 func messages(res *http.Response) ([][]byte, error) {
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
 		return streamed(res.Body)
@@ -163,7 +163,7 @@ func messages(res *http.Response) ([][]byte, error) {
 	return nil, nil
 }
 
-// streamed reads the messages of an event stream, which ends with the answer.
+// streamed reads the messages of an event stream, which ends after the answer.
 func streamed(body io.ReadCloser) ([][]byte, error) {
 	var list [][]byte
 	for events := agui.NewReader(body, maxEvent); ; {
@@ -180,22 +180,22 @@ func streamed(body io.ReadCloser) ([][]byte, error) {
 	}
 }
 
-// away makes err, if there is one, a reason to try again.
-func away(err error) error {
+// unavailable wraps an error so that retry repeats the request. It returns nil for nil.
+func unavailable(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &awayError{err: err}
+	return &unavailableError{err: err}
 }
 
-// isMessage reports whether body is of JSON-RPC: a message or several.
+// isMessage reports whether body is a JSON-RPC message or a batch of them.
 func isMessage(body []byte) bool {
 	var one struct{ JSONRPC string }
 	var several []json.RawMessage
 	return json.Unmarshal(body, &one) == nil && one.JSONRPC != "" || json.Unmarshal(body, &several) == nil && several != nil
 }
 
-// answer writes what the server has answered to msg as one line.
+// answer writes the server's answer to msg as one line.
 func (b *bridge) answer(msg *message, body []byte) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, body); err != nil {
@@ -208,14 +208,14 @@ func (b *bridge) answer(msg *message, body []byte) error {
 		var agreed struct {
 			Result struct{ ProtocolVersion string }
 		}
-		_ = json.Unmarshal(body, &agreed) // none when the server refused
+		_ = json.Unmarshal(body, &agreed) // empty if the server refused
 		b.version = agreed.Result.ProtocolVersion
 	}
 	_, err := b.out.Write(line.Bytes())
 	return err
 }
 
-// failure is the answer of JSON-RPC to a message that could not be passed on. A notification gets none.
+// failure returns the JSON-RPC answer to a message that could not be forwarded. A notification gets none.
 func (m *message) failure(reason error) [][]byte {
 	if m.Method != "" && m.ID == nil {
 		return nil
@@ -225,9 +225,9 @@ func (m *message) failure(reason error) [][]byte {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 	}
-	body, _ := json.Marshal(struct { // its id was decoded: it cannot fail
+	body, _ := json.Marshal(struct { // cannot fail: the id was decoded before
 		JSONRPC string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"` // null for what is no message
+		ID      json.RawMessage `json:"id"` // null if the line is no message
 		Error   problem         `json:"error"`
 	}{"2.0", m.ID, problem{internal, reason.Error()}})
 	return [][]byte{body}

@@ -24,12 +24,12 @@ func (p *Program) chatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chat [AGENT]",
 		Short: "Talk to an agent in the terminal",
-		Long: "Chat sends each line to an agent and shows what it does: on the server that has the database, or on the one\n" +
-			"given with --server; without any, on one that this process starts. It asks for approvals and answers.\n" +
-			"Without AGENT it talks to the thread's agent, to the one named assistant, or to the only one there is.\n\n" +
-			"Ctrl-C cancels the turn, twice leaves; /new begins a new thread, /quit leaves. Lines that are pasted are one\n" +
-			"message. From a pipe each line is a turn, or the answer to a question, and the exit code is 1 when the last\n" +
-			"turn has failed.",
+		Long: "Chat sends each line to an agent and shows its answer and tool calls. It uses the server given with --server,\n" +
+			"or the server that runs on the database, or starts one in this process. It asks you for approvals and\n" +
+			"answers. Without AGENT it uses the thread's agent, the agent named assistant, or the only agent.\n\n" +
+			"Ctrl-C cancels the turn, a second Ctrl-C quits; /new starts a new thread, /quit quits. Pasted lines are one\n" +
+			"message. From a pipe, each line is a message or the answer to a question, and the exit code is 1 if the last\n" +
+			"turn failed.",
 		Example: "  baton chat\n  baton chat researcher --thread trip",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,7 +46,7 @@ func (p *Program) chatCommand() *cobra.Command {
 	}
 	config.Flags(cmd.Flags())
 	server.flags(cmd, "to talk to")
-	cmd.Flags().StringVar(&thread, "thread", "", "`thread` to go on with (default a new one)")
+	cmd.Flags().StringVar(&thread, "thread", "", "`thread` to continue (default a new one)")
 	return cmd
 }
 
@@ -56,14 +56,14 @@ func (p *Program) chat(ctx context.Context, cfg config.Config, server target, s 
 	if err != nil {
 		return err
 	}
-	server.client = ownClient(&cfg)
+	server.client = serverClient(&cfg)
 	if s.server = server.at(url); url == "" {
 		o, err := p.offers(cfg, offers{})
 		if err != nil {
 			return err
 		}
-		cfg.Listen = "127.0.0.1:0" // for itself
-		own, err := Start(ctx, cfg, aside(cfg.Log, p.Stderr), o.list...)
+		cfg.Listen = "127.0.0.1:0" // only this command connects to it
+		own, err := Start(ctx, cfg, quietLogger(cfg.Log, p.Stderr), o.list...)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (p *Program) chat(ctx context.Context, cfg config.Config, server target, s 
 	}
 	err = s.talk(ctx)
 	s.goodbye()
-	if errors.Is(err, errLeft) || errors.Is(err, io.EOF) && (s.keys.terminal || !s.failed) {
+	if errors.Is(err, errQuit) || errors.Is(err, io.EOF) && (s.keys.terminal || !s.failed) {
 		return nil
 	}
 	if errors.Is(err, io.EOF) {
@@ -81,43 +81,43 @@ func (p *Program) chat(ctx context.Context, cfg config.Config, server target, s 
 	return err
 }
 
-// chat is a conversation with an agent of a server.
+// chat is a conversation with an agent on a server.
 type chat struct {
-	server target
-	agent  string // empty for the thread's
-	thread string
-	out    *transcript
-	keys   *keyboard
-	said   bool // there is something in the thread
-	failed bool // the last turn
+	server      target
+	agent       string // empty if the thread belongs to a workflow
+	thread      string
+	out         *transcript
+	keys        *keyboard
+	hasMessages bool // the thread has messages
+	failed      bool // the last turn failed
 }
 
-// errLeft says that the person has left.
-var errLeft = errors.New("left")
+// errQuit means that the user has quit.
+var errQuit = errors.New("quit")
 
-// talk makes a turn of each line until there is none.
+// talk sends each line to the agent until the user quits.
 func (s *chat) talk(ctx context.Context) error {
-	if err := retry(ctx, neverThere, func() error { return s.server.settle(ctx) }); err != nil {
+	if err := retry(ctx, connectTimeout, func() error { return s.server.resolveProject(ctx) }); err != nil {
 		return err
 	}
-	if err := s.open(ctx); err != nil {
+	if err := s.openThread(ctx); err != nil {
 		return err
 	}
 	s.greet()
-	if s.said {
-		if err := s.resume(ctx); err != nil {
+	if s.hasMessages {
+		if err := s.resumeWaiting(ctx); err != nil {
 			return err
 		}
 	}
 	for pressed := false; ; {
 		line, err := s.keys.message(ctx, s.prompt())
-		if errors.Is(err, errPressed) && !pressed {
+		if errors.Is(err, errCtrlC) && !pressed {
 			pressed = true
-			s.out.line("Ctrl-C again leaves", dim)
+			s.out.line("press Ctrl-C again to quit", dim)
 			continue
 		}
-		if errors.Is(err, errPressed) {
-			return errLeft
+		if errors.Is(err, errCtrlC) {
+			return errQuit
 		}
 		if err != nil {
 			return err
@@ -126,14 +126,14 @@ func (s *chat) talk(ctx context.Context) error {
 		switch line = strings.TrimSpace(line); {
 		case line == "":
 		case line == "/quit" || line == "/exit":
-			return errLeft
+			return errQuit
 		case line == "/new":
-			s.thread, s.said = uuid.NewString(), false
-			s.out.line("a new thread: "+s.thread, dim)
+			s.thread, s.hasMessages = uuid.NewString(), false
+			s.out.line("new thread: "+s.thread, dim)
 		case isCommand(line):
-			s.out.line("there are /new and /quit; Ctrl-C cancels a turn", dim)
+			s.out.line("commands: /new, /quit; Ctrl-C cancels a turn", dim)
 		default:
-			if err := s.turn(ctx, line); err != nil {
+			if err := s.sendMessage(ctx, line); err != nil {
 				return err
 			}
 		}
@@ -144,45 +144,45 @@ func (s *chat) prompt() string {
 	return s.out.styled(printable(s.agent)+">", bold) + " "
 }
 
-// greet tells a person whom they talk to, and how to stop.
+// greet prints the agent's name and the keys, on a terminal.
 func (s *chat) greet() {
-	who := s.agent
-	if who == "" {
-		who = "the workflow of the thread"
+	name := s.agent
+	if name == "" {
+		name = "the workflow of the thread"
 	}
 	if s.keys.terminal {
-		s.out.line("talking to "+who+"; Ctrl-C cancels a turn, /quit leaves", dim)
+		s.out.line("talking to "+name+"; Ctrl-C cancels a turn, /quit quits", dim)
 	}
 }
 
-// goodbye tells a person how to go on.
+// goodbye prints the command that continues the thread, on a terminal.
 func (s *chat) goodbye() {
-	if s.keys.terminal && s.said {
-		s.out.line("to go on: baton chat --thread "+s.thread, dim)
+	if s.keys.terminal && s.hasMessages {
+		s.out.line("to continue: baton chat --thread "+s.thread, dim)
 	}
 }
 
-// open takes up the thread: it shows its last messages.
-func (s *chat) open(ctx context.Context) error {
+// openThread shows the last messages of the thread, or creates a new thread.
+func (s *chat) openThread(ctx context.Context) error {
 	if s.thread == "" {
 		s.thread = uuid.NewString()
-		return s.choose(ctx)
+		return s.chooseAgent(ctx)
 	}
-	err := s.history(ctx)
+	err := s.showHistory(ctx)
 	if refused := (*refusedError)(nil); errors.As(err, &refused) && refused.status == http.StatusNotFound {
-		s.out.line("a new thread: "+s.thread, dim)
-		return s.choose(ctx)
+		s.out.line("new thread: "+s.thread, dim)
+		return s.chooseAgent(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	s.said = true
+	s.hasMessages = true
 	s.out.line("thread "+s.thread, dim)
-	return s.whose(ctx)
+	return s.pickAgent(ctx)
 }
 
-// choose picks the agent of a new thread.
-func (s *chat) choose(ctx context.Context) error {
+// chooseAgent picks the agent of a new thread.
+func (s *chat) chooseAgent(ctx context.Context) error {
 	if s.agent != "" {
 		return nil
 	}
@@ -202,15 +202,15 @@ func (s *chat) choose(ctx context.Context) error {
 		s.agent = own[0]
 	default:
 		return &usageError{fmt.Errorf("name an agent: %s\nfor the agent assistant set OPENAI_API_KEY, ANTHROPIC_API_KEY, GOOGLE_API_KEY or OLLAMA_HOST "+
-			"where the server runs, or declare agents of your own: baton init", strings.Join(names, ", "))}
+			"in the server's environment, or declare your own agents: baton init", strings.Join(names, ", "))}
 	}
 	return nil
 }
 
-// shownMessages are those of a thread that is taken up.
+// shownMessages is the number of earlier messages that are shown when a thread continues.
 const shownMessages = 20
 
-func (s *chat) history(ctx context.Context) error {
+func (s *chat) showHistory(ctx context.Context) error {
 	var found struct{ Messages []agui.Message }
 	if err := s.get(ctx, "/api/v1/threads/"+url.PathEscape(s.thread)+"/messages", &found); err != nil {
 		return err
@@ -229,8 +229,8 @@ func (s *chat) history(ctx context.Context) error {
 	return s.out.err
 }
 
-// whose picks the agent that the thread had last. A workflow's thread has none.
-func (s *chat) whose(ctx context.Context) error {
+// pickAgent picks the agent of the thread's last run. A workflow's run has none.
+func (s *chat) pickAgent(ctx context.Context) error {
 	var found struct{ Items []struct{ Agent string } }
 	path := s.server.runs() + "?limit=1&threadId=" + url.QueryEscape(s.thread)
 	if err := s.get(ctx, path, &found); err != nil || s.agent != "" || len(found.Items) == 0 {
@@ -240,8 +240,8 @@ func (s *chat) whose(ctx context.Context) error {
 	return nil
 }
 
-// resume goes on with the run that waits for an answer in the thread, if there is one.
-func (s *chat) resume(ctx context.Context) error {
+// resumeWaiting asks for the answers that a run of the thread waits for, if there is such a run, and follows it.
+func (s *chat) resumeWaiting(ctx context.Context) error {
 	var found struct {
 		Items []struct {
 			RunID      string `json:"id"`
@@ -260,11 +260,11 @@ func (s *chat) resume(ctx context.Context) error {
 	if err != nil || !answered {
 		return err
 	}
-	return s.follow(ctx, r)
+	return s.followRun(ctx, r)
 }
 
-// turn says something to the agent and shows what becomes of it.
-func (s *chat) turn(ctx context.Context, text string) error {
+// sendMessage starts a run with the message and follows it.
+func (s *chat) sendMessage(ctx context.Context, text string) error {
 	f, err := startRemote(ctx, s.server, request{name: s.agent, text: text, thread: s.thread})
 	if refused := (*refusedError)(nil); errors.As(err, &refused) {
 		s.failed = true
@@ -274,18 +274,18 @@ func (s *chat) turn(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	s.said = true
-	return s.follow(ctx, f.(*remote))
+	s.hasMessages = true
+	return s.followRun(ctx, f.(*remote))
 }
 
-// follow shows a run until it has ended, and asks what it asks.
-func (s *chat) follow(ctx context.Context, r *remote) error {
+// followRun shows a run until it has ended, and asks the user the run's questions.
+func (s *chat) followRun(ctx context.Context, r *remote) error {
 	for {
 		o, err := s.watch(ctx, r)
 		if err != nil {
 			return err
 		}
-		asks, waits := o.asks()
+		asks, waits := o.interrupts()
 		_, s.failed = o.failure()
 		if !waits {
 			return s.out.err
@@ -297,28 +297,28 @@ func (s *chat) follow(ctx context.Context, r *remote) error {
 	}
 }
 
-// watch shows the run until its span ends. Ctrl-C cancels it, a second one leaves.
+// watch shows the run until its span ends. Ctrl-C cancels the run, a second Ctrl-C quits.
 func (s *chat) watch(ctx context.Context, r *remote) (outcome, error) {
-	stop, now, release := s.keys.turn(ctx)
+	stop, now, release := s.keys.turnContexts(ctx)
 	defer release()
 	o, err := follow(stop, now, r, turnView{s.out})
 	err = errors.Join(err, r.close(now))
 	if now.Err() != nil || ctx.Err() != nil {
-		return o, errLeft
+		return o, errQuit
 	}
 	return o, err
 }
 
-// get reads an answer of the server.
+// get requests path and decodes the answer into out. It retries while the server is unavailable.
 func (s *chat) get(ctx context.Context, path string, out any) error {
-	return retry(ctx, neverThere, func() error {
+	return retry(ctx, connectTimeout, func() error {
 		req, err := s.server.request(ctx, http.MethodGet, path, http.NoBody)
 		if err != nil {
 			return err
 		}
 		res, err := s.server.http().Do(req)
 		if err != nil {
-			return &awayError{err: err}
+			return &unavailableError{err: err}
 		}
 		defer func() { _ = res.Body.Close() }()
 		if res.StatusCode >= 300 {
@@ -328,11 +328,11 @@ func (s *chat) get(ctx context.Context, path string, out any) error {
 	})
 }
 
-// turnView shows a run as a part of a conversation.
+// turnView shows a run as part of a conversation.
 type turnView struct{ *transcript }
 
 func (v turnView) show(ev event) error {
-	if e, ok := ev.Event.(agui.StepStarted); ok && e.StepName == e.Agent { // it is who the person talks to
+	if e, ok := ev.Event.(agui.StepStarted); ok && e.StepName == e.Agent { // the prompt already names the agent
 		return v.err
 	}
 	return v.transcript.show(ev)

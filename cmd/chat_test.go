@@ -17,7 +17,7 @@ import (
 	"github.com/batonrun/baton/plugins/builtin"
 )
 
-// talk has a conversation through a pipe, in which each line is there at once.
+// talk runs chat with lines in a pipe.
 func talk(t *testing.T, lines string, args ...string) result {
 	t.Helper()
 	var stdout, stderr output
@@ -31,7 +31,7 @@ func talk(t *testing.T, lines string, args ...string) result {
 
 var aThread = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-func TestChatIsAConversation(t *testing.T) {
+func TestChat_Converses(t *testing.T) {
 	for _, where := range []string{"in process", "as a client"} {
 		t.Run(where, func(t *testing.T) {
 			db := database(t)
@@ -41,14 +41,14 @@ func TestChatIsAConversation(t *testing.T) {
 			r := talk(t, "hello there\n"+
 				`{"do":[{"reason":"hm"},{"tool":"calculator","args":{"expression":"6*7"}},{"say":"it is\u001b[31m \u202ered"}]}`+"\n\n/what\n"+
 				`{"do":[{"fail":"boom"}]}`+"\n/new\nbye\n/quit\nnever", "scripted", "--database", db, "--thread", "t1").want(t, 0)
-			want := "a new thread: t1\nhello there\nhm\n→ calculator {\"expression\":\"6*7\"}\n← 42\nit is[31m red\n" +
-				"there are /new and /quit; Ctrl-C cancels a turn\nfailed: boom (failed)\na new thread: …\nbye\n"
+			want := "new thread: t1\nhello there\nhm\n→ calculator {\"expression\":\"6*7\"}\n← 42\nit is[31m red\n" +
+				"commands: /new, /quit; Ctrl-C cancels a turn\nfailed: boom (failed)\nnew thread: …\nbye\n"
 			if got := aThread.ReplaceAllString(r.stdout, "…"); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			r = talk(t, "more\n", "--database", db, "--thread", "t1").want(t, 0)
 			if !strings.HasPrefix(r.stdout, "> hello there\nhello there\n> {") || !strings.HasSuffix(r.stdout, "thread t1\nmore\n") {
-				t.Errorf("the thread goes on as\n%s", r.stdout)
+				t.Errorf("the thread continues with\n%s", r.stdout)
 			}
 			if r := talk(t, `{"do":[{"fail":"boom"}]}`, "scripted", "--database", db); r.code != 1 {
 				t.Errorf("exit code %d after a failure, want 1", r.code)
@@ -57,7 +57,7 @@ func TestChatIsAConversation(t *testing.T) {
 	}
 }
 
-func TestChatAsks(t *testing.T) {
+func TestChat_AsksQuestions(t *testing.T) {
 	db := database(t)
 	schema := `{"type":"object","properties":{"to":{"type":"string"}}}`
 	r := talk(t, `{"do":[{"ask":{"message":"Where?","schema":`+schema+`}},{"say":"thanks"}]}`+"\n7\n", "scripted", "--database", db).want(t, 0)
@@ -84,7 +84,7 @@ func TestChatAsks(t *testing.T) {
 	}
 }
 
-func TestInterruptCancelsTheTurnAndThenLeaves(t *testing.T) {
+func TestChat_InterruptCancelsThenQuits(t *testing.T) {
 	db := database(t)
 	in, lines := io.Pipe()
 	defer lines.Close()
@@ -119,14 +119,14 @@ func TestInterruptCancelsTheTurnAndThenLeaves(t *testing.T) {
 		}
 	}
 	press()
-	stdout.until(t, "Ctrl-C again leaves\n")
+	stdout.until(t, "press Ctrl-C again to quit\n")
 	press()
 	if got := <-code; got != 0 {
 		t.Errorf("exit code %d\n%s%s", got, stdout.String(), stderr.String())
 	}
 }
 
-func TestChatSurvivesARestartOfTheServer(t *testing.T) {
+func TestChat_SurvivesServerRestart(t *testing.T) {
 	db, addr := database(t), freeAddr(t)
 	s := serve(t, db, addr)
 	in, lines := io.Pipe()
@@ -149,7 +149,7 @@ func TestChatSurvivesARestartOfTheServer(t *testing.T) {
 	}
 }
 
-func TestChatNeedsAnAgent(t *testing.T) {
+func TestChat_NeedsAgent(t *testing.T) {
 	r := talk(t, "", "--database", database(t)).want(t, 2)
 	if !strings.Contains(r.stderr, "echo, scripted\nbaton: for the agent assistant set OPENAI_API_KEY") {
 		t.Errorf("got %q", r.stderr)

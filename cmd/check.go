@@ -21,7 +21,7 @@ func (p *Program) checkCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Check a settings file and what it declares",
+		Short: "Check a settings file and its declarations",
 		Long: "Check reads " + config.File + ", or the named file, as serve would, and reports every error with its line and\n" +
 			"column. It connects to nothing and starts no program. The exit code is 1 when there are errors.",
 		Args: cobra.MaximumNArgs(1),
@@ -35,11 +35,11 @@ func (p *Program) checkCommand() *cobra.Command {
 		},
 	}
 	config.Flags(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write what is wrong as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the errors as JSON")
 	return cmd
 }
 
-// verdict is what check has to say of a file.
+// verdict is the result of check.
 type verdict struct {
 	File   string          `json:"file"`
 	OK     bool            `json:"ok"`
@@ -55,7 +55,7 @@ func (p *Program) check(cmd *cobra.Command, asJSON bool) error {
 	v := verdict{File: file, Errors: problems(file, err)}
 	if file == "" && err == nil {
 		v.File = config.File
-		v.Errors = declared.Errors{{File: config.File, Message: "there is no such file here; baton init writes one"}}
+		v.Errors = declared.Errors{{File: config.File, Message: "not found in this directory; baton init writes one"}}
 	}
 	var o offers
 	if cfg.Path != "" {
@@ -78,11 +78,11 @@ func (p *Program) check(cmd *cobra.Command, asJSON bool) error {
 	return nil
 }
 
-// without returns what is not told already: both readers of a file see where it is no YAML that they could take.
+// without removes errors at places that v.Errors has already: both readers of a file report malformed YAML.
 func (v *verdict) without(found declared.Errors) declared.Errors {
 	return slices.DeleteFunc(found, func(e *declared.Error) bool {
-		return slices.ContainsFunc(v.Errors, func(told *declared.Error) bool {
-			return told.Line == e.Line && told.Column == e.Column && e.Line > 0
+		return slices.ContainsFunc(v.Errors, func(known *declared.Error) bool {
+			return known.Line == e.Line && known.Column == e.Column && e.Line > 0
 		})
 	})
 }
@@ -100,9 +100,9 @@ func (v *verdict) write(w io.Writer, o offers, asJSON bool) error {
 		_, err := fmt.Fprintln(w, v.Errors)
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%s is in order", v.File)
+	_, err := fmt.Fprintf(w, "%s: no errors", v.File)
 	if names := o.declared.String(); names != "" && err == nil {
-		_, err = fmt.Fprintf(w, ": %s", names)
+		_, err = fmt.Fprintf(w, "; declares %s", names)
 	}
 	if err == nil {
 		_, err = fmt.Fprintln(w)
@@ -110,7 +110,7 @@ func (v *verdict) write(w io.Writer, o offers, asJSON bool) error {
 	return err
 }
 
-// problems are the lines of an error of the settings, with their places as far as they tell any.
+// problems splits an error of the settings into its lines. A line that names a place gets Line and Column.
 func problems(file string, err error) (all declared.Errors) {
 	if err == nil {
 		return nil
@@ -144,7 +144,7 @@ func schemaCommand() *cobra.Command {
 	}
 }
 
-// schema is the JSON Schema of a settings file.
+// schema returns the JSON Schema of a settings file.
 func schema() []byte {
 	properties := config.Schema()
 	maps.Copy(properties, declared.Schema())
@@ -157,7 +157,7 @@ func schema() []byte {
 		"additionalProperties": false,
 	}, "", "  ")
 	if err != nil {
-		panic(err) // it is made of strings and numbers
+		panic(err) // cannot happen: it has only strings and numbers
 	}
 	return append(text, '\n')
 }
@@ -166,13 +166,13 @@ func initCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "init",
 		Short: "Write a commented " + config.File + " that runs",
-		Long: "Init writes " + config.File + " into this directory, with an agent of the provider whose key is in the environment,\n" +
-			"and " + schemaFile + " beside it, for editors. It does not touch a " + config.File + " that is there.",
+		Long: "Init writes " + config.File + " into this directory, with an agent for the model provider that has a key in the\n" +
+			"environment, and " + schemaFile + " beside it, for editors. It does not overwrite an existing " + config.File + ".",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := create(config.File, []byte(template(os.Getenv)))
 			if errors.Is(err, os.ErrExist) {
-				return fmt.Errorf("%s is there already, and is left as it is", config.File)
+				return fmt.Errorf("%s exists already; it was not changed", config.File)
 			}
 			if err == nil {
 				if err = os.Remove(schemaFile); errors.Is(err, os.ErrNotExist) {
@@ -191,7 +191,7 @@ func initCommand() *cobra.Command {
 	}
 }
 
-// create writes a file that is not there; a link would lead elsewhere.
+// create writes a new file. It does not follow links.
 func create(name string, text []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -201,5 +201,5 @@ func create(name string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// schemaFile is beside the settings file, which names it.
+// schemaFile is the schema beside the settings file, which refers to it.
 const schemaFile = "baton.schema.json"

@@ -10,10 +10,10 @@ import (
 	"github.com/batonrun/baton/plugins/builtin"
 )
 
-func TestCheckTellsAllThatIsWrong(t *testing.T) {
+func TestCheck_ReportsAllErrors(t *testing.T) {
 	t.Chdir(t.TempDir())
 	r := baton(t.Context(), "check").want(t, 1)
-	if want := "baton.yaml: there is no such file here; baton init writes one\n"; r.stdout != want {
+	if want := "baton.yaml: not found in this directory; baton init writes one\n"; r.stdout != want {
 		t.Errorf("got %q, want %q", r.stdout, want)
 	}
 	put(t, "baton.yaml", "limits: {rusn: 3}\nworkflows:\n  w: {nodes: {n: {agent: ecko}}}\nlisten: 8080\n")
@@ -46,7 +46,7 @@ baton.yaml:4:1: listen: want an address and a port such as 127.0.0.1:8080, got "
 		}
 	}
 	put(t, "other.yaml", "workflows:\n  w: {nodes: {n: {agent: echo}}}\n")
-	if r := baton(t.Context(), "check", "other.yaml").want(t, 0); r.stdout != "other.yaml is in order: workflows.w\n" {
+	if r := baton(t.Context(), "check", "other.yaml").want(t, 0); r.stdout != "other.yaml: no errors; declares workflows.w\n" {
 		t.Errorf("got %q", r.stdout)
 	}
 	if r := baton(t.Context(), "check", "gone.yaml").want(t, 1); !strings.Contains(r.stdout, "gone.yaml") {
@@ -61,21 +61,21 @@ func put(t *testing.T, name, text string) {
 	}
 }
 
-func TestInitWritesWhatRuns(t *testing.T) {
+func TestInit_WritesWorkingFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OLLAMA_HOST"} {
 		t.Setenv(name, "")
 	}
 	baton(t.Context(), "init").want(t, 0)
-	if r := baton(t.Context(), "check").want(t, 0); r.stdout != "baton.yaml is in order: workflows.answer\n" {
+	if r := baton(t.Context(), "check").want(t, 0); r.stdout != "baton.yaml: no errors; declares workflows.answer\n" {
 		t.Errorf("got %q", r.stdout)
 	}
 	r := baton(t.Context(), "run", "--workflow", "answer", "hello", "-o", "text").want(t, 0)
 	if !strings.Contains(r.stdout, "hello") || !strings.Contains(r.stdout, "Allow clock?") {
-		t.Errorf("the workflow of the file says %q", r.stdout)
+		t.Errorf("the workflow in the file writes %q", r.stdout)
 	}
 	before, _ := os.ReadFile("baton.yaml")
-	if r := baton(t.Context(), "init").want(t, 1); !strings.Contains(r.stderr, "is there already") {
+	if r := baton(t.Context(), "init").want(t, 1); !strings.Contains(r.stderr, "exists already") {
 		t.Errorf("got %q", r.stderr)
 	}
 	if after, _ := os.ReadFile("baton.yaml"); string(after) != string(before) {
@@ -85,12 +85,12 @@ func TestInitWritesWhatRuns(t *testing.T) {
 		t.Errorf("the file begins %.60q", before)
 	}
 	if text, err := os.ReadFile("baton.schema.json"); err != nil || string(text) != baton(t.Context(), "schema").stdout {
-		t.Errorf("the schema beside it is another, %v", err)
+		t.Errorf("the schema beside it differs from baton schema, %v", err)
 	}
 }
 
-// A directory that somebody else has made may hold links to what is ours.
-func TestInitWritesThroughNoLink(t *testing.T) {
+// Another user may have put links to our files into the directory.
+func TestInit_DoesNotFollowLinks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	put(t, "precious", "keep")
 	for _, name := range []string{"baton.schema.json", "baton.yaml"} {
@@ -99,20 +99,20 @@ func TestInitWritesThroughNoLink(t *testing.T) {
 		}
 		baton(t.Context(), "init")
 		if text, err := os.ReadFile("precious"); err != nil || string(text) != "keep" {
-			t.Errorf("%s: a link led to %.20q, %v", name, text, err)
+			t.Errorf("%s: the link's target has become %.20q, %v", name, text, err)
 		}
 		_ = os.Remove("baton.yaml")
 	}
 }
 
-func TestSchemaIsTheOneInDocs(t *testing.T) {
+func TestSchema_MatchesDocs(t *testing.T) {
 	text := baton(t.Context(), "schema").want(t, 0).stdout
 	const name = "../docs/baton.schema.json"
 	if *update {
 		put(t, name, text)
 	}
-	if there, err := os.ReadFile(name); err != nil || string(there) != text {
-		t.Errorf("%s is not what baton schema prints (%v); go test ./cmd -run SchemaIs -update writes it", name, err)
+	if documented, err := os.ReadFile(name); err != nil || string(documented) != text {
+		t.Errorf("%s differs from the output of baton schema (%v); go test ./cmd -run Schema_Matches -update writes it", name, err)
 	}
 }
 

@@ -17,20 +17,20 @@ import (
 	"github.com/batonrun/baton/config"
 )
 
-// client asks a running server about runs.
+// client calls the API of a running server.
 type client struct{ target }
 
-// clientFlags adds the flags with which a command finds its server.
+// clientFlags adds the flags that select the server.
 func clientFlags(cmd *cobra.Command, t *target) {
 	config.Flags(cmd.Flags())
-	t.flags(cmd, "(default BATON_URL, else the one that has the database)")
+	t.flags(cmd, "(default BATON_URL, then the server that runs on the database)")
 }
 
-// clientHelp is what a command says of its server.
-const clientHelp = "The server is the one given with --server or in BATON_URL, else the one that has the configured database. Its\n" +
-	"credential is read from BATON_TOKEN: --token shows it to whoever lists processes."
+// clientHelp is the paragraph about the server in a command's help.
+const clientHelp = "The command uses the server given with --server or in BATON_URL, otherwise the server that runs on the configured\n" +
+	"database. It reads the credential from BATON_TOKEN; other users can see --token in the list of processes."
 
-// newClient returns one for the server that is meant.
+// newClient returns a client for the selected server.
 func newClient(cmd *cobra.Command, t target) (*client, error) {
 	given := t.url
 	if given == "" {
@@ -41,21 +41,21 @@ func newClient(cmd *cobra.Command, t target) (*client, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.client = ownClient(&cfg)
+		t.client = serverClient(&cfg)
 		if given, err = findServer(cmd.Context(), cfg, ""); err != nil {
 			return nil, err
 		}
 	}
 	if given == "" {
-		return nil, errors.New("nobody serves the configured database; start a server with serve, or name one with --server")
+		return nil, errors.New("no server is running on this database; start one with serve, or name one with --server")
 	}
 	c := &client{t.at(strings.TrimSuffix(given, "/"))}
 	ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
 	defer cancel()
-	return c, c.settle(ctx)
+	return c, c.resolveProject(ctx)
 }
 
-// run is the path of a user's run and of what is below it. Without a user it is the one that the caller means by its id.
+// run returns the path of a run, with more segments below it. The user is needed when runs of several users have the id.
 func (c *client) run(user, id string, more ...string) string {
 	path := strings.Join(append([]string{c.runs(), url.PathEscape(id)}, more...), "/")
 	if user != "" {
@@ -64,12 +64,12 @@ func (c *client) run(user, id string, more ...string) string {
 	return path
 }
 
-// whose adds the flag that says whose a run is that others have one of the same name of.
-func whose(cmd *cobra.Command, user *string) {
-	cmd.Flags().StringVar(user, "user", "", "the `user` whose run it is, where several have one of that name")
+// addUserFlag adds the flag that selects one of several runs with the same id.
+func addUserFlag(cmd *cobra.Command, user *string) {
+	cmd.Flags().StringVar(user, "user", "", "`user` of the run, if several users have a run with this id")
 }
 
-// do makes a request and decodes its answer into out, if that is not nil.
+// do makes a request and decodes its answer into out, unless out is nil.
 func (c *client) do(ctx context.Context, method, path string, body, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

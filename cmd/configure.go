@@ -10,10 +10,10 @@ import (
 func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Print the settings in force, without secrets",
-		Long: "Config prints the settings that serve would use, in the form of a file: the defaults, then " + config.File + "\n" +
-			"or the file given with --config, then BATON_… variables, then flags. Passwords are masked. Unless they are\n" +
-			"set, limits.runs and limits.runs_bytes are the capacity of this machine.",
+		Short: "Print the effective settings, without secrets",
+		Long: "Config prints the settings that serve would use, as a settings file. Flags override BATON_… variables, which\n" +
+			"override " + config.File + " or the file given with --config, which overrides the defaults. Passwords are masked.\n" +
+			"Unless they are set, limits.runs and limits.runs_bytes show the capacity of this machine.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := load(cmd)

@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-func TestFlagsGoBeforeEnvironmentBeforeFile(t *testing.T) {
+func TestConfig_FlagsOverrideEnvironmentOverridesFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	file := "listen: 127.0.0.1:1\nlog:\n  level: error\n  format: json\nlimits:\n  runs: 7\n"
 	if err := os.WriteFile("baton.yaml", []byte(file), 0o600); err != nil {
@@ -31,7 +31,7 @@ func TestFlagsGoBeforeEnvironmentBeforeFile(t *testing.T) {
 	}
 }
 
-func TestConfigTellsWhatHolds(t *testing.T) {
+func TestConfig_PrintsCapacity(t *testing.T) {
 	t.Chdir(t.TempDir())
 	got := baton(t.Context(), "config").want(t, 0).stdout
 	for _, want := range []string{fmt.Sprintf("  runs: %d\n", runtime.Carried()), fmt.Sprintf("  runs_bytes: %dMiB\n", runtime.CarriedBytes()>>20)} {
@@ -41,7 +41,7 @@ func TestConfigTellsWhatHolds(t *testing.T) {
 	}
 }
 
-func TestConfigMasksSecrets(t *testing.T) {
+func TestConfig_MasksSecrets(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("BATON_DATABASE", "postgres://baton:geheim@db.example.com/baton")
 	r := baton(t.Context(), "config").want(t, 0)
@@ -50,7 +50,7 @@ func TestConfigMasksSecrets(t *testing.T) {
 	}
 }
 
-func TestWhatConfigPrintsCanBeRead(t *testing.T) {
+func TestConfig_OutputIsSettingsFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	first := baton(t.Context(), "config", "--log-level", "debug").want(t, 0).stdout
 	if err := os.WriteFile("printed.yaml", []byte(first), 0o600); err != nil {

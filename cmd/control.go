@@ -13,16 +13,16 @@ import (
 )
 
 func cancelCommand() *cobra.Command {
-	var at target
+	var server target
 	var user string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "cancel RUN…",
-		Short: "Cancel runs of a server",
-		Long:  "Cancel ends runs for good: what they have written stays, and nothing of them follows.\n\n" + clientHelp,
+		Short: "Cancel runs on a server",
+		Long:  "Cancel ends runs for good. Their events stay, and no more follow.\n\n" + clientHelp,
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			c, err := newClient(cmd, at)
+			c, err := newClient(cmd, server)
 			if err != nil {
 				return err
 			}
@@ -36,36 +36,36 @@ func cancelCommand() *cobra.Command {
 				if asJSON {
 					err = printJSON(cmd.OutOrStdout(), []wire.Cancelled{done})
 				} else {
-					_, err = fmt.Fprintln(cmd.OutOrStdout(), printable(id), "is cancelled")
+					_, err = fmt.Fprintln(cmd.OutOrStdout(), "cancelled", printable(id))
 				}
 				errs = append(errs, err)
 			}
 			return errors.Join(errs...)
 		},
 	}
-	clientFlags(cmd, &at)
-	whose(cmd, &user)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each")
+	clientFlags(cmd, &server)
+	addUserFlag(cmd, &user)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print each result as a line of JSON")
 	return cmd
 }
 
 func (p *Program) answerCommand() *cobra.Command {
-	var at target
+	var server target
 	var user string
-	var said said
+	var given givenAnswer
 	cmd := &cobra.Command{
 		Use:   "answer RUN",
-		Short: "Answer what a run of a server asks",
-		Long: "Answer shows what a run asks and takes the answers, a line each; with --approve, --refuse or --payload it asks\n" +
-			"nobody and gives all questions of the run that answer. The run goes on by itself.\n\n" + clientHelp,
+		Short: "Answer the questions of a run on a server",
+		Long: "Answer shows the questions of a waiting run and reads an answer to each. With --approve, --refuse or --payload\n" +
+			"it gives every question that answer and reads none. The run then continues.\n\n" + clientHelp,
 		Example: "  baton answer 0199c0de-… --approve\n  baton answer 0199c0de-… --payload '{\"size\": 3}'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			payload, err := said.payload()
+			payload, err := given.payload()
 			if err != nil {
 				return err
 			}
-			c, err := newClient(cmd, at)
+			c, err := newClient(cmd, server)
 			if err != nil {
 				return err
 			}
@@ -74,54 +74,54 @@ func (p *Program) answerCommand() *cobra.Command {
 				return err
 			}
 			if len(run.Interrupts) == 0 {
-				return fmt.Errorf("%s asks nothing; it is %s", args[0], run.Status)
+				return fmt.Errorf("%s has no open questions; it is %s", args[0], run.Status)
 			}
 			if payload == nil {
 				s := &chat{out: newTranscript(p.Stdout), keys: newKeyboard(cmd.InOrStdin(), p.Stdout)}
 				defer s.keys.close()
-				return c.converse(cmd, s, &run)
+				return c.askPerson(cmd, s, &run)
 			}
 			entries := make([]agui.ResumeEntry, len(run.Interrupts))
 			for i := range entries {
 				entries[i] = agui.ResumeEntry{InterruptID: run.Interrupts[i].ID, Status: "resolved", Payload: payload}
 			}
-			return c.resume(cmd, &run, entries, said.json)
+			return c.sendAnswers(cmd, &run, entries, given.json)
 		},
 	}
-	clientFlags(cmd, &at)
-	whose(cmd, &user)
-	cmd.Flags().BoolVar(&said.approve, "approve", false, "approve all that it asks")
-	cmd.Flags().BoolVar(&said.refuse, "refuse", false, "refuse all that it asks")
-	cmd.Flags().StringVar(&said.text, "payload", "", "answer all that it asks with this `JSON`")
-	cmd.Flags().BoolVar(&said.json, "json", false, "print the run as a line of JSON")
+	clientFlags(cmd, &server)
+	addUserFlag(cmd, &user)
+	cmd.Flags().BoolVar(&given.approve, "approve", false, "approve all questions")
+	cmd.Flags().BoolVar(&given.refuse, "refuse", false, "refuse all questions")
+	cmd.Flags().StringVar(&given.text, "payload", "", "answer all questions with this `JSON`")
+	cmd.Flags().BoolVar(&given.json, "json", false, "print the run as a line of JSON")
 	return cmd
 }
 
-// said is an answer that stands on the command line.
-type said struct {
+// givenAnswer is an answer from the command line.
+type givenAnswer struct {
 	approve, refuse, json bool
 	text                  string
 }
 
-// payload is the answer, nil when a person is to be asked.
-func (s *said) payload() (json.RawMessage, error) {
+// payload returns the answer, or nil if the user has to be asked.
+func (g *givenAnswer) payload() (json.RawMessage, error) {
 	switch {
-	case s.approve && s.refuse, (s.approve || s.refuse) && s.text != "":
-		return nil, &usageError{errors.New("give one of --approve, --refuse and --payload")}
-	case s.approve:
+	case g.approve && g.refuse, (g.approve || g.refuse) && g.text != "":
+		return nil, &usageError{errors.New("use only one of --approve, --refuse and --payload")}
+	case g.approve:
 		return json.RawMessage(`{"approved":true}`), nil
-	case s.refuse:
+	case g.refuse:
 		return json.RawMessage(`{"approved":false}`), nil
-	case s.text == "":
+	case g.text == "":
 		return nil, nil
-	case !json.Valid([]byte(s.text)):
+	case !json.Valid([]byte(g.text)):
 		return nil, &usageError{errors.New("--payload is not JSON")}
 	}
-	return json.RawMessage(s.text), nil
+	return json.RawMessage(g.text), nil
 }
 
-// converse has a person answer all that a run asks.
-func (c *client) converse(cmd *cobra.Command, s *chat, run *wire.Run) error {
+// askPerson asks the user all questions of the run and sends the answers.
+func (c *client) askPerson(cmd *cobra.Command, s *chat, run *wire.Run) error {
 	entries := make([]agui.ResumeEntry, 0, len(run.Interrupts))
 	for i := range run.Interrupts {
 		payload, err := s.question(cmd.Context(), &run.Interrupts[i])
@@ -130,11 +130,11 @@ func (c *client) converse(cmd *cobra.Command, s *chat, run *wire.Run) error {
 		}
 		entries = append(entries, agui.ResumeEntry{InterruptID: run.Interrupts[i].ID, Status: "resolved", Payload: payload})
 	}
-	return c.resume(cmd, run, entries, false)
+	return c.sendAnswers(cmd, run, entries, false)
 }
 
-// resume hands answers in.
-func (c *client) resume(cmd *cobra.Command, run *wire.Run, entries []agui.ResumeEntry, asJSON bool) error {
+// sendAnswers resumes the run with the answers.
+func (c *client) sendAnswers(cmd *cobra.Command, run *wire.Run, entries []agui.ResumeEntry, asJSON bool) error {
 	var now wire.Resumed
 	if err := c.do(cmd.Context(), http.MethodPost, c.run(run.User, run.ID, "resume"), map[string]any{"resume": entries}, &now); err != nil {
 		return err
@@ -142,6 +142,6 @@ func (c *client) resume(cmd *cobra.Command, run *wire.Run, entries []agui.Resume
 	if asJSON {
 		return printJSON(cmd.OutOrStdout(), []wire.Resumed{now})
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is answered and goes on\n", printable(run.ID))
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "answered; %s continues\n", printable(run.ID))
 	return err
 }

@@ -14,7 +14,7 @@ import (
 func migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring the database to this version's schema (serve does so too)",
+		Short: "Migrate the database to this version's schema, as serve does",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := load(cmd)
@@ -36,7 +36,7 @@ func migrateCommand() *cobra.Command {
 func backupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup DEST",
-		Short: "Copy a SQLite database to a new file, also while a server writes to it",
+		Short: "Copy a SQLite database to a new file, even while a server uses it",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := load(cmd)
@@ -58,9 +58,9 @@ func restoreCommand() *cobra.Command {
 	var discard bool
 	cmd := &cobra.Command{
 		Use:   "restore FROM",
-		Short: "Put a copy of a SQLite database in the place of the configured one",
-		Long: "Restore checks the copy, puts it in the place of the configured database, and keeps what was there beside it.\n" +
-			"It refuses while a server has the database. A copy of an older version is migrated by the next start.",
+		Short: "Replace the configured SQLite database with a copy",
+		Long: "Restore checks the copy, replaces the configured database with it, and keeps the replaced database beside it.\n" +
+			"It fails while a server uses the database. The next start migrates a copy that has an older schema.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := load(cmd)
@@ -75,19 +75,19 @@ func restoreCommand() *cobra.Command {
 			if _, err := fmt.Fprintln(out, "restored", args[0]); err != nil || kept == "" {
 				return err
 			}
-			_, err = fmt.Fprintln(out, "what was there is kept as", kept)
+			_, err = fmt.Fprintln(out, "the replaced database is kept as", kept)
 			return err
 		},
 	}
 	config.Flags(cmd.Flags())
-	cmd.Flags().BoolVar(&discard, "discard", false, "do not keep the database that is replaced")
+	cmd.Flags().BoolVar(&discard, "discard", false, "do not keep the replaced database")
 	return cmd
 }
 
 func vacuumCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vacuum",
-		Short: "Make a SQLite file as small as its data; needs as much room again meanwhile",
+		Short: "Shrink a SQLite file to the size of its data; meanwhile needs that much free disk space",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := load(cmd)
@@ -97,7 +97,7 @@ func vacuumCommand() *cobra.Command {
 			if err := storage.Vacuum(cmd.Context(), storage.Config{URL: cfg.Database}); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), "the database is as small as its data")
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "the file has the size of its data")
 			return err
 		},
 	}
@@ -105,7 +105,7 @@ func vacuumCommand() *cobra.Command {
 	return cmd
 }
 
-// databaseName names a database without what may be secret.
+// databaseName returns the database's address without parts that may be secret.
 func databaseName(database string) string {
 	if strings.HasPrefix(database, "sqlite:") {
 		return database

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestExamplesOfTheDocsAreInOrder(t *testing.T) {
+func TestDocs_ExamplesHaveNoErrors(t *testing.T) {
 	text, err := os.ReadFile("../docs/agents.md")
 	if err != nil {
 		t.Fatal(err)

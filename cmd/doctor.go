@@ -28,10 +28,11 @@ func (p *Program) doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Tell what is wrong with this installation, in sentences",
-		Long: "Doctor looks at the settings and what they declare, the database, where attachments are kept, what tokens are\n" +
-			"signed with, the addresses, the disk and the limits of this process, and changes nothing. Each finding is a line: what is well (ok), what is worth knowing (note), and what is\n" +
-			"wrong and how to cure it (wrong). The exit code is 1 when something is wrong.",
+		Short: "Diagnose this installation",
+		Long: "Doctor checks the settings and declarations, the database, the storage of attachments, the keys that verify\n" +
+			"tokens, TLS certificates, addresses, disk space and the limits of this process. It changes nothing. Each finding\n" +
+			"is a line that begins with ok, note, or wrong; the text of a wrong finding says how to fix it. The exit code is\n" +
+			"1 if anything is wrong.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
@@ -51,14 +52,14 @@ func (p *Program) doctorCommand() *cobra.Command {
 	return cmd
 }
 
-// finding is one thing that doctor has to say.
+// finding is one result of a check.
 type finding struct {
 	State string `json:"state"` // ok, note or wrong
 	About string `json:"about"`
 	Text  string `json:"text"`
 }
 
-// doctor gathers findings.
+// doctor collects findings.
 type doctor struct {
 	findings []finding
 	wrong    bool
@@ -77,7 +78,6 @@ func (d *doctor) fault(about, format string, args ...any) {
 	d.wrong = true
 }
 
-// print writes the findings.
 func (d *doctor) print(w io.Writer, asJSON bool) error {
 	for _, f := range d.findings {
 		if asJSON {
@@ -94,23 +94,23 @@ func (d *doctor) print(w io.Writer, asJSON bool) error {
 	return nil
 }
 
-// examine looks at everything that it can reach.
+// examine runs all checks.
 func (p *Program) examine(ctx context.Context, cmd *cobra.Command) *doctor {
 	d := new(doctor)
 	cfg, err := config.Load(cmd.Flags())
 	d.process(cfg)
 	if err != nil {
 		d.fault("settings", "%v", err)
-		return d // all else depends on them
+		return d // the other checks need the settings
 	}
 	if cfg.Path == "" {
-		d.note("settings", "There is no %s here; the defaults, the environment and the flags hold. baton init writes a file.", config.File)
+		d.note("settings", "There is no %s in this directory; the settings come from the environment, flags and defaults. baton init writes a file.", config.File)
 	} else {
-		d.ok("settings", "%s is in order.", cfg.Path)
+		d.ok("settings", "%s has no errors.", cfg.Path)
 	}
-	p.declared(d, cfg)
+	p.examinePlugins(d, cfg)
 	running := d.database(ctx, cfg)
-	d.attached(ctx, &cfg)
+	d.attachments(ctx, &cfg)
 	d.tokens(ctx, &cfg.Auth)
 	d.certificate(&cfg)
 	d.addresses(ctx, cfg, running)
@@ -118,30 +118,30 @@ func (p *Program) examine(ctx context.Context, cmd *cobra.Command) *doctor {
 		d.fault("traces", "%v", err)
 	} else if traced != nil {
 		d.collector(ctx)
-		_ = traced.Shutdown(ctx) // there are none
+		_ = traced.Shutdown(ctx) // there are no spans
 	}
 	return d
 }
 
-// declared looks at what the file declares, and at the keys of providers.
-func (p *Program) declared(d *doctor, cfg config.Config) {
+// examinePlugins checks the plugins that the file declares, and the keys of model providers.
+func (p *Program) examinePlugins(d *doctor, cfg config.Config) {
 	o, err := p.offers(cfg, offers{})
 	switch {
 	case err != nil:
 		d.fault("agents", "%v", err)
-	case d.missing(o.list):
+	case d.missingPrograms(o.list):
 	case o.assistant != nil:
-		d.ok("agents", "%d agents, tools and workflows are offered, among them the assistant that the environment has a model for.", len(o.list))
+		d.ok("agents", "%d agents, tools and workflows, including the agent assistant, whose model comes from the environment.", len(o.list))
 	case o.declared != nil && len(o.declared.Plugins()) > 0:
-		d.ok("agents", "%d agents, tools and workflows are offered.", len(o.list))
+		d.ok("agents", "%d agents, tools and workflows.", len(o.list))
 	default:
-		d.note("agents", "No key of a provider, such as OPENAI_API_KEY, is in the environment, and no agent is declared: "+
-			"only what this program brings itself is offered.")
+		d.note("agents", "The settings declare no agents, and the environment has no key of a model provider such as OPENAI_API_KEY: "+
+			"the server has only the built-in plugins.")
 	}
 }
 
-// missing looks for the programs that are agents and servers of tools, without any of which no server starts.
-func (d *doctor) missing(list []plugins.Plugin) (missing bool) {
+// missingPrograms checks that the programs of agents and tool servers exist. A server does not start without them.
+func (d *doctor) missingPrograms(list []plugins.Plugin) (missing bool) {
 	for _, plugin := range list {
 		if p, ok := plugin.(interface{ Findable() error }); ok {
 			if err := p.Findable(); err != nil {
@@ -153,96 +153,96 @@ func (d *doctor) missing(list []plugins.Plugin) (missing bool) {
 	return missing
 }
 
-// database looks at the database, and returns where the server listens that has it, "" for none.
+// database checks the database, and returns the address of the server that uses it, "" for none.
 func (d *doctor) database(ctx context.Context, cfg config.Config) (server string) {
 	name := databaseName(cfg.Database)
 	r, err := storage.Inspect(ctx, storage.Config{URL: cfg.Database, Timeout: 10 * time.Second})
 	switch {
 	case errors.Is(err, storage.ErrSchema):
-		d.fault("database", "%s was made by a newer Baton: %v. Start that version.", name, err)
+		d.fault("database", "%s has the schema of a newer Baton: %v. Use that version.", name, err)
 	case err != nil:
 		d.fault("database", "%s cannot be used: %v.", name, err)
 	case !r.Exists:
-		d.ok("database", "%s does not exist yet; the first start makes it.", name)
+		d.ok("database", "%s does not exist yet; the first start creates it.", name)
 	case r.Schema == 0:
-		d.ok("database", "%s is reached (%s) and empty; the first start makes its tables.", name, r.Software)
+		d.ok("database", "%s is reachable (%s) and empty; the first start creates its tables.", name, r.Software)
 	case r.Schema < r.Wanted:
-		d.note("database", "%s is reached (%s); the next start brings its schema from version %d to %d. Make a copy first: baton backup.", name, r.Software, r.Schema, r.Wanted)
+		d.note("database", "%s is reachable (%s); the next start migrates its schema from version %d to %d. Back it up first: baton backup.", name, r.Software, r.Schema, r.Wanted)
 	default:
-		d.ok("database", "%s is reached (%s), with this version's schema.", name, r.Software)
+		d.ok("database", "%s is reachable (%s) and has this version's schema.", name, r.Software)
 	}
 	if err == nil && cfg.Auth.Mode == config.AuthAPIKey && !r.Keys && (r.Schema == 0 || r.Schema == r.Wanted) {
-		d.note("accounts", "Nobody has a key that is good, so nobody gets in: baton keys create makes one, beside a server too.")
+		d.note("accounts", "There is no valid API key, so all requests are rejected. Create one with baton keys create, even while a server runs.")
 	}
 	if err == nil && r.Skew.Abs() > 2*time.Second {
-		d.fault("clock", "The clock of the database is %s ahead of this machine's; runs and approvals are timed by both. Have both follow a time server.", r.Skew)
+		d.fault("clock", "The clock of the database is %s ahead of this machine's; the times of runs and approvals depend on both. Synchronize both clocks.", r.Skew)
 	}
 	if r.Dir == "" {
 		return ""
 	}
-	d.files(&r)
+	d.disk(&r)
 	if r.Held {
 		server = r.Holder
-		d.ok("server", "A server has the database%s.", at(server))
+		d.ok("server", "A server uses the database%s.", atAddress(server))
 	}
 	return server
 }
 
-func at(addr string) string {
+func atAddress(addr string) string {
 	if addr == "" {
 		return ""
 	}
 	return ", at " + addr
 }
 
-// files looks at where a SQLite database lies.
-func (d *doctor) files(r *storage.Report) {
+// disk checks the directory of a SQLite database.
+func (d *doctor) disk(r *storage.Report) {
 	f, err := os.CreateTemp(r.Dir, ".baton-doctor-")
 	if err != nil {
-		d.fault("disk", "The directory of the database, %s, cannot be written to: %v. SQLite needs that for its WAL.", r.Dir, err)
+		d.fault("disk", "The directory of the database, %s, is not writable: %v. SQLite needs it for its WAL.", r.Dir, err)
 	} else {
 		_ = f.Close()
 		_ = os.Remove(f.Name())
 	}
 	if r.WAL > 1<<30 {
-		d.fault("disk", "The WAL of the database has %d MiB: something reads from it without an end, or checkpoints fail. The log of the server may say more.", r.WAL>>20)
+		d.fault("disk", "The WAL of the database has %d MiB: a reader never ends, or checkpoints fail. See the server's log.", r.WAL>>20)
 	}
 	free, ok := freeSpace(r.Dir)
 	switch need := max(1<<30, r.Size/10); {
 	case !ok:
 	case free < 64<<20:
-		d.fault("disk", "Only %d MiB are free where the database lies, %s: runs will wait for room. Make some, or give baton vacuum room to shrink it.", free>>20, r.Dir)
+		d.fault("disk", "Only %d MiB are free in the directory of the database, %s: runs will wait for disk space. Free some, or enough for baton vacuum to shrink the file.", free>>20, r.Dir)
 	case free < need:
-		d.note("disk", "%d MiB are free where the database lies, %s.", free>>20, r.Dir)
+		d.note("disk", "%d MiB are free in the directory of the database, %s.", free>>20, r.Dir)
 	default:
-		d.ok("disk", "%d MiB are free where the database lies, %s.", free>>20, r.Dir)
+		d.ok("disk", "%d MiB are free in the directory of the database, %s.", free>>20, r.Dir)
 	}
 }
 
-// process looks at the limits of this process and at its clock.
+// process checks the limits of this process, its clock, and settings that expose the server.
 func (d *doctor) process(cfg config.Config) {
 	const few, enough = 1024, 10_000
 	switch n, ok := openFiles(); {
 	case !ok:
 	case n < few:
-		d.fault("limits", "A process may have %d files open, and each connection is one: raise that to 65536 (ulimit -n, LimitNOFILE in systemd).", n)
+		d.fault("limits", "A process may open %d files, and each connection needs one. Raise the limit to 65536 (ulimit -n, LimitNOFILE in systemd).", n)
 	case n < enough:
-		d.note("limits", "A process may have %d files open, and each connection is one; for thousands of readers raise that (ulimit -n, LimitNOFILE in systemd).", n)
+		d.note("limits", "A process may open %d files, and each connection needs one. Raise the limit for thousands of clients (ulimit -n, LimitNOFILE in systemd).", n)
 	default:
-		d.ok("limits", "A process may have %d files open.", n)
+		d.ok("limits", "A process may open %d files.", n)
 	}
 	if now := time.Now(); now.Year() < 2025 {
-		d.fault("clock", "This machine thinks that it is %s: ids and approvals need the right time.", now.Format(time.DateOnly))
+		d.fault("clock", "This machine's clock says %s. Set it: ids and approvals depend on it.", now.Format(time.DateOnly))
 	}
 	if !cfg.TLS.On() && len(cfg.Proxies) == 0 && (cfg.Insecure || len(cfg.Hosts) > 0) {
-		d.note("proxy", "trusted_proxies names nobody: behind a proxy that ends TLS, web pages of this server, its console too, are refused with 403 until it names the proxy's address.")
+		d.note("proxy", "trusted_proxies is empty: behind a proxy that ends TLS, the server answers its own web pages, including the console, with 403. Set it to the proxy's address.")
 	}
 	if cfg.Insecure {
-		d.note("accounts", "insecure is set: whoever reaches the server may do everything, and what is sent can be read on its way. Put a proxy with accounts and TLS before it.")
+		d.note("accounts", "insecure is set: without accounts, anyone who reaches the server may do everything, and without TLS, others can read the traffic. Put the server behind a proxy that provides both.")
 	}
 }
 
-// certificate looks at what TLS is spoken with.
+// certificate checks the TLS certificate.
 func (d *doctor) certificate(cfg *config.Config) {
 	if !cfg.TLS.On() {
 		return
@@ -256,17 +256,17 @@ func (d *doctor) certificate(cfg *config.Config) {
 	leaf, now := pair.Leaf, time.Now()
 	switch until := leaf.NotAfter.Format(time.DateOnly); {
 	case now.After(leaf.NotAfter):
-		d.fault("tls", "The certificate %s expired on %s: clients refuse it. Put a new one in its place; a server at work takes it up.", cfg.TLS.CertFile, until)
+		d.fault("tls", "The certificate %s expired on %s: clients reject it. Replace it; a running server reloads it.", cfg.TLS.CertFile, until)
 	case now.Before(leaf.NotBefore):
-		d.fault("tls", "The certificate %s is not good before %s, or this machine's clock is wrong.", cfg.TLS.CertFile, leaf.NotBefore.Format(time.DateTime))
+		d.fault("tls", "The certificate %s is not valid before %s, or this machine's clock is wrong.", cfg.TLS.CertFile, leaf.NotBefore.Format(time.DateTime))
 	case leaf.NotAfter.Sub(now) < soon:
-		d.note("tls", "The certificate %s expires on %s. Put a new one in its place before; a server at work takes it up.", cfg.TLS.CertFile, until)
+		d.note("tls", "The certificate %s expires on %s. Replace it before; a running server reloads it.", cfg.TLS.CertFile, until)
 	default:
-		d.ok("tls", "The certificate %s and its key belong together; it expires on %s.", cfg.TLS.CertFile, until)
+		d.ok("tls", "The certificate %s matches its key and expires on %s.", cfg.TLS.CertFile, until)
 	}
 }
 
-// addresses looks at where the server would listen, or does.
+// addresses checks the addresses of the listeners.
 func (d *doctor) addresses(ctx context.Context, cfg config.Config, running string) {
 	d.address(ctx, cfg, "listen", cfg.Listen, running)
 	if cfg.AdminListen == "" {
@@ -275,7 +275,7 @@ func (d *doctor) addresses(ctx context.Context, cfg config.Config, running strin
 	d.address(ctx, cfg, "admin", cfg.AdminListen, running)
 	host, _, _ := net.SplitHostPort(cfg.AdminListen)
 	if addr, err := netip.ParseAddr(host); host != "" && host != "localhost" && (err != nil || !addr.Unmap().IsLoopback()) {
-		d.note("admin", "Other machines reach %s, where metrics and profiles are shown without accounts: let a firewall decide which.", cfg.AdminListen)
+		d.note("admin", "Other machines can reach %s, which serves metrics and profiles without authentication. Restrict it with a firewall.", cfg.AdminListen)
 	}
 }
 
@@ -284,7 +284,7 @@ func (d *doctor) address(ctx context.Context, cfg config.Config, about, address,
 	if err == nil {
 		_ = ln.Close()
 		if about == "listen" && running != "" {
-			d.note(about, "The server that has the database listens on %s, and not on %s.", running, address)
+			d.note(about, "The server that uses the database listens on %s, not on %s.", running, address)
 			return
 		}
 		d.ok(about, "%s is free.", address)
@@ -292,7 +292,7 @@ func (d *doctor) address(ctx context.Context, cfg config.Config, about, address,
 	}
 	url, client := "http://"+transports.Dialable(address), http.DefaultClient
 	if about == "listen" {
-		url, client = ownURL(&cfg, address), ownClient(&cfg)
+		url, client = serverURL(&cfg, address), serverClient(&cfg)
 	}
 	probe, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -300,8 +300,8 @@ func (d *doctor) address(ctx context.Context, cfg config.Config, about, address,
 	case readyErr == nil:
 		d.ok(about, "The server on %s is ready.", address)
 	case running != "" && about == "listen":
-		d.fault(about, "The server on %s does not serve: %v.", address, readyErr)
+		d.fault(about, "The server on %s is not ready: %v.", address, readyErr)
 	default:
-		d.fault(about, "%s cannot be listened on: %v. Stop what has it, or choose another address.", address, err)
+		d.fault(about, "Cannot listen on %s: %v. Stop the program that uses it, or choose another address.", address, err)
 	}
 }

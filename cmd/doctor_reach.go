@@ -16,28 +16,28 @@ import (
 	"github.com/batonrun/baton/transports/telemetry/traces"
 )
 
-// tokens looks at what tokens are signed with.
+// tokens checks the keys that verify tokens.
 func (d *doctor) tokens(ctx context.Context, cfg *config.Auth) {
 	if cfg.Mode != config.AuthJWT {
 		return
 	}
 	tokens, err := newTokens(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
-		d.fault("accounts", "No token can be checked: %v.", err)
+		d.fault("accounts", "Tokens cannot be verified: %v.", err)
 		return
 	}
 	if cfg.JWKSURL == "" {
-		d.ok("accounts", "Tokens are signed with a secret that is long enough.")
+		d.ok("accounts", "The secret that signs tokens is long enough.")
 		return
 	}
 	if err := tokens.Reach(ctx); err != nil {
-		d.fault("accounts", "The keys that tokens are signed with are not to be had from auth.jwks_url: %v. Nobody gets in until they are.", err)
+		d.fault("accounts", "The public keys cannot be fetched from auth.jwks_url: %v. Until then all requests are rejected.", err)
 		return
 	}
-	d.ok("accounts", "The keys that tokens are signed with are to be had from auth.jwks_url.")
+	d.ok("accounts", "The public keys can be fetched from auth.jwks_url.")
 }
 
-// collector looks at where spans are sent.
+// collector checks the connection to the collector of traces.
 func (d *doctor) collector(ctx context.Context) {
 	at, err := traces.Collector()
 	if err == nil {
@@ -49,14 +49,14 @@ func (d *doctor) collector(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		d.note("traces", "The collector of the OTEL_ variables is not reached: %v. Spans are lost until it is, and nothing else.", err)
+		d.note("traces", "The collector in the OTEL_ variables is not reachable: %v. Until then only spans are lost.", err)
 		return
 	}
-	d.ok("traces", "Spans are sent as the OTEL_ variables say, to %s.", at)
+	d.ok("traces", "The OTEL_ variables send spans to %s.", at)
 }
 
-// attached looks at where attachments are kept.
-func (d *doctor) attached(ctx context.Context, cfg *config.Config) {
+// attachments checks the storage of attachments.
+func (d *doctor) attachments(ctx context.Context, cfg *config.Config) {
 	if url := cfg.Attachments.URL; url != "" {
 		ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 		defer cancel()
@@ -65,10 +65,10 @@ func (d *doctor) attached(ctx context.Context, cfg *config.Config) {
 			err = errors.Join(bucket.Reach(ctx), bucket.Close())
 		}
 		if err != nil {
-			d.fault("files", "The bucket of attachments.url cannot be used: %v. Look at its name, region and endpoint, and at the credentials.", err)
+			d.fault("files", "The bucket in attachments.url cannot be used: %v. Check its name, region and endpoint, and the credentials.", err)
 			return
 		}
-		d.ok("files", "The bucket of attachments.url is reached.")
+		d.ok("files", "The bucket in attachments.url is reachable.")
 		return
 	}
 	dir := cfg.Attachments.Directory
@@ -79,16 +79,16 @@ func (d *doctor) attached(ctx context.Context, cfg *config.Config) {
 		}
 		dir = filepath.Join(filepath.Dir(file), "baton-attachments")
 	}
-	there := dir // or what it would be made in
-	for _, err := os.Stat(there); errors.Is(err, fs.ErrNotExist) && there != filepath.Dir(there); _, err = os.Stat(there) {
-		there = filepath.Dir(there)
+	existing := dir // or its nearest parent that exists
+	for _, err := os.Stat(existing); errors.Is(err, fs.ErrNotExist) && existing != filepath.Dir(existing); _, err = os.Stat(existing) {
+		existing = filepath.Dir(existing)
 	}
-	f, err := os.CreateTemp(there, ".baton-doctor-")
+	f, err := os.CreateTemp(existing, ".baton-doctor-")
 	if err != nil {
-		d.fault("files", "Attachments cannot be kept in %s: %v. Name another in attachments.directory, or have this user write there.", dir, err)
+		d.fault("files", "Attachments cannot be stored in %s: %v. Set another attachments.directory, or make it writable for this user.", dir, err)
 		return
 	}
 	_ = f.Close()
 	_ = os.Remove(f.Name())
-	d.ok("files", "Attachments are kept in %s.", dir)
+	d.ok("files", "Attachments are stored in %s.", dir)
 }

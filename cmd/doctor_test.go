@@ -13,35 +13,35 @@ import (
 	"github.com/batonrun/baton/transports/certs/certstest"
 )
 
-func TestDoctorIsContentWithANewInstallation(t *testing.T) {
+func TestDoctor_AcceptsNewInstallation(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	r := baton(t.Context(), "doctor", "--listen", freeAddr(t)).want(t, 0)
-	for _, want := range []string{"where the database lies, " + dir, "note   settings", "baton init", "ok     database", "does not exist yet", "ok     listen", "is free", "note   agents", "OPENAI_API_KEY"} {
+	for _, want := range []string{"in the directory of the database, " + dir, "note   settings", "baton init", "ok     database", "does not exist yet", "ok     listen", "is free", "note   agents", "OPENAI_API_KEY"} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("no %q in\n%s", want, r.stdout)
 		}
 	}
 	if _, err := os.Stat("baton.db"); err == nil {
-		t.Error("looking has made a database")
+		t.Error("doctor has created a database")
 	}
 	if left, _ := filepath.Glob(".baton-doctor-*"); len(left) > 0 {
-		t.Errorf("it has left %v", left)
+		t.Errorf("doctor has left %v", left)
 	}
 }
 
-func TestDoctorFindsTheServer(t *testing.T) {
+func TestDoctor_FindsServer(t *testing.T) {
 	db := database(t)
 	s := serve(t, db)
 	r := baton(t.Context(), "doctor", "--database", db, "--listen", s.Addr()).want(t, 0)
-	for _, want := range []string{"A server has the database, at " + s.Addr(), "The server on " + s.Addr() + " is ready", "with this version's schema"} {
+	for _, want := range []string{"A server uses the database, at " + s.Addr(), "The server on " + s.Addr() + " is ready", "has this version's schema"} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("no %q in\n%s", want, r.stdout)
 		}
 	}
 }
 
-func TestDoctorSaysWhatIsWrong(t *testing.T) {
+func TestDoctor_ReportsFaults(t *testing.T) {
 	s := serve(t, database(t))
 	missing := filepath.Join(t.TempDir(), "nowhere", "baton.db")
 	broken := filepath.Join(t.TempDir(), "broken.db")
@@ -61,17 +61,17 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 		{args: "--database sqlite:" + missing, want: "there is no directory"},
 		{args: "--database sqlite:" + broken, want: "cannot be used"},
 		{args: "--database postgres://nobody:s3cret@127.0.0.1:1/none?sslmode=disable", want: "wrong  database"},
-		{args: "--listen 192.0.2.1:80 --insecure", want: "192.0.2.1:80 cannot be listened on"},
+		{args: "--listen 192.0.2.1:80 --insecure", want: "Cannot listen on 192.0.2.1:80"},
 		{args: "--admin-listen " + s.Addr() + "0", want: "admin_listen"},
-		{file: "attachments: {directory: baton.yaml}\n", want: "Attachments cannot be kept in baton.yaml"},
-		{file: "attachments: {directory: /proc/files}\n", want: "Attachments cannot be kept in /proc/files"},
-		{file: "attachments: {url: 's3://none?region=x&use_path_style=true&endpoint=http://127.0.0.1:1'}\n", want: "The bucket of attachments.url cannot be used"},
+		{file: "attachments: {directory: baton.yaml}\n", want: "Attachments cannot be stored in baton.yaml"},
+		{file: "attachments: {directory: /proc/files}\n", want: "Attachments cannot be stored in /proc/files"},
+		{file: "attachments: {url: 's3://none?region=x&use_path_style=true&endpoint=http://127.0.0.1:1'}\n", want: "The bucket in attachments.url cannot be used"},
 		{file: "auth: {mode: jwt, secret_file: missing}\n", want: "secret_file"},
 		{file: "auth: {mode: jwt}\n", env: "BATON_JWT_SECRET=short", want: "bytes can be guessed"},
-		{file: "auth: {mode: jwt, jwks_url: 'http://127.0.0.1:1/keys', issuer: i, audience: [a]}\n", want: "are not to be had from auth.jwks_url"},
+		{file: "auth: {mode: jwt, jwks_url: 'http://127.0.0.1:1/keys', issuer: i, audience: [a]}\n", want: "cannot be fetched from auth.jwks_url"},
 		{file: "auth: {mode: jwt, jwks_url: '" + s.URL() + "/healthz', issuer: i, audience: [a]}\n", want: "has no key that has an id"},
 		{env: "OTEL_TRACES_EXPORTER=jaeger", want: "wrong  traces"},
-		{args: "--database sqlite:/proc/baton.db", want: "cannot be written to"},
+		{args: "--database sqlite:/proc/baton.db", want: "is not writable"},
 	} {
 		t.Run(w.want, func(t *testing.T) {
 			t.Setenv("AWS_ACCESS_KEY_ID", "none")
@@ -101,17 +101,16 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestDoctorReachesPostgres(t *testing.T) {
+func TestDoctor_ReachesPostgres(t *testing.T) {
 	t.Chdir(t.TempDir())
 	url := storagetest.Postgres(t).NewDatabase(t)
 	args := []string{"doctor", "--database", url, "--listen", freeAddr(t)}
-	if r := baton(t.Context(), args...).want(t, 0); !strings.Contains(r.stdout, "is reached (PostgreSQL ") || !strings.Contains(r.stdout, "and empty") {
+	if r := baton(t.Context(), args...).want(t, 0); !strings.Contains(r.stdout, "is reachable (PostgreSQL ") || !strings.Contains(r.stdout, "and empty") {
 		t.Errorf("got\n%s", r.stdout)
 	}
 }
 
-// TestDoctorIsContent looks at an installation in which everything is set up, and all of it well.
-func TestDoctorIsContent(t *testing.T) {
+func TestDoctor_AcceptsCompleteInstallation(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	certstest.Write(t, dir, "localhost", time.Now().Add(365*24*time.Hour))
@@ -129,7 +128,7 @@ func TestDoctorIsContent(t *testing.T) {
 		}
 	}
 	if strings.Contains(r.stdout, "wrong") {
-		t.Error("something is wrong")
+		t.Error("doctor reports a fault")
 	}
 	if t.Failed() {
 		t.Log(r.stdout)
@@ -149,13 +148,13 @@ func TestDoctor_NamesTrustedProxies(t *testing.T) {
 	} {
 		put(t, "baton.yaml", file)
 		r := baton(t.Context(), "doctor", "--listen", freeAddr(t), "--database", database(t)).want(t, 0)
-		if got := strings.Contains(r.stdout, "note   proxy     trusted_proxies names nobody"); got != want {
+		if got := strings.Contains(r.stdout, "note   proxy     trusted_proxies is empty"); got != want {
 			t.Errorf("%s: got\n%s", file, r.stdout)
 		}
 	}
 }
 
-func TestDoctorLooksForTheCollector(t *testing.T) {
+func TestDoctor_ChecksCollector(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -164,33 +163,33 @@ func TestDoctorLooksForTheCollector(t *testing.T) {
 	look := func() string {
 		return baton(t.Context(), "doctor", "--listen", freeAddr(t), "--database", database(t)).want(t, 0).stdout
 	}
-	if got := look(); !strings.Contains(got, "ok     traces    Spans are sent as the OTEL_ variables say, to "+ln.Addr().String()) {
+	if got := look(); !strings.Contains(got, "ok     traces    The OTEL_ variables send spans to "+ln.Addr().String()) {
 		t.Errorf("got\n%s", got)
 	}
 	_ = ln.Close()
-	if got := look(); !strings.Contains(got, "note   traces    The collector of the OTEL_ variables is not reached") {
+	if got := look(); !strings.Contains(got, "note   traces    The collector in the OTEL_ variables is not reachable") {
 		t.Errorf("got\n%s", got)
 	}
 }
 
-func TestDoctorSaysThatNobodyHasAKey(t *testing.T) {
+func TestDoctor_NotesMissingKeys(t *testing.T) {
 	for name, db := range map[string]string{"no file": "sqlite:" + filepath.Join(t.TempDir(), "new.db"), "sqlite": database(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			put(t, "baton.yaml", "auth: {mode: api-key}\ndatabase: "+db+"\nlisten: "+freeAddr(t)+"\n")
 			keyless := func() bool {
-				return strings.Contains(baton(t.Context(), "doctor").want(t, 0).stdout, "note   accounts  Nobody has a key that is good")
+				return strings.Contains(baton(t.Context(), "doctor").want(t, 0).stdout, "note   accounts  There is no valid API key")
 			}
 			if !keyless() {
-				t.Error("without a key it is content")
+				t.Error("no note without a key")
 			}
 			r := baton(t.Context(), "keys", "create", "--user", "alice", "--project", "p1").want(t, 0)
 			if keyless() {
-				t.Error("with one it is not")
+				t.Error("a note with a valid key")
 			}
 			baton(t.Context(), "keys", "revoke", strings.Split(r.stdout, "_")[1]).want(t, 0)
 			if !keyless() {
-				t.Error("once that is revoked it is content")
+				t.Error("no note after the key was revoked")
 			}
 		})
 	}

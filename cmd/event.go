@@ -10,11 +10,11 @@ import (
 // event is an event of a run in the seed projection, and its JSON.
 type event struct {
 	agui.Event
-	id   int64 // 0 when it has none
+	id   int64 // 0 if it has none
 	json []byte
 }
 
-// line returns the event as run writes it into a pipe, and as the WebSocket mirror sends it.
+// line returns the event in the format of baton run in a pipe, which is also that of the WebSocket mirror.
 func (e event) line() []byte {
 	line := []byte(`{`)
 	if e.id != 0 {
@@ -31,13 +31,13 @@ func decodeEvent(id int64, data []byte) (event, error) {
 	return event{ev, id, data}, nil
 }
 
-// ends reports whether nothing follows the event in its span.
+// ends reports whether the event is the last one of its span.
 func (e event) ends() bool {
 	t := e.Type()
 	return t == agui.TypeRunFinished || t == agui.TypeRunError
 }
 
-// progress is what a node tells of how far it is.
+// progress is the progress of a node.
 type progress struct {
 	NodeID   string
 	Progress float64
@@ -49,14 +49,14 @@ func readProgress(e agui.Custom) (p progress, ok bool) {
 	return p, ok
 }
 
-// outcome is how a run has ended, as its events tell.
+// outcome is the result of a run, computed from its events.
 type outcome struct {
 	thread, run string
-	last        agui.Event // the terminal event, nil for a run that was cancelled before it began
-	cancelling  bool       // a person has asked for it
+	last        agui.Event // the terminal event; nil for a run that was cancelled before it started
+	cancelling  bool       // the user has cancelled the run
 }
 
-func (o *outcome) note(e event) {
+func (o *outcome) add(e event) {
 	base := e.Common()
 	o.thread, o.run = base.ThreadID, base.RunID
 	if e.ends() {
@@ -64,7 +64,7 @@ func (o *outcome) note(e event) {
 	}
 }
 
-// failure returns what made the run fail, if it failed. A run that was cancelled did so too.
+// failure returns the run's error. A cancelled run has one, too.
 func (o *outcome) failure() (e agui.RunError, failed bool) {
 	if o.last == nil {
 		return agui.RunError{Message: "Run cancelled", Code: codeCancelled}, true
@@ -73,16 +73,16 @@ func (o *outcome) failure() (e agui.RunError, failed bool) {
 	return e, failed
 }
 
-// asks returns what the run waits for.
-func (o *outcome) asks() ([]agui.Interrupt, bool) {
+// interrupts returns the open interrupts, and reports whether the run waits for answers to them.
+func (o *outcome) interrupts() ([]agui.Interrupt, bool) {
 	e, _ := o.last.(agui.RunFinished)
 	return e.Outcome.Interrupts, e.Outcome.Type == agui.OutcomeInterrupt
 }
 
-// codeCancelled is the code of a run's error that says that it was cancelled.
+// codeCancelled is the error code of a cancelled run.
 const codeCancelled = "CANCELLED"
 
-// exit returns the exit code as an error. A run that was over before Ctrl-C could cancel it keeps its own.
+// exit returns the exit code as an error. A run that ended before Ctrl-C could cancel it keeps its own code.
 func (o *outcome) exit(interrupted bool) error {
 	e, failed := o.failure()
 	switch {

@@ -19,10 +19,10 @@ func healthCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Ask the server at the configured address whether it is ready",
+		Short: "Check whether the server at the configured address is ready",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// It listens nowhere: what serve was told to allow, it need not be told.
+			// The command does not listen, so it need not know whether serve runs with --insecure.
 			if err := cmd.Flags().Set("insecure", "true"); err != nil {
 				return err
 			}
@@ -32,8 +32,8 @@ func healthCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			url := cmp.Or(server, ownURL(&cfg, cfg.Listen))
-			if err := ready(ctx, ownClient(&cfg), url); err != nil {
+			url := cmp.Or(server, serverURL(&cfg, cfg.Listen))
+			if err := ready(ctx, serverClient(&cfg), url); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), url, "is ready")
@@ -46,7 +46,7 @@ func healthCommand() *cobra.Command {
 	return cmd
 }
 
-// ready asks a server whether it can serve now.
+// ready returns nil if the server is ready to serve.
 func ready(ctx context.Context, client *http.Client, server string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/readyz", http.NoBody)
 	if err != nil {
@@ -63,7 +63,7 @@ func ready(ctx context.Context, client *http.Client, server string) error {
 	return fmt.Errorf("%s is not ready: %w", server, refusal(res))
 }
 
-// refusal reads what a server says against a request.
+// refusal reads the error in a server's answer.
 func refusal(res *http.Response) error {
 	var body struct{ Detail, Code string }
 	text, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))

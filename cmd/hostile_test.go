@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A server may be anybody's. What it says commands no terminal, and what it does not stop saying is not kept.
-func TestChatWithAHostileServer(t *testing.T) {
+// A hostile server can neither control the terminal nor exhaust memory with an endless event.
+func TestChat_ResistsHostileServer(t *testing.T) {
 	const evil = `\u001b]0;owned\u0007\u001b[2J\u009b31m\u202e`
 	var events strings.Builder
 	for _, ev := range []string{
@@ -63,6 +63,6 @@ func TestChatWithAHostileServer(t *testing.T) {
 		}
 	}
 	if !strings.Contains(again.stdout, "hello") || !strings.Contains(again.stdout, "failed: ") {
-		t.Errorf("shown is %q", again.stdout)
+		t.Errorf("got %q", again.stdout)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // interrupts returns two contexts: stop ends with ctx or at the first SIGINT or SIGTERM, now at the second.
-// release ends both and gives the signals back.
+// release ends both and restores the default handling of the signals.
 func interrupts(ctx context.Context) (stop, now context.Context, release func()) {
 	stop, stopNow := context.WithCancel(ctx)
 	now, nowNow := context.WithCancel(context.WithoutCancel(ctx))

@@ -13,12 +13,12 @@ import (
 	"sync/atomic"
 )
 
-// keyboard is where a person's lines and Ctrl-C come from.
+// keyboard reads the user's lines and Ctrl-C.
 type keyboard struct {
 	out      io.Writer
-	file     *os.File // that is read, nil when it is none
-	terminal bool     // a person sits there
-	lines    chan typed
+	file     *os.File // the input, nil if it is not a file
+	terminal bool     // input and output are a terminal
+	lines    chan typedLine
 	signals  chan os.Signal
 	done     chan struct{}
 	once     sync.Once
@@ -26,7 +26,7 @@ type keyboard struct {
 	in       *bufio.Reader
 }
 
-type typed struct {
+type typedLine struct {
 	text string
 	err  error
 }
@@ -35,7 +35,7 @@ const maxLine = 1 << 20
 
 func newKeyboard(in io.Reader, out io.Writer) *keyboard {
 	k := &keyboard{
-		out: out, terminal: isTerminal(in) && isTerminal(out), lines: make(chan typed),
+		out: out, terminal: isTerminal(in) && isTerminal(out), lines: make(chan typedLine),
 		signals: make(chan os.Signal, 2), done: make(chan struct{}), in: bufio.NewReaderSize(in, 64<<10),
 	}
 	k.file, _ = in.(*os.File)
@@ -50,13 +50,13 @@ func (k *keyboard) close() {
 	})
 }
 
-// read reads one line and hands it over. It ends with its line, at the latest with the input.
+// read sends one line to lines. It returns after the line or at the end of the input.
 func (k *keyboard) read() {
 	var b strings.Builder
 	for {
 		part, err := k.in.ReadSlice('\n')
 		if b.Len()+len(part) > maxLine {
-			err = fmt.Errorf("a line may hold %d bytes", maxLine)
+			err = fmt.Errorf("the line has more than %d bytes", maxLine)
 		}
 		b.Write(part)
 		if errors.Is(err, bufio.ErrBufferFull) {
@@ -67,17 +67,17 @@ func (k *keyboard) read() {
 		}
 		k.reading.Store(false)
 		select {
-		case k.lines <- typed{strings.TrimRight(b.String(), "\r\n"), err}:
+		case k.lines <- typedLine{strings.TrimRight(b.String(), "\r\n"), err}:
 		case <-k.done:
 		}
 		return
 	}
 }
 
-// errPressed says that a person has pressed Ctrl-C.
-var errPressed = errors.New("Ctrl-C")
+// errCtrlC means that the user has pressed Ctrl-C.
+var errCtrlC = errors.New("Ctrl-C")
 
-// message returns the next line and, of a person, those that came with it: what is pasted is one message.
+// message returns the next line. On a terminal it adds the lines that are already there, so that pasted lines are one message.
 func (k *keyboard) message(ctx context.Context, prompt string) (string, error) {
 	text, err := k.line(ctx, prompt)
 	for err == nil && k.terminal && !isCommand(text) && len(text) < maxLine && (k.in.Buffered() > 0 || moreToRead(k.file)) {
@@ -87,21 +87,21 @@ func (k *keyboard) message(ctx context.Context, prompt string) (string, error) {
 		}
 	}
 	if errors.Is(err, io.EOF) && text != "" {
-		err = nil // and again for the next
+		err = nil // the next call returns it
 	}
 	return text, err
 }
 
 func isCommand(line string) bool { return strings.HasPrefix(line, "/") && !strings.Contains(line, " ") }
 
-// line returns the next line. It fails with io.EOF behind the last one, with errPressed at Ctrl-C, and with errLeft
+// line returns the next line. It fails with io.EOF after the last line, with errCtrlC at Ctrl-C, and with errQuit
 // when ctx ends.
 func (k *keyboard) line(ctx context.Context, prompt string) (string, error) {
 	if k.terminal {
 		_, _ = io.WriteString(k.out, prompt)
 	}
 	if !k.reading.Swap(true) {
-		go k.read() // ends with a line, at the latest with the process
+		go k.read() // ends after a line, at the latest with the process
 	}
 	select {
 	case l := <-k.lines:
@@ -111,15 +111,15 @@ func (k *keyboard) line(ctx context.Context, prompt string) (string, error) {
 		return l.text, l.err
 	case <-k.signals:
 		_, _ = fmt.Fprintln(k.out)
-		return "", errPressed
+		return "", errCtrlC
 	case <-ctx.Done():
-		return "", errLeft
+		return "", errQuit
 	}
 }
 
-// turn returns two contexts: stop ends with ctx or at the first Ctrl-C, now at the second. No line is read until release
-// is called, which ends both.
-func (k *keyboard) turn(ctx context.Context) (stop, now context.Context, release func()) {
+// turnContexts returns two contexts: stop ends with ctx or at the first Ctrl-C, now at the second. release ends both; do not
+// read lines before.
+func (k *keyboard) turnContexts(ctx context.Context) (stop, now context.Context, release func()) {
 	stop, stopNow := context.WithCancel(ctx)
 	now, nowNow := context.WithCancel(context.WithoutCancel(ctx))
 	over := make(chan struct{})

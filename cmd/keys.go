@@ -23,9 +23,9 @@ func keysCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "Create, list and revoke API keys",
-		Long: "Keys are what a server knows people and programs by when it is told auth.mode: api-key (BATON_AUTH=api-key).\n" +
-			"They are written into the database, also while a server has it: a new one is good at once, one that was\n" +
-			"revoked opens nothing more after half a minute, and what it had open ends within a minute and a half.",
+		Long: "API keys authenticate users and programs on a server with auth.mode: api-key (BATON_AUTH=api-key). The commands\n" +
+			"change the database, even while a server uses it. A new key is valid immediately. A revoked key is rejected\n" +
+			"after at most half a minute, and its open streams end within a minute and a half.",
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -39,7 +39,7 @@ func createKeyCommand() *cobra.Command {
 	var lasts time.Duration
 	cmd := &cobra.Command{
 		Use:   "create",
-		Short: "Make a key, and print it: this once",
+		Short: "Create a key and print it; it cannot be shown again",
 		Example: "  baton keys create --user alice --project p1 --role user\n" +
 			"  baton keys create --user ci --project p1 --project p2 --role operator --expires 2160h",
 		Args: cobra.NoArgs,
@@ -57,27 +57,27 @@ func createKeyCommand() *cobra.Command {
 				return &usageError{err}
 			}
 			err = withDatabase(cmd, func(db *storage.DB) error {
-				return db.PutAPIKey(cmd.Context(), &row, byHost("create_key", row.CreatedAt))
+				return db.PutAPIKey(cmd.Context(), &row, hostAudit("create_key", row.CreatedAt))
 			})
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "key %s, which baton keys revoke takes; what follows is shown this once\n", row.ID)
+			fmt.Fprintf(cmd.ErrOrStderr(), "created key %s (the ID for baton keys revoke); the key cannot be shown again:\n", row.ID)
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 			return err
 		},
 	}
 	config.Flags(cmd.Flags())
-	cmd.Flags().StringVar(&owner, "user", "", "`user` that the key is for")
-	cmd.Flags().StringArrayVar(&projects, "project", nil, "`project` that it is for; the first of several is the default one")
-	cmd.Flags().StringVar(&name, "name", "", "what people call the key")
+	cmd.Flags().StringVar(&owner, "user", "", "`user` of the key")
+	cmd.Flags().StringArrayVar(&projects, "project", nil, "`project` of the key; the first of several is the default")
+	cmd.Flags().StringVar(&name, "name", "", "display name of the key")
 	cmd.Flags().StringVar(&role, "role", "user", "user, viewer, operator or admin")
-	cmd.Flags().DurationVar(&lasts, "expires", 0, "how long it is good (default until it is revoked)")
+	cmd.Flags().DurationVar(&lasts, "expires", 0, "how long the key is valid (default until it is revoked)")
 	return cmd
 }
 
-// byHost is how the audit tells of what was done on the host of the database: by the user that the system knows.
-func byHost(action string, at time.Time) *runtime.Audit {
+// hostAudit returns the audit entry of an action on this host. The actor is the operating system's user.
+func hostAudit(action string, at time.Time) *runtime.Audit {
 	by := &runtime.Audit{At: at, Action: action, Credential: "host"}
 	if u, err := user.Current(); err == nil {
 		by.Actor = u.Username
@@ -88,7 +88,7 @@ func byHost(action string, at time.Time) *runtime.Audit {
 func listKeysCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the keys, the latest first",
+		Short: "List the keys, newest first",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var list []runtime.APIKey
@@ -122,14 +122,14 @@ func writeKeys(w io.Writer, list []runtime.APIKey, now time.Time) error {
 	fmt.Fprintln(table, "ID\tNAME\tUSER\tPROJECTS\tROLE\tCREATED\tSTATE")
 	for i := range list {
 		k := &list[i]
-		state := "good"
+		state := "valid"
 		switch {
 		case k.RevokedAt != nil:
 			state = "revoked " + k.RevokedAt.Format(time.RFC3339)
 		case !k.Good(now):
 			state = "expired " + k.ExpiresAt.Format(time.RFC3339)
 		case k.ExpiresAt != nil:
-			state = "good until " + k.ExpiresAt.Format(time.RFC3339)
+			state = "valid until " + k.ExpiresAt.Format(time.RFC3339)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, printable(k.Name), printable(k.User), printable(strings.Join(k.Projects, ",")),
 			k.Role, k.CreatedAt.Format(time.RFC3339), state)
@@ -140,19 +140,19 @@ func writeKeys(w io.Writer, list []runtime.APIKey, now time.Time) error {
 func revokeKeyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke ID...",
-		Short: "Revoke keys, by the IDs that list shows",
+		Short: "Revoke keys by their IDs",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			return withDatabase(cmd, func(db *storage.DB) error {
 				var errs []error
 				for _, id := range ids {
 					now := time.Now()
-					err := db.RevokeAPIKey(cmd.Context(), id, now, byHost("revoke_key", now))
+					err := db.RevokeAPIKey(cmd.Context(), id, now, hostAudit("revoke_key", now))
 					switch {
 					case strings.HasPrefix(id, "baton_"):
-						err = errors.New("name a key by its ID, which list shows, and not by itself")
+						err = errors.New("want the ID of a key, as baton keys list shows it, not the key itself")
 					case errors.Is(err, runtime.ErrNotFound):
-						err = fmt.Errorf("there is no key %s that could be revoked", printable(id))
+						err = fmt.Errorf("there is no valid key %s", printable(id))
 					case err == nil:
 						_, err = fmt.Fprintln(cmd.OutOrStdout(), "revoked", id)
 					}
@@ -169,18 +169,18 @@ func revokeKeyCommand() *cobra.Command {
 func resetSecretsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset-secrets",
-		Short: "Make all tickets, signed URLs and cursors void that were handed out",
-		Long: "Reset-secrets replaces the secrets in the database that tickets of streams and URLs of attachments are signed and\n" +
-			"the cursors of lists are sealed with, as after a backup got into the wrong hands. Within a minute what was handed\n" +
-			"out opens nothing any more, on all servers of the database: tickets and URLs are had anew, and lists are read\n" +
-			"anew from their first page. Streams that are open stay so. API keys are revoked one by one.",
+		Short: "Invalidate all stream tickets, signed URLs and list cursors",
+		Long: "Reset-secrets replaces the secrets in the database that sign stream tickets and attachment URLs and encrypt list\n" +
+			"cursors, for example after a backup was stolen. Within a minute all servers of the database reject the old\n" +
+			"ones: clients request new tickets and URLs, and read lists again from the first page. Open streams stay open.\n" +
+			"API keys stay valid; use baton keys revoke.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := withDatabase(cmd, func(db *storage.DB) error { return db.RemoveSecrets(cmd.Context()) })
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), "within a minute the tickets, signed URLs and cursors that were handed out are void")
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "existing tickets, signed URLs and cursors become invalid within a minute")
 			return err
 		},
 	}
@@ -188,10 +188,10 @@ func resetSecretsCommand() *cobra.Command {
 	return cmd
 }
 
-// withDatabase calls fn with the configured database, which a server may have meanwhile. Of one that nobody has it sees to
-// it that it is there, and of this version.
+// withDatabase calls fn with the configured database, which a server may use meanwhile. It creates or migrates the database if
+// necessary.
 func withDatabase(cmd *cobra.Command, fn func(*storage.DB) error) error {
-	if err := cmd.Flags().Set("insecure", "true"); err != nil { // it listens nowhere
+	if err := cmd.Flags().Set("insecure", "true"); err != nil { // the command does not listen
 		return err
 	}
 	cfg, err := load(cmd)

@@ -22,8 +22,8 @@ import (
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
-// serveKnown starts a server with accounts, as serve does.
-func serveKnown(t *testing.T, db string, auth config.Auth) *cmd.Server {
+// serveWithAuth starts a server with accounts.
+func serveWithAuth(t *testing.T, db string, auth config.Auth) *cmd.Server {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Listen, cfg.Database = "127.0.0.1:0", db
@@ -36,14 +36,14 @@ func serveKnown(t *testing.T, db string, auth config.Auth) *cmd.Server {
 	return s
 }
 
-// asks returns the status of a request with a token.
-func asks(t *testing.T, url, token string) int {
+// statusOf returns the status of a request with a token.
+func statusOf(t *testing.T, url, token string) int {
 	t.Helper()
-	status, _ := answered(t, url+"/api/v1/agents", token)
+	status, _ := get(t, url+"/api/v1/agents", token)
 	return status
 }
 
-func answered(t *testing.T, url, token string) (status int, body string) {
+func get(t *testing.T, url, token string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -62,8 +62,8 @@ func answered(t *testing.T, url, token string) (status int, body string) {
 	return res.StatusCode, string(text)
 }
 
-// TestKeysBesideAServer makes, uses, lists and revokes keys of a database that a server has.
-func TestKeysBesideAServer(t *testing.T) {
+// TestKeys_BesideServer creates, uses, lists and revokes keys of a database that a server uses.
+func TestKeys_BesideServer(t *testing.T) {
 	for name, db := range map[string]string{"sqlite": database(t), "postgres": storagetest.Postgres(t).NewDatabase(t)} {
 		t.Run(name, func(t *testing.T) {
 			keys := func(args ...string) result {
@@ -72,20 +72,20 @@ func TestKeysBesideAServer(t *testing.T) {
 			early := strings.TrimSpace(keys("create", "--user", "bob", "--project", "p1").want(t, 0).stdout) // before there is a schema
 			auth := config.Default().Auth
 			auth.Mode = config.AuthAPIKey
-			s := serveKnown(t, db, auth)
+			s := serveWithAuth(t, db, auth)
 			r := keys("create", "--user", "alice", "--project", "p1", "--project", "p2", "--role", "admin", "--expires", "1h").want(t, 0)
 			if !regexp.MustCompile(`^baton_[a-z2-7]{13}_[a-z2-7]{59}\n$`).MatchString(r.stdout) {
 				t.Fatalf("create prints %q", r.stdout)
 			}
 			key := strings.TrimSpace(r.stdout)
 			for _, k := range []string{early, key} {
-				if got := asks(t, s.URL(), k); got != http.StatusOK {
+				if got := statusOf(t, s.URL(), k); got != http.StatusOK {
 					t.Errorf("a key: %d", got)
 				}
 			}
 			id := strings.Split(key, "_")[1]
 			list := keys("list").want(t, 0).stdout
-			if !regexp.MustCompile(id+` +alice +p1,p2 +admin +\S+ +good until `).MatchString(list) || !regexp.MustCompile(`bob +p1 +user +\S+ +good\n`).MatchString(list) ||
+			if !regexp.MustCompile(id+` +alice +p1,p2 +admin +\S+ +valid until `).MatchString(list) || !regexp.MustCompile(`bob +p1 +user +\S+ +valid\n`).MatchString(list) ||
 				strings.Contains(list, strings.Split(key, "_")[2][:20]) {
 				t.Errorf("list prints\n%s", list)
 			}
@@ -97,7 +97,7 @@ func TestKeysBesideAServer(t *testing.T) {
 			}
 			r = baton(t.Context(), "run", "--server", s.URL(), "--token", "x", "nobody", "hello")
 			if r.code != 1 || !strings.Contains(r.stderr, "401") {
-				t.Errorf("a client with another: %+v", r)
+				t.Errorf("a client with a wrong token: %+v", r)
 			}
 
 			for _, args := range [][]string{{"revoke", key}, {"revoke", "nobody"}} {
@@ -107,19 +107,19 @@ func TestKeysBesideAServer(t *testing.T) {
 			}
 			admin := strings.TrimSpace(keys("create", "--user", "olga", "--project", "p2", "--role", "admin").want(t, 0).stdout)
 			keys("revoke", id).want(t, 0)
-			_, told := answered(t, s.URL()+"/api/projects/p2/audit", admin)
+			_, audit := get(t, s.URL()+"/api/projects/p2/audit", admin)
 			for _, want := range []string{`"action":"create_key"`, `"action":"revoke_key"`, `"credential":"host"`, `"subject":"` + id + `"`, `"userId":"alice"`} {
-				if !strings.Contains(told, want) {
-					t.Errorf("the audit says %s, want %s", told, want)
+				if !strings.Contains(audit, want) {
+					t.Errorf("the audit log is %s, want %s", audit, want)
 				}
 			}
 			if list := keys("list").want(t, 0).stdout; !strings.Contains(list, "revoked ") {
 				t.Errorf("list prints\n%s", list)
 			}
 			stop(t, s)
-			s = serveKnown(t, db, auth)
-			if got := asks(t, s.URL(), key); got != http.StatusUnauthorized {
-				t.Errorf("a key that was revoked: %d", got)
+			s = serveWithAuth(t, db, auth)
+			if got := statusOf(t, s.URL(), key); got != http.StatusUnauthorized {
+				t.Errorf("a revoked key: %d", got)
 			}
 			beside, err := storage.Open(t.Context(), storage.Config{URL: db})
 			if err != nil {
@@ -129,9 +129,9 @@ func TestKeysBesideAServer(t *testing.T) {
 			if err := beside.PutSecret(t.Context(), "something", "leaked"); err != nil {
 				t.Fatal(err)
 			}
-			keys("reset-secrets").want(t, 0) // the server has the database
+			keys("reset-secrets").want(t, 0) // while the server uses the database
 			if got, err := beside.Secret(t.Context(), "something"); !errors.Is(err, runtime.ErrNotFound) {
-				t.Errorf("a secret of before: %q, %v", got, err)
+				t.Errorf("an old secret: %q, %v", got, err)
 			}
 			for _, args := range [][]string{
 				{"create", "--user", "alice"},
@@ -149,8 +149,7 @@ func TestKeysBesideAServer(t *testing.T) {
 	}
 }
 
-// TestTrialsAreNotForStrangers compares what a server offers without and with accounts.
-func TestTrialsAreNotForStrangers(t *testing.T) {
+func TestTestPlugins_NeedSettingWithAccounts(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, c := range []struct {
 		env  map[string]string
@@ -166,7 +165,7 @@ func TestTrialsAreNotForStrangers(t *testing.T) {
 	}
 }
 
-func TestSettingsOfAccounts(t *testing.T) {
+func TestAuthSettings(t *testing.T) {
 	t.Chdir(t.TempDir())
 	secret := filepath.Join(t.TempDir(), "secret")
 	long := strings.Repeat("s3cret", 8)
@@ -177,7 +176,7 @@ func TestSettingsOfAccounts(t *testing.T) {
 	for i, c := range []struct {
 		file string
 		env  map[string]string
-		want string // what is said of it, empty when it serves
+		want string // the error, empty if the server starts
 	}{
 		{"auth: {mode: jwt}", map[string]string{"BATON_JWT_SECRET": long}, ""},
 		{"auth: {mode: jwt, secret_file: " + secret + ", roles: [a team=admin]}", nil, ""},
@@ -211,7 +210,7 @@ func TestSettingsOfAccounts(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				stop(t, serveKnown(t, db, cfg.Auth))
+				stop(t, serveWithAuth(t, db, cfg.Auth))
 				return
 			}
 			r := baton(ctx, "serve", "--database", db, "--listen", "127.0.0.1:0")
@@ -222,12 +221,12 @@ func TestSettingsOfAccounts(t *testing.T) {
 	}
 }
 
-// A token says which project a command means that names none.
-func TestClientsAskInTheProjectOfTheirToken(t *testing.T) {
+// Without --project, commands use the token's default project.
+func TestClient_UsesProjectOfToken(t *testing.T) {
 	db := database(t)
 	auth := config.Default().Auth
 	auth.Mode, auth.TestPlugins = config.AuthAPIKey, true
-	s := serveKnown(t, db, auth)
+	s := serveWithAuth(t, db, auth)
 	create := []string{"keys", "create", "--database", db, "--user", "alice", "--project", "p1", "--project", "p2"}
 	t.Setenv("BATON_TOKEN", strings.TrimSpace(baton(t.Context(), create...).want(t, 0).stdout))
 	t.Setenv("BATON_URL", s.URL())
@@ -264,7 +263,7 @@ func TestClientsAskInTheProjectOfTheirToken(t *testing.T) {
 	_ = lines.Close()
 	<-code
 
-	p.Args = []string{"chat", "--server", s.URL(), "--thread", "main"} // takes the thread up, and its agent
+	p.Args = []string{"chat", "--server", s.URL(), "--thread", "main"} // with the thread's agent
 	p.Stdin = strings.NewReader("/quit\n")
 	if got := p.Run(t.Context()); got != 0 || !strings.Contains(stdout.String(), "thread main") {
 		t.Errorf("exit code %d\n%s%s", got, stdout.String(), stderr.String())

@@ -2,8 +2,8 @@
 
 package cmd
 
-// openFiles is not known here.
+// openFiles is not implemented for this system.
 func openFiles() (n uint64, ok bool) { return 0, false }
 
-// freeSpace is not known here.
+// freeSpace is not implemented for this system.
 func freeSpace(string) (n int64, ok bool) { return 0, false }

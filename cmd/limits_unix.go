@@ -4,7 +4,7 @@ package cmd
 
 import "syscall"
 
-// openFiles is how many files this process may have open.
+// openFiles returns how many files this process may have open.
 func openFiles() (n uint64, ok bool) {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
@@ -13,7 +13,7 @@ func openFiles() (n uint64, ok bool) {
 	return l.Cur, true
 }
 
-// freeSpace is how many bytes are free where a directory lies.
+// freeSpace returns the free bytes on the file system of a directory.
 func freeSpace(dir string) (n int64, ok bool) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(dir, &s) != nil {

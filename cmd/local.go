@@ -14,18 +14,18 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// caller is who runs what is run from the command line: the one user there is without accounts.
+// caller is the caller of runs that this process executes: the only user without accounts.
 var caller = auth.Local
 
-// local is a run of this process.
+// local is a run that this process executes.
 type local struct {
 	*baton.Server
 	started runtime.Started
 	cursor  *runtime.RunCursor
-	ready   []*runtime.Record // read and not yet returned
+	ready   []*runtime.Record // read from cursor, not yet returned
 }
 
-// startLocal starts a run in this process, which has the database for itself until the feed is closed.
+// startLocal starts a run in this process, which has exclusive use of the database until the feed is closed.
 func startLocal(ctx context.Context, cfg config.Config, req request, log *slog.Logger, list []plugins.Plugin) (_ feed, err error) {
 	e, err := startEngine(ctx, cfg, log, list)
 	if err != nil {
@@ -55,7 +55,7 @@ func (l *local) next(ctx context.Context) (event, error) {
 		for len(l.ready) > 0 {
 			rec := l.ready[0]
 			l.ready = l.ready[1:]
-			if rec.ID == 0 && rec.Event.Type() == agui.TypeStateSnapshot { // made for AG-UI's clients, not in the log
+			if rec.ID == 0 && rec.Event.Type() == agui.TypeStateSnapshot { // generated for AG-UI clients, not in the log
 				continue
 			}
 			if ev := agui.Project(rec.Event, agui.Seed); ev != nil {
@@ -72,7 +72,7 @@ func (l *local) next(ctx context.Context) (event, error) {
 func (l *local) cancel(ctx context.Context) error {
 	_, err := l.Runtime().Cancel(ctx, caller, l.started.RunID)
 	var refused *runtime.Error
-	if errors.As(err, &refused) && refused.Kind == runtime.KindInvalid { // it is over
+	if errors.As(err, &refused) && refused.Kind == runtime.KindInvalid { // the run has ended
 		return nil
 	}
 	return err

@@ -13,26 +13,26 @@ import (
 	"github.com/batonrun/baton/config"
 )
 
-// newLogger returns a logger to w, which is standard error but in tests.
+// newLogger returns a logger that writes to w.
 func newLogger(cfg config.Log, w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: cfg.Level, ReplaceAttr: guarded}
+	opts := &slog.HandlerOptions{Level: cfg.Level, ReplaceAttr: withoutURLSecrets}
 	if cfg.Format == "text" || cfg.Format == "auto" && isTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, opts))
 	}
 	return slog.New(slog.NewJSONHandler(w, opts))
 }
 
-// aside returns a logger for a server inside a command that talks to a person: what is in order is not told beside the
-// answers, unless debug is asked for.
-func aside(cfg config.Log, w io.Writer) *slog.Logger {
+// quietLogger returns a logger for a server inside an interactive command. It drops messages of level info, unless the level
+// is debug.
+func quietLogger(cfg config.Log, w io.Writer) *slog.Logger {
 	if cfg.Level == slog.LevelInfo {
 		cfg.Level = slog.LevelWarn
 	}
 	return newLogger(cfg, w)
 }
 
-// guarded takes out of the URLs that errors quote what may be secret: an agent or a tool may have put a token there.
-func guarded(_ []string, a slog.Attr) slog.Attr {
+// withoutURLSecrets removes possible secrets from URLs in errors: agents and tools may put tokens there.
+func withoutURLSecrets(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok {
 		a.Value = slog.StringValue(withoutSecrets(err.Error()))
 	}
@@ -41,7 +41,7 @@ func guarded(_ []string, a slog.Attr) slog.Attr {
 
 var quoted = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>]+`)
 
-// withoutSecrets leaves scheme, host and path of the URLs in a text.
+// withoutSecrets reduces the URLs in a text to scheme, host and path.
 func withoutSecrets(text string) string {
 	return quoted.ReplaceAllStringFunc(text, func(s string) string {
 		u, err := url.Parse(s)

@@ -18,7 +18,7 @@ import (
 
 const secret = "s3cr3t-t0ken"
 
-// careless is an agent whose error quotes the URL that it asked, and with it a token.
+// careless returns an agent with an error that quotes a URL with a token.
 func careless() plugins.Agent {
 	return plugins.AgentFunc("careless", func(ctx context.Context, _ *plugins.Run) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://user:"+secret+"@127.0.0.1:1/path?token="+secret, http.NoBody)
@@ -33,7 +33,7 @@ func careless() plugins.Agent {
 	})
 }
 
-// hanging is an agent that works until it is stopped.
+// hanging returns an agent that runs until it is stopped.
 func hanging(began chan<- struct{}) plugins.Agent {
 	return plugins.AgentFunc("hanging", func(ctx context.Context, _ *plugins.Run) error {
 		began <- struct{}{}
@@ -42,10 +42,10 @@ func hanging(began chan<- struct{}) plugins.Agent {
 	})
 }
 
-// logged is a line of the log.
+// logged is a log line.
 type logged map[string]any
 
-// lines returns those whose message is this.
+// lines returns the log lines with a message.
 func lines(t *testing.T, log, msg string) []logged {
 	t.Helper()
 	var all []logged
@@ -61,7 +61,7 @@ func lines(t *testing.T, log, msg string) []logged {
 	return all
 }
 
-func TestLogTellsWhatRunsDoAndNoSecrets(t *testing.T) {
+func TestLog_ReportsRunsWithoutSecrets(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("BATON_TIMEOUTS_DRAIN", "50ms")
 	db := database(t)
@@ -98,7 +98,7 @@ func TestLogTellsWhatRunsDoAndNoSecrets(t *testing.T) {
 	if strings.Contains(first+second, secret) {
 		for line := range strings.Lines(first + second) {
 			if strings.Contains(line, secret) {
-				t.Errorf("the log tells a secret: %s", line)
+				t.Errorf("the log contains a secret: %s", line)
 			}
 		}
 	}
@@ -121,16 +121,16 @@ func TestLogTellsWhatRunsDoAndNoSecrets(t *testing.T) {
 		}
 	}
 	if l := lines(t, first, "agent failed"); len(l) != 1 || !strings.Contains(fmt.Sprint(l[0]["error"]), "ask the other server: Get \"http://127.0.0.1:1/path\"") {
-		t.Errorf("why the agent has failed: %v", l)
+		t.Errorf("the lines about the failed agent: %v", l)
 	}
 	if l := lines(t, first, "a foreign Host is refused"); len(l) != 2 || l[0]["host"] != "evil.example" {
-		t.Errorf("of a foreign Host: %v", l)
+		t.Errorf("the lines about a foreign Host: %v", l)
 	}
 	if l := lines(t, first, "a foreign Origin is refused"); len(l) != 2 || l[0]["origin"] != "https://evil.example" {
-		t.Errorf("of a foreign Origin: %v", l)
+		t.Errorf("the lines about a foreign Origin: %v", l)
 	}
 	if l := lines(t, first, "drained"); len(l) != 1 || l[0]["released"] != float64(1) {
-		t.Errorf("of what was drained: %v", l)
+		t.Errorf("the lines about draining: %v", l)
 	}
 	for line := range strings.Lines(first + second) {
 		var l logged
@@ -139,12 +139,12 @@ func TestLogTellsWhatRunsDoAndNoSecrets(t *testing.T) {
 		}
 		if (strings.HasPrefix(fmt.Sprint(l["msg"]), "run ") || l["agent"] != nil || l["tool"] != nil) &&
 			(l["run"] == nil || l["thread"] == nil || l["user"] == nil || l["project"] == nil) {
-			t.Errorf("a line that does not say which run, and whose: %s", line)
+			t.Errorf("a line without run, thread, user or project: %s", line)
 		}
 	}
 }
 
-// detached starts a run that goes on by itself.
+// detached starts a run that continues without a client.
 func detached(t *testing.T, url, body string) {
 	t.Helper()
 	res, err := http.Post(url+"/api/v1/agent/runs", "application/json", strings.NewReader(body))
@@ -157,7 +157,7 @@ func detached(t *testing.T, url, body string) {
 	}
 }
 
-// attack sends requests with secrets, of which each is refused for another reason.
+// attack sends requests with secrets. The server refuses each for another reason.
 func attack(t *testing.T, url string) {
 	t.Helper()
 	addr := strings.TrimPrefix(url, "http://")

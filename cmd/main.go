@@ -1,9 +1,9 @@
-// Package cmd is the command: it gives package baton the settings of a configuration, and
-// holds the commands around it. Import it to build your own binary with your own plugins:
+// Package cmd is the command line: serve, which runs package baton with the settings of package config, and the commands
+// around it. Import it to build a binary with your own plugins:
 //
 //	func main() { cmd.Main(append(builtin.Plugins(), myAgent{})...) }
 //
-// Nothing but wiring and what a person sees in a terminal belongs here.
+// It contains only wiring and terminal output.
 package cmd
 
 import (
@@ -20,14 +20,13 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// Main runs the command line of this process with the plugins given, and ends the process with the
-// command's exit code.
+// Main runs the command line of this process with the given plugins, and exits with the command's exit code.
 func Main(list ...plugins.Plugin) {
 	p := Program{Plugins: list, Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	os.Exit(p.Run(context.Background()))
 }
 
-// Program is one execution of the command. Tests run it in process.
+// Program is one execution of the command line. Tests run it in process.
 type Program struct {
 	Plugins []plugins.Plugin
 	Args    []string  // without the program's name
@@ -36,16 +35,16 @@ type Program struct {
 	Stderr  io.Writer
 }
 
-// The exit codes beside 0.
+// The exit codes besides 0.
 const (
-	exitFailure     = 1   // what was asked for went wrong; for run: the run failed
+	exitFailure     = 1   // the command failed; for run: the run failed
 	exitUsage       = 2   // the command line or the configuration is wrong
-	exitFenced      = 3   // for serve: another server has the database now
-	exitInterrupted = 130 // a person has pressed Ctrl-C, as shells have it
+	exitFenced      = 3   // for serve: another server has taken the database over
+	exitInterrupted = 130 // Ctrl-C, with the code that shells use
 )
 
-// Run executes the command and returns its exit code. When ctx ends the command does what it does at the
-// first SIGINT or SIGTERM: serve drains, run cancels its run.
+// Run executes the command and returns its exit code. The end of ctx has the effect of a first SIGINT or SIGTERM: serve drains,
+// run cancels its run.
 func (p *Program) Run(ctx context.Context) int {
 	root, entered := p.command()
 	err := root.ExecuteContext(ctx)
@@ -57,7 +56,7 @@ func (p *Program) Run(ctx context.Context) int {
 		return int(code)
 	}
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(p.Stderr, "%s: %s\n", root.Name(), printable(strings.TrimRight(line, "\n"))) // a server may have said it
+		fmt.Fprintf(p.Stderr, "%s: %s\n", root.Name(), printable(strings.TrimRight(line, "\n"))) // the text may come from a server
 	}
 	if usage := (*usageError)(nil); !*entered || errors.As(err, &usage) {
 		return exitUsage
@@ -65,12 +64,12 @@ func (p *Program) Run(ctx context.Context) int {
 	return exitFailure
 }
 
-// command builds the tree of commands. Until entered is true, what goes wrong is the command line's fault.
+// command builds the tree of commands. Errors before entered is true are errors in the command line.
 func (p *Program) command() (root *cobra.Command, entered *bool) {
 	entered = new(bool)
 	root = &cobra.Command{
 		Use:               "baton",
-		Short:             "Baton runs agents and workflows and keeps every event of them",
+		Short:             "A durable runtime for AI agents and workflows: every event is stored, streamed and resumable",
 		Version:           versionText(),
 		Args:              knownCommand,
 		SilenceErrors:     true,
@@ -80,7 +79,7 @@ func (p *Program) command() (root *cobra.Command, entered *bool) {
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("baton {{.Version}}\n")
-	root.SetArgs(append([]string{}, p.Args...)) // not nil, for which cobra takes the process's own
+	root.SetArgs(append([]string{}, p.Args...)) // never nil: cobra would use the process's arguments
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
 	root.SetErr(p.Stderr)
@@ -120,7 +119,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("there is no command %q%s", args[0], hint)
 }
 
-// load reads the configuration of a command that has config's flags.
+// load reads the configuration for a command with config's flags.
 func load(cmd *cobra.Command) (config.Config, error) {
 	cfg, err := config.Load(cmd.Flags())
 	if err != nil {
@@ -129,13 +128,13 @@ func load(cmd *cobra.Command) (config.Config, error) {
 	return cfg, nil
 }
 
-// usageError is what a person has to correct on the command line or in the configuration.
+// usageError is an error in the command line or the configuration.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// exitCode ends the command with this code and without a word: what there is to say was said.
+// exitCode ends the command with this code, without a message.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit %d", int(c)) }

@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// result is what a command has left behind.
+// result is the result of a command.
 type result struct {
 	code           int
 	stdout, stderr string
@@ -37,7 +37,7 @@ func baton(ctx context.Context, args ...string) result {
 	return result{code, stdout.String(), stderr.String()}
 }
 
-// want fails unless the command ended with the code and wrote nothing but log lines to standard error.
+// want fails the test unless the command ended with the code.
 func (r result) want(t *testing.T, code int) result {
 	t.Helper()
 	if r.code != code {
@@ -73,10 +73,10 @@ func stop(t *testing.T, s *cmd.Server) {
 	t.Helper()
 	ended, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	_ = s.Shutdown(ended) // which says that it did not wait
+	_ = s.Shutdown(ended) // reports that it did not wait
 }
 
-// freeAddr returns an address that nobody listens on.
+// freeAddr returns a free address.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -87,7 +87,7 @@ func freeAddr(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-// golden compares got with a file of testdata.
+// golden compares got with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -105,7 +105,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// output collects what a command writes while a test looks at it.
+// output collects the output of a command while a test reads it.
 type output struct {
 	mu   sync.Mutex // guards the field below
 	text bytes.Buffer
@@ -135,7 +135,7 @@ func (o *output) until(t *testing.T, text string) {
 	}
 }
 
-func TestMistakesOnTheCommandLineAreExitCode2(t *testing.T) {
+func TestProgram_UsageErrorsExitWith2(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"serve --nonsense", "baton: unknown flag: --nonsense\n"},
 		{"serv", "baton: there is no command \"serv\"; did you mean serve?\n"},
@@ -153,7 +153,7 @@ func TestMistakesOnTheCommandLineAreExitCode2(t *testing.T) {
 	}
 }
 
-func TestAddressesOfOthersNeedInsecure(t *testing.T) {
+func TestServe_PublicAddressNeedsInsecure(t *testing.T) {
 	r := baton(t.Context(), "serve", "--listen", "0.0.0.0:0", "--database", database(t)).want(t, 2)
 	if !strings.Contains(r.stderr, "--insecure") || strings.Count(r.stderr, "\n") != 1 {
 		t.Errorf("got %q", r.stderr)
@@ -171,7 +171,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-func TestHelpNamesEveryCommand(t *testing.T) {
+func TestHelp_ListsCommands(t *testing.T) {
 	r := baton(t.Context()).want(t, 0)
 	for _, name := range []string{"serve", "run", "mcp", "migrate", "backup", "config", "health", "version"} {
 		if !strings.Contains(r.stdout, "\n  "+name+" ") {

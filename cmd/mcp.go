@@ -15,11 +15,11 @@ func (p *Program) mcpCommand() *cobra.Command {
 	var server target
 	cmd := &cobra.Command{
 		Use:   "mcp",
-		Short: "Serve the tools of MCP over standard input and output",
-		Long: "Mcp is what a program starts that speaks the Model Context Protocol with its tools over their standard\n" +
-			"input and output. It passes on to the server that has the database, or to the one given with --server;\n" +
-			"without any, it runs the agents itself. It ends when standard input does: what still runs then goes on\n" +
-			"at the next start. Standard output has nothing but the protocol, and logs go to standard error.",
+		Short: "Serve the MCP tools over standard input and output",
+		Long: "Mcp serves Baton's tools to a Model Context Protocol client that starts it and talks to it over standard input\n" +
+			"and output. It forwards requests to the server given with --server, or to the server that runs on the\n" +
+			"database; otherwise it executes runs itself. It ends with standard input; runs that it executes then resume\n" +
+			"at the next start. Logs go to standard error.",
 		Example: `  {"mcpServers": {"baton": {"command": "baton", "args": ["mcp"]}}}`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -31,7 +31,7 @@ func (p *Program) mcpCommand() *cobra.Command {
 		},
 	}
 	config.Flags(cmd.Flags())
-	server.flags(cmd, "to pass on to")
+	server.flags(cmd, "to forward requests to")
 	return cmd
 }
 
@@ -43,12 +43,12 @@ func (p *Program) mcp(ctx context.Context, cfg config.Config, server target, in 
 		return err
 	}
 	if url != "" {
-		server.client = ownClient(&cfg)
-		err = (&bridge{server: server.at(url), in: in, out: p.Stdout}).pass(stop)
+		server.client = serverClient(&cfg)
+		err = (&bridge{server: server.at(url), in: in, out: p.Stdout}).forward(stop)
 	} else {
 		err = p.serveTools(stop, cfg, in)
 	}
-	if stop.Err() != nil && errors.Is(err, context.Canceled) { // it was told to stop, and did
+	if stop.Err() != nil && errors.Is(err, context.Canceled) { // stopped by a signal
 		return nil
 	}
 	return err
@@ -60,7 +60,7 @@ func (p *Program) serveTools(ctx context.Context, cfg config.Config, in io.Reade
 	if err != nil {
 		return err
 	}
-	log := aside(cfg.Log, p.Stderr)
+	log := quietLogger(cfg.Log, p.Stderr)
 	e, err := startEngine(ctx, cfg, log, o.list)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (p *Program) serveTools(ctx context.Context, cfg config.Config, in io.Reade
 	return errors.Join(err, e.Close())
 }
 
-// nopCloser is a writer that others close.
+// nopCloser is a writer that is closed elsewhere.
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }

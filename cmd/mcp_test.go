@@ -50,7 +50,7 @@ func mcp(t *testing.T, args ...string) tools {
 	return c
 }
 
-// call returns the text that a tool answers, and whether it refuses.
+// call returns a tool's answer, and whether that is an error.
 func (c tools) call(name string, args map[string]any) (string, bool) {
 	c.t.Helper()
 	res, err := c.CallTool(c.t.Context(), &sdk.CallToolParams{Name: name, Arguments: args})
@@ -60,7 +60,7 @@ func (c tools) call(name string, args map[string]any) (string, bool) {
 	return res.Content[0].(*sdk.TextContent).Text, res.IsError
 }
 
-// answer decodes what a tool answers, which must not refuse.
+// answer decodes a tool's answer, which must not be an error.
 func answer[T any](c tools, name string, args map[string]any) (v T) {
 	c.t.Helper()
 	text, refused := c.call(name, args)
@@ -94,7 +94,7 @@ func (c tools) until(r startedRun, text string) string {
 	}
 }
 
-// end closes the command's standard input and waits for its end.
+// end closes the command's standard input and waits until the command has ended.
 func (c tools) end() {
 	c.t.Helper()
 	_ = c.Close()
@@ -103,7 +103,7 @@ func (c tools) end() {
 	}
 }
 
-func TestToolsAreTheSameInProcessAndAsAClient(t *testing.T) {
+func TestMCP_SameToolsInProcessAndAsClient(t *testing.T) {
 	var listed [2]string
 	for i, where := range []string{"in process", "as a client"} {
 		t.Run(where, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestToolsAreTheSameInProcessAndAsAClient(t *testing.T) {
 	}
 }
 
-func TestWhatWasAskedBeforeTheInputEndedIsAnswered(t *testing.T) {
+func TestMCP_AnswersRequestsBeforeEOF(t *testing.T) {
 	const asked = `{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 {"jsonrpc":"2.0","id":1,"method":"ping"}
@@ -197,7 +197,7 @@ func TestWhatWasAskedBeforeTheInputEndedIsAnswered(t *testing.T) {
 	}
 }
 
-func TestRunsGoOnAfterTheToolsHaveEnded(t *testing.T) {
+func TestMCP_RunsResumeAfterItEnded(t *testing.T) {
 	db := database(t)
 	c := mcp(t, "--database", db)
 	r := c.start(`{"do": [{"say": "one"}, {"tokens": 20, "delayMs": 25}, {"say": "last"}]}`)
@@ -211,7 +211,7 @@ func TestRunsGoOnAfterTheToolsHaveEnded(t *testing.T) {
 	c.end()
 }
 
-func TestToolsEndWhenTold(t *testing.T) {
+func TestMCP_StopsAtSignal(t *testing.T) {
 	for _, where := range []string{"in process", "as a client"} {
 		t.Run(where, func(t *testing.T) {
 			db := database(t)
@@ -238,7 +238,7 @@ func TestToolsEndWhenTold(t *testing.T) {
 	}
 }
 
-func TestBridgeSurvivesARestartOfTheServer(t *testing.T) {
+func TestBridge_SurvivesServerRestart(t *testing.T) {
 	db, addr := database(t), freeAddr(t)
 	s := serve(t, db, addr)
 	c := mcp(t, "--server", s.URL()+"/")
@@ -252,7 +252,7 @@ func TestBridgeSurvivesARestartOfTheServer(t *testing.T) {
 	c.end()
 }
 
-func TestBridgeSaysWhatIsWrong(t *testing.T) {
+func TestBridge_ReportsErrors(t *testing.T) {
 	db := database(t)
 	s := serve(t, db)
 	var stdout, stderr bytes.Buffer
@@ -271,6 +271,6 @@ func TestBridgeSaysWhatIsWrong(t *testing.T) {
 	}
 	r := baton(t.Context(), "mcp", "--server", "http://"+freeAddr(t)).want(t, 1)
 	if r.stdout != "" || !strings.Contains(r.stderr, "connection refused") {
-		t.Errorf("nobody there: %q %q", r.stdout, r.stderr)
+		t.Errorf("no server: %q %q", r.stdout, r.stderr)
 	}
 }

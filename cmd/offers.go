@@ -18,21 +18,20 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 )
 
-// offers is what a program offers: its own plugins, what its file declares, and the assistant that the environment has
-// a model for.
+// offers holds the plugins that a program offers: its own, those that the settings file declares, and the assistant.
 type offers struct {
-	list      []plugins.Plugin // all of it
+	list      []plugins.Plugin // all of them
 	own       []plugins.Plugin // the program's
 	declared  *declared.Set
 	assistant plugins.Agent // nil when the environment has no model
 }
 
-// assistant is the agent that the environment has a model for.
+// assistant is the name of the agent that exists when the environment has the key of a model provider.
 const assistant = "assistant"
 
-// offers reads the file again that the settings came from. What has not changed since before stays the same plugin.
+// offers reads the declarations in the settings file. Declarations that have not changed since before keep their plugins.
 func (p *Program) offers(cfg config.Config, before offers) (offers, error) {
-	own := p.own(cfg)
+	own := p.ownPlugins(cfg)
 	o := offers{list: slices.Clone(own), own: own}
 	if cfg.Path != "" {
 		var err error
@@ -47,7 +46,7 @@ func (p *Program) offers(cfg config.Config, before offers) (offers, error) {
 	}
 	if o.assistant = before.assistant; o.assistant == nil {
 		var err error
-		if o.assistant, err = makers.Assistant(tools(own)); err != nil {
+		if o.assistant, err = makers.Assistant(toolNames(own)); err != nil {
 			return o, &usageError{fmt.Errorf("assistant: %w", err)}
 		}
 	}
@@ -57,13 +56,13 @@ func (p *Program) offers(cfg config.Config, before offers) (offers, error) {
 	return o, nil
 }
 
-// from is all that is offered, with where it comes from.
-func (o offers) from() []plugins.Plugin {
+// withOrigins returns all plugins with their origins.
+func (o offers) withOrigins() []plugins.Plugin {
 	list := make([]plugins.Plugin, 0, len(o.list))
 	builtIn := host.Origin{Kind: host.OriginBuiltIn}
 	all := builtin.Plugins()
 	for _, own := range o.own {
-		if among(all, own) {
+		if contains(all, own) {
 			own = host.From{Plugin: own, Origin: builtIn}
 		}
 		list = append(list, own)
@@ -75,24 +74,24 @@ func (o offers) from() []plugins.Plugin {
 	return list
 }
 
-// among reports whether list has a plugin of the same name and type.
-func among(list []plugins.Plugin, p plugins.Plugin) bool {
+// contains reports whether list has a plugin with the same name and type.
+func contains(list []plugins.Plugin, p plugins.Plugin) bool {
 	return slices.ContainsFunc(list, func(t plugins.Plugin) bool {
 		return reflect.TypeOf(t) == reflect.TypeOf(p) && t.Info().Name == p.Info().Name
 	})
 }
 
-// own are the program's plugins, with accounts but for those that are there to try things out.
-func (p *Program) own(cfg config.Config) []plugins.Plugin {
+// ownPlugins returns the program's plugins, with accounts without the test plugins.
+func (p *Program) ownPlugins(cfg config.Config) []plugins.Plugin {
 	if cfg.Auth.Mode == config.AuthNone || cfg.Auth.TestPlugins {
 		return p.Plugins
 	}
 	trials := builtin.Trials()
-	return slices.DeleteFunc(slices.Clone(p.Plugins), func(own plugins.Plugin) bool { return among(trials, own) })
+	return slices.DeleteFunc(slices.Clone(p.Plugins), func(own plugins.Plugin) bool { return contains(trials, own) })
 }
 
-// tools are the names of the tools among plugins, but for those that are there to try things out.
-func tools(list []plugins.Plugin) (names []string) {
+// toolNames returns the names of the tools in list, except the test tools.
+func toolNames(list []plugins.Plugin) (names []string) {
 	for _, plugin := range list {
 		if t, ok := plugin.(plugins.Tool); ok && !slices.Contains([]string{"sleep", "stubborn", "fail"}, t.Info().Name) {
 			names = append(names, t.Info().Name)
@@ -101,18 +100,18 @@ func tools(list []plugins.Plugin) (names []string) {
 	return names
 }
 
-// reloader has a server offer what its file declares, anew whenever it is told to.
+// reloader replaces a server's plugins with those that the settings file declares now.
 type reloader struct {
 	program *Program
 	server  *baton.Server
 	load    func() (config.Config, error)
-	started config.Config // the settings that the server has
+	started config.Config // the settings that the server was started with
 	now     offers
 	log     *slog.Logger
 }
 
-// follow reads the file again for each value of again, until stop ends. What is wrong with it changes nothing.
-func (r *reloader) follow(stop context.Context, again <-chan os.Signal) {
+// watch reloads the file for each value of again, until stop ends. A file with errors changes nothing.
+func (r *reloader) watch(stop context.Context, again <-chan os.Signal) {
 	for {
 		select {
 		case <-stop.Done():
@@ -121,7 +120,7 @@ func (r *reloader) follow(stop context.Context, again <-chan os.Signal) {
 		}
 		if err := r.reload(stop); err != nil {
 			for line := range strings.Lines(err.Error()) {
-				r.log.Error("not reloaded", "error", strings.TrimSpace(line))
+				r.log.Error("failed to reload", "error", strings.TrimSpace(line))
 			}
 		}
 	}
@@ -136,11 +135,11 @@ func (r *reloader) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.server.Replace(ctx, next.from()...); err != nil {
+	if err := r.server.Replace(ctx, next.withOrigins()...); err != nil {
 		return err
 	}
 	if cfg.String() != r.started.String() {
-		r.log.Warn("settings have changed, which takes effect at the next start", "file", cfg.Path)
+		r.log.Warn("changed settings take effect at the next start", "file", cfg.Path)
 	}
 	c := next.declared.Since(r.now.declared)
 	r.log.Info("reloaded", "file", cfg.Path, "added", c.Added, "changed", c.Changed, "removed", c.Removed)

@@ -12,14 +12,15 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// answer has a person answer all that a run asks, and hands it in. It reports false when they have cancelled the run.
+// answer asks the user all questions of a run and sends the answers. It reports false if the user has cancelled the run or
+// another client has answered.
 func (s *chat) answer(ctx context.Context, r *remote, asks []agui.Interrupt) (bool, error) {
 	for {
 		entries := make([]agui.ResumeEntry, 0, len(asks))
 		for i := range asks {
 			payload, err := s.question(ctx, &asks[i])
-			if errors.Is(err, errPressed) {
-				return false, s.giveUp(ctx, r)
+			if errors.Is(err, errCtrlC) {
+				return false, s.cancelWaiting(ctx, r)
 			}
 			if err != nil {
 				return false, err
@@ -31,10 +32,10 @@ func (s *chat) answer(ctx context.Context, r *remote, asks []agui.Interrupt) (bo
 			return false, err
 		}
 		path := "/api/projects/default/agent-runs/" + url.PathEscape(r.runID) + "/resume"
-		err = retry(ctx, restarting, func() error { return r.post(ctx, path, body, "", nil) })
+		err = retry(ctx, restartTimeout, func() error { return r.post(ctx, path, body, "", nil) })
 		if refused := (*refusedError)(nil); errors.As(err, &refused) {
 			s.out.line(err.Error(), red)
-			if refused.status == 409 { // somebody else has answered
+			if refused.status == 409 { // answered by another client
 				return false, s.out.err
 			}
 			continue
@@ -44,8 +45,8 @@ func (s *chat) answer(ctx context.Context, r *remote, asks []agui.Interrupt) (bo
 	}
 }
 
-// giveUp cancels a run that waits for an answer.
-func (s *chat) giveUp(ctx context.Context, r *remote) error {
+// cancelWaiting cancels a run that waits for an answer.
+func (s *chat) cancelWaiting(ctx context.Context, r *remote) error {
 	s.failed = true
 	if err := r.cancel(ctx); err != nil {
 		return err
@@ -54,13 +55,13 @@ func (s *chat) giveUp(ctx context.Context, r *remote) error {
 	return s.out.err
 }
 
-// question asks until the answer can be one, and returns it.
+// question asks until the answer is valid, and returns it.
 func (s *chat) question(ctx context.Context, in *agui.Interrupt) (json.RawMessage, error) {
 	var call struct {
 		ToolName string          `json:"toolName"`
 		Input    json.RawMessage `json:"input"`
 	}
-	_ = json.Unmarshal(in.Metadata, &call) // of others there is nothing to show
+	_ = json.Unmarshal(in.Metadata, &call) // other interrupts have no call
 	s.out.line("? "+in.Message, "")
 	if in.Reason == "tool_call" {
 		s.out.line("  "+call.ToolName+" "+compact(call.Input), "")
@@ -87,7 +88,7 @@ func (s *chat) question(ctx context.Context, in *agui.Interrupt) (json.RawMessag
 	return reply(line, in.ResponseSchema), err
 }
 
-// approval asks whether a call may be made, with which arguments.
+// approval asks whether to approve a tool call, with its arguments or edited ones.
 func (s *chat) approval(ctx context.Context) (json.RawMessage, error) {
 	for {
 		line, err := s.keys.line(ctx, "[a]pprove, [e]dit or [r]efuse: ")
@@ -109,7 +110,7 @@ func (s *chat) approval(ctx context.Context) (json.RawMessage, error) {
 		if args := jsonOf(rest); len(args) > 0 && args[0] == '{' {
 			return json.Marshal(map[string]any{"approved": true, "editedArgs": args})
 		}
-		s.out.line("the arguments are no JSON object", red)
+		s.out.line("the arguments are not a JSON object", red)
 	}
 }
 
@@ -123,7 +124,7 @@ func yesOrNo(word string) (yes, ok bool) {
 	return false, false
 }
 
-// jsonOf returns a line that is JSON, nil when it is not.
+// jsonOf returns the line if it is valid JSON, otherwise nil.
 func jsonOf(line string) json.RawMessage {
 	line = strings.TrimSpace(line)
 	if !json.Valid([]byte(line)) {
@@ -132,8 +133,8 @@ func jsonOf(line string) json.RawMessage {
 	return json.RawMessage(line)
 }
 
-// reply is what a line means as an answer: JSON as it is, anything else as text; where one member is asked for, the line
-// is that member.
+// reply converts a line to an answer: JSON stays as it is, other lines become strings. If the schema has a single property, the
+// line becomes its value.
 func reply(line string, schema json.RawMessage) json.RawMessage {
 	v := jsonOf(line)
 	var shape struct {
@@ -141,7 +142,7 @@ func reply(line string, schema json.RawMessage) json.RawMessage {
 		Properties map[string]struct{ Type string }
 	}
 	_ = json.Unmarshal(schema, &shape)
-	text, _ := json.Marshal(line) // a text always encodes
+	text, _ := json.Marshal(line) // a string always encodes
 	switch {
 	case shape.Type == "string" && (v == nil || v[0] != '"'), v == nil && shape.Type != "object":
 		return text
@@ -158,7 +159,7 @@ func reply(line string, schema json.RawMessage) json.RawMessage {
 	return v
 }
 
-// compact is JSON on one line.
+// compact returns JSON on one line.
 func compact(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestHangupReadsTheFileAgain(t *testing.T) {
+func TestServe_ReloadsAtSIGHUP(t *testing.T) {
 	t.Chdir(t.TempDir())
 	put(t, "baton.yaml", "workflows:\n  first: {nodes: {n: {agent: echo}}}\n")
 	var stdout, stderr output
@@ -49,23 +49,23 @@ func TestHangupReadsTheFileAgain(t *testing.T) {
 		}
 	}
 	if got := offers(); !strings.Contains(got, `"first"`) {
-		t.Errorf("offered is %s", got)
+		t.Errorf("the workflows are %s", got)
 	}
 	if got := offers(); !strings.Contains(got, `"origin":{"kind":"yaml","file":"baton.yaml","line":2,`) || !strings.Contains(got, `"kind":"built-in"`) {
-		t.Errorf("what is offered comes from %s", got)
+		t.Errorf("the origins are %s", got)
 	}
 	hangup("limits: {queue: 5}\nworkflows:\n  second: {nodes: {n: {agent: echo}}}\n", `removed`)
-	for _, want := range []string{"workflows.second", "workflows.first", "takes effect at the next start"} {
+	for _, want := range []string{"workflows.second", "workflows.first", "take effect at the next start"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("no %q in the log:\n%s", want, stderr.String())
 		}
 	}
 	if got := offers(); !strings.Contains(got, `"second"`) || strings.Contains(got, `"first"`) || !strings.Contains(got, `"line":3,`) {
-		t.Errorf("offered is %s", got)
+		t.Errorf("the workflows are %s", got)
 	}
 	hangup("workflows:\n  third: {nodes: {n: {agent: ecko}}}\n", "baton.yaml:2:30: workflows.third.nodes.n.agent")
 	if got := offers(); !strings.Contains(got, `"second"`) {
-		t.Errorf("a bad file has changed what is offered: %s", got)
+		t.Errorf("a bad file has changed the workflows: %s", got)
 	}
 	cancel()
 	if got := <-code; got != 0 {

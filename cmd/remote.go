@@ -16,44 +16,44 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// remote is a run of a server, followed over its thread's event stream. It survives dropped connections and
-// a restart of the server: each new connection goes on behind the last event that was read.
+// remote is a run on a server, followed over its thread's event stream. It survives dropped connections and a restart of the
+// server: each new connection continues after the last event that was read.
 type remote struct {
 	client   *http.Client
 	server   target
 	threadID string
 	runID    string
-	path     string // of the events, with the cursor to begin at
+	path     string // of the events, with the cursor to start at
 
-	after  int64 // the last event read
-	began  bool  // an event of the run was read
-	over   bool
-	body   io.ReadCloser // nil while there is no connection
-	stream *agui.Reader
-	opened time.Time // when the stream was
-	away   patience  // since the last event was read
+	after   int64 // the last event read
+	began   bool  // an event of the run was read
+	over    bool
+	body    io.ReadCloser // nil without a connection
+	stream  *agui.Reader
+	opened  time.Time // when the stream was opened
+	backoff backoff   // reset by each event
 }
 
-// Limits on the answers of a server, in bytes. An event of Baton has at most 8 MB.
+// Limits on a server's answers, in bytes. Baton's events have at most 8 MB.
 const (
 	maxAnswer = 64 << 20
 	maxEvent  = 16 << 20
 )
 
-var errLongEvent = errors.New("the server sends an event of more than 16 MiB")
+var errLongEvent = errors.New("the server sent an event of more than 16 MiB")
 
-// How long a server may be away before run gives up on it: one that restarts, and one that was never there.
+// How long a server may be unavailable before a command gives up: while it restarts, and before the first connection.
 const (
-	restarting = time.Minute
-	neverThere = 3 * time.Second
+	restartTimeout = time.Minute
+	connectTimeout = 3 * time.Second
 )
 
-// startRemote starts a run on a server. A request whose answer was lost is made again under its key.
+// startRemote starts a run on a server. It repeats a request without an answer under the same idempotency key.
 func startRemote(ctx context.Context, server target, req request) (feed, error) {
 	r := newRemote(server.http(), server)
 	key := uuid.NewString()
 	var started struct{ ThreadID, RunID, EventsURL string }
-	err := retry(ctx, neverThere, func() error {
+	err := retry(ctx, connectTimeout, func() error {
 		return r.post(ctx, "/api/v1/agent/runs", req.body(), key, &started)
 	})
 	if err != nil {
@@ -64,14 +64,14 @@ func startRemote(ctx context.Context, server target, req request) (feed, error) 
 }
 
 func newRemote(client *http.Client, server target) *remote {
-	return &remote{client: client, server: server, away: patience{limit: restarting}}
+	return &remote{client: client, server: server, backoff: backoff{limit: restartTimeout}}
 }
 
 func (r *remote) next(ctx context.Context) (event, error) {
 	for !r.over {
 		if r.body == nil {
 			if err := r.connect(ctx); err != nil {
-				if err := r.away.wait(ctx, err); err != nil {
+				if err := r.backoff.wait(ctx, err); err != nil {
 					return event{}, err
 				}
 			}
@@ -81,25 +81,25 @@ func (r *remote) next(ctx context.Context) (event, error) {
 		if errors.Is(err, agui.ErrTooLong) {
 			return event{}, errLongEvent
 		}
-		if err != nil { // the server ended it, or the connection broke: the next one tells
+		if err != nil { // the server ended the stream or the connection broke; connect finds out
 			_ = r.close(ctx)
 			if ctx.Err() != nil {
 				return event{}, context.Cause(ctx)
 			}
 			if time.Since(r.opened) > quiet {
-				r.away.over()
+				r.backoff.reset()
 			}
-			if err := r.away.wait(ctx, &awayError{err: errors.New("the server ends the run's stream again and again")}); err != nil {
+			if err := r.backoff.wait(ctx, &unavailableError{err: errors.New("the server repeatedly ends the run's stream without events")}); err != nil {
 				return event{}, err
 			}
 			continue
 		}
-		id, _ := strconv.ParseInt(name, 10, 64) // 0 for an event without a number
+		id, _ := strconv.ParseInt(name, 10, 64) // 0 for an event without an id
 		if id != 0 && id <= r.after {
 			continue
 		}
 		r.after = max(r.after, id)
-		r.away.over()
+		r.backoff.reset()
 		ev, err := decodeEvent(id, bytes.Clone(data))
 		if err != nil {
 			return event{}, err
@@ -112,7 +112,7 @@ func (r *remote) next(ctx context.Context) (event, error) {
 	return event{}, io.EOF
 }
 
-// connect opens the thread's stream. When there is nothing more to read, the run is over.
+// connect opens the thread's stream. The run is over if the stream has no more events.
 func (r *remote) connect(ctx context.Context) error {
 	req, err := r.server.request(ctx, http.MethodGet, r.path, http.NoBody)
 	if err != nil {
@@ -124,7 +124,7 @@ func (r *remote) connect(ctx context.Context) error {
 	}
 	res, err := r.client.Do(req)
 	if err != nil {
-		return &awayError{err: err}
+		return &unavailableError{err: err}
 	}
 	switch res.StatusCode {
 	case http.StatusOK:
@@ -139,15 +139,15 @@ func (r *remote) connect(ctx context.Context) error {
 }
 
 func (r *remote) cancel(ctx context.Context) error {
-	err := retry(ctx, restarting, func() error {
-		if err := r.server.settle(ctx); err != nil {
+	err := retry(ctx, restartTimeout, func() error {
+		if err := r.server.resolveProject(ctx); err != nil {
 			return err
 		}
 		return r.post(ctx, r.server.runs()+"/"+url.PathEscape(r.runID)+"/cancel", nil, "", nil)
 	})
-	r.over = r.over || err == nil && !r.began // a run that waited for its turn writes nothing
+	r.over = r.over || err == nil && !r.began // a queued run ends without events
 	var refused *refusedError
-	if errors.As(err, &refused) && refused.status == http.StatusBadRequest { // it is over
+	if errors.As(err, &refused) && refused.status == http.StatusBadRequest { // the run has ended
 		return nil
 	}
 	return err
@@ -162,7 +162,7 @@ func (r *remote) close(context.Context) error {
 	return err
 }
 
-// post makes one request and decodes its answer into out, if that is not nil.
+// post makes one request and decodes its answer into out, unless out is nil.
 func (r *remote) post(ctx context.Context, path string, body []byte, key string, out any) error {
 	req, err := r.server.request(ctx, http.MethodPost, path, bytes.NewReader(body))
 	if err != nil {
@@ -176,7 +176,7 @@ func (r *remote) post(ctx context.Context, path string, body []byte, key string,
 	}
 	res, err := r.client.Do(req)
 	if err != nil {
-		return &awayError{err: err}
+		return &unavailableError{err: err}
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode >= 300 {
@@ -186,12 +186,12 @@ func (r *remote) post(ctx context.Context, path string, body []byte, key string,
 		return nil
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out); err != nil {
-		return &awayError{err: err}
+		return &unavailableError{err: err}
 	}
 	return nil
 }
 
-// refusedError is a server's no.
+// refusedError is a server's error that a retry would not change.
 type refusedError struct {
 	status int
 	err    error
@@ -201,8 +201,8 @@ func (e *refusedError) Error() string { return e.err.Error() }
 
 func statusError(res *http.Response) error {
 	if res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests {
-		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After")) // a date, which Baton sends nowhere, is none
-		return &awayError{refusal(res), time.Duration(min(max(seconds, 0), 1<<30)) * time.Second}
+		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After")) // Baton never sends a date
+		return &unavailableError{refusal(res), time.Duration(min(max(seconds, 0), 1<<30)) * time.Second}
 	}
 	return &refusedError{res.StatusCode, refusal(res)}
 }

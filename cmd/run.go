@@ -15,15 +15,15 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-// request is what a person asks run for.
+// request is a run to start.
 type request struct {
-	name     string // of an agent, or of a workflow
+	name     string // of an agent or a workflow
 	workflow bool
 	text     string
 	thread   string // empty for a new one
 }
 
-// body is the body of POST /api/v1/agent/runs that asks for the run.
+// body returns the body of POST /api/v1/agent/runs.
 func (r *request) body() []byte {
 	members := map[string]string{"agent": r.name, "content": r.text}
 	if r.workflow {
@@ -32,23 +32,23 @@ func (r *request) body() []byte {
 	if r.thread != "" {
 		members["threadId"] = r.thread
 	}
-	body, _ := json.Marshal(members) // of strings: it cannot fail
+	body, _ := json.Marshal(members) // strings always encode
 	return body
 }
 
-// feed is a run under way: one of this process, or one of a server.
+// feed is a running run, in this process or on a server.
 type feed interface {
-	// next returns the run's next event, and io.EOF behind the one that ends it or makes it wait.
+	// next returns the run's next event, and io.EOF after the event that ends the run or makes it wait.
 	next(ctx context.Context) (event, error)
-	// cancel cancels the run. What it still writes comes from next.
+	// cancel cancels the run. next returns the remaining events.
 	cancel(ctx context.Context) error
 	close(ctx context.Context) error
 }
 
-// view shows events to whoever reads standard output.
+// view writes events to standard output.
 type view interface {
 	show(ev event) error
-	// end says how the run has ended.
+	// end writes the outcome of the run.
 	end(o outcome) error
 }
 
@@ -58,11 +58,11 @@ func (p *Program) runCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "run AGENT TEXT…",
-		Short: "Run an agent and show what it does",
-		Long: "Run starts a run and follows it: on the server that has the database, or on the one given with\n" +
-			"--server; without any, in this process. On a terminal it writes the answer, in a pipe a line of\n" +
-			"JSON for each event: {\"id\": 1, \"event\": {…}}. Ctrl-C cancels the run. The exit code is 0 when the\n" +
-			"run completes or waits for an answer, 1 when it fails, 130 when Ctrl-C has cancelled it.",
+		Short: "Run an agent and show its events",
+		Long: "Run starts a run and follows it: on the server given with --server, on the server that runs on the database,\n" +
+			"or in this process. On a terminal it writes the answer, in a pipe a line of JSON for each event:\n" +
+			"{\"id\": 1, \"event\": {…}}. Ctrl-C cancels the run. The exit code is 0 if the run completes or waits for an\n" +
+			"answer, 1 if it fails, 130 if Ctrl-C has cancelled it.",
 		Example: "  baton run echo hello\n  baton run --workflow demo 'a poem about the sea'\n  baton run scripted '{\"do\": [{\"tokens\": 5}]}' | jq .event.delta",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -79,10 +79,10 @@ func (p *Program) runCommand() *cobra.Command {
 		},
 	}
 	config.Flags(cmd.Flags())
-	server.flags(cmd, "to run it on")
-	cmd.Flags().StringVar(&req.thread, "thread", "", "`thread` to go on with (default a new one)")
+	server.flags(cmd, "that executes the run")
+	cmd.Flags().StringVar(&req.thread, "thread", "", "`thread` to continue (default a new one)")
 	cmd.Flags().BoolVar(&req.workflow, "workflow", false, "AGENT names a workflow")
-	cmd.Flags().StringVarP(&output, "output", "o", "auto", "text, json, or auto: text on a terminal, else json")
+	cmd.Flags().StringVarP(&output, "output", "o", "auto", "text, json, or auto: text on a terminal, json otherwise")
 	return cmd
 }
 
@@ -103,36 +103,35 @@ func (p *Program) run(ctx context.Context, cfg config.Config, server target, req
 	return err
 }
 
-// feed starts the run where it belongs.
+// feed starts the run, on a server or in this process.
 func (p *Program) feed(ctx context.Context, cfg config.Config, server target, req request) (feed, error) {
 	url, err := findServer(ctx, cfg, server.url)
 	if err != nil {
 		return nil, err
 	}
 	if url != "" {
-		server.client = ownClient(&cfg)
+		server.client = serverClient(&cfg)
 		return startRemote(ctx, server.at(url), req)
 	}
 	o, err := p.offers(cfg, offers{})
 	if err != nil {
 		return nil, err
 	}
-	return startLocal(ctx, cfg, req, aside(cfg.Log, p.Stderr), o.list)
+	return startLocal(ctx, cfg, req, quietLogger(cfg.Log, p.Stderr), o.list)
 }
 
-// findServer returns the URL of the server whose client a command is: the one it was given, else the one that has
-// the database. It returns "" when nobody has it.
+// findServer returns the URL of the given server, or else of the server that runs on the database, "" if none does.
 func findServer(ctx context.Context, cfg config.Config, given string) (string, error) {
 	if given != "" {
 		return strings.TrimSuffix(given, "/"), nil
 	}
 	if !strings.HasPrefix(cfg.Database, "sqlite:") {
-		// The database does not tell whether a server lives, and the runs of one must not be taken over.
-		url := ownURL(&cfg, cfg.Listen)
+		// The database does not show whether a server is alive, and this process must not take its runs over.
+		url := serverURL(&cfg, cfg.Listen)
 		probe, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		if err := ready(probe, ownClient(&cfg), url); err != nil {
-			return "", fmt.Errorf("on PostgreSQL, run and mcp need a server: start one with serve, or name it with --server (%w)", err)
+		if err := ready(probe, serverClient(&cfg), url); err != nil {
+			return "", fmt.Errorf("on PostgreSQL this command needs a server: start one with serve, or name one with --server (%w)", err)
 		}
 		return url, nil
 	}
@@ -141,9 +140,9 @@ func findServer(ctx context.Context, cfg config.Config, given string) (string, e
 	case err != nil:
 		return "", err
 	case held && addr == "":
-		return "", errors.New("the database is in use by a program that serves nobody; try again when it has ended")
+		return "", errors.New("the database is in use by a process that has no address; try again when it has ended")
 	case held:
-		return ownURL(&cfg, addr), nil
+		return serverURL(&cfg, addr), nil
 	}
 	return "", nil
 }
@@ -167,7 +166,7 @@ func follow(stop, now context.Context, f feed, v view) (outcome, error) {
 		if err != nil {
 			return o, err
 		}
-		o.note(ev)
+		o.add(ev)
 		if err := v.show(ev); err != nil {
 			return o, err
 		}

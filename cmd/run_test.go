@@ -34,7 +34,7 @@ func plain(text string) string {
 	return took.ReplaceAllString(text, "$1 <time>")
 }
 
-func TestRunWritesTheSameInProcessAndAsAClient(t *testing.T) {
+func TestRun_SameOutputInProcessAndAsClient(t *testing.T) {
 	for _, where := range []string{"in process", "as a client"} {
 		t.Run(where, func(t *testing.T) {
 			db := database(t)
@@ -52,7 +52,7 @@ func TestRunWritesTheSameInProcessAndAsAClient(t *testing.T) {
 	}
 }
 
-func TestExitCodeOfRunTellsHowTheRunEnded(t *testing.T) {
+func TestRun_ExitCodeIsOutcome(t *testing.T) {
 	db := database(t)
 	for _, local := range []bool{true, false} {
 		if !local {
@@ -77,7 +77,7 @@ func TestExitCodeOfRunTellsHowTheRunEnded(t *testing.T) {
 	}
 }
 
-func TestRunGoesOnWithAThread(t *testing.T) {
+func TestRun_ContinuesThread(t *testing.T) {
 	db := database(t)
 	serve(t, db)
 	for i := range 2 {
@@ -92,7 +92,7 @@ func TestRunGoesOnWithAThread(t *testing.T) {
 	}
 }
 
-func TestInterruptCancelsTheRun(t *testing.T) {
+func TestRun_InterruptCancels(t *testing.T) {
 	for _, where := range []string{"in process", "as a client"} {
 		t.Run(where, func(t *testing.T) {
 			db := database(t)
@@ -120,7 +120,7 @@ func TestInterruptCancelsTheRun(t *testing.T) {
 	}
 }
 
-func TestRunSurvivesARestartOfTheServer(t *testing.T) {
+func TestRun_SurvivesServerRestart(t *testing.T) {
 	db, addr := database(t), freeAddr(t)
 	s := serve(t, db, addr)
 	var out, stderr output
@@ -153,9 +153,9 @@ func TestRunSurvivesARestartOfTheServer(t *testing.T) {
 	}
 }
 
-func TestRunOnPostgreSQLNeedsAServer(t *testing.T) {
+func TestRun_OnPostgreSQLNeedsServer(t *testing.T) {
 	r := baton(t.Context(), "run", "--listen", freeAddr(t), "--database", "postgres://nobody@127.0.0.1:1/none", "echo", "x").want(t, 1)
-	if !strings.Contains(r.stderr, "run and mcp need a server") {
+	if !strings.Contains(r.stderr, "this command needs a server") {
 		t.Errorf("got %q", r.stderr)
 	}
 }

@@ -20,18 +20,17 @@ import (
 )
 
 func runsCommand() *cobra.Command {
-	var at target
+	var server target
 	var q runsQuery
 	cmd := &cobra.Command{
 		Use:   "runs",
-		Short: "List the runs of a server, to find one that is stuck",
-		Long: "Runs lists the runs that are open, the oldest first: since when, at which step, and what they have made last. A run\n" +
-			"that is stuck is old and has made nothing for long. With --all those that are over are listed too, the newest\n" +
-			"first.\n\n" + clientHelp,
+		Short: "List the runs on a server, to find stuck ones",
+		Long: "Runs lists the open runs, oldest first, with their age, current step and last event. A stuck run is old, and its\n" +
+			"last event too. With --all it lists all runs, newest first.\n\n" + clientHelp,
 		Example: "  baton runs\n  baton runs --all --status FAILED --since 1h --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(cmd, at)
+			c, err := newClient(cmd, server)
 			if err != nil {
 				return err
 			}
@@ -42,21 +41,21 @@ func runsCommand() *cobra.Command {
 			if q.json {
 				return printJSON(cmd.OutOrStdout(), runs)
 			}
-			return table(cmd.OutOrStdout(), runs, time.Now())
+			return writeTable(cmd.OutOrStdout(), runs, time.Now())
 		},
 	}
-	clientFlags(cmd, &at)
-	cmd.Flags().BoolVar(&q.all, "all", false, "also those that are over")
-	cmd.Flags().StringVar(&q.status, "status", "", "only those with this `status`: QUEUED, RUNNING, WAITING, COMPLETED, FAILED or CANCELLED")
-	cmd.Flags().StringVar(&q.agent, "agent", "", "only those of this `agent`")
-	cmd.Flags().StringVar(&q.thread, "thread", "", "only those of this `thread`")
-	cmd.Flags().DurationVar(&q.since, "since", 0, "only those that are younger than this, such as 1h")
-	cmd.Flags().IntVar(&q.limit, "limit", 50, "how many at most, up to 500")
-	cmd.Flags().BoolVar(&q.json, "json", false, "print a line of JSON for each")
+	clientFlags(cmd, &server)
+	cmd.Flags().BoolVar(&q.all, "all", false, "list ended runs, too")
+	cmd.Flags().StringVar(&q.status, "status", "", "only runs with this `status`: QUEUED, RUNNING, WAITING, COMPLETED, FAILED or CANCELLED")
+	cmd.Flags().StringVar(&q.agent, "agent", "", "only runs of this `agent`")
+	cmd.Flags().StringVar(&q.thread, "thread", "", "only runs of this `thread`")
+	cmd.Flags().DurationVar(&q.since, "since", 0, "only runs younger than this, such as 1h")
+	cmd.Flags().IntVar(&q.limit, "limit", 50, "largest number of runs, up to 500")
+	cmd.Flags().BoolVar(&q.json, "json", false, "print each run as a line of JSON")
 	return cmd
 }
 
-// runsQuery says which runs are listed.
+// runsQuery selects the runs to list.
 type runsQuery struct {
 	all, json             bool
 	status, agent, thread string
@@ -64,19 +63,19 @@ type runsQuery struct {
 	limit                 int
 }
 
-// listed is a run with where it is.
-type listed struct {
+// listedRun is a run with its current nodes.
+type listedRun struct {
 	wire.Run
-	Nodes []wire.Node `json:"currentNodes"` // those that are at work, wait or have failed
+	Nodes []wire.Node `json:"currentNodes"` // nodes that run or wait
 }
 
-// list asks for the runs, and of each that is open where it is.
-func (c *client) list(ctx context.Context, q *runsQuery) ([]listed, error) {
+// list returns the runs, open ones with their current nodes.
+func (c *client) list(ctx context.Context, q *runsQuery) ([]listedRun, error) {
 	statuses := []string{strings.ToUpper(q.status)}
 	if q.status == "" && !q.all {
 		statuses = []string{"RUNNING", "WAITING", "QUEUED"}
 	}
-	all := []listed{}
+	all := []listedRun{}
 	for _, status := range statuses {
 		params := url.Values{"limit": {strconv.Itoa(q.limit)}}
 		if len(statuses) > 1 {
@@ -95,53 +94,53 @@ func (c *client) list(ctx context.Context, q *runsQuery) ([]listed, error) {
 			return nil, err
 		}
 		for i := range page.Items {
-			all = append(all, listed{Run: page.Items[i]})
+			all = append(all, listedRun{Run: page.Items[i]})
 		}
 	}
 	if len(statuses) > 1 {
-		slices.SortStableFunc(all, func(a, b listed) int { return a.CreatedAt.Compare(b.CreatedAt) })
+		slices.SortStableFunc(all, func(a, b listedRun) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	}
 	all = all[:min(len(all), q.limit)]
 	for i := range all {
-		if err := c.locate(ctx, &all[i]); err != nil {
+		if err := c.addProgress(ctx, &all[i]); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
 }
 
-// locate asks where a run is that is not over. One that is gone by now stays as it was.
-func (c *client) locate(ctx context.Context, r *listed) error {
+// addProgress adds the current nodes and last event of an open run. A run that was deleted meanwhile stays as it was.
+func (c *client) addProgress(ctx context.Context, r *listedRun) error {
 	r.Nodes = []wire.Node{}
 	if r.Status.Final() {
 		return nil
 	}
 	var nodes wire.Items[wire.Node]
-	if err := c.ask(ctx, c.run(r.User, r.ID, "node-states"), &nodes); err != nil {
-		return unlessGone(err)
+	if err := c.getWithRetry(ctx, c.run(r.User, r.ID, "node-states"), &nodes); err != nil {
+		return ignoreNotFound(err)
 	}
 	for _, n := range nodes.Items {
 		if n.Status == "RUNNING" || n.Status == "WAITING" {
 			r.Nodes = append(r.Nodes, n)
 		}
 	}
-	return unlessGone(c.ask(ctx, c.run(r.User, r.ID), &r.Run))
+	return ignoreNotFound(c.getWithRetry(ctx, c.run(r.User, r.ID), &r.Run))
 }
 
-// ask gets what is at path, and waits when so many requests are too many.
-func (c *client) ask(ctx context.Context, path string, out any) error {
-	return retry(ctx, restarting, func() error { return c.do(ctx, http.MethodGet, path, nil, out) })
+// getWithRetry requests path, and retries when the rate limit refuses the request.
+func (c *client) getWithRetry(ctx context.Context, path string, out any) error {
+	return retry(ctx, restartTimeout, func() error { return c.do(ctx, http.MethodGet, path, nil, out) })
 }
 
-// unlessGone is an error, or none where it says that something is not there.
-func unlessGone(err error) error {
+// ignoreNotFound returns nil for status 404.
+func ignoreNotFound(err error) error {
 	if refused := (*refusedError)(nil); errors.As(err, &refused) && refused.status == http.StatusNotFound {
 		return nil
 	}
 	return err
 }
 
-// printJSON prints each run on a line.
+// printJSON prints each item as a line of JSON.
 func printJSON[T any](w io.Writer, list []T) error {
 	enc := json.NewEncoder(w)
 	for i := range list {
@@ -152,14 +151,14 @@ func printJSON[T any](w io.Writer, list []T) error {
 	return nil
 }
 
-// table prints runs for a person.
-func table(w io.Writer, runs []listed, now time.Time) error {
+// writeTable writes runs as a table.
+func writeTable(w io.Writer, runs []listedRun, now time.Time) error {
 	if len(runs) == 0 {
-		_, err := fmt.Fprintln(w, "there are no such runs")
+		_, err := fmt.Fprintln(w, "no runs")
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	several := slices.ContainsFunc(runs, func(r listed) bool { return r.User != runs[0].User }) // who may have runs of one name
+	several := slices.ContainsFunc(runs, func(r listedRun) bool { return r.User != runs[0].User }) // their runs may have equal ids
 	heads := []string{"RUN", "STATUS", "AGENT", "THREAD", "AGE", "STEP", "LAST EVENT"}
 	if several {
 		heads = append([]string{"USER"}, heads...)
@@ -167,7 +166,7 @@ func table(w io.Writer, runs []listed, now time.Time) error {
 	fmt.Fprintln(t, strings.Join(heads, "\t"))
 	for i := range runs {
 		r := &runs[i]
-		cells := []string{r.ID, string(r.Status), r.WorkflowID, r.ThreadID, age(now, &r.CreatedAt), r.step(), r.last(now)}
+		cells := []string{r.ID, string(r.Status), r.WorkflowID, r.ThreadID, age(now, &r.CreatedAt), r.step(), r.lastEvent(now)}
 		if several {
 			cells = append([]string{r.User}, cells...)
 		}
@@ -179,8 +178,8 @@ func table(w io.Writer, runs []listed, now time.Time) error {
 	return t.Flush()
 }
 
-// step is where a run is: its nodes at work, what it asks, or why it has failed.
-func (r *listed) step() string {
+// step describes the current nodes of a run, or its error.
+func (r *listedRun) step() string {
 	if r.Error != nil {
 		return r.Error.Code
 	}
@@ -191,7 +190,7 @@ func (r *listed) step() string {
 			part += fmt.Sprintf(" %.0f%%", 100*n.Progress)
 		}
 		if n.Status == "WAITING" {
-			part += " asks"
+			part += " waits"
 		}
 		parts = append(parts, part)
 	}
@@ -201,15 +200,15 @@ func (r *listed) step() string {
 	return strings.Join(parts, ", ")
 }
 
-// last is what a run has made last, and how long ago.
-func (r *listed) last(now time.Time) string {
+// lastEvent describes the last event of a run and its age.
+func (r *listedRun) lastEvent(now time.Time) string {
 	if r.LastEvent == nil {
 		return "-"
 	}
 	return fmt.Sprintf("%d %s, %s ago", r.LastEvent.ID, r.LastEvent.Type, age(now, r.LastEvent.Timestamp))
 }
 
-// age is how long ago a time was, in about two digits.
+// age returns the time since at, with about two digits.
 func age(now time.Time, at *time.Time) string {
 	if at == nil {
 		return "?"

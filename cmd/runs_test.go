@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/config"
 )
 
-// fields of a table's line that begins with a run's id, nil when there is none.
+// row returns the fields of the table's line for a run, nil if there is none.
 func row(table, run string) []string {
 	for line := range strings.Lines(table) {
 		if f := strings.Fields(line); len(f) > 0 && f[0] == run {
@@ -21,7 +21,7 @@ func row(table, run string) []string {
 	return nil
 }
 
-func TestRunsCancelAndAnswerAreForARunningServer(t *testing.T) {
+func TestRunsCancelAnswer_OnRunningServer(t *testing.T) {
 	db := database(t)
 	s := serve(t, db)
 	detached(t, s.URL(), `{"agent":"scripted","threadId":"t1","runId":"stuck","content":"{\"do\":[{\"say\":\"hello\"},{\"tool\":\"sleep\",\"args\":{\"ms\":600000}}]}"}`)
@@ -47,14 +47,14 @@ func TestRunsCancelAndAnswerAreForARunningServer(t *testing.T) {
 	}
 	find("stuck", []string{"RUNNING", "scripted", "t1", "scripted", "TOOL_CALL_END", "s ago"})
 	find("behind", []string{"QUEUED", "echo", "t1"})
-	out := find("asks", []string{"WAITING", "scripted asks", "RUN_FINISHED"})
+	out := find("asks", []string{"WAITING", "scripted waits", "RUN_FINISHED"})
 	if row(out, "over") != nil {
-		t.Errorf("a run that is over is listed as open:\n%s", out)
+		t.Errorf("an ended run is listed as open:\n%s", out)
 	}
 	find("over", []string{"COMPLETED"}, "--all")
 	find("over", []string{"COMPLETED"}, "--status", "completed", "--since", "1h", "--agent", "echo")
 
-	r := baton(t.Context(), "runs", "--database", db, "--json").want(t, 0) // by the database's lock
+	r := baton(t.Context(), "runs", "--database", db, "--json").want(t, 0) // finds the server by the database's lock
 	for line := range strings.Lines(r.stdout) {
 		var run struct {
 			ID           string
@@ -71,35 +71,35 @@ func TestRunsCancelAndAnswerAreForARunningServer(t *testing.T) {
 	}
 
 	r = baton(t.Context(), "cancel", "--server", s.URL(), "stuck", "nobody").want(t, 1)
-	if r.stdout != "stuck is cancelled\n" || !strings.Contains(r.stderr, "nobody: Agent run not found (404 not_found)") {
+	if r.stdout != "cancelled stuck\n" || !strings.Contains(r.stderr, "nobody: Agent run not found (404 not_found)") {
 		t.Errorf("got %q and %q", r.stdout, r.stderr)
 	}
 	find("stuck", []string{"CANCELLED"}, "--all")
-	if r := baton(t.Context(), "answer", "--server", s.URL(), "stuck", "--approve").want(t, 1); !strings.Contains(r.stderr, "stuck asks nothing; it is CANCELLED") {
+	if r := baton(t.Context(), "answer", "--server", s.URL(), "stuck", "--approve").want(t, 1); !strings.Contains(r.stderr, "stuck has no open questions; it is CANCELLED") {
 		t.Errorf("got %q", r.stderr)
 	}
 	baton(t.Context(), "answer", "--server", s.URL(), "asks", "--payload", "{").want(t, 2)
 	baton(t.Context(), "answer", "--server", s.URL(), "asks", "--approve", "--refuse").want(t, 2)
-	if r := baton(t.Context(), "answer", "--server", s.URL(), "asks", "--payload", `{"yes":true}`).want(t, 0); r.stdout != "asks is answered and goes on\n" {
+	if r := baton(t.Context(), "answer", "--server", s.URL(), "asks", "--payload", `{"yes":true}`).want(t, 0); r.stdout != "answered; asks continues\n" {
 		t.Errorf("got %q", r.stdout)
 	}
 	find("asks", []string{"COMPLETED"}, "--all")
 }
 
-func TestTheOldestRunIsListedHoweverManyAreOpen(t *testing.T) {
+func TestRuns_ListsOldestFirst(t *testing.T) {
 	s := serve(t, database(t))
 	for _, run := range []string{"stuck", "later", "last"} {
 		detached(t, s.URL(), `{"agent":"scripted","threadId":"`+run+`","runId":"`+run+`","content":"{\"do\":[{\"tool\":\"sleep\",\"args\":{\"ms\":600000}}]}"}`)
 	}
 	if r := baton(t.Context(), "runs", "--server", s.URL(), "--limit", "2").want(t, 0); row(r.stdout, "stuck") == nil || row(r.stdout, "last") != nil {
-		t.Errorf("of three runs two are listed:\n%s", r.stdout)
+		t.Errorf("want the older two of three runs, got\n%s", r.stdout)
 	}
 }
 
-func TestARunThatGoesWhileItIsListedStaysAsItWas(t *testing.T) {
+func TestRuns_KeepsRunDeletedMeanwhile(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case !strings.HasSuffix(r.URL.Path, "/agent-runs"): // of a run: it was deleted
+		case !strings.HasSuffix(r.URL.Path, "/agent-runs"): // a request for the run, which was deleted
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = w.Write([]byte(`{"detail":"Agent run not found","code":"not_found"}`))
 		case r.URL.Query().Get("status") == "RUNNING":
@@ -114,8 +114,7 @@ func TestARunThatGoesWhileItIsListedStaysAsItWas(t *testing.T) {
 	}
 }
 
-// So many requests are too many at times: they are made again.
-func TestRunsWaitUntilTheyMayAsk(t *testing.T) {
+func TestRuns_RetriesAfterRateLimit(t *testing.T) {
 	refused := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -140,7 +139,7 @@ func TestRunsWaitUntilTheyMayAsk(t *testing.T) {
 	}
 }
 
-func TestClientsSendTheTokenOfTheirEnvironment(t *testing.T) {
+func TestClient_SendsTokenOfEnvironment(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var got []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -167,17 +166,17 @@ func TestClientsSendTheTokenOfTheirEnvironment(t *testing.T) {
 	}
 }
 
-// Users name their runs as they like. That two have one name keeps nobody from seeing all, nor from cancelling and answering each.
-func TestRunsOfOneNameAreToldApart(t *testing.T) {
+// Runs of several users may have the same id. An operator can list, cancel and answer each of them.
+func TestRuns_DistinguishesUsers(t *testing.T) {
 	db := database(t)
 	auth := config.Default().Auth
 	auth.Mode, auth.TestPlugins = config.AuthAPIKey, true
-	s := serveKnown(t, db, auth)
+	s := serveWithAuth(t, db, auth)
 	key := func(user, role string) string {
 		r := baton(t.Context(), "keys", "create", "--database", db, "--user", user, "--project", "p1", "--role", role).want(t, 0)
 		return strings.TrimSpace(r.stdout)
 	}
-	for _, user := range []string{"ann", "bob", "olga"} { // she, too, has one
+	for _, user := range []string{"ann", "bob", "olga"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+"/api/v1/agent/runs",
 			strings.NewReader(`{"agent":"scripted","runId":"same","threadId":"main","content":"{\"do\":[{\"ask\":{\"message\":\"Deploy?\"}}]}"}`))
 		if err != nil {
@@ -214,8 +213,8 @@ func TestRunsOfOneNameAreToldApart(t *testing.T) {
 		until(user, "WAITING")
 	}
 	open := baton(t.Context(), append([]string{"runs"}, at...)...).want(t, 0).stdout
-	if strings.Count(open, "scripted asks") != 3 {
-		t.Errorf("want all three with what they do, got\n%s", open)
+	if strings.Count(open, "scripted waits") != 3 {
+		t.Errorf("want all three runs with their steps, got\n%s", open)
 	}
 	baton(t.Context(), append([]string{"answer", "same", "--payload", "1", "--user", "ann"}, at...)...).want(t, 0)
 	until("ann", "COMPLETED")

@@ -12,8 +12,8 @@ import (
 	"github.com/batonrun/baton/transports/certs/certstest"
 )
 
-// Commands find a server that speaks TLS with the certificate of their settings, which no system trusts.
-func TestCommandsTrustTheCertificateOfTheirSettings(t *testing.T) {
+// Commands trust the certificate in their settings, which the system does not trust.
+func TestCommands_TrustCertificateInSettings(t *testing.T) {
 	dir, db := t.TempDir(), database(t)
 	certstest.Write(t, dir, "own", time.Now().Add(time.Hour))
 	files := program.TLS{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}
@@ -32,17 +32,17 @@ func TestCommandsTrustTheCertificateOfTheirSettings(t *testing.T) {
 	baton(t.Context(), append([]string{"health"}, settings...)...).want(t, 0)
 	baton(t.Context(), append([]string{"doctor"}, settings...)...).want(t, 0)
 	if r := baton(t.Context(), append([]string{"run", "echo", "hello"}, settings...)...).want(t, 0); !strings.Contains(r.stdout, "hello") {
-		t.Errorf("a run says %s", r.stdout)
+		t.Errorf("run writes %s", r.stdout)
 	}
 	other := t.TempDir()
 	certstest.Write(t, other, "other", time.Now().Add(time.Hour))
 	settings[5], settings[7] = filepath.Join(other, "cert.pem"), filepath.Join(other, "key.pem")
 	if r := baton(t.Context(), append([]string{"health"}, settings...)...); r.code == 0 {
-		t.Errorf("the certificate of another was taken: %s", r.stdout)
+		t.Errorf("another certificate was accepted: %s", r.stdout)
 	}
 }
 
-func TestDoctorLooksAtTheCertificate(t *testing.T) {
+func TestDoctor_ChecksCertificate(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	for _, c := range []struct {

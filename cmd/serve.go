@@ -60,7 +60,7 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	set, err := opened(stop, cfg, log, offered.from())
+	set, err := opened(stop, cfg, log, offered.withOrigins())
 	if err != nil {
 		return err
 	}
@@ -80,13 +80,13 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	if err != nil {
 		return err
 	}
-	defer boundGarbage()()
+	defer tuneGC()()
 	var reloading sync.WaitGroup
 	defer reloading.Wait()
 	reading, unread := context.WithCancel(stop)
 	defer unread()
 	files := &reloader{program: p, server: s, load: again, started: cfg, now: offered, log: log}
-	reloading.Go(func() { files.follow(reading, hangups) }) // ends with reading
+	reloading.Go(func() { files.watch(reading, hangups) }) // ends with reading
 	log.Info("serving", "url", s.URL(), "version", buildVersion())
 	if err := greet(p.Stdout, s.URL(), cfg, offered.list); err != nil {
 		return errors.Join(err, s.Shutdown(now))

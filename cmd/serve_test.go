@@ -19,7 +19,7 @@ import (
 	"github.com/batonrun/baton/plugins/builtin"
 )
 
-func TestServeSaysWhereItIsAndStopsWhenTold(t *testing.T) {
+func TestServe_PrintsURLAndStops(t *testing.T) {
 	db := database(t)
 	var stdout, stderr output
 	p := cmd.Program{
@@ -44,7 +44,7 @@ func TestServeSaysWhereItIsAndStopsWhenTold(t *testing.T) {
 	baton(t.Context(), "health", "--server", url).want(t, 1)
 }
 
-func TestSecondServerNamesTheFirst(t *testing.T) {
+func TestServe_SecondServerNamesFirst(t *testing.T) {
 	db := database(t)
 	s := serve(t, db)
 	for _, args := range []string{"serve --listen 127.0.0.1:0", "migrate"} {
@@ -55,7 +55,7 @@ func TestSecondServerNamesTheFirst(t *testing.T) {
 	}
 }
 
-func TestMigrateMakesADatabase(t *testing.T) {
+func TestMigrate_CreatesDatabase(t *testing.T) {
 	db := database(t)
 	baton(t.Context(), "migrate", "--database", db).want(t, 0)
 	if _, err := os.Stat(strings.TrimPrefix(db, "sqlite:")); err != nil {
@@ -63,7 +63,7 @@ func TestMigrateMakesADatabase(t *testing.T) {
 	}
 }
 
-func TestBackupBesideALiveServerHoldsItsRuns(t *testing.T) {
+func TestBackup_BesideServerContainsRuns(t *testing.T) {
 	db := database(t)
 	serve(t, db)
 	baton(t.Context(), "run", "--database", db, "--thread", "kept", "echo", "hello").want(t, 0)
@@ -90,7 +90,7 @@ func TestBackupBesideALiveServerHoldsItsRuns(t *testing.T) {
 	}
 }
 
-func TestRestoreBringsRunsBack(t *testing.T) {
+func TestRestore_BringsRunsBack(t *testing.T) {
 	db := database(t)
 	threads := func() (n int) {
 		s := serve(t, db)
@@ -128,8 +128,7 @@ func TestRestoreBringsRunsBack(t *testing.T) {
 	}
 }
 
-// TestServeKeepsAttachmentsInTheBucketThatIsSet has a server of the command take a file in, and looks where it lies.
-func TestServeKeepsAttachmentsInTheBucketThatIsSet(t *testing.T) {
+func TestServe_StoresAttachmentsInBucket(t *testing.T) {
 	put := make(chan string, 1)
 	bucket := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -176,15 +175,14 @@ func TestServeKeepsAttachmentsInTheBucketThatIsSet(t *testing.T) {
 	select {
 	case got := <-put:
 		if !strings.HasPrefix(got, "PUT /files/default/agent-inputs/local/") {
-			t.Errorf("the bucket was asked for %s", got)
+			t.Errorf("the bucket got %s", got)
 		}
 	default:
 		t.Error("the file is not in the bucket")
 	}
 }
 
-// A server that waits for its database stops when it is told to, as one that serves does.
-func TestServeStopsWhileItsDatabaseIsSilent(t *testing.T) {
+func TestServe_StopsWhileWaitingForDatabase(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +196,7 @@ func TestServeStopsWhileItsDatabaseIsSilent(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		_, _ = c.Read(make([]byte, 1)) // it has come as far as that
+		_, _ = c.Read(make([]byte, 1)) // the server has connected
 		stop()
 	}()
 	r := baton(ctx, "serve", "--listen", "127.0.0.1:0", "--database", "postgres://postgres@"+ln.Addr().String()+"/x?sslmode=disable")

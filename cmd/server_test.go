@@ -9,12 +9,11 @@ import (
 	"github.com/batonrun/baton/config"
 )
 
-// Each limit and each time of the settings reaches the server, under its own name.
-func TestLimitsAndTimeoutsReachTheServer(t *testing.T) {
+func TestSettings_PassLimitsAndTimeouts(t *testing.T) {
 	cfg := config.Default()
 	for _, section := range []reflect.Value{reflect.ValueOf(&cfg.Limits).Elem(), reflect.ValueOf(&cfg.Timeouts).Elem()} {
 		for i := range section.NumField() {
-			section.Field(i).SetInt(int64(time.Second) + int64(i)) // no two alike
+			section.Field(i).SetInt(int64(time.Second) + int64(i)) // unique
 		}
 	}
 	set := settings(cfg, slog.New(slog.DiscardHandler), nil)
@@ -25,7 +24,7 @@ func TestLimitsAndTimeoutsReachTheServer(t *testing.T) {
 		for i := range section.NumField() {
 			name := section.Type().Field(i).Name
 			if f := got.FieldByName(name); !f.IsValid() || f.Int() != section.Field(i).Int() {
-				t.Errorf("%s of the settings does not reach the server", name)
+				t.Errorf("%s is not passed to the server", name)
 			}
 		}
 	}

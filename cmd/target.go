@@ -16,32 +16,32 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// target is a server that a command is a client of, and whom it asks as.
+// target is the server that a command calls, and its credential.
 type target struct {
 	url     string
-	token   string       // empty where there are no accounts
-	project string       // empty for the token's default one
-	client  *http.Client // that asks it; nil for http.DefaultClient
+	token   string       // empty without accounts
+	project string       // empty for the token's default project
+	client  *http.Client // nil for http.DefaultClient
 }
 
 // flags adds the flags that name a server.
-func (t *target) flags(cmd *cobra.Command, what string) {
-	cmd.Flags().StringVar(&t.url, "server", "", "`URL` of a server "+what)
+func (t *target) flags(cmd *cobra.Command, purpose string) {
+	cmd.Flags().StringVar(&t.url, "server", "", "`URL` of a server "+purpose)
 	cmd.Flags().StringVar(&t.token, "token", "", "API key or `token` for the server; BATON_TOKEN keeps it out of the list of processes")
-	cmd.Flags().StringVar(&t.project, "project", "", "`project` of the server (default the token's first, or default)")
+	cmd.Flags().StringVar(&t.project, "project", "", "`project` on the server (default the token's first project, or default)")
 }
 
-// at is the target at another URL, with the token of the environment if none was given.
+// at returns the target with another URL, and with the token of the environment if none was given.
 func (t target) at(url string) target {
 	t.url, t.token = url, cmp.Or(t.token, os.Getenv(config.TokenVariable))
 	return t
 }
 
-// http is what asks the server.
+// http returns the client for the server.
 func (t target) http() *http.Client { return cmp.Or(t.client, http.DefaultClient) }
 
-// settle finds out which project is meant where none was given: only the server knows a token's default one.
-func (t *target) settle(ctx context.Context) error {
+// resolveProject sets the project to the token's default project if none was given. Only the server knows it.
+func (t *target) resolveProject(ctx context.Context) error {
 	if t.project != "" || t.token == "" {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (t *target) settle(ctx context.Context) error {
 	}
 	res, err := t.http().Do(req)
 	if err != nil {
-		return &awayError{err: err}
+		return &unavailableError{err: err}
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode >= 300 {
@@ -59,18 +59,18 @@ func (t *target) settle(ctx context.Context) error {
 	}
 	var me wire.Me
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&me); err != nil {
-		return &awayError{err: err}
+		return &unavailableError{err: err}
 	}
 	t.project = me.ProjectID
 	return nil
 }
 
-// runs is the path of the project's runs, behind settle.
+// runs returns the path of the project's runs. Call resolveProject before.
 func (t target) runs() string {
 	return "/api/projects/" + url.PathEscape(cmp.Or(t.project, "default")) + "/agent-runs"
 }
 
-// request returns a request of the server. The client that sends it takes the token off again where it is led elsewhere.
+// request returns a request to the server. The client removes the token when it follows a redirect to another host.
 func (t target) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	if t.project != "" && !strings.HasPrefix(path, "/api/projects/") {
 		separator := "?"

@@ -6,30 +6,30 @@ import (
 	"github.com/batonrun/baton/plugins/llm/provider"
 )
 
-// template is the file that init writes: with an agent of the model that the environment names, and with the lines of one
-// as a comment when it names none.
+// template returns the file that init writes: with an agent for the model provider in the environment, or with an example agent
+// in comments if there is none.
 func template(getenv func(string) string) string {
 	model, err := provider.FromEnv(getenv)
-	there := err == nil
-	if !there {
+	found := err == nil
+	if !found {
 		getenv = func(name string) string { return map[string]string{"OPENAI_API_KEY": "…"}[name] }
-		model, _ = provider.FromEnv(getenv) // names one
+		model, _ = provider.FromEnv(getenv) // cannot fail
 	}
 	agent := "    provider: " + model.Provider + "\n    model: " + model.Model + "\n"
-	of := strings.ToUpper(model.Provider)
-	if getenv(of+"_BASE_URL") != "" {
-		agent += "    base_url: ${" + of + "_BASE_URL}\n"
+	prefix := strings.ToUpper(model.Provider)
+	if getenv(prefix+"_BASE_URL") != "" {
+		agent += "    base_url: ${" + prefix + "_BASE_URL}\n"
 	}
 	switch {
-	case getenv(of+"_API_KEY") != "":
-		agent += "    api_key: ${" + of + "_API_KEY}\n"
+	case getenv(prefix+"_API_KEY") != "":
+		agent += "    api_key: ${" + prefix + "_API_KEY}\n"
 	case model.APIKey != "":
 		agent += "    api_key: ${GEMINI_API_KEY}\n"
 	}
 	agents := "agents:\n  researcher:\n    description: Finds things out.\n" + agent + templateAgent
 	workflow := strings.ReplaceAll(templateWorkflow, "AGENT", "researcher")
-	if !there {
-		agents = "# No key of a provider is set. With one, or with provider: ollama and no key, this is an agent:\n" + commented(agents)
+	if !found {
+		agents = "# The environment has no key of a model provider. An agent with one (provider: ollama needs none):\n" + commented(agents)
 		workflow = strings.ReplaceAll(templateWorkflow, "AGENT", "echo")
 	}
 	return templateHead + agents + templateTools + workflow
@@ -41,10 +41,11 @@ func commented(s string) string {
 
 const templateHead = `# yaml-language-server: $schema=./` + schemaFile + `
 #
-# What this Baton offers, and its settings; docs/agents.md explains each key. A text takes a value of the environment as
-# ${NAME}. "baton check" says what is wrong, and a running server reads agents, mcp and workflows again at a SIGHUP.
+# The settings of this Baton, and its agents, tools and workflows; docs/agents.md explains each key. ${NAME} in a value is
+# replaced by that environment variable. "baton check" reports errors. SIGHUP reloads agents, mcp and workflows of a running
+# server.
 
-# Settings: "baton config" prints all that there are.
+# Settings; "baton config" prints all of them.
 # listen: 127.0.0.1:8080
 # database: sqlite:baton.db
 
@@ -53,29 +54,29 @@ const templateHead = `# yaml-language-server: $schema=./` + schemaFile + `
 const templateAgent = `    system: You answer briefly, and compute with the calculator.
     tools: [calculator, clock]
     limits: {timeout: 2m, max_steps: 12}
-    # fallback: {provider: ollama, model: qwen3}         # is asked when the model has failed
-    # prices: {some-model: {input: 0.15, output: 0.60}}  # of a million tokens, for limits.max_cost
-    # history: {tokens: 32000, over: summarise}          # earlier turns that do not fit: drop or summarise
-    # output: structured                                 # key points and suggested actions beside the answer
-    # context: [notes]                                   # directories of text files that a run may name
+    # fallback: {provider: ollama, model: qwen3}         # used when the model has failed
+    # prices: {some-model: {input: 0.15, output: 0.60}}  # per million tokens, for limits.max_cost
+    # history: {tokens: 32000, over: summarise}          # for earlier turns that do not fit: drop or summarise
+    # output: structured                                 # adds key points and suggested actions to the answer
+    # context: [notes]                                   # directories of text files that a run may refer to
 `
 
 const templateTools = `
-# Agents in other places, and programs:
+# Remote agents, and programs as agents:
 #   writer: {agui: {url: "http://127.0.0.1:9000/agui", headers: {Authorization: "Bearer ${WRITER_TOKEN}"}}}
 #   scorer: {command: [python3, scorer.py], dir: agents}
 
-# Tools of MCP servers: an agent names them as files.read_file, or all as files.*
+# Tools of MCP servers. An agent lists them as files.read_file, or all as files.*
 # mcp:
 #   files: {command: [npx, -y, some-server], allow: [read_file, write_file], approval: [write_file]}
 #   docs: {url: "http://127.0.0.1:9001/mcp", required: true}
 `
 
 const templateWorkflow = `
-# Graphs of agents and tools. Inputs and conditions are expressions over the nodes that are needed.
+# Graphs of agents and tools. Inputs and conditions are expressions over the nodes listed in needs.
 workflows:
   answer:
-    description: Answers, and asks a person before it looks at the clock.
+    description: Answers, and asks for approval before it reads the clock.
     nodes:
       draft: {agent: AGENT}
       stamp:

@@ -14,10 +14,10 @@ import (
 	"github.com/batonrun/baton/plugins/builtin"
 )
 
-// terminal is what a person sits at: what is written to it is typed, and screen is what it has shown.
+// terminal is a pseudoterminal: writes to it are typed input, screen has its output.
 type terminal struct {
 	*os.File
-	tty    *os.File // the side of the program
+	tty    *os.File // the program's side
 	screen output
 }
 
@@ -47,7 +47,7 @@ func newTerminal(t *testing.T) *terminal {
 	return term
 }
 
-// resize makes the lines so long.
+// resize sets the width of the terminal.
 func (term *terminal) resize(t *testing.T, columns uint16) {
 	t.Helper()
 	if err := unix.IoctlSetWinsize(int(term.tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
@@ -63,7 +63,7 @@ func (term *terminal) say(t *testing.T, text, until string) {
 	term.screen.until(t, until)
 }
 
-func TestChatAtATerminal(t *testing.T) {
+func TestChat_AtTerminal(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	db := database(t)
 	sit := func(args ...string) (*terminal, <-chan int) {
@@ -78,22 +78,22 @@ func TestChatAtATerminal(t *testing.T) {
 	}
 
 	term, code := sit("scripted")
-	term.screen.until(t, "talking to scripted; Ctrl-C cancels a turn, /quit leaves\r\nscripted> ")
-	term.say(t, "one\ntwo\n\nthree\n", "\r\none\r\ntwo\r\n\r\nthree\r\nscripted> ") // what is pasted is one message
+	term.screen.until(t, "talking to scripted; Ctrl-C cancels a turn, /quit quits\r\nscripted> ")
+	term.say(t, "one\ntwo\n\nthree\n", "\r\none\r\ntwo\r\n\r\nthree\r\nscripted> ") // pasted lines are one message
 	term.resize(t, 20)
 	term.say(t, `{"do":[{"tool":"calculator","args":{"expression":"漢字漢字"}}]}`+"\n", "→ calculator {\"expr…\r\n")
 	term.resize(t, 34)
 	term.say(t, `{"do":[{"tool":"calculator","args":{"expression":"漢字漢字"}}]}`+"\n", "→ calculator {\"expression\":\"漢字…\r\n")
 	term.resize(t, 200)
-	term.say(t, "\x04", "\r\nto go on: baton chat --thread ")
+	term.say(t, "\x04", "\r\nto continue: baton chat --thread ")
 	if got := <-code; got != 0 {
 		t.Errorf("exit code %d", got)
 	}
 
 	_, thread, _ := strings.Cut(term.screen.String(), "--thread ")
 	term, code = sit("--thread", aThread.FindString(thread))
-	term.screen.until(t, "\r\ntalking to scripted; Ctrl-C cancels a turn, /quit leaves\r\nscripted> ")
-	term.say(t, "/quit\n", "to go on: ")
+	term.screen.until(t, "\r\ntalking to scripted; Ctrl-C cancels a turn, /quit quits\r\nscripted> ")
+	term.say(t, "/quit\n", "to continue: ")
 	if got := <-code; got != 0 {
 		t.Errorf("exit code %d", got)
 	}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalWidth returns how many characters fit in a line of the terminal w, 80 when it does not tell.
+// terminalWidth returns the width of the terminal w in characters, 80 if unknown.
 func terminalWidth(w io.Writer) int {
 	if f, ok := w.(*os.File); ok {
 		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 1 {
@@ -19,7 +19,7 @@ func terminalWidth(w io.Writer) int {
 	return 80
 }
 
-// moreToRead reports whether another line is there, or comes before a person could type one.
+// moreToRead reports whether another line is available, or arrives sooner than a person could type one.
 func moreToRead(terminal *os.File) bool {
 	const pause = 20 // milliseconds
 	ready := []unix.PollFd{{Fd: int32(terminal.Fd()), Events: unix.POLLIN}}

@@ -20,12 +20,12 @@ import (
 	"github.com/batonrun/baton/plugins/builtin"
 )
 
-// receiver is a collector of OpenTelemetry that keeps the spans it is sent.
+// receiver is an OpenTelemetry collector that stores the spans it receives.
 type receiver struct {
 	*httptest.Server
 	mu    sync.Mutex // guards the fields below
 	spans []*otlp.Span
-	of    map[string]string // the resource
+	of    map[string]string // attributes of the resource
 	wrong []string
 }
 
@@ -56,7 +56,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// attributes are a span's, as texts.
+// attributes returns the attributes of a span as strings.
 func attributes(s *otlp.Span) map[string]string {
 	all := make(map[string]string)
 	for _, a := range s.Attributes {
@@ -65,7 +65,7 @@ func attributes(s *otlp.Span) map[string]string {
 	return all
 }
 
-// serveUntil runs serve until the test says stop, and returns its URL.
+// serveUntil runs serve until stop is called, and returns its URL.
 func serveUntil(t *testing.T, stderr io.Writer, args ...string) (url string, stop func()) {
 	t.Helper()
 	var stdout output
@@ -89,7 +89,7 @@ const (
 	clients = "00f067aa0ba902b7" // the client's span
 )
 
-// ask starts a run and returns its stream's text.
+// ask starts a run and returns its stream.
 func ask(t *testing.T, url, body string, header ...string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/agent/runs", strings.NewReader(body))
@@ -113,7 +113,7 @@ func ask(t *testing.T, url, body string, header ...string) string {
 	return string(text)
 }
 
-func TestRunsAreTraced(t *testing.T) {
+func TestTraces_CoverRuns(t *testing.T) {
 	t.Chdir(t.TempDir())
 	r := newReceiver(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.URL)
@@ -135,7 +135,7 @@ func TestRunsAreTraced(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.wrong) > 0 {
-		t.Error("the collector was sent ", r.wrong)
+		t.Error("the collector got ", r.wrong)
 	}
 	if r.of["service.name"] != "baton" || r.of["deployment.environment"] != "test" {
 		t.Errorf("the resource is %v", r.of)
@@ -152,7 +152,7 @@ func TestRunsAreTraced(t *testing.T) {
 		a := attributes(s)
 		for _, v := range a {
 			if strings.Contains(v, "secret") {
-				t.Errorf("%s tells what was said: %v", s.Name, a)
+				t.Errorf("%s contains text of a message: %v", s.Name, a)
 			}
 		}
 		for name, want := range map[string]map[string]string{
@@ -203,7 +203,7 @@ func hexOf(id []byte) string {
 	return b.String()
 }
 
-func TestTracesAreOffUnlessAsked(t *testing.T) {
+func TestTraces_CanBeTurnedOff(t *testing.T) {
 	t.Chdir(t.TempDir())
 	r := newReceiver(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.URL)
@@ -214,7 +214,7 @@ func TestTracesAreOffUnlessAsked(t *testing.T) {
 			url, stop := serveUntil(t, io.Discard, "--database", database(t))
 			stream := ask(t, url, `{"agent":"echo","content":"hello"}`, "traceparent", "00-"+traceID+"-"+clients+"-01")
 			if strings.Contains(stream, "traceId") {
-				t.Error("a run names a trace that nobody has")
+				t.Error("a run names a trace although traces are off")
 			}
 			stop()
 		})
@@ -228,8 +228,8 @@ func TestTracesAreOffUnlessAsked(t *testing.T) {
 	}
 }
 
-// TestRunsGoOnInTheirTrace answers a run in another process.
-func TestRunsGoOnInTheirTrace(t *testing.T) {
+// A run that is answered after a restart stays in its trace.
+func TestTraces_SurviveRestart(t *testing.T) {
 	t.Chdir(t.TempDir())
 	r := newReceiver(t)
 	t.Setenv("OTEL_TRACES_EXPORTER", "otlp")
@@ -248,7 +248,7 @@ func TestRunsGoOnInTheirTrace(t *testing.T) {
 	url, stop = serveUntil(t, io.Discard, "--database", db)
 	again := ask(t, url, `{"threadId":"a","runId":"r","resume":[{"interruptId":"`+question+`","status":"resolved","payload":{}}]}`)
 	if !strings.Contains(again, "done") || !strings.Contains(again, `"traceId":"`+trace+`"`) {
-		t.Errorf("it goes on in another trace than %s:\n%s", trace, again)
+		t.Errorf("the run continues in another trace than %s:\n%s", trace, again)
 	}
 	stop()
 	r.mu.Lock()
@@ -260,13 +260,12 @@ func TestRunsGoOnInTheirTrace(t *testing.T) {
 		}
 	}
 	if runs != 2 {
-		t.Errorf("%d of its spans are in the trace, want 2", runs)
+		t.Errorf("%d spans of the run are in the trace, want 2", runs)
 	}
 }
 
-// TestTracesSpanServers has one server ask another, as a remote agent and as a server of tools, and a client on a WebSocket: what
-// the other does, and what is asked on the socket, is in the trace of who has asked.
-func TestTracesSpanServers(t *testing.T) {
+// A request's trace includes the runs of another server that is a remote agent or an MCP server, and runs started on a WebSocket.
+func TestTraces_SpanServers(t *testing.T) {
 	t.Chdir(t.TempDir())
 	r := newReceiver(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.URL)
@@ -297,8 +296,8 @@ func TestTracesSpanServers(t *testing.T) {
 	if err := socket.WriteMessage(websocket.TextMessage, []byte(`{"op":"run","ref":"1","agent":"echo","content":"x"}`)); err != nil {
 		t.Fatal(err)
 	}
-	if _, said, err := socket.ReadMessage(); err != nil || !strings.Contains(string(said), `"ack"`) {
-		t.Fatalf("%s %v", said, err)
+	if _, msg, err := socket.ReadMessage(); err != nil || !strings.Contains(string(msg), `"ack"`) {
+		t.Fatalf("%s %v", msg, err)
 	}
 	stop()
 	stopOther()

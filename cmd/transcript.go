@@ -13,21 +13,21 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// transcript writes a run for a person: its text as it comes, left to the terminal to wrap, and around it
-// what is done, dimmed and cut to a line each.
+// transcript writes a run as text. The terminal wraps the run's own text; steps and tool calls are dimmed and cut to one line
+// each.
 type transcript struct {
 	w      io.Writer
 	colour bool
 	began  time.Time
 
-	open    bool              // a text is under way
-	column  int               // of its last line, 0 at the start of one
-	waiting []func()          // lines that come when it is complete
+	open    bool              // a message has started and not ended
+	column  int               // the output column in the message
+	waiting []func()          // lines to write after the message
 	calls   map[string]string // open tool calls: the tool's name and the arguments so far
-	err     error             // of the first write that failed
+	err     error             // the first failed write
 }
 
-// The styles, as terminals know them.
+// Styles, as ANSI escape sequences.
 const (
 	plain = "\x1b[0m"
 	bold  = "\x1b[1m"
@@ -35,7 +35,7 @@ const (
 	red   = "\x1b[31m"
 )
 
-// maxDetail is how many bytes of a call are kept for a line that shows its beginning.
+// maxDetail bounds the bytes of a call's arguments that are kept for its line.
 const maxDetail = 16 << 10
 
 func newTranscript(w io.Writer) *transcript {
@@ -89,13 +89,13 @@ func (t *transcript) end(o outcome) error {
 	t.close()
 	took := time.Since(t.began).Round(10 * time.Millisecond)
 	e, failed := o.failure()
-	asks, waits := o.asks()
+	asks, waits := o.interrupts()
 	switch {
 	case waits:
 		for i := range asks {
 			t.line("? "+asks[i].Message+" ("+asks[i].ID+")", "")
 		}
-		t.line(fmt.Sprintf("waits for an answer after %v · run %s · to answer: baton chat --thread %s", took, o.run, o.thread), dim)
+		t.line(fmt.Sprintf("waiting for an answer after %v · run %s · to answer: baton chat --thread %s", took, o.run, o.thread), dim)
 	case !failed:
 		t.line(fmt.Sprintf("completed in %v · run %s · thread %s", took, o.run, o.thread), dim)
 	case e.Code == codeCancelled:
@@ -106,7 +106,7 @@ func (t *transcript) end(o outcome) error {
 	return t.err
 }
 
-// text goes on with the text under way.
+// text appends to the open message.
 func (t *transcript) text(s, style string) {
 	s = printable(s)
 	t.write(s, style)
@@ -117,7 +117,7 @@ func (t *transcript) text(s, style string) {
 	t.column += utf8.RuneCountInString(s)
 }
 
-// close ends the text under way and writes the lines that have waited for it.
+// close ends the open message and writes the waiting lines.
 func (t *transcript) close() {
 	t.open = false
 	if t.column > 0 {
@@ -130,13 +130,13 @@ func (t *transcript) close() {
 	t.waiting = nil
 }
 
-// detail writes a dimmed line, or the beginning of one that is too long for the terminal.
+// detail writes a dimmed line, cut to the width of the terminal.
 func (t *transcript) detail(s string) {
 	s = strings.Join(strings.Fields(printable(s)), " ")
 	t.line(runewidth.Truncate(s, terminalWidth(t.w), "…"), dim)
 }
 
-// line writes a line of its own, when no text is under way.
+// line writes a line, after the open message if there is one.
 func (t *transcript) line(s, style string) {
 	if t.open {
 		t.waiting = append(t.waiting, func() { t.line(s, style) })
@@ -159,14 +159,14 @@ func (t *transcript) styled(s, style string) string {
 	return style + s + plain
 }
 
-// printable returns s without control characters and those that reorder a line, so that no agent's text commands the
-// terminal or looks like another.
+// printable removes control characters and those that change the direction of text, so that an agent's text can neither control
+// the terminal nor disguise itself.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r < ' ' && r != '\n' && r != '\t', r >= 0x7f && r < 0xa0: // controls
 			return -1
-		case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069: // turn the direction of what follows
+		case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069: // change the direction of text
 			return -1
 		}
 		return r

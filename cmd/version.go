@@ -29,5 +29,5 @@ func versionText() string {
 	return fmt.Sprintf("%s (%s %s/%s)", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// buildVersion is what the linker was told, else what the module says.
+// buildVersion returns the version that the linker has set, or else the module's.
 func buildVersion() string { return cmp.Or(version, baton.Version()) }

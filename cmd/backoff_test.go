@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// answers is a server that gives its n-th answer, from 1, and notes when it was asked.
+// answers is a server that returns give(n) to its n-th request, counted from 1, and records the times of requests.
 type answers struct {
 	give  func(n int) *http.Response
 	asked []time.Time
@@ -37,22 +37,22 @@ func following(a *answers) *remote {
 
 const finished = "id: 7\ndata: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\",\"timestamp\":1}\n\n"
 
-// A server that ends each stream at once is asked again with growing pauses, and given up.
-func TestAStreamThatEndsAtOnceIsNoBusyLoop(t *testing.T) {
+// If a server ends each stream immediately, the client reconnects with growing pauses, and gives up.
+func TestRemote_BacksOffFromEmptyStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &answers{give: func(int) *http.Response { return answer(http.StatusOK, ": ping\n\n") }}
 		began := time.Now()
-		if _, err := following(a).next(t.Context()); err == nil || !strings.Contains(err.Error(), "again and again") {
-			t.Errorf("it ends with %v", err)
+		if _, err := following(a).next(t.Context()); err == nil || !strings.Contains(err.Error(), "repeatedly ends") {
+			t.Errorf("next fails with %v", err)
 		}
-		if n, took := len(a.asked), time.Since(began); n > 50 || took > restarting || took < restarting/2 {
-			t.Errorf("it was asked %d times in %s", n, took)
+		if n, took := len(a.asked), time.Since(began); n > 50 || took > restartTimeout || took < restartTimeout/2 {
+			t.Errorf("%d requests in %s", n, took)
 		}
 	})
 }
 
-// Each event is a new beginning.
-func TestAStreamThatGoesOnIsFollowed(t *testing.T) {
+// Each event resets the limit.
+func TestRemote_FollowsStreamWithManyReconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const some = 200
 		a := &answers{give: func(n int) *http.Response {
@@ -68,7 +68,7 @@ func TestAStreamThatGoesOnIsFollowed(t *testing.T) {
 	})
 }
 
-func TestAServerIsWaitedForAsLongAsItAsks(t *testing.T) {
+func TestRemote_HonorsRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &answers{give: func(n int) *http.Response {
 			if n == 1 {
@@ -80,7 +80,7 @@ func TestAServerIsWaitedForAsLongAsItAsks(t *testing.T) {
 			t.Fatal(err)
 		}
 		if waited := a.asked[1].Sub(a.asked[0]); waited != 7*time.Second {
-			t.Errorf("it was asked again after %s", waited)
+			t.Errorf("the client retried after %s", waited)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {

@@ -11,17 +11,17 @@ import (
 	"github.com/batonrun/baton/transports/certs"
 )
 
-// ownURL is where a server with these settings is reached that listens on address.
-func ownURL(cfg *config.Config, address string) string {
+// serverURL returns the URL of a server that has these settings and listens on address.
+func serverURL(cfg *config.Config, address string) string {
 	if cfg.TLS.On() {
 		return "https://" + transports.Dialable(address)
 	}
 	return "http://" + transports.Dialable(address)
 }
 
-// ownClient returns what asks a server with these settings. Beside what the system trusts it takes the certificate of the settings,
-// which is seldom one for an address, and may be nobody's else.
-func ownClient(cfg *config.Config) *http.Client {
+// serverClient returns a client for a server that has these settings. It trusts the system's certificate authorities and the
+// certificate in the settings, which seldom names the address and may be self-signed.
+func serverClient(cfg *config.Config) *http.Client {
 	if !cfg.TLS.On() {
 		return http.DefaultClient
 	}
