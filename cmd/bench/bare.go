@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// bareLoop writes frames to n connections on this machine, group frames in one write, with gap between two
-// rounds, and returns the CPU time of the thread that writes: what a server cannot do without.
+// bareLoop writes frames to n connections on this machine, group frames in one write, with gap between two rounds, and returns
+// the CPU time of the writing thread: the least that a server can need.
 func bareLoop(ctx context.Context, frames [][]byte, n, group int, gap time.Duration) (time.Duration, error) {
 	conns, finish, err := discarders(n)
 	if err != nil {
@@ -42,7 +42,7 @@ func loop(ctx context.Context, conns []net.Conn, frames [][]byte, group int, gap
 	return threadCPU() - began, nil
 }
 
-// discarders returns n connections whose other ends read and forget. finish closes them and waits for that.
+// discarders returns n connections whose peers discard everything. finish closes them and waits for the peers.
 func discarders(n int) (conns []net.Conn, finish func() error, err error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

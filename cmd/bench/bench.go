@@ -1,7 +1,6 @@
-// Command bench measures a running server over its real routes. Client and server usually share a machine, so
-// the client is made to cost little: bare TCP connections, answers and server-sent events parsed by hand in
-// buffers that are kept. It checks what it reads: a viewer that misses an event or gets one twice fails the
-// bench.
+// Command bench measures a running server over its real routes. Client and server usually share a machine, so the client is
+// cheap: it uses bare TCP connections, and parses answers and server-sent events by hand in reused buffers. It also checks them: a
+// bench fails if a viewer misses an event or gets one twice.
 package main
 
 import (
@@ -18,10 +17,10 @@ import (
 	"github.com/batonrun/baton/plugins/builtin"
 )
 
-// options are what all benches share.
+// options are the options of all benches.
 type options struct {
 	server   string // URL; empty: start one
-	pid      int    // of the server, 0 when unknown
+	pid      int    // of the server, 0 if unknown
 	database string // of the server to start
 	json     bool
 }
@@ -33,7 +32,7 @@ func main() {
 	}
 }
 
-// child is the program as a process that a bench has started: a server, or a crowd. Otherwise it returns.
+// child runs the process that a bench has started, a server or a crowd, and exits. In the bench itself it returns.
 func child() {
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == "serve":
@@ -59,8 +58,8 @@ func command() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure a server",
 		Long: "Bench measures the server given with --server, or one that it starts for each bench on a new SQLite\n" +
-			"database or the one given with --database. The CPU and memory of the server are shown when it was\n" +
-			"started by bench, or when it runs on this machine and --pid is given. Without a subcommand it is bench runs.",
+			"database or the one given with --database. It shows the server's CPU time and memory if it has started the\n" +
+			"server, or if the server runs on this machine and --pid is given. Without a subcommand it is bench runs.",
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -79,16 +78,16 @@ func command() *cobra.Command {
 		leaveCommand(&o),
 		cancelCommand(&o),
 		crowdCommand(&o),
-		o.command("models", "Answers of a model of a provider, beside a bare client, on a server of its own", models()...),
-		o.command("all", "All benches, with the sizes that Baton's figures are given for", suite()...),
+		o.command("models", "Runs with a language model, compared with a bare client of the model, on a separate server", models()...),
+		o.command("all", "All benches, with the sizes of Baton's published figures", suite()...),
 	)
 	return root
 }
 
-// A bench measures a server: the one that the options name, or one that it starts on their database.
+// A bench measures the server in the options, or one that it starts on their database.
 type bench func(ctx context.Context, o *options) ([]report, error)
 
-// served is the bench of a server with no settings of its own.
+// served returns a bench for a server with default settings.
 func served(measure func(ctx context.Context, t *target) ([]report, error)) bench {
 	return func(ctx context.Context, o *options) ([]report, error) {
 		if o.server == "" {
@@ -106,7 +105,7 @@ func (o *options) command(use, short string, list ...bench) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: o.measure(list...)}
 }
 
-// measure runs benches and prints what each has measured.
+// measure runs benches and prints their reports.
 func (o *options) measure(list ...bench) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		ctx, cancel := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -126,7 +125,7 @@ func (o *options) measure(list ...bench) func(*cobra.Command, []string) error {
 	}
 }
 
-// suite is what `make bench` measures.
+// suite returns the benches of `make bench`.
 func suite() []bench {
 	runs := func(o runsOptions) bench {
 		o.tokens, o.size = 200, 4
@@ -136,7 +135,7 @@ func suite() []bench {
 		served(defaultIdle().bench),
 		runs(runsOptions{total: 100, atOnce: 1, viewers: 1, projection: "agui"}),
 		runs(runsOptions{total: 500, atOnce: 50, viewers: 1, projection: "agui"}),
-		served((&runsOptions{total: 2000, atOnce: 32, tokens: 3, size: 4, viewers: 1, projection: "agui"}).bench), // what runs cost that say little
+		served((&runsOptions{total: 2000, atOnce: 32, tokens: 3, size: 4, viewers: 1, projection: "agui"}).bench), // short runs
 		runs(runsOptions{total: 150, atOnce: 50, delay: 5 * time.Millisecond, viewers: 1, projection: "agui"}),
 		runs(runsOptions{total: 200, atOnce: 50, viewers: 4, projection: "seed"}),
 		served(defaultViewers().bench),

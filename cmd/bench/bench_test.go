@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestBenchPassesItsOwnChecks(t *testing.T) {
+func TestBench_PassesItsOwnChecks(t *testing.T) {
 	cfg := config.Default()
 	cfg.Listen, cfg.Database = "127.0.0.1:0", "sqlite:"+filepath.Join(t.TempDir(), "baton.db")
 	s, err := cmd.Start(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)), builtin.Plugins()...)
@@ -31,7 +31,7 @@ func TestBenchPassesItsOwnChecks(t *testing.T) {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()
-		_ = s.Shutdown(ctx) // which says that it did not wait for runs
+		_ = s.Shutdown(ctx) // reports that it did not wait for runs
 	}()
 	for _, args := range []string{
 		"runs --runs 4 --total 8 --tokens 20",
@@ -46,17 +46,17 @@ func TestBenchPassesItsOwnChecks(t *testing.T) {
 		}
 	}
 	if err := measure(t, "crowd", "--server", s.URL()); err == nil {
-		t.Error("crowd measured a server without the settings that it needs")
+		t.Error("crowd measured a server without the necessary settings")
 	}
 }
 
-func TestCrowdMeasuresTheGivenDatabase(t *testing.T) {
+func TestCrowd_MeasuresGivenDatabase(t *testing.T) {
 	database := filepath.Join(t.TempDir(), "given.db")
 	if err := measure(t, "crowd", "--users", "3", "--runs", "3", "--pause", "1ms", "--database", "sqlite:"+database); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(database); err != nil {
-		t.Errorf("the database has not been measured: %v", err)
+		t.Errorf("the server did not use the given database: %v", err)
 	}
 }
 

@@ -11,19 +11,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// cancelOptions says how many runs are cancelled.
+// cancelOptions are the options of bench cancel.
 type cancelOptions struct {
 	runs  int
-	sleep time.Duration // of the tool that ignores it
+	sleep time.Duration // of the tool, which ignores the cancellation
 }
 
 func defaultCancels() *cancelOptions { return &cancelOptions{runs: 100, sleep: 2 * time.Second} }
 
 func cancelCommand(o *options) *cobra.Command {
 	co := defaultCancels()
-	cmd := o.command("cancel", "Cancel runs while a tool of theirs ignores it", served(co.bench))
+	cmd := o.command("cancel", "Cancel runs with a tool that ignores it", served(co.bench))
 	cmd.Flags().IntVar(&co.runs, "runs", co.runs, "runs, one after the other")
-	cmd.Flags().DurationVar(&co.sleep, "sleep", co.sleep, "what the tool sleeps")
+	cmd.Flags().DurationVar(&co.sleep, "sleep", co.sleep, "how long the tool sleeps")
 	return cmd
 }
 
@@ -101,7 +101,7 @@ func (o *cancelOptions) one(t *target) (answered, ended time.Duration, err error
 	return answered, e.at.Sub(posted), e.err
 }
 
-// until reads up to the next event of a type and returns when it came.
+// until reads up to the next event of a type and returns the time of its arrival.
 func (c *conn) until(kind string) (time.Time, error) {
 	for {
 		f, err := c.frame()
@@ -112,16 +112,16 @@ func (c *conn) until(kind string) (time.Time, error) {
 		case kind:
 			return time.Now(), nil
 		case runFinished, runError:
-			return time.Time{}, fmt.Errorf("waiting for %s: the run is over: %s", kind, f.raw)
+			return time.Time{}, fmt.Errorf("waiting for %s: the run has ended: %s", kind, f.raw)
 		}
 	}
 }
 
-// onlyEOF is nil when err is the end of a stream.
+// onlyEOF returns nil for io.EOF.
 func onlyEOF(err error) error {
 	switch {
 	case err == nil:
-		return errors.New("something follows the terminal event")
+		return errors.New("the terminal event is not the last one")
 	case errors.Is(err, io.EOF):
 		return nil
 	}

@@ -14,13 +14,13 @@ import (
 	"syscall"
 )
 
-// serve has a server measured that it starts with settings, of a file and of the environment, on a free port and on the
-// database that the options name, else on a new SQLite one.
+// serve starts a server with a settings file and environment variables, on a free port and on the database in the options, or
+// else on a new SQLite database, and measures it.
 func (o *options) serve(
 	ctx context.Context, settings string, env []string, measure func(context.Context, *target) ([]report, error),
 ) (_ []report, err error) {
 	if o.server != "" {
-		return nil, errors.New("server: this bench needs a server with settings of its own, which it starts itself")
+		return nil, errors.New("server: this bench needs special settings, so it starts a server itself")
 	}
 	dir, err := os.MkdirTemp("", "baton-bench-")
 	if err != nil {
@@ -39,7 +39,7 @@ func (o *options) serve(
 	return measure(ctx, t)
 }
 
-// startServer starts this program's serve, and returns what stops it.
+// startServer runs this program's serve command. The returned function stops it.
 func startServer(ctx context.Context, env []string, args ...string) (*target, func() error, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -56,7 +56,7 @@ func startServer(ctx context.Context, env []string, args ...string) (*target, fu
 		return nil, nil, err
 	}
 	stop := func() error {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // if it has ended already, Wait tells why
+		_ = cmd.Process.Signal(syscall.SIGTERM) // if it has ended already, Wait returns the reason
 		return cmd.Wait()
 	}
 	lines := bufio.NewReader(out)

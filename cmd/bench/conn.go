@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// conn is a connection to the server that carries one request after the other. It does the least that
-// HTTP/1.1 and server-sent events need, and keeps its buffers.
+// conn is a connection to the server that carries one request after another. It implements the minimum of HTTP/1.1 and
+// server-sent events, and reuses its buffers.
 type conn struct {
 	net.Conn
 	host string
 	out  []byte
-	in   []byte // what was received; in[r:] is not looked at yet
+	in   []byte // received bytes; in[r:] is unread
 	r    int
 
 	status  int
 	chunked bool
-	left    int   // bytes left of the body, or of its current chunk; -1: of a body that ends with the connection
+	left    int   // remaining bytes of the body, or of its current chunk; -1 if the body ends with the connection
 	ended   bool  // the body has ended
 	wire    int64 // bytes received
-	reads   int   // in which they came
+	reads   int   // number of reads
 
-	body []byte // of the answer, without chunks; body[b:] is not looked at yet
+	body []byte // of the answer, without chunk headers; body[b:] is unread
 	b    int
-	seen int // of body[b:], without a frame's end in it
+	seen int // bytes of body[b:] that contain no frame's end
 
 	socket bool // a WebSocket: the body is its frames
 }
@@ -42,7 +42,7 @@ func dial(addr string) (*conn, error) {
 	return &conn{Conn: c, host: addr}, nil
 }
 
-// send writes a request. header holds lines of its own, each ended by CRLF.
+// send writes a request. header contains additional lines, each ended by CRLF.
 func (c *conn) send(method, path, header string, body []byte) error {
 	c.out = fmt.Appendf(c.out[:0], "%s %s HTTP/1.1\r\nHost: %s\r\n%s", method, path, c.host, header)
 	if body != nil {
@@ -53,7 +53,7 @@ func (c *conn) send(method, path, header string, body []byte) error {
 	return err
 }
 
-// fill receives more.
+// fill receives more bytes.
 func (c *conn) fill() error {
 	if c.r == len(c.in) {
 		c.in, c.r = c.in[:0], 0
@@ -125,7 +125,7 @@ func (c *conn) receive() (int, error) {
 	return c.status, nil
 }
 
-// more appends to the body what has been received of it, waiting for it. It fails with io.EOF at its end.
+// more waits for more of the body and appends it. It fails with io.EOF at the end of the body.
 func (c *conn) more() error {
 	if c.ended || !c.chunked && c.left == 0 {
 		c.ended = true
@@ -148,7 +148,7 @@ func (c *conn) more() error {
 	if c.b == len(c.body) {
 		c.body, c.b = c.body[:0], 0
 	}
-	for c.r < len(c.in) { // all chunks that are here
+	for c.r < len(c.in) { // all received chunks
 		got := c.in[c.r:]
 		if c.left >= 0 && len(got) > c.left {
 			got = got[:c.left]
@@ -162,13 +162,13 @@ func (c *conn) more() error {
 			break
 		}
 		if err := c.nextChunk(); err != nil {
-			break // c.ended is set: the next call tells
+			break // c.ended is set: the next call returns io.EOF
 		}
 	}
 	return nil
 }
 
-// nextChunk reads the size of a chunk, behind the end of the one before it.
+// nextChunk reads the end of the previous chunk and the size of the next one.
 func (c *conn) nextChunk() error {
 	for {
 		line, err := c.line()
@@ -207,12 +207,12 @@ func (c *conn) text() ([]byte, error) {
 
 // frame is one server-sent event.
 type frame struct {
-	id   int64  // 0 when it has none
-	kind string // the event's type when it is one of those below, else ""
-	raw  []byte // all of it; valid until the next call
+	id   int64  // 0 if it has none
+	kind string // the event's type if it is one of the types below, else ""
+	raw  []byte // the whole frame; valid until the next call
 }
 
-// The types that benches look for.
+// The event types that benches need.
 const (
 	textContent = "TEXT_MESSAGE_CONTENT"
 	toolCallEnd = "TOOL_CALL_END"
@@ -222,7 +222,7 @@ const (
 
 var frameEnd = []byte("\n\n")
 
-// frame returns the next frame, waiting for it, and io.EOF when the server has ended the stream.
+// frame waits for the next frame and returns it, or io.EOF when the server has ended the stream.
 func (c *conn) frame() (frame, error) {
 	if c.socket {
 		return c.message()
@@ -242,7 +242,7 @@ func (c *conn) frame() (frame, error) {
 	}
 }
 
-// compact forgets what was looked at of the body, when that is much.
+// compact drops the read part of the body if it is large.
 func (c *conn) compact() {
 	if c.b > 64<<10 {
 		c.body = c.body[:copy(c.body, c.body[c.b:])]
@@ -252,14 +252,14 @@ func (c *conn) compact() {
 
 func parse(raw []byte) frame {
 	rest := raw
-	for bytes.HasPrefix(rest, []byte(":")) || bytes.HasPrefix(rest, []byte("retry: ")) { // of the stream, not of the event
+	for bytes.HasPrefix(rest, []byte(":")) || bytes.HasPrefix(rest, []byte("retry: ")) { // part of the stream, not of the event
 		rest = rest[bytes.IndexByte(rest, '\n')+1:]
 	}
 	id, rest := leadingID(rest, "id: ")
 	return frame{id: id, kind: leadingKind(rest, "event: ", '\n'), raw: raw}
 }
 
-// leadingID reads the number behind prefix, and returns what follows it and the byte that ends it.
+// leadingID reads the number after prefix, and returns it and the text after the byte that ends it.
 func leadingID(raw []byte, prefix string) (id int64, rest []byte) {
 	after, ok := bytes.CutPrefix(raw, []byte(prefix))
 	if !ok {
@@ -272,7 +272,7 @@ func leadingID(raw []byte, prefix string) (id int64, rest []byte) {
 	return id, after[min(i+1, len(after)):]
 }
 
-// leadingKind reads the type behind prefix, up to end.
+// leadingKind reads the event type after prefix, up to end.
 func leadingKind(raw []byte, prefix string, end byte) string {
 	after, ok := bytes.CutPrefix(raw, []byte(prefix))
 	if !ok {

@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// pipe is a connection that receives text in pieces of any size.
+// pipe returns a connection that receives text in pieces of size piece().
 func pipe(tb testing.TB, text string, piece func() int) *conn {
 	tb.Helper()
 	client, server := net.Pipe()
 	tb.Cleanup(func() { _ = client.Close() })
-	go func() { // ends when all is written, or the client has left
+	go func() { // ends when all is written, or the connection closes
 		for len(text) > 0 {
 			n := min(len(text), piece())
 			if _, err := io.WriteString(server, text[:n]); err != nil {
@@ -38,7 +38,7 @@ func chunks(parts ...string) string {
 	return b.String() + "0\r\n\r\n"
 }
 
-func TestFramesComeWholeHoweverTheyAreCut(t *testing.T) {
+func TestConn_ReadsSplitFrames(t *testing.T) {
 	var body strings.Builder
 	body.WriteString("retry: 1000\n: ping\nid: 7\n\n")
 	for id := 8; id < 60; id++ {
@@ -79,12 +79,12 @@ func TestFramesComeWholeHoweverTheyAreCut(t *testing.T) {
 			}
 		}
 		if got.String() != body.String() || last != runFinished {
-			t.Fatalf("the frames are not those that were sent; the last is %q", last)
+			t.Fatalf("the frames differ from those that were sent; the last is %q", last)
 		}
 	}
 }
 
-func TestAnswersFollowEachOther(t *testing.T) {
+func TestConn_ReadsConsecutiveAnswers(t *testing.T) {
 	c := pipe(t, "HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 204 No Content\r\n\r\n"+head+chunks("abc"), func() int { return 1000 })
 	for _, want := range []struct {
 		status int
@@ -100,7 +100,7 @@ func TestAnswersFollowEachOther(t *testing.T) {
 	}
 }
 
-func TestBrokenAnswersAreErrors(t *testing.T) {
+func TestConn_RejectsBrokenAnswers(t *testing.T) {
 	for _, text := range []string{"", "nonsense\r\n\r\n", head, head + "5\r\nabc", head + "zz\r\nabc\r\n"} {
 		c := pipe(t, text, func() int { return 1000 })
 		_, err := c.receive()
@@ -116,7 +116,7 @@ func TestBrokenAnswersAreErrors(t *testing.T) {
 func BenchmarkFrame(b *testing.B) {
 	one := "id: 123456\nevent: TEXT_MESSAGE_CONTENT\ndata: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"0199\",\"delta\":\"abcd\"}\n\n"
 	batch := strings.Repeat(one, 16)
-	text := head + strings.TrimSuffix(chunks(batch), "0\r\n\r\n") // goes on for ever
+	text := head + strings.TrimSuffix(chunks(batch), "0\r\n\r\n") // without an end
 	repeat := text[len(head):]
 	c := &conn{Conn: endless{Reader: strings.NewReader(text), again: repeat}}
 	if _, err := c.receive(); err != nil {
@@ -131,7 +131,7 @@ func BenchmarkFrame(b *testing.B) {
 	}
 }
 
-// endless is a connection that receives the same again and again.
+// endless is a connection that repeats the same bytes.
 type endless struct {
 	net.Conn
 	*strings.Reader
@@ -146,7 +146,7 @@ func (e endless) Read(p []byte) (int, error) {
 	return e.Reader.Read(p)
 }
 
-func TestMessagesComeWholeHoweverTheyAreCut(t *testing.T) {
+func TestConn_ReadsSplitMessages(t *testing.T) {
 	var wire strings.Builder
 	message := func(text string) {
 		switch n := len(text); {

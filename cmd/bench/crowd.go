@@ -14,15 +14,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// crowdOptions says who asks for more than their share while one user goes on as before.
+// crowdOptions are the options of bench crowd: users exceed their limits while one user stays within its limit.
 type crowdOptions struct {
 	users  int
-	times  int           // their limit that each of them asks for
+	times  int           // multiple of the limit that each of them requests
 	limit  int           // requests per second of a user
-	size   int           // bytes of each of their requests, at least
-	runs   int           // of the one who keeps to the limit
+	size   int           // minimum bytes of each of their requests
+	runs   int           // of the user within the limit
 	tokens int           // of each run
-	pause  time.Duration // between two of that one's runs
+	pause  time.Duration // between two runs of the user within the limit
 }
 
 func defaultCrowd() *crowdOptions {
@@ -32,22 +32,22 @@ func defaultCrowd() *crowdOptions {
 func crowdCommand(o *options) *cobra.Command {
 	co := defaultCrowd()
 	cmd := &cobra.Command{
-		Use: "crowd", Short: "Runs of one user while others ask for many times their limits", Args: cobra.NoArgs,
-		Long: "Crowd measures a server of its own, with accounts, on the database given with --database: first one user alone,\n" +
-			"then while others of its project each ask for what their limit lets pass, and then for many times as much.",
+		Use: "crowd", Short: "Runs of one user while others exceed their limits many times", Args: cobra.NoArgs,
+		Long: "Crowd starts a server with accounts on the database given with --database and measures the runs of one user:\n" +
+			"first alone, then while other users of the project request as much as their limit allows, then many times as much.",
 		RunE: o.measure(co.bench),
 	}
-	cmd.Flags().IntVar(&co.users, "users", co.users, "users who ask for more than they may")
-	cmd.Flags().IntVar(&co.times, "times", co.times, "how many times their limit they ask for")
+	cmd.Flags().IntVar(&co.users, "users", co.users, "users that exceed their limit")
+	cmd.Flags().IntVar(&co.times, "times", co.times, "how many times their limit they request")
 	cmd.Flags().IntVar(&co.limit, "limit", co.limit, "a user's requests per second")
-	cmd.Flags().IntVar(&co.size, "size", co.size, "bytes of each of their requests, at least")
-	cmd.Flags().IntVar(&co.runs, "runs", co.runs, "runs of the user who keeps to the limit")
+	cmd.Flags().IntVar(&co.size, "size", co.size, "minimum bytes of each of their requests")
+	cmd.Flags().IntVar(&co.runs, "runs", co.runs, "runs of the user within the limit")
 	cmd.Flags().IntVar(&co.tokens, "tokens", co.tokens, "tokens of a run")
-	cmd.Flags().DurationVar(&co.pause, "pause", co.pause, "between two runs of that user")
+	cmd.Flags().DurationVar(&co.pause, "pause", co.pause, "pause between two runs of that user")
 	return cmd
 }
 
-// bench measures a server of its own.
+// bench measures a server that it starts.
 func (o *crowdOptions) bench(ctx context.Context, all *options) ([]report, error) {
 	key := uuid.NewString()
 	settings := fmt.Sprintf("auth: {mode: jwt, test_plugins: true}\n"+
@@ -64,7 +64,7 @@ func (o *crowdOptions) measure(ctx context.Context, t *target, key []byte) ([]re
 	}
 	r := report{name: fmt.Sprintf("%d runs of %d tokens of one user beside %d others", o.runs, o.tokens, o.users)}
 	r.times("alone: POST to RUN_FINISHED", alone)
-	for _, times := range []int{1, o.times} { // what they may ask for costs the server more than what it refuses them
+	for _, times := range []int{1, o.times} { // accepted requests cost the server more than refused ones
 		if err := o.beside(ctx, t, key, times, alone, &r); err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func (o *crowdOptions) measure(ctx context.Context, t *target, key []byte) ([]re
 	return []report{r}, nil
 }
 
-// beside measures the user while the others ask for so many times their limit.
+// beside measures the user while the others request times their limit.
 func (o *crowdOptions) beside(ctx context.Context, t *target, key []byte, times int, alone []time.Duration, r *report) error {
 	others := &crowd{Addr: t.addr, Key: key, Script: o.script() + strings.Repeat(" ", o.size), Users: o.users, Times: times, Limit: o.limit}
 	stop, err := others.start(ctx)
@@ -88,13 +88,13 @@ func (o *crowdOptions) beside(ctx context.Context, t *target, key []byte, times 
 	}
 	name := fmt.Sprintf("at %d times their limit: ", times)
 	r.times(name+"POST to RUN_FINISHED", beside)
-	r.add(name+"that, to alone (p50, p95)", "x", ratio(beside, alone, 50), ratio(beside, alone, 95))
-	r.add(name+"taken of theirs and refused", "/s", float64(got.Taken)/got.Took.Seconds(), float64(got.Refused)/got.Took.Seconds())
+	r.add(name+"ratio to alone (p50, p95)", "x", ratio(beside, alone, 50), ratio(beside, alone, 95))
+	r.add(name+"accepted and refused runs of the others", "/s", float64(got.Taken)/got.Took.Seconds(), float64(got.Refused)/got.Took.Seconds())
 	r.add(name+"server CPU", "% of a core", 100*used.Seconds()/took.Seconds())
 	return nil
 }
 
-// behave makes the runs of users who keep to their limit, each run another's, and tells what each took.
+// behave makes the runs within the limit, each as another user, and returns their durations.
 func (o *crowdOptions) behave(ctx context.Context, t *target, key []byte, name string) ([]time.Duration, error) {
 	c, err := dial(t.addr)
 	if err != nil {
@@ -125,7 +125,7 @@ func (o *crowdOptions) behave(ctx context.Context, t *target, key []byte, name s
 	return took, nil
 }
 
-// ratio is by how much a percentile of one list is larger than another's.
+// ratio returns the ratio of a percentile of two lists.
 func ratio(of, to []time.Duration, p int) float64 {
 	of, to = slices.Sorted(slices.Values(of)), slices.Sorted(slices.Values(to))
 	return percentile(of, p).Seconds() / percentile(to, p).Seconds()
@@ -133,7 +133,7 @@ func ratio(of, to []time.Duration, p int) float64 {
 
 func (o *crowdOptions) script() string { return fmt.Sprintf(`{"do": [{"tokens": %d}]}`, o.tokens) }
 
-// tokenOf is the header of a user of the one project there is.
+// tokenOf returns the Authorization header of a user.
 func tokenOf(key []byte, user string) (string, error) {
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: key}, nil)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// idleOptions says how many streams wait for what does not come.
+// idleOptions are the options of bench idle.
 type idleOptions struct {
 	streams int
 	settle  time.Duration // before memory is read
@@ -18,7 +18,7 @@ func defaultIdle() *idleOptions { return &idleOptions{streams: 1000, settle: 3 *
 
 func idleCommand(o *options) *cobra.Command {
 	io := defaultIdle()
-	cmd := o.command("idle", "Hold idle streams, then leave: memory of each, and when the server notices", served(io.bench))
+	cmd := o.command("idle", "Open idle streams, then disconnect: memory per stream, and how soon the server notices", served(io.bench))
 	cmd.Flags().IntVar(&io.streams, "streams", io.streams, "idle streams")
 	cmd.Flags().DurationVar(&io.settle, "settle", io.settle, "pause before memory is read")
 	return cmd
@@ -63,12 +63,12 @@ func (o *idleOptions) bench(ctx context.Context, t *target) ([]report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.add("half of them noticed to have left after", "ms", millis(half))
-	r.add("all of them noticed to have left after", "ms", millis(all))
+	r.add("server noticed half of the disconnects after", "ms", millis(half))
+	r.add("server noticed all disconnects after", "ms", millis(all))
 	return []report{r}, nil
 }
 
-// warm opens and closes a few streams, so that what the server allocates once is not counted.
+// warm opens and closes a few streams, so that one-time allocations of the server are not counted.
 func (o *idleOptions) warm(ctx context.Context, t *target, c *conn) error {
 	open := files(t.pid)
 	a, err := openAudience(ctx, t, c, min(o.streams, 50), "sse")
@@ -82,8 +82,8 @@ func (o *idleOptions) warm(ctx context.Context, t *target, c *conn) error {
 	return err
 }
 
-// noticed waits until the server has closed half and then nearly all of n connections whose clients left,
-// as its open descriptors tell, of which there were open before.
+// noticed waits until the server has closed half, and then nearly all, of n connections whose clients have disconnected at left. It
+// counts the server's open descriptors; open is their number before.
 func (t *target) noticed(ctx context.Context, left time.Time, open, n int) (half, all time.Duration, err error) {
 	deadline := left.Add(time.Minute)
 	for {

@@ -8,14 +8,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// leaveOptions says how many viewers come, watch and leave.
+// leaveOptions are the options of bench leave.
 type leaveOptions struct {
 	viewers int
 	events  int
 	delay   time.Duration // between two events
-	after   time.Duration // how long after they left memory is read
+	after   time.Duration // from the viewers' disconnect to the second reading of memory
 
-	transports []string // over which they watch, one after the other
+	transports []string // of the viewers, measured one after another
 }
 
 func defaultLeave() *leaveOptions {
@@ -24,12 +24,12 @@ func defaultLeave() *leaveOptions {
 
 func leaveCommand(o *options) *cobra.Command {
 	lo := defaultLeave()
-	cmd := o.command("leave", "Let many watch one thread and leave: what memory the server gives back", served(lo.bench))
+	cmd := o.command("leave", "Let many viewers watch one thread and disconnect: memory that the server returns", served(lo.bench))
 	cmd.Flags().IntVar(&lo.viewers, "viewers", lo.viewers, "viewers of the thread")
-	cmd.Flags().IntVar(&lo.events, "events", lo.events, "events that they see")
-	cmd.Flags().DurationVar(&lo.delay, "delay", lo.delay, "pause between two of them")
+	cmd.Flags().IntVar(&lo.events, "events", lo.events, "events that they receive")
+	cmd.Flags().DurationVar(&lo.delay, "delay", lo.delay, "pause between two events")
 	cmd.Flags().DurationVar(&lo.after, "after", lo.after, "pause before memory is read again")
-	cmd.Flags().StringSliceVar(&lo.transports, "transport", lo.transports, "how they watch: sse, ws, or both as sse,ws")
+	cmd.Flags().StringSliceVar(&lo.transports, "transport", lo.transports, "transports of the viewers: sse, ws, or both as sse,ws")
 	return cmd
 }
 
@@ -44,25 +44,25 @@ func (o *leaveOptions) bench(ctx context.Context, t *target) (all []report, err 
 	return all, nil
 }
 
-// over is the bench of viewers that watch over one transport.
+// over measures viewers of one transport.
 func (o *leaveOptions) over(ctx context.Context, t *target, transport string) (report, error) {
-	r := report{name: fmt.Sprintf("%d viewers over %s leave", o.viewers, transport)}
-	r.add("events that each has seen", "", float64(o.events))
+	r := report{name: fmt.Sprintf("%d viewers over %s disconnect", o.viewers, transport)}
+	r.add("events per viewer", "", float64(o.events))
 	memory := func(when string) {
 		if t.pid != 0 {
 			r.add("server memory "+when, "MiB", float64(rss(t.pid))/(1<<20))
 		}
 	}
-	memory("before they came")
-	if err := o.visit(ctx, t, transport, func() { memory("while they are there") }); err != nil {
+	memory("before")
+	if err := o.visit(ctx, t, transport, func() { memory("with viewers") }); err != nil {
 		return report{}, err
 	}
 	err := pause(ctx, o.after)
-	memory(fmt.Sprintf("%v after they left", o.after))
+	memory(fmt.Sprintf("%v after they disconnected", o.after))
 	return r, err
 }
 
-// visit has the viewers come, see a run, and leave.
+// visit connects the viewers, waits until they have seen a run, and disconnects them.
 func (o *leaveOptions) visit(ctx context.Context, t *target, transport string, seen func()) error {
 	c, err := dial(t.addr)
 	if err != nil {

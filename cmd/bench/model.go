@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 )
 
-// modelOptions says which conversations with a language model are measured. The provider is played by this process.
+// modelOptions are the options of bench models. This process plays the model provider.
 type modelOptions struct {
 	atOnce int
 	total  int
@@ -22,8 +22,8 @@ type modelOptions struct {
 	pace   time.Duration // between two tokens
 }
 
-// bench measures runs of an agent that a provider's model plays, on a server of its own, and a bare HTTP client that
-// reads the same streams.
+// bench measures runs of an agent with a language model, on a server that it starts, and a bare HTTP client that reads the same
+// streams.
 func (o *modelOptions) bench(ctx context.Context, all *options) ([]report, error) {
 	provider := llmtest.New(llmtest.Always(llmtest.Script{Steps: llmtest.Tokens(o.tokens, "word"), Pace: o.pace}))
 	defer provider.Close()
@@ -51,14 +51,14 @@ func (o *modelOptions) measure(ctx context.Context, t *target, provider string) 
 		return nil, err
 	}
 	used := t.cpu() - before
-	r := report{name: fmt.Sprintf("%d answers of a model of %d tokens, %d at once, %v per token", o.total, o.tokens, o.atOnce, o.pace)}
+	r := report{name: fmt.Sprintf("%d model answers of %d tokens, %d at once, %v per token", o.total, o.tokens, o.atOnce, o.pace)}
 	r.times("bare client", alone)
 	r.times("POST to RUN_FINISHED", took)
 	r.add("server CPU per token", "µs", micros(used)/float64(o.total*o.tokens))
 	return []report{r}, nil
 }
 
-// play makes o.total conversations, o.atOnce at a time, and tells what each took.
+// play calls one o.total times, o.atOnce at a time, and returns the durations.
 func (o *modelOptions) play(one func() error) ([]time.Duration, error) {
 	took := make([]time.Duration, o.total)
 	var group errgroup.Group
@@ -74,7 +74,7 @@ func (o *modelOptions) play(one func() error) ([]time.Duration, error) {
 	return took, group.Wait()
 }
 
-// readBare reads an answer of the provider and forgets it.
+// readBare reads and discards an answer of the provider.
 func readBare(ctx context.Context, url string) error {
 	const body = `{"model": "m", "stream": true, "messages": [{"role": "user", "content": "go"}]}`
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
@@ -89,7 +89,7 @@ func readBare(ctx context.Context, url string) error {
 	return errors.Join(err, res.Body.Close())
 }
 
-// converse makes a run of the model's agent and reads it to its end.
+// converse starts a run of the model's agent and reads it to its end.
 func converse(ctx context.Context, t *target) error {
 	c, err := dial(t.addr)
 	if err != nil {
@@ -108,7 +108,7 @@ func converse(ctx context.Context, t *target) error {
 	return err
 }
 
-// models are the answers that Baton's figures are given for.
+// models returns the benches of Baton's published figures.
 func models() []bench {
 	return []bench{
 		(&modelOptions{atOnce: 1, total: 20, tokens: 1000}).bench,

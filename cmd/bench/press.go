@@ -15,18 +15,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// crowd is users who ask for runs, many times as many as they may start. They do so from a process of their own, which comes
-// after the server and whoever is measured where the three share their cores: what they cost themselves is not measured.
+// crowd is a set of users that request many times more runs than they may start. They run in a separate process with low priority,
+// so that their own CPU time does not distort the measurement on a shared machine.
 type crowd struct {
 	Addr   string
-	Key    []byte // that their tokens are signed with
+	Key    []byte // signs their tokens
 	Script string // of their runs
 	Users  int
-	Times  int // their limit
+	Times  int // multiple of the limit that each requests
 	Limit  int // requests per second
 }
 
-// pressed is what a crowd has got since its bursts were spent.
+// pressed counts the crowd's accepted and refused runs since its bursts were spent.
 type pressed struct {
 	Taken, Refused int64
 	Took           time.Duration
@@ -39,7 +39,7 @@ func (w *crowd) start(ctx context.Context) (stop func() (pressed, error), err er
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self, "press")
-	if nice, err := exec.LookPath("nice"); err == nil { // there is none on Windows
+	if nice, err := exec.LookPath("nice"); err == nil { // not on Windows
 		cmd = exec.CommandContext(ctx, nice, "-n", "19", self, "press")
 	}
 	cmd.Stderr = os.Stderr
@@ -68,7 +68,8 @@ func (w *crowd) start(ctx context.Context) (stop func() (pressed, error), err er
 	return stop, nil
 }
 
-// press is the process: it reads a crowd from in, says on out when its bursts are spent, and what it has got since when in ends.
+// press is the crowd's process. It reads a crowd from in, reports on out when the bursts are spent, and writes the counts when in
+// ends.
 func press(in io.Reader, out io.Writer) error {
 	var w crowd
 	lines := bufio.NewReader(in)
@@ -92,7 +93,7 @@ func press(in io.Reader, out io.Writer) error {
 		err = json.NewEncoder(out).Encode(true)
 	}
 	if err == nil {
-		_, err = lines.ReadByte() // which nobody sends
+		_, err = lines.ReadByte() // waits for the end of in
 	}
 	p := pressed{taken.Load() - before.Taken, refused.Load() - before.Refused, time.Since(began)}
 	cancel()
@@ -102,7 +103,7 @@ func press(in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(p)
 }
 
-// ask asks for runs of one of the users until ctx ends.
+// ask requests runs of one user until ctx ends.
 func (w *crowd) ask(ctx context.Context, user int, taken, refused *atomic.Int64) error {
 	token, err := tokenOf(w.Key, fmt.Sprintf("crowd-%d", user))
 	if err != nil {
@@ -114,8 +115,8 @@ func (w *crowd) ask(ctx context.Context, user int, taken, refused *atomic.Int64)
 	}
 	defer func() { _ = c.Close() }()
 	gap, turn := time.Second/time.Duration(w.Times*w.Limit), time.Second/time.Duration(w.Limit)
-	// What is taken of a user comes once a turn, counted from the first request: users who all began within one gap would
-	// stay in step and have all their runs taken within one gap of each turn.
+	// The rate limit accepts a user's requests at fixed intervals from the first one. Users that all begin within one gap would
+	// stay in step: each interval, all their runs would be accepted within one gap.
 	if pause(ctx, turn*time.Duration(user)/time.Duration(w.Users)) != nil {
 		return nil
 	}

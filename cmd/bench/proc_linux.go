@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpu returns the CPU time that a process has used, of a process that is gone 0.
+// cpu returns the CPU time that a process has used, 0 if the process has ended.
 func cpu(pid int) time.Duration {
 	return clock(int32(^pid<<3 | 2)) // the kernel's name for a process's clock
 }
 
-// threadCPU returns the CPU time that the calling thread has used.
+// threadCPU returns the CPU time of the calling thread.
 func threadCPU() time.Duration { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
 
 func clock(id int32) time.Duration {
@@ -37,7 +37,7 @@ func rss(pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// files returns how many descriptors a process has open.
+// files returns the number of open descriptors of a process.
 func files(pid int) int {
 	d, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {

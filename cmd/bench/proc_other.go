@@ -4,7 +4,7 @@ package main
 
 import "time"
 
-// What only Linux tells is left out of the reports elsewhere.
+// Reports on other systems lack these figures.
 
 func cpu(int) time.Duration    { return 0 }
 func threadCPU() time.Duration { return 0 }

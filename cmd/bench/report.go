@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// report is what a bench has measured, in the order in which it is shown.
+// report is the result of a bench. Its figures are in display order.
 type report struct {
 	name    string
 	figures []figure
@@ -32,7 +32,7 @@ func (r *report) times(name string, list []time.Duration) {
 	r.add(name+" (p50, p95, p99)", "ms", millis(percentile(list, 50)), millis(percentile(list, 95)), millis(percentile(list, 99)))
 }
 
-// percentile returns the smallest of a sorted list that p percent of it do not exceed.
+// percentile returns the smallest element of a sorted list that at least p percent of the elements do not exceed.
 func percentile(sorted []time.Duration, p int) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -66,7 +66,7 @@ func (r report) writeJSON(w io.Writer) error {
 	return json.NewEncoder(w).Encode(map[string]any{"bench": r.name, "figures": r.figures})
 }
 
-// number shows three digits, or all there are before the point.
+// number formats v with three digits, or with all digits before the decimal point.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 100 || v == math.Trunc(v):
@@ -79,7 +79,7 @@ func number(v float64) string {
 	return fmt.Sprintf("%.3f", v)
 }
 
-// fromLeast returns the durations as they are beyond the least of them.
+// fromLeast returns the differences to the smallest duration.
 func fromLeast(list []time.Duration) []time.Duration {
 	least := slices.Min(list)
 	for i := range list {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// runsOptions says which runs are measured.
+// runsOptions are the options of bench runs.
 type runsOptions struct {
 	atOnce     int
 	total      int
@@ -29,7 +29,7 @@ func defaultRuns() *runsOptions {
 
 func (o *runsOptions) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.atOnce, "runs", o.atOnce, "runs at once")
-	fs.IntVar(&o.total, "total", o.total, "runs in all")
+	fs.IntVar(&o.total, "total", o.total, "total runs")
 	fs.IntVar(&o.tokens, "tokens", o.tokens, "tokens of a run")
 	fs.IntVar(&o.size, "size", o.size, "characters of a token")
 	fs.DurationVar(&o.delay, "delay", o.delay, "pause between two tokens")
@@ -44,11 +44,11 @@ func runsCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// seen is what one viewer saw of a run.
+// seen is one viewer's record of a run.
 type seen struct {
-	first    time.Time // its first token came
-	finished time.Time // its terminal event came
-	last     int64     // id; that of each before it came too, in order
+	first    time.Time // arrival of the first token
+	finished time.Time // arrival of the terminal event
+	last     int64     // id of the last event; all ids before it came in order
 	bytes    int64
 }
 
@@ -111,8 +111,8 @@ func (o *runsOptions) bench(ctx context.Context, t *target) ([]report, error) {
 	return []report{r}, nil
 }
 
-// play makes o.total runs, o.atOnce at a time. When that is all of them they are started together: all are
-// connected before the first is, and what a connection costs is not in their times.
+// play makes o.total runs, o.atOnce at a time. If that is all of them, it connects all viewers before the first run starts, so that
+// the times do not include connecting.
 func (o *runsOptions) play(ctx context.Context, t *target) ([]sample, error) {
 	samples := make([]sample, o.total)
 	group, ctx := errgroup.WithContext(ctx)
@@ -142,14 +142,14 @@ func (o *runsOptions) play(ctx context.Context, t *target) ([]sample, error) {
 	return samples, group.Wait()
 }
 
-// connections are those of one run.
+// connections are the connections of one run.
 type connections struct {
 	viewers []*conn
-	post    *conn // that starts the run; one of viewers, unless they all read the thread's events
+	post    *conn // starts the run; one of viewers, unless they all read the thread's events
 	close   func()
 }
 
-// connect makes a run's connections. They close with ctx too.
+// connect opens a run's connections. They also close when ctx ends.
 func (o *runsOptions) connect(ctx context.Context, t *target) (*connections, error) {
 	n := o.viewers
 	if o.projection == "seed" {
@@ -173,7 +173,7 @@ func (o *runsOptions) connect(ctx context.Context, t *target) (*connections, err
 	return &connections{viewers: all[:o.viewers], post: all[n-1], close: func() { stop(); hang() }}, nil
 }
 
-// run makes one run and reads it with all its viewers, over cs or connections of its own.
+// run makes one run and reads it with all its viewers, over cs or new connections.
 func (o *runsOptions) run(ctx context.Context, t *target, cs *connections) (sample, error) {
 	script := fmt.Sprintf(`{"do": [{"tokens": %d, "size": %d, "delayMs": %d}]}`, o.tokens, o.size, o.delay.Milliseconds())
 	thread := newThread()
@@ -220,7 +220,7 @@ func (o *runsOptions) run(ctx context.Context, t *target, cs *connections) (samp
 	return s, err
 }
 
-// watch reads a thread's first run to its end. It fails unless the ids are 1, 2, 3, … to the terminal event.
+// watch reads a thread's first run to its end. It fails unless the ids are 1, 2, 3, … up to the terminal event.
 func (c *conn) watch() (seen, error) {
 	var v seen
 	for {

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// upgrade asks for a WebSocket, whose frames are then read like those of a stream.
+// upgrade opens a WebSocket.
 func (c *conn) upgrade(path string) error {
 	const header = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 	if err := c.send("GET", path, header, nil); err != nil {
@@ -28,7 +28,7 @@ const (
 	pingFrame  = 0x89
 )
 
-// message returns the next event that comes over a WebSocket, and io.EOF when the server has closed it.
+// message returns the next event from a WebSocket, or io.EOF when the server has closed it.
 func (c *conn) message() (frame, error) {
 	for {
 		head, n := frameSize(c.body[c.b:])
@@ -54,7 +54,7 @@ func (c *conn) message() (frame, error) {
 	}
 }
 
-// frameSize returns the size of a frame's header and of all of it, 0 while too little of it is here.
+// frameSize returns the size of a frame's header and of the whole frame, 0 if buf is too short to know.
 func frameSize(buf []byte) (head, all int) {
 	switch {
 	case len(buf) < 2:

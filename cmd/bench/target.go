@@ -11,10 +11,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// target is the server that is measured.
+// target is the measured server.
 type target struct {
 	addr string // host and port
-	pid  int    // 0 when unknown
+	pid  int    // 0 if unknown
 }
 
 func newTarget(server string, pid int) (*target, error) {
@@ -25,7 +25,7 @@ func newTarget(server string, pid int) (*target, error) {
 	return &target{u.Host, pid}, nil
 }
 
-// cpu is what the server has used so far.
+// cpu returns the CPU time that the server has used.
 func (t *target) cpu() time.Duration {
 	if t.pid == 0 {
 		return 0
@@ -33,7 +33,7 @@ func (t *target) cpu() time.Duration {
 	return cpu(t.pid)
 }
 
-// newThread names a thread that no other bench has used.
+// newThread returns a new thread's id.
 func newThread() string { return "bench-" + uuid.NewString() }
 
 func events(thread string) string { return "/api/v1/agent/runs/" + thread + "/events" }
@@ -42,7 +42,7 @@ func socketOf(thread string) string { return "/api/v1/agent/runs/" + thread + "/
 
 const acceptStream = "Accept: text/event-stream\r\n"
 
-// body asks for a run of a script.
+// body returns the request body for a run of a script.
 func body(thread, script string) []byte {
 	b, _ := json.Marshal(map[string]string{"agent": "scripted", "threadId": thread, "content": script})
 	return b
@@ -62,7 +62,7 @@ func start(c *conn, thread, script string) (runID string, err error) {
 	return started.RunID, err
 }
 
-// answer reads a whole answer, which must have the status given.
+// answer reads a whole answer. It fails unless the answer has the status want.
 func (c *conn) answer(want int) ([]byte, error) {
 	status, err := c.receive()
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *conn) answer(want int) ([]byte, error) {
 	return text, err
 }
 
-// stream asks for a stream and reads its head.
+// stream requests a stream and reads its head.
 func (c *conn) stream(path string) error {
 	if err := c.send("GET", path, acceptStream, nil); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (c *conn) streaming() error {
 	return err
 }
 
-// pause waits, unless ctx ends.
+// pause waits for d or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -102,5 +102,5 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ownCPU is what this process has used so far.
+// ownCPU returns the CPU time that this process has used.
 func ownCPU() time.Duration { return cpu(os.Getpid()) }

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// viewersOptions says how many watch one thread, and what happens on it.
+// viewersOptions are the options of bench viewers.
 type viewersOptions struct {
 	viewers int
-	events  int           // one by one
-	delay   time.Duration // between them
+	events  int           // single events
+	delay   time.Duration // between single events
 	bursts  int           // of 16 events
-	gap     time.Duration // between them
+	gap     time.Duration // between bursts
 
-	transports []string // over which they watch, one after the other
+	transports []string // of the viewers, measured one after another
 }
 
 func defaultViewers() *viewersOptions {
@@ -31,18 +31,18 @@ func defaultViewers() *viewersOptions {
 
 func viewersCommand(o *options) *cobra.Command {
 	vo := defaultViewers()
-	cmd := o.command("viewers", "Let many watch one thread, and compare with a bare loop of socket writes", served(vo.bench))
+	cmd := o.command("viewers", "Let many viewers watch one thread, and compare with a bare loop of socket writes", served(vo.bench))
 	cmd.Flags().IntVar(&vo.viewers, "viewers", vo.viewers, "viewers of the thread")
-	cmd.Flags().IntVar(&vo.events, "events", vo.events, "events that come one by one")
-	cmd.Flags().DurationVar(&vo.delay, "delay", vo.delay, "pause between two of them")
+	cmd.Flags().IntVar(&vo.events, "events", vo.events, "single events")
+	cmd.Flags().DurationVar(&vo.delay, "delay", vo.delay, "pause between single events")
 	cmd.Flags().IntVar(&vo.bursts, "bursts", vo.bursts, "bursts of 16 events")
-	cmd.Flags().DurationVar(&vo.gap, "gap", vo.gap, "pause between two of them")
-	cmd.Flags().StringSliceVar(&vo.transports, "transport", vo.transports, "how they watch: sse, ws, or both as sse,ws")
+	cmd.Flags().DurationVar(&vo.gap, "gap", vo.gap, "pause between bursts")
+	cmd.Flags().StringSliceVar(&vo.transports, "transport", vo.transports, "transports of the viewers: sse, ws, or both as sse,ws")
 	return cmd
 }
 
-// burst is how many events a burst has: with ten tokens, a message's start and end and the four events of
-// the tool call that makes the pause.
+// burst is the number of events in a burst: ten tokens, the start and end of their message, and the four events of the tool call that
+// makes the pause.
 const burst = 16
 
 func (o *viewersOptions) bench(ctx context.Context, t *target) (all []report, err error) {
@@ -59,11 +59,11 @@ func (o *viewersOptions) bench(ctx context.Context, t *target) (all []report, er
 	return all, nil
 }
 
-// over is the bench of viewers that watch over one transport.
+// over measures viewers of one transport.
 func (o *viewersOptions) over(ctx context.Context, t *target, transport string) ([]report, error) {
 	single := fmt.Sprintf(`{"do": [{"tokens": %d, "delayMs": %d}]}`, o.events, o.delay.Milliseconds())
 	name := fmt.Sprintf("%d viewers over %s, ", o.viewers, transport)
-	one, err := o.watched(ctx, t, transport, name+fmt.Sprintf("events one by one each %v", o.delay), single, 1, o.delay)
+	one, err := o.watched(ctx, t, transport, name+fmt.Sprintf("an event each %v", o.delay), single, 1, o.delay)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +73,8 @@ func (o *viewersOptions) over(ctx context.Context, t *target, transport string) 
 	return []report{one, bursts}, err
 }
 
-// watched plays a script before viewers that were there first. The bare loop it is compared with writes the
-// same frames, group at a time with the same pauses.
+// watched runs a script for viewers that are already connected, and compares it with a bare loop that writes the same frames, group
+// at a time with the same pauses.
 func (o *viewersOptions) watched(ctx context.Context, t *target, transport, name, script string, group int, gap time.Duration) (report, error) {
 	c, err := dial(t.addr)
 	if err != nil {
@@ -106,7 +106,7 @@ func (o *viewersOptions) watched(ctx context.Context, t *target, transport, name
 	for _, f := range a.finished {
 		spread = append(spread, f.Sub(a.finished[0]))
 	}
-	r.times("terminal event, after the first viewer had it", fromLeast(spread))
+	r.times("terminal event, after the first viewer got it", fromLeast(spread))
 	if t.pid == 0 {
 		return r, nil
 	}
@@ -122,16 +122,16 @@ func (o *viewersOptions) watched(ctx context.Context, t *target, transport, name
 	return r, nil
 }
 
-// audience is many viewers of one thread.
+// audience is the viewers of one thread.
 type audience struct {
 	thread   string
-	from     int64 // the last event before they came
+	from     int64 // the last event before they connected
 	conns    []*conn
-	frames   [][]byte // what the first of them got
+	frames   [][]byte // the frames that the first viewer got
 	finished []time.Time
 }
 
-// openAudience makes a thread and lets n viewers follow it over a transport, sse or ws.
+// openAudience creates a thread and connects n viewers over a transport, sse or ws.
 func openAudience(ctx context.Context, t *target, c *conn, n int, transport string) (*audience, error) {
 	a := &audience{thread: newThread(), finished: make([]time.Time, n)}
 	if err := a.begin(c, t); err != nil {
@@ -148,23 +148,23 @@ func openAudience(ctx context.Context, t *target, c *conn, n int, transport stri
 			return nil, fmt.Errorf("viewer %d: %w", len(a.conns), err)
 		}
 	}
-	return a, pause(ctx, 300*time.Millisecond) // what opening has left to do is not measured
+	return a, pause(ctx, 300*time.Millisecond) // until opening has no more effect on the measurement
 }
 
-// follow has the viewer watch what comes on a's thread.
+// follow opens the stream of new events on a's thread.
 func (c *conn) follow(a *audience, transport string) error {
-	const query = "?follow=true&after_event_id=latest" // which is a.from
+	const query = "?follow=true&after_event_id=latest" // a.from is the latest event
 	if transport == "ws" {
 		return c.upgrade(socketOf(a.thread) + query)
 	}
 	if err := c.stream(events(a.thread) + query); err != nil {
 		return err
 	}
-	_, err := c.frame() // the one block without data: the viewer is there
+	_, err := c.frame() // the block without data: the stream is open
 	return err
 }
 
-// begin gives the thread a first run and reads how long its log is then.
+// begin makes the first run on the thread and reads the length of the log.
 func (a *audience) begin(c *conn, t *target) error {
 	if _, err := start(c, a.thread, "hello"); err != nil {
 		return err
@@ -225,8 +225,7 @@ func (a *audience) watch() error {
 	return nil
 }
 
-// reads is how often the viewers have read so far, which is how often the server has written to them unless
-// they are late.
+// reads returns the number of reads of all viewers so far. It equals the server's writes, unless viewers are late.
 func (a *audience) reads() (n int) {
 	for _, c := range a.conns {
 		n += c.reads
