@@ -68,7 +68,7 @@ build: ## Build bin/baton
 
 console: ## Build the console that is embedded, from transports/console/web
 	.ci/setup
-	go test ./cmd/clients -count=1 -run TestConsoleFitsTheAPI -update
+	go test ./cmd/clients -count=1 -run TestConsole_FitsAPI -update
 	npm --prefix $(CONSOLE) run --silent build
 
 screenshots: build ## Take the pictures of the console in docs/console

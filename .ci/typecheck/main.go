@@ -1,5 +1,5 @@
-// Command typecheck checks that packages and all that they import compile for another operating system, without compiling them:
-// it takes a tenth of what that costs.
+// Command typecheck type-checks packages and their imports for another operating system. It takes a tenth of the time of compiling
+// them.
 //
 //	typecheck GOOS package...
 package main

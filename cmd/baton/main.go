@@ -1,4 +1,4 @@
-// Command baton is Baton with the plugins that need no key. To add your own, copy this file.
+// Command baton is Baton with the built-in plugins, which need no keys. To add your own, copy this file.
 package main
 
 import (

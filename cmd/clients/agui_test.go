@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// HttpAgent of either dialect ends with the thread's messages and state, whatever runs do, whenever it joins,
-// and has nothing to complain about.
+// HttpAgent of either dialect ends with the thread's messages and state for all runs, whenever it joins, without an error.
 func TestAGUI(t *testing.T) {
 	eachDialect(t, func(t *testing.T, folder, database string) {
 		s := start(t, database, "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=2s")
@@ -17,8 +16,8 @@ func TestAGUI(t *testing.T) {
 	})
 }
 
-// It ends with them also when plugins emit what no built-in one does.
-func TestEveryEvent(t *testing.T) {
+// The same with events that no built-in plugin emits.
+func TestAGUI_EveryEvent(t *testing.T) {
 	eachDialect(t, func(t *testing.T, folder, database string) {
 		// While the client applies a megabyte it does not read. On a busy machine that takes longer than twice the usual ping.
 		s := startProgram(t, testBinary, database, "BATON_TIMEOUTS_PING=2m")
@@ -26,7 +25,7 @@ func TestEveryEvent(t *testing.T) {
 	})
 }
 
-// eachDialect runs a test with the client of each dialect, on a database of another kind.
+// eachDialect runs a test with the client of each dialect, each on another kind of database.
 func eachDialect(t *testing.T, test func(t *testing.T, folder, database string)) {
 	for folder, kind := range map[string]string{"agui0": sqlite, "agui1": postgres} {
 		t.Run(folder, func(t *testing.T) {

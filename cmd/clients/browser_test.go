@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// A browser follows a thread across a crash of the server, event by event, and only pages of admitted origins
-// can.
+// A browser follows a thread across a crash of the server, event by event. Pages of other origins cannot.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
@@ -30,15 +29,15 @@ func TestBrowser(t *testing.T) {
 	judge(t, "browser", "browser.mjs", nil, "BATON_URL="+s.url(""), "PAGE="+origin, "STRANGER="+stranger, chromium)
 }
 
-// The pages of the API and of a monitor work with what Baton alone serves.
-func TestPages(t *testing.T) {
+// The pages of the API and of a monitor need only files that Baton serves.
+func TestBrowser_Pages(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	s := start(t)
 	judge(t, "browser", "pages.mjs", nil, "BATON_URL="+s.url(""), chromium)
 }
 
-// browser returns the setting that tells a script where the browser is.
+// browser returns the variable that names the browser for a script.
 func browser(t *testing.T) string {
 	t.Helper()
 	needs(t, "browser")

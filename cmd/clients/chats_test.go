@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The chats that people build of assistant-ui and of CopilotKit do on Baton what they promise, in a browser.
+// Chats built with assistant-ui and CopilotKit work on Baton, in a browser.
 func TestChats(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
@@ -15,7 +15,7 @@ func TestChats(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := "http://" + ln.Addr().String()
-	_ = ln.Close() // the script serves there
+	_ = ln.Close() // for the script's server
 	s := start(t, "BATON_ORIGINS="+page, "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=2s")
 	judge(t, "chats", "chats.mjs", nil, "BATON_URL="+s.url(""), "PAGE="+page, chromium)
 }

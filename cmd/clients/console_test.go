@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "write the console's types of the API anew")
 
-// guarded is a workflow whose second node needs leave, and whose third is never executed, beside an agent that asks a model.
+// guarded declares an agent with a model, and a workflow with a second node that needs approval and a third that never executes.
 const guarded = `
 agents:
   thinker: {description: Computes., provider: openai, model: gpt-test, base_url: %s/v1, api_key: none, tools: [calculator]}
@@ -39,7 +39,7 @@ workflows:
       never: {agent: echo, needs: [say], when: "say.status == 'skipped'"}
 `
 
-// computes is a model that computes before it answers, unless it is told to fail.
+// computes is a model that calls the calculator before it answers, unless the prompt makes it fail.
 func computes(r *llmtest.Request) llmtest.Script {
 	usage := &agui.TokenUsage{InputTokens: 30, OutputTokens: 12}
 	switch {
@@ -51,7 +51,7 @@ func computes(r *llmtest.Request) llmtest.Script {
 	return llmtest.Script{Steps: []llmtest.Step{llmtest.Call(0, "c1", "calculator"), llmtest.Arguments(0, `{"expression":"6*7"}`)}, Usage: usage}
 }
 
-// The console in a browser, as a person has it, in both themes and on large and small screens.
+// The console in a browser, in both themes and on large and small screens.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
@@ -67,7 +67,7 @@ func TestConsole(t *testing.T) {
 	})
 }
 
-// control returns the setting that tells a script where to ask for a crash.
+// control returns the variable that names the URL where a script requests a crash.
 func (s *server) control(t *testing.T) string {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -77,8 +77,8 @@ func (s *server) control(t *testing.T) string {
 	return "CONTROL=" + control.URL
 }
 
-// The pages on which a person talks, answers and tries things.
-func TestConsolePages(t *testing.T) {
+// The pages Playground, Waiting and Threads.
+func TestConsole_Pages(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	on(t, sqlite, func(t *testing.T, database string) {
@@ -87,8 +87,8 @@ func TestConsolePages(t *testing.T) {
 	})
 }
 
-// What is shown is narrowed: to a time, to some runs, and to a telephone.
-func TestConsoleNarrowed(t *testing.T) {
+// Filters by time and runs, and the width of a phone.
+func TestConsole_Narrowed(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	on(t, postgres, func(t *testing.T, database string) {
@@ -97,8 +97,8 @@ func TestConsoleNarrowed(t *testing.T) {
 	})
 }
 
-// What a person has while the server is away, refuses or forgets an answer.
-func TestConsoleInTrouble(t *testing.T) {
+// The console while the server is down, refuses requests or loses an answer.
+func TestConsole_InTrouble(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	on(t, sqlite, func(t *testing.T, database string) {
@@ -107,7 +107,7 @@ func TestConsoleInTrouble(t *testing.T) {
 	})
 }
 
-// What a foreign writer, or an older server, has left in the database takes no page from anybody.
+// Unexpected data in the database, from another program or version, breaks no page.
 func TestConsole_ShowsStrangeData(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
@@ -130,7 +130,7 @@ func TestConsole_ShowsStrangeData(t *testing.T) {
 	judge(t, "browser", "console-strange.mjs", nil, "BATON_URL="+s.url(""), "CONTROL="+control.URL, chromium)
 }
 
-// replace writes other texts into what a database has stored of messages, events and questions.
+// replace replaces texts in the stored messages, events and questions of a database.
 func replace(path string, texts map[string]string) error {
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
@@ -149,18 +149,18 @@ func replace(path string, texts map[string]string) error {
 	return nil
 }
 
-// The programs that the playground shows do what it does.
-func TestConsoleShowsItsRequests(t *testing.T) {
+// The code that the playground shows does the same as the playground.
+func TestConsole_ShowsItsRequests(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
-	needs(t, "agui1") // whose client the programs use
+	needs(t, "agui1") // the code uses its client
 	needs(t, web)
 	s := start(t)
 	judge(t, "browser", "console-request.mjs", nil, "BATON_URL="+s.url(""), chromium)
 }
 
-// People with accounts are shown what is theirs, and streams are opened with tickets.
-func TestConsoleWithAccounts(t *testing.T) {
+// With accounts the console shows users their own data, and opens streams with tickets.
+func TestConsole_WithAccounts(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	on(t, postgres, func(t *testing.T, database string) {
@@ -177,8 +177,8 @@ func TestConsoleWithAccounts(t *testing.T) {
 	})
 }
 
-// People sign in with tokens of their identity provider.
-func TestConsoleWithTokens(t *testing.T) {
+// Users sign in with tokens of their identity provider.
+func TestConsole_WithTokens(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	const secret = "a secret that tokens are signed with"
@@ -186,7 +186,7 @@ func TestConsoleWithTokens(t *testing.T) {
 	judge(t, "browser", "console-token.mjs", nil, "BATON_URL="+s.url(""), "SECRET="+secret, chromium)
 }
 
-// key makes an API key beside the server.
+// key creates an API key with the command line, beside the server.
 func (s *server) key(t *testing.T, user, project, role string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), s.program, "keys", "create", "--user", user, "--project", project, "--role", role)
@@ -198,11 +198,11 @@ func (s *server) key(t *testing.T, user, project, role string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// web is where the console's source is.
+// web is the directory of the console's source.
 const web = "../../transports/console/web"
 
-// What is embedded is what the source is built to, from the lock file: the compression alone may differ.
-func TestConsoleIsBuiltFromItsSource(t *testing.T) {
+// The embedded files equal a build of the source with the locked dependencies, except for their compression.
+func TestConsole_IsBuiltFromSource(t *testing.T) {
 	t.Parallel()
 	needs(t, web)
 	dir := t.TempDir()
@@ -210,7 +210,7 @@ func TestConsoleIsBuiltFromItsSource(t *testing.T) {
 	got, want := inflated(t, dir), inflated(t, "../../transports/console/dist")
 	for name := range want {
 		if !bytes.Equal(got[name], want[name]) {
-			t.Errorf("dist/%s is not what the source is built to; make console builds it", name)
+			t.Errorf("dist/%s differs from a build of the source; make console builds it", name)
 		}
 	}
 	for name := range got {
@@ -224,8 +224,8 @@ func TestConsoleIsBuiltFromItsSource(t *testing.T) {
 	}
 }
 
-// The console asks what the server has: its source fits the types of openapi.json.
-func TestConsoleFitsTheAPI(t *testing.T) {
+// The console's source fits the types of openapi.json.
+func TestConsole_FitsAPI(t *testing.T) {
 	t.Parallel()
 	needs(t, web)
 	s := start(t)
@@ -263,7 +263,7 @@ func TestConsoleFitsTheAPI(t *testing.T) {
 	node(t, dir, nil, "node_modules/.bin/tsc", "--noEmit")
 }
 
-// node runs a program of Node.js in a folder.
+// node runs a Node.js program in a folder.
 func node(t *testing.T, dir string, env []string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "node", args...)
@@ -273,7 +273,7 @@ func node(t *testing.T, dir string, env []string, args ...string) {
 	}
 }
 
-// inflated are the files below a folder, by their names without .gz.
+// inflated returns the decompressed files below a folder, by their names without .gz.
 func inflated(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -291,7 +291,7 @@ func inflated(t *testing.T, dir string) map[string][]byte {
 	return files
 }
 
-// packed is how large the files below a folder are.
+// packed returns the size of the files below a folder.
 func packed(t *testing.T, dir string) (size int) {
 	t.Helper()
 	walk(t, dir, func(_ string, body []byte) { size += len(body) })

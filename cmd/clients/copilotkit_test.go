@@ -2,7 +2,7 @@ package clients
 
 import "testing"
 
-// CopilotKit's core takes Baton for its runtime.
+// CopilotKit's core works with Baton as its runtime.
 func TestCopilotKit(t *testing.T) {
 	t.Parallel()
 	needs(t, "copilotkit")

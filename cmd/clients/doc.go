@@ -1,10 +1,8 @@
-// Package clients holds the tests that run real clients, unmodified, against the real binary: AG-UI's client and
-// schemas in both dialects (the scripts in agui, run in agui0 and agui1), CopilotKit, the official MCP client, and
-// a browser. Events that no built-in plugin emits come from testbaton, the same program with agents that emit
-// what they are told to, for instance the scenarios of agui/events.json. What each client depends on stands in
-// its package-lock.json and is installed by .ci/setup. The scripts assert by themselves; a test here starts the
-// server, runs a script, and fails with what it printed.
+// Package clients contains tests that run real, unmodified clients against the real binary: AG-UI's client and schemas in both
+// dialects (the scripts in agui, run in agui0 and agui1), CopilotKit, the official MCP client, and a browser. Events that no built-in
+// plugin emits come from testbaton, the same program with scripted agents, for instance for the scenarios in agui/events.json. Each
+// client's package-lock.json lists its dependencies, which .ci/setup installs. The scripts contain the assertions: a test starts the
+// server, runs a script, and fails with the script's output.
 //
-// The other way round, a Baton uses what others have made: an agent of Mastra, another Baton, and the public test server
-// of MCP.
+// Other tests make Baton the client: of an agent of Mastra, of another Baton, and of the public MCP test server.
 package clients

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Libraries that read event streams by fetch come back after a crash of the server where they were, and end.
+// Libraries that read event streams with fetch resume after a crash of the server, and end with the stream.
 func TestEventSourceLibraries(t *testing.T) {
 	t.Parallel()
 	needs(t, "eventsource")

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The page of the React example talks to an agent, answers what it asks, and stops it.
+// The page of the React example talks to an agent, answers its questions, and stops it.
 func TestReactExample(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
@@ -21,7 +21,7 @@ func TestReactExample(t *testing.T) {
 	}
 	page := "http://" + ln.Addr().String()
 	_, port, _ := strings.Cut(ln.Addr().String(), ":")
-	_ = ln.Close() // the script serves there
+	_ = ln.Close() // for the script's server
 	s := start(t, "BATON_ORIGINS="+page)
 	serves := exec.CommandContext(t.Context(), "node", "start.mjs")
 	serves.Dir, serves.Env = "../examples/react", append(os.Environ(), "BATON="+s.url(""), "PORT="+port)
@@ -37,7 +37,7 @@ func TestReactExample(t *testing.T) {
 		_ = serves.Wait()
 	})
 	if line, err := bufio.NewReader(said).ReadString('\n'); err != nil || !strings.Contains(line, page) {
-		t.Fatalf("it says %q, %v", line, err)
+		t.Fatalf("it prints %q, %v", line, err)
 	}
 	judge(t, "browser", "react.mjs", nil, "PAGE="+page, chromium)
 }

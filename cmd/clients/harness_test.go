@@ -20,7 +20,7 @@ import (
 	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
-// The programs, built by TestMain: the real one, and the one with the agents of testbaton as well.
+// The programs, built by TestMain: the real one, and testbaton with its additional agents.
 var binary, testBinary string
 
 func TestMain(m *testing.M) {
@@ -40,16 +40,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// missing ends a test whose client .ci/setup has not installed: it may be skipped, but not in CI.
-func missing(t *testing.T, what string) {
+// missing skips a test without its client, which .ci/setup installs. In CI it fails the test.
+func missing(t *testing.T, client string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("%s is missing: run .ci/setup", what)
+		t.Fatalf("%s is missing: run .ci/setup", client)
 	}
-	t.Skipf("skipped: %s is missing; .ci/setup installs it", what)
+	t.Skipf("skipped: %s is missing; .ci/setup installs it", client)
 }
 
-// needs ends the test unless the client in that folder is installed as its package-lock.json says.
+// needs calls missing unless the client in the folder is installed according to its package-lock.json.
 func needs(t *testing.T, folder string) {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
@@ -61,11 +61,11 @@ func needs(t *testing.T, folder string) {
 	}
 	got, err := os.ReadFile(filepath.Join(folder, "node_modules", ".installed"))
 	if err != nil || !bytes.Equal(got, want) {
-		missing(t, "what the client "+folder+" depends on")
+		missing(t, "the dependencies of the client "+folder)
 	}
 }
 
-// judge runs a client's script in its folder and fails with what it printed unless it exits with 0.
+// judge runs a client's script in its folder, and fails with the script's output unless it exits with 0.
 func judge(t *testing.T, folder, script string, stdin io.Reader, env ...string) {
 	t.Helper()
 	needs(t, folder)
@@ -76,7 +76,7 @@ func judge(t *testing.T, folder, script string, stdin io.Reader, env ...string) 
 	}
 }
 
-// soaks says that there is time for all.
+// soaks reports whether this is a soak, which has time for all combinations.
 var soaks = os.Getenv("BATON_SOAK") != ""
 
 // The kinds of databases.
@@ -85,8 +85,8 @@ const (
 	postgres = "postgres"
 )
 
-// on runs a test with the setting of a new database of a kind, and in a soak with the other's too: that both tell the same is what
-// storagetest and transporttest are for, and clients of either kind see to the rest.
+// on runs a test with the setting of a new database of a kind, in a soak with both kinds. One is enough otherwise: storagetest and
+// transporttest check that both behave the same, and tests of other clients use the other kind.
 func on(t *testing.T, kind string, test func(t *testing.T, database string)) {
 	for other, database := range map[string]func(testing.TB) string{
 		sqlite: func(tb testing.TB) string {
@@ -108,7 +108,7 @@ func on(t *testing.T, kind string, test func(t *testing.T, database string)) {
 type server struct {
 	t       *testing.T
 	program string
-	dir     string // where it runs and has its database, unless env says otherwise
+	dir     string // working directory, with the database unless env names another
 	addr    string
 	env     []string
 
@@ -119,7 +119,7 @@ type server struct {
 	log bytes.Buffer
 }
 
-// start has the real program serve with the settings of env until the test ends.
+// start runs the real program's server with the settings in env until the test ends.
 func start(t *testing.T, env ...string) *server {
 	t.Helper()
 	return startProgram(t, binary, env...)
@@ -185,13 +185,13 @@ func (s *server) kill() {
 	<-s.done
 }
 
-// crash kills the process and starts another.
+// crash kills the process and starts a new one.
 func (s *server) crash() error {
 	s.kill()
 	return s.up()
 }
 
-// onCrash is what a script asks for a crash.
+// onCrash handles a script's request for a crash.
 func (s *server) onCrash(w http.ResponseWriter, _ *http.Request) {
 	if err := s.crash(); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -216,7 +216,7 @@ func (s *server) url(path string) string { return "http://" + s.addr + path }
 // object is a JSON object.
 type object = map[string]any
 
-// call makes one request, which must be answered with that status, and returns the answer's body.
+// call makes one request and returns the body of the answer, which must have the status.
 func (s *server) call(t *testing.T, status int, method, path string, body any) object {
 	t.Helper()
 	b, err := json.Marshal(body)
@@ -246,15 +246,15 @@ func (s *server) call(t *testing.T, status int, method, path string, body any) o
 	return out
 }
 
-// until polls with a deadline that only a hang reaches.
-func until(t *testing.T, what string, f func() bool) {
+// until polls f, with a timeout that only a hang reaches.
+func until(t *testing.T, goal string, f func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !f() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not %s after ten minutes", what)
+			t.Fatalf("not %s after ten minutes", goal)
 		}
 		<-tick.C
 	}

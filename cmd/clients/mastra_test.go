@@ -12,8 +12,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// An agent made with Mastra, behind its own adapter, is a worker: its text, its tool, the client's tool, and what it took.
-func TestMastraIsARemote(t *testing.T) {
+// An agent made with Mastra, behind Mastra's adapter, works as a remote agent: its text, its tool, the client's tool, and its usage.
+func TestMastra_AsRemoteAgent(t *testing.T) {
 	t.Parallel()
 	needs(t, "mastra")
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,20 +40,20 @@ func TestMastraIsARemote(t *testing.T) {
 	p := &pair{near: startProgram(t, testBinary, "REMOTE_URL="+url), thread: "main"}
 
 	hello := p.turn(t, object{"content": "hello"})
-	p.tells(t, hello, "you said hello, and 1 things in all success")
+	p.check(t, hello, "you said hello, and 1 things in all success")
 	if end := hello[len(hello)-1].(agui.RunFinished); len(end.Usage) != 1 || end.Usage[0].Provider != "made-here" || end.Usage[0].TotalTokens != 7 {
 		t.Errorf("usage %+v", end.Usage)
 	}
-	p.tells(t, p.turn(t, object{"content": `call double {"n":21}`}), `call:double result:{"doubled":42} it gave {"doubled":42} success`)
+	p.check(t, p.turn(t, object{"content": `call double {"n":21}`}), `call:double result:{"doubled":42} it gave {"doubled":42} success`)
 
 	tools := []object{{"name": "pick", "description": "Pick", "parameters": object{"type": "object", "properties": object{"of": object{"type": "number"}}}}}
 	first := p.turn(t, object{"content": `call pick {"of":2}`, "tools": tools})
 	end, ok := first[len(first)-1].(agui.RunFinished)
 	if !ok || len(end.Outcome.PendingToolCallIDs) != 1 {
-		t.Fatalf("got %s", told(first))
+		t.Fatalf("got %s", describe(first))
 	}
-	p.tells(t, p.turn(t, object{"tools": tools, "messages": []object{
+	p.check(t, p.turn(t, object{"tools": tools, "messages": []object{
 		{"id": "answer", "role": "tool", "toolCallId": end.Outcome.PendingToolCallIDs[0], "content": "red"},
 	}}), "it gave red success")
-	p.tells(t, p.turn(t, object{"content": "bye"}), "you said bye, and 4 things in all success")
+	p.check(t, p.turn(t, object{"content": "bye"}), "you said bye, and 4 things in all success")
 }

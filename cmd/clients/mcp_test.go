@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The official MCP client calls every tool, over HTTP and over the mcp command's pipes, and finds that what
-// they return is what their schemas say.
+// The official MCP client calls every tool, over HTTP and over the pipes of the command mcp, and checks the results with their
+// schemas.
 func TestMCP(t *testing.T) {
 	t.Parallel()
 	needs(t, "mcp")

@@ -2,7 +2,7 @@ package clients
 
 import "testing"
 
-// The document is one that others can work with: it passes a linter, and a typed client that is generated from it calls.
+// The OpenAPI document passes a linter, and a typed client that is generated from it works.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	needs(t, "openapi")

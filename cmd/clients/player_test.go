@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// player plays one scenario on its thread and keeps what its streams have shown.
+// player plays one scenario on its thread and keeps the events of its streams.
 type player struct {
 	t                           *testing.T
 	s                           *server
@@ -24,7 +24,7 @@ type player struct {
 	streams                     []record
 }
 
-// begin starts a run and returns its id at once, and what waits for the stream's end.
+// begin starts a run and returns its id, and a function that waits for the end of the stream.
 func (p *player) begin(body object) (run string, wait func()) {
 	p.t.Helper()
 	run = uuid.NewString()
@@ -78,7 +78,7 @@ func (p *player) answer() {
 	p.run(object{"resume": resume})
 }
 
-// find returns the last stream's event of that type.
+// find returns the last stream's event of a type.
 func (p *player) find(typ string) object {
 	p.t.Helper()
 	for _, raw := range p.streams[len(p.streams)-1].Events {
@@ -94,7 +94,7 @@ func (p *player) find(typ string) object {
 	return nil
 }
 
-// log is the path of the thread's log.
+// log returns the path of the thread's log.
 func (p *player) log() string { return "/api/v1/agent/runs/" + url.PathEscape(p.thread) }
 
 func (p *player) path(run string) string { return "/api/projects/default/agent-runs/" + run }
@@ -105,13 +105,13 @@ func (p *player) append(run, content string) {
 	p.s.call(p.t, 201, "POST", p.path(run)+"/messages", object{"content": content})
 }
 
-// until waits until the run has that status.
+// until waits until the run has a status.
 func (p *player) until(run, status string) {
 	p.t.Helper()
 	until(p.t, status, func() bool { return p.s.get(p.path(run))["status"] == status })
 }
 
-// says waits until the run has n messages, the user's included.
+// says waits until the run has n messages, including the user's.
 func (p *player) says(run string, n int) {
 	p.t.Helper()
 	until(p.t, fmt.Sprintf("at %d messages", n), func() bool {
@@ -120,7 +120,7 @@ func (p *player) says(run string, n int) {
 	})
 }
 
-// crash has the server killed in the middle of a run, which goes on after the restart.
+// crash kills the server in the middle of a run, which resumes after the restart.
 func (p *player) crash() {
 	p.t.Helper()
 	run := p.s.call(p.t, 202, "POST", "/api/v1/agent/runs", object{
@@ -134,7 +134,7 @@ func (p *player) crash() {
 	p.until(run, "COMPLETED")
 }
 
-// get returns what is at a path, nil when there is no good answer.
+// get returns the JSON at a path, nil if the request fails.
 func (s *server) get(path string) object {
 	res, err := http.Get(s.url(path))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// pair is a Baton whose agent far is an agent of another.
+// pair is two Batons: the agent far of one is an agent of the other.
 type pair struct {
 	near, there *server
 	thread      string
@@ -24,7 +24,7 @@ func startPair(t *testing.T, env ...string) *pair {
 	return &pair{near: startProgram(t, testBinary, "REMOTE_URL="+there.url("/api/v1/agui/scripted")), there: there, thread: t.Name()}
 }
 
-// turn asks far and returns the events of the answer.
+// turn runs far and returns its events.
 func (p *pair) turn(t *testing.T, body object) []agui.Event {
 	t.Helper()
 	p.runs++
@@ -40,11 +40,11 @@ func (p *pair) turn(t *testing.T, body object) []agui.Event {
 	return list
 }
 
-// script is a message for the agent scripted.
+// script returns a message for the agent scripted.
 func script(ops string) object { return object{"content": `{"do":[` + ops + `]}`} }
 
-// told says what events show, in a few words each.
-func told(events []agui.Event) string {
+// describe returns a short description of events.
+func describe(events []agui.Event) string {
 	var words []string
 	for _, ev := range events {
 		switch e := ev.(type) {
@@ -66,20 +66,20 @@ func told(events []agui.Event) string {
 	return strings.Join(words, " ")
 }
 
-func (p *pair) tells(t *testing.T, events []agui.Event, want string) {
+func (p *pair) check(t *testing.T, events []agui.Event, want string) {
 	t.Helper()
-	if got := told(events); got != want {
+	if got := describe(events); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
-func TestBatonIsTheRemoteOfAnother(t *testing.T) {
+func TestRemote_IsAnotherBaton(t *testing.T) {
 	t.Parallel()
 	p := startPair(t)
-	p.tells(t, p.turn(t, script(`{"say":"hello there"},{"tool":"calculator","args":{"expression":"6*7"}},{"state":{"n":{"m":1}}},{"say":"done"}`)),
+	p.check(t, p.turn(t, script(`{"say":"hello there"},{"tool":"calculator","args":{"expression":"6*7"}},{"state":{"n":{"m":1}}},{"say":"done"}`)),
 		`hello there call:calculator result:42 state:[{"op":"add","path":"/n","value":{"m":1}}] done success`)
-	p.tells(t, p.turn(t, script(`{"state":{"n":{"m":2}}},{"say":"again"}`)), `state:[{"op":"replace","path":"/n/m","value":2}] again success`)
-	p.tells(t, p.turn(t, script(`{"fail":"no luck","code":"unlucky"}`)), `error:unlucky`)
+	p.check(t, p.turn(t, script(`{"state":{"n":{"m":2}}},{"say":"again"}`)), `state:[{"op":"replace","path":"/n/m","value":2}] again success`)
+	p.check(t, p.turn(t, script(`{"fail":"no luck","code":"unlucky"}`)), `error:unlucky`)
 
 	var history struct{ Messages []object }
 	p.near.send(t, http.MethodGet, "/api/v1/threads/"+p.thread+"/messages", nil, &history)
@@ -88,7 +88,7 @@ func TestBatonIsTheRemoteOfAnother(t *testing.T) {
 	}
 }
 
-func TestFrontendToolsAndQuestionsOfARemote(t *testing.T) {
+func TestRemote_FrontendToolsAndQuestions(t *testing.T) {
 	t.Parallel()
 	p := startPair(t)
 	tools := []object{{"name": "pick", "description": "Pick", "parameters": object{}}}
@@ -96,10 +96,10 @@ func TestFrontendToolsAndQuestionsOfARemote(t *testing.T) {
 	ask["tools"] = tools
 	first := p.turn(t, ask)
 	end := first[len(first)-1].(agui.RunFinished)
-	if len(end.Outcome.PendingToolCallIDs) != 1 || told(first) != "well call:pick success" {
-		t.Fatalf("got %s, %+v", told(first), end)
+	if len(end.Outcome.PendingToolCallIDs) != 1 || describe(first) != "well call:pick success" {
+		t.Fatalf("got %s, %+v", describe(first), end)
 	}
-	p.tells(t, p.turn(t, object{"tools": tools, "messages": []object{
+	p.check(t, p.turn(t, object{"tools": tools, "messages": []object{
 		{"id": "answer", "role": "tool", "toolCallId": end.Outcome.PendingToolCallIDs[0], "content": "red"},
 	}}), "thanks success")
 
@@ -109,13 +109,13 @@ func TestFrontendToolsAndQuestionsOfARemote(t *testing.T) {
 		t.Fatalf("got %+v", end)
 	}
 	last := p.turn(t, object{"resume": []object{{"interruptId": end.Outcome.Interrupts[0].ID, "status": "resolved", "payload": object{"approved": true}}}})
-	if got := told(last); !strings.HasSuffix(got, "deployed success") {
+	if got := describe(last); !strings.HasSuffix(got, "deployed success") {
 		t.Errorf("got %s", got)
 	}
-	p.tells(t, p.turn(t, script(`{"say":"and on"}`)), "and on success")
+	p.check(t, p.turn(t, script(`{"say":"and on"}`)), "and on success")
 }
 
-func TestCancelReachesTheRemote(t *testing.T) {
+func TestRemote_IsCancelled(t *testing.T) {
 	t.Parallel()
 	p := startPair(t, "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=50ms")
 	var begun struct{ RunID string }
@@ -126,8 +126,8 @@ func TestCancelReachesTheRemote(t *testing.T) {
 	p.there.awaitRun(t, "CANCELLED")
 }
 
-// A crash of either side costs neither the run nor a word of it.
-func TestKillsOnEitherSideOfARemote(t *testing.T) {
+// A crash of either side loses neither the run nor a word of it.
+func TestRemote_SurvivesKillsOfEitherSide(t *testing.T) {
 	t.Parallel()
 	for name, who := range map[string]func(*pair) *server{
 		"there": func(p *pair) *server { return p.there },
@@ -155,7 +155,7 @@ func TestKillsOnEitherSideOfARemote(t *testing.T) {
 			var runs struct{ Total int }
 			p.there.send(t, http.MethodGet, "/api/projects/default/agent-runs", nil, &runs)
 			if runs.Total != 1 {
-				t.Errorf("the remote has made %d runs", runs.Total)
+				t.Errorf("the remote has %d runs", runs.Total)
 			}
 		})
 	}
@@ -192,7 +192,7 @@ func (s *server) send(t *testing.T, method, path string, body, out any) {
 	}
 }
 
-// awaitRun waits until the latest run is of that status.
+// awaitRun waits until the latest run has a status.
 func (s *server) awaitRun(t *testing.T, status string) {
 	t.Helper()
 	var list struct{ Items []object }
@@ -210,7 +210,7 @@ func (s *server) awaitRun(t *testing.T, status string) {
 	})
 }
 
-// awaitText waits until a thread's latest message has the text in it.
+// awaitText waits until a thread's latest message contains text.
 func (s *server) awaitText(t *testing.T, thread, text string) {
 	t.Helper()
 	until(t, "saying "+text, func() bool {

@@ -11,18 +11,17 @@ import (
 	"testing"
 )
 
-// record is a list of events as one reader got it.
+// record is the list of events that one reader got.
 type record struct {
 	Thread     string            `json:"thread"`
 	Projection string            `json:"projection"` // seed, agui or agui.1
 	Events     []json.RawMessage `json:"events"`
-	Joined     []json.RawMessage `json:"joined,omitempty"` // what a client is shown that joins the thread behind them
+	Joined     []json.RawMessage `json:"joined,omitempty"` // events for a client that joins the thread after them
 }
 
-// The schemas and the order rules of both dialects' packages hold over everything Baton shows of every
-// scenario: each package's over its own dialect, both over the seed projection. A whole log makes the messages
-// and the state that those get who join behind it.
-func TestEventsPassSchemas(t *testing.T) {
+// All events of every scenario satisfy the schemas and order rules of AG-UI's packages: those of each dialect its own package's, and
+// the seed projection both. A whole log results in the messages and state that clients get when they join after it.
+func TestEvents_PassSchemas(t *testing.T) {
 	projections := map[string][]string{"agui0": {"seed", "agui"}, "agui1": {"seed", "agui", "agui.1"}}
 	eachDialect(t, func(t *testing.T, folder, database string) {
 		records := play(t, startProgram(t, testBinary, database))
@@ -37,7 +36,7 @@ func TestEventsPassSchemas(t *testing.T) {
 	})
 }
 
-// checkTypes checks that the scenarios have brought forth every type of event where it may be.
+// checkTypes checks that the scenarios contain every type of event in every projection that may have it.
 func checkTypes(t *testing.T, records []record) {
 	seen := make(map[string]bool)
 	for _, r := range records {
@@ -58,22 +57,22 @@ func checkTypes(t *testing.T, records []record) {
 			"STATE_SNAPSHOT", "STATE_DELTA", "MESSAGES_SNAPSHOT", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", "CUSTOM", "RAW",
 		} {
 			if !seen[projection+" "+typ] {
-				t.Errorf("there is no %s in projection %s", typ, projection)
+				t.Errorf("no %s in projection %s", typ, projection)
 			}
 		}
 		for _, typ := range []string{"SUBAGENT_STARTED", "SUBAGENT_FINISHED", "SUBAGENT_ERROR", "THEIR_OWN"} {
 			if seen[projection+" "+typ] != (projection == "agui.1") {
-				t.Errorf("that there is a %s in projection %s is %t", typ, projection, seen[projection+" "+typ])
+				t.Errorf("%s in projection %s: got %t", typ, projection, seen[projection+" "+typ])
 			}
 		}
 	}
 }
 
-// dialects are the projections of AG-UI's clients, with the protocolVersion that they send.
+// dialects maps the projections of AG-UI's clients to the protocolVersion that the clients send.
 var dialects = map[string]string{"agui": "", "agui.1": "1.0"}
 
-// play plays every scenario for clients of both dialects, and returns what their streams have shown and every
-// thread's log in every projection.
+// play plays every scenario for clients of both dialects, and returns the events of their streams and every thread's log in every
+// projection.
 func play(t *testing.T, s *server) []record {
 	t.Helper()
 	var players []*player
@@ -105,7 +104,7 @@ func play(t *testing.T, s *server) []record {
 	return records
 }
 
-// allScenarios are scenarios and those of the scripts, with events that no built-in plugin emits.
+// allScenarios returns scenarios and those of agui/events.json, with events that no built-in plugin emits.
 func allScenarios(t *testing.T) map[string]func(p *player) {
 	t.Helper()
 	raw, err := os.ReadFile("agui/events.json")
@@ -128,7 +127,7 @@ func allScenarios(t *testing.T) map[string]func(p *player) {
 	return all
 }
 
-// scenarios are what a thread can hold.
+// scenarios cover the contents of threads.
 var scenarios = map[string]func(p *player){
 	"echo": func(p *player) { p.run(object{"agent": "echo", "content": "hello there"}) },
 	"demo": func(p *player) { p.run(object{"workflowId": "demo", "content": "rivers"}) },

@@ -2,8 +2,7 @@ package clients
 
 import "testing"
 
-// TanStack AI's client chats, is reloaded in mid-run and before a run, comes back to a stream that was cut, answers what it was asked
-// before, and approves calls.
+// TanStack AI's client chats, reloads during and before a run, resumes a cut stream, answers earlier questions, and approves calls.
 func TestTanStack(t *testing.T) {
 	t.Parallel()
 	needs(t, "tanstack")

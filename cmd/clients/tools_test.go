@@ -24,7 +24,7 @@ import (
 
 const everything = "node_modules/.bin/mcp-server-everything"
 
-// overStdio is the public test server as a program.
+// overStdio returns the public test server as a program.
 func overStdio(t *testing.T) mcp.Config {
 	t.Helper()
 	needs(t, "everything")
@@ -35,7 +35,7 @@ func overStdio(t *testing.T) mcp.Config {
 	return mcp.Config{Command: []string{path, "stdio"}}
 }
 
-// overHTTP is the same server as an endpoint.
+// overHTTP returns the same server as an endpoint.
 func overHTTP(t *testing.T) mcp.Config {
 	t.Helper()
 	needs(t, "everything")
@@ -62,7 +62,7 @@ func overHTTP(t *testing.T) mcp.Config {
 	return mcp.Config{URL: url}
 }
 
-// offer has a Baton offer the tools of a server, and returns where it is.
+// offer starts a Baton with the tools of an MCP server, and returns its URL.
 func offer(t *testing.T, cfg mcp.Config) (string, *mcp.Server) {
 	t.Helper()
 	cfg.Name, cfg.Log = "all", slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -111,7 +111,7 @@ func asked(t *testing.T, url, ops string) (list []agui.Event) {
 	return list
 }
 
-// results are those of the calls in events.
+// results returns the results of the calls in events.
 func results(events []agui.Event) (list []agui.ToolCallResult) {
 	for _, ev := range events {
 		if e, ok := ev.(agui.ToolCallResult); ok {
@@ -121,7 +121,7 @@ func results(events []agui.Event) (list []agui.ToolCallResult) {
 	return list
 }
 
-// What the public test server of MCP offers is there in a run, over either transport.
+// A run can use all features of the public MCP test server, over either transport.
 func TestEverythingServer(t *testing.T) {
 	for name, transport := range map[string]func(*testing.T) mcp.Config{"stdio": overStdio, "http": overHTTP} {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestEverythingServer(t *testing.T) {
 				{"tool":"all.echo","args":{"massage":1}}`)
 			got := results(events)
 			if len(got) != 7 {
-				t.Fatalf("%d results of %s", len(got), told(events))
+				t.Fatalf("%d results of %s", len(got), describe(events))
 			}
 			for i, want := range []string{"hi", "5", "MCP logo", "temperature", "resource", "completed", ""} {
 				if !strings.Contains(got[i].Content, want) {
@@ -154,8 +154,8 @@ func TestEverythingServer(t *testing.T) {
 					progress++
 				}
 			}
-			if progress < 1 { // the last may come behind its result
-				t.Error("no progress is told")
+			if progress < 1 { // the last one may come after the result
+				t.Error("no progress events")
 			}
 			if last := string(got[6].Metadata); !strings.Contains(last, "invalid_arguments") {
 				t.Errorf("wrong arguments: %.300q %s", got[6].Content, last)
@@ -164,8 +164,8 @@ func TestEverythingServer(t *testing.T) {
 	}
 }
 
-// A server that is killed in a call costs that call, and is there for the next.
-func TestEverythingServerIsKilled(t *testing.T) {
+// When the MCP server is killed in a call, the call fails and the next one works.
+func TestEverythingServer_IsKilled(t *testing.T) {
 	if _, err := os.Stat("/proc/self/task"); err != nil {
 		t.Skip("there is no /proc")
 	}
@@ -198,13 +198,13 @@ func TestEverythingServerIsKilled(t *testing.T) {
 	if len(got) != 1 || !strings.Contains(string(got[0].Metadata), "tool_unavailable") {
 		t.Errorf("got %+v", got)
 	}
-	until(t, "there again", func() bool { // a call waits for it, but not as long as it may take to start
+	until(t, "there again", func() bool { // a call waits for the server, but shorter than a slow start takes
 		got = results(asked(t, url, `{"tool":"all.echo","args":{"message":"still here"}}`))
 		return len(got) == 1 && strings.Contains(got[0].Content, "still here")
 	})
 }
 
-// programs are the test servers that this process has started.
+// programs returns the test servers that this process has started.
 func programs(t *testing.T) (pids []int) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/task/*/children")

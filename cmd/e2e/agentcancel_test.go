@@ -16,7 +16,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 )
 
-// deaf is a program that is an agent and pays no heed to a cancel.
+// deaf is the program of an agent that ignores cancellation.
 const deaf = `import os, sys, time
 sys.path.insert(0, %q)
 import baton
@@ -31,9 +31,9 @@ def agent(run):
 baton.serve(agent)
 `
 
-// A cancel ends a run wherever it hangs: it is answered and the log ends while what hangs goes on, nothing follows, and
-// no connection, process or goroutine is left of the run.
-func TestCancelAgents(t *testing.T) {
+// A cancel ends a run wherever it hangs. The cancel is answered and the log ends while the call still hangs; no event follows, and
+// no connection, process or goroutine of the run remains.
+func TestCancel_EndsHangingAgents(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		sdk, err := filepath.Abs("../../plugins/process/sdk/python")
 		if err != nil {
@@ -62,7 +62,7 @@ mcp:
 		for _, c := range []struct {
 			agent  string
 			inside func() bool
-			left   func() bool // nothing of the run hangs any more
+			left   func() bool // the call of the run has ended
 		}{
 			{"stalls", w.asked(1), w.hungUp},
 			{"hangs", func() bool { return len(w.noted()) == 1 }, w.hungUp},
@@ -83,7 +83,7 @@ mcp:
 				frames := v.wait(t)
 				ended := time.Since(began)
 				w.until("left", c.left)
-				t.Logf("answered in %v, ended in %v, nothing left in %v", answered, ended, time.Since(began))
+				t.Logf("answered in %v, ended in %v, released everything in %v", answered, ended, time.Since(began))
 				checkLog(t, c.agent, frames)
 				w.checkRun(t, run, frames)
 				if last := frames[len(frames)-1].event(); last["code"] != "CANCELLED" {
@@ -92,7 +92,7 @@ mcp:
 				sameFrames(t, "when nothing is left", frames, w.all(c.agent))
 			})
 		}
-		for agent, want := range map[string]string{"hangs": "noted 2", "deaf": "here"} { // the program and the server serve others
+		for agent, want := range map[string]string{"hangs": "noted 2", "deaf": "here"} { // the program and the server serve other runs
 			if row := w.ended(w.ask(agent, "next "+agent, "hello")); row["status"] != "COMPLETED" || !strings.Contains(fmt.Sprint(row["outputSummary"]), want) {
 				t.Errorf("the next run of %s is %v, says %v: %v", agent, row["status"], row["outputSummary"], row["error"])
 			}
@@ -100,7 +100,7 @@ mcp:
 		var left string
 		defer func() {
 			if left != "" {
-				t.Errorf("goroutines are left:\n%s", left)
+				t.Errorf("goroutines remain:\n%s", left)
 			}
 		}()
 		w.until("without a goroutine of a run", func() bool {
@@ -110,7 +110,7 @@ mcp:
 	})
 }
 
-// hanging is what the models answer: one stalls, the others call what hangs.
+// hanging returns the model's answer: it stalls, or calls something that hangs.
 func hanging(p prompt) llmtest.Script {
 	call := func(tool, args string) []llmtest.Step {
 		return []llmtest.Step{llmtest.Text("I call " + tool), llmtest.Call(0, "call_1", tool), llmtest.Arguments(0, args)}
@@ -130,12 +130,12 @@ func hanging(p prompt) llmtest.Script {
 	return llmtest.Script{Steps: call(tool, `{"query":"go"}`)}
 }
 
-// asked tells that the provider has been asked n times.
+// asked returns a condition: the provider got n requests.
 func (w *world) asked(n int) func() bool {
 	return func() bool { return len(w.provider.Requests()) >= n }
 }
 
-// hungUp tells that the connection of every answer that stalled is closed.
+// hungUp reports whether the connections of all stalled answers are closed.
 func (w *world) hungUp() bool {
 	for _, r := range w.provider.Requests() {
 		if asked(r).Model != "stalls" {
@@ -148,7 +148,7 @@ func (w *world) hungUp() bool {
 	return true
 }
 
-// says tells that a thread's log has a text.
+// says returns a condition: a thread's log contains text.
 func (w *world) says(thread, text string) func() bool {
 	return func() (found bool) {
 		_, _ = w.read(events(thread), 0, func(f frame) bool {
@@ -159,12 +159,12 @@ func (w *world) says(thread, text string) func() bool {
 	}
 }
 
-// noProgram tells that no process of the server runs the program.
+// noProgram returns a condition: no child process of the server runs the program.
 func (w *world) noProgram(path string) func() bool {
 	return func() bool {
 		names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, name := range names {
-			line, _ := os.ReadFile(name) // gone when the process is
+			line, _ := os.ReadFile(name) // gone if the process has ended
 			if strings.Contains(string(line), path) {
 				return false
 			}
@@ -173,7 +173,7 @@ func (w *world) noProgram(path string) func() bool {
 	}
 }
 
-// stacks returns the stacks of the server's goroutines that are in any of these functions.
+// stacks returns the stacks of the server's goroutines that are in one of the functions.
 func (w *world) stacks(profiles string, functions ...string) string {
 	w.t.Helper()
 	res, err := client.Get("http://" + profiles + "/debug/pprof/goroutine?debug=2")
@@ -191,7 +191,7 @@ func (w *world) stacks(profiles string, functions ...string) string {
 	}), "\n\n")
 }
 
-// unused returns an address that nobody listens at.
+// unused returns a free address.
 func unused(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -202,7 +202,7 @@ func unused(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-// remote is an AG-UI agent that begins to speak and stalls.
+// remote is an AG-UI agent that starts a message and stalls.
 type remote struct {
 	url        string
 	came, left chan struct{}

@@ -13,8 +13,8 @@ import (
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 )
 
-// journey is three answers that call tools, and one that does not. Each round has tools of its own numbers. What was
-// noted when an answer was asked for shows what had been called by then.
+// journey is a model that gives three answers with tool calls and one without. The calls of each round have their own numbers. A
+// leg records the notes at the time of a request, and so the calls made before it.
 type journey struct {
 	mu    sync.Mutex
 	asked []leg
@@ -47,7 +47,7 @@ func (j *journey) answer(w func() []string) func(prompt) llmtest.Script {
 			a, b := note(0, "note", base), note(2, "note", base+1)
 			sum := []llmtest.Step{llmtest.Call(1, "sum", "calculator"), llmtest.Arguments(1, `{"expression":`), llmtest.Arguments(1, `"6*7"}`)}
 			steps = say(0)
-			for i := range a { // three calls whose pieces come in turns
+			for i := range a { // the pieces of three calls alternate
 				steps = append(steps, a[i], sum[i], b[i])
 			}
 		case 1:
@@ -61,9 +61,9 @@ func (j *journey) answer(w func() []string) func(prompt) llmtest.Script {
 	}
 }
 
-// kill -9 between and inside of model and tool calls: what was finished is not made again, what the model is shown is
-// valid and says nothing twice, and the log has neither gap nor repeat.
-func TestKilledAgent(t *testing.T) {
+// kill -9 between and inside model and tool calls: finished calls are not repeated, prompts are valid and contain nothing twice, and
+// the log has neither gap nor repeat.
+func TestKill_AgentDoesNotRepeatCalls(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		var j journey
 		var w *world
@@ -87,7 +87,7 @@ func (j *journey) round(t *testing.T, w *world, round int) {
 	j.mu.Lock()
 	from := len(j.asked)
 	j.mu.Unlock()
-	thread := fmt.Sprint("journey", round/3) // a thread's next turns have the earlier ones in their prompts
+	thread := fmt.Sprint("journey", round/3) // prompts of a thread's later turns contain the earlier ones
 	run := w.ask("worker", thread, fmt.Sprint("round ", round))
 	v := w.watch(thread)
 	kills := 1 + rand.IntN(2) // three crashes of one run are a crash loop
@@ -108,7 +108,7 @@ func (j *journey) round(t *testing.T, w *world, round int) {
 	asked := slices.Clone(j.asked[from:])
 	j.mu.Unlock()
 	if len(asked) < 4 || len(asked) > 4+kills {
-		t.Errorf("the model was asked %d times for 4 answers and %d crashes", len(asked), kills)
+		t.Errorf("the model got %d requests for 4 answers and %d crashes", len(asked), kills)
 	}
 	last := 0
 	for _, leg := range asked {
@@ -124,45 +124,45 @@ func (j *journey) round(t *testing.T, w *world, round int) {
 			t.Errorf("note %s was made %d times", n, times)
 		}
 	}
-	for n := range 5 { // a call that was told as a success was made
+	for n := range 5 { // a call with a successful result was made
 		text := fmt.Sprint("noted ", round*10+1+n)
 		if asked[len(asked)-1].said("tool", text) == 1 && calls[text[len("noted "):]] != 1 {
-			t.Errorf("%q was told and not made", text)
+			t.Errorf("%q has a result and was not made", text)
 		}
 	}
 }
 
-// check proves that the prompt is valid, follows the one before it, and says each answer of the round once.
+// check fails unless the prompt is valid, follows the previous one, and contains each answer of the round once.
 func (l leg) check(t *testing.T, round, last int) {
 	t.Helper()
 	if err := l.err(); err != nil {
 		t.Errorf("round %d: the prompt for answer %d is not valid: %v", round, l.turn(), err)
 	}
 	if l.turn() < last {
-		t.Errorf("round %d: answer %d is asked for after answer %d", round, l.turn(), last)
+		t.Errorf("round %d: answer %d is requested after answer %d", round, l.turn(), last)
 	}
 	for i := range l.turn() {
 		if n := l.said("assistant", fmt.Sprintf("r%d-%d ", round, i)); n != 1 {
-			t.Errorf("round %d: the prompt for answer %d says answer %d %d times", round, l.turn(), i, n)
+			t.Errorf("round %d: the prompt for answer %d contains answer %d %d times", round, l.turn(), i, n)
 		}
 	}
 	if n := l.said("assistant", fmt.Sprintf("r%d-%d ", round, l.turn())); n != 0 {
-		t.Errorf("round %d: what was cut of answer %d is in the prompt that asks for it again", round, l.turn())
+		t.Errorf("round %d: the cut part of answer %d is in the prompt that requests it again", round, l.turn())
 	}
 	for earlier := round / 3 * 3; earlier < round; earlier++ {
 		for i := range 4 {
 			if l.said("assistant", fmt.Sprintf("r%d-%d ", earlier, i)) == 0 {
-				t.Errorf("round %d: the prompt has lost answer %d of round %d", round, i, earlier)
+				t.Errorf("round %d: the prompt lacks answer %d of round %d", round, i, earlier)
 			}
 		}
 	}
 	for _, n := range l.noted {
-		v, _ := strconv.Atoi(n) // ours
+		v, _ := strconv.Atoi(n) // journey's own id
 		if at := v - round*10 - 1; at >= made(l.turn()) {
 			t.Errorf("round %d: note %d was made before answer %d was", round, at, l.turn())
 		}
 	}
 }
 
-// made is how many notes are made before an answer is asked for.
+// made returns the number of notes before the request for an answer.
 func made(turn int) int { return []int{0, 2, 3, 5}[min(turn, 3)] }

@@ -17,11 +17,11 @@ import (
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 )
 
-// notes is set in a process of this program that is an MCP server: the file that its tools append to.
+// notes is the variable that makes this program an MCP server. It names the file that the tools append to.
 const notes = "BATON_E2E_NOTES"
 
-// serveTools is such a process. note appends its n to the file and takes some time; hang does too, and ends when the
-// server is gone, whoever cancels it.
+// serveTools runs the MCP server. The tool note appends its n to the file and takes some time. The tool hang does so, too, ignores
+// cancellation, and ends when the server has ended.
 func serveTools(file string) error {
 	s := mcp.NewServer(&mcp.Implementation{Name: "tools", Version: "1"}, nil)
 	add := func(name string, after func()) {
@@ -56,17 +56,17 @@ func serveTools(file string) error {
 	return s.Run(context.Background(), &mcp.StdioTransport{})
 }
 
-// world is a server with declared agents, and what they talk to.
+// world is a server with declared agents, and the provider and tools that they use.
 type world struct {
 	*server
 	provider *llmtest.Server
 	file     string // baton.yaml
-	text     string // what it says
-	notes    string // what the tools have noted
+	text     string // its content
+	notes    string // file with the notes of the tools
 }
 
-// declare starts a server with a baton.yaml, in which $PROVIDER is a provider that answers by answer, $TOOLS a server with
-// the tools note and hang, and other words are replaced by pairs.
+// declare starts a server with a baton.yaml. In file, $PROVIDER is a provider that answers with answer, $TOOLS an MCP server with the
+// tools note and hang, and replace has more pairs of a word and its replacement.
 func declare(t *testing.T, db database, file string, answer func(prompt) llmtest.Script, replace ...string) *world {
 	t.Helper()
 	provider := llmtest.New(func(r *llmtest.Request) llmtest.Script { return answer(asked(r)) })
@@ -92,9 +92,9 @@ func (w *world) write(t *testing.T, file string) {
 	}
 }
 
-// noted is what the tools have noted so far.
+// noted returns the notes of the tools so far.
 func (w *world) noted() []string {
-	text, _ := os.ReadFile(w.notes) // there is none at first
+	text, _ := os.ReadFile(w.notes) // the first note creates it
 	return strings.Fields(string(text))
 }
 
@@ -108,7 +108,7 @@ func (w *world) ask(agent, thread, content string) string {
 	return out["runId"].(string)
 }
 
-// waits waits until a run is WAITING and returns what it asks.
+// waits waits until a run is WAITING and returns its questions.
 func (s *server) waits(run string) []map[string]any {
 	s.t.Helper()
 	s.until("waiting: run "+run, func() bool {
@@ -124,7 +124,7 @@ func (s *server) waits(run string) []map[string]any {
 	return list
 }
 
-// prompt is what a model was asked by OpenAI's chat completions.
+// prompt is a request of OpenAI's chat completions.
 type prompt struct {
 	Model    string
 	Messages []struct {
@@ -140,11 +140,11 @@ type prompt struct {
 
 func asked(r *llmtest.Request) prompt {
 	var p prompt
-	_ = json.Unmarshal(r.Body, &p) // a body that is no JSON asks nothing
+	_ = json.Unmarshal(r.Body, &p) // empty if the body is no JSON
 	return p
 }
 
-// turn is how often the model has answered since a person spoke last.
+// turn returns the number of the model's answers since the last user message.
 func (p prompt) turn() (n int) {
 	for _, m := range p.Messages {
 		switch m.Role {
@@ -157,7 +157,7 @@ func (p prompt) turn() (n int) {
 	return n
 }
 
-// said counts the messages of a role that say text.
+// said counts the messages of a role that contain text.
 func (p prompt) said(role, text string) (n int) {
 	for _, m := range p.Messages {
 		if m.Role == role && strings.Contains(fmt.Sprint(m.Content), text) {
@@ -167,7 +167,7 @@ func (p prompt) said(role, text string) (n int) {
 	return n
 }
 
-// err says why providers would refuse the prompt: calls and results belong together.
+// err returns the reason for providers to refuse the prompt: each call needs its result.
 func (p prompt) err() error {
 	var owed []string
 	for i, m := range p.Messages {
@@ -183,7 +183,7 @@ func (p prompt) err() error {
 		if m.Role == "tool" {
 			at := slices.Index(owed, m.ToolCallID)
 			if at < 0 {
-				return fmt.Errorf("message %d is the result of %q, which nobody called", i, m.ToolCallID)
+				return fmt.Errorf("message %d is the result of %q, which has no call", i, m.ToolCallID)
 			}
 			owed = slices.Delete(owed, at, at+1)
 		}
@@ -194,7 +194,7 @@ func (p prompt) err() error {
 	return nil
 }
 
-// note is the call of a tool of the server tools, whose arguments come in two pieces.
+// note returns a call of a tool of the MCP server, with its arguments in two pieces.
 func note(index int, tool string, n int) []llmtest.Step {
 	return []llmtest.Step{
 		llmtest.Call(index, fmt.Sprintf("call_%d", n), "tools_"+tool),

@@ -19,7 +19,7 @@ mcp:
   tools: {$TOOLS, approval: [note]}
 `
 
-// twoNotes is a model that makes two calls at once and then says what came of them.
+// twoNotes is a model that makes two calls at once and then reports their results.
 func twoNotes(p prompt) llmtest.Script {
 	if p.turn() == 0 {
 		return llmtest.Script{Steps: slices.Concat(note(0, "note", 1), note(1, "note", 2))}
@@ -27,9 +27,8 @@ func twoNotes(p prompt) llmtest.Script {
 	return llmtest.Script{Steps: []llmtest.Step{llmtest.Text("done")}}
 }
 
-// A tool that is approved waits over restarts. What is edited and what is refused belongs to its own call, in whatever
-// order the answers come.
-func TestApprovalsThroughTheBinary(t *testing.T) {
+// An approval stays open across restarts. Edits and refusals apply to their own call, in any order of the answers.
+func TestApproval_SurvivesRestarts(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		w := declare(t, db, approving, twoNotes)
 		run := w.ask("worker", "approve", "go")
@@ -40,10 +39,10 @@ func TestApprovalsThroughTheBinary(t *testing.T) {
 		}
 		after := w.waits(run)
 		if len(after) != 2 || fmt.Sprint(after) != fmt.Sprint(before) {
-			t.Fatalf("before the restarts the run asks %v, then %v", before, after)
+			t.Fatalf("the questions are %v before the restarts, %v after", before, after)
 		}
 		if len(w.noted()) > 0 || len(w.provider.Requests()) != 1 {
-			t.Fatalf("%d questions to the model, and noted is %q", len(w.provider.Requests()), w.noted())
+			t.Fatalf("%d requests to the model, the notes are %q", len(w.provider.Requests()), w.noted())
 		}
 		payloads := map[float64]string{1: `{"approved": false}`, 2: `{"approved": true, "editedArgs": {"n": 7}}`}
 		slices.Reverse(after)
@@ -60,12 +59,12 @@ func TestApprovalsThroughTheBinary(t *testing.T) {
 			t.Fatalf("the run is %v: %v", row["status"], row["error"])
 		}
 		if got := w.noted(); !slices.Equal(got, []string{"7"}) {
-			t.Errorf("noted is %q", got)
+			t.Errorf("the notes are %q", got)
 		}
 		reqs := w.provider.Requests()
 		p := asked(reqs[len(reqs)-1])
 		if err := p.err(); err != nil || len(reqs) != 2 {
-			t.Errorf("%d questions to the model, the last is wrong: %v", len(reqs), err)
+			t.Errorf("%d requests to the model, the last is wrong: %v", len(reqs), err)
 		}
 		said := map[string]string{}
 		for _, m := range p.Messages {
@@ -77,14 +76,13 @@ func TestApprovalsThroughTheBinary(t *testing.T) {
 			}
 		}
 		if !strings.Contains(said[`{"n":1}`], "denied") || !strings.Contains(said[`{"n":2}`], "noted 7") {
-			t.Errorf("the model is told %v", said)
+			t.Errorf("the prompt has %v", said)
 		}
 		checkLog(t, "approve", w.all("approve"))
 	})
 }
 
-// An approval that nobody gives is refused when its time has passed, also when the server was away meanwhile.
-func TestApprovalExpiresWhileTheServerIsAway(t *testing.T) {
+func TestApproval_ExpiresWhileServerIsDown(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		w := declare(t, db, approving+"timeouts: {approval: 1s}\n", twoNotes)
 		run := w.ask("worker", "expire", "go")
@@ -96,7 +94,7 @@ func TestApprovalExpiresWhileTheServerIsAway(t *testing.T) {
 		}
 		reqs := w.provider.Requests()
 		if p := asked(reqs[len(reqs)-1]); p.err() != nil || p.said("tool", "denied") != 2 || len(w.noted()) > 0 {
-			t.Errorf("noted is %q, the model is told %v", w.noted(), p)
+			t.Errorf("the notes are %q, the prompt is %v", w.noted(), p)
 		}
 		checkLog(t, "expire", w.all("expire"))
 	})
@@ -112,8 +110,8 @@ func (s *server) answer(run string, questions []map[string]any, payload func(map
 	return s.call("POST", "/api/projects/default/agent-runs/"+run+"/resume", map[string]any{"resume": list})
 }
 
-// A message that is appended while the model answers is in what it is asked next.
-func TestSteering(t *testing.T) {
+// A message that is appended while the model answers is in the next prompt.
+func TestAppend_ReachesNextPrompt(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		said := make(chan struct{})
 		w := declare(t, db, strings.ReplaceAll(approving, ", approval: [note]", ""), func(p prompt) llmtest.Script {
@@ -134,19 +132,18 @@ func TestSteering(t *testing.T) {
 		}
 		reqs := w.provider.Requests()
 		if len(reqs) != 2 {
-			t.Fatalf("the model was asked %d times", len(reqs))
+			t.Fatalf("the model got %d requests", len(reqs))
 		}
 		p := asked(reqs[1])
 		if err := p.err(); err != nil || p.said("user", "make it blue") != 1 || p.Messages[len(p.Messages)-1].Role != "user" {
-			t.Errorf("the model is asked %v: %v", p, err)
+			t.Errorf("the prompt is %v: %v", p, err)
 		}
 		checkLog(t, "steer", w.all("steer"))
 	})
 }
 
-// A file that is read again touches no run: one that streams goes on with the agent it was begun with, one that waits
-// with what is there when it is answered.
-func TestReloadTouchesNoRun(t *testing.T) {
+// A reload interrupts no run. A streaming run keeps its agent; a waiting run continues with the agent at the time of the answer.
+func TestReload_InterruptsNoRun(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		more := make(chan struct{})
 		w := declare(t, db, approving, func(p prompt) llmtest.Script {
@@ -171,14 +168,14 @@ func TestReloadTouchesNoRun(t *testing.T) {
 		close(more)
 		row := w.ended(streaming)
 		if row["status"] != "COMPLETED" || !strings.Contains(fmt.Sprint(row["outputSummary"]), "said by m") {
-			t.Errorf("the run that streamed is %v and says %v: %v", row["status"], row["outputSummary"], row["error"])
+			t.Errorf("the streaming run is %v with output %v: %v", row["status"], row["outputSummary"], row["error"])
 		}
 		if status, out := w.answer(waiting, questions, func(map[string]any) string { return `{"approved": true}` }); status != http.StatusAccepted {
 			t.Fatalf("resume: %d %v", status, out)
 		}
 		row = w.ended(waiting)
 		if row["status"] != "COMPLETED" || !strings.Contains(fmt.Sprint(row["outputSummary"]), "said by other") || !slices.Equal(w.noted(), []string{"2"}) {
-			t.Errorf("the run that waited is %v and says %v, noted is %q: %v", row["status"], row["outputSummary"], w.noted(), row["error"])
+			t.Errorf("the waiting run is %v with output %v and notes %q: %v", row["status"], row["outputSummary"], w.noted(), row["error"])
 		}
 		for _, thread := range []string{"waits", "streams"} {
 			checkLog(t, thread, w.all(thread))

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// checkLog proves what holds of every log: ids 1..n, spans of one RUN_STARTED and one terminal event, every
-// call of a span that is over with a result unless the span ended to wait for it.
+// checkLog checks the rules of every log: the ids are 1..n, a span has one RUN_STARTED and one terminal event, and every tool call
+// of an ended span has a result, unless the span ended to wait for it.
 func checkLog(t *testing.T, thread string, frames []frame) {
 	t.Helper()
 	if err := logError(frames); err != nil {
@@ -31,12 +31,12 @@ func logError(frames []frame) error {
 			return fmt.Errorf("event %d is %v in a frame of %s", f.id, ev["type"], f.typ)
 		}
 		if f.typ != "RUN_STARTED" && !open {
-			return fmt.Errorf("%s at %d is outside of a span", f.typ, f.id)
+			return fmt.Errorf("%s at %d is outside a span", f.typ, f.id)
 		}
 		switch f.typ {
 		case "RUN_STARTED":
 			if open {
-				return fmt.Errorf("RUN_STARTED at %d inside of a span", f.id)
+				return fmt.Errorf("RUN_STARTED at %d is inside a span", f.id)
 			}
 			open = true
 		case "TOOL_CALL_START":
@@ -58,7 +58,7 @@ func logError(frames []frame) error {
 	return nil
 }
 
-// checkRun proves that REST agrees with the log about a run that is over.
+// checkRun checks that REST and the log agree on an ended run.
 func (s *server) checkRun(t *testing.T, run string, frames []frame) {
 	t.Helper()
 	row := s.get(run)
@@ -77,7 +77,7 @@ func (s *server) checkRun(t *testing.T, run string, frames []frame) {
 	}
 	for _, step := range s.items("/api/projects/default/agent-runs/" + run + "/steps?limit=500") {
 		if status := step["status"]; status == "RUNNING" || status == "WAITING" {
-			t.Errorf("run %s is over and has step %v %v", run, step["stepNumber"], status)
+			t.Errorf("run %s has ended with step %v %v", run, step["stepNumber"], status)
 		}
 	}
 	completed := map[any]int{}
@@ -107,16 +107,16 @@ func (s *server) items(path string) []map[string]any {
 	return items
 }
 
-// sameFrames proves that two viewers saw the same bytes.
-func sameFrames(t *testing.T, what string, a, b []frame) {
+// sameFrames checks that two viewers saw the same bytes.
+func sameFrames(t *testing.T, name string, a, b []frame) {
 	t.Helper()
 	if len(a) != len(b) {
-		t.Errorf("%s: %d frames against %d", what, len(a), len(b))
+		t.Errorf("%s: %d frames against %d", name, len(a), len(b))
 		return
 	}
 	for i := range a {
 		if a[i].raw != b[i].raw {
-			t.Errorf("%s: frame %d differs:\n%s\n%s", what, i+1, a[i].raw, b[i].raw)
+			t.Errorf("%s: frame %d differs:\n%s\n%s", name, i+1, a[i].raw, b[i].raw)
 			return
 		}
 	}

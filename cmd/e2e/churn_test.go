@@ -19,8 +19,8 @@ import (
 	"github.com/batonrun/baton/plugins/builtin"
 )
 
-// stroll has clients come and go for a while at all doors, each in its own way: some leave while they still ask,
-// some at once, some in the middle of a frame, and some with a reset. It returns how many streams were opened.
+// stroll connects and disconnects clients at all doors for a while: some disconnect during the request, some immediately after it,
+// some in the middle of a frame, and some with a reset. It returns the number of opened streams.
 func stroll(addr string, clients int, d time.Duration, thread string) (opened int) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -46,7 +46,7 @@ func stroll(addr string, clients int, d time.Duration, thread string) (opened in
 	return opened
 }
 
-// pass opens a stream, or begins to, and leaves. It reports whether the stream was open.
+// pass opens a stream, perhaps incompletely, and disconnects. It reports whether the stream was open.
 func (d *door) pass(addr string, v visit, rng *rand.Rand) bool {
 	if rng.IntN(3) == 0 {
 		c, err := dialTap(addr)
@@ -54,7 +54,7 @@ func (d *door) pass(addr string, v visit, rng *rand.Rand) bool {
 			return false
 		}
 		ask := d.bytes(v)
-		_, _ = c.Write(ask[:rng.IntN(len(ask)+1)]) // all of it, perhaps, and not a look at the answer
+		_, _ = c.Write(ask[:rng.IntN(len(ask)+1)]) // perhaps the whole request, without reading the answer
 		c.leave(rng)
 		return false
 	}
@@ -63,7 +63,7 @@ func (d *door) pass(addr string, v visit, rng *rand.Rand) bool {
 		return false
 	}
 	defer st.close()
-	_ = st.conn.SetReadDeadline(time.Now().Add(time.Duration(rng.IntN(400)) * time.Millisecond)) // perhaps nothing comes
+	_ = st.conn.SetReadDeadline(time.Now().Add(time.Duration(rng.IntN(400)) * time.Millisecond)) // perhaps no frame comes
 	for range rng.IntN(20) {
 		if _, err := st.next(); err != nil {
 			break
@@ -74,7 +74,7 @@ func (d *door) pass(addr string, v visit, rng *rand.Rand) bool {
 	return true
 }
 
-// leave closes the connection, with a reset now and then.
+// leave closes the connection, sometimes with a reset.
 func (c *tap) leave(rng *rand.Rand) {
 	if rng.IntN(2) == 0 {
 		_ = c.SetLinger(0)
@@ -82,8 +82,8 @@ func (c *tap) leave(rng *rand.Rand) {
 	_ = c.Close()
 }
 
-// Clients that come and go, however they do it, leave nothing behind and disturb no run.
-func TestClientsThatComeAndGoLeaveNothing(t *testing.T) {
+// Disconnecting clients leave no resources behind and disturb no run.
+func TestChurn_LeavesNothing(t *testing.T) {
 	s := start(t, sqlite(t), "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=100ms", "BATON_TIMEOUTS_PING=1s")
 	length := time.Duration(count(30)) * time.Second
 	s.ended(s.run("main", `{"do":[{"say":"hello"}]}`))
@@ -113,16 +113,16 @@ func TestClientsThatComeAndGoLeaveNothing(t *testing.T) {
 	}
 	for line := range strings.Lines(s.output()) {
 		if strings.Contains(line, `"level":"ERROR"`) {
-			t.Errorf("the server takes a client that leaves for its own error: %s", line)
+			t.Errorf("the server logs a client's disconnect as its own error: %s", line)
 		}
 	}
 	s.stops(t)
 }
 
-// strolled checks the log of a thread whose clients have left it, if there ever was a run.
+// strolled checks the log of a thread after its clients have disconnected, if it has a run.
 func (s *server) strolled(t *testing.T, thread string) {
 	t.Helper()
-	if rand.IntN(20) > 0 { // some will do
+	if rand.IntN(20) > 0 { // a sample is enough
 		return
 	}
 	if status, _ := s.call("GET", "/api/v1/agent/history?threadId="+thread, nil); status == 200 {
@@ -132,9 +132,8 @@ func (s *server) strolled(t *testing.T, thread string) {
 	}
 }
 
-// The same inside of this process, where more can be seen: no goroutine is left, and nothing that a thread or a
-// stream holds in memory.
-func TestClientsThatComeAndGoLeaveNoMemory(t *testing.T) {
+// The same inside this process, to check that no goroutines and no memory of threads or streams remain.
+func TestChurn_LeavesNoMemory(t *testing.T) {
 	rate := runtime.MemProfileRate
 	runtime.MemProfileRate = 64 // count nearly every object
 	defer func() { runtime.MemProfileRate = rate }()
@@ -158,10 +157,10 @@ func TestClientsThatComeAndGoLeaveNoMemory(t *testing.T) {
 		s.run("main", `{"do":[{"tokens":200,"delayMs":10}]}`)
 		t.Logf("%d streams were opened", stroll(s.addr, 100, d, "main"))
 		s.settled()
-		s.ended(s.run("main", `{"do":[{"tokens":4200}]}`)) // all that monitors keep is of it
+		s.ended(s.run("main", `{"do":[{"tokens":4200}]}`)) // fills the buffers of monitors
 		s.until("at rest", func() bool { return workers() == "" })
 	}
-	round(300 * time.Millisecond) // what is made once and kept
+	round(300 * time.Millisecond) // one-time allocations
 	descriptors, before := socketsOf("self"), objects()
 	length := time.Duration(count(20)) * time.Second
 	round(length)
@@ -171,18 +170,18 @@ func TestClientsThatComeAndGoLeaveNoMemory(t *testing.T) {
 	})
 	after := objects()
 	left := grown(before, after)
-	for n := 0; len(left) > 0 && n < 2; n++ { // what clients leave grows each time, what is kept for good does not
+	for n := 0; len(left) > 0 && n < 2; n++ { // a leak grows each time, one-time allocations do not
 		round(length)
 		before, after = after, objects()
 		again := grown(before, after)
 		maps.DeleteFunc(left, func(site string, _ int) bool { return again[site] == 0 })
 	}
 	for site := range left {
-		t.Errorf("%d objects are in use, %d were before, of %s", after[site], before[site], site)
+		t.Errorf("%d objects are in use, %d before, allocated at %s", after[site], before[site], site)
 	}
 }
 
-// grown returns by how much there is more of what is in use. The profile is a sample: a quarter more is no more.
+// grown returns the growth of objects in use. The profile is a sample, so it ignores growth by a quarter.
 func grown(before, after map[string]int) map[string]int {
 	more := make(map[string]int)
 	for site, n := range after {
@@ -193,7 +192,7 @@ func grown(before, after map[string]int) map[string]int {
 	return more
 }
 
-// workers returns the goroutines that serve a stream or execute a run, "" when there are none.
+// workers returns the goroutines that serve a stream or execute a run, "" if there are none.
 func workers() string {
 	buf := make([]byte, 1<<20)
 	for n := runtime.Stack(buf, true); ; n = runtime.Stack(buf, true) {
@@ -215,10 +214,10 @@ func workers() string {
 	return some.String()
 }
 
-// objects counts what is in use of what the server's own code has allocated, by where it was.
+// objects counts the objects in use that the server's own code has allocated, by place.
 func objects() map[string]int {
 	runtime.GC()
-	runtime.GC() // the profile is as of the one before
+	runtime.GC() // the profile describes the previous collection
 	records := make([]runtime.MemProfileRecord, 1<<10)
 	for n, ok := runtime.MemProfile(records, false); ; n, ok = runtime.MemProfile(records, false) {
 		if ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// keys runs baton keys beside the server, and returns what it prints.
+// keys runs baton keys beside the server, and returns its output.
 func (s *server) keys(args ...string) string {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), binary, append([]string{"keys", args[0], "--database", s.db.url}, args[1:]...)...)
@@ -27,7 +27,7 @@ func (s *server) keys(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// status opens a path, and returns the status of the answer.
+// status requests a path, and returns the status of the answer.
 func (s *server) status(path string, headers ...string) (int, http.Header) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url(path), http.NoBody)
@@ -45,9 +45,8 @@ func (s *server) status(path string, headers ...string) (int, http.Header) {
 	return res.StatusCode, res.Header
 }
 
-// A ticket opens its stream again after a stop and after a crash, and does no more once its key was revoked or has expired,
-// however often it is sent.
-func TestTicketsEndWithTheirKeysAcrossRestarts(t *testing.T) {
+// A ticket stays valid after a stop and after a crash, until its key is revoked or expires.
+func TestTicket_EndsWithKeyAcrossRestarts(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db, "BATON_AUTH=api-key")
 		const path = "/api/v1/events"
@@ -93,9 +92,9 @@ func TestTicketsEndWithTheirKeysAcrossRestarts(t *testing.T) {
 	})
 }
 
-// While the keys of tokens are not to be had, as their provider sends megabytes without an end, is gone or fails, tokens are answered
-// with 503, and once they were had they are enough for a while.
-func TestTokensWhileTheirKeysAreAway(t *testing.T) {
+// While the public keys of tokens cannot be fetched, because their provider sends endless data, is unreachable or fails, requests
+// with tokens get 503. Fetched keys remain valid for a while.
+func TestToken_WhileKeysCannotBeFetched(t *testing.T) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +111,7 @@ func TestTokensWhileTheirKeysAreAway(t *testing.T) {
 			return
 		}
 		_, _ = w.Write([]byte(`{"keys":[`))
-		for text := []byte(strings.Repeat("{},", 20_000)); ; { // until nobody takes it any more
+		for text := []byte(strings.Repeat("{},", 20_000)); ; { // until the server stops reading
 			n, err := w.Write(text)
 			if sent.Add(int64(n)); err != nil {
 				return
@@ -144,8 +143,8 @@ func TestTokensWhileTheirKeysAreAway(t *testing.T) {
 			t.Errorf("keys without an end: %d, Retry-After %q", got, head.Get("Retry-After"))
 		}
 	}
-	if n := sent.Load(); n > 32<<20 { // what the kernels hold, too
-		t.Errorf("%d bytes of them were taken", n)
+	if n := sent.Load(); n > 32<<20 { // with the kernels' buffers
+		t.Errorf("the server read %d bytes", n)
 	}
 	well.Store(true)
 	s.until("known, once the keys are there", func() bool {
@@ -155,6 +154,6 @@ func TestTokensWhileTheirKeysAreAway(t *testing.T) {
 	provider.CloseClientConnections()
 	provider.Close()
 	if got, _ := ask(); got != http.StatusOK {
-		t.Errorf("while the provider is gone: %d", got)
+		t.Errorf("while the provider is unreachable: %d", got)
 	}
 }

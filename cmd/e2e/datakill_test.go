@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// kill -9 while all that a user has is deleted, and while keys are made: what readers see afterwards is whole, nobody else lacks
-// anything, what was answered has happened, and when it is asked for again the rest goes.
-func TestKillNineWhileAUsersDataGoes(t *testing.T) {
+// kill -9 during the deletion of a user's data and the creation of keys. Afterwards the remaining data is consistent, other users
+// have lost nothing, confirmed changes have happened, and a repeated deletion removes the rest.
+func TestKill_DuringDeletionOfUser(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		root := newKey(t, db, "root", "admin")
 		s := start(t, db, "BATON_AUTH=api-key", "BATON_AUTH_TEST_PLUGINS=true", "BATON_TIMEOUTS_LEASE=1s")
@@ -31,13 +31,13 @@ func TestKillNineWhileAUsersDataGoes(t *testing.T) {
 					status, _, _ := s.try("DELETE", "/api/projects/p1/users/alice/data", nil, bearer(alice)...)
 					deleted <- status
 				}()
-				if try == 2 { // and now as long as it takes
+				if try == 2 { // without a kill
 					if status := <-deleted; status != http.StatusNoContent {
-						t.Fatalf("round %d: what is left is deleted with %d", round, status)
+						t.Fatalf("round %d: deleting the rest returns %d", round, status)
 					}
 					break
 				}
-				k.makeSome(4, func() { // the last thing that this process sees
+				k.makeSome(4, func() { // the process ends here
 					pause(time.Duration(rand.IntN(200)) * time.Millisecond)
 					s.kill()
 				})
@@ -48,38 +48,38 @@ func TestKillNineWhileAUsersDataGoes(t *testing.T) {
 				k.check(round)
 				for _, table := range []string{"run_spans", "run_names", "run_inputs", "steps", "messages", "events"} {
 					if n := countOf(t, q, "SELECT count(*) FROM "+table+" WHERE run_key NOT IN (SELECT key FROM runs)"); n > 0 {
-						t.Errorf("round %d: %d rows of %s are of no run", round, n, table)
+						t.Errorf("round %d: %d rows of %s belong to no run", round, n, table)
 					}
 				}
 				k.readAll(alice)
 				k.whole(bob, kept)
 			}
 			if n := countOf(t, q, "SELECT count(*) FROM threads WHERE user_id = 'alice'") + countOf(t, q, "SELECT count(*) FROM runs WHERE user_id = 'alice'"); n > 0 {
-				t.Errorf("round %d: %d threads and runs are left of who has deleted all", round, n)
+				t.Errorf("round %d: %d threads and runs of the deleted user remain", round, n)
 			}
 			for _, run := range runs {
 				if status, _ := s.call("GET", "/api/projects/p1/agent-runs/"+run, nil, bearer(alice)...); status != http.StatusNotFound {
-					t.Errorf("round %d: a run that was deleted is answered with %d", round, status)
+					t.Errorf("round %d: a deleted run returns %d", round, status)
 				}
 			}
 			k.whole(bob, kept)
 		}
-		t.Logf("%d deletions were done before the kill, %d keys are good", gone, len(k.good))
+		t.Logf("%d deletions finished before the kill, %d keys are valid", gone, len(k.good))
 	})
 }
 
-// keyring is a server with what is known of the keys that were made there.
+// keyring is a server and the keys that it has returned.
 type keyring struct {
 	*server
 	root string
 
 	mu   sync.Mutex      // guards the field below
-	good map[string]bool // those that somebody was given
+	good map[string]bool // keys in successful answers
 }
 
 func bearer(key string) []string { return []string{"Authorization", "Bearer " + key} }
 
-// newKey makes a key beside the server.
+// newKey creates a key with the command line, beside the server.
 func newKey(t *testing.T, db database, user, role string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, "keys", "create", "--database", db.url, "--user", user, "--project", "p1", "--role", role)
@@ -91,17 +91,17 @@ func newKey(t *testing.T, db database, user, role string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// make has the server make a key.
+// make creates a key over the API.
 func (k *keyring) make(user string) string {
 	k.t.Helper()
 	status, made := k.call("POST", "/api/projects/p1/keys", map[string]any{"user": user, "role": "user"}, bearer(k.root)...)
 	if status != http.StatusCreated {
-		k.t.Fatalf("a key is made with %d %v", status, made)
+		k.t.Fatalf("create a key: %d %v", status, made)
 	}
 	return made["key"].(string)
 }
 
-// makeSome has many make keys until end has ended the server.
+// makeSome creates keys concurrently until end has ended the server.
 func (k *keyring) makeSome(many int, end func()) {
 	var makers sync.WaitGroup
 	for n := range many {
@@ -121,29 +121,29 @@ func (k *keyring) makeSome(many int, end func()) {
 	makers.Wait()
 }
 
-// check looks at the keys that there are: each belongs to its project and is in the audit, and those that somebody has are good.
+// check checks that each key belongs to its project and is in the audit log, and that the keys in successful answers are valid.
 func (k *keyring) check(round int) {
 	k.t.Helper()
 	q := sqlOf(k.t, k.db)
-	for what, query := range map[string]string{
-		"keys of no project":         "SELECT count(*) FROM api_keys WHERE id NOT IN (SELECT id FROM api_key_projects)",
-		"keys that are not there":    "SELECT count(*) FROM api_key_projects WHERE id NOT IN (SELECT id FROM api_keys)",
-		"keys that nobody has made":  "SELECT count(*) FROM api_keys WHERE user_id <> 'root' AND id NOT IN (SELECT subject FROM audit WHERE action = 'create_key')",
-		"keys that are only told of": "SELECT count(*) FROM audit WHERE action = 'create_key' AND subject NOT IN (SELECT id FROM api_keys)",
+	for rows, query := range map[string]string{
+		"keys without a project":     "SELECT count(*) FROM api_keys WHERE id NOT IN (SELECT id FROM api_key_projects)",
+		"projects of missing keys":   "SELECT count(*) FROM api_key_projects WHERE id NOT IN (SELECT id FROM api_keys)",
+		"keys without audit entry":   "SELECT count(*) FROM api_keys WHERE user_id <> 'root' AND id NOT IN (SELECT subject FROM audit WHERE action = 'create_key')",
+		"audit entries without key":  "SELECT count(*) FROM audit WHERE action = 'create_key' AND subject NOT IN (SELECT id FROM api_keys)",
 	} {
 		if n := countOf(k.t, q, query); n > 0 {
-			k.t.Errorf("round %d: there are %d %s", round, n, what)
+			k.t.Errorf("round %d: there are %d %s", round, n, rows)
 		}
 	}
 	_ = q.Close()
 	for key := range k.good {
 		if status, _ := k.call("GET", "/api/v1/me", nil, bearer(key)...); status != http.StatusOK {
-			k.t.Errorf("round %d: a key that was handed out is answered with %d", round, status)
+			k.t.Errorf("round %d: a key from a successful answer returns %d", round, status)
 		}
 	}
 }
 
-// runs has a user's runs come to their end, some on each of some threads.
+// runs makes each runs on each of threads new threads of a user, and waits for their ends.
 func (k *keyring) runs(key string, threads, each int) (runs []string) {
 	k.t.Helper()
 	for i := range threads * each {
@@ -164,14 +164,14 @@ func (k *keyring) runs(key string, threads, each int) (runs []string) {
 	return runs
 }
 
-// readAll reads all that a user still has: what is there can be read, however much of it is gone.
+// readAll reads all data that a user still has. It must be readable, however much is missing.
 func (k *keyring) readAll(key string) {
 	k.t.Helper()
 	get := func(path string) map[string]any {
 		k.t.Helper()
 		status, out := k.call("GET", path, nil, bearer(key)...)
 		if status != http.StatusOK {
-			k.t.Errorf("what is left is answered with %d: %s %v", status, path, out)
+			k.t.Errorf("remaining data returns %d: %s %v", status, path, out)
 		}
 		return out
 	}
@@ -190,7 +190,7 @@ func (k *keyring) readAll(key string) {
 	}
 }
 
-// whole checks that a user lacks nothing of some runs.
+// whole checks that runs of a user are complete.
 func (k *keyring) whole(key string, runs []string) {
 	k.t.Helper()
 	for _, run := range runs {
@@ -199,7 +199,7 @@ func (k *keyring) whole(key string, runs []string) {
 		status, log := k.call("GET", "/api/v1/conversations/"+conv+"/agent-runs/"+run+"/events?limit=500", nil, bearer(key)...)
 		list, _ := log["data"].([]any)
 		if status != http.StatusOK || out["status"] != "COMPLETED" || len(list) < 10 {
-			k.t.Errorf("another's run %s is %v, with %d events", run, out["status"], len(list))
+			k.t.Errorf("run %s of another user is %v, with %d events", run, out["status"], len(list))
 		}
 	}
 }

@@ -15,8 +15,8 @@ func (s *server) cancel(run string) (int, map[string]any) {
 	return s.call("POST", "/api/projects/default/agent-runs/"+run+"/cancel", nil)
 }
 
-// A cancel ends a run whose tool ignores its context, and nothing follows.
-func TestCancelDuringStubbornTool(t *testing.T) {
+// A cancel ends a run whose tool ignores its context, and no event follows.
+func TestCancel_DuringStubbornTool(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db)
 		run := s.run("deaf", `{"do":[{"say":"wait for it"},{"tool":"stubborn","args":{"ms":2000}},{"say":"too late"}]}`)
@@ -32,7 +32,7 @@ func TestCancelDuringStubbornTool(t *testing.T) {
 		if _, again := s.cancel(run); again["finishedAt"] != out["finishedAt"] {
 			t.Errorf("cancelled again: %v, first %v", again, out)
 		}
-		s.ended(s.run("other", `{"do":[{"tool":"stubborn","args":{"ms":2000}}]}`)) // which was called later
+		s.ended(s.run("other", `{"do":[{"tool":"stubborn","args":{"ms":2000}}]}`)) // called later than the cancelled one
 		sameFrames(t, "after the tool returned", frames, s.all("deaf"))
 		checkLog(t, "deaf", frames)
 		s.checkRun(t, run, frames)
@@ -43,8 +43,8 @@ func TestCancelDuringStubbornTool(t *testing.T) {
 	})
 }
 
-// Cancel against finish: one winner, and row and log agree.
-func TestCancelAgainstFinish(t *testing.T) {
+// Exactly one of a cancel and the run's end wins, and row and log agree.
+func TestCancel_RacesWithFinish(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db)
 		won := map[any]int{}
@@ -85,8 +85,8 @@ func parallel(n, width int, f func(i int)) {
 	wg.Wait()
 }
 
-// Cancel of runs that nobody executes, during a retry's pause, and twice.
-func TestCancelInEveryState(t *testing.T) {
+// Cancel runs that are not executing, during the pause before a retry, and twice.
+func TestCancel_InEveryState(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db)
 		running := s.run("q", `{"do":[{"tool":"sleep","args":{"ms":60000}}]}`)
@@ -114,8 +114,8 @@ func TestCancelInEveryState(t *testing.T) {
 	})
 }
 
-// Append against finish: no message is lost, and none answered twice.
-func TestAppendAgainstFinish(t *testing.T) {
+// A message that races with the run's end is neither lost nor answered twice.
+func TestAppend_RacesWithFinish(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db)
 		parallel(count(500), 8, func(i int) {
@@ -150,8 +150,8 @@ func answers(frames []frame) int {
 	return n
 }
 
-// Fifty equal Idempotency-Keys at once start one run; another body is refused.
-func TestFiftyEqualKeys(t *testing.T) {
+// Fifty concurrent requests with one Idempotency-Key start one run; another body is refused.
+func TestIdempotencyKey_StartsOneRun(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db)
 		body := map[string]any{"agent": "echo", "threadId": "same", "content": "hello"}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// limited starts the server again as one that may have so many files open.
+// limited restarts the server with a limit on open files.
 func (s *server) limited(files int) {
 	s.t.Helper()
 	s.exe = filepath.Join(s.t.TempDir(), "limited")
@@ -24,8 +24,8 @@ func (s *server) limited(files int) {
 	s.up()
 }
 
-// Connections on which nothing is asked are closed for those of others, before the server has no file left to open.
-func TestIdleConnectionsLeaveFilesForOthers(t *testing.T) {
+// The server closes idle connections for new ones before it reaches its limit of open files.
+func TestIdleConnections_LeaveFilesForOthers(t *testing.T) {
 	s := start(t, sqlite(t))
 	s.limited(300)
 	var idle []net.Conn
@@ -37,9 +37,9 @@ func TestIdleConnectionsLeaveFilesForOthers(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		idle = append(idle, c)
 	}
-	client.CloseIdleConnections() // the further client has none yet
+	client.CloseIdleConnections() // the next client must open a new one
 	if status, out := s.call("GET", "/api/v1/threads", nil); status != http.StatusOK {
-		t.Errorf("behind idle connections: %d %v", status, out)
+		t.Errorf("a request after idle connections: %d %v", status, out)
 	}
 	if row := s.ended(s.run("main", `{"do":[{"say":"hello"}]}`)); row["status"] != "COMPLETED" {
 		t.Errorf("a run is %v: %v", row["status"], row["error"])
@@ -51,6 +51,6 @@ func TestIdleConnectionsLeaveFilesForOthers(t *testing.T) {
 		}
 	}
 	if strings.Contains(s.output(), "cannot accept a connection") {
-		t.Error("the server had no file left to open")
+		t.Error("the server reached its limit of open files")
 	}
 }

@@ -15,23 +15,23 @@ import (
 	"time"
 )
 
-// door is a way to watch runs while they are at work.
+// door is a way to watch runs live.
 type door struct {
 	name    string
-	owner   bool // it starts the run it shows
-	monitor bool // it shows what happens now, of all runs
+	owner   bool // starts the run that it shows
+	monitor bool // shows current events of all runs
 	socket  bool
 	ask     func(v visit) request
 }
 
-// visit says what a client wants to see.
+// visit describes a client's request.
 type visit struct {
 	thread string
-	script string // of the run, where the door starts one
-	after  string // the last id that the client has, empty for none
+	script string // of the run, if the door starts one
+	after  string // the client's last id, empty for none
 }
 
-// request is how a client asks for a stream.
+// request is the HTTP request for a stream.
 type request struct {
 	path string
 	body string // of a POST; empty for a GET
@@ -81,7 +81,7 @@ func encode(v any) string {
 	return string(b)
 }
 
-// bytes are what a client sends, the first message of a socket included.
+// bytes returns the bytes that a client sends, including the first message on a socket.
 func (d *door) bytes(v visit) []byte {
 	r := d.ask(v)
 	method, header := http.MethodGet, "Accept: text/event-stream\r\n"
@@ -102,17 +102,17 @@ func (d *door) bytes(v visit) []byte {
 	return all
 }
 
-// stream is a client's end of an open stream. It is used by one goroutine.
+// stream is a client's end of an open stream. It is for use by one goroutine.
 type stream struct {
 	*door
 	visit
 	conn *tap
 	in   *bufio.Reader
 	body io.Closer // nil for a socket
-	last string    // the id of the last event that came whole, or where the stream began
-	ids  []int64   // of the events, where they have one
+	last string    // the id of the last complete event, or the stream's start
+	ids  []int64   // of the events that have one
 
-	retry string // the latest word of when to come back, in milliseconds
+	retry string // the latest reconnect delay, in milliseconds
 }
 
 // open opens a stream and returns when the server has answered.
@@ -153,18 +153,18 @@ func (st *stream) close() {
 	}
 }
 
-// port names the stream on this machine.
+// port returns the local port, which identifies the stream on this machine.
 func (st *stream) port() int { return st.conn.LocalAddr().(*net.TCPAddr).Port }
 
-// message is what a stream brings: an event.
+// message is an event of a stream.
 type message struct {
 	id   string
 	typ  string
 	data string
 }
 
-// next returns the next message. It fails with io.EOF when the server has ended the stream as it should, with a
-// closed when it has closed the socket, and else says how it was cut.
+// next returns the next message. It fails with io.EOF when the server has ended the stream properly, with a closed error when the
+// server has closed the socket, and with another error when the stream was cut.
 func (st *stream) next() (message, error) {
 	m, err := st.block()
 	if st.socket {
@@ -179,7 +179,7 @@ func (st *stream) next() (message, error) {
 	return m, err
 }
 
-// block reads a block of server-sent events that says something.
+// block reads a block of server-sent events that is not empty.
 func (st *stream) block() (m message, err error) {
 	if st.socket {
 		return m, nil
@@ -215,12 +215,12 @@ func (st *stream) block() (m message, err error) {
 	}
 }
 
-// closed is the code with which a server has closed a socket.
+// closed is the close code of a socket.
 type closed int
 
 func (c closed) Error() string { return fmt.Sprintf("closed with %d", int(c)) }
 
-// The operations of frames.
+// WebSocket opcodes.
 const (
 	opText  = 1
 	opClose = 8
@@ -258,12 +258,12 @@ func (st *stream) text() (message, error) {
 			}
 			return m, nil
 		default:
-			return message{}, fmt.Errorf("a frame with the operation %d", op)
+			return message{}, fmt.Errorf("a frame with opcode %d", op)
 		}
 	}
 }
 
-// frame reads a frame, which the server has neither split nor masked.
+// frame reads a frame. The server neither splits nor masks frames.
 func (st *stream) frame() (op byte, payload []byte, err error) {
 	var head [2]byte
 	if _, err := io.ReadFull(st.in, head[:]); err != nil {
@@ -286,7 +286,7 @@ func (st *stream) frame() (op byte, payload []byte, err error) {
 	return head[0] & 0x0f, payload, noEnd(err)
 }
 
-// noEnd says that a socket must not end without a close frame.
+// noEnd converts io.EOF, as a socket must not end without a close frame.
 func noEnd(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -303,18 +303,18 @@ func appendMasked(dst []byte, op byte, payload []byte) []byte {
 	default:
 		dst = framing.BigEndian.AppendUint16(append(dst, 0x80|126), uint16(n))
 	}
-	return append(append(dst, 0, 0, 0, 0), payload...) // this mask changes nothing
+	return append(append(dst, 0, 0, 0, 0), payload...) // a mask of zeros changes nothing
 }
 
-// cut reports whether err says that the server broke the stream off, so that no client takes it for whole.
+// cut reports whether the server broke the stream off in a way that no client mistakes for its end.
 func cut(err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// tap is a connection that takes little in advance, and is read slowly when told so.
+// tap is a connection with a small receive buffer that can read slowly.
 type tap struct {
 	*net.TCPConn
-	hurry <-chan struct{}  // nil for always; until it is closed little is read
+	hurry <-chan struct{}  // reads slowly until it is closed; nil reads at full speed
 	drip  <-chan time.Time // when to read a byte
 }
 
@@ -329,7 +329,7 @@ func dialTap(addr string) (*tap, error) {
 	return &tap{TCPConn: c.(*net.TCPConn)}, nil
 }
 
-// Read reads, a byte at a time while there is no hurry.
+// Read reads a byte at a time until hurry is closed.
 func (c *tap) Read(p []byte) (int, error) {
 	if c.hurry != nil && len(p) > 0 {
 		select {

@@ -20,12 +20,12 @@ import (
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
-// A viewer that never reads slows neither the run nor other viewers, and costs a bounded piece of memory.
-func TestStuckViewerSlowsNobody(t *testing.T) {
+// A viewer that never reads slows neither the run nor other viewers, and takes bounded memory.
+func TestStuckViewer_SlowsNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db)
 		run := s.run("stuck", `{"do":[{"tokens":3000,"size":2000,"delayMs":0},{"tokens":100,"delayMs":1}]}`)
-		for range 20 { // each asks for the log and reads nothing of it
+		for range 20 { // each requests the log and reads nothing
 			conn, err := net.Dial("tcp", s.addr)
 			if err != nil {
 				t.Fatal(err)
@@ -65,8 +65,8 @@ func (s *server) turnsGreen() {
 	s.until("green", s.ready)
 }
 
-// PostgreSQL is gone for a while, or answers nobody: runs wait, readiness tells, nothing is lost.
-func TestPostgresAway(t *testing.T) {
+// While PostgreSQL is down or does not answer, runs wait and /readyz reports it. Nothing is lost.
+func TestPostgres_Unavailable(t *testing.T) {
 	c := storagetest.StartPostgres(t)
 	s := start(t, database{url: c.NewDatabase(t)})
 	away := time.Duration(count(10)) * time.Second
@@ -86,8 +86,8 @@ func TestPostgresAway(t *testing.T) {
 	sameFrames(t, "read again", frames, s.all("away"))
 }
 
-// Another process holds SQLite's write lock: runs wait for it.
-func TestSQLiteSlow(t *testing.T) {
+// While another process holds SQLite's write lock, runs wait.
+func TestSQLite_Locked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "baton.db")
 	s := start(t, database{url: "sqlite:" + path})
 	run := s.run("slow", `{"do":[{"tokens":300,"delayMs":3}]}`)
@@ -113,8 +113,8 @@ func TestSQLiteSlow(t *testing.T) {
 	checkLog(t, "slow", v.wait(t))
 }
 
-// The disk is full and then is not: runs wait, readiness turns red and back, nothing stored is lost.
-func TestSQLiteDiskFull(t *testing.T) {
+// While the disk is full, runs wait and /readyz reports it. Nothing stored is lost.
+func TestSQLite_DiskFull(t *testing.T) {
 	disk := smallDisk(t)
 	s := start(t, database{url: "sqlite:" + filepath.Join(string(disk), "baton.db")})
 	done := s.run("before", `{"do":[{"tokens":50}]}`)
@@ -134,8 +134,8 @@ func TestSQLiteDiskFull(t *testing.T) {
 	checkLog(t, "full", v.wait(t))
 }
 
-// A server that is killed on a full disk starts again, serves what it has, and goes on when there is room.
-func TestStartOnFullDisk(t *testing.T) {
+// A server that is killed on a full disk starts again, serves stored data, and continues when there is space.
+func TestServe_StartsOnFullDisk(t *testing.T) {
 	disk := smallDisk(t)
 	s := start(t, database{url: "sqlite:" + filepath.Join(string(disk), "baton.db")})
 	s.ended(s.run("before", `{"do":[{"tokens":50}]}`))
@@ -151,7 +151,7 @@ func TestStartOnFullDisk(t *testing.T) {
 			status, _, err := s.try("GET", "/healthz", nil)
 			return err == nil && status == http.StatusOK
 		})
-		s.turnsRed() // what little room there is in the file the run soon takes
+		s.turnsRed() // the run soon fills the free pages in the file
 		s.saysFull()
 		sameFrames(t, "what was stored before", before, s.all("before"))
 		if row := s.get(run); row["status"] != "RUNNING" {
@@ -208,7 +208,7 @@ func (d disk) fill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = io.Copy(f, io.LimitReader(zeros{}, 32<<20)) // until there is no room
+	_, _ = io.Copy(f, io.LimitReader(zeros{}, 32<<20)) // until the disk is full
 	_ = f.Close()
 }
 
@@ -223,8 +223,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// A graceful stop releases what does not end in time, and the next start goes on with it.
-func TestStopReleasesRuns(t *testing.T) {
+// A graceful stop releases runs that do not end in time, and the next start resumes them.
+func TestStop_ReleasesRuns(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db)
 		s.env = append(s.env, "BATON_TIMEOUTS_DRAIN=50ms")
@@ -245,8 +245,8 @@ func TestStopReleasesRuns(t *testing.T) {
 	})
 }
 
-// A second server on the same file refuses to start and says who has it; a killed one leaves no lock.
-func TestOneServerPerFile(t *testing.T) {
+// A second server on the same file refuses to start and names the first one; a killed server leaves no lock.
+func TestServe_OneServerPerFile(t *testing.T) {
 	db := database{url: "sqlite:" + filepath.Join(t.TempDir(), "baton.db")}
 	s := start(t, db)
 	out, err := exec.Command(binary, "serve", "--listen", "127.0.0.1:0", "--database", db.url).CombinedOutput()

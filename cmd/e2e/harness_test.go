@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// count is how often a test repeats: all of n in a soak, a tenth of it otherwise.
+// count returns the repetitions of a test: n in a soak, a tenth of n otherwise.
 func count(n int) int {
 	if os.Getenv("BATON_SOAK") != "" {
 		return n
@@ -65,7 +65,7 @@ func onBoth(t *testing.T, f func(t *testing.T, db database)) {
 	})
 }
 
-// database is where a server under test keeps its runs.
+// database is the database of a server under test.
 type database struct {
 	url string
 }
@@ -76,7 +76,7 @@ type server struct {
 	db   database
 	addr string
 	env  []string
-	args []string // further flags
+	args []string // additional flags
 	exe  string   // empty for the program with the race detector
 
 	mu   sync.Mutex
@@ -85,7 +85,7 @@ type server struct {
 	log  bytes.Buffer
 }
 
-// start starts the server and waits until it is ready. Env are settings such as BATON_TIMEOUTS_PING=1s.
+// start starts the server and waits until it is ready. env has settings such as BATON_TIMEOUTS_PING=1s.
 func start(t *testing.T, db database, env ...string) *server {
 	t.Helper()
 	s := launch(t, db, env...)
@@ -93,7 +93,7 @@ func start(t *testing.T, db database, env ...string) *server {
 	return s
 }
 
-// launch is start that does not wait.
+// launch is start without waiting.
 func launch(t *testing.T, db database, env ...string) *server {
 	t.Helper()
 	s := &server{t: t, db: db, addr: unused(t), env: env}
@@ -150,12 +150,12 @@ func (s *server) launch() {
 }
 
 // whileUp is until for a server that must not end meanwhile.
-func (s *server) whileUp(what string, f func() bool) {
+func (s *server) whileUp(goal string, f func() bool) {
 	s.t.Helper()
 	s.mu.Lock()
 	done := s.done
 	s.mu.Unlock()
-	s.until(what, func() bool {
+	s.until(goal, func() bool {
 		select {
 		case <-done:
 			s.t.Fatalf("the server ended while starting:\n%s", tail(s.output(), 4000))
@@ -188,18 +188,18 @@ func (s *server) signal(sig os.Signal) {
 	<-done
 }
 
-// patience is a deadline that only a hang reaches, on any machine.
+// patience is a timeout that only a hang reaches, on any machine.
 const patience = 10 * time.Minute
 
-// until polls until then.
-func (s *server) until(what string, f func() bool) {
+// until polls f until it reports true.
+func (s *server) until(goal string, f func() bool) {
 	s.t.Helper()
 	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !f() {
 		if time.Now().After(deadline) {
-			s.t.Fatalf("not %s after %v", what, patience)
+			s.t.Fatalf("not %s after %v", goal, patience)
 		}
 		<-tick.C
 	}
@@ -209,7 +209,7 @@ func (s *server) url(path string) string { return "http://" + s.addr + path }
 
 var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
-// call makes one request and returns its status and body. It retries while the server is away when again is set.
+// call makes one request and returns its status and body.
 func (s *server) call(method, path string, body any, headers ...string) (int, map[string]any) {
 	s.t.Helper()
 	status, out, err := s.try(method, path, body, headers...)
@@ -286,7 +286,7 @@ func final(status any) bool {
 	return status == "COMPLETED" || status == "FAILED" || status == "CANCELLED"
 }
 
-// ended waits until a run is over and returns it.
+// ended waits until a run has ended and returns it.
 func (s *server) ended(run string) map[string]any {
 	s.t.Helper()
 	var out map[string]any
@@ -297,7 +297,7 @@ func (s *server) ended(run string) map[string]any {
 	return out
 }
 
-// frame is one SSE frame as it came.
+// frame is one received SSE frame.
 type frame struct {
 	id   int64
 	typ  string
@@ -313,8 +313,8 @@ func (f *frame) event() map[string]any {
 
 var errTruncated = errors.New("the stream was cut")
 
-// read reads a stream until it ends and calls each for every frame with an id and data. It returns nil when
-// the server ended the stream, errTruncated when it broke, and the status when there was none.
+// read reads a stream until it ends and calls each for every frame with an id and data. It returns nil when the server ended the
+// stream, errTruncated when it broke, and the status if there was no stream.
 func (s *server) read(path string, after int64, each func(frame) bool) (int, error) {
 	req, err := http.NewRequest(http.MethodGet, s.url(path), nil)
 	if err != nil {
@@ -348,7 +348,7 @@ func scan(body io.Reader, each func(frame) bool) error {
 			return errTruncated
 		}
 		if strings.HasPrefix(line, ":") || strings.HasPrefix(line, "retry: ") {
-			continue // of the stream, not of an event
+			continue // part of the stream, not of an event
 		}
 		raw.WriteString(line)
 		line = strings.TrimSuffix(line, "\n")
@@ -374,7 +374,7 @@ func scan(body io.Reader, each func(frame) bool) error {
 
 func events(thread string) string { return "/api/v1/agent/runs/" + thread + "/events" }
 
-// all reads a thread's whole log, which must have ended.
+// all reads the whole log of a thread without open runs.
 func (s *server) all(thread string) []frame {
 	s.t.Helper()
 	var frames []frame
@@ -386,7 +386,7 @@ func (s *server) all(thread string) []frame {
 	return frames
 }
 
-// writes waits until the thread's log has some events: what runs there is at work.
+// writes waits until the thread's log has some events.
 func (s *server) writes(thread string) {
 	s.t.Helper()
 	last := int64(0)
@@ -396,8 +396,7 @@ func (s *server) writes(thread string) {
 	})
 }
 
-// viewer watches a thread as EventSource does: it reconnects behind the last id until the server says that
-// there is no more.
+// viewer watches a thread as EventSource does: it reconnects with the last id until the server answers that there is no more.
 type viewer struct {
 	s      *server
 	thread string
@@ -439,14 +438,14 @@ func (v *viewer) loop() error {
 	}
 }
 
-// wait waits until the log has ended, or tells the viewer to leave once it is idle.
+// wait waits until the log has ended, and returns the viewer's frames.
 func (v *viewer) wait(t *testing.T) []frame {
 	t.Helper()
 	select {
 	case <-v.done:
 	case <-time.After(patience):
 		close(v.quit)
-		t.Fatalf("a viewer of thread %s still waits after %v; it has %d frames", v.thread, patience, len(v.frames))
+		t.Fatalf("a viewer of thread %s is still waiting after %v; it has %d frames", v.thread, patience, len(v.frames))
 	}
 	if v.err != nil {
 		t.Error(v.err)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// crowd opens n streams at the doors, in turn, on a thread; runs that they start are endless too, and few.
+// crowd opens n streams on a thread at the doors in turn. It starts few runs, which are endless.
 func (s *server) crowd(n int, thread string, at []*door) []*stream {
 	s.t.Helper()
 	all := make([]*stream, n)
@@ -42,18 +42,18 @@ func (s *server) crowd(n int, thread string, at []*door) []*stream {
 	return all
 }
 
-// Streams that idle cost little, and when their clients have left nothing: neither descriptors nor memory.
-func TestIdleStreamsGiveAllBack(t *testing.T) {
+// Idle streams take little memory, and disconnected ones neither descriptors nor memory.
+func TestIdleStreams_ReleaseEverything(t *testing.T) {
 	s := start(t, sqlite(t))
 	soak := os.Getenv("BATON_SOAK") != ""
 	if soak {
-		s.unraced() // its memory means something
+		s.unraced() // the race detector multiplies memory
 	}
 	s.run("main", endless)
 	for _, kind := range []struct {
 		name   string
 		socket bool
-		goal   int // bytes of a stream
+		goal   int // bytes per stream
 	}{{"server-sent events", false, 16 << 10}, {"WebSocket", true, 28 << 10}} {
 		var at []*door
 		for _, d := range doors {
@@ -68,12 +68,12 @@ func TestIdleStreamsGiveAllBack(t *testing.T) {
 			s.until("rid of its streams", func() bool { return s.holds(all) == 0 && s.sockets() <= descriptors })
 		}
 		descriptors := s.sockets()
-		leave(s.crowd(50, "main", at), descriptors) // what is allocated once
+		leave(s.crowd(50, "main", at), descriptors) // one-time allocations
 		empty, first := s.rss(), 0
 		for round := range max(2, count(8)) {
 			n := count(2000)
 			all := s.crowd(n, "main", at)
-			pause(500 * time.Millisecond) // what handshakes took is free
+			pause(500 * time.Millisecond) // until the memory of handshakes is free
 			full := s.rss()
 			if round == 0 {
 				first = full
@@ -82,22 +82,22 @@ func TestIdleStreamsGiveAllBack(t *testing.T) {
 				t.Logf("%d idle streams of %s: %d kB each, the goal is %d kB", n, kind.name, (full-empty)/n>>10, kind.goal>>10)
 			}
 			if full > first+max(first/2, 32<<20) {
-				t.Errorf("%s: %d kB with the streams of round %d, %d kB with those of the first", kind.name, full>>10, round+1, first>>10)
+				t.Errorf("%s: %d kB with the streams of round %d, %d kB with those of round 1", kind.name, full>>10, round+1, first>>10)
 			}
 			s.keeps(all)
 			leave(all, descriptors)
 		}
-		t.Logf("%s: %d kB before, %d kB with the streams, %d kB when all have left", kind.name, empty>>10, first>>10, s.rss()>>10)
+		t.Logf("%s: %d kB before, %d kB with the streams, %d kB after all disconnected", kind.name, empty>>10, first>>10, s.rss()>>10)
 	}
 }
 
-// A server that stops says goodbye to each of its streams, whatever they are and however many, and ends well.
-func TestStopWithManyStreams(t *testing.T) {
+// A stopping server ends all its streams properly, and exits without an error.
+func TestStop_EndsManyStreams(t *testing.T) {
 	s := start(t, sqlite(t), "BATON_TIMEOUTS_DRAIN=1s")
 	s.run("main", endless)
 	all := s.crowd(count(2000), "main", doors)
 	for _, st := range all {
-		if st.owner { // a run that has not begun when the server stops does not begin
+		if st.owner { // a run that has not started when the server stops does not start
 			if m, err := st.next(); err != nil || m.typ != "RUN_STARTED" {
 				t.Fatalf("%s: its run begins with %+v, %v", st.name, m, err)
 			}
@@ -130,16 +130,16 @@ func TestStopWithManyStreams(t *testing.T) {
 	}
 }
 
-// goodbye checks how a stopping server has ended a stream: last is what it has said before.
+// goodbye checks how a stopping server has ended a stream. last is the last message.
 func goodbye(st *stream, last message, err error) error {
 	interrupted := st.owner && (last.typ != "RUN_ERROR" || last.id != "")
 	switch ms, _ := strconv.Atoi(st.retry); {
 	case st.socket && !errors.Is(err, closed(1001)) || !st.socket && !errors.Is(err, io.EOF):
 		return err
 	case interrupted:
-		return fmt.Errorf("the last message was %+v, not word that it was interrupted", last)
+		return fmt.Errorf("the last message is %+v, want an interruption", last)
 	case !st.socket && !st.owner && st.name != "connect" && (ms < 1000 || ms > 5000):
-		return fmt.Errorf("it was told to come back in %q ms", st.retry)
+		return fmt.Errorf("the reconnect delay is %q ms", st.retry)
 	}
 	return nil
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// kill -9 while events are sealed and what was kept for its days is removed, beside runs at work and viewers in all places: a
-// viewer misses nothing but what it is told is gone, all that is to stay can be read as it was seen, and the rest has gone.
-func TestKillNineOfTheJanitor(t *testing.T) {
+// kill -9 while the janitor seals events and removes expired data, beside running runs and viewers at all cursors. A viewer misses
+// only events that a reset reports as removed; kept data stays unchanged, and expired data is removed.
+func TestKill_DuringJanitor(t *testing.T) {
 	hurried := build(t, "-race", "-ldflags", "-X github.com/batonrun/baton.tidyEvery=20ms")
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db, "BATON_RETENTION_EVENTS=2", "BATON_RETENTION_RUNS=3", "BATON_TIMEOUTS_LEASE=1s")
@@ -39,8 +39,7 @@ func TestKillNineOfTheJanitor(t *testing.T) {
 	})
 }
 
-// archive is a server whose threads grow old. Of those that are called old something new the runs do, too, which then go: the
-// events 2 days after the end of their run, the run itself 3 days after it.
+// archive is a server with threads that age. Events expire 2 days after the end of their run, runs 3 days after it.
 type archive struct {
 	*server
 	q    *sqlx.DB
@@ -49,13 +48,13 @@ type archive struct {
 	runs map[string][]string // of each thread
 
 	viewers sync.WaitGroup
-	over    chan struct{} // closed when nothing happens any more
+	over    chan struct{} // closed at the end of the test
 
 	mu   sync.Mutex // guards the field below
 	seen map[string]map[int64]frame
 }
 
-// round has runs on threads that go on and on others of their own, and kills the server twice: each time a day goes by.
+// round makes runs on existing and new threads, and kills the server twice. A day passes each time.
 func (a *archive) round(n int) {
 	var runs []string
 	start := func(thread, script string) {
@@ -93,7 +92,7 @@ func (a *archive) round(n int) {
 	close(ended)
 }
 
-// grow kills the server, and starts it again a day later.
+// grow kills the server and restarts it a day later.
 func (a *archive) grow() {
 	a.t.Helper()
 	a.kill()
@@ -121,7 +120,7 @@ func (a *archive) grow() {
 	a.up()
 }
 
-// tidies waits until the janitor has sealed or removed something, or seems to have done that before.
+// tidies waits until the janitor has sealed or removed something, or has nothing left to do.
 func (a *archive) tidies() {
 	left := func() int {
 		return countOf(a.t, a.q, "SELECT 1000 * (SELECT count(*) FROM event_segments) + (SELECT count(*) FROM runs)")
@@ -146,19 +145,19 @@ func (a *archive) tidy() bool {
 		countOf(a.t, a.q, "SELECT count(*) FROM runs WHERE finished_at < "+ago+" AND key IN (SELECT run_key FROM run_spans)") == 0
 }
 
-// view follows a thread from a cursor until there is no more after the end.
+// view follows a thread from a cursor until end is closed and there are no more events.
 func (a *archive) view(thread string, after int64, end chan struct{}) {
 	a.viewers.Go(func() {
 		var err error
 		var to int64
 		for {
 			last := closedNow(end) || closedNow(a.over)
-			status, _ := a.read(events(thread), after, func(f frame) bool { // it may be cut: the server is being restarted
+			status, _ := a.read(events(thread), after, func(f frame) bool { // may be cut: the server is being restarted
 				after, err = a.sees(thread, after, &to, &f)
 				return err == nil
 			})
 			if err == nil && !slices.Contains([]int{0, http.StatusOK, http.StatusNoContent, http.StatusServiceUnavailable}, status) {
-				err = fmt.Errorf("thread %s behind %d: %d", thread, after, status)
+				err = fmt.Errorf("thread %s after %d: %d", thread, after, status)
 			}
 			if err != nil {
 				a.t.Error(err)
@@ -172,13 +171,13 @@ func (a *archive) view(thread string, after int64, end chan struct{}) {
 	})
 }
 
-// sees notes a frame that came behind an event, and returns behind which the next one comes: all that leaves some out is a reset
-// that tells which, and an event is the same for all. Within a reset, to is its end, which its last frame has.
+// sees records a frame that came after an event, and returns the id that the next frame must follow. Only a reset may leave events
+// out, and it names them; an event is the same for all viewers. Within a reset, to is the reset's last id, which its last frame has.
 func (a *archive) sees(thread string, after int64, to *int64, f *frame) (int64, error) {
 	if strings.Contains(f.data, `"name":"log-reset"`) {
 		value, _ := f.event()["value"].(map[string]any)
 		if value["from"] != float64(after+1) || f.id != 0 || !strings.HasPrefix(thread, "old") {
-			return after, fmt.Errorf("thread %s is reset behind %d: %s", thread, after, f.raw)
+			return after, fmt.Errorf("thread %s is reset after %d: %s", thread, after, f.raw)
 		}
 		*to = int64(value["to"].(float64))
 		return after, nil
@@ -197,7 +196,7 @@ func (a *archive) sees(thread string, after int64, to *int64, f *frame) (int64, 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if was, ok := a.seen[thread][f.id]; ok && was.raw != f.raw {
-		return after, fmt.Errorf("thread %s: event %d is another:\n%s\n%s", thread, f.id, was.raw, f.raw)
+		return after, fmt.Errorf("thread %s: event %d has changed:\n%s\n%s", thread, f.id, was.raw, f.raw)
 	}
 	if a.seen[thread] == nil {
 		a.seen[thread] = map[int64]frame{}
@@ -206,18 +205,18 @@ func (a *archive) sees(thread string, after int64, to *int64, f *frame) (int64, 
 	return f.id, nil
 }
 
-// has is how many events of a thread somebody has seen.
+// has returns the number of events of a thread that any viewer has seen.
 func (a *archive) has(thread string) int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return int64(len(a.seen[thread]))
 }
 
-// check looks at what is left.
+// check checks the remaining data.
 func (a *archive) check() {
 	for _, table := range []string{"run_spans", "run_names", "run_inputs", "steps", "messages", "memos"} {
 		if n := countOf(a.t, a.q, "SELECT count(*) FROM "+table+" WHERE run_key NOT IN (SELECT key FROM runs)"); n > 0 {
-			a.t.Errorf("%d rows of %s are of no run", n, table)
+			a.t.Errorf("%d rows of %s belong to no run", n, table)
 		}
 	}
 	if n := countOf(a.t, a.q, "SELECT count(*) FROM runs WHERE status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED')"); n > 0 {
@@ -240,14 +239,14 @@ func (a *archive) check() {
 			}
 		}
 		if n := a.has(thread); n > last {
-			a.t.Errorf("thread %s ends at %d, and was seen to have %d events", thread, last, n)
+			a.t.Errorf("thread %s ends at %d, but viewers have seen %d events", thread, last, n)
 		}
 		for _, run := range runs {
 			days := min(a.ages[run], 3)
 			left[days]++
 			status, _ := a.call("GET", "/api/projects/default/agent-runs/"+run, nil)
 			if want := days < 3; (status == http.StatusOK) != want || there[run] != (days < 2) {
-				a.t.Errorf("run %s of %s ended %d days ago: %d, its events are there: %v", run, thread, days, status, there[run])
+				a.t.Errorf("run %s of %s ended %d days ago: %d, its events exist: %v", run, thread, days, status, there[run])
 			}
 			if days < 2 {
 				a.checkRun(a.t, run, frames)

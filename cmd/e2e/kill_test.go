@@ -10,8 +10,8 @@ import (
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
-// The scripts that a kill meets at every point: streams, records, tools that may be repeated and that may
-// not, retries, and a workflow with parallel nodes.
+// Scripts with streams, records, idempotent and other tools, retries, and a workflow with parallel nodes. A kill hits them at every
+// point.
 var scripts = []string{
 	`{"do":[{"say":"alpha one two"},{"tokens":120,"delayMs":2},{"say":"omega"}]}`,
 	`{"do":[{"say":"before"},{"tool":"sleep","args":{"ms":60}},{"state":{"n":1}},{"tool":"clock"},{"say":"after"}]}`,
@@ -19,9 +19,8 @@ var scripts = []string{
 	`{"do":[{"say":"a b c d e f g","delayMs":8},{"state":{"k":{"x":1}}},{"say":"h i j k","delayMs":8}]}`,
 }
 
-// kill -9 at random points: every run ends, no viewer meets a gap, a repeat or a changed event, and what was
-// completed is not done again.
-func TestKillNine(t *testing.T) {
+// kill -9 at random points: every run ends, no viewer gets a gap, a repeat or a changed event, and completed work is not repeated.
+func TestKill_AtRandomPoints(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		db := database{url: "sqlite:" + t.TempDir() + "/baton.db"}
 		killRounds(t, db, func() {}, func() {})
@@ -81,7 +80,7 @@ func killRound(t *testing.T, s *server, round int, stopDB, startDB func()) {
 	}
 }
 
-// checkOnce proves that no finished message was said twice: what a record holds is not done again.
+// checkOnce checks that no finished message is repeated: recorded work is not done again.
 func checkOnce(t *testing.T, thread string, frames []frame) {
 	t.Helper()
 	said := map[string]int{}
@@ -96,14 +95,14 @@ func checkOnce(t *testing.T, thread string, frames []frame) {
 	}
 	for answer, n := range said {
 		if n > 1 {
-			t.Errorf("thread %s says %q %d times", thread, answer, n)
+			t.Errorf("thread %s has %q %d times", thread, answer, n)
 		}
 	}
 }
 
 func pause(d time.Duration) { <-time.After(d) }
 
-// must makes a function that fails the test when f fails.
+// must returns a function that calls f and fails the test on an error.
 func must(t *testing.T, f func() error) func() {
 	return func() {
 		if err := f(); err != nil {

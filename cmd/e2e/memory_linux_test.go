@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	small  = 512 << 20 // the memory that small servers have
-	atOnce = 576 << 20 // what all attacks at once may take: some 450 as a rule, and what a collector has not seen yet
+	small  = 512 << 20 // the memory of a small server
+	atOnce = 576 << 20 // the limit for all attacks at once: usually 450 MiB, and garbage that is not yet collected
 )
 
-// attack is something that anybody may send, and that took gigabytes once.
+// attack is a kind of request that any client may send and that a naive server needs gigabytes for.
 type attack struct {
 	name  string
-	wants int // the status that some answers have at least: else it is no attack; 0 where nobody waits for any
+	wants int // a status that some answers must have, or else the attack has no effect; 0 if the attack reads no answers
 	do    func(s *assault)
 }
 
-// assault is an attack on a server under way.
+// assault is a running attack on a server.
 type assault struct {
 	*server
-	snapshots []string // calls of MCP
+	snapshots []string // MCP calls
 
 	mu  sync.Mutex
 	got map[int]int // answers by status
@@ -41,7 +41,7 @@ var attacks = []attack{
 		for range 140 {
 			c, err := net.Dial("tcp", s.addr)
 			if err != nil {
-				break // it has as many as it may
+				break // the user's limit is reached
 			}
 			conns = append(conns, c)
 			_, _ = fmt.Fprintf(c, "POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", 32<<20)
@@ -91,7 +91,7 @@ var attacks = []attack{
 		s.flood(2, func(i int) {
 			c, res, err := websocket.DefaultDialer.Dial("ws://"+s.addr+"/api/v1/ws", nil)
 			if err != nil {
-				return // it is busy
+				return // the server is busy
 			}
 			_ = res.Body.Close()
 			if c.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"op":"run","runId":"frame-%d",%s}`, i, markup(i))) == nil {
@@ -117,17 +117,17 @@ var attacks = []attack{
 	}},
 }
 
-// markup is a request whose text takes six times as much where it is quoted for pages.
+// markup returns a request with text that grows sixfold when it is escaped for HTML.
 func markup(i int) string {
 	return fmt.Sprintf(`"agent":"echo","threadId":"markup-%d","content":"hi","forwardedProps":{"x":"%s"}`, i, strings.Repeat("<", 28<<20))
 }
 
-// large is how many threads have a message of 7 MB.
+// large is the number of threads with a message of 7 MB.
 const large = 4
 
-// TestStrangersTakeLittleMemory makes all attacks on the program as it is shipped, one after the other and then all at once. On
-// PostgreSQL, which does in its own processes what SQLite does in the server's, it takes less: a soak sees to that.
-func TestStrangersTakeLittleMemory(t *testing.T) {
+// All attacks on the program as it is shipped, one after another and then at once. On PostgreSQL, which needs less memory in the
+// server's process, it runs only in a soak.
+func TestAttacks_TakeLittleMemory(t *testing.T) {
 	if count(10) == 1 {
 		attacked(t, sqlite(t))
 		return
@@ -164,22 +164,22 @@ func attacked(t *testing.T, db database) {
 	}
 }
 
-// bears has the server be attacked, and looks at the most memory it had meanwhile.
-func (s *server) bears(what string, most int, attack func()) {
+// bears runs an attack and fails if the server's peak memory exceeds most.
+func (s *server) bears(name string, most int, attack func()) {
 	s.t.Helper()
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.pid()), []byte("5"), 0); err != nil { // forgets the peak until now
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.pid()), []byte("5"), 0); err != nil { // resets the peak
 		s.t.Fatal(err)
 	}
 	before := s.sizeOf("VmRSS")
 	attack()
 	peak := s.sizeOf("VmHWM")
-	s.t.Logf("%-28s %4d MiB (before %d)", what, peak>>20, before>>20)
+	s.t.Logf("%-28s %4d MiB (before %d)", name, peak>>20, before>>20)
 	if peak > most {
-		s.t.Errorf("%s: the server took %d MiB", what, peak>>20)
+		s.t.Errorf("%s: the server took %d MiB", name, peak>>20)
 	}
 }
 
-// sizeOf is a size that Linux tells of the server.
+// sizeOf returns a size from the server's /proc/…/status.
 func (s *server) sizeOf(name string) (size int) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid()))
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *server) sizeOf(name string) (size int) {
 	return size << 10
 }
 
-// on makes the attack, to which some answers must be what it wants.
+// on runs the attack. Some answers must have the status a.wants.
 func (a attack) on(s *assault) {
 	a.do(s)
 	if s.got[http.StatusInternalServerError] > 0 || a.wants != 0 && s.got[a.wants] == 0 {
@@ -200,7 +200,7 @@ func (a attack) on(s *assault) {
 	}
 }
 
-// flood has so many clients do something once, and once more in a soak.
+// flood calls do concurrently for a number of clients, twice in a soak.
 func (s *assault) flood(clients int, do func(i int)) {
 	parallel(clients, clients, func(i int) {
 		for range count(2) {
@@ -209,7 +209,7 @@ func (s *assault) flood(clients int, do func(i int)) {
 	})
 }
 
-// post sends a request and takes the answer, whatever it is.
+// post sends a request and reads any answer.
 func (s *assault) post(path, body string) {
 	req, err := http.NewRequest(http.MethodPost, s.url(path), strings.NewReader(body))
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *assault) post(path, body string) {
 	s.swallow(req)
 }
 
-// take is post for what is read.
+// take is post for a GET.
 func (s *assault) take(path string) {
 	req, err := http.NewRequest(http.MethodGet, s.url(path), nil)
 	if err != nil {
@@ -234,7 +234,7 @@ func (s *assault) take(path string) {
 	s.swallow(req)
 }
 
-// swallow takes an answer. One to a refused body may be lost with the connection.
+// swallow reads an answer. The answer to a refused body may be lost with the connection.
 func (s *assault) swallow(req *http.Request) {
 	res, err := client.Do(req)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// unraced has the server run without the race detector, which multiplies memory.
+// unraced restarts the server without the race detector, which multiplies memory.
 func (s *server) unraced() {
 	s.t.Helper()
 	s.as(build(s.t))
 }
 
-// as has the server go on as another program.
+// as restarts the server with another binary.
 func (s *server) as(exe string) {
 	s.t.Helper()
 	s.exe = exe
@@ -24,7 +24,7 @@ func (s *server) as(exe string) {
 	s.up()
 }
 
-// build builds the real program in another way.
+// build builds the real program with other flags.
 func build(t *testing.T, flags ...string) (exe string) {
 	t.Helper()
 	exe = filepath.Join(t.TempDir(), "baton")
@@ -35,13 +35,13 @@ func build(t *testing.T, flags ...string) (exe string) {
 	return exe
 }
 
-// sockets is how many sockets the server has open, those of the harness's own client apart.
+// sockets returns the number of the server's open sockets, without those of the harness's own client.
 func (s *server) sockets() int {
 	client.CloseIdleConnections()
 	return socketsOf(strconv.Itoa(s.pid()))
 }
 
-// socketsOf is how many sockets a process has open.
+// socketsOf returns the number of open sockets of a process.
 func socketsOf(pid string) (n int) {
 	names, _ := filepath.Glob("/proc/" + pid + "/fd/*")
 	for _, name := range names {
@@ -58,7 +58,7 @@ func (s *server) pid() int {
 	return s.cmd.Process.Pid
 }
 
-// threads is how many threads of the operating system the server has.
+// threads returns the number of the server's operating system threads.
 func (s *server) threads() int {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid()))
 	_, rest, _ := strings.Cut(string(b), "\nThreads:")
@@ -67,7 +67,7 @@ func (s *server) threads() int {
 	return n
 }
 
-// holds is how many of the streams the server has a descriptor for.
+// holds returns the number of streams for which the server has a descriptor.
 func (s *server) holds(streams []*stream) (n int) {
 	ours := make(map[int]bool)
 	for _, st := range streams {
@@ -79,7 +79,7 @@ func (s *server) holds(streams []*stream) (n int) {
 		s.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(b)) {
-		// sl local_address rem_address st queues timer retransmits uid timeout inode: 0 of a socket nobody has open
+		// sl local_address rem_address st queues timer retransmits uid timeout inode: 0 if no process has the socket open
 		f := strings.Fields(line)
 		if len(f) > 9 && f[9] != "0" && strconv.Itoa(portOf(f[1])) == port && ours[portOf(f[2])] {
 			delete(ours, portOf(f[2])) // the list may name it twice
@@ -89,7 +89,7 @@ func (s *server) holds(streams []*stream) (n int) {
 	return n
 }
 
-// keeps waits until the server is seen to have all of the streams: one look may miss some.
+// keeps waits until the server has all streams open. It retries because a single listing may miss some.
 func (s *server) keeps(streams []*stream) {
 	s.t.Helper()
 	s.until("seen with all of its streams", func() bool { return s.holds(streams) == len(streams) })

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Bad input gets a 4xx with a sentence and a code, never a 500 and never a hang, and changes nothing.
-func TestBadInputIsRefused(t *testing.T) {
+// Bad input gets a 4xx with a sentence and a code, never a 500 or a hang, and changes nothing.
+func TestBadInput_IsRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db)
 		run := s.run("good", `{"do":[{"say":"fine"}]}`)
@@ -85,7 +85,7 @@ func (s *server) refusal(method, path, body string) (int, string, error) {
 	if err != nil {
 		return 0, "", err
 	}
-	req.URL.Opaque = "//" + s.addr + path // as it is, also when it is no valid path
+	req.URL.Opaque = "//" + s.addr + path // unchanged, even if it is no valid path
 	req.ContentLength = int64(len(body))
 	if body != "" || method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/json")

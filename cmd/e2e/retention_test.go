@@ -13,8 +13,8 @@ import (
 	_ "github.com/lib/pq"
 )
 
-// kill -9 of what removes old runs leaves each of them whole or gone, and what is left goes the next time.
-func TestKillNineWhileRunsAreRemoved(t *testing.T) {
+// kill -9 during retention leaves each run either complete or removed. The next retention removes the rest.
+func TestKill_DuringRetention(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db)
 		const threads, per = 6, 8
@@ -43,7 +43,7 @@ func TestKillNineWhileRunsAreRemoved(t *testing.T) {
 		left := threads*per + 1
 		for round := 0; left > 1; round++ {
 			if round == 200 {
-				t.Fatalf("%d runs are left", left)
+				t.Fatalf("%d runs remain", left)
 			}
 			cmd := exec.CommandContext(t.Context(), binary, "retention", "--database", db.url)
 			cmd.Env = append(os.Environ(), "BATON_RETENTION_RUNS=7", "BATON_TIMEOUTS_LEASE=1s")
@@ -51,7 +51,7 @@ func TestKillNineWhileRunsAreRemoved(t *testing.T) {
 				t.Fatal(err)
 			}
 			ended := make(chan struct{})
-			go func() { _ = cmd.Wait(); close(ended) }() // its end is what is waited for
+			go func() { _ = cmd.Wait(); close(ended) }() // its error does not matter
 			before := left
 			for left == before && !closedNow(ended) {
 				left = countOf(t, q, "SELECT count(*) FROM runs")
@@ -63,15 +63,15 @@ func TestKillNineWhileRunsAreRemoved(t *testing.T) {
 			<-ended
 			for _, table := range []string{"run_spans", "run_names", "run_inputs", "steps", "messages", "events"} {
 				if n := countOf(t, q, "SELECT count(*) FROM "+table+" WHERE run_key NOT IN (SELECT key FROM runs)"); n > 0 {
-					t.Fatalf("round %d: %d rows of %s are of no run", round, n, table)
+					t.Fatalf("round %d: %d rows of %s belong to no run", round, n, table)
 				}
 			}
 			left = countOf(t, q, "SELECT count(*) FROM runs")
 			if n := countOf(t, q, "SELECT count(*) FROM runs WHERE key NOT IN (SELECT run_key FROM run_spans) OR key NOT IN (SELECT run_key FROM events)"); n > 0 {
-				t.Fatalf("round %d: %d of %d runs are not whole", round, n, left)
+				t.Fatalf("round %d: %d of %d runs are incomplete", round, n, left)
 			}
 		}
-		t.Logf("%d runs went", threads*per)
+		t.Logf("%d runs were removed", threads*per)
 
 		s.up()
 		s.ended(young)
@@ -80,7 +80,7 @@ func TestKillNineWhileRunsAreRemoved(t *testing.T) {
 			s.ended(s.run(thread, `{"do":[{"say":"anew"}]}`))
 			frames := s.all(thread)
 			if first := &frames[0]; frames[2].id != last[i] || !strings.Contains(first.data, "log-reset") {
-				t.Errorf("%s begins with %s and goes on behind %d, want a reset to %d", thread, first.data, frames[2].id, last[i])
+				t.Errorf("%s begins with %s and continues after %d, want a reset to %d", thread, first.data, frames[2].id, last[i])
 			}
 		}
 	})

@@ -11,10 +11,10 @@ import (
 	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
-// flood is more than the buffers between the server and a client hold.
+// flood is a script whose output exceeds the buffers between the server and a client.
 const flood = `{"do":[{"tokens":300,"size":1000}]}`
 
-// endless is a run that says one word and then nothing for longer than a test takes.
+// endless is a script that writes one word and then nothing until the end of the test.
 const endless = `{"do":[{"tokens":2,"delayMs":500000}]}`
 
 func sqlite(t *testing.T) database {
@@ -22,14 +22,14 @@ func sqlite(t *testing.T) database {
 	return database{url: "sqlite:" + sqlitetest.New(t)}
 }
 
-// slowReader is a client that reads nothing, or a byte a second, until it is told to hurry.
+// slowReader is a client that reads nothing, or a byte a second, until hurry is closed.
 type slowReader struct {
 	*stream
-	hurry chan struct{} // closed when the client is to read all it can
+	hurry chan struct{} // closed to read at full speed
 	done  chan error    // how the stream ended
 }
 
-// slowly opens two streams at each door: one whose client reads nothing, one that reads a byte a second.
+// slowly opens two streams at each door: one client reads nothing, the other reads a byte a second.
 func (s *server) slowly(thread string) (all []slowReader) {
 	s.t.Helper()
 	for _, d := range doors {
@@ -48,7 +48,7 @@ func (s *server) slowly(thread string) (all []slowReader) {
 	return all
 }
 
-// open opens a stream that the test closes at its end.
+// open opens a stream and closes it at the end of the test.
 func (s *server) open(d *door, v visit) *stream {
 	s.t.Helper()
 	st, err := d.open(s.addr, v)
@@ -68,7 +68,7 @@ func (st *stream) drain() error {
 	}
 }
 
-// gate has a run wait for its turn on the thread until the test calls open.
+// gate queues a run on the thread. It starts when the test calls open.
 func (s *server) gate(thread, script string) (run string, open func()) {
 	s.t.Helper()
 	before := s.run(thread, endless)
@@ -88,7 +88,7 @@ func streamsOf(readers []slowReader) (all []*stream) {
 	return all
 }
 
-// settled waits until no run is queued or at work.
+// settled waits until no run is queued or running.
 func (s *server) settled() {
 	s.t.Helper()
 	s.until("settled", func() bool {
@@ -102,9 +102,9 @@ func (s *server) settled() {
 	})
 }
 
-// Runs end and other viewers see all of them while clients of every kind read nothing, or a byte a second, and
-// none of those is given up yet; what the server holds for them is bounded, and it can stop in good order.
-func TestSlowReadersSlowNobody(t *testing.T) {
+// While clients of every kind read nothing, or a byte a second, and before any of them is cut off, runs end and other viewers see all
+// events. The server's memory for slow clients is bounded, and it can stop properly.
+func TestSlowReaders_SlowNothing(t *testing.T) {
 	s := start(t, sqlite(t), "BATON_TIMEOUTS_PING=5m", "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=1h")
 	s.unraced()
 	s.ended(s.run("warm", flood))
@@ -135,10 +135,10 @@ func TestSlowReadersSlowNobody(t *testing.T) {
 	}
 	frames := v.wait(t)
 	checkLog(t, "main", frames)
-	for _, r := range quick { // they read what they have not yet, and follow
+	for _, r := range quick { // they read the rest, and follow
 		for len(r.ids) < len(frames) {
 			if _, err := r.next(); err != nil {
-				t.Fatalf("%s: %v behind %s", r.name, err, r.last)
+				t.Fatalf("%s: %v after %s", r.name, err, r.last)
 			}
 		}
 		contiguous(t, r)
@@ -149,16 +149,16 @@ func TestSlowReadersSlowNobody(t *testing.T) {
 			t.Errorf("the run of %v is %v: %v", row["threadId"], row["status"], row["error"])
 		}
 	}
-	s.keeps(streamsOf(slow)) // else they would prove nothing
+	s.keeps(streamsOf(slow)) // otherwise they would prove nothing
 	grown := s.rss() - before
 	t.Logf("the server has grown by %d kB for %d slow readers", grown>>10, len(slow))
-	if grown > 64<<20+len(slow)<<20 { // what monitors and threads keep, and a page of events for each
+	if grown > 64<<20+len(slow)<<20 { // the buffers of monitors and threads, and a page of events per client
 		t.Errorf("%d slow readers: the server has grown by %d kB", len(slow), grown>>10)
 	}
 	s.stops(t)
 }
 
-// contiguous proves that a stream has brought a thread's events without a gap.
+// contiguous checks that a stream has brought a thread's events without a gap.
 func contiguous(t *testing.T, st *stream) {
 	t.Helper()
 	for i := range st.ids[1:] {
@@ -169,7 +169,7 @@ func contiguous(t *testing.T, st *stream) {
 	}
 }
 
-// stops stops the server, which must end as it should.
+// stops stops the server, which must exit without an error.
 func (s *server) stops(t *testing.T) {
 	t.Helper()
 	began := time.Now()
@@ -180,13 +180,12 @@ func (s *server) stops(t *testing.T) {
 	}
 }
 
-// A client that takes nothing is cut off: a stream of server-sent events breaks off, a socket is closed with
-// 4008. It goes on behind the last id it has got and misses nothing; a monitor's client that has missed
-// something is told so.
+// A client that reads nothing is cut off: a stream of server-sent events breaks off, a socket is closed with 4008. The client can
+// resume after its last id and misses nothing; a monitor's client gets a notice if it has missed events.
 //
-// The timeout is longer than the run takes on a busy machine: it counts from the moment that the server cannot write
-// any more, but the kernel gives a connection up that has stood still for twice as long.
-func TestSlowReadersAreCutOff(t *testing.T) {
+// The timeout is longer than the run takes on a busy machine. It starts when the server can no longer write, but the kernel closes
+// a connection that makes no progress for twice as long.
+func TestSlowReaders_AreCutOff(t *testing.T) {
 	s := start(t, sqlite(t), "BATON_TIMEOUTS_PING=4s", "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=1h")
 	run, open := s.gate("main", flood)
 	slow := s.slowly("main")
@@ -203,20 +202,20 @@ func TestSlowReadersAreCutOff(t *testing.T) {
 			t.Errorf("%s: %v, want a stream that breaks off", r.name, err)
 		}
 		switch {
-		case count(10) == 1 && r.conn.drip != nil: // one of each kind will do
+		case count(10) == 1 && r.conn.drip != nil: // one of each kind is enough
 		case r.monitor:
 			s.resumesMonitor(t, r.stream)
 		case len(r.ids) > 0:
 			contiguous(t, r.stream)
 			s.resumes(t, r.stream)
-		case r.name != "run": // whose events have no ids
-			t.Errorf("%s: not one event came", r.name)
+		case r.name != "run": // its events have no ids
+			t.Errorf("%s: no event came", r.name)
 		}
 	}
 }
 
-// wakeOnceCutOff has each client read on as soon as the server has let go of it: what is left for it with the
-// kernel is kept no longer than a write may take.
+// wakeOnceCutOff lets each client read as soon as the server has closed its connection: the kernel keeps the unread data no longer
+// than the write timeout.
 func (s *server) wakeOnceCutOff(slow []slowReader) {
 	s.t.Helper()
 	asleep := slices.Clone(slow)
@@ -232,7 +231,7 @@ func (s *server) wakeOnceCutOff(slow []slowReader) {
 	})
 }
 
-// resumes proves that a client which comes back gets the rest of the thread's log.
+// resumes checks that a client that reconnects gets the rest of the thread's log.
 func (s *server) resumes(t *testing.T, st *stream) {
 	t.Helper()
 	all := s.all(st.thread)
@@ -244,7 +243,7 @@ func (s *server) resumes(t *testing.T, st *stream) {
 	again.ids = slices.Clone(st.ids)
 	for again.ids[len(again.ids)-1] < int64(len(all)) {
 		if _, err := again.next(); err != nil {
-			t.Errorf("%s behind %s: %v", d.name, again.last, err)
+			t.Errorf("%s after %s: %v", d.name, again.last, err)
 			return
 		}
 	}
@@ -255,7 +254,7 @@ func (s *server) resumes(t *testing.T, st *stream) {
 	again.close()
 }
 
-// resumesMonitor proves that a monitor's client which comes back goes on where it was, or learns that it cannot.
+// resumesMonitor checks that a monitor's client that reconnects resumes, or gets a notice that it cannot.
 func (s *server) resumesMonitor(t *testing.T, st *stream) {
 	t.Helper()
 	again := s.open(st.door, visit{after: st.last})
@@ -265,6 +264,6 @@ func (s *server) resumesMonitor(t *testing.T, st *stream) {
 		first, err = again.next()
 	}
 	if err != nil || first.id == "" || first.id != st.last && first.typ != "reset" && first.typ != "STATE_SNAPSHOT" {
-		t.Errorf("%s behind %q: %+v, %v", st.name, st.last, first, err)
+		t.Errorf("%s after %q: %+v, %v", st.name, st.last, first, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
-// pair is a server that has a PostgreSQL database and one that stands by, under one viewer.
+// pair is the active server and the standby server of a PostgreSQL database, and a viewer.
 type pair struct {
 	t             *testing.T
 	first, second *server
@@ -48,7 +48,7 @@ func (s *server) begun(thread string) {
 	})
 }
 
-// goesOn checks that the second server takes the run over and brings it to its end.
+// goesOn checks that the second server takes the run over and finishes it.
 func (p *pair) goesOn() {
 	p.t.Helper()
 	p.second.until("ready", p.second.ready)
@@ -61,25 +61,25 @@ func (p *pair) goesOn() {
 	checkOnce(p.t, "handed", frames)
 }
 
-// A server stops, and the one that stands by goes on at once.
-func TestStandbyGoesOnAfterAStop(t *testing.T) {
+// The standby server takes over immediately when the active one stops.
+func TestStandby_TakesOverAfterStop(t *testing.T) {
 	p := newPair(t, "1h")
 	p.first.stop()
 	p.goesOn()
 }
 
-// One that was killed on the same machine is not waited for either.
-func TestStandbyGoesOnAfterAKill(t *testing.T) {
+// It does not wait for the lease of a server that was killed on the same machine, either.
+func TestStandby_TakesOverAfterKill(t *testing.T) {
 	p := newPair(t, "1h")
 	p.first.kill()
 	p.goesOn()
 	p.first.kill()
 	p.second.kill()
-	p.second.up() // alone, it waits for nobody
+	p.second.up() // alone, it does not stand by
 }
 
-// A server that is silent is replaced when its lease has run out, and says nothing more when it wakes up.
-func TestSilentServerIsReplaced(t *testing.T) {
+// A silent server is replaced when its lease has expired, and writes nothing when it wakes up.
+func TestStandby_ReplacesSilentServer(t *testing.T) {
 	p := newPair(t, "2s")
 	_ = p.first.cmd.Process.Signal(syscall.SIGSTOP)
 	p.goesOn()
@@ -90,7 +90,7 @@ func TestSilentServerIsReplaced(t *testing.T) {
 	sameFrames(t, "handed", before, after)
 }
 
-// fenced checks that the server ends by itself, with the exit code for that.
+// fenced checks that the server ends by itself with exit code 3.
 func (s *server) fenced() {
 	s.t.Helper()
 	<-s.done
@@ -98,12 +98,12 @@ func (s *server) fenced() {
 		s.t.Errorf("the fenced server ends with exit code %d, want 3", code)
 	}
 	if !strings.Contains(s.output(), "another server has taken the database over") {
-		s.t.Error("the fenced server does not say why it ends")
+		s.t.Error("the fenced server does not log the reason")
 	}
 }
 
-// --takeover replaces a server that lives. That one ends its streams in good order, and is no crash to its runs.
-func TestTakeoverReplacesAServer(t *testing.T) {
+// --takeover replaces a live server. The replaced server ends its streams properly, and its runs do not count a crash.
+func TestTakeover_ReplacesServer(t *testing.T) {
 	p := newPair(t, "1h")
 	ended := make(chan error, 1)
 	sees := make(chan struct{}, 1)
@@ -128,8 +128,8 @@ func TestTakeoverReplacesAServer(t *testing.T) {
 	p.goesOn()
 }
 
-// A server that stands by refuses what writes and what is live, and shows what is stored.
-func TestStandbyServesRows(t *testing.T) {
+// A standby server serves stored rows, and refuses writes and live streams.
+func TestStandby_ServesRows(t *testing.T) {
 	p := newPair(t, "1h")
 	for _, do := range []struct{ method, path string }{
 		{"POST", "/api/v1/agent/runs"},
@@ -154,7 +154,7 @@ func TestStandbyServesRows(t *testing.T) {
 	}
 	p.second.stop()
 	if !p.second.cmd.ProcessState.Success() {
-		t.Error("a server that stands by does not stop in good order")
+		t.Error("the standby server does not stop properly")
 	}
 	p.second = nil
 	if row := p.first.ended(p.run); row["status"] != "COMPLETED" {
@@ -162,8 +162,8 @@ func TestStandbyServesRows(t *testing.T) {
 	}
 }
 
-// Servers that replace each other, again and again, are no crash to the runs they leave.
-func TestRollingTakeoversAreNoCrashes(t *testing.T) {
+// Repeated takeovers do not count as crashes of runs.
+func TestTakeover_IsNoCrash(t *testing.T) {
 	p := newPair(t, "1h")
 	p.second.kill()
 	p.run = p.first.run("endless", `{"do":[{"tokens":1000000,"delayMs":10}]}`)
@@ -180,8 +180,8 @@ func TestRollingTakeoversAreNoCrashes(t *testing.T) {
 	}
 }
 
-// A database that goes back in time under a server that is idle ends it.
-func TestRewoundDatabaseEndsTheServer(t *testing.T) {
+// A server ends when its database is restored to an earlier state, even if it is idle.
+func TestServe_EndsWhenDatabaseIsRewound(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		for _, statement := range []string{
 			`UPDATE instances SET commit_no = commit_no - 1 WHERE NOT fenced`, `DELETE FROM instances WHERE NOT fenced`,
@@ -195,7 +195,7 @@ func TestRewoundDatabaseEndsTheServer(t *testing.T) {
 	})
 }
 
-// execute runs a statement beside the server.
+// execute runs a statement on the database.
 func execute(t *testing.T, db database, statement string) {
 	t.Helper()
 	driver, url := "postgres", db.url

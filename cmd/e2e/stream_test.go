@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Two viewers get ids 1..n, and whoever is cut at N and resumes gets the rest byte for byte, for every N.
-func TestResumeAtEveryCut(t *testing.T) {
+// Two viewers get ids 1..n. A viewer that is cut at any N and resumes gets the rest byte for byte.
+func TestStream_ResumesAtEveryEvent(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db)
 		run := s.run("cut", `{"do":[{"say":"hello there"},{"tokens":200,"delayMs":1},{"tool":"clock"}]}`)
@@ -37,8 +37,8 @@ func TestResumeAtEveryCut(t *testing.T) {
 	})
 }
 
-// Viewers that come and go while a run streams all see the same log.
-func TestManyViewersOneLog(t *testing.T) {
+// Viewers that connect and disconnect while a run streams all see the same log.
+func TestStream_SameLogForAllViewers(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db)
 		s.run("many", `{"do":[{"tokens":300,"delayMs":2}]}`)
@@ -53,7 +53,7 @@ func TestManyViewersOneLog(t *testing.T) {
 						seen[i] = append(seen[i], f)
 						last = f.id
 						n++
-						return n < 7+i // leave after a few
+						return n < 7+i // disconnect after a few
 					})
 					if status == http.StatusNoContent {
 						return

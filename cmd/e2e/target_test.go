@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// sends sends a request as it stands and returns the answer's status.
+// sends sends a request unchanged and returns the answer's status.
 func (s *server) sends(request string) int {
 	s.t.Helper()
 	c, err := net.Dial("tcp", s.addr)
@@ -30,8 +30,8 @@ func (s *server) sends(request string) int {
 	return res.StatusCode
 }
 
-// A target that names a host says no more than the Host header does: what a page of another site could send is refused.
-func TestTargetsOfOthersAreRefused(t *testing.T) {
+// A host in the request target does not replace the Host header: requests that a page of another site could send are refused.
+func TestRequestTarget_WithForeignHostIsRefused(t *testing.T) {
 	s := start(t, sqlite(t))
 	const upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
 	own := "Host: " + s.addr + "\r\n"

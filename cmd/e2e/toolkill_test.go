@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// kill -9 in the middle of runs that are one call of a tool: one that may be repeated is called again, another has failed as
-// interrupted, and the log has neither gap nor repeat.
-func TestKilledToolRuns(t *testing.T) {
+// kill -9 during runs of a single tool call: an idempotent tool is called again, another one fails as interrupted, and the log has
+// neither gap nor repeat.
+func TestKill_ToolRuns(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		s := start(t, db)
 		for round := range count(20) {

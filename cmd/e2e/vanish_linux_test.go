@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vanish has the client's machine take no notice any more of what the server sends: neither its data nor its
-// questions are acknowledged, and no end of the connection is told, as when a cable is pulled. The kernel drops
-// the packets before TCP sees them, for which no rights are needed.
+// vanish makes the client disappear as if its cable was pulled: neither the server's data nor its probes are acknowledged, and no
+// packet closes the connection. The kernel drops the packets before TCP sees them, which needs no privileges.
 func (st *stream) vanish() error {
 	raw, err := st.conn.SyscallConn()
 	if err != nil {
@@ -26,9 +25,9 @@ func (st *stream) vanish() error {
 	return err
 }
 
-// A client that vanishes without a word is noticed when it has not acknowledged a ping in time, or an event: its
-// stream ends, its descriptor is closed, and the run that belongs to it is cancelled.
-func TestVanishedClientsAreNoticed(t *testing.T) {
+// The server notices a vanished client when a ping or an event is not acknowledged in time. It ends the stream, closes the
+// descriptor, and cancels the run that the client owns.
+func TestVanishedClient_IsNoticed(t *testing.T) {
 	s := start(t, sqlite(t), "BATON_TIMEOUTS_PING=1s", "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=100ms")
 	s.run("silent", endless)
 	s.run("talking", `{"do":[{"tokens":5000,"delayMs":100}]}`)
@@ -42,7 +41,7 @@ func TestVanishedClientsAreNoticed(t *testing.T) {
 			}
 			for range 2 {
 				gone = append(gone, s.open(d, v))
-				v.thread += "-again" // of an owner: it has one to itself
+				v.thread += "-again" // an owner needs its own thread
 				if !d.owner {
 					v.thread = thread
 				}
@@ -66,7 +65,7 @@ func TestVanishedClientsAreNoticed(t *testing.T) {
 	took := time.Since(began)
 	t.Logf("%d vanished clients were noticed within %v", len(gone), took.Round(time.Millisecond))
 	if took > 30*time.Second { // the default settings would take longer
-		t.Error("that is not what the settings say")
+		t.Error("the settings have no effect")
 	}
 	s.keeps(stay)
 	s.until("without their sockets", func() bool { return s.sockets() <= before+len(stay) })
@@ -82,7 +81,7 @@ func TestVanishedClientsAreNoticed(t *testing.T) {
 	}
 }
 
-// statusOn is the status of the latest run on a thread.
+// statusOn returns the status of the latest run on a thread.
 func (s *server) statusOn(thread string) any {
 	s.t.Helper()
 	rows := s.items("/api/projects/default/agent-runs?limit=1&threadId=" + thread)

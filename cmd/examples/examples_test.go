@@ -1,4 +1,4 @@
-// Package examples tests that what this folder shows does what it says, with the real program.
+// Package examples tests the examples in this folder with the real program.
 package examples
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 )
 
-var bin string // where TestMain has built the programs
+var bin string // directory with the programs that TestMain has built
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "baton-examples")
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// run runs one of the programs on a new database and returns the log of its run, an event a line.
+// run runs one of the programs on a new database and returns the log of its run, one event per line.
 func run(t *testing.T, program string, args []string, env ...string) string {
 	t.Helper()
 	args = append([]string{"run", "--database", "sqlite:" + filepath.Join(t.TempDir(), "baton.db")}, args...)
@@ -51,7 +51,7 @@ func run(t *testing.T, program string, args []string, env ...string) string {
 	return out.String()
 }
 
-// result is the answer with which a log ends.
+// result returns the answer at the end of a log.
 func result(t *testing.T, log string) string {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(log), "\n")
@@ -97,7 +97,7 @@ func TestTeam(t *testing.T) {
 	}
 	for _, want := range []string{`"name":"researcher"`, `"name":"writer"`, "384000"} {
 		if !strings.Contains(log, want) {
-			t.Errorf("nothing says %s:\n%s", want, log)
+			t.Errorf("no %s in the log:\n%s", want, log)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestApproval(t *testing.T) {
 	log := post(t, base+"/api/v1/agui/release", ask)
 	id := regexp.MustCompile(`"interrupts":\[\{"id":"([^"]+)"`).FindStringSubmatch(log)
 	if id == nil || strings.Contains(log, `"delta":"Published`) {
-		t.Fatalf("nobody was asked:\n%s", log)
+		t.Fatalf("no request for approval:\n%s", log)
 	}
 	answer := `{"threadId":"t","runId":"r2","messages":[],"protocolVersion":"1.0",` +
 		`"resume":[{"interruptId":"` + id[1] + `","status":"resolved","payload":{"approved":true}}]}`
@@ -117,7 +117,7 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-// serve starts the program on a new database and returns where it serves, until the test ends.
+// serve starts the program on a new database and returns its URL. The program ends with the test.
 func serve(t *testing.T, args ...string) string {
 	t.Helper()
 	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--database", "sqlite:" + filepath.Join(t.TempDir(), "baton.db")}, args...)
@@ -147,7 +147,7 @@ func serve(t *testing.T, args ...string) string {
 			return url
 		}
 	}
-	t.Fatalf("it does not serve:\n%s", &all)
+	t.Fatalf("the program does not serve:\n%s", &all)
 	return ""
 }
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The client that oapi-codegen makes of the document compiles, starts a run, watches it and reads how it ended.
-func TestGeneratedClientCalls(t *testing.T) {
+// The client that oapi-codegen generates compiles, starts a run, watches it and reads its final status.
+func TestGeneratedClient(t *testing.T) {
 	s := serve(t)
 	res, err := http.Get(s.URL() + "/openapi.json")
 	if err != nil {
@@ -48,7 +48,7 @@ func write(t *testing.T, name string, text []byte) {
 	}
 }
 
-// goes runs the go command and returns what it prints.
+// goes runs the go command and returns its output.
 func goes(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)

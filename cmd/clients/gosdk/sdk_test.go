@@ -1,5 +1,5 @@
-// Package gosdk runs AG-UI's own Go client against Baton, and one that oapi-codegen generates. It is a module of its own, so
-// that what they depend on is not in the module graph of Baton's users.
+// Package gosdk runs AG-UI's Go client and a client that oapi-codegen generates against Baton. It is a separate module, so that their
+// dependencies are not in the module graph of Baton's users.
 package gosdk
 
 import (
@@ -23,8 +23,7 @@ import (
 
 const patience = 10 * time.Minute
 
-// through runs the scripted agent through AG-UI's own Go client and returns the types of the events it decoded.
-// Each is called with every event as it comes.
+// through runs the scripted agent with AG-UI's Go client and returns the types of the decoded events. It calls each for every event.
 func through(t *testing.T, url, run, ops string, each func(sdk.Event)) (kinds []string) {
 	t.Helper()
 	log := logrus.New()
@@ -75,7 +74,7 @@ func serve(t *testing.T) *baton.Server {
 	return s
 }
 
-func TestGoSDKDecodesEveryStream(t *testing.T) {
+func TestGoSDK_DecodesAllStreams(t *testing.T) {
 	s := serve(t)
 	local := runtime.MustCaller("default", "local", runtime.RoleUser)
 	nothing := func(sdk.Event) {}

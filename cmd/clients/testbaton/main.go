@@ -1,5 +1,5 @@
-// Command testbaton is Baton with agents that emit whatever they are told to, also what no built-in plugin has a
-// use for, with a tool that a person has to approve, and with the agent far, which is the AG-UI endpoint that REMOTE_URL names.
+// Command testbaton is Baton with agents that emit any scripted events, with a tool that needs approval, and with the agent far, which
+// is the AG-UI endpoint in REMOTE_URL.
 package main
 
 import (
@@ -30,16 +30,16 @@ func main() {
 	cmd.Main(list...)
 }
 
-// puppet is an agent that does what the query tells it to: {"pauseMs": 5, "do": […]}, where what to do is an
-// event, which it emits, or a move. pauseMs is how long it rests before each.
+// puppet is an agent that executes the query: {"pauseMs": 5, "do": […]}. Each element of do is an event, which it emits, or a move. It
+// waits pauseMs before each.
 type puppet string
 
-// move is what a puppet does beside emitting.
+// move is an action of a puppet other than emitting.
 type move struct {
-	Call string            `json:"call"` // the agent that does Do
-	Once []json.RawMessage `json:"once"` // events, which are emitted once, however often the agent is called
-	Both []json.RawMessage `json:"both"` // moves to do at the same time
-	Tool string            `json:"tool"` // to call with Args
+	Call string            `json:"call"` // the agent that executes Do
+	Once []json.RawMessage `json:"once"` // events to emit once, even if the agent is called again
+	Both []json.RawMessage `json:"both"` // moves to execute concurrently
+	Tool string            `json:"tool"` // the tool to call with Args
 	Ask  string            `json:"ask"`
 	Fail string            `json:"fail"`
 	Args json.RawMessage   `json:"args"`
@@ -56,7 +56,7 @@ func (p puppet) Info() plugins.Info {
 	return plugins.Info{Name: string(p), Description: "Emits what it is told to."}
 }
 
-// Run does what the query says.
+// Run executes the query.
 func (p puppet) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 	var s script
 	if err := json.Unmarshal([]byte(run.Input.Query), &s); err != nil {
@@ -88,7 +88,7 @@ func (s *script) do(ctx context.Context, run *plugins.Run, raw json.RawMessage) 
 		}
 		_, err = run.CallAgent(ctx, m.Call, string(query))
 		if failed := (*plugins.Error)(nil); errors.As(err, &failed) && failed.Code == "told" {
-			return nil // it was to fail
+			return nil // the script expects the failure
 		}
 		return err
 	case m.Tool != "":
@@ -128,7 +128,7 @@ func emit(run *plugins.Run, raw json.RawMessage) error {
 	return nil
 }
 
-// deploy is a tool that a person approves. It returns the arguments that it was called with.
+// deploy is a tool that needs approval. It returns its arguments.
 type deploy struct{}
 
 // Info names the tool.

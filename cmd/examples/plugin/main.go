@@ -1,4 +1,4 @@
-// Command plugin is Baton with an agent and a tool of its own. A program of yours looks like this one.
+// Command plugin is Baton with its own agent and tool. Your program can look like this one.
 package main
 
 import (

@@ -9,8 +9,8 @@ import (
 	"github.com/batonrun/baton/plugins/typed"
 )
 
-// poet is an agent: a function that streams what it says. The call of the tool is recorded, so that a crash between
-// the two lines neither looks the rhymes up again nor writes the first line twice.
+// poet is an agent: a function that streams its answer. The call of the tool is recorded, so that after a crash between the two lines
+// the agent neither looks the rhymes up again nor writes the first line twice.
 var poet = plugins.AgentFunc("poet", func(ctx context.Context, run *plugins.Run) error {
 	word := strings.TrimRight(run.Input.Query, ".!? ")
 	word = word[strings.LastIndex(word, " ")+1:]

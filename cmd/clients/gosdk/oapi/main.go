@@ -1,7 +1,7 @@
 //go:build generated
 
-// Command oapi is a program with a client that oapi-codegen has made of the document at a server's /openapi.json. The test
-// generates the client beside it.
+// Command oapi uses a client that oapi-codegen generates from a server's /openapi.json. The test generates the client beside this
+// file.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 	"log"
 	"os"
 
-	_ "github.com/oapi-codegen/runtime" // of the generated client
+	_ "github.com/oapi-codegen/runtime" // needed by the generated client
 )
 
 func main() {
@@ -19,7 +19,7 @@ func main() {
 	}
 }
 
-// run starts a run on the server at url and prints how it ended.
+// run starts a run on the server at url and prints its final status.
 func run(ctx context.Context, url string) error {
 	client, err := NewClientWithResponses(url)
 	if err != nil {
