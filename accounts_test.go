@@ -32,13 +32,13 @@ func onBoth(t *testing.T, test func(t *testing.T, database string)) {
 	t.Run("postgres", func(t *testing.T) { test(t, postgrestest.New(t)) })
 }
 
-// known opens a server that takes API keys, on a port of its own.
-func known(t *testing.T, database string) *baton.Server {
+// openWithKeys opens a server that accepts API keys, on a free port.
+func openWithKeys(t *testing.T, database string) *baton.Server {
 	t.Helper()
 	s := open(t, baton.Config{
 		Listen: "127.0.0.1:0", Database: database, Tuning: baton.Tuning{APIKeys: true, Timeouts: baton.Timeouts{OnDisconnectGrace: 10 * time.Millisecond}},
 	})
-	t.Cleanup(func() { // with time for what is at work
+	t.Cleanup(func() { // with time for running work
 		if err := s.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -58,7 +58,7 @@ func newKey(t *testing.T, s *baton.Server, user string, expires time.Time, proje
 	return "Bearer " + text, id
 }
 
-// status opens a stream, or asks, and returns the status of the answer.
+// status makes a request and returns the status of the answer.
 func status(t *testing.T, method, url string, header ...string) int {
 	t.Helper()
 	res := send(t, method, url, "", header...)
@@ -69,10 +69,9 @@ func status(t *testing.T, method, url string, header ...string) int {
 	return res.StatusCode
 }
 
-// TestMe has callers told who they are.
 func TestMe(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
-		s := known(t, database)
+		s := openWithKeys(t, database)
 		ends := time.Now().Add(time.Hour).Truncate(time.Millisecond)
 		alice, _ := newKey(t, s, "alice", ends, "p1", "p2")
 		bob, _ := newKey(t, s, "bob", time.Time{})
@@ -92,14 +91,14 @@ func TestMe(t *testing.T) {
 			}
 		}
 		if got := status(t, "GET", s.URL()+"/api/v1/me"); got != http.StatusUnauthorized {
-			t.Errorf("nobody is told %d", got)
+			t.Errorf("without a credential: %d", got)
 		}
 	})
 }
 
-func TestServerKnowsKeys(t *testing.T) {
+func TestKeys_Authenticate(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
-		s := known(t, database)
+		s := openWithKeys(t, database)
 		alice, id := newKey(t, s, "alice", time.Time{}, "p1", "p2")
 		bob, _ := newKey(t, s, "bob", time.Time{})
 		agents := s.URL() + "/api/v1/agents"
@@ -129,7 +128,7 @@ func TestServerKnowsKeys(t *testing.T) {
 			}
 		}
 		if _, got := dial(t, s.URL()+"/api/v1/ws", nil); got != http.StatusUnauthorized {
-			t.Errorf("a socket of nobody's: %d", got)
+			t.Errorf("a socket without a credential: %d", got)
 		}
 		for _, twice := range [][2]string{{alice, alice}, {alice, bob}, {bob, "Bearer x"}} {
 			raw := "GET /api/v1/agents HTTP/1.1\r\nHost: localhost\r\nAuthorization: " + twice[0] + "\r\nAuthorization: " + twice[1] + "\r\nConnection: close\r\n\r\n"
@@ -141,18 +140,18 @@ func TestServerKnowsKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := status(t, "GET", agents, "Authorization", alice); got != 401 {
-			t.Errorf("a key that was revoked: %d", got)
+			t.Errorf("a revoked key: %d", got)
 		}
 		if err := s.RevokeAPIKey(t.Context(), id); !errors.Is(err, runtime.ErrNotFound) {
-			t.Errorf("a key that was revoked is revoked: %v", err)
+			t.Errorf("revoke a revoked key: %v", err)
 		}
 		if got := status(t, "GET", agents, "Authorization", bob); got != 200 {
-			t.Errorf("a key that was not revoked: %d", got)
+			t.Errorf("a valid key: %d", got)
 		}
 	})
 }
 
-// talk sends bytes and returns what comes back until the end.
+// talk sends bytes and returns the answer up to its end.
 func talk(t *testing.T, s *baton.Server, raw string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", s.Addr())
@@ -167,27 +166,27 @@ func talk(t *testing.T, s *baton.Server, raw string) string {
 	return string(b)
 }
 
-// kept is a log that a test reads.
-type kept struct {
+// logBuffer is a log that a test reads.
+type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-func (k *kept) Write(p []byte) (int, error) {
+func (k *logBuffer) Write(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.buf.Write(p)
 }
 
-func (k *kept) String() string {
+func (k *logBuffer) String() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.buf.String()
 }
 
-// TestLogsHoldNoCredential sends keys and tickets in every way that goes wrong, to a server that logs all there is.
-func TestLogsHoldNoCredential(t *testing.T) {
-	log := new(kept)
+// TestLog_HasNoCredentials sends keys and tickets in all kinds of failing requests to a server that logs at level debug.
+func TestLog_HasNoCredentials(t *testing.T) {
+	log := new(logBuffer)
 	s, err := baton.New(baton.Config{
 		Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(t), Tuning: baton.Tuning{APIKeys: true}, Plugins: builtin.Plugins(),
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -217,7 +216,7 @@ func TestLogsHoldNoCredential(t *testing.T) {
 		"GET /api/v1/events?ticket=" + ticket + "%zz HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"GET /api/v1/events\x00?ticket=" + ticket + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"GET /api/v1/agents HTTP/9.9\r\nAuthorization: " + alice + "\r\n\r\n",
-		"GET /api/v1/agents HTTP/1.1\r\nHost: localhost\r\nAuthorization: " + alice, // and nothing more
+		"GET /api/v1/agents HTTP/1.1\r\nHost: localhost\r\nAuthorization: " + alice, // the request ends here
 	} {
 		c, err := net.Dial("tcp", s.Addr())
 		if err != nil {
@@ -240,14 +239,14 @@ func TestLogsHoldNoCredential(t *testing.T) {
 	halves := strings.SplitAfter(ticket, ".")
 	for _, part := range []string{secret[20:40], halves[0][:20], halves[1][:20], url.QueryEscape(ticket)} {
 		if i := strings.Index(log.String(), part); i >= 0 {
-			t.Errorf("the log holds a part of a credential: %s", log.String()[max(0, i-200):i])
+			t.Errorf("the log contains a part of a credential: %s", log.String()[max(0, i-200):i])
 		}
 		if i := strings.Index(said.String(), part); i >= 0 {
-			t.Errorf("an answer holds a part of a credential: %s", said.String()[max(0, i-200):i])
+			t.Errorf("an answer contains a part of a credential: %s", said.String()[max(0, i-200):i])
 		}
 	}
 	if !strings.Contains(log.String(), "a caller is not known") {
-		t.Errorf("the log has nothing to say: %s", log.String())
+		t.Errorf("the log lacks the expected lines: %s", log.String())
 	}
 }
 
@@ -288,10 +287,10 @@ func BenchmarkKey(b *testing.B) {
 	}
 }
 
-// TestIdempotencyKeysAreScoped sends the same key and body in every project, as every user and in another's stead: each is a request
-// of its own, and each is answered again by the same alone.
-func TestIdempotencyKeysAreScoped(t *testing.T) {
-	s := known(t, "sqlite:"+sqlitetest.New(t))
+// The same idempotency key and body from other users, in other projects and on behalf of other users are separate requests. A repeat
+// gets the answer of its own request.
+func TestIdempotencyKey_IsScoped(t *testing.T) {
+	s := openWithKeys(t, "sqlite:"+sqlitetest.New(t))
 	alice, _ := newKey(t, s, "alice", time.Time{}, "p1", "p2")
 	bob, _ := newKey(t, s, "bob", time.Time{})
 	text, _, err := s.CreateAPIKey(t.Context(), "olga", []string{"p1"}, runtime.RoleOperator, time.Time{})

@@ -58,7 +58,7 @@ type Config struct {
 	// the name app.example.com adds it here. Requests with another Host get 421.
 	Hosts []string
 
-	// Log receives what no client can be told. Default slog.Default.
+	// Log receives the server's log. Default slog.Default.
 	Log *slog.Logger
 
 	Tuning

@@ -29,7 +29,7 @@ import (
 	"github.com/batonrun/baton/transports"
 )
 
-// temp is a directory for Examples, which have no test's.
+// temp is a directory for Examples, which have no t.TempDir.
 var temp string
 
 func TestMain(m *testing.M) {
@@ -55,10 +55,10 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// patience is how long a test waits for what must come, before it calls it a hang: only that takes so long on any machine.
+// patience is a timeout that only a hang reaches, on any machine.
 const patience = 10 * time.Minute
 
-// open starts a Baton that the program has to serve itself, unless cfg says where.
+// open starts a Baton. Unless cfg.Listen is set, the test serves it.
 func open(tb testing.TB, cfg baton.Config) *baton.Server {
 	tb.Helper()
 	if cfg.Database == "" {
@@ -86,7 +86,7 @@ func open(tb testing.TB, cfg baton.Config) *baton.Server {
 	return s
 }
 
-// doors are the ways in which a program gives Baton its requests. Each returns the URL.
+// doors are the ways to serve Baton. Each returns the URL.
 var doors = map[string]func(testing.TB, *baton.Server) string{
 	"net/http": func(tb testing.TB, s *baton.Server) string {
 		tb.Helper()
@@ -94,10 +94,10 @@ var doors = map[string]func(testing.TB, *baton.Server) string{
 		mux.Handle("/api/", s.Handler())
 		mux.Handle("/readyz", s.Handler())
 		srv := httptest.NewUnstartedServer(mux)
-		srv.Config.WriteTimeout = 200 * time.Millisecond // streams are not held to it
+		srv.Config.WriteTimeout = 200 * time.Millisecond // must not apply to streams
 		srv.Start()
 		tb.Cleanup(srv.Close)
-		tb.Cleanup(func() { _ = s.Close() }) // before it
+		tb.Cleanup(func() { _ = s.Close() }) // before the HTTP server
 		return srv.URL
 	},
 	"HTTP/2": func(tb testing.TB, s *baton.Server) string {
@@ -130,7 +130,7 @@ var doors = map[string]func(testing.TB, *baton.Server) string{
 	},
 }
 
-// clients are those for servers that not every client reaches.
+// clients are the clients for doors that http.DefaultClient does not reach.
 var clients = map[string]*http.Client{}
 
 func through(t *testing.T, test func(t *testing.T, door string)) {
@@ -139,10 +139,10 @@ func through(t *testing.T, test func(t *testing.T, door string)) {
 	}
 }
 
-// response is an answer that ends with the test.
+// response is an answer whose body closes with the test.
 type response struct{ *http.Response }
 
-// send makes a request; header holds pairs of name and value.
+// send makes a request. header has pairs of name and value.
 func send(tb testing.TB, method, url, body string, header ...string) response {
 	tb.Helper()
 	req, err := http.NewRequestWithContext(tb.Context(), method, url, strings.NewReader(body))
@@ -195,8 +195,8 @@ func until(tb testing.TB, r *bufio.Scanner, text string) {
 
 const script = `{"agent":"scripted","threadId":"main","content":"{\"do\":[{\"say\":\"first\"},{\"tool\":\"sleep\",\"args\":{\"ms\":600}},{\"say\":\"last\"}]}"}`
 
-// TestStreamsAreLiveThroughEveryDoor reads the first word while the agent is still at work.
-func TestStreamsAreLiveThroughEveryDoor(t *testing.T) {
+// TestDoors_StreamLive reads the first word while the agent is still running.
+func TestDoors_StreamLive(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		s := open(t, baton.Config{})
 		url := doors[door](t, s)
@@ -215,21 +215,21 @@ func TestStreamsAreLiveThroughEveryDoor(t *testing.T) {
 		for lines.Scan() {
 		}
 		if err := lines.Err(); err != nil {
-			t.Errorf("the stream did not end as it should: %v", err)
+			t.Errorf("the stream did not end properly: %v", err)
 		}
 
 		log := send(t, "GET", url+"/api/v1/agent/runs/main/events", "", "Last-Event-ID", "3")
 		if got := answer(t, log); !strings.Contains(got, "\nid: 4\nevent: ") || strings.Contains(got, "id: 2\n") {
-			t.Errorf("the log behind 3 begins with %.60q", got)
+			t.Errorf("the log after 3 begins with %.60q", got)
 		}
 	})
 }
 
-// TestRunEndsWhenItsClientLeaves drops a stream, and asks for it without one.
-func TestRunEndsWhenItsClientLeaves(t *testing.T) {
+// A run is cancelled when the client drops its stream.
+func TestRun_EndsWhenClientDisconnects(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		s := open(t, baton.Config{
-			Tuning: baton.Tuning{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond, Ping: time.Hour}}, // a ping would notice too
+			Tuning: baton.Tuning{Timeouts: baton.Timeouts{OnDisconnectGrace: 50 * time.Millisecond, Ping: time.Hour}}, // a ping would notice, too
 		})
 		url := doors[door](t, s)
 		long := strings.Replace(script, "600", "3600000", 1)
@@ -241,7 +241,7 @@ func TestRunEndsWhenItsClientLeaves(t *testing.T) {
 	})
 }
 
-// await waits until the latest run has the status.
+// await waits until the latest run has a status.
 func await(t *testing.T, s *baton.Server, want runtime.Status) {
 	t.Helper()
 	who := runtime.MustCaller("default", "local", runtime.RoleUser)
@@ -260,7 +260,7 @@ func await(t *testing.T, s *baton.Server, want runtime.Status) {
 	}
 }
 
-func TestHostAndOriginAreJudgedThroughEveryDoor(t *testing.T) {
+func TestDoors_CheckHostAndOrigin(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		url := doors[door](t, open(t, baton.Config{Hosts: []string{"app.example.com"}, Tuning: baton.Tuning{Origins: []string{"https://page.example.com"}}}))
 		scheme, other := "http", "https"
@@ -288,7 +288,7 @@ func TestHostAndOriginAreJudgedThroughEveryDoor(t *testing.T) {
 	})
 }
 
-func TestBodiesAreJudgedThroughEveryDoor(t *testing.T) {
+func TestDoors_CheckBodies(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		url := doors[door](t, open(t, baton.Adjust(baton.Config{Tuning: baton.Tuning{Limits: baton.Limits{Input: 64 << 10}}}, func(c *transports.Config) { c.Body = 1 << 10 })))
 		if res := send(t, "POST", url+"/api/v1/agent/runs", "text=1", "Content-Type", "text/plain"); res.StatusCode != http.StatusUnsupportedMediaType {
@@ -304,8 +304,8 @@ func TestBodiesAreJudgedThroughEveryDoor(t *testing.T) {
 	})
 }
 
-// TestNothingIsAnsweredAfterTheEnd closes Baton while a stream is open and its program serves on.
-func TestNothingIsAnsweredAfterTheEnd(t *testing.T) {
+// After Close, requests get an error while the program's own server continues. An open stream does not delay Close.
+func TestClose_EndsAllRequests(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		s := open(t, baton.Config{})
 		url := doors[door](t, s)
@@ -329,8 +329,7 @@ func TestNothingIsAnsweredAfterTheEnd(t *testing.T) {
 	})
 }
 
-// TestRunGoesOnAtTheNextStart closes one server and runs the next on the same database.
-func TestRunGoesOnAtTheNextStart(t *testing.T) {
+func TestRun_ResumesAtNextStart(t *testing.T) {
 	db := "sqlite:" + filepath.Join(t.TempDir(), "baton.db")
 	first := open(t, baton.Config{Database: db, Listen: "127.0.0.1:0"})
 	res := send(t, "POST", first.URL()+"/api/v1/agent/runs", script)
@@ -343,11 +342,11 @@ func TestRunGoesOnAtTheNextStart(t *testing.T) {
 	second := open(t, baton.Config{Database: db})
 	await(t, second, runtime.Completed)
 	if second.Addr() != "" || second.URL() != "" {
-		t.Errorf("it listens on %q", second.Addr())
+		t.Errorf("the server listens on %q", second.Addr())
 	}
 }
 
-func TestRunServesUntilItsContextEnds(t *testing.T) {
+func TestServerRun_ServesUntilContextEnds(t *testing.T) {
 	s := open(t, baton.Config{Listen: "127.0.0.1:0"})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -360,6 +359,6 @@ func TestRunServesUntilItsContextEnds(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := net.Dial("tcp", s.Addr()); err == nil {
-		t.Error("somebody listens still")
+		t.Error("the address still accepts connections")
 	}
 }

@@ -17,20 +17,19 @@ import (
 	"github.com/batonrun/baton"
 )
 
-// listener is the door that a program without a server has.
+// listener is the door of Baton's own listener.
 func listener(_ testing.TB, s *baton.Server) string { return s.URL() }
 
 func nethttp(tb testing.TB, s *baton.Server) string {
 	tb.Helper()
 	srv := httptest.NewServer(s.Handler())
 	tb.Cleanup(srv.Close)
-	tb.Cleanup(func() { _ = s.Close() }) // before it
+	tb.Cleanup(func() { _ = s.Close() }) // before the HTTP server
 	return srv.URL
 }
 
-// BenchmarkDoors tells what each door costs: a small request (ns/op), a stream on which nothing happens
-// (B/stream, with its client's socket), and an event written to one viewer of a live run (cpu-ns/event, its
-// client and the run's own share included).
+// BenchmarkDoors measures the costs of each door: a small request (ns/op), an idle stream (B/stream, including the client's socket),
+// and an event written to one viewer of a live run (cpu-ns/event, including the client and the run).
 func BenchmarkDoors(b *testing.B) {
 	for _, door := range []struct {
 		name string
@@ -106,7 +105,7 @@ func follow(tb testing.TB, url string) net.Conn {
 	return c
 }
 
-// inUse is the memory of heap and stacks.
+// inUse returns the memory in use by heap and stacks.
 func inUse() int64 {
 	runtime.GC()
 	runtime.GC()

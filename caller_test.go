@@ -17,7 +17,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// whoami is an agent that says who asks.
+// whoami returns an agent that answers with its caller.
 func whoami() plugins.Agent {
 	return plugins.AgentFunc("whoami", func(_ context.Context, run *plugins.Run) error {
 		_, err := run.Text().Write([]byte(run.Input.Project + "/" + run.Input.User))
@@ -25,7 +25,7 @@ func whoami() plugins.Agent {
 	})
 }
 
-// byHeader takes the header User for who asks: project/user/role.
+// byHeader authenticates by the header User: project/user/role.
 func byHeader(r *http.Request) (baton.Identity, error) {
 	parts := strings.Split(r.Header.Get("User"), "/")
 	if len(parts) != 3 {
@@ -35,7 +35,7 @@ func byHeader(r *http.Request) (baton.Identity, error) {
 	return baton.Identity{Projects: strings.Split(parts[0], "+"), User: parts[1], Role: role}, nil
 }
 
-func TestProgramSaysWhoIsAsking(t *testing.T) {
+func TestAccounts_IdentifyCallers(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		s := open(t, baton.Config{Plugins: []plugins.Plugin{whoami()}, Accounts: baton.AuthenticatorFunc(byHeader)})
 		url := doors[door](t, s)
@@ -53,13 +53,13 @@ func TestProgramSaysWhoIsAsking(t *testing.T) {
 			"p1/alice/user":    1, // own runs
 			"p1/bob/user":      1,
 			"p1/bob/":          -401, // no role
-			"p2+p1/bob/user":   1,    // a part in both
+			"p2+p1/bob/user":   1,    // member of both projects
 			"p1/eve/user":      0,
-			"p1/victor/viewer": 2, // all of the project
+			"p1/victor/viewer": 2, // all runs of the project
 			"p2/alice/admin":   -404,
 			"p1/alice/Admin":   -401, // no role
 			"p1/alice/root":    -401,
-			"p1//user":         -401, // nobody
+			"p1//user":         -401, // no user
 			"/alice/user":      -401,
 			"p1/../user":       -401,
 			"":                 -401,
@@ -77,15 +77,15 @@ func TestProgramSaysWhoIsAsking(t *testing.T) {
 			}
 		}
 		if res := send(t, "GET", url+"/readyz", ""); res.StatusCode != http.StatusOK {
-			t.Errorf("readiness asks who asks: %s", res.Status)
+			t.Errorf("readiness needs authentication: %s", res.Status)
 		}
 	})
 }
 
 type key struct{}
 
-// TestCallerSeesWhatMiddlewareHasFound has a server's own middleware authenticate.
-func TestCallerSeesWhatMiddlewareHasFound(t *testing.T) {
+// TestAccounts_SeeContextOfMiddleware authenticates in the program's own middleware.
+func TestAccounts_SeeContextOfMiddleware(t *testing.T) {
 	who := baton.AuthenticatorFunc(func(r *http.Request) (baton.Identity, error) {
 		user, _ := r.Context().Value(key{}).(string)
 		return baton.Identity{Projects: []string{"p"}, User: user, Role: baton.RoleUser}, nil
@@ -97,7 +97,7 @@ func TestCallerSeesWhatMiddlewareHasFound(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 		if res := send(t, "GET", url+"/api/v1/threads", ""); res.StatusCode != http.StatusUnauthorized {
-			t.Errorf("nobody: %s", res.Status)
+			t.Errorf("without a user: %s", res.Status)
 		}
 	}
 	t.Run("net/http", func(t *testing.T) {
@@ -129,8 +129,7 @@ func TestCallerSeesWhatMiddlewareHasFound(t *testing.T) {
 	})
 }
 
-// TestWithoutAccountsOtherMachinesAreRefused asks as if over the network: the door is open to this machine alone.
-func TestWithoutAccountsOtherMachinesAreRefused(t *testing.T) {
+func TestHandler_WithoutAccountsRefusesOtherMachines(t *testing.T) {
 	outside := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80}
 	for _, c := range []struct {
 		cfg  baton.Config

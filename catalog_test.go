@@ -12,17 +12,17 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 )
 
-// away is a toolbox whose server is not there.
-type away struct{ since time.Time }
+// unreachable is a toolbox with an unreachable server.
+type unreachable struct{ since time.Time }
 
-func (away) Info() plugins.Info    { return plugins.Info{Name: "files", Description: "Files"} }
-func (away) Tools() []plugins.Tool { return []plugins.Tool{limitedTool{limited{"files.read"}}} }
-func (a away) Health() *plugins.Health {
+func (unreachable) Info() plugins.Info    { return plugins.Info{Name: "files", Description: "Files"} }
+func (unreachable) Tools() []plugins.Tool { return []plugins.Tool{limitedTool{limited{"files.read"}}} }
+func (a unreachable) Health() *plugins.Health {
 	return &plugins.Health{Since: a.since, Detail: "dial tcp 10.0.0.7:80: refused"}
 }
 
-// TestWhoLearnsWherePluginsAre has each role look at what is offered.
-func TestWhoLearnsWherePluginsAre(t *testing.T) {
+// TestCatalog_ShowsOriginByRole reads the list of plugins with each role.
+func TestCatalog_ShowsOriginByRole(t *testing.T) {
 	type about struct {
 		Kind, File, Server, URL, Detail string
 		Line                            int
@@ -30,7 +30,7 @@ func TestWhoLearnsWherePluginsAre(t *testing.T) {
 	}
 	since := time.Now().UTC().Truncate(time.Millisecond)
 	list := []plugins.Plugin{
-		host.From{Plugin: away{since}, Origin: host.Origin{
+		host.From{Plugin: unreachable{since}, Origin: host.Origin{
 			Kind: host.OriginMCP, File: "baton.yaml", Line: 7, Server: "files", URL: "https://tools.example.com",
 		}},
 		host.From{Plugin: boss(), Origin: host.Origin{

@@ -21,10 +21,10 @@ import (
 	"github.com/batonrun/baton/transports"
 )
 
-// What the audit is asked for by a name that nobody can have is nothing, on each database.
-func TestAuditOfNamesThatNobodyHas(t *testing.T) {
+// The audit log has no entries for impossible names, on each database.
+func TestAudit_OfImpossibleNames(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
-		s := known(t, database)
+		s := openWithKeys(t, database)
 		root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
 		user, _ := newKey(t, s, "alice", time.Time{})
 		for _, name := range []string{"actor", "action", "user", "run"} {
@@ -43,10 +43,10 @@ func TestAuditOfNamesThatNobodyHas(t *testing.T) {
 	})
 }
 
-// What strangers do not take of the server's own files is nobody's room, and costs what a connection costs.
-func TestOwnFilesTakeNoRoom(t *testing.T) {
+// Clients that do not read the server's own files take only the memory of their connections.
+func TestOwnFiles_TakeNoMemoryPerClient(t *testing.T) {
 	s := bounded(t, baton.Adjust(withKeys(baton.Limits{}), func(c *transports.StreamConfig) { c.InFlight = 2 << 20 }))
-	narrow := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) { // for whom the kernel takes little
+	narrow := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) { // with a small receive buffer
 		ctl := c.Control(func(fd uintptr) {
 			err = errors.Join(
 				syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 2<<10),
@@ -73,8 +73,8 @@ func TestOwnFilesTakeNoRoom(t *testing.T) {
 	}
 }
 
-// Commands count before they are read, and who sends too many is answered in time, and not as fast as it asks.
-func TestCommandsThatCannotBeReadCount(t *testing.T) {
+// Malformed commands count towards the rate limit. A socket that sends too many gets answers, but slower than it sends.
+func TestRateLimit_CountsMalformedCommands(t *testing.T) {
 	s := bounded(t, withKeys(baton.Limits{RequestsPerUser: 1}))
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	c, _ := dial(t, s.URL()+"/api/v1/ws", http.Header{"Authorization": {alice}})
@@ -97,6 +97,6 @@ func TestCommandsThatCannotBeReadCount(t *testing.T) {
 		}
 	}
 	if took := time.Since(began); refused < 10 || took < time.Duration(refused-1)*100*time.Millisecond {
-		t.Errorf("of 20 commands %d were refused, in %v", refused, took)
+		t.Errorf("%d of 20 commands were refused, in %v", refused, took)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// reader is somebody who reads lists.
+// reader is a client that reads lists.
 type reader struct {
 	*testing.T
 	url, key string
@@ -30,7 +30,7 @@ func (r reader) read(method, path, body string) (int, string) {
 	return res.StatusCode, answer(r.T, res)
 }
 
-// next returns the cursor of a list's second page.
+// next returns the cursor for a list's second page.
 func (r reader) next(list string) string {
 	r.Helper()
 	status, text := r.read("GET", list+"?limit=1", "")
@@ -41,7 +41,7 @@ func (r reader) next(list string) string {
 	return page.NextCursor
 }
 
-// start starts a run, and returns once it has the status.
+// start starts a run, and waits until it has the status.
 func (r reader) start(project, agent, name, content, status string) {
 	r.Helper()
 	body, _ := json.Marshal(map[string]string{"agent": agent, "threadId": "of " + name, "runId": name, "content": content})
@@ -64,7 +64,7 @@ func (r reader) await(project, run, status string) {
 	}
 }
 
-// as returns somebody with a key of that role in a project.
+// as returns a reader with a key for a role in a project.
 func as(t *testing.T, s *baton.Server, user, project string, role runtime.Role) reader {
 	t.Helper()
 	text, _, err := s.CreateAPIKey(t.Context(), user, []string{project}, role, time.Time{})
@@ -74,10 +74,10 @@ func as(t *testing.T, s *baton.Server, user, project string, role runtime.Role) 
 	return reader{t, s.URL(), "Bearer " + text}
 }
 
-// Of every list: a cursor tells nothing of its place, leads on in its list alone, and does so after a restart. Nobody else makes one.
-func TestCursorsAreSealed(t *testing.T) {
+// The cursor of every list is opaque, works only in its list, survives a restart, and cannot be forged.
+func TestCursor_IsSealed(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
-		s := known(t, database)
+		s := openWithKeys(t, database)
 		alice, stranger := as(t, s, "alice", "p1", runtime.RoleAdmin), as(t, s, "mallory", "p2", runtime.RoleUser)
 		const ask = `{"do": [{"ask": {"message": "Go on?"}}]}`
 		alice.start("p1", "echo", "one", "hello", "COMPLETED")
@@ -113,7 +113,7 @@ func TestCursorsAreSealed(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		alice.url = known(t, database).URL()
+		alice.url = openWithKeys(t, database).URL()
 		for list, want := range pages {
 			if status, got := alice.read("GET", list+"?limit=1&cursor="+cursors[list], ""); status != http.StatusOK || got != want {
 				t.Errorf("%s after a restart: %d\n%s, it was\n%s", list, status, got, want)
@@ -140,8 +140,8 @@ func TestCursorsAreSealed(t *testing.T) {
 }
 
 // A cursor of the unfiltered list is refused with each of the filters that the OpenAPI document names.
-func TestCursor_LeadsOnWithItsFiltersOnly(t *testing.T) {
-	s := known(t, "")
+func TestCursor_WorksOnlyWithItsFilters(t *testing.T) {
+	s := openWithKeys(t, "")
 	alice := as(t, s, "alice", "p1", runtime.RoleAdmin)
 	const ask = `{"do": [{"ask": {"message": "Go on?"}}]}`
 	alice.start("p1", "echo", "one", "hello", "COMPLETED")
@@ -190,7 +190,7 @@ func TestCursor_LeadsOnWithItsFiltersOnly(t *testing.T) {
 		cursor := alice.next(list)
 		for _, name := range filters {
 			if values[name] == "" {
-				t.Errorf("%s has the parameter %s, of which this test knows no value", path, name)
+				t.Errorf("%s has the parameter %s; add a value for it to this test", path, name)
 				continue
 			}
 			status, got := alice.read("GET", list+"?"+url.Values{"cursor": {cursor}, name: {values[name]}}.Encode(), "")
@@ -206,7 +206,7 @@ func TestCursor_LeadsOnWithItsFiltersOnly(t *testing.T) {
 
 func TestResetSecrets_VoidsCursorsAndTickets(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
-		s := known(t, database)
+		s := openWithKeys(t, database)
 		alice := as(t, s, "alice", "p1", runtime.RoleUser)
 		alice.start("p1", "echo", "one", "hello", "COMPLETED")
 		alice.start("p1", "echo", "two", "hello", "COMPLETED")
@@ -217,18 +217,18 @@ func TestResetSecrets_VoidsCursorsAndTickets(t *testing.T) {
 			t.Fatal(err)
 		}
 		if status, got := alice.read("GET", list+"?cursor="+cursor, ""); status != http.StatusBadRequest || !strings.Contains(got, `"invalid_cursor"`) {
-			t.Errorf("a cursor of before: %d %s", status, got)
+			t.Errorf("an old cursor: %d %s", status, got)
 		}
 		if got := status(t, "GET", s.URL()+stream+"?ticket="+ticket); got != http.StatusUnauthorized {
-			t.Errorf("a ticket of before: %d", got)
+			t.Errorf("an old ticket: %d", got)
 		}
 		if status, got := alice.read("GET", list+"?cursor="+alice.next(list), ""); status != http.StatusOK {
-			t.Errorf("a cursor of afterwards: %d %s", status, got)
+			t.Errorf("a new cursor: %d %s", status, got)
 		}
 	})
 }
 
-// summed is a cursor as servers made them that sealed none.
+// summed returns an unsealed cursor with a checksum.
 func summed(list string, key int64) string {
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64([]byte("baton cursor\x00"), uint64(key)), list...))
 	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint(append([]byte{1}, sum[:8]...), uint64(key)))

@@ -11,8 +11,8 @@ import (
 	"github.com/batonrun/baton"
 )
 
-// An error tells what is wrong, and not all of what was sent.
-func TestErrorsAreShort(t *testing.T) {
+// An error quotes only a part of the request.
+func TestErrors_AreShort(t *testing.T) {
 	s := open(t, baton.Config{Listen: "127.0.0.1:0"})
 	short := func(what, text string) {
 		t.Helper()
@@ -20,7 +20,7 @@ func TestErrorsAreShort(t *testing.T) {
 			t.Errorf("%s: an error of %d bytes: %.200s", what, len(text), text)
 		}
 	}
-	long := strings.Repeat("<", 64<<10) // which JSON may have as six bytes
+	long := strings.Repeat("<", 64<<10) // six bytes each when JSON escapes them
 	call := func(tool, arguments string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments)
 	}

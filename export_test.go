@@ -23,7 +23,7 @@ func Adjust[C any](cfg Config, f func(*C)) Config {
 	return cfg
 }
 
-// TidyEvery has the janitors of the servers that a test opens tidy so often.
+// TidyEvery sets the period of the janitors of servers that a test opens.
 func TidyEvery(t *testing.T, d time.Duration) {
 	t.Helper()
 	was := tidyEvery

@@ -14,7 +14,7 @@ import (
 
 // The janitor seals old events and removes expired rows, old idempotency keys, unreferenced files, and rows of ended runs, servers and keys,
 // without a request.
-func TestJanitorTidies(t *testing.T) {
+func TestJanitor_Tidies(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
 		baton.TidyEvery(t, 10*time.Millisecond)
 		serve := func() (*baton.Server, site) {
@@ -60,7 +60,7 @@ func TestJanitorTidies(t *testing.T) {
 		age(91, "api_keys", "revoked_at", "true")
 		serve()
 		for table, want := range map[string]int{
-			"runs":             1, // the old one, not the older one
+			"runs":             1, // the run that is old, not the one that is older
 			"event_segments":   1,
 			"idempotency_keys": 0,
 			"attachments":      0,

@@ -13,10 +13,10 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// made is a key as a route has answered with it.
+// made is a key in the answer of the route that creates it.
 type made struct{ ID, Key, User, Role, Name string }
 
-// keyOf has an admin of p1 make a key.
+// keyOf creates a key as an admin of p1.
 func keyOf(t *testing.T, s *baton.Server, admin, body string) made {
 	t.Helper()
 	res := send(t, "POST", s.URL()+"/api/projects/p1/keys", body, "Authorization", admin)
@@ -28,7 +28,7 @@ func keyOf(t *testing.T, s *baton.Server, admin, body string) made {
 	return k
 }
 
-// ofRole makes a key beside the routes.
+// ofRole creates a key with CreateAPIKey.
 func ofRole(t *testing.T, s *baton.Server, user string, role runtime.Role, projects ...string) (header, id string) {
 	t.Helper()
 	text, id, err := s.CreateAPIKey(t.Context(), user, projects, role, time.Time{})
@@ -38,10 +38,10 @@ func ofRole(t *testing.T, s *baton.Server, user string, role runtime.Role, proje
 	return "Bearer " + text, id
 }
 
-// TestKeysOfAProject has the admins of two projects make, list and revoke keys, and others try to.
-func TestKeysOfAProject(t *testing.T) {
+// TestKeys_BelongToProject creates, lists and revokes keys as admins of two projects, and tries to with other roles.
+func TestKeys_BelongToProject(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
-		s := known(t, database)
+		s := openWithKeys(t, database)
 		root, rootID := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
 		other, _ := ofRole(t, s, "adam", runtime.RoleAdmin, "p2")
 		_, shared := ofRole(t, s, "both", runtime.RoleUser, "p1", "p2")
@@ -56,7 +56,7 @@ func TestKeysOfAProject(t *testing.T) {
 			}
 		}
 		if got := status(t, "GET", s.URL()+"/api/v1/me?projectId=p2", "Authorization", alice.Key); got != http.StatusNotFound {
-			t.Errorf("a key for p1 is good in p2: %d", got)
+			t.Errorf("a key for p1 is valid in p2: %d", got)
 		}
 		for _, c := range []struct {
 			what, method, path, key string
@@ -82,7 +82,7 @@ func TestKeysOfAProject(t *testing.T) {
 			}
 		}
 		if got := status(t, "GET", s.URL()+"/api/v1/me", "Authorization", alice.Key); got != http.StatusUnauthorized {
-			t.Errorf("a key that was revoked: %d", got)
+			t.Errorf("a revoked key: %d", got)
 		}
 		list := answer(t, send(t, "GET", s.URL()+"/api/projects/p1/keys", "", "Authorization", root))
 		var page struct {
@@ -97,7 +97,7 @@ func TestKeysOfAProject(t *testing.T) {
 		}
 		for _, k := range page.Items {
 			if k.Key != "" || (k.RevokedAt != nil) != (k.ID == alice.ID || k.ID == shared) {
-				t.Errorf("listed is %+v", k)
+				t.Errorf("the list has %+v", k)
 			}
 		}
 		audit := answer(t, send(t, "GET", s.URL()+"/api/projects/p1/audit", "", "Authorization", root))
@@ -112,7 +112,7 @@ func TestKeysOfAProject(t *testing.T) {
 		for _, a := range told.Items {
 			if a.Subject == "" || a.ThreadID != "" || a.Credential != keys[a.Actor] || a.Address != "127.0.0.1" || a.RequestID == "" ||
 				keys[a.UserID] != "" && a.Subject != keys[a.UserID] {
-				t.Errorf("audited is %+v", a)
+				t.Errorf("the audit log has %+v", a)
 			}
 			did = append(did, a.Actor+" "+a.Action+" "+a.UserID)
 		}
@@ -123,9 +123,8 @@ func TestKeysOfAProject(t *testing.T) {
 	})
 }
 
-// TestRevokingAKeyEndsWhatItHasOpen revokes a key over HTTP.
-func TestRevokingAKeyEndsWhatItHasOpen(t *testing.T) {
-	s := known(t, "sqlite:"+t.TempDir()+"/baton.db")
+func TestKeys_RevokingEndsStreams(t *testing.T) {
+	s := openWithKeys(t, "sqlite:"+t.TempDir()+"/baton.db")
 	root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
 	alice := keyOf(t, s, root, `{"user":"alice","role":"user"}`)
 	stays := bufio.NewScanner(send(t, "GET", s.URL()+"/api/v1/events", "", "Authorization", root).Body)
@@ -143,9 +142,9 @@ func TestRevokingAKeyEndsWhatItHasOpen(t *testing.T) {
 	}
 }
 
-// TestKeysThatWereRevokedMakeNoOthers has an admin's key make keys while it is revoked: who has stolen one keeps none.
-func TestKeysThatWereRevokedMakeNoOthers(t *testing.T) {
-	s := known(t, "sqlite:"+t.TempDir()+"/baton.db")
+// An admin's key cannot create other keys after it was revoked, even in concurrent requests: a thief keeps none.
+func TestKeys_RevokedCreateNoOthers(t *testing.T) {
+	s := openWithKeys(t, "sqlite:"+t.TempDir()+"/baton.db")
 	root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
 	stolen := keyOf(t, s, root, `{"user":"mallory","role":"admin"}`)
 	total := func() int {
@@ -179,14 +178,14 @@ func TestKeysThatWereRevokedMakeNoOthers(t *testing.T) {
 	were := total()
 	made.Wait()
 	if are := total(); are != were {
-		t.Errorf("a key that was revoked has made %d others", are-were)
+		t.Errorf("a revoked key has created %d others", are-were)
 	}
 }
 
-// TestKeysThatCannotBeAreRefused asks for keys of strange times, for some that no key can be called, and for users who cannot be.
-func TestKeysThatCannotBeAreRefused(t *testing.T) {
+// TestKeys_RefuseImpossibleValues requests keys with strange times, and ids and users that cannot exist.
+func TestKeys_RefuseImpossibleValues(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
-		s := known(t, database)
+		s := openWithKeys(t, database)
 		root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
 		keys := s.URL() + "/api/projects/p1/keys"
 		for _, at := range []string{"0001-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59", "1970-01-01T00:00:00Z", "never"} {
@@ -199,7 +198,7 @@ func TestKeysThatCannotBeAreRefused(t *testing.T) {
 				t.Errorf("the key %.10s is revoked: %d", id, got)
 			}
 			if got := status(t, "DELETE", s.URL()+"/api/projects/p1/users/"+id+"/data", "Authorization", root); got != http.StatusBadRequest {
-				t.Errorf("what the user %.10s has is removed: %d", id, got)
+				t.Errorf("the data of user %.10s is removed: %d", id, got)
 			}
 		}
 		if got := status(t, "GET", keys, "Authorization", root); got != http.StatusOK {
@@ -208,9 +207,9 @@ func TestKeysThatCannotBeAreRefused(t *testing.T) {
 	})
 }
 
-// TestToolRunsAreForOperatorsToGoOnWith has a key of a user's append to what the same user's key of an operator has begun.
-func TestToolRunsAreForOperatorsToGoOnWith(t *testing.T) {
-	s := known(t, "sqlite:"+t.TempDir()+"/baton.db")
+// A key with role user cannot append to a tool's run that a key of the same user with role operator has started.
+func TestToolRuns_NeedOperatorToContinue(t *testing.T) {
+	s := openWithKeys(t, "sqlite:"+t.TempDir()+"/baton.db")
 	root, _ := ofRole(t, s, "root", runtime.RoleAdmin, "p1")
 	operator, _ := ofRole(t, s, "dual", runtime.RoleOperator, "p1")
 	user, _ := ofRole(t, s, "dual", runtime.RoleUser, "p1")

@@ -19,7 +19,7 @@ import (
 	"github.com/batonrun/baton/transports/rates"
 )
 
-// withKeys returns the configuration of a server that takes API keys and has limits.
+// withKeys returns the configuration of a server with API keys and limits.
 func withKeys(l baton.Limits) baton.Config {
 	return baton.Config{
 		Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true, Limits: l, Timeouts: baton.Timeouts{OnDisconnectGrace: 10 * time.Millisecond}},
@@ -30,7 +30,7 @@ func withKeys(l baton.Limits) baton.Config {
 func bounded(t *testing.T, cfg baton.Config) *baton.Server {
 	t.Helper()
 	s := open(t, baton.Adjust(cfg, func(c *transports.Config) { c.ReadTimeout, c.Slack = time.Hour, time.Hour })) // for clients that pause within a body
-	t.Cleanup(func() {                                                                                            // with time for what is at work
+	t.Cleanup(func() {                                                                                            // with time for running work
 		if err := s.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -38,7 +38,7 @@ func bounded(t *testing.T, cfg baton.Config) *baton.Server {
 	return s
 }
 
-// refusedFor reads a refusal, and checks that it says what was too much and when to come back.
+// refusedFor reads a refusal, and checks its code, detail and Retry-After.
 func refusedFor(t *testing.T, res response, code, detail string) {
 	t.Helper()
 	text := answer(t, res)
@@ -50,12 +50,12 @@ func refusedFor(t *testing.T, res response, code, detail string) {
 	}
 }
 
-// slowly returns the configuration of a server with the least rate.
+// slowly returns the configuration of a server with the lowest rate limit.
 func slowly() baton.Config {
 	return baton.Adjust(withKeys(baton.Limits{RequestsPerUser: 1}), func(c *rates.Config) { c.User.Burst = 40 })
 }
 
-// spend asks until it is refused, and returns how.
+// spend makes requests until one is refused, and returns that answer.
 func spend(t *testing.T, s *baton.Server, key, path string) response {
 	t.Helper()
 	for range 10_000 {
@@ -69,7 +69,7 @@ func spend(t *testing.T, s *baton.Server, key, path string) response {
 	return response{}
 }
 
-func TestRequestsAreLimited(t *testing.T) {
+func TestRateLimit_PerUser(t *testing.T) {
 	s := bounded(t, slowly())
 	alice, _ := newKey(t, s, "alice", time.Time{}, "p1", "p2")
 	bob, _ := newKey(t, s, "bob", time.Time{}, "p1")
@@ -83,15 +83,15 @@ func TestRequestsAreLimited(t *testing.T) {
 		t.Errorf("the same user in another project: %d", got)
 	}
 	if got := status(t, "GET", s.URL()+"/readyz"); got != 200 {
-		t.Errorf("what is for everybody: %d", got)
+		t.Errorf("a public route: %d", got)
 	}
 	if got := status(t, "GET", s.URL()+"/api/v1/agents"); got != 401 {
-		t.Errorf("nobody: %d", got)
+		t.Errorf("without a credential: %d", got)
 	}
 }
 
-// TestRefusedBeforeItsBody sends the head of a request alone.
-func TestRefusedBeforeItsBody(t *testing.T) {
+// The server refuses a request after its head, before its body.
+func TestRateLimit_RefusesBeforeBody(t *testing.T) {
 	s := bounded(t, slowly())
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	_ = spend(t, s, alice, "/api/v1/agents")
@@ -101,9 +101,8 @@ func TestRefusedBeforeItsBody(t *testing.T) {
 	}
 }
 
-// TestMessagesOfABatchAreRequests sends many calls in one request, which count as many, and of which those over the limit are
-// refused one by one.
-func TestMessagesOfABatchAreRequests(t *testing.T) {
+// Each call in a batch counts as a request. Calls over the limit are refused one by one.
+func TestRateLimit_CountsCallsOfBatch(t *testing.T) {
 	s := bounded(t, slowly())
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	batch := func() (done, refused int) {
@@ -135,16 +134,16 @@ func TestMessagesOfABatchAreRequests(t *testing.T) {
 	}
 	begun := time.Now()
 	if done, refused := batch(); done != 32 || refused != 0 {
-		t.Errorf("a batch within the limit: %d are answered, %d are not", done, refused)
+		t.Errorf("a batch within the limit: %d answered, %d refused", done, refused)
 	}
 	done, refused := batch()
 	if most := 9 + int(time.Since(begun)/time.Second); done < 1 || done > most || done+refused != 32 {
-		t.Errorf("a batch over the limit: %d are answered, %d are not; want %d at most", done, refused, most)
+		t.Errorf("a batch over the limit: %d answered, %d refused; want at most %d answered", done, refused, most)
 	}
 	refusedFor(t, spend(t, s, alice, "/api/v1/agents"), "rate_limited", "1 requests a second")
 }
 
-func TestProjectsAreLimited(t *testing.T) {
+func TestRateLimit_PerProject(t *testing.T) {
 	s := bounded(t, withKeys(baton.Limits{RequestsPerUser: -1, RequestsPerProject: 1}))
 	alice, _ := newKey(t, s, "alice", time.Time{}, "p1")
 	refusedFor(t, spend(t, s, alice, "/api/v1/agents"), "rate_limited", "Your project")
@@ -154,7 +153,7 @@ func TestProjectsAreLimited(t *testing.T) {
 	}
 }
 
-// A repeat with an Idempotency-Key counts like any request, and finds its answer once the limit permits it.
+// A repeat with an Idempotency-Key counts like any request, and gets its answer once the limit allows it.
 func TestRateLimit_CountsRepeats(t *testing.T) {
 	s := bounded(t, slowly())
 	alice, _ := newKey(t, s, "alice", time.Time{})
@@ -170,11 +169,11 @@ func TestRateLimit_CountsRepeats(t *testing.T) {
 		<-time.After(100 * time.Millisecond)
 	}
 	if got := answer(t, again); again.StatusCode != http.StatusAccepted || got != first {
-		t.Errorf("a repeat is answered with %s %s", again.Status, got)
+		t.Errorf("a repeat gets %s %s", again.Status, got)
 	}
 }
 
-// opposite is the key of one who sees the project.
+// opposite returns the key of a viewer of the project.
 func opposite(t *testing.T, s *baton.Server) string {
 	t.Helper()
 	text, _, err := s.CreateAPIKey(t.Context(), "viewer", []string{"p1"}, baton.RoleViewer, time.Time{})
@@ -184,7 +183,7 @@ func opposite(t *testing.T, s *baton.Server) string {
 	return "Bearer " + text
 }
 
-func TestStreamsAreLimited(t *testing.T) {
+func TestStreamLimit(t *testing.T) {
 	for name, l := range map[string]baton.Limits{"You": {StreamsPerUser: 3}, "Your project": {StreamsPerProject: 3}} {
 		t.Run(name, func(t *testing.T) {
 			s := bounded(t, withKeys(l))
@@ -223,10 +222,10 @@ func TestStreamsAreLimited(t *testing.T) {
 				t.Errorf("a socket: %d", got)
 			}
 			if got := status(t, "GET", s.URL()+"/api/v1/agent/runs/never/events", "Authorization", alice); got != 404 {
-				t.Errorf("a run was begun for a stream that was refused: %d", got)
+				t.Errorf("a run has started for a refused stream: %d", got)
 			}
 			if got := status(t, "POST", s.URL()+"/api/v1/stream-tickets", "Authorization", alice); got == 429 {
-				t.Error("what is no stream was refused")
+				t.Error("a request without a stream was refused")
 			}
 			_ = events.Body.Close()
 			for opened := false; !opened; <-time.After(10 * time.Millisecond) { // until the server has seen it
@@ -238,8 +237,8 @@ func TestStreamsAreLimited(t *testing.T) {
 	}
 }
 
-// TestCommandsAreRequests sends one command after the other on a socket.
-func TestCommandsAreRequests(t *testing.T) {
+// Each command on a socket counts as a request.
+func TestRateLimit_CountsCommands(t *testing.T) {
 	s := bounded(t, slowly())
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	socket, got := dial(t, s.URL()+"/api/v1/ws", http.Header{"Authorization": {alice}})
@@ -254,8 +253,8 @@ func TestCommandsAreRequests(t *testing.T) {
 	_ = socket.Close()
 }
 
-// TestQueuesAreLimited has one run at work, and fills its user's part of the queue or the project's.
-func TestQueuesAreLimited(t *testing.T) {
+// TestQueueLimit starts one run, and fills its user's or project's part of the queue.
+func TestQueueLimit(t *testing.T) {
 	for name, limit := range map[string]func(*runtime.Config){
 		"You": func(c *runtime.Config) { c.QueuePerUser = 2 }, "Your project": func(c *runtime.Config) { c.QueuePerProject = 2 },
 	} {
@@ -289,7 +288,7 @@ func TestQueuesAreLimited(t *testing.T) {
 	}
 }
 
-func TestLimitsTellWhatAUserHasAttached(t *testing.T) {
+func TestLimits_ShowAttachments(t *testing.T) {
 	s := bounded(t, withKeys(baton.Limits{}))
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	bob, _ := newKey(t, s, "bob", time.Time{})
@@ -305,7 +304,7 @@ func TestLimitsTellWhatAUserHasAttached(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := answer(t, send(t, "GET", s.URL()+"/api/v1/limits?user=alice", "", "Authorization", "Bearer "+admin)); !strings.Contains(got, has) {
-		t.Errorf("an admin is told of alice %s", got)
+		t.Errorf("an admin sees alice's %s", got)
 	}
 	for key, want := range map[string]string{alice: has, bob: `"used":{"files":0,"bytes":0}`} {
 		if got := answer(t, send(t, "GET", s.URL()+"/api/v1/limits", "", "Authorization", key)); !strings.Contains(got, want) {
@@ -314,8 +313,8 @@ func TestLimitsTellWhatAUserHasAttached(t *testing.T) {
 	}
 }
 
-// TestBytesUnderWayAreLimited has a user send requests that do not get on.
-func TestBytesUnderWayAreLimited(t *testing.T) {
+// TestInFlightLimit sends requests whose bodies stop midway.
+func TestInFlightLimit(t *testing.T) {
 	for name, limit := range map[string]func(*rates.Config){
 		"You": func(c *rates.Config) { c.User.Bytes = 300 << 10 }, "Your project": func(c *rates.Config) { c.Project.Bytes = 300 << 10 },
 	} {
@@ -343,9 +342,9 @@ func TestBytesUnderWayAreLimited(t *testing.T) {
 				return limits[share].InFlight
 			}
 			deadline := time.Now().Add(patience)
-			for held().Used < 480<<10 { // until its buffer has grown for the last time: with another beside it, it might be what is refused
+			for held().Used < 480<<10 { // until its buffer has grown for the last time; otherwise this request could be the refused one
 				if time.Now().After(deadline) {
-					t.Fatalf("limits tell of %+v", held())
+					t.Fatalf("limits show %+v", held())
 				}
 				<-time.After(10 * time.Millisecond)
 			}
@@ -357,12 +356,12 @@ func TestBytesUnderWayAreLimited(t *testing.T) {
 				t.Errorf("the same user in another project: %s", res.Status)
 			}
 			if got := held(); got.Limit != 300<<10 || got.Used < 200<<10 {
-				t.Errorf("limits tell of %+v", got)
+				t.Errorf("limits show %+v", got)
 			}
 			_ = conn.Close()
 			for passed := false; !passed; <-time.After(10 * time.Millisecond) {
 				if passed = post(alice).StatusCode == http.StatusAccepted; !passed && time.Now().After(deadline) {
-					t.Fatal("what was given up is still held")
+					t.Fatal("the reservation of an abandoned request is not released")
 				}
 			}
 		})

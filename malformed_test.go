@@ -22,20 +22,20 @@ import (
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
-// malformer makes requests that are wrong in one way or another, and some that are not.
+// malformer generates malformed requests, and some valid ones.
 type malformer struct {
 	*rand.Rand
 	routes       []malformable
 	conversation string
 }
 
-// malformable is a route of the description.
+// malformable is a route of the OpenAPI document.
 type malformable struct {
 	method, path string
 	query        []string
 }
 
-// words are values that are right somewhere, and values that are right nowhere.
+// words are values that are valid for some parameters, and values that are valid for none.
 var words = []string{
 	"", "t", "r", "default", "local", "echo", "scripted", "demo", "latest", "true", "false", "user", "assistant", "tool", "QUEUED", "COMPLETED",
 	"0", "1", "-1", "500", "9223372036854775807", "9223372036854775808", "1e999", "NaN", "2024-01-15", "2024-02-30", "0000-01-01", "9999-12-31",
@@ -45,7 +45,7 @@ var words = []string{
 	strings.Repeat("x", 200), strings.Repeat("x", 201), strings.Repeat("é", 300),
 }
 
-// members are the names that bodies have.
+// members are names of members in bodies.
 var members = []string{
 	"threadId", "runId", "parentRunId", "agent", "workflowId", "messages", "id", "role", "content", "name", "toolCalls", "toolCallId", "function",
 	"arguments", "type", "text", "source", "mimeType", "data", "url", "state", "tools", "parameters", "description", "context", "value", "resume", "interruptId",
@@ -54,13 +54,13 @@ var members = []string{
 }
 
 func (m *malformer) word() string {
-	if m.IntN(8) == 0 { // of which a database may keep nothing
+	if m.IntN(8) == 0 { // values that databases cannot store
 		return []string{"\x00", "a\x00", "\xff"}[m.IntN(3)]
 	}
 	return words[m.IntN(len(words))]
 }
 
-// value is what encoding/json makes JSON of, and some that is none.
+// value returns JSON, and sometimes text that is no JSON.
 func (m *malformer) value(depth int) string {
 	switch n := m.IntN(12); {
 	case n < 2 && depth > 0:
@@ -87,7 +87,7 @@ func (m *malformer) object(depth int) string {
 	return "{" + strings.Join(all, ",") + "}"
 }
 
-// request is one that the server has to make something of.
+// body returns the body of a request.
 func (m *malformer) body() string {
 	switch m.IntN(10) {
 	case 0:
@@ -97,7 +97,7 @@ func (m *malformer) body() string {
 	case 2:
 		text := m.object(4)
 		return text[:m.IntN(len(text)+1)]
-	case 3: // a message, all of whose members may be wrong
+	case 3: // a message with members that may be wrong
 		return fmt.Sprintf(`{"threadId":%s,"runId":%s,"messages":[{"id":%s,"role":"tool","toolCallId":%s,"content":%s},{"role":"assistant","toolCalls":[{"id":%s,"type":"function","function":{"name":%s,"arguments":%s}}]}]}`,
 			m.value(0), m.value(0), m.value(0), m.value(0), m.value(2), m.value(0), m.value(0), m.value(0))
 	case 4:
@@ -113,7 +113,7 @@ func (m *malformer) body() string {
 	}
 }
 
-// start has there be a thread and a run that are looked at closely.
+// start creates the thread and the run that requests refer to.
 func (m *malformer) start(t *testing.T, base string) {
 	t.Helper()
 	res := send(t, "POST", base+"/api/v1/agent/runs", `{"agent":"echo","threadId":"t","runId":"r","content":"hi"}`)
@@ -126,7 +126,7 @@ func (m *malformer) start(t *testing.T, base string) {
 	}
 }
 
-// named is a value for what a path names, which is mostly there: else it would not be looked at closely.
+// named returns a value for a path parameter. Most values exist, so that requests get past the lookup.
 func (m *malformer) named(name string) string {
 	if m.IntN(4) > 0 {
 		for part, known := range map[string]string{"project": "default", "thread": "t", "run": "r", "agent": "echo", "user": "local", "conversation": m.conversation} {
@@ -190,7 +190,7 @@ func (m *malformer) request(base string) *http.Request {
 	return r
 }
 
-// frame is a command of a socket, mostly of one that there is, with members that it has and some that it has not.
+// frame returns a command of a socket, mostly with an existing name, with members that it has and others.
 func (m *malformer) frame() string {
 	if m.IntN(8) == 0 {
 		return m.body()
@@ -213,23 +213,23 @@ func (m *malformer) frame() string {
 	return "{" + strings.Join(all, ",") + "}"
 }
 
-// internal is how what is the server's own fault is told, whatever the answer is otherwise.
+// internal is the code of internal errors.
 var internal = regexp.MustCompile(`"code"\s*:\s*"internal"`)
 
-// TestNothingThatIsSentIsTheServersFault sends what is wrong in every way to every route: none may be answered with 500.
-func TestNothingThatIsSentIsTheServersFault(t *testing.T) {
+// No malformed request to any route may be answered with 500.
+func TestMalformedRequests_AreClientErrors(t *testing.T) {
 	n := 10_000
 	if os.Getenv("BATON_SOAK") != "" {
 		n = 100_000
 	}
-	for seed, database := range []string{"", postgrestest.New(t)} { // each is sent others
+	for seed, database := range []string{"", postgrestest.New(t)} { // each gets other requests
 		t.Run([]string{"SQLite", "PostgreSQL"}[seed], func(t *testing.T) {
 			s := open(t, baton.Config{Listen: "127.0.0.1:0", Database: database})
 			m := &malformer{Rand: rand.New(rand.NewPCG(1, uint64(seed))), routes: routesOf(t, s)}
 			m.start(t, s.URL())
 			m.breakIn(t, s.URL())
 			for i := range n {
-				if i%50 == 0 { // the others have deleted it
+				if i%50 == 0 { // earlier requests may have deleted it
 					m.start(t, s.URL())
 				}
 				r := m.request(s.URL())
@@ -245,7 +245,7 @@ func TestNothingThatIsSentIsTheServersFault(t *testing.T) {
 					t.Fatalf("%d: %s %s %q: %v", i, r.Method, r.URL.Opaque, sent, err)
 				}
 				var body []byte
-				if res.StatusCode >= 500 || strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") { // and no stream, which may not end
+				if res.StatusCode >= 500 || strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") { // a stream may not end
 					body, _ = io.ReadAll(io.LimitReader(res.Body, 1000))
 				}
 				if res.StatusCode >= 500 || internal.Match(body) {
@@ -259,7 +259,7 @@ func TestNothingThatIsSentIsTheServersFault(t *testing.T) {
 	}
 }
 
-// talk sends frames to a socket, and to another one when that is closed.
+// talk sends frames to a socket, and opens a new socket when it is closed.
 func (m *malformer) talk(t *testing.T, base string, n int) {
 	t.Helper()
 	for n > 0 {
@@ -269,7 +269,7 @@ func (m *malformer) talk(t *testing.T, base string, n int) {
 			t.Fatal(status)
 		}
 		var group sync.WaitGroup
-		sent := make([]string, 0, 50) // after as many the others have deleted what the frames are about
+		sent := make([]string, 0, 50) // later frames would refer to deleted things
 		for range min(n, cap(sent)) {
 			sent = append(sent, m.frame())
 		}
@@ -299,7 +299,7 @@ func (m *malformer) talk(t *testing.T, base string, n int) {
 	}
 }
 
-// breakIn sends what once was answered with 500.
+// breakIn sends requests that were answered with 500 before.
 func (m *malformer) breakIn(t *testing.T, base string) {
 	t.Helper()
 	runs := base + "/api/projects/default/agent-runs"
@@ -331,7 +331,7 @@ func (m *malformer) breakIn(t *testing.T, base string) {
 	}
 }
 
-// routesOf are those that the server describes.
+// routesOf returns the routes in the server's OpenAPI document.
 func routesOf(t *testing.T, s *baton.Server) (all []malformable) {
 	t.Helper()
 	type parameter struct {

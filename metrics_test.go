@@ -38,7 +38,7 @@ func scrape(t *testing.T, url string) map[string]string {
 	return samples
 }
 
-// eventually scrapes until each sample is what is wanted.
+// eventually scrapes until each sample has the wanted value.
 func eventually(t *testing.T, url string, want map[string]string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
@@ -59,7 +59,7 @@ func eventually(t *testing.T, url string, want map[string]string) {
 	}
 }
 
-func TestMetricsTellWhatRunsDo(t *testing.T) {
+func TestMetrics_CountRuns(t *testing.T) {
 	s := open(t, baton.Config{Listen: "127.0.0.1:0"})
 	run := func(thread, content string) {
 		res := send(t, "POST", s.URL()+"/api/v1/agent/runs", `{"agent":"scripted","threadId":"`+thread+`","content":`+content+`}`, "Accept", "text/event-stream")
@@ -76,7 +76,7 @@ func TestMetricsTellWhatRunsDo(t *testing.T) {
 		`baton_runs{status="waiting"}`:                                                     "1",
 		`baton_run_duration_seconds_count{status="completed"}`:                             "1",
 		`baton_run_duration_seconds_count{status="failed"}`:                                "1",
-		`baton_run_first_event_seconds_count`:                                              "2", // who asks has said nothing
+		`baton_run_first_event_seconds_count`:                                              "2", // the run that asks a question has no text
 		`baton_run_queue_seconds_count`:                                                    "3",
 		`baton_tool_call_duration_seconds_count{outcome="success"}`:                        "1",
 		`baton_tool_call_duration_seconds_count{outcome="failure"}`:                        "1",
@@ -89,13 +89,13 @@ func TestMetricsTellWhatRunsDo(t *testing.T) {
 	got := scrape(t, s.URL()+"/metrics")
 	for name := range got {
 		if strings.Contains(name, "stranger") {
-			t.Errorf("a stranger has named %s", name)
+			t.Errorf("a client has created the label %s", name)
 		}
 	}
 	moved(t, s.URL()+"/metrics", "go_goroutines", "process_open_fds")
 }
 
-// moved scrapes until each sample is there and is not 0.
+// moved scrapes until each sample exists and is not 0.
 func moved(t *testing.T, url string, names ...string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
@@ -105,12 +105,12 @@ func moved(t *testing.T, url string, names ...string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("these do not move: %q", still)
+			t.Fatalf("these stay 0: %q", still)
 		}
 	}
 }
 
-// modelled is an agent that calls a model, and says what that took.
+// modelled returns an agent that calls a model, and reports its usage.
 func modelled() plugins.Agent {
 	return plugins.AgentFunc("modelled", func(ctx context.Context, run *plugins.Run) error {
 		call := plugins.ModelCall{Usage: agui.TokenUsage{Provider: "them", Model: "m", InputTokens: 3, OutputTokens: 2}}
@@ -120,7 +120,7 @@ func modelled() plugins.Agent {
 	})
 }
 
-// waiting is an agent that tells when it is called, and returns when it is let.
+// waiting returns an agent that reports its call on called, and returns when let is closed.
 func waiting(called chan<- struct{}, let <-chan struct{}) plugins.Agent {
 	return plugins.AgentFunc("waiting", func(context.Context, *plugins.Run) error {
 		called <- struct{}{}
@@ -129,8 +129,8 @@ func waiting(called chan<- struct{}, let <-chan struct{}) plugins.Agent {
 	})
 }
 
-// TestMetricsMove has a server do what each of the metrics that are for its operators is about.
-func TestMetricsMove(t *testing.T) {
+// TestMetrics_Move causes an event for each metric for operators.
+func TestMetrics_Move(t *testing.T) {
 	called, let := make(chan struct{}), make(chan struct{})
 	database := "sqlite:" + sqlitetest.New(t)
 	s := open(t, baton.Config{
@@ -186,7 +186,7 @@ func TestMetricsMove(t *testing.T) {
 	eventually(t, url, map[string]string{"baton_fenced_writes_total": "1"})
 }
 
-// deaf is a tool that returns when it is let, whatever its context says.
+// deaf is a tool that ignores its context and returns when let is closed.
 type deaf struct{ called, let chan struct{} }
 
 func (deaf) Info() plugins.Info { return plugins.Info{Name: "deaf"} }
@@ -197,7 +197,7 @@ func (d deaf) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 	return agui.ToolOutput{}, nil
 }
 
-func TestMetricsTellOfToolsThatDoNotStop(t *testing.T) {
+func TestMetrics_CountAbandonedTools(t *testing.T) {
 	d := deaf{make(chan struct{}), make(chan struct{})}
 	s := open(t, baton.Config{
 		Listen: "127.0.0.1:0", Plugins: append(builtin.Plugins(), d), Tuning: baton.Tuning{Timeouts: baton.Timeouts{Grace: 20 * time.Millisecond}},
@@ -212,7 +212,7 @@ func TestMetricsTellOfToolsThatDoNotStop(t *testing.T) {
 	eventually(t, s.URL()+"/metrics", map[string]string{`baton_abandoned_total{kind="tool"}`: "1", `baton_abandoned`: "0"})
 }
 
-func TestMetricsAreOnTheAdminListenerAlone(t *testing.T) {
+func TestMetrics_OnlyOnAdminListener(t *testing.T) {
 	for name, cfg := range map[string]baton.Config{
 		"with accounts":            {Listen: "127.0.0.1:0", Accounts: baton.AuthenticatorFunc(byHeader)},
 		"with an admin listener":   {Listen: "127.0.0.1:0", Tuning: baton.Tuning{AdminListen: ":0"}},
@@ -222,14 +222,14 @@ func TestMetricsAreOnTheAdminListenerAlone(t *testing.T) {
 			s := open(t, cfg)
 			for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/heap"} {
 				if res := send(t, "GET", s.URL()+path, "", "User", "p1/root/admin"); res.StatusCode != http.StatusNotFound {
-					t.Errorf("%s on the listener of everybody: %s", path, res.Status)
+					t.Errorf("%s on the public listener: %s", path, res.Status)
 				}
 			}
 			if cfg.AdminListen == "" {
 				return
 			}
 			if !strings.HasPrefix(s.AdminAddr(), "127.0.0.1:") {
-				t.Fatalf("it listens on %s", s.AdminAddr())
+				t.Fatalf("the admin listener is on %s", s.AdminAddr())
 			}
 			for path, want := range map[string]string{
 				"/metrics": "baton_runs{", "/debug/pprof/goroutine?debug=1": "goroutine profile", "/healthz": "ok", "/readyz": "ready",
@@ -250,7 +250,7 @@ func TestMetricsAreOnTheAdminListenerAlone(t *testing.T) {
 			}
 			res.Body.Close()
 			if res.StatusCode != http.StatusMisdirectedRequest {
-				t.Errorf("under a foreign name: %s", res.Status)
+				t.Errorf("with a foreign Host: %s", res.Status)
 			}
 		})
 	}

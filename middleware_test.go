@@ -17,7 +17,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// counted is a ResponseWriter as middleware has it: it hides what the server's own can do, but for Unwrap.
+// counted is a ResponseWriter like that of middleware: it hides the optional interfaces of the server's own, except by Unwrap.
 type counted struct {
 	http.ResponseWriter
 	n int
@@ -30,7 +30,7 @@ func (c *counted) Write(p []byte) (int, error) {
 
 func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// behindMiddleware serves s behind middleware. Ended gets each path whose handler has returned.
+// behindMiddleware serves s behind middleware. ended gets the path of each request whose handler has returned.
 func behindMiddleware(t *testing.T, s *baton.Server) (url string, ended chan string) {
 	t.Helper()
 	ended = make(chan string, 100)
@@ -40,11 +40,11 @@ func behindMiddleware(t *testing.T, s *baton.Server) (url string, ended chan str
 		h.ServeHTTP(&counted{ResponseWriter: w}, r)
 	}))
 	t.Cleanup(srv.Close)
-	t.Cleanup(func() { _ = s.Close() }) // before it
+	t.Cleanup(func() { _ = s.Close() }) // before the HTTP server
 	return srv.URL, ended
 }
 
-func TestMiddlewareMayStandBefore(t *testing.T) {
+func TestHandler_BehindMiddleware(t *testing.T) {
 	s := open(t, baton.Config{})
 	url, _ := behindMiddleware(t, s)
 	lines := bufio.NewScanner(send(t, "POST", url+"/api/v1/agent/runs", script, "Accept", "text/event-stream").Body)
@@ -58,9 +58,8 @@ func TestMiddlewareMayStandBefore(t *testing.T) {
 	}
 }
 
-// TestReaderThatTakesNothingIsCutOff has a client that reads nothing of much: the server's handler returns all the
-// same, and the run ends as if nobody watched.
-func TestReaderThatTakesNothingIsCutOff(t *testing.T) {
+// When a client reads nothing of a long stream, the handler returns, and the run ends as without viewers.
+func TestHandler_CutsOffStuckClient(t *testing.T) {
 	s := open(t, baton.Config{Tuning: baton.Tuning{Timeouts: baton.Timeouts{Ping: 100 * time.Millisecond}}})
 	url, ended := behindMiddleware(t, s)
 	const much = `{"agent":"scripted","threadId":"main","content":"{\"do\":[{\"tokens\":4000,\"size\":2000}]}"}`
@@ -90,8 +89,8 @@ func TestReaderThatTakesNothingIsCutOff(t *testing.T) {
 	await(t, s, runtime.Completed)
 }
 
-// TestBodiesAreReadAsTheyCome sends a body in chunks of no announced length, and one that never ends.
-func TestBodiesAreReadAsTheyCome(t *testing.T) {
+// TestHandler_ReadsChunkedBodies sends a body in chunks, and one that never ends.
+func TestHandler_ReadsChunkedBodies(t *testing.T) {
 	url, _ := behindMiddleware(t, open(t, baton.Config{Tuning: baton.Tuning{Limits: baton.Limits{Input: 64 << 10}}}))
 	post := func(body io.Reader) int {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/agent/runs", body)

@@ -9,13 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// public are the routes that are for everybody.
+// public are the routes that need no authentication.
 var public = map[string]bool{
 	"GET /healthz": true, "GET /readyz": true, "GET /openapi.json": true, "GET /docs": true, "GET /docs/{file}": true,
 	"GET /api/v1/attachments/raw": true,
 }
 
-// cases are what is asked of somebody's things, by the operations of the OpenAPI document.
+// cases are requests for the owner's things, by the operations of the OpenAPI document.
 var cases = func() map[string][]ask {
 	const (
 		runs   = "/api/projects/{project}/agent-runs"
@@ -23,9 +23,9 @@ var cases = func() map[string][]ask {
 		kit    = "/api/copilotkit"
 		answer = `{"resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`
 		input  = `{"threadId":"{thread}","runId":"{run}","parentRunId":"{busy}","state":{},"messages":[{"id":"{message}","role":"user","content":"hi"}],"tools":[],"context":[],"forwardedProps":{}}`
-		// what stays as it was, whoever asks for it
+		// unchanged by any request
 		sees, controls, deletes, own = "404 200 200 200", "404 403 200 200", "404 403 403 204", "200 200 200 200"
-		// a name means what is their own, which they do not have; what a socket is told tells its answer
+		// a name means the caller's own thing, which does not exist; the answer is on the socket
 		names, upgrades = "404 404 404 404", "101 101 101 101"
 	)
 	get := func(roles string, paths ...string) (list []ask) {
@@ -50,7 +50,7 @@ var cases = func() map[string][]ask {
 	tool := func(name, args string) ask {
 		return ask{
 			method: "POST", path: "/mcp", header: []string{"Accept", "application/json, text/event-stream"},
-			roles: own, // withTools are what is in it
+			roles: own, // withTools has its contents
 			body:  `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":` + args + `}}`,
 		}
 	}
@@ -70,7 +70,7 @@ var cases = func() map[string][]ask {
 		"GET /api/projects/{projectId}/audit":     get("403 403 403 200", "/api/projects/{project}/audit", "/api/projects/{project}/audit?run={run}", "/api/projects/{project}/audit?user={user}&actor={user}"),
 		"GET /api/v1/limits":                      slices.Concat(get("200 200 200 200", "/api/v1/limits"), get("403 403 403 200", "/api/v1/limits?user={user}")),
 		"GET /api/projects/{projectId}/retention": get("403 200 200 200", "/api/projects/{project}/retention"),
-		// where callers are known by something else there are no keys: TestKeysOfAProject has them
+		// this server has no API keys: see TestKeys_BelongToProject
 		"GET /api/projects/{projectId}/keys": get("404 404 404 404", "/api/projects/{project}/keys"),
 		"POST /api/projects/{projectId}/keys": one(
 			makes("/api/projects/{project}/keys", `{"user":"{user}","role":"admin"}`, "404 404 404 404")),
@@ -172,7 +172,7 @@ var cases = func() map[string][]ask {
 			`{"op":"subscribe","ref":3,"threadId":"{busyconv}","afterEventId":"latest"}`, `{"op":"unsubscribe","ref":4,"threadId":"{thread}"}`,
 			`{"op":"append","ref":5,"runId":"{run}","content":"more"}`, `{"op":"cancel","ref":6,"runId":"{busy}"}`,
 			`{"op":"resume","ref":7,"runId":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`,
-			`{"op":"unwatch","ref":10}`, `{"op":"watch","ref":11}`), // whom it is told what: TestNeighboursAreToldOfNoChange
+			`{"op":"unwatch","ref":10}`, `{"op":"watch","ref":11}`), // for its messages see TestNeighbours_GetNoListUpdates
 			func() ask {
 				a := socket(api+"/ws", upgrades, `{"op":"run","ref":8,"agent":"echo","threadId":"{thread}-many","runId":"{run}-many","content":"hi"}`,
 					`{"op":"run","ref":9,"agent":"echo","threadId":"{mine}","content":"hi","rewindTo":"{message}"}`)
@@ -180,7 +180,7 @@ var cases = func() map[string][]ask {
 				return a
 			}()),
 
-		// a ticket opens what its bearer may open anyway: the tickets' own tests say so
+		// a ticket opens only streams that its bearer may open anyway, as the tests of tickets check
 		"POST /api/v1/stream-tickets": one(change("POST", api+"/stream-tickets", `{"path":"/api/v1/agents"}`, "400 400 400 400"),
 			change("POST", api+"/stream-tickets", `{"path":"/api/v1/ws","projectId":"{project}-other"}`, "404 404 404 404")),
 
@@ -233,7 +233,7 @@ var cases = func() map[string][]ask {
 	}
 }()
 
-// offers are what the server has, by its document and its list of tools.
+// offers are the server's routes, commands, methods and tools, by its OpenAPI document and its list of tools.
 type offers struct{ routes, commands, methods, tools []string }
 
 func (s site) offers() (o offers) {
@@ -279,7 +279,7 @@ func (s site) offers() (o offers) {
 	return o
 }
 
-// covered fails for a route, a socket's command, a method of CopilotKit's single endpoint or a tool that cases lack.
+// covered fails for a route, a command of sockets, a method of CopilotKit's single endpoint or a tool that is not in cases.
 func covered(s site) {
 	s.Helper()
 	there := s.offers()
@@ -295,7 +295,7 @@ func covered(s site) {
 	}
 }
 
-// holds fails for a name that what is asked lacks.
+// holds fails for a name that the requests lack.
 func (s site) holds(where, asked string, names []string) {
 	s.Helper()
 	for _, name := range names {

@@ -12,20 +12,20 @@ import (
 	"github.com/fasthttp/websocket"
 )
 
-// What roles may do on a socket and with tools, where the status tells nothing: how user, viewer, operator and admin of the same
-// project are answered who ask for somebody's things, with a code or with what they have asked for.
+// Requests for the owner's things on a socket and with tools, and the answers to user, viewer, operator and admin of the same project:
+// an error code, or done.
 var (
 	onSockets = []struct{ frame, roles string }{
-		{`{"op":"subscribe","ref":1,"threadId":"{thread}"}`, "not_found not_found not_found not_found"}, // their own of that name
+		{`{"op":"subscribe","ref":1,"threadId":"{thread}"}`, "not_found not_found not_found not_found"}, // the caller's own thread of that name
 		{`{"op":"subscribe","ref":1,"threadId":"{conv}","afterEventId":1}`, "not_found done done done"},
 		{`{"op":"subscribe","ref":1,"threadId":"{busyconv}","afterEventId":"latest"}`, "not_found done done done"},
 		{`{"op":"append","ref":1,"runId":"{run}","content":"more"}`, "not_found forbidden done done"},
 		{`{"op":"resume","ref":1,"runId":"{waiting}","resume":[{"interruptId":"{interrupt}","status":"resolved"}]}`, "not_found forbidden done done"},
 		{`{"op":"cancel","ref":1,"runId":"{busy}"}`, "not_found forbidden done done"},
-		{`{"op":"run","ref":1,"agent":"echo","threadId":"{conv}","content":"hi"}`, "done done done done"}, // a thread of their own
+		{`{"op":"run","ref":1,"agent":"echo","threadId":"{conv}","content":"hi"}`, "done done done done"}, // a thread of the caller
 		{`{"op":"unsubscribe","ref":1,"threadId":"{thread}"}`, "not_subscribed not_subscribed not_subscribed not_subscribed"},
 		{`{"op":"unsubscribe","ref":1,"threadId":"{conv}"}`, "not_subscribed done done done"},
-		{`{"op":"watch","ref":1}`, "done done done done"}, // whom it is told what: TestNeighboursAreToldOfNoChange
+		{`{"op":"watch","ref":1}`, "done done done done"}, // for its messages see TestNeighbours_GetNoListUpdates
 		{`{"op":"unwatch","ref":1}`, "done done done done"},
 	}
 	withTools = []struct{ name, arguments, roles string }{
@@ -40,8 +40,8 @@ var (
 	}
 )
 
-// TestRolesOnSocketsAndWithTools has those with a role do to somebody's things what they may, and fail with what they may not.
-func TestRolesOnSocketsAndWithTools(t *testing.T) {
+// Each role may do to the owner's things only the allowed operations.
+func TestRoles_OnSocketsAndWithTools(t *testing.T) {
 	sites(t, func(s site) {
 		there := s.offers()
 		s.holds("sockets", fmt.Sprint(onSockets), there.commands)
@@ -70,8 +70,9 @@ func TestRolesOnSocketsAndWithTools(t *testing.T) {
 	})
 }
 
-// TestNamesThatSeveralHave has users and an operator give their runs one name: who sees them all means its own by it, and says else whose.
-func TestNamesThatSeveralHave(t *testing.T) {
+// Users and an operator have runs with the same id. For the operator, who sees them all, the id means the operator's own run unless
+// the request names another user.
+func TestNames_SharedByUsers(t *testing.T) {
 	sites(t, func(s site) {
 		const boss, admin = "p1/boss/operator", "p1/adam/admin"
 		sleeps := `{"agent":"scripted","threadId":"main","runId":"same","content":"{\"do\":[{\"tool\":\"sleep\",\"args\":{\"ms\":600000}}]}"}`
@@ -113,8 +114,8 @@ func TestNamesThatSeveralHave(t *testing.T) {
 	})
 }
 
-// TestNeighboursAreToldOfNoChange has somebody work while others watch the lists: those who see the runs are told, and nobody else.
-func TestNeighboursAreToldOfNoChange(t *testing.T) {
+// While the owner works and others watch the lists, only callers that may see the runs get updates.
+func TestNeighbours_GetNoListUpdates(t *testing.T) {
 	sites(t, func(s site) {
 		const owner = "p1/alice/user"
 		var told, silent []desk
@@ -127,7 +128,7 @@ func TestNeighboursAreToldOfNoChange(t *testing.T) {
 				silent = append(silent, d)
 			}
 		}
-		for range 3 { // who is told is told of the first at once, and of others a little later
+		for range 3 { // the first update comes at once, others a little later
 			run := s.must(owner, "POST", "/api/v1/agent/runs", `{"agent":"echo","threadId":"main","content":"`+secret+`"}`)["runId"].(string)
 			s.reach(owner, run, "COMPLETED")
 			for _, d := range told {
@@ -147,7 +148,7 @@ func TestNeighboursAreToldOfNoChange(t *testing.T) {
 	})
 }
 
-// desk is a socket with many threads, on which events come between answers.
+// desk is a socket that carries many threads. Events come between answers.
 type desk struct {
 	s site
 	c *websocket.Conn
@@ -164,7 +165,7 @@ func (s site) desk(user string) desk {
 	return desk{s, c}
 }
 
-// hears is the op of what the server says next.
+// hears returns the op of the server's next message.
 func (d desk) hears() string {
 	d.s.Helper()
 	_ = d.c.SetReadDeadline(time.Now().Add(patience))
@@ -175,7 +176,7 @@ func (d desk) hears() string {
 	return said.Op
 }
 
-// does says a command, and returns the code it is refused with, or done.
+// does sends a command, and returns the code of its error, or done.
 func (d desk) does(frame string) string {
 	d.s.Helper()
 	if err := d.c.WriteMessage(websocket.TextMessage, []byte(frame)); err != nil {
@@ -200,7 +201,7 @@ func (d desk) does(frame string) string {
 	}
 }
 
-// calls calls a tool, and returns the code it is refused with, or done.
+// calls calls a tool, and returns the code of its error, or done.
 func (s site) calls(user, name, arguments string) string {
 	s.Helper()
 	got := s.request(user, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","arguments":`+arguments+`}}`,

@@ -23,14 +23,13 @@ import (
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
-// The neighbour tests ask for somebody's things at every door, as those who must not have them. What they ask is in
-// neighbour_cases_test.go, and has to cover the server's routes, the commands of its sockets and its tools.
+// The neighbour tests request one user's things, the owner's, at every door as other users. The requests are in
+// neighbour_cases_test.go, which must cover all routes, commands of sockets and tools of the server.
 
-// things are what belongs to somebody, by the names that asks have for them. Whoever asks for what is not there asks
-// for things that nobody has.
+// things are the ids of the owner's things, by their names in requests.
 type things map[string]string
 
-// absent are things that nobody has. Who asks for them learns what is to be learned of somebody else's.
+// absent returns ids of things that do not exist. A neighbour's request for the owner's things must get the same answer.
 func absent(project string) things {
 	return things{
 		"project": project, "thread": "absent-thread", "conv": uuid.Must(uuid.NewV7()).String(), "run": "absent-run",
@@ -43,7 +42,7 @@ func absent(project string) things {
 	}
 }
 
-// site is a server with accounts, and somebody who has things there.
+// site is a server with accounts, and the owner of things there.
 type site struct {
 	*testing.T
 	url string
@@ -64,20 +63,20 @@ func sites(t *testing.T, test func(s site)) {
 			test(site{t, s.URL()})
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			if err := s.Shutdown(ctx); err != nil { // it waits for the many that are busy, a little
+			if err := s.Shutdown(ctx); err != nil { // allows some time for busy requests
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// said is what a request was answered with.
+// said is the answer to a request.
 type said struct {
 	status int
 	body   string
 }
 
-// request sends a request to its end. It fails when that does not come: nobody is to be shown what goes on elsewhere.
+// request makes a request and reads the answer to its end. It fails if the answer does not end, as it would for a live stream.
 func (s site) request(user, method, path, body string, header ...string) said {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -107,7 +106,7 @@ func (s site) request(user, method, path, body string, header ...string) said {
 	return said{res.StatusCode, string(text)}
 }
 
-// must sends a request that succeeds, and decodes the answer.
+// must makes a request that has to succeed, and decodes the answer.
 func (s site) must(user, method, path, body string, header ...string) (answer map[string]any) {
 	s.Helper()
 	got := s.request(user, method, path, body, header...)
@@ -122,10 +121,10 @@ func (s site) must(user, method, path, body string, header ...string) (answer ma
 	return answer
 }
 
-// secret is in all that somebody says.
+// secret is in all messages of the owner.
 const secret = "S3CRET"
 
-// settle gives the user alice of project p1, or whoever the suffix makes of that, things of every kind.
+// settle creates things of every kind for the user alice of project p1, with the suffix added to both names.
 func (s site) settle(suffix string) (who string, t things) {
 	s.Helper()
 	user := "alice" + suffix
@@ -168,10 +167,10 @@ func (s site) settle(suffix string) (who string, t things) {
 // aForm is an upload.
 const aForm = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\n" + secret + "\r\n--b--\r\n"
 
-// firstBody is a request that was made with the Idempotency-Key {key}.
+// firstBody is the body of a request that was made with the Idempotency-Key {key}.
 const firstBody = `{"agent":"echo","threadId":"{thread}","runId":"{run}","state":{"note":1},"messages":[{"id":"{message}","role":"user","content":"first words"}]}`
 
-// reach waits until a run has a status, and returns the id of what it asks first, if anything.
+// reach waits until a run has a status, and returns the id of its first question, if any.
 func (s site) reach(who, run, status string) string {
 	s.Helper()
 	project, _, _ := strings.Cut(who, "/")
@@ -190,7 +189,7 @@ func (s site) reach(who, run, status string) string {
 	}
 }
 
-// fill puts things into the text of an ask.
+// fill replaces the names in the text of an ask.
 func fill(text string, t things) string {
 	for name, value := range t {
 		text = strings.ReplaceAll(text, "{"+name+"}", value)
@@ -198,17 +197,17 @@ func fill(text string, t things) string {
 	return text
 }
 
-// ask is one thing that can be asked, of things by their names in braces.
+// ask is a request for things, with their names in braces.
 type ask struct {
 	method, path, body string
 	header             []string
-	frames             []string // of a socket, which the path opens
-	endless            bool     // what it is answered with goes on: the monitors' test has it
-	roles              string   // the statuses with which user, viewer, operator and admin of the same project are answered, always said
-	mine               bool     // it makes what belongs to whoever asks
+	frames             []string // for the socket that the path opens
+	endless            bool     // the answer does not end: see the test of monitors
+	roles              string   // the statuses for user, viewer, operator and admin of the same project; required
+	mine               bool     // the request creates a thing of the caller
 }
 
-// unnamed leaves out of an answer what it tells of the things, and what is another each time.
+// unnamed removes the names of things from an answer, and values that differ each time.
 func unnamed(text string, t things) string {
 	names := slices.SortedFunc(maps.Keys(t), func(a, b string) int { return len(t[b]) - len(t[a]) })
 	for _, name := range names {
@@ -225,7 +224,7 @@ var (
 	times = regexp.MustCompile(`"?\d{4}-\d\d-\d\dT[0-9:.]+Z"?|"timestamp":\d+|"used":\d+`)
 )
 
-// answered is what somebody gets who asks for the things.
+// answered makes the request as a user, and returns the answer.
 func (s site) answered(user string, a *ask, t things, project string) said {
 	s.Helper()
 	path, body := fill(a.path, t), fill(a.body, t)
@@ -246,8 +245,8 @@ func (s site) answered(user string, a *ask, t things, project string) said {
 	return s.converse(user, path, a.frames, t)
 }
 
-// converse opens a socket and says the frames, each when the one before was answered with an acknowledgement, a refusal
-// or all there is. It returns what the server has said, and how it has closed.
+// converse opens a socket and sends the frames, each after the answer to the one before: an acknowledgement, an error or a complete
+// result. It returns the server's messages and the reason of the close.
 func (s site) converse(user, path string, frames []string, t things) said {
 	s.Helper()
 	head := http.Header{}
@@ -277,27 +276,27 @@ func (s site) converse(user, path string, frames []string, t things) said {
 	many := strings.HasPrefix(path, "/api/v1/ws")
 	for _, f := range frames {
 		if err := c.WriteMessage(websocket.TextMessage, []byte(fill(f, t))); err != nil {
-			break // it was closed, and says why
+			break // closed with a reason
 		}
 		if many && !listen() {
 			return said{101, all.String()}
 		}
 	}
-	for !many && listen() { // to its end
+	for !many && listen() { // up to the end
 	}
 	return said{101, all.String()}
 }
 
-// TestNeighboursLearnNothing asks for somebody's things at every door. Whoever has no part in them is answered as one who
-// asks for what is not there: with the same status and the same words.
-func TestNeighboursLearnNothing(t *testing.T) {
+// TestNeighbours_LearnNothing requests the owner's things at every door. Callers without access get the same status and text as for
+// things that do not exist.
+func TestNeighbours_LearnNothing(t *testing.T) {
 	sites(t, func(s site) {
 		covered(s)
 		owner, theirs := s.settle("")
 		before := s.state(owner, theirs)
 		for _, neighbour := range []string{
-			"p1/mallory/user", // of the same project
-			"p2/alice/user",   // of the same name in another
+			"p1/mallory/user", // the same project
+			"p2/alice/user",   // the same name in another project
 			"p3/vic/viewer", "p4/olga/operator", "p5/adam/admin",
 		} {
 			s.Run(neighbour, func(t *testing.T) {
@@ -316,7 +315,7 @@ func TestNeighboursLearnNothing(t *testing.T) {
 					}
 					maps.Copy(a, mine)
 					maps.Copy(b, mine)
-					for _, late := range []bool{false, true} { // what makes something comes behind what only looks
+					for _, late := range []bool{false, true} { // requests that create something come after those that only read
 						for _, op := range slices.Sorted(maps.Keys(cases)) {
 							for i := range cases[op] {
 								if c := &cases[op][i]; !c.endless && c.mine == late {
@@ -375,7 +374,7 @@ func (s site) compare(user, op string, c *ask, theirs, none things, elsewhere bo
 	}
 }
 
-// state is what the owner of things sees of them.
+// state returns the owner's view of the things.
 func (s site) state(owner string, t things) (all []string) {
 	s.Helper()
 	for _, run := range []string{"run", "name", "waiting", "caller", "busy"} {
@@ -390,9 +389,8 @@ func (s site) state(owner string, t things) (all []string) {
 	return all
 }
 
-// TestNeighboursSeeNothingOnMonitors has somebody work while others watch: of another they see nothing, whatever they ask
-// to be shown from on.
-func TestNeighboursSeeNothingOnMonitors(t *testing.T) {
+// While the owner works and others watch monitors, they see nothing of the owner, from any cursor.
+func TestNeighbours_SeeNothingOnMonitors(t *testing.T) {
 	sites(t, func(s site) {
 		owner, theirs := s.settle("")
 		watched := 0
@@ -419,8 +417,8 @@ func TestNeighboursSeeNothingOnMonitors(t *testing.T) {
 	})
 }
 
-// watch has a user watch what c asks for while the owner of things and then the user work, and returns the id of the last
-// event. It checks whether the user has seen what was the owner's.
+// watch opens the monitor of c as a user while the owner and then the user work, and returns the id of the last event. It checks
+// whether the user has seen events of the owner.
 func (s site) watch(user, op string, c *ask, theirs things, cursor string, sees bool) (last string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -439,7 +437,7 @@ func (s site) watch(user, op string, c *ask, theirs things, cursor string, sees 
 	}
 	defer res.Body.Close()
 	lines := bufio.NewScanner(res.Body)
-	if !lines.Scan() { // it watches
+	if !lines.Scan() { // the monitor is open
 		s.Fatalf("%s: %s, %v", op, res.Status, lines.Err())
 	}
 	project, _, _ := strings.Cut(user, "/")
@@ -471,7 +469,7 @@ func (s site) watch(user, op string, c *ask, theirs things, cursor string, sees 
 	return last
 }
 
-// opened is how the answer to an ask begins, which may go on, and all of one that is JSON.
+// opened returns the beginning of an answer that may not end, and the whole of a JSON answer.
 func (s site) opened(user string, a *ask, t things) said {
 	s.Helper()
 	ctx, leave := context.WithTimeout(s.Context(), patience)
@@ -506,13 +504,13 @@ func (s site) opened(user string, a *ask, t things) said {
 	return said{res.StatusCode, string(text)}
 }
 
-// TestRolesInTheSameProject has those with a role do to somebody's things what they may, and fail with what they may not.
-func TestRolesInTheSameProject(t *testing.T) {
+// Each role in the owner's project may do to the owner's things only the allowed operations.
+func TestRoles_InSameProject(t *testing.T) {
 	sites(t, func(s site) {
 		roles := []string{"user", "viewer", "operator", "admin"}
 		for at, role := range roles {
 			_, theirs := s.settle("-" + role)
-			for _, late := range []bool{false, true} { // what makes something comes behind what only looks
+			for _, late := range []bool{false, true} { // requests that create something come after those that only read
 				for _, op := range slices.Sorted(maps.Keys(cases)) {
 					for i := range cases[op] {
 						c := &cases[op][i]
@@ -525,7 +523,7 @@ func TestRolesInTheSameProject(t *testing.T) {
 						}
 						want := wants[at]
 						it := theirs
-						if c.method != "GET" && !c.mine && strings.HasPrefix(want, "2") && want != wants[0] { // it changes what the next one needs
+						if c.method != "GET" && !c.mine && strings.HasPrefix(want, "2") && want != wants[0] { // the request has changed things that the next one needs
 							_, it = s.settle("-" + role + "-" + uuid.NewString()[:8])
 						}
 						if got := s.opened("p1/boss-"+role+"/"+role, c, it); want != strconv.Itoa(got.status) {

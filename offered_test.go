@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// limited is an agent or a tool that is offered in p1 alone.
+// limited is an agent or a tool that is offered only in p1.
 type limited struct{ name string }
 
 func (l limited) Info() plugins.Info {
@@ -32,7 +32,7 @@ func (limitedTool) Call(context.Context, *plugins.Call) (agui.ToolOutput, error)
 	return agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: "done"}, nil
 }
 
-// boss says what comes of calling the agent and the tool that it is asked for, and what it may call.
+// boss returns an agent that calls the requested agent and tool, and answers with the results and the plugins that it may call.
 func boss() plugins.Agent {
 	return plugins.AgentFunc("boss", func(ctx context.Context, run *plugins.Run) error {
 		agent, tool, _ := strings.Cut(run.Input.Query, " ")
@@ -50,8 +50,8 @@ func boss() plugins.Agent {
 	})
 }
 
-// TestPluginsAreOfferedInTheirProjects asks for what is of another project as for what is not there at all, at every door.
-func TestPluginsAreOfferedInTheirProjects(t *testing.T) {
+// At every door, plugins of another project get the same answer as plugins that do not exist.
+func TestPlugins_AreOfferedInTheirProjects(t *testing.T) {
 	s := open(t, baton.Config{Listen: "127.0.0.1:0", Accounts: baton.AuthenticatorFunc(byHeader), Plugins: []plugins.Plugin{
 		limitedAgent{limited{"their-agent"}},
 		limitedTool{limited{"their-tool"}},
@@ -100,7 +100,7 @@ func TestPluginsAreOfferedInTheirProjects(t *testing.T) {
 		}
 		for name, value := range theirs {
 			if name != "project" && strings.Contains(at.answered("p2/bob/admin", a, none, "").body, value) {
-				t.Errorf("%s tells of %s", a.path, value)
+				t.Errorf("%s reveals %s", a.path, value)
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func TestPluginsAreOfferedInTheirProjects(t *testing.T) {
 		{method: "POST", path: "/api/v1/agent/runs", body: `{"workflowId":"{using}","content":"{agent} {tool}"}`, header: stream},
 	} {
 		if got := at.answered("p1/ann/user", &a, theirs, ""); got.status != 200 || !strings.Contains(got.body, `"type":"RUN_FINISHED"`) || strings.Contains(got.body, "There is no") {
-			t.Errorf("where it is offered: %d %s", got.status, got.body)
+			t.Errorf("in its own project: %d %s", got.status, got.body)
 		}
 	}
 	for user, want := range map[string]string{"p1/ann/user": "boss their-agent", "p2/bob/user": "boss"} {
@@ -119,7 +119,7 @@ func TestPluginsAreOfferedInTheirProjects(t *testing.T) {
 	}
 }
 
-// watched are the agents whose states a monitor tells of.
+// watched returns the agents whose states a monitor shows.
 func (s site) watched(user string) (names []string) {
 	s.Helper()
 	res := send(s, "GET", s.url+"/api/v1/agui/events", "", "User", user)

@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton"
 )
 
-func TestOpenAPIHasTheRoutesThatAreMounted(t *testing.T) {
+func TestOpenAPI_DescribesMountedRoutes(t *testing.T) {
 	for name, cfg := range map[string]baton.Config{
 		"without accounts": {}, "with accounts": {Tuning: baton.Tuning{APIKeys: true}}, "with an admin listener": {Tuning: baton.Tuning{AdminListen: "127.0.0.1:0"}},
 	} {
@@ -31,7 +31,7 @@ func describesItsRoutes(t *testing.T, cfg baton.Config) {
 	if err := json.NewDecoder(res.Body).Decode(&doc); err != nil {
 		t.Fatal(err)
 	}
-	parameter := regexp.MustCompile(`:\w+|{\w+}`) // under whatever name
+	parameter := regexp.MustCompile(`:\w+|{\w+}`) // under any name
 	var described, mounted []string
 	for path, item := range doc.Paths {
 		for method := range item {
@@ -39,7 +39,7 @@ func describesItsRoutes(t *testing.T, cfg baton.Config) {
 		}
 	}
 	for _, route := range s.Routes() {
-		if strings.HasPrefix(route, "HEAD ") { // each GET answers it too
+		if strings.HasPrefix(route, "HEAD ") { // each GET answers HEAD, too
 			continue
 		}
 		mounted = append(mounted, strings.TrimSuffix(parameter.ReplaceAllString(route, "{}"), "/"))

@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
-// Every door refuses a tool whose parameters are no schema and a reference to no attachment, and says where it is. None of it is stored.
+// Every door refuses a tool with an invalid schema and a reference to a missing attachment, names their places, and stores nothing.
 func TestDoors_RefuseStrangeSchemasAndAttachments(t *testing.T) {
 	s := open(t, baton.Config{Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(t)})
 	check := func(where, text, code, place string) {
@@ -72,7 +72,7 @@ func TestDoors_RefuseStrangeSchemasAndAttachments(t *testing.T) {
 	}
 	var runs struct{ Total int }
 	if err := json.Unmarshal([]byte(answer(t, send(t, http.MethodGet, s.URL()+"/api/projects/default/agent-runs", ""))), &runs); err != nil || runs.Total != 0 {
-		t.Errorf("what was refused left %d runs, %v", runs.Total, err)
+		t.Errorf("refused requests have created %d runs, %v", runs.Total, err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton"
 )
 
-// With accounts these addresses alone answer somebody of whom nobody knows who it is. What is added to them is for everybody to read.
+// With accounts, only these routes answer requests without a credential. Anybody can read the answers of routes that are added here.
 func TestPublicRoutes(t *testing.T) {
 	s := open(t, baton.Config{Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true}})
 	var public []string
@@ -22,7 +22,7 @@ func TestPublicRoutes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := http.DefaultTransport.RoundTrip(req) // which follows nothing
+		res, err := http.DefaultTransport.RoundTrip(req) // follows no redirects
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestPublicRoutes(t *testing.T) {
 	}
 	slices.Sort(public)
 	want := []string{
-		"GET /api/v1/attachments/raw", // what is signed
+		"GET /api/v1/attachments/raw", // signed URLs
 		"GET /docs", "GET /docs/:file", "GET /healthz", "GET /openapi.json", "GET /readyz",
 	}
 	if diff := cmp.Diff(want, public); diff != "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/batonrun/baton/transports/certs/certstest"
 )
 
-// TestSocketsWorkOverTLS upgrades a request, answers pings, and leaves: the socket's run ends with it.
-func TestSocketsWorkOverTLS(t *testing.T) {
+// TestTLS_CarriesSockets opens a socket, answers pings, and disconnects: the socket's run ends with it.
+func TestTLS_CarriesSockets(t *testing.T) {
 	dir := t.TempDir()
 	pool := certstest.Write(t, dir, "test", time.Now().Add(time.Hour))
 	s := open(t, baton.Config{
@@ -43,8 +43,8 @@ func TestSocketsWorkOverTLS(t *testing.T) {
 	}
 	read(t, c, "TEXT_MESSAGE_CONTENT")
 	read(t, c, "TOOL_CALL_END")
-	go func() { _, _, _ = c.ReadMessage() }() // ends with the socket; it answers pings
-	for range 15 {                            // and stays for longer than a write may take
+	go func() { _, _, _ = c.ReadMessage() }() // answers pings; ends with the socket
+	for range 15 {                            // longer than the write timeout
 		<-pinged
 	}
 	await(t, s, runtime.Running)
@@ -52,8 +52,8 @@ func TestSocketsWorkOverTLS(t *testing.T) {
 	await(t, s, runtime.Cancelled)
 }
 
-// TestAuditSaysFromWhereAndInWhichRequest asks as a proxy does that is believed, and as anybody.
-func TestAuditSaysFromWhereAndInWhichRequest(t *testing.T) {
+// TestAudit_RecordsAddressAndRequestID sends requests as a trusted proxy, and as another client.
+func TestAudit_RecordsAddressAndRequestID(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		for trusted, want := range map[string][2]string{"127.0.0.0/8": {"203.0.113.9", "request-1"}, "10.0.0.0/8": {"127.0.0.1", ""}} {
 			s := open(t, baton.Config{Tuning: baton.Tuning{APIKeys: true, TrustedProxies: []netip.Prefix{netip.MustParsePrefix(trusted)}}})
@@ -92,7 +92,7 @@ func TestAuditSaysFromWhereAndInWhichRequest(t *testing.T) {
 			header, _ := ask("POST", "/api/v1/agent/runs", `{"agent":"echo","content":"hello"}`)
 			request := header.Get("X-Request-Id")
 			if want[1] != "" && request != want[1] || want[1] == "" && (request == "" || request == "request-1") {
-				t.Errorf("trusting %s: the request is called %q", trusted, request)
+				t.Errorf("trusting %s: the request's id is %q", trusted, request)
 			}
 			_, page := ask("GET", "/api/projects/p1/audit?action=start", "")
 			if !strings.Contains(page, `"`+want[0]+`"`) || !strings.Contains(page, `"`+request+`"`) {
@@ -102,8 +102,8 @@ func TestAuditSaysFromWhereAndInWhichRequest(t *testing.T) {
 	})
 }
 
-// TestPreflightsNeedNoCredential as browsers send none with them.
-func TestPreflightsNeedNoCredential(t *testing.T) {
+// Browsers send no credentials with preflight requests.
+func TestPreflight_NeedsNoCredential(t *testing.T) {
 	const page = "https://app.example.com"
 	for _, credentials := range []bool{false, true} {
 		s := open(t, baton.Config{Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true, Origins: []string{page}, CORSCredentials: credentials}})

@@ -15,8 +15,8 @@ import (
 	"github.com/batonrun/baton/transports"
 )
 
-// A client that does not get on with its request loses its connection when its server says, and not when another would.
-func TestTimeoutsOfRequestsHold(t *testing.T) {
+// A client that does not finish its request loses its connection after the timeout of its server, not after the default.
+func TestRequestTimeouts(t *testing.T) {
 	const short = 200 * time.Millisecond
 	const post = "POST /api/v1/agent/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	for name, c := range map[string]struct {
@@ -36,7 +36,7 @@ func TestTimeoutsOfRequestsHold(t *testing.T) {
 			ended(hasty)
 			_ = patient.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 			if ended(patient) {
-				t.Error("a server with the defaults has lost patience before")
+				t.Error("a server with the defaults has closed the connection before")
 			}
 		})
 	}
@@ -53,7 +53,7 @@ func knock(t *testing.T, s *baton.Server) net.Conn {
 	return c
 }
 
-// ended reads until the server has closed the connection, and reports whether that was why it stopped reading.
+// ended reads until the end, and reports whether the server has closed the connection.
 func ended(c net.Conn) bool {
 	in := bufio.NewReader(c)
 	for {
@@ -67,7 +67,7 @@ func ended(c net.Conn) bool {
 	}
 }
 
-func TestConnectionsAreAsManyAsAreAllowed(t *testing.T) {
+func TestConnectionLimit(t *testing.T) {
 	for name, limit := range map[string]func(*transports.Config){
 		"of all":      func(c *transports.Config) { c.Conns, c.PeerConns = 3, 100 },
 		"of one peer": func(c *transports.Config) { c.Conns, c.PeerConns = 100, 3 },
@@ -90,8 +90,8 @@ func TestConnectionsAreAsManyAsAreAllowed(t *testing.T) {
 	}
 }
 
-// A peer that has all the connections it may have comes again: nobody else's idle one is closed for what is then refused.
-func TestAPeerWithoutRoomCostsOthersNothing(t *testing.T) {
+// When a peer exceeds its limit of connections, the server closes no idle connection of other peers.
+func TestConnectionLimit_OfPeerCostsOthersNothing(t *testing.T) {
 	s := open(t, baton.Adjust(baton.Config{Listen: "127.0.0.1:0"}, func(c *transports.Config) { c.Conns, c.PeerConns = 3, 2 }))
 	idle := knock(t, s)
 	ask := func() (answer string) {
@@ -121,14 +121,14 @@ func TestAPeerWithoutRoomCostsOthersNothing(t *testing.T) {
 		}
 	}
 	if got := ask(); got != "200 OK" {
-		t.Errorf("somebody else's idle connection: %s", got)
+		t.Errorf("the idle connection of another peer: %s", got)
 	}
 }
 
-func TestWhatIsHeldForClientsIsBounded(t *testing.T) {
+func TestInFlight_IsBounded(t *testing.T) {
 	s := open(t, baton.Adjust(baton.Config{Listen: "127.0.0.1:0"}, func(c *transports.StreamConfig) { c.InFlight = 64 << 10 }))
 	body := `{"agent":"echo","content":"` + strings.Repeat("x", 256<<10) + `"}`
 	if res := send(t, http.MethodPost, "http://"+s.Addr()+"/api/v1/agent/runs", body); res.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("a request of four times what may be held is answered with %d", res.StatusCode)
+		t.Errorf("a request of four times the limit gets %d", res.StatusCode)
 	}
 }

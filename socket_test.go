@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/transports"
 )
 
-// dial opens a WebSocket, or returns the status with which it was refused.
+// dial opens a WebSocket, or returns the status of the refusal.
 func dial(t *testing.T, url string, header http.Header) (*websocket.Conn, int) {
 	t.Helper()
 	c, res, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(url, "http"), header)
@@ -27,8 +27,8 @@ func dial(t *testing.T, url string, header http.Header) (*websocket.Conn, int) {
 	return c, res.StatusCode
 }
 
-// TestSocketsWorkThroughEveryDoor upgrades a request, talks, and leaves: the socket's run ends with it.
-func TestSocketsWorkThroughEveryDoor(t *testing.T) {
+// TestDoors_CarrySockets opens a socket, talks, and disconnects: the socket's run ends with it.
+func TestDoors_CarrySockets(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		if door == "HTTP/2" { // has no upgrade
 			return
@@ -55,8 +55,8 @@ func TestSocketsWorkThroughEveryDoor(t *testing.T) {
 		}
 		read(t, c, "TEXT_MESSAGE_CONTENT")
 		read(t, c, "TOOL_CALL_END")
-		go func() { _, _, _ = c.ReadMessage() }() // ends with the socket; it answers pings
-		for range 15 {                            // it answers them, and stays for longer than a write may take
+		go func() { _, _, _ = c.ReadMessage() }() // answers pings; ends with the socket
+		for range 15 {                            // longer than the write timeout
 			<-pinged
 		}
 		await(t, s, runtime.Running)
@@ -65,8 +65,8 @@ func TestSocketsWorkThroughEveryDoor(t *testing.T) {
 	})
 }
 
-// A client that vanished behind another server is found, too, whose kernel or proxy takes for long what it is sent.
-func TestSocketThatAnswersNoPingIsGivenUp(t *testing.T) {
+// The server also notices a vanished client behind a proxy, whose kernel accepts data for a long time.
+func TestSocket_WithoutPongsIsClosed(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		if door == "HTTP/2" {
 			return
@@ -84,8 +84,8 @@ func TestSocketThatAnswersNoPingIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestSocketsAreToldThatTheServerStops closes Baton while a socket is open.
-func TestSocketsAreToldThatTheServerStops(t *testing.T) {
+// TestSocket_GetsCloseCodeWhenServerStops closes Baton while a socket is open.
+func TestSocket_GetsCloseCodeWhenServerStops(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		if door == "HTTP/2" {
 			return

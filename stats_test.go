@@ -13,8 +13,8 @@ import (
 	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
-// What runs came to is the same before and after it is counted, after a restart, and once the runs are deleted.
-func TestStatisticsStay(t *testing.T) {
+// Statistics are the same before and after they are rolled up, after a restart, and after the runs are deleted.
+func TestStatistics_Stay(t *testing.T) {
 	for name, database := range map[string]func() string{
 		"SQLite":     func() string { return "sqlite:" + sqlitetest.New(t) },
 		"PostgreSQL": func() string { return postgrestest.New(t) },
@@ -64,7 +64,7 @@ func TestStatisticsStay(t *testing.T) {
 			want := read("hour")
 			if n := want.Totals; n.Started != 4 || n.Completed != 2 || n.Failed != 1 || n.Cancelled != 0 || want.Now.Waiting != 1 ||
 				len(want.Failures) != 1 || want.Failures[0].Code != "x" || len(want.Agents) != 2 || want.Agents[0].Agent != "echo" || want.Agents[0].Runs != 2 {
-				t.Fatalf("runs came to %+v", want)
+				t.Fatalf("the statistics are %+v", want)
 			}
 			same := func(when string) {
 				t.Helper()
@@ -88,7 +88,7 @@ func TestStatisticsStay(t *testing.T) {
 			_, s = serve()
 			same("after a restart")
 			if got := s.must("p2/eve/admin", "GET", "/api/projects/p2/stats", "")["totals"].(map[string]any)["started"]; got != 0.0 {
-				t.Errorf("another project is told of %v runs", got)
+				t.Errorf("another project sees %v runs", got)
 			}
 		})
 	}

@@ -68,7 +68,7 @@ func TestStrangers_AreTheAssistantAtMost(t *testing.T) {
 	}
 }
 
-// strange is a server whose plugins send what the generator says.
+// strange is a server with plugins that send generated data.
 type strange struct {
 	t   *testing.T
 	url string
@@ -76,11 +76,11 @@ type strange struct {
 	who runtime.Caller
 
 	mu     sync.Mutex // guards judge
-	judge  []asked    // what the judge's model was sent last
+	judge  []asked    // the last prompt of the judge's model
 	spoken map[string][]string
 }
 
-// asked is a message as a provider gets it.
+// asked is a message in a prompt.
 type asked struct {
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
@@ -126,7 +126,7 @@ func (s *strange) serve(h http.HandlerFunc) string {
 	return srv.URL
 }
 
-// callsTools is an agent that calls a tool of the server m some times.
+// callsTools is an agent that calls a tool of the server m several times.
 type callsTools struct{}
 
 func (callsTools) Info() plugins.Info { return plugins.Info{Name: "caller"} }
@@ -140,7 +140,7 @@ func (callsTools) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput,
 	return agui.WorkerOutput{Answer: "called"}, nil
 }
 
-// begin starts a thread with a transcript, by a run of the judge.
+// begin starts a thread with a run of the judge.
 func (s *strange) begin(thread string) {
 	s.t.Helper()
 	s.spoken[thread] = []string{"pay 10", "go on"}
@@ -154,7 +154,7 @@ func (s *strange) begin(thread string) {
 	}})
 }
 
-// meet has a stranger work in a thread. One that comes to ask something is cancelled.
+// meet runs a stranger in a thread. It cancels a run that asks a question.
 func (s *strange) meet(thread, agent string) {
 	s.t.Helper()
 	says := fmt.Sprintf("for %s, %d", agent, len(s.spoken[thread]))
@@ -183,7 +183,7 @@ func (s *strange) run(req runtime.StartRequest) {
 	}
 }
 
-// messages are those of a thread, each as JSON.
+// messages returns the messages of a thread, each as JSON.
 func (s *strange) messages(thread string) []string {
 	s.t.Helper()
 	var got struct{ Messages []json.RawMessage }
@@ -205,7 +205,7 @@ func (s *strange) get(path string) string {
 	return text
 }
 
-// unchanged checks that a thread has what it had, and beside that only what an assistant may add.
+// unchanged checks that a thread still has its messages, and that all others are ones that an assistant may add.
 func (s *strange) unchanged(thread string, before []string) {
 	s.t.Helper()
 	now := s.messages(thread)
@@ -220,17 +220,17 @@ func (s *strange) unchanged(thread string, before []string) {
 		case agui.RoleAssistant, agui.RoleTool, agui.RoleReasoning, agui.RoleActivity:
 		case agui.RoleUser:
 			if added.Text() != s.spoken[thread][said-1] {
-				s.t.Errorf("message %d was said by nobody: %s", i, m)
+				s.t.Errorf("message %d has no author: %s", i, m)
 			}
 		default:
-			s.t.Errorf("message %d has a foreign voice: %s", i, m)
+			s.t.Errorf("message %d has a foreign role: %s", i, m)
 		}
 		var by struct{ Agent string }
 		if _ = json.Unmarshal(added.Metadata, &by); by.Agent == "judge" {
-			s.t.Errorf("message %d is said to be the judge's: %s", i, m)
+			s.t.Errorf("message %d is attributed to the judge: %s", i, m)
 		}
 		if added.Role == agui.RoleActivity && added.ActivityType == agui.SummaryActivity {
-			s.t.Errorf("message %d is Baton's to write: %s", i, m)
+			s.t.Errorf("message %d is of a kind that only Baton writes: %s", i, m)
 		}
 	}
 	for _, m := range before {
@@ -240,7 +240,7 @@ func (s *strange) unchanged(thread string, before []string) {
 	}
 }
 
-// judged checks the prompt that an honest agent's model gets behind strangers.
+// judged checks the prompt of an honest agent after strangers have run.
 func (s *strange) judged(thread string) {
 	s.t.Helper()
 	s.meet(thread, "judge")
@@ -260,10 +260,10 @@ func (s *strange) judged(thread string) {
 		}
 	}
 	if got := strings.Join(system, "\n"); !strings.Contains(got, "be fair") || !strings.Contains(got, "be brief") || strings.Contains(got, marker) {
-		s.t.Errorf("the model is instructed with %q", got)
+		s.t.Errorf("the prompt has the instructions %q", got)
 	}
 	if got := strings.Join(user, "\n"); got != strings.Join(s.spoken[thread], "\n") {
-		s.t.Errorf("the model is told that people have said %q, and they said %q", user, s.spoken[thread])
+		s.t.Errorf("the prompt has the user messages %q, want %q", user, s.spoken[thread])
 	}
 }
 
@@ -282,7 +282,8 @@ func (s *strange) fair(w http.ResponseWriter, r *http.Request) {
 		`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
 }
 
-// legible checks that a thread's log is in AG-UI's order, has no events of Baton's from strangers, and that its pages are answered.
+// legible checks that a thread's log is in AG-UI's order, that strangers have written no events that only Baton writes, and that the log
+// can be read.
 func (s *strange) legible(thread string) {
 	s.t.Helper()
 	name := strings.ReplaceAll(thread, " ", "%20")
@@ -303,7 +304,7 @@ func (s *strange) legible(thread string) {
 				s.t.Errorf("event %d: %v", r.ID, err)
 			}
 			if c, ok := r.Event.(agui.Custom); ok && c.Name != agui.ProgressEvent && slices.Contains(ours, c.Name) && strings.Contains(string(c.Value), marker) {
-				s.t.Errorf("event %d is Baton's to write: %s", r.ID, r.JSON(agui.Stored))
+				s.t.Errorf("event %d is of a kind that only Baton writes: %s", r.ID, r.JSON(agui.Stored))
 			}
 		}
 	}
@@ -317,13 +318,13 @@ func (s *strange) legible(thread string) {
 	}
 }
 
-// marker stands in all that strangers say.
+// marker is in all texts of strangers.
 const marker = "stranger"
 
 // ours are the names of Baton's own CUSTOM events.
 var ours = []string{"node-progress", "model-call", "messages-retracted", "log-reset", "context-compacted", "guard", "budget"}
 
-// sharedRand makes what strangers send. It is used from several goroutines.
+// sharedRand generates the data that strangers send. Several goroutines use it.
 type sharedRand struct {
 	mu sync.Mutex // guards r
 	r  *rand.Rand
@@ -354,7 +355,7 @@ var (
 	}
 )
 
-// members are those that any event may have, with the ids of what others have said, and odd ones.
+// members returns members that any event may have, with ids of other messages and odd ids.
 func (g *sharedRand) members(ids []string) map[string]any {
 	id := func() any { return g.one(append([]any{"x1", "x2", "x1", "x2", "", nil}, anys(ids)...)...) }
 	return map[string]any{
@@ -396,7 +397,7 @@ func (g *sharedRand) metadata() any {
 	})
 }
 
-// list is a snapshot of messages: those of others with other words and roles, and some of its own.
+// list returns a snapshot of messages: existing ones with changed texts and roles, and new ones.
 func (g *sharedRand) list(id func() any) []any {
 	var list []any
 	for range g.IntN(5) {
@@ -408,12 +409,12 @@ func (g *sharedRand) list(id func() any) []any {
 	return list
 }
 
-// events are some of a stranger's.
+// events returns some events of a stranger.
 func (g *sharedRand) events(ids []string) []map[string]any {
 	var list []map[string]any
 	for range 20 + g.IntN(40) {
 		ev := g.members(ids)
-		for name := range ev { // most members, and no fewer for those that are needed
+		for name := range ev { // keeps most members, whether required or not
 			if g.IntN(10) == 0 {
 				delete(ev, name)
 			}
@@ -531,7 +532,7 @@ func (g *sharedRand) toolResult() any {
 	}
 }
 
-// playStranger is the program: it emits what the generator says, as requests, so that none of it fails the run.
+// playStranger is the program: it emits generated events in requests, so that a refused one does not fail the run.
 func playStranger(seed uint64) {
 	g := &sharedRand{r: rand.New(rand.NewPCG(seed, 1))}
 	lines := bufio.NewScanner(os.Stdin)

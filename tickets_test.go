@@ -21,7 +21,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// ticketFor asks for a ticket, and returns its text and when it ends.
+// ticketFor requests a ticket, and returns its text and its expiry.
 func ticketFor(t *testing.T, s *baton.Server, key, path string) (string, time.Time) {
 	t.Helper()
 	body, _ := json.Marshal(map[string]string{"path": path})
@@ -37,9 +37,9 @@ func ticketFor(t *testing.T, s *baton.Server, key, path string) (string, time.Ti
 	return got.Ticket, got.ExpiresAt
 }
 
-func TestTicketsOpenStreams(t *testing.T) {
+func TestTicket_OpensStreams(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
-		s := known(t, database)
+		s := openWithKeys(t, database)
 		alice, id := newKey(t, s, "alice", time.Time{}, "p1", "p2")
 		bob, _ := newKey(t, s, "bob", time.Time{})
 		for key, run := range map[string]string{alice: "one", bob: "other"} {
@@ -51,14 +51,14 @@ func TestTicketsOpenStreams(t *testing.T) {
 		if left := time.Until(ends); left > 12*time.Hour || left < 11*time.Hour {
 			t.Errorf("a ticket lasts for %v", left)
 		}
-		for range 2 { // an EventSource comes back with the same URL
+		for range 2 { // an EventSource reconnects with the same URL
 			got := answer(t, send(t, "GET", s.URL()+path+"?ticket="+ticket, ""))
 			if !strings.Contains(got, `"delta":"one`) || strings.Contains(got, "other") {
 				t.Errorf("alice's ticket shows %s", got)
 			}
 		}
 		if got := status(t, "GET", s.URL()+strings.ToLower(path)+"?ticket="+ticket); got != 200 {
-			t.Errorf("the path written otherwise: %d", got)
+			t.Errorf("the path in another spelling: %d", got)
 		}
 		forged := ticket[:len(ticket)-2] + "xx"
 		head, tail, _ := strings.Cut(ticket, ".")
@@ -112,7 +112,7 @@ func TestTicketsOpenStreams(t *testing.T) {
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		s = known(t, database)
+		s = openWithKeys(t, database)
 		if got := status(t, "GET", s.URL()+path+"?ticket="+ticket); got != 200 {
 			t.Errorf("after a restart: %d", got)
 		}
@@ -120,21 +120,21 @@ func TestTicketsOpenStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := status(t, "GET", s.URL()+path+"?ticket="+ticket); got != 401 {
-			t.Errorf("a ticket of a key that was revoked: %d", got)
+			t.Errorf("a ticket of a revoked key: %d", got)
 		}
 		other, _ := ticketFor(t, s, bob, path)
 		if err := s.ResetSecrets(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := status(t, "GET", s.URL()+path+"?ticket="+other); got != 401 {
-			t.Errorf("a ticket of before they were made void: %d", got)
+			t.Errorf("a ticket from before the reset: %d", got)
 		}
 	})
 }
 
-// Who has the secret, as from a backup, opens nothing for longer than tickets last.
+// With the secret, as from a stolen backup, tickets can be forged, but they last no longer than others.
 func TestTicket_ForgedLastsNoLongerThanOthers(t *testing.T) {
-	s := known(t, "")
+	s := openWithKeys(t, "")
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	const path = "/api/v1/agui/echo/ws"
 	ticket, _ := ticketFor(t, s, alice, path)
@@ -164,7 +164,7 @@ func TestTicket_ForgedLastsNoLongerThanOthers(t *testing.T) {
 	}
 }
 
-// hear reads up to the frame with a text.
+// hear reads up to the frame that contains text.
 func hear(t *testing.T, c *websocket.Conn, text string) {
 	t.Helper()
 	for {
@@ -178,13 +178,13 @@ func hear(t *testing.T, c *websocket.Conn, text string) {
 	}
 }
 
-// opened is a stream or a socket that was opened with a credential.
+// opened is an open stream or socket.
 type opened struct {
 	name  string
-	ended chan string // gets how it has ended
+	ended chan string // gets the reason of its end
 }
 
-// openAll opens everything that lasts beside a run in main and one in other, each of which works for d.
+// openAll opens a stream of every kind, beside runs of duration d in the threads main and other.
 func openAll(t *testing.T, s *baton.Server, key string, d time.Duration) (all []opened) {
 	t.Helper()
 	follow := func(name string, body io.ReadCloser) {
@@ -243,7 +243,7 @@ func openAll(t *testing.T, s *baton.Server, key string, d time.Duration) (all []
 	return all
 }
 
-// slowScript has a tool work for d.
+// slowScript returns a script with a tool call of duration d.
 func slowScript(d time.Duration) string {
 	return fmt.Sprintf(`{"do":[{"say":"first"},{"tool":"sleep","args":{"ms":%d}},{"say":"last"}]}`, d.Milliseconds())
 }
@@ -253,13 +253,13 @@ func slow(thread string, d time.Duration) string {
 	return string(body)
 }
 
-// TestStreamsEndWithTheirCredential has all that lasts open with a key, which is revoked or expires. The runs go on.
-func TestStreamsEndWithTheirCredential(t *testing.T) {
-	var opening time.Duration // how long it took the keys that do not expire
+// Streams of every kind end when their key is revoked or expires. The runs continue.
+func TestStreams_EndWithCredential(t *testing.T) {
+	var opening time.Duration // how long opening takes with keys that do not expire
 	for _, name := range []string{"revoked", "expired"} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, database string) {
-				s := known(t, database)
+				s := openWithKeys(t, database)
 				var expires time.Time
 				works := 4 * time.Second
 				if name == "expired" {
@@ -294,7 +294,7 @@ func TestStreamsEndWithTheirCredential(t *testing.T) {
 					}
 				}
 				if got := status(t, "GET", s.URL()+"/api/v1/events", "Authorization", alice); got != 401 {
-					t.Errorf("who comes back gets %d", got)
+					t.Errorf("a reconnect gets %d", got)
 				}
 				who := runtime.MustCaller("p1", "alice", runtime.RoleUser)
 				deadline := time.Now().Add(patience)
@@ -307,20 +307,19 @@ func TestStreamsEndWithTheirCredential(t *testing.T) {
 						break
 					}
 					if time.Now().After(deadline) {
-						t.Fatalf("%d runs have completed whose streams have ended", len(runs.Rows))
+						t.Fatalf("%d runs of ended streams have completed", len(runs.Rows))
 					}
 					<-time.After(20 * time.Millisecond)
 				}
 				answer(t, send(t, "POST", s.URL()+"/api/v1/agent/runs", `{"agent":"echo","content":"hello"}`, "Authorization", bob, "Accept", "text/event-stream"))
-				until(t, stays, "event: ") // whose key is good sees on
+				until(t, stays, "event: ") // its key is valid
 			})
 		})
 	}
 }
 
-// TestTicketEndsWithItsKey has a key that lasts for two seconds.
-func TestTicketEndsWithItsKey(t *testing.T) {
-	s := known(t, "")
+func TestTicket_EndsWithKey(t *testing.T) {
+	s := openWithKeys(t, "")
 	expires := time.Now().Add(2 * time.Second)
 	alice, _ := newKey(t, s, "alice", expires)
 	ticket, ends := ticketFor(t, s, alice, "/api/v1/events")
@@ -329,19 +328,18 @@ func TestTicketEndsWithItsKey(t *testing.T) {
 	}
 	res := send(t, "GET", s.URL()+"/api/v1/events?ticket="+ticket, "")
 	if res.StatusCode == http.StatusOK { // unless the machine was slow
-		answer(t, res) // it ends
+		answer(t, res) // the stream ends
 	}
 	if time.Now().Before(ends) {
 		t.Error("the stream has ended before its ticket")
 	}
 	if got := status(t, "GET", s.URL()+"/api/v1/events?ticket="+ticket); got != 401 {
-		t.Errorf("who comes back gets %d", got)
+		t.Errorf("a reconnect gets %d", got)
 	}
 }
 
-// TestTicketsOfAProgramsOwnAccounts asks a program's own Authenticator once, and lets tickets open streams for those whom
-// it knew.
-func TestTicketsOfAProgramsOwnAccounts(t *testing.T) {
+// The program's Authenticator is called for the request of the ticket, not for the stream that the ticket opens.
+func TestTicket_OfOwnAccounts(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		if door == "HTTP/2" {
 			return
@@ -364,7 +362,7 @@ func TestTicketsOfAProgramsOwnAccounts(t *testing.T) {
 	})
 }
 
-// signed knows everybody by header, and takes all back that one key has signed.
+// signed authenticates by header, and revokes all credentials that one key has signed.
 type signed struct {
 	withdrawn atomic.Bool
 }
@@ -381,8 +379,8 @@ func (a *signed) Valid(_ context.Context, what string) (bool, error) {
 
 func (a *signed) Ended(context.Context, []string) ([]string, error) { return nil, nil }
 
-// TestTicketsEndWithWhatIsWatched asks with a ticket whose credential's signer is known no more.
-func TestTicketsEndWithWhatIsWatched(t *testing.T) {
+// A ticket ends when the Watcher revokes its credential.
+func TestTicket_EndsWithWatchedCredential(t *testing.T) {
 	accounts := new(signed)
 	s := open(t, baton.Config{Listen: "127.0.0.1:0", Accounts: accounts})
 	res := send(t, "POST", s.URL()+"/api/v1/stream-tickets", `{"path":"/api/v1/ws"}`, "User", "p1/alice/user")

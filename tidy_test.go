@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestAClockThatWasSetIsNoticed(t *testing.T) {
+func TestClockGuard_NoticesChangedClock(t *testing.T) {
 	const day = 24 * time.Hour
 	var p clockGuard
 	for _, c := range []struct {
@@ -14,8 +14,8 @@ func TestAClockThatWasSetIsNoticed(t *testing.T) {
 		left             time.Duration
 	}{
 		{5 * time.Minute, 5 * time.Minute, 0, false, 0},
-		{5*time.Minute + 30*time.Second, 5 * time.Minute, 30 * time.Second, false, 0}, // it is slewed
-		{day, day, 0, false, 0}, // it was slow to come
+		{5*time.Minute + 30*time.Second, 5 * time.Minute, 30 * time.Second, false, 0}, // the clock is slewed
+		{day, day, 0, false, 0}, // the tick was late
 		{400 * day, 5 * time.Minute, 400*day - 5*time.Minute, true, time.Hour},
 		{5 * time.Minute, 5 * time.Minute, 0, false, 55 * time.Minute},
 		{-2 * time.Hour, 5 * time.Minute, -2*time.Hour - 5*time.Minute, true, time.Hour},
@@ -23,7 +23,7 @@ func TestAClockThatWasSetIsNoticed(t *testing.T) {
 		{50 * time.Minute, 50 * time.Minute, 0, false, 0},
 	} {
 		if by, set := p.pass(c.wall, c.passed); by != c.by || set != c.set || p.left != c.left {
-			t.Errorf("%v in %v: %v, %v, and nothing goes for %v", c.wall, c.passed, by, set, p.left)
+			t.Errorf("%v in %v: %v, %v, nothing expires for %v", c.wall, c.passed, by, set, p.left)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/batonrun/baton/transports"
 )
 
-// spends is a worker that uses 100 tokens, and asks somebody when it is told to.
+// spends is an agent that uses 100 tokens, and asks a question if the message requests it.
 type spends struct{}
 
 func (spends) Info() plugins.Info { return plugins.Info{Name: "spends"} }
@@ -42,9 +42,9 @@ func (idleTool) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 	return agui.ToolOutput{ResultSummary: "fine"}, nil
 }
 
-// TestTokensAreLimitedAtEveryDoor uses a project's tokens up and asks for more at all places where runs begin or go on, also of a
-// server that takes the database over.
-func TestTokensAreLimitedAtEveryDoor(t *testing.T) {
+// TestTokensPerDay_LimitEveryDoor uses a project's tokens up, and then starts and continues runs at every door, also on a server that
+// takes the database over.
+func TestTokensPerDay_LimitEveryDoor(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
 		serve := func() (*baton.Server, string) {
 			s := open(t, baton.Config{
@@ -156,8 +156,8 @@ func TestTokensAreLimitedAtEveryDoor(t *testing.T) {
 	})
 }
 
-// TestGuessesAreLimited tries keys until they are not looked at any more.
-func TestGuessesAreLimited(t *testing.T) {
+// TestGuesses_AreLimited tries keys until the server rejects them without a check.
+func TestGuesses_AreLimited(t *testing.T) {
 	s := bounded(t, baton.Adjust(withKeys(baton.Limits{RequestsPerUser: -1}), func(c *transports.Config) { c.Guesses = 5 }))
 	alice, _ := newKey(t, s, "alice", time.Time{})
 	late, _ := newKey(t, s, "bob", time.Time{})
@@ -176,24 +176,24 @@ func TestGuessesAreLimited(t *testing.T) {
 	refusedFor(t, send(t, "GET", s.URL()+"/api/v1/ws?ticket=x.y", ""), "too_many_guesses", "credentials")
 	refusedFor(t, send(t, "GET", s.URL()+"/api/v1/agents", "", "Authorization", late), "too_many_guesses", "credentials")
 	if got := status(t, "GET", s.URL()+"/api/v1/agents", "Authorization", alice); got != 200 {
-		t.Errorf("a key that was good: %d", got)
+		t.Errorf("a valid key: %d", got)
 	}
 	if got := status(t, "GET", s.URL()+"/api/v1/agents"); got != 401 {
 		t.Errorf("no key: %d", got)
 	}
-	// A ticket is signed and cannot be guessed: who guesses shuts out nobody behind the same address who opens a stream.
+	// Tickets are signed and cannot be guessed, so guesses do not block streams from the same address.
 	ticket, _ := ticketFor(t, s, alice, "/api/v1/events")
 	if got := status(t, "GET", s.URL()+"/api/v1/events?ticket="+ticket); got != 200 {
-		t.Errorf("a ticket that is new: %d", got)
+		t.Errorf("a new ticket: %d", got)
 	}
 	for end := time.Now().Add(patience); status(t, "GET", s.URL()+"/api/v1/agents", "Authorization", late) != 200; <-time.After(time.Second) {
 		if time.Now().After(end) {
-			t.Fatal("a new key is never looked at")
+			t.Fatal("the server never checks a new key")
 		}
 	}
 }
 
-func TestLimitsTellWhatTheServerHolds(t *testing.T) {
+func TestLimits_ShowBytesInFlight(t *testing.T) {
 	s := open(t, baton.Config{
 		Listen: "127.0.0.1:0", Tuning: baton.Tuning{APIKeys: true, Timeouts: baton.Timeouts{OnDisconnectGrace: 6 * time.Second, Ping: 7 * time.Second}},
 	})
