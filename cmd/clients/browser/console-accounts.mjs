@@ -57,7 +57,7 @@ test("a key that is revoked under an open page is told of, and another one signs
   const page = await visit(browser, `/runs/${runId}`, looks[0], { credential: made.key });
   await page.getByRole("heading", { name: "still there?", exact: true }).waitFor();
   await call("DELETE", `/api/projects/p1/keys/${made.id}`, undefined, as("adam"));
-  await page.getByRole("alert").filter({ hasText: "no longer good" }).waitFor();
+  await page.getByRole("alert").filter({ hasText: "was revoked or has expired" }).waitFor();
   assert.equal(await page.getByText("still there?").count(), 0);
   page.complaints = page.complaints.filter((c) => !refused.test(c));
   await soundInEachLook(page, "a key that is no longer good");
@@ -76,9 +76,9 @@ test("nobody sees a neighbour's, and nobody is shown what they may not do", asyn
     const page = await visit(browser, "/", looks[0], { credential: keys[name] });
     await page.getByText("Nothing waits.").waitFor();
     await page.goto(new URL("/runs", page.url()).href);
-    await page.getByText("Nothing has run yet").waitFor();
+    await page.getByText("No runs yet").waitFor();
     await page.goto(new URL(`/runs/${secret.runId}`, page.url()).href);
-    await page.getByText("There is no such run").waitFor();
+    await page.getByText("Run not found").waitFor();
     assert.ok(!(await page.content()).includes("a secret"));
     await leave(page);
   }
@@ -117,13 +117,13 @@ const shown = {
 async function keysOf(page) {
   await page.keyboard.press("?");
   const dialog = page.getByRole("dialog", { name: "Keys" });
-  const does = await dialog.locator("section", { hasText: "What can be done" }).locator("dd").allTextContents();
+  const does = await dialog.locator("section", { hasText: "Run actions" }).locator("dd").allTextContents();
   await page.keyboard.press("Escape");
   await dialog.waitFor({ state: "detached" });
   return does;
 }
 
-const does = { Cancel: "cancel it", "Say something": "say something to it", "Say more": "say something to it", "Run again": "run it again, as it is or edited", curl: "show it as curl" };
+const does = { Cancel: "cancel it", "Say something": "append a message", "Say more": "append a message", "Run again": "run it again", curl: "show it as curl" };
 
 for (const [name, may] of Object.entries(shown)) {
   test(`${name} signs in, and is shown what the role may do to what is alice's, and nothing else`, async () => {
@@ -161,8 +161,8 @@ for (const [name, may] of Object.entries(shown)) {
     await becomes(() => page.getByRole("tab").allTextContents(), may.admin, "admin");
     await to("/runs");
     for (const { runId } of [open, over]) await page.locator(".runs li", { has: page.locator(`a[href*="${runId}"]`) }).getByRole("checkbox").check();
-    await page.getByText("2 picked").waitFor();
-    await becomes(async () => (await buttons(".bulk")).filter((b) => b !== "Pick none"), may.picked, "picked");
+    await page.getByText("2 selected").waitFor();
+    await becomes(async () => (await buttons(".bulk")).filter((b) => b !== "Select none"), may.picked, "picked");
     await quiet(page, `what ${name} may do`);
     if (may.over.includes("Say more")) {
       await to(`/runs/${over.runId}`);
@@ -218,7 +218,7 @@ test("an admin makes a key, which works until it is revoked, and sees who did wh
   await page.getByRole("heading", { name: "alice", exact: true }).waitFor();
   await page.getByRole("heading", { name: "Attachments of alice" }).waitFor();
   await soundInEachLook(page, "what a user has of its limits");
-  for (const name of ["Threads that sockets show", "Tokens in 24 hours"]) await page.getByText(name, { exact: true }).first().waitFor();
+  for (const name of ["Threads on WebSockets", "Tokens in 24 hours"]) await page.getByText(name, { exact: true }).first().waitFor();
   await page.getByRole("tab", { name: "Keys" }).click();
   await page.getByRole("button", { name: "Make a key" }).click();
   await soundInEachLook(page, "making a key");
@@ -233,22 +233,22 @@ test("an admin makes a key, which works until it is revoked, and sees who did wh
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Revoke laptop" }).click();
   await soundInEachLook(page, "what is asked before a key is revoked");
-  await page.getByRole("button", { name: "Revoke it" }).click();
+  await page.getByRole("button", { name: "Revoke key" }).click();
   await page.getByRole("row", { name: /laptop/ }).getByText("revoked").waitFor();
   await assert.rejects(call("GET", "/api/v1/me", undefined, carol), refused);
   await page.getByRole("tab", { name: "Audit" }).click();
   for (const done of ["start", "key"]) await page.getByRole("row", { name: new RegExp(done) }).first().waitFor();
-  await page.getByLabel("Who", { exact: true }).fill("alice");
+  await page.getByLabel("Actor", { exact: true }).fill("alice");
   await page.getByRole("row", { name: /create key/ }).first().waitFor({ state: "detached" });
-  await page.getByLabel("Who", { exact: true }).fill("nobody");
-  await page.getByLabel("What", { exact: true }).selectOption("answer"); // while what was typed is not asked for yet
+  await page.getByLabel("Actor", { exact: true }).fill("nobody");
+  await page.getByLabel("Action", { exact: true }).selectOption("answer"); // while what was typed is not asked for yet
   await page.waitForURL((url) => url.searchParams.get("actor") === "nobody" && url.searchParams.get("action") === "answer");
-  await page.getByText("Nothing was done").waitFor();
-  await page.getByLabel("Who", { exact: true }).fill("alice");
-  await page.getByLabel("What", { exact: true }).selectOption("start");
+  await page.getByText("No entries").waitFor();
+  await page.getByLabel("Actor", { exact: true }).fill("alice");
+  await page.getByLabel("Action", { exact: true }).selectOption("start");
   await page.getByRole("row", { name: /alice start alice/ }).first().waitFor();
   await page.getByLabel("until").fill("2001-01-01T00:00");
-  await page.getByText("Nothing was done").waitFor();
+  await page.getByText("No entries").waitFor();
   assert.equal(await page.getByText(key).count(), 0);
   await quiet(page, "the keys of a project");
   await leave(page);

@@ -26,7 +26,7 @@ test("the figures are those of the window that is chosen", async () => {
   await did({ do: [{ fail: "no", code: "counted" }] }, "FAILED");
   const page = await visit(browser, "/");
   for (const [name, window] of [["Day", "day"], ["Week", "week"], ["Hour", "hour"]]) {
-    await page.getByRole("group", { name: "Over the last" }).getByRole("button", { name, exact: true }).click();
+    await page.getByRole("group", { name: "Time window" }).getByRole("button", { name, exact: true }).click();
     await page.getByRole("button", { name, exact: true, pressed: true }).waitFor();
     await page.waitForFunction(() => document.querySelector(".figures-and-charts")?.dataset.stale === "false");
     const { totals, agents, failures } = await call("GET", `/api/projects/default/stats?window=${window}`);
@@ -99,7 +99,7 @@ test("on a telephone in the dark a person finds their way, answers, runs again a
   await menu.click();
   await page.getByRole("button", { name: "Dark theme" }).click();
   assert.equal(await ink(), dark);
-  await page.getByRole("button", { name: "Theme of the system" }).click();
+  await page.getByRole("button", { name: "System theme" }).click();
   await page.emulateMedia({ colorScheme: "light" });
   assert.equal(await ink(), light);
   await page.emulateMedia({ colorScheme: "dark" });
@@ -134,7 +134,7 @@ test("a thread's state is edited in the playground, and what was said is answere
   await page.keyboard.press("Control+a");
   await page.keyboard.type('{"colour":"blue","id":12345678901234567890}');
   await editor.getByText("12345678901234567890}").waitFor();
-  await page.getByText("It replaces the thread’s state with the next message.").waitFor();
+  await page.getByText("The next message replaces the thread’s state with it.").waitFor();
   await page.getByRole("textbox", { name: "Message" }).fill("with a state");
   await page.keyboard.press("Enter");
   await page.locator(".message[data-role=assistant]", { hasText: "with a state" }).waitFor();

@@ -40,9 +40,9 @@ test("a tool is mocked by hand, a question is answered, and a run is stopped", a
   await soundInEachLook(page, "an empty playground");
   await page.getByRole("tab", { name: "Tools" }).click();
   await page.getByRole("button", { name: "Add a tool" }).click();
-  await page.getByLabel("What it is for").fill("Tells where I am.");
+  await page.getByLabel("Description", { exact: true }).fill("Tells where I am.");
   await soundInEachLook(page, "a tool that is described");
-  assert.equal(await page.getByLabel("What it is for").inputValue(), "Tells where I am."); // the window was made narrow, and wide
+  assert.equal(await page.getByLabel("Description", { exact: true }).inputValue(), "Tells where I am."); // the window was made narrow, and wide
   await page.getByRole("button", { name: "Keep it" }).click();
   await page.setViewportSize(looks[1]);
   await page.getByRole("button", { name: "Settings" }).click();
@@ -54,7 +54,7 @@ test("a tool is mocked by hand, a question is answered, and a run is stopped", a
   await page.keyboard.press("Enter");
   await page.getByRole("textbox", { name: "Result" }).fill('{"city":"Bergen"}');
   await soundInEachLook(page, "a call that waits");
-  await page.getByRole("button", { name: "Return it" }).click();
+  await page.getByRole("button", { name: "Send result" }).click();
   await page.getByRole("heading", { name: "Go on?" }).waitFor();
   await page.getByRole("textbox", { name: "Value" }).fill("yes");
   await page.getByRole("button", { name: "Answer", exact: true }).click();
@@ -97,7 +97,7 @@ test("what waits is answered where it stands, and is gone when it was answered e
   const form = page.locator(".panel", { hasText: "Where shall it go?" });
   await other.getByRole("heading", { name: "Where shall it go?" }).waitFor();
   await form.getByRole("button", { name: "Answer", exact: true }).click();
-  await form.getByText("This is needed.").first().waitFor();
+  await form.getByText("Required.").first().waitFor();
   await form.getByLabel("Place").selectOption("Production");
   await form.getByLabel("Replicas").fill("12");
   await form.getByRole("button", { name: /^Tags/ }).click();
@@ -121,13 +121,13 @@ test("what waits is answered where it stands, and is gone when it was answered e
     place: "b", replicas: 3, notify: { kind: "mail", to: "a@example.org" }, tags: ["eu"], days: ["Friday"], owner: { name: "Ada" },
   });
 
-  const call = page.locator(".panel", { hasText: "The tool locate is yours: what does it return?" });
+  const call = page.locator(".panel", { hasText: "Write the result of the front-end tool locate" });
   await call.getByText('"street"').waitFor();
   await call.getByRole("textbox", { name: "Result" }).fill("here");
   await page.locator(".asked-list").evaluate((list) => {
     new MutationObserver(() => (window.pressable = getComputedStyle(list).pointerEvents !== "none")).observe(list, { childList: true });
   });
-  await call.getByRole("button", { name: "Return it" }).click();
+  await call.getByRole("button", { name: "Send result" }).click();
   await ended(own.runId);
   await call.waitFor({ state: "detached" });
   assert.equal(await page.evaluate(() => window.pressable), false, "what has moved under the pointer takes a press at once");
@@ -165,13 +165,13 @@ test("a thread is found, renamed, put away and deleted", async () => {
   await page.getByRole("button", { name: "Archive" }).click();
   await page.getByRole("link", { name: /^A kept and named thread/ }).waitFor({ state: "detached" });
   await page.goto(new URL(`/threads/${run.conversationId}`, page.url()).href); // its address does not say that it is put away
-  await page.getByRole("button", { name: "Take back" }).click();
+  await page.getByRole("button", { name: "Restore" }).click();
   await page.getByRole("link", { name: /^A kept and named thread/ }).waitFor();
   await page.getByRole("button", { name: "Archive" }).waitFor();
   await page.getByRole("button", { name: "Delete" }).click();
   await soundInEachLook(page, "what is asked before a thread is deleted");
   await page.getByRole("button", { name: "Delete it" }).click();
-  await page.getByText("The thread is deleted.").waitFor();
+  await page.getByText("Thread deleted.").waitFor();
   await quiet(page, "threads");
   await leave(page);
 });
@@ -231,14 +231,14 @@ test("files go with a message, and are there after a reload", async () => {
     { name: "tool.exe", mimeType: "application/x-msdownload", buffer: Buffer.from("\x7fELF\x00\x01") },
   ]);
   await page.getByText(/tool\.exe: /).waitFor(); // it is refused, and said to be
-  const attached = page.getByRole("list", { name: "Attached to this message" });
+  const attached = page.getByRole("list", { name: "Attachments of this message" });
   await attached.getByText("dot.png").waitFor();
   await give(page, "drop", [["dropped.txt", 12], ["large.bin", 21 << 20]]); // what is too large is not even sent
-  await page.getByText(/large\.bin: It has 21\.0 MiB; a file may have 20\.0 MiB/).waitFor();
+  await page.getByText(/large\.bin: The file has 21\.0 MiB; the limit is 20\.0 MiB/).waitFor();
   await attached.getByText("dropped.txt").waitFor();
   await give(page, "paste", [["pasted.txt", 7]]);
   await attached.getByText("pasted.txt").waitFor();
-  await page.getByRole("button", { name: "Take dropped.txt off" }).click();
+  await page.getByRole("button", { name: "Remove dropped.txt" }).click();
   page.complaints.splice(0, Infinity, ...page.complaints.filter((c) => !/415/.test(c))); // of the one that is refused
   await soundInEachLook(page, "files that go with a message, and some that do not");
   await page.getByRole("textbox", { name: "Message" }).fill("look at these");

@@ -23,7 +23,7 @@ test("the request that a message makes is what a terminal and a program can send
   await page.getByRole("textbox", { name: "Message" }).fill(said);
   await page.getByRole("tab", { name: "Context" }).click();
   await page.getByRole("button", { name: "Add context" }).click();
-  await page.getByLabel("What context 1 is").fill("time");
+  await page.getByLabel("Description of context 1").fill("time");
   await page.getByLabel("Value of context 1").fill("noon");
   await page.getByRole("tab", { name: "Request" }).click();
   await soundInEachTheme(page, "the request of a message");

@@ -39,7 +39,7 @@ test("a person signs in with a token, talks, and goes to another project", async
   await page.getByLabel("Project").selectOption("p2");
   await page.waitForURL("**/p/p2/");
   await page.goto(new URL("/p/p2/runs", page.url()).href);
-  await page.getByText("Nothing has run yet").waitFor();
+  await page.getByText("No runs yet").waitFor();
   assert.ok(page.asked.every((url) => !url.includes(good)));
   await quiet(page, "a person with a token");
   await leave(page);

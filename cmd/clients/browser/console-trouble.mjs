@@ -270,14 +270,14 @@ test("of many runs that are picked those that fail are told of and stay picked",
   let go;
   const held = new Promise((done) => (go = done));
   await page.route(`**/${runs[0].runId}/cancel*`, (route) => held.then(() => route.continue()));
-  await page.getByLabel("Pick all that are loaded").check();
-  await page.getByText("4 picked").waitFor();
+  await page.getByLabel("Select all loaded runs").check();
+  await page.getByText("4 selected").waitFor();
   await page.getByRole("button", { name: "Cancel 3" }).click();
   await page.getByRole("button", { name: "Cancel them" }).click();
   await page.getByText(/^\d of 3 …$/).waitFor();
   go();
   await page.getByText("1 of 3 runs not cancelled: It does not stop.").waitFor();
-  await page.getByText("1 picked").waitFor();
+  await page.getByText("1 selected").waitFor();
   await page.unrouteAll();
   await page.getByRole("button", { name: "Cancel 1" }).click();
   await page.getByRole("button", { name: "Cancel them" }).click();

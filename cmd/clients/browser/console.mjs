@@ -20,7 +20,7 @@ test("the overview tells how things are", async () => {
   const asks = await did({ do: [{ ask: { message: "Shall we?" } }], threadId: "asks" }, "WAITING");
   const page = await visit(browser, "/");
   await page.getByRole("heading", { name: "Overview" }).waitFor();
-  const failed = page.locator(".panel", { hasText: "Failed last" });
+  const failed = page.locator(".panel", { hasText: "Latest failures" });
   await failed.getByText("it is broken").first().waitFor();
   await page.locator(".panel", { hasText: "Waiting for an answer" }).getByRole("link", { name: "Shall we?" }).waitFor();
   await soundInEachLook(page, "the overview");
@@ -68,7 +68,7 @@ test("the list of runs is live, is filtered by its address, and is walked with k
   await page.keyboard.press("r");
   await page.waitForURL(/\/runs$/);
   await page.keyboard.press("?");
-  await page.getByRole("dialog", { name: "Keys" }).getByText("the next run").waitFor();
+  await page.getByRole("dialog", { name: "Keys" }).getByText("next run").waitFor();
   await soundInEachLook(page, "the list of keys");
   await page.keyboard.press("Escape");
   await page.getByRole("dialog").waitFor({ state: "detached" });
@@ -82,13 +82,13 @@ test("runs are cancelled and deleted many at a time", async () => {
   await page.locator(".runs li").nth(2).waitFor();
   await page.locator("h1").click();
   for (const key of ["j", "x", "j", "x"]) await page.keyboard.press(key);
-  await page.getByText("2 picked").waitFor();
+  await page.getByText("2 selected").waitFor();
   await page.keyboard.press("c");
   const asks = page.getByRole("dialog", { name: "Cancel 2 runs?" });
-  await asks.getByText("What they have said so far stays.").waitFor();
+  await asks.getByText("Their messages stay.").waitFor();
   await soundInEachLook(page, "what is asked before runs are cancelled");
   await asks.getByRole("button", { name: "Keep" }).click();
-  await page.getByText("2 picked").waitFor();
+  await page.getByText("2 selected").waitFor();
   await page.keyboard.press("a");
   await page.getByRole("button", { name: "Cancel 3" }).click();
   await page.getByRole("button", { name: "Cancel them" }).click();
@@ -96,7 +96,7 @@ test("runs are cancelled and deleted many at a time", async () => {
   await Promise.all(open.map((r) => ended(r.runId, "CANCELLED")));
   await page.goto(new URL("/runs?status=cancelled&q=wait", page.url()).href);
   await page.locator(".runs li").nth(2).waitFor();
-  await page.getByLabel("Pick all that are loaded").check();
+  await page.getByLabel("Select all loaded runs").check();
   await page.getByRole("button", { name: "Delete 3" }).click();
   await soundInEachLook(page, "what is asked before runs are deleted");
   await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
@@ -127,7 +127,7 @@ test("a run shows its timeline, graph, messages, state, events and input", async
   await page.getByRole("slider").press("Home");
   await page.getByText('"approved"').waitFor({ state: "detached" });
   await tab(page, "Input");
-  await page.getByText("The workflow demo, as the run was started with it").waitFor();
+  await page.getByText("Workflow demo at the start of the run").waitFor();
   const input = page.getByRole("group", { name: "How to show the workflow" });
   await input.getByRole("button", { name: "Lines" }).click();
   await page.getByLabel("the workflow", { exact: true }).getByText("retrieve").first().waitFor();
@@ -171,7 +171,7 @@ test("a run is watched, answered, said more to, and run again", async () => {
   await page.getByRole("heading", { name: "Which colour?", exact: true }).waitFor();
   await soundInEachLook(page, "a question");
   await page.getByRole("button", { name: "Answer", exact: true }).click();
-  await page.getByText("This is needed.").waitFor();
+  await page.getByText("Required.").waitFor();
   await page.getByLabel("colour").selectOption("blue");
   await page.getByLabel("count").fill("0");
   await page.getByRole("button", { name: "Answer", exact: true }).click();
@@ -189,7 +189,7 @@ test("a run is watched, answered, said more to, and run again", async () => {
   await page.locator(".facts").getByText("Generation").waitFor();
 
   await page.getByRole("button", { name: "Run again" }).click();
-  await page.getByLabel("What it is asked").fill('{"do":[{"say":"again"},{"ask":{"message":"wait"}}]}');
+  await page.getByLabel("Message to send").fill('{"do":[{"say":"again"},{"ask":{"message":"wait"}}]}');
   await soundInEachLook(page, "run again");
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.waitForURL((url) => !url.href.includes(first.runId));
@@ -205,7 +205,7 @@ test("a run is watched, answered, said more to, and run again", async () => {
   await page.getByRole("button", { name: "Delete" }).click();
   await soundInEachLook(page, "what is asked before a run is deleted");
   await page.getByRole("button", { name: "Delete it" }).click();
-  await page.getByText("The run is deleted.").waitFor();
+  await page.getByText("Run deleted.").waitFor();
   await quiet(page, "what was done to a run");
   await leave(page);
 });
@@ -228,18 +228,18 @@ test("approvals are given in place, with other arguments, or refused", async () 
   await page.locator(".run-head [data-status=COMPLETED]").waitFor();
   await page.locator(".node", { hasText: "never" }).locator("[data-status=SKIPPED]").waitFor();
   await page.locator(".line[data-kind=wait]", { hasText: "answered by local" }).waitFor();
-  await page.locator(".line[data-kind=tool]", { hasText: 'made with {"expression":"6*7"}, asked with {"expression":"1+1"}' }).click();
+  await page.locator(".line[data-kind=tool]", { hasText: 'called with {"expression":"6*7"}, requested with {"expression":"1+1"}' }).click();
   await page.locator(".line-detail .call summary").click();
-  await page.locator(".line-detail").getByText("Allowed, with other arguments, by local").waitFor();
+  await page.locator(".line-detail").getByText("Allowed with edited arguments by local").waitFor();
   await soundInEachLook(page, "the timeline of an approval with other arguments");
   await tab(page, "Messages");
   const made = page.locator(".call", { hasText: "calculator" });
   await made.locator("summary", { hasText: "edited" }).click();
   await made.getByText("42").first().waitFor();
-  for (const [title, args] of [["Asked with", "1+1"], ["Made with", "6*7"]]) {
+  for (const [title, args] of [["Requested arguments", "1+1"], ["Edited arguments", "6*7"]]) {
     await made.locator(".beside > div", { hasText: title }).getByText(args).waitFor();
   }
-  await made.getByText("Allowed, with other arguments, by local").waitFor();
+  await made.getByText("Allowed with edited arguments by local").waitFor();
   await soundInEachLook(page, "a call with other arguments");
   await page.goto(new URL(`/threads/${run.conversationId}`, page.url()).href);
   await page.locator(".call summary", { hasText: "edited" }).waitFor();
@@ -313,7 +313,7 @@ test("a long run is read once, whatever it is made of has few rows in the page, 
   assert.ok((await page.content()).length < 1_500_000);
   await tab(page, "State");
   await page.getByRole("button", { name: /more characters/ }).waitFor();
-  await page.getByRole("button", { name: "The change before" }).click();
+  await page.getByRole("button", { name: "Previous change" }).click();
   await page.getByRole("button", { name: /more characters/ }).waitFor({ state: "detached" });
   await sound(page, "a long run");
   await page.goto(new URL("/runs", page.url()).href);
@@ -359,7 +359,7 @@ test("a thread's runs have one state, and what one was asked is asked otherwise 
 
   await page.goto(new URL(`/runs/${two.id}`, page.url()).href);
   await page.getByRole("button", { name: "Run again" }).click();
-  await page.getByLabel("What it is asked").fill('{"do":[{"say":"otherwise"}]}');
+  await page.getByLabel("Message to send").fill('{"do":[{"say":"otherwise"}]}');
   await page.getByLabel(/in the place of what was asked/).check();
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.waitForURL((url) => !url.href.includes(two.id));
@@ -398,7 +398,7 @@ test("all is done with keys alone", async () => {
     await page.getByRole("tab", { name: new RegExp(`^${name}`), selected: true }).waitFor();
   }
   await keyboard.press("e");
-  await page.getByLabel("What it is asked").waitFor();
+  await page.getByLabel("Message to send").waitFor();
   await keyboard.press("Control+a");
   await keyboard.type("asked by keys");
   for (let tries = 0; tries < 10 && (await page.evaluate(() => document.activeElement.textContent)) !== "Run"; tries++) await keyboard.press("Tab");
@@ -506,7 +506,7 @@ test("what was asked is asked again with all that went with it, from the page an
     await page.goto(new URL(`/runs/${runId}`, page.url()).href);
     await page.locator(".run-head [data-whole=true]").waitFor();
     await page.getByRole("button", { name: "Run again" }).click();
-    if (edit) await page.getByLabel("What it is asked").fill(edit);
+    if (edit) await page.getByLabel("Message to send").fill(edit);
     await page.getByRole("button", { name: "Run", exact: true }).click();
     await page.waitForURL((url) => !url.href.includes(runId));
     return asked(decodeURIComponent(new URL(page.url()).pathname.split("/").at(-1)));
@@ -546,7 +546,7 @@ test("the state is looked at as of an event, and is not made up where the run be
   await page.getByText("2 of 2").waitFor();
   await call("DELETE", `/api/projects/default/agent-runs/${one.id}`);
   await page.reload();
-  await page.getByText("What was known before the run is not in its log").waitFor();
+  await page.getByText("The log does not contain the state before the run").waitFor();
   assert.equal(await page.locator(".state-tree").getByText("first:").count(), 0);
   await quiet(page, "the state as of an event");
   await leave(page);

@@ -54,7 +54,7 @@ export async function edit(project: string, what: string, request: RunRequest, m
   const thread = encodeURIComponent(request.threadId ?? "");
   const { messages } = await ask<ThreadMessages>(`/api/v1/threads/${thread}/messages?${query}`);
   const at = messages.findIndex((m) => m.id === messageId);
-  if (at < 0) throw new Error("The thread does not show this message any more.");
+  if (at < 0) throw new Error("This message is no longer in the thread.");
   const before = messages[at] as ThreadMessage;
   const said = { ...before, content: reworded(before.content, text) };
   await begin(`/api/v1/agui/${encodeURIComponent(what)}?${query}`, {

@@ -62,14 +62,14 @@ export function App() {
       queries.clear();
       void me.refetch();
     };
-    const wrong = ended ? "Your key or token is no longer good: it was revoked, or has run out." : tried && !me.isFetching ? me.error.message : "";
+    const wrong = ended ? "Your key or token was revoked or has expired." : tried && !me.isFetching ? me.error.message : "";
     return <SignIn wrong={wrong} retry={retry} />;
   }
-  if (me.error) return <Empty title="The console cannot begin">{say(me.error)}</Empty>;
+  if (me.error) return <Empty title="The console cannot start">{say(me.error)}</Empty>;
   if (!me.data) {
     return (
       <main className="page">
-        {me.failureCount > 0 ? <Empty title="The server cannot be reached">The console goes on as soon as it is there.</Empty> : <Loading />}
+        {me.failureCount > 0 ? <Empty title="The server cannot be reached">The console continues as soon as the server answers.</Empty> : <Loading />}
       </main>
     );
   }
@@ -119,7 +119,7 @@ function Pages() {
           <Route path="/admin/*?" component={Admin} />
           <Route>
             <div className="page">
-              <Empty title="There is no such page">Its address may have been cut. The parts of the console are in the menu.</Empty>
+              <Empty title="Page not found">The address may be incomplete. Use the menu to find the page.</Empty>
             </div>
           </Route>
         </Switch>

@@ -46,7 +46,7 @@ export function Search({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title="Search" onClose={onClose}>
       <input
-        className="input" type="search" aria-label="Search runs and threads" placeholder="An id, a title, the first words of a question" autoFocus
+        className="input" type="search" aria-label="Search runs and threads" placeholder="Id, title, or first words of a message" autoFocus
         role="combobox" aria-expanded={hits.length > 0} aria-controls="hits" aria-activedescendant={hits[at] ? `hit-${at}` : undefined}
         value={text}
         onChange={(e) => {

@@ -58,7 +58,7 @@ export function Shell({ children }: { children: ReactNode }) {
       <main className="main" id="content" tabIndex={-1}>
         {!connected && (
           <div className="offline" role="status">
-            The server cannot be reached. This page goes on where it was as soon as it is back.
+            The server cannot be reached. This page continues as soon as the server answers.
           </div>
         )}
         {children}
@@ -71,7 +71,7 @@ export function Shell({ children }: { children: ReactNode }) {
 function Nav({ open, path, search }: { open: boolean; path: string; search: () => void }) {
   const waiting = useWaiting().data;
   return (
-    <nav className="nav" data-open={open} aria-label="Parts of the console">
+    <nav className="nav" data-open={open} aria-label="Pages">
       <Link href="/" className="brand">
         <icons.Brand /> Baton
       </Link>
@@ -135,7 +135,7 @@ function signOut() {
 }
 
 const themes: { id: Theme; name: string; icon: () => ReactNode }[] = [
-  { id: "auto", name: "Theme of the system", icon: icons.Auto },
+  { id: "auto", name: "System theme", icon: icons.Auto },
   { id: "light", name: "Light theme", icon: icons.Sun },
   { id: "dark", name: "Dark theme", icon: icons.Moon },
 ];

@@ -18,7 +18,7 @@ export function SignIn({ wrong, retry }: { wrong: string; retry: () => void }) {
           <icons.Brand /> Baton
         </div>
         <h1>Sign in</h1>
-        <p className="muted">With an API key, or a token of your identity provider.</p>
+        <p className="muted">Use an API key, or a token of your identity provider.</p>
         <div className="field">
           <label className="label" htmlFor={id}>
             Key or token
@@ -29,7 +29,7 @@ export function SignIn({ wrong, retry }: { wrong: string; retry: () => void }) {
             onChange={(e) => setCredential(e.target.value)}
           />
           <span id={`${id}-about`} className={wrong ? "wrong" : "hint"} role={wrong ? "alert" : undefined}>
-            {wrong || "It stays in this tab, and is gone when you close it."}
+            {wrong || "It is stored in this tab only, until you close the tab."}
           </span>
         </div>
         <button type="submit" className="button primary" disabled={credential.trim() === ""}>

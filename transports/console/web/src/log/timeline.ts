@@ -212,7 +212,7 @@ export class Timeline {
     const made = executedWith(e, asked);
     const item = this.end(key, failure(e) ? "bad" : "good");
     this.args.delete(key);
-    if (item && made !== undefined) item.detail = `made with ${short(made)}, asked with ${item.detail}`;
+    if (item && made !== undefined) item.detail = `called with ${short(made)}, requested with ${item.detail}`;
   }
 
   private progress(value: unknown) {

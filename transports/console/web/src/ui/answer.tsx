@@ -43,7 +43,7 @@ export function Answer({ runId, user, interrupts, calls }: Props) {
       ))}
       {interrupts.length > 1 && !send.isPending && (
         <p className="muted">
-          {interrupts.filter((i) => given[i.id]).length} of {interrupts.length} answered. The run goes on when it has all of them.
+          {interrupts.filter((i) => given[i.id]).length} of {interrupts.length} answered. The run continues when all are answered.
         </p>
       )}
       {send.error && <Failure error={send.error} />}
@@ -61,7 +61,7 @@ function useSend(runId: string, user?: string) {
         method: "POST",
         body: JSON.stringify({ resume }),
       }),
-    onSuccess: () => toast("Answered. The run goes on."),
+    onSuccess: () => toast("Answered. The run continues."),
     onSettled: () => {
       void queries.invalidateQueries({ queryKey: ["waiting"] });
       void queries.invalidateQueries({ queryKey: ["run"] });
@@ -103,7 +103,7 @@ function Asked(props: QuestionProps) {
   const about = useOffers().data?.tools.find((t) => t.name === tool)?.description;
   return (
     <>
-      <h3 className="wrap">{i.message || (isClientCall(i) ? clientCall(tool) : "The run waits for an answer.")}</h3>
+      <h3 className="wrap">{i.message || (isClientCall(i) ? clientCall(tool) : "The run is waiting for an answer.")}</h3>
       {tool && (
         <p className="row wraps muted">
           Tool <span className="mono">{tool}</span>
@@ -112,7 +112,7 @@ function Asked(props: QuestionProps) {
       )}
       {i.expiresAt && (
         <p className="muted">
-          Refused automatically after <time dateTime={i.expiresAt}>{exactly(i.expiresAt)}</time>.
+          Expires <time dateTime={i.expiresAt}>{exactly(i.expiresAt)}</time>, and then counts as refused.
         </p>
       )}
       {given && <p className="muted">{given.status === "cancelled" ? "Refused." : "Answered."}</p>}
@@ -154,7 +154,7 @@ function isClientCall(i: Interrupt) {
   return i.reason === "tool_call" && i.id === i.toolCallId;
 }
 
-const clientCall = (tool?: string) => (tool ? `The tool ${tool} is yours: what does it return?` : "A tool of the client’s own is called: what does it return?");
+const clientCall = (tool?: string) => (tool ? `Write the result of the front-end tool ${tool}` : "Write the result of the front-end tool");
 
 // What a client's tool returns, or the answer to a question that no form can be made of, written by hand.
 function Result({ interrupt: i, call, give, busy }: QuestionProps) {
@@ -176,14 +176,14 @@ function Result({ interrupt: i, call, give, busy }: QuestionProps) {
           {own ? "Result" : "Answer"}
         </label>
         <textarea id={id} className="input mono" rows={3} spellCheck={false} value={text} onChange={(e) => setText(e.target.value)} />
-        <span className="hint">JSON, or text.</span>
+        <span className="hint">JSON or text.</span>
       </div>
       <div className="row wraps">
         <button type="submit" className="button primary" disabled={busy}>
-          {own ? "Return it" : "Answer"}
+          {own ? "Send result" : "Answer"}
         </button>
         <button type="button" className="button danger" disabled={busy} onClick={() => give({ interruptId: i.id, status: "cancelled" })}>
-          {own ? "Let the call fail" : "Do not answer"}
+          {own ? "Fail the call" : "Do not answer"}
         </button>
       </div>
     </form>
@@ -203,7 +203,7 @@ function Approval({ interrupt: i, give, busy }: QuestionProps) {
       {asked.query && <p className="wrap">{asked.query}</p>}
       {asked.input !== undefined && text === null && <JsonTree value={asked.input} depth={3} />}
       {text !== null && <CodeEditor label="Arguments" value={text} onChange={setText} height={96} />}
-      {bad && <p className="wrong">Arguments are a JSON object.</p>}
+      {bad && <p className="wrong">The arguments must be a JSON object.</p>}
       <div className="row wraps">
         <button type="button" className="button primary" disabled={busy || bad} onClick={allow}>
           {text === null ? "Allow" : "Allow with these arguments"}

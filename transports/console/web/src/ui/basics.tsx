@@ -18,7 +18,7 @@ export function CopyButton({ text, label = "Copy", small = true }: { text: strin
       await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
       setDone(true);
     } catch {
-      toast("The browser does not let this page use the clipboard.", "bad");
+      toast("The browser does not allow this page to use the clipboard.", "bad");
     }
   };
   return (
@@ -40,7 +40,7 @@ export function CopyIcon({ text, label }: { text: string | (() => string); label
   const copy = () =>
     navigator.clipboard.writeText(typeof text === "function" ? text() : text).then(
       () => setDone(true),
-      () => toast("The browser does not let this page use the clipboard.", "bad"),
+      () => toast("The browser does not allow this page to use the clipboard.", "bad"),
     );
   return (
     <button type="button" className="button plain icon small" title={label} aria-label={done ? "Copied" : label} onClick={() => void copy()}>

@@ -19,7 +19,7 @@ export function Undrawn({ value, again }: { value?: unknown; again?: () => void 
       <p className="notice" data-tone="wait">
         <icons.Warn />
         <span className="grow wrap">
-          The console cannot draw this{value === undefined ? "" : ", and shows it as it is"}.
+          The console cannot draw this{value === undefined ? "" : "; this is the raw data"}.
         </span>
         {again && (
           <button type="button" className="button small" onClick={again}>

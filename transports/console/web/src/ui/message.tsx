@@ -41,7 +41,7 @@ function Said({ entry, actions, anchor }: { entry: Entry; actions?: ReactNode; a
       {!empty && (said(entry) ? <Plain text={String(entry.content)} /> : <Content content={entry.content} grows={entry.open} />)}
       <Files message={entry.message} />
       {entry.open && <span className="caret" aria-label="is being written" role="img" />}
-      {entry.cut && <p className="muted">Cut short: the server that wrote it has stopped. It is written anew below.</p>}
+      {entry.cut && <p className="muted">Cut off because the server stopped. The run has written it again below.</p>}
       <Calls calls={entry.calls} version={entry.version} />
     </article>
   );
@@ -165,14 +165,14 @@ export const ToolCall = memo(function ToolCall({ call }: { call: Call; version: 
             <Payload title="Arguments" value={call.args} />
           ) : (
             <div className="beside">
-              <Payload title="Asked with" value={call.args} />
-              <Payload title="Made with" value={call.made} />
+              <Payload title="Requested arguments" value={call.args} />
+              <Payload title="Edited arguments" value={call.made} />
             </div>
           )}
           {call.answered && (
             <p className="muted wrap">
-              {call.answered.refused ? "Refused" : call.made === undefined ? "Allowed" : "Allowed, with other arguments,"}{" "}
-              {call.answered.by ? `by ${call.answered.by}` : "by nobody: the time had passed"}
+              {call.answered.refused ? "Refused" : call.made === undefined ? "Allowed" : "Allowed with edited arguments"}{" "}
+              {call.answered.by ? `by ${call.answered.by}` : "automatically: it has expired"}
               {call.answered.at && <> at <time dateTime={call.answered.at} title={exactly(call.answered.at)}>{clock(call.answered.at)}</time></>}.
             </p>
           )}

@@ -293,7 +293,7 @@ function JSONField({ label, value, onChange }: { label: string; value: unknown; 
           onChange(parsed(next));
         }}
       />
-      {wrong && <span className="wrong">This is not JSON.</span>}
+      {wrong && <span className="wrong">Want JSON.</span>}
     </>
   );
 }

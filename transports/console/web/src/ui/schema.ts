@@ -141,7 +141,7 @@ export function wrong(schema: Schema, value: unknown, required: boolean, path = 
 
 function problems(schema: Schema, value: unknown, required: boolean, path: string, root: Schema): Problems {
   const s = plain(schema, root);
-  if (value === undefined || value === "") return required ? { [path]: "This is needed." } : {};
+  if (value === undefined || value === "") return required ? { [path]: "Required." } : {};
   switch (shape(s)) {
     case "object": {
       const v = typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
@@ -218,7 +218,7 @@ function string(s: Schema, value: string, path: string): Problems {
   const length = [...value].length;
   if (s.minLength !== undefined && length < s.minLength) return { [path]: `At least ${s.minLength} characters.` };
   if (s.maxLength !== undefined && length > s.maxLength) return { [path]: `At most ${s.maxLength} characters.` };
-  if (s.pattern !== undefined && !matches(s.pattern, value)) return { [path]: `It must be like ${s.pattern}` };
+  if (s.pattern !== undefined && !matches(s.pattern, value)) return { [path]: `Must match ${s.pattern}` };
   return {};
 }
 

@@ -31,7 +31,7 @@ export default function Page() {
         <h1>Admin</h1>
       </header>
       <section>
-        <Tabs label="Parts of Admin" tabs={tabs} chosen={tab} choose={(id) => go(`${path}?tab=${id}`, { replace: true })}>
+        <Tabs label="Admin sections" tabs={tabs} chosen={tab} choose={(id) => go(`${path}?tab=${id}`, { replace: true })}>
           {tab === "me" && <Myself />}
           {tab === "limits" && <Limits />}
           {tab === "retention" && <Retention />}

@@ -10,8 +10,8 @@ import { Typed } from "../../ui/typed";
 const actions = ["start", "append", "answer", "cancel", "update", "delete", "create_key", "revoke_key"];
 
 const texts: { name: "actor" | "user" | "run"; label: string }[] = [
-  { name: "actor", label: "Who" },
-  { name: "user", label: "Whose" },
+  { name: "actor", label: "Actor" },
+  { name: "user", label: "Owner" },
   { name: "run", label: "Run" },
 ];
 
@@ -27,8 +27,8 @@ export function Audit() {
         {texts.map(({ name, label }) => (
           <Typed key={name} label={label} value={filter[name]} set={(value) => set(name, value)} />
         ))}
-        <select className="input" aria-label="What" value={filter.action} onChange={(e) => set("action", e.target.value)}>
-          <option value="">everything</option>
+        <select className="input" aria-label="Action" value={filter.action} onChange={(e) => set("action", e.target.value)}>
+          <option value="">all actions</option>
           {actions.map((a) => (
             <option key={a} value={a}>
               {a.replace("_", " ")}
@@ -45,7 +45,7 @@ export function Audit() {
       {error && !data && <Failure error={error} retry={() => void refetch()} />}
       {!data && !error && <Loading />}
       {data && rows.length === 0 && !hasNextPage && (
-        <Empty title="Nothing was done">{Object.values(filter).some(Boolean) ? "Nothing of this kind: take a filter away to see more." : ""}</Empty>
+        <Empty title="No entries">{Object.values(filter).some(Boolean) ? "No matches. Remove a filter." : ""}</Empty>
       )}
       {rows.length > 0 && (
         <Panel flush>
@@ -53,7 +53,7 @@ export function Audit() {
             <table className="table">
               <thead>
                 <tr>
-                  {["When", "Who", "What", "Whose", "Thread", "Run", "About", "With key", "From"].map((name) => (
+                  {["Time", "Actor", "Action", "Owner", "Thread", "Run", "Subject", "Credential", "Address"].map((name) => (
                     <th key={name}>{name}</th>
                   ))}
                 </tr>

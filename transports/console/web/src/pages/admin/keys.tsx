@@ -66,10 +66,10 @@ export function Keys() {
       {making && <Make onClose={() => setMaking(false)} />}
       {revoking && (
         <Confirm
-          title="Revoke this key?" act="Revoke it" busy={revoke.isPending} onClose={() => setRevoking(null)}
+          title="Revoke this key?" act="Revoke key" busy={revoke.isPending} onClose={() => setRevoking(null)}
           onAct={() =>
             revoke.mutate(revoking.id, {
-              onSuccess: () => toast("The key is revoked."),
+              onSuccess: () => toast("Key revoked."),
               onError: (e) => toast(say(e), "bad"),
               onSettled: () => setRevoking(null),
             })
@@ -97,7 +97,7 @@ function Make({ onClose }: { onClose: () => void }) {
     return (
       <Dialog title="The key" onClose={onClose}>
         <div className="stack">
-          <p>It is shown now, and never again.</p>
+          <p>Copy it now. It cannot be shown again.</p>
           <pre className="code wraps" tabIndex={0}>
             {make.data.key}
           </pre>

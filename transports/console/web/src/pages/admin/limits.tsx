@@ -33,20 +33,20 @@ export function Limits() {
         <Panel title="Server">
           <Facts
             facts={[
-              ["Runs executed at once", number(server.running)],
-              ["What they are asked", bytes(server.runningBytes)],
-              ["What their messages have", bytes(server.runningMessages)],
-              ["Runs of one agent", server.runningPerAgent ? number(server.runningPerAgent) : "no limit"],
+              ["Executing runs", number(server.running)],
+              ["Their input", bytes(server.runningBytes)],
+              ["Memory for their messages", bytes(server.runningMessages)],
+              ["Executing runs of one agent", server.runningPerAgent ? number(server.runningPerAgent) : "no limit"],
               ["Runs queued", number(server.queued)],
-              ["Runs queued of a thread", number(server.queuedPerThread)],
-              ["Events of a run", run.events ? number(run.events) : "no limit"],
+              ["Queued runs per thread", number(server.queuedPerThread)],
+              ["Events per run", run.events ? number(run.events) : "no limit"],
               ["A body", bytes(sizes.body)],
               ["A run’s body", bytes(sizes.input)],
               ["A run’s messages", bytes(sizes.messages)],
               ["A run takes", span(timeouts.run)],
               ["A step takes", span(timeouts.step)],
               ["A tool takes", span(timeouts.tool)],
-              ["An approval waits", span(timeouts.approval)],
+              ["Approval timeout", span(timeouts.approval)],
             ]}
           />
         </Panel>
@@ -54,7 +54,7 @@ export function Limits() {
           <Panel title={whose ? `Attachments of ${whose}` : "Your attachments"}>
             <div className="stack">
               <Use name="Files" used={attachments.used.files} limit={attachments.files} />
-              <Use name="All of them" used={attachments.used.bytes} limit={attachments.bytes} unit={bytes} />
+              <Use name="Total size" used={attachments.used.bytes} limit={attachments.bytes} unit={bytes} />
               <Facts facts={[["A file", bytes(attachments.size)]]} />
             </div>
           </Panel>
@@ -90,10 +90,10 @@ function Uses({ title, share }: { title: string; share: Share }) {
   return (
     <Panel title={title}>
       <div className="stack">
-        <Use name="Requests at once" used={share.requests.used} limit={share.requests.burst} />
+        <Use name="Request burst" used={share.requests.used} limit={share.requests.burst} />
         <Use name="Open streams" used={share.streams.used} limit={share.streams.limit} />
-        <Use name="Threads that sockets show" used={share.subscriptions.used} limit={share.subscriptions.limit} />
-        <Use name="Bytes under way" used={share.inFlight.used} limit={share.inFlight.limit} unit={bytes} />
+        <Use name="Threads on WebSockets" used={share.subscriptions.used} limit={share.subscriptions.limit} />
+        <Use name="Bytes in flight" used={share.inFlight.used} limit={share.inFlight.limit} unit={bytes} />
         <Use name="Runs executed" used={share.running.used} limit={share.running.limit} />
         <Use name="Runs queued" used={share.queued.used} limit={share.queued.limit} />
         {"tokensPerDay" in share && <Use name="Tokens in 24 hours" used={share.tokensPerDay.used} limit={share.tokensPerDay.limit} />}

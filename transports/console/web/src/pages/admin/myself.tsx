@@ -3,7 +3,7 @@ import { Panel } from "../../ui/basics";
 import { exactly } from "../../ui/format";
 import { Facts } from "./facts";
 
-const ways = { none: "none: everybody is the only user", "api-key": "API keys", jwt: "JSON Web Tokens", custom: "the program’s own" };
+const ways = { none: "off", "api-key": "API keys", jwt: "JSON Web Tokens", custom: "custom" };
 
 /** Myself is who the server takes the caller for. */
 export function Myself() {
@@ -14,11 +14,11 @@ export function Myself() {
       <Facts
         facts={[
           ["User", me.user],
-          ["Role", me.authentication === "none" ? "no accounts: all is yours" : me.role],
+          ["Role", me.authentication === "none" ? "all permissions" : me.role],
           ["Project", project],
           ["Your projects", me.projects.join(", ")],
-          ["Accounts", ways[me.authentication]],
-          ["Your credential ends", me.expiresAt ? exactly(me.expiresAt) : "never"],
+          ["Authentication", ways[me.authentication]],
+          ["Credential expires", me.expiresAt ? exactly(me.expiresAt) : "never"],
           ["Version", me.version],
         ]}
       />

@@ -15,18 +15,18 @@ export function Retention() {
       <Panel title="Kept for">
         <Facts facts={[["Runs", kept(days.runs)], ["Events", kept(days.events)], ["Attachments", kept(days.attachments)], ["Audit", kept(days.audit)]]} />
       </Panel>
-      <Panel title="Would go now">
+      <Panel title="Expired now">
         <Facts
           facts={[
             ["Runs", number(due.runs)],
-            ["Runs that lose their events", number(due.stripped)],
+            ["Runs without their events", number(due.stripped)],
             ["Events", number(due.events)],
             ["Their size", bytes(due.bytes)],
             ["Attachments", number(due.attachments)],
             ["Audit", number(due.audit)],
           ]}
         />
-        {!due.whole && <p className="muted">There is more than was counted.</p>}
+        {!due.whole && <p className="muted">The count is incomplete.</p>}
       </Panel>
     </div>
   );

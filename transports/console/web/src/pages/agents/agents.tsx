@@ -32,7 +32,7 @@ export default function Page() {
       {offers.data && (
         <section>
           <Tabs
-            label="What is registered" chosen={tab} choose={choose}
+            label="Kind" chosen={tab} choose={choose}
             tabs={[
               { id: "agents", name: "Agents", count: agents.length },
               { id: "tools", name: "Tools", count: tools.length },
@@ -50,7 +50,7 @@ export default function Page() {
                 </Offer>
               ))}
             </div>
-            {tab === "servers" && servers.length === 0 && <Empty title="No servers of tools">The section mcp of baton.yaml names them.</Empty>}
+            {tab === "servers" && servers.length === 0 && <Empty title="No MCP servers">Declare them in the section mcp of baton.yaml.</Empty>}
           </Tabs>
         </section>
       )}
@@ -113,13 +113,13 @@ function OneTool({ tool }: { tool: Tool }) {
       marks={
         <>
           {tool.approval && <span className="badge" data-tone="wait">Asks first</span>}
-          {tool.idempotent && <span className="badge">May be repeated</span>}
+          {tool.idempotent && <span className="badge">Idempotent</span>}
         </>
       }
     >
       {tool.parameters && (
         <details>
-          <summary>Schema of its arguments</summary>
+          <summary>Arguments schema</summary>
           <JsonTree value={tool.parameters} depth={3} />
         </details>
       )}

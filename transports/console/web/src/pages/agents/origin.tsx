@@ -23,7 +23,7 @@ export function State({ health }: { health: Offered["health"] | undefined }) {
   return (
     <>
       <span className="badge" data-tone={health.ok ? "good" : "bad"}>
-        {health.ok ? "Healthy" : "Out of reach"}
+        {health.ok ? "Healthy" : "Unreachable"}
       </span>
       {health.since && (
         <span className="muted">

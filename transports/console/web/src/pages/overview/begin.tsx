@@ -27,7 +27,7 @@ export function Begin() {
   const workflow = workflows.find((w) => w.name === "demo") ?? workflows[0];
   const curl = agent && command("/api/v1/agent/runs", `-H 'Content-Type: application/json' -d '${JSON.stringify({ agent: agent.name, content: "Hello" })}'`);
   return (
-    <Panel title="Nothing has run yet: begin here">
+    <Panel title="No runs yet: start here">
       <ul className="begin">
         {agent && (
           <Way to={`/playground?agent=${encodeURIComponent(agent.name)}`} icon={<icons.Threads />} title={`Talk to ${agent.name}`}>
@@ -41,17 +41,17 @@ export function Begin() {
         )}
         {script && (
           <Way to="/playground?agent=scripted" icon={<icons.Tool />} title="See tools, questions and failures">
-            The agent scripted plays what you write: it calls tools, asks you and fails.
+            The agent scripted executes a script that you write: it calls tools, asks questions and fails.
           </Way>
         )}
-        <Way to="/agents" icon={<icons.Offers />} title="Look at what there is">
+        <Way to="/agents" icon={<icons.Offers />} title="Browse the plugins">
           Agents, tools and workflows, with their schemas.
         </Way>
       </ul>
       {curl && (
         <div className="begin-code">
           <div className="row">
-            <span className="grow muted">Or from a terminal</span>
+            <span className="grow muted">Or use a terminal</span>
             <CopyIcon label="Copy the command" text={curl} />
           </div>
           <pre className="code wraps" tabIndex={0}>

@@ -29,7 +29,7 @@ export function Charts({ stats }: { stats: Stats }) {
   const { totals } = stats;
   return (
     <div className="charts">
-      <Panel title="Runs that ended, per minute">
+      <Panel title="Ended runs per minute">
         <Chart
           label={`Runs per minute: ${totals.completed} completed, ${totals.failed} failed and ${totals.cancelled} cancelled in this time.`}
           times={lines.times} series={lines.runs} least={1} bars={step} format={rate}
@@ -45,4 +45,4 @@ export function Charts({ stats }: { stats: Stats }) {
   );
 }
 
-const said = (p: Stats["totals"]["durationMs"]) => (p ? `median ${duration(p.p50)}, 95 % within ${duration(p.p95)}.` : "nothing is known.");
+const said = (p: Stats["totals"]["durationMs"]) => (p ? `median ${duration(p.p50)}, 95 % within ${duration(p.p95)}.` : "no data.");

@@ -37,7 +37,7 @@ export function Figures({ stats: { totals, agents } }: { stats: Stats }) {
   return (
     <dl className="figures">
       <Figure name="Started">{number(totals.started)}</Figure>
-      <Figure name="Failed" about={over > 0 ? `${percent(totals.failed / over)} of ${number(over)} that ended` : ""} bad={totals.failed > 0}>
+      <Figure name="Failed" about={over > 0 ? `${percent(totals.failed / over)} of ${number(over)} ended runs` : ""} bad={totals.failed > 0}>
         {number(totals.failed)}
       </Figure>
       <Figure name="First event, median" about={tail(totals.firstEventMs)}>
@@ -49,7 +49,7 @@ export function Figures({ stats: { totals, agents } }: { stats: Stats }) {
       <Figure name="Tokens" about={input + output > 0 ? `${compact(input)} in, ${compact(output)} out` : ""}>
         {input + output > 0 ? compact(input + output) : "–"}
       </Figure>
-      <Figure name="Cost" about={priced.length > 0 && priced.length < agents.length ? "of the models that have a price" : ""}>
+      <Figure name="Cost" about={priced.length > 0 && priced.length < agents.length ? "only models with prices" : ""}>
         {priced.length > 0 ? money(cost) : "–"}
       </Figure>
     </dl>

@@ -30,7 +30,7 @@ export default function Page() {
       <header className="page-head">
         <h1>Overview</h1>
         {viewer && (
-          <div className="actions segments" role="group" aria-label="Over the last">
+          <div className="actions segments" role="group" aria-label="Time window">
             {windows.map((w) => (
               <button
                 key={w.id} type="button" className="button small" aria-pressed={w.id === window}
@@ -58,7 +58,7 @@ function Own() {
     <div className="stack">
       {fresh && <Begin />}
       <Wanted>
-        <Latest title="Your latest runs" empty="Nothing has run yet." />
+        <Latest title="Your latest runs" empty="No runs yet." />
       </Wanted>
     </div>
   );
@@ -80,7 +80,7 @@ function Project({ window }: { window: Window }) {
       <Now stats={stats} />
       {stats.counting && (
         <p className="notice" role="status">
-          Older runs are still being counted: these figures grow.
+          Older runs are still being counted; these figures are incomplete.
         </p>
       )}
       {!(fresh && !ran(stats)) && <Figures stats={stats} />}
@@ -105,8 +105,8 @@ const ran = ({ totals }: Stats) => totals.started + totals.completed + totals.fa
 function Quiet() {
   return (
     <Panel>
-      <Empty title="Nothing ran in this time">
-        <Link href="/playground">Talk to an agent</Link>, or look at <Link href="/?window=week">the last week</Link>.
+      <Empty title="No runs in this period">
+        <Link href="/playground">Talk to an agent</Link>, or show <Link href="/?window=week">the last week</Link>.
       </Empty>
     </Panel>
   );
@@ -117,7 +117,7 @@ function Wanted({ children }: { children?: ReactNode }) {
   return (
     <div className="columns">
       <Asked />
-      <Latest title="Failed last" status="FAILED" empty="Nothing has failed." />
+      <Latest title="Latest failures" status="FAILED" empty="No failures." />
       {children}
     </div>
   );
@@ -134,7 +134,7 @@ function Asked() {
         {items.map((w) => (
           <li key={`${w.runId}/${w.id}`}>
             <Link href={runPath({ id: w.runId, user: w.user })} className="grow clip">
-              {w.message || (w.toolName ? `The client’s tool ${w.toolName} is called` : "A client’s tool is called")}
+              {w.message || (w.toolName ? `Call of the client’s tool ${w.toolName}` : "Call of a client’s tool")}
             </Link>
             <span className="muted clip">{w.agent}</span>
             <span className="muted">

@@ -9,7 +9,7 @@ export function Agents({ stats: { agents } }: { stats: Stats }) {
   return (
     <Panel title="By agent" flush className="wide">
       {agents.length === 0 ? (
-        <p className="quiet muted">None has run.</p>
+        <p className="quiet muted">No runs.</p>
       ) : (
         <div className="scroll-x" tabIndex={0} role="region" aria-label="By agent">
           <table className="table">
@@ -53,7 +53,7 @@ export function Failures({ stats: { failures } }: { stats: Stats }) {
   const most = Math.max(1, ...failures.map((f) => f.count));
   return (
     <Panel title="Failures by code" flush>
-      {failures.length === 0 && <p className="quiet muted">Nothing has failed.</p>}
+      {failures.length === 0 && <p className="quiet muted">No failures.</p>}
       <ul className="meters">
         {failures.map((f) => (
           <li key={f.code}>

@@ -51,7 +51,7 @@ export function Composer({ text, files, setFiles, change, ask, open, stop, worke
     const refuse = (name: string, why: string) => setRefused((before) => [...before.filter((r) => r.name !== name), { name, why }]);
     for (const file of list) {
       if (most !== undefined && file.size > most) {
-        refuse(file.name, `It has ${bytes(file.size)}; a file may have ${bytes(most)}.`);
+        refuse(file.name, `The file has ${bytes(file.size)}; the limit is ${bytes(most)}.`);
         continue;
       }
       setLoading((n) => n + 1);
@@ -91,11 +91,11 @@ export function Composer({ text, files, setFiles, change, ask, open, stop, worke
       }}
     >
       {(files.length > 0 || loading > 0) && (
-        <ul className="files" aria-label="Attached to this message">
+        <ul className="files" aria-label="Attachments of this message">
           {files.map((f) => (
             <li key={f.path} className="file">
               <icons.Clip /> <span className="clip">{f.filename}</span> <span className="muted num nowrap">{bytes(f.size)}</span>
-              <button type="button" className="button plain icon small" aria-label={`Take ${f.filename} off`} onClick={() => setFiles((before) => before.filter((x) => x !== f))}>
+              <button type="button" className="button plain icon small" aria-label={`Remove ${f.filename}`} onClick={() => setFiles((before) => before.filter((x) => x !== f))}>
                 <icons.Close />
               </button>
             </li>
@@ -124,7 +124,7 @@ export function Composer({ text, files, setFiles, change, ask, open, stop, worke
         )}
       </div>
       <textarea
-        id="say" ref={field} rows={1} aria-label="Message" placeholder={waits ? "Answer above first." : `Say something to ${worker.name || "an agent"}`}
+        id="say" ref={field} rows={1} aria-label="Message" placeholder={waits ? "Answer the question above first." : `Message ${worker.name || "an agent"}`}
         value={text} onChange={(e) => change({ text: e.target.value })} onKeyDown={key} onPaste={(e) => take(e, e.clipboardData.files)}
       />
       <div className="row">
@@ -138,7 +138,7 @@ export function Composer({ text, files, setFiles, change, ask, open, stop, worke
         <button type="button" className="button plain icon" aria-label="Attach files" title="Attach files" onClick={() => picker.current?.click()}>
           <icons.Clip />
         </button>
-        <span className="muted hint grow clip">{staged ? "The edited state goes with it." : "Enter sends, Shift and Enter begins a line."}</span>
+        <span className="muted hint grow clip">{staged ? "The message replaces the state with the edited one." : "Enter sends, Shift+Enter starts a new line."}</span>
         {open.length > 0 && (
           <button type="button" className="button danger" onClick={stop}>
             <icons.Stop /> Stop

@@ -6,10 +6,10 @@ import { isObject } from "./request";
 import type { Setup } from "./setup";
 
 const multitasks: { id: Setup["multitask"]; text: string }[] = [
-  { id: "enqueue", text: "waits for it" },
+  { id: "enqueue", text: "waits for the run" },
   { id: "reject", text: "is refused" },
-  { id: "interrupt", text: "ends it, and keeps what it wrote" },
-  { id: "rollback", text: "ends it, and undoes what it did" },
+  { id: "interrupt", text: "ends the run, and keeps its messages" },
+  { id: "rollback", text: "ends the run, and removes its messages" },
 ];
 
 /** ContextTab edits what a worker is told besides the messages. */
@@ -24,12 +24,12 @@ export function ContextTab({ setup, change }: { setup: Setup; change: (part: Par
         <fieldset key={at} className="fieldset stack">
           <legend>Context {at + 1}</legend>
           <div className="row">
-            <input className="input" aria-label={`What context ${at + 1} is`} placeholder="What it is" value={c.description} onChange={(e) => set(at, { description: e.target.value })} />
+            <input className="input" aria-label={`Description of context ${at + 1}`} placeholder="Description" value={c.description} onChange={(e) => set(at, { description: e.target.value })} />
             <button type="button" className="button plain icon small" aria-label={`Remove context ${at + 1}`} onClick={() => change({ context: context.filter((_, i) => i !== at) })}>
               <icons.Trash />
             </button>
           </div>
-          <textarea className="input" aria-label={`Value of context ${at + 1}`} placeholder="Its value" rows={2} value={c.value} onChange={(e) => set(at, { value: e.target.value })} />
+          <textarea className="input" aria-label={`Value of context ${at + 1}`} placeholder="Value" rows={2} value={c.value} onChange={(e) => set(at, { value: e.target.value })} />
         </fieldset>
       ))}
       <div>
@@ -40,11 +40,11 @@ export function ContextTab({ setup, change }: { setup: Setup; change: (part: Par
       <div className="field">
         <span className="label">forwardedProps, as JSON</span>
         <CodeEditor label="forwardedProps, as JSON" value={props} onChange={(next) => change({ props: next })} height={72} />
-        {bad && <span className="wrong">This must be a JSON object.</span>}
+        {bad && <span className="wrong">Want a JSON object.</span>}
       </div>
       <div className="field">
         <label className="label" htmlFor={id}>
-          While a run of the thread goes on, the next
+          While a run of the thread is open, the next
         </label>
         <select id={id} className="input" value={setup.multitask} onChange={(e) => change({ multitask: e.target.value as Setup["multitask"] })}>
           {multitasks.map((m) => (

@@ -127,10 +127,10 @@ function Outcome({ run }: { run: Run }) {
       <p className="row wraps muted">
         <StatusBadge status={run.status} />
         <span role="status" className="hidden-text">
-          {over(run.status) ? "The answer has ended." : "An answer is on its way."}
+          {over(run.status) ? "The answer is complete." : "The agent is answering."}
         </span>
         {run.startedAt && <Took from={run.startedAt} to={run.finishedAt} />}
-        <Link href={runPath(run)}>Look into this run</Link>
+        <Link href={runPath(run)}>Show this run</Link>
       </p>
     </footer>
   );
@@ -149,7 +149,7 @@ function Editing({ entry, send, close }: { entry: Entry; send: (content: string)
       }}
     >
       <textarea ref={field} className="input" aria-label="Your message" rows={Math.min(12, text.split("\n").length + 1)} value={text} onChange={(e) => setText(e.target.value)} />
-      <p className="muted">What followed this message is put away.</p>
+      <p className="muted">Sending removes all messages after this one.</p>
       <div className="row">
         <button type="submit" className="button primary small" disabled={text.trim() === ""}>
           Send
@@ -173,11 +173,11 @@ function Beginning({ ready, worker, say }: { ready: boolean; worker: Worker; say
       {ready && (
         <>
           <div className="empty">
-            <h2>{worker.name ? `Talk to ${worker.name}` : "Say something"}</h2>
-            <p>All that happens on this thread is kept: you may close this page, and come back to its address.</p>
+            <h2>{worker.name ? `Talk to ${worker.name}` : "Send a message"}</h2>
+            <p>The thread is stored: you can close this page and return to its address later.</p>
           </div>
           {examples.length > 0 && (
-            <div className="row wraps examples" role="group" aria-label="Things to try">
+            <div className="row wraps examples" role="group" aria-label="Examples">
               {examples.map(({ name, text }) => (
                 <button key={name} type="button" className="button" onClick={() => choose(text)}>
                   {name}

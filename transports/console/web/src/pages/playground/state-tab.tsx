@@ -14,11 +14,11 @@ export function StateTab({ state, staged, stage }: { state: unknown; staged: str
       <div className="stack">
         <CodeEditor label="State" value={staged} onChange={stage} height={200} />
         <p className={isObject(value) && !empty ? "muted" : "wrong"} role="status">
-          {!isObject(value) ? "A state is a JSON object." : empty ? "An empty object leaves the state as it is." : "It replaces the thread’s state with the next message."}
+          {!isObject(value) ? "The state must be a JSON object." : empty ? "An empty object does not change the state." : "The next message replaces the thread’s state with it."}
         </p>
         <div>
           <button type="button" className="button small" onClick={() => stage(null)}>
-            Leave the state as it is
+            Keep the thread’s state
           </button>
         </div>
       </div>

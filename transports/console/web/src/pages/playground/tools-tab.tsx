@@ -8,7 +8,7 @@ import type { Mock } from "./setup";
 
 const example: Mock = {
   name: "get_location",
-  description: "Tells where the user is.",
+  description: "Returns the location of the user.",
   parameters: { type: "object", properties: { precision: { type: "string", enum: ["city", "street"] } } },
 };
 
@@ -28,7 +28,7 @@ interface Props {
 export function ToolsTab({ tools, change, declare }: Props) {
   return (
     <div className="stack">
-      <p className="muted">Tools of a front end. When one is called the run waits, and you write what it returns.</p>
+      <p className="muted">Tools of a front end. When an agent calls one, the run waits until you write its result.</p>
       <ul className="stack">
         {tools.map((tool, at) => (
           <li key={tool.name} className="row mock">
@@ -70,7 +70,7 @@ export function Declaration({ declared: { tool, at }, tools, change, onClose }: 
   };
   return (
     <Dialog
-      title="A tool of the front end" onClose={onClose}
+      title="Front-end tool" onClose={onClose}
       footer={
         <button type="button" className="button primary" disabled={!good} onClick={keep}>
           Keep it
@@ -83,18 +83,18 @@ export function Declaration({ declared: { tool, at }, tools, change, onClose }: 
             Name
           </label>
           <input id={`${id}-name`} className="input mono" autoFocus spellCheck={false} value={name} aria-invalid={twice} onChange={(e) => setName(e.target.value)} />
-          {twice && <span className="wrong">There is a tool of this name.</span>}
+          {twice && <span className="wrong">A tool with this name exists already.</span>}
         </div>
         <div className="field">
           <label className="label" htmlFor={`${id}-about`}>
-            What it is for
+            Description
           </label>
           <input id={`${id}-about`} className="input" value={description} onChange={(e) => setDescription(e.target.value)} />
         </div>
         <div className="field">
-          <span className="label">Its arguments, as a JSON Schema</span>
+          <span className="label">Arguments, as a JSON Schema</span>
           <CodeEditor label="Arguments, as a JSON Schema" value={schema} onChange={setSchema} height={150} />
-          {!isObject(parameters) && <span className="wrong">A schema is a JSON object.</span>}
+          {!isObject(parameters) && <span className="wrong">The schema must be a JSON object.</span>}
         </div>
       </div>
     </Dialog>

@@ -24,9 +24,9 @@ export function Actions({ run, log, onDelete }: { run: Run; log: RunLog; onDelet
   const close = () => setOpen(null);
   const ended = over(run.status);
   const [cancels, appends, reruns] = [control && !ended, control && run.status !== "CANCELLED", !isTool(run)];
-  useKeys("What can be done", {
-    ...(appends && { a: { does: "say something to it", run: () => setOpen("append") } }),
-    ...(reruns && { e: { does: "run it again, as it is or edited", run: () => setOpen("rerun") } }),
+  useKeys("Run actions", {
+    ...(appends && { a: { does: "append a message", run: () => setOpen("append") } }),
+    ...(reruns && { e: { does: "run it again", run: () => setOpen("rerun") } }),
     ...(cancels && { c: { does: "cancel it", run: () => setOpen("cancel") } }),
     y: { does: "show it as curl", run: () => setOpen("curl") },
   });
@@ -66,7 +66,7 @@ export function Actions({ run, log, onDelete }: { run: Run; log: RunLog; onDelet
             end();
           }}
         >
-          <p>What it does is stopped, and what it asks is not answered any more. What it has said so far stays.</p>
+          <p>The run stops and its open questions are cancelled. Its messages stay.</p>
         </Confirm>
       )}
       {open === "delete" && (
@@ -77,7 +77,7 @@ export function Actions({ run, log, onDelete }: { run: Run; log: RunLog; onDelet
             onDelete();
           }}
         >
-          <p>Its events and messages go with it. This cannot be undone.</p>
+          <p>This also deletes its events and messages, and cannot be undone.</p>
         </Confirm>
       )}
     </div>
@@ -92,14 +92,14 @@ function Append({ run, onClose }: { run: Run; onClose: () => void }) {
       { run, content },
       {
         onSuccess: () => {
-          toast(over(run.status) ? "Said. The run starts again." : "Said. The run takes it at its next safe place.");
+          toast(over(run.status) ? "Message appended. The run starts again." : "Message appended. The run reads it at its next safe boundary.");
           onClose();
         },
       },
     );
   return (
     <Dialog
-      title={over(run.status) ? "Say more: the run starts again" : "Say something to the run"}
+      title={over(run.status) ? "Append a message and start the run again" : "Append a message to the run"}
       onClose={onClose}
       footer={
         <button type="button" className="button primary" disabled={content.trim() === "" || append.isPending} onClick={send}>

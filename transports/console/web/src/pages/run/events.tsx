@@ -50,7 +50,7 @@ export function Events({ run, log, at, showState }: { run: Run; log: RunLog; at:
     if (!next.delete(type)) next.add(type);
     setTypes(next);
   };
-  if (log.events.length === 0) return log.complete ? <Empty title="There are no events yet" /> : <Loading />;
+  if (log.events.length === 0) return log.complete ? <Empty title="No events yet" /> : <Loading />;
   const detail = list[selected];
   return (
     <div className="stack">

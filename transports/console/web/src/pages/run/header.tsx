@@ -27,7 +27,7 @@ export function Header({ run, log, onDelete }: { run: Run; log: RunLog; onDelete
         <h1 className={whole ? "whole" : undefined}>{title}</h1>
         {title.length > 180 && (
           <button type="button" className="button plain small" aria-expanded={whole} onClick={() => setWhole(!whole)}>
-            {whole ? "Less" : "All of it"}
+            {whole ? "Less" : "More"}
           </button>
         )}
       </div>
@@ -75,7 +75,7 @@ function Tokens({ run }: { run: Run }) {
           {compact(input)} in, {compact(output)} out
         </span>
       </Fact>
-      <Fact name="Cost">{run.cost === undefined || run.cost === null ? <span title="No prices are set for its models.">–</span> : money(run.cost)}</Fact>
+      <Fact name="Cost">{run.cost === undefined || run.cost === null ? <span title="The models of this run have no prices.">–</span> : money(run.cost)}</Fact>
     </>
   );
 }

@@ -16,14 +16,14 @@ export function Input({ run, log }: { run: Run; log: RunLog }) {
   const project = useProject();
   const input = inputOf(log);
   const definition = useDefinition(run);
-  if (!input) return log.complete ? <Empty title="The run has not begun" /> : <Loading />;
+  if (!input) return log.complete ? <Empty title="The run has not started" /> : <Loading />;
   const curl = (part: string) => <CopyButton text={() => command(runURL(project, run, part))} label="Copy curl" />;
   const copy = (value: unknown, label?: string) => <CopyButton text={() => JSON.stringify(value, null, 2)} label={label} />;
   return (
     <div className="stack">
       <Panel title="Messages" actions={copy(input, "Copy input")}>
         <div className="stack">
-          {input.messages.length === 0 && <p className="muted">None: it went on with what the thread had.</p>}
+          {input.messages.length === 0 && <p className="muted">None. The run continued with the messages of the thread.</p>}
           {input.messages.map((m, i) => (
             <Drawn key={i} value={m}>
               <p className="muted">{m.role}</p>
@@ -34,7 +34,7 @@ export function Input({ run, log }: { run: Run; log: RunLog }) {
         </div>
       </Panel>
       {input.state !== undefined && (
-        <Panel title="The state that it began with" actions={copy(input.state)}>
+        <Panel title="State at the start" actions={copy(input.state)}>
           <Json label="the state" value={input.state} depth={2} />
         </Panel>
       )}
@@ -43,11 +43,11 @@ export function Input({ run, log }: { run: Run; log: RunLog }) {
           <Content content={run.outputSummary} />
         </Panel>
       )}
-      <Panel title="The run, as the API has it" actions={<>{copy(run)}{curl("")}</>}>
+      <Panel title="Run object of the API" actions={<>{copy(run)}{curl("")}</>}>
         <Json label="the run" value={run} depth={1} />
       </Panel>
       {definition && (
-        <Panel title={`The workflow ${definition.name}, as the run was started with it`} actions={<>{copy(definition)}{curl("/definition")}</>}>
+        <Panel title={`Workflow ${definition.name} at the start of the run`} actions={<>{copy(definition)}{curl("/definition")}</>}>
           <Json label="the workflow" value={definition} depth={3} />
         </Panel>
       )}

@@ -26,7 +26,7 @@ export function Messages({ run, log }: { run: Run; log: RunLog }) {
   useEffect(() => {
     if (live && stuck.current) frame.current?.scrollTo({ top: frame.current.scrollHeight });
   }, [live, height, log.version]);
-  if (entries.length === 0) return log.complete ? <Empty title="Nothing was said yet" /> : <Loading />;
+  if (entries.length === 0) return log.complete ? <Empty title="No messages yet" /> : <Loading />;
   const path = `/api/v1/threads/${encodeURIComponent(run.conversationId)}/messages?projectId=${encodeURIComponent(project)}`;
   return (
     <div className="stack">

@@ -13,7 +13,7 @@ export function Problem({ error }: { error: OutputError }) {
         <p className="wrap">
           <code>{error.code}</code> {error.message}
         </p>
-        {error.retryable && <p className="muted">It may succeed when it is tried again.</p>}
+        {error.retryable && <p className="muted">A retry may succeed.</p>}
         {details && <JsonTree value={error.details} />}
       </div>
       <CopyIcon label="Copy error" text={() => JSON.stringify(error, null, 2)} />

@@ -26,8 +26,8 @@ export function Rerun({ run, log, onClose }: { run: Run; log: RunLog; onClose: (
   const id = useId();
   const options: { id: Where; text: string }[] = [
     { id: "new", text: "in a new thread" },
-    ...(own ? [{ id: "after" as const, text: "in its thread, after all that was said" }] : []),
-    ...(own && asked && content.trim() ? [{ id: "place" as const, text: "in its thread, in the place of what was asked and all that followed" }] : []),
+    ...(own ? [{ id: "after" as const, text: "in its thread, after the last message" }] : []),
+    ...(own && asked && content.trim() ? [{ id: "place" as const, text: "in its thread, replacing its message and everything after it" }] : []),
   ];
   const chosen = options.some((o) => o.id === where) ? where : "new";
   const began = ({ runId }: { runId: string }) => {
@@ -52,7 +52,7 @@ export function Rerun({ run, log, onClose }: { run: Run; log: RunLog; onClose: (
       <div className="stack">
         <div className="field">
           <label className="label" htmlFor={id}>
-            What it is asked
+            Message to send
           </label>
           <textarea id={id} className="input" rows={7} autoFocus value={content} onChange={(e) => setContent(e.target.value)} />
         </div>
@@ -65,7 +65,7 @@ export function Rerun({ run, log, onClose }: { run: Run; log: RunLog; onClose: (
             </label>
           ))}
         </fieldset>
-        <p className="muted">Its messages and its state are sent again. Tools of a client’s own, context and forwardedProps are not in its log.</p>
+        <p className="muted">Its messages and its state are sent again. Front-end tools, context and forwardedProps are not in its log.</p>
         {error && <Failure error={error} />}
       </div>
     </Dialog>

@@ -34,7 +34,7 @@ export default function Page({ runId }: { runId: string }) {
     setGoing(true);
     remove.mutate(run, {
       onSuccess: () => {
-        toast("The run is deleted.");
+        toast("Run deleted.");
         go("/runs");
       },
       onError: (error) => {
@@ -46,7 +46,7 @@ export default function Page({ runId }: { runId: string }) {
   if (missing(error)) {
     return (
       <div className="page">
-        <Empty title="There is no such run">It was deleted, has gone with the retention, or is somebody else’s.</Empty>
+        <Empty title="Run not found">It was deleted, has expired, or belongs to another user.</Empty>
       </div>
     );
   }
@@ -87,7 +87,7 @@ function OneRun({ run, onDelete }: { run: Run; onDelete: () => void }) {
       {log.problem && <Failure error={new Error(log.problem)} retry={() => void log.read()} />}
       <section>
         <Tabs
-          label="Parts of the run"
+          label="Run sections"
           tabs={[
             { id: "timeline", name: "Timeline" },
             { id: "messages", name: "Messages", count: number(log.transcript.entries.length) },

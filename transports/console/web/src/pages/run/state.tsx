@@ -30,7 +30,7 @@ export function State({ run, log, at, show }: { run: Run; log: RunLog; at: numbe
       {!states || (states.length === 0 && !log.complete) ? (
         !thread.error && <Loading />
       ) : states.length === 0 ? (
-        <Empty title="The state was not changed">What was known when the run began is what is known now.</Empty>
+        <Empty title="No state changes">The run has not changed the state.</Empty>
       ) : (
         <Scrubber key={String(whole)} run={run} states={states} event={at} show={show} />
       )}
@@ -47,23 +47,23 @@ function Scrubber({ run, states, event, show }: { run: Run; states: States; even
   const known = useLook(states, at);
   const to = (next: number) => setChosen(next >= last ? null : Math.max(0, next));
   useKeys("State", {
-    "[": { does: "the change before", run: () => to(at - 1) },
-    "]": { does: "the next change", run: () => to(at + 1) },
+    "[": { does: "previous change", run: () => to(at - 1) },
+    "]": { does: "next change", run: () => to(at + 1) },
   });
   const path = `/api/v1/conversations/${encodeURIComponent(run.conversationId)}/agent-runs/${encodeURIComponent(run.id)}/snapshot`;
   return (
     <>
       <div className="scrub">
-        <button type="button" className="button icon" aria-label="The change before" disabled={at === 0} onClick={() => to(at - 1)}>
+        <button type="button" className="button icon" aria-label="Previous change" disabled={at === 0} onClick={() => to(at - 1)}>
           <span className="flip">
             <icons.Right />
           </span>
         </button>
         <input
-          id={id} type="range" min={0} max={last} value={at} aria-label="Changes of the state"
+          id={id} type="range" min={0} max={last} value={at} aria-label="State changes"
           aria-valuetext={`change ${at + 1} of ${states.length}, event ${states.idAt(at)}`} onChange={(e) => to(e.target.valueAsNumber)}
         />
-        <button type="button" className="button icon" aria-label="The next change" disabled={at === last} onClick={() => to(at + 1)}>
+        <button type="button" className="button icon" aria-label="Next change" disabled={at === last} onClick={() => to(at + 1)}>
           <icons.Right />
         </button>
         <span className="num nowrap">
@@ -74,8 +74,8 @@ function Scrubber({ run, states, event, show }: { run: Run; states: States; even
         <CopyButton text={() => command(`${path}?projectId=${encodeURIComponent(project)}`)} label="Copy curl" />
       </div>
       <p className="muted">
-        {at === last ? "As it is now." : `As it was at event ${states.idAt(at)}.`} What that change brought is marked.
-        {!states.based && " What was known before the run is not in its log; this is what it has added."}
+        {at === last ? "The current state." : `The state at event ${states.idAt(at)}.`} The parts that the change has set are marked.
+        {!states.based && " The log does not contain the state before the run; this is the part that the run has added."}
       </p>
       {known ? (
         <div className="state-tree">

@@ -34,7 +34,7 @@ export function Timeline({ log, live, show }: { log: RunLog; live: boolean; show
     overscan: 12,
   });
   if (items.length === 0) {
-    return log.complete ? <Empty title="Nothing has happened yet">The run waits for its turn.</Empty> : <Loading />;
+    return log.complete ? <Empty title="No events yet">The run is queued.</Empty> : <Loading />;
   }
   const end = live ? Math.max(last, now) : last;
   const scale = new Scale(log.timeline.items, end);
@@ -49,7 +49,7 @@ export function Timeline({ log, live, show }: { log: RunLog; live: boolean; show
         </span>
         <span />
       </div>
-      <div ref={frame} className="lines" tabIndex={0} role="region" aria-label="What went on when">
+      <div ref={frame} className="lines" tabIndex={0} role="region" aria-label="Timeline">
         <ol style={{ height: rows.getTotalSize() }}>
           {rows.getVirtualItems().map((row) => {
             const item = items[row.index];

@@ -23,7 +23,7 @@ export function Bulk({ runs, keep }: { runs: Run[]; keep: (runs: Run[]) => void 
   const own = (r: Run) => r.user === undefined || r.user === me.user;
   const cancellable = runs.filter((r) => !over(r.status) && (operator || own(r)));
   const removable = runs.filter((r) => over(r.status) && (admin || own(r)));
-  useKeys("What is picked", {
+  useKeys("Selected runs", {
     ...(cancellable.length > 0 && { c: { does: "cancel it", run: () => ask("cancel") } }),
     ...(removable.length > 0 && { d: { does: "delete it", run: () => ask("delete") } }),
   });
@@ -42,8 +42,8 @@ export function Bulk({ runs, keep }: { runs: Run[]; keep: (runs: Run[]) => void 
   };
   const busy = done !== null;
   return (
-    <div className="bulk" role="region" aria-label="What is picked">
-      <span className="grow num">{done ? `${done.n} of ${done.of} …` : `${runs.length} picked`}</span>
+    <div className="bulk" role="region" aria-label="Selected runs">
+      <span className="grow num">{done ? `${done.n} of ${done.of} …` : `${runs.length} selected`}</span>
       {cancellable.length > 0 && (
         <button type="button" className="button" disabled={busy} onClick={() => ask("cancel")}>
           Cancel {cancellable.length}
@@ -55,14 +55,14 @@ export function Bulk({ runs, keep }: { runs: Run[]; keep: (runs: Run[]) => void 
         </button>
       )}
       <button type="button" className="button plain" disabled={busy} onClick={() => keep([])}>
-        Pick none
+        Select none
       </button>
       {asks === "cancel" && cancellable.length > 0 && (
         <Confirm
           title={`Cancel ${many(cancellable)}?`} act="Cancel them" busy={busy} onClose={() => ask(null)}
           onAct={() => void all(cancellable, (r) => send(runURL(project, r, "/cancel"), { method: "POST" }), "cancelled")}
         >
-          <p>What they do is stopped, what they ask is not answered any more, and what is queued does not begin. What they have said so far stays.</p>
+          <p>Running runs stop, queued ones do not start, and open questions are cancelled. Their messages stay.</p>
           <Names runs={cancellable} />
         </Confirm>
       )}
@@ -71,7 +71,7 @@ export function Bulk({ runs, keep }: { runs: Run[]; keep: (runs: Run[]) => void 
           title={`Delete ${many(removable)}?`} act="Delete" busy={busy} onClose={() => ask(null)}
           onAct={() => void all(removable, (r) => send(runURL(project, r), { method: "DELETE" }), "deleted")}
         >
-          <p>Their events and messages go with them. This cannot be undone.</p>
+          <p>This also deletes their events and messages, and cannot be undone.</p>
           <Names runs={removable} />
         </Confirm>
       )}

@@ -35,7 +35,7 @@ export function FilterBar({ filters, change }: { filters: Filters; change: (what
           </button>
         ))}
       </div>
-      <Typed label="Text" placeholder="Id, or words" value={filters.text} set={(text) => change({ text })} />
+      <Typed label="Text" placeholder="Id or words" value={filters.text} set={(text) => change({ text })} />
       <select
         className="input" aria-label="Agent or workflow" value={what}
         onChange={({ target: { value } }) =>

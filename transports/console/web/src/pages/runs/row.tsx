@@ -10,7 +10,7 @@ export function Row({ run, others, picked, pick }: { run: Run; others: boolean; 
   const title = opening(run.inputQuery) || run.id;
   return (
     <div className="run-row" data-picked={picked}>
-      <input type="checkbox" aria-label={`Pick ${title.slice(0, 60)}`} checked={picked} onChange={pick} />
+      <input type="checkbox" aria-label={`Select ${title.slice(0, 60)}`} checked={picked} onChange={pick} />
       <span className="cell-status">
         <StatusBadge status={run.status} />
       </span>

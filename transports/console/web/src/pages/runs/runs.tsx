@@ -56,11 +56,11 @@ export default function Page() {
     setPicked(next);
   };
   useKeys("Runs", {
-    j: { does: "the next run", run: () => move(at + 1) },
-    k: { does: "the run before", run: () => move(at - 1) },
+    j: { does: "next run", run: () => move(at + 1) },
+    k: { does: "previous run", run: () => move(at - 1) },
     Enter: { does: "open it", run: () => runs[at] && go(runPath(runs[at])) },
-    x: { does: "pick it, or not", run: () => pick(runs[at]) },
-    a: { does: "pick all that are loaded", run: () => pickAll() },
+    x: { does: "select or unselect", run: () => pick(runs[at]) },
+    a: { does: "select all loaded runs", run: () => pickAll() },
     Escape: { does: "pick none", run: () => setPicked(new Map()) },
   });
   const keep = (list: Run[]) => setPicked(new Map(list.map((r) => [keyOf(r), r])));
@@ -78,7 +78,7 @@ export default function Page() {
         )}
         {(data?.pages.length ?? 0) > near && (
           <div className="actions">
-            <span className="muted">It stands still while you read further back.</span>
+            <span className="muted">Paused while you read further back.</span>
             <button
               type="button" className="button small"
               onClick={() => {
@@ -95,15 +95,15 @@ export default function Page() {
       {error && <Failure error={error} retry={() => void refetch()} />}
       {!error && runs.length === 0 && (!data || hasNextPage) && <Loading lines={8} />}
       {data && runs.length === 0 && !hasNextPage && (
-        <Empty title={count(filters) > 0 ? "No run is like that" : "Nothing has run yet"}>
-          {count(filters) > 0 ? "Take a filter away to see more." : <><Link href="/playground">Talk to an agent</Link>, and its run is here.</>}
+        <Empty title={count(filters) > 0 ? "No matches" : "No runs yet"}>
+          {count(filters) > 0 ? "Remove a filter." : <><Link href="/playground">Talk to an agent</Link>, and its run appears here.</>}
         </Empty>
       )}
       {runs.length > 0 && (
         <section className="panel runs" data-stale={isPlaceholderData} data-others={others}>
           <div className="run-row head" aria-hidden={picked.size > 0}>
             <input
-              type="checkbox" aria-label="Pick all that are loaded" checked={all}
+              type="checkbox" aria-label="Select all loaded runs" checked={all}
               onChange={() => (all ? setPicked(new Map()) : pickAll())}
             />
             <span>Status</span>

@@ -17,7 +17,7 @@ export function ThreadActions({ thread, latest, gone }: { thread: Thread; latest
   const may = useMayDelete(thread.user);
   const own = useOwns(thread.user);
   const archive = (archived: boolean) =>
-    change.mutate({ thread: conversationId, archived }, { onError: failed, onSuccess: () => toast(archived ? "The thread is archived." : "The thread is back.") });
+    change.mutate({ thread: conversationId, archived }, { onError: failed, onSuccess: () => toast(archived ? "Thread archived." : "Thread restored.") });
   return (
     <div className="row wraps">
       {own && latest && !isTool(latest) && (
@@ -34,7 +34,7 @@ export function ThreadActions({ thread, latest, gone }: { thread: Thread; latest
             Rename
           </button>
           <button type="button" className="button small" disabled={change.isPending} onClick={() => archive(!archived)}>
-            {archived ? "Take back" : "Archive"}
+            {archived ? "Restore" : "Archive"}
           </button>
         </>
       )}
@@ -54,10 +54,10 @@ export function ThreadActions({ thread, latest, gone }: { thread: Thread; latest
           title="Delete this thread?" act="Delete it" busy={remove.isPending} onClose={() => setOpen(null)}
           onAct={() => {
             gone(); // first: the page must not ask for what is no more
-            void remove.mutateAsync({ thread: conversationId }).then(() => toast("The thread is deleted."), failed);
+            void remove.mutateAsync({ thread: conversationId }).then(() => toast("Thread deleted."), failed);
           }}
         >
-          <p>Its messages, runs and files go with it, and what still runs is cancelled. This cannot be undone.</p>
+          <p>This also deletes its messages, runs and files, cancels open runs, and cannot be undone.</p>
         </Confirm>
       )}
     </div>

@@ -26,7 +26,7 @@ export function OneThread({ conversationId }: { conversationId: string }) {
   const { data: thread } = useThread(conversationId);
   const [, go] = useLocation();
   const others = useSeesOthers();
-  if (missing(days.error)) return <Empty title="There is no such thread">It was deleted, has gone with the retention, or is somebody else’s.</Empty>;
+  if (missing(days.error)) return <Empty title="Thread not found">It was deleted, has expired, or belongs to another user.</Empty>;
   const list = (days.data?.pages ?? []).map((p) => p.snapshot);
   return (
     <section className="one-thread" aria-label="The thread">
@@ -45,7 +45,7 @@ export function OneThread({ conversationId }: { conversationId: string }) {
         {thread && <ThreadActions thread={thread} latest={runs[0]} gone={() => go("/threads")} />}
       </header>
       <Tabs
-        label="Parts of the thread" chosen={tab} choose={choose}
+        label="Thread sections" chosen={tab} choose={choose}
         tabs={[
           { id: "history", name: "History" },
           { id: "runs", name: "Runs", count: runs.length },
@@ -64,7 +64,7 @@ export function OneThread({ conversationId }: { conversationId: string }) {
               </div>
             )}
             {list.toReversed().map((day) => day.day && <OneDay key={day.day} day={day} />)}
-            {list.length > 0 && list.every((d) => d.messages.length === 0) && <Empty title="Nothing was said yet" />}
+            {list.length > 0 && list.every((d) => d.messages.length === 0) && <Empty title="No messages yet" />}
           </div>
         )}
       </Tabs>
@@ -102,9 +102,9 @@ function OneDay({ day }: { day: Day }) {
 }
 
 function Runs({ runs, all }: { runs: Run[]; all: string }) {
-  if (runs.length === 0) return <Empty title="No runs">Those there were have been deleted.</Empty>;
+  if (runs.length === 0) return <Empty title="No runs">The thread’s runs were deleted.</Empty>;
   return (
-    <Panel flush title={runs.length < 50 ? "The latest first" : "The latest 50"} actions={<Link href={all}>In the list of runs</Link>}>
+    <Panel flush title={runs.length < 50 ? "Newest first" : "The newest 50"} actions={<Link href={all}>Show in Runs</Link>}>
       <ul className="thread-runs">
         {runs.map((run) => (
           <li key={run.id} className="row wraps">

@@ -46,7 +46,7 @@ function List({ chosen }: { chosen: string }) {
   useEffect(() => {
     if (items.length === 0 && hasNextPage && !isFetchingNextPage) void fetchNextPage(); // of what is sought a page may have none
   }, [items.length, hasNextPage, isFetchingNextPage, fetchNextPage]);
-  useKeys("Threads", { j: { does: "the next thread", run: () => walk(1) }, k: { does: "the thread before", run: () => walk(-1) } });
+  useKeys("Threads", { j: { does: "next thread", run: () => walk(1) }, k: { does: "previous thread", run: () => walk(-1) } });
   return (
     <section className="thread-list" aria-label="Threads">
       <header className="page-head">
@@ -62,8 +62,8 @@ function List({ chosen }: { chosen: string }) {
       {error && !data && <Failure error={error} retry={() => void refetch()} />}
       {!data && !error && <Loading />}
       {data && items.length === 0 && !hasNextPage && (
-        <Empty title={archived ? "Nothing is archived" : "No threads"}>
-          {q ? "No title or name has these words." : archived ? "What is put away is here." : <><Link href="/playground">Begin one in the playground</Link>, or from a program.</>}
+        <Empty title={archived ? "No archived threads" : "No threads"}>
+          {q ? "No matches." : archived ? "Archived threads appear here." : <><Link href="/playground">Start one in the playground</Link>, or from a program.</>}
         </Empty>
       )}
       <ul className="panel">

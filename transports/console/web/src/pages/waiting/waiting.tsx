@@ -24,7 +24,7 @@ export default function Page() {
     next?.focus();
     next?.scrollIntoView({ block: "nearest" });
   };
-  useKeys("Waiting", { j: { does: "the next that waits", run: () => walk(1) }, k: { does: "the one before", run: () => walk(-1) } });
+  useKeys("Waiting", { j: { does: "next question", run: () => walk(1) }, k: { does: "previous question", run: () => walk(-1) } });
   const runs = byRun(data?.items ?? []);
   const moving = useMoving(runs.flat().map((w) => w.id).join());
   return (
@@ -33,23 +33,23 @@ export default function Page() {
         <h1>{answers ? "Waiting for you" : "Waiting for an answer"}</h1>
         {runs.length > 0 && (
           <span className="muted num" aria-live="polite">
-            {runs.length === 1 ? "1 run" : `${runs.length}${data?.nextCursor ? " or more" : ""} runs`}, the oldest first
+            {runs.length === 1 ? "1 run" : `${runs.length}${data?.nextCursor ? " or more" : ""} runs`}, oldest first
           </span>
         )}
       </header>
       {error && !data && <Failure error={error} retry={() => void refetch()} />}
       {!data && !error && <Loading />}
       {data && runs.length === 0 && (
-        <Empty title="Nothing waits">When a run asks for leave or for an answer, it is here, and is answered here.</Empty>
+        <Empty title="Nothing to answer">Approvals and questions of runs appear here.</Empty>
       )}
       <div ref={list} className={moving ? "stack asked-list moving" : "stack asked-list"}>
         {runs.map((asked) => (
-          <div key={asked.map((w) => w.id).join()} tabIndex={-1} role="group" aria-label={asked[0]?.message || asked[0]?.agent || "A run that waits"}>
+          <div key={asked.map((w) => w.id).join()} tabIndex={-1} role="group" aria-label={asked[0]?.message || asked[0]?.agent || "A waiting run"}>
             <Asked asked={asked} />
           </div>
         ))}
       </div>
-      {data?.nextCursor && <p className="muted">More wait than are shown: they follow as these are answered.</p>}
+      {data?.nextCursor && <p className="muted">There are more. They appear when these are answered.</p>}
     </div>
   );
 }
@@ -90,7 +90,7 @@ function Asked({ asked }: { asked: Waiting[] }) {
             asked <Ago at={first.createdAt} />
           </span>
           <Link href={runPath({ id: first.runId, user: first.user })} className="nowrap">
-            The run
+            Show run
           </Link>
         </>
       }
@@ -105,7 +105,7 @@ function Told({ asked }: { asked: Waiting }) {
   const { tool, args } = callOf(asked);
   return (
     <div className="stack">
-      <p className="wrap">{asked.message || "A call of a tool of the client’s own."}</p>
+      <p className="wrap">{asked.message || "A call of a front-end tool."}</p>
       {tool && <p className="mono muted">{tool}</p>}
       {args !== undefined && <JsonTree value={args} depth={3} />}
     </div>
