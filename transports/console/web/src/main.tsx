@@ -17,7 +17,7 @@ const client = new QueryClient({
       retry: (n, error) => lost(error) || (!(error instanceof Problem) && n < 3),
       retryDelay: (n) => Math.min(5_000, 400 * 2 ** n),
       refetchOnWindowFocus: true,
-      networkMode: "always", // a server on this machine is there without a network
+      networkMode: "always", // a local server is reachable without a network
     },
     mutations: { networkMode: "always" },
   },

@@ -8,19 +8,18 @@ import type { Run, RunRequest } from "./types";
 
 type Which = Pick<Run, "id" | "user">;
 
-// Who changes something says what has failed where the person looks: a toast is not seen beside an open dialog.
+// Failures of a change are shown in place: a toast is not visible beside an open dialog.
 
-/** useCancel cancels a run. */
 export function useCancel() {
   return useChange((project, run: Which) => ask(runURL(project, run, "/cancel"), { method: "POST" }));
 }
 
-/** useDelete removes a run that is over, with its events. */
+/** useDelete removes an ended run with its events. */
 export function useDelete() {
   return useChange((project, run: Which) => ask(runURL(project, run), { method: "DELETE" }));
 }
 
-/** useAppend says something to a run: one that is over starts again. */
+/** useAppend appends a message to a run. An ended run starts again. */
 export function useAppend() {
   return useChange((project, { run, content }: { run: Which; content: string }) =>
     ask(runURL(project, run, "/messages"), { method: "POST", body: JSON.stringify({ content }) }),
@@ -33,7 +32,7 @@ export interface Started {
   conversationId: string;
 }
 
-/** useStart starts a run that only cancel ends. */
+/** useStart starts a run that only a cancel ends. */
 export function useStart() {
   const named = useNamed();
   return useChange((projectId, body: RunRequest) =>
@@ -41,7 +40,7 @@ export function useStart() {
   );
 }
 
-/** useNamed names the run of a request. What is sent again in the same words, because the answer was lost, has the same name, and is the same run. */
+/** useNamed returns the run id for a request. A repeat of the same request after a lost answer gets the same id, and so is the same run. */
 export function useNamed() {
   const last = useRef({ words: "", runId: "" });
   return async <T>(body: RunRequest, text: string, send: (named: RunRequest, runId: string) => Promise<T>): Promise<T> => {

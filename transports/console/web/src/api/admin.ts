@@ -14,7 +14,7 @@ export interface NewKey {
   expiresAt?: string;
 }
 
-/** useKeysOf are the keys of the project, latest first. */
+/** useKeysOf returns the API keys of the project, newest first. */
 export function useKeysOf() {
   const project = encodeURIComponent(useProject());
   return useInfiniteQuery({
@@ -26,12 +26,11 @@ export function useKeysOf() {
   });
 }
 
-/** useMakeKey makes a key, which is told this once. */
+/** useMakeKey creates a key. Only this answer contains it. */
 export function useMakeKey() {
   return useKeyChange((url, key: NewKey) => ask<Key & { key: string }>(url, { method: "POST", body: JSON.stringify(key) }));
 }
 
-/** useRevokeKey ends a key. */
 export function useRevokeKey() {
   return useKeyChange((url, id: string) => ask<void>(`${url}/${encodeURIComponent(id)}`, { method: "DELETE" }));
 }
@@ -45,7 +44,7 @@ function useKeyChange<A, R>(change: (url: string, what: A) => Promise<R>) {
   });
 }
 
-/** useRetention is how long the project keeps what is over, and what is due. */
+/** useRetention returns the project's retention, and the data that has expired. */
 export function useRetention() {
   const project = encodeURIComponent(useProject());
   return useQuery({ queryKey: ["retention", project], queryFn: () => ask<Retention>(`/api/projects/${project}/retention`) });
@@ -54,13 +53,13 @@ export function useRetention() {
 export interface AuditFilter {
   actor: string;
   action: string;
-  user: string; // whose thread it was
+  user: string; // owner of the thread
   run: string;
-  since: string; // times, "" for any
+  since: string; // times, "" for no limit
   until: string;
 }
 
-/** useAudit is who has done what, latest first. */
+/** useAudit returns the audit log, newest first. */
 export function useAudit(filter: AuditFilter) {
   const project = encodeURIComponent(useProject());
   return useInfiniteQuery({

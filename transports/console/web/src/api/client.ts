@@ -4,7 +4,7 @@ import { Problem, problemOf } from "./problem";
 import type { paths } from "./schema";
 import { session } from "./session";
 
-/** api asks the server with the types of openapi.json. Use it through ok, which returns the body or throws a Problem. */
+/** api requests routes with the types of openapi.json. Use it with ok, which returns the body or throws a Problem. */
 export const api = createClient<paths>({ baseUrl: "" });
 
 const credential: Middleware = {
@@ -21,14 +21,14 @@ interface Answer<T> {
   response: Response;
 }
 
-/** ok returns what was answered with success, and throws a Problem for anything else. */
+/** ok returns the body of a successful answer, and throws a Problem otherwise. */
 export async function ok<T>(asked: Promise<Answer<T>>): Promise<T> {
   const { data, error, response } = await asked;
   if (!response.ok) throw refused(problemOf(response, error));
   return data as T;
 }
 
-/** ask is for routes that openapi.json does not have yet, for bodies that are no JSON, and for answers with values of users: their numbers are as they came. */
+/** ask requests routes that are not in openapi.json, with bodies that are not JSON, or with answers that contain users' values: it keeps their numbers exact. */
 export async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
   const headers = new Headers(init.headers);
   if (session.authorization) headers.set("Authorization", session.authorization);
@@ -40,7 +40,7 @@ export async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
   return body as T;
 }
 
-/** begin asks for what is answered with a stream, and lets go of that once it has begun. */
+/** begin makes a request that is answered with a stream, and closes the stream once it has started. */
 export async function begin(path: string, body: object): Promise<void> {
   const stop = new AbortController();
   const headers = new Headers({ "Content-Type": "application/json", Accept: "text/event-stream" });
@@ -52,13 +52,13 @@ export async function begin(path: string, body: object): Promise<void> {
 
 const refusals = new Set<() => void>();
 
-/** onRefused calls tell when the server no longer knows the credential. */
+/** onRefused calls its argument when the server rejects the credential. */
 export function onRefused(tell: () => void) {
   refusals.add(tell);
   return () => refusals.delete(tell);
 }
 
-/** ended says that the server no longer knows the credential. */
+/** ended reports that the server rejects the credential. */
 export function ended() {
   for (const tell of refusals) tell();
 }
@@ -68,7 +68,7 @@ function refused(p: Problem): Problem {
   return p;
 }
 
-/** ticket returns the query that opens a stream of that path: none without a credential. */
+/** ticket returns the query that authorizes a stream of the path, "" without a credential. */
 export async function ticket(path: string, projectId: string): Promise<string> {
   if (!session.authorization) return "";
   const made = await ok(

@@ -1,9 +1,9 @@
-/** Digits is a number that JavaScript has none for, as it was written. JSON.stringify writes it like that. */
+/** Digits is a number that JavaScript cannot represent, as its original text. JSON.stringify writes that. */
 export interface Digits {
   readonly rawJSON: string;
 }
 
-// What JSON has in newer browsers. Others round.
+// Features of JSON in newer browsers. Others round.
 declare global {
   interface JSON {
     rawJSON?(text: string): Digits;
@@ -12,9 +12,9 @@ declare global {
   }
 }
 
-const long = /[\d.]{16}/; // without so many digits in a row no number of a text is rounded
+const long = /[\d.]{16}/; // without long runs of digits, no number in the text is rounded
 
-/** parse reads JSON. Numbers that would be rounded are Digits. */
+/** parse reads JSON. It returns numbers that would be rounded as Digits. */
 export function parse(text: string): unknown {
   if (!JSON.rawJSON || !long.test(text)) return JSON.parse(text);
   return JSON.parse(text, (_, value, { source }) => (typeof value === "number" && source && rounded(value, source) ? JSON.rawJSON?.(source) : value));
@@ -25,5 +25,4 @@ function rounded(value: number, source: string): boolean {
   return digits.length > 15 && String(value) !== source;
 }
 
-/** isDigits reports whether a value is a number as it was written. */
 export const isDigits = (value: unknown): value is Digits => JSON.isRawJSON?.(value) ?? false;

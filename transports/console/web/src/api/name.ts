@@ -1,4 +1,4 @@
-/** made is a name that nothing else has, for a thread or a run. */
+/** made returns a new unique id for a thread or a run. */
 export function made(kind: string): string {
   const bytes = crypto.getRandomValues(new Uint8Array(12));
   return `${kind}-${Array.from(bytes, (b) => (b % 36).toString(36)).join("")}`;

@@ -1,8 +1,8 @@
-/** Problem is an answer of the server that says what is wrong, in words to show. */
+/** Problem is an error answer of the server, with a message to show. */
 export class Problem extends Error {
   readonly status: number;
   readonly code: string;
-  readonly retryAfter: number; // seconds, 0 when nothing is said
+  readonly retryAfter: number; // seconds, 0 if unknown
   readonly requestId: string;
 
   constructor(status: number, code: string, detail: string, retryAfter = 0, requestId = "") {
@@ -21,7 +21,7 @@ interface Body {
   requestId?: unknown;
 }
 
-/** problemOf reads what a refused request was answered with. */
+/** problemOf reads the error in an answer. */
 export function problemOf(response: Response, body: unknown): Problem {
   const b: Body = typeof body === "object" && body !== null ? body : {};
   const detail = typeof b.detail === "string" ? b.detail : `The server answered ${response.status} ${response.statusText}`.trim();
@@ -30,17 +30,17 @@ export function problemOf(response: Response, body: unknown): Problem {
   return new Problem(response.status, code, detail, Number(response.headers.get("Retry-After")) || 0, requestId);
 }
 
-/** lost reports whether an error means that the server was not reached, or asks for patience. */
+/** lost reports whether the server was unreachable or asks for a retry. */
 export function lost(error: unknown): boolean {
   return error instanceof TypeError || (error instanceof Problem && (error.status === 503 || error.status === 502));
 }
 
-/** missing reports whether what was asked for is not there. */
+/** missing reports whether the answer is 404. */
 export function missing(error: unknown): boolean {
   return error instanceof Problem && error.status === 404;
 }
 
-/** say is an error in words. */
+/** say returns the message of an error. */
 export function say(error: unknown): string {
   if (error instanceof Problem) return error.requestId ? `${error.message} (request ${error.requestId})` : error.message;
   if (error instanceof TypeError) return "The server cannot be reached.";

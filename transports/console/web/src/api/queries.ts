@@ -4,38 +4,37 @@ import { api, ask, ok } from "./client";
 import { missing } from "./problem";
 import type { Limits, Me, Run, Stats, Waiting, Window } from "./types";
 
-/** runURL is where the API has a run, or a part of it. */
+/** runURL returns the API path of a run, or of a part of it. */
 export function runURL(project: string, run: { id: string; user?: string }, part = ""): string {
   const user = run.user === undefined ? "" : `?user=${encodeURIComponent(run.user)}`;
   return `/api/projects/${encodeURIComponent(project)}/agent-runs/${encodeURIComponent(run.id)}${part}${user}`;
 }
 
-/** How often what may change without a word is asked for again, in milliseconds, while its page is looked at. */
+/** Interval in milliseconds for requesting data again that changes without notice, while its page is visible. */
 const later = 10_000;
 
-/** who asks the server who the caller is. */
+/** who requests the caller's identity. */
 export async function who(): Promise<Me> {
   return ask<Me>("/api/v1/me");
 }
 
-/** useRun is a run, looked at anew when it changes. */
+/** useRun returns a run and follows its changes. */
 export function useRun(runId: string, user?: string, enabled = true) {
   const projectId = useProject();
   return useQuery({
     queryKey: ["run", projectId, runId, user ?? ""],
     enabled,
     queryFn: () => ask<Run>(runURL(projectId, { id: runId, user })),
-    refetchInterval: ({ state }) => (!state.data || state.data.status === "RUNNING" ? later : false), // what it has used moves without a word
+    refetchInterval: ({ state }) => (!state.data || state.data.status === "RUNNING" ? later : false), // usage changes without notice
     retry: (n, error) => !missing(error) && n < 3,
   });
 }
 
-/** over reports whether a run has ended. */
 export function over(status: Run["status"]): boolean {
   return status === "COMPLETED" || status === "FAILED" || status === "CANCELLED";
 }
 
-/** useNodeStates are the states of a run's nodes. */
+/** useNodeStates returns the states of a run's nodes. */
 export function useNodeStates(runId: string, key: unknown, user?: string) {
   const projectId = useProject();
   return useQuery({
@@ -46,7 +45,7 @@ export function useNodeStates(runId: string, key: unknown, user?: string) {
   });
 }
 
-/** useOffers are the agents and the tools that there are. */
+/** useOffers returns the agents and tools. */
 export function useOffers() {
   const projectId = useProject();
   return useQuery({
@@ -56,7 +55,7 @@ export function useOffers() {
   });
 }
 
-/** useWorkflows are the workflows that there are. */
+/** useWorkflows returns the workflows. */
 export function useWorkflows() {
   const projectId = useProject();
   return useQuery({
@@ -66,7 +65,7 @@ export function useWorkflows() {
   });
 }
 
-/** useLimits are what the caller, or a user whom an admin names, and the project may have, and have: live, what they have is asked for again and again. */
+/** useLimits returns limits and their use, of the caller, or of a user for admins, and of the project. With live it requests the use repeatedly. */
 export function useLimits(live = true, user = "") {
   const projectId = useProject();
   return useQuery({
@@ -77,19 +76,19 @@ export function useLimits(live = true, user = "") {
   });
 }
 
-/** useStats is how the project has fared. */
+/** useStats returns the statistics of the project. */
 export function useStats(window: Window) {
   const projectId = useProject();
   return useQuery({
     queryKey: ["stats", projectId, window],
     queryFn: () => ask<Stats>(`/api/projects/${encodeURIComponent(projectId)}/stats?window=${window}`),
     placeholderData: keepPreviousData,
-    refetchInterval: 30_000, // the window moves on
+    refetchInterval: 30_000, // the window moves
     retry: (n, error) => !missing(error) && n < 3,
   });
 }
 
-/** useWaiting is what waits for a person, oldest first. */
+/** useWaiting returns the open questions, oldest first. */
 export function useWaiting() {
   const projectId = useProject();
   return useQuery({

@@ -1,4 +1,4 @@
-// The credential of this tab: in sessionStorage alone, which no other tab and no URL ever sees.
+// The credential of this tab. It is only in sessionStorage, never in another tab or a URL.
 const key = "baton.credential";
 
 let credential = sessionStorage.getItem(key) ?? "";
@@ -9,7 +9,7 @@ export const session = {
     return credential;
   },
 
-  /** The header that requests carry, null while there is no credential. */
+  /** The authorization header of requests, null without a credential. */
   get authorization() {
     return credential ? `Bearer ${credential}` : null;
   },

@@ -2,20 +2,20 @@ import { ended, ticket } from "./client";
 import { parse } from "./json";
 import type { Logged, LogEvent } from "./types";
 
-/** Follower is told what happens on a thread from a place in its log on. */
+/** Follower receives the events of a thread from a place in its log. */
 export interface Follower {
-  /** All events behind that id will be told: it is for the follower to have read those before. Called once. */
+  /** All events after the id will be delivered; the follower must have read the earlier ones. Called once. */
   from(id: number): void;
-  /** Events in the log's order, each once. */
+  /** Events in log order, each once. */
   events(list: Logged[]): void;
-  /** There is no such thread, or it is not the caller's. */
+  /** The thread does not exist, or belongs to another user. */
   gone(detail: string): void;
 }
 
 interface Feed {
-  last: number; // the latest id that was told; -1 before the server has said where it begins
-  ref: number; // of the subscription that is asked for
-  begun: boolean; // it was acknowledged: what comes before that is of an earlier one
+  last: number; // the last delivered id; -1 until the server has named the start
+  ref: number; // of the requested subscription
+  begun: boolean; // acknowledged: earlier messages belong to a previous subscription
   followers: Set<Follower>;
 }
 
@@ -31,15 +31,15 @@ interface Frame {
 }
 
 const path = "/api/v1/ws";
-const unused = 5_000; // ms after which a socket that nobody needs is closed
-const again = 2_000; // ms after which what a busy server has refused is asked for again
-const hopeless = /^(not_found|forbidden|invalid_)/; // codes of what is refused for ever
-const unseen = 20_000; // ms after which that of a tab that is hidden is
+const unused = 5_000; // ms until an unused socket is closed
+const again = 2_000; // ms until a command that a busy server has refused is repeated
+const hopeless = /^(not_found|forbidden|invalid_)/; // codes of permanent refusals
+const unseen = 20_000; // ms until the socket of a hidden tab is closed
 
 /**
- * Socket follows any number of threads and the project's lists over one connection, as browsers allow only six event streams to a
- * server over all tabs. It reconnects by itself behind the last event it has told, so that none is missing and none told twice. A tab
- * that is hidden for a while has no connection: it goes on when somebody looks at it.
+ * Socket follows any number of threads and the project's lists over one connection, because browsers allow only six event streams to a
+ * server over all tabs. It reconnects after the last delivered event, so that events are neither lost nor repeated. A tab that is
+ * hidden for a while has no connection, and reconnects when it is visible again.
  */
 export class Socket {
   private readonly projectId: string;
@@ -52,11 +52,11 @@ export class Socket {
   private asleep = false;
   private failures = 0;
   private refs = 0;
-  private watching = 0; // the ref of the command to be told of changes
+  private watching = 0; // the ref of the command that watches for changes
   private timer: ReturnType<typeof setTimeout> | undefined;
   private hiding: ReturnType<typeof setTimeout> | undefined;
 
-  /** Whether the connection is there, or not needed. */
+  /** Whether the socket is connected, or not needed. */
   connected = true;
 
   constructor(projectId: string) {
@@ -64,7 +64,7 @@ export class Socket {
     document.addEventListener("visibilitychange", this.look);
   }
 
-  /** follow tells follower of a thread until the returned function is called. */
+  /** follow delivers a thread's events to the follower until the returned function is called. */
   follow(threadId: string, follower: Follower): () => void {
     let feed = this.feeds.get(threadId);
     if (!feed) {
@@ -80,7 +80,7 @@ export class Socket {
     return () => this.unfollow(threadId, follower);
   }
 
-  /** changes calls tell when there may be something else to see in the project's lists. */
+  /** changes calls its argument when the project's lists may have changed. */
   changes(tell: () => void): () => void {
     this.lists.add(tell);
     if (this.lists.size === 1) this.ring();
@@ -92,7 +92,7 @@ export class Socket {
     };
   }
 
-  /** watch calls tell when connected changes. */
+  /** watch calls its argument when connected changes. */
   watch(tell: () => void) {
     this.watchers.add(tell);
     return () => this.watchers.delete(tell);
@@ -223,7 +223,7 @@ export class Socket {
   }
 
   private acknowledged({ ref, result }: Frame) {
-    if (result?.projectId !== undefined) for (const tell of this.lists) tell(); // what was read before may be older
+    if (result?.projectId !== undefined) for (const tell of this.lists) tell(); // lists that were read before may be outdated
     const feed = this.feeds.get(result?.threadId ?? "");
     if (!feed || feed.ref !== ref || result?.afterEventId === undefined) return;
     feed.begun = true;

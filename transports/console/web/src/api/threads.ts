@@ -5,7 +5,7 @@ import { ask, begin } from "./client";
 import { missing } from "./problem";
 import type { Attachment, Run, RunRequest, Thread, ThreadMessage, ThreadMessages } from "./types";
 
-/** useThreadRuns are the latest runs of a thread, latest first. turns is anything that changes when one begins or ends. */
+/** useThreadRuns returns the latest runs of a thread, newest first. turns must change when a run starts or ends. */
 export function useThreadRuns(threadId: string, exists: boolean, turns: string) {
   const project = encodeURIComponent(useProject());
   const queries = useQueryClient();
@@ -13,7 +13,7 @@ export function useThreadRuns(threadId: string, exists: boolean, turns: string) 
   const found = useQuery({
     queryKey: key,
     enabled: exists,
-    queryFn: ({ signal }) => // who leaves the thread, to delete it perhaps, asks no more
+    queryFn: ({ signal }) => // no requests after the page has closed, perhaps to delete the thread
       ask<{ items: Run[] }>(`/api/projects/${project}/agent-runs?limit=50&threadId=${encodeURIComponent(threadId)}`, { signal })
         .then(({ items }) => items)
         .catch((error: unknown) => (missing(error) ? [] : Promise.reject(error))),
@@ -24,16 +24,16 @@ export function useThreadRuns(threadId: string, exists: boolean, turns: string) 
   return found.data ?? [];
 }
 
-/** upload stores a file that a message may refer to. */
+/** upload stores a file for a message. */
 export function upload(project: string, file: File): Promise<Attachment> {
   const form = new FormData();
   form.append("file", file);
   return ask<Attachment>(`/api/v1/agent/attachments?projectId=${encodeURIComponent(project)}`, { method: "POST", body: form });
 }
 
-const signed = 10 * 60_000; // ms for which the URL of an attachment is good at least
+const signed = 10 * 60_000; // ms for which the URL of an attachment is valid at least
 
-/** useSigned is a URL that opens an attachment without a credential, for some minutes. */
+/** useSigned returns a URL that opens an attachment without a credential for some minutes. */
 export function useSigned({ bucket, path }: Pick<Attachment, "bucket" | "path">) {
   return useQuery({
     queryKey: ["attachment", bucket, path],
@@ -46,8 +46,8 @@ export function useSigned({ bucket, path }: Pick<Attachment, "bucket" | "path">)
 }
 
 /**
- * edit says something else in the place of one of a thread's messages, whose pictures and files stay: what followed it is hidden, and what
- * is said stands under its id. It goes through AG-UI's door, as a message without one before it can be edited there alone; the run is nobody's connection's.
+ * edit replaces the text of one of a thread's messages, and keeps its pictures and files. The messages after it are hidden, and the new text
+ * has the same id. It uses the AG-UI endpoint, the only one that can edit messages without a content of their own; the run has no owner connection.
  */
 export async function edit(project: string, what: string, request: RunRequest, messageId: string, text: string): Promise<void> {
   const query = `projectId=${encodeURIComponent(project)}`;
@@ -64,7 +64,7 @@ export async function edit(project: string, what: string, request: RunRequest, m
   });
 }
 
-/** reworded is what a message says with another text: its pictures and files stay. */
+/** reworded returns the content of a message with another text, and the same pictures and files. */
 export function reworded(content: ThreadMessage["content"], text: string): ThreadMessage["content"] {
   if (!Array.isArray(content)) return text;
   return [{ type: "text", text }, ...content.filter((part) => (part as { type?: string }).type !== "text")];
@@ -76,7 +76,7 @@ export interface ThreadFilter {
   archived: boolean;
 }
 
-/** useThreads are threads in pages, those with the latest activity first: the caller's own, or of who sees others' all that are the project's. */
+/** useThreads returns threads in pages, most recently active first: the caller's own, or the project's for callers that may see others'. */
 export function useThreads({ q, user, archived }: ThreadFilter) {
   const projectId = useProject();
   return useInfiniteQuery({
@@ -92,14 +92,14 @@ export function useThreads({ q, user, archived }: ThreadFilter) {
   });
 }
 
-/** User is somebody who has threads in the project. */
+/** User is a user who has threads in the project. */
 export interface User {
   user: string;
-  threads: number; // 1 000 for those who have more
+  threads: number; // at most 1 000
   lastActiveAt: string;
 }
 
-/** useUsers are the users of the project by name, as far as a list of them is any use, for who sees what is others'. */
+/** useUsers returns the users of the project by name, if there are few enough to choose from, for callers that may see others' data. */
 export function useUsers() {
   const project = encodeURIComponent(useProject());
   const enabled = useSeesOthers();
@@ -110,18 +110,18 @@ export function useUsers() {
   });
 }
 
-/** useThread is a thread as lists show it. */
+/** useThread returns a thread as in lists. */
 export function useThread(threadId: string) {
   const project = encodeURIComponent(useProject());
   return useQuery({
     queryKey: ["threads", "one", project, threadId],
-    queryFn: ({ signal }) => // who leaves the thread, to delete it perhaps, asks no more
+    queryFn: ({ signal }) => // no requests after the page has closed, perhaps to delete the thread
       ask<Thread>(`/api/v1/threads/${encodeURIComponent(threadId)}?projectId=${project}`, { signal }),
     retry: (n, error) => !missing(error) && n < 3,
   });
 }
 
-/** useDays is what was said on a thread, a day at a time, the latest first. */
+/** useDays returns the messages of a thread by day, latest first. */
 export function useDays(threadId: string) {
   const project = encodeURIComponent(useProject());
   return useInfiniteQuery({
@@ -135,19 +135,19 @@ export function useDays(threadId: string) {
   });
 }
 
-/** Day is a day of a thread's messages. */
+/** Day is one day of a thread's messages. */
 export interface Day {
   day: string | null;
   hasMore: boolean;
   messages: ThreadMessage[];
 }
 
-/** useChangeThread names a thread, and puts it away or takes it back. */
+/** useChangeThread renames, archives or restores a thread. */
 export function useChangeThread() {
   return useThreadChange((url, change: { title?: string; archived?: boolean }) => ask(url, { method: "PATCH", body: JSON.stringify(change) }));
 }
 
-/** useDeleteThread removes a thread with all that is in it. */
+/** useDeleteThread removes a thread with all its data. */
 export function useDeleteThread() {
   return useThreadChange((url) => ask(url, { method: "DELETE" }));
 }
@@ -164,5 +164,5 @@ function useThreadChange<A extends object>(send: (url: string, change: A) => Pro
   });
 }
 
-/** isTool reports whether a run is one call of a tool by itself, which is nothing to talk to. */
+/** isTool reports whether a run is a single tool call, which has no conversation. */
 export const isTool = ({ workflowId }: Pick<Run, "workflowId">) => workflowId.startsWith("tool:");

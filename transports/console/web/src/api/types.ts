@@ -22,7 +22,7 @@ export type RunRequest = Schemas["RunRequest"];
 export type Attachment = Schemas["Attachment"];
 export type ResumeEntry = Schemas["ResumeEntry"];
 
-/** What newer servers say of a run besides. */
+/** Fields of runs on newer servers. */
 export interface RunExtras {
   user: string;
   cost: number | null;
@@ -32,7 +32,7 @@ export interface RunExtras {
   threadTitle: string | null;
 }
 
-/** What newer servers say of what they offer. */
+/** Fields of agents, tools and workflows on newer servers. */
 export interface Offered {
   origin: Origin;
   health: { ok: boolean; since: string | null; detail: string | null } | null;
@@ -50,7 +50,7 @@ export interface Origin {
 
 export type Role = "user" | "viewer" | "operator" | "admin";
 
-/** Me is who asks, and what they may do. */
+/** Me is the caller, with its permissions. */
 export interface Me {
   user: string;
   projectId: string;
@@ -78,13 +78,13 @@ export interface StatsBucket {
 
 export type Window = "hour" | "day" | "week";
 
-/** Stats is how a project has fared over a window. */
+/** Stats is the statistics of a project over a window. */
 export interface Stats {
   window: Window;
   from: string;
   to: string;
   step: number; // seconds
-  counting?: boolean; // older runs are not in it yet
+  counting?: boolean; // older runs are not included yet
   buckets: StatsBucket[];
   totals: Omit<StatsBucket, "at">;
   failures: { code: string; count: number }[];
@@ -109,7 +109,7 @@ export interface Stats {
   }[];
 }
 
-/** Waiting is an open question of a run to a person. */
+/** Waiting is an open question of a run. */
 export interface Waiting extends Interrupt {
   runId: string;
   threadId: string;
@@ -117,11 +117,11 @@ export interface Waiting extends Interrupt {
   agent: string | null;
   user: string;
   createdAt: string;
-  toolName?: string | null; // of a call that waits
+  toolName?: string | null; // of a waiting call
   arguments?: unknown;
 }
 
-/** LogEvent is an event as the log has it. */
+/** LogEvent is an event in the log. */
 export interface LogEvent {
   type: string;
   runId?: string;
@@ -130,7 +130,7 @@ export interface LogEvent {
   [member: string]: unknown;
 }
 
-/** Logged is an event and its id. */
+/** Logged is an event with its id. */
 export interface Logged {
   id: number;
   event: LogEvent;

@@ -26,16 +26,16 @@ const Offers = lazy(part(() => import("../pages/agents/agents")));
 const Waiting = lazy(part(() => import("../pages/waiting/waiting")));
 const Admin = lazy(part(() => import("../pages/admin/admin")));
 
-// Who asks where a server does not tell: it has no accounts then.
+// The caller on a server without accounts.
 const local: Me = {
   user: "local", projectId: "default", projects: ["default"], role: "admin", authentication: "none", expiresAt: null, version: "",
 };
 
-/** App is the console: the sign-in page where the server wants to know who asks, and else the pages. */
+/** App is the console: the sign-in page if the server needs a credential, otherwise the pages. */
 export function App() {
   const queries = useQueryClient();
   const [tried, setTried] = useState(false);
-  const [ended, setEnded] = useState(false); // the credential was good, and is no more
+  const [ended, setEnded] = useState(false); // the credential was valid before
   const me = useQuery({
     queryKey: ["me"],
     queryFn: () => who().catch((error: unknown) => (missing(error) ? local : Promise.reject(error))),
@@ -76,7 +76,7 @@ export function App() {
   return <Project me={me.data} />;
 }
 
-// Pages of another project than the caller's own stand below /p/{project}.
+// Pages of other projects are below /p/{project}.
 function Project({ me }: { me: Me }) {
   const { named, base } = useProjectName();
   const project = named || me.projectId;

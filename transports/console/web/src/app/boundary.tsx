@@ -1,12 +1,12 @@
 import { Component, type ReactNode } from "react";
 
 interface Props {
-  at?: unknown; // of what is shown: another is another try
+  at?: unknown; // identifies the content; a change resets the boundary
   failed: (error: unknown, again: () => void) => ReactNode;
   children: ReactNode;
 }
 
-/** Boundary shows something else where what is in it fails. */
+/** Boundary shows a replacement if its content fails to render. */
 export class Boundary extends Component<Props, { error: unknown; at: unknown }> {
   override state = { error: undefined, at: this.props.at };
 
@@ -24,7 +24,7 @@ export class Boundary extends Component<Props, { error: unknown; at: unknown }> 
   }
 }
 
-/** FailedPage says that a page has failed where else nothing would be shown at all. */
+/** FailedPage is shown instead of a page that failed to render. */
 export function FailedPage({ error, again }: { error: unknown; again: () => void }) {
   return (
     <div className="page" role="alert">

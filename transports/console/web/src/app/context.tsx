@@ -6,7 +6,7 @@ interface Context {
   me: Me;
   project: string;
   socket: Socket;
-  /** Where the project's pages begin: "" for the caller's own, /p/{project} for another. */
+  /** Prefix of the project's pages: "" for the caller's default project, /p/{project} for others. */
   base: string;
 }
 
@@ -18,43 +18,43 @@ function useContext(): Context {
   return context;
 }
 
-/** useMe is who uses the console. */
+/** useMe returns the caller. */
 export const useMe = () => useContext().me;
 
-/** useProject is the id of the project that is shown. */
+/** useProject returns the id of the shown project. */
 export const useProject = () => useContext().project;
 
-/** useSocket is the connection that threads are followed on. */
+/** useSocket returns the connection that follows threads. */
 export const useSocket = () => useContext().socket;
 
-/** useBase is where the project's pages begin. */
+/** useBase returns the prefix of the project's pages. */
 export const useBase = () => useContext().base;
 
 const ranks: Role[] = ["user", "viewer", "operator", "admin"];
 
-/** useMay reports whether the caller may do what takes that role. Without accounts everybody is the only user, and all is theirs. */
+/** useMay reports whether the caller has at least a role. Without accounts everybody is the only user and may do everything. */
 export function useMay(role: Role): boolean {
   const me = useMe();
   return me.authentication === "none" || ranks.indexOf(me.role) >= ranks.indexOf(role);
 }
 
-/** useSeesOthers reports whether the caller is shown what is other users'. */
+/** useSeesOthers reports whether the caller sees other users' data. */
 export function useSeesOthers(): boolean {
   const me = useMe();
   return me.authentication !== "none" && me.role !== "user";
 }
 
-/** useMayControl reports whether the caller may cancel, answer and append to what is that user's. */
+/** useMayControl reports whether the caller may cancel, answer and append to runs of a user. */
 export function useMayControl(user: string | undefined): boolean {
   return useMay("operator") || useOwns(user);
 }
 
-/** useMayDelete reports whether the caller may delete what is that user's. */
+/** useMayDelete reports whether the caller may delete data of a user. */
 export function useMayDelete(user: string | undefined): boolean {
   return useMay("admin") || useOwns(user);
 }
 
-/** useOwns reports whether something is the caller's own. */
+/** useOwns reports whether a user is the caller. */
 export function useOwns(user: string | undefined): boolean {
   const me = useMe();
   return user === undefined || user === me.user;

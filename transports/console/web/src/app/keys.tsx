@@ -1,7 +1,7 @@
 import { createContext, use, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { Dialog } from "../ui/dialog";
 
-/** Keys are what keys do on a page: "j", "Enter", or two in a row as in "g r". */
+/** Keys are the keyboard shortcuts of a page: "j", "Enter", or two keys in a row as in "g r". */
 export type Keys = Record<string, { does: string; run: () => void }>;
 
 interface Registered {
@@ -11,7 +11,7 @@ interface Registered {
 
 const Registry = createContext<Set<{ current: Registered }> | null>(null);
 
-/** useKeys has keys do something while the component is there. The last that wants a key gets it. */
+/** useKeys adds shortcuts while the component is mounted. The last component with a key gets it. */
 export function useKeys(title: string, keys: Keys) {
   const registry = use(Registry);
   const mine = useRef<Registered>({ title, keys });
@@ -22,12 +22,12 @@ export function useKeys(title: string, keys: Keys) {
   }, [registry]);
 }
 
-/** KeyboardHelp listens for keys, and lists them at "?". */
+/** KeyboardHelp handles the shortcuts, and lists them at "?". */
 export function Keyboard({ children }: { children: ReactNode }) {
   const registry = useMemo(() => new Set<{ current: Registered }>(), []);
   const [help, setHelp] = useState<Registered[] | null>(null);
   useEffect(() => {
-    let first = ""; // of two keys in a row
+    let first = ""; // first key of two
     let timer: ReturnType<typeof setTimeout> | undefined;
     const press = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || e.isComposing || typing(e) || document.querySelector("dialog[open]")) return;
@@ -87,7 +87,7 @@ function Help({ list, onClose }: { list: Registered[]; onClose: () => void }) {
   );
 }
 
-// Whoever writes wants letters, in an editor's shadow root too.
+// Shortcuts do not apply while the user types, even in an editor's shadow root.
 function typing(e: KeyboardEvent) {
   const target = e.composedPath()[0];
   if (!(target instanceof HTMLElement)) return false;

@@ -2,18 +2,18 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { useSocket } from "./context";
 
-// What is asked for again when the server says that something has changed, by the first word of its key, and how often at most, in
-// milliseconds: a list is dearer than a row.
+// Queries that are requested again when the server reports a change, by the first word of their key, with the shortest interval in
+// milliseconds: a list costs more than a row.
 const paces: [words: string[], ms: number][] = [
   [["run"], 500],
   [["runs", "waiting", "threads", "users"], 1_500],
   [["stats"], 5_000],
 ];
 
-/** How many pages of a list are asked for again: who reads further back is not waiting for news. */
+/** Number of pages of a list that are requested again. Pages further back are not updated. */
 export const near = 3;
 
-/** useLive has what is shown be asked for again when it has changed, and after the connection was lost. Nothing is asked for in a tab that is hidden. */
+/** useLive requests visible data again when it has changed, and after the connection was lost. A hidden tab requests nothing. */
 export function useLive() {
   const queries = useQueryClient();
   const socket = useSocket();
@@ -26,7 +26,7 @@ export function useLive() {
       }),
     );
     const off = socket.changes(() => {
-      if (!document.hidden) for (const look of looks) look.soon(); // a tab that is looked at again looks by itself
+      if (!document.hidden) for (const look of looks) look.soon(); // a tab that becomes visible requests its data itself
     });
     return () => {
       off();
@@ -37,7 +37,7 @@ export function useLive() {
 
 const pagesOf = (data: unknown) => (data as { pages?: unknown[] } | undefined)?.pages?.length ?? 0;
 
-// paced does something at once, and not again before so many milliseconds have gone.
+// paced calls its argument immediately, and then at most once in the interval.
 function paced(ms: number, act: () => void) {
   let last = -Infinity;
   let timer: ReturnType<typeof setTimeout> | undefined;

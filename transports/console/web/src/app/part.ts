@@ -1,8 +1,8 @@
-const most = 4_000; // ms between two looks for a server
+const most = 4_000; // ms between two attempts to reach the server
 
 /**
- * part loads a part of the console when it is first shown: where nobody answers, as soon as somebody does. One that an update has taken
- * away comes with the page, loaded anew.
+ * part loads a part of the console when it is first shown, and retries until the server answers. If an update has removed the part,
+ * it reloads the page.
  */
 export function part<T>(load: () => Promise<T>): () => Promise<T> {
   return () =>
@@ -10,7 +10,7 @@ export function part<T>(load: () => Promise<T>): () => Promise<T> {
       await answers();
       return load().catch(() => {
         location.reload();
-        return new Promise<never>(() => {}); // the page goes
+        return new Promise<never>(() => {}); // the page reloads
       });
     });
 }

@@ -16,11 +16,11 @@ interface Hit {
   run?: Run;
 }
 
-/** Search finds runs and threads by their ids and words. */
+/** Search finds runs and threads by their ids and texts. */
 export function Search({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
-  const [wanted, want] = useState(""); // the text whose first hit is to be opened when it is found
+  const [wanted, want] = useState(""); // open the first hit for this text when it arrives
   const [, go] = useLocation();
   const typed = text.trim();
   const settled = useSettled(useDeferredValue(typed));
@@ -39,7 +39,7 @@ export function Search({ onClose }: { onClose: () => void }) {
     if (e.key === "ArrowDown") setAt(Math.min(at + 1, hits.length - 1));
     else if (e.key === "ArrowUp") setAt(Math.max(at - 1, 0));
     else if (e.key === "Enter" && sought === typed && found.isSuccess) open(hits[at]);
-    else if (e.key === "Enter") want(typed); // what is found so far is for another text
+    else if (e.key === "Enter") want(typed); // the hits belong to another text
     else return;
     e.preventDefault();
   };
@@ -94,7 +94,7 @@ function useHits(text: string) {
 
 const patience = 20; // pages
 
-// Some items of a list: where little is found a page may be empty, and the next one go on.
+// Some items of a list. A page may be empty although later ones are not.
 async function some<T>(path: string): Promise<T[]> {
   let cursor: string | null = "";
   for (let page = 0; cursor !== null && page < patience; page++) {
@@ -105,13 +105,13 @@ async function some<T>(path: string): Promise<T[]> {
   return [];
 }
 
-/** runPath is where a run is shown. Another user's run of the same name is told apart by its user. */
+/** runPath returns the page of a run. The user distinguishes runs with the same id. */
 export function runPath(run: Pick<Run, "id" | "user">): string {
   const query = run.user === undefined ? "" : `?user=${encodeURIComponent(run.user)}`;
   return `/runs/${encodeURIComponent(run.id)}${query}`;
 }
 
-// useSettled is a value that has not changed for a moment.
+// useSettled returns a value after it has not changed for a moment.
 function useSettled(value: string): string {
   const [settled, setSettled] = useState(value);
   useEffect(() => {

@@ -19,7 +19,7 @@ const sections = [
   { path: "/admin", name: "Admin", key: "g m", icon: icons.Admin },
 ];
 
-/** Shell is what surrounds every page: the menu, the search, and word of a lost connection. */
+/** Shell is the frame of every page: the menu, the search, and a notice when the connection is lost. */
 export function Shell({ children }: { children: ReactNode }) {
   const [path, go] = useLocation();
   const [menu, setMenu] = useState(false);
@@ -128,7 +128,7 @@ function Account() {
   );
 }
 
-// What was shown is not to be found by the next who signs in: the page begins anew.
+// Reloads the page, so that the next user finds no data of this one.
 function signOut() {
   session.set("");
   location.assign("/");

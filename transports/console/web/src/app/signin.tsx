@@ -2,7 +2,7 @@ import { useId, useState, type FormEvent } from "react";
 import { session } from "../api/session";
 import * as icons from "../ui/icons";
 
-/** SignIn asks for a key or a token. wrong says that the last one was refused. */
+/** SignIn asks for a key or a token. wrong is the error of the last one. */
 export function SignIn({ wrong, retry }: { wrong: string; retry: () => void }) {
   const [credential, setCredential] = useState("");
   const id = useId();

@@ -2,7 +2,7 @@ export type Theme = "auto" | "light" | "dark";
 
 const key = "baton.theme";
 
-/** theme is what was chosen here before: the system's unless something else was. */
+/** theme returns the chosen theme, by default the system's. */
 export function theme(): Theme {
   const kept = localStorage.getItem(key);
   return kept === "light" || kept === "dark" ? kept : "auto";
@@ -15,7 +15,7 @@ export function setTheme(next: Theme) {
   applyTheme();
 }
 
-/** applyTheme shows the page in the chosen theme. */
+/** applyTheme applies the chosen theme to the page. */
 export function applyTheme() {
   const chosen = theme();
   if (chosen === "auto") delete document.documentElement.dataset.theme;

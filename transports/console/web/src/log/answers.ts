@@ -1,15 +1,15 @@
 import { isDigits, parse } from "../api/json";
 import type { LogEvent } from "../api/types";
 
-/** Answered is who answered a question, and when. */
+/** Answered is the author and time of an answer. */
 export interface Answered {
   interruptId: string;
   refused: boolean;
-  by: string; // "" for the server, as the time had passed
+  by: string; // "" if the server answered because the question has expired
   at: string;
 }
 
-/** answersIn are the answers that a span has taken, as its RUN_STARTED tells them. */
+/** answersIn returns the answers in the RUN_STARTED event of a span. */
 export function answersIn(e: LogEvent): Answered[] {
   const list = (e.input as { resume?: unknown } | undefined)?.resume;
   if (!Array.isArray(list)) return [];
@@ -28,7 +28,7 @@ interface Entry {
   metadata: { by?: { user?: unknown } | null; at?: unknown } | null;
 }
 
-/** executedWith is what a call was made with, undefined where that is what was asked. said is the result's event, or its message. */
+/** executedWith returns the arguments of a call if they differ from the requested ones, otherwise undefined. said is the result's event or message. */
 export function executedWith(said: unknown, asked: string): unknown {
   const { toolAgentOutput, metadata } = (said ?? {}) as { toolAgentOutput?: unknown; metadata?: { toolAgentOutput?: unknown } | null };
   const args = ((toolAgentOutput ?? metadata?.toolAgentOutput) as { tool_call_args?: unknown } | null | undefined)?.tool_call_args;
@@ -36,7 +36,7 @@ export function executedWith(said: unknown, asked: string): unknown {
   try {
     return canonical(parse(asked)) === canonical(args) ? undefined : args;
   } catch {
-    return undefined; // what was asked is no JSON: another says nothing
+    return undefined; // the requested arguments are not JSON
   }
 }
 

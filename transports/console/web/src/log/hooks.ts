@@ -4,14 +4,14 @@ import type { Observable } from "./observable";
 import { RunLog } from "./runlog";
 import { ThreadLog } from "./threadlog";
 
-/** useObservable renders again whenever the object has changed, and returns how often that was. */
+/** useObservable renders again after each change of the object, and returns the number of changes. */
 export function useObservable(o: Observable): number {
   return useSyncExternalStore(o.subscribe, o.snapshot);
 }
 
 /**
- * useRunLog is the log of a run, live while the run is open. stored is the id of the last event that the server is known to
- * have: the log reads on when it is behind.
+ * useRunLog returns the log of a run, live while the run is open. stored is the id of the last known event on the server: the log
+ * reads up to it.
  */
 export function useRunLog(conversationId: string, runId: string, open: boolean, stored: number): RunLog {
   const project = useProject();
@@ -30,7 +30,7 @@ export function useRunLog(conversationId: string, runId: string, open: boolean, 
   return log;
 }
 
-/** useThreadLog is a thread's messages and state, live. generation is changed when it is to be looked at anew: what was read stays until then. */
+/** useThreadLog returns a thread's messages and state, live. A change of generation reads them again; the old ones stay until then. */
 export function useThreadLog(threadId: string, generation = 0): ThreadLog {
   const project = useProject();
   const socket = useSocket();

@@ -1,4 +1,4 @@
-/** Observable tells its watchers that it has changed, at most once for each frame that is painted. */
+/** Observable notifies its watchers of changes, at most once per animation frame. */
 export class Observable {
   version = 0;
   private watchers = new Set<() => void>();
@@ -11,7 +11,7 @@ export class Observable {
 
   readonly snapshot = () => this.version;
 
-  /** changed tells the watchers, or does so after some milliseconds when more is about to change. */
+  /** changed notifies the watchers, or waits some milliseconds if more changes are expected. */
   protected changed(after = 0) {
     if (this.due) return;
     this.due = true;

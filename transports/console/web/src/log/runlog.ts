@@ -12,30 +12,30 @@ interface Page {
 }
 
 const pageSize = 500;
-const atOnce = 4; // pages that are asked for at the same time
-const pace = 150; // ms between two looks at a log that is being read
+const atOnce = 4; // concurrent page requests
+const pace = 150; // ms between two updates while the log is being read
 
 /**
- * RunLog is the log of one run: all that is stored, in pages, and what follows, live. Each event is in it once and in
- * the order of its id, however often the connection or the server was lost.
+ * RunLog is the log of one run: the stored events, in pages, and the live ones. It contains each event once and in the
+ * order of the ids, however often the connection or the server was lost.
  */
 export class RunLog extends Observable {
   readonly events: Logged[] = [];
   readonly timeline = new Timeline();
   readonly transcript = new Transcript();
-  readonly types = new Map<string, number>(); // how many there are of each
+  readonly types = new Map<string, number>(); // number of events of each type
 
-  /** Whether all that was stored when it was last asked has been read. */
+  /** Whether all events that were stored at the last request have been read. */
   complete = false;
-  /** Why it cannot be read, "" when it can. */
+  /** The error of reading, "" for none. */
   problem = "";
 
   private readonly url: string;
   private readonly conversationId: string;
   private readonly runId: string;
-  private readonly names: Set<string>; // that the run has in its spans
-  private early: Logged[] = []; // came live before all that is stored was here
-  private stored = 0; // the id that the log is known to reach
+  private readonly names: Set<string>; // of the run in its spans
+  private early: Logged[] = []; // live events that arrived before all stored ones
+  private stored = 0; // the last known id of the log
   private reading = false;
   private again = false;
   private ended = false;
@@ -54,7 +54,7 @@ export class RunLog extends Observable {
     return this.events.at(-1)?.id ?? 0;
   }
 
-  /** read reads what is stored and not here yet: up to the event stored at least. */
+  /** read reads the stored events that are missing, at least up to the id stored. */
   async read(stored = 0) {
     this.stored = Math.max(this.stored, stored);
     this.again = true;
@@ -66,11 +66,11 @@ export class RunLog extends Observable {
     }
     this.reading = false;
     this.complete = this.problem === "";
-    if (this.complete) this.add(this.early.splice(0)); // else they stand behind what could not be read
+    if (this.complete) this.add(this.early.splice(0)); // otherwise they would follow a gap
     this.changed();
   }
 
-  /** follow goes on with what happens; null ends that. */
+  /** follow delivers live events; null ends it. */
   follow(socket: Socket | null) {
     this.unfollow?.();
     this.unfollow =
@@ -84,7 +84,7 @@ export class RunLog extends Observable {
       }) ?? null;
   }
 
-  /** begin says what the thread's state was before the run. */
+  /** begin sets the thread's state before the run. */
   begin(state: unknown) {
     this.transcript.states.start(state);
     this.changed();
@@ -95,7 +95,7 @@ export class RunLog extends Observable {
     this.follow(null);
   }
 
-  // Reads all that is stored behind the last event, and returns why that cannot be.
+  // Reads all stored events after the last one, and returns the error, if any.
   private async pages(): Promise<string> {
     for (let failures = 0; !this.ended; ) {
       try {
@@ -111,13 +111,13 @@ export class RunLog extends Observable {
     return "";
   }
 
-  // Some of the pages behind the last event, and whether they are the last. A page is full unless it is the last one, so it reaches
-  // that many ids at least, and those after it need not wait for it: what two of them have is taken once.
+  // Some pages after the last event, and whether they are the last ones. All pages but the last are full, so a page covers at least that
+  // many ids, and the next page can be requested before it has arrived. Events in two pages are added once.
   private async some(): Promise<boolean> {
     const from = this.last;
     const many = Math.min(atOnce, Math.max(1, Math.ceil((this.stored - from) / pageSize)));
     const asked = Array.from({ length: many }, (_, i) => this.page(from + i * pageSize));
-    for (const page of asked) page.catch(() => {}); // it is told of in its turn
+    for (const page of asked) page.catch(() => {}); // reported in order, below
     for (const page of asked) {
       const { data, page_info } = await page;
       if (this.ended) return true;

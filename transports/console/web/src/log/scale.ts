@@ -1,11 +1,11 @@
 import type { Item } from "./timeline";
 
-const gap = 0.04; // of the whole: how wide a wait is drawn, however long it was
+const gap = 0.04; // width of a wait, as a share of the whole
 
-/** Scale places times between 0 and 1. Waits are cut short, or nothing else could be seen. */
+/** Scale maps times to 0..1. It shortens waits, which would hide everything else. */
 export class Scale {
   readonly from: number;
-  /** How long the run was at work, in milliseconds. */
+  /** The run's execution time in milliseconds. */
   readonly worked: number;
   private readonly waits: { start: number; end: number }[];
   private readonly width: number; // of a wait, in milliseconds of the scale
@@ -22,7 +22,7 @@ export class Scale {
     this.whole = this.worked + this.waits.length * this.width;
   }
 
-  /** at is where a time is drawn. */
+  /** at returns the position of a time. */
   at(time: number): number {
     let t = time - this.from;
     for (const w of this.waits) {

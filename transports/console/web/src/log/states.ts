@@ -1,7 +1,7 @@
 import { immutableJSONPatch, type JSONPatchDocument } from "immutable-json-patch";
 import type { Logged } from "../api/types";
 
-/** Known is the state as of a change, and as it was before. */
+/** Known is the state after a change, and before it. */
 export interface Known {
   id: number; // of the event
   runId: string;
@@ -9,23 +9,23 @@ export interface Known {
   before: unknown;
 }
 
-const apart = 256; // changes between two states that are kept
+const apart = 256; // changes between two stored states
 
-/** States is a state over time. It keeps the changes, and works out what somebody looks at: all states of a long log would fill the memory. */
+/** States is a state over time. It stores the changes and computes requested states, because all states of a long log would not fit in memory. */
 export class States {
-  /** Whether the state before the first change is known; where not, changes are shown on an empty one. */
+  /** Whether the state before the first change is known; otherwise changes apply to an empty state. */
   based = false;
 
   private base: unknown = {};
   private readonly changes: Logged[] = [];
-  private kept = new Map<number, unknown>(); // after so many changes
-  private near = { count: 0, state: this.base, before: this.base, stepped: false }; // that was worked out last
+  private kept = new Map<number, unknown>(); // by number of changes
+  private near = { count: 0, state: this.base, before: this.base, stepped: false }; // the last computed state
 
   get length(): number {
     return this.changes.length;
   }
 
-  /** start says what the state was before the first change. */
+  /** start sets the state before the first change. */
   start(state: unknown) {
     this.base = state;
     this.based = true;
@@ -33,30 +33,30 @@ export class States {
     this.near = { count: 0, state, before: state, stepped: false };
   }
 
-  /** push takes an event that changes the state. */
+  /** push adds an event that changes the state. */
   push(logged: Logged) {
     if (this.changes.length === 0 && logged.event.type === "STATE_SNAPSHOT") this.based = true;
     this.changes.push(logged);
   }
 
-  /** idAt is the id of the event of a change. */
+  /** idAt returns the event id of a change. */
   idAt(index: number): number {
     return this.changes[index]?.id ?? 0;
   }
 
-  /** indexAt is the latest change that an event had before it, or was; -1 for none. */
+  /** indexAt returns the index of the latest change at or before an event, -1 for none. */
   indexAt(id: number): number {
     return this.changes.findLastIndex((c) => c.id <= id);
   }
 
-  /** latest is the state as it is now. */
+  /** latest returns the current state. */
   latest(): unknown {
     const { length } = this.changes;
     while (length > 0 && !this.look(length - 1));
     return length === 0 ? this.base : this.near.state;
   }
 
-  /** look is the state as of a change, null when that takes longer than a page should wait: ask again then. */
+  /** look returns the state after a change, or null if computing it would block the page for too long: call it again then. */
   look(index: number): Known | null {
     const change = this.changes[index];
     if (!change) return null;
@@ -69,7 +69,7 @@ export class States {
     return { id: change.id, runId: change.event.runId ?? "", state: this.near.state, before: this.near.before };
   }
 
-  // The nearest place from which a change can be reached.
+  // The nearest stored state before a change.
   private begin(index: number) {
     if (this.near.count === index + 1 && this.near.stepped) return;
     let count = this.near.count <= index ? this.near.count : 0;
@@ -94,7 +94,7 @@ export class States {
   }
 }
 
-/** patched is a value after a JSON Patch, and the value itself when that is meant for another. */
+/** patched applies a JSON Patch to a value, and returns the value unchanged if the patch does not fit. */
 export function patched(value: unknown, patch: unknown): unknown {
   try {
     return immutableJSONPatch(value ?? {}, patch as JSONPatchDocument);

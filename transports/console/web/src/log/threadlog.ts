@@ -5,24 +5,24 @@ import type { Logged, ThreadMessages } from "../api/types";
 import { Observable } from "./observable";
 import { Transcript } from "./transcript";
 
-/** ThreadLog is a thread as people read it: its messages and its state as they are, and as they change, live. */
+/** ThreadLog is a thread's messages and state, live. */
 export class ThreadLog extends Observable {
   readonly transcript = new Transcript(true);
 
-  /** Whether the stored messages are here. */
+  /** Whether the stored messages are loaded. */
   complete = false;
-  /** Whether the server knows the thread: one that nothing was said on does not exist. */
+  /** Whether the thread exists: a thread without messages does not. */
   exists = true;
   problem = "";
-  /** The run that the latest events are of, and whether it goes on. */
+  /** The run of the latest events, and whether it is open. */
   runId = "";
   running = false;
-  /** Counts the ends of runs, for whoever wants to ask again what the server keeps of them. */
+  /** Number of ended runs. A change means that data about runs on the server is outdated. */
   spans = 0;
 
   private readonly projectId: string;
   private readonly threadId: string;
-  private last = -1; // the latest event in the transcript; below 0 before the messages are here
+  private last = -1; // the latest event in the transcript; below 0 until the messages are loaded
   private early: Logged[] = [];
   private reads = 0;
   private ended = false;
@@ -34,7 +34,7 @@ export class ThreadLog extends Observable {
     this.threadId = threadId;
   }
 
-  /** follow shows the thread, live. Call it again once a thread that did not exist may, or when it could not be read. */
+  /** follow shows the thread, live. Call it again when a missing thread may exist, or after a failure. */
   follow(socket: Socket) {
     this.unfollow?.();
     this.unfollow = socket.follow(this.threadId, {
@@ -77,7 +77,7 @@ export class ThreadLog extends Observable {
         await new Promise((done) => setTimeout(done, Math.min(4_000, 250 * 2 ** failures)));
       }
     }
-    if (turn !== this.reads) return; // another has begun
+    if (turn !== this.reads) return; // a newer read has started
     this.complete = true;
     if (this.last >= 0) this.add(this.early.splice(0));
     this.changed();
@@ -91,7 +91,7 @@ export class ThreadLog extends Observable {
   private add(list: Logged[]) {
     for (const logged of list) {
       const { id, event } = logged;
-      const stands = id === this.last && event.type.endsWith("_SNAPSHOT"); // for events that were removed
+      const stands = id === this.last && event.type.endsWith("_SNAPSHOT"); // replaces removed events
       if (id <= this.last && !stands) continue;
       this.last = id;
       this.transcript.push(logged);

@@ -6,7 +6,7 @@ import { failure, stamp, text } from "./transcript";
 export type Kind = "run" | "step" | "text" | "reasoning" | "tool" | "model" | "wait";
 export type Mark = "open" | "good" | "bad" | "cancelled";
 
-/** Item is a stretch of a run: it grows until it has an end. */
+/** Item is a period of a run. It grows until it ends. */
 export interface Item {
   key: string;
   kind: Kind;
@@ -17,11 +17,11 @@ export interface Item {
   start: number;
   end: number | null;
   mark: Mark;
-  events: number; // of it, as deltas of a text
+  events: number; // number of events, such as deltas of a text
   progress: number | null;
   messageId: string;
   toolCallId: string;
-  step: string; // that it is part of, "" for none
+  step: string; // the step that contains it, "" for none
   parts: Item[];
 }
 
@@ -32,23 +32,23 @@ interface Usage {
   outputTokens?: number;
 }
 
-/** Timeline is what a run did. Events go in, in order. */
+/** Timeline is the sequence of a run's activities. Add events in order. */
 export class Timeline {
-  /** In the order it began. */
+  /** In order of their starts. */
   items: Item[] = [];
-  /** The latest time that any event tells. */
+  /** The latest time in any event. */
   last = 0;
 
   private roots: Item[] = [];
   private rows: Item[] = [];
   private open = new Map<string, Item>();
-  private steps: { item: Item; agent: string }[] = []; // that are open, outermost first
-  private agent = ""; // of the event at hand
-  private args = new Map<string, string>(); // what open calls are asked with
+  private steps: { item: Item; agent: string }[] = []; // open steps, outermost first
+  private agent = ""; // of the current event
+  private args = new Map<string, string>(); // arguments of open calls
   private waiting: Item | null = null;
   private clock = 0;
 
-  /** Lines are the items, each followed by what it is made of. */
+  /** Lines are the items, each followed by its parts. */
   lines(): Item[] {
     if (this.rows.length === this.items.length) return this.rows;
     this.rows = [];
@@ -62,7 +62,7 @@ export class Timeline {
     return this.rows;
   }
 
-  /** push takes an event. One that cannot be read changes nothing: it is among the events. */
+  /** push adds an event. It ignores an event that it cannot read; the event list shows it. */
   push(logged: Logged) {
     try {
       this.take(logged);
@@ -142,7 +142,7 @@ export class Timeline {
     return item;
   }
 
-  // The step that something is part of: the latest of its agent's. A sub-agent's step, name:<id>, is part of the one before it.
+  // The containing step: the latest step of the event's agent. A sub-agent's step, name:<id>, is part of the one before it.
   private outer(kind: Kind, name: string): Item | undefined {
     if (kind === "step") return name.includes(":") ? this.steps.at(-1)?.item : undefined;
     return (this.steps.findLast((s) => s.agent === this.agent) ?? this.steps.at(-1))?.item;
@@ -181,7 +181,7 @@ export class Timeline {
     const run = this.open.get("run");
     if (run && e.type === "RUN_ERROR") run.detail = text(e.message);
     for (const [key, item] of this.open) {
-      if (asks && item.kind === "tool") continue; // it ends with its answer
+      if (asks && item.kind === "tool") continue; // ends with its answer
       this.end(key, item.kind === "run" || mark !== "bad" ? mark : "bad");
     }
     this.steps = [];

@@ -2,37 +2,37 @@ import type { Logged, LogEvent, ThreadMessage } from "../api/types";
 import { answersIn, executedWith, type Answered } from "./answers";
 import { patched, States } from "./states";
 
-/** Call is a tool call as people read it. */
+/** Call is a tool call for display. */
 export interface Call {
   id: string;
   name: string;
   args: string;
-  result: unknown; // undefined until there is one
+  result: unknown; // undefined until it arrives
   failed: boolean;
   done: boolean; // its arguments are complete
-  made: unknown; // what it was made with, where a person has edited what was asked; else undefined
-  answered: Answered | null; // the answer to whether it may be made
+  made: unknown; // the edited arguments, if a person has edited them; otherwise undefined
+  answered: Answered | null; // the answer to the request for approval
   at: number | null;
   ended: number | null;
 }
 
-/** Entry is a message of a transcript. It changes in place; version says that it has. */
+/** Entry is a message of a transcript. It changes in place; version counts the changes. */
 export interface Entry {
   id: string;
   role: string;
-  content: unknown; // text, or parts
+  content: unknown; // text or parts
   name: string;
   runId: string;
-  eventId: number; // of the event that began it, 0 for one that was loaded
+  eventId: number; // of the event that started it, 0 for a loaded message
   at: number | null;
-  open: boolean; // more of it comes
-  cut: boolean; // its writer was stopped: it is said anew
+  open: boolean; // more will follow
+  cut: boolean; // its writer was stopped, and the message is written again
   calls: Call[];
   version: number;
-  message: ThreadMessage | null; // as the server has it, when it was loaded whole
+  message: ThreadMessage | null; // the server's message, if it was loaded
 }
 
-/** Transcript is what a log says to people: its messages, and its state over time. Events go in, in order. */
+/** Transcript is the messages of a log, and its state over time. Add events in order. */
 export class Transcript {
   entries: Entry[] = [];
   states = new States();
@@ -40,9 +40,9 @@ export class Transcript {
   private readonly tidy: boolean;
   private byId = new Map<string, Entry>();
   private calls = new Map<string, { call: Call; entry: Entry }>();
-  private asked = new Map<string, string>(); // the calls that questions are about, by the questions' ids
+  private asked = new Map<string, string>(); // calls that questions refer to, by the questions' ids
 
-  /** A tidy transcript leaves out what was cut short, as the server does when it is asked for the messages. */
+  /** A tidy transcript omits cut messages, as the server does in its list of messages. */
   constructor(tidy = false) {
     this.tidy = tidy;
   }
@@ -51,14 +51,14 @@ export class Transcript {
     return this.states.latest();
   }
 
-  /** start sets the messages and the state that the log goes on from. */
+  /** start sets the initial messages and state. */
   start(messages: ThreadMessage[], state: unknown) {
     this.states = new States();
     this.states.start(state);
     this.replace(messages, 0, "");
   }
 
-  /** push takes an event. One that cannot be read changes nothing: it is among the events. */
+  /** push adds an event. It ignores an event that it cannot read; the event list shows it. */
   push(logged: Logged) {
     try {
       this.take(logged);
@@ -160,7 +160,7 @@ export class Transcript {
     entry.version++;
   }
 
-  // A message that cannot be read is one that says what it is.
+  // A message that cannot be read is shown as an error.
   private load(m: ThreadMessage, eventId: number, runId: string, at: number | null) {
     try {
       this.read(m, eventId, runId, at);
@@ -240,23 +240,23 @@ export class Transcript {
   }
 }
 
-// Reports whether a message ended because the server that wrote it has.
+// Reports whether a message ended because its server stopped.
 function interrupted(e: LogEvent): boolean {
   const output = (e.workerAgentOutput ?? (e.metadata as { workerAgentOutput?: unknown } | undefined)?.workerAgentOutput) as { error?: { code?: unknown } } | undefined;
   return output?.error?.code === "interrupted";
 }
 
-/** text is a value as text, "" for anything that is none. */
+/** text returns a string value, "" for other values. */
 export function text(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** stamp is when an event was, in milliseconds. */
+/** stamp returns the time of an event in milliseconds. */
 export function stamp(e: LogEvent): number | null {
   return typeof e.timestamp === "number" ? e.timestamp : null;
 }
 
-/** failure reports whether a tool's result is one of a call that failed. */
+/** failure reports whether a tool's result is a failure. */
 export function failure(e: LogEvent): boolean {
   const output = (e.toolAgentOutput ?? (e.metadata as { toolAgentOutput?: unknown } | undefined)?.toolAgentOutput) as { status?: unknown } | undefined;
   const status = output?.status ?? e.status ?? (e.metadata as { status?: unknown } | undefined)?.status;

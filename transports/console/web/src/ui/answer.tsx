@@ -19,14 +19,14 @@ import { toast } from "./toast";
 
 interface Props {
   runId: string;
-  user?: string; // whose run it is, where a name alone may be ambiguous
+  user?: string; // owner of the run, if the id alone may be ambiguous
   interrupts: Interrupt[];
-  calls?: Call[]; // of the thread, where they are known: what a client's own tool is called with
+  calls?: Call[]; // calls of the thread, if known, for the arguments of front-end tools
 }
 
 type Given = Record<string, ResumeEntry>;
 
-/** Answer asks a person what a run asks, and sends all answers at once: a run takes nothing less. */
+/** Answer shows the questions of a run and sends all answers together: a run accepts only complete answers. */
 export function Answer({ runId, user, interrupts, calls }: Props) {
   const [given, setGiven] = useState<Given>({});
   const send = useSend(runId, user);
@@ -34,7 +34,7 @@ export function Answer({ runId, user, interrupts, calls }: Props) {
     const next = { ...given, [entry.interruptId]: entry };
     setGiven(next);
     if (!interrupts.every((i) => next[i.id])) return;
-    send.mutate(interrupts.map((i) => next[i.id] as ResumeEntry), { onError: () => setGiven({}) }); // what was written stands there again
+    send.mutate(interrupts.map((i) => next[i.id] as ResumeEntry), { onError: () => setGiven({}) }); // show the questions again, with their inputs
   };
   return (
     <div className="stack">
@@ -128,7 +128,7 @@ function Fields(props: QuestionProps) {
   return isClientCall(props.interrupt) ? <Result {...props} /> : <Form {...props} />;
 }
 
-/** callOf is the call of a tool that an interrupt is about, as far as it is told. */
+/** callOf returns the tool call of an interrupt, as far as it is known. */
 export function callOf(i: Interrupt & Partial<Pick<Waiting, "toolName" | "arguments">>, call?: Call): { tool: string | undefined; args: unknown } {
   const asked = (i.metadata ?? {}) as About;
   return {
@@ -149,14 +149,14 @@ function asksLeave(i: Interrupt) {
   return !isSchema(i.responseSchema) && !isClientCall(i) && (asked?.toolName !== undefined || asked?.agent !== undefined || i.reason === "confirmation");
 }
 
-// A call of a tool that is the client's own is answered under its own id.
+// A call of a front-end tool is answered under its own id.
 function isClientCall(i: Interrupt) {
   return i.reason === "tool_call" && i.id === i.toolCallId;
 }
 
 const clientCall = (tool?: string) => (tool ? `Write the result of the front-end tool ${tool}` : "Write the result of the front-end tool");
 
-// What a client's tool returns, or the answer to a question that no form can be made of, written by hand.
+// A form for the result of a front-end tool, or for the answer to a question without a usable schema.
 function Result({ interrupt: i, call, give, busy }: QuestionProps) {
   const id = useId();
   const [text, setText] = useState("");
@@ -190,7 +190,7 @@ function Result({ interrupt: i, call, give, busy }: QuestionProps) {
   );
 }
 
-// Leave for a tool's call, whose arguments may be edited first, or for an agent.
+// A form to approve a tool call, with editable arguments, or an agent.
 function Approval({ interrupt: i, give, busy }: QuestionProps) {
   const asked = (i.metadata ?? {}) as About;
   const [text, setText] = useState<string | null>(null);

@@ -5,7 +5,7 @@ import * as icons from "./icons";
 import { Drawn } from "./drawn";
 import { toast } from "./toast";
 
-/** CopyButton puts a text into the clipboard. */
+/** CopyButton copies a text to the clipboard. */
 export function CopyButton({ text, label = "Copy", small = true }: { text: string | (() => string); label?: string; small?: boolean }) {
   const [done, setDone] = useState(false);
   useEffect(() => {
@@ -29,7 +29,7 @@ export function CopyButton({ text, label = "Copy", small = true }: { text: strin
   );
 }
 
-/** CopyIcon is CopyButton where there is no room for a word. */
+/** CopyIcon is CopyButton without a label. */
 export function CopyIcon({ text, label }: { text: string | (() => string); label: string }) {
   const [done, setDone] = useState(false);
   useEffect(() => {
@@ -49,12 +49,12 @@ export function CopyIcon({ text, label }: { text: string | (() => string); label
   );
 }
 
-/** Panel is a part of a page with a title. */
+/** Panel is a titled section of a page. */
 export function Panel({ title, actions, children, flush = false, className = "" }: {
   title?: ReactNode;
   actions?: ReactNode;
   children: ReactNode;
-  flush?: boolean; // children reach its edges
+  flush?: boolean; // no padding
   className?: string;
 }) {
   return (
@@ -70,7 +70,7 @@ export function Panel({ title, actions, children, flush = false, className = "" 
   );
 }
 
-/** Empty says that there is nothing, and what to do about it. */
+/** Empty is a placeholder for missing data, with a hint. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="empty">
@@ -80,7 +80,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   );
 }
 
-/** Failure says what went wrong, and offers to try again. */
+/** Failure shows an error and offers a retry. */
 export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
   return (
     <div className="notice" data-tone="bad" role="alert">
@@ -95,7 +95,6 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
   );
 }
 
-/** Loading is a place where something will be. */
 export function Loading({ lines = 4 }: { lines?: number }) {
   return (
     <div className="stack" role="status" aria-label="Loading">
@@ -106,7 +105,7 @@ export function Loading({ lines = 4 }: { lines?: number }) {
   );
 }
 
-/** useNow is the time, anew each so many milliseconds; 0 stands still. */
+/** useNow returns the time, updated in the interval; 0 does not update. */
 export function useNow(every: number): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
@@ -117,7 +116,7 @@ export function useNow(every: number): number {
   return now;
 }
 
-/** useMatch reports whether the window is as a media query says, now and when it changes. */
+/** useMatch reports whether the window matches a media query, and follows changes. */
 export function useMatch(query: string): boolean {
   return useSyncExternalStore(
     (changed) => {
@@ -129,14 +128,14 @@ export function useMatch(query: string): boolean {
   );
 }
 
-/** useUnit is how much larger letters are than on most screens, and with them what is measured in pixels. */
+/** useUnit returns the ratio of the letter size to the usual one, which scales pixel sizes. */
 export function useUnit(): number {
   useMatch("(min-width: 2200px)");
   useMatch("(min-width: 3200px)");
   return parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 }
 
-/** Ago is how long a time is past. */
+/** Ago shows the age of a time. */
 export function Ago({ at }: { at: string }) {
   const now = useNow(10_000);
   return (
@@ -146,7 +145,6 @@ export function Ago({ at }: { at: string }) {
   );
 }
 
-/** Clock is a time. */
 export function Clock({ at }: { at: string }) {
   return (
     <time dateTime={at} title={exactly(at)} className="num nowrap">
@@ -155,7 +153,7 @@ export function Clock({ at }: { at: string }) {
   );
 }
 
-/** Took is how long something took, or takes until now. */
+/** Took shows a duration, until now if it has not ended. */
 export function Took({ from, to }: { from: string | null; to: string | null }) {
   const now = useNow(from && !to ? 500 : 0);
   if (!from) return <span className="muted">–</span>;

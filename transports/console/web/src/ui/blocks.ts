@@ -1,6 +1,6 @@
 const piece = 4_000; // characters
 
-/** blocks are the parts of a Markdown text that can be read alone: what grows at its end leaves those before it as they are. */
+/** blocks splits a Markdown text into parts that can be parsed alone: text appended at the end does not change earlier parts. */
 export function blocks(text: string): string[] {
   const list: string[] = [];
   let begin = 0;
@@ -20,7 +20,7 @@ export function blocks(text: string): string[] {
   return list;
 }
 
-/** pieces are the first parts of a text, of about a screen each, cut where a line or else a word ends. */
+/** pieces returns the first parts of a text, about a screen each, split at ends of lines or words. */
 export function pieces(text: string, most: number): string[] {
   const list: string[] = [];
   for (let at = 0; at < text.length && list.length < most; ) {

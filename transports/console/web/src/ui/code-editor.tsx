@@ -3,7 +3,7 @@ import { part } from "../app/part";
 
 const Editor = lazy(part(() => import("./code-mirror")));
 
-/** CodeEditor edits JSON. It is loaded when it is first shown. */
+/** CodeEditor edits JSON. It loads when it is first shown. */
 export function CodeEditor(props: ComponentProps<typeof Editor>) {
   return (
     <Suspense fallback={<div className="code" style={{ minHeight: props.height ?? 160 }} />}>

@@ -9,9 +9,9 @@ import { useEffect, useRef } from "react";
 
 interface Props {
   value: string;
-  onChange?: (value: string) => void; // without it the text can only be read
+  onChange?: (value: string) => void; // without it the editor is read-only
   label: string;
-  height?: number; // px, default as high as the text
+  height?: number; // px, default the height of the text
 }
 
 const theme = EditorView.theme({
@@ -32,7 +32,7 @@ const colours = HighlightStyle.define([
   { tag: [tags.number, tags.bool, tags.null], color: "var(--violet)" },
 ]);
 
-/** CodeMirror edits JSON. It lives in a shadow root, where its styles need no exception from the page's policy. */
+/** CodeMirror edits JSON. It is in a shadow root, where its styles need no exception from the Content-Security-Policy. */
 export default function CodeMirror({ value, onChange, label, height }: Props) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
@@ -60,7 +60,7 @@ export default function CodeMirror({ value, onChange, label, height }: Props) {
     });
     view.current = editor;
     return () => editor.destroy();
-    // What is typed stays in the editor: only another label is another editor.
+    // Typing does not recreate the editor; only another label does.
   }, [label, readOnly]);
   useEffect(() => {
     const editor = view.current;

@@ -1,14 +1,14 @@
 import { useEffect, useId, useRef, type ReactNode } from "react";
 import * as icons from "./icons";
 
-/** Dialog is a modal window. Escape, its cross and a press beside it call onClose. */
+/** Dialog is a modal window. Escape, the close button and a click outside call onClose. */
 export function Dialog({ title, onClose, children, footer }: { title: string; onClose: () => void; children: ReactNode; footer?: ReactNode }) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
     const dialog = ref.current;
     if (dialog && !dialog.open) dialog.showModal();
-    dialog?.querySelector<HTMLElement>(".body input, .body textarea, .body select")?.focus(); // not the cross, which is the first there
+    dialog?.querySelector<HTMLElement>(".body input, .body textarea, .body select")?.focus(); // not the close button, which comes first
     return () => dialog?.close();
   }, []);
   return (
@@ -34,7 +34,7 @@ export function Dialog({ title, onClose, children, footer }: { title: string; on
   );
 }
 
-/** Confirm asks before something is done that cannot be undone. */
+/** Confirm asks for confirmation of an irreversible action. */
 export function Confirm({ title, children, act, onAct, onClose, busy = false }: {
   title: string;
   children: ReactNode;

@@ -3,7 +3,7 @@ import { Boundary } from "../app/boundary";
 import * as icons from "./icons";
 import { JsonTree } from "./json";
 
-/** Drawn is a part of a page. Where it fails its value is shown as JSON, and the rest of the page stays. */
+/** Drawn is a part of a page. If it fails to render, its value is shown as JSON, and the rest of the page stays. */
 export function Drawn({ value, at, children }: { value?: unknown; at?: unknown; children: ReactNode }) {
   return (
     <Boundary at={at} failed={(_, again) => <Undrawn value={value} again={again} />}>
@@ -12,7 +12,7 @@ export function Drawn({ value, at, children }: { value?: unknown; at?: unknown; 
   );
 }
 
-/** Undrawn is what cannot be drawn, as JSON. */
+/** Undrawn shows a value that cannot be rendered, as JSON. */
 export function Undrawn({ value, again }: { value?: unknown; again?: () => void }) {
   return (
     <div className="undrawn stack">

@@ -6,7 +6,7 @@ import * as icons from "./icons";
 import { JsonTree } from "./json";
 import { Picture } from "./picture";
 
-/** Files are what is attached to a message. */
+/** Files are the attachments of a message. */
 export function Files({ message }: { message: ThreadMessage | null }) {
   const list = (message?.metadata as { attachments?: unknown } | null | undefined)?.attachments;
   if (list === undefined || list === null) return null;
@@ -21,7 +21,7 @@ export function Files({ message }: { message: ThreadMessage | null }) {
   );
 }
 
-// What is there of an attachment's members is of their types.
+// Attachments with members of wrong types are ignored.
 function isFile(value: unknown): value is Partial<Attachment> & { path: string } {
   const file = value as Partial<Attachment> | null;
   const texts = [file?.bucket, file?.mimeType, file?.filename];

@@ -4,13 +4,13 @@ const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** number is a count with its thousands apart. */
+/** number formats a count with separators. */
 export const number = (n: number) => whole.format(n);
 
-/** compact is a large count in few characters. */
+/** compact formats a large count in few characters. */
 export const compact = (n: number) => (Math.abs(n) < 10_000 ? whole.format(n) : short.format(n));
 
-/** duration is a stretch of milliseconds in the unit that suits it. */
+/** duration formats milliseconds in a suitable unit. */
 export function duration(ms: number): string {
   if (ms < 1) return "< 1 ms";
   if (ms < 10) return `${Number(ms.toFixed(1))} ms`;
@@ -23,22 +23,22 @@ export function duration(ms: number): string {
   return both(s, 86_400, "d", 3_600, "h");
 }
 
-// both is a stretch in two units, the smaller only where there is some of it.
+// both formats a duration in two units, without a zero in the smaller one.
 function both(s: number, large: number, one: string, small: number, other: string): string {
   const rest = Math.floor((s % large) / small);
   return `${Math.floor(s / large)} ${one}${rest > 0 ? ` ${rest} ${other}` : ""}`;
 }
 
-/** clock is a time of today, and a date before. */
+/** clock formats a time, with the date unless it is today. */
 export function clock(at: string | number | Date, now = new Date()): string {
   const date = new Date(at);
   return date.toDateString() === now.toDateString() ? time.format(date) : `${day.format(date)}, ${time.format(date).slice(0, 5)}`;
 }
 
-/** exactly is a time with nothing left out. */
+/** exactly formats a complete time. */
 export const exactly = (at: string | number | Date) => full.format(new Date(at));
 
-/** ago is how long something is past. */
+/** ago formats the age of a time. */
 export function ago(at: string | number, now = Date.now()): string {
   const ms = Math.max(0, now - new Date(at).getTime());
   if (ms < 5_000) return "just now";
@@ -48,13 +48,12 @@ export function ago(at: string | number, now = Date.now()): string {
   return `${Math.floor(ms / 86_400_000)} d ago`;
 }
 
-/** money is a cost in dollars: small ones keep their digits. */
+/** money formats dollars; small amounts keep their digits. */
 export function money(cost: number): string {
   if (cost === 0) return "$0";
   return cost < 0.01 ? `$${cost.toPrecision(2)}` : `$${cost.toFixed(2)}`;
 }
 
-/** bytes is a size. */
 export function bytes(n: number): string {
   if (n < 1_024) return `${n} B`;
   if (n < 1_048_576) return `${(n / 1_024).toFixed(n < 10_240 ? 1 : 0)} KiB`;
@@ -62,11 +61,11 @@ export function bytes(n: number): string {
   return `${(n / 1_073_741_824).toFixed(1)} GiB`;
 }
 
-/** brief is an id in few characters: the end of a UUIDv7 is what tells it from its neighbours. */
+/** brief shortens an id to its end, which distinguishes UUIDv7 ids. */
 export const brief = (id: string) => (/^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(id) ? `…${id.slice(-8)}` : id);
 
-/** rate is how many of something there are in a time. */
+/** rate formats a count per time. */
 export const rate = (n: number) => (n >= 10 ? compact(n) : String(Number(n.toFixed(2))));
 
-/** opening is how a text begins, for where it has one line: texts may have megabytes. */
+/** opening returns the beginning of a text as one line: texts may have megabytes. */
 export const opening = (text: string) => text.slice(0, 500).trim();

@@ -3,10 +3,10 @@ import { isDigits, parse } from "../api/json";
 import { number } from "./format";
 import * as icons from "./icons";
 
-const many = 100; // members that are shown before somebody asks for more
-const few = 25; // members that may begin open; of more each is a line
+const many = 100; // members that are shown at first
+const few = 25; // members of objects that may be open at first; larger ones are collapsed
 
-/** JsonTree shows a JSON value as a tree that can be folded. Parts that are not those of before are marked. */
+/** JsonTree shows a JSON value as a collapsible tree, and marks the parts that differ from before. */
 export const JsonTree = memo(function JsonTree({ value, before, depth = 2 }: { value: unknown; before?: unknown; depth?: number }) {
   return (
     <div className="tree">
@@ -82,7 +82,7 @@ function Leaf({ value }: { value: unknown }) {
   return <span className={typeof value}>{String(value)}</span>;
 }
 
-const much = 2_000; // characters of a text that are shown before somebody asks for more
+const much = 2_000; // characters of a text that are shown at first
 
 function Text({ value }: { value: string }) {
   const [shown, setShown] = useState(much);
@@ -102,7 +102,7 @@ function Text({ value }: { value: string }) {
   );
 }
 
-/** parsed is a text as JSON, undefined where it is none. */
+/** parsed parses a text as JSON, undefined if it is not. */
 export function parsed(text: string): unknown {
   try {
     return parse(text);

@@ -4,9 +4,9 @@ import { number } from "./format";
 import { JsonTree } from "./json";
 import { short } from "./short";
 
-const most = 1_000_000; // characters that are shown as lines
+const most = 1_000_000; // characters that are shown with line numbers
 
-/** Json shows a value as a tree, or as text with its lines counted. */
+/** Json shows a value as a tree, or as text with line numbers. */
 export function Json({ value, label, depth }: { value: unknown; label: string; depth?: number }) {
   const [lines, setLines] = useState(false);
   return (

@@ -6,12 +6,12 @@ import { number } from "./format";
 import { blocks, pieces } from "./blocks";
 import { Picture } from "./picture";
 
-const long = 60_000; // characters beyond which a text is shown as it is: parsing it would make the page wait
-const often = 6_000; // of a part that grows, and is parsed with each word
+const long = 60_000; // characters beyond which a text is shown unparsed, because parsing would block the page
+const often = 6_000; // of a growing part, which is parsed at each word
 
-const little = 500; // what is parsed at once
-const defines = /^ {0,3}\[[^\]]+\]:/m; // a link that is meant elsewhere in the text
-const many = 64; // pieces of a text that are shown before somebody asks for more
+const little = 500; // characters that are parsed at once
+const defines = /^ {0,3}\[[^\]]+\]:/m; // a link reference to another part of the text
+const many = 64; // pieces of a text that are shown at first
 
 const plugins = [remarkGfm];
 
@@ -35,14 +35,14 @@ const components: Components = {
   ),
 };
 
-/** Markdown shows a text as it is meant, without any HTML that stands in it. grows says that more of it comes. */
+/** Markdown shows a Markdown text, without HTML. grows means that more text will follow. */
 export const Markdown = memo(function Markdown({ text, grows = false }: { text: string; grows?: boolean }) {
   if (text.length > long) return <Plain text={text} />;
   if (grows) return <Growing text={text} />;
   return text.length > little ? <Later text={text} /> : <Block text={text} />;
 });
 
-// A text that takes its time is shown as it stands, and as it is meant when the page has nothing more urgent to do.
+// A slow text is shown unparsed first, and parsed when the page is idle.
 function Later({ text }: { text: string }) {
   const ready = useDeferredValue(true, false);
   if (!ready) return <Plain text={text} />;
@@ -50,7 +50,7 @@ function Later({ text }: { text: string }) {
   return whole ? <Block text={text} /> : <Blocks text={text} most={long} />;
 }
 
-// What came since the page had its turn may be much: it is parsed a block at a time, while the page goes on.
+// Text that has arrived meanwhile may be long: it is parsed block by block.
 function Growing({ text }: { text: string }) {
   return <Blocks text={useDeferredValue(text, "")} most={often} />;
 }
@@ -76,7 +76,7 @@ const Block = memo(function Block({ text, most = long }: { text: string; most?: 
   );
 });
 
-/** Plain shows a text as it stands. What of it is not in sight costs nothing. */
+/** Plain shows an unparsed text. Parts that are not visible are not rendered. */
 export function Plain({ text }: { text: string }) {
   const [shown, setShown] = useState(many);
   const list = pieces(text, shown);
@@ -99,7 +99,7 @@ const Piece = memo(function Piece({ text }: { text: string }) {
   return <div className="piece">{text}</div>;
 });
 
-// An image in the message itself is shown; Picture says which.
+// Images in the message itself are allowed; Picture decides.
 function address(url: string, attribute: string) {
   return attribute === "src" && url.startsWith("data:image/") ? url : defaultUrlTransform(url);
 }

@@ -10,7 +10,7 @@ import { JsonTree, parsed } from "./json";
 import { Markdown, Plain } from "./markdown";
 import { Picture } from "./picture";
 
-/** Message shows a message as people read it. version is the entry's: it says that the entry has changed in place. */
+/** Message shows a message. version changes when the entry has changed in place. */
 export const Message = memo(function Message({ entry, version, actions, anchor }: { entry: Entry; version: number; actions?: ReactNode; anchor?: string }) {
   return (
     <Drawn value={entry.message ?? entry} at={version}>
@@ -47,7 +47,7 @@ function Said({ entry, actions, anchor }: { entry: Entry; actions?: ReactNode; a
   );
 }
 
-const many = 20; // calls that are shown before somebody asks for more
+const many = 20; // calls that are shown at first
 
 function Calls({ calls, version }: { calls: Call[]; version: number }) {
   const [shown, setShown] = useState(many);
@@ -66,7 +66,7 @@ function Calls({ calls, version }: { calls: Call[]; version: number }) {
   );
 }
 
-// What a person has typed is shown as it was typed.
+// A user's text is shown unparsed.
 function said(entry: Entry): boolean {
   return entry.role === "user" && typeof entry.content === "string";
 }
@@ -98,7 +98,7 @@ interface Part {
   source?: { type?: string; value?: string; url?: string; data?: string; mimeType?: string };
 }
 
-/** Content shows what a message says: text, or parts of several kinds. */
+/** Content shows the content of a message: text, or parts of several kinds. */
 export function Content({ content, grows = false }: { content: unknown; grows?: boolean }) {
   if (typeof content === "string") return <Markdown text={content} grows={grows} />;
   if (!Array.isArray(content)) return <JsonTree value={content} />;
@@ -135,14 +135,14 @@ function media(part: Part): { src: string; kind: string } {
   return { src: url ?? (data ? `data:${mime};base64,${data}` : ""), kind: mime || part.type || "" };
 }
 
-/** plainText is what a message says, without its form. */
+/** plainText returns the text of a message. */
 export function plainText(content: unknown): string {
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return JSON.stringify(content);
   return content.map((p: Part | null) => (typeof p === "string" ? p : text(p?.text))).filter(Boolean).join("\n");
 }
 
-/** ToolCall shows a call with its arguments and its result, folded unless it failed. */
+/** ToolCall shows a call with its arguments and its result, collapsed unless it failed. */
 export const ToolCall = memo(function ToolCall({ call }: { call: Call; version: number }) {
   const [open, setOpen] = useState(false);
   const pending = call.result === undefined;
@@ -183,7 +183,7 @@ export const ToolCall = memo(function ToolCall({ call }: { call: Call; version: 
   );
 });
 
-const large = 1_000_000; // characters of a text that nobody looks for JSON in
+const large = 1_000_000; // characters beyond which a text is not parsed as JSON
 
 const Payload = memo(function Payload({ title, value }: { title: string; value: unknown }) {
   const raw = () => (typeof value === "string" ? value : JSON.stringify(value, null, 2));

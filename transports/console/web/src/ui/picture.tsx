@@ -1,6 +1,6 @@
 import * as icons from "./icons";
 
-/** Picture shows an image that is this server's or in the message itself. One of another host is a link: looking at a message asks nobody. */
+/** Picture shows an image of this server or in the message itself. An image of another host is a link: viewing a message contacts no other host. */
 export function Picture({ src, alt }: { src: string; alt: string }) {
   if (own(src)) return <img className="picture" src={src} alt={alt} loading="lazy" />;
   if (!/^https?:/i.test(src)) return <span className="muted">{alt || "image"}</span>;

@@ -10,7 +10,7 @@ interface Props {
   value: unknown;
   onChange: (value: unknown) => void;
   problems: Problems;
-  root?: Schema; // that $ref refers to
+  root?: Schema; // the document for $ref
   name?: string;
   path?: string;
   required?: boolean;
@@ -18,13 +18,13 @@ interface Props {
 
 type Part = Required<Omit<Props, "value" | "name">> & { value: unknown; label: string; named: boolean };
 
-/** SchemaForm asks for a value in the fields that its schema says. */
+/** SchemaForm edits a value in the fields of its schema. */
 export function SchemaForm({ schema, value, onChange, problems, root = schema, name, path = "", required = false }: Props) {
   const s = plain(schema, root);
   const part: Part = { schema: s, value, onChange, problems, root, path, required, label: s.title ?? name ?? "Value", named: name !== undefined };
   switch (shape(s)) {
     case "const":
-      return null; // there is nothing to say
+      return null; // nothing to edit
     case "object":
       return <Members {...part} />;
     case "list":
@@ -57,7 +57,7 @@ function Members(part: Part) {
   return <Group {...part}>{fields}</Group>;
 }
 
-// A part that somebody may leave out, and has left out.
+// An optional part that is absent.
 function Absent({ schema, onChange, root, label }: Part) {
   return (
     <div>
@@ -120,7 +120,7 @@ function List(part: Part) {
   );
 }
 
-// Some of a few values, each once.
+// Several values of an enum.
 function Choices(part: Part) {
   const { schema, value, onChange } = part;
   const chosen = Array.isArray(value) ? (value as unknown[]) : [];
@@ -181,7 +181,7 @@ function Variants(part: Part) {
   );
 }
 
-// What tells a variant from the others.
+// The constants that distinguish a variant.
 function constants(s: Schema, root: Schema): string | undefined {
   const found = Object.values(s.properties ?? {}).map((m) => plain(m, root).const).filter((c) => c !== undefined);
   return found.length > 0 ? found.join(", ") : undefined;
@@ -217,7 +217,7 @@ function Field(part: Part) {
   );
 }
 
-// What a number may be, where nobody has described it.
+// The range of a number, if the schema has no description.
 function bounds({ minimum: least, maximum: most }: Schema): string {
   if (least !== undefined && most !== undefined) return `${least} to ${most}`;
   if (least !== undefined) return `At least ${least}`;
@@ -255,7 +255,7 @@ function Control({ schema, value, onChange, problems, path, id, label }: Part & 
   }
 }
 
-// A number as it was typed: one of very many digits is not rounded.
+// A number as it was typed, so that many digits are not rounded.
 function typed({ value, valueAsNumber }: HTMLInputElement): unknown {
   const json = parsed(value);
   return value === "" ? undefined : isDigits(json) ? json : valueAsNumber;
@@ -272,7 +272,7 @@ function Text({ schema, value, set, shared }: { schema: Schema; value: string; s
   return <input {...shared} type={types[schema.format ?? ""] ?? "text"} value={value} onChange={(e) => set(e.target.value)} />;
 }
 
-// A time as a field for times has it: where the reader is, without a zone.
+// A time for a datetime-local field: local, without a zone.
 function local(at: string): string {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return "";

@@ -1,13 +1,13 @@
 import { isDigits } from "../api/json";
 
-/** Schema is the part of JSON Schema that forms are made of. */
+/** Schema is the part of JSON Schema that forms support. */
 export interface Schema {
   $ref?: string;
   type?: string | string[];
   title?: string;
   description?: string;
   enum?: unknown[];
-  names?: string[]; // of the enum's values: not JSON Schema's, but of a choice between constants with titles
+  names?: string[]; // labels of the enum's values, taken from constants with titles; not part of JSON Schema
   const?: unknown;
   default?: unknown;
   properties?: Record<string, Schema>;
@@ -32,17 +32,17 @@ export interface Schema {
 
 export type Shape = "const" | "string" | "number" | "boolean" | "choice" | "choices" | "object" | "list" | "variants" | "json";
 
-/** Problems are what is wrong with a value, by the path of its member. */
+/** Problems are the errors of a value, by the paths of its members. */
 export type Problems = Record<string, string>;
 
-/** isSchema reports whether a value is a schema that says something. */
+/** isSchema reports whether a value is a schema with content. */
 export function isSchema(value: unknown): value is Schema {
   return typeof value === "object" && value !== null && Object.keys(value).length > 0;
 }
 
-const deep = 24; // references that are followed, one after the other
+const deep = 24; // longest chain of references
 
-/** plain is a schema with what it refers to in root, and without what makes no difference to a form: allOf, and null beside something else. What is no schema takes anything. */
+/** plain resolves a schema's references in root, merges allOf and removes alternatives with null. An invalid schema accepts anything. */
 export function plain(schema: Schema, root: Schema, depth = 0): Schema {
   if (depth > deep || !isSchema(schema)) return {};
   const on = (s: Schema) => plain(s, root, depth + 1);
@@ -79,7 +79,7 @@ function merged(a: Schema, b: Schema): Schema {
   };
 }
 
-/** shape is the control that a plain schema is shown with. What no control is for is written as JSON. */
+/** shape returns the control for a plain schema. Schemas without a control are edited as JSON. */
 export function shape(schema: Schema): Shape {
   if (schema.const !== undefined) return "const";
   if (schema.enum) return "choice";
@@ -104,7 +104,7 @@ export function shape(schema: Schema): Shape {
   }
 }
 
-/** initial is what a form begins with: defaults, and nothing that somebody has not said. */
+/** initial returns the initial value of a form: defaults, and empty values for required parts. */
 export function initial(schema: Schema, root = schema, required = true): unknown {
   const s = plain(schema, root);
   if (s.default !== undefined) return s.default;
@@ -130,12 +130,12 @@ export function initial(schema: Schema, root = schema, required = true): unknown
   }
 }
 
-/** wrong is what is wrong with a value; nothing when it can be sent. */
+/** wrong returns the errors of a value, empty if it can be sent. */
 export function wrong(schema: Schema, value: unknown, required: boolean, path = "", root = schema): Problems {
   try {
     return problems(schema, value, required, path, root);
   } catch {
-    return {}; // of a schema that is none: the server judges
+    return {}; // an invalid schema: the server decides
   }
 }
 
@@ -164,13 +164,13 @@ function problems(schema: Schema, value: unknown, required: boolean, path: strin
   }
 }
 
-/** variantOf is which of a plain schema's variants a value is most likely one of. */
+/** variantOf returns the most likely variant of a plain schema for a value. */
 export function variantOf(schema: Schema, value: unknown, root: Schema): number {
   const marks = (schema.oneOf ?? []).map((s) => (kinOf(plain(s, root), value, root) ? Object.keys(wrong(s, value, true, "", root)).length : Infinity));
   return Math.max(0, marks.indexOf(Math.min(...marks)));
 }
 
-// Whether a value is of a schema's type, and has its constants.
+// Whether a value has a schema's type and constants.
 function kinOf(s: Schema, value: unknown, root: Schema): boolean {
   const members = typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
   switch (shape(s)) {
@@ -222,7 +222,7 @@ function string(s: Schema, value: string, path: string): Problems {
   return {};
 }
 
-// A pattern that this browser does not know refuses nothing: the server judges.
+// A pattern that this browser does not support accepts everything: the server decides.
 function matches(pattern: string, value: string): boolean {
   try {
     return new RegExp(pattern, "u").test(value);

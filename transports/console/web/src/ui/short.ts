@@ -1,6 +1,6 @@
 import { isDigits } from "../api/json";
 
-/** short is a value as JSON, cut after so many characters: what stands beyond costs nothing, however large the value is. */
+/** short returns a value as JSON, cut after a number of characters. The rest costs nothing, however large the value is. */
 export function short(value: unknown, most = 300): string {
   let out = "";
   const write = (v: unknown): boolean => {

@@ -24,13 +24,13 @@ const looks: Record<Any, Look> = {
 
 export const statuses: Status[] = ["QUEUED", "RUNNING", "WAITING", "COMPLETED", "FAILED", "CANCELLED"];
 
-/** tone is the colour that a status has everywhere. */
+/** tone returns the colour of a status. */
 export const tone = (status: Any): Tone => looks[status].tone;
 
-/** word is a status as people say it. */
+/** word returns the display name of a status. */
 export const word = (status: Any): string => looks[status].word;
 
-/** StatusBadge shows a status by colour, shape and word. */
+/** StatusBadge shows a status by colour, shape and name. */
 export function StatusBadge({ status }: { status: Any }) {
   const look = looks[status];
   return (

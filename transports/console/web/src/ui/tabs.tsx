@@ -6,7 +6,7 @@ export interface Tab {
   count?: ReactNode;
 }
 
-/** Tabs are the parts of a page of which one is shown: children. Arrow keys walk them. */
+/** Tabs are the parts of a page, one of which is shown: children. Arrow keys move between them. */
 export function Tabs({ tabs, chosen, choose, label, children }: {
   tabs: Tab[];
   chosen: string;
@@ -22,7 +22,7 @@ export function Tabs({ tabs, chosen, choose, label, children }: {
     const tab = row?.querySelector<HTMLElement>("[aria-selected=true]");
     if (!row || !tab) return;
     const left = tab.offsetLeft - row.offsetLeft;
-    if (left < row.scrollLeft) row.scrollLeft = left; // on a telephone it may be out of sight
+    if (left < row.scrollLeft) row.scrollLeft = left; // on a phone it may be scrolled out of view
     else row.scrollLeft = Math.max(row.scrollLeft, left + tab.offsetWidth - row.clientWidth);
   }, [chosen, lengths]);
   const walk = (e: KeyboardEvent<HTMLDivElement>) => {

@@ -16,17 +16,17 @@ function change(next: Toast[]) {
   for (const w of watchers) w();
 }
 
-/** toast says something for a few seconds. */
+/** toast shows a message for a few seconds. */
 export function toast(text: string, tone: Toast["tone"] = "good") {
   const id = ++ids;
   change([...toasts, { id, text, tone }]);
   setTimeout(() => change(toasts.filter((t) => t.id !== id)), tone === "bad" ? 8_000 : 4_000);
 }
 
-/** failed says what went wrong. */
+/** failed shows an error as a toast. */
 export const failed = (error: unknown) => toast(say(error), "bad");
 
-/** Toasts is where toasts are shown. */
+/** Toasts is the area of toasts. */
 export function Toasts() {
   const list = useSyncExternalStore(
     (w) => {

@@ -8,10 +8,10 @@ interface Props {
   set: (value: string) => void;
 }
 
-/** Typed is a field whose text is asked for when the typing stops. */
+/** Typed is a text field that reports its text when typing stops. */
 export function Typed({ label, placeholder = label, className = "", value, set }: Props) {
   const [text, setText] = useState(value);
-  const latest = useRef(set); // what else was chosen meanwhile stays
+  const latest = useRef(set); // keeps other changes that were made meanwhile
   latest.current = set;
   useEffect(() => setText(value), [value]);
   useEffect(() => {

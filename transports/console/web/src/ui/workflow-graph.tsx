@@ -13,13 +13,13 @@ const types = { node: memo(NodeBox) };
 
 interface Props {
   workflow: Pick<Workflow, "name" | "nodes">;
-  states?: NodeState[]; // of a run; none shows what there is to run
-  live?: Map<string, { progress: number; message: string }>; // what nodes have told since the states were asked for
+  states?: NodeState[]; // of a run; without them, the definition
+  live?: Map<string, { progress: number; message: string }>; // progress of nodes since the states were requested
 }
 
-/** WorkflowGraph draws a workflow: what follows what, on which condition, and of a run what has become of each node. */
+/** WorkflowGraph draws a workflow with its conditions, and the states of a run's nodes. */
 export default function WorkflowGraph({ workflow, states, live }: Props) {
-  const down = useMatch("(max-width: 700px)"); // where there is more room below than beside
+  const down = useMatch("(max-width: 700px)"); // if there is more space below than beside
   const unit = useUnit();
   const [width, height] = [208 * unit, (states ? 84 : 64) * unit];
   const { places, size } = useMemo(() => layout(workflow.nodes, width, height, down, unit), [workflow.nodes, width, height, down, unit]);
@@ -59,7 +59,7 @@ export default function WorkflowGraph({ workflow, states, live }: Props) {
 
 const whole = { padding: 0.12, maxZoom: 1 };
 
-// The graph stays whole in a window that changes its size.
+// Fits the graph when the window is resized.
 function Fitting() {
   const { fitView } = useReactFlow();
   const width = useStore((s) => s.width);

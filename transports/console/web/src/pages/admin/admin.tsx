@@ -9,7 +9,7 @@ import { Limits } from "./limits";
 import { Myself } from "./myself";
 import { Retention } from "./retention";
 
-/** The page Admin: who asks, and what of the project's rules they may see and change. */
+/** The page Admin: the caller, and the project's rules that the caller may see and change. */
 export default function Page() {
   const [path, go] = useLocation();
   const me = useMe();

@@ -15,7 +15,7 @@ const texts: { name: "actor" | "user" | "run"; label: string }[] = [
   { name: "run", label: "Run" },
 ];
 
-/** Audit is who has done what, latest first. What it is narrowed to stands in the address. */
+/** Audit is the audit log, newest first. Its filters are in the address. */
 export function Audit() {
   const [filter, set] = useFilter();
   const { data, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useAudit(asked(filter));
@@ -105,14 +105,14 @@ function useFilter(): [AuditFilter, (name: keyof AuditFilter, value: string) => 
   return [filter, set];
 }
 
-// What is sought as the server takes it.
+// Converts the filters to the API's.
 function asked(filter: AuditFilter): AuditFilter {
   const at = (text: string) => (text ? new Date(text).toISOString() : "");
   const [actor, user, run] = [filter.actor.trim(), filter.user.trim(), filter.run.trim()];
   return { ...filter, actor, user, run, since: at(filter.since), until: at(filter.until) };
 }
 
-// useOnward reads on while a page of what is sought is empty.
+// useOnward reads the next page while filtered pages are empty.
 function useOnward(want: boolean, read: () => unknown) {
   useEffect(() => {
     if (want) void read();

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 
-/** Facts are names and what they are. */
+/** Facts is a list of names and values. */
 export function Facts({ facts }: { facts: [string, ReactNode][] }) {
   return (
     <dl className="admin-facts">

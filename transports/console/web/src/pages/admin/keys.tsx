@@ -6,7 +6,6 @@ import { Ago, Clock, CopyButton, Failure, Loading, Panel } from "../../ui/basics
 import { Confirm, Dialog } from "../../ui/dialog";
 import { toast } from "../../ui/toast";
 
-/** Keys are the API keys of the project. */
 export function Keys() {
   const { data, error, refetch, hasNextPage, fetchNextPage } = useKeysOf();
   const [making, setMaking] = useState(false);

@@ -8,7 +8,7 @@ import { Failure, Loading, Panel } from "../../ui/basics";
 import { bytes, duration, number } from "../../ui/format";
 import { Facts } from "./facts";
 
-/** Limits are what the caller, or the user whom an admin chooses, and the project may have, and what they have of it now. */
+/** Limits are the limits of the caller, or of a user that an admin chooses, and of the project, with their current use. */
 export function Limits() {
   const search = new URLSearchParams(useSearch());
   const [path, go] = useLocation();
@@ -64,7 +64,7 @@ export function Limits() {
   );
 }
 
-// Whose limits are shown: of very many users one is named.
+// Chooses the user. If there are too many users for a list, the name is typed.
 function Whose({ user, choose }: { user: string; choose: (user: string) => void }) {
   const { data } = useUsers();
   return (

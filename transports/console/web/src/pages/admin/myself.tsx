@@ -5,7 +5,7 @@ import { Facts } from "./facts";
 
 const ways = { none: "off", "api-key": "API keys", jwt: "JSON Web Tokens", custom: "custom" };
 
-/** Myself is who the server takes the caller for. */
+/** Myself is the caller's identity. */
 export function Myself() {
   const me = useMe();
   const project = useProject();

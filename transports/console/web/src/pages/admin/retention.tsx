@@ -3,7 +3,7 @@ import { Failure, Loading, Panel } from "../../ui/basics";
 import { bytes, number } from "../../ui/format";
 import { Facts } from "./facts";
 
-/** Retention is how long the project keeps what is over, and what would go now. */
+/** Retention is the project's retention, and the data that has expired now. */
 export function Retention() {
   const { data, error, refetch } = useRetention();
   if (error && !data) return <Failure error={error} retry={() => void refetch()} />;

@@ -14,7 +14,7 @@ import "./agents.css";
 
 const WorkflowGraph = lazy(part(() => import("../../ui/workflow-graph")));
 
-/** The page Agents: all that is registered, and where it comes from. */
+/** The page Agents: all agents, tools, workflows and MCP servers, with their origins. */
 export default function Page() {
   const [path, go] = useLocation();
   const tab = new URLSearchParams(useSearch()).get("tab") ?? "agents";

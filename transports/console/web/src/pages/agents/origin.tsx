@@ -5,7 +5,7 @@ const words: Record<Origin["kind"], string> = {
   "built-in": "Built in", yaml: "Declared in YAML", mcp: "MCP server", remote: "Remote agent", process: "Process", program: "Program",
 };
 
-/** Source says where something that is offered comes from. */
+/** Source is the origin of a plugin. */
 export function Source({ origin }: { origin: Origin | undefined }) {
   if (!origin) return null;
   const where = [origin.server, origin.url, origin.file && `${origin.file}${origin.line ? `:${origin.line}` : ""}`].filter(Boolean);
@@ -17,7 +17,7 @@ export function Source({ origin }: { origin: Origin | undefined }) {
   );
 }
 
-/** State says how what it depends on was last seen. */
+/** State is the last known health of a plugin's server or program. */
 export function State({ health }: { health: Offered["health"] | undefined }) {
   if (!health) return null;
   return (

@@ -15,7 +15,7 @@ import { initial, plain, shape, wrong, type Schema } from "../../ui/schema";
 import { SchemaForm } from "../../ui/schema-form";
 import { StatusBadge } from "../../ui/status";
 
-/** Try calls a tool by itself, as a run of its own. */
+/** Try calls a tool in a run of its own. */
 export function Try({ tool }: { tool: Tool }) {
   const [open, setOpen] = useState(false);
   if (open) return <Drawn value={tool.parameters}><Form tool={tool} /></Drawn>;

@@ -8,7 +8,7 @@ import { CopyIcon, Panel } from "../../ui/basics";
 import * as icons from "../../ui/icons";
 import { command } from "../run/curl";
 
-/** useFresh reports whether nothing has run in the project yet; undefined until that is known. */
+/** useFresh reports whether the project has no runs; undefined until that is known. */
 export function useFresh(): boolean | undefined {
   const project = useProject();
   const { data } = useQuery({
@@ -18,7 +18,7 @@ export function useFresh(): boolean | undefined {
   return data && data.items.length === 0;
 }
 
-/** Begin says what to do first, where nothing has been done: of what is there. */
+/** Begin suggests first steps in a project without runs. */
 export function Begin() {
   const agents = useOffers().data?.agents ?? [];
   const workflows = useWorkflows().data?.workflows ?? [];

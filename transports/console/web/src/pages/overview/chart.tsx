@@ -5,22 +5,22 @@ import { useUnit } from "../../ui/basics";
 
 export interface Series {
   name: string;
-  colour: string; // a token, as --good
+  colour: string; // a CSS token, as --good
   values: (number | null)[];
   fill?: boolean;
   dashed?: boolean;
 }
 
 interface Props {
-  label: string; // what it shows, in words
+  label: string; // description for screen readers
   times: number[]; // seconds since 1970
   series: Series[];
   format: (value: number) => string;
-  least: number; // that the scale goes up to, however small the values are
-  bars?: number; // how long a bar is, in seconds: the values are stacked; none draws lines
+  least: number; // least upper end of the scale
+  bars?: number; // width of a bar in seconds, for stacked bars; without it, lines
 }
 
-/** Chart draws values over time. Its label says in words what the lines do, and its legend what the pointer is at. */
+/** Chart draws values over time. Its label describes the lines, and its legend shows the values at the pointer. */
 export function Chart({ label, times, series, format, least, bars }: Props) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
@@ -70,7 +70,7 @@ export function Chart({ label, times, series, format, least, bars }: Props) {
       resize.disconnect();
       drawn.destroy();
     };
-    // Values come by setData; other lines or another theme are another drawing.
+    // setData updates the values; other lines or another theme need a new drawing.
   }, [names, theme, unit]);
   useEffect(() => plot.current?.setData(data), [data]);
   return <div ref={host} className="chart" role="img" aria-label={label} />;
@@ -78,12 +78,12 @@ export function Chart({ label, times, series, format, least, bars }: Props) {
 
 const told = (v: number | null | undefined, format: Props["format"]) => (v === null || v === undefined ? "–" : format(v));
 
-// Each series with all that follow it: they are drawn one over the other, the last in front.
+// Each series plus all that follow it: they are drawn over each other, the last one in front.
 function stacked(series: Series[]): (number | null)[][] {
   return series.map((s, i) => s.values.map((_, at) => series.slice(i).reduce((n, { values }) => n + (values[at] ?? 0), 0) || null));
 }
 
-// A value between two that are missing is no line.
+// A single value between two missing ones makes no line.
 function sparse(values: (number | null)[]) {
   return values.filter((v) => v !== null).length < values.length / 2;
 }
@@ -96,7 +96,7 @@ function tick(seconds: number): string {
   return at.getHours() === 0 && at.getMinutes() === 0 ? day.format(at) : hour.format(at);
 }
 
-// A canvas knows no light-dark(): a colour is asked for where it is in force, of an element that has never had another.
+// Canvas does not support light-dark(): a new element computes the colour.
 function resolved(element: HTMLElement, names: string[]): Record<string, string> {
   const found: Record<string, string> = {};
   for (const name of names) {

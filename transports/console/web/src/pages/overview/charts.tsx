@@ -4,7 +4,7 @@ import { Panel } from "../../ui/basics";
 import { duration, rate } from "../../ui/format";
 import { Chart } from "./chart";
 
-/** Charts are how the window's figures came about. */
+/** Charts are the figures of the window over time. */
 export function Charts({ stats }: { stats: Stats }) {
   const { buckets, step } = stats;
   const lines = useMemo(() => {

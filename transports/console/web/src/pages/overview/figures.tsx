@@ -3,7 +3,7 @@ import { Link } from "wouter";
 import type { Percentiles, Stats } from "../../api/types";
 import { ago, compact, duration, money, number } from "../../ui/format";
 
-/** Now is what goes on, and how long what has waited longest has waited. */
+/** Now is the number of open runs, and the age of the oldest waiting one. */
 export function Now({ stats: { now } }: { stats: Stats }) {
   return (
     <ul className="now" aria-label="Now">
@@ -14,7 +14,7 @@ export function Now({ stats: { now } }: { stats: Stats }) {
   );
 }
 
-const counted = 10_000; // the server counts no further
+const counted = 10_000; // the server's count is capped
 
 function Count({ n, word, status, tone, since }: { n: number; word: string; status: string; tone: string; since?: string | null }) {
   return (
@@ -27,7 +27,7 @@ function Count({ n, word, status, tone, since }: { n: number; word: string; stat
   );
 }
 
-/** Figures are the sums of the window. */
+/** Figures are the totals of the window. */
 export function Figures({ stats: { totals, agents } }: { stats: Stats }) {
   const over = totals.completed + totals.failed + totals.cancelled;
   const input = agents.reduce((n, a) => n + a.inputTokens, 0);
@@ -59,7 +59,6 @@ export function Figures({ stats: { totals, agents } }: { stats: Stats }) {
 const median = (p: Percentiles | null) => (p ? duration(p.p50) : "–");
 const tail = (p: Percentiles | null) => (p ? `95 % within ${duration(p.p95)}` : "");
 
-/** percent is a part of a whole. */
 export const percent = (part: number) => (part > 0 && part < 0.01 ? `${(part * 100).toFixed(1)} %` : `${Math.round(part * 100)} %`);
 
 function Figure({ name, about, bad, children }: { name: string; about?: string; bad?: boolean; children: ReactNode }) {

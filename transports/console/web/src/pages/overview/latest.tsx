@@ -8,7 +8,7 @@ import { Ago, Failure, Loading, Panel } from "../../ui/basics";
 import { opening } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
 
-/** Latest are the last runs, of a status if one is given. */
+/** Latest is the latest runs, optionally with a status. */
 export function Latest({ title, status, empty }: { title: string; status?: Status; empty: string }) {
   const project = useProject();
   const query = status ? `status=${status}&` : "";

@@ -19,7 +19,7 @@ const windows: { id: Window; name: string }[] = [
   { id: "week", name: "Week" },
 ];
 
-/** The overview: how the project fares, and what wants somebody. */
+/** The overview: the statistics of the project, and open questions. */
 export default function Page() {
   const [path, go] = useLocation();
   const wanted = new URLSearchParams(useSearch()).get("window");
@@ -51,7 +51,7 @@ export default function Page() {
   );
 }
 
-// What somebody has who does not see how the project fares.
+// The overview for callers that may not see the project's statistics.
 function Own() {
   const fresh = useFresh();
   return (
@@ -112,7 +112,7 @@ function Quiet() {
   );
 }
 
-// What wants somebody, and what else there is.
+// Open questions, and the instances.
 function Wanted({ children }: { children?: ReactNode }) {
   return (
     <div className="columns">

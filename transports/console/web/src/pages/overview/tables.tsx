@@ -4,7 +4,7 @@ import { Ago, Clock, Panel } from "../../ui/basics";
 import { brief, compact, duration, money, number } from "../../ui/format";
 import { percent } from "./figures";
 
-/** Agents are what each agent has done and taken. */
+/** Agents is the statistics of each agent. */
 export function Agents({ stats: { agents } }: { stats: Stats }) {
   return (
     <Panel title="By agent" flush className="wide">
@@ -48,7 +48,7 @@ export function Agents({ stats: { agents } }: { stats: Stats }) {
   );
 }
 
-/** Failures are why runs failed. */
+/** Failures are the error codes of failed runs. */
 export function Failures({ stats: { failures } }: { stats: Stats }) {
   const most = Math.max(1, ...failures.map((f) => f.count));
   return (
@@ -71,7 +71,7 @@ export function Failures({ stats: { failures } }: { stats: Stats }) {
 
 const most = 6;
 
-/** Instances are the processes that serve the database, or have served it of late. */
+/** Instances are the processes that serve the database, or have served it recently. */
 export function Instances({ stats: { instances } }: { stats: Stats }) {
   const list = instances.toSorted((a, b) => Number(b.serving) - Number(a.serving));
   return (

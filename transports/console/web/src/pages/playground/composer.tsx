@@ -11,21 +11,21 @@ import type { Ask } from "./use-ask";
 
 interface Props {
   text: string;
-  files: Attachment[]; // that go with the message
+  files: Attachment[]; // attachments of the message
   setFiles: (change: (before: Attachment[]) => Attachment[]) => void;
   change: (part: Partial<Setup>) => void;
   ask: Ask;
-  open: Run[]; // runs of the thread that go on or wait
+  open: Run[]; // open runs of the thread
   stop: () => void;
   worker: Worker;
-  staged: boolean; // a state goes with the next message
+  staged: boolean; // the next message replaces the state
 }
 
-/** Composer is where the next message is written. */
+/** Composer is the input of the next message. */
 export function Composer({ text, files, setFiles, change, ask, open, stop, worker, staged }: Props) {
   const [loading, setLoading] = useState(0);
   const [refused, setRefused] = useState<{ name: string; why: string }[]>([]);
-  const [over, setOver] = useState(false); // a file is held over it
+  const [over, setOver] = useState(false); // a file is being dragged over it
   const most = useLimits(false).data?.attachments?.size;
   const project = useProject();
   const field = useRef<HTMLTextAreaElement>(null);

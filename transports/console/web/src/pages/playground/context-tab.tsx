@@ -12,7 +12,7 @@ const multitasks: { id: Setup["multitask"]; text: string }[] = [
   { id: "rollback", text: "ends the run, and removes its messages" },
 ];
 
-/** ContextTab edits what a worker is told besides the messages. */
+/** ContextTab edits the agent's input besides the messages. */
 export function ContextTab({ setup, change }: { setup: Setup; change: (part: Partial<Setup>) => void }) {
   const id = useId();
   const { context, props } = setup;

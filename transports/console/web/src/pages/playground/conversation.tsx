@@ -24,12 +24,12 @@ interface Props {
   say: (text: string) => void;
 }
 
-/** Conversation is what was said on the thread, and what it waits for. */
+/** Conversation is the thread's messages and open questions. */
 export function Conversation({ log, runs, ask, worker, say }: Props) {
   const { entries } = log.transcript;
   const [editing, setEditing] = useState("");
   const frame = useRef<HTMLDivElement>(null);
-  const stuck = useRef(true); // to the end, until somebody scrolls up
+  const stuck = useRef(true); // follow the end until the user scrolls up
   const latest = runs[0];
   const waiting = runs.find((r) => r.status === "WAITING" && r.interrupts.length > 0);
   const free = !log.running && !ask.busy && runs.every((r) => over(r.status));
@@ -48,7 +48,7 @@ export function Conversation({ log, runs, ask, worker, say }: Props) {
   const asked = waiting?.interrupts.map((i) => i.id).join() ?? "";
   useLayoutEffect(() => {
     if (!asks.current || !frame.current || asks.current.offsetHeight < frame.current.clientHeight) return;
-    stuck.current = false; // what is asked is read from its beginning
+    stuck.current = false; // a question is shown from its beginning
     frame.current.scrollTop += asks.current.getBoundingClientRect().top - frame.current.getBoundingClientRect().top;
   }, [asked]);
   if (entries.length === 0 && runs.length === 0) return <Beginning ready={log.complete} worker={worker} say={say} />;

@@ -37,5 +37,5 @@ const examples: Record<string, Example[]> = {
   ],
 };
 
-/** examplesFor are things to say to an agent that is there to try Baton with. */
+/** examplesFor returns example messages for the test agents. */
 export const examplesFor = (worker: Worker): Example[] => examples[worker.name] ?? [];

@@ -21,7 +21,7 @@ import { Side } from "./side";
 import { Declaration, type Declared } from "./tools-tab";
 import { useAsk } from "./use-ask";
 
-/** The page Playground: a thread to talk on, whose name is in the address. */
+/** The page Playground: a conversation on the thread in the address. */
 export default function Page() {
   const threadId = useName("playground");
   const query = useSearch();
@@ -51,11 +51,11 @@ function Thread({ threadId }: { threadId: string }) {
   const socket = useSocket();
   const missing = !log.exists;
   useEffect(() => {
-    if (missing) return socket.changes(() => setGeneration((n) => n + 1)); // another tab may have begun it
+    if (missing) return socket.changes(() => setGeneration((n) => n + 1)); // another tab may have created it
   }, [socket, missing]);
   const [tab, setTab] = useState("state");
   const [files, setFiles] = useState<Attachment[]>([]);
-  const [declared, declare] = useState<Declared | null>(null); // here, for the settings go elsewhere when the window is made narrow
+  const [declared, declare] = useState<Declared | null>(null); // here, because the settings move when the window becomes narrow
   const side = <Side log={log} setup={setup} change={change} worker={worker} threadId={threadId} files={files} tab={tab} choose={setTab} declare={declare} />;
   return (
     <div className="playground">
@@ -98,7 +98,7 @@ function Thread({ threadId }: { threadId: string }) {
   );
 }
 
-// Who answers: who was chosen, else who is named in the address, else who has answered last, else one to begin with.
+// The worker: the chosen one, the one in the address, the one of the last run, or a default, in that order.
 function useWorker(chosen: Worker | null, latest: Run | undefined, ready: boolean): Worker {
   const query = new URLSearchParams(useSearch());
   const names = useOffers().data?.agents.map((a) => a.name) ?? [];
@@ -148,7 +148,7 @@ function WorkerChoice({ worker, choose }: { worker: Worker; choose: (worker: Wor
 
 const room = matchMedia("(min-width: 1180px)");
 
-// useWide reports whether the settings have room beside the conversation.
+// useWide reports whether the settings fit beside the conversation.
 function useWide(): boolean {
   const [wide, setWide] = useState(room.matches);
   useEffect(() => {

@@ -11,10 +11,10 @@ interface Props {
   files: Attachment[];
 }
 
-/** RequestTab is the next message as a request, for a terminal and for a program. */
+/** RequestTab shows the next message as a request, for a terminal and as code. */
 export function RequestTab({ setup, worker, threadId, files }: Props) {
   const project = useProject();
-  const other = project === useMe().projectId ? undefined : project; // one's own need not be named
+  const other = project === useMe().projectId ? undefined : project; // the default project need not be named
   const request = said(envelope(setup, worker, threadId), setup.text || "hello", files);
   return (
     <div className="stack">

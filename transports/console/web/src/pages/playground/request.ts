@@ -5,7 +5,7 @@ import { parsed } from "../../ui/json";
 import { command, quoted } from "../run/curl";
 import type { Setup, Worker } from "./setup";
 
-/** envelope is what every request of a thread says, whatever is asked in it. */
+/** envelope returns the members that all requests of a thread have. */
 export function envelope(setup: Setup, worker: Worker, threadId: string): RunRequest {
   const props = parsed(setup.props);
   const state = setup.state === null ? undefined : parsed(setup.state);
@@ -20,25 +20,24 @@ export function envelope(setup: Setup, worker: Worker, threadId: string): RunReq
   };
 }
 
-/** said is a request that says a text, with files. */
+/** said returns a request with a text and files. */
 export function said(request: RunRequest, text: string, files: Attachment[]): RunRequest {
   if (files.length === 0) return text.trim() === "" ? request : { ...request, content: text };
   const message = { role: "user", content: text, metadata: { attachments: files } };
   return { ...request, messages: [message] as unknown as RunRequest["messages"] };
 }
 
-/** isObject reports whether a value is a JSON object. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !isDigits(value);
 }
 
-/** asCurl is a request for a terminal, which shows its events as they come. project is named where it is not the caller's own. */
+/** asCurl returns a request for a terminal, which prints its events as they arrive. project is named unless it is the default. */
 export function asCurl(request: RunRequest, project?: string): string {
   const body = quoted(JSON.stringify(project === undefined ? request : { ...request, projectId: project }, null, 2));
   return command("/api/v1/agent/runs", `-N -H 'Content-Type: application/json' -H 'Accept: text/event-stream' -d ${body}`);
 }
 
-/** asTypeScript is a request as a program that uses AG-UI's client. */
+/** asTypeScript returns a request as code for AG-UI's client. */
 export function asTypeScript(request: RunRequest, worker: Worker, project?: string): string {
   const { threadId, content, messages, state, tools, context, forwardedProps } = request;
   const message = { id: "@", ...(messages?.[0] ?? { role: "user", content: content ?? "" }) };

@@ -3,33 +3,33 @@ import { parse } from "../../api/json";
 import type { RunRequest } from "../../api/types";
 import { useMe } from "../../app/context";
 
-/** Mock is a tool that the person at the page carries out. */
+/** Mock is a front-end tool that the user executes by hand. */
 export interface Mock {
   name: string;
   description: string;
   parameters: unknown;
 }
 
-/** What runs: an agent or a workflow. */
+/** The worker: an agent or a workflow. */
 export interface Worker {
   kind: "agent" | "workflow";
   name: string;
 }
 
-/** Setup is what goes with each message of a thread, as it was set in this tab. */
+/** Setup is the data that is sent with each message of a thread, as set in this tab. */
 export interface Setup {
-  worker: Worker | null; // null: the thread's last
+  worker: Worker | null; // null: the worker of the thread's last run
   text: string; // not sent yet
   tools: Mock[];
   context: { description: string; value: string }[];
-  props: string; // JSON: what the worker is handed besides
-  state: string | null; // JSON: replaces the thread's with the next message
+  props: string; // JSON: forwardedProps
+  state: string | null; // JSON: replaces the thread's state with the next message
   multitask: NonNullable<RunRequest["multitask"]>;
 }
 
 const fresh: Setup = { worker: null, text: "", tools: [], context: [], props: "", state: null, multitask: "enqueue" };
 
-/** useSetup keeps a thread's setup in this tab, over a reload. */
+/** useSetup stores a thread's setup in this tab, across reloads. */
 export function useSetup(threadId: string): [Setup, (change: Partial<Setup>) => void] {
   const key = `baton.playground.${useMe().user}.${threadId}`;
   const [setup, setSetup] = useState<Setup>(() => ({ ...fresh, ...kept(key) }));

@@ -13,13 +13,13 @@ interface Props {
   change: (part: Partial<Setup>) => void;
   worker: Worker;
   threadId: string;
-  files: Attachment[]; // that go with the next message
+  files: Attachment[]; // attachments of the next message
   tab: string;
   choose: (tab: string) => void;
   declare: (declared: Declared) => void;
 }
 
-/** Side is what goes with a message: state, tools, context, and the request that all of it makes. */
+/** Side is the data of the next message: state, tools, context, and the resulting request. */
 export function Side({ log, setup, change, worker, threadId, files, tab, choose, declare }: Props) {
   return (
     <Tabs

@@ -4,7 +4,7 @@ import { CodeEditor } from "../../ui/code-editor";
 import { JsonTree, parsed } from "../../ui/json";
 import { isObject } from "./request";
 
-/** StateTab shows the thread's state as it moves, and edits what the next message puts in its place. */
+/** StateTab shows the thread's state live, and edits the state that the next message sets. */
 export function StateTab({ state, staged, stage }: { state: unknown; staged: string | null; stage: (text: string | null) => void }) {
   const before = usePrevious(state);
   if (staged !== null) {
@@ -38,7 +38,7 @@ export function StateTab({ state, staged, stage }: { state: unknown; staged: str
   );
 }
 
-// What the value was before it was this: undefined until it has changed.
+// The previous value, undefined before the first change.
 function usePrevious(value: unknown): unknown {
   const seen = useRef<{ now: unknown; before: unknown }>({ now: value, before: undefined });
   if (seen.current.now !== value) seen.current = { now: value, before: seen.current.now };

@@ -12,7 +12,7 @@ const example: Mock = {
   parameters: { type: "object", properties: { precision: { type: "string", enum: ["city", "street"] } } },
 };
 
-/** Declared is a tool whose declaration is being written, and its place among the others. */
+/** Declared is a tool that is being edited, and its index. */
 export interface Declared {
   tool: Mock;
   at: number;
@@ -24,7 +24,7 @@ interface Props {
   declare: (declared: Declared) => void;
 }
 
-/** ToolsTab has the tools of the client's own: a call of one waits until a person has written what it returns. */
+/** ToolsTab edits the front-end tools. A call of one waits until the user has written its result. */
 export function ToolsTab({ tools, change, declare }: Props) {
   return (
     <div className="stack">
@@ -55,7 +55,7 @@ export function ToolsTab({ tools, change, declare }: Props) {
   );
 }
 
-/** Declaration is where a tool is declared. */
+/** Declaration is the dialog for a tool. */
 export function Declaration({ declared: { tool, at }, tools, change, onClose }: { declared: Declared; tools: Mock[]; change: (tools: Mock[]) => void; onClose: () => void }) {
   const [name, setName] = useState(tool.name);
   const [description, setDescription] = useState(tool.description);

@@ -13,11 +13,11 @@ interface Given {
   setup: Setup;
   worker: Worker;
   change: (part: Partial<Setup>) => void;
-  begun: () => void; // the thread exists from now on
+  begun: () => void; // the thread exists now
   exists: boolean;
 }
 
-/** Ask is what can be asked on a thread. */
+/** Ask is the requests that a thread accepts. */
 export interface Ask {
   say: (text: string, files: Attachment[], done: () => void) => void;
   again: (question: Entry) => void;
@@ -25,7 +25,7 @@ export interface Ask {
   busy: boolean;
 }
 
-/** useAsk asks on a thread with its setup. */
+/** useAsk makes requests on a thread with its setup. */
 export function useAsk({ threadId, setup, worker, change, begun, exists }: Given): Ask {
   const project = useProject();
   const queries = useQueryClient();

@@ -14,7 +14,7 @@ import { Rerun } from "./rerun";
 
 type Open = "append" | "rerun" | "curl" | "cancel" | "delete" | null;
 
-/** Actions are what may be done to a run, of what the caller may do. */
+/** Actions are the operations on a run that the caller may do. */
 export function Actions({ run, log, onDelete }: { run: Run; log: RunLog; onDelete: () => void }) {
   const [open, setOpen] = useState<Open>(null);
   const control = useMayControl(run.user);

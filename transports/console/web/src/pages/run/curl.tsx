@@ -7,9 +7,9 @@ import { CopyIcon } from "../../ui/basics";
 import { Dialog } from "../../ui/dialog";
 import { again, inputOf } from "./input-of";
 
-const most = 4_000; // characters of a command that are shown: all of them are copied
+const most = 4_000; // characters of a command that are shown; copying copies all
 
-/** Curl is what the page shows, for a terminal. The credential is a variable: it belongs on no screen. */
+/** Curl is the page's requests for a terminal. The credential is a variable, so that it is not on the screen. */
 export function Curl({ run, log, onClose }: { run: Run; log: RunLog; onClose: () => void }) {
   const project = useProject();
   const thread = encodeURIComponent(run.conversationId);
@@ -45,13 +45,13 @@ export function Curl({ run, log, onClose }: { run: Run; log: RunLog; onClose: ()
   );
 }
 
-/** command is a request as curl makes it. */
+/** command returns a request as a curl command. */
 export function command(path: string, options = ""): string {
   const credential = session.authorization ? `-H "Authorization: Bearer $BATON_TOKEN"` : "";
   return ["curl", options, credential, quoted(location.origin + path)].filter(Boolean).join(" ");
 }
 
-/** quoted is a text that a shell takes as it is. */
+/** quoted returns a text quoted for a shell. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -6,22 +6,22 @@ import { useUnit } from "../../ui/basics";
 import { short } from "../../ui/short";
 import { summary } from "./filter";
 
-/** Rows is what a page can have its rows do. */
+/** Rows lets a page control its rows. */
 export interface Rows {
   show(index: number, align: "auto" | "center" | "end"): void;
 }
 
 interface Props {
   ref: Ref<Rows>;
-  list: Logged[]; // grows in place; count says that it has
+  list: Logged[]; // grows in place; count is its length
   count: number;
   chosen: number;
   choose: (id: number) => void;
 }
 
-const height = 30; // as .event has it, with letters of the usual size
+const height = 30; // height of .event with normal letter size
 
-/** EventRows are events in a list of any length: those in sight are there. */
+/** EventRows is a virtual list of events. */
 export const EventRows = memo(function EventRows({ ref, list, count, chosen, choose }: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const unit = useUnit();

@@ -11,7 +11,7 @@ import { command } from "./curl";
 import { EventRows, type Rows } from "./event-rows";
 import { useFiltered } from "./filter";
 
-/** Events are the log itself: every event, filtered by type and text. */
+/** Events is the log: every event, filtered by type and text. */
 export function Events({ run, log, at, showState }: { run: Run; log: RunLog; at: number; showState: (event: number) => void }) {
   const [types, setTypes] = useState<ReadonlySet<string>>(new Set());
   const [text, setText] = useState("");

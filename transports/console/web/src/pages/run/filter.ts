@@ -3,9 +3,9 @@ import type { Logged, LogEvent } from "../../api/types";
 import type { RunLog } from "../../log/runlog";
 import { short } from "../../ui/short";
 
-const slice = 4_000; // events that are looked at before the page gets its turn
+const slice = 4_000; // events per slice, before the page may render
 
-/** useFiltered are the events of those types (none is all) that have that text. It looks at each event once, a slice at a time. */
+/** useFiltered returns the events of the types (all if none are given) that contain the text. It checks each event once, in slices. */
 export function useFiltered(log: RunLog, types: ReadonlySet<string>, text: string): Logged[] {
   const [, render] = useState(0);
   const found = useRef<{ list: Logged[]; seen: number; key: unknown[] }>({ list: [], seen: 0, key: [] });
@@ -36,7 +36,7 @@ function look(log: RunLog, into: Logged[], from: number, types: ReadonlySet<stri
 
 const hidden = new Set(["type", "threadId", "runId", "agent", "timestamp", "messageId", "toolCallId", "protocolVersion"]);
 
-/** summary is what an event says, in a line. */
+/** summary returns an event as one line. */
 export function summary(event: LogEvent): string {
   if (typeof event.delta === "string") return event.delta.slice(0, 300);
   if (typeof event.content === "string") return event.content.slice(0, 300);

@@ -9,9 +9,9 @@ import { brief, compact, money, number } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
 import { Actions } from "./actions";
 
-const most = 4_000; // characters of what was asked that a title has: the rest is with the input
+const most = 4_000; // characters of the input in the title; the rest is on the tab Input
 
-/** Header is what a run is, at a glance. */
+/** Header is the summary of a run. */
 export function Header({ run, log, onDelete }: { run: Run; log: RunLog; onDelete: () => void }) {
   const others = useSeesOthers();
   const [whole, setWhole] = useState(false);

@@ -3,13 +3,13 @@ import type { Run, RunRequest, ThreadMessage } from "../../api/types";
 import type { RunLog } from "../../log/runlog";
 import { plainText } from "../../ui/message";
 
-/** RunInput is what a run was started with, as far as its log tells. */
+/** RunInput is the input of a run, as far as its log contains it. */
 export interface RunInput {
   messages: ThreadMessage[];
   state?: unknown;
 }
 
-/** inputOf is what the log says that its run was started with, null before that is read. */
+/** inputOf returns the run's input from its log, null until that is read. */
 export function inputOf(log: RunLog): RunInput | null {
   const at = log.events.findIndex(({ event }) => event.type === "RUN_STARTED");
   const input = log.events[at]?.event.input as Partial<RunInput> | undefined;
@@ -18,16 +18,16 @@ export function inputOf(log: RunLog): RunInput | null {
   return { messages: input.messages ?? [], ...(next?.type === "STATE_SNAPSHOT" && { state: next.snapshot }) };
 }
 
-/** askedOf is the message that a run was started for. */
+/** askedOf returns the message that started a run. */
 export const askedOf = (input: RunInput | null) => input?.messages.findLast((m) => m.role === "user");
 
-/** textOf is what a run was asked. */
+/** textOf returns the text of a run's input. */
 export function textOf(run: Run, input: RunInput | null): string {
   const asked = askedOf(input);
   return asked ? plainText(asked.content) : run.inputQuery;
 }
 
-/** withoutMessages is a request for the same again, but for what is said. */
+/** withoutMessages returns a request like the run's, without messages. */
 export function withoutMessages(run: Run, input: RunInput | null): RunRequest {
   return {
     ...(run.agent === null ? { workflowId: run.workflowId } : { agent: run.agent }),
@@ -36,7 +36,7 @@ export function withoutMessages(run: Run, input: RunInput | null): RunRequest {
   };
 }
 
-/** again is a request for the same again, with that text in the place of what was asked. */
+/** again returns a request like the run's, with another text. */
 export function again(run: Run, input: RunInput | null, text = textOf(run, input)): RunRequest {
   const same = withoutMessages(run, input);
   const asked = askedOf(input);

@@ -11,7 +11,7 @@ import { command } from "./curl";
 import { inputOf } from "./input-of";
 import { useDefinition } from "./use-definition";
 
-/** Input is what a run was started with, what it is, and what came of it. */
+/** Input is the input of a run, the run object and its workflow. */
 export function Input({ run, log }: { run: Run; log: RunLog }) {
   const project = useProject();
   const input = inputOf(log);

@@ -8,12 +8,12 @@ import { CopyButton, Empty, Loading } from "../../ui/basics";
 import { Message } from "../../ui/message";
 import { command } from "./curl";
 
-/** Messages are what was said in the run, as people read it. */
+/** Messages are the messages of the run. */
 export function Messages({ run, log }: { run: Run; log: RunLog }) {
   const { entries } = log.transcript;
   const project = useProject();
   const frame = useRef<HTMLDivElement>(null);
-  const stuck = useRef(true); // to the end, until somebody scrolls up
+  const stuck = useRef(true); // follow the end until the user scrolls up
   const rows = useVirtualizer({
     count: entries.length,
     getScrollElement: () => frame.current,

@@ -3,7 +3,7 @@ import { CopyIcon } from "../../ui/basics";
 import * as icons from "../../ui/icons";
 import { JsonTree } from "../../ui/json";
 
-/** Problem is why something failed, with nothing left out. */
+/** Problem is the complete error of a run. */
 export function Problem({ error }: { error: OutputError }) {
   const details = error.details && Object.keys(error.details).length > 0;
   return (

@@ -12,7 +12,7 @@ import { again, askedOf, inputOf, textOf, withoutMessages, type RunInput } from 
 
 type Where = "new" | "after" | "place";
 
-/** Rerun starts the same again, as it was or edited. */
+/** Rerun starts a run again, unchanged or edited. */
 export function Rerun({ run, log, onClose }: { run: Run; log: RunLog; onClose: () => void }) {
   const input = inputOf(log);
   const asked = askedOf(input);
@@ -79,7 +79,7 @@ interface Edited {
   content: string;
 }
 
-// Says something else in the place of what a run was asked.
+// Replaces the message of a run with another one.
 function useInstead() {
   const project = useProject();
   const queries = useQueryClient();

@@ -22,11 +22,10 @@ import "./run.css";
 import { State } from "./state";
 import { TimelineTab } from "./timeline-tab";
 
-/** The page of one run. */
 export default function Page({ runId }: { runId: string }) {
   const user = new URLSearchParams(useSearch()).get("user") ?? undefined;
   const [, go] = useLocation();
-  const [going, setGoing] = useState(false); // it is being deleted: the page asks for nothing that may be no more
+  const [going, setGoing] = useState(false); // during deletion the page requests nothing
   const { data: run, error, refetch } = useRun(runId, user, !going);
   const remove = useDelete();
   const onDelete = () => {
@@ -61,7 +60,7 @@ function OneRun({ run, onDelete }: { run: Run; onDelete: () => void }) {
   const query = new URLSearchParams(useSearch());
   const chosen = tabs.find((t) => t === query.get("tab")) ?? "timeline";
   const [event, setEvent] = useState(Number(query.get("event")) || 0);
-  const [stateAt, setStateAt] = useState(0); // the event as of which the state is looked at, 0 for the latest
+  const [stateAt, setStateAt] = useState(0); // the event at which the state is shown, 0 for the latest
   const log = useRunLog(run.conversationId, run.id, !over(run.status), run.lastEvent?.id ?? 0);
   const may = useMayControl(run.user);
   const choose = (tab: string, at = 0) => {

@@ -14,7 +14,7 @@ import { command } from "./curl";
 import { useBase } from "./use-base";
 import { useLook, useThreadStates } from "./use-states";
 
-/** State is what was known, at any place of the log of the run, or of its whole thread: at first as of an event, 0 for the latest. */
+/** State is the state at any place of the log of the run or of its thread, initially at an event, 0 for the latest. */
 export function State({ run, log, at, show }: { run: Run; log: RunLog; at: number; show: (event: number) => void }) {
   useBase(run, log);
   const [whole, setWhole] = useState(false);
@@ -39,7 +39,7 @@ export function State({ run, log, at, show }: { run: Run; log: RunLog; at: numbe
 }
 
 function Scrubber({ run, states, event, show }: { run: Run; states: States; event: number; show: (event: number) => void }) {
-  const [chosen, setChosen] = useState(() => (event > 0 ? Math.max(0, states.indexAt(event)) : null)); // null is the latest, also while more come
+  const [chosen, setChosen] = useState(() => (event > 0 ? Math.max(0, states.indexAt(event)) : null)); // null is the latest, even when more arrive
   const project = useProject();
   const id = useId();
   const last = states.length - 1;
@@ -88,7 +88,7 @@ function Scrubber({ run, states, event, show }: { run: Run; states: States; even
   );
 }
 
-// The event of a change, on the page of the run that made it.
+// Links the event of a change, on the page of its run.
 function Where({ known, run, show }: { known: Known; run: Run; show: (event: number) => void }) {
   const foreign = known.runId !== "" && known.runId !== run.id;
   if (!foreign) {

@@ -11,7 +11,7 @@ import { useDefinition } from "./use-definition";
 
 const Graph = lazy(part(() => import("./graph")));
 
-/** TimelineTab is what a run did: of a workflow its graph, and below it what went on when. */
+/** TimelineTab is the graph of a workflow's run, and the timeline. */
 export function TimelineTab({ run, log, show }: { run: Run; log: RunLog; show: (event: number) => void }) {
   const project = useProject();
   const workflow = useDefinition(run);

@@ -19,7 +19,7 @@ const looks: Record<Kind, () => React.ReactNode> = {
   wait: icons.Waiting,
 };
 
-/** Timeline shows what went on when, each line growing while it lasts. */
+/** Timeline draws the activities of a run over time, live. */
 export function Timeline({ log, live, show }: { log: RunLog; live: boolean; show: (event: number) => void }) {
   const { last } = log.timeline;
   const items = log.timeline.lines();

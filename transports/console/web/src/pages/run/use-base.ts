@@ -6,8 +6,8 @@ import { useProject } from "../../app/context";
 import type { RunLog } from "../../log/runlog";
 
 /**
- * useBase finds what the thread's state was before a run whose log begins with a change of it: what the run before it has left. A thread
- * executes one run at a time, and its events are numbered without a gap: where the run before was deleted nothing is known.
+ * useBase finds the thread's state before a run with a log that begins with a change of it: the final state of the run before. A thread
+ * executes one run at a time and numbers events without gaps, so a gap shows that the run before was deleted and its state is unknown.
  */
 export function useBase(run: Run, log: RunLog) {
   const project = useProject();

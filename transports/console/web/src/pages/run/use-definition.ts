@@ -4,7 +4,7 @@ import { ask } from "../../api/client";
 import type { Run, Workflow } from "../../api/types";
 import { useProject } from "../../app/context";
 
-/** useDefinition is the workflow that a run was started with, whatever it is now: nothing for an agent's run. */
+/** useDefinition returns the workflow definition of a run at its start, nothing for an agent's run. */
 export function useDefinition(run: Run): Workflow | undefined {
   const project = useProject();
   return useQuery({

@@ -5,7 +5,7 @@ import type { Logged, LogEvent, Run } from "../../api/types";
 import { useProject } from "../../app/context";
 import { States, type Known } from "../../log/states";
 
-/** useLook is a state as of a change. What takes its time is worked out while the page goes on; until then it is the one before. */
+/** useLook returns the state after a change. While a slow one is computed, it returns the previous one. */
 export function useLook(states: States, index: number): Known | null {
   const [, again] = useState(0);
   const seen = useRef<{ states: States; known: Known } | null>(null);
@@ -24,7 +24,7 @@ interface Page {
   page_info: { next: string | null };
 }
 
-/** useThreadStates is the state over all runs of a thread. */
+/** useThreadStates returns the state over all runs of a thread. */
 export function useThreadStates(run: Run, enabled: boolean) {
   const project = encodeURIComponent(useProject());
   const thread = encodeURIComponent(run.conversationId);
@@ -49,7 +49,7 @@ export function useThreadStates(run: Run, enabled: boolean) {
   });
 }
 
-// What a run has changed, under the run's own name: after an answer it goes on under another.
+// Changes of a run under its own name: after an answer, the log continues it under another.
 async function changes(project: string, thread: string, runId: string): Promise<Logged[]> {
   const found: Logged[] = [];
   const url = `/api/v1/conversations/${thread}/agent-runs/${encodeURIComponent(runId)}/events`;

@@ -11,15 +11,15 @@ import { opening } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
 import { toast } from "../../ui/toast";
 
-/** Bulk does something to all runs that are picked, once it was said what that is. */
+/** Bulk cancels or deletes all selected runs, after a confirmation. */
 export function Bulk({ runs, keep }: { runs: Run[]; keep: (runs: Run[]) => void }) {
   const project = useProject();
   const queries = useQueryClient();
   const operator = useMay("operator");
   const admin = useMay("admin");
   const me = useMe();
-  const [asks, ask] = useState<"cancel" | "delete" | null>(null); // what is to be confirmed
-  const [done, setDone] = useState<{ n: number; of: number } | null>(null); // of what goes on
+  const [asks, ask] = useState<"cancel" | "delete" | null>(null); // the action to confirm
+  const [done, setDone] = useState<{ n: number; of: number } | null>(null); // progress of the action
   const own = (r: Run) => r.user === undefined || r.user === me.user;
   const cancellable = runs.filter((r) => !over(r.status) && (operator || own(r)));
   const removable = runs.filter((r) => over(r.status) && (admin || own(r)));
@@ -37,7 +37,7 @@ export function Bulk({ runs, keep }: { runs: Run[]; keep: (runs: Run[]) => void 
     ask(null);
     if (failed.size === 0) toast(`${many(list)} ${word}.`);
     else toast(`${failed.size} of ${many(list)} not ${word}: ${[...new Set([...failed.values()].map(say))].slice(0, 3).join(" ")}`, "bad");
-    keep([...failed.keys()]); // to look at, or to try again
+    keep([...failed.keys()]); // keep failed runs selected
     void queries.invalidateQueries({ queryKey: ["runs"] });
   };
   const busy = done !== null;
@@ -81,7 +81,7 @@ export function Bulk({ runs, keep }: { runs: Run[]; keep: (runs: Run[]) => void 
 
 const many = (runs: Run[]) => (runs.length === 1 ? "1 run" : `${runs.length} runs`);
 
-const shown = 5; // of the runs that something is to be done to
+const shown = 5; // runs that the action applies to
 
 function Names({ runs }: { runs: Run[] }) {
   return (
@@ -98,7 +98,7 @@ function Names({ runs }: { runs: Run[] }) {
   );
 }
 
-// A server that was asked too often says when to come back.
+// Retry-After of a busy server.
 async function patiently(act: () => Promise<unknown>): Promise<unknown> {
   for (;;) {
     try {

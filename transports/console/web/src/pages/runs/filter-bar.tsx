@@ -15,7 +15,7 @@ const times = [
   { value: "7d", name: "Last week" },
 ];
 
-/** FilterBar is where a list of runs is narrowed. */
+/** FilterBar is the filters of the list of runs. */
 export function FilterBar({ filters, change }: { filters: Filters; change: (what: Partial<Filters>) => void }) {
   const agents = useOffers().data?.agents ?? [];
   const workflows = useWorkflows().data?.workflows ?? [];

@@ -3,21 +3,21 @@ import { useSearch } from "../../app/address";
 import type { Status } from "../../api/types";
 import { statuses } from "../../ui/status";
 
-/** Filters are which runs are listed. They stand in the address, so that a list can be kept and sent. */
+/** Filters of the list of runs. They are in the address, so that a list can be bookmarked and shared. */
 export interface Filters {
   status: Status[];
   agent: string;
   workflow: string;
   thread: string;
   user: string;
-  since: string; // a time, or how long ago: "1h", "24h", "7d"
+  since: string; // a time, or an age: "1h", "24h", "7d"
   until: string;
   text: string;
 }
 
 const names = { agent: "agent", workflow: "workflow", thread: "thread", user: "user", since: "since", until: "until", text: "q" } as const;
 
-/** useFilters reads the filters from the address, and changes them there. */
+/** useFilters reads and changes the filters in the address. */
 export function useFilters(): [Filters, (change: Partial<Filters>) => void] {
   const [path, go] = useLocation();
   const query = new URLSearchParams(useSearch());
@@ -42,7 +42,7 @@ export function useFilters(): [Filters, (change: Partial<Filters>) => void] {
   return [filters, change];
 }
 
-/** asked are the filters as the API has them. */
+/** asked converts the filters to the API's. */
 export function asked(f: Filters, now = Date.now()): URLSearchParams {
   const to = new URLSearchParams();
   for (const s of f.status) to.append("status", s);
@@ -60,7 +60,7 @@ export function asked(f: Filters, now = Date.now()): URLSearchParams {
 
 const units: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-// Whole minutes: a list whose beginning moved with each request would be another list each time.
+// Whole minutes: a start that changes with each request would make each a different list.
 function moment(text: string, now: number): string {
   const past = /^(\d{1,4})([mhd])$/.exec(text);
   if (past) return new Date(Math.floor((now - Number(past[1]) * (units[past[2] ?? "m"] ?? 0)) / 60_000) * 60_000).toISOString();
@@ -68,5 +68,5 @@ function moment(text: string, now: number): string {
   return text && !Number.isNaN(at.getTime()) ? at.toISOString() : "";
 }
 
-/** count is how many filters are set. */
+/** count returns the number of active filters. */
 export const count = (f: Filters) => (f.status.length > 0 ? 1 : 0) + Object.keys(names).filter((k) => f[k as keyof typeof names]).length;

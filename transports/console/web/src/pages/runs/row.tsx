@@ -5,7 +5,6 @@ import { Ago, Took } from "../../ui/basics";
 import { compact, money, opening } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
 
-/** Row is a run in the list. */
 export function Row({ run, others, picked, pick }: { run: Run; others: boolean; picked: boolean; pick: () => void }) {
   const title = opening(run.inputQuery) || run.id;
   return (

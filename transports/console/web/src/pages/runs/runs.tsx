@@ -16,13 +16,12 @@ import { Row } from "./row";
 import "./runs.css";
 import { useRuns } from "./use-runs";
 
-/** The list of runs. */
 export default function Page() {
   const [filters, setFilters] = useFilters();
   const { data, error, refetch, fetchNextPage, hasNextPage, isFetchingNextPage, isPlaceholderData } = useRuns(filters);
   const runs = useMemo(() => unique(data?.pages.flatMap((p) => p.items) ?? []), [data]);
   const total = data?.pages[0]?.total;
-  const [walked, setWalked] = useState(""); // the row that the keys are at, by its key: rows move as runs come
+  const [walked, setWalked] = useState(""); // key of the focused row: rows move when runs arrive
   const at = runs.findIndex((r) => keyOf(r) === walked);
   const [picks, setPicked] = useState<ReadonlyMap<string, Run>>(new Map());
   const picked = useMemo(() => new Map([...picks].map(([key, run]) => [key, runs.find((r) => keyOf(r) === key) ?? run])), [picks, runs]);
@@ -137,12 +136,12 @@ export default function Page() {
   );
 }
 
-// Two users may have a run of the same name.
+// Two users may have runs with the same id.
 function keyOf(run: Run | undefined): string {
   return run ? `${run.conversationId}/${run.id}` : "";
 }
 
-// A run that was started while pages were read may be on two of them.
+// A run that started while pages were read may be on two of them.
 function unique(runs: Run[]): Run[] {
   return [...new Map(runs.map((r) => [keyOf(r), r])).values()];
 }

@@ -12,7 +12,7 @@ interface Page {
 
 const pageSize = 50;
 
-/** useRuns is the list of runs that the filters let through, the latest first, in pages. */
+/** useRuns returns the filtered runs, newest first, in pages. */
 export function useRuns(filters: Filters) {
   const project = useProject();
   return useInfiniteQuery({

@@ -7,7 +7,7 @@ import { Failure } from "../../ui/basics";
 import { Confirm, Dialog } from "../../ui/dialog";
 import { failed, toast } from "../../ui/toast";
 
-/** ThreadActions are what may be done to a thread, of what the caller may do. */
+/** ThreadActions are the operations on a thread that the caller may do. */
 export function ThreadActions({ thread, latest, gone }: { thread: Thread; latest: Run | undefined; gone: () => void }) {
   const { conversationId, archived } = thread;
   const [open, setOpen] = useState<"rename" | "delete" | null>(null);
@@ -53,7 +53,7 @@ export function ThreadActions({ thread, latest, gone }: { thread: Thread; latest
         <Confirm
           title="Delete this thread?" act="Delete it" busy={remove.isPending} onClose={() => setOpen(null)}
           onAct={() => {
-            gone(); // first: the page must not ask for what is no more
+            gone(); // first, so that the page does not request deleted data
             void remove.mutateAsync({ thread: conversationId }).then(() => toast("Thread deleted."), failed);
           }}
         >

@@ -13,7 +13,7 @@ import { StatusBadge } from "../../ui/status";
 import { Tabs } from "../../ui/tabs";
 import { ThreadActions } from "./actions";
 
-/** OneThread is what was said on a thread by day, and its runs. */
+/** OneThread is the messages of a thread by day, and its runs. */
 export function OneThread({ conversationId }: { conversationId: string }) {
   const [tab, choose] = useState("history");
   const days = useDays(conversationId);
@@ -21,7 +21,7 @@ export function OneThread({ conversationId }: { conversationId: string }) {
   const turns = runs.map((r) => `${r.id}/${r.status}/${r.finishedAt ?? ""}`).join();
   const { refetch } = days;
   useEffect(() => {
-    if (turns) void refetch(); // what was said when a run has moved
+    if (turns) void refetch(); // read the messages again when a run has changed
   }, [turns, refetch]);
   const { data: thread } = useThread(conversationId);
   const [, go] = useLocation();
@@ -72,12 +72,12 @@ export function OneThread({ conversationId }: { conversationId: string }) {
   );
 }
 
-/** nameOf is what people call a thread: its title, else how what it was asked last begins. */
+/** nameOf returns the title of a thread, or the beginning of its last message. */
 export const nameOf = (t: Thread) => t.title || t.asked?.trim() || brief(t.threadId);
 
 const long = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeZone: "UTC" });
 
-// History keeps what belongs to tools beside the message, in its metadata.
+// The history has tool data in the metadata of messages.
 function whole(m: ThreadMessage): ThreadMessage {
   const { toolCalls, toolCallId } = (m?.metadata ?? {}) as Pick<ThreadMessage, "toolCalls" | "toolCallId">;
   return { ...m, ...(Array.isArray(toolCalls) && { toolCalls }), ...(typeof toolCallId === "string" && { toolCallId }) };

@@ -11,7 +11,7 @@ import { Typed } from "../../ui/typed";
 import { nameOf, OneThread } from "./thread";
 import "./threads.css";
 
-/** The page Threads: conversations, and beside the list the one that is chosen. */
+/** The page Threads: the list of conversations, and the chosen one. */
 export default function Page() {
   const chosen = useName("threads");
   return (
@@ -44,7 +44,7 @@ function List({ chosen }: { chosen: string }) {
     if (next) go(to(next.conversationId));
   };
   useEffect(() => {
-    if (items.length === 0 && hasNextPage && !isFetchingNextPage) void fetchNextPage(); // of what is sought a page may have none
+    if (items.length === 0 && hasNextPage && !isFetchingNextPage) void fetchNextPage(); // filtered pages may be empty
   }, [items.length, hasNextPage, isFetchingNextPage, fetchNextPage]);
   useKeys("Threads", { j: { does: "next thread", run: () => walk(1) }, k: { does: "previous thread", run: () => walk(-1) } });
   return (
@@ -93,7 +93,7 @@ function List({ chosen }: { chosen: string }) {
   );
 }
 
-// Whose threads are shown: everybody's, or one user's. Of very many users one is named.
+// Chooses the user, or all users. If there are too many users for a list, the name is typed.
 function Whose({ user, choose }: { user: string; choose: (user: string) => void }) {
   const { data } = useUsers();
   const users = data?.items ?? [];

@@ -11,12 +11,12 @@ import { Drawn } from "../../ui/drawn";
 import { JsonTree } from "../../ui/json";
 import "./waiting.css";
 
-/** The page Waiting for you: what runs ask people, oldest first. */
+/** The page Waiting: open questions of runs, oldest first. */
 export default function Page() {
   const { data, error, refetch } = useWaiting();
   const list = useRef<HTMLDivElement>(null);
   const [operator, others] = [useMay("operator"), useSeesOthers()];
-  const answers = operator || !others; // who looks after others' runs without a say in them sees what waits for them
+  const answers = operator || !others; // callers that see other users' runs but may not answer them
   const walk = (step: number) => {
     const all = [...(list.current?.children ?? [])] as HTMLElement[];
     const at = all.findIndex((e) => e.contains(document.activeElement));
@@ -54,7 +54,7 @@ export default function Page() {
   );
 }
 
-// Whether what is shown has changed a moment ago: a press that was meant for what stood here then must not allow what does now.
+// Whether the list changed a moment ago: a click that was meant for the previous question must not answer this one.
 function useMoving(shown: string): boolean {
   const [still, stand] = useState("");
   useEffect(() => {
@@ -64,7 +64,7 @@ function useMoving(shown: string): boolean {
   return still !== "" && still !== shown;
 }
 
-// A run is answered as a whole.
+// The questions of a run are answered together.
 function byRun(items: Waiting[]): Waiting[][] {
   const runs = new Map<string, Waiting[]>();
   for (const w of items) {
@@ -100,7 +100,7 @@ function Asked({ asked }: { asked: Waiting[] }) {
   );
 }
 
-// What is asked, for who may not answer it.
+// A question for callers that may not answer it.
 function Told({ asked }: { asked: Waiting }) {
   const { tool, args } = callOf(asked);
   return (
