@@ -268,6 +268,10 @@ func TestClient_UsesProjectOfToken(t *testing.T) {
 	if got := p.Run(t.Context()); got != 0 || !strings.Contains(stdout.String(), "thread main") {
 		t.Errorf("exit code %d\n%s%s", got, stdout.String(), stderr.String())
 	}
+	asks := `{"do":[{"ask":{"message":"Sure?"}},{"say":"thanks"}]}` + "\nyes\n"
+	if r := talk(t, asks, "scripted", "--server", s.URL()).want(t, 0); !strings.HasSuffix(r.stdout, "thanks\n") {
+		t.Errorf("a question that chat answers: %q", r.stdout)
+	}
 	if r := baton(t.Context(), "cancel", "nobody").want(t, 1); !strings.Contains(r.stderr, "Agent run not found") {
 		t.Errorf("got %q", r.stderr)
 	}

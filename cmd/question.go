@@ -31,7 +31,7 @@ func (s *chat) answer(ctx context.Context, r *remote, asks []agui.Interrupt) (bo
 		if err != nil {
 			return false, err
 		}
-		path := "/api/projects/default/agent-runs/" + url.PathEscape(r.runID) + "/resume"
+		path := r.server.runs() + "/" + url.PathEscape(r.runID) + "/resume"
 		err = retry(ctx, restartTimeout, func() error { return r.post(ctx, path, body, "", nil) })
 		if refused := (*refusedError)(nil); errors.As(err, &refused) {
 			s.out.line(err.Error(), red)
