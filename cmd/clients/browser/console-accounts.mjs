@@ -19,7 +19,7 @@ const script = (...list) => JSON.stringify({ do: list });
 // A page that is asked who is there complains once, and has to.
 const refused = /401/;
 
-test("a person signs in with a key, which no address ever has, and out", async () => {
+test("sign-in with a key and sign-out; the key is in no address", async () => {
   const page = await visit(browser, "/runs");
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   page.complaints = [];
@@ -41,7 +41,7 @@ test("a person signs in with a key, which no address ever has, and out", async (
   await leave(page);
 });
 
-test("a run is watched with a ticket", async () => {
+test("a ticket opens the stream of a run", async () => {
   const { runId } = await begin("alice", { agent: "scripted", content: script({ tokens: 300, delayMs: 10 }, { say: "the end" }) });
   const page = await visit(browser, `/runs/${runId}?tab=messages`, looks[0], { credential: keys.alice });
   await page.locator(".run-head [data-status=COMPLETED]").waitFor();
@@ -51,7 +51,7 @@ test("a run is watched with a ticket", async () => {
   await leave(page);
 });
 
-test("a key that is revoked under an open page is told of, and another one signs in", async () => {
+test("an open page reports that its key was revoked, and accepts another one", async () => {
   const made = await call("POST", "/api/projects/p1/keys", { user: "alice", role: "user", name: "brief" }, as("adam"));
   const { runId } = await begin("alice", { agent: "scripted", content: script({ say: "before" }, { ask: { message: "still there?" } }) });
   const page = await visit(browser, `/runs/${runId}`, looks[0], { credential: made.key });
@@ -67,7 +67,7 @@ test("a key that is revoked under an open page is told of, and another one signs
   await leave(page);
 });
 
-test("nobody sees a neighbour's, and nobody is shown what they may not do", async () => {
+test("each role sees only its data and its actions", async () => {
   const secret = await begin("alice", { agent: "scripted", content: script({ say: "a secret" }, { ask: { message: "alice?" } }) });
   const own = await visit(browser, `/runs/${secret.runId}`, looks[0], { credential: keys.alice });
   await own.getByRole("heading", { name: "alice?", exact: true }).waitFor();
@@ -179,7 +179,7 @@ for (const [name, may] of Object.entries(shown)) {
   });
 }
 
-test("who looks after a project sees the threads of its users, all or one's, and may not change them", async () => {
+test("an operator sees the threads of all users or one, and cannot change them", async () => {
   for (const name of ["alice", "bob"]) await begin(name, { agent: "echo", content: `a thread of ${name}`, threadId: "shared name" });
   const page = await visit(browser, "/threads", looks[0], { credential: keys.vera });
   await page.getByRole("link", { name: /a thread of bob/ }).waitFor();
@@ -203,7 +203,7 @@ test("who looks after a project sees the threads of its users, all or one's, and
   await leave(nell);
 });
 
-test("an admin makes a key, which works until it is revoked, and sees who did what", async () => {
+test("an admin creates and revokes a key, and reads the audit log", async () => {
   await begin("alice", { agent: "echo", content: "for the audit" });
   const page = await visit(browser, "/admin", looks[0], { credential: keys.adam });
   await page.getByRole("tab", { name: "Keys" }).waitFor();
@@ -254,7 +254,7 @@ test("an admin makes a key, which works until it is revoked, and sees who did wh
   await leave(page);
 });
 
-test("the server is killed under the open page of a run that is somebody's: nothing is missing, and nobody signs in again", async () => {
+test("the page of a run survives a kill of the server with accounts: no event is missing, and no sign-in is needed", async () => {
   const { runId } = await begin("alice", { agent: "scripted", content: script({ say: "begin" }, { tokens: 300, delayMs: 10 }, { say: "the end" }) });
   const page = await visit(browser, `/runs/${runId}?tab=messages`, looks[0], { credential: keys.alice });
   await page.evaluate(() => (window.kept = true));
@@ -271,7 +271,7 @@ test("the server is killed under the open page of a run that is somebody's: noth
   await leave(page);
 });
 
-test("who operates a project narrows its runs by user", async () => {
+test("an operator filters runs by user", async () => {
   const path = "/api/projects/p1/agent-runs?limit=50&user=";
   const page = await visit(browser, "/runs", looks[0], { credential: keys.oscar });
   await page.getByRole("button", { name: "More", exact: true }).click();

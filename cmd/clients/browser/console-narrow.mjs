@@ -21,7 +21,7 @@ async function lists(page, expected, what) {
   ).catch((error) => assert.fail(`${what}: ${error}`));
 }
 
-test("the figures are those of the window that is chosen", async () => {
+test("the figures belong to the chosen window", async () => {
   await did({ agent: "echo", content: "one that is counted" });
   await did({ do: [{ fail: "no", code: "counted" }] }, "FAILED");
   const page = await visit(browser, "/");
@@ -41,7 +41,7 @@ test("the figures are those of the window that is chosen", async () => {
   await leave(page);
 });
 
-test("runs are narrowed by agent, workflow, time and thread, and the address keeps it", async () => {
+test("runs are filtered by agent, workflow, time and thread, in the address", async () => {
   await Promise.all([
     did({ agent: "echo", content: "narrow one", threadId: "narrow" }),
     did({ do: [{ say: "narrow two" }], threadId: "narrow too" }),
@@ -80,7 +80,7 @@ test("runs are narrowed by agent, workflow, time and thread, and the address kee
   await leave(page);
 });
 
-test("on a telephone in the dark a person finds their way, answers, runs again and cancels", async () => {
+test("navigation, answers, reruns and cancels work on a phone with the dark theme", async () => {
   const ask = { message: "Which size?", schema: { type: "object", required: ["size"], properties: { size: { type: "string", title: "Size", enum: ["S", "L"] } } } };
   const { runId } = await start({ do: [{ ask }, { say: "thank you" }], threadId: "telephone" });
   await ended(runId, "WAITING");
@@ -124,7 +124,7 @@ test("on a telephone in the dark a person finds their way, answers, runs again a
   await leave(page);
 });
 
-test("a thread's state is edited in the playground, and what was said is answered anew", async () => {
+test("the playground edits a thread's state, and regenerates an answer", async () => {
   await did({ do: [{ state: { colour: "red", count: 1 } }, { say: "set" }], threadId: "edited state" });
   const page = await visit(browser, `/playground/${encodeURIComponent("edited state")}?agent=echo`);
   await page.locator(".side .tree").getByText('"red"').waitFor();

@@ -11,7 +11,7 @@ after(() => browser.close());
 const hostile = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>`;
 const script = (...ops) => JSON.stringify({ do: ops });
 
-test("what is said in the playground is there in every tab and after a reload, and can be said otherwise", async () => {
+test("playground messages appear in every tab and after a reload, and can be edited", async () => {
   const page = await visit(browser, "/playground/talk?agent=echo");
   const other = await visit(browser, "/playground/talk", looks[1], { apart: true });
   await page.getByRole("textbox", { name: "Message" }).fill(`hello ${hostile}`);
@@ -34,7 +34,7 @@ test("what is said in the playground is there in every tab and after a reload, a
   for (const tab of [page, other]) await leave(tab);
 });
 
-test("a tool is mocked by hand, a question is answered, and a run is stopped", async () => {
+test("the playground mocks a tool, answers a question, and stops a run", async () => {
   const page = await visit(browser, "/playground/mock?agent=scripted");
   await page.getByRole("heading", { name: "Talk to scripted" }).waitFor();
   await soundInEachLook(page, "an empty playground");
@@ -69,7 +69,7 @@ test("a tool is mocked by hand, a question is answered, and a run is stopped", a
   await leave(page);
 });
 
-test("what waits is answered where it stands, and is gone when it was answered elsewhere", async () => {
+test("a question is answered in place, and disappears when it is answered elsewhere", async () => {
   const ask = { message: "Where shall it go?", schema: {
     type: "object", required: ["place", "replicas", "notify"],
     properties: {
@@ -140,7 +140,7 @@ test("what waits is answered where it stands, and is gone when it was answered e
   }
 });
 
-test("a thread is found, renamed, put away and deleted", async () => {
+test("a thread is found, renamed, archived and deleted", async () => {
   const run = await did({ agent: "echo", content: `said ${hostile}`, threadId: "kept" });
   const page = await visit(browser, `/threads/${run.conversationId}`);
   await page.locator(".day .message[data-role=assistant]", { hasText: "said" }).waitFor();
@@ -176,7 +176,7 @@ test("a thread is found, renamed, put away and deleted", async () => {
   await leave(page);
 });
 
-test("what is offered is shown, and a tool is tried", async () => {
+test("agents, tools and workflows are listed, and a tool is called", async () => {
   const page = await visit(browser, "/admin");
   for (const [path, tabs] of [["/admin", ["You", "Limits", "Retention"]], ["/agents", ["Agents", "Servers", "Workflows", "Tools"]]]) {
     if (path !== "/admin") await page.goto(new URL(path, page.url()).href);
@@ -205,7 +205,7 @@ const give = (page, how, files) =>
     field.dispatchEvent(how === "drop" ? new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }) : new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
   }, { how, files });
 
-test("of a long thread the playground has in the page what is looked at", async () => {
+test("the playground renders only the visible part of a long thread", async () => {
   const messages = Array.from({ length: 600 }, (_, i) => ({ id: `m${i}`, role: i % 2 ? "assistant" : "user", content: `message number ${i}` }));
   const { runId } = await start({ agent: "echo", threadId: "long", messages: [...messages, { id: "last", role: "user", content: "the last" }] });
   await ended(runId);
@@ -222,7 +222,7 @@ test("of a long thread the playground has in the page what is looked at", async 
   await leave(page);
 });
 
-test("files go with a message, and are there after a reload", async () => {
+test("a message has files, also after a reload", async () => {
   const page = await visit(browser, "/playground/files?agent=echo");
   const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
   await page.locator("input[type=file]").setInputFiles([
@@ -255,7 +255,7 @@ test("files go with a message, and are there after a reload", async () => {
   await leave(page);
 });
 
-test("what is said otherwise keeps its picture", async () => {
+test("an edited message keeps its picture", async () => {
   const image = { type: "image", source: { type: "data", value: "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", mimeType: "image/png" } };
   await did({ agent: "echo", threadId: "pictured", messages: [{ role: "user", content: [{ type: "text", text: "look at it" }, image] }] });
   const page = await visit(browser, "/playground/pictured");
@@ -276,7 +276,7 @@ test("what is said otherwise keeps its picture", async () => {
   await leave(page);
 });
 
-test("the server is killed while an answer comes: the page goes on by itself, and shows what it shows after a reload", async () => {
+test("the playground survives a kill of the server during an answer, and shows the same as after a reload", async () => {
   const page = await visit(browser, "/playground/killed?agent=scripted");
   await page.getByRole("textbox", { name: "Message" }).fill(script({ say: "begin" }, { tokens: 400, delayMs: 10 }, { say: "the very end" }));
   await page.keyboard.press("Enter");
@@ -305,7 +305,7 @@ const look = (page, hidden) =>
     window.dispatchEvent(new Event("visibilitychange"));
   }, hidden);
 
-test("lists are told of what changes: nothing is asked for while nothing does, or while nobody looks", async () => {
+test("lists follow changes, and request nothing without changes or in a hidden tab", async () => {
   const page = await visit(browser, "/runs?q=news", looks[0], { apart: true });
   const told = [];
   page.on("websocket", (ws) => ws.on("framereceived", ({ payload }) => told.push(String(payload))));

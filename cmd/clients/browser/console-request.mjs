@@ -15,7 +15,7 @@ after(() => browser.close());
 const execute = promisify(execFile);
 const strict = ["--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck", "--types", "node", "--typeRoots", resolve("../../../transports/console/web/node_modules/@types")];
 
-test("the request that a message makes is what a terminal and a program can send", async () => {
+test("the shown requests work in a terminal and as code", async () => {
   const dir = await mkdtemp(join(tmpdir(), "baton-snippet-"));
   await symlink(resolve("../agui1/node_modules"), join(dir, "node_modules"));
   const page = await visit(browser, "/playground/snippet?agent=echo");

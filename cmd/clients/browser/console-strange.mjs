@@ -30,7 +30,7 @@ const schemas = {
 };
 const names = Object.keys(schemas);
 
-test("questions that are none leave the page to all others, and can be answered", async () => {
+test("malformed questions do not affect others, and can be answered", async () => {
   await did({ do: [{ ask: { message: "An honest question", schema: { type: "object", properties: { place: { type: "string", title: "Place" } } } } }], threadId: "honest" }, "WAITING");
   const runs = [];
   for (const name of names) runs.push(await did({ do: [{ ask: { message: name, schema: { title: name } } }, { say: "thank you" }], threadId: name }, "WAITING"));
@@ -76,7 +76,7 @@ const metadata = {
   "empty calls": { toolCalls: [null, {}] },
 };
 
-test("messages whose metadata is odd are there, and all around them", async () => {
+test("messages with odd metadata are shown with all others", async () => {
   const runs = [];
   for (const name of Object.keys(metadata)) {
     const { runId } = await start({ agent: "echo", threadId: "odd", messages: [{ role: "user", content: `It has ${name}`, metadata: { mark: name } }] });
@@ -102,7 +102,7 @@ test("messages whose metadata is odd are there, and all around them", async () =
   await leave(page);
 });
 
-test("what is odd in a run's events and in what its questions are about is there, and all around it", async () => {
+test("odd events and calls of questions are shown with all others", async () => {
   const run = await did({ do: [{ say: "before" }, { progress: 0.5, message: "half way" }, { ask: { message: "Go on?" } }], threadId: "events" }, "WAITING");
   await replace({ '"message":"half way"': '"message":{"half":null}', '"message":"Go on?"': '"message":"Go on?","metadata":{"toolName":{"a":1},"input":[null],"query":{}}' });
   const page = await visit(browser, `/runs/${run.id}`);

@@ -16,7 +16,7 @@ function token(seconds, secret = process.env.SECRET) {
   return `${body}.${createHmac("sha256", secret).update(body).digest("base64url")}`;
 }
 
-test("a person signs in with a token, talks, and goes to another project", async () => {
+test("sign-in with a token, a conversation, and another project", async () => {
   const page = await visit(browser, "/", looks[1]);
   const field = page.getByLabel("Key or token");
   for (const wrong of [token(-3_600), token(600, "another secret, of at least 32 bytes")]) {

@@ -38,7 +38,7 @@ function subscribed(page) {
   return threads;
 }
 
-test("an open run is read once, and is let go of when its page is left", async () => {
+test("an open run is read once, and its stream closes with the page", async () => {
   const run = await did({ do: [{ tokens: 1_200 }, { ask: { message: "look at me" } }], threadId: "looked at" }, "WAITING");
   const next = await did({ do: [{ ask: { message: "and at me" } }], threadId: "looked at next" }, "WAITING");
   const page = await visit(browser, "/runs?q=look+at+me");
@@ -60,7 +60,7 @@ test("an open run is read once, and is let go of when its page is left", async (
   await leave(page);
 });
 
-test("an answer that does not arrive can be given again, as it was written", async () => {
+test("an answer that did not arrive can be sent again, with its text kept", async () => {
   const schema = { type: "object", required: ["place"], properties: { place: { type: "string", title: "Place" } } };
   const run = await did({ do: [{ ask: { message: "Where?", schema } }], threadId: "answered twice" }, "WAITING");
   const page = await visit(browser, `/runs/${run.id}`);
@@ -79,7 +79,7 @@ test("an answer that does not arrive can be given again, as it was written", asy
   await leave(page);
 });
 
-test("a part of the console that is first needed while nobody answers is there as soon as somebody does", async () => {
+test("a part of the console that is needed while the server is down loads when it is back", async () => {
   const page = await visit(browser, "/runs", looks[0], { apart: true }); // whose browser has no file of another page
   await page.getByRole("heading", { name: "Runs" }).waitFor();
   await page.evaluate(() => (window.kept = true));
@@ -95,7 +95,7 @@ test("a part of the console that is first needed while nobody answers is there a
   await leave(page);
 });
 
-test("a part of the console that an update has taken away comes with the page, loaded anew", async () => {
+test("a part of the console that an update has removed reloads the page", async () => {
   const page = await visit(browser, "/runs", looks[0], { apart: true });
   await page.getByRole("heading", { name: "Runs" }).waitFor();
   await page.evaluate(() => (window.kept = true));
@@ -107,7 +107,7 @@ test("a part of the console that an update has taken away comes with the page, l
   await leave(page);
 });
 
-test("names of all letters stand in addresses", async () => {
+test("addresses support names with any characters", async () => {
   for (const name of ["50% off", "100%25", "a/b?c#d&e=f", "å%zz"]) {
     const page = await visit(browser, `/playground/${encodeURIComponent(name)}?agent=echo`);
     await page.getByRole("textbox", { name: "Message" }).fill(`hello ${name}`);
@@ -127,7 +127,7 @@ test("names of all letters stand in addresses", async () => {
   }
 });
 
-test("a page that fails says so, and the others go on", async () => {
+test("a page that fails shows an error, and the others work", async () => {
   const page = await visit(browser, "/");
   await page.getByRole("heading", { name: "Overview" }).waitFor();
   await page.route(/\/agent-runs\?.*limit=50/, (route) => route.fulfill({ json: { items: [{ id: "x", conversationId: "x" }], nextCursor: null, total: 1 } }));
@@ -139,7 +139,7 @@ test("a page that fails says so, and the others go on", async () => {
   await leave(page);
 });
 
-test("a log whose page cannot be read is whole when it was tried again", async () => {
+test("a log with an unreadable page is complete after a retry", async () => {
   const run = await did({ do: [{ tokens: 1_200 }, { ask: { message: "go on?" } }, { tokens: 20 }, { say: "the end" }], threadId: "in parts" }, "WAITING");
   const page = await visit(browser, "/runs");
   await page.route(/\/events\?.*after_event_id=/, refuse(500));
@@ -158,7 +158,7 @@ test("a log whose page cannot be read is whole when it was tried again", async (
   await leave(page);
 });
 
-test("what fails in a dialog is said there, and what was written stays", async () => {
+test("a dialog shows its failure and keeps its text", async () => {
   const run = await did({ agent: "echo", content: "said in a dialog", threadId: "dialogs" });
   const page = await visit(browser, `/runs/${run.id}`);
   const dialog = page.getByRole("dialog");
@@ -185,7 +185,7 @@ test("what fails in a dialog is said there, and what was written stays", async (
   await leave(page);
 });
 
-test("what is sent again because its answer was lost is done once", async () => {
+test("a request that is repeated after a lost answer takes effect once", async () => {
   const page = await visit(browser, "/playground/lost?agent=echo");
   let times = 0;
   await page.route("**/api/v1/agent/runs", async (route) => {
@@ -211,7 +211,7 @@ test("what is sent again because its answer was lost is done once", async () => 
   await leave(page);
 });
 
-test("a thread that nobody has begun stands still while others move, and is there when it is begun elsewhere", async () => {
+test("a new thread is not affected by others, and appears when it is started elsewhere", async () => {
   const page = await visit(browser, "/playground/not-yet?agent=echo");
   const told = [];
   page.on("websocket", (ws) => ws.on("framereceived", ({ payload }) => told.push(JSON.parse(String(payload)).op)));
@@ -237,7 +237,7 @@ test("a thread that nobody has begun stands still while others move, and is ther
   await leave(page);
 });
 
-test("a file can be opened for as long as its message is shown", async () => {
+test("a file can be opened as long as its message is shown", async () => {
   const form = new FormData();
   form.append("file", new File(["remember"], "note.txt", { type: "text/plain" }));
   const stored = await (await fetch(`${process.env.BATON_URL}/api/v1/agent/attachments`, { method: "POST", body: form })).json();
@@ -260,7 +260,7 @@ test("a file can be opened for as long as its message is shown", async () => {
   await leave(page);
 });
 
-test("of many runs that are picked those that fail are told of and stay picked", async () => {
+test("a bulk action reports failed runs and keeps them selected", async () => {
   const runs = await Promise.all([1, 2, 3].map((n) => start({ do: [{ ask: { message: `stays ${n}` } }], threadId: `stays${n}` })));
   await Promise.all(runs.map(({ runId }) => ended(runId, "WAITING")));
   const over = await did({ agent: "echo", content: "stays 4" });
@@ -287,7 +287,7 @@ test("of many runs that are picked those that fail are told of and stay picked",
   await leave(page);
 });
 
-test("what a busy project has is told as far as it is counted", async () => {
+test("counts of a busy project are shown as lower bounds", async () => {
   const instance = (n, serving) => ({ id: `i${n}`, version: "1", address: `host-${n}`, startedAt: new Date().toISOString(), heartbeatAt: new Date().toISOString(), serving, ended: serving ? null : "stopped" });
   const page = await visit(browser, "/admin");
   await page.route("**/stats?*", async (route) => {

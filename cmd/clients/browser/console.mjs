@@ -14,7 +14,7 @@ after(() => browser.close());
 
 const hostile = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script> [a](javascript:window.hacked=1) ![p](javascript:1) **bold**`;
 
-test("the overview tells how things are", async () => {
+test("the overview shows the state of the project", async () => {
   await did({ agent: "echo", content: "fine" });
   await did({ do: [{ fail: "it is broken", code: "broken" }] }, "FAILED");
   const asks = await did({ do: [{ ask: { message: "Shall we?" } }], threadId: "asks" }, "WAITING");
@@ -32,7 +32,7 @@ test("the overview tells how things are", async () => {
   await leave(page);
 });
 
-test("the list of runs is live, is filtered by its address, and is walked with keys", async () => {
+test("the list of runs is live, filtered by its address, and has keyboard navigation", async () => {
   await did({ agent: "echo", content: "needle in a haystack" });
   await did({ do: [{ fail: "no", code: "nope" }] }, "FAILED");
   const page = await visit(browser, "/runs");
@@ -75,7 +75,7 @@ test("the list of runs is live, is filtered by its address, and is walked with k
   await leave(page);
 });
 
-test("runs are cancelled and deleted many at a time", async () => {
+test("runs are cancelled and deleted in bulk", async () => {
   const open = await Promise.all([1, 2, 3].map((n) => start({ do: [{ say: `wait ${n}` }, { ask: { message: "go on?" } }], threadId: `bulk${n}` })));
   await Promise.all(open.map((r) => ended(r.runId, "WAITING")));
   const page = await visit(browser, "/runs?status=waiting&q=wait");
@@ -148,7 +148,7 @@ test("a run shows its timeline, graph, messages, state, events and input", async
   await leave(page);
 });
 
-test("a run's timeline shows the calls of models: what they took, and how they ended", async () => {
+test("a run's timeline shows model calls with their tokens and failures", async () => {
   const run = await did({ agent: "thinker", content: "What is 6 times 7?" });
   const page = await visit(browser, `/runs/${run.id}`);
   const calls = page.getByRole("button", { name: /^model openai\/gpt-test 30 \+ 12 tokens/ });
@@ -164,7 +164,7 @@ test("a run's timeline shows the calls of models: what they took, and how they e
   await leave(page);
 });
 
-test("a run is watched, answered, said more to, and run again", async () => {
+test("a run is watched, answered, appended to, and run again", async () => {
   const schema = { type: "object", properties: { colour: { type: "string", enum: ["red", "blue"] }, count: { type: "integer", minimum: 1 } }, required: ["colour"] };
   const first = await start({ do: [{ say: "before" }, { ask: { message: "Which colour?", schema } }, { say: "after" }] });
   const page = await visit(browser, `/runs/${first.runId}?tab=messages`);
@@ -210,7 +210,7 @@ test("a run is watched, answered, said more to, and run again", async () => {
   await leave(page);
 });
 
-test("approvals are given in place, with other arguments, or refused", async () => {
+test("approvals are answered in place, with edited arguments, or refused", async () => {
   const run = await did({ workflowId: "guarded", content: "x" }, "WAITING");
   const page = await visit(browser, `/runs/${run.id}`);
   await page.locator(".node", { hasText: "never" }).locator("[data-status=SKIPPED], [data-status=PENDING]").waitFor();
@@ -253,7 +253,7 @@ test("approvals are given in place, with other arguments, or refused", async () 
   await leave(again);
 });
 
-test("the server is killed under an open run: no event is missing, none is there twice, and nobody reloads", async () => {
+test("the page of a run survives a kill of the server without gaps, repeats or a reload", async () => {
   const { runId } = await start({ do: [{ say: "begin" }, { tokens: 400, delayMs: 10 }, { tool: "clock" }, { say: "the end" }] });
   const page = await visit(browser, `/runs/${runId}?tab=events`);
   await page.evaluate(() => (window.kept = true));
@@ -272,7 +272,7 @@ test("the server is killed under an open run: no event is missing, none is there
   await leave(page);
 });
 
-test("the server is killed under the playground in the middle of an answer: it is whole, and nobody reloads", async () => {
+test("the playground survives a kill of the server during an answer without a reload", async () => {
   const page = await visit(browser, "/playground/killed?agent=scripted");
   await page.evaluate(() => (window.kept = true));
   await page.getByRole("textbox", { name: "Message" }).fill(JSON.stringify({ do: [{ say: "begin" }, { tokens: 400, delayMs: 10 }, { say: "the end" }] }));
@@ -292,7 +292,7 @@ test("the server is killed under the playground in the middle of an answer: it i
   await leave(page);
 });
 
-test("a long run is read once, whatever it is made of has few rows in the page, and what is huge is shown in part", async () => {
+test("a long run is read once, its lists have few rows in the page, and huge values are shown in part", async () => {
   const run = await did({ do: [{ tokens: 4_000 }, ...Array(300).fill({ tool: "clock" }), { state: { list: [1] } }, { tokens: 1, size: 900_000 }, { state: { huge: "x".repeat(900_000) } }] });
   const last = (await logged(run)).length;
   const page = await visit(browser, `/runs/${run.id}?tab=events`);
@@ -322,7 +322,7 @@ test("a long run is read once, whatever it is made of has few rows in the page, 
   await leave(page);
 });
 
-test("a long text that is still read is shown as it stands, in few parts", async () => {
+test("a long text that is still loading is shown unparsed, in few parts", async () => {
   const paragraphs = Array.from({ length: 1_200 }, (_, i) => `**${String(i).padStart(4, "0")}${"x".repeat(160)}**\n\n`).join("");
   const run = await did({ agent: "echo", content: paragraphs });
   const page = await visit(browser, "/agents");
@@ -341,7 +341,7 @@ test("a long text that is still read is shown as it stands, in few parts", async
   await leave(page);
 });
 
-test("a thread's runs have one state, and what one was asked is asked otherwise in its place", async () => {
+test("runs of a thread share a state, and a rerun can replace a message", async () => {
   const one = await did({ do: [{ state: { first: 1 } }, { say: "one" }], threadId: "states" });
   const two = await did({ do: [{ state: { second: 2 } }, { say: "two" }], threadId: "states" });
   await call("PATCH", `/api/v1/threads/${one.conversationId}`, { title: "A thread with a name" });
@@ -370,7 +370,7 @@ test("a thread's runs have one state, and what one was asked is asked otherwise 
   await leave(page);
 });
 
-test("all is done with keys alone", async () => {
+test("the console works with the keyboard only", async () => {
   await did({ agent: "echo", content: "by keys" });
   const page = await visit(browser, "/");
   const { keyboard } = page;
@@ -426,7 +426,7 @@ test("all is done with keys alone", async () => {
   await leave(page);
 });
 
-test("what is typed and entered at once opens what was typed", async () => {
+test("typing and immediate Enter opens the hit for the whole text", async () => {
   for (const word of ["first", "second"]) await did({ agent: "echo", content: `sought ${word}`, threadId: `sought ${word}` });
   const page = await visit(browser, "/admin");
   await page.getByRole("heading", { name: "Admin" }).waitFor();
@@ -445,7 +445,7 @@ test("what is typed and entered at once opens what was typed", async () => {
   await leave(page);
 });
 
-test("numbers of many digits are shown and sent as they came", async () => {
+test("numbers with many digits are shown and sent unchanged", async () => {
   const [large, long] = ["12345678901234567890", "0.12345678901234567890"];
   const say = `{"do":[{"state":{"large":${large},"long":${long},"small":7}},{"tool":"sleep","args":{"ms":1,"id":${large}}},{"ask":{"message":"How many?","schema":{"type":"object","properties":{"count":{"type":"integer"}}}}},{"ask":{"message":"And?","schema":{}}}]}`;
   const { runId } = await start({ agent: "scripted", content: say, threadId: "digits" });
@@ -484,7 +484,7 @@ test("numbers of many digits are shown and sent as they came", async () => {
   assert.equal(run.id, runId);
 });
 
-test("what was asked is asked again with all that went with it, from the page and from a terminal", async () => {
+test("a rerun sends the whole input, from the page and from a terminal", async () => {
   const image = { type: "image", source: { type: "data", value: "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", mimeType: "image/png" } };
   const messages = [
     { role: "system", content: "Be brief." },
@@ -531,7 +531,7 @@ test("what was asked is asked again with all that went with it, from the page an
   await leave(page);
 });
 
-test("the state is looked at as of an event, and is not made up where the run before was deleted", async () => {
+test("the state is shown at an event, and is unknown if the previous run was deleted", async () => {
   const one = await did({ do: [{ state: { first: 1 } }], threadId: "as of" });
   const two = await did({ do: [{ state: { second: 1 } }, { say: "between" }, { state: { second: 2 } }], threadId: "as of" });
   const page = await visit(browser, `/runs/${two.id}?tab=events`);
@@ -552,7 +552,7 @@ test("the state is looked at as of an event, and is not made up where the run be
   await leave(page);
 });
 
-test("names, messages, results, state and errors full of markup run no script", async () => {
+test("markup in names, messages, results, state and errors runs no script", async () => {
   const run = await did({
     do: [{ say: hostile }, { reason: hostile }, { tool: "fail", args: { message: hostile } }, { state: { [hostile]: hostile } }, { fail: hostile, code: "x<b>" }],
     threadId: hostile,
