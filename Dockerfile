@@ -5,10 +5,10 @@
 #	docker build -t baton --build-arg VERSION="$(git describe --tags --always)" .
 #	docker run -p 127.0.0.1:8080:8080 -v baton:/data --stop-timeout 45 baton serve --insecure
 #
-# Inside a container only 0.0.0.0 can be reached from outside, and Baton refuses to listen there over
-# plain HTTP unless told --insecure (or BATON_INSECURE=true). Publish the port on the host's loopback
-# address, as above, or on a private network behind a proxy that terminates TLS. Docker kills after 10 s
-# by default; the stop timeout above leaves the runs at work the time that timeouts.drain gives them.
+# A container must listen on 0.0.0.0, which Baton refuses over plain HTTP unless --insecure (or
+# BATON_INSECURE=true) is set. Publish the port on the host's loopback address, as above, or on a private
+# network behind a proxy that terminates TLS. Docker kills after 10 s by default; the stop timeout above
+# gives running runs the time of timeouts.drain.
 
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 ARG TARGETOS TARGETARCH VERSION

@@ -13,11 +13,11 @@ COUNT    = 6
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
-run: ## Serve on http://127.0.0.1:8080, data in baton.db; needs Go alone
+run: ## Serve on http://127.0.0.1:8080, data in baton.db; needs only Go
 	go run -ldflags '$(LDFLAGS)' ./cmd/baton serve
 
-# SQLite's code, translated from C, is not watched for races, which would make it several times slower: what it shares is its own. Nor is
-# the code that looks at each byte of JSON. What fields hold it has reflect read and set, which is watched, as -l keeps it out of json's own.
+# The race detector skips SQLite's code, translated from C, which it would make several times slower and which shares no data of ours, and
+# code that reads each byte of JSON. Fields are still watched: reflect reads and sets them, and -l prevents inlining it into json.
 unwatched = '-gcflags=$(1)=-race=false $(2)'
 UNWATCHED = $(foreach p,modernc.org/sqlite/lib modernc.org/libc... modernc.org/memory,$(call unwatched,$(p),-d=checkptr=0)) \
 	$(call unwatched,encoding/json,-l) $(call unwatched,unicode/utf8,)
@@ -25,11 +25,11 @@ UNWATCHED = $(foreach p,modernc.org/sqlite/lib modernc.org/libc... modernc.org/m
 test: export GOFLAGS := $(GOFLAGS) $(UNWATCHED)
 test: ## Run all tests with the race detector, on SQLite and PostgreSQL and with real clients
 	.ci/setup
-	go test -race -vet=off -p 4 -timeout 30m ./... # more than there are cores: those that wait for browsers and servers leave much of them; lint vets
+	go test -race -vet=off -p 4 -timeout 30m ./... # more packages than cores, because some wait for browsers and servers; lint vets
 	go -C $(GOSDK) test -race ./...
 	go -C $(S3TEST) test ./...
 
-lint: ## Check style, import rules, module files, and that it compiles elsewhere
+lint: ## Check style, import rules, module files, and that it compiles for Windows
 	go mod tidy -diff
 	go -C $(GOSDK) mod tidy -diff
 	go -C $(S3TEST) mod tidy -diff
@@ -37,7 +37,7 @@ lint: ## Check style, import rules, module files, and that it compiles elsewhere
 	go run -modfile=.ci/tools.mod ./.ci/typecheck windows ./cmd/baton
 	$(LINT) run
 
-fmt: ## Format the code and apply what go fix proposes
+fmt: ## Format the code and apply go fix
 	go fix ./...
 	$(LINT) fmt
 
@@ -66,7 +66,7 @@ goals: ## Print how large the code is and how its files depend on each other, be
 build: ## Build bin/baton
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(LDFLAGS)' -o bin/baton ./cmd/baton
 
-console: ## Build the console that is embedded, from transports/console/web
+console: ## Build the embedded console from transports/console/web
 	.ci/setup
 	go test ./cmd/clients -count=1 -run TestConsole_FitsAPI -update
 	npm --prefix $(CONSOLE) run --silent build
@@ -75,5 +75,5 @@ screenshots: build ## Take the pictures of the console in docs/console
 	.ci/setup
 	node cmd/clients/browser/screenshots.mjs bin/baton docs/console
 
-clean: ## Remove what was built; the database stays
+clean: ## Remove built files; the database stays
 	rm -rf bin coverage.out

@@ -1,4 +1,4 @@
-// Serves the page on http://127.0.0.1:3000 and starts Baton beside it, which lets pages from there in.
+// Serves the page on http://127.0.0.1:3000 and starts Baton, which allows requests from that origin.
 import { spawn } from "node:child_process";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
