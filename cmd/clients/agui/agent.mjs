@@ -4,11 +4,11 @@ import { client } from "./client.mjs";
 
 export const base = process.env.BATON_URL;
 
-// Tracked is HttpAgent, with the types of the events it got.
+// Tracked is HttpAgent with the types of its events.
 export class Tracked extends client.HttpAgent {
   types = [];
   errors = [];
-  own = new Set(); // the ids of the messages that were added here
+  own = new Set(); // ids of the messages added here
   constructor(name, more = {}) {
     super({ url: `${base}/api/v1/agui/${name}`, threadId: randomUUID(), ...more });
     this.subscribe({
@@ -30,7 +30,7 @@ export class Tracked extends client.HttpAgent {
   }
 }
 
-// Viewer joins a thread instead of running on it.
+// Viewer joins a thread and does not run on it.
 class Viewer extends Tracked {
   constructor(name, threadId) {
     super(name + "/connect", { threadId });
@@ -56,7 +56,7 @@ export const runsOf = (agent) =>
   get(`/api/projects/default/agent-runs?threadId=${encodeURIComponent(agent.threadId)}`).then(({ items }) => items);
 export const status = async (agent) => (await runsOf(agent))[0]?.status;
 
-// A message as the history shows it: parts as their text, and developers as the system.
+// A message in the form of the history: parts as their text, and developer messages as system messages.
 export const brief = ({ id, role, content, toolCalls }) => ({
   id,
   role: role === "developer" ? "system" : role,
@@ -77,8 +77,8 @@ const historyOf = async ({ threadId }) => {
   }
 };
 
-// The client's copy is the thread: what a client gets that joins now, and what the history says. The server knows
-// more of a result than the client that brought it, and the history has results where they came in.
+// The client's copy equals the thread: the events for a client that joins now, and the history. The server has more members of a
+// result than the client that sent it, and the history has results at their place of arrival.
 export const agrees = async (agent, name) => {
   const viewer = await connected(name, agent.threadId);
   const plain = ({ metadata, ...message }) => message;

@@ -1,4 +1,4 @@
-// What the folder depends on that a script runs in: agui0 or agui1.
+// Dependencies from the folder that a script runs in: agui0 or agui1.
 import { createRequire } from "node:module";
 
 const require = createRequire(process.cwd() + "/");
@@ -8,6 +8,6 @@ export const rxjs = require("rxjs");
 export const newest = require("@ag-ui/core/package.json").version.startsWith("1.");
 export const schemas = require(newest ? "@ag-ui/core/schemas" : "@ag-ui/core");
 
-// What the client has complained about, which should be nothing.
+// The client's complaints; there should be none.
 export const warnings = [];
 console.warn = (...args) => warnings.push(args.join(" "));

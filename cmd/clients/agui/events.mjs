@@ -1,4 +1,4 @@
-// Every kind of event that a plugin may emit, in any size, seen by HttpAgent and by those who join on the way.
+// Every kind of event that a plugin may emit, in any size, for HttpAgent and for viewers that join later.
 import { after, describe, test } from "node:test";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -7,8 +7,8 @@ import { client, newest, warnings } from "./client.mjs";
 
 const scenarios = JSON.parse(readFileSync(new URL("events.json", import.meta.url)));
 
-// play has an agent do something and answers what it asks. Whoever joins, at every nth event, ends up like the
-// one who was there from the start.
+// play runs an agent and answers its questions. Viewers that join at every nth event end with the same messages and state as one that
+// watched from the start.
 const play = async (agent, name, content, nth = 7) => {
   const turn = async (run) => {
     const viewers = [];
@@ -95,7 +95,7 @@ test("a message of 5,000 deltas", async () => {
   assert.equal(agent.types.filter((type) => type === "TEXT_MESSAGE_CONTENT").length, 5000);
 });
 
-// The one thing the newest client may say is that it does not know a type which is not AG-UI's.
+// The newest client may only complain about unknown types that AG-UI does not have.
 after(() => {
   const said = new Set(warnings.map((warning) => warning.replace(/:.*/s, "")));
   assert.deepEqual([...said], newest ? ["[ag-ui][enforce] Dropping unrecognised event 'THEIR_OWN'"] : []);

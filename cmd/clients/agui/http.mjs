@@ -216,7 +216,7 @@ describe("running", { concurrency: true }, () => {
     const viewer = await connected("scripted", agent.threadId);
     const [failed] = viewer.messages.filter(({ role }) => role === "tool");
     assert.match(failed.content, /interrupted/);
-    const seen = viewer.messages.filter((message) => message !== failed); // which is not of a run that the client asked for
+    const seen = viewer.messages.filter((message) => message !== failed); // not from a run of the client
     assert.deepEqual(agent.messages, seen);
     await agrees(viewer, "scripted");
   });
@@ -293,7 +293,7 @@ describe("running", { concurrency: true }, () => {
 });
 
 describe("joining", { concurrency: true }, () => {
-  // Joins at every nth event of a run, and compares with the one who watched from the start.
+  // Joins at every nth event of a run, and compares with a viewer that watched from the start.
   const joins = async (name, nth, content) => {
     const agent = new Tracked(name);
     const viewers = [];
@@ -345,8 +345,8 @@ describe("joining", { concurrency: true }, () => {
   });
 });
 
-// unhandled are the rejections that nobody handles while a test runs. When a stream breaks, runAgent rejects and the
-// client also cancels the broken stream, in a promise that is out of reach: it fails once more, for the process to see.
+// unhandled returns unhandled rejections during a test. When a stream breaks, runAgent rejects and the client also cancels the broken
+// stream in an inaccessible promise, which rejects once more.
 const unhandled = (t) => {
   const event = "unhandledRejection";
   const runner = process.listeners(event);

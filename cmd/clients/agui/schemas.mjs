@@ -1,4 +1,4 @@
-// Judges recorded logs: [{thread, projection, events, joined?}] on stdin.
+// Checks recorded logs: [{thread, projection, events, joined?}] on stdin.
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import assert from "node:assert/strict";
@@ -13,7 +13,7 @@ class Recorded extends client.AbstractAgent {
   }
 }
 
-// What a client makes of events.
+// The messages and state that a client derives from events.
 const folded = async (events) => {
   const agent = new Recorded();
   agent.events = events;

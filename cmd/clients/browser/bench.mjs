@@ -1,5 +1,5 @@
-// Measures the console in Chromium against the real program: node bench.mjs <baton> [events] [tabs]. What it costs a page is told twice:
-// by the clock, and in the CPU time of the page's thread, which others on the machine do not change.
+// Measures the console in Chromium with the real program: node bench.mjs <baton> [events] [tabs]. The cost of a page is given twice:
+// by the clock, and in CPU time of the page's thread, which does not depend on the machine's load.
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { launch } from "./launch.mjs";
@@ -22,7 +22,7 @@ try {
   await program.stop();
 }
 
-// script is what makes about so many events of all kinds.
+// script returns a script with about the given number of events of all kinds.
 function script(events) {
   const round = [{ reason: "I have to think about it" }, { tokens: 1_950 }, { tool: "clock" }, { state: { step: 1 } }, { progress: 0.5, message: "on the way" }];
   return Array.from({ length: Math.ceil(events / 2_000) }, () => round).flat();
@@ -44,7 +44,7 @@ async function did(list, threadId, status = "COMPLETED") {
   }
 }
 
-// waiting are runs that are open and do nothing. They are started one after the other: this script's own connections would be counted.
+// waiting starts open runs that do nothing, one after another, because this script's own connections would count.
 async function waiting(name, count) {
   const runs = [];
   for (let i = 0; i < count; i++) runs.push(await did([{ say: "before" }, { ask: { message: "Go on?" } }], `${name}-${i}`, "WAITING"));
@@ -75,7 +75,7 @@ async function open(url, row, frame) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
   const page = await context.newPage();
   page.setDefaultTimeout(120_000);
-  await page.goto(`${base}/agents`); // what is loaded once for all pages
+  await page.goto(`${base}/agents`); // loads the files that all pages share
   await page.locator(".panel").first().waitFor();
   let requests = 0;
   page.on("request", (r) => (requests += r.url().includes("/events?") ? 1 : 0));
@@ -107,7 +107,7 @@ async function open(url, row, frame) {
   return { ...o, ...s, requests, opening: opening.longest, openingCPU: opening.cpu, scrolling: scrolling.longest, scrollingCPU: scrolling.cpu };
 }
 
-// traced does something with a page, and tells the longest task of its main thread.
+// traced does something with a page, and returns the longest task of its main thread.
 async function traced(page, what) {
   await browser.startTracing(page, { categories: ["toplevel", "disabled-by-default-devtools.timeline", "__metadata"] });
   const result = await what();
@@ -118,7 +118,7 @@ async function traced(page, what) {
   return { result, longest: most("dur"), cpu: most("tdur") };
 }
 
-// crowd is what many tabs cost the server, beside as many plain streams of the same runs.
+// crowd measures the server's cost of many tabs, and of as many plain streams of the same runs.
 async function crowd(where, prepare) {
   const runs = await prepare();
   const run = (i) => runs[i % runs.length];
@@ -137,7 +137,7 @@ async function crowd(where, prepare) {
     await page.goto(`${base}/runs/${encodeURIComponent(run(i).id)}`);
     await page.getByRole("heading", { name: "Go on?", exact: true }).waitFor({ timeout: 120_000 });
   }
-  await pause(25_000); // until those that nobody looks at have gone to sleep
+  await pause(25_000); // until hidden tabs have closed their connections
   const pages = await cost(before);
   await context.close();
   await settled(before);
@@ -163,12 +163,12 @@ async function cost(before) {
     goroutines: to.goroutines - before.goroutines,
     sockets: to.sockets - before.sockets,
     memory: ((to.memory - before.memory) / 1_048_576).toFixed(1),
-    requests: ((to.requests - from.requests - 1) / 10).toFixed(1), // one is this script's own
+    requests: ((to.requests - from.requests - 1) / 10).toFixed(1), // without this script's own request
     cpu: ((to.cpu - from.cpu) * 100).toFixed(1),
   };
 }
 
-// server is what the server has in use.
+// server returns the server's resource usage.
 async function server() {
   const text = await (await fetch(`${base}/metrics`)).text();
   const sum = (name) => [...text.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (.+)$`, "gm"))].reduce((n, [, v]) => n + Number(v), 0);
@@ -183,7 +183,7 @@ function pause(ms) {
   return new Promise((done) => setTimeout(done, ms));
 }
 
-// settled waits until the server has let go of what was opened.
+// settled waits until the server has released everything.
 async function settled(empty) {
   for (let tries = 0; tries < 60 && (await server()).sockets > empty.sockets + 2; tries++) await pause(1_000);
 }

@@ -1,4 +1,4 @@
-// Chromium with a page of an admitted origin (PAGE), of another one (STRANGER), and Baton at BATON_URL.
+// Chromium with a page of an allowed origin (PAGE), of another one (STRANGER), and Baton at BATON_URL.
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
 import { launch } from "./launch.mjs";
@@ -19,9 +19,9 @@ before(async () => {
 });
 after(() => browser.close());
 
-// What a page can do; it runs in the browser.
+// Functions of a page; they run in the browser.
 function define() {
-  // start starts a run of the scripted agent.
+  // start starts a run of the agent scripted.
   window.start = async (base, threadId, script, headers) => {
     const body = JSON.stringify({ agent: "scripted", threadId, content: JSON.stringify(script) });
     const response = await fetch(base + "/api/v1/agent/runs", {
@@ -32,7 +32,7 @@ function define() {
     return { status: response.status, text: await response.text() };
   };
 
-  // watch follows a thread until the server says that there is no more.
+  // watch follows a thread until the server answers that there is no more.
   window.watch = (base, threadId, query = "") => {
     const source = new EventSource(`${base}/api/v1/agent/runs/${threadId}/events${query}`);
     const seen = (window.seen = { opened: 0, unnamed: 0, events: [] });

@@ -1,5 +1,5 @@
-// People with accounts: KEYS are API keys of Baton at BATON_URL by name: alice and bob are users of p1, vera looks
-// after p1, which oscar operates and adam administers, and nell is of p2.
+// The console with accounts. KEYS has API keys of Baton at BATON_URL by name: alice and bob are users of p1, vera is its viewer,
+// oscar its operator and adam its admin; nell is a user of p2.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { becomes, browse, call, leave, logged, looks, quiet, sound, soundInEachLook, visit } from "./console-page.mjs";
@@ -16,7 +16,7 @@ const begin = (name, body) => call("POST", "/api/v1/agent/runs", body, as(name))
 
 const script = (...list) => JSON.stringify({ do: list });
 
-// A page that is asked who is there complains once, and has to.
+// A page without a credential causes one complaint about 401.
 const refused = /401/;
 
 test("sign-in with a key and sign-out; the key is in no address", async () => {
@@ -96,7 +96,7 @@ test("each role sees only its data and its actions", async () => {
   await leave(page);
 });
 
-// What is shown of what alice has: to herself, and to those who look after, operate and administer the project.
+// The actions on alice's data that the console shows to her and to a viewer, an operator and an admin.
 const shown = {
   alice: {
     open: ["Cancel", "Say something", "Run again", "curl"], asked: ["Answer", "Do not answer"], over: ["Say more", "Run again", "curl", "Delete"],
@@ -113,7 +113,7 @@ const shown = {
   },
 };
 
-// keysOf are what a page's list of keys says that they do to the run.
+// keysOf returns the actions on a run in the page's list of keyboard shortcuts.
 async function keysOf(page) {
   await page.keyboard.press("?");
   const dialog = page.getByRole("dialog", { name: "Keys" });
@@ -241,7 +241,7 @@ test("an admin creates and revokes a key, and reads the audit log", async () => 
   await page.getByLabel("Actor", { exact: true }).fill("alice");
   await page.getByRole("row", { name: /create key/ }).first().waitFor({ state: "detached" });
   await page.getByLabel("Actor", { exact: true }).fill("nobody");
-  await page.getByLabel("Action", { exact: true }).selectOption("answer"); // while what was typed is not asked for yet
+  await page.getByLabel("Action", { exact: true }).selectOption("answer"); // before the typed text takes effect
   await page.waitForURL((url) => url.searchParams.get("actor") === "nobody" && url.searchParams.get("action") === "answer");
   await page.getByText("No entries").waitFor();
   await page.getByLabel("Actor", { exact: true }).fill("alice");

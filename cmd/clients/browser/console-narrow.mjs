@@ -1,5 +1,5 @@
-// A person narrows what is shown in the console of Baton at BATON_URL: the figures to a time, the runs to some of them, and the window to a
-// telephone's, in the dark.
+// Filters in the console of Baton at BATON_URL: the figures by time, the runs by several properties, and the window with the size of a
+// phone, in the dark theme.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { browse, call, did, ended, leave, looks, quiet, sound, start, visit } from "./console-page.mjs";
@@ -10,7 +10,7 @@ after(() => browser.close());
 
 const runs = "/api/projects/default/agent-runs";
 
-// lists waits until a page lists those runs.
+// lists waits until a page lists the runs.
 async function lists(page, expected, what) {
   await page.waitForFunction(
     (ids) => {

@@ -1,4 +1,4 @@
-// What tests of the console share: pages as a person has them, and what must hold of each whatever is done there.
+// Shared code of the console's tests: pages, and checks that apply to every page at any time.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -8,7 +8,7 @@ import { launch } from "./launch.mjs";
 const { BATON_URL: base } = process.env;
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-// Each page is looked at like this.
+// The window sizes and themes.
 export const looks = [
   { width: 1440, height: 900, theme: "light" },
   { width: 390, height: 844, theme: "dark" },
@@ -16,14 +16,14 @@ export const looks = [
   { width: 390, height: 844, theme: "light" },
 ];
 
-// judged are the looks at a page: all of them in a soak, else both sizes and both themes, in one way or the other in turn.
+// judged returns the looks to check: all in a soak, otherwise both sizes and both themes in alternating combinations.
 const all = process.env.BATON_SOAK;
 let turn = 0;
 const judged = () => (all ? looks : turn++ % 2 ? looks.slice(2) : looks.slice(0, 2));
 
 export const browse = launch;
 
-// The pages are tabs of one browser, which has loaded the console's files once. A page that has another beside it, or a clock of its own, is apart: of a window's tabs one is drawn.
+// Pages are tabs of one browser, which loads the console's files once. A page with another page beside it, or with a fake clock, needs its own window, because a window draws only one tab.
 async function opened(browser, apart) {
   const [context] = apart ? [] : browser.contexts().filter((c) => c.shared);
   if (context) return context.newPage();
@@ -31,7 +31,7 @@ async function opened(browser, apart) {
   return Object.assign(own, { shared: !apart }).newPage();
 }
 
-// visit opens a page of the console, and notes what it asks and what it complains about.
+// visit opens a page of the console, and records its requests and complaints.
 export async function visit(browser, path, { width, height, theme } = looks[0], { credential = "", apart = false } = {}) {
   const page = await opened(browser, apart);
   await page.setViewportSize({ width, height });
@@ -56,8 +56,8 @@ export async function visit(browser, path, { width, height, theme } = looks[0], 
   return Object.assign(page, { asked, complaints });
 }
 
-// sound holds of every page at any time: it can be used by everybody, fits its width, can be read, asks nobody else, and has no complaint. Of a page
-// below an open dialog nothing can be used.
+// sound checks that a page is accessible, fits its width, is readable, contacts no other host, and has no complaints. Elements below an open
+// dialog are not accessible.
 export async function sound(page, what) {
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
   const found = await page.evaluate(async () => {
@@ -78,7 +78,7 @@ export async function sound(page, what) {
   await quiet(page, what);
 }
 
-// quiet is what sound says of complaints alone.
+// quiet checks only for complaints.
 export async function quiet(page, what) {
   assert.deepEqual(page.complaints, [], `${what}: complaints`);
   assert.deepEqual(await page.evaluate(() => window.violations), [], `${what}: violations of the policy`);
@@ -86,7 +86,7 @@ export async function quiet(page, what) {
   assert.deepEqual(elsewhere, [], `${what}: other servers`);
 }
 
-// soundInEachLook is sound at every size and in every theme: the page is the same, as it is for whoever turns a screen.
+// soundInEachLook runs sound at every size and in every theme, on the same page.
 export async function soundInEachLook(page, what) {
   for (const { width, height, theme } of judged()) {
     await page.setViewportSize({ width, height });
@@ -98,7 +98,7 @@ export async function soundInEachLook(page, what) {
   await page.emulateMedia({ colorScheme: looks[0].theme });
 }
 
-// soundInEachTheme is sound at the size that the page has.
+// soundInEachTheme runs sound in every theme at the page's size.
 export async function soundInEachTheme(page, what) {
   for (const colorScheme of ["dark", "light"]) {
     await page.emulateMedia({ colorScheme });
@@ -111,7 +111,6 @@ export async function leave(page) {
   await (context.shared ? page : context).close();
 }
 
-// call asks the API.
 export async function call(method, path, body, headers = {}) {
   const response = await fetch(base + path, {
     method,
@@ -123,13 +122,13 @@ export async function call(method, path, body, headers = {}) {
   return text ? JSON.parse(text) : undefined;
 }
 
-// start starts a run, of the scripted agent if a script is given.
+// start starts a run, of the agent scripted if a script is given.
 export const start = (body) =>
   call("POST", "/api/v1/agent/runs", body.do ? { agent: "scripted", content: JSON.stringify({ do: body.do }), threadId: body.threadId } : body);
 
 const runs = "/api/projects/default/agent-runs";
 
-// ended waits until a run has that status.
+// ended waits until a run has a status.
 export async function ended(runId, status = "COMPLETED") {
   for (;;) {
     const run = await call("GET", `${runs}/${encodeURIComponent(runId)}`);
@@ -139,13 +138,12 @@ export async function ended(runId, status = "COMPLETED") {
   }
 }
 
-// did starts a run and waits for its end.
 export async function did(body, status) {
   const { runId } = await start(body);
   return ended(runId, status);
 }
 
-// logged is a run's log as the server has it for who asks with those headers.
+// logged returns a run's log from the server, with the headers.
 export async function logged(run, headers) {
   const path = `/api/v1/conversations/${encodeURIComponent(run.conversationId)}/agent-runs/${encodeURIComponent(run.id)}/events?projection=seed&limit=500`;
   const all = [];
@@ -157,7 +155,7 @@ export async function logged(run, headers) {
   }
 }
 
-// becomes waits until what read tells is what is wanted: a page shows what it has been told of so far.
+// becomes waits until read returns the wanted value.
 export async function becomes(read, want, what) {
   for (const end = Date.now() + 600_000; ; await new Promise((done) => setTimeout(done, 20))) {
     const got = await read();
@@ -166,10 +164,10 @@ export async function becomes(read, want, what) {
   }
 }
 
-// tab chooses a part of a page.
+// tab selects a tab of a page.
 export const tab = (page, name) => page.getByRole("tab", { name: new RegExp(`^${name}`) }).click();
 
-// shown are the ids of all events that the page has, in the order they stand there.
+// shown returns the ids of all events in the page, in their order.
 export const shown = async (page) => {
   const rows = page.getByRole("region", { name: "Events", exact: true });
   await rows.waitFor();

@@ -1,5 +1,5 @@
-// A person talks in the playground, looks at threads and at what is offered, and answers what waits, in the console of Baton at
-// BATON_URL, which POST CONTROL/crash kills and starts.
+// The pages Playground, Threads, Agents and Waiting in the console of Baton at BATON_URL. POST CONTROL/crash kills and restarts
+// the server.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { browse, call, did, ended, leave, logged, looks, quiet, sound, soundInEachLook, soundInEachTheme, start, visit } from "./console-page.mjs";
@@ -42,11 +42,11 @@ test("the playground mocks a tool, answers a question, and stops a run", async (
   await page.getByRole("button", { name: "Add a tool" }).click();
   await page.getByLabel("Description", { exact: true }).fill("Tells where I am.");
   await soundInEachLook(page, "a tool that is described");
-  assert.equal(await page.getByLabel("Description", { exact: true }).inputValue(), "Tells where I am."); // the window was made narrow, and wide
+  assert.equal(await page.getByLabel("Description", { exact: true }).inputValue(), "Tells where I am."); // after the window was narrowed and widened
   await page.getByRole("button", { name: "Keep it" }).click();
   await page.setViewportSize(looks[1]);
   await page.getByRole("button", { name: "Settings" }).click();
-  await page.getByRole("dialog", { name: "Settings" }).getByText("get_location").waitFor(); // where the person was, on a screen that was turned
+  await page.getByRole("dialog", { name: "Settings" }).getByText("get_location").waitFor(); // the same tab as before, after the screen was turned
   await soundInEachTheme(page, "the settings on a telephone");
   await page.keyboard.press("Escape");
   await page.setViewportSize(looks[0]);
@@ -116,7 +116,7 @@ test("a question is answered in place, and disappears when it is answered elsewh
   await form.getByRole("button", { name: "Remove Tags 2" }).click();
   await soundInEachLook(page, "a form");
   await form.getByRole("button", { name: "Answer", exact: true }).click();
-  const said = (await logged(await ended(asks.runId))).map(({ event }) => event.delta ?? "").join(""); // what it was answered, and its thanks
+  const said = (await logged(await ended(asks.runId))).map(({ event }) => event.delta ?? "").join(""); // the answer and the thanks
   assert.deepEqual(JSON.parse(said.replace(/^answer: |thanks$/g, "")), {
     place: "b", replicas: 3, notify: { kind: "mail", to: "a@example.org" }, tags: ["eu"], days: ["Friday"], owner: { name: "Ada" },
   });
@@ -147,7 +147,7 @@ test("a thread is found, renamed, archived and deleted", async () => {
   assert.equal(await page.evaluate(() => window.hacked), undefined);
   await soundInEachLook(page, "a thread");
   await page.goto(new URL("/threads", page.url()).href);
-  await page.getByRole("link", { name: /^said .*kept/ }).click(); // it has no title: it is called what it was asked
+  await page.getByRole("link", { name: /^said .*kept/ }).click(); // without a title, a thread is named after its last message
   for (const [old, title] of [["", "A kept thread"], ["A kept thread", "A kept and named thread"]]) {
     await page.getByRole("button", { name: "Rename" }).click();
     const field = page.getByLabel("New title");
@@ -164,7 +164,7 @@ test("a thread is found, renamed, archived and deleted", async () => {
   await page.getByRole("link", { name: /^A kept and named thread/ }).waitFor();
   await page.getByRole("button", { name: "Archive" }).click();
   await page.getByRole("link", { name: /^A kept and named thread/ }).waitFor({ state: "detached" });
-  await page.goto(new URL(`/threads/${run.conversationId}`, page.url()).href); // its address does not say that it is put away
+  await page.goto(new URL(`/threads/${run.conversationId}`, page.url()).href); // the address does not contain the archived state
   await page.getByRole("button", { name: "Restore" }).click();
   await page.getByRole("link", { name: /^A kept and named thread/ }).waitFor();
   await page.getByRole("button", { name: "Archive" }).waitFor();
@@ -214,7 +214,7 @@ test("the playground renders only the visible part of a long thread", async () =
   assert.ok((await page.locator(".message").count()) < 60);
   const conversation = page.getByRole("region", { name: "Conversation" });
   for (;;) {
-    await conversation.evaluate((e) => e.scrollTo(0, 0)); // rows above are measured as they come
+    await conversation.evaluate((e) => e.scrollTo(0, 0)); // rows above get their heights as they are rendered
     if (await page.getByText("message number 0", { exact: true }).isVisible()) break;
   }
   assert.ok((await page.locator(".message").count()) < 60);
@@ -230,16 +230,16 @@ test("a message has files, also after a reload", async () => {
     { name: "dot.png", mimeType: "image/png", buffer: png },
     { name: "tool.exe", mimeType: "application/x-msdownload", buffer: Buffer.from("\x7fELF\x00\x01") },
   ]);
-  await page.getByText(/tool\.exe: /).waitFor(); // it is refused, and said to be
+  await page.getByText(/tool\.exe: /).waitFor(); // the refusal is shown
   const attached = page.getByRole("list", { name: "Attachments of this message" });
   await attached.getByText("dot.png").waitFor();
-  await give(page, "drop", [["dropped.txt", 12], ["large.bin", 21 << 20]]); // what is too large is not even sent
+  await give(page, "drop", [["dropped.txt", 12], ["large.bin", 21 << 20]]); // a file that is too large is not sent
   await page.getByText(/large\.bin: The file has 21\.0 MiB; the limit is 20\.0 MiB/).waitFor();
   await attached.getByText("dropped.txt").waitFor();
   await give(page, "paste", [["pasted.txt", 7]]);
   await attached.getByText("pasted.txt").waitFor();
   await page.getByRole("button", { name: "Remove dropped.txt" }).click();
-  page.complaints.splice(0, Infinity, ...page.complaints.filter((c) => !/415/.test(c))); // of the one that is refused
+  page.complaints.splice(0, Infinity, ...page.complaints.filter((c) => !/415/.test(c))); // the complaint about the refused file
   await soundInEachLook(page, "files that go with a message, and some that do not");
   await page.getByRole("textbox", { name: "Message" }).fill("look at these");
   await page.keyboard.press("Enter");
@@ -291,12 +291,12 @@ test("the playground survives a kill of the server during an answer, and shows t
   await page.reload();
   await page.getByText("the very end", { exact: true }).waitFor();
   assert.deepEqual(live, await shown());
-  // While nobody listens a browser complains itself.
+  // While the server is down, the browser complains itself.
   assert.deepEqual(page.complaints.filter((c) => !/ERR_CONNECTION|WebSocket connection to|ERR_EMPTY|503/.test(c)), []);
   await leave(page);
 });
 
-// look hides the page, or has it looked at again.
+// look hides the page, or makes it visible.
 const look = (page, hidden) =>
   page.evaluate((hidden) => {
     Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
@@ -316,7 +316,7 @@ test("lists follow changes, and request nothing without changes or in a hidden t
   await page.getByRole("link", { name: "news 1" }).waitFor();
   await page.locator(".runs [data-status=COMPLETED]").waitFor();
   const lists = () => page.asked.filter((url) => /agent-runs|interrupts|threads/.test(url)).length;
-  await page.clock.runFor(10_000); // what was told of last is looked at
+  await page.clock.runFor(10_000); // handles the last change
   const before = lists();
   await page.clock.runFor(120_000);
   assert.equal(lists(), before, "lists are asked for again and again");
@@ -330,7 +330,7 @@ test("lists follow changes, and request nothing without changes or in a hidden t
   await look(page, false);
   await page.getByRole("link", { name: "news 2" }).waitFor();
 
-  await look(page, true); // for long: it lets its connection go
+  await look(page, true); // long enough to close the connection
   await page.clock.runFor(60_000);
   await did({ agent: "echo", content: "news 3" });
   await look(page, false);

@@ -1,4 +1,4 @@
-// What the playground of Baton at BATON_URL says that a message asks is sent by a terminal and by programs.
+// The requests that the playground of Baton at BATON_URL shows work in a terminal and as code.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
@@ -39,7 +39,7 @@ test("the shown requests work in a terminal and as code", async () => {
     const { stdout } = await execute("node", [program], { cwd: dir });
     assert.ok(stdout.includes(program === "agent.mjs" ? said : "I found 3 sources"), stdout);
   }
-  await page.locator(".message[data-role=assistant]", { hasText: said }).last().waitFor(); // the thread is the page's
+  await page.locator(".message[data-role=assistant]", { hasText: said }).last().waitFor(); // the request used the page's thread
   await quiet(page, "the request of a message");
   await leave(page);
   await rm(dir, { recursive: true });

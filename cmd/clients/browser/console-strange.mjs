@@ -1,5 +1,5 @@
-// A person looks in the console of Baton at BATON_URL at what a foreign writer has left in its database: POST CONTROL/replace {from: to} writes
-// other texts into what is stored.
+// The console of Baton at BATON_URL with unexpected data in its database. POST CONTROL/replace {from: to} replaces texts in the
+// stored data.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { browse, did, ended, leave, quiet, soundInEachLook, start, tab, visit } from "./console-page.mjs";
@@ -10,7 +10,7 @@ let browser;
 before(async () => (browser = await browse()));
 after(() => browser.close());
 
-// React tells the browser's console of each part that could not be drawn.
+// React logs each part that failed to render.
 const forgive = (page) => page.complaints.splice(0, Infinity, ...page.complaints.filter((c) => !/\b\w*Error: /.test(c)));
 
 async function replace(texts) {
@@ -18,7 +18,7 @@ async function replace(texts) {
   assert.ok(answer.ok, await answer.text());
 }
 
-// What stands in a question's place for its schema.
+// Replacements of a question's schema.
 const schemas = {
   "a member that is null": { type: "object", properties: { a: null, b: { type: "string", title: "Good" } } },
   "a list that is a number": { type: "object", required: 5, properties: { a: { type: "string" } } },
@@ -58,7 +58,7 @@ test("malformed questions do not affect others, and can be answered", async () =
   await leave(page);
 });
 
-// uploaded is the path of a file.
+// uploaded returns the path of a file.
 async function uploaded() {
   const form = new FormData();
   form.set("file", new Blob(["some text"], { type: "text/plain" }), "a.txt");
@@ -67,7 +67,7 @@ async function uploaded() {
   return (await answer.json()).path;
 }
 
-// What stands in a message's place for its metadata.
+// Replacements of a message's metadata.
 const metadata = {
   "no list": { attachments: 5 },
   "no files": { attachments: [null, 5, "a", { filename: "b" }, { path: "p", mimeType: {} }, { path: "q", filename: ["c"] }] },

@@ -1,4 +1,4 @@
-// People with tokens of an identity provider, which are signed with SECRET, for Baton at BATON_URL.
+// The console with tokens of an identity provider, signed with SECRET, for Baton at BATON_URL.
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { after, before, test } from "node:test";
@@ -8,7 +8,7 @@ let browser;
 before(async () => (browser = await browse()));
 after(() => browser.close());
 
-// token is a JSON Web Token that ends in so many seconds.
+// token returns a JSON Web Token that expires after some seconds.
 function token(seconds, secret = process.env.SECRET) {
   const now = Math.floor(Date.now() / 1_000);
   const claims = { iss: "issuer", aud: "baton", sub: "dora", projects: ["p1", "p2"], roles: ["operator"], iat: now, exp: now + seconds };

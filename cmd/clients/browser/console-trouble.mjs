@@ -1,4 +1,4 @@
-// A person has the console of Baton at BATON_URL open while the server is away, refuses or forgets an answer, and looks at what has an odd name.
+// The console of Baton at BATON_URL while the server is down, refuses requests or loses an answer, and with odd names.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { browse, call, did, ended, leave, logged, looks, quiet, shown, soundInEachLook, start, tab, visit } from "./console-page.mjs";
@@ -7,24 +7,24 @@ let browser;
 before(async () => (browser = await browse()));
 after(() => browser.close());
 
-// refuse answers as a server in trouble does.
+// refuse answers with an error of the server.
 const refuse = (status, detail = "It is out of order.") => (route) => route.fulfill({ status, json: { detail, code: "trouble" } });
 
-// forgive takes complaints away that there have to be.
+// forgive removes expected complaints.
 const forgive = (page, what) => page.complaints.splice(0, Infinity, ...page.complaints.filter((c) => !what.test(c)));
 
-// soundInEachLookButFor is soundInEachLook after what there had to be complained about.
+// soundInEachLookButFor is soundInEachLook without expected complaints.
 async function soundInEachLookButFor(page, what, expected) {
   forgive(page, expected);
   await soundInEachLook(page, what);
 }
 
-// painted waits until what a page has been told is on its screen.
+// painted waits until the page has rendered all data.
 const painted = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 
 const lost = /ERR_FAILED|ERR_ABORTED|dynamically imported|Failed to fetch/;
 
-// subscribed are the threads that a page follows, as its socket was told.
+// subscribed returns the threads that a page follows, from its socket's messages.
 function subscribed(page) {
   const threads = new Set();
   page.on("websocket", (ws) => {
@@ -80,7 +80,7 @@ test("an answer that did not arrive can be sent again, with its text kept", asyn
 });
 
 test("a part of the console that is needed while the server is down loads when it is back", async () => {
-  const page = await visit(browser, "/runs", looks[0], { apart: true }); // whose browser has no file of another page
+  const page = await visit(browser, "/runs", looks[0], { apart: true }); // its own browser has no cached files
   await page.getByRole("heading", { name: "Runs" }).waitFor();
   await page.evaluate(() => (window.kept = true));
   await page.route("**/*", (route) => route.abort());
@@ -99,7 +99,7 @@ test("a part of the console that an update has removed reloads the page", async 
   const page = await visit(browser, "/runs", looks[0], { apart: true });
   await page.getByRole("heading", { name: "Runs" }).waitFor();
   await page.evaluate(() => (window.kept = true));
-  let gone = 2; // the try, and the one after it
+  let gone = 2; // the first attempt and the retry
   await page.route(/\/assets\/admin-.*\.js$/, (route) => (gone-- > 0 ? route.fulfill({ status: 404 }) : route.continue()));
   await page.getByRole("link", { name: "Admin" }).click();
   await page.getByRole("heading", { name: "Admin" }).waitFor();
@@ -190,7 +190,7 @@ test("a request that is repeated after a lost answer takes effect once", async (
   let times = 0;
   await page.route("**/api/v1/agent/runs", async (route) => {
     if (times++ > 0) return route.continue();
-    await route.fetch(); // it arrives, and its answer does not
+    await route.fetch(); // the request arrives, its answer does not
     await route.abort();
   });
   const field = page.getByRole("textbox", { name: "Message" });
@@ -203,7 +203,7 @@ test("a request that is repeated after a lost answer takes effect once", async (
   await page.waitForFunction(() => document.querySelector("#say").value === "");
   const runs = async () => (await call("GET", "/api/projects/default/agent-runs?threadId=lost")).items.length;
   assert.equal(await runs(), 1);
-  await field.fill("say it once"); // the same words, and another message
+  await field.fill("say it once"); // the same text as a new message
   await page.keyboard.press("Enter");
   await page.locator(".message[data-role=assistant]").nth(1).waitFor();
   assert.equal(await runs(), 2);
@@ -218,7 +218,7 @@ test("a new thread is not affected by others, and appears when it is started els
   await page.reload();
   await page.getByRole("heading", { name: "Talk to echo" }).waitFor();
   while (!told.includes("error")) await page.evaluate(() => 0);
-  await page.waitForLoadState("networkidle"); // it has what it shows
+  await page.waitForLoadState("networkidle"); // the page is complete
   await painted(page);
   await page.evaluate(() => {
     window.moves = [];
@@ -228,7 +228,7 @@ test("a new thread is not affected by others, and appears when it is started els
   for (let n = 0; n < 3; n++) {
     const before = told.filter((op) => op === "error").length;
     await did({ agent: "echo", content: `elsewhere ${n}` });
-    while (told.filter((op) => op === "error").length === before) await page.evaluate(() => 0); // it has asked again
+    while (told.filter((op) => op === "error").length === before) await page.evaluate(() => 0); // the page has retried
   }
   await painted(page);
   assert.deepEqual(await page.evaluate(() => window.moves), [], "the page has flickered");

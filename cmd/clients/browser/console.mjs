@@ -1,4 +1,4 @@
-// A person looks at the overview, the runs and one run in the console of Baton at BATON_URL, which POST CONTROL/crash kills and starts.
+// The overview, the list of runs and the page of a run in the console of Baton at BATON_URL. POST CONTROL/crash kills and restarts the server.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { after, before, test } from "node:test";
@@ -38,7 +38,7 @@ test("the list of runs is live, filtered by its address, and has keyboard naviga
   const page = await visit(browser, "/runs");
   await page.getByRole("link", { name: "needle in a haystack" }).waitFor();
   await soundInEachLook(page, "the runs");
-  await page.setViewportSize({ width: 3840, height: 2160 }); // letters are larger there, and columns with them
+  await page.setViewportSize({ width: 3840, height: 2160 }); // with larger letters and columns
   const [badge, link] = await Promise.all([".badge", "a"].map((part) => page.locator(`.runs li ${part}`).first().boundingBox()));
   assert.ok(badge.x + badge.width <= link.x, "a run's status stands on what it was asked");
   await page.setViewportSize({ width: 1440, height: 900 });
@@ -219,10 +219,10 @@ test("approvals are answered in place, with edited arguments, or refused", async
   await editor.click();
   await page.keyboard.press("Control+a");
   await page.keyboard.type('{"expression":"6*7"');
-  await page.keyboard.press("Delete"); // the brace that the editor closes
+  await page.keyboard.press("Delete"); // the brace that the editor adds
   await page.keyboard.type("}");
   await soundInEachLook(page, "an approval");
-  await page.keyboard.press("Tab"); // as everywhere it goes on to what follows
+  await page.keyboard.press("Tab"); // Tab moves to the next control
   assert.equal(await page.evaluate(() => document.activeElement.textContent), "Allow with these arguments");
   await page.getByRole("button", { name: "Allow with these arguments" }).click();
   await page.locator(".run-head [data-status=COMPLETED]").waitFor();
@@ -267,7 +267,7 @@ test("the page of a run survives a kill of the server without gaps, repeats or a
   assert.deepEqual(await shown(page), log.map((l) => l.event_id));
   assert.deepEqual(log.map((l) => l.event_id), log.map((_, i) => i + 1));
   assert.ok(await page.evaluate(() => window.kept), "the page was loaded again");
-  // While nobody listens a browser complains itself.
+  // While the server is down, the browser complains itself.
   assert.deepEqual(page.complaints.filter((c) => !/ERR_CONNECTION|WebSocket connection to|ERR_EMPTY|503/.test(c)), []);
   await leave(page);
 });
@@ -286,7 +286,7 @@ test("the playground survives a kill of the server during an answer without a re
   const words = (text) => text.replaceAll(/\s+/g, " ").trim();
   const said = messages.filter((m) => m.role === "assistant").map((m) => words(m.content));
   const seen = await answers.locator(".prose").evaluateAll((list) => list.map((e) => e.textContent));
-  assert.deepEqual(seen.map(words), said); // what was cut is said anew, and stands there once
+  assert.deepEqual(seen.map(words), said); // the cut answer is written again, and shown once
   assert.ok(await page.evaluate(() => window.kept), "the page was loaded again");
   assert.deepEqual(page.complaints.filter((c) => !/ERR_CONNECTION|WebSocket connection to|ERR_EMPTY|503/.test(c)), []);
   await leave(page);
@@ -466,7 +466,7 @@ test("numbers with many digits are shown and sent unchanged", async () => {
   await page.getByRole("button", { name: "Answer", exact: true }).click();
   await page.getByRole("heading", { name: "And?", exact: true }).waitFor();
   assert.match(sent[0], /"count":9007199254740993\b/);
-  // A call that wants leave, with a number of the kind: the editor has it, and sends it.
+  // An approval of a call with such a number: the editor shows and sends it unchanged.
   await page.route(`**/agent-runs/${runId}*`, async (route) => {
     const response = await route.fetch();
     const now = JSON.parse(await response.text());

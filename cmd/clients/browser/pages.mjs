@@ -1,4 +1,4 @@
-// Chromium with what Baton at BATON_URL itself has for people: the page of its API and the monitor.
+// Chromium with the pages of Baton at BATON_URL: the API documentation and the monitor.
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
 import { launch } from "./launch.mjs";
@@ -9,7 +9,7 @@ let browser;
 before(async () => (browser = await launch()));
 after(() => browser.close());
 
-// open returns a page of Baton's and what it asks of whom and complains about.
+// open opens a page of Baton, and records its requests and complaints.
 const open = async (path) => {
   const page = await browser.newPage();
   page.setDefaultTimeout(600_000);

@@ -1,11 +1,11 @@
-// The real program on a port of its own, for scripts that look at it themselves.
+// The real program on a free port, for scripts that start it themselves.
 import { spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-// serve starts baton with settings in an empty folder, and returns where it is and what ends it.
+// serve starts baton with settings in an empty folder, and returns its URL and a function that stops it.
 export async function serve(baton, settings = {}) {
   const dir = await mkdtemp(join(tmpdir(), "baton-"));
   await writeFile(join(dir, "baton.yaml"), JSON.stringify(settings)); // JSON is YAML

@@ -1,11 +1,11 @@
-// Takes the pictures of the console that the documentation shows: node screenshots.mjs <baton> <folder>.
+// Takes the console's pictures for the documentation: node screenshots.mjs <baton> <folder>.
 import { join, resolve } from "node:path";
 import { serve } from "./program.mjs";
 
 const [baton, folder] = process.argv.slice(2).map((p) => resolve(p));
 process.env.CHROMIUM ??= "/usr/bin/chromium";
 
-// What the pictures are of: workflows that do what a script says, whatever they are asked.
+// The data in the pictures: workflows of scripts.
 const scripted = (...list) => ({ agent: "scripted", input: `'${JSON.stringify({ do: list }).replaceAll("\\", "\\\\")}'` });
 const workflows = {
   support: {
@@ -71,7 +71,7 @@ const pictures = [
 for (const { name, path, look, until } of pictures) {
   const page = await visit(browser, path, look);
   await page.locator(until).first().waitFor();
-  await page.evaluate(() => new Promise((done) => setTimeout(done, 500))); // the graph finds its place
+  await page.evaluate(() => new Promise((done) => setTimeout(done, 500))); // until the graph is laid out
   await page.screenshot({ path: join(folder, `${name}.png`) });
   await leave(page);
 }

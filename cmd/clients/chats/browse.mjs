@@ -1,4 +1,4 @@
-// Chromium with the pages of chats, which PAGE serves, and Baton at BATON_URL.
+// Chromium with chat pages, which PAGE serves, and Baton at BATON_URL.
 import { after, before } from "node:test";
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -17,7 +17,7 @@ before(async () => {
   window = await browser.newContext({ viewport: { width: 900, height: 900 } });
   await window.route(
     (url) => ![base, page].includes(url.origin),
-    (route) => route.abort(), // what they load from elsewhere they can do without
+    (route) => route.abort(), // resources of other hosts, which are optional
   );
   const files = await bundled;
   server = createServer(({ url }, response) => {
@@ -39,7 +39,7 @@ ${files.has(`/${name}.css`) ? `<link rel="stylesheet" href="/${name}.css">` : ""
 <div id="app"></div>
 <script type="module" src="/${name}.js"></script>`;
 
-// open opens a page of a chat on a thread, a new one if none is named.
+// open opens a chat page on a thread, a new one if none is named.
 export const open = async (name, { thread = randomUUID(), agent = "scripted" } = {}) => visit(await window.newPage(), name, thread, agent);
 
 const visit = async (tab, name, thread, agent) => {
@@ -55,7 +55,7 @@ const visit = async (tab, name, thread, agent) => {
     // Another tab with the same chat.
     tab: async () => visit(await window.newPage(), name, thread, agent),
     texts: (selector) => tab.locator(selector).allInnerTexts(),
-    // shows waits until the page shows just that.
+    // shows waits until the page shows exactly the lines.
     shows: async (selector, want) => {
       let got;
       await until(`shows ${JSON.stringify(want)} as ${selector}`, async () => {
@@ -68,7 +68,7 @@ const visit = async (tab, name, thread, agent) => {
       mkdirSync(SCREENSHOTS, { recursive: true });
       await tab.screenshot({ path: `${SCREENSHOTS}/${name}.png` });
     },
-    // close closes the page, which has complained of nothing but what was meant to go wrong.
+    // close closes the page, and fails on complaints other than expected ones.
     close: async (wrong) => {
       await tab.close();
       assert.deepEqual(
@@ -82,7 +82,7 @@ const visit = async (tab, name, thread, agent) => {
 
 export const script = (...ops) => JSON.stringify({ do: ops });
 
-// told is what the thread has, as somebody sees who was not there.
+// told returns the thread's messages as a new viewer sees them.
 export const told = async (thread) => {
   const response = await fetch(`${base}/api/v1/agui/scripted/connect`, {
     method: "POST",

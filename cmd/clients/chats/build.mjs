@@ -1,4 +1,4 @@
-// The pages, each as one script, as esbuild bundles them.
+// Bundles each page as one script with esbuild.
 import { build } from "esbuild";
 
 export const bundle = async (...entryPoints) => {

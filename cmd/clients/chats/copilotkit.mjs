@@ -12,7 +12,7 @@ for (const version of [1, 2]) {
   const chat = async (options, chat) => {
     const c = chat ?? (await open(`copilot${version}`, options));
     await c.page.waitForSelector(box);
-    // What is said, line by line, but for what the person has said to play and what the page says by itself.
+    // The messages line by line, without the user's scripts and the page's own texts.
     c.lines = async () =>
       (await c.texts(list))
         .join("\n")
@@ -30,7 +30,7 @@ for (const version of [1, 2]) {
     c.say = async (text) => {
       await c.rests();
       await c.page.fill(box, text);
-      // Until it is ready the chat takes no Enter, and the text stays where it is.
+      // Until the chat is ready it ignores Enter and keeps the text.
       await until("sent", async () => {
         await c.page.press(box, "Enter");
         const sent = (selector) => document.querySelector(selector)?.value === "";

@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { until } from "../until.mjs";
 
-globalThis.window = globalThis; // outside of a browser it does not connect
+globalThis.window = globalThis; // outside a browser it does not connect
 const {
   CopilotKitCore,
   ɵcreateThreadStore: createThreadStore,
@@ -47,7 +47,7 @@ for (const runtimeTransport of ["rest", "single", "auto"]) {
     const script = (core, agent, ...ops) => say(core, agent, JSON.stringify({ do: ops }));
     const contents = ({ messages }) => messages.map(({ content }) => content);
 
-    // The thread is what a page shows that is loaded now, which knows more of results than the page they came from.
+    // The thread equals a newly loaded page, which has more members of results than the page that sent them.
     const reloads = async (agent, name) => {
       const page = await connected();
       const again = open(page, name, agent.threadId);

@@ -1,4 +1,4 @@
-// Libraries that read server-sent events, against BATON_URL, while the server is killed and comes back.
+// Libraries that read server-sent events from BATON_URL while the server is killed and restarted.
 import { test } from "node:test";
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -8,10 +8,10 @@ import { createParser } from "eventsource-parser";
 import { until } from "../until.mjs";
 
 const base = process.env.BATON_URL;
-globalThis.window = globalThis; // fetch-event-source knows only pages
+globalThis.window = globalThis; // fetch-event-source needs a window
 globalThis.document = { hidden: false, addEventListener() {}, removeEventListener() {} };
 
-// What a run says before, between and after pings.
+// The contents of a run before, between and after pings.
 const script = [{ tokens: 100, delayMs: 5 }, { tool: "sleep", args: { ms: 500 } }, { say: "after" }];
 
 const start = async () => {
@@ -23,7 +23,7 @@ const start = async () => {
   return `${base}/api/v1/agent/runs/${threadId}/events`;
 };
 
-// Seen is what one reader got: each event must be one, come once and in order.
+// Seen is the events that a reader got: each must be valid, unique and in order.
 class Seen {
   events = [];
   opened = 0;
@@ -48,7 +48,7 @@ const readers = {
       const types = "RUN_STARTED RUN_FINISHED RUN_ERROR STEP_STARTED STEP_FINISHED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT " +
         "TEXT_MESSAGE_END TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END TOOL_CALL_RESULT message";
       for (const type of types.split(" ")) source.addEventListener(type, ({ lastEventId, data }) => seen.take(lastEventId, data));
-      const awake = setInterval(() => {}, 1000); // it comes back only while the process has other things to do
+      const awake = setInterval(() => {}, 1000); // keeps the process alive while the reader reconnects
       source.onerror = () => source.readyState === source.CLOSED && end(clearInterval(awake)); // 204
     }),
   "eventsource-parser": async (url, seen) => {
@@ -63,7 +63,7 @@ const readers = {
         for await (const text of response.body.pipeThrough(new TextDecoderStream())) parser.feed(text);
       } catch (error) {
         if (error instanceof assert.AssertionError) throw error;
-        await new Promise((wake) => setTimeout(wake, 50)); // the server is away
+        await new Promise((wake) => setTimeout(wake, 50)); // the server is down
       }
     }
   },
@@ -92,7 +92,7 @@ test("each event once, across a crash", async () => {
   }
 });
 
-// A stream that breaks must not look like one that is complete.
+// A broken stream must not look complete.
 test("fetch sees that a stream was cut", async () => {
   const body = JSON.stringify({ agent: "scripted", content: JSON.stringify({ do: [{ tool: "sleep", args: { ms: 60000 } }] }) });
   const headers = { "Content-Type": "application/json", Accept: "text/event-stream" };

@@ -1,4 +1,4 @@
-// Libraries that read event streams by fetch, against Baton at BATON_URL, which CRASH_URL kills and starts again.
+// Libraries that read event streams with fetch, from Baton at BATON_URL, which CRASH_URL kills and restarts.
 import { test } from "node:test";
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -8,11 +8,11 @@ import { EventSourceParserStream } from "eventsource-parser/stream";
 import { until } from "../until.mjs";
 
 const { BATON_URL: base, CRASH_URL } = process.env;
-globalThis.window = globalThis; // what fetch-event-source has in a browser
+globalThis.window = globalThis; // fetch-event-source needs a window
 globalThis.document = { hidden: false, addEventListener() {}, removeEventListener() {} };
 
-// Each follows a stream to its end and tells see of every event; what they do not do by themselves, to come back where they
-// were, their documentation has one do.
+// Each follows a stream to its end and calls see for every event. Where a library does not resume by itself, the code follows its
+// documentation.
 const comingBack = (read) => async (url, see) => {
   for (let last, again = false; ; again = true) {
     if (again) await new Promise((wake) => setTimeout(wake, 50));
@@ -23,7 +23,7 @@ const comingBack = (read) => async (url, see) => {
       await read(response.body, (event) => ((last = event.id ?? last), see(event)));
       return;
     } catch (error) {
-      if (error.name !== "TypeError") throw error; // what fetch fails with when a connection is cut
+      if (error.name !== "TypeError") throw error; // the error of fetch when a connection is cut
     }
   }
 };

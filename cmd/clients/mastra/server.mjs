@@ -1,4 +1,4 @@
-// An AG-UI server as people have it who use Mastra: its agent behind its own adapter, with a model that is made here.
+// An AG-UI server as Mastra's users build it: an agent behind Mastra's adapter, with a local model.
 import { createServer } from 'node:http'
 import { EventEncoder } from '@ag-ui/encoder'
 import { MastraAgent } from '@ag-ui/mastra'
@@ -6,7 +6,7 @@ import { Agent } from '@mastra/core/agent'
 import { createTool } from '@mastra/core/tools'
 import { z } from 'zod'
 
-// The model calls the tool that the last message names, and says what a tool has given it.
+// The model calls the tool that the last message names, and repeats the tool's result.
 const answer = (prompt) => {
 	const last = prompt.at(-1)
 	if (last.role === 'tool') {

@@ -1,4 +1,4 @@
-// The official client against BATON_URL, and against BATON's mcp command: beside that server, and alone.
+// The official client with BATON_URL, and with BATON's command mcp, beside that server and alone.
 import { after, before, describe, test } from "node:test";
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -20,7 +20,7 @@ for (const [door, transport] of Object.entries(doors)) {
     const client = new Client({ name: "judge", version: "1" });
     before(async () => {
       await client.connect(transport());
-      await client.listTools(); // from here on it validates what tools return
+      await client.listTools(); // from now on it validates results
     });
     after(() => client.close());
 
@@ -43,7 +43,7 @@ for (const [door, transport] of Object.entries(doors)) {
       return run;
     };
 
-    // events reads the whole log of a run by pages.
+    // events reads the whole log of a run in pages.
     const events = async ({ conversationId: conversation_id, runId: run_id }, after_event_id = 0, limit = 7) => {
       const list = [];
       for (let next = after_event_id; next !== null;) {

@@ -1,8 +1,8 @@
-// A program with a client that openapi-typescript has made the types of.
+// A program with a client whose types openapi-typescript has generated.
 import createClient from "openapi-fetch";
 import type { paths } from "./api.js";
 
-// call starts a run and returns how it ended.
+// call starts a run and returns its final status.
 export async function call(baseUrl: string): Promise<string> {
   const client = createClient<paths>({ baseUrl });
   const started = await client.POST("/api/v1/agent/runs", { body: { agent: "echo", content: "hello" } });

@@ -1,4 +1,4 @@
-// What others make of the document at BATON_URL: a linter, and a generator whose client is compiled and calls.
+// Tools for the document at BATON_URL: a linter, and a generator whose client is compiled and run.
 import { test } from "node:test";
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -11,7 +11,7 @@ const base = process.env.BATON_URL;
 test("the linter finds nothing", async () => {
   const rules = {
     "operation-2xx-response": "off", // a WebSocket's answer is 101
-    "no-unused-components": "off", // those of WebSockets are referred to by x-websocket
+    "no-unused-components": "off", // components of WebSockets are referred to by x-websocket
   };
   const config = await createConfig({ extends: ["recommended"], rules });
   const problems = await lint({ ref: `${base}/openapi.json`, config });

@@ -7,7 +7,7 @@ import { until } from "../until.mjs";
 
 const url = `${process.env.BATON_URL}/api/v1/agui/scripted`;
 
-// opened is a client on a page that shows a thread, which it has from the server.
+// opened is a client on a page that shows a thread loaded from the server.
 const opened = (t, threadId, options = {}) => {
   const errors = [];
   const client = new ChatClient({
@@ -28,7 +28,7 @@ const brief = (client) =>
     .map((message) => (message[0] === "user" ? ["user"] : message));
 const idle = (client) => until("idle", () => !client.getIsLoading());
 
-// agrees says that a page that is opened now shows the same.
+// agrees checks that a newly opened page shows the same.
 const agrees = async (t, client, threadId) => {
   const other = opened(t, threadId);
   await until("hydrated", () => other.getMessages().length >= client.getMessages().length);
@@ -71,7 +71,7 @@ test("a reload in mid-run, at any moment", async (t) => {
   for (const reload of reloads) {
     await until("shown to the end", () => brief(reload).at(-1)?.at(-1) === "done");
     await idle(reload);
-    // The client loses a message that begins with reasoning while it rebuilds it, so that what is told again has none.
+    // The client loses a message that begins with reasoning when it rebuilds it, so the repeated answer has none.
     const told = brief(before).map((message) => message.filter((part) => !part.startsWith("thinking")));
     assert.deepEqual(brief(reload).map((message) => message.filter((part) => !part.startsWith("thinking"))), told);
     assert.deepEqual(reload.errors, []);
@@ -94,7 +94,7 @@ test("a page that is closed does not end a run that another has joined", async (
 test("a connection that breaks", async (t) => {
   const threadId = randomUUID();
   const asked = [];
-  // Every answer to the first requests breaks behind a few pieces.
+  // Every answer to the first requests breaks after a few pieces.
   const fetchClient = async (target, init) => {
     asked.push(new Headers(init.headers).get("Last-Event-ID"));
     const response = await fetch(target, init);
@@ -198,7 +198,7 @@ test("a question, answered after a reload", async (t) => {
   assert.equal(brief(after).at(-1).at(-1), "next");
 });
 
-// part is the client's last tool call.
+// part returns the client's last tool call.
 const part = (client) => client.getMessages().flatMap(({ parts }) => parts).findLast(({ type }) => type === "tool-call");
 
 for (const [reloaded, decision, output] of [
