@@ -15,8 +15,10 @@ import (
 // unreachable is a toolbox with an unreachable server.
 type unreachable struct{ since time.Time }
 
-func (unreachable) Info() plugins.Info    { return plugins.Info{Name: "files", Description: "Files"} }
+func (unreachable) Info() plugins.Info { return plugins.Info{Name: "files", Description: "Files"} }
+
 func (unreachable) Tools() []plugins.Tool { return []plugins.Tool{limitedTool{limited{"files.read"}}} }
+
 func (a unreachable) Health() *plugins.Health {
 	return &plugins.Health{Since: a.since, Detail: "dial tcp 10.0.0.7:80: refused"}
 }

@@ -126,10 +126,10 @@ func (k *keyring) check(round int) {
 	k.t.Helper()
 	q := sqlOf(k.t, k.db)
 	for rows, query := range map[string]string{
-		"keys without a project":     "SELECT count(*) FROM api_keys WHERE id NOT IN (SELECT id FROM api_key_projects)",
-		"projects of missing keys":   "SELECT count(*) FROM api_key_projects WHERE id NOT IN (SELECT id FROM api_keys)",
-		"keys without audit entry":   "SELECT count(*) FROM api_keys WHERE user_id <> 'root' AND id NOT IN (SELECT subject FROM audit WHERE action = 'create_key')",
-		"audit entries without key":  "SELECT count(*) FROM audit WHERE action = 'create_key' AND subject NOT IN (SELECT id FROM api_keys)",
+		"keys without a project":    "SELECT count(*) FROM api_keys WHERE id NOT IN (SELECT id FROM api_key_projects)",
+		"projects of missing keys":  "SELECT count(*) FROM api_key_projects WHERE id NOT IN (SELECT id FROM api_keys)",
+		"keys without audit entry":  "SELECT count(*) FROM api_keys WHERE user_id <> 'root' AND id NOT IN (SELECT subject FROM audit WHERE action = 'create_key')",
+		"audit entries without key": "SELECT count(*) FROM audit WHERE action = 'create_key' AND subject NOT IN (SELECT id FROM api_keys)",
 	} {
 		if n := countOf(k.t, q, query); n > 0 {
 			k.t.Errorf("round %d: there are %d %s", round, n, rows)
