@@ -25,7 +25,7 @@ UNWATCHED = $(foreach p,modernc.org/sqlite/lib modernc.org/libc... modernc.org/m
 test: export GOFLAGS := $(GOFLAGS) $(UNWATCHED)
 test: ## Run all tests with the race detector, on SQLite and PostgreSQL and with real clients
 	.ci/setup
-	go test -race -vet=off -p 4 -timeout 30m ./... # more packages than cores, because some wait for browsers and servers; lint vets
+	go test -race -vet=off -p 4 -timeout 60m ./... # more packages than cores, because some wait for browsers and servers; lint vets
 	go -C $(GOSDK) test -race ./...
 	go -C $(S3TEST) test ./...
 
