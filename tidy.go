@@ -6,69 +6,82 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/storage"
 )
 
-// tidyEvery is the period of the janitor. Tests change it, also with the linker: -X github.com/batonrun/baton.tidyEvery=20ms.
+// tidyEvery is the period of the janitor's duties. Tests change it, also with the linker: -X github.com/batonrun/baton.tidyEvery=20ms.
 var tidyEvery = "5m"
 
-// tidy is the janitor. Every few seconds it records run statistics; every few minutes it compresses old events and removes
-// expired data. It returns when ctx ends.
+const (
+	countEvery  = 10 * time.Second // the period of run statistics; queries add the runs since then
+	retireEvery = 12               // periods between two runs of the retention: an hour
+	turnLasts   = time.Second      // how long a duty works until the next one has its turn
+)
+
+// tidy gives the duties of the janitor their turns until ctx ends.
 func tidy(ctx context.Context, every time.Duration, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, log *slog.Logger) {
-	var retired time.Time
-	var wait clockGuard
 	last := time.Now()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	count := time.NewTicker(countEvery)
-	defer count.Stop()
+	var guard clockGuard
+	j := janitor.New(janitor.Config{
+		Duties: duties(every, rt, db, policy, &guard, log), Begin: last, Retry: every, Slice: turnLasts, Behind: every * retireEvery, Log: log,
+	})
+	defer j.Stop()
 	for {
+		now := time.Now()
+		if by, ok := guard.pass(now.Round(0).Sub(last.Round(0)), now.Sub(last)); ok {
+			log.Warn("the clock was changed; nothing expires within the next hour", "by", by.Round(time.Second).String())
+		}
+		last = now
+		wait := time.NewTimer(j.Turn(ctx, now))
 		select {
 		case <-ctx.Done():
+			wait.Stop()
 			return
-		case now := <-count.C:
-			if rt.Serves() != nil {
-				continue // the active server does it
-			}
-			if err := rt.RollUp(ctx, now); err != nil && ctx.Err() == nil {
-				log.Warn("failed to record run statistics", "error", err)
-			}
-		case now := <-tick.C:
-			if by, ok := wait.pass(now.Round(0).Sub(last.Round(0)), now.Sub(last)); ok {
-				log.Warn("the clock was changed; nothing expires within the next hour", "by", by.Round(time.Second).String())
-			}
-			last = now
-			if rt.Serves() != nil {
-				continue // the active server does it
-			}
-			if wait.left == 0 && now.Sub(retired) >= every*retireEvery {
-				retire(ctx, rt, db, policy, now, log)
-				retired = now
-			}
-			n, err := db.Seal(ctx, now)
-			if err != nil && ctx.Err() == nil {
-				log.Warn("failed to compress old events", "error", err)
-			} else if n > 0 {
-				log.Debug("compressed old events", "events", n)
-			}
-			if wait.left > 0 {
-				continue
-			}
-			if err := db.ForgetKeys(ctx, now.Add(-runtime.KeyLifetime)); err != nil && ctx.Err() == nil {
-				log.Warn("failed to remove old idempotency keys", "error", err)
-			}
-			if err := rt.CollectAttachments(ctx); err != nil && ctx.Err() == nil {
-				log.Warn("failed to remove unused attachments", "error", err)
-			}
-			if err := db.Prune(ctx, now); err != nil && ctx.Err() == nil {
-				log.Warn("failed to remove old records", "error", err)
-			}
+		case <-wait.C:
 		}
 	}
 }
 
-// countEvery is the period of run statistics. Queries add the runs since then.
-const countEvery = 10 * time.Second
+// duties returns what the janitor does. Data expires before unused attachments are removed and the file shrinks.
+func duties(every time.Duration, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, guard *clockGuard, log *slog.Logger) []janitor.Duty {
+	active := func(do func(context.Context, time.Time) error) func(context.Context, time.Time) error {
+		return func(ctx context.Context, now time.Time) error {
+			if rt.Serves() != nil {
+				return janitor.ErrNotNow // the active server does it
+			}
+			return do(ctx, now)
+		}
+	}
+	expiring := func(do func(context.Context, time.Time) error) func(context.Context, time.Time) error {
+		return active(func(ctx context.Context, now time.Time) error {
+			if guard.left > 0 {
+				return janitor.ErrNotNow
+			}
+			return do(ctx, now)
+		})
+	}
+	return []janitor.Duty{
+		{Name: "retention", Every: every * retireEvery, Do: expiring(func(ctx context.Context, now time.Time) error {
+			return retire(ctx, rt, db, policy, now, log)
+		})},
+		{Name: "compression of events", Every: every, Do: active(func(ctx context.Context, now time.Time) error {
+			n, err := db.Seal(ctx, now)
+			if err == nil && n > 0 {
+				log.Debug("compressed old events", "events", n)
+			}
+			return err
+		})},
+		{Name: "run statistics", Every: countEvery, Do: active(rt.RollUp)},
+		{Name: "idempotency keys", Every: every, Do: expiring(func(ctx context.Context, now time.Time) error {
+			return db.ForgetKeys(ctx, now.Add(-runtime.KeyLifetime))
+		})},
+		{Name: "unused attachments", Every: every, Do: expiring(func(ctx context.Context, _ time.Time) error {
+			return rt.CollectAttachments(ctx)
+		})},
+		{Name: "old records", Every: every, Do: expiring(db.Prune)},
+	}
+}
 
 // clockGuard is how long nothing expires, because the clock was changed by an hour or more: a clock that is years ahead for a
 // moment must not remove all data, and an operator has time to correct it.
@@ -85,18 +98,13 @@ func (p *clockGuard) pass(wall, passed time.Duration) (by time.Duration, set boo
 	return by, false
 }
 
-// retireEvery is the number of periods between two runs of the retention: an hour.
-const retireEvery = 12
-
-// retire applies the retention policy, before unused attachments are removed and the file shrinks.
-func retire(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, now time.Time, log *slog.Logger) {
+// retire applies the retention policy.
+func retire(ctx context.Context, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, now time.Time, log *slog.Logger) error {
 	list, err := rt.Retire(ctx, db, policy, now)
 	for i := range list {
 		r := &list[i]
 		log.Info("removed expired data", "project", r.Project, "runs", r.Runs, "stripped", r.Stripped,
 			"events", r.Events, "attachments", r.Attachments, "audit", r.Audit)
 	}
-	if err != nil && ctx.Err() == nil {
-		log.Warn("failed to remove expired data", "error", err)
-	}
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -207,6 +208,9 @@ func (db *DB) ExpireAttachments(ctx context.Context, project, user string, befor
 	for {
 		some, err := db.tidySome(ctx, expire, append(slices.Clip(args), tidyRows)...)
 		if n += some; err != nil || some < tidyRows {
+			return n, err
+		}
+		if err := janitor.Yield(ctx); err != nil {
 			return n, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -166,6 +167,9 @@ func (db *DB) ForgetAudit(ctx context.Context, project string, before time.Time,
 		last := &oldest[len(oldest)-1]
 		some, err := db.tidySome(ctx, forgetAudit, project, ms(before), ms(last.At), last.Key)
 		if n += some; err != nil || some < tidyRows {
+			return n, err
+		}
+		if err := janitor.Yield(ctx); err != nil {
 			return n, err
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/batonrun/baton/runtime/janitor"
 )
 
 // PostgreSQL has a partition of events for each day (by the time of commit), which is dropped once its events are
@@ -119,6 +121,9 @@ func (db *DB) dropDays(ctx context.Context) error {
 		}
 		if !dropped {
 			return db.tidy(ctx, deleteStray, day)
+		}
+		if err := janitor.Yield(ctx); err != nil {
+			return err
 		}
 	}
 	return nil

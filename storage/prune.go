@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -85,6 +86,9 @@ func (db *DB) Prune(ctx context.Context, now time.Time) error {
 			}
 		}
 		after = list[len(list)-1].run
+		if err := janitor.Yield(ctx); err != nil {
+			return err
+		}
 	}
 }
 
@@ -101,6 +105,9 @@ func (db *DB) tidy(ctx context.Context, query string, args ...any) error {
 		if err != nil || n < tidyRows {
 			return err
 		}
+		if err := janitor.Yield(ctx); err != nil {
+			return err
+		}
 	}
 }
 
@@ -109,6 +116,9 @@ func (db *DB) tidyLarge(ctx context.Context, sizes, remove string, args ...any) 
 	for {
 		more, err := db.tidySomeLarge(ctx, sizes, remove, args)
 		if err != nil || !more {
+			return err
+		}
+		if err := janitor.Yield(ctx); err != nil {
 			return err
 		}
 	}

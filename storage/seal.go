@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage/eventlog"
 )
@@ -76,6 +77,9 @@ func (db *DB) sealThreads(ctx context.Context, now time.Time) (sealed int, err e
 				db.cfg.Log.Error("a thread was not sealed", "thread", thread.key, "error", err)
 			}
 			after = thread.key
+			if err := janitor.Yield(ctx); err != nil {
+				return sealed, err
+			}
 		}
 	}
 }
@@ -117,6 +121,9 @@ func (db *DB) sealThread(ctx context.Context, u unsealed, now time.Time) (sealed
 		}
 		sealed += events
 		u.sealed = to
+		if err := janitor.Yield(ctx); err != nil {
+			return sealed, err
+		}
 	}
 	return sealed, nil
 }

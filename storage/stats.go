@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -104,6 +105,9 @@ func (db *DB) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 			return n, err
 		}
 		n += some
+		if err := janitor.Yield(ctx); err != nil {
+			return n, err
+		}
 	}
 	return n, errors.Join(
 		db.tidy(ctx, forgetBuckets, int(model.MinuteStep.Seconds()), ms(now.Add(-model.MinutesKept))),

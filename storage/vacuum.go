@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/batonrun/baton/runtime/janitor"
 )
 
 // A SQLite file does not shrink by itself: free pages wait for new rows. New files have incremental vacuum, which returns free pages to
@@ -49,6 +51,9 @@ func (db *DB) shrink(ctx context.Context) error {
 		before = free
 		if err := db.shrinkOnce(ctx); err != nil {
 			return fmt.Errorf("shrink the database: %w", err)
+		}
+		if err := janitor.Yield(ctx); err != nil {
+			return err
 		}
 	}
 }

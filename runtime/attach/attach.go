@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -336,34 +337,45 @@ const collected = 200
 // it could remove none, and the next Collect continues behind that batch, so failed files are tried again after all
 // others.
 func (f *Files) Collect(ctx context.Context) error {
-	select {
-	case f.collecting <- struct{}{}:
-	case <-ctx.Done(): // another call is collecting
-		return context.Cause(ctx)
-	}
-	defer func() { <-f.collecting }()
 	stuck, why := 0, error(nil)
-	for {
-		list, err := f.cfg.Records.CollectAttachments(ctx, time.Now().Add(-f.cfg.Unused), &f.behind, collected)
-		if err != nil {
+	for more := true; more; {
+		var left int
+		var kept, err error
+		if left, more, kept, err = f.collect(ctx); err != nil {
 			return err
 		}
-		left, err := f.remove(ctx, list)
-		if stuck += left; err != nil && why == nil {
-			why = err
+		if stuck += left; why == nil {
+			why = kept
 		}
-		if len(list) < collected {
-			f.behind = model.Attachment{}
-			break
-		}
-		if f.behind = list[len(list)-1]; left == len(list) || hopeless(ctx, err) {
-			break
+		if err := janitor.Yield(ctx); more && err != nil {
+			return err
 		}
 	}
 	if why != nil {
 		why = fmt.Errorf("%d files: %w", stuck, why)
 	}
 	return why
+}
+
+// collect removes the next files. It returns how many of them are left and why, and whether to go on.
+func (f *Files) collect(ctx context.Context) (left int, more bool, why, err error) {
+	select {
+	case f.collecting <- struct{}{}:
+	case <-ctx.Done(): // another call is collecting
+		return 0, false, nil, context.Cause(ctx)
+	}
+	defer func() { <-f.collecting }()
+	list, err := f.cfg.Records.CollectAttachments(ctx, time.Now().Add(-f.cfg.Unused), &f.behind, collected)
+	if err != nil {
+		return 0, false, nil, err
+	}
+	left, why = f.remove(ctx, list)
+	if len(list) < collected {
+		f.behind = model.Attachment{}
+		return left, false, why, nil
+	}
+	f.behind = list[len(list)-1]
+	return left, left < len(list) && !hopeless(ctx, why), why, nil
 }
 
 // remove removes the bytes of deleted attachments, and then their rows. It returns the number of remaining attachments
