@@ -359,3 +359,36 @@ func oneRun(b *testing.B, rt *runtime.Runtime, thread string) {
 		}
 	}
 }
+
+// BenchmarkRetire measures how many runs a second the retention removes, sealed and each in a thread of its own, while nothing else
+// is to be done. One op is one run.
+func BenchmarkRetire(b *testing.B) {
+	for name, url := range map[string]string{
+		"sqlite":   "sqlite:" + filepath.Join(b.TempDir(), "baton.db"),
+		"postgres": postgrestest.New(b),
+	} {
+		b.Run(name, func(b *testing.B) {
+			rt, db := startedOn(b, url, tokens)
+			slots := make(chan struct{}, 50)
+			var wg sync.WaitGroup
+			for i := range b.N {
+				slots <- struct{}{}
+				wg.Go(func() {
+					defer func() { <-slots }()
+					oneRun(b, rt, fmt.Sprint("t", i))
+				})
+			}
+			wg.Wait()
+			late := time.Now().Add(72 * time.Hour)
+			if _, err := db.Seal(b.Context(), late); err != nil {
+				b.Fatal(err)
+			}
+			b.ResetTimer()
+			list, err := rt.Retire(b.Context(), db, runtime.Policy{Retention: runtime.Retention{Runs: day}}, late)
+			if err != nil || len(list) != 1 || list[0].Runs != b.N {
+				b.Fatalf("removed %+v of %d runs: %v", list, b.N, err)
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "runs/s")
+		})
+	}
+}

@@ -38,11 +38,13 @@ type Stats struct {
 	work.Stats
 	Commits commit.Stats // what waits for a commit
 	Rings   int64        // bytes in memory of the latest events of threads
+	// RetentionLag is for how long the runs that the retention removes now should have been gone. It is 0 while nothing is due.
+	RetentionLag time.Duration
 }
 
 // Stats returns what the runtime is doing.
 func (rt *Runtime) Stats() Stats {
-	return Stats{rt.work.Stats(), rt.commits.Stats(), rt.keyed.rings()}
+	return Stats{rt.work.Stats(), rt.commits.Stats(), rt.keyed.rings(), time.Duration(rt.retirementLag.Load())}
 }
 
 // LastEvent is what a run has made last.

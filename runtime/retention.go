@@ -3,11 +3,13 @@ package runtime
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/runtime/model"
-	"github.com/batonrun/baton/runtime/quota"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -71,18 +73,22 @@ func RetirableIn(ctx context.Context, db Retainer, p Policy, project string, now
 // errEnough means that a sweep has looked at as many runs as it may.
 var errEnough = errors.New("enough")
 
-// Retire removes what a policy has kept long enough, and tells what that was, also when it fails or ctx ends. Runs go one by
-// one, long ones in parts, beside the commits of those that are at work, which have at least half of the time.
+// Retire removes what a policy has kept long enough, and returns what that was, also when it fails or ctx ends. Some runs go at
+// once, long ones in parts, beside the commits of running runs, which have at least half of the time. As a duty of a
+// janitor it yields.
 func (rt *Runtime) Retire(ctx context.Context, db Retainer, p Policy, now time.Time) ([]Retired, error) {
-	s := sweep{db: db, policy: p, now: now, remove: func(cmd *decide.Delete) (left bool, err error) {
+	defer rt.retirementLag.Store(0)
+	s := sweep{db: db, policy: p, now: now, lag: &rt.retirementLag, remove: func(list []*decide.Delete) (left []bool, errs []error, err error) {
 		if err := rt.writes(); err != nil {
-			return false, err
+			return nil, nil, err
 		}
 		begun := time.Now()
-		cmd.Limit = rt.cfg.DeletedAtOnce
-		out, err := rt.work.Decide(quota.Owner{}, cmd)
+		for _, cmd := range list {
+			cmd.Limit = rt.cfg.DeletedAtOnce
+		}
+		left, errs = rt.work.DeleteAll(list)
 		pause(ctx, time.Since(begun))
-		return err == nil && out.Removed.Left, err
+		return left, errs, janitor.Yield(ctx)
 	}}
 	return s.all(ctx)
 }
@@ -94,18 +100,24 @@ func RetireAlone(ctx context.Context, db Store, found Retainer, p Policy, now ti
 	}
 	defer func() { err = errors.Join(err, db.Leave(context.WithoutCancel(ctx))) }()
 	n := int64(0)
-	s := sweep{db: found, policy: p, now: now, remove: func(cmd *decide.Delete) (left bool, err error) {
-		var out *decide.Decided
+	s := sweep{db: found, policy: p, now: now, remove: func(list []*decide.Delete) (left []bool, errs []error, err error) {
 		n++
-		cmd.Limit = deletedAtOnce
-		err = db.Commit(ctx, n, &model.Batch{Asks: []model.Ask{cmd.Ask()}, Decide: func(_ int, v *model.View) model.Changes {
-			out = decide.Decide(v, cmd)
-			return out.Changes
-		}})
-		if err == nil {
-			err = out.Refused
+		outs, asks := make([]*decide.Decided, len(list)), make([]model.Ask, len(list))
+		for i, cmd := range list {
+			cmd.Limit = deletedAtOnce
+			asks[i] = cmd.Ask()
 		}
-		return err == nil && out.Removed.Left, err
+		err = db.Commit(ctx, n, &model.Batch{Asks: asks, Decide: func(i int, v *model.View) model.Changes {
+			outs[i] = decide.Decide(v, list[i])
+			return outs[i].Changes
+		}})
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, out := range outs {
+			left, errs = append(left, out.Refused == nil && out.Removed.Left), append(errs, out.Refused)
+		}
+		return left, errs, nil
 	}}
 	return s.all(ctx)
 }
@@ -125,8 +137,11 @@ type sweep struct {
 	db     Retainer
 	policy Policy
 	now    time.Time
-	remove func(*decide.Delete) (left bool, err error) // a part of it; nil removes nothing
-	most   int                                         // runs that are looked at, 0 for all
+	// remove removes the next part of each of some deletions: left says of which parts are left, errs which were not carried
+	// out. Its error ends the sweep. A nil func removes nothing.
+	remove func(list []*decide.Delete) (left []bool, errs []error, err error)
+	lag    *atomic.Int64 // for how long the runs at work should have been gone, if not nil
+	most   int           // runs that are looked at, 0 for all
 	looked int
 }
 
@@ -185,8 +200,10 @@ func (s *sweep) project(ctx context.Context, r *Retired) (err error) {
 	return nil
 }
 
-// retirePage is how many runs are looked at at once.
-const retirePage = 200
+const (
+	retirePage    = 256 // runs that are looked at at once
+	retiredAtOnce = 32  // runs that go at once
+)
 
 // runs goes through a project's runs that have ended before a time; of nil nothing goes.
 func (s *sweep) runs(ctx context.Context, r *Retired, before time.Time, what func(*model.EndedRun) *decide.Delete) error {
@@ -195,48 +212,80 @@ func (s *sweep) runs(ctx context.Context, r *Retired, before time.Time, what fun
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		for i := range list {
+		after = list[len(list)-1]
+		enough := s.most > 0 && s.looked+len(list) > s.most
+		if enough {
+			list = list[:s.most-s.looked]
+		}
+		s.looked += len(list)
+		list = slices.DeleteFunc(list, func(run model.EndedRun) bool { return run.FinishedAt == nil }) // it goes on
+		for some := range slices.Chunk(list, retiredAtOnce) {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if s.looked++; s.most > 0 && s.looked > s.most {
-				return errEnough
+			if s.lag != nil {
+				s.lag.Store(int64(max(0, before.Sub(*some[0].FinishedAt)+time.Since(s.now))))
 			}
-			if list[i].FinishedAt == nil {
-				continue // it goes on
-			}
-			if cmd := what(&list[i]); cmd != nil {
-				if err := s.one(ctx, r, cmd); err != nil {
-					return err
+			var due []*decide.Delete
+			for i := range some {
+				if cmd := what(&some[i]); cmd != nil {
+					due = append(due, cmd)
 				}
 			}
+			if err := s.retire(ctx, r, due); err != nil {
+				return err
+			}
 		}
-		after = list[len(list)-1]
+		if enough {
+			return errEnough
+		}
 	}
 }
 
-// one has a run go, or its events. One that went on meanwhile or is gone stays out of the count.
-func (s *sweep) one(ctx context.Context, r *Retired, cmd *decide.Delete) error {
-	n, size, err := s.db.EventsOf(ctx, cmd.Run)
+// retire removes runs, or their events. A run that went on meanwhile or is gone is not counted.
+func (s *sweep) retire(ctx context.Context, r *Retired, list []*decide.Delete) error {
+	if len(list) == 0 {
+		return janitor.Yield(ctx)
+	}
+	keys := make([]int64, len(list))
+	for i, cmd := range list {
+		keys[i] = cmd.Run
+	}
+	sizes, err := s.db.EventsOf(ctx, keys)
 	if err != nil {
 		return err
 	}
-	for left := s.remove != nil; left; {
-		var refused *Error
-		left, err = s.remove(cmd)
-		if errors.As(err, &refused) && refused.Kind != KindUnavailable && refused.Kind != KindOverloaded {
-			return nil
+	for s.remove != nil && len(list) > 0 {
+		left, errs, err := s.remove(list)
+		var unfinished []*decide.Delete
+		for i := range left {
+			var refused *Error
+			switch failed := errs[i]; {
+			case errors.As(failed, &refused) && refused.Kind != KindUnavailable && refused.Kind != KindOverloaded:
+			case failed != nil && err == nil:
+				err = failed
+			case failed == nil && left[i]:
+				unfinished = append(unfinished, list[i])
+			case failed == nil:
+				r.count(list[i], sizes[list[i].Run])
+			}
 		}
-		if err != nil {
+		if list = unfinished; err != nil {
 			return err
 		}
 	}
-	r.Events += n
-	r.Bytes += size
+	for _, cmd := range list { // nothing is removed
+		r.count(cmd, sizes[cmd.Run])
+	}
+	return nil
+}
+
+func (r *Retired) count(cmd *decide.Delete, size model.EventsSize) {
+	r.Events += size.Events
+	r.Bytes += size.Bytes
 	if cmd.Events {
 		r.Stripped++
 	} else {
 		r.Runs++
 	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/janitor"
 )
 
 const day = 24 * time.Hour
@@ -166,5 +168,47 @@ func TestALookAtWhatIsDueIsBounded(t *testing.T) {
 	}
 	if list, err := runtime.Retirable(context.Background(), db, p, late); err != nil || len(list) != 1 || list[0].Runs != 3 {
 		t.Errorf("nothing was to change: %+v, %v", list, err)
+	}
+}
+
+// TestRetention_LeavesTurnsToOtherDuties counts the turns of a duty while retention removes many runs.
+func TestRetention_LeavesTurnsToOtherDuties(t *testing.T) {
+	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
+	const runs = 100
+	var started []string
+	for n := range runs {
+		started = append(started, b.start(fmt.Sprint("main", n), "echo", "one").RunID)
+	}
+	for _, run := range started {
+		b.wait(run, runtime.Completed)
+	}
+	late := time.Now().Add(9 * day)
+	removed, turns, done := 0, 0, false
+	j := janitor.New(janitor.Config{Begin: late, Log: slog.New(slog.DiscardHandler), Duties: []janitor.Duty{
+		{Name: "retention", Every: time.Hour, Do: func(ctx context.Context, now time.Time) error {
+			list, err := b.Retire(ctx, b.store.(runtime.Retainer), runtime.Policy{Retention: runtime.Retention{Runs: 8 * day}}, now)
+			if done = true; err == nil && len(list) == 1 {
+				removed = list[0].Runs
+			}
+			return err
+		}},
+		{Name: "other", Every: time.Nanosecond, Do: func(context.Context, time.Time) error {
+			if !done {
+				turns++
+			}
+			return nil
+		}},
+	}})
+	for range 100 {
+		if late = late.Add(time.Millisecond); done {
+			break
+		}
+		j.Turn(t.Context(), late)
+	}
+	if removed != runs || turns < 3 {
+		t.Errorf("%d runs were removed, and another duty had %d turns meanwhile", removed, turns)
+	}
+	if lag := b.Stats().RetentionLag; lag != 0 {
+		t.Errorf("retention lags %v with nothing to do", lag)
 	}
 }

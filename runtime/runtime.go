@@ -180,6 +180,8 @@ type Runtime struct {
 	stopped context.Context // done when Shutdown was called
 	stop    context.CancelFunc
 
+	retirementLag atomic.Int64 // nanoseconds: see Stats.RetentionLag
+
 	joined   atomic.Bool               // this instance has a lease
 	starting atomic.Bool               // Start has returned before all was begun
 	unbegun  atomic.Pointer[error]     // why a start that Start did not wait for has failed

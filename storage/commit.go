@@ -65,8 +65,19 @@ func (db *DB) commit(ctx context.Context, n int64, b *model.Batch) error {
 // apply writes a batch. Pending rows are written at the end of the transaction.
 func (tx *tx) apply(b *model.Batch) error {
 	tx.events = append(make([]model.StoredEvent, 0, len(b.Events)+4*len(b.Asks)), b.Events...) // which decisions add to
-	if err := tx.put(b.Rows); err != nil || len(b.Asks) == 0 {
+	if err := tx.put(b.Rows); err != nil {
 		return err
+	}
+	if err := tx.decide(b); err != nil {
+		return err
+	}
+	return tx.applyDeletes()
+}
+
+// decide takes the decisions of a batch.
+func (tx *tx) decide(b *model.Batch) error {
+	if len(b.Asks) == 0 {
+		return nil
 	}
 	if err := tx.flush(); err != nil { // decisions see it
 		return err

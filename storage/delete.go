@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/model"
@@ -38,8 +39,9 @@ var runRows = []deletion{
 	}),
 	deletionOf(dependents{"steps", "run_key", "run_key, number", "number", "octet_length(input) + COALESCE(octet_length(output), 0)"}),
 	deletionOf(dependents{"node_states", "run_key", "run_key, node_id", "node_id", "COALESCE(octet_length(output), 0)"}),
-	deletionOf(dependents{"attachment_uses", "run_key", "run_key, attachment_key", "attachment_key", "64"}).after(loosenAttachments),
-	{sizes: sizeAnswers, remove: forgetAnswers},
+	deletionOf(dependents{"attachment_uses", "run_key", "run_key, attachment_key", "attachment_key", "64"}).
+		after(loosenAttachments, loosenAttachmentsOfRuns),
+	{sizes: sizeAnswers, remove: forgetAnswers, sizesOfRuns: sizeAnswersOfRuns, removeOfRuns: forgetAnswersOfRuns},
 	deletionOf(dependents{"run_names", "run_key", "project_id, name, user_id", "name", "octet_length(name)"}),
 }
 
@@ -51,19 +53,27 @@ type deletion struct {
 	sizes  string // the sizes of the next rows
 	before string // statement that updates references to the next rows; "" for none
 	remove string
+
+	// The statements for all rows of several runs take an array of keys.
+	sizesOfRuns  string // the run and size of each row, up to a number of rows
+	beforeOfRuns string
+	removeOfRuns string
 }
 
 func deletionOf(d dependents) deletion {
 	next := " FROM " + d.table + " WHERE " + d.of + " = ? ORDER BY " + d.order + " LIMIT ?"
+	ofRuns := " FROM " + d.table + " WHERE " + d.of + " = ANY (?)"
 	return deletion{
-		sizes:  "SELECT " + d.size + next,
-		remove: "DELETE FROM " + d.table + " WHERE (" + d.key + ") IN (SELECT " + d.key + next + ")",
+		sizes:        "SELECT " + d.size + next,
+		remove:       "DELETE FROM " + d.table + " WHERE (" + d.key + ") IN (SELECT " + d.key + next + ")",
+		sizesOfRuns:  "SELECT " + d.of + ", " + d.size + ofRuns + " LIMIT ?",
+		removeOfRuns: "DELETE" + ofRuns,
 	}
 }
 
 // after returns the deletion that runs another statement first.
-func (d deletion) after(before string) deletion {
-	d.before = before
+func (d deletion) after(before, beforeOfRuns string) deletion {
+	d.before, d.beforeOfRuns = before, beforeOfRuns
 	return d
 }
 
@@ -73,6 +83,16 @@ const (
 UPDATE attachments SET state = 'kept', used_at = ?
 WHERE state = 'used' AND key IN (
 	SELECT attachment_key FROM attachment_uses WHERE run_key = ? ORDER BY attachment_key LIMIT ?)`
+
+	loosenAttachmentsOfRuns = `
+UPDATE attachments SET state = 'kept', used_at = ?
+WHERE state = 'used' AND key IN (SELECT attachment_key FROM attachment_uses WHERE run_key = ANY (?))`
+
+	sizeAnswersOfRuns = `
+SELECT run_key, octet_length(answer) FROM idempotency_keys WHERE run_key = ANY (?) AND answer IS NOT NULL LIMIT ?`
+
+	forgetAnswersOfRuns = `
+UPDATE idempotency_keys SET answer = NULL WHERE run_key = ANY (?) AND answer IS NOT NULL`
 
 	sizeAnswers = `
 SELECT octet_length(answer) FROM idempotency_keys WHERE run_key = ? AND answer IS NOT NULL ORDER BY scope LIMIT ?`
@@ -95,21 +115,39 @@ DELETE FROM events WHERE (thread_key, last_event_id) IN (
 	deleteSpan = `
 DELETE FROM run_spans WHERE run_key = ? AND n = ?`
 
-	sizeRun = `
-SELECT COALESCE(octet_length(r.output_summary), 0) + COALESCE(octet_length(i.input), 0) + COALESCE(octet_length(i.definition), 0)
-FROM runs r LEFT JOIN run_inputs i ON i.run_key = r.key WHERE r.key = ?`
+	sizeRuns = `
+SELECT r.key, COALESCE(octet_length(r.output_summary), 0) + COALESCE(octet_length(i.input), 0) + COALESCE(octet_length(i.definition), 0)
+FROM runs r LEFT JOIN run_inputs i ON i.run_key = r.key WHERE r.key = ANY (?) LIMIT ?`
 
-	deleteRunInput = `
-DELETE FROM run_inputs WHERE run_key = ?`
+	deleteEventsOfRuns = `
+DELETE FROM events WHERE (thread_key, last_event_id) IN (
+	SELECT e.thread_key, e.last_event_id FROM run_spans s
+	JOIN events e ON e.thread_key = s.thread_key AND e.last_event_id >= s.first_event_id AND e.last_event_id <= s.last_event_id
+		AND e.run_key = s.run_key
+	WHERE s.run_key = ANY (?))`
 
-	deleteRun = `
-DELETE FROM runs WHERE key = ?`
+	// No other run has events within a span.
+	deleteSegmentsOfRuns = `
+DELETE FROM event_segments WHERE (thread_key, last_event_id) IN (
+	SELECT g.thread_key, g.last_event_id FROM run_spans s
+	JOIN event_segments g ON g.thread_key = s.thread_key AND g.last_event_id >= s.first_event_id AND g.last_event_id <= s.last_event_id
+		AND g.first_event_id >= s.first_event_id
+	WHERE s.run_key = ANY (?))`
+
+	deleteSpansOfRuns = `
+DELETE FROM run_spans WHERE run_key = ANY (?)`
+
+	deleteRunInputs = `
+DELETE FROM run_inputs WHERE run_key = ANY (?)`
+
+	deleteRuns = `
+DELETE FROM runs WHERE key = ANY (?)`
 
 	firstRunOfThread = `
 SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT 1`
 
-	lockThread = `
-SELECT key FROM threads WHERE key = ? FOR UPDATE`
+	lockThreadsOfDeletions = `
+SELECT key FROM threads WHERE key = ANY (?) ORDER BY key FOR UPDATE`
 
 	deleteThreadState = `
 DELETE FROM thread_states WHERE thread_key = ?`
@@ -129,6 +167,9 @@ DELETE FROM deletions WHERE thread_key = ? AND run_key = ?`
 
 	forgetDeletions = `
 DELETE FROM deletions WHERE thread_key = ?`
+
+	forgetDeletionsOfRuns = `
+DELETE FROM deletions WHERE thread_key = ANY (?) AND run_key = ANY (?)`
 
 	selectDeletions = `
 SELECT d.thread_key, d.run_key, d.events, d.last_event_id, t.project_id FROM deletions d JOIN threads t ON t.key = d.thread_key
@@ -161,10 +202,53 @@ func (r reader) Deletions(ctx context.Context, afterThread, afterRun int64, limi
 	}, selectDeletions, afterThread, afterRun, limit)
 }
 
-// delete writes all pending rows, carries out the next part of a deletion, and notes whether parts are left. It ignores a thread
-// that does not exist.
-func (tx *tx) delete(d *model.Delete) error {
-	if err := tx.deletePart(d); err != nil {
+// applyDeletes carries out the next parts of the transaction's deletions, after all other rows were written. Together they remove about
+// as much as one part may: small runs at once, then the others one by one. A deletion that does not get its turn has Left set.
+func (tx *tx) applyDeletes() error {
+	if len(tx.deletes) == 0 {
+		return nil
+	}
+	if err := tx.finish(); err != nil {
+		return err
+	}
+	list, err := tx.lockDeletions()
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	p := &part{list[0].Limit, deletedBytes}
+	if len(list) > 1 {
+		n, err := tx.deleteSmallRuns(list, p)
+		if err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	for _, d := range list {
+		if d.Left = p.over(); d.Left {
+			continue
+		}
+		if err := tx.delete(d, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lockDeletions locks the threads of the deletions against Seal, and returns the deletions whose threads exist.
+func (tx *tx) lockDeletions() ([]*model.Delete, error) {
+	var threads []int64
+	for _, d := range tx.deletes {
+		d.Left = false
+		threads = append(threads, d.ThreadKey)
+	}
+	slices.Sort(threads)
+	locked, err := all(tx.ctx, tx, scalar[int64], lockThreadsOfDeletions, tx.d.list(slices.Compact(threads)))
+	return slices.DeleteFunc(tx.deletes, func(d *model.Delete) bool { return !slices.Contains(locked, d.ThreadKey) }), err
+}
+
+// delete carries out the next part of a deletion, and notes whether parts are left.
+func (tx *tx) delete(d *model.Delete, p *part) error {
+	if err := tx.deletePart(d, p); err != nil {
 		return err
 	}
 	switch {
@@ -180,22 +264,11 @@ func (tx *tx) delete(d *model.Delete) error {
 	return tx.exec(forgetDeletion, d.ThreadKey, d.RunKey)
 }
 
-func (tx *tx) deletePart(d *model.Delete) error {
-	d.Left = false
-	if err := tx.finish(); err != nil {
-		return err
-	}
-	_, err := one(tx.ctx, tx, scalar[int64], lockThread, d.ThreadKey) // against Seal
-	if errors.Is(err, model.ErrNotFound) {
-		return nil
-	}
+func (tx *tx) deletePart(d *model.Delete, p *part) error {
+	err := tx.reserveEventIDs(d.ThreadKey)
 	if err != nil {
 		return err
 	}
-	if err := tx.reserveEventIDs(d.ThreadKey); err != nil {
-		return err
-	}
-	p := &part{d.Limit, deletedBytes}
 	if d.RunKey == 0 {
 		d.Left, err = tx.deleteThread(d.ThreadKey, p)
 		return err
@@ -205,6 +278,142 @@ func (tx *tx) deletePart(d *model.Delete) error {
 	}
 	d.Left, err = tx.deleteRun(d.RunKey, p)
 	return err
+}
+
+// unpacked is about how much larger sealed events are in memory.
+const unpacked = 8
+
+// deleteSmallRuns removes as many runs from the front of a list as the part may remove as a whole, and returns how many these are.
+// The number of statements hardly depends on the number of runs: those that share segments with other runs need some of their own.
+func (tx *tx) deleteSmallRuns(list []*model.Delete, p *part) (n int, err error) {
+	events := list[0].Events
+	if n = slices.IndexFunc(list, func(d *model.Delete) bool { return d.RunKey == 0 || d.Events != events }); n >= 0 {
+		list = list[:n]
+	}
+	threads, runs := keysOfDeletes(list)
+	spans, err := all(tx.ctx, tx, scanSizedSpan, selectSizedSpans, tx.d.list(runs), p.rows+1)
+	if err != nil || len(spans) > p.rows {
+		return 0, err
+	}
+	sizes, err := tx.sizesOfRuns(runs, events, p.rows)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range spans {
+		sizes[s.RunKey] = append(sizes[s.RunKey], s.cost(p)...)
+	}
+	for n = 0; n < len(list); n++ {
+		of := sizes[list[n].RunKey]
+		if fit, _ := within(of, p.bytes); fit < len(of) || len(of) > p.rows {
+			break
+		}
+		p.admit(of)
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	threadList, runList := tx.d.list(threads[:n]), tx.d.list(runs[:n])
+	if err := cmp.Or(tx.exec(deleteEventsOfRuns, runList), tx.exec(deleteSegmentsOfRuns, runList)); err != nil {
+		return 0, err
+	}
+	for i := range spans {
+		if s := &spans[i]; s.segments > 0 && slices.Contains(runs[:n], s.RunKey) {
+			if _, err := tx.deleteSealed(&s.Span, &part{math.MaxInt, math.MaxInt}); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if err := tx.exec(deleteSpansOfRuns, runList); err != nil {
+		return 0, err
+	}
+	if !events {
+		for i := range runRows {
+			if before := runRows[i].beforeOfRuns; before != "" {
+				if err := tx.exec(before, longAgo(), runList); err != nil {
+					return 0, err
+				}
+			}
+			if err := tx.exec(runRows[i].removeOfRuns, runList); err != nil {
+				return 0, err
+			}
+		}
+		if err := cmp.Or(tx.exec(deleteRunInputs, runList), tx.exec(deleteRuns, runList)); err != nil {
+			return 0, err
+		}
+	}
+	return n, tx.exec(forgetDeletionsOfRuns, threadList, runList)
+}
+
+func keysOfDeletes(list []*model.Delete) (threads, runs []int64) {
+	for _, d := range list {
+		threads, runs = append(threads, d.ThreadKey), append(runs, d.RunKey)
+	}
+	return threads, runs
+}
+
+// sizesOfRuns returns the sizes of the rows of runs, without their spans and events. Of a kind it reads at most one row more than
+// limit, which is enough to know that the runs have too many.
+func (tx *tx) sizesOfRuns(runs []int64, events bool, limit int) (map[int64][]int, error) {
+	of := make(map[int64][]int)
+	if events {
+		return of, nil
+	}
+	queries := []string{sizeRuns}
+	for i := range runRows {
+		queries = append(queries, runRows[i].sizesOfRuns)
+	}
+	for _, query := range queries {
+		list, err := all(tx.ctx, tx, scanRunSize, query, tx.d.list(runs), limit+1)
+		if err != nil {
+			return nil, err
+		}
+		if len(list) > limit { // the sizes of some are missing
+			for _, run := range runs {
+				of[run] = make([]int, limit+1)
+			}
+			return of, nil
+		}
+		for _, s := range list {
+			of[s.run] = append(of[s.run], s.bytes)
+		}
+	}
+	return of, nil
+}
+
+// runSize is the size of a row of a run.
+type runSize struct {
+	run   int64
+	bytes int
+}
+
+func scanRunSize(rows *sql.Rows) (s runSize, err error) {
+	err = rows.Scan(&s.run, &s.bytes)
+	return s, err
+}
+
+// sizedSpan is a span with the number and size of its rows of events.
+type sizedSpan struct {
+	model.Span
+	lastSeq  int64 // the thread's
+	rows     int
+	plain    int64 // bytes of rows
+	segments int   // which hold other events, too
+	sealed   int64 // bytes of the span's share of segments
+}
+
+func scanSizedSpan(rows *sql.Rows) (s sizedSpan, err error) {
+	err = rows.Scan(&s.RunKey, &s.N, &s.ThreadKey, &s.First, &s.Last, &s.lastSeq, &s.rows, &s.plain, &s.segments, &s.sealed)
+	return s, err
+}
+
+// cost returns the sizes of a span's rows, or too many for a part if its thread may lose the id of its last event.
+func (s *sizedSpan) cost(p *part) []int {
+	if s.Last == 0 || s.Last > s.lastSeq || s.rows > p.rows {
+		return make([]int, p.rows+1)
+	}
+	sizes := make([]int, 1+s.rows+s.segments)
+	sizes[0] = int(s.plain + s.sealed*unpacked)
+	return sizes
 }
 
 // reserveEventIDs reserves the ids of the thread's events, so that no new event gets one of them when the last events are removed.
@@ -267,12 +476,15 @@ func (tx *tx) deleteRun(key int64, p *part) (left bool, err error) {
 	if p.over() {
 		return true, nil
 	}
-	sizes, err := all(tx.ctx, tx, scalar[int], sizeRun, key)
+	keys := tx.d.list([]int64{key})
+	sizes, err := all(tx.ctx, tx, scanRunSize, sizeRuns, keys, 1)
 	if err != nil {
 		return false, err
 	}
-	p.admit(sizes)
-	return false, cmp.Or(tx.exec(deleteRunInput, key), tx.exec(deleteRun, key))
+	for _, s := range sizes {
+		p.admit([]int{s.bytes})
+	}
+	return false, cmp.Or(tx.exec(deleteRunInputs, keys), tx.exec(deleteRuns, keys))
 }
 
 // deleteThread removes the next rows of a thread, then its runs one by one, and at last the thread.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -203,6 +204,59 @@ func TestPartsOfADeletionAreSmall(t *testing.T) {
 				}
 				if parts := log.deleteRun(t, model.Delete{ThreadKey: log.threads[1], RunKey: log.runs[1], Limit: most}); parts < want {
 					t.Errorf("all of a run is gone after %d parts, want %d", parts, want)
+				}
+			})
+		}
+	}
+}
+
+// TestDelete_SealedRunsTogether removes runs with sealed events in one batch: those of whole segments, and one that shares segments.
+func TestDelete_SealedRunsTogether(t *testing.T) {
+	for name, open := range databases {
+		for what, events := range map[string]bool{"runs": false, "events alone": true} {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				db := open(t)
+				log, want := history(t, joined(t, db), 4, 1, 100)
+				first := slices.Clone(log.runs)
+				log.commit(t, nil, log.nextRuns(t, "again")...)
+				log.commit(t, log.batch(40))
+				log.commit(t, nil, log.finishRuns(t)...)
+				if n, err := db.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil || n == 0 {
+					t.Fatalf("%d events are sealed, %v", n, err)
+				}
+				var all []*model.Delete
+				for i, thread := range log.threads {
+					all = append(all, &model.Delete{ThreadKey: thread, RunKey: log.runs[i], Events: events, Limit: 500})
+					if i > 0 { // the first thread keeps its first run
+						all = append(all, &model.Delete{ThreadKey: thread, RunKey: first[i], Events: events, Limit: 500})
+					}
+				}
+				for parts := 0; len(all) > 0; parts++ {
+					if parts > len(log.threads) {
+						t.Fatalf("%d runs are left after %d parts", len(all), parts)
+					}
+					var rows []model.Row
+					for _, d := range all {
+						rows = append(rows, d)
+					}
+					log.commit(t, nil, rows...)
+					all = slices.DeleteFunc(all, func(d *model.Delete) bool { return !d.Left })
+				}
+				for i, thread := range log.threads {
+					got := readLog(t, db, thread, 500)
+					if i > 0 && len(got) != 0 {
+						t.Errorf("%d events of thread %d are left", len(got), i)
+					}
+					if i == 0 {
+						kept := len(want[thread])
+						sameLog(t, got, want[thread][:kept])
+						if len(got) != kept || got[kept-1].RunKey != first[0] {
+							t.Errorf("%d events of the run that stays are left of %d", len(got), kept)
+						}
+					}
+					if _, err := db.Run(t.Context(), log.runs[i]); errors.Is(err, model.ErrNotFound) == events {
+						t.Errorf("the run of thread %d: %v", i, err)
+					}
 				}
 			})
 		}

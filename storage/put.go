@@ -131,7 +131,7 @@ func (p *pending) reset() {
 	p.uses, p.audit, p.ended, p.calls = nil, nil, nil, nil
 }
 
-// put makes rows pending. It carries out a Delete at once, after it has written the pending rows.
+// put makes rows pending. Deletions are carried out after all rows of the batch: see applyDeletes.
 func (tx *tx) put(rows []model.Row) error {
 	for _, row := range rows {
 		if err := tx.putOne(row); err != nil {
@@ -211,7 +211,7 @@ func (tx *tx) putOne(row model.Row) error {
 	case *model.CallUsage:
 		p.calls = append(p.calls, *row)
 	case *model.Delete:
-		return tx.delete(row)
+		tx.deletes = append(tx.deletes, row)
 	default:
 		return p.putRun(row)
 	}

@@ -30,19 +30,25 @@ FROM runs
 WHERE project_id = ? AND created_at < ? AND (created_at, key) > (?, ?)
 ORDER BY created_at, key LIMIT ?`
 
-	selectSpansOfRun = `
-SELECT thread_key, first_event_id, last_event_id FROM run_spans WHERE run_key = ? ORDER BY n LIMIT ?`
-
-	sizeOfRows = `
-SELECT COALESCE(sum(octet_length(payload)), 0) FROM events
-WHERE thread_key = ? AND last_event_id >= ? AND last_event_id <= ? AND run_key = ?`
-
 	// A segment may hold events of other runs, too: each event counts alike.
-	sizeOfSegments = `
-SELECT COALESCE(sum(octet_length(data) * (
-	CASE WHEN last_event_id < ? THEN last_event_id ELSE ? END - CASE WHEN first_event_id > ? THEN first_event_id ELSE ? END + 1
-	) / (last_event_id - first_event_id + 1)), 0)
-FROM event_segments WHERE thread_key = ? AND last_event_id >= ? AND first_event_id <= ?`
+	selectSizedSpans = `
+SELECT s.run_key, s.n, s.thread_key, s.first_event_id, s.last_event_id, t.last_seq,
+	(SELECT count(*)` + rowsOfSpan + `),
+	(SELECT COALESCE(sum(octet_length(e.payload)), 0)` + rowsOfSpan + `),
+	(SELECT count(*)` + segmentsOfSpan + ` AND (g.first_event_id < s.first_event_id OR g.last_event_id > s.last_event_id)),
+	(SELECT COALESCE(sum(octet_length(g.data) * (
+		CASE WHEN g.last_event_id < s.last_event_id THEN g.last_event_id ELSE s.last_event_id END
+		- CASE WHEN g.first_event_id > s.first_event_id THEN g.first_event_id ELSE s.first_event_id END + 1
+		) / (g.last_event_id - g.first_event_id + 1)), 0)` + segmentsOfSpan + `)
+FROM run_spans s JOIN threads t ON t.key = s.thread_key
+WHERE s.run_key = ANY (?) LIMIT ?`
+
+	rowsOfSpan = `
+	FROM events e WHERE e.thread_key = s.thread_key AND e.last_event_id >= s.first_event_id AND e.last_event_id <= s.last_event_id
+		AND e.run_key = s.run_key`
+
+	segmentsOfSpan = `
+	FROM event_segments g WHERE g.thread_key = s.thread_key AND g.last_event_id >= s.first_event_id AND g.first_event_id <= s.last_event_id`
 )
 
 var _ model.Retainer = (*DB)(nil)
@@ -74,18 +80,14 @@ func (db *DB) EndedRuns(ctx context.Context, project string, before time.Time, a
 }
 
 // EventsOf implements [model.Retainer].
-func (db *DB) EventsOf(ctx context.Context, runKey int64) (n int, size int64, err error) {
-	spans, err := all(ctx, db.read, func(rows *sql.Rows) (s model.Span, err error) {
-		err = rows.Scan(&s.ThreadKey, &s.First, &s.Last)
-		return s, err
-	}, selectSpansOfRun, runKey, maxCount)
+func (db *DB) EventsOf(ctx context.Context, runKeys []int64) (map[int64]model.EventsSize, error) {
+	spans, err := all(ctx, db.read, scanSizedSpan, selectSizedSpans, db.d.list(runKeys), maxCount)
+	sizes := make(map[int64]model.EventsSize)
 	for _, s := range spans {
-		n += int(max(s.Last-s.First+1, 0))
-		plain, rowsErr := one(ctx, db.read, scalar[int64], sizeOfRows, s.ThreadKey, s.First, s.Last, runKey)
-		sealed, segmentsErr := one(ctx, db.read, scalar[int64], sizeOfSegments,
-			s.Last, s.Last, s.First, s.First, s.ThreadKey, s.First, s.Last)
-		size += plain + sealed
-		err = errors.Join(err, rowsErr, segmentsErr)
+		size := sizes[s.RunKey]
+		size.Events += int(max(s.Last-s.First+1, 0))
+		size.Bytes += s.plain + s.sealed
+		sizes[s.RunKey] = size
 	}
-	return n, size, err
+	return sizes, err
 }

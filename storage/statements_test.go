@@ -58,6 +58,9 @@ func TestStatementsUseIndexes(t *testing.T) {
 	}
 	for i, d := range slices.Concat(threadRows, runRows, []deletion{keysOfRun}) {
 		statements["sizes of deletion "+strconv.Itoa(i)], statements["deletion "+strconv.Itoa(i)] = d.sizes, d.remove
+		if i >= len(threadRows) && i < len(threadRows)+len(runRows) {
+			statements["sizes of deletion of runs "+strconv.Itoa(i)], statements["deletion of runs "+strconv.Itoa(i)] = d.sizesOfRuns, d.removeOfRuns
+		}
 	}
 	t.Run("sqlite", func(t *testing.T) {
 		db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))

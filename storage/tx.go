@@ -19,6 +19,7 @@ type tx struct {
 	now     time.Time
 	rows    *pending
 	batch   writeBatch
+	deletes []*model.Delete
 	events  []model.StoredEvent
 	err     error // the first failure
 

@@ -36,6 +36,12 @@ type Item struct {
 	no   int64 // in the order of all items
 }
 
+// deletes reports whether the item removes a thread or a run.
+func (it *Item) deletes() bool {
+	_, ok := it.Command.(*decide.Delete)
+	return ok
+}
+
 // Empty makes an item that is free like a new one of its run's, with room for what it held.
 func (it *Item) Empty() {
 	clear(it.Records)

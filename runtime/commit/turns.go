@@ -1,21 +1,20 @@
 package commit
 
 import (
-	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
 // turns holds the items that wait for a commit. Owners take turns by bytes, so that the large items of one do not delay the small ones
 // of another. The items of one owner keep their order, except that events of runs may overtake commands.
 type turns struct {
-	lanes map[quota.Owner]*lane
-	ring  []*lane        // those with items
-	at    int            // the index in ring of the lane whose turn it is
-	users map[string]int // lanes of a project
-	items int
-	bytes int
-	count int64 // of all items that came
-	alone *lane // its command needs a commit of its own and comes next
+	lanes   map[quota.Owner]*lane
+	ring    []*lane        // those with items
+	at      int            // the index in ring of the lane whose turn it is
+	users   map[string]int // lanes of a project
+	items   int
+	bytes   int
+	count   int64 // of all items that came
+	deletes *lane // its deletions come next
 }
 
 // lane is the items of one owner.
@@ -106,17 +105,15 @@ func (b *batch) room(cfg *Config) bool {
 }
 
 // pick moves to b what one commit takes. Once b has its decisions it goes on with the events of runs, which would otherwise wait while a
-// crowd starts.
+// crowd starts. Deletions share a commit only with each other.
 func (t *turns) pick(b *batch, cfg *Config) {
-	if l := t.alone; l != nil {
-		t.alone = nil
-		if it := l.next(true); it != nil && needsAll(it) {
+	if l := t.deletes; l != nil {
+		t.deletes = nil
+		for it := l.next(true); it != nil && it.deletes() && b.room(cfg) && b.decisions < batchDecisions; it = l.next(true) {
 			t.take(l, it, b)
-			t.leave()
-			return
 		}
 	}
-	for progress := true; progress && b.room(cfg); {
+	for progress := len(b.items) == 0; progress && b.room(cfg); {
 		progress = false
 		for n := len(t.ring); n > 0 && b.room(cfg); n-- {
 			l := t.ring[t.at]
@@ -142,8 +139,10 @@ func (t *turns) turn(l *lane, b *batch, cfg *Config) bool {
 		case it == nil:
 			l.inTurn, l.credit = false, 0
 			return false
-		case needsAll(it) && len(b.items) > 0:
-			l.inTurn, t.alone = false, l
+		case len(b.items) > 0 && it.deletes() != b.items[0].deletes():
+			if l.inTurn = false; it.deletes() {
+				t.deletes = l
+			}
 			return false
 		case it.size > l.credit:
 			l.inTurn = false
@@ -151,17 +150,8 @@ func (t *turns) turn(l *lane, b *batch, cfg *Config) bool {
 		}
 		l.credit -= it.size
 		t.take(l, it, b)
-		if needsAll(it) {
-			b.bytes = max(b.bytes, cfg.BatchBytes)
-		}
 	}
 	return false
-}
-
-// needsAll reports whether an item takes a commit of its own.
-func needsAll(it *Item) bool {
-	_, deletes := it.Command.(*decide.Delete)
-	return deletes
 }
 
 // take moves the next item of a lane to b.

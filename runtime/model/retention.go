@@ -11,12 +11,18 @@ type Retainer interface {
 	Projects(ctx context.Context) ([]string, error)
 	// EndedRuns returns up to limit of a project's runs behind after that were created before a time, by time and key.
 	EndedRuns(ctx context.Context, project string, before time.Time, after EndedRun, limit int) ([]EndedRun, error)
-	// EventsOf returns the number of a run's events and their approximate stored size.
-	EventsOf(ctx context.Context, runKey int64) (n int, size int64, err error)
+	// EventsOf returns the number and size of the events of up to 1000 runs, by run key. Runs without events are missing.
+	EventsOf(ctx context.Context, runKeys []int64) (map[int64]EventsSize, error)
 	// ForgetAudit deletes a project's audit rows before a time and returns their number; with dry it only counts.
 	ForgetAudit(ctx context.Context, project string, before time.Time, dry bool) (int, error)
 	// ExpireAttachments is the method of Attachments.
 	ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (int, error)
+}
+
+// EventsSize is the number of a run's events and their approximate stored size.
+type EventsSize struct {
+	Events int
+	Bytes  int64
 }
 
 // EndedRun is a candidate for removal.

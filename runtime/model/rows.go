@@ -368,7 +368,8 @@ type IdempotencyKey struct {
 	CreatedAt time.Time
 }
 
-// Delete removes a part of a run or of a thread, about Limit rows. It is alone in its batch. The events and spans of a run are deleted
+// Delete removes a part of a run or of a thread, about Limit rows. It shares a batch only with others of its
+// kind, which together remove about as much as one of them may: with Left set a Delete may not have begun. The events and spans of a run are deleted
 // first, then its other rows, then the run. Its Idempotency-Keys stay without their answers, so that a repeated request learns that
 // the run is gone; with a thread they are deleted. Ids of removed events are not reused before the whole thread is deleted. No run
 // of the thread may be RUNNING. Delete ignores rows that do not exist. While parts are left there is a Deletion.

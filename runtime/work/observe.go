@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -141,6 +142,26 @@ func (en *Engine) decide(it *commit.Item) error {
 		en.tell(it.Out)
 	}
 	return err
+}
+
+// DeleteAll has the next parts of several deletions decided, as many in one transaction as are queued together. It returns for each
+// whether parts are left, and its error.
+func (en *Engine) DeleteAll(list []*decide.Delete) (left []bool, errs []error) {
+	left, errs = make([]bool, len(list)), make([]error, len(list))
+	var decided sync.WaitGroup
+	decided.Add(len(list))
+	for i, cmd := range list {
+		it := &commit.Item{Command: cmd}
+		it.Done = append(it.Done, func(err error) {
+			defer decided.Done()
+			if errs[i] = err; err == nil {
+				left[i] = it.Out.Removed.Left
+			}
+		})
+		en.commits.Add(it)
+	}
+	decided.Wait()
+	return left, errs
 }
 
 // tell logs and measures what a decision has made of runs.

@@ -91,6 +91,7 @@ func Run(t *testing.T, open func(t *testing.T) model.Store) {
 		{"HistoryByDay", testHistory},
 		{"KeysOfOtherProjectsLeadNowhere", testForeignKeys},
 		{"DeleteThreadByParts", testDeleteThread},
+		{"DeletionsShareABatch", testDeleteTogether},
 
 		{"OneOpenSpanPerThread", testOneOpenSpan},
 		{"EventsPage", testEventsPage},

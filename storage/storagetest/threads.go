@@ -260,3 +260,67 @@ func testDeleteThread(t *testing.T, f *fixture) {
 		t.Errorf("the thread of that name: %v", err)
 	}
 }
+
+// Deletions in one batch remove what each of them would alone, at the latest when those with parts left are repeated.
+func testDeleteTogether(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	shared := f.newThread(t, "ann", "shared")
+	fill := func(thread *model.Thread, name string, first, last int64) *model.Run {
+		run := f.newRun(t, thread, name, model.Completed)
+		thread.LastEventID = last
+		f.commit(t, events(run, first, last), &thread.ThreadHead,
+			&model.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: last},
+			&model.Step{RunKey: run.Key, Number: 1, StartedAt: at(0)}, &model.Node{RunKey: run.Key, NodeID: "n"},
+			&model.Memo{RunKey: run.Key, Generation: 1, Place: "m#1"}, &model.Interrupt{RunKey: run.Key, ID: "i", CreatedAt: at(0)},
+			message(run, "m"+name, first, model.MessageConsumed))
+		return run
+	}
+	var runs []*model.Run
+	for i := range 10 {
+		runs = append(runs, fill(f.newThread(t, "bob", fmt.Sprint("thread", i)), fmt.Sprint("run", i), 1, 3))
+	}
+	runs = append(runs, fill(shared, "first", 1, 5))
+	kept := fill(shared, "kept", 6, 10)
+	stripped := fill(shared, "stripped", 11, 15)
+	runs = append(runs, fill(shared, "large", 16, 140), fill(shared, "last", 141, 145))
+
+	var left []*model.Delete
+	for _, run := range runs {
+		left = append(left, &model.Delete{ThreadKey: run.ThreadKey, RunKey: run.Key, Limit: 40})
+	}
+	left = append(left, &model.Delete{ThreadKey: shared.Key, RunKey: stripped.Key, Events: true, Limit: 40},
+		&model.Delete{ThreadKey: 1 << 40, RunKey: 1 << 40, Limit: 40}) // which is not there
+	for batches := 0; len(left) > 0; batches++ {
+		if batches > 100 {
+			t.Fatal("there is no end to it")
+		}
+		var rows []model.Row
+		for _, d := range left {
+			rows = append(rows, d)
+		}
+		f.put(t, rows...)
+		left = slices.DeleteFunc(left, func(d *model.Delete) bool { return !d.Left })
+	}
+	for _, run := range runs {
+		_, err := f.Run(ctx, run.Key)
+		memos, memosErr := f.Memos(ctx, run.Key, 1)
+		steps, stepsErr := rowsOf(f.Steps(ctx, "project", run.Key, 0, 10))
+		named, namesErr := f.RunsByName(ctx, "project", run.User, run.ID)
+		if !errors.Is(err, model.ErrNotFound) || len(memos)+len(steps)+len(named) > 0 || errors.Join(memosErr, stepsErr, namesErr) != nil {
+			t.Errorf("run %s: %v, %d memos, %d steps, %d runs of its name", run.ID, err, len(memos), len(steps), len(named))
+		}
+		if last, err := f.LastEventID(ctx, run.ThreadKey); err != nil || last != 3 && run.ThreadKey != shared.Key || last != 145 && run.ThreadKey == shared.Key {
+			t.Errorf("the log of %s ends at %d, %v", run.ID, last, err)
+		}
+	}
+	log, err := f.Events(ctx, shared.Key, 0, 200)
+	if err != nil || len(log) != 5 || log[0].ID != 6 || log[0].RunKey != kept.Key {
+		t.Errorf("of the shared log %d events are left, %v", len(log), err)
+	}
+	for _, run := range []*model.Run{kept, stripped} {
+		msgs, err := rowsOf(f.RunMessages(ctx, "project", run.Key, 0, 10))
+		equal(t, "messages of "+run.ID, len(msgs), err, 1)
+	}
+	deletions, err := f.Deletions(ctx, 0, 0, 10)
+	equal(t, "deletions of which parts are left", len(deletions), err, 0)
+}

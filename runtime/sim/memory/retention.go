@@ -47,19 +47,19 @@ func (db *Database) EndedRuns(ctx context.Context, project string, before time.T
 }
 
 // EventsOf implements [model.Retainer].
-func (db *Database) EventsOf(ctx context.Context, runKey int64) (n int, size int64, err error) {
-	_, err = read(ctx, db, func() (none struct{}) {
+func (db *Database) EventsOf(ctx context.Context, runKeys []int64) (map[int64]model.EventsSize, error) {
+	return read(ctx, db, func() map[int64]model.EventsSize {
+		sizes := make(map[int64]model.EventsSize)
 		for _, log := range db.events {
 			for i := range log {
-				if log[i].RunKey == runKey {
-					n++
-					size += int64(len(log[i].Payload))
+				if key := log[i].RunKey; slices.Contains(runKeys, key) {
+					size := sizes[key]
+					sizes[key] = model.EventsSize{Events: size.Events + 1, Bytes: size.Bytes + int64(len(log[i].Payload))}
 				}
 			}
 		}
-		return none
+		return sizes
 	})
-	return n, size, err
 }
 
 // ForgetAudit implements [model.Retainer] and deletes nothing.

@@ -33,6 +33,7 @@ var (
 	clientBytes = describe("client_bytes", "Bytes of requests, messages and answers that are held for clients.")
 	runBytes    = describe("run_bytes", "Bytes in memory of what runs at work are asked and have said, by kind (asked, said).", "kind")
 	ringBytes   = describe("ring_bytes", "Bytes in memory of the latest events of threads.")
+	lag         = describe("retention_lag_seconds", "For how long the runs that the retention removes now should have been gone; 0 while nothing is due.")
 	abandoned   = describe("abandoned_total", "Workers and tools that ignored that they were to stop, by kind (agent, tool).", "kind")
 	lingering   = describe("abandoned", "Abandoned workers and tools that have not returned; each keeps its run's slot.")
 	openStreams = describe("streams", "Open event streams, by kind (sse, websocket).", "kind")
@@ -41,7 +42,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (w *watch) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{runs, queueAge, waits, waitBytes, waitAge, fenced, clientBytes, runBytes, ringBytes, abandoned, lingering, openStreams, cut} {
+	for _, d := range []*prometheus.Desc{runs, queueAge, waits, waitBytes, waitAge, fenced, clientBytes, runBytes, ringBytes, lag, abandoned, lingering, openStreams, cut} {
 		ch <- d
 	}
 }
@@ -67,6 +68,7 @@ func (w *watch) Collect(ch chan<- prometheus.Metric) {
 	gauge(runBytes, float64(e.Asked), "asked")
 	gauge(runBytes, float64(e.Said), "said")
 	gauge(ringBytes, float64(e.Rings))
+	gauge(lag, e.RetentionLag.Seconds())
 	counter(abandoned, e.AbandonedAgents, "agent")
 	counter(abandoned, e.AbandonedTools, "tool")
 	gauge(lingering, float64(e.Lingering))
