@@ -84,7 +84,7 @@ func TestKeys_BelongToProject(t *testing.T) {
 		if got := status(t, "GET", s.URL()+"/api/v1/me", "Authorization", alice.Key); got != http.StatusUnauthorized {
 			t.Errorf("a revoked key: %d", got)
 		}
-		list := answer(t, send(t, "GET", s.URL()+"/api/projects/p1/keys", "", "Authorization", root))
+		list := answer(t, send(t, "GET", s.URL()+"/api/projects/p1/keys?count=true", "", "Authorization", root))
 		var page struct {
 			Items []struct {
 				made
@@ -150,7 +150,7 @@ func TestKeys_RevokedCreateNoOthers(t *testing.T) {
 	total := func() int {
 		t.Helper()
 		var page struct{ Total int }
-		if err := json.Unmarshal([]byte(answer(t, send(t, "GET", s.URL()+"/api/projects/p1/keys?limit=1", "", "Authorization", root))), &page); err != nil {
+		if err := json.Unmarshal([]byte(answer(t, send(t, "GET", s.URL()+"/api/projects/p1/keys?limit=1&count=true", "", "Authorization", root))), &page); err != nil {
 			t.Fatal(err)
 		}
 		return page.Total

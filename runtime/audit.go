@@ -38,7 +38,7 @@ func (rt *Runtime) AuditOf(ctx context.Context, c Caller, f AuditFilter) (Page[A
 	}
 	for _, name := range []string{f.Actor, f.Action, f.User, f.Run} {
 		if name != "" && !ValidName(name) {
-			return Page[Audit]{}, nil // no entry has it
+			return Page[Audit]{Counted: f.Count}, nil // no entry has it
 		}
 	}
 	f.Project = c.project

@@ -32,5 +32,5 @@ func (rt *Runtime) Questions(ctx context.Context, c Caller, f QuestionFilter) (P
 			return Page[Asked]{}, err
 		}
 	}
-	return Page[Asked]{Rows: asked, More: page.More, Total: page.Total}, nil
+	return Page[Asked]{Rows: asked, More: page.More, Total: page.Total, Counted: page.Counted}, nil
 }

@@ -97,7 +97,7 @@ func (rt *Runtime) Runs(ctx context.Context, c Caller, f RunFilter) (Page[Run], 
 	f.User = cmp.Or(c.only(), f.User)
 	for _, name := range []string{f.User, f.Agent, f.WorkflowID} {
 		if name != "" && !ValidName(name) { // nobody has it, and not every database can be asked
-			return Page[Run]{}, nil
+			return Page[Run]{Counted: f.Count}, nil
 		}
 	}
 	if err := rt.lookFor(ctx, &f); err != nil {
@@ -115,7 +115,7 @@ func (rt *Runtime) Runs(ctx context.Context, c Caller, f RunFilter) (Page[Run], 
 	for i := range page.Rows {
 		runs[i] = grantedRun(page.Rows[i])
 	}
-	return Page[Run]{Rows: runs, More: page.More, Total: page.Total, Uncounted: page.Uncounted, Behind: page.Behind}, unavailable(err)
+	return Page[Run]{Rows: runs, More: page.More, Total: page.Total, Counted: page.Counted, Behind: page.Behind}, unavailable(err)
 }
 
 // maxText is how many characters a text may have that runs or threads are looked for by.

@@ -198,6 +198,7 @@ func (r reader) ProjectAPIKeys(ctx context.Context, project string, below int64,
 		p.Rows = p.Rows[:limit]
 	}
 	p.Total, err = one(ctx, r.q, scalar[int], countProjectKeys, project, maxCount)
+	p.Counted = err == nil
 	return p, err
 }
 

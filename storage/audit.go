@@ -19,7 +19,7 @@ const (
 INSERT INTO audit (` + auditColumns + `)
 VALUES (?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::timestamptz)`
 
-	// A page of the audit is this, the count beside it, and the rest, in each of which a filter stands.
+	// A page of the audit is this, the count or uncounted, and the rest, in each of which a filter stands.
 	listAudit = `
 SELECT ` + auditColumns + `, key, (`
 	countAudit = `
@@ -28,8 +28,6 @@ SELECT count(*) FROM (SELECT 1 FROM audit`
 	pageOfAudit  = `)
 FROM audit`
 	belowAudit = ` AND (at, key) < (?, ?) ORDER BY at DESC, key DESC LIMIT ?`
-
-	uncountedAudit = `SELECT 0`
 
 	forgetAudit = `
 DELETE FROM audit WHERE project_id = ? AND at < ? AND (at, key) <= (?, ?)`
@@ -105,9 +103,12 @@ func (r reader) Audit(ctx context.Context, f model.AuditFilter) (p model.Page[mo
 		return searched(ctx, r, func() (model.Page[model.Audit], error) { return r.lookAudit(ctx, &f, &known) })
 	}
 	where, args := filterAudit(&f)
-	counting := append(slices.Clip(args), maxCount)
+	count, counting := countAudit+where+auditCounted, append(slices.Clip(args), maxCount+1)
+	if !f.Count {
+		count, counting = uncounted, nil
+	}
 	p.Rows, err = all(ctx, r.q, func(rows *sql.Rows) (model.Audit, error) { return scanAudit(rows, &p.Total) },
-		listAudit+countAudit+where+auditCounted+pageOfAudit+where+belowAudit,
+		listAudit+count+pageOfAudit+where+belowAudit,
 		slices.Concat(counting, args, []any{ms(f.BeforeTime), f.BeforeKey, f.Limit + 1})...)
 	if err != nil {
 		return p, err
@@ -115,17 +116,19 @@ func (r reader) Audit(ctx context.Context, f model.AuditFilter) (p model.Page[mo
 	if p.More = len(p.Rows) > f.Limit; p.More {
 		p.Rows = p.Rows[:f.Limit]
 	}
-	return counted(ctx, r.q, p, countAudit+where+auditCounted, counting...)
+	if !f.Count {
+		return p, nil
+	}
+	return counted(ctx, r.q, p, count, counting...)
 }
 
 // lookAudit is Audit for a filter without an index: it reads some thousand rows of the best index per page.
 func (r reader) lookAudit(ctx context.Context, f, known *model.AuditFilter) (p model.Page[model.Audit], err error) {
-	p.Uncounted = true
 	where, args := filterAudit(known)
 	at, key := f.BeforeTime, f.BeforeKey
 	for n := 0; n < lookedAt; {
 		list, err := all(ctx, r.q, func(rows *sql.Rows) (model.Audit, error) { return scanAudit(rows, &p.Total) },
-			listAudit+uncountedAudit+pageOfAudit+where+belowAudit, slices.Concat(args, []any{ms(at), key, lookAtOnce})...)
+			listAudit+uncounted+pageOfAudit+where+belowAudit, slices.Concat(args, []any{ms(at), key, lookAtOnce})...)
 		if err != nil {
 			return p, err
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// One statement reads a page, so that the page is consistent: it counts the list, finds the keys and sizes of up to limit + 1 rows,
+// One statement reads a page, so that the page is consistent: it counts the list if that is asked for, finds the keys and sizes of up to limit + 1 rows,
 // and reads the rows that fit. It does not read rows that exceed the page's bytes. Such a statement looks like
 //
 //	SELECT …, (<count>), sized.found
@@ -36,15 +36,21 @@ func pageOf[T any](ctx context.Context, q querier, scan scanner[T], bytes, limit
 	return p, err
 }
 
-// counted sets the total of an empty page, which has no row with it.
+// uncounted takes the place of the count that is not asked for.
+const uncounted = `SELECT 0`
+
+// maxCount bounds the count of a list. Counting stops behind it.
+const maxCount = 10_000
+
+// counted completes the count of a page. An empty page has no row with it.
 func counted[T any](ctx context.Context, q querier, p model.Page[T], query string, args ...any) (model.Page[T], error) {
-	if len(p.Rows) > 0 {
-		return p, nil
+	if len(p.Rows) == 0 {
+		total, err := one(ctx, q, scalar[int], query, args...)
+		if err != nil && !errors.Is(err, model.ErrNotFound) {
+			return p, err
+		}
+		p.Total = total
 	}
-	total, err := one(ctx, q, scalar[int], query, args...)
-	if errors.Is(err, model.ErrNotFound) {
-		err = nil
-	}
-	p.Total = total
-	return p, err
+	p.Counted = p.Total <= maxCount
+	return p, nil
 }

@@ -49,9 +49,9 @@ func TestPageAgreesWithItsTotal(t *testing.T) {
 	}
 	add()
 	read := func() reader { return reader{q: &between{querier: db.read, happens: add}, d: db.d, z: db.z} }
-	runs, err := read().Runs(ctx, model.RunFilter{Project: "p"})
+	runs, err := read().Runs(ctx, model.RunFilter{Project: "p", Count: true})
 	agrees(t, "runs", runs, err)
-	threads, err := read().Threads(ctx, model.ThreadFilter{Project: "p", User: "u"})
+	threads, err := read().Threads(ctx, model.ThreadFilter{Project: "p", User: "u", Count: true})
 	agrees(t, "threads", threads, err)
 	steps, err := read().Steps(ctx, "p", 1, 0, 50)
 	agrees(t, "steps", steps, err)

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// A page of questions consists of this, its count, and the rest. Each part checks the owner.
+	// A page of questions consists of this, the count or uncounted, and the rest. Each part checks the owner.
 	listQuestions = `
 SELECT i.run_key, i.interrupt_id, i.step, i.place, i.frontend, i.tool, i.body, i.status, i.payload, i.expires_at,
 	i.created_at, i.key, r.user_id, r.id, r.workflow_id, t.thread_id, t.conversation_id, (`
@@ -34,8 +34,8 @@ SELECT count(*) FROM (SELECT 1 FROM interrupts q`
 	ofProject = ` WHERE q.project_id = ?`
 	ofUser    = ` WHERE q.project_id = ? AND q.user_id = ?`
 
-	listAskedIn  = listQuestions + countAskedIn + pageOfQuestions + ofProject + whereOpen + thatFollow
-	listAskedOf  = listQuestions + countAskedOf + pageOfQuestions + ofUser + whereOpen + thatFollow
+	askedIn      = pageOfQuestions + ofProject + whereOpen + thatFollow
+	askedOf      = pageOfQuestions + ofUser + whereOpen + thatFollow
 	countAskedIn = countQuestions + ofProject + whereOpen + questionsCounted
 	countAskedOf = countQuestions + ofUser + whereOpen + questionsCounted
 )
@@ -59,14 +59,17 @@ func (r reader) Questions(ctx context.Context, f model.QuestionFilter) (model.Pa
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}
-	list, count, whose := listAskedIn, countAskedIn, []any{f.Project}
+	list, count, whose := askedIn, countAskedIn, []any{f.Project}
 	if f.User != "" {
-		list, count, whose = listAskedOf, countAskedOf, append(whose, f.User)
+		list, count, whose = askedOf, countAskedOf, append(whose, f.User)
 	}
-	counting := slices.Concat(whose, []any{maxCount})
-	p, err := pageOf(ctx, r.q, scanQuestion, model.PageBytes, f.Limit, list,
+	counting := slices.Concat(whose, []any{maxCount + 1})
+	if !f.Count {
+		count, counting = uncounted, nil
+	}
+	p, err := pageOf(ctx, r.q, scanQuestion, model.PageBytes, f.Limit, listQuestions+count+list,
 		slices.Concat(counting, whose, []any{f.AfterKey})...)
-	if err != nil {
+	if err != nil || !f.Count {
 		return p, err
 	}
 	return counted(ctx, r.q, p, count, counting...)

@@ -132,7 +132,7 @@ func TestAuditIsForgottenByProject(t *testing.T) {
 				t.Errorf("%d are gone, %v", n, err)
 			}
 			for project, want := range map[string]int{"p": 23, "q": 2100} {
-				p, err := db.Audit(ctx, model.AuditFilter{Project: project})
+				p, err := db.Audit(ctx, model.AuditFilter{Project: project, Count: true})
 				if err != nil || p.Total != want {
 					t.Errorf("%s has %d, %v", project, p.Total, err)
 				}

@@ -12,14 +12,11 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// maxCount bounds the count that a page has of its list.
-const maxCount = 10_000
-
 // A list of runs that is filtered by one column (user, status, workflow or thread) and by time is read from an index in the list's
 // order: a page costs as much as it shows. No index serves other filters: see lookRuns.
 
 const (
-	// The statement of a page is listRuns, the count, pageOfRuns, the keys of the runs (which an index alone has) and thatAreShown.
+	// The statement of a page is listRuns, the count or uncounted, pageOfRuns, the keys of the runs (which an index alone has) and thatAreShown.
 	// It does not read columns that a list does not show.
 	listRuns = `
 SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
@@ -50,8 +47,8 @@ ORDER BY sized.at DESC, sized_key DESC`
 	ofSeveral   = `) AS several ORDER BY at DESC, key DESC LIMIT ?`
 	countSome   = `SELECT count(*) FROM (SELECT 1 FROM runs`
 	asCounted   = `) AS counted`
-	theseByTime = listRuns + `SELECT 0` + pageOfRuns + keysByTime + ofTheKeys + byTime + thatAreShown
-	theseByKey  = listRuns + `SELECT 0` + pageOfRuns + keysByKey + ofTheKeys + byKey + thatAreShown
+	theseByTime = listRuns + uncounted + pageOfRuns + keysByTime + ofTheKeys + byTime + thatAreShown
+	theseByKey  = listRuns + uncounted + pageOfRuns + keysByKey + ofTheKeys + byKey + thatAreShown
 )
 
 // statement builds the text of a statement with its parameters.
@@ -90,7 +87,10 @@ func (r reader) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.R
 		return model.Page[model.Run]{}, err
 	}
 	var count, list statement
-	countRuns(&count, &f)
+	if count.add(uncounted); f.Count {
+		count = statement{}
+		countRuns(&count, &f)
+	}
 	list.add(listRuns)
 	list.add(count.String(), count.args...)
 	list.add(pageOfRuns)
@@ -98,60 +98,33 @@ func (r reader) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.R
 	list.add(thatAreShown)
 	// The last two parameters are the limit and the size of the page, which listed adds.
 	p, err := r.listed(ctx, f.Limit, list.text(&f), list.args[:len(list.args)-1]...)
-	if err != nil {
+	if err != nil || !f.Count {
 		return p, err
 	}
 	return counted(ctx, r.q, p, count.text(&f), count.args...)
 }
 
-// indexed returns the parts of a filter that an index serves. If the filter has a thread, that is the only one.
-func indexed(f *model.RunFilter) (parts []model.RunFilter) {
-	for _, by := range []struct {
-		asked bool
-		take  func(part *model.RunFilter)
-	}{
-		{f.ThreadKey != 0, func(part *model.RunFilter) { part.ThreadKey = f.ThreadKey }},
-		{f.User != "", func(part *model.RunFilter) { part.User = f.User }},
-		{f.Agent != "" || f.WorkflowID != "", func(part *model.RunFilter) { part.Agent, part.WorkflowID = f.Agent, f.WorkflowID }},
-		{len(f.Statuses) > 0, func(part *model.RunFilter) { part.Statuses = f.Statuses }},
-	} {
-		if !by.asked {
-			continue
-		}
-		part := model.RunFilter{Project: f.Project, Since: f.Since, Until: f.Until, Oldest: f.Oldest, Limit: f.Limit, BeforeKey: f.BeforeKey}
-		by.take(&part)
-		if parts = append(parts, part); part.ThreadKey != 0 {
-			return parts
-		}
+// indexed returns the part of a filter that an index serves: the thread, else the statuses unless most runs may have one
+// of them, else the user, the agent or workflow, or the statuses.
+func indexed(f *model.RunFilter) model.RunFilter {
+	part := model.RunFilter{Project: f.Project, Since: f.Since, Until: f.Until, Oldest: f.Oldest, Limit: f.Limit, BeforeKey: f.BeforeKey}
+	few := len(f.Statuses) > 0 && !slices.Contains(f.Statuses, model.Completed)
+	switch {
+	case f.ThreadKey != 0:
+		part.ThreadKey = f.ThreadKey
+	case few:
+		part.Statuses = f.Statuses
+	case f.User != "":
+		part.User = f.User
+	case f.Agent != "" || f.WorkflowID != "":
+		part.Agent, part.WorkflowID = f.Agent, f.WorkflowID
+	default:
+		part.Statuses = f.Statuses
 	}
-	if len(parts) == 0 {
-		parts = []model.RunFilter{{Project: f.Project, Since: f.Since, Until: f.Until, Oldest: f.Oldest, Limit: f.Limit, BeforeKey: f.BeforeKey}}
-	}
-	return parts
+	return part
 }
 
-// fewest returns the part of a filter that an index serves and that admits the fewest runs: few runs failed, but one user may own
-// nearly all. Counts stop at maxCount.
-func (r reader) fewest(ctx context.Context, f *model.RunFilter) (best model.RunFilter, err error) {
-	parts, least := indexed(f), math.MaxInt
-	if len(parts) == 1 {
-		return parts[0], nil
-	}
-	for i := range parts {
-		var count statement
-		countRuns(&count, &parts[i])
-		n, err := one(ctx, r.q, scalar[int], count.text(&parts[i]), count.args...)
-		if err != nil {
-			return best, err
-		}
-		if n < least {
-			best, least = parts[i], n
-		}
-	}
-	return best, nil
-}
-
-// countRuns counts the runs that a filter of one index admits, up to maxCount.
+// countRuns counts the runs that a filter of one index admits, up to one more than maxCount.
 func countRuns(s *statement, f *model.RunFilter) {
 	order := byTime
 	if !ordersByTime(f) {
@@ -159,15 +132,15 @@ func countRuns(s *statement, f *model.RunFilter) {
 	}
 	if len(f.Statuses) < 2 {
 		where, args := filterRuns(f)
-		s.add(countSome+where+order+asCounted, append(args, maxCount)...)
+		s.add(countSome+where+order+asCounted, append(args, maxCount+1)...)
 		return
 	}
 	s.add(`SELECT count(*) FROM (SELECT 1 FROM (`)
 	ofEach(s, f, func(one *model.RunFilter) {
 		where, args := filterRuns(one)
-		s.add(`SELECT 1 FROM runs`+where+order, append(args, maxCount)...)
+		s.add(`SELECT 1 FROM runs`+where+order, append(args, maxCount+1)...)
 	})
-	s.add(`) AS several LIMIT ?`+asCounted, maxCount)
+	s.add(`) AS several LIMIT ?`+asCounted, maxCount+1)
 }
 
 // keysOfRuns selects the next keys of those runs, and their times.
@@ -313,13 +286,10 @@ func scanLooked(rows *sql.Rows) (l looked, err error) {
 	return l, err
 }
 
-// lookRuns is Runs for a filter that no index serves: it reads the runs that the best index has, some thousand for a page. Runs
+// lookRuns is Runs for a filter that no index serves: it reads the runs that an index has, some thousand for a page. Runs
 // whose name is the text come first.
 func (r reader) lookRuns(ctx context.Context, f *model.RunFilter) (p model.Page[model.Run], err error) {
-	known, err := r.fewest(ctx, f)
-	if err != nil {
-		return p, err
-	}
+	known := indexed(f)
 	exact, err := r.namedRuns(ctx, f)
 	if err != nil {
 		return p, err
@@ -341,6 +311,9 @@ func (r reader) lookRuns(ctx context.Context, f *model.RunFilter) (p model.Page[
 	p.Rows, p.More = append(p.Rows, rest.Rows...), behind != 0
 	if p.Behind = behind; rest.More { // the page ends by its size
 		p.More, p.Behind = true, rest.Rows[len(rest.Rows)-1].Key
+	}
+	if !f.Count {
+		return p, nil
 	}
 	return p, r.countLooked(ctx, f, &known, &p)
 }
@@ -451,9 +424,8 @@ func (r reader) theseRuns(ctx context.Context, f *model.RunFilter, keys []int64,
 
 // countLooked counts the runs that f admits, unless it would have to read more than a page does.
 func (r reader) countLooked(ctx context.Context, f, known *model.RunFilter, p *model.Page[model.Run]) error {
-	p.Total, p.Uncounted = len(p.Rows), true
 	if f.Text != "" {
-		p.Uncounted = f.BeforeKey != 0 || p.More
+		p.Total, p.Counted = len(p.Rows), f.BeforeKey == 0 && !p.More
 		return nil
 	}
 	start := *known
@@ -467,7 +439,7 @@ func (r reader) countLooked(ctx context.Context, f, known *model.RunFilter, p *m
 		err = rows.Scan(&n[0], &n[1])
 		return n, err
 	}, s.text(f), s.args...)
-	p.Total, p.Uncounted = min(max(n[0], len(p.Rows)), maxCount), n[1] > lookedAt
+	p.Total, p.Counted = min(max(n[0], len(p.Rows)), maxCount), n[1] <= lookedAt
 	return err
 }
 

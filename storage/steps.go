@@ -59,5 +59,7 @@ func (r reader) Steps(ctx context.Context, project string, runKey int64, after, 
 	if err != nil {
 		return p, err
 	}
-	return counted(ctx, r.q, p, countSteps, runKey, project)
+	p, err = counted(ctx, r.q, p, countSteps, runKey, project)
+	p.Counted = err == nil // however many they are
+	return p, err
 }

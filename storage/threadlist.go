@@ -71,10 +71,10 @@ func (r reader) lookThreads(ctx context.Context, f *model.ThreadFilter) (p model
 			return p, err
 		}
 	}
-	if p.Total = len(found); !p.More && more {
+	if !p.More && more {
 		p.More, p.Behind, p.BehindAt = true, at.key, at.updatedAt
 	}
-	p.Uncounted = !begin || p.More
+	p.Total, p.Counted = len(found), f.Count && begin && !p.More
 	return p, nil
 }
 

@@ -94,7 +94,7 @@ LEFT JOIN run_inputs i ON i.run_key = r.key`
 FROM threads t` + shownRun + `
 WHERE t.key = ? AND t.project_id = ?`
 
-	// The statement of a page is listedColumns, the count and pageOfThreads. The last two begin with the project and the user.
+	// The statement of a page is listedColumns, the count or uncounted, and one of the last three constants.
 	pageOfThreads = `), sized.found
 FROM (SELECT sized_key, at, found
 	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
@@ -108,8 +108,8 @@ FROM (SELECT sized_key, at, found
 JOIN threads t ON t.key = sized_key` + shownRun + `
 ORDER BY sized.at DESC, sized_key DESC`
 
-	selectThreads    = listedColumns + `, (` + countThreads + pageOfThreads + ofOneUser + latestOfThem + thatFitAThread
-	selectAllThreads = listedColumns + `, (` + countAllThreads + pageOfThreads + latestOfThem + thatFitAThread
+	threadsOfUser = pageOfThreads + ofOneUser + latestOfThem + thatFitAThread
+	threadsOfAll  = pageOfThreads + latestOfThem + thatFitAThread
 
 	countThreads = `
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE project_id = ? AND user_id = ? LIMIT ?) AS counted`
@@ -214,14 +214,17 @@ func (r reader) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[m
 	if f.Searches() {
 		return searched(ctx, r, func() (model.Page[model.ListedThread], error) { return r.lookThreads(ctx, &f) })
 	}
-	list, count, whose := selectAllThreads, countAllThreads, []any{f.Project}
+	list, count, whose := threadsOfAll, countAllThreads, []any{f.Project}
 	if f.User != "" {
-		list, count, whose = selectThreads, countThreads, append(whose, f.User)
+		list, count, whose = threadsOfUser, countThreads, append(whose, f.User)
 	}
-	counting := slices.Concat(whose, []any{maxCount})
-	p, err := pageOf(ctx, r.q, scanListedAnd, model.PageBytes, f.Limit, list,
+	counting := slices.Concat(whose, []any{maxCount + 1})
+	if !f.Count {
+		count, counting = uncounted, nil
+	}
+	p, err := pageOf(ctx, r.q, scanListedAnd, model.PageBytes, f.Limit, listedColumns+`, (`+count+list,
 		slices.Concat(counting, whose, []any{ms(f.BeforeTime), f.BeforeKey})...)
-	if err != nil {
+	if err != nil || !f.Count {
 		return p, err
 	}
 	return counted(ctx, r.q, p, count, counting...)

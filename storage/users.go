@@ -51,7 +51,6 @@ func (r reader) users(ctx context.Context, f *model.UserFilter) (p model.Page[mo
 	if err != nil {
 		return p, err
 	}
-	p.Uncounted = true
 	for _, u := range list {
 		if !strings.Contains(strings.ToLower(u.User), text) {
 			continue
@@ -62,7 +61,7 @@ func (r reader) users(ctx context.Context, f *model.UserFilter) (p model.Page[mo
 		}
 		p.Rows = append(p.Rows, u)
 	}
-	if p.Total = len(p.Rows); !p.More && len(list) == most {
+	if !p.More && len(list) == most {
 		p.More, p.BehindOne = true, list[len(list)-1].User
 	}
 	return p, nil

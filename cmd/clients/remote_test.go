@@ -153,7 +153,7 @@ func TestRemote_SurvivesKillsOfEitherSide(t *testing.T) {
 				t.Errorf("the last message is %q of %d", last.Text(), len(history.Messages))
 			}
 			var runs struct{ Total int }
-			p.there.send(t, http.MethodGet, "/api/projects/default/agent-runs", nil, &runs)
+			p.there.send(t, http.MethodGet, "/api/projects/default/agent-runs?count=true", nil, &runs)
 			if runs.Total != 1 {
 				t.Errorf("the remote has %d runs", runs.Total)
 			}

@@ -93,7 +93,7 @@ func (s *server) settled() {
 	s.t.Helper()
 	s.until("settled", func() bool {
 		for _, status := range []string{"QUEUED", "RUNNING"} {
-			code, out := s.call("GET", "/api/projects/default/agent-runs?limit=1&status="+status, nil)
+			code, out := s.call("GET", "/api/projects/default/agent-runs?limit=1&count=true&status="+status, nil)
 			if code != 200 || out["total"] != float64(0) {
 				return false
 			}

@@ -90,7 +90,7 @@ type ByProject interface {
 	HistoryDay(ctx context.Context, project string, threadKey int64, before time.Time) (time.Time, error)
 	// History lists the thread's consumed messages of a Day with a seq above after, by seq. It does not count.
 	History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (Page[Message], error)
-	// Audit lists the requests that changed a project, latest first, and counts up to 10 000. A page may be short when its rows take
+	// Audit lists the requests that changed a project, latest first. A page may be short when its rows take
 	// long to find.
 	Audit(ctx context.Context, f AuditFilter) (Page[Audit], error)
 	// Questions lists the open interrupts of a project's WAITING runs, oldest first.
@@ -154,9 +154,9 @@ type Weight struct {
 type Page[T any] struct {
 	Rows  []T
 	More  bool // whether rows follow
-	Total int  // of the whole list; of runs, threads and messages up to 10 000 are counted
+	Total int  // of the whole list, if Counted
 
-	Uncounted bool      // Total is a lower bound, as counting would take too long
+	Counted   bool      // the count was asked for, is not above 10 000, and does not take too long
 	Behind    int64     // the key after which the next page begins, if that is not the last row's
 	BehindAt  time.Time // of threads, its UpdatedAt; of the audit, its At
 	BehindOne string    // of users, the name
@@ -180,6 +180,7 @@ type ThreadFilter struct {
 	BeforeTime time.Time // continue after the thread with this UpdatedAt and this key
 	BeforeKey  int64
 	Limit      int
+	Count      bool // also count the list
 }
 
 // Searches reports whether no index serves the filter.
@@ -202,6 +203,7 @@ type QuestionFilter struct {
 	User     string // the owner of the runs; empty for all
 	AfterKey int64  // continue after this key
 	Limit    int
+	Count    bool // also count the list
 }
 
 // AuditFilter selects audit rows; zero fields except Project match all.
@@ -216,6 +218,7 @@ type AuditFilter struct {
 	BeforeTime time.Time // continue after the row with this time and this key
 	BeforeKey  int64
 	Limit      int
+	Count      bool // also count the list
 }
 
 // Searches reports whether no index serves the filter: it has two names.
@@ -243,6 +246,7 @@ type RunFilter struct {
 	Oldest     bool      // the oldest first
 	BeforeKey  int64     // continue after the run with this key
 	Limit      int
+	Count      bool // also count the list
 }
 
 // Searches reports whether no index serves the filter, so that a page reads thousands of runs: it has a text, two columns, or a

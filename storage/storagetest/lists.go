@@ -167,12 +167,12 @@ func testRuns(t *testing.T, f *fixture) {
 		{model.RunFilter{Oldest: true, User: "ann", Statuses: []model.Status{model.Completed, model.Failed}, Limit: 1}, []int64{a}, 2},
 		{model.RunFilter{Oldest: true, Statuses: []model.Status{model.Completed, model.Failed}, BeforeKey: b}, []int64{c, d}, 4},
 	} {
-		test.filter.Project = "project"
+		test.filter.Project, test.filter.Count = "project", true
 		got, total, err := Parts(f.Runs(t.Context(), test.filter))
 		equal(t, fmt.Sprintf("Runs %+v", test.filter), keys(got), err, test.want)
 		equal(t, fmt.Sprintf("total of %+v", test.filter), total, err, test.total)
 	}
-	got, total, err := Parts(f.Runs(t.Context(), model.RunFilter{}))
+	got, total, err := Parts(f.Runs(t.Context(), model.RunFilter{Count: true}))
 	equal(t, "total without a filter", total, err, 5)
 	equal(t, "runs without a filter", len(got), err, 5)
 }
@@ -249,9 +249,16 @@ func testRunsBounded(t *testing.T, f *fixture) {
 		rows = append(rows, f.runOf(t, thread, fmt.Sprint("run", i), model.Completed))
 	}
 	f.put(t, rows...)
-	got, total, err := Parts(f.Runs(t.Context(), model.RunFilter{Project: "project", Limit: 3}))
-	equal(t, "total", total, err, 10_000)
-	equal(t, "page", len(got), err, 3)
+	for filter, want := range map[*model.RunFilter]bool{
+		{}: false, {User: "nobody"}: true, {Statuses: []model.Status{model.Completed, model.Failed}}: false, {Since: at(1)}: true,
+	} {
+		filter.Project, filter.Limit, filter.Count = "project", 3, true
+		p, err := f.Runs(t.Context(), *filter)
+		equal(t, fmt.Sprintf("whether %+v is counted", filter), p.Counted, err, want)
+		filter.Count = false
+		p, err = f.Runs(t.Context(), *filter)
+		equal(t, fmt.Sprintf("the count that %+v does not ask for", filter), []any{p.Counted, p.Total}, err, []any{false, 0})
+	}
 }
 
 func testUnfinished(t *testing.T, f *fixture) {

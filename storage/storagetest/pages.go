@@ -31,14 +31,14 @@ func testPageBytes(t *testing.T, f *fixture) {
 	}
 
 	var runs model.RunFilter
-	runs.Project, runs.Limit = "project", 100
+	runs.Project, runs.Limit, runs.Count = "project", 100, true
 	pages(t, "runs", n, func(before *model.Run) (model.Page[model.Run], error) {
 		if before != nil {
 			runs.BeforeKey = before.Key
 		}
 		return f.Runs(ctx, runs)
 	})
-	threads := model.ThreadFilter{Project: "project", User: "ann", Limit: 100}
+	threads := model.ThreadFilter{Project: "project", User: "ann", Limit: 100, Count: true}
 	pages(t, "threads", n, func(before *model.ListedThread) (model.Page[model.ListedThread], error) {
 		if before != nil {
 			threads.BeforeTime, threads.BeforeKey = before.UpdatedAt, before.Key
@@ -96,8 +96,8 @@ func testListedRuns(t *testing.T, f *fixture) {
 	want := *run
 	want.ThreadID, want.ConversationID = thread.ID, thread.ConversationID
 	want.Input, want.Definition, want.Metadata = nil, nil, nil
-	got, err := f.Runs(t.Context(), model.RunFilter{Project: "project"})
-	equal(t, "Runs", got, err, model.Page[model.Run]{Rows: []model.Run{want}, Total: 1})
+	got, err := f.Runs(t.Context(), model.RunFilter{Project: "project", Count: true})
+	equal(t, "Runs", got, err, model.Page[model.Run]{Rows: []model.Run{want}, Total: 1, Counted: true})
 	nodes, err := f.NodeStates(t.Context(), run.Project, run.Key)
 	equal(t, "NodeStates", nodes, err, []model.Node{{RunKey: run.Key, NodeID: "n"}})
 }
@@ -199,11 +199,11 @@ func testAudit(t *testing.T, f *fixture) {
 		{model.AuditFilter{User: "ann", Actor: "ann", Action: "start", Run: "start"}, []int{0}, -1},
 		{model.AuditFilter{User: "bob", Actor: "ann"}, nil, -1},
 	} {
-		test.filter.Project, test.filter.Limit = "project", 1
+		test.filter.Project, test.filter.Limit, test.filter.Count = "project", 1, true
 		var got []model.Audit
 		for more := true; more; {
 			p, err := f.Audit(t.Context(), test.filter)
-			if err != nil || p.Uncounted != (test.total < 0) || !p.Uncounted && p.Total != test.total || len(p.Rows) > 1 {
+			if err != nil || p.Counted != (test.total >= 0) || p.Counted && p.Total != test.total || len(p.Rows) > 1 {
 				t.Fatalf("%+v: %d rows of %d, %v", test.filter, len(p.Rows), p.Total, err)
 			}
 			for _, a := range p.Rows {

@@ -32,7 +32,7 @@ func testQuestions(t *testing.T, f *fixture) {
 
 	list := func(filter model.QuestionFilter) model.Page[model.Question] {
 		t.Helper()
-		filter.Project = "project"
+		filter.Project, filter.Count = "project", true
 		p, err := f.Questions(t.Context(), filter)
 		if err != nil {
 			t.Fatal(err)

@@ -50,7 +50,7 @@ func testThreads(t *testing.T, f *fixture) {
 		listed(threads[1], "fourth", model.Failed), listed(threads[0], "first", model.Running),
 	}
 	for limit := 1; limit <= 6; limit++ {
-		filter := model.ThreadFilter{Project: "project", User: "ann", Limit: limit}
+		filter := model.ThreadFilter{Project: "project", User: "ann", Limit: limit, Count: true}
 		var all []model.ListedThread
 		for {
 			page, total, err := Parts(f.Threads(t.Context(), filter))
@@ -74,7 +74,7 @@ func testThreads(t *testing.T, f *fixture) {
 		{model.ThreadFilter{Text: "Title 3"}, want[1:2]},
 		{model.ThreadFilter{Text: "nothing"}, nil},
 	} {
-		test.filter.Project, test.filter.User = "project", "ann"
+		test.filter.Project, test.filter.User, test.filter.Count = "project", "ann", true
 		got, total, err := Parts(f.Threads(t.Context(), test.filter))
 		equal(t, fmt.Sprintf("Threads %+v", test.filter), got, err, test.want)
 		equal(t, "their number", total, err, len(test.want))
@@ -218,7 +218,7 @@ func testDeleteThread(t *testing.T, f *fixture) {
 		count("messages", len(msgs), err)
 		queued, err := f.Queued(ctx, run.Key)
 		count("queued", len(queued), err)
-		_, total, err := Parts(f.Runs(ctx, model.RunFilter{Project: "project", User: user}))
+		_, total, err := Parts(f.Runs(ctx, model.RunFilter{Project: "project", User: user, Count: true}))
 		count("runs", total, err)
 		for _, name := range []string{run.ID, fmt.Sprint("name", i)} {
 			named, err := f.RunsByName(ctx, "project", user, name)

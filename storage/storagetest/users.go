@@ -21,7 +21,7 @@ func testUsers(t *testing.T, f *fixture) {
 	}
 	list := func(filter model.ThreadFilter) (names []string) {
 		t.Helper()
-		filter.Project, filter.Limit = "project", 2
+		filter.Project, filter.Limit, filter.Count = "project", 2, true
 		for more := true; more; {
 			p, err := f.Threads(ctx, filter)
 			if err != nil {
@@ -48,7 +48,7 @@ func testUsers(t *testing.T, f *fixture) {
 		filter := model.UserFilter{Project: "project", Text: text, Limit: 1}
 		for more := true; more; {
 			p, err := f.Users(ctx, filter)
-			if err != nil || len(p.Rows) > 1 || !p.Uncounted {
+			if err != nil || len(p.Rows) > 1 || p.Counted {
 				t.Fatal(p, err)
 			}
 			all = append(all, p.Rows...)

@@ -75,10 +75,15 @@ func (t Transport) list(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
+	count, err := wire.Count(c.Query("count"))
+	if err != nil {
+		return err
+	}
 	page, err := t.Ledger.ProjectAPIKeys(c.UserContext(), who.Project(), below, limit)
 	if err != nil {
 		return errAway
 	}
+	page.Counted = page.Counted && count
 	return c.JSON(wire.NewPage(list, page, wire.NewKey, func(k *runtime.APIKey) int64 { return k.Key }))
 }
 

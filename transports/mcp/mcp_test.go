@@ -116,7 +116,7 @@ func TestARunIsStartedContinuedAndCancelled(t *testing.T) {
 			Items []struct {
 				Interrupts []struct{ ID, Message string }
 			}
-		}](t, c.call("list_agent_runs", args{"status": "WAITING", "thread_id": r.ConversationID, "limit": 1}))
+		}](t, c.call("list_agent_runs", args{"status": "WAITING", "thread_id": r.ConversationID, "limit": 1, "count": true}))
 		if waiting.Total != 1 || waiting.Items[0].Interrupts[0].Message != "Deploy?" {
 			t.Fatalf("got %+v", waiting)
 		}

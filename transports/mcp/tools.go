@@ -85,7 +85,7 @@ func (t Transport) runs(ctx context.Context, who runtime.Caller, args arguments)
 	return query.Runs{
 		Statuses: []string{args.text("status")}, Agent: args.text("agent"), WorkflowID: args.text("workflow_id"),
 		ThreadID: args.text("thread_id"), Since: args.text("since"),
-		Cursor: args.text("cursor"), Limit: args.integer("limit"),
+		Cursor: args.text("cursor"), Limit: args.integer("limit"), Count: string(args["count"]),
 	}.Page(ctx, t.Runtime, who)
 }
 

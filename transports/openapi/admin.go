@@ -20,7 +20,7 @@ func (d *describer) keys() {
 	pageOf[wire.Key](s, "KeyPage")
 	d.add("GET /api/projects/{projectId}/keys", operation{
 		ID: "listKeys", Summary: "List the keys, latest first", Description: "Revoked ones, too. For admins.",
-		Parameters: []parameter{cursorParam, limitParam},
+		Parameters: []parameter{cursorParam, limitParam, countParam},
 		Answers:    answers{"200": reply("A page of keys.", ref("KeyPage"), "keys")},
 	})
 	d.add("POST /api/projects/{projectId}/keys", operation{
@@ -78,8 +78,8 @@ func (d *describer) admin() {
 	d.add("GET /api/projects/{projectId}/audit", operation{
 		ID: "listAudit", Summary: "List who has asked for what, latest first",
 		Description: "Each request that has changed something while accounts were on: written in the transaction of what it has changed. " +
-			"With several of `actor`, `action`, `user` and `run` a page looks at 10 000 rows and ends there, short or empty, with a `nextCursor` that goes on, " +
-			"and `total` is null. For admins.",
+			"With several of `actor`, `action`, `user` and `run` a page looks at 10 000 rows and ends there, short or empty, with a `nextCursor` that goes on. " +
+			"For admins.",
 		Parameters: []parameter{
 			query("actor", text("Only what this user has asked for.")),
 			query("action", choice("Only this.", actions...)),
@@ -87,7 +87,7 @@ func (d *describer) admin() {
 			query("run", text("Only what was about the run of this name, its first.")),
 			query("since", moment("Only what was asked for then or later.")),
 			query("until", moment("Only what was asked for before.")),
-			cursorParam, limitParam,
+			cursorParam, limitParam, countParam,
 		},
 		Answers: answers{"200": reply("A page of the audit.", ref("AuditPage"), "audit")},
 	})

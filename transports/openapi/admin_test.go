@@ -55,14 +55,14 @@ func (c *client) admin() {
 	}
 	a.do(200, "GET", "/api/v1/limits?user=another", "")
 	a.do(202, "POST", runs, `{"agent": "echo", "threadId": "main", "content": "x"}`)
-	page := a.do(200, "GET", "/api/projects/default/audit?action=start&limit=1", "").(object)
+	page := a.do(200, "GET", "/api/projects/default/audit?action=start&limit=1&count=true", "").(object)
 	if total := page["total"]; toInt(c.T, total) != 1 {
 		c.Errorf("%v requests are in the audit, want one", total)
 	}
 	for _, wrong := range []string{"since=x", "until=x", "cursor=x", "limit=0"} {
 		a.do(400, "GET", "/api/projects/default/audit?"+wrong, "")
 	}
-	two := a.do(200, "GET", "/api/projects/default/audit?actor=root&user=root&run=none&until=2100-01-01T00:00:00Z&since=2001-01-01T00:00:00Z", "").(object)
+	two := a.do(200, "GET", "/api/projects/default/audit?actor=root&user=root&run=none&until=2100-01-01T00:00:00Z&since=2001-01-01T00:00:00Z&count=true", "").(object)
 	if two["total"] != nil || len(two["items"].([]any)) != 0 {
 		c.Errorf("of what nobody has asked for there is %v", two)
 	}

@@ -161,7 +161,7 @@ func (c *client) questions() {
 	cancelled := script(c.T, "cancelled", `{"ask": {"message": "Deploy?"}}`)
 	run = c.start(cancelled)
 	c.await(run, "WAITING")
-	if open := c.do(200, "GET", "/api/projects/default/interrupts?limit=1", "").(object); toInt(c.T, open["total"]) != 1 {
+	if open := c.do(200, "GET", "/api/projects/default/interrupts?limit=1&count=true", "").(object); toInt(c.T, open["total"]) != 1 {
 		c.Errorf("one question is open, and the list has %v", open)
 	}
 	c.do(400, "GET", "/api/projects/default/interrupts?cursor=x", "")
@@ -215,10 +215,10 @@ func (c *client) threads() {
 	c.do(404, "GET", "/api/v1/agent/history?threadId=nobody", "")
 	c.do(200, "GET", "/api/v1/threads?limit=2", "")
 	c.do(400, "GET", "/api/v1/threads?archived=x", "")
-	if found := c.do(200, "GET", "/api/v1/threads?q=STREAM&archived=false&limit=1", "").(object); len(found["items"].([]any)) != 1 || found["total"] != nil {
+	if found := c.do(200, "GET", "/api/v1/threads?q=STREAM&archived=false&limit=1&count=true", "").(object); len(found["items"].([]any)) != 1 || found["total"] != nil {
 		c.Errorf("by a text there are %v", found)
 	}
-	if none := c.do(200, "GET", "/api/v1/threads?archived=true", "").(object); toInt(c.T, none["total"]) != 0 {
+	if none := c.do(200, "GET", "/api/v1/threads?archived=true&count=true", "").(object); toInt(c.T, none["total"]) != 0 {
 		c.Errorf("put away are %v", none)
 	}
 	c.do(200, "PATCH", "/api/v1/threads/runs", `{"title": "Runs", "metadata": {"a": 1}, "archived": false}`)

@@ -140,5 +140,6 @@ func (d *describer) resources() {
 func pageOf[T any](s *schemas, name string) {
 	infer[wire.Page[T]](s, name, "A page of a list.",
 		says("nextCursor", "The `cursor` of the next page, null on the last."),
-		says("total", "How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long."))
+		says("total", "How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: "+
+			"null then means that there are more than 10 000, or that counting would take reading more than a page does."))
 }

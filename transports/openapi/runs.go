@@ -7,6 +7,7 @@ var (
 	userParam   = query("user", text("With a role that sees others' runs: whose run this is, where a name "+
 		"alone is ambiguous."))
 	projectParam = query("projectId", text("The project, instead of the body's or the credential's."))
+	countParam   = query("count", flag("Also count the list: see `total`."))
 	keyHeader    = inHeader("Idempotency-Key", text("1 to 255 visible characters. The same key and body within "+
 		"24 hours get the first answer again; another body gets 409."))
 )
@@ -22,7 +23,7 @@ func (d *describer) runs() {
 	d.add("GET "+runs, operation{
 		ID: "listRuns", Summary: "List runs, newest first",
 		Description: "One filter beside the times costs as much as the page shows. For several of them, and for `q`, a page looks at some thousand " +
-			"runs and ends there, short or empty, with a `nextCursor` that goes on; `total` is null when counting would take reading more.",
+			"runs and ends there, short or empty, with a `nextCursor` that goes on.",
 		Parameters: []parameter{
 			query("status", text("Only runs of these statuses: several with commas between them, or the parameter several times.")),
 			query("agent", text("Only runs of this agent.")),
@@ -33,7 +34,7 @@ func (d *describer) runs() {
 			query("q", text("Only runs with this text, in upper or lower case, in the id, the threadId, the thread's title or the first "+
 				"500 characters of the input. A run of exactly this id comes first; of a conversationId, all its runs.")),
 			query("order", choice("Which come first.", "newest", "oldest")),
-			cursorParam, limitParam, userParam,
+			cursorParam, limitParam, countParam, userParam,
 		},
 		Answers: answers{"200": reply("A page of runs.", ref("RunPage"), "runs")},
 	})
@@ -107,7 +108,7 @@ func (d *describer) runs() {
 	d.add("GET /api/projects/{projectId}/interrupts", operation{
 		ID: "listInterrupts", Summary: "List what runs wait for, oldest first",
 		Description: "The open interrupts and pending tool calls of all WAITING runs that the caller may see. An answer covers all of a run's at once.",
-		Parameters:  []parameter{cursorParam, limitParam, userParam},
+		Parameters:  []parameter{cursorParam, limitParam, countParam, userParam},
 		Answers:     answers{"200": reply("A page of them.", ref("InterruptPage"), "interrupts")},
 	})
 	d.add("POST "+run+"/resume", operation{

@@ -26,13 +26,12 @@ func (d *describer) threads() {
 	})
 	d.add("GET /api/v1/threads", operation{
 		ID: "listThreads", Summary: "List your threads, those with the latest activity first",
-		Description: "With `q` or `archived` a page looks at 10 000 threads and ends there, short or empty, with a `nextCursor` that goes on; `total` is " +
-			"null unless all of the list is on the first page.",
+		Description: "With `q` or `archived` a page looks at 10 000 threads and ends there, short or empty, with a `nextCursor` that goes on.",
 		Parameters: []parameter{
 			query("q", text("Only threads with this text in the title or the threadId, in upper or lower case.")),
 			query("archived", flag("Only threads that are put away, or only the others.")),
 			query("user", text("With a role that sees others' threads: whose they are.")),
-			cursorParam, limitParam, projectParam,
+			cursorParam, limitParam, countParam, projectParam,
 		},
 		Answers: answers{
 			"200": reply("A page of threads.", ref("ThreadPage"), "threads"),
@@ -46,7 +45,7 @@ func (d *describer) threads() {
 			query("q", text("Only threads with this text in the title or the threadId, in upper or lower case.")),
 			query("archived", flag("Only threads that are put away, or only the others.")),
 			query("user", text("With a role that sees others' threads: whose they are.")),
-			cursorParam, limitParam,
+			cursorParam, limitParam, countParam,
 		},
 		Answers: answers{
 			"200": reply("A page of threads.", ref("ThreadPage"), "threads"),

@@ -22,6 +22,7 @@ type Runs struct {
 	Text              string
 	Order             string // "newest", the default, or "oldest"
 	Cursor, Limit     string
+	Count             string // "true" to count the list
 }
 
 // Page returns the page of the runs that the caller may see.
@@ -35,6 +36,9 @@ func (q Runs) Page(ctx context.Context, rt *runtime.Runtime, who runtime.Caller)
 		return page, err
 	}
 	if f.BeforeKey, err = list.Position(q.Cursor); err != nil {
+		return page, err
+	}
+	if f.Count, err = wire.Count(q.Count); err != nil {
 		return page, err
 	}
 	runs, err := rt.Runs(ctx, who, f)

@@ -27,6 +27,9 @@ func (t Transport) audit(c *fiber.Ctx, who runtime.Caller) error {
 	if err = wire.AuditAfter(list, c.Query("cursor"), &f); err != nil {
 		return err
 	}
+	if f.Count, err = wire.Count(c.Query("count")); err != nil {
+		return err
+	}
 	page, err := t.Runtime.AuditOf(c.UserContext(), who, f)
 	if err != nil {
 		return err

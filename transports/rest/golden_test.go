@@ -96,7 +96,7 @@ func TestTranscript(t *testing.T) {
 	s.start(map[string]any{"agent": "scripted", "runId": "long", "content": `{"do": [{"tool": "sleep", "args": {"ms": 60000}}]}`})
 	tr.say("POST", runs+"/long/cancel", "")
 	tr.say("POST", runs+"/long/messages", `{"content": "too late"}`)
-	tr.say("GET", runs+"?status=CANCELLED&limit=1", "")
+	tr.say("GET", runs+"?status=CANCELLED&limit=1&count=true", "")
 	tr.say("DELETE", runs+"/long", "")
 	tr.say("GET", runs+"/long", "")
 	tr.say("GET", runs+"?limit=1&threadId=a%2Fb", "")

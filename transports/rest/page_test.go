@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func pages[T any](s *server, path string, limit int) []T {
 	s.Helper()
 	var all []T
 	for cursor := ""; ; {
-		at := fmt.Sprintf("%s?limit=%d&cursor=%s", path, limit, url.QueryEscape(cursor))
+		at := fmt.Sprintf("%s?count=true&limit=%d&cursor=%s", path, limit, url.QueryEscape(cursor))
 		p := as[page[T]](s.do("GET", at, nil), 200)
 		if len(p.Items) > limit {
 			s.Fatalf("a page of %d holds %d", limit, len(p.Items))
@@ -194,7 +195,7 @@ func TestListFilters(t *testing.T) {
 		"agent=nobody":                           {},
 		"status=WAITING&limit=1&agent=scripted&": {waiting},
 	} {
-		got := as[page[run]](s.do("GET", runs+"?"+query, nil), 200)
+		got := as[page[run]](s.do("GET", runs+"?count=true&"+query, nil), 200)
 		ids := []string{}
 		for _, r := range got.Items {
 			ids = append(ids, r.ID)
@@ -220,4 +221,23 @@ func (asker) Info() plugins.Info { return plugins.Info{Name: "asker"} }
 func (asker) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 	_, err := run.Ask(ctx, agui.Interrupt{Reason: "confirmation", Message: "Go " + run.Input.Node + "?"})
 	return agui.WorkerOutput{Answer: run.Input.Node}, err
+}
+
+func TestLists_AreCountedOnRequest(t *testing.T) {
+	s := serve(t, runtime.Config{})
+	s.echo("one")
+	s.echo("two")
+	for _, path := range []string{runs, runs + "?status=COMPLETED&agent=echo", threads, "/api/projects/" + project + "/interrupts"} {
+		with := "?"
+		if strings.Contains(path, "?") {
+			with = "&"
+		}
+		for query, want := range map[string]bool{"limit=1": false, "count=false": false, "count=true": true, "limit=1&count=true": true} {
+			got := as[struct{ Total *int }](s.do("GET", path+with+query, nil), 200)
+			if (got.Total != nil) != want {
+				t.Errorf("%s%s%s is counted: %v", path, with, query, got.Total != nil)
+			}
+		}
+		as[map[string]any](s.do("GET", path+with+"count=yes", nil), 400)
+	}
 }

@@ -21,7 +21,11 @@ func (t Transport) questions(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	page, err := t.Runtime.Questions(c.UserContext(), who, runtime.QuestionFilter{AfterKey: after, Limit: limit})
+	count, err := wire.Count(c.Query("count"))
+	if err != nil {
+		return err
+	}
+	page, err := t.Runtime.Questions(c.UserContext(), who, runtime.QuestionFilter{AfterKey: after, Limit: limit, Count: count})
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (t Transport) list(c *fiber.Ctx, who runtime.Caller) error {
 	page, err := query.Runs{
 		Statuses: several(c, "status"), Agent: c.Query("agent"), WorkflowID: c.Query("workflowId"), ThreadID: c.Query("threadId"),
 		Since: c.Query("since"), Until: c.Query("until"), Text: c.Query("q"), Order: c.Query("order"),
-		Cursor: c.Query("cursor"), Limit: c.Query("limit"),
+		Cursor: c.Query("cursor"), Limit: c.Query("limit"), Count: c.Query("count"),
 	}.Page(c.UserContext(), t.Runtime, who)
 	if err != nil {
 		return err

@@ -42,6 +42,9 @@ func (t Transport) listThreads(c *fiber.Ctx, who runtime.Caller, name string, re
 	if err = wire.ThreadsAfter(list, c.Query("cursor"), &f); err != nil {
 		return err
 	}
+	if f.Count, err = wire.Count(c.Query("count")); err != nil {
+		return err
+	}
 	threads, err := read(c.UserContext(), who, f)
 	if err != nil {
 		return err

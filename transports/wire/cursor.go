@@ -152,6 +152,17 @@ func Limit(limit string) (int, error) {
 	return n, nil
 }
 
+// Count returns whether a list is to be counted, which the parameter count says.
+func Count(count string) (bool, error) {
+	switch count {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	}
+	return false, Refuse("invalid_request", "count must be true or false")
+}
+
 // NewPage makes a page of one that was read.
 func NewPage[R, T any](l List, read runtime.Page[R], item func(*R) T, position func(*R) int64) Page[T] {
 	return newPage(read, item, func(r *R) string {
@@ -164,7 +175,7 @@ func NewPage[R, T any](l List, read runtime.Page[R], item func(*R) T, position f
 
 func newPage[R, T any](read runtime.Page[R], item func(*R) T, cursor func(*R) string) Page[T] {
 	page := Page[T]{Items: make([]T, len(read.Rows))}
-	if !read.Uncounted {
+	if read.Counted {
 		page.Total = &read.Total
 	}
 	for i := range read.Rows {

@@ -184,7 +184,7 @@ func TestAnswersHaveAllMembers(t *testing.T) {
   "contextItemIds": [],
   "createdAt": "2024-01-15T10:00:05.001Z"
 }`)
-	encoded(t, wire.NewPage[int, int](wire.List{}, runtime.Page[int]{}, nil, nil), `
+	encoded(t, wire.NewPage[int, int](wire.List{}, runtime.Page[int]{Counted: true}, nil, nil), `
 {
   "items": [],
   "nextCursor": null,

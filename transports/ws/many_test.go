@@ -444,7 +444,7 @@ func TestProjectOfAnother(t *testing.T) {
 	s.open("/api/v1/ws?projectId=other").all(4404)
 	c := s.open("/api/v1/ws?projectId=default")
 	c.done(`{"op": "run", "agent": "echo", "content": "x", "projectId": "other"}`) // the query goes first
-	if runs, err := s.Runtime.Runs(context.Background(), local, runtime.RunFilter{Limit: 1}); runs.Total != 1 || err != nil {
+	if runs, err := s.Runtime.Runs(context.Background(), local, runtime.RunFilter{Limit: 1, Count: true}); runs.Total != 1 || err != nil {
 		t.Error(runs.Total, err)
 	}
 }

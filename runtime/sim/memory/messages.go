@@ -154,10 +154,8 @@ func (db *Database) HistoryDay(ctx context.Context, project string, threadKey in
 // History lists the thread's consumed messages of a UTC day with a seq above after, by seq.
 func (db *Database) History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (model.Page[model.Message], error) {
 	return read(ctx, db, func() model.Page[model.Message] {
-		p := page(db.messages[db.threadIn(project, threadKey)].sorted(func(m *model.Message) bool {
+		return counted(page(db.messages[db.threadIn(project, threadKey)].sorted(func(m *model.Message) bool {
 			return m.State == model.MessageConsumed && m.Day.Equal(dayOf(day)) && !m.Day.IsZero()
-		}, bySeq), func(m *model.Message) bool { return m.Seq <= after }, limit, sizeOf)
-		p.Total = 0
-		return p
+		}, bySeq), func(m *model.Message) bool { return m.Seq <= after }, limit, sizeOf), false)
 	})
 }

@@ -58,7 +58,7 @@ func head[V any](list []V, limit int) []V { return list[:min(len(list), max(limi
 
 // page returns limit rows of a list behind the skipped ones, fewer if they are larger than a page.
 func page[V any](list []*V, leftOut func(*V) bool, limit int, size func(*V) int) (p model.Page[V]) {
-	p.Total = min(len(list), maxCount)
+	p.Total, p.Counted = len(list), true
 	read := 0
 	for _, v := range list {
 		if leftOut(v) {
@@ -69,6 +69,14 @@ func page[V any](list []*V, leftOut func(*V) bool, limit int, size func(*V) int)
 		}
 		p.Rows = append(p.Rows, copied(v))
 		read += size(v)
+	}
+	return p
+}
+
+// counted is a page with its count only if that was asked for.
+func counted[V any](p model.Page[V], asked bool) model.Page[V] {
+	if p.Counted = asked && p.Total <= maxCount; !asked {
+		p.Total = 0
 	}
 	return p
 }
@@ -114,7 +122,8 @@ func (db *Database) Threads(ctx context.Context, f model.ThreadFilter) (model.Pa
 		before := &model.Thread{ThreadHead: model.ThreadHead{Key: f.BeforeKey, UpdatedAt: f.BeforeTime}}
 		threads := page(list, func(t *model.Thread) bool { return f.BeforeKey != 0 && latestFirst(before, t) >= 0 },
 			cmp.Or(max(f.Limit, 0), 50), func(t *model.Thread) int { return len(t.Metadata) })
-		p.More, p.Total = threads.More, threads.Total
+		threads = counted(threads, f.Count)
+		p.More, p.Total, p.Counted = threads.More, threads.Total, threads.Counted
 		for i := range threads.Rows {
 			p.Rows = append(p.Rows, db.listed(&threads.Rows[i]))
 		}
@@ -216,8 +225,8 @@ func (db *Database) Runs(ctx context.Context, f model.RunFilter) (model.Page[mod
 			list[i].Input, list[i].Definition, list[i].Metadata = nil, nil, nil
 		}
 		before := db.before(f.Project, f.BeforeKey)
-		return page(list, func(r *model.Run) bool { return f.BeforeKey != 0 && order(r, before) >= 0 },
-			cmp.Or(max(f.Limit, 0), 50), func(r *model.Run) int { return len(r.InputQuery) + lengthOf(r.OutputSummary) })
+		return counted(page(list, func(r *model.Run) bool { return f.BeforeKey != 0 && order(r, before) >= 0 },
+			cmp.Or(max(f.Limit, 0), 50), func(r *model.Run) int { return len(r.InputQuery) + lengthOf(r.OutputSummary) }), f.Count)
 	})
 }
 
@@ -325,10 +334,8 @@ func (db *Database) Expired(ctx context.Context, now time.Time, limit int) ([]mo
 func (db *Database) Steps(ctx context.Context, project string, runKey int64, after, limit int) (model.Page[model.Step], error) {
 	return read(ctx, db, func() model.Page[model.Step] {
 		list := db.steps[db.runIn(project, runKey)].sorted(all, func(a, b *model.Step) int { return cmp.Compare(a.Number, b.Number) })
-		p := page(list, func(s *model.Step) bool { return s.Number <= after }, limit,
+		return page(list, func(s *model.Step) bool { return s.Number <= after }, limit,
 			func(s *model.Step) int { return len(s.Input) + lengthOf(s.Output) })
-		p.Total = len(list)
-		return p
 	})
 }
 
@@ -383,8 +390,7 @@ func (db *Database) Audit(ctx context.Context, f model.AuditFilter) (model.Page[
 				asked++
 			}
 		}
-		p.Uncounted = asked > 1
-		return p
+		return counted(p, f.Count && asked < 2)
 	})
 }
 
@@ -410,10 +416,8 @@ func (db *Database) Users(ctx context.Context, f model.UserFilter) (model.Page[m
 			}
 		}
 		list := slices.SortedFunc(maps.Values(users), func(a, b *model.ThreadUser) int { return cmp.Compare(a.User, b.User) })
-		p := page(list, func(u *model.ThreadUser) bool { return f.After != "" && u.User <= f.After },
-			cmp.Or(max(f.Limit, 0), 50), func(*model.ThreadUser) int { return 0 })
-		p.Total, p.Uncounted = len(p.Rows), true
-		return p
+		return counted(page(list, func(u *model.ThreadUser) bool { return f.After != "" && u.User <= f.After },
+			cmp.Or(max(f.Limit, 0), 50), func(*model.ThreadUser) int { return 0 }), false)
 	})
 }
 
@@ -465,8 +469,8 @@ func (db *Database) Questions(ctx context.Context, f model.QuestionFilter) (mode
 			}
 		}
 		slices.SortFunc(list, func(a, b *model.Question) int { return cmp.Compare(a.Key, b.Key) })
-		return page(list, func(q *model.Question) bool { return q.Key <= f.AfterKey }, cmp.Or(max(f.Limit, 0), 50),
-			func(q *model.Question) int { return len(q.Body) })
+		return counted(page(list, func(q *model.Question) bool { return q.Key <= f.AfterKey }, cmp.Or(max(f.Limit, 0), 50),
+			func(q *model.Question) int { return len(q.Body) }), f.Count)
 	})
 }
 

@@ -53,7 +53,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Load a thread, or follow a run
+         * @description As TanStack AI's clients do. With `threadId` the answer is the thread, in parts: what its active run has written is left to that run's events. With `runId` it is an event stream of that run, which joins its thread: the run's events behind `offset`, as long as it is queued or running.
+         */
+        get: operations["lookAtAgent"];
         put?: never;
         /**
          * Run an agent and watch it
@@ -109,7 +113,7 @@ export interface paths {
         };
         /**
          * List runs, newest first
-         * @description One filter beside the times costs as much as the page shows. For several of them, and for `q`, a page looks at some thousand runs and ends there, short or empty, with a `nextCursor` that goes on; `total` is null when counting would take reading more.
+         * @description One filter beside the times costs as much as the page shows. For several of them, and for `q`, a page looks at some thousand runs and ends there, short or empty, with a `nextCursor` that goes on.
          */
         get: operations["listRuns"];
         put?: never;
@@ -306,7 +310,7 @@ export interface paths {
         };
         /**
          * List your threads, those with the latest activity first
-         * @description With `q` or `archived` a page looks at 10 000 threads and ends there, short or empty, with a `nextCursor` that goes on; `total` is null unless all of the list is on the first page.
+         * @description With `q` or `archived` a page looks at 10 000 threads and ends there, short or empty, with a `nextCursor` that goes on.
          */
         get: operations["listThreads"];
         put?: never;
@@ -488,7 +492,7 @@ export interface paths {
         };
         /**
          * List who has asked for what, latest first
-         * @description Each request that has changed something while accounts were on: written in the transaction of what it has changed. With several of `actor`, `action`, `user` and `run` a page looks at 10 000 rows and ends there, short or empty, with a `nextCursor` that goes on, and `total` is null. For admins.
+         * @description Each request that has changed something while accounts were on: written in the transaction of what it has changed. With several of `actor`, `action`, `user` and `run` a page looks at 10 000 rows and ends there, short or empty, with a `nextCursor` that goes on. For admins.
          */
         get: operations["listAudit"];
         put?: never;
@@ -1778,7 +1782,7 @@ export interface components {
             items: components["schemas"]["Audited"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
         };
         /** @description A request that has changed something. */
@@ -2160,7 +2164,7 @@ export interface components {
             items: components["schemas"]["OpenInterrupt"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
         };
         /** @description A patch as in RFC 6902. */
@@ -2198,7 +2202,7 @@ export interface components {
             items: components["schemas"]["Key"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
         };
         /** @description Changes an activity message. */
@@ -2756,7 +2760,7 @@ export interface components {
             items: components["schemas"]["Message"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
         };
         /** @description An event of some run of the project, in the `seed` form with `run_id`, `thread_id`, `text` and `duration_ms` beside it; or of the agents' states. */
@@ -3717,7 +3721,7 @@ export interface components {
             items: components["schemas"]["Run"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
         };
         /** @description A request for a run: AG-UI's RunAgentInput, in which any member may be missing, and beside it what is Baton's own. Unknown members are ignored, and null means absent. */
@@ -4713,7 +4717,7 @@ export interface components {
             items: components["schemas"]["Step"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
         };
         /** @description What opens a stream. */
@@ -4789,7 +4793,7 @@ export interface components {
             items: components["schemas"]["Thread"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
         };
         /** @description Somebody who has threads in a project. */
@@ -4906,7 +4910,7 @@ export interface components {
             items: components["schemas"]["ThreadUser"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has; counting stops at 10 000. Null, in lists of runs and threads, when it would take too long. */
+            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
         };
         /** @description What a worker returned. */
@@ -5247,6 +5251,156 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    lookAtAgent: {
+        parameters: {
+            query?: {
+                /** @description The thread; one that nobody knows is empty. */
+                threadId?: string;
+                /** @description Absent: as many as fit. */
+                limit?: number;
+                /** @description A message's id: those before it. */
+                before?: string;
+                /** @description The run, by any of its names. */
+                runId?: string;
+                /** @description The id of the event behind which the stream begins, -1 for all of it. */
+                offset?: string;
+                /** @description AG-UI's, as in a request for a run. */
+                protocolVersion?: string;
+                /** @description `Last-Event-ID`, as polyfills of EventSource send it. The header wins over it. */
+                lastEventId?: string;
+                /** @description The project, instead of the body's or the credential's. */
+                projectId?: string;
+            };
+            header?: {
+                /** @description The id of the last event the reader has: the stream goes on behind it. EventSource sends it by itself. It wins over `after_event_id`. */
+                "Last-Event-ID"?: string;
+            };
+            path: {
+                /**
+                 * @description The agent or workflow.
+                 * @example echo
+                 */
+                agent: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The thread; for `runId` the run's events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        messages: {
+                            id: string;
+                            /** @enum {string} */
+                            role: "user" | "assistant" | "system";
+                            parts: {
+                                /** @enum {string} */
+                                type: "text" | "thinking" | "tool-call" | "tool-result" | "image" | "audio" | "video" | "document";
+                                content?: string;
+                                /** @description Where a media part's bytes are. */
+                                source?: {
+                                    type: string;
+                                    value: string;
+                                    mimeType?: string;
+                                    provider?: string;
+                                };
+                                /** @description Of a call. */
+                                id?: string;
+                                /** @description Of its tool. */
+                                name?: string;
+                                /** @description As JSON. */
+                                arguments?: string;
+                                /** @description The arguments. */
+                                input?: unknown;
+                                /** @description The call's result. */
+                                output?: unknown;
+                                /** @description What is asked about the call. */
+                                approval?: {
+                                    id: string;
+                                    needsApproval: boolean;
+                                };
+                                /** @description The call that a result is of. */
+                                toolCallId?: string;
+                                /** @description Of a call or a result. */
+                                state?: string;
+                                error?: string;
+                            }[];
+                            /** Format: date-time */
+                            createdAt?: string;
+                            metadata?: Record<string, never>;
+                        }[];
+                        /** @description The thread's state. */
+                        state: Record<string, never>;
+                        activeRun: {
+                            /** @description The run's name in this span. */
+                            runId: string;
+                        } | null;
+                        /** @description What the thread's run waits for. */
+                        interrupts: {
+                            /** @description The run's name in this span. */
+                            runId: string;
+                            pending: Record<string, never>[];
+                        } | null;
+                        page: {
+                            /** @description The thread has messages before these. */
+                            truncated: boolean;
+                            /** @description `before` of the page before. */
+                            cursor?: string;
+                        };
+                    };
+                    /**
+                     * @example id: 1
+                     *     event: RUN_STARTED
+                     *     data: {"type":"RUN_STARTED","threadId":"main","runId":"run-1","protocolVersion":"1.0","metadata":{"agentId":"echo"}}
+                     *
+                     *     id: 2
+                     *     event: TEXT_MESSAGE_START
+                     *     data: {"type":"TEXT_MESSAGE_START","messageId":"m-2","role":"assistant","metadata":{"agent":"echo"}}
+                     *
+                     *     id: 3
+                     *     event: TEXT_MESSAGE_CONTENT
+                     *     data: {"type":"TEXT_MESSAGE_CONTENT","messageId":"m-2","delta":"hello"}
+                     *
+                     *     id: 4
+                     *     event: TEXT_MESSAGE_END
+                     *     data: {"type":"TEXT_MESSAGE_END","messageId":"m-2"}
+                     *
+                     *     id: 5
+                     *     event: RUN_FINISHED
+                     *     data: {"type":"RUN_FINISHED","threadId":"main","runId":"run-1","outcome":{"type":"success"}}
+                     */
+                    "text/event-stream": string;
+                };
+            };
+            /** @description A parameter is wrong. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            /** @description There is no such agent or run. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     runAgent: {
         parameters: {
             query?: {
@@ -5256,6 +5410,8 @@ export interface operations {
             header?: {
                 /** @description 1 to 255 visible characters. The same key and body within 24 hours get the first answer again; another body gets 409. */
                 "Idempotency-Key"?: string;
+                /** @description Of a request that is sent again: the last event that its client has got. Its run is shown behind it. */
+                "Last-Event-ID"?: string;
             };
             path: {
                 /**
@@ -5494,6 +5650,8 @@ export interface operations {
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;
+                /** @description Also count the list: see `total`. */
+                count?: boolean;
                 /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
                 user?: string;
             };
@@ -6157,6 +6315,8 @@ export interface operations {
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;
+                /** @description Also count the list: see `total`. */
+                count?: boolean;
                 /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
                 user?: string;
             };
@@ -6373,6 +6533,8 @@ export interface operations {
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;
+                /** @description Also count the list: see `total`. */
+                count?: boolean;
                 /** @description The project, instead of the body's or the credential's. */
                 projectId?: string;
             };
@@ -6443,6 +6605,8 @@ export interface operations {
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;
+                /** @description Also count the list: see `total`. */
+                count?: boolean;
             };
             header?: never;
             path: {
@@ -7156,6 +7320,8 @@ export interface operations {
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;
+                /** @description Also count the list: see `total`. */
+                count?: boolean;
             };
             header?: never;
             path: {
@@ -7505,6 +7671,8 @@ export interface operations {
                 cursor?: string;
                 /** @description How many items the page may hold. */
                 limit?: number;
+                /** @description Also count the list: see `total`. */
+                count?: boolean;
             };
             header?: never;
             path: {

@@ -71,7 +71,7 @@ export default function Page() {
         <h1>Runs</h1>
         {total !== undefined && total !== null && (
           <span className="muted num" aria-live="polite">
-            {total >= 10_000 ? "10 000 or more" : number(total)}
+            {number(total)}
             {count(filters) > 0 && " found"}
           </span>
         )}

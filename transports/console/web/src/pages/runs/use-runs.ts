@@ -22,6 +22,7 @@ export function useRuns(filters: Filters) {
       const query = asked(filters);
       query.set("limit", String(pageSize));
       if (pageParam) query.set("cursor", pageParam);
+      else query.set("count", "true");
       return ask<Page>(`/api/projects/${encodeURIComponent(project)}/agent-runs?${query}`);
     },
     getNextPageParam: (last) => last.nextCursor,
