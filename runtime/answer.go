@@ -9,14 +9,14 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// Resume answers what a waiting run asks; the answer must cover every open interrupt. The run goes on when
-// its turn comes.
+// Resume answers the open interrupts of a waiting run; the answer must cover all of them. The run continues when its
+// turn comes.
 func (rt *Runtime) Resume(ctx context.Context, c Caller, name string, entries []agui.ResumeEntry) (Run, error) {
 	return rt.ResumeOnce(ctx, c, name, entries, nil)
 }
 
-// ResumeOnce is Resume for a request that may come again: one with an equal key and body is answered as the first was. Nil
-// is no key.
+// ResumeOnce is Resume with an idempotency key: a repeated request with the same key and body gets the first answer
+// again. A nil key means none.
 func (rt *Runtime) ResumeOnce(ctx context.Context, c Caller, name string, entries []agui.ResumeEntry, key *Idempotency) (Run, error) {
 	if err := rt.admits(); err != nil {
 		return Run{}, err
@@ -33,7 +33,7 @@ func (rt *Runtime) resume(ctx context.Context, c Caller, name string, entries []
 		return Run{}, refuseAt("/resume", "invalid_request", "resume must hold at least one answer")
 	}
 	for i, e := range entries {
-		if e.InterruptID != "" && !ValidName(e.InterruptID) { // not every database can be asked for it
+		if e.InterruptID != "" && !ValidName(e.InterruptID) { // some databases cannot be queried for such an id
 			return Run{}, badInterruptID(i)
 		}
 	}

@@ -22,8 +22,8 @@ type AppendRequest struct {
 
 var errTools = refuse(KindForbidden, "forbidden", "Your role may not call tools by themselves")
 
-// Append adds a message to a run. A run that is queued or running takes it at its next safe boundary, a
-// waiting one with its answer, and one that is over starts again for it. It fails for a cancelled run.
+// Append adds a message to a run. A queued or running run takes the message at its next safe boundary, a waiting run
+// takes it with its answer, and a run that is over starts again for it. Append fails for a cancelled run.
 func (rt *Runtime) Append(ctx context.Context, c Caller, name string, req AppendRequest) (Message, error) {
 	if err := rt.admits(); err != nil {
 		return Message{}, err
@@ -52,7 +52,7 @@ func (rt *Runtime) append(ctx context.Context, c Caller, name string, req *Appen
 		State: MessageQueued, ContextItemIDs: req.ContextItemIDs,
 		Message: agui.Message{ID: work.NewID(), Role: agui.RoleUser, Content: req.Content},
 	}
-	if len(req.ContextItemIDs) > 0 { // the worker finds them on the message
+	if len(req.ContextItemIDs) > 0 { // the worker reads them from the message
 		msg.Metadata, _ = model.JSON(map[string]any{"contextItemIds": req.ContextItemIDs}) // strings always encode
 	}
 	size := len(msg.Stored())
@@ -80,7 +80,7 @@ func (rt *Runtime) append(ctx context.Context, c Caller, name string, req *Appen
 	return msgs[0], nil
 }
 
-// limits are what may wait and be spent for a project.
+// limits returns the queue and token limits of a project.
 func (rt *Runtime) limits(project string) decide.Limits {
 	return decide.Limits{
 		Queue: rt.cfg.QueueDepth, PerProject: rt.cfg.QueuePerProject, PerUser: rt.cfg.QueuePerUser, PerThread: rt.cfg.QueuePerThread,

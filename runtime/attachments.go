@@ -13,16 +13,16 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Attachment is a file that a user has brought for messages: see [model.Attachment].
+// Attachment is a file that a user uploaded for messages: see [model.Attachment].
 type Attachment = model.Attachment
 
-// Upload is a file on its way: see [attach.Upload].
+// Upload is a file that is being uploaded: see [attach.Upload].
 type Upload = attach.Upload
 
-// SignedRequest is a request for an attachment by who has a signed URL: see [attach.Signed].
+// SignedRequest is a request for an attachment with a signed URL: see [attach.Signed].
 type SignedRequest = attach.Signed
 
-// Blobs keeps the bytes of attachments: see [attach.Blobs].
+// Blobs stores the bytes of attachments: see [attach.Blobs].
 type Blobs = attach.Blobs
 
 // attachmentURLs is the purpose of the secret that signs attachment URLs.
@@ -30,7 +30,7 @@ const attachmentURLs = "attachments"
 
 var errNoAttachments = refuse(KindNotFound, "not_found", "This server takes no attachments")
 
-// attachments returns where attachments are kept.
+// attachments returns the attachment store, or an error if this server has none.
 func (rt *Runtime) attachments() (*attach.Files, error) {
 	if rt.cfg.Attachments == nil {
 		return nil, errNoAttachments
@@ -38,7 +38,7 @@ func (rt *Runtime) attachments() (*attach.Files, error) {
 	return rt.cfg.Attachments, nil
 }
 
-// AddAttachment takes a file in for the caller's messages to refer to. It reads the file as it stores it.
+// AddAttachment stores a file that the caller's messages can refer to. It reads the file while it stores it.
 func (rt *Runtime) AddAttachment(ctx context.Context, c Caller, up Upload) (Attachment, error) {
 	if err := c.check(); err != nil {
 		return Attachment{}, err
@@ -54,8 +54,8 @@ func (rt *Runtime) AddAttachment(ctx context.Context, c Caller, up Upload) (Atta
 	return a, unavailable(err)
 }
 
-// AttachmentURL returns where anybody gets an attachment of the caller for a while: an absolute URL, or one of this server
-// without scheme and host.
+// AttachmentURL returns a URL under which anyone can read an attachment of the caller for a limited time: an absolute
+// URL, or one of this server without scheme and host.
 func (rt *Runtime) AttachmentURL(ctx context.Context, c Caller, bucket, path string) (string, error) {
 	if err := c.check(); err != nil {
 		return "", err
@@ -72,7 +72,7 @@ func (rt *Runtime) AttachmentURL(ctx context.Context, c Caller, bucket, path str
 	return url, unavailable(err)
 }
 
-// OpenSigned opens an attachment for who has a URL of AttachmentURL.
+// OpenSigned opens an attachment for a request with a URL from AttachmentURL.
 func (rt *Runtime) OpenSigned(ctx context.Context, req SignedRequest) (Attachment, io.ReadCloser, error) {
 	files, err := rt.attachments()
 	if err != nil {
@@ -86,8 +86,8 @@ func (rt *Runtime) OpenSigned(ctx context.Context, req SignedRequest) (Attachmen
 	return a, body, unavailable(err)
 }
 
-// CollectAttachments removes attachments that no message refers to any more, or never has for a day, and those that have
-// expired. It is meant to be called every few minutes.
+// CollectAttachments removes attachments that no message refers to any more, attachments that no message has referred
+// to for a day after the upload, and expired attachments. Call it every few minutes.
 func (rt *Runtime) CollectAttachments(ctx context.Context) error {
 	if rt.cfg.Attachments == nil {
 		return nil
@@ -95,10 +95,11 @@ func (rt *Runtime) CollectAttachments(ctx context.Context) error {
 	return rt.cfg.Attachments.Collect(ctx)
 }
 
-// atOnce is how long who deletes something waits for the files that go with it.
+// atOnce is how long a deletion waits for the removal of its files.
 const atOnce = 5 * time.Second
 
-// dropAttachments is CollectAttachments for what somebody has deleted. What fails, or takes too long, is done again later.
+// dropAttachments runs CollectAttachments after a deletion. A later collection repeats the removals that fail or take
+// too long.
 func (rt *Runtime) dropAttachments(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), atOnce)
 	defer cancel()
@@ -107,9 +108,9 @@ func (rt *Runtime) dropAttachments(ctx context.Context) {
 	}
 }
 
-// ExpireAttachments makes attachments go that came before a time, whoever refers to them: those of a user, or with user ""
-// those of the whole project. Their bytes are removed by the next CollectAttachments. It returns how many they are, which
-// with dry is all it does.
+// ExpireAttachments expires the attachments that were uploaded before a time, even if messages refer to them: those
+// of one user, or with user "" those of the whole project. The next CollectAttachments removes their bytes. It
+// returns the number of attachments; with dry it only counts them.
 func (rt *Runtime) ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (int, error) {
 	if rt.cfg.Attachments == nil {
 		return 0, nil
@@ -117,8 +118,9 @@ func (rt *Runtime) ExpireAttachments(ctx context.Context, project, user string, 
 	return rt.cfg.Attachments.Expire(ctx, project, user, before, dry)
 }
 
-// attached finds the attachments that the user's new messages refer to. The request is refused when one of those it is made
-// for, which no answer follows in its list, refers to what is not the user's: earlier ones are what a client remembers.
+// attached finds the attachments that the user's new messages refer to. It refuses the request if a message behind
+// the last assistant message of its list, or an edited message, refers to a file that the user does not have. Earlier
+// messages may refer to missing files, because they are the client's memory of the thread.
 func (s *starting) attached(ctx context.Context, fresh []Message) ([]int64, error) {
 	if s.rt.cfg.Attachments == nil {
 		return nil, nil
@@ -156,8 +158,8 @@ func (s *starting) attached(ctx context.Context, fresh []Message) ([]int64, erro
 	return keys, nil
 }
 
-// pathsOf are the paths in the project of what a message refers to. One in another bucket is none of the user's: its path
-// is empty.
+// pathsOf returns the paths in the project that a message refers to. A reference to another bucket is never the
+// user's; it yields an empty path.
 func (s *starting) pathsOf(m *agui.Message) (paths []string) {
 	for _, a := range plugins.Attachments(m) {
 		if a.Bucket != "" && a.Bucket != s.c.Project() {
@@ -168,7 +170,7 @@ func (s *starting) pathsOf(m *agui.Message) (paths []string) {
 	return paths
 }
 
-// checkAttachments refuses malformed attachment references of the request's message with that index.
+// checkAttachments refuses malformed attachment references in the request's message at that index.
 func checkAttachments(index int, m *agui.Message) error {
 	var metadata struct {
 		Attachments json.RawMessage `json:"attachments"`

@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
-// by says who asks for an action, and from where, for the audit.
+// by returns the audit entry for the caller's action, or none if the audit is off.
 func (rt *Runtime) by(c Caller, action string) decide.By {
 	if !rt.cfg.Audit {
 		return decide.By{}
@@ -15,12 +15,12 @@ func (rt *Runtime) by(c Caller, action string) decide.By {
 	return decide.By{Request: c.Audit(action)}
 }
 
-// responder names the caller in the answers that it gives.
+// responder identifies the caller in the answers that it gives.
 func (c Caller) responder() work.Responder {
 	return work.Responder{User: c.Actor(), Role: c.role.String()}
 }
 
-// Audit is what the audit says of a caller that asks for an action.
+// Audit returns an audit entry for an action of the caller.
 func (c Caller) Audit(action string) *Audit {
 	return &Audit{
 		Project: c.project, Actor: c.Actor(), Action: action,
@@ -28,7 +28,7 @@ func (c Caller) Audit(action string) *Audit {
 	}
 }
 
-// AuditOf lists who has asked for what in the caller's project, latest first. It is for admins.
+// AuditOf lists the audit entries of the caller's project, latest first. Only admins may call it.
 func (rt *Runtime) AuditOf(ctx context.Context, c Caller, f AuditFilter) (Page[Audit], error) {
 	if err := c.check(); err != nil {
 		return Page[Audit]{}, err

@@ -13,8 +13,8 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
-// What a request lists as messages is its client's view of the thread, under ids that are the client's own for what the server
-// has said, or without any. The thread keeps to what it has: of a list it takes what is new and the user's own.
+// The messages of a request are its client's view of the thread. The client may use ids of its own for the server's
+// messages, or no ids. The thread keeps its own messages; from the list it takes only the user's new ones.
 
 func checkMessages(msgs []agui.Message) error {
 	for i := range msgs {
@@ -34,11 +34,11 @@ func checkMessages(msgs []agui.Message) error {
 	return nil
 }
 
-// known is what a thread knows of a request's messages.
+// known holds the parts of the thread that match a request's messages.
 type known struct {
-	ids  map[string]bool     // of messages and tool calls
-	rows map[string]*Message // its own messages of those ids
-	said map[int]*Message    // its own of the messages, by index, that have no id and repeat what it shows
+	ids  map[string]bool     // ids of messages and tool calls
+	rows map[string]*Message // the thread's messages with those ids
+	said map[int]*Message    // the thread's messages, by index in the request, that a request message without an id repeats
 }
 
 func (s *starting) readKnown(ctx context.Context) (known, error) {
@@ -48,7 +48,7 @@ func (s *starting) readKnown(ctx context.Context) (known, error) {
 	}
 	ids := make([]string, 0, len(s.req.Messages))
 	for i := range s.req.Messages {
-		for _, id := range []string{s.req.Messages[i].ID, s.req.Messages[i].ToolCallID} { // a client has its own id for the result of its own tool
+		for _, id := range []string{s.req.Messages[i].ID, s.req.Messages[i].ToolCallID} { // a client uses its own id for the result of its own tool
 			if id != "" {
 				ids = append(ids, id)
 			}
@@ -68,8 +68,8 @@ func (s *starting) readKnown(ctx context.Context) (known, error) {
 	return k, err
 }
 
-// repeated finds the user's messages without an id that the thread shows, in the order in which it does. The last of all
-// messages is not among them: it is what the request is made for.
+// repeated matches the user's messages without an id with messages that the thread shows, in the thread's order. It
+// skips the last message of the request, because the request is made for that message.
 func (s *starting) repeated(ctx context.Context) (map[int]*Message, error) {
 	last := len(s.req.Messages) - 1
 	unnamed := func(i int) bool {
@@ -87,7 +87,7 @@ func (s *starting) repeated(ctx context.Context) (map[int]*Message, error) {
 		return nil, err
 	}
 	said := make(map[int]*Message)
-	cut := len(rows) == log.LatestMessages // what stands before them may be repeated too
+	cut := len(rows) == log.LatestMessages // older messages, which were not read, may be repeated too
 	for i := range s.req.Messages {
 		if !unnamed(i) {
 			continue
@@ -105,12 +105,12 @@ func (s *starting) repeated(ctx context.Context) (map[int]*Message, error) {
 	return said, nil
 }
 
-// same reports whether two messages say the same: their text, but for space around it, and what is attached to it.
+// same reports whether two messages have the same text, apart from surrounding space, and the same attached sources.
 func same(a, b *agui.Message) bool {
 	return strings.TrimSpace(a.Text()) == strings.TrimSpace(b.Text()) && slices.Equal(attached(a), attached(b))
 }
 
-// attached says where the parts of a message are that are no text.
+// attached returns the sources of a message's parts that are not text.
 func attached(m *agui.Message) (list []agui.Source) {
 	for _, p := range m.ContentParts() {
 		if p.Source != nil {
@@ -120,9 +120,10 @@ func attached(m *agui.Message) (list []agui.Source) {
 	return list
 }
 
-// newMessages are those of the request's messages that the thread takes, as rows that wait for the claim: all of them
-// if they begin it, else what its user says that it does not know. One that is edited is the thread's until the claim. What
-// they refer to is checked here: a client sends earlier ones as it was given them.
+// newMessages returns the request's messages that the thread takes, as queued rows: all of them if they begin the
+// thread, else the user's messages that are new to it. An edited message stays the thread's until the claim.
+// Attachment references are checked here and only for messages that the thread takes, because a client repeats
+// earlier messages as it received them.
 func (s *starting) newMessages() ([]Message, error) {
 	var fresh []Message
 	s.minted = nil
@@ -139,7 +140,7 @@ func (s *starting) newMessages() ([]Message, error) {
 		if edited {
 			continue
 		}
-		if m.ID == "" || named[m.ID] || again { // some clients name a result as its call, and its call's message so too
+		if m.ID == "" || named[m.ID] || again { // some clients give the result and the message of a call the id of that call
 			m.ID = work.NewID()
 			s.minted = append(s.minted, m.ID)
 		}
@@ -149,13 +150,13 @@ func (s *starting) newMessages() ([]Message, error) {
 	return fresh, nil
 }
 
-// readUnsaid finds out whether the message that the request is made for, its last, has an id that the thread knows, and would
-// not be heard: because it says something else than the thread's, or that is hidden, or is about to be. It is taken under an
-// id of its own then, unless it is an edit.
+// readUnsaid checks whether the last user message of the request reuses an id of the thread: with other content than
+// the thread's message, for a hidden message, or for a message that a rewind or rollback is about to hide. Such a
+// message is taken under a new id, unless it is an edit.
 func (s *starting) readUnsaid(ctx context.Context) error {
 	s.unsaid = -1
 	last := len(s.req.Messages) - 1
-	if s.first || last < 0 || s.req.Messages[last].Role != agui.RoleUser || len(s.req.Resume) > 0 { // that is made for its answers
+	if s.first || last < 0 || s.req.Messages[last].Role != agui.RoleUser || len(s.req.Resume) > 0 { // a request with answers is made for its answers
 		return nil
 	}
 	m := &s.req.Messages[last]
@@ -178,7 +179,8 @@ func (s *starting) readUnsaid(ctx context.Context) error {
 	return nil
 }
 
-// recall finds what the request has answered when it was made first, and the ids that its messages without one were given.
+// recall finds the calls that the request answered when it was first made, and the ids that its messages without an
+// id got.
 func (s *starting) recall(ctx context.Context) error {
 	s.minted, s.answers = nil, make(map[string]bool)
 	if slices.ContainsFunc(s.req.Messages, func(m agui.Message) bool { return m.Role == agui.RoleTool }) {
@@ -216,13 +218,13 @@ func (s *starting) recall(ctx context.Context) error {
 	}
 }
 
-// brought tells what the client of the request has in messages of its own.
+// brought sets the messages, tool results and state that the client has itself.
 func (s *starting) brought(out *decide.Started) {
 	for i := range s.req.Messages {
 		switch m := &s.req.Messages[i]; m.Role {
 		case agui.RoleUser:
 			out.Messages = append(out.Messages, m.ID)
-		case agui.RoleTool: // clients write one of a call that they have approved, too
+		case agui.RoleTool: // clients also write a result for a call that they have approved
 			if s.answers[m.ToolCallID] {
 				out.Results = append(out.Results, m.ToolCallID)
 			}

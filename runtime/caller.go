@@ -2,12 +2,13 @@ package runtime
 
 import "fmt"
 
-// Role says what a caller may do in its project. Roles are ordered: each may do what those below it may. The zero
-// Role is none, and may do nothing.
+// Role is the set of actions that a caller may do in its project. Roles are ordered: each role includes the roles
+// below it. The zero Role may do nothing.
 type Role uint8
 
-// The roles, from least to most. A user sees, controls and deletes what is its own, a viewer sees all of the project, an
-// operator controls it too (cancels, answers, appends, renames), an admin also deletes it.
+// The roles, from least to most. A user sees, controls and deletes its own threads and runs. A viewer also sees
+// everything in the project, an operator also controls it (cancels, answers, appends, renames), and an admin also
+// deletes it.
 const (
 	RoleUser Role = iota + 1
 	RoleViewer
@@ -15,10 +16,10 @@ const (
 	RoleAdmin
 )
 
-// roleNames are the roles as configuration and credentials write them.
+// roleNames are the names of the roles in configuration and credentials.
 var roleNames = [...]string{RoleUser: "user", RoleViewer: "viewer", RoleOperator: "operator", RoleAdmin: "admin"}
 
-// ParseRole returns the role of exactly that name.
+// ParseRole returns the role with exactly that name.
 func ParseRole(name string) (Role, error) {
 	for r := RoleUser; r <= RoleAdmin; r++ {
 		if roleNames[r] == name {
@@ -28,7 +29,7 @@ func ParseRole(name string) (Role, error) {
 	return 0, fmt.Errorf("there is no role %.220q; the roles are user, viewer, operator and admin", name)
 }
 
-// String is the role's name.
+// String returns the role's name.
 func (r Role) String() string {
 	if r < RoleUser || r > RoleAdmin {
 		return "none"
@@ -36,29 +37,29 @@ func (r Role) String() string {
 	return roleNames[r]
 }
 
-// Caller is who asks: a user in a project, with a role there. Every method that serves a request takes one, and
-// answers "not found" for what it may not see. Only NewCaller makes one: the zero Caller is nobody, who is refused.
-// Callers are equal when they may do the same and came from the same place.
+// Caller is the author of a request: a user in a project, with a role there. Every method that serves a request takes
+// a Caller, and answers "not found" for things that the Caller may not see. Only NewCaller makes one; the zero Caller
+// is refused. Two Callers are equal if they have the same rights and the same origin.
 type Caller struct {
 	project, user string
 	role          Role
-	actor         string // who acts, when that is not the user
+	actor         string // the acting user, if it is not the user itself
 	origin        Origin
 }
 
-// Origin is where a request came from, for those who ask later who did what.
+// Origin is the source of a request, for the audit.
 type Origin struct {
-	Credential string // the id of the credential that it brought, never the secret; empty without accounts
-	Address    string // the address of its client, as far as it is known
+	Credential string // the id of the request's credential, never the secret; empty without accounts
+	Address    string // the client's address, as far as it is known
 	Request    string // the request's id
-	Home       string // the project that the credential is for where a request names none; empty for the caller's
+	Home       string // the credential's default project, for requests that name none; empty means the caller's
 }
 
 // ErrNobody refuses the zero Caller.
 var ErrNobody = refuse(KindUnauthorized, "unauthorized", "This server does not know who you are; send a credential that it takes")
 
-// NewCaller returns the user of that name in a project. It fails for names that ValidName refuses, for the users "." and
-// ".." and for a role that there is not.
+// NewCaller returns a Caller for a user in a project. It fails for names that ValidName refuses, for the users "."
+// and ".." and for an unknown role.
 func NewCaller(project, user string, role Role) (Caller, error) {
 	switch {
 	case !ValidName(project):
@@ -71,7 +72,7 @@ func NewCaller(project, user string, role Role) (Caller, error) {
 	return Caller{project: project, user: user, role: role}, nil
 }
 
-// MustCaller is NewCaller for names that a program is written with. It panics where NewCaller fails.
+// MustCaller is NewCaller for constant names. It panics if NewCaller fails.
 func MustCaller(project, user string, role Role) Caller {
 	c, err := NewCaller(project, user, role)
 	if err != nil {
@@ -80,16 +81,16 @@ func MustCaller(project, user string, role Role) Caller {
 	return c
 }
 
-// Project is the project that the caller asks in.
+// Project returns the project of the caller's request.
 func (c Caller) Project() string { return c.project }
 
-// User is whose threads and runs the caller means.
+// User returns the user that owns the threads and runs of the caller's request.
 func (c Caller) User() string { return c.user }
 
-// Role is what the caller may do.
+// Role returns the caller's role.
 func (c Caller) Role() Role { return c.role }
 
-// Actor is who acts: the user, or whoever acts in its stead.
+// Actor returns the acting user: the user itself, or another user that acts for it.
 func (c Caller) Actor() string {
 	if c.actor != "" {
 		return c.actor
@@ -97,7 +98,8 @@ func (c Caller) Actor() string {
 	return c.user
 }
 
-// Home is the project whose user the caller is wherever its credential lets it ask: who has many projects is one caller.
+// Home returns the default project of the caller's credential, so that a user with many projects counts as one
+// caller.
 func (c Caller) Home() string {
 	if c.actor != "" || c.origin.Home == "" {
 		return c.project
@@ -105,23 +107,23 @@ func (c Caller) Home() string {
 	return c.origin.Home
 }
 
-// Origin is where the request came from.
+// Origin returns the source of the request.
 func (c Caller) Origin() Origin { return c.origin }
 
-// From returns the caller with where its request came from.
+// From returns the caller with another origin.
 func (c Caller) From(o Origin) Caller {
 	c.origin = o
 	return c
 }
 
-// AsUser returns the caller with the least role: to it a name never means what is another's.
+// AsUser returns the caller with at most RoleUser, so that a name never refers to a thread or run of another user.
 func (c Caller) AsUser() Caller {
 	c.role = min(c.role, RoleUser)
 	return c
 }
 
-// InSteadOf returns the caller with the eyes and the hands of another user of its project. It fails for a role below least,
-// which is what it takes to do to others what the caller is about to do: RoleViewer, RoleOperator or RoleAdmin.
+// InSteadOf returns a caller that acts for another user of its project. It fails if the caller's role is below least,
+// the role that the intended action on other users' data requires: RoleViewer, RoleOperator or RoleAdmin.
 func (c Caller) InSteadOf(user string, least Role) (Caller, error) {
 	if user != c.user && c.role < max(least, RoleViewer) {
 		return Caller{}, errOthers
@@ -139,7 +141,7 @@ var (
 	errUser   = refuse(KindInvalid, "invalid_request", "A user must be 1 to 200 characters without control characters")
 )
 
-// check refuses nobody.
+// check refuses the zero Caller.
 func (c Caller) check() error {
 	if c.role == 0 {
 		return ErrNobody
@@ -147,12 +149,12 @@ func (c Caller) check() error {
 	return nil
 }
 
-// sees reports whether what belongs to that user of the caller's project is the caller's to see.
+// sees reports whether the caller may see the data of that user of its project.
 func (c Caller) sees(user string) bool {
 	return c.role >= RoleViewer || c.role == RoleUser && user == c.user
 }
 
-// only is the one user whose runs the caller sees, empty for one that sees the project's.
+// only returns the only user whose runs the caller sees, or "" if it sees all runs of the project.
 func (c Caller) only() string {
 	if c.role >= RoleViewer {
 		return ""
@@ -160,17 +162,18 @@ func (c Caller) only() string {
 	return c.user
 }
 
-// calls reports whether it is the caller's to have a tool called by itself: its own, as an operator, or in the stead of whoever it is.
+// calls reports whether the caller may run a tool by itself: for itself as an operator, or when it acts for another
+// user.
 func (c Caller) calls() bool {
-	return c.role >= RoleOperator || c.actor != "" && c.actor != c.user // which takes no less: see InSteadOf
+	return c.role >= RoleOperator || c.actor != "" && c.actor != c.user // acting for another user requires no less: see InSteadOf
 }
 
-// changes reports whether it is the caller's to change.
+// changes reports whether the caller may change the data of that user.
 func (c Caller) changes(user string) bool {
 	return c.role >= RoleOperator || c.role >= RoleUser && user == c.user
 }
 
-// deletes reports whether it is the caller's to delete.
+// deletes reports whether the caller may delete the data of that user.
 func (c Caller) deletes(user string) bool {
 	return c.role >= RoleAdmin || c.role >= RoleUser && user == c.user
 }

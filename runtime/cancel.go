@@ -7,8 +7,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Cancel ends a run for good. When it returns, the terminal event is stored and nothing of the run will
-// follow it, whatever its workers do. Cancelling a cancelled run is no error.
+// Cancel ends a run for good. When it returns, the terminal event is stored and no event of the run will follow it,
+// even if its workers continue. Cancelling a cancelled run is no error.
 func (rt *Runtime) Cancel(ctx context.Context, c Caller, name string) (Run, error) {
 	if err := rt.writes(); err != nil {
 		return Run{}, err
@@ -31,14 +31,14 @@ func (rt *Runtime) cancel(ctx context.Context, c Caller, name string) (Run, erro
 	return grantedRun(ended), nil
 }
 
-// CancelTurn is Cancel for a run that still does what s began. One that has come to wait since, that was answered or is over is
-// not cancelled, with a refusal.
+// CancelTurn is Cancel for a run that is still in the turn that s began. It refuses if the run has since begun to
+// wait, been answered or ended.
 func (rt *Runtime) CancelTurn(ctx context.Context, c Caller, s Started) error {
 	return rt.cancelOf(ctx, c, s, rt.work.CancelTurn)
 }
 
-// CancelUnanswered is Cancel for a run that waits for an answer to what s began. One that was answered since is not cancelled,
-// with a refusal.
+// CancelUnanswered is Cancel for a run that waits for an answer to the turn that s began. It refuses if the run was
+// answered since.
 func (rt *Runtime) CancelUnanswered(ctx context.Context, c Caller, s Started) error {
 	return rt.cancelOf(ctx, c, s, rt.work.CancelUnanswered)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// prices tell what tokens cost, after the agents that are offered now.
+// prices compute the cost of tokens from the agents that are offered now.
 type prices struct {
 	reg    *host.Registry
 	priced []host.Priced
@@ -23,8 +23,9 @@ func pricesOf(reg *host.Registry) prices {
 	return p
 }
 
-// of is what tokens cost in runs of an agent or a workflow of that name: by the agent's prices, and for models of which it has
-// none by those of the others, which it may have called. It is nil when one of the models has no price.
+// of returns the cost of tokens in runs of an agent or workflow of that name. It uses the agent's prices, and for
+// models without a price there the prices of the other agents, which the run may have called. It returns nil if one
+// of the models has no price.
 func (p prices) of(name string, usage []agui.TokenUsage) *float64 {
 	if len(usage) == 0 || len(p.priced) == 0 {
 		return nil
@@ -56,8 +57,8 @@ func (p prices) one(name string, u agui.TokenUsage) (float64, bool) {
 	return 0, false
 }
 
-// Costs tells what tokens cost in runs of an agent or a workflow that the caller may see, by the prices of the agents that are
-// offered now: nil when one of the models has none.
+// Costs returns a function that computes the cost of tokens in runs of an agent or workflow that the caller may see,
+// by the prices of the agents that are offered now. The function returns nil if one of the models has no price.
 func (rt *Runtime) Costs(c Caller) func(agent string, usage []agui.TokenUsage) *float64 {
 	p := sync.OnceValue(func() prices { return pricesOf(rt.Offered(c)) })
 	return func(agent string, usage []agui.TokenUsage) *float64 {

@@ -8,26 +8,26 @@ import (
 	"github.com/batonrun/baton/runtime/log"
 )
 
-// edit is what somebody does who edits a message in a chat, or asks for another answer: the front end sends the conversation
-// up to there.
+// edit is a change to an earlier message, or a request for another answer: the front end sends the conversation up to
+// that point.
 type edit struct {
-	from    int64         // the seq of the first message that is hidden; 0 when there is no edit
-	message *agui.Message // the request's that stands there and says something else; nil when there is none
+	from    int64         // the seq of the first hidden message; 0 when there is no edit
+	message *agui.Message // the request's message with the new content at that place; nil when there is none
 }
 
-// place is how far a request's list repeats what the thread shows.
+// place is how far a request's list repeats the messages that the thread shows.
 type place struct {
-	users    map[int64]bool // the seqs of the user's messages that it repeats
-	last     *Message       // the last of these; nil when there is none
-	edited   *agui.Message  // that message in the list, when it says something else; else nil
-	turn     bool           // the list has more of its turn than itself
-	furthest int64          // the highest seq of any message that it lists
-	ends     bool           // nothing new follows
+	users    map[int64]bool // the seqs of the user's messages that the list repeats
+	last     *Message       // the last of them; nil when there is none
+	edited   *agui.Message  // the list's version of last, when its content differs; else nil
+	turn     bool           // the list has other messages of that turn
+	furthest int64          // the highest seq of any message in the list
+	ends     bool           // no new message follows
 }
 
-// edits finds out whether the request is an edit. That it is takes a list that repeats the thread from its start: one that has
-// only the newest messages, or none, goes on with what there is. So does one that lacks no more than the answer to its last message,
-// as its client may have missed that.
+// edits decides whether the request is an edit. It is one only if the list repeats the thread from its first message:
+// a list with only the newest messages, or with none, continues the thread. A list that lacks only the answer before
+// its new message continues the thread too, because its client may have missed that answer.
 func (s *starting) edits(ctx context.Context, k *known) (edit, error) {
 	if !s.req.Edits || s.first || s.req.RewindTo != "" || len(s.req.Resume) > 0 {
 		return edit{}, nil
@@ -44,15 +44,15 @@ func (s *starting) edits(ctx context.Context, k *known) (edit, error) {
 	if err != nil {
 		return edit{}, err
 	}
-	if len(rows) == 0 || len(rows) == log.LatestMessages { // they were removed just now, or do not tell how the thread begins
+	if len(rows) == 0 || len(rows) == log.LatestMessages { // the rows were removed just now, or do not reach the thread's beginning
 		return edit{}, nil
 	}
-	next := int64(0) // the first message of the user that the list leaves out
+	next := int64(0) // the seq of the first user message that the list leaves out
 	for i := range rows {
 		switch seq := rows[i].Seq; {
 		case rows[i].Role != agui.RoleUser || p.users[seq]:
 		case seq < p.last.Seq:
-			return edit{}, nil // it does not repeat the thread
+			return edit{}, nil // the list does not repeat the thread
 		case next == 0:
 			next = seq
 		}
@@ -68,8 +68,9 @@ func (s *starting) edits(ctx context.Context, k *known) (edit, error) {
 	return edit{}, nil
 }
 
-// locate compares the request's list with what the thread knows of it, and reports whether they can be compared: what is new must
-// follow what is known, and that must have ids. Of a message without one nobody has said that it is the thread's.
+// locate compares the request's list with the known messages of the thread, and reports whether a comparison is
+// possible: new messages must follow the known ones, and known messages must have ids. A message without an id is not
+// certain to be the thread's.
 func (s *starting) locate(k *known) (p place, ok bool) {
 	p = place{users: make(map[int64]bool), ends: true}
 	for i := range s.req.Messages {

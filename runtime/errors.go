@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Errors a Store returns: see package model.
+// Errors that a Store returns: see package model.
 var (
 	ErrNotFound    = model.ErrNotFound
 	ErrFenced      = model.ErrFenced
@@ -19,13 +19,14 @@ var (
 	ErrRevoked     = model.ErrRevoked
 )
 
-// ErrRemoved means that events were removed before their reader got them.
+// ErrRemoved means that events were removed before the reader received them.
 var ErrRemoved = log.ErrRemoved
 
-// Error is a refusal a caller can act on. Every other error is the server's fault and shown to nobody.
+// Error is a refusal that a caller can act on. Every other error is an internal error, and its text is never shown to
+// clients.
 type Error = model.Error
 
-// Kind says what sort of refusal an Error is.
+// Kind classifies an Error.
 type Kind = model.Kind
 
 // The kinds of refusal: see [model.Kind].
@@ -45,7 +46,7 @@ func refuse(kind Kind, code, format string, args ...any) *Error {
 	return model.Refuse(kind, code, format, args...)
 }
 
-// refuseAt refuses a request because of one place in its body, a JSON pointer.
+// refuseAt refuses a request because of one place in its body, given as a JSON pointer.
 func refuseAt(place, code, format string, args ...any) *Error {
 	err := refuse(KindInvalid, code, format, args...)
 	err.Place = place
@@ -63,7 +64,7 @@ var (
 	ErrEmptyContent    = refuse(KindInvalid, "invalid_content", "Message content must not be empty")
 )
 
-// unavailable turns what a Store returned into what a caller is shown.
+// unavailable turns an error of a Store into the error for the caller.
 func unavailable(err error) error {
 	switch {
 	case errors.Is(err, ErrFenced), errors.Is(err, ErrUnavailable), errors.Is(err, model.ErrConflict):

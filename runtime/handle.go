@@ -5,40 +5,40 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// What a Caller was found to see comes with a grant beside the row: methods that take no Caller go by that, and not by
-// keys, which anybody can write into a row.
+// A row that was found for a Caller carries a grant. Methods without a Caller trust the grant and not the row's keys,
+// because any code can set those keys.
 
-// grant says what may be read of whose.
+// grant identifies the thread, or the run, that its holder may read.
 type grant struct {
 	project string
-	user    string // whose it is
+	user    string // the owner
 	name    string // the user's own name for the thread
 	thread  int64  // the keys
 	run     int64  // 0 for the whole thread
 }
 
-// Thread is a thread that a Caller may see, as its row was then. One that was not obtained with a Caller, or whose Key was
-// changed, is to every method a thread that is not there.
+// Thread is a thread that a Caller may see, with its row at that time. All methods answer "not found" for a Thread
+// that was not obtained with a Caller, or whose Key was changed.
 type Thread struct {
 	model.Thread
 	granted grant
 }
 
-// Run is a run that a Caller may see, as its row was then. One that was not obtained with a Caller, or whose keys were changed,
-// is to every method a run that is not there.
+// Run is a run that a Caller may see, with its row at that time. All methods answer "not found" for a Run that was
+// not obtained with a Caller, or that has changed keys.
 type Run struct {
 	model.Run
 	granted grant
 }
 
-// Started is the answer to a request for a run. It shows that run to the methods that it was returned for, and to those
-// nothing that was made otherwise.
+// Started is the answer to a request for a run. It grants access to that run; a Started that was made in another way
+// grants none.
 type Started struct {
 	decide.Started
 	granted grant
 }
 
-// Handle is what is kept of a Thread by those who read its log later, without its row. The zero Handle reads nothing.
+// Handle is the grant of a Thread without its row, for later reads of its log. The zero Handle reads nothing.
 type Handle struct{ granted grant }
 
 // Log is the log of a thread that a Caller may see: a Thread or a Handle.
@@ -63,9 +63,9 @@ func grantedStart(project, user string, s decide.Started) Started {
 	return Started{s, grant{project: project, user: user, name: s.ThreadID, thread: s.ThreadKey, run: s.RunKey}}
 }
 
-// Handle is what is to be kept of th.
+// Handle returns the handle of th.
 func (th Thread) Handle() Handle {
-	g, _ := th.grant() // of what is no thread it is the zero Handle
+	g, _ := th.grant() // the zero Handle if th has no grant
 	return Handle{g}
 }
 

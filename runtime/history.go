@@ -8,14 +8,14 @@ import (
 
 // History is one UTC day of a thread's messages.
 type History struct {
-	Thread  Thread    // Key is 0 when the caller has none yet
-	Day     time.Time // its midnight; zero when there are no messages so old
+	Thread  Thread    // Key is 0 when the caller has no thread yet
+	Day     time.Time // its midnight; zero when there are no messages that old
 	HasMore bool      // an older day has messages
 }
 
-// History finds the latest day, before that of before unless it is nil, on which messages came to a thread: to
-// the one the caller names, or with name "" to the caller's own with the latest activity. Reasoning and
-// activities do not count.
+// History finds the latest day with messages in a thread, or the latest one earlier than the day of before if before
+// is set. With name "" it uses the caller's own thread with the latest activity. Reasoning and activity messages do
+// not count.
 func (rt *Runtime) History(ctx context.Context, c Caller, name string, before *time.Time) (History, error) {
 	th, err := rt.threadOrLatest(ctx, c, name)
 	h := History{Thread: th}
@@ -45,7 +45,8 @@ func (rt *Runtime) History(ctx context.Context, c Caller, name string, before *t
 // endOfTime is later than all messages.
 var endOfTime = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// threadOrLatest is Thread, and with name "" the caller's latest: the zero Thread when there is none.
+// threadOrLatest is Thread; with name "" it returns the caller's latest thread, or the zero Thread when there is
+// none.
 func (rt *Runtime) threadOrLatest(ctx context.Context, c Caller, name string) (Thread, error) {
 	if name != "" {
 		return rt.Thread(ctx, c, name)
@@ -63,7 +64,8 @@ func (rt *Runtime) threadOrLatest(ctx context.Context, c Caller, name string) (T
 	return granted(th), nil
 }
 
-// HistoryMessages returns up to limit messages of the day, by seq, from those above after. It counts nothing.
+// HistoryMessages returns up to limit messages of the day with a seq above after, ordered by seq. It does not count
+// the total.
 func (rt *Runtime) HistoryMessages(ctx context.Context, h History, after int64, limit int) (Page[Message], error) {
 	if h.Day.IsZero() {
 		return Page[Message]{}, nil

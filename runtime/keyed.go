@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
-// lists are what requests ask the store for themselves: each says in which project, where it is about one.
+// lists are the store's methods that requests call directly; each method about one project takes the project.
 type lists interface {
 	model.ByProject
 	model.Secrets
@@ -24,7 +24,8 @@ type lists interface {
 	Fence(ctx context.Context, instance string) error
 }
 
-// keyed is what requests read by keys. Each read takes a grant, which only what was found for a Caller has, and no key.
+// keyed reads rows by key. Each read takes a grant instead of a key, and only rows that were found for a Caller carry
+// a grant.
 type keyed struct {
 	byKey model.ByKey
 	logs  *log.Logs
@@ -40,7 +41,7 @@ func (k keyed) openRuns(ctx context.Context, g grant) ([]RunHead, error) {
 	return k.byKey.OpenRuns(ctx, g.thread)
 }
 
-// newest are the newest messages of a thread.
+// newest returns the newest messages of a thread.
 func (k keyed) newest(ctx context.Context, g grant) ([]Message, error) {
 	return k.byKey.Messages(ctx, g.thread, 0, log.LatestMessages)
 }
@@ -69,7 +70,7 @@ func (k keyed) lastEventID(ctx context.Context, g grant) (int64, error) {
 	return k.byKey.LastEventID(ctx, g.thread)
 }
 
-// event returns one event of a thread, nil when it was removed.
+// event returns one event of a thread, or nil when it was removed.
 func (k keyed) event(ctx context.Context, g grant, id int64) (*model.StoredEvent, error) {
 	stored, err := k.byKey.Events(ctx, g.thread, id-1, 1)
 	if err != nil || len(stored) == 0 || stored[0].ID != id {
@@ -82,10 +83,10 @@ func (k keyed) read(ctx context.Context, g grant, after int64, follow bool) (*Cu
 	return k.logs.Read(ctx, quota.OwnerOf(g.project, g.user), g.thread, g.name, after, follow)
 }
 
-// rings is how large what is in memory of all logs is.
+// rings returns the size of all logs' records in memory.
 func (k keyed) rings() int64 { return k.logs.Bytes() }
 
-// hold returns the live end of a thread's log, which is to be released.
+// hold returns the live end of a thread's log. The caller must release it.
 func (k keyed) hold(g grant) *log.Tail { return k.logs.Hold(g.thread, g.name) }
 
 // runEvents reads a page of a run's events, backwards or not.

@@ -4,7 +4,7 @@ import (
 	"github.com/batonrun/baton/runtime/monitor"
 )
 
-// What shows the runs of a project to people who watch, as package monitor defines it.
+// Types that show the runs of a project to viewers, as package monitor defines them.
 //
 //nolint:revive // each is documented there
 type (
@@ -22,15 +22,16 @@ const (
 	AGUIView   = monitor.AGUIView
 )
 
-// ErrLagged means that a monitor has fallen so far behind that notices were lost to it.
+// ErrLagged means that a monitor fell so far behind that it lost notices.
 var ErrLagged = monitor.ErrLagged
 
-// Monitor opens a monitor of the caller's project. RoleUser sees its own runs, every other role the project's, and nobody nothing.
+// Monitor opens a monitor of the caller's project. RoleUser sees its own runs, every higher role sees the project's,
+// and the zero Caller sees nothing.
 func (rt *Runtime) Monitor(c Caller, q MonitorQuery) *Monitor {
 	return rt.feeds.Open(c.project, c.user, c.role >= RoleViewer, q)
 }
 
-// Watch is told when there is something else to see in the caller's lists of runs, threads and what waits: it shows what Monitor does.
+// Watch signals changes in the caller's lists of runs, threads and questions. It covers the same runs as Monitor.
 func (rt *Runtime) Watch(c Caller) *Watch {
 	return rt.feeds.Changes.Watch(c.project, c.user, c.role >= RoleViewer)
 }

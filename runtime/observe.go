@@ -10,21 +10,21 @@ import (
 )
 
 type (
-	// Measures are told of sizes and times as they come about: see [work.Measures].
+	// Measures receive sizes and durations as they occur: see [work.Measures].
 	Measures = work.Measures
 	// Tracer follows runs from the request to the calls of models and tools: see [work.Tracer].
 	Tracer = work.Tracer
-	// Op is an operation that begins.
+	// Op is the beginning of an operation.
 	Op = work.Op
-	// OpKind says what an operation is.
+	// OpKind is the kind of an operation.
 	OpKind = work.OpKind
-	// End is how an operation has ended.
+	// End is the end of an operation.
 	End = work.End
-	// ModelEnd is how a call of a model has ended.
+	// ModelEnd is the end of a model call.
 	ModelEnd = work.ModelEnd
 )
 
-// The operations that a Tracer is told of.
+// The operations that a Tracer receives.
 const (
 	OpStart = work.OpStart
 	OpRun   = work.OpRun
@@ -33,36 +33,36 @@ const (
 	OpModel = work.OpModel
 )
 
-// Stats is what a Runtime is doing, and what it has counted since it began.
+// Stats is the current load of a Runtime, and its counters since it began.
 type Stats struct {
 	work.Stats
-	Commits commit.Stats // what waits for a commit
+	Commits commit.Stats // items that wait for a commit
 	Rings   int64        // bytes in memory of the latest events of threads
 	// RetentionLag is for how long the runs that the retention removes now should have been gone. It is 0 while nothing is due.
 	RetentionLag time.Duration
 }
 
-// Stats returns what the runtime is doing.
+// Stats returns the current load and the counters.
 func (rt *Runtime) Stats() Stats {
 	return Stats{rt.work.Stats(), rt.commits.Stats(), rt.keyed.rings(), time.Duration(rt.retirementLag.Load())}
 }
 
-// LastEvent is what a run has made last.
+// LastEvent is the latest event of a run.
 type LastEvent struct {
 	ID   int64
 	Type agui.Type
 	At   time.Time
 }
 
-// LastEventOf returns what a run that the caller has been given has made last, nil when that is nothing: a run that is
-// stuck is known by it.
+// LastEventOf returns the latest event of a run that was obtained with a Caller, or nil when there is none. It
+// reveals a stuck run.
 func (rt *Runtime) LastEventOf(ctx context.Context, run *Run) (*LastEvent, error) {
 	g, err := run.grant()
 	if err != nil {
 		return nil, err
 	}
 	last := run.ClosedEvent
-	if run.Status == Running { // its end, which is not its writer's, would be missing from what is in memory
+	if run.Status == Running { // memory lacks the run's end, which the run's own writer does not write
 		if id, kind, at, ok := rt.work.LastEvent(g.run); ok {
 			return &LastEvent{id, kind, at}, nil
 		}
@@ -74,7 +74,7 @@ func (rt *Runtime) LastEventOf(ctx context.Context, run *Run) (*LastEvent, error
 		return nil, nil
 	}
 	stored, err := rt.keyed.event(ctx, g, last)
-	if err != nil || stored == nil { // it may have been removed
+	if err != nil || stored == nil { // the event may have been removed
 		return nil, unavailable(err)
 	}
 	ev, err := agui.Decode(stored.Payload)

@@ -8,15 +8,15 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// errUnknownOutcome answers a request whose decision the database neither stores nor refuses. What was asked for happens if it
-// does: it waits to be written.
+// errUnknownOutcome answers a request whose decision the database neither stores nor refuses. The decision still
+// waits to be written, and takes effect if it is.
 var errUnknownOutcome = &Error{
 	Kind: KindUnavailable, Code: "outcome_unknown", RetryAfter: 5 * time.Second,
 	Detail: "The database does not answer, so whether this was done is not known; ask again with the same Idempotency-Key or runId, or look",
 }
 
-// patiently does what a request asks for, and answers for it once it is done. It does not have its client wait for a database that
-// is stuck: what was begun goes on by itself then, and late, if there is one, is told what has come of it.
+// patiently runs do and returns its result. If the database is stuck it returns errUnknownOutcome instead of waiting;
+// do then continues alone, and late, if not nil, receives its result on success.
 func patiently[T any](rt *Runtime, do func() (T, error), late func(T)) (T, error) {
 	type outcome struct {
 		v   T
@@ -53,7 +53,7 @@ func patiently[T any](rt *Runtime, do func() (T, error), late func(T)) (T, error
 	}
 }
 
-// patientlyDone is patiently for what comes to nothing but an error.
+// patientlyDone is patiently for functions that return only an error.
 func patientlyDone(rt *Runtime, do func() error) error {
 	_, err := patiently(rt, func() (struct{}, error) { return struct{}{}, do() }, nil)
 	return err

@@ -8,13 +8,13 @@ import (
 	"github.com/batonrun/baton/runtime/log"
 )
 
-// Asked is an open question of a run, or a call that its client has to answer, with whose it is.
+// Asked is an open question of a run, or a call that its client has to answer, with the question's owner.
 type Asked struct {
 	Question
-	Interrupt agui.Interrupt // as the run's own list of them has it
+	Interrupt agui.Interrupt // as in the run's own list of interrupts
 }
 
-// Questions lists what runs wait for that the caller may see, those first that were asked first.
+// Questions lists the open questions of runs that the caller may see, oldest first.
 func (rt *Runtime) Questions(ctx context.Context, c Caller, f QuestionFilter) (Page[Asked], error) {
 	if err := c.check(); err != nil {
 		return Page[Asked]{}, err

@@ -9,8 +9,8 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// refused answers a request that may not begin anything: with what an equal one was answered, as who asks again is told what has
-// become of it whatever has gone since, its agent for one; and else with why it is refused.
+// refused answers a request that is refused with why. If an equal request was accepted earlier it returns that answer
+// instead, so that a repeat still learns its outcome, even if for example its agent is gone.
 func (rt *Runtime) refused(ctx context.Context, c Caller, req *StartRequest, why error) (Started, error) {
 	refusal, ok := errors.AsType[*Error](why)
 	if !ok || refusal.Kind == KindUnavailable || !repeatable(req) {
@@ -34,7 +34,7 @@ func (rt *Runtime) refused(ctx context.Context, c Caller, req *StartRequest, why
 	return s.started(), nil
 }
 
-// repeatable reports whether there can be an earlier request that is equal.
+// repeatable reports whether an earlier request can be equal to this one.
 func repeatable(req *StartRequest) bool {
 	for _, name := range []string{req.ThreadID, req.RunID} {
 		if name != "" && !ValidName(name) {

@@ -2,7 +2,8 @@ package runtime
 
 import "github.com/batonrun/baton/runtime/quota"
 
-// maxSearches is how many searches a user may have under way at a time, those that wait included. Each looks at thousands of rows.
+// maxSearches is how many searches a user may have under way at a time, waiting ones included. Each search reads
+// thousands of rows.
 const maxSearches = 8
 
 var errSearches = refuse(KindOverloaded, "too_many_searches", "You may have %d searches under way at a time; wait for one of them", maxSearches)
@@ -15,7 +16,8 @@ func newSearches(accounts bool) *quota.Pool {
 	return quota.New(quota.Limits{PerUser: maxSearches})
 }
 
-// search counts a search of whoever acts, whose runs it is about, until end is called, or refuses it.
+// search counts a search for the acting user, even if it searches another user's runs, until end is called. It
+// refuses a search over the limit.
 func (rt *Runtime) search(c Caller) (end func(), err error) {
 	r, full := rt.searches.Try(quota.OwnerOf(c.project, c.Actor()), 1)
 	if full != quota.None {

@@ -10,23 +10,23 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// secretFresh is how long a server uses a secret before it reads it anew: another may have reset it.
+// secretFresh is how long a server uses a secret before it reads it again, since another server may have reset it.
 const secretFresh = time.Minute
 
-// secrets are those that were read.
+// secrets caches the secrets that were read.
 type secrets struct {
 	mu    sync.Mutex            // guards the fields below
 	known map[string]readSecret // by purpose
-	reset time.Time             // what was read before is void
+	reset time.Time             // values read before this time are void
 }
 
 type readSecret struct {
 	value string
-	at    time.Time // when its reading began
+	at    time.Time // when the read began
 }
 
-// Secret returns what is signed or sealed with for a purpose: made when it is first asked for, and then the same on all servers of the
-// database, until it is reset.
+// Secret returns the key for signing or sealing for a purpose. The first call makes it; all servers of the database
+// then use the same secret until it is reset.
 func (rt *Runtime) Secret(ctx context.Context, purpose string) (string, error) {
 	s := &rt.secrets
 	s.mu.Lock()
@@ -49,8 +49,8 @@ func (rt *Runtime) Secret(ctx context.Context, purpose string) (string, error) {
 	return value, nil
 }
 
-// ResetSecrets makes void what was signed and sealed until now: tickets, signed URLs and the cursors of lists. It does so here at once,
-// and on other servers of the database within a minute.
+// ResetSecrets voids everything that was signed or sealed until now: tickets, signed URLs and the cursors of lists.
+// It takes effect here at once, and on other servers of the database within a minute.
 func (rt *Runtime) ResetSecrets(ctx context.Context) error {
 	err := rt.store.RemoveSecrets(ctx)
 	rt.secrets.mu.Lock()
@@ -59,8 +59,8 @@ func (rt *Runtime) ResetSecrets(ctx context.Context) error {
 	return unavailable(err)
 }
 
-// readOrMakeSecret returns the secret of a purpose, which it makes when there is none. When several do so at once one is kept, and
-// returned to all.
+// readOrMakeSecret returns the secret of a purpose, and makes it when there is none. When several callers make it at
+// once, one secret is kept and returned to all of them.
 func readOrMakeSecret(ctx context.Context, s model.Secrets, purpose string) (string, error) {
 	secret, err := s.Secret(ctx, purpose)
 	if !errors.Is(err, ErrNotFound) {
