@@ -25,8 +25,8 @@ func (rt *Runtime) Run(ctx context.Context, c Caller, name string) (Run, error) 
 	return rt.visible(ctx, c, name)
 }
 
-// visible finds a run the caller may see. Roles that see others' runs mean their own by a name that they have themselves; of one that
-// several others have they must say whose they mean.
+// visible finds a run the caller may see. For a role that sees the runs of others, a name refers to the caller's own
+// run if there is one; a name that several other users have is refused as ambiguous.
 func (rt *Runtime) visible(ctx context.Context, c Caller, name string) (Run, error) {
 	if err := c.check(); err != nil {
 		return Run{}, err
@@ -60,7 +60,7 @@ func (rt *Runtime) owned(ctx context.Context, c Caller, name string) (Run, error
 	return run, err
 }
 
-// RunOf returns the run of a thread by any of its names, which are those of the thread's user, whoever looks.
+// RunOf returns the run of a thread by any of the names that the thread's user has for it, independent of the caller.
 func (rt *Runtime) RunOf(ctx context.Context, th *Thread, name string) (Run, error) {
 	g, err := th.grant()
 	if err != nil {
@@ -79,7 +79,7 @@ func (rt *Runtime) RunOf(ctx context.Context, th *Thread, name string) (Run, err
 	return grantedRun(runs[0]), nil
 }
 
-// Workflow returns the workflow of a run as it was when the run was started. A run of an agent is one of a single node.
+// Workflow returns the workflow of a run as it was at the run's start. An agent's run has a workflow of one node.
 func (rt *Runtime) Workflow(ctx context.Context, c Caller, name string) (plugins.Workflow, error) {
 	run, err := rt.visible(ctx, c, name)
 	if err != nil {
@@ -118,10 +118,10 @@ func (rt *Runtime) Runs(ctx context.Context, c Caller, f RunFilter) (Page[Run], 
 	return Page[Run]{Rows: runs, More: page.More, Total: page.Total, Counted: page.Counted, Behind: page.Behind}, unavailable(err)
 }
 
-// maxText is how many characters a text may have that runs or threads are looked for by.
+// maxText is how many characters a search text for runs or threads may have.
 const maxText = 200
 
-// lookFor checks the text of a filter. That of a conversation means its runs.
+// lookFor checks the text of a filter. If the text is a conversationId, the filter selects that conversation's runs.
 func (rt *Runtime) lookFor(ctx context.Context, f *RunFilter) error {
 	if err := checkText(f.Text); err != nil || uuid.Validate(f.Text) != nil {
 		return err
@@ -138,7 +138,7 @@ func (rt *Runtime) lookFor(ctx context.Context, f *RunFilter) error {
 	return nil
 }
 
-// checkText refuses a text that nothing has.
+// checkText refuses a text that cannot match anything.
 func checkText(text string) error {
 	if utf8.RuneCountInString(text) > maxText || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
 		return refuse(KindInvalid, "invalid_request", "q must be at most %d characters without control characters", maxText)
@@ -156,7 +156,7 @@ func (rt *Runtime) Steps(ctx context.Context, c Caller, name string, after, limi
 	return steps, unavailable(err)
 }
 
-// Nodes lists the states of a run's nodes, without what they have put out.
+// Nodes lists the states of a run's nodes, without their outputs.
 func (rt *Runtime) Nodes(ctx context.Context, c Caller, name string) ([]Node, error) {
 	run, err := rt.visible(ctx, c, name)
 	if err != nil {
@@ -176,7 +176,7 @@ func (rt *Runtime) Messages(ctx context.Context, c Caller, name string, after in
 	return msgs, unavailable(err)
 }
 
-// Interrupts lists what a waiting run asks: open questions, and calls of the client's own tools.
+// Interrupts lists the open interrupts of a waiting run: questions, and calls of the client's own tools.
 func (rt *Runtime) Interrupts(ctx context.Context, c Caller, name string) ([]agui.Interrupt, error) {
 	run, err := rt.visible(ctx, c, name)
 	if err != nil {
@@ -185,7 +185,7 @@ func (rt *Runtime) Interrupts(ctx context.Context, c Caller, name string) ([]agu
 	return rt.InterruptsOf(ctx, &run)
 }
 
-// InterruptsOf is Interrupts for a run that a Caller has been given.
+// InterruptsOf is Interrupts for a run that was obtained with a Caller.
 func (rt *Runtime) InterruptsOf(ctx context.Context, run *Run) ([]agui.Interrupt, error) {
 	g, err := run.grant()
 	if err != nil {
@@ -221,8 +221,8 @@ func (rt *Runtime) Thread(ctx context.Context, c Caller, name string) (Thread, e
 // Latest as a Cursor's start means the end of the log.
 const Latest = log.Latest
 
-// Read opens a cursor into a thread's log behind the event after. A reader that follows does not end when
-// no run is queued or running. It fails for a cursor beyond the log's end.
+// Read opens a cursor into a thread's log behind the event after. With follow the cursor does not end when no run is
+// queued or running. Read fails for an event beyond the log's end.
 func (rt *Runtime) Read(ctx context.Context, of Log, after int64, follow bool) (*Cursor, error) {
 	g, err := of.grant()
 	if err != nil {
@@ -254,14 +254,14 @@ func (rt *Runtime) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
 		return of, nil
 	}
 	run, err := rt.keyed.run(ctx, g)
-	if err == nil && run.Status == Cancelled && run.ClosedEvent <= s.After { // before there was a cursor to be told
+	if err == nil && run.Status == Cancelled && run.ClosedEvent <= s.After { // the run was cancelled before the cursor existed
 		of.NeverRan()
 	}
-	return of, nil // what is wrong with the store the cursor says
+	return of, nil // the cursor reports errors of the store
 }
 
-// ReadRunBehind is ReadRun for a client that sends its request again and has the events up to got, 0 for none of them. It may name
-// any event: of one beyond the log's end it gets what comes next.
+// ReadRunBehind is ReadRun for a client that repeats its request and has the events up to got, 0 for none of them.
+// got may be any event id: beyond the log's end, the cursor returns the events that come next.
 func (rt *Runtime) ReadRunBehind(ctx context.Context, s Started, got int64) (*RunCursor, error) {
 	of, err := rt.ReadRun(ctx, s)
 	if err != nil || got <= s.After {
@@ -283,8 +283,8 @@ func (rt *Runtime) ReadRunBehind(ctx context.Context, s Started, got int64) (*Ru
 	return of, nil
 }
 
-// JoinRun opens a cursor to all that a run writes, behind the event after. It ends when the run is neither queued nor running. It
-// fails for a run whose events were removed, and for a cursor beyond the log's end.
+// JoinRun opens a cursor to all events of a run behind the event after. It ends when the run is neither queued nor
+// running. It fails for a run with removed events, and for an event beyond the log's end.
 func (rt *Runtime) JoinRun(ctx context.Context, run *Run, after int64) (*RunCursor, error) {
 	g, err := run.grant()
 	if err != nil {
@@ -322,9 +322,10 @@ func (rt *Runtime) JoinRun(ctx context.Context, run *Run, after int64) (*RunCurs
 	return of, nil
 }
 
-// Delete removes a run that is over, with its events. Readers meet the gap as docs/protocol.md says in 2.7. A long run goes in parts,
-// its events first, and is there with what is left of it until Delete returns; when it goes on meanwhile the
-// rest stays. When the process ends before, the next one goes on before it serves anybody.
+// Delete removes a run that is over, with its events. Readers meet the gap as docs/protocol.md says in 2.7. A long
+// run is deleted in parts, its events first, and its remainder stays visible until Delete returns; if the run starts
+// again meanwhile, the remainder stays. If the process ends first, the next one completes the deletion before it
+// serves requests.
 func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	if err := rt.writes(); err != nil {
 		return err

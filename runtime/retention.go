@@ -13,21 +13,21 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
-// Retention says how long what is over is kept. Zero is for good.
+// Retention is how long data is kept after its end. Zero means for good.
 type Retention struct {
-	Runs        time.Duration // a run that has ended, with all that is its own
+	Runs        time.Duration // an ended run, with all its data
 	Events      time.Duration // the events of a run that has ended; its row, result and messages stay
-	Attachments time.Duration // a file that a user has brought, whoever refers to it
-	Audit       time.Duration // who has asked for what
+	Attachments time.Duration // an uploaded file, even if messages refer to it
+	Audit       time.Duration // audit entries
 }
 
-// Policy is a Retention for all projects but those that have one of their own.
+// Policy is a Retention for all projects, except those with a Retention of their own.
 type Policy struct {
 	Retention
 	Projects map[string]Retention
 }
 
-// Of is the retention of a project.
+// Of returns the retention of a project.
 func (p *Policy) Of(project string) Retention {
 	if own, ok := p.Projects[project]; ok {
 		return own
@@ -35,29 +35,29 @@ func (p *Policy) Of(project string) Retention {
 	return p.Retention
 }
 
-// Retainer finds what has been kept long enough: see [model.Retainer].
+// Retainer finds data whose retention is over: see [model.Retainer].
 type Retainer = model.Retainer
 
-// Retired is what of a project has been kept long enough.
+// Retired counts the data of a project whose retention is over.
 type Retired struct {
 	Project     string `json:"project"`
-	Runs        int    `json:"runs"`        // that go
-	Stripped    int    `json:"stripped"`    // runs of which the events alone go
-	Events      int    `json:"events"`      // of both
-	Bytes       int64  `json:"bytes"`       // of the events, about, as they are kept
+	Runs        int    `json:"runs"`        // removed runs
+	Stripped    int    `json:"stripped"`    // runs that lose only their events
+	Events      int    `json:"events"`      // events of both
+	Bytes       int64  `json:"bytes"`       // approximate stored size of the events
 	Attachments int    `json:"attachments"` // files
 	Audit       int    `json:"audit"`       // entries
 }
 
-// Retirable tells of each project what a policy has kept long enough, and changes nothing. It reads the database alone,
-// which a server may have.
+// Retirable counts for each project the data whose retention is over, and changes nothing. It only reads the
+// database, so a server may be using it.
 func Retirable(ctx context.Context, db Retainer, p Policy, now time.Time) ([]Retired, error) {
 	s := sweep{db: db, policy: p, now: now}
 	return s.all(ctx)
 }
 
-// RetirableIn is Retirable for one project. It looks at so many runs at most, and as long as ctx lasts: whole says whether that
-// was all of it.
+// RetirableIn is Retirable for one project. It reads at most most runs and stops when ctx ends; whole reports whether
+// it reached the end.
 func RetirableIn(ctx context.Context, db Retainer, p Policy, project string, now time.Time, most int) (r Retired, whole bool, err error) {
 	s := sweep{db: db, policy: p, now: now, most: most}
 	r.Project = project
@@ -70,7 +70,7 @@ func RetirableIn(ctx context.Context, db Retainer, p Policy, project string, now
 	return r, true, nil
 }
 
-// errEnough means that a sweep has looked at as many runs as it may.
+// errEnough means that a sweep has read as many runs as it may.
 var errEnough = errors.New("enough")
 
 // Retire removes what a policy has kept long enough, and returns what that was, also when it fails or ctx ends. Some runs go at
@@ -93,7 +93,7 @@ func (rt *Runtime) Retire(ctx context.Context, db Retainer, p Policy, now time.T
 	return s.all(ctx)
 }
 
-// RetireAlone is Retire on a database that no server has. It fails with a *HeldError while one does.
+// RetireAlone is Retire on a database that no server uses. It fails with a *HeldError if one does.
 func RetireAlone(ctx context.Context, db Store, found Retainer, p Policy, now time.Time) (list []Retired, err error) {
 	if err := db.Join(ctx, work.NewID(), ""); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func RetireAlone(ctx context.Context, db Store, found Retainer, p Policy, now ti
 	return s.all(ctx)
 }
 
-// pause waits for a while, less when ctx ends.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -165,7 +165,7 @@ func (s *sweep) all(ctx context.Context) (list []Retired, err error) {
 
 func (s *sweep) project(ctx context.Context, r *Retired) (err error) {
 	keep, dry := s.policy.Of(r.Project), s.remove == nil
-	var runs, events time.Time // before which they go
+	var runs, events time.Time // runs and events that ended before these times go
 	if keep.Runs > 0 {
 		runs = s.now.Add(-keep.Runs)
 		err = s.runs(ctx, r, runs, func(run *model.EndedRun) *decide.Delete {
@@ -205,7 +205,7 @@ const (
 	retiredAtOnce = 32  // runs that go at once
 )
 
-// runs goes through a project's runs that have ended before a time; of nil nothing goes.
+// runs visits a project's runs that ended before a time; if what returns nil, the run stays.
 func (s *sweep) runs(ctx context.Context, r *Retired, before time.Time, what func(*model.EndedRun) *decide.Delete) error {
 	for after := (model.EndedRun{}); ; {
 		list, err := s.db.EndedRuns(ctx, r.Project, before, after, retirePage)

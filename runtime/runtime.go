@@ -1,25 +1,25 @@
-// Package runtime is Baton's engine as transports and embedders see it: a *Runtime runs agents and workflows, keeps one log
-// per thread, and shows every event only after it was stored. A Store keeps what it writes.
+// Package runtime is Baton's engine for transports and embedders: a *Runtime runs agents and workflows, keeps one log
+// per thread, and shows every event only after it was stored. A Store keeps the data.
 //
-// Four rules carry everything. Store, then show: a reader never sees what a crash could take back. Only
-// the owner of a run writes its thread's log, and a lost owner is fenced in the database. A state row and
-// the event that announces it are in one transaction, so REST never contradicts the stream. No reader can
-// slow a run: readers wait for a wake-up and read from memory or the store.
+// Four rules carry everything. Store, then show: a reader never sees an event that a crash could take back. Only the
+// owner of a run writes its thread's log, and a lost owner is fenced in the database. A state row and the event that
+// announces it are in one transaction, so REST never contradicts the stream. No reader can slow a run: readers wait
+// for a wake-up and read from memory or the store.
 //
-// Here stand requests: who may ask for what, what is refused, and what is prepared before a decision, as it is large or slow
-// to read. What requests that race (cancel against finish, append against finish, equal idempotency keys) come to is decided
-// elsewhere, in the order in which one queue takes them; a request is prepared again when what it read has changed by then.
-// The rooms below, of which each knows only some of those before it:
+// This package handles requests: it checks the caller's rights, refuses invalid requests, and prepares large or slow
+// reads before a decision. Package decide resolves requests that race (cancel against finish, append against finish,
+// equal idempotency keys) in the order of one commit queue; a request is prepared again when its data has changed by
+// then. Each package below knows only some of those before it:
 //
 //	agui      events, and their legal order
-//	fold      what events amount to
-//	model     what is kept, and what keeps it
-//	decide    what commands come to
-//	log       the live end of each log, and those who read it
-//	monitor   what the runs of a project do, for people who watch
-//	commit    the queue of all that is written
-//	graph     what a workflow executes next
-//	work      executing runs
+//	fold      the messages and state that events add up to
+//	model     stored rows, and the interface of the store
+//	decide    the decisions on commands
+//	log       the live end of each log, and its readers
+//	monitor   the activity of a project's runs, for viewers
+//	commit    the queue of all writes
+//	graph     the next nodes of a workflow
+//	work      the execution of runs
 package runtime
 
 import (
@@ -42,77 +42,77 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
-// Carried is how many runs this machine executes at once, which is the default of Config.Runs.
+// Carried is how many runs this machine executes at once: the default of Config.Runs.
 func Carried() int { return work.Carried() }
 
-// CarriedBytes is how much those runs may be asked together, which is the default of Config.RunsBytes.
+// CarriedBytes is the total input of those runs in bytes: the default of Config.RunsBytes.
 func CarriedBytes() int64 { return work.CarriedBytes() }
 
-// Memory is how many bytes this process may use: of the machine, of its control group, or of its own limit.
+// Memory is how many bytes this process may use: the limit of the machine, of its control group, or its own.
 func Memory() int64 { return work.Memory() }
 
-// Config holds what a Runtime needs. Store and Registry must be set; other zero fields mean the default.
+// Config is the configuration of a Runtime. Store and Registry must be set; other zero fields mean the default.
 type Config struct {
 	Store    Store
 	Registry *host.Registry
 	Log      *slog.Logger // default slog.Default
 	Addr     string       // where clients reach this instance, for the instances table
 
-	Standby   bool          // let Start return while another instance has the database, and begin when it has not
+	Standby   bool          // if another instance has the database, Start returns and this one begins once it is free
 	Takeover  bool          // fence an instance that has the database, and begin at once
-	Heartbeat time.Duration // between two looks at the instance's own lease, default 1 s
+	Heartbeat time.Duration // between two checks of the instance's own lease, default 1 s
 
-	Accounts bool // users are told apart: what tells of others, too, is not for them
-	Audit    bool // keep who has asked for what that changed something
+	Accounts bool // separate users: each sees only its own data unless its role allows more
+	Audit    bool // record every change with its author
 
 	Runs            int   // runs at once in this process, default 1 000 per core, at most one per MiB of memory
-	RunsPerAgent    int   // of one agent or workflow, 0 means no cap of its own
-	RunsPerProject  int   // with accounts 0 means three quarters
-	RunsPerUser     int   // with accounts 0 means a half
-	RunsBytes       int64 // that the runs at once may be asked together, those of up to 64 KiB apart; default a 16th of the memory, 48 MiB at most
-	RunsMessages    int64 // bytes that their messages may have in memory together, those of up to 64 KiB apart; default an 8th of the memory
-	RunMessages     int64 // of one of them, results of tools and outputs twice, default 64 MiB
-	LightBytes      int   // that runs may be asked and their messages have apart, 64 KiB where nothing is said; less is for tests
+	RunsPerAgent    int   // runs at once of one agent or workflow, 0 means no cap of its own
+	RunsPerProject  int   // runs at once of one project; with accounts 0 means three quarters of Runs
+	RunsPerUser     int   // runs at once of one user; with accounts 0 means half of Runs
+	RunsBytes       int64 // total input of running runs; inputs of up to 64 KiB are not counted; default a 16th of the memory, 48 MiB at most
+	RunsMessages    int64 // bytes in memory of the messages of running runs; runs with up to 64 KiB are not counted; default an 8th of the memory
+	RunMessages     int64 // the same for one run, with tool results and outputs counted twice, default 64 MiB
+	LightBytes      int   // input and messages of a run up to this size are not counted, default 64 KiB; only tests set less
 	QueueDepth      int   // runs that may be QUEUED, default 10 000
 	QueuePerThread  int   // runs of one thread that may be QUEUED, default 100
-	QueuePerUser    int   // of one user, 0 or less means no cap of its own
-	QueuePerProject int   // of one project, likewise
-	TokensPerDay    int64 // of a project, that calls of models take, 0 for no limit
-	MessageBytes    int   // new messages of one run, and those that wait for one to take them, default 8 MB
-	AppendBytes     int   // the text of a message that is appended, default 1 MiB
+	QueuePerUser    int   // QUEUED runs of one user, 0 or less means no cap of its own
+	QueuePerProject int   // QUEUED runs of one project, likewise
+	TokensPerDay    int64 // tokens of a project's model calls per day, 0 for no limit
+	MessageBytes    int   // new messages of one run, and messages that wait for a run, default 8 MB
+	AppendBytes     int   // the text of an appended message, default 1 MiB
 	EventBytes      int   // an event that a worker emits, default and at most 8 MB, at least 64 KiB
 	StateBytes      int   // a thread's state, default and at most 4 MiB
 
 	StepTimeout     time.Duration // one execution of a node, default 10 min
 	RunTimeout      time.Duration // one generation of a run, default 1 h
 	ToolTimeout     time.Duration // one call of a tool, default 2 min
-	ApprovalTimeout time.Duration // an approval that nobody gives, until it is refused, default 30 days
-	Grace           time.Duration // what a worker or tool gets to notice that its context is done, default 5 s
-	Drain           time.Duration // what running runs get to end at Shutdown, default 30 s
-	Depth           int           // of agents that call each other, default 8
-	Subagents       int           // of one run at once, default 32
-	RunEvents       int           // of one run between two answers of its client, 0 for no limit
+	ApprovalTimeout time.Duration // until an unanswered approval is refused, default 30 days
+	Grace           time.Duration // time for a worker or tool to return after its context is done, default 5 s
+	Drain           time.Duration // time for running runs to end at Shutdown, default 30 s
+	Depth           int           // nesting of agents that call each other, default 8
+	Subagents       int           // sub-agents of one run at once, default 32
+	RunEvents       int           // events of one run between two answers of its client, 0 for no limit
 	MaxAttempts     int           // claims after a crash until a run fails as crash_loop, default 3
 	DeletedAtOnce   int           // rows of a thread or a run that one transaction removes, default 500
 
-	FrameBytes int // that an event may hold at all, default 8 MB, which is the most that clients take; less is for tests
+	FrameBytes int // the most that an event may hold, default 8 MB, which is the clients' limit; only tests set less
 
 	CommitInterval time.Duration // between the starts of two commits above 8 live runs, default 2 ms
-	Patience       time.Duration // a commit that is not answered, until who waits for it is told that its outcome is not known, default 10 s
-	QueueRunBytes  int           // events of one run that wait for a commit, default 256 KiB
-	QueueBytes     int           // of all runs, default 8 MiB
+	Patience       time.Duration // how long a request waits for its commit before it fails with outcome_unknown, default 10 s
+	QueueRunBytes  int           // events of one run that wait for a commit, in bytes, default 256 KiB
+	QueueBytes     int           // the same for all runs, default 8 MiB
 	BatchEvents    int           // events of one commit, default 1 000
 	BatchBytes     int           // default 1 MiB
 
 	RingEvents int // records a thread's ring keeps, default 1 024
 	RingBytes  int // default 256 KiB
 	RingsBytes int // of all threads, default 64 MiB
-	PagesBytes int // of large pages that readers have from Store at a time, default 64 MiB, of one project a quarter, with accounts of one user an eighth
+	PagesBytes int // large pages that readers hold from Store at a time, default 64 MiB; a quarter per project, with accounts an eighth per user
 
-	Counter     model.Counter // counts what runs came to; nil when nobody asks
-	Measures    Measures      // are told of sizes and times
-	Tracer      Tracer        // is told of what is done inside of what; nil for none
-	Attachments *attach.Files // what users attach to their messages; nil when they cannot
+	Counter     model.Counter // counts the results of runs; nil counts nothing
+	Measures    Measures      // receives sizes and durations
+	Tracer      Tracer        // receives nested operations; nil for none
+	Attachments *attach.Files // stores uploaded files; nil when users cannot attach files
 }
 
 func (c Config) withDefaults() Config {
@@ -126,7 +126,7 @@ func (c Config) withDefaults() Config {
 		c.RunsBytes = CarriedBytes()
 	}
 	if c.Accounts {
-		c.RunsPerUser = cmp.Or(c.RunsPerUser, c.Runs-c.Runs/2) // rounded up, as there may be few
+		c.RunsPerUser = cmp.Or(c.RunsPerUser, c.Runs-c.Runs/2) // rounded up, because Runs may be small
 		c.RunsPerProject = cmp.Or(c.RunsPerProject, c.Runs-c.Runs/4)
 	}
 	c.RunsMessages = cmp.Or(c.RunsMessages, work.SaidBytes())
@@ -171,7 +171,7 @@ type Runtime struct {
 
 	feeds   *monitor.Feeds
 	work    *work.Engine
-	commits *commit.Queue // work's
+	commits *commit.Queue // the queue of work
 
 	changing sync.Mutex // held while plugins are replaced or closed
 	searches *quota.Pool
@@ -183,12 +183,12 @@ type Runtime struct {
 	retirementLag atomic.Int64 // nanoseconds: see Stats.RetentionLag
 
 	joined   atomic.Bool               // this instance has a lease
-	starting atomic.Bool               // Start has returned before all was begun
-	unbegun  atomic.Pointer[error]     // why a start that Start did not wait for has failed
-	standby  atomic.Pointer[HeldError] // who has the database while this instance stands by; nil when it does not
+	starting atomic.Bool               // Start has returned before the start was complete
+	unbegun  atomic.Pointer[error]     // the error of a start that continued after Start returned
+	standby  atomic.Pointer[HeldError] // the instance that has the database while this one stands by; else nil
 }
 
-// ofUser is how much of what there is the runs of one user may have where there are others: a half.
+// ofUser returns the share of a total that one user's runs may take: half of it with accounts.
 func (c *Config) ofUser(all int64) int64 {
 	if !c.Accounts {
 		return all
@@ -196,7 +196,7 @@ func (c *Config) ofUser(all int64) int64 {
 	return all / 2
 }
 
-// ofProject is how much those of one project may have: three quarters.
+// ofProject returns the share of a total that one project's runs may take: three quarters with accounts.
 func (c *Config) ofProject(all int64) int64 {
 	if !c.Accounts {
 		return all

@@ -9,10 +9,11 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 )
 
-// Start joins the database as a new instance, takes over the runs a crashed or stopped one left, and begins
-// to claim queued ones. It returns once every open run is accounted for; while the database is away it waits. When that
-// has no room, Start returns at once: reads are served, Ready says why nothing else is, and the rest follows when there is
-// room. While another instance has the database it fails with a *HeldError, or with Config.Standby returns and stands by.
+// Start joins the database as a new instance, takes over the runs that a crashed or stopped instance left, and begins
+// to claim queued runs. It blocks until every open run is accounted for, and while the database is away. If the
+// database has no room, Start returns at once: the runtime serves reads, Ready reports the reason, and the start
+// completes when there is room. If another instance has the database, Start fails with a *HeldError; with
+// Config.Standby it returns and the instance stands by.
 func (rt *Runtime) Start(ctx context.Context) error {
 	if err := rt.Plugins().Start(ctx); err != nil {
 		return err
@@ -42,7 +43,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	}
 }
 
-// begin does what Start says.
+// begin joins the database and starts the work: see Start.
 func (rt *Runtime) begin(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		err := rt.join(ctx)
@@ -62,15 +63,15 @@ func (rt *Runtime) begin(ctx context.Context) error {
 	return nil
 }
 
-// beginLate waits for what Start did not wait for. An instance that cannot begin ends like one that is fenced, but for what Err
-// says.
+// beginLate waits for a start that continues after Start has returned. An instance that cannot begin ends like a
+// fenced one, except for the error that Err returns.
 func (rt *Runtime) beginLate(begun <-chan error) {
 	err := <-begun
 	switch {
 	case err == nil:
 		rt.starting.Store(false)
-	case rt.Stopping() && rt.standby.Load() != nil: // nobody was let in
-	case rt.Stopping(), errors.Is(err, ErrFenced): // who waits for the commit queue is told so
+	case rt.Stopping() && rt.standby.Load() != nil: // the instance has served no request
+	case rt.Stopping(), errors.Is(err, ErrFenced): // everything that waits for the commit queue gets the error
 		rt.commits.GiveUp(err)
 	default:
 		rt.unbegun.Store(&err)
@@ -78,11 +79,11 @@ func (rt *Runtime) beginLate(begun <-chan error) {
 	}
 }
 
-// Fenced is closed when another instance took this one's place, or when a start that Start did not wait for has failed:
-// nothing can be written any more and the process should exit. An instance that is idle notices within Config.Heartbeat.
+// Fenced is closed when another instance took this one's place, or when a start failed after Start returned: nothing
+// can be written any more and the process should exit. An idle instance notices within Config.Heartbeat.
 func (rt *Runtime) Fenced() <-chan struct{} { return rt.work.Fenced() }
 
-// Err says why Fenced is closed: ErrFenced, or why the start has failed. It is nil before.
+// Err returns why Fenced is closed: ErrFenced, or the error of the start. It is nil before.
 func (rt *Runtime) Err() error {
 	switch err := rt.unbegun.Load(); {
 	case err != nil:
@@ -96,8 +97,8 @@ func (rt *Runtime) Err() error {
 // Stopping reports whether Shutdown was called.
 func (rt *Runtime) Stopping() bool { return rt.work.Stopping() }
 
-// admits refuses requests that write while the runtime stops or the database does not commit, so that they do
-// not pile up.
+// admits refuses requests that write while the runtime stops or the database does not commit, so that they do not
+// pile up.
 func (rt *Runtime) admits() error {
 	if rt.Stopping() {
 		return ErrStopping
@@ -105,7 +106,7 @@ func (rt *Runtime) admits() error {
 	return rt.writes()
 }
 
-// writes is admits for what is done while the runtime stops, too: what ends runs or removes them.
+// writes is admits for requests that are also served while the runtime stops: those that end or remove runs.
 func (rt *Runtime) writes() error {
 	if err := rt.ended(); err != nil {
 		return err
@@ -122,8 +123,8 @@ func (rt *Runtime) writes() error {
 	return nil
 }
 
-// Ready says why the runtime cannot serve now: it stops, stands by or was fenced, the database does not commit or
-// answer, or a plugin is ill. It is nil when all is well.
+// Ready returns why the runtime cannot serve now: it stops, stands by or was fenced, the database does not commit or
+// answer, or a plugin is unhealthy. It is nil when all is well.
 func (rt *Runtime) Ready(ctx context.Context) error {
 	if err := rt.Serves(); err != nil {
 		return err
@@ -143,9 +144,9 @@ func (rt *Runtime) Ready(ctx context.Context) error {
 	return rt.Plugins().Check(ctx)
 }
 
-// Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases those
-// left: they go on at the next start, or with the instance that stands by, which may begin from then on. It returns
-// when all that was emitted is stored.
+// Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases the remaining
+// ones: they continue at the next start, or on the standby instance, which may begin from then on. It returns when
+// all emitted events are stored.
 func (rt *Runtime) Shutdown(ctx context.Context) error {
 	rt.stop()
 	if !rt.work.Shutdown(ctx) {

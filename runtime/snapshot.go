@@ -9,8 +9,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Snapshot returns the thread as it is now. While a run is at work it waits for what that run has emitted so
-// far to be stored.
+// Snapshot returns the thread as it is now. While a run executes it waits until the events that the run has emitted
+// so far are stored.
 func (rt *Runtime) Snapshot(ctx context.Context, of Log) (Snapshot, error) {
 	g, err := of.grant()
 	if err != nil {
@@ -25,15 +25,15 @@ func (rt *Runtime) Snapshot(ctx context.Context, of Log) (Snapshot, error) {
 	return s, unavailable(model.Gone(err, ErrThreadNotFound))
 }
 
-// MessageFilter says which of a thread's messages ThreadMessages shows.
+// MessageFilter selects the messages that ThreadMessages returns.
 type MessageFilter struct {
-	Before string // a message's id: those before it; the newest when empty
-	Hidden bool   // with those that an edit, another answer or a rewind has hidden; only stored ones then
-	Limit  int    // 0 means as many as fit; results of calls may come on top
+	Before string // a message's id: return the messages before it; the newest when empty
+	Hidden bool   // include messages that an edit, another answer or a rewind has hidden; only stored messages then
+	Limit  int    // 0 means as many as fit; results of calls may be added to it
 }
 
-// ThreadMessages is Snapshot with those of the thread's messages that f asks for, as many as fit 8 MB. As far as
-// Snapshot reaches they are as it shows them, also while they are written.
+// ThreadMessages is Snapshot with the thread's messages that f selects, as many as fit 8 MB. Messages that Snapshot
+// includes are the same as there, also while they are being written.
 func (rt *Runtime) ThreadMessages(ctx context.Context, of Log, f MessageFilter) (Snapshot, error) {
 	g, err := of.grant()
 	if err != nil {
@@ -57,7 +57,8 @@ func (rt *Runtime) ThreadMessages(ctx context.Context, of Log, f MessageFilter) 
 	return s, nil
 }
 
-// MessageRows returns those of a thread's messages that have these ids, as they are stored. One that is being written may be missing.
+// MessageRows returns the thread's messages with these ids, as they are stored. A message that is being written may
+// be missing.
 func (rt *Runtime) MessageRows(ctx context.Context, of Log, ids []string) ([]Message, error) {
 	g, err := of.grant()
 	if err != nil {
@@ -67,14 +68,14 @@ func (rt *Runtime) MessageRows(ctx context.Context, of Log, ids []string) ([]Mes
 	return rows, unavailable(err)
 }
 
-// messagesBefore reads stored messages. The first of those that the thread shows may be one that is being written, and not
-// stored: nothing stands before it.
+// messagesBefore reads stored messages. If first is set, f.Before is the first message that the thread shows; it may
+// be unstored because it is still being written, and then no message is before it.
 func (rt *Runtime) messagesBefore(ctx context.Context, g grant, f MessageFilter, first bool) ([]agui.Message, error) {
 	before := int64(0)
 	if f.Before != "" {
 		var rows []Message
 		var err error
-		if ValidName(f.Before) { // no other can be stored, nor asked for everywhere
+		if ValidName(f.Before) { // an invalid name is never stored, and some databases cannot be queried for it
 			rows, err = rt.keyed.messagesByID(ctx, g, []string{f.Before})
 		}
 		if err != nil {
@@ -103,7 +104,7 @@ func (rt *Runtime) messagesBefore(ctx context.Context, g grant, f MessageFilter,
 			if page, err = rt.withoutResults(ctx, g, f.Hidden, page); err != nil {
 				return nil, err
 			}
-			if len(page) == 0 && limit < log.LatestMessages { // results of one message alone
+			if len(page) == 0 && limit < log.LatestMessages { // the page had only results of one message
 				limit = min(2*limit, log.LatestMessages)
 				continue
 			}
@@ -113,7 +114,7 @@ func (rt *Runtime) messagesBefore(ctx context.Context, g grant, f MessageFilter,
 	}
 }
 
-// withoutResults leaves out of messages the results that stand with their calls, on an earlier page.
+// withoutResults removes results of calls that are on an earlier page: they are returned with their calls.
 func (rt *Runtime) withoutResults(ctx context.Context, g grant, hidden bool, rows []Message) ([]Message, error) {
 	calls := madeIn(rows)
 	missing := func(m Message) bool { return m.Role == agui.RoleTool && !calls[m.ToolCallID] }
@@ -127,7 +128,7 @@ func (rt *Runtime) withoutResults(ctx context.Context, g grant, hidden bool, row
 	}), err
 }
 
-// madeIn has the calls that stand in rows.
+// madeIn returns the ids of the calls in rows.
 func madeIn(rows []Message) map[string]bool {
 	made := make(map[string]bool)
 	for _, id := range callsOf(rows) {
@@ -145,7 +146,7 @@ func callsOf(rows []Message) (ids []string) {
 	return ids
 }
 
-// withResults adds to messages from before a seq the results of their calls that were written behind it.
+// withResults adds to messages from before a seq the results of their calls that were written at or after it.
 func (rt *Runtime) withResults(ctx context.Context, g grant, before int64, hidden bool, rows []Message) ([]Message, error) {
 	calls := callsOf(rows)
 	if before == 0 || len(calls) == 0 {
@@ -161,8 +162,8 @@ func (rt *Runtime) withResults(ctx context.Context, g grant, before int64, hidde
 	return rows, err
 }
 
-// RunSnapshot returns the run's thread as the run's latest span left it. Of a run that has not started yet it
-// returns one without anything.
+// RunSnapshot returns the thread as it was at the end of the run's latest span. For a run that has not started yet
+// the snapshot is empty.
 func (rt *Runtime) RunSnapshot(ctx context.Context, run *Run) (RunSnapshot, error) {
 	g, err := run.grant()
 	if err != nil {
@@ -177,18 +178,18 @@ func (rt *Runtime) RunSnapshot(ctx context.Context, run *Run) (RunSnapshot, erro
 	return s, unavailable(model.Gone(err, ErrThreadNotFound))
 }
 
-// EventQuery says which events of a run a page of its log has: see [log.EventQuery].
+// EventQuery selects the events of a run for a page of its log: see [log.EventQuery].
 type EventQuery struct {
 	After, Before int64
 	Back          bool // the page ends before Before, 0 for the end of the log
 	Limit         int
 	Admit         func(*Record) bool
-	Most          int // how many events are looked at; 0 for as many as there are
+	Most          int // how many events are read; 0 for no limit
 }
 
-// RunEvents returns up to q.Limit of the run's events, those that q admits, fewer when they are large, and behind which event,
-// or with q.Back before which, the next page goes on: 0 when nothing else that is admitted is stored there. It fails for a cursor
-// beyond the end of the thread's log.
+// RunEvents returns up to q.Limit of the run's events that q admits, fewer when they are large, and the event behind
+// which, or with q.Back before which, the next page continues: 0 when no other admitted event is stored there. It
+// fails for an event beyond the end of the thread's log.
 func (rt *Runtime) RunEvents(ctx context.Context, run *Run, q EventQuery) (recs []*Record, next int64, err error) {
 	g, err := run.grant()
 	if err != nil {

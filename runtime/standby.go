@@ -8,16 +8,16 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// One instance at a time writes a database. The others stand by: they commit nothing, read rows and nothing live,
-// and ask now and then whether the one that writes has left, died or fallen silent for as long as its lease lasts.
+// One instance at a time writes a database. The others stand by: they commit nothing and read stored rows but no live
+// data. They check regularly whether the writing instance has left, died or let its lease expire.
 
-// errFencedHere is what an instance says for itself until its process ends.
+// An instance refuses requests with these errors until its process ends.
 var (
 	errFencedHere = refuse(KindUnavailable, "fenced", "Another server has taken over the database; this one ends")
 	errUnbegun    = refuse(KindUnavailable, "unavailable", "This server could not start; it ends")
 )
 
-// join makes this the instance that writes. With Config.Takeover it fences the one that does.
+// join makes this the instance that writes. With Config.Takeover it fences the current one.
 func (rt *Runtime) join(ctx context.Context) error {
 	for {
 		err := rt.store.Join(ctx, rt.instance, rt.cfg.Addr)
@@ -48,8 +48,8 @@ func (rt *Runtime) leave() {
 	}
 }
 
-// waits reports whether an instance that could not join tries again: it stands by, or the database is away, slow or has no
-// room. That another program's version has migrated the database will not pass.
+// waits reports whether an instance that could not join tries again: it stands by, or the database is away, slow or
+// full. A database that was migrated by another version of the program is no reason to wait.
 func (rt *Runtime) waits(err error) bool {
 	held, others := errors.AsType[*HeldError](err)
 	switch {
@@ -67,7 +67,7 @@ func (rt *Runtime) waits(err error) bool {
 	return rt.standby.Load() != nil
 }
 
-// Serves says why this instance runs no runs now: it stops, it stands by, or it was fenced.
+// Serves returns why this instance executes no runs now: it stops, stands by, or was fenced.
 func (rt *Runtime) Serves() error {
 	if rt.Stopping() {
 		return ErrStopping
@@ -78,7 +78,7 @@ func (rt *Runtime) Serves() error {
 	return rt.StandsBy()
 }
 
-// ended says why this instance will not do anything any more.
+// ended returns why this instance will never write again.
 func (rt *Runtime) ended() error {
 	switch {
 	case rt.unbegun.Load() != nil:
@@ -98,7 +98,8 @@ func (rt *Runtime) isFenced() bool {
 	}
 }
 
-// StandsBy refuses, while this instance stands by, what only the one that has the database can answer: all that is live.
+// StandsBy returns an error while this instance stands by. Requests for live data call it, since only the writing
+// instance can answer them.
 func (rt *Runtime) StandsBy() error {
 	held := rt.standby.Load()
 	if held == nil {

@@ -5,47 +5,47 @@ import (
 	"time"
 )
 
-// Quota is a limit and what is used of it. A Limit of 0 is none.
+// Quota is a limit and its current use. A Limit of 0 means no limit.
 type Quota struct{ Limit, Used int }
 
 // TokenQuota is a Quota of tokens.
 type TokenQuota struct{ Limit, Used int64 }
 
-// Standing is what the runtime lets a caller have, and what is had of it now.
+// Standing is the limits of a caller and their current use.
 type Standing struct {
 	Running, Queued              Quota // the caller's runs
 	RunningOfProject             Quota
 	QueuedOfProject              Quota
 	Tokens                       TokenQuota // of the project's models in 24 hours
-	RunningOfAll                 int        // what this server executes at once, of everybody
-	BytesOfAll                   int64      // that these runs may be asked together
-	RunningOfAgent               int        // of them of one agent; 0 for no limit of its own
-	MessagesOfAll                int64      // bytes that their messages may have in memory together
+	RunningOfAll                 int        // how many runs of all users this server executes at once
+	BytesOfAll                   int64      // total input of these runs
+	RunningOfAgent               int        // how many of these runs may be of one agent; 0 for no limit of its own
+	MessagesOfAll                int64      // bytes in memory of the messages of these runs
 	QueuedOfAll                  int
 	QueuedPerThread              int
 	MessageBytes                 int // the new messages of one run
-	AppendBytes                  int // of one that is appended to a run
+	AppendBytes                  int // of one appended message
 	EventBytes                   int
 	StateBytes                   int // of a thread
-	MetadataBytes                int // that users give a thread
+	MetadataBytes                int // of the metadata that users give a thread
 	AttachmentBytes              int64
-	Attachments                  int   // of the caller; 0 when none are taken
-	AttachmentsBytes             int64 // of all of them
-	AttachmentsUsed              int   // of them
+	Attachments                  int   // of the caller; 0 when uploads are off
+	AttachmentsBytes             int64 // of all of the caller's attachments
+	AttachmentsUsed              int   // attachments that the caller has
 	AttachmentsBytesUsed         int64
-	Uploads                      int // of the caller at a time; 0 for no limit
+	Uploads                      int // simultaneous uploads of the caller; 0 for no limit
 	AttachmentTypes              []string
-	AttachmentURLs               time.Duration // for which a signed one is good
+	AttachmentURLs               time.Duration // how long a signed URL is valid
 	RunEvents                    int           // of one run; 0 for no limit
-	RunMessages                  int64         // bytes that the messages of one run may have in memory
+	RunMessages                  int64         // bytes in memory of the messages of one run
 	RunTimeout, StepTimeout      time.Duration
 	ToolTimeout, ApprovalTimeout time.Duration
-	Grace, Drain                 time.Duration // of what was cancelled, and of all runs when the server stops
-	Commit                       time.Duration // that the database is silent, until who waits for a write is told that nobody knows
+	Grace, Drain                 time.Duration // of cancelled code, and of all runs when the server stops
+	Commit                       time.Duration // until a write that the database does not answer fails with outcome_unknown
 }
 
-// Standing returns what a caller may have in its project and what it has. All but the attachments, of which
-// there are no more than a user may have, is in memory.
+// Standing returns a caller's limits in its project and their current use. It reads only the attachments from the
+// database, of which a user has a limited number; the rest is in memory.
 func (rt *Runtime) Standing(ctx context.Context, c Caller) (Standing, error) {
 	if err := c.check(); err != nil {
 		return Standing{}, err

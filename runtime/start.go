@@ -19,11 +19,12 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
-// StartRequest asks for a run. Agent or WorkflowID may be left out on a thread whose last run was of one.
+// StartRequest asks for a run. On an existing thread, Agent and WorkflowID may both be empty: then the last run's
+// apply.
 type StartRequest struct {
 	Agent          string
 	WorkflowID     string
-	Tool           string // in their place: the run is one call of it, whose arguments are the text of the last user message, JSON
+	Tool           string // instead of both: the run is one call of this tool, with the text of the last user message as its arguments, in JSON
 	ThreadID       string // minted when empty
 	RunID          string // minted when empty
 	ParentRunID    string
@@ -37,17 +38,17 @@ type StartRequest struct {
 	Metadata       json.RawMessage
 	Multitask      Multitask
 	RewindTo       string
-	Edits          bool         // messages that leave the thread before its end rewind it, as chat front ends expect
-	BodyHash       string       // of the request, to tell a repeat of a runId from another request
+	Edits          bool         // messages that deviate from the thread before its end rewind it, as chat front ends expect
+	BodyHash       string       // of the request, to distinguish a repeat of a runId from another request
 	Idempotency    *Idempotency // nil when the client gave no key
 
-	Late func(Started) `json:"-"` // is told of what was started after all once StartRun has said that the outcome is unknown; nil for nobody
+	Late func(Started) `json:"-"` // receives the started run if StartRun has returned outcome_unknown and the run starts after all; may be nil
 }
 
-// StartRun takes a request for a run, or for the continuation of a waiting one when it answers what that run
-// asks. It returns once the run is stored, claimed already when its thread and a slot are free, and with multitask
-// interrupt or rollback once the runs that make room are over. It fails with an *Error when it refuses, and then nothing
-// has changed, unless its Code is outcome_unknown: the run may begin later then, and what req refers to is not the caller's to change.
+// StartRun starts a run, or continues a waiting one if the request answers its interrupts. It blocks until the run is
+// stored, and already claimed if its thread and a slot are free; with multitask interrupt or rollback it blocks until
+// the replaced runs are over. If it refuses, it fails with an *Error and nothing has changed, unless the Code is
+// outcome_unknown: then the run may still begin later, and the caller must not change any data that req refers to.
 func (rt *Runtime) StartRun(ctx context.Context, c Caller, req StartRequest) (Started, error) {
 	if err := c.check(); err != nil {
 		return Started{}, err
@@ -93,7 +94,7 @@ func (rt *Runtime) startRun(ctx context.Context, c Caller, req *StartRequest) (S
 		}
 		for _, r := range s.replaces() {
 			if run := (RunHead{Key: r.RunKey, ThreadKey: s.out.Thread, Project: s.c.project, Generation: r.Generation}); rt.work.CancelAll([]RunHead{run}, decide.By{}) != nil {
-				break // the run waits for it, also beyond a crash
+				break // the run waits for its cancellation, also after a crash
 			}
 		}
 		if s.out.Started.Replayed {
@@ -105,10 +106,10 @@ func (rt *Runtime) startRun(ctx context.Context, c Caller, req *StartRequest) (S
 	}
 }
 
-// readAttempts is how often a request is prepared again when a connection breaks under it.
+// readAttempts is how often a request is prepared again after a broken connection.
 const readAttempts = 5
 
-// check refuses what is wrong with a request by itself.
+// check refuses a request for errors that show without the thread.
 func (rt *Runtime) check(c Caller, req *StartRequest) error {
 	offered := rt.Offered(c)
 	if req.Agent != "" && req.WorkflowID != "" || req.Tool != "" && req.Agent+req.WorkflowID != "" {
@@ -176,7 +177,7 @@ func badInterruptID(i int) error {
 	return refuseAt(fmt.Sprintf("/resume/%d/interruptId", i), "invalid_name", "An interruptId must be 1 to 200 characters without control characters")
 }
 
-// The contextItemIds of a request are somebody else's, of any characters.
+// The contextItemIds of a request come from other systems and may hold any characters.
 const (
 	maxContextItems = 1000
 	maxContextItem  = 1 << 10 // bytes of one
@@ -201,30 +202,30 @@ func checkObject(what string, raw json.RawMessage) error {
 	return nil
 }
 
-// starting is one request on its way to its decision.
+// starting is a request until its decision.
 type starting struct {
 	rt  *Runtime
 	c   Caller
 	req *StartRequest
 	out *decide.Decided
 
-	prepared bool // all that can be refused before its decision is fine
+	prepared bool // all checks before the decision have passed
 
 	th    model.Thread
-	at    grant // of th, unless the request begins it
-	first bool  // there is no such thread yet
+	at    grant // grant of th, unless the request begins it
+	first bool  // the thread does not exist yet
 	run   model.Run
 	known known
 	edit  edit
 
 	rewind int64    // the seq of the message that RewindTo names
-	unsaid int      // the message that is taken under an id of its own, -1 for none
-	minted []string // ids of messages that came without, or have one that the thread knows
+	unsaid int      // the index of the message that is taken under a new id, -1 for none
+	minted []string // new ids of messages that came without an id, or with one that the thread has
 
-	answers map[string]bool // the calls of the client's own tools that the request answers, with its other answers
+	answers map[string]bool // the interrupts that the request answers, including calls of the client's own tools
 }
 
-// decide prepares the request and has it decided.
+// decide prepares the request and waits for its decision.
 func (s *starting) decide(ctx context.Context) error {
 	cmd, err := s.prepare(ctx)
 	if err != nil {
@@ -235,22 +236,22 @@ func (s *starting) decide(ctx context.Context) error {
 	return err
 }
 
-// started is the answer, with which its run can be read.
+// started returns the answer with a grant to read its run.
 func (s *starting) started() Started {
 	out := s.out.Started
 	s.brought(&out)
 	return grantedStart(s.c.project, s.c.user, out)
 }
 
-// replaces are the runs that the request has begun to replace.
+// replaces returns the runs that the request has begun to replace.
 func (s *starting) replaces() []model.Replaced {
-	if s.out.Run.Key != s.run.Key { // it has answered or repeated another
+	if s.out.Run.Key != s.run.Key { // the request answered or repeated another run
 		return nil
 	}
 	return s.out.Run.Replaces
 }
 
-// prepare reads what the request's decision is based on, and does what takes long.
+// prepare reads the data that the decision is based on, and does the slow work.
 func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	if err := s.readThread(ctx); err != nil {
 		return nil, err

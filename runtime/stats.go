@@ -7,8 +7,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Window is the time that statistics are of: the last hour by minutes, the last day by quarters of an hour, or the last week by
-// hours.
+// Window is the time that statistics cover: the last hour by minutes, the last day by quarters of an hour, or the
+// last week by hours.
 type Window string
 
 // The windows.
@@ -18,29 +18,29 @@ const (
 	LastWeek Window = "week"
 )
 
-// Statistics are what the runs of a project came to in a window of time, and what goes on.
+// Statistics are the results of a project's runs in a window of time, and its current runs.
 type Statistics struct {
 	Window   Window
 	From, To time.Time
 	Step     time.Duration
-	Buckets  []Bucket // all of the window, in their order
+	Buckets  []Bucket // all of the window, in order
 	Totals   Tally    // of all buckets
 	Running  StatusCount
 	Queued   StatusCount
 	Waiting  StatusCount
-	Counting bool // so many ends and calls are not rolled up yet that some are left out
+	Counting bool // too many ends and calls are not rolled up yet, so some are missing
 
-	Instances []InstanceState // those that came last first; without their addresses for those who may only look
+	Instances []InstanceState // latest first; viewers do not get the addresses
 	Self      string          // the id of this instance
 }
 
-// Bucket is what came about in a step of time.
+// Bucket is the tally of one step of time.
 type Bucket struct {
 	At time.Time
 	Tally
 }
 
-// What runs came to, as package model defines it.
+// Results of runs, as package model defines them.
 //
 //nolint:revive // each is documented there
 type (
@@ -50,9 +50,8 @@ type (
 	InstanceState = model.InstanceState
 )
 
-// Statistics returns what the runs of the caller's project came to lately. With accounts it is for those who see
-// all of them. What it costs does
-// not grow with the runs that are kept, and it is true at the moment of asking.
+// Statistics returns the recent results of the runs of the caller's project. With accounts it requires a role that
+// sees all of them. Its cost does not grow with the number of stored runs, and its numbers are current.
 func (rt *Runtime) Statistics(ctx context.Context, c Caller, w Window) (Statistics, error) {
 	if err := c.check(); err != nil {
 		return Statistics{}, err
@@ -91,7 +90,7 @@ func (rt *Runtime) Statistics(ctx context.Context, c Caller, w Window) (Statisti
 
 var errViewers = refuse(KindForbidden, "forbidden", "Your role may not do this: it is for those who see all runs of the project")
 
-// fill sorts what was read into the buckets.
+// fill sorts the read tallies into the buckets.
 func (s *Statistics) fill(read *model.Stats) {
 	for at := s.From; !at.After(s.To); at = at.Add(s.Step) {
 		s.Buckets = append(s.Buckets, Bucket{At: at})
@@ -106,7 +105,7 @@ func (s *Statistics) fill(read *model.Stats) {
 	s.Running, s.Queued, s.Waiting, s.Instances = read.Running, read.Queued, read.Waiting, read.Instances
 }
 
-// RollUp adds what runs came to since its last call to the sums that Statistics reads. It should be called every few seconds.
+// RollUp adds the results of runs since its last call to the sums that Statistics reads. Call it every few seconds.
 func (rt *Runtime) RollUp(ctx context.Context, now time.Time) error {
 	if rt.cfg.Counter == nil {
 		return nil

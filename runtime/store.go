@@ -6,7 +6,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// What Baton keeps, as package model defines it.
+// Stored rows and their filters, as package model defines them.
 //
 //nolint:revive // each is documented there
 type (
@@ -61,7 +61,7 @@ const (
 	MessageHidden   = model.MessageHidden
 )
 
-// What readers of a log get, as package log defines it.
+// Types that readers of a log receive, as package log defines them.
 //
 //nolint:revive // each is documented there
 type (
@@ -73,7 +73,7 @@ type (
 	RunSnapshot = log.RunSnapshot
 )
 
-// What callers ask for and are told, as package decide defines it.
+// Parts of requests, as package decide defines them.
 //
 //nolint:revive // each is documented there
 type (
@@ -81,7 +81,7 @@ type (
 	Idempotency = decide.Key
 )
 
-// What a request does to the runs its thread has already: see [decide.Multitask].
+// How a request treats the runs that its thread already has: see [decide.Multitask].
 const (
 	EnqueueRun    = decide.EnqueueRun
 	RejectRun     = decide.RejectRun

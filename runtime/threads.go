@@ -17,7 +17,7 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// Threads lists the caller's own threads, without their states, those with the latest activity first.
+// Threads lists the caller's own threads, without their states, latest activity first.
 func (rt *Runtime) Threads(ctx context.Context, c Caller, f ThreadFilter) (Page[ListedThread], error) {
 	return rt.threads(ctx, c, c.user, f)
 }
@@ -47,7 +47,7 @@ func (rt *Runtime) threads(ctx context.Context, c Caller, user string, f ThreadF
 	return threads, unavailable(err)
 }
 
-// Users lists those who have threads in the caller's project. With accounts it is for those who see all of them.
+// Users lists the users with threads in the caller's project. With accounts it requires a role that sees all of them.
 func (rt *Runtime) Users(ctx context.Context, c Caller, f UserFilter) (Page[ThreadUser], error) {
 	if err := c.check(); err != nil {
 		return Page[ThreadUser]{}, err
@@ -70,21 +70,21 @@ func (rt *Runtime) Users(ctx context.Context, c Caller, f UserFilter) (Page[Thre
 	return users, unavailable(err)
 }
 
-// ThreadPatch says what to change of a thread; what is nil stays.
+// ThreadPatch is a change of a thread; nil fields stay unchanged.
 type ThreadPatch struct {
 	Title    *string          // "" for none; at most 200 characters
-	Metadata *json.RawMessage // an object in the place of the old one, null for none; at most 64 KiB
-	Archived *bool            // whether it is put away, which only its listing tells
+	Metadata *json.RawMessage // an object that replaces the old one, null for none; at most 64 KiB
+	Archived *bool            // whether the thread is archived; only lists show it
 }
 
-// What a thread's own data may hold.
+// Limits of a thread's title and metadata.
 const (
 	maxTitle    = 200 // characters
 	maxMetadata = 64 << 10
 )
 
-// UpdateThread changes what people say of a thread, and returns it as Threads lists it. It is not an activity:
-// the thread keeps its place in the list.
+// UpdateThread changes a thread's title, metadata or archived mark, and returns the thread as Threads lists it. The
+// update is not an activity: the thread keeps its place in the list.
 func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p ThreadPatch) (ListedThread, error) {
 	if err := rt.admits(); err != nil {
 		return ListedThread{}, err
@@ -108,7 +108,8 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 	}, nil)
 }
 
-// ThreadAsListed returns a thread that the caller may see, by its user's name for it or Baton's, as Threads lists it.
+// ThreadAsListed returns a thread that the caller may see, by its user's name for it or its conversationId, as
+// Threads lists it.
 func (rt *Runtime) ThreadAsListed(ctx context.Context, c Caller, name string) (ListedThread, error) {
 	found, err := rt.Thread(ctx, c, name)
 	if err != nil {
@@ -122,7 +123,7 @@ func (rt *Runtime) listed(ctx context.Context, c Caller, key int64) (ListedThrea
 	return listed, unavailable(model.Gone(err, ErrThreadNotFound))
 }
 
-// check refuses what a thread cannot hold. It compacts the metadata.
+// check refuses invalid values, and compacts the metadata.
 func (p *ThreadPatch) check() error {
 	if t := p.Title; t != nil && (utf8.RuneCountInString(*t) > maxTitle || !utf8.ValidString(*t) || strings.ContainsFunc(*t, unicode.IsControl)) {
 		return refuse(KindInvalid, "invalid_title", "title must be at most %d characters without control characters", maxTitle)
@@ -142,13 +143,13 @@ func (p *ThreadPatch) check() error {
 	return nil
 }
 
-// deletedAtOnce is how many rows of a thread or a run go in one transaction, so that a long thread does not hold up
+// deletedAtOnce is how many rows of a thread or a run one transaction removes, so that a long thread does not hold up
 // the commits of runs.
 const deletedAtOnce = 500
 
-// DeleteThread removes a thread with its runs and their events; runs that are not over are cancelled first.
-// Its readers come to their end. A long thread goes in parts, and is there with what is left of it until
-// DeleteThread returns; when the process ends before, the next one goes on before it serves anybody.
+// DeleteThread removes a thread with its runs and their events; runs that are not over are cancelled first. Cursors
+// into its log end. A long thread is deleted in parts, and its remainder stays visible until DeleteThread returns; if
+// the process ends first, the next one completes the deletion before it serves requests.
 func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) error {
 	if err := rt.admits(); err != nil {
 		return err
@@ -169,7 +170,8 @@ func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) erro
 	})
 }
 
-// deleteThread removes a thread on somebody's request, which is noted once. Files that nothing refers to any more are still there.
+// deleteThread removes a thread and records the request once. It does not remove attachments that lose their last
+// reference.
 func (rt *Runtime) deleteThread(key int64, project string, by decide.By) error {
 	note := by
 	for {
@@ -180,20 +182,20 @@ func (rt *Runtime) deleteThread(key int64, project string, by decide.By) error {
 		switch {
 		case out.Gone:
 			return nil
-		case errors.Is(err, decide.ErrRunning): // the others with it, so that none takes its place
+		case errors.Is(err, decide.ErrRunning): // cancel all open runs, so that none takes the place of another
 			slices.Reverse(out.Open)
 			err = rt.work.CancelAll(out.Open, by)
 		}
 		if err != nil {
-			rt.commits.Add(&commit.Item{Command: &decide.Look{Thread: key}}) // what is left of it goes on
+			rt.commits.Add(&commit.Item{Command: &decide.Look{Thread: key}}) // let the rest of the thread go on
 			return unavailable(err)
 		}
 	}
 }
 
-// DeleteUser removes all that a user of the caller's project has: its threads, with their runs, messages and events, and the
-// answers that are remembered of its requests. Runs that are not over are cancelled first. It is for the user and for admins.
-// What the audit tells of the user stays. When it fails, what is left goes when it is called again.
+// DeleteUser removes all data of a user of the caller's project: its threads, with their runs, messages and events,
+// and the remembered answers to its requests. Runs that are not over are cancelled first. Only the user and admins
+// may call it. The audit entries about the user stay. If it fails, another call removes the rest.
 func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error {
 	if err := rt.admits(); err != nil {
 		return err
@@ -223,14 +225,14 @@ func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error 
 			if err := rt.deleteThread(page.Rows[i].Key, c.project, rt.by(c, "delete")); err != nil && !errors.Is(err, ErrThreadNotFound) {
 				return err
 			}
-			if ctx.Err() != nil { // its client has left
+			if ctx.Err() != nil { // the client has disconnected
 				return context.Cause(ctx)
 			}
 		}
 	}
 }
 
-// deleteAttachments makes all attachments of a user go.
+// deleteAttachments removes all attachments of a user.
 func (rt *Runtime) deleteAttachments(ctx context.Context, project, user string) error {
 	if rt.cfg.Attachments == nil {
 		return nil
