@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// refund is a tool that a person approves, which says what it was called with.
+// refund is a tool that requires a person's approval and returns its arguments.
 var refund = tool{plugins.Info{
 	Name: "refund", Approval: true,
 	Parameters: []byte(`{"type":"object","properties":{"euros":{"type":"number","maximum":500}},"required":["euros"]}`),
@@ -21,7 +21,7 @@ var refund = tool{plugins.Info{
 	return agui.ToolOutput{ResultSummary: "refunded " + string(call.Args)}, nil
 }}
 
-// asksFor is an agent that makes one call of a tool.
+// asksFor is an agent that calls a tool once.
 func asksFor(name, tool, args string) agent {
 	return agent{name, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		out, err := run.CallTool(ctx, tool, json.RawMessage(args))
@@ -29,7 +29,8 @@ func asksFor(name, tool, args string) agent {
 	}}
 }
 
-// The log, the messages and the steps tell what an approved call was made with, what it was asked with, and who changed it.
+// The log, the messages and the steps show the arguments that an approved call ran with, the arguments that the
+// approval showed, and the user that changed them.
 func TestApproval_TellsWhatWasExecuted(t *testing.T) {
 	b := open(t, runtime.Config{}, refund, asksFor("clerk", "refund", `{"euros": 149.9}`))
 	ann := runtime.MustCaller("default", "ann", runtime.RoleOperator)
@@ -109,7 +110,8 @@ func TestApproval_TellsWhatWasExecuted(t *testing.T) {
 	}
 }
 
-// An answer that its question does not take is refused with its place, through each door, and the question stays open.
+// An answer that its question does not accept is refused with its place, through each entry point, and the question
+// stays open.
 func TestAnswer_IsCheckedBeforeItIsTaken(t *testing.T) {
 	asks := agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		a, err := run.Ask(ctx, agui.Interrupt{Message: "sure?", ResponseSchema: json.RawMessage(
@@ -197,12 +199,12 @@ func TestAnswer_IsCheckedBeforeItIsTaken(t *testing.T) {
 	}
 }
 
-// approving is an agent that is called as a tool only with a person's leave.
+// approving is an agent that requires a person's approval when it is called as a tool.
 type approving struct{ agent }
 
 func (a approving) Info() plugins.Info { return plugins.Info{Name: a.name, Approval: true} }
 
-// What its time has answered says so, and names nobody.
+// A step that an expired approval has answered says so, and names no user.
 func TestAnswer_OfTheServerNamesNobody(t *testing.T) {
 	b := open(t, runtime.Config{ApprovalTimeout: time.Nanosecond}, refund, asksFor("clerk", "refund", `{"euros": 1}`))
 	s := b.start("main", "clerk", "go")
@@ -219,7 +221,7 @@ func TestAnswer_OfTheServerNamesNobody(t *testing.T) {
 	t.Error("the run was not answered")
 }
 
-// A call that is cut short says what it was begun with: the log of one that was edited has no other place for it.
+// A call that is cut short keeps its original arguments: the log of an edited call has them nowhere else.
 func TestApproval_TellsWhatWasBegun(t *testing.T) {
 	begun := make(chan struct{}, 1)
 	slow := tool{refund.info, func(ctx context.Context, _ *plugins.Call) (agui.ToolOutput, error) {
@@ -258,7 +260,7 @@ func TestApproval_TellsWhatWasBegun(t *testing.T) {
 	}
 }
 
-// An answer that is cancelled says nothing else: what stands beside it was not checked.
+// A cancelled answer records nothing else, because its other members were not checked.
 func TestAnswer_CancelledHasNoPayload(t *testing.T) {
 	told := make(chan plugins.Answer, 1)
 	asks := agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -290,7 +292,7 @@ func TestAnswer_CancelledHasNoPayload(t *testing.T) {
 	}
 }
 
-// What a client's tool returned is its result as it is, also where it looks like a result of Baton's.
+// The result of a client's tool is stored unchanged, also if it looks like a result of Baton's.
 func TestAnswer_OfAClientsToolIsItsResult(t *testing.T) {
 	b := open(t, runtime.Config{}, asksFor("clerk", "track", "{}"))
 	for payload, want := range map[string]string{

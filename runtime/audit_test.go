@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// What changes something is in the audit with who has asked for it, once, and nothing else is.
+// The audit has one entry with its author for every request that changes something, and none for other requests.
 func TestAuditTellsWhoHasAsked(t *testing.T) {
 	ctx := t.Context()
 	b := open(t, runtime.Config{Audit: true}, agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -34,11 +34,11 @@ func TestAuditTellsWhoHasAsked(t *testing.T) {
 	}
 	s := start("first")
 	b.wait(s.RunID, runtime.Waiting)
-	start("first") // is there already
+	start("first") // the run exists already
 	if _, err := b.Cancel(ctx, admin, s.RunID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Cancel(ctx, admin, s.RunID); err != nil { // which changes nothing
+	if _, err := b.Cancel(ctx, admin, s.RunID); err != nil { // the cancellation changes nothing
 		t.Fatal(err)
 	}
 	if _, err := b.Append(ctx, local, s.RunID, runtime.AppendRequest{Content: "refused"}); err == nil {
@@ -65,7 +65,7 @@ func TestAuditTellsWhoHasAsked(t *testing.T) {
 	}
 }
 
-// audited is what the audit tells, oldest first.
+// audited returns the audit's entries, oldest first.
 func (b *bench) audited(admin runtime.Caller) (all []string) {
 	b.t.Helper()
 	page, err := b.AuditOf(b.t.Context(), admin, runtime.AuditFilter{Limit: 100})
@@ -78,7 +78,7 @@ func (b *bench) audited(admin runtime.Caller) (all []string) {
 	return all
 }
 
-// Whoever does something to what is a user's is told of, and so is a repeat of it not.
+// Changes to a user's data have an entry with the acting user, and a repeated request adds none.
 func TestAuditTellsOfEachAction(t *testing.T) {
 	ctx := t.Context()
 	b := open(t, runtime.Config{Audit: true}, agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -115,7 +115,7 @@ func TestAuditTellsOfEachAction(t *testing.T) {
 	entries := answers("first")
 	key := func(scope string) *runtime.Idempotency { return &runtime.Idempotency{Scope: scope, BodyHash: "x"} }
 	title, archived := "new", true
-	for range 2 { // the second changes nothing
+	for range 2 { // the second request changes nothing
 		if _, err := b.ResumeOnce(ctx, operator, "first", entries, key("answer")); err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func TestAuditTellsOfEachAction(t *testing.T) {
 	}
 }
 
-// All of a user's data goes, also what is at work, and nobody else's.
+// Deleting a user removes all data of that user, also running runs, and no data of other users.
 func TestDeleteUserLeavesNothingOfIt(t *testing.T) {
 	ctx := t.Context()
 	gate := make(chan struct{})

@@ -58,14 +58,14 @@ func BenchmarkRuns(b *testing.B) {
 	}
 }
 
-// started is a runtime on a SQLite file of its own, which ends with the benchmark.
+// started returns a runtime on a new SQLite file; both end with the benchmark.
 func started(b *testing.B, a plugins.Plugin) *runtime.Runtime {
 	b.Helper()
 	rt, _ := startedOn(b, "sqlite:"+filepath.Join(b.TempDir(), "baton.db"), a)
 	return rt
 }
 
-// startedOn is a runtime on a database of its own.
+// startedOn returns a runtime on a new database.
 func startedOn(b *testing.B, url string, a plugins.Plugin) (*runtime.Runtime, *storage.DB) {
 	b.Helper()
 	ctx := context.Background()
@@ -139,7 +139,7 @@ func BenchmarkReplay(b *testing.B) {
 		if err != nil || sealed == 0 {
 			b.Fatalf("%d events are sealed: %v", sealed, err)
 		}
-		if name == "sqlite" { // PostgreSQL keeps the rows, too, until their day is dropped
+		if name == "sqlite" { // PostgreSQL also keeps the rows until their day is dropped
 			size := sealedSize(b, url) / float64(sealed)
 			b.Run(name+"/sealed", func(b *testing.B) {
 				read(b)
@@ -224,8 +224,8 @@ func BenchmarkEmitToViewer(b *testing.B) {
 	b.ReportMetric(took[len(took)*99/100].Seconds()*1e3, "p99-ms")
 }
 
-// BenchmarkFirstToken measures how long the first token of each of 1 000 runs takes that are started at the same moment, from
-// StartRun to a viewer's Next, on SQLite with the bounds that are the default. One op is all of them.
+// BenchmarkFirstToken measures the time to the first token of each of 1 000 runs that are started at the same moment,
+// from StartRun to a viewer's Next, on SQLite with the default limits. One op is all of the runs.
 func BenchmarkFirstToken(b *testing.B) {
 	const atOnce = 1000
 	patient := agent{"patient", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -270,7 +270,7 @@ func BenchmarkFirstToken(b *testing.B) {
 	b.ReportMetric(took[len(took)*95/100].Seconds()*1e3, "p95-ms")
 }
 
-// firstToken starts a run, and returns when its first token is there.
+// firstToken starts a run, and returns when the viewer has its first token.
 func firstToken(b *testing.B, rt *runtime.Runtime) runtime.Started {
 	b.Helper()
 	s, err := rt.StartRun(b.Context(), local, runtime.StartRequest{Agent: "patient", Messages: user("go")})
@@ -298,7 +298,7 @@ func firstToken(b *testing.B, rt *runtime.Runtime) runtime.Started {
 	}
 }
 
-// lateness runs the clock once and returns how old each of its events was when it was read.
+// lateness runs the clock once and returns the age of each event at its read.
 func lateness(b *testing.B, rt *runtime.Runtime) (took []time.Duration) {
 	b.Helper()
 	ctx := context.Background()

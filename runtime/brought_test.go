@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// What a request is made for is heard, whatever the thread knows of its id.
+// The last message of a request reaches the agent even if the thread knows its id.
 func TestLastMessageOfARequestIsHeard(t *testing.T) {
 	mirror := agent{"mirror", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		var said []string
@@ -34,7 +34,7 @@ func TestLastMessageOfARequestIsHeard(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name   string
-		second string // what the thread says behind "one"
+		second string // the content of "one" in the thread
 		req    runtime.StartRequest
 		want   string
 	}{
@@ -68,7 +68,7 @@ func TestLastMessageOfARequestIsHeard(t *testing.T) {
 	}
 }
 
-// A state is as large in the log as its client has written it.
+// A state has the same size in the log as in the client's request.
 func TestStateOfAnyCharactersIsTaken(t *testing.T) {
 	b := open(t, runtime.Config{}, hello)
 	state := `{"x":"` + strings.Repeat("<", 3<<20) + `"}`

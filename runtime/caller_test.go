@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/attach"
 )
 
-// unread is a file that must not be looked at.
+// unread is a file that fails the test when it is read.
 type unread struct{ t *testing.T }
 
 func (u unread) Read([]byte) (int, error) {
@@ -21,11 +21,11 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Each method that takes a caller is asked by nobody.
+// Every method that takes a Caller refuses the zero Caller.
 func TestNobodySeesAndDoesNothing(t *testing.T) {
 	ctx := t.Context()
 	var nobody runtime.Caller
-	files := attach.New(attach.Config{}) // which keeps nothing, and panics when it is to
+	files := attach.New(attach.Config{}) // stores nothing, and panics when it should
 	b := open(t, runtime.Config{Attachments: files}, answering("echo", strings.ToUpper))
 	monitor, watch := b.Monitor(nobody, runtime.MonitorQuery{}), b.Watch(nobody)
 	defer monitor.Close()
@@ -33,7 +33,7 @@ func TestNobodySeesAndDoesNothing(t *testing.T) {
 	s := b.start("main", "echo", "x")
 	b.wait(s.RunID, runtime.Completed)
 	left, leave := context.WithCancelCause(ctx)
-	leave(runtime.ErrNobody) // who sees nothing is told of it
+	leave(runtime.ErrNobody) // a reader without access receives this error
 	cases := map[string]func() error{
 		"Run":        func() error { _, err := b.Run(ctx, nobody, s.RunID); return err },
 		"Runs":       func() error { _, err := b.Runs(ctx, nobody, runtime.RunFilter{}); return err },
@@ -95,7 +95,7 @@ func TestNobodySeesAndDoesNothing(t *testing.T) {
 			return runtime.ErrNobody
 		},
 	}
-	cases["Costs"] = cases["Offered"] // whose prices they are
+	cases["Costs"] = cases["Offered"] // with the prices of the offered agents
 	for name, ask := range cases {
 		if err := ask(); !errors.Is(err, runtime.ErrNobody) {
 			t.Errorf("%s: %v", name, err)

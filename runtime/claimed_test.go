@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// decided is a store that keeps what decisions have come to.
+// decided is a store that records the changes of decisions.
 type decided struct {
 	runtime.Store
 
@@ -44,8 +44,8 @@ func with[R model.Row](d *decided) (list []model.Changes) {
 	return list
 }
 
-// The step of a run of one agent begins with the run, in one commit; and the thread's state is written when a run has
-// changed it.
+// One commit begins the run of an agent and its step, and the thread's state is written only when a run has changed
+// it.
 func TestStepBeginsWithItsRun(t *testing.T) {
 	quiet := agent{"quiet", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{Answer: "yes"}, nil

@@ -16,8 +16,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// crash starts a second runtime on the database, which fences the first one as if it had died, and waits
-// until the first has noticed.
+// crash starts a second runtime on the database, which fences the first one as after a crash, and waits until the
+// first one has noticed.
 func (b *bench) crash() {
 	b.t.Helper()
 	old, store := b.Runtime, b.store
@@ -43,7 +43,7 @@ func say(run *plugins.Run, words ...string) error {
 	return w.Close()
 }
 
-// hang waits until the run is taken away.
+// hang waits until the run is taken from its worker.
 func hang(ctx context.Context) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
@@ -88,7 +88,7 @@ func TestInterruptedTextIsHidden(t *testing.T) {
 	}
 }
 
-// texts are the messages' texts.
+// texts returns the messages' texts.
 func texts(msgs []runtime.Message) string {
 	list := make([]string, len(msgs))
 	for i := range msgs {
@@ -228,7 +228,7 @@ func TestCompletedNodeForgivesCrashes(t *testing.T) {
 	var hung sync.Map
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if _, again := hung.LoadOrStore(run.Input.Node, true); !again {
-			_ = run.Do(ctx, "stored", nil, func(context.Context) error { return nil }) // with the node before
+			_ = run.Do(ctx, "stored", nil, func(context.Context) error { return nil }) // its commit stores the node before, too
 			entered <- struct{}{}
 			return agui.WorkerOutput{}, hang(ctx)
 		}
@@ -245,7 +245,7 @@ func TestCompletedNodeForgivesCrashes(t *testing.T) {
 	b.wait(s.RunID, runtime.Completed)
 }
 
-// mortal is a store that another instance takes over after some more commits.
+// mortal is a store that another instance takes over after a number of commits.
 type mortal struct {
 	runtime.Store
 	left atomic.Int64
@@ -258,7 +258,8 @@ func (m *mortal) Commit(ctx context.Context, n int64, batch *model.Batch) error 
 	return m.Store.Commit(ctx, n, batch)
 }
 
-// lives has a run crash after each of its commits in turn, until it ends without. drive brings it to its end.
+// lives crashes a run after each of its commits in turn, until it ends without a crash. drive brings the run to its
+// end.
 func lives(t *testing.T, b *bench, what runtime.StartRequest, drive func(k int, run runtime.Run)) {
 	t.Helper()
 	for k := int64(1); ; k++ {

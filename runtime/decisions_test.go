@@ -19,8 +19,8 @@ func (b *bench) appended(run, content string) {
 	}
 }
 
-// While a run of a thread is RUNNING nobody else numbers the thread's events: not the cancellation of another run's restart,
-// whoever asks for it.
+// While a run of a thread is RUNNING, only that run numbers the thread's events, even if another run's restart is
+// cancelled, by any caller.
 func TestOneRunNumbersAThread(t *testing.T) {
 	ways := map[string]func(b *bench, first string){
 		"cancel": func(b *bench, first string) {
@@ -57,7 +57,7 @@ func TestOneRunNumbersAThread(t *testing.T) {
 	}
 }
 
-// replace starts a run in the place of those the thread has.
+// replace starts a run that replaces the thread's runs.
 func (b *bench) replace(thread string, how runtime.Multitask) runtime.Started {
 	b.t.Helper()
 	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{
@@ -96,7 +96,7 @@ func TestRollbackOfARunThatNeverStartedKeepsTheState(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// A request that is refused has changed nothing, also when it was to make room.
+// A refused request changes nothing, also if it was to replace other runs.
 func TestRefusedInterruptCancelsNothing(t *testing.T) {
 	gate := make(chan struct{})
 	b := open(t, runtime.Config{RunsPerAgent: 1, QueueDepth: 1}, gated(gate), hello)
@@ -116,7 +116,7 @@ func TestRefusedInterruptCancelsNothing(t *testing.T) {
 	b.wait(first.RunID, runtime.Completed)
 }
 
-// What a request was to replace is replaced, also when the server crashes once the request was taken.
+// An accepted request replaces the runs that it names, also if the server crashes right after it.
 func TestReplacementSurvivesACrash(t *testing.T) {
 	for _, how := range []runtime.Multitask{runtime.InterruptRuns, runtime.RollbackRuns} {
 		entered := make(chan struct{}, 2)
@@ -137,11 +137,11 @@ func TestReplacementSurvivesACrash(t *testing.T) {
 		s := b.start("main", "slow", "x")
 		<-entered
 		b.stored("main", 5)
-		m.left.Store(1) // the request, and not the cancellation
+		m.left.Store(1) // fail at the request, and not at the cancellation
 		_, err := b.StartRun(context.Background(), local, runtime.StartRequest{
 			Agent: "hello", ThreadID: "main", RunID: "instead", Messages: user("instead"), Multitask: how,
 		})
-		_ = err // it may have been told that the server is gone
+		_ = err // the request may fail because the server is gone
 		<-b.Fenced()
 		b.crash()
 		b.wait(s.RunID, runtime.Cancelled)
@@ -189,8 +189,8 @@ func TestQueuedRunsOfAThreadAreCapped(t *testing.T) {
 	b.log("main")
 }
 
-// A cancelled run takes what was appended, and a run that ends by itself goes once more for it: what is accepted is never
-// lost, and more than a run can take is refused.
+// A cancelled run takes its appended messages, and a run that ends by itself goes once more for them: an accepted
+// message is never lost, and messages over the limit of a run are refused.
 func TestAppendedMessagesAreTakenOrRefused(t *testing.T) {
 	gate := make(chan struct{})
 	b := open(t, runtime.Config{MessageBytes: 4000}, gated(gate))

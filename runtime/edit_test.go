@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// editing is a thread with a question u1 and its answer, of which u1 is edited under its id while no slot is free.
+// editing is a thread with a question u1 and its answer; u1 is edited under its id while no slot is free.
 func editing(t *testing.T) (b *bench, release func(), edit string) {
 	t.Helper()
 	gate := make(chan struct{})
@@ -33,7 +33,7 @@ func said(id, text string) agui.Message {
 	return agui.Message{ID: id, Role: agui.RoleUser, Content: text}
 }
 
-// ask asks the agent hello on the thread main.
+// ask starts a run of the agent hello on the thread main.
 func (b *bench) ask(run string, req runtime.StartRequest, msgs ...agui.Message) runtime.Started {
 	b.t.Helper()
 	req.Agent, req.ThreadID, req.RunID, req.Messages = "hello", "main", run, msgs
@@ -44,7 +44,7 @@ func (b *bench) ask(run string, req runtime.StartRequest, msgs ...agui.Message) 
 	return s
 }
 
-// shows checks what the thread main shows to who joins it.
+// shows checks the messages that a new reader of the thread main receives.
 func (b *bench) shows(want ...string) {
 	b.t.Helper()
 	th, err := b.Thread(context.Background(), local, "main")
@@ -144,7 +144,7 @@ func TestEditOutlivesACrashOfItsRun(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// The run of an edit that goes once more does not take its edit again.
+// The second execution of an edit's run does not apply the edit again.
 func TestEditIsTakenOnce(t *testing.T) {
 	b, release, edit := editing(t)
 	release()
@@ -166,7 +166,7 @@ func TestEditIsTakenOnce(t *testing.T) {
 	}
 }
 
-// What an edit brings takes room like every new message of a request, wherever it is kept.
+// An edit counts towards the limits of a request like its other new messages.
 func TestEditMayNotBeTooLarge(t *testing.T) {
 	b := open(t, runtime.Config{MessageBytes: 100}, hello)
 	b.wait(b.ask("first", runtime.StartRequest{Edits: true}, said("u1", "question")).RunID, runtime.Completed)
@@ -180,7 +180,7 @@ func TestEditMayNotBeTooLarge(t *testing.T) {
 	b.shows("question", "hello question")
 }
 
-// What a message says is its text and what is attached to it.
+// The content of a message is its text and its attachments.
 func TestAnotherImageIsAnEdit(t *testing.T) {
 	image := func(url string) agui.Message {
 		return agui.Message{ID: "u1", Role: agui.RoleUser, Parts: json.RawMessage(
@@ -201,7 +201,7 @@ func TestAnotherImageIsAnEdit(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// Nobody has said of a message without an id that it is the same as one of the thread's.
+// A message without an id does not count as one of the thread's.
 func TestListWithoutIDsIsNoEdit(t *testing.T) {
 	b := open(t, runtime.Config{}, hello)
 	for _, text := range []string{"one", "two", "three"} {

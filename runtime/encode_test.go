@@ -15,8 +15,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// least is how many bytes one of several goes allocates: the least of them, as others allocate beside it
-// and buffers that are kept for the next go may have been given up before it.
+// least returns how many bytes one of several rounds allocates: the least of them, because other goroutines allocate
+// meanwhile and buffer pools may have been emptied before a round.
 func least(do func(i int)) uint64 {
 	took := uint64(math.MaxUint64)
 	for i := range 8 {
@@ -29,7 +29,7 @@ func least(do func(i int)) uint64 {
 	return took
 }
 
-// A large message is copied on its way to the database, and what is encoded once more than need be is seen here.
+// A large message is copied on its way to the database; this test detects superfluous encoding.
 func TestMessageIsEncodedOnceForItsRunAndOnceForItsRow(t *testing.T) {
 	b := open(t, runtime.Config{}, agent{"quiet", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{}, nil
@@ -46,7 +46,7 @@ func TestMessageIsEncodedOnceForItsRunAndOnceForItsRow(t *testing.T) {
 	}
 }
 
-// What a tool returns is encoded once, for its record and its event.
+// The result of a tool is encoded once for its record and its event.
 func TestToolOutputIsEncodedOnce(t *testing.T) {
 	hints := []byte(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)
 	large := tool{plugins.Info{Name: "large"}, func(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {

@@ -17,13 +17,13 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// faulty is a store whose commits fail when told to: before anything was written, or after all was.
+// faulty is a store with commits that fail on demand: before anything was written, or after everything was.
 type faulty struct {
 	runtime.Store
 	before atomic.Pointer[error]
 	after  atomic.Int64                  // how many more commits lose their answer
-	refuse string                        // payloads with this text are the data's fault
-	silent atomic.Pointer[chan struct{}] // nothing is written, and nothing said, until it is closed
+	refuse string                        // payloads with this text fail as invalid data
+	silent atomic.Pointer[chan struct{}] // writes block without an answer until it is closed
 }
 
 func (f *faulty) Commit(ctx context.Context, n int64, batch *model.Batch) error {
@@ -70,14 +70,15 @@ func TestRunsWaitWhileTheDatabaseIsAway(t *testing.T) {
 		}
 		f.before.Store(nil)
 		b.wait(s.RunID, runtime.Completed)
-		checkLog(t, b.log("main")) // shown when the commit has returned, which the run's row does not wait for
+		checkLog(t, b.log("main")) // the commit has returned, and the run's row does not wait for that
 		if err := b.Ready(context.Background()); err != nil {
 			t.Errorf("still not ready: %v", err)
 		}
 	}
 }
 
-// Whoever asks while the database is silent is told that nobody knows. It happens all the same, whole.
+// While the database does not answer, every request fails with outcome_unknown, and takes effect completely
+// afterwards.
 func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if run.Input.RunID == "before" {
@@ -102,7 +103,7 @@ func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
 		}
 		return refusal.Code
 	}
-	begin := func(run string) { // also on a machine that is slow
+	begin := func(run string) { // also on a slow machine
 		for err := start("main", run); err != nil; err = start("main", run) {
 			if c := code(err); c != "outcome_unknown" && c != "unavailable" {
 				t.Fatal(err)
@@ -136,7 +137,7 @@ func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
 			<-tick()
 		}
 	}
-	for i := range 4 { // all slots are free, and who was to be replaced is
+	for i := range 4 { // all slots are free, and the replaced run is over
 		begin(fmt.Sprint("after", i))
 		b.wait(fmt.Sprint("after", i), runtime.Completed)
 	}
@@ -170,7 +171,7 @@ func TestSnapshotIsRefusedWhileNothingIsStored(t *testing.T) {
 	}
 	f.before.Store(nil)
 	b.wait(s.RunID, runtime.Completed)
-	for b.Ready(t.Context()) != nil { // the run's row is there when the commit is done, which is noted behind that
+	for b.Ready(t.Context()) != nil { // the run's row is visible when the commit is done, and the runtime notes that a little later
 		<-tick()
 	}
 	if snap, err := b.Snapshot(t.Context(), th); err != nil || len(snap.Messages) != 2 {
@@ -224,7 +225,7 @@ func TestSlowReaderFallsBackToTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cur.Close()
-	b.wait(s.RunID, runtime.Completed) // meanwhile it reads nothing
+	b.wait(s.RunID, runtime.Completed) // the reader does not read meanwhile
 	want := int64(1)
 	for want <= 206 {
 		recs, err := cur.Next(context.Background())
@@ -262,7 +263,7 @@ func TestLimitsQueueRuns(t *testing.T) {
 	}
 }
 
-// undone is a store that rolls every transaction with decisions back once before it lets it through.
+// undone is a store that rolls every transaction with decisions back once, and then lets it through.
 type undone struct {
 	runtime.Store
 	why  error        // default runtime.ErrUnavailable
@@ -300,7 +301,7 @@ func (b *bench) injectStore(s runtime.Store) {
 	}
 }
 
-// startOnceAdmitted sends a request again while the runtime refuses it for another commit that is rolled back.
+// startOnceAdmitted repeats a request while the runtime refuses it because another commit was rolled back.
 func (b *bench) startOnceAdmitted(req runtime.StartRequest) runtime.Started {
 	b.t.Helper()
 	for {
@@ -334,7 +335,7 @@ func TestAnswerSurvivesARollback(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// stepwise is a store whose commits wait for a turn once it is held.
+// stepwise is a store that holds each commit until the test releases it, once hold is set.
 type stepwise struct {
 	runtime.Store
 	held  atomic.Bool
@@ -357,7 +358,7 @@ func TestSlotOfALostClaimIsGivenOn(t *testing.T) {
 	b.wait(first.RunID, runtime.Running)
 	lost := b.start("lost", "gated", "x")
 	next := b.start("next", "gated", "x")
-	for n := int64(0); n < 2; { // what the worker has emitted is stored
+	for n := int64(0); n < 2; { // the worker's events are stored
 		<-tick()
 		n, _ = b.store.LastEventID(context.Background(), first.ThreadKey)
 	}
@@ -368,8 +369,8 @@ func TestSlotOfALostClaimIsGivenOn(t *testing.T) {
 		_, err := b.Cancel(context.Background(), local, lost.RunID)
 		cancelled <- err
 	}()
-	for range 2 { // the end of the first run, then the cancellation
-		<-time.After(50 * time.Millisecond) // so that the cancellation is queued; else this proves less
+	for range 2 { // first the end of the first run, then the cancellation
+		<-time.After(50 * time.Millisecond) // until the cancellation is queued; otherwise this proves less
 		store.turns <- struct{}{}
 	}
 	store.held.Store(false)
@@ -382,7 +383,7 @@ func TestSlotOfALostClaimIsGivenOn(t *testing.T) {
 	b.wait(next.RunID, runtime.Completed)
 }
 
-// choosy is a store that refuses to keep consumed messages with a word.
+// choosy is a store that refuses consumed messages that contain a word.
 type choosy struct {
 	runtime.Store
 	word string
@@ -416,7 +417,7 @@ func TestRunThatCannotBeClaimedFails(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// unshown is a store whose commits are stored but not answered while it is held.
+// unshown is a store that writes commits but does not answer them while it is held.
 type unshown struct {
 	runtime.Store
 	held  atomic.Bool
@@ -431,7 +432,7 @@ func (u *unshown) Commit(ctx context.Context, n int64, batch *model.Batch) error
 	return err
 }
 
-// Whoever has read of a run's end does not get it again as what comes next.
+// A reader that has received a run's end does not receive it again as the next event.
 func TestLatestIsTheEndOfWhatIsStored(t *testing.T) {
 	gate := make(chan struct{})
 	b := open(t, runtime.Config{}, gated(gate))
@@ -449,7 +450,7 @@ func TestLatestIsTheEndOfWhatIsStored(t *testing.T) {
 	defer held.Close()
 	store.held.Store(true)
 	close(gate)
-	for ; ; <-tick() { // whatever it takes to store the end
+	for ; ; <-tick() { // until the end is stored
 		run, err := b.Run(t.Context(), local, s.RunID)
 		if err != nil {
 			t.Fatal(err)
@@ -483,10 +484,10 @@ func TestLatestIsTheEndOfWhatIsStored(t *testing.T) {
 	b.log("main")
 }
 
-// unsure is a store that loses the answer of a commit, and is then too slow to tell for a while.
+// unsure is a store that loses the answer of a commit, and then is too slow to report its outcome for a while.
 type unsure struct {
 	runtime.Store
-	lose atomic.Bool // the next commit's
+	lose atomic.Bool // lose the next commit's answer
 	slow int         // used by the committer only
 }
 
@@ -503,7 +504,8 @@ func (u *unsure) Commit(ctx context.Context, n int64, batch *model.Batch) error 
 	return err
 }
 
-// Only the identical batch can tell whether it was stored: whatever comes in between, it is neither given up nor split.
+// Only the identical batch can show whether it was stored, so no error in between makes the committer give it up or
+// split it.
 func TestBatchOfUnknownFateIsNotGivenUp(t *testing.T) {
 	b := open(t, runtime.Config{}, tokens)
 	store := &unsure{Store: b.store}

@@ -12,10 +12,10 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// full is a store on a disk that has room when it is told so.
+// full is a store on a disk that is full until the test frees it.
 type full struct {
 	faulty
-	joins bool // registering an instance takes no room
+	joins bool // registering an instance needs no room
 	room  atomic.Bool
 }
 
@@ -33,7 +33,7 @@ func (f *full) Commit(ctx context.Context, n int64, batch *model.Batch) error {
 	return f.faulty.Commit(ctx, n, batch)
 }
 
-// Without room a runtime starts, serves reads and says why it does nothing else; with room it goes on.
+// Without room a runtime starts, serves reads and reports the reason for refusing writes; with room it continues.
 func TestStartsOnAFullDisk(t *testing.T) {
 	for name, joins := range map[string]bool{"that takes no instance": false, "that takes no runs over": true} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestStartsOnAFullDisk(t *testing.T) {
 				}
 			}
 			var f *full
-			for range 2 { // it may end before there is room
+			for range 2 { // a runtime may stop before there is room
 				if err := b.Shutdown(context.Background()); err != nil {
 					t.Fatal(err)
 				}
@@ -95,7 +95,7 @@ func TestStartsOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A start that was put off and then fails is no takeover.
+// A postponed start that fails is not a takeover.
 func TestStartThatFailsLateSaysWhy(t *testing.T) {
 	for _, last := range []error{errors.New("the instance has no room"), model.ErrSchema} {
 		b := open(t, runtime.Config{Drain: 1, Grace: 1, Standby: true}, hello)
@@ -113,7 +113,7 @@ func TestStartThatFailsLateSaysWhy(t *testing.T) {
 			t.Fatal(err)
 		}
 		passing := []error{model.ErrTooSlow, runtime.ErrUnavailable}
-		if errors.Is(last, model.ErrSchema) { // also of a database that another one has had
+		if errors.Is(last, model.ErrSchema) { // also for a database that another instance has used
 			passing = append(passing, &runtime.HeldError{})
 		}
 		for _, err := range append(passing, last) {
@@ -131,7 +131,7 @@ func TestStartThatFailsLateSaysWhy(t *testing.T) {
 	}
 }
 
-// unjoined is a store that takes no instance, and says why.
+// unjoined is a store that refuses instances with an error.
 type unjoined struct {
 	runtime.Store
 	trouble chan error

@@ -21,13 +21,13 @@ func TestExpressionsAreCheckedAtStart(t *testing.T) {
 	defer db.Close()
 	for expr, want := range map[string]string{
 		`nodes.a.answer == "x"`:                       "",
-		`nodes.c.status == "SKIPPED" and query != ""`: "", // what a needed node needs has come to its end, too
+		`nodes.c.status == "SKIPPED" and query != ""`: "", // the nodes that a needed node needs have ended, too
 		`nodes.a.output.deep.down[0] == 1`:            "",
 		`state.whatever.there?.is in ["a"]`:           "",
 		`nodes["a"].answer contains "x"`:              "",
 		`nodes.a.answr == "x"`:                        "answr",
 		`nodes.mistyped.answer == "x"`:                "mistyped",
-		`nodes.sibling.answer == "x"`:                 "sibling", // nobody waits for it
+		`nodes.sibling.answer == "x"`:                 "sibling", // no node waits for it
 		`nodes.self.answer == "x"`:                    "self",
 		`querry == "x"`:                               "querry",
 		`nodes.a.answer`:                              "bool",
@@ -81,7 +81,7 @@ func TestToolNodeWithoutInputIsGivenNone(t *testing.T) {
 	}
 }
 
-// Only the node that has failed carries its error; the others were stopped.
+// Only the failed node carries its error; the others were stopped.
 func TestSiblingsOfAFailedNodeAreCancelled(t *testing.T) {
 	writing := make(chan struct{})
 	sibling := agent{"sibling", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {

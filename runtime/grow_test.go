@@ -17,7 +17,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Whatever a worker makes grow, it is refused at a bound, and a cancel in the midst of it ends the run with a log that is whole.
+// Every kind of growth by a worker is refused at a limit, and a cancellation in the middle of it ends the run with a
+// complete log.
 func TestRun_IsCancelledWhileItsWorkerGrows(t *testing.T) {
 	large := strings.Repeat("x", 1<<20)
 	repeat := func(op string, n int) json.RawMessage {
@@ -35,7 +36,7 @@ func TestRun_IsCancelledWhileItsWorkerGrows(t *testing.T) {
 	}
 	type attack struct {
 		name   string
-		rounds int // after which it must have been refused
+		rounds int // after so many it must be refused
 		begin  []agui.Event
 		round  func(run *plugins.Run, id string) error
 	}
@@ -149,7 +150,7 @@ func TestRun_IsCancelledWhileItsWorkerGrows(t *testing.T) {
 	}
 }
 
-// named is ev with id wherever it says %.
+// named returns ev with id in the place of every %.
 func named(ev agui.Event, id string) agui.Event {
 	with := func(s string) string { return strings.ReplaceAll(s, "%", id) }
 	switch e := ev.(type) {
@@ -187,7 +188,7 @@ func named(ev agui.Event, id string) agui.Event {
 	return ev
 }
 
-// A Do that shows many messages does not write all their ids with each of them.
+// A Do with many messages does not repeat all their ids in each record.
 func TestDo_ShowsManyMessagesForLittle(t *testing.T) {
 	const many = 1000
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {

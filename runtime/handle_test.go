@@ -8,8 +8,8 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// TestOnlyWhatACallerWasGivenReads hands every method that takes no Caller what none was given: zero values, rows that were
-// filled in by hand, and rows that were given with other keys written over theirs.
+// TestOnlyWhatACallerWasGivenReads passes invalid values to every method without a Caller: zero values, rows that
+// were filled in by hand, and rows that a Caller obtained but that have other keys now.
 func TestOnlyWhatACallerWasGivenReads(t *testing.T) {
 	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
 	s := b.start("main", "echo", "secret")
@@ -84,7 +84,7 @@ func TestOnlyWhatACallerWasGivenReads(t *testing.T) {
 		}
 	}
 
-	// And what was given reads.
+	// A row that a Caller obtained can be read.
 	for name, l := range map[string]runtime.Log{"thread": th, "handle": th.Handle()} {
 		cur, err := b.Read(t.Context(), l, 0, false)
 		if err != nil {

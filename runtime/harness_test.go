@@ -22,12 +22,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must come, before it calls it a hang: only that takes so long on any machine.
+// patience is how long a test waits before it reports a hang: longer than any step takes on any machine.
 const patience = 10 * time.Minute
 
 var local = runtime.MustCaller("default", "local", runtime.RoleUser)
 
-// agent is a worker made of a function.
+// agent is a worker from a function.
 type agent struct {
 	name string
 	run  func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error)
@@ -39,7 +39,7 @@ func (a agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, er
 	return a.run(ctx, run)
 }
 
-// tool is a tool made of a function.
+// tool is a tool from a function.
 type tool struct {
 	info plugins.Info
 	call func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error)
@@ -51,7 +51,7 @@ func (t tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, er
 	return t.call(ctx, call)
 }
 
-// bench is a runtime on a database that outlives it.
+// bench is a runtime and its database, which survives restarts of the runtime.
 type bench struct {
 	t     *testing.T
 	path  string
@@ -67,7 +67,7 @@ func open(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *bench {
 	if err := b.cfg.Registry.Add(plugs...); err != nil {
 		t.Fatal(err)
 	}
-	b.cfg.StepTimeout, b.cfg.ToolTimeout = cmp.Or(cfg.StepTimeout, time.Hour), cmp.Or(cfg.ToolTimeout, time.Hour) // not what ends a hang while a test waits
+	b.cfg.StepTimeout, b.cfg.ToolTimeout = cmp.Or(cfg.StepTimeout, time.Hour), cmp.Or(cfg.ToolTimeout, time.Hour) // must not end a hang while a test waits
 	if b.cfg.Log == nil {
 		b.cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
@@ -143,13 +143,13 @@ func (b *bench) log(thread string) []*runtime.Record {
 	}
 }
 
-// wait waits until the run has a status that is wanted.
+// wait waits until the run has one of the wanted statuses.
 func (b *bench) wait(run string, want ...runtime.Status) runtime.Run {
 	b.t.Helper()
 	return b.waitAs(local, run, want...)
 }
 
-// waitAs is wait for somebody's run.
+// waitAs is wait for a run of the caller.
 func (b *bench) waitAs(who runtime.Caller, run string, want ...runtime.Status) runtime.Run {
 	b.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -170,7 +170,7 @@ func (b *bench) waitAs(who runtime.Caller, run string, want ...runtime.Status) r
 	}
 }
 
-// types are the events' types, with runs of one type as one.
+// types returns the events' types, with consecutive equal types as one.
 func types(recs []*runtime.Record) []agui.Type {
 	var ts []agui.Type
 	for _, r := range recs {
@@ -181,7 +181,7 @@ func types(recs []*runtime.Record) []agui.Type {
 	return ts
 }
 
-// checkLog checks what holds of every log that has ended.
+// checkLog checks the rules that hold for every complete log.
 func checkLog(t *testing.T, recs []*runtime.Record) {
 	t.Helper()
 	var v agui.Verifier
@@ -211,8 +211,8 @@ func checkLog(t *testing.T, recs []*runtime.Record) {
 	}
 }
 
-// tick is a pause between two looks at what another goroutine does.
+// tick is a pause between two polls of another goroutine's work.
 func tick() <-chan time.Time { return time.After(time.Millisecond) }
 
-// rows are a page's rows.
+// rows returns a page's rows.
 func rows[T any](p runtime.Page[T], err error) ([]T, error) { return p.Rows, err }

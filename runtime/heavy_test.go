@@ -11,8 +11,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// What runs at work are asked has a bound: the others wait in the queue, whether it is their requests that are large or their
-// threads, and a run that is taken over counts.
+// The input of running runs is limited: further runs wait in the queue, for large requests and for large threads, and
+// a run that is taken over counts.
 func TestRunsAtWorkAreBoundInBytes(t *testing.T) {
 	begun, on := make(chan string, 16), make(chan struct{})
 	b := open(t, runtime.Config{RunsBytes: 1 << 20}, agent{"waits", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -46,7 +46,7 @@ func TestRunsAtWorkAreBoundInBytes(t *testing.T) {
 	runs["light"] = b.start("light", "waits", "short")
 	begins("light")
 
-	b.crash() // all but t2 are taken over, before anything is claimed
+	b.crash() // all but t2 are taken over before any run is claimed
 	for range 3 {
 		<-begun
 	}
@@ -57,7 +57,7 @@ func TestRunsAtWorkAreBoundInBytes(t *testing.T) {
 	begins("t2")
 	runs["again"] = b.start("t0", "waits", "short, but behind what is large")
 	at("again", runtime.Queued)
-	on <- struct{}{} // light, t1 or t2
+	on <- struct{}{} // one of light, t1 and t2
 	on <- struct{}{}
 	begins("t0")
 	close(on)

@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// A run at work keeps what it was asked once, for its worker, and not as it was stored, too.
+// A running run holds its input once, for its worker, and not also in its stored form.
 func TestRunsAtWorkKeepNoRequests(t *testing.T) {
 	const runs, size = 8, 4 << 20
 	begun, on := make(chan struct{}), make(chan struct{})
@@ -23,7 +23,7 @@ func TestRunsAtWorkKeepNoRequests(t *testing.T) {
 		<-on
 		return agui.WorkerOutput{}, nil
 	}})
-	text := strings.Repeat("x", size) // of which all runs have the same bytes
+	text := strings.Repeat("x", size) // all runs share its bytes
 	before := heap()
 	for i := range runs {
 		b.start(fmt.Sprint("t", i), "waits", text)
@@ -35,7 +35,8 @@ func TestRunsAtWorkKeepNoRequests(t *testing.T) {
 	close(on)
 }
 
-// Each reader that is stuck has a page of its own in memory, and an event may be large: of those there are only so many at a time.
+// Each stuck reader holds a page of its own in memory, and an event may be large, so the number of large pages is
+// limited.
 func TestLargePagesOfReadersAreBounded(t *testing.T) {
 	b := open(t, runtime.Config{PagesBytes: 20 << 20}, tokens)
 	b.wait(b.start("main", "tokens", strings.Repeat("x", 2<<20)).RunID, runtime.Completed)
@@ -69,7 +70,7 @@ func TestLargePagesOfReadersAreBounded(t *testing.T) {
 			t.Errorf("reader %d got its page beside two others: %v", i, err)
 		}
 	}
-	// What follows is small: with it a reader lets go of what it had.
+	// The following events are small, so a reader releases its large page.
 	for i := range 2 {
 		if err := next(i); err != nil {
 			t.Fatal(err)
@@ -83,10 +84,10 @@ func TestLargePagesOfReadersAreBounded(t *testing.T) {
 	}
 }
 
-// heap is how much is in use.
+// heap returns the bytes in use on the heap.
 func heap() int64 {
 	goruntime.GC()
-	goruntime.GC() // what pools held
+	goruntime.GC() // clears the pools
 	var m goruntime.MemStats
 	goruntime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

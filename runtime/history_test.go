@@ -19,7 +19,7 @@ import (
 	"github.com/batonrun/baton/runtime/fold"
 )
 
-// history is all that the days of main show, oldest first.
+// history returns all messages of main's days, oldest first.
 func (b *bench) history(page int) (all []agui.Message) {
 	b.t.Helper()
 	ctx := context.Background()
@@ -55,7 +55,7 @@ func (b *bench) history(page int) (all []agui.Message) {
 	}
 }
 
-// foldedHistory is what the log of main alone says that the history is.
+// foldedHistory returns the history of main that its log alone yields.
 func (b *bench) foldedHistory() (all []agui.Message) {
 	b.t.Helper()
 	folded := fold.New(nil, nil)
@@ -245,7 +245,7 @@ func TestHistoryOfTheLatestThread(t *testing.T) {
 	}
 }
 
-// A message that was accepted on one day and taken on the next stands where the log has it.
+// A message that was accepted on one day and consumed on the next is at its position in the log.
 func TestSeqsRiseOverTheDays(t *testing.T) {
 	ctx := context.Background()
 	asker := agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -277,7 +277,7 @@ func TestSeqsRiseOverTheDays(t *testing.T) {
 	b.checkHistory("a message that had to wait", len(b.foldedHistory()))
 }
 
-// exec changes the database behind the runtime's back.
+// exec changes the database directly, without the runtime.
 func (b *bench) exec(statement string) {
 	b.t.Helper()
 	db, err := sql.Open("sqlite", "file:"+b.path+"?_pragma=busy_timeout(10000)")
@@ -290,7 +290,7 @@ func (b *bench) exec(statement string) {
 	}
 }
 
-// What a message is told to be about are ids, whatever their characters, and so is what answers a question.
+// The length of contextItemIds and of interrupt ids is limited, for all characters.
 func TestIDsOfContextAndQuestionsAreShort(t *testing.T) {
 	b := open(t, runtime.Config{}, answering("worker", func(string) string { return "done" }))
 	s := b.start("main", "worker", "x")
@@ -311,7 +311,7 @@ func TestIDsOfContextAndQuestionsAreShort(t *testing.T) {
 	checkKind(t, "an interruptId", err, runtime.KindInvalid)
 }
 
-// checkKind checks that err refuses what is named for that reason.
+// checkKind checks that err is a refusal of that kind with that code.
 func checkKind(t *testing.T, name string, err error, want runtime.Kind) {
 	t.Helper()
 	if refused, ok := errors.AsType[*runtime.Error](err); !ok || refused.Kind != want {

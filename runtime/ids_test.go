@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// What an earlier run has written stays as it was, whatever ids a worker makes up.
+// A worker cannot change messages of an earlier run, even if it reuses their ids.
 func TestWorkersMayNotUseIDsOfEarlierRuns(t *testing.T) {
 	var refused []error
 	thief := agent{"thief", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -27,7 +27,7 @@ func TestWorkersMayNotUseIDsOfEarlierRuns(t *testing.T) {
 				run.Emit(agui.ToolCallEnd{ToolCallID: "alone"}),
 				run.Emit(agui.ToolCallResult{MessageID: "result of alone", ToolCallID: "alone", Content: "43"}),
 				run.Emit(agui.ActivitySnapshot{MessageID: "plan", ActivityType: "plan", Content: []byte(`{}`)}),
-				run.Emit(agui.TextMessageStart{MessageID: "text", Role: agui.RoleAssistant}), // its own may go on
+				run.Emit(agui.TextMessageStart{MessageID: "text", Role: agui.RoleAssistant}), // the run's own message may continue
 				run.Emit(agui.TextMessageContent{MessageID: "text", Delta: " too"}),
 			)
 		}
@@ -94,12 +94,12 @@ func TestMintedIDsAreNotLookedUp(t *testing.T) {
 	b.injectStore(store)
 	b.wait(b.start("main", "rich", "one").RunID, runtime.Completed)
 	b.wait(b.start("main", "rich", "two").RunID, runtime.Completed)
-	if n := store.lookups.Load(); n != 3 { // of the second request's message, and of the activities, whose ids the worker made up
+	if n := store.lookups.Load(); n != 3 { // the second request's message, and the activities with ids from the worker
 		t.Errorf("%d look-ups, want 3", n)
 	}
 }
 
-// A worker with ids of its own is called again under them, and what it says then is shown.
+// A worker with ids of its own is called again with the same ids, and its new output is shown.
 func TestMessageThatIsBegunAgainIsShown(t *testing.T) {
 	var calls atomic.Int64
 	half := make(chan struct{}, 1)
