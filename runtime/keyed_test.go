@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestGrantsComeFromCallers reads the package's sources: what is read by a key is read with a grant, and a grant is made in few places,
-// each of which has looked at whose it is. The compiler sees to it that requests have nothing else to read by keys.
+// TestGrantsComeFromCallers reads the package's sources: reads by key take a grant, and only few functions make a
+// grant, each after a check of the owner. The compiler ensures that requests have no other way to read by key.
 func TestGrantsComeFromCallers(t *testing.T) {
 	found := make(map[string]bool)
 	files, err := filepath.Glob("*.go")
@@ -66,10 +66,10 @@ func TestGrantsComeFromCallers(t *testing.T) {
 	want := []string{
 		"grant made in granted of handle.go", "grant made in grantedRun of handle.go", "grant made in grantedStart of handle.go",
 		"keyed made in New of runtime.go",
-		// These have asked the store with the caller's project, and looked at the user.
+		// These read the store with the caller's project, and check the user.
 		"granted in Thread of read.go", "granted in threadOrLatest of history.go", "granted in readThread of start.go",
 		"grantedRun in visible of read.go", "grantedRun in RunOf of read.go", "grantedRun in Runs of read.go",
-		"grantedRun in cancel of cancel.go", // what visible has granted, read again
+		"grantedRun in cancel of cancel.go", // reads a run again that visible has granted
 		"grantedStart in started of start.go",
 	}
 	slices.Sort(want)

@@ -16,7 +16,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// modelCalls is what a log tells of calls of models, each as its statuses. It fails for a call that is open at the end of its span.
+// modelCalls returns the model calls in a log, each as its statuses. It fails for a call that is open at the end of
+// its span.
 func modelCalls(t *testing.T, recs []*runtime.Record) (ends []agui.ModelCall) {
 	t.Helper()
 	open := make(map[string]bool)
@@ -43,7 +44,7 @@ func modelCalls(t *testing.T, recs []*runtime.Record) (ends []agui.ModelCall) {
 	return ends
 }
 
-// asks calls a model that says a word. What came before the word is committed when it comes.
+// asks calls a model that says a word. Everything before the word is committed when the word comes.
 func asks(ctx context.Context, run *plugins.Run, word string) error {
 	return run.Do(ctx, "model", nil, func(ctx context.Context) error {
 		_, end := run.BeginModelCall(ctx)
@@ -97,7 +98,7 @@ func TestTheLogTellsCallsOfModels(t *testing.T) {
 	}
 }
 
-// What a call has said and that it is over is known together: a call whose end is told was not made again.
+// The output of a call and its end are stored together: a call with a stored end is not made again.
 func TestModelCallsEndWhateverCrashes(t *testing.T) {
 	b := open(t, runtime.Config{}, agent{"boss", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if err := asks(ctx, run, "one"); err != nil {
@@ -129,7 +130,8 @@ func TestModelCallsEndWhateverCrashes(t *testing.T) {
 	}
 }
 
-// What tells of a call is not what a worker emits: why an event before it is refused is for the worker.
+// The worker does not emit the events of a model call, so the refusal of an earlier event of its own still reaches
+// it.
 func TestACallOfAModelHidesNoError(t *testing.T) {
 	large := json.RawMessage(`{"x":"` + strings.Repeat("x", 5<<20) + `"}`)
 	b := open(t, runtime.Config{}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -151,7 +153,7 @@ func TestACallOfAModelHidesNoError(t *testing.T) {
 	}
 }
 
-// A call that has failed is told of when it fails: its worker may rest before it calls again, or be cancelled then.
+// The failure of a call is reported at once, because its worker may pause before the next call, or be cancelled then.
 func TestACallThatFailsIsToldAtOnce(t *testing.T) {
 	b := open(t, runtime.Config{}, agent{"rests", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{}, run.Do(ctx, "model", nil, func(ctx context.Context) error {
@@ -191,7 +193,7 @@ func TestACallThatFailsIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// watched is a tracer that knows which calls of models have begun and how they ended.
+// watched is a tracer that records which model calls have begun and how they ended.
 type watched struct {
 	runtime.Tracer
 	mu    sync.Mutex
@@ -215,7 +217,7 @@ func (w *watched) Begin(ctx context.Context, op runtime.Op) (context.Context, fu
 func (*watched) Parent(context.Context) string                        { return "" }
 func (*watched) Within(ctx context.Context, _ string) context.Context { return ctx }
 
-// A worker that panics inside a call of a model, in itself, in a Do or in a sub-agent, has told nobody how the call ended.
+// The tracer gets the end of a call even if the worker panics inside it: in itself, in a Do or in a sub-agent.
 func TestCallsOfModelsEndWhenTheirWorkerPanics(t *testing.T) {
 	seen := &watched{}
 	dies := func(ctx context.Context, run *plugins.Run) error {

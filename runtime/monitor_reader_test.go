@@ -58,7 +58,7 @@ func TestResumeAtAnyNotice(t *testing.T) {
 }
 
 func TestReaderThatFallsBehindIsDropped(t *testing.T) {
-	seen := make(chan struct{}, 6) // the worker goes on when the quick reader has got so much
+	seen := make(chan struct{}, 6) // the worker continues when the quick reader has received so many
 	b := open(t, runtime.Config{}, agent{"flood", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		w := run.Text()
 		for range 6 {
@@ -77,7 +77,7 @@ func TestReaderThatFallsBehindIsDropped(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var done sync.WaitGroup
-	done.Go(func() { // it sees nothing, but learns how far it is
+	done.Go(func() { // this reader sees no notices, but its position advances
 		for {
 			notices, err := neighbour.Next(ctx)
 			if err != nil {
@@ -117,7 +117,7 @@ func TestReaderThatFallsBehindIsDropped(t *testing.T) {
 	done.Wait()
 }
 
-// board is the agents' states as a client keeps them.
+// board holds the agents' states like a client.
 type board struct {
 	t   *testing.T
 	doc []byte
@@ -213,7 +213,7 @@ func TestDeltasAlwaysApply(t *testing.T) {
 	b.expect()
 	want := &board{t: t}
 	want.apply(b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView}).Snapshot())
-	stop() // they still read what is there
+	stop() // they still read the remaining notices
 	readers.Wait()
 	for k, got := range boards {
 		if !jsonpatch.Equal(got.doc, want.doc) {

@@ -18,7 +18,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// lookout is a monitor whose frames a test reads.
+// lookout is a monitor with frames for a test.
 type lookout struct {
 	t *testing.T
 	*runtime.Monitor
@@ -31,12 +31,12 @@ func (b *bench) watch(c runtime.Caller, q runtime.MonitorQuery) *lookout {
 	return &lookout{b.t, m, q.View}
 }
 
-// frame is a notice as a stream of server-sent events shows it.
+// frame is a notice in the form of a stream of server-sent events.
 func frame(n *runtime.Notice, v runtime.View) string {
 	return fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", n.ID(), n.Type(v), n.JSON(v))
 }
 
-// until returns the frames up to the first that holds part; what came with it is not returned again.
+// until returns the frames up to the first that holds part; the next call continues behind them.
 func (l *lookout) until(part string) (frames []string) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -78,7 +78,7 @@ var expired = func() context.Context {
 	return ctx
 }()
 
-// running are the agents that are running now.
+// running returns the agents that are running now.
 func (b *bench) running() (names []string) {
 	m := b.Monitor(local, runtime.MonitorQuery{View: runtime.AGUIView})
 	defer m.Close()
@@ -102,7 +102,7 @@ func (b *bench) expect(names ...string) {
 	}
 }
 
-// summaries are what frames of EventsView tell, without ids and times.
+// summaries returns the contents of EventsView frames, without ids and times.
 func summaries(frames []string) (all []string) {
 	for _, f := range frames {
 		var d map[string]any
@@ -134,7 +134,7 @@ func mustJSON(v any) []byte {
 	return b
 }
 
-// release is an agent named worker, which works until it is let go on, or taken away.
+// release is an agent named worker, which works until the test releases it, or the run is taken away.
 func release(gone <-chan struct{}) agent {
 	return agent{"worker", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
 		select {
@@ -172,7 +172,7 @@ func TestEachExecutionEndsOnce(t *testing.T) {
 			err := errors.Join(run.Emit(agui.StepStarted{StepName: "inner"}), run.Emit(agui.StepFinished{StepName: "inner"}))
 			return agui.WorkerOutput{Answer: "ok"}, err
 		}},
-		agent{"relay", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) { // what a remote agent has told
+		agent{"relay", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) { // a remote agent's report
 			far := agui.Base{SubagentRunID: "far", Metadata: json.RawMessage(`{"name":"good"}`)}
 			err := errors.Join(run.Emit(agui.SubagentStarted{Base: far, Name: "good"}), run.Emit(agui.SubagentFinished{Base: far}))
 			return agui.WorkerOutput{Answer: "ok"}, err
@@ -203,7 +203,7 @@ func TestEachExecutionEndsOnce(t *testing.T) {
 	}
 }
 
-// see runs an agent or a workflow and returns what EventsView shows of it.
+// see runs an agent or a workflow and returns its frames of EventsView.
 func (b *bench) see(name string) []string {
 	b.t.Helper()
 	events, runs := b.watch(local, runtime.MonitorQuery{}), b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})
@@ -239,7 +239,7 @@ func TestMonitorsSeeOwnRunsOnly(t *testing.T) {
 	}
 	far := b.watch(stranger, runtime.MonitorQuery{View: runtime.AGUIView})
 	start(neighbour, "worker", "secret")
-	b.expect("worker") // the agents' states are the project's
+	b.expect("worker") // the agents' states are those of the project
 	close(gone)
 	start(local, "other", "mine")
 	start(neighbour, "other", "secret")
@@ -281,7 +281,7 @@ func TestWaitingIsIdle(t *testing.T) {
 		plugins.Workflow{Name: "both", Nodes: []plugins.Node{{ID: "a", Agent: "asker"}, {ID: "s", Agent: "sub"}, {ID: "w", Agent: "worker"}}})
 	w := b.watch(local, runtime.MonitorQuery{})
 	s := b.startWorkflow("main", "both", "x")
-	b.expect("worker") // while the others wait
+	b.expect("worker") // while the other runs wait
 	close(gone)
 	b.wait(s.RunID, runtime.Waiting)
 	b.expect()
@@ -364,7 +364,7 @@ func TestCutShortIsIdleAndToldOnce(t *testing.T) {
 
 	b.startWorkflow("main", "late", "x")
 	check("error deaf The agent did not end in time")
-	b.expect() // although its goroutine is still there
+	b.expect() // although the abandoned goroutine still runs
 }
 
 func TestCancelledWhileItWaits(t *testing.T) {
@@ -414,7 +414,7 @@ func TestRestartGoesOnUnderANewEpoch(t *testing.T) {
 	}
 }
 
-// What the crash had left open is ended first, in the name of who wrote it.
+// The items that the crash left open are ended first, with their author's name.
 func TestRecoveredRunEndsInItsOwnName(t *testing.T) {
 	half, again := make(chan struct{}), make(chan struct{})
 	writer := agent{"writer", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -455,7 +455,7 @@ func TestReleasedRunLeavesItsAgentsIdle(t *testing.T) {
 	}
 }
 
-// What is removed is replayed to nobody, also not to who comes back from before it.
+// Removed events are replayed to no reader, not even to one that resumes from before them.
 func TestMonitorsForgetWhatIsRemoved(t *testing.T) {
 	b := open(t, runtime.Config{}, answering("worker", func(q string) string { return q }))
 	admin := runtime.MustCaller("default", "boss", runtime.RoleAdmin)
@@ -477,7 +477,7 @@ func TestMonitorsForgetWhatIsRemoved(t *testing.T) {
 		if err := b.Delete(t.Context(), admin, run); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.DeleteThread(t.Context(), admin, "gone"); err == nil { // another's by that name
+		if err := b.DeleteThread(t.Context(), admin, "gone"); err == nil { // another user has a thread of that name
 			t.Error("an admin has deleted its own")
 		}
 		if err := b.DeleteThread(t.Context(), local, "gone"); err != nil {

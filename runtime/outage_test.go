@@ -13,13 +13,14 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// away is a store whose reads outside of transactions fail for a while: left of them, once skip have been made.
+// away is a store that fails reads outside of transactions for a while: the next left of them, after skip successful
+// ones.
 type away struct {
 	runtime.Store
 	skip, left atomic.Int64
 }
 
-// gone runs a read, or fails in its place.
+// gone runs a read, or fails instead.
 func gone[T any](a *away, read func() (T, error)) (T, error) {
 	if a.skip.Add(-1) < 0 && a.left.Add(-1) >= 0 {
 		var none T
@@ -72,7 +73,7 @@ func (a *away) LastEventID(ctx context.Context, key int64) (int64, error) {
 	return gone(a, func() (int64, error) { return a.Store.LastEventID(ctx, key) })
 }
 
-// meet waits until the run's worker is heard of.
+// meet waits until the run's worker sends on heard, and fails if the run ends first.
 func (b *bench) meet(run string, heard <-chan struct{}) {
 	b.t.Helper()
 	for {
@@ -87,7 +88,7 @@ func (b *bench) meet(run string, heard <-chan struct{}) {
 	}
 }
 
-// An outage in any read of a take-over holds the run up and does not harm it.
+// An outage in any read of a take-over delays the run and does not harm it.
 func TestTakeOverWaitsForTheDatabase(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -143,8 +144,8 @@ func TestReadsOfARunWaitForTheDatabase(t *testing.T) {
 	b.wait(b.start("main", "hello", "before").RunID, runtime.Completed)
 	store := &away{Store: b.store}
 	b.injectStore(store)
-	store.skip.Store(1) // the request's
-	store.left.Store(3) // the prompt's
+	store.skip.Store(1) // the request's reads
+	store.left.Store(3) // the prompt's reads
 	s := b.start("main", "worker", "x")
 	b.meet(s.RunID, step)
 	if store.left.Load() >= 0 {
@@ -153,7 +154,7 @@ func TestReadsOfARunWaitForTheDatabase(t *testing.T) {
 	if _, err := b.Append(t.Context(), local, s.RunID, runtime.AppendRequest{Content: "more"}); err != nil {
 		t.Fatal(err)
 	}
-	store.left.Store(3) // Next's
+	store.left.Store(3) // Next's reads
 	<-step
 	run := b.wait(s.RunID, runtime.Completed, runtime.Failed)
 	if run.Status != runtime.Completed || *run.OutputSummary != "3 then more" {
@@ -167,7 +168,7 @@ func TestOutageEndsWithTheRunThatWaitsForIt(t *testing.T) {
 	b.wait(b.start("main", "hello", "before").RunID, runtime.Completed)
 	store := &away{Store: b.store}
 	b.injectStore(store)
-	store.skip.Store(1) // the request's
+	store.skip.Store(1) // the request's reads
 	store.left.Store(1 << 40)
 	s := b.start("main", "hello", "x")
 	for store.left.Load() > 1<<40-3 {
@@ -184,7 +185,8 @@ func TestOutageEndsWithTheRunThatWaitsForIt(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// What a reader's stream has read, but could not show for want of the state before it, comes with the next call.
+// Records that a reader's stream has read, but could not show because it lacked the state before them, come with the
+// next call.
 func TestReaderThatCannotReadTheStateLosesNothing(t *testing.T) {
 	b := open(t, runtime.Config{}, hello)
 	b.wait(b.start("main", "hello", "one").RunID, runtime.Completed)
@@ -207,7 +209,7 @@ func TestReaderThatCannotReadTheStateLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cur.Close()
-	store.skip.Store(1) // the events'
+	store.skip.Store(1) // the reads of the events
 	store.left.Store(1)
 	if recs, err := cur.Next(t.Context()); err == nil || cur.Ended() {
 		t.Fatalf("got %d records, %v", len(recs), err)
@@ -218,7 +220,7 @@ func TestReaderThatCannotReadTheStateLosesNothing(t *testing.T) {
 	}
 }
 
-// A start that is not done when the runtime stops does not wait for its database any more.
+// Shutdown ends a start that still waits for its database.
 func TestShutdownDoesNotWaitForAStartWithoutADatabase(t *testing.T) {
 	b := open(t, runtime.Config{Drain: 1, Grace: 1}, hello)
 	if err := b.Shutdown(context.Background()); err != nil {
@@ -244,7 +246,7 @@ func TestShutdownDoesNotWaitForAStartWithoutADatabase(t *testing.T) {
 	}
 }
 
-// fullThenAway is a store that has no room for an instance while full is set, and is away behind that.
+// fullThenAway is a store that has no room for an instance while full is set, and is away afterwards.
 type fullThenAway struct {
 	away
 	full atomic.Bool

@@ -15,7 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// A reader that is stuck holds what Next has returned: events are gathered by size too, not only by number.
+// A stuck reader keeps the last page of Next, so pages are limited by size too, not only by number of events.
 func TestPageOfLargeEventsIsShort(t *testing.T) {
 	for name, c := range map[string]struct{ events, size int }{"tiny": {2000, 1}, "small": {600, 2000}, "large": {12, 100_000}, "huge": {2, 1 << 20}} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestPageOfLargeEventsIsShort(t *testing.T) {
 	}
 }
 
-// A page of a run's events is an answer as a whole.
+// A page of a run's events fits into one answer.
 func TestRunEventsFitIntoAnAnswer(t *testing.T) {
 	const n, size = 12, 1 << 20
 	b := open(t, runtime.Config{}, agent{"writer", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -110,7 +110,7 @@ func TestRunEventsFitIntoAnAnswer(t *testing.T) {
 	}
 }
 
-// Somebody else may wait in the place of a reader that asks whether Next would.
+// A reader that only asks whether Next would wait holds no records, because another goroutine may wait for it.
 func TestIdleReaderHoldsNoRecords(t *testing.T) {
 	b := open(t, runtime.Config{RingEvents: 16}, tokens)
 	b.wait(b.start("main", "tokens", "x").RunID, runtime.Completed)

@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// prompt is what the thread's next run is asked, each message as its text, its call's result or its calls.
+// prompt returns the next prompt of the thread, each message as its text, its call's result or its calls.
 func (b *bench) prompt(thread string) []string {
 	b.t.Helper()
 	calls := make(map[string]string)
@@ -43,14 +43,14 @@ func (b *bench) prompt(thread string) []string {
 	return shown
 }
 
-// asked are the messages that the thread's next run of the agent reader is given.
+// asked returns the messages that the thread's next run of the agent reader receives.
 func (b *bench) asked(thread string) []agui.Message {
 	b.t.Helper()
 	b.wait(b.start(thread, "reader", "and now?").RunID, runtime.Completed)
 	return <-prompts
 }
 
-// reader tells in prompts what it was asked.
+// reader stores its prompts in prompts.
 var (
 	prompts = make(chan []agui.Message, 1)
 	reader  = agent{"reader", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -59,11 +59,11 @@ var (
 	}}
 )
 
-// A tool that was called stays in the transcript, also when the text around it was cut short.
+// A called tool stays in the transcript, also when the text around it was cut short.
 func TestPromptPairsCallsAndResultsAfterACrash(t *testing.T) {
 	cases := []struct {
 		name string
-		then func(ctx context.Context, run *plugins.Run, half chan<- struct{}) error // while its text is open
+		then func(ctx context.Context, run *plugins.Run, half chan<- struct{}) error // called while its text is open
 		want string
 	}{
 		{"the tool has returned", func(ctx context.Context, run *plugins.Run, half chan<- struct{}) error {
@@ -118,7 +118,8 @@ func TestPromptPairsCallsAndResultsAfterACrash(t *testing.T) {
 	}
 }
 
-// Whatever a client brings or hides, a prompt has no call without a result and no result without its call.
+// For any messages that a client brings or hides, a prompt has no call without a result and no result without its
+// call.
 func TestPromptLeavesOutHalvesOfCalls(t *testing.T) {
 	b := open(t, runtime.Config{}, reader, hello)
 	call := func(id string) []agui.ToolCall { return []agui.ToolCall{{ID: id, Name: id}} }

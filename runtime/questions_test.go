@@ -17,7 +17,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Whoever looks at what waits sees which tool is called with what, be it to approve the call or to answer it.
+// A viewer of open questions sees the tool and the arguments of each call, both for an approval and for a call that a
+// client answers.
 func TestQuestionsTellOfTheCall(t *testing.T) {
 	wipe := tool{plugins.Info{Name: "wipe", Approval: true}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return agui.ToolOutput{}, nil }}
 	calls := func(name string) agent {
@@ -63,8 +64,8 @@ func TestQuestionsTellOfTheCall(t *testing.T) {
 	check("after a restart")
 }
 
-// Whoever shows a question can make a form of its schema, and whoever reads the log can read it. A worker that asks with what is no
-// schema fails, wherever it is.
+// A client can make a form of a question's schema, and a reader of the log can read it. A question with an invalid
+// schema fails its worker at any depth.
 func TestQuestions_HaveSchemasThatAreOnes(t *testing.T) {
 	fetched := make(chan string, 1)
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -134,7 +135,7 @@ func TestQuestions_HaveSchemasThatAreOnes(t *testing.T) {
 	}
 }
 
-// A run has the workflow that it was started with, whatever becomes of that.
+// A run keeps the workflow that it was started with, even if the workflow is replaced or removed.
 func TestRunKeepsItsWorkflow(t *testing.T) {
 	flow := func(second string) plugins.Workflow {
 		return plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "first", Agent: "echo"}, {ID: second, Agent: "echo", Needs: []string{"first"}}}}

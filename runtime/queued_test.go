@@ -11,7 +11,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// However many come at once, as many runs wait as may, and who would not have to wait is not refused.
+// Any number of simultaneous requests fills the queue exactly to its limit, and a request that need not wait is not
+// refused.
 func TestQueuesAreNotOverfilledByACrowd(t *testing.T) {
 	for name, cfg := range map[string]runtime.Config{
 		"a user's":    {QueuePerUser: 5},
@@ -22,7 +23,7 @@ func TestQueuesAreNotOverfilledByACrowd(t *testing.T) {
 			gate := make(chan struct{})
 			cfg.RunsPerAgent = 1
 			b := open(t, cfg, gated(gate))
-			b.injectStore(&undone{Store: b.store, why: model.ErrConflict}) // and whatever the database does to transactions
+			b.injectStore(&undone{Store: b.store, why: model.ErrConflict}) // with conflicts in the database's transactions
 			b.start("at work", "gated", "x")
 			if got := crowd(t, b, 50); got != 5 {
 				t.Errorf("%d runs wait, want 5", got)
@@ -32,7 +33,7 @@ func TestQueuesAreNotOverfilledByACrowd(t *testing.T) {
 	}
 }
 
-// crowd asks for n runs at once on threads of their own, and returns how many are taken.
+// crowd starts n runs at once on new threads, and returns how many are accepted.
 func crowd(t *testing.T, b *bench, n int) (taken int) {
 	t.Helper()
 	errs := make([]error, n)

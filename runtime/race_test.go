@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// gated is a worker that ends when it is told to.
+// gated is a worker that ends when the test opens its gate.
 func gated(gate chan struct{}) agent {
 	return agent{"gated", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		select {
@@ -24,7 +24,7 @@ func gated(gate chan struct{}) agent {
 	}}
 }
 
-// Who asks again is told under which ids its messages are there.
+// A repeated request returns the ids of its messages.
 func TestRepeatKnowsItsMessages(t *testing.T) {
 	b := open(t, runtime.Config{}, hello)
 	ask := func() runtime.Started {

@@ -14,7 +14,7 @@ import (
 func TestRecordIsEncodedOnceForAll(t *testing.T) {
 	rt := open(t, runtime.Config{}, echo.Agent{})
 	s := rt.start("main", "echo", "hello")
-	watch, err := rt.ReadRun(t.Context(), s) // the thread keeps its latest records
+	watch, err := rt.ReadRun(t.Context(), s) // the watch keeps the thread's latest records in memory
 	if err != nil {
 		t.Fatal(err)
 	}

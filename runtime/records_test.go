@@ -23,7 +23,7 @@ func (b *bench) restart() {
 	b.up()
 }
 
-// reply answers all that a waiting run asks, after a restart.
+// reply answers all open interrupts of a run after a restart.
 func (b *bench) reply(run string, payload func(in agui.Interrupt) string) {
 	b.t.Helper()
 	b.wait(run, runtime.Waiting)
@@ -45,7 +45,7 @@ func always(payload string) func(agui.Interrupt) string {
 	return func(agui.Interrupt) string { return payload }
 }
 
-// deploy is a tool that a person approves and that must not run twice. It tells to what it was called with.
+// deploy is a tool that requires approval and must not run twice. It sends its arguments to the test.
 func deploy(to chan<- string) tool {
 	info := plugins.Info{
 		Name: "deploy", Approval: true,
@@ -57,7 +57,7 @@ func deploy(to chan<- string) tool {
 	}}
 }
 
-// results are what the log says of each call: one after the other for a call with several.
+// results returns the log's results of each call: joined for a call with several.
 func results(recs []*runtime.Record) map[string][]string {
 	byCall := make(map[string][]string)
 	for _, r := range recs {
@@ -121,7 +121,7 @@ func TestApprovalExpires(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// helper is an agent that a person approves as a tool. It tells what it was asked.
+// helper is an agent that requires approval as a tool. It sends its query to the test.
 type helper struct{ asked chan string }
 
 func (helper) Info() plugins.Info { return plugins.Info{Name: "helper", Approval: true} }
@@ -293,7 +293,7 @@ func TestCallThatTimedOutHasOneResult(t *testing.T) {
 				return agui.ToolOutput{}, hang(ctx)
 			}}
 			worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-				if run.Input.Execution == 1 { // asks, too, and nobody is to answer that any more
+				if run.Input.Execution == 1 { // asks, too; its question is void afterwards
 					run.Go(func() error { _, err := run.CallTool(ctx, "pick", nil); return err })
 					run.Go(func() error { _, err := run.Ask(ctx, agui.Interrupt{Message: "1?"}); return err })
 					_, err := run.CallTool(ctx, "slow", nil)
@@ -334,7 +334,7 @@ func TestCallThatTimedOutHasOneResult(t *testing.T) {
 	}
 }
 
-// What one goroutine of a worker holds back is written before what another one begins.
+// A goroutine's buffered output is written before another goroutine of the worker begins its own.
 func TestTextsAndCallsAtOnce(t *testing.T) {
 	noop := func(name string) tool {
 		return tool{plugins.Info{Name: name}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) { return agui.ToolOutput{}, nil }}
@@ -363,7 +363,7 @@ func TestTextsAndCallsAtOnce(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// A call that is still being made when its worker comes to wait belongs to nobody afterwards.
+// A call that is still being made when its worker begins to wait has no effect afterwards.
 func TestCallThatOutlivesItsWorkerIsNotMadeAgain(t *testing.T) {
 	var calls atomic.Int64
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -404,7 +404,7 @@ func TestCallThatOutlivesItsWorkerIsNotMadeAgain(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// Who cancels a run for a question that nobody has answered does not cancel it once somebody has.
+// CancelUnanswered does not cancel a run that has been answered.
 func TestAnsweredRunIsNotCancelledForItsOldQuestion(t *testing.T) {
 	b := open(t, runtime.Config{}, agent{"asker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for range 2 {
@@ -426,7 +426,7 @@ func TestAnsweredRunIsNotCancelledForItsOldQuestion(t *testing.T) {
 	if _, refused := errors.AsType[*runtime.Error](err); !refused {
 		t.Errorf("cancelled for its first question: %v, want a refusal", err)
 	}
-	s.After = first // as of who has answered
+	s.After = first // as for the answering client
 	if err := b.CancelUnanswered(t.Context(), local, s); err != nil {
 		t.Errorf("cancelled for its second question: %v", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// version is an agent that says which of several it is, once it may.
+// version is an agent with several versions, which returns its version once the test allows it.
 type version struct {
 	name, says string
 	limit      int
@@ -69,7 +69,8 @@ func registry(t *testing.T, list ...plugins.Plugin) *host.Registry {
 	return reg
 }
 
-// TestRepeatsAreAnsweredWhenTheirAgentIsGone asks again, by key and by the run's name, for what nobody offers any more.
+// TestRepeatsAreAnsweredWhenTheirAgentIsGone repeats requests by key and by runId for an agent that is not offered
+// any more.
 func TestRepeatsAreAnsweredWhenTheirAgentIsGone(t *testing.T) {
 	b := open(t, runtime.Config{}, &version{name: "worker", says: "first"}, which("one"))
 	request := func(name, key, body string) runtime.StartRequest {
@@ -114,7 +115,7 @@ func TestRepeatsAreAnsweredWhenTheirAgentIsGone(t *testing.T) {
 	}
 }
 
-// answer is what the run has come to.
+// answer returns the run's answer.
 func (b *bench) answer(run string) string {
 	b.t.Helper()
 	if out := b.wait(run, runtime.Completed).OutputSummary; out != nil {
@@ -123,7 +124,7 @@ func (b *bench) answer(run string) string {
 	return ""
 }
 
-// resume answers all that a run asks with a payload, without a restart.
+// resume answers all open interrupts of a run with a payload, without a restart.
 func (b *bench) resume(run, payload string) {
 	b.t.Helper()
 	asked, err := b.Interrupts(context.Background(), local, run)
@@ -360,7 +361,7 @@ func TestNodeIsApproved(t *testing.T) {
 	}
 }
 
-// finalText is the last message's text in the log.
+// finalText returns the last message's text in the log.
 func finalText(recs []*runtime.Record) string {
 	for _, r := range slices.Backward(recs) {
 		if e, ok := r.Event.(agui.TextMessageEnd); ok && e.Output != nil {

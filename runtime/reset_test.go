@@ -13,10 +13,10 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// between is a store that has something happen once between two reads.
+// between is a store that calls a function once between two reads.
 type between struct {
 	runtime.Store
-	events, thread func() // once a page without events, or a thread, was read or is about to be
+	events, thread func() // called once after the read of an empty page of events, or before the read of a thread
 }
 
 func (s *between) Events(ctx context.Context, key, after int64, n int) ([]runtime.StoredEvent, error) {
@@ -36,7 +36,7 @@ func (s *between) Thread(ctx context.Context, key int64) (model.Thread, error) {
 	return s.Store.Thread(ctx, key)
 }
 
-// What is stored while a reader looks at what is left of the log is shown, and is no part of what was removed.
+// Events that are stored while a reader reads the rest of the log are shown, and do not count as removed.
 func TestResetEndsWhereTheLogWasRemoved(t *testing.T) {
 	for _, when := range []string{"events", "thread"} {
 		state := plugins.AgentFunc("counter", func(_ context.Context, run *plugins.Run) error {
@@ -80,7 +80,7 @@ func TestResetEndsWhereTheLogWasRemoved(t *testing.T) {
 	}
 }
 
-// parting is a store that has something happen behind each commit.
+// parting is a store that calls a function after each commit.
 type parting struct {
 	runtime.Store
 	then func() // nil for nothing
@@ -94,7 +94,8 @@ func (s *parting) Commit(ctx context.Context, n int64, b *model.Batch) error {
 	return err
 }
 
-// Who reads while a long run goes in parts gets none of what is left of it: its end is no span, and its deltas do not apply.
+// A reader during the deletion of a long run gets none of its remainder: its end is not a span, and its deltas do not
+// apply.
 func TestReaderGetsNoHalfOfARun(t *testing.T) {
 	counter := plugins.AgentFunc("counter", func(_ context.Context, run *plugins.Run) error {
 		for i := range 3 {
@@ -133,7 +134,7 @@ func TestReaderGetsNoHalfOfARun(t *testing.T) {
 				_, err = cur.Next(t.Context())
 			}
 			switch {
-			case errors.Is(err, io.EOF): // nothing has gone yet
+			case errors.Is(err, io.EOF): // no event has been removed yet
 			case err != nil:
 				t.Error(err)
 			default:

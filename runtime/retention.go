@@ -35,10 +35,10 @@ func (p *Policy) Of(project string) Retention {
 	return p.Retention
 }
 
-// Retainer finds data whose retention is over: see [model.Retainer].
+// Retainer finds expired data: see [model.Retainer].
 type Retainer = model.Retainer
 
-// Retired counts the data of a project whose retention is over.
+// Retired counts the expired data of a project.
 type Retired struct {
 	Project     string `json:"project"`
 	Runs        int    `json:"runs"`        // removed runs

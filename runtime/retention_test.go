@@ -17,7 +17,7 @@ import (
 
 const day = 24 * time.Hour
 
-// retire removes what policy p has kept long enough in so many days.
+// retire applies the policy p, as if so many days had passed.
 func (b *bench) retire(p runtime.Retention, days int) []runtime.Retired {
 	b.t.Helper()
 	list, err := b.Retire(context.Background(), b.store.(runtime.Retainer), runtime.Policy{Retention: p}, time.Now().Add(time.Duration(days)*day))
@@ -27,8 +27,8 @@ func (b *bench) retire(p runtime.Retention, days int) []runtime.Retired {
 	return list
 }
 
-// A viewer that has read into events that are removed is told so, gets the thread as it is, and goes on with what follows.
-// The run keeps its row and messages, and can go on itself.
+// A viewer in the middle of removed events gets a reset, then the thread as it is, and continues with the next
+// events. The run keeps its row and messages, and can continue.
 func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
 	ctx := context.Background()
 	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
@@ -97,7 +97,8 @@ func TestReaderCrossesWhatRetentionRemoved(t *testing.T) {
 	}
 }
 
-// A run goes as a whole, one that waits or is at work stays, however old it is, and so does the thread with its state.
+// A run is removed as a whole; a waiting or running run stays, however old it is, and so does the thread with its
+// state.
 func TestRetentionTakesRunsThatAreOver(t *testing.T) {
 	ctx := context.Background()
 	hold := make(chan struct{})
@@ -143,7 +144,7 @@ func TestRetentionTakesRunsThatAreOver(t *testing.T) {
 	}
 }
 
-// TestALookAtWhatIsDueIsBounded looks at more runs than it may, and for no time.
+// TestALookAtWhatIsDueIsBounded limits RetirableIn by runs and by time.
 func TestALookAtWhatIsDueIsBounded(t *testing.T) {
 	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
 	for n := range 3 {

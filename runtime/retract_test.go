@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// What a Do takes back stays in the log, and is neither shown nor prompted.
+// Messages that a Do retracts stay in the log, and are neither shown nor prompted.
 func TestRetractedTextIsHidden(t *testing.T) {
 	prompts := make(chan string, 2)
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -49,7 +49,7 @@ func TestRetractedTextIsHidden(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// What was said before the Do is not the Do's to take back.
+// A Do does not retract messages from before it.
 func TestRetractLeavesWhatWasSaidBefore(t *testing.T) {
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if _, err := io.WriteString(run.Text(), "before"); err != nil {
@@ -73,7 +73,7 @@ func TestRetractLeavesWhatWasSaidBefore(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// A text that is taken back is nobody's turn to speak any more, also while its worker rests.
+// A retracted text no longer holds the turn to speak, also while its worker pauses.
 func TestATextThatIsTakenBackHoldsUpNobody(t *testing.T) {
 	begun, spoken := make(chan struct{}), make(chan struct{})
 	b := open(t, runtime.Config{},
@@ -109,7 +109,7 @@ func TestATextThatIsTakenBackHoldsUpNobody(t *testing.T) {
 	b.wait(s.RunID, runtime.Completed)
 }
 
-// What a crash has cut short is taken back in the log, so that who follows it shows what the thread shows.
+// The log retracts a text that a crash has cut short, so that a follower shows the same as the thread.
 func TestLogTakesBackWhatACrashCut(t *testing.T) {
 	half := make(chan struct{}, 1)
 	var calls atomic.Int64
@@ -148,7 +148,8 @@ func TestLogTakesBackWhatACrashCut(t *testing.T) {
 	}
 }
 
-// A text that its own worker takes back is taken back in the log too, also when the process dies before it is told.
+// The log also retracts a text that its own worker retracts, even if the process dies before the worker gets the
+// result.
 func TestLogTakesBackWhatAWorkerTakesBack(t *testing.T) {
 	for _, crashes := range []bool{false, true} {
 		cut := make(chan struct{}, 1)
@@ -186,7 +187,7 @@ func TestLogTakesBackWhatAWorkerTakesBack(t *testing.T) {
 			<-cut
 			th, err := b.Thread(t.Context(), local, "main")
 			if err == nil {
-				_, err = b.Snapshot(t.Context(), th) // it waits until all is stored
+				_, err = b.Snapshot(t.Context(), th) // it waits until all events are stored
 			}
 			if err != nil {
 				t.Fatal(err)

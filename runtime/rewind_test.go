@@ -10,7 +10,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// What a queued run rewinds to may be hidden when its turn comes: it says so, and hides nothing itself.
+// The target of a queued run's rewind may be hidden when the run's turn comes: the run fails with unknown_message and
+// hides no message.
 func TestRewindIsJudgedWhenItsRunBegins(t *testing.T) {
 	gate := make(chan struct{})
 	b := open(t, runtime.Config{Runs: 1}, gated(gate), hello)
@@ -30,7 +31,7 @@ func TestRewindIsJudgedWhenItsRunBegins(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// A message that is rewound to stays whole: with the results of its calls, wherever they stand.
+// A rewind keeps its target whole: with the results of its calls, at any position.
 func TestRewindKeepsTheResultsOfCalls(t *testing.T) {
 	look := tool{plugins.Info{Name: "look"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 		return agui.ToolOutput{ResultSummary: "seen"}, nil
@@ -56,7 +57,7 @@ func TestRewindKeepsTheResultsOfCalls(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// Who answers goes on with a run, and rewinds nothing.
+// An answer continues a run and cannot rewind.
 func TestAnswerDoesNotRewind(t *testing.T) {
 	b := open(t, runtime.Config{}, hello)
 	b.wait(b.ask("first", runtime.StartRequest{}, said("u1", "one")).RunID, runtime.Completed)

@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// reads counts what is read of each thread's log from the store.
+// reads counts the events of each thread's log that are read from the store.
 type reads struct {
 	runtime.Store
 	mu sync.Mutex
@@ -24,7 +24,7 @@ func (r *reads) Events(ctx context.Context, thread, after int64, limit int) ([]r
 	return r.Store.Events(ctx, thread, after, limit)
 }
 
-// The memory of rings goes to the threads at work: those that have been silent for longest give it up.
+// The memory of rings goes to the running threads; the threads that have been silent for longest give it up.
 func TestSilentThreadsGiveTheirRingsUp(t *testing.T) {
 	b := open(t, runtime.Config{}, tokens)
 	if err := b.Shutdown(t.Context()); err != nil {
@@ -46,7 +46,7 @@ func TestSilentThreadsGiveTheirRingsUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		held, err := b.Read(t.Context(), th, 0, true) // somebody looks, so the ring stays
+		held, err := b.Read(t.Context(), th, 0, true) // an open cursor keeps the ring
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestSilentThreadsGiveTheirRingsUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := counted.of[th.Key]
-		r, err := b.Read(t.Context(), th, 210, false) // the second run
+		r, err := b.Read(t.Context(), th, 210, false) // from the second run on
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// What becomes of runs that wait for room: cancelled, rolled back, removed with their threads, left over a stop.
+// Runs that wait for room can be cancelled, rolled back, removed with their threads, and kept over a stop.
 func TestRunsThatWaitForRoomCanEnd(t *testing.T) {
 	on, off := make(chan struct{}), make(chan struct{})
 	close(on)
@@ -59,7 +59,7 @@ func TestRunsThatWaitForRoomCanEnd(t *testing.T) {
 	}
 }
 
-// Parallel calls whose results are each too much: the run ends once, and the next prompt has no call without a result.
+// With parallel calls that each return too much, the run ends once, and the next prompt has no call without a result.
 func TestParallelResultsThatOverflow(t *testing.T) {
 	var mu sync.Mutex
 	var prompt []agui.Message

@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/fold"
 )
 
-// rich is an agent that does everything an agent can do but ask, with what it needs.
+// rich is an agent that uses every feature of an agent except questions, with the plugins it needs.
 func rich() []plugins.Plugin {
 	add := tool{plugins.Info{Name: "add"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 		return agui.ToolOutput{ResultSummary: "3"}, nil
@@ -49,7 +49,7 @@ func rich() []plugins.Plugin {
 	return []plugins.Plugin{add, sub, rich}
 }
 
-// The message rows, which history and prompts are read from, are what the log alone amounts to.
+// The message rows, which history and prompts are read from, equal the messages that the log alone yields.
 func TestRowsAreWhatTheLogFoldsTo(t *testing.T) {
 	b := open(t, runtime.Config{}, rich()...)
 	s := b.start("main", "rich", "one")
@@ -62,7 +62,7 @@ func TestRowsAreWhatTheLogFoldsTo(t *testing.T) {
 	checkRows(t, b)
 }
 
-// checkRows compares the rows of the thread main with what its log folds to.
+// checkRows compares the rows of the thread main with the fold of its log.
 func checkRows(t *testing.T, b *bench) {
 	t.Helper()
 	folded := fold.New(nil, nil)
@@ -103,8 +103,8 @@ func checkRows(t *testing.T, b *bench) {
 	}
 }
 
-// Messages have different numbers that rise in the order the log begins them, whatever a crash cuts short of
-// workers that write at once.
+// Messages have distinct seqs that rise in the order the log begins them, even if a crash cuts parallel workers
+// short.
 func TestRowsAreWhatTheLogFoldsToAfterACrash(t *testing.T) {
 	b := open(t, runtime.Config{}, append(rich(), plugins.Workflow{
 		Name: "pair", Nodes: []plugins.Node{{ID: "a", Agent: "rich"}, {ID: "b", Agent: "rich"}},
@@ -137,7 +137,7 @@ func TestRowsAreWhatTheLogFoldsToAfterACrash(t *testing.T) {
 				t.Errorf("after commit %d: message %s (-log +row):\n%s", k, m.ID, diff)
 			}
 			if m.Role == agui.RoleTool {
-				continue // the log has results behind their calls
+				continue // the log has results after their calls
 			}
 			if place < last {
 				t.Errorf("after commit %d: message %s has seq %d and is the log's number %d", k, m.ID, m.Seq, place)

@@ -193,7 +193,8 @@ func TestRefusedEventKeepsTheRowsOfThoseBeforeIt(t *testing.T) {
 	}
 }
 
-// A long question is stored with its message; the rows of its run and step have the beginning. A worker that is called again gets the whole.
+// A long question is stored with its message; the rows of its run and step have its beginning. A worker that is
+// called again gets the whole question.
 func TestRun_RowsShowTheBeginningOfALongQuestion(t *testing.T) {
 	asked := make(chan string, 2)
 	b := open(t, runtime.Config{}, agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {

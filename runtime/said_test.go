@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// What an event says counts before it is there, whichever event it is.
+// Every type of event is counted before it is staged.
 func TestEveryLargeEventCounts(t *testing.T) {
 	large := strings.Repeat("x", 7<<20)
 	object := json.RawMessage(`{"k":"` + large + `"}`)
@@ -27,7 +27,7 @@ func TestEveryLargeEventCounts(t *testing.T) {
 			refused := make(chan error, 5)
 			b := open(t, runtime.Config{RunsMessages: 64 << 20, Drain: 1, Grace: 1}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 				var err error
-				for _, ev := range append(evs, agui.ReasoningStart{MessageID: "r"}) { // which has what is held staged
+				for _, ev := range append(evs, agui.ReasoningStart{MessageID: "r"}) { // stages the buffered events
 					err = errors.Join(err, run.Emit(ev))
 				}
 				if refused <- err; err != nil {
@@ -51,7 +51,7 @@ func TestEveryLargeEventCounts(t *testing.T) {
 	}
 }
 
-// What a client brings and what a rewind leaves is not what the run says.
+// Messages from the client and messages before a rewind do not count as the run's output.
 func TestWhatARewindLeavesIsNotSaid(t *testing.T) {
 	b := open(t, runtime.Config{RunMessages: 1 << 20}, agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{}, say(run, "a word")
@@ -73,7 +73,7 @@ func TestWhatARewindLeavesIsNotSaid(t *testing.T) {
 	}
 }
 
-// What an earlier generation has said counts neither before nor after an answer.
+// The output of an earlier generation counts neither before nor after an answer.
 func TestEarlierGenerationsDoNotFillAnAnsweredRun(t *testing.T) {
 	var turn atomic.Int64
 	b := open(t, runtime.Config{RunMessages: 2 << 20}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {

@@ -8,7 +8,7 @@ const maxSearches = 8
 
 var errSearches = refuse(KindOverloaded, "too_many_searches", "You may have %d searches under way at a time; wait for one of them", maxSearches)
 
-// newSearches returns the pool of searches under way. Without accounts there is one user, who has no limit.
+// newSearches returns the pool of searches under way. Without accounts there is one user without a limit.
 func newSearches(accounts bool) *quota.Pool {
 	if !accounts {
 		return nil

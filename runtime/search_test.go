@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// searched is a store whose searches wait.
+// searched is a store with searches that wait.
 type searched struct {
 	runtime.Store
 	begun chan struct{}
@@ -25,7 +25,7 @@ func (s *searched) Runs(ctx context.Context, f model.RunFilter) (model.Page[mode
 	return s.Store.Runs(ctx, f)
 }
 
-// Nobody has more than some searches under way, and nobody else is refused for it.
+// Each user has a limit of simultaneous searches, and one user's searches never cause another user's refusal.
 func TestSearchesAreBounded(t *testing.T) {
 	b := open(t, runtime.Config{Accounts: true})
 	slow := &searched{b.store, make(chan struct{}), make(chan struct{})}

@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/sim/memory"
 )
 
-// keeper is a store that counts how often it is asked for a secret, and fails while it is told to.
+// keeper is a store that counts the reads of a secret, and fails on demand.
 type keeper struct {
 	runtime.Store
 	fails atomic.Pointer[error]
@@ -88,7 +88,7 @@ func TestSecretIsReadOnceUnlessThatFails(t *testing.T) {
 	}
 }
 
-// Of two servers on a database one resets the secrets, or somebody beside them does.
+// Of two servers on a database, one resets the secrets, or another program does.
 func TestSecret_ResetIsSeenWithinAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New(time.Now)

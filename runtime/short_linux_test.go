@@ -28,8 +28,8 @@ var brief = agent{"tokens", func(_ context.Context, run *plugins.Run) (agui.Work
 	return agui.WorkerOutput{}, w.Close()
 }}
 
-// BenchmarkShortRuns measures what it costs to start and end a run, each on a thread of its own: of runs that say three
-// tokens the CPU of this process, which its reader shares, and that of PostgreSQL's processes for it.
+// BenchmarkShortRuns measures the cost of starting and ending a run, each on a new thread: for runs of three tokens,
+// the CPU time of this process, which includes the reader, and that of PostgreSQL's processes.
 func BenchmarkShortRuns(b *testing.B) {
 	for _, kind := range []string{"sqlite", "postgres"} {
 		for _, atOnce := range []int{1, 32} {
@@ -68,7 +68,7 @@ func BenchmarkShortRuns(b *testing.B) {
 	}
 }
 
-// backends returns what tells the CPU time that the processes of PostgreSQL which serve a database have used.
+// backends returns a function that measures the CPU time of the PostgreSQL processes that serve a database.
 func backends(b *testing.B, url string) func() time.Duration {
 	b.Helper()
 	db, err := sql.Open("postgres", url)
@@ -89,7 +89,7 @@ SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> p
 			if err := rows.Scan(&pid); err != nil {
 				b.Fatal(err)
 			}
-			sum += clock(b, ^pid<<3|2) // the kernel's name for a process's clock
+			sum += clock(b, ^pid<<3|2) // the kernel's id of a process's clock
 		}
 		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 			b.Fatal(err)

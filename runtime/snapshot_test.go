@@ -16,7 +16,7 @@ import (
 	"github.com/batonrun/baton/runtime/fold"
 )
 
-// Snapshots taken at any moment are what the log amounts to up to the event they name.
+// Snapshots taken at any moment equal the fold of the log up to the event they name.
 func TestSnapshotIsWhatTheLogFoldsTo(t *testing.T) {
 	b := open(t, runtime.Config{}, append(rich(), plugins.Workflow{
 		Name: "pair", Nodes: []plugins.Node{{ID: "a", Agent: "rich"}, {ID: "b", Agent: "rich"}, {ID: "c", Agent: "rich", Needs: []string{"a", "b"}}},
@@ -101,8 +101,8 @@ func TestSnapshotIsWhatTheLogFoldsTo(t *testing.T) {
 	}
 }
 
-// What parallel workers write stands in the order in which it began, for who watches and for who joins, at work
-// and at rest.
+// The messages of parallel workers are in the order in which they began, for a follower and for a new reader, during
+// the run and after it.
 func TestMessagesStandInTheOrderTheyBegan(t *testing.T) {
 	began, over := make(chan struct{}), make(chan struct{})
 	var b *bench
@@ -173,7 +173,7 @@ func TestSnapshotOfAThreadThatWaits(t *testing.T) {
 	}
 }
 
-// Reading on behind a run's snapshot leaves no gap and repeats nothing.
+// Reading from a run's snapshot on leaves no gap and repeats no event.
 func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 	b := open(t, runtime.Config{}, rich()...)
 	ctx := t.Context()
@@ -244,7 +244,7 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 	}
 }
 
-// Model providers refuse a prompt in which something stands between a call and its result.
+// Model providers refuse a prompt with another message between a call and its result.
 func TestPromptHasResultsBehindTheirCalls(t *testing.T) {
 	var prompt []agui.Message
 	reader := agent{"reader", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -274,7 +274,7 @@ func TestPromptHasResultsBehindTheirCalls(t *testing.T) {
 	}
 }
 
-// Pages are cut between messages: the results of a message's calls stay with it, whatever was written between them.
+// Pages are cut between messages: the results of a message's calls stay with it, wherever they were written.
 func TestPagesOfMessagesKeepCallsAndResultsTogether(t *testing.T) {
 	b := open(t, runtime.Config{}, hello)
 	call := func(id string) []agui.ToolCall { return []agui.ToolCall{{ID: id, Name: "look"}} }

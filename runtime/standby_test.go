@@ -17,7 +17,7 @@ import (
 	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
-// beside makes a runtime on the database, which is closed when the test ends.
+// beside makes a second runtime on the database; it is closed when the test ends.
 func beside(t *testing.T, url string, cfg runtime.Config, plugs ...plugins.Plugin) *runtime.Runtime {
 	t.Helper()
 	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: true, Lease: time.Hour})
@@ -49,7 +49,8 @@ func refusedAs(t *testing.T, err error, code, text string) {
 	}
 }
 
-// An instance that stands by refuses what only the other one can do, and begins when that one has stopped.
+// A standby instance refuses requests that only the writing instance can serve, and begins when that instance has
+// stopped.
 func TestStandbyBeginsWhenTheOtherStops(t *testing.T) {
 	url := postgrestest.New(t)
 	first := beside(t, url, runtime.Config{Addr: "10.0.0.1:1"}, hello)
@@ -88,7 +89,7 @@ func TestStandbyBeginsWhenTheOtherStops(t *testing.T) {
 	}
 }
 
-// Without Standby, Start says who has the database.
+// Without Standby, Start fails with the instance that has the database.
 func TestStartFailsBesideAnother(t *testing.T) {
 	url := postgrestest.New(t)
 	first, second := beside(t, url, runtime.Config{Addr: "10.0.0.1:1"}, hello), beside(t, url, runtime.Config{}, hello)
@@ -101,7 +102,7 @@ func TestStartFailsBesideAnother(t *testing.T) {
 	}
 }
 
-// An instance whose row is gone, or behind, has been fenced, though it has nothing to write.
+// An instance with a missing or outdated row has been fenced, even if it has nothing to write.
 func TestIdleInstanceNoticesARewoundDatabase(t *testing.T) {
 	for name, database := range map[string]func() string{
 		"sqlite":   func() string { return "sqlite:" + sqlitetest.New(t) },
@@ -125,7 +126,7 @@ func TestIdleInstanceNoticesARewoundDatabase(t *testing.T) {
 	}
 }
 
-// execute runs a statement beside the runtime.
+// execute runs a statement without the runtime.
 func execute(t *testing.T, url, statement string) {
 	t.Helper()
 	driver := "postgres"

@@ -19,8 +19,8 @@ func codeOf(err error) string {
 	return ""
 }
 
-// A patch that copies makes the state as large as one that adds: a thread's state stays within its limit, and so its threads can
-// be rewound.
+// A patch that copies can enlarge the state as much as one that adds: a thread's state stays within its limit, so
+// that its thread can be rewound.
 func TestStateThatCopiesIsBound(t *testing.T) {
 	text := strings.Repeat("x", 3<<20)
 	errs := make(chan error, 1)
@@ -55,7 +55,7 @@ func TestStateThatCopiesIsBound(t *testing.T) {
 	}
 }
 
-// What a patch takes away or replaces does not count: a state within its limit before and after is taken.
+// Only the result of a patch counts: if the state is within its limit before and after, the patch is accepted.
 func TestStateThatShrinksIsTaken(t *testing.T) {
 	half := strings.Repeat("x", 5<<19)
 	errs := make(chan error, 3)
@@ -66,7 +66,7 @@ func TestStateThatShrinksIsTaken(t *testing.T) {
 		if err := run.Emit(agui.StateSnapshot{Snapshot: full}); err != nil {
 			return agui.WorkerOutput{}, err
 		}
-		errs <- run.State(json.RawMessage(`{"doc":null}`)) // which leaves nothing
+		errs <- run.State(json.RawMessage(`{"doc":null}`)) // leaves an empty state
 		return agui.WorkerOutput{}, nil
 	}})
 	b.wait(b.start("main", "patcher", "x").RunID, runtime.Completed, runtime.Failed)
@@ -77,7 +77,7 @@ func TestStateThatShrinksIsTaken(t *testing.T) {
 	}
 }
 
-// A setting may have been another: a thread whose state is too large now can be led back below it by steps.
+// An operator may lower the limit: a thread's state above it can be reduced step by step.
 func TestStateAboveALoweredLimitShrinks(t *testing.T) {
 	large := json.RawMessage(`{"x":"` + strings.Repeat("x", 4000) + `"}`)
 	errs := make(chan error, 3)
@@ -101,7 +101,7 @@ func TestStateAboveALoweredLimitShrinks(t *testing.T) {
 	}
 }
 
-// Names are written otherwise by the patch that goes through their object, in more bytes: the limit is about what that leaves.
+// A patch re-encodes the names of the object it changes, which may take more bytes: the limit applies to the result.
 func TestStateWhoseNamesGrowIsBound(t *testing.T) {
 	const most = 64 << 10
 	errs := make(chan error, 2)

@@ -15,7 +15,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// A snapshot that waits for what a run has said is refused as soon as the database does not commit, and not once it does again.
+// A snapshot that waits for a run's events is refused as soon as the database does not commit, and not only once it
+// does again.
 func TestSnapshotThatWaitsIsRefusedWhenTheDatabaseGoes(t *testing.T) {
 	step := make(chan struct{})
 	worker := agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -34,7 +35,7 @@ func TestSnapshotThatWaitsIsRefusedWhenTheDatabaseGoes(t *testing.T) {
 	s.hangs = true
 	s.mu.Unlock()
 	close(step)
-	<-s.asked // a commit hangs, and nobody knows yet that the database is away
+	<-s.asked // a commit hangs, and the runtime has not noticed the outage yet
 	got := make(chan error, 1)
 	go func() {
 		_, err := b.Snapshot(t.Context(), th)
@@ -64,7 +65,7 @@ func waits(function string) bool {
 	return bytes.Contains(buf[:goruntime.Stack(buf, true)], []byte(function))
 }
 
-// stuck is a store whose commits hang, fail later, and go on in the end.
+// stuck is a store with commits that hang, then fail, and finally succeed.
 type stuck struct {
 	runtime.Store
 	asked chan struct{}

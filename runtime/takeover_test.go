@@ -15,7 +15,7 @@ import (
 	"github.com/batonrun/baton/storage"
 )
 
-// meddle changes what is stored as another instance, which fences the one that runs.
+// meddle changes stored data as another instance, which fences the running one.
 func (b *bench) meddle(change func(s runtime.Store) ([]runtime.StoredEvent, []runtime.Row)) {
 	b.t.Helper()
 	db, err := storage.Open(context.Background(), storage.Config{URL: "sqlite:" + b.path})
@@ -32,13 +32,13 @@ func (b *bench) meddle(change func(s runtime.Store) ([]runtime.StoredEvent, []ru
 	}
 }
 
-// What a run was started with may have become illegible: its definition by what an expression may name.
+// The stored start of a run may become invalid: for example its definition, when the rules for expressions change.
 var illegible = map[string]string{
 	"definition": `definition = '{"Name":"flow","Nodes":[{"ID":"a","Agent":"worker","When":"nobody.knows("}]}'`,
 	"input":      `input = '{"tools":7}'`,
 }
 
-// spoil changes what a run was started with.
+// spoil changes the stored start of a run.
 func (b *bench) spoil(key int64, change string) {
 	b.t.Helper()
 	b.exec(fmt.Sprintf("UPDATE run_inputs SET %s WHERE run_key = %d", change, key))
@@ -86,7 +86,7 @@ func TestIllegibleRunIsCancelledAndDeleted(t *testing.T) {
 		b := open(t, runtime.Config{Runs: 1}, asker, gated(gate), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "a", Agent: "worker"}}})
 		waiting := b.startWorkflow("waiting", "flow", "ask")
 		b.wait(waiting.RunID, runtime.Waiting)
-		queued := b.startWorkflow("queued", "flow", "done") // to be restarted, once there is a slot
+		queued := b.startWorkflow("queued", "flow", "done") // restarts once a slot is free
 		b.wait(queued.RunID, runtime.Completed)
 		ahead := b.start("ahead", "gated", "x")
 		if _, err := b.Append(t.Context(), local, queued.RunID, runtime.AppendRequest{Content: "once more"}); err != nil {
@@ -111,7 +111,7 @@ func TestIllegibleRunIsCancelledAndDeleted(t *testing.T) {
 	}
 }
 
-// However little is left of a run that was running, it comes to an end.
+// A running run ends properly, even if most of its stored data is missing.
 func TestRunThatCannotBeReadBackFails(t *testing.T) {
 	follows := func(last int64, run *model.Run, kind agui.Type, members string) []runtime.StoredEvent {
 		return []runtime.StoredEvent{{ThreadKey: run.ThreadKey, RunKey: run.Key, ID: last + 1, Kind: kind, Payload: fmt.Appendf(nil, `{"type":%q,"threadId":"main","runId":%q,"timestamp":1,%s}`, kind, run.ID, members)}}
@@ -173,7 +173,7 @@ func TestRunThatCannotBeReadBackFails(t *testing.T) {
 				t.Errorf("steps %+v, %v", steps, err)
 			}
 			b.wait(b.start("main", "hello", "again").RunID, runtime.Completed)
-			for i, r := range b.log("main") { // what was meddled with is not legal
+			for i, r := range b.log("main") { // the changed events are not legal
 				if r.ID != int64(i+1) {
 					t.Fatalf("record %d has id %d", i+1, r.ID)
 				}
@@ -186,7 +186,7 @@ func TestStepsAreNumberedBehindAllEarlierOnes(t *testing.T) {
 	b := open(t, runtime.Config{}, hello)
 	s := b.start("main", "hello", "x")
 	b.wait(s.RunID, runtime.Completed)
-	const many = 10_001 // more than are counted
+	const many = 10_001 // more than the runtime counts
 	b.meddle(func(runtime.Store) ([]runtime.StoredEvent, []runtime.Row) {
 		var rows []runtime.Row
 		for n := 2; n <= many; n++ {
@@ -237,7 +237,7 @@ func TestTakeOverKeepsTheNumbersOfAllMessages(t *testing.T) {
 	}}
 	b := open(t, runtime.Config{}, worker)
 	s := b.start("main", "worker", "go")
-	for range 2 { // the second finds a hidden message of the first
+	for range 2 { // the second execution finds a hidden message of the first
 		<-entered
 		b.crash()
 	}

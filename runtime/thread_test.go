@@ -345,7 +345,7 @@ var picks = agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.Wo
 
 var pickTool = []agui.Tool{{Name: "pick", Parameters: []byte(`{"type":"object"}`)}}
 
-// pending returns what a run waits for.
+// pending returns a run's open interrupts.
 func pending(b *bench, run string) string {
 	b.t.Helper()
 	b.wait(run, runtime.Waiting)
@@ -423,7 +423,8 @@ func TestMessageWithPartsIsTakenWithAnAnswer(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// Who comes to read a run that was cancelled before it began is told so, and does not wait for those behind it.
+// A new reader of a run that was cancelled before it began gets that outcome, and does not wait for the runs behind
+// it.
 func TestReaderOfADiscardedRunWaitsForNoOther(t *testing.T) {
 	release := make(chan struct{})
 	b := open(t, runtime.Config{Runs: 1}, hello, agent{"holder", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {

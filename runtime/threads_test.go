@@ -19,7 +19,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// titles are the caller's threads as listed, each with its title and the status of its run.
+// titles returns the caller's listed threads, each with its title and the status of its run.
 func (b *bench) titles() (all []string) {
 	b.t.Helper()
 	list, err := b.Threads(context.Background(), local, runtime.ThreadFilter{Count: true})
@@ -47,7 +47,7 @@ func TestRenameKeepsTheThreadsPlace(t *testing.T) {
 	if diff := cmp.Diff([]string{`c "" echo COMPLETED`, `b "my title" echo COMPLETED`, `a "" gated RUNNING`}, b.titles()); diff != "" {
 		t.Error(diff)
 	}
-	// Neither writes over what the other has written.
+	// The update and the run do not overwrite each other's changes.
 	if _, err := b.UpdateThread(ctx, local, s.ConversationID, runtime.ThreadPatch{
 		Title: new("meanwhile"), Metadata: new(json.RawMessage(` {"a": [1]}`)),
 	}); err != nil {
@@ -104,7 +104,7 @@ func TestDeletedThreadIsGone(t *testing.T) {
 			return agui.WorkerOutput{}, err
 		}
 		kept <- run
-		<-release // whatever its context says
+		<-release // even after its context is done
 		return agui.WorkerOutput{}, say(run, "too late")
 	}}
 	b := open(t, runtime.Config{}, stubborn, answering("echo", strings.ToUpper))
@@ -214,7 +214,7 @@ func TestWaitingThreadIsDeleted(t *testing.T) {
 	if _, err := b.Run(context.Background(), local, s.RunID); code(err) != "not_found" {
 		t.Errorf("its run: %v", err)
 	}
-	b.wait(b.start("main", "asker", "anew").RunID, runtime.Waiting) // nothing is in its way
+	b.wait(b.start("main", "asker", "anew").RunID, runtime.Waiting) // no earlier run blocks it
 	checkLog(t, b.log("main")[:1])
 }
 
@@ -251,7 +251,7 @@ func TestRolesWhoMayChangeAThread(t *testing.T) {
 	}
 }
 
-// A thread of more rows than go at once is deleted all the same, and its runs may be started meanwhile.
+// A thread with more rows than one transaction removes is deleted completely, even if its runs are started meanwhile.
 func TestLongThreadIsDeletedUnderFire(t *testing.T) {
 	ctx := context.Background()
 	talker := agent{"talker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -287,7 +287,7 @@ func TestLongThreadIsDeletedUnderFire(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// The runs of a thread that were deleted one by one leave none that could name the next one's agent.
+// After its runs were deleted one by one, a thread has no run that could name the next one's agent.
 func TestThreadWithoutRunsNeedsAnAgent(t *testing.T) {
 	ctx := context.Background()
 	b := open(t, runtime.Config{}, answering("echo", strings.ToUpper))
@@ -305,11 +305,11 @@ func TestThreadWithoutRunsNeedsAnAgent(t *testing.T) {
 	b.wait(b.start("main", "echo", "y").RunID, runtime.Completed)
 }
 
-// fencing is a store whose instance is fenced after some more commits.
+// fencing is a store that fences its instance after a number of commits.
 type fencing struct {
 	runtime.Store
 	left atomic.Int64
-	with error // what is refused
+	with error // the error of further commits
 }
 
 func (f *fencing) Commit(ctx context.Context, n int64, batch *model.Batch) error {
@@ -319,8 +319,8 @@ func (f *fencing) Commit(ctx context.Context, n int64, batch *model.Batch) error
 	return f.Store.Commit(ctx, n, batch)
 }
 
-// A deletion that breaks off is finished by the next instance before it serves anybody, unless the thread was used since: who has asked
-// for it was told that it has failed.
+// The next instance completes an interrupted deletion before it serves requests, unless the thread was used since:
+// the deletion's request has received its error.
 func TestDeletionThatBreaksOff(t *testing.T) {
 	ctx := t.Context()
 	talker := agent{"talker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -347,7 +347,7 @@ func TestDeletionThatBreaksOff(t *testing.T) {
 			f := &fencing{Store: b.store, with: test.with}
 			f.left.Store(1 << 30)
 			b.injectStore(f)
-			f.left.Store(2) // of the parts that it takes
+			f.left.Store(2) // two of its parts succeed
 			if err := b.DeleteThread(ctx, local, "main"); err == nil {
 				t.Fatal("the thread is deleted")
 			}
@@ -360,7 +360,7 @@ func TestDeletionThatBreaksOff(t *testing.T) {
 				t.Error(diff)
 			}
 			b.wait(b.start("main", "echo", "anew").RunID, runtime.Completed)
-			if !test.used { // else it begins where its log was cut
+			if !test.used { // otherwise the log begins where it was cut
 				checkLog(t, b.log("main"))
 			}
 		})
@@ -384,7 +384,7 @@ func TestLostAnswersOfADeletionRepeatNothing(t *testing.T) {
 	}
 }
 
-// Who sees the threads of others has them in one list, and a list of those whose they are; a user has its own.
+// A caller with a role for the threads of others lists all of them with their users; a user lists only its own.
 func TestThreadsOfAllUsers(t *testing.T) {
 	b := open(t, runtime.Config{Accounts: true}, answering("echo", func(q string) string { return q }))
 	for _, name := range []string{"ann", "bob", "ann"} {
@@ -433,7 +433,7 @@ func TestThreadsOfAllUsers(t *testing.T) {
 	}
 }
 
-// Of several bad names the same one is told each time.
+// With several bad names, the refusal always names the same one.
 func TestFirstBadNameIsTold(t *testing.T) {
 	b := open(t, runtime.Config{})
 	for range 50 {

@@ -11,7 +11,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// caller is a worker that asks before it calls a model, each call of which takes 60 tokens, as often as its query has letters.
+// caller is a worker that asks before each model call. It makes one call per letter of its query, and each takes 60
+// tokens.
 func caller() agent {
 	return agent{"caller", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for range run.Input.Query {
@@ -28,7 +29,7 @@ func caller() agent {
 	}}
 }
 
-// careless does not ask, and reports what it has taken.
+// careless does not ask before its calls, and reports the tokens that it used.
 var careless = agent{"careless", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 	for range run.Input.Query {
 		if err := run.Usage(ctx, tokensOf("m", 40, 20)); err != nil {
@@ -38,7 +39,7 @@ var careless = agent{"careless", func(ctx context.Context, run *plugins.Run) (ag
 	return agui.WorkerOutput{Answer: "done"}, nil
 }}
 
-// asking takes 60 tokens, and asks somebody in between.
+// asking takes 60 tokens, and asks a question in between.
 var asking = agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 	if err := run.Usage(ctx, tokensOf("m", 40, 20)); err != nil {
 		return agui.WorkerOutput{}, err
@@ -72,7 +73,7 @@ func TestTokensOfAProjectAreLimited(t *testing.T) {
 	b.wait(waits.RunID, runtime.Waiting)
 	used(120)
 
-	// The run that goes past the limit is not stopped, but gets no further call of a model.
+	// The run that exceeds the limit is not stopped, but further model calls are refused.
 	over := b.start("over", "caller", "xxxx")
 	if run := b.wait(over.RunID, runtime.Failed); run.Error == nil || run.Error.Code != "tokens_exceeded" {
 		t.Errorf("the run failed with %+v", run.Error)
@@ -112,7 +113,8 @@ func TestTokensOfAProjectAreLimited(t *testing.T) {
 	test()
 }
 
-// TestTokensOfWhoDoesNotAskAreLimited: a worker that only reports what it has used is told when it should have stopped.
+// TestTokensOfWhoDoesNotAskAreLimited: a worker that only reports its usage learns from the report that it exceeded
+// the limit.
 func TestTokensOfWhoDoesNotAskAreLimited(t *testing.T) {
 	b := open(t, runtime.Config{TokensPerDay: 100}, careless)
 	run := b.wait(b.start("main", "careless", "xxxxxxxx").RunID, runtime.Failed)
@@ -121,7 +123,7 @@ func TestTokensOfWhoDoesNotAskAreLimited(t *testing.T) {
 	}
 }
 
-// TestTokensOfSubagentsAreLimited: what a run's sub-agents ask of models counts, and is refused, as the run's own.
+// TestTokensOfSubagentsAreLimited: the model calls of a run's sub-agents are counted and refused like the run's own.
 func TestTokensOfSubagentsAreLimited(t *testing.T) {
 	parent := agent{"parent", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return run.CallAgent(ctx, "caller", "xxxx")

@@ -18,7 +18,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// talker says a megabyte after the other, and does not stop whatever it is told.
+// talker emits one megabyte after another, and ignores all errors.
 func talker(told *sync.Map) agent {
 	return agent{"talker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		text := strings.Repeat("x", 1<<20)
@@ -33,7 +33,7 @@ func talker(told *sync.Map) agent {
 	}}
 }
 
-// roomGivenBack waits until what all runs have said is given back, as it is just after the commit of a run's end.
+// roomGivenBack waits until all runs have released their output, which happens just after the commit of a run's end.
 func (b *bench) roomGivenBack() {
 	b.t.Helper()
 	for deadline := time.Now().Add(patience); b.Stats().Said != 0; <-tick() {
@@ -43,7 +43,7 @@ func (b *bench) roomGivenBack() {
 	}
 }
 
-// What a run has said is in memory until it ends: it has an end.
+// A run's output is in memory until its end, so it has a limit.
 func TestARunThatSaysTooMuchFails(t *testing.T) {
 	var told sync.Map
 	b := open(t, runtime.Config{RunsMessages: 1 << 30, RunMessages: 16 << 20}, talker(&told))
@@ -58,7 +58,7 @@ func TestARunThatSaysTooMuchFails(t *testing.T) {
 	b.roomGivenBack()
 }
 
-// A run can be full with the very results that close its calls: that is its end, and no error of the server.
+// The results that close a run's calls can fill the run: then the run fails, without an error of the server.
 func TestRunThatIsFullAtItsCloseFails(t *testing.T) {
 	var errs bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&errs, &slog.HandlerOptions{Level: slog.LevelError}))
@@ -85,7 +85,7 @@ func TestRunThatIsFullAtItsCloseFails(t *testing.T) {
 	}
 }
 
-// All runs at work have a share of memory together, and those that say little are not to blame.
+// Running runs share a memory limit, and runs with little output are not refused for it.
 func TestRunsThatSayTooMuchTogetherFail(t *testing.T) {
 	var told sync.Map
 	small := agent{"small", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
@@ -111,7 +111,7 @@ func TestRunsThatSayTooMuchTogetherFail(t *testing.T) {
 	}
 }
 
-// What an event says counts before it is there.
+// An event's content counts before it is stored.
 func TestOneLargeEventCounts(t *testing.T) {
 	refused := make(chan error, 5)
 	b := open(t, runtime.Config{RunsMessages: 64 << 20, Drain: 1, Grace: 1}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -135,7 +135,8 @@ func TestOneLargeEventCounts(t *testing.T) {
 	}
 }
 
-// What an event, a thread's state and an appended message may hold is the operator's to say, within what clients and events can.
+// An operator configures the limits of events, of threads' states and of appended messages, within the limits of
+// clients and of events.
 func TestSizesAreSettings(t *testing.T) {
 	errs := make(chan error, 8)
 	said := strings.Repeat("x", 100<<10)
@@ -185,7 +186,7 @@ func TestSizesAreSettings(t *testing.T) {
 	}
 }
 
-// saysAndAsks says so many bytes and asks, and when it is answered waits for on before it is over.
+// saysAndAsks emits size bytes and asks; after the answer it waits for on before it ends.
 func saysAndAsks(name string, size int, on <-chan struct{}) agent {
 	return agent{name, func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if err := run.Do(ctx, "say", nil, func(context.Context) error { return say(run, strings.Repeat("x", size)) }); err != nil {
@@ -214,7 +215,7 @@ func (b *bench) answerAs(who runtime.Caller, id string) {
 	}
 }
 
-// What a message's metadata repeats of its content takes no room from what is shown of its thread.
+// Metadata that repeats a message's content takes no room from the shown part of its thread.
 func TestLongAnswerIsShown(t *testing.T) {
 	long := strings.Repeat("x", 40<<10) // fits into a frame, but not twice
 	b := open(t, runtime.Config{FrameBytes: 64 << 10}, agent{"says", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -237,7 +238,8 @@ func TestLongAnswerIsShown(t *testing.T) {
 	}
 }
 
-// An answer that fits into no event beside the rest is cut at the run's end; its message has all of it.
+// An answer that does not fit into an event with the other members is cut at the run's end; its message has all of
+// it.
 func TestLongAnswerIsCutAtTheEnd(t *testing.T) {
 	b := open(t, runtime.Config{FrameBytes: 64 << 10}, agent{"says", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		var size int

@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// adder adds up its arguments, if a person lets it.
+// adder adds its arguments after an approval.
 func adder(approval bool) tool {
 	return tool{
 		plugins.Info{
@@ -45,7 +45,7 @@ func (b *bench) startTool(thread, args string) runtime.Started {
 	return s
 }
 
-// TestARunMayBeOneCallOfATool has tools called that do well, fail, ask and hang.
+// TestARunMayBeOneCallOfATool runs tools that succeed, fail, ask and hang.
 func TestARunMayBeOneCallOfATool(t *testing.T) {
 	b := open(t, runtime.Config{}, adder(false), answering("echo", func(q string) string { return q }))
 	s := b.startTool("main", ` {"a": 9007199254740993, "b": 1}`)
@@ -78,7 +78,7 @@ func TestARunMayBeOneCallOfATool(t *testing.T) {
 		t.Errorf("cancelled: %+v, %v", run.Status, err)
 	}
 
-	// What follows on the thread is of the tool only when it says so.
+	// A later run on the thread is a run of the tool only if its request names the tool.
 	_, err := b.StartRun(context.Background(), local, runtime.StartRequest{ThreadID: "main", Messages: []agui.Message{{Role: agui.RoleUser, Content: "x"}}})
 	if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Code != "missing_agent" {
 		t.Errorf("without an agent: %v", err)
@@ -89,7 +89,7 @@ func TestARunMayBeOneCallOfATool(t *testing.T) {
 	}
 }
 
-// TestARunOfAToolGoesOnceMore has another set of arguments appended.
+// TestARunOfAToolGoesOnceMore appends another set of arguments.
 func TestARunOfAToolGoesOnceMore(t *testing.T) {
 	b := open(t, runtime.Config{}, adder(false))
 	s := b.startTool("main", `{"a": 1}`)
@@ -103,7 +103,8 @@ func TestARunOfAToolGoesOnceMore(t *testing.T) {
 	}
 }
 
-// TestARunOfAToolAsks has a person asked before the call, who edits it, and the server stop meanwhile.
+// TestARunOfAToolAsks requires an approval before the call, with edited arguments and a restart of the server
+// meanwhile.
 func TestARunOfAToolAsks(t *testing.T) {
 	b := open(t, runtime.Config{}, adder(true))
 	for _, c := range []struct {
@@ -140,7 +141,7 @@ func TestARunOfAToolAsks(t *testing.T) {
 	}
 }
 
-// TestToolsThatCannotBeRun asks for tools that are not there.
+// TestToolsThatCannotBeRun starts runs of tools that do not exist.
 func TestToolsThatCannotBeRun(t *testing.T) {
 	b := open(t, runtime.Config{}, adder(false), answering("echo", func(q string) string { return q }))
 	elsewhere := runtime.MustCaller("other", "local", runtime.RoleAdmin)

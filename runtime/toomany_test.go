@@ -12,8 +12,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// A worker that does not stop, whatever it is told, ends its run when the run has as many events as it may; what is open is
-// closed, and the last event fits.
+// A worker that ignores all errors ends its run when the run has reached its limit of events; open items are closed,
+// and the last event fits.
 func TestARunOfTooManyEventsFails(t *testing.T) {
 	const most = 200
 	for name, heeds := range map[string]bool{"whose worker heeds it": true, "whose worker goes on": false, "whose worker is content": false} {
@@ -57,7 +57,7 @@ func TestARunOfTooManyEventsFails(t *testing.T) {
 	}
 }
 
-// What a run fails with is why it may say nothing more, whatever its worker makes of that at the same moment.
+// A full run fails with the limit as its error, whatever error its worker returns at the same moment.
 func TestAFullRunFailsAsSuchWhateverItsWorkerSays(t *testing.T) {
 	worker := agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := run.Emit(agui.TextMessageStart{MessageID: run.Input.RunID, Role: agui.RoleAssistant})
@@ -74,7 +74,7 @@ func TestAFullRunFailsAsSuchWhateverItsWorkerSays(t *testing.T) {
 	}
 }
 
-// What a run has emitted before its server crashed counts: who takes it over begins no new count, however often that happens.
+// The events that a run emitted before a crash count: a take-over does not reset the count, however often it happens.
 func TestTooManyEventsAreCountedOverACrash(t *testing.T) {
 	const most, before = 200, 120
 	var calls atomic.Int64

@@ -18,7 +18,7 @@ func tokensOf(model string, in, out int64) agui.TokenUsage {
 	return agui.TokenUsage{Provider: "p", Model: model, InputTokens: in, OutputTokens: out}
 }
 
-// spender reports usage wherever a worker can: outside and inside of Do, in Do inside of Do, and by a sub-agent.
+// spender reports usage at every possible place: outside and inside of Do, in Do inside of Do, and by a sub-agent.
 func spender() []plugins.Plugin {
 	sub := agent{"sub", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := run.Usage(ctx, tokensOf("small", 1, 2))
@@ -58,7 +58,7 @@ var spendings = []agui.TokenUsage{
 	{Provider: "q", Model: "large", InputTokens: 7, TotalTokens: 7, CachedInputTokens: 3},
 }
 
-// sortedUsage is a run's usage by provider and model: parallel nodes report in any order.
+// sortedUsage returns a run's usage by provider and model, because parallel nodes report in any order.
 func sortedUsage(list []agui.TokenUsage) []agui.TokenUsage {
 	return slices.SortedFunc(slices.Values(list), func(a, b agui.TokenUsage) int {
 		return strings.Compare(a.Provider+a.Model, b.Provider+b.Model)
@@ -94,7 +94,7 @@ func TestUsageIsSummedInTheRun(t *testing.T) {
 	}
 }
 
-// What is counted outside of a Do is counted once. A Do that dies after it has counted has spent it, and counts again.
+// Usage outside of a Do counts once. A Do that crashes after its report has spent the tokens, and counts again.
 func TestUsageIsCountedWhateverCrashes(t *testing.T) {
 	b := open(t, runtime.Config{}, spender()...)
 	spentAgain := false
@@ -107,7 +107,7 @@ func TestUsageIsCountedWhateverCrashes(t *testing.T) {
 			t.Fatalf("after commit %d the run is %s: %+v", k, run.Status, got)
 		}
 		large, small := got[0].InputTokens-spendings[0].InputTokens, got[1].InputTokens-spendings[1].InputTokens
-		if got[2] != spendings[2] || large < 0 || large%1000 != 0 || large > 1000 || small < 0 || small%10 != 0 || small > 100 { // of one Do, and of one in it
+		if got[2] != spendings[2] || large < 0 || large%1000 != 0 || large > 1000 || small < 0 || small%10 != 0 || small > 100 { // of one Do, and of one inside it
 			t.Errorf("after commit %d the run has spent %+v", k, got)
 		}
 		spentAgain = spentAgain || large > 0

@@ -13,12 +13,12 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// external is an agent whose words come from outside of the process.
+// external is an agent with messages from outside of the process.
 type external struct{ agent }
 
 func (e external) Info() plugins.Info { return plugins.Info{Name: e.name, External: true} }
 
-// says emits one text of a role.
+// says emits one text with a role.
 func says(run *plugins.Run, role agui.Role, text string) error {
 	id := string(role) + " " + text
 	return errors.Join(
@@ -27,7 +27,8 @@ func says(run *plugins.Run, role agui.Role, text string) error {
 		run.Emit(agui.TextMessageEnd{MessageID: id}))
 }
 
-// A worker is the assistant, whatever role it says it has. A Go agent may also give a system notice, which no prompt has.
+// A worker's text has the role assistant, even if the worker names another role. A Go agent may also emit a system
+// notice, which no prompt contains.
 func TestWorker_SpeaksAsAssistant(t *testing.T) {
 	every := func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for _, role := range []agui.Role{"", agui.RoleAssistant, agui.RoleSystem, agui.RoleDeveloper, agui.RoleUser} {
@@ -61,7 +62,7 @@ func TestWorker_SpeaksAsAssistant(t *testing.T) {
 	}
 }
 
-// A system message that the thread began with is in every prompt.
+// A system message that began the thread is in every prompt.
 func TestPrompt_KeepsTheSystemOfTheFirstRun(t *testing.T) {
 	b := open(t, runtime.Config{}, hello, reader)
 	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello", ThreadID: "main", Messages: []agui.Message{
@@ -76,7 +77,7 @@ func TestPrompt_KeepsTheSystemOfTheFirstRun(t *testing.T) {
 	}
 }
 
-// What a request has brought into the thread, or a message that was appended, is nobody's to go on with.
+// A worker cannot continue messages that a request brought or that were appended.
 func TestWorker_AddsNothingToWhatPeopleSaid(t *testing.T) {
 	ask := make(chan struct{}, 1)
 	appended := make(chan struct{})
@@ -108,7 +109,7 @@ func TestWorker_AddsNothingToWhatPeopleSaid(t *testing.T) {
 		refused["call"] = run.Emit(agui.ReasoningEncryptedValue{Subtype: "tool-call", EntityID: "c", EncryptedValue: "x"})
 		refused["result"] = run.Emit(agui.TextMessageStart{MessageID: "result"})
 		refused["another kind"] = run.Emit(agui.ReasoningMessageStart{MessageID: "assistant mine"})
-		return agui.WorkerOutput{}, run.Emit(agui.TextMessageStart{MessageID: "assistant mine"}) // its own may go on
+		return agui.WorkerOutput{}, run.Emit(agui.TextMessageStart{MessageID: "assistant mine"}) // the worker's own text may continue
 	}}
 	b := open(t, runtime.Config{}, thief, reader)
 	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "thief", ThreadID: "main", Messages: []agui.Message{
@@ -144,7 +145,7 @@ func TestWorker_AddsNothingToWhatPeopleSaid(t *testing.T) {
 	}
 }
 
-// Baton's own events come from Baton.
+// Only Baton emits its reserved events.
 func TestWorker_WritesNoEventsOfBaton(t *testing.T) {
 	var errs []error
 	forge := func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -181,7 +182,7 @@ func TestWorker_WritesNoEventsOfBaton(t *testing.T) {
 	}
 }
 
-// Metadata in which Baton keeps things of its own are not a stranger's to write, in whatever case a reader takes their names.
+// Outside code cannot write Baton's own metadata members, in any case of their names.
 func TestWorker_WritesNoMetadataOfBaton(t *testing.T) {
 	forge := func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		metadata := json.RawMessage(`{"TOOLAGENTOUTPUT":{"tool_call_args":{"n":2}},"toolagentoutput":{},"WorkerAgentOutput":1,"Agent":"x","\u017ftage":"y","mine":1}`)
@@ -198,7 +199,7 @@ func TestWorker_WritesNoMetadataOfBaton(t *testing.T) {
 	}
 }
 
-// The result of a call that a worker has made itself is about that call: it names no other, nor arguments that somebody has edited.
+// A result of a worker's own call refers to that call only: it names no other call, and no edited arguments.
 func TestWorker_ResultIsOfItsCall(t *testing.T) {
 	forge := func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{}, errors.Join(

@@ -15,7 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// answering is a worker that answers with a function of its query.
+// answering is a worker that returns a function of its query.
 func answering(name string, f func(q string) string) agent {
 	return agent{name, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{Answer: f(run.Input.Query)}, nil
