@@ -99,7 +99,7 @@ func (c Caller) Actor() string {
 }
 
 // Home returns the default project of the caller's credential, so that a user with many projects counts as one
-// caller.
+// caller. It returns the caller's project if the credential has none, or the caller acts for another user.
 func (c Caller) Home() string {
 	if c.actor != "" || c.origin.Home == "" {
 		return c.project

@@ -19,8 +19,8 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
-// StartRequest asks for a run. On an existing thread, Agent and WorkflowID may both be empty: then the last run's
-// apply.
+// StartRequest asks for a run. Agent and WorkflowID may both be empty on a thread whose last run had one of them: the
+// new run gets the same.
 type StartRequest struct {
 	Agent          string
 	WorkflowID     string
