@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// abandonments counts workers and tools that ignore that their context is done.
+// abandonments counts workers and tools that ignore their done context.
 type abandonments struct {
 	agents, tools atomic.Int64 // abandoned so far
-	lingering     atomic.Int64 // of these, those that have not returned
+	lingering     atomic.Int64 // of these, the ones that have not returned yet
 }
 
-// errands are a run's calls of plugin code, each on a goroutine of its own, which nobody can end.
+// errands are a run's calls of plugin code. Each call has its own goroutine and cannot be killed, only abandoned.
 type errands struct {
 	counts *abandonments
 	log    func() *slog.Logger
@@ -42,7 +42,7 @@ func (es *errands) spawn(f func()) { es.workers.Go(f) }
 // wait waits until all goroutines have returned.
 func (es *errands) wait() { es.workers.Wait() }
 
-// send calls f, of the worker or tool of that name, on a goroutine.
+// send calls f, which belongs to the named worker or tool, on its own goroutine.
 func (es *errands) send(kind, name string, f func()) *errand {
 	e := &errand{kind: kind, name: name, began: time.Now()}
 	es.mu.Lock()
@@ -66,7 +66,7 @@ func (es *errands) returned(e *errand) {
 	}
 }
 
-// abandon notes that nobody waits for an errand any more. It keeps the run's slot until it returns.
+// abandon marks an errand that the run no longer waits for. The errand keeps the run's slot until it returns.
 func (es *errands) abandon(e *errand) {
 	es.mu.Lock()
 	_, there := es.all[e]

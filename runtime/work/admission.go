@@ -7,8 +7,8 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// admission decides which runs may execute at once. A run that executes has a slot. It also reserves the bytes that it was asked with,
-// which are in memory for as long as it executes, and those of its messages, as they grow. A run with few bytes reserves none.
+// admission decides which runs may execute at once. An executing run has a slot. It also reserves the bytes of its input,
+// which stay in memory while it executes, and the bytes of its messages as they grow. A run with few bytes reserves none.
 type admission struct {
 	cfg         *Config
 	ownLimit    func(agent string) int // an agent's own limit of slots, 0 for none
@@ -28,26 +28,26 @@ func newAdmission(cfg *Config, ownLimit func(agent string) int) *admission {
 	}
 }
 
-// shortage is what a run that cannot begin lacks: a slot of its agent, or the limit of a pool that has no room for it. The zero shortage
-// is none.
+// shortage is the reason why a run cannot begin: its agent has no free slot, or a pool has reached a limit. The zero
+// shortage is none.
 type shortage struct {
 	agent             bool
 	slot, asked, said quota.Scope
 }
 
-// reservation is what a run has reserved. A nil reservation is nothing.
+// reservation holds the slot and the bytes of one run. A nil reservation holds nothing.
 type reservation struct {
 	of                *admission
 	workflow          string
 	released          bool
 	slot, asked, said *quota.Reservation
-	saidBytes         int64 // that said was made to hold; used by settle, and by grow with the run's mu held
+	saidBytes         int64 // bytes reserved in said; used by settle, and by grow with the run's mu held
 }
 
 // ownerOf is the owner of a run.
 func ownerOf(run *model.RunHead) quota.Owner { return quota.OwnerOf(run.Project, run.User) }
 
-// try reserves a slot and bytes for a run, or says what it lacks.
+// try reserves a slot and bytes for a run, or returns the shortage.
 func (a *admission) try(r *model.RunHead, w model.Weight) (*reservation, shortage) {
 	owner := ownerOf(r)
 	if !a.countAgent(r) {
@@ -72,7 +72,7 @@ func (a *admission) try(r *model.RunHead, w model.Weight) (*reservation, shortag
 	return res, shortage{}
 }
 
-// force reserves for a run that executed before a restart, whatever the limits are.
+// force reserves for a run that executed before a restart, regardless of the limits.
 func (a *admission) force(r *model.RunHead, w model.Weight) *reservation {
 	owner := ownerOf(r)
 	a.mu.Lock()
@@ -84,7 +84,7 @@ func (a *admission) force(r *model.RunHead, w model.Weight) *reservation {
 	return res
 }
 
-// countAgent counts a slot of a run's agent, or reports that it has none left.
+// countAgent adds a slot to the run's agent. It reports false when the agent has none left.
 func (a *admission) countAgent(r *model.RunHead) bool {
 	limit := lower(a.cfg.RunsPerAgent, a.ownLimit(r.Agent))
 	a.mu.Lock()
@@ -96,7 +96,7 @@ func (a *admission) countAgent(r *model.RunHead) bool {
 	return true
 }
 
-// lower returns the lower of two limits, of which 0 is none.
+// lower returns the lower of two limits; 0 means no limit.
 func lower(a, b int) int {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -104,7 +104,7 @@ func lower(a, b int) int {
 	return a
 }
 
-// release gives back all that is reserved. It may be called more than once, by one goroutine.
+// release returns the whole reservation to the pools. It may be called more than once, by one goroutine.
 func (res *reservation) release() {
 	if res == nil {
 		return
@@ -124,12 +124,12 @@ func (res *reservation) release() {
 	}
 }
 
-// grow makes the reservation as large as n bytes of messages need, or reports that there is no room for them. Unlike a run that goes on
-// with what it has said, one that says more keeps to its shares also while it is alone there.
+// grow raises the reservation to n bytes of messages, or reports false when there is no room. A growing run must stay within
+// the limits even if it is the only holder; a claim, in contrast, admits one oversize run alone.
 func (res *reservation) grow(n int) bool {
 	bytes := res.of.counted(n)
 	more := bytes - res.saidBytes
-	if more == 0 { // as for most events: nothing is locked
+	if more == 0 { // true of most events: nothing is locked
 		return true
 	}
 	for _, limit := range []int64{res.of.cfg.SaidPerUser, res.of.cfg.SaidPerProject, res.of.cfg.Said} {
@@ -147,36 +147,36 @@ func (res *reservation) grow(n int) bool {
 	return true
 }
 
-// settle makes the reservation as large as n bytes of messages that the run has already need.
+// settle sets the reservation to the n bytes of messages that the run already has, regardless of the limits.
 func (res *reservation) settle(n int) {
 	bytes := res.of.counted(n)
 	res.said.Force(bytes - res.saidBytes)
 	res.saidBytes = bytes
 }
 
-// free returns how many slots are left.
+// free returns the number of free slots.
 func (a *admission) free() int { return a.cfg.Runs - int(a.slots.Used(quota.Owner{}).Total) }
 
-// running returns how many slots a user and its project have.
+// running returns the number of slots that a user and its project use.
 func (a *admission) running(project, user string) (ofUser, ofProject int) {
 	used := a.slots.Used(quota.OwnerOf(project, user))
 	return int(used.User), int(used.Project)
 }
 
-// bytes returns how many bytes all runs have reserved for what they were asked, and for their messages.
+// bytes returns the bytes that all runs have reserved for their inputs and for their messages.
 func (a *admission) bytes() (asked, said int64) {
 	return a.asked.Used(quota.Owner{}).Total, a.said.Used(quota.Owner{}).Total
 }
 
-// copies is how often a message is in memory: with its worker, with the run's messages, in its event, and in the row that waits to be
-// written.
+// copies is the number of copies of a message in memory: in its worker, in the run's messages, in its event, and in the row
+// that waits for its commit.
 const copies = 4
 
-// counted returns how many bytes are reserved for n bytes of messages: steps of Light bytes, so that few events change it, and none
-// for a run that has less.
+// counted returns the bytes to reserve for n bytes of messages. It rounds down to steps of Light bytes, so that few events
+// change the reservation and a run with fewer bytes reserves none.
 func (a *admission) counted(n int) int64 { return copies * int64(n-n%a.cfg.Light) }
 
-// concurrency is an agent's own limit of slots.
+// concurrency returns an agent's own limit of slots.
 func (en *Engine) concurrency(agent string) int {
 	a, ok := en.Plugins().Agent(agent)
 	if !ok {

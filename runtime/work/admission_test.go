@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// crowd is a queue and what its runs reserve of 100 bytes.
+// crowd is a queue and the reservations of its runs, with 100 bytes in all.
 type crowd struct {
 	t         *testing.T
 	q         *runQueue
@@ -22,7 +22,7 @@ func newCrowd(t *testing.T, perUser int64) *crowd {
 	return &crowd{t, newRunQueue(), newAdmission(cfg, func(string) int { return 0 }), make(map[int64]*reservation)}
 }
 
-// queue puts a run of a user into the queue, as large as w says.
+// queue adds a run of a user to the queue, with the weight w.
 func (c *crowd) queue(user string, run int64, w model.Weight) {
 	want(c.q, user, run)
 	_, unknown := c.q.ready(none, 1)
@@ -31,7 +31,7 @@ func (c *crowd) queue(user string, run int64, w model.Weight) {
 	}
 }
 
-// ask is queue for a run that was asked so many bytes.
+// ask queues a run with an input of that many bytes.
 func (c *crowd) ask(user string, run, bytes int64) { c.queue(user, run, model.Weight{Asked: bytes}) }
 
 // claims checks which runs are claimed now.
@@ -131,7 +131,7 @@ func TestAdmission_AnsweredRunReservesItsMessages(t *testing.T) {
 		t.Errorf("%d bytes are reserved", said)
 	}
 	c.end(1)
-	c.claims(5) // whose turn it is
+	c.claims(5) // it is next in turn
 	c.end(3)
 	c.claims(2)
 }
@@ -164,7 +164,7 @@ func TestRunQueue_WeighsAChangedRunAgain(t *testing.T) {
 	c.claims(2)
 }
 
-// A message that is larger than all that fits into one RUN_STARTED goes in alone: else its run would go once more for it, for ever.
+// A message that is larger than one RUN_STARTED goes in alone. Otherwise its run would be continued for it for ever.
 func TestALargeMessageFitsAlone(t *testing.T) {
 	large := model.Message{Message: agui.Message{ID: "m", Role: agui.RoleUser, Content: strings.Repeat("x", 1<<10)}}
 	first, rest := fitting([]model.Message{large, large}, 1<<10)

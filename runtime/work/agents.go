@@ -11,12 +11,12 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// CallAgent runs another agent inside the step, under an id of its own.
+// CallAgent runs another agent inside the step, under its own id.
 func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, query string) (agui.WorkerOutput, error) {
 	return s.callAgent(ctx, agui.SubagentStarted{ParentMessageID: parent}, u, u.Inside(""), query)
 }
 
-// answerAs answers a call of what is no tool with what the agent of that name says.
+// answerAs executes a tool call that names an agent. The agent's answer is the result.
 func (s *step) answerAs(ctx context.Context, m *model.Memo, u plugins.Use) (agui.ToolOutput, error) {
 	if _, mistake := s.l.offered(u); mistake != nil {
 		return failure("invalid_arguments", mistake.Error()), nil
@@ -35,7 +35,7 @@ func (s *step) answerAs(ctx context.Context, m *model.Memo, u plugins.Use) (agui
 	if !ok {
 		return failure("invalid_arguments", errNoQuery.Error()), nil
 	}
-	request, _ := json.Marshal(query) // a string always encodes, and records made before have this hash
+	request, _ := json.Marshal(query) // a string always encodes; stored records have the hash of this form
 	use := plugins.Use{Place: u.Inside("agent"), Name: u.Name, Request: request}
 	out, err := s.callAgent(ctx, agui.SubagentStarted{ParentToolCallID: m.CallID}, use, u.Inside(""), query)
 	shown, failed := errors.AsType[*plugins.Error](err)
@@ -56,9 +56,9 @@ func (s *step) answerAs(ctx context.Context, m *model.Memo, u plugins.Use) (agui
 
 var errNoQuery = errors.New("the arguments must be an object with the string query")
 
-// queryOf is what the arguments of a call ask an agent.
+// queryOf returns the query in the arguments of a call.
 func queryOf(raw json.RawMessage) (query string, ok bool) {
-	var args map[string]json.RawMessage // and no struct: Go would take QUERY for it, too
+	var args map[string]json.RawMessage // not a struct: Go would also accept QUERY
 	if !isObject(raw) || json.Unmarshal(raw, &args) != nil {
 		return "", false
 	}
@@ -69,7 +69,8 @@ func queryOf(raw json.RawMessage) (query string, ok bool) {
 	return *text, true
 }
 
-// callAgent runs an agent whose uses are in places that begin with within. opened says what it belongs to.
+// callAgent runs an agent. The places of its uses begin with within. opened names the message or the tool call that it
+// belongs to.
 func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plugins.Use, within, query string) (agui.WorkerOutput, error) {
 	var out agui.WorkerOutput
 	m, err := s.memo(u)
@@ -109,7 +110,7 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 	return out, s.closeAgent(sub, m, u.Name, out, err)
 }
 
-// nested is how deep the step is: 0 for a node's own worker.
+// nested returns the depth of the step: 0 for a node's own worker.
 func (s *step) nested() int {
 	n := 0
 	for p := s.parent; p != nil; p = p.parent {
@@ -118,7 +119,7 @@ func (s *step) nested() int {
 	return n
 }
 
-// openAgent announces a sub-agent, unless it is open already because its worker is called again.
+// openAgent announces a sub-agent, unless it is already open because its worker is replayed.
 func (s *step) openAgent(ctx context.Context, m *model.Memo, opened agui.SubagentStarted) (*step, error) {
 	again := m.CallID != ""
 	if !again {
@@ -138,7 +139,7 @@ func (s *step) openAgent(ctx context.Context, m *model.Memo, opened agui.Subagen
 	return sub, s.write(m, nil, opened)
 }
 
-// closeAgent ends a sub-agent: with its output, or as failed. One that waits stays open until its step does.
+// closeAgent ends a sub-agent with its output, or as failed. A waiting sub-agent stays open until its step ends.
 func (s *step) closeAgent(sub *step, m *model.Memo, name string, out agui.WorkerOutput, err error) error {
 	sub.end()
 	switch {
@@ -157,15 +158,15 @@ func (s *step) closeAgent(sub *step, m *model.Memo, name string, out agui.Worker
 		return cause
 	}
 	shown := s.l.explain(name, err)
-	m.CallID = "" // called again after a crash, it is another one
+	m.CallID = "" // if it is called again after a crash, it gets a new id
 	if err := sub.leave(m, nil, agui.WorkerOutput{Status: agui.StatusFailed, Error: shown}); err != nil {
 		return err
 	}
 	return &plugins.Error{Code: shown.Code, Message: shown.Message, Retryable: shown.Retryable}
 }
 
-// leave stages what a sub-agent that is over holds and has left open, its own end the last, and queues it
-// together with its memo. done may be nil.
+// leave stages the events that an ended sub-agent holds, and the ends of everything that it has left open, its own end last.
+// It queues them together with the memo. done may be nil.
 func (s *step) leave(m *model.Memo, done func(error), left agui.WorkerOutput) error {
 	l := s.l
 	l.source.Room()
@@ -178,7 +179,7 @@ func (s *step) leave(m *model.Memo, done func(error), left agui.WorkerOutput) er
 		return s.owed
 	}
 	it := l.item()
-	defer l.en.commits.Add(it) // what was numbered is written
+	defer l.en.commits.Add(it) // numbered events must be written, even after an error
 	for _, ev := range s.takeHeld() {
 		if err := l.stage(it, s, ev); err != nil {
 			return err

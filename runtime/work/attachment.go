@@ -36,7 +36,7 @@ func (s *step) OpenAttachment(ctx context.Context, a plugins.Attachment) (plugin
 	return a, attached{body}, nil
 }
 
-// attached is the bytes of an attachment, as a worker reads them.
+// attached is the content of an attachment as a worker reads it.
 type attached struct{ io.ReadCloser }
 
 func (b attached) Read(p []byte) (int, error) {
@@ -44,7 +44,8 @@ func (b attached) Read(p []byte) (int, error) {
 	return n, shown(err)
 }
 
-// shown is err as the run that fails for it may show it: that files are out of reach is not its agent's fault.
+// shown returns err for the run that fails with it. If the storage is unavailable, the error says so to clients: the agent
+// is not at fault.
 func shown(err error) error {
 	if refusal, ok := errors.AsType[*model.Error](err); ok && refusal.Kind == model.KindUnavailable {
 		return &plugins.Error{Code: "attachment_unavailable", Message: "An attachment cannot be read now; try again shortly", Retryable: true}

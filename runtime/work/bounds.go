@@ -9,16 +9,17 @@ import (
 	"github.com/batonrun/baton/runtime/fold"
 )
 
-// bounds limits what the workers of a run may add to its span. The run's mutex guards exceeded.
+// bounds limits the events and bytes that the workers of a run may add to its span. The run's mutex guards exceeded.
 type bounds struct {
 	cfg      *Config
-	reserved *reservation   // nil for a run that nobody executes
-	exceeded *plugins.Error // why full is closed
-	full     chan struct{}  // closed once a limit was exceeded: the run fails, whatever its workers make of that
+	reserved *reservation   // nil for a run that is not executed
+	exceeded *plugins.Error // the reason why full is closed
+	full     chan struct{}  // closed once a limit was exceeded: the run fails, even if its workers ignore the error
 }
 
-// check refuses ev, which adds size bytes, once the span has all events that workers may add, or the messages would exceed their limit in
-// memory. The log's ids count the events, so that a takeover begins no new count. Events that end the span have no limit.
+// check refuses ev, which adds size bytes, once the span has its maximum of worker events, or if the messages would exceed
+// their limit in memory. It counts events by the ids of the log, so a takeover does not restart the count. Events that end
+// the span have no limit.
 func (b *bounds) check(sp *span, ev agui.Event, size int) error {
 	if b.exceeded == nil {
 		if b.exceeded = b.excess(sp, ev, retained(ev, size)); b.exceeded == nil {
@@ -29,8 +30,8 @@ func (b *bounds) check(sp *span, ev agui.Event, size int) error {
 	return b.exceeded
 }
 
-// retained is how many of the size bytes of an event stay in memory. The thread's state has a limit of its own, and the answer at the end
-// of a message repeats the message.
+// retained returns how many of an event's size bytes stay in memory. The thread's state has its own limit, and the answer at
+// the end of a message repeats the message.
 func retained(ev agui.Event, size int) int {
 	switch e := ev.(type) {
 	case agui.Custom, agui.Raw, agui.StateSnapshot, agui.StateDelta:
@@ -43,8 +44,8 @@ func retained(ev agui.Event, size int) int {
 	return size
 }
 
-// excess returns which limit ev exceeds with so many bytes more, nil for none. A retraction has twice as many events: its rows are hidden
-// already, and readers of the log must learn it.
+// excess returns the limit that ev exceeds if it adds more bytes, or nil. A retraction may use twice as many events: its
+// rows are already hidden, and readers of the log must see it.
 func (b *bounds) excess(sp *span, ev agui.Event, more int) *plugins.Error {
 	events := int64(b.cfg.RunEvents)
 	most := events
@@ -74,14 +75,14 @@ func (b *bounds) isFull() bool {
 	}
 }
 
-// checkState refuses ev if it would make the thread's state too large, or cannot be applied to it. An event that makes the state smaller
-// passes, however large the state still is: the limit may have been another.
+// checkState refuses ev if it would make the thread's state too large, or cannot be applied to it. An event that shrinks the
+// state always passes: the limit may have been higher when the state grew.
 func (b *bounds) checkState(sp *span, ev agui.Event) error {
 	most, state, size := b.cfg.StateBytes, sp.state(), 0
 	switch e := ev.(type) {
 	case agui.StateDelta:
 		if escaped*(len(state)+len(e.Delta)) <= most && !bytes.Contains(e.Delta, []byte(`copy`)) && !bytes.Contains(e.Delta, []byte(`\u`)) {
-			return nil // nothing in it is there twice, also not by a name that is written otherwise
+			return nil // nothing is duplicated: there is no copy, not even one spelled with escapes
 		}
 		next, err := fold.Patched(state, e.Delta)
 		if err != nil {
@@ -97,8 +98,8 @@ func (b *bounds) checkState(sp *span, ev agui.Event) error {
 	return nil
 }
 
-// escaped is how many times as long a name in a state may be once a patch has gone through its object, which escapes some characters,
-// such as \b.
+// escaped bounds the growth of a name in a state when a patch encodes its object again, which escapes some characters, such
+// as \b.
 const escaped = 3
 
 // MaxState limits the STATE_SNAPSHOT of a thread to the size of an event.

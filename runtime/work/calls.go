@@ -16,12 +16,12 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// OpenCalls emits START, ARGS and END of calls, with the memos that keep their ids; an announced call has all that
-// already. It waits until they are stored, so that no tool is called before a crash would know of it.
+// OpenCalls emits START, ARGS and END of calls, with the memos that hold their ids; an announced call has these already. It
+// waits until they are stored, so that the log has every call that a tool may have begun before a crash.
 func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) error {
 	var rows []model.Row
 	var evs []agui.Event
-	ours := false // some are not for the client to answer
+	ours := false // some calls are not the client's to answer
 	for _, u := range calls {
 		m, err := s.memo(u)
 		switch {
@@ -58,21 +58,21 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 			m.Begun, ours = s.beginsAtOnce(u.Name), true
 		}
 	}
-	if !ours { // the span's end stores it before anybody is asked
+	if !ours { // the span's end stores them before the client is asked
 		return s.l.emit(s, rows, nil, evs...)
 	}
 	return s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done, evs...) })
 }
 
-// owe has the step owe the result of a call that was opened before.
+// owe makes the step owe the result of a call that was opened before.
 func (s *step) owe(m *model.Memo) {
 	s.l.mu.Lock()
 	s.l.owners[callEntity(m.CallID)] = s
 	s.l.mu.Unlock()
 }
 
-// goOn takes up a call that was opened before a crash or a question: the step owes its result. One that has begun
-// and may not be made again has it here.
+// goOn continues a call that was opened before a crash or a question: the step owes its result. A call that has begun and
+// may not be repeated gets an interrupted result here.
 func (s *step) goOn(m *model.Memo, u plugins.Use) error {
 	s.owe(m)
 	if s.l.callGoesOn(m) {
@@ -82,14 +82,14 @@ func (s *step) goOn(m *model.Memo, u plugins.Use) error {
 	return s.closeCall(m, u, out)
 }
 
-// isFrontend reports whether a call is for the client to answer. One whose arguments do not fit is a mistake of who
-// makes it, and the client is not asked for it.
+// isFrontend reports whether the client has to answer a call. A call with invalid arguments is its caller's mistake, and the
+// client is not asked.
 func (l *live) isFrontend(u plugins.Use) bool {
 	offered, mistake := l.offered(u)
 	return offered && mistake == nil
 }
 
-// offered reports whether the client offers the tool of a call, and what is wrong with its arguments.
+// offered reports whether the client offers the tool of a call, and any mistake in its arguments.
 func (l *live) offered(u plugins.Use) (ok bool, mistake error) {
 	i, ok := l.toolsByName[u.Name]
 	if !ok {
@@ -110,8 +110,7 @@ func isObject(raw json.RawMessage) bool {
 	return len(raw) > 0 && bytes.TrimLeft(raw, " \t\r\n")[0] == '{' && json.Valid(raw)
 }
 
-// beginsAtOnce reports whether a tool is called as soon as its call is open. Before the others begin a person is asked,
-// or an agent works.
+// beginsAtOnce reports whether a call begins as soon as it is open. Other calls first wait for an approval, or run an agent.
 func (s *step) beginsAtOnce(name string) bool {
 	if tool, ok := s.l.plugins.Tool(name); ok {
 		return !s.approval && !tool.Info().Approval
@@ -120,7 +119,8 @@ func (s *step) beginsAtOnce(name string) bool {
 	return !ok
 }
 
-// CallTool makes an open call, or has the client make it, and records its result.
+// CallTool executes an open call and records its result. It fails with [plugins.ErrWaiting] if the client has to answer the
+// call.
 func (s *step) CallTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error) {
 	var out agui.ToolOutput
 	m, err := s.memo(u)
@@ -151,8 +151,8 @@ func (s *step) toolNode(ctx context.Context, tool string, args json.RawMessage) 
 	return s.CallTool(ctx, u)
 }
 
-// answerCall makes the call of a server tool. Whatever goes wrong with the tool is its output; an error
-// means that there is none: the run was stopped, or waits for an approval.
+// answerCall executes the call of a server tool. A failure of the tool is an output. An error means that there is no output:
+// the run was stopped, or waits for an approval.
 func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (out agui.ToolOutput, err error) {
 	tool, ok := s.l.plugins.Tool(u.Name)
 	if !ok {
@@ -184,19 +184,19 @@ func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (ou
 	return s.invoke(ctx, tool, limit, &plugins.Call{
 		ID: m.CallID, Args: args, ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
 		Progress: func(fraction float64, message string) {
-			_ = s.Emit(agui.Progress(s.node, fraction, clip(message, maxText))) // a call outlives its step at most as one that nobody waits for
+			_ = s.Emit(agui.Progress(s.node, fraction, clip(message, maxText))) // a call outlives its step only if it was abandoned
 		},
 	})
 }
 
-// asks reports whether a person is asked before a call. Who was asked before the tool was replaced by one that needs no
-// approval has a say all the same.
+// asks reports whether a call needs an approval. An approval that was requested before the tool was replaced by one without
+// approvals still counts.
 func (s *step) asks(info *plugins.Info, u plugins.Use) bool {
 	m, err := s.memo(plugins.Use{Place: u.Inside(approvalPlace)})
 	return s.approval || info.Approval || err == nil && (m.Done || m.CallID != "")
 }
 
-// approve asks a person to approve the call. The answer is a record of its own, below the call's place.
+// approve asks a person to approve the call. The answer has its own record, below the call's place.
 func (s *step) approve(call *model.Memo, u plugins.Use) (bool, error) {
 	m, err := s.memo(plugins.Use{Place: u.Inside(approvalPlace)})
 	if err != nil {
@@ -212,7 +212,7 @@ func (s *step) approve(call *model.Memo, u plugins.Use) (bool, error) {
 	return approvalOf(a).Approved, nil
 }
 
-// executed returns the arguments that the call is made with: the requested ones, or those that the approver edited.
+// executed returns the arguments of the executed call: the requested ones, or the approver's edited ones.
 func (s *step) executed(u plugins.Use) json.RawMessage {
 	m, err := s.memo(plugins.Use{Place: u.Inside(approvalPlace)})
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *step) executed(u plugins.Use) json.RawMessage {
 	return u.Request
 }
 
-// editedBy returns the arguments that an approval's answer has edited, or nil.
+// editedBy returns the edited arguments in an approval's answer, or nil.
 func editedBy(m *model.Memo) json.RawMessage {
 	var a plugins.Answer
 	if m == nil || !m.Done || json.Unmarshal(m.Output, &a) != nil {
@@ -236,7 +236,7 @@ func editedBy(m *model.Memo) json.RawMessage {
 	return nil
 }
 
-// approval is the answer to the question whether a call may be made, or a node's agent run.
+// approval is the answer to a request to make a call, or to run a node's agent.
 type approval struct {
 	Approved   bool            `json:"approved"`
 	EditedArgs json.RawMessage `json:"editedArgs"`
@@ -266,7 +266,7 @@ func approvalOf(a plugins.Answer) (given approval) {
 // denied is the output of a call that was not approved.
 func denied() agui.ToolOutput { return failure("denied", "The call was not approved") }
 
-// approvalEnds is when an approval that is asked for now expires.
+// approvalEnds returns the expiry of an approval that is requested now.
 func (s *step) approvalEnds() string {
 	return time.Now().Add(s.l.en.cfg.ApprovalTimeout).UTC().Format(time.RFC3339Nano)
 }
@@ -295,7 +295,7 @@ type toolResult struct {
 	err error
 }
 
-// invoke calls the tool on a goroutine of its own, so that one which ignores its context holds up nobody.
+// invoke calls the tool on its own goroutine, so that a tool that ignores its context blocks nothing else.
 func (s *step) invoke(ctx context.Context, tool plugins.Tool, limit time.Duration, call *plugins.Call) (agui.ToolOutput, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer cancel()
@@ -319,7 +319,7 @@ func (s *step) invoke(ctx context.Context, tool plugins.Tool, limit time.Duratio
 	case <-ctx.Done():
 	}
 	if cause := context.Cause(s.ctx); cause != nil {
-		return agui.ToolOutput{}, cause // the step is over: nobody waits for this result
+		return agui.ToolOutput{}, cause // the step is over and needs no result
 	}
 	grace := time.NewTimer(s.l.en.cfg.Grace)
 	defer grace.Stop()
@@ -334,7 +334,7 @@ func (s *step) invoke(ctx context.Context, tool plugins.Tool, limit time.Duratio
 
 var errTimeout = errors.New("timed out")
 
-// settleTool turns what a tool returned into its output.
+// settleTool converts the return values of a tool into its output.
 func (s *step) settleTool(ctx context.Context, tool plugins.Tool, r toolResult) (agui.ToolOutput, error) {
 	if cause := context.Cause(s.ctx); cause != nil {
 		return agui.ToolOutput{}, cause
@@ -388,7 +388,7 @@ func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) err
 	}
 	fill()
 	told := toldOf(m, out)
-	if !json.Valid(told.output) { // its members may hold anything
+	if !json.Valid(told.output) { // raw members may be invalid JSON
 		s.l.logFailure("tool failed", aTool, u.Name, errNotJSON)
 		*out = failure("tool_failed", "The tool failed")
 		fill()
@@ -422,7 +422,7 @@ func (l *live) currentState() json.RawMessage {
 	return l.span.state()
 }
 
-// explain is what clients learn of a worker's error: all of a *plugins.Error, and of any other that it failed.
+// explain returns a worker's error as clients see it: all of a *plugins.Error, and no text of any other error.
 func (l *live) explain(agent string, err error) *agui.OutputError {
 	if e, ok := errors.AsType[*plugins.Error](err); ok {
 		code := e.Code
@@ -444,10 +444,10 @@ func (l *live) explain(agent string, err error) *agui.OutputError {
 	return &agui.OutputError{Code: "agent_failed", Message: "The agent failed"}
 }
 
-// maxText is how long an error's or a question's text may be.
+// maxText is the maximum length of an error's or a question's text.
 const maxText = 64 << 10
 
-// logFailure logs why a plugin has failed, which clients are not told.
+// logFailure logs the cause of a plugin's failure, which clients do not see.
 func (l *live) logFailure(msg, kind, name string, err error) {
 	if p, ok := errors.AsType[*plugins.PanicError](err); ok {
 		l.log().Error(msg, kind, name, "error", err, "stack", string(p.Stack))
@@ -456,7 +456,7 @@ func (l *live) logFailure(msg, kind, name string, err error) {
 	l.log().Warn(msg, kind, name, "error", err)
 }
 
-// Plugins describes what can be called.
+// Plugins describes the tools and agents that can be called.
 func (s *step) Plugins() (tools, agents []plugins.Info) {
 	for _, t := range s.l.plugins.Tools() {
 		tools = append(tools, t.Info())

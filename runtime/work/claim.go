@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/monitor"
 )
 
-// claiming prepares the claim of a queued run for which was reserved.
+// claiming prepares the claim of a queued run that has a reservation.
 func (en *Engine) claiming(ctx context.Context, head *model.RunHead, reserved *reservation) (*commit.Item, error) {
 	th, err := en.store.Thread(ctx, head.ThreadKey)
 	if err != nil {
@@ -36,7 +36,7 @@ func (en *Engine) claiming(ctx context.Context, head *model.RunHead, reserved *r
 	return l.claiming(ctx, &th, &run, queued)
 }
 
-// claiming prepares the claim: the events that open the span, numbered behind the thread's last.
+// claiming prepares the claim: the events that open the span, numbered after the thread's last event.
 func (l *live) claiming(ctx context.Context, th *model.Thread, run *model.Run, queued []model.Message) (*commit.Item, error) {
 	en := l.en
 	l.span = en.nextSpan(th, run, th.LastEventID, th.LastSeq)
@@ -59,19 +59,19 @@ func (l *live) claiming(ctx context.Context, th *model.Thread, run *model.Run, q
 	return claim, nil
 }
 
-// fitting splits messages into those that fit into one RUN_STARTED of so many bytes, which are a worker's input, and the rest, which only
-// appended messages can make: a request's own fit.
+// fitting splits messages: the first ones fit into one RUN_STARTED of so many bytes and are a worker's input. Only appended
+// messages can leave a rest: the messages of a request fit.
 func fitting(msgs []model.Message, event int) (first, rest []model.Message) {
 	size := 0
 	for i := range msgs {
-		if size += len(msgs[i].Stored()); size > log.MaxMessages(event) && i > 0 { // one alone is as large as an event may be
+		if size += len(msgs[i].Stored()); size > log.MaxMessages(event) && i > 0 { // a single message may be as large as an event
 			return msgs[:i], msgs[i:]
 		}
 	}
 	return msgs, nil
 }
 
-// begins makes the run live and executes it, as it was decided.
+// begins makes the run live and executes it, as decided.
 func (l *live) begins(out *decide.Decided) {
 	en := l.en
 	l.run.RunHead = out.Run
@@ -81,7 +81,7 @@ func (l *live) begins(out *decide.Decided) {
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.plugins = l.offer.plugins.For(l.run.Project)
 	l.t = en.cfg.Logs.Hold(l.span.thread.Key, l.span.thread.ID)
-	l.t.Begin(l.span.last) // what the claim wrote is stored, and what the last owner had written
+	l.t.Begin(l.span.last) // the events of the claim and of the last owner are stored
 	l.bounds.reserved.settle(l.span.fold.Grown())
 	en.queue.nudge()
 	en.liveRuns.Add(1)
@@ -92,8 +92,8 @@ func (l *live) begins(out *decide.Decided) {
 	go l.loop() // Shutdown waits for en.running
 }
 
-// executions are those of workers that go on when the run becomes live: of steps that were left running, and
-// of sub-agents that are open.
+// executions returns the worker executions that continue when the run becomes live: steps that were left running, and open
+// sub-agents.
 func (l *live) executions() []monitor.Execution {
 	var all []monitor.Execution
 	for _, st := range l.nodes.steps {

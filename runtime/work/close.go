@@ -11,12 +11,12 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// Cancel cancels a run, whoever has it: only that generation of it, unless it is 0.
+// Cancel cancels a run, whether or not it is executed here. Unless generation is 0, it cancels only that generation.
 func (en *Engine) Cancel(run *model.RunHead, generation int, by decide.By) error {
 	return en.cancel(ownerOf(run), &decide.Cancel{Thread: run.ThreadKey, Run: run.Key, Project: run.Project, Generation: generation, By: by})
 }
 
-// CancelTurn cancels a run unless it has closed a span behind the event after: what it was asked with then is done.
+// CancelTurn cancels a run, unless the run has closed a span behind the event after: then the turn is over.
 func (en *Engine) CancelTurn(run *model.RunHead, after int64, by decide.By) error {
 	return en.cancel(ownerOf(run), &decide.Cancel{Thread: run.ThreadKey, Run: run.Key, Project: run.Project, Until: after + 1, By: by})
 }
@@ -25,7 +25,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 	for range 3 {
 		if l := en.liveRun(c.Run); l != nil && (c.Project == "" || c.Project == l.run.Project) && !c.Moved(&l.run.RunHead) {
 			err := l.end(cancelledBy(c.By))
-			if errors.Is(err, errSettled) { // it ends already, and what has become of it is to be seen
+			if errors.Is(err, errSettled) { // it is ending already, and its outcome follows
 				err = en.awaitEnd(l)
 			} else if err == nil {
 				return nil
@@ -47,7 +47,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 	return commit.ErrStopping // it is between two owners: released, or about to be claimed again
 }
 
-// CancelUnanswered cancels a run that waits since the end of its first span behind the event after.
+// CancelUnanswered cancels a run that has waited since the end of its first span behind the event after.
 func (en *Engine) CancelUnanswered(of *model.RunHead, after int64, by decide.By) error {
 	return en.closeRun(of.ThreadKey, of.Key, cancelledBy(by), func(run *model.Run, spans []model.Span) bool {
 		turn := slices.IndexFunc(spans, func(s model.Span) bool { return s.First > after })
@@ -55,7 +55,7 @@ func (en *Engine) CancelUnanswered(of *model.RunHead, after int64, by decide.By)
 	})
 }
 
-// CancelAll cancels runs. Those that are over by then stay as they are.
+// CancelAll cancels runs. Runs that are over by then stay as they are.
 func (en *Engine) CancelAll(runs []model.RunHead, by decide.By) error {
 	for i := range runs {
 		err := en.Cancel(&runs[i], runs[i].Generation, by)
@@ -69,13 +69,13 @@ func (en *Engine) CancelAll(runs []model.RunHead, by decide.By) error {
 // errGoesOn means that a run neither waits nor is queued any more.
 var errGoesOn = model.Refuse(model.KindConflict, "goes_on", "The run goes on")
 
-// unclaimed reports whether nobody executes a run that is not over.
+// unclaimed reports whether a run is not over and no instance executes it.
 func unclaimed(run *model.Run, _ []model.Span) bool {
 	return run.Status == model.Waiting || run.Status == model.Queued
 }
 
-// closeRun ends a run that nobody executes with a span that says so: one that waits or was answered, or one that cannot be
-// claimed. It fails with errGoesOn unless the run still is what is to be closed.
+// closeRun ends a run that is not executed with a span that says so: a waiting or answered run, or one that cannot be
+// claimed. It fails with errGoesOn unless still accepts the run.
 func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*model.Run, []model.Span) bool) error {
 	for {
 		it, err := commit.Patiently(en.abandoned, func() (*commit.Item, error) { return en.closing(en.abandoned, threadKey, key, e, still) })
@@ -88,7 +88,7 @@ func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*model.Run
 	}
 }
 
-// closing prepares the end of a run that nobody executes.
+// closing prepares the end of a run that is not executed.
 func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, still func(*model.Run, []model.Span) bool) (*commit.Item, error) {
 	run, err := en.store.Run(ctx, key)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// finishDeletions goes on with what an earlier instance was deleting when it ended, before anybody can see what is left of it.
+// finishDeletions completes the deletions that an earlier instance has begun, before readers can see the remaining rows.
 func (en *Engine) finishDeletions(ctx context.Context) error {
 	const limit = 100
 	for last := (model.Deletion{}); ; {
@@ -33,8 +33,8 @@ func (en *Engine) finishDeletions(ctx context.Context) error {
 	}
 }
 
-// finishDeletion removes what is left of a run or a thread, unless somebody has gone on with it: then its deletion had failed, and
-// whoever asked for it was told so.
+// finishDeletion removes the rest of a run or a thread. If that has changed since, the deletion had failed with an error for
+// its caller, and the rest stays.
 func (en *Engine) finishDeletion(d *model.Deletion) error {
 	for {
 		out, err := en.Decide(quota.Owner{}, &decide.Delete{

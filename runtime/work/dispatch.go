@@ -13,8 +13,8 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// dispatch does what threads need so that their runs go on: it claims queued runs as slots become free, and cancels those
-// that make room. It ends when the runtime stops.
+// dispatch serves the threads of the queue: it claims queued runs as slots become free, and cancels runs that have to make
+// room. It ends when the runtime stops.
 func (en *Engine) dispatch() {
 	for {
 		select {
@@ -24,19 +24,19 @@ func (en *Engine) dispatch() {
 		}
 		ready, unknown := en.queue.ready(en.admission.try, max(en.admission.free(), 0)+weighedAhead)
 		for _, n := range ready {
-			en.tasks.Go(func() { en.attend(n) }) // as many as there are slots, and runs that make room
+			en.tasks.Go(func() { en.attend(n) }) // as many as there are free slots, and runs that make room
 		}
 		for _, n := range unknown {
-			en.tasks.Go(func() { en.queue.weighs(n, en.weigh(&n.Run)) }) // as many as there are slots, and some
+			en.tasks.Go(func() { en.queue.weighs(n, en.weigh(&n.Run)) }) // as many as there are free slots, and some
 		}
 	}
 }
 
-// weighedAhead is how many runs are weighed for which there is no slot yet.
+// weighedAhead is how many runs are weighed beyond the free slots.
 const weighedAhead = 8
 
-// attend does what a thread needs. A claim has a reservation of its own: another look may admit the run again before the claim is
-// decided.
+// attend claims or cancels the run of a thread. A claim has its own reservation: another scan may admit the run again before
+// the claim is decided.
 func (en *Engine) attend(n *need) {
 	var err error
 	if n.Do == decide.ToCancel {
@@ -50,7 +50,7 @@ func (en *Engine) attend(n *need) {
 		}
 	}
 	switch {
-	case errors.Is(err, model.ErrTooSlow), errors.Is(err, model.ErrConflict), errors.Is(err, model.ErrDiskFull): // the database may be at ease later
+	case errors.Is(err, model.ErrTooSlow), errors.Is(err, model.ErrConflict), errors.Is(err, model.ErrDiskFull): // the database may recover
 		commit.Pause(en.abandoned, slowly)
 		en.commits.Add(&commit.Item{Owner: ownerOf(&n.Run), Command: &decide.Look{Thread: n.Run.ThreadKey}})
 	case err != nil && !unwritten(err):
@@ -61,7 +61,7 @@ func (en *Engine) attend(n *need) {
 	}
 }
 
-// unstarted is the end of a run that cannot be claimed, nil when it may be later.
+// unstarted returns the error of a run that cannot be claimed, or nil if a later claim may succeed.
 func unstarted(err error) *agui.OutputError {
 	switch {
 	case errors.Is(err, decide.ErrUnknownMessage):
@@ -74,15 +74,15 @@ func unstarted(err error) *agui.OutputError {
 	return &agui.OutputError{Code: "internal", Message: "The run could not be started"}
 }
 
-// Start has a request for a run decided. The run is claimed at once when its thread, as far as is known here, has no other
-// that comes before it, and there is a slot.
+// Start decides a request for a run. It claims the run at once if a slot is free and, as far as this instance knows, no
+// other run of the thread comes first.
 func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, error) {
 	queue := func() (*decide.Decided, error) {
 		it := &commit.Item{Owner: quota.OwnerOf(c.Thread.Project, c.Thread.User), Command: c, Bytes: c.Size + len(c.Run.Input)}
 		err := en.decide(it)
 		return outcome(it), err
 	}
-	if !en.idle(c) || en.queue.users() >= en.admission.free() { // those who wait go first
+	if !en.idle(c) || en.queue.users() >= en.admission.free() { // waiting users go first
 		return queue()
 	}
 	weight, err := en.weighStart(ctx, c)
@@ -102,20 +102,20 @@ func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, 
 		reserved.release()
 		en.queue.nudge()
 	}
-	if errors.Is(err, decide.ErrUnknownMessage) { // which is told unless it was asked before
+	if errors.Is(err, decide.ErrUnknownMessage) { // the decision without a claim returns this error, unless the request is a repeat
 		return queue()
 	}
 	return outcome(it), err
 }
 
-// idle reports whether the thread has, as far as is known here, no run that comes before the new one.
+// idle reports whether, as far as this instance knows, no run of the thread comes before the new one.
 func (en *Engine) idle(c *decide.Start) bool {
 	return c.Run.WorkflowID != "" && !en.Stopping() && (c.New || en.liveOn(c.Thread.Key) == nil && !en.queue.waits(c.Thread.Key))
 }
 
-// starting prepares the start of a run, for which was reserved, together with its claim.
+// starting prepares the start of a run that has a reservation, together with its claim.
 func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *reservation) (*commit.Item, error) {
-	th, run := c.Thread, c.Run // for as long as the run is live, which must not keep all that it was asked for with
+	th, run := c.Thread, c.Run // copies: the live run must not retain the whole request
 	run.Status, run.Generation = model.Queued, 1
 	l := en.newLive(&run)
 	if l.unfit != nil {
@@ -144,7 +144,7 @@ func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *reser
 	return it, nil
 }
 
-// rest waits before something is tried again that the database has refused, and reports whether it is worth it.
+// rest waits before a command that the database has refused is tried again. It reports false when the runtime stops.
 func (en *Engine) rest() bool {
 	t := time.NewTimer(refusedPause)
 	defer t.Stop()
@@ -159,20 +159,20 @@ func (en *Engine) rest() bool {
 
 const refusedPause = 5 * time.Second
 
-// errUnfit means that what a run was started with cannot be read any more.
+// errUnfit means that the stored input of a run cannot be read any more.
 var errUnfit = errors.New("the run cannot be executed")
 
-// slowly is the attempt from which on pauses are as long as they get.
+// slowly is the first attempt with a pause of the maximum length.
 const slowly = 9
 
-// unwritten reports whether a command was refused or could not be written by this instance: its data is not at fault.
+// unwritten reports whether a command was refused, or could not be written by this instance: its data is not at fault.
 func unwritten(err error) bool {
 	_, refused := errors.AsType[*model.Error](err)
 	return refused || errors.Is(err, model.ErrFenced) || errors.Is(err, model.ErrUnavailable) || errors.Is(err, model.ErrDiskFull) ||
 		errors.Is(err, model.ErrTooSlow) || errors.Is(err, model.ErrConflict) || errors.Is(err, context.Canceled)
 }
 
-// claim begins or continues the first run of a thread, for which was reserved.
+// claim begins or continues the first run of a thread. The run has a reservation.
 func (en *Engine) claim(head *model.RunHead, reserved *reservation) error {
 	for {
 		if en.Stopping() {

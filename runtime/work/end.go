@@ -15,17 +15,17 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// ending says how a span of a live run ends.
+// ending describes how a span of a live run ends.
 type ending struct {
 	status model.Status // Completed, Failed, Cancelled or Waiting
-	cause  error        // what later emits are told
+	cause  error        // the error of later emits
 	err    *agui.OutputError
 	answer string
 	result json.RawMessage
-	by     decide.By // who has asked for it
+	by     decide.By // the requester of the end
 }
 
-// completed is the ending of a run whose nodes have all come to rest: it waits when one of them does.
+// completed returns the ending of a run with all nodes at rest: it waits when one of them does.
 func (l *live) completed() ending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,8 +44,8 @@ func cancelledBy(by decide.By) ending {
 	return ending{status: model.Cancelled, cause: plugins.ErrCancelled, by: by}
 }
 
-// end ends the span: it shuts the gate, so that no event follows, and has the end decided. It fails with errSettled when the
-// run had been settled before, or was taken away.
+// end shuts the gate of the span, so that no event follows, and decides the end. It fails with errSettled when the run was
+// settled before, or was taken away.
 func (l *live) end(e ending) error {
 	l.mu.Lock()
 	if !l.lock(e.cause) {
@@ -55,7 +55,7 @@ func (l *live) end(e ending) error {
 	closers := &commit.Item{}
 	if err := l.stageClosers(closers, e.left(), e.code(), e.status == model.Waiting); err != nil {
 		l.mu.Unlock()
-		l.broken(fmt.Errorf("close the span: %w", err)) // the log alone can tell what is open
+		l.broken(fmt.Errorf("close the span: %w", err)) // only the log knows the open entities
 		return err
 	}
 	closers.Rows = append(closers.Rows, l.nodes.settle(e.status, e.err)...)
@@ -67,16 +67,16 @@ func (l *live) end(e ending) error {
 		l.mu.Lock()
 		l.became = e.status
 		l.mu.Unlock()
-	case errors.Is(err, errSettled): // the run is another's
+	case errors.Is(err, errSettled): // another owner has the run
 		l.en.forget(l)
 	case l.en.commits.Alive():
-		l.broken(fmt.Errorf("end the span: %w", err)) // whatever it was, nobody else ends the run
+		l.broken(fmt.Errorf("end the span: %w", err)) // whatever the error was, nothing else ends the run
 	}
 	l.cancel(e.cause)
 	return err
 }
 
-// finish has the end of the span decided, which closers begins. A run that is cancelled takes what waits for it first.
+// finish decides the end of the span, which begins with closers. A cancelled run takes its waiting messages first.
 func (l *live) finish(e ending, closers *commit.Item, owner string, then func()) error {
 	for again := false; ; again = true {
 		it, err := l.ending(e, closers, owner, again)
@@ -86,7 +86,7 @@ func (l *live) finish(e ending, closers *commit.Item, owner string, then func())
 		if then != nil {
 			it.Then = func(*decide.Decided) { then() }
 		}
-		if l.t != nil { // else nobody executes it
+		if l.t != nil { // nil if the run is not executed
 			it.Source, it.Thread = l.source, l.t.Key()
 		}
 		if err := l.en.decide(it); !errors.Is(err, decide.ErrStale) {
@@ -95,8 +95,8 @@ func (l *live) finish(e ending, closers *commit.Item, owner string, then func())
 	}
 }
 
-// ending is the item that ends the span: its closers, what a cancelled run takes, the terminal event. Whether something waits
-// for the run is looked up when it is known to, or again.
+// ending returns the item that ends the span: its closers, the messages that a cancelled run takes, and the terminal event.
+// It reads waiting messages if some are known, or again is true.
 func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) (*commit.Item, error) {
 	w := l.span.after(l.span.last, l.span.seq)
 	tail := &commit.Item{}
@@ -131,9 +131,9 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 	return &commit.Item{Run: w.run, Records: slices.Concat(closers.Records, tail.Records), Command: c}, nil
 }
 
-// waiting returns the messages that were accepted for the run and not taken.
+// waiting returns the messages that the run has accepted and not taken.
 func (l *live) waiting() ([]model.Message, error) {
-	if err := l.en.commits.Flush(); err != nil { // what Next has taken is on its way to the store
+	if err := l.en.commits.Flush(); err != nil { // messages that Next has taken may be on their way to the store
 		return nil, err
 	}
 	return commit.Patiently(l.en.abandoned, func() ([]model.Message, error) {
@@ -141,7 +141,7 @@ func (l *live) waiting() ([]model.Message, error) {
 	})
 }
 
-// lastKey is the key of the last of msgs, 0 when there are none.
+// lastKey returns the key of the last of msgs, or 0 when there are none.
 func lastKey(msgs []model.Message) int64 {
 	if len(msgs) == 0 {
 		return 0
@@ -149,7 +149,7 @@ func lastKey(msgs []model.Message) int64 {
 	return msgs[len(msgs)-1].Key
 }
 
-// left is the output of a message that the ending cuts short.
+// left returns the output of a message that the ending cuts short.
 func (e ending) left() agui.WorkerOutput {
 	switch e.status {
 	case model.Cancelled:
@@ -160,7 +160,7 @@ func (e ending) left() agui.WorkerOutput {
 	return agui.WorkerOutput{Status: agui.StatusSuccess}
 }
 
-// code is why a call gets no result of its own.
+// code returns the reason why a call gets no result of its own.
 func (e ending) code() string {
 	if e.status == model.Cancelled {
 		return codeCancelled
@@ -168,16 +168,16 @@ func (e ending) code() string {
 	return codeInterrupted
 }
 
-// after returns a writer that goes on behind last with nothing open, for what an op adds. Its own
-// changes stay in it, so that the op can run again.
+// after returns a writer that continues behind last with nothing open, for the events of one command. The command's changes
+// stay in the writer, so that the command can be tried again.
 func (sp *span) after(last, seq int64) *span {
 	next := spanOf(sp.thread, sp.run, sp.most, last, seq)
 	_ = next.ver.Add(agui.RunStarted{}) // the span is open
-	next.slab = make([]byte, 0, 1<<10)  // for a terminal event, as a rule
+	next.slab = make([]byte, 0, 1<<10)  // usually for a terminal event
 	return next
 }
 
-// terminal is the event that ends the span so.
+// terminal returns the event that ends the span.
 func (l *live) terminal(e ending) (agui.Event, error) {
 	base, usage := agui.Base{Agent: l.run.WorkflowID}, l.run.Usage
 	switch e.status {
@@ -190,7 +190,7 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 		base.Metadata = l.journal.finishMetadata(usage)
 		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: usage}, nil
 	}
-	if err := l.en.commits.Flush(); err != nil { // what it asks is on its way to the store
+	if err := l.en.commits.Flush(); err != nil { // the run's questions may be on their way to the store
 		return nil, err
 	}
 	o, err := commit.Patiently(l.en.abandoned, func() (agui.Outcome, error) {
@@ -200,10 +200,10 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 	return agui.RunFinished{Base: base, Outcome: o, Usage: usage}, err
 }
 
-// summaryBytes is how much of a run's answer its row shows.
+// summaryBytes is the maximum length of the answer in a run's row.
 const summaryBytes = 4 << 10
 
-// forget lets go of a run that has ended here.
+// forget removes a run that has ended here.
 func (en *Engine) forget(l *live) {
 	en.mu.Lock()
 	defer en.mu.Unlock()
@@ -215,7 +215,7 @@ func (en *Engine) forget(l *live) {
 	}
 }
 
-// awaitEnd waits until a run whose gate is shut has ended here, one way or the other.
+// awaitEnd waits until a run with a shut gate has ended here, in either way.
 func (en *Engine) awaitEnd(l *live) error {
 	select {
 	case <-l.over:

@@ -1,6 +1,6 @@
-// Package work executes runs: it claims those that are queued, calls their workers, keeps what those do under its place in
-// their code, ends runs, and takes over the ones that an earlier process has left. Only here is a run more than its rows.
-// What callers may do and see is decided above; what commands come to, and in which order all is written, below.
+// Package work executes runs: it claims queued runs, calls their workers, records each use under its place in the worker's
+// code, ends runs, and takes over the runs of an earlier process. Only here is a run more than its rows. The packages above
+// control access; the packages below decide commands and order all writes.
 package work
 
 import (
@@ -26,15 +26,15 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// Config holds what an Engine needs. All of it must be set but for caps, of which 0 means none.
+// Config configures an Engine. All fields must be set except limits, where 0 means none.
 type Config struct {
 	Store    model.Store
 	Registry *host.Registry
 	Log      *slog.Logger
-	Instance string // this process, as the database knows it
+	Instance string // this process's id in the database
 	Logs     *log.Logs
 	Feeds    *monitor.Feeds
-	Commits  commit.Config // of which Live, Queued, Show and Lost are the engine's
+	Commits  commit.Config // the engine sets Live, Queued, Show and Lost
 	Measures Measures
 	Tracer   Tracer // nil traces nothing
 
@@ -42,29 +42,29 @@ type Config struct {
 	RunsPerAgent   int // of one agent or workflow
 	RunsPerProject int
 	RunsPerUser    int
-	Bytes          int64 // that runs at work are asked together, those with little apart; one alone may be asked more
+	Bytes          int64 // total input of executing runs, small ones not counted; one alone may exceed it
 	BytesPerUser   int64
-	Said           int64 // of messages that runs at work make together, those with little apart
+	Said           int64 // total messages of executing runs, small ones not counted
 	SaidPerProject int64
 	SaidPerUser    int64
-	SaidPerRun     int64 // of one, its tools' results and outputs twice
+	SaidPerRun     int64 // of one run; results and outputs of its tools count twice
 	EventBytes     int   // of an event that a worker emits
 	StateBytes     int   // of a thread
-	Light          int   // bytes that a run is asked, or its messages have, that count for nothing
-	FrameBytes     int   // that an event may hold at all
+	Light          int   // an input, or messages, of fewer bytes count as none
+	FrameBytes     int   // maximum of any event
 
 	StepTimeout     time.Duration // one execution of a node
 	RunTimeout      time.Duration // one generation of a run
 	ToolTimeout     time.Duration // one call of a tool
-	ApprovalTimeout time.Duration // an approval that nobody gives, until it is refused
-	Grace           time.Duration // what a worker or tool gets to notice that its context is done
-	Drain           time.Duration // what live runs get to end at Shutdown
-	Depth           int           // of sub-agents that call each other
-	Subagents       int           // of one run at once
-	RunEvents       int           // of one span of a run; 0 for no limit
-	TokensPerDay    int64         // of a project, that calls of models take; 0 for no limit
+	ApprovalTimeout time.Duration // until an unanswered approval is refused
+	Grace           time.Duration // time for a worker or tool to return after its context is done
+	Drain           time.Duration // time for live runs to end at Shutdown
+	Depth           int           // nesting of sub-agents
+	Subagents       int           // sub-agents of one run at once
+	RunEvents       int           // events of one span of a run; 0 for no limit
+	TokensPerDay    int64         // of a project, used by model calls; 0 for no limit
 	MaxAttempts     int           // claims after a crash until a run fails
-	DeletedAtOnce   int           // rows of a thread or a run that one transaction removes
+	DeletedAtOnce   int           // rows of a thread or a run that one transaction deletes
 
 	// Attachment opens an attachment of a user of a project; nil when there are none.
 	Attachment func(ctx context.Context, project, user, bucket, path string) (model.Attachment, io.ReadCloser, error)
@@ -85,17 +85,17 @@ type Engine struct {
 	tracer   Tracer
 
 	liveRuns     atomic.Int64
-	fences       atomic.Int64 // commits that were refused as another instance has the database
+	fences       atomic.Int64 // commits refused because another instance has the database
 	abandonments abandonments
 
 	mu       sync.Mutex      // guards the fields below
 	live     map[int64]*live // RUNNING runs of this instance, by key
 	stopping bool
 
-	abandoned  context.Context // done when nothing is worth waiting for: Shutdown's limit passed, or fenced
+	abandoned  context.Context // done when waiting is pointless: Shutdown's limit passed, or fenced
 	abandon    context.CancelCauseFunc
 	running    sync.WaitGroup // live runs
-	tasks      sync.WaitGroup // the queue, the dispatcher, expiry, and what Go was given
+	tasks      sync.WaitGroup // the queue, the dispatcher, expiry, and functions passed to Go
 	quit       chan struct{}
 	fenced     chan struct{}
 	fence      sync.Once   // closes fenced
@@ -125,18 +125,18 @@ func New(cfg Config) (*Engine, error) {
 	return en, nil
 }
 
-// Commits is the queue of all that this process writes.
+// Commits returns the queue of everything that this process writes.
 func (en *Engine) Commits() *commit.Queue { return en.commits }
 
-// Decide has a command decided in its owner's turn, and returns what it has come to, which is not to be changed. The zero Owner is the
-// server itself.
+// Decide waits for the decision of a command in its owner's turn and returns the outcome, which must not be changed. The
+// zero Owner is the server itself.
 func (en *Engine) Decide(of quota.Owner, cmd decide.Command) (*decide.Decided, error) {
 	it := &commit.Item{Owner: of, Command: cmd}
 	err := en.decide(it)
 	return outcome(it), err
 }
 
-// outcome is what an item's command has come to, nothing when it was not decided.
+// outcome returns the outcome of an item's command; it is empty when the command was not decided.
 func outcome(it *commit.Item) *decide.Decided {
 	if it == nil || it.Out == nil {
 		return new(decide.Decided)
@@ -144,7 +144,7 @@ func outcome(it *commit.Item) *decide.Decided {
 	return it.Out
 }
 
-// Append has a message to a run decided. A run that is at work meets it at its next Next.
+// Append decides a message to a run. An executing run receives it with its next Next.
 func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, error) {
 	it := &commit.Item{Owner: of, Command: cmd, Bytes: cmd.Size, Then: func(out *decide.Decided) {
 		if l := en.liveRun(cmd.Run); l != nil && out.Message == cmd.Message.ID {
@@ -163,7 +163,7 @@ func (en *Engine) RunningOf(project, user string) (users, projects int) {
 // QueuedOf returns how many runs are QUEUED: of all, of a project, and of a user in it.
 func (en *Engine) QueuedOf(project, user string) model.InQueue { return en.queue.of(project, user) }
 
-// Definition returns what a run keeps of the workflow that it is started with.
+// Definition returns the definition of the workflow that a run stores at its start, or nil.
 func (en *Engine) Definition(workflow string) json.RawMessage {
 	if g := en.offers.current().graphs.Workflow(workflow); g != nil {
 		return g.Definition
@@ -174,8 +174,8 @@ func (en *Engine) Definition(workflow string) json.RawMessage {
 // Go runs f, for which Shutdown waits.
 func (en *Engine) Go(f func()) { en.tasks.Go(f) }
 
-// Begin begins to write, takes over the runs that earlier instances have left, and then to claim queued ones. The instance must
-// have joined the database.
+// Begin starts the commit queue, takes over the runs of earlier instances, and then starts to claim queued runs. The
+// instance must have joined the database.
 func (en *Engine) Begin(ctx context.Context) error {
 	en.committing.Store(true)
 	en.tasks.Go(func() { en.commits.Run(en.abandoned) })
@@ -193,7 +193,7 @@ func (en *Engine) Begin(ctx context.Context) error {
 	return nil
 }
 
-// Fenced is closed when nothing can be written any more because another instance took this one's place.
+// Fenced is closed when this instance can write no more because another instance has taken its place.
 func (en *Engine) Fenced() <-chan struct{} { return en.fenced }
 
 // Stopping reports whether Shutdown was called.
@@ -203,8 +203,8 @@ func (en *Engine) Stopping() bool {
 	return en.stopping
 }
 
-// Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases those left. It returns
-// when all that was emitted is stored, and false when it was called before.
+// Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases the others. It returns
+// when all emitted events are stored, and false when it was called before.
 func (en *Engine) Shutdown(ctx context.Context) bool {
 	en.mu.Lock()
 	if en.stopping {
@@ -220,7 +220,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	go func() { // ends when the last live run was settled
 		defer close(drained)
 		if en.committing.Load() {
-			_ = en.commits.Flush() // claims queued before have been decided, and those behind see that we stop
+			_ = en.commits.Flush() // earlier claims have been decided, and later ones see that the engine stops
 		}
 		en.running.Wait()
 	}()
@@ -244,10 +244,10 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	return true
 }
 
-// Abandon ends the contexts of workers that have not returned, for which nobody waits any more.
+// Abandon ends the contexts of workers that have not returned. The engine no longer waits for them.
 func (en *Engine) Abandon() { en.abandon(commit.ErrStopping) }
 
-// show shows readers what was committed.
+// show delivers committed items to readers.
 func (en *Engine) show(batch []*commit.Item) {
 	for _, it := range batch {
 		if it.Out != nil && it.Out.Thread != 0 {
@@ -277,7 +277,7 @@ func (en *Engine) show(batch []*commit.Item) {
 	}
 }
 
-// lost is called once the queue has given up: live runs stop, as their logs are another's now.
+// lost is called once the queue has given up. Live runs stop: another instance owns their logs now.
 func (en *Engine) lost(err error) {
 	en.log.Error("this instance may not write any more", "error", err)
 	for _, l := range en.allLive() {

@@ -31,7 +31,7 @@ func (l *live) loop() {
 	l.en.queue.nudge()
 }
 
-// nodeResult is how one node ended: completed, waiting, or failed with what clients learn.
+// nodeResult is the result of a node: completed, waiting, or failed with the error that clients see.
 type nodeResult struct {
 	waiting bool
 	failed  *agui.OutputError
@@ -51,7 +51,7 @@ func (l *live) execute() {
 	}
 	results := make(chan nodeResult, len(l.nodes.graph.Nodes))
 	for running := 0; ; {
-		if l.bounds.isFull() { // before what its workers make of that
+		if l.bounds.isFull() { // before any error that its workers return because of it
 			l.overflow()
 			return
 		}
@@ -85,7 +85,7 @@ func (l *live) execute() {
 	}
 }
 
-// overflow fails a run that says too much, unless somebody else has ended it.
+// overflow fails a run that has exceeded a limit, unless the run has already ended.
 func (l *live) overflow() {
 	if l.ctx.Err() == nil {
 		l.mu.Lock()
@@ -95,14 +95,14 @@ func (l *live) overflow() {
 	}
 }
 
-// late fails a run whose time has passed, unless somebody else has ended it.
+// late fails a run that has exceeded its time, unless the run has already ended.
 func (l *live) late() {
 	if l.ctx.Err() == nil {
 		l.settle(l.failed(&agui.OutputError{Code: "timeout", Message: "The run did not end in time", Retryable: true}), nil)
 	}
 }
 
-// settle ends the run's span; that it was ended meanwhile is fine.
+// settle ends the run's span. It is no error if the span has already ended.
 func (l *live) settle(e ending, because error) {
 	if because != nil {
 		l.log().Error("run fails", "error", because)
@@ -112,7 +112,7 @@ func (l *live) settle(e ending, because error) {
 	}
 }
 
-// prompt is what the run's workers are asked. It is the same each time the generation is continued.
+// prompt returns the input of the run's workers. It is the same each time the generation is continued.
 func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 	in := plugins.Input{
 		Query: l.run.InputQuery, State: l.span.began.state, Tools: l.input.Tools, Context: l.input.Context,
@@ -145,9 +145,9 @@ func isNotice(m agui.Message) bool {
 	return m.Role == agui.RoleSystem && json.Unmarshal(m.Metadata, &said) == nil && said.Agent != ""
 }
 
-// paired leaves out of msgs, which stand in order, what model providers refuse: results whose call is not there, as it
-// is hidden or too old, calls without a result or whose arguments were cut short, and a second call or result of one id,
-// with the messages that hold nothing else.
+// paired removes from msgs, which are in order, everything that model providers refuse: results without their call, which is
+// hidden or too old, calls without a result or with incomplete arguments, and a second call or result of one id. It also
+// removes the messages that hold nothing else.
 func paired(msgs []agui.Message) []agui.Message {
 	called, answered := make(map[string]bool), make(map[string]bool)
 	for i := range msgs {

@@ -46,7 +46,7 @@ func (x *execution) execute() nodeResult {
 	}
 }
 
-// begin opens the node's next execution, or takes up the one that a crash or a question left open.
+// begin opens the node's next execution, or continues the one that a crash or a question left open.
 func (x *execution) begin() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -71,7 +71,7 @@ func (x *execution) begin() error {
 	return err
 }
 
-// attempt is one execution of a node.
+// attempt executes the node once.
 func (x *execution) attempt() nodeResult {
 	ctx, cancel := context.WithTimeoutCause(x.ctx, x.timeout(), errTimeout)
 	defer cancel()
@@ -79,7 +79,7 @@ func (x *execution) attempt() nodeResult {
 	x.s.approval = x.n.Approval && x.n.Tool != ""
 	in := x.in
 	in.Node, in.Execution = x.n.ID, x.st.Execution
-	if x.st.Input != Shown(in.Query) { // else the step is asked what the run is, of which its row may show the beginning
+	if x.st.Input != Shown(in.Query) { // otherwise the step has the run's query; the row may hold only its beginning
 		in.Query = x.st.Input
 	}
 	out, err := x.call(ctx, in)
@@ -93,7 +93,7 @@ func (x *execution) attempt() nodeResult {
 	return x.close(out, err)
 }
 
-// timeout is how long one execution of a node may take: what the workflow says, or the agent.
+// timeout returns how long one execution of a node may take, as set by the workflow or else by the agent.
 func (x *execution) timeout() time.Duration {
 	limit := x.en.cfg.StepTimeout
 	if a, ok := x.plugins.Agent(x.n.Agent); ok {
@@ -102,8 +102,7 @@ func (x *execution) timeout() time.Duration {
 	return orDefault(x.n.Timeout, limit)
 }
 
-// call runs the node's worker or tool. A worker that is still there when the grace after its timeout has
-// passed is abandoned.
+// call runs the node's worker or tool. A worker that has not returned when the grace after its timeout ends is abandoned.
 func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, error) {
 	if x.n.Tool != "" {
 		out, err := x.s.toolNode(ctx, x.n.Tool, json.RawMessage(in.Query))
@@ -141,7 +140,7 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 		defer grace.Stop()
 		select {
 		case r = <-done:
-		case <-x.ctx.Done(): // somebody else ends the run
+		case <-x.ctx.Done(): // the run is being ended elsewhere
 			r.err = context.Cause(ctx)
 		case <-grace.C:
 			x.errands.abandon(e)
@@ -150,7 +149,7 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 	}
 	out := &r.out
 	raw, err := model.JSON(out)
-	if err != nil { // its members may hold anything
+	if err != nil { // raw members may be invalid JSON
 		return nodeOutput{}, cmp.Or(r.err, fmt.Errorf("output: %w", err))
 	}
 	if len(raw) > answerBytes(x.en.cfg.FrameBytes) {
@@ -159,7 +158,7 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 	return nodeOutput{text: clip(r.out.Answer, shownBytes), json: raw}, r.err
 }
 
-// close ends an execution: its step and node rows are written with the event that says so.
+// close ends an execution: it writes the step and node rows together with the event that ends the step.
 func (x *execution) close(out nodeOutput, err error) nodeResult {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -187,7 +186,7 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	case err != nil:
 		r.failed = x.explain(x.s.agent, err)
 		x.st.Status, x.st.Error, x.st.CompletedAt = model.Failed, r.failed, &now
-		if !x.again(r) { // else the node goes on with its next execution, also after a crash
+		if !x.again(r) { // otherwise the node continues with its next execution, also after a crash
 			node.Status, node.Error, node.CompletedAt = model.Failed, r.failed, &now
 		}
 	default:
@@ -207,10 +206,10 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 		left = agui.WorkerOutput{Status: agui.StatusFailed, Error: r.failed}
 	}
 	stageErr := x.s.closeOpen(it, left, codeInterrupted, !r.waiting)
-	if stageErr == nil && !r.waiting { // the end of the span closes the steps that wait
+	if stageErr == nil && !r.waiting { // the end of the span closes waiting steps
 		stageErr = x.span.stage(it, agui.StepFinished{Base: agui.Base{Agent: x.s.agent}, StepName: x.st.Name})
 	}
-	if stageErr != nil && x.bounds.exceeded == nil { // a run that may say no more is closed as a whole
+	if stageErr != nil && x.bounds.exceeded == nil { // a run that has exceeded a limit is closed as a whole
 		x.log().Error("step could not be closed", "error", stageErr)
 	}
 	if x.n.Agent != "" {
@@ -249,9 +248,9 @@ func (l *live) enter(it *commit.Item, n *graph.Node, query string) (*model.Step,
 	return st, nil
 }
 
-// nodeOutput is what a node gave, as its step shows it and as later nodes see it.
+// nodeOutput is the output of a node, as its step shows it and as later nodes see it.
 type nodeOutput struct {
 	text string
 	json json.RawMessage
-	made json.RawMessage // the arguments that a tool was called with, nil unless they are an object
+	made json.RawMessage // the arguments of a tool's call, nil unless they are an object
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// expire answers interrupts whose time has passed. It ends when the runtime stops.
+// expire answers interrupts that have expired. It ends when the runtime stops.
 func (en *Engine) expire() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -23,7 +23,7 @@ func (en *Engine) expire() {
 		}
 		late, err := en.store.Expired(en.abandoned, time.Now(), 100)
 		if err != nil {
-			continue // readiness tells; the next tick tries again
+			continue // readiness reports it; the next tick tries again
 		}
 		for i := range late {
 			en.expireOne(&late[i])
@@ -34,7 +34,7 @@ func (en *Engine) expire() {
 func (en *Engine) expireOne(late *model.Interrupt) {
 	run, err := en.store.Run(en.abandoned, late.RunKey)
 	if err != nil {
-		return // it is gone, or readiness tells; the next tick tries again
+		return // the run is gone, or readiness reports it; the next tick tries again
 	}
 	reply := replyTo(late, takenFrom(agui.ResumeEntry{InterruptID: late.ID, Status: model.InterruptCancelled}, nil))
 	err = en.decide(&commit.Item{Owner: ownerOf(&run.RunHead), Command: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: reply}})

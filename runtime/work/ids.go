@@ -11,11 +11,11 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Clients keep messages and calls by their ids, over all runs of a thread, and so do rows: an id that an earlier run, or an
-// earlier generation of this one, has used would change what that has written. Ids that the server mints for a worker are new; the others, which the
-// worker makes up or takes from its input, are looked up once.
+// Clients and rows identify messages and calls by their ids, over all runs of a thread. An id that an earlier run, or an
+// earlier generation of this run, has used would change the earlier message or call. The ids that the server mints for a
+// worker are new. The other ids, which the worker makes up or takes from its input, are looked up once.
 
-// mint returns a new id, which the worker's next use of it shows to be its own.
+// mint returns a new id. The journal remembers it until the worker uses it, so that its owner is known.
 func (l *live) mint() string {
 	id := NewID()
 	l.mu.Lock()
@@ -24,8 +24,8 @@ func (l *live) mint() string {
 	return id
 }
 
-// own refuses an event that continues a message, call or activity which no worker of the run's current generation began. Workers
-// must not change the words of people, other runs or earlier generations.
+// own refuses an event that continues a message, call or activity which no worker of the run's current generation began.
+// Workers must not change the messages of people, other runs or earlier generations.
 func (l *live) own(ctx context.Context, ev agui.Event) error {
 	ids, err := l.foreign(ev)
 	if err != nil || len(ids) == 0 {
@@ -86,7 +86,8 @@ func (l *live) named(ev agui.Event) (ids []string, as []agui.Role) {
 	return nil, nil
 }
 
-// foreign returns the ids in ev whose owner is unknown to the run. It fails for ids that belong to somebody else.
+// foreign returns the ids in ev that the run does not know. It fails for an id that the run knows as a message of another
+// owner or role.
 func (l *live) foreign(ev agui.Event) (unknown []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,18 +9,18 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// journal holds what the workers of a run's generation have done, by its place in their code, so that a worker that is called again finds
-// it done; and the questions that are open. The run's mutex guards it.
+// journal holds the records of a run's generation by their place in the workers' code, so that a replayed worker finds its
+// completed uses; and the open questions. The run's mutex guards it.
 type journal struct {
-	records   map[recordKey]*model.Memo   // are not changed: another replaces them
-	bytes     int                         // of the records' outputs
-	open      map[string]recordKey        // of calls and sub-agents that are not done, by id
-	questions map[string]*model.Interrupt // that are open, by id
-	minted    map[string]bool             // ids that workers were given and have not used yet
-	lastCall  spent                       // the latest model call that has said how it ended
+	records   map[recordKey]*model.Memo   // immutable: a new record replaces the old one
+	bytes     int                         // total of the records' outputs
+	open      map[string]recordKey        // keys of calls and sub-agents that are not done, by id
+	questions map[string]*model.Interrupt // open ones, by id
+	minted    map[string]bool             // ids that workers have received and not used yet
+	lastCall  spent                       // the latest model call with a finish reason
 }
 
-// recordKey is where a record stands: the number of a step, and a place in its worker's code.
+// recordKey identifies a record: the number of a step, and a place in its worker's code.
 type recordKey struct {
 	step int
 	name string
@@ -33,7 +33,7 @@ func newJournal() journal {
 	}
 }
 
-// add keeps a row that is a record or a question, and returns it.
+// add stores a record or a question and returns its row.
 func (j *journal) add(row model.Row) model.Row {
 	switch row := row.(type) {
 	case *model.Memo:
@@ -52,10 +52,10 @@ func (j *journal) add(row model.Row) model.Row {
 	return row
 }
 
-// find returns the record of a place, nil when there is none.
+// find returns the record of a place, or nil.
 func (j *journal) find(step int, name string) *model.Memo { return j.records[recordKey{step, name}] }
 
-// call returns the record of a call, question or sub-agent that is not done, nil when there is none.
+// call returns the record of a call, question or sub-agent that is not done, or nil.
 func (j *journal) call(id string) *model.Memo { return j.records[j.open[id]] }
 
 // calls returns the records of tool calls that are not done.
@@ -68,7 +68,7 @@ func (j *journal) calls() (list []*model.Memo) {
 	return list
 }
 
-// fail completes the record of a call with the result that it failed, and returns its row, nil when there is no such record.
+// fail completes the record of a call with a failed result and returns its row, or nil when there is no such record.
 func (j *journal) fail(id string, result *agui.ToolCallResult) model.Row {
 	m := j.call(id)
 	if m == nil || m.Tool == "" {
@@ -79,7 +79,7 @@ func (j *journal) fail(id string, result *agui.ToolCallResult) model.Row {
 	return j.add(&row)
 }
 
-// edited returns the arguments with which an approver has replaced those of a call that has begun, nil when there are none.
+// edited returns the arguments with which an approver has replaced those of a call that has begun, or nil.
 func (j *journal) edited(id string) json.RawMessage {
 	m := j.call(id)
 	if m == nil || !m.Begun {
@@ -106,7 +106,8 @@ func (j *journal) asksTooMuch() bool {
 	return size > maxQuestions || len(j.questions) >= agui.MaxOpen
 }
 
-// cancelQuestions cancels the open questions of a step, and returns the rows. A worker that is called again asks them anew.
+// cancelQuestions cancels the open questions of a step at places that begin with within, and returns the rows. A replayed
+// worker asks them again.
 func (j *journal) cancelQuestions(step int, within string) (rows []model.Row) {
 	for id, in := range j.questions {
 		if in.Step != step || !strings.HasPrefix(in.Place, within) {
@@ -125,7 +126,7 @@ func (j *journal) cancelQuestions(step int, within string) (rows []model.Row) {
 	return rows
 }
 
-// spent sums up the model calls that were made inside of a use of a step.
+// spent returns the usage of all model calls inside a use of a step.
 func (j *journal) spent(step int, u plugins.Use) (sum []agui.TokenUsage) {
 	for at, m := range j.records {
 		var call spent
@@ -136,7 +137,7 @@ func (j *journal) spent(step int, u plugins.Use) (sum []agui.TokenUsage) {
 	return sum
 }
 
-// modelEnded keeps the latest model call that has said how it ended.
+// modelEnded keeps the latest model call with a finish reason.
 func (j *journal) modelEnded(call spent) {
 	if call.FinishReason != "" && !call.At.Before(j.lastCall.At) {
 		j.lastCall = call
@@ -155,7 +156,8 @@ func (j *journal) load(records []model.Memo) {
 	}
 }
 
-// finishMetadata is what the end of a run says of its model calls, nil when no worker has said how one ended.
+// finishMetadata returns the metadata of the run's model calls for the end of the run, or nil when no call has a finish
+// reason.
 func (j *journal) finishMetadata(usage []agui.TokenUsage) json.RawMessage {
 	last := &j.lastCall
 	if last.FinishReason == "" {

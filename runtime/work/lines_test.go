@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A line about a run says which, and of which thread: it is written with log or about, and not with the engine's own logger.
+// A log line about a run names the run and its thread: it is written with log or about, not with the engine's own logger.
 func TestLinesAboutRunsNameThem(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -21,71 +21,71 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// live is a RUNNING run of this instance. Its workers emit through it; whoever ends it shuts its gate
-// first, so that no event can follow.
+// live is a RUNNING run of this instance. Its workers emit through it. Every ending shuts the gate first, so that no event
+// can follow.
 type live struct {
 	en      *Engine
 	t       *log.Tail
 	source  *commit.Source // shut with the gate
 	bounds  bounds
 	offer   *offer         // held from begins until the last worker has returned
-	plugins *host.Registry // what of it is offered in the run's project
+	plugins *host.Registry // the plugins of the offer that the run's project may use
 	input   Input
-	unfit   error     // why the run cannot be executed; it can be ended all the same
-	run     model.Run // as it was claimed, but for Attempt
+	unfit   error     // why the run cannot be executed; it can still be ended
+	run     model.Run // as claimed, except for Attempt
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
 	dead      atomic.Bool  // broken was called
-	asked     atomic.Bool  // it has asked somebody something, or waits for a client's tool
+	asked     atomic.Bool  // it has asked a question, or waits for a client's tool
 	inbox     atomic.Int64 // messages that wait for Next
 	subagents atomic.Int64 // sub-agents that are running
 
 	clientTools graph.ClientTools
-	toolsByName map[string]int // where input.Tools has one
+	toolsByName map[string]int // indexes of input.Tools
 
 	mu      sync.Mutex   // guards the fields below and what the writer numbers
 	turn    sync.Cond    // the open text message has ended, or the gate is shut
-	gate    error        // why no event is taken any more
-	writing *step        // whose text message is open
-	spare   *commit.Item // for what is queued next, nil for a new one
+	gate    error        // the reason why events are refused, nil while they are accepted
+	writing *step        // the step with the open text message
+	spare   *commit.Item // for the next queued item, nil for a new one
 	span    *span
 	owners  owners
 	journal journal
 	nodes   nodes
-	became  model.Status // how end has ended it, "" before or when it is another's
+	became  model.Status // the status after end; "" before, or when another owner has the run
 	errands errands      // plugin code that has not returned
-	spoke   bool         // a worker has shown something since the run was claimed, or an earlier process had claimed it
+	spoke   bool         // a worker has emitted a visible event since the claim, or an earlier process had claimed the run
 
-	first  []model.Message // all of the thread's messages, when the run is its first; else nil
+	first  []model.Message // all of the thread's messages when the run is its first; else nil
 	over   chan struct{}   // closed once the run has ended here
 	traced func(End)       // ends the run's operation; set by begins
 }
 
-// Input is what serves a run for its whole life.
+// Input holds the parts of a request that a run needs for its whole life.
 type Input struct {
 	State          json.RawMessage `json:"state,omitempty"` // replaces the thread's when the run starts
 	Tools          []agui.Tool     `json:"tools,omitempty"`
 	Context        []agui.Context  `json:"context,omitempty"`
 	ForwardedProps json.RawMessage `json:"forwardedProps,omitempty"`
-	RewindTo       string          `json:"rewindTo,omitempty"` // hide what follows this message
-	HideFrom       int64           `json:"hideFrom,omitempty"` // hide the message of this seq and what follows it
-	Edited         *agui.Message   `json:"edited,omitempty"`   // takes the place of the thread's message of this id when the run starts
+	RewindTo       string          `json:"rewindTo,omitempty"` // hide the messages after this one
+	HideFrom       int64           `json:"hideFrom,omitempty"` // hide the message of this seq and all later ones
+	Edited         *agui.Message   `json:"edited,omitempty"`   // replaces the thread's message of this id when the run starts
 	Trace          string          `json:"trace,omitempty"`    // the operation that the run belongs to: see Tracer.Parent
 }
 
-// JSON is what a run's row keeps of its input.
+// JSON returns the input as a run's row stores it.
 func (in *Input) JSON() json.RawMessage {
 	text, err := model.JSON(in) // a state keeps its size
 	if err != nil {
-		panic(err) // what is raw in it was checked
+		panic(err) // its raw members were checked
 	}
 	return text
 }
 
-// newLive makes the live form of a run, without what its log and rows say. What the run was started with may be
-// illegible by now, which unfit tells: a run that only ends does not need it.
+// newLive makes the live form of a run, without the contents of its log and rows. It sets unfit when the stored input is no
+// longer legible: a run that only ends does not need it.
 func (en *Engine) newLive(run *model.Run) *live {
 	l := &live{
 		en: en, run: *run, offer: en.offers.current(),
@@ -93,7 +93,7 @@ func (en *Engine) newLive(run *model.Run) *live {
 		errands: errands{counts: &en.abandonments, all: make(map[*errand]struct{})},
 	}
 	l.errands.log = l.log
-	l.run.Input, l.run.Definition = nil, nil // what they say is in input and graph
+	l.run.Input, l.run.Definition = nil, nil // input and graph have their contents
 	l.turn.L = &l.mu
 	l.source = en.commits.Source(ownerOf(&run.RunHead), l.broken)
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {
@@ -114,12 +114,12 @@ func (en *Engine) newLive(run *model.Run) *live {
 	return l
 }
 
-// item is an entry of the commit queue for what the run says.
+// item returns an entry of the commit queue for the run's events.
 func (l *live) item() *commit.Item {
 	return &commit.Item{Source: l.source, Thread: l.t.Key(), Run: l.span.run}
 }
 
-// emit is queue, and waits for room in the commit queue.
+// emit waits for room in the commit queue, then calls queue.
 func (l *live) emit(s *step, rows []model.Row, done func(error), evs ...agui.Event) error {
 	l.source.Room()
 	l.mu.Lock()
@@ -127,11 +127,11 @@ func (l *live) emit(s *step, rows []model.Row, done func(error), evs ...agui.Eve
 	return l.queue(s, rows, done, evs...)
 }
 
-// queue stages what the step holds and evs and queues them in one item with rows, so that a crash keeps all or none.
-// It waits for its turn when an event opens a text message. done may be nil. l.mu is held.
+// queue stages the step's held events and evs, and queues them with rows in one item, so that a crash keeps all or none. It
+// waits for its turn when an event opens a text message. done may be nil. l.mu is held.
 func (l *live) queue(s *step, rows []model.Row, done func(error), evs ...agui.Event) error {
 	if slices.ContainsFunc(evs, opensText) {
-		if err := l.queue(s, nil, nil); err != nil { // others may wait for it
+		if err := l.queue(s, nil, nil); err != nil { // other steps may wait for the held events
 			return err
 		}
 		l.awaitTurn(s)
@@ -156,7 +156,7 @@ func (l *live) queue(s *step, rows []model.Row, done func(error), evs ...agui.Ev
 	}
 	l.spare = nil
 	defer func() {
-		if l.en.commits.Add(it) { // what was numbered is written, also before an event that is refused
+		if l.en.commits.Add(it) { // numbered events are written, even before an event that is refused
 			it.Empty()
 			l.spare = it
 		}
@@ -183,7 +183,7 @@ func (l *live) queue(s *step, rows []model.Row, done func(error), evs ...agui.Ev
 	return nil
 }
 
-// shows reports whether ev is for the eyes of people. That a model is called says nothing yet.
+// shows reports whether ev is visible to people. The events of a model call are not.
 func shows(ev agui.Event) bool {
 	c, ok := ev.(agui.Custom)
 	return !ok || c.Name != agui.ModelCallEvent
@@ -247,14 +247,14 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	return nil
 }
 
-// put queues rows alone.
+// put queues rows without events.
 func (l *live) put(rows ...model.Row) {
 	it := l.item()
 	it.Rows = rows
 	l.en.commits.Add(it)
 }
 
-// wait calls queue with a done function and waits until what it queued is stored.
+// wait calls queue with a done function and waits until the queued item is stored.
 func (l *live) wait(queue func(done func(error)) error) error {
 	stored := make(chan error, 1)
 	if err := queue(func(err error) { stored <- err }); err != nil {
@@ -274,7 +274,7 @@ func (l *live) lock(cause error) bool {
 	return true
 }
 
-// drop stops the workers without a word in the log: the run is another's now, or of the next start.
+// drop stops the workers and writes nothing to the log: the run belongs to another instance, or to the next start.
 func (l *live) drop(cause error) {
 	l.mu.Lock()
 	l.lock(cause)
@@ -282,8 +282,8 @@ func (l *live) drop(cause error) {
 	l.cancel(cause)
 }
 
-// broken is called when the database refused the run's events for their data: the log ends before them,
-// and the run ends there as failed.
+// broken is called when the database has refused the run's events because of their data. The log ends before them, and the
+// run ends there as failed.
 func (l *live) broken(err error) {
 	if l.dead.Swap(true) {
 		return
@@ -293,7 +293,7 @@ func (l *live) broken(err error) {
 	l.drop(err)
 	l.en.tasks.Go(func() { // ends with its commit
 		err := l.en.failBroken(l.en.abandoned, l)
-		for err != nil && !errors.Is(err, errSettled) && l.en.rest() { // the database may take it later
+		for err != nil && !errors.Is(err, errSettled) && l.en.rest() { // the database may accept it later
 			l.log().Error("run could not be failed", "error", err)
 			err = l.en.failBroken(l.en.abandoned, l)
 		}
@@ -308,7 +308,7 @@ func (l *live) patch(s *step, patch json.RawMessage) error {
 	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.queue(s, nil, nil); err != nil { // it may be about the state
+	if err := l.queue(s, nil, nil); err != nil { // a held event may change the state
 		return err
 	}
 	_, ev, err := fold.MergePatch(l.span.state(), patch)
@@ -321,11 +321,11 @@ func (l *live) patch(s *step, patch json.RawMessage) error {
 	return l.queue(s, nil, nil, ev)
 }
 
-// stageClosers stages what is owed before a terminal event: ends of messages, results of calls except
-// those that a run which waits has recorded, ends of sub-agents and steps. l.mu is held.
+// stageClosers stages the events that must precede a terminal event: ends of messages, results of calls except those that a
+// waiting run has recorded, and ends of sub-agents and steps. l.mu is held.
 func (l *live) stageClosers(it *commit.Item, output agui.WorkerOutput, code string, waits bool) error {
 	if output.Error != nil && l.nodes.failed() {
-		output = agui.WorkerOutput{Status: agui.StatusPartialSuccess} // what is open belongs to nodes that were only stopped
+		output = agui.WorkerOutput{Status: agui.StatusPartialSuccess} // the open entities belong to nodes that were only stopped
 	}
 	closers := l.span.ver.Closers()
 	outer := slices.IndexFunc(closers, isOuter)
@@ -359,5 +359,5 @@ func (l *live) stageClosers(it *commit.Item, output agui.WorkerOutput, code stri
 	return nil
 }
 
-// errSettled means that the run had been ended by another before this decision was made.
+// errSettled means that the run had already been ended before this decision was made.
 var errSettled = decide.ErrSettled

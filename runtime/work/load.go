@@ -10,14 +10,14 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// reading reads back what a run has come to: its generation from the rows, and its open span from the log.
+// reading restores the state of a run: its generation from the rows, and its open span from the log.
 type reading struct {
 	*live
 	row   *model.Run
 	spans []model.Span
 }
 
-// load reads what the run's generation has come to: where it began, its nodes, steps, records and messages.
+// load reads the state of the run's generation: its beginning, nodes, steps, records and messages.
 func (rd *reading) load(ctx context.Context) error {
 	for _, s := range rd.spans {
 		if s.Generation == rd.row.Generation {
@@ -48,8 +48,8 @@ func (rd *reading) load(ctx context.Context) error {
 	return rd.loadMessages(ctx)
 }
 
-// begunWith is the state that the run's first span began with. What a rollback has restored its log tells: the runs that
-// were rolled back may be gone.
+// begunWith returns the state at the beginning of the run's first span. The state that a rollback has restored is read from
+// the log: the rolled back runs may be gone.
 func (rd *reading) begunWith(ctx context.Context, span *model.Span) (json.RawMessage, error) {
 	switch {
 	case rd.input.State != nil:
@@ -76,9 +76,9 @@ func (rd *reading) begunWith(ctx context.Context, span *model.Span) (json.RawMes
 	return span.State, nil
 }
 
-// loadMessages gives the writer the messages of the run, so that later events can change them.
+// loadMessages loads the messages of the run into its span, so that later events can change them.
 func (rd *reading) loadMessages(ctx context.Context) error {
-	asked := make(map[int64]bool, len(rd.spans)) // by the events that its spans begin with
+	asked := make(map[int64]bool, len(rd.spans)) // events that begin the run's spans
 	for i := range rd.spans {
 		asked[rd.spans[i].First] = true
 	}
@@ -107,8 +107,8 @@ func (rd *reading) loadMessages(ctx context.Context) error {
 	return nil
 }
 
-// folded is what messages of the run come to, of which those count that its generation has said: neither what it was asked, nor what
-// earlier ones have said.
+// folded returns the fold of the run's messages. Only the output of the run's generation counts towards its size, not its
+// input and not the output of earlier generations.
 func (sp *span) folded(state json.RawMessage, messages []agui.Message) *fold.Fold {
 	f := fold.New(state, messages)
 	for i := range messages {
@@ -119,5 +119,5 @@ func (sp *span) folded(state json.RawMessage, messages []agui.Message) *fold.Fol
 	return f
 }
 
-// page is how many rows or events are read at once.
+// page is the number of rows or events in one read.
 const page = 500

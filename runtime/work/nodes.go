@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// nodes is how far a run's generation has come in its graph: the rows of its nodes and steps. The run's mutex guards it.
+// nodes is the progress of a run's generation in its graph: the rows of its nodes and steps. The run's mutex guards it.
 type nodes struct {
 	graph   *graph.Graph
 	rows    map[string]*model.Node
@@ -25,7 +25,8 @@ func newNodes(g *graph.Graph) nodes {
 	return nodes{graph: g, rows: make(map[string]*model.Node), steps: make(map[string]*model.Step), started: make(map[string]bool)}
 }
 
-// reset makes the rows of a generation that begins, and returns those to write: the first row of a lone node comes with its step.
+// reset makes the rows of a new generation and returns the rows to write. The first row of a lone node is written with its
+// step.
 func (ns *nodes) reset(run *model.Run) (rows []model.Row) {
 	for _, n := range ns.graph.Nodes {
 		node := &model.Node{RunKey: run.Key, NodeID: n.ID, Status: model.Pending}
@@ -69,13 +70,13 @@ func (ns *nodes) load(ctx context.Context, r model.Reader, run *model.Run) error
 	}
 }
 
-// scope is what expressions see.
+// scope returns the values that expressions see.
 func (ns *nodes) scope(query string, state json.RawMessage) func() map[string]any {
 	return func() map[string]any { return graph.Scope(query, state, ns.rows) }
 }
 
-// ready returns the nodes that can start now, which it counts as started, and the rows of those that will not run. It fails when a node
-// has failed, just before a crash.
+// ready returns the nodes that can start now and marks them as started. It also returns the rows of skipped nodes. It fails
+// when a node has failed, just before a crash.
 func (ns *nodes) ready(query string, state json.RawMessage) (start []*graph.Node, skipped []model.Row, err error) {
 	for again := true; again; {
 		again = false
@@ -135,7 +136,7 @@ func (ns *nodes) begin(n *graph.Node, run *model.Run, query string) (*model.Step
 	return st, node
 }
 
-// resume sets the nodes that wait running again, and returns their steps.
+// resume sets waiting nodes to running and returns their steps.
 func (ns *nodes) resume() (steps []*model.Step) {
 	for _, st := range ns.steps {
 		if st.Status == model.Waiting {
@@ -146,13 +147,13 @@ func (ns *nodes) resume() (steps []*model.Step) {
 	return steps
 }
 
-// A node's row keeps the latest messages of progress, and the beginning of each.
+// Limits of the latest progress messages in a node's row.
 const (
 	nodeMessages     = 50
 	nodeMessageBytes = 4 << 10
 )
 
-// progress notes a worker's progress, and returns the node's row, nil when there is none.
+// progress records a worker's progress and returns the node's row, or nil when there is none.
 func (ns *nodes) progress(id string, value json.RawMessage) model.Row {
 	var p struct {
 		Progress float64 `json:"progress"`
@@ -170,8 +171,8 @@ func (ns *nodes) progress(id string, value json.RawMessage) model.Row {
 	return &row
 }
 
-// settle brings the rows of steps and nodes that have not ended to status, and returns them. When a node has failed the run, the others
-// were only stopped.
+// settle sets steps and nodes that have not ended to status and returns their rows. When a node has failed the run, the
+// others were only stopped.
 func (ns *nodes) settle(status model.Status, e *agui.OutputError) (rows []model.Row) {
 	now := time.Now()
 	pending := status
@@ -223,7 +224,7 @@ func (ns *nodes) has(status model.Status) bool {
 	return false
 }
 
-// output is what the run answers: the output of the last node that no other needs.
+// output returns the result of the run: the output of the last node that no other node needs.
 func (ns *nodes) output() (out json.RawMessage) {
 	for _, n := range ns.graph.Nodes {
 		if o := ns.rows[n.ID].Output; o != nil && !ns.graph.Needed(n.ID) {
@@ -233,7 +234,7 @@ func (ns *nodes) output() (out json.RawMessage) {
 	return out
 }
 
-// step returns the latest step of that number, nil when a node has executed again since.
+// step returns the latest step of that number, or nil when its node has executed again since.
 func (ns *nodes) step(number int) *model.Step {
 	for _, st := range ns.steps {
 		if st.Number == number {

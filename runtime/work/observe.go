@@ -15,20 +15,20 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// Measures are told of sizes and times as they come about; those that are nil are told nothing. They are called where it
-// happens, from several goroutines, and return at once. What can be looked up at any time is in Stats instead.
+// Measures receives sizes and times as they occur; a nil function is not called. The functions are called from several
+// goroutines, in the middle of the work, and must return at once. Values that can be read at any time are in Stats instead.
 type Measures struct {
 	Committed  func(events int, took time.Duration)          // a transaction
-	Replayed   func(events int)                              // a reader has got so many from the database, and is at the live end or has left
-	Claimed    func(queued time.Duration)                    // a run has begun, after so long in the queue
-	FirstEvent func(after time.Duration)                     // a run's worker has shown its first event, so long after the run was queued
+	Replayed   func(events int)                              // a reader has read so many from the database, and is at the live end or has left
+	Claimed    func(queued time.Duration)                    // a run has begun after so long in the queue
+	FirstEvent func(after time.Duration)                     // a run's worker has emitted its first visible event, so long after the run was queued
 	Ended      func(status model.Status, took time.Duration) // a run is over, so long after it was accepted
 	Tool       func(failed bool, took time.Duration)         // a call of a server's tool
-	ModelCall  func(c ModelEnd, took time.Duration)          // a call of a model that a worker has told of while it was made
-	Tokens     func(u agui.TokenUsage)                       // what a call of a model took
+	ModelCall  func(c ModelEnd, took time.Duration)          // a model call that a worker has reported while making it
+	Tokens     func(u agui.TokenUsage)                       // the usage of a model call
 }
 
-// withDefaults puts what does nothing in the place of what is nil.
+// withDefaults replaces nil functions with functions that do nothing.
 func (m Measures) withDefaults() Measures {
 	if m.Claimed == nil {
 		m.Claimed = func(time.Duration) {}
@@ -54,22 +54,22 @@ func (m Measures) withDefaults() Measures {
 // Tracer follows runs from the request to the calls of models and tools. It is an interface so that no trace library is
 // needed here; transports/telemetry/traces implements it. Its methods are called from several goroutines.
 type Tracer interface {
-	// Begin is told that an operation begins inside of that of ctx. It returns the context of what is done in it, and
-	// what is called once when it has ended.
+	// Begin begins an operation inside the operation of ctx. It returns the context of the new operation, and a function
+	// that is called once when it has ended.
 	Begin(ctx context.Context, op Op) (context.Context, func(End))
-	// Parent names the operation of ctx as a W3C traceparent, "" when it is not traced. A run keeps it for its whole life.
+	// Parent returns the operation of ctx as a W3C traceparent, "" when it is not traced. A run keeps it for its whole life.
 	Parent(ctx context.Context) string
 	// Within returns ctx inside the operation that Parent has named, maybe in an earlier process.
 	Within(ctx context.Context, parent string) context.Context
 }
 
-// OpKind says what an operation is.
+// OpKind is the kind of an operation.
 type OpKind uint8
 
 // The operations, each inside of one before it.
 const (
 	OpStart OpKind = iota // a request for a run is taken
-	OpRun                 // a run from its claim until it waits, ends or is another's
+	OpRun                 // a run from its claim until it waits, ends or gets another owner
 	OpAgent               // a worker executes: a node's, or a sub-agent
 	OpTool                // a server's tool is called
 	OpModel               // a model is called
@@ -85,17 +85,17 @@ type Op struct {
 	ID      string // of the sub-agent's invocation or of the tool call, empty for others
 }
 
-// End is how an operation has ended.
+// End describes the end of an operation.
 type End struct {
-	Status model.Status // of a run: what it is now
-	Run    string       // of a request for a run that was taken, and
-	Thread string       // its thread
-	Err    error        // nil when it went well
-	Code   string       // what clients are told has failed, empty when it went well
+	Status model.Status // of a run: its status now
+	Run    string       // of an accepted request for a run
+	Thread string       // likewise
+	Err    error        // nil on success
+	Code   string       // the error code that clients see, empty on success
 	Model  ModelEnd     // of a model
 }
 
-// ModelEnd is how a call of a model has ended. Provider and model are in its usage.
+// ModelEnd describes the end of a model call. Provider and model are in its usage.
 type ModelEnd struct {
 	plugins.ModelCall
 	Err error
@@ -110,18 +110,18 @@ func (untraced) Begin(ctx context.Context, _ Op) (context.Context, func(End)) {
 func (untraced) Parent(context.Context) string                        { return "" }
 func (untraced) Within(ctx context.Context, _ string) context.Context { return ctx }
 
-// Stats is what an engine is doing, and what it has counted since it began.
+// Stats holds an engine's current activity, and its counts since it began.
 type Stats struct {
 	Queued, Running, Waiting int           // runs
-	OldestQueued             time.Duration // since when the first of those that wait for a slot has been queued
+	OldestQueued             time.Duration // how long the first run that waits for a slot has been queued
 	Lingering                int           // workers and tools that were abandoned and have not returned
-	Asked, Said              int64         // bytes in memory of what running ones are asked, and of the messages they have made, those with little apart
+	Asked, Said              int64         // bytes in memory of the inputs and of the messages of running runs, small ones not counted
 
-	AbandonedAgents, AbandonedTools int64 // workers and tools for which nobody waits any more
-	Fenced                          int64 // commits that were refused as another instance has the database
+	AbandonedAgents, AbandonedTools int64 // workers and tools that were abandoned so far
+	Fenced                          int64 // commits refused because another instance has the database
 }
 
-// Stats returns what the engine is doing.
+// Stats returns the engine's current activity and counts.
 func (en *Engine) Stats() Stats {
 	s := Stats{
 		Running: int(en.liveRuns.Load()), Lingering: int(en.abandonments.lingering.Load()),
@@ -132,7 +132,7 @@ func (en *Engine) Stats() Stats {
 	return s
 }
 
-// decide has a command decided, and tells what has become of the thread's runs.
+// decide waits for the decision of a command, then logs and measures its effects on the thread's runs.
 func (en *Engine) decide(it *commit.Item) error {
 	if it.Run != nil {
 		it.Owner = quota.OwnerOf(it.Run.Project, it.Run.User)
@@ -164,7 +164,7 @@ func (en *Engine) DeleteAll(list []*decide.Delete) (left []bool, errs []error) {
 	return left, errs
 }
 
-// tell logs and measures what a decision has made of runs.
+// tell logs and measures the effects of a decision on runs.
 func (en *Engine) tell(out *decide.Decided) {
 	for i := range out.Moves {
 		m := &out.Moves[i]
@@ -194,7 +194,8 @@ func (en *Engine) tell(out *decide.Decided) {
 	}
 }
 
-// about is a logger whose lines say which run they are about, and whose: users name runs and threads themselves. It reads the thread's name, which is for lines that are rare.
+// about returns a logger that names a run, its user, project and thread on each line: the names of runs and threads are
+// unique only with their user. It reads the thread's name, so it is for rare lines.
 func (en *Engine) about(run *model.RunHead) *slog.Logger {
 	log := en.log.With("run", run.ID, "user", run.User, "project", run.Project)
 	if th, err := en.store.Thread(en.abandoned, run.ThreadKey); err == nil {
@@ -203,12 +204,12 @@ func (en *Engine) about(run *model.RunHead) *slog.Logger {
 	return log.With("threadKey", run.ThreadKey)
 }
 
-// log is a logger whose lines say as much.
+// log returns a logger that names the same.
 func (l *live) log() *slog.Logger {
 	return l.en.log.With("run", l.run.ID, "thread", l.span.thread.ID, "user", l.run.User, "project", l.run.Project)
 }
 
-// op is an operation of the run.
+// op returns an operation of the run.
 func (l *live) op(kind OpKind, name, id string) Op {
 	return Op{Kind: kind, Name: name, ID: id, Run: l.run.ID, Thread: l.span.thread.ID, Project: l.run.Project}
 }
@@ -224,7 +225,7 @@ func (l *live) untrace() {
 	l.traced(end)
 }
 
-// ended is the end of an operation that err has failed, which waiting for an answer does not.
+// ended returns the end of an operation that err has failed. Waiting for an answer is no failure.
 func (l *live) ended(err error) End {
 	switch shown, ok := errors.AsType[*plugins.Error](err); {
 	case err == nil, errors.Is(err, plugins.ErrWaiting):
@@ -237,7 +238,7 @@ func (l *live) ended(err error) End {
 	return End{Err: err, Code: "failed"}
 }
 
-// trace tells that a worker or a tool begins, which learns in ctx what to tell the servers that it asks.
+// trace begins the operation of a worker or a tool. The returned context has the trace parent for requests to other servers.
 func (en *Engine) trace(ctx context.Context, op Op) (context.Context, func(End)) {
 	ctx, end := en.tracer.Begin(ctx, op)
 	if parent := en.tracer.Parent(ctx); parent != "" {
@@ -246,8 +247,8 @@ func (en *Engine) trace(ctx context.Context, op Op) (context.Context, func(End))
 	return ctx, end
 }
 
-// BeginModelCall tells that a worker calls a model: those who measure, and the log. A run that takes no more events has its
-// closers tell how the call has ended.
+// BeginModelCall reports a worker's model call to the tracer, the measures and the log. If the run accepts no more events,
+// its closers report the end of the call.
 func (s *step) BeginModelCall(ctx context.Context) (context.Context, func(plugins.ModelCall, error)) {
 	began := time.Now()
 	ctx, end := s.l.en.tracer.Begin(ctx, s.l.op(OpModel, "", ""))
@@ -271,7 +272,7 @@ func (s *step) BeginModelCall(ctx context.Context) (context.Context, func(plugin
 	}
 }
 
-// refusal is what clients are told of a model that has failed: all of a *plugins.Error.
+// refusal returns a model's error as clients see it: all of a *plugins.Error, and no text of any other error.
 func refusal(err error) *agui.OutputError {
 	if err == nil {
 		return nil

@@ -11,17 +11,17 @@ import (
 	"github.com/batonrun/baton/runtime/graph"
 )
 
-// offer is what a registry offers, compiled. A live run holds one from when it was claimed until it ends or waits, so
-// that it meets the same plugins throughout, and they are not closed under it.
+// offer is a compiled registry. A live run holds one from its claim until it ends or waits, so that it uses the same plugins
+// throughout, and they stay open.
 type offer struct {
 	plugins *host.Registry
 	graphs  *graph.Set
 	holders int // live runs that hold it, guarded by offers.mu
 }
 
-// offers are the offer in force and those before it that are still held.
+// offers holds the current offer and the earlier ones that are still held.
 type offers struct {
-	mu      sync.Mutex // guards the fields below and what an offer says it guards
+	mu      sync.Mutex // guards the fields below, and offer.holders
 	now     *offer
 	earlier map[*offer]bool
 }
@@ -34,14 +34,14 @@ func newOffer(reg *host.Registry) (*offer, error) {
 	return &offer{plugins: reg, graphs: graphs}, nil
 }
 
-// current returns the offer in force, for a look at it.
+// current returns the current offer without holding it.
 func (o *offers) current() *offer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.now
 }
 
-// hold returns the offer in force, which is not closed until it is released.
+// hold returns the current offer, which stays open until it is released.
 func (o *offers) hold() *offer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -49,7 +49,7 @@ func (o *offers) hold() *offer {
 	return o.now
 }
 
-// release lets go of an offer, and reports whether nothing needs it any more: then it is the caller's to close.
+// release releases an offer. It reports whether the offer was replaced and has no other holder: the caller then closes it.
 func (o *offers) release(held *offer) (over bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -61,7 +61,7 @@ func (o *offers) release(held *offer) (over bool) {
 	return over
 }
 
-// replace puts an offer in force and returns the one before, if nothing needs it any more.
+// replace makes next the current offer and returns the previous one if it has no holders.
 func (o *offers) replace(next *offer) (over *offer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,14 +74,14 @@ func (o *offers) replace(next *offer) (over *offer) {
 	return nil
 }
 
-// open returns the offers whose plugins are not closed: the earlier ones, and the one in force at the end.
+// open returns the offers with open plugins: the earlier ones, and the current one at the end.
 func (o *offers) open() []*offer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return append(slices.Collect(maps.Keys(o.earlier)), o.now)
 }
 
-// all returns and forgets the earlier offers, with the one in force at the end.
+// all returns and forgets the earlier offers, with the current one at the end.
 func (o *offers) all() []*offer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -93,18 +93,18 @@ func (o *offers) all() []*offer {
 	return append(list, o.now)
 }
 
-// Plugins is the registry in force.
+// Plugins returns the current registry.
 func (en *Engine) Plugins() *host.Registry { return en.offers.current().plugins }
 
-// Replace compiles a registry, starts what is new in it, and puts it in force. Runs that are live keep theirs, which is
-// closed when the last of them has ended or waits. When Replace fails nothing has changed, and what was started of reg
-// is closed. It is called by one goroutine at a time.
+// Replace compiles a registry, starts its new plugins, and makes it the current one. Live runs keep their registry, which is
+// closed when the last of them has ended or waits. When Replace fails, nothing has changed and the started plugins of reg
+// are closed. It must be called by one goroutine at a time.
 func (en *Engine) Replace(ctx context.Context, reg *host.Registry) error {
 	next, err := newOffer(reg)
 	if err != nil {
 		return err
 	}
-	for _, o := range en.offers.open() { // what is offered again may still be at work
+	for _, o := range en.offers.open() { // plugins that are offered again may already be started
 		reg.Share(o.plugins)
 	}
 	if err := reg.Start(ctx); err != nil {
@@ -114,11 +114,11 @@ func (en *Engine) Replace(ctx context.Context, reg *host.Registry) error {
 	if over := en.offers.replace(next); over != nil {
 		en.shut(over)
 	}
-	en.queue.nudge() // caps may be others
+	en.queue.nudge() // limits may have changed
 	return nil
 }
 
-// Close closes the plugins, also those that were replaced and that abandoned workers still use.
+// Close closes all plugins, also replaced ones that abandoned workers still use.
 func (en *Engine) Close() error {
 	var errs []error
 	for _, o := range en.offers.all() {
@@ -127,7 +127,7 @@ func (en *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// shut closes what nobody else needs of an offer.
+// shut closes the plugins that only this offer needs.
 func (en *Engine) shut(o *offer) {
 	if err := o.plugins.Close(); err != nil {
 		en.log.Error("plugins could not be closed", "error", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// opening stages in it what opens the next span of a run, or is the whole of a span that ends a run which nobody executes.
+// opening stages the beginning of a run's next span, or the whole span that ends a run which is not executed.
 type opening struct {
 	*live
 	it  *commit.Item
@@ -23,10 +23,10 @@ type opening struct {
 	row *model.Run
 }
 
-// open stages what opens the span: RUN_STARTED with the messages that are new, what the run does to the thread when it
-// begins, or what its answers amount to when it goes on.
+// open stages the beginning of the span: RUN_STARTED with the new messages, and either the changes of the thread by a run
+// that begins, or the effects of the answers to a run that continues.
 func (o *opening) open(ctx context.Context, queued []model.Message) error {
-	if o.row.Answered { // the worker is called again with the input it had; it meets what came meanwhile at its next Next
+	if o.row.Answered { // the worker is replayed with its input; later messages come with its next Next
 		spans, err := o.en.store.Spans(ctx, o.row.Key)
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ func (o *opening) open(ctx context.Context, queued []model.Message) error {
 		return o.answered(asked)
 	}
 	o.span.began = began{state: o.th.State, upTo: o.span.row.First}
-	if o.row.Generation > 1 { // its steps are numbered behind those of earlier ones
+	if o.row.Generation > 1 { // its steps are numbered after those of earlier generations
 		steps, err := o.en.store.Steps(ctx, o.row.Project, o.row.Key, 0, 1)
 		if err != nil {
 			return err
@@ -58,7 +58,7 @@ func (o *opening) open(ctx context.Context, queued []model.Message) error {
 		queued = slices.Concat([]model.Message{m}, queued)
 	}
 	first, rest := fitting(queued, o.en.cfg.FrameBytes)
-	o.inbox.Store(int64(len(rest))) // it meets them at its next Next, or goes once more for them
+	o.inbox.Store(int64(len(rest))) // they come with its next Next, or the run is continued for them
 	if err := o.span.started(o.it, o.row, first, nil, o.input.Trace); err != nil {
 		return err
 	}
@@ -68,8 +68,8 @@ func (o *opening) open(ctx context.Context, queued []model.Message) error {
 	return o.enterAgent(first)
 }
 
-// enterAgent begins the step of a run of one agent together with its span, so that both are one commit. That takes a user's
-// message among those that the run brings: what else it may be asked the thread tells, which is read later.
+// enterAgent begins the step of a run of one agent together with its span, so that both are one commit. It does so only if
+// the run brings a user's message: otherwise the query comes from the thread, which is read later.
 func (o *opening) enterAgent(first []model.Message) error {
 	asked := slices.ContainsFunc(first, func(m model.Message) bool { return m.Role == agui.RoleUser })
 	if o.row.Agent == "" || !asked {
@@ -79,7 +79,8 @@ func (o *opening) enterAgent(first []model.Message) error {
 	return err
 }
 
-// prepare applies what the run's first generation does to the thread: hidden messages and another state.
+// prepare applies the run's changes of the thread: hidden messages and another state. RewindTo, HideFrom and State apply to
+// the first generation only.
 func (o *opening) prepare(ctx context.Context) error {
 	hides, state, err := o.rolledBack(ctx, o.th.State)
 	if err != nil {
@@ -118,7 +119,7 @@ func (o *opening) prepare(ctx context.Context) error {
 	return o.span.stage(o.it, agui.StateSnapshot{Snapshot: state})
 }
 
-// rolledBack says what to hide of the runs that the run has made room by rolling back, and the state before the oldest of
+// rolledBack returns the messages to hide of the runs that this run has rolled back, and the state before the oldest of
 // them.
 func (o *opening) rolledBack(ctx context.Context, state json.RawMessage) ([]model.Hide, json.RawMessage, error) {
 	if !o.row.RollBack {
@@ -143,8 +144,8 @@ func (o *opening) rolledBack(ctx context.Context, state json.RawMessage) ([]mode
 	return hides, state, nil
 }
 
-// rewound stages the MESSAGES_SNAPSHOT that tells clients what is left, with what this run brings. A message that stays keeps
-// the results of its calls, wherever they stand.
+// rewound stages the MESSAGES_SNAPSHOT with the remaining messages and those that this run brings. A message that stays
+// keeps the results of its calls, wherever they are.
 func (o *opening) rewound(ctx context.Context, hides []model.Hide) error {
 	rows, err := o.en.store.Messages(ctx, o.th.Key, 0, log.LatestMessages)
 	if err != nil {
@@ -161,7 +162,7 @@ func (o *opening) rewound(ctx context.Context, hides []model.Hide) error {
 			called[c.ID] = called[c.ID] || !hidden(rows[i])
 		}
 	}
-	var before []model.Row // what the run brings stays
+	var before []model.Row // rows before the messages that the run brings, which stay
 	for i := range hides {
 		before = append(before, &hides[i])
 	}
@@ -172,7 +173,7 @@ func (o *opening) rewound(ctx context.Context, hides []model.Hide) error {
 			left = append(left, m)
 		case m.Role == agui.RoleTool && called[m.ToolCallID]:
 			left = append(left, m)
-			before = append(before, &m) // is shown again
+			before = append(before, &m) // it is shown again
 		}
 	}
 	for i := range left {
@@ -181,12 +182,11 @@ func (o *opening) rewound(ctx context.Context, hides []model.Hide) error {
 		}
 	}
 	o.it.Rows = append(before, o.it.Rows...)
-	msgs := append(log.Contents(left), o.span.fold.Messages()...) // what this run brings
+	msgs := append(log.Contents(left), o.span.fold.Messages()...) // messages that this run brings
 	return o.span.stage(o.it, agui.MessagesSnapshot{Messages: log.Newest(msgs, o.en.cfg.FrameBytes)})
 }
 
-// answered opens the span of an answer: the steps that waited go on, and what a client answered for its
-// own tools becomes their results.
+// answered opens the span of an answer: waiting steps continue, and a client's answers for its own tools become results.
 func (o *opening) answered(all []model.Interrupt) error {
 	var owed []string
 	for _, m := range o.journal.calls() {
@@ -213,7 +213,7 @@ func (o *opening) answered(all []model.Interrupt) error {
 	return nil
 }
 
-// take closes an interrupt that was answered. The result of a frontend call is what its memo holds.
+// take resolves an answered interrupt. The memo of a frontend call holds its result.
 func (o *opening) take(in *model.Interrupt) error {
 	if in.Status != model.InterruptAnswered {
 		return nil
@@ -235,8 +235,8 @@ func (o *opening) take(in *model.Interrupt) error {
 	})
 }
 
-// lastWords stages the span that ends a run which nobody executes. A cancelled run takes what waits for it, and gives the
-// calls that it has left open their results; what a run was to take that cannot be claimed is hidden.
+// lastWords stages the span that ends a run which is not executed. A cancelled run takes its waiting messages; the waiting
+// messages of a run that cannot be claimed are hidden. Open calls get their results.
 func (o *opening) lastWords(ctx context.Context, spans []model.Span, queued []model.Message, e ending) error {
 	begun := o.row.Status == model.Waiting || o.row.Answered
 	var asked []model.Interrupt
@@ -273,8 +273,8 @@ func (o *opening) lastWords(ctx context.Context, spans []model.Span, queued []mo
 	return o.span.stage(o.it, terminal)
 }
 
-// failOwed gives the calls that a waiting run has left open their results, those that a client has answered
-// theirs.
+// failOwed gives the open calls of a waiting run failed results, and the calls that a client has answered the client's
+// results.
 func (o *opening) failOwed(all []model.Interrupt) error {
 	code := codeCancelled
 	for i := range all {

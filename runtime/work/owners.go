@@ -5,8 +5,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// owners holds, of what is open in a run, which step has opened it: only that step, and those it works for, may continue or close it. The
-// run's mutex guards it.
+// owners maps each open entity of a run to the step that has opened it. Only that step, and the steps it works for, may
+// continue or close the entity. The run's mutex guards it.
 type owners map[entity]*step
 
 // entity is something that events open, continue and close.
@@ -15,7 +15,7 @@ type entity struct {
 	id   string
 }
 
-// entityOf returns what ev is about, and whether ev closes it. It returns the zero entity for an event that opens and closes nothing.
+// entityOf returns the entity of ev, and whether ev closes it. It returns the zero entity for an event without one.
 func entityOf(ev agui.Event) (about entity, closes bool) {
 	switch e := ev.(type) {
 	case agui.TextMessageStart:
@@ -63,7 +63,8 @@ func entityOf(ev agui.Event) (about entity, closes bool) {
 func callEntity(id string) entity  { return entity{"call", id} }
 func agentEntity(id string) entity { return entity{"agent", id} }
 
-// check refuses an event of a step that continues or closes something which neither the step nor one that works for it has opened.
+// check refuses an event of a step that continues or closes an entity, unless the step or one that works for it has opened
+// the entity.
 func (o owners) check(s *step, ev agui.Event) error {
 	if !goesOn(ev.Type()) {
 		return nil
@@ -74,13 +75,13 @@ func (o owners) check(s *step, ev agui.Event) error {
 	return nil
 }
 
-// within reports whether a step, or one that works for it, has opened something.
+// within reports whether a step, or one that works for it, has opened an entity.
 func (o owners) within(s *step, about entity) bool {
 	owner := o[about]
 	return owner != nil && s.isOrLeads(owner)
 }
 
-// note records an event of a step that was stored.
+// note records the owner of an entity that a stored event opens, and removes an entity that it closes.
 func (o owners) note(s *step, ev agui.Event) {
 	switch about, closes := entityOf(ev); {
 	case about == (entity{}):

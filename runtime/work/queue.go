@@ -10,46 +10,46 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// runQueue knows which threads need something so that their runs go on. The database decides; the queue only
-// remembers what the last decision about each thread has seen.
+// runQueue holds the threads that need a claim or a cancellation. The database decides; the queue only remembers the last
+// decision about each thread.
 type runQueue struct {
-	signal chan struct{} // has a value when the dispatcher should look
+	signal chan struct{} // has a value when the dispatcher should scan
 
 	mu     sync.Mutex // guards the fields below
-	turns  *list.List // of *line: whose turn it is to have a run claimed comes first
+	turns  *list.List // of *line: the first line is the next to have a run claimed
 	lines  map[model.Name]*line
 	needs  map[int64]place
 	counts map[int64]inQueue  // QUEUED runs by thread
 	queued int                // their sum
-	theirs map[model.Name]int // their sums by user, and by project: a name without a user
+	theirs map[model.Name]int // sums by user, and by project: a name without a user
 	asking map[int64]struct{} // threads with a run that is WAITING
 
-	weighing int // runs that are weighed now
+	weighing int // runs being weighed
 }
 
-// need is what a thread needs. A run that is to be claimed is weighed before.
+// need is the next action for a thread. A run is weighed before it is claimed.
 type need struct {
 	decide.Next
 	weighing, weighed bool
 	weight            model.Weight
-	reserved          *reservation // once it is to be claimed
+	reserved          *reservation // set once the run is to be claimed
 }
 
-// line is what the threads of one user need, a *need each, in the order they came. However many there are, the users
-// have their turns one after the other.
+// line holds the needs of one user's threads, a *need each, in the order of their arrival. Users have their turns one after
+// the other, whatever the length of their lines.
 type line struct {
 	user  model.Name
 	turn  *list.Element // of turns
 	needs *list.List
 }
 
-// inQueue is how many QUEUED runs a thread has, and whose they are.
+// inQueue is the number of QUEUED runs of a thread, and their user.
 type inQueue struct {
 	n    int
 	user model.Name
 }
 
-// place is where in a line a thread stands.
+// place is the position of a thread in a line.
 type place struct {
 	line *line
 	at   *list.Element
@@ -62,7 +62,7 @@ func newRunQueue() *runQueue {
 	}
 }
 
-// set notes what a decision has left of its thread.
+// set records the result of a decision about a thread.
 func (q *runQueue) set(out *decide.Decided) {
 	queued, asks := inQueue{}, false
 	for i := range out.Open {
@@ -89,7 +89,7 @@ func (q *runQueue) set(out *decide.Decided) {
 	case out.Next.Do == decide.Rest && stands:
 		q.leave(key, p)
 	case out.Next.Do != decide.Rest && stands:
-		p.at.Value = &need{Next: out.Next} // it may weigh something else
+		p.at.Value = &need{Next: out.Next} // the next run may have another weight
 	case out.Next.Do != decide.Rest:
 		q.stand(key, out.Next)
 	}
@@ -117,7 +117,7 @@ func (q *runQueue) of(project, user string) model.InQueue {
 	return model.InQueue{All: q.queued, OfProject: q.theirs[model.Name{Project: project}], OfUser: q.theirs[model.Name{Project: project, User: user}]}
 }
 
-// asks notes whether a thread has a run that is WAITING. q.mu is held.
+// asks records whether a thread has a WAITING run. q.mu is held.
 func (q *runQueue) asks(threadKey int64, yes bool) {
 	if yes {
 		q.asking[threadKey] = struct{}{}
@@ -126,14 +126,14 @@ func (q *runQueue) asks(threadKey int64, yes bool) {
 	}
 }
 
-// found notes that a thread has a run that is WAITING.
+// found records that a thread has a WAITING run.
 func (q *runQueue) found(threadKey int64) {
 	q.mu.Lock()
 	q.asks(threadKey, true)
 	q.mu.Unlock()
 }
 
-// stats returns how many runs are QUEUED and WAITING, and for how long the first of those that wait for a slot has.
+// stats returns how many runs are QUEUED and WAITING, and how long the first run that waits for a slot has been queued.
 func (q *runQueue) stats(now time.Time) (queued, waiting int, oldest time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -145,7 +145,7 @@ func (q *runQueue) stats(now time.Time) (queued, waiting int, oldest time.Durati
 	return q.queued, len(q.asking), oldest
 }
 
-// stand has a thread stand in its user's line. The caller holds mu.
+// stand adds a thread to its user's line. The caller holds mu.
 func (q *runQueue) stand(thread int64, n decide.Next) {
 	user := model.Name{Project: n.Run.Project, User: n.Run.User}
 	l := q.lines[user]
@@ -157,7 +157,7 @@ func (q *runQueue) stand(thread int64, n decide.Next) {
 	q.needs[thread] = place{l, l.needs.PushBack(&need{Next: n})}
 }
 
-// leave has a thread leave its line, which ends with it when it was the last. The caller holds mu.
+// leave removes a thread from its line, and an empty line from the queue. The caller holds mu.
 func (q *runQueue) leave(thread int64, p place) {
 	p.line.needs.Remove(p.at)
 	delete(q.needs, thread)
@@ -167,7 +167,7 @@ func (q *runQueue) leave(thread int64, p place) {
 	}
 }
 
-// nudge makes the dispatcher look.
+// nudge makes the dispatcher scan.
 func (q *runQueue) nudge() {
 	select {
 	case q.signal <- struct{}{}:
@@ -175,7 +175,7 @@ func (q *runQueue) nudge() {
 	}
 }
 
-// users returns how many users have threads in their lines.
+// users returns the number of users with threads in their lines.
 func (q *runQueue) users() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -189,11 +189,11 @@ func (q *runQueue) waits(threadKey int64) bool {
 	return q.counts[threadKey].n > 0
 }
 
-// admitter reserves what a run needs to be claimed, or says what it lacks.
+// admitter reserves a slot and bytes for the claim of a run, or returns the shortage.
 type admitter func(*model.RunHead, model.Weight) (*reservation, shortage)
 
-// ready removes and returns what can be done now: claims that admit has reserved for, one of each user in turn, and all else.
-// It also returns up to ahead runs that are to be weighed before they can be admitted.
+// ready removes and returns the needs that can be served now: claims that admit has reserved for, one of each user in turn,
+// and all cancellations. It also returns up to ahead runs that must be weighed before they can be admitted.
 func (q *runQueue) ready(admit admitter, ahead int) (done, weigh []*need) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -221,7 +221,7 @@ func (q *runQueue) ready(admit admitter, ahead int) (done, weigh []*need) {
 	return done, s.weigh
 }
 
-// weighs notes what a run that ready gave to be weighed weighs.
+// weighs sets the weight of a run that ready has returned to be weighed.
 func (q *runQueue) weighs(n *need, weight model.Weight) {
 	q.mu.Lock()
 	n.weight, n.weighing, n.weighed = weight, false, true
@@ -230,16 +230,17 @@ func (q *runQueue) weighs(n *need, weight model.Weight) {
 	q.nudge()
 }
 
-// scan is one look at all lines. A run that finds no room in a pool holds up those behind it that need of that pool: a large run is not
-// overtaken for ever.
+// scan is one pass over all lines. A run that finds no room in a pool blocks the later runs that need the same pool, so that
+// a large run is not overtaken for ever.
 type scan struct {
 	admit              admitter
 	slots, asked, said blocked
-	ahead              int // how many runs may still be weighed
+	ahead              int // how many more runs may be weighed
 	weigh              []*need
 }
 
-// blocked are the users who get nothing of a pool: all, those of a project, which has no User here, and some.
+// blocked is the set of users that get nothing from a pool: all, the users of a project (a name without User), or single
+// users.
 type blocked struct {
 	all   bool
 	names map[model.Name]bool
@@ -249,7 +250,7 @@ func (b *blocked) has(user model.Name) bool {
 	return b.all || b.names[user] || b.names[model.Name{Project: user.Project}]
 }
 
-// note blocks those who share the limit that has no room for a run of a user.
+// note blocks the users that share the limit that is full for a run of a user.
 func (b *blocked) note(full quota.Scope, user model.Name) {
 	if b.names == nil && full != quota.None {
 		b.names = make(map[model.Name]bool)
@@ -264,14 +265,14 @@ func (b *blocked) note(full quota.Scope, user model.Name) {
 	}
 }
 
-// lineCursor is how far a scan has come in a line.
+// lineCursor is the position of a scan in a line.
 type lineCursor struct {
 	line      *line
 	at        *list.Element
-	unweighed bool // a run was not weighed yet, and those behind it wait for that
+	unweighed bool // a run is not weighed yet, and the later ones wait for it
 }
 
-// next returns the first of the rest of the line that can be done now, nil when nothing can.
+// next returns the next need of the line that can be served now, or nil.
 func (c *lineCursor) next(s *scan) *need {
 	for c.at != nil {
 		n := c.at.Value.(*need)
@@ -283,7 +284,7 @@ func (c *lineCursor) next(s *scan) *need {
 	return nil
 }
 
-// admits reports whether a run can be claimed, for which is reserved then.
+// admits reports whether a run can be claimed, and reserves for it.
 func (c *lineCursor) admits(s *scan, n *need) bool {
 	if !n.weighed {
 		if !n.weighing && s.ahead > 0 {

@@ -11,13 +11,13 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// want has a thread of a user want a claim.
+// want makes a thread of a user need a claim.
 func want(q *runQueue, user string, thread int64) {
 	head := model.RunHead{Key: thread, ThreadKey: thread, Project: "p", User: user, Status: model.Queued}
 	q.set(&decide.Decided{Thread: thread, Open: []model.RunHead{head}, Next: decide.Next{Do: decide.ToClaim, Run: head}})
 }
 
-// claimed are the users of the claims that are made while there are slots.
+// claimed returns the users of the claims that are made while there are slots.
 func claimed(q *runQueue, slots int) (users []string) {
 	for _, n := range weighed(q, func(r *model.RunHead, _ model.Weight) (*reservation, shortage) {
 		slots--
@@ -34,7 +34,7 @@ func claimed(q *runQueue, slots int) (users []string) {
 // none admits nothing.
 func none(*model.RunHead, model.Weight) (*reservation, shortage) { return nil, shortage{agent: true} }
 
-// weighed are the claims that can be made once each run is weighed, which weighs nothing.
+// weighed returns the claims that can be made once each run has a zero weight.
 func weighed(q *runQueue, admit admitter) []*need {
 	for {
 		_, unknown := q.ready(none, 1<<20)
@@ -71,7 +71,7 @@ func TestRunQueue_ServesUsersInTurn(t *testing.T) {
 	}
 }
 
-// A run whose agent has no slot does not hold up its user's other runs.
+// A run of an agent without a free slot does not hold up its user's other runs.
 func TestRunQueue_SkipsRunsOfFullAgents(t *testing.T) {
 	q := newRunQueue()
 	for i := range int64(4) {

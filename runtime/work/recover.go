@@ -14,8 +14,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// recover takes over the runs that earlier instances left RUNNING, and fills the queue. The log alone
-// tells what a run has open.
+// recover takes over the runs that earlier instances left RUNNING, and fills the queue. Only the log knows the open entities
+// of a run.
 func (en *Engine) recover(ctx context.Context) error {
 	var left []model.RunHead
 	err := en.unfinished(ctx, model.Running, func(run *model.RunHead) {
@@ -65,7 +65,7 @@ type inLine struct {
 	since  time.Time // when the first of them was queued
 }
 
-// unfinished calls f for each run of a status, by their threads.
+// unfinished calls f for each run of a status, ordered by thread.
 func (en *Engine) unfinished(ctx context.Context, status model.Status, f func(*model.RunHead)) error {
 	const limit = 500
 	var thread, key int64
@@ -84,8 +84,8 @@ func (en *Engine) unfinished(ctx context.Context, status model.Status, f func(*m
 	}
 }
 
-// takeOver makes a run this instance's and goes on with it, or fails it when it cannot be executed or has crashed
-// too often.
+// takeOver makes this instance the owner of a run and continues the run. It fails a run that cannot be executed or has
+// crashed too often.
 func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	if run.Owner != "" {
 		crashed, err := commit.Patiently(ctx, func() (bool, error) { return en.crashed(ctx, run.Owner) })
@@ -133,13 +133,13 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	return en.failAs(ctx, run, fromLog, unstored(), err, nil)
 }
 
-// unstored is the end of a run whose data the database does not take.
+// unstored returns the error of a run that has data which the database refuses.
 func unstored() *agui.OutputError {
 	return &agui.OutputError{Code: codeUnstored, Message: "The run's events could not be stored"}
 }
 
-// crashed reports whether an instance that has left runs RUNNING did not do so in good order. One that nobody knows any
-// more did not.
+// crashed reports whether an instance that has left runs RUNNING did not end in good order. An unknown instance counts as
+// crashed.
 func (en *Engine) crashed(ctx context.Context, instance string) (bool, error) {
 	in, err := en.store.Instance(ctx, instance)
 	if errors.Is(err, model.ErrNotFound) {
@@ -148,27 +148,27 @@ func (en *Engine) crashed(ctx context.Context, instance string) (bool, error) {
 	return in.End != model.EndLeft && in.End != model.EndFenced, err
 }
 
-// illegible is the end of a run whose input or definition cannot be read any more.
+// illegible returns the error of a run with an input or a definition that cannot be read any more.
 func illegible() *agui.OutputError {
 	return &agui.OutputError{Code: "definition_invalid", Message: "What the run was started with cannot be read any more"}
 }
 
-// unreadable is the end of a run whose log cannot be read back.
+// unreadable returns the error of a run with a log that cannot be read back.
 func unreadable() *agui.OutputError {
 	return &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"}
 }
 
-// source is where the events that end a run's span are taken from.
+// source is the origin of the events that end a run's span.
 type source int
 
-// A run whose events in memory are lost or could not be stored ends as its log says what is open; and without its log when that cannot be
-// read or closed: a terminal event then ends it, whatever is open.
+// A run that has lost its events in memory, or could not store them, ends by its log, which knows the open entities. If the
+// log cannot be read or closed, a terminal event ends the run without it, whatever is open.
 const (
 	fromLog source = iota
 	fromRows
 )
 
-// failAs is fail for a run that fails because of err, unless that only means that nothing can be written now.
+// failAs fails a run because of err, unless err only means that nothing can be written now.
 func (en *Engine) failAs(ctx context.Context, run *model.Run, from source, e *agui.OutputError, err error, then func()) error {
 	if unwritten(err) || ctx.Err() != nil {
 		return err
@@ -177,8 +177,8 @@ func (en *Engine) failAs(ctx context.Context, run *model.Run, from source, e *ag
 	return en.fail(ctx, run, from, e, then)
 }
 
-// fail ends a RUNNING run that nobody executes here as failed, from the first source that serves. then is called after the commit; it may
-// be nil.
+// fail ends a RUNNING run that is not executed here as failed, with the first source that serves. then is called after the
+// commit; it may be nil.
 func (en *Engine) fail(ctx context.Context, run *model.Run, from source, e *agui.OutputError, then func()) error {
 	l, it, err := en.readBack(ctx, run, from)
 	if err != nil {
@@ -195,13 +195,13 @@ func (en *Engine) fail(ctx context.Context, run *model.Run, from source, e *agui
 	switch {
 	case err == nil, from == fromRows:
 		return err
-	case e.Code != codeUnstored: // once more, as viewers would show for ever what an end without the log leaves open
+	case e.Code != codeUnstored: // once more with the log: viewers would show for ever the entities that an end without it leaves open
 		return en.failAs(ctx, run, fromLog, unstored(), err, then)
 	}
 	return en.failAs(ctx, run, fromRows, e, err, then)
 }
 
-// failBroken is fail for a live run whose events could not be stored.
+// failBroken fails a live run with events that could not be stored.
 func (en *Engine) failBroken(ctx context.Context, broken *live) error {
 	run, err := commit.Patiently(ctx, func() (model.Run, error) { return en.store.Run(ctx, broken.run.Key) })
 	if err != nil {
@@ -210,7 +210,7 @@ func (en *Engine) failBroken(ctx context.Context, broken *live) error {
 	return en.fail(ctx, &run, fromLog, unstored(), func() { en.forget(broken) })
 }
 
-// readBack makes the live form of a RUNNING run from a source, with an item that has what it has staged in it.
+// readBack makes the live form of a RUNNING run from a source, and an item with the events that this has staged.
 func (en *Engine) readBack(ctx context.Context, run *model.Run, from source) (l *live, it *commit.Item, err error) {
 	l, err = commit.Patiently(ctx, func() (*live, error) {
 		it = &commit.Item{}
@@ -222,8 +222,8 @@ func (en *Engine) readBack(ctx context.Context, run *model.Run, from source) (l 
 	return l, it, err
 }
 
-// readRows makes the live form of a RUNNING run from its rows alone: in its open span, or in a new one that it stages
-// when there is none. The state that the span has changed is as it was before it.
+// readRows makes the live form of a RUNNING run from its rows alone: in its open span, or else in a new one that it stages.
+// A state that the span has changed is as it was before the span.
 func (en *Engine) readRows(ctx context.Context, run *model.Run, it *commit.Item) (*live, error) {
 	th, err := en.store.Thread(ctx, run.ThreadKey)
 	if err != nil {
@@ -243,9 +243,9 @@ func (en *Engine) readRows(ctx context.Context, run *model.Run, it *commit.Item)
 	}
 	l := en.newLive(run)
 	if err := l.nodes.load(ctx, en.store, run); errors.Is(err, model.ErrUnavailable) {
-		return nil, err // any other error is the rows' own, which stay as they are
+		return nil, err // any other error is about the rows, which stay as they are
 	}
-	l.asked.Store(true) // it may have
+	l.asked.Store(true) // it may have asked
 	if n := len(spans); n > 0 && spans[n-1].Last == 0 {
 		l.span = en.openSpan(&th, run, &spans[n-1], last, seq)
 		_ = l.span.ver.Add(agui.RunStarted{})
@@ -257,7 +257,7 @@ func (en *Engine) readRows(ctx context.Context, run *model.Run, it *commit.Item)
 	return l, l.span.started(it, run, nil, nil, l.input.Trace)
 }
 
-// readLog makes the live form of a RUNNING run from its log and rows, with everything open that its last owner left open.
+// readLog makes the live form of a RUNNING run from its log and rows, with all entities that its last owner left open.
 func (en *Engine) readLog(ctx context.Context, run *model.Run) (*live, error) {
 	th, err := en.store.Thread(ctx, run.ThreadKey)
 	if err != nil {
@@ -271,7 +271,7 @@ func (en *Engine) readLog(ctx context.Context, run *model.Run) (*live, error) {
 		return nil, errors.New("a running run has no open span")
 	}
 	l := en.newLive(run)
-	l.asked.Store(true) // its last owner may have
+	l.asked.Store(true) // its last owner may have asked
 	last := &spans[len(spans)-1]
 	l.span = en.openSpan(&th, run, last, last.First-1, th.LastSeq)
 	rd := &reading{l, run, spans}
@@ -303,10 +303,10 @@ func (en *Engine) readLog(ctx context.Context, run *model.Run) (*live, error) {
 	return l, rd.replay(ctx, before)
 }
 
-// interrupt closes what a crash cut short, so that the steps can go on: messages that were being written
-// are ended and hidden, calls that may not be made again get the result interrupted, and what a Do had shown that is to
-// be done again is taken back. Nodes' steps and the sub-agents
-// of CallAgent go on; those that a worker has told of by itself it opens anew.
+// interrupt closes the entities that a crash has cut short, so that the steps can go on: unfinished messages are ended and
+// hidden, calls that may not be repeated get the result interrupted, and the output of a Do that is to be repeated is
+// retracted. Nodes' steps and the sub-agents of CallAgent go on. A worker opens anew the sub-agents that it has announced
+// itself.
 func (l *live) interrupt(it *commit.Item) error {
 	thoughts := make(map[string]bool)
 	var unended []string
@@ -372,7 +372,7 @@ func (l *live) callGoesOn(m *model.Memo) bool {
 	return !m.Begun || ok && tool.Info().Idempotent
 }
 
-// failCall stages the result of a call that gets none of its own, and completes its record.
+// failCall stages the result of a call that gets no other, and completes its record.
 func (l *live) failCall(it *commit.Item, id, code string) error {
 	result := l.failedCall(id, code)
 	if row := l.journal.fail(id, &result); row != nil {
@@ -381,7 +381,7 @@ func (l *live) failCall(it *commit.Item, id, code string) error {
 	return l.span.stage(it, result)
 }
 
-// releaseAll lets go of the live runs without a word in their logs; they go on at the next start. It returns how many.
+// releaseAll releases the live runs and writes nothing to their logs; they go on at the next start. It returns how many.
 func (en *Engine) releaseAll() int {
 	n := 0
 	for _, l := range en.allLive() {
@@ -393,7 +393,7 @@ func (en *Engine) releaseAll() int {
 	return n
 }
 
-// letGo reports false for a run that ends already.
+// letGo releases a run. It reports false for a run that is already ending.
 func (l *live) letGo() bool {
 	l.mu.Lock()
 	if !l.lock(plugins.ErrStopping) {

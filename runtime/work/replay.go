@@ -9,8 +9,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// without takes out of messages, whose rows hold what the open span has added to them, what its events will add again:
-// calls that the span began, and texts that it went on with and ended.
+// without removes from messages everything that the events of the open span will add again, because the rows of the messages
+// have it already: calls that the span began, and texts that it continued and ended.
 func without(messages []agui.Message, span []agui.Event) {
 	texts := make(map[string]*added, len(messages))
 	for i := range messages {
@@ -41,13 +41,13 @@ func without(messages []agui.Message, span []agui.Event) {
 	}
 }
 
-// added is what a span has said in a message that was there before, and how much of it had ended.
+// added is the text that a span has added to an earlier message, and how much of it has ended.
 type added struct {
 	text  []byte
 	ended int
 }
 
-// replay reads the open span's events into the verifier and the fold, behind the messages from before it.
+// replay reads the open span's events into the verifier and the fold, after the messages from before the span.
 func (rd *reading) replay(ctx context.Context, before []agui.Message) error {
 	var evs []agui.Event
 	begun, answered := make(map[string]bool), make(map[string]bool)
@@ -98,8 +98,8 @@ func (rd *reading) replay(ctx context.Context, before []agui.Message) error {
 	return rd.loadBegun(ctx)
 }
 
-// loadBegun reads the rows of the messages that the span has begun, and completed or hidden since. What has none was open
-// when its writer stopped, and stands on no later day than what began behind it.
+// loadBegun reads the rows of the messages that the span has begun, and completed or hidden since. A message without a row
+// was open when its writer stopped; its day is not later than the day of any message after it.
 func (rd *reading) loadBegun(ctx context.Context) error {
 	var begun []string
 	for id, m := range rd.span.messages {
@@ -132,7 +132,7 @@ func (rd *reading) loadBegun(ctx context.Context) error {
 	return err
 }
 
-// owed are the calls of earlier spans whose results belong to this one.
+// owed returns the calls of earlier spans that have their results in this one.
 func (rd *reading) owed(begun, answered map[string]bool) []string {
 	var ids []string
 	for _, m := range rd.journal.records {

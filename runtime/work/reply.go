@@ -39,11 +39,11 @@ func (en *Engine) RepliesTo(project string, all []model.Interrupt, entries []agu
 				return nil, err
 			}
 		}
-		if size += len(e.Payload); size > log.MaxMessages(en.cfg.FrameBytes) { // the answer's RUN_STARTED has them all
+		if size += len(e.Payload); size > log.MaxMessages(en.cfg.FrameBytes) { // one RUN_STARTED has all answers
 			return nil, model.Refuse(model.KindTooLarge, "messages_too_large", "The answers of a request may hold %d bytes", log.MaxMessages(en.cfg.FrameBytes))
 		}
 		if e.Status == model.InterruptCancelled {
-			e.Payload = nil // which nobody has checked
+			e.Payload = nil // it was not checked
 		}
 		replies[i] = replyTo(in, takenFrom(e, &by))
 	}
@@ -119,7 +119,7 @@ func misplaced(place, code, format string, args ...any) error {
 	return refusal
 }
 
-// interrupt returns the one with the id, nil when there is none.
+// interrupt returns the interrupt with the id, or nil.
 func interrupt(all []model.Interrupt, id string) *model.Interrupt {
 	for i := range all {
 		if id != "" && all[i].ID == id {
@@ -131,10 +131,10 @@ func interrupt(all []model.Interrupt, id string) *model.Interrupt {
 
 // taken is an accepted answer, as the interrupt's row stores it.
 type taken struct {
-	Entry     agui.ResumeEntry `json:"entry"`               // as RUN_STARTED tells it
+	Entry     agui.ResumeEntry `json:"entry"`               // as RUN_STARTED shows it
 	MessageID string           `json:"messageId,omitempty"` // of the client's tool message, when that is the answer
 
-	result *agui.ToolOutput // that the message tells
+	result *agui.ToolOutput // the output in the message
 }
 
 // takenFrom stamps an answer with its author and time. by is nil for the server's own answer to an expired interrupt.
@@ -175,13 +175,13 @@ func answersIn(all []model.Interrupt) (list []agui.ResumeEntry) {
 	return list
 }
 
-// resultOf is a client's answer as the result of its call.
+// resultOf returns a client's answer as the result of its call.
 func resultOf(in *model.Interrupt, out agui.ToolOutput) json.RawMessage {
 	out.ToolName, out.ToolCallID = in.Tool, in.ID
 	return mustJSON(out)
 }
 
-// returned makes a tool output of a resume payload. Any JSON is a result.
+// returned makes a tool output from a resume payload. Any JSON is a result.
 func returned(answer json.RawMessage) agui.ToolOutput {
 	out := agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: cmp.Or(string(answer), "null")}
 	var text *string
@@ -191,7 +191,7 @@ func returned(answer json.RawMessage) agui.ToolOutput {
 	return out
 }
 
-// frontendOutput is a client's tool message as the output of its call.
+// frontendOutput returns a client's tool message as the output of its call.
 func frontendOutput(m *agui.Message) *agui.ToolOutput {
 	out := &agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: m.Text()}
 	if m.Error != "" {
@@ -201,8 +201,8 @@ func frontendOutput(m *agui.Message) *agui.ToolOutput {
 	return out
 }
 
-// AnswersOf prepares what a request for a run of the thread answers, nil when nothing: what its resume says, and its
-// messages with the results of the client's own tools. known says which messages the thread has already.
+// AnswersOf prepares the answers in a request for a run of the thread, nil when there are none: the entries of its resume,
+// and its messages with results of the client's own tools. known has the ids of the messages that the thread already has.
 func (en *Engine) AnswersOf(
 	ctx context.Context, r model.ByKey, threadKey int64, resume []agui.ResumeEntry, msgs []agui.Message, known map[string]bool, by Responder,
 ) (*decide.Answers, error) {

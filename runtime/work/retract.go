@@ -14,20 +14,20 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// doing is a Do whose function is running. What it has shown is no more than its memo knows of when the process dies in
-// it: the function is called again then, and says all of it again.
+// doing is a Do with a running function. Its memo names the messages that the function has begun. If the process dies
+// meanwhile, they are retracted: the function is called again and emits all of them again.
 type doing struct {
-	outer *doing // the Do that it is in, nil outside of any
+	outer *doing // the enclosing Do, nil outside of any
 	memo  model.Memo
 	shown []string // ids of the messages it has begun
 	known int      // how many of them the memo names
-	full  int      // how many memos have all the ids that they may
+	full  int      // how many memos have reached their limit of ids
 }
 
 // idsPerMemo limits the message ids in one memo of a Do, because each new id rewrites its memo. Further ids go into further memos.
 const idsPerMemo = 100
 
-// at is the memo that names the latest messages: the first one is that of the Do itself.
+// at returns memo number n of the Do, which names its latest messages. Number 0 is the memo of the Do itself.
 func (d *doing) at(n int) model.Memo {
 	row := d.memo
 	if n > 0 {
@@ -36,7 +36,7 @@ func (d *doing) at(n int) model.Memo {
 	return row
 }
 
-// over are the memos that have nothing to say any more, once that of the Do has its record.
+// over returns the further memos as done: they are not needed once the Do has its record.
 func (d *doing) over() (rows []model.Row) {
 	for n := 1; n <= d.full; n++ {
 		row := d.at(n)
@@ -46,7 +46,7 @@ func (d *doing) over() (rows []model.Row) {
 	return rows
 }
 
-// inside calls fn as the Do of a memo.
+// inside calls fn as the function of a Do.
 func (s *step) inside(ctx context.Context, d *doing, fn func(context.Context) (plugins.Record, error)) (plugins.Record, error) {
 	d.outer, _ = ctx.Value(doingKey{s}).(*doing)
 	s.l.mu.Lock()
@@ -60,11 +60,11 @@ func (s *step) inside(ctx context.Context, d *doing, fn func(context.Context) (p
 	return fn(context.WithValue(ctx, doingKey{s}, d))
 }
 
-// doingKey is where the context of a Do's function has the Do of a step.
+// doingKey is the context key of a step's Do.
 type doingKey struct{ s *step }
 
-// doing returns the innermost Do that is running, nil when there is none, or several side by side: then nobody can tell
-// whose a message is. l.mu is held.
+// doing returns the innermost running Do. It returns nil when there is none, or when several run side by side, so that the
+// owner of a message is unknown. l.mu is held.
 func (s *step) doing() *doing {
 	var inner *doing
 	for _, d := range s.dos {
@@ -76,8 +76,8 @@ func (s *step) doing() *doing {
 	return inner
 }
 
-// showing notes the message that ev begins as one of the Do that is running, and returns the memo that is to be stored
-// with ev: one that ends a message, or begins one of calls, which a crash does not cut. l.mu is held.
+// showing adds the message that ev begins to the running Do. It returns the memo that must be stored with ev: when ev ends a
+// message, or begins a message of calls, which a crash does not cut. l.mu is held.
 func (s *step) showing(ev agui.Event) []model.Row {
 	d := s.doing()
 	if d == nil {
@@ -99,8 +99,8 @@ func (s *step) showing(ev agui.Event) []model.Row {
 	return nil
 }
 
-// shown is the memo of the Do that is running, when that has begun messages of which the memo does not know. It is
-// stored with what was held, the end of one of them. l.mu is held.
+// shown returns the memo of the running Do if the Do has begun messages that the memo does not name. It is stored with the
+// held event that ends one of them. l.mu is held.
 func (s *step) shown() []model.Row {
 	d := s.doing()
 	if d == nil || d.known == len(d.shown) {
@@ -115,8 +115,8 @@ func (s *step) shown() []model.Row {
 	return []model.Row{&row}
 }
 
-// retract takes back what a Do had shown that a crash has cut short: it is done again. A message that a call belongs to
-// whose record is there stays. It tells of those that were not ended, too, which are hidden already: who folds the log hides them.
+// retract retracts the output of each Do that a crash has cut short: the Do is repeated. A message stays if one of its calls
+// has a record. The unended messages are already hidden and are retracted too, so that readers that fold the log hide them.
 func (l *live) retract(it *commit.Item, unended []string) error {
 	var cut []string
 	recorded := make(map[string]bool) // calls
@@ -131,7 +131,7 @@ func (l *live) retract(it *commit.Item, unended []string) error {
 			}
 		}
 	}
-	gone := make(map[string]bool) // calls that go with their message
+	gone := make(map[string]bool) // calls of retracted messages
 	ids := unended
 	for _, id := range cut {
 		m, ok := l.span.fold.Message(id)
@@ -156,13 +156,13 @@ func (l *live) retract(it *commit.Item, unended []string) error {
 	return l.span.stage(it, agui.Retracted(slices.Compact(ids)))
 }
 
-// hiddenUntold reports whether a message is hidden, as its end has said that it is cut short, and the log has not taken it back yet.
+// hiddenUntold reports whether a message is hidden because it was cut short, and the log has not retracted it yet.
 func (l *live) hiddenUntold(id string) bool {
 	m := l.span.messages[id]
 	return m != nil && m.State == model.MessageHidden && !l.span.retracted[id]
 }
 
-// wasCut reports whether a memo is that of a Do which has begun and is to be done again.
+// wasCut reports whether a memo belongs to a Do that has begun and is to be repeated.
 func (l *live) wasCut(m *model.Memo) bool {
 	if m.Done || m.Output == nil || !strings.HasPrefix(m.Place[strings.LastIndexByte(m.Place, '/')+1:], "do:") {
 		return false
@@ -171,13 +171,13 @@ func (l *live) wasCut(m *model.Memo) bool {
 	return st != nil && !st.Status.Final()
 }
 
-// shows reports whether a message of the run that is complete is in prompts.
+// shows reports whether a complete message of the run is in prompts.
 func (sp *span) shows(id string) bool {
 	m := sp.messages[id]
 	return m != nil && m.EventID != 0 && m.State == model.MessageConsumed && m.Role != agui.RoleUser
 }
 
-// hide adds the rows of messages that are taken back.
+// hide adds the rows of retracted messages.
 func (sp *span) hide(it *commit.Item, ids []string) {
 	for _, id := range ids {
 		if sp.shows(id) {

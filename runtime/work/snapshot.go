@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Snapshot returns a thread as it is now. While a run is at work it waits for what that run has emitted so far to be stored.
+// Snapshot returns a thread as it is now. While a run executes, it waits until the run's events so far are stored.
 func (en *Engine) Snapshot(ctx context.Context, t *log.Tail) (log.Snapshot, error) {
 	return whole(ctx, en, t, func() (log.Snapshot, error) {
 		if l := en.liveOn(t.Key()); l != nil {
@@ -23,8 +23,8 @@ func (en *Engine) Snapshot(ctx context.Context, t *log.Tail) (log.Snapshot, erro
 	})
 }
 
-// RunSnapshot returns a thread as the latest span of one of its runs left it. Of a run that has not started yet it returns one
-// without anything.
+// RunSnapshot returns a thread as the latest span of one of its runs left it. For a run that has not started yet it returns
+// an empty snapshot.
 func (en *Engine) RunSnapshot(ctx context.Context, t *log.Tail, run *model.Run) (log.RunSnapshot, error) {
 	return whole(ctx, en, t, func() (log.RunSnapshot, error) {
 		return t.OfRun(ctx, run, func(ctx context.Context) (log.Snapshot, error) {
@@ -36,7 +36,7 @@ func (en *Engine) RunSnapshot(ctx context.Context, t *log.Tail, run *model.Run) 
 	})
 }
 
-// whole makes a snapshot, again when the thread has changed under it.
+// whole makes a snapshot, again when the thread has changed meanwhile.
 func whole[S any](ctx context.Context, en *Engine, t *log.Tail, snapshot func() (S, error)) (s S, err error) {
 	for {
 		if err := t.Learn(ctx); err != nil {
@@ -52,7 +52,7 @@ func whole[S any](ctx context.Context, en *Engine, t *log.Tail, snapshot func() 
 	}
 }
 
-// await waits for a thread's next change. It refuses once the database does not commit: there is none.
+// await waits for a thread's next change. It fails while the database does not commit, because there is no change then.
 func (en *Engine) await(ctx context.Context, changed <-chan struct{}) error {
 	for {
 		troubled := en.commits.Troubled()
@@ -62,7 +62,7 @@ func (en *Engine) await(ctx context.Context, changed <-chan struct{}) error {
 		select {
 		case <-changed:
 			return nil
-		case <-troubled: // which may be over
+		case <-troubled: // the trouble may be over
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-en.abandoned.Done(): // a run that was released ends its span at the next start
@@ -71,7 +71,7 @@ func (en *Engine) await(ctx context.Context, changed <-chan struct{}) error {
 	}
 }
 
-// snapshot is the thread as the run has left it so far. It fails with log.ErrChanged when the run's span ends
+// snapshot returns the thread as the run has left it so far. It fails with log.ErrChanged when the run's span ends
 // meanwhile.
 func (l *live) snapshot(ctx context.Context) (log.Snapshot, error) {
 	l.mu.Lock()
@@ -101,8 +101,8 @@ func (l *live) snapshot(ctx context.Context) (log.Snapshot, error) {
 	return s, nil
 }
 
-// asOf is rows as they were when the log folded to folded: later events may have changed them since. Those of
-// folded that had no row then are partial.
+// asOf returns rows as they were when the log folded to folded: later events may have changed them since. The messages of
+// folded without a row at that time are partial.
 func asOf(rows []model.Message, folded []agui.Message, partial []model.Message) []agui.Message {
 	then := make(map[string]agui.Message, len(folded))
 	for _, m := range folded {
@@ -134,8 +134,8 @@ func (l *live) stored(ctx context.Context, id int64) error {
 	}
 }
 
-// LastEvent says what a run that this instance executes has made last, and has stored: its id, its type and when. It
-// reports false when that is not in memory.
+// LastEvent returns the id, type and time of the last event of a run that this instance executes. It reports false when
+// these are not in memory, or the event is not stored yet.
 func (en *Engine) LastEvent(runKey int64) (id int64, kind agui.Type, at time.Time, ok bool) {
 	l := en.liveRun(runKey)
 	if l == nil {

@@ -16,34 +16,34 @@ import (
 	"github.com/batonrun/baton/runtime/monitor"
 )
 
-// span is a span of a run: it verifies, numbers, encodes and folds the events of the run. The run's owner has the one span that is open;
-// the run's mutex guards it.
+// span is a span of a run: it verifies, numbers, encodes and folds the events of the run. The run's owner has the only open
+// span; the run's mutex guards it.
 type span struct {
 	row      model.Span
 	thread   *model.Thread
-	run      *monitor.Run // by its name in this span
-	most     int          // bytes of an event
+	run      *monitor.Run // with its name in this span
+	most     int          // maximum bytes of an event
 	last     int64        // the id of the last event
 	kind     agui.Type    // of that event, empty before the first
 	at       time.Time    // when it was made
 	seq      int64        // of the thread's last message
 	ver      *agui.Verifier
 	fold     *fold.Fold
-	messages map[string]*model.Message // of this run, those with a seq or waiting for one
+	messages map[string]*model.Message // of this run, with a seq or waiting for one
 	calls    map[string]string         // the tools of calls that may still owe a result, by toolCallId
 	slab     []byte                    // room for payloads
-	output   []byte                    // what the event that was encoded last has as its Output, where that is a told
+	output   []byte                    // the encoded Output of the event that was encoded last, if that is a told
 
-	began     began           // where the run's generation began
-	brought   map[string]bool // messages that the generation was asked with or has found, by id
-	retracted map[string]bool // messages that the span had taken back when it was read back, by id
+	began     began           // the beginning of the run's generation
+	brought   map[string]bool // messages that the generation has received or found, by id
+	retracted map[string]bool // messages that the span had retracted when it was read back, by id
 }
 
-// began is where a generation of a run began: what its workers are asked when they are called again.
+// began is the beginning of a run's generation: the input of its workers when they are replayed depends on it.
 type began struct {
 	state json.RawMessage // the thread's
-	upTo  int64           // the event up to which messages belong to the prompt
-	shows []int64         // the runs whose messages it has shown again
+	upTo  int64           // the last event with messages of the prompt
+	shows []int64         // runs with messages that it has shown again
 }
 
 // nextSpan returns a run's next span, which begins behind the event last and the message seq.
@@ -70,10 +70,10 @@ func spanOf(th *model.Thread, run *monitor.Run, most int, last, seq int64) *span
 	}
 }
 
-// state is the thread's state as the run has left it.
+// state returns the thread's state as the run has left it.
 func (sp *span) state() json.RawMessage { return sp.fold.State() }
 
-// newState is the state that the run leaves its thread in, nil for the one that the thread has.
+// newState returns the state that the run leaves its thread in, or nil if it has not changed.
 func (sp *span) newState() json.RawMessage {
 	if state := sp.state(); string(state) != string(sp.thread.State) {
 		return state
@@ -81,8 +81,8 @@ func (sp *span) newState() json.RawMessage {
 	return nil
 }
 
-// stage gives ev the next id and adds it to it, with the message rows it completes. It refuses an event
-// that is illegal now and then changes nothing.
+// stage gives ev the next id and adds it to the item, with the message rows it completes. It refuses an event that is
+// illegal now and then changes nothing.
 func (sp *span) stage(it *commit.Item, ev agui.Event) error {
 	ev, payload, err := sp.stored(ev, sp.most)
 	if err != nil {
@@ -91,7 +91,7 @@ func (sp *span) stage(it *commit.Item, ev agui.Event) error {
 	return sp.stageStored(it, ev, payload)
 }
 
-// stored returns ev as an event of the run, and its stored form, of which most bytes are taken.
+// stored returns ev as an event of the run, and its stored form. It refuses an event of more than most bytes.
 func (sp *span) stored(ev agui.Event, most int) (agui.Event, []byte, error) {
 	if base := ev.Common(); base.ThreadID != sp.thread.ID || base.RunID != sp.run.ID {
 		base.ThreadID, base.RunID = sp.thread.ID, sp.run.ID
@@ -113,7 +113,7 @@ func (sp *span) stored(ev agui.Event, most int) (agui.Event, []byte, error) {
 	return ev, payload, nil
 }
 
-// stageStored is stage for an event of the run whose stored form is payload.
+// stageStored stages an event of the run that has the stored form payload.
 func (sp *span) stageStored(it *commit.Item, ev agui.Event, payload []byte) error {
 	if err := sp.ver.AddStored(ev, payload); err != nil {
 		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
@@ -132,7 +132,7 @@ func (sp *span) stageStored(it *commit.Item, ev agui.Event, payload []byte) erro
 		ThreadKey: sp.thread.Key, ID: sp.last, RunKey: sp.run.Key, Kind: ev.Type(), Payload: payload,
 	})
 	if ev.Type() == agui.TypeMessagesSnapshot {
-		return nil // ours alone: it says again what rows already hold
+		return nil // it repeats messages that already have rows
 	}
 	for _, id := range changed {
 		row := sp.message(id)
@@ -157,15 +157,15 @@ func (sp *span) apply(ev agui.Event) ([]string, error) {
 	return sp.fold.Apply(ev)
 }
 
-// isCut reports whether ev ends a text that a crash has cut short, or that its worker takes back. It is not shown any
-// more, but for the calls that it carries: they were made, and are not made again.
+// isCut reports whether ev ends a text that a crash has cut short, or that its worker retracts. The text is hidden, unless
+// it carries calls: they were made, and are not made again.
 func isCut(ev agui.Event) bool {
 	end, ok := ev.(agui.TextMessageEnd)
 	return ok && end.Output != nil && end.Output.Status == agui.StatusFailed && end.Output.Error != nil && end.Output.Error.Code == codeInterrupted
 }
 
-// bounded is an output that fits into an event of so many bytes: a long answer is cut, as its message's deltas tell all of it,
-// and what is still too large is left out.
+// bounded returns an output that fits into an event of so many bytes. It cuts a long answer, because the message's deltas
+// have all of it, and drops the other members if they are still too large.
 func bounded(out *agui.WorkerOutput, event int) *agui.WorkerOutput {
 	if out == nil {
 		return nil
@@ -179,12 +179,12 @@ func bounded(out *agui.WorkerOutput, event int) *agui.WorkerOutput {
 	return &short
 }
 
-// answerBytes is how much of an answer is kept where the whole would not fit into an event of so many bytes, for sure: a
-// character has six bytes at most as JSON.
+// answerBytes is the length of an answer that certainly fits into an event of so many bytes beside the rest: a character has
+// at most six bytes as JSON.
 func answerBytes(event int) int { return min(1<<20, event/7) }
 
-// encode appends ev's stored form to a slab, so that many small payloads share an allocation. Slabs grow with what the
-// run says, as most runs say little.
+// encode appends ev's stored form to a slab, so that many small payloads share an allocation. Slabs grow with the run's
+// output, because most runs emit little.
 func (sp *span) encode(ev agui.Event) []byte {
 	if cap(sp.slab)-len(sp.slab) < 512 {
 		sp.slab = make([]byte, 0, min(max(2*cap(sp.slab), 2<<10), 8<<10))
@@ -192,17 +192,17 @@ func (sp *span) encode(ev agui.Event) []byte {
 	from := len(sp.slab)
 	slab := ev.AppendJSON(sp.slab, agui.Stored)
 	payload := slab[from:len(slab):len(slab)]
-	if sp.slab = slab; cap(slab) > maxSlab { // a large event has it alone: with others it would be kept for as long as the run writes
+	if sp.slab = slab; cap(slab) > maxSlab { // a large event has a slab alone: a shared one would stay in memory for as long as the run writes
 		sp.slab = nil
 	}
 	return payload
 }
 
-// maxSlab is how large a slab may have grown for an event that others share.
+// maxSlab is the maximum size of a slab that later events share.
 const maxSlab = 64 << 10
 
-// number gives the messages that ev begins, or has changed, their numbers. It asks nothing but the log, so that who reads
-// a span back numbers its messages as who wrote it has.
+// number numbers the messages that ev begins or has changed. It depends only on the log, so that a reader of a span numbers
+// its messages like the writer.
 func (sp *span) number(ev agui.Event, changed []string) {
 	switch e := ev.(type) {
 	case agui.TextMessageStart:
@@ -220,10 +220,9 @@ func (sp *span) number(ev agui.Event, changed []string) {
 	}
 }
 
-// reserve gives a message that begins its seq: messages stand in the order in which they began, as clients keep
-// them, and not in that in which parallel workers complete them. Its day in the history is told by the same clock
-// at the same moment, so that seqs rise over the days: that of a message which had to wait is not the one on which
-// it was accepted.
+// reserve gives a message its seq when it begins: messages are in the order in which they began, as in clients, and not in
+// the order in which parallel workers complete them. The same clock sets the message's day in the history at the same
+// moment, so that seqs rise over the days: a message that had to wait does not have the day on which it was accepted.
 func (sp *span) reserve(id string) {
 	if m := sp.messages[id]; m != nil && m.Seq != 0 {
 		return
@@ -241,8 +240,8 @@ func (sp *span) reserve(id string) {
 	}
 }
 
-// begin reserves the number of a message. One that a crash has cut short, and that its worker goes on with under the same
-// id, is shown again.
+// begin reserves the number of a message. A message that a crash has cut short is shown again when its worker continues it
+// under the same id.
 func (sp *span) begin(id string) {
 	sp.reserve(id)
 	if m := sp.known(id); m.State == model.MessageHidden {
@@ -250,7 +249,7 @@ func (sp *span) begin(id string) {
 	}
 }
 
-// known is what is known of a message's row.
+// known returns the row of a message as far as it is known.
 func (sp *span) known(id string) *model.Message {
 	m := sp.messages[id]
 	if m == nil {
@@ -260,7 +259,7 @@ func (sp *span) known(id string) *model.Message {
 	return m
 }
 
-// message is the row of a message as the log now tells it.
+// message returns the row of a message in its current form in the log.
 func (sp *span) message(id string) *model.Message {
 	m := sp.known(id)
 	if m.EventID == 0 {
@@ -275,7 +274,7 @@ func (sp *span) message(id string) *model.Message {
 	return &row
 }
 
-// take stages messages that were appended meanwhile, each as a text message of its own.
+// take stages messages that were appended meanwhile, each as its own text message.
 func (sp *span) take(it *commit.Item, msgs []model.Message) error {
 	for i := range msgs {
 		m := &msgs[i]
@@ -317,7 +316,7 @@ func (sp *span) started(it *commit.Item, run *model.Run, msgs []model.Message, a
 	return sp.stage(it, ev)
 }
 
-// failedCall is the result of a call that nobody will answer any more.
+// failedCall returns the result of a call that gets no other.
 func failedCall(id, name, code string) agui.ToolCallResult {
 	summary := "The call was interrupted before it returned"
 	if code == codeCancelled {
@@ -330,15 +329,15 @@ func failedCall(id, name, code string) agui.ToolCallResult {
 	return agui.ToolCallResult{MessageID: NewID(), ToolCallID: id, Content: summary, Output: &out}
 }
 
-// failedCall is failedCall for a call of the run's. One that has begun with arguments which a person has edited says so: it may have
-// done what it does. l.mu is held, if others know l.
+// failedCall is failedCall for a call of the run. If the call has begun with arguments that a person has edited, the result
+// has them: the call may have had its effect. l.mu is held if l is shared.
 func (l *live) failedCall(id, code string) agui.ToolCallResult {
 	result := failedCall(id, l.span.calls[id], code)
 	result.Output.ToolCallArgs = argsOf(l.journal.edited(id))
 	return result
 }
 
-// Codes of what ended early.
+// Codes of early ends.
 const (
 	codeCancelled   = "cancelled"
 	codeInterrupted = "interrupted"

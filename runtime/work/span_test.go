@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// A writer keeps nothing of a large event once that is written, however long its run goes on.
+// A span retains nothing of a large event once that is written, however long its run goes on.
 func TestSpan_KeepsNoLargeEvent(t *testing.T) {
 	sp := new(span)
 	small, large := agui.TextMessageContent{MessageID: "m", Delta: "x"}, agui.TextMessageContent{MessageID: "m", Delta: strings.Repeat("x", 1<<20)}

@@ -16,23 +16,23 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// step is what one worker runs on: one execution of a node, or a sub-agent inside one.
+// step is the host of one worker: for one execution of a node, or for a sub-agent inside one.
 type step struct {
 	l        *live
 	ctx      context.Context
 	number   int    // of the step, 1.. in the run
 	node     string // the workflow's node
-	agent    string // who the events are attributed to
-	approval bool   // a person is asked before its tool is called, whatever the tool says
+	agent    string // the agent that the events are attributed to
+	approval bool   // its tool needs an approval, whatever the tool says
 	subagent string // the sub-agent invocation, empty for the node's own worker
 	parent   *step  // of a sub-agent
-	within   string // the front of a sub-agent's places
+	within   string // the prefix of a sub-agent's places
 
 	// Guarded by l.mu.
 	ended bool
-	dos   []*doing     // those whose functions are running
-	held  []agui.Event // are queued with what the step queues next
-	owed  error        // why an event was refused that nobody has asked about, for what the step queues next
+	dos   []*doing     // each Do with a running function
+	held  []agui.Event // queued with the step's next events
+	owed  error        // why an event without a caller was refused; returned by the step's next use
 }
 
 var (
@@ -45,7 +45,7 @@ func newStep(ctx context.Context, l *live, number int, node, agent string) *step
 	return &step{l: l, ctx: ctx, number: number, node: node, agent: agent}
 }
 
-// closedBy says why the step may not emit any more. l.mu is held.
+// closedBy returns the reason why the step may not emit any more, or nil. l.mu is held.
 func (s *step) closedBy(l *live) error {
 	switch {
 	case l.gate != nil:
@@ -68,7 +68,7 @@ func (s *step) isOrLeads(other *step) bool {
 	return false
 }
 
-// end refuses whatever the worker emits from now on.
+// end makes the step refuse all later events.
 func (s *step) end() {
 	s.l.mu.Lock()
 	s.ended = true
@@ -79,9 +79,8 @@ func (s *step) end() {
 // NewID mints a message id.
 func (s *step) NewID() string { return s.l.mint() }
 
-// Emit queues one event. One that ends something waits for the next event, for the record of the Do it stands
-// in or for the end of the step, and is stored with it: a crash in between would otherwise keep the event and
-// repeat what it belongs to.
+// Emit queues one event. An event that ends something waits for the next event, for the record of its Do, or for the end of
+// the step, and is stored with that. Otherwise a crash in between would keep the event and repeat the work it belongs to.
 func (s *step) Emit(ev agui.Event) error {
 	if err := s.l.own(s.ctx, ev); err != nil {
 		return err
@@ -116,8 +115,8 @@ func (l *live) ofItsCall(ev agui.Event) agui.Event {
 	return e
 }
 
-// tell emits an event that the worker knows nothing of. Why it is refused, or what was held before it, the worker is told with
-// what it does next.
+// tell emits an event that the worker does not know of. If this event or an earlier held one is refused, the worker gets the
+// error with its next use of the step.
 func (s *step) tell(ev agui.Event) (told bool) {
 	err := s.Emit(ev)
 	if err == nil {
@@ -129,7 +128,7 @@ func (s *step) tell(ev agui.Event) (told bool) {
 	return false
 }
 
-// attribute says in ev who emits it, unless ev says so itself, and in which run.
+// attribute adds to ev its run, and its agent and sub-agent unless ev has them.
 func (s *step) attribute(ev agui.Event) agui.Event {
 	base := ev.Common()
 	base.ThreadID, base.RunID = s.l.span.thread.ID, s.l.span.run.ID
@@ -142,8 +141,8 @@ func (s *step) attribute(ev agui.Event) agui.Event {
 	return ev.WithCommon(base)
 }
 
-// joins reports whether ev is held beside what is held: the end of reasoning beside that of its message, and that of a
-// model's call beside what ends with its answer, in either order. l.mu is held.
+// joins reports whether ev is held beside the held events: the end of reasoning beside the end of its message, and the end
+// of a model call beside the ends of its answer, in either order. l.mu is held.
 func (s *step) joins(ev agui.Event) bool {
 	n := len(s.held)
 	if n == 0 || n == maxHeld {
@@ -153,24 +152,25 @@ func (s *step) joins(ev agui.Event) bool {
 	return ev.Type() == agui.TypeCustom || last == agui.TypeCustom || ev.Type() == agui.TypeReasoningEnd && last == agui.TypeReasoningMessageEnd
 }
 
-// maxHeld is how many events are held, as nothing that is held counts as unwritten.
+// maxHeld limits the held events, because they do not count as unwritten.
 const maxHeld = 8
 
-// waits reports whether ev is held. While several Do are running nobody can tell whose an event is, and none is. l.mu is held.
+// waits reports whether ev is held. While several Dos are running, the owner of an event is unknown, and none is held. l.mu
+// is held.
 func (s *step) waits(ev agui.Event) bool {
 	switch ev.Type() {
 	case agui.TypeTextMessageEnd:
-		return len(s.dos) <= 1 && !isCut(ev) // of which nothing is repeated, and for whose turn others wait
+		return len(s.dos) <= 1 && !isCut(ev) // a cut text repeats nothing, and other steps wait for its end
 	case agui.TypeReasoningMessageEnd, agui.TypeReasoningEnd, agui.TypeToolCallResult, agui.TypeStateSnapshot, agui.TypeActivitySnapshot:
 		return len(s.dos) == 1
 	case agui.TypeCustom:
 		c, ok := agui.ModelCallOf(ev.(agui.Custom))
-		return ok && c.Status == agui.ModelFinished && len(s.dos) == 1 // one that has failed is over whatever follows
+		return ok && c.Status == agui.ModelFinished && len(s.dos) == 1 // a failed call is over whatever follows
 	}
 	return false
 }
 
-// takeHeld returns the events that wait for what comes next. l.mu is held.
+// takeHeld removes and returns the held events. l.mu is held.
 func (s *step) takeHeld() []agui.Event {
 	held := s.held
 	s.held = nil
@@ -180,7 +180,7 @@ func (s *step) takeHeld() []agui.Event {
 // PatchState merges patch into the thread's state.
 func (s *step) PatchState(patch json.RawMessage) error { return s.l.patch(s, patch) }
 
-// memo returns a copy of the record of u, of a new one when there is none.
+// memo returns a copy of the record of u, or a new one when there is none.
 func (s *step) memo(u plugins.Use) (*model.Memo, error) {
 	l := s.l
 	l.mu.Lock()
@@ -201,7 +201,7 @@ func (s *step) write(m *model.Memo, done func(error), evs ...agui.Event) error {
 	return s.l.emit(s, []model.Row{&row}, done, evs...)
 }
 
-// store is write, and waits until it is stored.
+// store calls write and waits until the memo is stored.
 func (s *step) store(m *model.Memo, evs ...agui.Event) error {
 	return s.l.wait(func(done func(error)) error { return s.write(m, done, evs...) })
 }
@@ -212,7 +212,7 @@ func (s *step) record(m *model.Memo, output json.RawMessage, evs ...agui.Event) 
 	return s.store(m, evs...)
 }
 
-// Do returns the record of u, or what fn returns once it is recorded.
+// Do returns the record of u. If there is none, it calls fn, and returns fn's result once it is recorded.
 func (s *step) Do(ctx context.Context, u plugins.Use, fn func(context.Context) (plugins.Record, error)) (json.RawMessage, error) {
 	m, err := s.memo(u)
 	if err != nil {
@@ -221,7 +221,7 @@ func (s *step) Do(ctx context.Context, u plugins.Use, fn func(context.Context) (
 	if m.Done {
 		return m.Output, nil
 	}
-	if err := s.l.emit(s, nil, nil); err != nil { // what is held has nothing to do with fn
+	if err := s.l.emit(s, nil, nil); err != nil { // the held events have nothing to do with fn
 		return nil, err
 	}
 	d := &doing{memo: *m}
@@ -248,7 +248,7 @@ func (s *step) Ask(_ context.Context, u plugins.Use, q agui.Interrupt) (plugins.
 	return s.question(m, "", q)
 }
 
-// question is Ask for any memo. tool is the tool of an approval, else empty. A question that is already recorded keeps waiting.
+// question is Ask for any memo. tool is the tool of an approval, else empty. A recorded question keeps waiting.
 func (s *step) question(m *model.Memo, tool string, q agui.Interrupt) (plugins.Answer, error) {
 	var a plugins.Answer
 	if m.Done {
@@ -317,8 +317,8 @@ func checkQuestion(body json.RawMessage) error {
 	return nil
 }
 
-// Next takes the messages that were appended meanwhile. That there were none is recorded too, so that a
-// worker called again meets its messages where it met them first.
+// Next takes the messages that were appended meanwhile. An empty result is recorded too, so that a replayed worker receives
+// its messages at the same place.
 func (s *step) Next(ctx context.Context, u plugins.Use) ([]agui.Message, error) {
 	m, err := s.memo(u)
 	if err != nil {
@@ -354,7 +354,7 @@ func (s *step) takeMessages(ctx context.Context, m *model.Memo) ([]agui.Message,
 		l.mu.Unlock()
 		return nil, err
 	}
-	// What an earlier Next took may still be on its way to the store.
+	// Messages of an earlier Next may still be on their way to the store.
 	queued = slices.DeleteFunc(queued, func(q model.Message) bool { return l.span.messages[q.ID] != nil })
 	msgs := make([]agui.Message, len(queued))
 	for i := range queued {
@@ -363,7 +363,7 @@ func (s *step) takeMessages(ctx context.Context, m *model.Memo) ([]agui.Message,
 	it := l.item()
 	it.Done = []func(error){func(err error) { stored <- err }}
 	if err := l.span.take(it, queued); err != nil {
-		l.en.commits.Add(it) // what was numbered is written
+		l.en.commits.Add(it) // numbered events are written
 		l.mu.Unlock()
 		return nil, err
 	}
@@ -377,8 +377,8 @@ func (s *step) takeMessages(ctx context.Context, m *model.Memo) ([]agui.Message,
 	return msgs, <-stored
 }
 
-// closeOpen closes what the step has left open; with answer, the calls it left unanswered fail with code, and
-// without, as the step waits, its sub-agents are suspended. l.mu is held.
+// closeOpen closes everything that the step has left open. With answer, its unanswered calls fail with code. Without,
+// because the step waits, its sub-agents are suspended. l.mu is held.
 func (s *step) closeOpen(it *commit.Item, output agui.WorkerOutput, code string, answer bool) error {
 	l := s.l
 	for _, ev := range l.span.ver.Closers() {
@@ -410,8 +410,8 @@ func (s *step) closeOpen(it *commit.Item, output agui.WorkerOutput, code string,
 	return s.failCalls(it, code, answer)
 }
 
-// failCalls settles what a step that is over, or failed, has left open: its calls fail, for their records too, and
-// nobody is to answer its questions any more. A sub-agent that is called again asks them anew.
+// failCalls settles the open calls and questions of a step that is over, or has failed: the calls fail, also in their
+// records, and the questions are cancelled. A sub-agent that is called again asks them anew.
 func (s *step) failCalls(it *commit.Item, code string, answer bool) error {
 	if !answer {
 		return nil

@@ -22,13 +22,14 @@ func NewID() string {
 	return uuid.Must(uuid.NewV7FromReader(entropy.ahead)).String()
 }
 
-// entropy is read ahead: a system call for each id, in goroutines whose stacks have to grow for it, took a twentieth of a run's start.
+// entropy is read ahead: a system call for each id, in goroutines with stacks that must grow for it, took a twentieth of a
+// run's start.
 var entropy = struct {
 	sync.Mutex
 	ahead *bufio.Reader
 }{ahead: bufio.NewReaderSize(rand.Reader, 1<<10)}
 
-// SetRand has ids made of what r says, so that who plays something again has the same ids; nil is the system's randomness.
+// SetRand makes ids from the bytes of r, so that a repeated simulation has the same ids; nil is the system's randomness.
 func SetRand(r io.Reader) {
 	entropy.Lock()
 	defer entropy.Unlock()
@@ -38,13 +39,13 @@ func SetRand(r io.Reader) {
 	entropy.ahead.Reset(r)
 }
 
-// Plain is text as a column can keep it: databases take no NUL.
+// Plain returns text that a column can store: databases take no NUL.
 func Plain(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
 
-// shownBytes is how much of what a run or a step is asked and answers its row shows. Messages have the whole.
+// shownBytes is the maximum length of inputs and outputs in the rows of runs and steps. Messages have the whole text.
 const shownBytes = 64 << 10
 
-// Shown is the beginning of a text, as a row shows it.
+// Shown returns the beginning of a text, as a row shows it.
 func Shown(s string) string { return Plain(clip(s, shownBytes)) }
 
 // clip cuts s to at most n bytes, at a rune's edge.
@@ -58,7 +59,7 @@ func clip(s string, n int) string {
 	return s[:n]
 }
 
-// Query is what the last user message asks.
+// Query returns the text of the last user message.
 func Query(msgs []agui.Message) string {
 	for _, m := range slices.Backward(msgs) {
 		if m.Role == agui.RoleUser {

@@ -11,18 +11,18 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// tokens counts what calls of models have taken for each project in the last day, by quarters of an hour: the sum is of 24 hours
-// and up to 15 minutes. One instance at a time executes runs, and it reads what those before it have counted before it
-// executes any; so what is here is what the database will say. A project is forgotten once it has used nothing for a day.
+// tokens counts the tokens that model calls of each project have used in the last day, by quarters of an hour: the sum is of
+// 24 hours and up to 15 minutes. Only one instance at a time executes runs, and it first reads the counts of the instances
+// before it; so these counts agree with the database. A project is forgotten once it has used nothing for a day.
 type tokens struct {
 	limit int64 // of a project a day, 0 for none
 
 	mu   sync.Mutex // guards the fields below
 	used map[string]map[int64]int64
-	full int // how many projects there are when those are looked for that can go
+	full int // the number of projects at which unused ones are removed
 }
 
-// fewProjects are never too many.
+// fewProjects is a number of projects that is never too large.
 const fewProjects = 1000
 
 func newTokens(limit int64) *tokens {
@@ -51,7 +51,7 @@ func (t *tokens) add(project string, n int64, now time.Time) {
 	t.used[project][at.Unix()] = plus(t.used[project][at.Unix()], n)
 }
 
-// plus adds up what is not negative, to what can be told at most.
+// plus adds two numbers that are not negative, up to the largest int64.
 func plus(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -59,7 +59,7 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// since sums up what a project has used in the last day, and forgets what was before. The caller holds mu.
+// since returns the sum of a project's tokens in the last day, and removes older counts. The caller holds mu.
 func (t *tokens) since(project string, now time.Time) (sum int64) {
 	for at, n := range t.used[project] {
 		switch {
@@ -77,18 +77,18 @@ func over(at int64, now time.Time) bool {
 	return !time.Unix(at, 0).Add(model.TokenStep + model.TokenWindow).After(now)
 }
 
-// ahead reports whether a quarter of an hour is more than a day away: a clock has counted it that was set back since, by so much that
-// nobody is shut out until its time has come. It is not forgotten, as it may be now that the clock is wrong.
+// ahead reports whether a quarter of an hour is more than a day in the future: it was counted before a clock was set back.
+// Such a count blocks no project until its time has come. It is not removed, because the clock may be wrong now.
 func ahead(at int64, now time.Time) bool { return time.Unix(at, 0).After(now.Add(model.TokenWindow)) }
 
-// of returns what a project has used in the last day.
+// of returns the tokens that a project has used in the last day.
 func (t *tokens) of(project string, now time.Time) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.since(project, now)
 }
 
-// wait is how long it takes until a project may use tokens again, 0 if it may.
+// wait returns how long a project must wait until it may use tokens again, 0 if it may now.
 func (t *tokens) wait(project string, now time.Time) time.Duration {
 	if t.limit <= 0 {
 		return 0
@@ -96,7 +96,7 @@ func (t *tokens) wait(project string, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sum := t.since(project, now)
-	for at := now; sum >= t.limit; { // of a hundred at most
+	for at := now; sum >= t.limit; { // a hundred at most
 		first := int64(math.MaxInt64)
 		for quarter := range t.used[project] {
 			if !over(quarter, at) && !ahead(quarter, now) {
@@ -114,7 +114,7 @@ func (t *tokens) wait(project string, now time.Time) time.Duration {
 	return 0
 }
 
-// loadTokens reads what instances before this one have counted.
+// loadTokens reads the counts of the instances before this one.
 func (en *Engine) loadTokens(ctx context.Context) error {
 	list, err := en.store.TokensSince(ctx, time.Now().Add(-model.TokenWindow-model.TokenStep))
 	for _, row := range list {
@@ -126,7 +126,7 @@ func (en *Engine) loadTokens(ctx context.Context) error {
 // TokensOf returns how many tokens a project has used in the last day.
 func (en *Engine) TokensOf(project string) int64 { return en.tokens.of(project, time.Now()) }
 
-// Spent refuses to begin a run of a project, or to go on with one, while the project has used up its tokens; nil when it has not.
+// Spent returns the refusal to begin or continue a run of a project that has used up its tokens, or nil when it has not.
 func (en *Engine) Spent(project string) *model.Error {
 	wait := en.tokens.wait(project, time.Now())
 	if wait <= 0 {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// What was counted while the clock was ahead shuts nobody out until that time comes, and counts again if it is now that the clock is wrong.
+// Tokens that were counted while the clock was ahead block no project until that time comes, and count again if the clock is
+// wrong now.
 func TestTokensOfAClockThatWasSetBack(t *testing.T) {
 	used := newTokens(100)
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

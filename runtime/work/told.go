@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// told is a call's result whose output is encoded already: the record of the call has it, too.
+// told is a call's result with an encoded output, which the record of the call has too.
 type told struct {
 	agui.ToolCallResult
 	output []byte // without parts, which the event has
@@ -17,7 +17,7 @@ type told struct {
 func toldOf(m *model.Memo, out *agui.ToolOutput) told {
 	shown := *out
 	shown.Parts = nil
-	output, _ := shown.MarshalJSON() // which never fails
+	output, _ := shown.MarshalJSON() // never fails
 	return told{
 		ToolCallResult: agui.ToolCallResult{
 			MessageID: NewID(), ToolCallID: m.CallID, Content: out.ResultSummary, Parts: out.Parts, Output: &shown,
@@ -26,7 +26,7 @@ func toldOf(m *model.Memo, out *agui.ToolOutput) told {
 	}
 }
 
-// memo is the output as its record keeps it, with its parts.
+// memo returns the output as its record stores it, with its parts.
 func (t told) memo() json.RawMessage {
 	if len(t.Parts) == 0 {
 		return t.output

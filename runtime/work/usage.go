@@ -19,7 +19,7 @@ type spent struct {
 	At           time.Time `json:"at,omitzero"`
 }
 
-// Usage counts a model call, unless there is a record of u: the run's row is stored with the record that says so.
+// Usage counts a model call, unless u has a record. The run's row is stored together with the new record.
 func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) error {
 	m, err := s.memo(u)
 	if err != nil || m.Done {
@@ -38,7 +38,7 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 	}
 	l.en.measures.Tokens(c.Usage)
 	closed := l.gate
-	if closed == nil && s.ended { // a step whose time is over may still count
+	if closed == nil && s.ended { // a step that has run out of time may still count
 		closed = plugins.ErrEnded
 	}
 	if closed != nil { // the run has ended, but its project has used the tokens
@@ -48,13 +48,13 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 		return closed
 	}
 	l.journal.modelEnded(call)
-	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), c.Usage) // rows that are queued keep theirs
+	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), c.Usage) // queued rows keep their slices
 	rows := []model.Row{l.journal.add(m), &model.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}
 	l.put(append(rows, tokens...)...)
 	return nil
 }
 
-// Spent sums up the records of model calls inside of u.
+// Spent returns the total of the records of model calls inside of u.
 func (s *step) Spent(u plugins.Use) []agui.TokenUsage {
 	l := s.l
 	l.mu.Lock()

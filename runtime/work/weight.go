@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// weightOf is what a run weighs that is asked so many bytes, nothing if they are few: its slot is for them, too.
+// weightOf returns the weight of an input of so many bytes: nothing if they are few, because the slot covers them.
 func (en *Engine) weightOf(asked int64) int64 {
 	if asked <= int64(en.cfg.Light) {
 		return 0
@@ -16,22 +16,22 @@ func (en *Engine) weightOf(asked int64) int64 {
 	return asked
 }
 
-// weigh returns what a run weighs, which has said nothing unless it goes on. One of which the database does not tell weighs
-// nothing: its claim learns why.
+// weigh returns the weight of a run. Its messages count only if the run goes on. The weight is zero when the database does
+// not return it: the claim then finds the error.
 func (en *Engine) weigh(r *model.RunHead) model.Weight {
 	w, err := commit.Patiently(en.abandoned, func() (model.Weight, error) { return en.store.Weight(en.abandoned, r.ThreadKey, r.Key) })
 	if err != nil {
 		return model.Weight{}
 	}
 	w.Asked = en.weightOf(w.Asked)
-	w.Said *= 2 // a worker's answer is there once more in its output
+	w.Said *= 2 // a worker's answer is once more in its output
 	if !r.Answered || w.Said < int64(en.cfg.Light) {
 		w.Said = 0
 	}
 	return w
 }
 
-// weighStart returns what the run of a request weighs.
+// weighStart returns the weight of a requested run.
 func (en *Engine) weighStart(ctx context.Context, c *decide.Start) (int64, error) {
 	asked := int64(len(c.Run.Input)+len(c.Run.Definition)) + int64(c.Size) + int64(len(c.Messages)*model.MessageBytes)
 	if c.New {
