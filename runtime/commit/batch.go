@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Run commits until Finish was called and the queue is empty, or nothing can be written any more. Nothing is tried again
+// Run commits until Finish was called and the queue is empty, or until nothing can be written any more. It repeats nothing
 // once ctx is done.
 func (q *Queue) Run(ctx context.Context) {
 	over := make(chan struct{})
@@ -40,7 +40,8 @@ func (q *Queue) Run(ctx context.Context) {
 	}
 }
 
-// beat has the lease renewed every Heartbeat, and looks whether the database is stuck. It ends when over is closed.
+// beat requests a renewal of the lease every Heartbeat, and checks whether the database is stuck. It ends when over is
+// closed.
 func (q *Queue) beat(over <-chan struct{}) {
 	tick := time.NewTicker(q.cfg.Heartbeat)
 	defer tick.Stop()
@@ -58,8 +59,8 @@ func (q *Queue) beat(over <-chan struct{}) {
 	}
 }
 
-// renew renews the lease, which commits do too. It fails only when this instance may not write any more: that the database
-// is away is for those to say who need it.
+// renew renews the lease, as commits do too. It fails only when this instance may not write any more. An unavailable
+// database is reported by the callers that need it.
 func (q *Queue) renew(ctx context.Context) error {
 	err := q.cfg.Store.Renew(context.WithoutCancel(ctx), q.n-1)
 	if errors.Is(err, model.ErrFenced) {
@@ -71,8 +72,8 @@ func (q *Queue) renew(ctx context.Context) error {
 	return nil
 }
 
-// store commits a batch and shows it. When the database refuses one of several items, each is stored by itself, so that only the guilty
-// one fails. It fails only when this instance may not write any more; what is not stored then is left in taken.
+// store commits a batch and shows it. When the database refuses one of several items, store commits each item alone, so that
+// only the faulty one fails. It fails only when this instance may not write any more; unstored items then stay in taken.
 func (q *Queue) store(ctx context.Context, batch []*Item) error {
 	err := q.commit(ctx, batch)
 	if errors.Is(err, errRefused) {
@@ -91,7 +92,7 @@ func (q *Queue) store(ctx context.Context, batch []*Item) error {
 	if err != nil {
 		return err
 	}
-	q.answered() // if only with refusals
+	q.answered() // it has answered, if only with refusals
 	q.show(batch)
 	return nil
 }
@@ -99,9 +100,9 @@ func (q *Queue) store(ctx context.Context, batch []*Item) error {
 // errRefused means that the database has refused an item of a batch.
 var errRefused = errors.New("the batch was refused")
 
-// commit writes a batch, retrying the identical one while the database is away. It fails with errRefused, or when this
-// instance may not write any more. A single item that the database refuses has the reason in Err. Once nobody
-// knows whether a batch was stored, the identical one alone can tell: it is neither given up nor split for being slow.
+// commit writes a batch, and repeats the identical one while the database is unavailable. It fails with errRefused, or when
+// this instance may not write any more. A single item that the database refuses has the reason in Err. Once the outcome of a
+// batch is unknown, only the identical batch can settle it: the batch is neither given up nor split for being slow.
 func (q *Queue) commit(ctx context.Context, batch []*Item) error {
 	unknown, slow, conflicts := false, 0, 0
 	for attempt := 0; ; attempt++ {
@@ -116,7 +117,7 @@ func (q *Queue) commit(ctx context.Context, batch []*Item) error {
 			q.Note(err)
 		case errors.Is(err, model.ErrDiskFull):
 			q.Note(err)
-		case errors.Is(err, model.ErrTooSlow) && (unknown || slow < slowAttempts): // it may have been told before it was known
+		case errors.Is(err, model.ErrTooSlow) && (unknown || slow < slowAttempts): // a batch with an unknown outcome may be stored
 			slow++
 			q.Note(err)
 		case errors.Is(err, model.ErrConflict) && conflicts < conflictAttempts: // the earlier attempt was not stored
@@ -135,15 +136,15 @@ func (q *Queue) commit(ctx context.Context, batch []*Item) error {
 	}
 }
 
-// How often a batch is written again that the database gave up, or that another instance was ahead of, until its items go
-// one by one.
+// Limits of the repetitions of a batch that timed out, or that conflicted with another instance, before its items go one by
+// one.
 const (
 	slowAttempts     = 2
 	conflictAttempts = 10
 )
 
-// write is one transaction. What runs have said comes first and decisions after it: no run has anything to say behind
-// a decision about it.
+// write is one transaction. The events of runs come first and decisions after them: no run has events behind a decision
+// about it.
 func (q *Queue) write(ctx context.Context, batch []*Item) error {
 	var b model.Batch
 	var decisions []*Item
@@ -191,10 +192,10 @@ func (q *Queue) write(ctx context.Context, batch []*Item) error {
 	return err
 }
 
-// moved is by how much the numbers of QUEUED runs have changed: of all, of projects and of users, each by its name.
+// moved holds the changes of the numbers of QUEUED runs: of all, of projects and of users, each by its name.
 type moved map[model.Name]int
 
-// follow counts what a decision has changed.
+// follow adds the changes of a decision.
 func (m *moved) follow(out *decide.Decided) {
 	for i := range out.Moves {
 		by, run := 0, &out.Moves[i].Run
@@ -216,7 +217,7 @@ func (m *moved) follow(out *decide.Decided) {
 	}
 }
 
-// queued is how many runs are QUEUED as a decision is taken.
+// queued returns how many runs are QUEUED at the time of a decision.
 func (q *Queue) queued(ask *model.Ask, v *model.View, since moved) model.InQueue {
 	project, user := v.Thread.Project, v.Thread.User
 	if !v.Exists {
@@ -229,7 +230,7 @@ func (q *Queue) queued(ask *model.Ask, v *model.View, since moved) model.InQueue
 	return n
 }
 
-// events counts what a batch has written to logs.
+// events counts the events that a batch has written to logs.
 func events(batch []*Item) int {
 	n := 0
 	for _, it := range batch {
@@ -240,10 +241,10 @@ func events(batch []*Item) int {
 	return n
 }
 
-// errLost is the fate of what a run has queued behind events that the database has refused.
+// errLost is the error of items that a run has queued behind events that the database has refused.
 var errLost = errors.New("an earlier event of the run could not be stored")
 
-// show has a committed batch shown, and tells who waits.
+// show shows a committed batch, then calls Done of its items.
 func (q *Queue) show(batch []*Item) {
 	for _, it := range batch {
 		if it.Err == nil && it.Then != nil {

@@ -10,26 +10,26 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// Item is one entry of the queue: what a run has said, or a command to be decided.
+// Item is one entry of the queue: events of a run, or a command to decide.
 type Item struct {
-	Source *Source      // whose failure a data error is; nil for requests about runs that nobody executes here
-	Thread int64        // whose log a Source's item is for
-	Run    *monitor.Run // whose records and ticks they are
-	Owner  quota.Owner  // takes turns with others; zero for the server itself, and that of Source if there is one
-	Bytes  int          // that the command or the rows write, about
+	Source *Source      // the run that a data error breaks; nil for requests about runs that are not executed here
+	Thread int64        // the log of a Source's item
+	Run    *monitor.Run // the run of the records and ticks
+	Owner  quota.Owner  // takes turns with other owners; zero for the server itself; set by Add if there is a Source
+	Bytes  int          // about how many the command or the rows write
 
 	Records []*log.Record
-	Events  []model.StoredEvent // of the records; a command has them in itself
+	Events  []model.StoredEvent // of the records; a command has its own
 	Ticks   []monitor.Tick
 	Rows    []model.Row
 
-	Command decide.Command            // nil for what a run has said
+	Command decide.Command            // nil for events of a run
 	Then    func(out *decide.Decided) // called once the command's changes are stored, and before readers see them
-	Takes   bool                      // this instance executes the run once the command is decided, and
-	Began   []monitor.Execution       // what of it goes on
+	Takes   bool                      // this instance executes the run once the command is decided
+	Began   []monitor.Execution       // the executions that continue then
 	Done    []func(err error)         // called once, after the records were shown
 
-	Out *decide.Decided // what the command has come to; nil before, and where there is none
+	Out *decide.Decided // the outcome of the command; nil before, and without one
 	Err error           // why the item was not written
 
 	size int
@@ -54,7 +54,7 @@ func (it *Item) Empty() {
 	}
 }
 
-// append adds what its run has said later.
+// append adds later events of its run.
 func (it *Item) append(next *Item) {
 	for _, t := range next.Ticks {
 		t.At += len(it.Records)
@@ -67,7 +67,7 @@ func (it *Item) append(next *Item) {
 	it.size += next.size
 }
 
-// stay keeps a run that the item would begin here as it is: the runtime stops.
+// stay keeps the item from beginning a run here, because the runtime stops: the run stays as it is.
 func (it *Item) stay() {
 	if !it.Takes {
 		return
@@ -80,8 +80,7 @@ func (it *Item) stay() {
 	it.Command, it.Then, it.Err = nil, nil, ErrStopping
 }
 
-// refused notes that the database does not take what the item holds. What the run has queued behind it is lost
-// too: ids have no gaps.
+// refused records that the database refuses the item. The run's later items are lost too: ids have no gaps.
 func (it *Item) refused(err error) {
 	it.Err, it.Out = err, nil
 	if it.Source != nil {
@@ -89,7 +88,7 @@ func (it *Item) refused(err error) {
 	}
 }
 
-// Source is a run's account with the queue: what of it waits for a commit, and whether more is taken.
+// Source is a run's account with the queue: how many bytes wait for a commit, and whether more are accepted.
 type Source struct {
 	q      *Queue
 	owner  quota.Owner
@@ -100,7 +99,7 @@ type Source struct {
 	tail   *Item // the run's last item in the queue; guarded by Queue.mu
 }
 
-// Source returns the account of a run of an owner. broken is called, by Run, when the database has refused what the run has said.
+// Source returns the account of a run of an owner. Run calls broken when the database has refused events of the run.
 func (q *Queue) Source(of quota.Owner, broken func(err error)) *Source {
 	return &Source{q: q, owner: of, broken: broken}
 }
@@ -123,7 +122,7 @@ func (s *Source) Room() {
 	}
 }
 
-// Shut has nobody wait for room any more.
+// Shut ends all waiting for room, now and later.
 func (s *Source) Shut() {
 	s.shut.Store(true)
 	s.q.mu.Lock()
@@ -131,8 +130,8 @@ func (s *Source) Shut() {
 	s.q.mu.Unlock()
 }
 
-// Lose has nothing be written any more that the run has said: something before it could not be stored, and ids have no gaps.
+// Lose stops the writing of the run's events: an earlier one could not be stored, and ids have no gaps.
 func (s *Source) Lose() { s.lost.Store(true) }
 
-// Lost reports whether the database has refused what the run has said: nothing behind it is written.
+// Lost reports whether the database has refused an event of the run: nothing behind it is written.
 func (s *Source) Lost() bool { return s.lost.Load() }

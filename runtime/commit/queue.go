@@ -1,7 +1,7 @@
-// Package commit writes all that this process writes, in one order: a queue takes what runs say and the commands about
-// them, and commits what waits in one transaction, so that all share its cost. What commands come to is decided inside, by
-// package decide. Whose events they are and who is shown them is not its business; that nothing is shown before it is
-// stored, nothing is written twice, and one run's faulty data is no other's trouble, is.
+// Package commit writes everything that this process writes, in one order: a queue takes the events of runs and the commands
+// about them, and commits waiting items together in one transaction, so that they share its cost. Package decide decides the
+// commands inside the transaction. Access to the events is not the concern of this package. It guarantees that nothing is
+// shown before it is stored, nothing is written twice, and faulty data of one run affects no other.
 package commit
 
 import (
@@ -19,39 +19,39 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// ErrStopping is what is told whoever asks for a write that comes too late: the process stops.
+// ErrStopping is the error of a write that comes too late: the process stops.
 var ErrStopping = model.Refuse(model.KindUnavailable, "stopping", "The server is stopping; try again shortly")
 
-// Store is what a queue writes to: see [model.Store].
+// Store is the database of a queue: see [model.Store].
 type Store interface {
 	Commit(ctx context.Context, n int64, b *model.Batch) error
 	Renew(ctx context.Context, n int64) error
 }
 
-// Config holds what a Queue needs. All of it must be set.
+// Config configures a Queue. All fields must be set, except Committed.
 type Config struct {
 	Store Store
 	Log   *slog.Logger
 
 	Interval    time.Duration // between the starts of two commits above 8 live runs
 	Heartbeat   time.Duration // between two renewals of the lease
-	Patience    time.Duration // that writes take, with those that are tried again, until Stuck tells of it, a Heartbeat late at most; they go on all the same
+	Patience    time.Duration // duration of a write with its repetitions until Stuck reports it, a Heartbeat late at most; the write goes on
 	RunBytes    int           // events of one run that wait for a commit
 	Bytes       int           // of all runs
 	BatchEvents int           // events of one commit
 	BatchBytes  int
 
-	Live func() int // how many runs are at work
-	// Queued is how many runs are QUEUED, as it was when the last batch was shown.
+	Live func() int // how many runs are live
+	// Queued returns how many runs are QUEUED, as of the last shown batch.
 	Queued func(project, user string) model.InQueue
-	Show   func(batch []*Item) // is given what was committed, before those are told who wait for it
+	Show   func(batch []*Item) // receives committed items, before their Done is called
 	Lost   func(err error)     // is called once when nothing can be written any more
 
-	Committed func(events int, took time.Duration) // is told of each transaction; nil for nobody
+	Committed func(events int, took time.Duration) // called after each transaction; may be nil
 }
 
-// Queue is the one writer of this process: it takes what waits, commits it in one transaction, then has it shown. Batches
-// form by themselves while a commit runs.
+// Queue is the only writer of this process: it commits waiting items in one transaction, then shows them. Batches form by
+// themselves while a commit runs.
 type Queue struct {
 	cfg Config
 
@@ -60,16 +60,16 @@ type Queue struct {
 	space    sync.Cond  // there are fewer items, or a source was shut
 	waiting  turns
 	since    time.Time // when the first of the waiting items came, at the earliest
-	asked    time.Time // since when the database owes an answer; zero while it does not
+	asked    time.Time // since when the database owes an answer; zero while it owes none
 	due      bool      // the lease is to be renewed
 	stop     bool
-	failed   error         // why nothing is written any more
+	failed   error         // the reason why nothing is written any more
 	troubled chan struct{} // closed while the database does not commit
-	stuck    chan struct{} // closed while the database does nothing for longer than Patience
+	stuck    chan struct{} // closed while the database has done nothing for longer than Patience
 
 	full     atomic.Bool           // bytes has reached its bound
 	draining atomic.Bool           // no item takes a run any more
-	trouble  atomic.Pointer[error] // what the database answers while it does not commit; nil when all is well
+	trouble  atomic.Pointer[error] // the database's error while it does not commit; nil when all is well
 
 	// Used by Run only.
 	n     int64 // the number of the next batch
@@ -77,15 +77,15 @@ type Queue struct {
 	taken batch
 }
 
-// New returns a queue that is empty. Run commits what it is given.
+// New returns an empty queue. Run commits its items.
 func New(cfg Config) *Queue {
 	q := &Queue{cfg: cfg, n: 1, waiting: newTurns(), troubled: make(chan struct{}), stuck: make(chan struct{})}
 	q.nonEmpty.L, q.space.L = &q.mu, &q.mu
 	return q
 }
 
-// Add queues an item without waiting. Item.Done is called with why it was not written once nothing is any more.
-// It reports whether what the item holds was added to one that waits: then the item itself is free.
+// Add queues an item without waiting. It calls Item.Done with the error once nothing is written any more. It reports true
+// when it has added the contents to a waiting item: the caller may then reuse the item.
 func (q *Queue) Add(it *Item) bool {
 	it.size = it.Bytes
 	for i := range it.Events {
@@ -124,8 +124,8 @@ func (q *Queue) Add(it *Item) bool {
 // grew notes whether the queue is full. mu is held.
 func (q *Queue) grew() { q.full.Store(q.waiting.bytes >= q.cfg.Bytes) }
 
-// Decide queues a command and waits for its outcome, which is in it.Out. An item that was queued is decided, whoever
-// waits for it.
+// Decide queues a command and waits for its outcome, which is in it.Out. A queued item is decided, whether or not its caller
+// still waits.
 func (q *Queue) Decide(it *Item) error {
 	done := make(chan error, 1)
 	it.Done = append(it.Done, func(err error) { done <- err })
@@ -133,7 +133,7 @@ func (q *Queue) Decide(it *Item) error {
 	return <-done
 }
 
-// Flush waits until what has been queued is stored.
+// Flush waits until everything queued so far is stored.
 func (q *Queue) Flush() error {
 	q.mu.Lock()
 	owners := maps.Clone(q.waiting.lanes)
@@ -150,8 +150,8 @@ func (q *Queue) Flush() error {
 	return err
 }
 
-// take moves the next batch from the queue to taken, nothing when the lease is to be renewed. It waits for work, and so
-// long that commits of many live runs do not start more often than every CommitInterval.
+// take moves the next batch from the queue to taken, an empty one when the lease is to be renewed. It waits for work. With
+// many live runs it also waits so that commits do not start more often than every Config.Interval.
 func (q *Queue) take() bool {
 	q.mu.Lock()
 	for q.waiting.items == 0 && !q.stop && !q.due {
@@ -186,13 +186,13 @@ func (q *Queue) take() bool {
 	return true
 }
 
-// Stats is what waits for a commit.
+// Stats describes the items that wait for a commit.
 type Stats struct {
 	Items, Bytes int
 	Age          time.Duration // of the oldest item, at least
 }
 
-// Stats returns what waits for a commit.
+// Stats describes the items that wait for a commit now.
 func (q *Queue) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -203,17 +203,17 @@ func (q *Queue) Stats() Stats {
 	return s
 }
 
-// batchDecisions is how many decisions one commit takes. Runs that stream wait for one such commit, about 40 ms for so many
-// starts; with fewer decisions a crowd that comes at once waits for more commits, each of which waits for the disk.
+// batchDecisions is the maximum number of decisions in one commit. Streaming runs wait for one such commit, about 40 ms for
+// so many starts. With fewer decisions a crowd of requests waits for more commits, each of which waits for the disk.
 const batchDecisions = 256
 
-// pacedAbove is how many live runs it takes until commits are paced: below it a linger only adds itself.
+// pacedAbove is the number of live runs above which commits are paced: below it a pause only adds delay.
 const pacedAbove = 8
 
-// Drain has no item take a run any more, as the process stops: a run that was to begin here stays as it is.
+// Drain lets no later item begin a run here, because the process stops: such a run stays as it is.
 func (q *Queue) Drain() { q.draining.Store(true) }
 
-// GiveUp fails all that waits and will ever wait.
+// GiveUp fails all waiting and all later items.
 func (q *Queue) GiveUp(err error) {
 	q.mu.Lock()
 	q.failed = err
@@ -228,7 +228,7 @@ func (q *Queue) GiveUp(err error) {
 	q.cfg.Lost(err)
 }
 
-// Alive reports whether anything is still written.
+// Alive reports whether the queue still writes.
 func (q *Queue) Alive() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -243,17 +243,17 @@ func (q *Queue) Finish() {
 	q.mu.Unlock()
 }
 
-// errSilent is the trouble with a database that neither does what it is asked nor says why.
+// errSilent is the error of a database that neither does its work nor returns an error.
 var errSilent = fmt.Errorf("%w: it does not answer a commit", model.ErrUnavailable)
 
-// ask notes that the database is asked for something from now on, or still is. mu is held.
+// ask records that the database owes an answer from now on, or still does. mu is held.
 func (q *Queue) ask(now time.Time) {
 	if q.asked.IsZero() {
 		q.asked = now
 	}
 }
 
-// answered notes that the database has done what it was asked for.
+// answered records that the database has done its work.
 func (q *Queue) answered() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -266,7 +266,7 @@ func (q *Queue) answered() {
 	q.note(nil)
 }
 
-// look notes when the database has been asked for something longer than Patience. mu is held.
+// look records trouble when the database has owed an answer for longer than Patience. mu is held.
 func (q *Queue) look() {
 	if q.asked.IsZero() || time.Since(q.asked) < q.cfg.Patience || q.failed != nil {
 		return
@@ -281,15 +281,15 @@ func (q *Queue) look() {
 	}
 }
 
-// Stuck returns a channel that is closed once the database has done nothing for so long that who waits for the outcome of a
-// decision is better told that it is not known.
+// Stuck returns a channel that is closed once the database has done nothing for longer than Patience. Callers that wait for
+// a decision should then report that its outcome is unknown.
 func (q *Queue) Stuck() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.stuck
 }
 
-// Note notes what the database answers, for readiness.
+// Note records the database's error, for readiness.
 func (q *Queue) Note(err error) {
 	if err == nil && q.trouble.Load() == nil {
 		return
@@ -321,7 +321,7 @@ func (q *Queue) Troubled() <-chan struct{} {
 	return q.troubled
 }
 
-// Trouble is what the database answers while it does not commit, nil when all is well.
+// Trouble returns the database's error while it does not commit, nil when all is well.
 func (q *Queue) Trouble() error {
 	if err := q.trouble.Load(); err != nil {
 		return *err

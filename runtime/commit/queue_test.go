@@ -19,7 +19,7 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// store answers commits as a test says, and keeps the numbers and events of those it was asked for.
+// store answers commits as a test defines, and records the numbers and events of all commits.
 type store struct {
 	commit func(n int64, b *model.Batch) error
 	renew  func() error // nil for one that succeeds
@@ -42,7 +42,7 @@ func (s *store) Renew(context.Context, int64) error {
 	return s.renew()
 }
 
-// open begins to commit to s until the test ends.
+// open starts a queue that commits to s until the test ends.
 func open(t *testing.T, s *store, cfg commit.Config) *commit.Queue {
 	t.Helper()
 	cfg.Store, cfg.Log, cfg.Heartbeat, cfg.Patience = s, slog.New(slog.DiscardHandler), cmp.Or(cfg.Heartbeat, time.Hour), time.Minute
@@ -65,7 +65,7 @@ func open(t *testing.T, s *store, cfg commit.Config) *commit.Queue {
 	return q
 }
 
-// event is what a run says with one event of eight bytes.
+// event returns an item of a run with one event of eight bytes.
 func event(s *commit.Source, id int64) *commit.Item {
 	return &commit.Item{Source: s, Events: []model.StoredEvent{{ID: id, Payload: []byte("12345678")}}}
 }
@@ -102,7 +102,7 @@ func TestWhatWaitsIsOneBatch(t *testing.T) {
 	})
 }
 
-// A crowd of decisions takes several commits; what a run says behind them is in the first.
+// A crowd of decisions takes several commits; a run's events behind them are in the first.
 func TestStreamsDoNotWaitForACrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := make(chan struct{})
@@ -230,7 +230,7 @@ func TestRunWaitsForRoom(t *testing.T) {
 	})
 }
 
-// A server that has nothing to write learns of it from its lease.
+// A server that has nothing to write detects a silent database by its lease.
 func TestSilentLeaseIsTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
@@ -254,7 +254,7 @@ func TestSilentLeaseIsTrouble(t *testing.T) {
 	})
 }
 
-// What the database refuses is no reason to take it for broken: whoever may write then is asked first whether it commits.
+// A refusal by the database does not mean that the database is broken: writers check first whether it commits.
 func TestTroubleEndsWithTheBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := open(t, &store{commit: func(int64, *model.Batch) error { return model.ErrTooSlow }}, commit.Config{})
@@ -292,7 +292,7 @@ func TestSilentDatabaseIsTrouble(t *testing.T) {
 	})
 }
 
-// A database that takes parts of a batch one by one answers, however long all of them take.
+// A database that stores the parts of a batch one by one answers, however long all of them take.
 func TestDatabaseThatTakesPartsIsNotStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &store{commit: func(_ int64, b *model.Batch) error {

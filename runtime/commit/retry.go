@@ -10,8 +10,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Patiently makes a read that a run depends on, again while the database is away: whoever owns a run waits for its
-// database, as its commits do. It gives up when ctx is done, with ctx's cause.
+// Patiently makes a read that a run depends on, and repeats it while the database is unavailable: the owner of a run waits
+// for its database, as its commits do. It gives up when ctx is done, with ctx's cause.
 func Patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	slow := 0
 	return backoff.Retry(ctx, func() (T, error) {
@@ -27,8 +27,8 @@ func Patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	}, backoff.WithBackOff(Pauses(time.Millisecond, 500*time.Millisecond)), backoff.WithMaxElapsedTime(0))
 }
 
-// Pause waits before the next attempt, in the end about half a second, so that the database is not hammered. It ends
-// when ctx is done.
+// Pause waits before the next attempt, about half a second after many attempts, so that the database is not overloaded. It
+// ends when ctx is done.
 func Pause(ctx context.Context, attempt int) {
 	d := min(time.Millisecond<<min(attempt, 9), 500*time.Millisecond)
 	t := time.NewTimer(spread(d))
@@ -39,7 +39,7 @@ func Pause(ctx context.Context, attempt int) {
 	}
 }
 
-// Pauses are those between attempts, each about twice as long as the one before, up to the longest.
+// Pauses returns the pauses between attempts, each about twice as long as the one before, up to the longest.
 func Pauses(first, longest time.Duration) backoff.BackOff {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval, b.Multiplier, b.RandomizationFactor = first, longest, 2, 0
@@ -50,8 +50,8 @@ type spreading struct{ backoff.BackOff }
 
 func (s spreading) NextBackOff() time.Duration { return spread(s.BackOff.NextBackOff()) }
 
-// spread is d give or take half of it, so that those who met one trouble do not come back all at once. The last digits
-// of the clock are chance enough, and where a test has a clock of its own it can do the same again.
+// spread varies d by up to half of it, so that the callers of one failure do not all retry at once. The last digits of the
+// clock are random enough, and a test with its own clock can repeat them.
 func spread(d time.Duration) time.Duration {
 	return d/2 + time.Duration(time.Now().UnixNano())%max(d, 1)
 }

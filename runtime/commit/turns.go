@@ -23,7 +23,7 @@ type lane struct {
 	events   []*Item
 	commands []*Item
 	bytes    int
-	credit   int  // how many bytes the owner may still write in its turn
+	credit   int  // bytes that the owner may still write in its turn
 	inTurn   bool // a full batch has interrupted its turn
 }
 
@@ -72,7 +72,7 @@ func (t *turns) full(of quota.Owner, most int) bool {
 	return l != nil && l.bytes*len(t.ring) >= most
 }
 
-// next returns the item of the lane that comes next, nil when there is none. Without commands it returns events, which only those of runs
+// next returns the next item of the lane, or nil. Without commands it skips a command, which only events of runs may
 // overtake.
 func (l *lane) next(commands bool) *Item {
 	var ev, cmd *Item
@@ -93,7 +93,7 @@ func (l *lane) next(commands bool) *Item {
 	return nil
 }
 
-// batch is what one commit takes.
+// batch is the content of one commit.
 type batch struct {
 	items                    []*Item
 	events, bytes, decisions int

@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// batches records which owners' commands each commit takes. The first commit waits until the gate is closed.
+// batches records the commands of each commit with their owners. The first commit waits until the gate is closed.
 type batches struct {
 	store
 	gate  chan struct{}
@@ -149,7 +149,7 @@ func TestQueue_DeletionComesNext(t *testing.T) {
 	})
 }
 
-// Each part of a batch that the database has refused is shown as it is stored, whatever becomes of the others.
+// When the database has refused a batch, each part is shown as it is stored, whatever happens to the others.
 func TestQueue_ShowsThePartsOfABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
