@@ -45,7 +45,7 @@ type live struct {
 	clientTools graph.ClientTools
 	toolsByName map[string]int // indexes of input.Tools
 
-	mu      sync.Mutex   // guards the fields below and what the writer numbers
+	mu      sync.Mutex   // guards the fields below and span
 	turn    sync.Cond    // the open text message has ended, or the gate is shut
 	gate    error        // the reason why events are refused, nil while they are accepted
 	writing *step        // the step with the open text message
