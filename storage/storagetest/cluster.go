@@ -29,7 +29,7 @@ type Cluster struct {
 	dir   string // holds data, the socket and the log
 	port  int
 	bin   string
-	as    *syscall.Credential // who runs it; nil for ourselves
+	as    *syscall.Credential // the user that runs it; nil for our own
 	keep  io.WriteCloser      // the stdin of the shell that watches the server; nil when it is stopped
 	shell *exec.Cmd
 }
@@ -41,8 +41,8 @@ var (
 	databases     atomic.Int64
 )
 
-// Postgres returns a cluster that all tests of the binary share, which saves them the second it takes to
-// start one. Do not Kill it. It ends with the process.
+// Postgres returns a cluster that all tests of the binary share, which saves the second that a start takes. Do not Kill it.
+// It ends with the process.
 func Postgres(tb testing.TB) *Cluster {
 	tb.Helper()
 	sharedOnce.Do(func() { sharedCluster, sharedErr = startCluster() })
@@ -63,8 +63,7 @@ func StartPostgres(tb testing.TB) *Cluster {
 	return c
 }
 
-// missing ends a test that cannot have a cluster: it may be skipped where PostgreSQL is not installed, but
-// not in CI.
+// missing ends a test that cannot have a cluster. It skips the test where PostgreSQL is not installed, but not in CI.
 func missing(tb testing.TB, err error) {
 	tb.Helper()
 	if errors.Is(err, errNoPostgres) && os.Getenv("CI") != "true" {
@@ -88,7 +87,7 @@ func (c *Cluster) NewDatabase(tb testing.TB) string {
 	return c.create(tb, "template1")
 }
 
-// CopyOf creates a copy of a database that nobody is connected to and returns its URL.
+// CopyOf creates a copy of a database without connections and returns its URL.
 func (c *Cluster) CopyOf(tb testing.TB, of string) string {
 	tb.Helper()
 	return c.create(tb, databaseOf(of))
@@ -108,7 +107,7 @@ func (c *Cluster) create(tb testing.TB, template string) string {
 	return c.URL(name)
 }
 
-// databaseOf is the name in a database's URL.
+// databaseOf returns the name in a database's URL.
 func databaseOf(u string) string {
 	if u, err := url.Parse(u); err == nil {
 		return strings.TrimPrefix(u.Path, "/")
@@ -116,7 +115,7 @@ func databaseOf(u string) string {
 	return ""
 }
 
-// WithCopy calls f with the URL of a copy of a database that nobody is connected to. The copy goes when f returns.
+// WithCopy calls f with the URL of a copy of a database without connections. The copy is deleted when f returns.
 func (c *Cluster) WithCopy(tb testing.TB, of string, f func(url string)) {
 	tb.Helper()
 	db, err := sql.Open("postgres", c.URL("postgres"))
@@ -148,8 +147,8 @@ func (c *Cluster) Kill() error {
 	return err
 }
 
-// watch runs a server until its stdin says so or ends, as it does when the test dies, in which case nobody
-// else will clean up.
+// watch runs a server until its stdin has a line or ends. It ends when the test dies, and then no other process will clean
+// up.
 const watch = `
 dir=$1; shift
 "$@" >>"$dir/log" 2>&1 &
@@ -266,7 +265,7 @@ func majorVersion(bin string) int {
 	return n
 }
 
-// postgresUser returns whom to run the server as: it refuses to be root.
+// postgresUser returns the user to run the server as: PostgreSQL refuses to run as root.
 func postgresUser() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil

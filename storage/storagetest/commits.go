@@ -53,7 +53,7 @@ func testCommitOnce(t *testing.T, f *fixture) {
 	f.commit(t, nil)
 }
 
-// A number that does not follow is that of another database, or of an older one.
+// A number that does not follow belongs to another database, or to an older one.
 func testCommitNumber(t *testing.T, f *fixture) {
 	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
 	f.put(t, &model.RunSettled{Key: run.Key})
@@ -104,7 +104,7 @@ func testFence(t *testing.T, f *fixture) {
 	f.newRun(t, f.newThread(t, "ann", "other"), "other", model.Running)
 }
 
-// testBadRows has one row among others refused, among those of the batch and of a decision.
+// testBadRows has one bad row among others refused, among the rows of the batch and of a decision.
 func testBadRows(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
 	run := f.newRun(t, thread, "run", model.Running)
@@ -170,7 +170,7 @@ func testRefusal(t *testing.T, f *fixture) {
 	equal(t, "OpenRuns", headKeys(open), err, []int64{runs[0].Key, runs[1].Key})
 }
 
-// testKeys takes keys from many goroutines, also while a commit is under way, which they do not wait for.
+// testKeys takes keys from many goroutines, also while a commit is under way. They do not wait for it.
 func testKeys(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
 	var mu sync.Mutex // guards the two below
@@ -214,7 +214,7 @@ func testKeys(t *testing.T, f *fixture) {
 	take()
 }
 
-// testKeyOrder proves that keys ascend, which lists are ordered by.
+// testKeyOrder proves that keys ascend: lists are ordered by them.
 func testKeyOrder(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
 	last := int64(0)

@@ -38,7 +38,7 @@ func readAll(t *testing.T, store model.Reader, thread int64, limit int) []model.
 func testEventsPage(t *testing.T, f *fixture) {
 	a := f.newRun(t, f.newThread(t, "ann", "a"), "a", model.Running)
 	b := f.newRun(t, f.newThread(t, "ann", "b"), "b", model.Running)
-	// Batches of growing size, of two threads in turn, one in two with those of a decision.
+	// Batches of growing size, of two threads in turn, every second one with events of a decision.
 	last := int64(0)
 	for n := int64(1); n <= 20; n++ {
 		var batch []model.StoredEvent
@@ -113,7 +113,7 @@ func testEventsRunID(t *testing.T, f *fixture) {
 	}
 }
 
-// While a span is open nobody else writes to the log, not even a span that is over at once.
+// While a span is open, no other span writes to the log, not even one that is over at once.
 func testOneOpenSpan(t *testing.T, f *fixture) {
 	thread, other := f.newThread(t, "ann", "main"), f.newThread(t, "ann", "other")
 	first, second := f.newRun(t, thread, "first", model.Running), f.newRun(t, thread, "second", model.Queued)
@@ -197,7 +197,7 @@ func testEventSizes(t *testing.T, f *fixture) {
 	}
 }
 
-// However many events a reader asks for, it is not given more than it can hold.
+// A reader never gets more events than it can hold, however many it asks for.
 func testLargeEvents(t *testing.T, f *fixture) {
 	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
 	const n, size = 12, 400_000
@@ -267,8 +267,8 @@ func testLastEventID(t *testing.T, f *fixture) {
 	check(9)
 }
 
-// testConcurrentReaders reads logs while they grow: whoever reads on from the last event it saw sees all of
-// them, in order, once.
+// testConcurrentReaders reads logs while they grow: a reader that continues from its last event sees all events, in order,
+// once.
 func testConcurrentReaders(t *testing.T, f *fixture) {
 	const threads, batches, per = 4, 60, 5
 	runs := make([]*model.Run, threads)

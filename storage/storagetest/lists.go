@@ -25,7 +25,7 @@ func testOneActiveRun(t *testing.T, f *fixture) {
 	f.refuse(t, &second.RunHead)
 	f.newRun(t, f.newThread(t, "ann", "other"), "elsewhere", model.Running)
 
-	// In one transaction one ends and the next begins, in whatever order.
+	// In one transaction one run ends and the next begins, in any order.
 	head := func(run *model.Run, status model.Status) *model.RunHead {
 		head := run.RunHead
 		head.Status = status
@@ -177,7 +177,7 @@ func testRuns(t *testing.T, f *fixture) {
 	equal(t, "runs without a filter", len(got), err, 5)
 }
 
-// A page that is to go on behind a run of another project tells nothing of that.
+// A page that starts behind a run of another project reveals nothing about that run.
 func testRunsBehindForeign(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
 	put := func(id, project string, created int) int64 {
@@ -196,7 +196,7 @@ func testRunsBehindForeign(t *testing.T, f *fixture) {
 	}
 }
 
-// A clock that was set back has keys and times disagree.
+// After a clock was set back, keys and times disagree.
 func testRunsByTime(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
 	put := func(id string, created int) int64 {
@@ -215,7 +215,7 @@ func testRunsByTime(t *testing.T, f *fixture) {
 		{model.RunFilter{Project: "project", Since: at(11)}, []int64{late}},
 		{model.RunFilter{Project: "project", Since: at(21)}, nil},
 		{model.RunFilter{Project: "project", User: "ann", Statuses: []model.Status{model.Completed}}, []int64{late, same, first, early}},
-		// Those of a thread are in the order in which it has had them.
+		// The runs of a thread are in the order of their creation in it.
 		{model.RunFilter{ThreadKey: thread.Key}, []int64{same, late, early, first}},
 		{model.RunFilter{Project: "project", User: "ann", ThreadKey: thread.Key}, []int64{same, late, early, first}},
 		{model.RunFilter{Project: "project", User: "ann", ThreadKey: thread.Key, Oldest: true}, []int64{first, early, late, same}},
@@ -493,16 +493,16 @@ func testDeleteRun(t *testing.T, f *fixture) {
 	noted, err := f.Deletions(ctx, 0, 0, 10)
 	equal(t, "what is being deleted", noted, err, []model.Deletion{{ThreadKey: thread.Key, RunKey: gone.Key, Project: "project", Last: 20}})
 	for n := 0; part.Left && n < 20; n++ {
-		f.put(t, message(gone, "m1", 2, model.MessageConsumed)) // by a claim that was prepared before and shows it again
+		f.put(t, message(gone, "m1", 2, model.MessageConsumed)) // by a claim that was prepared before and shows the message again
 		f.put(t, part)
 	}
 	shown, err := f.Messages(ctx, thread.Key, 0, 10)
 	equal(t, "messages that are left", len(shown), err, 2)
-	f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: gone.Key, Limit: 1000}) // which is not there any more
+	f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: gone.Key, Limit: 1000}) // it is gone already
 	noted, err = f.Deletions(ctx, 0, 0, 10)
 	equal(t, "what is left to be deleted", len(noted), err, 0)
 
-	for _, run := range runs { // whose keys are remembered
+	for _, run := range runs { // their keys are remembered
 		v := f.views(t, model.Ask{Scope: run.ID})[0]
 		want := model.Remembered{RunKey: run.Key, Answer: object("answer"), CreatedAt: at(0)}
 		if run == gone {
@@ -543,7 +543,7 @@ func testDeleteRun(t *testing.T, f *fixture) {
 	f.newRun(t, thread, "run1", model.Queued) // the name is free again
 }
 
-// testRunsByText looks for runs by what lists show of them.
+// testRunsByText finds runs by the texts that lists show.
 func testRunsByText(t *testing.T, f *fixture) {
 	thread := f.threadOf(t, "ann", "Night work")
 	thread.Title = "Über den Wolken"
@@ -559,7 +559,7 @@ func testRunsByText(t *testing.T, f *fixture) {
 	b := put(other, "beta", "nothing")
 	d := put(other, "delta", "what deployed?")
 	c := put(other, "deploy", "something")
-	put(other, "large", "deploy "+strings.Repeat("all ", 20_000)) // of which nothing is read
+	put(other, "large", "deploy "+strings.Repeat("all ", 20_000)) // it is too large to be searched
 	for _, test := range []struct {
 		filter model.RunFilter
 		want   []int64

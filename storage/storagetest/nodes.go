@@ -8,8 +8,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// testNodesBesideSteps writes nodes that say what their steps say, and others, in every order: each is what was written
-// of it last.
+// testNodesBesideSteps writes nodes that repeat their steps, and others, in every order: each node reads as it was last
+// written.
 func testNodesBesideSteps(t *testing.T, f *fixture) {
 	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
 	steps, nodes := make(map[int]model.Step), make(map[string]model.Node)

@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// A page ends when it holds so many bytes, and the next goes on behind it.
+// A page ends at a limit of bytes, and the next page continues behind it.
 func testPageBytes(t *testing.T, f *fixture) {
 	const n = 12
 	ctx := t.Context()
@@ -65,7 +65,7 @@ func testPageBytes(t *testing.T, f *fixture) {
 	})
 }
 
-// pages reads a list of twelve to its end, of which each page tells the total.
+// pages reads a list of twelve to its end and checks that each page has the total.
 func pages[T any](t *testing.T, what string, total int, next func(last *T) (model.Page[T], error)) {
 	t.Helper()
 	var last *T
@@ -86,7 +86,7 @@ func pages[T any](t *testing.T, what string, total int, next func(last *T) (mode
 	}
 }
 
-// What a list does not show it does not read.
+// A list does not read the members that it does not show.
 func testListedRuns(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
 	run := f.runOf(t, thread, "run", model.Completed)
@@ -102,7 +102,7 @@ func testListedRuns(t *testing.T, f *fixture) {
 	equal(t, "NodeStates", nodes, err, []model.Node{{RunKey: run.Key, NodeID: "n"}})
 }
 
-// A run weighs what its worker is asked, its records and its thread included, and no more of the thread than a worker gets.
+// A run's weight is its worker's input, with its records and its thread, and no more of the thread than a worker gets.
 func testWeight(t *testing.T, f *fixture) {
 	const kib = 1 << 10
 	thread := f.newThread(t, "ann", "main")
@@ -167,7 +167,7 @@ func testWeight(t *testing.T, f *fixture) {
 	}
 }
 
-// The audit of a project is listed by what is asked for, latest first.
+// The audit of a project is filtered, latest first.
 func testAudit(t *testing.T, f *fixture) {
 	entry := func(project, actor, action string, seconds int) *model.Audit {
 		return &model.Audit{

@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// testForeignKeys reads what keys lead to in their own project and in another.
+// testForeignKeys reads rows by key in their own project and in another.
 func testForeignKeys(t *testing.T, f *fixture) {
 	ctx := t.Context()
 	thread := f.newThread(t, "ann", "main")

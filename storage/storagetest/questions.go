@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// testQuestions asks in runs of several people, and lists what waits for whom.
+// testQuestions asks in runs of several people, and lists each person's open questions.
 func testQuestions(t *testing.T, f *fixture) {
 	ask := func(run *model.Run, id, status string, body json.RawMessage) *model.Interrupt {
 		in := &model.Interrupt{ID: id, RunKey: run.Key, Frontend: body == nil, Body: body, Status: status, CreatedAt: at(len(id))}

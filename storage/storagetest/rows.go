@@ -62,7 +62,7 @@ func testThread(t *testing.T, f *fixture) {
 		f.put(t, &patch)
 		check()
 	}
-	// What is changed in the batch that inserts it is changed, too.
+	// A batch may also change the row that it inserts.
 	thread = f.threadOf(t, "ann", "other")
 	thread.ConversationID = "another"
 	changed := *thread
@@ -116,7 +116,7 @@ func testRun(t *testing.T, f *fixture) {
 	run.QueuedAt, run.StartedAt, run.FinishedAt = at(5), nil, nil
 	head := run.RunHead
 	head.Project, head.User, head.ID, head.Agent, head.WorkflowID, head.CreatedAt = "no", "no", "no", "no", "no", at(9)
-	f.put(t, &head) // which leaves those alone
+	f.put(t, &head) // this does not change those members
 	check()
 	run.Attempt = 4
 	f.put(t, &run.RunHead)
@@ -205,7 +205,7 @@ func testSpanStepNode(t *testing.T, f *fixture) {
 	spans = append(spans, model.Span{RunKey: run.Key, N: 3, ThreadKey: thread.Key, RunID: "run", First: 10})
 	third := spans[2]
 	spans[2].Last = 12
-	f.put(t, &third, &model.SpanEnd{RunKey: run.Key, N: 3, Last: 12}) // begun and ended at once
+	f.put(t, &third, &model.SpanEnd{RunKey: run.Key, N: 3, Last: 12}) // begun and ended in one batch
 	check()
 	_, err := f.SpanAfter(t.Context(), thread.Key, 10)
 	if !errors.Is(err, model.ErrNotFound) {
@@ -322,7 +322,7 @@ func testNotFound(t *testing.T, f *fixture) {
 	}
 }
 
-// testManyRows puts numbers of rows of which some are no power of two.
+// testManyRows puts batches with different numbers of rows, some not a power of two.
 func testManyRows(t *testing.T, f *fixture) {
 	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
 	want := 0

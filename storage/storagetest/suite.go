@@ -16,8 +16,8 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Run tests that what open returns keeps the contract of model.Store. Each call of open must return a new,
-// empty store, and close it when the test ends.
+// Run tests that the stores of open keep the contract of model.Store. Each call of open must return a new, empty store, and
+// close it when the test ends.
 func Run(t *testing.T, open func(t *testing.T) model.Store) {
 	for _, test := range []struct {
 		name string
@@ -141,7 +141,7 @@ func (f *fixture) put(t *testing.T, rows ...model.Row) {
 	f.commit(t, nil, rows...)
 }
 
-// refuse makes a commit of rows that must fail for their own fault, or because their names are taken.
+// refuse makes a commit of rows that must fail because of the rows, or because their names are taken.
 func (f *fixture) refuse(t *testing.T, rows ...model.Row) {
 	t.Helper()
 	err := f.try(t.Context(), &model.Batch{Rows: rows})
@@ -150,7 +150,7 @@ func (f *fixture) refuse(t *testing.T, rows ...model.Row) {
 	}
 }
 
-// views returns what decisions see that ask so, and decide nothing.
+// views returns the views of decisions with these asks. The decisions change nothing.
 func (f *fixture) views(t *testing.T, asks ...model.Ask) []*model.View {
 	t.Helper()
 	var views []*model.View
@@ -225,12 +225,12 @@ func (f *fixture) runOf(t *testing.T, thread *model.Thread, id string, status mo
 	}
 }
 
-// named is the run's first name.
+// named returns the run's first name.
 func named(run *model.Run) *model.RunName {
 	return &model.RunName{RunKey: run.Key, Project: run.Project, User: run.User, Name: run.ID}
 }
 
-// at is a time some milliseconds after a fixed one.
+// at returns a time some milliseconds after a fixed one.
 func at(ms int) time.Time {
 	return time.Date(2026, 2, 3, 4, 5, 6, 789_000_000, time.UTC).Add(time.Duration(ms) * time.Millisecond)
 }
@@ -249,7 +249,7 @@ func events(run *model.Run, first, last int64) []model.StoredEvent {
 	return list
 }
 
-// equal compares what a read returned.
+// equal compares the result of a read.
 func equal[T any](t *testing.T, what string, got T, err error, want T) {
 	t.Helper()
 	if err != nil {
@@ -261,13 +261,13 @@ func equal[T any](t *testing.T, what string, got T, err error, want T) {
 	}
 }
 
-// Parts are a page's rows, and how many the list has.
+// Parts returns a page's rows, and the length of the list.
 func Parts[T any](p model.Page[T], err error) ([]T, int, error) { return p.Rows, p.Total, err }
 
-// rowsOf are a page's rows.
+// rowsOf returns a page's rows.
 func rowsOf[T any](p model.Page[T], err error) ([]T, error) { return p.Rows, err }
 
-// keys are the keys of runs, in their order.
+// keys returns the keys of runs, in their order.
 func keys(runs []model.Run) []int64 {
 	list := []int64{}
 	for _, run := range runs {
@@ -276,7 +276,7 @@ func keys(runs []model.Run) []int64 {
 	return list
 }
 
-// headKeys are the keys of heads of runs, in their order.
+// headKeys returns the keys of heads of runs, in their order.
 func headKeys(runs []model.RunHead) []int64 {
 	list := []int64{}
 	for _, run := range runs {
@@ -285,7 +285,7 @@ func headKeys(runs []model.RunHead) []int64 {
 	return list
 }
 
-// ids are the ids of messages, in their order.
+// ids returns the ids of messages, in their order.
 func ids(messages []model.Message) []string {
 	list := []string{}
 	for _, m := range messages {

@@ -32,7 +32,7 @@ func testThreads(t *testing.T, f *fixture) {
 	f.newRun(t, threads[0], "second", model.Queued)
 	f.newRun(t, threads[1], "third", model.Completed)
 	fourth := f.runOf(t, threads[1], "fourth", model.Failed)
-	fourth.InputQuery = strings.Repeat("ä", 40_000) // more is not read for a list
+	fourth.InputQuery = strings.Repeat("ä", 40_000) // a list does not read more
 	f.put(t, fourth, named(fourth))
 	listed := func(th *model.Thread, run string, status model.Status) model.ListedThread {
 		l := model.ListedThread{Thread: *th, RunID: run, Status: status}
@@ -189,7 +189,7 @@ func testDeleteThread(t *testing.T, f *fixture) {
 
 	calls := 0
 	for done := false; !done; calls++ {
-		if calls > 0 { // what is left is a thread whose ids go on
+		if calls > 0 { // the rest is a thread that continues its ids
 			last, err := f.LastEventID(ctx, gone.Key)
 			equal(t, "LastEventID meanwhile", last, err, 10*n)
 		}
@@ -255,7 +255,7 @@ func testDeleteThread(t *testing.T, f *fixture) {
 	}
 	last, err := f.LastEventID(ctx, again.Key)
 	equal(t, "LastEventID of a thread of the same name", last, err, 0)
-	f.put(t, &model.Delete{ThreadKey: gone.Key, Limit: 30}) // which is not there any more
+	f.put(t, &model.Delete{ThreadKey: gone.Key, Limit: 30}) // it is gone already
 	if _, err := f.Thread(ctx, again.Key); err != nil {
 		t.Errorf("the thread of that name: %v", err)
 	}

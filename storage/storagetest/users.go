@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// The threads of a project are listed beside those of one user, and its users with what they have.
+// The threads of a project are listed beside those of one user, and its users with the numbers of their threads.
 func testUsers(t *testing.T, f *fixture) {
 	ctx := t.Context()
 	for i, whose := range []struct{ project, user string }{

@@ -239,7 +239,7 @@ func testViewRemembered(t *testing.T, f *fixture) {
 	}
 }
 
-// Decisions about a thread share its view, however they name it, and also when one of them creates it.
+// Decisions about a thread share its view, by key or by name, and also when one of them creates the thread.
 func testViewShared(t *testing.T, f *fixture) {
 	old := f.newThread(t, "ann", "old")
 	created, unnamed := f.threadOf(t, "ann", "created"), f.threadOf(t, "ann", "unnamed")
@@ -300,7 +300,7 @@ func testViewAfterRows(t *testing.T, f *fixture) {
 	}
 }
 
-// testManyDecisions takes decisions about many threads, old and new, in one batch, which follow from one another.
+// testManyDecisions makes decisions about many threads, old and new, in one batch. Later ones depend on earlier ones.
 func testManyDecisions(t *testing.T, f *fixture) {
 	const n = 70
 	var asks []model.Ask
