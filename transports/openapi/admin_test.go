@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
-// accounts starts a server whose every client is an admin, and asks it in the place of c's.
+// accounts starts a server on which every client is an admin, and returns a client of it.
 func (c *client) accounts() *client {
 	c.Helper()
 	s, err := baton.New(baton.Config{
@@ -74,7 +74,7 @@ func (c *client) admin() {
 	a.do(204, "DELETE", "/api/projects/default/users/root/data", "")
 }
 
-// keys asks a server that knows its callers by API keys.
+// keys tests a server that identifies its callers by API keys.
 func (c *client) keys() {
 	c.do(404, "GET", "/api/projects/default/keys", "")
 	s, err := baton.New(baton.Config{

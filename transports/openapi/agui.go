@@ -6,7 +6,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// joined is the answer with a thread's current state and its new events.
+// joined returns the answer with a thread's current state and its new events.
 func joined() *answer {
 	a := aguiStream("RUN_STARTED, STATE_SNAPSHOT, MESSAGES_SNAPSHOT and what is open, opened again, without " +
 		"ids; then the log behind it, " +
@@ -17,7 +17,7 @@ func joined() *answer {
 	return a
 }
 
-// hydrated is the answer that is a thread in parts, or the events of a run.
+// hydrated returns the answer with a thread in parts, or with the events of a run.
 func hydrated() *answer {
 	run := object("", must("runId", runID))
 	part := object("A part; its type says which members it has.",
@@ -38,7 +38,7 @@ func hydrated() *answer {
 	return a
 }
 
-// agui describes the door for AG-UI clients.
+// agui describes the routes for AG-UI clients.
 func (d *describer) agui() {
 	const agent = "/api/v1/agui/{agent}"
 	size := within(1, wire.MaxLimit, 0, "Absent: as many as fit.")
@@ -87,7 +87,7 @@ func (d *describer) agui() {
 	})
 }
 
-// capabilities is the schema of AG-UI's AgentCapabilities.
+// capabilities returns the schema of AG-UI's AgentCapabilities.
 func capabilities() *jsonschema.Schema {
 	described := func(list ...member) []member {
 		return append([]member{must("name", text(""))}, list...)

@@ -15,7 +15,7 @@ const (
 	asStream = "text/event-stream"
 )
 
-// accept is a body of JSON, with the names of examples.
+// accept returns a JSON body, with the names of examples.
 func accept(schema *jsonschema.Schema, examples ...string) *body {
 	return &body{Required: true, Content: map[string]media{asJSON: content(schema, examples)}}
 }
@@ -26,18 +26,18 @@ func optional(b *body) *body {
 	return b
 }
 
-// reply is an answer of JSON, with the names of examples.
+// reply returns a JSON answer, with the names of examples.
 func reply(about string, schema *jsonschema.Schema, examples ...string) *answer {
 	return &answer{Description: about, Content: map[string]media{asJSON: content(schema, examples)}}
 }
 
-// stream is an answer that is an event stream, with the schema of its frames and the name of an example.
+// stream returns an answer that is an event stream, with the schema of its frames and the name of an example.
 func stream(about string, frame *jsonschema.Schema, example string) *answer {
 	text := &jsonschema.Schema{Type: "string", ContentMediaType: asStream, ContentSchema: frame}
 	return &answer{Description: about, Content: map[string]media{asStream: {Schema: text, Example: sample(example + ".sse")}}}
 }
 
-// beside marks a stream that another status answers with JSON, so that generators use the JSON alone.
+// beside marks a stream as an alternative to JSON of another status, so that generators use the JSON alone.
 func (a *answer) beside() *answer {
 	m := a.Content[asStream]
 	return &answer{Description: a.Description, Stream: &m}
@@ -77,10 +77,10 @@ func sample(name string) string {
 	return string(text)
 }
 
-// usual is an answer that many operations give.
+// usual returns an answer that many operations share.
 func usual(name string) *answer { return &answer{Ref: "#/components/responses/" + name} }
 
-// refuse is an error answer, with an example of each detail by its code.
+// refuse returns an error answer, with an example of each detail by its code.
 func refuse(about string, codes ...string) *answer {
 	examples := new(ordered[example])
 	for code := range slices.Chunk(codes, 2) {

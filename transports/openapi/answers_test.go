@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Every operation that answers over HTTP is asked here, or TestAnswersAreAsDescribed fails.
+// Every operation that answers over HTTP is called here, or TestAnswersAreAsDescribed fails.
 func TestAnswersAreAsDescribed(t *testing.T) {
 	c := serve(t)
 	for _, area := range []struct {
@@ -144,7 +144,7 @@ func (c *client) streams() {
 	c.do(404, "GET", "/api/v1/agent/runs/nobody/events", "")
 }
 
-// questions asks, answers, and calls a tool of the client's.
+// questions asks, answers, and calls a tool of the client.
 func (c *client) questions() {
 	ask := script(c.T, "ask", `{"ask": {"message": "Deploy?", "schema": {"type": "object"}}}, {"say": "done"}`)
 	list := c.do(200, "POST", "/api/v1/agent/runs", ask, "Accept", asStream).([]any)
@@ -338,7 +338,7 @@ func (c *client) pages() {
 	c.do(200, "GET", "/metrics", "")
 }
 
-// refusals are answers that no operation gives alone.
+// refusals tests error answers that many operations share.
 func (c *client) refusals() {
 	c.do(400, "GET", runs+"?limit=x", "")
 	c.do(400, "POST", runs, `{`)

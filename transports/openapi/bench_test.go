@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/transports/openapi"
 )
 
-// BenchmarkFirst is what the first who asks for the document waits for.
+// BenchmarkFirst measures the first request for the document, which generates it.
 func BenchmarkFirst(b *testing.B) {
 	for b.Loop() {
 		app := fiber.New()

@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/transports/static"
 )
 
-// ui is the page: Swagger UI with its licences, and what starts it. Its README says where it is from.
+// ui is the page: Swagger UI with its licences, and the script that starts it. Its README names the source.
 //
 //go:embed ui/*.html ui/*.js ui/*.css ui/*.gz ui/*.txt ui/LICENSE ui/NOTICE
 var ui embed.FS

@@ -31,7 +31,7 @@ func TestDocumentIsFetchedOnce(t *testing.T) {
 	}
 }
 
-// What the page is made of comes from this server, and its policy admits nothing else.
+// All parts of the page come from this server, and its policy admits nothing else.
 func TestPageNeedsNoOtherServer(t *testing.T) {
 	page := get(t, "/docs")
 	policy := page.header("Content-Security-Policy")

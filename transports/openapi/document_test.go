@@ -10,7 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// The meta schema is that of the OpenAPI Initiative; see testdata/README.md.
+// The meta schema comes from the OpenAPI Initiative; see testdata/README.md.
 func TestDocumentIsOpenAPI(t *testing.T) {
 	text, err := os.ReadFile("testdata/openapi-3.1-schema.json")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestEverySchemaCompiles(t *testing.T) {
 	}
 }
 
-// contents compiles the schemas of a body, and checks that its examples are what they say.
+// contents compiles the schemas of a body and validates its examples.
 func (s *spec) contents(t *testing.T, body any, at []string) {
 	t.Helper()
 	b, _ := body.(object)
@@ -210,8 +210,8 @@ func TestAnswersMayGrow(t *testing.T) {
 	})
 }
 
-// What generators of clients stumble over: schemas that are true or false, members whose names are one in languages that
-// write them otherwise, and types that begin with null, which some take for nothing but null.
+// Constructs that client generators cannot handle: schemas that are true or false, member names that become equal in
+// languages with other spellings, and types that begin with null, which some generators read as only null.
 func TestGeneratorsCanReadTheDocument(t *testing.T) {
 	s := fetch(t)
 	walk(s.doc, func(o object) {

@@ -13,7 +13,7 @@ var projections = map[string]agui.Projection{
 	"SeedEvent": agui.Seed, "AguiEvent": agui.AGUI1, "LegacyEvent": agui.AGUI0, "PublicEvent": agui.Public,
 }
 
-// full is what an event may carry, and what of it makes a projection write something else.
+// full returns a base with every member that an event may have, including those that make a projection write another form.
 func full() agui.Base {
 	return agui.Base{
 		ThreadID: "t", RunID: "r", Agent: "a", SubagentRunID: "s", Timestamp: 1767225600123,
@@ -21,7 +21,7 @@ func full() agui.Base {
 	}
 }
 
-// rich are events with every member that the random ones lack.
+// rich returns events with every member that the random ones lack.
 func rich() []agui.Event {
 	b := full()
 	finished := b

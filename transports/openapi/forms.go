@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// form is a form that events are shown in.
+// form is a form of events.
 type form struct {
 	bit   int
 	name  string // before the names of its schemas
@@ -76,7 +76,7 @@ func (d *describer) events() {
 	}
 }
 
-// event is the schema of an event in a form.
+// event returns the schema of an event in a form.
 func (f form) event(e event) *jsonschema.Schema {
 	list := []member{must("type", constant(e.typ))}
 	if f.bit&full != 0 {
@@ -95,7 +95,7 @@ func (f form) event(e event) *jsonschema.Schema {
 	return s
 }
 
-// common are the members that every event of a form has or may have.
+// common returns the members that every event of a form has or may have.
 func (f form) common(typ agui.Type) []member {
 	list := []member{may("timestamp", count("Milliseconds since 1970.")), may("rawEvent", anything("The provider's own event."))}
 	if f.bit == agui1 {
@@ -130,7 +130,7 @@ func (f form) common(typ agui.Type) []member {
 	return append(list, may("metadata", object(about)))
 }
 
-// other is an event of an unknown type.
+// other returns the schema of an event of an unknown type.
 func (f form) other(known []any) *jsonschema.Schema {
 	typ := &jsonschema.Schema{Type: "string", Pattern: "^[A-Z][A-Z0-9_]{0,63}$", Not: &jsonschema.Schema{Enum: known}}
 	s := object("An event of a type that Baton passes on from a plugin or a remote agent, with members of its own.",
@@ -139,7 +139,7 @@ func (f form) other(known []any) *jsonschema.Schema {
 	return s
 }
 
-// frame is a frame of an event stream with data of a schema.
+// frame returns the schema of a frame of an event stream with data of a schema.
 func frame(data *jsonschema.Schema) *jsonschema.Schema {
 	return framed(count("The event's position in the thread's log: 1, 2, 3, … without gaps. Send the last one "+
 		"as `Last-Event-ID` to go on behind it. "+
@@ -152,7 +152,7 @@ func framed(id, data *jsonschema.Schema) *jsonschema.Schema {
 		"or where it begins, have no data.", may("id", id), must("event", text("The event's type.")), must("data", data))
 }
 
-// camel is RunStarted for RUN_STARTED.
+// camel returns RunStarted for RUN_STARTED.
 func camel(typ string) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(typ, "_") {

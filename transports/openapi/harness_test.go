@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { transporttest.Main(m) }
 
 const patience = transporttest.Patience
 
-// client asks a real server, and holds each of its answers against the document that the server gives out.
+// client calls a real server and checks each answer against the server's document.
 type client struct {
 	*testing.T
 	spec *spec
@@ -46,14 +46,14 @@ func serve(t *testing.T) *client {
 		c.http.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()
-		_ = s.Shutdown(ctx) // which says that it did not wait for runs
+		_ = s.Shutdown(ctx) // fails, because it did not wait for runs
 	})
 	doc := decode(t, c.send("GET", "/openapi.json", "").body).(object)
 	c.spec = (&spec{doc: doc}).closed(t)
 	return c
 }
 
-// answered is what a server said.
+// answered is an answer of the server.
 type answered struct {
 	status int
 	kind   string
@@ -91,8 +91,8 @@ func (c *client) open(ctx context.Context, method, path, body string, header ...
 	return resp
 }
 
-// do makes a request, whose answer must have the status and be as the document says. It returns the answer's
-// body: JSON decoded, an event stream as a list of frames.
+// do makes a request and checks that the answer has the status and matches the document. It returns the answer's body:
+// decoded JSON, or the list of frames of an event stream.
 func (c *client) do(status int, method, path, body string, header ...string) any {
 	c.Helper()
 	a := c.send(method, path, body, header...)
@@ -102,7 +102,7 @@ func (c *client) do(status int, method, path, body string, header ...string) any
 	return c.check(method, path, a)
 }
 
-// exemplified checks that the code of a refusal is among the examples that the document gives of it.
+// exemplified checks that the document has an example with the code of a refusal.
 func (c *client) exemplified(a answered, said object, what string) {
 	c.Helper()
 	var refusal struct{ Code string }
@@ -116,7 +116,7 @@ func (c *client) exemplified(a answered, said object, what string) {
 	}
 }
 
-// check holds an answer against the document.
+// check checks an answer against the document.
 func (c *client) check(method, path string, a answered) any {
 	c.Helper()
 	op := c.operation(method, path)
@@ -160,7 +160,7 @@ func (c *client) check(method, path string, a answered) any {
 	return list
 }
 
-// place is where the schema of an answer stands.
+// place returns the path of the schema of an answer.
 func (s *spec) place(op operation, status int, kind string) []string {
 	answer := op.object["responses"].(object)[fmt.Sprint(status)].(object)
 	if kind == asStream {
@@ -176,7 +176,7 @@ func (s *spec) place(op operation, status int, kind string) []string {
 	return []string{"paths", op.path, op.method, "responses", fmt.Sprint(status), "content", kind, "schema"}
 }
 
-// operation finds the operation that a request goes to: that with the most literal path.
+// operation finds the operation of a request: the match with the most literal path.
 func (c *client) operation(method, path string) operation {
 	c.Helper()
 	path, _, _ = strings.Cut(path, "?")
@@ -206,7 +206,7 @@ func fits(template, path string) bool {
 	return true
 }
 
-// script is a request for a run of the scripted agent.
+// script returns a request for a run of the scripted agent.
 func script(t *testing.T, thread, ops string) string {
 	t.Helper()
 	return string(encode(t, object{"agent": "scripted", "threadId": thread, "content": `{"do": [` + ops + `]}`}))

@@ -78,7 +78,7 @@ func infer[T any](s *schemas, name, about string, more ...member) {
 	s.types[t] = ref(name)
 }
 
-// known has other types refer to T by a name that is given elsewhere.
+// known makes other types refer to T by a name that is defined elsewhere.
 func known[T any](s *schemas, name string) { s.types[reflect.TypeFor[T]()] = ref(name) }
 
 // honest corrects an inferred schema: slices and optional members are never null, a nullable reference or choice is one or

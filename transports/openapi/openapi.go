@@ -27,7 +27,7 @@ func New(version string, metrics bool) *Transport {
 	return &Transport{sync.OnceValues(func() (map[string]static.File, error) { return files(version, metrics) })}
 }
 
-// Routes are the document and the page.
+// Routes returns the routes of the document and the page.
 func (t *Transport) Routes() []transports.Route {
 	return []transports.Route{
 		{Method: fiber.MethodGet, Path: "/openapi.json", Public: t.document},

@@ -56,7 +56,7 @@ func (op *operation) streams() bool {
 	return success != nil && success.Content[asStream].Schema != nil
 }
 
-// refusalsOf are the errors of a plain request that follow from its parts.
+// refusalsOf returns the errors of a plain request that follow from its parts.
 func refusalsOf(method, path string, op *operation) answers {
 	refused := make(answers)
 	switch {
@@ -127,7 +127,7 @@ func (p parameter) required() parameter {
 	return p
 }
 
-// undescribed is the schema of a member with its own description.
+// undescribed returns the schema of a member with its own description.
 func undescribed(s *jsonschema.Schema) *jsonschema.Schema {
 	s = s.CloneSchemas()
 	s.Description = ""

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// ordered is an object whose members keep their order, for readers.
+// ordered is an object that keeps the order of its members, for readers.
 type ordered[T any] struct {
 	names  []string
 	values map[string]T

@@ -1,6 +1,6 @@
 package openapi
 
-// The parameters that several operations take.
+// The parameters that several operations share.
 var (
 	cursorParam = query("cursor", text("The `nextCursor` of the page before, which was asked for with the same filters."))
 	limitParam  = query("limit", within(1, 500, 50, "How many items the page may hold."))

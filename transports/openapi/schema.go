@@ -8,7 +8,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// member is one member of an object.
+// member is one member of an object's schema.
 type member struct {
 	name     string
 	schema   *jsonschema.Schema
@@ -17,20 +17,20 @@ type member struct {
 	describes bool // it has no schema of its own
 }
 
-// must is a member that is always there.
+// must returns a member that is always present.
 func must(name string, schema *jsonschema.Schema) member {
 	return member{name: name, schema: schema, required: true}
 }
 
-// may is a member that may be absent.
+// may returns a member that may be absent.
 func may(name string, schema *jsonschema.Schema) member { return member{name: name, schema: schema} }
 
-// says describes an inferred member.
+// says returns a description of an inferred member.
 func says(name, about string) member {
 	return member{name: name, schema: anything(about), describes: true}
 }
 
-// object has members, and may have others.
+// object returns the schema of an object with members; other members are allowed.
 func object(about string, members ...member) *jsonschema.Schema {
 	s := &jsonschema.Schema{Type: "object", Description: about}
 	for _, m := range members {
@@ -46,7 +46,8 @@ func object(about string, members ...member) *jsonschema.Schema {
 	return s
 }
 
-// anything is any value. It has a description always: without one it would be the schema true, which generators cannot read.
+// anything returns the schema of any value. It always has a description: without one it would be the schema true, which
+// generators cannot read.
 func anything(about string) *jsonschema.Schema {
 	return &jsonschema.Schema{Description: cmp.Or(about, "Any JSON value.")}
 }
@@ -59,7 +60,7 @@ func moment(about string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Format: "date-time", Description: about}
 }
 
-// name is the name of a thread or a run that a client chooses.
+// name returns the schema of a thread's or a run's name that a client chooses.
 func name(about string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", MinLength: new(1), MaxLength: new(200), Description: about}
 }
@@ -68,12 +69,12 @@ func flag(about string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "boolean", Description: about}
 }
 
-// count is an integer from 0 on.
+// count returns the schema of an integer from 0 on.
 func count(about string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "integer", Minimum: new(0.0), Description: about}
 }
 
-// within is an integer from least to most with a default.
+// within returns the schema of an integer from least to most with a default.
 func within(least, most, unsaid int, about string) *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "integer", Minimum: new(float64(least)), Maximum: new(float64(most)),
@@ -85,13 +86,13 @@ func list(items *jsonschema.Schema, about string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "array", Items: items, Description: about}
 }
 
-// nonempty is a list that holds something.
+// nonempty makes a list have at least one item.
 func nonempty(s *jsonschema.Schema) *jsonschema.Schema {
 	s.MinItems = new(1)
 	return s
 }
 
-// choice is one of some strings.
+// choice returns the schema of one of some strings.
 func choice[S ~string](about string, values ...S) *jsonschema.Schema {
 	s := text(about)
 	for _, v := range values {
@@ -100,17 +101,17 @@ func choice[S ~string](about string, values ...S) *jsonschema.Schema {
 	return s
 }
 
-// constant is one string.
+// constant returns the schema of one string.
 func constant[S ~string](value S) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Const: new(any(string(value)))}
 }
 
-// mapOf is an object with members of any name.
+// mapOf returns the schema of an object with members of any name.
 func mapOf(values *jsonschema.Schema) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "object", AdditionalProperties: values}
 }
 
-// either is any of several.
+// either returns a schema that accepts any of several.
 func either(about string, schemas ...*jsonschema.Schema) *jsonschema.Schema {
 	return &jsonschema.Schema{AnyOf: schemas, Description: about}
 }
@@ -125,12 +126,12 @@ func orNull(s *jsonschema.Schema) *jsonschema.Schema {
 	return either(about, undescribed(s), &jsonschema.Schema{Type: "null"})
 }
 
-// ref refers to a named schema.
+// ref returns a reference to a named schema.
 func ref(name string) *jsonschema.Schema {
 	return &jsonschema.Schema{Ref: "#/components/schemas/" + name}
 }
 
-// as is a reference with a description.
+// as returns a reference with a description.
 func as(name, about string) *jsonschema.Schema {
 	s := ref(name)
 	s.Description = about

@@ -2,7 +2,7 @@ package openapi
 
 import "github.com/google/jsonschema-go/jsonschema"
 
-// upgrades is the answer of a WebSocket route.
+// upgrades are the answers of a WebSocket route.
 var upgrades = answers{
 	"101": nothing("The connection is a WebSocket. A request that is refused for what it asks is closed after " +
 		"the upgrade, with 4000 + the HTTP status."),
@@ -20,7 +20,7 @@ var closes = map[string]string{
 	"4008": "The reader is too slow: resume from its last id.",
 }
 
-// talk shows the frames of an example, the client's behind → and the server's behind ←.
+// talk returns the frames of an example: the client's are marked → and the server's ←.
 func talk(name string) string { return "\n\n```\n" + sample(name+".txt") + "```" }
 
 // sockets describes the WebSocket mirror.

@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// The document has the commands that are read, and no others.
+// The document has exactly the commands that the server accepts.
 func TestCommandsOfTheSocketAreInTheDocument(t *testing.T) {
 	var there []string
 	for _, command := range fetch(t).at("components", "schemas", "SocketCommand", "oneOf").([]any) {
@@ -23,7 +23,7 @@ func TestCommandsOfTheSocketAreInTheDocument(t *testing.T) {
 	}
 }
 
-// sockets opens each WebSocket, and holds the frames both ways against the document.
+// sockets opens each WebSocket and checks the frames of both directions against the document.
 func (c *client) sockets() {
 	c.start(script(c.T, "mirrored", all))
 	for _, protocol := range []string{"", "agui", "agui.1"} {
@@ -55,7 +55,7 @@ func (c *client) sockets() {
 	c.do(http.StatusUpgradeRequired, "GET", "/api/v1/ws", "")
 }
 
-// socket is a WebSocket whose frames are checked.
+// socket is a WebSocket with checked frames.
 type socket struct {
 	*client
 	conn *websocket.Conn
@@ -101,7 +101,7 @@ func (s *socket) next() any {
 	return v
 }
 
-// rest reads up to the end, which must be the one for what is done.
+// rest reads to the end of the socket, which must be a normal closure.
 func (s *socket) rest() {
 	s.Helper()
 	for n := 0; ; n++ {

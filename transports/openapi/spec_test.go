@@ -18,7 +18,7 @@ import (
 
 type object = map[string]any
 
-// spec is the document as a client has it.
+// spec is the document as a client decodes it.
 type spec struct {
 	doc     object
 	schemas *jsonschema.Compiler
@@ -31,8 +31,7 @@ func fetch(t *testing.T) *spec {
 	return &spec{doc, compiler(t, doc)}
 }
 
-// closed is the document with no room for members that it does not tell of, so that what it leaves out
-// becomes an error.
+// closed returns the document without room for undescribed members, so that each of them becomes an error.
 func (s *spec) closed(t *testing.T) *spec {
 	t.Helper()
 	doc := closed(s.doc).(object)
@@ -87,7 +86,7 @@ func (s *spec) component(t *testing.T, name string) *jsonschema.Schema {
 	return s.schema(t, "components", "schemas", name)
 }
 
-// pointer is a JSON pointer as it stands in a URL.
+// pointer returns a JSON pointer in its form for a URL.
 func pointer(path ...string) string {
 	var b strings.Builder
 	for _, name := range path {
@@ -97,7 +96,7 @@ func pointer(path ...string) string {
 	return b.String()
 }
 
-// at returns what stands at a place of the document, through references.
+// at returns the value at a place of the document, and follows references.
 func (s *spec) at(path ...string) any {
 	var v any = s.doc
 	for _, name := range path {
@@ -168,21 +167,21 @@ func encode(t *testing.T, v any) []byte {
 	return text
 }
 
-// got is an answer of the transport alone.
+// got is an answer of the transport without a server.
 type got struct {
 	status int
 	header func(string) string
 	body   []byte
 }
 
-// mount adds the transport's routes to an app of its own.
+// mount adds the transport's routes to an app.
 func mount(app *fiber.App, t *openapi.Transport) {
 	for _, r := range t.Routes() {
 		app.Get(r.Path, r.Public)
 	}
 }
 
-// get asks the transport alone. Header holds pairs of name and value.
+// get sends a request to the transport without a server. Header holds pairs of name and value.
 func get(t *testing.T, path string, header ...string) got {
 	t.Helper()
 	app := fiber.New()

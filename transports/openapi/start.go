@@ -43,7 +43,7 @@ func (d *describer) requests() {
 		may("contextItemIds", list(text(""), "Stored with the message and handed to the worker."))))
 }
 
-// startAnswers adds the refusals that a request for a run may meet.
+// startAnswers adds the errors of a request for a run.
 func startAnswers(own answers) answers {
 	all := answers{
 		"400": refuse("The body is wrong, or asks what the thread's state does not admit.",

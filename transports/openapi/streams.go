@@ -1,6 +1,6 @@
 package openapi
 
-// aguiStream is the answer that shows the events of one run.
+// aguiStream returns the answer with the events of one run.
 func aguiStream(about string) *answer {
 	return stream(about, either("A frame in the dialect that the request's "+
 		"`protocolVersion` asks for.", ref("AguiFrame"), ref("LegacyFrame")), "agui")

@@ -136,7 +136,7 @@ func (d *describer) conversations() {
 		may("type", constant("STATE_SNAPSHOT")), says("threadId", "Absent when there is no thread yet."))
 }
 
-// day is a day of the calendar.
+// day returns the schema of a calendar day.
 func day(about string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Format: "date", Description: about}
 }
