@@ -55,7 +55,7 @@ type message struct {
 	role     agui.Role
 	text     strings.Builder
 	depth    int       // number of Dos running when it started
-	nested   bool      // belongs to a sub-agent whose events the worker relays
+	nested   bool      // belongs to a sub-agent that the worker relays
 	called   bool      // a tool or agent call belongs to it
 	complete bool      // only its END is missing
 	base     agui.Base // of its END

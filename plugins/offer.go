@@ -8,9 +8,9 @@ import (
 // queryParameters are the parameters of an agent that is called as a tool.
 const queryParameters = `{"type":"object","properties":{"query":{"type":"string","description":"What the agent is asked. It sees nothing else of the conversation."}},"required":["query"]}`
 
-// Tools describes what CallTool can call: the tools and agents whose names match a pattern, in the order of the patterns.
-// A * in a pattern matches any characters, as in files.*. Agents have the Parameters that CallTool expects for them; a
-// tool hides an agent of the same name. The client's tools are in Input.Tools.
+// Tools describes the tools and agents that CallTool can call and that have a name matching a pattern, in the order of the
+// patterns. A * in a pattern matches any characters, as in files.*. Agents have the Parameters that CallTool expects for
+// them; a tool hides an agent of the same name. The client's tools are in Input.Tools.
 func (r *Run) Tools(patterns ...string) []Info {
 	tools, agents := r.host.Plugins()
 	for _, a := range agents {

@@ -54,8 +54,8 @@ type Info struct {
 	// Approval makes the run wait for a person before each call of the Tool, or of the Agent as a tool.
 	Approval bool
 
-	// External marks an Agent whose events come from outside this process, such as from another server. It can write
-	// assistant messages only.
+	// External marks an Agent with events from outside this process, such as from another server. It can write assistant
+	// messages only.
 	External bool
 
 	// Concurrency limits the runs of an Agent that execute at once; further runs are queued. 0 means no own limit.
@@ -101,7 +101,7 @@ type Closer interface {
 	Close() error
 }
 
-// Checker is implemented by a plugin whose health is part of the server's readiness.
+// Checker is implemented by a plugin that takes part in the server's readiness.
 type Checker interface {
 	Check(ctx context.Context) error
 }
@@ -129,7 +129,7 @@ type Call struct {
 	User     string
 	Project  string
 
-	// Progress receives what Report is called with; nil discards it.
+	// Progress receives the arguments of Report; nil discards them.
 	Progress func(fraction float64, message string)
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// doing is a Do whose function is running.
+// doing is a Do with a running function.
 type doing struct {
 	outer  *doing       // the enclosing Do, nil outside of any
 	open   *message     // the open message when it began

@@ -26,7 +26,7 @@ type Run struct {
 	working int          // goroutines started by Go that have not returned
 	failed  error        // the first error of these goroutines
 	waiting bool         // a call returned ErrWaiting
-	dos     []*doing     // Dos whose functions are running
+	dos     []*doing     // Dos with running functions
 	open    *message     // the message that has started and not ended
 	last    *message     // the latest assistant message, ended or not
 	models  []*modelCall // open model calls

@@ -99,7 +99,7 @@ func (r *Run) endModelCalls() {
 	r.models = nil
 }
 
-// errUnreported is the error of a model call whose end the worker did not report.
+// errUnreported is the error of a model call without a reported end.
 var errUnreported = errors.New("the worker returned before it reported the end of its model call")
 
 // MayCallModel fails with an *Error of the code tokens_exceeded while the run's project has used up its tokens for the day.

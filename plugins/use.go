@@ -21,7 +21,7 @@ type Use struct {
 	// Request is a tool's arguments, an agent's query, or a question without the fields that differ on each replay. It
 	// is nil for Do, Next and Usage.
 	Request json.RawMessage
-	// ID is the id of an announced call, whose record was made with the record of its Do.
+	// ID is the id of an announced call. The record of the call was made with the record of its Do.
 	ID string
 }
 
@@ -72,7 +72,7 @@ func newScope(r *Run, path string) *scope {
 	return &scope{run: r, path: path, uses: make(map[string]int), branches: make(map[string]*scope), doing: make(map[string]bool)}
 }
 
-// in returns a context whose uses are in s.
+// in returns a context that places uses in s.
 func (s *scope) in(ctx context.Context) context.Context { return context.WithValue(ctx, scopeKey{}, s) }
 
 // scopeOf returns the scope of a use with ctx.

@@ -75,7 +75,7 @@ func (w Workflow) checkAcyclic() error {
 //
 //	query            the run's last user message
 //	state            the thread's state, an object
-//	nodes.<id>       what a needed node, or one that it needs in turn, gave: {status, answer, output}, status
+//	nodes.<id>       the result of a needed node, or of one that it needs in turn: {status, answer, output}, status
 //	                 "COMPLETED" or "SKIPPED"
 //	<id>             the same with the status of the output: "success", "partial_success" or "skipped"
 //
@@ -86,8 +86,8 @@ type Node struct {
 	Tool  string   // the tool to call with the result of Input
 	Needs []string // nodes that must have completed or been skipped
 
-	// When skips the node unless the expression is true; empty means true. A node whose needs were all skipped is
-	// skipped too.
+	// When skips the node unless the expression is true; empty means true. A node is also skipped if all its needs were
+	// skipped.
 	When string
 	// Input computes an agent's query (a string, or any other value as JSON) or a tool's arguments (an object). By
 	// default an agent gets the run's query joined with the answers of the needed nodes, and a tool gets {}.
