@@ -47,7 +47,7 @@ type Config struct {
 	Show   func(batch []*Item) // receives committed items, before their Done is called
 	Lost   func(err error)     // is called once when nothing can be written any more
 
-	Committed func(events int, took time.Duration) // called after each transaction; may be nil
+	Committed func(events int, took time.Duration) // called after each successful transaction; may be nil
 }
 
 // Queue is the only writer of this process: it commits waiting items in one transaction, then shows them. Batches form by

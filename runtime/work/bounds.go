@@ -76,7 +76,7 @@ func (b *bounds) isFull() bool {
 }
 
 // checkState refuses ev if it would make the thread's state too large, or cannot be applied to it. An event that shrinks the
-// state always passes: the limit may have been higher when the state grew.
+// state passes even if the state is still too large: the limit may have been higher when the state grew.
 func (b *bounds) checkState(sp *span, ev agui.Event) error {
 	most, state, size := b.cfg.StateBytes, sp.state(), 0
 	switch e := ev.(type) {
