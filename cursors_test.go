@@ -175,7 +175,7 @@ func TestCursor_WorksOnlyWithItsFilters(t *testing.T) {
 		paged := false
 		for _, p := range of.Get.Parameters {
 			switch {
-			case p.In != "query" || p.Name == "limit" || p.Name == "projectId":
+			case p.In != "query" || p.Name == "limit" || p.Name == "count" || p.Name == "projectId":
 			case p.Name == "cursor":
 				paged = true
 			default:
