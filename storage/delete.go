@@ -202,8 +202,8 @@ func (r reader) Deletions(ctx context.Context, afterThread, afterRun int64, limi
 	}, selectDeletions, afterThread, afterRun, limit)
 }
 
-// applyDeletes carries out the next parts of the transaction's deletions, after all other rows were written. Together they remove about
-// as much as one part may: small runs at once, then the others one by one. A deletion that does not get its turn has Left set.
+// applyDeletes carries out the next parts of the transaction's deletions, after all other rows were written: as many small runs as fit into
+// one part, or a part of the first deletion. A deletion that does not get its turn has Left set.
 func (tx *tx) applyDeletes() error {
 	if len(tx.deletes) == 0 {
 		return nil
@@ -216,20 +216,20 @@ func (tx *tx) applyDeletes() error {
 		return err
 	}
 	p := &part{list[0].Limit, deletedBytes}
+	n := 0
 	if len(list) > 1 {
-		n, err := tx.deleteSmallRuns(list, p)
-		if err != nil {
+		if n, err = tx.deleteSmallRuns(list, p); err != nil {
 			return err
 		}
-		list = list[n:]
 	}
-	for _, d := range list {
-		if d.Left = p.over(); d.Left {
-			continue
-		}
-		if err := tx.delete(d, p); err != nil {
+	if n == 0 {
+		if err := tx.delete(list[0], p); err != nil {
 			return err
 		}
+		n = 1
+	}
+	for _, d := range list[n:] { // a part of them would leave an incomplete run
+		d.Left = true
 	}
 	return nil
 }
