@@ -360,7 +360,7 @@ test("runs of a thread share a state, and a rerun can replace a message", async 
   await page.goto(new URL(`/runs/${two.id}`, page.url()).href);
   await page.getByRole("button", { name: "Run again" }).click();
   await page.getByLabel("Message to send").fill('{"do":[{"say":"otherwise"}]}');
-  await page.getByLabel(/in the place of what was asked/).check();
+  await page.getByLabel(/replacing its message/).check();
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.waitForURL((url) => !url.href.includes(two.id));
   await page.locator(".run-head [data-status=COMPLETED]").waitFor();
