@@ -71,7 +71,8 @@ func TestJanitor_LogsFailuresAndDutiesThatFallBehind(t *testing.T) {
 	}}
 	j := janitor.New(janitor.Config{
 		Begin: begin, Retry: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil)),
-		Duties: []janitor.Duty{slow,
+		Duties: []janitor.Duty{
+			slow,
 			{Name: "failing", Every: time.Hour, Do: func(context.Context, time.Time) error { return errors.New("no disk") }},
 			{Name: "later", Every: time.Hour, Do: func(context.Context, time.Time) error { tries++; return janitor.ErrNotNow }},
 		},

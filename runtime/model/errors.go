@@ -49,6 +49,7 @@ func (e *HeldError) Error() string {
 // Kind classifies refusals; transports map it to a status.
 type Kind uint8
 
+// The kinds of refusals.
 const (
 	KindInvalid      Kind = iota // bad input, or a state that does not admit the request
 	KindUnauthorized             // unknown caller
