@@ -29,7 +29,7 @@ type Config struct {
 	Begin  time.Time     // the time from which the first periods count
 	Retry  time.Duration // the first begin of each duty, and the delay after ErrNotNow, unless a duty's period is shorter
 	Slice  time.Duration // how long a turn lasts, if the duty yields often enough
-	Behind time.Duration // how long a duty may take until the log says that it falls behind; 0 means its period
+	Behind time.Duration // how long a duty may take until the log says that it falls behind
 	Log    *slog.Logger
 }
 
@@ -90,11 +90,7 @@ func (j *Janitor) Turn(ctx context.Context, now time.Time) (idle time.Duration) 
 
 // watch logs once that a duty falls behind.
 func (j *Janitor) watch(d *duty, now time.Time) {
-	limit := j.cfg.Behind
-	if limit == 0 {
-		limit = d.Every
-	}
-	if took := now.Sub(d.began); !d.behind && took > limit {
+	if took := now.Sub(d.began); !d.behind && took > j.cfg.Behind {
 		d.behind = true
 		j.cfg.Log.Warn("a background duty falls behind", "duty", d.Name, "since", took.Round(time.Second).String())
 	}

@@ -40,7 +40,7 @@ func TestJanitor_DutiesTakeTurns(t *testing.T) {
 	}
 	begin := time.Now()
 	j := janitor.New(janitor.Config{
-		Begin: begin, Retry: time.Minute, Log: slog.New(slog.DiscardHandler),
+		Begin: begin, Retry: time.Minute, Behind: time.Minute, Log: slog.New(slog.DiscardHandler),
 		Duties: []janitor.Duty{duty("long", time.Hour, 4), duty("short", time.Minute, 1), duty("two", time.Minute, 2)},
 	})
 	if idle := j.Turn(t.Context(), begin); idle != time.Minute || did != nil {
@@ -70,7 +70,7 @@ func TestJanitor_LogsFailuresAndDutiesThatFallBehind(t *testing.T) {
 		}
 	}}
 	j := janitor.New(janitor.Config{
-		Begin: begin, Retry: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Begin: begin, Retry: time.Minute, Behind: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Duties: []janitor.Duty{
 			slow,
 			{Name: "failing", Every: time.Hour, Do: func(context.Context, time.Time) error { return errors.New("no disk") }},

@@ -220,13 +220,14 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	if err := l.span.fold.Check(ev); err != nil {
 		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
 	}
-	if err := l.owners.check(s, ev); err != nil {
+	about, does := entityOf(ev)
+	if err := l.owners.check(s, ev, about, does); err != nil {
 		return err
 	}
 	if err := l.span.stageStored(it, ev, payload); err != nil {
 		return err
 	}
-	l.owners.note(s, ev)
+	l.owners.note(s, about, does)
 	switch e := ev.(type) {
 	case agui.TextMessageStart:
 		l.writing = s
