@@ -1,0 +1,118 @@
+package storagetest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+func testMessages(t *testing.T, f *fixture) {
+	thread := f.newThread(t, "ann", "main")
+	first := f.newRun(t, thread, "first", model.Completed)
+	second := f.newRun(t, thread, "second", model.Running)
+	put := func(run *model.Run, id string, seq int64, state model.MessageState) {
+		f.put(t, message(run, id, seq, state))
+	}
+	put(first, "c", 3, model.MessageConsumed) // keys and seqs need not agree
+	put(first, "a", 1, model.MessageConsumed)
+	put(first, "b", 2, model.MessageHidden)
+	put(second, "d", 4, model.MessageConsumed)
+	put(second, "q1", 0, model.MessageQueued)
+	put(second, "q2", 0, model.MessageQueued)
+	put(second, "never taken", 0, model.MessageHidden)
+	tool := message(second, "t", 5, model.MessageConsumed)
+	tool.Role, tool.ToolCallID = agui.RoleTool, "call"
+	f.put(t, tool)
+	f.put(t, message(f.newRun(t, f.newThread(t, "ann", "other"), "third", model.Running), "a", 9, model.MessageConsumed))
+
+	check := func(what string, want []string) func([]model.Message, error) {
+		return func(got []model.Message, err error) {
+			t.Helper()
+			equal(t, what, ids(got), err, want)
+		}
+	}
+	ctx := t.Context()
+	check("all", []string{"a", "c", "d", "t"})(f.Messages(ctx, thread.Key, 0, 10))
+	check("the newest", []string{"d", "t"})(f.Messages(ctx, thread.Key, 0, 2))
+	check("up to an event", []string{"a", "c"})(f.Messages(ctx, thread.Key, 39, 10))
+	check("all, from the end", []string{"a", "c", "d", "t"})(rowsOf(f.MessagesBefore(ctx, thread.Project, thread.Key, 0, false, 10)))
+	check("before one", []string{"a", "c"})(rowsOf(f.MessagesBefore(ctx, thread.Project, thread.Key, 4, false, 10)))
+	check("the latest before one", []string{"c"})(rowsOf(f.MessagesBefore(ctx, thread.Project, thread.Key, 4, false, 1)))
+	check("with hidden ones", []string{"b", "c", "d"})(rowsOf(f.MessagesBefore(ctx, thread.Project, thread.Key, 5, true, 3)))
+	check("queued", []string{"q1", "q2"})(f.Queued(ctx, second.Key))
+	check("by id", []string{"b", "q1", "t"})(f.MessagesByID(ctx, thread.Key, []string{"q1", "call", "b", "nowhere"}))
+	check("by no id", []string{})(f.MessagesByID(ctx, thread.Key, nil))
+	page, total, err := Parts(f.RunMessages(ctx, first.Project, first.Key, 0, 1))
+	check("of a run", []string{"c"})(page, err)
+	equal(t, "total of a run", total, err, 2)
+	page, _, err = Parts(f.RunMessages(ctx, first.Project, first.Key, page[0].Key, 10))
+	check("of a run, next page", []string{"a"})(page, err)
+	seq, err := f.LastSeq(ctx, thread.Key)
+	equal(t, "LastSeq", seq, err, 5)
+	seq, err = f.LastSeq(ctx, thread.Key+100)
+	equal(t, "LastSeq of nothing", seq, err, 0)
+}
+
+// message is a message written by event 10 times its seq.
+func message(run *model.Run, id string, seq int64, state model.MessageState) *model.Message {
+	return &model.Message{
+		ThreadKey: run.ThreadKey, RunKey: run.Key, Seq: seq, EventID: seq * 10, State: state, CreatedAt: at(0),
+		Message: agui.Message{ID: id, Role: agui.RoleUser, Content: "content of " + id},
+	}
+}
+
+func testQueued(t *testing.T, f *fixture) {
+	const n = 2500
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
+	var rows []model.Row
+	want := []string{}
+	for i := range n {
+		rows = append(rows, message(run, fmt.Sprint("m", i), 0, model.MessageQueued))
+		want = append(want, fmt.Sprint("m", i))
+	}
+	f.put(t, rows...)
+	got, err := f.Queued(t.Context(), run.Key)
+	equal(t, "Queued", ids(got), err, want)
+}
+
+func testHide(t *testing.T, f *fixture) {
+	thread, other := f.newThread(t, "ann", "main"), f.newThread(t, "ann", "other")
+	runs := make([]*model.Run, 5)
+	for i := range runs {
+		runs[i] = f.newRun(t, thread, fmt.Sprint("run", i), model.Completed)
+		f.put(t, message(runs[i], fmt.Sprint("m", i), int64(i+1), model.MessageConsumed))
+	}
+	elsewhere := message(f.newRun(t, other, "elsewhere", model.Completed), "m", 9, model.MessageConsumed)
+	f.put(t, elsewhere, message(runs[0], "q0", 0, model.MessageQueued), message(runs[1], "q1", 0, model.MessageQueued))
+	hide := func(what string, hide model.Hide, queued int, want ...string) {
+		t.Helper()
+		hide.ThreadKey = thread.Key
+		f.put(t, &hide)
+		got, err := f.Messages(t.Context(), thread.Key, 0, 10)
+		equal(t, what, ids(got), err, append([]string{}, want...))
+		left := 0
+		for _, run := range runs {
+			list, err := f.Queued(t.Context(), run.Key)
+			if err != nil {
+				t.Error(err)
+			}
+			left += len(list)
+		}
+		equal(t, "queued after "+what, left, nil, queued)
+	}
+	hide("nothing", model.Hide{}, 2, "m0", "m1", "m2", "m3", "m4")
+	hide("nothing of a run", model.Hide{RunKey: runs[1].Key}, 2, "m0", "m1", "m2", "m3", "m4")
+	hide("what a run's inbox holds", model.Hide{RunKey: runs[1].Key, Queued: true}, 1, "m0", "m1", "m2", "m3", "m4")
+	hide("what a run said", model.Hide{RunKey: runs[1].Key, FromSeq: 1}, 1, "m0", "m2", "m3", "m4")
+	hide("another thread's run", model.Hide{RunKey: elsewhere.RunKey, FromSeq: 1, Queued: true}, 1, "m0", "m2", "m3", "m4")
+	hide("from a seq", model.Hide{FromSeq: 5}, 1, "m0", "m2", "m3")
+	hide("from an event", model.Hide{FromEvent: 31}, 1, "m0", "m2")
+	hide("from an event of a run", model.Hide{RunKey: runs[0].Key, FromEvent: 10}, 1, "m2")
+	hide("all", model.Hide{Queued: true, FromSeq: 1}, 0)
+	got, err := f.Messages(t.Context(), other.Key, 0, 10)
+	equal(t, "the other thread's", ids(got), err, []string{"m"})
+	seq, err := f.LastSeq(t.Context(), thread.Key)
+	equal(t, "LastSeq", seq, err, 5)
+}
