@@ -250,6 +250,18 @@ func TestSlowSendersAreGivenUp(t *testing.T) {
 	}
 }
 
+// Clients open connections before they need them, and a busy one writes its request much later.
+func TestConnectionsMayWaitForTheirFirstRequest(t *testing.T) {
+	const head = 100 * time.Millisecond
+	s := serve(t, transports.Config{HeadTimeout: head})
+	c, in := s.dial("")
+	<-time.After(5 * head)
+	_, _ = io.WriteString(c, "GET /ok HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	if got, last := answered(t, in); fmt.Sprint(got) != "[200]" {
+		t.Errorf("got %v %s", got, last)
+	}
+}
+
 // slow has routes that take their time.
 type slow struct {
 	left chan string

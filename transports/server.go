@@ -63,10 +63,10 @@ type Config struct {
 	Input  int // of one that starts a run, default 32 MiB
 	Header int // of a request's line and headers, default 16 KiB
 
-	HeadTimeout  time.Duration // for a request's line and headers, default 10 s
+	HeadTimeout  time.Duration // for a request's line and headers from its first byte, default 10 s
 	ReadTimeout  time.Duration // for the whole of its body, default 1 min
 	WriteTimeout time.Duration // for the whole of an answer that is no stream, default 5 min
-	IdleTimeout  time.Duration // between two requests of a connection, default 2 min
+	IdleTimeout  time.Duration // before a connection's first request and between two, default 2 min
 	Slack        time.Duration // pause in a body or in reading an answer, default 10 s
 	Rate         int           // bytes per second that clients must send and take on the average, default 4 KiB
 

@@ -27,8 +27,8 @@ type Conn struct {
 	onRead     func(p []byte)                // Read of Duplex; set before stream
 
 	// The goroutine that reads uses these.
-	awaitsFirst    atomic.Bool   // nothing was read since a stream has ended
-	requestTimeout time.Duration // fasthttp's limit for the whole request after a stream
+	awaitsFirst    atomic.Bool   // nothing was read of the first request, or of the first since a stream has ended
+	requestTimeout time.Duration // fasthttp's limit for the head of that request
 	head           head          // finds the end of a request's head
 	readAhead      []byte        // bytes behind the head
 	body           *Body         // of the request; nil until Body is called
@@ -136,8 +136,9 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// SetReadDeadline sets the deadline for reads. While the server stops, requests have an earlier one. The first request after a
-// stream has its time from its first byte on, as fasthttp treats it as the connection's first.
+// SetReadDeadline sets the deadline for reads. While the server stops, requests have an earlier one. The first request has its time
+// from its first byte on, not from the connection's start as fasthttp has it: a client that is busy opens connections long before
+// it uses them.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	awaits := c.awaitsFirst.Load()
 	if awaits {

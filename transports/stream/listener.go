@@ -21,7 +21,7 @@ type ListenerConfig struct {
 
 	// Serve answers the requests of a connection whose stream has ended. If it is nil, a stream's connection carries no more requests.
 	Serve func(net.Conn)
-	Idle  time.Duration // for which the request behind a stream is awaited
+	Idle  time.Duration // for which a connection's first request, or the one behind a stream, is awaited; 0 for fasthttp's limits
 
 	TLS       *tls.Config   // makes the connections use TLS; nil for none
 	Handshake time.Duration // for the whole of its handshake, default 10 s
@@ -138,6 +138,7 @@ func (l *Listener) admit(c net.Conn) *Conn {
 		return nil
 	}
 	own := &Conn{Conn: c, ln: l, peer: from}
+	own.awaitsFirst.Store(l.cfg.Idle > 0)
 	if l.cfg.TLS != nil {
 		own.Conn = newSecured(c, &l.cfg)
 	}
