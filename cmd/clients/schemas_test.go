@@ -198,9 +198,9 @@ var scenarios = map[string]func(p *player){
 	},
 	"a megabyte": func(p *player) {
 		p.run(object{"agent": "echo", "content": strings.Repeat("é-", 350_000)})
-		p.script(`{"tokens":256,"size":4096}`)
+		p.script(`{"tokens":64,"size":16384}`)
 	},
-	"5,000 deltas": func(p *player) { p.script(`{"tokens":5000}`) },
+	"a thousand deltas": func(p *player) { p.script(`{"tokens":1000}`) },
 	"rewound": func(p *player) {
 		p.run(object{"agent": "echo", "messages": []object{{"id": "first", "role": "user", "content": "one"}}})
 		p.run(object{"agent": "echo", "messages": []object{{"id": "second", "role": "user", "content": "two"}}})

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	binary = filepath.Join(dir, "baton")
-	build := exec.Command("go", "build", "-race", "-o", binary, "github.com/batonrun/baton/cmd/baton")
+	build := exec.Command("go", "build", "-race", "-ldflags=-w", "-o", binary, "github.com/batonrun/baton/cmd/baton")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		os.Exit(1)

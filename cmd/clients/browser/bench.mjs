@@ -7,7 +7,6 @@ import { serve } from "./program.mjs";
 
 const [baton, size = "100000", many = "50"] = process.argv.slice(2);
 const [events, tabs] = [Number(size), Number(many)];
-process.env.CHROMIUM ??= "/usr/bin/chromium";
 
 const program = await serve(resolve(baton), { log: { level: "error" } });
 const base = program.url;

@@ -21,21 +21,21 @@ const refused = /401/;
 
 test("sign-in with a key and sign-out; the key is in no address", async () => {
   const page = await visit(browser, "/runs");
-  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  await page.getByRole("heading", { name: "Sign in", exact: true }).waitFor();
   page.complaints = [];
   await soundInEachLook(page, "signing in");
   await page.getByLabel("Key or token").fill("baton_wrong");
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.getByRole("alert").waitFor();
   await page.getByLabel("Key or token").fill(keys.alice);
-  await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("heading", { name: "Runs" }).waitFor();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await page.getByRole("heading", { name: "Runs", exact: true }).waitFor();
   await page.getByText("alice · user").waitFor();
   await page.reload();
-  await page.getByRole("heading", { name: "Runs" }).waitFor();
+  await page.getByRole("heading", { name: "Runs", exact: true }).waitFor();
   assert.equal(await page.getByLabel("User", { exact: true }).count(), 0);
-  await page.getByRole("button", { name: "Sign out" }).click();
-  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  await page.getByRole("button", { name: "Sign out", exact: true }).click();
+  await page.getByRole("heading", { name: "Sign in", exact: true }).waitFor();
   assert.ok(page.asked.every((url) => !url.includes(keys.alice)));
   assert.deepEqual(page.complaints.filter((c) => !refused.test(c)), []);
   await leave(page);
@@ -85,7 +85,7 @@ test("each role sees only its data and its actions", async () => {
   const page = await visit(browser, "/runs", looks[0], { credential: keys.vera });
   await page.getByRole("link", { name: /a secret/ }).click();
   await page.getByText("alice?").first().waitFor();
-  await page.getByRole("button", { name: "Run again" }).waitFor();
+  await page.getByRole("button", { name: "Run again", exact: true }).waitFor();
   for (const name of ["Cancel", "Say something", "Answer", "Delete"]) {
     assert.equal(await page.getByRole("button", { name, exact: true }).count(), 0, name);
   }
@@ -116,7 +116,7 @@ const shown = {
 // keysOf returns the actions on a run in the page's list of keyboard shortcuts.
 async function keysOf(page) {
   await page.keyboard.press("?");
-  const dialog = page.getByRole("dialog", { name: "Keys" });
+  const dialog = page.getByRole("dialog", { name: "Keys", exact: true });
   const does = await dialog.locator("section", { hasText: "Run actions" }).locator("dd").allTextContents();
   await page.keyboard.press("Escape");
   await dialog.waitFor({ state: "detached" });
@@ -155,9 +155,9 @@ for (const [name, may] of Object.entries(shown)) {
     await becomes(() => buttons(".one-thread > header"), may.thread, "thread");
     await to("/agents?tab=tools");
     await page.locator(".tab-panel .panel").first().waitFor();
-    await becomes(async () => (await page.getByRole("button", { name: "Try this tool" }).count()) > 0, may.tools > 0, "tools");
+    await becomes(async () => (await page.getByRole("button", { name: "Try this tool", exact: true }).count()) > 0, may.tools > 0, "tools");
     await to("/admin");
-    await page.getByRole("tab", { name: "You" }).waitFor();
+    await page.getByRole("tab", { name: "You", exact: true }).waitFor();
     await becomes(() => page.getByRole("tab").allTextContents(), may.admin, "admin");
     await to("/runs");
     for (const { runId } of [open, over]) await page.locator(".runs li", { has: page.locator(`a[href*="${runId}"]`) }).getByRole("checkbox").check();
@@ -166,12 +166,12 @@ for (const [name, may] of Object.entries(shown)) {
     await quiet(page, `what ${name} may do`);
     if (may.over.includes("Say more")) {
       await to(`/runs/${over.runId}`);
-      await page.getByRole("button", { name: "Say more" }).click();
+      await page.getByRole("button", { name: "Say more", exact: true }).click();
       await page.getByRole("textbox", { name: "Message" }).fill(`${name} says more`);
-      await page.getByRole("button", { name: "Send" }).click();
+      await page.getByRole("button", { name: "Send", exact: true }).click();
       await page.locator(".facts").getByText("Generation").waitFor();
       await to(`/runs/${open.runId}`);
-      await page.getByRole("button", { name: "Cancel" }).click();
+      await page.getByRole("button", { name: "Cancel", exact: true }).click();
       await page.locator(".run-head [data-status=CANCELLED]").waitFor();
     }
     await quiet(page, `what ${name} does`);
@@ -206,37 +206,37 @@ test("an operator sees the threads of all users or one, and cannot change them",
 test("an admin creates and revokes a key, and reads the audit log", async () => {
   await begin("alice", { agent: "echo", content: "for the audit" });
   const page = await visit(browser, "/admin", looks[0], { credential: keys.adam });
-  await page.getByRole("tab", { name: "Keys" }).waitFor();
+  await page.getByRole("tab", { name: "Keys", exact: true }).waitFor();
   for (const tab of await page.getByRole("tab").allTextContents()) {
     await page.getByRole("tab", { name: tab }).click();
     await page.getByRole("tab", { name: tab, selected: true }).waitFor();
     await soundInEachLook(page, tab);
   }
-  await page.getByRole("tab", { name: "Limits" }).click();
+  await page.getByRole("tab", { name: "Limits", exact: true }).click();
   await page.getByLabel("User", { exact: true }).fill("alice");
-  await page.getByRole("button", { name: "Show" }).click();
+  await page.getByRole("button", { name: "Show", exact: true }).click();
   await page.getByRole("heading", { name: "alice", exact: true }).waitFor();
-  await page.getByRole("heading", { name: "Attachments of alice" }).waitFor();
+  await page.getByRole("heading", { name: "Attachments of alice", exact: true }).waitFor();
   await soundInEachLook(page, "what a user has of its limits");
   for (const name of ["Threads on WebSockets", "Tokens in 24 hours"]) await page.getByText(name, { exact: true }).first().waitFor();
-  await page.getByRole("tab", { name: "Keys" }).click();
-  await page.getByRole("button", { name: "Make a key" }).click();
+  await page.getByRole("tab", { name: "Keys", exact: true }).click();
+  await page.getByRole("button", { name: "Make a key", exact: true }).click();
   await soundInEachLook(page, "making a key");
   await page.getByLabel("User").fill("carol");
   await page.getByLabel("Name (optional)").fill("laptop");
-  await page.getByRole("button", { name: "Make it" }).click();
+  await page.getByRole("button", { name: "Make it", exact: true }).click();
   const key = (await page.getByRole("dialog").locator("pre").textContent()).trim();
   await soundInEachLook(page, "a key that was made");
   const carol = { Authorization: `Bearer ${key}` };
   const me = await call("GET", "/api/v1/me", undefined, carol);
   assert.deepEqual([me.user, me.projectId, me.role], ["carol", "p1", "user"]);
   await page.keyboard.press("Escape");
-  await page.getByRole("button", { name: "Revoke laptop" }).click();
+  await page.getByRole("button", { name: "Revoke laptop", exact: true }).click();
   await soundInEachLook(page, "what is asked before a key is revoked");
-  await page.getByRole("button", { name: "Revoke key" }).click();
+  await page.getByRole("button", { name: "Revoke key", exact: true }).click();
   await page.getByRole("row", { name: /laptop/ }).getByText("revoked").waitFor();
   await assert.rejects(call("GET", "/api/v1/me", undefined, carol), refused);
-  await page.getByRole("tab", { name: "Audit" }).click();
+  await page.getByRole("tab", { name: "Audit", exact: true }).click();
   for (const done of ["start", "key"]) await page.getByRole("row", { name: new RegExp(done) }).first().waitFor();
   await page.getByLabel("Actor", { exact: true }).fill("alice");
   await page.getByRole("row", { name: /create key/ }).first().waitFor({ state: "detached" });
@@ -265,7 +265,7 @@ test("the page of a run survives a kill of the server with accounts: no event is
   await page.getByRole("status").filter({ hasText: "cannot be reached" }).waitFor({ state: "detached" });
   const log = await logged(await call("GET", `/api/projects/p1/agent-runs/${runId}`, undefined, as("alice")), as("alice"));
   await page.locator(".run-head [data-whole=true]", { hasText: log.length.toLocaleString("en") }).waitFor();
-  assert.equal(await page.getByRole("heading", { name: "Sign in" }).count(), 0);
+  assert.equal(await page.getByRole("heading", { name: "Sign in", exact: true }).count(), 0);
   assert.ok(await page.evaluate(() => window.kept), "the page was loaded again");
   assert.deepEqual(page.complaints.filter((c) => !/ERR_CONNECTION|WebSocket connection to|ERR_EMPTY|503/.test(c)), []);
   await leave(page);

@@ -74,7 +74,7 @@ test("runs are filtered by agent, workflow, time and thread, in the address", as
   const [one] = await some("&threadId=narrow");
   await lists(page, [one], "a thread");
   await sound(page, "runs that are narrowed");
-  await page.getByRole("button", { name: "Clear" }).click();
+  await page.getByRole("button", { name: "Clear", exact: true }).click();
   await page.waitForURL("**/runs");
   await quiet(page, "runs that are narrowed");
   await leave(page);
@@ -85,21 +85,21 @@ test("navigation, answers, reruns and cancels work on a phone with the dark them
   const { runId } = await start({ do: [{ ask }, { say: "thank you" }], threadId: "telephone" });
   await ended(runId, "WAITING");
   const page = await visit(browser, "/", looks[1], { apart: true });
-  const menu = page.getByRole("button", { name: "Menu" });
+  const menu = page.getByRole("button", { name: "Menu", exact: true });
   const ink = () => page.evaluate(() => getComputedStyle(document.body).color);
   await menu.click();
   await sound(page, "the menu of a telephone");
   const dark = await ink();
-  await page.getByRole("button", { name: "Light theme" }).click();
+  await page.getByRole("button", { name: "Light theme", exact: true }).click();
   await page.getByRole("button", { name: "Light theme", pressed: true }).waitFor();
   const light = await ink();
   assert.notEqual(light, dark);
   await page.reload();
   assert.equal(await ink(), light, "the theme is forgotten");
   await menu.click();
-  await page.getByRole("button", { name: "Dark theme" }).click();
+  await page.getByRole("button", { name: "Dark theme", exact: true }).click();
   assert.equal(await ink(), dark);
-  await page.getByRole("button", { name: "System theme" }).click();
+  await page.getByRole("button", { name: "System theme", exact: true }).click();
   await page.emulateMedia({ colorScheme: "light" });
   assert.equal(await ink(), light);
   await page.emulateMedia({ colorScheme: "dark" });
@@ -113,7 +113,7 @@ test("navigation, answers, reruns and cancels work on a phone with the dark them
   await asked.waitFor({ state: "detached" });
   await page.goto(new URL(`/runs/${runId}?tab=messages`, page.url()).href);
   await page.getByText("thank you", { exact: true }).waitFor();
-  await page.getByRole("button", { name: "Run again" }).click();
+  await page.getByRole("button", { name: "Run again", exact: true }).click();
   await sound(page, "run again, on a telephone");
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.waitForURL((url) => !url.href.includes(runId));
@@ -145,7 +145,7 @@ test("the playground edits a thread's state, and regenerates an answer", async (
 
   const before = (await call("GET", "/api/v1/threads/edited%20state/messages")).messages;
   await page.locator(".message[data-role=user]", { hasText: "with a state" }).hover();
-  await page.locator(".message[data-role=user]", { hasText: "with a state" }).getByRole("button", { name: "Another answer" }).click();
+  await page.locator(".message[data-role=user]", { hasText: "with a state" }).getByRole("button", { name: "Another answer", exact: true }).click();
   let now = before;
   while (now.length !== before.length || now.at(-1).id === before.at(-1).id) now = (await call("GET", "/api/v1/threads/edited%20state/messages")).messages;
   assert.deepEqual(now.map((m) => m.content), before.map((m) => m.content));

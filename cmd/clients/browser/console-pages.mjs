@@ -23,7 +23,7 @@ test("playground messages appear in every tab and after a reload, and can be edi
   await page.locator(".message[data-role=user]").hover();
   await page.getByRole("button", { name: "Edit", exact: true }).first().click();
   await page.getByLabel("Your message").fill("goodbye");
-  await page.getByRole("button", { name: "Send" }).first().click();
+  await page.getByRole("button", { name: "Send", exact: true }).first().click();
   for (const tab of [page, other]) {
     await tab.locator(".message[data-role=assistant]", { hasText: "goodbye" }).waitFor();
     assert.equal(await tab.locator(".message", { hasText: "hello" }).count(), 0);
@@ -36,17 +36,17 @@ test("playground messages appear in every tab and after a reload, and can be edi
 
 test("the playground mocks a tool, answers a question, and stops a run", async () => {
   const page = await visit(browser, "/playground/mock?agent=scripted");
-  await page.getByRole("heading", { name: "Talk to scripted" }).waitFor();
+  await page.getByRole("heading", { name: "Talk to scripted", exact: true }).waitFor();
   await soundInEachLook(page, "an empty playground");
-  await page.getByRole("tab", { name: "Tools" }).click();
-  await page.getByRole("button", { name: "Add a tool" }).click();
+  await page.getByRole("tab", { name: "Tools", exact: true }).click();
+  await page.getByRole("button", { name: "Add a tool", exact: true }).click();
   await page.getByLabel("Description", { exact: true }).fill("Tells where I am.");
   await soundInEachLook(page, "a tool that is described");
   assert.equal(await page.getByLabel("Description", { exact: true }).inputValue(), "Tells where I am."); // after the window was narrowed and widened
-  await page.getByRole("button", { name: "Keep it" }).click();
+  await page.getByRole("button", { name: "Keep it", exact: true }).click();
   await page.setViewportSize(looks[1]);
-  await page.getByRole("button", { name: "Settings" }).click();
-  await page.getByRole("dialog", { name: "Settings" }).getByText("get_location").waitFor(); // the same tab as before, after the screen was turned
+  await page.getByRole("button", { name: "Settings", exact: true }).click();
+  await page.getByRole("dialog", { name: "Settings", exact: true }).getByText("get_location").waitFor(); // the same tab as before, after the screen was turned
   await soundInEachTheme(page, "the settings on a telephone");
   await page.keyboard.press("Escape");
   await page.setViewportSize(looks[0]);
@@ -54,8 +54,8 @@ test("the playground mocks a tool, answers a question, and stops a run", async (
   await page.keyboard.press("Enter");
   await page.getByRole("textbox", { name: "Result" }).fill('{"city":"Bergen"}');
   await soundInEachLook(page, "a call that waits");
-  await page.getByRole("button", { name: "Send result" }).click();
-  await page.getByRole("heading", { name: "Go on?" }).waitFor();
+  await page.getByRole("button", { name: "Send result", exact: true }).click();
+  await page.getByRole("heading", { name: "Go on?", exact: true }).waitFor();
   await page.getByRole("textbox", { name: "Value" }).fill("yes");
   await page.getByRole("button", { name: "Answer", exact: true }).click();
   await page.locator(".message", { hasText: /^Answer.*it is done/s }).waitFor();
@@ -63,7 +63,7 @@ test("the playground mocks a tool, answers a question, and stops a run", async (
   assert.deepEqual(JSON.parse(messages.find((m) => m.role === "tool").content), { city: "Bergen" });
   await page.getByRole("textbox", { name: "Message" }).fill(script({ tokens: 100000, delayMs: 50 }));
   await page.keyboard.press("Enter");
-  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
   await page.locator(".outcome [data-status=CANCELLED]").waitFor();
   await quiet(page, "the playground");
   await leave(page);
@@ -92,17 +92,17 @@ test("a question is answered in place, and disappears when it is answered elsewh
   ]);
   await Promise.all([asks, leaves, own].map(({ runId }) => ended(runId, "WAITING")));
   const [page, other] = [await visit(browser, "/waiting"), await visit(browser, "/waiting", looks[1], { apart: true })];
-  await page.getByRole("heading", { name: "Shall it be so?" }).waitFor();
+  await page.getByRole("heading", { name: "Shall it be so?", exact: true }).waitFor();
   await soundInEachLook(page, "what waits");
   const form = page.locator(".panel", { hasText: "Where shall it go?" });
-  await other.getByRole("heading", { name: "Where shall it go?" }).waitFor();
+  await other.getByRole("heading", { name: "Where shall it go?", exact: true }).waitFor();
   await form.getByRole("button", { name: "Answer", exact: true }).click();
   await form.getByText("Required.").first().waitFor();
   await form.getByLabel("Place").selectOption("Production");
   await form.getByLabel("Replicas").fill("12");
   await form.getByRole("button", { name: /^Tags/ }).click();
   for (const [n, tag] of ["eu", "u"].entries()) {
-    await form.getByRole("button", { name: "Add to Tags" }).click();
+    await form.getByRole("button", { name: "Add to Tags", exact: true }).click();
     await form.getByLabel(`Tags ${n + 1}`, { exact: true }).fill(tag);
   }
   await form.getByLabel("Friday").check();
@@ -113,7 +113,7 @@ test("a question is answered in place, and disappears when it is answered elsewh
   await form.getByRole("button", { name: "Answer", exact: true }).click();
   for (const problem of ["At most 9.", "At least 2 characters."]) await form.getByText(problem).waitFor();
   await form.getByLabel("Replicas").fill("3");
-  await form.getByRole("button", { name: "Remove Tags 2" }).click();
+  await form.getByRole("button", { name: "Remove Tags 2", exact: true }).click();
   await soundInEachLook(page, "a form");
   await form.getByRole("button", { name: "Answer", exact: true }).click();
   const said = (await logged(await ended(asks.runId))).map(({ event }) => event.delta ?? "").join(""); // the answer and the thanks
@@ -127,11 +127,11 @@ test("a question is answered in place, and disappears when it is answered elsewh
   await page.locator(".asked-list").evaluate((list) => {
     new MutationObserver(() => (window.pressable = getComputedStyle(list).pointerEvents !== "none")).observe(list, { childList: true });
   });
-  await call.getByRole("button", { name: "Send result" }).click();
+  await call.getByRole("button", { name: "Send result", exact: true }).click();
   await ended(own.runId);
   await call.waitFor({ state: "detached" });
   assert.equal(await page.evaluate(() => window.pressable), false, "what has moved under the pointer takes a press at once");
-  await page.locator(".panel", { hasText: "Shall it be so?" }).getByRole("button", { name: "Allow" }).click();
+  await page.locator(".panel", { hasText: "Shall it be so?" }).getByRole("button", { name: "Allow", exact: true }).click();
   await ended(leaves.runId);
   for (const tab of [page, other]) {
     for (const name of ["Where shall it go?", "Shall it be so?"]) await tab.getByRole("heading", { name }).waitFor({ state: "detached" });
@@ -149,7 +149,7 @@ test("a thread is found, renamed, archived and deleted", async () => {
   await page.goto(new URL("/threads", page.url()).href);
   await page.getByRole("link", { name: /^said .*kept/ }).click(); // without a title, a thread is named after its last message
   for (const [old, title] of [["", "A kept thread"], ["A kept thread", "A kept and named thread"]]) {
-    await page.getByRole("button", { name: "Rename" }).click();
+    await page.getByRole("button", { name: "Rename", exact: true }).click();
     const field = page.getByLabel("New title");
     assert.equal(await field.inputValue(), old);
     if (old) await soundInEachLook(page, "renaming a thread");
@@ -162,15 +162,15 @@ test("a thread is found, renamed, archived and deleted", async () => {
   await soundInEachLook(page, "a thread's runs");
   await page.getByLabel("Title", { exact: true }).fill("named thread");
   await page.getByRole("link", { name: /^A kept and named thread/ }).waitFor();
-  await page.getByRole("button", { name: "Archive" }).click();
+  await page.getByRole("button", { name: "Archive", exact: true }).click();
   await page.getByRole("link", { name: /^A kept and named thread/ }).waitFor({ state: "detached" });
   await page.goto(new URL(`/threads/${run.conversationId}`, page.url()).href); // the address does not contain the archived state
-  await page.getByRole("button", { name: "Restore" }).click();
+  await page.getByRole("button", { name: "Restore", exact: true }).click();
   await page.getByRole("link", { name: /^A kept and named thread/ }).waitFor();
-  await page.getByRole("button", { name: "Archive" }).waitFor();
-  await page.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("button", { name: "Archive", exact: true }).waitFor();
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
   await soundInEachLook(page, "what is asked before a thread is deleted");
-  await page.getByRole("button", { name: "Delete it" }).click();
+  await page.getByRole("button", { name: "Delete it", exact: true }).click();
   await page.getByText("Thread deleted.").waitFor();
   await quiet(page, "threads");
   await leave(page);
@@ -187,10 +187,10 @@ test("agents, tools and workflows are listed, and a tool is called", async () =>
       await soundInEachLook(page, `${path}, ${tab}`);
     }
   }
-  const tool = page.locator(".panel", { has: page.getByRole("heading", { name: "calculator" }) });
-  await tool.getByRole("button", { name: "Try this tool" }).click();
+  const tool = page.locator(".panel", { has: page.getByRole("heading", { name: "calculator", exact: true }) });
+  await tool.getByRole("button", { name: "Try this tool", exact: true }).click();
   await tool.getByRole("textbox", { name: "expression" }).fill("6*7");
-  await tool.getByRole("button", { name: "Call it" }).click();
+  await tool.getByRole("button", { name: "Call it", exact: true }).click();
   await tool.getByText("42", { exact: true }).waitFor();
   await soundInEachLook(page, "a tool that was tried");
   await quiet(page, "a tool that is tried");
@@ -238,7 +238,7 @@ test("a message has files, also after a reload", async () => {
   await attached.getByText("dropped.txt").waitFor();
   await give(page, "paste", [["pasted.txt", 7]]);
   await attached.getByText("pasted.txt").waitFor();
-  await page.getByRole("button", { name: "Remove dropped.txt" }).click();
+  await page.getByRole("button", { name: "Remove dropped.txt", exact: true }).click();
   page.complaints.splice(0, Infinity, ...page.complaints.filter((c) => !/415/.test(c))); // the complaint about the refused file
   await soundInEachLook(page, "files that go with a message, and some that do not");
   await page.getByRole("textbox", { name: "Message" }).fill("look at these");
@@ -262,13 +262,13 @@ test("an edited message keeps its picture", async () => {
   await page.locator(".message[data-role=user]", { hasText: "look at it" }).hover();
   await page.getByRole("button", { name: "Edit", exact: true }).first().click();
   await page.getByLabel("Your message").fill("look again");
-  await page.getByRole("button", { name: "Send" }).first().click();
+  await page.getByRole("button", { name: "Send", exact: true }).first().click();
   await page.locator(".message[data-role=assistant]", { hasText: "look again" }).waitFor();
   const { messages } = await call("GET", "/api/v1/threads/pictured/messages");
   assert.deepEqual(messages[0].content, [{ type: "text", text: "look again" }, image]);
   await page.locator(".message[data-role=user] img").waitFor();
   await page.locator(".message[data-role=user]").hover();
-  await page.getByRole("button", { name: "Another answer" }).click();
+  await page.getByRole("button", { name: "Another answer", exact: true }).click();
   await page.locator(".outcome [data-status=COMPLETED]").waitFor();
   const after = await call("GET", "/api/v1/threads/pictured/messages");
   assert.deepEqual(after.messages[0].content, messages[0].content);

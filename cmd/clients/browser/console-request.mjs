@@ -21,11 +21,11 @@ test("the shown requests work in a terminal and as code", async () => {
   const page = await visit(browser, "/playground/snippet?agent=echo");
   const said = `it's "quoted" & <b>`;
   await page.getByRole("textbox", { name: "Message" }).fill(said);
-  await page.getByRole("tab", { name: "Context" }).click();
-  await page.getByRole("button", { name: "Add context" }).click();
+  await page.getByRole("tab", { name: "Context", exact: true }).click();
+  await page.getByRole("button", { name: "Add context", exact: true }).click();
   await page.getByLabel("Description of context 1").fill("time");
   await page.getByLabel("Value of context 1").fill("noon");
-  await page.getByRole("tab", { name: "Request" }).click();
+  await page.getByRole("tab", { name: "Request", exact: true }).click();
   await soundInEachTheme(page, "the request of a message");
   const [curl, agent] = await page.locator(".side pre").allTextContents();
   const { stdout: events } = await execute("sh", ["-c", curl]);

@@ -91,7 +91,7 @@ test("messages with odd metadata are shown with all others", async () => {
     await page.goto(new URL(`/runs/${run.id}?tab=messages`, page.url()).href);
     await page.locator(".message[data-role=assistant]").first().waitFor();
     await tab(page, "Input");
-    await page.getByRole("heading", { name: "Messages" }).waitFor();
+    await page.getByRole("heading", { name: "Messages", exact: true }).waitFor();
     await page.getByText(/^It has/).first().waitFor();
     assert.equal(await page.getByText("This page has failed").count(), 0);
   }
@@ -117,7 +117,7 @@ test("odd events and calls of questions are shown with all others", async () => 
   forgive(page);
   await soundInEachLook(page, "a run with odd events");
   await page.goto(new URL("/", page.url()).href);
-  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  await page.getByRole("heading", { name: "Overview", exact: true }).waitFor();
   await page.locator(".panel", { hasText: "Waiting for an answer" }).getByRole("listitem").first().waitFor();
   await page.getByRole("link", { name: "Waiting", exact: false }).first().click();
   await page.getByRole("group", { name: "Go on?", exact: true }).getByRole("textbox", { name: "Answer" }).waitFor();

@@ -21,13 +21,13 @@ test("sign-in with a token, a conversation, and another project", async () => {
   const field = page.getByLabel("Key or token");
   for (const wrong of [token(-3_600), token(600, "another secret, of at least 32 bytes")]) {
     await field.fill(wrong);
-    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("button", { name: "Sign in", exact: true }).click();
     await page.getByRole("alert").waitFor();
   }
   const good = token(600);
   await field.fill(good);
-  await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await page.getByRole("heading", { name: "Overview", exact: true }).waitFor();
   page.complaints.splice(0);
   await page.goto(new URL("/admin", page.url()).href);
   for (const fact of ["dora", "operator", "p1, p2", "JSON Web Tokens"]) await page.getByText(fact, { exact: true }).first().waitFor();
@@ -35,7 +35,7 @@ test("sign-in with a token, a conversation, and another project", async () => {
   await page.getByRole("textbox", { name: "Message" }).fill("with a token");
   await page.keyboard.press("Enter");
   await page.locator(".message[data-role=assistant]", { hasText: "with a token" }).waitFor();
-  await page.getByRole("button", { name: "Menu" }).click();
+  await page.getByRole("button", { name: "Menu", exact: true }).click();
   await page.getByLabel("Project").selectOption("p2");
   await page.waitForURL("**/p/p2/");
   await page.goto(new URL("/p/p2/runs", page.url()).href);

@@ -81,7 +81,7 @@ test("an answer that did not arrive can be sent again, with its text kept", asyn
 
 test("a part of the console that is needed while the server is down loads when it is back", async () => {
   const page = await visit(browser, "/runs", looks[0], { apart: true }); // its own browser has no cached files
-  await page.getByRole("heading", { name: "Runs" }).waitFor();
+  await page.getByRole("heading", { name: "Runs", exact: true }).waitFor();
   await page.evaluate(() => (window.kept = true));
   await page.route("**/*", (route) => route.abort());
   const failed = page.waitForEvent("requestfailed", (r) => /\/assets\/.*\.js$/.test(r.url()));
@@ -89,7 +89,7 @@ test("a part of the console that is needed while the server is down loads when i
   await failed;
   await page.waitForEvent("requestfailed", (r) => r.url().endsWith("/readyz"));
   await page.unroute("**/*");
-  await page.getByRole("heading", { name: "Admin" }).waitFor();
+  await page.getByRole("heading", { name: "Admin", exact: true }).waitFor();
   assert.ok(await page.evaluate(() => window.kept), "the page was loaded again");
   assert.deepEqual(page.complaints.filter((c) => !lost.test(c)), []);
   await leave(page);
@@ -97,12 +97,12 @@ test("a part of the console that is needed while the server is down loads when i
 
 test("a part of the console that an update has removed reloads the page", async () => {
   const page = await visit(browser, "/runs", looks[0], { apart: true });
-  await page.getByRole("heading", { name: "Runs" }).waitFor();
+  await page.getByRole("heading", { name: "Runs", exact: true }).waitFor();
   await page.evaluate(() => (window.kept = true));
   let gone = 2; // the first attempt and the retry
   await page.route(/\/assets\/admin-.*\.js$/, (route) => (gone-- > 0 ? route.fulfill({ status: 404 }) : route.continue()));
   await page.getByRole("link", { name: "Admin" }).click();
-  await page.getByRole("heading", { name: "Admin" }).waitFor();
+  await page.getByRole("heading", { name: "Admin", exact: true }).waitFor();
   assert.equal(await page.evaluate(() => window.kept), undefined);
   await leave(page);
 });
@@ -129,7 +129,7 @@ test("addresses support names with any characters", async () => {
 
 test("a page that fails shows an error, and the others work", async () => {
   const page = await visit(browser, "/");
-  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  await page.getByRole("heading", { name: "Overview", exact: true }).waitFor();
   await page.route(/\/agent-runs\?.*limit=50/, (route) => route.fulfill({ json: { items: [{ id: "x", conversationId: "x" }], nextCursor: null, total: 1 } }));
   await page.getByRole("link", { name: "Runs", exact: true }).click();
   await page.getByText("This page has failed").waitFor();
@@ -146,10 +146,10 @@ test("a log with an unreadable page is complete after a retry", async () => {
   await page.goto(new URL(`/runs/${run.id}?tab=events`, page.url()).href);
   const alert = page.getByRole("alert").filter({ hasText: "out of order" });
   await alert.waitFor();
-  await page.getByRole("button", { name: "Allow" }).click();
+  await page.getByRole("button", { name: "Allow", exact: true }).click();
   await page.locator(".run-head [data-status=COMPLETED]").waitFor();
   await page.unroute(/\/events\?.*after_event_id=/);
-  await alert.getByRole("button", { name: "Try again" }).click();
+  await alert.getByRole("button", { name: "Try again", exact: true }).click();
   await page.locator(".run-head [data-whole=true]").waitFor();
   await alert.waitFor({ state: "detached" });
   const log = await logged(await ended(run.id));
@@ -168,17 +168,17 @@ test("a dialog shows its failure and keeps its text", async () => {
     await soundInEachLookButFor(page, what, /500/);
   };
   await page.route("**/messages?*", refuse(500));
-  await page.getByRole("button", { name: "Say more" }).click();
+  await page.getByRole("button", { name: "Say more", exact: true }).click();
   await page.getByRole("textbox", { name: "Message" }).fill("more");
   await says("Send", "a message that was refused");
   assert.equal(await page.getByRole("textbox", { name: "Message" }).inputValue(), "more");
   await page.keyboard.press("Escape");
   await page.route("**/api/v1/agent/runs", refuse(500));
-  await page.getByRole("button", { name: "Run again" }).click();
+  await page.getByRole("button", { name: "Run again", exact: true }).click();
   await says("Run", "a run that was refused");
   await page.keyboard.press("Escape");
   await page.goto(new URL(`/threads/${run.conversationId}`, page.url()).href);
-  await page.getByRole("button", { name: "Rename" }).click();
+  await page.getByRole("button", { name: "Rename", exact: true }).click();
   await page.getByLabel("New title").fill("another");
   await page.route("**/threads/*", (route) => (route.request().method() === "PATCH" ? refuse(500)(route) : route.continue()));
   await says("Rename", "a name that was refused");
@@ -216,7 +216,7 @@ test("a new thread is not affected by others, and appears when it is started els
   const told = [];
   page.on("websocket", (ws) => ws.on("framereceived", ({ payload }) => told.push(JSON.parse(String(payload)).op)));
   await page.reload();
-  await page.getByRole("heading", { name: "Talk to echo" }).waitFor();
+  await page.getByRole("heading", { name: "Talk to echo", exact: true }).waitFor();
   while (!told.includes("error")) await page.evaluate(() => 0);
   await page.waitForLoadState("networkidle"); // the page is complete
   await painted(page);
@@ -272,15 +272,15 @@ test("a bulk action reports failed runs and keeps them selected", async () => {
   await page.route(`**/${runs[0].runId}/cancel*`, (route) => held.then(() => route.continue()));
   await page.getByLabel("Select all loaded runs").check();
   await page.getByText("4 selected").waitFor();
-  await page.getByRole("button", { name: "Cancel 3" }).click();
-  await page.getByRole("button", { name: "Cancel them" }).click();
+  await page.getByRole("button", { name: "Cancel 3", exact: true }).click();
+  await page.getByRole("button", { name: "Cancel them", exact: true }).click();
   await page.getByText(/^\d of 3 …$/).waitFor();
   go();
   await page.getByText("1 of 3 runs not cancelled: It does not stop.").waitFor();
   await page.getByText("1 selected").waitFor();
   await page.unrouteAll();
-  await page.getByRole("button", { name: "Cancel 1" }).click();
-  await page.getByRole("button", { name: "Cancel them" }).click();
+  await page.getByRole("button", { name: "Cancel 1", exact: true }).click();
+  await page.getByRole("button", { name: "Cancel them", exact: true }).click();
   await page.getByText("1 run cancelled.").waitFor();
   await ended(runs[1].runId, "CANCELLED");
   assert.equal((await ended(over.id)).status, "COMPLETED");
@@ -300,7 +300,7 @@ test("counts of a busy project are shown as lower bounds", async () => {
   const now = page.getByRole("list", { name: "Now" });
   await now.getByText("10,000+").waitFor();
   await now.getByText("9,999", { exact: true }).waitFor();
-  const instances = page.locator(".panel", { has: page.getByRole("heading", { name: "Instances" }) });
+  const instances = page.locator(".panel", { has: page.getByRole("heading", { name: "Instances", exact: true }) });
   await instances.getByText("and 3 more").waitFor();
   assert.match(await instances.locator("li").first().textContent(), /serving.*host-8/);
   await soundInEachLook(page, "the overview of a busy project");

@@ -19,14 +19,14 @@ test("the overview shows the state of the project", async () => {
   await did({ do: [{ fail: "it is broken", code: "broken" }] }, "FAILED");
   const asks = await did({ do: [{ ask: { message: "Shall we?" } }], threadId: "asks" }, "WAITING");
   const page = await visit(browser, "/");
-  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  await page.getByRole("heading", { name: "Overview", exact: true }).waitFor();
   const failed = page.locator(".panel", { hasText: "Latest failures" });
   await failed.getByText("it is broken").first().waitFor();
   await page.locator(".panel", { hasText: "Waiting for an answer" }).getByRole("link", { name: "Shall we?" }).waitFor();
   await soundInEachLook(page, "the overview");
   await page.getByRole("link", { name: "Shall we?" }).first().click();
   await page.waitForURL(`**/runs/${asks.id}**`);
-  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Cancel", exact: true }).click();
   await page.locator(".run-head [data-status=CANCELLED]").waitFor();
   await quiet(page, "the way from the overview");
   await leave(page);
@@ -42,14 +42,14 @@ test("the list of runs is live, filtered by its address, and has keyboard naviga
   const [badge, link] = await Promise.all([".badge", "a"].map((part) => page.locator(`.runs li ${part}`).first().boundingBox()));
   assert.ok(badge.x + badge.width <= link.x, "a run's status stands on what it was asked");
   await page.setViewportSize({ width: 1440, height: 900 });
-  await page.getByRole("group", { name: "Status" }).getByRole("button", { name: "Failed" }).click();
+  await page.getByRole("group", { name: "Status" }).getByRole("button", { name: "Failed", exact: true }).click();
   await page.waitForURL("**/runs?status=failed");
   await page.getByRole("link", { name: "needle in a haystack" }).waitFor({ state: "detached" });
   await page.reload();
   await page.locator(".runs li").first().waitFor();
   const statuses = await page.locator(".runs li .badge").evaluateAll((list) => list.map((b) => b.dataset.status));
   assert.ok(statuses.length > 0 && statuses.every((s) => s === "FAILED"), String(statuses));
-  await page.getByRole("button", { name: "Clear" }).click();
+  await page.getByRole("button", { name: "Clear", exact: true }).click();
   await page.waitForURL("**/runs");
 
   await did({ agent: "echo", content: "it came later" });
@@ -63,12 +63,12 @@ test("the list of runs is live, filtered by its address, and has keyboard naviga
   await page.keyboard.press("j");
   await page.keyboard.press("Enter");
   await page.waitForURL(/\/runs\/[^?]/);
-  await page.getByRole("heading", { name: "needle in a haystack" }).waitFor();
+  await page.getByRole("heading", { name: "needle in a haystack", exact: true }).waitFor();
   await page.keyboard.press("g");
   await page.keyboard.press("r");
   await page.waitForURL(/\/runs$/);
   await page.keyboard.press("?");
-  await page.getByRole("dialog", { name: "Keys" }).getByText("next run").waitFor();
+  await page.getByRole("dialog", { name: "Keys", exact: true }).getByText("next run").waitFor();
   await soundInEachLook(page, "the list of keys");
   await page.keyboard.press("Escape");
   await page.getByRole("dialog").waitFor({ state: "detached" });
@@ -84,20 +84,20 @@ test("runs are cancelled and deleted in bulk", async () => {
   for (const key of ["j", "x", "j", "x"]) await page.keyboard.press(key);
   await page.getByText("2 selected").waitFor();
   await page.keyboard.press("c");
-  const asks = page.getByRole("dialog", { name: "Cancel 2 runs?" });
+  const asks = page.getByRole("dialog", { name: "Cancel 2 runs?", exact: true });
   await asks.getByText("Their messages stay.").waitFor();
   await soundInEachLook(page, "what is asked before runs are cancelled");
-  await asks.getByRole("button", { name: "Keep" }).click();
+  await asks.getByRole("button", { name: "Keep", exact: true }).click();
   await page.getByText("2 selected").waitFor();
   await page.keyboard.press("a");
-  await page.getByRole("button", { name: "Cancel 3" }).click();
-  await page.getByRole("button", { name: "Cancel them" }).click();
+  await page.getByRole("button", { name: "Cancel 3", exact: true }).click();
+  await page.getByRole("button", { name: "Cancel them", exact: true }).click();
   await page.getByText("3 runs cancelled.").waitFor();
   await Promise.all(open.map((r) => ended(r.runId, "CANCELLED")));
   await page.goto(new URL("/runs?status=cancelled&q=wait", page.url()).href);
   await page.locator(".runs li").nth(2).waitFor();
   await page.getByLabel("Select all loaded runs").check();
-  await page.getByRole("button", { name: "Delete 3" }).click();
+  await page.getByRole("button", { name: "Delete 3", exact: true }).click();
   await soundInEachLook(page, "what is asked before runs are deleted");
   await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
   await page.getByText("3 runs deleted.").waitFor();
@@ -111,7 +111,7 @@ test("a run shows its timeline, graph, messages, state, events and input", async
   const run = await did({ workflowId: "demo", content: "a picnic" });
   const log = await logged(run);
   const page = await visit(browser, `/runs/${run.id}`);
-  await page.getByRole("heading", { name: "a picnic" }).waitFor();
+  await page.getByRole("heading", { name: "a picnic", exact: true }).waitFor();
   await page.locator(".node", { hasText: "review" }).locator("[data-status=COMPLETED]").waitFor();
   await page.getByRole("button", { name: /^step retrieve/ }).click();
   await page.getByRole("button", { name: /^tool clock/ }).waitFor();
@@ -129,7 +129,7 @@ test("a run shows its timeline, graph, messages, state, events and input", async
   await tab(page, "Input");
   await page.getByText("Workflow demo at the start of the run").waitFor();
   const input = page.getByRole("group", { name: "How to show the workflow" });
-  await input.getByRole("button", { name: "Lines" }).click();
+  await input.getByRole("button", { name: "Lines", exact: true }).click();
   await page.getByLabel("the workflow", { exact: true }).getByText("retrieve").first().waitFor();
   await soundInEachLook(page, "the input");
   await tab(page, "Events");
@@ -141,7 +141,7 @@ test("a run shows its timeline, graph, messages, state, events and input", async
   await page.getByText(`${deltas.length} of ${log.length} events`).waitFor();
   assert.deepEqual(await shown(page), deltas.map((l) => l.event_id));
   await page.locator(".event").first().click();
-  await page.getByRole("button", { name: "Copy JSON" }).click();
+  await page.getByRole("button", { name: "Copy JSON", exact: true }).click();
   await page.getByText("Copied").first().waitFor();
   assert.deepEqual(JSON.parse(await page.evaluate(() => navigator.clipboard.readText())), deltas[0].event);
   await quiet(page, "one run");
@@ -181,20 +181,20 @@ test("a run is watched, answered, appended to, and run again", async () => {
   await page.locator(".run-head [data-status=COMPLETED]").waitFor();
   await page.getByText("after", { exact: true }).waitFor();
 
-  await page.getByRole("button", { name: "Say more" }).click();
+  await page.getByRole("button", { name: "Say more", exact: true }).click();
   await page.getByRole("textbox", { name: "Message" }).fill('{"do":[{"say":"and more"}]}');
   await soundInEachLook(page, "saying more");
-  await page.getByRole("button", { name: "Send" }).click();
+  await page.getByRole("button", { name: "Send", exact: true }).click();
   await page.getByText("and more", { exact: true }).waitFor();
   await page.locator(".facts").getByText("Generation").waitFor();
 
-  await page.getByRole("button", { name: "Run again" }).click();
+  await page.getByRole("button", { name: "Run again", exact: true }).click();
   await page.getByLabel("Message to send").fill('{"do":[{"say":"again"},{"ask":{"message":"wait"}}]}');
   await soundInEachLook(page, "run again");
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.waitForURL((url) => !url.href.includes(first.runId));
   await page.getByRole("heading", { name: "wait", exact: true }).waitFor();
-  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Cancel", exact: true }).click();
   await page.locator(".run-head [data-status=CANCELLED]").waitFor();
 
   await page.getByRole("button", { name: "curl", exact: true }).click();
@@ -202,9 +202,9 @@ test("a run is watched, answered, appended to, and run again", async () => {
   assert.match(command, /^curl 'http:\/\/.*\/agent-runs\//);
   await soundInEachLook(page, "curl");
   await page.keyboard.press("Escape");
-  await page.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
   await soundInEachLook(page, "what is asked before a run is deleted");
-  await page.getByRole("button", { name: "Delete it" }).click();
+  await page.getByRole("button", { name: "Delete it", exact: true }).click();
   await page.getByText("Run deleted.").waitFor();
   await quiet(page, "what was done to a run");
   await leave(page);
@@ -214,7 +214,7 @@ test("approvals are answered in place, with edited arguments, or refused", async
   const run = await did({ workflowId: "guarded", content: "x" }, "WAITING");
   const page = await visit(browser, `/runs/${run.id}`);
   await page.locator(".node", { hasText: "never" }).locator("[data-status=SKIPPED], [data-status=PENDING]").waitFor();
-  await page.getByRole("button", { name: "Edit the arguments" }).click();
+  await page.getByRole("button", { name: "Edit the arguments", exact: true }).click();
   const editor = page.getByLabel("Arguments");
   await editor.click();
   await page.keyboard.press("Control+a");
@@ -224,7 +224,7 @@ test("approvals are answered in place, with edited arguments, or refused", async
   await soundInEachLook(page, "an approval");
   await page.keyboard.press("Tab"); // Tab moves to the next control
   assert.equal(await page.evaluate(() => document.activeElement.textContent), "Allow with these arguments");
-  await page.getByRole("button", { name: "Allow with these arguments" }).click();
+  await page.getByRole("button", { name: "Allow with these arguments", exact: true }).click();
   await page.locator(".run-head [data-status=COMPLETED]").waitFor();
   await page.locator(".node", { hasText: "never" }).locator("[data-status=SKIPPED]").waitFor();
   await page.locator(".line[data-kind=wait]", { hasText: "answered by local" }).waitFor();
@@ -247,7 +247,7 @@ test("approvals are answered in place, with edited arguments, or refused", async
 
   const other = await did({ workflowId: "guarded", content: "y" }, "WAITING");
   const again = await visit(browser, `/runs/${other.id}`);
-  await again.getByRole("button", { name: "Refuse" }).click();
+  await again.getByRole("button", { name: "Refuse", exact: true }).click();
   await again.locator(".run-head [data-status=FAILED], .run-head [data-status=COMPLETED]").waitFor();
   await quiet(again, "a refusal");
   await leave(again);
@@ -313,7 +313,7 @@ test("a long run is read once, its lists have few rows in the page, and huge val
   assert.ok((await page.content()).length < 1_500_000);
   await tab(page, "State");
   await page.getByRole("button", { name: /more characters/ }).waitFor();
-  await page.getByRole("button", { name: "Previous change" }).click();
+  await page.getByRole("button", { name: "Previous change", exact: true }).click();
   await page.getByRole("button", { name: /more characters/ }).waitFor({ state: "detached" });
   await sound(page, "a long run");
   await page.goto(new URL("/runs", page.url()).href);
@@ -358,7 +358,7 @@ test("runs of a thread share a state, and a rerun can replace a message", async 
   await page.waitForURL(`**/runs/${one.id}?**`);
 
   await page.goto(new URL(`/runs/${two.id}`, page.url()).href);
-  await page.getByRole("button", { name: "Run again" }).click();
+  await page.getByRole("button", { name: "Run again", exact: true }).click();
   await page.getByLabel("Message to send").fill('{"do":[{"say":"otherwise"}]}');
   await page.getByLabel(/replacing its message/).check();
   await page.getByRole("button", { name: "Run", exact: true }).click();
@@ -377,7 +377,7 @@ test("the console works with the keyboard only", async () => {
   for (const [key, path] of [["t", "/threads"], ["p", "/playground"], ["a", "/agents"], ["w", "/waiting"], ["m", "/admin"], ["o", "/"], ["r", "/runs"]]) {
     await page.locator("h1").first().waitFor();
     await keyboard.press("?");
-    await page.getByRole("dialog", { name: "Keys" }).getByText("search", { exact: true }).waitFor();
+    await page.getByRole("dialog", { name: "Keys", exact: true }).getByText("search", { exact: true }).waitFor();
     await keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "detached" });
     await page.evaluate(() => document.activeElement?.blur());
@@ -392,7 +392,7 @@ test("the console works with the keyboard only", async () => {
   await soundInEachLook(page, "the search");
   await keyboard.press("Enter");
   await page.waitForURL("**/runs/**");
-  await page.getByRole("heading", { name: "by keys" }).waitFor();
+  await page.getByRole("heading", { name: "by keys", exact: true }).waitFor();
   for (const [key, name] of [["2", "Messages"], ["3", "State"], ["4", "Events"], ["5", "Input"], ["1", "Timeline"]]) {
     await keyboard.press(key);
     await page.getByRole("tab", { name: new RegExp(`^${name}`), selected: true }).waitFor();
@@ -403,7 +403,7 @@ test("the console works with the keyboard only", async () => {
   await keyboard.type("asked by keys");
   for (let tries = 0; tries < 10 && (await page.evaluate(() => document.activeElement.textContent)) !== "Run"; tries++) await keyboard.press("Tab");
   await keyboard.press("Enter");
-  await page.getByRole("heading", { name: "asked by keys" }).waitFor();
+  await page.getByRole("heading", { name: "asked by keys", exact: true }).waitFor();
   await page.locator(".run-head [data-status=COMPLETED]").waitFor();
   await keyboard.press("a");
   await page.getByRole("textbox", { name: "Message" }).waitFor();
@@ -416,12 +416,12 @@ test("the console works with the keyboard only", async () => {
   await page.goto(new URL(`/runs/${open.id}`, page.url()).href);
   await page.getByRole("heading", { name: "by a key?", exact: true }).waitFor();
   await keyboard.press("c");
-  const asks = page.getByRole("dialog", { name: "Cancel this run?" });
+  const asks = page.getByRole("dialog", { name: "Cancel this run?", exact: true });
   await soundInEachLook(page, "what is asked before a key cancels a run");
-  await asks.getByRole("button", { name: "Keep" }).click();
+  await asks.getByRole("button", { name: "Keep", exact: true }).click();
   assert.equal((await call("GET", `/api/projects/default/agent-runs/${open.id}`)).status, "WAITING");
   await keyboard.press("c");
-  await asks.getByRole("button", { name: "Cancel it" }).click();
+  await asks.getByRole("button", { name: "Cancel it", exact: true }).click();
   await page.locator(".run-head [data-status=CANCELLED]").waitFor();
   await leave(page);
 });
@@ -429,14 +429,14 @@ test("the console works with the keyboard only", async () => {
 test("typing and immediate Enter opens the hit for the whole text", async () => {
   for (const word of ["first", "second"]) await did({ agent: "echo", content: `sought ${word}`, threadId: `sought ${word}` });
   const page = await visit(browser, "/admin");
-  await page.getByRole("heading", { name: "Admin" }).waitFor();
+  await page.getByRole("heading", { name: "Admin", exact: true }).waitFor();
   await page.keyboard.press("/");
   const field = page.getByRole("combobox", { name: "Search" });
   await field.fill("sought first");
   await page.getByRole("option", { name: /sought first/ }).first().waitFor();
   await field.fill("sought second");
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "sought second" }).first().waitFor();
+  await page.getByRole("heading", { name: "sought second", exact: true }).first().waitFor();
   await page.goto(new URL("/threads", page.url()).href);
   await page.getByLabel("Title", { exact: true }).fill("sought");
   await page.getByLabel("Archived").check();
@@ -457,7 +457,7 @@ test("numbers with many digits are shown and sent unchanged", async () => {
   await tab(page, "Events");
   await page.getByLabel("Text in events").fill(large);
   await page.locator(".event", { hasText: "STATE_" }).filter({ hasText: large }).click();
-  await page.getByRole("button", { name: "Copy JSON" }).click();
+  await page.getByRole("button", { name: "Copy JSON", exact: true }).click();
   await page.getByText("Copied").first().waitFor();
   assert.ok((await page.evaluate(() => navigator.clipboard.readText())).includes(long));
   const sent = [];
@@ -474,9 +474,9 @@ test("numbers with many digits are shown and sent unchanged", async () => {
     await route.fulfill({ response, body: body.replace('"@"', large) });
   });
   await page.reload();
-  await page.getByRole("button", { name: "Edit the arguments" }).click();
+  await page.getByRole("button", { name: "Edit the arguments", exact: true }).click();
   await page.getByLabel("Arguments").getByText(large).waitFor();
-  await page.getByRole("button", { name: "Allow with these arguments" }).click();
+  await page.getByRole("button", { name: "Allow with these arguments", exact: true }).click();
   while (sent.length < 2) await page.evaluate(() => 0);
   assert.ok(sent[1].includes(`"to":${large}`), sent[1]);
   await quiet(page, "numbers of many digits");
@@ -505,7 +505,7 @@ test("a rerun sends the whole input, from the page and from a terminal", async (
   const again = async (edit) => {
     await page.goto(new URL(`/runs/${runId}`, page.url()).href);
     await page.locator(".run-head [data-whole=true]").waitFor();
-    await page.getByRole("button", { name: "Run again" }).click();
+    await page.getByRole("button", { name: "Run again", exact: true }).click();
     if (edit) await page.getByLabel("Message to send").fill(edit);
     await page.getByRole("button", { name: "Run", exact: true }).click();
     await page.waitForURL((url) => !url.href.includes(runId));
@@ -520,7 +520,7 @@ test("a rerun sends the whole input, from the page and from a terminal", async (
   await page.goto(new URL(`/runs/${runId}`, page.url()).href);
   await page.locator(".run-head [data-whole=true]").waitFor();
   await page.getByRole("button", { name: "curl", exact: true }).click();
-  await page.getByRole("button", { name: "Copy: The same again" }).click();
+  await page.getByRole("button", { name: "Copy: The same again", exact: true }).click();
   await page.getByRole("dialog").getByLabel("Copied").waitFor();
   const { stdout } = await execute("sh", ["-c", `${await page.evaluate(() => navigator.clipboard.readText())} -s`]);
   const typed = await asked(JSON.parse(stdout).runId);
@@ -537,7 +537,7 @@ test("the state is shown at an event, and is unknown if the previous run was del
   const page = await visit(browser, `/runs/${two.id}?tab=events`);
   await page.getByLabel("Text in events").fill("between");
   await page.locator(".event", { hasText: "TEXT_MESSAGE_CONTENT" }).click();
-  await page.getByRole("button", { name: "State here" }).click();
+  await page.getByRole("button", { name: "State here", exact: true }).click();
   await page.getByText("1 of 2").waitFor();
   await page.locator(".state-tree").getByText("first:").waitFor();
   await soundInEachLook(page, "the state as of an event");

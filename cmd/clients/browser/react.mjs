@@ -17,14 +17,14 @@ after(() => browser.close());
 // say sends a script to the agent.
 async function say(...steps) {
   await page.getByLabel("Message").fill(JSON.stringify({ do: steps }));
-  await page.getByRole("button", { name: "Send" }).click();
+  await page.getByRole("button", { name: "Send", exact: true }).click();
 }
 
 test("an agent streams, calls a tool and is answered", async () => {
   await say({ say: "One moment." }, { tool: "calculator", args: { expression: "6*7" } }, { ask: { message: "Deploy?" } }, { say: "Done." });
   await page.getByText("Deploy?", { exact: true }).waitFor();
   await page.getByText("→ 42").waitFor();
-  await page.getByRole("button", { name: "Approve" }).click();
+  await page.getByRole("button", { name: "Approve", exact: true }).click();
   await page.getByText("Done.", { exact: true }).waitFor();
   assert.equal(await page.getByText("One moment.", { exact: true }).count(), 1);
 });
@@ -32,8 +32,8 @@ test("an agent streams, calls a tool and is answered", async () => {
 test("Stop stops it, and the conversation goes on", async () => {
   await say({ say: "Wait" }, { tokens: 10000, delayMs: 20 });
   await page.getByText("Wait", { exact: true }).waitFor();
-  await page.getByRole("button", { name: "Stop" }).click();
-  await page.getByRole("button", { name: "Send" }).waitFor();
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
+  await page.getByRole("button", { name: "Send", exact: true }).waitFor();
   await say({ say: "Here again." });
   await page.getByText("Here again.", { exact: true }).waitFor();
 });

@@ -3,7 +3,6 @@ import { join, resolve } from "node:path";
 import { serve } from "./program.mjs";
 
 const [baton, folder] = process.argv.slice(2).map((p) => resolve(p));
-process.env.CHROMIUM ??= "/usr/bin/chromium";
 
 // The data in the pictures: workflows of scripts.
 const scripted = (...list) => ({ agent: "scripted", input: `'${JSON.stringify({ do: list }).replaceAll("\\", "\\\\")}'` });
