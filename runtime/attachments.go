@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -30,24 +31,32 @@ const attachmentURLs = "attachments"
 
 var errNoAttachments = refuse(KindNotFound, "not_found", "This server takes no attachments")
 
+// uploads keeps the files that users attach to messages.
+type uploads struct {
+	files   *attach.Files // nil when users cannot attach files
+	secrets *secrets      // sign the URLs
+	member  *membership
+	log     *slog.Logger
+}
+
 // attachments returns the attachment store, or an error if this server has none.
-func (rt *Runtime) attachments() (*attach.Files, error) {
-	if rt.cfg.Attachments == nil {
+func (ul *uploads) attachments() (*attach.Files, error) {
+	if ul.files == nil {
 		return nil, errNoAttachments
 	}
-	return rt.cfg.Attachments, nil
+	return ul.files, nil
 }
 
 // AddAttachment stores a file that the caller's messages can refer to. It reads the file while it stores it.
-func (rt *Runtime) AddAttachment(ctx context.Context, c Caller, up Upload) (Attachment, error) {
+func (ul *uploads) AddAttachment(ctx context.Context, c Caller, up Upload) (Attachment, error) {
 	if err := c.check(); err != nil {
 		return Attachment{}, err
 	}
-	files, err := rt.attachments()
+	files, err := ul.attachments()
 	if err != nil {
 		return Attachment{}, err
 	}
-	if err := rt.admits(); err != nil {
+	if err := ul.member.admits(); err != nil {
 		return Attachment{}, err
 	}
 	a, err := files.Add(ctx, c.Project(), c.User(), up)
@@ -56,15 +65,15 @@ func (rt *Runtime) AddAttachment(ctx context.Context, c Caller, up Upload) (Atta
 
 // AttachmentURL returns a URL under which anyone can read an attachment of the caller for a limited time: an absolute
 // URL, or one of this server without scheme and host.
-func (rt *Runtime) AttachmentURL(ctx context.Context, c Caller, bucket, path string) (string, error) {
+func (ul *uploads) AttachmentURL(ctx context.Context, c Caller, bucket, path string) (string, error) {
 	if err := c.check(); err != nil {
 		return "", err
 	}
-	files, err := rt.attachments()
+	files, err := ul.attachments()
 	if err != nil {
 		return "", err
 	}
-	secret, err := rt.Secret(ctx, attachmentURLs)
+	secret, err := ul.secrets.Secret(ctx, attachmentURLs)
 	if err != nil {
 		return "", err
 	}
@@ -73,12 +82,12 @@ func (rt *Runtime) AttachmentURL(ctx context.Context, c Caller, bucket, path str
 }
 
 // OpenSigned opens an attachment for a request with a URL from AttachmentURL.
-func (rt *Runtime) OpenSigned(ctx context.Context, req SignedRequest) (Attachment, io.ReadCloser, error) {
-	files, err := rt.attachments()
+func (ul *uploads) OpenSigned(ctx context.Context, req SignedRequest) (Attachment, io.ReadCloser, error) {
+	files, err := ul.attachments()
 	if err != nil {
 		return Attachment{}, nil, err
 	}
-	secret, err := rt.Secret(ctx, attachmentURLs)
+	secret, err := ul.secrets.Secret(ctx, attachmentURLs)
 	if err != nil {
 		return Attachment{}, nil, err
 	}
@@ -88,11 +97,11 @@ func (rt *Runtime) OpenSigned(ctx context.Context, req SignedRequest) (Attachmen
 
 // CollectAttachments removes attachments that no message refers to any more, attachments that no message has referred
 // to for a day after the upload, and expired attachments. Call it every few minutes.
-func (rt *Runtime) CollectAttachments(ctx context.Context) error {
-	if rt.cfg.Attachments == nil {
+func (ul *uploads) CollectAttachments(ctx context.Context) error {
+	if ul.files == nil {
 		return nil
 	}
-	return rt.cfg.Attachments.Collect(ctx)
+	return ul.files.Collect(ctx)
 }
 
 // atOnce is how long a deletion waits for the removal of its files.
@@ -100,22 +109,22 @@ const atOnce = 5 * time.Second
 
 // dropAttachments runs CollectAttachments after a deletion. A later collection repeats the removals that fail or take
 // too long.
-func (rt *Runtime) dropAttachments(ctx context.Context) {
+func (ul *uploads) dropAttachments(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), atOnce)
 	defer cancel()
-	if err := rt.CollectAttachments(ctx); err != nil {
-		rt.log.Warn("attachments of what was deleted are still there", "error", err)
+	if err := ul.CollectAttachments(ctx); err != nil {
+		ul.log.Warn("attachments of what was deleted are still there", "error", err)
 	}
 }
 
 // ExpireAttachments expires the attachments that were uploaded before a time, even if messages refer to them: those
 // of one user, or with user "" those of the whole project. The next CollectAttachments removes their bytes. It
 // returns the number of attachments; with dry it only counts them.
-func (rt *Runtime) ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (int, error) {
-	if rt.cfg.Attachments == nil {
+func (ul *uploads) ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (int, error) {
+	if ul.files == nil {
 		return 0, nil
 	}
-	return rt.cfg.Attachments.Expire(ctx, project, user, before, dry)
+	return ul.files.Expire(ctx, project, user, before, dry)
 }
 
 // attached finds the attachments that the user's new messages refer to. It refuses the request if a message behind

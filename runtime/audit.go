@@ -29,7 +29,7 @@ func (c Caller) Audit(action string) *Audit {
 }
 
 // AuditOf lists the audit entries of the caller's project, latest first. Only admins may call it.
-func (rt *Runtime) AuditOf(ctx context.Context, c Caller, f AuditFilter) (Page[Audit], error) {
+func (ct *catalog) AuditOf(ctx context.Context, c Caller, f AuditFilter) (Page[Audit], error) {
 	if err := c.check(); err != nil {
 		return Page[Audit]{}, err
 	}
@@ -43,13 +43,13 @@ func (rt *Runtime) AuditOf(ctx context.Context, c Caller, f AuditFilter) (Page[A
 	}
 	f.Project = c.project
 	if f.Searches() {
-		end, err := rt.search(c)
+		end, err := ct.search(c)
 		if err != nil {
 			return Page[Audit]{}, err
 		}
 		defer end()
 	}
-	page, err := rt.store.Audit(ctx, f)
+	page, err := ct.store.Audit(ctx, f)
 	return page, unavailable(err)
 }
 

@@ -14,14 +14,9 @@ import (
 // lists are the store's methods that requests call directly; each method about one project takes the project.
 type lists interface {
 	model.ByProject
-	model.Secrets
 	NewThreadKey(ctx context.Context) (int64, error)
 	NewRunKey(ctx context.Context) (int64, error)
-
 	Ping(ctx context.Context) error
-	Join(ctx context.Context, instance, addr string) error
-	Leave(ctx context.Context) error
-	Fence(ctx context.Context, instance string) error
 }
 
 // keyed reads rows by key. Each read takes a grant instead of a key, and only rows that were found for a Caller carry

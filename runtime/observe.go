@@ -56,24 +56,24 @@ type LastEvent struct {
 
 // LastEventOf returns the latest event of a run that was obtained with a Caller, or nil when there is none. It
 // reveals a stuck run.
-func (rt *Runtime) LastEventOf(ctx context.Context, run *Run) (*LastEvent, error) {
+func (rd *reader) LastEventOf(ctx context.Context, run *Run) (*LastEvent, error) {
 	g, err := run.grant()
 	if err != nil {
 		return nil, err
 	}
 	last := run.ClosedEvent
 	if run.Status == Running { // memory lacks the run's end, which the run's own writer does not write
-		if id, kind, at, ok := rt.work.LastEvent(g.run); ok {
+		if id, kind, at, ok := rd.work.LastEvent(g.run); ok {
 			return &LastEvent{id, kind, at}, nil
 		}
-		if last, err = rt.keyed.lastEventID(ctx, g); err != nil {
+		if last, err = rd.keyed.lastEventID(ctx, g); err != nil {
 			return nil, unavailable(err)
 		}
 	}
 	if last == 0 {
 		return nil, nil
 	}
-	stored, err := rt.keyed.event(ctx, g, last)
+	stored, err := rd.keyed.event(ctx, g, last)
 	if err != nil || stored == nil { // the event may have been removed
 		return nil, unavailable(err)
 	}

@@ -15,13 +15,13 @@ type Asked struct {
 }
 
 // Questions lists the open questions of runs that the caller may see, oldest first.
-func (rt *Runtime) Questions(ctx context.Context, c Caller, f QuestionFilter) (Page[Asked], error) {
+func (ct *catalog) Questions(ctx context.Context, c Caller, f QuestionFilter) (Page[Asked], error) {
 	if err := c.check(); err != nil {
 		return Page[Asked]{}, err
 	}
 	f.Project = c.project
 	f.User = cmp.Or(c.only(), f.User)
-	page, err := rt.store.Questions(ctx, f)
+	page, err := ct.store.Questions(ctx, f)
 	if err != nil {
 		return Page[Asked]{}, unavailable(err)
 	}

@@ -163,29 +163,27 @@ func (c Config) withDefaults() Config {
 
 // Runtime runs agents and keeps their logs. Create it with New, then call Start, and Shutdown at the end.
 type Runtime struct {
-	cfg      Config
-	store    lists
-	keyed    keyed
-	log      *slog.Logger
-	instance string
+	*membership
+	*catalog
+	*reader
+	*uploads
+	*secrets
+
+	cfg   Config
+	store lists
+	keyed keyed
+	log   *slog.Logger
 
 	feeds   *monitor.Feeds
 	work    *work.Engine
 	commits *commit.Queue // the queue of work
 
 	changing sync.Mutex // held while plugins are replaced or closed
-	searches *quota.Pool
-	secrets  secrets
 
 	stopped context.Context // done when Shutdown was called
 	stop    context.CancelFunc
 
 	retirementLag atomic.Int64 // nanoseconds: see Stats.RetentionLag
-
-	joined   atomic.Bool               // this instance has a lease
-	starting atomic.Bool               // Start has returned before the start was complete
-	unbegun  atomic.Pointer[error]     // the error of a start that continued after Start returned
-	standby  atomic.Pointer[HeldError] // the instance that has the database while this one stands by; else nil
 }
 
 // ofUser returns the share of a total that one user's runs may take: half of it with accounts.
@@ -210,12 +208,16 @@ func New(cfg Config) (*Runtime, error) {
 	if cfg.Store == nil || cfg.Registry == nil {
 		return nil, errors.New("runtime: Config.Store and Config.Registry must be set")
 	}
-	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, instance: work.NewID(), searches: newSearches(cfg.Accounts)}
+	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log}
 	logs := log.New(log.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
 		LargePages: quota.Limits{Total: int64(cfg.PagesBytes), PerProject: int64(cfg.PagesBytes / 4), PerUser: cfg.ofUser(int64(cfg.PagesBytes / 4))}, EventBytes: cfg.FrameBytes, Replayed: cfg.Measures.Replayed,
 	})
 	rt.keyed = keyed{cfg.Store, logs}
+	rt.membership = &membership{cfg: &rt.cfg, store: cfg.Store, log: cfg.Log, instance: work.NewID()}
+	rt.catalog = &catalog{store: cfg.Store, keyed: rt.keyed, accounts: cfg.Accounts, searches: newSearches(cfg.Accounts)}
+	rt.secrets = &secrets{store: cfg.Store}
+	rt.uploads = &uploads{files: cfg.Attachments, secrets: rt.secrets, member: rt.membership, log: cfg.Log}
 	rt.feeds = monitor.New(agentNames(cfg.Registry))
 	rt.stopped, rt.stop = context.WithCancel(context.Background())
 	var err error
@@ -243,5 +245,7 @@ func New(cfg Config) (*Runtime, error) {
 		return nil, err
 	}
 	rt.commits = rt.work.Commits()
+	rt.membership.work, rt.membership.commits = rt.work, rt.commits
+	rt.reader = &reader{store: cfg.Store, keyed: rt.keyed, work: rt.work, member: rt.membership, frameBytes: cfg.FrameBytes}
 	return rt, nil
 }

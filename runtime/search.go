@@ -18,8 +18,8 @@ func newSearches(accounts bool) *quota.Pool {
 
 // search counts a search for the acting user, even if it searches another user's runs, until end is called. It
 // refuses a search over the limit.
-func (rt *Runtime) search(c Caller) (end func(), err error) {
-	r, full := rt.searches.Try(quota.OwnerOf(c.project, c.Actor()), 1)
+func (ct *catalog) search(c Caller) (end func(), err error) {
+	r, full := ct.searches.Try(quota.OwnerOf(c.project, c.Actor()), 1)
 	if full != quota.None {
 		return nil, errSearches
 	}

@@ -13,8 +13,10 @@ import (
 // secretFresh is how long a server uses a secret before it reads it again, since another server may have reset it.
 const secretFresh = time.Minute
 
-// secrets caches the secrets that were read.
+// secrets reads and makes secrets, and caches them.
 type secrets struct {
+	store model.Secrets
+
 	mu    sync.Mutex            // guards the fields below
 	known map[string]readSecret // by purpose
 	reset time.Time             // values read before this time are void
@@ -27,8 +29,7 @@ type readSecret struct {
 
 // Secret returns the key for signing or sealing for a purpose. The first call makes it; all servers of the database
 // then use the same secret until it is reset.
-func (rt *Runtime) Secret(ctx context.Context, purpose string) (string, error) {
-	s := &rt.secrets
+func (s *secrets) Secret(ctx context.Context, purpose string) (string, error) {
 	s.mu.Lock()
 	got, reset := s.known[purpose], s.reset
 	s.mu.Unlock()
@@ -36,7 +37,7 @@ func (rt *Runtime) Secret(ctx context.Context, purpose string) (string, error) {
 		return got.value, nil
 	}
 	at := time.Now()
-	value, err := readOrMakeSecret(ctx, rt.store, purpose)
+	value, err := readOrMakeSecret(ctx, s.store, purpose)
 	if err != nil {
 		return "", unavailable(err)
 	}
@@ -51,11 +52,11 @@ func (rt *Runtime) Secret(ctx context.Context, purpose string) (string, error) {
 
 // ResetSecrets voids everything that was signed or sealed until now: tickets, signed URLs and the cursors of lists.
 // It takes effect here at once, and on other servers of the database within a minute.
-func (rt *Runtime) ResetSecrets(ctx context.Context) error {
-	err := rt.store.RemoveSecrets(ctx)
-	rt.secrets.mu.Lock()
-	defer rt.secrets.mu.Unlock()
-	rt.secrets.reset = time.Now()
+func (s *secrets) ResetSecrets(ctx context.Context) error {
+	err := s.store.RemoveSecrets(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reset = time.Now()
 	return unavailable(err)
 }
 

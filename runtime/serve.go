@@ -44,80 +44,80 @@ func (rt *Runtime) Start(ctx context.Context) error {
 }
 
 // begin joins the database and starts the work: see Start.
-func (rt *Runtime) begin(ctx context.Context) error {
+func (mb *membership) begin(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
-		err := rt.join(ctx)
+		err := mb.join(ctx)
 		if err == nil {
 			break
 		}
-		if !rt.waits(err) || ctx.Err() != nil || rt.Stopping() {
+		if !mb.waits(err) || ctx.Err() != nil || mb.Stopping() {
 			return err
 		}
 		commit.Pause(ctx, attempt)
 	}
-	rt.commits.Note(nil)
-	if err := rt.work.Begin(ctx); err != nil {
+	mb.commits.Note(nil)
+	if err := mb.work.Begin(ctx); err != nil {
 		return err
 	}
-	rt.standby.Store(nil)
+	mb.standby.Store(nil)
 	return nil
 }
 
 // beginLate waits for a start that continues after Start has returned. An instance that cannot begin ends like a
 // fenced one, except for the error that Err returns.
-func (rt *Runtime) beginLate(begun <-chan error) {
+func (mb *membership) beginLate(begun <-chan error) {
 	err := <-begun
 	switch {
 	case err == nil:
-		rt.starting.Store(false)
-	case rt.Stopping() && rt.standby.Load() != nil: // the instance has served no request
-	case rt.Stopping(), errors.Is(err, ErrFenced): // everything that waits for the commit queue gets the error
-		rt.commits.GiveUp(err)
+		mb.starting.Store(false)
+	case mb.Stopping() && mb.standby.Load() != nil: // the instance has served no request
+	case mb.Stopping(), errors.Is(err, ErrFenced): // everything that waits for the commit queue gets the error
+		mb.commits.GiveUp(err)
 	default:
-		rt.unbegun.Store(&err)
-		rt.commits.GiveUp(fmt.Errorf("%w: %w", ErrFenced, err))
+		mb.unbegun.Store(&err)
+		mb.commits.GiveUp(fmt.Errorf("%w: %w", ErrFenced, err))
 	}
 }
 
 // Fenced is closed when another instance took this one's place, or when a start failed after Start returned: nothing
 // can be written any more and the process should exit. An idle instance notices within Config.Heartbeat.
-func (rt *Runtime) Fenced() <-chan struct{} { return rt.work.Fenced() }
+func (mb *membership) Fenced() <-chan struct{} { return mb.work.Fenced() }
 
 // Err returns why Fenced is closed: ErrFenced, or the error of the start. It is nil before.
-func (rt *Runtime) Err() error {
-	switch err := rt.unbegun.Load(); {
+func (mb *membership) Err() error {
+	switch err := mb.unbegun.Load(); {
 	case err != nil:
 		return fmt.Errorf("start: %w", *err)
-	case rt.isFenced():
+	case mb.isFenced():
 		return ErrFenced
 	}
 	return nil
 }
 
 // Stopping reports whether Shutdown was called.
-func (rt *Runtime) Stopping() bool { return rt.work.Stopping() }
+func (mb *membership) Stopping() bool { return mb.work.Stopping() }
 
 // admits refuses requests that write while the runtime stops or the database does not commit, so that they do not
 // pile up.
-func (rt *Runtime) admits() error {
-	if rt.Stopping() {
+func (mb *membership) admits() error {
+	if mb.Stopping() {
 		return ErrStopping
 	}
-	return rt.writes()
+	return mb.writes()
 }
 
 // writes is admits for requests that are also served while the runtime stops: those that end or remove runs.
-func (rt *Runtime) writes() error {
-	if err := rt.ended(); err != nil {
+func (mb *membership) writes() error {
+	if err := mb.ended(); err != nil {
 		return err
 	}
-	if err := rt.StandsBy(); err != nil {
+	if err := mb.StandsBy(); err != nil {
 		return err
 	}
-	if err := rt.commits.Trouble(); err != nil {
+	if err := mb.commits.Trouble(); err != nil {
 		return unavailable(err)
 	}
-	if rt.starting.Load() {
+	if mb.starting.Load() {
 		return unavailable(ErrUnavailable)
 	}
 	return nil

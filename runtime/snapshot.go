@@ -11,17 +11,17 @@ import (
 
 // Snapshot returns the thread as it is now. While a run executes it waits until the events that the run has emitted
 // so far are stored.
-func (rt *Runtime) Snapshot(ctx context.Context, of Log) (Snapshot, error) {
+func (rd *reader) Snapshot(ctx context.Context, of Log) (Snapshot, error) {
 	g, err := of.grant()
 	if err != nil {
 		return Snapshot{}, err
 	}
-	if err := rt.StandsBy(); err != nil {
+	if err := rd.member.StandsBy(); err != nil {
 		return Snapshot{}, err
 	}
-	t := rt.keyed.hold(g)
+	t := rd.keyed.hold(g)
 	defer t.Release()
-	s, err := rt.work.Snapshot(ctx, t)
+	s, err := rd.work.Snapshot(ctx, t)
 	return s, unavailable(model.Gone(err, ErrThreadNotFound))
 }
 
@@ -34,12 +34,12 @@ type MessageFilter struct {
 
 // ThreadMessages is Snapshot with the thread's messages that f selects, as many as fit 8 MB. Messages that Snapshot
 // includes are the same as there, also while they are being written.
-func (rt *Runtime) ThreadMessages(ctx context.Context, of Log, f MessageFilter) (Snapshot, error) {
+func (rd *reader) ThreadMessages(ctx context.Context, of Log, f MessageFilter) (Snapshot, error) {
 	g, err := of.grant()
 	if err != nil {
 		return Snapshot{}, err
 	}
-	s, err := rt.Snapshot(ctx, of)
+	s, err := rd.Snapshot(ctx, of)
 	if err != nil {
 		return s, err
 	}
@@ -48,7 +48,7 @@ func (rt *Runtime) ThreadMessages(ctx context.Context, of Log, f MessageFilter) 
 		shown = slices.IndexFunc(s.Messages, func(m agui.Message) bool { return m.ID == f.Before })
 	}
 	if s.Messages = s.Messages[:max(shown, 0)]; f.Hidden || f.Before != "" && len(s.Messages) == 0 {
-		s.Messages, err = rt.messagesBefore(ctx, g, f, shown == 0)
+		s.Messages, err = rd.messagesBefore(ctx, g, f, shown == 0)
 		return s, unavailable(model.Gone(err, ErrThreadNotFound))
 	}
 	if f.Limit > 0 {
@@ -59,24 +59,24 @@ func (rt *Runtime) ThreadMessages(ctx context.Context, of Log, f MessageFilter) 
 
 // MessageRows returns the thread's messages with these ids, as they are stored. A message that is being written may
 // be missing.
-func (rt *Runtime) MessageRows(ctx context.Context, of Log, ids []string) ([]Message, error) {
+func (rd *reader) MessageRows(ctx context.Context, of Log, ids []string) ([]Message, error) {
 	g, err := of.grant()
 	if err != nil {
 		return nil, err
 	}
-	rows, err := rt.keyed.messagesByID(ctx, g, ids)
+	rows, err := rd.keyed.messagesByID(ctx, g, ids)
 	return rows, unavailable(err)
 }
 
 // messagesBefore reads stored messages. If first is set, f.Before is the first message that the thread shows; it may
 // be unstored because it is still being written, and then no message is before it.
-func (rt *Runtime) messagesBefore(ctx context.Context, g grant, f MessageFilter, first bool) ([]agui.Message, error) {
+func (rd *reader) messagesBefore(ctx context.Context, g grant, f MessageFilter, first bool) ([]agui.Message, error) {
 	before := int64(0)
 	if f.Before != "" {
 		var rows []Message
 		var err error
 		if ValidName(f.Before) { // an invalid name is never stored, and some databases cannot be queried for it
-			rows, err = rt.keyed.messagesByID(ctx, g, []string{f.Before})
+			rows, err = rd.keyed.messagesByID(ctx, g, []string{f.Before})
 		}
 		if err != nil {
 			return nil, err
@@ -95,13 +95,13 @@ func (rt *Runtime) messagesBefore(ctx context.Context, g grant, f MessageFilter,
 		limit = min(f.Limit, limit)
 	}
 	for {
-		read, err := rt.store.MessagesBefore(ctx, g.project, g.thread, before, f.Hidden, limit)
+		read, err := rd.store.MessagesBefore(ctx, g.project, g.thread, before, f.Hidden, limit)
 		if err != nil {
 			return nil, err
 		}
 		page := read.Rows
 		if read.More {
-			if page, err = rt.withoutResults(ctx, g, f.Hidden, page); err != nil {
+			if page, err = rd.withoutResults(ctx, g, f.Hidden, page); err != nil {
 				return nil, err
 			}
 			if len(page) == 0 && limit < log.LatestMessages { // the page had only results of one message
@@ -109,19 +109,19 @@ func (rt *Runtime) messagesBefore(ctx context.Context, g grant, f MessageFilter,
 				continue
 			}
 		}
-		page, err = rt.withResults(ctx, g, before, f.Hidden, page)
-		return log.Newest(log.Contents(page), rt.cfg.FrameBytes), err
+		page, err = rd.withResults(ctx, g, before, f.Hidden, page)
+		return log.Newest(log.Contents(page), rd.frameBytes), err
 	}
 }
 
 // withoutResults removes results of calls that are on an earlier page: they are returned with their calls.
-func (rt *Runtime) withoutResults(ctx context.Context, g grant, hidden bool, rows []Message) ([]Message, error) {
+func (rd *reader) withoutResults(ctx context.Context, g grant, hidden bool, rows []Message) ([]Message, error) {
 	calls := madeIn(rows)
 	missing := func(m Message) bool { return m.Role == agui.RoleTool && !calls[m.ToolCallID] }
 	if !slices.ContainsFunc(rows, missing) {
 		return rows, nil
 	}
-	earlier, err := rt.store.MessagesBefore(ctx, g.project, g.thread, rows[0].Seq, hidden, log.LatestMessages)
+	earlier, err := rd.store.MessagesBefore(ctx, g.project, g.thread, rows[0].Seq, hidden, log.LatestMessages)
 	calls = madeIn(earlier.Rows)
 	return slices.DeleteFunc(rows, func(m Message) bool {
 		return m.Role == agui.RoleTool && calls[m.ToolCallID]
@@ -147,12 +147,12 @@ func callsOf(rows []Message) (ids []string) {
 }
 
 // withResults adds to messages from before a seq the results of their calls that were written at or after it.
-func (rt *Runtime) withResults(ctx context.Context, g grant, before int64, hidden bool, rows []Message) ([]Message, error) {
+func (rd *reader) withResults(ctx context.Context, g grant, before int64, hidden bool, rows []Message) ([]Message, error) {
 	calls := callsOf(rows)
 	if before == 0 || len(calls) == 0 {
 		return rows, nil
 	}
-	found, err := rt.keyed.messagesByID(ctx, g, calls)
+	found, err := rd.keyed.messagesByID(ctx, g, calls)
 	for _, m := range found {
 		shown := m.State == MessageConsumed || hidden && m.State == model.MessageHidden && m.EventID > 0
 		if m.Role == agui.RoleTool && m.Seq >= before && shown {
@@ -164,17 +164,17 @@ func (rt *Runtime) withResults(ctx context.Context, g grant, before int64, hidde
 
 // RunSnapshot returns the thread as it was at the end of the run's latest span. For a run that has not started yet
 // the snapshot is empty.
-func (rt *Runtime) RunSnapshot(ctx context.Context, run *Run) (RunSnapshot, error) {
+func (rd *reader) RunSnapshot(ctx context.Context, run *Run) (RunSnapshot, error) {
 	g, err := run.grant()
 	if err != nil {
 		return RunSnapshot{}, err
 	}
-	if err := rt.StandsBy(); err != nil {
+	if err := rd.member.StandsBy(); err != nil {
 		return RunSnapshot{}, err
 	}
-	t := rt.keyed.hold(g)
+	t := rd.keyed.hold(g)
 	defer t.Release()
-	s, err := rt.work.RunSnapshot(ctx, t, &run.Run)
+	s, err := rd.work.RunSnapshot(ctx, t, &run.Run)
 	return s, unavailable(model.Gone(err, ErrThreadNotFound))
 }
 
@@ -190,11 +190,11 @@ type EventQuery struct {
 // RunEvents returns up to q.Limit of the run's events that q admits, fewer when they are large, and the event behind
 // which, or with q.Back before which, the next page continues: 0 when no other admitted event is stored there. It
 // fails for an event beyond the end of the thread's log.
-func (rt *Runtime) RunEvents(ctx context.Context, run *Run, q EventQuery) (recs []*Record, next int64, err error) {
+func (rd *reader) RunEvents(ctx context.Context, run *Run, q EventQuery) (recs []*Record, next int64, err error) {
 	g, err := run.grant()
 	if err != nil {
 		return nil, 0, err
 	}
-	recs, next, err = rt.keyed.runEvents(ctx, g, &q)
+	recs, next, err = rd.keyed.runEvents(ctx, g, &q)
 	return recs, next, unavailable(model.Gone(err, ErrThreadNotFound))
 }

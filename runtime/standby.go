@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync/atomic"
 
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/work"
 )
 
 // One instance at a time writes a database. The others stand by: they commit nothing and read stored rows but no live
@@ -17,81 +21,103 @@ var (
 	errUnbegun    = refuse(KindUnavailable, "unavailable", "This server could not start; it ends")
 )
 
+// membership is whether this instance has the database, and so which requests it takes now.
+type membership struct {
+	cfg      *Config
+	store    lease
+	log      *slog.Logger
+	instance string
+	work     *work.Engine
+	commits  *commit.Queue // the queue of work
+
+	joined   atomic.Bool               // this instance has a lease
+	starting atomic.Bool               // Start has returned before the start was complete
+	unbegun  atomic.Pointer[error]     // the error of a start that continued after Start returned
+	standby  atomic.Pointer[HeldError] // the instance that has the database while this one stands by; else nil
+}
+
+// lease gives the database to one instance.
+type lease interface {
+	Join(ctx context.Context, instance, addr string) error
+	Leave(ctx context.Context) error
+	Fence(ctx context.Context, instance string) error
+}
+
 // join makes this the instance that writes. With Config.Takeover it fences the current one.
-func (rt *Runtime) join(ctx context.Context) error {
+func (mb *membership) join(ctx context.Context) error {
 	for {
-		err := rt.store.Join(ctx, rt.instance, rt.cfg.Addr)
+		err := mb.store.Join(ctx, mb.instance, mb.cfg.Addr)
 		held, others := errors.AsType[*HeldError](err)
 		switch {
 		case err == nil:
-			rt.joined.Store(true)
+			mb.joined.Store(true)
 			return nil
-		case !others || !rt.cfg.Takeover:
+		case !others || !mb.cfg.Takeover:
 			return fmt.Errorf("join: %w", err)
 		}
-		rt.log.Warn("taking over from a server that has the database", "addr", held.Addr)
-		if err := rt.store.Fence(ctx, held.Instance); err != nil {
+		mb.log.Warn("taking over from a server that has the database", "addr", held.Addr)
+		if err := mb.store.Fence(ctx, held.Instance); err != nil {
 			return fmt.Errorf("take over: %w", err)
 		}
 	}
 }
 
 // leave lets another instance begin.
-func (rt *Runtime) leave() {
-	if !rt.joined.Load() || rt.isFenced() && rt.unbegun.Load() == nil {
+func (mb *membership) leave() {
+	if !mb.joined.Load() || mb.isFenced() && mb.unbegun.Load() == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), rt.cfg.Grace)
+	ctx, cancel := context.WithTimeout(context.Background(), mb.cfg.Grace)
 	defer cancel()
-	if err := rt.store.Leave(ctx); err != nil {
-		rt.log.Warn("the lease was not given up; it runs out", "error", err)
+	if err := mb.store.Leave(ctx); err != nil {
+		mb.log.Warn("the lease was not given up; it runs out", "error", err)
 	}
 }
 
 // waits reports whether an instance that could not join tries again: it stands by, or the database is away, slow or
 // full. A database that was migrated by another version of the program is no reason to wait.
-func (rt *Runtime) waits(err error) bool {
+func (mb *membership) waits(err error) bool {
 	held, others := errors.AsType[*HeldError](err)
 	switch {
-	case others && rt.cfg.Standby:
-		if rt.standby.Swap(held) == nil {
-			rt.log.Info("standing by", "reason", held)
+	case others && mb.cfg.Standby:
+		if mb.standby.Swap(held) == nil {
+			mb.log.Info("standing by", "reason", held)
 		}
 		return true
 	case errors.Is(err, model.ErrSchema):
 		return false
 	case errors.Is(err, ErrDiskFull), errors.Is(err, ErrUnavailable), errors.Is(err, model.ErrTooSlow):
-		rt.commits.Note(err)
+		mb.commits.Note(err)
 		return true
 	}
-	return rt.standby.Load() != nil
+	return mb.standby.Load() != nil
 }
 
 // Serves returns why this instance executes no runs now: it stops, stands by, or was fenced.
-func (rt *Runtime) Serves() error {
-	if rt.Stopping() {
+func (mb *membership) Serves() error {
+	if mb.Stopping() {
 		return ErrStopping
 	}
-	if err := rt.ended(); err != nil {
+	if err := mb.ended(); err != nil {
 		return err
 	}
-	return rt.StandsBy()
+	return mb.StandsBy()
 }
 
 // ended returns why this instance will never write again.
-func (rt *Runtime) ended() error {
+func (mb *membership) ended() error {
 	switch {
-	case rt.unbegun.Load() != nil:
+	case mb.unbegun.Load() != nil:
 		return errUnbegun
-	case rt.isFenced():
+	case mb.isFenced():
 		return errFencedHere
 	}
 	return nil
 }
 
-func (rt *Runtime) isFenced() bool {
+func (mb *membership) isFenced() bool {
 	select {
-	case <-rt.work.Fenced():
+	case <-mb.work.Fenced():
 		return true
 	default:
 		return false
@@ -100,8 +126,8 @@ func (rt *Runtime) isFenced() bool {
 
 // StandsBy returns an error while this instance stands by. Requests for live data call it, since only the writing
 // instance can answer them.
-func (rt *Runtime) StandsBy() error {
-	held := rt.standby.Load()
+func (mb *membership) StandsBy() error {
+	held := mb.standby.Load()
 	if held == nil {
 		return nil
 	}

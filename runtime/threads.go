@@ -4,31 +4,27 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
 // Threads lists the caller's own threads, without their states, latest activity first.
-func (rt *Runtime) Threads(ctx context.Context, c Caller, f ThreadFilter) (Page[ListedThread], error) {
-	return rt.threads(ctx, c, c.user, f)
+func (ct *catalog) Threads(ctx context.Context, c Caller, f ThreadFilter) (Page[ListedThread], error) {
+	return ct.threads(ctx, c, c.user, f)
 }
 
 // ThreadsOfAll lists the threads that the caller may see: its own, or those of all users of its project.
-func (rt *Runtime) ThreadsOfAll(ctx context.Context, c Caller, f ThreadFilter) (Page[ListedThread], error) {
-	return rt.threads(ctx, c, c.only(), f)
+func (ct *catalog) ThreadsOfAll(ctx context.Context, c Caller, f ThreadFilter) (Page[ListedThread], error) {
+	return ct.threads(ctx, c, c.only(), f)
 }
 
 // threads lists the threads of a user, or with "" of the caller's project.
-func (rt *Runtime) threads(ctx context.Context, c Caller, user string, f ThreadFilter) (Page[ListedThread], error) {
+func (ct *catalog) threads(ctx context.Context, c Caller, user string, f ThreadFilter) (Page[ListedThread], error) {
 	if err := c.check(); err != nil {
 		return Page[ListedThread]{}, err
 	}
@@ -37,22 +33,22 @@ func (rt *Runtime) threads(ctx context.Context, c Caller, user string, f ThreadF
 	}
 	f.Project, f.User = c.project, user
 	if f.Searches() {
-		end, err := rt.search(c)
+		end, err := ct.search(c)
 		if err != nil {
 			return Page[ListedThread]{}, err
 		}
 		defer end()
 	}
-	threads, err := rt.store.Threads(ctx, f)
+	threads, err := ct.store.Threads(ctx, f)
 	return threads, unavailable(err)
 }
 
 // Users lists the users with threads in the caller's project. With accounts it requires a role that sees all of them.
-func (rt *Runtime) Users(ctx context.Context, c Caller, f UserFilter) (Page[ThreadUser], error) {
+func (ct *catalog) Users(ctx context.Context, c Caller, f UserFilter) (Page[ThreadUser], error) {
 	if err := c.check(); err != nil {
 		return Page[ThreadUser]{}, err
 	}
-	if c.role < RoleViewer && rt.cfg.Accounts {
+	if c.role < RoleViewer && ct.accounts {
 		return Page[ThreadUser]{}, errViewers
 	}
 	if err := checkText(f.Text); err != nil {
@@ -60,13 +56,13 @@ func (rt *Runtime) Users(ctx context.Context, c Caller, f UserFilter) (Page[Thre
 	}
 	f.Project = c.project
 	if f.Searches() {
-		end, err := rt.search(c)
+		end, err := ct.search(c)
 		if err != nil {
 			return Page[ThreadUser]{}, err
 		}
 		defer end()
 	}
-	users, err := rt.store.Users(ctx, f)
+	users, err := ct.store.Users(ctx, f)
 	return users, unavailable(err)
 }
 
@@ -110,16 +106,16 @@ func (rt *Runtime) UpdateThread(ctx context.Context, c Caller, name string, p Th
 
 // ThreadAsListed returns a thread that the caller may see, by its user's name for it or its conversationId, as
 // Threads lists it.
-func (rt *Runtime) ThreadAsListed(ctx context.Context, c Caller, name string) (ListedThread, error) {
-	found, err := rt.Thread(ctx, c, name)
+func (ct *catalog) ThreadAsListed(ctx context.Context, c Caller, name string) (ListedThread, error) {
+	found, err := ct.Thread(ctx, c, name)
 	if err != nil {
 		return ListedThread{}, err
 	}
-	return rt.listed(ctx, c, found.Key)
+	return ct.listed(ctx, c, found.Key)
 }
 
-func (rt *Runtime) listed(ctx context.Context, c Caller, key int64) (ListedThread, error) {
-	listed, err := rt.store.ListedThread(ctx, c.project, key)
+func (ct *catalog) listed(ctx context.Context, c Caller, key int64) (ListedThread, error) {
+	listed, err := ct.store.ListedThread(ctx, c.project, key)
 	return listed, unavailable(model.Gone(err, ErrThreadNotFound))
 }
 
@@ -143,110 +139,9 @@ func (p *ThreadPatch) check() error {
 	return nil
 }
 
-// deletedAtOnce is how many rows of a thread or a run one transaction removes, so that a long thread does not hold up
-// the commits of runs.
-const deletedAtOnce = 500
-
-// DeleteThread removes a thread with its runs and their events; runs that are not over are cancelled first. Cursors
-// into its log end. A long thread is deleted in parts, and its remainder stays visible until DeleteThread returns; if
-// the process ends first, the next one completes the deletion before it serves requests.
-func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) error {
-	if err := rt.admits(); err != nil {
-		return err
-	}
-	th, err := rt.ownThread(ctx, c, name)
-	if err != nil {
-		return err
-	}
-	if !c.deletes(th.User) {
-		return refuse(KindForbidden, "forbidden", "Your role may not delete this thread")
-	}
-	return patientlyDone(rt, func() error {
-		if err := rt.deleteThread(th.Key, c.project, rt.by(c, "delete")); err != nil {
-			return err
-		}
-		rt.dropAttachments(ctx)
-		return nil
-	})
-}
-
-// deleteThread removes a thread and records the request once. It does not remove attachments that lose their last
-// reference.
-func (rt *Runtime) deleteThread(key int64, project string, by decide.By) error {
-	note := by
-	for {
-		out, err := rt.work.Decide(quota.Owner{}, &decide.Delete{Thread: key, Project: project, Limit: rt.cfg.DeletedAtOnce, By: note})
-		if err == nil {
-			note = decide.By{}
-		}
-		switch {
-		case out.Gone:
-			return nil
-		case errors.Is(err, decide.ErrRunning): // cancel all open runs, so that none takes the place of another
-			slices.Reverse(out.Open)
-			err = rt.work.CancelAll(out.Open, by)
-		}
-		if err != nil {
-			rt.commits.Add(&commit.Item{Command: &decide.Look{Thread: key}}) // let the rest of the thread go on
-			return unavailable(err)
-		}
-	}
-}
-
-// DeleteUser removes all data of a user of the caller's project: its threads, with their runs, messages and events,
-// and the remembered answers to its requests. Runs that are not over are cancelled first. Only the user and admins
-// may call it. The audit entries about the user stay. If it fails, another call removes the rest.
-func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error {
-	if err := rt.admits(); err != nil {
-		return err
-	}
-	if err := c.check(); err != nil {
-		return err
-	}
-	if !c.deletes(user) {
-		return errOthers
-	}
-	if !ValidName(user) {
-		return errUser
-	}
-	return patientlyDone(rt, func() error { return rt.deleteUser(ctx, c, user) })
-}
-
-func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error {
-	for {
-		page, err := rt.store.Threads(ctx, ThreadFilter{Project: c.project, User: user, Limit: 100})
-		if err != nil {
-			return unavailable(err)
-		}
-		if len(page.Rows) == 0 {
-			return rt.deleteAttachments(ctx, c.project, user)
-		}
-		for i := range page.Rows {
-			if err := rt.deleteThread(page.Rows[i].Key, c.project, rt.by(c, "delete")); err != nil && !errors.Is(err, ErrThreadNotFound) {
-				return err
-			}
-			if ctx.Err() != nil { // the client has disconnected
-				return context.Cause(ctx)
-			}
-		}
-	}
-}
-
-// deleteAttachments removes all attachments of a user.
-func (rt *Runtime) deleteAttachments(ctx context.Context, project, user string) error {
-	if rt.cfg.Attachments == nil {
-		return nil
-	}
-	if _, err := rt.ExpireAttachments(ctx, project, user, time.Now(), false); err != nil {
-		return unavailable(err)
-	}
-	rt.dropAttachments(ctx)
-	return nil
-}
-
 // ownThread finds a thread the caller may change.
-func (rt *Runtime) ownThread(ctx context.Context, c Caller, name string) (Thread, error) {
-	th, err := rt.Thread(ctx, c, name)
+func (ct *catalog) ownThread(ctx context.Context, c Caller, name string) (Thread, error) {
+	th, err := ct.Thread(ctx, c, name)
 	if err == nil && !c.changes(th.User) {
 		return Thread{}, refuse(KindForbidden, "forbidden", "Your role may not change this thread")
 	}

@@ -1,0 +1,224 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
+)
+
+// catalog finds and lists stored rows for a caller. It changes nothing.
+type catalog struct {
+	store    model.ByProject
+	keyed    keyed
+	accounts bool        // see Config.Accounts
+	searches *quota.Pool // under way
+}
+
+// Run returns a run by any of its names.
+func (ct *catalog) Run(ctx context.Context, c Caller, name string) (Run, error) {
+	return ct.visible(ctx, c, name)
+}
+
+// visible finds a run the caller may see. For a role that sees the runs of others, a name refers to the caller's own
+// run if there is one; a name that several other users have is refused as ambiguous.
+func (ct *catalog) visible(ctx context.Context, c Caller, name string) (Run, error) {
+	if err := c.check(); err != nil {
+		return Run{}, err
+	}
+	if !ValidName(name) {
+		return Run{}, ErrRunNotFound
+	}
+	runs, err := ct.store.RunsByName(ctx, c.project, c.user, name)
+	if err == nil && len(runs) == 0 && c.only() == "" {
+		runs, err = ct.store.RunsByName(ctx, c.project, "", name)
+	}
+	switch {
+	case err != nil:
+		return Run{}, unavailable(err)
+	case len(runs) == 0:
+		return Run{}, ErrRunNotFound
+	case len(runs) > 1:
+		return Run{}, errAmbiguous
+	}
+	return grantedRun(runs[0]), nil
+}
+
+var errAmbiguous = refuse(KindInvalid, "ambiguous_name", "Several users have a run of that name: say whose, with user")
+
+// owned finds a run the caller may change.
+func (ct *catalog) owned(ctx context.Context, c Caller, name string) (Run, error) {
+	run, err := ct.visible(ctx, c, name)
+	if err == nil && !c.changes(run.User) {
+		return Run{}, refuse(KindForbidden, "forbidden", "Your role may not change this run")
+	}
+	return run, err
+}
+
+// RunOf returns the run of a thread by any of the names that the thread's user has for it, independent of the caller.
+func (ct *catalog) RunOf(ctx context.Context, th *Thread, name string) (Run, error) {
+	g, err := th.grant()
+	if err != nil {
+		return Run{}, err
+	}
+	if !ValidName(name) {
+		return Run{}, ErrRunNotFound
+	}
+	runs, err := ct.store.RunsByName(ctx, g.project, th.User, name)
+	if err != nil {
+		return Run{}, unavailable(err)
+	}
+	if len(runs) != 1 || runs[0].ThreadKey != g.thread {
+		return Run{}, ErrRunNotFound
+	}
+	return grantedRun(runs[0]), nil
+}
+
+// Workflow returns the workflow of a run as it was at the run's start. An agent's run has a workflow of one node.
+func (ct *catalog) Workflow(ctx context.Context, c Caller, name string) (plugins.Workflow, error) {
+	run, err := ct.visible(ctx, c, name)
+	if err != nil {
+		return plugins.Workflow{}, err
+	}
+	return graph.Definition(&run.Run)
+}
+
+// Runs lists runs, newest first, without their inputs, definitions and metadata.
+func (ct *catalog) Runs(ctx context.Context, c Caller, f RunFilter) (Page[Run], error) {
+	if err := c.check(); err != nil {
+		return Page[Run]{}, err
+	}
+	f.Project = c.project
+	f.User = cmp.Or(c.only(), f.User)
+	for _, name := range []string{f.User, f.Agent, f.WorkflowID} {
+		if name != "" && !ValidName(name) { // nobody has it, and not every database can be asked
+			return Page[Run]{Counted: f.Count}, nil
+		}
+	}
+	if err := ct.lookFor(ctx, &f); err != nil {
+		return Page[Run]{}, err
+	}
+	if f.Searches() {
+		end, err := ct.search(c)
+		if err != nil {
+			return Page[Run]{}, err
+		}
+		defer end()
+	}
+	page, err := ct.store.Runs(ctx, f)
+	runs := make([]Run, len(page.Rows))
+	for i := range page.Rows {
+		runs[i] = grantedRun(page.Rows[i])
+	}
+	return Page[Run]{Rows: runs, More: page.More, Total: page.Total, Counted: page.Counted, Behind: page.Behind}, unavailable(err)
+}
+
+// maxText is how many characters a search text for runs or threads may have.
+const maxText = 200
+
+// lookFor checks the text of a filter. If the text is a conversationId, the filter selects that conversation's runs.
+func (ct *catalog) lookFor(ctx context.Context, f *RunFilter) error {
+	if err := checkText(f.Text); err != nil || uuid.Validate(f.Text) != nil {
+		return err
+	}
+	th, err := ct.store.ThreadByConversation(ctx, f.Project, f.Text)
+	switch {
+	case errors.Is(err, model.ErrNotFound):
+		return nil
+	case err != nil:
+		return unavailable(err)
+	case (f.User == "" || f.User == th.User) && (f.ThreadKey == 0 || f.ThreadKey == th.Key):
+		f.ThreadKey, f.Text = th.Key, ""
+	}
+	return nil
+}
+
+// checkText refuses a text that cannot match anything.
+func checkText(text string) error {
+	if utf8.RuneCountInString(text) > maxText || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return refuse(KindInvalid, "invalid_request", "q must be at most %d characters without control characters", maxText)
+	}
+	return nil
+}
+
+// Steps lists a run's steps with a number above after.
+func (ct *catalog) Steps(ctx context.Context, c Caller, name string, after, limit int) (Page[Step], error) {
+	run, err := ct.visible(ctx, c, name)
+	if err != nil {
+		return Page[Step]{}, err
+	}
+	steps, err := ct.store.Steps(ctx, c.project, run.Key, after, limit)
+	return steps, unavailable(err)
+}
+
+// Nodes lists the states of a run's nodes, without their outputs.
+func (ct *catalog) Nodes(ctx context.Context, c Caller, name string) ([]Node, error) {
+	run, err := ct.visible(ctx, c, name)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := ct.store.NodeStates(ctx, c.project, run.Key)
+	return nodes, unavailable(err)
+}
+
+// Messages lists a run's messages with a key above after, in the order they came.
+func (ct *catalog) Messages(ctx context.Context, c Caller, name string, after int64, limit int) (Page[Message], error) {
+	run, err := ct.visible(ctx, c, name)
+	if err != nil {
+		return Page[Message]{}, err
+	}
+	msgs, err := ct.store.RunMessages(ctx, c.project, run.Key, after, limit)
+	return msgs, unavailable(err)
+}
+
+// Interrupts lists the open interrupts of a waiting run: questions, and calls of the client's own tools.
+func (ct *catalog) Interrupts(ctx context.Context, c Caller, name string) ([]agui.Interrupt, error) {
+	run, err := ct.visible(ctx, c, name)
+	if err != nil {
+		return nil, err
+	}
+	return ct.InterruptsOf(ctx, &run)
+}
+
+// InterruptsOf is Interrupts for a run that was obtained with a Caller.
+func (ct *catalog) InterruptsOf(ctx context.Context, run *Run) ([]agui.Interrupt, error) {
+	g, err := run.grant()
+	if err != nil {
+		return nil, err
+	}
+	asked, err := ct.keyed.asked(ctx, g)
+	return asked, unavailable(err)
+}
+
+// Thread finds a thread the caller may see: by the caller's own name for it, or by its conversationId.
+func (ct *catalog) Thread(ctx context.Context, c Caller, name string) (Thread, error) {
+	if err := c.check(); err != nil {
+		return Thread{}, err
+	}
+	if !ValidName(name) {
+		return Thread{}, ErrThreadNotFound
+	}
+	th, err := ct.store.ThreadByID(ctx, c.project, c.user, name)
+	if errors.Is(err, ErrNotFound) {
+		th, err = ct.store.ThreadByConversation(ctx, c.project, name)
+	}
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Thread{}, ErrThreadNotFound
+	case err != nil:
+		return Thread{}, unavailable(err)
+	case !c.sees(th.User):
+		return Thread{}, ErrThreadNotFound
+	}
+	return granted(th), nil
+}

@@ -1,0 +1,138 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/quota"
+)
+
+// Delete removes a run that is over, with its events. Readers meet the gap as docs/protocol.md says in 2.7. A long
+// run is deleted in parts, its events first, and its remainder stays visible until Delete returns; if the run starts
+// again meanwhile, the remainder stays. If the process ends first, the next one completes the deletion before it
+// serves requests.
+func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
+	if err := rt.writes(); err != nil {
+		return err
+	}
+	found, err := rt.owned(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	if !c.deletes(found.User) {
+		return refuse(KindForbidden, "forbidden", "Your role may not delete this run")
+	}
+	return patientlyDone(rt, func() error {
+		for note := rt.by(c, "delete"); ; note = (decide.By{}) {
+			out, err := rt.work.Decide(quota.Owner{}, &decide.Delete{Thread: found.ThreadKey, Run: found.Key, Project: c.project, Limit: rt.cfg.DeletedAtOnce, By: note})
+			if err != nil || !out.Removed.Left {
+				return unavailable(err)
+			}
+		}
+	})
+}
+
+// deletedAtOnce is how many rows of a thread or a run one transaction removes, so that a long thread does not hold up
+// the commits of runs.
+const deletedAtOnce = 500
+
+// DeleteThread removes a thread with its runs and their events; runs that are not over are cancelled first. Cursors
+// into its log end. A long thread is deleted in parts, and its remainder stays visible until DeleteThread returns; if
+// the process ends first, the next one completes the deletion before it serves requests.
+func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) error {
+	if err := rt.admits(); err != nil {
+		return err
+	}
+	th, err := rt.ownThread(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	if !c.deletes(th.User) {
+		return refuse(KindForbidden, "forbidden", "Your role may not delete this thread")
+	}
+	return patientlyDone(rt, func() error {
+		if err := rt.deleteThread(th.Key, c.project, rt.by(c, "delete")); err != nil {
+			return err
+		}
+		rt.dropAttachments(ctx)
+		return nil
+	})
+}
+
+// deleteThread removes a thread and records the request once. It does not remove attachments that lose their last
+// reference.
+func (rt *Runtime) deleteThread(key int64, project string, by decide.By) error {
+	note := by
+	for {
+		out, err := rt.work.Decide(quota.Owner{}, &decide.Delete{Thread: key, Project: project, Limit: rt.cfg.DeletedAtOnce, By: note})
+		if err == nil {
+			note = decide.By{}
+		}
+		switch {
+		case out.Gone:
+			return nil
+		case errors.Is(err, decide.ErrRunning): // cancel all open runs, so that none takes the place of another
+			slices.Reverse(out.Open)
+			err = rt.work.CancelAll(out.Open, by)
+		}
+		if err != nil {
+			rt.commits.Add(&commit.Item{Command: &decide.Look{Thread: key}}) // let the rest of the thread go on
+			return unavailable(err)
+		}
+	}
+}
+
+// DeleteUser removes all data of a user of the caller's project: its threads, with their runs, messages and events,
+// and the remembered answers to its requests. Runs that are not over are cancelled first. Only the user and admins
+// may call it. The audit entries about the user stay. If it fails, another call removes the rest.
+func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error {
+	if err := rt.admits(); err != nil {
+		return err
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	if !c.deletes(user) {
+		return errOthers
+	}
+	if !ValidName(user) {
+		return errUser
+	}
+	return patientlyDone(rt, func() error { return rt.deleteUser(ctx, c, user) })
+}
+
+func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error {
+	for {
+		page, err := rt.store.Threads(ctx, ThreadFilter{Project: c.project, User: user, Limit: 100})
+		if err != nil {
+			return unavailable(err)
+		}
+		if len(page.Rows) == 0 {
+			return rt.deleteAttachments(ctx, c.project, user)
+		}
+		for i := range page.Rows {
+			if err := rt.deleteThread(page.Rows[i].Key, c.project, rt.by(c, "delete")); err != nil && !errors.Is(err, ErrThreadNotFound) {
+				return err
+			}
+			if ctx.Err() != nil { // the client has disconnected
+				return context.Cause(ctx)
+			}
+		}
+	}
+}
+
+// deleteAttachments removes all attachments of a user.
+func (rt *Runtime) deleteAttachments(ctx context.Context, project, user string) error {
+	if rt.cfg.Attachments == nil {
+		return nil
+	}
+	if _, err := rt.ExpireAttachments(ctx, project, user, time.Now(), false); err != nil {
+		return unavailable(err)
+	}
+	rt.dropAttachments(ctx)
+	return nil
+}
