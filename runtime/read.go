@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
-// reader reads the logs of threads, and what they come to. It changes nothing.
+// reader opens cursors into the logs of threads and takes snapshots of them. It changes nothing.
 type reader struct {
 	store      model.ByProject
 	keyed      keyed

@@ -214,7 +214,7 @@ func New(cfg Config) (*Runtime, error) {
 		LargePages: quota.Limits{Total: int64(cfg.PagesBytes), PerProject: int64(cfg.PagesBytes / 4), PerUser: cfg.ofUser(int64(cfg.PagesBytes / 4))}, EventBytes: cfg.FrameBytes, Replayed: cfg.Measures.Replayed,
 	})
 	rt.keyed = keyed{cfg.Store, logs}
-	rt.membership = &membership{cfg: &rt.cfg, store: cfg.Store, log: cfg.Log, instance: work.NewID()}
+	rt.membership = &membership{cfg: &rt.cfg, store: cfg.Store, instance: work.NewID()}
 	rt.catalog = &catalog{store: cfg.Store, keyed: rt.keyed, accounts: cfg.Accounts, searches: newSearches(cfg.Accounts)}
 	rt.secrets = &secrets{store: cfg.Store}
 	rt.uploads = &uploads{files: cfg.Attachments, secrets: rt.secrets, member: rt.membership, log: cfg.Log}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 
 	"github.com/batonrun/baton/runtime/commit"
@@ -25,7 +24,6 @@ var (
 type membership struct {
 	cfg      *Config
 	store    lease
-	log      *slog.Logger
 	instance string
 	work     *work.Engine
 	commits  *commit.Queue // the queue of work
@@ -55,7 +53,7 @@ func (mb *membership) join(ctx context.Context) error {
 		case !others || !mb.cfg.Takeover:
 			return fmt.Errorf("join: %w", err)
 		}
-		mb.log.Warn("taking over from a server that has the database", "addr", held.Addr)
+		mb.cfg.Log.Warn("taking over from a server that has the database", "addr", held.Addr)
 		if err := mb.store.Fence(ctx, held.Instance); err != nil {
 			return fmt.Errorf("take over: %w", err)
 		}
@@ -70,7 +68,7 @@ func (mb *membership) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), mb.cfg.Grace)
 	defer cancel()
 	if err := mb.store.Leave(ctx); err != nil {
-		mb.log.Warn("the lease was not given up; it runs out", "error", err)
+		mb.cfg.Log.Warn("the lease was not given up; it runs out", "error", err)
 	}
 }
 
@@ -81,7 +79,7 @@ func (mb *membership) waits(err error) bool {
 	switch {
 	case others && mb.cfg.Standby:
 		if mb.standby.Swap(held) == nil {
-			mb.log.Info("standing by", "reason", held)
+			mb.cfg.Log.Info("standing by", "reason", held)
 		}
 		return true
 	case errors.Is(err, model.ErrSchema):

@@ -200,7 +200,13 @@ var scenarios = map[string]func(p *player){
 		p.run(object{"agent": "echo", "content": strings.Repeat("é-", 350_000)})
 		p.script(`{"tokens":64,"size":16384}`)
 	},
-	"a thousand deltas": func(p *player) { p.script(`{"tokens":1000}`) },
+	"many deltas": func(p *player) {
+		n := 1000
+		if soaks {
+			n = 5000
+		}
+		p.script(fmt.Sprintf(`{"tokens":%d}`, n))
+	},
 	"rewound": func(p *player) {
 		p.run(object{"agent": "echo", "messages": []object{{"id": "first", "role": "user", "content": "one"}}})
 		p.run(object{"agent": "echo", "messages": []object{{"id": "second", "role": "user", "content": "two"}}})

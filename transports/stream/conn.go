@@ -22,6 +22,7 @@ type Conn struct {
 	peer       netip.Prefix // the client's address or network
 	linger     atomic.Bool
 	handedOver atomic.Bool                   // another Conn has the socket now
+	behind     bool                          // the socket carried a stream before
 	stream     atomic.Pointer[Writer]        // see Set.Attach
 	control    func(p []byte) ([]byte, bool) // Control of Duplex; set before stream
 	onRead     func(p []byte)                // Read of Duplex; set before stream
@@ -146,7 +147,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 		t = time.Now().Add(c.ln.cfg.Idle)
 	}
 	if c.stream.Load() == nil {
-		t = c.ln.soonest(t, awaits)
+		t = c.ln.soonest(t, awaits && c.behind)
 	}
 	return c.Conn.SetReadDeadline(t)
 }
@@ -167,7 +168,7 @@ const (
 
 // serveNext makes the server answer the connection's next requests, through a new Conn on the same socket.
 func (c *Conn) serveNext() {
-	next := &Conn{Conn: c.Conn, ln: c.ln}
+	next := &Conn{Conn: c.Conn, ln: c.ln, behind: true}
 	next.awaitsFirst.Store(c.ln.cfg.Idle > 0)
 	c.handedOver.Store(true)
 	go c.ln.cfg.Serve(c.ln.add(next)) // ends with the connection, which the server counts

@@ -28,3 +28,23 @@ func TestConnectionIdleBehindAStreamEndsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestNewConnectionHasTimeForItsRequest stops a listener when a client has connected and its request is on the way.
+func TestNewConnectionHasTimeForItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := NewListener(nil, ListenerConfig{Idle: time.Minute})
+		client, server := net.Pipe()
+		defer func() { _ = client.Close() }()
+		c := ln.admit(server)
+		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		ln.Hurry()
+		go func() { // ends with its write
+			<-time.After(hurry / 2)
+			_, _ = client.Write([]byte("GET"))
+		}()
+		if n, err := c.Read(make([]byte, 3)); n != 3 {
+			t.Errorf("read %d bytes, %v", n, err)
+		}
+		_ = c.Close()
+	})
+}

@@ -270,19 +270,19 @@ func (l *Listener) Hurry() {
 	l.mu.Unlock()
 	for _, c := range all {
 		if c.stream.Load() == nil {
-			_ = c.Conn.SetReadDeadline(l.soonest(time.Time{}, c.awaitsFirst.Load()))
+			_ = c.Conn.SetReadDeadline(l.soonest(time.Time{}, c.awaitsFirst.Load() && c.behind))
 		}
 	}
 }
 
-// soonest returns t, or the time by which all must have been read: that of a request of which nothing has come is over.
-func (l *Listener) soonest(t time.Time, awaited bool) time.Time {
+// soonest returns t, or the time by which all must have been read: at once for a request behind a stream of which nothing has come.
+func (l *Listener) soonest(t time.Time, idle bool) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.until.IsZero():
 		return t
-	case awaited:
+	case idle:
 		return time.Now()
 	case t.IsZero() || t.After(l.until):
 		return l.until
