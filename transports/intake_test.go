@@ -282,15 +282,27 @@ func (s slow) Routes() []transports.Route {
 	}
 }
 
-func TestSlowTakersAreGivenUp(t *testing.T) {
-	s := serveWith(t, transports.Config{Slack: 5 * time.Second}, transports.StreamConfig{InFlight: 80 << 20}, slow{size: 40 << 20})
+func TestAnswersTakeRoomUntilTheyAreRead(t *testing.T) {
+	s := serveWith(t, transports.Config{Slack: time.Minute}, transports.StreamConfig{InFlight: 80 << 20}, slow{size: 40 << 20})
 	c, _ := s.dial("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
 	until(t, "the answer is held", func() bool { return s.Streams.Budget.Used() >= 40<<20 })
 	s.refused(s.do("GET", "/large", nil), 503, "overloaded")
+	_ = c.Close()
 	until(t, "nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
 	if a := s.do("GET", "/large", nil); len(a.body) != 40<<20 {
 		t.Errorf("afterwards: got %d, %d bytes", a.status, len(a.body))
+	}
+}
+
+func TestSlowTakersAreGivenUp(t *testing.T) {
+	s := serveWith(t, transports.Config{Slack: 300 * time.Millisecond}, transports.StreamConfig{}, slow{size: 40 << 20})
+	_, in := s.dial("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if _, err := in.Peek(1); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "nothing is held", func() bool { return s.Streams.Budget.Used() == 0 })
+	if n, _ := io.Copy(io.Discard, in); n >= 40<<20 {
+		t.Errorf("read %d bytes after the time for them", n)
 	}
 }
 
