@@ -61,65 +61,57 @@ func (g *generator) flat() Script {
 }
 
 // playAlone plays one step after the other.
-func (w *world) playAlone() {
-	defer w.close()
-	w.slow = true
-	w.boots()
-	m := NewModel(w.h.Room)
-	for _, steps := range w.h.Callers {
+func (c *callers) playAlone() {
+	defer c.close()
+	c.slow = true
+	c.boots()
+	m := NewModel(c.h.Room)
+	for _, steps := range c.h.Callers {
 		for i := range steps {
 			s := &steps[i]
-			w.stepAlone(s)
+			c.stepAlone(s)
 			want := m.Apply(s)
-			w.sleep(200 * time.Millisecond)
-			w.compare(s, m, want)
-			if len(w.findings) > 0 || w.ctx.Err() != nil {
+			c.sleep(200 * time.Millisecond)
+			c.compare(s, m, want)
+			if len(c.findings) > 0 || c.ctx.Err() != nil {
 				return
 			}
 		}
 	}
 	for range 50 { // waiting runs end, and the runs queued behind them
-		w.release()
-		w.sleep(20 * time.Millisecond)
+		c.release()
+		c.sleep(20 * time.Millisecond)
 	}
-	if p := w.server(); p != nil {
-		w.audit(p)
+	if p := c.server(); p != nil {
+		(&checker{c, p}).audit()
 	}
 }
 
-func (w *world) stepAlone(s *Step) {
+func (c *callers) stepAlone(s *Step) {
 	switch s.Do {
 	case doRelease:
-		w.release()
-		w.note("%d what stays is released", s.N)
+		c.release()
+		c.note("%d what stays is released", s.N)
 	case doPass:
-		w.sleep(25 * time.Second)
-		w.note("%d time has passed", s.N)
+		c.sleep(25 * time.Second)
+		c.note("%d time has passed", s.N)
 	default:
-		w.step(s)
+		c.step(s)
 	}
-}
-
-// release lets staying workers go on, now and later.
-func (w *world) release() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	close(w.gate)
-	w.gate = make(chan struct{})
 }
 
 // compare compares the state with the model's.
-func (w *world) compare(s *Step, m *Model, want Reply) {
-	if got := w.lastReply(s); got != want {
-		w.find(RuleModel, "%s %d was answered %s, and the model says %s", s.Do, s.N, got, want)
+func (c *callers) compare(s *Step, m *Model, want Reply) {
+	if got := c.lastReply(s); got != want {
+		c.find(RuleModel, "%s %d was answered %s, and the model says %s", s.Do, s.N, got, want)
 	}
-	p := w.server()
+	p := c.server()
 	if p == nil {
 		return // no server starts, which is a finding already
 	}
-	v, err := w.view(p, 1)
+	v, err := p.view(1)
 	if err != nil {
-		w.find(RuleModel, "the thread cannot be read: %v", err)
+		c.find(RuleModel, "the thread cannot be read: %v", err)
 		return
 	}
 	if v == nil {
@@ -127,18 +119,16 @@ func (w *world) compare(s *Step, m *Model, want Reply) {
 		v.th.State = []byte("{}")
 	}
 	if got, want := v.summary(), m.summary(); got != want {
-		w.find(RuleModel, "after %s %d:\n   there is %s\n   it should %s", s.Do, s.N, got, want)
+		c.find(RuleModel, "after %s %d:\n   there is %s\n   it should %s", s.Do, s.N, got, want)
 	}
-	if len(w.findings) > 0 {
-		w.mu.Lock()
-		w.notes = append(w.notes, v.story()...)
-		w.mu.Unlock()
+	if len(c.findings) > 0 {
+		c.tell(v.story())
 	}
 }
 
 // lastReply returns the reply to a step. A step without a request always succeeds.
-func (w *world) lastReply(s *Step) Reply {
-	for _, r := range w.replies {
+func (c *callers) lastReply(s *Step) Reply {
+	for _, r := range c.replies {
 		var e *runtime.Error
 		switch {
 		case r.step.N != s.N || r.err == nil:
@@ -148,7 +138,7 @@ func (w *world) lastReply(s *Step) Reply {
 			return Reply(r.err.Error())
 		}
 	}
-	if s.Run != 0 && w.known(s.Run) == nil {
+	if s.Run != 0 && c.known(s.Run) == nil {
 		return "not_found"
 	}
 	return replied
@@ -170,7 +160,7 @@ func (v *view) summary() string {
 	}
 	var spans []string
 	for i := range v.log {
-		if t := v.log[i].ev.Type(); t == agui.TypeRunFinished || t == agui.TypeRunError {
+		if isEnd(v.log[i].ev) {
 			spans = append(spans, v.log[i].run+" "+outcome(v.log[i].ev))
 		}
 	}

@@ -36,36 +36,36 @@ type event struct {
 
 // settle waits until no run is RUNNING or claimable and no question is about to expire. After a timeout it reports the
 // stuck run.
-func (w *world) settle() {
+func (s *servers) settle() {
 	var rule Rule
 	var restless string
 	quiet := 0
 	for range 240 {
-		p := w.server()
+		p := s.server()
 		if p == nil {
 			return
 		}
-		if rule, restless = w.restless(p); restless != "" {
+		if rule, restless = p.restless(); restless != "" {
 			quiet = 0
-			w.sleep(250 * time.Millisecond)
+			s.sleep(250 * time.Millisecond)
 			continue
 		}
 		if quiet++; quiet == 2 {
 			return
 		}
-		w.sleep(20 * time.Millisecond) // a run that is about to make room for another looks idle for a moment
+		s.sleep(20 * time.Millisecond) // a run that is about to make room for another looks idle for a moment
 	}
-	w.find(rule, "%s", restless)
+	s.find(rule, "%s", restless)
 }
 
 // restless returns the activity that has not ended, and the rule that it breaks if it never ends.
-func (w *world) restless(p *process) (Rule, string) {
+func (p *process) restless() (Rule, string) {
 	if p.unsure.Load() {
 		return RuleStuck, fmt.Sprintf("%s asks what became of its commit", p)
 	}
 	waiting := make(map[int64]bool)
 	for _, status := range []runtime.Status{runtime.Running, runtime.Waiting, runtime.Queued} {
-		runs, err := w.runs(p, status)
+		runs, err := p.runs(status)
 		if err != nil {
 			return RuleStuck, fmt.Sprintf("the runs cannot be read: %v", err)
 		}
@@ -75,7 +75,7 @@ func (w *world) restless(p *process) (Rule, string) {
 			case runtime.Running:
 				return RuleStuck, fmt.Sprintf("run %s is RUNNING", short(r.ID))
 			case runtime.Waiting:
-				asks, why := w.waits(p, r)
+				asks, why := p.waits(r)
 				if why != "" {
 					return RuleStuck, why
 				}
@@ -87,13 +87,13 @@ func (w *world) restless(p *process) (Rule, string) {
 			}
 		}
 	}
-	return RuleRoom, w.occupied(p)
+	return RuleRoom, p.occupied()
 }
 
 // runs returns all runs with a status.
-func (w *world) runs(p *process, status runtime.Status) (all []runtime.Run, err error) {
-	for _, u := range users[:max(w.h.Users, 1)] {
-		runs, err := p.rt.Runs(w.ctx, u, runtime.RunFilter{Statuses: []runtime.Status{status}, Limit: 500})
+func (p *process) runs(status runtime.Status) (all []runtime.Run, err error) {
+	for _, u := range users[:max(p.w.h.Users, 1)] {
+		runs, err := p.rt.Runs(p.w.ctx, u, runtime.RunFilter{Statuses: []runtime.Status{status}, Limit: 500})
 		if all = append(all, runs.Rows...); err != nil {
 			return nil, err
 		}
@@ -107,8 +107,8 @@ func ownerOf(r *runtime.Run) runtime.Caller {
 }
 
 // waits reports whether a WAITING run has a question to a person, and an error if its waiting is illegal.
-func (w *world) waits(p *process, r *runtime.Run) (asks bool, why string) {
-	open, err := p.rt.Interrupts(w.ctx, ownerOf(r), r.ID)
+func (p *process) waits(r *runtime.Run) (asks bool, why string) {
+	open, err := p.rt.Interrupts(p.w.ctx, ownerOf(r), r.ID)
 	if err != nil {
 		return false, fmt.Sprintf("run %s is WAITING and its questions cannot be read: %v", short(r.ID), err)
 	}
@@ -129,44 +129,48 @@ func (w *world) waits(p *process, r *runtime.Run) (asks bool, why string) {
 	return asks, ""
 }
 
+// checker checks the final state of a history, which it reads from a process.
+type checker struct {
+	*callers
+	p *process
+}
+
 // audit checks the final state of a history.
-func (w *world) audit(p *process) {
+func (c *checker) audit() {
 	var views []*view
 	convs := make(map[string]*view)
-	for n := 1; n <= threadsEach*max(w.h.Users, 1); n++ {
-		v, err := w.view(p, n)
+	for n := 1; n <= threadsEach*max(c.h.Users, 1); n++ {
+		v, err := c.p.view(n)
 		if err != nil {
-			w.find(RuleAck, "thread %d cannot be read: %v", n, err)
+			c.find(RuleAck, "thread %d cannot be read: %v", n, err)
 		}
 		if v == nil {
 			continue
 		}
 		convs[v.th.ConversationID] = v
 		views = append(views, v)
-		w.checkActive(v.runs)
-		f := w.checkLog(v)
-		w.checkRows(v, f)
-		w.checkStatuses(v)
-		w.checkSteps(p, v)
-		w.checkRetired(v)
-		w.checkLimit(v)
-		w.checkRounds(v)
+		c.checkActive(v.runs)
+		f := c.checkLog(v)
+		c.checkRows(v, f)
+		c.checkStatuses(v)
+		c.checkSteps(v)
+		c.checkRetired(v)
+		c.checkLimit(v)
+		c.checkRounds(v)
 	}
-	w.checkSaid(views)
-	w.checkReaders(convs)
-	w.checkReplies(p, convs)
-	w.checkTools(convs)
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	c.checkSaid(views)
+	c.checkReaders(convs)
+	c.checkReplies(convs)
+	c.checkTools(convs)
 	for _, v := range views {
-		w.notes = append(w.notes, v.story()...)
+		c.tell(v.story())
 	}
 }
 
 // view reads a thread, nil if there is none.
-func (w *world) view(p *process, n int) (*view, error) {
+func (p *process) view(n int) (*view, error) {
 	caller, name := place(n)
-	th, err := p.rt.Thread(w.ctx, caller, name)
+	th, err := p.rt.Thread(p.w.ctx, caller, name)
 	if isNotFound(err) {
 		return nil, nil
 	}
@@ -174,7 +178,7 @@ func (w *world) view(p *process, n int) (*view, error) {
 		return nil, err
 	}
 	v := &view{n: n, name: fmt.Sprintf("%s of %s/%s", name, caller.Project(), caller.User()), th: th, messages: make(map[string][]runtime.Message)}
-	runs, err := p.rt.Runs(w.ctx, caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500})
+	runs, err := p.rt.Runs(p.w.ctx, caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500})
 	if err != nil {
 		return nil, err
 	}
@@ -183,28 +187,28 @@ func (w *world) view(p *process, n int) (*view, error) {
 	for i := range v.runs {
 		id := v.runs[i].ID
 		v.messages[id], err = pages(func(after int64) (runtime.Page[runtime.Message], error) {
-			return p.rt.Messages(w.ctx, caller, id, after, 500)
+			return p.rt.Messages(p.w.ctx, caller, id, after, 500)
 		}, func(m *runtime.Message) int64 { return m.Key })
 		if err != nil {
 			return nil, err
 		}
 	}
-	if err := w.readHistory(p, v); err != nil {
+	if err := p.readHistory(v); err != nil {
 		return nil, err
 	}
-	return v, w.readLog(p, v)
+	return v, p.readLog(v)
 }
 
-func (w *world) readHistory(p *process, v *view) error {
+func (p *process) readHistory(v *view) error {
 	var before *time.Time
 	for {
 		caller, name := place(v.n)
-		h, err := p.rt.History(w.ctx, caller, name, before)
+		h, err := p.rt.History(p.w.ctx, caller, name, before)
 		if err != nil || h.Day.IsZero() {
 			return err
 		}
 		day, err := pages(func(after int64) (runtime.Page[runtime.Message], error) {
-			return p.rt.HistoryMessages(w.ctx, h, after, 1000)
+			return p.rt.HistoryMessages(p.w.ctx, h, after, 1000)
 		}, func(m *runtime.Message) int64 { return m.Seq })
 		if err != nil {
 			return err
@@ -225,15 +229,15 @@ func pages(read func(after int64) (runtime.Page[runtime.Message], error), place 
 }
 
 // readLog reads the whole log from the store.
-func (w *world) readLog(p *process, v *view) error {
-	cur, err := p.rt.Read(w.ctx, v.th, 0, true)
+func (p *process) readLog(v *view) error {
+	cur, err := p.rt.Read(p.w.ctx, v.th, 0, true)
 	if err != nil {
 		return err
 	}
 	defer cur.Close()
 	first := make(map[string]string)
 	for !cur.Waits() && !cur.Ended() {
-		recs, err := cur.Next(w.ctx)
+		recs, err := cur.Next(p.w.ctx)
 		if err != nil {
 			return err
 		}

@@ -38,6 +38,21 @@ type reply struct {
 	msg    string // id of an appended message
 }
 
+// callers make the requests of a history and record their replies.
+type callers struct {
+	*servers
+	readers *readers
+
+	mu      sync.Mutex // guards the fields below
+	replies []*reply
+	retired []retirement
+}
+
+func newCallers(h *History, db *database) *callers {
+	s := newServers(h, db)
+	return &callers{servers: s, readers: &readers{servers: s}}
+}
+
 // fateOf classifies errors: a refused request has changed nothing.
 func fateOf(p *process, err error) fate {
 	var e *runtime.Error
@@ -70,33 +85,33 @@ func place(thread int) (runtime.Caller, string) {
 }
 
 // perform performs one caller's steps.
-func (w *world) perform(steps []Step) {
+func (c *callers) perform(steps []Step) {
 	for i := range steps {
 		s := &steps[i]
-		w.sleep(time.Duration(s.After))
+		c.sleep(time.Duration(s.After))
 		if s.Times < 2 {
-			w.step(s)
+			c.step(s)
 			continue
 		}
 		var wg sync.WaitGroup
 		for n := range s.Times {
 			wg.Go(func() {
-				w.nap("again", s.N, n)
-				w.step(s)
+				c.nap("again", s.N, n)
+				c.step(s)
 			})
 		}
 		wg.Wait()
 	}
 }
 
-func (w *world) step(s *Step) {
-	p := w.server()
+func (c *callers) step(s *Step) {
+	p := c.server()
 	if p == nil {
 		return
 	}
 	r := &reply{step: *s, thread: s.Thread, from: time.Now()}
 	if s.Run != 0 {
-		of := w.known(s.Run)
+		of := c.known(s.Run)
 		if of == nil {
 			return // the run may not exist
 		}
@@ -109,63 +124,61 @@ func (w *world) step(s *Step) {
 	}
 	switch s.Do {
 	case doStart:
-		w.start(p, r)
+		c.start(p, r)
 	case doAppend:
 		var msg runtime.Message
-		msg, r.err = p.rt.Append(w.ctx, r.caller, r.name, runtime.AppendRequest{Content: text(s), Idempotency: w.key(r.caller, s)})
+		msg, r.err = p.rt.Append(c.ctx, r.caller, r.name, runtime.AppendRequest{Content: text(s), Idempotency: c.key(r.caller, s)})
 		r.msg = msg.ID
 	case doCancel:
-		_, r.err = p.rt.Cancel(w.ctx, r.caller, r.name)
+		_, r.err = p.rt.Cancel(c.ctx, r.caller, r.name)
 	case doAnswer, doReply:
-		w.answer(p, r)
+		c.answer(p, r)
 	case doDelete:
-		r.err = p.rt.Delete(w.ctx, r.caller, r.name)
+		r.err = p.rt.Delete(c.ctx, r.caller, r.name)
 	case doClear:
-		r.err = p.rt.DeleteThread(w.ctx, r.caller, thread)
+		r.err = p.rt.DeleteThread(c.ctx, r.caller, thread)
 	case doWipe:
-		r.err = p.rt.DeleteUser(w.ctx, r.caller, r.caller.User())
+		r.err = p.rt.DeleteUser(c.ctx, r.caller, r.caller.User())
 	case doTitle:
 		to := title(s)
-		_, r.err = p.rt.UpdateThread(w.ctx, r.caller, thread, runtime.ThreadPatch{Title: &to})
+		_, r.err = p.rt.UpdateThread(c.ctx, r.caller, thread, runtime.ThreadPatch{Title: &to})
 	default:
-		w.operate(p, s)
+		c.operate(p, s)
 		return
 	}
 	r.fate, r.at = fateOf(p, r.err), time.Now()
 	if s.Foreign && r.fate != unknown && !isNotFound(r.err) && !errors.Is(r.err, runtime.ErrStopping) {
-		w.find(RuleForeign, "%s %d of %s/%s got at run %s: %v", s.Do, s.N, r.caller.Project(), r.caller.User(), short(r.run), r.err)
+		c.find(RuleForeign, "%s %d of %s/%s got at run %s: %v", s.Do, s.N, r.caller.Project(), r.caller.User(), short(r.run), r.err)
 	}
 	if (s.Do == doClear || s.Do == doWipe) && r.err != nil && !isNotFound(r.err) {
 		r.fate = unknown // deletions go in parts, so some rows may be gone
 	}
-	w.mu.Lock()
-	w.replies = append(w.replies, r)
-	w.mu.Unlock()
-	w.note("%d %s %s: %s%s", s.N, s.Do, orThread(r), r.fate, because(r.err))
+	c.mu.Lock()
+	c.replies = append(c.replies, r)
+	c.mu.Unlock()
+	c.note("%d %s %s: %s%s", s.N, s.Do, orThread(r), r.fate, because(r.err))
 }
 
 // operate performs steps that are not requests.
-func (w *world) operate(p *process, s *Step) {
+func (c *callers) operate(p *process, s *Step) {
 	switch s.Do {
 	case doRead:
-		w.others.Go(func() { w.follow(s) })
+		c.others.Go(func() { c.readers.follow(s) })
 	case doLook:
-		w.look(p, s)
+		c.look(p, s)
 	case doRetire:
-		w.expire(p, s)
+		c.expire(p, s)
 	case doSeal:
-		w.seal(p, s)
+		c.seal(p, s)
 	case doCrash:
-		w.kill(p)
+		c.kill(p)
 	case doRestart:
-		w.restart()
+		c.restart()
 	case doTakeover:
-		w.takeover()
+		c.takeover()
 	case doClock:
-		w.mu.Lock()
-		w.skew += time.Duration(s.By)
-		w.mu.Unlock()
-		w.note("the database's clock moves by %v", time.Duration(s.By))
+		c.moveClock(time.Duration(s.By))
+		c.note("the database's clock moves by %v", time.Duration(s.By))
 	}
 }
 
@@ -184,10 +197,10 @@ func because(err error) string {
 }
 
 // known returns the reply to the step that started or renamed a run.
-func (w *world) known(n int) *reply {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, r := range w.replies {
+func (c *callers) known(n int) *reply {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.replies {
 		if r.step.N == n && (r.step.Do == doStart && r.run != "" || r.as != "" && r.fate == done) {
 			return r
 		}
@@ -195,7 +208,7 @@ func (w *world) known(n int) *reply {
 	return nil
 }
 
-func (w *world) key(of runtime.Caller, s *Step) *runtime.Idempotency {
+func (c *callers) key(of runtime.Caller, s *Step) *runtime.Idempotency {
 	if s.Key == 0 {
 		return nil
 	}
@@ -205,11 +218,11 @@ func (w *world) key(of runtime.Caller, s *Step) *runtime.Idempotency {
 // text returns the message of a step.
 func text(s *Step) string { return fmt.Sprintf("m%d: %s", s.N, s.Script) + padding(s.Pad) }
 
-func (w *world) start(p *process, r *reply) {
+func (c *callers) start(p *process, r *reply) {
 	s := &r.step
 	_, thread := place(r.thread)
 	req := runtime.StartRequest{
-		ThreadID: thread, BodyHash: fmt.Sprint("body ", s.N), Multitask: runtime.Multitask(s.Multitask), Idempotency: w.key(r.caller, s),
+		ThreadID: thread, BodyHash: fmt.Sprint("body ", s.N), Multitask: runtime.Multitask(s.Multitask), Idempotency: c.key(r.caller, s),
 		Messages: []agui.Message{{ID: fmt.Sprint("m", s.N), Role: agui.RoleUser, Content: text(s)}},
 		Tools:    []agui.Tool{{Name: "front"}},
 	}
@@ -226,27 +239,27 @@ func (w *world) start(p *process, r *reply) {
 		req.State = fmt.Appendf(nil, `{"from":%d}`, s.N)
 	}
 	if s.Rewind {
-		req.RewindTo = w.firstMessage(p, r.thread)
+		req.RewindTo = c.firstMessage(p, r.thread)
 	}
-	started, err := p.rt.StartRun(w.ctx, r.caller, req)
+	started, err := p.rt.StartRun(c.ctx, r.caller, req)
 	r.err = err
 	if err != nil {
 		return
 	}
 	r.run, r.name, r.conv = started.RunID, started.RunID, started.ConversationID
 	if s.N%2 == 0 {
-		w.others.Go(func() { w.watch(p, started) })
+		c.others.Go(func() { c.readers.watch(p, started) })
 	}
 }
 
 // firstMessage returns the id of a message that the thread shows, "" if none is found quickly.
-func (w *world) firstMessage(p *process, thread int) string {
+func (c *callers) firstMessage(p *process, thread int) string {
 	caller, name := place(thread)
-	h, err := p.rt.History(w.ctx, caller, name, nil)
+	h, err := p.rt.History(c.ctx, caller, name, nil)
 	if err != nil {
 		return ""
 	}
-	msgs, err := p.rt.HistoryMessages(w.ctx, h, 0, 2)
+	msgs, err := p.rt.HistoryMessages(c.ctx, h, 0, 2)
 	if err != nil || len(msgs.Rows) == 0 {
 		return ""
 	}
@@ -254,8 +267,8 @@ func (w *world) firstMessage(p *process, thread int) string {
 }
 
 // answer answers a run's questions, with variations: yes, no, edited arguments, or one question left open.
-func (w *world) answer(p *process, r *reply) {
-	open, err := p.rt.Interrupts(w.ctx, r.caller, r.name)
+func (c *callers) answer(p *process, r *reply) {
+	open, err := p.rt.Interrupts(c.ctx, r.caller, r.name)
 	if err != nil {
 		r.err = err
 		return
@@ -272,7 +285,7 @@ func (w *world) answer(p *process, r *reply) {
 		switch q.ToolCallID {
 		case "":
 			if choice%4 == 1 {
-				w.ledger.decline(q.Message)
+				c.ledger.decline(q.Message)
 				e.Status = "cancelled"
 			}
 			e.Payload = answerTo(q.Message, r.step.Pad)
@@ -283,7 +296,7 @@ func (w *world) answer(p *process, r *reply) {
 			}
 			e.Payload = mustJSON("client did " + short(q.ID))
 		default:
-			e.Payload = w.approve(q, choice+i)
+			e.Payload = c.approve(q, choice+i)
 		}
 		entries = append(entries, e)
 	}
@@ -293,8 +306,8 @@ func (w *world) answer(p *process, r *reply) {
 			r.as = fmt.Sprint("r", r.step.N)
 			req.RunID = r.as
 		}
-		if _, r.err = p.rt.StartRun(w.ctx, r.caller, req); r.err == nil && r.as != "" {
-			run, err := p.rt.Run(w.ctx, r.caller, r.as)
+		if _, r.err = p.rt.StartRun(c.ctx, r.caller, req); r.err == nil && r.as != "" {
+			run, err := p.rt.Run(c.ctx, r.caller, r.as)
 			r.run = run.ID // a new run, if no question was open any more
 			if err != nil {
 				r.as = "" // unknown
@@ -302,10 +315,10 @@ func (w *world) answer(p *process, r *reply) {
 		}
 		return
 	}
-	_, r.err = p.rt.Resume(w.ctx, r.caller, r.name, entries)
+	_, r.err = p.rt.Resume(c.ctx, r.caller, r.name, entries)
 }
 
-func (w *world) approve(q *agui.Interrupt, choice int) json.RawMessage {
+func (c *callers) approve(q *agui.Interrupt, choice int) json.RawMessage {
 	var asked struct{ Input struct{ Place string } }
 	_ = json.Unmarshal(q.Metadata, &asked)
 	var a approval
@@ -315,7 +328,7 @@ func (w *world) approve(q *agui.Interrupt, choice int) json.RawMessage {
 	case 1:
 		a = approval{approved: true, edited: string(mustJSON(map[string]any{"edited": choice, "place": asked.Input.Place}))}
 	}
-	w.ledger.answered(q.ToolCallID, a)
+	c.ledger.answered(q.ToolCallID, a)
 	yes := map[string]any{"approved": a.approved}
 	if a.edited != "" {
 		yes["editedArgs"] = json.RawMessage(a.edited)
@@ -333,32 +346,32 @@ func mustJSON(v any) json.RawMessage {
 }
 
 // look checks the invariants of a thread's rows.
-func (w *world) look(p *process, s *Step) {
+func (c *callers) look(p *process, s *Step) {
 	caller, name := place(s.Thread)
-	th, err := p.rt.Thread(w.ctx, caller, name)
+	th, err := p.rt.Thread(c.ctx, caller, name)
 	if err != nil {
 		return
 	}
-	page, err := p.rt.Runs(w.ctx, caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500})
+	page, err := p.rt.Runs(c.ctx, caller, runtime.RunFilter{ThreadKey: th.Key, Limit: 500})
 	if err != nil {
 		return
 	}
 	runs := page.Rows
-	w.checkActive(runs)
+	c.checkActive(runs)
 	for i := range runs {
-		w.checkClosed(p, th, &runs[i])
+		c.checkClosed(p, th, &runs[i])
 	}
 }
 
 // checkClosed checks that the event in a run's ClosedEvent can be read.
-func (w *world) checkClosed(p *process, th runtime.Thread, r *runtime.Run) {
-	if !r.Status.Final() || r.ClosedEvent == 0 || w.h.Does(doDelete, doClear, doWipe, doRetire) {
+func (c *callers) checkClosed(p *process, th runtime.Thread, r *runtime.Run) {
+	if !r.Status.Final() || r.ClosedEvent == 0 || c.h.Does(doDelete, doClear, doWipe, doRetire) {
 		return
 	}
-	cur, err := p.rt.Read(w.ctx, th, r.ClosedEvent-1, true)
+	cur, err := p.rt.Read(c.ctx, th, r.ClosedEvent-1, true)
 	var refusal *runtime.Error
 	if errors.As(err, &refusal) && refusal.Kind == runtime.KindInvalid {
-		w.find(RuleStatus, "run %s is %s, closed by event %d, and the log ends before it", short(r.ID), r.Status, r.ClosedEvent)
+		c.find(RuleStatus, "run %s is %s, closed by event %d, and the log ends before it", short(r.ID), r.Status, r.ClosedEvent)
 	}
 	if err != nil {
 		return
@@ -367,18 +380,18 @@ func (w *world) checkClosed(p *process, th runtime.Thread, r *runtime.Run) {
 	if cur.Waits() {
 		return // stored but not shown yet
 	}
-	recs, err := cur.Next(w.ctx)
+	recs, err := cur.Next(c.ctx)
 	if err == nil && (recs[0].ID != r.ClosedEvent || !recs[0].Terminal()) {
-		w.find(RuleStatus, "run %s is %s, closed by event %d, which is %s %d", short(r.ID), r.Status, r.ClosedEvent, recs[0].Event.Type(), recs[0].ID)
+		c.find(RuleStatus, "run %s is %s, closed by event %d, which is %s %d", short(r.ID), r.Status, r.ClosedEvent, recs[0].Event.Type(), recs[0].ID)
 	}
 }
 
-func (w *world) checkActive(runs []runtime.Run) {
+func (c *callers) checkActive(runs []runtime.Run) {
 	active := ""
 	for i := range runs {
 		if r := &runs[i]; r.Status == runtime.Running || r.Status == runtime.Waiting {
 			if active != "" {
-				w.find(RuleActive, "%s is %s beside %s", short(r.ID), r.Status, active)
+				c.find(RuleActive, "%s is %s beside %s", short(r.ID), r.Status, active)
 			}
 			active = fmt.Sprintf("%s, which is %s", short(r.ID), r.Status)
 		}

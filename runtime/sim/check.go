@@ -18,9 +18,9 @@ func isNotFound(err error) bool {
 }
 
 // checkLog checks a log and folds it.
-func (w *world) checkLog(v *view) *folded {
+func (c *checker) checkLog(v *view) *folded {
 	f := newFolded()
-	s := &spans{w: w, v: v, results: make(map[string]int), calls: make(map[string]string), owed: make(map[string]string)}
+	s := &spans{w: c.world, v: v, results: make(map[string]int), calls: make(map[string]string), owed: make(map[string]string)}
 	last := int64(0)
 	for i := range v.log {
 		e := &v.log[i]
@@ -31,7 +31,7 @@ func (w *world) checkLog(v *view) *folded {
 				continue
 			}
 			if e.id != last+1 {
-				w.find(RuleIDs, "thread %s: event %d follows %d", v.name, e.id, last)
+				c.find(RuleIDs, "thread %s: event %d follows %d", v.name, e.id, last)
 			}
 			last = e.id
 			s.add(e)
@@ -234,7 +234,7 @@ func (s *spans) end() {
 }
 
 // checkRows compares the rows with the folded log.
-func (w *world) checkRows(v *view, f *folded) {
+func (c *checker) checkRows(v *view, f *folded) {
 	var rows []runtime.Message
 	for _, msgs := range v.messages {
 		for i := range msgs {
@@ -246,7 +246,7 @@ func (w *world) checkRows(v *view, f *folded) {
 	slices.SortFunc(rows, func(a, b runtime.Message) int { return int(a.Seq - b.Seq) })
 	for i := 1; i < len(rows); i++ {
 		if rows[i].Seq == rows[i-1].Seq {
-			w.find(RuleRows, "thread %s: two messages have the seq %d", v.name, rows[i].Seq)
+			c.find(RuleRows, "thread %s: two messages have the seq %d", v.name, rows[i].Seq)
 		}
 	}
 	got, want := lines(rows), f.lines()
@@ -255,10 +255,10 @@ func (w *world) checkRows(v *view, f *folded) {
 		slices.Sort(want)
 	}
 	if !slices.Equal(got, want) {
-		w.find(RuleRows, "thread %s:\n   rows %v\n   log  %v", v.name, got, want)
+		c.find(RuleRows, "thread %s:\n   rows %v\n   log  %v", v.name, got, want)
 	}
-	w.checkPairs(v, rows)
-	w.checkSaidOnce(v, rows)
+	c.checkPairs(v, rows)
+	c.checkSaidOnce(v, rows)
 	var shown []runtime.Message
 	for i := range rows {
 		if rows[i].Role != agui.RoleReasoning && rows[i].Role != agui.RoleActivity {
@@ -266,46 +266,46 @@ func (w *world) checkRows(v *view, f *folded) {
 		}
 	}
 	if got, want := lines(v.history), lines(shown); !slices.Equal(got, want) {
-		w.find(RuleRows, "thread %s:\n   history %v\n   rows    %v", v.name, got, want)
+		c.find(RuleRows, "thread %s:\n   history %v\n   rows    %v", v.name, got, want)
 	}
 	if raw := string(v.th.State); len(raw) == 0 || raw[0] != '{' {
-		w.find(RuleState, "thread %s: the state is %s, which is no object", v.name, raw)
+		c.find(RuleState, "thread %s: the state is %s, which is no object", v.name, raw)
 	}
 	running := slices.ContainsFunc(v.runs, func(r runtime.Run) bool { return r.Status == runtime.Running })
 	if !running && !sameJSON(v.th.State, f.state) {
-		w.find(RuleState, "thread %s: the row says %s, the log %s", v.name, v.th.State, f.state)
+		c.find(RuleState, "thread %s: the row says %s, the log %s", v.name, v.th.State, f.state)
 	}
 }
 
 // checkPairs checks that every shown call of an ended run has its result and vice versa. A client may send any message,
 // also the result of another thread's call.
-func (w *world) checkPairs(v *view, rows []runtime.Message) {
+func (c *checker) checkPairs(v *view, rows []runtime.Message) {
 	open := make(map[int64]bool)
 	for i := range v.runs {
 		open[v.runs[i].Key] = !v.runs[i].Status.Final()
 	}
 	called, answered := make(map[string]bool), make(map[string]bool)
 	for i := range rows {
-		for _, c := range rows[i].ToolCalls {
-			called[c.ID] = true
+		for _, call := range rows[i].ToolCalls {
+			called[call.ID] = true
 		}
 		answered[rows[i].ToolCallID] = true
 	}
 	for i := range rows {
-		for _, c := range rows[i].ToolCalls {
-			if !answered[c.ID] && !open[rows[i].RunKey] {
-				w.find(RuleCall, "thread %s shows the call %s without its result", v.name, short(c.ID))
+		for _, call := range rows[i].ToolCalls {
+			if !answered[call.ID] && !open[rows[i].RunKey] {
+				c.find(RuleCall, "thread %s shows the call %s without its result", v.name, short(call.ID))
 			}
 		}
 		if id := rows[i].ToolCallID; id != "" && !called[id] && !strings.HasPrefix(rows[i].ID, "client-") {
-			w.find(RuleCall, "thread %s shows the result of %s without its call", v.name, short(id))
+			c.find(RuleCall, "thread %s shows the result of %s without its call", v.name, short(id))
 		}
 	}
 }
 
 // checkSaidOnce checks that texts of a Do that was interrupted or retried appear once. It skips Dos that run in
 // parallel, whose texts cannot be told apart.
-func (w *world) checkSaidOnce(v *view, rows []runtime.Message) {
+func (c *checker) checkSaidOnce(v *view, rows []runtime.Message) {
 	said := make(map[string]bool)
 	for i := range rows {
 		text := rows[i].Content
@@ -313,7 +313,7 @@ func (w *world) checkSaidOnce(v *view, rows []runtime.Message) {
 			continue
 		}
 		if said[text] {
-			w.find(RuleSaid, "thread %s: %q is shown twice", v.name, text)
+			c.find(RuleSaid, "thread %s: %q is shown twice", v.name, text)
 		}
 		said[text] = true
 	}
@@ -353,7 +353,7 @@ func isReset(ev agui.Event) bool {
 }
 
 // checkStatuses compares the runs' rows with their last spans.
-func (w *world) checkStatuses(v *view) {
+func (c *checker) checkStatuses(v *view) {
 	last := make(map[string]*event)
 	closed := make(map[string]*event)
 	for i := range v.log {
@@ -362,7 +362,7 @@ func (w *world) checkStatuses(v *view) {
 			continue
 		}
 		last[e.run] = e
-		if t := e.ev.Type(); t == agui.TypeRunFinished || t == agui.TypeRunError {
+		if isEnd(e.ev) {
 			closed[e.run] = e
 		}
 	}
@@ -374,11 +374,11 @@ func (w *world) checkStatuses(v *view) {
 			says = outcome(e.ev)
 		}
 		ok := true
-		switch stripped := w.mayBeStripped(r) && e == nil; {
+		switch stripped := c.mayBeStripped(r) && e == nil; {
 		case stripped:
 			continue
 		case r.Status.Final() && r.ClosedEvent > 0 && e == nil:
-			w.find(RuleKept, "run %s is %s, closed by event %d, and its events are gone", short(r.ID), r.Status, r.ClosedEvent)
+			c.find(RuleKept, "run %s is %s, closed by event %d, and its events are gone", short(r.ID), r.Status, r.ClosedEvent)
 		}
 		switch r.Status {
 		case runtime.Completed:
@@ -391,44 +391,44 @@ func (w *world) checkStatuses(v *view) {
 			ok = says == "waiting"
 		}
 		if !ok {
-			w.find(RuleStatus, "run %s is %s, and its log says %s", short(r.ID), r.Status, says)
+			c.find(RuleStatus, "run %s is %s, and its log says %s", short(r.ID), r.Status, says)
 		}
 		if r.Status.Final() && e != nil && last[r.ID] != e {
-			w.find(RuleStatus, "run %s is %s, and %s follows its terminal event", short(r.ID), r.Status, last[r.ID].ev.Type())
+			c.find(RuleStatus, "run %s is %s, and %s follows its terminal event", short(r.ID), r.Status, last[r.ID].ev.Type())
 		}
 		if r.Status.Final() && e != nil && r.ClosedEvent != e.id {
-			w.find(RuleStatus, "run %s is closed by event %d, and its row says %d", short(r.ID), e.id, r.ClosedEvent)
+			c.find(RuleStatus, "run %s is closed by event %d, and its row says %d", short(r.ID), e.id, r.ClosedEvent)
 		}
 	}
 }
 
 // checkSteps checks the rows of steps and nodes.
-func (w *world) checkSteps(p *process, v *view) {
+func (c *checker) checkSteps(v *view) {
 	for i := range v.runs {
 		r := &v.runs[i]
-		page, err := p.rt.Steps(w.ctx, ownerOf(r), r.ID, 0, 500)
+		page, err := c.p.rt.Steps(c.ctx, ownerOf(r), r.ID, 0, 500)
 		steps := page.Rows
 		if err != nil {
-			w.find(RuleSteps, "the steps of %s cannot be read: %v", short(r.ID), err)
+			c.find(RuleSteps, "the steps of %s cannot be read: %v", short(r.ID), err)
 		}
 		for j := range steps {
 			if steps[j].Number != j+1 {
-				w.find(RuleSteps, "step %d of %s has the number %d", j+1, short(r.ID), steps[j].Number)
+				c.find(RuleSteps, "step %d of %s has the number %d", j+1, short(r.ID), steps[j].Number)
 			}
 			if twice := slices.ContainsFunc(steps[:j], func(s runtime.Step) bool { return sameExecution(&s, &steps[j]) }); twice {
-				w.find(RuleSteps, "step %d of %s is execution %d of %s, as one before it", j+1, short(r.ID), steps[j].Execution, steps[j].NodeID)
+				c.find(RuleSteps, "step %d of %s is execution %d of %s, as one before it", j+1, short(r.ID), steps[j].Execution, steps[j].NodeID)
 			}
 			if r.Status.Final() && !steps[j].Status.Final() {
-				w.find(RuleSteps, "run %s is %s, and its step %d is %s", short(r.ID), r.Status, steps[j].Number, steps[j].Status)
+				c.find(RuleSteps, "run %s is %s, and its step %d is %s", short(r.ID), r.Status, steps[j].Number, steps[j].Status)
 			}
 		}
-		nodes, err := p.rt.Nodes(w.ctx, ownerOf(r), r.ID)
+		nodes, err := c.p.rt.Nodes(c.ctx, ownerOf(r), r.ID)
 		if err != nil {
-			w.find(RuleSteps, "the nodes of %s cannot be read: %v", short(r.ID), err)
+			c.find(RuleSteps, "the nodes of %s cannot be read: %v", short(r.ID), err)
 		}
 		for j := range nodes {
 			if n := &nodes[j]; r.Status.Final() && !n.Status.Final() && n.Status != runtime.Pending {
-				w.find(RuleSteps, "run %s is %s, and its node %s is %s", short(r.ID), r.Status, n.NodeID, n.Status)
+				c.find(RuleSteps, "run %s is %s, and its node %s is %s", short(r.ID), r.Status, n.NodeID, n.Status)
 			}
 		}
 	}

@@ -97,13 +97,15 @@ func TestChecker_FindsBadLog(t *testing.T) {
 			v.runs = append(v.runs, two, two)
 		}), RuleActive},
 	} {
-		w, v := newWorld(&History{}, nil), test.view()
-		w.checkActive(v.runs)
-		w.checkRows(v, w.checkLog(v))
-		w.checkStatuses(v)
-		wantFirst(t, test.name, w, test.want)
+		c, v := newChecker(&History{}), test.view()
+		c.checkActive(v.runs)
+		c.checkRows(v, c.checkLog(v))
+		c.checkStatuses(v)
+		wantFirst(t, test.name, c.world, test.want)
 	}
 }
+
+func newChecker(h *History) *checker { return &checker{callers: newCallers(h, nil)} }
 
 func wantFirst(t *testing.T, name string, w *world, want Rule) {
 	t.Helper()
@@ -138,14 +140,14 @@ func TestChecker_FindsBadReader(t *testing.T) {
 		{"other content", 0, other, RuleReader},
 		{"more than there is", 0, append(slices.Clone(all), shown{12, "r1", "x"}), RuleReader},
 	} {
-		w := newWorld(&History{}, nil)
-		w.readings = []*reading{{what: "a reader", conv: "c", after: test.after, shown: test.shown}}
-		w.checkReaders(map[string]*view{"c": v})
-		wantFirst(t, test.name, w, test.want)
+		c := newChecker(&History{})
+		c.readers.readings = []*reading{{what: "a reader", conv: "c", after: test.after, shown: test.shown}}
+		c.checkReaders(map[string]*view{"c": v})
+		wantFirst(t, test.name, c.world, test.want)
 	}
-	w := newWorld(&History{}, nil)
-	w.checkWatched(&reading{shown: []shown{{1, "r1", `{"type":"RUN_STARTED"}`}, {2, "r1", `{"type":"STEP_STARTED"}`}}})
-	wantFirst(t, "a client that was not shown the end", w, RuleWatch)
+	c := newChecker(&History{})
+	c.readers.checkWatched(&reading{shown: []shown{{1, "r1", `{"type":"RUN_STARTED"}`}, {2, "r1", `{"type":"STEP_STARTED"}`}}})
+	wantFirst(t, "a client that was not shown the end", c.world, RuleWatch)
 }
 
 func TestChecker_FindsBadPrompt(t *testing.T) {
@@ -195,14 +197,14 @@ func TestChecker_FindsBadCall(t *testing.T) {
 		{"approved with other arguments", []Execution{gate}, []approval{{approved: true, edited: edited.Args}}, RuleApproval},
 		{"with the arguments that were approved", []Execution{edited}, []approval{{approved: true, edited: edited.Args}}, ""},
 	} {
-		w := newWorld(&History{}, nil)
+		c := newChecker(&History{})
 		for _, a := range test.approvals {
-			w.ledger.answered("c1", a)
+			c.ledger.answered("c1", a)
 		}
 		for _, call := range test.calls {
-			w.ledger.executed(call)
+			c.ledger.executed(call)
 		}
-		wantFirst(t, test.name, w, test.want)
+		wantFirst(t, test.name, c.world, test.want)
 	}
 }
 
@@ -226,21 +228,21 @@ func TestChecker_FindsBrokenPromise(t *testing.T) {
 		{"another title", nil, func(v *view) { v.th.Title = "x" }, RuleAck},
 		{"a message that reached nobody", nil, func(v *view) { v.runs[0].WorkflowID = alone }, RuleReach},
 	} {
-		w, v := newWorld(&History{}, nil), viewOf(span())
+		c, v := newChecker(&History{}), viewOf(span())
 		test.change(v)
-		w.replies = test.replies
-		c := &claims{w: w, convs: map[string]*view{"c": v}, texts: make(map[string][]string), spoilt: make(map[string]bool)}
-		c.index(v)
-		c.causes(v)
-		c.reached(v)
+		c.replies = test.replies
+		k := &claims{checker: c, convs: map[string]*view{"c": v}, texts: make(map[string][]string), spoilt: make(map[string]bool)}
+		k.index(v)
+		k.causes(v)
+		k.reached(v)
 		for _, r := range test.replies {
 			if r.fate == refused {
-				c.started(r)
+				k.started(r)
 			}
 		}
-		c.keys()
-		c.titles()
-		wantFirst(t, test.name, w, test.want)
+		k.keys()
+		k.titles()
+		wantFirst(t, test.name, c.world, test.want)
 	}
 }
 
@@ -265,14 +267,14 @@ func TestChecker_FindsWrongRefusal(t *testing.T) {
 		{"refused though any number may be queued", doStart, 0, refuses(runtime.KindOverloaded, "queue_full"), RuleBound},
 		{"refused for something else", doStart, 0, refuses(runtime.KindConflict, "thread_busy"), ""},
 	} {
-		w := newWorld(&History{Room: &Room{Light: 100, Asked: 500, Inbox: 800, Event: 2000}}, nil)
+		c := newChecker(&History{Room: &Room{Light: 100, Asked: 500, Inbox: 800, Event: 2000}})
 		r := &reply{step: Step{N: 1, Do: test.do, Pad: test.pad}, err: test.err, fate: done, run: "r1"}
 		if test.err != nil {
 			r.fate = refused
 		}
-		w.replies = []*reply{r}
-		w.checkRefused(r)
-		wantFirst(t, test.name, w, test.want)
+		c.replies = []*reply{r}
+		c.checkRefused(r)
+		wantFirst(t, test.name, c.world, test.want)
 	}
 }
 
@@ -295,9 +297,9 @@ func TestChecker_FindsTooMuchOutput(t *testing.T) {
 		{"too much", "overloaded", &Room{Said: 1000}, ""},
 		{"too much for one", "messages_too_large", &Room{Each: 1000}, ""},
 	} {
-		w := newWorld(&History{Room: test.room}, nil)
-		w.checkSaid([]*view{failed(test.code)})
-		wantFirst(t, test.name, w, test.want)
+		c := newChecker(&History{Room: test.room})
+		c.checkSaid([]*view{failed(test.code)})
+		wantFirst(t, test.name, c.world, test.want)
 	}
 }
 
@@ -321,21 +323,21 @@ func TestChecker_FindsEndlessRun(t *testing.T) {
 		{"begun again for a message", 2, 1, 1, done, ""},
 		{"begun again and again for one", 3, 1, 1, done, RuleRounds},
 	} {
-		w, v := newWorld(&History{Callers: [][]Step{{{Do: doAppend, Times: 3}}}}, nil), viewOf(span())
-		w.all = make([]*process, 1)
+		c, v := newChecker(&History{Callers: [][]Step{{{Do: doAppend, Times: 3}}}}), viewOf(span())
+		c.all = make([]*process, 1)
 		v.runs = []runtime.Run{*run(test.generation)}
 		if test.appended != "" {
-			w.replies = []*reply{{step: Step{Do: doAppend}, fate: test.appended, run: "r1"}}
+			c.replies = []*reply{{step: Step{Do: doAppend}, fate: test.appended, run: "r1"}}
 		}
 		for range test.calls {
-			w.ledger.called(&v.runs[0], "worker", test.execution)
+			c.ledger.called(&v.runs[0], "worker", test.execution)
 		}
-		w.checkRounds(v)
-		wantFirst(t, test.name, w, test.want)
+		c.checkRounds(v)
+		wantFirst(t, test.name, c.world, test.want)
 	}
-	w := newWorld(&History{}, nil)
-	if w.ledger.called(run(2), "worker", 1) {
+	c := newChecker(&History{})
+	if c.ledger.called(run(2), "worker", 1) {
 		t.Error("a worker is called in a second generation for nobody's message")
 	}
-	wantFirst(t, "a second generation", w, RuleRounds)
+	wantFirst(t, "a second generation", c.world, RuleRounds)
 }

@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/sim/memory"
@@ -32,18 +34,16 @@ func newDatabase(h *History) (*database, error) {
 	return &database{path: path}, os.WriteFile(path, raw, 0o600)
 }
 
-// open opens the Store of another process. The first process also brings the clock.
-func (d *database) open(w *world) (model.Store, error) {
+// open opens the Store of another process. Only a database in memory uses the clock.
+func (d *database) open(ctx context.Context, now func() time.Time) (model.Store, error) {
 	switch {
 	case d.path != "":
-		return storage.Open(w.ctx, storage.Config{URL: "sqlite:" + d.path, Readers: 2})
+		return storage.Open(ctx, storage.Config{URL: "sqlite:" + d.path, Readers: 2})
 	case d.url != "":
-		return storage.Open(w.ctx, storage.Config{URL: d.url, Readers: 2})
+		return storage.Open(ctx, storage.Config{URL: d.url, Readers: 2})
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if d.memory == nil {
-		d.memory = memory.New(w.dbNow)
+		d.memory = memory.New(now)
 	}
 	return d.memory.Open(), nil
 }

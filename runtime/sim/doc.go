@@ -46,11 +46,12 @@
 //
 // # Its parts
 //
-// history.go and script.go define a history, generate.go generates it, and room.go defines its limits. world.go,
-// callers.go and readers.go play it, worker.go has the agents and tools, ledger.go records their observations, and
-// rounds.go checks how often they are called. Most histories run on package memory, one in twenty on a SQLite file
-// (database.go), and all on a Store with faults in front of it (store.go), the only file that knows the Store.
-// Everything else uses the runtime's facade. audit.go reads the final state, and check.go, retention.go, fold.go,
-// room.go and replies.go check it. model.go and alone.go are the model and its histories, and shrink.go shrinks
-// failures.
+// history.go and script.go define a history, generate.go generates it, and room.go defines its limits. Each part of a
+// history in progress knows those before it: world.go has the time, the faults and the story, servers.go the processes,
+// callers.go and readers.go their clients, and audit.go the checker. worker.go has the agents and tools, ledger.go
+// records their observations, and rounds.go checks how often they are called. Most histories run on package memory, one
+// in twenty on a SQLite file (database.go), and all on a Store with faults in front of it (store.go), the only file that
+// knows the Store. Everything else uses the runtime's facade. audit.go reads the final state, and check.go,
+// retention.go, fold.go, room.go and replies.go check it. model.go and alone.go are the model and its histories, and
+// shrink.go shrinks failures.
 package sim

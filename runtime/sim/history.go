@@ -134,22 +134,6 @@ func Parse(text []byte) (*History, error) {
 	return h, nil
 }
 
-// Ops calls f for each op of the history's scripts, including nested ones.
-func (h *History) Ops(f func(Op)) {
-	var walk func(Script)
-	walk = func(s Script) {
-		for _, op := range s {
-			f(op)
-			walk(op.Body)
-		}
-	}
-	for _, steps := range h.Callers {
-		for i := range steps {
-			walk(steps[i].Script)
-		}
-	}
-}
-
 // Does reports whether the history has one of these actions.
 func (h *History) Does(what ...string) bool {
 	for _, steps := range h.Callers {
@@ -163,13 +147,12 @@ func (h *History) Does(what ...string) bool {
 }
 
 // Uses counts the ops with these names.
-func (h *History) Uses(names ...string) int {
-	n := 0
-	h.Ops(func(op Op) {
-		if slices.Contains(names, op.Name) {
-			n++
+func (h *History) Uses(names ...string) (n int) {
+	for _, steps := range h.Callers {
+		for i := range steps {
+			n += steps[i].Script.count(func(op Op) bool { return slices.Contains(names, op.Name) })
 		}
-	})
+	}
 	return n
 }
 

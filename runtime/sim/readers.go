@@ -4,11 +4,20 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 )
+
+// readers follow the threads of a history.
+type readers struct {
+	*servers
+
+	mu       sync.Mutex // guards the field below
+	readings []*reading
+}
 
 // reading is one reader's events, in order.
 type reading struct {
@@ -25,15 +34,15 @@ type shown struct {
 	json string
 }
 
-func (w *world) show(rd *reading, recs []*runtime.Record) {
+func (r *readers) show(rd *reading, recs []*runtime.Record) {
 	var more []shown
 	ids := idsOf(recs)
 	for i, rec := range recs {
 		more = append(more, shown{ids[i], rec.Event.Common().RunID, string(rec.JSON(agui.Stored))})
 	}
-	w.mu.Lock()
+	r.mu.Lock()
 	rd.shown = append(rd.shown, more...)
-	w.mu.Unlock()
+	r.mu.Unlock()
 }
 
 // idsOf returns the ids of recs. Readers get three records for removed events, of which only the last has an id; here
@@ -48,32 +57,32 @@ func idsOf(recs []*runtime.Record) []int64 {
 	return ids
 }
 
-// readSoFar returns the readers' events so far.
-func (w *world) readSoFar() (all []reading) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, rd := range w.readings {
+// soFar returns the readers' events so far.
+func (r *readers) soFar() (all []reading) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, rd := range r.readings {
 		all = append(all, *rd)
 	}
 	return all
 }
 
-func (w *world) newReading(what, conv string, after int64) *reading {
+func (r *readers) newReading(what, conv string, after int64) *reading {
 	rd := &reading{what: what, conv: conv, after: after}
-	w.mu.Lock()
-	w.readings = append(w.readings, rd)
-	w.mu.Unlock()
+	r.mu.Lock()
+	r.readings = append(r.readings, rd)
+	r.mu.Unlock()
 	return rd
 }
 
 // follow reads a thread until the history ends, and resumes behind its last id whenever its server stops.
-func (w *world) follow(s *Step) {
+func (r *readers) follow(s *Step) {
 	caller, name := place(s.Thread)
 	choice := s.Choice
 	var rd *reading
 	after := int64(0)
-	for w.ctx.Err() == nil {
-		p := w.server()
+	for r.ctx.Err() == nil {
+		p := r.server()
 		if p == nil {
 			return
 		}
@@ -89,23 +98,22 @@ func (w *world) follow(s *Step) {
 			}
 		}
 		if err == nil {
-			err = w.readOn(p, s, th, &rd, &after)
+			err = r.readOn(p, s, th, &rd, &after)
 		}
-		var e *runtime.Error
-		if rd != nil && isNotFound(err) && !w.h.Does(doClear, doWipe) {
-			w.find(RuleKept, "%s is told that the thread is not there: %v", rd.what, err)
+		if rd != nil && isNotFound(err) && !r.h.Does(doClear, doWipe) {
+			r.find(RuleKept, "%s is told that the thread is not there: %v", rd.what, err)
 		}
-		if errors.Is(err, io.EOF) || errors.As(err, &e) && e.Kind == runtime.KindNotFound && rd != nil {
+		if errors.Is(err, io.EOF) || rd != nil && isNotFound(err) {
 			return
 		}
-		w.nap("reader", s.N)
+		r.nap("reader", s.N)
 		if rd == nil {
-			w.sleep(100 * time.Millisecond) // the thread does not exist yet
+			r.sleep(100 * time.Millisecond) // the thread does not exist yet
 		}
 	}
 }
 
-func (w *world) readOn(p *process, s *Step, th runtime.Thread, rd **reading, after *int64) error {
+func (r *readers) readOn(p *process, s *Step, th runtime.Thread, rd **reading, after *int64) error {
 	cur, err := p.rt.Read(p.ctx, th, *after, true)
 	if err != nil {
 		return err
@@ -113,44 +121,44 @@ func (w *world) readOn(p *process, s *Step, th runtime.Thread, rd **reading, aft
 	defer cur.Close()
 	if *rd == nil {
 		*after = cur.After()
-		*rd = w.newReading("a reader of "+th.ID, th.ConversationID, *after)
+		*rd = r.newReading("a reader of "+th.ID, th.ConversationID, *after)
 	}
 	for {
 		recs, err := cur.Next(p.ctx)
 		if err != nil {
 			return err
 		}
-		w.show(*rd, recs)
+		r.show(*rd, recs)
 		*after = cur.After()
-		w.nap("reader", s.N)
+		r.nap("reader", s.N)
 	}
 }
 
 // watch reads the span of a request, like the client that made it.
-func (w *world) watch(p *process, s runtime.Started) {
+func (r *readers) watch(p *process, s runtime.Started) {
 	cur, err := p.rt.ReadRun(p.ctx, s)
 	if err != nil {
 		return
 	}
 	defer cur.Close()
-	rd := w.newReading("the client of "+s.RunID, s.ConversationID, -1)
+	rd := r.newReading("the client of "+s.RunID, s.ConversationID, -1)
 	for {
 		recs, err := cur.Next(p.ctx)
 		if errors.Is(err, io.EOF) {
-			w.checkWatched(rd)
+			r.checkWatched(rd)
 		}
 		if err != nil {
 			return
 		}
-		w.show(rd, recs)
+		r.show(rd, recs)
 	}
 }
 
 // checkWatched checks that a client whose stream has ended got the whole span.
-func (w *world) checkWatched(rd *reading) {
+func (r *readers) checkWatched(rd *reading) {
 	n := len(rd.shown)
 	if n < 2 || !strings.Contains(rd.shown[0].json, `"RUN_STARTED"`) ||
 		!strings.Contains(rd.shown[n-1].json, `"RUN_FINISHED"`) && !strings.Contains(rd.shown[n-1].json, `"RUN_ERROR"`) {
-		w.find(RuleWatch, "%s was shown %d events: %+v", rd.what, n, rd.shown)
+		r.find(RuleWatch, "%s was shown %d events: %+v", rd.what, n, rd.shown)
 	}
 }

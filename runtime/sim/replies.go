@@ -11,7 +11,7 @@ import (
 )
 
 // checkReaders compares the readers' events with each other and with the logs.
-func (w *world) checkReaders(convs map[string]*view) {
+func (c *checker) checkReaders(convs map[string]*view) {
 	type place struct {
 		conv string
 		id   int64
@@ -24,7 +24,7 @@ func (w *world) checkReaders(convs map[string]*view) {
 			}
 		}
 	}
-	for _, rd := range w.readSoFar() {
+	for _, rd := range c.readers.soFar() {
 		next := rd.after + 1
 		for _, s := range rd.shown {
 			if s.id == 0 {
@@ -32,10 +32,10 @@ func (w *world) checkReaders(convs map[string]*view) {
 			}
 			reset := strings.Contains(s.json, `"log-reset"`)
 			if reset && rd.after >= 0 && !strings.Contains(s.json, fmt.Sprintf(`"value":{"from":%d,"to":%d}`, next, s.id)) {
-				w.find(RuleReader, "%s was shown that events are removed up to %d, when %d was next: %s", rd.what, s.id, next, s.json)
+				c.find(RuleReader, "%s was shown that events are removed up to %d, when %d was next: %s", rd.what, s.id, next, s.json)
 			}
 			if rd.after >= 0 && s.id != next && !reset {
-				w.find(RuleReader, "%s, who began behind %d, was shown %d when %d was next", rd.what, rd.after, s.id, next)
+				c.find(RuleReader, "%s, who began behind %d, was shown %d when %d was next", rd.what, rd.after, s.id, next)
 			}
 			next = s.id + 1
 			at := place{rd.conv, s.id}
@@ -44,65 +44,64 @@ func (w *world) checkReaders(convs map[string]*view) {
 			switch {
 			case reset || strings.Contains(one.json, `"log-reset"`):
 			case !seen && v != nil && !v.cut:
-				w.find(RuleReader, "%s was shown event %d, which is not in the log: %s", rd.what, s.id, s.json)
+				c.find(RuleReader, "%s was shown event %d, which is not in the log: %s", rd.what, s.id, s.json)
 			case !seen:
 				first[at] = s
 			case one != s:
-				w.find(RuleReader, "%s was shown event %d of %s as %s, and it is %s of %s", rd.what, s.id, s.run, s.json, one.json, one.run)
+				c.find(RuleReader, "%s was shown event %d of %s as %s, and it is %s of %s", rd.what, s.id, s.run, s.json, one.json, one.run)
 			}
 		}
 	}
 }
 
 // checkReplies compares the callers' answers with the final state.
-func (w *world) checkReplies(p *process, convs map[string]*view) {
-	c := &claims{w: w, p: p, convs: convs, texts: make(map[string][]string), spoilt: make(map[string]bool), outrun: make(map[string]bool)}
+func (c *checker) checkReplies(convs map[string]*view) {
+	k := &claims{checker: c, convs: convs, texts: make(map[string][]string), spoilt: make(map[string]bool), outrun: make(map[string]bool)}
 	for _, v := range convs {
-		c.index(v)
-		c.causes(v)
-		c.reached(v)
+		k.index(v)
+		k.causes(v)
+		k.reached(v)
 	}
-	for _, r := range w.replies {
-		w.checkRefused(r)
+	for _, r := range c.replies {
+		c.checkRefused(r)
 		switch r.step.Do {
 		case doStart:
-			c.started(r)
+			k.started(r)
 		case doAppend:
-			c.appended(r)
+			k.appended(r)
 		case doCancel:
-			c.cancelled(r)
+			k.cancelled(r)
 		case doDelete:
-			c.deleted(r)
+			k.deleted(r)
 		case doClear, doWipe:
-			c.cleared(r)
+			k.cleared(r)
 		case doReply:
-			c.replied(r)
+			k.replied(r)
 		}
 	}
-	c.keys()
-	c.titles()
+	k.keys()
+	k.titles()
 }
 
 // titles checks that a thread's title was set by a caller.
 func (c *claims) titles() {
 	for _, v := range c.convs {
 		given, kept := []string{""}, false
-		for _, r := range c.w.replies {
+		for _, r := range c.replies {
 			if r.step.Do == doTitle && r.thread == v.n && r.fate != refused {
 				given = append(given, title(&r.step))
 				kept = kept || r.fate == done
 			}
 		}
 		if !slices.Contains(given, v.th.Title) || kept && v.th.Title == "" && !c.anyCleared() {
-			c.w.find(RuleAck, "thread %s has the title %q, and was given %q", v.name, v.th.Title, given)
+			c.find(RuleAck, "thread %s has the title %q, and was given %q", v.name, v.th.Title, given)
 		}
 	}
 }
 
 // claims checks the promises to callers.
 type claims struct {
-	w      *world
-	p      *process
+	*checker
 	convs  map[string]*view
 	texts  map[string][]string // ids of the messages in logs and queues, by the name in their text
 	spoilt map[string]bool     // runs that failed because the database refused their data
@@ -135,8 +134,8 @@ func (c *claims) index(v *view) {
 				continue
 			}
 			c.spoilt[v.log[i].run] = true
-			if !c.w.spoilt.Load() {
-				c.w.find(RuleOutage, "run %s has failed with %s: %s", short(v.log[i].run), ev.Code, ev.Message)
+			if !c.badData.Load() {
+				c.find(RuleOutage, "run %s has failed with %s: %s", short(v.log[i].run), ev.Code, ev.Message)
 			}
 		case agui.TextMessageStart:
 			if ev.Role == agui.RoleUser {
@@ -162,9 +161,9 @@ func (c *claims) index(v *view) {
 
 // removed reports whether a request may have deleted the run or its thread.
 func (c *claims) removed(r *reply) bool {
-	return slices.ContainsFunc(c.w.replies, func(d *reply) bool {
+	return slices.ContainsFunc(c.replies, func(d *reply) bool {
 		return d.fate != refused && (d.clears(r.thread) || d.step.Do == doDelete && d.run == r.run)
-	}) || c.w.mayBeRetired(r.run)
+	}) || c.mayBeRetired(r.run)
 }
 
 // clears reports whether a request deletes a thread, alone or with the rest of its user's.
@@ -174,27 +173,27 @@ func (r *reply) clears(thread int) bool {
 
 // anyCleared reports whether a request may have deleted a thread.
 func (c *claims) anyCleared() bool {
-	return slices.ContainsFunc(c.w.replies, func(d *reply) bool { return d.fate != refused && (d.step.Do == doClear || d.step.Do == doWipe) })
+	return slices.ContainsFunc(c.replies, func(d *reply) bool { return d.fate != refused && (d.step.Do == doClear || d.step.Do == doWipe) })
 }
 
 func (c *claims) started(r *reply) {
 	name := fmt.Sprint("m", r.step.N)
 	if r.fate == refused {
 		if !c.anyDone(r.step.N) && len(c.texts[name]) > 0 {
-			c.w.find(RuleRefused, "start %d was refused, and its message is there", r.step.N)
+			c.find(RuleRefused, "start %d was refused, and its message is there", r.step.N)
 		}
 		return
 	}
 	if len(c.texts[name]) > 1 {
-		c.w.find(RuleKey, "the message of start %d is there as %v", r.step.N, c.texts[name])
+		c.find(RuleKey, "the message of start %d is there as %v", r.step.N, c.texts[name])
 	}
 	if c.removed(r) || r.run == "" || c.shared(r) {
 		return
 	}
-	run, err := c.p.rt.Run(c.w.ctx, r.caller, r.name)
+	run, err := c.p.rt.Run(c.ctx, r.caller, r.name)
 	if err != nil {
 		if r.fate == done {
-			c.w.find(RuleAck, "start %d was answered, and there is no run %s: %v", r.step.N, short(r.run), err)
+			c.find(RuleAck, "start %d was answered, and there is no run %s: %v", r.step.N, short(r.run), err)
 		}
 		return
 	}
@@ -202,8 +201,8 @@ func (c *claims) started(r *reply) {
 		return
 	}
 	ran := run.Status == runtime.Completed || run.Status == runtime.Failed || run.Status == runtime.Waiting
-	if ran && len(c.texts[name]) == 0 && !c.anyCleared() && !c.w.mayBeStripped(&run) {
-		c.w.find(RuleWhole, "run %s is %s, and its message is not in the log", short(r.run), run.Status)
+	if ran && len(c.texts[name]) == 0 && !c.anyCleared() && !c.mayBeStripped(&run) {
+		c.find(RuleWhole, "run %s is %s, and its message is not in the log", short(r.run), run.Status)
 	}
 }
 
@@ -214,14 +213,14 @@ func ours(code string) bool {
 
 // shared reports whether another start may have created the run of that name.
 func (c *claims) shared(r *reply) bool {
-	return slices.ContainsFunc(c.w.replies, func(s *reply) bool {
+	return slices.ContainsFunc(c.replies, func(s *reply) bool {
 		return s.step.Do == doStart && s.step.N != r.step.N && s.run == r.run && s.fate != refused
 	})
 }
 
 // anyDone reports whether a caller of a step was not refused.
 func (c *claims) anyDone(n int) bool {
-	return slices.ContainsFunc(c.w.replies, func(r *reply) bool { return r.step.N == n && r.fate != refused })
+	return slices.ContainsFunc(c.replies, func(r *reply) bool { return r.step.N == n && r.fate != refused })
 }
 
 func (c *claims) appended(r *reply) {
@@ -229,32 +228,32 @@ func (c *claims) appended(r *reply) {
 	switch {
 	case r.fate == refused:
 		if !c.anyDone(r.step.N) && len(c.texts[name]) > 0 {
-			c.w.find(RuleRefused, "append %d was refused, and its message is there", r.step.N)
+			c.find(RuleRefused, "append %d was refused, and its message is there", r.step.N)
 		}
 		return
 	case len(c.texts[name]) > 1:
-		c.w.find(RuleKey, "the message of append %d is there as %v", r.step.N, c.texts[name])
+		c.find(RuleKey, "the message of append %d is there as %v", r.step.N, c.texts[name])
 	}
 	if r.fate != done || c.removed(r) || c.startRemoved(r) {
 		return
 	}
-	run, err := c.p.rt.Run(c.w.ctx, r.caller, r.name)
+	run, err := c.p.rt.Run(c.ctx, r.caller, r.name)
 	if err != nil {
-		c.w.find(RuleAck, "append %d was answered, and there is no run %s: %v", r.step.N, short(r.run), err)
+		c.find(RuleAck, "append %d was answered, and there is no run %s: %v", r.step.N, short(r.run), err)
 		return
 	}
 	if c.spoilt[run.ID] || c.outrun[run.ID] {
 		return
 	}
-	if run.Status != runtime.Cancelled && !slices.Contains(c.texts[name], r.msg) && !c.w.mayBeStripped(&run) {
-		c.w.find(RuleAck, "append %d was answered with message %s, run %s is %s, and the message is neither in the log nor queued",
+	if run.Status != runtime.Cancelled && !slices.Contains(c.texts[name], r.msg) && !c.mayBeStripped(&run) {
+		c.find(RuleAck, "append %d was answered with message %s, run %s is %s, and the message is neither in the log nor queued",
 			r.step.N, short(r.msg), short(r.run), run.Status)
 	}
 }
 
 // startRemoved reports whether the thread of a reply's run may have been deleted.
 func (c *claims) startRemoved(r *reply) bool {
-	return slices.ContainsFunc(c.w.replies, func(s *reply) bool {
+	return slices.ContainsFunc(c.replies, func(s *reply) bool {
 		return s.step.Do == doStart && s.run == r.run && c.removed(s)
 	})
 }
@@ -264,10 +263,10 @@ func (c *claims) startRemoved(r *reply) bool {
 func (c *claims) causes(v *view) {
 	for i := range v.runs {
 		run := &v.runs[i]
-		if run.Status != runtime.Cancelled || slices.ContainsFunc(c.w.replies, func(r *reply) bool { return c.cancels(r, v, run) }) {
+		if run.Status != runtime.Cancelled || slices.ContainsFunc(c.replies, func(r *reply) bool { return c.cancels(r, v, run) }) {
 			continue
 		}
-		c.w.find(RuleWhole, "run %s is CANCELLED, and no request that has happened asks for it", short(run.ID))
+		c.find(RuleWhole, "run %s is CANCELLED, and no request that has happened asks for it", short(run.ID))
 	}
 }
 
@@ -279,8 +278,8 @@ func (c *claims) reached(v *view) {
 			continue
 		}
 		for _, m := range v.messages[run.ID] {
-			if m.Role == agui.RoleUser && m.State == runtime.MessageConsumed && !c.w.ledger.reached[run.ID+" "+m.ID] {
-				c.w.find(RuleReach, "run %s is COMPLETED, and its worker has never seen the message %s", short(run.ID), short(m.ID))
+			if m.Role == agui.RoleUser && m.State == runtime.MessageConsumed && !c.ledger.reached[run.ID+" "+m.ID] {
+				c.find(RuleReach, "run %s is COMPLETED, and its worker has never seen the message %s", short(run.ID), short(m.ID))
 			}
 		}
 	}
@@ -299,12 +298,12 @@ func (c *claims) cancels(r *reply, v *view, run *runtime.Run) bool {
 		return r.run == run.ID
 	case doStart, doReply:
 		makesRoom := r.step.Multitask == string(runtime.InterruptRuns) || r.step.Multitask == string(runtime.RollbackRuns)
-		if r.run == run.ID && r.step.Do == doStart || !makesRoom && c.w.h.Uses("front") == 0 { // it waits for its client's tools
+		if r.run == run.ID && r.step.Do == doStart || !makesRoom && c.h.Uses("front") == 0 { // it waits for its client's tools
 			return false
 		}
 		if r.step.Do == doReply && r.fate == unknown { // it may have started a run with an unknown name
 			told := func(o runtime.Run) bool {
-				return slices.ContainsFunc(c.w.replies, func(k *reply) bool { return k.run == o.ID })
+				return slices.ContainsFunc(c.replies, func(k *reply) bool { return k.run == o.ID })
 			}
 			return slices.ContainsFunc(v.runs, func(o runtime.Run) bool { return !told(o) })
 		}
@@ -317,9 +316,9 @@ func (c *claims) cancelled(r *reply) {
 	if r.fate != done || c.startRemoved(r) || c.removed(r) {
 		return
 	}
-	run, err := c.p.rt.Run(c.w.ctx, r.caller, r.name)
+	run, err := c.p.rt.Run(c.ctx, r.caller, r.name)
 	if err != nil || run.Status != runtime.Cancelled {
-		c.w.find(RuleAck, "cancel %d was answered, and run %s is %s %v", r.step.N, short(r.run), run.Status, err)
+		c.find(RuleAck, "cancel %d was answered, and run %s is %s %v", r.step.N, short(r.run), run.Status, err)
 	}
 }
 
@@ -328,20 +327,20 @@ func (c *claims) replied(r *reply) {
 	if r.fate != done || r.as == "" || c.startRemoved(r) || c.removed(r) {
 		return
 	}
-	if run, err := c.p.rt.Run(c.w.ctx, r.caller, r.as); err != nil || run.ID != r.run {
-		c.w.find(RuleAck, "reply %d was answered, and its run %s is as %s %s %v", r.step.N, short(r.run), r.as, short(run.ID), err)
+	if run, err := c.p.rt.Run(c.ctx, r.caller, r.as); err != nil || run.ID != r.run {
+		c.find(RuleAck, "reply %d was answered, and its run %s is as %s %s %v", r.step.N, short(r.run), r.as, short(run.ID), err)
 	}
 }
 
 func (c *claims) deleted(r *reply) {
-	again := slices.ContainsFunc(c.w.replies, func(s *reply) bool {
+	again := slices.ContainsFunc(c.replies, func(s *reply) bool {
 		return s.step.Do == doStart && s.run == r.run && s.at.After(r.from)
 	})
 	if r.fate != done || again {
 		return
 	}
-	if run, err := c.p.rt.Run(c.w.ctx, r.caller, r.name); err == nil {
-		c.w.find(RuleAck, "delete %d was answered, and run %s is there, %s", r.step.N, short(r.run), run.Status)
+	if run, err := c.p.rt.Run(c.ctx, r.caller, r.name); err == nil {
+		c.find(RuleAck, "delete %d was answered, and run %s is there, %s", r.step.N, short(r.run), run.Status)
 	}
 }
 
@@ -349,9 +348,9 @@ func (c *claims) cleared(r *reply) {
 	if r.fate != done {
 		return
 	}
-	for _, s := range c.w.replies {
+	for _, s := range c.replies {
 		if s.step.Do == doStart && s.fate == done && r.clears(s.thread) && s.at.Before(r.from) && c.convs[s.conv] != nil {
-			c.w.find(RuleAck, "clear %d was answered, and the thread of run %s is there", r.step.N, short(s.run))
+			c.find(RuleAck, "clear %d was answered, and the thread of run %s is there", r.step.N, short(s.run))
 		}
 	}
 }
@@ -359,20 +358,20 @@ func (c *claims) cleared(r *reply) {
 // keys checks that requests with one key acted as one request.
 func (c *claims) keys() {
 	ids := make(map[string]string)
-	for _, r := range c.w.replies {
+	for _, r := range c.replies {
 		if r.step.Key == 0 || r.fate != done || c.removed(r) || c.startRemoved(r) {
 			continue
 		}
-		id, key := r.run+r.msg, c.w.key(r.caller, &r.step).Scope
+		id, key := r.run+r.msg, c.key(r.caller, &r.step).Scope
 		if old := ids[key]; old != "" && old != id {
-			c.w.find(RuleKey, "%s %d made %s and %s", r.step.Do, r.step.N, old, id)
+			c.find(RuleKey, "%s %d made %s and %s", r.step.Do, r.step.N, old, id)
 		}
 		ids[key] = id
 	}
 }
 
 // checkTools compares tool calls with the logs.
-func (w *world) checkTools(convs map[string]*view) {
+func (c *checker) checkTools(convs map[string]*view) {
 	args := make(map[string]string)
 	results := make(map[string]*agui.ToolCallResult)
 	runs := make(map[string]bool)
@@ -391,27 +390,27 @@ func (w *world) checkTools(convs map[string]*view) {
 			}
 		}
 	}
-	for _, e := range w.ledger.executions {
+	for _, e := range c.ledger.executions {
 		raw, begun := args[e.Call]
 		if !begun {
-			if runs[e.Run] && !w.anyDeletes() {
-				w.find(RuleCall, "%s: the call %s was made, and it is not in the log", e.Place, short(e.Call))
+			if runs[e.Run] && !c.anyDeletes() {
+				c.find(RuleCall, "%s: the call %s was made, and it is not in the log", e.Place, short(e.Call))
 			}
 			continue
 		}
 		var logged struct{ Place string }
 		_ = json.Unmarshal([]byte(raw), &logged)
 		if logged.Place != e.Place {
-			w.find(RuleApproval, "the call %s was made at %s, and the log says %s", short(e.Call), e.Place, raw)
+			c.find(RuleApproval, "the call %s was made at %s, and the log says %s", short(e.Call), e.Place, raw)
 		}
 		if r := results[e.Call]; r != nil && r.Output != nil && r.Output.Status == agui.StatusSuccess && plain(r.Content) != plain("did "+e.Place) {
-			w.find(RuleRecord, "the call %s was made at %s, and its result is %q", short(e.Call), e.Place, r.Content)
+			c.find(RuleRecord, "the call %s was made at %s, and its result is %q", short(e.Call), e.Place, r.Content)
 		}
 	}
 }
 
-func (w *world) anyDeletes() bool {
-	return w.h.Does(doRetire) || slices.ContainsFunc(w.replies, func(d *reply) bool {
+func (c *callers) anyDeletes() bool {
+	return c.h.Does(doRetire) || slices.ContainsFunc(c.replies, func(d *reply) bool {
 		return d.step.Do == doClear || d.step.Do == doWipe || d.step.Do == doDelete
 	})
 }

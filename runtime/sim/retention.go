@@ -17,39 +17,39 @@ type retirement struct {
 }
 
 // expire removes runs that have ended for as long as the step says.
-func (w *world) expire(p *process, s *Step) {
+func (c *callers) expire(p *process, s *Step) {
 	keep := time.Duration(s.By)
-	r := retirement{before: w.dbNow().Add(-keep).Truncate(time.Millisecond), events: s.Choice%2 == 1}
+	r := retirement{before: c.dbNow().Add(-keep).Truncate(time.Millisecond), events: s.Choice%2 == 1}
 	policy := runtime.Policy{Retention: runtime.Retention{Runs: keep}}
 	if r.events {
 		policy.Retention = runtime.Retention{Events: keep}
 	}
-	w.mu.Lock()
-	at := len(w.retired)
-	w.retired = append(w.retired, r)
-	w.mu.Unlock()
-	list, err := p.rt.Retire(w.ctx, p.store.(model.Retainer), policy, r.before.Add(keep))
-	w.mu.Lock()
-	w.retired[at].done = err == nil && !p.dead.Load()
-	w.mu.Unlock()
-	w.note("%d retire %v, events alone %v: %+v%s", s.N, keep, r.events, list, because(err))
+	c.mu.Lock()
+	at := len(c.retired)
+	c.retired = append(c.retired, r)
+	c.mu.Unlock()
+	list, err := p.rt.Retire(c.ctx, p.store.(model.Retainer), policy, r.before.Add(keep))
+	c.mu.Lock()
+	c.retired[at].done = err == nil && !p.dead.Load()
+	c.mu.Unlock()
+	c.note("%d retire %v, events alone %v: %+v%s", s.N, keep, r.events, list, because(err))
 }
 
 // seal compresses all ended runs as if they were days old.
-func (w *world) seal(p *process, s *Step) {
+func (c *callers) seal(p *process, s *Step) {
 	db, ok := p.store.(*storage.DB)
 	if !ok {
 		return // memory does not compress
 	}
-	n, err := db.Seal(w.ctx, w.dbNow().Add(48*time.Hour))
-	w.note("%d seal: %d events%s", s.N, n, because(err))
+	n, err := db.Seal(c.ctx, c.dbNow().Add(48*time.Hour))
+	c.note("%d seal: %d events%s", s.N, n, because(err))
 }
 
 // removals returns the removals of runs, or of events only.
-func (w *world) removals(events bool) (list []retirement) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, r := range w.retired {
+func (c *callers) removals(events bool) (list []retirement) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.retired {
 		if r.events == events {
 			list = append(list, r)
 		}
@@ -58,9 +58,9 @@ func (w *world) removals(events bool) (list []retirement) {
 }
 
 // mayBeRetired reports whether a run of that name may have been removed.
-func (w *world) mayBeRetired(run string) bool {
-	for _, ret := range w.removals(false) {
-		for _, r := range w.replies {
+func (c *callers) mayBeRetired(run string) bool {
+	for _, ret := range c.removals(false) {
+		for _, r := range c.replies {
 			if (r.step.Do == doStart || r.step.Do == doReply) && (r.run == run || r.as == run) && r.from.Truncate(time.Millisecond).Before(ret.before) {
 				return true
 			}
@@ -70,8 +70,8 @@ func (w *world) mayBeRetired(run string) bool {
 }
 
 // mayBeStripped reports whether the events of a run may have been removed, in part if it has restarted since.
-func (w *world) mayBeStripped(run *runtime.Run) bool {
-	for _, ret := range w.removals(true) {
+func (c *callers) mayBeStripped(run *runtime.Run) bool {
+	for _, ret := range c.removals(true) {
 		if run.CreatedAt.Before(ret.before) {
 			return true
 		}
@@ -80,7 +80,7 @@ func (w *world) mayBeStripped(run *runtime.Run) bool {
 }
 
 // checkRetired checks that old runs are removed.
-func (w *world) checkRetired(v *view) {
+func (c *checker) checkRetired(v *view) {
 	logged := make(map[string]bool)
 	for i := range v.log {
 		if e := &v.log[i]; e.id != 0 && !isReset(e.ev) {
@@ -90,12 +90,12 @@ func (w *world) checkRetired(v *view) {
 	for i := range v.runs {
 		r := &v.runs[i]
 		for _, events := range []bool{false, true} {
-			for _, ret := range w.removals(events) {
+			for _, ret := range c.removals(events) {
 				over := ret.done && r.Status.Final() && r.FinishedAt != nil && r.FinishedAt.Before(ret.before) && r.CreatedAt.Before(ret.before)
 				if over && !events {
-					w.find(RuleGone, "run %s was over at %v, and is there behind a removal of what was over before %v", short(r.ID), r.FinishedAt, ret.before)
+					c.find(RuleGone, "run %s was over at %v, and is there behind a removal of what was over before %v", short(r.ID), r.FinishedAt, ret.before)
 				} else if over && logged[r.ID] {
-					w.find(RuleGone, "run %s was over at %v, and has events behind a removal of those of before %v", short(r.ID), r.FinishedAt, ret.before)
+					c.find(RuleGone, "run %s was over at %v, and has events behind a removal of those of before %v", short(r.ID), r.FinishedAt, ret.before)
 				}
 			}
 		}
@@ -103,7 +103,7 @@ func (w *world) checkRetired(v *view) {
 }
 
 // checkLimit checks the number of events in the spans of a log.
-func (w *world) checkLimit(v *view) {
+func (c *checker) checkLimit(v *view) {
 	const closing = 60 // a span's closing events, and events emitted at the same moment
 	n := 0
 	for i := range v.log {
@@ -111,8 +111,8 @@ func (w *world) checkLimit(v *view) {
 		if e.ev.Type() == agui.TypeRunStarted || isReset(e.ev) {
 			n = 0
 		}
-		if n++; w.h.Events > 0 && n == w.h.Events+closing {
-			w.find(RuleLimit, "thread %s: the span of %s has more than %d events, and may have %d", v.name, short(e.run), n, w.h.Events)
+		if n++; c.h.Events > 0 && n == c.h.Events+closing {
+			c.find(RuleLimit, "thread %s: the span of %s has more than %d events, and may have %d", v.name, short(e.run), n, c.h.Events)
 		}
 	}
 }

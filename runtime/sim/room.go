@@ -167,13 +167,13 @@ func stored(s *Step) int {
 }
 
 // occupied returns the reservations that are left while no run executes.
-func (w *world) occupied(p *process) string {
+func (p *process) occupied() string {
 	s := p.rt.Stats()
 	if s.Asked != 0 || s.Said != 0 || s.Running != 0 {
 		return fmt.Sprintf("nothing is at work, and %d runs count, %d bytes of what they are asked and %d of what they have said", s.Running, s.Asked, s.Said)
 	}
-	for _, u := range users[:max(w.h.Users, 1)] {
-		of, err := p.rt.Standing(w.ctx, u)
+	for _, u := range users[:max(p.w.h.Users, 1)] {
+		of, err := p.rt.Standing(p.w.ctx, u)
 		if err != nil {
 			return fmt.Sprintf("what %s has cannot be told: %v", u.User(), err)
 		}
@@ -185,13 +185,13 @@ func (w *world) occupied(p *process) string {
 }
 
 // checkRefused checks that exactly the requests beyond a limit are refused for it.
-func (w *world) checkRefused(r *reply) {
+func (c *checker) checkRefused(r *reply) {
 	if r.step.Do != doStart && r.step.Do != doAppend {
 		return
 	}
-	size, most := stored(&r.step), w.h.Room.atMost(r.step.Do == doStart)
+	size, most := stored(&r.step), c.h.Room.atMost(r.step.Do == doStart)
 	if r.fate == done && size > most {
-		w.find(RuleBound, "%s %d of %d bytes was taken, and may have %d", r.step.Do, r.step.N, size, most)
+		c.find(RuleBound, "%s %d of %d bytes was taken, and may have %d", r.step.Do, r.step.N, size, most)
 	}
 	e, ok := errors.AsType[*runtime.Error](r.err)
 	if !ok || r.fate != refused || e.Kind != runtime.KindTooLarge && e.Kind != runtime.KindOverloaded {
@@ -204,18 +204,18 @@ func (w *world) checkRefused(r *reply) {
 	case "content_too_large":
 		right = r.step.Do == doAppend && size > most
 	case "inbox_full":
-		right = r.step.Do == doAppend && w.sent(r.run) > w.h.Room.inbox()
+		right = r.step.Do == doAppend && c.sent(r.run) > c.h.Room.inbox()
 	case "queue_full":
-		right = w.h.Queue > 0
+		right = c.h.Queue > 0
 	}
 	if !right {
-		w.find(RuleBound, "%s %d of %d bytes was refused, and may have %d: %v", r.step.Do, r.step.N, size, most, e)
+		c.find(RuleBound, "%s %d of %d bytes was refused, and may have %d: %v", r.step.Do, r.step.N, size, most, e)
 	}
 }
 
 // sent returns the size of all messages sent to a run.
-func (w *world) sent(run string) (size int) {
-	for _, r := range w.replies {
+func (c *callers) sent(run string) (size int) {
+	for _, r := range c.replies {
 		if r.run == run && (r.step.Do == doStart || r.step.Do == doAppend) {
 			size += stored(&r.step)
 		}
@@ -227,8 +227,8 @@ func (w *world) sent(run string) (size int) {
 var tooMuch = []string{"overloaded", "messages_too_large", "event_too_large"}
 
 // checkSaid checks that a run that fails for its output really exceeded a limit.
-func (w *world) checkSaid(views []*view) {
-	said, whole := 2*slices.Max(w.h.Room.amounts()), !w.anyDeletes() // including the event beyond the limit
+func (c *checker) checkSaid(views []*view) {
+	said, whole := 2*slices.Max(c.h.Room.amounts()), !c.anyDeletes() // including the event beyond the limit
 	for _, v := range views {
 		whole = whole && !v.cut
 		for i := range v.log {
@@ -241,12 +241,12 @@ func (w *world) checkSaid(views []*view) {
 			if !ok || !slices.Contains(tooMuch, ev.Code) {
 				continue
 			}
-			bound, has := w.h.Room.saying(ev.Code), said
+			bound, has := c.h.Room.saying(ev.Code), said
 			if ev.Code == "overloaded" { // it counts each copy in memory
 				has *= 4
 			}
 			if bound == 0 || whole && has < bound {
-				w.find(RuleFull, "run %s has failed with %s, where %d may be and all runs have said %d: %s", short(v.log[i].run), ev.Code, bound, has, ev.Message)
+				c.find(RuleFull, "run %s has failed with %s, where %d may be and all runs have said %d: %s", short(v.log[i].run), ev.Code, bound, has, ev.Message)
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func (l *ledger) called(run *runtime.Run, node string, execution int) bool {
 
 // checkRounds checks that workers were called once, plus once for each lost process or answer, and that runs restarted
 // only for messages.
-func (w *world) checkRounds(v *view) {
+func (c *checker) checkRounds(v *view) {
 	for i := range v.runs {
 		r := &v.runs[i]
 		waits := 0 // number of questions
@@ -47,23 +47,23 @@ func (w *world) checkRounds(v *view) {
 			}
 		}
 		generations := 1
-		for _, s := range w.replies {
+		for _, s := range c.replies {
 			if s.step.Do == doAppend && s.fate != refused && s.run == r.ID {
 				generations++
 			}
 		}
 		if r.Generation > generations {
-			w.find(RuleRounds, "run %s has begun %d times, and %d messages were appended", short(r.ID), r.Generation, generations-1)
+			c.find(RuleRounds, "run %s has begun %d times, and %d messages were appended", short(r.ID), r.Generation, generations-1)
 		}
-		for at, n := range w.ledger.rounds {
+		for at, n := range c.ledger.rounds {
 			if at.run != r.ID || at.at != r.CreatedAt.UnixMilli() {
 				continue
 			}
-			if most := len(w.all) + waits; n > most && !v.cut {
-				w.find(RuleRounds, "run %s: execution %d of %q in generation %d was called %d times by %d processes, with %d answers", short(r.ID), at.execution, at.node, at.generation, n, len(w.all), waits)
+			if most := len(c.all) + waits; n > most && !v.cut {
+				c.find(RuleRounds, "run %s: execution %d of %q in generation %d was called %d times by %d processes, with %d answers", short(r.ID), at.execution, at.node, at.generation, n, len(c.all), waits)
 			}
 			if at.execution > 1 && r.WorkflowID == alone || at.execution > 2 { // flow retries
-				w.find(RuleRounds, "run %s: %q was executed %d times in generation %d", short(r.ID), at.node, at.execution, at.generation)
+				c.find(RuleRounds, "run %s: %q was executed %d times in generation %d", short(r.ID), at.node, at.execution, at.generation)
 			}
 		}
 	}

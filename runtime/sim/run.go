@@ -23,17 +23,8 @@ type Outcome struct {
 }
 
 // Has reports whether a rule was broken.
-func (o *Outcome) Has(rule Rule) bool { return slices.Contains(o.Rules(), rule) }
-
-// Rules returns the rules that were broken, each once.
-func (o *Outcome) Rules() []Rule {
-	var rules []Rule
-	for i := range o.Findings {
-		if !slices.Contains(rules, o.Findings[i].Rule) {
-			rules = append(rules, o.Findings[i].Rule)
-		}
-	}
-	return rules
+func (o *Outcome) Has(rule Rule) bool {
+	return slices.ContainsFunc(o.Findings, func(f Finding) bool { return f.Rule == rule })
 }
 
 // String returns the story.
@@ -42,25 +33,25 @@ func (o *Outcome) String() string { return strings.Join(o.Story, "\n") }
 // Play plays a history and checks it.
 func Play(t *testing.T, h *History) *Outcome {
 	t.Helper()
-	return inBubble(t, h, (*world).play)
+	return inBubble(t, h, (*callers).play)
 }
 
 // PlayAlone plays a history of one caller without faults except crashes, and compares each answer and the state after
 // it with the Model.
 func PlayAlone(t *testing.T, h *History) *Outcome {
 	t.Helper()
-	return inBubble(t, h, (*world).playAlone)
+	return inBubble(t, h, (*callers).playAlone)
 }
 
 // PlayOn plays a history in real time on an empty PostgreSQL database, whose answers a bubble's time would not wait
 // for. It is not reproducible.
 func PlayOn(h *History, url string) *Outcome {
-	w := newWorld(h, &database{url: url})
-	w.play()
-	return &Outcome{w.findings, w.notes}
+	c := newCallers(h, &database{url: url})
+	c.play()
+	return &Outcome{c.findings, c.notes}
 }
 
-func inBubble(t *testing.T, h *History, play func(*world)) (o *Outcome) {
+func inBubble(t *testing.T, h *History, play func(*callers)) (o *Outcome) {
 	t.Helper()
 	db, err := newDatabase(h)
 	if err != nil {
@@ -69,22 +60,22 @@ func inBubble(t *testing.T, h *History, play func(*world)) (o *Outcome) {
 	ids := &chance{r: rand.New(rand.NewSource(int64(h.Seed)))}
 	work.SetRand(ids)
 	uuid.SetRand(ids)
-	var w *world
+	var c *callers
 	defer func() {
 		work.SetRand(nil)
 		uuid.SetRand(nil)
 		db.remove()
 		if v := recover(); v != nil { // synctest reports a deadlock
-			w.find(RuleHang, "%v\n%s", v, blocked())
+			c.find(RuleHang, "%v\n%s", v, blocked())
 		}
-		o = &Outcome{w.findings, w.notes}
+		o = &Outcome{c.findings, c.notes}
 	}()
 	synctest.Test(t, func(*testing.T) {
-		w = newWorld(h, db)
+		c = newCallers(h, db)
 		defer time.AfterFunc(12*time.Hour, func() { // heartbeats keep a deadlocked bubble going
-			panic(fmt.Sprintf("%s: this comes to no end:\n%s\n%s\n%s", RuleHang, h, strings.Join(w.notes, "\n"), blocked()))
+			panic(fmt.Sprintf("%s: this comes to no end:\n%s\n%s\n%s", RuleHang, h, strings.Join(c.notes, "\n"), blocked()))
 		}).Stop()
-		play(w)
+		play(c)
 	})
 	return nil
 }
@@ -116,55 +107,28 @@ func blocked() string {
 }
 
 // play plays a history from start to end.
-func (w *world) play() {
-	defer w.close()
-	w.boots()
+func (c *callers) play() {
+	defer c.close()
+	c.boots()
 	var callers sync.WaitGroup
-	for _, steps := range w.h.Callers {
-		callers.Go(func() { w.perform(steps) })
+	for _, steps := range c.h.Callers {
+		callers.Go(func() { c.perform(steps) })
 	}
 	callers.Wait()
-	w.note("the callers are done")
-	w.settle()
-	w.mu.Lock()
-	w.calm = true
-	w.mu.Unlock()
-	w.settle()
-	if w.h.Seed%2 == 0 { // a new process must find the state that the old one has shown
-		w.restart()
-		w.settle()
+	c.note("the callers are done")
+	c.settle()
+	c.endFaults()
+	c.settle()
+	if c.h.Seed%2 == 0 { // a new process must find the state that the old one has shown
+		c.restart()
+		c.settle()
 	}
-	p := w.server()
+	p := c.server()
 	if p == nil {
 		return
 	}
-	if w.h.Does(doTakeover) {
-		w.sleep(20 * time.Second) // replaced processes have had time to notice
+	if c.h.Does(doTakeover) {
+		c.sleep(20 * time.Second) // replaced processes have had time to notice
 	}
-	w.audit(p)
-}
-
-func (w *world) boots() {
-	w.shift <- struct{}{}
-	_ = w.serve()
-	<-w.shift
-}
-
-// close ends all processes and readers.
-func (w *world) close() {
-	w.mu.Lock()
-	w.calm = true
-	p := w.cur
-	w.mu.Unlock()
-	if p != nil && p.rt != nil {
-		w.end(p)
-	}
-	w.stop()
-	w.others.Wait()
-	w.sleep(20 * time.Second) // the bubble's time ends with this goroutine, and there may be stalls
-	for _, p := range w.all {
-		if p.store != nil {
-			_ = p.store.Close()
-		}
-	}
+	(&checker{c, p}).audit()
 }

@@ -44,6 +44,17 @@ func (s Script) String() string {
 	return strings.Join(words, " ")
 }
 
+// count counts the ops that is accepts, including nested ones.
+func (s Script) count(is func(Op) bool) (n int) {
+	for _, op := range s {
+		if is(op) {
+			n++
+		}
+		n += Script(op.Body).count(is)
+	}
+	return n
+}
+
 // parse reads the result of String.
 func parse(text string) (Script, error) {
 	p := parser{rest: text}

@@ -91,7 +91,7 @@ func cuts(h *History) []func(*History) bool {
 // stepCuts returns the ways to simplify a step.
 func stepCuts(s *Step, of func(*History) *Step) []func(*History) bool {
 	var all []func(*History) bool
-	for n := range ops(s.Script) {
+	for n := range s.Script.count(func(Op) bool { return true }) {
 		all = append(all, func(h *History) bool {
 			s := of(h)
 			s.Script, _ = without(s.Script, n)
@@ -115,16 +115,7 @@ func stepCuts(s *Step, of func(*History) *Step) []func(*History) bool {
 	return all
 }
 
-// ops counts the ops of a script, including nested ones.
-func ops(s Script) int {
-	n := 0
-	for i := range s {
-		n += 1 + ops(s[i].Body)
-	}
-	return n
-}
-
-// without returns a script without its n-th op, counted like ops. The op's body takes its place.
+// without returns a script without its n-th op, counted with nested ones. The op's body takes its place.
 func without(s Script, n int) (Script, int) {
 	var left Script
 	for i := range s {

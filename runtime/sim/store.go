@@ -32,7 +32,7 @@ const (
 // Store.
 type faulty struct {
 	runtime.Store
-	w *world
+	s *servers
 	p *process
 
 	written int64 // the batch with a lost answer, which a repeated Commit finds written. Used by Commit only
@@ -45,15 +45,15 @@ func (f *faulty) Join(ctx context.Context, instance, addr string) error {
 
 // Commit passes the batch on unless the process dies first.
 func (f *faulty) Commit(ctx context.Context, n int64, b *model.Batch) error {
-	number, trouble := f.w.nextCommit()
+	number, trouble := f.s.fault(&f.s.commits, func(f *Fault) int { return f.Commit })
 	if trouble != "" {
-		f.w.note("commit %d of %s: %s", number, f.p, trouble)
+		f.s.note("commit %d of %s: %s", number, f.p, trouble)
 	}
-	f.w.nap("commit", number)
-	f.w.linger(trouble)
+	f.s.nap("commit", number)
+	f.s.linger(trouble)
 	switch {
 	case trouble == KillBefore:
-		f.w.kill(f.p)
+		f.s.kill(f.p)
 	case trouble == Away:
 		return fmt.Errorf("nothing written: %w", model.ErrUnavailable)
 	case trouble == GivenUp:
@@ -63,7 +63,7 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *model.Batch) error {
 	case trouble == Full && n != f.written:
 		return model.ErrDiskFull
 	case trouble == Refused && n != f.written:
-		f.w.spoilt.Store(true)
+		f.s.badData.Store(true)
 		return errors.New("invalid byte sequence")
 	}
 	if f.p.dead.Load() {
@@ -72,7 +72,7 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *model.Batch) error {
 	timed := *b
 	if b.Decide != nil {
 		timed.Decide = func(i int, v *model.View) model.Changes {
-			v.Now = f.w.dbNow()
+			v.Now = f.s.dbNow()
 			return b.Decide(i, v)
 		}
 	}
@@ -84,9 +84,9 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *model.Batch) error {
 		err = fmt.Errorf("answer lost: %w", model.ErrUnavailable)
 	}
 	if trouble == KillAfter {
-		f.w.kill(f.p)
+		f.s.kill(f.p)
 	}
-	f.w.nap("committed", number)
+	f.s.nap("committed", number)
 	if f.p.dead.Load() {
 		return errDead
 	}
@@ -100,12 +100,12 @@ var errDead = fmt.Errorf("the process is dead: %w", model.ErrFenced)
 
 // read makes a read with its fault, after a pause if it is named.
 func read[T any](f *faulty, find func() (T, error), pause ...any) (none T, err error) {
-	number, trouble := f.w.nextRead()
+	number, trouble := f.s.fault(&f.s.reads, func(f *Fault) int { return f.Read })
 	if trouble != "" {
-		f.w.note("read %d of %s: %s", number, f.p, trouble)
+		f.s.note("read %d of %s: %s", number, f.p, trouble)
 	}
 	if len(pause) > 0 {
-		f.w.nap(pause...)
+		f.s.nap(pause...)
 	}
 	switch {
 	case f.p.dead.Load():
@@ -115,18 +115,8 @@ func read[T any](f *faulty, find func() (T, error), pause ...any) (none T, err e
 	case trouble == GivenUp:
 		return none, model.ErrTooSlow
 	}
-	f.w.linger(trouble)
+	f.s.linger(trouble)
 	return find()
-}
-
-// linger returns the duration of a fault.
-func (w *world) linger(t Trouble) {
-	switch t {
-	case Slow:
-		w.sleep(700 * time.Millisecond)
-	case Silent:
-		w.sleep(15 * time.Second)
-	}
 }
 
 func (f *faulty) NewThreadKey(ctx context.Context) (int64, error) {
