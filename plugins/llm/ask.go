@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins"
@@ -100,8 +100,7 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
 		req.Schema = outputSchema
 	}
 	repaired := false
-	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval, pauses.MaxInterval = 500*time.Millisecond, longestPause
+	pause := 500 * time.Millisecond
 	for tries := 0; ; {
 		err := t.attempt(ctx, m, req, ans)
 		if broken, ok := errors.AsType[*brokenError](err); ok && !repaired {
@@ -122,9 +121,10 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
 		if err := t.run.Retract(ctx); err != nil {
 			return err
 		}
-		if err := rest(ctx, cmp.Or(failed.RetryAfter, pauses.NextBackOff())); err != nil {
+		if err := rest(ctx, cmp.Or(failed.RetryAfter, pause/2+rand.N(pause))); err != nil {
 			return err
 		}
+		pause = min(pause*3/2, longestPause)
 	}
 }
 

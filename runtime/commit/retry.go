@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -14,24 +12,29 @@ import (
 // for its database, as its commits do. It gives up when ctx is done, with ctx's cause.
 func Patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	slow := 0
-	return backoff.Retry(ctx, func() (T, error) {
+	for attempt := 0; ; attempt++ {
 		v, err := read()
 		switch {
-		case err == nil, errors.Is(err, model.ErrUnavailable):
-			return v, err
+		case err == nil:
+			return v, nil
+		case errors.Is(err, model.ErrUnavailable):
 		case errors.Is(err, model.ErrTooSlow) && slow < slowAttempts:
 			slow++
+		default:
 			return v, err
 		}
-		return v, backoff.Permanent(err)
-	}, backoff.WithBackOff(Pauses(time.Millisecond, 500*time.Millisecond)), backoff.WithMaxElapsedTime(0))
+		Pause(ctx, attempt)
+		if ctx.Err() != nil {
+			return v, context.Cause(ctx)
+		}
+	}
 }
 
-// Pause waits before the next attempt, about half a second after many attempts, so that the database is not overloaded. It
-// ends when ctx is done.
+// Pause waits before the next attempt: each time about twice as long, up to half a second, so that the database is not
+// overloaded. It ends when ctx is done.
 func Pause(ctx context.Context, attempt int) {
 	d := min(time.Millisecond<<min(attempt, 9), 500*time.Millisecond)
-	t := time.NewTimer(spread(d))
+	t := time.NewTimer(Spread(d))
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -39,19 +42,8 @@ func Pause(ctx context.Context, attempt int) {
 	}
 }
 
-// Pauses returns the pauses between attempts, each about twice as long as the one before, up to the longest.
-func Pauses(first, longest time.Duration) backoff.BackOff {
-	b := backoff.NewExponentialBackOff()
-	b.InitialInterval, b.MaxInterval, b.Multiplier, b.RandomizationFactor = first, longest, 2, 0
-	return spreading{b}
-}
-
-type spreading struct{ backoff.BackOff }
-
-func (s spreading) NextBackOff() time.Duration { return spread(s.BackOff.NextBackOff()) }
-
-// spread varies d by up to half of it, so that the callers of one failure do not all retry at once. The last digits of the
+// Spread varies d by up to half of it, so that the callers of one failure do not all retry at once. The last digits of the
 // clock are random enough, and a test with its own clock can repeat them.
-func spread(d time.Duration) time.Duration {
+func Spread(d time.Duration) time.Duration {
 	return d/2 + time.Duration(time.Now().UnixNano())%max(d, 1)
 }

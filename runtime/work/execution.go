@@ -27,7 +27,7 @@ type execution struct {
 
 // execute executes the node, again after retryable failures, until it has a result.
 func (x *execution) execute() nodeResult {
-	pause := commit.Pauses(orDefault(x.n.Retry.Initial, 500*time.Millisecond), orDefault(x.n.Retry.Max, 30*time.Second))
+	pause, longest := orDefault(x.n.Retry.Initial, 500*time.Millisecond), orDefault(x.n.Retry.Max, 30*time.Second)
 	for {
 		if err := x.begin(); err != nil {
 			return nodeResult{failed: x.explain(x.n.ID, err)}
@@ -36,7 +36,8 @@ func (x *execution) execute() nodeResult {
 		if !x.again(r) {
 			return r
 		}
-		t := time.NewTimer(pause.NextBackOff())
+		t := time.NewTimer(commit.Spread(pause))
+		pause = min(2*pause, longest)
 		select {
 		case <-t.C:
 		case <-x.ctx.Done():
