@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"iter"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -122,16 +124,10 @@ func (l *Listener) admit(c net.Conn) *Conn {
 	defer l.mu.Unlock()
 	room := true
 	if len(l.open[from]) >= l.cfg.PerPeer && !l.cfg.Exempt(address(c)) { // checked first: a refusal for this limit must not close another client's connection
-		room = l.evict(func(yield func(*Conn) bool) {
-			for own := range l.open[from] {
-				if !yield(own) {
-					return
-				}
-			}
-		})
+		room = l.evict(maps.Keys(l.open[from]))
 	}
 	if room && l.n >= l.cfg.Conns {
-		room = l.evict(l.all)
+		room = l.evict(maps.Keys(l.open[l.largest()])) || l.evict(l.all)
 	}
 	if !room {
 		l.refuse(c, from)
@@ -144,6 +140,17 @@ func (l *Listener) admit(c net.Conn) *Conn {
 	}
 	l.insert(own)
 	return own
+}
+
+// largest returns the address that has the most connections: a client with few of them does not pay for one that has many.
+// l.mu is held.
+func (l *Listener) largest() (from netip.Prefix) {
+	for addr, conns := range l.open {
+		if len(conns) > len(l.open[from]) {
+			from = addr
+		}
+	}
+	return from
 }
 
 // all are the connections in no order. l.mu is held.
@@ -161,7 +168,7 @@ func (l *Listener) all(yield func(*Conn) bool) {
 const sample = 64
 
 // evict closes the longest idle connection among a sample of some, and reports false if none is idle. l.mu is held.
-func (l *Listener) evict(some func(func(*Conn) bool)) bool {
+func (l *Listener) evict(some iter.Seq[*Conn]) bool {
 	var oldest *Conn
 	n := 0
 	for c := range some {
