@@ -2,8 +2,10 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -209,5 +211,32 @@ func TestDeleteUserLeavesNothingOfIt(t *testing.T) {
 	}
 	if again := start(ann, "at work", "gated", key); again.Replayed || again.RunID == first.RunID {
 		t.Errorf("the answer of a deleted run is remembered: %+v", again)
+	}
+}
+
+// A user who goes on starting runs does not keep the deletion from ending.
+func TestDeleteUser_EndsBesideNewThreads(t *testing.T) {
+	b := open(t, runtime.Config{}, hello)
+	b.wait(b.start("before", "hello", "x").RunID, runtime.Completed)
+	ctx, stop := context.WithCancel(t.Context())
+	var starting sync.WaitGroup
+	for range 2 {
+		starting.Go(func() {
+			for ctx.Err() == nil {
+				_, err := b.StartRun(ctx, local, runtime.StartRequest{Agent: "hello", Messages: user("x")})
+				if refusal, ok := errors.AsType[*runtime.Error](err); err != nil && ctx.Err() == nil && (!ok || refusal.Code != "queue_full") {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	err := b.DeleteUser(t.Context(), local, local.User())
+	stop()
+	starting.Wait()
+	if err != nil {
+		t.Error(err)
+	}
+	if _, err := b.Thread(t.Context(), local, "before"); !errors.Is(err, runtime.ErrThreadNotFound) {
+		t.Errorf("the thread of before: %v", err)
 	}
 }

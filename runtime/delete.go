@@ -86,9 +86,10 @@ func (rt *Runtime) deleteThread(key int64, project string, by decide.By) error {
 	}
 }
 
-// DeleteUser removes all data of a user of the caller's project: its threads, with their runs, messages and events,
-// and the remembered answers to its requests. Runs that are not over are cancelled first. Only the user and admins
-// may call it. The audit entries about the user stay. If it fails, another call removes the rest.
+// DeleteUser removes the data that a user of the caller's project has: its files, and its threads with their runs,
+// messages and events, and the remembered answers to its requests. Runs that are not over are cancelled first. Threads
+// that the user begins and files that it uploads after the call stay. Only the user and admins may call it. The audit
+// entries about the user stay. If it fails, another call removes the rest.
 func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error {
 	if err := rt.admits(); err != nil {
 		return err
@@ -106,31 +107,55 @@ func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error 
 }
 
 func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error {
+	begun := time.Now()
+	if err := rt.deleteAttachments(ctx, c.project, user, begun); err != nil {
+		return err
+	}
 	for {
-		page, err := rt.store.Threads(ctx, ThreadFilter{Project: c.project, User: user, Limit: 100})
+		n, err := rt.deleteThreads(ctx, c, user, begun)
 		if err != nil {
-			return unavailable(err)
+			return err
 		}
-		if len(page.Rows) == 0 {
-			return rt.deleteAttachments(ctx, c.project, user)
-		}
-		for i := range page.Rows {
-			if err := rt.deleteThread(page.Rows[i].Key, c.project, rt.by(c, "delete")); err != nil && !errors.Is(err, ErrThreadNotFound) {
-				return err
-			}
-			if ctx.Err() != nil { // the client has disconnected
-				return context.Cause(ctx)
-			}
+		if n == 0 {
+			return rt.deleteAttachments(ctx, c.project, user, begun)
 		}
 	}
 }
 
-// deleteAttachments removes all attachments of a user.
-func (rt *Runtime) deleteAttachments(ctx context.Context, project, user string) error {
+// deleteThreads removes the user's threads that were begun by a time, and returns how many it found. A thread that is
+// used meanwhile changes its place in the list and may be missed.
+func (rt *Runtime) deleteThreads(ctx context.Context, c Caller, user string, begun time.Time) (n int, err error) {
+	f := ThreadFilter{Project: c.project, User: user, Limit: 100}
+	for {
+		page, err := rt.store.Threads(ctx, f)
+		if err != nil {
+			return n, unavailable(err)
+		}
+		for i := range page.Rows {
+			th := &page.Rows[i]
+			if f.BeforeTime, f.BeforeKey = th.UpdatedAt, th.Key; th.CreatedAt.After(begun) {
+				continue
+			}
+			n++
+			if err := rt.deleteThread(th.Key, c.project, rt.by(c, "delete")); err != nil && !errors.Is(err, ErrThreadNotFound) {
+				return n, err
+			}
+			if ctx.Err() != nil { // the client has disconnected
+				return n, context.Cause(ctx)
+			}
+		}
+		if !page.More {
+			return n, nil
+		}
+	}
+}
+
+// deleteAttachments removes the attachments that a user uploaded before a time.
+func (rt *Runtime) deleteAttachments(ctx context.Context, project, user string, before time.Time) error {
 	if rt.cfg.Attachments == nil {
 		return nil
 	}
-	if _, err := rt.ExpireAttachments(ctx, project, user, time.Now(), false); err != nil {
+	if _, err := rt.ExpireAttachments(ctx, project, user, before, false); err != nil {
 		return unavailable(err)
 	}
 	rt.dropAttachments(ctx)
