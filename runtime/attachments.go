@@ -144,8 +144,8 @@ func (s *starting) attached(ctx context.Context, fresh []Message) ([]int64, erro
 			paths, now = append(paths, some...), append(now, some...)
 		}
 	}
-	if s.edit.message != nil {
-		some := s.pathsOf(s.edit.message)
+	if m := s.edited(); m != nil {
+		some := s.pathsOf(m)
 		paths, now = append(paths, some...), append(now, some...)
 	}
 	if len(paths) == 0 {

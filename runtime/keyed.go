@@ -36,9 +36,13 @@ func (k keyed) openRuns(ctx context.Context, g grant) ([]RunHead, error) {
 	return k.byKey.OpenRuns(ctx, g.thread)
 }
 
-// newest returns the newest messages of a thread.
-func (k keyed) newest(ctx context.Context, g grant) ([]Message, error) {
-	return k.byKey.Messages(ctx, g.thread, 0, log.LatestMessages)
+// shownHeads returns the newest messages that a thread shows, without their texts.
+func (k keyed) shownHeads(ctx context.Context, g grant) ([]model.MessageHead, error) {
+	return k.byKey.ShownHeads(ctx, g.thread, log.LatestMessages)
+}
+
+func (k keyed) messageHeads(ctx context.Context, g grant, ids []string) ([]model.MessageHead, error) {
+	return k.byKey.MessageHeads(ctx, g.thread, ids)
 }
 
 func (k keyed) messagesByID(ctx context.Context, g grant, ids []string) ([]Message, error) {

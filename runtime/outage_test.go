@@ -144,7 +144,6 @@ func TestReadsOfARunWaitForTheDatabase(t *testing.T) {
 	b.wait(b.start("main", "hello", "before").RunID, runtime.Completed)
 	store := &away{Store: b.store}
 	b.injectStore(store)
-	store.skip.Store(1) // the request's reads
 	store.left.Store(3) // the prompt's reads
 	s := b.start("main", "worker", "x")
 	b.meet(s.RunID, step)
@@ -168,7 +167,6 @@ func TestOutageEndsWithTheRunThatWaitsForIt(t *testing.T) {
 	b.wait(b.start("main", "hello", "before").RunID, runtime.Completed)
 	store := &away{Store: b.store}
 	b.injectStore(store)
-	store.skip.Store(1) // the request's reads
 	store.left.Store(1 << 40)
 	s := b.start("main", "hello", "x")
 	for store.left.Load() > 1<<40-3 {

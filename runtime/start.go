@@ -211,15 +211,11 @@ type starting struct {
 
 	prepared bool // all checks before the decision have passed
 
-	th    model.Thread
-	at    grant // grant of th, unless the request begins it
-	first bool  // the thread does not exist yet
-	run   model.Run
-	known known
-	edit  edit
-
-	rewind int64    // the seq of the message that RewindTo names
-	unsaid int      // the index of the message that is taken under a new id, -1 for none
+	th     model.Thread
+	at     grant // grant of th, unless the request begins it
+	first  bool  // the thread does not exist yet
+	run    model.Run
+	plan   plan
 	minted []string // new ids of messages that came without an id, or with one that the thread has
 
 	answers map[string]bool // the interrupts that the request answers, including calls of the client's own tools
@@ -256,18 +252,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	if err := s.readThread(ctx); err != nil {
 		return nil, err
 	}
-	var err error
-	if s.known, err = s.readKnown(ctx); err != nil {
-		return nil, err
-	}
-	if s.edit, err = s.edits(ctx, &s.known); err != nil {
-		return nil, err
-	}
-	lost, err := s.lost(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.readUnsaid(ctx); err != nil {
+	if err := s.reconcile(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.newRun(ctx); err != nil {
@@ -275,17 +260,18 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	}
 	c := &decide.Start{
 		Thread: s.th, New: s.first, Run: s.run, Named: s.req.RunID != "", BodyHash: s.req.BodyHash,
-		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(s.c.project), Edit: s.edit.from > 0,
-		Lost: lost, By: s.rt.by(s.c, "start"),
+		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(s.c.project), Edit: s.plan.hideFrom > 0,
+		Lost: s.plan.lost, By: s.rt.by(s.c, "start"),
 	}
 	for _, e := range s.req.Resume {
 		c.Interrupts = append(c.Interrupts, e.InterruptID)
 	}
-	if n := len(s.req.Messages); n > 0 && s.req.Messages[n-1].Role == agui.RoleTool && !s.known.ids[s.req.Messages[n-1].ID] {
+	if n := len(s.req.Messages); n > 0 && s.req.Messages[n-1].Role == agui.RoleTool && !s.plan.known[s.req.Messages[n-1].ID] {
 		c.Last = s.req.Messages[n-1].ToolCallID
 	}
+	var err error
 	if !s.first {
-		if c.Answers, err = s.rt.keyed.answers(ctx, s.rt.work, s.at, s.req, s.known.ids, s.c.responder()); err != nil {
+		if c.Answers, err = s.rt.keyed.answers(ctx, s.rt.work, s.at, s.req, s.plan.known, s.c.responder()); err != nil {
 			return nil, err
 		}
 		if s.answers = make(map[string]bool); c.Answers != nil {
@@ -304,8 +290,8 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 		c.Size += len(c.Messages[i].Stored())
 	}
 	size := c.Size
-	if s.edit.message != nil {
-		size += len(s.edit.message.AppendJSON(nil, agui.Stored))
+	if m := s.edited(); m != nil {
+		size += len(m.AppendJSON(nil, agui.Stored))
 	}
 	if most := min(s.rt.cfg.MessageBytes, log.MaxMessages(s.rt.cfg.FrameBytes)); size > most {
 		return nil, refuse(KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", most)
@@ -346,7 +332,7 @@ func (s *starting) newRun(ctx context.Context) error {
 	}
 	in := work.Input{
 		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps, RewindTo: s.req.RewindTo,
-		HideFrom: s.edit.from, Edited: s.edit.message,
+		HideFrom: s.plan.hideFrom, Edited: s.edited(),
 	}
 	if t := s.rt.cfg.Tracer; t != nil {
 		in.Trace = t.Parent(ctx)

@@ -19,13 +19,13 @@ const messageColumns = `thread_key, run_key, seq, event_id, state, message_id, t
 
 const (
 	upsertMessage = `
-INSERT INTO messages (` + messageColumns + `)
+INSERT INTO messages (` + messageColumns + `, content_hash)
 VALUES (?::bigint, ?::bigint, ?::bigint, ?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigint,
-	?::timestamptz)
+	?::timestamptz, ?::bigint)
 ON CONFLICT (thread_key, message_id) DO UPDATE SET
 	run_key = excluded.run_key, seq = excluded.seq, event_id = excluded.event_id, state = excluded.state,
 	tool_call_id = excluded.tool_call_id, context_item_ids = excluded.context_item_ids,
-	message = excluded.message, day = excluded.day`
+	message = excluded.message, day = excluded.day, content_hash = excluded.content_hash`
 
 	selectRunMessages = `
 SELECT ` + messageColumns + `, key, (` + countRunMessages + `), sized.found
@@ -78,6 +78,17 @@ SELECT ` + messageColumns + `, key FROM messages
 WHERE thread_key = ? AND tool_call_id = ANY (?) AND tool_call_id <> '' AND NOT message_id = ANY (?)
 ORDER BY key`
 
+	messageHead = `run_key, seq, state, message_id, tool_call_id, content_hash`
+
+	selectMessageHeads = `
+SELECT ` + messageHead + ` FROM messages WHERE thread_key = ? AND message_id = ANY (?)
+UNION ALL
+SELECT ` + messageHead + ` FROM messages
+WHERE thread_key = ? AND tool_call_id = ANY (?) AND tool_call_id <> '' AND NOT message_id = ANY (?)`
+
+	selectShownHeads = `
+SELECT ` + messageHead + ` FROM messages WHERE thread_key = ? AND state = 'consumed' ORDER BY seq DESC LIMIT ?`
+
 	selectLastMessage = `
 SELECT seq FROM messages WHERE thread_key = ? ORDER BY seq DESC LIMIT 1`
 
@@ -93,9 +104,10 @@ WHERE thread_key = ?::bigint AND seq >= ?::bigint AND state <> 'hidden'
 )
 
 func messageCells(m *model.Message) []any {
+	text := messageText(m) // which fills m.Hash
 	return []any{
 		m.ThreadKey, orNull(m.RunKey), m.Seq, m.EventID, string(m.State), m.ID, m.ToolCallID,
-		jsonOf(m.ContextItemIDs), messageText(m), dayOrNull(m.Day), ms(m.CreatedAt),
+		jsonOf(m.ContextItemIDs), text, dayOrNull(m.Day), ms(m.CreatedAt), m.Hash,
 	}
 }
 
@@ -306,6 +318,26 @@ func (r reader) MessagesByID(ctx context.Context, threadKey int64, ids []string)
 	}
 	list := r.d.list(ids)
 	return all(ctx, r.q, scanMessage, selectMessagesByID, threadKey, list, threadKey, list, list)
+}
+
+// MessageHeads returns the heads of the thread's messages, hidden ones included, whose id or toolCallId is among ids.
+func (r reader) MessageHeads(ctx context.Context, threadKey int64, ids []string) ([]model.MessageHead, error) {
+	list := r.d.list(ids)
+	return all(ctx, r.q, scanMessageHead, selectMessageHeads, threadKey, list, threadKey, list, list)
+}
+
+// ShownHeads returns the heads of the newest limit of the thread's consumed messages, by seq.
+func (r reader) ShownHeads(ctx context.Context, threadKey int64, limit int) ([]model.MessageHead, error) {
+	heads, err := all(ctx, r.q, scanMessageHead, selectShownHeads, threadKey, limit)
+	slices.Reverse(heads)
+	return heads, err
+}
+
+func scanMessageHead(rows *sql.Rows) (h model.MessageHead, err error) {
+	var run sql.NullInt64
+	err = rows.Scan(&run, &h.Seq, &h.State, &h.ID, &h.ToolCallID, &h.Hash)
+	h.RunKey = run.Int64
+	return h, err
 }
 
 // LastSeq returns the highest seq of the thread's messages, 0 if it has none.

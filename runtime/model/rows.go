@@ -1,7 +1,11 @@
 package model
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -274,14 +278,53 @@ type Message struct {
 	CreatedAt      time.Time // zero for the time of the inserting transaction; later rows do not change it
 	agui.Message
 	Encoded []byte `json:"-"` // the stored form of Message, nil until Stored is called; a change of Message must reset it
+	Hash    int64  `json:"-"` // the ContentHash of Message; filled by Stored
 }
 
 // Stored returns the stored form of the message. It encodes the message once.
 func (m *Message) Stored() []byte {
 	if m.Encoded == nil {
-		m.Encoded = m.AppendJSON(nil, agui.Stored)
+		m.Encoded, m.Hash = m.AppendJSON(nil, agui.Stored), ContentHash(&m.Message)
 	}
 	return m.Encoded
+}
+
+// MessageHead is a message without its text.
+type MessageHead struct {
+	RunKey     int64
+	Seq        int64
+	State      MessageState
+	ID         string
+	ToolCallID string
+	Hash       int64 // the ContentHash of the message
+}
+
+// ContentHash returns a hash of a user's message, 0 for other messages. It covers the text, apart from surrounding space, and the
+// attached sources, but no ids and metadata.
+func ContentHash(m *agui.Message) int64 {
+	if m.Role != agui.RoleUser {
+		return 0
+	}
+	h, part := sha256.New(), make([]byte, 4<<10)
+	add := func(texts ...string) {
+		for _, text := range texts {
+			_, _ = fmt.Fprintf(h, "%d ", len(text))
+			for len(text) > 0 { // in parts, because a conversion to bytes copies
+				n := copy(part, text)
+				_, _ = h.Write(part[:n])
+				text = text[n:]
+			}
+		}
+	}
+	add(strings.TrimSpace(m.Text()))
+	if m.Parts != nil {
+		for _, p := range m.ContentParts() {
+			if s := p.Source; s != nil {
+				add(s.Type, s.Value, s.MimeType, s.Provider)
+			}
+		}
+	}
+	return int64(binary.BigEndian.Uint64(h.Sum(nil)) | 1) //nolint:gosec // all bits serve
 }
 
 // Hide hides messages of a thread, or of one of its runs, from prompts and history: those that one of the last three fields selects.

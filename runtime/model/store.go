@@ -124,6 +124,10 @@ type ByKey interface {
 	Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]Message, error)
 	// MessagesByID returns the thread's messages, hidden ones included, whose id or toolCallId is among ids.
 	MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]Message, error)
+	// MessageHeads returns the heads of the thread's messages, hidden ones included, whose id or toolCallId is among ids.
+	MessageHeads(ctx context.Context, threadKey int64, ids []string) ([]MessageHead, error)
+	// ShownHeads returns the heads of the newest limit of the thread's consumed messages, by seq.
+	ShownHeads(ctx context.Context, threadKey int64, limit int) ([]MessageHead, error)
 	// LastSeq returns the highest seq of the thread's messages, 0 when it has none.
 	LastSeq(ctx context.Context, threadKey int64) (int64, error)
 	// Events returns up to limit events of the thread with an id above after, by id, fewer when they are large. No events mean the

@@ -189,6 +189,14 @@ func (f *faulty) MessagesByID(ctx context.Context, threadKey int64, ids []string
 	return read(f, func() ([]runtime.Message, error) { return f.Store.MessagesByID(ctx, threadKey, ids) })
 }
 
+func (f *faulty) MessageHeads(ctx context.Context, threadKey int64, ids []string) ([]model.MessageHead, error) {
+	return read(f, func() ([]model.MessageHead, error) { return f.Store.MessageHeads(ctx, threadKey, ids) })
+}
+
+func (f *faulty) ShownHeads(ctx context.Context, threadKey int64, limit int) ([]model.MessageHead, error) {
+	return read(f, func() ([]model.MessageHead, error) { return f.Store.ShownHeads(ctx, threadKey, limit) })
+}
+
 func (f *faulty) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
 	return read(f, func() (int64, error) { return f.Store.LastSeq(ctx, threadKey) })
 }

@@ -1,7 +1,9 @@
 package storagetest
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -44,6 +46,17 @@ func testMessages(t *testing.T, f *fixture) {
 	check("queued", []string{"q1", "q2"})(f.Queued(ctx, second.Key))
 	check("by id", []string{"b", "q1", "t"})(f.MessagesByID(ctx, thread.Key, []string{"q1", "call", "b", "nowhere"}))
 	check("by no id", []string{})(f.MessagesByID(ctx, thread.Key, nil))
+	heads, err := f.ShownHeads(ctx, thread.Key, 3)
+	equal(t, "heads", heads, err, []model.MessageHead{headOf(first, "c", 3), headOf(second, "d", 4), {
+		RunKey: second.Key, Seq: 5, State: model.MessageConsumed, ID: "t", ToolCallID: "call",
+	}})
+	heads, err = f.MessageHeads(ctx, thread.Key, []string{"call", "c", "nowhere"})
+	slices.SortFunc(heads, func(a, b model.MessageHead) int { return cmp.Compare(a.Seq, b.Seq) })
+	equal(t, "heads by id", heads, err, []model.MessageHead{headOf(first, "c", 3), {
+		RunKey: second.Key, Seq: 5, State: model.MessageConsumed, ID: "t", ToolCallID: "call",
+	}})
+	heads, err = f.MessageHeads(ctx, thread.Key, []string{"b"})
+	equal(t, "the state of a hidden head", heads[0].State, err, model.MessageHidden)
 	page, total, err := Parts(f.RunMessages(ctx, first.Project, first.Key, 0, 1))
 	check("of a run", []string{"c"})(page, err)
 	equal(t, "total of a run", total, err, 2)
@@ -53,6 +66,12 @@ func testMessages(t *testing.T, f *fixture) {
 	equal(t, "LastSeq", seq, err, 5)
 	seq, err = f.LastSeq(ctx, thread.Key+100)
 	equal(t, "LastSeq of nothing", seq, err, 0)
+}
+
+// headOf is the head of a message that message makes.
+func headOf(run *model.Run, id string, seq int64) model.MessageHead {
+	m := message(run, id, seq, model.MessageConsumed)
+	return model.MessageHead{RunKey: run.Key, Seq: seq, State: m.State, ID: id, Hash: model.ContentHash(&m.Message)}
 }
 
 // message is a message written by event 10 times its seq.

@@ -85,6 +85,29 @@ func (db *Database) MessagesByID(ctx context.Context, threadKey int64, ids []str
 	})
 }
 
+// MessageHeads returns the heads of the thread's messages whose id or toolCallId is among ids.
+func (db *Database) MessageHeads(ctx context.Context, threadKey int64, ids []string) ([]model.MessageHead, error) {
+	msgs, err := db.MessagesByID(ctx, threadKey, ids)
+	return heads(msgs), err
+}
+
+// ShownHeads returns the heads of the thread's newest consumed messages, by seq.
+func (db *Database) ShownHeads(ctx context.Context, threadKey int64, limit int) ([]model.MessageHead, error) {
+	msgs, err := db.Messages(ctx, threadKey, 0, limit)
+	return heads(msgs), err
+}
+
+func heads(msgs []model.Message) []model.MessageHead {
+	list := make([]model.MessageHead, len(msgs))
+	for i := range msgs {
+		m := &msgs[i]
+		list[i] = model.MessageHead{
+			RunKey: m.RunKey, Seq: m.Seq, State: m.State, ID: m.ID, ToolCallID: m.ToolCallID, Hash: model.ContentHash(&m.Message),
+		}
+	}
+	return list
+}
+
 // Weight returns the size of a run's input: see [model.Reader].
 func (db *Database) Weight(ctx context.Context, threadKey, runKey int64) (model.Weight, error) {
 	return read(ctx, db, func() model.Weight {

@@ -51,6 +51,7 @@ CREATE TABLE messages (
     state            text COLLATE "C" NOT NULL,
     message_id       text COLLATE "C" NOT NULL,
     tool_call_id     text COLLATE "C" NOT NULL,
+    content_hash     bigint NOT NULL,    -- of a user's message, 0 for others
     context_item_ids text,
     message          text NOT NULL,
     day              bigint,

@@ -41,6 +41,7 @@ CREATE TABLE messages (
     state            TEXT NOT NULL,
     message_id       TEXT NOT NULL,
     tool_call_id     TEXT NOT NULL,
+    content_hash     INTEGER NOT NULL,    -- of a user's message, 0 for others
     context_item_ids TEXT,
     message          TEXT NOT NULL,
     day              INTEGER,

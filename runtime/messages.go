@@ -1,0 +1,141 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/work"
+)
+
+func checkMessages(msgs []agui.Message) error {
+	for i := range msgs {
+		m := &msgs[i]
+		switch {
+		case m.ID != "" && !ValidName(m.ID):
+			return refuseAt(fmt.Sprintf("/messages/%d/id", i), "invalid_name", "A message id must be 1 to 200 characters without control characters")
+		case m.ToolCallID != "" && !ValidName(m.ToolCallID):
+			return refuseAt(fmt.Sprintf("/messages/%d/toolCallId", i), "invalid_name", "A toolCallId must be 1 to 200 characters without control characters")
+		}
+		switch m.Role {
+		case agui.RoleUser, agui.RoleAssistant, agui.RoleSystem, agui.RoleDeveloper, agui.RoleTool, agui.RoleReasoning, agui.RoleActivity:
+		default:
+			return refuseAt(fmt.Sprintf("/messages/%d/role", i), "invalid_message", "A message has the unknown role %q", m.Role)
+		}
+	}
+	return nil
+}
+
+// reconcile compares the request's list of messages with the thread.
+func (s *starting) reconcile(ctx context.Context) (err error) {
+	have := stored{first: s.first, lastSeq: s.th.LastSeq}
+	if ids := namedBy(s.req); !s.first && len(ids) > 0 {
+		if have.byID, err = s.rt.keyed.messageHeads(ctx, s.at, ids); err != nil {
+			return err
+		}
+	}
+	if s.plan = reconcile(s.req, &have); !s.plan.needsThread {
+		return nil
+	}
+	if have.open, err = s.rt.keyed.openRuns(ctx, s.at); err != nil {
+		return err
+	}
+	if have.shown, err = s.rt.keyed.shownHeads(ctx, s.at); err != nil {
+		return err
+	}
+	have.read, have.whole = true, len(have.shown) < log.LatestMessages
+	s.plan = reconcile(s.req, &have)
+	return nil
+}
+
+// edited returns the request's message with the new content of an earlier one, nil when there is none.
+func (s *starting) edited() *agui.Message {
+	if s.plan.edit < 0 {
+		return nil
+	}
+	return &s.req.Messages[s.plan.edit]
+}
+
+// newMessages returns the messages that the thread takes, as queued rows. Attachment references are checked here, and
+// only for these messages and an edit, because a client repeats earlier messages as it received them.
+func (s *starting) newMessages() ([]Message, error) {
+	if m := s.edited(); m != nil {
+		if err := checkAttachments(s.plan.edit, m); err != nil {
+			return nil, err
+		}
+	}
+	s.minted = nil
+	named := make(map[string]bool)
+	fresh := make([]Message, 0, len(s.plan.fresh))
+	for _, i := range s.plan.fresh {
+		m := s.req.Messages[i]
+		if err := checkAttachments(i, &m); err != nil {
+			return nil, err
+		}
+		if m.ID == "" || named[m.ID] || i == s.plan.renamed { // some clients give the result and the message of a call the id of that call
+			m.ID = work.NewID()
+			s.minted = append(s.minted, m.ID)
+		}
+		named[m.ID] = true
+		fresh = append(fresh, Message{State: MessageQueued, ContextItemIDs: s.req.ContextItemIDs, Message: m})
+	}
+	return fresh, nil
+}
+
+// recall finds the calls that the request answered when it was first made, and the ids that its messages without an
+// id got.
+func (s *starting) recall(ctx context.Context) error {
+	s.minted, s.answers = nil, make(map[string]bool)
+	if slices.ContainsFunc(s.req.Messages, func(m agui.Message) bool { return m.Role == agui.RoleTool }) {
+		all, err := s.rt.keyed.interrupts(ctx, s.started().granted)
+		if err != nil {
+			return err
+		}
+		for i := range all {
+			s.answers[all[i].ID] = all[i].Frontend
+		}
+	}
+	unnamed := make(map[int64]bool) // by hash
+	for i := range s.req.Messages {
+		if m := &s.req.Messages[i]; m.Role == agui.RoleUser && m.ID == "" {
+			unnamed[model.ContentHash(m)] = true
+		}
+	}
+	for after, more := int64(0), len(unnamed) > 0; more; {
+		page, err := s.rt.store.RunMessages(ctx, s.c.project, s.out.Started.RunKey, after, log.LatestMessages)
+		if err != nil {
+			return err
+		}
+		for i := range page.Rows {
+			row := &page.Rows[i]
+			if after = row.Key; unnamed[model.ContentHash(&row.Message)] {
+				s.minted = append(s.minted, row.ID)
+			}
+		}
+		more = page.More
+	}
+	return nil
+}
+
+// brought sets the messages, tool results and state that the client has itself.
+func (s *starting) brought(out *decide.Started) {
+	for i := range s.req.Messages {
+		switch m := &s.req.Messages[i]; m.Role {
+		case agui.RoleUser:
+			out.Messages = append(out.Messages, m.ID)
+		case agui.RoleTool: // clients also write a result for a call that they have approved
+			if s.answers[m.ToolCallID] {
+				out.Results = append(out.Results, m.ToolCallID)
+			}
+		}
+	}
+	out.Messages = append(out.Messages, s.minted...)
+	out.State = s.req.State
+	if s.out.Claimed {
+		out.Before = s.th.State
+	}
+}

@@ -1,0 +1,161 @@
+package runtime
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// listed reads a list of messages: "u1=text" and "=text" are the user's, with and without an id; "a1" is the agent's.
+func listed(list string) (msgs []agui.Message) {
+	for word := range strings.FieldsSeq(list) {
+		id, text, user := strings.Cut(word, "=")
+		m := agui.Message{ID: id, Role: agui.RoleAssistant, Content: "answer"}
+		if user {
+			m.Role, m.Content = agui.RoleUser, text
+		}
+		msgs = append(msgs, m)
+	}
+	return msgs
+}
+
+// threadOf reads a thread: its messages as listed has them, with a minus for hidden ones, and their seqs from 1. Each
+// user's message begins a run with the key of its seq.
+func threadOf(messages string, ids []string) stored {
+	have := stored{first: messages == "", read: true, whole: true}
+	run := int64(0)
+	for i, m := range listed(messages) {
+		row := model.MessageHead{Seq: int64(i + 1), State: MessageConsumed, ID: m.ID, Hash: model.ContentHash(&m)}
+		if id, ok := strings.CutPrefix(m.ID, "-"); ok {
+			row.ID, row.State = id, model.MessageHidden
+		}
+		if row.Hash != 0 {
+			run = row.Seq
+		}
+		row.RunKey, have.lastSeq = run, row.Seq
+		if slices.Contains(ids, row.ID) {
+			have.byID = append(have.byID, row)
+		}
+		if row.State == MessageConsumed {
+			have.shown = append(have.shown, row)
+		}
+	}
+	return have
+}
+
+func TestReconcile(t *testing.T) {
+	const two = "u1=one a1 u2=two a2"
+	edits := StartRequest{Edits: true}
+	for _, test := range []struct {
+		name, thread string
+		req          StartRequest
+		list         string
+		want         string // the ids of the messages that are taken, then other facts of the plan
+	}{
+		{"the first list is taken whole", "", edits, "u1=one a1 u2=two", "u1 a1 u2"},
+		{"a new message", two, edits, "u1=one a1 u2=two a2 u3=three", "u3"},
+		{"only the new message", two, edits, "u3=three", "u3"},
+		{"the agent's messages are the thread's own", two, edits, "u1=one x u2=two y u3=three", "u3"},
+		{"nothing new", two, edits, "u1=one a1 u2=two a2", ""},
+		{"a list without the last answer", two, edits, "u1=one a1 u2=two u3=three", "u3"},
+		{"another answer", two, edits, "u1=one a1 u2=two", " hides 4"},
+		{"another answer to the first message", two, edits, "u1=one", " hides 2"},
+		{"an edit of the last message", two, edits, "u1=one a1 u2=other", " edits 2 hides 3"},
+		{"an edit of the first message", two, edits, "u1=other", " edits 0 hides 1"},
+		{"an edit under a new id", two, edits, "u1=one a1 u3=other", "u3 hides 3"},
+		{"no edit unless the front end edits", two, StartRequest{}, "u1=one a1 u2=other", "u2 renames 2"},
+		{"no edit without the first message", two, edits, "u2=other", "u2 renames 0"},
+		{"no edit in another order", two, edits, "u2=two a2 u1=one", ""},
+		{"no edit by a list without ids", two, edits, "=one =three", "(1)"},
+		{"no edit by an answer", two, StartRequest{Edits: true, Resume: []agui.ResumeEntry{{}}}, "u1=other", ""},
+		{"messages without ids, said before", two, StartRequest{}, "=one x =two y =three", "(4)"},
+		{"messages without ids in another order", two, StartRequest{}, "=two =one =three", "(1) (2)"},
+		{"a message without an id, said again", two, StartRequest{}, "=one =two =two", "(2)"},
+		{"a rewind", two, StartRequest{RewindTo: "a1"}, "u3=three", "u3"},
+		{"a rewind before the last message", two, StartRequest{RewindTo: "a1"}, "u1=one u2=two", "u2 renames 1"},
+		{"a rewind behind it", two, StartRequest{RewindTo: "a2"}, "u1=one u2=two", ""},
+		{"a rewind to no message", two, StartRequest{RewindTo: "x"}, "u3=three", "u3 lost"},
+		{"a rewind to a hidden message", "u1=one -a1", StartRequest{RewindTo: "a1"}, "u3=three", "u3 lost"},
+		{"a rewind of a new thread", "", StartRequest{RewindTo: "u1"}, "u1=one", "u1 lost"},
+		{"a hidden message, said again", "u1=one -u2=two", StartRequest{}, "u1=one u2=two", "u2 renames 1"},
+		{"another text under a known id", two, StartRequest{}, "u1=one u2=other", "u2 renames 1"},
+		{"a rollback of the message's run", two, StartRequest{Multitask: RollbackRuns}, "u1=one u2=two", "u2 renames 1"},
+		{"a rollback of another run", two, StartRequest{Multitask: RollbackRuns}, "u1=one", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.req.Messages = listed(test.list)
+			have := threadOf(test.thread, namedBy(&test.req))
+			if test.req.Multitask == RollbackRuns {
+				have.open = []RunHead{{Key: 3}} // that of u2
+			}
+			p := reconcile(&test.req, &have)
+			if got := p.describe(test.req.Messages); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+			have.read, have.shown, have.open = false, nil, nil
+			if q := reconcile(&test.req, &have); !q.needsThread && q.describe(test.req.Messages) != test.want {
+				t.Errorf("without the thread's messages: %q", q.describe(test.req.Messages))
+			}
+		})
+	}
+}
+
+// describe returns the plan in words.
+func (p *plan) describe(msgs []agui.Message) string {
+	var taken []string
+	for _, i := range p.fresh {
+		if msgs[i].ID == "" {
+			taken = append(taken, fmt.Sprintf("(%d)", i))
+		} else {
+			taken = append(taken, msgs[i].ID)
+		}
+	}
+	out := strings.Join(taken, " ")
+	if p.renamed >= 0 {
+		out += fmt.Sprint(" renames ", p.renamed)
+	}
+	if p.edit >= 0 {
+		out += fmt.Sprint(" edits ", p.edit)
+	}
+	if p.hideFrom > 0 {
+		out += fmt.Sprint(" hides ", p.hideFrom)
+	}
+	if p.lost {
+		out += " lost"
+	}
+	return out
+}
+
+// A thread whose beginning is not read is never edited, and its unnamed messages are never taken twice.
+func TestReconcile_KnowsOnlyTheNewestMessages(t *testing.T) {
+	for list, want := range map[string]string{
+		"u1=other":   "u1 renames 0",
+		"=old =new":  "(1)",
+		"=two =new":  "(1)",
+		"u1=one a1":  "",
+		"u1=one =xx": "(1)",
+	} {
+		req := StartRequest{Edits: true, Messages: listed(list)}
+		have := threadOf("u1=one a1 u2=two a2", namedBy(&req))
+		have.shown, have.whole = have.shown[2:], false
+		p := reconcile(&req, &have)
+		if got := p.describe(req.Messages); got != want {
+			t.Errorf("%s: got %q, want %q", list, got, want)
+		}
+	}
+}
+
+// An open run's thread is not edited.
+func TestReconcile_LeavesOpenRuns(t *testing.T) {
+	req := StartRequest{Edits: true, Messages: listed("u1=other")}
+	have := threadOf("u1=one a1", namedBy(&req))
+	have.open = []RunHead{{Key: 9}}
+	p := reconcile(&req, &have)
+	if got := p.describe(req.Messages); got != "u1 renames 0" {
+		t.Errorf("got %q", got)
+	}
+}
