@@ -51,8 +51,12 @@ func (l *live) execute() {
 	}
 	results := make(chan nodeResult, len(l.nodes.graph.Nodes))
 	for running := 0; ; {
-		if l.bounds.isFull() { // before any error that its workers return because of it
+		switch {
+		case l.bounds.isFull(): // before any error that its workers return because of it
 			l.overflow()
+			return
+		case limit.Err() != nil:
+			l.late()
 			return
 		}
 		ready, err := l.ready(in.Query)
@@ -62,7 +66,12 @@ func (l *live) execute() {
 		}
 		for _, n := range ready {
 			running++
-			l.errands.spawn(func() { results <- (&execution{live: l, n: n, in: in}).execute() })
+			x := &execution{live: l, limit: limit, n: n, in: in}
+			if l.run.Agent != "" { // the run has no other node to look after
+				results <- x.execute()
+				continue
+			}
+			l.errands.spawn(func() { results <- x.execute() })
 		}
 		if running == 0 {
 			l.settle(l.completed(), nil)

@@ -19,13 +19,14 @@ import (
 // execution executes one node of a run.
 type execution struct {
 	*live
-	n  *graph.Node
-	in plugins.Input
-	st *model.Step // of the attempt
-	s  *step       // likewise
+	limit context.Context // done when the run has to end
+	n     *graph.Node
+	in    plugins.Input
+	st    *model.Step // of the attempt
+	s     *step       // likewise
 }
 
-// execute executes the node, again after retryable failures, until it has a result.
+// execute executes the node, again after retryable failures, until it has a result. The result is empty if the run has to end.
 func (x *execution) execute() nodeResult {
 	pause, longest := orDefault(x.n.Retry.Initial, 500*time.Millisecond), orDefault(x.n.Retry.Max, 30*time.Second)
 	for {
@@ -40,12 +41,18 @@ func (x *execution) execute() nodeResult {
 		pause = min(2*pause, longest)
 		select {
 		case <-t.C:
-		case <-x.ctx.Done():
-			t.Stop()
-			return r
+		case <-x.limit.Done():
+		case <-x.bounds.full:
+		}
+		t.Stop()
+		if x.overdue() {
+			return nodeResult{}
 		}
 	}
 }
+
+// overdue reports whether the run has to end, or has ended.
+func (x *execution) overdue() bool { return x.limit.Err() != nil || x.bounds.isFull() }
 
 // begin opens the node's next execution, or continues the one that a crash or a question left open.
 func (x *execution) begin() error {
@@ -84,9 +91,8 @@ func (x *execution) attempt() nodeResult {
 		in.Query = x.st.Input
 	}
 	out, err := x.call(ctx, in)
-	if cause := context.Cause(x.ctx); cause != nil {
-		x.s.end()
-		return nodeResult{failed: &agui.OutputError{Code: codeCancelled, Message: cause.Error()}}
+	if x.overdue() {
+		return nodeResult{}
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
 		err = errTimeout
@@ -136,13 +142,15 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 	var r result
 	select {
 	case r = <-done:
+	case <-x.limit.Done():
+	case <-x.bounds.full:
 	case <-ctx.Done():
 		grace := time.NewTimer(x.en.cfg.Grace)
 		defer grace.Stop()
 		select {
 		case r = <-done:
-		case <-x.ctx.Done(): // the run is being ended elsewhere
-			r.err = context.Cause(ctx)
+		case <-x.limit.Done():
+		case <-x.bounds.full:
 		case <-grace.C:
 			x.errands.abandon(e)
 			r.err = context.Cause(ctx)
