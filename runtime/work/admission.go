@@ -175,12 +175,3 @@ const copies = 4
 // counted returns the bytes to reserve for n bytes of messages. It rounds down to steps of Light bytes, so that few events
 // change the reservation and a run with fewer bytes reserves none.
 func (a *admission) counted(n int) int64 { return copies * int64(n-n%a.cfg.Light) }
-
-// concurrency returns an agent's own limit of slots.
-func (en *Engine) concurrency(agent string) int {
-	a, ok := en.Plugins().Agent(agent)
-	if !ok {
-		return 0
-	}
-	return a.Info().Concurrency
-}

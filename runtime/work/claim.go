@@ -12,23 +12,23 @@ import (
 )
 
 // claiming prepares the claim of a queued run that has a reservation.
-func (en *Engine) claiming(ctx context.Context, head *model.RunHead, reserved *reservation) (*commit.Item, error) {
-	th, err := en.store.Thread(ctx, head.ThreadKey)
+func (d *dispatcher) claiming(ctx context.Context, head *model.RunHead, reserved *reservation) (*commit.Item, error) {
+	th, err := d.en.store.Thread(ctx, head.ThreadKey)
 	if err != nil {
 		return nil, model.Gone(err, decide.ErrThreadNotFound)
 	}
-	run, err := en.store.Run(ctx, head.Key)
+	run, err := d.en.store.Run(ctx, head.Key)
 	if err != nil {
 		return nil, model.Gone(err, decide.ErrRunNotFound)
 	}
 	if run.Status != model.Queued {
 		return nil, decide.ErrNotClaimed
 	}
-	queued, err := en.store.Queued(ctx, run.Key)
+	queued, err := d.en.store.Queued(ctx, run.Key)
 	if err != nil {
 		return nil, err
 	}
-	l := en.newLive(&run)
+	l := d.en.newLive(&run)
 	if l.unfit != nil {
 		return nil, fmt.Errorf("%w: %w", errUnfit, l.unfit)
 	}
@@ -39,7 +39,7 @@ func (en *Engine) claiming(ctx context.Context, head *model.RunHead, reserved *r
 // claiming prepares the claim: the events that open the span, numbered after the thread's last event.
 func (l *live) claiming(ctx context.Context, th *model.Thread, run *model.Run, queued []model.Message) (*commit.Item, error) {
 	en := l.en
-	l.span = en.nextSpan(th, run, th.LastEventID, th.LastSeq)
+	l.span = nextSpan(en.cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
 	c := &decide.Claim{
 		Thread: th.Key, Run: run.Key, Instance: en.cfg.Instance, Span: l.span.row,
 		Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)),
@@ -84,12 +84,8 @@ func (l *live) begins(out *decide.Decided) {
 	l.t.Begin(l.span.last) // the events of the claim and of the last owner are stored
 	l.bounds.reserved.settle(l.span.fold.Grown())
 	en.queue.nudge()
-	en.liveRuns.Add(1)
-	en.running.Add(1)
-	en.mu.Lock()
-	en.live[l.run.Key] = l
-	en.mu.Unlock()
-	go l.loop() // Shutdown waits for en.running
+	en.runs.add(l)
+	go l.loop() // Shutdown waits for en.executing
 }
 
 // executions returns the worker executions that continue when the run becomes live: steps that were left running, and open

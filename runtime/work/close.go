@@ -110,7 +110,7 @@ func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, s
 		return nil, err
 	}
 	l := en.newLive(&run)
-	l.span = en.nextSpan(&th, &run, th.LastEventID, th.LastSeq)
+	l.span = nextSpan(en.cfg.FrameBytes, &th, &run, th.LastEventID, th.LastSeq)
 	c := &decide.Close{Thread: th.Key, Run: key, To: e.status, Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)), Error: e.err, By: e.by}
 	it := &commit.Item{Owner: ownerOf(&run.RunHead), Command: c}
 	if err := (&opening{l, it, &th, &run}).lastWords(ctx, spans, queued, e); err != nil {

@@ -13,21 +13,36 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
+// dispatcher starts runs at once or, as slots become free, from the queue.
+type dispatcher struct {
+	en        *Engine
+	admission *admission
+	queue     *runQueue
+}
+
+// RunningOf returns how many runs of a user, and of its project, are executed now.
+func (d *dispatcher) RunningOf(project, user string) (users, projects int) {
+	return d.admission.running(project, user)
+}
+
+// QueuedOf returns how many runs are QUEUED: of all, of a project, and of a user in it.
+func (d *dispatcher) QueuedOf(project, user string) model.InQueue { return d.queue.of(project, user) }
+
 // dispatch serves the threads of the queue: it claims queued runs as slots become free, and cancels runs that have to make
 // room. It ends when the runtime stops.
-func (en *Engine) dispatch() {
+func (d *dispatcher) dispatch() {
 	for {
 		select {
-		case <-en.quit:
+		case <-d.en.quit:
 			return
-		case <-en.queue.signal:
+		case <-d.queue.signal:
 		}
-		ready, unknown := en.queue.ready(en.admission.try, max(en.admission.free(), 0)+weighedAhead)
+		ready, unknown := d.queue.ready(d.admission.try, max(d.admission.free(), 0)+weighedAhead)
 		for _, n := range ready {
-			en.tasks.Go(func() { en.attend(n) }) // as many as there are free slots, and runs that make room
+			d.en.tasks.Go(func() { d.attend(n) }) // as many as there are free slots, and runs that make room
 		}
 		for _, n := range unknown {
-			en.tasks.Go(func() { en.queue.weighs(n, en.weigh(&n.Run)) }) // as many as there are free slots, and some
+			d.en.tasks.Go(func() { d.queue.weighs(n, d.admission.weigh(d.en.abandoned, &n.Run)) }) // as many as there are free slots, and some
 		}
 	}
 }
@@ -37,26 +52,26 @@ const weighedAhead = 8
 
 // attend claims or cancels the run of a thread. A claim has its own reservation: another scan may admit the run again before
 // the claim is decided.
-func (en *Engine) attend(n *need) {
+func (d *dispatcher) attend(n *need) {
 	var err error
 	if n.Do == decide.ToCancel {
-		err = en.Cancel(&n.Run, n.Run.Generation, decide.By{})
-	} else if err = en.claim(&n.Run, n.reserved); err != nil {
+		err = d.en.Cancel(&n.Run, n.Run.Generation, decide.By{})
+	} else if err = d.claim(&n.Run, n.reserved); err != nil {
 		n.reserved.release()
-		en.queue.nudge()
+		d.queue.nudge()
 		if e := unstarted(err); e != nil {
-			en.about(&n.Run).Error("run cannot be claimed", "error", err)
-			err = en.closeRun(n.Run.ThreadKey, n.Run.Key, ending{status: model.Failed, err: e}, unclaimed)
+			d.en.about(&n.Run).Error("run cannot be claimed", "error", err)
+			err = d.en.closeRun(n.Run.ThreadKey, n.Run.Key, ending{status: model.Failed, err: e}, unclaimed)
 		}
 	}
 	switch {
 	case errors.Is(err, model.ErrTooSlow), errors.Is(err, model.ErrConflict), errors.Is(err, model.ErrDiskFull): // the database may recover
-		commit.Pause(en.abandoned, slowly)
-		en.commits.Add(&commit.Item{Owner: ownerOf(&n.Run), Command: &decide.Look{Thread: n.Run.ThreadKey}})
+		commit.Pause(d.en.abandoned, slowly)
+		d.en.commits.Add(&commit.Item{Owner: ownerOf(&n.Run), Command: &decide.Look{Thread: n.Run.ThreadKey}})
 	case err != nil && !unwritten(err):
-		en.about(&n.Run).Error("run holds up its thread", "error", err)
-		if en.rest() {
-			en.commits.Add(&commit.Item{Owner: ownerOf(&n.Run), Command: &decide.Look{Thread: n.Run.ThreadKey}})
+		d.en.about(&n.Run).Error("run holds up its thread", "error", err)
+		if d.en.rest() {
+			d.en.commits.Add(&commit.Item{Owner: ownerOf(&n.Run), Command: &decide.Look{Thread: n.Run.ThreadKey}})
 		}
 	}
 }
@@ -76,31 +91,31 @@ func unstarted(err error) *agui.OutputError {
 
 // Start decides a request for a run. It claims the run at once if a slot is free and, as far as this instance knows, no
 // other run of the thread comes first.
-func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, error) {
+func (d *dispatcher) Start(ctx context.Context, c *decide.Start) (*decide.Decided, error) {
 	queue := func() (*decide.Decided, error) {
 		it := &commit.Item{Owner: quota.OwnerOf(c.Thread.Project, c.Thread.User), Command: c, Bytes: c.Size + len(c.Run.Input)}
-		err := en.decide(it)
+		err := d.en.decide(it)
 		return outcome(it), err
 	}
-	if !en.idle(c) || en.queue.users() >= en.admission.free() { // waiting users go first
+	if !d.idle(c) || d.queue.users() >= d.admission.free() { // waiting users go first
 		return queue()
 	}
-	weight, err := en.weighStart(ctx, c)
-	if err != nil || weight > 0 && en.queue.users() > 0 {
+	weight, err := d.admission.weighStart(ctx, c)
+	if err != nil || weight > 0 && d.queue.users() > 0 {
 		return queue()
 	}
-	reserved, _ := en.admission.try(&c.Run.RunHead, model.Weight{Asked: weight})
+	reserved, _ := d.admission.try(&c.Run.RunHead, model.Weight{Asked: weight})
 	if reserved == nil {
 		return queue()
 	}
-	it, err := en.starting(ctx, c, reserved)
+	it, err := d.starting(ctx, c, reserved)
 	if err == nil {
 		it.Bytes += c.Size + len(c.Run.Input)
-		err = en.decide(it)
+		err = d.en.decide(it)
 	}
 	if err != nil || it.Out == nil || !it.Out.Claimed {
 		reserved.release()
-		en.queue.nudge()
+		d.queue.nudge()
 	}
 	if errors.Is(err, decide.ErrUnknownMessage) { // the decision without a claim returns this error, unless the request is a repeat
 		return queue()
@@ -109,15 +124,15 @@ func (en *Engine) Start(ctx context.Context, c *decide.Start) (*decide.Decided, 
 }
 
 // idle reports whether, as far as this instance knows, no run of the thread comes before the new one.
-func (en *Engine) idle(c *decide.Start) bool {
-	return c.Run.WorkflowID != "" && !en.Stopping() && (c.New || en.liveOn(c.Thread.Key) == nil && !en.queue.waits(c.Thread.Key))
+func (d *dispatcher) idle(c *decide.Start) bool {
+	return c.Run.WorkflowID != "" && !d.en.Stopping() && (c.New || d.en.liveOn(c.Thread.Key) == nil && !d.queue.waits(c.Thread.Key))
 }
 
 // starting prepares the start of a run that has a reservation, together with its claim.
-func (en *Engine) starting(ctx context.Context, c *decide.Start, reserved *reservation) (*commit.Item, error) {
+func (d *dispatcher) starting(ctx context.Context, c *decide.Start, reserved *reservation) (*commit.Item, error) {
 	th, run := c.Thread, c.Run // copies: the live run must not retain the whole request
 	run.Status, run.Generation = model.Queued, 1
-	l := en.newLive(&run)
+	l := d.en.newLive(&run)
 	if l.unfit != nil {
 		return nil, l.unfit
 	}
@@ -173,16 +188,16 @@ func unwritten(err error) bool {
 }
 
 // claim begins or continues the first run of a thread. The run has a reservation.
-func (en *Engine) claim(head *model.RunHead, reserved *reservation) error {
+func (d *dispatcher) claim(head *model.RunHead, reserved *reservation) error {
 	for {
-		if en.Stopping() {
+		if d.en.Stopping() {
 			return commit.ErrStopping
 		}
-		it, err := commit.Patiently(en.abandoned, func() (*commit.Item, error) { return en.claiming(en.abandoned, head, reserved) })
+		it, err := commit.Patiently(d.en.abandoned, func() (*commit.Item, error) { return d.claiming(d.en.abandoned, head, reserved) })
 		if err != nil {
 			return err
 		}
-		if err := en.decide(it); !errors.Is(err, decide.ErrStale) {
+		if err := d.en.decide(it); !errors.Is(err, decide.ErrStale) {
 			return err
 		}
 	}

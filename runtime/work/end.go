@@ -202,27 +202,3 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 
 // summaryBytes is the maximum length of the answer in a run's row.
 const summaryBytes = 4 << 10
-
-// forget removes a run that has ended here.
-func (en *Engine) forget(l *live) {
-	en.mu.Lock()
-	defer en.mu.Unlock()
-	if en.live[l.run.Key] == l {
-		delete(en.live, l.run.Key)
-		en.liveRuns.Add(-1)
-		close(l.over)
-		l.bounds.reserved.said.Release()
-	}
-}
-
-// awaitEnd waits until a run with a shut gate has ended here, in either way.
-func (en *Engine) awaitEnd(l *live) error {
-	select {
-	case <-l.over:
-		return nil
-	case <-en.fenced:
-		return model.ErrFenced
-	case <-en.abandoned.Done():
-		return commit.ErrStopping
-	}
-}

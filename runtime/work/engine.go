@@ -6,13 +6,10 @@ package work
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,32 +69,26 @@ type Config struct {
 
 // Engine executes the runs of this process. Create it with New, then call Begin, and Shutdown at the end.
 type Engine struct {
-	cfg       Config
-	store     model.Store
-	log       *slog.Logger
-	offers    offers
-	commits   *commit.Queue
-	admission *admission
-	queue     *runQueue
-	tokens    *tokens
-
+	cfg   Config
+	store model.Store
+	log   *slog.Logger
+	*offers
+	*replies
+	*runs
+	*dispatcher
+	*tokens
+	commits  *commit.Queue
 	measures Measures
 	tracer   Tracer
 
-	liveRuns     atomic.Int64
 	fences       atomic.Int64 // commits refused because another instance has the database
 	abandonments abandonments
 
-	mu       sync.Mutex      // guards the fields below
-	live     map[int64]*live // RUNNING runs of this instance, by key
-	stopping bool
-
 	abandoned  context.Context // done when waiting is pointless: Shutdown's limit passed, or fenced
 	abandon    context.CancelCauseFunc
-	running    sync.WaitGroup // live runs
 	tasks      sync.WaitGroup // the queue, the dispatcher, expiry, and functions passed to Go
 	quit       chan struct{}
-	fenced     chan struct{}
+	stopping   atomic.Bool // quit is closed, or about to be
 	fence      sync.Once   // closes fenced
 	committing atomic.Bool // the queue is at work
 }
@@ -110,18 +101,21 @@ func New(cfg Config) (*Engine, error) {
 	}
 	en := &Engine{
 		cfg: cfg, store: cfg.Store, log: cfg.Log, measures: cfg.Measures.withDefaults(), tracer: cfg.Tracer,
-		offers: offers{now: first, earlier: make(map[*offer]bool)},
-		queue:  newRunQueue(), live: make(map[int64]*live), quit: make(chan struct{}), fenced: make(chan struct{}),
+		tokens: newTokens(cfg.TokensPerDay), quit: make(chan struct{}),
 	}
 	if en.tracer == nil {
 		en.tracer = untraced{}
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
-	en.tokens = newTokens(cfg.TokensPerDay)
+	en.dispatcher = &dispatcher{en: en, queue: newRunQueue()}
+	en.offers = &offers{log: cfg.Log, changed: en.queue.nudge, now: first, earlier: make(map[*offer]bool)}
+	en.replies = &replies{en.offers, cfg.FrameBytes}
 	en.admission = newAdmission(&en.cfg, en.concurrency)
-	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = func() int { return int(en.liveRuns.Load()) }, en.show, en.lost
+	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), fenced: make(chan struct{})}
+	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.count, en.show, en.lost
 	cfg.Commits.Queued = en.queue.of
 	en.commits = commit.New(cfg.Commits)
+	en.runs.commits = en.commits
 	return en, nil
 }
 
@@ -155,22 +149,6 @@ func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, e
 	return outcome(it), err
 }
 
-// RunningOf returns how many runs of a user, and of its project, are executed now.
-func (en *Engine) RunningOf(project, user string) (users, projects int) {
-	return en.admission.running(project, user)
-}
-
-// QueuedOf returns how many runs are QUEUED: of all, of a project, and of a user in it.
-func (en *Engine) QueuedOf(project, user string) model.InQueue { return en.queue.of(project, user) }
-
-// Definition returns the definition of the workflow that a run stores at its start, or nil.
-func (en *Engine) Definition(workflow string) json.RawMessage {
-	if g := en.offers.current().graphs.Workflow(workflow); g != nil {
-		return g.Definition
-	}
-	return nil
-}
-
 // Go runs f, for which Shutdown waits.
 func (en *Engine) Go(f func()) { en.tasks.Go(f) }
 
@@ -179,7 +157,7 @@ func (en *Engine) Go(f func()) { en.tasks.Go(f) }
 func (en *Engine) Begin(ctx context.Context) error {
 	en.committing.Store(true)
 	en.tasks.Go(func() { en.commits.Run(en.abandoned) })
-	if err := en.loadTokens(ctx); err != nil {
+	if err := en.tokens.load(ctx, en.store); err != nil {
 		return fmt.Errorf("read what tokens were used: %w", err)
 	}
 	if err := en.finishDeletions(ctx); err != nil {
@@ -197,22 +175,14 @@ func (en *Engine) Begin(ctx context.Context) error {
 func (en *Engine) Fenced() <-chan struct{} { return en.fenced }
 
 // Stopping reports whether Shutdown was called.
-func (en *Engine) Stopping() bool {
-	en.mu.Lock()
-	defer en.mu.Unlock()
-	return en.stopping
-}
+func (en *Engine) Stopping() bool { return en.stopping.Load() }
 
 // Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases the others. It returns
 // when all emitted events are stored, and false when it was called before.
 func (en *Engine) Shutdown(ctx context.Context) bool {
-	en.mu.Lock()
-	if en.stopping {
-		en.mu.Unlock()
+	if en.stopping.Swap(true) {
 		return false
 	}
-	en.stopping = true
-	en.mu.Unlock()
 	en.commits.Drain()
 	close(en.quit)
 
@@ -222,7 +192,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 		if en.committing.Load() {
 			_ = en.commits.Flush() // earlier claims have been decided, and later ones see that the engine stops
 		}
-		en.running.Wait()
+		en.executing.Wait()
 	}()
 	limit := time.NewTimer(en.cfg.Drain)
 	defer limit.Stop()
@@ -288,30 +258,4 @@ func (en *Engine) lost(err error) {
 		en.abandon(err)
 		en.fence.Do(func() { close(en.fenced) })
 	}
-}
-
-// liveRun returns the run if this instance executes it.
-func (en *Engine) liveRun(key int64) *live {
-	en.mu.Lock()
-	defer en.mu.Unlock()
-	return en.live[key]
-}
-
-// liveOn returns the run that this instance executes on the thread, nil when there is none.
-func (en *Engine) liveOn(threadKey int64) *live {
-	en.mu.Lock()
-	defer en.mu.Unlock()
-	for _, l := range en.live {
-		if l.t.Key() == threadKey {
-			return l
-		}
-	}
-	return nil
-}
-
-// allLive returns the runs that this instance executes.
-func (en *Engine) allLive() []*live {
-	en.mu.Lock()
-	defer en.mu.Unlock()
-	return slices.Collect(maps.Values(en.live))
 }

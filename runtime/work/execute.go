@@ -18,14 +18,14 @@ import (
 // loop executes the run's graph until it ends, waits or is taken away, and then waits for every worker and
 // tool it started: one that ignores its context keeps the run's slot until it returns.
 func (l *live) loop() {
-	defer l.en.running.Done()
+	defer l.en.executing.Done()
 	l.execute()
 	l.cancel(plugins.ErrEnded)
 	l.untrace()
 	grace := time.AfterFunc(l.en.cfg.Grace, l.errands.abandonAll)
 	l.errands.wait()
 	grace.Stop()
-	l.releaseOffer()
+	l.en.release(l.offer)
 	l.bounds.reserved.release()
 	l.t.Release()
 	l.en.queue.nudge()

@@ -2,7 +2,9 @@ package work
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -21,6 +23,9 @@ type offer struct {
 
 // offers holds the current offer and the earlier ones that are still held.
 type offers struct {
+	log     *slog.Logger
+	changed func() // called once another offer is current
+
 	mu      sync.Mutex // guards the fields below, and offer.holders
 	now     *offer
 	earlier map[*offer]bool
@@ -49,29 +54,74 @@ func (o *offers) hold() *offer {
 	return o.now
 }
 
-// release releases an offer. It reports whether the offer was replaced and has no other holder: the caller then closes it.
-func (o *offers) release(held *offer) (over bool) {
+// release releases an offer. An offer that was replaced is closed once its last holder has released it.
+func (o *offers) release(held *offer) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	held.holders--
-	over = held.holders == 0 && o.earlier[held]
+	over := held.holders == 0 && o.earlier[held]
 	if over {
 		delete(o.earlier, held)
 	}
-	return over
+	o.mu.Unlock()
+	if over {
+		o.shut(held)
+	}
 }
 
-// replace makes next the current offer and returns the previous one if it has no holders.
-func (o *offers) replace(next *offer) (over *offer) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	last := o.now
-	o.now = next
-	if last.holders == 0 {
-		return last
+// Plugins returns the current registry.
+func (o *offers) Plugins() *host.Registry { return o.current().plugins }
+
+// Definition returns the definition of the workflow that a run stores at its start, or nil.
+func (o *offers) Definition(workflow string) json.RawMessage {
+	if g := o.current().graphs.Workflow(workflow); g != nil {
+		return g.Definition
 	}
-	o.earlier[last] = true
 	return nil
+}
+
+// concurrency returns an agent's own limit of executing runs, 0 for none.
+func (o *offers) concurrency(agent string) int {
+	if a, ok := o.Plugins().Agent(agent); ok {
+		return a.Info().Concurrency
+	}
+	return 0
+}
+
+// Replace compiles a registry, starts its new plugins, and makes it the current one. Live runs keep their registry, which is
+// closed when the last of them has ended or waits. When Replace fails, nothing has changed and the started plugins of reg
+// are closed. It must be called by one goroutine at a time.
+func (o *offers) Replace(ctx context.Context, reg *host.Registry) error {
+	next, err := newOffer(reg)
+	if err != nil {
+		return err
+	}
+	for _, open := range o.open() { // plugins that are offered again may already be started
+		reg.Share(open.plugins)
+	}
+	if err := reg.Start(ctx); err != nil {
+		o.shut(next)
+		return err
+	}
+	o.mu.Lock()
+	last := o.now
+	o.now, o.earlier[last] = next, true
+	last.holders++
+	o.mu.Unlock()
+	o.release(last)
+	o.changed()
+	return nil
+}
+
+// Close closes all plugins, also replaced ones that abandoned workers still use.
+func (o *offers) Close() error {
+	var errs []error
+	for _, open := range o.open() {
+		errs = append(errs, open.plugins.Close())
+	}
+	o.mu.Lock()
+	clear(o.earlier)
+	o.mu.Unlock()
+	return errors.Join(errs...)
 }
 
 // open returns the offers with open plugins: the earlier ones, and the current one at the end.
@@ -81,62 +131,9 @@ func (o *offers) open() []*offer {
 	return append(slices.Collect(maps.Keys(o.earlier)), o.now)
 }
 
-// all returns and forgets the earlier offers, with the current one at the end.
-func (o *offers) all() []*offer {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	var list []*offer
-	for e := range o.earlier {
-		list = append(list, e)
-	}
-	o.earlier = map[*offer]bool{}
-	return append(list, o.now)
-}
-
-// Plugins returns the current registry.
-func (en *Engine) Plugins() *host.Registry { return en.offers.current().plugins }
-
-// Replace compiles a registry, starts its new plugins, and makes it the current one. Live runs keep their registry, which is
-// closed when the last of them has ended or waits. When Replace fails, nothing has changed and the started plugins of reg
-// are closed. It must be called by one goroutine at a time.
-func (en *Engine) Replace(ctx context.Context, reg *host.Registry) error {
-	next, err := newOffer(reg)
-	if err != nil {
-		return err
-	}
-	for _, o := range en.offers.open() { // plugins that are offered again may already be started
-		reg.Share(o.plugins)
-	}
-	if err := reg.Start(ctx); err != nil {
-		en.shut(next)
-		return err
-	}
-	if over := en.offers.replace(next); over != nil {
-		en.shut(over)
-	}
-	en.queue.nudge() // limits may have changed
-	return nil
-}
-
-// Close closes all plugins, also replaced ones that abandoned workers still use.
-func (en *Engine) Close() error {
-	var errs []error
-	for _, o := range en.offers.all() {
-		errs = append(errs, o.plugins.Close())
-	}
-	return errors.Join(errs...)
-}
-
 // shut closes the plugins that only this offer needs.
-func (en *Engine) shut(o *offer) {
-	if err := o.plugins.Close(); err != nil {
-		en.log.Error("plugins could not be closed", "error", err)
-	}
-}
-
-// releaseOffer is called once the last worker and tool of a live run has returned.
-func (l *live) releaseOffer() {
-	if l.en.offers.release(l.offer) {
-		l.en.shut(l.offer)
+func (o *offers) shut(old *offer) {
+	if err := old.plugins.Close(); err != nil {
+		o.log.Error("plugins could not be closed", "error", err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
@@ -18,7 +17,7 @@ import (
 // of a run.
 func (en *Engine) recover(ctx context.Context) error {
 	var left []model.RunHead
-	err := en.unfinished(ctx, model.Running, func(run *model.RunHead) {
+	err := unfinished(ctx, en.store, model.Running, func(run *model.RunHead) {
 		left = append(left, *run)
 	})
 	if err != nil {
@@ -38,7 +37,7 @@ func (en *Engine) recover(ctx context.Context) error {
 		}
 	}
 	var queued []inLine
-	err = en.unfinished(ctx, model.Queued, func(run *model.RunHead) {
+	err = unfinished(ctx, en.store, model.Queued, func(run *model.RunHead) {
 		if n := len(queued); n == 0 || queued[n-1].thread != run.ThreadKey {
 			queued = append(queued, inLine{run.ThreadKey, run.QueuedAt})
 		} else if run.QueuedAt.Before(queued[n-1].since) {
@@ -52,7 +51,7 @@ func (en *Engine) recover(ctx context.Context) error {
 	for _, q := range queued {
 		en.commits.Add(&commit.Item{Command: &decide.Look{Thread: q.thread}})
 	}
-	err = en.unfinished(ctx, model.Waiting, func(run *model.RunHead) { en.queue.found(run.ThreadKey) })
+	err = unfinished(ctx, en.store, model.Waiting, func(run *model.RunHead) { en.queue.found(run.ThreadKey) })
 	if err != nil {
 		return err
 	}
@@ -66,11 +65,11 @@ type inLine struct {
 }
 
 // unfinished calls f for each run of a status, ordered by thread.
-func (en *Engine) unfinished(ctx context.Context, status model.Status, f func(*model.RunHead)) error {
+func unfinished(ctx context.Context, store model.Store, status model.Status, f func(*model.RunHead)) error {
 	const limit = 500
 	var thread, key int64
 	for {
-		runs, err := commit.Patiently(ctx, func() ([]model.RunHead, error) { return en.store.Unfinished(ctx, status, thread, key, limit) })
+		runs, err := commit.Patiently(ctx, func() ([]model.RunHead, error) { return store.Unfinished(ctx, status, thread, key, limit) })
 		if err != nil {
 			return err
 		}
@@ -88,7 +87,7 @@ func (en *Engine) unfinished(ctx context.Context, status model.Status, f func(*m
 // crashed too often.
 func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	if run.Owner != "" {
-		crashed, err := commit.Patiently(ctx, func() (bool, error) { return en.crashed(ctx, run.Owner) })
+		crashed, err := commit.Patiently(ctx, func() (bool, error) { return crashed(ctx, en.store, run.Owner) })
 		if err != nil {
 			return err
 		}
@@ -96,7 +95,7 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 			run.Attempt++
 		}
 	}
-	weight := en.weigh(&run.RunHead)
+	weight := en.admission.weigh(en.abandoned, &run.RunHead)
 	l, it, err := en.readBack(ctx, run, fromLog)
 	if err != nil {
 		return en.failAs(ctx, run, fromRows, unreadable(), err, nil)
@@ -140,8 +139,8 @@ func unstored() *agui.OutputError {
 
 // crashed reports whether an instance that has left runs RUNNING did not end in good order. An unknown instance counts as
 // crashed.
-func (en *Engine) crashed(ctx context.Context, instance string) (bool, error) {
-	in, err := en.store.Instance(ctx, instance)
+func crashed(ctx context.Context, store model.Store, instance string) (bool, error) {
+	in, err := store.Instance(ctx, instance)
 	if errors.Is(err, model.ErrNotFound) {
 		return true, nil
 	}
@@ -247,11 +246,11 @@ func (en *Engine) readRows(ctx context.Context, run *model.Run, it *commit.Item)
 	}
 	l.asked.Store(true) // it may have asked
 	if n := len(spans); n > 0 && spans[n-1].Last == 0 {
-		l.span = en.openSpan(&th, run, &spans[n-1], last, seq)
+		l.span = openSpan(en.cfg.FrameBytes, &th, run, &spans[n-1], last, seq)
 		_ = l.span.ver.Add(agui.RunStarted{})
 		return l, l.span.stage(it, agui.StateSnapshot{Snapshot: l.span.state()})
 	}
-	l.span = en.nextSpan(&th, run, last, seq)
+	l.span = nextSpan(en.cfg.FrameBytes, &th, run, last, seq)
 	row := l.span.row
 	it.Rows = append(it.Rows, &row)
 	return l, l.span.started(it, run, nil, nil, l.input.Trace)
@@ -273,7 +272,7 @@ func (en *Engine) readLog(ctx context.Context, run *model.Run) (*live, error) {
 	l := en.newLive(run)
 	l.asked.Store(true) // its last owner may have asked
 	last := &spans[len(spans)-1]
-	l.span = en.openSpan(&th, run, last, last.First-1, th.LastSeq)
+	l.span = openSpan(en.cfg.FrameBytes, &th, run, last, last.First-1, th.LastSeq)
 	rd := &reading{l, run, spans}
 	if err := rd.load(ctx); err != nil {
 		return nil, err
@@ -379,32 +378,4 @@ func (l *live) failCall(it *commit.Item, id, code string) error {
 		it.Rows = append(it.Rows, row)
 	}
 	return l.span.stage(it, result)
-}
-
-// releaseAll releases the live runs and writes nothing to their logs; they go on at the next start. It returns how many.
-func (en *Engine) releaseAll() int {
-	n := 0
-	for _, l := range en.allLive() {
-		if l.letGo() {
-			l.log().Info("run is released", "agent", l.run.WorkflowID)
-			n++
-		}
-	}
-	return n
-}
-
-// letGo releases a run. It reports false for a run that is already ending.
-func (l *live) letGo() bool {
-	l.mu.Lock()
-	if !l.lock(plugins.ErrStopping) {
-		l.mu.Unlock()
-		return false
-	}
-	it := l.item()
-	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.en.cfg.Instance}
-	it.Then = func(*decide.Decided) { l.en.forget(l) }
-	l.en.commits.Add(it)
-	l.mu.Unlock()
-	l.cancel(plugins.ErrStopping)
-	return true
 }

@@ -23,9 +23,15 @@ type Responder struct {
 	Role string `json:"role"`
 }
 
+// replies checks answers to questions, and prepares them for their decision.
+type replies struct {
+	offers     *offers
+	frameBytes int
+}
+
 // RepliesTo validates the answers of a request to a run's interrupts and prepares them for the decision, which refuses answers to
 // unknown interrupts. Its refusals have the place in the request's body.
-func (en *Engine) RepliesTo(project string, all []model.Interrupt, entries []agui.ResumeEntry, by Responder) ([]decide.Reply, error) {
+func (rs *replies) RepliesTo(project string, all []model.Interrupt, entries []agui.ResumeEntry, by Responder) ([]decide.Reply, error) {
 	replies := make([]decide.Reply, len(entries))
 	size := 0
 	for i, e := range entries {
@@ -35,12 +41,12 @@ func (en *Engine) RepliesTo(project string, all []model.Interrupt, entries []agu
 			continue
 		}
 		if in.Status == model.InterruptOpen {
-			if err := en.checkAnswer(project, in, &e, fmt.Sprintf("/resume/%d", i)); err != nil {
+			if err := rs.checkAnswer(project, in, &e, fmt.Sprintf("/resume/%d", i)); err != nil {
 				return nil, err
 			}
 		}
-		if size += len(e.Payload); size > log.MaxMessages(en.cfg.FrameBytes) { // one RUN_STARTED has all answers
-			return nil, model.Refuse(model.KindTooLarge, "messages_too_large", "The answers of a request may hold %d bytes", log.MaxMessages(en.cfg.FrameBytes))
+		if size += len(e.Payload); size > log.MaxMessages(rs.frameBytes) { // one RUN_STARTED has all answers
+			return nil, model.Refuse(model.KindTooLarge, "messages_too_large", "The answers of a request may hold %d bytes", log.MaxMessages(rs.frameBytes))
 		}
 		if e.Status == model.InterruptCancelled {
 			e.Payload = nil // it was not checked
@@ -51,7 +57,7 @@ func (en *Engine) RepliesTo(project string, all []model.Interrupt, entries []agu
 }
 
 // checkAnswer validates an answer against its question. place is a JSON pointer to the answer in the request's body.
-func (en *Engine) checkAnswer(project string, in *model.Interrupt, e *agui.ResumeEntry, place string) error {
+func (rs *replies) checkAnswer(project string, in *model.Interrupt, e *agui.ResumeEntry, place string) error {
 	switch {
 	case e.Status == model.InterruptCancelled:
 		return nil
@@ -82,7 +88,7 @@ func (en *Engine) checkAnswer(project string, in *model.Interrupt, e *agui.Resum
 	if in.Tool == "" {
 		return misplaced(place+"/payload/editedArgs", "invalid_arguments", "What a node's agent is asked cannot be edited")
 	}
-	if err := en.checkEdit(project, in.Tool, given.EditedArgs); err != nil {
+	if err := rs.checkEdit(project, in.Tool, given.EditedArgs); err != nil {
 		return misplaced(place+"/payload/editedArgs"+placeOf(err), "invalid_arguments", "The edited arguments of %s do not fit: %s", in.Tool, err)
 	}
 	return nil
@@ -90,8 +96,8 @@ func (en *Engine) checkAnswer(project string, in *model.Interrupt, e *agui.Resum
 
 // checkEdit validates edited arguments against the schema of the tool, or of the agent called as a tool. It accepts any object for a
 // tool that is no longer offered: the call itself fails then.
-func (en *Engine) checkEdit(project, name string, args json.RawMessage) error {
-	offer := en.offers.current()
+func (rs *replies) checkEdit(project, name string, args json.RawMessage) error {
+	offer := rs.offers.current()
 	offered := offer.plugins.For(project)
 	if tool, ok := offered.Tool(name); ok {
 		return offer.graphs.CheckArgs(tool, args)
@@ -203,7 +209,7 @@ func frontendOutput(m *agui.Message) *agui.ToolOutput {
 
 // AnswersOf prepares the answers in a request for a run of the thread, nil when there are none: the entries of its resume,
 // and its messages with results of the client's own tools. known has the ids of the messages that the thread already has.
-func (en *Engine) AnswersOf(
+func (rs *replies) AnswersOf(
 	ctx context.Context, r model.ByKey, threadKey int64, resume []agui.ResumeEntry, msgs []agui.Message, known map[string]bool, by Responder,
 ) (*decide.Answers, error) {
 	if len(resume) == 0 && !slices.ContainsFunc(msgs, func(m agui.Message) bool { return m.Role == agui.RoleTool }) {
@@ -222,7 +228,7 @@ func (en *Engine) AnswersOf(
 		return nil, err
 	}
 	a := &decide.Answers{Run: open[i].Key}
-	if a.Replies, err = en.RepliesTo(open[i].Project, all, resume, by); err != nil {
+	if a.Replies, err = rs.RepliesTo(open[i].Project, all, resume, by); err != nil {
 		return nil, err
 	}
 	for j := range msgs {

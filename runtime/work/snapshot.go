@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
@@ -14,9 +13,9 @@ import (
 )
 
 // Snapshot returns a thread as it is now. While a run executes, it waits until the run's events so far are stored.
-func (en *Engine) Snapshot(ctx context.Context, t *log.Tail) (log.Snapshot, error) {
-	return whole(ctx, en, t, func() (log.Snapshot, error) {
-		if l := en.liveOn(t.Key()); l != nil {
+func (rs *runs) Snapshot(ctx context.Context, t *log.Tail) (log.Snapshot, error) {
+	return whole(ctx, rs, t, func() (log.Snapshot, error) {
+		if l := rs.liveOn(t.Key()); l != nil {
 			return l.snapshot(ctx)
 		}
 		return t.Settled(ctx)
@@ -25,10 +24,10 @@ func (en *Engine) Snapshot(ctx context.Context, t *log.Tail) (log.Snapshot, erro
 
 // RunSnapshot returns a thread as the latest span of one of its runs left it. For a run that has not started yet it returns
 // an empty snapshot.
-func (en *Engine) RunSnapshot(ctx context.Context, t *log.Tail, run *model.Run) (log.RunSnapshot, error) {
-	return whole(ctx, en, t, func() (log.RunSnapshot, error) {
+func (rs *runs) RunSnapshot(ctx context.Context, t *log.Tail, run *model.Run) (log.RunSnapshot, error) {
+	return whole(ctx, rs, t, func() (log.RunSnapshot, error) {
 		return t.OfRun(ctx, run, func(ctx context.Context) (log.Snapshot, error) {
-			if l := en.liveRun(run.Key); l != nil {
+			if l := rs.liveRun(run.Key); l != nil {
 				return l.snapshot(ctx)
 			}
 			return log.Snapshot{}, log.ErrChanged
@@ -37,7 +36,7 @@ func (en *Engine) RunSnapshot(ctx context.Context, t *log.Tail, run *model.Run) 
 }
 
 // whole makes a snapshot, again when the thread has changed meanwhile.
-func whole[S any](ctx context.Context, en *Engine, t *log.Tail, snapshot func() (S, error)) (s S, err error) {
+func whole[S any](ctx context.Context, rs *runs, t *log.Tail, snapshot func() (S, error)) (s S, err error) {
 	for {
 		if err := t.Learn(ctx); err != nil {
 			return s, err
@@ -46,17 +45,17 @@ func whole[S any](ctx context.Context, en *Engine, t *log.Tail, snapshot func() 
 		if s, err = snapshot(); !errors.Is(err, log.ErrChanged) {
 			return s, err
 		}
-		if err := en.await(ctx, changed); err != nil {
+		if err := rs.await(ctx, changed); err != nil {
 			return s, err
 		}
 	}
 }
 
 // await waits for a thread's next change. It fails while the database does not commit, because there is no change then.
-func (en *Engine) await(ctx context.Context, changed <-chan struct{}) error {
+func (rs *runs) await(ctx context.Context, changed <-chan struct{}) error {
 	for {
-		troubled := en.commits.Troubled()
-		if err := en.commits.Trouble(); err != nil {
+		troubled := rs.commits.Troubled()
+		if err := rs.commits.Trouble(); err != nil {
 			return err
 		}
 		select {
@@ -65,7 +64,7 @@ func (en *Engine) await(ctx context.Context, changed <-chan struct{}) error {
 		case <-troubled: // the trouble may be over
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-en.abandoned.Done(): // a run that was released ends its span at the next start
+		case <-rs.abandoned: // a run that was released ends its span at the next start
 			return commit.ErrStopping
 		}
 	}
@@ -132,16 +131,4 @@ func (l *live) stored(ctx context.Context, id int64) error {
 			return err
 		}
 	}
-}
-
-// LastEvent returns the id, type and time of the last event of a run that this instance executes. It reports false when
-// these are not in memory, or the event is not stored yet.
-func (en *Engine) LastEvent(runKey int64) (id int64, kind agui.Type, at time.Time, ok bool) {
-	l := en.liveRun(runKey)
-	if l == nil {
-		return 0, "", time.Time{}, false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.span.last, l.span.kind, l.span.at, l.span.kind != "" && l.t.Committed() >= l.span.last
 }

@@ -46,19 +46,19 @@ type began struct {
 	shows []int64         // runs with messages that it has shown again
 }
 
-// nextSpan returns a run's next span, which begins behind the event last and the message seq.
-func (en *Engine) nextSpan(th *model.Thread, run *model.Run, last, seq int64) *span {
-	return en.openSpan(th, run, &model.Span{
+// nextSpan returns a run's next span, which begins behind the event last and the message seq. Its events have up to most bytes.
+func nextSpan(most int, th *model.Thread, run *model.Run, last, seq int64) *span {
+	return openSpan(most, th, run, &model.Span{
 		RunKey: run.Key, N: run.Spans + 1, ThreadKey: th.Key, RunID: cmp.Or(run.SpanName, run.ID),
 		Generation: run.Generation, First: last + 1, State: th.State,
 	}, last, seq)
 }
 
 // openSpan returns a span that goes on behind the event last and the message seq.
-func (en *Engine) openSpan(th *model.Thread, run *model.Run, row *model.Span, last, seq int64) *span {
+func openSpan(most int, th *model.Thread, run *model.Run, row *model.Span, last, seq int64) *span {
 	sp := spanOf(th, &monitor.Run{
 		Key: run.Key, Project: th.Project, User: th.User, ID: row.RunID, ThreadID: th.ID, Agent: run.WorkflowID,
-	}, en.cfg.FrameBytes, last, seq)
+	}, most, last, seq)
 	sp.row = *row
 	return sp
 }

@@ -114,25 +114,25 @@ func (t *tokens) wait(project string, now time.Time) time.Duration {
 	return 0
 }
 
-// loadTokens reads the counts of the instances before this one.
-func (en *Engine) loadTokens(ctx context.Context) error {
-	list, err := en.store.TokensSince(ctx, time.Now().Add(-model.TokenWindow-model.TokenStep))
+// load reads the counts of the instances before this one.
+func (t *tokens) load(ctx context.Context, store model.Store) error {
+	list, err := store.TokensSince(ctx, time.Now().Add(-model.TokenWindow-model.TokenStep))
 	for _, row := range list {
-		en.tokens.add(row.Project, row.Tokens, row.At)
+		t.add(row.Project, row.Tokens, row.At)
 	}
 	return err
 }
 
 // TokensOf returns how many tokens a project has used in the last day.
-func (en *Engine) TokensOf(project string) int64 { return en.tokens.of(project, time.Now()) }
+func (t *tokens) TokensOf(project string) int64 { return t.of(project, time.Now()) }
 
 // Spent returns the refusal to begin or continue a run of a project that has used up its tokens, or nil when it has not.
-func (en *Engine) Spent(project string) *model.Error {
-	wait := en.tokens.wait(project, time.Now())
+func (t *tokens) Spent(project string) *model.Error {
+	wait := t.wait(project, time.Now())
 	if wait <= 0 {
 		return nil
 	}
-	err := model.Refuse(model.KindOverloaded, tokensExceeded, "Your project may use %d tokens a day, and has; try again later", en.cfg.TokensPerDay)
+	err := model.Refuse(model.KindOverloaded, tokensExceeded, "Your project may use %d tokens a day, and has; try again later", t.limit)
 	err.RetryAfter = wait
 	return err
 }
@@ -141,9 +141,9 @@ const tokensExceeded = "tokens_exceeded"
 
 // MayCallModel refuses a call of a model while the run's project has used up its tokens.
 func (s *step) MayCallModel() error {
-	en := s.l.en
-	if en.tokens.wait(s.l.run.Project, time.Now()) <= 0 {
+	used := s.l.en.tokens
+	if used.wait(s.l.run.Project, time.Now()) <= 0 {
 		return nil
 	}
-	return &plugins.Error{Code: tokensExceeded, Message: fmt.Sprintf("The project may use %d tokens a day, and has", en.cfg.TokensPerDay)}
+	return &plugins.Error{Code: tokensExceeded, Message: fmt.Sprintf("The project may use %d tokens a day, and has", used.limit)}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // weightOf returns the weight of an input of so many bytes: nothing if they are few, because the slot covers them.
-func (en *Engine) weightOf(asked int64) int64 {
-	if asked <= int64(en.cfg.Light) {
+func (a *admission) weightOf(asked int64) int64 {
+	if asked <= int64(a.cfg.Light) {
 		return 0
 	}
 	return asked
@@ -18,25 +18,25 @@ func (en *Engine) weightOf(asked int64) int64 {
 
 // weigh returns the weight of a run. Its messages count only if the run goes on. The weight is zero when the database does
 // not return it: the claim then finds the error.
-func (en *Engine) weigh(r *model.RunHead) model.Weight {
-	w, err := commit.Patiently(en.abandoned, func() (model.Weight, error) { return en.store.Weight(en.abandoned, r.ThreadKey, r.Key) })
+func (a *admission) weigh(ctx context.Context, r *model.RunHead) model.Weight {
+	w, err := commit.Patiently(ctx, func() (model.Weight, error) { return a.cfg.Store.Weight(ctx, r.ThreadKey, r.Key) })
 	if err != nil {
 		return model.Weight{}
 	}
-	w.Asked = en.weightOf(w.Asked)
+	w.Asked = a.weightOf(w.Asked)
 	w.Said *= 2 // a worker's answer is once more in its output
-	if !r.Answered || w.Said < int64(en.cfg.Light) {
+	if !r.Answered || w.Said < int64(a.cfg.Light) {
 		w.Said = 0
 	}
 	return w
 }
 
 // weighStart returns the weight of a requested run.
-func (en *Engine) weighStart(ctx context.Context, c *decide.Start) (int64, error) {
+func (a *admission) weighStart(ctx context.Context, c *decide.Start) (int64, error) {
 	asked := int64(len(c.Run.Input)+len(c.Run.Definition)) + int64(c.Size) + int64(len(c.Messages)*model.MessageBytes)
 	if c.New {
-		return en.weightOf(asked), nil
+		return a.weightOf(asked), nil
 	}
-	of, err := en.store.Weight(ctx, c.Thread.Key, c.Run.Key)
-	return en.weightOf(asked + of.Asked), err
+	of, err := a.cfg.Store.Weight(ctx, c.Thread.Key, c.Run.Key)
+	return a.weightOf(asked + of.Asked), err
 }

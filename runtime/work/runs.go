@@ -1,0 +1,127 @@
+package work
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// runs is the set of RUNNING runs of this instance.
+type runs struct {
+	commits   *commit.Queue
+	abandoned <-chan struct{} // see Engine.abandoned
+	fenced    chan struct{}
+	executing sync.WaitGroup // goroutines of the runs
+
+	mu   sync.Mutex // guards live
+	live map[int64]*live
+}
+
+// add adds a run that begins. Its goroutine calls executing.Done at its end.
+func (rs *runs) add(l *live) {
+	rs.executing.Add(1)
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.live[l.run.Key] = l
+}
+
+// forget removes a run that has ended here.
+func (rs *runs) forget(l *live) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.live[l.run.Key] == l {
+		delete(rs.live, l.run.Key)
+		close(l.over)
+		l.bounds.reserved.said.Release()
+	}
+}
+
+// count returns the number of runs.
+func (rs *runs) count() int {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return len(rs.live)
+}
+
+// liveRun returns the run of a key, or nil.
+func (rs *runs) liveRun(key int64) *live {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.live[key]
+}
+
+// liveOn returns the run on a thread, or nil.
+func (rs *runs) liveOn(threadKey int64) *live {
+	for _, l := range rs.allLive() {
+		if l.t.Key() == threadKey {
+			return l
+		}
+	}
+	return nil
+}
+
+// allLive returns all runs.
+func (rs *runs) allLive() []*live {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return slices.Collect(maps.Values(rs.live))
+}
+
+// releaseAll releases the runs and writes nothing to their logs; they go on at the next start. It returns how many.
+func (rs *runs) releaseAll() int {
+	n := 0
+	for _, l := range rs.allLive() {
+		if l.letGo() {
+			l.log().Info("run is released", "agent", l.run.WorkflowID)
+			n++
+		}
+	}
+	return n
+}
+
+// letGo releases a run. It reports false for a run that is already ending.
+func (l *live) letGo() bool {
+	l.mu.Lock()
+	if !l.lock(plugins.ErrStopping) {
+		l.mu.Unlock()
+		return false
+	}
+	it := l.item()
+	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.en.cfg.Instance}
+	it.Then = func(*decide.Decided) { l.en.forget(l) }
+	l.en.commits.Add(it)
+	l.mu.Unlock()
+	l.cancel(plugins.ErrStopping)
+	return true
+}
+
+// awaitEnd waits until a run with a shut gate has ended here, in either way.
+func (rs *runs) awaitEnd(l *live) error {
+	select {
+	case <-l.over:
+		return nil
+	case <-rs.fenced:
+		return model.ErrFenced
+	case <-rs.abandoned:
+		return commit.ErrStopping
+	}
+}
+
+// LastEvent returns the id, type and time of the last event of a run that this instance executes. It reports false when
+// these are not in memory, or the event is not stored yet.
+func (rs *runs) LastEvent(runKey int64) (id int64, kind agui.Type, at time.Time, ok bool) {
+	l := rs.liveRun(runKey)
+	if l == nil {
+		return 0, "", time.Time{}, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.span.last, l.span.kind, l.span.at, l.span.kind != "" && l.t.Committed() >= l.span.last
+}
