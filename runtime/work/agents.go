@@ -17,8 +17,9 @@ func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, quer
 }
 
 // answerAs executes a tool call that names an agent. The agent's answer is the result.
-func (s *step) answerAs(ctx context.Context, m *model.Memo, u plugins.Use) (agui.ToolOutput, error) {
-	if _, mistake := s.l.offered(u); mistake != nil {
+func (c *toolCall) answerAs(ctx context.Context) (agui.ToolOutput, error) {
+	s, u := c.s, c.u
+	if _, mistake := s.l.clientTools.check(u); mistake != nil {
 		return failure("invalid_arguments", mistake.Error()), nil
 	}
 	agent, ok := s.l.plugins.Agent(u.Name)
@@ -26,18 +27,18 @@ func (s *step) answerAs(ctx context.Context, m *model.Memo, u plugins.Use) (agui
 		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", u.Name)), nil
 	}
 	query, ok := queryOf(u.Request)
-	if info := agent.Info(); ok && s.asks(&info, u) {
-		if ok, err := s.approve(m, u); !ok {
+	if info := agent.Info(); ok && c.asks(&info) {
+		if ok, err := c.approve(); !ok {
 			return denied(), err
 		}
-		query, ok = queryOf(s.executed(u))
+		query, ok = queryOf(c.executed())
 	}
 	if !ok {
 		return failure("invalid_arguments", errNoQuery.Error()), nil
 	}
 	request, _ := json.Marshal(query) // a string always encodes; stored records have the hash of this form
 	use := plugins.Use{Place: u.Inside("agent"), Name: u.Name, Request: request}
-	out, err := s.callAgent(ctx, agui.SubagentStarted{ParentToolCallID: m.CallID}, use, u.Inside(""), query)
+	out, err := s.callAgent(ctx, agui.SubagentStarted{ParentToolCallID: c.m.CallID}, use, u.Inside(""), query)
 	shown, failed := errors.AsType[*plugins.Error](err)
 	switch {
 	case failed && context.Cause(s.ctx) == nil:
@@ -106,7 +107,7 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 		State:    s.l.currentState(), ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID,
 		User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: sub.subagent, Execution: 1,
 	})
-	end(s.l.ended(err))
+	end(endOf(err))
 	return out, s.closeAgent(sub, m, u.Name, out, err)
 }
 

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -30,13 +32,13 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 		case m.Done:
 			continue
 		case m.CallID != "" && (u.ID == "" || m.Hash != ""):
-			if err := s.goOn(m, u); err != nil {
+			if err := (&toolCall{s, m, u}).goOn(); err != nil {
 				return err
 			}
 			continue
 		case m.CallID != "":
 			m.Hash = u.Hash()
-			s.owe(m)
+			(&toolCall{s, m, u}).owe()
 		case u.ID != "":
 			return &plugins.Error{Code: "unknown_call", Message: fmt.Sprintf("No Do has kept the call %q", u.ID)}
 		default:
@@ -47,7 +49,7 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 				agui.ToolCallEnd{ToolCallID: m.CallID})
 		}
 		rows = append(rows, m)
-		if s.l.isFrontend(u) {
+		if s.l.clientTools.mayAnswer(u) {
 			s.l.asked.Store(true)
 			rows = append(rows, &model.Interrupt{
 				ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Place: m.Place,
@@ -55,7 +57,7 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 				Body: mustJSON(log.PendingCall(m.CallID, u.Name, u.Request)),
 			})
 		} else {
-			m.Begun, ours = s.beginsAtOnce(u.Name), true
+			m.Begun, ours = (&toolCall{s, m, u}).beginsAtOnce(), true
 		}
 	}
 	if !ours { // the span's end stores them before the client is asked
@@ -64,46 +66,75 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 	return s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done, evs...) })
 }
 
+// toolCall is a step's call of a tool, or of an agent as a tool.
+type toolCall struct {
+	s *step
+	m *model.Memo // of the call
+	u plugins.Use
+}
+
 // owe makes the step owe the result of a call that was opened before.
-func (s *step) owe(m *model.Memo) {
-	s.l.mu.Lock()
-	s.l.owners[callEntity(m.CallID)] = s
-	s.l.mu.Unlock()
+func (c *toolCall) owe() {
+	c.s.l.mu.Lock()
+	c.s.l.owners[callEntity(c.m.CallID)] = c.s
+	c.s.l.mu.Unlock()
 }
 
 // goOn continues a call that was opened before a crash or a question: the step owes its result. A call that has begun and
 // may not be repeated gets an interrupted result here.
-func (s *step) goOn(m *model.Memo, u plugins.Use) error {
-	s.owe(m)
-	if s.l.callGoesOn(m) {
+func (c *toolCall) goOn() error {
+	c.owe()
+	if goesOn(c.s.l.plugins, c.m) {
 		return nil
 	}
-	out := failedCall(m.CallID, u.Name, codeInterrupted).Output
-	return s.closeCall(m, u, out)
+	return c.close(failedCall(c.m.CallID, c.u.Name, codeInterrupted).Output)
 }
 
-// isFrontend reports whether the client has to answer a call. A call with invalid arguments is its caller's mistake, and the
+// goesOn reports whether an open call will still get its own result: it was not made yet, or may be made again.
+func goesOn(offered *host.Registry, m *model.Memo) bool {
+	tool, ok := offered.Tool(m.Tool)
+	return !m.Begun || ok && tool.Info().Idempotent
+}
+
+// asksClient reports whether the client has been asked for the call.
+func (c *toolCall) asksClient() bool {
+	c.s.l.mu.Lock()
+	defer c.s.l.mu.Unlock()
+	in := c.s.l.journal.questions[c.m.CallID]
+	return in != nil && in.Frontend
+}
+
+// clientTools are the tools that a run's client offers.
+type clientTools struct {
+	tools   []agui.Tool
+	byName  map[string]int // indexes of tools
+	schemas graph.ClientTools
+}
+
+func newClientTools(tools []agui.Tool) *clientTools {
+	ct := &clientTools{tools: tools, byName: make(map[string]int, len(tools))}
+	for i := range tools {
+		if _, known := ct.byName[tools[i].Name]; !known {
+			ct.byName[tools[i].Name] = i
+		}
+	}
+	return ct
+}
+
+// mayAnswer reports whether the client has to answer a call. A call with invalid arguments is its caller's mistake, and the
 // client is not asked.
-func (l *live) isFrontend(u plugins.Use) bool {
-	offered, mistake := l.offered(u)
+func (ct *clientTools) mayAnswer(u plugins.Use) bool {
+	offered, mistake := ct.check(u)
 	return offered && mistake == nil
 }
 
-// offered reports whether the client offers the tool of a call, and any mistake in its arguments.
-func (l *live) offered(u plugins.Use) (ok bool, mistake error) {
-	i, ok := l.toolsByName[u.Name]
+// check reports whether the client offers the tool of a call, and any mistake in its arguments.
+func (ct *clientTools) check(u plugins.Use) (offered bool, mistake error) {
+	i, ok := ct.byName[u.Name]
 	if !ok {
 		return false, nil
 	}
-	return true, l.clientTools.Check(l.input.Tools[i].Parameters, u.Request)
-}
-
-// asksClient reports whether the client has been asked for a call.
-func (l *live) asksClient(call string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	in := l.journal.questions[call]
-	return in != nil && in.Frontend
+	return true, ct.schemas.Check(ct.tools[i].Parameters, u.Request)
 }
 
 func isObject(raw json.RawMessage) bool {
@@ -111,11 +142,11 @@ func isObject(raw json.RawMessage) bool {
 }
 
 // beginsAtOnce reports whether a call begins as soon as it is open. Other calls first wait for an approval, or run an agent.
-func (s *step) beginsAtOnce(name string) bool {
-	if tool, ok := s.l.plugins.Tool(name); ok {
-		return !s.approval && !tool.Info().Approval
+func (c *toolCall) beginsAtOnce() bool {
+	if tool, ok := c.s.l.plugins.Tool(c.u.Name); ok {
+		return !c.s.approval && !tool.Info().Approval
 	}
-	_, ok := s.l.plugins.Agent(name)
+	_, ok := c.s.l.plugins.Agent(c.u.Name)
 	return !ok
 }
 
@@ -124,19 +155,20 @@ func (s *step) beginsAtOnce(name string) bool {
 func (s *step) CallTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error) {
 	var out agui.ToolOutput
 	m, err := s.memo(u)
+	c := &toolCall{s, m, u}
 	switch {
 	case err != nil:
 		return out, err
 	case m.Done:
 		err := json.Unmarshal(m.Output, &out)
 		return out, err
-	case s.l.isFrontend(u) || s.l.asksClient(m.CallID):
+	case s.l.clientTools.mayAnswer(u) || c.asksClient():
 		return out, plugins.ErrWaiting
 	}
-	if out, err = s.answerCall(ctx, m, u); err != nil {
+	if out, err = c.answer(ctx); err != nil {
 		return out, err
 	}
-	return out, s.closeCall(m, u, &out)
+	return out, c.close(&out)
 }
 
 // toolNode makes the only call of a node that is a tool.
@@ -151,22 +183,23 @@ func (s *step) toolNode(ctx context.Context, tool string, args json.RawMessage) 
 	return s.CallTool(ctx, u)
 }
 
-// answerCall executes the call of a server tool. A failure of the tool is an output. An error means that there is no output:
+// answer executes the call of a server tool. A failure of the tool is an output. An error means that there is no output:
 // the run was stopped, or waits for an approval.
-func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (out agui.ToolOutput, err error) {
-	tool, ok := s.l.plugins.Tool(u.Name)
+func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) {
+	s, m := c.s, c.m
+	tool, ok := s.l.plugins.Tool(c.u.Name)
 	if !ok {
-		return s.answerAs(ctx, m, u)
+		return c.answerAs(ctx)
 	}
-	info, args := tool.Info(), u.Request
+	info, args := tool.Info(), c.u.Request
 	if err := s.l.offer.graphs.CheckArgs(tool, args); err != nil {
 		return failure("invalid_arguments", err.Error()), nil
 	}
-	if s.asks(&info, u) {
-		if ok, err := s.approve(m, u); !ok {
+	if c.asks(&info) {
+		if ok, err := c.approve(); !ok {
 			return denied(), err
 		}
-		args = s.executed(u)
+		args = c.executed()
 		if err := s.l.offer.graphs.CheckArgs(tool, args); err != nil {
 			return failure("invalid_arguments", err.Error()), nil
 		}
@@ -181,7 +214,7 @@ func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (ou
 	if limit == 0 {
 		limit = s.l.en.cfg.ToolTimeout
 	}
-	return s.invoke(ctx, tool, limit, &plugins.Call{
+	return c.invoke(ctx, tool, limit, &plugins.Call{
 		ID: m.CallID, Args: args, ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
 		Progress: func(fraction float64, message string) {
 			_ = s.Emit(agui.Progress(s.node, fraction, clip(message, maxText))) // a call outlives its step only if it was abandoned
@@ -189,22 +222,27 @@ func (s *step) answerCall(ctx context.Context, m *model.Memo, u plugins.Use) (ou
 	})
 }
 
+// approvalMemo returns the record of the call's approval.
+func (c *toolCall) approvalMemo() (*model.Memo, error) {
+	return c.s.memo(plugins.Use{Place: c.u.Inside(approvalPlace)})
+}
+
 // asks reports whether a call needs an approval. An approval that was requested before the tool was replaced by one without
 // approvals still counts.
-func (s *step) asks(info *plugins.Info, u plugins.Use) bool {
-	m, err := s.memo(plugins.Use{Place: u.Inside(approvalPlace)})
-	return s.approval || info.Approval || err == nil && (m.Done || m.CallID != "")
+func (c *toolCall) asks(info *plugins.Info) bool {
+	m, err := c.approvalMemo()
+	return c.s.approval || info.Approval || err == nil && (m.Done || m.CallID != "")
 }
 
 // approve asks a person to approve the call. The answer has its own record, below the call's place.
-func (s *step) approve(call *model.Memo, u plugins.Use) (bool, error) {
-	m, err := s.memo(plugins.Use{Place: u.Inside(approvalPlace)})
+func (c *toolCall) approve() (bool, error) {
+	m, err := c.approvalMemo()
 	if err != nil {
 		return false, err
 	}
-	a, err := s.question(m, u.Name, agui.Interrupt{
-		Reason: "tool_call", ToolCallID: call.CallID, Message: fmt.Sprintf("Allow %s?", u.Name), ExpiresAt: s.approvalEnds(),
-		Metadata: log.CallMetadata("approval", u.Name, u.Request),
+	a, err := c.s.question(m, c.u.Name, agui.Interrupt{
+		Reason: "tool_call", ToolCallID: c.m.CallID, Message: fmt.Sprintf("Allow %s?", c.u.Name), ExpiresAt: c.s.approvalEnds(),
+		Metadata: log.CallMetadata("approval", c.u.Name, c.u.Request),
 	})
 	if err != nil {
 		return false, err
@@ -213,15 +251,12 @@ func (s *step) approve(call *model.Memo, u plugins.Use) (bool, error) {
 }
 
 // executed returns the arguments of the executed call: the requested ones, or the approver's edited ones.
-func (s *step) executed(u plugins.Use) json.RawMessage {
-	m, err := s.memo(plugins.Use{Place: u.Inside(approvalPlace)})
-	if err != nil {
-		return u.Request
-	}
+func (c *toolCall) executed() json.RawMessage {
+	m, _ := c.approvalMemo()
 	if args := editedBy(m); args != nil {
 		return args
 	}
-	return u.Request
+	return c.u.Request
 }
 
 // editedBy returns the edited arguments in an approval's answer, or nil.
@@ -296,7 +331,8 @@ type toolResult struct {
 }
 
 // invoke calls the tool on its own goroutine, so that a tool that ignores its context blocks nothing else.
-func (s *step) invoke(ctx context.Context, tool plugins.Tool, limit time.Duration, call *plugins.Call) (agui.ToolOutput, error) {
+func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Duration, call *plugins.Call) (agui.ToolOutput, error) {
+	s := c.s
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer cancel()
 	result := make(chan toolResult, 1)
@@ -305,7 +341,7 @@ func (s *step) invoke(ctx context.Context, tool plugins.Tool, limit time.Duratio
 		began := time.Now()
 		ctx, end := s.l.en.trace(ctx, s.l.op(OpTool, name, call.ID))
 		out, err := callTool(ctx, tool, call)
-		how := s.l.ended(err)
+		how := endOf(err)
 		if out.Error != nil {
 			how.Code = out.Error.Code
 		}
@@ -315,7 +351,7 @@ func (s *step) invoke(ctx context.Context, tool plugins.Tool, limit time.Duratio
 	})
 	select {
 	case r := <-result:
-		return s.settleTool(ctx, tool, r)
+		return c.settle(ctx, tool, r)
 	case <-ctx.Done():
 	}
 	if cause := context.Cause(s.ctx); cause != nil {
@@ -325,7 +361,7 @@ func (s *step) invoke(ctx context.Context, tool plugins.Tool, limit time.Duratio
 	defer grace.Stop()
 	select {
 	case r := <-result:
-		return s.settleTool(ctx, tool, r)
+		return c.settle(ctx, tool, r)
 	case <-grace.C:
 		s.l.errands.abandon(e)
 		return failure("timeout", "The tool did not return in time"), nil
@@ -334,9 +370,9 @@ func (s *step) invoke(ctx context.Context, tool plugins.Tool, limit time.Duratio
 
 var errTimeout = errors.New("timed out")
 
-// settleTool converts the return values of a tool into its output.
-func (s *step) settleTool(ctx context.Context, tool plugins.Tool, r toolResult) (agui.ToolOutput, error) {
-	if cause := context.Cause(s.ctx); cause != nil {
+// settle converts the return values of a tool into its output.
+func (c *toolCall) settle(ctx context.Context, tool plugins.Tool, r toolResult) (agui.ToolOutput, error) {
+	if cause := context.Cause(c.s.ctx); cause != nil {
 		return agui.ToolOutput{}, cause
 	}
 	shown, ok := errors.AsType[*plugins.Error](r.err)
@@ -350,7 +386,7 @@ func (s *step) settleTool(ctx context.Context, tool plugins.Tool, r toolResult) 
 	case errors.Is(context.Cause(ctx), errTimeout):
 		return failure("timeout", "The tool did not return in time"), nil
 	}
-	s.l.logFailure("tool failed", aTool, tool.Info().Name, r.err)
+	c.s.l.logFailure("tool failed", aTool, tool.Info().Name, r.err)
 	return failure("tool_failed", "The tool failed"), nil
 }
 
@@ -373,15 +409,16 @@ func failure(code, message string) agui.ToolOutput {
 	}
 }
 
-// closeCall emits the result and records it.
-func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) error {
+// close emits the result and records it.
+func (c *toolCall) close(out *agui.ToolOutput) error {
+	s, m := c.s, c.m
 	fill := func() {
 		if parts, err := agui.ParseParts(out.Parts); err == nil {
 			out.Parts = parts
 		} else {
 			out.Parts = nil
 		}
-		out.ToolName, out.ToolCallID, out.ToolCallArgs = u.Name, m.CallID, argsOf(s.executed(u))
+		out.ToolName, out.ToolCallID, out.ToolCallArgs = c.u.Name, m.CallID, argsOf(c.executed())
 		if out.Status == "" {
 			out.Status = agui.StatusSuccess
 		}
@@ -389,7 +426,7 @@ func (s *step) closeCall(m *model.Memo, u plugins.Use, out *agui.ToolOutput) err
 	fill()
 	told := toldOf(m, out)
 	if !json.Valid(told.output) { // raw members may be invalid JSON
-		s.l.logFailure("tool failed", aTool, u.Name, errNotJSON)
+		s.l.logFailure("tool failed", aTool, c.u.Name, errNotJSON)
 		*out = failure("tool_failed", "The tool failed")
 		fill()
 		told = toldOf(m, out)

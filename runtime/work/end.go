@@ -36,7 +36,7 @@ func (l *live) completed() ending {
 	return ending{status: model.Completed, cause: plugins.ErrEnded, answer: graph.Answer(out), result: out}
 }
 
-func (l *live) failed(err *agui.OutputError) ending {
+func failedWith(err *agui.OutputError) ending {
 	return ending{status: model.Failed, cause: plugins.ErrEnded, err: err}
 }
 

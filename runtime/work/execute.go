@@ -41,27 +41,21 @@ func (l *live) execute() {
 	limit, stop := context.WithTimeoutCause(l.ctx, l.en.cfg.RunTimeout, errTimeout)
 	defer stop()
 	in, err := l.prompt(limit)
-	if limit.Err() != nil {
-		l.late()
-		return
-	}
-	if err != nil {
-		l.settle(l.failed(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}), err)
+	if err != nil && limit.Err() == nil {
+		l.settle(failedWith(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}), err)
 		return
 	}
 	results := make(chan nodeResult, len(l.nodes.graph.Nodes))
 	for running := 0; ; {
-		switch {
-		case l.bounds.isFull(): // before any error that its workers return because of it
-			l.overflow()
-			return
-		case limit.Err() != nil:
-			l.late()
+		if e := l.overrun(limit); e != nil { // before any error that its workers return because of it
+			if l.ctx.Err() == nil { // otherwise it has another end, or another owner
+				l.settle(failedWith(e), nil)
+			}
 			return
 		}
 		ready, err := l.ready(in.Query)
 		if err != nil {
-			l.settle(l.failed(l.explain(l.run.WorkflowID, err)), nil)
+			l.settle(failedWith(l.explain(l.run.WorkflowID, err)), nil)
 			return
 		}
 		for _, n := range ready {
@@ -80,35 +74,28 @@ func (l *live) execute() {
 		select {
 		case r := <-results:
 			running--
-			if r.failed != nil && l.ctx.Err() == nil && !l.bounds.isFull() {
-				l.settle(l.failed(r.failed), nil)
+			if r.failed != nil && l.overrun(limit) == nil {
+				l.settle(failedWith(r.failed), nil)
 				return
 			}
 		case <-l.bounds.full:
-			l.overflow()
-			return
 		case <-limit.Done():
-			l.late()
-			return
 		}
 	}
 }
 
-// overflow fails a run that has exceeded a limit, unless the run has already ended.
-func (l *live) overflow() {
-	if l.ctx.Err() == nil {
+// overrun returns the error of a run that has exceeded a limit or its time, or nil.
+func (l *live) overrun(limit context.Context) *agui.OutputError {
+	switch {
+	case l.bounds.isFull():
 		l.mu.Lock()
+		defer l.mu.Unlock()
 		why := l.bounds.exceeded
-		l.mu.Unlock()
-		l.settle(l.failed(&agui.OutputError{Code: why.Code, Message: why.Message, Retryable: why.Retryable}), nil)
+		return &agui.OutputError{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
+	case limit.Err() != nil:
+		return &agui.OutputError{Code: "timeout", Message: "The run did not end in time", Retryable: true}
 	}
-}
-
-// late fails a run that has exceeded its time, unless the run has already ended.
-func (l *live) late() {
-	if l.ctx.Err() == nil {
-		l.settle(l.failed(&agui.OutputError{Code: "timeout", Message: "The run did not end in time", Retryable: true}), nil)
-	}
+	return nil
 }
 
 // settle ends the run's span. It is no error if the span has already ended.

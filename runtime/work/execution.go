@@ -136,7 +136,7 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 	e := x.errands.send(aWorker, x.n.Agent, func() {
 		ctx, end := x.en.trace(ctx, x.op(OpAgent, x.n.Agent, ""))
 		out, err := plugins.Execute(ctx, agent, s, in)
-		end(x.ended(err))
+		end(endOf(err))
 		done <- result{out, err}
 	})
 	var r result

@@ -15,15 +15,6 @@ import (
 // earlier generation of this run, has used would change the earlier message or call. The ids that the server mints for a
 // worker are new. The other ids, which the worker makes up or takes from its input, are looked up once.
 
-// mint returns a new id. The journal remembers it until the worker uses it, so that its owner is known.
-func (l *live) mint() string {
-	id := NewID()
-	l.mu.Lock()
-	l.journal.minted[id] = true
-	l.mu.Unlock()
-	return id
-}
-
 // own refuses an event that continues a message, call or activity which no worker of the run's current generation began.
 // Workers must not change the messages of people, other runs or earlier generations.
 func (l *live) own(ctx context.Context, ev agui.Event) error {
@@ -38,7 +29,7 @@ func (l *live) own(ctx context.Context, ev agui.Event) error {
 		return err
 	}
 	l.mu.Lock()
-	taken = slices.DeleteFunc(taken, func(m model.Message) bool { return l.writes(m.ID) }) // another node was quicker
+	taken = slices.DeleteFunc(taken, func(m model.Message) bool { return l.span.writes(m.ID) }) // another node was quicker
 	l.mu.Unlock()
 	if len(taken) == 0 {
 		return nil
@@ -55,14 +46,14 @@ func inUse(id string) error {
 }
 
 // writes reports whether a worker of the run's current generation began the message of that id. Messages from RUN_STARTED and
-// appended messages belong to people. l.mu is held.
-func (l *live) writes(id string) bool {
-	m := l.span.messages[id]
-	return m != nil && (m.EventID == 0 || m.EventID > l.span.began.upTo) && l.span.fold.Role(id) != agui.RoleUser
+// appended messages belong to people.
+func (sp *span) writes(id string) bool {
+	m := sp.messages[id]
+	return m != nil && (m.EventID == 0 || m.EventID > sp.began.upTo) && sp.fold.Role(id) != agui.RoleUser
 }
 
 // named returns the ids of the messages and calls that ev begins or continues, and the roles that an existing message may have.
-func (l *live) named(ev agui.Event) (ids []string, as []agui.Role) {
+func (sp *span) named(ev agui.Event) (ids []string, as []agui.Role) {
 	switch e := ev.(type) {
 	case agui.TextMessageStart:
 		return []string{e.MessageID}, []agui.Role{agui.RoleAssistant, agui.RoleSystem}
@@ -79,7 +70,7 @@ func (l *live) named(ev agui.Event) (ids []string, as []agui.Role) {
 	case agui.ReasoningEncryptedValue:
 		id := e.EntityID
 		if e.Subtype == "tool-call" {
-			id = l.span.fold.Caller(id)
+			id = sp.fold.Caller(id)
 		}
 		return []string{id}, []agui.Role{agui.RoleAssistant, agui.RoleReasoning}
 	}
@@ -91,14 +82,14 @@ func (l *live) named(ev agui.Event) (ids []string, as []agui.Role) {
 func (l *live) foreign(ev agui.Event) (unknown []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ids, as := l.named(ev)
+	ids, as := l.span.named(ev)
 	for _, id := range ids {
 		role := l.span.fold.Role(id)
 		switch {
 		case id == "":
-		case role != "" && (!l.writes(id) || !slices.Contains(as, role)):
+		case role != "" && (!l.span.writes(id) || !slices.Contains(as, role)):
 			return nil, inUse(id)
-		case l.writes(id):
+		case l.span.writes(id):
 		case l.journal.minted[id]:
 			delete(l.journal.minted, id)
 		default:

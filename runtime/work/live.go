@@ -15,7 +15,6 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
@@ -42,8 +41,7 @@ type live struct {
 	inbox     atomic.Int64 // messages that wait for Next
 	subagents atomic.Int64 // sub-agents that are running
 
-	clientTools graph.ClientTools
-	toolsByName map[string]int // indexes of input.Tools
+	clientTools *clientTools
 
 	mu      sync.Mutex   // guards the fields below and span
 	turn    sync.Cond    // the open text message has ended, or the gate is shut
@@ -99,12 +97,7 @@ func (en *Engine) newLive(run *model.Run) *live {
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {
 		l.unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
 	}
-	l.toolsByName = make(map[string]int, len(l.input.Tools))
-	for i := range l.input.Tools {
-		if _, known := l.toolsByName[l.input.Tools[i].Name]; !known {
-			l.toolsByName[l.input.Tools[i].Name] = i
-		}
-	}
+	l.clientTools = newClientTools(l.input.Tools)
 	l.plugins = l.offer.plugins.For(run.Project)
 	g, err := l.offer.graphs.Of(run)
 	if err != nil {
@@ -145,7 +138,7 @@ func (l *live) queue(s *step, rows []model.Row, done func(error), evs ...agui.Ev
 	}
 	if s.held != nil {
 		evs = append(s.takeHeld(), evs...)
-		rows = append(s.shown(), rows...)
+		rows = append(s.dos.shown(), rows...)
 	}
 	if len(evs)+len(rows) == 0 && done == nil {
 		return nil
@@ -302,24 +295,6 @@ func (l *live) broken(err error) {
 			l.en.forget(l)
 		}
 	})
-}
-
-// patch merges an RFC 7396 patch into the thread's state.
-func (l *live) patch(s *step, patch json.RawMessage) error {
-	l.source.Room()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.queue(s, nil, nil); err != nil { // a held event may change the state
-		return err
-	}
-	_, ev, err := fold.MergePatch(l.span.state(), patch)
-	if err != nil {
-		return &plugins.Error{Code: "bad_state", Message: err.Error()}
-	}
-	if ev == nil {
-		return nil
-	}
-	return l.queue(s, nil, nil, ev)
 }
 
 // stageClosers stages the events that must precede a terminal event: ends of messages, results of calls except those that a

@@ -225,8 +225,8 @@ func (l *live) untrace() {
 	l.traced(end)
 }
 
-// ended returns the end of an operation that err has failed. Waiting for an answer is no failure.
-func (l *live) ended(err error) End {
+// endOf returns the end of an operation that err has failed. Waiting for an answer is no failure.
+func endOf(err error) End {
 	switch shown, ok := errors.AsType[*plugins.Error](err); {
 	case err == nil, errors.Is(err, plugins.ErrWaiting):
 		return End{}

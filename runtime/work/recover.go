@@ -107,7 +107,7 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 		e := &agui.OutputError{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", run.Attempt)}
 		return en.fail(ctx, run, fromLog, e, nil)
 	}
-	if err := l.interrupt(it); err != nil {
+	if err := (&repair{l, it}).interrupt(); err != nil {
 		return en.failAs(ctx, run, fromRows, unreadable(), err, nil)
 	}
 	l.bounds.reserved = en.admission.force(&run.RunHead, weight)
@@ -186,7 +186,7 @@ func (en *Engine) fail(ctx context.Context, run *model.Run, from source, e *agui
 		}
 		return err
 	}
-	end := l.failed(e)
+	end := failedWith(e)
 	if err = l.stageClosers(it, end.left(), end.code(), false); err == nil {
 		it.Rows = append(it.Rows, l.nodes.settle(model.Failed, e)...)
 		err = l.finish(end, it, l.run.Owner, then)
@@ -302,15 +302,22 @@ func (en *Engine) readLog(ctx context.Context, run *model.Run) (*live, error) {
 	return l, rd.replay(ctx, before)
 }
 
+// repair stages the end of the work that a crash has cut short in a run that is taken over.
+type repair struct {
+	l  *live
+	it *commit.Item
+}
+
 // interrupt closes the entities that a crash has cut short, so that the steps can go on: unfinished messages are ended and
 // hidden, calls that may not be repeated get the result interrupted, and the output of a Do that is to be repeated is
 // retracted. Nodes' steps and the sub-agents of CallAgent go on. A worker opens anew the sub-agents that it has announced
 // itself.
-func (l *live) interrupt(it *commit.Item) error {
+func (r *repair) interrupt() error {
+	l, it := r.l, r.it
 	thoughts := make(map[string]bool)
 	var unended []string
 	for _, ev := range l.span.ver.Closers() {
-		if l.goesOnIn(ev) {
+		if r.goesOnIn(ev) {
 			continue
 		}
 		switch e := ev.(type) {
@@ -336,46 +343,40 @@ func (l *live) interrupt(it *commit.Item) error {
 		}
 	}
 	for _, id := range l.span.ver.Unanswered() {
-		if m := l.journal.call(id); m != nil && m.Tool != "" && l.callGoesOn(m) {
+		if m := l.journal.call(id); m != nil && m.Tool != "" && goesOn(l.plugins, m) {
 			continue
 		}
-		if err := l.failCall(it, id, codeInterrupted); err != nil {
+		if err := r.failCall(id); err != nil {
 			return err
 		}
 	}
-	return l.retract(it, slices.DeleteFunc(unended, func(id string) bool {
+	return r.retract(slices.DeleteFunc(unended, func(id string) bool {
 		m := l.span.messages[id]
 		return m == nil || m.State != model.MessageHidden
 	}))
 }
 
 // goesOnIn reports whether ev would end a step or a sub-agent in which a worker goes on after a crash.
-func (l *live) goesOnIn(ev agui.Event) bool {
+func (r *repair) goesOnIn(ev agui.Event) bool {
 	switch e := ev.(type) {
 	case agui.StepFinished:
-		for _, st := range l.nodes.steps {
+		for _, st := range r.l.nodes.steps {
 			if st.Name == e.StepName && e.SubagentRunID == "" {
 				return true
 			}
 		}
 	case agui.SubagentFinished:
-		m := l.journal.call(e.SubagentRunID)
+		m := r.l.journal.call(e.SubagentRunID)
 		return m != nil && m.Agent != ""
 	}
 	return false
 }
 
-// callGoesOn reports whether an open call will still get its own result: it was not made yet, or may be made again.
-func (l *live) callGoesOn(m *model.Memo) bool {
-	tool, ok := l.plugins.Tool(m.Tool)
-	return !m.Begun || ok && tool.Info().Idempotent
-}
-
-// failCall stages the result of a call that gets no other, and completes its record.
-func (l *live) failCall(it *commit.Item, id, code string) error {
-	result := l.failedCall(id, code)
-	if row := l.journal.fail(id, &result); row != nil {
-		it.Rows = append(it.Rows, row)
+// failCall stages the interrupted result of a call that gets no other, and completes its record.
+func (r *repair) failCall(id string) error {
+	result := r.l.failedCall(id, codeInterrupted)
+	if row := r.l.journal.fail(id, &result); row != nil {
+		r.it.Rows = append(r.it.Rows, row)
 	}
-	return l.span.stage(it, result)
+	return r.l.span.stage(r.it, result)
 }

@@ -63,11 +63,14 @@ func (s *step) inside(ctx context.Context, d *doing, fn func(context.Context) (p
 // doingKey is the context key of a step's Do.
 type doingKey struct{ s *step }
 
-// doing returns the innermost running Do. It returns nil when there is none, or when several run side by side, so that the
-// owner of a message is unknown. l.mu is held.
-func (s *step) doing() *doing {
+// doings are a step's Dos with running functions. The run's mutex guards them.
+type doings []*doing
+
+// inner returns the innermost running Do. It returns nil when there is none, or when several run side by side, so that the
+// owner of a message is unknown.
+func (ds doings) inner() *doing {
 	var inner *doing
-	for _, d := range s.dos {
+	for _, d := range ds {
 		if d.outer != inner {
 			return nil
 		}
@@ -77,9 +80,9 @@ func (s *step) doing() *doing {
 }
 
 // showing adds the message that ev begins to the running Do. It returns the memo that must be stored with ev: when ev ends a
-// message, or begins a message of calls, which a crash does not cut. l.mu is held.
-func (s *step) showing(ev agui.Event) []model.Row {
-	d := s.doing()
+// message, or begins a message of calls, which a crash does not cut.
+func (ds doings) showing(ev agui.Event, sp *span) []model.Row {
+	d := ds.inner()
 	if d == nil {
 		return nil
 	}
@@ -89,20 +92,20 @@ func (s *step) showing(ev agui.Event) []model.Row {
 	case agui.ReasoningMessageStart:
 		d.shown = append(d.shown, e.MessageID)
 	case agui.ToolCallStart:
-		if id := cmp.Or(e.ParentMessageID, e.ToolCallID); s.l.span.messages[id] == nil {
+		if id := cmp.Or(e.ParentMessageID, e.ToolCallID); sp.messages[id] == nil {
 			d.shown = append(d.shown, id)
-			return s.shown()
+			return ds.shown()
 		}
 	case agui.TextMessageEnd, agui.ReasoningMessageEnd:
-		return s.shown()
+		return ds.shown()
 	}
 	return nil
 }
 
 // shown returns the memo of the running Do if the Do has begun messages that the memo does not name. It is stored with the
-// held event that ends one of them. l.mu is held.
-func (s *step) shown() []model.Row {
-	d := s.doing()
+// held event that ends one of them.
+func (ds doings) shown() []model.Row {
+	d := ds.inner()
 	if d == nil || d.known == len(d.shown) {
 		return nil
 	}
@@ -117,14 +120,15 @@ func (s *step) shown() []model.Row {
 
 // retract retracts the output of each Do that a crash has cut short: the Do is repeated. A message stays if one of its calls
 // has a record. The unended messages are already hidden and are retracted too, so that readers that fold the log hide them.
-func (l *live) retract(it *commit.Item, unended []string) error {
+func (r *repair) retract(unended []string) error {
+	l := r.l
 	var cut []string
 	recorded := make(map[string]bool) // calls
 	for _, m := range l.journal.records {
 		if m.CallID != "" {
 			recorded[m.CallID] = true
 		}
-		if l.wasCut(m) {
+		if l.nodes.wasCut(m) {
 			var ids []string
 			if err := json.Unmarshal(m.Output, &ids); err == nil {
 				cut = append(cut, ids...)
@@ -136,7 +140,7 @@ func (l *live) retract(it *commit.Item, unended []string) error {
 	for _, id := range cut {
 		m, ok := l.span.fold.Message(id)
 		made := func(c agui.ToolCall) bool { return recorded[c.ID] }
-		if !ok || slices.ContainsFunc(m.ToolCalls, made) || !l.span.shows(id) && !l.hiddenUntold(id) {
+		if !ok || slices.ContainsFunc(m.ToolCalls, made) || !l.span.shows(id) && !l.span.hiddenUntold(id) {
 			continue
 		}
 		ids = append(ids, id)
@@ -153,21 +157,21 @@ func (l *live) retract(it *commit.Item, unended []string) error {
 		return nil
 	}
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(l.span.messages[a].Seq, l.span.messages[b].Seq) })
-	return l.span.stage(it, agui.Retracted(slices.Compact(ids)))
+	return l.span.stage(r.it, agui.Retracted(slices.Compact(ids)))
 }
 
 // hiddenUntold reports whether a message is hidden because it was cut short, and the log has not retracted it yet.
-func (l *live) hiddenUntold(id string) bool {
-	m := l.span.messages[id]
-	return m != nil && m.State == model.MessageHidden && !l.span.retracted[id]
+func (sp *span) hiddenUntold(id string) bool {
+	m := sp.messages[id]
+	return m != nil && m.State == model.MessageHidden && !sp.retracted[id]
 }
 
 // wasCut reports whether a memo belongs to a Do that has begun and is to be repeated.
-func (l *live) wasCut(m *model.Memo) bool {
+func (ns *nodes) wasCut(m *model.Memo) bool {
 	if m.Done || m.Output == nil || !strings.HasPrefix(m.Place[strings.LastIndexByte(m.Place, '/')+1:], "do:") {
 		return false
 	}
-	st := l.nodes.step(m.Step)
+	st := ns.step(m.Step)
 	return st != nil && !st.Status.Final()
 }
 

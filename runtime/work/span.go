@@ -294,6 +294,19 @@ func (sp *span) take(it *commit.Item, msgs []model.Message) error {
 	return nil
 }
 
+// ofItsCall overwrites the name, id and arguments in a result that a worker emits with those of its call. Other arguments would look like
+// an approver's edit.
+func (sp *span) ofItsCall(ev agui.Event) agui.Event {
+	e, ok := ev.(agui.ToolCallResult)
+	if !ok || e.Output == nil {
+		return ev
+	}
+	out := *e.Output
+	out.ToolName, out.ToolCallID, out.ToolCallArgs = sp.calls[e.ToolCallID], e.ToolCallID, argsOf(json.RawMessage(sp.fold.Arguments(e.ToolCallID)))
+	e.Output = &out
+	return e
+}
+
 // started stages the RUN_STARTED of a span with the messages that are new to the thread, the answers that the span takes, and the id
 // of the trace that the run belongs to: see Input.Trace.
 func (sp *span) started(it *commit.Item, run *model.Run, msgs []model.Message, answers []agui.ResumeEntry, trace string) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -30,7 +31,7 @@ type step struct {
 
 	// Guarded by l.mu.
 	ended bool
-	dos   []*doing     // each Do with a running function
+	dos   doings       // each Do with a running function
 	held  []agui.Event // queued with the step's next events
 	owed  error        // why an event without a caller was refused; returned by the step's next use
 }
@@ -76,8 +77,14 @@ func (s *step) end() {
 	s.l.mu.Unlock()
 }
 
-// NewID mints a message id.
-func (s *step) NewID() string { return s.l.mint() }
+// NewID returns a new message id. The journal remembers it until the worker uses it, so that its owner is known.
+func (s *step) NewID() string {
+	id := NewID()
+	s.l.mu.Lock()
+	s.l.journal.minted[id] = true
+	s.l.mu.Unlock()
+	return id
+}
 
 // Emit queues one event. An event that ends something waits for the next event, for the record of its Do, or for the end of
 // the step, and is stored with that. Otherwise a crash in between would keep the event and repeat the work it belongs to.
@@ -89,30 +96,17 @@ func (s *step) Emit(ev agui.Event) error {
 	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ev = l.ofItsCall(ev)
-	if !s.waits(ev) {
-		return l.queue(s, s.showing(ev), nil, ev)
+	ev = l.span.ofItsCall(ev)
+	if !waits(ev, len(s.dos)) {
+		return l.queue(s, s.dos.showing(ev, l.span), nil, ev)
 	}
-	if !s.joins(ev) {
+	if !joins(ev, s.held) {
 		if err := l.queue(s, nil, nil); err != nil {
 			return err
 		}
 	}
 	s.held = append(s.held, agui.At(time.Now(), s.attribute(ev)))
 	return nil
-}
-
-// ofItsCall overwrites the name, id and arguments in a result that a worker emits with those of its call. Other arguments would look like
-// an approver's edit. l.mu is held.
-func (l *live) ofItsCall(ev agui.Event) agui.Event {
-	e, ok := ev.(agui.ToolCallResult)
-	if !ok || e.Output == nil {
-		return ev
-	}
-	out := *e.Output
-	out.ToolName, out.ToolCallID, out.ToolCallArgs = l.span.calls[e.ToolCallID], e.ToolCallID, argsOf(json.RawMessage(l.span.fold.Arguments(e.ToolCallID)))
-	e.Output = &out
-	return e
 }
 
 // tell emits an event that the worker does not know of. If this event or an earlier held one is refused, the worker gets the
@@ -142,30 +136,30 @@ func (s *step) attribute(ev agui.Event) agui.Event {
 }
 
 // joins reports whether ev is held beside the held events: the end of reasoning beside the end of its message, and the end
-// of a model call beside the ends of its answer, in either order. l.mu is held.
-func (s *step) joins(ev agui.Event) bool {
-	n := len(s.held)
+// of a model call beside the ends of its answer, in either order.
+func joins(ev agui.Event, held []agui.Event) bool {
+	n := len(held)
 	if n == 0 || n == maxHeld {
 		return false
 	}
-	last := s.held[n-1].Type()
+	last := held[n-1].Type()
 	return ev.Type() == agui.TypeCustom || last == agui.TypeCustom || ev.Type() == agui.TypeReasoningEnd && last == agui.TypeReasoningMessageEnd
 }
 
 // maxHeld limits the held events, because they do not count as unwritten.
 const maxHeld = 8
 
-// waits reports whether ev is held. While several Dos are running, the owner of an event is unknown, and none is held. l.mu
-// is held.
-func (s *step) waits(ev agui.Event) bool {
+// waits reports whether ev of a step with so many running Dos is held. While several are running, the owner of an event is
+// unknown, and none is held.
+func waits(ev agui.Event, dos int) bool {
 	switch ev.Type() {
 	case agui.TypeTextMessageEnd:
-		return len(s.dos) <= 1 && !isCut(ev) // a cut text repeats nothing, and other steps wait for its end
+		return dos <= 1 && !isCut(ev) // a cut text repeats nothing, and other steps wait for its end
 	case agui.TypeReasoningMessageEnd, agui.TypeReasoningEnd, agui.TypeToolCallResult, agui.TypeStateSnapshot, agui.TypeActivitySnapshot:
-		return len(s.dos) == 1
+		return dos == 1
 	case agui.TypeCustom:
 		c, ok := agui.ModelCallOf(ev.(agui.Custom))
-		return ok && c.Status == agui.ModelFinished && len(s.dos) == 1 // a failed call is over whatever follows
+		return ok && c.Status == agui.ModelFinished && dos == 1 // a failed call is over whatever follows
 	}
 	return false
 }
@@ -177,8 +171,24 @@ func (s *step) takeHeld() []agui.Event {
 	return held
 }
 
-// PatchState merges patch into the thread's state.
-func (s *step) PatchState(patch json.RawMessage) error { return s.l.patch(s, patch) }
+// PatchState merges an RFC 7396 patch into the thread's state.
+func (s *step) PatchState(patch json.RawMessage) error {
+	l := s.l
+	l.source.Room()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.queue(s, nil, nil); err != nil { // a held event may change the state
+		return err
+	}
+	_, ev, err := fold.MergePatch(l.span.state(), patch)
+	if err != nil {
+		return &plugins.Error{Code: "bad_state", Message: err.Error()}
+	}
+	if ev == nil {
+		return nil
+	}
+	return l.queue(s, nil, nil, ev)
+}
 
 // memo returns a copy of the record of u, or a new one when there is none.
 func (s *step) memo(u plugins.Use) (*model.Memo, error) {
