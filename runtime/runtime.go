@@ -97,12 +97,11 @@ type Config struct {
 
 	FrameBytes int // the most that an event may hold, default 8 MB, which is the clients' limit; only tests set less
 
-	CommitInterval time.Duration // between the starts of two commits above 8 live runs, default 2 ms
-	Patience       time.Duration // how long a request waits for its commit before it fails with outcome_unknown, default 10 s
-	QueueRunBytes  int           // events of one run that wait for a commit, in bytes, default 256 KiB
-	QueueBytes     int           // the same for all runs, default 8 MiB
-	BatchEvents    int           // events of one commit, default 1 000
-	BatchBytes     int           // default 1 MiB
+	Patience      time.Duration // how long a request waits for its commit before it fails with outcome_unknown, default 10 s
+	QueueRunBytes int           // events of one run that wait for a commit, in bytes, default 256 KiB
+	QueueBytes    int           // the same for all runs, default 8 MiB
+	BatchEvents   int           // events of one commit, default 1 000
+	BatchBytes    int           // default 1 MiB
 
 	RingEvents int // records a thread's ring keeps, default 1 024
 	RingBytes  int // default 256 KiB
@@ -149,7 +148,6 @@ func (c Config) withDefaults() Config {
 	c.Subagents = cmp.Or(c.Subagents, 32)
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, 3)
 	c.DeletedAtOnce = cmp.Or(c.DeletedAtOnce, deletedAtOnce)
-	c.CommitInterval = cmp.Or(c.CommitInterval, 2*time.Millisecond)
 	c.QueueRunBytes = cmp.Or(c.QueueRunBytes, 256<<10)
 	c.QueueBytes = cmp.Or(c.QueueBytes, 8<<20)
 	c.BatchEvents = cmp.Or(c.BatchEvents, 1000)
@@ -229,7 +227,7 @@ func New(cfg Config) (*Runtime, error) {
 		Attachment: open,
 		Store:      cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: logs, Feeds: rt.feeds,
 		Commits: commit.Config{
-			Store: cfg.Store, Log: cfg.Log, Interval: cfg.CommitInterval, Heartbeat: cfg.Heartbeat, Patience: cfg.Patience,
+			Store: cfg.Store, Log: cfg.Log, Interval: 2 * time.Millisecond, Heartbeat: cfg.Heartbeat, Patience: cfg.Patience,
 			Committed: cfg.Measures.Committed,
 			RunBytes:  cfg.QueueRunBytes, Bytes: cfg.QueueBytes, BatchEvents: cfg.BatchEvents, BatchBytes: cfg.BatchBytes,
 		},

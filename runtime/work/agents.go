@@ -186,7 +186,7 @@ func (s *step) leave(m *model.Memo, done func(error), left agui.WorkerOutput) er
 			return err
 		}
 	}
-	if err := s.closeOpen(it, left, codeInterrupted, true); err != nil {
+	if err := s.closeOpen(it, left, true); err != nil {
 		return err
 	}
 	it.Rows = append(it.Rows, l.journal.add(m))

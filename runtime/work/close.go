@@ -25,7 +25,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 	for range 3 {
 		if l := en.liveRun(c.Run); l != nil && (c.Project == "" || c.Project == l.run.Project) && !c.Moved(&l.run.RunHead) {
 			err := l.end(cancelledBy(c.By))
-			if errors.Is(err, errSettled) { // it is ending already, and its outcome follows
+			if errors.Is(err, decide.ErrSettled) { // it is ending already, and its outcome follows
 				err = en.awaitEnd(l)
 			} else if err == nil {
 				return nil

@@ -44,16 +44,16 @@ func cancelledBy(by decide.By) ending {
 	return ending{status: model.Cancelled, cause: plugins.ErrCancelled, by: by}
 }
 
-// end shuts the gate of the span, so that no event follows, and decides the end. It fails with errSettled when the run was
+// end shuts the gate of the span, so that no event follows, and decides the end. It fails with decide.ErrSettled when the run was
 // settled before, or was taken away.
 func (l *live) end(e ending) error {
 	l.mu.Lock()
 	if !l.lock(e.cause) {
 		l.mu.Unlock()
-		return errSettled
+		return decide.ErrSettled
 	}
 	closers := &commit.Item{}
-	if err := l.stageClosers(closers, e.left(), e.code(), e.status == model.Waiting); err != nil {
+	if err := l.stageClosers(closers, e); err != nil {
 		l.mu.Unlock()
 		l.broken(fmt.Errorf("close the span: %w", err)) // only the log knows the open entities
 		return err
@@ -67,7 +67,7 @@ func (l *live) end(e ending) error {
 		l.mu.Lock()
 		l.became = e.status
 		l.mu.Unlock()
-	case errors.Is(err, errSettled): // another owner has the run
+	case errors.Is(err, decide.ErrSettled): // another owner has the run
 		l.en.forget(l)
 	case l.en.commits.Alive():
 		l.broken(fmt.Errorf("end the span: %w", err)) // whatever the error was, nothing else ends the run

@@ -10,6 +10,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
@@ -42,25 +43,26 @@ func (l *live) execute() {
 	defer stop()
 	in, err := l.prompt(limit)
 	if err != nil && limit.Err() == nil {
-		l.settle(failedWith(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}), err)
+		l.log().Error("run fails", "error", err)
+		l.settle(failedWith(&agui.OutputError{Code: "internal", Message: "The run could not be prepared"}))
 		return
 	}
 	results := make(chan nodeResult, len(l.nodes.graph.Nodes))
 	for running := 0; ; {
 		if e := l.overrun(limit); e != nil { // before any error that its workers return because of it
 			if l.ctx.Err() == nil { // otherwise it has another end, or another owner
-				l.settle(failedWith(e), nil)
+				l.settle(failedWith(e))
 			}
 			return
 		}
 		ready, err := l.ready(in.Query)
 		if err != nil {
-			l.settle(failedWith(l.explain(l.run.WorkflowID, err)), nil)
+			l.settle(failedWith(l.explain(l.run.WorkflowID, err)))
 			return
 		}
 		for _, n := range ready {
 			running++
-			x := &execution{live: l, limit: limit, n: n, in: in}
+			x := &execution{l: l, limit: limit, n: n, in: in}
 			if l.run.Agent != "" { // the run has no other node to look after
 				results <- x.execute()
 				continue
@@ -68,14 +70,14 @@ func (l *live) execute() {
 			l.errands.spawn(func() { results <- x.execute() })
 		}
 		if running == 0 {
-			l.settle(l.completed(), nil)
+			l.settle(l.completed())
 			return
 		}
 		select {
 		case r := <-results:
 			running--
 			if r.failed != nil && l.overrun(limit) == nil {
-				l.settle(failedWith(r.failed), nil)
+				l.settle(failedWith(r.failed))
 				return
 			}
 		case <-l.bounds.full:
@@ -99,11 +101,8 @@ func (l *live) overrun(limit context.Context) *agui.OutputError {
 }
 
 // settle ends the run's span. It is no error if the span has already ended.
-func (l *live) settle(e ending, because error) {
-	if because != nil {
-		l.log().Error("run fails", "error", because)
-	}
-	if err := l.end(e); err != nil && !errors.Is(err, errSettled) {
+func (l *live) settle(e ending) {
+	if err := l.end(e); err != nil && !errors.Is(err, decide.ErrSettled) {
 		l.log().Error("run could not be settled", "error", err)
 	}
 }

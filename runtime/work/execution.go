@@ -18,7 +18,7 @@ import (
 
 // execution executes one node of a run.
 type execution struct {
-	*live
+	l     *live
 	limit context.Context // done when the run has to end
 	n     *graph.Node
 	in    plugins.Input
@@ -31,7 +31,7 @@ func (x *execution) execute() nodeResult {
 	pause, longest := orDefault(x.n.Retry.Initial, 500*time.Millisecond), orDefault(x.n.Retry.Max, 30*time.Second)
 	for {
 		if err := x.begin(); err != nil {
-			return nodeResult{failed: x.explain(x.n.ID, err)}
+			return nodeResult{failed: x.l.explain(x.n.ID, err)}
 		}
 		r := x.attempt()
 		if !x.again(r) {
@@ -42,7 +42,7 @@ func (x *execution) execute() nodeResult {
 		select {
 		case <-t.C:
 		case <-x.limit.Done():
-		case <-x.bounds.full:
+		case <-x.l.bounds.full:
 		}
 		t.Stop()
 		if x.overdue() {
@@ -52,38 +52,38 @@ func (x *execution) execute() nodeResult {
 }
 
 // overdue reports whether the run has to end, or has ended.
-func (x *execution) overdue() bool { return x.limit.Err() != nil || x.bounds.isFull() }
+func (x *execution) overdue() bool { return x.limit.Err() != nil || x.l.bounds.isFull() }
 
 // begin opens the node's next execution, or continues the one that a crash or a question left open.
 func (x *execution) begin() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.gate != nil {
-		return x.gate
+	x.l.mu.Lock()
+	defer x.l.mu.Unlock()
+	if x.l.gate != nil {
+		return x.l.gate
 	}
-	if last := x.nodes.steps[x.n.ID]; last != nil && !last.Status.Final() {
+	if last := x.l.nodes.steps[x.n.ID]; last != nil && !last.Status.Final() {
 		x.st = last
 		return nil
 	}
-	query, err := x.n.Query(x.in.Query, x.nodes.scope(x.in.Query, x.span.state()), x.nodes.rows)
+	query, err := x.n.Query(x.in.Query, x.l.nodes.scope(x.in.Query, x.l.span.state()), x.l.nodes.rows)
 	if err != nil {
 		return err
 	}
 	if query == x.in.Query {
 		query = Shown(query)
 	}
-	it := x.item()
-	if x.st, err = x.enter(it, x.n, query); err == nil {
-		x.en.commits.Add(it)
+	it := x.l.item()
+	if x.st, err = x.l.enter(it, x.n, query); err == nil {
+		x.l.en.commits.Add(it)
 	}
 	return err
 }
 
 // attempt executes the node once.
 func (x *execution) attempt() nodeResult {
-	ctx, cancel := context.WithTimeoutCause(x.ctx, x.timeout(), errTimeout)
+	ctx, cancel := context.WithTimeoutCause(x.l.ctx, x.timeout(), errTimeout)
 	defer cancel()
-	x.s = newStep(ctx, x.live, x.st.Number, x.n.ID, x.n.Worker())
+	x.s = newStep(ctx, x.l, x.st.Number, x.n.ID, x.n.Worker())
 	x.s.approval = x.n.Approval && x.n.Tool != ""
 	in := x.in
 	in.Node, in.Execution = x.n.ID, x.st.Execution
@@ -102,8 +102,8 @@ func (x *execution) attempt() nodeResult {
 
 // timeout returns how long one execution of a node may take, as set by the workflow or else by the agent.
 func (x *execution) timeout() time.Duration {
-	limit := x.en.cfg.StepTimeout
-	if a, ok := x.plugins.Agent(x.n.Agent); ok {
+	limit := x.l.en.cfg.StepTimeout
+	if a, ok := x.l.plugins.Agent(x.n.Agent); ok {
 		limit = orDefault(a.Info().Timeout, limit)
 	}
 	return orDefault(x.n.Timeout, limit)
@@ -119,7 +119,7 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 		}
 		return nodeOutput{text: out.ResultSummary, json: mustJSON(out), made: out.ToolCallArgs}, err
 	}
-	agent, ok := x.plugins.Agent(x.n.Agent)
+	agent, ok := x.l.plugins.Agent(x.n.Agent)
 	if !ok {
 		return nodeOutput{}, &plugins.Error{Code: "agent_gone", Message: fmt.Sprintf("There is no agent %q any more", x.n.Agent)}
 	}
@@ -133,8 +133,8 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 		err error
 	}
 	done, s := make(chan result, 1), x.s
-	e := x.errands.send(aWorker, x.n.Agent, func() {
-		ctx, end := x.en.trace(ctx, x.op(OpAgent, x.n.Agent, ""))
+	e := x.l.errands.send(aWorker, x.n.Agent, func() {
+		ctx, end := x.l.en.trace(ctx, x.l.op(OpAgent, x.n.Agent, ""))
 		out, err := plugins.Execute(ctx, agent, s, in)
 		end(endOf(err))
 		done <- result{out, err}
@@ -143,16 +143,16 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 	select {
 	case r = <-done:
 	case <-x.limit.Done():
-	case <-x.bounds.full:
+	case <-x.l.bounds.full:
 	case <-ctx.Done():
-		grace := time.NewTimer(x.en.cfg.Grace)
+		grace := time.NewTimer(x.l.en.cfg.Grace)
 		defer grace.Stop()
 		select {
 		case r = <-done:
 		case <-x.limit.Done():
-		case <-x.bounds.full:
+		case <-x.l.bounds.full:
 		case <-grace.C:
-			x.errands.abandon(e)
+			x.l.errands.abandon(e)
 			r.err = context.Cause(ctx)
 		}
 	}
@@ -161,39 +161,39 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 	if err != nil { // raw members may be invalid JSON
 		return nodeOutput{}, cmp.Or(r.err, fmt.Errorf("output: %w", err))
 	}
-	if len(raw) > answerBytes(x.en.cfg.FrameBytes) {
-		raw = mustJSON(bounded(out, x.en.cfg.FrameBytes))
+	if len(raw) > answerBytes(x.l.en.cfg.FrameBytes) {
+		raw = mustJSON(bounded(out, x.l.en.cfg.FrameBytes))
 	}
 	return nodeOutput{text: clip(r.out.Answer, shownBytes), json: raw}, r.err
 }
 
 // close ends an execution: it writes the step and node rows together with the event that ends the step.
 func (x *execution) close(out nodeOutput, err error) nodeResult {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.gate != nil {
-		return nodeResult{failed: &agui.OutputError{Code: codeInterrupted, Message: x.gate.Error()}}
+	x.l.mu.Lock()
+	defer x.l.mu.Unlock()
+	if x.l.gate != nil {
+		return nodeResult{failed: &agui.OutputError{Code: codeInterrupted, Message: x.l.gate.Error()}}
 	}
-	it := x.item()
+	it := x.l.item()
 	if err == nil {
 		err = x.s.owed
 	}
 	for _, ev := range x.s.takeHeld() {
-		if stageErr := x.stage(it, x.s, ev); stageErr != nil && err == nil {
+		if stageErr := x.l.stage(it, x.s, ev); stageErr != nil && err == nil {
 			err = stageErr
 		}
 	}
 	x.s.ended = true
-	x.turn.Broadcast()
+	x.l.turn.Broadcast()
 	now := time.Now()
-	node := x.nodes.rows[x.st.NodeID]
+	node := x.l.nodes.rows[x.st.NodeID]
 	var r nodeResult
 	switch {
 	case errors.Is(err, plugins.ErrWaiting):
 		x.st.Status, node.Status = model.Waiting, model.Waiting
 		r.waiting = true
 	case err != nil:
-		r.failed = x.explain(x.s.agent, err)
+		r.failed = x.l.explain(x.s.agent, err)
 		x.st.Status, x.st.Error, x.st.CompletedAt = model.Failed, r.failed, &now
 		if !x.again(r) { // otherwise the node continues with its next execution, also after a crash
 			node.Status, node.Error, node.CompletedAt = model.Failed, r.failed, &now
@@ -202,9 +202,9 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 		text := Plain(out.text)
 		x.st.Status, x.st.Output, x.st.CompletedAt = model.Completed, &text, &now
 		node.Status, node.Output, node.CompletedAt, node.Progress = model.Completed, out.json, &now, 1
-		if x.run.Attempt > 0 { // crashes count from one completed node to the next
-			x.run.Attempt = 0
-			it.Rows = append(it.Rows, &model.RunSettled{Key: x.run.Key})
+		if x.l.run.Attempt > 0 { // crashes count from one completed node to the next
+			x.l.run.Attempt = 0
+			it.Rows = append(it.Rows, &model.RunSettled{Key: x.l.run.Key})
 		}
 	}
 	if out.made != nil && x.st.Status.Final() { // a person may have edited it
@@ -214,19 +214,19 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	if r.failed != nil {
 		left = agui.WorkerOutput{Status: agui.StatusFailed, Error: r.failed}
 	}
-	stageErr := x.s.closeOpen(it, left, codeInterrupted, !r.waiting)
+	stageErr := x.s.closeOpen(it, left, !r.waiting)
 	if stageErr == nil && !r.waiting { // the end of the span closes waiting steps
-		stageErr = x.span.stage(it, agui.StepFinished{Base: agui.Base{Agent: x.s.agent}, StepName: x.st.Name})
+		stageErr = x.l.span.stage(it, agui.StepFinished{Base: agui.Base{Agent: x.s.agent}, StepName: x.st.Name})
 	}
-	if stageErr != nil && x.bounds.exceeded == nil { // a run that has exceeded a limit is closed as a whole
-		x.log().Error("step could not be closed", "error", stageErr)
+	if stageErr != nil && x.l.bounds.exceeded == nil { // a run that has exceeded a limit is closed as a whole
+		x.l.log().Error("step could not be closed", "error", stageErr)
 	}
 	if x.n.Agent != "" {
 		it.Ticks = append(it.Ticks, monitor.Tick{At: len(it.Records), Step: x.st.ID, Agent: x.n.Agent, When: now, Status: x.st.Status, Err: r.failed})
 	}
 	stepRow, nodeRow := *x.st, *node
 	it.Rows = append(it.Rows, &stepRow, &nodeRow)
-	x.en.commits.Add(it)
+	x.l.en.commits.Add(it)
 	return r
 }
 

@@ -287,20 +287,21 @@ func (l *live) broken(err error) {
 	l.drop(err)
 	l.en.tasks.Go(func() { // ends with its commit
 		err := l.en.failBroken(l.en.abandoned, l)
-		for err != nil && !errors.Is(err, errSettled) && l.en.rest() { // the database may accept it later
+		for err != nil && !errors.Is(err, decide.ErrSettled) && l.en.rest() { // the database may accept it later
 			l.log().Error("run could not be failed", "error", err)
 			err = l.en.failBroken(l.en.abandoned, l)
 		}
-		if errors.Is(err, errSettled) { // it had ended after all
+		if errors.Is(err, decide.ErrSettled) { // it had ended after all
 			l.en.forget(l)
 		}
 	})
 }
 
-// stageClosers stages the events that must precede a terminal event: ends of messages, results of calls except those that a
-// waiting run has recorded, and ends of sub-agents and steps. l.mu is held.
-func (l *live) stageClosers(it *commit.Item, output agui.WorkerOutput, code string, waits bool) error {
-	if output.Error != nil && l.nodes.failed() {
+// stageClosers stages the events that must precede the terminal event of an ending: ends of messages, results of calls except
+// those that a waiting run has recorded, and ends of sub-agents and steps. l.mu is held.
+func (l *live) stageClosers(it *commit.Item, e ending) error {
+	output := e.left()
+	if output.Error != nil && l.nodes.has(model.Failed) {
 		output = agui.WorkerOutput{Status: agui.StatusPartialSuccess} // the open entities belong to nodes that were only stopped
 	}
 	closers := l.span.ver.Closers()
@@ -320,10 +321,10 @@ func (l *live) stageClosers(it *commit.Item, output agui.WorkerOutput, code stri
 		}
 	}
 	for _, id := range l.span.ver.Unanswered() {
-		if waits && l.journal.call(id) != nil {
+		if e.status == model.Waiting && l.journal.call(id) != nil {
 			continue
 		}
-		if err := l.span.stage(it, l.failedCall(id, code)); err != nil {
+		if err := l.span.stage(it, l.failedCall(id, e.code())); err != nil {
 			return err
 		}
 	}
@@ -334,6 +335,3 @@ func (l *live) stageClosers(it *commit.Item, output agui.WorkerOutput, code stri
 	}
 	return nil
 }
-
-// errSettled means that the run had already been ended before this decision was made.
-var errSettled = decide.ErrSettled

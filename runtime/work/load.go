@@ -12,9 +12,17 @@ import (
 
 // reading restores the state of a run: its generation from the rows, and its open span from the log.
 type reading struct {
-	*live
-	row   *model.Run
-	spans []model.Span
+	store   model.Store
+	span    *span
+	nodes   *nodes
+	journal *journal
+	state   json.RawMessage // of the run's input
+	row     *model.Run
+	spans   []model.Span
+}
+
+func newReading(l *live, row *model.Run, spans []model.Span) *reading {
+	return &reading{l.en.store, l.span, &l.nodes, &l.journal, l.input.State, row, spans}
 }
 
 // load reads the state of the run's generation: its beginning, nodes, steps, records and messages.
@@ -32,10 +40,10 @@ func (rd *reading) load(ctx context.Context) error {
 			break
 		}
 	}
-	if err := rd.nodes.load(ctx, rd.en.store, rd.row); err != nil {
+	if err := rd.nodes.load(ctx, rd.store, rd.row); err != nil {
 		return err
 	}
-	memos, err := rd.en.store.Memos(ctx, rd.row.Key, rd.row.Generation)
+	memos, err := rd.store.Memos(ctx, rd.row.Key, rd.row.Generation)
 	if err != nil {
 		return err
 	}
@@ -52,12 +60,12 @@ func (rd *reading) load(ctx context.Context) error {
 // the log: the rolled back runs may be gone.
 func (rd *reading) begunWith(ctx context.Context, span *model.Span) (json.RawMessage, error) {
 	switch {
-	case rd.input.State != nil:
-		return rd.input.State, nil
+	case rd.state != nil:
+		return rd.state, nil
 	case !rd.row.RollBack:
 		return span.State, nil
 	}
-	stored, err := rd.en.store.Events(ctx, span.ThreadKey, span.First-1, page)
+	stored, err := rd.store.Events(ctx, span.ThreadKey, span.First-1, page)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +93,7 @@ func (rd *reading) loadMessages(ctx context.Context) error {
 	rd.span.brought = make(map[string]bool)
 	var known []agui.Message
 	for after := int64(0); ; {
-		msgs, err := rd.en.store.RunMessages(ctx, rd.row.Project, rd.row.Key, after, log.LatestMessages)
+		msgs, err := rd.store.RunMessages(ctx, rd.row.Project, rd.row.Key, after, log.LatestMessages)
 		if err != nil {
 			return err
 		}

@@ -179,7 +179,7 @@ func (ns *nodes) settle(status model.Status, e *agui.OutputError) (rows []model.
 	if status == model.Failed {
 		pending = model.Skipped
 	}
-	if status == model.Failed && ns.failed() {
+	if status == model.Failed && ns.has(model.Failed) {
 		status, e = model.Cancelled, nil
 	}
 	for _, st := range ns.steps {
@@ -210,9 +210,6 @@ func (ns *nodes) settle(status model.Status, e *agui.OutputError) (rows []model.
 	}
 	return rows
 }
-
-// failed reports whether a node has failed.
-func (ns *nodes) failed() bool { return ns.has(model.Failed) }
 
 // has reports whether a node has a status.
 func (ns *nodes) has(status model.Status) bool {

@@ -17,7 +17,7 @@ import (
 
 // opening stages the beginning of a run's next span, or the whole span that ends a run which is not executed.
 type opening struct {
-	*live
+	l   *live
 	it  *commit.Item
 	th  *model.Thread
 	row *model.Run
@@ -27,39 +27,39 @@ type opening struct {
 // that begins, or the effects of the answers to a run that continues.
 func (o *opening) open(ctx context.Context, queued []model.Message) error {
 	if o.row.Answered { // the worker is replayed with its input; later messages come with its next Next
-		spans, err := o.en.store.Spans(ctx, o.row.Key)
+		spans, err := o.l.en.store.Spans(ctx, o.row.Key)
 		if err != nil {
 			return err
 		}
-		if err := (&reading{o.live, o.row, spans}).load(ctx); err != nil {
+		if err := newReading(o.l, o.row, spans).load(ctx); err != nil {
 			return err
 		}
-		o.inbox.Store(int64(len(queued)))
-		asked, err := o.en.store.Interrupts(ctx, o.row.Key)
+		o.l.inbox.Store(int64(len(queued)))
+		asked, err := o.l.en.store.Interrupts(ctx, o.row.Key)
 		if err != nil {
 			return err
 		}
-		if err := o.span.started(o.it, o.row, nil, answersIn(asked), o.input.Trace); err != nil {
+		if err := o.l.span.started(o.it, o.row, nil, answersIn(asked), o.l.input.Trace); err != nil {
 			return err
 		}
 		return o.answered(asked)
 	}
-	o.span.began = began{state: o.th.State, upTo: o.span.row.First}
+	o.l.span.began = began{state: o.th.State, upTo: o.l.span.row.First}
 	if o.row.Generation > 1 { // its steps are numbered after those of earlier generations
-		steps, err := o.en.store.Steps(ctx, o.row.Project, o.row.Key, 0, 1)
+		steps, err := o.l.en.store.Steps(ctx, o.row.Project, o.row.Key, 0, 1)
 		if err != nil {
 			return err
 		}
-		o.nodes.count = steps.Total
+		o.l.nodes.count = steps.Total
 	}
-	o.it.Rows = append(o.it.Rows, o.nodes.reset(o.row)...)
-	if edited := o.input.Edited; edited != nil && o.row.Generation == 1 {
+	o.it.Rows = append(o.it.Rows, o.l.nodes.reset(o.row)...)
+	if edited := o.l.input.Edited; edited != nil && o.row.Generation == 1 {
 		m := model.Message{ThreadKey: o.th.Key, RunKey: o.row.Key, ContextItemIDs: o.row.ContextItemIDs, Message: *edited}
 		queued = slices.Concat([]model.Message{m}, queued)
 	}
-	first, rest := fitting(queued, o.en.cfg.FrameBytes)
-	o.inbox.Store(int64(len(rest))) // they come with its next Next, or the run is continued for them
-	if err := o.span.started(o.it, o.row, first, nil, o.input.Trace); err != nil {
+	first, rest := fitting(queued, o.l.en.cfg.FrameBytes)
+	o.l.inbox.Store(int64(len(rest))) // they come with its next Next, or the run is continued for them
+	if err := o.l.span.started(o.it, o.row, first, nil, o.l.input.Trace); err != nil {
 		return err
 	}
 	if err := o.prepare(ctx); err != nil {
@@ -75,7 +75,7 @@ func (o *opening) enterAgent(first []model.Message) error {
 	if o.row.Agent == "" || !asked {
 		return nil
 	}
-	_, err := o.enter(o.it, o.nodes.graph.Nodes[0], Shown(cmp.Or(Query(log.Contents(first)), o.row.InputQuery)))
+	_, err := o.l.enter(o.it, o.l.nodes.graph.Nodes[0], Shown(cmp.Or(Query(log.Contents(first)), o.row.InputQuery)))
 	return err
 }
 
@@ -87,24 +87,24 @@ func (o *opening) prepare(ctx context.Context) error {
 		return err
 	}
 	if o.row.Generation == 1 {
-		if o.input.RewindTo != "" {
-			msgs, err := o.en.store.MessagesByID(ctx, o.th.Key, []string{o.input.RewindTo})
+		if o.l.input.RewindTo != "" {
+			msgs, err := o.l.en.store.MessagesByID(ctx, o.th.Key, []string{o.l.input.RewindTo})
 			if err != nil {
 				return err
 			}
 			i := slices.IndexFunc(msgs, func(m model.Message) bool {
-				return m.ID == o.input.RewindTo && m.State == model.MessageConsumed
+				return m.ID == o.l.input.RewindTo && m.State == model.MessageConsumed
 			})
 			if i < 0 { // another run has hidden it while this one was queued
 				return decide.ErrUnknownMessage
 			}
 			hides = append(hides, model.Hide{ThreadKey: o.th.Key, FromSeq: msgs[i].Seq + 1})
 		}
-		if o.input.HideFrom > 0 {
-			hides = append(hides, model.Hide{ThreadKey: o.th.Key, FromSeq: o.input.HideFrom})
+		if o.l.input.HideFrom > 0 {
+			hides = append(hides, model.Hide{ThreadKey: o.th.Key, FromSeq: o.l.input.HideFrom})
 		}
-		if o.input.State != nil {
-			state = o.input.State
+		if o.l.input.State != nil {
+			state = o.l.input.State
 		}
 	}
 	if len(hides) > 0 {
@@ -112,11 +112,11 @@ func (o *opening) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	o.span.began.state = state
+	o.l.span.began.state = state
 	if len(hides) == 0 && string(state) == string(o.th.State) {
 		return nil
 	}
-	return o.span.stage(o.it, agui.StateSnapshot{Snapshot: state})
+	return o.l.span.stage(o.it, agui.StateSnapshot{Snapshot: state})
 }
 
 // rolledBack returns the messages to hide of the runs that this run has rolled back, and the state before the oldest of
@@ -128,7 +128,7 @@ func (o *opening) rolledBack(ctx context.Context, state json.RawMessage) ([]mode
 	var hides []model.Hide
 	oldest := int64(math.MaxInt64)
 	for _, r := range o.row.Replaces {
-		spans, err := o.en.store.Spans(ctx, r.RunKey)
+		spans, err := o.l.en.store.Spans(ctx, r.RunKey)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -147,7 +147,7 @@ func (o *opening) rolledBack(ctx context.Context, state json.RawMessage) ([]mode
 // rewound stages the MESSAGES_SNAPSHOT with the remaining messages and those that this run brings. A message that stays
 // keeps the results of its calls, wherever they are.
 func (o *opening) rewound(ctx context.Context, hides []model.Hide) error {
-	rows, err := o.en.store.Messages(ctx, o.th.Key, 0, log.LatestMessages)
+	rows, err := o.l.en.store.Messages(ctx, o.th.Key, 0, log.LatestMessages)
 	if err != nil {
 		return err
 	}
@@ -177,19 +177,19 @@ func (o *opening) rewound(ctx context.Context, hides []model.Hide) error {
 		}
 	}
 	for i := range left {
-		if key := left[i].RunKey; key != 0 && key != o.run.Key && !slices.Contains(o.span.began.shows, key) {
-			o.span.began.shows = append(o.span.began.shows, key)
+		if key := left[i].RunKey; key != 0 && key != o.l.run.Key && !slices.Contains(o.l.span.began.shows, key) {
+			o.l.span.began.shows = append(o.l.span.began.shows, key)
 		}
 	}
 	o.it.Rows = append(before, o.it.Rows...)
-	msgs := append(log.Contents(left), o.span.fold.Messages()...) // messages that this run brings
-	return o.span.stage(o.it, agui.MessagesSnapshot{Messages: log.Newest(msgs, o.en.cfg.FrameBytes)})
+	msgs := append(log.Contents(left), o.l.span.fold.Messages()...) // messages that this run brings
+	return o.l.span.stage(o.it, agui.MessagesSnapshot{Messages: log.Newest(msgs, o.l.en.cfg.FrameBytes)})
 }
 
 // answered opens the span of an answer: waiting steps continue, and a client's answers for its own tools become results.
 func (o *opening) answered(all []model.Interrupt) error {
 	var owed []string
-	for _, m := range o.journal.calls() {
+	for _, m := range o.l.journal.calls() {
 		owed = append(owed, m.CallID)
 	}
 	for i := range all {
@@ -197,11 +197,11 @@ func (o *opening) answered(all []model.Interrupt) error {
 			owed = append(owed, all[i].ID)
 		}
 	}
-	o.span.ver.Owe(owed...)
-	for _, st := range o.nodes.resume() {
-		stepRow, nodeRow := *st, *o.nodes.rows[st.NodeID]
+	o.l.span.ver.Owe(owed...)
+	for _, st := range o.l.nodes.resume() {
+		stepRow, nodeRow := *st, *o.l.nodes.rows[st.NodeID]
 		o.it.Rows = append(o.it.Rows, &stepRow, &nodeRow)
-		if err := o.span.stage(o.it, agui.StepStarted{Base: agui.Base{Agent: o.nodes.graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
+		if err := o.l.span.stage(o.it, agui.StepStarted{Base: agui.Base{Agent: o.l.nodes.graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
 			return err
 		}
 	}
@@ -223,14 +223,14 @@ func (o *opening) take(in *model.Interrupt) error {
 	if !in.Frontend {
 		return nil
 	}
-	m := o.journal.find(in.Step, in.Place)
+	m := o.l.journal.find(in.Step, in.Place)
 	var a taken
 	var out agui.ToolOutput
 	if m == nil || json.Unmarshal(in.Payload, &a) != nil || json.Unmarshal(m.Output, &out) != nil {
 		return fmt.Errorf("frontend call %s has no record", in.ID)
 	}
-	delete(o.span.calls, in.ID)
-	return o.span.stage(o.it, agui.ToolCallResult{
+	delete(o.l.span.calls, in.ID)
+	return o.l.span.stage(o.it, agui.ToolCallResult{
 		MessageID: cmp.Or(a.MessageID, NewID()), ToolCallID: in.ID, Content: out.ResultSummary, Output: &out,
 	})
 }
@@ -241,36 +241,36 @@ func (o *opening) lastWords(ctx context.Context, spans []model.Span, queued []mo
 	begun := o.row.Status == model.Waiting || o.row.Answered
 	var asked []model.Interrupt
 	if begun {
-		if err := (&reading{o.live, o.row, spans}).load(ctx); err != nil {
+		if err := newReading(o.l, o.row, spans).load(ctx); err != nil {
 			return err
 		}
 		var err error
-		if asked, err = o.en.store.Interrupts(ctx, o.row.Key); err != nil {
+		if asked, err = o.l.en.store.Interrupts(ctx, o.row.Key); err != nil {
 			return err
 		}
 	}
 	if e.status != model.Cancelled {
-		o.it.Rows = append(o.it.Rows, &model.Hide{ThreadKey: o.span.thread.Key, RunKey: o.row.Key, Queued: true})
+		o.it.Rows = append(o.it.Rows, &model.Hide{ThreadKey: o.l.span.thread.Key, RunKey: o.row.Key, Queued: true})
 		queued = nil
 	}
-	first, rest := fitting(queued, o.en.cfg.FrameBytes)
-	if err := o.span.started(o.it, o.row, first, answersIn(asked), o.input.Trace); err != nil {
+	first, rest := fitting(queued, o.l.en.cfg.FrameBytes)
+	if err := o.l.span.started(o.it, o.row, first, answersIn(asked), o.l.input.Trace); err != nil {
 		return err
 	}
-	if err := o.span.take(o.it, rest); err != nil {
+	if err := o.l.span.take(o.it, rest); err != nil {
 		return err
 	}
 	if begun {
 		if err := o.failOwed(asked); err != nil {
 			return err
 		}
-		o.it.Rows = append(o.it.Rows, o.nodes.settle(e.status, e.err)...)
+		o.it.Rows = append(o.it.Rows, o.l.nodes.settle(e.status, e.err)...)
 	}
-	terminal, err := o.terminal(e)
+	terminal, err := o.l.terminal(e)
 	if err != nil {
 		return err
 	}
-	return o.span.stage(o.it, terminal)
+	return o.l.span.stage(o.it, terminal)
 }
 
 // failOwed gives the open calls of a waiting run failed results, and the calls that a client has answered the client's
@@ -284,15 +284,15 @@ func (o *opening) failOwed(all []model.Interrupt) error {
 				code = codeInterrupted
 			}
 		case model.InterruptAnswered:
-			o.span.ver.Owe(in.ID)
+			o.l.span.ver.Owe(in.ID)
 			if err := o.take(in); err != nil {
 				return err
 			}
 		}
 	}
-	for _, m := range o.journal.calls() {
-		o.span.ver.Owe(m.CallID)
-		if err := o.span.stage(o.it, failedCall(m.CallID, m.Tool, code)); err != nil {
+	for _, m := range o.l.journal.calls() {
+		o.l.span.ver.Owe(m.CallID)
+		if err := o.l.span.stage(o.it, failedCall(m.CallID, m.Tool, code)); err != nil {
 			return err
 		}
 	}

@@ -98,17 +98,17 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	weight := en.admission.weigh(en.abandoned, &run.RunHead)
 	l, it, err := en.readBack(ctx, run, fromLog)
 	if err != nil {
-		return en.failAs(ctx, run, fromRows, unreadable(), err, nil)
+		return en.fail(ctx, run, fromRows, unreadable(), err, nil)
 	}
 	if l.unfit != nil {
-		return en.failAs(ctx, run, fromLog, illegible(), l.unfit, nil)
+		return en.fail(ctx, run, fromLog, illegible(), l.unfit, nil)
 	}
 	if run.Attempt > en.cfg.MaxAttempts {
 		e := &agui.OutputError{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", run.Attempt)}
-		return en.fail(ctx, run, fromLog, e, nil)
+		return en.fail(ctx, run, fromLog, e, nil, nil)
 	}
 	if err := (&repair{l, it}).interrupt(); err != nil {
-		return en.failAs(ctx, run, fromRows, unreadable(), err, nil)
+		return en.fail(ctx, run, fromRows, unreadable(), err, nil)
 	}
 	l.bounds.reserved = en.admission.force(&run.RunHead, weight)
 	from := run.Owner
@@ -129,7 +129,7 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	if unwritten(err) {
 		return err
 	}
-	return en.failAs(ctx, run, fromLog, unstored(), err, nil)
+	return en.fail(ctx, run, fromLog, unstored(), err, nil)
 }
 
 // unstored returns the error of a run that has data which the database refuses.
@@ -167,27 +167,25 @@ const (
 	fromRows
 )
 
-// failAs fails a run because of err, unless err only means that nothing can be written now.
-func (en *Engine) failAs(ctx context.Context, run *model.Run, from source, e *agui.OutputError, err error, then func()) error {
-	if unwritten(err) || ctx.Err() != nil {
-		return err
+// fail ends a RUNNING run that is not executed here as failed, with the first source that serves. because is the error that
+// caused it, or nil: an error which only means that nothing can be written now is returned, and the run does not fail. then
+// is called after the commit; it may be nil.
+func (en *Engine) fail(ctx context.Context, run *model.Run, from source, e *agui.OutputError, because error, then func()) error {
+	if because != nil {
+		if unwritten(because) || ctx.Err() != nil {
+			return because
+		}
+		en.about(&run.RunHead).Error("run fails", "code", e.Code, "error", because)
 	}
-	en.about(&run.RunHead).Error("run fails", "code", e.Code, "error", err)
-	return en.fail(ctx, run, from, e, then)
-}
-
-// fail ends a RUNNING run that is not executed here as failed, with the first source that serves. then is called after the
-// commit; it may be nil.
-func (en *Engine) fail(ctx context.Context, run *model.Run, from source, e *agui.OutputError, then func()) error {
 	l, it, err := en.readBack(ctx, run, from)
 	if err != nil {
 		if from == fromLog {
-			return en.failAs(ctx, run, fromRows, unreadable(), err, then)
+			return en.fail(ctx, run, fromRows, unreadable(), err, then)
 		}
 		return err
 	}
 	end := failedWith(e)
-	if err = l.stageClosers(it, end.left(), end.code(), false); err == nil {
+	if err = l.stageClosers(it, end); err == nil {
 		it.Rows = append(it.Rows, l.nodes.settle(model.Failed, e)...)
 		err = l.finish(end, it, l.run.Owner, then)
 	}
@@ -195,9 +193,9 @@ func (en *Engine) fail(ctx context.Context, run *model.Run, from source, e *agui
 	case err == nil, from == fromRows:
 		return err
 	case e.Code != codeUnstored: // once more with the log: viewers would show for ever the entities that an end without it leaves open
-		return en.failAs(ctx, run, fromLog, unstored(), err, then)
+		return en.fail(ctx, run, fromLog, unstored(), err, then)
 	}
-	return en.failAs(ctx, run, fromRows, e, err, then)
+	return en.fail(ctx, run, fromRows, e, err, then)
 }
 
 // failBroken fails a live run with events that could not be stored.
@@ -206,7 +204,7 @@ func (en *Engine) failBroken(ctx context.Context, broken *live) error {
 	if err != nil {
 		return err
 	}
-	return en.fail(ctx, &run, fromLog, unstored(), func() { en.forget(broken) })
+	return en.fail(ctx, &run, fromLog, unstored(), nil, func() { en.forget(broken) })
 }
 
 // readBack makes the live form of a RUNNING run from a source, and an item with the events that this has staged.
@@ -273,7 +271,7 @@ func (en *Engine) readLog(ctx context.Context, run *model.Run) (*live, error) {
 	l.asked.Store(true) // its last owner may have asked
 	last := &spans[len(spans)-1]
 	l.span = openSpan(en.cfg.FrameBytes, &th, run, last, last.First-1, th.LastSeq)
-	rd := &reading{l, run, spans}
+	rd := newReading(l, run, spans)
 	if err := rd.load(ctx); err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func (rd *reading) replay(ctx context.Context, before []agui.Message) error {
 	begun, answered := make(map[string]bool), make(map[string]bool)
 	rd.span.retracted = make(map[string]bool)
 	for {
-		stored, err := rd.en.store.Events(ctx, rd.span.thread.Key, rd.span.last, page)
+		stored, err := rd.store.Events(ctx, rd.span.thread.Key, rd.span.last, page)
 		if err != nil {
 			return err
 		}
@@ -107,16 +107,16 @@ func (rd *reading) loadBegun(ctx context.Context) error {
 			begun = append(begun, id)
 		}
 	}
-	rows, err := rd.en.store.MessagesByID(ctx, rd.span.thread.Key, begun)
+	rows, err := rd.store.MessagesByID(ctx, rd.span.thread.Key, begun)
 	if err != nil {
 		return err
 	}
 	for i := range rows {
-		if rows[i].RunKey == rd.run.Key && rows[i].Seq > 0 {
+		if rows[i].RunKey == rd.row.Key && rows[i].Seq > 0 {
 			rd.span.messages[rows[i].ID] = &rows[i]
 		}
 	}
-	last, err := rd.en.store.LastSeq(ctx, rd.span.thread.Key)
+	last, err := rd.store.LastSeq(ctx, rd.span.thread.Key)
 	rd.span.seq = max(rd.span.seq, last)
 	for _, id := range begun {
 		m := rd.span.messages[id]

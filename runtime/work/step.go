@@ -387,9 +387,9 @@ func (s *step) takeMessages(ctx context.Context, m *model.Memo) ([]agui.Message,
 	return msgs, <-stored
 }
 
-// closeOpen closes everything that the step has left open. With answer, its unanswered calls fail with code. Without,
+// closeOpen closes everything that the step has left open. With answer, its unanswered calls fail as interrupted. Without,
 // because the step waits, its sub-agents are suspended. l.mu is held.
-func (s *step) closeOpen(it *commit.Item, output agui.WorkerOutput, code string, answer bool) error {
+func (s *step) closeOpen(it *commit.Item, output agui.WorkerOutput, answer bool) error {
 	l := s.l
 	for _, ev := range l.span.ver.Closers() {
 		if about, _ := entityOf(ev); !l.owners.within(s, about) {
@@ -402,7 +402,7 @@ func (s *step) closeOpen(it *commit.Item, output agui.WorkerOutput, code string,
 			e.Output = &out
 			ev = e
 		case agui.SubagentFinished:
-			if err := s.failCalls(it, code, answer); err != nil {
+			if err := s.failCalls(it, answer); err != nil {
 				return err
 			}
 			switch {
@@ -417,12 +417,12 @@ func (s *step) closeOpen(it *commit.Item, output agui.WorkerOutput, code string,
 			return err
 		}
 	}
-	return s.failCalls(it, code, answer)
+	return s.failCalls(it, answer)
 }
 
 // failCalls settles the open calls and questions of a step that is over, or has failed: the calls fail, also in their
 // records, and the questions are cancelled. A sub-agent that is called again asks them anew.
-func (s *step) failCalls(it *commit.Item, code string, answer bool) error {
+func (s *step) failCalls(it *commit.Item, answer bool) error {
 	if !answer {
 		return nil
 	}
@@ -431,7 +431,7 @@ func (s *step) failCalls(it *commit.Item, code string, answer bool) error {
 		if !l.owners.within(s, callEntity(id)) {
 			continue
 		}
-		result := l.failedCall(id, code)
+		result := l.failedCall(id, codeInterrupted)
 		if err := l.stage(it, s, result); err != nil {
 			return err
 		}
