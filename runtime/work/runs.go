@@ -59,7 +59,9 @@ func (rs *runs) liveRun(key int64) *live {
 
 // liveOn returns the run on a thread, or nil.
 func (rs *runs) liveOn(threadKey int64) *live {
-	for _, l := range rs.allLive() {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, l := range rs.live {
 		if l.t.Key() == threadKey {
 			return l
 		}

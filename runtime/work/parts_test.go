@@ -1,0 +1,126 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// closing is an agent that counts its calls of Close.
+type closing struct{ n *int }
+
+func (closing) Info() plugins.Info { return plugins.Info{Name: "closing", Concurrency: 3} }
+
+func (closing) Run(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+	return agui.WorkerOutput{}, nil
+}
+
+func (closing) Start(context.Context) error { return nil }
+
+func (c closing) Close() error { *c.n++; return nil }
+
+func TestOffers_CloseOnceUnheld(t *testing.T) {
+	closed, replaced := 0, 0
+	reg := new(host.Registry)
+	if err := reg.Add(closing{&closed}); err != nil {
+		t.Fatal(err)
+	}
+	if err := reg.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first, err := newOffer(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &offers{
+		log: slog.New(slog.NewTextHandler(io.Discard, nil)), changed: func() { replaced++ }, now: first, earlier: make(map[*offer]bool),
+	}
+	if n := o.concurrency("closing"); n != 3 {
+		t.Errorf("its own limit is %d, want 3", n)
+	}
+	held, again := o.hold(), o.hold()
+	for range 2 {
+		if err := o.Replace(t.Context(), new(host.Registry)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.release(held)
+	if closed != 0 || replaced != 2 || o.Plugins() == reg {
+		t.Errorf("after %d replacements a held offer was closed %d times", replaced, closed)
+	}
+	if o.release(again); closed != 1 {
+		t.Errorf("its plugin was closed %d times, want once", closed)
+	}
+	if err := o.Close(); err != nil || closed != 1 {
+		t.Errorf("closed %d times in the end, %v", closed, err)
+	}
+}
+
+func TestClientTools_AnswerFittingCalls(t *testing.T) {
+	ct := newClientTools([]agui.Tool{
+		{Name: "pick", Parameters: json.RawMessage(`{"type":"object","required":["n"]}`)},
+		{Name: "pick", Parameters: json.RawMessage(`{"type":"string"}`)}, // the first one counts
+	})
+	for _, test := range []struct {
+		name, args               string
+		offered, mistake, answer bool
+	}{
+		{"pick", `{"n":1}`, true, false, true},
+		{"pick", `{}`, true, true, false},
+		{"other", `{}`, false, false, false},
+	} {
+		u := plugins.Use{Name: test.name, Request: json.RawMessage(test.args)}
+		offered, mistake := ct.check(u)
+		if offered != test.offered || (mistake != nil) != test.mistake || ct.mayAnswer(u) != test.answer {
+			t.Errorf("%s %s: offered %v, mistake %v, answered by the client %v", test.name, test.args, offered, mistake, ct.mayAnswer(u))
+		}
+	}
+}
+
+// The innermost Do owns a message; among Dos that run side by side no one does.
+func TestDoings_NameTheMessagesOfTheInnermost(t *testing.T) {
+	sp := &span{messages: make(map[string]*model.Message)}
+	outer := &doing{memo: model.Memo{Place: "do:a#1"}}
+	inner := &doing{outer: outer, memo: model.Memo{Place: "do:a#1/do:b#1"}}
+	nested := doings{outer, inner}
+	nested.showing(agui.TextMessageStart{MessageID: "m"}, sp)
+	rows := nested.showing(agui.TextMessageEnd{MessageID: "m"}, sp)
+	if len(rows) != 1 || rows[0].(*model.Memo).Place != inner.memo.Place || string(rows[0].(*model.Memo).Output) != `["m"]` {
+		t.Errorf("the end of a message is stored with %v", rows)
+	}
+	if rows := nested.shown(); rows != nil {
+		t.Errorf("named messages are stored again: %v", rows)
+	}
+	side := doings{outer, {}, {}}
+	side.showing(agui.TextMessageStart{MessageID: "n"}, sp)
+	if side.inner() != nil || slices.ContainsFunc(side, func(d *doing) bool { return slices.Contains(d.shown, "n") }) {
+		t.Error("a message of Dos side by side has an owner")
+	}
+}
+
+func TestRuns_ForgetOnce(t *testing.T) {
+	rs := &runs{live: make(map[int64]*live), abandoned: make(chan struct{}), fenced: make(chan struct{})}
+	l, other := &live{over: make(chan struct{})}, &live{over: make(chan struct{})}
+	l.run.Key, other.run.Key = 1, 1
+	l.bounds.reserved = new(reservation)
+	rs.add(l)
+	rs.executing.Done()
+	rs.forget(other)
+	if rs.liveRun(1) != l || rs.count() != 1 {
+		t.Fatal("a run is forgotten for another with its key")
+	}
+	for range 2 {
+		rs.forget(l)
+	}
+	if err := rs.awaitEnd(l); err != nil || rs.count() != 0 {
+		t.Errorf("%d runs are left, %v", rs.count(), err)
+	}
+}
