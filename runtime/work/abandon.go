@@ -1,6 +1,7 @@
 package work
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -13,87 +14,105 @@ type abandonments struct {
 	lingering     atomic.Int64 // of these, the ones that have not returned yet
 }
 
-// errands are a run's calls of plugin code. Each call has its own goroutine and cannot be killed, only abandoned.
-type errands struct {
+// pluginCalls are a run's calls of plugin code. Each call has its own goroutine and cannot be killed, only abandoned.
+type pluginCalls struct {
 	counts *abandonments
+	grace  time.Duration
 	log    func() *slog.Logger
 
-	mu      sync.Mutex // guards all, and errand.abandoned
-	all     map[*errand]struct{}
-	workers sync.WaitGroup
+	mu      sync.Mutex // guards all, and pluginCall.abandoned
+	all     map[*pluginCall]struct{}
+	running sync.WaitGroup // the calls, and the run's other goroutines
 }
 
-// errand is a call of plugin code.
-type errand struct {
+// pluginCall is a call of a worker or a tool.
+type pluginCall struct {
 	kind, name string
 	began      time.Time
 	abandoned  bool
 }
 
-// The kinds of errands.
+// The kinds of plugin calls.
 const (
 	aWorker = "agent"
 	aTool   = "tool"
 )
 
-// spawn runs f on a goroutine that wait waits for.
-func (es *errands) spawn(f func()) { es.workers.Go(f) }
-
-// wait waits until all goroutines have returned.
-func (es *errands) wait() { es.workers.Wait() }
-
-// send calls f, which belongs to the named worker or tool, on its own goroutine.
-func (es *errands) send(kind, name string, f func()) *errand {
-	e := &errand{kind: kind, name: name, began: time.Now()}
-	es.mu.Lock()
-	es.all[e] = struct{}{}
-	es.mu.Unlock()
-	es.spawn(func() {
-		defer es.returned(e)
-		f()
+// callPlugin calls f, which belongs to the named worker or tool, on its own goroutine and returns its results. Once ctx is
+// done f has the grace to return; then it is abandoned, and the error is errTimeout. Once over is done the error is its cause.
+func callPlugin[T any](ctx, over context.Context, pc *pluginCalls, kind, name string, f func() (T, error)) (T, error) {
+	type result struct {
+		out T
+		err error
+	}
+	done := make(chan result, 1)
+	call := &pluginCall{kind: kind, name: name, began: time.Now()}
+	pc.mu.Lock()
+	pc.all[call] = struct{}{}
+	pc.mu.Unlock()
+	pc.running.Go(func() {
+		defer pc.returned(call)
+		out, err := f()
+		done <- result{out, err}
 	})
-	return e
-}
-
-func (es *errands) returned(e *errand) {
-	es.mu.Lock()
-	delete(es.all, e)
-	late := e.abandoned
-	es.mu.Unlock()
-	if late {
-		es.counts.lingering.Add(-1)
-		es.log().Info("what was abandoned has returned", e.kind, e.name, "took", time.Since(e.began).Round(time.Millisecond).String())
+	var none T
+	var late <-chan time.Time
+	for ended := ctx.Done(); ; {
+		select {
+		case r := <-done:
+			return r.out, r.err
+		case <-over.Done():
+			return none, context.Cause(over)
+		case <-ended:
+			t := time.NewTimer(pc.grace)
+			defer t.Stop()
+			ended, late = nil, t.C
+		case <-late:
+			pc.abandon(call)
+			return none, errTimeout
+		}
 	}
 }
 
-// abandon marks an errand that the run no longer waits for. The errand keeps the run's slot until it returns.
-func (es *errands) abandon(e *errand) {
-	es.mu.Lock()
-	_, there := es.all[e]
-	first := there && !e.abandoned
-	e.abandoned = true
-	es.mu.Unlock()
+func (pc *pluginCalls) returned(call *pluginCall) {
+	pc.mu.Lock()
+	delete(pc.all, call)
+	late := call.abandoned
+	pc.mu.Unlock()
+	if late {
+		pc.counts.lingering.Add(-1)
+		pc.log().Info("what was abandoned has returned", call.kind, call.name, "took", time.Since(call.began).Round(time.Millisecond).String())
+	}
+}
+
+// abandon marks a call that the run no longer waits for. The call keeps the run's slot until it returns.
+func (pc *pluginCalls) abandon(call *pluginCall) {
+	pc.mu.Lock()
+	_, there := pc.all[call]
+	first := there && !call.abandoned
+	call.abandoned = true
+	pc.mu.Unlock()
 	if !first {
 		return
 	}
-	es.counts.lingering.Add(1)
-	if e.kind == aTool {
-		es.counts.tools.Add(1)
+	pc.counts.lingering.Add(1)
+	if call.kind == aTool {
+		pc.counts.tools.Add(1)
 	} else {
-		es.counts.agents.Add(1)
+		pc.counts.agents.Add(1)
 	}
-	es.log().Warn("what ignores its context is abandoned", e.kind, e.name, "after", time.Since(e.began).Round(time.Millisecond).String())
+	pc.log().Warn("what ignores its context is abandoned", call.kind, call.name, "after", time.Since(call.began).Round(time.Millisecond).String())
 }
 
-// abandonAll abandons all errands of the run.
-func (es *errands) abandonAll() {
-	es.mu.Lock()
-	left := make([]*errand, 0, len(es.all))
-	for e := range es.all {
-		left = append(left, e)
+// abandonAll abandons all calls of the run.
+func (pc *pluginCalls) abandonAll() {
+	pc.mu.Lock()
+	left := make([]*pluginCall, 0, len(pc.all))
+	for call := range pc.all {
+		left = append(left, call)
 	}
-	es.mu.Unlock()
-	for _, e := range left {
-		es.abandon(e)
+	pc.mu.Unlock()
+	for _, call := range left {
+		pc.abandon(call)
 	}
 }

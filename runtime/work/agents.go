@@ -27,8 +27,8 @@ func (c *toolCall) answerAs(ctx context.Context) (agui.ToolOutput, error) {
 		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", u.Name)), nil
 	}
 	query, ok := queryOf(u.Request)
-	if info := agent.Info(); ok && c.asks(&info) {
-		if ok, err := c.approve(); !ok {
+	if info := agent.Info(); ok {
+		if ok, err := c.approved(&info); !ok {
 			return denied(), err
 		}
 		query, ok = queryOf(c.executed())

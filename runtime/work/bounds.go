@@ -2,6 +2,7 @@ package work
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"github.com/batonrun/baton/plugins"
@@ -12,9 +13,9 @@ import (
 // bounds limits the events and bytes that the workers of a run may add to its span. The run's mutex guards exceeded.
 type bounds struct {
 	cfg      *Config
-	reserved *reservation   // nil for a run that is not executed
-	exceeded *plugins.Error // the reason why full is closed
-	full     chan struct{}  // closed once a limit was exceeded: the run fails, even if its workers ignore the error
+	reserved *reservation            // nil for a run that is not executed
+	exceeded *plugins.Error          // the error of all later events
+	end      context.CancelCauseFunc // called with exceeded: the run fails, even if its workers ignore the error
 }
 
 // check refuses ev, which adds size bytes, once the span has its maximum of worker events, or if the messages would exceed
@@ -25,7 +26,7 @@ func (b *bounds) check(sp *span, ev agui.Event, size int) error {
 		if b.exceeded = b.excess(sp, ev, retained(ev, size)); b.exceeded == nil {
 			return nil
 		}
-		close(b.full)
+		b.end(b.exceeded)
 	}
 	return b.exceeded
 }
@@ -63,16 +64,6 @@ func (b *bounds) excess(sp *span, ev agui.Event, more int) *plugins.Error {
 		return &plugins.Error{Code: "overloaded", Message: "The runs at work say more than the server has room for; try again soon", Retryable: true}
 	}
 	return nil
-}
-
-// isFull reports whether a limit was exceeded.
-func (b *bounds) isFull() bool {
-	select {
-	case <-b.full:
-		return true
-	default:
-		return false
-	}
 }
 
 // checkState refuses ev if it would make the thread's state too large, or cannot be applied to it. An event that shrinks the

@@ -191,18 +191,16 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 	if !ok {
 		return c.answerAs(ctx)
 	}
-	info, args := tool.Info(), c.u.Request
-	if err := s.l.offer.graphs.CheckArgs(tool, args); err != nil {
+	info := tool.Info()
+	if err := s.l.offer.graphs.CheckArgs(tool, c.u.Request); err != nil {
 		return failure("invalid_arguments", err.Error()), nil
 	}
-	if c.asks(&info) {
-		if ok, err := c.approve(); !ok {
-			return denied(), err
-		}
-		args = c.executed()
-		if err := s.l.offer.graphs.CheckArgs(tool, args); err != nil {
-			return failure("invalid_arguments", err.Error()), nil
-		}
+	if ok, err := c.approved(&info); !ok {
+		return denied(), err
+	}
+	args := c.executed()
+	if err := s.l.offer.graphs.CheckArgs(tool, args); err != nil {
+		return failure("invalid_arguments", err.Error()), nil
 	}
 	if !m.Begun {
 		m.Begun = true
@@ -227,16 +225,13 @@ func (c *toolCall) approvalMemo() (*model.Memo, error) {
 	return c.s.memo(plugins.Use{Place: c.u.Inside(approvalPlace)})
 }
 
-// asks reports whether a call needs an approval. An approval that was requested before the tool was replaced by one without
-// approvals still counts.
-func (c *toolCall) asks(info *plugins.Info) bool {
+// approved reports whether the call may be made. It asks a person if the call needs an approval, or if one was requested before
+// the tool was replaced by one without approvals. The answer has its own record, below the call's place.
+func (c *toolCall) approved(info *plugins.Info) (bool, error) {
 	m, err := c.approvalMemo()
-	return c.s.approval || info.Approval || err == nil && (m.Done || m.CallID != "")
-}
-
-// approve asks a person to approve the call. The answer has its own record, below the call's place.
-func (c *toolCall) approve() (bool, error) {
-	m, err := c.approvalMemo()
+	if !c.s.approval && !info.Approval && (err != nil || !m.Done && m.CallID == "") {
+		return true, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -244,10 +239,7 @@ func (c *toolCall) approve() (bool, error) {
 		Reason: "tool_call", ToolCallID: c.m.CallID, Message: fmt.Sprintf("Allow %s?", c.u.Name), ExpiresAt: c.s.approvalEnds(),
 		Metadata: log.CallMetadata("approval", c.u.Name, c.u.Request),
 	})
-	if err != nil {
-		return false, err
-	}
-	return approvalOf(a).Approved, nil
+	return err == nil && approvalOf(a).Approved, err
 }
 
 // executed returns the arguments of the executed call: the requested ones, or the approver's edited ones.
@@ -325,19 +317,13 @@ func (s *step) approveAgent(query string) error {
 	return nil
 }
 
-type toolResult struct {
-	out agui.ToolOutput
-	err error
-}
-
 // invoke calls the tool on its own goroutine, so that a tool that ignores its context blocks nothing else.
 func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Duration, call *plugins.Call) (agui.ToolOutput, error) {
 	s := c.s
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer cancel()
-	result := make(chan toolResult, 1)
 	name := tool.Info().Name
-	e := s.l.errands.send(aTool, name, func() {
+	out, err := callPlugin(ctx, s.ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
 		began := time.Now()
 		ctx, end := s.l.en.trace(ctx, s.l.op(OpTool, name, call.ID))
 		out, err := callTool(ctx, tool, call)
@@ -347,48 +333,27 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 		}
 		end(how)
 		s.l.en.measures.Tool(err != nil || out.Status == agui.StatusFailure, time.Since(began))
-		result <- toolResult{out, err}
+		return out, err
 	})
-	select {
-	case r := <-result:
-		return c.settle(ctx, tool, r)
-	case <-ctx.Done():
-	}
 	if cause := context.Cause(s.ctx); cause != nil {
 		return agui.ToolOutput{}, cause // the step is over and needs no result
 	}
-	grace := time.NewTimer(s.l.en.cfg.Grace)
-	defer grace.Stop()
-	select {
-	case r := <-result:
-		return c.settle(ctx, tool, r)
-	case <-grace.C:
-		s.l.errands.abandon(e)
+	shown, ok := errors.AsType[*plugins.Error](err)
+	switch {
+	case err == nil:
+		return out, nil
+	case ok:
+		out = failure(shown.Code, shown.Message)
+		out.Error.Retryable = shown.Retryable
+		return out, nil
+	case errors.Is(err, errTimeout), errors.Is(context.Cause(ctx), errTimeout):
 		return failure("timeout", "The tool did not return in time"), nil
 	}
+	s.l.logFailure("tool failed", aTool, name, err)
+	return failure("tool_failed", "The tool failed"), nil
 }
 
 var errTimeout = errors.New("timed out")
-
-// settle converts the return values of a tool into its output.
-func (c *toolCall) settle(ctx context.Context, tool plugins.Tool, r toolResult) (agui.ToolOutput, error) {
-	if cause := context.Cause(c.s.ctx); cause != nil {
-		return agui.ToolOutput{}, cause
-	}
-	shown, ok := errors.AsType[*plugins.Error](r.err)
-	switch {
-	case r.err == nil:
-		return r.out, nil
-	case ok:
-		out := failure(shown.Code, shown.Message)
-		out.Error.Retryable = shown.Retryable
-		return out, nil
-	case errors.Is(context.Cause(ctx), errTimeout):
-		return failure("timeout", "The tool did not return in time"), nil
-	}
-	c.s.l.logFailure("tool failed", aTool, tool.Info().Name, r.err)
-	return failure("tool_failed", "The tool failed"), nil
-}
 
 func callTool(ctx context.Context, tool plugins.Tool, call *plugins.Call) (out agui.ToolOutput, err error) {
 	defer func() {

@@ -13,20 +13,12 @@ import (
 
 // claiming prepares the claim of a queued run that has a reservation.
 func (d *dispatcher) claiming(ctx context.Context, head *model.RunHead, reserved *reservation) (*commit.Item, error) {
-	th, err := d.en.store.Thread(ctx, head.ThreadKey)
+	th, run, queued, err := unexecuted(ctx, d.en.store, head.ThreadKey, head.Key)
 	if err != nil {
-		return nil, model.Gone(err, decide.ErrThreadNotFound)
-	}
-	run, err := d.en.store.Run(ctx, head.Key)
-	if err != nil {
-		return nil, model.Gone(err, decide.ErrRunNotFound)
+		return nil, err
 	}
 	if run.Status != model.Queued {
 		return nil, decide.ErrNotClaimed
-	}
-	queued, err := d.en.store.Queued(ctx, run.Key)
-	if err != nil {
-		return nil, err
 	}
 	l := d.en.newLive(&run)
 	if l.unfit != nil {
@@ -34,6 +26,18 @@ func (d *dispatcher) claiming(ctx context.Context, head *model.RunHead, reserved
 	}
 	l.bounds.reserved = reserved
 	return l.claiming(ctx, &th, &run, queued)
+}
+
+// unexecuted reads a run that is not executed, its thread, and its queued messages.
+func unexecuted(ctx context.Context, store model.Store, threadKey, key int64) (th model.Thread, run model.Run, queued []model.Message, err error) {
+	if run, err = store.Run(ctx, key); err != nil {
+		return th, run, nil, model.Gone(err, decide.ErrRunNotFound)
+	}
+	if th, err = store.Thread(ctx, threadKey); err != nil {
+		return th, run, nil, model.Gone(err, decide.ErrThreadNotFound)
+	}
+	queued, err = store.Queued(ctx, key)
+	return th, run, queued, err
 }
 
 // claiming prepares the claim: the events that open the span, numbered after the thread's last event.

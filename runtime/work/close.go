@@ -90,9 +90,9 @@ func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*model.Run
 
 // closing prepares the end of a run that is not executed.
 func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, still func(*model.Run, []model.Span) bool) (*commit.Item, error) {
-	run, err := en.store.Run(ctx, key)
+	th, run, queued, err := unexecuted(ctx, en.store, threadKey, key)
 	if err != nil {
-		return nil, model.Gone(err, decide.ErrRunNotFound)
+		return nil, err
 	}
 	spans, err := en.store.Spans(ctx, key)
 	if err != nil {
@@ -100,14 +100,6 @@ func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, s
 	}
 	if !still(&run, spans) {
 		return nil, errGoesOn
-	}
-	th, err := en.store.Thread(ctx, threadKey)
-	if err != nil {
-		return nil, model.Gone(err, decide.ErrThreadNotFound)
-	}
-	queued, err := en.store.Queued(ctx, key)
-	if err != nil {
-		return nil, err
 	}
 	l := en.newLive(&run)
 	l.span = nextSpan(en.cfg.FrameBytes, &th, &run, th.LastEventID, th.LastSeq)

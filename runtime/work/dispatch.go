@@ -15,14 +15,9 @@ import (
 
 // dispatcher starts runs at once or, as slots become free, from the queue.
 type dispatcher struct {
-	en        *Engine
-	admission *admission
-	queue     *runQueue
-}
-
-// RunningOf returns how many runs of a user, and of its project, are executed now.
-func (d *dispatcher) RunningOf(project, user string) (users, projects int) {
-	return d.admission.running(project, user)
+	en    *Engine
+	queue *runQueue
+	*admission
 }
 
 // QueuedOf returns how many runs are QUEUED: of all, of a project, and of a user in it.
@@ -82,7 +77,7 @@ func unstarted(err error) *agui.OutputError {
 	case errors.Is(err, decide.ErrUnknownMessage):
 		return &agui.OutputError{Code: "unknown_message", Message: "The thread does not show the message of rewindTo any more"}
 	case errors.Is(err, errUnfit):
-		return illegible()
+		return illegible
 	case unwritten(err):
 		return nil
 	}

@@ -23,8 +23,8 @@ func (l *live) loop() {
 	l.execute()
 	l.cancel(plugins.ErrEnded)
 	l.untrace()
-	grace := time.AfterFunc(l.en.cfg.Grace, l.errands.abandonAll)
-	l.errands.wait()
+	grace := time.AfterFunc(l.en.cfg.Grace, l.calls.abandonAll)
+	l.calls.running.Wait()
 	grace.Stop()
 	l.en.release(l.offer)
 	l.bounds.reserved.release()
@@ -39,7 +39,9 @@ type nodeResult struct {
 }
 
 func (l *live) execute() {
-	limit, stop := context.WithTimeoutCause(l.ctx, l.en.cfg.RunTimeout, errTimeout)
+	limit, end := context.WithCancelCause(l.ctx)
+	l.bounds.end = end
+	limit, stop := context.WithTimeoutCause(limit, l.en.cfg.RunTimeout, errTimeout)
 	defer stop()
 	in, err := l.prompt(limit)
 	if err != nil && limit.Err() == nil {
@@ -49,10 +51,8 @@ func (l *live) execute() {
 	}
 	results := make(chan nodeResult, len(l.nodes.graph.Nodes))
 	for running := 0; ; {
-		if e := l.overrun(limit); e != nil { // before any error that its workers return because of it
-			if l.ctx.Err() == nil { // otherwise it has another end, or another owner
-				l.settle(failedWith(e))
-			}
+		if limit.Err() != nil { // before any error that its workers return because of it
+			l.overrun(context.Cause(limit))
 			return
 		}
 		ready, err := l.ready(in.Query)
@@ -67,7 +67,7 @@ func (l *live) execute() {
 				results <- x.execute()
 				continue
 			}
-			l.errands.spawn(func() { results <- x.execute() })
+			l.calls.running.Go(func() { results <- x.execute() })
 		}
 		if running == 0 {
 			l.settle(l.completed())
@@ -76,28 +76,24 @@ func (l *live) execute() {
 		select {
 		case r := <-results:
 			running--
-			if r.failed != nil && l.overrun(limit) == nil {
+			if r.failed != nil && limit.Err() == nil {
 				l.settle(failedWith(r.failed))
 				return
 			}
-		case <-l.bounds.full:
 		case <-limit.Done():
 		}
 	}
 }
 
-// overrun returns the error of a run that has exceeded a limit or its time, or nil.
-func (l *live) overrun(limit context.Context) *agui.OutputError {
-	switch {
-	case l.bounds.isFull():
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		why := l.bounds.exceeded
-		return &agui.OutputError{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
-	case limit.Err() != nil:
-		return &agui.OutputError{Code: "timeout", Message: "The run did not end in time", Retryable: true}
+// overrun fails a run that has exceeded a limit or its time, unless the run has already ended.
+func (l *live) overrun(cause error) {
+	e := &agui.OutputError{Code: "timeout", Message: "The run did not end in time", Retryable: true}
+	if why, ok := errors.AsType[*plugins.Error](cause); ok {
+		e = &agui.OutputError{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
 	}
-	return nil
+	if l.ctx.Err() == nil {
+		l.settle(failedWith(e))
+	}
 }
 
 // settle ends the run's span. It is no error if the span has already ended.

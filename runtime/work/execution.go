@@ -42,17 +42,11 @@ func (x *execution) execute() nodeResult {
 		select {
 		case <-t.C:
 		case <-x.limit.Done():
-		case <-x.l.bounds.full:
-		}
-		t.Stop()
-		if x.overdue() {
+			t.Stop()
 			return nodeResult{}
 		}
 	}
 }
-
-// overdue reports whether the run has to end, or has ended.
-func (x *execution) overdue() bool { return x.limit.Err() != nil || x.l.bounds.isFull() }
 
 // begin opens the node's next execution, or continues the one that a crash or a question left open.
 func (x *execution) begin() error {
@@ -91,7 +85,7 @@ func (x *execution) attempt() nodeResult {
 		in.Query = x.st.Input
 	}
 	out, err := x.call(ctx, in)
-	if x.overdue() {
+	if x.limit.Err() != nil {
 		return nodeResult{}
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
@@ -128,43 +122,21 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 			return nodeOutput{}, err
 		}
 	}
-	type result struct {
-		out agui.WorkerOutput
-		err error
-	}
-	done, s := make(chan result, 1), x.s
-	e := x.l.errands.send(aWorker, x.n.Agent, func() {
+	s := x.s
+	out, err := callPlugin(ctx, x.limit, &x.l.calls, aWorker, x.n.Agent, func() (agui.WorkerOutput, error) {
 		ctx, end := x.l.en.trace(ctx, x.l.op(OpAgent, x.n.Agent, ""))
 		out, err := plugins.Execute(ctx, agent, s, in)
 		end(endOf(err))
-		done <- result{out, err}
+		return out, err
 	})
-	var r result
-	select {
-	case r = <-done:
-	case <-x.limit.Done():
-	case <-x.l.bounds.full:
-	case <-ctx.Done():
-		grace := time.NewTimer(x.l.en.cfg.Grace)
-		defer grace.Stop()
-		select {
-		case r = <-done:
-		case <-x.limit.Done():
-		case <-x.l.bounds.full:
-		case <-grace.C:
-			x.l.errands.abandon(e)
-			r.err = context.Cause(ctx)
-		}
-	}
-	out := &r.out
-	raw, err := model.JSON(out)
-	if err != nil { // raw members may be invalid JSON
-		return nodeOutput{}, cmp.Or(r.err, fmt.Errorf("output: %w", err))
+	raw, jsonErr := model.JSON(&out)
+	if jsonErr != nil { // raw members may be invalid JSON
+		return nodeOutput{}, cmp.Or(err, fmt.Errorf("output: %w", jsonErr))
 	}
 	if len(raw) > answerBytes(x.l.en.cfg.FrameBytes) {
-		raw = mustJSON(bounded(out, x.l.en.cfg.FrameBytes))
+		raw = mustJSON(bounded(&out, x.l.en.cfg.FrameBytes))
 	}
-	return nodeOutput{text: clip(r.out.Answer, shownBytes), json: raw}, r.err
+	return nodeOutput{text: clip(out.Answer, shownBytes), json: raw}, err
 }
 
 // close ends an execution: it writes the step and node rows together with the event that ends the step.

@@ -53,7 +53,7 @@ type live struct {
 	journal journal
 	nodes   nodes
 	became  model.Status // the status after end; "" before, or when another owner has the run
-	errands errands      // plugin code that has not returned
+	calls   pluginCalls  // that have not returned
 	spoke   bool         // a worker has emitted a visible event since the claim, or an earlier process had claimed the run
 
 	first  []model.Message // all of the thread's messages when the run is its first; else nil
@@ -87,10 +87,10 @@ func (in *Input) JSON() json.RawMessage {
 func (en *Engine) newLive(run *model.Run) *live {
 	l := &live{
 		en: en, run: *run, offer: en.offers.current(),
-		journal: newJournal(), owners: make(owners), over: make(chan struct{}), bounds: bounds{cfg: &en.cfg, full: make(chan struct{})},
-		errands: errands{counts: &en.abandonments, all: make(map[*errand]struct{})},
+		journal: newJournal(), owners: make(owners), over: make(chan struct{}), bounds: bounds{cfg: &en.cfg},
+		calls: pluginCalls{counts: &en.abandonments, grace: en.cfg.Grace, all: make(map[*pluginCall]struct{})},
 	}
-	l.errands.log = l.log
+	l.calls.log = l.log
 	l.run.Input, l.run.Definition = nil, nil // input and graph have their contents
 	l.turn.L = &l.mu
 	l.source = en.commits.Source(ownerOf(&run.RunHead), l.broken)

@@ -98,17 +98,17 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	weight := en.admission.weigh(en.abandoned, &run.RunHead)
 	l, it, err := en.readBack(ctx, run, fromLog)
 	if err != nil {
-		return en.fail(ctx, run, fromRows, unreadable(), err, nil)
+		return en.fail(ctx, run, fromRows, unreadable, err, nil)
 	}
 	if l.unfit != nil {
-		return en.fail(ctx, run, fromLog, illegible(), l.unfit, nil)
+		return en.fail(ctx, run, fromLog, illegible, l.unfit, nil)
 	}
 	if run.Attempt > en.cfg.MaxAttempts {
 		e := &agui.OutputError{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", run.Attempt)}
 		return en.fail(ctx, run, fromLog, e, nil, nil)
 	}
 	if err := (&repair{l, it}).interrupt(); err != nil {
-		return en.fail(ctx, run, fromRows, unreadable(), err, nil)
+		return en.fail(ctx, run, fromRows, unreadable, err, nil)
 	}
 	l.bounds.reserved = en.admission.force(&run.RunHead, weight)
 	from := run.Owner
@@ -129,12 +129,7 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 	if unwritten(err) {
 		return err
 	}
-	return en.fail(ctx, run, fromLog, unstored(), err, nil)
-}
-
-// unstored returns the error of a run that has data which the database refuses.
-func unstored() *agui.OutputError {
-	return &agui.OutputError{Code: codeUnstored, Message: "The run's events could not be stored"}
+	return en.fail(ctx, run, fromLog, unstored, err, nil)
 }
 
 // crashed reports whether an instance that has left runs RUNNING did not end in good order. An unknown instance counts as
@@ -147,15 +142,12 @@ func crashed(ctx context.Context, store model.Store, instance string) (bool, err
 	return in.End != model.EndLeft && in.End != model.EndFenced, err
 }
 
-// illegible returns the error of a run with an input or a definition that cannot be read any more.
-func illegible() *agui.OutputError {
-	return &agui.OutputError{Code: "definition_invalid", Message: "What the run was started with cannot be read any more"}
-}
-
-// unreadable returns the error of a run with a log that cannot be read back.
-func unreadable() *agui.OutputError {
-	return &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"}
-}
+// The errors of runs that cannot go on.
+var (
+	illegible  = &agui.OutputError{Code: "definition_invalid", Message: "What the run was started with cannot be read any more"}
+	unreadable = &agui.OutputError{Code: "unreadable", Message: "The run's log could not be read back"}
+	unstored   = &agui.OutputError{Code: codeUnstored, Message: "The run's events could not be stored"} // the database refuses their data
+)
 
 // source is the origin of the events that end a run's span.
 type source int
@@ -180,7 +172,7 @@ func (en *Engine) fail(ctx context.Context, run *model.Run, from source, e *agui
 	l, it, err := en.readBack(ctx, run, from)
 	if err != nil {
 		if from == fromLog {
-			return en.fail(ctx, run, fromRows, unreadable(), err, then)
+			return en.fail(ctx, run, fromRows, unreadable, err, then)
 		}
 		return err
 	}
@@ -193,7 +185,7 @@ func (en *Engine) fail(ctx context.Context, run *model.Run, from source, e *agui
 	case err == nil, from == fromRows:
 		return err
 	case e.Code != codeUnstored: // once more with the log: viewers would show for ever the entities that an end without it leaves open
-		return en.fail(ctx, run, fromLog, unstored(), err, then)
+		return en.fail(ctx, run, fromLog, unstored, err, then)
 	}
 	return en.fail(ctx, run, fromRows, e, err, then)
 }
@@ -204,7 +196,7 @@ func (en *Engine) failBroken(ctx context.Context, broken *live) error {
 	if err != nil {
 		return err
 	}
-	return en.fail(ctx, &run, fromLog, unstored(), nil, func() { en.forget(broken) })
+	return en.fail(ctx, &run, fromLog, unstored, nil, func() { en.forget(broken) })
 }
 
 // readBack makes the live form of a RUNNING run from a source, and an item with the events that this has staged.
