@@ -157,8 +157,8 @@ func (res *reservation) settle(n int) {
 // free returns the number of free slots.
 func (a *admission) free() int { return a.cfg.Runs - int(a.slots.Used(quota.Owner{}).Total) }
 
-// RunningOf returns how many runs of a user, and of its project, are executed now.
-func (a *admission) RunningOf(project, user string) (ofUser, ofProject int) {
+// running returns the number of slots that a user and its project use.
+func (a *admission) running(project, user string) (ofUser, ofProject int) {
 	used := a.slots.Used(quota.OwnerOf(project, user))
 	return int(used.User), int(used.Project)
 }

@@ -79,7 +79,7 @@ func fitting(msgs []model.Message, event int) (first, rest []model.Message) {
 func (l *live) begins(out *decide.Decided) {
 	en := l.en
 	l.run.RunHead = out.Run
-	l.offer = en.offers.hold()
+	l.offer = en.holdOffer()
 	ctx, traced := en.tracer.Begin(en.tracer.Within(en.abandoned, l.input.Trace), l.op(OpRun, l.run.WorkflowID, ""))
 	l.traced = traced
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
@@ -88,7 +88,7 @@ func (l *live) begins(out *decide.Decided) {
 	l.t.Begin(l.span.last) // the events of the claim and of the last owner are stored
 	l.bounds.reserved.settle(l.span.fold.Grown())
 	en.queue.nudge()
-	en.runs.add(l)
+	en.addRun(l)
 	go l.loop() // Shutdown waits for en.executing
 }
 

@@ -15,9 +15,14 @@ import (
 
 // dispatcher starts runs at once or, as slots become free, from the queue.
 type dispatcher struct {
-	en    *Engine
-	queue *runQueue
-	*admission
+	en        *Engine
+	admission *admission
+	queue     *runQueue
+}
+
+// RunningOf returns how many runs of a user, and of its project, are executed now.
+func (d *dispatcher) RunningOf(project, user string) (users, projects int) {
+	return d.admission.running(project, user)
 }
 
 // QueuedOf returns how many runs are QUEUED: of all, of a project, and of a user in it.

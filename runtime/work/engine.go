@@ -112,7 +112,7 @@ func New(cfg Config) (*Engine, error) {
 	en.replies = &replies{en.offers, cfg.FrameBytes}
 	en.admission = newAdmission(&en.cfg, en.concurrency)
 	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), fenced: make(chan struct{})}
-	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.count, en.show, en.lost
+	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.countRuns, en.show, en.lost
 	cfg.Commits.Queued = en.queue.of
 	en.commits = commit.New(cfg.Commits)
 	en.runs.commits = en.commits
@@ -157,7 +157,7 @@ func (en *Engine) Go(f func()) { en.tasks.Go(f) }
 func (en *Engine) Begin(ctx context.Context) error {
 	en.committing.Store(true)
 	en.tasks.Go(func() { en.commits.Run(en.abandoned) })
-	if err := en.tokens.load(ctx, en.store); err != nil {
+	if err := en.loadTokens(ctx, en.store); err != nil {
 		return fmt.Errorf("read what tokens were used: %w", err)
 	}
 	if err := en.finishDeletions(ctx); err != nil {

@@ -26,7 +26,7 @@ func (l *live) loop() {
 	grace := time.AfterFunc(l.en.cfg.Grace, l.calls.abandonAll)
 	l.calls.running.Wait()
 	grace.Stop()
-	l.en.release(l.offer)
+	l.en.releaseOffer(l.offer)
 	l.bounds.reserved.release()
 	l.t.Release()
 	l.en.queue.nudge()

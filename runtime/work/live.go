@@ -86,7 +86,7 @@ func (in *Input) JSON() json.RawMessage {
 // longer legible: a run that only ends does not need it.
 func (en *Engine) newLive(run *model.Run) *live {
 	l := &live{
-		en: en, run: *run, offer: en.offers.current(),
+		en: en, run: *run, offer: en.currentOffer(),
 		journal: newJournal(), owners: make(owners), over: make(chan struct{}), bounds: bounds{cfg: &en.cfg},
 		calls: pluginCalls{counts: &en.abandonments, grace: en.cfg.Grace, all: make(map[*pluginCall]struct{})},
 	}

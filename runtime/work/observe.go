@@ -124,7 +124,7 @@ type Stats struct {
 // Stats returns the engine's current activity and counts.
 func (en *Engine) Stats() Stats {
 	s := Stats{
-		Running: en.runs.count(), Lingering: int(en.abandonments.lingering.Load()),
+		Running: en.countRuns(), Lingering: int(en.abandonments.lingering.Load()),
 		AbandonedAgents: en.abandonments.agents.Load(), AbandonedTools: en.abandonments.tools.Load(), Fenced: en.fences.Load(),
 	}
 	s.Asked, s.Said = en.admission.bytes()

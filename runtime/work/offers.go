@@ -39,23 +39,23 @@ func newOffer(reg *host.Registry) (*offer, error) {
 	return &offer{plugins: reg, graphs: graphs}, nil
 }
 
-// current returns the current offer without holding it.
-func (o *offers) current() *offer {
+// currentOffer returns the current offer without holding it.
+func (o *offers) currentOffer() *offer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.now
 }
 
-// hold returns the current offer, which stays open until it is released.
-func (o *offers) hold() *offer {
+// holdOffer returns the current offer, which stays open until it is released.
+func (o *offers) holdOffer() *offer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.now.holders++
 	return o.now
 }
 
-// release releases an offer. An offer that was replaced is closed once its last holder has released it.
-func (o *offers) release(held *offer) {
+// releaseOffer releases an offer. An offer that was replaced is closed once its last holder has released it.
+func (o *offers) releaseOffer(held *offer) {
 	o.mu.Lock()
 	held.holders--
 	over := held.holders == 0 && o.earlier[held]
@@ -69,11 +69,11 @@ func (o *offers) release(held *offer) {
 }
 
 // Plugins returns the current registry.
-func (o *offers) Plugins() *host.Registry { return o.current().plugins }
+func (o *offers) Plugins() *host.Registry { return o.currentOffer().plugins }
 
 // Definition returns the definition of the workflow that a run stores at its start, or nil.
 func (o *offers) Definition(workflow string) json.RawMessage {
-	if g := o.current().graphs.Workflow(workflow); g != nil {
+	if g := o.currentOffer().graphs.Workflow(workflow); g != nil {
 		return g.Definition
 	}
 	return nil
@@ -107,7 +107,7 @@ func (o *offers) Replace(ctx context.Context, reg *host.Registry) error {
 	o.now, o.earlier[last] = next, true
 	last.holders++
 	o.mu.Unlock()
-	o.release(last)
+	o.releaseOffer(last)
 	o.changed()
 	return nil
 }

@@ -46,17 +46,17 @@ func TestOffers_CloseOnceUnheld(t *testing.T) {
 	if n := o.concurrency("closing"); n != 3 {
 		t.Errorf("its own limit is %d, want 3", n)
 	}
-	held, again := o.hold(), o.hold()
+	held, again := o.holdOffer(), o.holdOffer()
 	for range 2 {
 		if err := o.Replace(t.Context(), new(host.Registry)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	o.release(held)
+	o.releaseOffer(held)
 	if closed != 0 || replaced != 2 || o.Plugins() == reg {
 		t.Errorf("after %d replacements a held offer was closed %d times", replaced, closed)
 	}
-	if o.release(again); closed != 1 {
+	if o.releaseOffer(again); closed != 1 {
 		t.Errorf("its plugin was closed %d times, want once", closed)
 	}
 	if err := o.Close(); err != nil || closed != 1 {
@@ -111,16 +111,16 @@ func TestRuns_ForgetOnce(t *testing.T) {
 	l, other := &live{over: make(chan struct{})}, &live{over: make(chan struct{})}
 	l.run.Key, other.run.Key = 1, 1
 	l.bounds.reserved = new(reservation)
-	rs.add(l)
+	rs.addRun(l)
 	rs.executing.Done()
 	rs.forget(other)
-	if rs.liveRun(1) != l || rs.count() != 1 {
+	if rs.liveRun(1) != l || rs.countRuns() != 1 {
 		t.Fatal("a run is forgotten for another with its key")
 	}
 	for range 2 {
 		rs.forget(l)
 	}
-	if err := rs.awaitEnd(l); err != nil || rs.count() != 0 {
-		t.Errorf("%d runs are left, %v", rs.count(), err)
+	if err := rs.awaitEnd(l); err != nil || rs.countRuns() != 0 {
+		t.Errorf("%d runs are left, %v", rs.countRuns(), err)
 	}
 }

@@ -97,7 +97,7 @@ func (rs *replies) checkAnswer(project string, in *model.Interrupt, e *agui.Resu
 // checkEdit validates edited arguments against the schema of the tool, or of the agent called as a tool. It accepts any object for a
 // tool that is no longer offered: the call itself fails then.
 func (rs *replies) checkEdit(project, name string, args json.RawMessage) error {
-	offer := rs.offers.current()
+	offer := rs.offers.currentOffer()
 	offered := offer.plugins.For(project)
 	if tool, ok := offered.Tool(name); ok {
 		return offer.graphs.CheckArgs(tool, args)

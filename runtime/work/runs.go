@@ -24,8 +24,8 @@ type runs struct {
 	live map[int64]*live
 }
 
-// add adds a run that begins. Its goroutine calls executing.Done at its end.
-func (rs *runs) add(l *live) {
+// addRun adds a run that begins. Its goroutine calls executing.Done at its end.
+func (rs *runs) addRun(l *live) {
 	rs.executing.Add(1)
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -43,8 +43,8 @@ func (rs *runs) forget(l *live) {
 	}
 }
 
-// count returns the number of runs.
-func (rs *runs) count() int {
+// countRuns returns the number of runs.
+func (rs *runs) countRuns() int {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return len(rs.live)

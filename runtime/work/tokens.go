@@ -114,8 +114,8 @@ func (t *tokens) wait(project string, now time.Time) time.Duration {
 	return 0
 }
 
-// load reads the counts of the instances before this one.
-func (t *tokens) load(ctx context.Context, store model.Store) error {
+// loadTokens reads the counts of the instances before this one.
+func (t *tokens) loadTokens(ctx context.Context, store model.Store) error {
 	list, err := store.TokensSince(ctx, time.Now().Add(-model.TokenWindow-model.TokenStep))
 	for _, row := range list {
 		t.add(row.Project, row.Tokens, row.At)
