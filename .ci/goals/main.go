@@ -36,7 +36,7 @@ var order = map[string]string{
 	"runtime/work": `
 execute.go usage.go dispatch.go close.go opening.go execution.go snapshot.go engine.go expire.go reply.go calls.go recover.go
 agents.go claim.go end.go runs.go live.go observe.go weight.go deletions.go step.go ids.go bounds.go admission.go told.go owners.go
-abandon.go offers.go queue.go retract.go tokens.go replay.go span.go load.go journal.go nodes.go text.go`,
+abandon.go offers.go queue.go retract.go tokens.go replay.go span.go load.go journal.go nodes.go clienttools.go text.go`,
 	"storage": `
 nodes.go instances.go put.go keys.go threadlist.go statsread.go stats.go steps.go backup.go history.go byname.go seal.go
 partitions.go audit.go vacuum.go users.go questions.go attachments.go writebatch.go retention.go inspect.go view.go threads.go

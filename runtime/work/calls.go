@@ -11,9 +11,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/log"
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -90,51 +88,12 @@ func (c *toolCall) goOn() error {
 	return c.close(failedCall(c.m.CallID, c.u.Name, codeInterrupted).Output)
 }
 
-// goesOn reports whether an open call will still get its own result: it was not made yet, or may be made again.
-func goesOn(offered *host.Registry, m *model.Memo) bool {
-	tool, ok := offered.Tool(m.Tool)
-	return !m.Begun || ok && tool.Info().Idempotent
-}
-
 // asksClient reports whether the client has been asked for the call.
 func (c *toolCall) asksClient() bool {
 	c.s.l.mu.Lock()
 	defer c.s.l.mu.Unlock()
 	in := c.s.l.journal.questions[c.m.CallID]
 	return in != nil && in.Frontend
-}
-
-// clientTools are the tools that a run's client offers.
-type clientTools struct {
-	tools   []agui.Tool
-	byName  map[string]int // indexes of tools
-	schemas graph.ClientTools
-}
-
-func newClientTools(tools []agui.Tool) *clientTools {
-	ct := &clientTools{tools: tools, byName: make(map[string]int, len(tools))}
-	for i := range tools {
-		if _, known := ct.byName[tools[i].Name]; !known {
-			ct.byName[tools[i].Name] = i
-		}
-	}
-	return ct
-}
-
-// mayAnswer reports whether the client has to answer a call. A call with invalid arguments is its caller's mistake, and the
-// client is not asked.
-func (ct *clientTools) mayAnswer(u plugins.Use) bool {
-	offered, mistake := ct.check(u)
-	return offered && mistake == nil
-}
-
-// check reports whether the client offers the tool of a call, and any mistake in its arguments.
-func (ct *clientTools) check(u plugins.Use) (offered bool, mistake error) {
-	i, ok := ct.byName[u.Name]
-	if !ok {
-		return false, nil
-	}
-	return true, ct.schemas.Check(ct.tools[i].Parameters, u.Request)
 }
 
 func isObject(raw json.RawMessage) bool {

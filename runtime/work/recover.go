@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
@@ -360,6 +361,12 @@ func (r *repair) goesOnIn(ev agui.Event) bool {
 		return m != nil && m.Agent != ""
 	}
 	return false
+}
+
+// goesOn reports whether an open call will still get its own result: it was not made yet, or may be made again.
+func goesOn(offered *host.Registry, m *model.Memo) bool {
+	tool, ok := offered.Tool(m.Tool)
+	return !m.Begun || ok && tool.Info().Idempotent
 }
 
 // failCall stages the interrupted result of a call that gets no other, and completes its record.

@@ -29,8 +29,8 @@ func newTokens(limit int64) *tokens {
 	return &tokens{limit: limit, used: make(map[string]map[int64]int64), full: fewProjects}
 }
 
-// add counts tokens of a project.
-func (t *tokens) add(project string, n int64, now time.Time) {
+// addTokens counts tokens of a project.
+func (t *tokens) addTokens(project string, n int64, now time.Time) {
 	if n <= 0 {
 		return
 	}
@@ -118,7 +118,7 @@ func (t *tokens) wait(project string, now time.Time) time.Duration {
 func (t *tokens) loadTokens(ctx context.Context, store model.Store) error {
 	list, err := store.TokensSince(ctx, time.Now().Add(-model.TokenWindow-model.TokenStep))
 	for _, row := range list {
-		t.add(row.Project, row.Tokens, row.At)
+		t.addTokens(row.Project, row.Tokens, row.At)
 	}
 	return err
 }

@@ -11,14 +11,14 @@ func TestTokensOfAClockThatWasSetBack(t *testing.T) {
 	used := newTokens(100)
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	wrong := now.AddDate(1, 0, 0)
-	used.add("p", 200, wrong)
+	used.addTokens("p", 200, wrong)
 	if used.of("p", wrong) != 200 || used.wait("p", wrong) <= 0 {
 		t.Errorf("%d tokens are counted, and one waits %v", used.of("p", wrong), used.wait("p", wrong))
 	}
 	if used.of("p", now) != 0 || used.wait("p", now) != 0 {
 		t.Errorf("behind it %d tokens are counted, and one waits %v", used.of("p", now), used.wait("p", now))
 	}
-	used.add("p", 150, now)
+	used.addTokens("p", 150, now)
 	if n, wait := used.of("p", now), used.wait("p", now); n != 150 || wait <= 0 || wait > 25*time.Hour {
 		t.Errorf("then %d tokens are counted, and one waits %v", n, wait)
 	}

@@ -33,7 +33,7 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 	defer l.mu.Unlock()
 	var tokens []model.Row
 	if counted := (&model.CallUsage{Project: l.run.Project, Agent: l.run.WorkflowID, At: call.At, Usage: c.Usage}); counted.Used() {
-		l.en.tokens.add(counted.Project, counted.Tokens(), counted.At)
+		l.en.addTokens(counted.Project, counted.Tokens(), counted.At)
 		tokens = append(tokens, counted)
 	}
 	l.en.measures.Tokens(c.Usage)
