@@ -127,7 +127,7 @@ func (db *DB) RevokeAPIKey(ctx context.Context, id string, at time.Time, by *mod
 		if n == 0 {
 			return model.ErrNotFound
 		}
-		rows, err := tx.APIKeys(tx.ctx, []string{id})
+		rows, err := all(tx.ctx, tx, scanAPIKey, selectAPIKeys, tx.d.list([]string{id}))
 		if err != nil || len(rows) == 0 {
 			return err
 		}

@@ -11,8 +11,11 @@ import (
 // Each request for a run looks up its thread. Concurrent lookups, for example after a commit for which many requests
 // have waited, share one statement. A lookup never waits for others to join.
 
-// byName are the threads that are looked for.
-type byName struct {
+// lookups is a reader that finds threads by name together.
+type lookups struct {
+	reader
+	read *pool
+
 	mu      sync.Mutex // guards the fields below
 	busy    bool       // a statement is under way
 	waiting []*wanted
@@ -27,16 +30,16 @@ type wanted struct {
 }
 
 // ThreadByID returns the user's thread of that id.
-func (db *DB) ThreadByID(ctx context.Context, project, user, id string) (model.Thread, error) {
+func (l *lookups) ThreadByID(ctx context.Context, project, user, id string) (model.Thread, error) {
 	w := &wanted{name: model.Name{Project: project, User: user, ID: id}, turn: make(chan bool, 1)}
-	switch found, err := db.named.wait(ctx, w); {
+	switch found, err := l.wait(ctx, w); {
 	case err != nil:
 		return model.Thread{}, err
 	case !found:
-		db.find(ctx)
+		l.find(ctx)
 	}
 	if w.err != nil { // another's name, or another's context, may be at fault
-		return db.reader.ThreadByID(ctx, project, user, id)
+		return l.reader.ThreadByID(ctx, project, user, id)
 	}
 	if w.thread.Key == 0 {
 		return w.thread, model.ErrNotFound
@@ -45,28 +48,28 @@ func (db *DB) ThreadByID(ctx context.Context, project, user, id string) (model.T
 }
 
 // wait waits until w was looked for, or it is its turn to look.
-func (n *byName) wait(ctx context.Context, w *wanted) (found bool, err error) {
-	n.mu.Lock()
-	n.waiting = append(n.waiting, w)
-	if !n.busy {
-		n.busy = true
-		n.mu.Unlock()
+func (l *lookups) wait(ctx context.Context, w *wanted) (found bool, err error) {
+	l.mu.Lock()
+	l.waiting = append(l.waiting, w)
+	if !l.busy {
+		l.busy = true
+		l.mu.Unlock()
 		return false, nil
 	}
-	n.mu.Unlock()
+	l.mu.Unlock()
 	select {
 	case found = <-w.turn:
 		return found, nil
 	case <-ctx.Done():
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	turn := w.turn
 	w.turn = nil // it is passed over
 	select {
 	case found = <-turn:
 		if !found { // the others would wait for it
-			n.pass()
+			l.pass()
 		}
 	default:
 	}
@@ -74,30 +77,29 @@ func (n *byName) wait(ctx context.Context, w *wanted) (found bool, err error) {
 }
 
 // find looks for all that wait, and passes the turn on.
-func (db *DB) find(ctx context.Context) {
+func (l *lookups) find(ctx context.Context) {
 	runtime.Gosched() // for lookups that could start at the same moment
-	n := &db.named
-	n.mu.Lock()
-	list := n.waiting
-	n.waiting = nil
-	n.mu.Unlock()
+	l.mu.Lock()
+	list := l.waiting
+	l.waiting = nil
+	l.mu.Unlock()
 	names := make([]model.Name, len(list))
 	for i, w := range list {
 		names[i] = w.name
 	}
 	query := selectListedThreads
-	if db.d.unnest {
+	if l.d.unnest {
 		query = selectThreadsByID
 	}
-	args, f := db.d.elements(namesOf(names))
-	threads, err := all(ctx, formed{db.read, f}, scanThread, query, args...)
+	args, f := l.d.elements(namesOf(names))
+	threads, err := all(ctx, formed{l.read, f}, scanThread, query, args...)
 	found := make(map[model.Name]*model.Thread, len(threads))
 	for i := range threads {
 		t := &threads[i]
 		found[model.Name{Project: t.Project, User: t.User, ID: t.ID}] = t
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, w := range list {
 		if w.err = err; found[w.name] != nil {
 			w.thread = *found[w.name]
@@ -106,15 +108,15 @@ func (db *DB) find(ctx context.Context) {
 			w.turn <- true
 		}
 	}
-	n.pass()
+	l.pass()
 }
 
 // pass gives the turn to the first that waits. The caller holds mu.
-func (n *byName) pass() {
-	for len(n.waiting) > 0 && n.waiting[0].turn == nil {
-		n.waiting = n.waiting[1:]
+func (l *lookups) pass() {
+	for len(l.waiting) > 0 && l.waiting[0].turn == nil {
+		l.waiting = l.waiting[1:]
 	}
-	if n.busy = len(n.waiting) > 0; n.busy {
-		n.waiting[0].turn <- false
+	if l.busy = len(l.waiting) > 0; l.busy {
+		l.waiting[0].turn <- false
 	}
 }

@@ -56,10 +56,10 @@ func findTogether(t *testing.T, db *DB) {
 		})
 	}
 	all.Wait()
-	db.named.mu.Lock()
-	defer db.named.mu.Unlock()
-	if db.named.busy || len(db.named.waiting) > 0 {
-		t.Errorf("busy %v, and %d wait", db.named.busy, len(db.named.waiting))
+	db.lookups.mu.Lock()
+	defer db.lookups.mu.Unlock()
+	if db.lookups.busy || len(db.lookups.waiting) > 0 {
+		t.Errorf("busy %v, and %d wait", db.lookups.busy, len(db.lookups.waiting))
 	}
 }
 
@@ -68,7 +68,7 @@ func TestThreadsAreLookedForInOneStatement(t *testing.T) { onBoth(t, findInOneSt
 
 func findInOneStatement(t *testing.T, db *DB) {
 	first := &wanted{name: model.Name{ID: "first"}, turn: make(chan bool, 1)}
-	if found, err := db.named.wait(t.Context(), first); found || err != nil {
+	if found, err := db.lookups.wait(t.Context(), first); found || err != nil {
 		t.Fatal(found, err)
 	}
 	var all sync.WaitGroup
@@ -80,13 +80,13 @@ func findInOneStatement(t *testing.T, db *DB) {
 		})
 	}
 	for waiting := 0; waiting < 21; {
-		db.named.mu.Lock()
-		waiting = len(db.named.waiting)
-		db.named.mu.Unlock()
+		db.lookups.mu.Lock()
+		waiting = len(db.lookups.waiting)
+		db.lookups.mu.Unlock()
 	}
 	db.find(t.Context())
-	if db.named.busy || len(db.named.waiting) > 0 {
-		t.Errorf("busy %v, and %d wait behind one statement", db.named.busy, len(db.named.waiting))
+	if db.lookups.busy || len(db.lookups.waiting) > 0 {
+		t.Errorf("busy %v, and %d wait behind one statement", db.lookups.busy, len(db.lookups.waiting))
 	}
 	all.Wait()
 }

@@ -195,7 +195,7 @@ func (p *part) admit(sizes []int) (n int) {
 }
 
 // Deletions returns up to limit deletions of which parts are left: see [model.ByKey].
-func (r reader) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]model.Deletion, error) {
+func (r keyed) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]model.Deletion, error) {
 	return all(ctx, r.q, func(rows *sql.Rows) (d model.Deletion, err error) {
 		err = rows.Scan(&d.ThreadKey, &d.RunKey, &d.Events, &d.Last, &d.Project)
 		return d, err
@@ -418,7 +418,7 @@ func (s *sizedSpan) cost(p *part) []int {
 
 // reserveEventIDs reserves the ids of the thread's events, so that no new event gets one of them when the last events are removed.
 func (tx *tx) reserveEventIDs(threadKey int64) error {
-	last, err := tx.LastEventID(tx.ctx, threadKey)
+	last, err := logReader{q: tx}.LastEventID(tx.ctx, threadKey)
 	if err != nil {
 		return err
 	}

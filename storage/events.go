@@ -41,8 +41,8 @@ const maxPage = 1 << 20
 
 // Events returns up to limit events of the thread with an id above after, by id, fewer when they are large. None
 // means that there are no more.
-func (r reader) Events(ctx context.Context, threadKey, after int64, limit int) ([]model.StoredEvent, error) {
-	end, err := r.logs.take(ctx, r.q)
+func (r logReader) Events(ctx context.Context, threadKey, after int64, limit int) ([]model.StoredEvent, error) {
+	end, err := r.pages.take(ctx, r.q)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (r reader) Events(ctx context.Context, threadKey, after int64, limit int) (
 }
 
 // readPage reads a page of events, without their RunID.
-func (r reader) readPage(ctx context.Context, threadKey, after int64, limit int) ([]model.StoredEvent, error) {
+func (r logReader) readPage(ctx context.Context, threadKey, after int64, limit int) ([]model.StoredEvent, error) {
 	p := eventlog.NewPage(threadKey, after, limit)
 	for rows, read := 64, 0; !p.Full() && p.Size < maxPage; {
 		more, err := r.readOn(ctx, threadKey, p, rows)
@@ -82,7 +82,7 @@ func (r reader) readPage(ctx context.Context, threadKey, after int64, limit int)
 // readOn adds the next events of the thread's log to the page, from up to limit rows, and reports whether there may be more.
 //
 // It reads rows before segments, so it finds events that are sealed meanwhile in one of both.
-func (r reader) readOn(ctx context.Context, thread int64, p *eventlog.Page, limit int) (more bool, err error) {
+func (r logReader) readOn(ctx context.Context, thread int64, p *eventlog.Page, limit int) (more bool, err error) {
 	size := p.Size
 	fits := func(row eventlog.Row) bool {
 		size += len(row.Payload)
@@ -110,7 +110,7 @@ func (r reader) readOn(ctx context.Context, thread int64, p *eventlog.Page, limi
 // fill adds the sealed events between the end of the page and an event, and reports whether there were any: the following events may
 // be sealed by now. Gaps between rows occur after PostgreSQL's clock was set back: then a day is dropped before the day with the
 // thread's earlier events.
-func (r reader) fill(ctx context.Context, thread int64, p *eventlog.Page, before int64) (some bool, err error) {
+func (r logReader) fill(ctx context.Context, thread int64, p *eventlog.Page, before int64) (some bool, err error) {
 	at := p.End()
 	if before <= at+1 {
 		return false, nil
@@ -120,7 +120,7 @@ func (r reader) fill(ctx context.Context, thread int64, p *eventlog.Page, before
 }
 
 // LastEventID returns the id of the thread's last event, also when that event has been removed.
-func (r reader) LastEventID(ctx context.Context, threadKey int64) (int64, error) {
+func (r logReader) LastEventID(ctx context.Context, threadKey int64) (int64, error) {
 	seq, err := one(ctx, r.q, scalar[int64], selectLastSeq, threadKey)
 	if err != nil {
 		return 0, err
@@ -133,7 +133,7 @@ func (r reader) LastEventID(ctx context.Context, threadKey int64) (int64, error)
 }
 
 // nameRuns sets the events' RunID, from the spans they lie in. It returns the id of the first that lies in none, or 0.
-func (r reader) nameRuns(ctx context.Context, threadKey int64, events []model.StoredEvent) (stray int64, err error) {
+func (r logReader) nameRuns(ctx context.Context, threadKey int64, events []model.StoredEvent) (stray int64, err error) {
 	if len(events) == 0 {
 		return 0, nil
 	}
@@ -207,11 +207,11 @@ func scanSpan(rows *sql.Rows) (s model.Span, err error) {
 }
 
 // Spans returns the run's spans in order.
-func (r reader) Spans(ctx context.Context, runKey int64) ([]model.Span, error) {
+func (r logReader) Spans(ctx context.Context, runKey int64) ([]model.Span, error) {
 	return whole(ctx, r.q, scanSpan, maxCount, selectSpans, runKey)
 }
 
 // SpanAfter returns the thread's first span that begins after the event.
-func (r reader) SpanAfter(ctx context.Context, threadKey, eventID int64) (model.Span, error) {
+func (r logReader) SpanAfter(ctx context.Context, threadKey, eventID int64) (model.Span, error) {
 	return one(ctx, r.q, scanSpan, selectSpanAfter, threadKey, eventID)
 }

@@ -43,12 +43,12 @@ func TestEventsAreReadWhileTheirRunGoes(t *testing.T) {
 			{1, 2, "[5 run3 6 run3]"}, // the whole page
 			{3, 10, "[]"},
 		} {
-			r := reader{q: &meanwhile{db.read, []string{selectSpansOver}, func() {
+			r := logReader{q: &meanwhile{db.read, []string{selectSpansOver}, func() {
 				n++
 				if err := db.Commit(ctx, n, &model.Batch{Rows: []model.Row{&model.Delete{ThreadKey: 1, RunKey: c.run, Events: true, Limit: 100}}}); err != nil {
 					t.Error(err)
 				}
-			}}, d: db.d, z: db.z}
+			}}, z: db.z}
 			events, err := r.Events(ctx, 1, 0, c.limit)
 			list := []string{}
 			for i := range events {

@@ -172,7 +172,7 @@ func (tx *tx) renew() error {
 }
 
 // Instance returns an instance that has joined at some time.
-func (r reader) Instance(ctx context.Context, id string) (model.Instance, error) {
+func (r keyed) Instance(ctx context.Context, id string) (model.Instance, error) {
 	in, err := readInstance(ctx, r.q, id)
 	return in.Instance, err
 }

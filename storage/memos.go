@@ -43,7 +43,7 @@ func scanMemo(rows *sql.Rows) (m model.Memo, err error) {
 }
 
 // Memos returns the records of one generation of the run.
-func (r reader) Memos(ctx context.Context, runKey int64, generation int) ([]model.Memo, error) {
+func (r keyed) Memos(ctx context.Context, runKey int64, generation int) ([]model.Memo, error) {
 	return whole(ctx, r.q, scanMemo, maxMemos, selectMemos, runKey, generation)
 }
 
@@ -124,12 +124,12 @@ func scanAsked(rows *sql.Rows) (a asked, err error) {
 }
 
 // Interrupts returns the run's interrupts, oldest first.
-func (r reader) Interrupts(ctx context.Context, runKey int64) ([]model.Interrupt, error) {
+func (r keyed) Interrupts(ctx context.Context, runKey int64) ([]model.Interrupt, error) {
 	return whole(ctx, r.q, scanInterrupt, maxCount, selectInterrupts, runKey)
 }
 
 // Expired returns up to limit open interrupts that have expired, by expiry.
-func (r reader) Expired(ctx context.Context, now time.Time, limit int) ([]model.Interrupt, error) {
+func (r keyed) Expired(ctx context.Context, now time.Time, limit int) ([]model.Interrupt, error) {
 	return all(ctx, r.q, scanInterrupt, selectExpired, ms(now), limit)
 }
 

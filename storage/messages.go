@@ -228,7 +228,7 @@ func (r reader) RunMessages(ctx context.Context, project string, runKey, after i
 }
 
 // Queued returns the run's queued messages by key.
-func (r reader) Queued(ctx context.Context, runKey int64) (list []model.Message, err error) {
+func (r keyed) Queued(ctx context.Context, runKey int64) (list []model.Message, err error) {
 	const page = 1000
 	for after := int64(0); ; after = list[len(list)-1].Key {
 		more, err := all(ctx, r.q, scanMessage, selectQueuedMessages, runKey, after, page)
@@ -289,7 +289,7 @@ func scanKnown(rows *sql.Rows) (k known, err error) {
 
 // Messages lists the newest limit of the thread's consumed messages that are not hidden and that events up to upTo (0
 // means all) have written, by seq, fewer if they exceed ThreadBytes.
-func (r reader) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]model.Message, error) {
+func (r keyed) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]model.Message, error) {
 	if upTo == 0 {
 		upTo = math.MaxInt64
 	}
@@ -312,7 +312,7 @@ func (r reader) MessagesBefore(ctx context.Context, project string, threadKey, b
 }
 
 // MessagesByID returns the thread's messages, hidden ones included, whose id or toolCallId is among ids, by key.
-func (r reader) MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]model.Message, error) {
+func (r keyed) MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]model.Message, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -341,7 +341,7 @@ func scanMessageHead(rows *sql.Rows) (h model.MessageHead, err error) {
 }
 
 // LastSeq returns the highest seq of the thread's messages, 0 if it has none.
-func (r reader) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
+func (r keyed) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
 	seqs, err := all(ctx, r.q, scalar[int64], selectLastMessage, threadKey)
 	if err != nil || len(seqs) == 0 {
 		return 0, err

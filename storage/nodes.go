@@ -174,18 +174,18 @@ func scanNode(rows *sql.Rows) (n model.Node, err error) {
 }
 
 // Nodes returns the states of the run's nodes, by their ids.
-func (r reader) Nodes(ctx context.Context, runKey int64) ([]model.Node, error) {
-	return r.latestNodes(ctx, selectNodes, runKey, runKey)
+func (r keyed) Nodes(ctx context.Context, runKey int64) ([]model.Node, error) {
+	return latestNodes(ctx, r.q, selectNodes, runKey, runKey)
 }
 
 // NodeStates is Nodes of a project's run, without their outputs.
 func (r reader) NodeStates(ctx context.Context, project string, runKey int64) ([]model.Node, error) {
-	return r.latestNodes(ctx, selectNodeStates, runKey, project, runKey, project)
+	return latestNodes(ctx, r.q, selectNodeStates, runKey, project, runKey, project)
 }
 
 // latestNodes reads nodes, ordered by id and step, and returns the latest state of each.
-func (r reader) latestNodes(ctx context.Context, query string, args ...any) ([]model.Node, error) {
-	nodes, err := whole(ctx, r.q, scanNode, maxCount, query, args...)
+func latestNodes(ctx context.Context, q querier, query string, args ...any) ([]model.Node, error) {
+	nodes, err := whole(ctx, q, scanNode, maxCount, query, args...)
 	slices.Reverse(nodes)
 	nodes = slices.CompactFunc(nodes, func(a, b model.Node) bool { return a.NodeID == b.NodeID })
 	slices.Reverse(nodes)

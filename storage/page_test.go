@@ -48,7 +48,7 @@ func TestPageAgreesWithItsTotal(t *testing.T) {
 		}
 	}
 	add()
-	read := func() reader { return reader{q: &between{querier: db.read, happens: add}, d: db.d, z: db.z} }
+	read := func() reader { return reader{q: &between{querier: db.read, happens: add}, d: db.d} }
 	runs, err := read().Runs(ctx, model.RunFilter{Project: "p", Count: true})
 	agrees(t, "runs", runs, err)
 	threads, err := read().Threads(ctx, model.ThreadFilter{Project: "p", User: "u", Count: true})

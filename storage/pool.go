@@ -67,17 +67,28 @@ func (f formed) query(ctx context.Context, query string, args []any) (*sql.Rows,
 
 func (f formed) failed(ctx context.Context, err error) error { return f.q.failed(ctx, err) }
 
-// reader holds the reads of a DB and of a transaction. They are next to the statements they run.
-type reader struct {
-	q querier
-	d *dialect
-	z *eventlog.Cache
+// The reads of a DB are next to the statements they run.
+type (
+	// reader has the reads of one project: see [model.ByProject].
+	reader struct {
+		q        querier
+		d        *dialect
+		searches turns // of pages that look at thousands of rows
+	}
+	// keyed has the reads by key except those of logs: see [model.ByKey].
+	keyed struct {
+		q querier
+		d *dialect
+	}
+	// logReader reads the logs of threads.
+	logReader struct {
+		q     querier
+		z     *eventlog.Cache
+		pages turns
+	}
+)
 
-	searches turns // of pages that look at thousands of rows
-	logs     turns // of pages of events
-}
-
-// turns limits the concurrent reads of a kind. The zero turns, used in transactions, have no limit.
+// turns limits the concurrent reads of a kind. The zero turns have no limit.
 type turns struct{ places *semaphore.Weighted }
 
 func turnsOf(n int) turns { return turns{semaphore.NewWeighted(int64(n))} }

@@ -182,7 +182,7 @@ func scanNamed(rows *sql.Rows) (n named, err error) {
 }
 
 // Run returns the run with the key.
-func (r reader) Run(ctx context.Context, key int64) (model.Run, error) {
+func (r keyed) Run(ctx context.Context, key int64) (model.Run, error) {
 	return one(ctx, r.q, scanRun, selectRunByKey, key)
 }
 
@@ -196,18 +196,18 @@ func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]m
 }
 
 // OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order they will be claimed.
-func (r reader) OpenRuns(ctx context.Context, threadKey int64) ([]model.RunHead, error) {
+func (r keyed) OpenRuns(ctx context.Context, threadKey int64) ([]model.RunHead, error) {
 	return all(ctx, r.q, scanHead, selectOpenHeads, r.d.list([]int64{threadKey}))
 }
 
 // LastRun returns the thread's newest run.
-func (r reader) LastRun(ctx context.Context, threadKey int64) (model.Run, error) {
+func (r keyed) LastRun(ctx context.Context, threadKey int64) (model.Run, error) {
 	return one(ctx, r.q, scanRun, selectLastRun, threadKey)
 }
 
 // Unfinished returns up to limit runs of all threads with the status, ordered by their threads' keys and their own, after the given
 // ones.
-func (r reader) Unfinished(ctx context.Context, status model.Status, afterThread, afterKey int64, limit int) ([]model.RunHead, error) {
+func (r keyed) Unfinished(ctx context.Context, status model.Status, afterThread, afterKey int64, limit int) ([]model.RunHead, error) {
 	if status != model.Queued { // of which a thread has one
 		afterKey = 0
 	}

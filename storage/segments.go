@@ -34,7 +34,7 @@ func scanSegment(rows *sql.Rows) (s eventlog.Segment, err error) {
 }
 
 // readSegments adds the sealed events after at and before an event to the page.
-func (r reader) readSegments(ctx context.Context, thread int64, p *eventlog.Page, at, before int64) error {
+func (r logReader) readSegments(ctx context.Context, thread int64, p *eventlog.Page, at, before int64) error {
 	for !p.Full() && p.Size < maxPage {
 		segments, err := all(ctx, r.q, scanSegment, selectSegments, thread, at, before, 1)
 		if err != nil || len(segments) == 0 {
@@ -76,7 +76,7 @@ func (tx *tx) deleteSealed(span *model.Span, p *part) (left bool, err error) {
 }
 
 func (tx *tx) deleteFromSegment(s *eventlog.Segment, runKey int64, p *part) error {
-	rows, err := s.Rows(tx.z)
+	rows, err := s.Rows(tx.db.z)
 	if err != nil {
 		return tx.fail(err)
 	}

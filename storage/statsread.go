@@ -141,7 +141,7 @@ func current(ctx context.Context, q querier, project string, at func(time.Time) 
 }
 
 // TokensSince returns the tokens that projects have used since a time: see [model.Reader].
-func (r reader) TokensSince(ctx context.Context, since time.Time) ([]model.Tokens, error) {
+func (r keyed) TokensSince(ctx context.Context, since time.Time) ([]model.Tokens, error) {
 	const limit = 1000
 	sums := make(map[model.Tokens]int64) // by project and time
 	add := func(t model.Tokens) {

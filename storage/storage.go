@@ -103,7 +103,10 @@ func (c Config) withDefaults() Config {
 
 // DB is an open database. Reads may be called concurrently; writes run one at a time.
 type DB struct {
-	reader
+	*lookups
+	keyed
+	logReader
+
 	cfg Config
 	d   *dialect
 	zip *zstd.Encoder
@@ -112,7 +115,6 @@ type DB struct {
 	read *pool
 
 	threadKeys, runKeys keys
-	named               byName
 
 	mu       sync.Mutex // guards the fields below, and with them writing
 	write    *sqlx.DB
@@ -177,9 +179,11 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if db.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1)); err != nil {
 		return err
 	}
-	db.reader = reader{q: db.read, d: db.d, z: eventlog.NewCache(unzip), searches: turnsOf(max(db.cfg.Readers/4, 1))}
+	db.lookups = &lookups{reader: reader{q: db.read, d: db.d, searches: turnsOf(max(db.cfg.Readers/4, 1))}, read: db.read}
+	db.keyed = keyed{q: db.read, d: db.d}
+	db.logReader = logReader{q: db.read, z: eventlog.NewCache(unzip)}
 	if db.d.single { // this process does the work, with each large event several times in memory
-		db.logs = turnsOf(max(2, runtime.GOMAXPROCS(0)))
+		db.pages = turnsOf(max(2, runtime.GOMAXPROCS(0)))
 	}
 	if err := db.Ping(ctx); err != nil || db.lock == nil {
 		return err

@@ -168,7 +168,7 @@ func scanThread(rows *sql.Rows) (t model.Thread, err error) {
 }
 
 // Thread returns the thread with the key.
-func (r reader) Thread(ctx context.Context, key int64) (model.Thread, error) {
+func (r keyed) Thread(ctx context.Context, key int64) (model.Thread, error) {
 	return one(ctx, r.q, scanThread, selectThread, key)
 }
 

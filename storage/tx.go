@@ -11,10 +11,10 @@ import (
 
 // tx is a transaction.
 type tx struct {
-	reader
 	ctx     context.Context
 	begun   time.Time
 	db      *DB
+	d       *dialect
 	session *session
 	now     time.Time
 	rows    *pending
@@ -27,9 +27,8 @@ type tx struct {
 }
 
 func newTx(ctx context.Context, db *DB, s *session) *tx {
-	tx := &tx{ctx: ctx, begun: time.Now(), db: db, session: s, rows: &s.rows}
+	tx := &tx{ctx: ctx, begun: time.Now(), db: db, d: db.d, session: s, rows: &s.rows}
 	tx.rows.reset() // the last transaction may have failed
-	tx.reader = reader{q: tx, d: db.d, z: db.z}
 	return tx
 }
 

@@ -28,7 +28,7 @@ SELECT
 // Weight returns the size of a run's input and output. Its input is its own, its records, the thread's state, queued
 // messages, and the thread's messages up to the limit for workers. Its output is its generation's messages, except
 // those with which its spans begin: these are input.
-func (r reader) Weight(ctx context.Context, threadKey, runKey int64) (model.Weight, error) {
+func (r keyed) Weight(ctx context.Context, threadKey, runKey int64) (model.Weight, error) {
 	return one(ctx, r.q, func(rows *sql.Rows) (w model.Weight, err error) {
 		var history int64
 		err = rows.Scan(&w.Asked, &history, &w.Said)
