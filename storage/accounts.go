@@ -67,14 +67,18 @@ ON CONFLICT (purpose) DO NOTHING`
 DELETE FROM secrets WHERE purpose >= ''`
 )
 
-// Keys and secrets are not part of an instance's data: any process with the database open may write them, and no commit
-// is based on them.
+// accounts stores API keys and secrets. They are not part of an instance's data: any process with the database open may write them,
+// and no commit is based on them.
+type accounts struct {
+	*writer
+	read *pool
+}
 
 // PutAPIKey inserts a key with a new ID, and an audit row unless by is nil. It fails with model.ErrRevoked if the
 // requester's own key was revoked, even concurrently, so a revoked key cannot leave another one behind.
-func (db *DB) PutAPIKey(ctx context.Context, k *model.APIKey, by *model.Audit) error {
-	return db.account(ctx, func(tx *tx) error {
-		if err := tx.stands(by); err != nil {
+func (a accounts) PutAPIKey(ctx context.Context, k *model.APIKey, by *model.Audit) error {
+	return a.change(ctx, func(tx *tx) error {
+		if err := stands(tx, by); err != nil {
 			return err
 		}
 		err := tx.exec(insertAPIKey, k.ID, k.Name, k.Hash, k.User, jsonOf(k.Projects), k.Role, ms(k.CreatedAt), msOrNull(k.ExpiresAt))
@@ -84,7 +88,7 @@ func (db *DB) PutAPIKey(ctx context.Context, k *model.APIKey, by *model.Audit) e
 			}
 		}
 		if err == nil {
-			err = tx.tell(k, by)
+			err = tell(tx, k, by)
 		}
 		return err
 	})
@@ -92,7 +96,7 @@ func (db *DB) PutAPIKey(ctx context.Context, k *model.APIKey, by *model.Audit) e
 
 // tell inserts an audit row for a change of a key: in the requester's project, or without one (the server's operator)
 // in each project of the key.
-func (tx *tx) tell(k *model.APIKey, by *model.Audit) error {
+func tell(tx *tx, k *model.APIKey, by *model.Audit) error {
 	if by == nil {
 		return nil
 	}
@@ -115,9 +119,9 @@ func (tx *tx) tell(k *model.APIKey, by *model.Audit) error {
 
 // RevokeAPIKey revokes a key at a time, and inserts an audit row unless by is nil. It fails with model.ErrNotFound if
 // no valid key has that id, and with model.ErrRevoked like PutAPIKey.
-func (db *DB) RevokeAPIKey(ctx context.Context, id string, at time.Time, by *model.Audit) error {
-	return db.account(ctx, func(tx *tx) error {
-		if err := tx.stands(by); err != nil {
+func (a accounts) RevokeAPIKey(ctx context.Context, id string, at time.Time, by *model.Audit) error {
+	return a.change(ctx, func(tx *tx) error {
+		if err := stands(tx, by); err != nil {
 			return err
 		}
 		n, err := tx.count(revokeAPIKey, ms(at), id)
@@ -131,12 +135,12 @@ func (db *DB) RevokeAPIKey(ctx context.Context, id string, at time.Time, by *mod
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		return tx.tell(&rows[0], by)
+		return tell(tx, &rows[0], by)
 	})
 }
 
 // stands fails if the requester's API key was revoked. Other credentials pass.
-func (tx *tx) stands(by *model.Audit) error {
+func stands(tx *tx, by *model.Audit) error {
 	if by == nil || by.Credential == "" {
 		return nil
 	}
@@ -154,17 +158,17 @@ func (tx *tx) stands(by *model.Audit) error {
 const keysKept = 90 * 24 * time.Hour
 
 // forgetAPIKeys deletes keys that have long been invalid.
-func (db *DB) forgetAPIKeys(ctx context.Context, now time.Time) error {
+func (r retention) forgetAPIKeys(ctx context.Context, now time.Time) error {
 	for _, query := range []string{selectRevokedKeys, selectExpiredKeys} {
 		for n := tidyRows; n == tidyRows; {
-			ids, err := all(ctx, db.read, scalar[string], query, ms(now.Add(-keysKept)), tidyRows)
+			ids, err := all(ctx, r.read, scalar[string], query, ms(now.Add(-keysKept)), tidyRows)
 			if err != nil {
 				return err
 			}
 			if n = len(ids); n == 0 {
 				break
 			}
-			err = db.account(ctx, func(tx *tx) error {
+			err = r.aside(ctx, func(tx *tx) error {
 				return errors.Join(tx.exec(deleteAPIKeyProjects, tx.d.list(ids)), tx.exec(deleteAPIKeys, tx.d.list(ids)))
 			})
 			if err != nil {
@@ -176,28 +180,28 @@ func (db *DB) forgetAPIKeys(ctx context.Context, now time.Time) error {
 }
 
 // APIKeys returns the existing keys among ids, revoked ones included, in no order.
-func (r reader) APIKeys(ctx context.Context, ids []string) ([]model.APIKey, error) {
+func (a accounts) APIKeys(ctx context.Context, ids []string) ([]model.APIKey, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return all(ctx, r.q, scanAPIKey, selectAPIKeys, r.d.list(ids))
+	return all(ctx, a.read, scanAPIKey, selectAPIKeys, a.d.list(ids))
 }
 
 // APIKeysAfter returns up to limit keys behind the one given, revoked ones too, in the order of their IDs.
-func (r reader) APIKeysAfter(ctx context.Context, id string, limit int) ([]model.APIKey, error) {
-	return all(ctx, r.q, scanAPIKey, listAPIKeys, id, limit)
+func (a accounts) APIKeysAfter(ctx context.Context, id string, limit int) ([]model.APIKey, error) {
+	return all(ctx, a.read, scanAPIKey, listAPIKeys, id, limit)
 }
 
 // ProjectAPIKeys returns a page of the keys of a project, revoked ones too, latest first, below the Key given; 0 begins with the
 // latest.
-func (r reader) ProjectAPIKeys(ctx context.Context, project string, below int64, limit int) (p model.Page[model.APIKey], err error) {
-	if p.Rows, err = all(ctx, r.q, scanAPIKey, listProjectKeys, project, cmp.Or(below, math.MaxInt64), limit+1); err != nil {
+func (a accounts) ProjectAPIKeys(ctx context.Context, project string, below int64, limit int) (p model.Page[model.APIKey], err error) {
+	if p.Rows, err = all(ctx, a.read, scanAPIKey, listProjectKeys, project, cmp.Or(below, math.MaxInt64), limit+1); err != nil {
 		return p, err
 	}
 	if p.More = len(p.Rows) > limit; p.More {
 		p.Rows = p.Rows[:limit]
 	}
-	p.Total, err = one(ctx, r.q, scalar[int], countProjectKeys, project, maxCount)
+	p.Total, err = one(ctx, a.read, scalar[int], countProjectKeys, project, maxCount)
 	p.Counted = err == nil
 	return p, err
 }
@@ -209,26 +213,26 @@ func scanAPIKey(rows *sql.Rows) (k model.APIKey, err error) {
 }
 
 // Secret returns the secret of a purpose, or model.ErrNotFound.
-func (r reader) Secret(ctx context.Context, purpose string) (string, error) {
-	return one(ctx, r.q, scalar[string], selectSecret, purpose)
+func (a accounts) Secret(ctx context.Context, purpose string) (string, error) {
+	return one(ctx, a.read, scalar[string], selectSecret, purpose)
 }
 
 // PutSecret stores the secret for a purpose, unless there is one already.
-func (db *DB) PutSecret(ctx context.Context, purpose, value string) error {
-	return db.account(ctx, func(tx *tx) error { return tx.exec(insertSecret, purpose, value, ms(time.Now())) })
+func (a accounts) PutSecret(ctx context.Context, purpose, value string) error {
+	return a.change(ctx, func(tx *tx) error { return tx.exec(insertSecret, purpose, value, ms(time.Now())) })
 }
 
 // RemoveSecrets removes the secrets for all purposes. Servers create new ones on demand.
-func (db *DB) RemoveSecrets(ctx context.Context) error {
-	return db.account(ctx, func(tx *tx) error { return tx.exec(deleteSecrets) })
+func (a accounts) RemoveSecrets(ctx context.Context) error {
+	return a.change(ctx, func(tx *tx) error { return tx.exec(deleteSecrets) })
 }
 
-// account writes in a transaction of its own.
-func (db *DB) account(ctx context.Context, write func(*tx) error) error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if db.closed {
+// change writes in a transaction of its own.
+func (a accounts) change(ctx context.Context, write func(*tx) error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
 		return fmt.Errorf("%w: it is closed", model.ErrUnavailable)
 	}
-	return db.transact(ctx, write)
+	return a.transact(ctx, write)
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage/eventlog"
@@ -39,10 +42,26 @@ type progress struct {
 	doubt int64 // a batch of events alone that was tried
 }
 
+// committer commits the batches of the joined instance.
+type committer struct {
+	*writer
+	read  *pool
+	codec *eventlog.Cache
+	zip   *zstd.Encoder
+
+	threadKeys, runKeys keys
+
+	// These are guarded by mu.
+	at       progress
+	pending  pending
+	packer   eventlog.Packer
+	prepared time.Time // partitions exist up to here
+}
+
 // before is the commit number that the instance's row has before batch n.
-func (db *DB) before(n int64) int64 {
-	if db.d.single {
-		return db.at.row
+func (c *committer) before(n int64) int64 {
+	if c.d.single {
+		return c.at.row
 	}
 	return n - 1
 }
@@ -50,10 +69,10 @@ func (db *DB) before(n int64) int64 {
 // say commits a batch of events alone on SQLite. It does not update the instance's row, which would write another page
 // for each token. A retried batch was committed if its first event exists: only this instance writes, and events behind
 // a thread's last span are never removed.
-func (db *DB) say(ctx context.Context, n int64, events []model.StoredEvent) error {
-	tried := db.at.doubt == n && len(events) > 0
-	db.at.doubt = n
-	return db.transact(ctx, func(tx *tx) (err error) {
+func (c *committer) say(ctx context.Context, n int64, events []model.StoredEvent) error {
+	tried := c.at.doubt == n && len(events) > 0
+	c.at.doubt = n
+	return c.transactBatch(ctx, (*commitTx).begin, func(tx *commitTx) (err error) {
 		if tried {
 			said, err := all(ctx, tx, scalar[int], selectSaid, events[0].ThreadKey, events[0].ID)
 			if err != nil {
@@ -63,10 +82,10 @@ func (db *DB) say(ctx context.Context, n int64, events []model.StoredEvent) erro
 				return errCommitted
 			}
 		}
-		tx.now, err = one(ctx, tx, scanTime, mayWrite, db.instance, db.at.row)
+		tx.now, err = one(ctx, tx, scanTime, mayWrite, c.instance, c.at.row)
 		if errors.Is(err, model.ErrNotFound) {
-			in, err := readInstance(ctx, tx, db.instance)
-			return in.mayFollow(db.at.row, err)
+			in, err := readInstance(ctx, tx, c.instance)
+			return in.mayFollow(c.at.row, err)
 		}
 		tx.events = slices.Clip(events)
 		return err
@@ -74,29 +93,29 @@ func (db *DB) say(ctx context.Context, n int64, events []model.StoredEvent) erro
 }
 
 // append commits events alone, in one statement.
-func (db *DB) append(ctx context.Context, n int64, events []model.StoredEvent) error {
-	defer db.packer.Done()
-	rows, err := db.packer.Pack(events)
+func (c *committer) append(ctx context.Context, n int64, events []model.StoredEvent) error {
+	defer c.packer.Done()
+	rows, err := c.packer.Pack(events)
 	if err != nil {
 		return err
 	}
-	session, err := db.writer(ctx)
+	session, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
 	stmt, err := session.stmt(ctx, appendEvents, plain)
 	if err != nil {
-		return db.broken(ctx, err)
+		return c.broken(ctx, err)
 	}
 	threads, firsts, lasts, runs, payloads := columns(rows)
-	res, err := stmt.ExecContext(ctx, n, db.lease(), db.instance, n-1, threads, firsts, lasts, runs, payloads)
+	res, err := stmt.ExecContext(ctx, n, c.lease(), c.instance, n-1, threads, firsts, lasts, runs, payloads)
 	if err != nil {
-		return db.broken(ctx, err)
+		return c.broken(ctx, err)
 	}
 	if inserted, err := res.RowsAffected(); err != nil || inserted > 0 {
 		return err
 	}
-	return db.transact(ctx, func(tx *tx) error { return tx.whyNot(n) })
+	return c.transact(ctx, func(tx *tx) error { return c.whyNot(tx, n) })
 }
 
 func columns(rows []eventlog.Row) (threads, firsts, lasts, runs int8s, payloads texts) {

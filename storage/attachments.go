@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -100,20 +99,19 @@ func scanAmount(rows *sql.Rows) (q model.Quota, err error) {
 	return q, err
 }
 
-// aside runs fn in a transaction beside the commits.
-func (db *DB) aside(ctx context.Context, fn func(*tx) error) error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	return db.tidyUp(ctx, fn)
+// attachments stores the metadata of attachments.
+type attachments struct {
+	*writer
+	read *pool
 }
 
 // ReserveAttachment implements [model.Attachments].
-func (db *DB) ReserveAttachment(ctx context.Context, a *model.Attachment, most model.Quota) error {
+func (as attachments) ReserveAttachment(ctx context.Context, a *model.Attachment, most model.Quota) error {
 	args := []any{a.Project, a.User, a.Path, a.Filename, a.Type, a.Size, ms(a.CreatedAt), ms(a.CreatedAt)}
 	if err := checkText(args); err != nil {
 		return err
 	}
-	return db.aside(ctx, func(tx *tx) error {
+	return as.aside(ctx, func(tx *tx) error {
 		has, err := one(ctx, tx, scanAmount, selectAttached, a.Project, a.User)
 		if err != nil {
 			return err
@@ -127,16 +125,16 @@ func (db *DB) ReserveAttachment(ctx context.Context, a *model.Attachment, most m
 }
 
 // AttachmentsOf implements [model.Attachments].
-func (db *DB) AttachmentsOf(ctx context.Context, project, user string) (model.Quota, error) {
+func (as attachments) AttachmentsOf(ctx context.Context, project, user string) (model.Quota, error) {
 	if err := checkText([]any{project, user}); err != nil {
 		return model.Quota{}, err
 	}
-	return one(ctx, db.read, scanAmount, selectAttached, project, user)
+	return one(ctx, as.read, scanAmount, selectAttached, project, user)
 }
 
 // KeepAttachment implements [model.Attachments].
-func (db *DB) KeepAttachment(ctx context.Context, key, size int64) error {
-	return db.aside(ctx, func(tx *tx) error {
+func (as attachments) KeepAttachment(ctx context.Context, key, size int64) error {
+	return as.aside(ctx, func(tx *tx) error {
 		n, err := tx.count(keepAttachment, size, key)
 		if err == nil && n == 0 {
 			err = tx.fail(model.ErrNotFound)
@@ -146,34 +144,34 @@ func (db *DB) KeepAttachment(ctx context.Context, key, size int64) error {
 }
 
 // LoseAttachments implements [model.Attachments].
-func (db *DB) LoseAttachments(ctx context.Context, keys ...int64) error {
-	return db.aside(ctx, func(tx *tx) error { return tx.exec(loseAttachments, db.d.list(keys)) })
+func (as attachments) LoseAttachments(ctx context.Context, keys ...int64) error {
+	return as.aside(ctx, func(tx *tx) error { return tx.exec(loseAttachments, as.d.list(keys)) })
 }
 
 // AttachmentByPath implements [model.Attachments].
-func (db *DB) AttachmentByPath(ctx context.Context, project, path string) (model.Attachment, error) {
+func (as attachments) AttachmentByPath(ctx context.Context, project, path string) (model.Attachment, error) {
 	if checkText([]any{project, path}) != nil {
 		return model.Attachment{}, model.ErrNotFound
 	}
-	return one(ctx, db.read, scanAttachment, selectAttachment, project, path)
+	return one(ctx, as.read, scanAttachment, selectAttachment, project, path)
 }
 
 // UseAttachments implements [model.Attachments].
-func (db *DB) UseAttachments(ctx context.Context, project, user string, paths []string) (list []model.Attachment, err error) {
+func (as attachments) UseAttachments(ctx context.Context, project, user string, paths []string) (list []model.Attachment, err error) {
 	paths = slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return checkString(p) != nil })
 	if len(paths) == 0 {
 		return nil, nil
 	}
-	err = db.aside(ctx, func(tx *tx) error {
-		list, err = all(ctx, tx, scanAttachment, touchAttachments, ms(time.Now()), project, db.d.list(paths), user)
+	err = as.aside(ctx, func(tx *tx) error {
+		list, err = all(ctx, tx, scanAttachment, touchAttachments, ms(time.Now()), project, as.d.list(paths), user)
 		return err
 	})
 	return list, err
 }
 
 // CollectAttachments implements [model.Attachments].
-func (db *DB) CollectAttachments(ctx context.Context, before time.Time, behind *model.Attachment, limit int) (list []model.Attachment, err error) {
-	err = db.aside(ctx, func(tx *tx) error {
+func (as attachments) CollectAttachments(ctx context.Context, before time.Time, behind *model.Attachment, limit int) (list []model.Attachment, err error) {
+	err = as.aside(ctx, func(tx *tx) error {
 		if err := tx.exec(tightenUsed, ms(before), limit); err != nil {
 			return err
 		}
@@ -187,31 +185,23 @@ func (db *DB) CollectAttachments(ctx context.Context, before time.Time, behind *
 }
 
 // ForgetAttachments implements [model.Attachments].
-func (db *DB) ForgetAttachments(ctx context.Context, keys ...int64) error {
-	return db.aside(ctx, func(tx *tx) error {
-		if err := tx.exec(deleteUses, db.d.list(keys)); err != nil {
+func (as attachments) ForgetAttachments(ctx context.Context, keys ...int64) error {
+	return as.aside(ctx, func(tx *tx) error {
+		if err := tx.exec(deleteUses, as.d.list(keys)); err != nil {
 			return err
 		}
-		return tx.exec(deleteAttachments, db.d.list(keys))
+		return tx.exec(deleteAttachments, as.d.list(keys))
 	})
 }
 
 // ExpireAttachments implements [model.Attachments].
-func (db *DB) ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (n int, err error) {
+func (as attachments) ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (n int, err error) {
 	count, expire, args := countOfUser, expireOfUser, []any{project, user, ms(before)}
 	if user == "" {
 		count, expire, args = countOfProject, expireOfProject, []any{project, ms(before)}
 	}
 	if dry {
-		return one(ctx, db.read, scalar[int], count, args...)
+		return one(ctx, as.read, scalar[int], count, args...)
 	}
-	for {
-		some, err := db.tidySome(ctx, expire, append(slices.Clip(args), tidyRows)...)
-		if n += some; err != nil || some < tidyRows {
-			return n, err
-		}
-		if err := janitor.Yield(ctx); err != nil {
-			return n, err
-		}
-	}
+	return as.tidy(ctx, expire, args...)
 }

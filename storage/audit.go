@@ -158,17 +158,17 @@ func fitsAudit(a *model.Audit, f *model.AuditFilter) bool {
 }
 
 // ForgetAudit deletes a project's audit rows before a time and returns their number; with dry it only counts.
-func (db *DB) ForgetAudit(ctx context.Context, project string, before time.Time, dry bool) (n int, err error) {
+func (r retention) ForgetAudit(ctx context.Context, project string, before time.Time, dry bool) (n int, err error) {
 	if dry {
-		return one(ctx, db.read, scalar[int], countOldAudit, project, ms(before))
+		return one(ctx, r.read, scalar[int], countOldAudit, project, ms(before))
 	}
 	for {
-		oldest, err := all(ctx, db.read, func(rows *sql.Rows) (model.Audit, error) { return scanAudit(rows) }, selectOldAudit, project, tidyRows)
+		oldest, err := all(ctx, r.read, func(rows *sql.Rows) (model.Audit, error) { return scanAudit(rows) }, selectOldAudit, project, tidyRows)
 		if err != nil || len(oldest) == 0 {
 			return n, err
 		}
 		last := &oldest[len(oldest)-1]
-		some, err := db.tidySome(ctx, forgetAudit, project, ms(before), ms(last.At), last.Key)
+		some, err := r.tidySome(ctx, forgetAudit, project, ms(before), ms(last.At), last.Key)
 		if n += some; err != nil || some < tidyRows {
 			return n, err
 		}

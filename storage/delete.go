@@ -194,6 +194,12 @@ func (p *part) admit(sizes []int) (n int) {
 	return n
 }
 
+// removal is a part of the deletions of a transaction.
+type removal struct {
+	*commitTx
+	part
+}
+
 // Deletions returns up to limit deletions of which parts are left: see [model.ByKey].
 func (r keyed) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]model.Deletion, error) {
 	return all(ctx, r.q, func(rows *sql.Rows) (d model.Deletion, err error) {
@@ -204,7 +210,7 @@ func (r keyed) Deletions(ctx context.Context, afterThread, afterRun int64, limit
 
 // applyDeletes carries out the next parts of the transaction's deletions, after all other rows were written: as many small runs as fit into
 // one part, or a part of the first deletion. A deletion that does not get its turn has Left set.
-func (tx *tx) applyDeletes() error {
+func (tx *commitTx) applyDeletes() error {
 	if len(tx.deletes) == 0 {
 		return nil
 	}
@@ -215,15 +221,15 @@ func (tx *tx) applyDeletes() error {
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	p := &part{list[0].Limit, deletedBytes}
+	first := removal{tx, part{list[0].Limit, deletedBytes}}
 	n := 0
 	if len(list) > 1 {
-		if n, err = tx.deleteSmallRuns(list, p); err != nil {
+		if n, err = first.deleteSmallRuns(list); err != nil {
 			return err
 		}
 	}
 	if n == 0 {
-		if err := tx.delete(list[0], p); err != nil {
+		if err := first.delete(list[0]); err != nil {
 			return err
 		}
 		n = 1
@@ -235,7 +241,7 @@ func (tx *tx) applyDeletes() error {
 }
 
 // lockDeletions locks the threads of the deletions against Seal, and returns the deletions whose threads exist.
-func (tx *tx) lockDeletions() ([]*model.Delete, error) {
+func (tx *commitTx) lockDeletions() ([]*model.Delete, error) {
 	var threads []int64
 	for _, d := range tx.deletes {
 		d.Left = false
@@ -247,8 +253,8 @@ func (tx *tx) lockDeletions() ([]*model.Delete, error) {
 }
 
 // delete carries out the next part of a deletion, and notes whether parts are left.
-func (tx *tx) delete(d *model.Delete, p *part) error {
-	if err := tx.deletePart(d, p); err != nil {
+func (r *removal) delete(d *model.Delete) error {
+	if err := r.deletePart(d); err != nil {
 		return err
 	}
 	switch {
@@ -257,26 +263,26 @@ func (tx *tx) delete(d *model.Delete, p *part) error {
 		if d.Events {
 			events = 1
 		}
-		return tx.exec(noteDeletion, d.ThreadKey, d.RunKey, events, d.Last)
+		return r.exec(noteDeletion, d.ThreadKey, d.RunKey, events, d.Last)
 	case d.RunKey == 0:
-		return tx.exec(forgetDeletions, d.ThreadKey)
+		return r.exec(forgetDeletions, d.ThreadKey)
 	}
-	return tx.exec(forgetDeletion, d.ThreadKey, d.RunKey)
+	return r.exec(forgetDeletion, d.ThreadKey, d.RunKey)
 }
 
-func (tx *tx) deletePart(d *model.Delete, p *part) error {
-	err := tx.reserveEventIDs(d.ThreadKey)
+func (r *removal) deletePart(d *model.Delete) error {
+	err := r.reserveEventIDs(d.ThreadKey)
 	if err != nil {
 		return err
 	}
 	if d.RunKey == 0 {
-		d.Left, err = tx.deleteThread(d.ThreadKey, p)
+		d.Left, err = r.deleteThread(d.ThreadKey)
 		return err
 	}
-	if d.Left, err = tx.deleteSpans(d.RunKey, p); d.Left || d.Events || err != nil {
+	if d.Left, err = r.deleteSpans(d.RunKey); d.Left || d.Events || err != nil {
 		return err
 	}
-	d.Left, err = tx.deleteRun(d.RunKey, p)
+	d.Left, err = r.deleteRun(d.RunKey)
 	return err
 }
 
@@ -285,63 +291,64 @@ const unpacked = 8
 
 // deleteSmallRuns removes as many runs from the front of a list as the part may remove as a whole, and returns how many these are.
 // The number of statements hardly depends on the number of runs: those that share segments with other runs need some of their own.
-func (tx *tx) deleteSmallRuns(list []*model.Delete, p *part) (n int, err error) {
+func (r *removal) deleteSmallRuns(list []*model.Delete) (n int, err error) {
 	events := list[0].Events
 	if n = slices.IndexFunc(list, func(d *model.Delete) bool { return d.RunKey == 0 || d.Events != events }); n >= 0 {
 		list = list[:n]
 	}
 	threads, runs := keysOfDeletes(list)
-	spans, err := all(tx.ctx, tx, scanSizedSpan, selectSizedSpans, tx.d.list(runs), p.rows+1)
-	if err != nil || len(spans) > p.rows {
+	spans, err := all(r.ctx, r, scanSizedSpan, selectSizedSpans, r.d.list(runs), r.rows+1)
+	if err != nil || len(spans) > r.rows {
 		return 0, err
 	}
-	sizes, err := tx.sizesOfRuns(runs, events, p.rows)
+	sizes, err := r.sizesOfRuns(runs, events)
 	if err != nil {
 		return 0, err
 	}
 	for _, s := range spans {
-		sizes[s.RunKey] = append(sizes[s.RunKey], s.cost(p)...)
+		sizes[s.RunKey] = append(sizes[s.RunKey], s.cost(r.rows)...)
 	}
 	for n = 0; n < len(list); n++ {
 		of := sizes[list[n].RunKey]
-		if fit, _ := within(of, p.bytes); fit < len(of) || len(of) > p.rows {
+		if fit, _ := within(of, r.bytes); fit < len(of) || len(of) > r.rows {
 			break
 		}
-		p.admit(of)
+		r.admit(of)
 	}
 	if n == 0 {
 		return 0, nil
 	}
-	threadList, runList := tx.d.list(threads[:n]), tx.d.list(runs[:n])
-	if err := cmp.Or(tx.exec(deleteEventsOfRuns, runList), tx.exec(deleteSegmentsOfRuns, runList)); err != nil {
+	threadList, runList := r.d.list(threads[:n]), r.d.list(runs[:n])
+	if err := cmp.Or(r.exec(deleteEventsOfRuns, runList), r.exec(deleteSegmentsOfRuns, runList)); err != nil {
 		return 0, err
 	}
+	unlimited := removal{r.commitTx, part{math.MaxInt, math.MaxInt}}
 	for i := range spans {
 		if s := &spans[i]; s.segments > 0 && slices.Contains(runs[:n], s.RunKey) {
-			if _, err := tx.deleteSealed(&s.Span, &part{math.MaxInt, math.MaxInt}); err != nil {
+			if _, err := unlimited.deleteSealed(&s.Span); err != nil {
 				return 0, err
 			}
 		}
 	}
-	if err := tx.exec(deleteSpansOfRuns, runList); err != nil {
+	if err := r.exec(deleteSpansOfRuns, runList); err != nil {
 		return 0, err
 	}
 	if !events {
 		for i := range runRows {
 			if before := runRows[i].beforeOfRuns; before != "" {
-				if err := tx.exec(before, longAgo(), runList); err != nil {
+				if err := r.exec(before, longAgo(), runList); err != nil {
 					return 0, err
 				}
 			}
-			if err := tx.exec(runRows[i].removeOfRuns, runList); err != nil {
+			if err := r.exec(runRows[i].removeOfRuns, runList); err != nil {
 				return 0, err
 			}
 		}
-		if err := cmp.Or(tx.exec(deleteRunInputs, runList), tx.exec(deleteRuns, runList)); err != nil {
+		if err := cmp.Or(r.exec(deleteRunInputs, runList), r.exec(deleteRuns, runList)); err != nil {
 			return 0, err
 		}
 	}
-	return n, tx.exec(forgetDeletionsOfRuns, threadList, runList)
+	return n, r.exec(forgetDeletionsOfRuns, threadList, runList)
 }
 
 func keysOfDeletes(list []*model.Delete) (threads, runs []int64) {
@@ -352,8 +359,8 @@ func keysOfDeletes(list []*model.Delete) (threads, runs []int64) {
 }
 
 // sizesOfRuns returns the sizes of the rows of runs, without their spans and events. Of a kind it reads at most one row more than
-// limit, which is enough to know that the runs have too many.
-func (tx *tx) sizesOfRuns(runs []int64, events bool, limit int) (map[int64][]int, error) {
+// the part may remove, which is enough to know that the runs have too many.
+func (r *removal) sizesOfRuns(runs []int64, events bool) (map[int64][]int, error) {
 	of := make(map[int64][]int)
 	if events {
 		return of, nil
@@ -363,13 +370,13 @@ func (tx *tx) sizesOfRuns(runs []int64, events bool, limit int) (map[int64][]int
 		queries = append(queries, runRows[i].sizesOfRuns)
 	}
 	for _, query := range queries {
-		list, err := all(tx.ctx, tx, scanRunSize, query, tx.d.list(runs), limit+1)
+		list, err := all(r.ctx, r, scanRunSize, query, r.d.list(runs), r.rows+1)
 		if err != nil {
 			return nil, err
 		}
-		if len(list) > limit { // the sizes of some are missing
+		if len(list) > r.rows { // the sizes of some are missing
 			for _, run := range runs {
-				of[run] = make([]int, limit+1)
+				of[run] = make([]int, r.rows+1)
 			}
 			return of, nil
 		}
@@ -407,9 +414,9 @@ func scanSizedSpan(rows *sql.Rows) (s sizedSpan, err error) {
 }
 
 // cost returns the sizes of a span's rows, or too many for a part if its thread may lose the id of its last event.
-func (s *sizedSpan) cost(p *part) []int {
-	if s.Last == 0 || s.Last > s.lastSeq || s.rows > p.rows {
-		return make([]int, p.rows+1)
+func (s *sizedSpan) cost(limit int) []int {
+	if s.Last == 0 || s.Last > s.lastSeq || s.rows > limit {
+		return make([]int, limit+1)
 	}
 	sizes := make([]int, 1+s.rows+s.segments)
 	sizes[0] = int(s.plain + s.sealed*unpacked)
@@ -417,118 +424,118 @@ func (s *sizedSpan) cost(p *part) []int {
 }
 
 // reserveEventIDs reserves the ids of the thread's events, so that no new event gets one of them when the last events are removed.
-func (tx *tx) reserveEventIDs(threadKey int64) error {
-	last, err := logReader{q: tx}.LastEventID(tx.ctx, threadKey)
+func (r *removal) reserveEventIDs(threadKey int64) error {
+	last, err := logReader{q: r}.LastEventID(r.ctx, threadKey)
 	if err != nil {
 		return err
 	}
-	return tx.exec(raiseLastSeq, last, threadKey, last)
+	return r.exec(raiseLastSeq, last, threadKey, last)
 }
 
 // deleteSpans removes the next events of a run, and each span that becomes empty.
-func (tx *tx) deleteSpans(runKey int64, p *part) (left bool, err error) {
+func (r *removal) deleteSpans(runKey int64) (left bool, err error) {
 	for {
-		spans, err := all(tx.ctx, tx, scanSpan, selectSpans, runKey, 1)
+		spans, err := all(r.ctx, r, scanSpan, selectSpans, runKey, 1)
 		if err != nil || len(spans) == 0 {
 			return false, err
 		}
-		if p.over() {
+		if r.over() {
 			return true, nil
 		}
-		if left, err := tx.deleteSpan(&spans[0], p); left || err != nil {
+		if left, err := r.deleteSpan(&spans[0]); left || err != nil {
 			return left, err
 		}
 	}
 }
 
-func (tx *tx) deleteSpan(span *model.Span, p *part) (left bool, err error) {
+func (r *removal) deleteSpan(span *model.Span) (left bool, err error) {
 	if span.Last == 0 {
 		span.Last = math.MaxInt64 - 1
 	}
-	some := p.rows
-	sizes, err := all(tx.ctx, tx, scalar[int], sizeRunEvents, span.ThreadKey, span.First, span.Last, span.RunKey, some)
+	some := r.rows
+	sizes, err := all(r.ctx, r, scalar[int], sizeRunEvents, span.ThreadKey, span.First, span.Last, span.RunKey, some)
 	if err != nil {
 		return false, err
 	}
-	n := p.admit(sizes)
+	n := r.admit(sizes)
 	if n > 0 {
-		if err := tx.exec(deleteRunEvents, span.ThreadKey, span.First, span.Last, span.RunKey, n); err != nil {
+		if err := r.exec(deleteRunEvents, span.ThreadKey, span.First, span.Last, span.RunKey, n); err != nil {
 			return false, err
 		}
 	}
 	if n == some || n < len(sizes) {
 		return true, nil
 	}
-	if left, err := tx.deleteSealed(span, p); left || err != nil {
+	if left, err := r.deleteSealed(span); left || err != nil {
 		return left, err
 	}
-	p.rows--
-	return false, tx.exec(deleteSpan, span.RunKey, span.N)
+	r.rows--
+	return false, r.exec(deleteSpan, span.RunKey, span.N)
 }
 
 // deleteRun removes the next rows of a run without spans, and with the last of them the run.
-func (tx *tx) deleteRun(key int64, p *part) (left bool, err error) {
+func (r *removal) deleteRun(key int64) (left bool, err error) {
 	for i := range runRows {
-		if left, err := tx.deleteSome(&runRows[i], key, p); left || err != nil {
+		if left, err := r.deleteSome(&runRows[i], key); left || err != nil {
 			return left, err
 		}
 	}
-	if p.over() {
+	if r.over() {
 		return true, nil
 	}
-	keys := tx.d.list([]int64{key})
-	sizes, err := all(tx.ctx, tx, scanRunSize, sizeRuns, keys, 1)
+	keys := r.d.list([]int64{key})
+	sizes, err := all(r.ctx, r, scanRunSize, sizeRuns, keys, 1)
 	if err != nil {
 		return false, err
 	}
 	for _, s := range sizes {
-		p.admit([]int{s.bytes})
+		r.admit([]int{s.bytes})
 	}
-	return false, cmp.Or(tx.exec(deleteRunInputs, keys), tx.exec(deleteRuns, keys))
+	return false, cmp.Or(r.exec(deleteRunInputs, keys), r.exec(deleteRuns, keys))
 }
 
 // deleteThread removes the next rows of a thread, then its runs one by one, and at last the thread.
-func (tx *tx) deleteThread(key int64, p *part) (left bool, err error) {
+func (r *removal) deleteThread(key int64) (left bool, err error) {
 	for i := range threadRows {
-		if left, err := tx.deleteSome(&threadRows[i], key, p); left || err != nil {
+		if left, err := r.deleteSome(&threadRows[i], key); left || err != nil {
 			return left, err
 		}
 	}
 	for {
-		run, err := one(tx.ctx, tx, scalar[int64], firstRunOfThread, key)
+		run, err := one(r.ctx, r, scalar[int64], firstRunOfThread, key)
 		if errors.Is(err, model.ErrNotFound) {
-			return false, cmp.Or(tx.exec(deleteThreadState, key), tx.exec(deleteThread, key))
+			return false, cmp.Or(r.exec(deleteThreadState, key), r.exec(deleteThread, key))
 		}
 		if err != nil {
 			return false, err
 		}
-		if left, err := tx.deleteSome(&keysOfRun, run, p); left || err != nil {
+		if left, err := r.deleteSome(&keysOfRun, run); left || err != nil {
 			return left, err
 		}
-		if left, err := tx.deleteRun(run, p); left || err != nil {
+		if left, err := r.deleteRun(run); left || err != nil {
 			return left, err
 		}
-		p.rows -= runCost
+		r.rows -= runCost
 	}
 }
 
 // deleteSome removes the next rows of a kind that belong to a thread or a run.
-func (tx *tx) deleteSome(d *deletion, key int64, p *part) (left bool, err error) {
-	if p.over() {
+func (r *removal) deleteSome(d *deletion, key int64) (left bool, err error) {
+	if r.over() {
 		return true, nil
 	}
-	some := p.rows
-	sizes, err := all(tx.ctx, tx, scalar[int], d.sizes, key, some)
+	some := r.rows
+	sizes, err := all(r.ctx, r, scalar[int], d.sizes, key, some)
 	if err != nil || len(sizes) == 0 {
 		return false, err
 	}
-	n := p.admit(sizes)
+	n := r.admit(sizes)
 	if d.before != "" {
-		if err := tx.exec(d.before, longAgo(), key, n); err != nil {
+		if err := r.exec(d.before, longAgo(), key, n); err != nil {
 			return false, err
 		}
 	}
-	return n == some || n < len(sizes), tx.exec(d.remove, key, n)
+	return n == some || n < len(sizes), r.exec(d.remove, key, n)
 }
 
 // within returns how many of the next rows, of these sizes, fit into a number of bytes, and how many bytes are left. The last row

@@ -82,7 +82,7 @@ func TestFullDiskWritesNothing(t *testing.T) {
 	}
 	pages := func(limit string) {
 		t.Helper()
-		if _, err := db.writer(ctx); err != nil {
+		if _, err := db.connect(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if err := db.session.exec(ctx, "PRAGMA max_page_count = "+limit); err != nil {

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/batonrun/baton/runtime/model"
 )
@@ -48,22 +47,22 @@ SELECT id, addr, fenced, ended, commit_no FROM instances WHERE id = ?`
 
 // Join registers this process as a new instance, which Commit writes as from then on: see [model.Store]. It waits
 // for a commit of the former one that is under way.
-func (db *DB) Join(ctx context.Context, instance, addr string) error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	err := free(ctx, db.d, db.read, selectHolders, instance, func(string) error { return nil }) // a standby delays no one
+func (c *committer) Join(ctx context.Context, instance, addr string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := free(ctx, c.d, c.read, selectHolders, instance, func(string) error { return nil }) // a standby delays no one
 	if err == nil {
-		err = db.transact(ctx, func(tx *tx) error { return tx.join(instance, addr) })
+		err = c.transact(ctx, func(tx *tx) error { return c.join(tx, instance, addr) })
 	}
 	if err != nil {
 		return fmt.Errorf("join: %w", err)
 	}
-	db.instance, db.at = instance, progress{}
-	db.prepareDays(ctx)
-	return db.SetAddr(addr)
+	c.instance, c.at = instance, progress{}
+	c.prepareDays(ctx)
+	return c.SetAddr(addr)
 }
 
-func (tx *tx) join(instance, addr string) error {
+func (c *committer) join(tx *tx, instance, addr string) error {
 	if !tx.d.single {
 		if err := tx.exec(lockInstances); err != nil {
 			return err
@@ -78,10 +77,10 @@ func (tx *tx) join(instance, addr string) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.exec(insertInstance, instance, addr, tx.db.lease(), thisProcess()); err != nil {
+	if err := tx.exec(insertInstance, instance, addr, c.lease(), thisProcess()); err != nil {
 		return err
 	}
-	return errors.Join(tx.countKeys(&tx.db.threadKeys), tx.countKeys(&tx.db.runKeys))
+	return errors.Join(c.threadKeys.count(tx), c.runKeys.count(tx))
 }
 
 // free calls dead with each instance that has not ended but cannot write any more. It fails with a *model.HeldError if
@@ -109,66 +108,54 @@ func free(ctx context.Context, d *dialect, q querier, query, instance string, de
 	return nil
 }
 
-// lease is how long a lease lasts, in milliseconds.
-func (db *DB) lease() int64 { return db.cfg.Lease.Milliseconds() }
-
 // Fence ends an instance that may write: see [model.Store]. It waits for its running commit.
-func (db *DB) Fence(ctx context.Context, instance string) error {
-	if err := db.end(ctx, instance, model.EndFenced); err != nil {
+func (c *committer) Fence(ctx context.Context, instance string) error {
+	if err := c.end(ctx, instance, model.EndFenced); err != nil {
 		return fmt.Errorf("fence %s: %w", instance, err)
 	}
 	return nil
 }
 
 // Leave ends the joined instance: see [model.Store].
-func (db *DB) Leave(ctx context.Context) error {
-	if err := db.end(ctx, db.joined(), model.EndLeft); err != nil {
+func (c *committer) Leave(ctx context.Context) error {
+	if err := c.end(ctx, c.joined(), model.EndLeft); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
 	return nil
 }
 
-func (db *DB) joined() string {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	return db.instance
+func (c *committer) joined() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.instance
 }
 
-func (db *DB) end(ctx context.Context, instance string, how model.End) error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	return db.transact(ctx, func(tx *tx) error { return tx.exec(fenceInstance, string(how), instance) })
+func (c *committer) end(ctx context.Context, instance string, how model.End) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.transact(ctx, func(tx *tx) error { return tx.exec(fenceInstance, string(how), instance) })
 }
 
 // Renew renews the joined instance's lease: see [model.Store]. SQLite has no leases to renew, so it only checks the
 // fence.
-func (db *DB) Renew(ctx context.Context, n int64) error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if db.d.single {
-		if n != db.at.last {
-			return outOfStep(db.at.last, n)
+func (c *committer) Renew(ctx context.Context, n int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.d.single {
+		if n != c.at.last {
+			return outOfStep(c.at.last, n)
 		}
-		in, err := readInstance(ctx, db.read, db.instance)
-		return in.mayFollow(db.at.row, err)
+		in, err := readInstance(ctx, c.read, c.instance)
+		return in.mayFollow(c.at.row, err)
 	}
-	return db.transact(ctx, func(tx *tx) error {
-		renewed, err := tx.count(renewInstance, db.lease(), db.instance, n)
+	return c.transact(ctx, func(tx *tx) error {
+		renewed, err := tx.count(renewInstance, c.lease(), c.instance, n)
 		if err != nil || renewed > 0 {
 			return err
 		}
-		in, err := readInstance(ctx, tx, db.instance)
+		in, err := readInstance(ctx, tx, c.instance)
 		return in.mayFollow(n, err)
 	})
-}
-
-// renew renews the lease again if the transaction has used up much of it. Otherwise an instance that waits for the
-// row's lock could find the lease expired.
-func (tx *tx) renew() error {
-	if tx.d.single || time.Since(tx.begun) < tx.db.cfg.Lease/3 {
-		return nil
-	}
-	return tx.exec(keepLease, tx.db.lease(), tx.db.instance)
 }
 
 // Instance returns an instance that has joined at some time.
@@ -192,12 +179,12 @@ func readInstance(ctx context.Context, q querier, id string) (instance, error) {
 }
 
 // whyNot says why the instance could not advance to n.
-func (tx *tx) whyNot(n int64) error {
-	in, err := readInstance(tx.ctx, tx, tx.db.instance)
+func (c *committer) whyNot(tx *tx, n int64) error {
+	in, err := readInstance(tx.ctx, tx, c.instance)
 	if err == nil && in.commit == n {
 		return errCommitted
 	}
-	return in.mayFollow(tx.db.before(n), err)
+	return in.mayFollow(c.before(n), err)
 }
 
 // mayFollow returns an error if batch n cannot follow the instance's last one. Err is the error of reading the

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-
-	"github.com/jmoiron/sqlx"
 )
 
 const (
@@ -40,19 +38,21 @@ type keys struct {
 	last  int64      // the last key that was given or taken
 	free  []int64    // taken on PostgreSQL, and not given yet
 
-	noted int64 // up to which keys SQLite notes that they are given; guarded by DB.mu
+	noted int64 // up to which keys SQLite notes that they are given; guarded by writer.mu
 }
 
 // NewThreadKey returns the key of a thread to come, which it never returns again. It does not wait for commits.
-func (db *DB) NewThreadKey(ctx context.Context) (int64, error) { return db.newKey(ctx, &db.threadKeys) }
+func (c *committer) NewThreadKey(ctx context.Context) (int64, error) {
+	return c.newKey(ctx, &c.threadKeys)
+}
 
 // NewRunKey returns the key of a run to come, which it never returns again. It does not wait for commits.
-func (db *DB) NewRunKey(ctx context.Context) (int64, error) { return db.newKey(ctx, &db.runKeys) }
+func (c *committer) NewRunKey(ctx context.Context) (int64, error) { return c.newKey(ctx, &c.runKeys) }
 
-func (db *DB) newKey(ctx context.Context, k *keys) (key int64, err error) {
+func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if db.d.single {
+	if c.d.single {
 		if !k.known {
 			return 0, errors.New("a key before Join")
 		}
@@ -60,22 +60,16 @@ func (db *DB) newKey(ctx context.Context, k *keys) (key int64, err error) {
 		return k.last, nil
 	}
 	if len(k.free) == 0 {
-		if k.free, err = taken(ctx, db.write, k.reserve); err != nil {
-			return 0, db.d.explained(ctx, err)
+		if err := c.write.SelectContext(ctx, &k.free, k.reserve); err != nil { // on a connection beside the one that writes
+			return 0, c.d.explained(ctx, err)
 		}
 	}
 	key, k.free = k.free[0], k.free[1:]
 	return key, nil
 }
 
-// taken takes keys, on a connection beside the one that writes.
-func taken(ctx context.Context, db *sqlx.DB, reserve string) (list []int64, err error) {
-	err = db.SelectContext(ctx, &list, reserve)
-	return list, err
-}
-
-// countKeys finds out which key of a SQLite table comes next. From then on only this process inserts rows.
-func (tx *tx) countKeys(k *keys) error {
+// count finds out which key of a SQLite table comes next. From then on only this process inserts rows.
+func (k *keys) count(tx *tx) error {
 	if !tx.d.single {
 		return nil
 	}
@@ -93,8 +87,8 @@ func (tx *tx) countKeys(k *keys) error {
 	return nil
 }
 
-// noteKeys has SQLite know that the keys of rows to be inserted are given, however the rows end.
-func (tx *tx) noteKeys(k *keys, given []int64) error {
+// note has SQLite know that the keys of rows to be inserted are given, however the rows end.
+func (k *keys) note(tx *commitTx, given []int64) error {
 	if !tx.d.single || len(given) == 0 {
 		return nil
 	}

@@ -108,8 +108,8 @@ func toldOutput(s *model.Step) json.RawMessage {
 }
 
 // writeSteps writes the pending steps and nodes.
-func (tx *tx) writeSteps() error {
-	p := tx.rows
+func (tx *commitTx) writeSteps() error {
+	p := tx.pending
 	if len(p.steps.rows)+len(p.nodes.rows) == 0 {
 		return tx.err
 	}
@@ -138,10 +138,10 @@ func (tx *tx) writeSteps() error {
 }
 
 // toldNodes returns the nodes whose state is implied by a step that is about to change while the node does not.
-func (tx *tx) toldNodes(steps map[label]int) ([]model.Node, error) {
+func (tx *commitTx) toldNodes(steps map[label]int) ([]model.Node, error) {
 	var runs [][]any
 	for key := range steps {
-		if tx.rows.nodes.get(key) == nil && tx.rows.runs.get(key.of) == nil {
+		if tx.pending.nodes.get(key) == nil && tx.pending.runs.get(key.of) == nil {
 			runs = append(runs, []any{key.of})
 		}
 	}
@@ -149,7 +149,7 @@ func (tx *tx) toldNodes(steps map[label]int) ([]model.Node, error) {
 	var told table[label, model.Node] // the latest step of a node counts
 	for i := range list {
 		key := label{list[i].RunKey, list[i].NodeID}
-		if _, ok := steps[key]; ok && tx.rows.nodes.get(key) == nil {
+		if _, ok := steps[key]; ok && tx.pending.nodes.get(key) == nil {
 			told.put(key, &list[i])
 		}
 	}

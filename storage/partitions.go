@@ -62,12 +62,12 @@ const (
 
 // prepareDays creates the partitions of today and tomorrow unless this process has done so. Events must be written even
 // if it fails, so it only logs the failure and tries again a minute later. The caller holds mu.
-func (db *DB) prepareDays(ctx context.Context) {
-	if db.d.single || time.Now().Before(db.prepared) {
+func (c *committer) prepareDays(ctx context.Context) {
+	if c.d.single || time.Now().Before(c.prepared) {
 		return
 	}
 	var today time.Time
-	err := db.transact(ctx, func(tx *tx) (err error) {
+	err := c.transact(ctx, func(tx *tx) (err error) {
 		if today, err = one(ctx, tx, scanTime, selectTime); err != nil {
 			return err
 		}
@@ -76,22 +76,22 @@ func (db *DB) prepareDays(ctx context.Context) {
 			return err
 		}
 		for n := range 2 {
-			if err := tx.createDay(today.AddDate(0, 0, n)); err != nil {
+			if err := createDay(tx, today.AddDate(0, 0, n)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		db.cfg.Log.Warn("cannot create the partitions of events", "error", err)
-		db.prepared = time.Now().Add(time.Minute)
+		c.cfg.Log.Warn("cannot create the partitions of events", "error", err)
+		c.prepared = time.Now().Add(time.Minute)
 		return
 	}
 	// It creates the next partition an hour after the latest one has begun, by either clock.
-	db.prepared = today.Add(25 * time.Hour)
+	c.prepared = today.Add(25 * time.Hour)
 }
 
-func (tx *tx) createDay(day time.Time) error {
+func createDay(tx *tx, day time.Time) error {
 	name := day.Format(partitionFormat)
 	exists, err := one(tx.ctx, tx, scalar[bool], partitionExists, name)
 	if err != nil || exists {
@@ -105,8 +105,8 @@ func (tx *tx) createDay(day time.Time) error {
 
 // dropDays drops partitions of past days whose events are all sealed, oldest first, so that the unsealed events of a
 // thread are always its last ones.
-func (db *DB) dropDays(ctx context.Context) error {
-	names, err := all(ctx, db.read, scalar[string], selectPartitions)
+func (s sealer) dropDays(ctx context.Context) error {
+	names, err := all(ctx, s.read, scalar[string], selectPartitions)
 	if err != nil {
 		return err
 	}
@@ -115,12 +115,13 @@ func (db *DB) dropDays(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("partition %s of events: %w", name, err)
 		}
-		dropped, err := db.dropDay(ctx, name, day)
+		dropped, err := s.dropDay(ctx, name, day)
 		if err != nil {
 			return fmt.Errorf("drop %s: %w", name, err)
 		}
 		if !dropped {
-			return db.tidy(ctx, deleteStray, day)
+			_, err := s.tidy(ctx, deleteStray, day)
+			return err
 		}
 		if err := janitor.Yield(ctx); err != nil {
 			return err
@@ -132,22 +133,20 @@ func (db *DB) dropDays(ctx context.Context) error {
 // dropDay drops a past day's partition if all its events are sealed. That check is slow, so it runs before commits are
 // blocked. It stays valid: a past day gets no new events by the clock that assigns days, and sealed events stay sealed.
 // The check of the day is repeated, as the clock may have been set back.
-func (db *DB) dropDay(ctx context.Context, name string, day time.Time) (dropped bool, err error) {
-	if over, err := isOver(ctx, db.read, day); err != nil || !over {
+func (s sealer) dropDay(ctx context.Context, name string, day time.Time) (dropped bool, err error) {
+	if over, err := isOver(ctx, s.read, day); err != nil || !over {
 		return false, err
 	}
 	var unsealed bool
-	switch err := db.read.QueryRowContext(ctx, fmt.Sprintf(partitionHasUnsealed, name)).Scan(&unsealed); {
+	switch err := s.read.QueryRowContext(ctx, fmt.Sprintf(partitionHasUnsealed, name)).Scan(&unsealed); {
 	case isUndefinedTable(err): // another instance has dropped it
 		return true, nil
 	case err != nil:
-		return false, db.read.failed(ctx, err)
+		return false, s.read.failed(ctx, err)
 	case unsealed:
 		return false, nil
 	}
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	err = db.tidyUp(ctx, func(tx *tx) error {
+	err = s.aside(ctx, func(tx *tx) error {
 		if err := tx.define(waitShortly); err != nil {
 			return err
 		}
@@ -171,15 +170,4 @@ func (db *DB) dropDay(ctx context.Context, name string, day time.Time) (dropped 
 func isOver(ctx context.Context, q querier, day time.Time) (bool, error) {
 	now, err := one(ctx, q, scanTime, selectTime)
 	return err == nil && now.After(day.AddDate(0, 0, 1).Add(sealAge)), err
-}
-
-// define runs a statement without preparing it, because it changes the schema or runs once.
-func (tx *tx) define(statement string) error {
-	if tx.err != nil {
-		return tx.err
-	}
-	if err := tx.session.exec(tx.ctx, statement); err != nil {
-		return tx.failed(tx.ctx, err)
-	}
-	return nil
 }

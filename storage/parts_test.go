@@ -57,7 +57,7 @@ func TestStatementsAreShorterThanTheLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		session, err := db.writer(t.Context())
+		session, err := db.connect(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

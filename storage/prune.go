@@ -4,11 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/janitor"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 // keepAfter is how long the records of a run are kept after its end, for diagnosis.
@@ -47,9 +45,6 @@ DELETE FROM instances WHERE id IN (
 	LIMIT ?)`
 )
 
-// tidyRows is how many rows one transaction removes: commits and the lease wait for it.
-const tidyRows = 1000
-
 // recorded is a run with records.
 type recorded struct {
 	run  int64
@@ -64,24 +59,25 @@ func scanRecorded(rows *sql.Rows) (r recorded, err error) {
 // Prune removes rows that nobody needs: the records (of Do, CallTool, Ask, Next) of earlier generations of a run and of runs that
 // ended a day ago, the instances that were fenced, started a day ago or earlier, and own no run, and the API keys that were
 // revoked or have expired 90 days ago. It should be called every few minutes, and blocks commits only for moments.
-func (db *DB) Prune(ctx context.Context, now time.Time) error {
+func (r retention) Prune(ctx context.Context, now time.Time) error {
 	before := ms(now.Add(-keepAfter))
 	for after := int64(0); ; {
-		list, err := all(ctx, db.read, scanRecorded, selectRecorded, before, after)
+		list, err := all(ctx, r.read, scanRecorded, selectRecorded, before, after)
 		if err != nil {
 			return err
 		}
 		if len(list) == 0 {
-			return errors.Join(db.tidy(ctx, deleteInstances, before), db.forgetAPIKeys(ctx, now))
+			_, err := r.tidy(ctx, deleteInstances, before)
+			return errors.Join(err, r.forgetAPIKeys(ctx, now))
 		}
 		var runs []int64
-		for _, r := range list {
-			if r.over {
-				runs = append(runs, r.run)
+		for _, run := range list {
+			if run.over {
+				runs = append(runs, run.run)
 			}
 		}
 		if len(runs) > 0 {
-			if err := db.tidyLarge(ctx, sizeRecords, deleteRecords, db.d.list(runs), before); err != nil {
+			if err := r.tidyLarge(ctx, sizeRecords, deleteRecords, r.d.list(runs), before); err != nil {
 				return err
 			}
 		}
@@ -93,72 +89,7 @@ func (db *DB) Prune(ctx context.Context, now time.Time) error {
 }
 
 // ForgetKeys removes the idempotency keys that were put before a time.
-func (db *DB) ForgetKeys(ctx context.Context, before time.Time) error {
-	return db.tidy(ctx, forgetKeys, ms(before))
-}
-
-// tidy runs a statement until it removes no more rows. The last parameter is a number of rows; each run is a transaction of its own,
-// and commits continue in between.
-func (db *DB) tidy(ctx context.Context, query string, args ...any) error {
-	for {
-		n, err := db.tidySome(ctx, query, append(args, tidyRows)...)
-		if err != nil || n < tidyRows {
-			return err
-		}
-		if err := janitor.Yield(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// tidyLarge is tidy for rows that may be large: sizes selects the sizes of the next rows, and takes the same parameters.
-func (db *DB) tidyLarge(ctx context.Context, sizes, remove string, args ...any) error {
-	for {
-		more, err := db.tidySomeLarge(ctx, sizes, remove, args)
-		if err != nil || !more {
-			return err
-		}
-		if err := janitor.Yield(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-func (db *DB) tidySomeLarge(ctx context.Context, sizes, remove string, args []any) (more bool, err error) {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	err = db.tidyUp(ctx, func(tx *tx) error {
-		list, err := all(ctx, tx, scalar[int], sizes, append(slices.Clip(args), tidyRows)...)
-		n, _ := within(list, deletedBytes)
-		if n == 0 {
-			return err
-		}
-		more = n < len(list) || n == tidyRows
-		return tx.exec(remove, append(slices.Clip(args), n)...)
-	})
-	return more, err
-}
-
-func (db *DB) tidySome(ctx context.Context, query string, args ...any) (n int, err error) {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	err = db.tidyUp(ctx, func(tx *tx) (err error) {
-		n, err = tx.count(query, args...)
-		return err
-	})
-	return n, err
-}
-
-// tidyUp is transact for work that is no commit. It fails with ErrFenced on an instance that was fenced.
-func (db *DB) tidyUp(ctx context.Context, fn func(*tx) error) error {
-	return db.transact(ctx, func(tx *tx) error {
-		if db.instance != "" {
-			if _, err := one(ctx, tx, scalar[string], lockInstance, db.instance); errors.Is(err, model.ErrNotFound) {
-				return model.ErrFenced
-			} else if err != nil {
-				return err
-			}
-		}
-		return fn(tx)
-	})
+func (r retention) ForgetKeys(ctx context.Context, before time.Time) error {
+	_, err := r.tidy(ctx, forgetKeys, ms(before))
+	return err
 }

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/eventlog"
 )
 
 // pending has the rows that a transaction will write, grouped by kind. Changes of a pending row apply here, so flush
@@ -131,8 +133,20 @@ func (p *pending) reset() {
 	p.uses, p.audit, p.ended, p.calls = nil, nil, nil, nil
 }
 
+// commitTx is the transaction of a batch.
+type commitTx struct {
+	*tx
+	c       *committer
+	now     time.Time
+	pending *pending
+	deletes []*model.Delete
+	events  []model.StoredEvent
+
+	committed []func() // called once it is committed
+}
+
 // put makes rows pending. Deletions are carried out after all rows of the batch: see applyDeletes.
-func (tx *tx) put(rows []model.Row) error {
+func (tx *commitTx) put(rows []model.Row) error {
 	for _, row := range rows {
 		if err := tx.putOne(row); err != nil {
 			return tx.fail(fmt.Errorf("%T: %w", row, err))
@@ -141,8 +155,8 @@ func (tx *tx) put(rows []model.Row) error {
 	return nil
 }
 
-func (tx *tx) putOne(row model.Row) error {
-	p := tx.rows
+func (tx *commitTx) putOne(row model.Row) error {
+	p := tx.pending
 	switch row := row.(type) {
 	case *model.Thread:
 		if row.Key == 0 || p.threads.get(row.Key) != nil {
@@ -179,7 +193,7 @@ func (tx *tx) putOne(row model.Row) error {
 	case *model.Node:
 		p.nodes.put(label{row.RunKey, row.NodeID}, row)
 	case *model.Message:
-		p.putMessage(row, tx)
+		p.putMessage(row, tx.now)
 	case *model.Hide:
 		for i := range p.messages.rows {
 			if m := &p.messages.rows[i]; hidden(row, m) {
@@ -270,12 +284,12 @@ func (p *pending) putRun(row model.Row) error {
 }
 
 // putMessage makes a message pending. A message that is put again keeps its first CreatedAt.
-func (p *pending) putMessage(row *model.Message, tx *tx) {
+func (p *pending) putMessage(row *model.Message, now time.Time) {
 	m, key := *row, label{row.ThreadKey, row.ID}
 	if old := p.messages.get(key); old != nil {
 		m.CreatedAt = old.CreatedAt
 	} else if m.CreatedAt.IsZero() {
-		m.CreatedAt = tx.now
+		m.CreatedAt = now
 	}
 	p.messages.put(key, &m)
 }
@@ -294,15 +308,15 @@ func (p *pending) answer(row *model.Answer) {
 // flush writes the pending rows. Rows come after the rows they refer to, changes of stored rows before rows that replace these,
 // and a run leaves RUNNING or WAITING before another run of its thread enters. Ends come before begins in each table, so a
 // transaction with both takes at most two write batches.
-func (tx *tx) flush() error {
+func (tx *commitTx) flush() error {
 	if err := tx.writePending(); err != nil {
 		return err
 	}
 	return tx.send()
 }
 
-func (tx *tx) writePending() error {
-	p := tx.rows
+func (tx *commitTx) writePending() error {
+	p := tx.pending
 	active := func(h model.RunHead) bool { return h.Status == model.Running || h.Status == model.Waiting }
 	leaving, entering := divide(p.heads.rows, active)
 	leaving, ended := p.withResults(leaving)
@@ -313,7 +327,7 @@ func (tx *tx) writePending() error {
 	write(tx, p.results.rows, updateResult, resultCells)
 	write(tx, p.spanEnds.rows, endSpan, spanEndCells)
 
-	if err := errors.Join(tx.noteKeys(&tx.db.threadKeys, p.threads.keys), tx.noteKeys(&tx.db.runKeys, p.runs.keys)); err != nil {
+	if err := errors.Join(tx.c.threadKeys.note(tx, p.threads.keys), tx.c.runKeys.note(tx, p.runs.keys)); err != nil {
 		return err
 	}
 	write(tx, p.threads.rows, insertThread, threadCells)
@@ -344,6 +358,33 @@ func (tx *tx) writePending() error {
 	write(tx, p.ended, insertRunEnded, runEndedCells)
 	write(tx, p.calls, insertModelCall, modelCallCells)
 	p.reset()
+	return tx.err
+}
+
+// finish writes the pending rows, then the events.
+func (tx *commitTx) finish() error {
+	if err := tx.writePending(); err != nil {
+		return err
+	}
+	if len(tx.events) == 0 {
+		return tx.send()
+	}
+	defer tx.c.packer.Done()
+	list, err := tx.c.packer.Pack(tx.events)
+	if err != nil {
+		return tx.fail(err)
+	}
+	tx.events = nil
+	if tx.d.unnest {
+		threads, firsts, lasts, runs, payloads := columns(list)
+		if err := tx.addToBatch(insertEventRows, plain, []any{tx.now, threads, firsts, lasts, runs, payloads}, 0); err != nil {
+			return err
+		}
+		return tx.send()
+	}
+	write(tx, list, insertEvents, func(r *eventlog.Row) []any {
+		return []any{r.Thread, r.First, r.Last, r.Run, tx.now, string(r.Payload)}
+	})
 	return tx.err
 }
 
@@ -384,7 +425,7 @@ func divide[V any](rows []V, is func(V) bool) (no, yes []V) {
 
 // write writes rows. On PostgreSQL one statement takes all rows, unless they are large, and shares a message with other
 // tables (see writeBatch). On SQLite a statement takes some of them.
-func write[V any](tx *tx, list []V, query string, cellsOf func(*V) []any) {
+func write[V any](tx *commitTx, list []V, query string, cellsOf func(*V) []any) {
 	if tx.err != nil || len(list) == 0 {
 		return
 	}
@@ -408,7 +449,7 @@ func write[V any](tx *tx, list []V, query string, cellsOf func(*V) []any) {
 }
 
 // writeSome writes rows that fit into one statement.
-func (tx *tx) writeSome(query string, some [][]any, size int) error {
+func (tx *commitTx) writeSome(query string, some [][]any, size int) error {
 	if tx.d.unnest {
 		return tx.addToBatch(query, rows, tx.session.columns(query, slices.Clone(some)), size)
 	}

@@ -51,13 +51,19 @@ WHERE s.run_key = ANY (?) LIMIT ?`
 	FROM event_segments g WHERE g.thread_key = s.thread_key AND g.last_event_id >= s.first_event_id AND g.first_event_id <= s.last_event_id`
 )
 
+// retention removes old data.
+type retention struct {
+	*writer
+	read *pool
+}
+
 var _ model.Retainer = (*DB)(nil)
 
 // Projects implements [model.Retainer]. It steps from one to the next in three indexes, each in its own order.
-func (db *DB) Projects(ctx context.Context) (projects []string, err error) {
+func (r retention) Projects(ctx context.Context) (projects []string, err error) {
 	for _, query := range []string{nextProjectOfRuns, nextProjectOfAttachments, nextProjectOfAudit} {
 		for last := ""; ; {
-			last, err = one(ctx, db.read, scalar[string], query, last)
+			last, err = one(ctx, r.read, scalar[string], query, last)
 			if errors.Is(err, model.ErrNotFound) {
 				break
 			}
@@ -72,16 +78,16 @@ func (db *DB) Projects(ctx context.Context) (projects []string, err error) {
 }
 
 // EndedRuns implements [model.Retainer].
-func (db *DB) EndedRuns(ctx context.Context, project string, before time.Time, after model.EndedRun, limit int) ([]model.EndedRun, error) {
-	return all(ctx, db.read, func(rows *sql.Rows) (r model.EndedRun, err error) {
-		err = rows.Scan(&r.Key, &r.Thread, timeInto{&r.CreatedAt}, timePtrInto{&r.FinishedAt}, &r.Events)
-		return r, err
+func (r retention) EndedRuns(ctx context.Context, project string, before time.Time, after model.EndedRun, limit int) ([]model.EndedRun, error) {
+	return all(ctx, r.read, func(rows *sql.Rows) (e model.EndedRun, err error) {
+		err = rows.Scan(&e.Key, &e.Thread, timeInto{&e.CreatedAt}, timePtrInto{&e.FinishedAt}, &e.Events)
+		return e, err
 	}, selectEndedRuns, ms(before), project, ms(before), ms(after.CreatedAt), after.Key, limit)
 }
 
 // EventsOf implements [model.Retainer].
-func (db *DB) EventsOf(ctx context.Context, runKeys []int64) (map[int64]model.EventsSize, error) {
-	spans, err := all(ctx, db.read, scanSizedSpan, selectSizedSpans, db.d.list(runKeys), maxCount)
+func (r retention) EventsOf(ctx context.Context, runKeys []int64) (map[int64]model.EventsSize, error) {
+	spans, err := all(ctx, r.read, scanSizedSpan, selectSizedSpans, r.d.list(runKeys), maxCount)
 	sizes := make(map[int64]model.EventsSize)
 	for _, s := range spans {
 		size := sizes[s.RunKey]

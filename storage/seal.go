@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage/eventlog"
@@ -47,34 +49,41 @@ UPDATE threads SET sealed_to = ? WHERE key = ?`
 DELETE FROM events WHERE thread_key = ? AND last_event_id > ? AND last_event_id <= ?`
 )
 
+// sealer compresses the events of a log, and gives the space back.
+type sealer struct {
+	*writer
+	read *pool
+	zip  *zstd.Encoder
+}
+
 // Seal moves events that are older than an hour into compressed segments: all of a thread without a write for a day, and of other
 // threads as many as fill segments, up to the end of their last closed span.
 // It returns how many events it has sealed. The space that becomes free is returned to the file system: on PostgreSQL the
 // partitions of days of which all events are sealed are dropped, and a SQLite file shrinks. A thread that cannot be sealed is
 // logged and tried again at the next call; the others are sealed all the same. Seal should be called every few minutes, and may
 // be called by several instances. It blocks commits only while it replaces rows by a segment.
-func (db *DB) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
-	sealed, err = db.sealThreads(ctx, now)
-	if db.d.single {
-		return sealed, errors.Join(err, db.shrink(ctx))
+func (s sealer) Seal(ctx context.Context, now time.Time) (sealed int, err error) {
+	sealed, err = s.sealThreads(ctx, now)
+	if s.d.single {
+		return sealed, errors.Join(err, s.shrink(ctx))
 	}
-	return sealed, errors.Join(err, db.dropDays(ctx)) // most of all when the disk is full
+	return sealed, errors.Join(err, s.dropDays(ctx)) // most of all when the disk is full
 }
 
-func (db *DB) sealThreads(ctx context.Context, now time.Time) (sealed int, err error) {
+func (s sealer) sealThreads(ctx context.Context, now time.Time) (sealed int, err error) {
 	for after := int64(0); ; {
-		threads, err := all(ctx, db.read, scanUnsealed, selectUnsealed, after)
+		threads, err := all(ctx, s.read, scanUnsealed, selectUnsealed, after)
 		if err != nil || len(threads) == 0 {
 			return sealed, err
 		}
 		for _, thread := range threads {
-			n, err := db.sealThread(ctx, thread, now)
+			n, err := s.sealThread(ctx, thread, now)
 			sealed += n
 			if err != nil {
-				if db.hinders(ctx, err) {
+				if s.hinders(ctx, err) {
 					return sealed, fmt.Errorf("seal thread %d: %w", thread.key, err)
 				}
-				db.cfg.Log.Error("a thread was not sealed", "thread", thread.key, "error", err)
+				s.cfg.Log.Error("a thread was not sealed", "thread", thread.key, "error", err)
 			}
 			after = thread.key
 			if err := janitor.Yield(ctx); err != nil {
@@ -85,8 +94,8 @@ func (db *DB) sealThreads(ctx context.Context, now time.Time) (sealed int, err e
 }
 
 // hinders reports whether err is not the fault of one thread, and so would fail the next one too.
-func (db *DB) hinders(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, model.ErrDiskFull) || errors.Is(err, model.ErrFenced) || db.Ping(ctx) != nil
+func (s sealer) hinders(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, model.ErrDiskFull) || errors.Is(err, model.ErrFenced) || checkSchema(ctx, s.d, s.read) != nil
 }
 
 // unsealed is a thread with events that are not sealed.
@@ -102,10 +111,10 @@ func scanUnsealed(rows *sql.Rows) (u unsealed, err error) {
 	return u, err
 }
 
-func (db *DB) sealThread(ctx context.Context, u unsealed, now time.Time) (sealed int, err error) {
+func (s sealer) sealThread(ctx context.Context, u unsealed, now time.Time) (sealed int, err error) {
 	idle := u.updatedAt.Before(now.Add(-sealIdle))
 	for u.sealed < u.lastSeq && (idle || u.lastSeq-u.sealed >= minSegment) {
-		rows, events, err := db.sealable(ctx, u, now.Add(-sealAge))
+		rows, events, err := s.sealable(ctx, u, now.Add(-sealAge))
 		if err != nil {
 			return sealed, err
 		}
@@ -116,7 +125,7 @@ func (db *DB) sealThread(ctx context.Context, u unsealed, now time.Time) (sealed
 		if len(rows) > 0 {
 			to = rows[len(rows)-1].Last
 		}
-		if done, err := db.sealRows(ctx, u, to, rows); err != nil || !done {
+		if done, err := s.sealRows(ctx, u, to, rows); err != nil || !done {
 			return sealed, err
 		}
 		sealed += events
@@ -129,16 +138,16 @@ func (db *DB) sealThread(ctx context.Context, u unsealed, now time.Time) (sealed
 }
 
 // sealable reads the rows of the thread's next segment.
-func (db *DB) sealable(ctx context.Context, u unsealed, before time.Time) (list []eventlog.Row, events int, err error) {
-	rows, err := db.read.query(ctx, selectSealable, []any{u.key, u.sealed, u.lastSeq, ms(before), maxSegment})
+func (s sealer) sealable(ctx context.Context, u unsealed, before time.Time) (list []eventlog.Row, events int, err error) {
+	rows, err := s.read.query(ctx, selectSealable, []any{u.key, u.sealed, u.lastSeq, ms(before), maxSegment})
 	if err != nil {
-		return nil, 0, db.read.failed(ctx, err)
+		return nil, 0, s.read.failed(ctx, err)
 	}
 	defer rows.Close()
 	for size := 0; events < maxSegment && size < maxPlain && rows.Next(); {
 		row, err := scanRow(rows)
 		if err != nil {
-			return nil, 0, db.read.failed(ctx, err)
+			return nil, 0, s.read.failed(ctx, err)
 		}
 		row.Thread = u.key
 		list = append(list, row)
@@ -146,21 +155,19 @@ func (db *DB) sealable(ctx context.Context, u unsealed, before time.Time) (list 
 		size += len(row.Payload)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, 0, db.read.failed(ctx, err)
+		return nil, 0, s.read.failed(ctx, err)
 	}
 	return list, events, nil
 }
 
 // sealRows replaces the rows by a segment, and reports whether it did: meanwhile another instance may have sealed the rows, or some
 // were deleted.
-func (db *DB) sealRows(ctx context.Context, u unsealed, to int64, rows []eventlog.Row) (done bool, err error) {
-	var s eventlog.Segment
+func (s sealer) sealRows(ctx context.Context, u unsealed, to int64, rows []eventlog.Row) (done bool, err error) {
+	var segment eventlog.Segment
 	if len(rows) > 0 {
-		s = eventlog.NewSegment(db.zip, rows)
+		segment = eventlog.NewSegment(s.zip, rows)
 	}
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	err = db.tidyUp(ctx, func(tx *tx) error {
+	err = s.aside(ctx, func(tx *tx) error {
 		sealed, err := one(ctx, tx, scalar[int64], lockUnsealed, u.key)
 		if errors.Is(err, model.ErrNotFound) {
 			return nil
@@ -174,14 +181,14 @@ func (db *DB) sealRows(ctx context.Context, u unsealed, to int64, rows []eventlo
 		}
 		done = true
 		if len(rows) > 0 {
-			if err := tx.exec(insertSegment, s.Thread, s.First, s.Last, s.Events, s.Data); err != nil {
+			if err := tx.exec(insertSegment, segment.Thread, segment.First, segment.Last, segment.Events, segment.Data); err != nil {
 				return err
 			}
 		}
 		if err := tx.exec(moveSealed, to, u.key); err != nil {
 			return err
 		}
-		if !db.d.single {
+		if !s.d.single {
 			return nil // the rows are dropped with their partition
 		}
 		return tx.exec(deleteSealable, u.key, u.sealed, to)

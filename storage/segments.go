@@ -58,27 +58,27 @@ func (r logReader) readSegments(ctx context.Context, thread int64, p *eventlog.P
 }
 
 // deleteSealed removes the next events of a run from the segments of a span.
-func (tx *tx) deleteSealed(span *model.Span, p *part) (left bool, err error) {
+func (r *removal) deleteSealed(span *model.Span) (left bool, err error) {
 	for at := span.First - 1; ; {
-		s, err := one(tx.ctx, tx, scanSegment, selectSegments, span.ThreadKey, at, span.Last+1, 1)
+		s, err := one(r.ctx, r, scanSegment, selectSegments, span.ThreadKey, at, span.Last+1, 1)
 		if errors.Is(err, model.ErrNotFound) {
 			return false, nil
 		}
-		if err != nil || p.over() {
+		if err != nil || r.over() {
 			return true, err
 		}
 		s.Thread = span.ThreadKey
-		if err := tx.deleteFromSegment(&s, span.RunKey, p); err != nil {
+		if err := r.deleteFromSegment(&s, span.RunKey); err != nil {
 			return false, err
 		}
 		at = s.Last
 	}
 }
 
-func (tx *tx) deleteFromSegment(s *eventlog.Segment, runKey int64, p *part) error {
-	rows, err := s.Rows(tx.db.z)
+func (r *removal) deleteFromSegment(s *eventlog.Segment, runKey int64) error {
+	rows, err := s.Rows(r.c.codec)
 	if err != nil {
-		return tx.fail(err)
+		return r.fail(err)
 	}
 	kept := rows[:0]
 	for _, row := range rows {
@@ -86,14 +86,14 @@ func (tx *tx) deleteFromSegment(s *eventlog.Segment, runKey int64, p *part) erro
 			kept = append(kept, row)
 			continue
 		}
-		p.rows, p.bytes = p.rows-1, p.bytes-len(row.Payload)
+		r.rows, r.bytes = r.rows-1, r.bytes-len(row.Payload)
 	}
 	switch len(kept) {
 	case len(rows):
 		return nil
 	case 0:
-		return tx.exec(deleteSegment, s.Thread, s.Last)
+		return r.exec(deleteSegment, s.Thread, s.Last)
 	}
-	left := eventlog.NewSegment(tx.db.zip, kept)
-	return tx.exec(replaceSegment, left.Events, left.Data, s.Thread, s.Last)
+	left := eventlog.NewSegment(r.c.zip, kept)
+	return r.exec(replaceSegment, left.Events, left.Data, s.Thread, s.Last)
 }

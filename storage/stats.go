@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -97,42 +96,42 @@ func scanCountableCall(rows *sql.Rows) (countable, error) {
 	return countable{c.key, c.Project, c.Count}, err
 }
 
+// counter stores run statistics.
+type counter struct {
+	*writer
+	read *pool
+}
+
 // RollUp adds the rows that were inserted since its last call to the buckets: see [model.Counter].
-func (db *DB) RollUp(ctx context.Context, now time.Time) (n int, err error) {
-	for more := true; more; {
-		var some int
-		if some, more, err = db.rollUpSome(ctx); err != nil {
-			return n, err
+func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
+	err = inTurns(ctx, func() (more bool, err error) {
+		some := 0
+		err = c.aside(ctx, func(tx *tx) error {
+			ended, err := all(ctx, tx, scanEnded, lockEnded, 0, rolledUpAtOnce)
+			if err != nil {
+				return err
+			}
+			calls, err := all(ctx, tx, scanCountableCall, lockCalls, 0, rolledUpAtOnce)
+			if err != nil {
+				return err
+			}
+			some, more = len(ended)+len(calls), max(len(ended), len(calls)) == rolledUpAtOnce
+			return cmp.Or(tally(tx, slices.Concat(ended, calls)), deleteRows(tx, deleteEnded, ended), deleteRows(tx, deleteCalls, calls))
+		})
+		if err == nil {
+			n += some
 		}
-		n += some
-		if err := janitor.Yield(ctx); err != nil {
-			return n, err
-		}
-	}
-	return n, errors.Join(
-		db.tidy(ctx, forgetBuckets, int(model.MinuteStep.Seconds()), ms(now.Add(-model.MinutesKept))),
-		db.tidy(ctx, forgetBuckets, int(model.HourStep.Seconds()), ms(now.Add(-model.HoursKept))))
-}
-
-func (db *DB) rollUpSome(ctx context.Context) (n int, more bool, err error) {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	err = db.tidyUp(ctx, func(tx *tx) error {
-		ended, err := all(ctx, tx, scanEnded, lockEnded, 0, rolledUpAtOnce)
-		if err != nil {
-			return err
-		}
-		calls, err := all(ctx, tx, scanCountableCall, lockCalls, 0, rolledUpAtOnce)
-		if err != nil {
-			return err
-		}
-		n, more = len(ended)+len(calls), max(len(ended), len(calls)) == rolledUpAtOnce
-		return cmp.Or(tx.tally(slices.Concat(ended, calls)), tx.deleteRows(deleteEnded, ended), tx.deleteRows(deleteCalls, calls))
+		return more, err
 	})
-	return n, more, err
+	if err != nil {
+		return n, err
+	}
+	_, err = c.tidy(ctx, forgetBuckets, int(model.MinuteStep.Seconds()), ms(now.Add(-model.MinutesKept)))
+	_, hours := c.tidy(ctx, forgetBuckets, int(model.HourStep.Seconds()), ms(now.Add(-model.HoursKept)))
+	return n, errors.Join(err, hours)
 }
 
-func (tx *tx) deleteRows(query string, list []countable) error {
+func deleteRows(tx *tx, query string, list []countable) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -151,7 +150,7 @@ type bucket struct {
 }
 
 // tally adds rows to their buckets.
-func (tx *tx) tally(list []countable) error {
+func tally(tx *tx, list []countable) error {
 	buckets := make(map[bucket]*model.Tally)
 	for i := range list {
 		for _, step := range []time.Duration{model.MinuteStep, model.HourStep} {
@@ -165,14 +164,14 @@ func (tx *tx) tally(list []countable) error {
 		}
 	}
 	for b, t := range buckets {
-		if err := tx.addTo(b, t); err != nil {
+		if err := addTo(tx, b, t); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (tx *tx) addTo(b bucket, t *model.Tally) error {
+func addTo(tx *tx, b bucket, t *model.Tally) error {
 	step := int(b.step.Seconds())
 	was, err := one(tx.ctx, tx, scalar[string], selectBucket, b.project, step, ms(b.at))
 	if err != nil && !errors.Is(err, model.ErrNotFound) {

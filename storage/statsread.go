@@ -44,14 +44,14 @@ const (
 )
 
 // Stats returns what the runs of a project came to: see [model.Counter].
-func (db *DB) Stats(ctx context.Context, project string, step time.Duration, from, now time.Time) (s model.Stats, err error) {
-	err = db.snapshot(ctx, func(q querier) (err error) {
+func (c counter) Stats(ctx context.Context, project string, step time.Duration, from, now time.Time) (s model.Stats, err error) {
+	err = c.read.snapshot(ctx, func(q querier) (err error) {
 		s, err = stats(ctx, q, project, step, from, now)
 		return err
 	})
 	for i := range s.Instances {
 		in := &s.Instances[i]
-		in.SeenAt = in.SeenAt.Add(-db.cfg.Lease)
+		in.SeenAt = in.SeenAt.Add(-c.cfg.Lease)
 		if in.SeenAt.Before(in.StartedAt) {
 			in.SeenAt = in.StartedAt
 		}
@@ -194,21 +194,21 @@ func scanTokens(rows *sql.Rows) (t model.Tokens, err error) {
 }
 
 // snapshot calls fn with a querier that reads the database as of one moment.
-func (db *DB) snapshot(ctx context.Context, fn func(querier) error) error {
-	conn, err := db.read.Connx(ctx)
+func (p *pool) snapshot(ctx context.Context, fn func(querier) error) error {
+	conn, err := p.Connx(ctx)
 	if err != nil {
-		return db.d.explained(ctx, err)
+		return p.d.explained(ctx, err)
 	}
 	defer conn.Close()
-	if _, err := conn.ExecContext(ctx, db.d.beginRead); err != nil {
-		return db.d.explained(ctx, err)
+	if _, err := conn.ExecContext(ctx, p.d.beginRead); err != nil {
+		return p.d.explained(ctx, err)
 	}
 	defer func() {
 		if _, err := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); err != nil {
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the transaction is still open
 		}
 	}()
-	return fn(moment{conn, db.d})
+	return fn(moment{conn, p.d})
 }
 
 // moment is the querier of a snapshot.

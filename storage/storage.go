@@ -41,10 +41,8 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/batonrun/baton/runtime/model"
@@ -106,24 +104,16 @@ type DB struct {
 	*lookups
 	keyed
 	logReader
+	*writer
+	*committer
+	accounts
+	attachments
+	sealer
+	retention
+	counter
 
-	cfg Config
-	d   *dialect
-	zip *zstd.Encoder
-
-	lock *fileLock // nil unless cfg.Serve on SQLite
+	d    *dialect
 	read *pool
-
-	threadKeys, runKeys keys
-
-	mu       sync.Mutex // guards the fields below, and with them writing
-	write    *sqlx.DB
-	session  *session // nil until needed, and after it broke
-	instance string   // "" until Join
-	at       progress // of the instance
-	packer   eventlog.Packer
-	prepared time.Time // partitions exist up to here
-	closed   bool
 }
 
 var _ model.Store = (*DB)(nil)
@@ -140,10 +130,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 }
 
 func openAs(ctx context.Context, cfg Config, d *dialect) (*DB, error) {
-	db := &DB{
-		cfg: cfg, d: d,
-		threadKeys: keys{table: "threads", reserve: reserveThreads}, runKeys: keys{table: "runs", reserve: reserveRuns},
-	}
+	db := &DB{writer: &writer{cfg: cfg, d: d}, d: d}
 	if err := db.open(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -176,7 +163,8 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if db.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1)); err != nil {
+	zip, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
 		return err
 	}
 	db.lookups = &lookups{reader: reader{q: db.read, d: db.d, searches: turnsOf(max(db.cfg.Readers/4, 1))}, read: db.read}
@@ -185,12 +173,18 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if db.d.single { // this process does the work, with each large event several times in memory
 		db.pages = turnsOf(max(2, runtime.GOMAXPROCS(0)))
 	}
+	db.committer = &committer{
+		writer: db.writer, read: db.read, codec: db.z, zip: zip,
+		threadKeys: keys{table: "threads", reserve: reserveThreads}, runKeys: keys{table: "runs", reserve: reserveRuns},
+	}
+	db.accounts, db.attachments = accounts{db.writer, db.read}, attachments{db.writer, db.read}
+	db.sealer, db.retention, db.counter = sealer{db.writer, db.read, zip}, retention{db.writer, db.read}, counter{db.writer, db.read}
 	if err := db.Ping(ctx); err != nil || db.lock == nil {
 		return err
 	}
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if err := db.mark(ctx); err != nil { // a safeguard, which a full disk does without
+	db.writer.mu.Lock()
+	defer db.writer.mu.Unlock()
+	if err := db.mark(ctx, db.read); err != nil { // a safeguard, which a full disk does without
 		db.cfg.Log.Warn("the database could not be marked as this server's", "error", err)
 	}
 	return nil
@@ -218,8 +212,8 @@ func closed(err error) error {
 // Close closes the connections and releases the lock. It waits for a running commit. It merges the WAL of a SQLite database into its
 // file.
 func (db *DB) Close() error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
+	db.writer.mu.Lock()
+	defer db.writer.mu.Unlock()
 	if db.closed {
 		return nil
 	}
@@ -237,14 +231,6 @@ func (db *DB) Close() error {
 		db.z.Close()
 	}
 	return errors.Join(append(errs, db.lock.Close())...)
-}
-
-// SetAddr writes the address of this server into the lock of a SQLite database.
-func (db *DB) SetAddr(addr string) error {
-	if db.lock == nil {
-		return nil
-	}
-	return db.lock.setAddr(addr)
 }
 
 // dialectOf returns the dialect a database URL names.

@@ -4,59 +4,29 @@ import (
 	"context"
 	"database/sql"
 	"time"
-
-	"github.com/batonrun/baton/runtime/model"
-	"github.com/batonrun/baton/storage/eventlog"
 )
 
 // tx is a transaction.
 type tx struct {
 	ctx     context.Context
 	begun   time.Time
-	db      *DB
+	w       *writer
 	d       *dialect
 	session *session
-	now     time.Time
-	rows    *pending
 	batch   writeBatch
-	deletes []*model.Delete
-	events  []model.StoredEvent
 	err     error // the first failure
-
-	committed []func() // called once it is committed
 }
 
-func newTx(ctx context.Context, db *DB, s *session) *tx {
-	tx := &tx{ctx: ctx, begun: time.Now(), db: db, d: db.d, session: s, rows: &s.rows}
-	tx.rows.reset() // the last transaction may have failed
-	return tx
-}
+// begin begins a transaction that writes.
+func (tx *tx) begin() error { return tx.exec(tx.d.begin) }
 
-// finish writes the pending rows, then the events.
-func (tx *tx) finish() error {
-	if err := tx.writePending(); err != nil {
-		return err
+// renew renews the lease again if the transaction has used up much of it. Otherwise an instance that waits for the
+// row's lock could find the lease expired.
+func (tx *tx) renew() error {
+	if tx.d.single || time.Since(tx.begun) < tx.w.cfg.Lease/3 {
+		return nil
 	}
-	if len(tx.events) == 0 {
-		return tx.send()
-	}
-	defer tx.db.packer.Done()
-	list, err := tx.db.packer.Pack(tx.events)
-	if err != nil {
-		return tx.fail(err)
-	}
-	tx.events = nil
-	if tx.d.unnest {
-		threads, firsts, lasts, runs, payloads := columns(list)
-		if err := tx.addToBatch(insertEventRows, plain, []any{tx.now, threads, firsts, lasts, runs, payloads}, 0); err != nil {
-			return err
-		}
-		return tx.send()
-	}
-	write(tx, list, insertEvents, func(r *eventlog.Row) []any {
-		return []any{r.Thread, r.First, r.Last, r.Run, tx.now, string(r.Payload)}
-	})
-	return tx.err
+	return tx.exec(keepLease, tx.w.lease(), tx.w.instance)
 }
 
 // query implements querier.
@@ -109,4 +79,15 @@ func (tx *tx) run(query string, args []any) (int, error) {
 		return 0, tx.failed(tx.ctx, err)
 	}
 	return changed, nil
+}
+
+// define runs a statement without preparing it, because it changes the schema or runs once.
+func (tx *tx) define(statement string) error {
+	if tx.err != nil {
+		return tx.err
+	}
+	if err := tx.session.exec(tx.ctx, statement); err != nil {
+		return tx.failed(tx.ctx, err)
+	}
+	return nil
 }

@@ -35,13 +35,13 @@ const (
 )
 
 // shrink returns free pages of a SQLite file to the file system.
-func (db *DB) shrink(ctx context.Context) error {
+func (s sealer) shrink(ctx context.Context) error {
 	for before := 0; ; {
-		pages, err := one(ctx, db.read, scalar[int], countPages)
+		pages, err := one(ctx, s.read, scalar[int], countPages)
 		if err != nil {
 			return err
 		}
-		free, err := one(ctx, db.read, scalar[int], countFree)
+		free, err := one(ctx, s.read, scalar[int], countFree)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (db *DB) shrink(ctx context.Context) error {
 			return nil
 		}
 		before = free
-		if err := db.shrinkOnce(ctx); err != nil {
+		if err := s.shrinkOnce(ctx); err != nil {
 			return fmt.Errorf("shrink the database: %w", err)
 		}
 		if err := janitor.Yield(ctx); err != nil {
@@ -58,20 +58,10 @@ func (db *DB) shrink(ctx context.Context) error {
 	}
 }
 
-func (db *DB) shrinkOnce(ctx context.Context) error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	session, err := db.writer(ctx)
-	if err != nil {
-		return err
-	}
-	if err := session.exec(ctx, fmt.Sprintf(shrinkStep, shrinkPages)); err != nil {
-		return db.broken(ctx, err)
-	}
-	if err := session.exec(ctx, moveWALGently); err != nil { // the file shrinks with the checkpoint
-		return db.broken(ctx, err)
-	}
-	return nil
+func (s sealer) shrinkOnce(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.exec(ctx, fmt.Sprintf(shrinkStep, shrinkPages), moveWALGently) // the file shrinks with the checkpoint
 }
 
 // Vacuum rewrites a SQLite database without free pages. It needs as much disk space as the data again, and fails with ErrLocked while

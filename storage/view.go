@@ -11,7 +11,7 @@ import (
 
 // views are the views of a batch's decisions, one per thread.
 type views struct {
-	tx         *tx
+	tx         *commitTx
 	byKey      map[int64]*model.View
 	byName     map[model.Name]*model.View
 	names      map[model.Name]model.NamedRun
@@ -20,7 +20,7 @@ type views struct {
 
 // load locks the requested threads and reads the rows for all asks. The number of statements does not depend on the
 // number of decisions; statements without a request are skipped.
-func (tx *tx) load(asks []model.Ask) (*views, error) {
+func (tx *commitTx) load(asks []model.Ask) (*views, error) {
 	vs := &views{
 		tx: tx, byKey: make(map[int64]*model.View), byName: make(map[model.Name]*model.View),
 		names: make(map[model.Name]model.NamedRun), remembered: make(map[string]model.Remembered),
@@ -232,7 +232,7 @@ func (vs *views) readKnown(asks []model.Ask) error {
 }
 
 // find runs a statement over a list of parameter rows. An empty list yields no rows.
-func find[T any](tx *tx, scan func(*sql.Rows) (T, error), query string, list [][]any) ([]T, error) {
+func find[T any](tx *commitTx, scan func(*sql.Rows) (T, error), query string, list [][]any) ([]T, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}

@@ -203,36 +203,27 @@ PRAGMA user_version = %[1]d`
 )
 
 // mark writes this server's marks after moving the old WAL into the database. The caller holds mu.
-func (db *DB) mark(ctx context.Context) error {
-	session, err := db.writer(ctx)
+func (w *writer) mark(ctx context.Context, read *pool) error {
+	if err := w.exec(ctx, moveWAL); err != nil {
+		return err
+	}
+	found, err := one(ctx, read, scalar[int32], selectMark)
 	if err != nil {
 		return err
 	}
-	if err := session.exec(ctx, moveWAL); err != nil {
-		return db.broken(ctx, err)
-	}
-	found, err := one(ctx, db.read, scalar[int32], selectMark)
-	if err != nil {
-		return err
-	}
-	for _, mark := range []int32{found + 1, newMark()} {
-		if err := session.exec(ctx, fmt.Sprintf(setMark, mark)); err != nil {
-			return db.broken(ctx, err)
-		}
-	}
-	return nil
+	return w.exec(ctx, fmt.Sprintf(setMark, found+1), fmt.Sprintf(setMark, newMark()))
 }
 
 // leaveNoWAL moves all of the WAL into the database, so that a copy of the one file is a copy of everything. The last
 // connection that is closed removes the WAL then. The caller holds mu.
-func (db *DB) leaveNoWAL() {
-	if !db.d.single || db.session == nil {
+func (w *writer) leaveNoWAL() {
+	if !w.d.single || w.session == nil {
 		return
 	}
 	// A long read must not delay the server's end.
 	for _, statement := range []string{waitASecond, moveWAL} {
-		if err := db.session.exec(context.Background(), statement); err != nil {
-			db.cfg.Log.Warn("the WAL could not be moved into the database", "error", err)
+		if err := w.session.exec(context.Background(), statement); err != nil {
+			w.cfg.Log.Warn("the WAL could not be moved into the database", "error", err)
 		}
 	}
 }

@@ -1,0 +1,211 @@
+package storage
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/batonrun/baton/runtime/janitor"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// writer writes in transactions, one at a time, on a connection of its own.
+type writer struct {
+	cfg  Config
+	d    *dialect
+	lock *fileLock // nil unless cfg.Serve on SQLite
+
+	mu       sync.Mutex // guards the fields below, and with them writing
+	write    *sqlx.DB
+	session  *session // nil until needed, and after it broke
+	instance string   // "" until Join
+	closed   bool
+}
+
+// SetAddr writes the address of this server into the lock of a SQLite database.
+func (w *writer) SetAddr(addr string) error {
+	if w.lock == nil {
+		return nil
+	}
+	return w.lock.setAddr(addr)
+}
+
+// lease is how long a lease lasts, in milliseconds.
+func (w *writer) lease() int64 { return w.cfg.Lease.Milliseconds() }
+
+// connect returns the session, opening one when there is none. The caller holds mu.
+func (w *writer) connect(ctx context.Context) (*session, error) {
+	if w.session == nil {
+		conn, err := w.write.Connx(ctx)
+		if err != nil { // whatever keeps a connection from being opened says nothing of the data
+			err = w.d.explained(ctx, err)
+			if ctx.Err() == nil && !w.closed && !errors.Is(err, model.ErrDiskFull) && !errors.Is(err, model.ErrUnavailable) {
+				err = fmt.Errorf("%w: %w", model.ErrUnavailable, err)
+			}
+			return nil, err
+		}
+		w.session = &session{
+			conn: conn, d: w.d, stmts: make(map[inForm]prepared), types: make(map[string][]uint32),
+			parts: make(map[inForm]batchPart), batches: make(map[string]string),
+		}
+		if w.d.single {
+			w.session.own = &direct{stmts: make(map[forRows]driver.Stmt)}
+		}
+	}
+	return w.session, nil
+}
+
+// drop closes the session and its connection, on which there may be anything. The caller holds mu.
+func (w *writer) drop() {
+	if w.session == nil {
+		return
+	}
+	if w.d.single { // SQLite keeps a connection open that has a statement left, and with it the WAL
+		for _, stmt := range w.session.stmts {
+			_ = stmt.Close()
+		}
+		w.session.own.close()
+	}
+	// database/sql closes a connection of which its user says that it is bad.
+	_ = w.session.conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = w.session.conn.Close()
+	w.session = nil
+}
+
+// exec runs statements without parameters, each in a transaction of its own. The caller holds mu.
+func (w *writer) exec(ctx context.Context, statements ...string) error {
+	session, err := w.connect(ctx)
+	if err != nil {
+		return err
+	}
+	for _, statement := range statements {
+		if err := session.exec(ctx, statement); err != nil {
+			return w.broken(ctx, err)
+		}
+	}
+	return nil
+}
+
+// broken returns a failure of the session as the caller is to see it, and gives up its connection when that
+// may be in an unknown state.
+func (w *writer) broken(ctx context.Context, err error) error {
+	err = w.d.explained(ctx, err)
+	if lost(err) {
+		w.drop()
+	}
+	return err
+}
+
+// lost reports whether a connection is not to be used again after err.
+func lost(err error) bool {
+	return errors.Is(err, model.ErrUnavailable) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded)
+}
+
+// transact runs fn in a transaction and commits it, or rolls back when fn or one of its statements failed.
+// The caller holds mu.
+func (w *writer) transact(ctx context.Context, fn func(*tx) error) error {
+	return w.transactFrom(ctx, (*tx).begin, fn)
+}
+
+// transactFrom is transact for a transaction that begin begins.
+func (w *writer) transactFrom(ctx context.Context, begin, fn func(*tx) error) error {
+	session, err := w.connect(ctx)
+	if err != nil {
+		return err
+	}
+	tx := &tx{ctx: ctx, begun: time.Now(), w: w, d: w.d, session: session}
+	done := false
+	defer func() { // also when fn panics
+		if !done && (session.exec(context.WithoutCancel(ctx), "ROLLBACK") != nil || lost(tx.err)) {
+			w.drop()
+		}
+	}()
+	if err := begin(tx); err != nil {
+		return tx.failed(ctx, err)
+	}
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if err := tx.renew(); err != nil {
+		return err
+	}
+	if err := tx.exec("COMMIT"); err != nil {
+		return err
+	}
+	done = true
+	return nil
+}
+
+// aside runs fn in a transaction beside the commits. It fails with ErrFenced on an instance that was fenced.
+func (w *writer) aside(ctx context.Context, fn func(*tx) error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.transact(ctx, func(tx *tx) error {
+		if w.instance != "" {
+			if _, err := one(ctx, tx, scalar[string], lockInstance, w.instance); errors.Is(err, model.ErrNotFound) {
+				return model.ErrFenced
+			} else if err != nil {
+				return err
+			}
+		}
+		return fn(tx)
+	})
+}
+
+// tidyRows is how many rows one transaction removes: commits and the lease wait for it.
+const tidyRows = 1000
+
+// tidy runs a statement until it removes no more rows, and returns how many it has removed. The last parameter is a number of rows;
+// each run is a transaction of its own, and commits continue in between.
+func (w *writer) tidy(ctx context.Context, query string, args ...any) (removed int, err error) {
+	err = inTurns(ctx, func() (bool, error) {
+		n, err := w.tidySome(ctx, query, append(slices.Clip(args), tidyRows)...)
+		removed += n
+		return n == tidyRows, err
+	})
+	return removed, err
+}
+
+// tidySome runs a statement, and returns how many rows it has removed.
+func (w *writer) tidySome(ctx context.Context, query string, args ...any) (n int, err error) {
+	err = w.aside(ctx, func(tx *tx) (err error) {
+		n, err = tx.count(query, args...)
+		return err
+	})
+	return n, err
+}
+
+// tidyLarge is tidy for rows that may be large: sizes selects the sizes of the next rows, and takes the same parameters.
+func (w *writer) tidyLarge(ctx context.Context, sizes, remove string, args ...any) error {
+	return inTurns(ctx, func() (more bool, err error) {
+		err = w.aside(ctx, func(tx *tx) error {
+			list, err := all(ctx, tx, scalar[int], sizes, append(slices.Clip(args), tidyRows)...)
+			n, _ := within(list, deletedBytes)
+			if n == 0 {
+				return err
+			}
+			more = n < len(list) || n == tidyRows
+			return tx.exec(remove, append(slices.Clip(args), n)...)
+		})
+		return more, err
+	})
+}
+
+// inTurns calls do until it has nothing more to do. In between others have their turns.
+func inTurns(ctx context.Context, do func() (more bool, err error)) error {
+	for {
+		if more, err := do(); err != nil || !more {
+			return err
+		}
+		if err := janitor.Yield(ctx); err != nil {
+			return err
+		}
+	}
+}
