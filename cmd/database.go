@@ -9,6 +9,7 @@ import (
 
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/admin"
 )
 
 func migrateCommand() *cobra.Command {
@@ -43,7 +44,7 @@ func backupCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := storage.Backup(cmd.Context(), cfg.Database, args[0]); err != nil {
+			if err := admin.Backup(cmd.Context(), cfg.Database, args[0]); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), "backed up to", args[0])
@@ -67,7 +68,7 @@ func restoreCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			kept, err := storage.Restore(cmd.Context(), cfg.Database, args[0], discard)
+			kept, err := admin.Restore(cmd.Context(), cfg.Database, args[0], discard)
 			if err != nil {
 				return err
 			}
@@ -94,7 +95,7 @@ func vacuumCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := storage.Vacuum(cmd.Context(), storage.Config{URL: cfg.Database}); err != nil {
+			if err := admin.Vacuum(cmd.Context(), cfg.Database); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), "the file has the size of its data")

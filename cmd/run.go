@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batonrun/baton/config"
-	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/admin"
 )
 
 // request is a run to start.
@@ -135,7 +135,7 @@ func findServer(ctx context.Context, cfg config.Config, given string) (string, e
 		}
 		return url, nil
 	}
-	addr, held, err := storage.LockHolder(cfg.Database)
+	addr, held, err := admin.LockHolder(cfg.Database)
 	switch {
 	case err != nil:
 		return "", err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/admin"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -31,7 +32,7 @@ func TestBackupIsOneMomentOfALiveServer(t *testing.T) {
 		}
 	})
 	dest := filepath.Join(t.TempDir(), "copy.db")
-	err := storage.Backup(t.Context(), url, dest)
+	err := admin.Backup(t.Context(), url, dest)
 	stop()
 	wg.Wait()
 	if err != nil {
@@ -48,16 +49,16 @@ func TestBackupIsOneMomentOfALiveServer(t *testing.T) {
 	if err := backup.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := storage.Backup(t.Context(), "sqlite:"+dest, dest+" of it"); err != nil {
+	if err := admin.Backup(t.Context(), "sqlite:"+dest, dest+" of it"); err != nil {
 		t.Errorf("of a database that nobody has open: %v", err)
 	}
-	if err := storage.Backup(t.Context(), url, dest); !errors.Is(err, fs.ErrExist) {
+	if err := admin.Backup(t.Context(), url, dest); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("onto an existing file: %v, want ErrExist", err)
 	}
 	if left, _ := filepath.Glob(dest + ".part*"); len(left) > 0 {
 		t.Errorf("left over: %v", left)
 	}
-	err = storage.Backup(t.Context(), storagetest.Postgres(t).NewDatabase(t), dest+"2")
+	err = admin.Backup(t.Context(), storagetest.Postgres(t).NewDatabase(t), dest+"2")
 	if err == nil || !strings.Contains(err.Error(), "pg_dump") {
 		t.Errorf("PostgreSQL: %v, want to be sent to pg_dump", err)
 	}
@@ -70,11 +71,11 @@ func TestRestorePutsACopyInPlace(t *testing.T) {
 	db := serve(t, url)
 	log := newLog(t, joined(t, db), 2)
 	log.commit(t, log.batch(40))
-	if err := storage.Backup(t.Context(), url, backup); err != nil {
+	if err := admin.Backup(t.Context(), url, backup); err != nil {
 		t.Fatal(err)
 	}
 	log.commit(t, log.batch(20))
-	if _, err := storage.Restore(t.Context(), url, backup, false); !errors.Is(err, storage.ErrLocked) {
+	if _, err := admin.Restore(t.Context(), url, backup, false); !errors.Is(err, storage.ErrLocked) {
 		t.Errorf("beside a server: %v, want ErrLocked", err)
 	}
 	killed := crashed(t, path)
@@ -90,14 +91,14 @@ func TestRestorePutsACopyInPlace(t *testing.T) {
 	for name, c := range map[string]crash{"after a stop": {database: read(t, path)}, "after a kill": killed} {
 		t.Run(name, func(t *testing.T) {
 			url, path := c.put(t)
-			kept, err := storage.Restore(t.Context(), url, backup, false)
+			kept, err := admin.Restore(t.Context(), url, backup, false)
 			if err != nil {
 				t.Fatal(err)
 			}
 			length(url, 20)
 			length("sqlite:"+kept, 30)
 
-			kept, err = storage.Restore(t.Context(), url, backup, true)
+			kept, err = admin.Restore(t.Context(), url, backup, true)
 			if err != nil || kept != "" {
 				t.Errorf("to keep nothing: %q, %v", kept, err)
 			}
@@ -108,7 +109,7 @@ func TestRestorePutsACopyInPlace(t *testing.T) {
 		})
 	}
 	fresh := noSQLite(t)
-	if kept, err := storage.Restore(t.Context(), fresh, backup, false); err != nil || kept != "" {
+	if kept, err := admin.Restore(t.Context(), fresh, backup, false); err != nil || kept != "" {
 		t.Errorf("where there was none: %q, %v", kept, err)
 	}
 	length(fresh, 20)
@@ -139,7 +140,7 @@ func TestRestoreRefusesWhatCannotBeServed(t *testing.T) {
 	for name, from := range map[string]string{
 		"damaged": damagedPath, "newer": newer, "foreign": foreign, "half of it": torn, "missing": filepath.Join(t.TempDir(), "none.db"),
 	} {
-		_, err := storage.Restore(t.Context(), url, from, false)
+		_, err := admin.Restore(t.Context(), url, from, false)
 		if err == nil {
 			t.Errorf("%s: restored", name)
 		}
@@ -148,7 +149,7 @@ func TestRestoreRefusesWhatCannotBeServed(t *testing.T) {
 			t.Errorf("%s: the database is not as it was: %v", name, left)
 		}
 	}
-	_, err := storage.Restore(t.Context(), storagetest.Postgres(t).NewDatabase(t), path, false)
+	_, err := admin.Restore(t.Context(), storagetest.Postgres(t).NewDatabase(t), path, false)
 	if err == nil || !strings.Contains(err.Error(), "pg_restore") {
 		t.Errorf("PostgreSQL: %v, want to be sent to pg_restore", err)
 	}
@@ -173,7 +174,7 @@ func TestBackupWritesNothingToTheDatabase(t *testing.T) {
 	log := newLog(t, joined(t, open(t, url)), 1)
 	log.commit(t, log.batch(10))
 	before := crashed(t, path)
-	if err := storage.Backup(t.Context(), url, path+".copy"); err != nil {
+	if err := admin.Backup(t.Context(), url, path+".copy"); err != nil {
 		t.Fatal(err)
 	}
 	if after := crashed(t, path); string(after.database) != string(before.database) || string(after.wal) != string(before.wal) {

@@ -15,6 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/sqlite"
 )
 
 // tap opens connections to a SQLite database and intercepts their statements.
@@ -39,7 +40,8 @@ func tappedAt(t *testing.T, url string, run func(query string, do func() error) 
 		if err != nil || m != writing {
 			return db, err
 		}
-		dsn := sqliteDSN(cfg, strings.TrimPrefix(cfg.URL, "sqlite:"), m)
+		path := strings.TrimPrefix(cfg.URL, "sqlite:")
+		dsn := sqlite.DSN(path, cfg.LockTimeout, pragmas(path, m)...)
 		return sqlx.NewDb(sql.OpenDB(tap{db.Driver(), dsn, run}), "sqlite"), db.Close()
 	}
 	db, err := openAs(t.Context(), cfg, d)

@@ -11,6 +11,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/sqlite"
 )
 
 // mode is the purpose of a pool of connections.
@@ -20,7 +21,6 @@ const (
 	reading mode = iota
 	writing
 	migrating
-	copying
 )
 
 // dialect has the differences between the databases.
@@ -39,10 +39,10 @@ type dialect struct {
 	message   int                 // about how many bytes of rows one statement takes
 
 	open    func(Config, mode) (*sqlx.DB, error)
-	lock    func(Config) (*fileLock, error) // takes the server's lock; nil, nil when there is none
-	check   func(Config) error              // refuses a database that must not be opened as it lies there
-	list    func(any) any                   // the parameter of = ANY (?), from a slice
-	explain func(error) error               // the sentinel of model that err means, or nil
+	lock    func(Config) (*sqlite.Lock, error) // takes the server's lock; nil, nil when there is none
+	check   func(Config) error                 // refuses a database that must not be opened as it lies there
+	list    func(any) any                      // the parameter of = ANY (?), from a slice
+	explain func(error) error                  // the sentinel of model that err means, or nil
 }
 
 // form is the form of a statement: one text serves for several.

@@ -8,17 +8,19 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
-	"modernc.org/sqlite"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/sqlite"
 )
 
 // ErrSchema means that the database has no schema, or not the one this program needs.
 var ErrSchema = model.ErrSchema
+
+// ErrLocked means that another server has the SQLite database.
+var ErrLocked = sqlite.ErrLocked
 
 // explained wraps err with the matching sentinel of model. Errors of the data stay as they are. After a cancellation it
 // returns the context's error.
@@ -51,6 +53,5 @@ func isUndefinedTable(err error) bool {
 	if pe := (*pq.Error)(nil); errors.As(err, &pe) {
 		return pe.Code == pqerror.UndefinedTable
 	}
-	var se *sqlite.Error
-	return errors.As(err, &se) && strings.Contains(se.Error(), "no such table")
+	return sqlite.IsUndefinedTable(err)
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/batonrun/baton/storage/sqlite"
 )
 
 const (
@@ -52,11 +54,12 @@ func Inspect(ctx context.Context, cfg Config) (r Report, err error) {
 			return r, err
 		}
 	}
-	pool, err := d.openPool(cfg)
+	reads, err := d.open(cfg, reading)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, pool.Close()) }()
+	defer func() { err = errors.Join(err, reads.Close()) }()
+	pool := &pool{DB: reads, d: d}
 	if err := r.software(ctx, d, pool); err != nil {
 		return r, err
 	}
@@ -95,25 +98,16 @@ func hasKeys(ctx context.Context, q querier) (bool, error) {
 	}
 }
 
-// openPool opens connections for reading.
-func (d *dialect) openPool(cfg Config) (*pool, error) {
-	reads, err := d.open(cfg, reading)
-	if err != nil {
-		return nil, err
-	}
-	return &pool{DB: reads, d: d}, nil
-}
-
 // file examines a SQLite file and its companions.
 func (r *Report) file(cfg Config) error {
-	path, err := sqlitePath(cfg.URL)
+	path, err := sqlite.Path(cfg.URL)
 	if err != nil {
 		return err
 	}
 	if r.Dir, err = filepath.Abs(filepath.Dir(path)); err != nil {
 		return err
 	}
-	if r.Holder, r.Held, err = lockHolder(path); err != nil {
+	if r.Holder, r.Held, err = sqlite.Holder(path); err != nil {
 		return fmt.Errorf("look at the lock: %w", err)
 	}
 	info, err := os.Stat(path)
@@ -127,7 +121,7 @@ func (r *Report) file(cfg Config) error {
 	if wal, err := os.Stat(path + "-wal"); err == nil {
 		r.WAL = wal.Size()
 	}
-	return checkSQLite(cfg)
+	return sqlite.CheckWAL(path, cfg.Serve)
 }
 
 // software reads the database's version, and PostgreSQL's time.

@@ -11,7 +11,9 @@ import (
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/admin"
 	"github.com/batonrun/baton/storage/postgrestest"
+	"github.com/batonrun/baton/storage/sqlite"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -19,7 +21,7 @@ func TestSecondServerIsToldOfTheFirst(t *testing.T) {
 	url := newSQLite(t)
 	holder := func(wantAddr string, wantHeld bool) {
 		t.Helper()
-		addr, held, err := storage.LockHolder(url)
+		addr, held, err := admin.LockHolder(url)
 		if err != nil || addr != wantAddr || held != wantHeld {
 			t.Errorf("LockHolder: %q, %v, %v, want %q, %v", addr, held, err, wantAddr, wantHeld)
 		}
@@ -37,7 +39,7 @@ func TestSecondServerIsToldOfTheFirst(t *testing.T) {
 	holder("127.0.0.1:8080", true)
 
 	_, err = storage.Open(t.Context(), storage.Config{URL: url, Serve: true})
-	var locked *storage.LockedError
+	var locked *sqlite.LockedError
 	if !errors.Is(err, storage.ErrLocked) || !errors.As(err, &locked) || locked.Addr != "127.0.0.1:8080" {
 		t.Errorf("a second server: %v, want a LockedError with the first one's address", err)
 	}
@@ -81,7 +83,7 @@ func TestStoppedServerLeavesRoomForTheNext(t *testing.T) {
 		if n := kept(); n < needed {
 			t.Errorf("a server that has stopped has left %d bytes", n)
 		}
-		if addr, held, err := storage.LockHolder(url); addr != "" || held || err != nil {
+		if addr, held, err := admin.LockHolder(url); addr != "" || held || err != nil {
 			t.Errorf("LockHolder: %q, %t, %v", addr, held, err)
 		}
 	}
@@ -109,14 +111,14 @@ func TestKilledServerHoldsNothing(t *testing.T) {
 	if !strings.Contains(string(said[:n]), "serving") {
 		t.Fatalf("the server said %q", said[:n])
 	}
-	if _, held, err := storage.LockHolder(url); !held || err != nil {
+	if _, held, err := admin.LockHolder(url); !held || err != nil {
 		t.Errorf("while it serves: held %v, %v", held, err)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if _, held, err := storage.LockHolder(url); held || err != nil {
+	if _, held, err := admin.LockHolder(url); held || err != nil {
 		t.Errorf("after kill: held %v, %v", held, err)
 	}
 	open(t, url)
@@ -141,10 +143,10 @@ func TestOneFileHasOneServer(t *testing.T) {
 	for _, other := range []string{path, dir + "/dir/baton.db", dir + "/link.db"} {
 		url := "sqlite:" + other
 		_, err := storage.Open(t.Context(), storage.Config{URL: url, Serve: true})
-		if locked := (*storage.LockedError)(nil); !errors.As(err, &locked) || locked.Addr != "first" {
+		if locked := (*sqlite.LockedError)(nil); !errors.As(err, &locked) || locked.Addr != "first" {
 			t.Errorf("%s: %v, want a LockedError with the first one's address", other, err)
 		}
-		if addr, held, err := storage.LockHolder(url); addr != "first" || !held || err != nil {
+		if addr, held, err := admin.LockHolder(url); addr != "first" || !held || err != nil {
 			t.Errorf("LockHolder(%s): %q, %v, %v", other, addr, held, err)
 		}
 	}
@@ -175,7 +177,7 @@ func TestMistypedPathCreatesNothing(t *testing.T) {
 		t.Errorf("there is %v", left)
 	}
 	empty := "sqlite:" + dir + "/baton.db"
-	if err := storage.Backup(t.Context(), empty, dir+"/copy.db"); err == nil {
+	if err := admin.Backup(t.Context(), empty, dir+"/copy.db"); err == nil {
 		t.Error("what is not there was backed up")
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {

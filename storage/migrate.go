@@ -178,9 +178,9 @@ func schemaVersion(d *dialect) (int64, error) {
 // Ping reports whether the database answers and has the schema this program needs.
 func (db *DB) Ping(ctx context.Context) error { return checkSchema(ctx, db.d, db.read) }
 
-// The two kinds of ErrSchema: Migrate upgrades an older schema, and refuses a newer one.
 var (
-	errOlderSchema = fmt.Errorf("%w: it must be migrated", ErrSchema)
+	// ErrOlderSchema means that Migrate can upgrade the database. It wraps ErrSchema.
+	ErrOlderSchema = fmt.Errorf("%w: it must be migrated", ErrSchema)
 	errNewerSchema = fmt.Errorf("%w: it is of a newer Baton", ErrSchema)
 )
 
@@ -197,7 +197,7 @@ func checkSchema(ctx context.Context, d *dialect, q querier) error {
 	case err != nil:
 		return fmt.Errorf("read the schema's version: %w", err)
 	case got < want:
-		return fmt.Errorf("%w from version %d to %d", errOlderSchema, got, want)
+		return fmt.Errorf("%w from version %d to %d", ErrOlderSchema, got, want)
 	case got > want:
 		return fmt.Errorf("%w, with version %d; this one knows %d", errNewerSchema, got, want)
 	}

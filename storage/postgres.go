@@ -18,6 +18,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/sqlite"
 )
 
 func postgresDialect() *dialect {
@@ -32,7 +33,7 @@ func postgresDialect() *dialect {
 		unnest:     true,
 		message:    8 << 20,
 		open:       openPostgres,
-		lock:       func(Config) (*fileLock, error) { return nil, nil },
+		lock:       func(Config) (*sqlite.Lock, error) { return nil, nil },
 		check:      func(Config) error { return nil },
 		list:       func(slice any) any { return pq.Array(slice) },
 		explain:    explainPostgres,

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/admin"
 )
 
 // Only the owner can read a database, its companions and copies.
@@ -33,7 +33,7 @@ func TestNobodyElseReadsDatabases(t *testing.T) {
 	}
 	db := serve(t, url)
 	private("beside a server", 4)
-	if err := storage.Backup(t.Context(), url, backup); err != nil {
+	if err := admin.Backup(t.Context(), url, backup); err != nil {
 		t.Fatal(err)
 	}
 	private("with a backup", 5)
@@ -41,7 +41,7 @@ func TestNobodyElseReadsDatabases(t *testing.T) {
 	if err := os.Chmod(backup, 0o644); err != nil { // as after a copy by hand
 		t.Fatal(err)
 	}
-	kept, err := storage.Restore(t.Context(), url, backup, false)
+	kept, err := admin.Restore(t.Context(), url, backup, false)
 	if err != nil || kept == "" {
 		t.Fatal(kept, err)
 	}

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/batonrun/baton/runtime/janitor"
@@ -24,9 +23,6 @@ PRAGMA incremental_vacuum(%[1]d)`
 
 	moveWALGently = `
 PRAGMA wal_checkpoint(PASSIVE)`
-
-	writeAnew = `
-VACUUM`
 )
 
 const (
@@ -62,40 +58,4 @@ func (s sealer) shrinkOnce(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.exec(ctx, fmt.Sprintf(shrinkStep, shrinkPages), moveWALGently) // the file shrinks with the checkpoint
-}
-
-// Vacuum rewrites a SQLite database without free pages. It needs as much disk space as the data again, and fails with ErrLocked while
-// a server serves the database. PostgreSQL vacuums by itself.
-func Vacuum(ctx context.Context, cfg Config) error {
-	d, err := dialectOf(cfg.URL)
-	if err != nil {
-		return err
-	}
-	if !d.single {
-		return errors.New("PostgreSQL vacuums by itself")
-	}
-	cfg = cfg.withDefaults()
-	cfg.Serve = true
-	held, err := d.lock(cfg)
-	if err != nil {
-		return err
-	}
-	defer held.Close()
-	if err := d.check(cfg); err != nil {
-		return err
-	}
-	db, err := d.open(cfg, copying)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	if err := checkSchema(ctx, d, &pool{DB: db, d: d}); err != nil && !errors.Is(err, errOlderSchema) {
-		return err
-	}
-	for _, statement := range []string{writeAnew, moveWAL} {
-		if _, err := db.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("vacuum: %w", d.explained(ctx, err))
-		}
-	}
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/admin"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -37,13 +38,13 @@ func TestSealedFileShrinks(t *testing.T) {
 func TestVacuum_ShrinksFile(t *testing.T) {
 	for how, rewrite := range map[string]func(t *testing.T, url string) string{
 		"vacuum": func(t *testing.T, url string) string {
-			if err := storage.Vacuum(t.Context(), storage.Config{URL: url}); err != nil {
+			if err := admin.Vacuum(t.Context(), url); err != nil {
 				t.Fatal(err)
 			}
 			return url
 		},
 		"backup": func(t *testing.T, url string) string {
-			if err := storage.Backup(t.Context(), url, strings.TrimPrefix(url, "sqlite:")+".copy"); err != nil {
+			if err := admin.Backup(t.Context(), url, strings.TrimPrefix(url, "sqlite:")+".copy"); err != nil {
 				t.Fatal(err)
 			}
 			return url + ".copy"
@@ -82,10 +83,10 @@ func TestVacuum_ShrinksFile(t *testing.T) {
 func TestVacuumLeavesServersAlone(t *testing.T) {
 	url := newSQLite(t)
 	open(t, url)
-	if err := storage.Vacuum(t.Context(), storage.Config{URL: url}); err == nil || !strings.Contains(err.Error(), storage.ErrLocked.Error()) {
+	if err := admin.Vacuum(t.Context(), url); err == nil || !strings.Contains(err.Error(), storage.ErrLocked.Error()) {
 		t.Errorf("beside a server: %v, want ErrLocked", err)
 	}
-	if err := storage.Vacuum(t.Context(), storage.Config{URL: storagetest.Postgres(t).NewDatabase(t)}); err == nil {
+	if err := admin.Vacuum(t.Context(), storagetest.Postgres(t).NewDatabase(t)); err == nil {
 		t.Error("PostgreSQL was vacuumed")
 	}
 }

@@ -1,217 +1,30 @@
 package storage
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"math/rand/v2"
-	"os"
+
+	"github.com/batonrun/baton/storage/sqlite"
 )
 
-// A SQLite database is two files: the database, and the log of commits that are not in it yet (the WAL). SQLite cannot
-// detect that a WAL belongs to another database. If a backup is copied over a database with a leftover WAL, SQLite
-// writes pages of that WAL into the copy and destroys it.
-//
-// Therefore the first page of a database has a mark (the user_version), which each copy and each server replaces. A
-// server writes two marks: first the successor of the old mark, then a random one. A WAL belongs to a database if one
-// of the WAL's first pages has the database's mark, or if the first of them has its successor. In the latter case the
-// WAL has everything since that server started, and the database need not have any of it.
-
-// ErrWAL means that the WAL that lies beside a SQLite database is another one's.
-var ErrWAL = errors.New("the WAL is not this database's")
-
-// markStep is how far drawn marks are from each other, so that the number after one is no other.
-const markStep = 16
-
-func newMark() int32 { return markStep * (1 + rand.Int32N(1<<26)) }
-
-// checkSQLite refuses a database beside another database's WAL. This process must not have the database open. While a
-// server has it, the two belong together and change too fast to check.
-func checkSQLite(cfg Config) error {
-	path, err := sqlitePath(cfg.URL)
-	if err != nil {
-		return err
-	}
-	if cfg.Serve {
-		return checkWAL(path)
-	}
-	for {
-		if _, held, err := lockHolder(path); err != nil || held {
-			return err
-		}
-		err := checkWAL(path)
-		if _, held, _ := lockHolder(path); err == nil || !held { // else a server has come meanwhile
-			return err
-		}
-	}
-}
-
-func checkWAL(path string) error {
-	wal, err := os.Open(path + "-wal")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer wal.Close()
-	firsts, size, err := readWAL(wal)
-	if err != nil || size == 0 { // SQLite takes nothing from it
-		return err
-	}
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // SQLite removes the WAL of a database that is new
-	}
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	var own firstPage
-	if _, err := io.ReadFull(file, own[:]); errors.Is(err, io.EOF) {
-		return nil // likewise
-	} else if err != nil {
-		return fmt.Errorf("database %s: %w", path, err)
-	}
-	if own.usesWAL() && own.owns(firsts, size) {
-		return nil
-	}
-	return fmt.Errorf("%w: %[2]s-wal holds changes of another database than %[2]s, or of a later state of it, and would destroy it."+
-		" Was a copy put in its place? Move %[2]s-wal and %[2]s-shm elsewhere to go on with the copy, and put copies in place with restore", ErrWAL, path)
-}
-
-// firstPage is the header of a database, which is where its first page begins.
-type firstPage [100]byte
-
-func (p *firstPage) usesWAL() bool { return p[18] == 2 && p[19] == 2 }
-
-func (p *firstPage) mark() uint32 { return binary.BigEndian.Uint32(p[60:]) }
-
-// pages returns the size of the database, 0 if the header does not have it.
-func (p *firstPage) pages() uint32 {
-	if !bytes.Equal(p[24:28], p[92:96]) { // written by a SQLite that did not know of it
-		return 0
-	}
-	return binary.BigEndian.Uint32(p[28:])
-}
-
-// owns reports whether a WAL with these first pages belongs to the database. size is the database's size after its
-// first transaction. A WAL without a first page has not changed the size.
-func (p *firstPage) owns(firsts []firstPage, size uint32) bool {
-	if len(firsts) == 0 {
-		return p.pages() == 0 || p.pages() == size
-	}
-	if firsts[0].mark() == p.mark()+1 {
-		return true
-	}
-	for i := range firsts {
-		if firsts[i].mark() == p.mark() {
-			return true
-		}
-	}
-	return false
-}
-
-// readWAL reads the part of a WAL that SQLite would apply. It returns the database's first pages in it, one for each
-// mark, and the size after the first transaction, 0 if SQLite would apply nothing. Format:
-// https://www.sqlite.org/fileformat2.html#walformat.
-func readWAL(wal io.Reader) (firsts []firstPage, size uint32, err error) {
-	r := bufio.NewReaderSize(wal, 1<<16)
-	var head [32]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, 0, ignoreShort(err)
-	}
-	sum := walSum{order: binary.LittleEndian}
-	switch binary.BigEndian.Uint32(head[:]) {
-	case 0x377f0682:
-	case 0x377f0683:
-		sum.order = binary.BigEndian
-	default:
-		return nil, 0, nil
-	}
-	page := binary.BigEndian.Uint32(head[8:])
-	if sum.add(head[:24]); !sum.is(head[24:]) || page < 512 || page > 1<<16 || page&(page-1) != 0 {
-		return nil, 0, nil
-	}
-	frame := make([]byte, 24+page)
-	var pending []firstPage // of the transaction being read
-	for {
-		if _, err := io.ReadFull(r, frame); err != nil {
-			return firsts, size, ignoreShort(err)
-		}
-		sum.add(frame[:8])
-		sum.add(frame[24:])
-		if !bytes.Equal(frame[8:16], head[16:24]) || !sum.is(frame[16:]) {
-			return firsts, size, nil
-		}
-		if binary.BigEndian.Uint32(frame) == 1 {
-			pending = append(pending, firstPage(frame[24:]))
-		}
-		if committed := binary.BigEndian.Uint32(frame[4:]); committed > 0 { // it is the transaction's last
-			for _, page := range pending {
-				if n := len(firsts); n == 0 || firsts[n-1].mark() != page.mark() {
-					firsts = append(firsts, page)
-				}
-			}
-			size, pending = cmp.Or(size, committed), pending[:0]
-		}
-	}
-}
-
-func ignoreShort(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil
-	}
-	return err
-}
-
-// walSum is the checksum of all that was added to it.
-type walSum struct {
-	order  binary.ByteOrder
-	s0, s1 uint32
-}
-
-func (s *walSum) add(b []byte) {
-	for ; len(b) >= 8; b = b[8:] {
-		s.s0 += s.order.Uint32(b) + s.s1
-		s.s1 += s.order.Uint32(b[4:]) + s.s0
-	}
-}
-
-func (s *walSum) is(b []byte) bool {
-	return binary.BigEndian.Uint32(b) == s.s0 && binary.BigEndian.Uint32(b[4:]) == s.s1
-}
-
 const (
-	moveWAL = `
-PRAGMA wal_checkpoint(TRUNCATE)`
-
 	waitASecond = `
 PRAGMA busy_timeout = 1000`
 
 	selectMark = `
 PRAGMA user_version`
-
-	setMark = `
-PRAGMA user_version = %[1]d`
 )
 
 // mark writes this server's marks after moving the old WAL into the database. The caller holds mu.
 func (w *writer) mark(ctx context.Context, read *pool) error {
-	if err := w.exec(ctx, moveWAL); err != nil {
+	if err := w.exec(ctx, sqlite.MoveWAL); err != nil {
 		return err
 	}
 	found, err := one(ctx, read, scalar[int32], selectMark)
 	if err != nil {
 		return err
 	}
-	return w.exec(ctx, fmt.Sprintf(setMark, found+1), fmt.Sprintf(setMark, newMark()))
+	return w.exec(ctx, fmt.Sprintf(sqlite.SetMark, found+1), fmt.Sprintf(sqlite.SetMark, sqlite.NewMark()))
 }
 
 // leaveNoWAL moves all of the WAL into the database, so that a copy of the one file is a copy of everything. The last
@@ -221,7 +34,7 @@ func (w *writer) leaveNoWAL() {
 		return
 	}
 	// A long read must not delay the server's end.
-	for _, statement := range []string{waitASecond, moveWAL} {
+	for _, statement := range []string{waitASecond, sqlite.MoveWAL} {
 		if err := w.session.exec(context.Background(), statement); err != nil {
 			w.cfg.Log.Warn("the WAL could not be moved into the database", "error", err)
 		}

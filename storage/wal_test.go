@@ -14,6 +14,8 @@ import (
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/admin"
+	"github.com/batonrun/baton/storage/sqlite"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -194,7 +196,7 @@ func TestForeignWALIsRefused(t *testing.T) {
 	log.db, log.n = db, 0
 	log.commit(t, log.batch(30))
 	backup := filepath.Join(t.TempDir(), "backup.db")
-	if err := storage.Backup(t.Context(), url, backup); err != nil {
+	if err := admin.Backup(t.Context(), url, backup); err != nil {
 		t.Fatal(err)
 	}
 	used := filepath.Join(t.TempDir(), "used.db")
@@ -229,9 +231,9 @@ func TestForeignWALIsRefused(t *testing.T) {
 				"a server":  opened(t, storage.Config{URL: url, Serve: true, Migrate: true}),
 				"a command": opened(t, storage.Config{URL: url}),
 				"Migrate":   storage.Migrate(t.Context(), storage.Config{URL: url}),
-				"Backup":    storage.Backup(t.Context(), url, path+".copy"),
+				"Backup":    admin.Backup(t.Context(), url, path+".copy"),
 			} {
-				if !errors.Is(err, storage.ErrWAL) || !strings.Contains(err.Error(), path+"-wal") {
+				if !errors.Is(err, sqlite.ErrWAL) || !strings.Contains(err.Error(), path+"-wal") {
 					t.Errorf("%s: %v, want ErrWAL", what, err)
 				}
 			}

@@ -13,13 +13,14 @@ import (
 
 	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/sqlite"
 )
 
 // writer writes in transactions, one at a time, on a connection of its own.
 type writer struct {
 	cfg  Config
 	d    *dialect
-	lock *fileLock // nil unless cfg.Serve on SQLite
+	lock *sqlite.Lock // nil unless cfg.Serve on SQLite
 
 	mu       sync.Mutex // guards the fields below, and with them writing
 	write    *sqlx.DB
@@ -30,10 +31,7 @@ type writer struct {
 
 // SetAddr writes the address of this server into the lock of a SQLite database.
 func (w *writer) SetAddr(addr string) error {
-	if w.lock == nil {
-		return nil
-	}
-	return w.lock.setAddr(addr)
+	return w.lock.SetAddr(addr)
 }
 
 // lease is how long a lease lasts, in milliseconds.

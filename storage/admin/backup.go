@@ -1,4 +1,4 @@
-package storage
+package admin
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/batonrun/baton/storage/sqlite"
 )
 
 const (
@@ -25,12 +27,9 @@ PRAGMA quick_check(1)`
 // writes on. It does not overwrite, and returns when the copy is on the disk. A PostgreSQL database it refuses:
 // pg_dump does that.
 func Backup(ctx context.Context, url, dest string) error {
-	d, err := dialectOf(url)
+	path, err := file(url, "a PostgreSQL database is backed up with pg_dump, or with a base backup and its WAL")
 	if err != nil {
 		return err
-	}
-	if !d.single {
-		return errors.New("a PostgreSQL database is backed up with pg_dump, or with a base backup and its WAL")
 	}
 	if _, err := os.Lstat(dest); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
@@ -38,7 +37,7 @@ func Backup(ctx context.Context, url, dest string) error {
 		}
 		return fmt.Errorf("back up to %s: %w", dest, err)
 	}
-	db, err := openCopied(d, url)
+	db, err := open(path)
 	if err != nil {
 		return err
 	}
@@ -60,25 +59,22 @@ func Backup(ctx context.Context, url, dest string) error {
 // while a server has the database. It changes nothing if the copy is damaged or not a database that this Baton can
 // serve.
 func Restore(ctx context.Context, url, from string, discard bool) (kept string, err error) {
-	d, err := dialectOf(url)
+	path, err := file(url, "a PostgreSQL database is restored with pg_restore, or from a base backup and its WAL")
 	if err != nil {
 		return "", err
 	}
-	if !d.single {
-		return "", errors.New("a PostgreSQL database is restored with pg_restore, or from a base backup and its WAL")
-	}
-	path, err := sqlitePath(url)
-	if err != nil {
-		return "", err
-	}
-	lock, err := takeLock(path, "")
+	lock, err := sqlite.Acquire(path, "")
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	part := path + ".restored"
 	defer os.Remove(part)
-	if err := copyChecked(ctx, d, "sqlite:"+from, part); err != nil {
+	source, err := sqlite.Path("sqlite:" + from)
+	if err != nil {
+		return "", err
+	}
+	if err := copyChecked(ctx, source, part); err != nil {
 		return "", fmt.Errorf("restore %s: %w", from, err)
 	}
 	if !discard {
@@ -114,20 +110,19 @@ func keep(path string) (string, error) {
 	return kept, nil
 }
 
-// copyChecked copies the database that url names to the file part, if it is whole and this program's.
-func copyChecked(ctx context.Context, d *dialect, url, part string) error {
-	db, err := openCopied(d, url)
+// copyChecked copies the database in the file from to the file part, if it is whole and this program's.
+func copyChecked(ctx context.Context, from, part string) error {
+	if err := checkSchema(ctx, from); err != nil {
+		return err
+	}
+	db, err := open(from)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	p := &pool{DB: db, d: d}
-	if err := checkSchema(ctx, d, p); err != nil && !errors.Is(err, errOlderSchema) { // which the next server migrates
-		return err
-	}
-	found, err := one(ctx, p, scalar[string], findDamage)
-	if err != nil {
-		return err
+	var found string
+	if err := db.GetContext(ctx, &found, findDamage); err != nil {
+		return explained(err)
 	}
 	if found != "ok" {
 		return fmt.Errorf("the file is damaged: %s", found)
@@ -135,34 +130,24 @@ func copyChecked(ctx context.Context, d *dialect, url, part string) error {
 	return copyDatabase(ctx, db, part)
 }
 
-// openCopied opens a database to copy it.
-func openCopied(d *dialect, url string) (*sqlx.DB, error) {
-	cfg := Config{URL: url}.withDefaults()
-	if err := d.check(cfg); err != nil {
-		return nil, err
-	}
-	return d.open(cfg, copying)
-}
-
 // copyDatabase copies a database to the file dest, with a mark of its own, and waits until it is on the disk.
 func copyDatabase(ctx context.Context, db *sqlx.DB, dest string) error {
 	if err := os.Remove(dest); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	d := sqliteDialect()
-	if err := createFile(dest); err != nil { // which SQLite would create for all to read
+	if err := sqlite.Create(dest); err != nil { // which SQLite would create for all to read
 		return err
 	}
 	if _, err := db.ExecContext(ctx, copyInto, dest); err != nil {
-		return d.explained(ctx, err)
+		return explained(err)
 	}
-	copied, err := d.open(Config{URL: "sqlite:" + dest}.withDefaults(), copying)
+	copied, err := sqlite.Open(dest, 1, wait)
 	if err != nil {
 		return err
 	}
-	_, err = copied.ExecContext(ctx, fmt.Sprintf(setMark, newMark()))
+	_, err = copied.ExecContext(ctx, fmt.Sprintf(sqlite.SetMark, sqlite.NewMark()))
 	if err := errors.Join(err, copied.Close()); err != nil {
-		return d.explained(ctx, err)
+		return explained(err)
 	}
 	return flushToDisk(dest)
 }

@@ -1,4 +1,4 @@
-package storage
+package sqlite
 
 import (
 	"errors"
@@ -29,21 +29,9 @@ func (e *LockedError) Error() string {
 // Is reports whether target is ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
-// LockHolder returns the address of the server that has the SQLite database, and whether there is one. It does not find
-// a server that uses another hard link of the file. It does not apply to PostgreSQL.
-func LockHolder(url string) (addr string, held bool, err error) {
-	d, err := dialectOf(url)
-	if err != nil || !d.single {
-		return "", false, err
-	}
-	path, err := sqlitePath(url)
-	if err != nil {
-		return "", false, err
-	}
-	return lockHolder(path)
-}
-
-func lockHolder(database string) (addr string, held bool, err error) {
+// Holder returns the address of the server that has the database, and whether there is one. It does not find a server that uses
+// another hard link of the file.
+func Holder(database string) (addr string, held bool, err error) {
 	f, err := os.Open(lockPath(database))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil
@@ -59,32 +47,32 @@ func lockHolder(database string) (addr string, held bool, err error) {
 	return readAddr(f), true, nil
 }
 
-// fileLock is a lock that the kernel releases when the process ends. Its file has the holder's address and is never
+// Lock is a server's lock of a database, which the kernel releases when the process ends. Its file has the holder's address and is never
 // removed: otherwise two servers could lock two files of one name.
 //
 // A database with two hard links has two names and so two lock files. Therefore the database itself is locked too, if
 // the system has a lock that does not conflict with SQLite's own. It stays open until SQLite has closed it, because
 // closing a file drops all of the process's POSIX locks on it.
-type fileLock struct{ f, database *os.File }
+type Lock struct{ f, database *os.File }
 
 func lockPath(database string) string { return database + ".lock" }
 
-// takeLock locks the database for a server. It fails with a *LockedError if another server has it.
-func takeLock(database, addr string) (_ *fileLock, err error) {
+// Acquire locks the database for a server. It fails with a *LockedError if another server has it.
+func Acquire(database, addr string) (_ *Lock, err error) {
 	path := lockPath(database)
-	l := new(fileLock)
+	l := new(Lock)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.unlock())
 		}
 	}()
-	if err := createFile(path); err != nil {
+	if err := Create(path); err != nil {
 		return nil, err
 	}
 	if l.f, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
 		return nil, err
 	}
-	// LockHolder takes the lock for a moment, which must not count as a server.
+	// Holder takes the lock for a moment, which must not count as a server.
 	for tries := 10; ; tries-- {
 		locked, err := tryLock(l.f, exclusive)
 		if err != nil {
@@ -107,7 +95,7 @@ func takeLock(database, addr string) (_ *fileLock, err error) {
 	if err := l.f.Truncate(lockSize); err != nil && !isDiskFull(err) {
 		return nil, err
 	}
-	return l, l.setAddr(addr)
+	return l, l.SetAddr(addr)
 }
 
 func readAddr(f *os.File) string {
@@ -116,9 +104,12 @@ func readAddr(f *os.File) string {
 	return strings.TrimSpace(line)
 }
 
-// setAddr overwrites the address in the lock file, which needs no new space on a full disk. The first write may fail
-// then; the address is optional.
-func (l *fileLock) setAddr(addr string) error {
+// SetAddr overwrites the server's address in the lock file, which needs no new space on a full disk. The first write may fail
+// then; the address is optional. SetAddr of nil does nothing.
+func (l *Lock) SetAddr(addr string) error {
+	if l == nil {
+		return nil
+	}
 	if _, err := l.f.WriteAt(fmt.Appendf(nil, "%-*s\n", lockSize-1, addr), 0); err != nil && !isDiskFull(err) {
 		return err
 	}
@@ -127,11 +118,11 @@ func (l *fileLock) setAddr(addr string) error {
 
 // Close releases the lock. It reserves space in the lock file for the next server: SQLite needs space for a -shm file
 // to open a database, which a full disk does not have. Close of nil does nothing.
-func (l *fileLock) Close() error {
+func (l *Lock) Close() error {
 	if l == nil {
 		return nil
 	}
-	err := l.setAddr("")
+	err := l.SetAddr("")
 	if l.database != nil {
 		_, _ = l.f.WriteAt(make([]byte, spareRoom), lockSize) // as far as the disk allows
 	}
@@ -143,7 +134,7 @@ const (
 	spareRoom = 64 << 10 // behind the address, while no server runs
 )
 
-func (l *fileLock) unlock() error {
+func (l *Lock) unlock() error {
 	var errs []error
 	for _, f := range []*os.File{l.f, l.database} {
 		if f != nil {
