@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage/eventlog"
 )
@@ -46,8 +44,7 @@ type progress struct {
 type committer struct {
 	*writer
 	read  *pool
-	codec *eventlog.Cache
-	zip   *zstd.Encoder
+	codec *eventlog.Codec
 
 	threadKeys, runKeys keys
 

@@ -83,7 +83,7 @@ type (
 	// logReader reads the logs of threads.
 	logReader struct {
 		q     querier
-		z     *eventlog.Cache
+		z     *eventlog.Codec
 		pages turns
 	}
 )

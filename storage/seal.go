@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage/eventlog"
@@ -52,8 +50,8 @@ DELETE FROM events WHERE thread_key = ? AND last_event_id > ? AND last_event_id 
 // sealer compresses the events of a log, and gives the space back.
 type sealer struct {
 	*writer
-	read *pool
-	zip  *zstd.Encoder
+	read  *pool
+	codec *eventlog.Codec
 }
 
 // Seal moves events that are older than an hour into compressed segments: all of a thread without a write for a day, and of other
@@ -138,26 +136,17 @@ func (s sealer) sealThread(ctx context.Context, u unsealed, now time.Time) (seal
 }
 
 // sealable reads the rows of the thread's next segment.
-func (s sealer) sealable(ctx context.Context, u unsealed, before time.Time) (list []eventlog.Row, events int, err error) {
-	rows, err := s.read.query(ctx, selectSealable, []any{u.key, u.sealed, u.lastSeq, ms(before), maxSegment})
-	if err != nil {
-		return nil, 0, s.read.failed(ctx, err)
-	}
-	defer rows.Close()
-	for size := 0; events < maxSegment && size < maxPlain && rows.Next(); {
-		row, err := scanRow(rows)
-		if err != nil {
-			return nil, 0, s.read.failed(ctx, err)
-		}
+func (s sealer) sealable(ctx context.Context, u unsealed, before time.Time) (rows []eventlog.Row, events int, err error) {
+	size := 0
+	rows, err = some(ctx, s.read, func(sc *sql.Rows) (eventlog.Row, error) {
+		row, err := scanRow(sc)
 		row.Thread = u.key
-		list = append(list, row)
-		events += int(row.Last - row.First + 1)
-		size += len(row.Payload)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, 0, s.read.failed(ctx, err)
-	}
-	return list, events, nil
+		return row, err
+	}, func(row eventlog.Row) bool {
+		events, size = events+int(row.Last-row.First+1), size+len(row.Payload)
+		return events < maxSegment && size < maxPlain
+	}, selectSealable, u.key, u.sealed, u.lastSeq, ms(before), maxSegment)
+	return rows, events, err
 }
 
 // sealRows replaces the rows by a segment, and reports whether it did: meanwhile another instance may have sealed the rows, or some
@@ -165,7 +154,7 @@ func (s sealer) sealable(ctx context.Context, u unsealed, before time.Time) (lis
 func (s sealer) sealRows(ctx context.Context, u unsealed, to int64, rows []eventlog.Row) (done bool, err error) {
 	var segment eventlog.Segment
 	if len(rows) > 0 {
-		segment = eventlog.NewSegment(s.zip, rows)
+		segment = s.codec.Segment(rows)
 	}
 	err = s.aside(ctx, func(tx *tx) error {
 		sealed, err := one(ctx, tx, scalar[int64], lockUnsealed, u.key)

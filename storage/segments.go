@@ -76,24 +76,16 @@ func (r *removal) deleteSealed(span *model.Span) (left bool, err error) {
 }
 
 func (r *removal) deleteFromSegment(s *eventlog.Segment, runKey int64) error {
-	rows, err := s.Rows(r.c.codec)
+	left, rows, bytes, err := r.c.codec.Without(s, runKey)
 	if err != nil {
 		return r.fail(err)
 	}
-	kept := rows[:0]
-	for _, row := range rows {
-		if row.Run != runKey {
-			kept = append(kept, row)
-			continue
-		}
-		r.rows, r.bytes = r.rows-1, r.bytes-len(row.Payload)
-	}
-	switch len(kept) {
-	case len(rows):
+	r.rows, r.bytes = r.rows-rows, r.bytes-bytes
+	switch {
+	case rows == 0:
 		return nil
-	case 0:
+	case left.Events == 0:
 		return r.exec(deleteSegment, s.Thread, s.Last)
 	}
-	left := eventlog.NewSegment(r.c.zip, kept)
 	return r.exec(replaceSegment, left.Events, left.Data, s.Thread, s.Last)
 }

@@ -43,8 +43,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage/eventlog"
 )
@@ -55,7 +53,7 @@ type Config struct {
 	URL string
 	// Serve acquires the lock of a SQLite database, which one server can hold.
 	Serve bool
-	// Addr is the address that the lock shows to others (see LockHolder). Join replaces it.
+	// Addr is the address that the lock shows to others (see admin.LockHolder). Join replaces it.
 	Addr string
 	// Migrate creates the database or upgrades its schema first. It waits while another instance serves a PostgreSQL database, or
 	// fences that instance when Takeover is set.
@@ -159,26 +157,22 @@ func (db *DB) open(ctx context.Context) (err error) {
 		return err
 	}
 	db.read = &pool{DB: reads, d: db.d}
-	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0))
-	if err != nil {
-		return err
-	}
-	zip, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	codec, err := eventlog.NewCodec()
 	if err != nil {
 		return err
 	}
 	db.lookups = &lookups{reader: reader{q: db.read, d: db.d, searches: turnsOf(max(db.cfg.Readers/4, 1))}, read: db.read}
 	db.keyed = keyed{q: db.read, d: db.d}
-	db.logReader = logReader{q: db.read, z: eventlog.NewCache(unzip)}
+	db.logReader = logReader{q: db.read, z: codec}
 	if db.d.single { // this process does the work, with each large event several times in memory
 		db.pages = turnsOf(max(2, runtime.GOMAXPROCS(0)))
 	}
 	db.committer = &committer{
-		writer: db.writer, read: db.read, codec: db.z, zip: zip,
+		writer: db.writer, read: db.read, codec: codec,
 		threadKeys: keys{table: "threads", reserve: reserveThreads}, runKeys: keys{table: "runs", reserve: reserveRuns},
 	}
 	db.accounts, db.attachments = accounts{db.writer, db.read}, attachments{db.writer, db.read}
-	db.sealer, db.retention, db.counter = sealer{db.writer, db.read, zip}, retention{db.writer, db.read}, counter{db.writer, db.read}
+	db.sealer, db.retention, db.counter = sealer{db.writer, db.read, codec}, retention{db.writer, db.read}, counter{db.writer, db.read}
 	if err := db.Ping(ctx); err != nil || db.lock == nil {
 		return err
 	}

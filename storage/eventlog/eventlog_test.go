@@ -6,24 +6,19 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
 )
 
-func codec(t *testing.T) (*zstd.Encoder, *Cache) {
+func codec(t *testing.T) *Codec {
 	t.Helper()
-	zip, err := zstd.NewWriter(nil)
+	c, err := NewCodec()
 	if err != nil {
 		t.Fatal(err)
 	}
-	unzip, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(unzip.Close)
-	return zip, NewCache(unzip)
+	t.Cleanup(c.Close)
+	return c
 }
 
 // Events come back as they were packed, from rows and from a segment, in pages of any size.
@@ -44,8 +39,8 @@ func TestPage_HasWhatWasPacked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	zip, cache := codec(t)
-	segment := NewSegment(zip, rows)
+	cache := codec(t)
+	segment := cache.Segment(rows)
 	if segment.First != 1 || segment.Last != 300 || segment.Events != 300 {
 		t.Errorf("the segment has %d to %d, %d events", segment.First, segment.Last, segment.Events)
 	}
@@ -115,11 +110,11 @@ func TestPacker_RefusesWhatItCannotSeparate(t *testing.T) {
 }
 
 func TestSegment_ReportsDamage(t *testing.T) {
-	zip, cache := codec(t)
+	cache := codec(t)
 	for name, s := range map[string]Segment{
 		"no frame":  {Data: []byte("x")},
-		"no length": {Data: zip.EncodeAll([]byte{1, 1}, nil)},
-		"too short": {Data: zip.EncodeAll([]byte{1, 1, 1, 9, 'x'}, nil)},
+		"no length": {Data: cache.zip.EncodeAll([]byte{1, 1}, nil)},
+		"too short": {Data: cache.zip.EncodeAll([]byte{1, 1, 1, 9, 'x'}, nil)},
 	} {
 		if _, err := cache.Rows(&s); err == nil {
 			t.Errorf("%s: it has rows", name)
@@ -129,10 +124,10 @@ func TestSegment_ReportsDamage(t *testing.T) {
 
 // The cache is bounded by bytes, however large segments are.
 func TestCache_IsBounded(t *testing.T) {
-	zip, cache := codec(t)
+	cache := codec(t)
 	large := strings.Repeat("x", 900<<10)
 	for i := range int64(10) {
-		s := NewSegment(zip, []Row{{Thread: 1, Run: 1, First: i + 1, Last: i + 1, Payload: []byte(large + fmt.Sprint(i) + "\n")}})
+		s := cache.Segment([]Row{{Thread: 1, Run: 1, First: i + 1, Last: i + 1, Payload: []byte(large + fmt.Sprint(i) + "\n")}})
 		rows, err := cache.Rows(&s)
 		if err != nil || len(rows) != 1 || rows[0].First != i+1 {
 			t.Fatalf("%d rows, %v", len(rows), err)

@@ -3,8 +3,6 @@ package eventlog
 import (
 	"encoding/binary"
 	"fmt"
-
-	"github.com/klauspost/compress/zstd"
 )
 
 // Segment is rows of one thread, compressed together. Before compression a row is its run, its first and last event id and the length
@@ -16,8 +14,8 @@ type Segment struct {
 	Data        []byte
 }
 
-// NewSegment compresses rows.
-func NewSegment(z *zstd.Encoder, rows []Row) Segment {
+// Segment compresses rows.
+func (c *Codec) Segment(rows []Row) Segment {
 	s := Segment{Thread: rows[0].Thread, First: rows[0].First, Last: rows[len(rows)-1].Last}
 	var plain []byte
 	for i := range rows {
@@ -28,12 +26,33 @@ func NewSegment(z *zstd.Encoder, rows []Row) Segment {
 		}
 		plain = append(plain, r.Payload...)
 	}
-	s.Data = z.EncodeAll(plain, nil)
+	s.Data = c.zip.EncodeAll(plain, nil)
 	return s
 }
 
-// Rows decompresses the segment.
-func (s *Segment) Rows(z Decoder) ([]Row, error) {
+// Without returns the segment without the rows of a run, and the number and the bytes of these rows. It has no events when nothing is
+// left.
+func (c *Codec) Without(s *Segment, run int64) (left Segment, n, bytes int, err error) {
+	rows, err := s.rows(c.Decoder)
+	if err != nil {
+		return left, 0, 0, err
+	}
+	kept := rows[:0]
+	for _, row := range rows {
+		if row.Run != run {
+			kept = append(kept, row)
+			continue
+		}
+		n, bytes = n+1, bytes+len(row.Payload)
+	}
+	if n > 0 && len(kept) > 0 {
+		left = c.Segment(kept)
+	}
+	return left, n, bytes, nil
+}
+
+// rows decompresses the segment.
+func (s *Segment) rows(z Decoder) ([]Row, error) {
 	plain, err := z.DecodeAll(s.Data, nil)
 	if err != nil {
 		return nil, fmt.Errorf("segment %d to %d of thread %d: %w", s.First, s.Last, s.Thread, err)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"sync"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // Decoder decompresses: a zstd.Decoder.
@@ -12,10 +14,11 @@ type Decoder interface {
 	Close()
 }
 
-// Cache decompresses segments, and caches some of them: a reader needs a segment for several pages, and several readers may need the
-// same one.
-type Cache struct {
+// Codec compresses rows into segments and decompresses them. It caches some segments: a reader needs a segment for several pages, and
+// several readers may need the same one.
+type Codec struct {
 	Decoder
+	zip *zstd.Encoder
 
 	mu     sync.Mutex // guards the fields below
 	cached []cached   // the one that was used last at the end
@@ -34,15 +37,22 @@ const (
 	perRow    = 64      // bytes of a row beside its payload
 )
 
-// NewCache returns a cache that decompresses with d.
-func NewCache(d Decoder) *Cache { return &Cache{Decoder: d} }
+// NewCodec returns a codec.
+func NewCodec() (*Codec, error) {
+	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0))
+	if err != nil {
+		return nil, err
+	}
+	zip, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	return &Codec{Decoder: unzip, zip: zip}, err
+}
 
 // Rows returns the segment's rows. They are shared, and must not be changed.
-func (c *Cache) Rows(s *Segment) ([]Row, error) {
+func (c *Codec) Rows(s *Segment) ([]Row, error) {
 	if rows := c.find(s.Data); rows != nil {
 		return rows, nil
 	}
-	rows, err := s.Rows(c.Decoder)
+	rows, err := s.rows(c.Decoder)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +66,7 @@ func (c *Cache) Rows(s *Segment) ([]Row, error) {
 	return rows, nil
 }
 
-func (c *Cache) find(data []byte) []Row {
+func (c *Codec) find(data []byte) []Row {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, found := range slices.Backward(c.cached) {
@@ -69,7 +79,7 @@ func (c *Cache) find(data []byte) []Row {
 }
 
 // add caches a segment, and evicts those that were not used for longest.
-func (c *Cache) add(s cached) {
+func (c *Codec) add(s cached) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cached = append(c.cached, s)
