@@ -69,10 +69,7 @@ DELETE FROM secrets WHERE purpose >= ''`
 
 // accounts stores API keys and secrets. They are not part of an instance's data: any process with the database open may write them,
 // and no commit is based on them.
-type accounts struct {
-	*writer
-	read *pool
-}
+type accounts beside
 
 // PutAPIKey inserts a key with a new ID, and an audit row unless by is nil. It fails with model.ErrRevoked if the
 // requester's own key was revoked, even concurrently, so a revoked key cannot leave another one behind.
@@ -160,20 +157,17 @@ const keysKept = 90 * 24 * time.Hour
 // forgetAPIKeys deletes keys that have long been invalid.
 func (r retention) forgetAPIKeys(ctx context.Context, now time.Time) error {
 	for _, query := range []string{selectRevokedKeys, selectExpiredKeys} {
-		for n := tidyRows; n == tidyRows; {
+		err := inTurns(ctx, func() (more bool, err error) {
 			ids, err := all(ctx, r.read, scalar[string], query, ms(now.Add(-keysKept)), tidyRows)
-			if err != nil {
-				return err
+			if err != nil || len(ids) == 0 {
+				return false, err
 			}
-			if n = len(ids); n == 0 {
-				break
-			}
-			err = r.aside(ctx, func(tx *tx) error {
+			return len(ids) == tidyRows, r.aside(ctx, func(tx *tx) error {
 				return errors.Join(tx.exec(deleteAPIKeyProjects, tx.d.list(ids)), tx.exec(deleteAPIKeys, tx.d.list(ids)))
 			})
-			if err != nil {
-				return err
-			}
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

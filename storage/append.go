@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage/eventlog"
@@ -38,21 +37,6 @@ type progress struct {
 	last  int64 // the last batch that was committed
 	row   int64 // last batch in the instance's row
 	doubt int64 // a batch of events alone that was tried
-}
-
-// committer commits the batches of the joined instance.
-type committer struct {
-	*writer
-	read  *pool
-	codec *eventlog.Codec
-
-	threadKeys, runKeys keys
-
-	// These are guarded by mu.
-	at       progress
-	pending  pending
-	packer   eventlog.Packer
-	prepared time.Time // partitions exist up to here
 }
 
 // before is the commit number that the instance's row has before batch n.

@@ -100,10 +100,7 @@ func scanAmount(rows *sql.Rows) (q model.Quota, err error) {
 }
 
 // attachments stores the metadata of attachments.
-type attachments struct {
-	*writer
-	read *pool
-}
+type attachments beside
 
 // ReserveAttachment implements [model.Attachments].
 func (as attachments) ReserveAttachment(ctx context.Context, a *model.Attachment, most model.Quota) error {

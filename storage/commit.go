@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/storage/eventlog"
 )
 
 const (
@@ -19,6 +21,21 @@ RETURNING clock_timestamp()`
 
 // errCommitted says that an earlier attempt has committed the batch.
 var errCommitted = errors.New("committed before")
+
+// committer commits the batches of the joined instance.
+type committer struct {
+	*writer
+	read  *pool
+	codec *eventlog.Codec
+
+	threadKeys, runKeys keys
+
+	// These are guarded by mu.
+	at       progress
+	pending  pending
+	packer   eventlog.Packer
+	prepared time.Time // partitions exist up to here
+}
 
 // Commit writes batch n of the joined instance in one transaction: see [model.Store]. ctx should be one
 // that is not cancelled when a client leaves.

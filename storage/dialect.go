@@ -39,8 +39,7 @@ type dialect struct {
 	message   int                 // about how many bytes of rows one statement takes
 
 	open    func(Config, mode) (*sqlx.DB, error)
-	lock    func(Config) (*sqlite.Lock, error) // takes the server's lock; nil, nil when there is none
-	check   func(Config) error                 // refuses a database that must not be opened as it lies there
+	lock    func(Config) (*sqlite.Lock, error) // locks a file for a server, and refuses a file that must not be opened as it lies there
 	list    func(any) any                      // the parameter of = ANY (?), from a slice
 	explain func(error) error                  // the sentinel of model that err means, or nil
 }

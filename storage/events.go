@@ -13,14 +13,7 @@ import (
 const (
 	insertEvents = `
 INSERT INTO events (thread_key, first_event_id, last_event_id, run_key, committed_at, payload)
-VALUES (?, ?, ?, ?, ?, ?)`
-
-	// insertEventRows is insertEvents for many rows, for PostgreSQL.
-	insertEventRows = `
-INSERT INTO events (thread_key, first_event_id, last_event_id, run_key, committed_at, payload)
-SELECT row.thread_key, row.first, row.last, row.run_key, ?::timestamptz, row.payload
-FROM unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[])
-	AS row (thread_key, first, last, run_key, payload)`
+VALUES (?::bigint, ?::bigint, ?::bigint, ?::bigint, ?::timestamptz, ?::text)`
 
 	selectEvents = `
 SELECT first_event_id, last_event_id, run_key, payload

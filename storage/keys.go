@@ -8,12 +8,8 @@ import (
 )
 
 const (
-	reserveThreads = `
-WITH serial AS MATERIALIZED (SELECT pg_get_serial_sequence('threads', 'key')::regclass AS keys)
-SELECT nextval(serial.keys) FROM serial, generate_series(1, 32)`
-
-	reserveRuns = `
-WITH serial AS MATERIALIZED (SELECT pg_get_serial_sequence('runs', 'key')::regclass AS keys)
+	reserveKeys = `
+WITH serial AS MATERIALIZED (SELECT pg_get_serial_sequence(?, 'key')::regclass AS keys)
 SELECT nextval(serial.keys) FROM serial, generate_series(1, 32)`
 
 	// selectLastKey reads a key that no row of a SQLite table has ever been above.
@@ -30,8 +26,7 @@ const keysAhead = 1000
 
 // keys gives out keys for new rows, outside of transactions, so that it waits for no commit.
 type keys struct {
-	table   string
-	reserve string // the statement that takes some more, on PostgreSQL
+	table string
 
 	mu    sync.Mutex // guards the fields below
 	known bool       // whether last is, on SQLite
@@ -60,7 +55,7 @@ func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) 
 		return k.last, nil
 	}
 	if len(k.free) == 0 {
-		if err := c.write.SelectContext(ctx, &k.free, k.reserve); err != nil { // on a connection beside the one that writes
+		if err := c.write.SelectContext(ctx, &k.free, c.d.statement(reserveKeys, plain), k.table); err != nil { // beside the session
 			return 0, c.d.explained(ctx, err)
 		}
 	}

@@ -50,11 +50,8 @@ func Migrate(ctx context.Context, cfg Config) error {
 func lockAndMigrate(ctx context.Context, cfg Config, d *dialect) error {
 	cfg.Migrate, cfg.Serve = true, true
 	held, err := d.lock(cfg)
-	if err != nil {
-		return err
-	}
 	defer held.Close()
-	if err := d.check(cfg); err != nil {
+	if err != nil {
 		return err
 	}
 	return migrate(ctx, cfg, d)

@@ -34,7 +34,6 @@ func postgresDialect() *dialect {
 		message:    8 << 20,
 		open:       openPostgres,
 		lock:       func(Config) (*sqlite.Lock, error) { return nil, nil },
-		check:      func(Config) error { return nil },
 		list:       func(slice any) any { return pq.Array(slice) },
 		explain:    explainPostgres,
 	}

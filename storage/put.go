@@ -366,26 +366,16 @@ func (tx *commitTx) finish() error {
 	if err := tx.writePending(); err != nil {
 		return err
 	}
-	if len(tx.events) == 0 {
-		return tx.send()
-	}
 	defer tx.c.packer.Done()
 	list, err := tx.c.packer.Pack(tx.events)
 	if err != nil {
 		return tx.fail(err)
 	}
 	tx.events = nil
-	if tx.d.unnest {
-		threads, firsts, lasts, runs, payloads := columns(list)
-		if err := tx.addToBatch(insertEventRows, plain, []any{tx.now, threads, firsts, lasts, runs, payloads}, 0); err != nil {
-			return err
-		}
-		return tx.send()
-	}
 	write(tx, list, insertEvents, func(r *eventlog.Row) []any {
 		return []any{r.Thread, r.First, r.Last, r.Run, tx.now, string(r.Payload)}
 	})
-	return tx.err
+	return tx.send()
 }
 
 // endedRun is a run that ends, with its result.
@@ -451,7 +441,7 @@ func write[V any](tx *commitTx, list []V, query string, cellsOf func(*V) []any) 
 // writeSome writes rows that fit into one statement.
 func (tx *commitTx) writeSome(query string, some [][]any, size int) error {
 	if tx.d.unnest {
-		return tx.addToBatch(query, rows, tx.session.columns(query, slices.Clone(some)), size)
+		return tx.addToBatch(query, tx.session.columns(query, slices.Clone(some)), size)
 	}
 	if err := tx.session.own.write(tx.ctx, tx.session, query, some); err != nil {
 		return tx.failed(tx.ctx, err)

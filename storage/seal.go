@@ -49,8 +49,7 @@ DELETE FROM events WHERE thread_key = ? AND last_event_id > ? AND last_event_id 
 
 // sealer compresses the events of a log, and gives the space back.
 type sealer struct {
-	*writer
-	read  *pool
+	beside
 	codec *eventlog.Codec
 }
 
@@ -183,4 +182,57 @@ func (s sealer) sealRows(ctx context.Context, u unsealed, to int64, rows []event
 		return tx.exec(deleteSealable, u.key, u.sealed, to)
 	})
 	return done && err == nil, err
+}
+
+// A SQLite file does not shrink by itself: free pages wait for new rows. New files have incremental vacuum, which returns free pages to
+// the file system a few at a time.
+
+const (
+	countPages = `
+PRAGMA page_count`
+
+	countFree = `
+PRAGMA freelist_count`
+
+	// shrinkStep moves a number of pages; commits wait for it.
+	shrinkStep = `
+PRAGMA incremental_vacuum(%[1]d)`
+
+	moveWALGently = `
+PRAGMA wal_checkpoint(PASSIVE)`
+)
+
+const (
+	shrinkPages = 256
+	spareFree   = 1024 // free pages that stay for new rows, beside a tenth of the file
+)
+
+// shrink returns free pages of a SQLite file to the file system.
+func (s sealer) shrink(ctx context.Context) error {
+	for before := 0; ; {
+		pages, err := one(ctx, s.read, scalar[int], countPages)
+		if err != nil {
+			return err
+		}
+		free, err := one(ctx, s.read, scalar[int], countFree)
+		if err != nil {
+			return err
+		}
+		if free <= spareFree+pages/10 || free == before {
+			return nil
+		}
+		before = free
+		if err := s.shrinkOnce(ctx); err != nil {
+			return fmt.Errorf("shrink the database: %w", err)
+		}
+		if err := janitor.Yield(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (s sealer) shrinkOnce(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.exec(ctx, fmt.Sprintf(shrinkStep, shrinkPages), moveWALGently) // the file shrinks with the checkpoint
 }

@@ -34,28 +34,29 @@ func sqliteDialect() *dialect {
 		single:     true,
 		message:    1 << 20, // beside the database's own copy
 		open:       openSQLite,
-		lock: func(cfg Config) (*sqlite.Lock, error) {
-			path, err := sqlite.Path(cfg.URL)
-			if err != nil {
-				return nil, err
-			}
-			if cfg.Migrate {
-				if err := sqlite.Create(path); err != nil {
-					return nil, err
-				}
-			}
-			return sqlite.Acquire(path, cfg.Addr)
-		},
-		check: func(cfg Config) error {
-			path, err := sqlite.Path(cfg.URL)
-			if err != nil {
-				return err
-			}
-			return sqlite.CheckWAL(path, cfg.Serve)
-		},
-		list:    func(slice any) any { return jsonText(slice) },
-		explain: sqlite.Explain,
+		lock:       lockSQLite,
+		list:       func(slice any) any { return jsonText(slice) },
+		explain:    sqlite.Explain,
 	}
+}
+
+// lockSQLite locks the file for a server, and checks its WAL for everyone. It may return a lock with an error.
+func lockSQLite(cfg Config) (lock *sqlite.Lock, err error) {
+	path, err := sqlite.Path(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Serve && cfg.Migrate {
+		if err := sqlite.Create(path); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Serve {
+		if lock, err = sqlite.Acquire(path, cfg.Addr); err != nil {
+			return nil, err
+		}
+	}
+	return lock, sqlite.CheckWAL(path, cfg.Serve)
 }
 
 func openSQLite(cfg Config, m mode) (*sqlx.DB, error) {

@@ -24,8 +24,8 @@ import (
 // onlyPostgres are the statements that SQLite never sees; templates have a name to be filled in.
 var (
 	onlyPostgres = []string{
-		"appendEvents", "insertEventRows", "lockPartitions", "partitionExists", "selectPartitions", "deleteStray",
-		"reserveThreads", "reserveRuns", "lockInstances", "lockJoining",
+		"appendEvents", "lockPartitions", "partitionExists", "selectPartitions", "deleteStray",
+		"reserveKeys", "lockInstances", "lockJoining",
 		"selectServerVersion", "selectClock", "selectThreadsByID",
 	}
 	templates = []string{"partitionHasUnsealed"}

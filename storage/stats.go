@@ -97,10 +97,7 @@ func scanCountableCall(rows *sql.Rows) (countable, error) {
 }
 
 // counter stores run statistics.
-type counter struct {
-	*writer
-	read *pool
-}
+type counter beside
 
 // RollUp adds the rows that were inserted since its last call to the buckets: see [model.Counter].
 func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {

@@ -136,12 +136,7 @@ func openAs(ctx context.Context, cfg Config, d *dialect) (*DB, error) {
 }
 
 func (db *DB) open(ctx context.Context) (err error) {
-	if db.cfg.Serve {
-		if db.lock, err = db.d.lock(db.cfg); err != nil {
-			return err
-		}
-	}
-	if err := db.d.check(db.cfg); err != nil {
+	if db.lock, err = db.d.lock(db.cfg); err != nil {
 		return err
 	}
 	if db.cfg.Migrate {
@@ -169,10 +164,11 @@ func (db *DB) open(ctx context.Context) (err error) {
 	}
 	db.committer = &committer{
 		writer: db.writer, read: db.read, codec: codec,
-		threadKeys: keys{table: "threads", reserve: reserveThreads}, runKeys: keys{table: "runs", reserve: reserveRuns},
+		threadKeys: keys{table: "threads"}, runKeys: keys{table: "runs"},
 	}
-	db.accounts, db.attachments = accounts{db.writer, db.read}, attachments{db.writer, db.read}
-	db.sealer, db.retention, db.counter = sealer{db.writer, db.read, codec}, retention{db.writer, db.read}, counter{db.writer, db.read}
+	b := beside{db.writer, db.read}
+	db.accounts, db.attachments, db.retention, db.counter = accounts(b), attachments(b), retention(b), counter(b)
+	db.sealer = sealer{b, codec}
 	if err := db.Ping(ctx); err != nil || db.lock == nil {
 		return err
 	}

@@ -23,9 +23,9 @@ var written = regexp.MustCompile(`(?:INSERT INTO|UPDATE) (\w+)`)
 // maxBatches is how many different batches a session prepares. Few are usual; the statements of a rare one are sent one by one.
 const maxBatches = 100
 
-// addToBatch adds a statement to the batch. It sends the batch first if that has a statement for the table, or is large.
-func (tx *tx) addToBatch(query string, f form, args []any, size int) error {
-	g := tx.session.part(query, f)
+// addToBatch adds a statement for many rows to the batch. It sends the batch first if that has a statement for the table, or is large.
+func (tx *tx) addToBatch(query string, args []any, size int) error {
+	g := tx.session.part(query)
 	if slices.Contains(tx.batch.tables, g.table) || tx.batch.size+size > tx.d.message {
 		if err := tx.send(); err != nil {
 			return err
@@ -83,15 +83,11 @@ type batchPart struct {
 	number       byte // in the order in which the session first used them
 }
 
-func (s *session) part(query string, f form) batchPart {
-	key := inForm{query, f}
-	g, ok := s.parts[key]
+func (s *session) part(query string) batchPart {
+	g, ok := s.parts[query]
 	if !ok {
-		g = batchPart{query, written.FindStringSubmatch(query)[1], byte(len(s.parts))} // there are some thirty
-		if f == rows {
-			g.query = manyRows(query)
-		}
-		s.parts[key] = g
+		g = batchPart{manyRows(query), written.FindStringSubmatch(query)[1], byte(len(s.parts))} // there are some thirty
+		s.parts[query] = g
 	}
 	return g
 }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -29,6 +30,12 @@ type writer struct {
 	closed   bool
 }
 
+// beside has what reads, and writes beside the commits.
+type beside struct {
+	*writer
+	read *pool
+}
+
 // SetAddr writes the address of this server into the lock of a SQLite database.
 func (w *writer) SetAddr(addr string) error {
 	return w.lock.SetAddr(addr)
@@ -50,7 +57,7 @@ func (w *writer) connect(ctx context.Context) (*session, error) {
 		}
 		w.session = &session{
 			conn: conn, d: w.d, stmts: make(map[inForm]prepared), types: make(map[string][]uint32),
-			parts: make(map[inForm]batchPart), batches: make(map[string]string),
+			parts: make(map[string]batchPart), batches: make(map[string]string),
 		}
 		if w.d.single {
 			w.session.own = &direct{stmts: make(map[forRows]driver.Stmt)}
@@ -204,6 +211,116 @@ func inTurns(ctx context.Context, do func() (more bool, err error)) error {
 		}
 		if err := janitor.Yield(ctx); err != nil {
 			return err
+		}
+	}
+}
+
+// session is the connection that writes, with the statements prepared on it. Its transactions are begun and
+// ended by statements too: with an sql.Tx on the same sql.Conn, database/sql locks itself up when the
+// connection breaks under a statement of the latter.
+type session struct {
+	conn  *sqlx.Conn
+	d     *dialect
+	stmts map[inForm]prepared
+	own   *direct             // statements that write to SQLite; nil on PostgreSQL
+	types map[string][]uint32 // of the parameters of queries for many rows
+	opens bool                // the statement with which its transactions begin is prepared: see opening
+
+	parts   map[string]batchPart
+	batches map[string]string // by the numbers of their parts
+}
+
+// inForm is a query in one of its forms.
+type inForm struct {
+	query string
+	form  form
+}
+
+// prepared is a statement that its session closes.
+type prepared struct{ *sql.Stmt }
+
+// stmt returns the statement of query, prepared.
+func (s *session) stmt(ctx context.Context, query string, f form) (prepared, error) {
+	key := inForm{query, f}
+	if stmt, ok := s.stmts[key]; ok {
+		return stmt, nil
+	}
+	stmt, err := s.conn.PrepareContext(ctx, s.d.statement(query, f))
+	if err != nil {
+		return prepared{}, err
+	}
+	s.stmts[key] = prepared{stmt}
+	return prepared{stmt}, nil
+}
+
+// columns returns rows as an array for each parameter of the query.
+func (s *session) columns(query string, rows [][]any) []any {
+	types, ok := s.types[query]
+	if !ok {
+		types = typesOf(query)
+		s.types[query] = types
+	}
+	arrays := make([]any, len(types))
+	for at, oid := range types {
+		arrays[at] = cells{rows, at, oid}
+	}
+	return arrays
+}
+
+// run carries a statement out, and returns how many rows it has changed.
+func (s *session) run(ctx context.Context, query string, args []any) (int, error) {
+	if s.own != nil {
+		changed, err := s.own.run(ctx, s, query, args)
+		return int(changed), err
+	}
+	stmt, err := s.stmt(ctx, query, plain)
+	if err != nil {
+		return 0, err
+	}
+	res, err := stmt.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	changed, err := res.RowsAffected()
+	return int(changed), err
+}
+
+// exec runs a statement that has no parameters.
+func (s *session) exec(ctx context.Context, statement string) error {
+	_, err := s.conn.ExecContext(ctx, statement)
+	return err
+}
+
+const (
+	waitASecond = `
+PRAGMA busy_timeout = 1000`
+
+	selectMark = `
+PRAGMA user_version`
+)
+
+// mark writes this server's marks after moving the old WAL into the database. The caller holds mu.
+func (w *writer) mark(ctx context.Context, read *pool) error {
+	if err := w.exec(ctx, sqlite.MoveWAL); err != nil {
+		return err
+	}
+	found, err := one(ctx, read, scalar[int32], selectMark)
+	if err != nil {
+		return err
+	}
+	return w.exec(ctx, fmt.Sprintf(sqlite.SetMark, found+1), fmt.Sprintf(sqlite.SetMark, sqlite.NewMark()))
+}
+
+// leaveNoWAL moves all of the WAL into the database, so that a copy of the one file is a copy of everything. The last
+// connection that is closed removes the WAL then. The caller holds mu.
+func (w *writer) leaveNoWAL() {
+	if !w.d.single || w.session == nil {
+		return
+	}
+	// A long read must not delay the server's end.
+	for _, statement := range []string{waitASecond, sqlite.MoveWAL} {
+		if err := w.session.exec(context.Background(), statement); err != nil {
+			w.cfg.Log.Warn("the WAL could not be moved into the database", "error", err)
 		}
 	}
 }
