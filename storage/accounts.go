@@ -79,16 +79,16 @@ func (a accounts) PutAPIKey(ctx context.Context, k *model.APIKey, by *model.Audi
 			return err
 		}
 		err := tx.exec(insertAPIKey, k.ID, k.Name, k.Hash, k.User, jsonOf(k.Projects), k.Role, ms(k.CreatedAt), msOrNull(k.ExpiresAt))
-		for i, project := range k.Projects {
-			if err == nil && !slices.Contains(k.Projects[:i], project) {
-				err = tx.exec(insertAPIKeyProject, project, k.ID)
-			}
+		for _, project := range projectsOf(k) {
+			err = cmp.Or(err, tx.exec(insertAPIKeyProject, project, k.ID))
 		}
-		if err == nil {
-			err = tell(tx, k, by)
-		}
-		return err
+		return cmp.Or(err, tell(tx, k, by))
 	})
+}
+
+// projectsOf returns each project of a key once.
+func projectsOf(k *model.APIKey) []string {
+	return slices.Compact(slices.Sorted(slices.Values(k.Projects)))
 }
 
 // tell inserts an audit row for a change of a key: in the requester's project, or without one (the server's operator)
@@ -102,10 +102,7 @@ func tell(tx *tx, k *model.APIKey, by *model.Audit) error {
 	if by.Project != "" {
 		return tx.exec(insertAudit, auditCells(&row)...)
 	}
-	for i, project := range k.Projects {
-		if slices.Contains(k.Projects[:i], project) {
-			continue
-		}
+	for _, project := range projectsOf(k) {
 		row.Project = project
 		if err := tx.exec(insertAudit, auditCells(&row)...); err != nil {
 			return err

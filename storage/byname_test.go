@@ -58,8 +58,8 @@ func findTogether(t *testing.T, db *DB) {
 	all.Wait()
 	db.lookups.mu.Lock()
 	defer db.lookups.mu.Unlock()
-	if db.lookups.busy || len(db.lookups.waiting) > 0 {
-		t.Errorf("busy %v, and %d wait", db.lookups.busy, len(db.lookups.waiting))
+	if db.busy || len(db.waiting) > 0 {
+		t.Errorf("busy %v, and %d wait", db.busy, len(db.waiting))
 	}
 }
 
@@ -68,7 +68,7 @@ func TestThreadsAreLookedForInOneStatement(t *testing.T) { onBoth(t, findInOneSt
 
 func findInOneStatement(t *testing.T, db *DB) {
 	first := &wanted{name: model.Name{ID: "first"}, turn: make(chan bool, 1)}
-	if found, err := db.lookups.wait(t.Context(), first); found || err != nil {
+	if found, err := db.wait(t.Context(), first); found || err != nil {
 		t.Fatal(found, err)
 	}
 	var all sync.WaitGroup
@@ -81,12 +81,12 @@ func findInOneStatement(t *testing.T, db *DB) {
 	}
 	for waiting := 0; waiting < 21; {
 		db.lookups.mu.Lock()
-		waiting = len(db.lookups.waiting)
+		waiting = len(db.waiting)
 		db.lookups.mu.Unlock()
 	}
 	db.find(t.Context())
-	if db.lookups.busy || len(db.lookups.waiting) > 0 {
-		t.Errorf("busy %v, and %d wait behind one statement", db.lookups.busy, len(db.lookups.waiting))
+	if db.busy || len(db.waiting) > 0 {
+		t.Errorf("busy %v, and %d wait behind one statement", db.busy, len(db.waiting))
 	}
 	all.Wait()
 }

@@ -296,7 +296,10 @@ func (r *removal) deleteSmallRuns(list []*model.Delete) (n int, err error) {
 	if n = slices.IndexFunc(list, func(d *model.Delete) bool { return d.RunKey == 0 || d.Events != events }); n >= 0 {
 		list = list[:n]
 	}
-	threads, runs := keysOfDeletes(list)
+	var threads, runs []int64
+	for _, d := range list {
+		threads, runs = append(threads, d.ThreadKey), append(runs, d.RunKey)
+	}
 	spans, err := all(r.ctx, r, scanSizedSpan, selectSizedSpans, r.d.list(runs), r.rows+1)
 	if err != nil || len(spans) > r.rows {
 		return 0, err
@@ -349,13 +352,6 @@ func (r *removal) deleteSmallRuns(list []*model.Delete) (n int, err error) {
 		}
 	}
 	return n, r.exec(forgetDeletionsOfRuns, threadList, runList)
-}
-
-func keysOfDeletes(list []*model.Delete) (threads, runs []int64) {
-	for _, d := range list {
-		threads, runs = append(threads, d.ThreadKey), append(runs, d.RunKey)
-	}
-	return threads, runs
 }
 
 // sizesOfRuns returns the sizes of the rows of runs, without their spans and events. Of a kind it reads at most one row more than

@@ -110,7 +110,7 @@ func free(ctx context.Context, d *dialect, q querier, query, instance string, de
 
 // Fence ends an instance that may write: see [model.Store]. It waits for its running commit.
 func (c *committer) Fence(ctx context.Context, instance string) error {
-	if err := c.end(ctx, instance, model.EndFenced); err != nil {
+	if err := c.end(ctx, &instance, model.EndFenced); err != nil {
 		return fmt.Errorf("fence %s: %w", instance, err)
 	}
 	return nil
@@ -118,22 +118,16 @@ func (c *committer) Fence(ctx context.Context, instance string) error {
 
 // Leave ends the joined instance: see [model.Store].
 func (c *committer) Leave(ctx context.Context) error {
-	if err := c.end(ctx, c.joined(), model.EndLeft); err != nil {
+	if err := c.end(ctx, &c.instance, model.EndLeft); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
 	return nil
 }
 
-func (c *committer) joined() string {
+func (c *committer) end(ctx context.Context, instance *string, how model.End) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.instance
-}
-
-func (c *committer) end(ctx context.Context, instance string, how model.End) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.transact(ctx, func(tx *tx) error { return tx.exec(fenceInstance, string(how), instance) })
+	return c.transact(ctx, func(tx *tx) error { return tx.exec(fenceInstance, string(how), *instance) })
 }
 
 // Renew renews the joined instance's lease: see [model.Store]. SQLite has no leases to renew, so it only checks the

@@ -50,10 +50,10 @@ func Migrate(ctx context.Context, cfg Config) error {
 func lockAndMigrate(ctx context.Context, cfg Config, d *dialect) error {
 	cfg.Migrate, cfg.Serve = true, true
 	held, err := d.lock(cfg)
-	defer held.Close()
 	if err != nil {
 		return err
 	}
+	defer held.Close()
 	return migrate(ctx, cfg, d)
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batonrun/baton/runtime/janitor"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -147,32 +146,28 @@ func scanRecorded(rows *sql.Rows) (r recorded, err error) {
 // ended a day ago, the instances that were fenced, started a day ago or earlier, and own no run, and the API keys that were
 // revoked or have expired 90 days ago. It should be called every few minutes, and blocks commits only for moments.
 func (r retention) Prune(ctx context.Context, now time.Time) error {
-	before := ms(now.Add(-keepAfter))
-	for after := int64(0); ; {
+	before, after := ms(now.Add(-keepAfter)), int64(0)
+	err := inTurns(ctx, func() (more bool, err error) {
 		list, err := all(ctx, r.read, scanRecorded, selectRecorded, before, after)
-		if err != nil {
-			return err
-		}
-		if len(list) == 0 {
-			_, err := r.tidy(ctx, deleteInstances, before)
-			return errors.Join(err, r.forgetAPIKeys(ctx, now))
-		}
-		var runs []int64
-		for _, run := range list {
-			if run.over {
-				runs = append(runs, run.run)
-			}
-		}
-		if len(runs) > 0 {
-			if err := r.tidyLarge(ctx, sizeRecords, deleteRecords, r.d.list(runs), before); err != nil {
-				return err
-			}
+		if err != nil || len(list) == 0 {
+			return false, err
 		}
 		after = list[len(list)-1].run
-		if err := janitor.Yield(ctx); err != nil {
-			return err
+		list = slices.DeleteFunc(list, func(r recorded) bool { return !r.over })
+		if len(list) == 0 {
+			return true, nil
 		}
+		runs := make([]int64, len(list))
+		for i := range list {
+			runs[i] = list[i].run
+		}
+		return true, r.tidyLarge(ctx, sizeRecords, deleteRecords, r.d.list(runs), before)
+	})
+	if err != nil {
+		return err
 	}
+	_, err = r.tidy(ctx, deleteInstances, before)
+	return errors.Join(err, r.forgetAPIKeys(ctx, now))
 }
 
 // ForgetKeys removes the idempotency keys that were put before a time.

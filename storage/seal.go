@@ -209,26 +209,22 @@ const (
 
 // shrink returns free pages of a SQLite file to the file system.
 func (s sealer) shrink(ctx context.Context) error {
-	for before := 0; ; {
+	before := 0
+	return inTurns(ctx, func() (more bool, err error) {
 		pages, err := one(ctx, s.read, scalar[int], countPages)
 		if err != nil {
-			return err
+			return false, err
 		}
 		free, err := one(ctx, s.read, scalar[int], countFree)
-		if err != nil {
-			return err
-		}
-		if free <= spareFree+pages/10 || free == before {
-			return nil
+		if err != nil || free <= spareFree+pages/10 || free == before {
+			return false, err
 		}
 		before = free
 		if err := s.shrinkOnce(ctx); err != nil {
-			return fmt.Errorf("shrink the database: %w", err)
+			return false, fmt.Errorf("shrink the database: %w", err)
 		}
-		if err := janitor.Yield(ctx); err != nil {
-			return err
-		}
-	}
+		return true, nil
+	})
 }
 
 func (s sealer) shrinkOnce(ctx context.Context) error {

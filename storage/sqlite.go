@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ func sqliteDialect() *dialect {
 	}
 }
 
-// lockSQLite locks the file for a server, and checks its WAL for everyone. It may return a lock with an error.
+// lockSQLite locks the file for a server, and checks its WAL for everyone.
 func lockSQLite(cfg Config) (lock *sqlite.Lock, err error) {
 	path, err := sqlite.Path(cfg.URL)
 	if err != nil {
@@ -56,7 +57,10 @@ func lockSQLite(cfg Config) (lock *sqlite.Lock, err error) {
 			return nil, err
 		}
 	}
-	return lock, sqlite.CheckWAL(path, cfg.Serve)
+	if err := sqlite.CheckWAL(path, cfg.Serve); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
 }
 
 func openSQLite(cfg Config, m mode) (*sqlx.DB, error) {

@@ -1,5 +1,5 @@
-// Package storage stores Baton's threads, runs and events in SQLite or PostgreSQL: it implements model.Store over sqlx, and is the
-// only package with SQL. It knows neither agents nor transports, and does not parse events.
+// Package storage stores Baton's threads, runs and events in SQLite or PostgreSQL: it implements model.Store over sqlx. Only
+// this package and those below it have SQL. It knows neither agents nor transports, and does not parse events.
 //
 // # Two databases, one text
 //
@@ -99,11 +99,11 @@ func (c Config) withDefaults() Config {
 
 // DB is an open database. Reads may be called concurrently; writes run one at a time.
 type DB struct {
-	*lookups
-	keyed
-	logReader
-	*writer
-	*committer
+	*lookups   // the reads of a project
+	keyed      // other reads by key
+	logReader  // reads of logs
+	*writer    // shared by the following
+	*committer // the batches of the joined instance, and keys for their rows
 	accounts
 	attachments
 	sealer

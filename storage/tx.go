@@ -3,6 +3,9 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -90,4 +93,102 @@ func (tx *tx) define(statement string) error {
 		return tx.failed(tx.ctx, err)
 	}
 	return nil
+}
+
+// writeBatch collects statements that write, and sends them to PostgreSQL as one statement, a WITH with each of them as a part:
+// that costs one round trip. The parts do not see each other's writes and run in no order, so a batch has at most one part for
+// each table.
+type writeBatch struct {
+	queries []string
+	numbers []byte // of the queries
+	tables  []string
+	args    [][]any
+	size    int
+}
+
+// written finds the table that a statement writes.
+var written = regexp.MustCompile(`(?:INSERT INTO|UPDATE) (\w+)`)
+
+// maxBatches is how many different batches a session prepares. Few are usual; the statements of a rare one are sent one by one.
+const maxBatches = 100
+
+// addToBatch adds a statement for many rows to the batch. It sends the batch first if that has a statement for the table, or is large.
+func (tx *tx) addToBatch(query string, args []any, size int) error {
+	g := tx.session.part(query)
+	if slices.Contains(tx.batch.tables, g.table) || tx.batch.size+size > tx.d.message {
+		if err := tx.send(); err != nil {
+			return err
+		}
+	}
+	s := &tx.batch
+	s.queries, s.numbers = append(s.queries, g.query), append(s.numbers, g.number)
+	s.tables, s.args = append(s.tables, g.table), append(s.args, args)
+	s.size += size
+	return nil
+}
+
+// send sends the batch. The transaction calls it before any other statement.
+func (tx *tx) send() error {
+	s := tx.batch
+	tx.batch = writeBatch{}
+	if tx.err != nil || len(s.queries) == 0 {
+		return tx.err
+	}
+	if query, ok := tx.session.together(&s); ok {
+		_, err := tx.run(query, slices.Concat(s.args...))
+		return err
+	}
+	for i, query := range s.queries {
+		if _, err := tx.run(query, s.args[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// query returns the batch as one statement.
+func (s *writeBatch) query() string {
+	var b strings.Builder
+	for i, query := range s.queries {
+		switch {
+		case i == len(s.queries)-1:
+			b.WriteString(")")
+		case i == 0:
+			b.WriteString("WITH ")
+		default:
+			b.WriteString("), ")
+		}
+		if i < len(s.queries)-1 {
+			b.WriteString(s.tables[i] + "_part AS (")
+		}
+		b.WriteString(query)
+	}
+	return b.String()
+}
+
+// batchPart is a statement as a part of a batch.
+type batchPart struct {
+	query, table string
+	number       byte // in the order in which the session first used them
+}
+
+func (s *session) part(query string) batchPart {
+	g, ok := s.parts[query]
+	if !ok {
+		g = batchPart{manyRows(query), written.FindStringSubmatch(query)[1], byte(len(s.parts))} // there are some thirty
+		s.parts[query] = g
+	}
+	return g
+}
+
+// together returns the batch as one statement, if it has several and the session prepares it.
+func (s *session) together(of *writeBatch) (query string, ok bool) {
+	if len(of.queries) < 2 {
+		return "", false
+	}
+	if query, ok = s.batches[string(of.numbers)]; !ok && len(s.batches) < maxBatches {
+		query, ok = of.query(), true
+		s.batches[string(of.numbers)] = query
+	}
+	return query, ok
 }

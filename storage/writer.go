@@ -317,10 +317,7 @@ func (w *writer) leaveNoWAL() {
 	if !w.d.single || w.session == nil {
 		return
 	}
-	// A long read must not delay the server's end.
-	for _, statement := range []string{waitASecond, sqlite.MoveWAL} {
-		if err := w.session.exec(context.Background(), statement); err != nil {
-			w.cfg.Log.Warn("the WAL could not be moved into the database", "error", err)
-		}
+	if err := w.exec(context.Background(), waitASecond, sqlite.MoveWAL); err != nil { // a long read must not delay the server's end
+		w.cfg.Log.Warn("the WAL could not be moved into the database", "error", err)
 	}
 }

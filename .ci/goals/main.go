@@ -38,11 +38,10 @@ execute.go usage.go dispatch.go close.go opening.go execution.go snapshot.go eng
 agents.go claim.go end.go runs.go live.go observe.go weight.go deletions.go step.go ids.go bounds.go admission.go told.go owners.go
 abandon.go offers.go queue.go retract.go tokens.go replay.go span.go load.go journal.go nodes.go clienttools.go text.go`,
 	"storage": `
-nodes.go instances.go put.go keys.go threadlist.go statsread.go stats.go steps.go backup.go history.go byname.go seal.go
-partitions.go audit.go vacuum.go users.go questions.go attachments.go writebatch.go retention.go inspect.go view.go threads.go
-runlist.go runs.go weight.go prune.go delete.go accounts.go events.go segments.go storage.go wal.go commit.go sqlite.go memos.go
-postgres.go migrate.go tx.go append.go process_linux.go messages.go page.go lock.go lock_unix.go session.go direct.go pool.go
-errors.go dialect.go values.go lock_linux.go`,
+seal.go retention.go nodes.go instances.go inspect.go history.go commit.go partitions.go delete.go put.go keys.go events.go
+byname.go process_linux.go runlist.go view.go messages.go accounts.go audit.go storage.go threads.go postgres.go segments.go
+attachments.go memos.go steps.go statsread.go stats.go threadlist.go sqlite.go tx.go writer.go runs.go direct.go users.go
+questions.go page.go migrate.go pool.go errors.go dialect.go values.go`,
 }
 
 // limits are the highest values that each measure may have.
