@@ -373,7 +373,11 @@ func (tx *commitTx) finish() error {
 	}
 	tx.events = nil
 	write(tx, list, insertEvents, func(r *eventlog.Row) []any {
-		return []any{r.Thread, r.First, r.Last, r.Run, tx.now, string(r.Payload)}
+		payload := any(r.Payload)
+		if tx.d.single { // whose text is not bytes
+			payload = string(r.Payload)
+		}
+		return []any{r.Thread, r.First, r.Last, r.Run, tx.now, payload}
 	})
 	return tx.send()
 }

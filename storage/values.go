@@ -87,6 +87,8 @@ func textSize(args []any) (n int) {
 		switch arg := arg.(type) {
 		case string:
 			n += len(arg)
+		case []byte:
+			n += len(arg)
 		case *string:
 			if arg != nil {
 				n += len(*arg)
@@ -224,7 +226,11 @@ var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // BinaryValue is called by lib/pq.
 func (c cells) BinaryValue() ([]byte, error) {
-	buf := arrayHeader(make([]byte, 0, 20+16*len(c.rows)), c.oid, len(c.rows))
+	size := 20 + 16*len(c.rows)
+	for _, row := range c.rows {
+		size += textSize(row[c.at : c.at+1])
+	}
+	buf := arrayHeader(make([]byte, 0, size), c.oid, len(c.rows))
 	for _, row := range c.rows {
 		start := len(buf)
 		buf = append(buf, 0, 0, 0, 0)
@@ -237,6 +243,8 @@ func (c cells) BinaryValue() ([]byte, error) {
 				buf = append(buf, *v...)
 			}
 		case string:
+			buf = append(buf, v...)
+		case []byte:
 			buf = append(buf, v...)
 		case int:
 			buf = binary.BigEndian.AppendUint64(buf, uint64(v))
