@@ -108,8 +108,8 @@ func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error 
 
 func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error {
 	begun := time.Now()
-	if err := rt.deleteAttachments(ctx, c.project, user, begun); err != nil {
-		return err
+	if _, err := rt.ExpireAttachments(ctx, c.project, user, begun, false); err != nil {
+		return unavailable(err)
 	}
 	for {
 		n, err := rt.deleteThreads(ctx, c, user, begun)
@@ -117,7 +117,8 @@ func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error 
 			return err
 		}
 		if n == 0 {
-			return rt.deleteAttachments(ctx, c.project, user, begun)
+			rt.dropAttachments(ctx)
+			return nil
 		}
 	}
 }
@@ -148,16 +149,4 @@ func (rt *Runtime) deleteThreads(ctx context.Context, c Caller, user string, beg
 			return n, nil
 		}
 	}
-}
-
-// deleteAttachments removes the attachments that a user uploaded before a time.
-func (rt *Runtime) deleteAttachments(ctx context.Context, project, user string, before time.Time) error {
-	if rt.cfg.Attachments == nil {
-		return nil
-	}
-	if _, err := rt.ExpireAttachments(ctx, project, user, before, false); err != nil {
-		return unavailable(err)
-	}
-	rt.dropAttachments(ctx)
-	return nil
 }
