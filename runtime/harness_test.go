@@ -68,6 +68,7 @@ func open(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *bench {
 		t.Fatal(err)
 	}
 	b.cfg.StepTimeout, b.cfg.ToolTimeout = cmp.Or(cfg.StepTimeout, time.Hour), cmp.Or(cfg.ToolTimeout, time.Hour) // must not end a hang while a test waits
+	b.cfg.Patience = cmp.Or(cfg.Patience, time.Hour)                                                              // a busy machine may commit slowly
 	if b.cfg.Log == nil {
 		b.cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
