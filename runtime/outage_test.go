@@ -61,6 +61,10 @@ func (a *away) Messages(ctx context.Context, key, upTo int64, n int) ([]runtime.
 	return gone(a, func() ([]runtime.Message, error) { return a.Store.Messages(ctx, key, upTo, n) })
 }
 
+func (a *away) MessageHeads(ctx context.Context, key int64, ids []string) ([]model.MessageHead, error) {
+	return gone(a, func() ([]model.MessageHead, error) { return a.Store.MessageHeads(ctx, key, ids) })
+}
+
 func (a *away) MessagesByID(ctx context.Context, key int64, ids []string) ([]runtime.Message, error) {
 	return gone(a, func() ([]runtime.Message, error) { return a.Store.MessagesByID(ctx, key, ids) })
 }

@@ -22,14 +22,14 @@ func (l *live) own(ctx context.Context, ev agui.Event) error {
 	if err != nil || len(ids) == 0 {
 		return err
 	}
-	taken, err := commit.Patiently(ctx, func() ([]model.Message, error) {
-		return l.en.store.MessagesByID(ctx, l.span.thread.Key, ids)
+	taken, err := commit.Patiently(ctx, func() ([]model.MessageHead, error) {
+		return l.en.store.MessageHeads(ctx, l.span.thread.Key, ids)
 	})
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
-	taken = slices.DeleteFunc(taken, func(m model.Message) bool { return l.span.writes(m.ID) }) // another node was quicker
+	taken = slices.DeleteFunc(taken, func(m model.MessageHead) bool { return l.span.writes(m.ID) }) // another node was quicker
 	l.mu.Unlock()
 	if len(taken) == 0 {
 		return nil

@@ -88,17 +88,17 @@ func (o *opening) prepare(ctx context.Context) error {
 	}
 	if o.row.Generation == 1 {
 		if o.l.input.RewindTo != "" {
-			msgs, err := o.l.en.store.MessagesByID(ctx, o.th.Key, []string{o.l.input.RewindTo})
+			heads, err := o.l.en.store.MessageHeads(ctx, o.th.Key, []string{o.l.input.RewindTo})
 			if err != nil {
 				return err
 			}
-			i := slices.IndexFunc(msgs, func(m model.Message) bool {
+			i := slices.IndexFunc(heads, func(m model.MessageHead) bool {
 				return m.ID == o.l.input.RewindTo && m.State == model.MessageConsumed
 			})
 			if i < 0 { // another run has hidden it while this one was queued
 				return decide.ErrUnknownMessage
 			}
-			hides = append(hides, model.Hide{ThreadKey: o.th.Key, FromSeq: msgs[i].Seq + 1})
+			hides = append(hides, model.Hide{ThreadKey: o.th.Key, FromSeq: heads[i].Seq + 1})
 		}
 		if o.l.input.HideFrom > 0 {
 			hides = append(hides, model.Hide{ThreadKey: o.th.Key, FromSeq: o.l.input.HideFrom})
