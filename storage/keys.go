@@ -82,7 +82,7 @@ func (k *keys) count(tx *tx) error {
 	return nil
 }
 
-// note has SQLite know that the keys of rows to be inserted are given, however the rows end.
+// note stores in SQLite that keys are given, before rows with these keys are inserted: a deleted row's key is not given again.
 func (k *keys) note(tx *commitTx, given []int64) error {
 	if !tx.d.single || len(given) == 0 {
 		return nil

@@ -163,7 +163,6 @@ func (s messageInto) Scan(src any) error {
 
 // An agent's answer is the message's content and, for clients, also the output in its metadata. If the output has
 // nothing else, the text sameOutput replaces it. An escape distinguishes a client's member with that text.
-// output, the text sameOutput stands for it. Somebody else's member that reads so is told by an escape.
 const (
 	sameOutput  = `"workerAgentOutput":"content"`
 	otherOutput = `"workerAgentOutput":"\u0063ontent"`

@@ -142,9 +142,9 @@ func scanRecorded(rows *sql.Rows) (r recorded, err error) {
 	return r, err
 }
 
-// Prune removes rows that nobody needs: the records (of Do, CallTool, Ask, Next) of earlier generations of a run and of runs that
-// ended a day ago, the instances that were fenced, started a day ago or earlier, and own no run, and the API keys that were
-// revoked or have expired 90 days ago. It should be called every few minutes, and blocks commits only for moments.
+// Prune removes rows that are no longer needed. These are the records (of Do, CallTool, Ask, Next) of earlier generations of a
+// run and of runs that ended a day ago; fenced instances without runs that started at least a day ago; and API keys that
+// were revoked or expired 90 days ago. Call it every few minutes. It blocks commits only for moments.
 func (r retention) Prune(ctx context.Context, now time.Time) error {
 	before, after := ms(now.Add(-keepAfter)), int64(0)
 	err := inTurns(ctx, func() (more bool, err error) {

@@ -244,7 +244,8 @@ func (r keyed) Weight(ctx context.Context, threadKey, runKey int64) (model.Weigh
 	}, selectWeight, runKey, threadKey, model.MessageBytes, runKey, weighed, runKey, runKey, weighed, model.MessageBytes, threadKey, latest, runKey, runKey, runKey, runKey, weighed)
 }
 
-// How many rows are weighed: of a thread's messages as many as a worker is given, and else more than a run can have.
+// Limits of the rows whose sizes are added up. A worker gets the latest messages of its thread; the other limit is above what a run
+// can have.
 const (
 	latest  = 2000
 	weighed = 1_000_000

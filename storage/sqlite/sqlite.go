@@ -84,8 +84,8 @@ func Create(path string) error {
 	return f.Close()
 }
 
-// Explain returns the sentinel of model that an error means, or nil. It classifies an error that is not about the statement or its data as temporary: an unreadable file is not
-// the fault of the current run.
+// Explain returns the sentinel of model that an error means, or nil. It classifies an error that is not about the statement or its
+// data as temporary: an unreadable file is not the fault of the current run.
 func Explain(err error) error {
 	var se *sqlite.Error
 	if !errors.As(err, &se) {
