@@ -42,15 +42,17 @@ func (ct *catalog) AuditOf(ctx context.Context, c Caller, f AuditFilter) (Page[A
 		}
 	}
 	f.Project = c.project
+	explain := unavailable
 	if f.Searches() {
 		end, err := ct.search(c)
 		if err != nil {
 			return Page[Audit]{}, err
 		}
 		defer end()
+		explain = searchFailed
 	}
 	page, err := ct.store.Audit(ctx, f)
-	return page, unavailable(err)
+	return page, explain(err)
 }
 
 var errAdmins = refuse(KindForbidden, "forbidden", "Your role may not do this: it is for admins")

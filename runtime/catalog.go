@@ -108,26 +108,35 @@ func (ct *catalog) Runs(ctx context.Context, c Caller, f RunFilter) (Page[Run], 
 	if err := ct.lookFor(ctx, &f); err != nil {
 		return Page[Run]{}, err
 	}
+	explain := unavailable
 	if f.Searches() {
 		end, err := ct.search(c)
 		if err != nil {
 			return Page[Run]{}, err
 		}
 		defer end()
+		explain = searchFailed
 	}
 	page, err := ct.store.Runs(ctx, f)
 	runs := make([]Run, len(page.Rows))
 	for i := range page.Rows {
 		runs[i] = grantedRun(page.Rows[i])
 	}
-	return Page[Run]{Rows: runs, More: page.More, Total: page.Total, Counted: page.Counted, Behind: page.Behind}, unavailable(err)
+	return Page[Run]{Rows: runs, More: page.More, Total: page.Total, Counted: page.Counted}, explain(err)
 }
 
 // maxText is how many characters a search text for runs or threads may have.
 const maxText = 200
 
-// lookFor checks the text of a filter. If the text is a conversationId, the filter selects that conversation's runs.
+// maxMembers is how many tags and members of metadata a filter may have.
+const maxMembers = 16
+
+// lookFor checks the text, the tags and the metadata of a filter. If the text is a conversationId, the filter selects that
+// conversation's runs.
 func (ct *catalog) lookFor(ctx context.Context, f *RunFilter) error {
+	if len(f.Tags)+len(f.Metadata) > maxMembers {
+		return refuse(KindInvalid, "invalid_request", "A list of runs takes at most %d tags and members of metadata", maxMembers)
+	}
 	if err := checkText(f.Text); err != nil || uuid.Validate(f.Text) != nil {
 		return err
 	}

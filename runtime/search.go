@@ -1,9 +1,15 @@
 package runtime
 
-import "github.com/batonrun/baton/runtime/quota"
+import (
+	"errors"
+	"time"
 
-// maxSearches is how many searches a user may have under way at a time, waiting ones included. Each search reads
-// thousands of rows.
+	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/quota"
+)
+
+// maxSearches is how many searches a user may have under way at a time, waiting ones included. A search can read many
+// rows.
 const maxSearches = 8
 
 var errSearches = refuse(KindOverloaded, "too_many_searches", "You may have %d searches under way at a time; wait for one of them", maxSearches)
@@ -24,4 +30,15 @@ func (ct *catalog) search(c Caller) (end func(), err error) {
 		return nil, errSearches
 	}
 	return r.Release, nil
+}
+
+// searchFailed returns the error of a search as the caller is to see it.
+func searchFailed(err error) error {
+	if errors.Is(err, model.ErrTooSlow) {
+		return &Error{
+			Kind: KindUnavailable, Code: "too_slow", RetryAfter: time.Second,
+			Detail: "The search took too long: add a word or a filter, or narrow the time range",
+		}
+	}
+	return unavailable(err)
 }

@@ -54,12 +54,11 @@ func scanAudit(rows *sql.Rows, more ...any) (a model.Audit, err error) {
 	return a, err
 }
 
-// knownAudit returns the part of a filter that an index serves, and whether the filter has other parts. A run has the
-// fewest rows, then a user or an actor, then an action.
-func knownAudit(f *model.AuditFilter) (known model.AuditFilter, rest bool) {
-	known = *f
+// auditPart returns the part of a filter that an index serves: a run has the fewest rows, then a user or an actor, then an action.
+func auditPart(f *model.AuditFilter) model.AuditFilter {
+	part := *f
 	n := 0
-	for _, name := range []*string{&known.Run, &known.User, &known.Actor, &known.Action} {
+	for _, name := range []*string{&part.Run, &part.User, &part.Actor, &part.Action} {
 		if *name == "" {
 			continue
 		}
@@ -67,10 +66,22 @@ func knownAudit(f *model.AuditFilter) (known model.AuditFilter, rest bool) {
 			*name = ""
 		}
 	}
-	return known, n > 1
+	return part
 }
 
-// filterAudit returns the WHERE clause of a filter, all but its cursor.
+// whereAudit returns the WHERE clause of a filter, all but its cursor. The database finds rows by one index, and tests them for the
+// rest of the filter.
+func whereAudit(f *model.AuditFilter) (string, []any) {
+	part := auditPart(f)
+	where, args := filterAudit(&part)
+	if f.Searches() {
+		rest, more := filterAudit(f)
+		where += ` AND (SELECT ` + strings.TrimPrefix(rest, "\nWHERE ") + ` FROM audit AS fitting WHERE fitting.key = audit.key)`
+		args = append(args, more...)
+	}
+	return where, args
+}
+
 func filterAudit(f *model.AuditFilter) (string, []any) {
 	var query strings.Builder
 	query.WriteString("\nWHERE project_id = ?")
@@ -91,18 +102,21 @@ func filterAudit(f *model.AuditFilter) (string, []any) {
 }
 
 // Audit lists the requests that changed a project, latest first. The default limit is 50. Its rows are small.
-func (r reader) Audit(ctx context.Context, f model.AuditFilter) (p model.Page[model.Audit], err error) {
+func (r reader) Audit(ctx context.Context, f model.AuditFilter) (model.Page[model.Audit], error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}
 	if f.BeforeKey == 0 || f.BeforeTime.After(endOfTime) {
 		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
 	}
-	known, rest := knownAudit(&f)
-	if rest {
-		return searched(ctx, r, func() (model.Page[model.Audit], error) { return r.lookAudit(ctx, &f, &known) })
+	if f.Searches() {
+		return searched(ctx, r, func(ctx context.Context, r reader) (model.Page[model.Audit], error) { return r.audit(ctx, &f) })
 	}
-	where, args := filterAudit(&f)
+	return r.audit(ctx, &f)
+}
+
+func (r reader) audit(ctx context.Context, f *model.AuditFilter) (p model.Page[model.Audit], err error) {
+	where, args := whereAudit(f)
 	count, counting := countAudit+where+auditCounted, append(slices.Clip(args), maxCount+1)
 	if !f.Count {
 		count, counting = uncounted, nil
@@ -120,41 +134,6 @@ func (r reader) Audit(ctx context.Context, f model.AuditFilter) (p model.Page[mo
 		return p, nil
 	}
 	return counted(ctx, r.q, p, count, counting...)
-}
-
-// lookAudit is Audit for a filter without an index: it reads some thousand rows of the best index per page.
-func (r reader) lookAudit(ctx context.Context, f, known *model.AuditFilter) (p model.Page[model.Audit], err error) {
-	where, args := filterAudit(known)
-	at, key := f.BeforeTime, f.BeforeKey
-	for n := 0; n < lookedAt; {
-		list, err := all(ctx, r.q, func(rows *sql.Rows) (model.Audit, error) { return scanAudit(rows, &p.Total) },
-			listAudit+uncounted+pageOfAudit+where+belowAudit, slices.Concat(args, []any{ms(at), key, lookAtOnce})...)
-		if err != nil {
-			return p, err
-		}
-		for i := range list {
-			a := &list[i]
-			if fitsAudit(a, f) {
-				if len(p.Rows) == f.Limit {
-					p.More = true
-					return p, nil
-				}
-				p.Rows = append(p.Rows, *a)
-			}
-			at, key = a.At, a.Key
-		}
-		if n += len(list); len(list) < lookAtOnce {
-			return p, nil
-		}
-	}
-	p.More, p.Behind, p.BehindAt = true, key, at
-	return p, nil
-}
-
-// fitsAudit reports whether a row has the names that f asks for.
-func fitsAudit(a *model.Audit, f *model.AuditFilter) bool {
-	return (f.Run == "" || a.RunID == f.Run) && (f.User == "" || a.User == f.User) && (f.Actor == "" || a.Actor == f.Actor) &&
-		(f.Action == "" || a.Action == f.Action)
 }
 
 // ForgetAudit deletes a project's audit rows before a time and returns their number; with dry it only counts.

@@ -347,7 +347,7 @@ func (r *removal) deleteSmallRuns(list []*model.Delete) (n int, err error) {
 				return 0, err
 			}
 		}
-		if err := cmp.Or(r.exec(deleteRunInputs, runList), r.exec(deleteRuns, runList)); err != nil {
+		if err := cmp.Or(r.exec(deleteTerms, runList), r.exec(deleteRunInputs, runList), r.exec(deleteRuns, runList)); err != nil {
 			return 0, err
 		}
 	}
@@ -487,7 +487,7 @@ func (r *removal) deleteRun(key int64) (left bool, err error) {
 	for _, s := range sizes {
 		r.admit([]int{s.bytes})
 	}
-	return false, cmp.Or(r.exec(deleteRunInputs, keys), r.exec(deleteRuns, keys))
+	return false, cmp.Or(r.exec(deleteTerms, keys), r.exec(deleteRunInputs, keys), r.exec(deleteRuns, keys))
 }
 
 // deleteThread removes the next rows of a thread, then its runs one by one, and at last the thread.

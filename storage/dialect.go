@@ -11,6 +11,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/terms"
 	"github.com/batonrun/baton/storage/sqlite"
 )
 
@@ -41,6 +42,7 @@ type dialect struct {
 	open    func(Config, mode) (*sqlx.DB, error)
 	lock    func(Config) (*sqlite.Lock, error) // locks a file for a server, and refuses a file that must not be opened as it lies there
 	list    func(any) any                      // the parameter of = ANY (?), from a slice
+	search  func(terms.Search) string          // the parameter of terms @@ ?
 	explain func(error) error                  // the sentinel of model that err means, or nil
 }
 

@@ -3,8 +3,10 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"golang.org/x/sync/semaphore"
@@ -73,7 +75,7 @@ type (
 	reader struct {
 		q        querier
 		d        *dialect
-		searches turns // of pages that look at thousands of rows
+		searches turns // of searches
 	}
 	// keyed has the reads by key except those of logs: see [model.ByKey].
 	keyed struct {
@@ -104,15 +106,34 @@ func (t turns) take(ctx context.Context, q querier) (end func(), err error) {
 	return func() { t.places.Release(1) }, nil
 }
 
-// searched runs search within the limit of concurrent searches. A search reads thousands of rows and occupies a
+// unprepared runs the statements of searches, which PostgreSQL plans for their values: a rare word and a common one need different plans.
+type unprepared struct{ *pool }
+
+func (u unprepared) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+	return u.DB.QueryContext(ctx, u.d.statement(query, plain), args...)
+}
+
+// searchTime bounds a search.
+const searchTime = 5 * time.Second
+
+// searched runs search within the limit of concurrent searches and a limit of time. A search can read many rows and occupy a
 // connection for long, so one client could otherwise use all connections.
-func searched[T any](ctx context.Context, r reader, search func() (model.Page[T], error)) (model.Page[T], error) {
+func searched[T any](ctx context.Context, r reader, search func(context.Context, reader) (model.Page[T], error)) (model.Page[T], error) {
 	end, err := r.searches.take(ctx, r.q)
 	if err != nil {
 		return model.Page[T]{}, err
 	}
 	defer end()
-	return search()
+	ctx, cancel := context.WithTimeoutCause(ctx, searchTime, model.ErrTooSlow)
+	defer cancel()
+	if p, ok := r.q.(*pool); ok {
+		r.q = unprepared{p}
+	}
+	p, err := search(ctx, r)
+	if err != nil && errors.Is(context.Cause(ctx), model.ErrTooSlow) {
+		err = fmt.Errorf("search for %v: %w", searchTime, model.ErrTooSlow)
+	}
+	return p, err
 }
 
 // all returns the rows of a query, read by scan.

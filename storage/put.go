@@ -443,7 +443,7 @@ func write[V any](tx *commitTx, list []V, query string, cellsOf func(*V) []any) 
 }
 
 // writeSome writes rows that fit into one statement.
-func (tx *commitTx) writeSome(query string, some [][]any, size int) error {
+func (tx *tx) writeSome(query string, some [][]any, size int) error {
 	if tx.d.unnest {
 		return tx.addToBatch(query, tx.session.columns(query, slices.Clone(some)), size)
 	}

@@ -8,15 +8,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
-// A page looks at so many runs for what no index has, says where it goes on, and its list ends.
-func TestPagesLookAtSoManyRuns(t *testing.T) {
-	const n = 2*lookedAt + 500
+// A list by several columns has all that fit, on full pages.
+func TestRuns_BySeveralColumns(t *testing.T) {
+	const n = 7_000
 	for name, url := range map[string]string{
 		"sqlite":   "sqlite:" + filepath.Join(t.TempDir(), "baton.db"),
 		"postgres": storagetest.Postgres(t).NewDatabase(t),
@@ -24,52 +25,44 @@ func TestPagesLookAtSoManyRuns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := openForPlans(t, url)
 			fillRuns(t, db, n)
-			if _, err := db.write.ExecContext(t.Context(), `INSERT INTO run_names (project_id, name, user_id, run_key) VALUES ('p', 'r17', 'u', 17)`); err != nil {
-				t.Fatal(err)
-			}
-			list := func(f model.RunFilter) (keys []int64, pages, uncounted int) {
-				t.Helper()
-				f.Project, f.Limit, f.Count = "p", 500, true
-				for {
+			for _, test := range []struct {
+				f    model.RunFilter
+				want []int64 // the first runs
+				all  int
+			}{
+				{model.RunFilter{User: "u", Statuses: []model.Status{model.Running}}, nil, 0},
+				{model.RunFilter{User: "u", Statuses: []model.Status{model.Cancelled}}, []int64{1}, 1},
+				{model.RunFilter{User: "rare", Statuses: []model.Status{model.Failed}}, []int64{7000, 6000, 5000}, 7},
+				{model.RunFilter{User: "rare", Statuses: []model.Status{model.Failed}, Oldest: true}, []int64{1000, 2000, 3000}, 7},
+				{model.RunFilter{User: "rare", Statuses: []model.Status{model.Failed, model.Completed}, Agent: "a1"}, []int64{6000}, 1},
+				{model.RunFilter{ThreadKey: 2, Since: time.UnixMilli(12_000), Until: time.UnixMilli(15_000)}, []int64{14, 13, 12}, 3},
+			} {
+				f := test.f
+				f.Project, f.Limit, f.Count = "p", 3, true
+				plannedByKey(t, db, f)
+				var got []int64
+				for more := true; more; {
 					p, err := db.Runs(t.Context(), f)
 					if err != nil {
-						t.Fatal(err)
+						t.Fatalf("%+v: %v", f, err)
 					}
-					if pages++; !p.Counted {
-						uncounted++
+					if !p.Counted || p.Total != test.all || p.More && len(p.Rows) != f.Limit {
+						t.Errorf("%+v: a page of %d, of %d runs, want %d", f, len(p.Rows), p.Total, test.all)
 					}
 					for i := range p.Rows {
-						keys = append(keys, p.Rows[i].Key)
+						f.BeforeKey = p.Rows[i].Key
+						got = append(got, f.BeforeKey)
 					}
-					if !p.More {
-						return keys, pages, uncounted
-					}
-					if f.BeforeKey = p.Behind; f.BeforeKey == 0 {
-						f.BeforeKey = p.Rows[len(p.Rows)-1].Key
-					}
+					more = p.More
 				}
-			}
-			readsByKey(t, db, model.RunFilter{Project: "p", User: "u", Statuses: []model.Status{model.Completed}})
-			if keys, pages, uncounted := list(model.RunFilter{User: "u", Statuses: []model.Status{model.Running}}); len(keys) != 0 || pages != 1 || uncounted != 0 {
-				t.Errorf("of what is not there %d runs are listed on %d pages, %d of them without a total", len(keys), pages, uncounted)
-			}
-			if keys, _, _ := list(model.RunFilter{User: "u", Statuses: []model.Status{model.Cancelled}}); !slices.Equal(keys, []int64{20001, 10001, 1}) {
-				t.Errorf("the user's cancelled runs are %v", keys)
-			}
-			if keys, pages, uncounted := list(model.RunFilter{User: "u", Statuses: []model.Status{model.Cancelled}, Oldest: true}); !slices.Equal(keys, []int64{1, 10001, 20001}) || pages != 1 || uncounted != 0 {
-				t.Errorf("the user's cancelled runs, the oldest first, are %v on %d pages, %d of them without a total", keys, pages, uncounted)
-			}
-			if keys, _, uncounted := list(model.RunFilter{User: "rare", Statuses: []model.Status{model.Failed}}); len(keys) != 20 || uncounted != 0 {
-				t.Errorf("of few runs %d are listed, on %d pages without a total", len(keys), uncounted)
-			}
-			keys, pages, _ := list(model.RunFilter{Text: "R17"})
-			if len(keys) == 0 || pages < n/lookedAtText || slices.Contains(keys, 18) || !slices.Contains(keys, 17) {
-				t.Errorf("by a part of a name %d runs are listed on %d pages", len(keys), pages)
+				if len(got) != test.all || !slices.Equal(got[:len(test.want)], test.want) {
+					t.Errorf("%+v lists %v, want %d runs, the first %v", test.f, got, test.all, test.want)
+				}
 			}
 			fillAudit(t, db, n)
 			audit := func(f model.AuditFilter) (rows, pages int) {
 				t.Helper()
-				f.Project, f.Limit = "p", 500
+				f.Project, f.Limit = "p", 5
 				for {
 					p, err := db.Audit(t.Context(), f)
 					if err != nil {
@@ -79,16 +72,14 @@ func TestPagesLookAtSoManyRuns(t *testing.T) {
 					if !p.More {
 						return rows, pages
 					}
-					if f.BeforeTime, f.BeforeKey = p.BehindAt, p.Behind; p.Behind == 0 {
-						last := &p.Rows[len(p.Rows)-1]
-						f.BeforeTime, f.BeforeKey = last.At, last.Key
-					}
+					last := &p.Rows[len(p.Rows)-1]
+					f.BeforeTime, f.BeforeKey = last.At, last.Key
 				}
 			}
-			if rows, pages := audit(model.AuditFilter{Actor: "ann", Action: "rare"}); rows != 20 || pages != 3 {
+			if rows, pages := audit(model.AuditFilter{Actor: "ann", Action: "rare"}); rows != 7 || pages != 2 {
 				t.Errorf("of two names the audit has %d rows on %d pages", rows, pages)
 			}
-			if rows, pages := audit(model.AuditFilter{Actor: "ann", Action: "start", Since: time.UnixMilli(100_000), Until: time.UnixMilli(200_000)}); rows != 100 || pages != 1 {
+			if rows, pages := audit(model.AuditFilter{Actor: "ann", Action: "start", Since: time.UnixMilli(100_000), Until: time.UnixMilli(200_000)}); rows != 100 || pages != 20 {
 				t.Errorf("of a time the audit has %d rows on %d pages", rows, pages)
 			}
 			if rows, pages := audit(model.AuditFilter{Run: "r17"}); rows != 1 || pages != 1 {
@@ -98,33 +89,42 @@ func TestPagesLookAtSoManyRuns(t *testing.T) {
 			if err != nil || stats.Counting {
 				t.Errorf("of %d runs %v are left out, %v", n, stats.Counting, err)
 			}
-			named, _, _ := list(model.RunFilter{Text: "r17"})
-			if named[0] != 17 || len(named) != len(keys) {
-				t.Errorf("by the whole name %d runs are listed, the first is %d, want 17 and as many as by its parts: %d", len(named), named[0], len(keys))
-			}
 		})
 	}
 }
 
-// readsByKey fails when PostgreSQL would read all runs for what of those at hand a filter admits.
-func readsByKey(t *testing.T, db *DB, f model.RunFilter) {
+// plannedByKey fails when PostgreSQL would read all runs for a page.
+func plannedByKey(t *testing.T, db *DB, f model.RunFilter) {
 	t.Helper()
 	if db.d.name != "postgres" {
 		return
 	}
-	after := []any{time.UnixMilli(1 << 50), 1 << 60}
-	known := indexed(&f)
-	look, args := lookQuery(&f, &known, after)
-	count := countingQuery(&f, &known, after)
-	for query, args := range map[string][]any{look: args, count.text(&f): count.args} {
-		plan, err := all(t.Context(), db.read, scalar[string], "EXPLAIN "+query, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if slices.ContainsFunc(plan, func(line string) bool { return strings.Contains(line, "Seq Scan on runs") }) {
-			t.Errorf("%s", strings.Join(plan, "\n"))
-		}
+	after, err := db.place(t.Context(), &f, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
+	var list statement
+	db.d.keysOfRuns(&list, &f, after, 51)
+	plan, err := all(t.Context(), db.read, scalar[string], "EXPLAIN "+list.text(&f), list.args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(plan, func(line string) bool { return strings.Contains(line, "Seq Scan on runs") }) {
+		t.Errorf("%s", strings.Join(plan, "\n"))
+	}
+}
+
+// A search ends after its time, as one that was too slow.
+func TestSearched_FailsAfterItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := searched(t.Context(), reader{}, func(ctx context.Context, _ reader) (model.Page[model.Run], error) {
+			<-ctx.Done()
+			return model.Page[model.Run]{}, ctx.Err()
+		})
+		if !errors.Is(err, model.ErrTooSlow) {
+			t.Errorf("it failed with %v", err)
+		}
+	})
 }
 
 // fillAudit writes n rows of the audit.
@@ -151,9 +151,9 @@ func TestStats_SaysWhatIsLeftOut(t *testing.T) {
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	now := time.UnixMilli(1 << 40)
 	if _, err := db.write.ExecContext(t.Context(), `
-INSERT INTO ended_runs (project_id, agent, status, code, first_generation, created_at, begun_at, finished_at)
+INSERT INTO ended_runs (run_key, project_id, agent, status, code, first_generation, created_at, begun_at, finished_at)
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-SELECT 'p', 'a', 'COMPLETED', '', 1, ?2, ?2, ?2 FROM n`, maxWaiting+10, now.UnixMilli()); err != nil {
+SELECT 0, 'p', 'a', 'COMPLETED', '', 1, ?2, ?2, ?2 FROM n`, maxWaiting+10, now.UnixMilli()); err != nil {
 		t.Fatal(err)
 	}
 	completed := func() (n int, counting bool) {
@@ -201,7 +201,7 @@ func TestSearchesLeaveConnections(t *testing.T) {
 		}
 	}
 	db.searches.places.Release(slots)
-	if p, err := db.Runs(t.Context(), model.RunFilter{Project: "p", Text: "r1"}); err != nil || len(p.Rows) == 0 {
+	if p, err := db.Runs(t.Context(), model.RunFilter{Project: "p", User: "u", Agent: "a1"}); err != nil || len(p.Rows) == 0 {
 		t.Errorf("a search whose turn has come: %+v, %v", p, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 
+	"github.com/batonrun/baton/runtime/terms"
 	"github.com/batonrun/baton/storage/sqlite"
 )
 
@@ -20,6 +21,11 @@ var sqliteWords = strings.NewReplacer(append(listWords,
 	" FOR UPDATE", "",
 	"LIMIT ?", "LIMIT +?",
 	" * interval '1 millisecond'", "",
+	"run_terms.terms @@ ?", "run_terms MATCH ?",
+	"run_terms.run_key", "run_terms.rowid",
+	"run_terms (run_key, terms)", "run_terms (rowid, terms)",
+	"array_to_tsvector(string_to_array(?::text, ' '))", "?",
+	replaceTerms, "", // writers take turns, and FTS5 knows no conflicts
 )...)
 
 func sqliteDialect() *dialect {
@@ -37,6 +43,7 @@ func sqliteDialect() *dialect {
 		open:       openSQLite,
 		lock:       lockSQLite,
 		list:       func(slice any) any { return jsonText(slice) },
+		search:     func(s terms.Search) string { return searchFor(s, `"%s"`, `"%s"*`, " AND ") },
 		explain:    sqlite.Explain,
 	}
 }

@@ -13,19 +13,20 @@ import (
 )
 
 // The commit that ends a run inserts a row into ended_runs, and the commit of a model call inserts one into model_calls. RollUp
-// adds the rows to the buckets and deletes them, in one transaction: so each row counts once, whenever a server dies.
+// adds the rows to the buckets and deletes them, in one transaction: so each row counts once, whenever a server dies. With it the runs
+// that have ended get their terms: see terms.go.
 
 const (
 	insertRunEnded = `
-INSERT INTO ended_runs (project_id, agent, status, code, first_generation, created_at, begun_at, finished_at)
-VALUES (?::text, ?::text, ?::text, ?::text, ?::boolean, ?::timestamptz, ?::timestamptz, ?::timestamptz)`
+INSERT INTO ended_runs (run_key, project_id, agent, status, code, first_generation, created_at, begun_at, finished_at)
+VALUES (?::bigint, ?::text, ?::text, ?::text, ?::text, ?::boolean, ?::timestamptz, ?::timestamptz, ?::timestamptz)`
 
 	insertModelCall = `
 INSERT INTO model_calls (project_id, agent, at, usage)
 VALUES (?::text, ?::text, ?::timestamptz, ?::text)`
 
 	endedColumns = `
-SELECT key, project_id, agent, status, code, first_generation, created_at, begun_at, finished_at FROM ended_runs`
+SELECT key, run_key, project_id, agent, status, code, first_generation, created_at, begun_at, finished_at FROM ended_runs`
 
 	callColumns = `
 SELECT key, project_id, agent, at, usage FROM model_calls`
@@ -58,7 +59,7 @@ const rolledUpAtOnce = 1000
 var _ model.Counter = (*DB)(nil)
 
 func runEndedCells(e *model.RunEnded) []any {
-	return []any{e.Project, e.Agent, string(e.Status), e.Code, e.First, ms(e.CreatedAt), msOrNull(e.BegunAt), ms(e.FinishedAt)}
+	return []any{e.RunKey, e.Project, e.Agent, string(e.Status), e.Code, e.First, ms(e.CreatedAt), msOrNull(e.BegunAt), ms(e.FinishedAt)}
 }
 
 func modelCallCells(c *model.CallUsage) []any {
@@ -68,13 +69,14 @@ func modelCallCells(c *model.CallUsage) []any {
 // countable is a row of ended_runs or model_calls.
 type countable struct {
 	key     int64
+	run     int64 // that has ended
 	project string
 	count   func(at func(time.Time) *model.Tally)
 }
 
 func scanEnded(rows *sql.Rows) (c countable, err error) {
 	var e model.RunEnded
-	err = rows.Scan(&c.key, &e.Project, &e.Agent, &e.Status, &e.Code, &e.First, timeInto{&e.CreatedAt}, timePtrInto{&e.BegunAt},
+	err = rows.Scan(&c.key, &c.run, &e.Project, &e.Agent, &e.Status, &e.Code, &e.First, timeInto{&e.CreatedAt}, timePtrInto{&e.BegunAt},
 		timeInto{&e.FinishedAt})
 	c.project, c.count = e.Project, e.Count
 	return c, err
@@ -93,7 +95,7 @@ func scanCall(rows *sql.Rows) (c call, err error) {
 
 func scanCountableCall(rows *sql.Rows) (countable, error) {
 	c, err := scanCall(rows)
-	return countable{c.key, c.Project, c.Count}, err
+	return countable{key: c.key, project: c.Project, count: c.Count}, err
 }
 
 // counter stores run statistics.
@@ -112,7 +114,21 @@ func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 			if err != nil {
 				return err
 			}
-			some, more = len(ended)+len(calls), max(len(ended), len(calls)) == rolledUpAtOnce
+			open, err := all(ctx, tx, scalar[int64], selectWithoutTerms, rolledUpAtOnce)
+			if err != nil {
+				return err
+			}
+			runs := make([]int64, 0, len(ended)+len(open))
+			for i := range ended {
+				runs = append(runs, ended[i].run)
+			}
+			indexed, err := index(tx, append(runs, open...))
+			if err != nil {
+				return err
+			}
+			more = max(len(ended), len(calls), len(open)) == rolledUpAtOnce || indexed < len(ended)+len(open)
+			ended = ended[:min(indexed, len(ended))]
+			some = len(ended) + len(calls)
 			return cmp.Or(tally(tx, slices.Concat(ended, calls)), deleteRows(tx, deleteEnded, ended), deleteRows(tx, deleteCalls, calls))
 		})
 		if err == nil {

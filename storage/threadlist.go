@@ -10,6 +10,12 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
+// A search of threads reads so many rows at most for a page. Then the page ends, and the next one continues.
+const (
+	lookedAt   = 10_000
+	lookAtOnce = 1_000
+)
+
 const (
 	lookAtThreads = `
 SELECT key, updated_at, thread_id, title, archived FROM threads

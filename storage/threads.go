@@ -212,7 +212,9 @@ func (r reader) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[m
 		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
 	}
 	if f.Searches() {
-		return searched(ctx, r, func() (model.Page[model.ListedThread], error) { return r.lookThreads(ctx, &f) })
+		return searched(ctx, r, func(ctx context.Context, r reader) (model.Page[model.ListedThread], error) {
+			return r.lookThreads(ctx, &f)
+		})
 	}
 	list, count, whose := threadsOfAll, countAllThreads, []any{f.Project}
 	if f.User != "" {

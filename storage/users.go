@@ -37,7 +37,7 @@ func (r reader) Users(ctx context.Context, f model.UserFilter) (p model.Page[mod
 		f.Limit = 50
 	}
 	if f.Searches() {
-		return searched(ctx, r, func() (model.Page[model.ThreadUser], error) { return r.users(ctx, &f) })
+		return searched(ctx, r, func(ctx context.Context, r reader) (model.Page[model.ThreadUser], error) { return r.users(ctx, &f) })
 	}
 	return r.users(ctx, &f)
 }

@@ -14,8 +14,8 @@ import (
 // Counter has statistics of runs. The commit that ends a run inserts a RunEnded, and the commit of a model call a
 // CallUsage. RollUp adds these rows to sums by the minute and hour, and Stats adds the remaining rows when it reads.
 type Counter interface {
-	// RollUp adds the rows inserted since the last call to the sums, and returns their number. It deletes sums older
-	// than MinutesKept and HoursKept. Call it every few seconds, from any instance.
+	// RollUp adds the rows inserted since the last call to the sums, and returns their number. It also indexes the terms of these
+	// runs and of open ones, and deletes sums older than MinutesKept and HoursKept. Call it every few seconds, from any instance.
 	RollUp(ctx context.Context, now time.Time) (int, error)
 	// Stats returns a project's sums from a time on, by steps of MinuteStep or HourStep, as of one moment.
 	Stats(ctx context.Context, project string, step time.Duration, from, now time.Time) (Stats, error)
@@ -23,6 +23,7 @@ type Counter interface {
 
 // RunEnded is the end of a run's generation.
 type RunEnded struct {
+	RunKey     int64
 	Project    string
 	Agent      string // agent's or workflow's name
 	Status     Status
@@ -36,7 +37,7 @@ type RunEnded struct {
 // EndOf returns the RunEnded of an ended run.
 func EndOf(h *RunHead) *RunEnded {
 	e := &RunEnded{
-		Project: h.Project, Agent: h.WorkflowID, Status: h.Status, First: h.Generation <= 1,
+		RunKey: h.Key, Project: h.Project, Agent: h.WorkflowID, Status: h.Status, First: h.Generation <= 1,
 		CreatedAt: h.CreatedAt, BegunAt: begun(h), FinishedAt: *h.FinishedAt,
 	}
 	if h.Error != nil {

@@ -74,8 +74,8 @@ type ByProject interface {
 	// RunsByName returns the runs of the project that have the name, as their first or a later one: those of one user, or with user
 	// "" of all (at most 2, which shows that the name is ambiguous).
 	RunsByName(ctx context.Context, project, user, name string) ([]Run, error)
-	// Runs lists runs, newest first, without their inputs, definitions and metadata. A page may be short when its runs take long to
-	// find. A run whose name is the text may come before its place.
+	// Runs lists runs, newest first, without their inputs, definitions and metadata. Terms find a run that RollUp has indexed: once
+	// while it is open, and after each end. A list that searches fails with ErrTooSlow after some seconds.
 	Runs(ctx context.Context, f RunFilter) (Page[Run], error)
 	// Steps lists a run's steps with a number above after, by number.
 	Steps(ctx context.Context, project string, runKey int64, after, limit int) (Page[Step], error)
@@ -90,8 +90,7 @@ type ByProject interface {
 	HistoryDay(ctx context.Context, project string, threadKey int64, before time.Time) (time.Time, error)
 	// History lists the thread's consumed messages of a Day with a seq above after, by seq. It does not count.
 	History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (Page[Message], error)
-	// Audit lists the requests that changed a project, latest first. A page may be short when its rows take
-	// long to find.
+	// Audit lists the requests that changed a project, latest first.
 	Audit(ctx context.Context, f AuditFilter) (Page[Audit], error)
 	// Questions lists the open interrupts of a project's WAITING runs, oldest first.
 	Questions(ctx context.Context, f QuestionFilter) (Page[Question], error)
@@ -160,10 +159,11 @@ type Page[T any] struct {
 	More  bool // whether rows follow
 	Total int  // of the whole list, if Counted
 
-	Counted   bool      // the count was asked for, is not above 10 000, and does not take too long
-	Behind    int64     // the key after which the next page begins, if that is not the last row's
-	BehindAt  time.Time // of threads, its UpdatedAt; of the audit, its At
-	BehindOne string    // of users, the name
+	Counted bool // the count was asked for, and is not above 10 000
+	// Where the next page begins, if that is not after the last row: of threads, after this key and UpdatedAt; of users, after this name.
+	Behind    int64
+	BehindAt  time.Time
+	BehindOne string
 }
 
 // Sizes of a page and of a thread's newest messages.
@@ -244,17 +244,21 @@ type RunFilter struct {
 	Agent      string
 	WorkflowID string
 	ThreadKey  int64
-	Since      time.Time // created then or later
-	Until      time.Time // created before
-	Text       string    // in a run's or its thread's name, its title or the first words of the input, in upper or lower case
-	Oldest     bool      // the oldest first
-	BeforeKey  int64     // continue after the run with this key
+	Since      time.Time         // created then or later
+	Until      time.Time         // created before
+	Text       string            // the words of the run's and its thread's name, title, input, answer and error, or exactly a name of the run
+	Tags       []string          // all of them
+	Metadata   map[string]string // the values of members
+	Oldest     bool              // the oldest first
+	BeforeKey  int64             // continue after the run with this key
 	Limit      int
 	Count      bool // also count the list
 }
 
-// Searches reports whether no index serves the filter, so that a page reads thousands of runs: it has a text, two columns, or a
-// thread and a time.
+// ByTerms reports whether the filter selects runs by their terms: see package terms. Such a list is in the order of the keys.
+func (f *RunFilter) ByTerms() bool { return f.Text != "" || len(f.Tags)+len(f.Metadata) > 0 }
+
+// Searches reports whether a page may read many more runs than it shows: the filter has terms, two columns, or a thread and a time.
 func (f *RunFilter) Searches() bool {
 	n := 0
 	for _, asked := range []bool{f.ThreadKey != 0, f.User != "", f.Agent != "" || f.WorkflowID != "", len(f.Statuses) > 0} {
@@ -263,5 +267,5 @@ func (f *RunFilter) Searches() bool {
 		}
 	}
 	timed := f.ThreadKey != 0 && (!f.Since.IsZero() || !f.Until.IsZero())
-	return n > 1 || timed || f.Text != ""
+	return n > 1 || timed || f.ByTerms()
 }

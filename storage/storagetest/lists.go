@@ -1,7 +1,7 @@
 package storagetest
 
 import (
-	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -230,7 +231,7 @@ func testRunsByTime(t *testing.T, f *fixture) {
 					filter.BeforeKey = page.Rows[i].Key
 					got = append(got, filter.BeforeKey)
 				}
-				filter.BeforeKey, more = cmp.Or(page.Behind, filter.BeforeKey), page.More
+				more = page.More
 			}
 			equal(t, fmt.Sprintf("pages of %+v", test.filter), got, nil, test.want)
 		}
@@ -433,65 +434,132 @@ func testDeleteRun(t *testing.T, f *fixture) {
 	f.newRun(t, thread, "run1", model.Queued) // the name is free again
 }
 
-// testRunsByText finds runs by the texts that lists show.
-func testRunsByText(t *testing.T, f *fixture) {
+// testRunsByTerms finds runs by their texts, tags and metadata.
+func testRunsByTerms(t *testing.T, f *fixture) {
 	thread := f.threadOf(t, "ann", "Night work")
 	thread.Title = "Über den Wolken"
-	f.put(t, thread)
-	put := func(thread *model.Thread, id, input string) int64 {
+	other, foreign := f.threadOf(t, "bob", "main"), f.threadOf(t, "ann", "elsewhere")
+	foreign.Project = "elsewhere"
+	f.put(t, thread, other, foreign)
+	put := func(thread *model.Thread, id string, created int, change func(*model.Run)) int64 {
 		run := f.runOf(t, thread, id, model.Completed)
-		run.InputQuery = input
-		f.put(t, run, named(run))
+		run.CreatedAt, run.FinishedAt = at(created), new(at(created))
+		change(run)
+		rows := []model.Row{run, named(run)}
+		if run.Status != model.Queued {
+			rows = append(rows, model.EndOf(&run.RunHead))
+		}
+		f.put(t, rows...)
 		return run.Key
 	}
-	a := put(thread, "alpha", "Please DEPLOY it")
-	other := f.newThread(t, "bob", "main")
-	b := put(other, "beta", "nothing")
-	d := put(other, "delta", "what deployed?")
-	c := put(other, "deploy", "something")
-	put(other, "large", "deploy "+strings.Repeat("all ", 20_000)) // it is too large to be searched
-	for _, test := range []struct {
-		filter model.RunFilter
-		want   []int64
-	}{
-		{model.RunFilter{Text: "deploy"}, []int64{c, d, a}},
+	says := func(text string) func(*model.Run) { return func(r *model.Run) { r.InputQuery = text } }
+	a := put(thread, "alpha", 1, says("Please DEPLOY it"))
+	b := put(other, "beta", 2, func(r *model.Run) { r.InputQuery, r.OutputSummary = "nothing", new("Everything is deployed") })
+	c := put(other, "deploy", 3, says("天気予報 is something"))
+	d := put(other, "delta", 4, func(r *model.Run) {
+		r.Status, r.Error = model.Failed, &agui.OutputError{Code: "tool_failed", Message: "could not deploy"}
+	})
+	e := put(other, "epsilon", 5, func(r *model.Run) {
+		r.Status, r.FinishedAt, r.Metadata = model.Queued, nil, json.RawMessage(`{"tags": ["red", "it's \\ 'x'"], "env": "prod & \"test\"", "n": 3}`)
+	})
+	g := put(thread, "gamma", 6, func(r *model.Run) { r.Metadata = json.RawMessage(`{"tags": ["red"], "env": "prod"}`) })
+	put(foreign, "foreign", 7, func(r *model.Run) {
+		r.InputQuery, r.Metadata = "deploy", json.RawMessage(`{"tags": ["red"], "env": "prod"}`)
+	})
+	large := put(other, "large", 8, says("first "+strings.Repeat("all ", 20_000)+"last"))
+	f.rollUp(t)
+	many := []model.Status{model.Completed, model.Failed}
+	cases := []termsCase{
+		{model.RunFilter{Text: "deploy"}, []int64{d, c, b, a}},
+		{model.RunFilter{Text: "deploy", Oldest: true}, []int64{a, b, c, d}},
 		{model.RunFilter{Text: "deploy", User: "ann"}, []int64{a}},
-		{model.RunFilter{Text: "deploy", Statuses: []model.Status{model.Failed}}, nil},
-		{model.RunFilter{Text: "über"}, []int64{a}},
-		{model.RunFilter{Text: "night"}, []int64{a}},
+		{model.RunFilter{Text: "deploy", Statuses: []model.Status{model.Failed}}, []int64{d}},
+		{model.RunFilter{Text: "deploy", Statuses: many, User: "bob", Since: at(2), Until: at(4)}, []int64{c, b}},
+		{model.RunFilter{Text: "deploy", Since: at(100)}, nil},
+		{model.RunFilter{Text: "deploy", Until: at(2)}, []int64{a}},
+		{model.RunFilter{Text: "deploy", ThreadKey: other.Key}, []int64{d, c, b}},
+		{model.RunFilter{Text: "deploy", Agent: "echo", Oldest: true}, []int64{a, b, c, d}},
+		{model.RunFilter{Text: "deploy", WorkflowID: "flow"}, nil},
+		{model.RunFilter{Text: "deploy it"}, []int64{a}},
+		{model.RunFilter{Text: "IT depl"}, []int64{a}},
+		{model.RunFilter{Text: "it's deploy"}, nil},
+		{model.RunFilter{Text: "über wolk"}, []int64{g, a}},
+		{model.RunFilter{Text: "night"}, []int64{g, a}},
 		{model.RunFilter{Text: "BETA"}, []int64{b}},
+		{model.RunFilter{Text: "tool_failed"}, []int64{d}},
+		{model.RunFilter{Text: "天気"}, []int64{c}},
+		{model.RunFilter{Text: "予"}, []int64{c}},
+		{model.RunFilter{Text: "first"}, []int64{large}},
+		{model.RunFilter{Text: "last"}, nil},
 		{model.RunFilter{Text: "no such thing"}, nil},
-		{model.RunFilter{Text: "thing", Oldest: true}, []int64{b, c}},
-	} {
-		for _, limit := range []int{10, 1} {
-			filter := test.filter
-			filter.Project, filter.Limit = "project", limit
-			seen := map[int64]bool{}
-			for filter.BeforeKey = 0; ; {
-				p, err := f.Runs(t.Context(), filter)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got := keys(p.Rows)
-				if limit == 10 && !slices.Equal(got, test.want) {
-					t.Errorf("%+v lists %v, want %v", filter, got, test.want)
-				}
-				for _, key := range got {
-					if seen[key] {
-						t.Errorf("%+v lists %d twice", filter, key)
-					}
-					seen[key] = true
-				}
-				if !p.More {
-					break
-				}
-				if filter.BeforeKey = p.Behind; p.Behind == 0 {
-					filter.BeforeKey = got[len(got)-1]
-				}
+		{model.RunFilter{Text: `!'"*\`}, nil},
+		{model.RunFilter{Text: "foreign"}, nil},
+		{model.RunFilter{Tags: []string{"red"}}, []int64{g, e}},
+		{model.RunFilter{Tags: []string{"red", `it's \ 'x'`}}, []int64{e}},
+		{model.RunFilter{Tags: []string{"red"}, Statuses: []model.Status{model.Queued}}, []int64{e}},
+		{model.RunFilter{Tags: []string{"red"}, Text: "night", User: "ann"}, []int64{g}},
+		{model.RunFilter{Metadata: map[string]string{"env": "prod"}}, []int64{g}},
+		{model.RunFilter{Metadata: map[string]string{"env": `prod & "test"`, "n": "3"}, Tags: []string{"red"}}, []int64{e}},
+		{model.RunFilter{Metadata: map[string]string{"tags": "red"}}, nil},
+	}
+	for _, test := range cases {
+		test.check(t, f)
+	}
+	f.put(t, &model.Delete{ThreadKey: other.Key, RunKey: c, Limit: 1000}, &model.Delete{ThreadKey: other.Key, RunKey: b, Limit: 1000})
+	termsCase{model.RunFilter{Text: "deploy"}, []int64{d, a}}.check(t, f)
+	again := put(other, "deploy", 9, says("")) // it has no terms yet
+	termsCase{model.RunFilter{Text: "deploy"}, []int64{again, d, a}}.check(t, f)
+	f.rollUp(t)
+	termsCase{model.RunFilter{Text: "deploy"}, []int64{again, d, a}}.check(t, f)
+}
+
+type termsCase struct {
+	filter model.RunFilter
+	want   []int64
+}
+
+// check reads the list as one page and as pages of one run.
+func (c termsCase) check(t *testing.T, f *fixture) {
+	t.Helper()
+	for _, c.filter.Limit = range []int{10, 1} {
+		filter, got := c.filter, []int64(nil)
+		filter.Project, filter.Count = "project", true
+		for more := true; more; {
+			p, err := f.Runs(t.Context(), filter)
+			if err != nil {
+				t.Fatalf("%+v: %v", filter, err)
 			}
-			if len(seen) != len(test.want) {
-				t.Errorf("%+v lists %v, want %v", test.filter, seen, test.want)
+			if !p.Counted || p.Total != len(c.want) {
+				t.Errorf("%+v counts %d runs (%v), want %d", filter, p.Total, p.Counted, len(c.want))
 			}
+			for _, key := range keys(p.Rows) {
+				got, filter.BeforeKey = append(got, key), key
+			}
+			more = p.More
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%+v lists %v, want %v", c.filter, got, c.want)
 		}
 	}
+}
+
+// testRunsTermsFollow has the terms of a run follow what it says, once it has ended again.
+func testRunsTermsFollow(t *testing.T, f *fixture) {
+	run := f.runOf(t, f.newThread(t, "ann", "main"), "run", model.Queued)
+	run.InputQuery = "question"
+	f.put(t, run, named(run))
+	find := func(text string, want ...int64) {
+		t.Helper()
+		termsCase{model.RunFilter{Text: text}, want}.check(t, f)
+	}
+	f.rollUp(t)
+	find("question", run.Key)
+	for _, answer := range []string{"first", "second"} {
+		run.Status, run.FinishedAt = model.Completed, new(at(1))
+		f.put(t, &run.RunHead, &model.RunResult{Key: run.Key, OutputSummary: &answer}, model.EndOf(&run.RunHead))
+		f.rollUp(t)
+		find(answer, run.Key)
+		find("question", run.Key)
+	}
+	find("first")
 }

@@ -70,7 +70,8 @@ func Run(t *testing.T, open func(t *testing.T) model.Store) {
 		{"RunsAreNewestFirst", testRunsByTime},
 		{"RunsBehindAnothersTellNothing", testRunsBehindForeign},
 		{"RunsCountIsBounded", testRunsBounded},
-		{"RunsByText", testRunsByText},
+		{"RunsByTerms", testRunsByTerms},
+		{"RunsTermsFollow", testRunsTermsFollow},
 		{"UnfinishedPages", testUnfinished},
 		{"ExpiredInterrupts", testExpired},
 		{"AnswersAndWithdrawals", testAnswers},
@@ -222,6 +223,18 @@ func (f *fixture) runOf(t *testing.T, thread *model.Thread, id string, status mo
 			WorkflowID: "echo", Status: status, Generation: 1, CreatedAt: at(0), QueuedAt: at(0),
 		},
 		ThreadID: thread.ID, ConversationID: thread.ConversationID,
+	}
+}
+
+// rollUp writes the terms of runs, in a store that does not write them with the runs.
+func (f *fixture) rollUp(t *testing.T) {
+	t.Helper()
+	c, ok := f.Store.(model.Counter)
+	if !ok {
+		return
+	}
+	if _, err := c.RollUp(t.Context(), at(0)); err != nil {
+		t.Fatalf("RollUp: %v", err)
 	}
 }
 

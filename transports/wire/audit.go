@@ -32,9 +32,6 @@ func AuditAfter(l List, cursor string, f *runtime.AuditFilter) error {
 // NewAudit makes a page of the audit, which was read with the filter of AuditAfter.
 func NewAudit(l List, read runtime.Page[runtime.Audit]) Page[Audited] {
 	return newPage(read, NewAudited, func(a *runtime.Audit) string {
-		if read.Behind != 0 {
-			return l.Cursor(read.BehindAt.UnixMilli(), read.Behind)
-		}
 		return l.Cursor(a.At.UnixMilli(), a.Key)
 	})
 }

@@ -165,12 +165,7 @@ func Count(count string) (bool, error) {
 
 // NewPage makes a page of one that was read.
 func NewPage[R, T any](l List, read runtime.Page[R], item func(*R) T, position func(*R) int64) Page[T] {
-	return newPage(read, item, func(r *R) string {
-		if read.Behind != 0 {
-			return l.Cursor(read.Behind)
-		}
-		return l.Cursor(position(r))
-	})
+	return newPage(read, item, func(r *R) string { return l.Cursor(position(r)) })
 }
 
 func newPage[R, T any](read runtime.Page[R], item func(*R) T, cursor func(*R) string) Page[T] {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/terms"
 )
 
 // maxCount limits every count of a list, and maxPage the size of a page of events.
@@ -212,14 +213,14 @@ func (db *Database) RunsByName(ctx context.Context, project, user, name string) 
 func (db *Database) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.Run], error) {
 	return read(ctx, db, func() model.Page[model.Run] {
 		order := byKey
-		if f.Project != "" && f.ThreadKey == 0 {
+		if f.Project != "" && f.ThreadKey == 0 && !f.ByTerms() {
 			order = func(a, b *model.Run) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), byKey(a, b)) }
 		}
 		if f.Oldest {
 			newest := order
 			order = func(a, b *model.Run) int { return newest(b, a) }
 		}
-		list := db.runs.sorted(func(r *model.Run) bool { return admits(&f, r) && db.says(r, f.Text) }, func(a, b *model.Run) int { return order(b, a) })
+		list := db.runs.sorted(func(r *model.Run) bool { return admits(&f, r) && db.found(&f, r) }, func(a, b *model.Run) int { return order(b, a) })
 		for i, r := range list {
 			list[i] = db.whole(r)
 			list[i].Input, list[i].Definition, list[i].Metadata = nil, nil, nil
@@ -254,21 +255,19 @@ func admits(f *model.RunFilter, r *model.Run) bool {
 		!r.CreatedAt.Before(f.Since) && (f.Until.IsZero() || r.CreatedAt.Before(f.Until))
 }
 
-// says reports whether a listed column of a run contains a text.
-func (db *Database) says(r *model.Run, text string) bool {
-	th := db.threads[r.ThreadKey]
-	text = strings.ToLower(text)
-	return text == "" || slices.ContainsFunc([]string{r.ID, th.ID, th.Title, searched(r.InputQuery)}, func(s string) bool {
-		return strings.Contains(strings.ToLower(s), text)
-	})
+// found reports whether the terms of a filter find a run, or its text is a name of the run.
+func (db *Database) found(f *model.RunFilter, r *model.Run) bool {
+	search, ok := terms.For(f)
+	return !f.ByTerms() || ok && search.Finds(terms.Of(db.whole(r))) || f.Text != "" && db.isNamed(r, f.Text)
 }
 
-// searched returns the part of a run's input that is searched.
-func searched(text string) string {
-	if len(text) > 64<<10 {
-		return ""
+func (db *Database) isNamed(r *model.Run, name string) bool {
+	for n, row := range db.names {
+		if row.RunKey == r.Key && n.Project == r.Project && n.ID == name {
+			return true
+		}
 	}
-	return text
+	return false
 }
 
 // OpenRuns returns the thread's open runs in the order in which they are claimed.
@@ -375,7 +374,6 @@ func (db *Database) threadIn(project string, key int64) int64 {
 
 // Audit lists the requests that changed a project: see [model.Reader].
 func (db *Database) Audit(ctx context.Context, f model.AuditFilter) (model.Page[model.Audit], error) {
-	asked := 0
 	return read(ctx, db, func() model.Page[model.Audit] {
 		list := db.audit.sorted(func(a *model.Audit) bool {
 			return a.Project == f.Project && (f.Actor == "" || a.Actor == f.Actor) && (f.Action == "" || a.Action == f.Action) &&
@@ -385,12 +383,7 @@ func (db *Database) Audit(ctx context.Context, f model.AuditFilter) (model.Page[
 		before := &model.Audit{Key: f.BeforeKey, At: f.BeforeTime}
 		p := page(list, func(a *model.Audit) bool { return f.BeforeKey != 0 && lastFirst(before, a) >= 0 },
 			cmp.Or(max(f.Limit, 0), 50), func(*model.Audit) int { return 0 })
-		for _, name := range []string{f.Actor, f.Action, f.User, f.Run} {
-			if name != "" {
-				asked++
-			}
-		}
-		return counted(p, f.Count && asked < 2)
+		return counted(p, f.Count)
 	})
 }
 

@@ -114,6 +114,11 @@ CREATE TABLE run_names (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_names_run ON run_names (run_key);
 
+-- The terms by which runs are found (see storage/terms.go): the rowid is the run's key. It stores no text, and no places in it.
+CREATE VIRTUAL TABLE run_terms USING fts5 (
+    terms, content='', contentless_delete=1, detail=none, tokenize="ascii tokenchars '#'"
+);
+
 -- The range of a thread's events that a run has written under one name. An open span has last_event_id 0, and is its
 -- thread's last.
 CREATE TABLE run_spans (
@@ -351,9 +356,10 @@ CREATE INDEX audit_run ON audit (project_id, run_id, at);
 -- Statistics --------------------------------------------------------------------------------------------------------------
 
 -- Each run that ends inserts a row, with each of its generations, and so does each call of a model. Every few seconds the rows
--- are added to stats_buckets and deleted: see storage/stats.go.
+-- are added to stats_buckets, the terms of these runs are written, and the rows are deleted: see storage/stats.go.
 CREATE TABLE ended_runs (
     key              INTEGER PRIMARY KEY,
+    run_key          INTEGER NOT NULL,
     project_id       TEXT NOT NULL,
     agent            TEXT NOT NULL,
     status           TEXT NOT NULL,
