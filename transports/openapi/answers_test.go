@@ -93,7 +93,8 @@ func (c *client) runs() {
 	c.await(run, "COMPLETED")
 	c.do(200, "GET", runs+"?limit=1&threadId=runs&status=COMPLETED", "")
 	c.do(200, "GET", runs+"?status=COMPLETED,FAILED&status=QUEUED&q=lets&order=oldest&until=2100-01-01T00:00:00Z", "")
-	for _, wrong := range []string{"status=DONE", "order=up", "until=x", "q=%00"} {
+	c.do(200, "GET", runs+"?tag=red,blue&tag=green&metadata.env=prod&q=lets&limit=1", "")
+	for _, wrong := range []string{"status=DONE", "order=up", "until=x", "q=%00", "tag=a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p&metadata.q=1"} {
 		c.do(400, "GET", runs+"?"+wrong, "")
 	}
 	for _, part := range []string{"/definition", "/steps", "/node-states", "/messages", "/messages?limit=1"} {

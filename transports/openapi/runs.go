@@ -22,8 +22,9 @@ func (d *describer) runs() {
 		"(for an answer), COMPLETED, FAILED or CANCELLED.")
 	d.add("GET "+runs, operation{
 		ID: "listRuns", Summary: "List runs, newest first",
-		Description: "One filter beside the times costs as much as the page shows. For several of them, and for `q`, a page looks at some thousand " +
-			"runs and ends there, short or empty, with a `nextCursor` that goes on.",
+		Description: "One filter beside the times costs as much as the page shows. For several of them the database reads more runs than it shows, " +
+			"for 5 s at most, then the answer is 503 `too_slow`. `q`, `tag` and `metadata.<name>` find a run some seconds after its start and after each end, " +
+			"and list runs in the order of their starts.",
 		Parameters: []parameter{
 			query("status", text("Only runs of these statuses: several with commas between them, or the parameter several times.")),
 			query("agent", text("Only runs of this agent.")),
@@ -31,8 +32,10 @@ func (d *describer) runs() {
 			query("threadId", name("Only runs of this thread.")),
 			query("since", moment("Only runs that were created then or later.")),
 			query("until", moment("Only runs that were created before.")),
-			query("q", text("Only runs with this text, in upper or lower case, in the id, the threadId, the thread's title or the first "+
-				"500 characters of the input. A run of exactly this id comes first; of a conversationId, all its runs.")),
+			query("q", text("Only runs with these words in the id, the threadId, the thread's title, the input, the answer or the error, in upper or lower case. "+
+				"The last word may be the beginning of one. An exact id finds its run at once; a conversationId, all its runs.")),
+			query("tag", text("Only runs with this tag in `metadata.tags`: several with commas between them, or the parameter several times.")),
+			query("metadata.name", text("Only runs with this value of a member of their metadata: of `name`, or of any other that the parameter names.")),
 			query("order", choice("Which come first.", "newest", "oldest")),
 			cursorParam, limitParam, countParam, userParam,
 		},

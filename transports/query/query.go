@@ -20,6 +20,8 @@ type Runs struct {
 	ThreadID          string // of a thread, or its conversationId
 	Since, Until      string // RFC 3339
 	Text              string
+	Tags              []string // each may hold several, with commas between them
+	Metadata          map[string]string
 	Order             string // "newest", the default, or "oldest"
 	Cursor, Limit     string
 	Count             string // "true" to count the list
@@ -57,10 +59,14 @@ func (q Runs) Page(ctx context.Context, rt *runtime.Runtime, who runtime.Caller)
 
 // filter also names the list that it makes.
 func (q Runs) filter(ctx context.Context, rt *runtime.Runtime, who runtime.Caller) (runtime.RunFilter, wire.List, error) {
-	f := runtime.RunFilter{Agent: q.Agent, WorkflowID: q.WorkflowID, Text: strings.TrimSpace(q.Text), Oldest: q.Order == "oldest"}
+	f := runtime.RunFilter{
+		Agent: q.Agent, WorkflowID: q.WorkflowID, Text: strings.TrimSpace(q.Text), Oldest: q.Order == "oldest",
+		Tags: each(q.Tags), Metadata: q.Metadata,
+	}
 	if q.Order != "" && q.Order != "oldest" && q.Order != "newest" {
 		return f, wire.List{}, wire.Refuse("invalid_request", "order must be newest or oldest")
 	}
+	f.Tags, f.Metadata = each(q.Tags), q.Metadata
 	var err error
 	if f.Statuses, err = statuses(q.Statuses); err != nil {
 		return f, wire.List{}, err
@@ -82,21 +88,29 @@ func (q Runs) filter(ctx context.Context, rt *runtime.Runtime, who runtime.Calle
 	return f, list, err
 }
 
-// statuses are the requested statuses, each once.
-func statuses(asked []string) (list []runtime.Status, err error) {
+// each returns the values of a parameter, each once.
+func each(asked []string) (list []string) {
 	for _, some := range asked {
 		for s := range strings.SplitSeq(some, ",") {
-			switch status := runtime.Status(s); status {
-			case "":
-			case runtime.Queued, runtime.Running, runtime.Waiting, runtime.Completed, runtime.Failed, runtime.Cancelled:
-				list = append(list, status)
-			default:
-				return nil, wire.Refuse("invalid_request", "status must be QUEUED, RUNNING, WAITING, COMPLETED, FAILED or CANCELLED")
+			if s != "" {
+				list = append(list, s)
 			}
 		}
 	}
 	slices.Sort(list)
-	return slices.Compact(list), nil
+	return slices.Compact(list)
+}
+
+func statuses(asked []string) (list []runtime.Status, err error) {
+	for _, s := range each(asked) {
+		switch status := runtime.Status(s); status {
+		case runtime.Queued, runtime.Running, runtime.Waiting, runtime.Completed, runtime.Failed, runtime.Cancelled:
+			list = append(list, status)
+		default:
+			return nil, wire.Refuse("invalid_request", "status must be QUEUED, RUNNING, WAITING, COMPLETED, FAILED or CANCELLED")
+		}
+	}
+	return list, nil
 }
 
 // Asks returns the open questions of a run that the caller may see.

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -19,11 +20,25 @@ func several(c *fiber.Ctx, name string) (list []string) {
 	return list
 }
 
+// metadata returns the parameters metadata.<name>, or nil.
+func metadata(c *fiber.Ctx) (members map[string]string) {
+	for key, value := range c.Context().QueryArgs().All() {
+		if name, ok := strings.CutPrefix(string(key), "metadata."); ok {
+			if members == nil {
+				members = make(map[string]string)
+			}
+			members[name] = string(value)
+		}
+	}
+	return members
+}
+
 // list answers GET agent-runs: the runs the caller may see, newest first.
 func (t Transport) list(c *fiber.Ctx, who runtime.Caller) error {
 	page, err := query.Runs{
 		Statuses: several(c, "status"), Agent: c.Query("agent"), WorkflowID: c.Query("workflowId"), ThreadID: c.Query("threadId"),
 		Since: c.Query("since"), Until: c.Query("until"), Text: c.Query("q"), Order: c.Query("order"),
+		Tags: several(c, "tag"), Metadata: metadata(c),
 		Cursor: c.Query("cursor"), Limit: c.Query("limit"), Count: c.Query("count"),
 	}.Page(c.UserContext(), t.Runtime, who)
 	if err != nil {

@@ -113,7 +113,7 @@ export interface paths {
         };
         /**
          * List runs, newest first
-         * @description One filter beside the times costs as much as the page shows. For several of them, and for `q`, a page looks at some thousand runs and ends there, short or empty, with a `nextCursor` that goes on.
+         * @description One filter beside the times costs as much as the page shows. For several of them the database reads more runs than it shows, for 5 s at most, then the answer is 503 `too_slow`. `q`, `tag` and `metadata.<name>` find a run some seconds after its start and after each end, and list runs in the order of their starts.
          */
         get: operations["listRuns"];
         put?: never;
@@ -5642,8 +5642,12 @@ export interface operations {
                 since?: string;
                 /** @description Only runs that were created before. */
                 until?: string;
-                /** @description Only runs with this text, in upper or lower case, in the id, the threadId, the thread's title or the first 500 characters of the input. A run of exactly this id comes first; of a conversationId, all its runs. */
+                /** @description Only runs with these words in the id, the threadId, the thread's title, the input, the answer or the error, in upper or lower case. The last word may be the beginning of one. An exact id finds its run at once; a conversationId, all its runs. */
                 q?: string;
+                /** @description Only runs with this tag in `metadata.tags`: several with commas between them, or the parameter several times. */
+                tag?: string;
+                /** @description Only runs with this value of a member of their metadata: of `name`, or of any other that the parameter names. */
+                "metadata.name"?: string;
                 /** @description Which come first. */
                 order?: "newest" | "oldest";
                 /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
