@@ -16,14 +16,13 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/problem"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
 // A fault is a provider's error response in all its forms.
 type fault struct {
 	Error   json.RawMessage `json:"error"` // a nested fault or a string
-	Detail  json.RawMessage `json:"detail"`
-	Message string          `json:"message"`
 	Type    string          `json:"type"`
 	Code    any             `json:"code"` // a number from Google, otherwise a word
 	Status  string          `json:"status"`
@@ -36,22 +35,13 @@ type fault struct {
 // Fault returns the failure in body, which is a response with status or, if status is 0, an event.
 func (e *Endpoint) Fault(status int, body []byte) *llm.Error {
 	var f fault
-	body = bytes.Trim(body, "[] \r\n") // Google can send a list with one element
-	text := string(body)
-	if json.Unmarshal(body, &f) == nil {
-		text = f.Message
+	if json.Unmarshal(bytes.Trim(body, "[] \r\n"), &f) == nil { // Google can send a list with one element
 		var inner fault
-		switch {
-		case json.Unmarshal(f.Error, &text) == nil && text != "":
-		case json.Unmarshal(f.Error, &inner) == nil:
+		if json.Unmarshal(f.Error, &inner) == nil {
 			f = inner
-			text = f.Message
-		case len(f.Detail) > 0:
-			text = string(f.Detail)
 		}
-	} else if strings.HasPrefix(strings.TrimSpace(text), "<") {
-		text = "" // an HTML page from a proxy
 	}
+	text := problem.Sentence(body, e.redact)
 	if n, ok := f.Code.(float64); ok && status == 0 {
 		status = int(n)
 	}

@@ -21,7 +21,7 @@ func TestFault_ReadsAllForms(t *testing.T) {
 		`{"error":"no"}`: "p: 400: no",
 		`{"type":"error","error":{"type":"invalid","message":"no"}}`:     "p: 400: no",
 		`{"object":"error","message":"no","type":"BadRequest","code":4}`: "p: 400: no",
-		`{"detail":"no"}`:                         `p: 400: "no"`,
+		`{"detail":"no"}`:                         "p: 400: no",
 		`[{"error":{"code":400,"message":"no"}}]`: "p: 400: no",
 		`plain no`:                        "p: 400: plain no",
 		`<html><body>nginx</body></html>`: "p: 400: Bad Request",

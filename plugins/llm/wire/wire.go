@@ -16,6 +16,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/problem"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -125,15 +126,19 @@ func (e *Endpoint) Refused(res *http.Response) *llm.Error {
 	return err
 }
 
+// redact returns s without the key.
+func (e *Endpoint) redact(s string) string {
+	if e.Secret == "" {
+		return s
+	}
+	return strings.ReplaceAll(s, e.Secret, "[key]")
+}
+
 // clean returns s without the key, on one line, and with limited length.
 func (e *Endpoint) clean(s string) string {
-	if e.Secret != "" {
-		s = strings.ReplaceAll(s, e.Secret, "[key]")
-	}
-	s = strings.Join(strings.Fields(s), " ")
-	const most = 1000
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
+	s = strings.Join(strings.Fields(e.redact(s)), " ")
+	if len(s) > problem.MaxSentence {
+		s = strings.ToValidUTF8(s[:problem.MaxSentence], "") + "…"
 	}
 	return s
 }
