@@ -110,7 +110,7 @@ func (t turns) take(ctx context.Context, q querier) (end func(), err error) {
 type unprepared struct{ *pool }
 
 func (u unprepared) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
-	return u.DB.QueryContext(ctx, u.d.statement(query, plain), args...)
+	return u.QueryContext(ctx, u.d.statement(query, plain), args...)
 }
 
 // searchTime bounds a search.

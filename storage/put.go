@@ -336,6 +336,7 @@ func (tx *commitTx) writePending() error {
 	write(tx, entering, updateRun, headCells)
 	write(tx, p.runs.rows, insertRun, runCells)
 	write(tx, p.runs.rows, insertInput, inputCells)
+	write(tx, p.runs.rows, insertTerms, termCells)
 	write(tx, p.names, insertName, nameCells)
 	write(tx, p.spans.rows, insertSpan, spanCells)
 	if err := tx.writeSteps(); err != nil {

@@ -293,14 +293,12 @@ func filteredRuns() map[string]string {
 		"user since": {User: "u", Since: time.Now()}, "status since": {Statuses: []model.Status{"s"}, Since: time.Now()},
 		"workflow since": {WorkflowID: "w", Since: time.Now()},
 	}
-	for name, f := range map[string]model.RunFilter{
+	maps.Copy(filters, map[string]model.RunFilter{
 		"user and status": {User: "u", Statuses: []model.Status{"s"}}, "workflow and statuses since": {Agent: "a", Statuses: []model.Status{"a", "b"}, Since: time.Now()},
 		"user and statuses of a thread": {ThreadKey: 1, User: "u", Statuses: []model.Status{"s"}, Oldest: true}, "thread from then": {ThreadKey: 1, Since: time.Now()},
 		"text": {Text: "t"}, "text, oldest first": {Text: "t", Oldest: true}, "text since": {Text: "t", Since: time.Now()}, "a name alone": {Text: "!"},
 		"tags": {Tags: []string{"a", "b"}}, "text, user and statuses": {Text: "t", User: "u", Statuses: []model.Status{"a", "b"}},
-	} {
-		filters[name] = f
-	}
+	})
 	queries := make(map[string]string)
 	d := sqliteDialect() // the text is that of PostgreSQL
 	for name, f := range filters {

@@ -114,20 +114,16 @@ func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 			if err != nil {
 				return err
 			}
-			open, err := all(ctx, tx, scalar[int64], selectWithoutTerms, rolledUpAtOnce)
-			if err != nil {
-				return err
-			}
-			runs := make([]int64, 0, len(ended)+len(open))
+			runs := make([]int64, len(ended))
 			for i := range ended {
-				runs = append(runs, ended[i].run)
+				runs[i] = ended[i].run
 			}
-			indexed, err := index(tx, append(runs, open...))
+			indexed, err := index(tx, runs)
 			if err != nil {
 				return err
 			}
-			more = max(len(ended), len(calls), len(open)) == rolledUpAtOnce || indexed < len(ended)+len(open)
-			ended = ended[:min(indexed, len(ended))]
+			more = max(len(ended), len(calls)) == rolledUpAtOnce || indexed < len(ended)
+			ended = ended[:indexed]
 			some = len(ended) + len(calls)
 			return cmp.Or(tally(tx, slices.Concat(ended, calls)), deleteRows(tx, deleteEnded, ended), deleteRows(tx, deleteCalls, calls))
 		})

@@ -9,8 +9,8 @@ import (
 	"github.com/batonrun/baton/runtime/terms"
 )
 
-// Commits do not write the terms of runs, which would cost more than the run's other rows. RollUp writes them: of an open run that has
-// none, and of a run that has ended. It reads the texts as they are then, so a thread's new title counts for later runs.
+// A commit that starts a run writes the terms of what is known then. RollUp writes them again when the run has ended, with its answer,
+// its error and its thread's title.
 
 const (
 	selectTexts = `
@@ -21,17 +21,11 @@ LEFT JOIN run_inputs i ON i.run_key = r.key
 JOIN threads t ON t.key = r.thread_key
 WHERE r.key = ANY (?)`
 
-	selectWithoutTerms = `
-SELECT key FROM runs
-WHERE status IN ('QUEUED', 'RUNNING', 'WAITING') AND thread_key > 0
-	AND NOT EXISTS (SELECT 1 FROM run_terms WHERE run_terms.run_key = runs.key)
-LIMIT ?`
-
 	insertTerms = `
 INSERT INTO run_terms (run_key, terms)
 VALUES (?::bigint, array_to_tsvector(string_to_array(?::text, ' ')))` + replaceTerms
 
-	// Another process can index the same open run at the same time.
+	// A run that ended twice can be indexed by two processes at the same time.
 	replaceTerms = `
 ON CONFLICT (run_key) DO UPDATE SET terms = excluded.terms`
 
@@ -56,6 +50,8 @@ func scanTexts(rows *sql.Rows) (i indexed, err error) {
 		rawInto{&r.Metadata}, &r.ThreadID, &r.ThreadTitle)
 	return indexed{r.Key, terms.Of(&r)}, err
 }
+
+func termCells(r *model.Run) []any { return []any{r.Key, strings.Join(terms.Of(r), " ")} }
 
 // index writes the terms of runs until they are many, and returns how many of the keys it has come to. Runs that were deleted have none.
 func index(tx *tx, keys []int64) (n int, err error) {

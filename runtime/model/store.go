@@ -74,8 +74,8 @@ type ByProject interface {
 	// RunsByName returns the runs of the project that have the name, as their first or a later one: those of one user, or with user
 	// "" of all (at most 2, which shows that the name is ambiguous).
 	RunsByName(ctx context.Context, project, user, name string) ([]Run, error)
-	// Runs lists runs, newest first, without their inputs, definitions and metadata. Terms find a run that RollUp has indexed: once
-	// while it is open, and after each end. A list that searches fails with ErrTooSlow after some seconds.
+	// Runs lists runs, newest first, without their inputs, definitions and metadata. A search finds a run by what is known at
+	// its start, and by its answer, error and title once RollUp has counted its end. A list that searches fails with ErrTooSlow after some seconds.
 	Runs(ctx context.Context, f RunFilter) (Page[Run], error)
 	// Steps lists a run's steps with a number above after, by number.
 	Steps(ctx context.Context, project string, runKey int64, after, limit int) (Page[Step], error)

@@ -507,7 +507,7 @@ func testRunsByTerms(t *testing.T, f *fixture) {
 	}
 	f.put(t, &model.Delete{ThreadKey: other.Key, RunKey: c, Limit: 1000}, &model.Delete{ThreadKey: other.Key, RunKey: b, Limit: 1000})
 	termsCase{model.RunFilter{Text: "deploy"}, []int64{d, a}}.check(t, f)
-	again := put(other, "deploy", 9, says("")) // it has no terms yet
+	again := put(other, "deploy", 9, says(""))
 	termsCase{model.RunFilter{Text: "deploy"}, []int64{again, d, a}}.check(t, f)
 	f.rollUp(t)
 	termsCase{model.RunFilter{Text: "deploy"}, []int64{again, d, a}}.check(t, f)
@@ -543,7 +543,7 @@ func (c termsCase) check(t *testing.T, f *fixture) {
 	}
 }
 
-// testRunsTermsFollow has the terms of a run follow what it says, once it has ended again.
+// testRunsTermsFollow finds a run by its input as soon as it is stored, and by its answer once its end was counted.
 func testRunsTermsFollow(t *testing.T, f *fixture) {
 	run := f.runOf(t, f.newThread(t, "ann", "main"), "run", model.Queued)
 	run.InputQuery = "question"
@@ -552,7 +552,6 @@ func testRunsTermsFollow(t *testing.T, f *fixture) {
 		t.Helper()
 		termsCase{model.RunFilter{Text: text}, want}.check(t, f)
 	}
-	f.rollUp(t)
 	find("question", run.Key)
 	for _, answer := range []string{"first", "second"} {
 		run.Status, run.FinishedAt = model.Completed, new(at(1))

@@ -23,8 +23,8 @@ func (d *describer) runs() {
 	d.add("GET "+runs, operation{
 		ID: "listRuns", Summary: "List runs, newest first",
 		Description: "One filter beside the times costs as much as the page shows. For several of them the database reads more runs than it shows, " +
-			"for 5 s at most, then the answer is 503 `too_slow`. `q`, `tag` and `metadata.<name>` find a run some seconds after its start and after each end, " +
-			"and list runs in the order of their starts.",
+			"for 5 s at most, then the answer is 503 `too_slow`. By its answer, its error and its thread's later title a run is found some seconds after its end. " +
+			"With `q`, `tag` or `metadata.<name>`, runs are in the order of their starts.",
 		Parameters: []parameter{
 			query("status", text("Only runs of these statuses: several with commas between them, or the parameter several times.")),
 			query("agent", text("Only runs of this agent.")),

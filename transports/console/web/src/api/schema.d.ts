@@ -113,7 +113,7 @@ export interface paths {
         };
         /**
          * List runs, newest first
-         * @description One filter beside the times costs as much as the page shows. For several of them the database reads more runs than it shows, for 5 s at most, then the answer is 503 `too_slow`. `q`, `tag` and `metadata.<name>` find a run some seconds after its start and after each end, and list runs in the order of their starts.
+         * @description One filter beside the times costs as much as the page shows. For several of them the database reads more runs than it shows, for 5 s at most, then the answer is 503 `too_slow`. By its answer, its error and its thread's later title a run is found some seconds after its end. With `q`, `tag` or `metadata.<name>`, runs are in the order of their starts.
          */
         get: operations["listRuns"];
         put?: never;
