@@ -63,7 +63,7 @@ func (r *Reader) Next() (id string, data []byte, err error) {
 	}
 }
 
-// Line returns the next line without its end, valid until the next call. An incomplete last line is dropped.
+// Line returns the next line without its end, valid until the next call. An incomplete last line is left to Rest.
 func (r *Reader) Line() ([]byte, error) {
 	r.line = r.line[:0]
 	for {
@@ -104,4 +104,12 @@ func (r *Reader) Line() ([]byte, error) {
 		}
 		return piece, nil
 	}
+}
+
+// Rest returns what was read of the last line after Line has failed, for streams that end without a line end.
+func (r *Reader) Rest() []byte {
+	if r.begun {
+		return r.line
+	}
+	return bytes.TrimPrefix(r.line, []byte("\uFEFF"))
 }

@@ -78,3 +78,20 @@ func TestReader_LimitsEvents(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestReader_RestOfLine(t *testing.T) {
+	for stream, want := range map[string]string{
+		"": "", "one": "one", "one\n": "", "one\ntw": "tw", "one\r": "", "\uFEFFone": "one", "one\n" + strings.Repeat("x", 100_000): strings.Repeat("x", 100_000),
+	} {
+		for _, in := range []io.Reader{strings.NewReader(stream), iotest.OneByteReader(strings.NewReader(stream)), iotest.DataErrReader(strings.NewReader(stream))} {
+			r := agui.NewReader(in, 1<<20)
+			var err error
+			for err == nil {
+				_, err = r.Line()
+			}
+			if got := string(r.Rest()); got != want || !errors.Is(err, io.EOF) {
+				t.Errorf("%.20q: %.20q, %v", stream, got, err)
+			}
+		}
+	}
+}
