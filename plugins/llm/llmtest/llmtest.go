@@ -100,8 +100,15 @@ func (s *Server) serve(closed context.Context, w http.ResponseWriter, r *http.Re
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(closed, cancel)()
-	out := &stream{ctx: ctx, w: w, flush: http.NewResponseController(w).Flush, lines: p.lines}
-	p.answer(out, req, script)
+	out := open(ctx, w, p, script)
+	if script.Body != "" || script.Status != 0 {
+		out.write(script.Body)
+	} else {
+		p.answer(out, req, script)
+	}
+	if out.close != nil && !out.cut {
+		_ = out.close() // ignores a disconnected client
+	}
 	if out.lost || r.Context().Err() != nil {
 		close(gone)
 	}

@@ -17,6 +17,13 @@ type Script struct {
 	Pace   time.Duration    // time between the due times of steps, even if one is late
 	Fail   *llm.Error       // an error response instead: Status, Code, Message and RetryAfter
 
+	// Body is a response as it is, instead of Steps, for forms that no provider documents.
+	Body   string
+	Status int               // of the response with a Body, 200 by default
+	Header map[string]string // of the response
+	Gzip   bool              // compresses the response, whatever the client accepts
+	NoEnd  bool              // leaves out the line ends after the last event
+
 	// Loose simulates some compatible servers: complete calls in one piece, without index and id, and no [DONE].
 	Loose bool
 }
@@ -30,6 +37,7 @@ type Step struct {
 	Stall     <-chan struct{} // waits until it is closed or the client disconnects
 	Cut       bool            // closes the connection
 	Fail      *llm.Error      // a failure in the stream, which ends it
+	Raw       string          // bytes as they are
 }
 
 // Text is a Step with a piece of text.
@@ -71,6 +79,9 @@ func Cut() Step { return Step{Cut: true} }
 
 // Fault is a Step with a failure in the middle of an answer.
 func Fault(err *llm.Error) Step { return Step{Fail: err} }
+
+// Raw is a Step with bytes as they are, such as an event of another form.
+func Raw(text string) Step { return Step{Raw: text} }
 
 // finish returns the finish reason.
 func (s Script) finish() string {

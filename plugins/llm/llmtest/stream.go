@@ -1,11 +1,15 @@
 package llmtest
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/batonrun/baton/plugins/llm"
@@ -15,14 +19,19 @@ type object = map[string]any
 
 // stream writes an answer. After the client has disconnected or the answer has ended, it writes nothing.
 type stream struct {
-	ctx   context.Context
-	w     http.ResponseWriter
-	flush func() error
-	lines bool
-	began bool
-	ended bool // the answer is over
-	cut   bool // the connection is closed
-	lost  bool // the client does not read anymore
+	ctx    context.Context
+	w      http.ResponseWriter
+	out    io.Writer // w or its compression
+	flush  func() error
+	close  func() error // ends the compression; nil without
+	lines  bool
+	status int
+	noEnd  bool
+	held   string // line ends that noEnd leaves out at the end
+	began  bool
+	ended  bool // the answer is over
+	cut    bool // the connection is closed
+	lost   bool // the client does not read anymore
 }
 
 // send writes a value as a line of JSON, or as an event with an optional name.
@@ -51,11 +60,38 @@ func (s *stream) write(text string) {
 		if s.lines {
 			kind = "application/x-ndjson"
 		}
-		s.w.Header().Set("Content-Type", kind)
+		if h := s.w.Header(); h.Get("Content-Type") == "" {
+			h.Set("Content-Type", kind)
+		}
+		s.w.WriteHeader(s.status)
 	}
-	if _, err := s.w.Write([]byte(text)); err != nil || s.flush() != nil {
+	if s.noEnd {
+		text = s.held + text
+		whole := strings.TrimRight(text, "\r\n")
+		s.held, text = text[len(whole):], whole
+	}
+	if _, err := s.out.Write([]byte(text)); err != nil || s.flush() != nil {
 		s.cut, s.lost = true, true
 	}
+}
+
+// open returns the stream of a response to a client.
+func open(ctx context.Context, w http.ResponseWriter, p *protocol, script Script) *stream {
+	s := &stream{ctx: ctx, w: w, out: w, flush: http.NewResponseController(w).Flush, lines: p.lines, noEnd: script.NoEnd}
+	s.status = script.Status
+	if s.status == 0 {
+		s.status = http.StatusOK
+	}
+	for name, value := range script.Header {
+		w.Header().Set(name, value)
+	}
+	if script.Gzip {
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		s.out, s.flush = z, func() error { return errors.Join(z.Flush(), http.NewResponseController(w).Flush()) }
+		s.close = z.Close
+	}
+	return s
 }
 
 // over reports whether nothing more can be sent.
@@ -77,6 +113,8 @@ func (s *stream) play(script Script, steps []Step, tell func(Step)) {
 		case step.Stall != nil:
 			s.hold(step.Stall)
 			due = time.Now()
+		case step.Raw != "":
+			s.write(step.Raw)
 		default:
 			tell(step)
 		}
