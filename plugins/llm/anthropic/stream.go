@@ -3,10 +3,12 @@ package anthropic
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
-	"github.com/batonrun/baton/runtime/agui"
 )
 
 // Stream implements llm.Streamer.
@@ -20,171 +22,199 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece
 	if err != nil {
 		return llm.Response{}, err
 	}
-	defer res.Body.Close()
-
-	a := &answer{Answer: e.Answer(show)}
-	events := agui.NewReader(res.Body, wire.MaxEvent)
-	for {
-		_, data, err := events.Next()
-		if err != nil {
-			return a.Response(), e.Lost(ctx, err)
-		}
-		var ev event
-		if err := json.Unmarshal(data, &ev); err != nil {
-			return a.Response(), e.Garbled(err)
-		}
-		switch ev.Type {
-		case "error":
-			return a.Response(), e.Fault(0, data)
-		case "message_stop":
-			return a.Response(), nil
-		}
-		if err := a.add(&ev); err != nil {
-			return a.Response(), err
-		}
-	}
+	a := &answer{Answer: e.Answer(req, show), blocks: map[string]*block{}}
+	return a.Read(ctx, res, a.add)
 }
 
-// event is the part of an event that is used.
+// event is the part of an event, or of a whole message, that is used.
 type event struct {
-	Type    string `json:"type"`
-	Message struct {
-		Usage usage `json:"usage"`
-	} `json:"message"`
-	ContentBlock block `json:"content_block"`
+	Type         wire.Word       `json:"type"`
+	Index        wire.Word       `json:"index"`
+	Message      *reply          `json:"message"`
+	ContentBlock json.RawMessage `json:"content_block"`
 	Delta        struct {
-		Type        string `json:"type"`
-		Text        string `json:"text"`
-		Thinking    string `json:"thinking"`
-		Signature   string `json:"signature"`
-		PartialJSON string `json:"partial_json"`
-		StopReason  string `json:"stop_reason"`
+		Type        wire.Word `json:"type"`
+		Text        wire.Text `json:"text"`
+		Thinking    wire.Text `json:"thinking"`
+		Signature   wire.Word `json:"signature"`
+		PartialJSON wire.Args `json:"partial_json"`
+		StopReason  wire.Word `json:"stop_reason"`
 	} `json:"delta"`
-	Usage usage `json:"usage"`
+	reply
+}
+
+// reply is an answer, complete or not.
+type reply struct {
+	Content    wire.List[json.RawMessage] `json:"content"`
+	StopReason wire.Word                  `json:"stop_reason"`
+	Usage      usage                      `json:"usage"`
 }
 
 // block is a part of a message.
 type block struct {
-	Type  string          `json:"type"`
-	Text  string          `json:"text"`
-	ID    string          `json:"id"`
-	Name  string          `json:"name"`
-	Input json.RawMessage `json:"input"`
-	Data  string          `json:"data"` // of hidden reasoning
-	thought
-}
-
-// thought is signed reasoning.
-type thought struct {
-	Thinking  string `json:"thinking"`
-	Signature string `json:"signature"`
+	Type      wire.Word `json:"type"`
+	Text      wire.Text `json:"text"`
+	ID        wire.Word `json:"id"`
+	Name      wire.Word `json:"name"`
+	Input     wire.Args `json:"input"`
+	Thinking  wire.Text `json:"thinking"`
+	Signature wire.Word `json:"signature"`
+	Data      wire.Word `json:"data"` // of hidden reasoning
 }
 
 type usage struct {
-	InputTokens              int64 `json:"input_tokens"`
-	OutputTokens             int64 `json:"output_tokens"`
-	CacheReadInputTokens     int64 `json:"cache_read_input_tokens"`
-	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens"`
+	InputTokens              wire.Count `json:"input_tokens"`
+	OutputTokens             wire.Count `json:"output_tokens"`
+	CacheReadInputTokens     wire.Count `json:"cache_read_input_tokens"`
+	CacheCreationInputTokens wire.Count `json:"cache_creation_input_tokens"`
 	OutputTokensDetails      struct {
-		ThinkingTokens int64 `json:"thinking_tokens"`
+		ThinkingTokens wire.Count `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
 }
 
-// answer tracks the single open block.
+// answer tracks the open blocks.
 type answer struct {
 	*wire.Answer
-	open  block
-	call  int // index of the open block if it is a call
-	bytes int // of its arguments
+	blocks map[string]*block // by their index
+	last   string            // the index of the latest block, for events without one
 }
 
-func (a *answer) add(ev *event) error {
+func (a *answer) add(name string, object []byte) (done bool, err error) {
+	var ev event
+	if err := a.Decode(object, &ev); err != nil {
+		return false, err
+	}
+	if ev.Type == "" {
+		ev.Type = wire.Word(name)
+	}
+	if ev.Index == "" {
+		ev.Index = wire.Word(a.last)
+	}
+	a.last = string(ev.Index)
 	switch ev.Type {
 	case "message_start":
-		a.count(ev.Message.Usage)
-		return a.Counted()
-	case "message_delta":
-		a.count(ev.Usage)
-		if ev.Delta.StopReason != "" {
-			a.Finish = finishOf(ev.Delta.StopReason)
+		if ev.Message != nil {
+			a.count(&ev.Message.Usage)
 		}
+		return false, a.Counted()
 	case "content_block_start":
-		return a.start(ev.ContentBlock)
+		return false, a.start(a.last, ev.ContentBlock)
 	case "content_block_delta":
-		d := &ev.Delta
-		switch d.Type {
-		case "text_delta":
-			return a.Text(d.Text)
-		case "thinking_delta":
-			a.open.Thinking += d.Thinking
-			return a.Reasoning(d.Thinking)
-		case "signature_delta":
-			a.open.Signature += d.Signature
-		case "input_json_delta":
-			if a.open.Type == "tool_use" {
-				a.bytes += len(d.PartialJSON)
-				return a.Arguments(a.call, d.PartialJSON)
-			}
-		}
+		return false, a.delta(a.last, &ev)
 	case "content_block_stop":
-		return a.stop()
+		return false, a.stop(a.last)
+	case "message_delta":
+		a.count(&ev.Usage)
+		return false, a.finish(ev.Delta.StopReason)
+	case "message_stop":
+		return true, nil
+	case "message":
+		return true, a.whole(&ev.reply)
+	case "ping":
+	default:
+		return false, a.Failed(object, false)
 	}
-	return nil
+	return false, nil
 }
 
-func (a *answer) start(b block) error {
-	a.open = b
+func (a *answer) start(index string, raw json.RawMessage) error {
+	var b block
+	if err := a.Decode(raw, &b); err != nil {
+		return err
+	}
+	if err := a.stop(index); err != nil { // without an event of its own
+		return err
+	}
+	a.blocks[index] = &b
 	switch b.Type {
 	case "text":
-		return a.Text(b.Text)
+		return a.Text(string(b.Text))
 	case "thinking":
-		return a.Reasoning(b.Thinking)
+		return a.Reasoning(string(b.Thinking))
 	case "tool_use":
-		var err error
-		a.call, err = a.Call(b.ID, b.Name)
-		a.bytes = 0
+		input := b.Input
+		if input.Text == "{}" {
+			input.Text = "" // the input follows in pieces
+		}
+		_, err := a.Call(wire.Part{Key: index, ID: string(b.ID), Name: string(b.Name), Args: input, Begins: true})
 		return err
 	}
 	return nil
 }
 
-func (a *answer) stop() error {
-	b := a.open
-	a.open = block{}
-	switch {
-	case b.Type == "thinking" && b.Signature != "":
-		return a.Carry(struct {
-			Type string `json:"type"`
-			thought
-		}{b.Type, b.thought})
-	case b.Type == "redacted_thinking":
-		return a.Carry(map[string]string{"type": b.Type, "data": b.Data})
-	case b.Type == "tool_use" && a.bytes == 0 && len(b.Input) > len("{}"):
-		return a.Arguments(a.call, string(b.Input)) // in one piece, from servers with Anthropic's protocol
+func (a *answer) delta(index string, ev *event) error {
+	b := a.blocks[index]
+	if b == nil { // the block's start is missing or late
+		b = &block{Type: "tool_use"}
+	}
+	d := &ev.Delta
+	switch d.Type {
+	case "text_delta":
+		return a.Text(string(d.Text))
+	case "thinking_delta":
+		b.Thinking += d.Thinking
+		return a.Reasoning(string(d.Thinking))
+	case "signature_delta":
+		b.Signature += d.Signature
+	case "input_json_delta":
+		if b.Type == "tool_use" {
+			_, err := a.Call(wire.Part{Key: index, Args: d.PartialJSON})
+			return err
+		}
 	}
 	return nil
 }
 
-// count updates the usage. Anthropic counts cached tokens separately.
-func (a *answer) count(u usage) {
-	if in := u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens; in > 0 {
-		a.Usage.InputTokens = in
-		a.Usage.CachedInputTokens, a.Usage.CacheWriteInputTokens = u.CacheReadInputTokens, u.CacheCreationInputTokens
+// stop carries the reasoning of a block.
+func (a *answer) stop(index string) error {
+	b := a.blocks[index]
+	delete(a.blocks, index)
+	switch {
+	case b == nil:
+	case b.Type == "thinking" && b.Signature != "":
+		return a.Carry(struct {
+			Type      string    `json:"type"`
+			Thinking  string    `json:"thinking"`
+			Signature wire.Word `json:"signature"`
+		}{"thinking", b.Thinking.String(), b.Signature})
+	case b.Type == "redacted_thinking":
+		return a.Carry(map[string]string{"type": "redacted_thinking", "data": string(b.Data)})
 	}
-	a.Usage.OutputTokens = max(a.Usage.OutputTokens, u.OutputTokens)
-	a.Usage.ReasoningTokens = max(a.Usage.ReasoningTokens, u.OutputTokensDetails.ThinkingTokens)
+	return nil
 }
 
-func finishOf(stop string) string {
-	switch stop {
-	case "end_turn", "stop_sequence":
-		return "stop"
-	case "tool_use":
-		return "tool_calls"
-	case "max_tokens", "model_context_window_exceeded":
-		return "length"
-	case "refusal":
-		return "content_filter"
+// whole adds a message that was sent at once.
+func (a *answer) whole(m *reply) error {
+	a.count(&m.Usage)
+	for i, raw := range m.Content {
+		index := strconv.Itoa(i)
+		if err := a.start(index, raw); err != nil {
+			return err
+		}
 	}
-	return stop
+	return a.finish(m.StopReason)
+}
+
+// count updates the usage. Anthropic counts cached tokens separately.
+func (a *answer) count(u *usage) {
+	if in := u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens; in > 0 {
+		a.Usage.InputTokens = int64(in)
+		a.Usage.CachedInputTokens, a.Usage.CacheWriteInputTokens = int64(u.CacheReadInputTokens), int64(u.CacheCreationInputTokens)
+	}
+	a.Usage.OutputTokens = max(a.Usage.OutputTokens, int64(u.OutputTokens))
+	a.Usage.ReasoningTokens = max(a.Usage.ReasoningTokens, int64(u.OutputTokensDetails.ThinkingTokens))
+}
+
+// finish ends the answer and its open blocks.
+func (a *answer) finish(reason wire.Word) error {
+	if reason == "" {
+		return nil
+	}
+	a.Finish = string(reason)
+	for _, index := range slices.Sorted(maps.Keys(a.blocks)) {
+		if err := a.stop(index); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -5,8 +5,8 @@
 package google
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/url"
 	"strings"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
-	"github.com/batonrun/baton/runtime/agui"
 )
 
 // Config describes a model and how to reach it.
@@ -70,64 +69,44 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece
 	if err != nil {
 		return llm.Response{}, err
 	}
-	defer res.Body.Close()
-
-	a := &answer{e.Answer(show)}
-	events := agui.NewReader(res.Body, wire.MaxEvent)
-	for {
-		_, data, err := events.Next()
-		if err != nil {
-			if a.Finish == "" || ctx.Err() != nil { // only the finish reason shows that an answer is complete
-				return a.Response(), e.Lost(ctx, err)
-			}
-			return a.Response(), nil
-		}
-		var c chunk
-		if err := json.Unmarshal(data, &c); err != nil {
-			return a.Response(), e.Garbled(err)
-		}
-		a.count(&c)
-		if err := a.Counted(); err != nil {
-			return a.Response(), err
-		}
-		switch {
-		case len(c.Error) > 0:
-			return a.Response(), e.Fault(0, data)
-		case c.PromptFeedback.BlockReason != "":
-			return a.Response(), &llm.Error{Code: "content_refused", Message: "google: the prompt was refused: " + c.PromptFeedback.BlockReason}
-		}
-		for _, candidate := range c.Candidates {
-			if err := a.add(&candidate); err != nil {
-				return a.Response(), err
-			}
-			if reason := candidate.FinishReason; strings.HasSuffix(reason, "_FUNCTION_CALL") || strings.HasSuffix(reason, "_TOOL_CALL") {
-				return a.Response(), &llm.Error{
-					Code: "provider_error", Message: "google: the model failed to make a call: " + reason, Retryable: true,
-				}
-			}
-		}
-	}
+	a := &answer{e.Answer(req, show)}
+	return a.Read(ctx, res, a.add)
 }
 
 // chunk is the part of a chunk that is used.
 type chunk struct {
-	Candidates     []candidate `json:"candidates"`
+	Candidates     wire.List[candidate] `json:"candidates"`
 	PromptFeedback struct {
-		BlockReason string `json:"blockReason"`
+		BlockReason        wire.Word `json:"blockReason"`
+		BlockReasonMessage wire.Text `json:"blockReasonMessage"`
 	} `json:"promptFeedback"`
-	UsageMetadata struct {
-		PromptTokenCount        int64 `json:"promptTokenCount"`
-		CachedContentTokenCount int64 `json:"cachedContentTokenCount"`
-		CandidatesTokenCount    int64 `json:"candidatesTokenCount"`
-		ThoughtsTokenCount      int64 `json:"thoughtsTokenCount"`
-		ToolUsePromptTokenCount int64 `json:"toolUsePromptTokenCount"`
+	UsageMetadata *struct {
+		PromptTokenCount        wire.Count `json:"promptTokenCount"`
+		CachedContentTokenCount wire.Count `json:"cachedContentTokenCount"`
+		CandidatesTokenCount    wire.Count `json:"candidatesTokenCount"`
+		ThoughtsTokenCount      wire.Count `json:"thoughtsTokenCount"`
+		ToolUsePromptTokenCount wire.Count `json:"toolUsePromptTokenCount"`
 	} `json:"usageMetadata"`
-	Error json.RawMessage `json:"error"`
 }
 
 type candidate struct {
-	Content      content `json:"content"`
-	FinishReason string  `json:"finishReason"`
+	Content struct {
+		Parts wire.List[piece] `json:"parts"`
+	} `json:"content"`
+	FinishReason  wire.Word `json:"finishReason"`
+	FinishMessage wire.Text `json:"finishMessage"`
+}
+
+// piece is a part of the answer.
+type piece struct {
+	Text             wire.Text `json:"text"`
+	Thought          wire.Word `json:"thought"`
+	ThoughtSignature wire.Word `json:"thoughtSignature"`
+	FunctionCall     *struct {
+		ID   wire.Word `json:"id"`
+		Name wire.Word `json:"name"`
+		Args wire.Args `json:"args"`
+	} `json:"functionCall"`
 }
 
 // carried is the signature of the reasoning before a call, or before the text if Call is empty.
@@ -138,58 +117,72 @@ type carried struct {
 
 type answer struct{ *wire.Answer }
 
-func (a *answer) add(c *candidate) error {
+func (a *answer) add(_ string, object []byte) (done bool, err error) {
+	var c chunk
+	if err := a.Decode(object, &c); err != nil {
+		return false, err
+	}
+	a.count(&c)
+	if err := a.Counted(); err != nil {
+		return false, err
+	}
+	if reason := c.PromptFeedback.BlockReason; reason != "" {
+		return false, &llm.Error{
+			Code: "content_refused", Message: strings.TrimSpace("google: the prompt was refused: " + string(reason) + " " + c.PromptFeedback.BlockReasonMessage.String()),
+		}
+	}
+	if err := a.Failed(object, c.Candidates != nil || c.UsageMetadata != nil); err != nil {
+		return false, err
+	}
+	for _, candidate := range c.Candidates {
+		if err := a.candidate(&candidate); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+func (a *answer) candidate(c *candidate) error {
 	for _, p := range c.Content.Parts {
-		signed := carried{Signature: p.ThoughtSignature}
-		var err error
-		switch {
-		case p.FunctionCall != nil:
-			var i int
-			if i, err = a.Call(p.FunctionCall.ID, p.FunctionCall.Name); err == nil {
-				err = a.Arguments(i, string(p.FunctionCall.Args))
-			}
-			signed.Call = a.ID(i)
-		case p.Thought:
-			err = a.Reasoning(p.Text)
-		default:
-			err = a.Text(p.Text)
-		}
-		if err != nil {
-			return err
-		}
-		if signed.Signature == "" {
-			continue
-		}
-		if err := a.Carry(signed); err != nil {
+		if err := a.piece(&p); err != nil {
 			return err
 		}
 	}
-	if c.FinishReason != "" {
-		a.Finish = finishOf(c.FinishReason)
+	reason := string(c.FinishReason)
+	if strings.HasSuffix(reason, "_FUNCTION_CALL") || strings.HasSuffix(reason, "_TOOL_CALL") || reason == "TOO_MANY_TOOL_CALLS" {
+		return &llm.Error{
+			Code: "provider_error", Message: strings.TrimSpace("google: the model failed to make a call: " + reason + " " + c.FinishMessage.String()), Retryable: true,
+		}
 	}
+	a.Finish = cmp.Or(reason, a.Finish)
 	return nil
+}
+
+func (a *answer) piece(p *piece) (err error) {
+	signed := carried{Signature: string(p.ThoughtSignature)}
+	switch {
+	case p.FunctionCall != nil:
+		f := p.FunctionCall
+		signed.Call, err = a.Call(wire.Part{ID: string(f.ID), Name: string(f.Name), Args: f.Args, Begins: true})
+	case p.Thought != "" && p.Thought != "false":
+		err = a.Reasoning(string(p.Text))
+	default:
+		err = a.Text(string(p.Text))
+	}
+	if err != nil || signed.Signature == "" {
+		return err
+	}
+	return a.Carry(signed)
 }
 
 // count updates the usage; each chunk has the totals so far.
 func (a *answer) count(c *chunk) {
 	u := c.UsageMetadata
-	if u.PromptTokenCount == 0 {
+	if u == nil || u.PromptTokenCount == 0 {
 		return
 	}
-	a.Usage.InputTokens = u.PromptTokenCount + u.ToolUsePromptTokenCount
-	a.Usage.CachedInputTokens = u.CachedContentTokenCount
-	a.Usage.OutputTokens = u.CandidatesTokenCount + u.ThoughtsTokenCount
-	a.Usage.ReasoningTokens = u.ThoughtsTokenCount
-}
-
-func finishOf(reason string) string {
-	switch reason {
-	case "STOP":
-		return "stop"
-	case "MAX_TOKENS":
-		return "length"
-	case "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "IMAGE_SAFETY":
-		return "content_filter"
-	}
-	return strings.ToLower(reason)
+	a.Usage.InputTokens = int64(u.PromptTokenCount + u.ToolUsePromptTokenCount)
+	a.Usage.CachedInputTokens = int64(u.CachedContentTokenCount)
+	a.Usage.OutputTokens = int64(u.CandidatesTokenCount + u.ThoughtsTokenCount)
+	a.Usage.ReasoningTokens = int64(u.ThoughtsTokenCount)
 }

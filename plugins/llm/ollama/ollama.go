@@ -3,9 +3,8 @@
 package ollama
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
-	"github.com/batonrun/baton/runtime/agui"
 )
 
 // Config describes a model and how to reach it.
@@ -96,32 +94,8 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece
 	if err != nil {
 		return llm.Response{}, m.explain(e, err)
 	}
-	defer res.Body.Close()
-
-	a := e.Answer(show)
-	lines := agui.NewReader(res.Body, wire.MaxEvent)
-	for {
-		data, err := lines.Line()
-		if err != nil {
-			return a.Response(), e.Lost(ctx, err)
-		}
-		if len(bytes.TrimSpace(data)) == 0 {
-			continue
-		}
-		var l line
-		if err := json.Unmarshal(data, &l); err != nil {
-			return a.Response(), e.Garbled(err)
-		}
-		if l.Error != "" {
-			return a.Response(), e.Fault(0, data)
-		}
-		if err := add(a, &l); err != nil {
-			return a.Response(), err
-		}
-		if l.Done {
-			return a.Response(), nil
-		}
-	}
+	a := &answer{e.Answer(req, show)}
+	return a.Read(ctx, res, a.add)
 }
 
 // explain adds instructions to the typical errors of a first use.
@@ -150,38 +124,62 @@ func (m *Model) place() string {
 
 // line is the part of a line that is used.
 type line struct {
-	Message struct {
-		Content   string     `json:"content"`
-		Thinking  string     `json:"thinking"`
-		ToolCalls []toolCall `json:"tool_calls"`
-	} `json:"message"`
-	Done            bool   `json:"done"`
-	DoneReason      string `json:"done_reason"`
-	PromptEvalCount int64  `json:"prompt_eval_count"`
-	EvalCount       int64  `json:"eval_count"`
-	Error           string `json:"error"`
+	Message         wire.List[reply] `json:"message"`
+	Done            wire.Word        `json:"done"`
+	DoneReason      wire.Word        `json:"done_reason"`
+	PromptEvalCount wire.Count       `json:"prompt_eval_count"`
+	EvalCount       wire.Count       `json:"eval_count"`
 }
 
-func add(a *wire.Answer, l *line) error {
-	if err := a.Reasoning(l.Message.Thinking); err != nil {
+type reply struct {
+	Content          wire.Content    `json:"content"`
+	Thinking         wire.Text       `json:"thinking"`
+	ReasoningContent wire.Text       `json:"reasoning_content"` // of gateways
+	ToolCalls        wire.List[made] `json:"tool_calls"`
+}
+
+// made is a call that the model makes.
+type made struct {
+	ID       wire.Word `json:"id"`
+	Function struct {
+		Name      wire.Word `json:"name"`
+		Arguments wire.Args `json:"arguments"`
+	} `json:"function"`
+}
+
+type answer struct{ *wire.Answer }
+
+func (a *answer) add(_ string, object []byte) (done bool, err error) {
+	var l line
+	if err := a.Decode(object, &l); err != nil {
+		return false, err
+	}
+	if err := a.Failed(object, l.Message != nil || l.Done != ""); err != nil {
+		return false, err
+	}
+	for _, m := range l.Message {
+		if err := a.say(&m); err != nil {
+			return false, err
+		}
+	}
+	if l.Done != "true" {
+		return false, nil
+	}
+	a.Usage.InputTokens, a.Usage.OutputTokens = int64(l.PromptEvalCount), int64(l.EvalCount)
+	a.Finish = string(cmp.Or(l.DoneReason, "stop"))
+	return true, nil
+}
+
+func (a *answer) say(m *reply) error {
+	if err := a.Reasoning(string(cmp.Or(m.Thinking, m.ReasoningContent)) + m.Content.Reasoning); err != nil {
 		return err
 	}
-	if err := a.Text(l.Message.Content); err != nil {
+	if err := a.Text(m.Content.Text); err != nil {
 		return err
 	}
-	for _, call := range l.Message.ToolCalls {
-		i, err := a.Call(call.ID, call.Function.Name)
-		if err != nil {
+	for _, c := range m.ToolCalls {
+		if _, err := a.Call(wire.Part{ID: string(c.ID), Name: string(c.Function.Name), Args: c.Function.Arguments, Begins: true}); err != nil {
 			return err
-		}
-		if err := a.Arguments(i, string(call.Function.Arguments)); err != nil {
-			return err
-		}
-	}
-	if l.Done {
-		a.Usage.InputTokens, a.Usage.OutputTokens = l.PromptEvalCount, l.EvalCount
-		if a.Finish = l.DoneReason; a.Finish == "" {
-			a.Finish = "stop"
 		}
 	}
 	return nil

@@ -1,15 +1,13 @@
 package openai
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
-	"github.com/batonrun/baton/runtime/agui"
 )
 
 func (m *Model) chat(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
@@ -32,171 +30,133 @@ func (m *Model) chat(ctx context.Context, req llm.Request, show func(llm.Piece) 
 	if err != nil {
 		return llm.Response{}, err
 	}
-	defer res.Body.Close()
-
-	a := &chatAnswer{Answer: e.Answer(show), byIndex: map[int]int{}}
-	events := agui.NewReader(res.Body, wire.MaxEvent)
-	for {
-		_, data, err := events.Next()
-		if err != nil {
-			if a.Finish == "" || ctx.Err() != nil { // after its finish reason the answer is complete
-				return a.Response(), e.Lost(ctx, err)
-			}
-			break
-		}
-		if bytes.HasPrefix(data, []byte("[DONE]")) {
-			break
-		}
-		var c chatChunk
-		if err := json.Unmarshal(data, &c); err != nil {
-			return a.Response(), e.Garbled(err)
-		}
-		if len(c.Error) > 0 && !bytes.Equal(c.Error, []byte("null")) {
-			return a.Response(), e.Fault(0, data)
-		}
-		if err := a.add(&c); err != nil {
-			return a.Response(), err
-		}
+	a := &chatAnswer{Answer: e.Answer(req, show)}
+	answer, err := a.Read(ctx, res, a.add)
+	if err != nil || len(answer.Calls) == 0 || answer.Reasoning == "" {
+		return answer, err
 	}
-	return a.end()
+	err = a.Carry(chatCarried{ReasoningContent: answer.Reasoning})
+	return a.Response(), err
 }
 
-// chatChunk is the part of an event that is used, including extensions of other servers.
+// chatChunk is the part of an event, or of a whole completion, that is used, including extensions of other servers.
 type chatChunk struct {
-	Choices []struct {
-		Delta struct {
-			Content          string `json:"content"`
-			Refusal          string `json:"refusal"`
-			Reasoning        string `json:"reasoning"`
-			ReasoningContent string `json:"reasoning_content"`
-			ToolCalls        []struct {
-				Index    *int   `json:"index"`
-				ID       string `json:"id"`
-				Function struct {
-					Name      string    `json:"name"`
-					Arguments arguments `json:"arguments"`
-				} `json:"function"`
-			} `json:"tool_calls"`
-		} `json:"delta"`
-		FinishReason string `json:"finish_reason"`
-	} `json:"choices"`
-	Usage *chatUsage      `json:"usage"`
-	Error json.RawMessage `json:"error"`
+	Choices wire.List[chatChoice] `json:"choices"`
+	Usage   *chatUsage            `json:"usage"`
+}
+
+type chatChoice struct {
+	Delta        *chatDelta `json:"delta"`
+	Message      *chatDelta `json:"message"`
+	FinishReason wire.Word  `json:"finish_reason"`
+}
+
+type chatDelta struct {
+	Content          wire.Content             `json:"content"`
+	Refusal          wire.Text                `json:"refusal"`
+	Reasoning        wire.Text                `json:"reasoning"`
+	ReasoningContent wire.Text                `json:"reasoning_content"`
+	ReasoningDetails wire.Text                `json:"reasoning_details"`
+	ToolCalls        wire.List[chatCallDelta] `json:"tool_calls"`
+	FunctionCall     *chatFunctionDelta       `json:"function_call"`
+}
+
+type chatCallDelta struct {
+	Index    wire.Word         `json:"index"`
+	ID       wire.Word         `json:"id"`
+	Function chatFunctionDelta `json:"function"`
+}
+
+type chatFunctionDelta struct {
+	Name      wire.Word `json:"name"`
+	Arguments wire.Args `json:"arguments"`
 }
 
 type chatUsage struct {
-	PromptTokens        int64 `json:"prompt_tokens"`
-	CompletionTokens    int64 `json:"completion_tokens"`
+	PromptTokens        wire.Count `json:"prompt_tokens"`
+	CompletionTokens    wire.Count `json:"completion_tokens"`
 	PromptTokensDetails struct {
-		CachedTokens int64 `json:"cached_tokens"`
+		CachedTokens wire.Count `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
 	CompletionTokensDetails struct {
-		ReasoningTokens int64 `json:"reasoning_tokens"`
+		ReasoningTokens wire.Count `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
 }
 
-// arguments are JSON in a string, or directly JSON from some servers.
-type arguments string
-
-func (a *arguments) UnmarshalJSON(data []byte) error {
-	if bytes.Equal(data, []byte("null")) {
-		return nil
-	}
-	if data[0] == '"' {
-		return json.Unmarshal(data, (*string)(a))
-	}
-	*a = arguments(data)
-	return nil
-}
-
-// chatAnswer assigns pieces to calls, even if the server does not identify them.
 type chatAnswer struct {
 	*wire.Answer
-	byIndex map[int]int // our index by the server's
-	refused bool
-	thought strings.Builder
+	streamed bool // in deltas, which a message at the end only repeats
+	refused  bool
 }
 
-func (a *chatAnswer) add(c *chatChunk) error {
+func (a *chatAnswer) add(_ string, object []byte) (done bool, err error) {
+	var c chatChunk
+	if err := a.Decode(object, &c); err != nil {
+		return false, err
+	}
 	if c.Usage != nil {
-		a.Usage = c.Usage.of(a.Usage)
+		a.count(c.Usage)
 		if err := a.Counted(); err != nil {
+			return false, err
+		}
+	}
+	if err := a.Failed(object, c.Choices != nil || c.Usage != nil); err != nil {
+		return false, err
+	}
+	a.Ended = c.Usage != nil && len(c.Choices) == 0
+	for _, choice := range c.Choices {
+		if err := a.choice(&choice); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+func (a *chatAnswer) choice(c *chatChoice) error {
+	if c.Delta != nil {
+		if err := a.delta(c.Delta); err != nil {
+			return err
+		}
+		a.streamed = a.Spoken()
+	}
+	if c.Message != nil && !a.streamed {
+		if err := a.delta(c.Message); err != nil {
 			return err
 		}
 	}
-	for _, choice := range c.Choices {
-		d := &choice.Delta
-		thought := d.ReasoningContent
-		if thought == "" {
-			thought = d.Reasoning
-		}
-		a.thought.WriteString(thought)
-		a.refused = a.refused || d.Refusal != ""
-		if err := a.Reasoning(thought); err != nil {
-			return err
-		}
-		if err := a.Text(d.Content + d.Refusal); err != nil {
-			return err
-		}
-		for _, call := range d.ToolCalls {
-			i, err := a.find(call.Index, call.ID, call.Function.Name)
-			if err != nil {
-				return err
-			}
-			if i < 0 {
-				continue
-			}
-			if err := a.Arguments(i, string(call.Function.Arguments)); err != nil {
-				return err
-			}
-		}
-		if choice.FinishReason != "" {
-			a.Finish = choice.FinishReason
-		}
+	if a.Finish = cmp.Or(string(c.FinishReason), a.Finish); a.refused {
+		a.Finish = "content_filter"
 	}
 	return nil
 }
 
-// find returns the call of a piece, starting a new one if needed, and -1 for a piece without a call.
-func (a *chatAnswer) find(index *int, id, name string) (int, error) {
-	known, last := false, a.Calls()-1
-	if index != nil {
-		if i, ok := a.byIndex[*index]; ok {
-			known, last = true, i
+func (a *chatAnswer) delta(d *chatDelta) error {
+	thought := cmp.Or(d.ReasoningContent, d.Reasoning, d.ReasoningDetails)
+	if err := a.Reasoning(string(thought) + d.Content.Reasoning); err != nil {
+		return err
+	}
+	a.refused = a.refused || d.Refusal != ""
+	if err := a.Text(d.Content.Text + string(d.Refusal)); err != nil {
+		return err
+	}
+	for _, c := range d.ToolCalls {
+		if err := a.call(string(c.Index), &c); err != nil {
+			return err
 		}
 	}
-	sameID := id == "" || last >= 0 && id == a.ID(last)
-	switch {
-	case known && sameID, name == "" && (known || index == nil), id != "" && sameID && last >= 0:
-		return last, nil
-	case name == "":
-		return -1, nil
+	if d.FunctionCall == nil {
+		return nil
 	}
-	i, err := a.Call(id, name)
-	if index != nil {
-		a.byIndex[*index] = i
-	}
-	return i, err
+	return a.call("function_call", &chatCallDelta{Function: *d.FunctionCall})
 }
 
-func (a *chatAnswer) end() (llm.Response, error) {
-	switch {
-	case a.refused:
-		a.Finish = "content_filter"
-	case a.Finish == "", a.Finish == "function_call":
-		a.Finish = "stop"
-	}
-	if a.Calls() > 0 && a.thought.Len() > 0 {
-		if err := a.Carry(chatCarried{ReasoningContent: a.thought.String()}); err != nil {
-			return a.Response(), err
-		}
-	}
-	return a.Response(), nil
+func (a *chatAnswer) call(key string, c *chatCallDelta) error {
+	_, err := a.Call(wire.Part{Key: key, ID: string(c.ID), Name: string(c.Function.Name), Args: c.Function.Arguments})
+	return err
 }
 
-func (c *chatUsage) of(u agui.TokenUsage) agui.TokenUsage {
-	u.InputTokens, u.OutputTokens = c.PromptTokens, c.CompletionTokens
-	u.CachedInputTokens = c.PromptTokensDetails.CachedTokens
-	u.ReasoningTokens = c.CompletionTokensDetails.ReasoningTokens
-	return u
+func (a *chatAnswer) count(u *chatUsage) {
+	a.Usage.InputTokens, a.Usage.OutputTokens = int64(u.PromptTokens), int64(u.CompletionTokens)
+	a.Usage.CachedInputTokens = int64(u.PromptTokensDetails.CachedTokens)
+	a.Usage.ReasoningTokens = int64(u.CompletionTokensDetails.ReasoningTokens)
 }

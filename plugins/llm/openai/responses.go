@@ -1,12 +1,14 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"strconv"
+	"strings"
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
-	"github.com/batonrun/baton/runtime/agui"
 )
 
 func (m *Model) respond(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
@@ -19,141 +21,180 @@ func (m *Model) respond(ctx context.Context, req llm.Request, show func(llm.Piec
 	if err != nil {
 		return llm.Response{}, err
 	}
-	defer res.Body.Close()
-
-	a := &responsesAnswer{Answer: e.Answer(show), calls: map[int]int{}, streamed: map[int]bool{}}
-	events := agui.NewReader(res.Body, wire.MaxEvent)
-	for {
-		_, data, err := events.Next()
-		if err != nil {
-			return a.Response(), e.Lost(ctx, err)
-		}
-		var ev responsesEvent
-		if err := json.Unmarshal(data, &ev); err != nil {
-			return a.Response(), e.Garbled(err)
-		}
-		switch ev.Type {
-		case "error":
-			return a.Response(), e.Fault(0, data)
-		case "response.failed":
-			a.count(ev.Response)
-			return a.Response(), e.Fault(0, ev.Response.Error)
-		case "response.completed", "response.incomplete":
-			a.count(ev.Response)
-			a.Finish = a.finish(ev.Response)
-			return a.Response(), nil
-		}
-		if err := a.add(&ev); err != nil {
-			return a.Response(), err
-		}
-	}
+	a := &responsesAnswer{Answer: e.Answer(req, show), endpoint: e, said: map[string]bool{}, done: map[string]bool{}}
+	return a.Read(ctx, res, a.add)
 }
 
 // responsesEvent is the part of an event that is used.
 type responsesEvent struct {
-	Type        string          `json:"type"`
-	OutputIndex int             `json:"output_index"`
-	Delta       string          `json:"delta"`
+	Type        wire.Word       `json:"type"`
+	OutputIndex wire.Word       `json:"output_index"`
+	ItemID      wire.Word       `json:"item_id"`
+	Delta       wire.Text       `json:"delta"`
+	Arguments   wire.Args       `json:"arguments"`
 	Item        json.RawMessage `json:"item"`
-	Response    responsesEnd    `json:"response"`
+	Response    *responsesEnd   `json:"response"`
+	responsesEnd
 }
 
+// responsesItem is a part of the output.
 type responsesItem struct {
-	Type             string `json:"type"`
-	CallID           string `json:"call_id"`
-	Name             string `json:"name"`
-	Arguments        string `json:"arguments"`
-	EncryptedContent string `json:"encrypted_content"`
+	Type             wire.Word `json:"type"`
+	ID               wire.Word `json:"id"`
+	CallID           wire.Word `json:"call_id"`
+	Name             wire.Word `json:"name"`
+	Arguments        wire.Args `json:"arguments"`
+	EncryptedContent wire.Word `json:"encrypted_content"`
+	Summary          wire.Text `json:"summary"`
+	Content          wire.Text `json:"content"`
 }
 
+// responsesEnd is a response, complete or not.
 type responsesEnd struct {
-	Error             json.RawMessage `json:"error"`
+	Status            wire.Word                  `json:"status"`
+	Output            wire.List[json.RawMessage] `json:"output"`
+	Error             json.RawMessage            `json:"error"`
 	IncompleteDetails struct {
-		Reason string `json:"reason"`
+		Reason wire.Word `json:"reason"`
 	} `json:"incomplete_details"`
 	Usage struct {
-		InputTokens        int64 `json:"input_tokens"`
-		OutputTokens       int64 `json:"output_tokens"`
+		InputTokens        wire.Count `json:"input_tokens"`
+		OutputTokens       wire.Count `json:"output_tokens"`
 		InputTokensDetails struct {
-			CachedTokens     int64 `json:"cached_tokens"`
-			CacheWriteTokens int64 `json:"cache_write_tokens"`
+			CachedTokens     wire.Count `json:"cached_tokens"`
+			CacheWriteTokens wire.Count `json:"cache_write_tokens"`
 		} `json:"input_tokens_details"`
 		OutputTokensDetails struct {
-			ReasoningTokens int64 `json:"reasoning_tokens"`
+			ReasoningTokens wire.Count `json:"reasoning_tokens"`
 		} `json:"output_tokens_details"`
 	} `json:"usage"`
 }
 
 type responsesAnswer struct {
 	*wire.Answer
-	calls    map[int]int  // our index by the position in the output
-	streamed map[int]bool // calls with arguments in pieces
+	endpoint *wire.Endpoint
+	said     map[string]bool // items whose text, or name of a call, was read
+	done     map[string]bool // items that were sent as a whole
+	indexed  bool            // events have the index of their item
 	refused  bool
 }
 
-func (a *responsesAnswer) add(ev *responsesEvent) error {
-	switch ev.Type {
-	case "response.output_text.delta":
-		return a.Text(ev.Delta)
-	case "response.refusal.delta":
-		a.refused = true
-		return a.Text(ev.Delta)
-	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		return a.Reasoning(ev.Delta)
-	case "response.function_call_arguments.delta":
-		if i, ok := a.calls[ev.OutputIndex]; ok {
-			a.streamed[i] = true
-			return a.Arguments(i, ev.Delta)
-		}
-	case "response.output_item.added", "response.output_item.done":
-		return a.item(ev)
+func (a *responsesAnswer) add(event string, object []byte) (done bool, err error) {
+	var ev responsesEvent
+	if err := a.Decode(object, &ev); err != nil {
+		return false, err
 	}
-	return nil
+	kind := cmp.Or(string(ev.Type), event)
+	if ev.Response == nil && ev.Status != "" { // the whole response without its event
+		ev.Response = &ev.responsesEnd
+		kind = "response." + string(ev.Status)
+	}
+	if ev.Response != nil {
+		a.count(ev.Response)
+	}
+	key := a.key(ev.OutputIndex, ev.ItemID)
+	switch kind {
+	case "response.failed", "response.cancelled":
+		if ev.Response != nil {
+			return false, a.endpoint.Fault(0, ev.Response.Error)
+		}
+	case "response.completed", "response.incomplete":
+		if ev.Response != nil {
+			return true, a.end(ev.Response)
+		}
+	case "response.output_text.delta":
+		a.said[key] = true
+		return false, a.Text(string(ev.Delta))
+	case "response.refusal.delta":
+		a.refused, a.said[key] = true, true
+		return false, a.Text(string(ev.Delta))
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		a.said[key] = true
+		return false, a.Reasoning(string(ev.Delta))
+	case "response.function_call_arguments.delta", "response.function_call_arguments.done":
+		whole := strings.HasSuffix(kind, ".done")
+		_, err := a.Call(wire.Part{Key: key, Args: wire.Args{Text: string(ev.Delta) + ev.Arguments.Text, Whole: whole}})
+		return false, err
+	case "response.output_item.added", "response.output_item.done":
+		done := strings.HasSuffix(kind, ".done")
+		a.done[key] = done
+		return false, a.item(ev.OutputIndex, ev.Item, done)
+	}
+	return false, a.Failed(object, strings.HasPrefix(kind, "response."))
 }
 
-// item starts calls, completes calls sent in one piece, and carries reasoning.
-func (a *responsesAnswer) item(ev *responsesEvent) error {
+// key returns what distinguishes an item of the output.
+func (a *responsesAnswer) key(index, id wire.Word) string {
+	a.indexed = a.indexed || index != ""
+	if a.indexed {
+		return string(index)
+	}
+	return string(id)
+}
+
+// item begins or completes a call, carries reasoning, and adds text that was not sent in pieces.
+func (a *responsesAnswer) item(index wire.Word, raw json.RawMessage, done bool) error {
 	var item responsesItem
-	if err := json.Unmarshal(ev.Item, &item); err != nil {
+	if err := a.Decode(raw, &item); err != nil {
 		return err
 	}
-	done := ev.Type == "response.output_item.done"
+	key := a.key(index, item.ID)
+	said := a.said[key]
 	switch {
-	case item.Type == "reasoning" && done && item.EncryptedContent != "":
-		return a.Carry(ev.Item)
-	case item.Type != "function_call":
+	case item.Type == "function_call":
+		a.said[key] = true
+		part := wire.Part{Key: key, Args: wire.Args{Text: item.Arguments.Text, Whole: true}}
+		if !said {
+			part.ID, part.Name, part.Begins = string(cmp.Or(item.CallID, item.ID)), string(item.Name), true
+		}
+		_, err := a.Call(part)
+		return err
+	case !done:
 		return nil
-	}
-	i, ok := a.calls[ev.OutputIndex]
-	if !ok {
-		var err error
-		if i, err = a.Call(item.CallID, item.Name); err != nil {
+	case item.Type == "reasoning" && item.EncryptedContent != "":
+		if err := a.Carry(raw); err != nil {
 			return err
 		}
-		a.calls[ev.OutputIndex] = i
 	}
-	if done && !a.streamed[i] {
-		return a.Arguments(i, item.Arguments)
+	if said {
+		return nil
+	}
+	a.said[key] = true
+	switch item.Type {
+	case "message":
+		return a.Text(string(item.Content))
+	case "reasoning":
+		return a.Reasoning(string(cmp.Or(item.Summary, item.Content)))
 	}
 	return nil
 }
 
-func (a *responsesAnswer) count(end responsesEnd) {
-	u := end.Usage
-	a.Usage.InputTokens, a.Usage.OutputTokens = u.InputTokens, u.OutputTokens
-	a.Usage.CachedInputTokens = u.InputTokensDetails.CachedTokens
-	a.Usage.CacheWriteInputTokens = u.InputTokensDetails.CacheWriteTokens
-	a.Usage.ReasoningTokens = u.OutputTokensDetails.ReasoningTokens
+// end adds the items that had no events of their own.
+func (a *responsesAnswer) end(r *responsesEnd) error {
+	for i, raw := range r.Output {
+		index := wire.Word(strconv.Itoa(i))
+		if a.done[a.key(index, "")] {
+			continue
+		}
+		if err := a.item(index, raw, true); err != nil {
+			return err
+		}
+	}
+	switch reason := string(r.IncompleteDetails.Reason); {
+	case reason != "":
+		a.Finish = reason
+	case a.refused:
+		a.Finish = "content_filter"
+	default:
+		a.Finish = "stop"
+	}
+	return nil
 }
 
-func (a *responsesAnswer) finish(end responsesEnd) string {
-	switch reason := end.IncompleteDetails.Reason; {
-	case reason == "max_output_tokens":
-		return "length"
-	case reason != "":
-		return reason
-	case a.refused:
-		return "content_filter"
-	}
-	return "stop"
+func (a *responsesAnswer) count(r *responsesEnd) {
+	u := &r.Usage
+	a.Usage.InputTokens, a.Usage.OutputTokens = int64(u.InputTokens), int64(u.OutputTokens)
+	a.Usage.CachedInputTokens = int64(u.InputTokensDetails.CachedTokens)
+	a.Usage.CacheWriteInputTokens = int64(u.InputTokensDetails.CacheWriteTokens)
+	a.Usage.ReasoningTokens = int64(u.OutputTokensDetails.ReasoningTokens)
 }

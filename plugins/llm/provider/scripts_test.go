@@ -23,8 +23,8 @@ import (
 
 const key = "sk-secret-0123456789"
 
-// protocols are the providers with their peculiarities.
-var protocols = []struct {
+// protocol is a provider's protocol with its peculiarities.
+type protocol struct {
 	name   string
 	config provider.Config
 	path   string // of the base URL
@@ -32,7 +32,9 @@ var protocols = []struct {
 	whole   bool // calls come in one piece
 	silent  bool // refusals have no reason
 	willing bool // never refuses
-}{
+}
+
+var protocols = []protocol{
 	{name: "chat", config: provider.Config{Provider: "openai", Model: "m", API: "chat"}, path: "/v1"},
 	{name: "responses", config: provider.Config{Provider: "openai", Model: "m", API: "responses", Reasoning: "low"}, path: "/v1"},
 	{name: "anthropic", config: provider.Config{Provider: "anthropic", Model: "m", Reasoning: "low"}},
@@ -44,20 +46,28 @@ var protocols = []struct {
 func open(t *testing.T, answer func(*llmtest.Request) llmtest.Script, test func(*testing.T, int, llm.Streamer, *llmtest.Server)) {
 	t.Helper()
 	for i, p := range protocols {
-		t.Run(p.name, func(t *testing.T) {
-			server := llmtest.New(answer)
-			defer server.Close()
-			transport := &http.Transport{}
-			defer transport.CloseIdleConnections()
-			cfg := p.config
-			cfg.BaseURL, cfg.APIKey, cfg.HTTPClient = server.URL+p.path, key, &http.Client{Transport: transport}
-			m, err := provider.Open(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			test(t, i, m, server)
-		})
+		openOne(t, p.name, answer, func(t *testing.T, m llm.Streamer, server *llmtest.Server) { test(t, i, m, server) })
 	}
+}
+
+// openOne returns a model of one protocol at a server with the given answers.
+func openOne(t *testing.T, name string, answer func(*llmtest.Request) llmtest.Script, test func(*testing.T, llm.Streamer, *llmtest.Server)) {
+	t.Helper()
+	i := slices.IndexFunc(protocols, func(p protocol) bool { return p.name == name })
+	p := protocols[i]
+	t.Run(p.name, func(t *testing.T) {
+		server := llmtest.New(answer)
+		defer server.Close()
+		transport := &http.Transport{}
+		defer transport.CloseIdleConnections()
+		cfg := p.config
+		cfg.BaseURL, cfg.APIKey, cfg.HTTPClient = server.URL+p.path, key, &http.Client{Transport: transport}
+		m, err := provider.Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, m, server)
+	})
 }
 
 // seen is the streamed part of an answer.

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"strings"
 
@@ -13,26 +12,34 @@ import (
 
 // Answer collects the streamed pieces of a Response and passes each to show. Its methods return show's errors.
 type Answer struct {
-	Finish  string
+	Finish  string // the provider's word, "" before the end
+	Ended   bool   // the connection can end here even without a Finish
 	Usage   agui.TokenUsage
 	Carried []llm.Carried
 
+	endpoint  *Endpoint
 	show      func(llm.Piece) error
 	told      agui.TokenUsage
-	text      strings.Builder
-	reasoning strings.Builder
-	calls     []*call
+	text      spoken
+	reasoning spoken
+	calls     calls
+	events    int // read so far
 }
 
-type call struct {
-	id, name  string
-	arguments strings.Builder
+// spoken is a text that arrives in pieces.
+type spoken struct {
+	strings.Builder
+	half half
 }
 
-// Answer returns an empty Answer of e's model.
-func (e *Endpoint) Answer(show func(llm.Piece) error) *Answer {
+// Answer returns an empty Answer of e's model to a request.
+func (e *Endpoint) Answer(req llm.Request, show func(llm.Piece) error) *Answer {
 	none := agui.TokenUsage{Provider: e.Provider, Model: e.Model}
-	return &Answer{show: show, Usage: none, told: none}
+	a := &Answer{show: show, Usage: none, told: none, endpoint: e}
+	for _, f := range Functions(req.Options) {
+		a.calls.names = append(a.calls.names, f.Name)
+	}
+	return a
 }
 
 // Counted shows the usage so far if it has changed.
@@ -47,7 +54,7 @@ func (a *Answer) Counted() error {
 
 // Text adds a piece of text.
 func (a *Answer) Text(s string) error {
-	if s == "" {
+	if s = a.text.half.join(s); s == "" {
 		return nil
 	}
 	a.text.WriteString(s)
@@ -56,42 +63,18 @@ func (a *Answer) Text(s string) error {
 
 // Reasoning adds a piece of reasoning.
 func (a *Answer) Reasoning(s string) error {
-	if s == "" {
+	if s = a.reasoning.half.join(s); s == "" {
 		return nil
 	}
 	a.reasoning.WriteString(s)
 	return a.show(llm.Piece{Reasoning: s})
 }
 
-const minted = "baton_"
+// Spoken reports whether the answer has text or calls so far.
+func (a *Answer) Spoken() bool { return a.text.Len() > 0 || len(a.calls.list) > 0 }
 
-// Minted reports whether the id of a call is ours and unknown to the provider.
-func Minted(id string) bool { return strings.HasPrefix(id, minted) }
-
-// Call starts a tool call and returns its index. A call without an id gets one.
-func (a *Answer) Call(id, name string) (int, error) {
-	if id == "" {
-		id = minted + rand.Text()
-	}
-	a.calls = append(a.calls, &call{id: id, name: name})
-	index := len(a.calls) - 1
-	return index, a.show(llm.Piece{Call: &llm.CallPiece{Index: index, ID: id, Name: name}})
-}
-
-// Arguments adds a piece of the JSON arguments of the call at index.
-func (a *Answer) Arguments(index int, s string) error {
-	if s == "" {
-		return nil
-	}
-	a.calls[index].arguments.WriteString(s)
-	return a.show(llm.Piece{Call: &llm.CallPiece{Index: index, Arguments: s}})
-}
-
-// Calls returns the number of started calls.
-func (a *Answer) Calls() int { return len(a.calls) }
-
-// ID returns the id of the call at index.
-func (a *Answer) ID(index int) string { return a.calls[index].id }
+// Thoughts returns the reasoning so far.
+func (a *Answer) Thoughts() string { return a.reasoning.String() }
 
 // Carry adds v as JSON for the provider's later requests.
 func (a *Answer) Carry(v any) error {
@@ -103,22 +86,41 @@ func (a *Answer) Carry(v any) error {
 	return nil
 }
 
+// complete returns the response at the answer's end.
+func (a *Answer) complete() (llm.Response, error) {
+	err := a.settle()
+	return a.Response(), err
+}
+
 // Response returns the response so far.
 func (a *Answer) Response() llm.Response {
 	r := llm.Response{
-		Text: a.text.String(), Reasoning: a.reasoning.String(), Finish: a.Finish, Usage: a.Usage, Carried: a.Carried,
+		Text: a.text.String(), Reasoning: a.reasoning.String(), Finish: finish(a.Finish), Usage: a.Usage, Carried: a.Carried,
 	}
-	for _, c := range a.calls {
-		arguments := c.arguments.String()
-		if strings.TrimSpace(arguments) == "" {
-			arguments = "{}"
-		}
+	for _, c := range a.calls.order {
 		r.Calls = append(r.Calls, llms.ToolCall{
-			ID: c.id, Type: "function", FunctionCall: &llms.FunctionCall{Name: c.name, Arguments: arguments},
+			ID: c.id, Type: "function", FunctionCall: &llms.FunctionCall{Name: c.name, Arguments: c.String()},
 		})
 	}
 	if len(r.Calls) > 0 && r.Finish == "stop" {
 		r.Finish = "tool_calls" // not every provider reports it
 	}
 	return r
+}
+
+// finish returns a provider's finish reason in the words of llm.Response, or as it is.
+func finish(word string) string {
+	switch w := strings.ToLower(word); w {
+	case "", "stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "completed", "end", "done":
+		return "stop"
+	case "tool_calls", "tool_use", "tool_call", "function_call":
+		return "tool_calls"
+	case "length", "max_tokens", "max_output_tokens", "max_length", "model_length", "model_context_window_exceeded", "token_limit":
+		return "length"
+	case "content_filter", "refusal", "safety", "recitation", "blocklist", "prohibited_content", "spii", "language",
+		"image_safety", "content_filtered", "sensitive":
+		return "content_filter"
+	default:
+		return w
+	}
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/problem"
-	"github.com/batonrun/baton/runtime/agui"
 )
 
 // Endpoint is one model of a provider.
@@ -84,11 +83,11 @@ func (e *Endpoint) Post(ctx context.Context, url string, body any) (*http.Respon
 	if err != nil {
 		return nil, e.Lost(ctx, err)
 	}
+	res.Body = decode(res, maxAnswer)
 	if res.StatusCode != http.StatusOK {
 		defer res.Body.Close()
 		return nil, e.Refused(res)
 	}
-	res.Body = &bounded{res.Body, maxAnswer}
 	return res, nil
 }
 
@@ -97,21 +96,6 @@ const maxAnswer = 128 << 20
 
 // MaxEvent limits an event or line of an answer, in bytes.
 const MaxEvent = 16 << 20
-
-// bounded is a body that fails with agui.ErrTooLong after left bytes.
-type bounded struct {
-	io.ReadCloser
-	left int
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, agui.ErrTooLong
-	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
-}
 
 // maxFault limits the part of an error response that is read, in bytes.
 const maxFault = 64 << 10

@@ -1,0 +1,258 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// decoded is the body of a response without its compression, which servers use without being asked. It fails with
+// agui.ErrTooLong after left bytes.
+type decoded struct {
+	io.Closer
+	coding string // the Content-Encoding
+	raw    *bufio.Reader
+	in     io.Reader // nil before the first Read
+	left   int
+}
+
+func decode(res *http.Response, limit int) io.ReadCloser {
+	return &decoded{Closer: res.Body, coding: res.Header.Get("Content-Encoding"), raw: bufio.NewReader(res.Body), left: limit}
+}
+
+func (d *decoded) Read(p []byte) (int, error) {
+	if d.in == nil {
+		if err := d.open(); err != nil {
+			return 0, err
+		}
+	}
+	if d.left <= 0 {
+		return 0, agui.ErrTooLong
+	}
+	n, err := d.in.Read(p[:min(len(p), d.left)])
+	d.left -= n
+	return n, err
+}
+
+func (d *decoded) open() (err error) {
+	d.in = d.raw
+	magic, _ := d.raw.Peek(2) // a shorter body is not compressed
+	switch {
+	case bytes.Equal(magic, []byte{0x1f, 0x8b}):
+		d.in, err = gzip.NewReader(d.raw)
+	case d.coding == "deflate" && len(magic) > 0 && magic[0] == 0x78:
+		d.in, err = zlib.NewReader(d.raw)
+	}
+	return err
+}
+
+// body reads the JSON objects of an answer, whether it consists of events, of lines or of one document: a value begins where
+// a line, or the data of an event, begins with a brace or bracket. Everything else is skipped: comments, keep-alives, the
+// names of fields.
+type body struct {
+	lines   *agui.Reader
+	event   string // the name of the event
+	value   []byte // begun but not complete
+	data    bool   // value is an event's, which ends with an empty line
+	braces  braces
+	list    []json.RawMessage // elements of a list that have not been returned
+	skipped []byte            // the beginning of the text that was skipped
+	began   bool              // a value was found
+}
+
+// errDone is the end of an answer that says so.
+var errDone = errors.New("[DONE]")
+
+// errGarbled is JSON that cannot be read.
+var errGarbled = errors.New("an event is not JSON")
+
+// maxSkipped limits the skipped text that is kept for an error message, in bytes.
+const maxSkipped = 16 << 10
+
+// next returns the next object and the name of its event, both valid until the next call.
+func (b *body) next() (event string, object []byte, err error) {
+	for {
+		if len(b.list) > 0 {
+			if object, b.list = b.list[0], b.list[1:]; object[0] == '{' {
+				return b.event, object, nil
+			}
+			continue
+		}
+		line, err := b.lines.Line()
+		rest := err != nil
+		if rest {
+			line = b.lines.Rest()
+		}
+		switch object, lineErr := b.line(line); {
+		case lineErr != nil:
+			return "", nil, lineErr
+		case object != nil:
+			return b.event, object, nil
+		case rest && len(b.list) == 0:
+			return "", nil, err
+		}
+	}
+}
+
+// line adds a line, and returns the object that it completes.
+func (b *body) line(line []byte) ([]byte, error) {
+	text, data := field(line, "data:")
+	name, named := field(line, "event:")
+	switch {
+	case b.value != nil && b.data && len(line) == 0:
+		return nil, errGarbled
+	case b.value == nil && len(line) == 0:
+		b.event = ""
+		return nil, nil
+	case named && b.value == nil:
+		b.event = string(name)
+		return nil, nil
+	case b.value != nil && b.data && !data:
+		return nil, nil // another field of the event
+	case b.value == nil && bytes.HasPrefix(text, []byte("[DONE]")):
+		return nil, errDone
+	case b.value == nil && (len(text) == 0 || text[0] != '{' && text[0] != '['):
+		if comment := bytes.HasPrefix(text, []byte(":")); !data && !comment && !b.began && len(b.skipped) < maxSkipped {
+			b.skipped = append(append(b.skipped, line...), '\n')
+		}
+		return nil, nil
+	case b.value == nil:
+		b.data, b.began, b.braces = data, true, braces{}
+	}
+	if len(b.value)+len(text) > MaxEvent {
+		return nil, agui.ErrTooLong
+	}
+	end := feed(&b.braces, text)
+	if end < 0 {
+		b.value = append(append(b.value, text...), '\n')
+		return nil, nil
+	}
+	more := bytes.TrimSpace(text[end:])
+	if text = text[:end]; b.value != nil {
+		text = append(b.value, text...)
+	}
+	b.value = nil
+	switch {
+	case text[0] == '[' && json.Unmarshal(text, &b.list) != nil:
+		return nil, errGarbled
+	case len(more) > 0 && more[0] == '{': // more objects in the same line
+		b.list = append(b.list, bytes.Clone(text))
+		for d := json.NewDecoder(bytes.NewReader(more)); d.More(); {
+			var object json.RawMessage
+			if d.Decode(&object) != nil {
+				return nil, errGarbled
+			}
+			b.list = append(b.list, object)
+		}
+		return nil, nil
+	case text[0] == '[':
+		return nil, nil
+	}
+	return text, nil
+}
+
+// field returns the value of a field of an event, or the trimmed line if it is another.
+func field(line []byte, name string) (value []byte, ok bool) {
+	value, ok = bytes.CutPrefix(line, []byte(name))
+	return bytes.TrimSpace(value), ok
+}
+
+// braces finds the end of a JSON value that begins with a brace or bracket.
+type braces struct {
+	depth          int
+	quoted, escape bool
+	done           bool
+}
+
+// feed returns where in the next piece b's value ends, -1 if it does not.
+func feed[T string | []byte](b *braces, piece T) int {
+	if b.done {
+		return 0
+	}
+	for i := range len(piece) {
+		switch c := piece[i]; {
+		case b.escape:
+			b.escape = false
+		case b.quoted && c == '\\':
+			b.escape = true
+		case c == '"':
+			b.quoted = !b.quoted
+		case b.quoted:
+		case c == '{' || c == '[':
+			b.depth++
+		case c == '}' || c == ']':
+			if b.depth--; b.depth <= 0 {
+				b.done = true
+				return i + 1
+			}
+		}
+	}
+	return -1
+}
+
+// Read reads the answer in res, closes it and returns the response. It passes each JSON object with the name of its event to
+// add, which reports whether the answer is complete.
+func (a *Answer) Read(ctx context.Context, res *http.Response, add func(event string, object []byte) (done bool, err error)) (llm.Response, error) {
+	defer res.Body.Close()
+	in := body{lines: agui.NewReader(res.Body, MaxEvent)}
+	for {
+		event, object, err := in.next()
+		if err != nil {
+			return a.end(ctx, &in, err)
+		}
+		a.events++
+		done, err := add(event, object)
+		switch {
+		case err != nil:
+			return a.Response(), err
+		case done:
+			return a.complete()
+		case event == "error":
+			return a.Response(), a.endpoint.Fault(0, object)
+		}
+	}
+}
+
+// end returns the response after err has ended the body.
+func (a *Answer) end(ctx context.Context, in *body, err error) (llm.Response, error) {
+	e := a.endpoint
+	clean := errors.Is(err, io.EOF)
+	switch {
+	case ctx.Err() != nil:
+		return a.Response(), ctx.Err()
+	case errors.Is(err, errGarbled):
+		return a.Response(), e.Garbled(err)
+	case clean && !in.began && len(bytes.TrimSpace(in.skipped)) > 0:
+		return a.Response(), e.other(in.skipped)
+	case errors.Is(err, errDone), a.Finish != "", clean && a.Ended:
+		return a.complete()
+	}
+	return a.Response(), e.Lost(ctx, err)
+}
+
+// Decode decodes an event into v. Members of other types than v's stay empty: they never cost an answer.
+func (a *Answer) Decode(object []byte, v any) error {
+	err := json.Unmarshal(object, v)
+	if wrong := (*json.UnmarshalTypeError)(nil); err == nil || errors.As(err, &wrong) {
+		return nil
+	}
+	return a.endpoint.Garbled(err)
+}
+
+// other returns the failure of a response with the status of a success that is not an answer.
+func (e *Endpoint) other(text []byte) error {
+	if strings.HasPrefix(strings.TrimSpace(string(text)), "<") {
+		return &llm.Error{Code: "not_an_api", Message: e.Provider + ": the address answers with a web page, not as an API"}
+	}
+	return e.Fault(0, text)
+}

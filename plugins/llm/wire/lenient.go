@@ -1,0 +1,271 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/batonrun/baton/plugins/problem"
+)
+
+// The types below are members of events that decode from any JSON: what they cannot use is empty.
+
+// Word is a short text such as an id, an index or a reason. Numbers are read as written.
+type Word string
+
+// UnmarshalJSON never fails.
+func (w *Word) UnmarshalJSON(data []byte) error {
+	switch *w = ""; data[0] {
+	case '"':
+		*w = Word(unquote(data))
+	case 'n', '{', '[':
+	default:
+		*w = Word(strings.TrimSuffix(string(data), ".0"))
+	}
+	return nil
+}
+
+// Count is a count.
+type Count int64
+
+// UnmarshalJSON never fails.
+func (n *Count) UnmarshalJSON(data []byte) error {
+	f, err := strconv.ParseFloat(strings.Trim(string(data), `"`), 64)
+	if *n = 0; err == nil && f > 0 && f < 1e15 {
+		*n = Count(f)
+	}
+	return nil
+}
+
+// Text is a text, the texts of a list of parts, or that of an object. Half of a character is kept for Answer, which joins it
+// with the next piece.
+type Text string
+
+// UnmarshalJSON never fails.
+func (t *Text) UnmarshalJSON(data []byte) error {
+	var c Content
+	err := c.UnmarshalJSON(data)
+	*t = Text(c.Text + c.Reasoning)
+	return err
+}
+
+// String returns t without halves of characters.
+func (t Text) String() string {
+	var h half
+	return h.join(string(t))
+}
+
+// Content is the content of a message: a text, or a list of parts of which some are reasoning.
+type Content struct{ Text, Reasoning string }
+
+// UnmarshalJSON never fails.
+func (c *Content) UnmarshalJSON(data []byte) error {
+	*c = Content{}
+	c.add(data, false, 8)
+	return nil
+}
+
+// part is a part of a content.
+type part struct {
+	Type       Word            `json:"type"`
+	Text       json.RawMessage `json:"text"`
+	Content    json.RawMessage `json:"content"`
+	Thinking   json.RawMessage `json:"thinking"`
+	Reasoning  json.RawMessage `json:"reasoning"`
+	Summary    json.RawMessage `json:"summary"`
+	OutputText json.RawMessage `json:"output_text"`
+	Refusal    json.RawMessage `json:"refusal"`
+}
+
+func (c *Content) add(data json.RawMessage, thought bool, depth int) {
+	if len(data) == 0 || depth == 0 {
+		return
+	}
+	switch data[0] {
+	case '"':
+		if s := unquote(data); thought {
+			c.Reasoning += s
+		} else {
+			c.Text += s
+		}
+	case '[':
+		for _, v := range elements(data) {
+			c.add(v, thought, depth-1)
+		}
+	case '{':
+		var p part
+		_ = json.Unmarshal(data, &p) // members of other types stay empty
+		thought = thought || strings.HasPrefix(string(p.Type), "thinking") || strings.HasPrefix(string(p.Type), "reasoning")
+		for _, v := range []json.RawMessage{p.Thinking, p.Reasoning, p.Summary} {
+			c.add(v, true, depth-1)
+		}
+		for _, v := range []json.RawMessage{p.Text, p.Content, p.OutputText, p.Refusal} {
+			c.add(v, thought, depth-1)
+		}
+	}
+}
+
+// Args are the arguments of a call: a piece of JSON in a string, or directly JSON.
+type Args struct {
+	Text  string
+	Whole bool // directly JSON
+}
+
+// UnmarshalJSON never fails.
+func (a *Args) UnmarshalJSON(data []byte) error {
+	switch *a = (Args{}); data[0] {
+	case '"':
+		a.Text = unquote(data)
+	case '{', '[':
+		*a = Args{string(data), true}
+	}
+	return nil
+}
+
+// List is a list, or its only element.
+type List[T any] []T
+
+// UnmarshalJSON never fails.
+func (l *List[T]) UnmarshalJSON(data []byte) error {
+	*l = nil
+	list := []json.RawMessage{data}
+	switch data[0] {
+	case '[':
+		list = elements(data)
+	case '{':
+	default:
+		return nil
+	}
+	for _, raw := range list {
+		var v T
+		_ = json.Unmarshal(raw, &v) // members of other types stay empty
+		*l = append(*l, v)
+	}
+	return nil
+}
+
+func elements(data []byte) (list []json.RawMessage) {
+	_ = json.Unmarshal(data, &list) // is a list: the caller has looked
+	return list
+}
+
+// trouble has the members by which an event describes an error, in the forms of many servers.
+type trouble struct {
+	Error   json.RawMessage `json:"error"`
+	Object  Word            `json:"object"`
+	Type    Word            `json:"type"`
+	Errors  json.RawMessage `json:"errors"`
+	Detail  json.RawMessage `json:"detail"`
+	Msg     json.RawMessage `json:"msg"`
+	Message json.RawMessage `json:"message"`
+}
+
+// Failed returns the failure that an event describes, or nil. An event with content of an answer does so only by its error
+// member.
+func (a *Answer) Failed(object []byte, content bool) error {
+	if content && !bytes.Contains(object, []byte(`"error"`)) {
+		return nil
+	}
+	var t trouble
+	_ = json.Unmarshal(object, &t) // members of other types stay empty
+	failed := !content && (t.Object == "error" || t.Type == "error")
+	switch string(t.Error) {
+	case "", "null", "false", `""`, "{}", "[]", "0":
+	default:
+		failed = true
+	}
+	for _, said := range []json.RawMessage{t.Errors, t.Detail, t.Msg, t.Message} {
+		failed = failed || !content && len(said) > 0 && said[0] != '{' && problem.Sentence(said, strings.TrimSpace) != ""
+	}
+	if !failed {
+		return nil
+	}
+	return a.endpoint.Fault(0, object)
+}
+
+// unquote returns the text of a JSON string. The halves of a character of which the other is in another piece are in the
+// form of three bytes that UTF-8 would have for them.
+func unquote(data []byte) string {
+	if !bytes.Contains(data, []byte(`\ud`)) && !bytes.Contains(data, []byte(`\uD`)) {
+		var s string
+		_ = json.Unmarshal(data, &s) // is a string: the decoder has looked
+		return s
+	}
+	inner := data[1 : len(data)-1]
+	var head, tail []byte
+	if r := halfAt(inner, 0); r >= 0xDC00 {
+		head, inner = wide(r), inner[escaped:]
+	}
+	if n := len(inner) - escaped; n >= 0 && !isEscaped(inner, n) {
+		if r := halfAt(inner, n); r > 0 && r < 0xDC00 {
+			tail, inner = wide(r), inner[:n]
+		}
+	}
+	var s string
+	_ = json.Unmarshal(append(append([]byte{'"'}, inner...), '"'), &s)
+	return string(head) + s + string(tail)
+}
+
+const escaped = len(`\ud83d`)
+
+// halfAt returns the half of a character that is escaped at n in the text of a JSON string, 0 if there is none.
+func halfAt(text []byte, n int) rune {
+	if len(text) < n+escaped || text[n] != '\\' || text[n+1] != 'u' {
+		return 0
+	}
+	r, err := strconv.ParseUint(string(text[n+2:n+escaped]), 16, 16)
+	if err != nil || r < 0xD800 || r > 0xDFFF {
+		return 0
+	}
+	return rune(r)
+}
+
+// isEscaped reports whether the backslash at n is itself escaped.
+func isEscaped(text []byte, n int) bool {
+	before := 0
+	for before < n && text[n-1-before] == '\\' {
+		before++
+	}
+	return before%2 == 1
+}
+
+// wide returns half of a character in three bytes.
+func wide(r rune) []byte {
+	return []byte{0xE0 | byte(r>>12), 0x80 | byte(r>>6)&0x3F, 0x80 | byte(r)&0x3F}
+}
+
+// half joins the halves of characters over the pieces of a text.
+type half string
+
+// join returns s without halves, and keeps one at its end for the next piece.
+func (h *half) join(s string) string {
+	if *h != "" {
+		s = string(*h) + s
+		*h = ""
+	}
+	if utf8.ValidString(s) {
+		return s
+	}
+	if n := len(s) - 3; n >= 0 && s[n] == 0xED && s[n+1] >= 0xA0 && s[n+1] < 0xB0 {
+		*h, s = half(s[n:]), s[:n]
+	}
+	var joined strings.Builder
+	for s != "" {
+		if len(s) >= 6 && s[0] == 0xED && s[1] >= 0xA0 && s[1] < 0xB0 && s[3] == 0xED && s[4] >= 0xB0 {
+			high := rune(s[1]&0x3F)<<6 | rune(s[2]&0x3F)
+			low := rune(s[4]&0x3F)<<6 | rune(s[5]&0x3F)
+			joined.WriteRune(0x10000 + (0xD000|high-0xD800)<<10 + (0xD000 | low - 0xDC00))
+			s = s[6:]
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && n == 1 && len(s) >= 3 && s[0] == 0xED && s[1] >= 0xA0 {
+			n = 3 // half a character alone
+		}
+		joined.WriteRune(r)
+		s = s[n:]
+	}
+	return joined.String()
+}
