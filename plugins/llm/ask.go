@@ -204,10 +204,10 @@ type show struct {
 	spent  counter
 	text   io.WriteCloser
 	reason io.WriteCloser
-	calls  []*plugins.Announced // by index, nil while it has no name
-	answer *member              // of a structured answer, nil for free text
-	said   int                  // bytes of text
-	size   int                  // bytes in total
+	calls  []*preview // by index, nil while it has no name
+	answer *member    // of a structured answer, nil for free text
+	said   int        // bytes of text
+	size   int        // bytes in total
 }
 
 // maxAnswer limits an answer including its reasoning and calls, in bytes.
@@ -257,25 +257,68 @@ func (s *show) call(p *CallPiece) error {
 	}
 	a := s.calls[p.Index]
 	if a == nil && p.Name != "" {
-		var err error
-		if a, err = s.run.Announce(s.ctx, s.tools.name(p.Name)); err != nil {
+		call, err := s.run.Announce(s.ctx, s.tools.name(p.Name))
+		if err != nil {
 			return err
 		}
+		a = &preview{Announced: call, name: p.Name}
 		s.calls[p.Index] = a
 	}
 	if a == nil || p.Arguments == "" {
 		return nil
 	}
-	return write(writer{a}, p.Arguments)
+	a.arguments.WriteString(p.Arguments)
+	_, err := a.WriteString(p.Arguments)
+	return err
 }
 
-// writer adapts an Announced to io.Writer.
-type writer struct{ *plugins.Announced }
+// preview is a call as it is shown before the answer is complete.
+type preview struct {
+	*plugins.Announced
+	name      string
+	arguments strings.Builder
+}
 
-func (w writer) Write(p []byte) (int, error) { return w.WriteString(string(p)) }
+// right reports whether the calls shown so far are those of the complete answer. Only its end shows which calls a confused
+// server meant.
+func (s *show) right(resp *Response) bool {
+	for i, p := range s.calls {
+		if p == nil {
+			continue
+		}
+		if i >= len(resp.Calls) {
+			return false
+		}
+		is := resp.Calls[i].FunctionCall
+		if shown := p.arguments.String(); p.name != is.Name || shown != "" && shown != is.Arguments {
+			return false
+		}
+	}
+	return true
+}
 
-// complete shows the parts that were not streamed and fills in the answer.
+// complete shows the parts that were not streamed and fills in the answer. It shows all of an answer again if its calls were
+// shown wrongly.
 func (s *show) complete(resp *Response, ans *answer) error {
+	resp.Calls = slices.Clone(resp.Calls)
+	for i, c := range resp.Calls {
+		f := llms.FunctionCall{Name: "unnamed", Arguments: "{}"}
+		if c.FunctionCall != nil {
+			f.Name, f.Arguments = cmp.Or(c.FunctionCall.Name, f.Name), cmp.Or(c.FunctionCall.Arguments, f.Arguments)
+		}
+		resp.Calls[i].FunctionCall = &f
+	}
+	if !s.right(resp) {
+		if err := s.run.Retract(s.ctx); err != nil {
+			return err
+		}
+		if s.text, s.reason, s.calls, s.said, s.size = nil, nil, nil, 0, 0; s.answer != nil {
+			s.answer = new(member)
+		}
+		if err := s.piece(Piece{Reasoning: resp.Reasoning}); err != nil {
+			return err
+		}
+	}
 	if s.said == 0 && resp.Text != "" {
 		if err := s.piece(Piece{Text: resp.Text}); err != nil {
 			return err
@@ -284,22 +327,22 @@ func (s *show) complete(resp *Response, ans *answer) error {
 	lost := ans.Lost
 	*ans = answer{Text: resp.Text, Lost: lost}
 	for i, c := range resp.Calls {
-		if c.FunctionCall == nil {
-			c.FunctionCall = &llms.FunctionCall{}
-		}
+		f := c.FunctionCall
 		if i >= len(s.calls) || s.calls[i] == nil {
-			whole := &CallPiece{Index: i, Name: cmp.Or(c.FunctionCall.Name, "unnamed"), Arguments: c.FunctionCall.Arguments}
-			if err := s.call(whole); err != nil {
+			if err := s.call(&CallPiece{Index: i, Name: f.Name}); err != nil {
 				return err
 			}
 		}
-		if err := s.calls[i].Close(); err != nil {
+		p := s.calls[i]
+		if p.arguments.Len() == 0 {
+			if err := s.call(&CallPiece{Index: i, Arguments: f.Arguments}); err != nil {
+				return err
+			}
+		}
+		if err := p.Close(); err != nil {
 			return err
 		}
-		ans.Calls = append(ans.Calls, call{
-			ID: s.calls[i].ID, ProviderID: cmp.Or(c.ID, s.calls[i].ID),
-			Name: s.tools.name(cmp.Or(c.FunctionCall.Name, "unnamed")), Arguments: cmp.Or(c.FunctionCall.Arguments, "{}"),
-		})
+		ans.Calls = append(ans.Calls, call{ID: p.ID, ProviderID: cmp.Or(c.ID, p.ID), Name: s.tools.name(f.Name), Arguments: f.Arguments})
 	}
 	for _, c := range resp.Carried {
 		ans.Carried = append(ans.Carried, carried{c.Provider, c.Data})

@@ -123,6 +123,34 @@ func TestAgent_CallsOnlyOfferedTools(t *testing.T) {
 	plugintest.Replay(t, a, cfg)
 }
 
+// Names with a prefix of a model's training are those of the tools without it, unless a tool has that name.
+func TestAgent_IgnoresPrefixOfName(t *testing.T) {
+	m := &model{replies: []reply{asks("", `functions.add {"x":1}`, `default_api.files_read {}`, `tools.other {}`, `functions.now {}`), says("I see.")}}
+	cfg := plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{echo("add"), echo("files.read"), echo("functions.now"), echo("now")}}
+	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}}), cfg)
+	want := "calls add{\"x\":1} = {\"x\":1}\ncalls files.read{} = {}\ncalls _tools_other{} = unknown_tool\ncalls functions.now{} = {}\nassistant I see."
+	if diff := cmp.Diff(want, shown(res.Events)); diff != "" || res.Err != nil {
+		t.Error(res.Err, diff)
+	}
+}
+
+// An answer whose calls differ from their pieces is shown again.
+func TestAgent_RetractsWrongPieces(t *testing.T) {
+	m := &model{replies: []reply{asks("Let me see.", `add {"x":1}`, `add {"x":2}`), says("done")}}
+	m.replies[0].pieces = append([]llm.Piece{{Reasoning: "hm"}}, m.replies[0].pieces...)
+	m.replies[0].resp.Reasoning = "hm"
+	m.replies[0].resp.Calls = m.replies[0].resp.Calls[1:]
+	cfg := plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{echo("add")}}
+	a := newAgent(t, llm.Config{Model: m, Tools: []string{"*"}})
+	res := plugintest.Run(t, a, cfg)
+	want := "thinks hm\nassistant Let me see.\ncalls add{\"x\":1} = interrupted\ncalls add{\"x\":2} = interrupted\n"
+	got := shown(res.Events)
+	if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "]}\nthinks hm\nassistant Let me see.\ncalls add{\"x\":2} = {\"x\":2}\nassistant done") || res.Err != nil {
+		t.Errorf("%v\n%s", res.Err, got)
+	}
+	plugintest.Replay(t, a, cfg)
+}
+
 func TestLimits_EndTurnWithPartialSuccess(t *testing.T) {
 	prices := map[string]llm.Price{"m": {Input: 1e6, Output: 2e6}} // 20 a call
 	for name, cfg := range map[string]llm.Config{

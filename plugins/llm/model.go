@@ -58,7 +58,8 @@ type Piece struct {
 	Usage     *agui.TokenUsage // counted by the provider so far; counts even if the answer is interrupted
 }
 
-// CallPiece is a part of a tool call. Pieces of several calls can be interleaved; Index identifies the call.
+// CallPiece is a part of a tool call. Pieces of several calls can be interleaved; Index identifies the call. Pieces are a
+// preview: if the calls of the Response differ, they are withdrawn.
 type CallPiece struct {
 	Index     int    // of the call in Response.Calls
 	ID        string // the provider's id, in a call's first piece

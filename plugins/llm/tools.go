@@ -52,14 +52,20 @@ func (b *toolbox) add(name, description string, parameters json.RawMessage) {
 // name returns our name of the tool that the model calls wire, by either name. For an unknown tool it returns a name that no
 // plugin can have: viewers see the call, and it fails.
 func (b *toolbox) name(wire string) string {
-	if name, ok := b.names[wire]; ok {
-		return name
-	}
-	if _, ok := b.wires[wire]; ok {
-		return wire
+	for _, prefix := range prefixes {
+		rest, has := strings.CutPrefix(wire, prefix)
+		if name, ok := b.names[rest]; has && ok {
+			return name
+		}
+		if _, ok := b.wires[rest]; has && ok {
+			return rest
+		}
 	}
 	return plain("_" + wire)
 }
+
+// prefixes are what models put before the names of tools, from the forms in which they were trained to see them.
+var prefixes = []string{"", "functions.", "default_api.", "default_api:", "tools.", "functions:"}
 
 // wire returns the provider's name of a tool, even of one that is no longer offered.
 func (b *toolbox) wire(name string) string {

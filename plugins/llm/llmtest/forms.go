@@ -2,6 +2,7 @@ package llmtest
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 )
 
@@ -24,15 +25,12 @@ func Forms(protocol string) map[string]Form {
 	for name, script := range framings(protocol) {
 		forms[name] = Form{Script: script, Text: "Hello"}
 	}
-	for name, f := range failures(protocol) {
-		forms[name] = f
-	}
+	maps.Copy(forms, failures(protocol))
 	own := map[string]func() map[string]Form{
 		"chat": chatForms, "responses": responsesForms, "anthropic": anthropicForms, "google": googleForms, "ollama": ollamaForms,
 	}
-	for name, f := range own[protocol]() {
-		forms[name] = f
-	}
+	maps.Copy(forms, own[protocol]())
+	maps.Copy(forms, callForms(protocol))
 	return forms
 }
 
@@ -178,7 +176,7 @@ func failures(protocol string) map[string]Form {
 	return forms
 }
 
-// tool returns an event with a delta of a chat completion.
+// delta returns an event with a delta of a chat completion.
 func delta(members string) string { return `{"choices":[{"index":0,"delta":{` + members + `}}]}` }
 
 func chatForms() map[string]Form {

@@ -121,7 +121,7 @@ func (l *calls) identified(p *Part) *call {
 		return nil
 	case c.name == "" && c.given == "":
 		return c
-	case p.Begins, c.complete() && opening(p.Args.Text), p.Name != "" && p.Name != c.name && !l.continues(c.name, p.Name):
+	case p.Begins, c.complete() && !c.blank() && opening(p.Args.Text), p.Name != "" && p.Name != c.name && !l.continues(c.name, p.Name):
 		return nil
 	case c.given == "", p.Key != "" && p.Args.Text != "" && !opening(p.Args.Text):
 		return c
