@@ -146,6 +146,10 @@ type ToolCall struct {
 	Name string
 	Args any    // an object, or nil for none
 	ID   string // of the announced call that had these arguments; otherwise empty
+
+	// Refused is the failure of a call that its worker does not make, such as one with unreadable arguments. The call is
+	// shown and recorded with it as its output.
+	Refused *Error
 }
 
 // CallTools makes several calls concurrently and returns their outputs in the order of the calls. If some of them wait
@@ -163,7 +167,7 @@ func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutp
 		if uses[i] = (Use{Name: c.Name}); c.ID != "" {
 			uses[i] = r.announcedUse(c.ID, c.Name)
 		}
-		uses[i].Request = raw
+		uses[i].Request, uses[i].Refused = raw, c.Refused
 	}
 	parent, err := r.place(ctx, r.ready, "tool", uses)
 	if err != nil {

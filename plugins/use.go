@@ -23,6 +23,8 @@ type Use struct {
 	Request json.RawMessage
 	// ID is the id of an announced call. The record of the call was made with the record of its Do.
 	ID string
+	// Refused is the failure of a tool call that must not be made. A replayed worker refuses the same calls.
+	Refused *Error
 }
 
 // Hash identifies the Request in a record.

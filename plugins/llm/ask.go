@@ -99,7 +99,7 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
 	if t.cfg.Structured {
 		req.Schema = outputSchema
 	}
-	repaired := false
+	repaired, shorter := false, 0
 	pause := 500 * time.Millisecond
 	for tries := 0; ; {
 		err := t.attempt(ctx, m, req, ans)
@@ -114,6 +114,14 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
 			return t.settle(ans, broken)
 		}
 		failed, ok := errors.AsType[*Error](err)
+		if ok && failed.Code == "context_too_long" && shorter < maxShorter {
+			var less bool
+			if t.messages, less = shorten(t.messages); less {
+				shorter++
+				req.Messages = t.messages
+				continue
+			}
+		}
 		if !ok || !failed.Retryable || tries == t.cfg.Retries || failed.RetryAfter > longestPause || ctx.Err() != nil {
 			return err
 		}
@@ -127,6 +135,9 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
 		pause = min(pause*3/2, longestPause)
 	}
 }
+
+// maxShorter limits how often the results of tools are halved until a request fits.
+const maxShorter = 6
 
 // longestPause is the maximum delay before a retry. If a provider asks for more, the call has failed.
 const longestPause = time.Minute
@@ -305,6 +316,9 @@ func (s *show) complete(resp *Response, ans *answer) error {
 		f := llms.FunctionCall{Name: "unnamed", Arguments: "{}"}
 		if c.FunctionCall != nil {
 			f.Name, f.Arguments = cmp.Or(c.FunctionCall.Name, f.Name), cmp.Or(c.FunctionCall.Arguments, f.Arguments)
+		}
+		if read, err := readArguments(f.Arguments); err == nil {
+			f.Arguments = read
 		}
 		resp.Calls[i].FunctionCall = &f
 	}

@@ -170,7 +170,7 @@ func (t *turn) addAppended(ctx context.Context) error {
 func (t *turn) call(ctx context.Context, ans *answer) error {
 	calls := make([]plugins.ToolCall, len(ans.Calls))
 	for i, c := range ans.Calls {
-		calls[i] = plugins.ToolCall{Name: c.Name, ID: c.ID, Args: c.args()}
+		calls[i] = plugins.ToolCall{Name: c.Name, ID: c.ID, Args: c.args(), Refused: c.refused(ans.Call.FinishReason)}
 	}
 	outs, err := t.run.CallTools(ctx, calls...)
 	if err != nil {
@@ -182,7 +182,7 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 		for _, spent := range t.run.Spent(c.ID) {
 			t.count(spent)
 		}
-		t.messages = append(t.messages, result(c.ProviderID, t.tools.wire(c.Name), edited(c.Arguments, &outs[i])+resultText(&outs[i])))
+		t.messages = append(t.messages, t.result(c.ProviderID, t.tools.wire(c.Name), edited(c.Arguments, &outs[i])+resultText(&outs[i])))
 		media = append(media, t.mediaOf(t.tools.wire(c.Name), outs[i].Parts)...)
 	}
 	if media != nil {

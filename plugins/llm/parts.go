@@ -30,7 +30,7 @@ func (t *turn) convert(m *agui.Message) []llms.MessageContent {
 		}
 		return []llms.MessageContent{ai}
 	case agui.RoleTool:
-		return []llms.MessageContent{result(m.ToolCallID, t.tools.wire(t.past[m.ToolCallID].Name), returned(t.past[m.ToolCallID].Arguments, m))}
+		return []llms.MessageContent{t.result(m.ToolCallID, t.tools.wire(t.past[m.ToolCallID].Name), returned(t.past[m.ToolCallID].Arguments, m))}
 	}
 	return nil
 }

@@ -104,15 +104,19 @@ func (b *toolbox) message(ans *answer) llms.MessageContent {
 	return m
 }
 
-// toolCall returns a call in the form for the model. Providers refuse arguments that are not an object.
+// toolCall returns a call in the form for the model. Providers refuse arguments that are not an object; the result of such a
+// call quotes them.
 func toolCall(id, wire, arguments string) llms.ToolCall {
-	if !isObject(arguments) {
+	arguments, err := readArguments(arguments)
+	if err != nil {
 		arguments = "{}"
 	}
 	return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: wire, Arguments: arguments}}
 }
 
-func result(id, wire, content string) llms.MessageContent {
+// result returns a call's result in the form for the model. One that alone would fill the prompt is shortened.
+func (a *Agent) result(id, wire, content string) llms.MessageContent {
+	content = shortened(content, max(4*a.cfg.History, leastResult))
 	return llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
 		llms.ToolCallResponse{ToolCallID: id, Name: wire, Content: content},
 	}}

@@ -56,7 +56,7 @@ func (h *host) CallTool(ctx context.Context, u plugins.Use) (out agui.ToolOutput
 		blank.ToolCallArgs = u.Request
 	}
 	tool := h.tool(u.Name)
-	if tool == nil && h.offers(u.Name) && blank.ToolCallArgs != nil {
+	if tool == nil && h.offers(u.Name) && blank.ToolCallArgs != nil && u.Refused == nil {
 		if !h.s.owed(rec.id) {
 			asks := agui.Interrupt{ID: rec.id, Reason: "tool_call", ToolCallID: rec.id}
 			h.s.open = append(h.s.open, question{rec: rec, place: u.Place, interrupt: asks, call: blank})
@@ -64,6 +64,8 @@ func (h *host) CallTool(ctx context.Context, u plugins.Use) (out agui.ToolOutput
 		return out, plugins.ErrWaiting
 	}
 	switch agent := h.agentOf(u.Name); {
+	case u.Refused != nil:
+		out = failed(blank, u.Refused, "")
 	case tool == nil && agent != nil:
 		if out, err = h.answerAs(ctx, agent, blank, u); err != nil {
 			return agui.ToolOutput{}, err

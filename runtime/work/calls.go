@@ -102,6 +102,9 @@ func isObject(raw json.RawMessage) bool {
 
 // beginsAtOnce reports whether a call begins as soon as it is open. Other calls first wait for an approval, or run an agent.
 func (c *toolCall) beginsAtOnce() bool {
+	if c.u.Refused != nil {
+		return false
+	}
 	if tool, ok := c.s.l.plugins.Tool(c.u.Name); ok {
 		return !c.s.approval && !tool.Info().Approval
 	}
@@ -146,6 +149,9 @@ func (s *step) toolNode(ctx context.Context, tool string, args json.RawMessage) 
 // the run was stopped, or waits for an approval.
 func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) {
 	s, m := c.s, c.m
+	if refused := c.u.Refused; refused != nil {
+		return failure(refused.Code, refused.Message), nil
+	}
 	tool, ok := s.l.plugins.Tool(c.u.Name)
 	if !ok {
 		return c.answerAs(ctx)

@@ -24,10 +24,10 @@ func newClientTools(tools []agui.Tool) *clientTools {
 }
 
 // mayAnswer reports whether the client has to answer a call. A call with invalid arguments is its caller's mistake, and the
-// client is not asked.
+// client is not asked, nor for a call that its worker refuses.
 func (ct *clientTools) mayAnswer(u plugins.Use) bool {
 	offered, mistake := ct.check(u)
-	return offered && mistake == nil
+	return offered && mistake == nil && u.Refused == nil
 }
 
 // check reports whether the client offers the tool of a call, and any mistake in its arguments.

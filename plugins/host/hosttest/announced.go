@@ -266,6 +266,26 @@ func testInVain(t *testing.T, s *suite) {
 	}
 }
 
+// testRefused has calls of a tool, of an agent and of the client's tool that the worker refuses itself.
+func testRefused(t *testing.T, s *suite) {
+	out := s.check("too_late, too_late, too_late", Case{Plugins: counters(), ClientTools: []agui.Tool{{Name: "pick"}}},
+		func(ctx context.Context, run *plugins.Run) (string, error) {
+			asked, err := think(ctx, run, `count {"n":1}`, `sub {"query":"?"}`, `pick {}`)
+			if err != nil {
+				return "", err
+			}
+			for i := range asked {
+				asked[i].Refused = &plugins.Error{Code: "too_late", Message: "It is too late"}
+			}
+			outs, err := run.CallTools(ctx, asked...)
+			return summaries(outs), err
+		})
+	want := []string{`count {"n":1} = too_late`, `sub {"query":"?"} = too_late`, `pick {} = too_late`}
+	if got := called(out.Events); !slices.Equal(got, want) {
+		t.Errorf("the log shows %q", got)
+	}
+}
+
 func testAgentsAreTools(t *testing.T, s *suite) {
 	var lives, helped atomic.Int64
 	c := Case{Answer: yes, Plugins: append(counters(), worker{"helper", func(ctx context.Context, run *plugins.Run) (string, error) {

@@ -64,6 +64,7 @@ func Run(t *testing.T, run func(t *testing.T, c Case) Outcome) {
 		{"Retract_HidesRepeatedText", testTakenBack},
 		{"Retract_CrashInDoHidesText", testTakenBackByCrash},
 		{"CallTool_FailuresAreResults", testInVain},
+		{"CallTools_RefusedAreNotMade", testRefused},
 		{"CallTool_RunsAgents", testAgentsAreTools},
 		{"Spent_CountsAgents", testSpent},
 		{"Emit_CrashEndsOpenScopes", testOwnScopes},

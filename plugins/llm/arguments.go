@@ -1,0 +1,155 @@
+package llm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/batonrun/baton/plugins"
+)
+
+// readArguments returns the JSON object that a model meant as the arguments of a call. It accepts JSON in a JSON string, in a
+// code fence, with commas before closing brackets, with control characters in strings and with surplus closing brackets. It
+// adds nothing that is missing: an object that was cut is no other object.
+func readArguments(text string) (string, error) {
+	if isObject(text) {
+		return text, nil
+	}
+	text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "\uFEFF"))
+	if text == "" || text == "null" {
+		return "{}", nil
+	}
+	for range 3 {
+		var inner string
+		if json.Unmarshal([]byte(text), &inner) == nil {
+			text = strings.TrimSpace(inner)
+		}
+		text = unfenced(text)
+	}
+	if fixed := repaired(text); isObject(fixed) {
+		return fixed, nil
+	}
+	var v any
+	err := json.Unmarshal([]byte(text), &v)
+	switch wrong := (*json.SyntaxError)(nil); {
+	case errors.As(err, &wrong):
+		return "", fmt.Errorf("%w at byte %d", err, wrong.Offset)
+	case err != nil:
+		return "", err
+	}
+	return "", errors.New("it is another value")
+}
+
+// unfenced returns a text without a Markdown fence around it.
+func unfenced(text string) string {
+	inner, fenced := strings.CutPrefix(text, "```")
+	if !fenced {
+		return text
+	}
+	inner = strings.TrimPrefix(inner, "json")
+	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(inner), "```"))
+}
+
+// repaired returns JSON without the commas before closing brackets and the closing brackets after its end, and with the
+// control characters in its strings escaped.
+func repaired(text string) string {
+	var out []byte
+	depth, quoted, comma := 0, false, -1 // comma is the length of out before a comma that nothing has followed
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quoted && c == '\\' && i+1 < len(text):
+			out = append(out, c)
+			i++
+			c = text[i]
+		case quoted && c < ' ':
+			escaped, _ := json.Marshal(string(c))
+			out = append(out, escaped[1:len(escaped)-1]...)
+			continue
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			if depth--; comma >= 0 {
+				out = out[:comma]
+			}
+		}
+		switch {
+		case quoted || !strings.ContainsRune(", \t\r\n", rune(c)):
+			comma = -1
+		case c == ',' && comma < 0:
+			comma = len(out)
+		case c == ',':
+			comma = -1 // two commas are no mistake that is known
+		}
+		out = append(out, c)
+		if depth == 0 && !quoted && strings.Trim(text[i+1:], "}] \t\r\n") == "" {
+			break
+		}
+	}
+	return string(out)
+}
+
+// refused returns why a call of an answer with a finish reason is not made, or nil.
+func (c *call) refused(finish string) *plugins.Error {
+	_, err := readArguments(c.Arguments)
+	cut := finish == "length" && (err != nil || c.Arguments == "{}")
+	wrote := shortened(c.Arguments, maxQuoted)
+	switch {
+	case cut:
+		return &plugins.Error{Code: "answer_cut", Message: "The call was cut off by the limit of tokens (max_tokens) and was not made. You wrote: " +
+			wrote + "\nCall again with less, or in several calls."}
+	case err != nil:
+		return &plugins.Error{Code: "invalid_arguments", Message: fmt.Sprintf(
+			"The arguments are not a JSON object: %v. You wrote: %s\nCall again with one JSON object.", err, wrote)}
+	}
+	return nil
+}
+
+// maxQuoted limits how much of its own words a model is told, in bytes.
+const maxQuoted = 2 << 10
+
+// shortened returns the beginning and the end of a text if it has more than limit bytes.
+func shortened(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	head, tail := text[:limit/4*3], text[len(text)-limit/4:]
+	return strings.ToValidUTF8(head, "") + fmt.Sprintf("\n[%d of %d bytes left out]\n", len(text)-len(head)-len(tail), len(text)) + strings.ToValidUTF8(tail, "")
+}
+
+// leastResult is the length up to which results of tools are not shortened, in bytes.
+const leastResult = 4 << 10
+
+// shorten halves the longest results of tools in messages, and reports whether there was one to be shortened.
+func shorten(messages []llms.MessageContent) ([]llms.MessageContent, bool) {
+	longest := 0
+	each := func(do func(m, p int, r llms.ToolCallResponse)) {
+		for i := range messages {
+			for j, p := range messages[i].Parts {
+				if r, ok := p.(llms.ToolCallResponse); ok {
+					do(i, j, r)
+				}
+			}
+		}
+	}
+	each(func(_, _ int, r llms.ToolCallResponse) { longest = max(longest, len(r.Content)) })
+	if longest <= leastResult {
+		return messages, false
+	}
+	messages = append([]llms.MessageContent(nil), messages...)
+	each(func(i, j int, r llms.ToolCallResponse) {
+		if len(r.Content) <= longest/2 {
+			return
+		}
+		r.Content = shortened(r.Content, longest/2)
+		messages[i].Parts = append([]llms.ContentPart(nil), messages[i].Parts...)
+		messages[i].Parts[j] = r
+	})
+	return messages, true
+}
