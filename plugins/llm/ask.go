@@ -164,8 +164,8 @@ func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer
 	if err == nil {
 		err = s.complete(&resp, ans)
 	}
-	if err == nil && len(ans.Calls) == 0 && resp.Text == "" && resp.Finish == "content_filter" {
-		err = &Error{Code: "content_filter", Message: "The model's provider refused to answer"}
+	if err == nil && len(ans.Calls) == 0 && strings.TrimSpace(resp.Text) == "" {
+		err = none(&resp)
 	}
 	if err == nil && req.Schema != nil && len(ans.Calls) == 0 && resp.Finish != "content_filter" {
 		err = t.structure(ans)
@@ -180,6 +180,24 @@ func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer
 		ans.Lost = append(ans.Lost, plugins.ModelCall{Usage: spent.Usage})
 	}
 	return err
+}
+
+// none returns the failure of an answer that has neither text nor calls.
+func none(resp *Response) *Error {
+	reason, only := "", ""
+	if resp.Reason != "" && resp.Reason != "stop" {
+		reason = ": " + resp.Reason
+	}
+	if resp.Reasoning != "" {
+		only = ", only reasoning"
+	}
+	switch resp.Finish {
+	case "content_filter":
+		return &Error{Code: "content_filter", Message: "The model's provider refused to answer" + reason}
+	case "length":
+		return &Error{Code: "answer_cut", Message: "The limit of tokens (max_tokens) was reached before the model's answer began" + only}
+	}
+	return &Error{Code: "empty_answer", Message: "The model has not answered" + only + reason, Retryable: true}
 }
 
 // stream calls a model once, and reports the call with its usage to metrics and traces.

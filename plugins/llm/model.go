@@ -73,13 +73,14 @@ type Response struct {
 	Reasoning string
 	Calls     []llms.ToolCall // in order of their start; Arguments are complete JSON, "{}" for none
 	Finish    string          // stop, tool_calls, length, content_filter, or the provider's own word
+	Reason    string          // the provider's own words for Finish, for errors; can be empty
 	Usage     agui.TokenUsage // with Provider and Model
 	Carried   []Carried
 }
 
 // Error is a failure of a provider.
 type Error struct {
-	Code       string        // such as rate_limited, model_overloaded, invalid_api_key, model_not_found, context_too_long
+	Code       string        // one of those in docs/agents.md, such as rate_limited or context_too_long
 	Message    string        // for operators; has no credentials
 	Status     int           // HTTP status, 0 without an answer
 	RetryAfter time.Duration // delay requested by the provider, 0 for none

@@ -135,10 +135,12 @@ func plainError(err error) error {
 	case llms.ErrCodeRateLimit:
 		e.Code, e.Retryable = "rate_limited", true
 	case llms.ErrCodeTimeout, llms.ErrCodeProviderUnavailable:
-		e.Code, e.Retryable = "model_overloaded", true
+		e.Code, e.Retryable = "overloaded", true
 	case llms.ErrCodeTokenLimit:
 		e.Code = "context_too_long"
-	case llms.ErrCodeInvalidRequest, llms.ErrCodeQuotaExceeded, llms.ErrCodeContentFilter:
+	case llms.ErrCodeInvalidRequest:
+		e.Code = "bad_request"
+	case llms.ErrCodeQuotaExceeded, llms.ErrCodeContentFilter:
 		e.Code = string(known.Code)
 	}
 	return e

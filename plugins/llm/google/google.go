@@ -5,7 +5,6 @@
 package google
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -148,13 +147,9 @@ func (a *answer) candidate(c *candidate) error {
 			return err
 		}
 	}
-	reason := string(c.FinishReason)
-	if strings.HasSuffix(reason, "_FUNCTION_CALL") || strings.HasSuffix(reason, "_TOOL_CALL") || reason == "TOO_MANY_TOOL_CALLS" {
-		return &llm.Error{
-			Code: "provider_error", Message: strings.TrimSpace("google: the model failed to make a call: " + reason + " " + c.FinishMessage.String()), Retryable: true,
-		}
+	if c.FinishReason != "" {
+		a.Finish, a.Reason = string(c.FinishReason), c.FinishMessage.String()
 	}
-	a.Finish = cmp.Or(reason, a.Finish)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package llmtest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -99,7 +100,7 @@ func chatCalls() map[string]Form {
 		}
 		for _, finish := range []string{"stop", "tool_calls"} {
 			end := `{"choices":[{"index":0,"delta":{},"finish_reason":"` + finish + `"}]}`
-			out["call: "+name+", "+finish] = Form{Script: Events("chat", append(list[:len(list):len(list)], end, "[DONE]")...), Calls: calls}
+			out["call: "+name+", "+finish] = Form{Script: Events("chat", append(slices.Clip(list), end, "[DONE]")...), Calls: calls}
 		}
 	}
 	return out

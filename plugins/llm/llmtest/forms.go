@@ -3,6 +3,7 @@ package llmtest
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 )
 
@@ -163,7 +164,7 @@ func failures(protocol string) map[string]Form {
 		"list":                  `[{"error":{"code":500,"message":"The GPU is gone","status":"INTERNAL"}}]`,
 		"metadata of a gateway": `{"error":{"message":"Provider returned error","code":502,"metadata":{"raw":"{\"error\":{\"message\":\"The GPU is gone\"}}"}}}`,
 	} {
-		forms[name+" in a stream"] = Form{Script: Events(protocol, append(begin[:len(begin):len(begin)], data, "[DONE]")...), Code: "provider_error", Text: "The GPU is gone"}
+		forms[name+" in a stream"] = Form{Script: Events(protocol, append(slices.Clip(begin), data, "[DONE]")...), Code: "provider_error", Text: "The GPU is gone"}
 		forms[name+" as document"] = Form{
 			Script: Script{Body: data, Header: map[string]string{"Content-Type": "application/json"}}, Code: "provider_error", Text: "The GPU is gone",
 		}
@@ -171,7 +172,7 @@ func failures(protocol string) map[string]Form {
 	forms["error event"] = Form{Script: Script{Body: "event: error\ndata: {\"text\":\"The GPU is gone\"}\n\n"}, Code: "provider_error"}
 	forms["a text"] = Form{Script: Script{Body: "The GPU is gone", Header: map[string]string{"Content-Type": "text/plain"}}, Code: "provider_error", Text: "The GPU is gone"}
 	forms["a web page"] = Form{Script: Script{Body: "<!DOCTYPE html>\n<html><head><title>Sign in</title></head></html>"}, Code: "not_an_api", Text: "web page"}
-	forms["half an event"] = Form{Script: Events("chat", append(begin[:len(begin):len(begin)], `{"choices":[`, "[DONE]")...), Code: "provider_error"}
+	forms["half an event"] = Form{Script: Events("chat", append(slices.Clip(begin), `{"choices":[`, "[DONE]")...), Code: "provider_error"}
 	forms["cut in an event"] = Form{Script: Script{Body: framed(protocol, begin) + `data: {"choices":[{"del`}, Code: "connection_lost"}
 	return forms
 }

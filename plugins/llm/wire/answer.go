@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -13,6 +14,7 @@ import (
 // Answer collects the streamed pieces of a Response and passes each to show. Its methods return show's errors.
 type Answer struct {
 	Finish  string // the provider's word, "" before the end
+	Reason  string // what the provider adds to it
 	Ended   bool   // the connection can end here even without a Finish
 	Usage   agui.TokenUsage
 	Carried []llm.Carried
@@ -35,7 +37,8 @@ type spoken struct {
 // Answer returns an empty Answer of e's model to a request.
 func (e *Endpoint) Answer(req llm.Request, show func(llm.Piece) error) *Answer {
 	none := agui.TokenUsage{Provider: e.Provider, Model: e.Model}
-	a := &Answer{show: show, Usage: none, told: none, endpoint: e}
+	own := *e
+	a := &Answer{show: show, Usage: none, told: none, endpoint: &own}
 	for _, f := range Functions(req.Options) {
 		a.calls.names = append(a.calls.names, f.Name)
 	}
@@ -89,7 +92,17 @@ func (a *Answer) Carry(v any) error {
 // complete returns the response at the answer's end.
 func (a *Answer) complete() (llm.Response, error) {
 	err := a.settle()
+	if res := a.Response(); err == nil && slices.Contains(failed, res.Finish) {
+		return res, &llm.Error{Code: "provider_error", Message: a.endpoint.Provider + ": the answer ended with " + res.Reason, Retryable: true}
+	}
 	return a.Response(), err
+}
+
+// failed are finish reasons of answers that their provider could not complete.
+var failed = []string{
+	"error", "failed", "failure", "abort", "aborted", "cancelled", "network_error", "server_error", "internal_error", "timeout",
+	"insufficient_system_resource", "malformed_response", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls",
+	"missing_thought_signature",
 }
 
 // Response returns the response so far.
@@ -97,6 +110,7 @@ func (a *Answer) Response() llm.Response {
 	r := llm.Response{
 		Text: a.text.String(), Reasoning: a.reasoning.String(), Finish: finish(a.Finish), Usage: a.Usage, Carried: a.Carried,
 	}
+	r.Reason = a.endpoint.clean(strings.TrimSpace(a.Finish + " " + a.Reason))
 	for _, c := range a.calls.order {
 		r.Calls = append(r.Calls, llms.ToolCall{
 			ID: c.id, Type: "function", FunctionCall: &llms.FunctionCall{Name: c.name, Arguments: c.String()},

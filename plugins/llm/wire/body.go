@@ -10,7 +10,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/runtime/agui"
@@ -204,6 +203,9 @@ func feed[T string | []byte](b *braces, piece T) int {
 // add, which reports whether the answer is complete.
 func (a *Answer) Read(ctx context.Context, res *http.Response, add func(event string, object []byte) (done bool, err error)) (llm.Response, error) {
 	defer res.Body.Close()
+	if res.Request != nil {
+		a.endpoint.asked = res.Request.URL
+	}
 	in := body{lines: agui.NewReader(res.Body, MaxEvent)}
 	for {
 		event, object, err := in.next()
@@ -232,7 +234,7 @@ func (a *Answer) end(ctx context.Context, in *body, err error) (llm.Response, er
 		return a.Response(), ctx.Err()
 	case errors.Is(err, errGarbled):
 		return a.Response(), e.Garbled(err)
-	case clean && !in.began && len(bytes.TrimSpace(in.skipped)) > 0:
+	case clean && !in.began:
 		return a.Response(), e.other(in.skipped)
 	case errors.Is(err, errDone), a.Finish != "", clean && a.Ended:
 		return a.complete()
@@ -251,8 +253,11 @@ func (a *Answer) Decode(object []byte, v any) error {
 
 // other returns the failure of a response with the status of a success that is not an answer.
 func (e *Endpoint) other(text []byte) error {
-	if strings.HasPrefix(strings.TrimSpace(string(text)), "<") {
-		return &llm.Error{Code: "not_an_api", Message: e.Provider + ": the address answers with a web page, not as an API"}
+	switch text = bytes.TrimSpace(text); {
+	case len(text) == 0:
+		return &llm.Error{Code: "empty_answer", Message: e.Provider + ": the answer is empty", Retryable: true}
+	case text[0] == '<':
+		return &llm.Error{Code: "not_an_api", Message: e.Provider + ": the address answers with a web page" + e.instead()}
 	}
 	return e.Fault(0, text)
 }

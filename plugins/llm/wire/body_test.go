@@ -26,6 +26,7 @@ func read(tb testing.TB, body io.Reader) (list []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	defer res.Body.Close()
 	a := e.Answer(llm.Request{}, func(llm.Piece) error { return nil })
 	a.Ended = true
 	_, err = a.Read(tb.Context(), res, func(event string, object []byte) (bool, error) {
@@ -38,11 +39,9 @@ func read(tb testing.TB, body io.Reader) (list []string, err error) {
 func TestRead_FindsObjects(t *testing.T) {
 	long := `{"text":"` + strings.Repeat("x", 100_000) + `"}`
 	for body, want := range map[string][]string{
-		"":                                   nil,
-		": hello\n\n":                        nil,
-		"data: {\"a\":1}\n\n":                {`{"a":1}`},
-		"data:{\"a\":1}":                     {`{"a":1}`},
-		"event: x\ndata: {}\n\ndata: {}\n\n": {"x {}", "{}"},
+		"data: {\"a\":1}\n\n":                       {`{"a":1}`},
+		"data:{\"a\":1}":                            {`{"a":1}`},
+		"event: x\ndata: {}\n\ndata: {}\n\n":        {"x {}", "{}"},
 		"data: {\"a\":\ndata: 1}\n\ndata: {}\n\n":   {"{\"a\":\n1}", "{}"},
 		"data: {\"a\":\nid: 7\ndata: 1}\n\n":        {"{\"a\":\n1}"},
 		"{\"a\": \"}\\\"}\"}{\"b\":[{}]}\n":         {`{"a": "}\"}"}`, `{"b":[{}]}`},
@@ -51,7 +50,6 @@ func TestRead_FindsObjects(t *testing.T) {
 		"data: [{\"a\":1},\ndata: {}]\n\ndata: {}":  {`{"a":1}`, "{}", "{}"},
 		"data: [DONE]\n\ndata: {}\n\n":              nil,
 		"data: {}\n\n[DONE]\n{}":                    {"{}"},
-		"data: ping\n\ndata: 7\n\ndata: \"{}\"\n\n": nil,
 		"data: " + long + "\n\n" + long + "\n":      {long, long},
 		"\uFEFF{}":                                  {"{}"},
 		"retry: 10\r\n\r\ndata: {}\r\n\r\n{}\r\n[]": {"{}", "{}"},
@@ -77,9 +75,12 @@ func TestRead_FailsForOtherBodies(t *testing.T) {
 	for body, want := range map[string]string{
 		"<html><title>Sign in": "not_an_api",
 		" \n<!DOCTYPE html>":   "not_an_api",
-		"upstream is gone":     "provider_error",
-		"data: {\"a\":\n\n":    "provider_error",
-		"\x1f\x8bnot zipped":   "connection_lost",
+		"":                     "empty_answer",
+		": hello\n\n":          "empty_answer",
+		"data: ping\n\ndata: 7\n\ndata: \"{}\"\n\n": "empty_answer",
+		"upstream is gone":                          "provider_error",
+		"data: {\"a\":\n\n":                         "provider_error",
+		"\x1f\x8bnot zipped":                        "connection_lost",
 	} {
 		list, err := read(t, strings.NewReader(body))
 		var failed *llm.Error

@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -26,6 +27,8 @@ type Endpoint struct {
 	Client   *http.Client
 	Header   http.Header
 	Secret   string // the key, which is removed from messages
+
+	asked *url.URL // of the latest request, for error messages; nil if there was none
 }
 
 // For returns e for a request with options, which can name another model.
@@ -66,14 +69,14 @@ func Client(c *http.Client) *http.Client {
 var errRedirect = errors.New("is redirected elsewhere, which is not followed")
 
 // Post sends body as JSON. The caller closes the response's body; a status other than 200 becomes an *llm.Error.
-func (e *Endpoint) Post(ctx context.Context, url string, body any) (*http.Response, error) {
+func (e *Endpoint) Post(ctx context.Context, address string, body any) (*http.Response, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(body); err != nil {
 		return nil, fmt.Errorf("%s: encode the request: %w", e.Provider, err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, &buf)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, &buf)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Provider, err)
 	}
@@ -103,7 +106,11 @@ const maxFault = 64 << 10
 // Refused reads an unsuccessful response and returns its failure.
 func (e *Endpoint) Refused(res *http.Response) *llm.Error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxFault)) // a partial body is better than none
-	err := e.Fault(res.StatusCode, body)
+	asked := *e
+	if res.Request != nil {
+		asked.asked = res.Request.URL
+	}
+	err := asked.Fault(res.StatusCode, body)
 	if after := retryAfter(res.Header); after > 0 {
 		err.RetryAfter = after
 	}

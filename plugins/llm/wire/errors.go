@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -58,54 +59,93 @@ func (e *Endpoint) Fault(status int, body []byte) *llm.Error {
 		text += " (model " + e.Model + ")"
 	}
 	if text == "" {
-		text = http.StatusText(status)
+		text = cmp.Or(http.StatusText(status), "an error without a description")
 	}
 	message := e.Provider + ": " + e.clean(text)
 	if status > 0 {
 		message = fmt.Sprintf("%s: %d: %s", e.Provider, status, e.clean(text))
 	}
-	return &llm.Error{Code: code, Message: message, Status: status, RetryAfter: delay, Retryable: retryable}
+	return &llm.Error{Code: code, Message: message + e.advice(code), Status: status, RetryAfter: delay, Retryable: retryable}
 }
 
-// codeOf classifies a failure. Words are more specific than the status, which providers use loosely.
+// classes are the codes of failures by what their descriptions say. Words are more specific than the status, which providers
+// use loosely.
+var classes = []struct {
+	code      string
+	retryable bool
+	words     *regexp.Regexp
+}{
+	{"quota_exceeded", false, regexp.MustCompile(`insufficient_quota|insufficient balance|insufficient credits|more credits|credit balance is too low|billing`)},
+	{"too_many_tools", false, regexp.MustCompile(`tools'?\W+(array too long|.{0,20}maximum length)|too many (tools|functions|function declarations)`)},
+	{"context_too_long", false, regexp.MustCompile(`context_length_exceeded|request_too_large|context (window|size|length|limit)|maximum context|model_max_prompt_tokens|` +
+		`(prompt|input|request|messages?) (is|are|was) too (long|large)|(exceeds?|over) the (maximum|model's) (number of )?(input |context )?tokens?|input token count|` +
+		`too many (input |total )?tokens in|reduce (the length|your prompt)|maximum prompt length|longer than the model`)},
+	{"content_refused", false, regexp.MustCompile(`content_policy|content_filter|content management policy|content policy|safety system|data_inspection_failed`)},
+	{"invalid_api_key", false, regexp.MustCompile(`invalid_api_key|api_key_invalid|api key not valid|authentication_error|unauthenticated|(incorrect|invalid|missing|wrong|no) (x-)?api[- _]key|no auth credentials`)},
+	{"model_not_found", false, regexp.MustCompile(`model_not_found|deploymentnotfound|not_found_error.*model|model.*not_found_error|model.{0,80} (not found|does not exist|is not a valid model|not exist)|not a valid model id`)},
+	{"not_an_api", false, regexp.MustCompile(`unexpected endpoint`)},
+	{"overloaded", true, regexp.MustCompile(`overloaded|engine is currently|server is busy|no capacity|at capacity|model is loading|currently loading`)},
+	{"rate_limited", true, regexp.MustCompile(`rate[_ ]limit|resource_exhausted|too many requests|per minute`)},
+}
+
+// codeOf classifies a failure by its words and, if these say nothing, its status.
 func codeOf(status int, words string) (code string, retryable bool) {
-	says := func(any ...string) bool {
-		return slices.ContainsFunc(any, func(w string) bool { return strings.Contains(words, w) })
-	}
-	switch {
-	case says("insufficient_quota", "credit balance is too low", "billing"):
-		return "quota_exceeded", false
-	case says("context_length_exceeded", "maximum context length", "prompt is too long", "context window", "exceeds the maximum number of tokens", "context size", "request_too_large"):
-		return "context_too_long", false
-	case says("content_policy", "content_filter", "content management policy", "safety system"):
-		return "content_refused", false
-	case says("invalid_api_key", "api_key_invalid", "api key not valid", "authentication_error", "unauthenticated", "incorrect api key"):
-		return "invalid_api_key", false
-	case says("model_not_found", "not_found_error"), status == http.StatusNotFound && says("model"):
-		return "model_not_found", false
-	case says("overloaded"):
-		return "overloaded", true
-	case says("rate_limit", "resource_exhausted"):
-		return "rate_limited", true
+	for _, c := range classes {
+		if c.words.MatchString(words) {
+			return c.code, c.retryable
+		}
 	}
 	switch status {
 	case http.StatusUnauthorized:
 		return "invalid_api_key", false
+	case http.StatusPaymentRequired:
+		return "quota_exceeded", false
 	case http.StatusForbidden:
 		return "permission_denied", false
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		if strings.Contains(words, "model") {
+			return "model_not_found", false
+		}
+		return "not_an_api", false
 	case http.StatusRequestEntityTooLarge:
 		return "context_too_long", false
 	case http.StatusTooManyRequests:
 		return "rate_limited", true
 	case http.StatusServiceUnavailable, 529: // 529 is Anthropic's
 		return "overloaded", true
-	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+	case http.StatusRequestTimeout, http.StatusGatewayTimeout, 524: // 524 is Cloudflare's
 		return "timeout", true
 	}
 	if status >= 300 && status < 500 { // a redirect, which is not followed, is a wrong address
 		return "bad_request", status == http.StatusConflict
 	}
 	return "provider_error", true
+}
+
+// advice returns what to do about a failure, as the end of its message.
+func (e *Endpoint) advice(code string) string {
+	switch code {
+	case "invalid_api_key":
+		return " (the key is api_key of the agent, or the provider's environment variable)"
+	case "too_many_tools":
+		return " (narrow the patterns in tools of the agent)"
+	case "not_an_api":
+		return e.instead()
+	}
+	return ""
+}
+
+// instead returns where the API can be, as the end of a message that it is not where it was asked.
+func (e *Endpoint) instead() string {
+	if e.asked == nil {
+		return ""
+	}
+	place := e.asked.Scheme + "://" + e.asked.Host
+	base := strings.TrimSuffix(strings.TrimSuffix(e.asked.Path, "/chat/completions"), "/responses")
+	if base != e.asked.Path && !strings.HasSuffix(base, "/v1") {
+		return fmt.Sprintf(" (%s answers, but not as an API at %s: should base_url be %s/v1?)", place, e.asked.Path, place+base)
+	}
+	return fmt.Sprintf(" (%s answers, but not as an API at %s: is base_url right?)", place, e.asked.Path)
 }
 
 // Lost returns the failure of a request whose connection broke or whose answer ended early, for which err is nil or

@@ -1,0 +1,88 @@
+package provider_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/llm/llmtest"
+	"github.com/batonrun/baton/plugins/plugintest"
+)
+
+// nothing are answers without an answer, by protocol: the script, and the code and words of the failure.
+func nothing(protocol string) map[string][3]any {
+	end := map[string]func(finish string) string{
+		"chat": func(f string) string { return `{"choices":[{"index":0,"delta":{},"finish_reason":"` + f + `"}]}` },
+		"responses": func(f string) string {
+			return `{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"` + f + `"}}}`
+		},
+		"anthropic": func(f string) string { return `{"type":"message_delta","delta":{"stop_reason":"` + f + `"}}` },
+		"google":    func(f string) string { return `{"candidates":[{"finishReason":"` + f + `"}]}` },
+		"ollama":    func(f string) string { return `{"message":{"content":""},"done":true,"done_reason":"` + f + `"}` },
+	}[protocol]
+	events := func(data ...string) llmtest.Script { return llmtest.Events(protocol, data...) }
+	return map[string][3]any{
+		"no body":          {llmtest.Script{Status: http.StatusOK}, "empty_answer", "empty"},
+		"keep-alives":      {llmtest.Script{Body: ": hello\n\n: hello\n\n"}, "empty_answer", "empty"},
+		"DONE alone":       {events("[DONE]"), "empty_answer", "has not answered"},
+		"stop":             {events(end("stop"), "[DONE]"), "empty_answer", "has not answered"},
+		"calls without":    {events(end("tool_calls")), "empty_answer", "tool_calls"},
+		"another word":     {events(end("recess")), "empty_answer", "recess"},
+		"blanks":           {llmtest.Script{Steps: []llmtest.Step{llmtest.Text("\n"), llmtest.Text(" \n")}}, "empty_answer", "has not answered"},
+		"only reasoning":   {llmtest.Script{Steps: []llmtest.Step{llmtest.Reasoning("Hm")}}, "empty_answer", "only reasoning"},
+		"cut in reasoning": {llmtest.Script{Steps: []llmtest.Step{llmtest.Reasoning("Hm")}, Finish: "length"}, "answer_cut", "max_tokens"},
+		"filtered":         {events(end("content_filter")), "content_filter", "content_filter"},
+		"failed":           {events(end("insufficient_system_resource")), "provider_error", "insufficient_system_resource"},
+	}
+}
+
+// An answer that is none is asked for again where that helps, then of the fallback, and is no success.
+func TestAnswer_NoneFails(t *testing.T) {
+	for _, p := range protocols {
+		for name, test := range nothing(p.name) {
+			t.Run(name, func(t *testing.T) {
+				openOne(t, p.name, llmtest.Always(test[0].(llmtest.Script)), func(t *testing.T, m llm.Streamer, server *llmtest.Server) {
+					cfg := llm.Config{Name: "a", Model: m, Retries: -1}
+					res := run(t, cfg)
+					var failed *plugins.Error
+					if !errors.As(res.Err, &failed) || failed.Code != test[1] || !strings.Contains(failed.Message, test[2].(string)) {
+						t.Errorf("%+v, %v, want %s", res.Output, res.Err, test[1])
+					}
+					openOne(t, "chat", llmtest.Always(llmtest.Script{Steps: []llmtest.Step{llmtest.Text("Hello")}}), func(t *testing.T, other llm.Streamer, _ *llmtest.Server) {
+						cfg.Fallback = other
+						if res := run(t, cfg); res.Err != nil || res.Output.Answer != "Hello" {
+							t.Errorf("fallback: %+v, %v", res.Output, res.Err)
+						}
+					})
+					if failed.Retryable == (test[1] == "answer_cut" || test[1] == "content_filter") {
+						t.Errorf("retryable: %v", failed.Retryable)
+					}
+					if n := len(server.Requests()); n != 2 {
+						t.Errorf("%d requests", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAnswer_NoneIsRetried(t *testing.T) {
+	hello := llmtest.Script{Steps: []llmtest.Step{llmtest.Text("Hello")}}
+	openOne(t, "chat", llmtest.Each(llmtest.Events("chat", "[DONE]"), hello), func(t *testing.T, m llm.Streamer, _ *llmtest.Server) {
+		if res := run(t, llm.Config{Name: "a", Model: m}); res.Err != nil || res.Output.Answer != "Hello" {
+			t.Errorf("%+v, %v", res.Output, res.Err)
+		}
+	})
+}
+
+func run(t *testing.T, cfg llm.Config) *plugintest.Result {
+	t.Helper()
+	a, err := llm.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plugintest.Run(t, a, plugintest.Config{Input: plugins.Input{Query: "?"}})
+}
