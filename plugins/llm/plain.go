@@ -49,6 +49,14 @@ func (m plainModel) Stream(ctx context.Context, req Request, show func(Piece) er
 		all.Finish = cmp.Or(c.StopReason, all.Finish)
 		all.Usage = plainUsage(c.GenerationInfo)
 	}
+	switch all.Finish { // Anthropic's words, which langchaingo passes on
+	case "max_tokens":
+		all.Finish = "length"
+	case "end_turn", "stop_sequence":
+		all.Finish = "stop"
+	case "tool_use":
+		all.Finish = "tool_calls"
+	}
 	all.Text = strings.Join(texts, "\n")
 	all.Usage.Model = req.Options.Model
 	if len(all.Calls) == 0 {

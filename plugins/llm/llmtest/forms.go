@@ -125,6 +125,7 @@ func framings(protocol string) map[string]Script {
 		"other fields":           {Body: spread.String()},
 		"a word as data":         {Body: strings.ReplaceAll(events, "data: ", "data: ping\n\ndata: : keep-alive\n\ndata: \n\ndata: ")},
 		"comments":               {Body: strings.ReplaceAll(events, "data: ", ": PROCESSING\n\n:\n\nevent: ping\n\ndata: ")},
+		"data twice":             {Body: strings.ReplaceAll(events, "data: ", "data: data: ")},
 		"DONE":                   {Body: plain + framed(protocol, []string{"[DONE]"})},
 		"DONE without data":      {Body: plain + "[DONE]\n"},
 		"gzip":                   {Body: plain, Gzip: true},
@@ -213,6 +214,8 @@ func chatForms() map[string]Form {
 		},
 		"chunks without choices": {Script: Events("chat", `{"choices":[],"prompt_filter_results":[]}`, `{"id":"1","object":"chat.completion.chunk"}`, `{}`, delta(`"content":"Hello"`), end), Text: "Hello"},
 		"null error":             {Script: Events("chat", `{"error":null,"choices":[{"delta":{"content":"Hello"}}]}`, `{"error":"","choices":[{"delta":{},"finish_reason":"stop"}]}`), Text: "Hello"},
+		"completions of old":     {Script: Events("chat", `{"choices":[{"text":"Hel","index":0,"finish_reason":null}]}`, `{"choices":[{"text":"lo","finish_reason":"stop"}]}`), Text: "Hello"},
+		"error in a choice":      {Script: Events("chat", delta(`"content":"Hel"`), `{"choices":[{"index":0,"delta":{},"finish_reason":"error","error":{"code":502,"message":"The GPU is gone"}}]}`), Code: "provider_error", Text: "The GPU is gone"},
 		"refusal":                {Script: say(`"refusal":"Hel"`, `"refusal":"lo"`), Text: "Hello", Finish: "content_filter"},
 		"length of others":       {Script: Events("chat", delta(`"content":"Hello"`), `{"choices":[{"delta":{},"finish_reason":"model_length"}]}`), Text: "Hello", Finish: "length"},
 	}

@@ -48,7 +48,9 @@ type chatChunk struct {
 type chatChoice struct {
 	Delta        *chatDelta `json:"delta"`
 	Message      *chatDelta `json:"message"`
+	Text         wire.Text  `json:"text"` // of completions, the API before chat
 	FinishReason wire.Word  `json:"finish_reason"`
+	Error        wire.Text  `json:"error"`
 }
 
 type chatDelta struct {
@@ -124,6 +126,12 @@ func (a *chatAnswer) choice(c *chatChoice) error {
 			return err
 		}
 	}
+	if c.Delta == nil && c.Message == nil {
+		if err := a.Text(string(c.Text)); err != nil {
+			return err
+		}
+	}
+	a.Reason = cmp.Or(c.Error.String(), a.Reason)
 	if a.Finish = cmp.Or(string(c.FinishReason), a.Finish); a.refused {
 		a.Finish = "content_filter"
 	}

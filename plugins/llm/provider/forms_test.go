@@ -30,6 +30,23 @@ func TestStream_AcceptsForms(t *testing.T) {
 	}
 }
 
+// Bytes that belong to nothing are skipped, in any encoding and without an end.
+func TestStream_SkipsOtherBytes(t *testing.T) {
+	script := llmtest.Script{NoEnd: true, Gzip: true, Usage: usage, Header: map[string]string{"Content-Type": "application/octet-stream"}, Steps: []llmtest.Step{
+		llmtest.Text("Hel"), llmtest.Raw(": a comment\n\ndata: ping\n\nretry: 7\n\n"), llmtest.Text("lo"), llmtest.Raw("\n\n"),
+	}}
+	open(t, llmtest.Always(script), func(t *testing.T, i int, m llm.Streamer, _ *llmtest.Server) {
+		var got seen
+		res, err := m.Stream(t.Context(), question(), got.show)
+		if err != nil {
+			t.Fatal(err)
+		}
+		script := script
+		script.Steps = []llmtest.Step{llmtest.Text("Hello")}
+		same(t, script, got, res, protocols[i].config.Provider)
+	})
+}
+
 // tools returns tools without parameters.
 func tools(names ...string) (list []llms.Tool) {
 	for _, name := range names {

@@ -106,6 +106,9 @@ func (b *body) next() (event string, object []byte, err error) {
 // line adds a line, and returns the object that it completes.
 func (b *body) line(line []byte) ([]byte, error) {
 	text, data := field(line, "data:")
+	if data { // some gateways name the field again
+		text, _ = field(text, "data:")
+	}
 	name, named := field(line, "event:")
 	switch {
 	case b.value != nil && b.data && len(line) == 0:

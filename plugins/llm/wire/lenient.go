@@ -77,6 +77,7 @@ type part struct {
 	Summary    json.RawMessage `json:"summary"`
 	OutputText json.RawMessage `json:"output_text"`
 	Refusal    json.RawMessage `json:"refusal"`
+	Message    json.RawMessage `json:"message"` // of an error
 }
 
 func (c *Content) add(data json.RawMessage, thought bool, depth int) {
@@ -101,7 +102,7 @@ func (c *Content) add(data json.RawMessage, thought bool, depth int) {
 		for _, v := range []json.RawMessage{p.Thinking, p.Reasoning, p.Summary} {
 			c.add(v, true, depth-1)
 		}
-		for _, v := range []json.RawMessage{p.Text, p.Content, p.OutputText, p.Refusal} {
+		for _, v := range []json.RawMessage{p.Text, p.Content, p.OutputText, p.Refusal, p.Message} {
 			c.add(v, thought, depth-1)
 		}
 	}
