@@ -181,7 +181,7 @@ func (a *Answer) preview(c *call) error {
 	l := &a.calls
 	text := c.text.String()[c.start:c.end]
 	held := !opening(text) || text == "{" || text == "{}"
-	certain := c.begun || l.known(c.name) && !slices.ContainsFunc(l.names, func(n string) bool { return n != c.name && strings.HasPrefix(n, c.name) })
+	certain := c.ordered || c.begun || l.known(c.name) && !slices.ContainsFunc(l.names, func(n string) bool { return n != c.name && strings.HasPrefix(n, c.name) })
 	if c.name == "" || held && !certain {
 		return nil
 	}
