@@ -136,7 +136,7 @@ func (a *answer) start(index string, raw json.RawMessage) error {
 		if input.Text == "{}" {
 			input.Text = "" // the input follows in pieces
 		}
-		_, err := a.Call(wire.Part{Key: index, ID: string(b.ID), Name: string(b.Name), Args: input, Begins: true})
+		_, err := a.Call(wire.CallPart{Key: index, ID: string(b.ID), Name: string(b.Name), Args: input, Begins: true})
 		return err
 	}
 	return nil
@@ -158,7 +158,7 @@ func (a *answer) delta(index string, ev *event) error {
 		b.Signature += d.Signature
 	case "input_json_delta":
 		if b.Type == "tool_use" {
-			_, err := a.Call(wire.Part{Key: index, Args: d.PartialJSON})
+			_, err := a.Call(wire.CallPart{Key: index, Args: d.PartialJSON})
 			return err
 		}
 	}

@@ -158,7 +158,7 @@ func (a *answer) piece(p *piece) (err error) {
 	switch {
 	case p.FunctionCall != nil:
 		f := p.FunctionCall
-		signed.Call, err = a.Call(wire.Part{ID: string(f.ID), Name: string(f.Name), Args: f.Args, Begins: true})
+		signed.Call, err = a.Call(wire.CallPart{ID: string(f.ID), Name: string(f.Name), Args: f.Args, Begins: true})
 	case p.Thought != "" && p.Thought != "false":
 		err = a.Reasoning(string(p.Text))
 	default:

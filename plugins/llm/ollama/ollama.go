@@ -178,7 +178,7 @@ func (a *answer) say(m *reply) error {
 		return err
 	}
 	for _, c := range m.ToolCalls {
-		if _, err := a.Call(wire.Part{ID: string(c.ID), Name: string(c.Function.Name), Args: c.Function.Arguments, Begins: true}); err != nil {
+		if _, err := a.Call(wire.CallPart{ID: string(c.ID), Name: string(c.Function.Name), Args: c.Function.Arguments, Begins: true}); err != nil {
 			return err
 		}
 	}

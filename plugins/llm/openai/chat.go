@@ -159,7 +159,7 @@ func (a *chatAnswer) delta(d *chatDelta) error {
 }
 
 func (a *chatAnswer) call(key string, c *chatCallDelta) error {
-	_, err := a.Call(wire.Part{Key: key, ID: string(c.ID), Name: string(c.Function.Name), Args: c.Function.Arguments})
+	_, err := a.Call(wire.CallPart{Key: key, ID: string(c.ID), Name: string(c.Function.Name), Args: c.Function.Arguments})
 	return err
 }
 

@@ -113,7 +113,7 @@ func (a *responsesAnswer) add(event string, object []byte) (done bool, err error
 		return false, a.Reasoning(string(ev.Delta))
 	case "response.function_call_arguments.delta", "response.function_call_arguments.done":
 		whole := strings.HasSuffix(kind, ".done")
-		_, err := a.Call(wire.Part{Key: key, Args: wire.Args{Text: string(ev.Delta) + ev.Arguments.Text, Whole: whole}})
+		_, err := a.Call(wire.CallPart{Key: key, Args: wire.Args{Text: string(ev.Delta) + ev.Arguments.Text, Whole: whole}})
 		return false, err
 	case "response.output_item.added", "response.output_item.done":
 		done := strings.HasSuffix(kind, ".done")
@@ -143,7 +143,7 @@ func (a *responsesAnswer) item(index wire.Word, raw json.RawMessage, done bool) 
 	switch {
 	case item.Type == "function_call":
 		a.said[key] = true
-		part := wire.Part{Key: key, Args: wire.Args{Text: item.Arguments.Text, Whole: true}}
+		part := wire.CallPart{Key: key, Args: wire.Args{Text: item.Arguments.Text, Whole: true}}
 		if !said {
 			part.ID, part.Name, part.Begins = string(cmp.Or(item.CallID, item.ID)), string(item.Name), true
 		}

@@ -39,8 +39,10 @@ func (e *Endpoint) Answer(req llm.Request, show func(llm.Piece) error) *Answer {
 	none := agui.TokenUsage{Provider: e.Provider, Model: e.Model}
 	own := *e
 	a := &Answer{show: show, Usage: none, told: none, endpoint: &own}
-	for _, f := range Functions(req.Options) {
-		a.calls.names = append(a.calls.names, f.Name)
+	for _, t := range req.Options.Tools {
+		if t.Function != nil {
+			a.calls.names = append(a.calls.names, t.Function.Name)
+		}
 	}
 	return a
 }

@@ -25,7 +25,7 @@ type decoded struct {
 	left   int
 }
 
-func decode(res *http.Response, limit int) io.ReadCloser {
+func decompressed(res *http.Response, limit int) io.ReadCloser {
 	return &decoded{Closer: res.Body, coding: res.Header.Get("Content-Encoding"), raw: bufio.NewReader(res.Body), left: limit}
 }
 

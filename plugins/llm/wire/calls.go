@@ -17,9 +17,9 @@ const minted = "baton_"
 // Minted reports whether the id of a call is ours and unknown to the provider.
 func Minted(id string) bool { return strings.HasPrefix(id, minted) }
 
-// Part is what one event has of a tool call. Servers omit, delay or repeat any member, so none of them alone identifies a
+// CallPart is what one event has of a tool call. Servers omit, delay or repeat any member, so none of them alone identifies a
 // call.
-type Part struct {
+type CallPart struct {
 	Key    string // the index of the call or block, "" for none
 	ID     string
 	Name   string // of the tool, or a piece of it
@@ -59,7 +59,7 @@ type arguments struct {
 const maxCalls = 256
 
 // Call adds a part of a call, and returns the call's id if it is known.
-func (a *Answer) Call(p Part) (id string, err error) {
+func (a *Answer) Call(p CallPart) (id string, err error) {
 	l := &a.calls
 	c := l.find(&p, a.events)
 	switch {
@@ -81,7 +81,7 @@ func (a *Answer) Call(p Part) (id string, err error) {
 }
 
 // find returns the call that a part belongs to, nil for none. It removes arguments that only repeat the call's.
-func (l *calls) find(p *Part, event int) *call {
+func (l *calls) find(p *CallPart, event int) *call {
 	if p.ID != "" {
 		return l.identified(p)
 	}
@@ -97,7 +97,7 @@ func (l *calls) find(p *Part, event int) *call {
 }
 
 // identified returns the call with a part's id, which can come late, differ in each piece or be the same for all calls.
-func (l *calls) identified(p *Part) *call {
+func (l *calls) identified(p *CallPart) *call {
 	whole := p.Name != "" && (p.Args.Text == "" || opening(p.Args.Text)) // can be the first part of a call
 	var other *call                                                      // with the same id
 	for _, c := range slices.Backward(l.list) {
@@ -140,7 +140,7 @@ func (l *calls) under(key string) *call {
 }
 
 // opens reports whether a part without id opens another call than c, the latest under its key.
-func (l *calls) opens(c *call, p *Part) bool {
+func (l *calls) opens(c *call, p *CallPart) bool {
 	switch {
 	case c.name == "", p.Name == "":
 		return false

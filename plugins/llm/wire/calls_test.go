@@ -72,10 +72,10 @@ func FuzzCall_AnyCut(f *testing.F) {
 var tools = []string{"look", "lookup", "files_read", "go", "now"}
 
 // cut returns calls as queues of parts, the order within each of which is fixed, and adds the calls to want.
-func cut(rng *rand.Rand, want *[]string) (queues [][]wire.Part) {
+func cut(rng *rand.Rand, want *[]string) (queues [][]wire.CallPart) {
 	indexed, named := rng.IntN(3) > 0, rng.IntN(3) > 0 // at least one of them for calls that overlap
 	equal := indexed && named && rng.IntN(4) == 0      // all calls have one id
-	var inOrder []wire.Part
+	var inOrder []wire.CallPart
 	for i := range 1 + rng.IntN(4) {
 		name := tools[rng.IntN(len(tools))]
 		args, _ := json.Marshal(map[string]any{"at": i, "\"{\\": []any{"}", map[string]any{"é😀": rng.IntN(9)}}})
@@ -98,14 +98,14 @@ func cut(rng *rand.Rand, want *[]string) (queues [][]wire.Part) {
 		queues = append(queues, parts)
 	}
 	if inOrder != nil {
-		return [][]wire.Part{inOrder}
+		return [][]wire.CallPart{inOrder}
 	}
 	return queues
 }
 
 // pieces returns the parts of one call.
-func pieces(rng *rand.Rand, key, id, name, args string) (parts []wire.Part) {
-	first := wire.Part{Key: key, ID: id, Name: name}
+func pieces(rng *rand.Rand, key, id, name, args string) (parts []wire.CallPart) {
+	first := wire.CallPart{Key: key, ID: id, Name: name}
 	lateID := key != "" && rng.IntN(4) == 0
 	if lateID && id != "id" {
 		first.ID = ""
@@ -122,7 +122,7 @@ func pieces(rng *rand.Rand, key, id, name, args string) (parts []wire.Part) {
 		for n < len(rest) && !utf8.RuneStart(rest[n]) {
 			n++
 		}
-		p := wire.Part{Key: key, Args: wire.Args{Text: rest[:n]}}
+		p := wire.CallPart{Key: key, Args: wire.Args{Text: rest[:n]}}
 		rest = rest[n:]
 		if repeatID || lateID || key == "" && id != "" && rng.IntN(2) == 0 {
 			p.ID = id
@@ -133,7 +133,7 @@ func pieces(rng *rand.Rand, key, id, name, args string) (parts []wire.Part) {
 		parts = append(parts, p)
 	}
 	if rng.IntN(4) == 0 && key != "" { // all of it again
-		again := wire.Part{Key: key, ID: id, Args: wire.Args{Text: args}}
+		again := wire.CallPart{Key: key, ID: id, Args: wire.Args{Text: args}}
 		if id != "" {
 			again.Name = name
 		}

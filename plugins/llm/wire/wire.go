@@ -86,7 +86,7 @@ func (e *Endpoint) Post(ctx context.Context, address string, body any) (*http.Re
 	if err != nil {
 		return nil, e.Lost(ctx, err)
 	}
-	res.Body = decode(res, maxAnswer)
+	res.Body = decompressed(res, maxAnswer)
 	if res.StatusCode != http.StatusOK {
 		defer res.Body.Close()
 		return nil, e.Refused(res)
