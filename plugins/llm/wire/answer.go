@@ -22,14 +22,14 @@ type Answer struct {
 	endpoint  *Endpoint
 	show      func(llm.Piece) error
 	told      agui.TokenUsage
-	text      spoken
-	reasoning spoken
+	text      stretch
+	reasoning stretch
 	calls     calls
 	events    int // read so far
 }
 
-// spoken is a text that arrives in pieces.
-type spoken struct {
+// stretch is a text that arrives in pieces.
+type stretch struct {
 	strings.Builder
 	half half
 }
