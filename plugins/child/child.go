@@ -38,6 +38,7 @@ type Child struct {
 	cmd     *exec.Cmd
 	mark    string // the value of BATON_PROGRAM
 	grace   time.Duration
+	words   words
 	done    chan struct{} // closed after it has ended and its standard error is logged
 	err     error         // its exit error; set before done is closed
 	closing sync.Once
@@ -145,7 +146,7 @@ func environment(env map[string]string, mark string) []string {
 // reap waits for the program's end, kills its remaining processes, and closes done.
 func (c *Child) reap(p pipes, log *slog.Logger) {
 	var logged sync.WaitGroup
-	logged.Go(func() { logLines(p.stderr, log) })
+	logged.Go(func() { logLines(p.stderr, &c.words, log) })
 	c.err = c.cmd.Wait()
 	killGroup(c.cmd)
 	killKin(c.mark)
@@ -168,6 +169,9 @@ func (c *Child) Err() error {
 	}
 	return fmt.Errorf("%s: %w", c.cmd.Args[0], c.err)
 }
+
+// LastWords returns the last lines that the program wrote to its standard error, in one line. Stack frames are left out.
+func (c *Child) LastWords() string { return c.words.String() }
 
 // Close ends the program and its descendants and waits for the end. It closes the standard input, sends SIGTERM after
 // the grace period, and SIGKILL after another.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 )
@@ -28,7 +29,7 @@ type stderrLog struct {
 }
 
 // logLines logs r line by line until EOF. It keeps reading while it drops lines, so the program never blocks.
-func logLines(r io.Reader, log *slog.Logger) {
+func logLines(r io.Reader, last *words, log *slog.Logger) {
 	in := bufio.NewReaderSize(r, maxLine)
 	s := &stderrLog{log: log}
 	defer s.logDropped()
@@ -37,6 +38,7 @@ func logLines(r io.Reader, log *slog.Logger) {
 		if err != nil {
 			return
 		}
+		last.add(string(line))
 		s.line(line)
 		for more && err == nil {
 			line, more, err = in.ReadLine()
@@ -83,4 +85,33 @@ func (s *stderrLog) logDropped() {
 	s.report.Stop()
 	s.log.Warn("standard error is not all logged", "lines", s.lines, "bytes", s.bytes)
 	s.report, s.lines, s.bytes = nil, 0, 0
+}
+
+// words are the last lines of a program.
+type words struct {
+	mu    sync.Mutex // guards lines
+	lines []string
+}
+
+// Limits on last words.
+const (
+	maxWords = 3   // lines
+	maxWord  = 200 // bytes of a line
+)
+
+// add adds a line, unless it is blank or indented: a frame of a stack, or what goes on from another line.
+func (w *words) add(line string) {
+	if line == "" || strings.ContainsAny(line[:1], " \t\r}])") {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, strings.ToValidUTF8(strings.TrimSpace(line[:min(len(line), maxWord)]), ""))
+	w.lines = w.lines[max(0, len(w.lines)-maxWords):]
+}
+
+func (w *words) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.lines, "; ")
 }

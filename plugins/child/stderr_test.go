@@ -42,7 +42,7 @@ func TestStandardError_ReportsDroppedLinesAtWindowEnd(t *testing.T) {
 		r, w := io.Pipe()
 		done := make(chan struct{})
 		go func() { // ends with w
-			logLines(r, slog.New(slog.NewTextHandler(&out, nil)))
+			logLines(r, new(words), slog.New(slog.NewTextHandler(&out, nil)))
 			close(done)
 		}()
 		const flood = 10_000

@@ -1,9 +1,13 @@
 package mcp
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -18,8 +22,12 @@ import (
 // connection is a connection to the server.
 type connection struct {
 	session *sdk.ClientSession
-	child   *child.Child  // nil for HTTP
-	listed  chan struct{} // has an element after the server's list has changed
+	child   *child.Child // nil for HTTP
+	tap     *tap
+	old     bool               // it is HTTP+SSE, the transport of 2024
+	stop    context.CancelFunc // ends the stream of HTTP+SSE
+	listed  chan struct{}      // has an element after the server's list has changed
+	broken  chan error         // has an element after the connection was found to be lost
 
 	mu       sync.Mutex // guards progress
 	progress map[string]func(fraction float64, message string)
@@ -31,6 +39,7 @@ const (
 	steady   = 10 * time.Second // a connection that lasted longer is remade at once
 	between  = time.Second      // between two lists of the tools
 	maxFrame = 8 << 20          // bytes of a message from the server
+	maxEvent = 2 * maxFrame     // bytes of an event for the SDK; encoding a message can make it longer
 )
 
 // keep connects and reconnects until ctx ends. It closes tried after the first attempt, whose result is logged.
@@ -49,9 +58,11 @@ func (s *Server) keep(ctx context.Context, tried chan struct{}) {
 		}
 		if err == nil {
 			announce()
-			err = s.redact(s.serve(ctx, conn))
-			s.set(nil, fmt.Errorf("the connection to the tool server is lost: %w", err))
+			err = s.serve(ctx, conn)
+			s.set(nil, errLost)
 			conn.close()
+			err = s.redact(conn.reason(err))
+			s.set(nil, fmt.Errorf("%w: %w", errLost, err))
 		}
 		if ctx.Err() != nil {
 			return
@@ -70,6 +81,8 @@ func (s *Server) keep(ctx context.Context, tried chan struct{}) {
 	}
 }
 
+var errLost = errors.New("the connection to the tool server is lost")
+
 // set changes the connection, or the reason for its absence, and wakes waiting calls.
 func (s *Server) set(conn *connection, trouble error) {
 	s.mu.Lock()
@@ -82,13 +95,52 @@ func (s *Server) set(conn *connection, trouble error) {
 	s.changed = make(chan struct{})
 }
 
+// doubt records the reason for which the server refused a call, nil after one that it answered.
+func (s *Server) doubt(conn *connection, refused error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != conn {
+		return
+	}
+	if (s.trouble == nil) != (refused == nil) {
+		s.since = time.Now()
+	}
+	s.trouble = refused
+}
+
 // connect makes a connection and lists the tools.
 func (s *Server) connect(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Connect, errors.New("it did not answer in time"))
 	defer cancel()
-	conn := &connection{listed: make(chan struct{}, 1), progress: map[string]func(float64, string){}}
-	transport, err := s.transport(conn)
+	conn, err := s.join(ctx, false)
+	if refused, ok := errors.AsType[*refusal](err); ok && s.cfg.URL != "" && refused.unknown() {
+		if old, failed := s.join(ctx, true); failed == nil {
+			s.log.Info("the tool server has only the transport HTTP+SSE of 2024")
+			return old, nil
+		}
+	}
+	return conn, err
+}
+
+// maxProbe limits the time in which a server without streamable HTTP must offer a stream of HTTP+SSE.
+const maxProbe = 10 * time.Second
+
+// join makes a connection by one of the transports.
+func (s *Server) join(ctx context.Context, old bool) (*connection, error) {
+	conn := &connection{
+		tap: newTap(s.log), old: old, listed: make(chan struct{}, 1), broken: make(chan error, 1), progress: map[string]func(float64, string){},
+	}
+	keep, stop := context.WithCancel(context.WithoutCancel(ctx))
+	conn.stop = stop
+	if old {
+		limit := time.AfterFunc(maxProbe, conn.stop)
+		defer limit.Stop()
+	}
+	defer context.AfterFunc(ctx, conn.stop)()
+	ctx, x := withExchange(ctx)
+	transport, err := s.transport(keep, conn)
 	if err != nil {
+		stop()
 		return nil, err
 	}
 	client := sdk.NewClient(&sdk.Implementation{Name: "baton", Version: "1"}, &sdk.ClientOptions{
@@ -96,39 +148,80 @@ func (s *Server) connect(ctx context.Context) (*connection, error) {
 		KeepAlive:                   30 * time.Second,
 		KeepAliveFailureThreshold:   2,
 		ProgressNotificationHandler: conn.progressed,
-		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
-			select {
-			case conn.listed <- struct{}{}:
-			default: // already signalled
-			}
-		},
+		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { conn.relist() },
 	})
 	conn.session, err = client.Connect(ctx, transport, nil)
 	if err == nil {
 		err = s.list(ctx, conn)
 	}
 	if err != nil {
+		_, refused, _ := x.outcome()
 		conn.close()
-		if cause := context.Cause(ctx); cause != nil {
+		switch cause := context.Cause(ctx); {
+		case cause != nil:
 			err = cause
+		case refused != nil:
+			err = refused
 		}
-		return nil, err
+		return nil, conn.reason(err)
 	}
 	return conn, nil
 }
 
-// transport starts the program or uses the endpoint.
-func (s *Server) transport(conn *connection) (sdk.Transport, error) {
+// reason returns why a connection has ended: of a program its exit and what it said last.
+func (c *connection) reason(err error) error {
+	if c.child == nil {
+		return err
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) || errors.Is(err, sdk.ErrConnectionClosed) || err == nil {
+		err = cmp.Or(c.child.Err(), errors.New("it has ended"))
+	}
+	if words := c.child.LastWords(); words != "" {
+		err = fmt.Errorf("%w; it said: %s", err, words)
+	}
+	return err
+}
+
+// relist requests a new list of the tools.
+func (c *connection) relist() {
+	select {
+	case c.listed <- struct{}{}:
+	default: // already requested
+	}
+}
+
+// fail ends the connection for a reason.
+func (c *connection) fail(err error) {
+	select {
+	case c.broken <- err:
+	default: // it ends already
+	}
+}
+
+// transport starts the program or uses the endpoint. Streams of HTTP+SSE end with ctx.
+func (s *Server) transport(ctx context.Context, conn *connection) (sdk.Transport, error) {
 	if s.cfg.URL != "" {
-		return &sdk.StreamableClientTransport{Endpoint: s.cfg.URL, HTTPClient: s.http, MaxEventSize: maxFrame}, nil
+		client := s.http.Transport.(*caller).of(s.http, conn)
+		if conn.old {
+			t := sdk.SSEClientTransport{Endpoint: s.cfg.URL, HTTPClient: client, MaxEventSize: maxEvent}
+			return connector(func(context.Context) (sdk.Connection, error) { return t.Connect(ctx) }), nil
+		}
+		return &sdk.StreamableClientTransport{Endpoint: s.cfg.URL, HTTPClient: client, MaxEventSize: maxEvent}, nil
 	}
 	c, err := child.Start(child.Config{Name: s.cfg.Name, Command: s.cfg.Command, Dir: s.cfg.Dir, Env: s.cfg.Env, Log: s.log})
 	if err != nil {
 		return nil, err
 	}
 	conn.child = c
-	return &pipe{sdk.IOTransport{Reader: c.Output, Writer: c.Input, MaxLineLength: maxFrame}}, nil
+	l := &lines{child: c, tap: conn.tap, in: bufio.NewReaderSize(c.Output, 64<<10)}
+	return connector(func(context.Context) (sdk.Connection, error) { return l, nil }), nil
 }
+
+// connector is a transport that is a function.
+type connector func(context.Context) (sdk.Connection, error)
+
+// Connect calls the function.
+func (c connector) Connect(ctx context.Context) (sdk.Connection, error) { return c(ctx) }
 
 // serve lists the tools again after changes, and returns the reason for the connection's end.
 func (s *Server) serve(ctx context.Context, conn *connection) error {
@@ -145,13 +238,18 @@ func (s *Server) serve(ctx context.Context, conn *connection) error {
 			listing, cancel := context.WithTimeout(ctx, s.cfg.Connect)
 			err := s.list(listing, conn)
 			cancel()
+			if refused, ok := errors.AsType[*refusal](err); ok && refused.status > 0 {
+				return err // even what worked before
+			}
 			if err != nil {
 				s.log.Warn("tools not listed", "error", s.redact(err))
 			}
 		case err := <-ended:
-			if err == nil {
+			if err == nil && conn.child == nil {
 				err = errors.New("it has ended")
 			}
+			return err
+		case err := <-conn.broken:
 			return err
 		case <-ctx.Done():
 			return ctx.Err()
@@ -159,8 +257,16 @@ func (s *Server) serve(ctx context.Context, conn *connection) error {
 	}
 }
 
+// leave ends the session with an endpoint.
+func (c *connection) leave() {
+	if c.child == nil {
+		_ = c.session.Close()
+	}
+}
+
 // close ends the session and the program.
 func (c *connection) close() {
+	defer c.stop()
 	if c.session != nil {
 		_ = c.session.Close()
 	}
@@ -182,21 +288,36 @@ func (s *Server) list(ctx context.Context, conn *connection) error {
 	l := &listing{server: s, tools: []plugins.Tool{}, names: map[string]bool{}}
 	cursor := ""
 	for range maxPages {
-		page, err := conn.session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
+		page, next, err := conn.page(ctx, cursor)
 		if err != nil {
 			return fmt.Errorf("list tools: %w", err)
 		}
-		for _, t := range page.Tools {
-			if err := l.add(t); err != nil {
+		for i := range page {
+			if err := l.add(&page[i]); err != nil {
 				return err
 			}
 		}
-		if cursor = page.NextCursor; cursor == "" {
+		if cursor = next; cursor == "" {
 			l.done()
 			return nil
 		}
 	}
 	return fmt.Errorf("the server's list has more than %d pages", maxPages)
+}
+
+// page requests a page of the server's list.
+func (c *connection) page(ctx context.Context, cursor string) ([]wireTool, string, error) {
+	ctx, x := withExchange(ctx)
+	_, err := c.session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
+	result, refused, _ := x.outcome()
+	switch {
+	case result != nil:
+		tools, next := toolsOf(result)
+		return tools, next, nil
+	case refused != nil:
+		return nil, "", refused
+	}
+	return nil, "", err
 }
 
 // listing is a list of tools in progress.
@@ -209,7 +330,7 @@ type listing struct {
 }
 
 // add adds a valid tool. It fails if the server has too many tools.
-func (l *listing) add(t *sdk.Tool) error {
+func (l *listing) add(t *wireTool) error {
 	if allow := l.server.cfg.Allow; len(allow) > 0 && !matches(allow, t.Name) {
 		return nil
 	}

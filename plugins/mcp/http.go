@@ -1,20 +1,23 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"io"
+	"log/slog"
 	"mime"
 	"net"
 	"net/http"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/batonrun/baton/plugins"
 )
 
 // newClient returns a client that adds the headers of cfg and follows no redirect to another host.
-func newClient(cfg *Config) *http.Client {
+func newClient(cfg *Config, log *slog.Logger) *http.Client {
 	c := new(http.Client)
 	if cfg.Client != nil {
 		*c = *cfg.Client
@@ -30,7 +33,7 @@ func newClient(cfg *Config) *http.Client {
 			MaxResponseHeaderBytes: 64 << 10,
 		}
 	}
-	c.Transport = &caller{next: c.Transport, headers: cfg.Headers}
+	c.Transport = &caller{next: c.Transport, headers: cfg.Headers, log: log}
 	c.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		first := via[0]
 		if req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme || req.Method != first.Method || len(via) > 3 {
@@ -41,45 +44,140 @@ func newClient(cfg *Config) *http.Client {
 	return c
 }
 
-// caller adds our headers to requests and limits responses.
+// caller adds our headers to requests and reads the responses of a connection.
 type caller struct {
 	next    http.RoundTripper
 	headers map[string]string
+	conn    *connection // nil for the server's own client, which is the base of its connections' clients
+	log     *slog.Logger
 }
 
-// goodbye limits the request that ends a session.
-const goodbye = 2 * time.Second
+// of returns the client of a connection.
+func (c *caller) of(base *http.Client, conn *connection) *http.Client {
+	client := *base
+	client.Transport = &caller{c.next, c.headers, conn, c.log}
+	return &client
+}
+
+const (
+	goodbye    = 2 * time.Second // limit of the request that ends a session
+	maxRefused = 64 << 10        // bytes that are read of an error
+	sessionID  = "Mcp-Session-Id"
+)
 
 func (c *caller) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx, cancel := req.Context(), context.CancelFunc(func() {})
-	if req.Method == http.MethodDelete {
-		ctx, cancel = context.WithTimeout(ctx, goodbye)
+	req = c.prepared(req)
+	switch {
+	case req.Method == http.MethodPost:
+		return c.post(req)
+	case req.Method == http.MethodDelete:
+		ctx, cancel := context.WithTimeout(req.Context(), goodbye)
+		defer cancel()
+		res, err := c.next.RoundTrip(req.WithContext(ctx))
+		if err == nil {
+			_ = res.Body.Close()
+			res.Body = http.NoBody
+		}
+		return res, err
+	case !c.conn.old && req.Header.Get("Last-Event-Id") == "":
+		in := &inbox{done: req.Context().Done(), conn: c.conn, open: func() (*http.Response, error) { return c.next.RoundTrip(req.Clone(req.Context())) }}
+		return answered(req, http.StatusOK, in), nil
 	}
-	req = req.Clone(ctx)
-	if parent := plugins.TraceParent(ctx); parent != "" {
+	res, err := c.next.RoundTrip(req)
+	if err == nil && res.StatusCode == http.StatusOK {
+		x, _ := req.Context().Value(exchangeKey{}).(*exchange)
+		if c.conn.old {
+			x = nil
+		}
+		res = answered(req, http.StatusOK, &stream{tap: c.conn.tap, own: x, kind: mediaType(res), body: res.Body})
+	}
+	return res, err
+}
+
+func (c *caller) prepared(req *http.Request) *http.Request {
+	req = req.Clone(req.Context())
+	if parent := plugins.TraceParent(req.Context()); parent != "" {
 		req.Header.Set("Traceparent", parent)
 	}
 	for name, v := range c.headers {
 		req.Header.Set(name, v)
 	}
-	posts := req.Method == http.MethodPost // other requests only fetch the response
-	if posts {
-		mark(ctx, true)
-	}
-	res, err := c.next.RoundTrip(req)
+	return req
+}
+
+// post sends a message. The SDK ends the session after most errors of HTTP, so it gets them as errors of the one message,
+// except for the loss of the session.
+func (c *caller) post(req *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(req.Body)
 	if err != nil {
-		cancel()
 		return nil, err
 	}
-	if posts && res.StatusCode == http.StatusNotFound { // an unknown session
-		mark(ctx, false)
+	_ = req.Body.Close()
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	m, err := jsonrpc.DecodeMessage(body)
+	if err != nil {
+		return nil, err
 	}
-	body := &answer{ReadCloser: res.Body, done: cancel, left: -1}
-	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind != "text/event-stream" { // the size of events is limited elsewhere
-		body.left = maxFrame
+	x := c.conn.tap.begin(req.Context(), m)
+	res, err := c.next.RoundTrip(req)
+	if err != nil || res.StatusCode/100 == 3 && res.Header.Get("Location") != "" {
+		return res, err
 	}
-	res.Body = body
-	return res, nil
+	if res.StatusCode/100 != 2 {
+		return c.refused(req, res, x)
+	}
+	if x == nil || c.conn.old {
+		_ = res.Body.Close()
+		return answered(req, http.StatusAccepted, http.NoBody), nil
+	}
+	said := answered(req, http.StatusOK, &stream{tap: c.conn.tap, own: x, kind: mediaType(res), body: res.Body})
+	if session := res.Header.Get(sessionID); session != "" {
+		said.Header.Set(sessionID, session)
+	}
+	return said, nil
+}
+
+// refused returns the response for a request that has been refused.
+func (c *caller) refused(req *http.Request, res *http.Response, x *exchange) (*http.Response, error) {
+	r := refusalOf(res)
+	r.gone = r.lost(req.Header.Get(sessionID) != "" || c.conn.old)
+	r.unexecuted = r.gone
+	if x == nil {
+		c.log.Warn("the tool server refused a notification", "error", r)
+	} else {
+		c.conn.tap.refuse(x, r, nil)
+	}
+	switch {
+	case r.gone:
+		return answered(req, http.StatusNotFound, http.NoBody), nil
+	case x == nil:
+		return answered(req, http.StatusAccepted, http.NoBody), nil
+	case c.conn.old:
+		return nil, r
+	}
+	said := &stream{err: io.EOF, body: http.NoBody}
+	said.put(&jsonrpc.Response{ID: x.id, Error: &jsonrpc.Error{Code: -32000, Message: r.Error()}})
+	return answered(req, http.StatusOK, said), nil
+}
+
+// refusalOf reads an error.
+func refusalOf(res *http.Response) *refusal {
+	defer func() { _ = res.Body.Close() }()
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxRefused))
+	return &refusal{status: res.StatusCode, said: sentence(body)}
+}
+
+// answered returns a response with events.
+func answered(req *http.Request, status int, body io.ReadCloser) *http.Response {
+	return &http.Response{
+		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body, ContentLength: -1, Request: req,
+	}
+}
+
+func mediaType(res *http.Response) string {
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	return kind
 }
 
 // CloseIdleConnections closes idle connections.
@@ -87,32 +185,4 @@ func (c *caller) CloseIdleConnections() {
 	if t, ok := c.next.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
-}
-
-// answer is a response's body that fails after left bytes, unless left is negative.
-type answer struct {
-	io.ReadCloser
-	done context.CancelFunc
-	left int
-}
-
-func (a *answer) Read(p []byte) (int, error) {
-	n, err := a.ReadCloser.Read(p)
-	if a.left < 0 {
-		return n, err
-	}
-	if a.left -= n; a.left < 0 {
-		a.left = 0
-		return 0, errors.New("the answer is too large")
-	}
-	return n, err
-}
-
-func (a *answer) Close() error {
-	defer a.done()
-	return a.ReadCloser.Close()
-}
-
-func base64Of(data []byte) []byte {
-	return base64.StdEncoding.AppendEncode(nil, data)
 }

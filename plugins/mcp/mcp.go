@@ -5,8 +5,12 @@
 // list follows the server's, and stays unchanged while the server is unavailable. A tool that the server annotates as
 // read-only or idempotent is Idempotent; other annotations are ignored.
 //
-// The texts of a result are its summary. Images, audio and resources become content parts, and structured content becomes
-// structuredContent in ui_hints. Progress notifications become the node's progress.
+// The texts of a result are its summary, to which structured content is added unless a text says the same. Images, audio and
+// resources become content parts, and structured content becomes structuredContent in ui_hints. Progress notifications become
+// the node's progress.
+//
+// Servers are read leniently, before the SDK decodes what they sent: see tap. A refusal is told with its HTTP status and the
+// server's sentence.
 //
 // If a server cannot be reached or dies, its calls fail and Baton reconnects with growing pauses; runs and Baton's start
 // continue. Check reports it if Config.Required is set. See package child for programs.
@@ -71,7 +75,7 @@ type Server struct {
 	mu      sync.Mutex    // guards the fields below
 	conn    *connection   // nil without a connection
 	changed chan struct{} // closed and replaced when conn or trouble changes
-	trouble error         // why conn is nil
+	trouble error         // why conn is nil, or why it refused the latest call
 	since   time.Time     // time of the last change between connected and not; zero before the first attempt
 }
 
@@ -117,7 +121,7 @@ func New(cfg Config) (*Server, error) {
 	cfg.Headers, cfg.Env = maps.Clone(cfg.Headers), maps.Clone(cfg.Env)
 	cfg.Connect = cmp.Or(cfg.Connect, 30*time.Second)
 	s := &Server{cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()).With("mcp", cfg.Name), changed: make(chan struct{}), trouble: errAway}
-	s.http, s.secret = newClient(&cfg), secrets(&cfg)
+	s.http, s.secret = newClient(&cfg, s.log), secrets(&cfg)
 	s.tools.Store(&[]plugins.Tool{})
 	return s, nil
 }
@@ -188,7 +192,7 @@ func (s *Server) Health() *plugins.Health {
 	switch {
 	case s.since.IsZero():
 		return nil
-	case s.conn == nil:
+	case s.trouble != nil:
 		return &plugins.Health{Since: s.since, Detail: clip(s.trouble.Error(), maxDetail)}
 	}
 	return &plugins.Health{OK: true, Since: s.since}

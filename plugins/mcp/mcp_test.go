@@ -27,6 +27,10 @@ import (
 
 // TestMain is also the program that tests start.
 func TestMain(m *testing.M) {
+	if text := os.Getenv("MCP_SCRIPT"); text != "" {
+		playScript(text)
+		return
+	}
 	if os.Getenv("MCP_SERVER") != "" {
 		fmt.Fprintln(os.Stderr, "the server is there, and knows", len(os.Environ()), "variables")
 		if err := newServer(nil).Run(context.Background(), &sdk.StdioTransport{}); err != nil {

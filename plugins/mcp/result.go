@@ -1,22 +1,41 @@
 package mcp
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
 	"strings"
-
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
 
+// wireResult is a result with members of any type.
+type wireResult struct {
+	Content    json.RawMessage `json:"content"`
+	Structured json.RawMessage `json:"structuredContent"`
+	IsError    json.RawMessage `json:"isError"`
+	Asked      json.RawMessage `json:"inputRequests"`
+}
+
 // output converts a result: its texts become the summary, all content becomes parts if there is more than text, and
-// structured content is added.
-func output(res *sdk.CallToolResult) agui.ToolOutput {
+// structured content is added. What cannot be read becomes a text that says so.
+func output(raw json.RawMessage) agui.ToolOutput {
+	var res wireResult
+	if json.Unmarshal(raw, &res) != nil || res.Content == nil && res.Structured == nil && res.IsError == nil && res.Asked == nil {
+		res.Content = bare(raw)
+	}
+	if given(res.Asked) {
+		return failed("input_declined", "The tool asks a person for input, which it cannot get here")
+	}
 	var texts []string
 	var parts []agui.Part
 	rich := false
-	for _, c := range res.Content {
+	for _, c := range elements(res.Content) {
 		part, text := partOf(c)
 		if part.Type == "" {
 			continue
@@ -28,64 +47,174 @@ func output(res *sdk.CallToolResult) agui.ToolOutput {
 	if rich {
 		out.Parts = encoded(parts)
 	}
-	if res.StructuredContent != nil {
-		structured := encoded(res.StructuredContent)
-		out.UIHints = encoded(map[string]json.RawMessage{"structuredContent": structured})
-		if len(texts) == 0 {
-			texts = []string{string(structured)}
+	if given(res.Structured) {
+		out.UIHints = encoded(map[string]json.RawMessage{"structuredContent": res.Structured})
+		if !slices.ContainsFunc(texts, func(text string) bool { return says(text, res.Structured) }) {
+			texts = append(texts, string(compact(res.Structured)))
 		}
 	}
-	out.ResultSummary = strings.ToValidUTF8(strings.Join(texts, "\n"), "\uFFFD")
-	if res.IsError {
+	out.ResultSummary = strings.Join(texts, "\n")
+	if truth(res.IsError) {
 		out.Status = agui.StatusFailure
-		message := clip(out.ResultSummary, maxMessage)
-		if message == "" {
-			message = "The tool failed"
-		}
-		out.Error = &agui.OutputError{Code: "tool_failed", Message: message}
+		out.Error = &agui.OutputError{Code: "tool_failed", Message: cmp.Or(clip(out.ResultSummary, maxMessage), "The tool failed")}
 	}
 	return out
 }
 
-// partOf converts content into a part and a text. Unknown content becomes nothing.
-func partOf(c sdk.Content) (part agui.Part, text string) {
-	switch c := c.(type) {
-	case *sdk.TextContent:
-		return agui.Part{Type: "text", Text: c.Text}, c.Text
-	case *sdk.ImageContent:
-		return media("image", c.Data, c.MIMEType, "")
-	case *sdk.AudioContent:
-		return media("audio", c.Data, c.MIMEType, "")
-	case *sdk.ResourceLink:
-		name := c.Title
-		if name == "" {
-			name = c.Name
-		}
-		part = agui.Part{Type: kindOf(c.MIMEType), Source: &agui.Source{Type: "url", Value: c.URI, MimeType: c.MIMEType}}
-		part.Metadata = encoded(map[string]string{"filename": name, "uri": c.URI})
-		return part, fmt.Sprintf("%s: %s", name, c.URI)
-	case *sdk.EmbeddedResource:
-		r := c.Resource
-		switch {
-		case r == nil:
-			return part, ""
-		case r.Blob != nil:
-			return media(kindOf(r.MIMEType), r.Blob, r.MIMEType, r.URI)
-		}
-		part = agui.Part{Type: "text", Text: r.Text, Metadata: encoded(map[string]string{"uri": r.URI, "mimeType": r.MIMEType})}
-		return part, r.Text
-	}
-	return part, ""
+func failed(code, message string) agui.ToolOutput {
+	return agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: message, Error: &agui.OutputError{Code: code, Message: message}}
 }
 
-func media(kind string, data []byte, mime, uri string) (agui.Part, string) {
-	part := agui.Part{Type: kind, Source: &agui.Source{Type: "data", Value: string(base64Of(data)), MimeType: mime}}
-	words := fmt.Sprintf("[%s %s, %d bytes]", kind, mime, len(data))
+// bare returns a result without the protocol's members as content.
+func bare(raw json.RawMessage) json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil {
+		return raw
+	}
+	delete(members, "_meta")
+	delete(members, "resultType")
+	if len(members) == 0 {
+		return nil
+	}
+	return encoded(string(compact(raw)))
+}
+
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// elements returns the elements of a list, or a single value as one.
+func elements(raw json.RawMessage) []json.RawMessage {
+	var list []json.RawMessage
+	switch {
+	case !given(raw):
+		return nil
+	case json.Unmarshal(raw, &list) == nil:
+		return list
+	}
+	return []json.RawMessage{raw}
+}
+
+// says reports whether a text is a JSON value, or what a server wraps because structured content must be an object.
+func says(text string, structured json.RawMessage) bool {
+	whole := value(structured)
+	if wrapped, ok := whole.(map[string]any); ok && len(wrapped) == 1 && wrapped["result"] != nil {
+		if wrapped["result"] == text || reflect.DeepEqual(value([]byte(text)), wrapped["result"]) {
+			return true
+		}
+	}
+	return whole != nil && reflect.DeepEqual(value([]byte(text)), whole)
+}
+
+func value(raw []byte) (v any) {
+	in := json.NewDecoder(bytes.NewReader(raw))
+	in.UseNumber()
+	if in.Decode(&v) != nil {
+		return nil
+	}
+	return v
+}
+
+func compact(raw json.RawMessage) json.RawMessage {
+	var short bytes.Buffer
+	if json.Compact(&short, raw) != nil {
+		return raw
+	}
+	return short.Bytes()
+}
+
+// wireContent is an element of a result's content.
+type wireContent struct {
+	Type        json.RawMessage `json:"type"`
+	Text        json.RawMessage `json:"text"`
+	Data        json.RawMessage `json:"data"`
+	MIMEType    json.RawMessage `json:"mimeType"`
+	URI         json.RawMessage `json:"uri"`
+	Name, Title json.RawMessage
+	Resource    *struct{ URI, MIMEType, Text, Blob json.RawMessage }
+}
+
+const maxUnknown = 2 << 10 // bytes that are shown of content of an unknown type
+
+// partOf converts content into a part and a text. Without content it returns no part.
+func partOf(raw json.RawMessage) (agui.Part, string) {
+	var c wireContent
+	err := json.Unmarshal(raw, &c)
+	kind := word(c.Type)
+	switch {
+	case !given(raw):
+		return agui.Part{}, ""
+	case err == nil && (kind == "text" || kind == "" && given(c.Text)):
+		return textPart(word(c.Text))
+	case err == nil && (kind == "image" || kind == "audio"):
+		return media(kind, c.Data, word(c.MIMEType), "")
+	case err == nil && kind == "resource_link":
+		return link(&c)
+	case err == nil && kind == "resource" && c.Resource == nil:
+		return agui.Part{}, ""
+	case err == nil && kind == "resource":
+		return embedded(&c)
+	case raw[0] == '{':
+		return textPart(fmt.Sprintf("[content of type %s] %s", kind, clip(string(compact(raw)), maxUnknown)))
+	}
+	return textPart(text(raw))
+}
+
+// word returns the text of a JSON value, "" for none.
+func word(raw json.RawMessage) string {
+	if !given(raw) {
+		return ""
+	}
+	return text(raw)
+}
+
+func textPart(said string) (agui.Part, string) { return agui.Part{Type: "text", Text: said}, said }
+
+func link(c *wireContent) (agui.Part, string) {
+	name, uri, mime := cmp.Or(word(c.Title), word(c.Name)), word(c.URI), word(c.MIMEType)
+	part := agui.Part{Type: kindOf(mime), Source: &agui.Source{Type: "url", Value: uri, MimeType: mime}}
+	part.Metadata = encoded(map[string]string{"filename": name, "uri": uri})
+	return part, fmt.Sprintf("%s: %s", name, uri)
+}
+
+func embedded(c *wireContent) (agui.Part, string) {
+	r := c.Resource
+	uri, mime := word(r.URI), word(r.MIMEType)
+	if given(r.Blob) {
+		return media("", r.Blob, mime, uri)
+	}
+	part, said := textPart(word(r.Text))
+	part.Metadata = encoded(map[string]string{"uri": uri, "mimeType": mime})
+	return part, said
+}
+
+// media returns data as a part. Without a kind it follows from the type, and without a type from the data.
+func media(kind string, raw json.RawMessage, mime, uri string) (agui.Part, string) {
+	data, declared, ok := decoded(word(raw))
+	mime = cmp.Or(mime, declared)
+	if mime == "" && ok {
+		mime, _, _ = strings.Cut(http.DetectContentType(data), ";")
+	}
+	kind = cmp.Or(kind, kindOf(mime))
+	what := strings.Join(slices.DeleteFunc([]string{kind, mime, uri}, func(s string) bool { return s == "" }), " ")
+	if !ok {
+		return textPart(fmt.Sprintf("[%s that cannot be read]", what))
+	}
+	part := agui.Part{Type: kind, Source: &agui.Source{Type: "data", Value: base64.StdEncoding.EncodeToString(data), MimeType: mime}}
 	if uri != "" {
 		part.Metadata = encoded(map[string]string{"uri": uri})
-		words = fmt.Sprintf("[%s %s %s, %d bytes]", kind, mime, uri, len(data))
 	}
-	return part, words
+	return part, fmt.Sprintf("[%s, %d bytes]", what, len(data))
+}
+
+// decoded decodes base64 of any alphabet, with or without padding and white space, also in a data: URL, whose type it returns.
+func decoded(said string) (data []byte, mime string, ok bool) {
+	if rest, is := strings.CutPrefix(said, "data:"); is {
+		var head string
+		head, said, _ = strings.Cut(rest, ",")
+		mime, _, _ = strings.Cut(head, ";")
+	}
+	said = strings.TrimRight(strings.Join(strings.Fields(said), ""), "=")
+	data, err := base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(said))
+	return data, mime, err == nil && len(data) > 0
 }
 
 // kindOf returns the type of part for a media type.

@@ -1,14 +1,15 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/batonrun/baton/plugins"
@@ -30,26 +31,54 @@ var unfit = regexp.MustCompile(`[^A-Za-z0-9_.-]`)
 // maxName limits a plugin's name.
 const maxName = 64
 
-func (s *Server) tool(t *sdk.Tool) (*tool, error) {
-	schema, err := json.Marshal(t.InputSchema)
-	if err != nil || !strings.HasPrefix(string(schema), "{") {
+// wireTool is a tool with members of any type.
+type wireTool struct {
+	Name        string          `json:"name"`
+	InputSchema json.RawMessage `json:"inputSchema"`
+
+	Title       json.RawMessage `json:"title,omitempty"`
+	Description json.RawMessage `json:"description,omitempty"`
+	Annotations json.RawMessage `json:"annotations,omitempty"`
+}
+
+// toolsOf returns the tools of a page and the cursor of the next one.
+func toolsOf(raw json.RawMessage) (tools []wireTool, next string) {
+	var page struct{ Tools, NextCursor json.RawMessage }
+	if json.Unmarshal(raw, &page) != nil {
+		page.Tools = raw
+	}
+	tools = []wireTool{}
+	for _, one := range elements(page.Tools) {
+		var t struct {
+			wireTool
+			Name json.RawMessage `json:"name"`
+		}
+		if json.Unmarshal(one, &t) != nil {
+			continue
+		}
+		t.wireTool.Name = word(t.Name)
+		if !given(t.InputSchema) {
+			t.InputSchema = json.RawMessage(`{"type":"object"}`)
+		}
+		tools = append(tools, t.wireTool)
+	}
+	return tools, word(page.NextCursor)
+}
+
+func (s *Server) tool(t *wireTool) (*tool, error) {
+	if t.InputSchema[0] != '{' {
 		return nil, errors.New("its schema is not an object")
 	}
 	name := s.cfg.Name + "." + unfit.ReplaceAllString(t.Name, "_")
 	if t.Name == "" || len(name) > maxName {
 		return nil, errors.New("its name is empty or too long")
 	}
-	info := plugins.Info{
-		Name: name, Description: t.Description, Timeout: s.cfg.Timeout, Parameters: schema,
-		Approval: matches(s.cfg.Approval, t.Name),
-	}
-	if a := t.Annotations; a != nil {
-		info.Idempotent = a.ReadOnlyHint || a.IdempotentHint
-	}
-	if info.Description == "" {
-		info.Description = t.Title
-	}
-	return &tool{server: s, name: t.Name, info: info}, nil
+	var hints struct{ ReadOnlyHint, IdempotentHint json.RawMessage }
+	_ = json.Unmarshal(t.Annotations, &hints)
+	return &tool{server: s, name: t.Name, info: plugins.Info{
+		Name: name, Description: cmp.Or(word(t.Description), word(t.Title)), Timeout: s.cfg.Timeout, Parameters: t.InputSchema,
+		Approval: matches(s.cfg.Approval, t.Name), Idempotent: truth(hints.ReadOnlyHint) || truth(hints.IdempotentHint),
+	}}, nil
 }
 
 // Info describes the tool as its server does.
@@ -61,40 +90,60 @@ func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, e
 	if err != nil {
 		return agui.ToolOutput{}, t.away(ctx, err)
 	}
-	res, sent, err := conn.call(ctx, t.name, call)
-	if !sent && (errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, sdk.ErrConnectionClosed)) { // so it can be repeated
-		if conn.child == nil {
-			_ = conn.session.Close()
+	x, err := conn.call(ctx, t.name, call)
+	if t.repeats(x, err) {
+		conn.leave()
+		if conn, err = t.server.other(ctx, conn); err != nil {
+			return agui.ToolOutput{}, t.away(ctx, err)
 		}
-		if conn, err = t.server.other(ctx, conn); err == nil {
-			res, sent, err = conn.call(ctx, t.name, call)
-		}
+		x, err = conn.call(ctx, t.name, call)
 	}
-	switch said, refused := refusal(err); {
-	case err == nil:
-		return output(res), nil
+	result, refused, _ := x.outcome()
+	switch {
 	case context.Cause(ctx) != nil:
 		return agui.ToolOutput{}, context.Cause(ctx)
-	case sent && refused:
-		return agui.ToolOutput{}, &plugins.Error{Code: "tool_failed", Message: clip(t.server.shown(said), maxMessage)}
+	case result != nil:
+		t.server.doubt(conn, nil)
+		return output(result), nil
+	case refused != nil:
+		return agui.ToolOutput{}, t.refused(conn, refused)
 	}
-	if conn != nil && conn.child == nil { // an endpoint that does not answer; the end of a program is noticed elsewhere
-		_ = conn.session.Close()
-	}
+	conn.leave() // an endpoint that does not answer; the end of a program is noticed elsewhere
 	return agui.ToolOutput{}, t.away(ctx, err)
 }
 
-// refusal returns the server's text for a call that it refused. For error codes that the SDK uses for the end of
-// connections it returns only the text.
-func refusal(err error) (said string, ok bool) {
-	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
-		return e.Message, true
+// repeats reports whether a call can be made once more on another connection, because this one has ended and the server has
+// not executed the call.
+func (t *tool) repeats(x *exchange, err error) bool {
+	_, refused, sent := x.outcome()
+	if refused != nil {
+		return refused.gone && refused.unexecuted
 	}
-	if !errors.Is(err, sdk.ErrConnectionClosed) {
-		return "", false
+	return !sent && (errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, sdk.ErrConnectionClosed))
+}
+
+// refused returns the error of a call that the server has refused.
+func (t *tool) refused(conn *connection, r *refusal) error {
+	said := t.server.shown(r.Error())
+	if r.status == 0 {
+		return &plugins.Error{Code: "tool_failed", Message: clip(said, maxMessage)}
 	}
-	_, said, _ = strings.Cut(err.Error(), `"tools/call": `)
-	return said, true
+	said = fmt.Sprintf("The tool server %s %s", t.server.cfg.Name, said)
+	t.server.log.Warn("tool call failed", "tool", t.name, "error", said)
+	t.server.doubt(conn, errors.New(said))
+	if r.gone {
+		conn.leave()
+	}
+	e := &plugins.Error{Code: "tool_failed", Message: clip(said, maxMessage)}
+	switch {
+	case r.status == http.StatusUnauthorized || r.status == http.StatusForbidden:
+		e.Code = "tool_unauthorized"
+	case r.status == http.StatusTooManyRequests:
+		e.Code, e.Retryable = "rate_limited", true
+	case r.status >= http.StatusInternalServerError:
+		e.Code, e.Retryable = "tool_unavailable", true
+	}
+	return e
 }
 
 // away returns the error of a call that got no response.
@@ -102,7 +151,8 @@ func (t *tool) away(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	t.server.log.Warn("tool call failed", "tool", t.name, "error", t.server.redact(err))
+	err = t.server.redact(err)
+	t.server.log.Warn("tool call failed", "tool", t.name, "error", err)
 	return &plugins.Error{
 		Code: "tool_unavailable", Message: fmt.Sprintf("The tool server %s is unavailable", t.server.cfg.Name), Retryable: true,
 	}
@@ -125,8 +175,8 @@ func (s *Server) other(ctx context.Context, conn *connection) (*connection, erro
 	}
 }
 
-// call makes a call and reports its progress. sent is false if the server cannot have received it.
-func (c *connection) call(ctx context.Context, name string, call *plugins.Call) (res *sdk.CallToolResult, sent bool, err error) {
+// call makes a call and reports its progress. The error is that of an exchange without an outcome.
+func (c *connection) call(ctx context.Context, name string, call *plugins.Call) (*exchange, error) {
 	params := &sdk.CallToolParams{Name: name, Arguments: call.Args}
 	if len(call.Args) == 0 {
 		params.Arguments = json.RawMessage("{}")
@@ -143,9 +193,10 @@ func (c *connection) call(ctx context.Context, name string, call *plugins.Call) 
 		defer c.mu.Unlock()
 		delete(c.progress, call.ID)
 	}()
-	ctx, d := withDelivery(ctx)
-	res, err = c.session.CallTool(ctx, params)
-	return res, d.sent.Load(), err
+	ctx, x := withExchange(ctx)
+	_, err := c.session.CallTool(ctx, params)
+	c.tap.end(x)
+	return x, err
 }
 
 // progressed passes progress to its call.

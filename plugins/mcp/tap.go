@@ -1,0 +1,261 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/batonrun/baton/plugins/problem"
+)
+
+// tap reads a connection's messages before the SDK, for which one odd member is the end of a result, a list or a session.
+// It hands results as they are to their exchanges, and to the SDK only as much as the SDK needs.
+type tap struct {
+	log *slog.Logger
+
+	mu    sync.Mutex // guards the fields below
+	open  map[jsonrpc.ID]*exchange
+	stray int // texts that were no messages
+}
+
+func newTap(log *slog.Logger) *tap { return &tap{log: log, open: map[jsonrpc.ID]*exchange{}} }
+
+// begin returns the exchange of a message that is sent now, nil for one without a response.
+func (t *tap) begin(ctx context.Context, m jsonrpc.Message) *exchange {
+	req, ok := m.(*jsonrpc.Request)
+	if !ok || !req.IsCall() {
+		return nil
+	}
+	x := exchangeOf(ctx)
+	x.begin()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x.id, x.method = req.ID, req.Method
+	t.open[req.ID] = x
+	return x
+}
+
+// end forgets an exchange.
+func (t *tap) end(x *exchange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, x.id)
+}
+
+// answers returns the exchange that a response belongs to. Some servers send its id as a text, or none at all.
+func (t *tap) answers(id json.RawMessage, own *exchange) *exchange {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	said := strings.TrimSuffix(text(id), ".0")
+	for is, x := range t.open {
+		if fmt.Sprint(is.Raw()) == said {
+			return x
+		}
+	}
+	if own != nil && t.open[own.id] == own && !given(id) {
+		return own
+	}
+	return nil
+}
+
+// frame is a message of any kind.
+type frame struct {
+	Version json.RawMessage `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Method  json.RawMessage `json:"method"`
+	Params  json.RawMessage `json:"params"`
+	Result  json.RawMessage `json:"result"`
+	Error   json.RawMessage `json:"error"`
+}
+
+// read returns the messages in a text for the SDK. A response without an id belongs to own, which can be nil. What is no
+// message is logged.
+func (t *tap) read(said []byte, own *exchange) []jsonrpc.Message {
+	said = bytes.ToValidUTF8(said, []byte("\uFFFD"))
+	var list []json.RawMessage
+	if json.Unmarshal(said, &list) != nil {
+		list = []json.RawMessage{said}
+	}
+	var found []jsonrpc.Message
+	for _, one := range list {
+		if m := t.message(one, own); m != nil {
+			found = append(found, m)
+		} else {
+			t.skip(one)
+		}
+	}
+	return found
+}
+
+func (t *tap) message(said json.RawMessage, own *exchange) jsonrpc.Message {
+	var f frame
+	if json.Unmarshal(said, &f) != nil {
+		return nil
+	}
+	if given(f.Method) {
+		m, err := jsonrpc.DecodeMessage(said)
+		if err != nil {
+			return nil
+		}
+		return m
+	}
+	failed := given(f.Error)
+	if f.Result == nil && !failed || f.Version == nil && f.ID == nil {
+		return nil
+	}
+	x := t.answers(f.ID, own)
+	if x == nil && own != nil && failed {
+		x = own
+	}
+	if x == nil {
+		return nil
+	}
+	if failed {
+		e := fault(f.Error)
+		return t.refuse(x, &refusal{code: e.Code, said: e.Message}, e)
+	}
+	t.end(x)
+	x.answer(f.Result)
+	return &jsonrpc.Response{ID: x.id, Result: plain(x.method, f.Result)}
+}
+
+// refuse ends an exchange without a result. The response is for the SDK.
+func (t *tap) refuse(x *exchange, r *refusal, e *jsonrpc.Error) jsonrpc.Message {
+	if r.status == 0 && r.lost(true) {
+		r.gone, r.unexecuted = true, true
+	}
+	t.end(x)
+	x.refuse(r)
+	if e == nil {
+		e = &jsonrpc.Error{Code: -32000, Message: r.Error()}
+	}
+	return &jsonrpc.Response{ID: x.id, Error: e}
+}
+
+// maxStray limits the texts of a connection that are logged because they are no messages.
+const maxStray = 20
+
+func (t *tap) skip(said []byte) {
+	said = bytes.TrimSpace(said)
+	if len(said) == 0 {
+		return
+	}
+	t.mu.Lock()
+	t.stray++
+	logged := t.stray <= maxStray
+	t.mu.Unlock()
+	if logged {
+		t.log.Warn("the tool server wrote what is no message", "text", clip(string(said), 200))
+	}
+}
+
+// plain returns a result that the SDK can read.
+func plain(method string, result json.RawMessage) json.RawMessage {
+	switch method {
+	case "tools/call":
+		return json.RawMessage(`{"content":[]}`)
+	case "ping":
+		return json.RawMessage(`{}`)
+	case "tools/list":
+		tools, _ := toolsOf(result)
+		for i := range tools { // the SDK makes headers of some annotations in schemas
+			tools[i] = wireTool{Name: tools[i].Name, InputSchema: tools[i].InputSchema}
+		}
+		return encoded(map[string]any{"tools": tools})
+	case "initialize":
+		if json.Unmarshal(result, new(sdk.InitializeResult)) == nil {
+			return result
+		}
+		return plainHello(result)
+	}
+	return result
+}
+
+// plainHello returns what we need of a response to initialize.
+func plainHello(result json.RawMessage) json.RawMessage {
+	var hello struct {
+		ProtocolVersion json.RawMessage `json:"protocolVersion"`
+		Capabilities    json.RawMessage `json:"capabilities"`
+	}
+	var able struct {
+		Tools struct {
+			ListChanged json.RawMessage `json:"listChanged"`
+		} `json:"tools"`
+	}
+	_ = json.Unmarshal(result, &hello)
+	_ = json.Unmarshal(hello.Capabilities, &able)
+	return encoded(map[string]any{
+		"protocolVersion": text(hello.ProtocolVersion), "serverInfo": map[string]string{"name": "", "version": ""},
+		"capabilities": map[string]any{"tools": map[string]bool{"listChanged": truth(able.Tools.ListChanged)}},
+	})
+}
+
+// text returns a JSON string's text, or the JSON of another value.
+func text(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}
+
+// truth reads a flag.
+func truth(raw json.RawMessage) bool {
+	switch strings.ToLower(text(raw)) {
+	case "true", "1", "yes":
+		return true
+	}
+	return false
+}
+
+// sentence returns the description of a problem in a response.
+func sentence(body []byte) string {
+	return problem.Sentence(body, func(s string) string { return s })
+}
+
+var controls = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)|[\x00-\x08\x0b\x0c\x0e-\x1f]|\ufeff")
+
+// spoken returns the messages in a line of a program, which can have other text around them.
+func (t *tap) spoken(line []byte) []jsonrpc.Message {
+	whole := bytes.TrimSpace(line)
+	if json.Valid(whole) {
+		return t.read(whole, nil)
+	}
+	var found []jsonrpc.Message
+	rest := whole
+	for {
+		at := bytes.IndexAny(rest, "{[")
+		if at < 0 {
+			break
+		}
+		rest = rest[at:]
+		in := json.NewDecoder(bytes.NewReader(rest))
+		var one json.RawMessage
+		if in.Decode(&one) != nil {
+			at := bytes.Index(rest[1:], []byte(`{"`))
+			if at < 0 {
+				break
+			}
+			rest = rest[1+at:]
+			continue
+		}
+		rest = rest[in.InputOffset():]
+		if one[0] == '{' {
+			if m := t.message(one, nil); m != nil {
+				found = append(found, m)
+			}
+		}
+	}
+	if found == nil {
+		t.skip(whole)
+	}
+	return found
+}
