@@ -44,6 +44,8 @@ type verdict struct {
 	File   string          `json:"file"`
 	OK     bool            `json:"ok"`
 	Errors declared.Errors `json:"errors"`
+
+	Warnings []string `json:"warnings,omitempty"` // of programs that are missing: the server starts without them
 }
 
 func (p *Program) check(cmd *cobra.Command, asJSON bool) error {
@@ -68,6 +70,13 @@ func (p *Program) check(cmd *cobra.Command, asJSON bool) error {
 		v.Errors = append(v.Errors, v.without(found)...)
 	}
 	slices.SortStableFunc(v.Errors, func(a, b *declared.Error) int { return a.Line - b.Line })
+	for _, plugin := range o.list {
+		if p, ok := plugin.(interface{ Findable() error }); ok {
+			if err := p.Findable(); err != nil {
+				v.Warnings = append(v.Warnings, fmt.Sprintf("%s cannot be started: %v", plugin.Info().Name, err))
+			}
+		}
+	}
 	v.OK = len(v.Errors) == 0
 	if err := v.write(p.Stdout, o, asJSON); err != nil {
 		return err
@@ -99,6 +108,11 @@ func (v *verdict) write(w io.Writer, o offers, asJSON bool) error {
 	if !v.OK {
 		_, err := fmt.Fprintln(w, v.Errors)
 		return err
+	}
+	for _, warning := range v.Warnings {
+		if _, err := fmt.Fprintf(w, "%s: warning: %s\n", v.File, warning); err != nil {
+			return err
+		}
 	}
 	_, err := fmt.Fprintf(w, "%s: no errors", v.File)
 	if names := o.declared.String(); names != "" && err == nil {

@@ -49,6 +49,11 @@ baton.yaml:4:1: listen: want an address and a port such as 127.0.0.1:8080, got "
 	if r := baton(t.Context(), "check", "other.yaml").want(t, 0); r.stdout != "other.yaml: no errors; declares workflows.w\n" {
 		t.Errorf("got %q", r.stdout)
 	}
+	put(t, "missing.yaml", "mcp:\n  files: {command: [no-such-program]}\n")
+	warned := baton(t.Context(), "check", "missing.yaml").want(t, 0)
+	if !strings.Contains(warned.stdout, "missing.yaml: warning: files cannot be started: exec: \"no-such-program\"") || !strings.Contains(warned.stdout, "no errors; declares") {
+		t.Errorf("got %q", warned.stdout)
+	}
 	if r := baton(t.Context(), "check", "gone.yaml").want(t, 1); !strings.Contains(r.stdout, "gone.yaml") {
 		t.Errorf("got %q", r.stdout)
 	}

@@ -140,7 +140,8 @@ func (p *Program) examinePlugins(d *doctor, cfg config.Config) {
 	}
 }
 
-// missingPrograms checks that the programs of agents and tool servers exist. A server does not start without them.
+// missingPrograms checks that the programs of agents and tool servers exist. A server starts without them, and reports their
+// agents and tools as unhealthy.
 func (d *doctor) missingPrograms(list []plugins.Plugin) (missing bool) {
 	for _, plugin := range list {
 		if p, ok := plugin.(interface{ Findable() error }); ok {

@@ -10,8 +10,12 @@ const queryParameters = `{"type":"object","properties":{"query":{"type":"string"
 
 // Tools describes the tools and agents that CallTool can call and that have a name matching a pattern, in the order of the
 // patterns. A * in a pattern matches any characters, as in files.*. Agents have the Parameters that CallTool expects for
-// them; a tool hides an agent of the same name. The client's tools are in Input.Tools.
+// them; a tool hides an agent of the same name. Shortly after the server's start Tools waits for tool servers that a pattern
+// names. The client's tools are in Input.Tools.
 func (r *Run) Tools(patterns ...string) []Info {
+	if w, ok := r.host.(interface{ AwaitTools(patterns ...string) }); ok {
+		w.AwaitTools(patterns...)
+	}
 	tools, agents := r.host.Plugins()
 	for _, a := range agents {
 		a.Parameters = json.RawMessage(queryParameters)

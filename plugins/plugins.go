@@ -94,6 +94,12 @@ type Starter interface {
 	Start(ctx context.Context) error
 }
 
+// Settler is implemented by a Toolbox whose Start does not wait for its tools.
+type Settler interface {
+	// Settled returns a channel that is closed once the tools are known or the first attempt has failed.
+	Settled() <-chan struct{}
+}
+
 // Closer is implemented by a plugin that has resources to release. Close is called after the last run ended; abandoned
 // workers and tools may still be running. When a server drops the plugin, Close is called once the last run that
 // started with it has ended or waits.

@@ -17,6 +17,12 @@ type AttachmentOpener interface {
 	OpenAttachment(ctx context.Context, a plugins.Attachment) (plugins.Attachment, io.ReadCloser, error)
 }
 
+// ToolAwaiter is a Host some of whose tools are not known when a worker begins.
+type ToolAwaiter interface {
+	// AwaitTools waits until the tools that match a pattern are known, for a limited time.
+	AwaitTools(patterns ...string)
+}
+
 // ModelWatcher is a Host that observes model calls while they run: their duration and failures.
 type ModelWatcher interface {
 	// BeginModelCall reports the start of a model call in a worker or in the function of a Do. It returns the context for

@@ -14,8 +14,8 @@ func (r *Registry) For(project string) *Registry {
 		return r
 	}
 	view := &Registry{
-		origins: r.origins,
-		agents:  in(project, r.agents), tools: in(project, r.tools), boxes: in(project, r.boxes), workflows: in(project, r.workflows),
+		origins: r.origins, begun: r.begun,
+		agents: in(project, r.agents), tools: in(project, r.tools), boxes: in(project, r.boxes), workflows: in(project, r.workflows),
 	}
 	maps.DeleteFunc(view.workflows, func(_ string, w plugins.Workflow) bool {
 		return slices.ContainsFunc(w.Nodes, func(n plugins.Node) bool {

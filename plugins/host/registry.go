@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 )
@@ -24,6 +25,7 @@ type Registry struct {
 	boxes     map[string]plugins.Toolbox
 	list      []*entry             // in the order they were added
 	started   int                  // how many of list have been started
+	begun     time.Time            // when Start was called
 	limited   bool                 // some plugins are limited to projects
 	origins   map[originKey]Origin // of plugins added with From
 }
@@ -260,6 +262,7 @@ func same(a, b plugins.Plugin) bool {
 // Start starts the plugins that are Starters in the order they were added. It stops at the first error; call Close in
 // any case. Start must be called once.
 func (r *Registry) Start(ctx context.Context) error {
+	r.begun = time.Now()
 	for _, e := range r.list {
 		if err := e.start(ctx); err != nil {
 			return fmt.Errorf("start plugin %q: %w", e.Info().Name, err)
@@ -267,6 +270,60 @@ func (r *Registry) Start(ctx context.Context) error {
 		r.started++
 	}
 	return nil
+}
+
+// patience is how long after Start runs wait for toolboxes that have not settled.
+const patience = 10 * time.Second
+
+// Await waits until the toolboxes with tools of the given names or patterns have settled, for at most ten seconds after Start.
+func (r *Registry) Await(ctx context.Context, patterns ...string) {
+	limit := time.NewTimer(time.Until(r.begun.Add(patience)))
+	defer limit.Stop()
+	for name, box := range r.boxes {
+		if !slices.ContainsFunc(patterns, func(p string) bool { return mayMatch(p, name+".") }) {
+			continue
+		}
+		select {
+		case <-settled(box):
+		case <-limit.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Settled reports whether it is known if the tool exists.
+func (r *Registry) Settled(tool string) bool {
+	box, ok := r.Toolbox(tool)
+	if !ok {
+		return true
+	}
+	select {
+	case <-settled(box):
+		return true
+	default:
+		return false
+	}
+}
+
+// settled returns the channel of a Settler, and a closed one for other toolboxes.
+func settled(box plugins.Toolbox) <-chan struct{} {
+	if s, ok := box.(plugins.Settler); ok {
+		return s.Settled()
+	}
+	return always
+}
+
+var always = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// mayMatch reports whether a pattern can match names with a prefix.
+func mayMatch(pattern, prefix string) bool {
+	if at := strings.IndexAny(pattern, `*?[\`); at >= 0 {
+		pattern = pattern[:at]
+		return strings.HasPrefix(pattern, prefix) || strings.HasPrefix(prefix, pattern)
+	}
+	return strings.HasPrefix(pattern, prefix)
 }
 
 func (e *entry) start(ctx context.Context) error {

@@ -42,9 +42,9 @@ const (
 	maxEvent = 2 * maxFrame     // bytes of an event for the SDK; encoding a message can make it longer
 )
 
-// keep connects and reconnects until ctx ends. It closes tried after the first attempt, whose result is logged.
-func (s *Server) keep(ctx context.Context, tried chan struct{}) {
-	announce := sync.OnceFunc(func() { close(tried) })
+// keep connects and reconnects until ctx ends. It closes settled after the first attempt, whose result is logged.
+func (s *Server) keep(ctx context.Context) {
+	announce := sync.OnceFunc(func() { close(s.settled) })
 	defer announce()
 	pause := minPause
 	for {

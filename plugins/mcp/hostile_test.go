@@ -68,6 +68,7 @@ func TestErrors_HideSecrets(t *testing.T) {
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	<-s.Settled()
 	failed := s.Check(t.Context())
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -101,6 +102,7 @@ func TestList_IsLimited(t *testing.T) {
 		if err := s.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		<-s.Settled()
 		failed := s.Check(t.Context())
 		if err := s.Close(); err != nil {
 			t.Fatal(err)

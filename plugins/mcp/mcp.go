@@ -12,7 +12,7 @@
 // Servers are read leniently, before the SDK decodes what they sent: see tap. A refusal is told with its HTTP status and the
 // server's sentence.
 //
-// If a server cannot be reached or dies, its calls fail and Baton reconnects with growing pauses; runs and Baton's start
+// Start waits for nothing. If a server cannot be reached or dies, its calls fail and Baton reconnects with growing pauses; runs and Baton's start
 // continue. Check reports it if Config.Required is set. See package child for programs.
 package mcp
 
@@ -53,7 +53,7 @@ type Config struct {
 	Projects []string // projects in which the tools are offered, default all
 
 	Timeout  time.Duration // of a call; default Baton's
-	Connect  time.Duration // time limit for connecting and listing tools, default 30s; Start waits at most that long
+	Connect  time.Duration // time limit for connecting and listing tools, default 30s
 	Required bool          // Check fails while the server is unavailable
 
 	Client *http.Client // by default the server has its own; its CheckRedirect is not used
@@ -69,8 +69,9 @@ type Server struct {
 
 	tools atomic.Pointer[[]plugins.Tool]
 
-	cancel context.CancelFunc // ends the goroutine of Start
-	done   chan struct{}      // closed after it has ended
+	cancel  context.CancelFunc // ends the goroutine of Start
+	settled chan struct{}      // closed after its first attempt to connect
+	done    chan struct{}      // closed after it has ended
 
 	mu      sync.Mutex    // guards the fields below
 	conn    *connection   // nil without a connection
@@ -85,6 +86,7 @@ var (
 	_ plugins.Closer  = (*Server)(nil)
 	_ plugins.Checker = (*Server)(nil)
 
+	_ plugins.Settler  = (*Server)(nil)
 	_ plugins.Reporter = (*Server)(nil)
 )
 
@@ -120,7 +122,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	cfg.Headers, cfg.Env = maps.Clone(cfg.Headers), maps.Clone(cfg.Env)
 	cfg.Connect = cmp.Or(cfg.Connect, 30*time.Second)
-	s := &Server{cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()).With("mcp", cfg.Name), changed: make(chan struct{}), trouble: errAway}
+	s := &Server{cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()).With("mcp", cfg.Name), settled: make(chan struct{}), changed: make(chan struct{}), trouble: errAway}
 	s.http, s.secret = newClient(&cfg, s.log), secrets(&cfg)
 	s.tools.Store(&[]plugins.Tool{})
 	return s, nil
@@ -142,27 +144,20 @@ func (s *Server) Findable() error {
 	return child.Find(s.cfg.Command, s.cfg.Dir)
 }
 
-// Start connects, waits until the tools are known or the first attempt has failed, and keeps reconnecting until Close. It
-// fails only if the program does not exist.
+// Start begins to connect, and keeps connecting until Close. It does not wait and does not fail, because the server's start
+// must depend on no tool server: Health has the reason of an absence.
 func (s *Server) Start(ctx context.Context) error {
-	if err := s.Findable(); err != nil {
-		return err
-	}
 	keep, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel, s.done = cancel, make(chan struct{})
-	tried := make(chan struct{})
 	go func() { // ends with Close
 		defer close(s.done)
-		s.keep(keep, tried)
+		s.keep(keep)
 	}()
-	select {
-	case <-tried:
-		return nil
-	case <-ctx.Done():
-		_ = s.Close()
-		return context.Cause(ctx)
-	}
+	return nil
 }
+
+// Settled returns a channel that is closed once the tools are known or the first attempt to connect has failed.
+func (s *Server) Settled() <-chan struct{} { return s.settled }
 
 // Close ends the connection, the program and its descendants.
 func (s *Server) Close() error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -102,6 +103,7 @@ func started(t *testing.T, cfg mcp.Config) *mcp.Server {
 			t.Error(err)
 		}
 	})
+	<-s.Settled()
 	return s
 }
 
@@ -302,12 +304,48 @@ func TestNew_RefusesInvalidConfig(t *testing.T) {
 			t.Errorf("%+v is accepted", cfg)
 		}
 	}
-	s, err := mcp.New(mcp.Config{Name: "a", Command: []string{"no-such-program"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "no-such-program") {
+}
+
+// A program that does not exist fails nothing but its tools.
+func TestStart_MissingProgram(t *testing.T) {
+	s := started(t, mcp.Config{Command: []string{"no-such-program"}, Required: true})
+	if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "no-such-program") {
 		t.Errorf("got %v", err)
+	}
+	if h := s.Health(); h == nil || h.OK || !strings.Contains(h.Detail, "no-such-program") {
+		t.Errorf("health: %+v", h)
+	}
+}
+
+// Start does not wait for a server that never answers.
+func TestStart_SilentServer(t *testing.T) {
+	asked := make(chan struct{}, 9)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(silent.Close)
+	for _, cfg := range []mcp.Config{{Name: "web", URL: silent.URL}, {Name: "program", Command: []string{"sleep", "1000"}}} {
+		s, err := mcp.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if cfg.URL != "" {
+			<-asked
+		}
+		select {
+		case <-s.Settled():
+			t.Error("it has settled")
+		default:
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		<-s.Settled()
 	}
 }
 

@@ -24,9 +24,7 @@ func TestHealth_FollowsProgram(t *testing.T) {
 	if got := a.Health(); got != nil {
 		t.Errorf("before it was started: %+v", got)
 	}
-	if err := a.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, a)
 	first := a.Health()
 	if first == nil || !first.OK || first.Detail != "" {
 		t.Fatalf("started: %+v", first)
@@ -60,9 +58,10 @@ func TestHealth_FailedStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Close() })
-	if err := b.Start(t.Context()); err == nil {
-		t.Fatal("it has started")
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatal(err)
 	}
+	<-b.Settled()
 	if h := b.Health(); h == nil || h.OK || h.Since.IsZero() || !strings.Contains(h.Detail, "is not known") || strings.Contains(h.Detail, key) {
 		t.Errorf("got %+v", h)
 	}

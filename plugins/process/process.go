@@ -59,7 +59,12 @@ var (
 
 // NewAgent returns the agent of a program, which is started by Start or by the first run.
 func NewAgent(cfg Config) (*Agent, error) {
-	p, err := newProgram(cfg)
+	p, err := newProgram(cfg, func(h *hello) error {
+		if h.Agent == nil {
+			return errors.New("the program's response to initialize has no agent")
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -76,16 +81,15 @@ func (a *Agent) Info() plugins.Info {
 	return info
 }
 
-// Start starts the program and waits until it is ready. It fails if the program does not exist or is not an agent, and ends
-// it then.
-func (a *Agent) Start(ctx context.Context) error {
-	return a.program.open(ctx, func(h *hello) error {
-		if h.Agent == nil {
-			return errors.New("the program's response to initialize has no agent")
-		}
-		return nil
-	})
+// Start begins to start the program. It does not wait and does not fail: Check and Health have the error of a program that
+// does not exist or is not an agent, runs fail with agent_unavailable, and the next run tries again.
+func (a *Agent) Start(context.Context) error {
+	a.program.begin()
+	return nil
 }
+
+// Settled returns a channel that is closed once the first start has succeeded or failed.
+func (a *Agent) Settled() <-chan struct{} { return a.program.settled }
 
 // Check fails while the program cannot be started.
 func (a *Agent) Check(context.Context) error { return a.program.check() }
@@ -101,7 +105,7 @@ func (a *Agent) Close() error {
 
 // Run executes run in the program.
 func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	c, err := a.program.connect(ctx)
+	c, err := a.program.use(ctx, "agent_unavailable")
 	if err != nil {
 		return agui.WorkerOutput{}, err
 	}

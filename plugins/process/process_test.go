@@ -39,10 +39,7 @@ func started(t *testing.T, command []string) *process.Agent {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = a.Close() })
-	if err := a.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return settled(t, a)
 }
 
 // steps returns a query for testdata/agent.py.
@@ -242,9 +239,7 @@ func TestAgent_HangIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	if err := a.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settled(t, a)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	host := &watcher{saw: func(text string) {
 		if strings.Contains(text, "ing ") {

@@ -45,9 +45,11 @@ type toolInfo struct {
 // program starts and restarts a program on demand.
 type program struct {
 	cfg  Config
+	fits func(*hello) error    // refuses a program that is not what it should be
 	said atomic.Pointer[hello] // of the latest start
 	sick atomic.Pointer[error] // error of the latest start; nil on success
 
+	settled chan struct{}  // closed after the first start, which begin makes
 	stop    chan struct{}  // closed by close
 	working sync.WaitGroup // starts, and waits for retired connections
 
@@ -65,7 +67,7 @@ type attempt struct {
 	err  error // set before done is closed
 }
 
-func newProgram(cfg Config) (*program, error) {
+func newProgram(cfg Config, fits func(*hello) error) (*program, error) {
 	if len(cfg.Command) == 0 || cfg.Command[0] == "" {
 		return nil, errors.New("the command is empty")
 	}
@@ -75,20 +77,29 @@ func newProgram(cfg Config) (*program, error) {
 	cfg.Start = cmp.Or(cfg.Start, 10*time.Second)
 	cfg.Stop = cmp.Or(cfg.Stop, 5*time.Second)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	return &program{cfg: cfg, stop: make(chan struct{})}, nil
+	return &program{cfg: cfg, fits: fits, settled: make(chan struct{}), stop: make(chan struct{})}, nil
 }
 
-// open starts the program and checks its response to initialize. It closes the program if that fails.
-func (p *program) open(ctx context.Context, check func(*hello) error) error {
+// begin starts the program beside the server's start. Its failure is the program's health; the next use tries again.
+func (p *program) begin() {
+	p.working.Go(func() { // ends with the attempt
+		defer close(p.settled)
+		c, err := p.connect(context.Background())
+		if err != nil {
+			p.cfg.Log.Warn("program not started", "program", p.cfg.Info.Name, "error", p.shown(err.Error()))
+			return
+		}
+		c.leave()
+	})
+}
+
+// use returns the running program as connect does. Its error is for clients.
+func (p *program) use(ctx context.Context, code string) (*conn, error) {
 	c, err := p.connect(ctx)
-	if err == nil {
-		defer c.leave()
-		err = check(&c.said)
+	if err == nil || ctx.Err() != nil || errors.Is(err, plugins.ErrStopping) {
+		return c, err
 	}
-	if err != nil {
-		p.close()
-	}
-	return err
+	return nil, &plugins.Error{Code: code, Message: fmt.Sprintf("The program of %s cannot be started: %s", p.cfg.Info.Name, p.shown(err.Error())), Retryable: true}
 }
 
 // connect returns the running program. If there is none it starts one, after the pause due to crashes. The caller must
@@ -197,6 +208,9 @@ func (p *program) start() (*conn, error) {
 		if errors.Is(err, errCrashed) {
 			err = cmp.Or(c.child.Err(), err)
 		}
+		if words := c.child.LastWords(); words != "" {
+			err = fmt.Errorf("%w; it said: %s", err, words)
+		}
 		return nil, fmt.Errorf("initialize: %w", err)
 	}
 	return c, nil
@@ -225,6 +239,9 @@ func (p *program) greet(c *conn) error {
 	}
 	if c.said.Protocol != Protocol {
 		return fmt.Errorf("the program speaks version %d of the protocol, Baton version %d", c.said.Protocol, Protocol)
+	}
+	if err := p.fits(&c.said); err != nil {
+		return err
 	}
 	p.said.Store(&c.said)
 	return nil

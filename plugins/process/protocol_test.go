@@ -39,18 +39,34 @@ func shellWithin(t *testing.T, stop time.Duration, script string, log *slog.Logg
 	return a
 }
 
+// settled starts an agent and waits for the outcome.
+func settled(t *testing.T, a *process.Agent) *process.Agent {
+	t.Helper()
+	if err := a.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-a.Settled()
+	return a
+}
+
 func TestStart_Errors(t *testing.T) {
 	for _, test := range []struct{ script, want string }{
 		{"exit 3", "exit status 3"},
+		{"echo KEY is not set >&2; exit 3", "exit status 3; it said: KEY is not set"},
 		{"no-such-program-here", "exit status 127"},
 		{`read a; echo '{"jsonrpc":"2.0","id":1,"result":{"protocol":2}}'; cat`, "version 2 of the protocol, Baton version 1"},
 		{`read a; echo '{"jsonrpc":"2.0","id":1,"result":{"protocol":1,"tools":[]}}'; cat`, "no agent"},
 		{`read a; echo '{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no key is set"}}'; cat`, "no key is set"},
 		{`read a; echo '{"jsonrpc":"2.0","id":1,"result":7}'; cat`, "cannot unmarshal number"},
 	} {
-		err := shell(t, test.script, nil).Start(t.Context())
-		if err == nil || !strings.Contains(err.Error(), test.want) {
+		a := settled(t, shell(t, test.script, nil))
+		if err := a.Check(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s\n%v", test.script, err)
+		}
+		err := plugintest.Run(t, a, plugintest.Config{}).Err
+		shown, ok := errors.AsType[*plugins.Error](err)
+		if !ok || shown.Code != "agent_unavailable" || !shown.Retryable || !strings.Contains(shown.Message, test.want) {
+			t.Errorf("%s\na run: %v", test.script, err)
 		}
 	}
 	a, err := process.NewAgent(process.Config{
@@ -60,18 +76,15 @@ func TestStart_Errors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	if err := a.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "has not answered within 1ms") {
-		t.Error(err)
-	}
-	if err := a.Check(t.Context()); err == nil {
-		t.Error("its health does not show that it cannot be started")
+	if err := settled(t, a).Check(t.Context()); err == nil || !strings.Contains(err.Error(), "has not answered within 1ms") {
+		t.Errorf("its health does not show that it cannot be started: %v", err)
 	}
 }
 
 func TestStart_FailureEndsProgram(t *testing.T) {
 	var out buffer
 	a := shellWithin(t, time.Minute, `read a; echo '{"jsonrpc":"2.0","id":1,"result":{"protocol":1}}'; cat >/dev/null; echo gone >&2`, slog.New(slog.NewTextHandler(&out, nil)))
-	if err := a.Start(t.Context()); err == nil {
+	if err := settled(t, a).Check(t.Context()); err == nil {
 		t.Fatal("a program without an agent was started")
 	}
 	if log := out.String(); !strings.Contains(log, "gone") {
@@ -79,14 +92,20 @@ func TestStart_FailureEndsProgram(t *testing.T) {
 	}
 }
 
-func TestStart_CancelEndsProgram(t *testing.T) {
+// Close ends a program that has not answered yet.
+func TestClose_EndsStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := buffer{told: cancel} // called at the program's first output
 	a := shellWithin(t, time.Minute, `echo born >&2; cat >/dev/null; echo gone >&2`, slog.New(slog.NewTextHandler(&out, nil)))
-	if err := a.Start(ctx); !errors.Is(err, context.Canceled) {
+	if err := a.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	<-ctx.Done()
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-a.Settled()
 	if log := out.String(); !strings.Contains(log, "gone") {
 		t.Errorf("the program goes on: %s", log)
 	}

@@ -26,11 +26,17 @@ var (
 	_ plugins.Starter = (*Toolbox)(nil)
 	_ plugins.Closer  = (*Toolbox)(nil)
 	_ plugins.Checker = (*Toolbox)(nil)
+	_ plugins.Settler = (*Toolbox)(nil)
 )
 
 // NewToolbox returns the tools of a program, which is started by Start, and after its end by the next call of a tool.
 func NewToolbox(cfg Config) (*Toolbox, error) {
-	p, err := newProgram(cfg)
+	p, err := newProgram(cfg, func(h *hello) error {
+		if len(h.Tools) == 0 {
+			return errors.New("the program's response to initialize has no tools")
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -40,16 +46,15 @@ func NewToolbox(cfg Config) (*Toolbox, error) {
 // Info describes the toolbox.
 func (b *Toolbox) Info() plugins.Info { return b.info }
 
-// Start starts the program and waits until it is ready. It fails if the program does not exist or has no tools, and ends it
-// then.
-func (b *Toolbox) Start(ctx context.Context) error {
-	return b.program.open(ctx, func(h *hello) error {
-		if len(h.Tools) == 0 {
-			return errors.New("the program's response to initialize has no tools")
-		}
-		return nil
-	})
+// Start begins to start the program. It does not wait and does not fail: Check and Health have the error of a program that
+// does not exist or has no tools.
+func (b *Toolbox) Start(context.Context) error {
+	b.program.begin()
+	return nil
 }
+
+// Settled returns a channel that is closed once the tools are known or the first start has failed.
+func (b *Toolbox) Settled() <-chan struct{} { return b.program.settled }
 
 // Check fails while the program cannot be started.
 func (b *Toolbox) Check(context.Context) error { return b.program.check() }
@@ -68,7 +73,7 @@ func (b *Toolbox) Tools() []plugins.Tool {
 	said := b.program.said.Load()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if said == b.of {
+	if said == b.of || said == nil {
 		return b.tools
 	}
 	b.of, b.tools = said, nil
@@ -101,7 +106,7 @@ func (t *tool) Info() plugins.Info { return t.info }
 
 // Call makes the call in the program.
 func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
-	c, err := t.program.connect(ctx)
+	c, err := t.program.use(ctx, "tool_unavailable")
 	if err != nil {
 		return agui.ToolOutput{}, err
 	}

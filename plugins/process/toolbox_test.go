@@ -23,6 +23,7 @@ func TestToolbox_HasTools(t *testing.T) {
 			if err := b.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+			<-b.Settled()
 			list := b.Tools()
 			if len(list) != 2 || list[0].Info().Name != "sums.add" || !list[0].Info().Idempotent || list[0].Info().Parameters == nil ||
 				list[1].Info().Name != "sums.refuse" || list[1].Info().Parameters != nil {
@@ -47,7 +48,11 @@ func TestToolbox_WithoutToolsFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	if err := b.Start(t.Context()); err == nil {
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-b.Settled()
+	if err := b.Check(t.Context()); err == nil {
 		t.Error("a program without tools is a toolbox")
 	}
 }

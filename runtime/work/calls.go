@@ -19,6 +19,9 @@ import (
 // OpenCalls emits START, ARGS and END of calls, with the memos that hold their ids; an announced call has these already. It
 // waits until they are stored, so that the log has every call that a tool may have begun before a crash.
 func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) error {
+	for _, u := range calls {
+		s.AwaitTools(u.Name)
+	}
 	var rows []model.Row
 	var evs []agui.Event
 	ours := false // some calls are not the client's to answer
@@ -422,6 +425,9 @@ func (l *live) logFailure(msg, kind, name string, err error) {
 	}
 	l.log().Warn(msg, kind, name, "error", err)
 }
+
+// AwaitTools waits for toolboxes that have not settled since the server's start.
+func (s *step) AwaitTools(patterns ...string) { s.l.plugins.Await(s.ctx, patterns...) }
 
 // Plugins describes the tools and agents that can be called.
 func (s *step) Plugins() (tools, agents []plugins.Info) {

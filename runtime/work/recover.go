@@ -334,7 +334,7 @@ func (r *repair) interrupt() error {
 		}
 	}
 	for _, id := range l.span.ver.Unanswered() {
-		if m := l.journal.call(id); m != nil && m.Tool != "" && goesOn(l.plugins, m) {
+		if m := l.journal.call(id); m != nil && m.Tool != "" && (goesOn(l.plugins, m) || !l.plugins.Settled(m.Tool)) { // the call itself decides when it is opened again
 			continue
 		}
 		if err := r.failCall(id); err != nil {
