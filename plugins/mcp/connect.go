@@ -8,14 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/child"
 )
 
@@ -273,93 +270,6 @@ func (c *connection) close() {
 	if c.child != nil {
 		_ = c.child.Close()
 	}
-}
-
-// Limits on a server's list of tools.
-const (
-	maxTools   = 1000
-	maxPages   = 1000
-	maxListed  = maxFrame // bytes of all names, descriptions and schemas
-	maxLeftOut = 10       // ignored tools that are logged individually
-)
-
-// list requests the server's tools.
-func (s *Server) list(ctx context.Context, conn *connection) error {
-	l := &listing{server: s, tools: []plugins.Tool{}, names: map[string]bool{}}
-	cursor := ""
-	for range maxPages {
-		page, next, err := conn.page(ctx, cursor)
-		if err != nil {
-			return fmt.Errorf("list tools: %w", err)
-		}
-		for i := range page {
-			if err := l.add(&page[i]); err != nil {
-				return err
-			}
-		}
-		if cursor = next; cursor == "" {
-			l.done()
-			return nil
-		}
-	}
-	return fmt.Errorf("the server's list has more than %d pages", maxPages)
-}
-
-// page requests a page of the server's list.
-func (c *connection) page(ctx context.Context, cursor string) ([]wireTool, string, error) {
-	ctx, x := withExchange(ctx)
-	_, err := c.session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
-	result, refused, _ := x.outcome()
-	switch {
-	case result != nil:
-		tools, next := toolsOf(result)
-		return tools, next, nil
-	case refused != nil:
-		return nil, "", refused
-	}
-	return nil, "", err
-}
-
-// listing is a list of tools in progress.
-type listing struct {
-	server  *Server
-	tools   []plugins.Tool
-	names   map[string]bool
-	size    int // of tools, in bytes
-	leftOut int
-}
-
-// add adds a valid tool. It fails if the server has too many tools.
-func (l *listing) add(t *wireTool) error {
-	if allow := l.server.cfg.Allow; len(allow) > 0 && !matches(allow, t.Name) {
-		return nil
-	}
-	tool, err := l.server.tool(t)
-	if err == nil && l.names[tool.info.Name] {
-		err = errors.New("two tools have the same name")
-	}
-	if err != nil {
-		if l.leftOut++; l.leftOut <= maxLeftOut {
-			l.server.log.Warn("tool ignored", "tool", clip(t.Name, maxName), "error", err)
-		}
-		return nil
-	}
-	l.size += len(tool.info.Name) + len(tool.info.Description) + len(tool.info.Parameters)
-	if len(l.tools) == maxTools || l.size > maxListed {
-		return fmt.Errorf("the server has more than %d tools, or %d bytes of tools", maxTools, maxListed)
-	}
-	l.names[tool.info.Name] = true
-	l.tools = append(l.tools, tool)
-	return nil
-}
-
-// done publishes the listed tools.
-func (l *listing) done() {
-	if l.leftOut > maxLeftOut {
-		l.server.log.Warn("tools ignored", "tools", l.leftOut)
-	}
-	slices.SortFunc(l.tools, func(a, b plugins.Tool) int { return strings.Compare(a.Info().Name, b.Info().Name) })
-	l.server.tools.Store(&l.tools)
 }
 
 // reach returns the connection, waiting a short time for a reconnect.

@@ -1,9 +1,9 @@
 // Package mcp offers the tools of servers of the Model Context Protocol. A server is a program connected by its standard
 // input and output, or an endpoint of the streamable HTTP transport.
 //
-// A Server is one plugin with many tools, named after it: the tool read_file of the server files is files.read_file. The
-// list follows the server's, and stays unchanged while the server is unavailable. A tool that the server annotates as
-// read-only or idempotent is Idempotent; other annotations are ignored.
+// A Server is one plugin with many tools, named after it: the tool read_file of the server files is files.read_file. A name
+// that does not fit is shortened with a hash. The list follows the server's, and stays unchanged while the server is
+// unavailable. A tool that the server annotates as read-only or idempotent is Idempotent; other annotations are ignored.
 //
 // The texts of a result are its summary, to which structured content is added unless a text says the same. Images, audio and
 // resources become content parts, and structured content becomes structuredContent in ui_hints. Progress notifications become

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,12 +23,6 @@ type tool struct {
 }
 
 var _ plugins.Tool = (*tool)(nil)
-
-// unfit matches characters that names of plugins cannot have.
-var unfit = regexp.MustCompile(`[^A-Za-z0-9_.-]`)
-
-// maxName limits a plugin's name.
-const maxName = 64
 
 // wireTool is a tool with members of any type.
 type wireTool struct {
@@ -57,7 +50,7 @@ func toolsOf(raw json.RawMessage) (tools []wireTool, next string) {
 			continue
 		}
 		t.wireTool.Name = word(t.Name)
-		if !given(t.InputSchema) {
+		if len(t.InputSchema) == 0 || t.InputSchema[0] != '{' {
 			t.InputSchema = json.RawMessage(`{"type":"object"}`)
 		}
 		tools = append(tools, t.wireTool)
@@ -65,20 +58,14 @@ func toolsOf(raw json.RawMessage) (tools []wireTool, next string) {
 	return tools, word(page.NextCursor)
 }
 
-func (s *Server) tool(t *wireTool) (*tool, error) {
-	if t.InputSchema[0] != '{' {
-		return nil, errors.New("its schema is not an object")
-	}
-	name := s.cfg.Name + "." + unfit.ReplaceAllString(t.Name, "_")
-	if t.Name == "" || len(name) > maxName {
-		return nil, errors.New("its name is empty or too long")
-	}
+// tool returns a tool of the server, which does not have its name yet.
+func (s *Server) tool(t *wireTool) *tool {
 	var hints struct{ ReadOnlyHint, IdempotentHint json.RawMessage }
 	_ = json.Unmarshal(t.Annotations, &hints)
 	return &tool{server: s, name: t.Name, info: plugins.Info{
-		Name: name, Description: cmp.Or(word(t.Description), word(t.Title)), Timeout: s.cfg.Timeout, Parameters: t.InputSchema,
+		Description: cmp.Or(word(t.Description), word(t.Title)), Timeout: s.cfg.Timeout, Parameters: t.InputSchema,
 		Approval: matches(s.cfg.Approval, t.Name), Idempotent: truth(hints.ReadOnlyHint) || truth(hints.IdempotentHint),
-	}}, nil
+	}}
 }
 
 // Info describes the tool as its server does.
