@@ -12,7 +12,7 @@ import (
 
 // A schema of a few lines can make a validator run for years, at each level of the schema or of the arguments. A single
 // pattern, number or long text can cost as much as a thousand ordinary ones.
-func TestSet_CheckArgsBoundsWork(t *testing.T) {
+func TestSet_FitArgsBoundsWork(t *testing.T) {
 	var wide, deep strings.Builder
 	wide.WriteString(`{"$ref":"#/$defs/a0","$defs":{`)
 	for i := range 200 {
@@ -65,7 +65,7 @@ func TestClientTools_BoundCompilation(t *testing.T) {
 		before := new(runtime.MemStats)
 		runtime.ReadMemStats(before)
 		var tools graph.ClientTools
-		if err := tools.Check(json.RawMessage(schema), json.RawMessage(`{}`)); err != nil {
+		if _, err := tools.Fit(json.RawMessage(schema), json.RawMessage(`{}`)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		after := new(runtime.MemStats)

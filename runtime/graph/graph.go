@@ -50,7 +50,7 @@ func Compile(reg *host.Registry) (*Set, error) {
 		if _, boxed := reg.Toolbox(info.Name); boxed || len(info.Parameters) == 0 { // the tools of a toolbox change
 			continue
 		}
-		schema, err := CompileSchema(info.Parameters)
+		schema, err := compileParameters(info.Parameters)
 		if err != nil {
 			return nil, fmt.Errorf("tool %s: parameters: %w", info.Name, err)
 		}

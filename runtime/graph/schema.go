@@ -2,6 +2,7 @@ package graph
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fit"
 )
 
 const (
@@ -21,15 +23,16 @@ const (
 	maxSteps  = 50_000    // of checking the arguments of one call; each goes one deeper at most, see steps.go
 )
 
-// CheckArgs checks a call's arguments against its tool's schema. Its error is for the caller. A tool that its toolbox
-// has added later is compiled here; if its schema is invalid, the tool checks its own arguments.
-func (s *Set) CheckArgs(tool plugins.Tool, args json.RawMessage) error {
+// FitArgs checks a call's arguments against its tool's schema and returns them as they fit it: see package fit. Its error is
+// for the caller. A tool that its toolbox has added later is compiled here; if its schema is invalid, the tool checks its own
+// arguments.
+func (s *Set) FitArgs(tool plugins.Tool, args json.RawMessage) (json.RawMessage, error) {
 	info := tool.Info()
 	known := s.schemas[string(info.Parameters)]
 	if known == nil && len(info.Parameters) > 0 {
-		known, _ = CompileSchema(info.Parameters)
+		known, _ = compileParameters(info.Parameters)
 	}
-	return known.checkArgs(args)
+	return known.fitArgs(args)
 }
 
 // ClientTools caches the compiled schemas of a client's tools, which are untrusted. Its zero value is ready to use. It
@@ -39,13 +42,13 @@ type ClientTools struct {
 	schemas map[string]*Schema // by text of the parameters; nil for an invalid schema, whose tool checks its own arguments
 }
 
-// Check is CheckArgs for a client's tool.
-func (c *ClientTools) Check(parameters, args json.RawMessage) error {
+// Fit is FitArgs for a client's tool.
+func (c *ClientTools) Fit(parameters, args json.RawMessage) (json.RawMessage, error) {
 	c.mu.Lock()
 	known, ok := c.schemas[string(parameters)]
 	if !ok {
 		if len(parameters) > 0 {
-			known, _ = CompileSchema(parameters)
+			known, _ = compileParameters(parameters)
 		}
 		if c.schemas == nil || len(c.schemas) == maxKept {
 			c.schemas = make(map[string]*Schema)
@@ -53,7 +56,7 @@ func (c *ClientTools) Check(parameters, args json.RawMessage) error {
 		c.schemas[string(parameters)] = known
 	}
 	c.mu.Unlock()
-	return known.checkArgs(args)
+	return known.fitArgs(args)
 }
 
 // CheckClientTools compiles the tools' parameters and returns the index of the first tool that fails. The error's text is for the
@@ -64,29 +67,61 @@ func CheckClientTools(tools []agui.Tool) (int, error) {
 		if len(tools[i].Parameters) == 0 {
 			continue
 		}
-		if _, err := compileSchema(tools[i].Parameters, &left); err != nil {
+		if _, err := compileSchema(tools[i].Parameters, &left, nil); err != nil {
 			return i, err
 		}
 	}
 	return 0, nil
 }
 
-// checkArgs validates a call's arguments. A nil schema accepts any object.
-func (s *Schema) checkArgs(args json.RawMessage) error {
+// fitArgs validates a call's arguments, and changes them if that makes them fit. A nil schema accepts any object.
+func (s *Schema) fitArgs(args json.RawMessage) (json.RawMessage, error) {
+	v, err := argsOf(args)
+	if err == nil {
+		err = s.check(args, v)
+	}
+	if err == nil {
+		return args, nil
+	}
+	if _, ok := errors.AsType[*Misfit](err); ok {
+		if mended, ok := s.mend(v); ok {
+			return mended, nil
+		}
+		err = fmt.Errorf("the arguments do not fit the tool's parameters: %w", err)
+	}
+	return nil, err
+}
+
+// argsOf decodes arguments.
+func argsOf(args json.RawMessage) (any, error) {
 	if agui.Crowded(args) { // even from our own agents: a message's text may have become a tool's arguments
-		return fmt.Errorf("the arguments hold more values than they may for their size")
+		return nil, errors.New("the arguments hold more values than they may for their size")
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
 	if err != nil {
-		return fmt.Errorf("the arguments are not JSON")
+		return nil, errors.New("the arguments are not JSON")
 	}
 	if _, ok := v.(map[string]any); !ok {
-		return fmt.Errorf("the arguments are not an object")
+		return nil, errors.New("the arguments are not an object")
 	}
-	if err := s.check(args, v); err != nil {
-		return fmt.Errorf("the arguments do not fit the tool's parameters: %w", err)
+	return v, nil
+}
+
+// mend changes v so that it fits. All validations share the steps of one.
+func (s *Schema) mend(v any) (json.RawMessage, bool) {
+	s.mu.Lock()
+	s.left = maxSteps
+	args, err := fit.Mend(v, func(v any) error {
+		if err := checkCost(v, 0); err != nil || s.left < 0 {
+			return cmp.Or(err, errSteps)
+		}
+		return s.root.Validate(v)
+	})
+	s.mu.Unlock()
+	if err == nil {
+		_, err = argsOf(args)
 	}
-	return nil
+	return args, err == nil
 }
 
 // Schema is a compiled JSON Schema. It may come from a stranger, and a short schema can keep a validator busy for years, so each check
@@ -102,7 +137,13 @@ type Schema struct {
 // CompileSchema compiles a JSON Schema. It never loads another document. The error's text is for the schema's author.
 func CompileSchema(raw json.RawMessage) (*Schema, error) {
 	left := newRoom()
-	return compileSchema(raw, &left)
+	return compileSchema(raw, &left, nil)
+}
+
+// compileParameters compiles a tool's parameters, of which those with a default are not required.
+func compileParameters(raw json.RawMessage) (*Schema, error) {
+	left := newRoom()
+	return compileSchema(raw, &left, fit.Loosen)
 }
 
 // Check validates a JSON value. The error's text is for its sender.
@@ -195,7 +236,7 @@ type room struct {
 
 func newRoom() room { return room{bytes: maxSchema, parts: maxParts, instructions: maxPatterns} }
 
-func compileSchema(raw json.RawMessage, left *room) (*Schema, error) {
+func compileSchema(raw json.RawMessage, left *room, loosen func(doc any)) (*Schema, error) {
 	if left.bytes -= len(raw); left.bytes < 0 {
 		return nil, errSchema
 	}
@@ -208,6 +249,9 @@ func compileSchema(raw json.RawMessage, left *room) (*Schema, error) {
 	}
 	if left.parts -= parts(doc); left.parts < 0 {
 		return nil, errParts
+	}
+	if loosen != nil {
+		loosen(doc)
 	}
 	const name = "schema:///"
 	s := &Schema{room: left}

@@ -26,10 +26,11 @@ func (tool) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 }
 
 func check(parameters, args string) error {
-	return new(graph.Set).CheckArgs(tool{parameters}, json.RawMessage(args))
+	_, err := new(graph.Set).FitArgs(tool{parameters}, json.RawMessage(args))
+	return err
 }
 
-func TestSet_CheckArgs(t *testing.T) {
+func TestSet_FitArgs(t *testing.T) {
 	for schema, cases := range map[string]map[string]string{
 		`{"type":"object","properties":{"n":{"$ref":"#/$defs/count"},"list":{"type":"array","items":{"format":"date","type":"string"}}},` +
 			`"required":["n"],"$defs":{"count":{"type":"integer","minimum":1}},"$schema":"http://json-schema.org/draft-07/schema#"}`: {
@@ -56,7 +57,7 @@ func TestSet_CheckArgs(t *testing.T) {
 }
 
 // Steps of a dynamic reference cannot be counted, so the schema is refused and the tool checks its own arguments.
-func TestSet_CheckArgsSkipsDynamicReferences(t *testing.T) {
+func TestSet_FitArgsSkipsDynamicReferences(t *testing.T) {
 	var wide strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&wide, `"a%d":{"allOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]},`, i, i+1, i+1)
@@ -67,7 +68,7 @@ func TestSet_CheckArgsSkipsDynamicReferences(t *testing.T) {
 }
 
 // The schema of a remote server must not read our files.
-func TestSet_CheckArgsReadsNoFiles(t *testing.T) {
+func TestSet_FitArgsReadsNoFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret.json")
 	if err := os.WriteFile(file, []byte(`{"required":["secret"]}`), 0o600); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, quer
 // answerAs executes a tool call that names an agent. The agent's answer is the result.
 func (c *toolCall) answerAs(ctx context.Context) (agui.ToolOutput, error) {
 	s, u := c.s, c.u
-	if _, mistake := s.l.clientTools.check(u); mistake != nil {
+	if _, _, mistake := s.l.clientTools.fit(u); mistake != nil {
 		return failure("invalid_arguments", mistake.Error()), nil
 	}
 	agent, ok := s.l.plugins.Agent(u.Name)

@@ -50,12 +50,12 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 				agui.ToolCallEnd{ToolCallID: m.CallID})
 		}
 		rows = append(rows, m)
-		if s.l.clientTools.mayAnswer(u) {
+		if args, offered, mistake := s.l.clientTools.fit(u); offered && mistake == nil {
 			s.l.asked.Store(true)
 			rows = append(rows, &model.Interrupt{
 				ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Place: m.Place,
 				Frontend: true, Tool: u.Name, Status: model.InterruptOpen, CreatedAt: time.Now(),
-				Body: mustJSON(log.PendingCall(m.CallID, u.Name, u.Request)),
+				Body: mustJSON(log.PendingCall(m.CallID, u.Name, args)),
 			})
 		} else {
 			m.Begun, ours = (&toolCall{s, m, u}).beginsAtOnce(), true
@@ -160,14 +160,14 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 		return c.answerAs(ctx)
 	}
 	info := tool.Info()
-	if err := s.l.offer.graphs.CheckArgs(tool, c.u.Request); err != nil {
+	if _, err := s.l.offer.graphs.FitArgs(tool, c.u.Request); err != nil {
 		return failure("invalid_arguments", err.Error()), nil
 	}
 	if ok, err := c.approved(&info); !ok {
 		return denied(), err
 	}
-	args := c.executed()
-	if err := s.l.offer.graphs.CheckArgs(tool, args); err != nil {
+	args, err := s.l.offer.graphs.FitArgs(tool, c.executed())
+	if err != nil {
 		return failure("invalid_arguments", err.Error()), nil
 	}
 	if !m.Begun {

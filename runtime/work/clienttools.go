@@ -1,6 +1,8 @@
 package work
 
 import (
+	"encoding/json"
+
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/graph"
@@ -26,15 +28,16 @@ func newClientTools(tools []agui.Tool) *clientTools {
 // mayAnswer reports whether the client has to answer a call. A call with invalid arguments is its caller's mistake, and the
 // client is not asked, nor for a call that its worker refuses.
 func (ct *clientTools) mayAnswer(u plugins.Use) bool {
-	offered, mistake := ct.check(u)
+	_, offered, mistake := ct.fit(u)
 	return offered && mistake == nil && u.Refused == nil
 }
 
-// check reports whether the client offers the tool of a call, and any mistake in its arguments.
-func (ct *clientTools) check(u plugins.Use) (offered bool, mistake error) {
+// fit reports whether the client offers the tool of a call, and the arguments as they fit it, or the mistake in them.
+func (ct *clientTools) fit(u plugins.Use) (args json.RawMessage, offered bool, mistake error) {
 	i, ok := ct.byName[u.Name]
 	if !ok {
-		return false, nil
+		return nil, false, nil
 	}
-	return true, ct.schemas.Check(ct.tools[i].Parameters, u.Request)
+	args, mistake = ct.schemas.Fit(ct.tools[i].Parameters, u.Request)
+	return args, true, mistake
 }

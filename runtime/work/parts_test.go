@@ -78,7 +78,7 @@ func TestClientTools_AnswerFittingCalls(t *testing.T) {
 		{"other", `{}`, false, false, false},
 	} {
 		u := plugins.Use{Name: test.name, Request: json.RawMessage(test.args)}
-		offered, mistake := ct.check(u)
+		_, offered, mistake := ct.fit(u)
 		if offered != test.offered || (mistake != nil) != test.mistake || ct.mayAnswer(u) != test.answer {
 			t.Errorf("%s %s: offered %v, mistake %v, answered by the client %v", test.name, test.args, offered, mistake, ct.mayAnswer(u))
 		}

@@ -100,7 +100,8 @@ func (rs *replies) checkEdit(project, name string, args json.RawMessage) error {
 	offer := rs.offers.currentOffer()
 	offered := offer.plugins.For(project)
 	if tool, ok := offered.Tool(name); ok {
-		return offer.graphs.CheckArgs(tool, args)
+		_, err := offer.graphs.FitArgs(tool, args)
+		return err
 	}
 	if _, ok := offered.Agent(name); !ok {
 		return nil

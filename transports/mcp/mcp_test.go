@@ -162,6 +162,22 @@ func TestAgentsAreListedWithWorkflows(t *testing.T) {
 	}
 }
 
+// Models send null for what is optional, and numbers and lists as texts.
+func TestArguments_AreMadeToFit(t *testing.T) {
+	both(t, func(t *testing.T, s *server, c client) {
+		r := c.script(`{"say": "hello"}`)
+		s.await(r, runtime.Completed)
+		want := c.call("get_agent_run_events", r.is("limit", 2, "after_event_id", 1))
+		if got := c.call("get_agent_run_events", r.is("limit", "2", "after_event_id", "1")); got != want {
+			t.Errorf("texts: got %s, want %s", got, want)
+		}
+		want = c.call("get_agent_run_events", r.is())
+		if got := c.call("get_agent_run_events", r.is("limit", nil, "after_event_id", nil)); got != want {
+			t.Errorf("null: got %s, want %s", got, want)
+		}
+	})
+}
+
 func TestArgumentsThatDoNotFitAreRefusedWithASentence(t *testing.T) {
 	both(t, func(t *testing.T, s *server, c client) {
 		r := c.script(`{"say": "hello"}`)
@@ -173,11 +189,12 @@ func TestArgumentsThatDoNotFitAreRefusedWithASentence(t *testing.T) {
 		}{
 			{"get_agent_run_events", r.is("limit", 0), "/limit"},
 			{"get_agent_run_events", r.is("limit", 501), "/limit"},
-			{"get_agent_run_events", r.is("limit", "5"), "/limit"},
+			{"get_agent_run_events", r.is("limit", "five"), "/limit"},
+			{"get_agent_run_events", r.is("limit", "501"), "/limit"},
 			{"get_agent_run_events", r.is("limit", 1.5), "/limit"},
-			{"get_agent_run_events", r.is("limit", nil), "/limit"},
+			{"get_agent_run_events", args{"conversation_id": r.ConversationID, "run_id": nil}, "/run_id"},
 			{"get_agent_run_events", r.is("after_event_id", -1), "/after_event_id"},
-			{"get_agent_run_events", r.is("after_event_id", "1"), "/after_event_id"},
+			{"get_agent_run_events", r.is("after_event_id", "one"), "/after_event_id"},
 			{"get_agent_run_events", r.is("other", 1), "other"},
 			{"get_agent_run_events", args{"run_id": r.RunID}, "conversation_id"},
 			{"get_agent_run_events", nil, "conversation_id"},

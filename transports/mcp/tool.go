@@ -18,6 +18,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/fit"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/stream"
 	"github.com/batonrun/baton/transports/wire"
@@ -147,6 +148,11 @@ func (tool *tool) arguments(raw json.RawMessage) (arguments, error) {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err == nil {
 		err = tool.input.Validate(v)
+	}
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		if raw, err = fit.Mend(v, tool.input.Validate); err != nil {
+			err = invalid
+		}
 	}
 	if err != nil {
 		return nil, &runtime.Error{
