@@ -104,7 +104,8 @@ func TestRulesOfHTTPHoldForMCP(t *testing.T) {
 		{"the origin null", "POST", ping, []string{"Origin", "null"}, 403, "forbidden"},
 		{"a form", "POST", ping, []string{"Content-Type", "text/plain"}, 415, "unsupported_media_type"},
 		{"a compressed body", "POST", ping, []string{"Content-Encoding", "gzip"}, 415, "unsupported_media_type"},
-		{"JSON alone", "POST", ping, []string{"Accept", "application/json"}, 400, "invalid_request"},
+		{"events alone", "POST", ping, []string{"Accept", "text/event-stream"}, 400, "invalid_request"},
+		{"a page", "POST", ping, []string{"Accept", "text/html"}, 400, "invalid_request"},
 		{"no body", "POST", "", nil, 400, "invalid_request"},
 		{"no JSON", "POST", "{", nil, 400, "invalid_request"},
 		{"no message", "POST", "{}", nil, 400, "invalid_request"},
@@ -126,6 +127,11 @@ func TestRulesOfHTTPHoldForMCP(t *testing.T) {
 	}
 	if a := s.do("POST", "["+ping+"]"); a.status != http.StatusOK || a.body != `[{"jsonrpc":"2.0","id":1,"result":{}}]` {
 		t.Errorf("a batch: %+v", a)
+	}
+	for _, accept := range []string{"application/json", "application/json; charset=utf-8", "*/*", "text/html, application/*;q=0.8", ""} {
+		if a := s.do("POST", ping, "Accept", accept); a.status != http.StatusOK || a.body != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+			t.Errorf("accept %q: %+v", accept, a)
+		}
 	}
 	if a := s.do("POST", ping, "Origin", s.URL); a.status != http.StatusOK {
 		t.Errorf("the own origin: %+v", a)

@@ -52,10 +52,27 @@ func (t Transport) Routes() []transports.Route {
 		defer release()
 		ctx = context.WithValue(ctx, budgetKey{}, b)
 		err := adaptor.HTTPHandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if takesJSON(r.Header.Values("Accept")) {
+				r.Header.Set("Accept", "application/json, text/event-stream")
+			}
 			handler.ServeHTTP(w, r.WithContext(ctx))
 		})(c)
 		return errors.Join(err, explain(c))
 	}}}
+}
+
+// takesJSON reports whether a client takes our answers, which are all JSON. The protocol's handler wants clients that take
+// streams too.
+func takesJSON(accept []string) bool {
+	all := strings.Join(accept, ",")
+	for kind := range strings.SplitSeq(all, ",") {
+		kind, _, _ = strings.Cut(kind, ";")
+		switch strings.ToLower(strings.TrimSpace(kind)) {
+		case "application/json", "application/*", "*/*":
+			return true
+		}
+	}
+	return strings.TrimSpace(all) == ""
 }
 
 // scan refuses bodies that the protocol's handler cannot parse.
