@@ -79,6 +79,7 @@ func offer(t *testing.T, cfg mcp.Config) (string, *mcp.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	<-tools.Settled()
 	srv := httptest.NewServer(b.Handler())
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {

@@ -28,6 +28,7 @@ func Example() {
 		return
 	}
 	defer tools.Close()
+	<-tools.Settled()
 	for _, tool := range tools.Tools() {
 		out, err := tool.Call(context.Background(), &plugins.Call{ID: "1", Args: json.RawMessage(`{"text":"hi"}`)})
 		fmt.Println(tool.Info().Name, out.ResultSummary, err)
