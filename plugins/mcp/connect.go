@@ -110,13 +110,18 @@ func (s *Server) connect(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Connect, errors.New("it did not answer in time"))
 	defer cancel()
 	conn, err := s.join(ctx, false)
-	if refused, ok := errors.AsType[*refusal](err); ok && s.cfg.URL != "" && refused.unknown() {
-		if old, failed := s.join(ctx, true); failed == nil {
-			s.log.Info("the tool server has only the transport HTTP+SSE of 2024")
-			return old, nil
-		}
+	refused, ok := errors.AsType[*refusal](err)
+	switch {
+	case !ok || refused.status == 0:
+		return conn, err
+	case !refused.unknown():
+		return nil, fmt.Errorf("it %w", refused)
 	}
-	return conn, err
+	if old, err := s.join(ctx, true); err == nil {
+		s.log.Info("the tool server has only the transport HTTP+SSE of 2024")
+		return old, nil
+	}
+	return nil, fmt.Errorf("it %w; it speaks neither streamable HTTP nor HTTP+SSE", refused)
 }
 
 // maxProbe limits the time in which a server without streamable HTTP must offer a stream of HTTP+SSE.

@@ -142,9 +142,14 @@ func (c *caller) refused(req *http.Request, res *http.Response, x *exchange) (*h
 	r := refusalOf(res)
 	r.gone = r.lost(req.Header.Get(sessionID) != "" || c.conn.old)
 	r.unexecuted = r.gone
-	if x == nil {
+	failed := &jsonrpc.Error{Code: -32000, Message: r.Error()}
+	switch {
+	case x == nil:
 		c.log.Warn("the tool server refused a notification", "error", r)
-	} else {
+	case x.method == "ping" && r.unknown(): // it has no pings; the SDK stops them then
+		failed.Code = jsonrpc.CodeMethodNotFound
+	}
+	if x != nil {
 		c.conn.tap.refuse(x, r, nil)
 	}
 	switch {
@@ -156,7 +161,7 @@ func (c *caller) refused(req *http.Request, res *http.Response, x *exchange) (*h
 		return nil, r
 	}
 	said := &stream{err: io.EOF, body: http.NoBody}
-	said.put(&jsonrpc.Response{ID: x.id, Error: &jsonrpc.Error{Code: -32000, Message: r.Error()}})
+	said.put(&jsonrpc.Response{ID: x.id, Error: failed})
 	return answered(req, http.StatusOK, said), nil
 }
 

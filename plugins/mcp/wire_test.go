@@ -307,7 +307,7 @@ func TestConnect_RefusalIsTold(t *testing.T) {
 		"403":      {403, "text/plain", "Access is only allowed at localhost:7833", "answered 403: Access is only allowed at localhost:7833"},
 		"401":      {401, "application/json", `{"error":"invalid_token"}`, "answered 401: invalid_token"},
 		"web site": {200, "text/html", "<title>My site</title>", "answered with a web page: My site"},
-		"404 page": {404, "text/html", "<title>Not here</title>", "answered 404: Not here"},
+		"404 page": {404, "text/html", "<title>Not here</title>", "answered 404: Not here; it speaks neither streamable HTTP nor HTTP+SSE"},
 		"503":      {503, "", "", "answered 503 Service Unavailable"},
 		"rpc":      {200, "application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no license"}}`, "no license"},
 	} {

@@ -1,10 +1,12 @@
 package process
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/child"
 )
 
 const (
@@ -26,9 +28,17 @@ func (p *program) health() *plugins.Health {
 		return nil
 	}
 	if at, err := p.conn.ended(); err != nil {
-		return &plugins.Health{Since: at, Detail: p.shown(err.Error()) + "; it is started again when it is needed"}
+		return &plugins.Health{Since: at, Detail: p.shown(reason(p.conn.child, err).Error()) + "; it is started again when it is needed"}
 	}
 	return &plugins.Health{OK: true, Since: p.conn.born}
+}
+
+// reason adds what a program said last to the reason of its end.
+func reason(c *child.Child, err error) error {
+	if words := c.LastWords(); words != "" {
+		return fmt.Errorf("%w; it said: %s", err, words)
+	}
+	return err
 }
 
 // shown removes the values of the program's environment from text.

@@ -208,10 +208,7 @@ func (p *program) start() (*conn, error) {
 		if errors.Is(err, errCrashed) {
 			err = cmp.Or(c.child.Err(), err)
 		}
-		if words := c.child.LastWords(); words != "" {
-			err = fmt.Errorf("%w; it said: %s", err, words)
-		}
-		return nil, fmt.Errorf("initialize: %w", err)
+		return nil, fmt.Errorf("initialize: %w", reason(c.child, err))
 	}
 	return c, nil
 }

@@ -50,7 +50,7 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 				agui.ToolCallEnd{ToolCallID: m.CallID})
 		}
 		rows = append(rows, m)
-		if args, offered, mistake := s.l.clientTools.fit(u); offered && mistake == nil {
+		if args, ok := s.l.clientTools.mayAnswer(u); ok {
 			s.l.asked.Store(true)
 			rows = append(rows, &model.Interrupt{
 				ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Place: m.Place,
@@ -127,7 +127,8 @@ func (s *step) CallTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, er
 	case m.Done:
 		err := json.Unmarshal(m.Output, &out)
 		return out, err
-	case s.l.clientTools.mayAnswer(u) || c.asksClient():
+	}
+	if _, ok := s.l.clientTools.mayAnswer(u); ok || c.asksClient() {
 		return out, plugins.ErrWaiting
 	}
 	if out, err = c.answer(ctx); err != nil {

@@ -79,8 +79,8 @@ func TestClientTools_AnswerFittingCalls(t *testing.T) {
 	} {
 		u := plugins.Use{Name: test.name, Request: json.RawMessage(test.args)}
 		_, offered, mistake := ct.fit(u)
-		if offered != test.offered || (mistake != nil) != test.mistake || ct.mayAnswer(u) != test.answer {
-			t.Errorf("%s %s: offered %v, mistake %v, answered by the client %v", test.name, test.args, offered, mistake, ct.mayAnswer(u))
+		if _, answer := ct.mayAnswer(u); offered != test.offered || (mistake != nil) != test.mistake || answer != test.answer {
+			t.Errorf("%s %s: offered %v, mistake %v, answered by the client %v", test.name, test.args, offered, mistake, answer)
 		}
 	}
 }
