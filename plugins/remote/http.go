@@ -3,7 +3,6 @@ package remote
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/problem"
 )
 
 // newClient returns a client that follows only redirects to the same host that preserve the request.
@@ -75,13 +75,13 @@ func (a *Agent) post(ctx context.Context, body []byte, key, last string) (io.Rea
 	if err != nil {
 		return nil, a.unreachable(ctx, err)
 	}
-	if res.StatusCode != http.StatusOK {
+	if res.StatusCode/100 != 2 {
 		defer res.Body.Close()
 		return nil, a.refused(res)
 	}
 	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind != "text/event-stream" {
-		_ = res.Body.Close()
-		return nil, &plugins.Error{Code: "not_agui", Message: "The remote agent does not answer with an event stream"}
+		defer res.Body.Close()
+		return nil, &plugins.Error{Code: "not_agui", Message: "The remote agent does not answer with an event stream" + a.said(res.Body)}
 	}
 	a.observe(nil)
 	return res.Body, nil
@@ -108,17 +108,12 @@ func stalled() error {
 	return &plugins.Error{Code: "stalled", Message: "The remote agent sent nothing for too long", Retryable: true}
 }
 
-// maxProblem limits the part of an error response that is read, in bytes.
-const maxProblem = 16 << 10
-
 // refused returns the error of an unsuccessful response.
 func (a *Agent) refused(res *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem))
-	detail := a.detail(text)
-	e := &plugins.Error{Code: "refused", Message: fmt.Sprintf("The remote agent refuses the request with status %d", res.StatusCode)}
+	e := &plugins.Error{Code: "refused", Message: fmt.Sprintf("The remote agent refuses the request with status %d", res.StatusCode) + a.said(res.Body)}
 	switch s := res.StatusCode; {
 	case s == http.StatusUnauthorized || s == http.StatusForbidden:
-		e.Code, detail = "unauthorized", ""
+		e.Code = "unauthorized"
 	case s == http.StatusNotFound:
 		e.Code = "remote_not_found"
 	case s == http.StatusTooManyRequests:
@@ -128,23 +123,17 @@ func (a *Agent) refused(res *http.Response) error {
 	case s >= 500 || s == http.StatusRequestTimeout:
 		e.Code, e.Retryable = "remote_failed", true
 	}
-	if detail != "" {
-		e.Message += ": " + detail
-	}
 	return e
 }
 
-// detail returns the description in an error response's JSON, without secrets.
-func (a *Agent) detail(text []byte) string {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(text, &members) != nil {
-		return ""
-	}
-	for _, name := range []string{"detail", "message", "error"} {
-		var s string
-		if json.Unmarshal(members[name], &s) == nil && s != "" {
-			return clip(a.redact(s), 500)
-		}
+// maxProblem limits the part of an error response that is read, in bytes.
+const maxProblem = 16 << 10
+
+// said returns the description in a response that is no event stream, behind a colon, or "".
+func (a *Agent) said(body io.Reader) string {
+	text, _ := io.ReadAll(io.LimitReader(body, maxProblem))
+	if s := problem.Sentence(text, a.redact); s != "" {
+		return ": " + s
 	}
 	return ""
 }
