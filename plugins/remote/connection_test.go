@@ -42,6 +42,23 @@ func TestConnection_EndsWhenIdleOrCancelled(t *testing.T) {
 	<-left
 }
 
+func TestConnection_ReadsLastEventWithoutEmptyLine(t *testing.T) {
+	for end, code := range map[string]string{
+		strings.TrimSpace(finished):        "",
+		strings.TrimSpace(finished) + "\n": "",
+		`{"type":"RUN_FINISHED","threadId`: "connection_lost",
+	} {
+		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			stream(started+hello)(w, r)
+			fmt.Fprint(w, "data: "+end)
+		})
+		res := plugintest.Run(t, s.agent(t), plugintest.Config{Input: plugins.Input{Query: "go"}})
+		if got, _ := errors.AsType[*plugins.Error](res.Err); got == nil && code != "" || got != nil && got.Code != code {
+			t.Errorf("%q: %v, want %q", end, res.Err, code)
+		}
+	}
+}
+
 // numbered is an answer whose events have ids, cut after the id until.
 func numbered(until int) http.HandlerFunc {
 	events := strings.Split(strings.TrimSpace(started+hello+finished), "\n")

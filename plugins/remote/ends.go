@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -35,6 +36,21 @@ func (r *relay) failed(e agui.RunError) {
 		code = "remote_failed"
 	}
 	r.failure = &agui.OutputError{Code: code, Message: clip(r.a.redact(e.Message), maxMessage), Retryable: slices.Contains(passing, code)}
+}
+
+// cut returns the error of a stream that ended before its run and cannot be resumed. over means that the server ended it.
+func (r *relay) cut(over bool) error {
+	switch {
+	case r.complaint != "":
+		return &plugins.Error{Code: "remote_failed", Message: "The remote agent's stream ended with an error: " + r.complaint, Retryable: true}
+	case r.begun || !over:
+		return lost()
+	case r.strange:
+		return &plugins.Error{Code: "not_agui", Message: "The remote agent's stream has no event of AG-UI"}
+	}
+	return &plugins.Error{
+		Code: "empty_answer", Message: "The remote agent's stream has no event: an earlier run of the thread may be going on there", Retryable: true,
+	}
 }
 
 // passing are the codes of temporary failures.

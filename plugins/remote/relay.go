@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -40,6 +39,10 @@ type relay struct {
 	reasons map[string]bool                // our ids of open reasoning messages
 	chunks  shorthands
 	halves  halves
+
+	begun     bool   // an event was read
+	strange   bool   // something else was read
+	complaint string // the description in the last error that is no event
 
 	ended    bool
 	failure  *agui.OutputError
@@ -120,31 +123,16 @@ func (r *relay) take(data []byte) error {
 		return nil
 	}
 	ev, err := decode(data)
+	if _, unknown := ev.(agui.Unknown); unknown || err != nil {
+		r.complaint = cmp.Or(r.complaintIn(data), r.complaint)
+	}
 	if err != nil {
+		r.strange = true
 		r.drop("unreadable", err)
 		return nil
 	}
+	r.begun = true
 	return r.event(ev)
-}
-
-// decode decodes an event. It removes timestamps that are not integers.
-func decode(data []byte) (agui.Event, error) {
-	ev, err := agui.Decode(data)
-	if err == nil {
-		return ev, nil
-	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(data, &members) != nil || members == nil {
-		return nil, err
-	}
-	for _, name := range []string{"timestamp", "rawEvent", "metadata"} {
-		delete(members, name)
-	}
-	plain, _ := json.Marshal(members)
-	if ev, again := agui.Decode(plain); again == nil {
-		return ev, nil
-	}
-	return nil, err
 }
 
 // event passes on ev.

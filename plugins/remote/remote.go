@@ -5,7 +5,8 @@
 // reasoning, calls of its own tools with their results, steps, sub-agents, state changes, activities and custom events.
 // They get our ids; a message has the remote's id as remoteId in its metadata and is sent back under it in later turns.
 // Illegal events are repaired if possible (missing ends are added, shorthands are expanded, unknown attributions are
-// removed) and otherwise dropped with a log entry. Provider events (RAW, rawEvent) are dropped.
+// removed, other values become texts where AG-UI has texts) and otherwise dropped with a log entry. Provider events (RAW,
+// rawEvent) are dropped.
 //
 // A call of a client's tool without a result becomes our call when the remote's run ends: our run waits for the client and
 // calls the remote again with the result. The remote's interrupts, and the on_interrupt events of LangGraph and Mastra,
@@ -16,7 +17,7 @@
 //
 // If the remote numbers its events, as Baton does, a lost connection is resumed: the same request with the same
 // Idempotency-Key returns the same run, and received events are skipped. Otherwise the step fails with the retryable code
-// connection_lost.
+// connection_lost, or with empty_answer if the remote has ended its stream without an event. Errors quote the remote's response.
 //
 // After a crash the remote is called again with the same run id, message ids and Idempotency-Key. Another Baton attaches
 // us to the earlier run, or starts it again if it was cancelled when its client disconnected. Any other remote repeats its

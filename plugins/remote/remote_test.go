@@ -289,6 +289,34 @@ func TestRelay_ConvertsEvents(t *testing.T) {
 			delta [{"op":"add","path":"/gone","value":null},{"op":"add","path":"/list","value":[1]},{"op":"add","path":"/n","value":1}]
 			delta [{"op":"add","path":"/list/-","value":2}]
 			delta [{"op":"remove","path":"/gone"},{"op":"add","path":"/list/-","value":3}]`},
+		"members of other types": {`{"type":"TEXT_MESSAGE_START","messageId":7,"role":"assistant","timestamp":"now"}
+			{"type":"TEXT_MESSAGE_CONTENT","messageId":7,"delta":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}
+			{"type":"TEXT_MESSAGE_END","messageId":7}
+			{"type":"TOOL_CALL_START","toolCallId":1,"toolCallName":"look","parentMessageId":7}
+			{"type":"TOOL_CALL_ARGS","toolCallId":1,"delta":{"x":1}}
+			{"type":"TOOL_CALL_END","toolCallId":1}
+			{"type":"TOOL_CALL_RESULT","messageId":2,"toolCallId":1,"content":{"n": [1915883588174806058]}}
+			{"type":"TOOL_CALL_START","toolCallId":"n","toolCallName":"look"}
+			{"type":"TOOL_CALL_END","toolCallId":"n"}
+			{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"n","content":7,"role":null}
+			{"type":"MESSAGES_SNAPSHOT","messages":[7,{"id":"odd"},
+			{"id":"m2","role":"assistant","content":null,"toolCalls":[{"id":"c","function":{"name":"look","arguments":{"y":1}}}]},
+			{"id":"q","role":"tool","toolCallId":"c","content":{"seen":true}}]}
+			{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":"success","usage":7}`, `
+			text assistant
+			+ ab
+			end success ab
+			call look
+			args {"x":1}
+			TOOL_CALL_END
+			result success {"n": [1915883588174806058]}
+			call look
+			TOOL_CALL_END
+			result success 7
+			call look
+			args {"y":1}
+			TOOL_CALL_END
+			result success {"seen":true}`},
 		"what nobody knows": {`{"type":"FUTURE","x":1}
 			{"type":"lower case"}
 			{"type":"CUSTOM","name":"chart","value":[1]}
@@ -503,25 +531,31 @@ func TestFailure_Codes(t *testing.T) {
 		message   string
 		retryable bool
 	}{
-		"run error":         {stream(started + `{"type":"RUN_ERROR","message":"no luck","code":"unlucky"}`), "unlucky", "no luck", false},
-		"cancelled there":   {stream(started + `{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"cancelled"}}`), "remote_cancelled", "", false},
-		"cut":               {stream(started + hello), "connection_lost", "", true},
-		"nothing":           {stream(""), "connection_lost", "", true},
-		"no stream":         {status(200, `{}`), "not_agui", "", false},
-		"an error in a 200": {status(200, `{"error":{"message":"no such agent"}}`), "not_agui", "event stream: no such agent", false},
-		"a web page":        {status(200, `<html><title>Sign in</title></html>`), "not_agui", "event stream: Sign in", false},
-		"accepted":          {status(202, ``), "not_agui", "", false},
-		"unauthorized":      {status(401, `{"detail":"bad token top-secret"}`), "unauthorized", "status 401: bad token ***", false},
-		"forbidden":         {status(403, `{"error":"forbidden","error_description":"not for you"}`), "unauthorized", "status 403: not for you", false},
+		"run error":       {stream(started + `{"type":"RUN_ERROR","message":"no luck","code":"unlucky"}`), "unlucky", "no luck", false},
+		"cancelled there": {stream(started + `{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"cancelled"}}`), "remote_cancelled", "", false},
+		"cut":             {stream(started + hello), "connection_lost", "", true},
+		"nothing":         {stream(""), "empty_answer", "no event", true},
+		"no JSON":         {stream(": ping"), "not_agui", "", false},
+		"another stream":  {stream(`{"choices":[]}` + "\n[DONE]"), "not_agui", "no event of AG-UI", false},
+		"an error that is no event": {stream(started + hello + "\n" + `{"error":{"message":"top-secret is worn"}}`), "remote_failed",
+			"an error: *** is worn", true},
+		"an error of another form": {stream(started + `{"type":"ERROR","message":"worn"}`), "remote_failed", "an error: worn", true},
+		"a run error of objects":   {stream(started + `{"type":"RUN_ERROR","message":{"why":"worn"},"code":7}`), "7", `{"why":"worn"}`, false},
+		"no stream":                {status(200, `{}`), "not_agui", "", false},
+		"an error in a 200":        {status(200, `{"error":{"message":"no such agent"}}`), "not_agui", "event stream: no such agent", false},
+		"a web page":               {status(200, `<html><title>Sign in</title></html>`), "not_agui", "event stream: Sign in", false},
+		"accepted":                 {status(202, ``), "not_agui", "", false},
+		"unauthorized":             {status(401, `{"detail":"bad token top-secret"}`), "unauthorized", "status 401: bad token ***", false},
+		"forbidden":                {status(403, `{"error":"forbidden","error_description":"not for you"}`), "unauthorized", "status 403: not for you", false},
 		"a list of errors": {status(422, `{"detail":[{"loc":["body","messages"],"msg":"field required"}]}`), "refused",
 			"status 422: body.messages: field required", false},
 		"a secret at the limit": {status(400, strings.Repeat("x", 990)+"Bearer top-secret"), "refused", "xxx", false},
-		"invalid":           {status(422, `{"detail":"messages.0: no top-secret here"}`), "refused", "status 422: messages.0: no *** here", false},
-		"server error":      {status(500, `oops`), "remote_failed", "status 500: oops", true},
-		"too many":          {status(429, `{}`), "rate_limited", "", true},
-		"redirect":          {http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect).ServeHTTP, "redirected", "", false},
-		"a secret it tells": {stream(started + `{"type":"RUN_ERROR","message":"Bearer top-secret is no good","code":"x"}`), "x", "*** is no good", false},
-		"too large":         {stream(started + `{"type":"CUSTOM","name":"x","value":"` + strings.Repeat("x", 70_000) + `"}`), "answer_too_large", "", false},
+		"invalid":               {status(422, `{"detail":"messages.0: no top-secret here"}`), "refused", "status 422: messages.0: no *** here", false},
+		"server error":          {status(500, `oops`), "remote_failed", "status 500: oops", true},
+		"too many":              {status(429, `{}`), "rate_limited", "", true},
+		"redirect":              {http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect).ServeHTTP, "redirected", "", false},
+		"a secret it tells":     {stream(started + `{"type":"RUN_ERROR","message":"Bearer top-secret is no good","code":"x"}`), "x", "*** is no good", false},
+		"too large":             {stream(started + `{"type":"CUSTOM","name":"x","value":"` + strings.Repeat("x", 70_000) + `"}`), "answer_too_large", "", false},
 		"an endless line": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, ": "+strings.Repeat("x", 1<<20))

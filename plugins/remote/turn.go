@@ -2,7 +2,9 @@ package remote
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"time"
@@ -68,7 +70,7 @@ func (a *Agent) ask(ctx context.Context, run *plugins.Run, c *conversation, id s
 		case !errors.Is(err, errCut):
 			return err
 		case l.last == "":
-			return lost()
+			return r.cut(errors.Is(err, errOver))
 		}
 		if err := l.rest(ctx, attempt); err != nil {
 			return err
@@ -104,9 +106,10 @@ func (l *line) read(ctx context.Context, r *relay) error {
 		return l.refused(behind, err)
 	}
 	defer stream.Close()
-	in := agui.NewReader(&body{stream, l.a.cfg.MaxStream, func() { idle.Reset(r.patience(l.a.cfg.Idle)) }}, l.a.cfg.MaxEvent)
+	in := &body{Reader: stream, left: l.a.cfg.MaxStream, read: func() { idle.Reset(r.patience(l.a.cfg.Idle)) }}
+	events := agui.NewReader(in, l.a.cfg.MaxEvent)
 	for {
-		id, data, err := in.Next()
+		id, data, err := events.Next()
 		switch cause := context.Cause(ctx); {
 		case err == nil:
 		case errors.Is(err, agui.ErrTooLong):
@@ -117,7 +120,12 @@ func (l *line) read(ctx context.Context, r *relay) error {
 			return stalled()
 		case cause != nil:
 			return cause
+		case errors.Is(err, io.EOF):
+			return errOver
 		default:
+			return errCut
+		}
+		if in.over && !json.Valid(data) {
 			return errCut
 		}
 		if behind {
@@ -179,11 +187,13 @@ func (l *line) rest(ctx context.Context, attempt int) error {
 	}
 }
 
-// body is an answer's body that fails with agui.ErrTooLong after left bytes and reports each successful read.
+// body is an answer's body that fails with agui.ErrTooLong after left bytes and reports each successful read. An empty line
+// follows it, because some servers send none after the last event.
 type body struct {
 	io.Reader
 	left int64
 	read func()
+	over bool // the empty line was read
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -192,13 +202,21 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	n, err := b.Reader.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
-	if n > 0 {
+	switch {
+	case n > 0:
 		b.read()
+		return n, nil // an error comes again
+	case errors.Is(err, io.EOF) && !b.over:
+		b.over = true
+		return copy(p, "\n\n"), nil
 	}
 	return n, err
 }
 
-// errCut is returned when a stream ended before its run.
-var errCut = errors.New("the stream was cut")
+// errCut is returned when a stream ended before its run, and errOver when its server ended it.
+var (
+	errCut  = errors.New("the stream was cut")
+	errOver = fmt.Errorf("%w by the server", errCut)
+)
 
 var errTooMuch = &plugins.Error{Code: "answer_too_large", Message: "The remote agent's answer is too large"}
