@@ -72,19 +72,26 @@ func (r *relay) endCall(theirs string) error {
 	return r.emit(agui.ToolCallEnd{ToolCallID: c.id})
 }
 
-// result shows the result of a call of this run, or of an earlier one that was left open.
+// result shows the result of a call of this run, or of an earlier one that was left open. A call that the remote has not
+// announced is shown before its result.
 func (r *relay) result(b agui.Base, e agui.ToolCallResult) error {
 	c := r.calls[e.ToolCallID]
-	if c == nil {
-		if c = r.before[e.ToolCallID]; c != nil {
+	if before := r.before[e.ToolCallID]; c == nil && before != nil {
+		c = before
+		if !c.answered {
 			c.id, r.calls[e.ToolCallID] = newID(), c
 			r.held++
 			c.parent = "" // that message is complete
 		}
 	}
+	if c == nil {
+		if err := r.startCall(b, agui.ToolCallStart{ToolCallID: e.ToolCallID, ToolCallName: toolOf(e)}); err != nil {
+			return err
+		}
+		c = r.calls[e.ToolCallID]
+	}
 	switch {
 	case c == nil:
-		r.drop(string(e.Type()), errUnknown)
 		return nil
 	case c.answered:
 		r.drop(string(e.Type()), errors.New("the call already has a result"))
@@ -95,6 +102,21 @@ func (r *relay) result(b agui.Base, e agui.ToolCallResult) error {
 	}
 	c.answered = true
 	return r.emitResult(b, c, e)
+}
+
+// toolOf returns the name of the tool in a result, "unknown" if it has none.
+func toolOf(e agui.ToolCallResult) string {
+	for _, raw := range []json.RawMessage{e.Extra, e.Metadata} {
+		for _, name := range []string{"toolCallName", "toolName", "name"} {
+			if tool := textOf(object(raw)[name]); tool != "" {
+				return clip(tool, 200)
+			}
+		}
+	}
+	if e.Output != nil && e.Output.ToolName != "" {
+		return clip(e.Output.ToolName, 200)
+	}
+	return "unknown"
 }
 
 // show shows a held call, or ends a call without END.

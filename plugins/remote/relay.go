@@ -95,8 +95,8 @@ func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
 			known.args.WriteString(tc.Arguments)
 			r.before[tc.ID] = known
 		}
-		if m.Role == agui.RoleTool {
-			delete(r.before, m.ToolCallID)
+		if c := r.before[m.ToolCallID]; c != nil && m.Role == agui.RoleTool {
+			c.answered = true
 		}
 	}
 	return r

@@ -272,6 +272,18 @@ func TestRelay_ConvertsEvents(t *testing.T) {
 			call look
 			TOOL_CALL_END
 			result partial The remote agent has not shown the result`},
+		"results of calls that were not announced": {`{"type":"TOOL_CALL_RESULT","messageId":"q","toolCallId":"c","content":"x","toolCallName":"look"}
+			{"type":"TOOL_CALL_RESULT","messageId":"r","toolCallId":"c","content":"again"}
+			{"type":"TOOL_CALL_RESULT","messageId":"s","toolCallId":"","content":"of no call"}
+			{"type":"MESSAGES_SNAPSHOT","messages":[
+			{"id":"q","role":"tool","toolCallId":"c","content":"x"},
+			{"id":"t","role":"tool","toolCallId":"d","content":"y"}]}`, `
+			call look
+			TOOL_CALL_END
+			result success x
+			call unknown
+			TOOL_CALL_END
+			result success y`},
 		"steps": {`{"type":"STEP_STARTED","stepName":"plan"}
 			{"type":"STEP_STARTED","stepName":"plan"}
 			{"type":"STEP_FINISHED","stepName":"plan"}
@@ -325,7 +337,6 @@ func TestRelay_ConvertsEvents(t *testing.T) {
 			[DONE]
 			{}
 			null
-			{"type":"TOOL_CALL_RESULT","messageId":"q","toolCallId":"nobody","content":"x"}
 			{"type":"TEXT_MESSAGE_END","messageId":"nobody"}`, `
 			FUTURE
 			custom chart [1]`},
@@ -441,6 +452,14 @@ func TestRun_ClientToolIsAnswered(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{list[0].ID, "m1", last.ID, "m2", "u2"}, ids); diff != "" {
 		t.Errorf("the next turn (-want +got):\n%s", diff)
+	}
+	// A result that the thread has is no new one.
+	again := serve(t, stream(started+`{"type":"TOOL_CALL_RESULT","messageId":"late","toolCallId":"call-1","content":"blue"}
+		{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"m1","role":"assistant","toolCalls":[{"id":"c1","function":{"name":"pick","arguments":"{}"}}]},`+
+		`{"id":"q","role":"tool","toolCallId":"c1","content":"blue"}]}`+finished))
+	log := plugintest.Run(t, again.agent(t), plugintest.Config{Input: plugins.Input{Query: "and now", Messages: res.Messages()}})
+	if strings.Contains(log.Log(), "blue") {
+		t.Errorf("a second result is shown: %s", log.Log())
 	}
 	plugintest.Replay(t, serveReplay(t), cfg)
 }

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 
@@ -10,9 +11,12 @@ import (
 // messages applies a snapshot of the remote's messages: unknown ones become our messages, except those of users and
 // instructions.
 func (r *relay) messages(list []agui.Message) error {
-	here := map[string]bool{}
+	here, past := map[string]bool{}, map[string]bool{} // past: calls of earlier messages, which can have another id here
 	for i := range list {
 		here[list[i].ID] = true
+		for _, c := range list[i].ToolCalls {
+			past[c.ID] = past[c.ID] || r.sent[list[i].ID]
+		}
 	}
 	used := map[[sha256.Size]byte]int{} // number of equal messages already matched
 	for i := range list {
@@ -23,7 +27,7 @@ func (r *relay) messages(list []agui.Message) error {
 		case m.Role == agui.RoleAssistant:
 			err = r.assistant(m, here, used)
 		case m.Role == agui.RoleTool:
-			if c := r.calls[m.ToolCallID]; c != nil && !c.answered || c == nil && r.before[m.ToolCallID] != nil {
+			if c := cmp.Or(r.calls[m.ToolCallID], r.before[m.ToolCallID]); c == nil && !past[m.ToolCallID] || c != nil && !c.answered {
 				err = r.result(agui.Base{}, agui.ToolCallResult{
 					Base: agui.Base{Metadata: m.Metadata}, MessageID: m.ID, ToolCallID: m.ToolCallID, Content: m.Text(), Parts: m.Parts,
 				})
