@@ -40,6 +40,7 @@ type relay struct {
 	chunks  shorthands
 	halves  halves
 
+	based     bool   // a snapshot of the remote's state was read
 	begun     bool   // an event was read
 	strange   bool   // something else was read
 	complaint string // the description in the last error that is no event
@@ -182,6 +183,7 @@ func (r *relay) event(ev agui.Event) error {
 	case agui.ToolCallResult:
 		return r.result(b, e)
 	case agui.StateSnapshot:
+		r.based = true
 		return r.snapshot(e.Snapshot)
 	case agui.StateDelta:
 		return r.delta(e.Delta)

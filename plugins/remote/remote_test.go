@@ -272,6 +272,19 @@ func TestRelay_ConvertsEvents(t *testing.T) {
 			call look
 			TOOL_CALL_END
 			result partial The remote agent has not shown the result`},
+		"patches of a state that was not sent": {`{"type":"STATE_DELTA","delta":[{"op":"test","path":"/x","value":1},{"op":"replace","path":"/n","value":12345678901234567890}]}
+			{"type":"STATE_DELTA","delta":[{"op":"add","path":"/list/-","value":1},{"op":"add","path":"/a~1b/c","value":{}}]}
+			{"type":"STATE_DELTA","delta":[{"op":"remove","path":"/gone"},{"op":"remove","path":"/a~1b/c"}]}
+			{"type":"STATE_DELTA","delta":[{"op":"move","from":"/gone","path":"/m"}]}
+			{"type":"STATE_DELTA","delta":[{"op":"add","path":"/list/-","value":2}]}
+			{"type":"STATE_DELTA","delta":[{"op":"replace","path":"/n/o","value":2}]}
+			{"type":"STATE_SNAPSHOT","snapshot":{"n":1}}
+			{"type":"STATE_DELTA","delta":[{"op":"replace","path":"/gone","value":2}]}`, `
+			delta [{"op":"add","path":"/n","value":12345678901234567890}]
+			delta [{"op":"add","path":"/a~1b","value":{"c":{}}},{"op":"add","path":"/list","value":[1]}]
+			delta [{"op":"remove","path":"/a~1b/c"}]
+			delta [{"op":"add","path":"/list/-","value":2}]
+			delta [{"op":"remove","path":"/a~1b"},{"op":"remove","path":"/list"},{"op":"replace","path":"/n","value":1}]`},
 		"results of calls that were not announced": {`{"type":"TOOL_CALL_RESULT","messageId":"q","toolCallId":"c","content":"x","toolCallName":"look"}
 			{"type":"TOOL_CALL_RESULT","messageId":"r","toolCallId":"c","content":"again"}
 			{"type":"TOOL_CALL_RESULT","messageId":"s","toolCallId":"","content":"of no call"}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strconv"
+	"strings"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -25,7 +27,8 @@ func (r *relay) snapshot(state json.RawMessage) error {
 	return r.change(old)
 }
 
-// delta applies a patch of the remote's state. A patch that fails is dropped as a whole.
+// delta applies a patch of the remote's state. A patch that fails is dropped as a whole. Before the remote's first snapshot it
+// can begin with a state that we do not know: then as much as possible of the patch is applied, as by a snapshot.
 func (r *relay) delta(patch json.RawMessage) error {
 	ev := agui.StateDelta{Delta: patch}
 	old := r.view.State()
@@ -36,6 +39,11 @@ func (r *relay) delta(patch json.RawMessage) error {
 	if err == nil {
 		_, err = r.view.Apply(agui.StateSnapshot{Snapshot: next})
 	}
+	if err != nil && !r.based {
+		if next = forced(old, patch); next != nil {
+			return r.snapshot(next)
+		}
+	}
 	if err != nil {
 		r.drop(string(ev.Type()), err)
 		return nil
@@ -44,6 +52,83 @@ func (r *relay) delta(patch json.RawMessage) error {
 		return r.change(old)
 	}
 	return r.patch(old, patch)
+}
+
+// maxForced limits the operations of a patch that is applied in part, and the segments of their paths.
+const maxForced = 1000
+
+// forced applies the additions, replacements and removals of a patch that are possible, with new parents for members without
+// one. It returns nil if it has applied none.
+func forced(state, patch json.RawMessage) json.RawMessage {
+	var ops []struct {
+		Op, Path string
+		Value    any
+	}
+	d := json.NewDecoder(bytes.NewReader(patch))
+	d.UseNumber()
+	if d.Decode(&ops) != nil || len(ops) > maxForced {
+		return nil
+	}
+	root := any(members(state))
+	did := false
+	for _, op := range ops {
+		path := strings.Split(op.Path, "/")
+		if len(path) < 2 || path[0] != "" || len(path) > maxForced {
+			continue
+		}
+		for i := range path {
+			path[i] = unpointer.Replace(path[i])
+		}
+		switch op.Op {
+		case "add", "replace":
+			root, did = put(root, path[1:], op.Value), true
+		case "remove":
+			did = remove(root, path[1:]) || did
+		}
+	}
+	if !did {
+		return nil
+	}
+	return encoded(root)
+}
+
+var unpointer = strings.NewReplacer("~1", "/", "~0", "~")
+
+// remove deletes the member of an object and reports whether there was one.
+func remove(node any, path []string) bool {
+	parent, _ := node.(map[string]any)
+	val, known := parent[path[0]]
+	if known && len(path) > 1 {
+		return remove(val, path[1:])
+	}
+	delete(parent, path[0])
+	return known
+}
+
+// put returns node with a value at a path. A list gets it at its end, unless the path names one of its elements.
+func put(node any, path []string, value any) any {
+	if len(path) == 0 {
+		return value
+	}
+	name, path := path[0], path[1:]
+	at, err := strconv.Atoi(name)
+	isIndex := err == nil && at >= 0 || name == "-"
+	if node == nil && !isIndex {
+		node = map[string]any{}
+	}
+	switch n := node.(type) {
+	case map[string]any:
+		n[name] = put(n[name], path, value)
+	case nil:
+		return []any{put(nil, path, value)}
+	case []any:
+		if err == nil && at >= 0 && at < len(n) {
+			n[at] = put(n[at], path, value)
+		} else if isIndex {
+			return append(n, put(nil, path, value))
+		}
+	}
+	return node
 }
 
 // change applies the changes of the remote's state since old to the thread's state.
