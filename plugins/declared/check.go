@@ -148,6 +148,10 @@ func (c *checker) agent(at string, a *Agent) {
 			c.r.errorf(at+".agui", "url is missing")
 		}
 		c.url(at+".agui.url", a.AGUI.URL)
+		c.url(at+".agui.stop", a.AGUI.Stop)
+		if a.AGUI.Stop != "" && !strings.Contains(a.AGUI.Stop, "{threadId}") {
+			c.r.errorf(at+".agui.stop", "want {threadId} in the URL")
+		}
 	}
 	for i, pattern := range a.Tools {
 		c.pattern(fmt.Sprintf("%s.tools[%d]", at, i), a.Name, pattern)

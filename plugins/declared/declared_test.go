@@ -82,7 +82,7 @@ agents:
     tools: [calculator, files.*, writer]
     limits: {timeout: 2m, max_steps: 12, concurrency: 8}
     projects: [p1, "2"]
-  writer: {agui: {url: "http://127.0.0.1:1/agui", headers: {Authorization: "Bearer ${TOKEN}", X-N: 3}}}
+  writer: {agui: {url: "http://127.0.0.1:1/agui", headers: {Authorization: "Bearer ${TOKEN}", X-N: 3}, stop: "http://127.0.0.1:1/stop/{threadId}"}}
   scorer: {command: [python3, scorer.py], env: {DEBUG: true}}
 mcp:
   files: {command: [npx, -y, some-server], allow: [read_file, write_file], approval: [write_file], timeout: 5s}
@@ -121,6 +121,7 @@ func TestLoad_ReadsAllKeys(t *testing.T) {
 		},
 		declared.Agent{Name: "writer", AGUI: &declared.Endpoint{
 			URL: "http://127.0.0.1:1/agui", Headers: map[string]string{"Authorization": "Bearer t1", "X-N": "3"},
+			Stop: "http://127.0.0.1:1/stop/{threadId}",
 		}},
 		declared.Agent{Name: "scorer", Command: []string{"python3", "scorer.py"}, Env: map[string]string{"DEBUG": "true"}},
 		plugins.Workflow{Name: "triage", Description: "Sorts.", Projects: []string{"p1"}, Nodes: []plugins.Node{
@@ -194,6 +195,7 @@ func TestLoad_ErrorsHavePositions(t *testing.T) {
 		{"no variable", "agents:\n  a: {command: ['${A:-b}']}\n", "want the name of an environment variable"},
 		{"unclosed", "agents:\n  a: {command: ['${A']}\n", "want the name of an environment variable"},
 		{"url", "agents:\n  a: {agui: {url: 'ftp://${SECRET}@x'}}\n", "2:19: agents.a.agui.url: want a URL such as"},
+		{"stop", "agents:\n  a: {agui: {url: 'http://x', stop: 'http://x/stop'}}\n", "agents.a.agui.stop: want {threadId} in the URL"},
 		{"no url", "agents:\n  a: {agui: {}}\n", "agents.a.agui: url is missing"},
 		{"maker", "agents:\n  a: {provider: openai, api_key: '${SECRET}'}\n", `2:3: agents.a: the provider cannot use the key "${SECRET}"`},
 		{"tool", "agents:\n  a: {provider: openai, tools: [clock, calculatr]}\n", `2:40: agents.a.tools[1]: there is no tool or agent "calculatr"; did you mean calculator?`},

@@ -62,6 +62,7 @@ type History struct {
 type Endpoint struct {
 	URL     string            `yaml:"url" doc:"The endpoint for POSTs of RunAgentInput."`
 	Headers map[string]string `yaml:"headers" doc:"Sent with each request."`
+	Stop    string            `yaml:"stop" doc:"URL of POSTs that stop a run there, with {threadId} for the thread; for servers that continue a run after its connection was closed."`
 }
 
 // Limits limits an agent.

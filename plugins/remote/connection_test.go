@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/plugintest"
 	"github.com/batonrun/baton/plugins/remote"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 func TestConnection_EndsWhenIdleOrCancelled(t *testing.T) {
@@ -40,6 +42,69 @@ func TestConnection_EndsWhenIdleOrCancelled(t *testing.T) {
 		t.Errorf("got %v", res.Err)
 	}
 	<-left
+}
+
+// A run that is left before its end is stopped, and so is the one that another server left behind; no other.
+func TestConnection_StopsRunsThatGoOn(t *testing.T) {
+	asked := make(chan string, 10)
+	stops := make(chan *http.Request, 10)
+	answers := make(chan http.HandlerFunc, 10)
+	s := serve(t, stream(""))
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/stop/") {
+			stops <- r
+			return
+		}
+		var in agui.RunAgentInput
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		asked <- in.ThreadID
+		(<-answers)(w, r)
+	})
+	agent := s.agent(t, func(c *remote.Config) {
+		c.Stop, c.Headers = s.URL+"/stop/{threadId}?x=1", map[string]string{"Authorization": "Bearer abcdef"}
+	})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	answers <- func(w http.ResponseWriter, r *http.Request) {
+		stream(started)(w, r)
+		w.(http.Flusher).Flush()
+		cancel(plugins.ErrCancelled)
+		<-r.Context().Done()
+	}
+	res, _ := plugintest.Execute(ctx, agent, plugintest.Config{Input: plugins.Input{Query: "go"}})
+	if !errors.Is(res.Err, plugins.ErrCancelled) {
+		t.Errorf("got %v", res.Err)
+	}
+	select {
+	case r := <-stops:
+		if want := "/stop/" + <-asked; r.Method != http.MethodPost || r.URL.Path != want || r.Header.Get("Authorization") != "Bearer abcdef" {
+			t.Errorf("%s %s %v, want %s", r.Method, r.URL, r.Header, want)
+		}
+	default:
+		t.Error("the run was not stopped")
+	}
+	for name, tt := range map[string]struct {
+		answer http.HandlerFunc
+		crash  int
+		stops  int
+	}{
+		"no event":  {stream(""), 0, 1},
+		"cut":       {stream(started + hello), 0, 1},
+		"finished":  {stream(started + hello + finished), 0, 0},
+		"crash":     {stream(started + hello + finished), 2, 1},
+		"run error": {stream(started + `{"type":"RUN_ERROR","message":"no"}`), 0, 0},
+		"refused":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) }, 0, 0},
+	} {
+		for range max(tt.crash, 1) {
+			answers <- tt.answer
+		}
+		plugintest.Run(t, agent, plugintest.Config{Input: plugins.Input{Query: "go"}, CrashBefore: tt.crash})
+		if len(stops) != tt.stops {
+			t.Errorf("%s: stopped %d times", name, len(stops))
+		}
+		for range len(stops) {
+			<-stops
+		}
+	}
 }
 
 func TestConnection_ReadsLastEventWithoutEmptyLine(t *testing.T) {

@@ -59,7 +59,6 @@ func (a *Agent) post(ctx context.Context, body []byte, key, last string) (io.Rea
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream")
 	req.Header.Set("Idempotency-Key", key)
 	if last != "" {
@@ -68,10 +67,7 @@ func (a *Agent) post(ctx context.Context, body []byte, key, last string) (io.Rea
 	if parent := plugins.TraceParent(ctx); parent != "" {
 		req.Header.Set("Traceparent", parent)
 	}
-	for name, v := range a.cfg.Headers {
-		req.Header.Set(name, v)
-	}
-	res, err := a.client.Do(req)
+	res, err := a.do(req)
 	if err != nil {
 		return nil, a.unreachable(ctx, err)
 	}
@@ -87,6 +83,50 @@ func (a *Agent) post(ctx context.Context, body []byte, key, last string) (io.Rea
 	return res.Body, nil
 }
 
+// do sends a request with the configured headers.
+func (a *Agent) do(req *http.Request) (*http.Response, error) {
+	req.Header.Set("Content-Type", "application/json")
+	for name, v := range a.cfg.Headers {
+		req.Header.Set(name, v)
+	}
+	return a.client.Do(req)
+}
+
+const (
+	threadID  = "{threadId}"    // in Config.Stop
+	stopLimit = 3 * time.Second // of its request, during which a cancelled run waits
+)
+
+// stop stops the thread's run at the remote, if there is a URL for that. ctx can be done.
+func (a *Agent) stop(ctx context.Context, thread string) {
+	if a.cfg.Stop == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.ReplaceAll(a.cfg.Stop, threadID, thread), strings.NewReader("{}"))
+	if err == nil {
+		var res *http.Response
+		if res, err = a.do(req); err == nil {
+			defer res.Body.Close()
+			if res.StatusCode/100 != 2 {
+				err = a.refused(res)
+			}
+		}
+	}
+	if err != nil {
+		a.warn("the run of a remote agent was not stopped", err)
+	}
+}
+
+// warn logs the error of a request without its URL.
+func (a *Agent) warn(what string, err error) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	a.cfg.Log.Warn(what, "agent", a.cfg.Name, "host", a.host, "error", a.redact(err.Error()))
+}
+
 // unreachable returns the error of a request without response. The client's error contains the URL and is only logged.
 func (a *Agent) unreachable(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {
@@ -97,10 +137,7 @@ func (a *Agent) unreachable(ctx context.Context, err error) error {
 	case errors.Is(err, errRedirect):
 		return &plugins.Error{Code: "redirected", Message: "The remote agent redirects to another host, which is not followed"}
 	}
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		err = wrapped.Err
-	}
-	a.cfg.Log.Warn("remote agent not reached", "agent", a.cfg.Name, "host", a.host, "error", a.redact(err.Error()))
+	a.warn("remote agent not reached", err)
 	return &plugins.Error{Code: "unreachable", Message: "The remote agent cannot be reached", Retryable: true}
 }
 
@@ -147,8 +184,8 @@ func clip(s string, n int) string {
 }
 
 // secrets lists texts that messages must not contain: values of headers, their last words (a token after Bearer), and
-// credentials in the URL.
-func secrets(headers map[string]string, u *url.URL) []string {
+// credentials in the URLs.
+func secrets(headers map[string]string, urls ...*url.URL) []string {
 	var list []string
 	add := func(s string) {
 		if len(s) >= 4 && !slices.Contains(list, s) {
@@ -162,17 +199,19 @@ func secrets(headers map[string]string, u *url.URL) []string {
 			add(words[len(words)-1])
 		}
 	}
-	if password, ok := u.User.Password(); ok {
-		add(password)
-	}
-	for _, values := range u.Query() {
-		for _, v := range values {
-			add(v)
+	for _, u := range urls {
+		if password, ok := u.User.Password(); ok {
+			add(password)
 		}
-	}
-	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
-		if len(segment) >= 16 { // often a key
-			add(segment)
+		for _, values := range u.Query() {
+			for _, v := range values {
+				add(v)
+			}
+		}
+		for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
+			if len(segment) >= 16 { // often a key
+				add(segment)
+			}
 		}
 	}
 	slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) })

@@ -19,6 +19,8 @@
 // Idempotency-Key returns the same run, and received events are skipped. Otherwise the step fails with the retryable code
 // connection_lost, or with empty_answer if the remote has ended its stream without an event. Errors quote the remote's response.
 //
+// A run that is left before its end is stopped at the URL Stop, if there is one.
+//
 // After a crash the remote is called again with the same run id, message ids and Idempotency-Key. Another Baton attaches
 // us to the earlier run, or starts it again if it was cancelled when its client disconnected. Any other remote repeats its
 // work with all side effects; with AtMostOnce the step fails with interrupted instead. The log still has the output from
@@ -34,6 +36,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -47,6 +50,10 @@ type Config struct {
 
 	URL     string            // receives POSTs of RunAgentInput, http or https
 	Headers map[string]string // of each request, such as Authorization; the values never appear in messages and logs
+
+	// Stop is the URL of POSTs that stop a run there, with {threadId} in place of the thread, for servers that continue a run
+	// after its connection was closed. By default nothing is sent.
+	Stop string
 
 	// Protocol is the protocolVersion sent to the remote, "1.0" by default. "0.0" sends no version and only members of
 	// the older dialect, for servers that refuse unknown members.
@@ -89,12 +96,16 @@ var (
 
 // New returns the agent described by cfg without connecting.
 func New(cfg Config) (*Agent, error) {
-	u, err := url.Parse(cfg.URL)
+	u, err := address(cfg.URL)
 	if err != nil {
-		return nil, errors.New("the url is invalid")
+		return nil, fmt.Errorf("the url %w", err)
 	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.New("the url must begin with http:// or https:// and a host")
+	stop, err := address(cmp.Or(cfg.Stop, cfg.URL))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("stop %w", err)
+	case cfg.Stop != "" && !strings.Contains(cfg.Stop, threadID):
+		return nil, errors.New("stop has no " + threadID)
 	}
 	cfg.Protocol = cmp.Or(cfg.Protocol, modern)
 	if cfg.Protocol != modern && cfg.Protocol != legacy {
@@ -114,9 +125,21 @@ func New(cfg Config) (*Agent, error) {
 	cfg.MaxEvent = cmp.Or(cfg.MaxEvent, 8_000_000)
 	cfg.MaxStream = cmp.Or(cfg.MaxStream, 256<<20)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	a := &Agent{cfg: cfg, host: u.Host, secret: secrets(cfg.Headers, u)}
+	a := &Agent{cfg: cfg, host: u.Host, secret: secrets(cfg.Headers, u, stop)}
 	a.client = newClient(cfg.Client)
 	return a, nil
+}
+
+// address parses a URL for requests.
+func address(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	if err != nil {
+		return nil, errors.New("is invalid") // the error has the URL
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("must begin with http:// or https:// and a host")
+	}
+	return u, nil
 }
 
 // Info describes the agent.

@@ -634,6 +634,8 @@ func TestNew_RefusesInvalidConfig(t *testing.T) {
 		{URL: "ftp://host/x"},
 		{URL: "http://"},
 		{URL: "http://host", Protocol: "2"},
+		{URL: "http://host", Stop: "http://host/stop"},
+		{URL: "http://host", Stop: "/stop/{threadId}"},
 		{URL: "http://host", Idle: -1},
 		{URL: "http://host", Headers: map[string]string{"X": "a\r\nY: b"}},
 		{URL: "http://host", Headers: map[string]string{"a b": "x"}},

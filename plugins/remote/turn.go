@@ -62,12 +62,24 @@ func (a *Agent) ask(ctx context.Context, run *plugins.Run, c *conversation, id s
 	}
 	r := newRelay(a, run, c, again)
 	l := line{a: a, body: body, key: id}
+	if again {
+		a.stop(ctx, c.thread)
+	}
+	if err := l.follow(ctx, r); err != nil {
+		if l.begun && !r.over() {
+			a.stop(ctx, c.thread)
+		}
+		return err
+	}
+	return r.conclude(res)
+}
+
+// follow reads the run to its end.
+func (l *line) follow(ctx context.Context, r *relay) error {
 	for attempt := 0; ; attempt++ {
 		err := l.read(ctx, r)
 		switch {
-		case err == nil:
-			return r.conclude(res)
-		case !errors.Is(err, errCut):
+		case err == nil || !errors.Is(err, errCut):
 			return err
 		case l.last == "":
 			return r.cut(errors.Is(err, errOver))
@@ -88,6 +100,7 @@ type line struct {
 	body []byte
 	key  string
 
+	begun   bool      // the run can have begun there
 	last    string    // id of the last event received, empty if they have none
 	number  int64     // last as a number
 	dropped time.Time // time of the loss since the last new event; zero while connected
@@ -102,6 +115,7 @@ func (l *line) read(ctx context.Context, r *relay) error {
 	defer idle.Stop()
 	behind := l.last != ""
 	stream, err := l.a.post(ctx, l.body, l.key, l.last)
+	l.begun = l.begun || err == nil || context.Cause(ctx) != nil
 	if err != nil {
 		return l.refused(behind, err)
 	}

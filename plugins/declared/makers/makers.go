@@ -104,7 +104,7 @@ func Assistant(tools []string) (plugins.Agent, error) {
 
 func agui(a declared.Agent) (plugins.Agent, error) {
 	return remote.New(remote.Config{
-		Name: a.Name, Description: a.Description, URL: a.AGUI.URL, Headers: a.AGUI.Headers,
+		Name: a.Name, Description: a.Description, URL: a.AGUI.URL, Headers: a.AGUI.Headers, Stop: a.AGUI.Stop,
 		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Projects: a.Projects,
 	})
 }
