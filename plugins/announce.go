@@ -119,6 +119,19 @@ func (a *Announced) withdraw() (result string, err error) {
 	return result, a.run.host.Emit(agui.ToolCallResult{MessageID: result, ToolCallID: a.ID, Content: why, Output: out})
 }
 
+// Leave lets a call that the worker has emitted stay open after the Do of ctx, also while the run waits. The worker emits the
+// result later. If the Do fails, or the process dies before its record is stored, the call gets the result interrupted.
+func (r *Run) Leave(ctx context.Context, toolCallID, tool string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.scopeOf(ctx).do
+	if d == nil {
+		return errOutside
+	}
+	d.calls = append(d.calls, &Announced{ID: toolCallID, run: r, name: tool, parent: &message{called: true}, closed: true})
+	return r.alive()
+}
+
 // announced closes the calls of a finished Do and returns them for its record.
 func (r *Run) announced(d *doing) ([]Use, error) {
 	var uses []Use

@@ -48,6 +48,6 @@ type Host interface {
 type Record struct {
 	Output json.RawMessage
 	// Calls are the announced calls, with Place, Name and ID. Their records begin with this one and accept the first
-	// request that CallTool gets for them. Calls announced without a record get the result interrupted if the process dies.
+	// request that CallTool gets for them, or a result that the worker emits itself, in a later span too. Calls announced without a record get the result interrupted if the process dies.
 	Calls []Use
 }

@@ -68,8 +68,8 @@ func (j *journal) calls() (list []*model.Memo) {
 	return list
 }
 
-// fail completes the record of a call with a failed result and returns its row, or nil when there is no such record.
-func (j *journal) fail(id string, result *agui.ToolCallResult) model.Row {
+// complete completes the record of a call with its result and returns its row, or nil when there is no such record.
+func (j *journal) complete(id string, result *agui.ToolCallResult) model.Row {
 	m := j.call(id)
 	if m == nil || m.Tool == "" {
 		return nil
@@ -77,6 +77,16 @@ func (j *journal) fail(id string, result *agui.ToolCallResult) model.Row {
 	row := *m
 	row.Done, row.Output = true, mustJSON(result.Output)
 	return j.add(&row)
+}
+
+// leftBy returns the record of a call that a step, or a sub-agent with places that begin with within, has left open to emit the
+// result itself, or nil. No request was recorded for such a call.
+func (j *journal) leftBy(step int, within, id string) *model.Memo {
+	m := j.call(id)
+	if m == nil || m.Tool == "" || m.Hash != "" || m.Step != step || !strings.HasPrefix(m.Place, within) {
+		return nil
+	}
+	return m
 }
 
 // edited returns the arguments with which an approver has replaced those of a call that has begun, or nil.

@@ -214,7 +214,8 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 		return &plugins.Error{Code: "illegal_event", Message: err.Error()}
 	}
 	about, does := entityOf(ev)
-	if err := l.owners.check(s, ev, about, does); err != nil {
+	left := about.kind == "call" && does == closes && l.journal.leftBy(s.number, s.within, about.id) != nil
+	if err := l.owners.check(s, ev, about, does); err != nil && !left {
 		return err
 	}
 	if err := l.span.stageStored(it, ev, payload); err != nil {
@@ -231,6 +232,9 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 		l.span.calls[e.ToolCallID] = e.ToolCallName
 	case agui.ToolCallResult:
 		delete(l.span.calls, e.ToolCallID)
+		if left {
+			it.Rows = append(it.Rows, l.journal.complete(e.ToolCallID, &e))
+		}
 	case agui.Custom:
 		if e.Name == agui.ProgressEvent {
 			if row := l.nodes.progress(s.node, e.Value); row != nil {

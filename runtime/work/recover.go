@@ -372,7 +372,7 @@ func goesOn(offered *host.Registry, m *model.Memo) bool {
 // failCall stages the interrupted result of a call that gets no other, and completes its record.
 func (r *repair) failCall(id string) error {
 	result := r.l.failedCall(id, codeInterrupted)
-	if row := r.l.journal.fail(id, &result); row != nil {
+	if row := r.l.journal.complete(id, &result); row != nil {
 		r.it.Rows = append(r.it.Rows, row)
 	}
 	return r.l.span.stage(r.it, result)
