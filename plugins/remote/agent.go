@@ -42,7 +42,7 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 // answered gets the client's and people's answers to the open calls and questions of the remote's run, and returns the
 // continued conversation. It asks all of them before the step waits.
 func (a *Agent) answered(ctx context.Context, run *plugins.Run, c *conversation, res *result) (*conversation, error) {
-	next := &conversation{thread: c.thread, state: res.State, messages: slices.Concat(c.messages, res.Messages)}
+	next := &conversation{thread: c.thread, state: res.State, messages: extended(c.messages, res.Messages), left: slices.Clone(res.Left)}
 	waiting := false
 	if len(res.Pending) > 0 {
 		calls := make([]plugins.ToolCall, len(res.Pending))
@@ -72,6 +72,7 @@ func (a *Agent) answered(ctx context.Context, run *plugins.Run, c *conversation,
 		case q.Command:
 			next.command = q.command(answer)
 		default:
+			next.answer(q.Interrupt.ToolCallID, answer)
 			entry := agui.ResumeEntry{InterruptID: q.ID, Status: "resolved", Payload: answer.Payload}
 			if answer.Cancelled {
 				entry.Status = "cancelled"
@@ -85,12 +86,28 @@ func (a *Agent) answered(ctx context.Context, run *plugins.Run, c *conversation,
 	return next, nil
 }
 
+// answer records a person's answer as the result of a call that was left open.
+func (c *conversation) answer(toolCallID string, a plugins.Answer) {
+	for i := range c.left {
+		if c.left[i].ID != toolCallID {
+			continue
+		}
+		out := &agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: textOf(a.Payload)}
+		if a.Cancelled {
+			const why = "The question was not answered"
+			out = &agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: why, Error: &agui.OutputError{Code: "declined", Message: why}}
+		}
+		c.left[i].Answer = out
+	}
+}
+
 // result is the record of one run of the remote.
 type result struct {
 	Messages  []agui.Message    `json:"messages,omitempty"` // its new messages if it is called again
 	State     json.RawMessage   `json:"state,omitempty"`    // its state if it is called again
 	Pending   []pending         `json:"pending,omitempty"`
 	Questions []question        `json:"questions,omitempty"`
+	Left      []left            `json:"left,omitempty"` // calls that stay open until it is called again
 	Usage     []agui.TokenUsage `json:"usage,omitempty"`
 	Output    agui.WorkerOutput `json:"output"`
 	Failure   *agui.OutputError `json:"failure,omitempty"`

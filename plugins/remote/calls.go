@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -106,17 +108,12 @@ func (r *relay) result(b agui.Base, e agui.ToolCallResult) error {
 
 // toolOf returns the name of the tool in a result, "unknown" if it has none.
 func toolOf(e agui.ToolCallResult) string {
-	for _, raw := range []json.RawMessage{e.Extra, e.Metadata} {
-		for _, name := range []string{"toolCallName", "toolName", "name"} {
-			if tool := textOf(object(raw)[name]); tool != "" {
-				return clip(tool, 200)
-			}
-		}
+	more := object(e.Extra)
+	name := cmp.Or(textOf(more["toolCallName"]), textOf(more["toolName"]), textOf(more["name"]))
+	if e.Output != nil {
+		name = cmp.Or(name, e.Output.ToolName)
 	}
-	if e.Output != nil && e.Output.ToolName != "" {
-		return clip(e.Output.ToolName, 200)
-	}
-	return "unknown"
+	return clip(cmp.Or(name, "unknown"), 200)
 }
 
 // show shows a held call, or ends a call without END.
@@ -169,9 +166,10 @@ func (r *relay) emitResult(b agui.Base, c *call, e agui.ToolCallResult) error {
 	})
 }
 
-// settleCalls adds the client's tool calls that the remote waits for to res. The remote's own tools need not have results;
-// a call without one counts as failed. If the remote asks questions, results can still follow.
-func (r *relay) settleCalls(asks bool, res *result) error {
+// settleCalls adds the client's tool calls that the remote waits for to res. If the remote asks questions, its other calls stay
+// open: the remote continues with them. Otherwise the answer to the question about a call is its result, and a call of the
+// remote's own tools needs none.
+func (r *relay) settleCalls(ctx context.Context, res *result) error {
 	asked := map[string]bool{}
 	for _, in := range r.outcome.Interrupts {
 		asked[in.ToolCallID] = true
@@ -184,19 +182,32 @@ func (r *relay) settleCalls(asks bool, res *result) error {
 				return err
 			}
 			res.Pending = append(res.Pending, pending{ID: c.id, Name: c.name, Args: c.args.String()})
-		case asks:
-			if c.held { // the remote itself continues with it
-				c.held = false
-				_ = r.remember(c)
+		case len(res.Questions) > 0:
+			if err := r.leave(ctx, c, res); err != nil {
+				return err
 			}
 		default:
-			out := agui.ToolOutput{Status: agui.StatusPartial}
-			if err := r.emitResult(agui.Base{}, c, agui.ToolCallResult{Content: unshown, Output: &out}); err != nil {
+			out := cmp.Or(c.answer, &agui.ToolOutput{Status: agui.StatusPartial, ResultSummary: unshown})
+			if err := r.emitResult(agui.Base{}, c, agui.ToolCallResult{Content: out.ResultSummary, Output: out}); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// leave shows a call, and leaves it open until the remote has the answers to its questions.
+func (r *relay) leave(ctx context.Context, c *call, res *result) error {
+	if c.held {
+		if err := r.show(agui.Base{}, c); err != nil {
+			return err
+		}
+	}
+	if r.view.Caller(c.id) == "" { // it could not be shown
+		return nil
+	}
+	res.Left = append(res.Left, left{ID: c.id, Theirs: c.theirs, Answer: c.answer})
+	return r.run.Leave(ctx, c.id, c.name)
 }
 
 const unshown = "The remote agent has not shown the result"

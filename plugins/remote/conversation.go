@@ -17,8 +17,16 @@ type conversation struct {
 	thread   string         // the remote's
 	messages []agui.Message // ours, with the remote's ids in their metadata
 	state    json.RawMessage
+	left     []left
 	resume   []agui.ResumeEntry
 	command  json.RawMessage // forwardedProps.command
+}
+
+// left is a call that stays open from one run of the remote to the next.
+type left struct {
+	ID     string           `json:"id"`               // ours
+	Theirs string           `json:"theirs"`           // as in the conversation's messages
+	Answer *agui.ToolOutput `json:"answer,omitempty"` // a person's: the result, unless the remote shows another
 }
 
 // begin returns the first input of a step.
@@ -37,6 +45,24 @@ func (a *Agent) begin(in *plugins.Input) *conversation {
 		c.messages = append(slices.Clip(c.messages), agui.Message{ID: id, Role: agui.RoleUser, Content: query})
 	}
 	return c
+}
+
+// extended returns messages with more behind them. The result of a call in messages follows that call.
+func extended(messages, more []agui.Message) []agui.Message {
+	messages = slices.Clone(messages)
+	for _, m := range more {
+		at := slices.IndexFunc(messages, func(old agui.Message) bool {
+			return m.Role == agui.RoleTool && slices.ContainsFunc(old.ToolCalls, func(c agui.ToolCall) bool { return c.ID == m.ToolCallID })
+		})
+		for at++; at > 0 && at < len(messages) && messages[at].Role == agui.RoleTool; {
+			at++
+		}
+		if at == 0 {
+			at = len(messages)
+		}
+		messages = slices.Insert(messages, at, m)
+	}
+	return messages
 }
 
 // stableID returns a UUID determined by parts.

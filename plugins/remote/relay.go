@@ -3,8 +3,10 @@ package remote
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -20,7 +22,7 @@ type relay struct {
 
 	legal   agui.Verifier
 	view    *fold.Fold        // the conversation under our ids
-	known   int               // messages in it before this run
+	known   map[string]bool   // ids of the messages in it before this run
 	sent    map[string]bool   // their ids at the remote
 	before  map[string]*call  // calls of earlier runs by the remote's ids
 	ids     map[string]string // our message ids by kind and the remote's ids
@@ -67,6 +69,7 @@ type call struct {
 	held     bool // not shown: a client's tool without a result so far
 	complete bool // all arguments received
 	answered bool
+	answer   *agui.ToolOutput // a person's, for a call that was left open
 }
 
 type stepKey struct{ sub, name string }
@@ -80,7 +83,7 @@ type shorthands struct{ text, call, reasoning string }
 func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
 	r := &relay{
 		a: a, run: run, again: again,
-		view: fold.New(c.state, c.messages), known: len(c.messages),
+		view: fold.New(c.state, c.messages), known: map[string]bool{},
 		sent: map[string]bool{}, before: map[string]*call{}, ids: map[string]string{}, calls: map[string]*call{},
 		subs: map[string]string{}, names: map[string]string{}, steps: map[stepKey]string{}, reasons: map[string]bool{}, halves: halves{},
 		opened: map[string]bool{}, tools: map[string]bool{}, said: map[[sha256.Size]byte][]string{}, callers: map[string]string{},
@@ -89,6 +92,9 @@ func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
 		r.tools[t.Name] = true
 	}
 	_ = r.legal.Add(agui.RunStarted{})
+	for _, m := range c.messages {
+		r.known[m.ID] = true
+	}
 	for _, m := range theirs(c.messages) {
 		r.sent[m.ID] = true
 		for _, tc := range m.ToolCalls {
@@ -99,6 +105,15 @@ func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
 		if c := r.before[m.ToolCallID]; c != nil && m.Role == agui.RoleTool {
 			c.answered = true
 		}
+	}
+	for _, l := range c.left {
+		known := r.before[l.Theirs]
+		if known == nil {
+			continue
+		}
+		known.id, known.held, known.answer = l.ID, false, l.Answer
+		r.calls[l.Theirs], r.order = known, append(r.order, known)
+		r.legal.Owe(l.ID)
 	}
 	return r
 }
@@ -317,7 +332,7 @@ func (r *relay) close(status string) error {
 }
 
 // conclude ends the remote's open entities and sets the run's outcome in res.
-func (r *relay) conclude(res *result) error {
+func (r *relay) conclude(ctx context.Context, res *result) error {
 	if r.leftOut > maxLeftOut {
 		r.a.cfg.Log.Warn("events of a remote agent were left out", "agent", r.a.cfg.Name, "run", r.run.Input.RunID, "events", r.leftOut)
 	}
@@ -332,11 +347,12 @@ func (r *relay) conclude(res *result) error {
 	if err := r.close(agui.StatusSuccess); err != nil {
 		return err
 	}
-	if err := r.settleCalls(len(res.Questions) > 0, res); err != nil {
+	if err := r.settleCalls(ctx, res); err != nil {
 		return err
 	}
 	if len(res.Pending)+len(res.Questions) > 0 {
-		res.Messages, res.State = r.view.Messages()[r.known:], r.view.State()
+		res.State = r.view.State()
+		res.Messages = slices.DeleteFunc(r.view.Messages(), func(m agui.Message) bool { return r.known[m.ID] })
 	}
 	return nil
 }

@@ -10,8 +10,9 @@
 //
 // A call of a client's tool without a result becomes our call when the remote's run ends: our run waits for the client and
 // calls the remote again with the result. The remote's interrupts, and the on_interrupt events of LangGraph and Mastra,
-// become our questions; the answers are sent as resume and, for on_interrupt, as forwardedProps.command. A question with
-// an invalid responseSchema fails the run.
+// become our questions; the answers are sent as resume and, for on_interrupt, as forwardedProps.command. The remote's open
+// calls stay open while it asks. The answer to a question about a call is the call's result, unless the remote shows another
+// when it continues. A question with an invalid responseSchema fails the run.
 //
 // # Failures
 //

@@ -523,6 +523,159 @@ func TestRun_InterruptsAreAsked(t *testing.T) {
 	}
 }
 
+// interrupted is the end of a run that asks about calls.
+func interrupted(calls ...string) string {
+	var list []string
+	for _, c := range calls {
+		list = append(list, `{"id":"i-`+c+`","reason":"tool_call","message":"`+c+`?","toolCallId":"`+c+`"}`)
+	}
+	return "\n" + `{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"interrupt","interrupts":[` + strings.Join(list, ",") + `]}}`
+}
+
+// send is an event that makes a call of the remote's tool send, or of the client's tool pick.
+func send(id string) string {
+	tool := map[bool]string{true: "pick", false: "send"}[strings.HasPrefix(id, "p")]
+	return "\n" + `{"type":"TOOL_CALL_CHUNK","toolCallId":"` + id + `","toolCallName":"` + tool + `","parentMessageId":"m","delta":"{\"n\":1}"}`
+}
+
+func TestRun_CallStaysOpenWhileAsked(t *testing.T) {
+	said := `{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"Let me"}`
+	for name, tt := range map[string]struct {
+		runs    []string
+		answers []plugins.Answer
+		want    string
+		roles   []string // in the last request
+	}{
+		"the answer is the result": {
+			[]string{said + send("c") + interrupted("c"), hello + finished}, []plugins.Answer{{Payload: json.RawMessage(`"to ann"`)}}, `
+			text assistant
+			+ Let me
+			call send
+			args {"n":1}
+			end success Let me
+			TOOL_CALL_END
+			text assistant
+			+ hello 
+			+ world
+			end success hello world
+			result success to ann`, []string{"user", "assistant c"},
+		},
+		"the remote shows a result": {
+			[]string{
+				send("c") + interrupted("c"), `{"type":"TOOL_CALL_RESULT","messageId":"q","toolCallId":"c","content":"sent"}
+				{"type":"TOOL_CALL_RESULT","messageId":"r","toolCallId":"c","content":"again"}` + finished,
+			}, []plugins.Answer{{Payload: json.RawMessage(`{"approved":true}`)}}, `
+			call send
+			args {"n":1}
+			TOOL_CALL_END
+			result success sent`, []string{"user", "assistant c"},
+		},
+		"nobody answers": {
+			[]string{send("c") + interrupted("c"), finished}, []plugins.Answer{{Cancelled: true}}, `
+			call send
+			args {"n":1}
+			TOOL_CALL_END
+			result failure The question was not answered`, []string{"user", "assistant c"},
+		},
+		"one call after the other": {
+			[]string{send("c") + send("d") + interrupted("c"), interrupted("d"), hello + finished}, []plugins.Answer{
+				{Payload: json.RawMessage(`1`)},
+				{Payload: json.RawMessage(`{"a":2}`)},
+			}, `
+			call send
+			args {"n":1}
+			call send
+			args {"n":1}
+			TOOL_CALL_END
+			TOOL_CALL_END
+			text assistant
+			+ hello 
+			+ world
+			end success hello world
+			result success 1
+			result success {"a":2}`, []string{"user", "assistant c d"},
+		},
+		"an answer before a call of the client's": {
+			[]string{send("c") + interrupted("c"), hello + send("p") + finished, finished}, []plugins.Answer{
+				{Payload: json.RawMessage(`1`)},
+				{Payload: json.RawMessage(`"red"`)},
+			}, `
+			call send
+			args {"n":1}
+			TOOL_CALL_END
+			text assistant
+			+ hello 
+			+ world
+			end success hello world
+			result success 1
+			text assistant
+			end success 
+			call pick
+			args {"n":1}
+			TOOL_CALL_END
+			result success red`, []string{"user", "assistant c", "tool c", "assistant", "assistant p", "tool p"},
+		},
+		"a call of the client's tool": {
+			[]string{send("p") + interrupted("p"), hello + finished}, []plugins.Answer{{Payload: json.RawMessage(`"red"`)}}, `
+			call pick
+			args {"n":1}
+			TOOL_CALL_END
+			text assistant
+			+ hello 
+			+ world
+			end success hello world
+			result success red`, []string{"user", "assistant p"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var answers []http.HandlerFunc
+			for _, run := range tt.runs {
+				answers = append(answers, stream(started+run))
+			}
+			s := serve(t, answers...)
+			res := plugintest.Run(t, s.agent(t), plugintest.Config{
+				Input: plugins.Input{Query: "go", Tools: []agui.Tool{{Name: "pick"}}}, Answers: tt.answers,
+			})
+			if res.Err != nil {
+				t.Fatal(res.Err)
+			}
+			if diff := cmp.Diff(trim(tt.want), brief(res.Events)); diff != "" {
+				t.Errorf("(-want +got):\n%s\nlog: %s", diff, s.logged())
+			}
+			var roles []string
+			for _, m := range s.asked[len(s.asked)-1].Messages {
+				role := string(m.Role)
+				for _, c := range m.ToolCalls {
+					role += " " + c.ID
+				}
+				roles = append(roles, strings.TrimSpace(role+" "+m.ToolCallID))
+			}
+			if diff := cmp.Diff(tt.roles, roles); diff != "" {
+				t.Errorf("the last request (-want +got):\n%s\n%s", diff, s.bodies[len(s.bodies)-1])
+			}
+		})
+	}
+	plugintest.Replay(t, asksAboutCall(t), plugintest.Config{
+		Input: plugins.Input{Query: "go"}, Answers: []plugins.Answer{{Payload: json.RawMessage(`"yes"`)}},
+	})
+}
+
+// asksAboutCall is a remote that asks about a call until it gets an answer.
+func asksAboutCall(t *testing.T) plugins.Agent {
+	t.Helper()
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {})
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in agui.RunAgentInput
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		if len(in.Resume) > 0 {
+			stream(started+hello+finished)(w, r)
+			return
+		}
+		stream(started+send("c")+interrupted("c"))(w, r)
+	})
+	return s.agent(t)
+}
+
 func TestRun_OnInterruptGetsCommand(t *testing.T) {
 	for value, message := range map[string]string{
 		`"Deploy?"`:                             "Deploy?",
@@ -569,8 +722,10 @@ func TestFailure_Codes(t *testing.T) {
 		"nothing":         {stream(""), "empty_answer", "no event", true},
 		"no JSON":         {stream(": ping"), "not_agui", "", false},
 		"another stream":  {stream(`{"choices":[]}` + "\n[DONE]"), "not_agui", "no event of AG-UI", false},
-		"an error that is no event": {stream(started + hello + "\n" + `{"error":{"message":"top-secret is worn"}}`), "remote_failed",
-			"an error: *** is worn", true},
+		"an error that is no event": {
+			stream(started + hello + "\n" + `{"error":{"message":"top-secret is worn"}}`), "remote_failed",
+			"an error: *** is worn", true,
+		},
 		"an error of another form": {stream(started + `{"type":"ERROR","message":"worn"}`), "remote_failed", "an error: worn", true},
 		"a run error of objects":   {stream(started + `{"type":"RUN_ERROR","message":{"why":"worn"},"code":7}`), "7", `{"why":"worn"}`, false},
 		"no stream":                {status(200, `{}`), "not_agui", "", false},
@@ -579,8 +734,10 @@ func TestFailure_Codes(t *testing.T) {
 		"accepted":                 {status(202, ``), "not_agui", "", false},
 		"unauthorized":             {status(401, `{"detail":"bad token top-secret"}`), "unauthorized", "status 401: bad token ***", false},
 		"forbidden":                {status(403, `{"error":"forbidden","error_description":"not for you"}`), "unauthorized", "status 403: not for you", false},
-		"a list of errors": {status(422, `{"detail":[{"loc":["body","messages"],"msg":"field required"}]}`), "refused",
-			"status 422: body.messages: field required", false},
+		"a list of errors": {
+			status(422, `{"detail":[{"loc":["body","messages"],"msg":"field required"}]}`), "refused",
+			"status 422: body.messages: field required", false,
+		},
 		"a secret at the limit": {status(400, strings.Repeat("x", 990)+"Bearer top-secret"), "refused", "xxx", false},
 		"invalid":               {status(422, `{"detail":"messages.0: no top-secret here"}`), "refused", "status 422: messages.0: no *** here", false},
 		"server error":          {status(500, `oops`), "remote_failed", "status 500: oops", true},

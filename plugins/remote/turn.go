@@ -71,7 +71,7 @@ func (a *Agent) ask(ctx context.Context, run *plugins.Run, c *conversation, id s
 		}
 		return err
 	}
-	return r.conclude(res)
+	return r.conclude(ctx, res)
 }
 
 // follow reads the run to its end.
