@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
@@ -179,5 +181,39 @@ func TestLeave_BelongsToStep(t *testing.T) {
 	b.wait(s.RunID, runtime.Completed)
 	if got := b.results("main"); got != "send success own" {
 		t.Errorf("the results are %q", got)
+	}
+}
+
+// A step that ends without the result of a call that it has left open gives it a failed one, and the next execution begins
+// without it.
+func TestLeave_EndsWithStep(t *testing.T) {
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if run.Input.Execution > 1 {
+			return agui.WorkerOutput{}, nil
+		}
+		_, err := leaves(ctx, run, "send")
+		if err == nil {
+			_, err = run.Ask(ctx, agui.Interrupt{Message: "sure?"})
+		}
+		if err == nil {
+			err = &plugins.Error{Code: "busy", Message: "busy", Retryable: true}
+		}
+		return agui.WorkerOutput{}, err
+	}}
+	b := open(t, runtime.Config{}, worker, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "worker", Agent: "worker", Retry: plugins.Retry{Attempts: 2, Initial: time.Millisecond}}}})
+	s := b.startWorkflow("main", "flow", "go")
+	b.wait(s.RunID, runtime.Waiting)
+	b.resume(s.RunID, `true`)
+	b.wait(s.RunID, runtime.Completed)
+	if got := b.results("main"); got != "send failure The call was interrupted before it returned" {
+		t.Errorf("the results are %q", got)
+	}
+	ts := types(b.log("main"))
+	result, last := slices.Index(ts, agui.TypeToolCallResult), len(ts)-1
+	for ts[last] != agui.TypeStepStarted {
+		last--
+	}
+	if result > last {
+		t.Errorf("the result is behind the second execution: %v", ts)
 	}
 }

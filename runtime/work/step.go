@@ -428,7 +428,7 @@ func (s *step) failCalls(it *commit.Item, answer bool) error {
 	}
 	l := s.l
 	for _, id := range l.span.ver.Unanswered() {
-		if !l.owners.within(s, callEntity(id)) {
+		if !l.owners.within(s, callEntity(id)) && l.journal.leftBy(s.number, s.within, id) == nil {
 			continue
 		}
 		result := l.failedCall(id, codeInterrupted)
