@@ -74,40 +74,33 @@ func (t *turn) readAttachment(ctx context.Context, named plugins.Attachment) ([]
 	case err != nil:
 		return nil, fmt.Errorf("attachment: %w", err)
 	}
-	switch kind := a.MimeType; {
-	case strings.HasPrefix(kind, "text/"), kind == "application/json", kind == "application/yaml":
+	kind, _, _ := strings.Cut(a.MimeType, ";")
+	switch kind = strings.TrimSpace(kind); {
+	case Textual(kind):
 		if len(data) > maxText {
 			return describe(a, fmt.Sprintf(", %d bytes, too large to be shown", a.Size)), nil
 		}
 		t.shown += int64(len(data))
 		return append(describe(a, ":"), llms.TextContent{Text: strings.ToValidUTF8(string(data), "\uFFFD")}), nil
-	case strings.HasPrefix(kind, "image/"), t.reads(kind):
+	case t.takes(kind, false):
 		t.shown += int64(len(data))
 		return append(describe(a, ":"), llms.BinaryContent{MIMEType: kind, Data: data}), nil
 	}
 	return describe(a, ", which cannot be shown"), nil
 }
 
-// takes reports whether the models accept a part of a message.
-func (a *Agent) takes(kind string, url bool) bool {
-	kind, _, _ = strings.Cut(kind, ";")
-	for _, m := range []Streamer{a.model, a.other} {
-		if taker, ok := m.(Taker); ok && !taker.Takes(strings.TrimSpace(kind), url) {
-			return false
-		}
-	}
-	return true
-}
-
-// reads reports whether the models accept files of a media type.
-func (a *Agent) reads(kind string) bool {
+// takes reports whether a model gets parts of a media type, or images by their URLs. A Taker that does not says so itself; other
+// models get images alone.
+func (a *Agent) takes(kind string, url bool) (taken bool) {
 	for _, m := range []Streamer{a.model, a.other} {
 		if m == nil {
 			continue
 		}
-		if r, ok := m.(Reader); !ok || !r.Reads(kind) {
+		taker, ok := m.(Taker)
+		if !ok && !url && !strings.HasPrefix(kind, "image/") {
 			return false
 		}
+		taken = taken || !ok || taker.Takes(kind, url)
 	}
-	return true
+	return taken
 }

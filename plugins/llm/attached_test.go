@@ -14,7 +14,7 @@ import (
 // reader is a model that accepts PDF files.
 type reader struct{ *model }
 
-func (reader) Reads(kind string) bool { return kind == "application/pdf" }
+func (reader) Takes(kind string, _ bool) bool { return kind == "application/pdf" }
 
 func TestAttachments_AreIncluded(t *testing.T) {
 	message := func(id string, paths ...string) agui.Message {

@@ -15,23 +15,17 @@ import (
 // mixes up parallel calls, its Anthropic drops calls after text, and its Ollama does not call tools.
 type Streamer interface {
 	llms.Model
-	// Stream calls the model once, without retries, and passes each piece of its answer to show as it arrives. It returns
+	// Stream calls the model once, without repeating a request that was accepted, and passes each piece of its answer to show as it arrives. It returns
 	// show's error if that fails, and an *Error if the provider does. It closes the connection and returns soon after ctx
 	// is done. A Response returned with an error has the usage known by then.
 	Stream(ctx context.Context, req Request, show func(Piece) error) (Response, error)
 }
 
-// Reader is a Streamer that accepts files other than text and images. Other models get only their names.
-type Reader interface {
-	// Reads reports whether the model accepts files of a media type as llms.BinaryContent.
-	Reads(mediaType string) bool
-}
-
-// Taker is a Streamer that reports which parts its provider accepts. Other Models get all parts, and fail for parts they do
-// not support.
+// Taker is a Streamer that reports which parts its provider accepts. It replaces others by texts that say so. Other Models get
+// images alone.
 type Taker interface {
-	// Takes reports whether a message can have a part of a media type, as llms.BinaryContent, or a part with only a URL,
-	// as llms.ImageURLContent, which has an empty media type.
+	// Takes reports whether the model gets a part of a media type, as llms.BinaryContent, or a part with only a URL, as
+	// llms.ImageURLContent, which has an empty media type.
 	Takes(mediaType string, url bool) bool
 }
 

@@ -62,14 +62,10 @@ func (t *turn) called(c agui.ToolCall) {
 	t.past[c.ID] = c
 }
 
-// userParts returns the parts of a user's message. Parts that the model does not accept are named.
+// userParts returns the parts of a user's message with its attachments.
 func (t *turn) userParts(m *agui.Message) (parts []llms.ContentPart) {
 	for _, p := range m.ContentParts() {
-		part := t.contentPart(&p)
-		if part == nil {
-			part = llms.TextContent{Text: fmt.Sprintf("[a part of type %s, which cannot be shown]", p.Type)}
-		}
-		parts = append(parts, part)
+		parts = append(parts, t.contentPart(&p))
 	}
 	parts = append(parts, t.attached[m.ID]...)
 	if parts == nil {
@@ -78,30 +74,35 @@ func (t *turn) userParts(m *agui.Message) (parts []llms.ContentPart) {
 	return parts
 }
 
-// contentPart converts a part for the models, nil if a model does not accept it. Providers fetch the URLs of images
-// themselves.
+// contentPart converts a part for the models. What no model accepts becomes a text that says so; Baton's models do the same with
+// what their provider does not accept.
 func (a *Agent) contentPart(p *agui.Part) llms.ContentPart {
 	switch {
 	case p.Type == "text":
 		return llms.TextContent{Text: p.Text}
-	case p.Source == nil:
-		return nil
-	case p.Source.Type == "url" && p.Type == "image" && a.takes("", true):
+	case p.Source == nil || p.Source.Type != "data" && p.Source.Type != "url":
+		return llms.TextContent{Text: fmt.Sprintf("[a part of type %s, which cannot be shown]", clip(p.Type, 100))}
+	case hasScheme(p.Source.Value, "data"):
 		return llms.ImageURLContent{URL: p.Source.Value}
-	case p.Source.Type != "data":
-		return nil
+	case p.Source.Type == "url" && p.Type == "image" && a.takes("", true):
+		return llms.ImageURLContent{URL: p.Source.Value} // providers fetch it themselves
+	case p.Source.Type == "url":
+		return llms.TextContent{Text: fmt.Sprintf("[%s at %s, which cannot be shown]", clip(p.Type, 100), clip(p.Source.Value, 1000))}
 	}
-	data, err := base64.StdEncoding.DecodeString(p.Source.Value)
+	data, err := DecodeBase64(p.Source.Value)
 	if err != nil {
-		return nil
+		return llms.TextContent{Text: fmt.Sprintf("[%s %s, which cannot be read]", clip(p.Type, 100), clip(p.Source.MimeType, 100))}
 	}
-	if strings.HasPrefix(p.Source.MimeType, "text/") {
+	kind, _, _ := strings.Cut(p.Source.MimeType, ";")
+	if strings.HasPrefix(kind, "text/") {
 		return llms.TextContent{Text: strings.ToValidUTF8(string(data), "\uFFFD")}
 	}
-	if !a.takes(p.Source.MimeType, false) {
-		return nil
-	}
-	return llms.BinaryContent{MIMEType: p.Source.MimeType, Data: data}
+	return llms.BinaryContent{MIMEType: strings.TrimSpace(kind), Data: data}
+}
+
+// hasScheme reports whether s begins with the scheme of a URL.
+func hasScheme(s, scheme string) bool {
+	return len(s) > len(scheme) && s[len(scheme)] == ':' && strings.EqualFold(s[:len(scheme)], scheme)
 }
 
 // mediaOf returns the images and files of a tool's result after its name, or nil.
@@ -110,8 +111,8 @@ func (a *Agent) mediaOf(tool string, parts json.RawMessage) (list []llms.Content
 		return nil
 	}
 	for _, p := range (agui.Message{Role: agui.RoleTool, Parts: parts}).ContentParts() {
-		if part := a.contentPart(&p); part != nil && p.Type != "text" {
-			list = append(list, part)
+		if p.Type != "text" {
+			list = append(list, a.contentPart(&p))
 		}
 	}
 	if list == nil {
@@ -120,21 +121,17 @@ func (a *Agent) mediaOf(tool string, parts json.RawMessage) (list []llms.Content
 	return append([]llms.ContentPart{llms.TextContent{Text: "From the result of " + tool + ":"}}, list...)
 }
 
-// unsupported returns the type of the first part that the models do not accept, or "".
-func (a *Agent) unsupported(m *agui.Message) string {
-	if m.Role != agui.RoleUser {
-		return ""
+// Textual reports whether files of a media type are texts.
+func Textual(mediaType string) bool {
+	switch mediaType {
+	case "application/json", "application/yaml", "application/xml", "image/svg+xml":
+		return true
 	}
-	for _, p := range m.ContentParts() {
-		switch {
-		case a.contentPart(&p) != nil:
-		case p.Source != nil && p.Source.Type == "url":
-			return p.Type + " by its URL"
-		case p.Source != nil && p.Source.MimeType != "":
-			return p.Type + " of " + p.Source.MimeType
-		default:
-			return p.Type
-		}
-	}
-	return ""
+	return strings.HasPrefix(mediaType, "text/")
+}
+
+// DecodeBase64 decodes base64 in any of its forms: standard or for URLs, with or without padding and white space.
+func DecodeBase64(s string) ([]byte, error) {
+	s = strings.NewReplacer("-", "+", "_", "/", "=", "", " ", "", "\n", "", "\r", "", "\t", "").Replace(s)
+	return base64.RawStdEncoding.DecodeString(s)
 }

@@ -34,11 +34,8 @@ func (t *turn) begin(ctx context.Context) error {
 	if err := t.attachments(ctx, h.turns); err != nil {
 		return err
 	}
-	for i, turn := range h.turns {
+	for _, turn := range h.turns {
 		for j := range turn {
-			if kind := t.unsupported(&turn[j]); kind != "" && i == len(h.turns)-1 {
-				return &plugins.Error{Code: "unsupported_part", Message: fmt.Sprintf("The model does not support parts of type %s", kind)}
-			}
 			t.messages = append(t.messages, t.convert(&turn[j])...)
 		}
 	}

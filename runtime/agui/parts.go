@@ -59,10 +59,21 @@ func partsText(raw json.RawMessage) string {
 
 func readParts(raw json.RawMessage) (list []Part) {
 	_ = eachElement(raw, func(val []byte) error {
-		var p Part
-		if json.Unmarshal(val, &p) == nil {
-			list = append(list, p)
+		var p struct {
+			Part
+			ImageURL json.RawMessage `json:"image_url"` // OpenAI's form of an image: an object with its url, or the url
 		}
+		if json.Unmarshal(val, &p) != nil {
+			return nil
+		}
+		if p.ImageURL != nil && p.Source == nil {
+			var image struct{ URL string }
+			if json.Unmarshal(p.ImageURL, &image) != nil {
+				_ = json.Unmarshal(p.ImageURL, &image.URL)
+			}
+			p.Type, p.Source = "image", &Source{Type: "url", Value: image.URL}
+		}
+		list = append(list, p.Part)
 		return nil
 	})
 	return list

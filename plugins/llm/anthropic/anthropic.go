@@ -6,11 +6,8 @@ package anthropic
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"strings"
-
-	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
@@ -21,18 +18,22 @@ type Config = wire.Config
 
 // Model is a model of Anthropic. It is safe for concurrent use.
 type Model struct {
+	wire.Plain
+
 	cfg      Config
 	endpoint *wire.Endpoint
 }
 
-var (
-	_ llm.Streamer = (*Model)(nil)
-	_ llm.Reader   = (*Model)(nil)
-)
+var _ llm.Streamer = (*Model)(nil)
+
+var caps = wire.Caps{
+	FirstUser: true, IDs: wire.WordID, URLs: true,
+	Media: []string{"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"},
+}
 
 // New returns the model described by cfg, without a request.
 func New(cfg Config) (*Model, error) {
-	e, err := cfg.Endpoint("anthropic", "https://api.anthropic.com")
+	e, err := cfg.Endpoint("anthropic", "https://api.anthropic.com", caps)
 	if err != nil {
 		return nil, err
 	}
@@ -43,17 +44,7 @@ func New(cfg Config) (*Model, error) {
 	cfg.BaseURL = strings.TrimSuffix(cfg.BaseURL, "/v1")
 	e.Authorize("X-Api-Key", cfg.APIKey)
 	e.Authorize("Anthropic-Version", "2023-06-01")
-	return &Model{cfg: cfg, endpoint: e}, nil
-}
-
-// GenerateContent implements llms.Model. Text is passed to the StreamingFunc of options.
-func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
-	return wire.Generate(ctx, m, messages, options...)
-}
-
-// Call sends a single prompt.
-//
-// Deprecated: use GenerateContent.
-func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
-	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
+	m := &Model{cfg: cfg, endpoint: e}
+	m.Plain = wire.PlainOf(m, e)
+	return m, nil
 }

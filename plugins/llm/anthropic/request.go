@@ -4,11 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 
-	"github.com/tmc/langchaingo/llms"
-
-	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
 )
 
@@ -35,41 +31,34 @@ type message struct {
 
 type object = map[string]any
 
-// request builds a request that marks the stable parts for caching: the tools, the system's text, and the conversation so
-// far.
-func (m *Model) request(e *wire.Endpoint, req llm.Request) (*request, error) {
-	o := req.Options
+// shape returns a request that marks the stable parts for caching: the tools, the system's text, and the conversation so far.
+func (m *Model) shape(c *wire.Conversation, _ wire.Caps) any {
+	o := c.Options
 	r := &request{
-		Model: e.Model, MaxTokens: m.cfg.MaxTokens, Stream: true, StopSequences: o.StopWords, OutputConfig: object{},
+		Model: c.Model, MaxTokens: m.cfg.MaxTokens, Stream: true, StopSequences: o.StopWords, OutputConfig: object{},
 		Temperature: wire.Number(o.Temperature), TopP: wire.Number(o.TopP), TopK: wire.Number(o.TopK),
 	}
 	if o.MaxTokens > 0 {
 		r.MaxTokens = o.MaxTokens
 	}
 	m.think(r)
-	if err := tools(e, o, r); err != nil {
-		return nil, err
-	}
-	if len(req.Schema) > 0 {
-		var schema any
-		if err := json.Unmarshal(req.Schema, &schema); err != nil {
-			return nil, e.Refuse("the schema of the answer: %s", err)
-		}
+	tools(c, r)
+	var schema any
+	if json.Unmarshal(c.Schema, &schema) == nil {
 		closeObjects(schema)
 		r.OutputConfig["format"] = object{"type": "json_schema", "schema": schema}
 	}
-	for _, given := range req.Messages {
-		if err := add(e, r, given); err != nil {
-			return nil, err
-		}
+	for _, text := range c.System {
+		r.System = append(r.System, object{"type": "text", "text": text})
+	}
+	for _, msg := range c.Messages {
+		r.add(msg)
 	}
 	if n := len(r.System); n > 0 {
 		r.System[n-1]["cache_control"] = object{"type": "ephemeral"}
 	}
-	if n := len(r.Messages); n > 0 {
-		cacheLast(r.Messages[n-1].Content)
-	}
-	return r, nil
+	cacheLast(r.Messages[len(r.Messages)-1].Content)
+	return r
 }
 
 func (m *Model) think(r *request) {
@@ -89,26 +78,22 @@ func (m *Model) think(r *request) {
 	}
 }
 
-func tools(e *wire.Endpoint, o llms.CallOptions, r *request) error {
-	for _, f := range wire.Functions(o) {
-		parameters, err := e.Parameters(f)
-		if err != nil {
-			return err
+func tools(c *wire.Conversation, r *request) {
+	for _, t := range c.Tools {
+		tool := object{"name": t.Name, "input_schema": t.Parameters}
+		if t.Description != "" {
+			tool["description"] = t.Description
 		}
-		tool := object{"name": f.Name, "input_schema": parameters}
-		if f.Description != "" {
-			tool["description"] = f.Description
-		}
-		if f.Strict {
+		if t.Strict {
 			tool["strict"] = true
 		}
 		r.Tools = append(r.Tools, tool)
 	}
 	if len(r.Tools) == 0 {
-		return nil
+		return
 	}
 	r.Tools[len(r.Tools)-1]["cache_control"] = object{"type": "ephemeral"}
-	switch mode, name := wire.Choice(o); {
+	switch mode, name := wire.Choice(c.Options); {
 	case name != "":
 		r.ToolChoice = object{"type": "tool", "name": name}
 	case mode == "required":
@@ -116,92 +101,48 @@ func tools(e *wire.Endpoint, o llms.CallOptions, r *request) error {
 	case mode == "none":
 		r.ToolChoice = object{"type": "none"}
 	}
-	return nil
 }
 
-// add adds a message: to the system's text, or to the last message if it has the same role, because Anthropic requires
-// alternating roles. Results precede all other parts.
-func add(e *wire.Endpoint, r *request, given llms.MessageContent) error {
-	var thoughts, results, blocks []any
-	for _, part := range given.Parts {
-		if data, ok := e.Mine(part); ok {
-			thoughts = append(thoughts, data)
-			continue
-		}
-		switch part := part.(type) {
-		case llms.TextContent:
-			if strings.TrimSpace(part.Text) == "" {
-				continue // would be refused
-			}
-			text := object{"type": "text", "text": part.Text}
-			if given.Role == llms.ChatMessageTypeSystem {
-				r.System = append(r.System, text)
-				continue
-			}
-			blocks = append(blocks, text)
-			continue
-		case llms.ToolCall:
-			name, arguments := wire.Arguments(part)
-			blocks = append(blocks, object{"type": "tool_use", "id": part.ID, "name": name, "input": arguments})
-			continue
-		case llms.ToolCallResponse:
-			result := object{"type": "tool_result", "tool_use_id": part.ToolCallID}
-			if part.Content != "" {
-				result["content"] = []object{{"type": "text", "text": part.Content}}
-			}
-			results = append(results, result)
-			continue
-		}
-		media, ok, err := e.MediaOf(part)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			continue // belongs to another provider
-		}
-		block, err := mediaBlock(e, media)
-		if err != nil {
-			return err
-		}
-		blocks = append(blocks, block)
-	}
-	role := "user"
-	if given.Role == llms.ChatMessageTypeAI {
-		role = "assistant"
-	}
-	blocks = append(thoughts, blocks...)
-	if len(results)+len(blocks) == 0 {
-		return nil
+// add adds a message. Results are the beginning of the user's message that follows them.
+func (r *request) add(m wire.Message) {
+	role := wire.User
+	if m.Role == wire.Assistant {
+		role = wire.Assistant
 	}
 	if n := len(r.Messages); n == 0 || r.Messages[n-1].Role != role {
 		r.Messages = append(r.Messages, message{Role: role})
 	}
-	last := &r.Messages[len(r.Messages)-1]
-	first := slices.IndexFunc(last.Content, func(b any) bool {
-		block, ok := b.(object)
-		return !ok || block["type"] != "tool_result"
-	})
-	if first < 0 {
-		first = len(last.Content)
+	var thoughts, blocks []any
+	for _, p := range m.Parts {
+		if p.Carried != nil {
+			thoughts = append(thoughts, p.Carried)
+		} else {
+			blocks = append(blocks, blockOf(p))
+		}
 	}
-	last.Content = slices.Concat(last.Content[:first], results, last.Content[first:], blocks)
-	return nil
+	last := &r.Messages[len(r.Messages)-1]
+	last.Content = slices.Concat(last.Content, thoughts, blocks)
 }
 
-func mediaBlock(e *wire.Endpoint, m wire.Media) (object, error) {
-	if text, ok := m.Text(); ok {
-		return object{"type": "text", "text": text}, nil
-	}
-	bytes := func() object { return object{"type": "base64", "media_type": m.Type, "data": m.Base64()} }
+// blockOf returns a part of a message.
+func blockOf(p wire.Part) object {
 	switch {
-	case m.URL != "":
-		return object{"type": "image", "source": object{"type": "url", "url": m.URL}}, nil
-	case m.Image():
-		return object{"type": "image", "source": bytes()}, nil
-	case m.Type == "application/pdf":
-		return object{"type": "document", "source": bytes()}, nil
+	case p.Call != nil:
+		return object{"type": "tool_use", "id": p.Call.ID, "name": p.Call.Name, "input": p.Call.Arguments}
+	case p.Result != nil && p.Result.Text == "":
+		return object{"type": "tool_result", "tool_use_id": p.Result.ID}
+	case p.Result != nil:
+		return object{"type": "tool_result", "tool_use_id": p.Result.ID, "content": []object{{"type": "text", "text": p.Result.Text}}}
+	case p.Media == nil:
+		return object{"type": "text", "text": p.Text}
+	case p.Media.URL != "":
+		return object{"type": "image", "source": object{"type": "url", "url": p.Media.URL}}
 	}
-	return nil, e.Refuse("cannot read %s", m.Type)
+	kind := "document"
+	if p.Media.Image() {
+		kind = "image"
+	}
+	return object{"type": kind, "source": object{"type": "base64", "media_type": p.Media.Type, "data": p.Media.Base64()}}
 }
 
 // cacheLast marks the last block that can be marked; reasoning cannot.
@@ -232,11 +173,3 @@ func closeObjects(v any) {
 		}
 	}
 }
-
-// Takes reports whether the API supports a part of a message.
-func (m *Model) Takes(mediaType string, url bool) bool {
-	return url || wire.Takes(mediaType, "application/pdf")
-}
-
-// Reads reports that the model reads PDF.
-func (m *Model) Reads(mediaType string) bool { return mediaType == "application/pdf" }

@@ -14,11 +14,7 @@ import (
 // Stream implements llm.Streamer.
 func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
 	e := m.endpoint.For(req.Options)
-	body, err := m.request(e, req)
-	if err != nil {
-		return llm.Response{}, err
-	}
-	res, err := e.Post(ctx, m.cfg.BaseURL+"/v1/messages", body)
+	res, err := e.Exchange(ctx, m.cfg.BaseURL+"/v1/messages", req, m.shape)
 	if err != nil {
 		return llm.Response{}, err
 	}

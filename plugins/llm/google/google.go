@@ -10,8 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/tmc/langchaingo/llms"
-
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
 )
@@ -21,18 +19,17 @@ type Config = wire.Config
 
 // Model is a model of Google. It is safe for concurrent use.
 type Model struct {
+	wire.Plain
+
 	cfg      Config
 	endpoint *wire.Endpoint
 }
 
-var (
-	_ llm.Streamer = (*Model)(nil)
-	_ llm.Reader   = (*Model)(nil)
-)
+var _ llm.Streamer = (*Model)(nil)
 
 // New returns the model described by cfg, without a request.
 func New(cfg Config) (*Model, error) {
-	e, err := cfg.Endpoint("google", "https://generativelanguage.googleapis.com")
+	e, err := cfg.Endpoint("google", "https://generativelanguage.googleapis.com", caps)
 	if err != nil {
 		return nil, err
 	}
@@ -41,30 +38,16 @@ func New(cfg Config) (*Model, error) {
 	}
 	cfg.BaseURL = strings.TrimSuffix(cfg.BaseURL, "/v1beta")
 	e.Authorize("X-Goog-Api-Key", cfg.APIKey)
-	return &Model{cfg: cfg, endpoint: e}, nil
-}
-
-// GenerateContent implements llms.Model. Text is passed to the StreamingFunc of options.
-func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
-	return wire.Generate(ctx, m, messages, options...)
-}
-
-// Call sends a single prompt.
-//
-// Deprecated: use GenerateContent.
-func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
-	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
+	m := &Model{cfg: cfg, endpoint: e}
+	m.Plain = wire.PlainOf(m, e)
+	return m, nil
 }
 
 // Stream implements llm.Streamer. Each tool call is one piece.
 func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
 	e := m.endpoint.For(req.Options)
-	body, err := m.request(e, req)
-	if err != nil {
-		return llm.Response{}, err
-	}
 	name := strings.TrimPrefix(e.Model, "models/")
-	res, err := e.Post(ctx, m.cfg.BaseURL+"/v1beta/models/"+url.PathEscape(name)+":streamGenerateContent?alt=sse", body)
+	res, err := e.Exchange(ctx, m.cfg.BaseURL+"/v1beta/models/"+url.PathEscape(name)+":streamGenerateContent?alt=sse", req, m.shape)
 	if err != nil {
 		return llm.Response{}, err
 	}

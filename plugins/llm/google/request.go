@@ -7,11 +7,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tmc/langchaingo/llms"
-
-	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
 )
+
+var caps = wire.Caps{
+	IDs: wire.GivenID, URLs: true,
+	Media: []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "application/pdf", "audio/*", "video/*"},
+}
 
 type request struct {
 	Contents          []content   `json:"contents"`
@@ -90,8 +92,9 @@ type thinking struct {
 
 type object = map[string]any
 
-func (m *Model) request(e *wire.Endpoint, req llm.Request) (*request, error) {
-	o := req.Options
+// shape returns a request.
+func (m *Model) shape(c *wire.Conversation, _ wire.Caps) any {
+	o := c.Options
 	if o.MaxTokens == 0 {
 		o.MaxTokens = m.cfg.MaxTokens
 	}
@@ -101,36 +104,22 @@ func (m *Model) request(e *wire.Endpoint, req llm.Request) (*request, error) {
 		FrequencyPenalty: wire.Number(o.FrequencyPenalty), PresencePenalty: wire.Number(o.PresencePenalty),
 		ThinkingConfig: m.thinking(),
 	}}
-	if err := tools(e, o, r); err != nil {
-		return nil, err
-	}
-	if o.JSONMode || len(req.Schema) > 0 && (len(r.Tools) == 0 || answersBesideTools(e.Model)) {
+	tools(c, r)
+	if o.JSONMode || len(c.Schema) > 0 && (len(r.Tools) == 0 || answersBesideTools(c.Model)) {
 		r.GenerationConfig.ResponseMIMEType = "application/json"
-		r.GenerationConfig.ResponseJSONSchema = req.Schema
+		r.GenerationConfig.ResponseJSONSchema = c.Schema
 	}
-	names := map[string]string{} // of tools, by call id
-	for _, message := range req.Messages {
-		c, err := contentOf(e, message, names)
-		switch n := len(r.Contents); {
-		case err != nil:
-			return nil, err
-		case len(c.Parts) == 0:
-		case message.Role == llms.ChatMessageTypeSystem:
-			if r.SystemInstruction == nil {
-				r.SystemInstruction = &content{}
-			}
-			r.SystemInstruction.Parts = append(r.SystemInstruction.Parts, c.Parts...)
-		case n > 0 && r.Contents[n-1].Role == c.Role && r.Contents[n-1].results() == c.results():
-			r.Contents[n-1].Parts = append(r.Contents[n-1].Parts, c.Parts...) // results of one turn belong together
-		default:
-			r.Contents = append(r.Contents, c)
-		}
+	if len(c.System) > 0 {
+		r.SystemInstruction = &content{}
 	}
-	return r, nil
+	for _, text := range c.System {
+		r.SystemInstruction.Parts = append(r.SystemInstruction.Parts, part{Text: text})
+	}
+	for _, msg := range c.Messages {
+		r.Contents = append(r.Contents, contentOf(msg))
+	}
+	return r
 }
-
-// results reports whether c consists of results of tools.
-func (c content) results() bool { return c.Parts[0].FunctionResponse != nil }
 
 // answersBesideTools reports whether the model supports a schema together with tools, as models since Gemini 3 do.
 func answersBesideTools(model string) bool {
@@ -147,24 +136,20 @@ func (m *Model) thinking() *thinking {
 	return &thinking{IncludeThoughts: true, ThinkingLevel: m.cfg.Reasoning}
 }
 
-func tools(e *wire.Endpoint, o llms.CallOptions, r *request) error {
+func tools(c *wire.Conversation, r *request) {
 	var list []function
-	for _, f := range wire.Functions(o) {
-		parameters, err := e.Parameters(f)
-		if err != nil {
-			return err
-		}
-		list = append(list, function{f.Name, f.Description, parameters})
+	for _, t := range c.Tools {
+		list = append(list, function{t.Name, t.Description, t.Parameters})
 	}
 	if len(list) == 0 {
-		return nil
+		return
 	}
 	r.Tools = []tool{{list}}
-	mode, name := wire.Choice(o)
+	mode, name := wire.Choice(c.Options)
 	calling := object{"mode": strings.ToUpper(mode)}
 	switch mode {
 	case "", "auto":
-		return nil
+		return
 	case "required":
 		calling["mode"] = "ANY"
 	}
@@ -172,56 +157,37 @@ func tools(e *wire.Endpoint, o llms.CallOptions, r *request) error {
 		calling["allowedFunctionNames"] = []string{name}
 	}
 	r.ToolConfig = object{"functionCallingConfig": calling}
-	return nil
 }
 
-// contentOf converts a message, with signatures in their places. It records the names of calls, which results must repeat.
-func contentOf(e *wire.Endpoint, message llms.MessageContent, names map[string]string) (content, error) {
+// contentOf converts a message, with signatures in their places.
+func contentOf(m wire.Message) content {
 	c := content{Role: "user"}
-	if message.Role == llms.ChatMessageTypeAI {
+	if m.Role == wire.Assistant {
 		c.Role = "model"
 	}
 	signatures := map[string]string{}
-	for _, p := range message.Parts {
+	for _, p := range m.Parts {
 		var signed carried
-		if data, ok := e.Mine(p); ok && json.Unmarshal(data, &signed) == nil {
+		if p.Carried != nil && json.Unmarshal(p.Carried, &signed) == nil {
 			signatures[signed.Call] = signed.Signature
 		}
 	}
-	for _, p := range message.Parts {
-		switch p := p.(type) {
-		case llm.Carried:
-			continue
-		case llms.TextContent:
-			if p.Text != "" {
-				c.Parts = append(c.Parts, part{Text: p.Text})
-			}
-			continue
-		case llms.ToolCall:
-			name, arguments := wire.Arguments(p)
-			names[p.ID] = name
-			c.Parts = append(c.Parts, part{
-				FunctionCall: &functionCall{ID: known(p.ID), Name: name, Args: arguments}, ThoughtSignature: signatures[p.ID],
-			})
-			continue
-		case llms.ToolCallResponse:
-			name := p.Name
-			if name == "" {
-				name = names[p.ToolCallID]
-			}
-			c.Parts = append(c.Parts, part{FunctionResponse: &functionResponse{known(p.ToolCallID), name, result(p.Content)}})
-			continue
-		}
-		media, ok, err := e.MediaOf(p)
-		if err != nil {
-			return c, err
-		}
-		if ok {
-			c.Parts = append(c.Parts, mediaPart(media))
+	for _, p := range m.Parts {
+		switch {
+		case p.Carried != nil:
+		case p.Call != nil:
+			call := &functionCall{ID: p.Call.ID, Name: p.Call.Name, Args: p.Call.Arguments}
+			c.Parts = append(c.Parts, part{FunctionCall: call, ThoughtSignature: signatures[p.Call.Given]})
+		case p.Result != nil:
+			c.Parts = append(c.Parts, part{FunctionResponse: &functionResponse{p.Result.ID, p.Result.Name, result(p.Result.Text)}})
+		case p.Media != nil:
+			c.Parts = append(c.Parts, mediaPart(p.Media))
+		default:
+			c.Parts = append(c.Parts, part{Text: p.Text})
 		}
 	}
 	sign(c.Parts, signatures[""])
-	return c, nil
+	return c
 }
 
 // sign adds the signature of the text to the last text part.
@@ -234,14 +200,6 @@ func sign(parts []part, signature string) {
 	}
 }
 
-// known returns the id of a call, or "" if Google did not assign it.
-func known(id string) string {
-	if wire.Minted(id) {
-		return ""
-	}
-	return id
-}
-
 // result returns a tool's result as the object that Google requires.
 func result(text string) json.RawMessage {
 	trimmed := strings.TrimSpace(text)
@@ -252,10 +210,7 @@ func result(text string) json.RawMessage {
 	return data
 }
 
-func mediaPart(m wire.Media) part {
-	if text, ok := m.Text(); ok {
-		return part{Text: text}
-	}
+func mediaPart(m *wire.Media) part {
 	if m.URL != "" {
 		address, _, _ := strings.Cut(m.URL, "?")
 		kind, _, _ := strings.Cut(mime.TypeByExtension(path.Ext(address)), ";")
@@ -263,6 +218,3 @@ func mediaPart(m wire.Media) part {
 	}
 	return part{InlineData: &inlineData{m.Type, m.Data}}
 }
-
-// Reads reports that the model reads PDF.
-func (m *Model) Reads(mediaType string) bool { return mediaType == "application/pdf" }

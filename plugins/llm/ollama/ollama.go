@@ -11,8 +11,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/tmc/langchaingo/llms"
-
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
 )
@@ -22,6 +20,8 @@ type Config = wire.Config
 
 // Model is a model that Ollama runs. It is safe for concurrent use.
 type Model struct {
+	wire.Plain
+
 	cfg      Config
 	endpoint *wire.Endpoint
 }
@@ -34,14 +34,16 @@ func New(cfg Config) (*Model, error) {
 	if cfg.BaseURL, err = address(cfg.BaseURL); err != nil {
 		return nil, err
 	}
-	e, err := cfg.Endpoint("ollama", "")
+	e, err := cfg.Endpoint("ollama", "", caps)
 	if err != nil {
 		return nil, err
 	}
 	if cfg.APIKey != "" {
 		e.Authorize("Authorization", "Bearer "+cfg.APIKey)
 	}
-	return &Model{cfg: cfg, endpoint: e}, nil
+	m := &Model{cfg: cfg, endpoint: e}
+	m.Plain = wire.PlainOf(m, e)
+	return m, nil
 }
 
 // address returns the URL of an OLLAMA_HOST. An unspecified address becomes the local one.
@@ -71,26 +73,10 @@ func address(host string) (string, error) {
 	return u.String(), nil
 }
 
-// GenerateContent implements llms.Model. Text is passed to the StreamingFunc of options.
-func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
-	return wire.Generate(ctx, m, messages, options...)
-}
-
-// Call sends a single prompt.
-//
-// Deprecated: use GenerateContent.
-func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
-	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
-}
-
 // Stream implements llm.Streamer. Each tool call is one piece.
 func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
 	e := m.endpoint.For(req.Options)
-	body, err := m.request(e, req)
-	if err != nil {
-		return llm.Response{}, err
-	}
-	res, err := e.Post(ctx, m.cfg.BaseURL+"/api/chat", body)
+	res, err := e.Exchange(ctx, m.cfg.BaseURL+"/api/chat", req, m.shape)
 	if err != nil {
 		return llm.Response{}, m.explain(e, err)
 	}

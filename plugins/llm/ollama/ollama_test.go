@@ -59,11 +59,13 @@ func TestNew_AcceptsHosts(t *testing.T) {
 	}
 }
 
-func TestStream_RefusesImageURL(t *testing.T) {
-	err := ask(t, ollama.Config{Model: "m"}, llms.MessageContent{
+func TestStream_ImageURLBecomesText(t *testing.T) {
+	server := llmtest.New(llmtest.Always(llmtest.Script{Steps: []llmtest.Step{llmtest.Text("a")}}))
+	defer server.Close()
+	err := ask(t, ollama.Config{Model: "m", BaseURL: server.URL}, llms.MessageContent{
 		Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.ImageURLPart("https://example.com/cat.png")},
 	})
-	if e, ok := err.(*llm.Error); !ok || e.Code != "bad_request" { //nolint:errorlint // it is exactly that
-		t.Errorf("%v", err)
+	if want := "[an image at https://example.com/cat.png that the model does not take]"; err != nil || !strings.Contains(string(server.Requests()[0].Body), want) {
+		t.Errorf("%v, %s", err, server.Requests()[0].Body)
 	}
 }

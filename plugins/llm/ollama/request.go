@@ -2,12 +2,12 @@ package ollama
 
 import (
 	"encoding/json"
+	"strings"
 
-	"github.com/tmc/langchaingo/llms"
-
-	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
 )
+
+var caps = wire.Caps{Media: []string{"image/png", "image/jpeg", "image/webp"}}
 
 type request struct {
 	Model    string          `json:"model"`
@@ -60,13 +60,14 @@ type function struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-func (m *Model) request(e *wire.Endpoint, req llm.Request) (*request, error) {
-	o := req.Options
+// shape returns a request.
+func (m *Model) shape(c *wire.Conversation, _ wire.Caps) any {
+	o := c.Options
 	if o.MaxTokens == 0 {
 		o.MaxTokens = m.cfg.MaxTokens
 	}
 	r := &request{
-		Model: e.Model, Stream: true, Think: m.think(),
+		Model: c.Model, Stream: true, Think: m.think(),
 		Options: options{
 			NumCtx: m.cfg.ContextTokens, NumPredict: o.MaxTokens, Temperature: wire.Number(o.Temperature), TopP: wire.Number(o.TopP),
 			TopK: o.TopK, Seed: o.Seed, Stop: o.StopWords, RepeatPenalty: wire.Number(o.RepetitionPenalty),
@@ -74,32 +75,26 @@ func (m *Model) request(e *wire.Endpoint, req llm.Request) (*request, error) {
 		},
 	}
 	mode, _ := wire.Choice(o)
-	for _, f := range wire.Functions(o) {
+	for _, t := range c.Tools {
 		if mode == "none" {
 			break // has no other way to say so
 		}
-		parameters, err := e.Parameters(f)
-		if err != nil {
-			return nil, err
-		}
-		r.Tools = append(r.Tools, tool{"function", function{f.Name, f.Description, parameters}})
+		r.Tools = append(r.Tools, tool{"function", function{t.Name, t.Description, t.Parameters}})
 	}
 	switch {
 	case len(r.Tools) > 0: // a model held to a form could call none
-	case len(req.Schema) > 0:
-		r.Format = req.Schema
+	case len(c.Schema) > 0:
+		r.Format = c.Schema
 	case o.JSONMode:
 		r.Format = json.RawMessage(`"json"`)
 	}
-	names := map[string]string{} // of tools, by the ids of their calls
-	for _, msg := range req.Messages {
-		list, err := messagesOf(e, msg, names)
-		if err != nil {
-			return nil, err
-		}
-		r.Messages = append(r.Messages, list...)
+	if len(c.System) > 0 {
+		r.Messages = append(r.Messages, message{Role: "system", Content: strings.Join(c.System, "\n")})
 	}
-	return r, nil
+	for _, msg := range c.Messages {
+		r.Messages = append(r.Messages, messagesOf(msg)...)
+	}
+	return r
 }
 
 func (m *Model) think() any {
@@ -112,70 +107,29 @@ func (m *Model) think() any {
 	return m.cfg.Reasoning
 }
 
-// messagesOf returns a message as Ollama wants it: each result of a tool is one. It notes the names of calls, which
-// results have to repeat.
-func messagesOf(e *wire.Endpoint, given llms.MessageContent, names map[string]string) ([]message, error) {
-	msg := message{Role: "user"}
-	switch given.Role {
-	case llms.ChatMessageTypeSystem:
-		msg.Role = "system"
-	case llms.ChatMessageTypeAI:
-		msg.Role = "assistant"
-	}
+// messagesOf returns a message as Ollama expects it: each result of a tool is one.
+func messagesOf(m wire.Message) []message {
+	msg := message{Role: m.Role}
 	var results []message
-	for _, p := range given.Parts {
-		switch p := p.(type) {
-		case llm.Carried:
-			continue
-		case llms.TextContent:
-			msg.say(p.Text)
-			continue
-		case llms.ToolCall:
-			call := toolCall{ID: p.ID}
-			call.Function.Name, call.Function.Arguments = wire.Arguments(p)
-			names[p.ID] = call.Function.Name
-			msg.ToolCalls = append(msg.ToolCalls, call)
-			continue
-		case llms.ToolCallResponse:
-			name := p.Name
-			if name == "" {
-				name = names[p.ToolCallID]
-			}
-			results = append(results, message{Role: "tool", Content: p.Content, ToolName: name, ToolCallID: p.ToolCallID})
-			continue
-		}
-		media, ok, err := e.MediaOf(p)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			continue
-		}
-		text, readable := media.Text()
+	var texts []string
+	for _, p := range m.Parts {
 		switch {
-		case readable:
-			msg.say(text)
-		case media.URL != "":
-			return nil, e.Refuse("an image is needed itself, not its URL")
-		case media.Image():
-			msg.Images = append(msg.Images, media.Data)
+		case p.Carried != nil:
+		case p.Call != nil:
+			call := toolCall{ID: p.Call.ID}
+			call.Function.Name, call.Function.Arguments = p.Call.Name, p.Call.Arguments
+			msg.ToolCalls = append(msg.ToolCalls, call)
+		case p.Result != nil:
+			results = append(results, message{Role: "tool", Content: p.Result.Text, ToolName: p.Result.Name, ToolCallID: p.Result.ID})
+		case p.Media != nil:
+			msg.Images = append(msg.Images, p.Media.Data)
 		default:
-			return nil, e.Refuse("cannot read %s", media.Type)
+			texts = append(texts, p.Text)
 		}
 	}
-	if msg.Content == "" && len(msg.Images) == 0 && len(msg.ToolCalls) == 0 {
-		return results, nil
+	if m.Role == wire.Results {
+		return results
 	}
-	return append(results, msg), nil
+	msg.Content = strings.Join(texts, "\n")
+	return []message{msg}
 }
-
-// say adds text.
-func (m *message) say(text string) {
-	if m.Content != "" && text != "" {
-		m.Content += "\n"
-	}
-	m.Content += text
-}
-
-// Takes reports whether the API has a form for a part of a message: images have to come themselves.
-func (*Model) Takes(mediaType string, url bool) bool { return !url && wire.Takes(mediaType) }

@@ -3,8 +3,6 @@ package openai
 import (
 	"cmp"
 	"context"
-	"errors"
-	"strings"
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
@@ -12,21 +10,7 @@ import (
 
 func (m *Model) chat(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
 	e := m.endpoint.For(req.Options)
-	body, err := m.chatRequest(e, req)
-	if err != nil {
-		return llm.Response{}, err
-	}
-	address := m.address("/chat/completions")
-	if m.uncounted.Load() {
-		body.StreamOptions = nil
-	}
-	res, err := e.Post(ctx, address, body)
-	if refused := (*llm.Error)(nil); body.StreamOptions != nil && errors.As(err, &refused) &&
-		refused.Code == "bad_request" && strings.Contains(refused.Message, "stream_options") {
-		m.uncounted.Store(true) // usage is optional
-		body.StreamOptions = nil
-		res, err = e.Post(ctx, address, body)
-	}
+	res, err := e.Exchange(ctx, m.address("/chat/completions"), req, m.chatShape)
 	if err != nil {
 		return llm.Response{}, err
 	}

@@ -2,10 +2,10 @@ package openai
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
 )
 
@@ -33,11 +33,12 @@ type streamOptions struct {
 }
 
 type chatMessage struct {
-	Role       string     `json:"role"`
-	Content    any        `json:"content"` // a string, []chatPart, or nil with calls
-	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
-	ToolCallID string     `json:"tool_call_id,omitempty"`
-	chatCarried
+	Role             string     `json:"role"`
+	Content          any        `json:"content,omitempty"` // a string, []chatPart, null or absent
+	ToolCalls        []chatCall `json:"tool_calls,omitempty"`
+	ToolCallID       string     `json:"tool_call_id,omitempty"`
+	ReasoningContent string     `json:"reasoning_content,omitempty"`
+	Reasoning        string     `json:"reasoning,omitempty"`
 }
 
 // chatCarried is the reasoning that some servers require with the calls that followed it.
@@ -82,25 +83,22 @@ type chatFunction struct {
 
 type object = map[string]any
 
-func (m *Model) chatRequest(e *wire.Endpoint, req llm.Request) (*chatRequest, error) {
-	o := req.Options
+// chatShape returns a request of chat completions.
+func (m *Model) chatShape(c *wire.Conversation, caps wire.Caps) any {
+	o := c.Options
 	r := &chatRequest{
-		Model: e.Model, Stream: true, StreamOptions: &streamOptions{IncludeUsage: true},
+		Model: c.Model, Messages: chatMessages(c, caps), Stream: true, StreamOptions: &streamOptions{IncludeUsage: true},
 		Temperature: wire.Number(o.Temperature), TopP: wire.Number(o.TopP), Seed: wire.Number(o.Seed), Stop: o.StopWords,
 		FrequencyPenalty: wire.Number(o.FrequencyPenalty), PresencePenalty: wire.Number(o.PresencePenalty),
 		ReasoningEffort: m.cfg.Reasoning,
 	}
-	if m.own {
+	if caps.MaxTokens == "max_completion_tokens" {
 		r.MaxCompletionTokens = wire.Number(o.MaxTokens)
 	} else {
 		r.MaxTokens = wire.Number(o.MaxTokens)
 	}
-	for _, f := range wire.Functions(o) {
-		parameters, err := e.Parameters(f)
-		if err != nil {
-			return nil, err
-		}
-		r.Tools = append(r.Tools, chatTool{Type: "function", Function: chatFunction{f.Name, f.Description, parameters, f.Strict}})
+	for _, t := range c.Tools {
+		r.Tools = append(r.Tools, chatTool{Type: "function", Function: chatFunction{t.Name, t.Description, t.Parameters, t.Strict}})
 	}
 	if mode, name := wire.Choice(o); len(r.Tools) > 0 && name != "" {
 		r.ToolChoice = object{"type": "function", "function": object{"name": name}}
@@ -108,110 +106,98 @@ func (m *Model) chatRequest(e *wire.Endpoint, req llm.Request) (*chatRequest, er
 		r.ToolChoice = mode
 	}
 	switch {
-	case len(req.Schema) > 0:
+	case len(c.Schema) > 0:
 		r.ResponseFormat = object{"type": "json_schema", "json_schema": object{
-			"name": "answer", "schema": req.Schema, "strict": strict(req.Schema),
+			"name": "answer", "schema": c.Schema, "strict": strict(c.Schema),
 		}}
 	case o.JSONMode:
 		r.ResponseFormat = object{"type": "json_object"}
 	}
-	for _, message := range req.Messages {
-		list, err := chatMessages(e, message)
-		if err != nil {
-			return nil, err
-		}
-		r.Messages = append(r.Messages, list...)
-	}
-	return r, nil
+	return r
 }
 
-// chatMessages converts a message; each result of a tool is a separate message.
-func chatMessages(e *wire.Endpoint, message llms.MessageContent) ([]chatMessage, error) {
-	msg := chatMessage{Role: roleOf(message.Role)}
-	var parts []chatPart
-	var results []chatMessage
-	for _, p := range message.Parts {
-		if data, ok := e.Mine(p); ok {
-			_ = json.Unmarshal(data, &msg.chatCarried) // ignores data carried by responses
-			continue
-		}
-		switch p := p.(type) {
-		case llms.TextContent:
-			parts = append(parts, chatPart{Type: "text", Text: p.Text})
-			continue
-		case llms.ToolCall:
-			name, arguments := wire.Arguments(p)
-			msg.ToolCalls = append(msg.ToolCalls, chatCall{p.ID, "function", llms.FunctionCall{Name: name, Arguments: string(arguments)}})
-			continue
-		case llms.ToolCallResponse:
-			results = append(results, chatMessage{Role: "tool", ToolCallID: p.ToolCallID, Content: p.Content})
-			continue
-		}
-		media, ok, err := e.MediaOf(p)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			continue // belongs to another provider
-		}
-		part, err := chatMedia(e, media, p)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, part)
+// chatMessages returns the messages of a request; each result of a tool is one.
+func chatMessages(c *wire.Conversation, caps wire.Caps) (list []chatMessage) {
+	if len(c.System) > 0 {
+		list = append(list, chatMessage{Role: "system", Content: strings.Join(c.System, "\n")})
 	}
-	if len(parts) == 0 && len(msg.ToolCalls) == 0 {
-		return results, nil
+	for _, m := range c.Messages {
+		if m.Role == wire.Results {
+			list = append(list, chatResults(m, caps)...)
+			continue
+		}
+		msg := chatMessage{Role: m.Role}
+		var parts []chatPart
+		for _, p := range m.Parts {
+			switch {
+			case p.Call != nil:
+				msg.ToolCalls = append(msg.ToolCalls, chatCall{p.Call.ID, "function", llms.FunctionCall{Name: p.Call.Name, Arguments: string(p.Call.Arguments)}})
+			case p.Media != nil:
+				parts = append(parts, chatMedia(p.Media))
+			case p.Carried != nil:
+				msg.carry(p.Carried, caps.Reasoning)
+			default:
+				parts = append(parts, chatPart{Type: "text", Text: p.Text})
+			}
+		}
+		if caps.Missing && len(msg.ToolCalls) > 0 && msg.ReasoningContent == "" {
+			msg.ReasoningContent = "…"
+		}
+		msg.Content = contentOf(parts, caps)
+		list = append(list, msg)
 	}
-	if text, plain := join(parts); plain {
-		msg.Content = text
-	} else if len(parts) > 0 {
-		msg.Content = parts
-	}
-	return append(results, msg), nil
+	return list
 }
 
-func chatMedia(e *wire.Endpoint, m wire.Media, p llms.ContentPart) (chatPart, error) {
-	if text, ok := m.Text(); ok {
-		return chatPart{Type: "text", Text: text}, nil
-	}
-	if m.Image() {
-		image := &chatImage{URL: m.Reference()}
-		if given, ok := p.(llms.ImageURLContent); ok {
-			image.Detail = given.Detail
+func chatResults(m wire.Message, caps wire.Caps) (list []chatMessage) {
+	for _, p := range m.Parts {
+		text := p.Result.Text
+		if text == "" && caps.Content == "absent" {
+			text = "(empty)"
 		}
-		return chatPart{Type: "image_url", ImageURL: image}, nil
+		list = append(list, chatMessage{Role: "tool", ToolCallID: p.Result.ID, Content: text})
 	}
-	if m.Type == "application/pdf" {
-		return chatPart{Type: "file", File: &chatFile{Filename: "file.pdf", FileData: m.Reference()}}, nil
-	}
-	return chatPart{}, e.Refuse("cannot read %s", m.Type)
+	return list
 }
 
-// join returns the text of parts if all are text: many servers accept only a string.
-func join(parts []chatPart) (text string, plain bool) {
-	for i, p := range parts {
+// carry adds the reasoning of an earlier message as the member that the server expects.
+func (m *chatMessage) carry(data json.RawMessage, member string) {
+	var c chatCarried
+	_ = json.Unmarshal(data, &c) // ignores data carried by responses
+	switch member {
+	case "", "reasoning_content":
+		m.ReasoningContent = c.ReasoningContent
+	case "reasoning":
+		m.Reasoning = c.ReasoningContent
+	}
+}
+
+// contentOf returns the content of a message: a string if all parts are text, because many servers accept only that.
+func contentOf(parts []chatPart, caps wire.Caps) any {
+	if len(parts) == 0 {
+		switch caps.Content {
+		case "empty":
+			return ""
+		case "absent":
+			return nil
+		}
+		return json.RawMessage("null")
+	}
+	var texts []string
+	for _, p := range parts {
 		if p.Type != "text" {
-			return "", false
+			return parts
 		}
-		if i > 0 {
-			text += "\n"
-		}
-		text += p.Text
+		texts = append(texts, p.Text)
 	}
-	return text, len(parts) > 0
+	return strings.Join(texts, "\n")
 }
 
-func roleOf(r llms.ChatMessageType) string {
-	switch r {
-	case llms.ChatMessageTypeSystem:
-		return "system"
-	case llms.ChatMessageTypeAI:
-		return "assistant"
-	case llms.ChatMessageTypeTool, llms.ChatMessageTypeFunction:
-		return "tool"
+func chatMedia(m *wire.Media) chatPart {
+	if m.Image() {
+		return chatPart{Type: "image_url", ImageURL: &chatImage{URL: m.Reference(), Detail: m.Detail}}
 	}
-	return "user"
+	return chatPart{Type: "file", File: &chatFile{Filename: "file.pdf", FileData: m.Reference()}}
 }
 
 // strict reports whether OpenAI's strict mode supports a schema: objects are closed, and all members are required.

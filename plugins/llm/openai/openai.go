@@ -10,10 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
-	"sync/atomic"
-
-	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
@@ -24,28 +20,27 @@ type Config = wire.Config
 
 // Model is a model of OpenAI or of a server like it. It is safe for concurrent use.
 type Model struct {
-	cfg       Config
-	own       bool // OpenAI or Azure, which support all options
-	endpoint  *wire.Endpoint
-	uncounted atomic.Bool // the server does not support stream_options
+	wire.Plain
+
+	cfg      Config
+	endpoint *wire.Endpoint
 }
 
-var (
-	_ llm.Streamer = (*Model)(nil)
-	_ llm.Reader   = (*Model)(nil)
-)
+var _ llm.Streamer = (*Model)(nil)
+
+// caps is what a server accepts that is not known.
+var caps = wire.Caps{URLs: true, Media: []string{"image/png", "image/jpeg", "image/gif", "image/webp"}, MaxTokens: "max_tokens"}
 
 // New returns the model described by cfg, without a request.
 func New(cfg Config) (*Model, error) {
-	e, err := cfg.Endpoint("openai", "https://api.openai.com/v1")
+	if cfg.APIVersion != "" && cfg.Compat.Server == "" {
+		cfg.Compat.Server = "azure"
+	}
+	e, err := cfg.Endpoint("openai", "https://api.openai.com/v1", caps)
 	if err != nil {
 		return nil, err
 	}
-	base, err := url.Parse(cfg.BaseURL)
-	if err != nil {
-		return nil, err
-	}
-	official := base.Host == "api.openai.com"
+	official := e.Server == "openai"
 	switch {
 	case official && cfg.APIKey == "":
 		return nil, errors.New("openai: an API key is needed: set OPENAI_API_KEY")
@@ -57,13 +52,14 @@ func New(cfg Config) (*Model, error) {
 		return nil, fmt.Errorf(`openai: API %q is neither "chat" nor "responses"`, cfg.API)
 	}
 	switch {
-	case cfg.APIVersion != "":
+	case e.Server == "azure":
 		e.Authorize("Api-Key", cfg.APIKey)
 	case cfg.APIKey != "":
 		e.Authorize("Authorization", "Bearer "+cfg.APIKey)
 	}
-	own := official || cfg.APIVersion != "" || strings.HasSuffix(base.Host, ".azure.com")
-	return &Model{cfg: cfg, own: own, endpoint: e}, nil
+	m := &Model{cfg: cfg, endpoint: e}
+	m.Plain = wire.PlainOf(m, e)
+	return m, nil
 }
 
 // address returns the URL of an API path.
@@ -84,23 +80,3 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece
 	}
 	return m.chat(ctx, req, show)
 }
-
-// GenerateContent implements llms.Model. Text is passed to the StreamingFunc of options.
-func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
-	return wire.Generate(ctx, m, messages, options...)
-}
-
-// Call sends a single prompt.
-//
-// Deprecated: use GenerateContent.
-func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
-	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
-}
-
-// Takes reports whether the API supports a part of a message.
-func (*Model) Takes(mediaType string, url bool) bool {
-	return url || wire.Takes(mediaType, "application/pdf")
-}
-
-// Reads reports whether the model reads PDF, which is certain only for OpenAI's own models.
-func (m *Model) Reads(mediaType string) bool { return m.own && mediaType == "application/pdf" }

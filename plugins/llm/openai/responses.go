@@ -13,11 +13,7 @@ import (
 
 func (m *Model) respond(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
 	e := m.endpoint.For(req.Options)
-	body, err := m.responsesRequest(e, req)
-	if err != nil {
-		return llm.Response{}, err
-	}
-	res, err := e.Post(ctx, m.address("/responses"), body)
+	res, err := e.Exchange(ctx, m.address("/responses"), req, m.responsesShape)
 	if err != nil {
 		return llm.Response{}, err
 	}

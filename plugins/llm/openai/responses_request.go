@@ -2,11 +2,7 @@ package openai
 
 import (
 	"encoding/json"
-	"strings"
 
-	"github.com/tmc/langchaingo/llms"
-
-	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
 )
 
@@ -25,26 +21,22 @@ type responsesRequest struct {
 	ToolChoice      any      `json:"tool_choice,omitempty"`
 }
 
-// responsesRequest builds a request for an answer that OpenAI does not store: each request has the whole conversation
-// with its encrypted reasoning.
-func (m *Model) responsesRequest(e *wire.Endpoint, req llm.Request) (*responsesRequest, error) {
-	o := req.Options
+// responsesShape returns a request for an answer that OpenAI does not store: each request has the whole conversation with its
+// encrypted reasoning.
+func (m *Model) responsesShape(c *wire.Conversation, _ wire.Caps) any {
+	o := c.Options
 	r := &responsesRequest{
-		Model: e.Model, Stream: true, MaxOutputTokens: wire.Number(o.MaxTokens),
+		Model: c.Model, Stream: true, MaxOutputTokens: wire.Number(o.MaxTokens),
 		Temperature: wire.Number(o.Temperature), TopP: wire.Number(o.TopP),
 	}
 	if m.cfg.Reasoning != "" {
 		r.Reasoning = object{"effort": m.cfg.Reasoning, "summary": "auto"}
 		r.Include = []string{"reasoning.encrypted_content"}
 	}
-	for _, f := range wire.Functions(o) {
-		parameters, err := e.Parameters(f)
-		if err != nil {
-			return nil, err
-		}
-		tool := object{"type": "function", "name": f.Name, "parameters": parameters, "strict": f.Strict}
-		if f.Description != "" {
-			tool["description"] = f.Description
+	for _, t := range c.Tools {
+		tool := object{"type": "function", "name": t.Name, "parameters": t.Parameters, "strict": t.Strict}
+		if t.Description != "" {
+			tool["description"] = t.Description
 		}
 		r.Tools = append(r.Tools, tool)
 	}
@@ -54,81 +46,63 @@ func (m *Model) responsesRequest(e *wire.Endpoint, req llm.Request) (*responsesR
 		r.ToolChoice = mode
 	}
 	switch {
-	case len(req.Schema) > 0:
-		r.Text = object{"format": object{"type": "json_schema", "name": "answer", "schema": req.Schema, "strict": strict(req.Schema)}}
+	case len(c.Schema) > 0:
+		r.Text = object{"format": object{"type": "json_schema", "name": "answer", "schema": c.Schema, "strict": strict(c.Schema)}}
 	case o.JSONMode:
 		r.Text = object{"format": object{"type": "json_object"}}
 	}
-	for _, message := range req.Messages {
-		items, err := responsesItems(e, message)
-		if err != nil {
-			return nil, err
-		}
-		r.Input = append(r.Input, items...)
+	if len(c.System) > 0 {
+		r.Input = append(r.Input, object{"role": "system", "content": texts(c.System)})
 	}
-	return r, nil
+	for _, msg := range c.Messages {
+		r.Input = append(r.Input, responsesItems(msg)...)
+	}
+	return r
+}
+
+func texts(list []string) (parts []object) {
+	for _, text := range list {
+		parts = append(parts, object{"type": "input_text", "text": text})
+	}
+	return parts
 }
 
 // responsesItems converts a message into items: reasoning, texts, calls and results are one each.
-func responsesItems(e *wire.Endpoint, message llms.MessageContent) ([]any, error) {
-	var thoughts, items []any
+func responsesItems(m wire.Message) (items []any) {
+	var thoughts []any
 	var content []object
-	var text strings.Builder
-	for _, p := range message.Parts {
-		if data, ok := e.Mine(p); ok {
+	for _, p := range m.Parts {
+		switch {
+		case p.Carried != nil:
 			var kind struct{ Type string }
-			if json.Unmarshal(data, &kind) == nil && kind.Type == "reasoning" {
-				thoughts = append(thoughts, data)
+			if json.Unmarshal(p.Carried, &kind) == nil && kind.Type == "reasoning" {
+				thoughts = append(thoughts, p.Carried)
 			}
-			continue
-		}
-		switch p := p.(type) {
-		case llms.TextContent:
-			text.WriteString(p.Text)
+		case p.Call != nil:
+			items = append(items, object{"type": "function_call", "call_id": p.Call.ID, "name": p.Call.Name, "arguments": string(p.Call.Arguments)})
+		case p.Result != nil:
+			items = append(items, object{"type": "function_call_output", "call_id": p.Result.ID, "output": p.Result.Text})
+		case p.Media != nil:
+			content = append(content, responsesMedia(p.Media))
+		case m.Role == wire.Assistant:
+			items = append(items, object{"role": m.Role, "content": p.Text})
+		default:
 			content = append(content, object{"type": "input_text", "text": p.Text})
-			continue
-		case llms.ToolCall:
-			name, arguments := wire.Arguments(p)
-			items = append(items, object{"type": "function_call", "call_id": p.ID, "name": name, "arguments": string(arguments)})
-			continue
-		case llms.ToolCallResponse:
-			items = append(items, object{"type": "function_call_output", "call_id": p.ToolCallID, "output": p.Content})
-			continue
 		}
-		media, ok, err := e.MediaOf(p)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			continue // belongs to another provider
-		}
-		part, err := responsesMedia(e, media)
-		if err != nil {
-			return nil, err
-		}
-		content = append(content, part)
 	}
-	if message.Role == llms.ChatMessageTypeAI {
-		if text.Len() > 0 {
-			thoughts = append(thoughts, object{"role": "assistant", "content": text.String()})
-		}
-		return append(thoughts, items...), nil
+	if content != nil {
+		items = append(items, object{"role": m.Role, "content": content})
 	}
-	if len(content) > 0 {
-		items = append(items, object{"role": roleOf(message.Role), "content": content})
-	}
-	return items, nil
+	return append(thoughts, items...)
 }
 
-func responsesMedia(e *wire.Endpoint, m wire.Media) (object, error) {
-	if text, ok := m.Text(); ok {
-		return object{"type": "input_text", "text": text}, nil
-	}
+func responsesMedia(m *wire.Media) object {
 	if m.Image() {
-		return object{"type": "input_image", "detail": "auto", "image_url": m.Reference()}, nil
+		detail := m.Detail
+		if detail == "" {
+			detail = "auto"
+		}
+		return object{"type": "input_image", "detail": detail, "image_url": m.Reference()}
 	}
-	if m.Type == "application/pdf" {
-		return object{"type": "input_file", "filename": "file.pdf", "file_data": m.Reference()}, nil
-	}
-	return nil, e.Refuse("cannot read %s", m.Type)
+	return object{"type": "input_file", "filename": "file.pdf", "file_data": m.Reference()}
 }

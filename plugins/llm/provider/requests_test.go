@@ -39,8 +39,8 @@ func TestRequest_Conversation(t *testing.T) {
 			llms.TextParts(llms.ChatMessageTypeSystem, "Be brief."),
 			{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{
 				llms.TextPart("What is this, and what time is it?"),
-				llms.BinaryPart("image/png", []byte("\x89PNG")),
-				llms.ImageURLPart("data:image/gif;base64,R0lGODlh"),
+				llms.BinaryPart("image/png", dot),
+				llms.ImageURLPart("data:image/gif;base64,R0lGODlhAQABAAAAAA=="),
 				llms.BinaryPart("text/plain; charset=utf-8", []byte("A note.")),
 			}},
 		}

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -27,26 +29,47 @@ type Config struct {
 	MaxTokens  int
 	Headers    map[string]string // sent with each request
 	HTTPClient *http.Client      // its time limit is not used; by default each model has its own
+	Log        *slog.Logger      // receives what was learned from refusals; default slog.Default
 
 	// API is "responses" or "chat", for OpenAI. The default is responses for OpenAI itself and chat for other servers.
 	API string
 	// APIVersion is the api-version of Azure, for OpenAI. With it the key is sent as api-key header.
 	APIVersion string
+	// Compat is what the server accepts, where its address and its refusals do not suffice.
+	Compat Compat
 	// ContextTokens is the length of the context, for Ollama. The server's default is often 4 096; it silently drops the
 	// start of longer conversations.
 	ContextTokens int
 }
 
-// Endpoint checks cfg, normalizes its BaseURL with the given default and returns an Endpoint without credentials.
-func (cfg *Config) Endpoint(provider, baseURL string) (*Endpoint, error) {
+// Compat describes what a server accepts. Zero fields mean what is known of the server.
+type Compat struct {
+	Server string // a known server: its name, which Servers returns
+}
+
+// Endpoint checks cfg, normalizes its BaseURL with the given default and returns an Endpoint without credentials. caps is what
+// the provider accepts.
+func (cfg *Config) Endpoint(provider, baseURL string, caps Caps) (*Endpoint, error) {
 	if cfg.Model == "" {
 		return nil, errors.New(provider + ": no model is named")
 	}
 	cfg.BaseURL = strings.TrimRight(cmp.Or(cfg.BaseURL, baseURL), "/")
-	if base, err := url.Parse(cfg.BaseURL); err != nil || base.Host == "" {
+	base, err := url.Parse(cfg.BaseURL)
+	if err != nil || base.Host == "" {
 		return nil, fmt.Errorf("%s: base URL %q is not a URL", provider, cfg.BaseURL)
 	}
-	e := &Endpoint{Provider: provider, Model: cfg.Model, Secret: cfg.APIKey, Client: Client(cfg.HTTPClient), Header: http.Header{}}
+	s, known := serverOf(cfg.Compat.Server, base.Hostname())
+	if !known && cfg.Compat.Server != "" {
+		return nil, fmt.Errorf("%s: compat.server %q is not known", provider, cfg.Compat.Server)
+	}
+	if known && provider == "openai" {
+		caps.Media = slices.Clone(caps.Media)
+		s.adapt(&caps)
+	}
+	e := &Endpoint{
+		Server: s.name, Provider: provider, Model: cfg.Model, Secret: cfg.APIKey, Client: Client(cfg.HTTPClient), Header: http.Header{},
+		Log: cfg.Log, known: &knowledge{caps: caps},
+	}
 	for name, value := range cfg.Headers {
 		e.Header.Set(name, value)
 	}

@@ -8,15 +8,41 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 )
 
-// Generate implements llms.Model's GenerateContent for a Streamer.
-func Generate(ctx context.Context, s llm.Streamer, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+// Plain has the methods of a model besides Stream.
+type Plain struct {
+	stream   func(context.Context, llm.Request, func(llm.Piece) error) (llm.Response, error)
+	endpoint *Endpoint
+}
+
+// PlainOf returns the Plain of a model at e.
+func PlainOf(s llm.Streamer, e *Endpoint) Plain { return Plain{s.Stream, e} }
+
+// Takes implements llm.Taker.
+func (p Plain) Takes(mediaType string, url bool) bool { return p.endpoint.Takes(mediaType, url) }
+
+// Learned returns what the provider's refusals have taught, for operators.
+func (p Plain) Learned() []string { return p.endpoint.Learned() }
+
+// Call sends a single prompt.
+//
+// Deprecated: use GenerateContent.
+func (p Plain) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+	res, err := p.GenerateContent(ctx, []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, prompt)}, options...)
+	if err != nil {
+		return "", err
+	}
+	return res.Choices[0].Content, nil
+}
+
+// GenerateContent implements llms.Model. Text is passed to the StreamingFunc of options.
+func (p Plain) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	req := llm.Request{Messages: messages}
 	for _, option := range options {
 		option(&req.Options)
 	}
 	show := req.Options.StreamingFunc
 	think := req.Options.StreamingReasoningFunc
-	res, err := s.Stream(ctx, req, func(p llm.Piece) error {
+	res, err := p.stream(ctx, req, func(p llm.Piece) error {
 		if p.Text != "" && show != nil {
 			if err := show(ctx, []byte(p.Text)); err != nil {
 				return err

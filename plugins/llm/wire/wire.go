@@ -5,10 +5,10 @@ package wire
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -24,11 +24,15 @@ import (
 type Endpoint struct {
 	Provider string // its name in configuration, usage and errors
 	Model    string
+	Server   string // the known server with OpenAI's protocol, "" for another
 	Client   *http.Client
 	Header   http.Header
 	Secret   string // the key, which is removed from messages
 
 	asked *url.URL // of the latest request, for error messages; nil if there was none
+	Log   *slog.Logger
+
+	known *knowledge
 }
 
 // For returns e for a request with options, which can name another model.
@@ -68,15 +72,9 @@ func Client(c *http.Client) *http.Client {
 
 var errRedirect = errors.New("is redirected elsewhere, which is not followed")
 
-// Post sends body as JSON. The caller closes the response's body; a status other than 200 becomes an *llm.Error.
-func (e *Endpoint) Post(ctx context.Context, address string, body any) (*http.Response, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(body); err != nil {
-		return nil, fmt.Errorf("%s: encode the request: %w", e.Provider, err)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, &buf)
+// Post sends a JSON body. The caller closes the response's body; a status other than 200 becomes an *llm.Error.
+func (e *Endpoint) Post(ctx context.Context, address string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Provider, err)
 	}

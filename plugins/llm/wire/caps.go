@@ -1,0 +1,43 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/batonrun/baton/plugins/llm"
+)
+
+// Caps is what a server accepts. The zero value is a server like OpenAI's that refuses nothing. What a server needs is known
+// from its provider, its address, configuration and its refusals.
+type Caps struct {
+	System    string   // "user" puts the instructions before the first user's message; by default they are a message of their own
+	FirstUser bool     // the conversation begins with a user's message
+	Bridge    bool     // an assistant's message is between a tool's result and a user's message
+	Content   string   // of a message that has only calls: "" for null, "empty" or "absent"
+	IDs       IDForm   // of calls
+	Reasoning string   // member of a message with earlier reasoning, "" for reasoning_content, "none" to send none
+	Missing   bool     // the member Reasoning is needed with calls even if there was no reasoning
+	Media     []string // media types of images and files, such as image/png or audio/*
+	URLs      bool     // images can be URLs that the provider fetches
+	MaxTokens string   // member for the limit of an answer, if a protocol has two
+	Without   []string // members of a request that are left out
+}
+
+// without returns c without a member of a request.
+func (c Caps) without(member string) Caps {
+	c.Without = append(slices.Clip(c.Without), member)
+	return c
+}
+
+// Takes reports whether the model gets parts of a media type, or images by their URLs.
+func (c Caps) Takes(mediaType string, url bool) bool {
+	if url {
+		return c.URLs && slices.ContainsFunc(c.Media, isImage)
+	}
+	return llm.Textual(mediaType) || slices.ContainsFunc(c.Media, func(t string) bool {
+		prefix, all := strings.CutSuffix(t, "*")
+		return t == mediaType || all && strings.HasPrefix(mediaType, prefix)
+	})
+}
+
+func isImage(mediaType string) bool { return strings.HasPrefix(mediaType, "image/") }

@@ -1,0 +1,137 @@
+package wire
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/batonrun/baton/plugins/llm"
+)
+
+// Shape returns the body of a request for c. It is a pure function of its arguments and the model's configuration.
+type Shape func(c *Conversation, caps Caps) any
+
+// maxSends limits the requests for one answer.
+const maxSends = 8
+
+// Exchange sends req and returns the response. If the provider refuses the form of the request, Exchange changes what it knows of
+// the provider and sends it again; it never repeats a request that was accepted. The caller closes the response's body.
+func (e *Endpoint) Exchange(ctx context.Context, url string, req llm.Request, shape Shape) (*http.Response, error) {
+	s := e.known.of(e.Model)
+	for n := 1; ; n++ {
+		c, err := e.arrange(req, s)
+		if err != nil {
+			return nil, err
+		}
+		body, err := encode(shape(c, s.caps), s.caps.Without)
+		if err != nil {
+			return nil, e.Refuse("the request: %s", err)
+		}
+		res, err := e.Post(ctx, url, body)
+		if err == nil {
+			e.remember(s)
+			return res, nil
+		}
+		next := s.learn(err, &sent{c, body, n})
+		if next == nil || n == maxSends {
+			return nil, err
+		}
+		s = next
+	}
+}
+
+// sent is a request as it was sent.
+type sent struct {
+	c    *Conversation
+	body json.RawMessage
+	n    int // of the requests for this answer, from 1
+}
+
+// encode returns body as JSON without some of its members.
+func encode(body any, without []string) (json.RawMessage, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(body); err != nil || len(without) == 0 {
+		return buf.Bytes(), err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(buf.Bytes(), &members); err != nil {
+		return nil, err
+	}
+	for _, name := range without {
+		delete(members, name)
+	}
+	return encode(members, nil)
+}
+
+// knowledge is what is known of a provider's models. It is safe for concurrent use.
+type knowledge struct {
+	caps Caps // from configuration
+
+	mu     sync.Mutex        // guards models
+	models map[string]*state // by name
+}
+
+// state is what is known of a model. It does not change.
+type state struct {
+	caps    Caps
+	refused refused
+	learned []lesson
+}
+
+// lesson is one thing that was learned from a refusal.
+type lesson struct {
+	what     string
+	sentence string // the provider's
+}
+
+// of returns what is known of a model.
+func (k *knowledge) of(model string) *state {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s := k.models[model]; s != nil {
+		return s
+	}
+	return &state{caps: k.caps}
+}
+
+// maxModels limits the models of an Endpoint about which something is remembered.
+const maxModels = 100
+
+// remember keeps what a request that was accepted has taught, and logs it.
+func (e *Endpoint) remember(s *state) {
+	e.known.mu.Lock()
+	defer e.known.mu.Unlock()
+	before := e.known.models[e.Model]
+	if before == s || before == nil && len(s.learned) == 0 {
+		return
+	}
+	for _, l := range s.learned {
+		if before == nil || !slices.Contains(before.learned, l) {
+			cmp.Or(e.Log, slog.Default()).Info("learned what a model accepts", "provider", e.Provider, "model", e.Model, "learned", l.what, "refusal", l.sentence)
+		}
+	}
+	if e.known.models == nil || len(e.known.models) >= maxModels {
+		e.known.models = make(map[string]*state)
+	}
+	e.known.models[e.Model] = s
+}
+
+// Learned returns what the provider's refusals have taught, for operators.
+func (e *Endpoint) Learned() (list []string) {
+	for _, l := range e.known.of(e.Model).learned {
+		list = append(list, l.what)
+	}
+	return list
+}
+
+// Takes implements llm.Taker.
+func (e *Endpoint) Takes(mediaType string, url bool) bool {
+	return e.known.of(e.Model).caps.Takes(mediaType, url)
+}

@@ -1,0 +1,296 @@
+package wire
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/batonrun/baton/plugins/llm"
+)
+
+// learn returns what is known after a refusal, nil if it teaches nothing.
+func (s *state) learn(err error, sent *sent) *state {
+	failed, ok := errors.AsType[*llm.Error](err)
+	if !ok || !slices.Contains(teaching, failed.Status) {
+		return nil
+	}
+	next := &state{caps: s.caps, refused: s.refused, learned: s.learned}
+	for _, r := range refusals {
+		match := r.says.FindStringSubmatch(failed.Message)
+		if match == nil {
+			continue
+		}
+		match[0] = failed.Message
+		if what := r.change(next, sent, match); what != "" {
+			next.learned = append(slices.Clip(s.learned), lesson{what, failed.Message})
+			return next
+		}
+	}
+	return nil
+}
+
+// teaching are the statuses of refusals: servers with a local template answer 500.
+var teaching = []int{http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusInternalServerError}
+
+// refusal is a sentence of providers and what it teaches. change gets the whole sentence as match[0]. It returns what has changed,
+// or "" if nothing has, in which case another refusal can match.
+type refusal struct {
+	says   *regexp.Regexp
+	change func(s *state, sent *sent, match []string) string
+}
+
+// set is a change of caps that is made once.
+func set(change func(*Caps) string) func(*state, *sent, []string) string {
+	return func(s *state, _ *sent, _ []string) string {
+		return change(&s.caps)
+	}
+}
+
+func says(pattern string) *regexp.Regexp { return regexp.MustCompile("(?i)" + pattern) }
+
+// refusals are in order: the more special sentences come first.
+var refusals = []refusal{
+	{says(`must be a-z, A-Z, 0-9, with a length of 9`), ids(NineID)},
+	{says(`(tool_call|call_id).*(string too long|maximum length)`), ids(ShortID)},
+	{says(`(tool_use|tool_result|tool_use_id).*should match pattern`), ids(WordID)},
+	{says(`unexpected role 'user' after role 'tool'`), set(func(c *Caps) string { return turn(&c.Bridge, "bridge") })},
+	{says(`roles must alternate|must alternate between|function call turn comes immediately after|first message must use the .?user|first message.*must be.*user|starts? with a user`), alternate},
+	{says(`system role (is )?not supported|only user and assistant roles|system (role|messages?).*(not supported|not allowed|unsupported)`), systemAsUser},
+	{says(`reasoning_content.*(not permitted|not allowed|unsupported|not supported|unexpected|unknown|must not|should not)|(extra|unknown|unexpected|unrecognized).*reasoning_content`), set(func(c *Caps) string {
+		if c.Reasoning == "none" || c.Missing {
+			return ""
+		}
+		c.Reasoning = "none"
+		return "reasoning: none"
+	})},
+	{says(`reasoning_content.*(missing|must be passed back|required)|missing .?reasoning_content`), set(func(c *Caps) string {
+		if c.Missing {
+			return ""
+		}
+		c.Reasoning, c.Missing = "reasoning_content", true
+		return "reasoning: reasoning_content"
+	})},
+	{says(`'content' field must be a string|content.*(required property|got null|missing|cannot be null|null value|not be null)|missing (field|required field|property).{0,3}content|expected.*content.*(string|array)|none is not allowed`), content("empty")},
+	{says(`content.*(must not be empty|不能为空|non-empty|non-whitespace|cannot be empty|can't be empty|should not be empty|is empty)|empty content`), content("absent")},
+	{says(`max_tokens.*max_completion_tokens`), limit("max_completion_tokens")},
+	{says(`max_completion_tokens`), limit("max_tokens")},
+	{says(`thought_signature|thought signature|invalid .?signature|thinking.* cannot be modified|expected .?thinking|without its required following item|bound to a different conversation`), carriedData},
+	{says(`messages[.\[](\d+)\]?\.content[.\[](\d+)`), namedMedia},
+	{says(`could not process image|does not match the provided media type|(invalid|unsupported|unable to|failed to|cannot|could not|not a valid).{0,40}image|image.{0,40}(invalid|unsupported|not valid|format)|invalid_image`), newestMedia},
+	{says(`(does not|doesn't|not|n't) support.{0,30}(image|vision|multimodal)|image input|image_url.{0,60}(not supported|unsupported|unknown variant|expected)|unknown variant .?image_url|not a multimodal model|(images?|vision) (is|are) not supported|no endpoints found that support image`), noMedia},
+	{says(`unsupported|not supported|does not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|extra (inputs|fields)|cannot both|invalid (parameter|argument|field)|deprecated`), member},
+}
+
+// turn sets a switch, and returns what it is if it was off.
+func turn(on *bool, what string) string {
+	if *on {
+		return ""
+	}
+	*on = true
+	return what + ": true"
+}
+
+func ids(form IDForm) func(*state, *sent, []string) string {
+	return set(func(c *Caps) string {
+		if c.IDs == form || c.IDs == NineID {
+			return ""
+		}
+		c.IDs = form
+		return "call_ids: " + string(form)
+	})
+}
+
+func content(form string) func(*state, *sent, []string) string {
+	return func(s *state, sent *sent, _ []string) string {
+		if s.caps.Content == form || !slices.ContainsFunc(sent.c.Messages, silent) {
+			return ""
+		}
+		s.caps.Content = form
+		return "content: " + form
+	}
+}
+
+// silent reports whether m has calls and no text, or a result without text.
+func silent(m Message) bool {
+	none := func(p Part) bool { return p.Result != nil && p.Result.Text == "" }
+	said := func(p Part) bool { return p.Call == nil && p.Carried == nil }
+	return slices.ContainsFunc(m.Parts, none) || !slices.ContainsFunc(m.Parts, said)
+}
+
+func limit(member string) func(*state, *sent, []string) string {
+	return func(s *state, sent *sent, _ []string) string {
+		if s.caps.MaxTokens == member || !sent.has(s.caps.MaxTokens) {
+			return ""
+		}
+		s.caps.MaxTokens = member
+		return "max_tokens: " + member
+	}
+}
+
+// alternate changes what keeps the roles of a request from alternating.
+func alternate(s *state, sent *sent, _ []string) string {
+	list := sent.c.Messages
+	for i := range list[1:] {
+		if list[i].Role == Results && list[i+1].Role == User && !s.caps.Bridge {
+			return turn(&s.caps.Bridge, "bridge")
+		}
+	}
+	if list[0].Role != User {
+		return turn(&s.caps.FirstUser, "first_user")
+	}
+	return systemAsUser(s, sent, nil)
+}
+
+func systemAsUser(s *state, sent *sent, _ []string) string {
+	if s.caps.System == User || len(sent.c.System) == 0 {
+		return ""
+	}
+	s.caps.System = User
+	return "system: user"
+}
+
+// carriedData leaves out what was carried: that of earlier turns, then all.
+func carriedData(s *state, sent *sent, _ []string) string {
+	var earlier, all []key
+	for _, m := range sent.c.Messages {
+		if m.Role == User {
+			earlier = all
+		}
+		for _, p := range m.Parts {
+			if p.Carried != nil {
+				all = append(all, keyOf("carried", p.Carried))
+			}
+		}
+	}
+	switch {
+	case len(earlier) > 0:
+		s.refused = s.refused.with(earlier...)
+		return fmt.Sprintf("%d pieces of reasoning of earlier turns were refused", len(earlier))
+	case len(all) > 0:
+		s.refused = s.refused.with(all...)
+		return fmt.Sprintf("%d pieces of reasoning were refused", len(all))
+	}
+	return ""
+}
+
+// media returns the images and files that were sent, in order.
+func (s *sent) media() (list []*Media) {
+	for _, m := range s.c.Messages {
+		for _, p := range m.Parts {
+			if p.Media != nil {
+				list = append(list, p.Media)
+			}
+		}
+	}
+	return list
+}
+
+// namedMedia leaves out the image or file at the place in the request that the provider names.
+func namedMedia(s *state, sent *sent, match []string) string {
+	var body struct {
+		Messages []struct {
+			Content []json.RawMessage `json:"content"`
+		} `json:"messages"`
+	}
+	_ = json.Unmarshal(sent.body, &body) // other forms of content have no places
+	i, _ := strconv.Atoi(match[1])
+	j, _ := strconv.Atoi(match[2])
+	if i >= len(body.Messages) || j >= len(body.Messages[i].Content) {
+		return ""
+	}
+	for _, m := range sent.media() {
+		if bytes.Contains(body.Messages[i].Content[j], []byte(m.Base64())) && len(m.Data) > 0 ||
+			m.URL != "" && bytes.Contains(body.Messages[i].Content[j], []byte(m.URL)) {
+			s.refused = s.refused.with(m.key())
+			return "an image or a file was refused"
+		}
+	}
+	return ""
+}
+
+// newestMedia leaves out the newest image or file, then all others.
+func newestMedia(s *state, sent *sent, _ []string) string {
+	list := sent.media()
+	if len(list) == 0 {
+		return ""
+	}
+	if n := len(s.learned); sent.n == 1 || s.learned[n-1].what != newest {
+		s.refused = s.refused.with(list[len(list)-1].key())
+		return newest
+	}
+	for _, m := range list {
+		s.refused = s.refused.with(m.key())
+	}
+	return fmt.Sprintf("%d images and files were refused", len(list))
+}
+
+const newest = "the newest image or file was refused"
+
+func noMedia(s *state, sent *sent, _ []string) string {
+	if !slices.ContainsFunc(sent.media(), (*Media).Image) {
+		return ""
+	}
+	s.caps.Media = slices.DeleteFunc(slices.Clone(s.caps.Media), isImage)
+	return "media: no images"
+}
+
+// optional are the members of requests that can be left out. Those without a special name count only in quotes.
+var optional = regexp.MustCompile(`(?i)\b(stream_options|temperature|top_p|top_k|frequency_penalty|presence_penalty|reasoning_effort|response_format|output_config|stop_sequences|tool_choice|include_usage|parallel_tool_calls)\b|['"\x60](seed|stop|think|thinking|reasoning|include|store|text|effort)\b`)
+
+// member leaves out a member of the request that the provider does not know.
+func member(s *state, sent *sent, match []string) string {
+	for _, found := range optional.FindAllStringSubmatch(match[0], -1) {
+		name := strings.ToLower(found[1] + found[2])
+		switch name {
+		case "include_usage":
+			name = "stream_options"
+		case "effort":
+			name = "output_config"
+		}
+		if sent.has(name) && !slices.Contains(s.caps.Without, name) {
+			s.caps = s.caps.without(name)
+			return "without " + name
+		}
+	}
+	return ""
+}
+
+// has reports whether the request has a member.
+func (s *sent) has(member string) bool {
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(s.body, &members)
+	return members[member] != nil
+}
+
+// key identifies something that can be refused.
+type key [sha256.Size]byte
+
+func keyOf(kind string, parts ...[]byte) key {
+	h := sha256.New()
+	h.Write([]byte(kind))
+	for _, p := range parts {
+		fmt.Fprintf(h, "\x00%d\x00", len(p))
+		h.Write(p)
+	}
+	return key(h.Sum(nil))
+}
+
+// refused are the latest things that a model has refused. It does not change.
+type refused []key
+
+// maxRefused limits what is remembered of a model.
+const maxRefused = 1000
+
+func (r refused) has(k key) bool { return slices.Contains(r, k) }
+
+func (r refused) with(keys ...key) refused {
+	all := slices.Concat(r, keys)
+	return all[max(0, len(all)-maxRefused):]
+}

@@ -1,0 +1,179 @@
+package wire
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/batonrun/baton/plugins/llm"
+)
+
+var everything = llm.Request{Messages: append(spoken("s|S", "a|welcome", "u|a", "a|~1|!1", "t|=1:", "u|b"), llms.MessageContent{
+	Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.ImageURLPart("https://x.example/1.png"), llms.ImageURLPart("https://x.example/2.png")},
+})}
+
+// TestLearn_FromSentences has the sentences of real servers.
+func TestLearn_FromSentences(t *testing.T) {
+	body := json.RawMessage(`{"stream_options":{},"temperature":1,"top_p":1,"seed":1,"stop":["x"],"response_format":{},"reasoning_effort":"low",` +
+		`"max_completion_tokens":1,"thinking":{},"messages":[{"content":"S"},{"content":[{"url":"https://x.example/1.png"}]}]}`)
+	for sentence, want := range map[string]string{
+		"Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.":                                        "call_ids: nine",
+		"Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40, but got 51": "call_ids: short",
+		"messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'":                              "call_ids: word",
+		"Unexpected role 'user' after role 'tool'":                                                                      "bridge: true",
+		"Conversation roles must alternate user/assistant/user/assistant/...":                                           "bridge: true",
+		"System role not supported":                    "system: user",
+		"Only user and assistant roles are supported!": "system: user",
+		"thinking is enabled but reasoning_content is missing in assistant tool call message at index 2":                                    "reasoning: reasoning_content",
+		"The `reasoning_content` in the thinking mode must be passed back to the API.":                                                      "reasoning: reasoning_content",
+		"'messages.2' : for 'role:assistant' the following must be satisfied[('messages.2' : property 'reasoning_content' is unsupported)]": "reasoning: none",
+		"Invalid 'content': 'content' field must be a string or an array of objects.":                                                       "content: empty",
+		"Invalid value for 'content': expected a string, got null.":                                                                         "content: empty",
+		"messages[2]: missing field `content`":                                                                                              "content: empty",
+		"messages 中 content 不能为空":                                                                                                           "content: absent",
+		"Unrecognized request argument supplied: stream_options":                                                                            "without stream_options",
+		"body.stream_options: Extra inputs are not permitted":                                                                               "without stream_options",
+		"Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) value is supported.":                   "without temperature",
+		"`temperature` and `top_p` cannot both be specified for this model. Please use only one.":                                           "without temperature",
+		"Unsupported parameter: 'stop' is not supported with this model.":                                                                   "without stop",
+		"Unknown parameter: 'max_completion_tokens'. Did you mean max_tokens":                                                               "max_tokens: max_tokens",
+		"Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.":                                      "without response_format",
+		"Corrupted thought signature.":                                                                                                      "1 pieces of reasoning of earlier turns were refused",
+		"messages.1.content.0: Invalid `signature` in `thinking` block":                                                                     "1 pieces of reasoning of earlier turns were refused",
+		"messages.1.content.0.image.source.base64.data: Image does not match the provided media type image/png":                             "an image or a file was refused",
+		"Could not process image": newest,
+		"You uploaded an unsupported image. Please make sure your image is valid.":  newest,
+		"This model does not support image input.":                                  "media: no images",
+		"No endpoints found that support image input":                               "media: no images",
+		"unknown variant `image_url`, expected `text`":                              "media: no images",
+		"Please ensure that function call turn comes immediately after a user turn": "bridge: true",
+		"This model's maximum context length is 8192 tokens.":                       "",
+		"Invalid 'messages[1].content': unknown word 'text'":                        "",
+		"Unsupported parameter: 'messages'":                                         "",
+		"Unknown parameter: 'model'":                                                "",
+		"Invalid schema for function 'x'":                                           "",
+		"Incorrect API key provided":                                                "",
+	} {
+		caps := Caps{MaxTokens: "max_completion_tokens", URLs: true, Media: []string{"image/png"}}
+		s := &state{caps: caps}
+		c, err := (&Endpoint{Provider: "p"}).arrange(everything, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := s.learn(&llm.Error{Status: 400, Message: "p: 400: " + sentence}, &sent{c, body, 1})
+		got := ""
+		if next != nil {
+			got = next.learned[0].what
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", sentence, got, want)
+		}
+		if len(s.learned)+len(s.refused) > 0 || s.caps.System != "" || len(s.caps.Without) > 0 {
+			t.Errorf("%s: what was known has changed", sentence)
+		}
+		for _, status := range []int{0, 401, 403, 413, 429, 503} {
+			if s.learn(&llm.Error{Status: status, Message: sentence}, &sent{c, body, 1}) != nil {
+				t.Errorf("%d %s: was learned from", status, sentence)
+			}
+		}
+	}
+}
+
+type answers func(*http.Request) (*http.Response, error)
+
+func (a answers) RoundTrip(req *http.Request) (*http.Response, error) { return a(req) }
+
+// endpoint returns an Endpoint whose provider refuses bodies, and the list of bodies.
+func endpoint(t *testing.T, refuse func(body string) string) (*Endpoint, *[]string, *strings.Builder) {
+	t.Helper()
+	var bodies []string
+	log := new(strings.Builder)
+	cfg := Config{Model: "m", HTTPClient: &http.Client{Transport: answers(func(r *http.Request) (*http.Response, error) {
+		body, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(body))
+		res := &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(""))}
+		if sentence := refuse(string(body)); sentence != "" {
+			res.StatusCode, res.Body = http.StatusBadRequest, io.NopCloser(strings.NewReader(sentence))
+		}
+		return res, nil
+	})}, Log: slog.New(slog.NewTextHandler(log, nil))}
+	e, err := cfg.Endpoint("p", "http://x.example", Caps{URLs: true, Media: []string{"image/png"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, &bodies, log
+}
+
+// plainShape is the shape of a provider for tests.
+func plainShape(c *Conversation, caps Caps) any {
+	return map[string]any{"messages": heard(c), "content": caps.Content, "seed": 1, "media": len((&sent{c: c}).media())}
+}
+
+func TestExchange_LearnsOnce(t *testing.T) {
+	e, bodies, log := endpoint(t, func(body string) string {
+		switch {
+		case strings.Contains(body, `"seed"`):
+			return "Unknown parameter: 'seed'"
+		case !strings.Contains(body, `"content":"empty"`):
+			return "'content' field must be a string"
+		}
+		return ""
+	})
+	for range 2 {
+		res, err := e.Exchange(t.Context(), "http://x.example", everything, plainShape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+	}
+	if len(*bodies) != 4 || strings.Count(log.String(), "level=INFO") != 2 || !strings.Contains(log.String(), "Unknown parameter: 'seed'") {
+		t.Errorf("%d requests\n%s", len(*bodies), log)
+	}
+	if got := e.Learned(); !slices.Equal(got, []string{"without seed", "content: empty"}) {
+		t.Errorf("learned %q", got)
+	}
+}
+
+// What did not help is forgotten, and a provider that refuses everything is not asked for ever.
+func TestExchange_ForgetsWhatDidNotHelp(t *testing.T) {
+	e, bodies, log := endpoint(t, func(body string) string {
+		if strings.Contains(body, `"seed"`) {
+			return "Unknown parameter: 'seed'"
+		}
+		return "Could not process image"
+	})
+	for range 2 {
+		if res, err := e.Exchange(t.Context(), "http://x.example", everything, plainShape); err == nil {
+			_ = res.Body.Close()
+			t.Error("was accepted")
+		}
+	}
+	if len(*bodies) != 8 || e.Learned() != nil || log.Len() > 0 { // seed, the newest image, the other image, and the failure
+		t.Errorf("%d requests, learned %q\n%s", len(*bodies), e.Learned(), log)
+	}
+}
+
+func TestExchange_RefusesTheNewestImageFirst(t *testing.T) {
+	e, bodies, _ := endpoint(t, func(body string) string {
+		if strings.Contains(body, `"media":2`) {
+			return "Could not process image"
+		}
+		return ""
+	})
+	for range 2 {
+		res, err := e.Exchange(t.Context(), "http://x.example", everything, plainShape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+	}
+	if len(*bodies) != 3 || !strings.Contains((*bodies)[2], "2.png that the model has refused") {
+		t.Errorf("%q", *bodies)
+	}
+}

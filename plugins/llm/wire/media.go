@@ -1,0 +1,170 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"image"
+	_ "image/gif" // for DecodeConfig
+	"image/jpeg"
+	"image/png"
+	"net/url"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/batonrun/baton/plugins/llm"
+)
+
+// Media is an image or a file of a message: its bytes or its URL.
+type Media struct {
+	Type   string // media type such as image/png; empty for an image by its URL
+	Data   []byte
+	URL    string
+	Detail string // how closely an image is looked at; "" for the provider's default
+}
+
+// Image reports whether m is an image.
+func (m *Media) Image() bool { return m.URL != "" || isImage(m.Type) }
+
+// Base64 returns the base64 encoding of m's bytes.
+func (m *Media) Base64() string { return base64.StdEncoding.EncodeToString(m.Data) }
+
+// Reference returns m's URL, or a data: URL with its bytes.
+func (m *Media) Reference() string {
+	if m.URL != "" {
+		return m.URL
+	}
+	return "data:" + m.Type + ";base64," + m.Base64()
+}
+
+// key identifies m.
+func (m *Media) key() key { return keyOf("media", []byte(m.URL), []byte(m.Type), m.Data) }
+
+// describe returns a text in m's place, with the reason.
+func (m *Media) describe(why string) string {
+	what := "a file"
+	for prefix, name := range map[string]string{"image/": "an image", "audio/": "an audio recording", "video/": "a video"} {
+		if strings.HasPrefix(m.Type, prefix) || m.URL != "" && prefix == "image/" {
+			what = name
+		}
+	}
+	switch {
+	case m.URL != "":
+		return fmt.Sprintf("[%s at %.300s that %s]", what, m.URL, why)
+	case m.Type == "":
+		return fmt.Sprintf("[%s (%d bytes) that %s]", what, len(m.Data), why)
+	}
+	return fmt.Sprintf("[%s (%s, %d bytes) that %s]", what, m.Type, len(m.Data), why)
+}
+
+// maxDrawing limits an SVG image that is given as text, in bytes.
+const maxDrawing = 64 << 10
+
+// media converts an image or a file. What the model does not accept becomes a text that says so.
+func (a *arranger) media(p llms.ContentPart) (Part, bool) {
+	m, ok := mediaOf(p)
+	if !ok {
+		return Part{}, false
+	}
+	drawing := m.Type == "image/svg+xml"
+	if m.URL == "" && llm.Textual(m.Type) && len(m.Data) > 0 && (!drawing || len(m.Data) <= maxDrawing) {
+		text := strings.ToValidUTF8(string(m.Data), "\uFFFD")
+		if drawing {
+			text = "[an image (image/svg+xml) as text:]\n" + text
+		}
+		return Part{Text: text}, strings.TrimSpace(text) != ""
+	}
+	if why := a.refuses(m); why != "" {
+		return Part{Text: m.describe(why)}, true
+	}
+	return Part{Media: m}, true
+}
+
+// refuses returns why the model does not get m, "" if it does.
+func (a *arranger) refuses(m *Media) string {
+	switch {
+	case m.URL == "" && len(m.Data) == 0:
+		return "is empty"
+	case broken(m):
+		return "is broken"
+	case a.skip(m.key()):
+		return "the model has refused"
+	case !a.caps.Takes(m.Type, m.URL != ""):
+		return "the model does not take"
+	}
+	return ""
+}
+
+// mediaOf returns the image or file in a part of a message, with the type that its bytes have.
+func mediaOf(p llms.ContentPart) (m *Media, ok bool) {
+	switch p := p.(type) {
+	case llms.BinaryContent:
+		m = &Media{Type: p.MIMEType, Data: p.Data}
+	case llms.ImageURLContent:
+		if scheme, _, _ := strings.Cut(p.URL, ":"); !strings.EqualFold(scheme, "data") {
+			return &Media{URL: p.URL, Detail: p.Detail}, true
+		}
+		m = dataURL(p.URL)
+		m.Detail = p.Detail
+	default:
+		return nil, false
+	}
+	m.Type, _, _ = strings.Cut(strings.ToLower(m.Type), ";")
+	m.Type = strings.TrimSpace(m.Type)
+	if kind := sniff(m.Data); kind != "" && (m.Type == "" || m.Type == "application/octet-stream" || isImage(m.Type)) {
+		m.Type = kind
+	}
+	return m, true
+}
+
+// dataURL reads a data: URL; one that cannot be read is empty.
+func dataURL(s string) *Media {
+	head, data, _ := strings.Cut(s[len("data:"):], ",")
+	kind, coding, _ := strings.Cut(head, ";")
+	m := &Media{Type: kind}
+	plain, err := url.PathUnescape(data)
+	if err != nil {
+		plain = data
+	}
+	if !strings.Contains(strings.ToLower(coding), "base64") {
+		m.Data = []byte(plain)
+		return m
+	}
+	m.Data, _ = llm.DecodeBase64(plain)
+	return m
+}
+
+// signatures are the first bytes of files by their type.
+var signatures = map[string]string{
+	"\x89PNG\r\n\x1a\n": "image/png", "\xff\xd8\xff": "image/jpeg", "GIF87a": "image/gif", "GIF89a": "image/gif", "%PDF-": "application/pdf",
+}
+
+// sniff returns the media type that data begins like, or "".
+func sniff(data []byte) string {
+	for signature, kind := range signatures {
+		if bytes.HasPrefix(data, []byte(signature)) {
+			return kind
+		}
+	}
+	if len(data) >= 12 && string(data[:4]) == "RIFF" && string(data[8:12]) == "WEBP" {
+		return "image/webp"
+	}
+	return ""
+}
+
+// broken reports whether m's bytes are not what its type says. It knows the types that all providers accept.
+func broken(m *Media) bool {
+	switch m.Type {
+	case "image/png", "image/jpeg", "image/gif":
+	case "image/webp", "application/pdf":
+		return m.URL == "" && sniff(m.Data) != m.Type
+	default:
+		return false
+	}
+	_, _, err := image.DecodeConfig(bytes.NewReader(m.Data))
+	var oddPNG png.UnsupportedError
+	var oddJPEG jpeg.UnsupportedError
+	return err != nil && !errors.As(err, &oddPNG) && !errors.As(err, &oddJPEG)
+}

@@ -1,0 +1,58 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+)
+
+// server is a known server with OpenAI's protocol.
+type server struct {
+	name  string
+	hosts []string // its host, or the ends of its hosts
+	adapt func(*Caps)
+}
+
+// servers are the known servers. They are recognized by their addresses alone: a model's name says nothing about the server.
+var servers = []server{
+	{"openai", []string{"api.openai.com"}, func(c *Caps) {
+		c.IDs, c.MaxTokens = ShortID, "max_completion_tokens"
+		c.Media = append(c.Media, "application/pdf")
+	}},
+	{"azure", []string{".azure.com"}, func(c *Caps) {
+		c.IDs, c.MaxTokens = ShortID, "max_completion_tokens"
+		c.Media = append(c.Media, "application/pdf")
+	}},
+	{"mistral", []string{"api.mistral.ai"}, func(c *Caps) { c.IDs, c.Bridge, c.FirstUser, c.Reasoning = NineID, true, true, "none" }},
+	{"deepseek", []string{"api.deepseek.com"}, func(c *Caps) { c.Media = nil }},
+	{"moonshot", []string{"api.moonshot.ai", "api.moonshot.cn"}, func(c *Caps) { c.URLs = false }},
+	{"groq", []string{"api.groq.com"}, func(c *Caps) { c.Reasoning = "reasoning" }},
+	{"openrouter", []string{"openrouter.ai"}, func(c *Caps) {
+		c.Reasoning = "reasoning"
+		c.Media = append(c.Media, "application/pdf")
+	}},
+	{"gemini", []string{"generativelanguage.googleapis.com"}, func(c *Caps) { c.FirstUser, c.Content = true, "absent" }},
+	{"lmstudio", nil, func(c *Caps) { c.Content, c.URLs = "empty", false }},
+	{"llamacpp", nil, func(c *Caps) { c.Content = "empty" }},
+	{"vllm", nil, func(*Caps) {}},
+}
+
+// Servers returns the names of the known servers.
+func Servers() (names []string) {
+	for _, s := range servers {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// serverOf returns the server of a name or, if name is "", of a host.
+func serverOf(name, host string) (server, bool) {
+	i := slices.IndexFunc(servers, func(s server) bool {
+		return s.name == name || name == "" && slices.ContainsFunc(s.hosts, func(h string) bool {
+			return host == h || strings.HasPrefix(h, ".") && strings.HasSuffix(host, h)
+		})
+	})
+	if i < 0 {
+		return server{}, false
+	}
+	return servers[i], true
+}
