@@ -94,7 +94,7 @@ func (t *turn) answer(ctx context.Context, ans *answer) error {
 
 // answerOf calls a model. It retries retryable errors after a pause. Each attempt emits messages of its own.
 func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
-	req := Request{Messages: t.messages, Options: t.cfg.Options}
+	req := Request{Messages: t.messages, Options: t.cfg.Options, LeftOut: t.leaveOut}
 	req.Options.Tools = t.tools.list
 	if t.cfg.Structured {
 		req.Schema = outputSchema

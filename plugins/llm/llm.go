@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path"
 	"reflect"
 	"strings"
@@ -64,6 +65,8 @@ type Config struct {
 	Items     ContextSource // resolves the run's contextItemIds; nil ignores them
 	// Structured requests key points and suggested actions in addition to the answer, with a JSON Schema.
 	Structured bool
+
+	Log *slog.Logger // receives the tools that the model does not get; default slog.Default
 }
 
 // Price is the price of a million tokens of a model. CachedInput applies to input tokens cached by the provider; 0 means
@@ -77,6 +80,7 @@ type Agent struct {
 	cfg   Config
 	model Streamer
 	other Streamer // the fallback; can be nil
+	left  *leftOut
 }
 
 var _ host.Priced = (*Agent)(nil)
@@ -102,7 +106,7 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Count == nil {
 		cfg.Count = func(text string) int { return (len(text) + 3) / 4 }
 	}
-	a := &Agent{cfg: cfg, model: streamer(cfg.Model)}
+	a := &Agent{cfg: cfg, model: streamer(cfg.Model), left: &leftOut{}}
 	if cfg.Fallback != nil {
 		a.other = streamer(cfg.Fallback)
 	}
@@ -126,7 +130,7 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 		}
 		ans, err := t.ask(ctx)
 		if err != nil {
-			return agui.WorkerOutput{}, err
+			return agui.WorkerOutput{}, t.tools.advise(err)
 		}
 		if len(ans.Calls) == 0 {
 			return ans.output(), nil
@@ -152,6 +156,8 @@ type turn struct {
 	steps    int
 	tokens   int64
 	cost     float64
+
+	toldLeftOut bool
 }
 
 // addAppended adds the messages appended since the last model call.

@@ -34,6 +34,21 @@ type Request struct {
 	Messages []llms.MessageContent // a Carried in an AI message is for the provider that created it
 	Options  llms.CallOptions      // including Tools; the streaming functions are not used
 	Schema   json.RawMessage       // JSON Schema of the answer, nil for free text
+
+	// LeftOut is called with the tools that the provider does not accept before its answer is read. nil ignores them.
+	LeftOut func([]LeftOut) error
+}
+
+// LeftOut is a tool that a model does not get.
+type LeftOut struct {
+	Name string `json:"name"` // in Options.Tools
+	Why  string `json:"why"`
+}
+
+// Learner is a Streamer that learns from its provider's refusals.
+type Learner interface {
+	// Learned returns what it has learned, for operators.
+	Learned() []string
 }
 
 // Carried is data that a provider needs back with its message, such as the signature of reasoning. It is opaque to others.

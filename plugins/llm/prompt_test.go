@@ -231,22 +231,23 @@ func TestItems_AreReadUpToLimit(t *testing.T) {
 
 func TestTools_NamesSuitProviders(t *testing.T) {
 	long := strings.Repeat("n", 64)
-	m := &model{replies: []reply{asks("", "a_b {}", "a_b_2 {}", long[:62]+"_2 {}"), says("done")}}
+	const chinese, cut = "t_elhty5vk", "_dy73nvkf"
+	m := &model{replies: []reply{asks("", "a_b {}", "a_b_fzztnxeo {}", "functions.a-b {}", chinese+" {}"), says("done")}}
 	var tools []plugins.Tool
 	for _, name := range []string{"a.b", "a_b", "a-b"} {
 		tools = append(tools, echo(name))
 	}
-	in := plugins.Input{Query: "go", Tools: []agui.Tool{{Name: long}, {Name: long + "n"}, {Name: "é b"}}}
+	in := plugins.Input{Query: "go", Tools: []agui.Tool{{Name: long}, {Name: long + "n"}, {Name: "é b"}, {Name: "查询天气"}, {Name: "搜索新闻"}, {Name: "1st"}}}
 	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}}), plugintest.Config{Input: in, Tools: tools})
 	var names []string
 	for _, tool := range m.asked[0].Options.Tools {
 		names = append(names, tool.Function.Name)
 	}
-	want := []string{"a_b", "a_b_2", "a-b", long, long[:62] + "_2", "__b"}
+	want := []string{"a_b_fzztnxeo", "a_b", "a-b", long, long[:55] + cut, "b_l3x2fisi", chinese, "t_eyglxcx3", "t_1st_4ao56zmu"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
-	if got := shown(res.Events); got != "calls a.b{} = {}\ncalls a_b{} = {}\ncalls "+long+"n{}" {
+	if got := shown(res.Events); got != "calls a_b{} = {}\ncalls a.b{} = {}\ncalls a-b{} = {}\ncalls 查询天气{}" {
 		t.Errorf("shown: %s", got)
 	}
 }

@@ -3,7 +3,9 @@ package llm
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
+	"errors"
+	"fmt"
+	"path"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -11,43 +13,52 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// toolbox is the set of tools that a model can call. Providers allow only names of [a-zA-Z0-9_-]{1,64}; ours have dots.
+// toolbox is the set of tools that a model can call. Providers allow only some names; ours have dots and other letters.
 type toolbox struct {
-	list  []llms.Tool
-	names map[string]string // by the provider's name
-	wires map[string]string // by our name
+	list     []llms.Tool
+	names    map[string]string // by the provider's name
+	wires    map[string]string // by our name
+	patterns []string
 }
 
 // offered returns the tools and agents that match the patterns, and the client's tools.
 func offered(run *plugins.Run, patterns []string) *toolbox {
-	b := &toolbox{names: make(map[string]string), wires: make(map[string]string)}
-	for _, info := range run.Tools(patterns...) {
-		b.add(info.Name, info.Description, info.Parameters)
-	}
+	b := &toolbox{names: make(map[string]string), wires: make(map[string]string), patterns: patterns}
+	all := run.Tools(patterns...)
 	for _, t := range run.Input.Tools {
-		b.add(t.Name, t.Description, t.Parameters)
+		all = append(all, plugins.Info{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
+	}
+	same := make(map[string]int) // tools by their plain names
+	for _, info := range all {
+		if _, twice := b.wires[info.Name]; !twice {
+			b.wires[info.Name] = ""
+			same[plain(info.Name)]++
+		}
+	}
+	for _, info := range all {
+		if b.wires[info.Name] == "" {
+			b.add(info, same[plain(info.Name)] > 1)
+		}
 	}
 	return b
 }
 
-func (b *toolbox) add(name, description string, parameters json.RawMessage) {
-	if _, taken := b.wires[name]; taken {
-		return
+// add adds a tool; shared reports whether another name has the same plain form.
+func (b *toolbox) add(info plugins.Info, shared bool) {
+	wire := wireOf(info.Name)
+	if shared && wire != info.Name {
+		wire = distinct(info.Name)
 	}
-	wire := plain(name)
-	for n := 2; b.names[wire] != ""; n++ {
-		suffix := "_" + strconv.Itoa(n)
-		wire = plain(name)
-		wire = wire[:min(len(wire), 64-len(suffix))] + suffix
+	b.names[wire], b.wires[info.Name] = info.Name, wire
+	f := &llms.FunctionDefinition{Name: wire, Description: info.Description}
+	if len(info.Parameters) > 0 {
+		f.Parameters = info.Parameters
 	}
-	b.names[wire], b.wires[name] = name, wire
-	if len(parameters) == 0 {
-		parameters = json.RawMessage(`{"type":"object","properties":{}}`)
-	}
-	b.list = append(b.list, llms.Tool{Type: "function", Function: &llms.FunctionDefinition{
-		Name: wire, Description: description, Parameters: parameters,
-	}})
+	b.list = append(b.list, llms.Tool{Type: "function", Function: f})
 }
+
+// prefixes are what some models write before the names of tools.
+var prefixes = []string{"functions.", "default_api.", "tools.", "functions_", "default_api_"}
 
 // name returns our name of the tool that the model calls wire, by either name. For an unknown tool it returns a name that no
 // plugin can have: viewers see the call, and it fails.
@@ -61,7 +72,37 @@ func (b *toolbox) name(wire string) string {
 			return rest
 		}
 	}
-	return plain("_" + wire)
+	for _, prefix := range prefixes {
+		if rest, ok := strings.CutPrefix(wire, prefix); ok && (b.names[rest] != "" || b.wires[rest] != "") {
+			return b.name(rest)
+		}
+	}
+	return unknown(wire)
+}
+
+// advise adds the pattern to narrow to the failure of a request with too many tools.
+func (b *toolbox) advise(err error) error {
+	failed, ok := errors.AsType[*plugins.Error](err)
+	if !ok || failed.Code != "too_many_tools" {
+		return err
+	}
+	most, pattern := 0, ""
+	for _, p := range b.patterns {
+		n := 0
+		for name := range b.wires {
+			if fits, _ := path.Match(p, name); fits {
+				n++
+			}
+		}
+		if n > most {
+			most, pattern = n, p
+		}
+	}
+	advised := *failed
+	if pattern != "" {
+		advised.Message += fmt.Sprintf(": narrow the agent's tools: %q matches %d of them", pattern, most)
+	}
+	return &advised
 }
 
 // prefixes are what models put before the names of tools, from the forms in which they were trained to see them.
@@ -72,21 +113,7 @@ func (b *toolbox) wire(name string) string {
 	if wire, ok := b.wires[name]; ok {
 		return wire
 	}
-	return plain(name)
-}
-
-func plain(name string) string {
-	wire := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
-			return r
-		}
-		return '_'
-	}, name)
-	if wire == "" {
-		return "_"
-	}
-	return wire[:min(len(wire), 64)]
+	return wireOf(name)
 }
 
 // message returns an answer in the form for the model.

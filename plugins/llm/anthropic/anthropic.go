@@ -27,7 +27,7 @@ type Model struct {
 var _ llm.Streamer = (*Model)(nil)
 
 var caps = wire.Caps{
-	FirstUser: true, IDs: wire.WordID, URLs: true,
+	FirstUser: true, IDs: wire.WordID, URLs: true, Schema: wire.AnthropicSchema,
 	Media: []string{"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"},
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 var caps = wire.Caps{
-	IDs: wire.GivenID, URLs: true,
+	IDs: wire.GivenID, URLs: true, Schema: wire.GeminiSchema,
 	Media: []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "application/pdf", "audio/*", "video/*"},
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm/wire"
 )
 
-var caps = wire.Caps{Media: []string{"image/png", "image/jpeg", "image/webp"}}
+var caps = wire.Caps{Schema: wire.OllamaSchema, Media: []string{"image/png", "image/jpeg", "image/webp"}}
 
 type request struct {
 	Model    string          `json:"model"`

@@ -20,6 +20,7 @@ type Conversation struct {
 	Tools    []Tool
 	Options  llms.CallOptions
 	Schema   json.RawMessage
+	LeftOut  []llm.LeftOut
 }
 
 // Message is a message of a Conversation.
@@ -72,13 +73,18 @@ type arranger struct {
 	caps Caps
 	skip func(key) bool // what the provider has refused
 	c    *Conversation
+
+	learned []lesson
 }
 
 // arrange returns req in the form that caps demand. It is a pure function of its arguments and e's names. It fails with
 // nothing_to_answer for a request without messages.
 func (e *Endpoint) arrange(req llm.Request, s *state) (*Conversation, error) {
-	a := &arranger{e: e, caps: s.caps, skip: s.refused.has, c: &Conversation{Model: e.Model, Options: req.Options, Schema: req.Schema}}
-	a.c.Tools = functions(req.Options)
+	a := &arranger{e: e, caps: s.caps, skip: s.refused.has, learned: s.learned, c: &Conversation{Model: e.Model, Options: req.Options, Schema: req.Schema}}
+	a.tools(req.Options.Tools)
+	if err := a.tooMany(); err != nil {
+		return nil, err
+	}
 	list := a.read(req.Messages)
 	pair(list)
 	for _, m := range merge(list) {

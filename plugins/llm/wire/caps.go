@@ -10,17 +10,20 @@ import (
 // Caps is what a server accepts. The zero value is a server like OpenAI's that refuses nothing. What a server needs is known
 // from its provider, its address, configuration and its refusals.
 type Caps struct {
-	System    string   // "user" puts the instructions before the first user's message; by default they are a message of their own
-	FirstUser bool     // the conversation begins with a user's message
-	Bridge    bool     // an assistant's message is between a tool's result and a user's message
-	Content   string   // of a message that has only calls: "" for null, "empty" or "absent"
-	IDs       IDForm   // of calls
-	Reasoning string   // member of a message with earlier reasoning, "" for reasoning_content, "none" to send none
-	Missing   bool     // the member Reasoning is needed with calls even if there was no reasoning
-	Media     []string // media types of images and files, such as image/png or audio/*
-	URLs      bool     // images can be URLs that the provider fetches
-	MaxTokens string   // member for the limit of an answer, if a protocol has two
-	Without   []string // members of a request that are left out
+	System      string   // "user" puts the instructions before the first user's message; by default they are a message of their own
+	FirstUser   bool     // the conversation begins with a user's message
+	Bridge      bool     // an assistant's message is between a tool's result and a user's message
+	Content     string   // of a message that has only calls: "" for null, "empty" or "absent"
+	IDs         IDForm   // of calls
+	Reasoning   string   // member of a message with earlier reasoning, "" for reasoning_content, "none" to send none
+	Missing     bool     // the member Reasoning is needed with calls even if there was no reasoning
+	Media       []string // media types of images and files, such as image/png or audio/*
+	URLs        bool     // images can be URLs that the provider fetches
+	Tools       int      // the maximum number, 0 for no limit
+	Description int      // bytes of a tool's description, 0 for no limit
+	Schema      Dialect  // of the parameters of tools
+	MaxTokens   string   // member for the limit of an answer, if a protocol has two
+	Without     []string // members of a request that are left out
 }
 
 // without returns c without a member of a request.

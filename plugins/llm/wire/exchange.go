@@ -35,7 +35,7 @@ func (e *Endpoint) Exchange(ctx context.Context, url string, req llm.Request, sh
 		res, err := e.Post(ctx, url, body)
 		if err == nil {
 			e.remember(s)
-			return res, nil
+			return told(res, req, c)
 		}
 		next := s.learn(err, &sent{c, body, n})
 		if next == nil || n == maxSends {
@@ -43,6 +43,18 @@ func (e *Endpoint) Exchange(ctx context.Context, url string, req llm.Request, sh
 		}
 		s = next
 	}
+}
+
+// told reports the tools that were left out.
+func told(res *http.Response, req llm.Request, c *Conversation) (*http.Response, error) {
+	if req.LeftOut == nil || len(c.LeftOut) == 0 {
+		return res, nil
+	}
+	if err := req.LeftOut(c.LeftOut); err != nil {
+		_ = res.Body.Close()
+		return nil, err
+	}
+	return res, nil
 }
 
 // sent is a request as it was sent.

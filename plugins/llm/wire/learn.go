@@ -27,6 +27,9 @@ func (s *state) learn(err error, sent *sent) *state {
 		if match == nil {
 			continue
 		}
+		if r.change == nil {
+			return nil
+		}
 		match[0] = failed.Message
 		if what := r.change(next, sent, match); what != "" {
 			next.learned = append(slices.Clip(s.learned), lesson{what, failed.Message})
@@ -39,7 +42,7 @@ func (s *state) learn(err error, sent *sent) *state {
 // teaching are the statuses of refusals: servers with a local template answer 500.
 var teaching = []int{http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusInternalServerError}
 
-// refusal is a sentence of providers and what it teaches. change gets the whole sentence as match[0]. It returns what has changed,
+// refusal is a sentence of providers and what it teaches; a nil change teaches nothing. change gets the whole sentence as match[0]. It returns what has changed,
 // or "" if nothing has, in which case another refusal can match.
 type refusal struct {
 	says   *regexp.Regexp
@@ -82,6 +85,10 @@ var refusals = []refusal{
 	{says(`max_tokens.*max_completion_tokens`), limit("max_completion_tokens")},
 	{says(`max_completion_tokens`), limit("max_tokens")},
 	{says(`thought_signature|thought signature|invalid .?signature|thinking.* cannot be modified|expected .?thinking|without its required following item|bound to a different conversation`), carriedData},
+	{says(`tools.*(array too long|too many)|too many tools`), nil},
+	{says(`description.*(?:maximum length|at most) (\d+)`), description},
+	{says(`invalid schema for function '([^']+)'`), namedTool},
+	{says(`(?:tools[.\[]|function_declarations\[)(\d+)`), numberedTool},
 	{says(`messages[.\[](\d+)\]?\.content[.\[](\d+)`), namedMedia},
 	{says(`could not process image|does not match the provided media type|(invalid|unsupported|unable to|failed to|cannot|could not|not a valid).{0,40}image|image.{0,40}(invalid|unsupported|not valid|format)|invalid_image`), newestMedia},
 	{says(`(does not|doesn't|not|n't) support.{0,30}(image|vision|multimodal)|image input|image_url.{0,60}(not supported|unsupported|unknown variant|expected)|unknown variant .?image_url|not a multimodal model|(images?|vision) (is|are) not supported|no endpoints found that support image`), noMedia},
@@ -178,6 +185,37 @@ func carriedData(s *state, sent *sent, _ []string) string {
 		return fmt.Sprintf("%d pieces of reasoning were refused", len(all))
 	}
 	return ""
+}
+
+// description limits the descriptions of tools.
+func description(s *state, sent *sent, match []string) string {
+	limit, _ := strconv.Atoi(match[1])
+	longer := func(t Tool) bool { return len(t.Description) > limit }
+	if limit == 0 || !slices.ContainsFunc(sent.c.Tools, longer) {
+		return ""
+	}
+	s.caps.Description = limit
+	return "description: " + match[1]
+}
+
+// namedTool leaves out the tool that the provider names, and numberedTool the one whose index it names.
+func namedTool(s *state, sent *sent, match []string) string {
+	i := slices.IndexFunc(sent.c.Tools, func(t Tool) bool { return t.Name == match[1] })
+	if i < 0 {
+		return ""
+	}
+	s.refused = s.refused.with(sent.c.Tools[i].key())
+	return withoutTool + match[1]
+}
+
+const withoutTool = "without tool "
+
+func numberedTool(s *state, sent *sent, match []string) string {
+	i, err := strconv.Atoi(match[1])
+	if err != nil || i >= len(sent.c.Tools) {
+		return ""
+	}
+	return namedTool(s, sent, []string{"", sent.c.Tools[i].Name})
 }
 
 // media returns the images and files that were sent, in order.

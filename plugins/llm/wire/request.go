@@ -1,32 +1,8 @@
 package wire
 
 import (
-	"encoding/json"
-
 	"github.com/tmc/langchaingo/llms"
 )
-
-// Tool is a tool that a model can call.
-type Tool struct {
-	Name, Description string
-	Parameters        json.RawMessage // JSON Schema of an object
-	Strict            bool
-}
-
-// functions returns the functions among the tools of options.
-func functions(o llms.CallOptions) (list []Tool) {
-	for _, t := range o.Tools {
-		if t.Function == nil {
-			continue
-		}
-		tool := Tool{t.Function.Name, t.Function.Description, json.RawMessage(`{"type":"object","properties":{}}`), t.Function.Strict}
-		if data, err := json.Marshal(t.Function.Parameters); err == nil && t.Function.Parameters != nil {
-			tool.Parameters = data
-		}
-		list = append(list, tool)
-	}
-	return list
-}
 
 // Choice returns the tool choice: auto, none, required, or the name of a tool.
 func Choice(o llms.CallOptions) (mode, name string) {

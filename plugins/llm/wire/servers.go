@@ -15,11 +15,12 @@ type server struct {
 // servers are the known servers. They are recognized by their addresses alone: a model's name says nothing about the server.
 var servers = []server{
 	{"openai", []string{"api.openai.com"}, func(c *Caps) {
-		c.IDs, c.MaxTokens = ShortID, "max_completion_tokens"
+		c.IDs, c.MaxTokens, c.Tools, c.Schema = ShortID, "max_completion_tokens", 128, OpenAISchema
 		c.Media = append(c.Media, "application/pdf")
 	}},
 	{"azure", []string{".azure.com"}, func(c *Caps) {
-		c.IDs, c.MaxTokens = ShortID, "max_completion_tokens"
+		c.Description = 1024
+		c.IDs, c.MaxTokens, c.Tools, c.Schema = ShortID, "max_completion_tokens", 128, OpenAISchema
 		c.Media = append(c.Media, "application/pdf")
 	}},
 	{"mistral", []string{"api.mistral.ai"}, func(c *Caps) { c.IDs, c.Bridge, c.FirstUser, c.Reasoning = NineID, true, true, "none" }},
@@ -30,7 +31,7 @@ var servers = []server{
 		c.Reasoning = "reasoning"
 		c.Media = append(c.Media, "application/pdf")
 	}},
-	{"gemini", []string{"generativelanguage.googleapis.com"}, func(c *Caps) { c.FirstUser, c.Content = true, "absent" }},
+	{"gemini", []string{"generativelanguage.googleapis.com"}, func(c *Caps) { c.FirstUser, c.Content, c.Schema = true, "absent", GeminiSchema }},
 	{"lmstudio", nil, func(c *Caps) { c.Content, c.URLs = "empty", false }},
 	{"llamacpp", nil, func(c *Caps) { c.Content = "empty" }},
 	{"vllm", nil, func(*Caps) {}},

@@ -1,0 +1,87 @@
+package llm
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// LeftOutEvent is the name of the CUSTOM event that reports the tools that the run's model does not get; its value is {tools}, a
+// list of {name, why}.
+const LeftOutEvent = "tools-left-out"
+
+// maxLeftOut limits the tools that an agent remembers as left out.
+const maxLeftOut = 1000
+
+// leftOut is the tools that an agent's models do not get.
+type leftOut struct {
+	mu    sync.Mutex // guards the fields below
+	tools map[string]string
+	since time.Time
+}
+
+// add adds a tool, and reports whether it is new.
+func (l *leftOut) add(name, why string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tools[name] == why || len(l.tools) >= maxLeftOut {
+		return false
+	}
+	if l.tools == nil {
+		l.tools = make(map[string]string)
+	}
+	l.tools[name], l.since = why, time.Now()
+	return true
+}
+
+// leaveOut tells viewers, once in a run, and operators, once, which tools the model does not get.
+func (t *turn) leaveOut(tools []LeftOut) error {
+	if t.toldLeftOut {
+		return nil
+	}
+	t.toldLeftOut = true
+	tools = slices.Clone(tools)
+	for i := range tools {
+		tools[i].Name = t.tools.name(tools[i].Name)
+		if t.left.add(tools[i].Name, tools[i].Why) {
+			cmp.Or(t.cfg.Log, slog.Default()).Warn("the model does not get a tool", "agent", t.cfg.Name, "tool", tools[i].Name, "why", tools[i].Why)
+		}
+	}
+	value, err := json.Marshal(map[string]any{"tools": tools})
+	if err != nil {
+		return err
+	}
+	return t.run.Emit(agui.Custom{Name: LeftOutEvent, Value: value})
+}
+
+var _ plugins.Reporter = (*Agent)(nil)
+
+// Health implements plugins.Reporter: the tools that the models do not get, and what was learned from their providers. It is nil
+// while there is neither.
+func (a *Agent) Health() *plugins.Health {
+	var details []string
+	a.left.mu.Lock()
+	for _, name := range slices.Sorted(maps.Keys(a.left.tools)) {
+		details = append(details, fmt.Sprintf("tool %s is left out: %s", name, a.left.tools[name]))
+	}
+	since := a.left.since
+	a.left.mu.Unlock()
+	for _, m := range []Streamer{a.model, a.other} {
+		if l, ok := m.(Learner); ok && len(l.Learned()) > 0 {
+			details = append(details, "learned: "+strings.Join(l.Learned(), ", "))
+		}
+	}
+	if details == nil {
+		return nil
+	}
+	return &plugins.Health{OK: true, Since: since, Detail: clip(strings.Join(details, "; "), 2000)}
+}

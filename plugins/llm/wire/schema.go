@@ -1,0 +1,431 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Dialect is the JSON Schema that a provider accepts for the parameters of tools.
+type Dialect string
+
+// The dialects. A server that is not known gets OpenAISchema without references, which all servers accept.
+const (
+	AnySchema       Dialect = ""
+	PlainSchema     Dialect = "json" // JSON Schema whose root is an object with properties
+	OpenAISchema    Dialect = "openai"
+	AnthropicSchema Dialect = "anthropic"
+	GeminiSchema    Dialect = "gemini"
+	OllamaSchema    Dialect = "ollama"
+)
+
+// Limits on the schema of a tool.
+const (
+	maxSchema   = 256 << 10 // bytes
+	maxDepth    = 64
+	maxNodes    = 20_000 // after references are resolved
+	maxResolved = 5      // references inside each other; a deeper one is any object
+)
+
+// members that no provider needs, and those that Gemini and Ollama refuse.
+var (
+	notSent  = []string{"$schema", "$id", "$anchor", "$comment", "$vocabulary"}
+	notTaken = []string{
+		"propertyNames", "patternProperties", "if", "then", "else", "not", "dependentSchemas", "dependentRequired", "dependencies",
+		"unevaluatedProperties", "unevaluatedItems", "contains", "minContains", "maxContains", "additionalItems", "examples",
+	}
+)
+
+// normalise returns a tool's schema in a dialect. It fails for a schema that has no form in it; its error is for the tool's author.
+func normalise(raw json.RawMessage, d Dialect) (json.RawMessage, error) {
+	if len(raw) > maxSchema {
+		return nil, fmt.Errorf("its schema is larger than %d kB", maxSchema>>10)
+	}
+	given, err := decode(raw)
+	if err != nil {
+		return nil, errors.New("its schema is not JSON")
+	}
+	before, _ := decode(raw)
+	n := &normaliser{dialect: d, nodes: maxNodes}
+	root, _ := given.(object)
+	n.defs = root
+	out, err := n.root(root)
+	if err != nil {
+		return nil, err
+	}
+	if reflect.DeepEqual(any(out), before) {
+		return raw, nil // with its members in their order
+	}
+	return json.Marshal(out)
+}
+
+type object = map[string]any
+
+func decode(raw json.RawMessage) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
+}
+
+// normaliser converts one schema.
+type normaliser struct {
+	dialect  Dialect
+	defs     object // the root, in which references are resolved
+	nodes    int    // that are left
+	resolved int    // references around the current node
+}
+
+// references reports whether the dialect has references.
+func (n *normaliser) references() bool {
+	return n.dialect == OpenAISchema || n.dialect == AnthropicSchema || n.dialect == PlainSchema
+}
+
+// root returns the schema of an object.
+func (n *normaliser) root(given object) (object, error) {
+	s := maps.Clone(given)
+	if s == nil {
+		s = object{}
+	}
+	if target, ok := n.resolve(s); ok {
+		target = maps.Clone(target)
+		for _, defs := range []string{"$defs", "definitions"} {
+			if s[defs] != nil {
+				target[defs] = s[defs]
+			}
+		}
+		s = target
+	}
+	s["type"] = "object"
+	if _, ok := s["properties"].(object); !ok {
+		s["properties"] = object{}
+	}
+	if n.dialect != PlainSchema {
+		n.mergeBranches(s)
+		delete(s, "enum")
+		delete(s, "const")
+		delete(s, "not")
+	}
+	out, err := n.node(s, 0)
+	if err != nil {
+		return nil, err
+	}
+	return out.(object), nil
+}
+
+// resolve returns the target of a local reference.
+func (n *normaliser) resolve(s object) (object, bool) {
+	ref, ok := s["$ref"].(string)
+	if !ok {
+		return nil, false
+	}
+	at := any(n.defs)
+	path, ok := strings.CutPrefix(ref, "#/")
+	if ref == "#" {
+		path, ok = "", true
+	}
+	if !ok {
+		return object{}, true // another document
+	}
+	for step := range strings.SplitSeq(path, "/") {
+		if path == "" {
+			break
+		}
+		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+		in, _ := at.(object)
+		at = in[step]
+	}
+	target, ok := at.(object)
+	if !ok {
+		return object{}, true
+	}
+	if rest := without(s, "$ref"); len(rest) > 0 { // a description beside the reference
+		target = maps.Clone(target)
+		maps.Copy(target, rest)
+	}
+	return target, true
+}
+
+func without(s object, names ...string) object {
+	s = maps.Clone(s)
+	for _, name := range names {
+		delete(s, name)
+	}
+	return s
+}
+
+// mergeBranches merges the alternatives of a root, which providers refuse, into one object: a property is required if all
+// alternatives require it.
+func (n *normaliser) mergeBranches(s object) {
+	properties := maps.Clone(s["properties"].(object))
+	required := texts(s["required"])
+	for _, kind := range []string{"allOf", "anyOf", "oneOf"} {
+		branches, _ := s[kind].([]any)
+		delete(s, kind)
+		var common []string
+		for i, b := range branches {
+			branch, _ := b.(object)
+			if target, ok := n.resolve(branch); ok {
+				branch = target
+			}
+			own, _ := branch["properties"].(object)
+			for _, name := range slices.Sorted(maps.Keys(own)) {
+				properties[name] = either(properties[name], own[name])
+			}
+			needs := texts(branch["required"])
+			switch {
+			case kind == "allOf":
+				required = append(required, needs...)
+			case i == 0:
+				common = needs
+			default:
+				common = slices.DeleteFunc(common, func(name string) bool { return !slices.Contains(needs, name) })
+			}
+		}
+		required = append(required, common...)
+		if len(branches) > 0 {
+			s["required"] = list(required)
+		}
+	}
+	s["properties"] = properties
+}
+
+// either returns the schema of values that one of two schemas accepts.
+func either(a, b any) any {
+	if a == nil || reflect.DeepEqual(a, b) {
+		return b
+	}
+	if both, ok := a.(object); ok && len(both) == 1 {
+		if all, ok := both["anyOf"].([]any); ok {
+			if slices.ContainsFunc(all, func(v any) bool { return reflect.DeepEqual(v, b) }) {
+				return a
+			}
+			return object{"anyOf": append(slices.Clip(all), b)}
+		}
+	}
+	return object{"anyOf": []any{a, b}}
+}
+
+func texts(v any) (names []string) {
+	all, _ := v.([]any)
+	for _, name := range all {
+		if s, ok := name.(string); ok && !slices.Contains(names, s) {
+			names = append(names, s)
+		}
+	}
+	return names
+}
+
+func list(names []string) []any {
+	out := []any{}
+	for _, name := range names {
+		if !slices.Contains(out, any(name)) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// maps of schemas, lists of schemas, and schemas among the members of a schema.
+var (
+	schemaMaps  = []string{"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"}
+	schemaLists = []string{"anyOf", "oneOf", "allOf", "prefixItems"}
+	schemas     = []string{"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedProperties", "additionalItems"}
+)
+
+// node converts a schema.
+func (n *normaliser) node(v any, depth int) (any, error) {
+	if n.nodes--; n.nodes < 0 || depth > maxDepth {
+		return nil, errors.New("its schema is too deep or too large")
+	}
+	s, ok := v.(object)
+	if !ok {
+		return object{}, nil // true, false or null: anything
+	}
+	if _, refers := s["$ref"].(string); refers && !n.references() {
+		if n.resolved == maxResolved {
+			return object{"type": "object"}, nil
+		}
+		n.resolved++
+		defer func() { n.resolved-- }()
+		target, _ := n.resolve(s)
+		return n.node(target, depth+1)
+	} else if refers && !strings.HasPrefix(s["$ref"].(string), "#") {
+		s = without(s, "$ref")
+	}
+	s = without(s, notSent...)
+	if !n.references() {
+		s = without(s, "$defs", "definitions")
+	}
+	if err := n.properties(s); err != nil {
+		return nil, err
+	}
+	switch n.dialect {
+	case GeminiSchema:
+		s = geminiNode(without(s, notTaken...))
+	case OllamaSchema:
+		s = ollamaNode(without(s, notTaken...))
+	case AnySchema, OpenAISchema, AnthropicSchema:
+		if s["type"] == "array" && s["items"] == nil && s["prefixItems"] == nil {
+			s["items"] = object{}
+		}
+	case PlainSchema:
+	}
+	return s, n.inside(s, depth)
+}
+
+// inside converts the schemas in a schema.
+func (n *normaliser) inside(s object, depth int) (err error) {
+	for _, name := range schemas {
+		if _, isSchema := s[name].(object); !isSchema {
+			if all, tuple := s[name].([]any); tuple && name == "items" { // of old drafts
+				s["items"] = object{}
+				if len(all) > 0 {
+					s["items"] = all[0]
+				}
+			} else {
+				continue
+			}
+		}
+		if s[name], err = n.node(s[name], depth+1); err != nil {
+			return err
+		}
+	}
+	for _, name := range schemaLists {
+		all, _ := s[name].([]any)
+		out := make([]any, len(all))
+		for i := range all {
+			if out[i], err = n.node(all[i], depth+1); err != nil {
+				return err
+			}
+		}
+		if all != nil {
+			s[name] = out
+		}
+	}
+	for _, name := range schemaMaps {
+		all, _ := s[name].(object)
+		out := object{}
+		for key := range all {
+			if out[key], err = n.node(all[key], depth+1); err != nil {
+				return err
+			}
+		}
+		if all != nil {
+			s[name] = out
+		}
+	}
+	return nil
+}
+
+var properName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+
+// properties corrects the properties and the required list of an object. A property whose name providers refuse is left out if it
+// is optional.
+func (n *normaliser) properties(s object) error {
+	if v, there := s["properties"]; there {
+		if _, ok := v.(object); !ok {
+			s["properties"] = object{}
+		}
+	}
+	properties, ok := s["properties"].(object)
+	if !ok {
+		if _, list := s["required"].([]any); !list {
+			delete(s, "required")
+		}
+		return nil
+	}
+	required := texts(s["required"])
+	if n.dialect != PlainSchema && n.dialect != GeminiSchema && n.dialect != OllamaSchema {
+		properties = maps.Clone(properties)
+		for name := range properties {
+			if properName.MatchString(name) {
+				continue
+			}
+			if slices.Contains(required, name) {
+				return fmt.Errorf("its argument %.100q has a name that the model's provider refuses", name)
+			}
+			delete(properties, name)
+		}
+		s["properties"] = properties
+	}
+	if _, there := s["required"]; !there {
+		return nil
+	}
+	known := slices.DeleteFunc(required, func(name string) bool { _, ok := properties[name]; return !ok })
+	if s["required"] = list(known); len(known) == 0 {
+		delete(s, "required")
+	}
+	return nil
+}
+
+// geminiNode converts what Gemini refuses: other values than texts in an enum, a const, and lists of types.
+func geminiNode(s object) object {
+	if value, ok := s["const"]; ok {
+		delete(s, "const")
+		if s["enum"] == nil {
+			s["enum"] = []any{value}
+		}
+	}
+	if values, ok := s["enum"].([]any); ok {
+		values = slices.DeleteFunc(slices.Clone(values), func(v any) bool { return v == nil })
+		_, numbers := s["type"].(string)
+		numbers = numbers && s["type"] != "string"
+		words := make([]any, len(values))
+		for i, v := range values {
+			_, text := v.(string)
+			numbers = numbers || !text && s["type"] != "string"
+			words[i] = fmt.Sprint(v)
+		}
+		if s["enum"] = words; numbers {
+			delete(s, "enum")
+			s["description"] = strings.TrimSpace(fmt.Sprintf("%v One of: %s.", orNone(s["description"]), joined(words)))
+		}
+	}
+	if types, ok := s["type"].([]any); ok {
+		delete(s, "type")
+		var each []any
+		for _, t := range types {
+			each = append(each, object{"type": t})
+		}
+		if s["anyOf"] == nil && len(each) > 0 {
+			s["anyOf"] = each
+		}
+	}
+	if format, ok := s["format"].(string); ok && format != "enum" && format != "date-time" {
+		delete(s, "format")
+	}
+	return s
+}
+
+// ollamaNode converts lists of types, which older versions of Ollama cannot read, into their first type.
+func ollamaNode(s object) object {
+	if types, ok := s["type"].([]any); ok {
+		delete(s, "type")
+		if i := slices.IndexFunc(types, func(t any) bool { return t != "null" }); i >= 0 {
+			s["type"] = types[i]
+		}
+	}
+	return s
+}
+
+func orNone(v any) any {
+	if v == nil {
+		return ""
+	}
+	return v
+}
+
+func joined(words []any) string {
+	var list []string
+	for _, w := range words {
+		list = append(list, fmt.Sprint(w))
+	}
+	return strings.Join(list, ", ")
+}
