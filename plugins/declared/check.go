@@ -126,7 +126,7 @@ func (c *checker) projects(at string, projects []string) {
 
 func (c *checker) agent(at string, a *Agent) {
 	c.oneOf(at, map[string]bool{"provider": a.Provider != "", "agui": a.AGUI != nil, "command": a.Command != nil})
-	c.only(at, "an agent", "provider", "model", "base_url", "api_key", "system", "tools", "fallback", "prices", "history", "output", "context",
+	c.only(at, "an agent", "provider", "model", "base_url", "api_key", "api", "api_version", "compat", "system", "tools", "fallback", "prices", "history", "output", "context",
 		"limits.max_steps", "limits.max_tokens", "limits.max_cost")
 	c.only(at, "an agent", "command", "env", "dir")
 	c.command(at, a.Command)
@@ -136,11 +136,14 @@ func (c *checker) agent(at string, a *Agent) {
 		c.directory(fmt.Sprintf("%s.context[%d]", at, i), dir)
 	}
 	c.spending(at, a)
+	c.openai(at, a.Provider, a.API, a.APIVersion, a.Compat)
+	c.count(at, a)
 	if a.Fallback != nil {
 		if a.Fallback.Provider == "" && !c.r.wrong(at+".fallback", at+".fallback.provider") {
 			c.r.errorf(at+".fallback", "provider is missing")
 		}
 		c.url(at+".fallback.base_url", a.Fallback.BaseURL)
+		c.openai(at+".fallback", a.Fallback.Provider, a.Fallback.API, a.Fallback.APIVersion, a.Fallback.Compat)
 	}
 	c.url(at+".base_url", a.BaseURL)
 	if a.AGUI != nil {
@@ -155,6 +158,58 @@ func (c *checker) agent(at string, a *Agent) {
 	}
 	for i, pattern := range a.Tools {
 		c.pattern(fmt.Sprintf("%s.tools[%d]", at, i), a.Name, pattern)
+	}
+}
+
+// openai refuses the keys of servers with OpenAI's protocol for other providers.
+func (c *checker) openai(at, provider, api, version string, compat *Compat) {
+	for key, there := range map[string]bool{"api": api != "", "api_version": version != "", "compat.server": compat != nil && compat.Server != ""} {
+		if there && provider != "" && provider != "openai" {
+			c.r.errorf(at+"."+key, "is for provider openai")
+		}
+	}
+}
+
+// mostTools is the number of tools that OpenAI's models take.
+const mostTools = 128
+
+// count checks that an agent's model takes all tools that are known.
+func (c *checker) count(at string, a *Agent) {
+	most := 0
+	surrounding, _ := c.r.getenv("OPENAI_BASE_URL")
+	base := cmp.Or(a.BaseURL, surrounding, "https://api.openai.com")
+	if u, err := url.Parse(base); err == nil && a.Provider == "openai" && u.Hostname() == "api.openai.com" {
+		most = mostTools
+	}
+	if a.Compat != nil && a.Compat.Tools > 0 {
+		most = a.Compat.Tools
+	}
+	if most == 0 {
+		return
+	}
+	known := slices.DeleteFunc(c.callable(a.Name), func(n string) bool { return strings.HasSuffix(n, ".*") })
+	for server, s := range c.f.MCP {
+		for _, tool := range s.Allow {
+			if !strings.ContainsAny(tool, "*?[") {
+				known = append(known, server+"."+tool)
+			}
+		}
+	}
+	all, worst, pattern := map[string]bool{}, 0, 0
+	for i, p := range a.Tools {
+		n := 0
+		for _, name := range known {
+			if fits, _ := path.Match(p, name); fits {
+				all[name] = true
+				n++
+			}
+		}
+		if n > worst {
+			worst, pattern = n, i
+		}
+	}
+	if len(all) > most {
+		c.r.errorf(fmt.Sprintf("%s.tools[%d]", at, pattern), "the model takes %d tools, and there are %d; %q matches %d of them: narrow it", most, len(all), a.Tools[pattern], worst)
 	}
 }
 
@@ -227,7 +282,7 @@ func (c *checker) url(at, s string) {
 	if s == "" {
 		return
 	}
-	u, err := url.Parse(s)
+	u, err := url.Parse(strings.TrimSpace(s))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		c.r.errorf(at, "want a URL such as https://example.com/path")
 	}

@@ -18,7 +18,10 @@ agents:
   researcher:
     provider: openai
     model: m
-    fallback: {provider: anthropic, model: n, base_url: "http://127.0.0.1:1", api_key: k}
+    api: chat
+    api_version: 2025-04-01-preview
+    compat: {server: mistral, system: user, first: user, bridge: true, content: empty, call_ids: nine, reasoning: none, media: [image/png], tools: 64, description: 1024, schema: json}
+    fallback: {provider: anthropic, model: n, base_url: "http://127.0.0.1:1", api_key: k, compat: {media: []}}
     prices: {m: {input: 0.15, cached_input: 0.075, output: 0.6}, n: {input: 3, output: 15}}
     history: {tokens: 8000, over: summarise}
     output: structured
@@ -46,10 +49,16 @@ func TestLoad_ReadsModels(t *testing.T) {
 	want := []any{
 		declared.Server{Name: "files", Command: []string{"npx", "-y", "some-server"}, Dir: ".", Required: true},
 		declared.Agent{
-			Name: "researcher", Provider: "openai", Model: "m",
-			Fallback: &declared.Model{Provider: "anthropic", Model: "n", BaseURL: "http://127.0.0.1:1", APIKey: "k"},
-			Prices:   map[string]*declared.Price{"m": {Input: 0.15, CachedInput: 0.075, Output: 0.6}, "n": {Input: 3, Output: 15}},
-			History:  &declared.History{Tokens: 8000, Over: "summarise"}, Output: "structured", Context: []string{"."},
+			Name: "researcher", Provider: "openai", Model: "m", API: "chat", APIVersion: "2025-04-01-preview",
+			Compat: &declared.Compat{
+				Server: "mistral", System: "user", First: "user", Bridge: true, Content: "empty", CallIDs: "nine", Reasoning: "none",
+				Media: []string{"image/png"}, Tools: 64, Description: 1024, Schema: "json",
+			},
+			Fallback: &declared.Model{
+				Provider: "anthropic", Model: "n", BaseURL: "http://127.0.0.1:1", APIKey: "k", Compat: &declared.Compat{Media: []string{}},
+			},
+			Prices:  map[string]*declared.Price{"m": {Input: 0.15, CachedInput: 0.075, Output: 0.6}, "n": {Input: 3, Output: 15}},
+			History: &declared.History{Tokens: 8000, Over: "summarise"}, Output: "structured", Context: []string{"."},
 			Limits: declared.Limits{MaxTokens: 100_000, MaxCost: 0.5},
 		},
 		declared.Agent{Name: "scorer", Command: []string{"python3", "scorer.py"}, Dir: "."},
@@ -72,6 +81,15 @@ func TestLoad_ModelErrorsHavePositions(t *testing.T) {
 		{agent("fallback: {model: n}"), "2:35: agents.a.fallback: provider is missing"},
 		{agent("fallback: {provider: opnai}"), `agents.a.fallback.provider: want openai or anthropic or google or ollama, got "opnai"; did you mean openai?`},
 		{agent("fallback: {provider: openai, base_url: x}"), "agents.a.fallback.base_url: want a URL"},
+		{agent("compat: {server: mistrall}"), `agents.a.compat.server: want openai or azure or mistral`},
+		{agent("compat: {call_ids: 9}"), `agents.a.compat.call_ids: want any or nine or word or short, got "9"`},
+		{agent("api: completions"), `agents.a.api: want chat or responses, got "completions"`},
+		{"agents:\n  a: {provider: google, model: m, api: chat}\n", "2:40: agents.a.api: is for provider openai"},
+		{"agents:\n  a: {provider: google, model: m, api_version: v1}\n", "agents.a.api_version: is for provider openai"},
+		{"agents:\n  a: {provider: google, model: m, compat: {server: vllm}}\n", "agents.a.compat.server: is for provider openai"},
+		{"agents:\n  a: {command: [x], compat: {}}\n", "agents.a.compat: is for an agent with a provider"},
+		{agent("fallback: {provider: ollama, api: chat}"), "agents.a.fallback.api: is for provider openai"},
+		{agent("tools: ['m.*'], compat: {tools: 2}") + "mcp:\n  m: {url: 'http://x', allow: [a, b, c]}\n", `agents.a.tools[0]: the model takes 2 tools, and there are 3; "m.*" matches 3 of them: narrow it`},
 		{agent("history: {tokens: many}"), "agents.a.history.tokens: want a whole number"},
 		{agent("history: {over: sumarise}"), `agents.a.history.over: want drop or summarise, got "sumarise"; did you mean summarise?`},
 		{agent("output: json"), `agents.a.output: want text or structured, got "json"`},
@@ -124,5 +142,26 @@ func TestLoad_ChecksDirectories(t *testing.T) {
 	}
 	if _, err := declared.Load(write(t, file), config(nil), nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// OpenAI's models take 128 tools; other servers are not known to have a limit.
+func TestLoad_CountsTools(t *testing.T) {
+	var names []string
+	for i := range 129 {
+		names = append(names, fmt.Sprint("t", i))
+	}
+	file := "agents:\n  a: {provider: openai, model: m, %s tools: ['m.*']}\nmcp:\n  m: {url: 'http://x', allow: [" + strings.Join(names, ", ") + "]}\n"
+	for _, test := range []struct{ keys, env, want string }{
+		{"", "", `agents.a.tools[0]: the model takes 128 tools, and there are 129; "m.*" matches 129 of them: narrow it`},
+		{"base_url: 'https://api.openai.com/v1',", "", "the model takes 128 tools"},
+		{"base_url: 'http://gpu:8000/v1',", "", ""},
+		{"", "http://gpu:8000/v1", ""},
+		{"compat: {tools: 200},", "", ""},
+	} {
+		_, err := declared.Load(write(t, fmt.Sprintf(file, test.keys)), config(map[string]string{"OPENAI_BASE_URL": test.env}), nil)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s %s: %v, want %q", test.keys, test.env, err, test.want)
+		}
 	}
 }

@@ -14,12 +14,16 @@ type Agent struct {
 	Name        string `yaml:"-"`
 	Description string `yaml:"description" doc:"Its purpose; agents that can call it see this."`
 
-	Provider string   `yaml:"provider" enum:"openai,anthropic,google,ollama" doc:"The model's provider."`
-	Model    string   `yaml:"model" doc:"The model's name at the provider."`
-	BaseURL  string   `yaml:"base_url" doc:"URL of the provider's API or of a compatible server; default from its environment variable, otherwise the provider's own."`
-	APIKey   string   `yaml:"api_key" doc:"The provider's key; default from its environment variable."`
-	System   string   `yaml:"system" doc:"The system prompt."`
-	Tools    []string `yaml:"tools" doc:"Tools and agents that it can call: names, or patterns such as files.*"`
+	Provider   string  `yaml:"provider" enum:"openai,anthropic,google,ollama" doc:"The model's provider."`
+	Model      string  `yaml:"model" doc:"The model's name at the provider."`
+	BaseURL    string  `yaml:"base_url" doc:"URL of the provider's API or of a compatible server; default from its environment variable, otherwise the provider's own."`
+	APIKey     string  `yaml:"api_key" doc:"The provider's key; default from its environment variable."`
+	API        string  `yaml:"api" enum:"chat,responses" doc:"OpenAI's API: responses is the default for OpenAI itself, chat for other servers."`
+	APIVersion string  `yaml:"api_version" doc:"Azure's api-version; base_url is the resource's URL, and model the deployment."`
+	Compat     *Compat `yaml:"compat" doc:"What the server accepts, where its address and its refusals do not suffice."`
+
+	System string   `yaml:"system" doc:"The system prompt."`
+	Tools  []string `yaml:"tools" doc:"Tools and agents that it can call: names, or patterns such as files.*"`
 
 	Fallback *Model            `yaml:"fallback" doc:"The model to use after this one and its retries have failed."`
 	Prices   map[string]*Price `yaml:"prices" doc:"Prices of a million tokens by model name, for limits.max_cost."`
@@ -43,6 +47,25 @@ type Model struct {
 	Model    string `yaml:"model" doc:"The model's name at the provider."`
 	BaseURL  string `yaml:"base_url" doc:"URL of the provider's API."`
 	APIKey   string `yaml:"api_key" doc:"The provider's key."`
+
+	API        string  `yaml:"api" enum:"chat,responses" doc:"OpenAI's API: responses is the default for OpenAI itself, chat for other servers."`
+	APIVersion string  `yaml:"api_version" doc:"Azure's api-version; base_url is the resource's URL, and model the deployment."`
+	Compat     *Compat `yaml:"compat" doc:"What the server accepts, where its address and its refusals do not suffice."`
+}
+
+// Compat describes what a model's server accepts. Its fields are those of wire.Compat.
+type Compat struct {
+	Server      string   `yaml:"server" enum:"openai,azure,mistral,deepseek,moonshot,groq,openrouter,gemini,lmstudio,llamacpp,vllm" doc:"The server, if its address does not say so."`
+	System      string   `yaml:"system" enum:"message,user" doc:"user puts the instructions before the first user's message."`
+	First       string   `yaml:"first" enum:"user" doc:"user if the conversation has to begin with a user's message."`
+	Bridge      bool     `yaml:"bridge" doc:"If true, an assistant's message is put between a tool's result and a user's message."`
+	Content     string   `yaml:"content" enum:"null,empty,absent" doc:"The content of a message that has only calls."`
+	CallIDs     string   `yaml:"call_ids" enum:"any,nine,word,short" doc:"The form of calls' ids: nine letters and digits, at most 64 letters, digits, dashes and underscores, or at most 40 characters."`
+	Reasoning   string   `yaml:"reasoning" enum:"none,reasoning,reasoning_content" doc:"The member for earlier reasoning."`
+	Media       []string `yaml:"media" doc:"Media types of images and files that the model takes, such as image/png or image/*."`
+	Tools       int      `yaml:"tools" doc:"Maximum number of tools."`
+	Description int      `yaml:"description" doc:"Maximum length of a tool's description, in bytes."`
+	Schema      string   `yaml:"schema" enum:"json,openai,anthropic,gemini,ollama" doc:"The dialect of tools' schemas."`
 }
 
 // Price is the price of a million tokens.

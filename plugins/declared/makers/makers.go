@@ -23,7 +23,9 @@ func All() declared.Makers {
 }
 
 func model(a declared.Agent) (plugins.Agent, error) {
-	own := declared.Model{Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, APIKey: a.APIKey}
+	own := declared.Model{
+		Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, APIKey: a.APIKey, API: a.API, APIVersion: a.APIVersion, Compat: a.Compat,
+	}
 	m, err := provider.Open(surrounded(own, os.Getenv))
 	if err != nil {
 		return nil, err
@@ -75,11 +77,15 @@ func (d directories) Item(ctx context.Context, in *plugins.Input, id string) (st
 // surrounded completes a declared model with the provider's environment variables. A key from the environment is never sent
 // to a base_url from the file.
 func surrounded(m declared.Model, getenv func(string) string) provider.Config {
-	if m.BaseURL != "" {
-		return provider.Config{Provider: m.Provider, Model: m.Model, BaseURL: m.BaseURL, APIKey: m.APIKey}
+	cfg := provider.Config{Provider: m.Provider, Model: m.Model, BaseURL: m.BaseURL, APIKey: m.APIKey}
+	if m.BaseURL == "" {
+		cfg = provider.Of(m.Provider, getenv)
+		cfg.Model, cfg.APIKey = cmp.Or(m.Model, cfg.Model), cmp.Or(m.APIKey, cfg.APIKey)
 	}
-	cfg := provider.Of(m.Provider, getenv)
-	cfg.Model, cfg.APIKey = cmp.Or(m.Model, cfg.Model), cmp.Or(m.APIKey, cfg.APIKey)
+	cfg.API, cfg.APIVersion = m.API, m.APIVersion
+	if m.Compat != nil {
+		cfg.Compat = provider.Compat(*m.Compat)
+	}
 	return cfg
 }
 

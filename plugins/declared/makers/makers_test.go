@@ -53,3 +53,27 @@ func TestAll_ModelFollowsDeclaration(t *testing.T) {
 		t.Errorf("the other model is asked %s", body)
 	}
 }
+
+// A model gets the declared form of its server.
+func TestAll_ModelFollowsCompat(t *testing.T) {
+	server := llmtest.New(llmtest.Strict(llmtest.Always(llmtest.Script{Steps: []llmtest.Step{llmtest.Text("fine")}}), llmtest.Mistral))
+	defer server.Close()
+	agent, err := makers.All().Model(declared.Agent{
+		Name: "a", Provider: "openai", Model: "m", BaseURL: server.URL + "/v1/chat/completions", APIKey: "k", API: "chat",
+		Compat: &declared.Compat{Server: "mistral"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := plugintest.Run(t, agent, plugintest.Config{Input: plugins.Input{Messages: []agui.Message{
+		{ID: "1", Role: agui.RoleUser, Content: "a"},
+		{ID: "2", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "call-1", Name: "f", Arguments: "{}"}}},
+		{ID: "3", Role: agui.RoleUser, Content: "b"},
+	}}})
+	if n := len(server.Requests()); res.Output.Answer != "fine" || n != 1 {
+		t.Errorf("answer %q after %d requests, error %v", res.Output.Answer, n, res.Err)
+	}
+	if _, err := makers.All().Model(declared.Agent{Name: "a", Provider: "openai", Model: "m", BaseURL: server.URL, APIKey: "Bearer k"}); err == nil {
+		t.Error("a key with Bearer was accepted")
+	}
+}

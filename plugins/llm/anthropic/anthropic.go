@@ -7,7 +7,6 @@ package anthropic
 import (
 	"cmp"
 	"errors"
-	"strings"
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
@@ -41,7 +40,6 @@ func New(cfg Config) (*Model, error) {
 		return nil, errors.New("anthropic: an API key is needed: set ANTHROPIC_API_KEY")
 	}
 	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, 16_000)
-	cfg.BaseURL = strings.TrimSuffix(cfg.BaseURL, "/v1")
 	e.Authorize("X-Api-Key", cfg.APIKey)
 	e.Authorize("Anthropic-Version", "2023-06-01")
 	m := &Model{cfg: cfg, endpoint: e}

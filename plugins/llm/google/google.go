@@ -36,7 +36,6 @@ func New(cfg Config) (*Model, error) {
 	if cfg.APIKey == "" {
 		return nil, errors.New("google: an API key is needed: set GOOGLE_API_KEY")
 	}
-	cfg.BaseURL = strings.TrimSuffix(cfg.BaseURL, "/v1beta")
 	e.Authorize("X-Goog-Api-Key", cfg.APIKey)
 	m := &Model{cfg: cfg, endpoint: e}
 	m.Plain = wire.PlainOf(m, e)

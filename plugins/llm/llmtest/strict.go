@@ -286,6 +286,9 @@ func Azure(r *Request) *llm.Error {
 	if !strings.Contains(r.Path, "api-version=") && !strings.Contains(r.Path, "/openai/v1/") {
 		return &llm.Error{Status: http.StatusNotFound, Code: "404", Message: "Resource not found"}
 	}
+	if strings.Contains(r.Path, "/responses") {
+		return Responses(r)
+	}
 	for i, t := range chatOf(r).Tools {
 		if n := len(t.Function.Description); n > 1024 {
 			return refuse("Invalid 'tools[%d].function.description': string too long. Expected a string with maximum length 1024, but got a string with length %d instead.", i, n)

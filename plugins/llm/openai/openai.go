@@ -33,9 +33,6 @@ var caps = wire.Caps{URLs: true, Media: []string{"image/png", "image/jpeg", "ima
 
 // New returns the model described by cfg, without a request.
 func New(cfg Config) (*Model, error) {
-	if cfg.APIVersion != "" && cfg.Compat.Server == "" {
-		cfg.Compat.Server = "azure"
-	}
 	e, err := cfg.Endpoint("openai", "https://api.openai.com/v1", caps)
 	if err != nil {
 		return nil, err

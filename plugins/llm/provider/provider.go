@@ -18,6 +18,9 @@ import (
 // Config describes a model and how to reach it.
 type Config = wire.Config
 
+// Compat describes what a server accepts.
+type Compat = wire.Compat
+
 // defaults are the models used if none is named.
 var defaults = map[string]string{
 	"openai": "gpt-5.4-mini", "anthropic": "claude-sonnet-5-5", "google": "gemini-flash-latest", "ollama": "qwen3",

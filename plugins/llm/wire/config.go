@@ -2,13 +2,10 @@ package wire
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 )
 
 // Config describes a model and how to reach it. Fields that a provider does not support are ignored.
@@ -17,7 +14,8 @@ type Config struct {
 	Model    string // required; provider.Open has defaults
 
 	// BaseURL is the API's address, by default the provider's own. For servers with OpenAI's protocol it ends before
-	// /chat/completions, usually in /v1. For Ollama it can be partial, as in OLLAMA_HOST; default http://127.0.0.1:11434.
+	// /chat/completions, usually in /v1; for Azure it is the resource's. For Ollama it can be partial, as in OLLAMA_HOST; default
+	// http://127.0.0.1:11434.
 	BaseURL string
 	APIKey  string // required by Anthropic, Google and OpenAI itself
 
@@ -44,28 +42,70 @@ type Config struct {
 
 // Compat describes what a server accepts. Zero fields mean what is known of the server.
 type Compat struct {
-	Server string // a known server: its name, which Servers returns
+	Server      string   // a known server: openai, azure, mistral, deepseek, moonshot, groq, openrouter, gemini, lmstudio, llamacpp or vllm
+	System      string   // message or user: where the instructions are
+	First       string   // user if the conversation has to begin with a user's message
+	Bridge      bool     // an assistant's message has to be between a tool's result and a user's message
+	Content     string   // beside calls: null, empty or absent
+	CallIDs     string   // any, nine, word or short
+	Reasoning   string   // member for earlier reasoning: none, reasoning or reasoning_content
+	Media       []string // media types of images and files that the model takes
+	Tools       int      // maximum number of tools
+	Description int      // maximum length of a tool's description in bytes
+	Schema      string   // dialect of tools' schemas: json, openai, anthropic, gemini or ollama
+}
+
+// apply changes caps as c says.
+func (c *Compat) apply(caps *Caps) {
+	switch c.System {
+	case "message":
+		caps.System = ""
+	case User:
+		caps.System = User
+	}
+	caps.FirstUser = caps.FirstUser || c.First == User
+	caps.Bridge = caps.Bridge || c.Bridge
+	if caps.Content = cmp.Or(c.Content, caps.Content); caps.Content == "null" {
+		caps.Content = ""
+	}
+	if caps.IDs = cmp.Or(IDForm(c.CallIDs), caps.IDs); caps.IDs == "any" {
+		caps.IDs = AnyID
+	}
+	caps.Reasoning = cmp.Or(c.Reasoning, caps.Reasoning)
+	if c.Media != nil {
+		caps.Media = c.Media
+	}
+	caps.Tools, caps.Description = cmp.Or(c.Tools, caps.Tools), cmp.Or(c.Description, caps.Description)
+	caps.Schema = cmp.Or(Dialect(c.Schema), caps.Schema)
 }
 
 // Endpoint checks cfg, normalizes its BaseURL with the given default and returns an Endpoint without credentials. caps is what
 // the provider accepts.
 func (cfg *Config) Endpoint(provider, baseURL string, caps Caps) (*Endpoint, error) {
-	if cfg.Model == "" {
-		return nil, errors.New(provider + ": no model is named")
+	base, err := cfg.address(provider, baseURL)
+	if err != nil {
+		return nil, err
 	}
-	cfg.BaseURL = strings.TrimRight(cmp.Or(cfg.BaseURL, baseURL), "/")
-	base, err := url.Parse(cfg.BaseURL)
-	if err != nil || base.Host == "" {
-		return nil, fmt.Errorf("%s: base URL %q is not a URL", provider, cfg.BaseURL)
+	if provider == "openai" && cfg.APIVersion != "" {
+		cfg.Compat.Server = cmp.Or(cfg.Compat.Server, "azure")
 	}
 	s, known := serverOf(cfg.Compat.Server, base.Hostname())
-	if !known && cfg.Compat.Server != "" {
-		return nil, fmt.Errorf("%s: compat.server %q is not known", provider, cfg.Compat.Server)
+	switch {
+	case !known && cfg.Compat.Server != "":
+		return nil, fmt.Errorf("%s: compat: server %q is not known", provider, cfg.Compat.Server)
+	case provider != "openai":
+		s = server{}
+	case s.name == "azure":
+		base.Path = azure(base.Path, cfg.API, cfg.APIVersion, cfg.Model)
+	case base.Path == "":
+		base.Path = s.path
 	}
-	if known && provider == "openai" {
+	if s.adapt != nil {
 		caps.Media = slices.Clone(caps.Media)
 		s.adapt(&caps)
 	}
+	cfg.Compat.apply(&caps)
+	cfg.BaseURL = base.String()
 	e := &Endpoint{
 		Server: s.name, Provider: provider, Model: cfg.Model, Secret: cfg.APIKey, Client: Client(cfg.HTTPClient), Header: http.Header{},
 		Log: cfg.Log, known: &knowledge{caps: caps},

@@ -9,40 +9,33 @@ import (
 type server struct {
 	name  string
 	hosts []string // its host, or the ends of its hosts
+	path  string   // of its API
 	adapt func(*Caps)
 }
 
 // servers are the known servers. They are recognized by their addresses alone: a model's name says nothing about the server.
 var servers = []server{
-	{"openai", []string{"api.openai.com"}, func(c *Caps) {
+	{"openai", []string{"api.openai.com"}, "/v1", func(c *Caps) {
 		c.IDs, c.MaxTokens, c.Tools, c.Schema = ShortID, "max_completion_tokens", 128, OpenAISchema
 		c.Media = append(c.Media, "application/pdf")
 	}},
-	{"azure", []string{".azure.com"}, func(c *Caps) {
+	{"azure", []string{".azure.com"}, "", func(c *Caps) {
 		c.Description = 1024
 		c.IDs, c.MaxTokens, c.Tools, c.Schema = ShortID, "max_completion_tokens", 128, OpenAISchema
 		c.Media = append(c.Media, "application/pdf")
 	}},
-	{"mistral", []string{"api.mistral.ai"}, func(c *Caps) { c.IDs, c.Bridge, c.FirstUser, c.Reasoning = NineID, true, true, "none" }},
-	{"deepseek", []string{"api.deepseek.com"}, func(c *Caps) { c.Media = nil }},
-	{"moonshot", []string{"api.moonshot.ai", "api.moonshot.cn"}, func(c *Caps) { c.URLs = false }},
-	{"groq", []string{"api.groq.com"}, func(c *Caps) { c.Reasoning = "reasoning" }},
-	{"openrouter", []string{"openrouter.ai"}, func(c *Caps) {
+	{"mistral", []string{"api.mistral.ai"}, "/v1", func(c *Caps) { c.IDs, c.Bridge, c.FirstUser, c.Reasoning = NineID, true, true, "none" }},
+	{"deepseek", []string{"api.deepseek.com"}, "", func(c *Caps) { c.Media = nil }},
+	{"moonshot", []string{"api.moonshot.ai", "api.moonshot.cn"}, "/v1", func(c *Caps) { c.URLs = false }},
+	{"groq", []string{"api.groq.com"}, "/openai/v1", func(c *Caps) { c.Reasoning = "reasoning" }},
+	{"openrouter", []string{"openrouter.ai"}, "/api/v1", func(c *Caps) {
 		c.Reasoning = "reasoning"
 		c.Media = append(c.Media, "application/pdf")
 	}},
-	{"gemini", []string{"generativelanguage.googleapis.com"}, func(c *Caps) { c.FirstUser, c.Content, c.Schema = true, "absent", GeminiSchema }},
-	{"lmstudio", nil, func(c *Caps) { c.Content, c.URLs = "empty", false }},
-	{"llamacpp", nil, func(c *Caps) { c.Content = "empty" }},
-	{"vllm", nil, func(*Caps) {}},
-}
-
-// Servers returns the names of the known servers.
-func Servers() (names []string) {
-	for _, s := range servers {
-		names = append(names, s.name)
-	}
-	return names
+	{"gemini", []string{"generativelanguage.googleapis.com"}, "/v1beta/openai", func(c *Caps) { c.FirstUser, c.Content, c.Schema = true, "absent", GeminiSchema }},
+	{"lmstudio", nil, "", func(c *Caps) { c.Content, c.URLs = "empty", false }},
+	{"llamacpp", nil, "", func(c *Caps) { c.Content = "empty" }},
+	{"vllm", nil, "", func(*Caps) {}},
 }
 
 // serverOf returns the server of a name or, if name is "", of a host.
