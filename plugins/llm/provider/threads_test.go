@@ -227,3 +227,29 @@ func TestThread_SurvivesImages(t *testing.T) {
 		})
 	}
 }
+
+// LM Studio refuses a request in its stream. The attempt that follows has the form that it accepts.
+func TestThread_LearnsFromStream(t *testing.T) {
+	server := llmtest.New(func(r *llmtest.Request) llmtest.Script {
+		if err := llmtest.Gemma(r); err != nil {
+			return llmtest.Script{Steps: []llmtest.Step{llmtest.Fault(&llm.Error{Status: http.StatusBadRequest, Message: "Error rendering prompt with jinja template: " + err.Message})}}
+		}
+		return llmtest.Script{Steps: []llmtest.Step{llmtest.Text("fine")}}
+	})
+	defer server.Close()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	m, err := provider.Open(provider.Config{
+		Provider: "openai", API: "chat", Model: "m", BaseURL: server.URL + "/v1", HTTPClient: &http.Client{Transport: transport}, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := llm.New(llm.Config{Name: "a", Model: m, System: "Be brief."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := say(t, a, []agui.Message{user("a")}, "hello"); err != nil || len(server.Requests()) != 2 {
+		t.Errorf("%v after %d requests", err, len(server.Requests()))
+	}
+}

@@ -65,7 +65,9 @@ func (e *Endpoint) Fault(status int, body []byte) *llm.Error {
 	if status > 0 {
 		message = fmt.Sprintf("%s: %d: %s", e.Provider, status, e.clean(text))
 	}
-	return &llm.Error{Code: code, Message: message + e.advice(code), Status: status, RetryAfter: delay, Retryable: retryable}
+	failed := &llm.Error{Code: code, Message: message + e.advice(code), Status: status, RetryAfter: delay, Retryable: retryable}
+	e.teach(failed)
+	return failed
 }
 
 // classes are the codes of failures by what their descriptions say. Words are more specific than the status, which providers

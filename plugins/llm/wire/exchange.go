@@ -32,17 +32,31 @@ func (e *Endpoint) Exchange(ctx context.Context, url string, req llm.Request, sh
 		if err != nil {
 			return nil, e.Refuse("the request: %s", err)
 		}
+		sent := &sent{c, body, n}
 		res, err := e.Post(ctx, url, body)
 		if err == nil {
 			e.remember(s)
+			e.refused = func(err *llm.Error) *state { return s.learnFrom(err, sent) }
 			return told(res, req, c)
 		}
-		next := s.learn(err, &sent{c, body, n})
+		next := s.learn(err, sent)
 		if next == nil || n == maxSends {
 			return nil, err
 		}
 		s = next
 	}
+}
+
+// teach learns from a failure at the beginning of an answer: some servers refuse a request in a stream. Another attempt can succeed.
+func (e *Endpoint) teach(err *llm.Error) {
+	if e.refused == nil {
+		return
+	}
+	if next := e.refused(err); next != nil {
+		err.Retryable = true
+		e.remember(next)
+	}
+	e.refused = nil
 }
 
 // told reports the tools that were left out.

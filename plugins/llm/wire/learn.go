@@ -21,6 +21,11 @@ func (s *state) learn(err error, sent *sent) *state {
 	if !ok || !slices.Contains(teaching, failed.Status) {
 		return nil
 	}
+	return s.learnFrom(failed, sent)
+}
+
+// learnFrom is learn for a refusal of any status.
+func (s *state) learnFrom(failed *llm.Error, sent *sent) *state {
 	next := &state{caps: s.caps, refused: s.refused, learned: s.learned}
 	for _, r := range refusals {
 		match := r.says.FindStringSubmatch(failed.Message)

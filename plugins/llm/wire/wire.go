@@ -32,7 +32,8 @@ type Endpoint struct {
 	asked *url.URL // of the latest request, for error messages; nil if there was none
 	Log   *slog.Logger
 
-	known *knowledge
+	known   *knowledge
+	refused func(*llm.Error) *state // what is known after a failure in the answer to the last request; nil if none was accepted
 }
 
 // For returns e for a request with options, which can name another model.
