@@ -69,18 +69,16 @@ const (
 
 // arranger arranges the messages of one request.
 type arranger struct {
-	e    *Endpoint
-	caps Caps
-	skip func(key) bool // what the provider has refused
-	c    *Conversation
+	*state
 
-	learned []lesson
+	e *Endpoint
+	c *Conversation
 }
 
 // arrange returns req in the form that caps demand. It is a pure function of its arguments and e's names. It fails with
 // nothing_to_answer for a request without messages.
 func (e *Endpoint) arrange(req llm.Request, s *state) (*Conversation, error) {
-	a := &arranger{e: e, caps: s.caps, skip: s.refused.has, learned: s.learned, c: &Conversation{Model: e.Model, Options: req.Options, Schema: req.Schema}}
+	a := &arranger{state: s, e: e, c: &Conversation{Model: e.Model, Options: req.Options, Schema: req.Schema}}
 	a.tools(req.Options.Tools)
 	if err := a.tooMany(); err != nil {
 		return nil, err
@@ -143,7 +141,7 @@ func roleOf(r llms.ChatMessageType) string {
 func (a *arranger) part(role string, p llms.ContentPart) (part Part, ok bool) {
 	switch p := p.(type) {
 	case llm.Carried:
-		if role != Assistant || p.Provider != a.e.Provider || a.skip(keyOf("carried", p.Data)) {
+		if role != Assistant || p.Provider != a.e.Provider || a.refused.has(keyOf("carried", p.Data)) {
 			return Part{}, false
 		}
 		return Part{Carried: p.Data}, true

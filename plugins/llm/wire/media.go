@@ -89,7 +89,7 @@ func (a *arranger) refuses(m *Media) string {
 		return "is empty"
 	case broken(m):
 		return "is broken"
-	case a.skip(m.key()):
+	case len(a.refused) > 0 && a.refused.has(m.key()):
 		return "the model has refused"
 	case !a.caps.Takes(m.Type, m.URL != ""):
 		return "the model does not take"

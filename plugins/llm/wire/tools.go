@@ -40,7 +40,7 @@ func (a *arranger) tools(list []llms.Tool) {
 		switch {
 		case err != nil:
 			why = err.Error()
-		case a.skip(t.key()):
+		case len(a.refused) > 0 && a.refused.has(t.key()):
 			why = a.sentence(withoutTool + t.Name)
 		}
 		if why == "" {
