@@ -14,8 +14,8 @@ func allowed(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
 }
 
-// plain returns a name of a tool with dots as underscores.
-func plain(name string) string { return strings.ReplaceAll(name, ".", "_") }
+// dotless returns a name of a tool with dots as underscores.
+func dotless(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
 // distinct returns a name that providers accept and that no other name becomes: with a hash of the name. It keeps the beginning of
 // the name's letters.
@@ -39,19 +39,8 @@ func distinct(name string) string {
 
 // wireOf returns the provider's name of a tool, if no other tool has the same.
 func wireOf(name string) string {
-	if wire := plain(name); wireName.MatchString(wire) {
+	if wire := dotless(name); wireName.MatchString(wire) {
 		return wire
 	}
 	return distinct(name)
-}
-
-// unknown returns the name under which viewers see a call of a tool that does not exist.
-func unknown(wire string) string {
-	name := "_" + strings.Map(func(r rune) rune {
-		if allowed(r) {
-			return r
-		}
-		return '_'
-	}, wire)
-	return name[:min(len(name), 64)]
 }

@@ -232,7 +232,7 @@ func TestItems_AreReadUpToLimit(t *testing.T) {
 func TestTools_NamesSuitProviders(t *testing.T) {
 	long := strings.Repeat("n", 64)
 	const chinese, cut = "t_elhty5vk", "_dy73nvkf"
-	m := &model{replies: []reply{asks("", "a_b {}", "a_b_fzztnxeo {}", "functions.a-b {}", chinese+" {}"), says("done")}}
+	m := &model{replies: []reply{asks("", "a_b {}", "a_b_fzztnxeo {}", "a-b {}", chinese+" {}"), says("done")}}
 	var tools []plugins.Tool
 	for _, name := range []string{"a.b", "a_b", "a-b"} {
 		tools = append(tools, echo(name))

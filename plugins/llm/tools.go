@@ -28,22 +28,22 @@ func offered(run *plugins.Run, patterns []string) *toolbox {
 	for _, t := range run.Input.Tools {
 		all = append(all, plugins.Info{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 	}
-	same := make(map[string]int) // tools by their plain names
+	same := make(map[string]int) // tools by their names without dots
 	for _, info := range all {
 		if _, twice := b.wires[info.Name]; !twice {
 			b.wires[info.Name] = ""
-			same[plain(info.Name)]++
+			same[dotless(info.Name)]++
 		}
 	}
 	for _, info := range all {
 		if b.wires[info.Name] == "" {
-			b.add(info, same[plain(info.Name)] > 1)
+			b.add(info, same[dotless(info.Name)] > 1)
 		}
 	}
 	return b
 }
 
-// add adds a tool; shared reports whether another name has the same plain form.
+// add adds a tool; shared reports whether another name is the same without dots.
 func (b *toolbox) add(info plugins.Info, shared bool) {
 	wire := wireOf(info.Name)
 	if shared && wire != info.Name {
@@ -57,9 +57,6 @@ func (b *toolbox) add(info plugins.Info, shared bool) {
 	b.list = append(b.list, llms.Tool{Type: "function", Function: f})
 }
 
-// prefixes are what some models write before the names of tools.
-var prefixes = []string{"functions.", "default_api.", "tools.", "functions_", "default_api_"}
-
 // name returns our name of the tool that the model calls wire, by either name. For an unknown tool it returns a name that no
 // plugin can have: viewers see the call, and it fails.
 func (b *toolbox) name(wire string) string {
@@ -72,12 +69,15 @@ func (b *toolbox) name(wire string) string {
 			return rest
 		}
 	}
-	for _, prefix := range prefixes {
-		if rest, ok := strings.CutPrefix(wire, prefix); ok && (b.names[rest] != "" || b.wires[rest] != "") {
-			return b.name(rest)
-		}
+	return plain("_" + wire)
+}
+
+// wire returns the provider's name of a tool, even of one that is no longer offered.
+func (b *toolbox) wire(name string) string {
+	if wire, ok := b.wires[name]; ok {
+		return wire
 	}
-	return unknown(wire)
+	return wireOf(name)
 }
 
 // advise adds the pattern to narrow to the failure of a request with too many tools.
@@ -108,12 +108,15 @@ func (b *toolbox) advise(err error) error {
 // prefixes are what models put before the names of tools, from the forms in which they were trained to see them.
 var prefixes = []string{"", "functions.", "default_api.", "default_api:", "tools.", "functions:"}
 
-// wire returns the provider's name of a tool, even of one that is no longer offered.
-func (b *toolbox) wire(name string) string {
-	if wire, ok := b.wires[name]; ok {
-		return wire
-	}
-	return wireOf(name)
+// plain returns a name in which other characters are underscores. Other names can become the same.
+func plain(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if allowed(r) {
+			return r
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), 64)]
 }
 
 // message returns an answer in the form for the model.
