@@ -13,9 +13,9 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 )
 
-// spoken reads messages: a line each, with a role and parts. "text", !id is a call, =id its result, ~data was carried by us,
+// dialog reads messages: a line each, with a role and parts. "text", !id is a call, =id its result, ~data was carried by us,
 // ^data by another provider.
-func spoken(lines ...string) (list []llms.MessageContent) {
+func dialog(lines ...string) (list []llms.MessageContent) {
 	roles := map[byte]llms.ChatMessageType{
 		's': llms.ChatMessageTypeSystem, 'u': llms.ChatMessageTypeHuman, 'a': llms.ChatMessageTypeAI, 't': llms.ChatMessageTypeTool,
 	}
@@ -41,7 +41,7 @@ func spoken(lines ...string) (list []llms.MessageContent) {
 	return list
 }
 
-// heard is the inverse of spoken for a Conversation.
+// heard is the inverse of dialog for a Conversation.
 func heard(c *Conversation) (lines []string) {
 	if len(c.System) > 0 {
 		lines = append(lines, "s|"+strings.Join(c.System, "|"))
@@ -110,7 +110,7 @@ func TestArrange_MakesConversationLegal(t *testing.T) {
 		{"blanks alone", Caps{}, []string{"u| ", "a|", "t|=1:x"}, nil},
 	} {
 		e := &Endpoint{Provider: "p", Model: "m"}
-		given := spoken(test.said...)
+		given := dialog(test.said...)
 		c, err := e.arrange(llm.Request{Messages: given}, &state{caps: test.caps})
 		if failed := (*llm.Error)(nil); test.want == nil && (!errors.As(err, &failed) || failed.Code != "nothing_to_answer") || test.want != nil && err != nil {
 			t.Errorf("%s: %v", test.name, err)
@@ -121,7 +121,7 @@ func TestArrange_MakesConversationLegal(t *testing.T) {
 		if diff := cmp.Diff(test.want, heard(c)); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)
 		}
-		if diff := cmp.Diff(spoken(test.said...), given); diff != "" {
+		if diff := cmp.Diff(dialog(test.said...), given); diff != "" {
 			t.Errorf("%s: the request was changed: %s", test.name, diff)
 		}
 	}
@@ -153,7 +153,7 @@ func FuzzArrange(f *testing.F) {
 		if kind&4 > 0 {
 			caps.System = User
 		}
-		c, err := (&Endpoint{Provider: "p"}).arrange(llm.Request{Messages: spoken(lines...)}, &state{caps: caps})
+		c, err := (&Endpoint{Provider: "p"}).arrange(llm.Request{Messages: dialog(lines...)}, &state{caps: caps})
 		if err != nil {
 			return
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 )
 
-var everything = llm.Request{Messages: append(spoken("s|S", "a|welcome", "u|a", "a|~1|!1", "t|=1:", "u|b"), llms.MessageContent{
+var everything = llm.Request{Messages: append(dialog("s|S", "a|welcome", "u|a", "a|~1|!1", "t|=1:", "u|b"), llms.MessageContent{
 	Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.ImageURLPart("https://x.example/1.png"), llms.ImageURLPart("https://x.example/2.png")},
 })}
 

@@ -109,7 +109,7 @@ func FuzzNormalise(f *testing.F) {
 }
 
 func TestTools_UnfitAreLeftOut(t *testing.T) {
-	req := llm.Request{Messages: spoken("u|a")}
+	req := llm.Request{Messages: dialog("u|a")}
 	for name, parameters := range map[string]string{"good": `{"type":"object","properties":{}}`, "bad": `{"properties":{"$a":{}},"required":["$a"]}`} {
 		req.Options.Tools = append(req.Options.Tools, llms.Tool{Function: &llms.FunctionDefinition{Name: name, Parameters: json.RawMessage(parameters), Description: "It is good. It is very good."}})
 	}
