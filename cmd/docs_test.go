@@ -12,7 +12,7 @@ func TestDocs_ExamplesHaveNoErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	for _, name := range []string{"OPENAI_API_KEY", "WRITER_TOKEN", "DOCS_TOKEN"} {
+	for _, name := range []string{"OPENAI_API_KEY", "WRITER_TOKEN", "DOCS_TOKEN", "FILES_TOKEN"} {
 		t.Setenv(name, "secret")
 	}
 	blocks := strings.Split(string(text), "```yaml\n")[1:]
