@@ -644,11 +644,12 @@ func TestRun_CallStaysOpenWhileAsked(t *testing.T) {
 			}
 			var roles []string
 			for _, m := range s.asked[len(s.asked)-1].Messages {
-				role := string(m.Role)
+				var role strings.Builder
+				role.WriteString(string(m.Role))
 				for _, c := range m.ToolCalls {
-					role += " " + c.ID
+					role.WriteString(" " + c.ID)
 				}
-				roles = append(roles, strings.TrimSpace(role+" "+m.ToolCallID))
+				roles = append(roles, strings.TrimSpace(role.String()+" "+m.ToolCallID))
 			}
 			if diff := cmp.Diff(tt.roles, roles); diff != "" {
 				t.Errorf("the last request (-want +got):\n%s\n%s", diff, s.bodies[len(s.bodies)-1])

@@ -47,22 +47,23 @@ func heard(c *Conversation) (lines []string) {
 		lines = append(lines, "s|"+strings.Join(c.System, "|"))
 	}
 	for _, m := range c.Messages {
-		line := m.Role[:1]
+		var line strings.Builder
+		line.WriteString(m.Role[:1])
 		for _, p := range m.Parts {
 			switch {
 			case p.Call != nil:
-				line += "|!" + p.Call.ID
+				line.WriteString("|!" + p.Call.ID)
 			case p.Result != nil:
-				line += "|=" + p.Result.ID + ":" + p.Result.Text
+				line.WriteString("|=" + p.Result.ID + ":" + p.Result.Text)
 			case p.Carried != nil:
-				line += "|~" + string(p.Carried)
+				line.WriteString("|~" + string(p.Carried))
 			case p.Media != nil:
-				line += "|" + p.Media.Type
+				line.WriteString("|" + p.Media.Type)
 			default:
-				line += "|" + p.Text
+				line.WriteString("|" + p.Text)
 			}
 		}
-		lines = append(lines, line)
+		lines = append(lines, line.String())
 	}
 	return lines
 }
