@@ -112,6 +112,9 @@ func TestStart_WithoutPrograms(t *testing.T) {
 	}
 	<-gone.Settled()
 	<-agent.Settled()
+	if res := send(t, http.MethodGet, s.URL()+"/readyz", ""); res.StatusCode != http.StatusOK {
+		t.Errorf("/readyz: %d", res.StatusCode)
+	}
 	res := send(t, http.MethodGet, s.URL()+"/api/v1/agents", "")
 	body := answer(t, res)
 	if !strings.Contains(body, "no-such-program") {

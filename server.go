@@ -131,7 +131,7 @@ func (s *Server) Start(ctx context.Context) (err error) {
 		go func() { s.served <- s.web.Serve(s.ln) }() // ends with Shutdown
 	}
 	if s.adminLn != nil {
-		s.admin = admin.New(admin.Config{Metrics: s.watch.Handler(), Ready: s.rt.Ready, Hosts: cfg.Hosts, Log: cfg.Log})
+		s.admin = admin.New(admin.Config{Metrics: s.watch.Handler(), Ready: s.rt.Ready, Unwell: s.rt.Unwell, Hosts: cfg.Hosts, Log: cfg.Log})
 		s.tidying.Go(func() { // ends with Shutdown
 			if err := s.admin.Serve(s.adminLn); err != nil {
 				cfg.Log.Error("the admin listener failed", "error", err)

@@ -1,6 +1,10 @@
 package host
 
-import "github.com/batonrun/baton/plugins"
+import (
+	"slices"
+
+	"github.com/batonrun/baton/plugins"
+)
 
 // Origin describes where a plugin comes from, for operators.
 type Origin struct {
@@ -44,6 +48,21 @@ func (r *Registry) Health(p plugins.Plugin) *plugins.Health {
 		return s.Health()
 	}
 	return nil
+}
+
+// Unwell describes the plugins whose external dependency fails: the name and the reason of each, in the order of the names.
+func (r *Registry) Unwell() (list []string) {
+	for _, e := range r.list {
+		s, ok := e.Plugin.(plugins.Reporter)
+		if !ok {
+			continue
+		}
+		if h := s.Health(); h != nil && !h.OK {
+			list = append(list, e.Info().Name+": "+h.Detail)
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // Origin returns the origin of a plugin of the registry, or of the Toolbox of a tool.

@@ -385,4 +385,7 @@ func TestRegistry_RecordsOriginAndHealth(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
+	if got, want := r.Unwell(), []string{"files: away"}; !slices.Equal(got, want) {
+		t.Errorf("not well are %q, want %q", got, want)
+	}
 }

@@ -51,7 +51,6 @@ var (
 	_ plugins.Agent   = (*Agent)(nil)
 	_ plugins.Starter = (*Agent)(nil)
 	_ plugins.Closer  = (*Agent)(nil)
-	_ plugins.Checker = (*Agent)(nil)
 
 	_ plugins.Reporter = (*Agent)(nil)
 	_ plugins.Reporter = (*Toolbox)(nil)
@@ -81,7 +80,7 @@ func (a *Agent) Info() plugins.Info {
 	return info
 }
 
-// Start begins to start the program. It does not wait and does not fail: Check and Health have the error of a program that
+// Start begins to start the program. It does not wait and does not fail: Health has the error of a program that
 // does not exist or is not an agent, runs fail with agent_unavailable, and the next run tries again.
 func (a *Agent) Start(context.Context) error {
 	a.program.begin()
@@ -90,9 +89,6 @@ func (a *Agent) Start(context.Context) error {
 
 // Settled returns a channel that is closed once the first start has succeeded or failed.
 func (a *Agent) Settled() <-chan struct{} { return a.program.settled }
-
-// Check fails while the program cannot be started.
-func (a *Agent) Check(context.Context) error { return a.program.check() }
 
 // Health returns whether the program runs.
 func (a *Agent) Health() *plugins.Health { return a.program.health() }

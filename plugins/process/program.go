@@ -244,14 +244,6 @@ func (p *program) greet(c *conn) error {
 	return nil
 }
 
-// check returns the error of the latest start.
-func (p *program) check() error {
-	if err := p.sick.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
 // close ends the program and waits for its end.
 func (p *program) close() {
 	p.mu.Lock()

@@ -60,8 +60,8 @@ func TestStart_Errors(t *testing.T) {
 		{`read a; echo '{"jsonrpc":"2.0","id":1,"result":7}'; cat`, "cannot unmarshal number"},
 	} {
 		a := settled(t, shell(t, test.script, nil))
-		if err := a.Check(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s\n%v", test.script, err)
+		if h := a.Health(); h == nil || h.OK || !strings.Contains(h.Detail, test.want) {
+			t.Errorf("%s\n%+v", test.script, h)
 		}
 		err := plugintest.Run(t, a, plugintest.Config{}).Err
 		shown, ok := errors.AsType[*plugins.Error](err)
@@ -76,15 +76,15 @@ func TestStart_Errors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	if err := settled(t, a).Check(t.Context()); err == nil || !strings.Contains(err.Error(), "has not answered within 1ms") {
-		t.Errorf("its health does not show that it cannot be started: %v", err)
+	if h := settled(t, a).Health(); h == nil || h.OK || !strings.Contains(h.Detail, "has not answered within 1ms") {
+		t.Errorf("its health does not show that it cannot be started: %+v", h)
 	}
 }
 
 func TestStart_FailureEndsProgram(t *testing.T) {
 	var out buffer
 	a := shellWithin(t, time.Minute, `read a; echo '{"jsonrpc":"2.0","id":1,"result":{"protocol":1}}'; cat >/dev/null; echo gone >&2`, slog.New(slog.NewTextHandler(&out, nil)))
-	if err := settled(t, a).Check(t.Context()); err == nil {
+	if h := settled(t, a).Health(); h == nil || h.OK {
 		t.Fatal("a program without an agent was started")
 	}
 	if log := out.String(); !strings.Contains(log, "gone") {

@@ -25,7 +25,6 @@ var (
 	_ plugins.Toolbox = (*Toolbox)(nil)
 	_ plugins.Starter = (*Toolbox)(nil)
 	_ plugins.Closer  = (*Toolbox)(nil)
-	_ plugins.Checker = (*Toolbox)(nil)
 	_ plugins.Settler = (*Toolbox)(nil)
 )
 
@@ -55,9 +54,6 @@ func (b *Toolbox) Start(context.Context) error {
 
 // Settled returns a channel that is closed once the tools are known or the first start has failed.
 func (b *Toolbox) Settled() <-chan struct{} { return b.program.settled }
-
-// Check fails while the program cannot be started.
-func (b *Toolbox) Check(context.Context) error { return b.program.check() }
 
 // Health returns whether the program runs.
 func (b *Toolbox) Health() *plugins.Health { return b.program.health() }

@@ -20,6 +20,7 @@ import (
 type Config struct {
 	Metrics http.Handler
 	Ready   func(ctx context.Context) error // why the server cannot serve now
+	Unwell  func() []string                 // plugins that are not well, which does not make the server unready
 	Hosts   []string                        // Host names that are answered beside localhost and addresses
 	Log     *slog.Logger
 }
@@ -37,7 +38,7 @@ func New(cfg Config) *Server {
 			say(w, http.StatusServiceUnavailable, err.Error())
 			return
 		}
-		say(w, http.StatusOK, "ready")
+		say(w, http.StatusOK, strings.Join(append([]string{"ready"}, cfg.Unwell()...), "\n"))
 	})
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)

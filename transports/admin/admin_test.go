@@ -27,6 +27,7 @@ func TestAdminAnswersItsOwnMachine(t *testing.T) {
 	s := admin.New(admin.Config{
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "baton_runs 1") }),
 		Ready:   func(context.Context) error { return well },
+		Unwell:  func() []string { return []string{"files: no such program"} },
 		Hosts:   []string{"metrics.internal"}, Log: slog.New(slog.DiscardHandler),
 	})
 	served := make(chan error, 1)
@@ -74,8 +75,8 @@ func TestAdminAnswersItsOwnMachine(t *testing.T) {
 		}
 	}
 	well = nil
-	if status, _ := ask("GET", "/readyz", "127.0.0.1"); status != http.StatusOK {
-		t.Errorf("once it is well: %d", status)
+	if status, text := ask("GET", "/readyz", "127.0.0.1"); status != http.StatusOK || text != "ready\nfiles: no such program\n" {
+		t.Errorf("once it is well: %d %q", status, text)
 	}
 	http.DefaultClient.CloseIdleConnections()
 	if err := errors.Join(s.Close(), <-served); err != nil {
@@ -95,7 +96,7 @@ func TestPagesOfOthersAreNotAnswered(t *testing.T) {
 	}
 	s := admin.New(admin.Config{
 		Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }),
-		Ready:   func(context.Context) error { return nil }, Log: slog.New(slog.DiscardHandler),
+		Ready:   func(context.Context) error { return nil }, Unwell: func() []string { return nil }, Log: slog.New(slog.DiscardHandler),
 	})
 	go func() { _ = s.Serve(ln) }() // ends with Close
 	defer s.Close()
