@@ -119,10 +119,10 @@ func (r *refusal) lost(session bool) bool {
 }
 
 // fault is an error of the protocol with members of any type.
-func fault(raw json.RawMessage) *jsonrpc.Error {
+func (t *tap) fault(raw json.RawMessage) *jsonrpc.Error {
 	var parts struct{ Code, Message, Data json.RawMessage }
 	if json.Unmarshal(raw, &parts) != nil || parts.Message == nil {
-		return &jsonrpc.Error{Code: -32000, Message: sentence(raw)}
+		return &jsonrpc.Error{Code: -32000, Message: t.sentence(raw)}
 	}
 	code, err := strconv.ParseInt(text(parts.Code), 10, 64)
 	if err != nil {
@@ -130,7 +130,7 @@ func fault(raw json.RawMessage) *jsonrpc.Error {
 	}
 	message := text(parts.Message)
 	if strings.HasPrefix(message, "{") || strings.HasPrefix(message, "[") {
-		message = sentence(parts.Message)
+		message = t.sentence(parts.Message)
 	}
 	return &jsonrpc.Error{Code: code, Message: message, Data: parts.Data}
 }

@@ -139,7 +139,7 @@ func (c *caller) post(req *http.Request) (*http.Response, error) {
 
 // refused returns the response for a request that has been refused.
 func (c *caller) refused(req *http.Request, res *http.Response, x *exchange) (*http.Response, error) {
-	r := refusalOf(res)
+	r := c.conn.tap.refusalOf(res)
 	r.gone = r.lost(req.Header.Get(sessionID) != "" || c.conn.old)
 	r.unexecuted = r.gone
 	failed := &jsonrpc.Error{Code: -32000, Message: r.Error()}
@@ -166,10 +166,10 @@ func (c *caller) refused(req *http.Request, res *http.Response, x *exchange) (*h
 }
 
 // refusalOf reads an error.
-func refusalOf(res *http.Response) *refusal {
+func (t *tap) refusalOf(res *http.Response) *refusal {
 	defer func() { _ = res.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxRefused))
-	return &refusal{status: res.StatusCode, said: sentence(body)}
+	return &refusal{status: res.StatusCode, said: t.sentence(body)}
 }
 
 // answered returns a response with events.

@@ -113,7 +113,7 @@ func (s *stream) whole(in io.Reader) error {
 	if s.own == nil || !s.unanswered() {
 		return io.EOF
 	}
-	said := sentence(body)
+	said := s.tap.sentence(body)
 	if said != "" {
 		said = ": " + said
 	}
@@ -248,7 +248,7 @@ func (i *inbox) connect() error {
 			i.had = true
 			return nil
 		}
-		refused := refusalOf(res)
+		refused := i.conn.tap.refusalOf(res)
 		if !i.had {
 			break
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -19,14 +20,17 @@ import (
 // tap reads a connection's messages before the SDK, for which one odd member is the end of a result, a list or a session.
 // It hands results as they are to their exchanges, and to the SDK only as much as the SDK needs.
 type tap struct {
-	log *slog.Logger
+	log    *slog.Logger
+	redact func(string) string // removes secrets
 
 	mu    sync.Mutex // guards the fields below
 	open  map[jsonrpc.ID]*exchange
 	stray int // texts that were no messages
 }
 
-func newTap(log *slog.Logger) *tap { return &tap{log: log, open: map[jsonrpc.ID]*exchange{}} }
+func newTap(log *slog.Logger, redact func(string) string) *tap {
+	return &tap{log: log, redact: redact, open: map[jsonrpc.ID]*exchange{}}
+}
 
 // begin returns the exchange of a message that is sent now, nil for one without a response.
 func (t *tap) begin(ctx context.Context, m jsonrpc.Message) *exchange {
@@ -107,8 +111,8 @@ func (t *tap) message(said json.RawMessage, own *exchange) jsonrpc.Message {
 		}
 		return m
 	}
-	failed := given(f.Error)
-	if f.Result == nil && !failed || f.Version == nil && f.ID == nil {
+	failed := given(f.Error) && (f.Result == nil || !hollow(f.Error))
+	if f.Result == nil && !failed || f.Version == nil && (f.ID == nil || own == nil) { // a record of a log can have an id and an error too
 		return nil
 	}
 	x := t.answers(f.ID, own)
@@ -119,12 +123,17 @@ func (t *tap) message(said json.RawMessage, own *exchange) jsonrpc.Message {
 		return nil
 	}
 	if failed {
-		e := fault(f.Error)
+		e := t.fault(f.Error)
 		return t.refuse(x, &refusal{code: e.Code, said: e.Message}, e)
 	}
 	t.end(x)
 	x.answer(f.Result)
 	return &jsonrpc.Response{ID: x.id, Result: plain(x.method, f.Result)}
+}
+
+// hollow reports whether an error says that there is none.
+func hollow(fault json.RawMessage) bool {
+	return slices.Contains([]string{"false", "0", `""`, "{}", "[]"}, string(bytes.TrimSpace(fault)))
 }
 
 // refuse ends an exchange without a result. The response is for the SDK.
@@ -153,7 +162,7 @@ func (t *tap) skip(said []byte) {
 	logged := t.stray <= maxStray
 	t.mu.Unlock()
 	if logged {
-		t.log.Warn("the tool server wrote what is no message", "text", clip(string(said), 200))
+		t.log.Warn("the tool server wrote what is no message", "text", clip(t.redact(string(said)), 200))
 	}
 }
 
@@ -216,10 +225,8 @@ func truth(raw json.RawMessage) bool {
 	return false
 }
 
-// sentence returns the description of a problem in a response.
-func sentence(body []byte) string {
-	return problem.Sentence(body, func(s string) string { return s })
-}
+// sentence returns the description of a problem in a response, without secrets.
+func (t *tap) sentence(body []byte) string { return problem.Sentence(body, t.redact) }
 
 var controls = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)|[\x00-\x08\x0b\x0c\x0e-\x1f]|\ufeff")
 

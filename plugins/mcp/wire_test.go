@@ -596,6 +596,8 @@ func TestProgram_OddLines(t *testing.T) {
 		"bad progress":   `{"jsonrpc":"2.0","method":"notifications/progress","params":"x"}` + "\n" + hi + "\n",
 		"huge id first":  `{"jsonrpc":"2.0","id":$id,"result":{"content":[{"type":"text","text":"$huge"}]}}` + "\n",
 		"huge id last":   `{"result":{"content":[{"type":"text","text":"$huge"}]},"jsonrpc":"2.0","id":$id}` + "\n",
+		"log with id":    `{"level":"error","id":$id,"error":"db timeout"}` + "\n" + hi + "\n",
+		"no error":       strings.Replace(hi, `"result"`, `"error":false,"result"`, 1) + "\n",
 		"after all":      hi + "\n",
 	}
 	s := script{"": "\ufeffServer is running\n\x1b[32mready\x1b[0m\n" + `{"level":"info","msg":"up"}` + "\n[1,2]\n7\n\"x\"\nnull\n\n   \n\x00\x07\n" +
