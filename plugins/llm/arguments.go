@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -97,19 +98,25 @@ func repaired(text string) string {
 
 // refused returns why a call of an answer with a finish reason is not made, or nil.
 func (c *call) refused(finish string) *plugins.Error {
-	_, err := readArguments(c.Arguments)
-	cut := finish == "length" && (err != nil || c.Arguments == "{}")
+	args, err := readArguments(c.Arguments)
+	cut := !slices.Contains(whole, finish) && (err != nil || strings.Join(strings.Fields(args), "") == "{}")
 	wrote := shortened(c.Arguments, maxQuoted)
 	switch {
-	case cut:
+	case cut && finish == "length":
 		return &plugins.Error{Code: "answer_cut", Message: "The call was cut off by the limit of tokens (max_tokens) and was not made. You wrote: " +
 			wrote + "\nCall again with less, or in several calls."}
+	case cut:
+		return &plugins.Error{Code: "answer_cut", Message: fmt.Sprintf(
+			"The answer ended early (%s), and the call was not made. You wrote: %s\nCall again with all arguments.", finish, wrote)}
 	case err != nil:
 		return &plugins.Error{Code: "invalid_arguments", Message: fmt.Sprintf(
 			"The arguments are not a JSON object: %v. You wrote: %s\nCall again with one JSON object.", err, wrote)}
 	}
 	return nil
 }
+
+// whole are the reasons for the end of an answer that has said all it had to say.
+var whole = []string{"", "stop", "tool_calls"}
 
 // maxQuoted limits how much of its own words a model is told, in bytes.
 const maxQuoted = 2 << 10

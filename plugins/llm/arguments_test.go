@@ -107,6 +107,22 @@ func TestCall_CutByLimitIsNotMade(t *testing.T) {
 	}
 }
 
+func TestCall_IsNotMadeWithoutItsArguments(t *testing.T) {
+	for _, finish := range []string{"content_filter", "interrupted", "max_tokens_exceeded", "other"} {
+		for arguments, cut := range map[string]bool{``: true, `{ }`: true, `{"x":1}`: false} {
+			_, prompt := callWith(t, arguments, finish, true)
+			if got := strings.Contains(prompt, "answer_cut") && strings.Contains(prompt, finish); got != cut {
+				t.Errorf("%s, then %s: %s", arguments, finish, prompt)
+			}
+		}
+	}
+	for _, value := range []string{`42`, `true`, `[1]`} {
+		if _, prompt := callWith(t, value, "tool_calls", true); !strings.Contains(prompt, "invalid_arguments") {
+			t.Errorf("%s: %s", value, prompt)
+		}
+	}
+}
+
 // big is a tool with results of a size.
 func big(name string, size int) tool {
 	return tool{plugins.Info{Name: name}, func(context.Context, *plugins.Call) (string, error) {

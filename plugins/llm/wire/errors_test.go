@@ -12,8 +12,21 @@ import (
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
+	"github.com/batonrun/baton/plugins/problem"
 	"github.com/batonrun/baton/runtime/agui"
 )
+
+func TestFault_HidesSecrets(t *testing.T) {
+	e := &wire.Endpoint{Provider: "p", Secret: "sk/123", Header: http.Header{"X-Key": {"portkey-1"}, "Authorization": {"Bearer token-77"}}}
+	for _, text := range []string{"sk/123", "sk%2F123", "portkey-1", "Bearer token-77", "token-77"} {
+		for n := range 12 {
+			body := strings.Repeat("x", problem.MaxSentence-n) + text
+			if got := e.Fault(http.StatusBadRequest, []byte(body)).Message; strings.ContainsAny(got, "s%7tB") {
+				t.Errorf("%s after %d bytes: …%s", text, problem.MaxSentence-n, got[len(got)-40:])
+			}
+		}
+	}
+}
 
 func TestFault_ReadsAllForms(t *testing.T) {
 	e := &wire.Endpoint{Provider: "p", Model: "m", Secret: "sk-123"}

@@ -119,7 +119,8 @@ func (a *Args) UnmarshalJSON(data []byte) error {
 	switch *a = (Args{}); data[0] {
 	case '"':
 		a.Text = unquote(data)
-	case '{', '[':
+	case 'n': // null
+	default: // what is no object is refused with the model's words
 		*a = Args{string(data), true}
 	}
 	return nil

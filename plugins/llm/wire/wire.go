@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -116,13 +117,31 @@ func (e *Endpoint) Refused(res *http.Response) *llm.Error {
 	return err
 }
 
-// redact returns s without the key.
+// redact returns s without the key and the values of the request's headers, which can be keys.
 func (e *Endpoint) redact(s string) string {
-	if e.Secret == "" {
-		return s
+	secrets := []string{e.Secret}
+	for name, values := range e.Header {
+		if slices.Contains(open, name) {
+			continue
+		}
+		for _, v := range values {
+			secrets = append(secrets, v, v[strings.LastIndexByte(v, ' ')+1:])
+		}
 	}
-	return strings.ReplaceAll(s, e.Secret, "[key]")
+	for _, secret := range secrets {
+		if len(secret) >= minSecret || secret == e.Secret && secret != "" {
+			s = strings.ReplaceAll(s, secret, "[key]")
+			s = strings.ReplaceAll(s, url.QueryEscape(secret), "[key]")
+		}
+	}
+	return s
 }
+
+// minSecret is the length of the shortest value of a header that is taken for a secret.
+const minSecret = 8
+
+// open are the headers whose values are no secrets.
+var open = []string{"Accept", "Anthropic-Version", "Anthropic-Beta", "Content-Type", "User-Agent"}
 
 // clean returns s without the key, on one line, and with limited length.
 func (e *Endpoint) clean(s string) string {
