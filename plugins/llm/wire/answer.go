@@ -94,10 +94,14 @@ func (a *Answer) Carry(v any) error {
 // complete returns the response at the answer's end.
 func (a *Answer) complete() (llm.Response, error) {
 	err := a.settle()
-	if res := a.Response(); err == nil && slices.Contains(failed, res.Finish) {
+	res := a.Response()
+	if err == nil && slices.Contains(failed, res.Finish) {
 		return res, &llm.Error{Code: "provider_error", Message: a.endpoint.Provider + ": the answer ended with " + res.Reason, Retryable: true}
 	}
-	return a.Response(), err
+	if err == nil {
+		a.endpoint.complete()
+	}
+	return res, err
 }
 
 // failed are finish reasons of answers that their provider could not complete.

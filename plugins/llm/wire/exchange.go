@@ -22,7 +22,7 @@ const maxSends = 8
 // Exchange sends req and returns the response. If the provider refuses the form of the request, Exchange changes what it knows of
 // the provider and sends it again; it never repeats a request that was accepted. The caller closes the response's body.
 func (e *Endpoint) Exchange(ctx context.Context, url string, req llm.Request, shape Shape) (*http.Response, error) {
-	s := e.known.of(e.Model)
+	s, trial := e.known.next(e.Model)
 	for n := 1; ; n++ {
 		c, err := e.arrange(req, s)
 		if err != nil {
@@ -35,7 +35,10 @@ func (e *Endpoint) Exchange(ctx context.Context, url string, req llm.Request, sh
 		sent := &sent{c, body, n}
 		res, err := e.Post(ctx, url, body)
 		if err == nil {
-			e.remember(s)
+			e.proven = func() { e.remember(s) }
+			if !trial { // what was learned from a failed answer is proven by an answer
+				e.proven()
+			}
 			e.refused = func(err *llm.Error) *state { return s.learnFrom(err, sent) }
 			return told(res, req, c)
 		}
@@ -47,16 +50,24 @@ func (e *Endpoint) Exchange(ctx context.Context, url string, req llm.Request, sh
 	}
 }
 
-// teach learns from a failure at the beginning of an answer: some servers refuse a request in a stream. Another attempt can succeed.
+// teach learns from a failure in an answer: some servers refuse a request in a stream. The next request tries what was learned.
 func (e *Endpoint) teach(err *llm.Error) {
 	if e.refused == nil {
 		return
 	}
 	if next := e.refused(err); next != nil {
 		err.Retryable = true
-		e.remember(next)
+		e.known.try(e.Model, next)
 	}
-	e.refused = nil
+	e.refused, e.proven = nil, nil
+}
+
+// complete remembers what the request of a complete answer has taught.
+func (e *Endpoint) complete() {
+	if e.proven != nil {
+		e.proven()
+	}
+	e.refused, e.proven = nil, nil
 }
 
 // told reports the tools that were left out.
@@ -100,8 +111,9 @@ func encode(body any, without []string) (json.RawMessage, error) {
 type knowledge struct {
 	caps Caps // from configuration
 
-	mu     sync.Mutex        // guards models
+	mu     sync.Mutex        // guards the fields below
 	models map[string]*state // by name
+	trials map[string]*state // what a failed answer may have taught, by the model's name
 }
 
 // state is what is known of a model. It does not change.
@@ -125,6 +137,28 @@ func (k *knowledge) of(model string) *state {
 		return s
 	}
 	return &state{caps: k.caps}
+}
+
+// try has the next request to a model try what a failed answer may have taught.
+func (k *knowledge) try(model string, s *state) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.trials == nil || len(k.trials) >= maxModels {
+		k.trials = make(map[string]*state)
+	}
+	k.trials[model] = s
+}
+
+// next returns what the next request to a model goes by: once what is to be tried, else what is known.
+func (k *knowledge) next(model string) (s *state, trial bool) {
+	k.mu.Lock()
+	s, trial = k.trials[model]
+	delete(k.trials, model)
+	k.mu.Unlock()
+	if trial {
+		return s, true
+	}
+	return k.of(model), false
 }
 
 // maxModels limits the models of an Endpoint about which something is remembered.

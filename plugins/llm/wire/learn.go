@@ -27,21 +27,66 @@ func (s *state) learn(err error, sent *sent) *state {
 // learnFrom is learn for a refusal of any status.
 func (s *state) learnFrom(failed *llm.Error, sent *sent) *state {
 	next := &state{caps: s.caps, refused: s.refused, learned: s.learned}
+	sentence := sent.unquoted(failed.Message)
 	for _, r := range refusals {
-		match := r.says.FindStringSubmatch(failed.Message)
+		match := r.says.FindStringSubmatch(sentence)
 		if match == nil {
 			continue
 		}
 		if r.change == nil {
 			return nil
 		}
-		match[0] = failed.Message
+		match[0] = sentence
 		if what := r.change(next, sent, match); what != "" {
 			next.learned = append(slices.Clip(s.learned), lesson{what, failed.Message})
 			return next
 		}
 	}
+	if failed.Code == "bad_request" { // whatever it says, it can be about an image or a file
+		if what := newestMedia(next, sent, nil); what != "" {
+			next.learned = append(slices.Clip(s.learned), lesson{what, failed.Message})
+			return next
+		}
+	}
 	return nil
+}
+
+// quoted is the length of a part of the conversation by which a quotation is known, in bytes.
+const quoted = 16
+
+// unquoted returns a provider's sentence without what it quotes of the conversation: a person's words must not teach anything.
+// Names of tools stay.
+func (s *sent) unquoted(sentence string) string {
+	out := []byte(sentence)
+	blank := func(at, n int) {
+		for i := range n {
+			out[at+i] = ' '
+		}
+	}
+	windows := make(map[string][]int)
+	for i := 0; i+quoted <= len(sentence); i++ {
+		w := sentence[i : i+quoted]
+		if !slices.ContainsFunc(s.c.Tools, func(t Tool) bool { return strings.Contains(t.Name, w) }) {
+			windows[w] = append(windows[w], i)
+		}
+	}
+	for _, m := range s.c.Messages {
+		for _, p := range m.Parts {
+			text := p.Text
+			if p.Result != nil {
+				text = p.Result.Text
+			}
+			if at := strings.Index(sentence, text); len(text) < quoted && strings.Contains(text, " ") && at >= 0 {
+				blank(at, len(text))
+			}
+			for i := 0; i+quoted <= len(text); i++ {
+				for _, at := range windows[text[i:i+quoted]] {
+					blank(at, quoted)
+				}
+			}
+		}
+	}
+	return string(out)
 }
 
 // teaching are the statuses of refusals: servers with a local template answer 500.
@@ -93,9 +138,11 @@ var refusals = []refusal{
 	{says(`tools.*(array too long|too many)|too many tools`), nil},
 	{says(`description.*(?:maximum length|at most) (\d+)`), description},
 	{says(`invalid schema for function '([^']+)'`), namedTool},
-	{says(`(?:tools[.\[]|function_declarations\[)(\d+)`), numberedTool},
+	{says(`function_declarations\[(\d+)`), numberedTool},
+	{says(`tools[.\[](\d+)`), numberedTool},
 	{says(`messages[.\[](\d+)\]?\.content[.\[](\d+)`), namedMedia},
 	{says(`could not process image|does not match the provided media type|(invalid|unsupported|unable to|failed to|cannot|could not|not a valid).{0,40}image|image.{0,40}(invalid|unsupported|not valid|format)|invalid_image`), newestMedia},
+	{says(`image.{0,80}(larger|too large|too big|exceed|more than|animated|at most|maximum|size|https?\b|base64)|(larger|more|animated|at most|maximum|https?\b).{0,40}image`), newestMedia},
 	{says(`(does not|doesn't|not|n't) support.{0,30}(image|vision|multimodal)|image input|image_url.{0,60}(not supported|unsupported|unknown variant|expected)|unknown variant .?image_url|not a multimodal model|(images?|vision) (is|are) not supported|no endpoints found that support image`), noMedia},
 	{says(`unsupported|not supported|does not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|extra (inputs|fields)|cannot both|invalid (parameter|argument|field)|deprecated`), member},
 }

@@ -47,7 +47,10 @@ func TestLearn_FromSentences(t *testing.T) {
 		"Corrupted thought signature.":                                                                                                      "1 pieces of reasoning of earlier turns were refused",
 		"messages.1.content.0: Invalid `signature` in `thinking` block":                                                                     "1 pieces of reasoning of earlier turns were refused",
 		"messages.1.content.0.image.source.base64.data: Image does not match the provided media type image/png":                             "an image or a file was refused",
-		"Could not process image": newest,
+		"Could not process image":                                                   newest,
+		"This model does not support images larger than 20 MB":                      newest,
+		"This model does not support more than 1 image per request":                 newest,
+		"image_url with http URLs is not supported, use base64":                     newest,
 		"You uploaded an unsupported image. Please make sure your image is valid.":  newest,
 		"This model does not support image input.":                                  "media: no images",
 		"No endpoints found that support image input":                               "media: no images",
@@ -113,6 +116,50 @@ func endpoint(t *testing.T, refuse func(body string) string) (*Endpoint, *[]stri
 // plainShape is the shape of a provider for tests.
 func plainShape(c *Conversation, caps Caps) any {
 	return map[string]any{"messages": heard(c), "content": caps.Content, "seed": 1, "media": len((&sent{c: c}).media())}
+}
+
+// A person's words, which a server can quote, teach nothing.
+func TestLearn_NotFromQuotations(t *testing.T) {
+	for text, sentence := range map[string]string{
+		"it says it must be a-z, A-Z, 0-9, with a length of 9": "Input should be valid: 'input': 'it says it must be a-z, A-Z, 0-9, with a length of 9'",
+		"System role not supported":                            `{'content': 'System role not supported'} is odd`,
+		"image input":                                          "cannot read 'image input'",
+	} {
+		req := llm.Request{Messages: dialog("s|S", "u|"+text)}
+		req.Messages[1].Parts = append(req.Messages[1].Parts, llms.ImageURLPart("https://x.example/1.png"))
+		s := &state{caps: Caps{URLs: true, Media: []string{"image/png"}}}
+		c, err := (&Endpoint{Provider: "p"}).arrange(req, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next := s.learn(&llm.Error{Status: 400, Message: "p: 400: " + sentence}, &sent{c, nil, 1}); next != nil {
+			t.Errorf("%s: learned %q", sentence, next.learned)
+		}
+	}
+}
+
+// What a failed answer says is tried by the next request, and remembered once an answer has come of it.
+func TestExchange_LearnsFromAnswersByProof(t *testing.T) {
+	e, bodies, _ := endpoint(t, func(string) string { return "" })
+	fail := &llm.Error{Message: "p: unknown parameter: 'seed'"}
+	for _, helps := range []bool{false, true} {
+		for n, want := range []bool{true, false, helps == false} { // the third request has the member if the second had no answer
+			res, err := e.Exchange(t.Context(), "http://x.example", everything, plainShape)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if has := strings.Contains((*bodies)[len(*bodies)-1], `"seed"`); has != want {
+				t.Errorf("helps %v: request %d has the member: %v", helps, n, has)
+			}
+			switch {
+			case n == 0:
+				e.teach(fail)
+			case n == 1 && helps:
+				e.complete()
+			}
+		}
+	}
 }
 
 func TestExchange_LearnsOnce(t *testing.T) {

@@ -34,6 +34,7 @@ type Endpoint struct {
 	Log   *slog.Logger
 
 	known   *knowledge
+	proven  func()                  // remembers what the last request was sent with; nil if none was accepted
 	refused func(*llm.Error) *state // what is known after a failure in the answer to the last request; nil if none was accepted
 }
 
