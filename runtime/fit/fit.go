@@ -24,25 +24,26 @@ const maxChanges = 16
 func Mend(v any, validate func(v any) error) (json.RawMessage, error) {
 	first := validate(v)
 	err := first
-	for left := maxChanges; err != nil && left > 0; {
-		invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
-		if !ok {
-			break
-		}
-		before := left
-		for _, leaf := range leaves(invalid, nil) {
-			var changed bool
-			if v, changed = change(v, leaf.InstanceLocation, leaf.ErrorKind); changed {
-				left--
+	left := maxChanges
+	for _, decodes := range []bool{false, true} { // what fits without its nulls is as it was meant
+		for changed := true; changed && err != nil && left > 0; {
+			invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+			if !ok {
+				return nil, first
 			}
-			if left == 0 {
-				break
+			changed = false
+			for _, leaf := range leaves(invalid, nil) {
+				var did bool
+				if v, did = change(v, leaf.InstanceLocation, leaf.ErrorKind, decodes); did {
+					changed = true
+					left--
+				}
+				if left == 0 {
+					break
+				}
 			}
+			err = validate(v)
 		}
-		if left == before {
-			break
-		}
-		err = validate(v)
 	}
 	if err != nil {
 		return nil, first
@@ -61,11 +62,12 @@ func leaves(e *jsonschema.ValidationError, list []*jsonschema.ValidationError) [
 	return list
 }
 
-// change changes the value at a place inside v, for which a keyword of the schema has refused it.
-func change(v any, place []string, refused jsonschema.ErrorKind) (any, bool) {
+// change changes the value at a place inside v, for which a keyword of the schema has refused it: it drops a null or, with
+// decodes, decodes a text.
+func change(v any, place []string, refused jsonschema.ErrorKind, decodes bool) (any, bool) {
 	if len(place) == 0 {
 		text, ok := v.(string)
-		if !ok {
+		if !ok || !decodes {
 			return v, false
 		}
 		decoded, ok := decode(text, refused)
@@ -84,12 +86,12 @@ func change(v any, place []string, refused jsonschema.ErrorKind) (any, bool) {
 			delete(parent, place[0])
 			return v, true
 		}
-		parent[place[0]], ok = change(inner, place[1:], refused)
+		parent[place[0]], ok = change(inner, place[1:], refused, decodes)
 		return v, ok
 	case []any:
 		if i, err := strconv.Atoi(place[0]); err == nil && i >= 0 && i < len(parent) {
 			var ok bool
-			parent[i], ok = change(parent[i], place[1:], refused)
+			parent[i], ok = change(parent[i], place[1:], refused, decodes)
 			return v, ok
 		}
 	}
@@ -157,19 +159,20 @@ func loosen(schema any, outer map[string]bool) {
 	for keyword, inner := range s {
 		switch keyword {
 		case "enum", "const", "default", "examples", "required":
+		case "oneOf", "not", "if": // what fits more of these fits less of the whole
 		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
 			if named, ok := inner.(map[string]any); ok {
 				for _, one := range named {
 					loosen(one, nil)
 				}
 			}
-		case "allOf", "anyOf", "oneOf":
+		case "allOf", "anyOf":
 			if list, ok := inner.([]any); ok {
 				for _, one := range list {
 					loosen(one, defaults)
 				}
 			}
-		case "if", "then", "else":
+		case "then", "else":
 			loosen(inner, defaults)
 		default:
 			loosen(inner, nil)

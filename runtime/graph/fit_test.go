@@ -9,6 +9,27 @@ import (
 	"github.com/batonrun/baton/runtime/graph"
 )
 
+// A schema stays as strict as it is where more of it would fit than before, and a text that fits stays one.
+func TestSet_FitArgsKeepsMeaning(t *testing.T) {
+	const either = `{"type":"object","properties":{"path":{"type":"string","default":null},"url":{"type":"string","default":null}},
+		"oneOf":[{"required":["path"]},{"required":["url"]}]}`
+	const mode = `{"type":"object","properties":{"mode":{"default":"x"},"n":{}},"if":{"required":["mode"]},"then":{"required":["n"]}}`
+	const both = `{"type":"object","properties":{"a":{"default":1},"b":{"default":1}},"not":{"required":["a","b"]}}`
+	const data = `{"type":"object","properties":{"data":{"anyOf":[{"type":"object"},{"type":"string"}]},"note":{"type":"string"}}}`
+	for _, c := range []struct{ schema, args, want string }{
+		{either, `{"path":"x"}`, `{"path":"x"}`},
+		{mode, `{}`, `{}`},
+		{both, `{"a":1}`, `{"a":1}`},
+		{data, `{"data":"{}","note":null}`, `{"data":"{}"}`},
+		{data, `{"data":{},"note":"7"}`, `{"data":{},"note":"7"}`},
+	} {
+		got, err := new(graph.Set).FitArgs(tool{c.schema}, json.RawMessage(c.args))
+		if err != nil || string(got) != c.want {
+			t.Errorf("%s: %s, %v, want %s", c.args, got, err, c.want)
+		}
+	}
+}
+
 // Arguments whose meaning is clear are changed until they fit, and all others are refused as before.
 func TestSet_FitArgsChanges(t *testing.T) {
 	const schema = `{"type":"object","required":["n","d","city"],"properties":{
