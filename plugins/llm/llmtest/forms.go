@@ -128,6 +128,8 @@ func framings(protocol string) map[string]Script {
 		"data twice":             {Body: strings.ReplaceAll(events, "data: ", "data: data: ")},
 		"DONE":                   {Body: plain + framed(protocol, []string{"[DONE]"})},
 		"DONE without data":      {Body: plain + "[DONE]\n"},
+		"[END] after all":        {Body: plain + framed(protocol, []string{"[END]"})},
+		"garbage after all":      {Body: plain + framed(protocol, []string{`{"choi`})},
 		"gzip":                   {Body: plain, Gzip: true},
 		"gzip that is not named": {Body: plain, Gzip: true, Header: map[string]string{"Content-Encoding": "identity"}},
 		"a document":             {Body: document(protocol), Header: map[string]string{"Content-Type": "application/json"}},

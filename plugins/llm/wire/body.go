@@ -235,7 +235,7 @@ func (a *Answer) end(ctx context.Context, in *body, err error) (llm.Response, er
 	switch {
 	case ctx.Err() != nil:
 		return a.Response(), ctx.Err()
-	case errors.Is(err, errGarbled):
+	case errors.Is(err, errGarbled) && a.Finish == "":
 		return a.Response(), e.Garbled(err)
 	case clean && !in.began:
 		return a.Response(), e.other(in.skipped)
