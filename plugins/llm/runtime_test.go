@@ -115,12 +115,17 @@ func (b *bench) wait(run string, want ...runtime.Status) runtime.Run {
 	}
 }
 
-// events returns the thread's log after checking its order.
-func (b *bench) events() (evs []agui.Event) {
+// events returns the log of the thread main after checking its order.
+func (b *bench) events() []agui.Event {
+	b.t.Helper()
+	return b.eventsOf("main")
+}
+
+func (b *bench) eventsOf(thread string) (evs []agui.Event) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	th, err := b.Thread(ctx, local, "main")
+	th, err := b.Thread(ctx, local, thread)
 	if err != nil {
 		b.t.Fatal(err)
 	}

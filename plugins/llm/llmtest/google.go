@@ -48,7 +48,7 @@ func generate(s *stream, r *Request, script Script) {
 			thought = true
 			part(object{"text": step.Reasoning, "thought": true})
 		case step.Call != nil:
-			p := object{"functionCall": object{"name": step.Call.Name, "args": json.RawMessage(step.Call.Arguments)}}
+			p := object{"functionCall": object{"name": step.Call.Name, "args": whatever(step.Call.Arguments)}}
 			if thought && !called {
 				p["thoughtSignature"] = base64.StdEncoding.EncodeToString([]byte(itemID("signature", 0)))
 			}

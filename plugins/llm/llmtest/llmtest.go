@@ -119,6 +119,7 @@ func (s *Server) serve(closed context.Context, w http.ResponseWriter, r *http.Re
 
 // A protocol is one provider's protocol.
 type protocol struct {
+	name   string
 	lines  bool // JSON lines instead of events
 	answer func(*stream, *Request, Script)
 	fault  func(*llm.Error) any // the body of an error response
@@ -127,15 +128,15 @@ type protocol struct {
 func protocolOf(path string) *protocol {
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"):
-		return &protocol{answer: chat, fault: openaiFault}
+		return &protocol{name: "chat", answer: chat, fault: openaiFault}
 	case strings.HasSuffix(path, "/responses"):
-		return &protocol{answer: responses, fault: openaiFault}
+		return &protocol{name: "responses", answer: responses, fault: openaiFault}
 	case strings.HasSuffix(path, "/v1/messages"):
-		return &protocol{answer: messages, fault: anthropicFault}
+		return &protocol{name: "anthropic", answer: messages, fault: anthropicFault}
 	case strings.HasSuffix(path, ":streamGenerateContent"):
-		return &protocol{answer: generate, fault: googleFault}
+		return &protocol{name: "google", answer: generate, fault: googleFault}
 	case path == "/api/chat":
-		return &protocol{lines: true, answer: ollama, fault: ollamaFault}
+		return &protocol{name: "ollama", lines: true, answer: ollama, fault: ollamaFault}
 	}
 	return nil
 }

@@ -1,10 +1,6 @@
 package llmtest
 
-import (
-	"encoding/json"
-
-	"github.com/batonrun/baton/plugins/llm"
-)
+import "github.com/batonrun/baton/plugins/llm"
 
 // ollama speaks Ollama's protocol: a line of JSON per piece, complete calls, no keep-alives and no refusals.
 func ollama(s *stream, r *Request, script Script) {
@@ -24,7 +20,7 @@ func ollama(s *stream, r *Request, script Script) {
 		case step.Reasoning != "":
 			s.send("", line(object{"thinking": step.Reasoning}, false))
 		case step.Call != nil:
-			call := object{"function": object{"index": step.Call.Index, "name": step.Call.Name, "arguments": json.RawMessage(step.Call.Arguments)}}
+			call := object{"function": object{"index": step.Call.Index, "name": step.Call.Name, "arguments": whatever(step.Call.Arguments)}}
 			s.send("", line(object{"tool_calls": []object{call}}, false))
 		default:
 			s.send("", line(object{"content": step.Text + step.Refusal}, false))

@@ -106,10 +106,10 @@ func (t *turn) call(c *llm.CallPiece) {
 	if c.Name != "" {
 		t.calls[c.Index] = t.open(&item{kind: "function_call", name: c.Name, callID: c.ID})
 	}
-	if c.Arguments == "" {
+	it := t.calls[c.Index]
+	if it == nil || c.Arguments == "" {
 		return
 	}
-	it := t.calls[c.Index]
 	it.text += c.Arguments
 	t.event("response.function_call_arguments.delta", it.place(object{"delta": c.Arguments, "obfuscation": "x7Kq"}))
 }

@@ -155,6 +155,14 @@ func or(s, other string) string {
 	return s
 }
 
+// whatever returns arguments as JSON, those that are none as a string.
+func whatever(arguments string) any {
+	if json.Valid([]byte(arguments)) {
+		return json.RawMessage(arguments)
+	}
+	return arguments
+}
+
 // modelOf returns the model named in a request's body.
 func modelOf(r *Request) string {
 	var body struct{ Model string }
