@@ -23,7 +23,7 @@ func (picky) Call(_ context.Context, call *plugins.Call) (agui.ToolOutput, error
 	return agui.ToolOutput{ResultSummary: "got " + string(call.Args)}, nil
 }
 
-// A tool gets arguments that fit; the log keeps those that were asked.
+// A tool gets the arguments as they fit its schema; the log keeps the arguments of the model.
 func TestCallTool_ArgumentsFit(t *testing.T) {
 	agent := plugins.AgentFunc("asks", func(ctx context.Context, run *plugins.Run) error {
 		out, err := run.CallTool(ctx, "picky", json.RawMessage(`{"n":"12345678901234567890","note":null}`))

@@ -118,7 +118,7 @@ func (c *call) refused(finish string) *plugins.Error {
 // whole are the reasons for the end of an answer that has said all it had to say.
 var whole = []string{"", "stop", "tool_calls"}
 
-// maxQuoted limits how much of its own words a model is told, in bytes.
+// maxQuoted limits the quotation of a model's arguments in the failure of its call, in bytes.
 const maxQuoted = 2 << 10
 
 // shortened returns the beginning and the end of a text if it has more than limit bytes.

@@ -79,7 +79,7 @@ func compact(t *testing.T, object string) string {
 	return string(raw)
 }
 
-// Unreadable arguments are no call, and the model sees what it wrote.
+// A call with unreadable arguments is not made, and its result quotes the model.
 func TestArguments_RefusalsQuoteTheModel(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`{"x":1`:                               "unexpected end of JSON input at byte 6",

@@ -301,7 +301,7 @@ func (s *show) call(p *CallPiece) error {
 	return err
 }
 
-// preview is a call as it is shown before the answer is complete.
+// preview is a call as it was streamed, before the answer was complete.
 type preview struct {
 	*plugins.Announced
 	name      string

@@ -134,7 +134,7 @@ func TestAgent_IgnoresPrefixOfName(t *testing.T) {
 	}
 }
 
-// An answer whose calls differ from their pieces is shown again.
+// If the calls of the complete answer differ from those that were streamed, the answer is retracted and shown again.
 func TestAgent_RetractsWrongPieces(t *testing.T) {
 	m := &model{replies: []reply{asks("Let me see.", `add {"x":1}`, `add {"x":2}`), says("done")}}
 	m.replies[0].pieces = append([]llm.Piece{{Reasoning: "hm"}}, m.replies[0].pieces...)

@@ -47,7 +47,7 @@ type LeftOut struct {
 
 // Learner is a Streamer that learns from its provider's refusals.
 type Learner interface {
-	// Learned returns what it has learned, for operators.
+	// Learned returns what the provider's refusals have taught, for operators.
 	Learned() []string
 }
 

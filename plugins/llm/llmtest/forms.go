@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Form is an answer in a form that a server was seen to use, and what it means.
+// Form is a response as some server sends it, with the result that a client must read from it.
 type Form struct {
 	Script    Script
 	Text      string

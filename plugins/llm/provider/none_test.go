@@ -39,7 +39,7 @@ func nothing(protocol string) map[string][3]any {
 	}
 }
 
-// An answer that is none is asked for again where that helps, then of the fallback, and is no success.
+// An empty answer is retried where that helps, then the fallback is asked, and then the run fails.
 func TestAnswer_NoneFails(t *testing.T) {
 	for _, p := range protocols {
 		for name, test := range nothing(p.name) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// endings are the ends of addresses that are pasted whole; what is before them is the base URL.
+// endings are the paths of endpoints, which are removed from an address that was pasted whole.
 var endings = map[string]*regexp.Regexp{
 	"openai":    regexp.MustCompile(`/(chat/completions|completions|responses|embeddings|models)$`),
 	"anthropic": regexp.MustCompile(`(/v1)?(/messages|/models)?$`),
