@@ -80,6 +80,24 @@ test("runs are filtered by agent, workflow, time and thread, in the address", as
   await leave(page);
 });
 
+test("a filter that was typed does not come back after Clear, however busy the browser is", async () => {
+  const page = await visit(browser, "/runs", looks[0], { apart: true });
+  await page.addInitScript(() => {
+    const { setTimeout } = window;
+    window.setTimeout = (run, after, ...rest) => (after === 300 ? (queueMicrotask(run), 0) : setTimeout(run, after, ...rest));
+  });
+  await page.goto(new URL("/runs", page.url()).href);
+  for (let i = 0; i < 5; i++) {
+    await page.getByLabel("Text").fill(`nothing ${i}`);
+    await page.waitForURL("**/runs?q=*");
+    await page.getByRole("button", { name: "Clear", exact: true }).click();
+    await page.getByRole("button", { name: "Clear", exact: true }).waitFor({ state: "detached" });
+    assert.equal(await page.getByLabel("Text").inputValue(), "");
+    assert.equal(new URL(page.url()).search, "");
+  }
+  await leave(page);
+});
+
 test("navigation, answers, reruns and cancels work on a phone with the dark theme", async () => {
   const ask = { message: "Which size?", schema: { type: "object", required: ["size"], properties: { size: { type: "string", title: "Size", enum: ["S", "L"] } } } };
   const { runId } = await start({ do: [{ ask }, { say: "thank you" }], threadId: "telephone" });
