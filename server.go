@@ -139,6 +139,12 @@ func (s *Server) Start(ctx context.Context) (err error) {
 		})
 	}
 	ctx, s.untidy = context.WithCancel(context.WithoutCancel(ctx))
+	s.tidying.Go(func() { // ends with Shutdown
+		s.rt.Plugins().Await(ctx, "*")
+		for _, why := range s.rt.Unwell() {
+			cfg.Log.Warn("a plugin needs attention", "why", why)
+		}
+	})
 	s.tidying.Go(func() { tidy(ctx, s.tidy, s.rt, s.db, *cfg.Retention, cfg.Log) }) // ends with Shutdown
 	return nil
 }

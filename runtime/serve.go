@@ -144,7 +144,8 @@ func (rt *Runtime) Ready(ctx context.Context) error {
 	return rt.Plugins().Check(ctx)
 }
 
-// Unwell describes the plugins whose programs or servers fail: the name and the reason of each. The runtime is ready without them.
+// Unwell describes the plugins whose programs or servers fail, and the agents with too many tools: the name and the reason of each. The
+// runtime is ready without them.
 func (rt *Runtime) Unwell() []string { return rt.Plugins().Unwell() }
 
 // Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases the remaining

@@ -36,6 +36,13 @@ type ModelLimiter interface {
 	MayCallModel() error
 }
 
+// Chooser is an Agent whose model is offered tools.
+type Chooser interface {
+	plugins.Agent
+	// Chooses returns the names or patterns of the tools and agents, and the number that the model takes, 0 for any.
+	Chooses() (patterns []string, most int)
+}
+
 // Priced is an Agent that knows the prices of its model's tokens.
 type Priced interface {
 	plugins.Agent

@@ -1,6 +1,9 @@
 package host
 
 import (
+	"fmt"
+	"maps"
+	"path"
 	"slices"
 
 	"github.com/batonrun/baton/plugins"
@@ -50,19 +53,52 @@ func (r *Registry) Health(p plugins.Plugin) *plugins.Health {
 	return nil
 }
 
-// Unwell describes the plugins whose external dependency fails: the name and the reason of each, in the order of the names.
+// Unwell describes the plugins whose external dependency fails, and the agents with more tools than their models take: the name and
+// the reason of each, in the order of the names.
 func (r *Registry) Unwell() (list []string) {
 	for _, e := range r.list {
-		s, ok := e.Plugin.(plugins.Reporter)
-		if !ok {
-			continue
+		if s, ok := e.Plugin.(plugins.Reporter); ok {
+			if h := s.Health(); h != nil && !h.OK {
+				list = append(list, e.Info().Name+": "+h.Detail)
+			}
 		}
-		if h := s.Health(); h != nil && !h.OK {
-			list = append(list, e.Info().Name+": "+h.Detail)
+		if c, ok := e.Plugin.(Chooser); ok {
+			if why := r.crowded(c); why != "" {
+				list = append(list, e.Info().Name+": "+why)
+			}
 		}
 	}
 	slices.Sort(list)
 	return list
+}
+
+// crowded returns why an agent has too many tools, or "".
+func (r *Registry) crowded(c Chooser) string {
+	patterns, most := c.Chooses()
+	if most == 0 || len(patterns) == 0 {
+		return ""
+	}
+	all, widest, pattern := make(map[string]bool), 0, ""
+	names := slices.Collect(maps.Keys(r.agents))
+	for _, t := range r.Tools() {
+		names = append(names, t.Info().Name)
+	}
+	for _, p := range patterns {
+		n := 0
+		for _, name := range names {
+			if fits, _ := path.Match(p, name); fits {
+				all[name] = true
+				n++
+			}
+		}
+		if n > widest {
+			widest, pattern = n, p
+		}
+	}
+	if len(all) <= most {
+		return ""
+	}
+	return fmt.Sprintf("the model takes %d tools, and there are %d: narrow %q, which matches %d of them", most, len(all), pattern, widest)
 }
 
 // Origin returns the origin of a plugin of the registry, or of the Toolbox of a tool.

@@ -83,7 +83,10 @@ type Agent struct {
 	left  *leftOut
 }
 
-var _ host.Priced = (*Agent)(nil)
+var (
+	_ host.Chooser = (*Agent)(nil)
+	_ host.Priced  = (*Agent)(nil)
+)
 
 // New returns an agent. It fails for an invalid configuration.
 func New(cfg Config) (*Agent, error) {
@@ -116,6 +119,14 @@ func New(cfg Config) (*Agent, error) {
 // Info describes the agent.
 func (a *Agent) Info() plugins.Info {
 	return plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency, Projects: a.cfg.Projects}
+}
+
+// Chooses implements host.Chooser.
+func (a *Agent) Chooses() (patterns []string, most int) {
+	if m, ok := a.model.(interface{ MaxTools() int }); ok {
+		most = m.MaxTools()
+	}
+	return a.cfg.Tools, most
 }
 
 // Run executes one turn of the conversation.

@@ -20,6 +20,9 @@ func PlainOf(s llm.Streamer, e *Endpoint) Plain { return Plain{s.Stream, e} }
 // Takes implements llm.Taker.
 func (p Plain) Takes(mediaType string, url bool) bool { return p.endpoint.Takes(mediaType, url) }
 
+// MaxTools returns the number of tools that the model takes, 0 for any.
+func (p Plain) MaxTools() int { return p.endpoint.known.of(p.endpoint.Model).caps.Tools }
+
 // Learned returns what the provider's refusals have taught, for operators.
 func (p Plain) Learned() []string { return p.endpoint.Learned() }
 
