@@ -70,6 +70,22 @@ func (c *checker) check() {
 		c.name("workflows."+n, n)
 		c.workflow("workflows."+n, n, c.f.Workflows[n])
 	}
+	for _, n := range inOrder(c.r, "providers", c.f.Providers) {
+		c.provider("providers."+n, n)
+	}
+}
+
+// provider checks that an agent has the provider, or the base_url, with that name.
+func (c *checker) provider(at, name string) {
+	known := []string{"openai", "anthropic", "google", "ollama"}
+	for _, a := range c.f.Agents {
+		if known = append(known, a.BaseURL); a.Fallback != nil {
+			known = append(known, a.Fallback.BaseURL)
+		}
+	}
+	if !slices.Contains(known, name) {
+		c.r.errorf(at, "%q is no provider and no agent's base_url%s", name, document.Hint(name, known))
+	}
 }
 
 // name checks the name of an agent or workflow.

@@ -57,7 +57,20 @@ func Load(name string, cfg Config, before *Set) (*Set, error) {
 		r.errs.sort()
 		return nil, r.errs
 	}
+	s.limit(&f, cfg.Makers)
 	return s, nil
+}
+
+// limit sets the providers' limits, which are not part of their agents.
+func (s *Set) limit(f *file, m Makers) {
+	limits := make(map[string]Provider)
+	for name, p := range f.Providers {
+		limits[name] = *p
+		s.declared["providers."+name] = *p
+	}
+	if m.Providers != nil {
+		m.Providers(limits)
+	}
 }
 
 // sections reads the declarations and skips other sections.

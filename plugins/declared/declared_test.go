@@ -181,6 +181,8 @@ func TestLoad_ErrorsHavePositions(t *testing.T) {
 		{"projects of a server", "mcp:\n  s: {command: [x], projects: []}\n", "mcp.s.projects: name a project, or omit the key"},
 		{"duration", "agents:\n  a: {command: [x], limits: {timeout: 30}}\n", `2:39: agents.a.limits.timeout: want a duration such as 1m30s, got "30"`},
 		{"negative", "agents:\n  a: {command: [x], limits: {timeout: -1s}}\n", `want a duration such as 1m30s, got "-1s"`},
+		{"no provider", "providers: {opnai: {rpm: 3}}\n", `1:13: providers.opnai: "opnai" is no provider and no agent's base_url; did you mean openai?`},
+		{"rate", "providers: {openai: {rpm: -3}}\n", `want a whole number, not below 0, got "-3"`},
 		{"count", "agents:\n  a: {command: [x], limits: {concurrency: -1}}\n", `want a whole number, not below 0, got "-1"`},
 		{"other kind", "agents:\n  a: {command: [x], system: y}\n", "2:29: agents.a.system: is for an agent with a provider"},
 		{"steps", "agents:\n  a: {command: [x], limits: {max_steps: 1}}\n", "agents.a.limits.max_steps: is for an agent with a provider"},

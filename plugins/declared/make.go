@@ -13,6 +13,8 @@ type Makers struct {
 	AGUI    func(Agent) (plugins.Agent, error)    // for an agent with an endpoint
 	Command func(Agent) (plugins.Agent, error)    // for an agent with a program
 	Server  func(Server) (plugins.Toolbox, error) // for an MCP server
+
+	Providers func(map[string]Provider) // is called with the limits of a file without errors; nil ignores them
 }
 
 func (m Makers) agent(a *Agent) (plugins.Plugin, error) {

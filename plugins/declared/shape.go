@@ -7,6 +7,14 @@ type file struct {
 	Agents    map[string]*Agent    `yaml:"agents" doc:"Agents by name: a model of a provider, an AG-UI endpoint, or a program."`
 	MCP       map[string]*Server   `yaml:"mcp" doc:"MCP servers by name, whose tools are offered as name.tool."`
 	Workflows map[string]*Workflow `yaml:"workflows" doc:"Graphs of agents and tools by name."`
+	Providers map[string]*Provider `yaml:"providers" doc:"Limits of model providers, by the provider's name, or by base_url for agents with one. Calls wait for them."`
+}
+
+// Provider is the limits of a provider, for all its agents in this process.
+type Provider struct {
+	RPM        int `yaml:"rpm" doc:"Requests in a minute; default what the provider's answers say."`
+	TPM        int `yaml:"tpm" doc:"Tokens of requests and answers in a minute; default what the provider's answers say."`
+	Concurrent int `yaml:"concurrent" doc:"Calls at once, default no limit."`
 }
 
 // Agent is a declared agent. It has a Provider, an AGUI or a Command.

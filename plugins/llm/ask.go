@@ -15,6 +15,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/llm/pace"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -99,7 +100,7 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
 	if t.cfg.Structured {
 		req.Schema = outputSchema
 	}
-	repaired, shorter := false, 0
+	repaired, shorter, refused := false, 0, 0
 	pause := 500 * time.Millisecond
 	for tries := 0; ; {
 		err := t.attempt(ctx, m, req, ans)
@@ -122,13 +123,21 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
 				continue
 			}
 		}
-		if !ok || !failed.Retryable || tries == t.cfg.Retries || failed.RetryAfter > longestPause || ctx.Err() != nil {
+		if !ok || !failed.Retryable || failed.RetryAfter > longestPause || ctx.Err() != nil {
 			return err
 		}
-		tries++
+		paced := pacerOf(m) != nil && failed.Code == "rate_limited" && refused < maxRefused
+		if !paced && tries == t.cfg.Retries {
+			return err
+		}
 		if err := t.run.Retract(ctx); err != nil {
 			return err
 		}
+		if paced { // Admit waits
+			refused++
+			continue
+		}
+		tries++
 		if err := rest(ctx, cmp.Or(failed.RetryAfter, pause/2+rand.N(pause))); err != nil {
 			return err
 		}
@@ -138,6 +147,9 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
 
 // maxShorter limits how often the results of tools are halved until a request fits.
 const maxShorter = 6
+
+// maxRefused limits how often the provider's limits delay an answer before it counts as failed.
+const maxRefused = 10
 
 // longestPause is the maximum delay before a retry. If a provider asks for more, the call has failed.
 const longestPause = time.Minute
@@ -205,6 +217,11 @@ func (t *turn) stream(ctx context.Context, m Streamer, req Request, show func(Pi
 	if err := t.run.MayCallModel(); err != nil {
 		return Response{}, err
 	}
+	call, err := pacerOf(m).Admit(ctx, t.run.Input.Project, t.run.Input.User, int64(t.estimate(req)))
+	if err != nil {
+		return Response{}, err
+	}
+	defer call.End()
 	told, end := t.run.BeginModelCall(ctx)
 	made := 0
 	resp, err := m.Stream(told, req, func(p Piece) error {
@@ -213,8 +230,17 @@ func (t *turn) stream(ctx context.Context, m Streamer, req Request, show func(Pi
 	})
 	resp.Usage, resp.Finish = limited(resp.Usage), word(resp.Finish)
 	resp.Usage = t.usageOf(ctx, &resp, req, made, err)
+	call.Used(resp.Usage.TotalTokens)
 	end(plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}, shown(err))
 	return resp, err
+}
+
+// pacerOf returns the Pacer of a model, nil for a model without one.
+func pacerOf(m Streamer) *pace.Pacer {
+	if p, ok := m.(Paced); ok {
+		return p.Pacer()
+	}
+	return nil
 }
 
 // word returns a provider's finish reason if it is a valid word.

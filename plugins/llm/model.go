@@ -7,6 +7,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/batonrun/baton/plugins/llm/pace"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -27,6 +28,11 @@ type Taker interface {
 	// Takes reports whether the model gets a part of a media type, as llms.BinaryContent, or a part with only a URL, as
 	// llms.ImageURLContent, which has an empty media type.
 	Takes(mediaType string, url bool) bool
+}
+
+// Paced is a Streamer whose calls wait for the limits of its provider.
+type Paced interface {
+	Pacer() *pace.Pacer
 }
 
 // Request is a model's input.

@@ -37,9 +37,8 @@ const (
 
 // Pool is a number of units to reserve. It is safe for concurrent use.
 type Pool struct {
-	limits Limits
-
 	mu        sync.Mutex // guards the fields below
+	limits    Limits
 	used      int64
 	byProject map[string]int64
 	byUser    map[string]int64
@@ -69,7 +68,19 @@ func New(limits Limits) *Pool {
 }
 
 // Limits returns the pool's limits.
-func (p *Pool) Limits() Limits { return p.limits }
+func (p *Pool) Limits() Limits {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limits
+}
+
+// SetLimits changes the limits. Reservations stay as they are.
+func (p *Pool) SetLimits(limits Limits) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limits = limits
+	p.serve()
+}
 
 // Used is the number of units held by a user, its project and the pool.
 type Used struct{ User, Project, Total int64 }

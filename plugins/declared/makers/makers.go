@@ -19,14 +19,14 @@ import (
 
 // All returns the makers of all kinds.
 func All() declared.Makers {
-	return declared.Makers{Model: model, AGUI: agui, Command: command, Server: server}
+	return declared.Makers{Model: model, AGUI: agui, Command: command, Server: server, Providers: limit}
 }
 
 func model(a declared.Agent) (plugins.Agent, error) {
 	own := declared.Model{
 		Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, APIKey: a.APIKey, API: a.API, APIVersion: a.APIVersion, Compat: a.Compat,
 	}
-	m, err := provider.Open(surrounded(own, os.Getenv))
+	m, err := open(own)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func model(a declared.Agent) (plugins.Agent, error) {
 		Structured: a.Output == "structured",
 	}
 	if a.Fallback != nil {
-		other, err := provider.Open(surrounded(*a.Fallback, os.Getenv))
+		other, err := open(*a.Fallback)
 		if err != nil {
 			return nil, fmt.Errorf("fallback: %w", err)
 		}
@@ -53,6 +53,13 @@ func model(a declared.Agent) (plugins.Agent, error) {
 		cfg.Items = directories(a.Context)
 	}
 	return llm.New(cfg)
+}
+
+// open returns a declared model.
+func open(m declared.Model) (llm.Streamer, error) {
+	cfg := surrounded(m, os.Getenv)
+	cfg.Pace = pacer(m)
+	return provider.Open(cfg)
 }
 
 // directories is a ContextSource that returns an item from the first directory that has it. It opens directories on
@@ -98,6 +105,7 @@ func Assistant(tools []string) (plugins.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.Pace = pacer(declared.Model{Provider: cfg.Provider})
 	m, err := provider.Open(cfg)
 	if err != nil {
 		return nil, err

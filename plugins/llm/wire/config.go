@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+
+	"github.com/batonrun/baton/plugins/llm/pace"
 )
 
 // Config describes a model and how to reach it. Fields that a provider does not support are ignored.
@@ -27,6 +29,7 @@ type Config struct {
 	MaxTokens  int
 	Headers    map[string]string // sent with each request
 	HTTPClient *http.Client      // its time limit is not used; by default each model has its own
+	Pace       *pace.Pacer       // admits calls; it can be shared with other models of the provider, and by default each has its own
 	Log        *slog.Logger      // receives what was learned from refusals; default slog.Default
 
 	// API is "responses" or "chat", for OpenAI. The default is responses for OpenAI itself and chat for other servers.
@@ -108,7 +111,10 @@ func (cfg *Config) Endpoint(provider, baseURL string, caps Caps) (*Endpoint, err
 	cfg.BaseURL = base.String()
 	e := &Endpoint{
 		Server: s.name, Provider: provider, Model: cfg.Model, Secret: cfg.APIKey, Client: Client(cfg.HTTPClient), Header: http.Header{},
-		Log: cfg.Log, known: &knowledge{caps: caps},
+		Log: cfg.Log, known: &knowledge{caps: caps}, pace: cfg.Pace,
+	}
+	if e.pace == nil {
+		e.pace = new(pace.Pacer)
 	}
 	for name, value := range cfg.Headers {
 		e.Header.Set(name, value)

@@ -66,6 +66,9 @@ func (e *Endpoint) Fault(status int, body []byte) *llm.Error {
 		message = fmt.Sprintf("%s: %d: %s", e.Provider, status, e.clean(text))
 	}
 	failed := &llm.Error{Code: code, Message: message + e.advice(code), Status: status, RetryAfter: delay, Retryable: retryable}
+	if code == "rate_limited" {
+		e.pace.Refused(delay)
+	}
 	e.teach(failed)
 	return failed
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/llm/pace"
 )
 
 // Plain has the methods of a model besides Stream.
@@ -19,6 +20,9 @@ func PlainOf(s llm.Streamer, e *Endpoint) Plain { return Plain{s.Stream, e} }
 
 // Takes implements llm.Taker.
 func (p Plain) Takes(mediaType string, url bool) bool { return p.endpoint.Takes(mediaType, url) }
+
+// Pacer implements llm.Paced.
+func (p Plain) Pacer() *pace.Pacer { return p.endpoint.pace }
 
 // MaxTools returns the number of tools that the model takes, 0 for any.
 func (p Plain) MaxTools() int { return p.endpoint.known.of(p.endpoint.Model).caps.Tools }

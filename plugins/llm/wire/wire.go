@@ -18,6 +18,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/llm/pace"
 	"github.com/batonrun/baton/plugins/problem"
 )
 
@@ -33,6 +34,7 @@ type Endpoint struct {
 	asked *url.URL // of the latest request, for error messages; nil if there was none
 	Log   *slog.Logger
 
+	pace    *pace.Pacer
 	known   *knowledge
 	proven  func()                  // remembers what the last request was sent with; nil if none was accepted
 	refused func(*llm.Error) *state // what is known after a failure in the answer to the last request; nil if none was accepted
@@ -87,11 +89,13 @@ func (e *Endpoint) Post(ctx context.Context, address string, body []byte) (*http
 	if err != nil {
 		return nil, e.Lost(ctx, err)
 	}
+	e.heed(res.Header)
 	res.Body = decompressed(res, maxAnswer)
 	if res.StatusCode != http.StatusOK {
 		defer res.Body.Close()
 		return nil, e.Refused(res)
 	}
+	e.pace.Accepted()
 	return res, nil
 }
 
@@ -114,6 +118,9 @@ func (e *Endpoint) Refused(res *http.Response) *llm.Error {
 	err := asked.Fault(res.StatusCode, body)
 	if after := retryAfter(res.Header); after > 0 {
 		err.RetryAfter = after
+		if err.Code == "rate_limited" {
+			e.pace.Refused(after)
+		}
 	}
 	return err
 }

@@ -1,0 +1,234 @@
+package pace_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/batonrun/baton/plugins/llm/pace"
+)
+
+// provider records when its calls arrived.
+type provider struct {
+	mu       sync.Mutex
+	arrivals []arrival
+}
+
+type arrival struct {
+	at     time.Time
+	user   string
+	tokens int64
+}
+
+func (p *provider) take(user string, tokens int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.arrivals = append(p.arrivals, arrival{time.Now(), user, tokens})
+}
+
+// most returns the most calls and tokens in any minute.
+func (p *provider) most() (calls, tokens int64) {
+	for i, from := range p.arrivals {
+		var n, sum int64
+		for _, a := range p.arrivals[i:] {
+			if a.at.Sub(from.at) < time.Minute {
+				n, sum = n+1, sum+a.tokens
+			}
+		}
+		calls, tokens = max(calls, n), max(tokens, sum)
+	}
+	return calls, tokens
+}
+
+func TestPacer_KeepsTheLimitsAndServesUsersInTurn(t *testing.T) {
+	for _, limits := range []pace.Limits{
+		{Requests: 60}, {Tokens: 6000}, {Requests: 60, Tokens: 6000, Concurrent: 10}, {Requests: 60, Concurrent: 3},
+	} {
+		t.Run(fmt.Sprint(limits), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var p pace.Pacer
+				p.Configure(limits)
+				var served provider
+				var all sync.WaitGroup
+				calls := map[string]int{"busy": 300}
+				for i := range 9 {
+					calls[fmt.Sprint("user ", i)] = 5
+				}
+				begun := time.Now()
+				for range calls["busy"] {
+					all.Go(func() { call(t, &p, &served, "busy") })
+				}
+				synctest.Wait() // the busy user is in line first
+				for user, n := range calls {
+					for range n {
+						if user != "busy" {
+							all.Go(func() { call(t, &p, &served, user) })
+						}
+					}
+				}
+				all.Wait()
+				n, tokens := served.most()
+				if limits.Requests > 0 && n > limits.Requests || limits.Tokens > 0 && tokens > limits.Tokens {
+					t.Errorf("%d calls and %d tokens in a minute", n, tokens)
+				}
+				if len(served.arrivals) != 345 {
+					t.Errorf("%d calls were made, want 345", len(served.arrivals))
+				}
+				for _, a := range served.arrivals {
+					if took := a.at.Sub(begun); a.user != "busy" && took > 3*time.Minute {
+						t.Errorf("a call of %s started after %s", a.user, took)
+					}
+				}
+			})
+		})
+	}
+}
+
+// call makes a call that takes half a second and 100 tokens, which were estimated as 150.
+func call(t *testing.T, p *pace.Pacer, to *provider, user string) {
+	t.Helper()
+	c, err := p.Admit(t.Context(), "p", user, 150)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	to.take(user, 100)
+	<-time.After(time.Second / 2)
+	c.Used(100)
+	c.End()
+}
+
+func TestPacer_LimitsConcurrentCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pace.Pacer
+		p.Configure(pace.Limits{Concurrent: 2})
+		var mu sync.Mutex
+		var now, most int
+		var all sync.WaitGroup
+		for range 9 {
+			all.Go(func() {
+				c, err := p.Admit(t.Context(), "p", "u", 0)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				now++
+				most = max(most, now)
+				mu.Unlock()
+				<-time.After(time.Second)
+				mu.Lock()
+				now--
+				mu.Unlock()
+				c.End()
+				c.End()
+			})
+		}
+		all.Wait()
+		if most != 2 {
+			t.Errorf("%d calls at once, want 2", most)
+		}
+	})
+}
+
+func TestPacer_PausesAfterRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pace.Pacer
+		waited := func() time.Duration {
+			from := time.Now()
+			c, err := p.Admit(t.Context(), "p", "u", 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.End()
+			return time.Since(from)
+		}
+		for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 64} {
+			p.Refused(0)
+			p.Refused(0) // under way at the same time
+			if got := waited(); got != min(want*time.Second/2, time.Minute) {
+				t.Errorf("waited for %s, want %s", got, want*time.Second/2)
+			}
+		}
+		p.Accepted()
+		p.Refused(0)
+		if got := waited(); got != time.Second/2 {
+			t.Errorf("waited for %s after an accepted call, want 500ms", got)
+		}
+		p.Refused(7 * time.Second)
+		p.Pause(3 * time.Second)
+		if got := waited(); got != 7*time.Second {
+			t.Errorf("waited for %s, want 7s", got)
+		}
+		p.Refused(time.Hour)
+		if got := waited(); got != time.Minute {
+			t.Errorf("waited for %s, want 1m", got)
+		}
+	})
+}
+
+func TestPacer_LearnsLimitsThatAreNotConfigured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pace.Pacer
+		admitted := func(n int) (in int) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			for range n {
+				if _, err := p.Admit(ctx, "p", "u", 1); err == nil {
+					in++
+				}
+			}
+			<-time.After(2 * time.Minute)
+			return in
+		}
+		if got := admitted(9); got != 9 {
+			t.Errorf("%d of 9 were admitted without a limit", got)
+		}
+		p.Tell(5, 0)
+		if got := admitted(9); got != 5 {
+			t.Errorf("%d were admitted, want 5", got)
+		}
+		p.Configure(pace.Limits{Requests: 3})
+		p.Tell(7, 0)
+		if got := admitted(9); got != 3 {
+			t.Errorf("%d were admitted, want 3: a configured limit goes first", got)
+		}
+	})
+}
+
+func TestPacer_WaitsEndWithTheirContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := errors.New("gone")
+		for _, limits := range []pace.Limits{{Requests: 1}, {Tokens: 1}, {Concurrent: 1}, {}} {
+			var p pace.Pacer
+			p.Configure(limits)
+			first, err := p.Admit(t.Context(), "p", "u", 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if limits == (pace.Limits{}) {
+				p.Pause(time.Minute)
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				_, err := p.Admit(ctx, "p", "v", 1)
+				ended <- err
+			}()
+			synctest.Wait()
+			cancel(gone)
+			if err := <-ended; !errors.Is(err, gone) {
+				t.Errorf("%+v: %v, want %v", limits, err, gone)
+			}
+			first.End()
+			<-time.After(2 * time.Minute)
+			if _, err := p.Admit(t.Context(), "p", "v", 1); err != nil { // nothing was left behind
+				t.Error(err)
+			}
+		}
+	})
+}

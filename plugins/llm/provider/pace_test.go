@@ -1,0 +1,119 @@
+package provider_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/llm/pace"
+	"github.com/batonrun/baton/plugins/llm/provider"
+	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// busy is a provider with a limit of requests in a minute.
+type busy struct {
+	limit  int
+	header bool // tells its limit and what is left of it
+
+	mu       sync.Mutex
+	accepted []time.Time
+	users    []string
+	refused  int
+}
+
+// RoundTrip answers after a fifth of a second with the prompt.
+func (b *busy) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	res := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Request: req}
+	answer := `data: {"choices":[{"delta":{"content":"done"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2}}` + "\n\n"
+	b.mu.Lock()
+	for len(b.accepted) > 0 && time.Since(b.accepted[0]) > time.Minute {
+		b.accepted = b.accepted[1:]
+	}
+	if len(b.accepted) < b.limit {
+		b.accepted = append(b.accepted, time.Now())
+		_, user, _ := bytes.Cut(body, []byte("I am "))
+		b.users = append(b.users, string(user[:1]))
+	} else {
+		b.refused++
+		res.StatusCode, answer = http.StatusTooManyRequests, `{"error":{"message":"Rate limit reached"}}`
+	}
+	if b.header {
+		res.Header.Set("X-Ratelimit-Limit-Requests", fmt.Sprint(b.limit))
+		res.Header.Set("X-Ratelimit-Remaining-Requests", fmt.Sprint(b.limit-len(b.accepted)))
+	}
+	b.mu.Unlock()
+	<-time.After(time.Second / 5)
+	res.Body = io.NopCloser(strings.NewReader(answer))
+	return res, nil
+}
+
+// A thousand runs of ten users, 900 of them one user's, at a provider that takes 60 requests in a minute.
+func TestAgent_WaitsForTheProvidersLimit(t *testing.T) {
+	for name, test := range map[string]struct {
+		limits  pace.Limits
+		header  bool
+		refused int
+	}{
+		"configured":           {pace.Limits{Requests: 60}, false, 0},
+		"told by the provider": {pace.Limits{}, true, 1000},
+		"unknown":              {pace.Limits{}, false, 2000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &busy{limit: 60, header: test.header}
+				pacer := new(pace.Pacer)
+				pacer.Configure(test.limits)
+				m, err := provider.Open(provider.Config{
+					Provider: "openai", Model: "m", BaseURL: "http://model.test/v1", APIKey: key, Pace: pacer, HTTPClient: &http.Client{Transport: b},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				agent, err := llm.New(llm.Config{Name: "a", Model: m})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var all sync.WaitGroup
+				for i := range 1000 {
+					user := "0"
+					if i >= 900 {
+						user = fmt.Sprint(1 + i%9)
+					}
+					all.Go(func() {
+						res := plugintest.Run(t, agent, plugintest.Config{Input: plugins.Input{
+							User: user, Messages: []agui.Message{{ID: "1", Role: agui.RoleUser, Content: "I am " + user}},
+						}})
+						if res.Err != nil || res.Output.Answer != "done" {
+							t.Errorf("%+v, %v", res.Output, res.Err)
+						}
+					})
+					if i == 899 {
+						synctest.Wait() // the busy user's calls are in line first
+					}
+				}
+				all.Wait()
+				if b.refused > test.refused {
+					t.Errorf("%d requests were refused, want %d at most", b.refused, test.refused)
+				}
+				for at, user := range b.users {
+					if user != "0" && at > 300 {
+						t.Errorf("a call of user %s was number %d", user, at)
+					}
+				}
+			})
+		})
+	}
+}

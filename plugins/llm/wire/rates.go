@@ -1,0 +1,50 @@
+package wire
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// rates are headers with the state of a provider's limits: OpenAI's, which many servers have, and Anthropic's.
+var rates = []struct {
+	requests                bool // or tokens
+	limit, remaining, reset string
+}{
+	{true, "X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
+	{false, "X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
+	{true, "Anthropic-Ratelimit-Requests-Limit", "Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset"},
+	{false, "Anthropic-Ratelimit-Tokens-Limit", "Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset"},
+}
+
+// heed tells the Pacer the limits in the headers of a response, and pauses if nothing is left.
+func (e *Endpoint) heed(h http.Header) {
+	for _, r := range rates {
+		limit, _ := strconv.ParseInt(h.Get(r.limit), 10, 64)
+		switch {
+		case limit <= 0:
+			continue
+		case r.requests:
+			e.pace.Tell(limit, 0)
+		default:
+			e.pace.Tell(0, limit)
+		}
+		if left, err := strconv.ParseInt(h.Get(r.remaining), 10, 64); err == nil && left <= 0 {
+			e.pace.Pause(until(h.Get(r.reset)))
+		}
+	}
+}
+
+// until returns the time to a reset, which is a duration such as 6m0s, seconds, or a date.
+func until(reset string) time.Duration {
+	if d, err := time.ParseDuration(reset); err == nil {
+		return d
+	}
+	if s, err := strconv.ParseFloat(reset, 64); err == nil {
+		return seconds(s)
+	}
+	if at, err := time.Parse(time.RFC3339, reset); err == nil {
+		return time.Until(at)
+	}
+	return 0
+}
