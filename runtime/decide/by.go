@@ -25,7 +25,7 @@ func (d *decision) putAudit(c Command) {
 	row.Project, row.User, row.ThreadID = d.v.Thread.Project, d.v.Thread.User, d.v.Thread.ID
 	row.RunID = d.out.Run.ID
 	switch c.(type) {
-	case *Cancel, *Finish, *Close: // also if another request causes it
+	case *Cancel, *Finish: // also if another request causes it
 		row.Action = "cancel"
 	}
 	d.put(&row)

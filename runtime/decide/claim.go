@@ -3,7 +3,6 @@ package decide
 import (
 	"slices"
 
-	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -87,45 +86,6 @@ func (d *decision) putSpan(c *Claim) {
 	d.put(&span)
 	d.put(c.Rows...)
 	d.out.Events = append(d.out.Events, c.Events...)
-}
-
-// Close ends a run that is not executing by writing a final span. A waiting or answered run becomes CANCELLED, and one
-// that cannot be claimed FAILED.
-type Close struct {
-	Thread, Run int64
-	To          model.Status
-	Basis       Basis
-	Span        model.Span // complete, with its Last
-	Seq         int64      // seq of the thread's last message after the span
-	Rows        model.Rows
-	Events      []model.StoredEvent
-	Error       *agui.OutputError
-	By
-}
-
-// Ask returns the rows that the decision needs to see.
-func (c *Close) Ask() model.Ask { return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
-
-func (c *Close) decide(d *decision) error {
-	run, err := d.run(c.Run)
-	if err != nil {
-		return err
-	}
-	if run.Status != model.Waiting && run.Status != model.Queued || !c.Basis.isCurrent(d.v, run) {
-		return ErrStale
-	}
-	d.endRun(run, c.To, c.Error)
-	run.Spans++
-	run.ClosedEvent = c.Span.Last
-	d.putHead(run)
-	span := c.Span
-	d.put(&span)
-	d.put(c.Rows...)
-	d.put(&model.Withdraw{RunKey: run.Key})
-	d.out.Events = append(d.out.Events, c.Events...)
-	d.advanceThread(c.Span.Last, c.Seq)
-	delete(d.v.Inbox, run.Key)
-	return nil
 }
 
 // TakeOver moves a RUNNING run from the dead owner From to Instance, which continues the run's span with Events.

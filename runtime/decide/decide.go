@@ -116,7 +116,7 @@ var (
 	ErrRunning = model.Refuse(model.KindConflict, "running", "The run is running")
 	// ErrMoved means that the run has left the state that the command is about.
 	ErrMoved = model.Refuse(model.KindConflict, "moved", "The run goes on")
-	// ErrOwesSpan means that the run has started and waits: Close must end it with a span.
+	// ErrOwesSpan means that the run has started and waits: Finish must end it with a span.
 	ErrOwesSpan = model.Refuse(model.KindConflict, "owes_span", "The run has begun")
 )
 

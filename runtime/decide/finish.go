@@ -7,20 +7,19 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Finish ends the open span of a RUNNING run. The run's owner, or its successor, brings the closing events with the
-// terminal event last. If messages arrived meanwhile, a run that ends by itself restarts; a cancelled run has read them
-// all before its terminal event.
+// Finish ends a span of a run, with its terminal event last: the open span of a RUNNING run, which the run's owner or its
+// successor closes, or a whole span that ends a run which is not executed. If messages arrived meanwhile, a running run that
+// ends by itself restarts; any other run has read or hidden its messages before the terminal event.
 type Finish struct {
 	Thread, Run int64
-	Owner       string
+	Owner       string       // of a RUNNING run
+	Basis       *Basis       // of a run that is not executed; nil for a RUNNING one
 	To          model.Status // COMPLETED, FAILED, CANCELLED or WAITING
-	Span        int          // the span's number in the run
-	Last, Seq   int64        // the thread's end afterwards; Last is the terminal event
+	Span        model.Span   // with its Last, the terminal event
+	Seq         int64        // of the thread's last message afterwards
 	State       json.RawMessage
 	Inbox       int64 // of a cancelled run: key of the last message read from its inbox, 0 for none
-	Result      model.RunResult
 	Error       *agui.OutputError
-	Asked       bool // the run has asked questions, which are withdrawn
 	Rows        model.Rows
 	Events      []model.StoredEvent
 	By
@@ -32,13 +31,9 @@ func (c *Finish) Ask() model.Ask {
 }
 
 func (c *Finish) decide(d *decision) error {
-	run, err := d.ownedRun(c.Run, c.Owner)
+	run, err := c.subject(d)
 	if err != nil {
 		return err
-	}
-	inbox := d.v.Inbox[run.Key]
-	if c.To == model.Cancelled && inbox.Last != c.Inbox {
-		return ErrStale
 	}
 	if c.To == model.Waiting {
 		d.moveRun(run, model.Waiting)
@@ -46,32 +41,46 @@ func (c *Finish) decide(d *decision) error {
 	} else {
 		d.endRun(run, c.To, c.Error)
 	}
-	run.Spans, run.ClosedEvent = c.Span, c.Last
-	if c.To == model.Cancelled {
+	run.Spans, run.ClosedEvent = c.Span.N, c.Span.Last
+	if c.To == model.Cancelled || c.Basis != nil {
 		delete(d.v.Inbox, run.Key)
-	} else if c.To.Final() && inbox.Messages > 0 {
+	} else if c.To.Final() && d.v.Inbox[run.Key].Messages > 0 {
 		d.restartRun(run)
 	}
 	d.putHead(run)
-	d.put(c.Rows...)
-	d.put(&model.SpanEnd{RunKey: run.Key, N: run.Spans, Last: c.Last})
-	if c.To.Final() {
-		result := c.Result
-		d.put(&result)
-		if c.Asked {
-			d.put(&model.Withdraw{RunKey: run.Key})
-		}
+	if span := c.Span; c.Basis != nil {
+		d.put(&span)
+		d.put(c.Rows...)
+	} else { // the rows can have the span
+		d.put(c.Rows...)
+		d.put(&model.SpanEnd{RunKey: run.Key, N: span.N, Last: span.Last})
 	}
 	if c.State != nil {
 		d.put(&model.ThreadState{Key: d.v.Thread.Key, State: c.State})
 	}
 	d.out.Events = c.Events
-	d.advanceThread(c.Last, c.Seq)
+	d.advanceThread(c.Span.Last, c.Seq)
 	return nil
 }
 
-// Cancel ends a run. The owner of a running run has to end it with Finish (ErrRunning), and a waiting run ends with
-// Close (ErrOwesSpan).
+// subject returns the run if it still is as the events were prepared for.
+func (c *Finish) subject(d *decision) (*model.RunHead, error) {
+	if c.Basis == nil {
+		run, err := d.ownedRun(c.Run, c.Owner)
+		if err == nil && c.To == model.Cancelled && d.v.Inbox[run.Key].Last != c.Inbox {
+			err = ErrStale
+		}
+		return run, err
+	}
+	run, err := d.run(c.Run)
+	if err == nil && (run.Status != model.Waiting && run.Status != model.Queued || !c.Basis.isCurrent(d.v, run)) {
+		err = ErrStale
+	}
+	return run, err
+}
+
+// Cancel ends a run that has not begun. Finish ends any other: the owner of a running run prepares it (ErrRunning), and
+// anybody that of a waiting run (ErrOwesSpan).
 type Cancel struct {
 	Thread, Run int64
 	Project     string // required project; empty for any

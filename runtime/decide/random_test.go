@@ -202,10 +202,11 @@ func (p *player) command() decide.Command {
 		return &decide.Cancel{Thread: 1, Run: key, Until: p.Int64N(2) * p.Int64N(th.LastEventID+2)}
 	case 6:
 		first := th.LastEventID + 1
-		return &decide.Close{
-			Thread: 1, Run: key, To: []model.Status{model.Cancelled, model.Failed}[p.IntN(2)], Basis: p.basis(&run),
-			Span: model.Span{First: first, Last: first + 1}, Seq: th.LastSeq, Events: events(first),
-			Rows: []model.Row{&model.Hide{RunKey: key, Queued: true}},
+		basis := p.basis(&run)
+		return &decide.Finish{
+			Thread: 1, Run: key, To: []model.Status{model.Cancelled, model.Failed}[p.IntN(2)], Basis: &basis,
+			Span: model.Span{N: run.Spans + 1, First: first, Last: first + 1}, Seq: th.LastSeq, Events: events(first),
+			Rows: []model.Row{&model.Hide{RunKey: key, Queued: true}, &model.Withdraw{RunKey: key}},
 		}
 	case 7, 8:
 		return &decide.Claim{Thread: 1, Run: key, Instance: me, Basis: p.basis(&run), Events: events(th.LastEventID + 1)}
@@ -213,7 +214,7 @@ func (p *player) command() decide.Command {
 		to := []model.Status{model.Completed, model.Failed, model.Cancelled, model.Waiting}[p.IntN(4)]
 		last := p.last[key]
 		return &decide.Finish{
-			Thread: 1, Run: key, Owner: me, To: to, Last: last + 2, Seq: th.LastSeq + 1, Events: events(last + 1),
+			Thread: 1, Run: key, Owner: me, To: to, Span: model.Span{N: run.Spans, Last: last + 2}, Seq: th.LastSeq + 1, Events: events(last + 1),
 			Inbox: p.t.view(model.Ask{}).Inbox[key].Last,
 		}
 	}
@@ -255,10 +256,8 @@ func (p *player) follow(c decide.Command, out *decide.Decided) {
 		if out.Claimed {
 			p.claimed(c.Claim)
 		}
-	case *decide.Close:
-		p.t.taken(c.Run)
 	case *decide.Finish:
-		if c.To == model.Cancelled {
+		if c.To == model.Cancelled || c.Basis != nil {
 			p.t.taken(c.Run)
 		}
 		if c.To == model.Waiting {
@@ -293,7 +292,11 @@ func TestDecide_RandomCommandsKeepInvariants(t *testing.T) {
 			v.Queued.All = 1 + p.IntN(30) // sometimes at the queue's limit
 			before.Queued = v.Queued
 			out := decide.Decide(v, c)
-			kinds[fmt.Sprintf("%T %v", c, out.Refused == nil)]++
+			kind := fmt.Sprintf("%T", c)
+			if f, ok := c.(*decide.Finish); ok && f.Basis != nil {
+				kind += " unexecuted"
+			}
+			kinds[fmt.Sprint(kind, " ", out.Refused == nil)]++
 			if out.Refused != nil {
 				if _, ok := errors.AsType[*model.Error](out.Refused); !ok {
 					t.Fatalf("seed %d: %T: %v", seed, c, out.Refused)
@@ -311,7 +314,7 @@ func TestDecide_RandomCommandsKeepInvariants(t *testing.T) {
 			tab.check(t)
 		}
 	}
-	for _, kind := range []string{"Start", "Append", "Cancel", "Close", "Claim", "Finish", "Resume"} {
+	for _, kind := range []string{"Start", "Append", "Cancel", "Claim", "Finish", "Finish unexecuted", "Resume"} {
 		for _, ok := range []bool{true, false} {
 			if n := kinds[fmt.Sprintf("*decide.%s %v", kind, ok)]; n < 100 {
 				t.Errorf("%s with accepted %v was played %d times", kind, ok, n)

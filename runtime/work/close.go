@@ -103,13 +103,17 @@ func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, s
 	}
 	l := en.newLive(&run)
 	l.span = nextSpan(en.cfg.FrameBytes, &th, &run, th.LastEventID, th.LastSeq)
-	c := &decide.Close{Thread: th.Key, Run: key, To: e.status, Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)), Error: e.err, By: e.by}
-	it := &commit.Item{Owner: ownerOf(&run.RunHead), Command: c}
+	basis := decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued))
+	it := &commit.Item{Owner: ownerOf(&run.RunHead)}
 	if err := (&opening{l, it, &th, &run}).lastWords(ctx, spans, queued, e); err != nil {
 		return nil, err
 	}
-	c.Span, c.Seq, c.Rows, c.Events = l.span.row, l.span.seq, it.Rows, it.Events
-	c.Span.Last = l.span.last
+	row := l.span.row
+	row.Last = l.span.last
+	it.Command = &decide.Finish{
+		Thread: th.Key, Run: key, Basis: &basis, To: e.status, Span: row, Seq: l.span.seq, Error: e.err, By: e.by,
+		Rows: append(it.Rows, &model.Withdraw{RunKey: key}), Events: it.Events,
+	}
 	it.Rows, it.Events = nil, nil
 	return it, nil
 }

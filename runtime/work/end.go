@@ -101,8 +101,8 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 	w := l.span.after(l.span.last, l.span.seq)
 	tail := &commit.Item{}
 	c := &decide.Finish{
-		Thread: l.span.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.row.N, State: l.span.newState(), Error: e.err,
-		Asked: l.asked.Load(), By: e.by, Result: model.RunResult{Key: l.run.Key, Usage: l.run.Usage},
+		Thread: l.span.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.row, State: l.span.newState(), Error: e.err,
+		By: e.by,
 	}
 	if e.status == model.Cancelled && (again || l.inbox.Load() > 0) {
 		queued, err := l.waiting()
@@ -114,10 +114,6 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 			return nil, err
 		}
 	}
-	if e.status == model.Completed {
-		answer := Plain(clip(e.answer, summaryBytes))
-		c.Result.OutputSummary = &answer
-	}
 	terminal, err := l.terminal(e)
 	if err != nil {
 		return nil, err
@@ -125,10 +121,27 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 	if err := w.stage(tail, terminal); err != nil {
 		return nil, err
 	}
-	c.Last, c.Seq = w.last, w.seq
-	c.Rows = slices.Concat(closers.Rows, tail.Rows)
+	c.Span.Last, c.Seq = w.last, w.seq
+	c.Rows = slices.Concat(closers.Rows, tail.Rows, l.resultRows(e))
 	c.Events = slices.Concat(closers.Events, tail.Events)
 	return &commit.Item{Run: w.run, Records: slices.Concat(closers.Records, tail.Records), Command: c}, nil
+}
+
+// resultRows returns the rows of a run that is over: its result, and the end of its questions.
+func (l *live) resultRows(e ending) (rows []model.Row) {
+	if !e.status.Final() {
+		return nil
+	}
+	result := &model.RunResult{Key: l.run.Key, Usage: l.run.Usage}
+	if e.status == model.Completed {
+		answer := Plain(clip(e.answer, summaryBytes))
+		result.OutputSummary = &answer
+	}
+	rows = append(rows, result)
+	if l.asked.Load() {
+		rows = append(rows, &model.Withdraw{RunKey: l.run.Key})
+	}
+	return rows
 }
 
 // waiting returns the messages that the run has accepted and not taken.
