@@ -206,7 +206,7 @@ func (a approving) Info() plugins.Info { return plugins.Info{Name: a.name, Appro
 
 // A step that an expired approval has answered says so, and names no user.
 func TestAnswer_OfTheServerNamesNobody(t *testing.T) {
-	b := open(t, runtime.Config{ApprovalTimeout: time.Nanosecond}, refund, asksFor("clerk", "refund", `{"euros": 1}`))
+	b := open(t, runtime.Config{Limits: runtime.Limits{ApprovalTimeout: time.Nanosecond}}, refund, asksFor("clerk", "refund", `{"euros": 1}`))
 	s := b.start("main", "clerk", "go")
 	b.wait(s.RunID, runtime.Completed)
 	recs := b.log("main")

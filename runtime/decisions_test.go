@@ -74,7 +74,7 @@ func TestRollbackOfARunThatNeverStartedKeepsTheState(t *testing.T) {
 	stateful := agent{"stateful", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{}, run.State(map[string]any{"kept": 1})
 	}}
-	b := open(t, runtime.Config{RunsPerAgent: 1}, stateful, gated(gate), hello)
+	b := open(t, runtime.Config{Limits: runtime.Limits{RunsPerAgent: 1}}, stateful, gated(gate), hello)
 	b.wait(b.start("main", "stateful", "x").RunID, runtime.Completed)
 	busy := b.start("other", "gated", "x") // takes the only slot
 	never := b.start("main", "gated", "x")
@@ -99,7 +99,7 @@ func TestRollbackOfARunThatNeverStartedKeepsTheState(t *testing.T) {
 // A refused request changes nothing, also if it was to replace other runs.
 func TestRefusedInterruptCancelsNothing(t *testing.T) {
 	gate := make(chan struct{})
-	b := open(t, runtime.Config{RunsPerAgent: 1, QueueDepth: 1}, gated(gate), hello)
+	b := open(t, runtime.Config{Limits: runtime.Limits{RunsPerAgent: 1}, QueueDepth: 1}, gated(gate), hello)
 	first := b.start("main", "gated", "x")
 	b.wait(first.RunID, runtime.Running)
 	b.start("other", "gated", "x") // the queue is full

@@ -36,10 +36,6 @@ func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	})
 }
 
-// deletedAtOnce is how many rows of a thread or a run one transaction removes, so that a long thread does not hold up
-// the commits of runs.
-const deletedAtOnce = 500
-
 // DeleteThread removes a thread with its runs and their events; runs that are not over are cancelled first. Cursors
 // into its log end. A long thread is deleted in parts, and its remainder stays visible until DeleteThread returns; if
 // the process ends first, the next one completes the deletion before it serves requests.

@@ -18,7 +18,7 @@ import (
 func editing(t *testing.T) (b *bench, release func(), edit string) {
 	t.Helper()
 	gate := make(chan struct{})
-	b = open(t, runtime.Config{Runs: 1}, gated(gate), hello)
+	b = open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, gated(gate), hello)
 	b.wait(b.ask("first", runtime.StartRequest{Edits: true}, said("u1", "question")).RunID, runtime.Completed)
 	busy := b.start("other", "gated", "go")
 	b.wait(busy.RunID, runtime.Running)

@@ -86,7 +86,7 @@ func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
 		}
 		return agui.WorkerOutput{Answer: "here"}, nil
 	}}
-	b := open(t, runtime.Config{Runs: 2, Patience: 2 * time.Second, Heartbeat: 20 * time.Millisecond}, worker)
+	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 2}, Patience: 2 * time.Second, Heartbeat: 20 * time.Millisecond}, worker)
 	f := &faulty{}
 	b.inject(f)
 	start := func(thread, run string) error {
@@ -243,7 +243,7 @@ func TestSlowReaderFallsBackToTheStore(t *testing.T) {
 
 func TestLimitsQueueRuns(t *testing.T) {
 	gate := make(chan struct{})
-	b := open(t, runtime.Config{Runs: 3, RunsPerAgent: 2, QueueDepth: 3}, gated(gate), hello)
+	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 3, RunsPerAgent: 2}, QueueDepth: 3}, gated(gate), hello)
 	a1, a2 := b.start("1", "gated", "x"), b.start("2", "gated", "x")
 	a3 := b.start("3", "gated", "x")
 	if a1.Status != runtime.Running || a2.Status != runtime.Running || a3.Status != runtime.Queued {
@@ -351,7 +351,7 @@ func (s *stepwise) Commit(ctx context.Context, n int64, batch *model.Batch) erro
 
 func TestSlotOfALostClaimIsGivenOn(t *testing.T) {
 	gate := make(chan struct{}, 2)
-	b := open(t, runtime.Config{Runs: 1}, gated(gate))
+	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, gated(gate))
 	store := &stepwise{Store: b.store, turns: make(chan struct{})}
 	b.injectStore(store)
 	first := b.start("first", "gated", "x")

@@ -46,7 +46,7 @@ func TestStartsOnAFullDisk(t *testing.T) {
 				}
 				return agui.WorkerOutput{}, nil
 			}}
-			b := open(t, runtime.Config{Drain: 1, Grace: 1}, worker, hello)
+			b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}}, worker, hello)
 			s := b.start("main", "worker", "x")
 			<-begun
 			refused := func(what string, err error) {
@@ -98,7 +98,7 @@ func TestStartsOnAFullDisk(t *testing.T) {
 // A postponed start that fails is not a takeover.
 func TestStartThatFailsLateSaysWhy(t *testing.T) {
 	for _, last := range []error{errors.New("the instance has no room"), model.ErrSchema} {
-		b := open(t, runtime.Config{Drain: 1, Grace: 1, Standby: true}, hello)
+		b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}, Standby: true}, hello)
 		if err := b.Shutdown(context.Background()); err != nil {
 			t.Fatal(err)
 		}

@@ -331,7 +331,7 @@ func TestCutShortIsIdleAndToldOnce(t *testing.T) {
 		<-fail
 		return agui.WorkerOutput{}, &plugins.Error{Message: "no luck"}
 	}}
-	b := open(t, runtime.Config{Grace: time.Millisecond}, release(never), deaf, boss, failing,
+	b := open(t, runtime.Config{Limits: runtime.Limits{Grace: time.Millisecond}}, release(never), deaf, boss, failing,
 		plugins.Workflow{Name: "all", Nodes: []plugins.Node{{ID: "d", Agent: "deaf"}, {ID: "b", Agent: "boss"}}},
 		plugins.Workflow{Name: "one", Nodes: []plugins.Node{{ID: "f", Agent: "failing"}, {ID: "b", Agent: "boss"}}},
 		plugins.Workflow{Name: "late", Nodes: []plugins.Node{{ID: "d", Agent: "deaf", Timeout: time.Millisecond}}})
@@ -391,7 +391,7 @@ func TestRestartGoesOnUnderANewEpoch(t *testing.T) {
 			boss := agent{"boss", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 				return run.CallAgent(ctx, "worker", "x")
 			}}
-			b := open(t, runtime.Config{Drain: time.Millisecond}, boss, release(gone))
+			b := open(t, runtime.Config{Limits: runtime.Limits{Drain: time.Millisecond}}, boss, release(gone))
 			w := b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})
 			s := b.start("main", "boss", "x")
 			b.expect("boss", "worker")
@@ -444,7 +444,7 @@ func TestRecoveredRunEndsInItsOwnName(t *testing.T) {
 }
 
 func TestReleasedRunLeavesItsAgentsIdle(t *testing.T) {
-	b := open(t, runtime.Config{Drain: time.Millisecond}, release(nil))
+	b := open(t, runtime.Config{Limits: runtime.Limits{Drain: time.Millisecond}}, release(nil))
 	w := b.watch(local, runtime.MonitorQuery{View: runtime.AGUIView})
 	b.start("main", "worker", "x")
 	b.expect("worker")

@@ -107,7 +107,7 @@ func TestTakeOverWaitsForTheDatabase(t *testing.T) {
 			return agui.WorkerOutput{Answer: "done"}, nil
 		}
 	}}
-	b := open(t, runtime.Config{Drain: 1}, worker, hello)
+	b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1}}, worker, hello)
 	b.wait(b.start("main", "hello", "before").RunID, runtime.Completed)
 	s := b.start("main", "worker", "x")
 	queued := b.start("main", "hello", "behind")
@@ -224,7 +224,7 @@ func TestReaderThatCannotReadTheStateLosesNothing(t *testing.T) {
 
 // Shutdown ends a start that still waits for its database.
 func TestShutdownDoesNotWaitForAStartWithoutADatabase(t *testing.T) {
-	b := open(t, runtime.Config{Drain: 1, Grace: 1}, hello)
+	b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}}, hello)
 	if err := b.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}

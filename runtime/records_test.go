@@ -112,7 +112,7 @@ func TestApprovalExpires(t *testing.T) {
 		}
 		return agui.WorkerOutput{}, err
 	}}
-	b := open(t, runtime.Config{ApprovalTimeout: 50 * time.Millisecond}, worker, deploy(deployed))
+	b := open(t, runtime.Config{Limits: runtime.Limits{ApprovalTimeout: 50 * time.Millisecond}}, worker, deploy(deployed))
 	s := b.start("main", "worker", "go")
 	b.wait(s.RunID, runtime.Completed)
 	if got := <-told; got != "denied" || len(deployed) > 0 {

@@ -108,7 +108,7 @@ func TestReaderGetsNoHalfOfARun(t *testing.T) {
 		}
 		return nil
 	})
-	b := open(t, runtime.Config{RingEvents: 1, DeletedAtOnce: 1, BatchEvents: 1}, counter)
+	b := open(t, runtime.Config{Limits: runtime.Limits{DeletedAtOnce: 1}, RingEvents: 1, BatchEvents: 1}, counter)
 	s := &parting{Store: b.store}
 	b.injectStore(s)
 	b.wait(b.start("main", "counter", "one").RunID, runtime.Completed)

@@ -84,7 +84,7 @@ func (rt *Runtime) Retire(ctx context.Context, db Retainer, p Policy, now time.T
 		}
 		begun := time.Now()
 		for _, cmd := range list {
-			cmd.Limit = rt.cfg.DeletedAtOnce
+			cmd.Limit = work.DeletedAtOnce
 		}
 		left, errs = rt.work.DeleteAll(list)
 		pause(ctx, time.Since(begun))
@@ -104,7 +104,7 @@ func RetireAlone(ctx context.Context, db Store, found Retainer, p Policy, now ti
 		n++
 		outs, asks := make([]*decide.Decided, len(list)), make([]model.Ask, len(list))
 		for i, cmd := range list {
-			cmd.Limit = deletedAtOnce
+			cmd.Limit = work.DeletedAtOnce
 			asks[i] = cmd.Ask()
 		}
 		err = db.Commit(ctx, n, &model.Batch{Asks: asks, Decide: func(i int, v *model.View) model.Changes {

@@ -14,7 +14,7 @@ import (
 // hides no message.
 func TestRewindIsJudgedWhenItsRunBegins(t *testing.T) {
 	gate := make(chan struct{})
-	b := open(t, runtime.Config{Runs: 1}, gated(gate), hello)
+	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, gated(gate), hello)
 	b.wait(b.ask("first", runtime.StartRequest{}, said("u1", "one")).RunID, runtime.Completed)
 	b.wait(b.ask("second", runtime.StartRequest{}, said("u2", "two")).RunID, runtime.Completed)
 	busy := b.start("other", "gated", "go")

@@ -157,7 +157,7 @@ func TestReleasedRunGoesOn(t *testing.T) {
 		<-ctx.Done()
 		return agui.WorkerOutput{}, context.Cause(ctx)
 	}}
-	b := open(t, runtime.Config{Drain: 1}, slow)
+	b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1}}, slow)
 	s := b.start("main", "slow", "x")
 	<-entered
 	b.down()

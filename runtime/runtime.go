@@ -51,6 +51,9 @@ func CarriedBytes() int64 { return work.CarriedBytes() }
 // Memory is how many bytes this process may use: the limit of the machine, of its control group, or its own.
 func Memory() int64 { return work.Memory() }
 
+// Limits are the limits on runs.
+type Limits = work.Limits
+
 // Config is the configuration of a Runtime. Store and Registry must be set; other zero fields mean the default.
 type Config struct {
 	Store    Store
@@ -65,10 +68,7 @@ type Config struct {
 	Accounts bool // separate users: each sees only its own data unless its role allows more
 	Audit    bool // record every change with its author
 
-	Runs            int   // runs at once in this process, default 1 000 per core, at most one per MiB of memory
-	RunsPerAgent    int   // runs at once of one agent or workflow, 0 means no cap of its own
-	RunsPerProject  int   // runs at once of one project; with accounts 0 means three quarters of Runs
-	RunsPerUser     int   // runs at once of one user; with accounts 0 means half of Runs
+	Limits
 	RunsBytes       int64 // total input of running runs; inputs of up to 64 KiB are not counted; default a 16th of the memory, 48 MiB at most
 	RunsMessages    int64 // bytes in memory of the messages of running runs; runs with up to 64 KiB are not counted; default an 8th of the memory
 	RunMessages     int64 // the same for one run, with tool results and outputs counted twice, default 64 MiB
@@ -77,25 +77,9 @@ type Config struct {
 	QueuePerThread  int   // runs of one thread that may be QUEUED, default 100
 	QueuePerUser    int   // QUEUED runs of one user, 0 or less means no cap of its own
 	QueuePerProject int   // QUEUED runs of one project, likewise
-	TokensPerDay    int64 // tokens of a project's model calls per day, 0 for no limit
 	MessageBytes    int   // new messages of one run, and messages that wait for a run, default 8 MB
 	AppendBytes     int   // the text of an appended message, default 1 MiB
-	EventBytes      int   // an event that a worker emits, default and at most 8 MB, at least 64 KiB
-	StateBytes      int   // a thread's state, default and at most 4 MiB
-
-	StepTimeout     time.Duration // one execution of a node, default 10 min
-	RunTimeout      time.Duration // one generation of a run, default 1 h
-	ToolTimeout     time.Duration // one call of a tool, default 2 min
-	ApprovalTimeout time.Duration // until an unanswered approval is refused, default 30 days
-	Grace           time.Duration // time for a worker or tool to return after its context is done, default 5 s
-	Drain           time.Duration // time for running runs to end at Shutdown, default 30 s
-	Depth           int           // nesting of agents that call each other, default 8
-	Subagents       int           // sub-agents of one run at once, default 32
-	RunEvents       int           // events of one run between two answers of its client, 0 for no limit
-	MaxAttempts     int           // claims after a crash until a run fails as crash_loop, default 3
-	DeletedAtOnce   int           // rows of a thread or a run that one transaction removes, default 500
-
-	FrameBytes int // the most that an event may hold, default 8 MB, which is the clients' limit; only tests set less
+	MaxAttempts     int   // claims after a crash until a run fails as crash_loop, default 3
 
 	Patience      time.Duration // how long a request waits for its commit before it fails with outcome_unknown, default 10 s
 	QueueRunBytes int           // events of one run that wait for a commit, in bytes, default 256 KiB
@@ -118,36 +102,18 @@ func (c Config) withDefaults() Config {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	c.Heartbeat = cmp.Or(c.Heartbeat, time.Second)
 	c.Patience = cmp.Or(c.Patience, 10*time.Second)
-	if c.Runs == 0 {
-		c.Runs = Carried()
-	}
+	c.Limits = work.WithDefaults(c.Limits, c.Accounts)
 	if c.RunsBytes == 0 {
 		c.RunsBytes = CarriedBytes()
-	}
-	if c.Accounts {
-		c.RunsPerUser = cmp.Or(c.RunsPerUser, c.Runs-c.Runs/2) // rounded up, because Runs may be small
-		c.RunsPerProject = cmp.Or(c.RunsPerProject, c.Runs-c.Runs/4)
 	}
 	c.RunsMessages = cmp.Or(c.RunsMessages, work.SaidBytes())
 	c.RunMessages = cmp.Or(c.RunMessages, 64<<20)
 	c.LightBytes = cmp.Or(c.LightBytes, 64<<10)
-	c.FrameBytes = cmp.Or(c.FrameBytes, log.MaxEvent)
-	c.EventBytes = min(max(cmp.Or(c.EventBytes, log.MaxEvent), log.LeastEvent), c.FrameBytes)
 	c.QueueDepth = cmp.Or(c.QueueDepth, 10_000)
 	c.QueuePerThread = cmp.Or(c.QueuePerThread, 100)
 	c.MessageBytes = cmp.Or(c.MessageBytes, 8_000_000)
 	c.AppendBytes = cmp.Or(c.AppendBytes, 1<<20)
-	c.StateBytes = min(cmp.Or(c.StateBytes, work.MaxState), work.MaxState)
-	c.StepTimeout = cmp.Or(c.StepTimeout, 10*time.Minute)
-	c.RunTimeout = cmp.Or(c.RunTimeout, time.Hour)
-	c.ToolTimeout = cmp.Or(c.ToolTimeout, 2*time.Minute)
-	c.ApprovalTimeout = cmp.Or(c.ApprovalTimeout, 30*24*time.Hour)
-	c.Grace = cmp.Or(c.Grace, 5*time.Second)
-	c.Drain = cmp.Or(c.Drain, 30*time.Second)
-	c.Depth = cmp.Or(c.Depth, 8)
-	c.Subagents = cmp.Or(c.Subagents, 32)
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, 3)
-	c.DeletedAtOnce = cmp.Or(c.DeletedAtOnce, deletedAtOnce)
 	c.QueueRunBytes = cmp.Or(c.QueueRunBytes, 256<<10)
 	c.QueueBytes = cmp.Or(c.QueueBytes, 8<<20)
 	c.BatchEvents = cmp.Or(c.BatchEvents, 1000)
@@ -232,12 +198,9 @@ func New(cfg Config) (*Runtime, error) {
 			RunBytes:  cfg.QueueRunBytes, Bytes: cfg.QueueBytes, BatchEvents: cfg.BatchEvents, BatchBytes: cfg.BatchBytes,
 		},
 		Measures: cfg.Measures, Tracer: cfg.Tracer,
-		Runs: cfg.Runs, RunsPerAgent: cfg.RunsPerAgent, RunsPerProject: cfg.RunsPerProject, RunsPerUser: cfg.RunsPerUser,
-		Bytes: cfg.RunsBytes, BytesPerUser: cfg.ofUser(cfg.RunsBytes), Said: cfg.RunsMessages, SaidPerProject: cfg.ofProject(cfg.RunsMessages), SaidPerUser: cfg.ofUser(cfg.RunsMessages), SaidPerRun: cfg.RunMessages,
-		Light: cfg.LightBytes, FrameBytes: cfg.FrameBytes, EventBytes: cfg.EventBytes, StateBytes: cfg.StateBytes,
-		StepTimeout: cfg.StepTimeout, RunTimeout: cfg.RunTimeout, ToolTimeout: cfg.ToolTimeout, ApprovalTimeout: cfg.ApprovalTimeout,
-		Grace: cfg.Grace, Drain: cfg.Drain, Depth: cfg.Depth, Subagents: cfg.Subagents, RunEvents: cfg.RunEvents,
-		TokensPerDay: cfg.TokensPerDay, MaxAttempts: cfg.MaxAttempts, DeletedAtOnce: cfg.DeletedAtOnce,
+		Limits: cfg.Limits, MaxAttempts: cfg.MaxAttempts, Light: cfg.LightBytes,
+		Bytes: cfg.RunsBytes, BytesPerUser: cfg.ofUser(cfg.RunsBytes),
+		Said: cfg.RunsMessages, SaidPerProject: cfg.ofProject(cfg.RunsMessages), SaidPerUser: cfg.ofUser(cfg.RunsMessages), SaidPerRun: cfg.RunMessages,
 	})
 	if err != nil {
 		return nil, err

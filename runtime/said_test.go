@@ -25,7 +25,7 @@ func TestEveryLargeEventCounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			refused := make(chan error, 5)
-			b := open(t, runtime.Config{RunsMessages: 64 << 20, Drain: 1, Grace: 1}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}, RunsMessages: 64 << 20}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 				var err error
 				for _, ev := range append(evs, agui.ReasoningStart{MessageID: "r"}) { // stages the buffered events
 					err = errors.Join(err, run.Emit(ev))

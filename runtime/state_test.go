@@ -105,7 +105,7 @@ func TestStateAboveALoweredLimitShrinks(t *testing.T) {
 func TestStateWhoseNamesGrowIsBound(t *testing.T) {
 	const most = 64 << 10
 	errs := make(chan error, 2)
-	b := open(t, runtime.Config{StateBytes: most}, agent{"namer", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	b := open(t, runtime.Config{Limits: runtime.Limits{StateBytes: most}}, agent{"namer", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		errs <- run.Emit(agui.StateSnapshot{Snapshot: json.RawMessage(`{"` + strings.Repeat(`\b`, 20<<10) + `":1}`)})
 		errs <- run.Emit(agui.StateDelta{Delta: json.RawMessage(`[{"op":"add","path":"/a","value":1}]`)})
 		return agui.WorkerOutput{}, nil

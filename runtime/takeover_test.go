@@ -83,7 +83,7 @@ func TestIllegibleRunIsCancelledAndDeleted(t *testing.T) {
 			_, err := run.Ask(ctx, agui.Interrupt{Message: "ok?"})
 			return agui.WorkerOutput{}, err
 		}}
-		b := open(t, runtime.Config{Runs: 1}, asker, gated(gate), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "a", Agent: "worker"}}})
+		b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, asker, gated(gate), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "a", Agent: "worker"}}})
 		waiting := b.startWorkflow("waiting", "flow", "ask")
 		b.wait(waiting.RunID, runtime.Waiting)
 		queued := b.startWorkflow("queued", "flow", "done") // restarts once a slot is free
@@ -142,7 +142,7 @@ func TestRunThatCannotBeReadBackFails(t *testing.T) {
 				entered <- struct{}{}
 				return agui.WorkerOutput{}, hang(ctx)
 			}}
-			b := open(t, runtime.Config{Drain: 1}, worker, hello)
+			b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1}}, worker, hello)
 			s := b.start("main", "worker", "go")
 			<-entered
 			b.meddle(func(r runtime.Store) ([]runtime.StoredEvent, []runtime.Row) {

@@ -377,7 +377,7 @@ func TestClientResendsItsToolMessages(t *testing.T) {
 
 func TestCancelOfAnAnsweredRunKeepsTheAnswer(t *testing.T) {
 	gate := make(chan struct{})
-	b := open(t, runtime.Config{Runs: 1}, picks, gated(gate))
+	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, picks, gated(gate))
 	s, err := b.StartRun(context.Background(), local, runtime.StartRequest{Agent: "worker", ThreadID: "main", Messages: user("pick"), Tools: pickTool})
 	if err != nil {
 		t.Fatal(err)
@@ -427,7 +427,7 @@ func TestMessageWithPartsIsTakenWithAnAnswer(t *testing.T) {
 // it.
 func TestReaderOfADiscardedRunWaitsForNoOther(t *testing.T) {
 	release := make(chan struct{})
-	b := open(t, runtime.Config{Runs: 1}, hello, agent{"holder", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, hello, agent{"holder", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		<-release
 		return agui.WorkerOutput{}, nil
 	}})

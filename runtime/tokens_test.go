@@ -49,7 +49,7 @@ var asking = agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.W
 }}
 
 func TestTokensOfAProjectAreLimited(t *testing.T) {
-	b := open(t, runtime.Config{TokensPerDay: 200}, caller(), careless, asking)
+	b := open(t, runtime.Config{Limits: runtime.Limits{TokensPerDay: 200}}, caller(), careless, asking)
 	refused := func(what string, err error) {
 		t.Helper()
 		if e, ok := errors.AsType[*runtime.Error](err); !ok || e.Code != "tokens_exceeded" || e.Kind != runtime.KindOverloaded || e.RetryAfter < 23*time.Hour || e.RetryAfter > 25*time.Hour {
@@ -116,7 +116,7 @@ func TestTokensOfAProjectAreLimited(t *testing.T) {
 // TestTokensOfWhoDoesNotAskAreLimited: a worker that only reports its usage learns from the report that it exceeded
 // the limit.
 func TestTokensOfWhoDoesNotAskAreLimited(t *testing.T) {
-	b := open(t, runtime.Config{TokensPerDay: 100}, careless)
+	b := open(t, runtime.Config{Limits: runtime.Limits{TokensPerDay: 100}}, careless)
 	run := b.wait(b.start("main", "careless", "xxxxxxxx").RunID, runtime.Failed)
 	if run.Error == nil || run.Error.Code != "tokens_exceeded" || run.Usage[0].InputTokens != 120 {
 		t.Errorf("%+v after %+v", run.Error, run.Usage)
@@ -128,7 +128,7 @@ func TestTokensOfSubagentsAreLimited(t *testing.T) {
 	parent := agent{"parent", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return run.CallAgent(ctx, "caller", "xxxx")
 	}}
-	b := open(t, runtime.Config{TokensPerDay: 100}, parent, caller())
+	b := open(t, runtime.Config{Limits: runtime.Limits{TokensPerDay: 100}}, parent, caller())
 	b.wait(b.start("main", "parent", "go").RunID, runtime.Failed)
 	s, err := b.Standing(t.Context(), local)
 	if err != nil || s.Tokens.Used != 120 {

@@ -114,7 +114,7 @@ func TestRunsThatSayTooMuchTogetherFail(t *testing.T) {
 // An event's content counts before it is stored.
 func TestOneLargeEventCounts(t *testing.T) {
 	refused := make(chan error, 5)
-	b := open(t, runtime.Config{RunsMessages: 64 << 20, Drain: 1, Grace: 1}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}, RunsMessages: 64 << 20}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		err := errors.Join(
 			run.Emit(agui.TextMessageStart{MessageID: run.Input.RunID, Role: agui.RoleAssistant}),
 			run.Emit(agui.TextMessageContent{MessageID: run.Input.RunID, Delta: strings.Repeat("x", 7<<20)}),
@@ -155,7 +155,7 @@ func TestSizesAreSettings(t *testing.T) {
 		}
 		return agui.WorkerOutput{KeyPoints: []string{said}}, w.Close()
 	}}
-	b := open(t, runtime.Config{EventBytes: 1, StateBytes: 1000, AppendBytes: 10}, sizes)
+	b := open(t, runtime.Config{Limits: runtime.Limits{EventBytes: 1, StateBytes: 1000}, AppendBytes: 10}, sizes)
 	run := b.wait(b.start("main", "sizes", "x").RunID, runtime.Completed)
 	for i, want := range []string{"event_too_large", "", "state_too_large", "", "state_too_large"} {
 		err := <-errs
@@ -218,7 +218,7 @@ func (b *bench) answerAs(who runtime.Caller, id string) {
 // Metadata that repeats a message's content takes no room from the shown part of its thread.
 func TestLongAnswerIsShown(t *testing.T) {
 	long := strings.Repeat("x", 40<<10) // fits into a frame, but not twice
-	b := open(t, runtime.Config{FrameBytes: 64 << 10}, agent{"says", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	b := open(t, runtime.Config{Limits: runtime.Limits{FrameBytes: 64 << 10}}, agent{"says", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		_, err := io.WriteString(run.Text(), long)
 		return agui.WorkerOutput{}, err
 	}})
@@ -241,7 +241,7 @@ func TestLongAnswerIsShown(t *testing.T) {
 // An answer that does not fit into an event with the other members is cut at the run's end; its message has all of
 // it.
 func TestLongAnswerIsCutAtTheEnd(t *testing.T) {
-	b := open(t, runtime.Config{FrameBytes: 64 << 10}, agent{"says", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	b := open(t, runtime.Config{Limits: runtime.Limits{FrameBytes: 64 << 10}}, agent{"says", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		var size int
 		if _, err := fmt.Sscan(run.Input.Query, &size); err != nil {
 			return agui.WorkerOutput{}, err

@@ -36,7 +36,7 @@ func TestARunOfTooManyEventsFails(t *testing.T) {
 				}
 				return agui.WorkerOutput{}, ctx.Err()
 			}}
-			b := open(t, runtime.Config{RunEvents: most}, worker)
+			b := open(t, runtime.Config{Limits: runtime.Limits{RunEvents: most}}, worker)
 			run := b.wait(b.start("main", "worker", "x").RunID, runtime.Failed)
 			if run.Error == nil || run.Error.Code != "too_many_events" {
 				t.Errorf("the run failed with %+v", run.Error)
@@ -66,7 +66,7 @@ func TestAFullRunFailsAsSuchWhateverItsWorkerSays(t *testing.T) {
 		}
 		return agui.WorkerOutput{}, errors.New("the agent has given up")
 	}}
-	b := open(t, runtime.Config{RunEvents: 1}, worker)
+	b := open(t, runtime.Config{Limits: runtime.Limits{RunEvents: 1}}, worker)
 	for i := range 300 {
 		if run := b.wait(b.start(fmt.Sprint(i), "worker", "x").RunID, runtime.Failed); run.Error.Code != "too_many_events" {
 			t.Fatalf("run %d failed with %+v", i, run.Error)
@@ -92,7 +92,7 @@ func TestTooManyEventsAreCountedOverACrash(t *testing.T) {
 		half <- struct{}{}
 		return agui.WorkerOutput{}, hang(ctx)
 	}}
-	b := open(t, runtime.Config{RunEvents: most}, worker)
+	b := open(t, runtime.Config{Limits: runtime.Limits{RunEvents: most}}, worker)
 	s := b.start("main", "worker", "x")
 	<-half
 	b.crash()

@@ -284,7 +284,7 @@ func TestStepTimeoutAbandonsTheWorker(t *testing.T) {
 		<-leave
 		return agui.WorkerOutput{}, nil
 	}}
-	b := open(t, runtime.Config{StepTimeout: time.Millisecond, Grace: time.Millisecond, RunsPerAgent: 1}, deaf)
+	b := open(t, runtime.Config{Limits: runtime.Limits{StepTimeout: time.Millisecond, Grace: time.Millisecond, RunsPerAgent: 1}}, deaf)
 	s := b.start("main", "deaf", "x")
 	if run := b.wait(s.RunID, runtime.Failed); run.Error.Code != "timeout" {
 		t.Errorf("error %+v", run.Error)
@@ -366,7 +366,7 @@ func TestAbandonedWorkerDoesNotBlockItsStep(t *testing.T) {
 			}
 		}
 	}}
-	b := open(t, runtime.Config{StepTimeout: time.Millisecond, Grace: time.Millisecond}, busy)
+	b := open(t, runtime.Config{Limits: runtime.Limits{StepTimeout: time.Millisecond, Grace: time.Millisecond}}, busy)
 	var runs []runtime.Started
 	for i := range 20 {
 		runs = append(runs, b.start(fmt.Sprint("t", i), "busy", "x"))

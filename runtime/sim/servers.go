@@ -124,8 +124,11 @@ func (s *servers) boot() (*process, error) {
 	}
 	cfg := runtime.Config{
 		Store: &faulty{Store: p.store, s: s, p: p}, Registry: reg, Takeover: true, Log: slog.New(slog.DiscardHandler),
-		StepTimeout: s.patience(600 * time.Millisecond), RunTimeout: s.patience(3 * time.Second), ToolTimeout: 200 * time.Millisecond,
-		Grace: 100 * time.Millisecond, Drain: 150 * time.Millisecond, QueueDepth: s.h.Queue, Runs: s.h.Slots, RunEvents: s.h.Events, DeletedAtOnce: s.h.Parts,
+		QueueDepth: s.h.Queue,
+		Limits: runtime.Limits{
+			StepTimeout: s.patience(600 * time.Millisecond), RunTimeout: s.patience(3 * time.Second), ToolTimeout: 200 * time.Millisecond,
+			Grace: 100 * time.Millisecond, Drain: 150 * time.Millisecond, Runs: s.h.Slots, RunEvents: s.h.Events, DeletedAtOnce: s.h.Parts,
+		},
 	}
 	s.h.Room.of(&cfg)
 	p.rt, err = runtime.New(cfg)

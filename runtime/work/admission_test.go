@@ -18,7 +18,7 @@ type crowd struct {
 }
 
 func newCrowd(t *testing.T, perUser int64) *crowd {
-	cfg := &Config{Runs: 1000, RunsPerUser: 500, Bytes: 100, BytesPerUser: perUser, Said: 1000, SaidPerProject: 800, SaidPerUser: 400, Light: 1}
+	cfg := &Config{Limits: Limits{Runs: 1000, RunsPerUser: 500}, Bytes: 100, BytesPerUser: perUser, Said: 1000, SaidPerProject: 800, SaidPerUser: 400, Light: 1}
 	return &crowd{t, newRunQueue(), newAdmission(cfg, func(string) int { return 0 }), make(map[int64]*reservation)}
 }
 

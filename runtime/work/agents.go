@@ -11,6 +11,12 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
+// Limits of the agents that a run's agents call.
+const (
+	maxDepth     = 8  // nested in each other
+	maxSubagents = 32 // at once
+)
+
 // CallAgent runs another agent inside the step, under its own id.
 func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, query string) (agui.WorkerOutput, error) {
 	return s.callAgent(ctx, agui.SubagentStarted{ParentMessageID: parent}, u, u.Inside(""), query)
@@ -86,12 +92,12 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 	if !ok {
 		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", u.Name)}
 	}
-	if limit := s.l.en.cfg.Depth; s.nested() >= limit {
-		return out, &plugins.Error{Code: "too_deep", Message: fmt.Sprintf("Agents may call each other %d deep", limit)}
+	if s.nested() >= maxDepth {
+		return out, &plugins.Error{Code: "too_deep", Message: fmt.Sprintf("Agents may call each other %d deep", maxDepth)}
 	}
-	if limit := s.l.en.cfg.Subagents; int(s.l.subagents.Add(1)) > limit {
+	if s.l.subagents.Add(1) > maxSubagents {
 		s.l.subagents.Add(-1)
-		return out, &plugins.Error{Code: "too_many_agents", Message: fmt.Sprintf("A run may have %d sub-agents at once", limit), Retryable: true}
+		return out, &plugins.Error{Code: "too_many_agents", Message: fmt.Sprintf("A run may have %d sub-agents at once", maxSubagents), Retryable: true}
 	}
 	defer s.l.subagents.Add(-1)
 	opened.Name, opened.Description = u.Name, agent.Info().Description

@@ -23,7 +23,7 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// Config configures an Engine. All fields must be set except limits, where 0 means none.
+// Config configures an Engine. All fields must be set.
 type Config struct {
 	Store    model.Store
 	Registry *host.Registry
@@ -35,36 +35,64 @@ type Config struct {
 	Measures Measures
 	Tracer   Tracer // nil traces nothing
 
-	Runs           int // at once
-	RunsPerAgent   int // of one agent or workflow
-	RunsPerProject int
-	RunsPerUser    int
+	Limits
 	Bytes          int64 // total input of executing runs, small ones not counted; one alone may exceed it
 	BytesPerUser   int64
 	Said           int64 // total messages of executing runs, small ones not counted
 	SaidPerProject int64
 	SaidPerUser    int64
 	SaidPerRun     int64 // of one run; results and outputs of its tools count twice
-	EventBytes     int   // of an event that a worker emits
-	StateBytes     int   // of a thread
 	Light          int   // an input, or messages, of fewer bytes count as none
-	FrameBytes     int   // maximum of any event
-
-	StepTimeout     time.Duration // one execution of a node
-	RunTimeout      time.Duration // one generation of a run
-	ToolTimeout     time.Duration // one call of a tool
-	ApprovalTimeout time.Duration // until an unanswered approval is refused
-	Grace           time.Duration // time for a worker or tool to return after its context is done
-	Drain           time.Duration // time for live runs to end at Shutdown
-	Depth           int           // nesting of sub-agents
-	Subagents       int           // sub-agents of one run at once
-	RunEvents       int           // events of one span of a run; 0 for no limit
-	TokensPerDay    int64         // of a project, used by model calls; 0 for no limit
-	MaxAttempts     int           // claims after a crash until a run fails
-	DeletedAtOnce   int           // rows of a thread or a run that one transaction deletes
+	MaxAttempts    int   // claims after a crash until a run fails
 
 	// Attachment opens an attachment of a user of a project; nil when there are none.
 	Attachment func(ctx context.Context, project, user, bucket, path string) (model.Attachment, io.ReadCloser, error)
+}
+
+// Limits are the limits on runs. A zero field means its default.
+type Limits struct {
+	Runs           int   // runs at once in this process, default 1 000 per core, at most one per MiB of memory
+	RunsPerAgent   int   // runs at once of one agent or workflow, 0 means no cap of its own
+	RunsPerProject int   // runs at once of one project; with accounts 0 means three quarters of Runs
+	RunsPerUser    int   // runs at once of one user; with accounts 0 means half of Runs
+	RunEvents      int   // events of one run between two answers of its client, 0 for no limit
+	EventBytes     int   // an event that a worker emits, default and at most 8 MB, at least 64 KiB
+	FrameBytes     int   // the most that an event may hold, default 8 MB, which is the clients' limit; only tests set less
+	StateBytes     int   // a thread's state, default and at most 4 MiB
+	TokensPerDay   int64 // tokens of a project's model calls per day, 0 for no limit
+	DeletedAtOnce  int   // rows of a thread or a run that one transaction removes, default DeletedAtOnce
+
+	StepTimeout     time.Duration // one execution of a node, default 10 min
+	RunTimeout      time.Duration // one generation of a run, default 1 h
+	ToolTimeout     time.Duration // one call of a tool, default 2 min
+	ApprovalTimeout time.Duration // until an unanswered approval is refused, default 30 days
+	Grace           time.Duration // time for a worker or tool to return after its context is done, default 5 s
+	Drain           time.Duration // time for running runs to end at Shutdown, default 30 s
+}
+
+// DeletedAtOnce is the default of Limits.DeletedAtOnce. The commits of runs wait for each transaction.
+const DeletedAtOnce = 500
+
+// WithDefaults returns l with its defaults. accounts says whether there are users.
+func WithDefaults(l Limits, accounts bool) Limits {
+	if l.Runs == 0 {
+		l.Runs = Carried()
+	}
+	if accounts {
+		l.RunsPerUser = cmp.Or(l.RunsPerUser, l.Runs-l.Runs/2) // rounded up, because Runs may be small
+		l.RunsPerProject = cmp.Or(l.RunsPerProject, l.Runs-l.Runs/4)
+	}
+	l.FrameBytes = cmp.Or(l.FrameBytes, log.MaxEvent)
+	l.EventBytes = min(max(cmp.Or(l.EventBytes, log.MaxEvent), log.LeastEvent), l.FrameBytes)
+	l.StateBytes = min(cmp.Or(l.StateBytes, MaxState), MaxState)
+	l.DeletedAtOnce = cmp.Or(l.DeletedAtOnce, DeletedAtOnce)
+	l.StepTimeout = cmp.Or(l.StepTimeout, 10*time.Minute)
+	l.RunTimeout = cmp.Or(l.RunTimeout, time.Hour)
+	l.ToolTimeout = cmp.Or(l.ToolTimeout, 2*time.Minute)
+	l.ApprovalTimeout = cmp.Or(l.ApprovalTimeout, 30*24*time.Hour)
+	l.Grace = cmp.Or(l.Grace, 5*time.Second)
+	l.Drain = cmp.Or(l.Drain, 30*time.Second)
+	return l
 }
 
 // Engine executes the runs of this process. Create it with New, then call Begin, and Shutdown at the end.

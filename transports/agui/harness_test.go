@@ -43,7 +43,7 @@ func serve(tb testing.TB, cfg transports.StreamConfig, more ...plugins.Plugin) *
 // serveSlots is serve with a limit to concurrent runs.
 func serveSlots(tb testing.TB, cfg transports.StreamConfig, slots int, more ...plugins.Plugin) *server {
 	tb.Helper()
-	return serveOn(tb, cfg, nil, runtime.Config{Grace: time.Second, Runs: slots}, more...)
+	return serveOn(tb, cfg, nil, runtime.Config{Limits: runtime.Limits{Grace: time.Second, Runs: slots}}, more...)
 }
 
 // serveOn is serve with a wrapper of the database and a configuration of the runtime.

@@ -57,7 +57,7 @@ func TestRunOfAClientThatWasToldThatNobodyKnowsIsCancelled(t *testing.T) {
 	s := serveOn(t, quick, func(store runtime.Store) runtime.Store {
 		db.Store = store
 		return db
-	}, runtime.Config{Grace: time.Second, Patience: 2 * time.Second, Heartbeat: 20 * time.Millisecond})
+	}, runtime.Config{Limits: runtime.Limits{Grace: time.Second}, Patience: 2 * time.Second, Heartbeat: 20 * time.Millisecond})
 	until := make(chan struct{})
 	db.until.Store(&until)
 	asked := make(chan *response)

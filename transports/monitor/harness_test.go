@@ -48,7 +48,7 @@ func serveFile(tb testing.TB, cfg transports.StreamConfig, path string) *server 
 	}
 	return &server{transporttest.Start(tb, transporttest.Config{
 		Database: path,
-		Runtime:  runtime.Config{Grace: time.Second},
+		Runtime:  runtime.Config{Limits: runtime.Limits{Grace: time.Second}},
 		Streams:  cfg,
 		Plugins:  []plugins.Plugin{lead{}},
 	})}

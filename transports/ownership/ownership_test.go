@@ -22,7 +22,7 @@ type server struct{ *transporttest.Server }
 func serve(t *testing.T) *server {
 	t.Helper()
 	return &server{transporttest.Start(t, transporttest.Config{
-		Runtime: runtime.Config{Grace: time.Second},
+		Runtime: runtime.Config{Limits: runtime.Limits{Grace: time.Second}},
 		Streams: transports.StreamConfig{Grace: 50 * time.Millisecond},
 	})}
 }

@@ -99,7 +99,7 @@ func (d deaf) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 
 func TestCancelDoesNotWaitForATool(t *testing.T) {
 	tool := deaf{make(chan struct{}), make(chan struct{})}
-	s := serve(t, runtime.Config{Grace: 50 * time.Millisecond}, tool)
+	s := serve(t, runtime.Config{Limits: runtime.Limits{Grace: 50 * time.Millisecond}}, tool)
 	defer close(tool.end)
 	id := s.script(`{"tool": "deaf"}`)
 	<-tool.called

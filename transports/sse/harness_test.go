@@ -25,7 +25,7 @@ func serve(tb testing.TB, cfg transports.StreamConfig) *server {
 func serveDraining(tb testing.TB, cfg transports.StreamConfig, drain time.Duration) *server {
 	tb.Helper()
 	return &server{transporttest.Start(tb, transporttest.Config{
-		Runtime: runtime.Config{Grace: time.Second, Drain: drain, Runs: 5000},
+		Runtime: runtime.Config{Limits: runtime.Limits{Grace: time.Second, Drain: drain, Runs: 5000}},
 		Streams: cfg,
 		Plugins: []plugins.Plugin{transporttest.Drummer{}},
 	})}

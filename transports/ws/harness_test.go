@@ -38,7 +38,7 @@ func serve(tb testing.TB, cfg transports.StreamConfig) *server {
 func serveWith(tb testing.TB, cfg transports.StreamConfig, slack time.Duration, rate int) *server {
 	tb.Helper()
 	return &server{transporttest.Start(tb, transporttest.Config{
-		Runtime: runtime.Config{Grace: time.Second, Runs: 5000},
+		Runtime: runtime.Config{Limits: runtime.Limits{Grace: time.Second, Runs: 5000}},
 		Streams: cfg,
 		Server:  transports.Config{Slack: slack, Rate: rate},
 		Plugins: []plugins.Plugin{transporttest.Drummer{}},
