@@ -17,7 +17,6 @@ import (
 	"github.com/batonrun/baton/transports/certs/certstest"
 )
 
-// TestTLS_CarriesSockets opens a socket, answers pings, and disconnects: the socket's run ends with it.
 func TestTLS_CarriesSockets(t *testing.T) {
 	dir := t.TempDir()
 	pool := certstest.Write(t, dir, "test", time.Now().Add(time.Hour))
@@ -31,25 +30,7 @@ func TestTLS_CarriesSockets(t *testing.T) {
 	}
 	defer c.Close()
 	_ = res.Body.Close()
-	pinged := make(chan struct{}, 100)
-	pong := c.PingHandler()
-	c.SetPingHandler(func(data string) error {
-		pinged <- struct{}{}
-		return pong(data)
-	})
-	input := `{"threadId":"main","messages":[{"id":"1","role":"user","content":"{\"do\":[{\"say\":\"hello\"},{\"tool\":\"sleep\",\"args\":{\"ms\":3600000}}]}"}]}`
-	if err := c.WriteMessage(websocket.TextMessage, []byte(input)); err != nil {
-		t.Fatal(err)
-	}
-	read(t, c, "TEXT_MESSAGE_CONTENT")
-	read(t, c, "TOOL_CALL_END")
-	go func() { _, _, _ = c.ReadMessage() }() // answers pings; ends with the socket
-	for range 15 {                            // longer than the write timeout
-		<-pinged
-	}
-	await(t, s, runtime.Running)
-	_ = c.Close()
-	await(t, s, runtime.Cancelled)
+	converse(t, s, c)
 }
 
 // TestAudit_RecordsAddressAndRequestID sends requests as a trusted proxy, and as another client.

@@ -27,7 +27,6 @@ func dial(t *testing.T, url string, header http.Header) (*websocket.Conn, int) {
 	return c, res.StatusCode
 }
 
-// TestDoors_CarrySockets opens a socket, talks, and disconnects: the socket's run ends with it.
 func TestDoors_CarrySockets(t *testing.T) {
 	through(t, func(t *testing.T, door string) {
 		if door == "HTTP/2" { // has no upgrade
@@ -43,26 +42,33 @@ func TestDoors_CarrySockets(t *testing.T) {
 		}
 
 		c, _ := dial(t, url+"/api/v1/agui/scripted/ws", nil)
-		pinged := make(chan struct{}, 100)
-		pong := c.PingHandler()
-		c.SetPingHandler(func(data string) error {
-			pinged <- struct{}{}
-			return pong(data)
-		})
-		input := `{"threadId":"main","messages":[{"id":"1","role":"user","content":"{\"do\":[{\"say\":\"hello\"},{\"tool\":\"sleep\",\"args\":{\"ms\":3600000}}]}"}]}`
-		if err := c.WriteMessage(websocket.TextMessage, []byte(input)); err != nil {
-			t.Fatal(err)
-		}
-		read(t, c, "TEXT_MESSAGE_CONTENT")
-		read(t, c, "TOOL_CALL_END")
-		go func() { _, _, _ = c.ReadMessage() }() // answers pings; ends with the socket
-		for range 15 {                            // longer than the write timeout
-			<-pinged
-		}
-		await(t, s, runtime.Running)
-		_ = c.Close()
-		await(t, s, runtime.Cancelled)
+		converse(t, s, c)
 	})
+}
+
+// converse starts a run over a socket, answers pings for longer than the write timeout, and disconnects: the run ends with
+// the socket.
+func converse(t *testing.T, s *baton.Server, c *websocket.Conn) {
+	t.Helper()
+	pinged := make(chan struct{}, 100)
+	pong := c.PingHandler()
+	c.SetPingHandler(func(data string) error {
+		pinged <- struct{}{}
+		return pong(data)
+	})
+	input := `{"threadId":"main","messages":[{"id":"1","role":"user","content":"{\"do\":[{\"say\":\"hello\"},{\"tool\":\"sleep\",\"args\":{\"ms\":3600000}}]}"}]}`
+	if err := c.WriteMessage(websocket.TextMessage, []byte(input)); err != nil {
+		t.Fatal(err)
+	}
+	read(t, c, "TEXT_MESSAGE_CONTENT")
+	read(t, c, "TOOL_CALL_END")
+	go func() { _, _, _ = c.ReadMessage() }() // answers pings; ends with the socket
+	for range 15 {                            // longer than the write timeout
+		<-pinged
+	}
+	await(t, s, runtime.Running)
+	_ = c.Close()
+	await(t, s, runtime.Cancelled)
 }
 
 // The server also notices a vanished client behind a proxy, whose kernel accepts data for a long time.
