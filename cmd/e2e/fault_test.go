@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,31 +18,6 @@ import (
 
 	"github.com/batonrun/baton/storage/storagetest"
 )
-
-// A viewer that never reads slows neither the run nor other viewers, and takes bounded memory.
-func TestStuckViewer_SlowsNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, db database) {
-		s := start(t, db)
-		run := s.run("stuck", `{"do":[{"tokens":3000,"size":2000,"delayMs":0},{"tokens":100,"delayMs":1}]}`)
-		for range 20 { // each requests the log and reads nothing
-			conn, err := net.Dial("tcp", s.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = conn.Close() }()
-			_, _ = fmt.Fprintf(conn, "GET %s?follow=true HTTP/1.1\r\nHost: %s\r\n\r\n", events("stuck"), s.addr)
-		}
-		v := s.watch("stuck")
-		if row := s.ended(run); row["status"] != "COMPLETED" {
-			t.Errorf("the run is %v: %v", row["status"], row["error"])
-		}
-		frames := v.wait(t)
-		checkLog(t, "stuck", frames)
-		if rss := s.rss(); rss > 700<<20 { // the race detector multiplies it
-			t.Errorf("the server holds %d MB", rss>>20)
-		}
-	})
-}
 
 func (s *server) rss() int {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.cmd.Process.Pid))

@@ -452,3 +452,22 @@ func (v *viewer) wait(t *testing.T) []frame {
 	}
 	return v.frames
 }
+
+func (s *server) cancel(run string) (int, map[string]any) {
+	s.t.Helper()
+	return s.call("POST", "/api/projects/default/agent-runs/"+run+"/cancel", nil)
+}
+
+// parallel calls f for 0 to n-1, width at a time.
+func parallel(n, width int, f func(i int)) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, width)
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+	wg.Wait()
+}
