@@ -174,26 +174,6 @@ func TestRunningRunTakesAppendedMessage(t *testing.T) {
 	s.numbered(id)
 }
 
-// However appends fall between a run's end and its restart, each reaches the log once and the worker.
-func TestNoAppendIsLost(t *testing.T) {
-	ear := &listener{}
-	s := serve(t, runtime.Config{}, ear)
-	id := s.start(map[string]any{"agent": "listener", "content": "start"}).RunID
-	const n = 100
-	for i := range n {
-		as[message](s.do("POST", runs+"/"+id+"/messages", map[string]any{"content": sprint("word%d", i)}), 201)
-	}
-	s.await(id, "COMPLETED")
-	for i := range n {
-		word := sprint("word%d", i)
-		if taken := s.has(id, "user", word); taken != 1 || !ear.heard(word) {
-			t.Errorf("%s was taken %d times; the worker heard it: %v", word, taken, ear.heard(word))
-		}
-	}
-	s.numbered(id)
-	s.chronological(id)
-}
-
 // A message for a waiting run reaches its worker with the answer, in the order it came.
 func TestWaitingRunTakesMessageWithItsAnswer(t *testing.T) {
 	ear := &listener{}
@@ -392,18 +372,6 @@ func (s *server) said(id, content string) {
 	s.Helper()
 	if n := s.has(id, "assistant", content); n != 1 {
 		s.Errorf("%q was said %d times, want once", content, n)
-	}
-}
-
-// chronological checks that a run's messages are listed by the time they were made.
-func (s *server) chronological(id string) {
-	s.Helper()
-	last := message{}
-	for _, m := range pages[message](s, runs+"/"+id+"/messages", 7) {
-		if m.CreatedAt.Before(last.CreatedAt) {
-			s.Errorf("%+v follows %+v", m, last)
-		}
-		last = m
 	}
 }
 

@@ -188,24 +188,3 @@ func TestGatheredEventsComeTogether(t *testing.T) {
 	}
 	t.Errorf("ten events were held back %v, the terminal event %v", events, last)
 }
-
-func TestCrowdGetsEveryEventInOrder(t *testing.T) {
-	s := serve(t, transports.StreamConfig{PaceAbove: 1})
-	s.Script("main", `{"tokens": 500, "delayMs": 1}`)
-	streams := make(chan string)
-	const viewers = 20
-	for range viewers {
-		go func() { streams <- s.get("main", "").All() }()
-	}
-	first := <-streams
-	for range viewers - 1 {
-		if next := <-streams; next != first {
-			t.Errorf("got\n%s\nand\n%s", first, next)
-		}
-	}
-	for i, f := range frames(first) {
-		if !strings.HasPrefix(f, fmt.Sprintf("id: %d\n", i+1)) {
-			t.Fatalf("event %d is %s", i+1, f)
-		}
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/batonrun/baton/transports"
@@ -22,47 +21,6 @@ func frames(stream string) (all []string) {
 
 const words = `{"say": "one two three"}, {"tool": "calculator", "args": {"expression": "6*7"}}, {"state": {"n": 1}}, {"say": "four five"}`
 
-func TestViewersEachGetEveryEvent(t *testing.T) {
-	s := serve(t, transports.StreamConfig{})
-	run := s.Start(`{"agent": "typist", "threadId": "main", "content": "go"}`)
-	const viewers, keys = 2, 50
-	got := make([]string, viewers)
-	var began, ended sync.WaitGroup
-	for i := range got {
-		began.Add(1)
-		r := s.get("main", "")
-		ended.Go(func() {
-			first, _ := r.Block()
-			began.Done()
-			got[i] = first + r.All()
-		})
-	}
-	began.Wait()
-	for i := range keys {
-		s.Keys <- fmt.Sprintf("key %d ", i)
-	}
-	close(s.Keys)
-	ended.Wait()
-	s.Await(run.RunID, "COMPLETED")
-	for i, stream := range got {
-		if stream != got[0] {
-			t.Errorf("viewer %d got\n%s\nand the first\n%s", i, stream, got[0])
-		}
-		if !strings.HasPrefix(stream, "retry: 1000\nid: 1\nevent: RUN_STARTED\n") {
-			t.Errorf("the stream begins with %.40q", stream)
-		}
-		all := frames(stream)
-		for n, f := range all {
-			if want := fmt.Sprintf("id: %d\nevent: ", n+1); !strings.HasPrefix(f, want) {
-				t.Fatalf("event %d is %s", n+1, f)
-			}
-		}
-		if len(all) < keys+4 || !strings.Contains(all[len(all)-1], "event: RUN_FINISHED\n") {
-			t.Errorf("the last of %d events is %s", len(all), all[len(all)-1])
-		}
-	}
-}
-
 func TestResumeIsByteForByte(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})
 	s.Await(s.Script("main", words).RunID, "COMPLETED")
@@ -76,31 +34,6 @@ func TestResumeIsByteForByte(t *testing.T) {
 		if got := s.get("main", fmt.Sprintf("?after_event_id=%d", n)).All(); got != head+want {
 			t.Errorf("behind after_event_id %d: got\n%s\nwant\n%s", n, got, want)
 		}
-	}
-}
-
-func TestCutAnywhereAndResumeWhileRunning(t *testing.T) {
-	s := serve(t, transports.StreamConfig{})
-	s.Script("main", `{"tokens": 60, "delayMs": 2}`)
-	var got []string
-	for n := 0; ; n++ { // each connection is cut after one event more
-		r := s.get("main", "", "Last-Event-ID", fmt.Sprint(len(got)))
-		if r.StatusCode == http.StatusNoContent {
-			break
-		}
-		r.Line() // retry
-		for range n {
-			b, err := r.Block()
-			if err != nil {
-				break
-			}
-			got = append(got, b)
-		}
-		_ = r.Body.Close()
-	}
-	want := frames(s.get("main", "").All())
-	if strings.Join(got, "") != strings.Join(want, "") {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, ""), strings.Join(want, ""))
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/fasthttp/websocket"
@@ -18,84 +17,6 @@ import (
 )
 
 const words = `{"say": "one two three"}, {"tool": "calculator", "args": {"expression": "6*7"}}, {"state": {"n": 1}}, {"say": "four five"}`
-
-func TestViewersGetWhatTheEventStreamShows(t *testing.T) {
-	s := serve(t, transports.StreamConfig{})
-	s.Start(`{"agent": "typist", "threadId": "main", "content": "go"}`)
-	const viewers, keys = 2, 50
-	got := make([][]string, viewers)
-	var began, ended sync.WaitGroup
-	for i := range got {
-		began.Add(1)
-		c := s.watch("main", "")
-		ended.Go(func() {
-			first := c.next()
-			began.Done()
-			got[i] = append([]string{first}, c.all(1000)...)
-		})
-	}
-	began.Wait()
-	for i := range keys {
-		s.Keys <- fmt.Sprintf("key %d ", i)
-	}
-	close(s.Keys)
-	ended.Wait()
-	log := s.events("main")
-	want := frames(log)
-	for i := range got {
-		if diff := cmp.Diff(want, got[i]); diff != "" {
-			t.Errorf("viewer %d: %s", i, diff)
-		}
-	}
-	for i, n := range log {
-		if n.ID != int64(i)+1 {
-			t.Fatalf("event %d has the id %d", i+1, n.ID)
-		}
-	}
-	if len(log) < keys+4 || !strings.Contains(want[len(want)-1], "RUN_FINISHED") {
-		t.Errorf("the last of %d events is %s", len(log), want[len(want)-1])
-	}
-}
-
-func TestResumeBehindAnyEvent(t *testing.T) {
-	s := serve(t, transports.StreamConfig{})
-	s.Await(s.Script("main", words).RunID, "COMPLETED")
-	want := frames(s.events("main"))
-	for n := range want {
-		if diff := cmp.Diff(want[n:], s.watch("main", fmt.Sprintf("?after_event_id=%d", n)).all(1000)); diff != "" {
-			t.Errorf("behind %d: %s", n, diff)
-		}
-	}
-	for _, end := range []string{fmt.Sprint(len(want)), "latest"} { // where SSE says 204
-		if got := s.watch("main", "?after_event_id="+end).all(1000); got != nil {
-			t.Errorf("behind %s: got %s", end, got)
-		}
-	}
-}
-
-func TestCutAnywhereAndResumeWhileRunning(t *testing.T) {
-	s := serve(t, transports.StreamConfig{})
-	s.Script("main", `{"tokens": 60, "delayMs": 2}`)
-	var got []string
-	for n := 1; ; n++ { // each socket is cut after one event more
-		c := s.watch("main", fmt.Sprintf("?after_event_id=%d", len(got)))
-		before := len(got)
-		for range n {
-			_, msg, err := c.ReadMessage()
-			if err != nil {
-				break
-			}
-			got = append(got, string(msg))
-		}
-		_ = c.Close()
-		if len(got) == before {
-			break
-		}
-	}
-	if diff := cmp.Diff(frames(s.events("main")), got); diff != "" {
-		t.Error(diff)
-	}
-}
 
 func TestSubprotocolShowsBareEvents(t *testing.T) {
 	s := serve(t, transports.StreamConfig{})

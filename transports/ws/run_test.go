@@ -31,9 +31,9 @@ func (s *server) ask(agent, input string, header ...string) *socket {
 }
 
 // typing starts run a of the typist.
-func (s *server) typing(more string, header ...string) *socket {
+func (s *server) typing(more string) *socket {
 	s.Helper()
-	c := s.ask("typist", `{"threadId": "main", "messages": [{"id": "m", "role": "user", "content": "x"}], "runId": "a"`+more+`}`, header...)
+	c := s.ask("typist", `{"threadId": "main", "messages": [{"id": "m", "role": "user", "content": "x"}], "runId": "a"`+more+`}`)
 	c.until("STEP_STARTED")
 	return c
 }
@@ -204,39 +204,6 @@ func TestBackgroundRunOutlivesItsSocket(t *testing.T) {
 	s.Keys <- "still here"
 	close(s.Keys)
 	s.Await("a", "COMPLETED")
-}
-
-func TestRepeatTakesTheRunOver(t *testing.T) {
-	s := serve(t, transports.StreamConfig{Ping: 300 * time.Millisecond, Grace: time.Second})
-	_ = s.typing("", "Idempotency-Key", "k").Close()
-	s.Eventually("the socket has ended", func() bool { return s.Streams.Open() == 0 })
-	c := s.typing("", "Idempotency-Key", "k")
-	s.OutlastGrace()
-	s.Keys <- "still here"
-	c.until("still here")
-	_ = c.Close()
-	s.Await("a", "CANCELLED")
-}
-
-func TestAnotherRunCancelsADroppedOneAtOnce(t *testing.T) {
-	cfg := long
-	cfg.Ping = time.Hour // nobody looks but the request itself
-	s := serve(t, cfg)
-	_ = s.typing("").Close()
-	if got := s.ask("echo", `{"threadId": "main", "content": "hi", "runId": "b"}`).all(1000); !strings.Contains(got[len(got)-1], "RUN_FINISHED") {
-		t.Errorf("got %s", got)
-	}
-	s.Await("a", "CANCELLED")
-}
-
-func TestAnotherRunWaitsForOneThatIsWatched(t *testing.T) {
-	s := serve(t, quick)
-	c := s.typing("")
-	s.Start(`{"agent": "echo", "threadId": "main", "content": "hi", "runId": "b"}`)
-	s.Await("b", runtime.Queued)
-	close(s.Keys)
-	c.until("RUN_FINISHED")
-	s.Await("b", "COMPLETED")
 }
 
 func TestRequestsThatAreNoUpgrade(t *testing.T) {
