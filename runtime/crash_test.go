@@ -97,41 +97,6 @@ func texts(msgs []runtime.Message) string {
 	return strings.Join(list, ", ")
 }
 
-func TestCrashDuringToolCall(t *testing.T) {
-	for _, idempotent := range []bool{true, false} {
-		var calls atomic.Int64
-		ids := make(chan string, 3)
-		slow := tool{plugins.Info{Name: "slow", Idempotent: idempotent}, func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
-			ids <- call.ID
-			if calls.Add(1) == 1 {
-				return agui.ToolOutput{}, hang(ctx)
-			}
-			return agui.ToolOutput{ResultSummary: "done"}, nil
-		}}
-		results := make(chan agui.ToolOutput, 2)
-		worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-			out, err := run.CallTool(ctx, "slow", map[string]any{})
-			if err == nil {
-				results <- out
-			}
-			return agui.WorkerOutput{Answer: out.ResultSummary}, err
-		}}
-		b := open(t, runtime.Config{}, slow, worker)
-		s := b.start("main", "worker", "go")
-		first := <-ids
-		b.crash()
-		b.wait(s.RunID, runtime.Completed)
-		checkLog(t, b.log("main"))
-		out := <-results
-		if idempotent && (<-ids != first || out.ResultSummary != "done") {
-			t.Errorf("an idempotent call was not made again: %+v", out)
-		}
-		if !idempotent && (calls.Load() != 1 || out.Error == nil || out.Error.Code != "interrupted") {
-			t.Errorf("a call that may not be repeated: %d calls, %+v", calls.Load(), out)
-		}
-	}
-}
-
 func TestCrashLoopFails(t *testing.T) {
 	entered := make(chan struct{}, 1)
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {

@@ -2,9 +2,7 @@ package runtime_test
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
@@ -43,38 +41,4 @@ func TestRepeatKnowsItsMessages(t *testing.T) {
 	if !again.Replayed || !slices.Equal(first.Messages, again.Messages) {
 		t.Errorf("the messages are %q, and for who asks again %q", first.Messages, again.Messages)
 	}
-}
-
-func TestEqualIdempotencyKeysStartOneRun(t *testing.T) {
-	gate := make(chan struct{})
-	close(gate)
-	b := open(t, runtime.Config{}, gated(gate))
-	var wg sync.WaitGroup
-	runs := make([]runtime.Started, 50)
-	for i := range runs {
-		wg.Go(func() {
-			var err error
-			runs[i], err = b.StartRun(context.Background(), local, runtime.StartRequest{
-				Agent: "gated", Messages: []agui.Message{{Role: agui.RoleUser, Content: "x"}},
-				Idempotency: &runtime.Idempotency{Scope: "k", BodyHash: "h"},
-			})
-			if err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	for _, r := range runs {
-		if r.RunID != runs[0].RunID || r.ThreadID != runs[0].ThreadID {
-			t.Fatalf("%+v and %+v", r, runs[0])
-		}
-	}
-	_, err := b.StartRun(context.Background(), local, runtime.StartRequest{
-		Agent: "gated", Idempotency: &runtime.Idempotency{Scope: "k", BodyHash: "other"},
-	})
-	var refusal *runtime.Error
-	if !errors.As(err, &refusal) || refusal.Kind != runtime.KindConflict {
-		t.Errorf("another body: %v", err)
-	}
-	b.log(runs[0].ThreadID)
 }

@@ -2,7 +2,6 @@ package runtime_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -173,117 +172,6 @@ func TestApprovalOfAnAgentAsTool(t *testing.T) {
 		}
 	}
 	checkLog(t, b.log("main"))
-}
-
-func TestBegunCallIsNotMadeAgainAfterACrash(t *testing.T) {
-	var calls atomic.Int64
-	entered := make(chan struct{}, 9)
-	slow := deploy(nil)
-	slow.call = func(ctx context.Context, _ *plugins.Call) (agui.ToolOutput, error) {
-		calls.Add(1)
-		entered <- struct{}{}
-		return agui.ToolOutput{}, hang(ctx)
-	}
-	outcome := make(chan string, 9)
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		var codes []string
-		for _, args := range []string{`{}`, `{"to":"production"}`} {
-			out, err := run.CallTool(ctx, "deploy", json.RawMessage(args))
-			if err != nil {
-				return agui.WorkerOutput{}, err
-			}
-			codes = append(codes, out.Error.Code)
-		}
-		outcome <- strings.Join(codes, " ")
-		return agui.WorkerOutput{}, nil
-	}}
-	b := open(t, runtime.Config{}, worker, slow)
-	s := b.start("main", "worker", "go")
-	b.reply(s.RunID, always(`{"approved":true}`))
-	<-entered
-	b.crash()
-	select {
-	case got := <-outcome:
-		if got != "invalid_arguments interrupted" {
-			t.Errorf("the calls ended as %s", got)
-		}
-	case <-entered:
-		t.Error("the call was made again")
-		_, _ = b.Cancel(context.Background(), local, s.RunID)
-	}
-	if calls.Load() != 1 {
-		t.Errorf("called %d times", calls.Load())
-	}
-	checkLog(t, b.log("main"))
-}
-
-func TestReplayedDoShiftsNothingOutsideOfIt(t *testing.T) {
-	var rolled atomic.Int64
-	roll := tool{plugins.Info{Name: "roll"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
-		return agui.ToolOutput{ResultSummary: fmt.Sprint(rolled.Add(1))}, nil
-	}}
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		var inside string
-		err := run.Do(ctx, "plan", &inside, func(ctx context.Context) error {
-			out, err := run.CallTool(ctx, "roll", nil)
-			inside = out.ResultSummary
-			return err
-		})
-		if err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		out, err := run.CallTool(ctx, "roll", nil)
-		if err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		_, err = run.Ask(ctx, agui.Interrupt{Message: "go on?"})
-		return agui.WorkerOutput{Answer: inside + " " + out.ResultSummary}, err
-	}}
-	b := open(t, runtime.Config{}, worker, roll)
-	s := b.start("main", "worker", "go")
-	b.reply(s.RunID, always("true"))
-	if run := b.wait(s.RunID, runtime.Completed); *run.OutputSummary != "1 2" || rolled.Load() != 2 {
-		t.Errorf("%s after %d rolls, want 1 2", *run.OutputSummary, rolled.Load())
-	}
-}
-
-func TestOtherRequestAtTheSamePlaceIsRefused(t *testing.T) {
-	roll := tool{plugins.Info{Name: "roll"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
-		return agui.ToolOutput{ResultSummary: "6"}, nil
-	}}
-	sub := answering("sub", func(q string) string { return q })
-	for name, use := range map[string]func(ctx context.Context, run *plugins.Run, n int64) error{
-		"CallTool": func(ctx context.Context, run *plugins.Run, n int64) error {
-			_, err := run.CallTool(ctx, "roll", map[string]int64{"n": n})
-			return err
-		},
-		"CallAgent": func(ctx context.Context, run *plugins.Run, n int64) error {
-			_, err := run.CallAgent(ctx, "sub", fmt.Sprint(n))
-			return err
-		},
-		"Ask": func(ctx context.Context, run *plugins.Run, n int64) error {
-			_, err := run.Ask(ctx, agui.Interrupt{Message: fmt.Sprint(n)})
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var calls atomic.Int64
-			worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-				if err := use(ctx, run, calls.Add(1)); err != nil {
-					return agui.WorkerOutput{}, err
-				}
-				_, err := run.Ask(ctx, agui.Interrupt{Message: "go on?"})
-				return agui.WorkerOutput{}, err
-			}}
-			b := open(t, runtime.Config{}, worker, roll, sub)
-			s := b.start("main", "worker", "go")
-			b.reply(s.RunID, always("true"))
-			run := b.wait(s.RunID, runtime.Completed, runtime.Failed)
-			if run.Error == nil || run.Error.Code != "replay_mismatch" || run.Error.Retryable {
-				t.Errorf("the run is %s: %+v", run.Status, run.Error)
-			}
-		})
-	}
 }
 
 func TestCallThatTimedOutHasOneResult(t *testing.T) {
