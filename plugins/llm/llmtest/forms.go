@@ -130,6 +130,7 @@ func framings(protocol string) map[string]Script {
 		"DONE without data":      {Body: plain + "[DONE]\n"},
 		"[END] after all":        {Body: plain + framed(protocol, []string{"[END]"})},
 		"garbage after all":      {Body: plain + framed(protocol, []string{`{"choi`})},
+		"no object after all":    {Body: plain + framed(protocol, []string{`{choices}`})},
 		"gzip":                   {Body: plain, Gzip: true},
 		"gzip that is not named": {Body: plain, Gzip: true, Header: map[string]string{"Content-Encoding": "identity"}},
 		"a document":             {Body: document(protocol), Header: map[string]string{"Content-Type": "application/json"}},
@@ -138,6 +139,9 @@ func framings(protocol string) map[string]Script {
 		"a list of events":       {Body: "[" + strings.Join(data, ",\r\n") + "]"},
 		"a list over lines":      {Body: "[" + strings.Join(data, "\n,\n") + "\n]\n"},
 		"events in one line":     {Body: strings.Join(data, "") + "\n"},
+		"events in one event":    {Body: "data: " + strings.Join(data, "") + "\n\n"},
+		"events without ends":    {Body: "data: " + strings.Join(data, "data: ") + "data: [DONE]"},
+		"a list without its end": {Body: "data: " + strings.Join(data, ", ") + "\n\n"},
 	}
 }
 
@@ -175,7 +179,11 @@ func failures(protocol string) map[string]Form {
 	forms["error event"] = Form{Script: Script{Body: "event: error\ndata: {\"text\":\"The GPU is gone\"}\n\n"}, Code: "provider_error"}
 	forms["a text"] = Form{Script: Script{Body: "The GPU is gone", Header: map[string]string{"Content-Type": "text/plain"}}, Code: "provider_error", Text: "The GPU is gone"}
 	forms["a web page"] = Form{Script: Script{Body: "<!DOCTYPE html>\n<html><head><title>Sign in</title></head></html>"}, Code: "not_an_api", Text: "web page"}
-	forms["half an event"] = Form{Script: Events("chat", append(slices.Clip(begin), `{"choices":[`, "[DONE]")...), Code: "provider_error"}
+	forms["half an event"] = Form{Script: Events("chat", append(slices.Clip(begin), `{"choices":[`, "[DONE]")...), Code: "provider_error", Text: `{"choices":[`}
+	for name, garbled := range map[string]string{"half an event": `{"choices":[`, "no object": `{"choices":[{"delta":{"content":"Hel}}]}`, "a bare word": `{"choices":lost}`} {
+		data := slices.Insert(hello(protocol), 1, garbled)
+		forms[name+" in the middle"] = Form{Script: Events("chat", append(data, "[DONE]")...), Code: "provider_error", Text: garbled}
+	}
 	forms["cut in an event"] = Form{Script: Script{Body: framed(protocol, begin) + `data: {"choices":[{"del`}, Code: "connection_lost"}
 	return forms
 }

@@ -56,15 +56,16 @@ func (d *decoded) open() (err error) {
 }
 
 // body reads the JSON objects of an answer, whether it consists of events, of lines or of one document: a value begins where
-// a line, or the data of an event, begins with a brace or bracket. Everything else is skipped: comments, keep-alives, the
-// names of fields.
+// a line, the data of an event, or what follows a value in either, begins with a brace or bracket. Everything else is skipped:
+// comments, keep-alives, the names of fields.
 type body struct {
 	lines   *agui.Reader
 	event   string // the name of the event
 	value   []byte // begun but not complete
 	data    bool   // value is an event's, which ends with an empty line
 	braces  braces
-	list    []json.RawMessage // elements of a list that have not been returned
+	list    []json.RawMessage // complete values of a line that have not been returned
+	done    bool              // [DONE] follows list
 	skipped []byte            // the beginning of the text that was skipped
 	began   bool              // a value was found
 }
@@ -72,8 +73,10 @@ type body struct {
 // errDone is the end of an answer that says so.
 var errDone = errors.New("[DONE]")
 
-// errGarbled is JSON that cannot be read.
-var errGarbled = errors.New("an event is not JSON")
+// garbled is the error of JSON that cannot be read.
+type garbled []byte
+
+func (g garbled) Error() string { return "an event is not JSON: " + string(g) }
 
 // maxSkipped limits the skipped text that is kept for an error message, in bytes.
 const maxSkipped = 16 << 10
@@ -87,80 +90,102 @@ func (b *body) next() (event string, object []byte, err error) {
 			}
 			continue
 		}
+		if b.done {
+			return "", nil, errDone
+		}
 		line, err := b.lines.Line()
-		rest := err != nil
-		if rest {
+		ended := err != nil
+		if ended {
 			line = b.lines.Rest()
 		}
-		switch object, lineErr := b.line(line); {
+		switch lineErr := b.line(line); {
 		case lineErr != nil:
 			return "", nil, lineErr
-		case object != nil:
-			return b.event, object, nil
-		case rest && len(b.list) == 0:
+		case !ended || len(b.list) > 0 || b.done:
+		case errors.Is(err, io.EOF) && b.value != nil && !begins(bytes.TrimSuffix(b.value, []byte("\n"))):
+			return "", nil, garbled(b.value)
+		default:
 			return "", nil, err
 		}
 	}
 }
 
-// line adds a line, and returns the object that it completes.
-func (b *body) line(line []byte) ([]byte, error) {
-	text, data := field(line, "data:")
-	if data { // some gateways name the field again
-		text, _ = field(text, "data:")
-	}
+// begins reports whether text is the beginning of a JSON value.
+func begins(text []byte) bool {
+	var v json.RawMessage
+	return errors.Is(json.NewDecoder(bytes.NewReader(text)).Decode(&v), io.ErrUnexpectedEOF)
+}
+
+// line adds a line.
+func (b *body) line(line []byte) error {
+	text, data := dataOf(line)
 	name, named := field(line, "event:")
 	switch {
 	case b.value != nil && b.data && len(line) == 0:
-		return nil, errGarbled
+		return garbled(b.value)
 	case b.value == nil && len(line) == 0:
 		b.event = ""
-		return nil, nil
+		return nil
 	case named && b.value == nil:
 		b.event = string(name)
-		return nil, nil
+		return nil
 	case b.value != nil && b.data && !data:
-		return nil, nil // another field of the event
-	case b.value == nil && bytes.HasPrefix(text, []byte("[DONE]")):
-		return nil, errDone
-	case b.value == nil && (len(text) == 0 || text[0] != '{' && text[0] != '['):
-		if comment := bytes.HasPrefix(text, []byte(":")); !data && !comment && !b.began && len(b.skipped) < maxSkipped {
-			b.skipped = append(append(b.skipped, line...), '\n')
-		}
-		return nil, nil
-	case b.value == nil:
-		b.data, b.began, b.braces = data, true, braces{}
+		return nil // another field of the event
 	}
-	if len(b.value)+len(text) > MaxEvent {
-		return nil, agui.ErrTooLong
-	}
-	end := feed(&b.braces, text)
-	if end < 0 {
-		b.value = append(append(b.value, text...), '\n')
-		return nil, nil
-	}
-	more := bytes.TrimSpace(text[end:])
-	if text = text[:end]; b.value != nil {
-		text = append(b.value, text...)
-	}
-	b.value = nil
-	switch {
-	case text[0] == '[' && json.Unmarshal(text, &b.list) != nil:
-		return nil, errGarbled
-	case len(more) > 0 && more[0] == '{': // more objects in the same line
-		b.list = append(b.list, bytes.Clone(text))
-		for d := json.NewDecoder(bytes.NewReader(more)); d.More(); {
-			var object json.RawMessage
-			if d.Decode(&object) != nil {
-				return nil, errGarbled
+	for {
+		switch {
+		case b.value == nil && bytes.HasPrefix(text, []byte("[DONE]")):
+			b.done = true
+			return nil
+		case b.value == nil && (len(text) == 0 || text[0] != '{' && text[0] != '['):
+			if comment := bytes.HasPrefix(text, []byte(":")); !data && !comment && !b.began && len(b.skipped) < maxSkipped {
+				b.skipped = append(append(b.skipped, line...), '\n')
 			}
-			b.list = append(b.list, object)
+			return nil
+		case b.value == nil:
+			b.data, b.began, b.braces = data, true, braces{}
 		}
-		return nil, nil
-	case text[0] == '[':
-		return nil, nil
+		if len(b.value)+len(text) > MaxEvent {
+			return agui.ErrTooLong
+		}
+		end := feed(&b.braces, text)
+		if end < 0 {
+			b.value = append(append(b.value, text...), '\n')
+			return nil
+		}
+		value := text[:end]
+		if b.value != nil {
+			value = append(b.value, value...)
+		}
+		if err := b.add(value); err != nil {
+			return err
+		}
+		b.value = nil
+		text, _ = dataOf(bytes.TrimLeft(text[end:], ", \t"))
 	}
-	return text, nil
+}
+
+// add adds a complete value.
+func (b *body) add(value []byte) error {
+	if value[0] == '{' {
+		b.list = append(b.list, value)
+		return nil
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(value, &list) != nil {
+		return garbled(value)
+	}
+	b.list = append(b.list, list...)
+	return nil
+}
+
+// dataOf returns the data of an event, or the trimmed line if it is another.
+func dataOf(line []byte) (text []byte, data bool) {
+	text, data = field(line, "data:")
+	if data { // some gateways name the field again
+		text, _ = field(text, "data:")
+	}
+	return text, data
 }
 
 // field returns the value of a field of an event, or the trimmed line if it is another.
@@ -217,7 +242,10 @@ func (a *Answer) Read(ctx context.Context, res *http.Response, add func(event st
 		}
 		a.events++
 		done, err := add(event, object)
+		bad := garbled(nil)
 		switch {
+		case errors.As(err, &bad):
+			return a.end(ctx, &in, err)
 		case err != nil:
 			return a.Response(), err
 		case done:
@@ -232,11 +260,12 @@ func (a *Answer) Read(ctx context.Context, res *http.Response, add func(event st
 func (a *Answer) end(ctx context.Context, in *body, err error) (llm.Response, error) {
 	e := a.endpoint
 	clean := errors.Is(err, io.EOF)
+	bad := garbled(nil)
 	switch {
 	case ctx.Err() != nil:
 		return a.Response(), ctx.Err()
-	case errors.Is(err, errGarbled) && a.Finish == "":
-		return a.Response(), e.Garbled(err)
+	case errors.As(err, &bad) && a.Finish == "":
+		return a.Response(), &llm.Error{Code: "provider_error", Message: e.Provider + ": cannot read the answer: " + e.clean(err.Error()), Retryable: true}
 	case clean && !in.began:
 		return a.Response(), e.other(in.skipped)
 	case errors.Is(err, errDone), a.Finish != "", clean && a.Ended:
@@ -251,7 +280,7 @@ func (a *Answer) Decode(object []byte, v any) error {
 	if wrong := (*json.UnmarshalTypeError)(nil); err == nil || errors.As(err, &wrong) {
 		return nil
 	}
-	return a.endpoint.Garbled(err)
+	return garbled(object)
 }
 
 // other returns the failure of a response with the status of a success that is not an answer.

@@ -52,6 +52,11 @@ func TestRead_FindsObjects(t *testing.T) {
 		"data: {}\n\n[DONE]\n{}":                    {"{}"},
 		"data: " + long + "\n\n" + long + "\n":      {long, long},
 		"\uFEFF{}":                                  {"{}"},
+		"data: {\"a\":1}data: {\"b\":2}\n\n":        {`{"a":1}`, `{"b":2}`},
+		"data: {\"a\":1},{\"b\":2}, data:{}\n\n":    {`{"a":1}`, `{"b":2}`, "{}"},
+		"data: {\"a\":1}{\"b\":\ndata: 2}[{}]\n\n":  {`{"a":1}`, "{\"b\":\n2}", "{}"},
+		"data: {\"a\":1}data: [DONE]\n\ndata: {}\n": {`{"a":1}`},
+		"{\"a\":1},\n{\"b\":2},{\n}\n":              {`{"a":1}`, `{"b":2}`, "{\n}"},
 		"retry: 10\r\n\r\ndata: {}\r\n\r\n{}\r\n[]": {"{}", "{}"},
 	} {
 		for _, in := range []io.Reader{strings.NewReader(body), iotest.OneByteReader(strings.NewReader(body)), zipped(body)} {
@@ -80,11 +85,13 @@ func TestRead_FailsForOtherBodies(t *testing.T) {
 		"data: ping\n\ndata: 7\n\ndata: \"{}\"\n\n": "empty_answer",
 		"upstream is gone":                          "provider_error",
 		"data: {\"a\":\n\n":                         "provider_error",
+		"{malformed json: <<<chaos>>>\n":            "provider_error",
 		"\x1f\x8bnot zipped":                        "connection_lost",
 	} {
 		list, err := read(t, strings.NewReader(body))
 		var failed *llm.Error
-		if !errors.As(err, &failed) || failed.Code != want || len(list) > 0 {
+		quote := strings.TrimSpace(strings.TrimPrefix(body, "data: "))
+		if !errors.As(err, &failed) || failed.Code != want || len(list) > 0 || want == "provider_error" && !strings.HasSuffix(failed.Message, quote) {
 			t.Errorf("%.40q: %v, want %s", body, err, want)
 		}
 	}

@@ -176,11 +176,6 @@ func (e *Endpoint) Lost(ctx context.Context, err error) error {
 	return &llm.Error{Code: "connection_lost", Message: e.Provider + ": " + e.clean(err.Error()), Retryable: true}
 }
 
-// Garbled returns the failure of an unreadable answer.
-func (e *Endpoint) Garbled(err error) error {
-	return &llm.Error{Code: "provider_error", Message: e.Provider + ": cannot read the answer: " + e.clean(err.Error()), Retryable: true}
-}
-
 // Refuse returns the failure of a request that the provider does not support.
 func (e *Endpoint) Refuse(format string, args ...any) error {
 	return &llm.Error{Code: "bad_request", Message: e.Provider + ": " + e.clean(fmt.Sprintf(format, args...))}
