@@ -4,5 +4,6 @@
 // client's package-lock.json lists its dependencies, which .ci/setup installs. The scripts contain the assertions: a test starts the
 // server, runs a script, and fails with the script's output.
 //
-// Other tests make Baton the client: of an agent of Mastra, of another Baton, and of the public MCP test server.
+// Other tests make Baton the client: of an agent of Mastra, of another Baton, of public MCP servers, and of aimock, a fake of the
+// providers of models.
 package clients

@@ -27,12 +27,18 @@ const everything = "node_modules/.bin/mcp-server-everything"
 // overStdio returns the public test server as a program.
 func overStdio(t *testing.T) mcp.Config {
 	t.Helper()
+	return program(t, "everything", "stdio")
+}
+
+// program returns one of the public servers as a program.
+func program(t *testing.T, name string, args ...string) mcp.Config {
+	t.Helper()
 	needs(t, "everything")
-	path, err := filepath.Abs(filepath.Join("everything", everything))
+	path, err := filepath.Abs(filepath.Join("everything", "node_modules", ".bin", "mcp-server-"+name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mcp.Config{Command: []string{path, "stdio"}}
+	return mcp.Config{Command: append([]string{path}, args...)}
 }
 
 // overHTTP returns the same server as an endpoint.
@@ -160,6 +166,57 @@ func TestEverythingServer(t *testing.T) {
 			}
 			if last := string(got[6].Metadata); !strings.Contains(last, "invalid_arguments") {
 				t.Errorf("wrong arguments: %.300q %s", got[6].Content, last)
+			}
+		})
+	}
+}
+
+// A run can use other public servers.
+func TestOtherServers(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.ToSlash(filepath.Join(dir, "a.txt"))
+	memory := program(t, "memory")
+	memory.Env = map[string]string{"MEMORY_FILE_PATH": filepath.Join(dir, "memory.jsonl")}
+	const thought = `{"tool":"all.sequentialthinking","args":{"thought":"Hm","thoughtNumber":%d,"totalThoughts":2,"nextThoughtNeeded":%t}}`
+	for name, test := range map[string]struct {
+		cfg  mcp.Config
+		ops  []string
+		want []string // in the results; "" for a failure
+	}{
+		"filesystem": {
+			program(t, "filesystem", dir),
+			[]string{
+				fmt.Sprintf(`{"tool":"all.write_file","args":{"path":%q,"content":"ünï 🙂"}}`, file), fmt.Sprintf(`{"tool":"all.read_text_file","args":{"path":%q,"head":null}}`, file),
+				fmt.Sprintf(`{"tool":"all.list_directory","args":{"path":%q}}`, dir), `{"tool":"all.read_text_file","args":{"path":"/etc/hostname"}}`,
+			},
+			[]string{"Successfully wrote", "ünï 🙂", "a.txt", ""},
+		},
+		"memory": {
+			memory,
+			[]string{
+				`{"tool":"all.create_entities","args":{"entities":[{"name":"Ada","entityType":"person","observations":["writes programs"]}]}}`,
+				`{"tool":"all.search_nodes","args":{"query":"programs"}}`, `{"tool":"all.create_entities","args":{"entities":7}}`, `{"tool":"all.read_graph"}`,
+			},
+			[]string{"Ada", "writes programs", "", "Ada"},
+		},
+		"sequential-thinking": {
+			program(t, "sequential-thinking"), []string{fmt.Sprintf(thought, 1, true), fmt.Sprintf(thought, 2, false)},
+			[]string{`"thoughtHistoryLength": 1`, `"thoughtHistoryLength": 2`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, _ := offer(t, test.cfg)
+			got := results(asked(t, url, strings.Join(test.ops, ",")))
+			if len(got) != len(test.want) {
+				t.Fatalf("%d results: %+v", len(got), got)
+			}
+			for i, want := range test.want {
+				if failed := strings.Contains(string(got[i].Metadata), `"status":"failure"`); failed != (want == "") || !strings.Contains(got[i].Content, want) {
+					t.Errorf("result %d is %.300q %s, want %q in it", i+1, got[i].Content, got[i].Metadata, want)
+				}
 			}
 		})
 	}
