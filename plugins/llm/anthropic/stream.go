@@ -52,10 +52,10 @@ type block struct {
 	Text      wire.Text `json:"text"`
 	ID        wire.Word `json:"id"`
 	Name      wire.Word `json:"name"`
-	Input     wire.Args `json:"input"`
 	Thinking  wire.Text `json:"thinking"`
 	Signature wire.Word `json:"signature"`
 	Data      wire.Word `json:"data"` // of hidden reasoning
+	wire.Input
 }
 
 type usage struct {
@@ -128,7 +128,7 @@ func (a *answer) start(index string, raw json.RawMessage) error {
 	case "thinking":
 		return a.Reasoning(string(b.Thinking))
 	case "tool_use":
-		input := b.Input
+		input := b.Given()
 		if input.Text == "{}" {
 			input.Text = "" // the input follows in pieces
 		}

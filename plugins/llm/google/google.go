@@ -86,7 +86,7 @@ type piece struct {
 	FunctionCall     *struct {
 		ID   wire.Word `json:"id"`
 		Name wire.Word `json:"name"`
-		Args wire.Args `json:"args"`
+		wire.Input
 	} `json:"functionCall"`
 }
 
@@ -140,7 +140,7 @@ func (a *answer) piece(p *piece) (err error) {
 	switch {
 	case p.FunctionCall != nil:
 		f := p.FunctionCall
-		signed.Call, err = a.Call(wire.CallPart{ID: string(f.ID), Name: string(f.Name), Args: f.Args, Begins: true})
+		signed.Call, err = a.Call(wire.CallPart{ID: string(f.ID), Name: string(f.Name), Args: f.Given(), Begins: true})
 	case p.Thought != "" && p.Thought != "false":
 		err = a.Reasoning(string(p.Text))
 	default:

@@ -90,6 +90,15 @@ func chatCalls() map[string]Form {
 		"one call that is no list":            {one, delta(`"tool_calls":{"index":0,"id":"a",` + f(`"name":"look",`+a) + `}`)},
 		"equal calls":                         {one, one, chunk(`"index":0,"id":"a",` + f(`"name":"look",`+a)), chunk(`"index":1,"id":"b",` + f(`"name":"look",`+a))},
 		"no arguments":                        {"now{}", chunk(`"index":0,"id":"a",` + f(`"name":"now","arguments":""`))},
+		"two objects in one call":             {one + `{"at":2}`, chunk(`"index":0,"id":"a",` + f(`"name":"look",`+quoted(`{"at":1}{"at":2}`)))},
+		"two objects in pieces":               {one + `{"at":2}`, chunk(`"index":0,"id":"a",` + f(`"name":"look","arguments":""`)), chunk(`"index":0,` + f(quoted(`{"at":`))), chunk(`"index":0,` + f(quoted(`1}`))), chunk(`"index":0,` + f(quoted(`{"at":`))), chunk(`"index":0,` + f(quoted(`2}`)))},
+		"two objects without id":              {one, two, chunk(`"index":0,` + f(`"name":"look",`+quoted(`{"at":1}{"at":2}`)))},
+		"an object twice in one call":         {one, chunk(`"index":0,"id":"a",` + f(`"name":"look",`+quoted(`{"at":1}{"at": 1}`)))},
+		"function_call as well":               {one, delta(`"tool_calls":[{"index":0,"id":"a",` + f(`"name":"look","arguments":""`) + `}],"function_call":{"name":"look","arguments":""}`), delta(`"tool_calls":[{"index":0,` + f(a) + `}],"function_call":{` + a + `}`)},
+		"parameters":                          {one, chunk(`"index":0,"id":"a",` + f(`"name":"look","parameters":{"at":1}`))},
+		"args":                                {one, chunk(`"index":0,"id":"a",` + f(`"name":"look","arguments":null,"args":{"at":1}`))},
+		"input":                               {one, chunk(`"index":0,"id":"a",` + f(`"name":"look","arguments":"","input":"{\"at\":1}"`))},
+		"no function":                         {one, chunk(`"index":0,"id":"a","type":"function","name":"look",` + a)},
 		"halves of characters":                {`look{"at":"😀"}`, chunk(`"index":0,"id":"a",` + f(`"name":"look","arguments":"{\"at\":\"\ud83d"`)), chunk(`"index":0,` + f(`"arguments":"\ude00\"}"`))},
 	}
 	out := make(map[string]Form, len(forms))
@@ -167,6 +176,8 @@ func anthropicCalls() map[string]Form {
 		"call: equal ids":                   form(both, start(i0, a), args(i0, `{"at":1}`), start(i1, `"id":"a","name":"lookup"`), args(i1, `{"at":2}`)),
 		"call: empty object first":          form(both[:1], start(i0, a), args(i0, `{}`), args(i0, `{"at":1}`), stop(i0)),
 		"call: of the server":               form(both[:1], `{"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"s","name":"web_search","input":{}}}`, args(i0, `{"q":1}`), stop(i0), start(i1, a), args(i1, `{"at":1}`), stop(i1)),
+		"call: two objects":                 form([]string{one + `{"at":2}`}, start(i0, a), args(i0, `{"at":1}`), args(i0, `{"at":2}`), stop(i0)),
+		"call: arguments":                   form(both[:1], start(i0, `"id":"a","name":"look","arguments":{"at":1}`)),
 		"call: input as objects":            form(both[:1], start(i0, a), `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":{"at":1}}}`),
 	}
 }
@@ -189,6 +200,7 @@ func googleCalls() map[string]Form {
 		"call: equal calls":    form([]string{one, one}, chunk(call(a), call(a))),
 		"call: args null":      form([]string{"now{}", "now{}"}, chunk(call(`"name":"now","args":null`)), chunk(call(`"name":"now"`))),
 		"call: args as text":   form(both[:1], chunk(call(`"name":"look","args":"{\"at\":1}"`))),
+		"call: arguments":      form(both[:1], chunk(call(`"name":"look","arguments":{"at":1}`))),
 		"call: no name":        form([]string{`unnamed{"at":1}`}, chunk(call(`"args":{"at":1}`))),
 	}
 }
@@ -209,6 +221,7 @@ func ollamaCalls() map[string]Form {
 		"call: arguments as text": form(both, line(f(`"name":"look","arguments":"{\"at\":1}"`)), line(f(b))),
 		"call: equal calls":       form([]string{one, one}, line(f(a)), line(f(a))),
 		"call: equal ids":         form(both, line(`"id":"a",`+f(a)), line(`"id":"a",`+f(b))),
+		"call: parameters":        form(both[:1], line(f(`"name":"look","parameters":{"at":1}`))),
 		"call: with the end":      {Script: Events("ollama", `{"message":{"tool_calls":[{`+f(a)+`}]},"done":true,"done_reason":"stop"}`), Calls: both[:1]},
 		"call: no arguments":      form([]string{"now{}", "now{}", "now{}"}, line(f(`"name":"now"`)), line(f(`"name":"now","arguments":null`)), line(f(`"name":"now","arguments":{}`))),
 	}

@@ -264,6 +264,7 @@ func anthropicForms() map[string]Form {
 		"no types":     {Script: Script{Body: "event: content_block_start\ndata: {\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"Hello\"}}\n\nevent: message_delta\ndata: {\"delta\":{\"stop_reason\":\"end_turn\"}}\n\nevent: message_stop\ndata: {}\n\n"}, Text: "Hello"},
 		"no stop":      {Script: Events("anthropic", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}`, end[0]), Text: "Hello"},
 		"DONE instead": {Script: Events("anthropic", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}`, end[0], "[DONE]"), Text: "Hello"},
+		"no block":     {Script: Events("anthropic", append([]string{`{"type":"content_block_start","index":0}`, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}`}, end...)...), Text: "Hello"},
 		"error of a gateway": {
 			Script: Events("anthropic", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hel"}}`, `{"error":{"message":"The GPU is gone"}}`), Code: "provider_error", Text: "The GPU is gone",
 		},

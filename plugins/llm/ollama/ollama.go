@@ -128,8 +128,8 @@ type reply struct {
 type made struct {
 	ID       wire.Word `json:"id"`
 	Function struct {
-		Name      wire.Word `json:"name"`
-		Arguments wire.Args `json:"arguments"`
+		Name wire.Word `json:"name"`
+		wire.Input
 	} `json:"function"`
 }
 
@@ -164,7 +164,7 @@ func (a *answer) say(m *reply) error {
 		return err
 	}
 	for _, c := range m.ToolCalls {
-		if _, err := a.Call(wire.CallPart{ID: string(c.ID), Name: string(c.Function.Name), Args: c.Function.Arguments, Begins: true}); err != nil {
+		if _, err := a.Call(wire.CallPart{ID: string(c.ID), Name: string(c.Function.Name), Args: c.Function.Given(), Begins: true}); err != nil {
 			return err
 		}
 	}

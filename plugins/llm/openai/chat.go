@@ -48,14 +48,15 @@ type chatDelta struct {
 }
 
 type chatCallDelta struct {
-	Index    wire.Word         `json:"index"`
-	ID       wire.Word         `json:"id"`
-	Function chatFunctionDelta `json:"function"`
+	Index             wire.Word         `json:"index"`
+	ID                wire.Word         `json:"id"`
+	Function          chatFunctionDelta `json:"function"`
+	chatFunctionDelta                   // where some servers have it
 }
 
 type chatFunctionDelta struct {
-	Name      wire.Word `json:"name"`
-	Arguments wire.Args `json:"arguments"`
+	Name wire.Word `json:"name"`
+	wire.Input
 }
 
 type chatUsage struct {
@@ -72,6 +73,7 @@ type chatUsage struct {
 type chatAnswer struct {
 	*wire.Answer
 	streamed bool // in deltas, which a message at the end only repeats
+	called   bool // in tool_calls, which a function_call only repeats
 	refused  bool
 }
 
@@ -132,18 +134,23 @@ func (a *chatAnswer) delta(d *chatDelta) error {
 		return err
 	}
 	for _, c := range d.ToolCalls {
+		a.called = true
 		if err := a.call(string(c.Index), &c); err != nil {
 			return err
 		}
 	}
-	if d.FunctionCall == nil {
+	if d.FunctionCall == nil || a.called {
 		return nil
 	}
 	return a.call("function_call", &chatCallDelta{Function: *d.FunctionCall})
 }
 
 func (a *chatAnswer) call(key string, c *chatCallDelta) error {
-	_, err := a.Call(wire.CallPart{Key: key, ID: string(c.ID), Name: string(c.Function.Name), Args: c.Function.Arguments})
+	f := &c.Function
+	if *f == (chatFunctionDelta{}) {
+		f = &c.chatFunctionDelta
+	}
+	_, err := a.Call(wire.CallPart{Key: key, ID: string(c.ID), Name: string(f.Name), Args: f.Given()})
 	return err
 }
 

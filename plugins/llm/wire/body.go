@@ -277,7 +277,7 @@ func (a *Answer) end(ctx context.Context, in *body, err error) (llm.Response, er
 // Decode decodes an event into v. Members of other types than v's stay empty: they never cost an answer.
 func (a *Answer) Decode(object []byte, v any) error {
 	err := json.Unmarshal(object, v)
-	if wrong := (*json.UnmarshalTypeError)(nil); err == nil || errors.As(err, &wrong) {
+	if wrong := (*json.UnmarshalTypeError)(nil); err == nil || len(object) == 0 || errors.As(err, &wrong) {
 		return nil
 	}
 	return garbled(object)

@@ -87,6 +87,9 @@ func (l *calls) find(p *CallPart, event int) *call {
 	}
 	c := l.under(p.Key)
 	switch {
+	case c != nil && c.ends(p):
+		p.Name = c.name
+		return nil
 	case c == nil || !l.opens(c, p):
 		return c
 	case p.Name == c.name && c.pieces > 1 && event != c.event && c.same(p.Args.Text):
@@ -154,6 +157,12 @@ func (l *calls) opens(c *call, p *CallPart) bool {
 		return false
 	}
 	return l.known(p.Name) || l.known(c.name) || c.complete()
+}
+
+// ends reports whether a part under c's key, without id and name, is the whole object of another call.
+func (c *call) ends(p *CallPart) bool {
+	text := p.Args.Text
+	return p.Name == "" && !c.begun && c.complete() && !c.blank() && c.end == c.text.Len() && opening(text) && json.Valid([]byte(text)) && !c.same(text)
 }
 
 func (l *calls) known(name string) bool { return slices.Contains(l.names, name) }
@@ -232,7 +241,11 @@ func (a *Answer) settle() error {
 			continue
 		}
 		c.name = cmp.Or(c.name, "unnamed")
-		for n, object := range c.objects() {
+		objects := c.objects()
+		if c.given != "" && len(objects) > 1 {
+			continue // one call, whose arguments are no object
+		}
+		for n, object := range objects {
 			if n == 0 {
 				c.arguments = one(object)
 				continue

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -124,6 +125,20 @@ func (a *Args) UnmarshalJSON(data []byte) error {
 		*a = Args{string(data), true}
 	}
 	return nil
+}
+
+// Input has the arguments of a call under the names that servers have for them.
+type Input struct {
+	Arguments  Args `json:"arguments"`
+	Parameters Args `json:"parameters"`
+	Args       Args `json:"args"`
+	Input      Args `json:"input"`
+}
+
+// Given returns the arguments.
+func (i *Input) Given() Args {
+	all := []Args{i.Arguments, i.Parameters, i.Args, i.Input}
+	return all[max(0, slices.IndexFunc(all, func(a Args) bool { return a.Text != "" }))]
 }
 
 // List is a list, or its only element.
