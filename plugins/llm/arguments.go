@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tmc/langchaingo/llms"
-
 	"github.com/batonrun/baton/plugins"
 )
 
@@ -120,43 +118,3 @@ var whole = []string{"", "stop", "tool_calls"}
 
 // maxQuoted limits the quotation of a model's arguments in the failure of its call, in bytes.
 const maxQuoted = 2 << 10
-
-// shortened returns the beginning and the end of a text if it has more than limit bytes.
-func shortened(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	head, tail := text[:limit/4*3], text[len(text)-limit/4:]
-	return strings.ToValidUTF8(head, "") + fmt.Sprintf("\n[%d of %d bytes left out]\n", len(text)-len(head)-len(tail), len(text)) + strings.ToValidUTF8(tail, "")
-}
-
-// leastResult is the length up to which results of tools are not shortened, in bytes.
-const leastResult = 4 << 10
-
-// shorten halves the longest results of tools in messages, and reports whether there was one to be shortened.
-func shorten(messages []llms.MessageContent) ([]llms.MessageContent, bool) {
-	longest := 0
-	each := func(do func(m, p int, r llms.ToolCallResponse)) {
-		for i := range messages {
-			for j, p := range messages[i].Parts {
-				if r, ok := p.(llms.ToolCallResponse); ok {
-					do(i, j, r)
-				}
-			}
-		}
-	}
-	each(func(_, _ int, r llms.ToolCallResponse) { longest = max(longest, len(r.Content)) })
-	if longest <= leastResult {
-		return messages, false
-	}
-	messages = append([]llms.MessageContent(nil), messages...)
-	each(func(i, j int, r llms.ToolCallResponse) {
-		if len(r.Content) <= longest/2 {
-			return
-		}
-		r.Content = shortened(r.Content, longest/2)
-		messages[i].Parts = append([]llms.ContentPart(nil), messages[i].Parts...)
-		messages[i].Parts[j] = r
-	})
-	return messages, true
-}

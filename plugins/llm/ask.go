@@ -115,9 +115,12 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
 			return t.settle(ans, broken)
 		}
 		failed, ok := errors.AsType[*Error](err)
-		if ok && failed.Code == "context_too_long" && shorter < maxShorter {
-			var less bool
-			if t.messages, less = shorten(t.messages); less {
+		if ok && failed.Code == "context_too_long" {
+			less, shortenErr := t.shorten(shorter)
+			if shortenErr != nil {
+				return shortenErr
+			}
+			if less {
 				shorter++
 				req.Messages = t.messages
 				continue
@@ -144,9 +147,6 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
 		pause = min(pause*3/2, longestPause)
 	}
 }
-
-// maxShorter limits how often the results of tools are halved until a request fits.
-const maxShorter = 6
 
 // maxRefused limits how often the provider's limits delay an answer before it counts as failed.
 const maxRefused = 10

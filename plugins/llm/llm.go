@@ -161,6 +161,7 @@ type turn struct {
 	run      *plugins.Run
 	tools    *toolbox
 	messages []llms.MessageContent
+	turns    []int                         // where the turns of the thread begin in messages; nil once some were dropped
 	past     map[string]agui.ToolCall      // earlier calls by id
 	attached map[string][]llms.ContentPart // attachments by message id
 	shown    int64                         // size of the attachments in bytes

@@ -35,6 +35,7 @@ func (t *turn) begin(ctx context.Context) error {
 		return err
 	}
 	for _, turn := range h.turns {
+		t.turns = append(t.turns, len(t.messages))
 		for j := range turn {
 			t.messages = append(t.messages, t.convert(&turn[j])...)
 		}

@@ -84,7 +84,7 @@ var classes = []struct {
 	{"too_many_tools", false, regexp.MustCompile(`tools'?\W+(array too long|.{0,20}maximum length)|too many (tools|functions|function declarations)`)},
 	{"context_too_long", false, regexp.MustCompile(`context_length_exceeded|request_too_large|context (window|size|length|limit)|maximum context|model_max_prompt_tokens|` +
 		`(prompt|input|request|messages?) (is|are|was) too (long|large)|(exceeds?|over) the (maximum|model's) (number of )?(input |context )?tokens?|input token count|` +
-		`too many (input |total )?tokens in|reduce (the length|your prompt)|maximum prompt length|longer than the model`)},
+		`too many (input |total )?tokens in|payload size exceeds|(payload|body|entity) (is )?too large|reduce (the length|your prompt)|maximum prompt length|longer than the model`)},
 	{"content_refused", false, regexp.MustCompile(`content_policy|content_filter|content management policy|content policy|safety system|data_inspection_failed`)},
 	{"invalid_api_key", false, regexp.MustCompile(`invalid_api_key|api_key_invalid|api key not valid|authentication_error|unauthenticated|(incorrect|invalid|missing|wrong|no) (x-)?api[- _]key|no auth credentials`)},
 	{"model_not_found", false, regexp.MustCompile(`model_not_found|deploymentnotfound|not_found_error.*model|model.*not_found_error|model.{0,80} (not found|does not exist|is not a valid model|not exist)|not a valid model id`)},

@@ -68,6 +68,8 @@ func TestFault_Classifies(t *testing.T) {
 		{400, "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens", "context_too_long", false},
 		{500, "input is too long for requested model", "context_too_long", false},
 		{413, "", "context_too_long", false},
+		{400, "Request body is too large", "context_too_long", false},
+		{400, "Request payload size exceeds the limit: 20971520 bytes.", "context_too_long", false},
 		{400, "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length 201 instead.", "too_many_tools", false},
 		{400, "Incorrect API key provided: x", "invalid_api_key", false},
 		{400, "API key not valid. Please pass a valid API key.", "invalid_api_key", false},
