@@ -20,9 +20,11 @@ type Shape func(c *Conversation, caps Caps) any
 const maxSends = 8
 
 // Exchange sends req and returns the response. If the provider refuses the form of the request, Exchange changes what it knows of
-// the provider and sends it again; it never repeats a request that was accepted. The caller closes the response's body.
+// the provider and sends it again; it never repeats a request that was accepted or refused. The caller closes the response's body.
 func (e *Endpoint) Exchange(ctx context.Context, url string, req llm.Request, shape Shape) (*http.Response, error) {
 	s, trial := e.known.next(e.Model)
+	var first error // the first refusal
+	var tried refused
 	for n := 1; ; n++ {
 		c, err := e.arrange(req, s)
 		if err != nil {
@@ -32,6 +34,11 @@ func (e *Endpoint) Exchange(ctx context.Context, url string, req llm.Request, sh
 		if err != nil {
 			return nil, e.Refuse("the request: %s", err)
 		}
+		k := keyOf("request", body)
+		if tried.has(k) {
+			return nil, first
+		}
+		tried = tried.with(k)
 		sent := &sent{c, body, n}
 		res, err := e.Post(ctx, url, body)
 		if err == nil {
@@ -46,7 +53,9 @@ func (e *Endpoint) Exchange(ctx context.Context, url string, req llm.Request, sh
 		if next == nil || n == maxSends {
 			return nil, err
 		}
-		s = next
+		if s = next; first == nil {
+			first = err
+		}
 	}
 }
 

@@ -38,13 +38,13 @@ func (s *state) learnFrom(failed *llm.Error, sent *sent) *state {
 		}
 		match[0] = sentence
 		if what := r.change(next, sent, match); what != "" {
-			next.learned = append(slices.Clip(s.learned), lesson{what, failed.Message})
+			next.learned = s.with(lesson{what, failed.Message})
 			return next
 		}
 	}
 	if failed.Code == "bad_request" { // whatever it says, it can be about an image or a file
 		if what := newestMedia(next, sent, nil); what != "" {
-			next.learned = append(slices.Clip(s.learned), lesson{what, failed.Message})
+			next.learned = s.with(lesson{what, failed.Message})
 			return next
 		}
 	}
@@ -357,6 +357,16 @@ func (s *sent) has(member string) bool {
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(s.body, &members)
 	return members[member] != nil
+}
+
+// maxLearned limits the lessons that are remembered of a model.
+const maxLearned = 100
+
+// with returns the latest lessons with l.
+func (s *state) with(l lesson) []lesson {
+	all := slices.DeleteFunc(slices.Clone(s.learned), func(old lesson) bool { return old.what == l.what })
+	all = append(all, l)
+	return all[max(0, len(all)-maxLearned):]
 }
 
 // key identifies something that can be refused.

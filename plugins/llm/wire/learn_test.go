@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -203,6 +204,34 @@ func TestExchange_ForgetsWhatDidNotHelp(t *testing.T) {
 	}
 	if len(*bodies) != 8 || e.Learned() != nil || log.Len() > 0 { // seed, the newest image, the other image, and the failure
 		t.Errorf("%d requests, learned %q\n%s", len(*bodies), e.Learned(), log)
+	}
+}
+
+// If a provider refuses a request both ways, the first refusal is told.
+func TestExchange_SendsNothingTwice(t *testing.T) {
+	e, bodies, _ := endpoint(t, func(body string) string {
+		if strings.Contains(body, "max_completion_tokens") {
+			return "Unknown parameter: 'max_completion_tokens'"
+		}
+		return "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'"
+	})
+	e.known.caps.MaxTokens = "max_tokens"
+	_, err := e.Exchange(t.Context(), "http://x.example", everything, func(_ *Conversation, caps Caps) any { return map[string]int{caps.MaxTokens: 1} })
+	if err == nil || !strings.Contains(err.Error(), "Unsupported parameter: 'max_tokens'") || len(*bodies) != 2 {
+		t.Errorf("%v after %q", err, *bodies)
+	}
+}
+
+// What was learned of a model is limited: equal lessons are one, and the oldest go.
+func TestLearn_IsLimited(t *testing.T) {
+	s := &state{}
+	for i := range 3 * maxLearned {
+		s.learned = s.with(lesson{fmt.Sprint("without tool ", i), "no"})
+		s.learned = s.with(lesson{"an image or a file was refused", fmt.Sprint("image ", i)})
+	}
+	n := len(s.learned)
+	if last := s.learned[n-1]; n != maxLearned || last.sentence != fmt.Sprint("image ", 3*maxLearned-1) || s.learned[n-2].what != fmt.Sprint("without tool ", 3*maxLearned-1) {
+		t.Errorf("%d lessons, the last %v", n, last)
 	}
 }
 
