@@ -2,10 +2,13 @@ package wire_test
 
 import (
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
+	"compress/zlib"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -19,8 +22,14 @@ import (
 // read returns the objects of a body, and the error of an answer of them.
 func read(tb testing.TB, body io.Reader) (list []string, err error) {
 	tb.Helper()
+	return readAs(tb, "", body)
+}
+
+// readAs reads a body with a Content-Encoding.
+func readAs(tb testing.TB, coding string, body io.Reader) (list []string, err error) {
+	tb.Helper()
 	e := &wire.Endpoint{Provider: "p", Client: &http.Client{Transport: answering(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(body)}, nil
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Encoding": {coding}}, Body: io.NopCloser(body)}, nil
 	})}}
 	res, err := e.Post(tb.Context(), "http://model.test", nil)
 	if err != nil {
@@ -74,6 +83,29 @@ func zipped(body string) io.Reader {
 	_, _ = io.WriteString(z, body)
 	_ = z.Close()
 	return &buf
+}
+
+// A body is read by what it is, whatever its header says.
+func TestRead_Decompresses(t *testing.T) {
+	body := "data: {\"a\":\"ü\"}\n\n"
+	var zlibbed, deflated bytes.Buffer
+	z := zlib.NewWriter(&zlibbed)
+	d, _ := flate.NewWriter(&deflated, flate.BestSpeed)
+	for _, w := range []io.WriteCloser{z, d} {
+		_, _ = io.WriteString(w, body)
+		_ = w.Close()
+	}
+	for _, coding := range []string{"", "identity", "gzip", "deflate", "Deflate", "br", "zstd"} {
+		bodies := []io.Reader{strings.NewReader(body), zipped(body)}
+		if strings.EqualFold(coding, "deflate") {
+			bodies = append(bodies, bytes.NewReader(zlibbed.Bytes()), bytes.NewReader(deflated.Bytes()))
+		}
+		for i, in := range bodies {
+			if got, err := readAs(t, coding, in); err != nil || !slices.Equal(got, []string{`{"a":"ü"}`}) {
+				t.Errorf("%q, body %d: %q, %v", coding, i, got, err)
+			}
+		}
+	}
 }
 
 func TestRead_FailsForOtherBodies(t *testing.T) {

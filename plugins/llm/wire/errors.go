@@ -153,6 +153,20 @@ func (e *Endpoint) instead() string {
 	return fmt.Sprintf(" (%s answers, but not as an API at %s: is base_url right?)", place, e.asked.Path)
 }
 
+// redirected returns where a redirect leads, and the base URL that it can mean.
+func (e *Endpoint) redirected(r *redirect) string {
+	to := url.URL{Scheme: r.to.URL.Scheme, Host: r.to.URL.Host, Path: r.to.URL.Path} // without secrets
+	told := fmt.Sprintf("%d redirects to %s, which is not followed", r.to.Response.StatusCode, &to)
+	if r.often {
+		told = fmt.Sprintf("%d redirects, the last to %s", maxRedirects, &to)
+	}
+	if end := endings[e.Provider]; end != nil && !r.often && end.FindString(to.Path) != "" {
+		to.Path = strings.TrimRight(end.ReplaceAllString(to.Path, ""), "/")
+		return fmt.Sprintf("%s (should base_url be %s?)", told, &to)
+	}
+	return told + " (is base_url right?)"
+}
+
 // Lost returns the failure of a request whose connection broke or whose answer ended early, for which err is nil or
 // io.EOF. It returns ctx's error if ctx is done.
 func (e *Endpoint) Lost(ctx context.Context, err error) error {
@@ -163,9 +177,13 @@ func (e *Endpoint) Lost(ctx context.Context, err error) error {
 		err = u.Err // without the address, which can contain secrets
 	}
 	var timeout net.Error
+	var led *redirect
+	var compressed coding
 	switch {
-	case errors.Is(err, errRedirect):
-		return &llm.Error{Code: "bad_request", Message: e.Provider + ": the request " + errRedirect.Error()}
+	case errors.As(err, &led):
+		return &llm.Error{Code: "bad_request", Message: e.Provider + ": " + e.clean(e.redirected(led))}
+	case errors.As(err, &compressed):
+		return &llm.Error{Code: "bad_response", Message: e.Provider + ": " + compressed.Error()}
 	case errors.Is(err, agui.ErrTooLong):
 		return &llm.Error{Code: "answer_too_large", Message: e.Provider + ": the answer is too long"}
 	case errors.As(err, &timeout) && timeout.Timeout():

@@ -147,6 +147,52 @@ func TestPost_SuggestsAddress(t *testing.T) {
 	}
 }
 
+// A redirect that would change the host, the scheme or the method is not followed; the message says where it leads.
+func TestPost_TellsRedirect(t *testing.T) {
+	for _, test := range []struct {
+		status   int
+		to, want string
+	}{
+		{301, "/v1/chat/completions", "301 redirects to http://h/v1/chat/completions, which is not followed (should base_url be http://h/v1?)"},
+		{302, "/login?token=secret", "302 redirects to http://h/login, which is not followed (is base_url right?)"},
+		{308, "https://h/chat/completions", "308 redirects to https://h/chat/completions, which is not followed (should base_url be https://h?)"},
+		{307, "https://me:secret@other.example/api/v1/responses", "307 redirects to https://other.example/api/v1/responses, which is not followed (should base_url be https://other.example/api/v1?)"},
+		{307, "/chat/completions", "10 redirects, the last to http://h/chat/completions (is base_url right?)"},
+	} {
+		e := &wire.Endpoint{Provider: "openai", Client: wire.Client(&http.Client{Transport: answering(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: test.status, Request: r, Header: http.Header{"Location": {test.to}}, Body: http.NoBody}, nil
+		})})}
+		res, err := e.Post(t.Context(), "http://h/chat/completions", []byte("{}"))
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		var failed *llm.Error
+		if !errors.As(err, &failed) || failed.Code != "bad_request" || failed.Message != "openai: "+test.want {
+			t.Errorf("%d to %s: %v, want %s", test.status, test.to, err, test.want)
+		}
+	}
+}
+
+// A body that cannot be decompressed is not shown as text.
+func TestPost_RefusesOtherCompression(t *testing.T) {
+	for _, status := range []int{200, 400} {
+		for coding, want := range map[string]string{"br": "compressed with br", "gzip, zstd": "compressed with zstd"} {
+			e := &wire.Endpoint{Provider: "p", Client: &http.Client{Transport: answering(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: status, Header: http.Header{"Content-Encoding": {coding}}, Body: io.NopCloser(strings.NewReader("\x0b\x02\x80{}\x03"))}, nil
+			})}}
+			res, err := e.Post(t.Context(), "http://model.test", nil)
+			if err == nil {
+				defer res.Body.Close()
+				_, err = e.Answer(llm.Request{}, nil).Read(t.Context(), res, nil)
+			}
+			var failed *llm.Error
+			if !errors.As(err, &failed) || failed.Retryable || !strings.Contains(failed.Message, want) {
+				t.Errorf("%d %s: %v", status, coding, err)
+			}
+		}
+	}
+}
+
 // ceaseless is an endless body.
 type ceaseless string
 

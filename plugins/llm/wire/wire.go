@@ -50,7 +50,7 @@ func (e *Endpoint) For(o llms.CallOptions) *Endpoint {
 }
 
 // Client returns a copy of c, or of a default client if c is nil, that follows no redirect to another host, which would
-// get the key, and has no time limit except its requests' contexts.
+// get the key, or with another method, and has no time limit except its requests' contexts.
 func Client(c *http.Client) *http.Client {
 	if c == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
@@ -61,21 +61,30 @@ func Client(c *http.Client) *http.Client {
 	own := *c
 	own.Timeout = 0
 	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		if from := via[0].URL; req.URL.Host != from.Host || req.URL.Scheme != from.Scheme {
-			return errRedirect
+		if from := via[0]; req.URL.Host != from.URL.Host || req.URL.Scheme != from.URL.Scheme || req.Method != from.Method {
+			return &redirect{req, false}
 		}
 		if c.CheckRedirect != nil {
 			return c.CheckRedirect(req, via)
 		}
-		if len(via) >= 10 {
-			return errRedirect
+		if len(via) >= maxRedirects {
+			return &redirect{req, true}
 		}
 		return nil
 	}
 	return &own
 }
 
-var errRedirect = errors.New("is redirected elsewhere, which is not followed")
+// maxRedirects limits the redirects of a request.
+const maxRedirects = 10
+
+// redirect is the error of a redirect that is not followed.
+type redirect struct {
+	to    *http.Request
+	often bool // there were maxRedirects before
+}
+
+func (r *redirect) Error() string { return "a redirect is not followed" }
 
 // Post sends a JSON body. The caller closes the response's body; a status other than 200 becomes an *llm.Error.
 func (e *Endpoint) Post(ctx context.Context, address string, body []byte) (*http.Response, error) {
@@ -110,7 +119,10 @@ const maxFault = 64 << 10
 
 // Refused reads an unsuccessful response and returns its failure.
 func (e *Endpoint) Refused(res *http.Response) *llm.Error {
-	body, _ := io.ReadAll(io.LimitReader(res.Body, maxFault)) // a partial body is better than none
+	body, readErr := io.ReadAll(io.LimitReader(res.Body, maxFault)) // a partial body is better than none
+	if c, ok := errors.AsType[coding](readErr); ok {
+		body = []byte(c.Error())
+	}
 	asked := *e
 	if res.Request != nil {
 		asked.asked = res.Request.URL
