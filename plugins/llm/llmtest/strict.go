@@ -213,19 +213,6 @@ func imageFits(mediaType, data string, others ...string) bool {
 	return err == nil && known && magic != "" && bytes.HasPrefix(raw, []byte(magic)) && len(raw) > 12
 }
 
-// schema is the part of a JSON Schema that servers check.
-type schema struct {
-	Type       any               `json:"type"`
-	Properties map[string]schema `json:"properties"`
-	Items      json.RawMessage   `json:"items"`
-	OneOf      json.RawMessage   `json:"oneOf"`
-	AnyOf      json.RawMessage   `json:"anyOf"`
-	AllOf      json.RawMessage   `json:"allOf"`
-	Enum       []any             `json:"enum"`
-	Not        json.RawMessage   `json:"not"`
-	Required   json.RawMessage   `json:"required"`
-}
-
 func openaiTools(tools []bodyTool) *llm.Error {
 	if len(tools) > 128 {
 		return refuse("Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length %d instead.", len(tools))
@@ -234,17 +221,21 @@ func openaiTools(tools []bodyTool) *llm.Error {
 		if !functionName.MatchString(t.Name) {
 			return refuse("Invalid 'tools[%d].function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.", i)
 		}
-		var s schema
-		if json.Unmarshal(t.Parameters, &s) != nil || s.Type != "object" || s.OneOf != nil || s.AnyOf != nil || s.AllOf != nil || s.Enum != nil || s.Not != nil {
+		s := schemaOf(t.Parameters)
+		if s["type"] != "object" || root(s, "oneOf", "anyOf", "allOf", "enum", "not") {
 			return refuse("Invalid schema for function '%s': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.", t.Name)
 		}
-		if s.Properties == nil {
+		if s["properties"] == nil {
 			return refuse("Invalid schema for function '%s': In context=(), object schema missing properties.", t.Name)
 		}
-		for name, p := range s.Properties {
-			if p.Type == "array" && p.Items == nil {
-				return refuse("Invalid schema for function '%s': In context=('properties', '%s'), array schema missing items.", t.Name, name)
+		said := oddity(s, "", func(s map[string]any, at string) string {
+			if itemless(s) {
+				return "In context=('" + strings.ReplaceAll(strings.TrimPrefix(at, "."), ".", "', '") + "'), array schema missing items."
 			}
+			return invalid(s)
+		})
+		if said != "" {
+			return refuse("Invalid schema for function '%s': %s", t.Name, said)
 		}
 	}
 	return nil
@@ -376,19 +367,29 @@ func Anthropic(r *Request) *llm.Error {
 		}
 	}
 	for i, t := range b.Tools {
-		var s schema
-		switch err := json.Unmarshal(t.InputSchema, &s); {
-		case err != nil, s.Type != "object":
+		s := schemaOf(t.InputSchema)
+		switch {
+		case s["type"] != "object":
 			return refuse("tools.%d.custom.input_schema.type: Field required", i)
-		case s.OneOf != nil || s.AnyOf != nil || s.AllOf != nil:
+		case root(s, "oneOf", "anyOf", "allOf"):
 			return refuse("tools.%d.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level", i)
 		case !functionName.MatchString(t.Name):
 			return refuse("tools.%d.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'", i)
 		}
-		for name := range s.Properties {
-			if !propertyKey.MatchString(name) {
-				return refuse("tools.%d.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'", i)
+		said := oddity(s, "", func(s map[string]any, _ string) string {
+			properties, _ := s["properties"].(map[string]any)
+			for name := range properties {
+				if !propertyKey.MatchString(name) {
+					return ".properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
+				}
 			}
+			if invalid(s) != "" {
+				return ": JSON schema is invalid. It must match JSON Schema draft 2020-12"
+			}
+			return ""
+		})
+		if said != "" {
+			return refuse("tools.%d.custom.input_schema%s", i, said)
 		}
 	}
 	return nil
@@ -462,19 +463,30 @@ func Gemini(r *Request) *llm.Error {
 }
 
 func geminiSchema(raw json.RawMessage, at string) *llm.Error {
-	var s schema
-	if json.Unmarshal(raw, &s) != nil || s.Type != "object" {
+	s := schemaOf(raw)
+	if s["type"] != "object" {
 		return refuse("%s: only allowed for OBJECT type", at)
 	}
-	for name, p := range s.Properties {
-		for _, v := range p.Enum {
-			if _, text := v.(string); !text {
-				return refuse("%s.properties[%s].enum: only allowed for STRING type", at, name)
-			}
+	said := oddity(s, at, func(s map[string]any, at string) string {
+		_, list := s["type"].([]any)
+		values, _ := s["enum"].([]any)
+		switch {
+		case slices.ContainsFunc(values, func(v any) bool { _, text := v.(string); return !text }):
+			return at + ".enum: only allowed for STRING type"
+		case list:
+			return at + ".type: Proto field is not repeating, cannot start list."
+		case itemless(s):
+			return at + ".items: missing field."
+		case root(s, "$ref", "$defs", "definitions", "const", "not", "if", "patternProperties", "propertyNames"):
+			return at + ": Unknown name. Cannot find field."
 		}
-		if _, list := p.Type.([]any); list {
-			return refuse("%s.properties[%s].type: Proto field is not repeating, cannot start list.", at, name)
+		if said := invalid(s); said != "" {
+			return at + ": " + said
 		}
+		return ""
+	})
+	if said != "" {
+		return refuse("%s", said)
 	}
 	return nil
 }
@@ -519,8 +531,14 @@ func Ollama(r *Request) *llm.Error {
 			if json.Unmarshal(p, &property) != nil {
 				return refuse("json: cannot unmarshal into Go struct field .tools.function.parameters.properties.%s", name)
 			}
-			if _, list := property.Type.([]any); list {
-				return refuse("json: cannot unmarshal array into Go struct field .tools.function.parameters.properties.type of type string")
+			said := oddity(schemaOf(p), "", func(s map[string]any, _ string) string {
+				if _, list := s["type"].([]any); list {
+					return "json: cannot unmarshal array into Go struct field .tools.function.parameters.properties.type of type string"
+				}
+				return invalid(s)
+			})
+			if said != "" {
+				return refuse("%s", said)
 			}
 		}
 	}

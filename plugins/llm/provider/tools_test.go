@@ -25,6 +25,8 @@ var odd = []string{
 	`{"type":"object","properties":{"a":{"type":"integer","enum":[1,2]},"b":{"const":3}}}`,
 	`{"type":"object","properties":{"$filter":{"type":"string"},"a[b]":{"type":"string"}}}`,
 	`{"type":"object","properties":{"a":{"$ref":"#"}}}`,
+	`{"type":"object","properties":{"a":{"type":"float"},"b":{"type":"array","items":{"type":"dict","properties":{"c":{"type":"any","enum":[]},"d":{"type":"array"}}}}}}`,
+	`{"type":"object","properties":{"a":{"type":"number","minimum":1,"exclusiveMinimum":true},"b":{"anyOf":[{"type":["array","null"]},{"type":"str"}]},"c":{"type":"date"}}}`,
 }
 
 func TestTools_OddSchemasFitEachProvider(t *testing.T) {

@@ -266,18 +266,76 @@ func (n *normaliser) node(v any, depth int) (any, error) {
 	if err := n.properties(s); err != nil {
 		return nil, err
 	}
+	correct(s)
+	if n.dialect != PlainSchema && isArray(s["type"]) && s["items"] == nil && s["prefixItems"] == nil {
+		s["items"] = object{}
+	}
 	switch n.dialect {
 	case GeminiSchema:
 		s = geminiNode(without(s, notTaken...))
 	case OllamaSchema:
 		s = ollamaNode(without(s, notTaken...))
-	case AnySchema, OpenAISchema, AnthropicSchema:
-		if s["type"] == "array" && s["items"] == nil && s["prefixItems"] == nil {
-			s["items"] = object{}
-		}
-	case PlainSchema:
+	case AnySchema, OpenAISchema, AnthropicSchema, PlainSchema:
 	}
 	return s, n.inside(s, depth)
+}
+
+// typeNames are the names of types in JSON Schema and in programming languages. Others mean any value.
+var typeNames = map[string]string{
+	"object": "object", "dict": "object", "map": "object", "record": "object", "struct": "object",
+	"array": "array", "list": "array", "tuple": "array", "set": "array",
+	"string": "string", "str": "string", "text": "string",
+	"number": "number", "float": "number", "double": "number", "decimal": "number",
+	"integer": "integer", "int": "integer", "long": "integer", "int32": "integer", "int64": "integer",
+	"boolean": "boolean", "bool": "boolean",
+	"null": "null", "none": "null",
+}
+
+// correct corrects what no draft of JSON Schema has, or only an old one: names of types, an empty enum, and limits that are true
+// or false.
+func correct(s object) {
+	types, several := s["type"].([]any)
+	if !several {
+		types = []any{s["type"]}
+	}
+	var known []any
+	for _, t := range types {
+		word, _ := t.(string)
+		name, ok := typeNames[strings.ToLower(word)]
+		if !ok {
+			known = nil
+			break
+		}
+		if !slices.Contains(known, any(name)) {
+			known = append(known, name)
+		}
+	}
+	switch len(known) {
+	case 0:
+		delete(s, "type")
+	case 1:
+		s["type"] = known[0]
+	default:
+		s["type"] = known
+	}
+	if values, ok := s["enum"].([]any); !ok || len(values) == 0 {
+		delete(s, "enum")
+	}
+	for limit, bound := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
+		exclusive, ok := s[limit].(bool)
+		if !ok {
+			continue
+		}
+		if delete(s, limit); exclusive && s[bound] != nil {
+			s[limit] = s[bound]
+			delete(s, bound)
+		}
+	}
+}
+
+func isArray(t any) bool {
+	several, _ := t.([]any)
+	return t == "array" || slices.Contains(several, any("array"))
 }
 
 // inside converts the schemas in a schema.

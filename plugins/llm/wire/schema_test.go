@@ -32,6 +32,15 @@ func TestNormalise_Dialects(t *testing.T) {
 		{`{"type":"object","properties":{"a":true,"b":null}}`, "", `{"properties":{"a":{},"b":{}},"type":"object"}`},
 		{`{"type":"object","properties":{"a":{"type":"array"}}}`, "", `{"properties":{"a":{"items":{},"type":"array"}},"type":"object"}`},
 		{`{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"type":"array"}}}}}`, "anthropic", `{"properties":{"a":{"properties":{"b":{"items":{},"type":"array"}},"type":"object"}},"type":"object"}`},
+		{`{"type":"object","properties":{"a":{"type":["array","null"]}}}`, "", `{"properties":{"a":{"items":{},"type":["array","null"]}},"type":"object"}`},
+		{`{"type":"object","properties":{"a":{"type":"array"},"b":{"items":{"type":"list"},"type":"array"}}}`, "gemini", `{"properties":{"a":{"items":{},"type":"array"},"b":{"items":{"items":{},"type":"array"},"type":"array"}},"type":"object"}`},
+		// what is in no draft, or in old ones
+		{`{"type":"OBJECT","properties":{"a":{"type":"float"},"b":{"type":"int"},"c":{"type":"any"},"d":{"type":"str"},"e":{"type":"dict"},"f":{"type":"Boolean"}}}`, "json", `{"properties":{"a":{"type":"number"},"b":{"type":"integer"},"c":{},"d":{"type":"string"},"e":{"type":"object"},"f":{"type":"boolean"}},"type":"object"}`},
+		{`{"type":"object","properties":{"a":{"type":"float"},"b":{"type":"bool"},"c":{"type":"any","enum":[]},"d":{"type":"date"}}}`, "gemini", `{"properties":{"a":{"type":"number"},"b":{"type":"boolean"},"c":{},"d":{}},"type":"object"}`},
+		{`{"type":"object","properties":{"a":{"type":["int","float","str"]},"b":{"type":["str","any"]},"c":{"type":["str"]},"d":{"type":{}},"e":{"type":null}}}`, "anthropic", `{"properties":{"a":{"type":["integer","number","string"]},"b":{},"c":{"type":"string"},"d":{},"e":{}},"type":"object"}`},
+		{`{"type":"object","properties":{"a":{"type":"str","enum":[]},"b":{"enum":"x"},"type":{"type":"str"},"enum":{"enum":[]}}}`, "openai", `{"properties":{"a":{"type":"string"},"b":{},"enum":{},"type":{"type":"string"}},"type":"object"}`},
+		{`{"type":"object","properties":{"a":{"type":"list"},"b":{"type":"tuple","items":{"type":"int"}}}}`, "ollama", `{"properties":{"a":{"items":{},"type":"array"},"b":{"items":{"type":"integer"},"type":"array"}},"type":"object"}`},
+		{`{"type":"object","properties":{"a":{"type":"number","minimum":1,"exclusiveMinimum":true,"maximum":5,"exclusiveMaximum":false},"b":{"exclusiveMinimum":true}}}`, "anthropic", `{"properties":{"a":{"exclusiveMinimum":1,"maximum":5,"type":"number"},"b":{}},"type":"object"}`},
 		// roots
 		{`{"anyOf":[{"properties":{"a":{"type":"string"},"c":{}},"required":["a","c"]},{"properties":{"a":{"type":"integer"},"b":{}},"required":["a"]}]}`, "anthropic", `{"properties":{"a":{"anyOf":[{"type":"string"},{"type":"integer"}]},"b":{},"c":{}},"required":["a"],"type":"object"}`},
 		{`{"oneOf":[{"properties":{"a":{}},"required":["a"]},{"properties":{"a":{}},"required":["a"]}]}`, "", `{"properties":{"a":{}},"required":["a"],"type":"object"}`},
