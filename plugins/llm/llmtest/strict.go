@@ -293,7 +293,11 @@ type anthropicBlock struct {
 	Text      string `json:"text"`
 	ID        string `json:"id"`
 	ToolUseID string `json:"tool_use_id"`
-	Source    struct {
+	Content   []struct {
+		Type string  `json:"type"`
+		Text *string `json:"text"`
+	} `json:"content"`
+	Source struct {
 		Type      string `json:"type"`
 		MediaType string `json:"media_type"`
 		Data      string `json:"data"`
@@ -356,6 +360,11 @@ func Anthropic(r *Request) *llm.Error {
 					return refuse("%s: unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.", at, block.ToolUseID)
 				}
 				asked = slices.Delete(asked, k, k+1)
+				for _, c := range block.Content {
+					if c.Text != nil && strings.TrimSpace(*c.Text) == "" {
+						return refuse("messages: text content blocks must be non-empty")
+					}
+				}
 			case "image":
 				if block.Source.Type == "base64" && !imageFits(block.Source.MediaType, block.Source.Data, "image/gif") {
 					return refuse("%s.image.source.base64: The image was specified using the %s media type, but the image does not match the provided media type", at, block.Source.MediaType)

@@ -58,6 +58,7 @@ var oddTurns = map[string][]agui.Message{
 	"a call first":                  {calls("", first), result(first), assistant("b")},
 	"calls, one without a result":   {user("a"), calls("I look.", first, second), result(second), assistant("b")},
 	"results in another order":      {user("a"), calls("", first, second), result(second), result(first), assistant("b")},
+	"a blank result":                {user("a"), calls("", first), {Role: agui.RoleTool, ToolCallID: first, Content: " \n"}, assistant("b")},
 	"a result twice":                {user("a"), calls("", first), result(first), result(first), assistant("b")},
 	"a result before its call":      {user("a"), result(first), calls("", first), assistant("b")},
 	"a late result":                 {user("a"), calls("", first), user("b"), result(first), assistant("c")},

@@ -154,6 +154,9 @@ func (a *arranger) part(role string, p llms.ContentPart) (part Part, ok bool) {
 		name, arguments := callOf(p)
 		return Part{Call: &Call{ID: p.ID, Given: p.ID, Name: name, Arguments: arguments}}, true
 	case llms.ToolCallResponse:
+		if strings.TrimSpace(p.Content) == "" {
+			p.Content = ""
+		}
 		return Part{Result: &Result{ID: p.ToolCallID, Name: p.Name, Text: p.Content}}, role == Results
 	}
 	part, ok = a.media(p)

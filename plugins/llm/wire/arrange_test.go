@@ -87,6 +87,7 @@ func TestArrange_MakesConversationLegal(t *testing.T) {
 		{"a call without a result", Caps{}, []string{"u|a", "a|!1", "u|b"}, []string{"u|a", "a|!1", "t" + none, "u|b"}},
 		{"a call without a result, last", Caps{}, []string{"u|a", "a|!1"}, []string{"u|a", "a|!1", "t" + none}},
 		{"results in another order", Caps{}, []string{"u|a", "a|!1|!2", "t|=2:y", "t|=1:x"}, []string{"u|a", "a|!1|!2", "t|=1:x|=2:y"}},
+		{"a blank result", Caps{}, []string{"u|a", "a|!1", "t|=1: \n"}, []string{"u|a", "a|!1", "t|=1:"}},
 		{"a result twice", Caps{}, []string{"u|a", "a|!1", "t|=1:x|=1:y"}, []string{"u|a", "a|!1", "t|=1:x"}},
 		{"a result of no call", Caps{}, []string{"u|a", "t|=1:x", "u|b"}, []string{"u|a\n\nb"}},
 		{"a result before its call", Caps{}, []string{"u|a", "t|=1:x", "a|!1", "u|b"}, []string{"u|a", "a|!1", "t|=1:x", "u|b"}},
