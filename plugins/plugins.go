@@ -137,6 +137,18 @@ type Call struct {
 
 	// Progress receives the arguments of Report; nil discards them.
 	Progress func(fraction float64, message string)
+	// Asks answers Ask; nil if nobody can be asked.
+	Asks func(key string, q agui.Interrupt) (Answer, error)
+}
+
+// Ask returns a person's answer to q, as Run.Ask does. Until the answer arrives it returns ErrWaiting, which Call must return;
+// Call is called again then. key is the same each time, and differs for each question of the call. Ask fails with an *Error of
+// the code input_declined if the tool is not Idempotent, because its call cannot be repeated.
+func (c *Call) Ask(key string, q agui.Interrupt) (Answer, error) {
+	if c.Asks == nil {
+		return Answer{}, &Error{Code: "input_declined", Message: "Nobody can be asked here"}
+	}
+	return c.Asks(key, q)
 }
 
 // Report reports progress from 0 to 1 with a description, as Run.Progress does for a worker.
@@ -183,8 +195,8 @@ func (e *Error) Error() string { return e.Message }
 
 // Errors that the methods of Run return.
 var (
-	// ErrWaiting is returned by Ask, and by CallTool for a tool that a client or a person answers, until the answer
-	// is there. The worker returns it and is replayed when the answer arrives.
+	// ErrWaiting is returned by Ask, and by CallTool for a tool that a client or a person answers or that asks a person,
+	// until the answer is there. The worker returns it and is replayed when the answer arrives.
 	ErrWaiting = errors.New("waiting for an answer")
 	// ErrCancelled is the context's cause after a person cancelled the run.
 	ErrCancelled = errors.New("run cancelled")

@@ -48,7 +48,10 @@ func (u Use) Check(hash string) error {
 }
 
 // Inside returns a place inside the use, such as that of a call's approval.
-func (u Use) Inside(name string) string { return u.path() + name }
+func (u Use) Inside(name string) string { return u.path() + segment(name) }
+
+// Question returns the place of a question that a tool asks during the call u. See Call.Ask.
+func (u Use) Question(key string) string { return u.Inside("ask:" + key) }
 
 // Counts reports whether place is that of a Usage inside the use.
 func (u Use) Counts(place string) bool {

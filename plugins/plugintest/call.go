@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -73,10 +74,14 @@ func (h *host) CallTool(ctx context.Context, u plugins.Use) (out agui.ToolOutput
 	default:
 		again := rec.begun && !h.s.cfg.again
 		rec.begun = true
+		asks := &asking{host: h, use: u}
 		_ = h.unlocked(func() error {
-			out = h.result(ctx, tool, blank, again)
+			out = h.result(ctx, tool, blank, again, asks)
 			return nil
 		})
+		if asks.waits.Load() {
+			return agui.ToolOutput{}, plugins.ErrWaiting
+		}
 	}
 	since := len(h.s.events)
 	shown := out
@@ -106,8 +111,27 @@ func (h *host) tool(name string) plugins.Tool {
 	return h.s.cfg.Tools[i]
 }
 
+// asking is how a tool asks a person during a call.
+type asking struct {
+	host  *host
+	use   plugins.Use // the call
+	waits atomic.Bool // an answer is missing
+}
+
+func (a *asking) ask(ctx context.Context, tool plugins.Tool, callID, key string, q agui.Interrupt) (plugins.Answer, error) {
+	if !tool.Info().Idempotent {
+		return plugins.Answer{}, &plugins.Error{Code: "input_declined", Message: "only an idempotent tool can ask a person"}
+	}
+	q.ToolCallID = callID
+	answer, err := a.host.Ask(ctx, plugins.Use{Place: a.use.Question(key)}, q)
+	if errors.Is(err, plugins.ErrWaiting) {
+		a.waits.Store(true)
+	}
+	return answer, err
+}
+
 // result makes the call. again means that a crash interrupted it before.
-func (h *host) result(ctx context.Context, tool plugins.Tool, blank agui.ToolOutput, again bool) agui.ToolOutput {
+func (h *host) result(ctx context.Context, tool plugins.Tool, blank agui.ToolOutput, again bool, asks *asking) agui.ToolOutput {
 	switch {
 	case blank.ToolCallArgs == nil && (tool != nil || h.offers(blank.ToolName)):
 		return failed(blank, errors.New("the arguments are not an object"), "invalid_arguments")
@@ -130,6 +154,9 @@ func (h *host) result(ctx context.Context, tool plugins.Tool, blank agui.ToolOut
 		Project:  h.s.in.Project,
 		Progress: func(fraction float64, message string) {
 			_ = h.Emit(agui.Progress(h.s.in.Node, fraction, message)) // fails if the run is over
+		},
+		Asks: func(key string, q agui.Interrupt) (plugins.Answer, error) {
+			return asks.ask(ctx, tool, blank.ToolCallID, key, q)
 		},
 	})
 	if err != nil {

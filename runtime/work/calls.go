@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -150,7 +151,7 @@ func (s *step) toolNode(ctx context.Context, tool string, args json.RawMessage) 
 }
 
 // answer executes the call of a server tool. A failure of the tool is an output. An error means that there is no output:
-// the run was stopped, or waits for an approval.
+// the run was stopped, or waits for an approval or the answer to a question of the tool.
 func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) {
 	s, m := c.s, c.m
 	if refused := c.u.Refused; refused != nil {
@@ -291,7 +292,9 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 	s := c.s
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer cancel()
-	name := tool.Info().Name
+	info := tool.Info()
+	name, waits := info.Name, new(atomic.Bool)
+	call.Asks = c.asks(ctx, &info, waits)
 	out, err := callPlugin(ctx, s.ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
 		began := time.Now()
 		ctx, end := s.l.en.trace(ctx, s.l.op(OpTool, name, call.ID))
@@ -301,7 +304,7 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 			how.Code = out.Error.Code
 		}
 		end(how)
-		s.l.en.measures.Tool(err != nil || out.Status == agui.StatusFailure, time.Since(began))
+		s.l.en.measures.Tool(err != nil && !waits.Load() || out.Status == agui.StatusFailure, time.Since(began))
 		return out, err
 	})
 	if cause := context.Cause(s.ctx); cause != nil {
@@ -309,6 +312,8 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 	}
 	shown, ok := errors.AsType[*plugins.Error](err)
 	switch {
+	case waits.Load():
+		return out, plugins.ErrWaiting
 	case err == nil:
 		return out, nil
 	case ok:

@@ -50,6 +50,7 @@ func Run(t *testing.T, run func(t *testing.T, c Case) Outcome) {
 		{"Places_InsideSubAgent", testInsideAgents},
 		{"Replay_RefusesOtherRequest", testMismatch},
 		{"CallTool_IsNotRepeated", testBegun},
+		{"CallTool_Asks", testToolAsks},
 		{"CallTools_Places", testCallsAtOnce},
 		{"CallTools_WaitForAll", testCallsWait},
 		{"Branch_Places", testBranches},

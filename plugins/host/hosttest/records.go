@@ -224,3 +224,44 @@ func testBegun(t *testing.T, s *suite) {
 		}
 	}
 }
+
+// A tool's questions are answered by key, also after a crash. It has no result while one is open.
+func testToolAsks(t *testing.T, s *suite) {
+	for want, idempotent := range map[string]bool{"input_declined": false, `"color!" "size!"`: true} {
+		var ids, asked []string
+		buy := tool{"buy", idempotent, func(ctx context.Context, call *plugins.Call) (string, error) {
+			if ids = append(ids, call.ID); len(ids) == 2 {
+				return "", s.die(ctx)
+			}
+			color, err := call.Ask("approval/1", agui.Interrupt{Message: "color", ResponseSchema: []byte(`{"type":"string"}`)})
+			if err != nil {
+				return "in vain", err
+			}
+			size, err := call.Ask("approval/2", agui.Interrupt{Message: "size"})
+			if err != nil {
+				return "", nil // a tool that hides the error waits all the same
+			}
+			return string(color.Payload) + " " + string(size.Payload), nil
+		}}
+		answer := func(q agui.Interrupt) plugins.Answer {
+			asked = append(asked, q.Message+" "+q.Reason)
+			if q.ToolCallID == "" {
+				t.Errorf("%+v does not name its call", q)
+			}
+			return plugins.Answer{Payload: json.RawMessage(`"` + q.Message + `!"`)}
+		}
+		out := s.check(want, Case{Plugins: []plugins.Plugin{buy}, Answer: answer}, func(ctx context.Context, run *plugins.Run) (string, error) {
+			out, err := run.CallTool(ctx, "buy", nil)
+			if out.Error != nil {
+				return out.Error.Code, err
+			}
+			return out.ResultSummary, err
+		})
+		if n := len(called(out.Events)); n != 1 {
+			t.Errorf("the log shows %d calls", n)
+		}
+		if got := fmt.Sprint(len(ids), asked); idempotent && got != "4 [color input_required size confirmation]" || !idempotent && got != "1 []" {
+			t.Errorf("calls and questions: %s", got)
+		}
+	}
+}
