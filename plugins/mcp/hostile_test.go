@@ -78,6 +78,22 @@ func TestErrors_HideSecrets(t *testing.T) {
 	}
 }
 
+// A cursor that comes again is the sign of a list without an end.
+func TestList_CursorRepeats(t *testing.T) {
+	var pages atomic.Int64
+	url := hostile(t, func(method string, _ http.Header) string {
+		if method != "tools/list" {
+			return ""
+		}
+		n := pages.Add(1)
+		return fmt.Sprintf(`"result":{"tools":[{"name":"t%d"}],"nextCursor":"%d"}`, n, n%2)
+	})
+	s := started(t, mcp.Config{URL: url, Required: true})
+	if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), `the server's list has no end: the cursor "1" came before`) || pages.Load() != 3 {
+		t.Errorf("%v after %d pages", err, pages.Load())
+	}
+}
+
 // Listing stops early for an endless list or huge tools, and the log stays short.
 func TestList_IsLimited(t *testing.T) {
 	giant := strings.Repeat("x", 1<<20)

@@ -26,7 +26,7 @@ const (
 // list requests the server's tools.
 func (s *Server) list(ctx context.Context, conn *connection) error {
 	l := &listing{server: s, seen: map[string]bool{}}
-	cursor := ""
+	cursor, seen := "", map[string]bool{"": true}
 	for range maxPages {
 		page, next, err := conn.page(ctx, cursor)
 		if err != nil {
@@ -41,6 +41,10 @@ func (s *Server) list(ctx context.Context, conn *connection) error {
 			l.done()
 			return nil
 		}
+		if seen[cursor] {
+			return fmt.Errorf("the server's list has no end: the cursor %q came before", clip(cursor, maxName))
+		}
+		seen[cursor] = true
 	}
 	return fmt.Errorf("the server's list has more than %d pages", maxPages)
 }
