@@ -21,7 +21,7 @@ import (
 const notes = "BATON_E2E_NOTES"
 
 // serveTools runs the MCP server. The tool note appends its n to the file and takes some time. The tool hang does so, too, ignores
-// cancellation, and ends when the server has ended.
+// cancellation, and ends when the server has ended. The tool book asks a person for a seat.
 func serveTools(file string) error {
 	s := mcp.NewServer(&mcp.Implementation{Name: "tools", Version: "1"}, nil)
 	add := func(name string, after func()) {
@@ -52,6 +52,15 @@ func serveTools(file string) error {
 			pause(50 * time.Millisecond)
 		}
 		os.Exit(0)
+	})
+	book := &mcp.Tool{Name: "book", InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: &mcp.ToolAnnotations{IdempotentHint: true}}
+	s.AddTool(book, func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		seat := json.RawMessage(`{"type":"object","properties":{"seat":{"type":"integer"}},"required":["seat"]}`)
+		res, ok := req.Params.InputResponses["seat"].(*mcp.ElicitResult)
+		if !ok {
+			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"seat": &mcp.ElicitParams{Message: "Which seat?", RequestedSchema: seat}}}, nil
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprint(res.Action, res.Content)}}}, nil
 	})
 	return s.Run(context.Background(), &mcp.StdioTransport{})
 }

@@ -146,7 +146,10 @@ func (s *Server) join(ctx context.Context, old bool) (*connection, error) {
 		return nil, err
 	}
 	client := sdk.NewClient(&sdk.Implementation{Name: "baton", Version: "1"}, &sdk.ClientOptions{
-		Capabilities:                &sdk.ClientCapabilities{},
+		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{
+			Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{},
+		}},
+		ElicitationHandler:          conn.elicited,
 		KeepAlive:                   30 * time.Second,
 		KeepAliveFailureThreshold:   2,
 		ProgressNotificationHandler: conn.progressed,

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -17,6 +18,8 @@ import (
 type exchange struct {
 	id     jsonrpc.ID
 	method string
+	asker  *asker    // nil unless it is a call of a tool
+	left   time.Time // when the call ended without a response; guarded by the tap's mu
 
 	mu      sync.Mutex // guards the fields below
 	sent    bool       // the server may have executed it
@@ -71,8 +74,9 @@ func (x *exchange) outcome() (result json.RawMessage, refused *refusal, sent boo
 
 // refusal is a response without a result.
 type refusal struct {
-	status     int    // of HTTP; 0 for an error of the protocol
-	code       int64  // of the protocol, 0 for none
+	status     int   // of HTTP; 0 for an error of the protocol
+	code       int64 // of the protocol, 0 for none
+	data       json.RawMessage
 	said       string // the server's sentence, or ours about a response that is none
 	gone       bool   // the server does not know the session
 	unexecuted bool   // the server has not executed the request

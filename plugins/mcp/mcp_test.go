@@ -32,9 +32,16 @@ func TestMain(m *testing.M) {
 		playScript(text)
 		return
 	}
-	if os.Getenv("MCP_SERVER") != "" {
+	if kind := os.Getenv("MCP_SERVER"); kind != "" {
 		fmt.Fprintln(os.Stderr, "the server is there, and knows", len(os.Environ()), "variables")
-		if err := newServer(nil).Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+		server := newServer(nil)
+		switch kind {
+		case "asks":
+			server = asksByRequest()
+		case "results":
+			server = asksByResult()
+		}
+		if err := server.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
 			os.Exit(1)
 		}
 		return

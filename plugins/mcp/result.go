@@ -19,18 +19,14 @@ type wireResult struct {
 	Content    json.RawMessage `json:"content"`
 	Structured json.RawMessage `json:"structuredContent"`
 	IsError    json.RawMessage `json:"isError"`
-	Asked      json.RawMessage `json:"inputRequests"`
 }
 
 // output converts a result: its texts become the summary, all content becomes parts if there is more than text, and
-// structured content is added. What cannot be read becomes a text that says so.
-func output(raw json.RawMessage) agui.ToolOutput {
+// structured content is added. What cannot be read becomes a text that says so. The model is told which questions were declined.
+func output(raw json.RawMessage, a *asker) agui.ToolOutput {
 	var res wireResult
-	if json.Unmarshal(raw, &res) != nil || res.Content == nil && res.Structured == nil && res.IsError == nil && res.Asked == nil {
+	if json.Unmarshal(raw, &res) != nil || res.Content == nil && res.Structured == nil && res.IsError == nil {
 		res.Content = bare(raw)
-	}
-	if given(res.Asked) {
-		return failed("input_declined", "The tool asks a person for input, which it cannot get here")
 	}
 	var texts []string
 	var parts []agui.Part
@@ -41,6 +37,10 @@ func output(raw json.RawMessage) agui.ToolOutput {
 			continue
 		}
 		rich = rich || part.Type != "text" || part.Metadata != nil
+		parts, texts = append(parts, part), append(texts, text)
+	}
+	if told, _ := a.declined(); told != "" {
+		part, text := textPart(told)
 		parts, texts = append(parts, part), append(texts, text)
 	}
 	out := agui.ToolOutput{Status: agui.StatusSuccess}
@@ -58,12 +58,16 @@ func output(raw json.RawMessage) agui.ToolOutput {
 		out.Status = agui.StatusFailure
 		out.Error = &agui.OutputError{Code: "tool_failed", Message: cmp.Or(clip(out.ResultSummary, maxMessage), "The tool failed")}
 	}
+	if told, sure := a.declined(); out.Error != nil && told != "" {
+		out.Error.Code = codeDeclined
+	} else if sure {
+		out.Status, out.Error = agui.StatusPartial, &agui.OutputError{Code: codeDeclined, Message: clip(told, maxMessage)}
+	}
 	return out
 }
 
-func failed(code, message string) agui.ToolOutput {
-	return agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: message, Error: &agui.OutputError{Code: code, Message: message}}
-}
+// codeDeclined is the code of a call whose question was put to nobody.
+const codeDeclined = "input_declined"
 
 // bare returns a result without the protocol's members as content.
 func bare(raw json.RawMessage) json.RawMessage {

@@ -26,10 +26,13 @@ type tap struct {
 	mu    sync.Mutex // guards the fields below
 	open  map[jsonrpc.ID]*exchange
 	stray int // texts that were no messages
+
+	pending map[string]pending       // questions of the server, by their id
+	left    map[jsonrpc.ID]*exchange // calls that ended lately without a response
 }
 
 func newTap(log *slog.Logger, redact func(string) string) *tap {
-	return &tap{log: log, redact: redact, open: map[jsonrpc.ID]*exchange{}}
+	return &tap{log: log, redact: redact, open: map[jsonrpc.ID]*exchange{}, pending: map[string]pending{}, left: map[jsonrpc.ID]*exchange{}}
 }
 
 // begin returns the exchange of a message that is sent now, nil for one without a response.
@@ -52,6 +55,7 @@ func (t *tap) end(x *exchange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.open, x.id)
+	delete(t.left, x.id)
 }
 
 // answers returns the exchange that a response belongs to. Some servers send its id as a text, or none at all.
@@ -60,6 +64,11 @@ func (t *tap) answers(id json.RawMessage, own *exchange) *exchange {
 	defer t.mu.Unlock()
 	said := strings.TrimSuffix(text(id), ".0")
 	for is, x := range t.open {
+		if fmt.Sprint(is.Raw()) == said {
+			return x
+		}
+	}
+	for is, x := range t.left {
 		if fmt.Sprint(is.Raw()) == said {
 			return x
 		}
@@ -105,6 +114,9 @@ func (t *tap) message(said json.RawMessage, own *exchange) jsonrpc.Message {
 		return nil
 	}
 	if given(f.Method) {
+		if text(f.Method) == elicitation && given(f.ID) {
+			said = t.asks(&f, own)
+		}
 		m, err := jsonrpc.DecodeMessage(said)
 		if err != nil {
 			return nil
@@ -124,7 +136,7 @@ func (t *tap) message(said json.RawMessage, own *exchange) jsonrpc.Message {
 	}
 	if failed {
 		e := t.fault(f.Error)
-		return t.refuse(x, &refusal{code: e.Code, said: e.Message}, e)
+		return t.refuse(x, &refusal{code: e.Code, said: e.Message, data: e.Data}, e)
 	}
 	t.end(x)
 	x.answer(f.Result)

@@ -73,30 +73,65 @@ func (t *tool) Info() plugins.Info { return t.info }
 
 // Call makes the call. If ctx ends, it notifies the server.
 func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
-	conn, err := t.server.reach(ctx)
-	if err != nil {
-		return agui.ToolOutput{}, t.away(ctx, err)
-	}
-	x, err := conn.call(ctx, t.name, call)
-	if t.repeats(x, err) {
-		conn.leave()
-		if conn, err = t.server.other(ctx, conn); err != nil {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	a := &asker{call: call, tool: t, end: end, asked: map[string]int{}}
+	for range maxRounds {
+		conn, x, err := t.request(ctx, a)
+		if conn == nil {
 			return agui.ToolOutput{}, t.away(ctx, err)
 		}
-		x, err = conn.call(ctx, t.name, call)
+		result, refused, _ := x.outcome()
+		var asks map[string]json.RawMessage
+		switch {
+		case context.Cause(ctx) != nil:
+			return agui.ToolOutput{}, context.Cause(ctx)
+		case a.waiting():
+			return agui.ToolOutput{}, plugins.ErrWaiting
+		case result != nil:
+			t.server.doubt(conn, nil)
+			switch asks = a.asksFor(result); {
+			case asks == nil:
+				return output(result, a), nil
+			case len(asks) == 0:
+				return agui.ToolOutput{}, &plugins.Error{Code: "tool_unavailable", Message: fmt.Sprintf("The tool server %s is busy", t.server.cfg.Name), Retryable: true}
+			}
+			a.fulfil(asks)
+		case refused == nil:
+			conn.leave() // an endpoint that does not answer; the end of a program is noticed elsewhere
+			return agui.ToolOutput{}, t.away(ctx, err)
+		case !a.opened(refused) && !a.waiting():
+			return agui.ToolOutput{}, t.refused(conn, refused, a)
+		}
+		if a.waiting() {
+			return agui.ToolOutput{}, plugins.ErrWaiting
+		}
+		if told, _ := a.declined(); told != "" {
+			return agui.ToolOutput{}, &plugins.Error{Code: codeDeclined, Message: told}
+		}
 	}
-	result, refused, _ := x.outcome()
-	switch {
-	case context.Cause(ctx) != nil:
-		return agui.ToolOutput{}, context.Cause(ctx)
-	case result != nil:
-		t.server.doubt(conn, nil)
-		return output(result), nil
-	case refused != nil:
-		return agui.ToolOutput{}, t.refused(conn, refused)
+	return agui.ToolOutput{}, &plugins.Error{Code: "tool_failed", Message: "The tool asks for input again and again"}
+}
+
+// maxRounds limits the requests of one call.
+const maxRounds = 20
+
+// request makes the call's next request, once more if the server has not executed it. Without a connection it fails.
+func (t *tool) request(ctx context.Context, a *asker) (*connection, *exchange, error) {
+	conn, err := t.server.reach(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	conn.leave() // an endpoint that does not answer; the end of a program is noticed elsewhere
-	return agui.ToolOutput{}, t.away(ctx, err)
+	x, err := conn.call(ctx, t.name, a)
+	if !t.repeats(x, err) {
+		return conn, x, err
+	}
+	conn.leave()
+	if conn, err = t.server.other(ctx, conn); err != nil {
+		return nil, nil, err
+	}
+	x, err = conn.call(ctx, t.name, a)
+	return conn, x, err
 }
 
 // repeats reports whether a call can be made once more on another connection, because this one has ended and the server has
@@ -110,9 +145,13 @@ func (t *tool) repeats(x *exchange, err error) bool {
 }
 
 // refused returns the error of a call that the server has refused.
-func (t *tool) refused(conn *connection, r *refusal) error {
+func (t *tool) refused(conn *connection, r *refusal, a *asker) error {
 	said := t.server.shown(r.Error())
-	if r.status == 0 {
+	told, _ := a.declined()
+	switch {
+	case told != "":
+		return &plugins.Error{Code: codeDeclined, Message: clip(told+"\n"+said, maxMessage)}
+	case r.status == 0:
 		return &plugins.Error{Code: "tool_failed", Message: clip(said, maxMessage)}
 	}
 	said = fmt.Sprintf("The tool server %s %s", t.server.cfg.Name, said)
@@ -163,8 +202,9 @@ func (s *Server) other(ctx context.Context, conn *connection) (*connection, erro
 }
 
 // call makes a call and reports its progress. The error is that of an exchange without an outcome.
-func (c *connection) call(ctx context.Context, name string, call *plugins.Call) (*exchange, error) {
-	params := &sdk.CallToolParams{Name: name, Arguments: call.Args}
+func (c *connection) call(ctx context.Context, name string, a *asker) (*exchange, error) {
+	call := a.call
+	params := &sdk.CallToolParams{Name: name, Arguments: call.Args, InputResponses: a.responses, RequestState: a.state}
 	if len(call.Args) == 0 {
 		params.Arguments = json.RawMessage("{}")
 	}
@@ -181,8 +221,9 @@ func (c *connection) call(ctx context.Context, name string, call *plugins.Call) 
 		delete(c.progress, call.ID)
 	}()
 	ctx, x := withExchange(ctx)
+	x.asker = a
 	_, err := c.session.CallTool(ctx, params)
-	c.tap.end(x)
+	c.tap.leave(x)
 	return x, err
 }
 

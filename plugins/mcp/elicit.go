@@ -1,0 +1,247 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+const elicitation = "elicitation/create" // the request by which a server asks a person
+
+// asker puts the questions of a server during one call to a person. A missing answer ends the call, which is made again with the
+// recorded answers. A question is known by its text, its schema and the number of equal ones before it in the call.
+type asker struct {
+	call *plugins.Call
+	tool *tool
+	end  context.CancelCauseFunc // of the call
+
+	responses sdk.InputResponseMap // to the questions in the latest result, which the next request has
+	state     string               // which that result told to repeat
+
+	mu    sync.Mutex     // guards the fields below
+	waits bool           // an answer is missing
+	asked map[string]int // number of questions by their hash
+	told  []string       // why questions were declined without a person
+	sure  bool           // one of them was the call's, and not another's that was in flight
+}
+
+// wireQuestion is a question with members of any type.
+type wireQuestion struct {
+	Mode            json.RawMessage `json:"mode"`
+	Message         json.RawMessage `json:"message"`
+	RequestedSchema json.RawMessage `json:"requestedSchema"`
+	URL             json.RawMessage `json:"url"`
+}
+
+// questionOf reads a question. Its key is that of all questions with its text and schema. A page to open has the answer {}.
+func (t *tool) questionOf(raw json.RawMessage) (q agui.Interrupt, key string, page bool) {
+	var w wireQuestion
+	_ = json.Unmarshal(raw, &w)
+	q.Message = cmp.Or(clip(t.server.shown(word(w.Message)), maxMessage), fmt.Sprintf("The tool %s asks for input", t.name))
+	q.ResponseSchema = json.RawMessage(`{"type":"object"}`)
+	if len(w.RequestedSchema) > 0 && w.RequestedSchema[0] == '{' {
+		q.ResponseSchema = compact(w.RequestedSchema)
+	}
+	key = fmt.Sprintf("%x", sha256.Sum256([]byte(q.Message+"\x00"+string(q.ResponseSchema))))
+	if url := word(w.URL); word(w.Mode) == "url" || url != "" {
+		q.Message += "\n" + url
+		q.Metadata = encoded(map[string]string{"kind": "question", "toolName": t.info.Name, "url": url})
+		return q, key, true
+	}
+	return q, key, false
+}
+
+// ask returns the response to a question.
+func (a *asker) ask(raw json.RawMessage) *sdk.ElicitResult {
+	q, key, page := a.tool.questionOf(raw)
+	a.mu.Lock()
+	a.asked[key]++
+	key = fmt.Sprintf("%s-%d", key[:32], a.asked[key])
+	waits := a.waits
+	a.mu.Unlock()
+	if waits {
+		return &sdk.ElicitResult{Action: "cancel"}
+	}
+	answer, err := a.call.Ask(key, q)
+	switch {
+	case errors.Is(err, plugins.ErrWaiting):
+		a.wait()
+		return &sdk.ElicitResult{Action: "cancel"}
+	case err != nil:
+		why := "the question could not be recorded"
+		if shown, ok := errors.AsType[*plugins.Error](err); ok {
+			why = shown.Message
+		}
+		a.decline(raw, why, true)
+		return &sdk.ElicitResult{Action: "decline"}
+	case answer.Cancelled:
+		return &sdk.ElicitResult{Action: "decline"}
+	case page:
+		return &sdk.ElicitResult{Action: "accept"}
+	}
+	var content map[string]json.RawMessage // digits stay as they are
+	_ = json.Unmarshal(answer.Payload, &content)
+	res := &sdk.ElicitResult{Action: "accept", Content: map[string]any{}}
+	for name, v := range content {
+		res.Content[name] = v
+	}
+	return res
+}
+
+// wait ends the call. The server has a moment to end it first, so that its later questions are not taken for those of another.
+func (a *asker) wait() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waits = true
+	time.AfterFunc(parting, func() { a.end(plugins.ErrWaiting) })
+}
+
+func (a *asker) waiting() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.waits
+}
+
+// parting is the time in which a server should end a call that has no answer or was cancelled.
+const parting = 5 * time.Second
+
+// decline records why a question got no answer, for the model. sure is false if another call may have asked it.
+func (a *asker) decline(raw json.RawMessage, why string, sure bool) {
+	q, _, _ := a.tool.questionOf(raw)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told = append(a.told, fmt.Sprintf("The tool asked a person %q and was declined. %s", clip(q.Message, 500), why))
+	a.sure = a.sure || sure
+}
+
+// declined returns why questions were declined, "" for none, and whether this call has asked them for certain.
+func (a *asker) declined() (told string, sure bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return strings.Join(a.told, "\n"), a.sure
+}
+
+// asksFor returns the questions in a result of the protocols since 2026-07-28, nil for a result without any.
+func (a *asker) asksFor(result json.RawMessage) map[string]json.RawMessage {
+	var res struct {
+		InputRequests map[string]json.RawMessage `json:"inputRequests"`
+		RequestState  json.RawMessage            `json:"requestState"`
+	}
+	_ = json.Unmarshal(result, &res)
+	a.state = word(res.RequestState)
+	return res.InputRequests
+}
+
+// fulfil asks all questions of a result, for the next request.
+func (a *asker) fulfil(requests map[string]json.RawMessage) {
+	a.responses = sdk.InputResponseMap{}
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		var r struct {
+			Method json.RawMessage `json:"method"`
+			Params json.RawMessage `json:"params"`
+		}
+		_ = json.Unmarshal(requests[name], &r)
+		if method := word(r.Method); method != elicitation {
+			a.decline(r.Params, fmt.Sprintf("It wants %s, which Baton does not offer", method), true)
+			continue
+		}
+		a.responses[name] = a.ask(r.Params)
+	}
+}
+
+// codeOpenPage is the error of a call before which a person has to open pages.
+const codeOpenPage = -32042
+
+// opened asks a person to open the pages that a refusal names. It reports whether that was done.
+func (a *asker) opened(r *refusal) bool {
+	var data struct{ Elicitations []json.RawMessage }
+	if r.code != codeOpenPage || json.Unmarshal(r.data, &data) != nil || len(data.Elicitations) == 0 {
+		return false
+	}
+	done := true
+	for _, page := range data.Elicitations {
+		done = a.ask(page).Action == "accept" && done
+	}
+	return done
+}
+
+// pending is a question that the SDK is about to pass to elicited.
+type pending struct {
+	params json.RawMessage
+	from   []*asker // the calls that may have asked it
+}
+
+const questionMeta = "baton/question"
+
+// asks replaces a server's question by one without content, because the SDK refuses odd ones. own is the exchange in whose stream
+// it came, nil for none.
+func (t *tap) asks(f *frame, own *exchange) json.RawMessage {
+	p := pending{params: f.Params}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if own != nil && own.asker != nil {
+		p.from = []*asker{own.asker}
+	} else {
+		for _, x := range t.open {
+			if x.asker != nil {
+				p.from = append(p.from, x.asker)
+			}
+		}
+		for id, x := range t.left {
+			if time.Since(x.left) > parting {
+				delete(t.left, id)
+				continue
+			}
+			p.from = append(p.from, x.asker)
+		}
+	}
+	key := string(f.ID)
+	t.pending[key] = p
+	return encoded(map[string]any{
+		"jsonrpc": "2.0", "id": f.ID, "method": elicitation, "params": map[string]any{"message": "", "_meta": map[string]string{questionMeta: key}},
+	})
+}
+
+// leave forgets a call that has ended, after a moment if it has no response: the server may still execute it and ask.
+func (t *tap) leave(x *exchange) {
+	t.end(x)
+	if result, refused, sent := x.outcome(); result == nil && refused == nil && sent {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		x.left = time.Now()
+		t.left[x.id] = x
+	}
+}
+
+// elicited answers a server's question, which is that of a call in flight.
+func (c *connection) elicited(_ context.Context, req *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+	key, _ := req.Params.Meta[questionMeta].(string)
+	c.tap.mu.Lock()
+	p, ok := c.tap.pending[key]
+	delete(c.tap.pending, key)
+	c.tap.mu.Unlock()
+	switch {
+	case !ok:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "unknown question"}
+	case len(p.from) == 1:
+		return p.from[0].ask(p.params), nil
+	}
+	for _, a := range p.from {
+		a.decline(p.params, "Several calls were in flight, and the server did not say which of them asks; make this call alone", false)
+	}
+	return &sdk.ElicitResult{Action: "decline"}, nil
+}

@@ -1,0 +1,236 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/mcp"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// asksByRequest is a server of the protocols until 2025-11-25 whose tools ask a person.
+func asksByRequest() *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "asks", Version: "1"}, &sdk.ServerOptions{SupportedProtocolVersions: []string{"2025-11-25"}})
+	for name, idempotent := range map[string]bool{"book": true, "deploy": false} {
+		s.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: &sdk.ToolAnnotations{IdempotentHint: idempotent}},
+			func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+				said := name
+				for _, ask := range []string{"Which seat?", "Which seat?", "Paid?"} {
+					res, err := req.Session.Elicit(ctx, &sdk.ElicitParams{Message: ask, RequestedSchema: json.RawMessage(seat)})
+					if err != nil {
+						return nil, err
+					}
+					said += fmt.Sprintf(" %s %v", res.Action, res.Content)
+					if res.Action == "decline" {
+						break
+					}
+				}
+				return resultOf(said), nil
+			})
+	}
+	idempotent := &sdk.ToolAnnotations{IdempotentHint: true}
+	began, asked := make(chan struct{}), make(chan struct{})
+	s.AddTool(&sdk.Tool{Name: "listen", InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: idempotent},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			close(began)
+			<-asked
+			return resultOf("heard"), nil
+		})
+	s.AddTool(&sdk.Tool{Name: "interrupt", InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: idempotent},
+		func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			<-began
+			res, err := req.Session.Elicit(ctx, &sdk.ElicitParams{Message: "Which of us?", RequestedSchema: json.RawMessage(seat)})
+			close(asked)
+			if err != nil {
+				return nil, err
+			}
+			return resultOf(res.Action), nil
+		})
+	s.AddTool(&sdk.Tool{Name: "sign", InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: idempotent},
+		func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			res, err := req.Session.Elicit(ctx, &sdk.ElicitParams{Message: "Sign in", Mode: "url", URL: "https://example.com/sign", ElicitationID: "1"})
+			if err != nil {
+				return nil, err
+			}
+			return resultOf(res.Action), nil
+		})
+	locked := 2
+	s.AddTool(&sdk.Tool{Name: "unlock", InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: idempotent},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			if locked--; locked < 0 {
+				return resultOf("unlocked"), nil
+			}
+			return nil, sdk.URLElicitationRequiredError([]*sdk.ElicitParams{{Mode: "url", Message: "Sign in", URL: "https://example.com/" + strconv.Itoa(locked), ElicitationID: "1"}})
+		})
+	return s
+}
+
+// resultOf is a result with one text.
+func resultOf(text string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+}
+
+const seat = `{"type":"object","properties":{"seat":{"type":"string"}},"required":["seat"]}`
+
+// asksByResult is the same server with the protocol of 2026-07-28.
+func asksByResult() *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "asks", Version: "1"}, nil)
+	for name, idempotent := range map[string]bool{"book": true, "deploy": false} {
+		s.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: &sdk.ToolAnnotations{IdempotentHint: idempotent}},
+			func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+				said := req.Params.RequestState
+				if said == "" {
+					said = name
+				}
+				if res, ok := req.Params.InputResponses["it"].(*sdk.ElicitResult); ok {
+					said += fmt.Sprintf(" %s %v", res.Action, res.Content)
+					if res.Action == "decline" {
+						return resultOf(said), nil
+					}
+				}
+				if n := strings.Count(said, "accept"); n < 3 {
+					ask := []string{"Which seat?", "Which seat?", "Paid?"}[n]
+					return &sdk.CallToolResult{
+						InputRequests: sdk.InputRequestMap{"it": &sdk.ElicitParams{Message: ask, RequestedSchema: json.RawMessage(seat)}},
+						RequestState:  said,
+					}, nil
+				}
+				return resultOf(said), nil
+			})
+	}
+	return s
+}
+
+// stateless is endpoint with the protocol of 2026-07-28.
+func stateless(t *testing.T, s *sdk.Server) mcp.Config {
+	t.Helper()
+	srv := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true}))
+	t.Cleanup(srv.Close)
+	return mcp.Config{URL: srv.URL}
+}
+
+// person records the answers to questions, as a run does.
+type person struct {
+	mu      sync.Mutex
+	answers map[string]plugins.Answer
+	asked   []agui.Interrupt
+	answer  func(q agui.Interrupt) plugins.Answer
+}
+
+func (p *person) ask(key string, q agui.Interrupt) (plugins.Answer, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a, ok := p.answers[key]; ok {
+		return a, nil
+	}
+	if p.answers == nil {
+		p.answers = map[string]plugins.Answer{}
+	}
+	p.asked, p.answers[key] = append(p.asked, q), p.answer(q)
+	return plugins.Answer{}, plugins.ErrWaiting
+}
+
+// callAs makes a call again until it does not wait for the person.
+func callAs(t *testing.T, p *person, tool plugins.Tool) (out agui.ToolOutput, calls int, err error) {
+	t.Helper()
+	for calls = 1; ; calls++ {
+		c := &plugins.Call{ID: "c", Args: json.RawMessage(`{}`)}
+		if c.Asks = p.ask; !tool.Info().Idempotent {
+			c.Asks = nil
+		}
+		if out, err = tool.Call(t.Context(), c); !errors.Is(err, plugins.ErrWaiting) {
+			return out, calls, err
+		}
+	}
+}
+
+func TestElicit_AsksAPerson(t *testing.T) {
+	asks, results := program(t), program(t)
+	asks.Env["MCP_SERVER"], results.Env["MCP_SERVER"] = "asks", "results"
+	for name, cfg := range map[string]mcp.Config{
+		"stdio": asks, "stdio, results": results, "http": endpoint(t, asksByRequest()), "http, results": stateless(t, asksByResult()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := started(t, cfg)
+			p := &person{answer: func(q agui.Interrupt) plugins.Answer {
+				return plugins.Answer{Payload: fmt.Appendf(nil, `{"seat":"%s %d"}`, q.Message[:1], len(q.Message))}
+			}}
+			out, calls, err := callAs(t, p, find(t, s, "it.book"))
+			if err != nil || out.ResultSummary != "book accept map[seat:W 11] accept map[seat:W 11] accept map[seat:P 5]" || calls != 4 {
+				t.Errorf("got %+v, %v after %d calls", out, err, calls)
+			}
+			if len(p.asked) != 3 || p.asked[0].Message != "Which seat?" || !equalJSON(p.asked[0].ResponseSchema, seat) {
+				t.Errorf("asked %+v", p.asked)
+			}
+			p = &person{answer: func(agui.Interrupt) plugins.Answer { return plugins.Answer{Cancelled: true} }}
+			out, calls, err = callAs(t, p, find(t, s, "it.book"))
+			if err != nil || out.ResultSummary != "book decline map[]" || calls != 2 {
+				t.Errorf("refused: %+v, %v after %d calls", out, err, calls)
+			}
+		})
+	}
+}
+
+func equalJSON(got json.RawMessage, want string) bool {
+	var a, b any
+	_, _ = json.Unmarshal(got, &a), json.Unmarshal([]byte(want), &b)
+	return fmt.Sprint(a) == fmt.Sprint(b)
+}
+
+// A tool that is not idempotent is called once, and the model is told why nobody was asked.
+func TestElicit_NotIdempotent(t *testing.T) {
+	out, calls, err := callAs(t, new(person), find(t, started(t, endpoint(t, asksByRequest())), "it.deploy"))
+	if err != nil || calls != 1 || out.Status != agui.StatusPartial || out.Error == nil || out.Error.Code != "input_declined" ||
+		!strings.HasPrefix(out.ResultSummary, "deploy decline map[]\nThe tool asked a person \"Which seat?\" and was declined. ") {
+		t.Errorf("%d calls: %+v, %v", calls, out, err)
+	}
+	out, calls, err = callAs(t, new(person), find(t, started(t, stateless(t, asksByResult())), "it.deploy"))
+	if e, ok := errors.AsType[*plugins.Error](err); !ok || e.Code != "input_declined" || calls != 1 || !strings.Contains(e.Message, "Which seat?") {
+		t.Errorf("%d calls: %+v, %v", calls, out, err)
+	}
+}
+
+// A page to open is shown as a link, whether it comes as a question or as an error.
+func TestElicit_ShowsPages(t *testing.T) {
+	s := started(t, endpoint(t, asksByRequest()))
+	for name, want := range map[string]string{"it.sign": "accept", "it.unlock": "unlocked"} {
+		p := &person{answer: func(agui.Interrupt) plugins.Answer { return plugins.Answer{Payload: json.RawMessage(`{}`)} }}
+		out, calls, err := callAs(t, p, find(t, s, name))
+		if err != nil || out.ResultSummary != want || calls != 2 {
+			t.Errorf("%s: %+v, %v after %d calls", name, out, err, calls)
+		}
+		if len(p.asked) != 1 || !strings.HasPrefix(p.asked[0].Message, "Sign in\nhttps://example.com/") || !strings.Contains(string(p.asked[0].Metadata), `"url":"https://example.com/`) {
+			t.Errorf("%s: asked %+v", name, p.asked)
+		}
+	}
+}
+
+// A program's question while several calls are in flight is declined, because any of them may ask it.
+func TestElicit_UnknownCall(t *testing.T) {
+	cfg := program(t)
+	cfg.Env["MCP_SERVER"] = "asks"
+	s := started(t, cfg)
+	heard := make(chan agui.ToolOutput)
+	go func() { // ends with its call
+		out, _, _ := callAs(t, new(person), find(t, s, "it.listen"))
+		heard <- out
+	}()
+	out, calls, err := callAs(t, new(person), find(t, s, "it.interrupt"))
+	if err != nil || calls != 1 || out.Status != agui.StatusSuccess || !strings.HasPrefix(out.ResultSummary, "decline\nThe tool asked a person \"Which of us?\" and was declined. Several calls") {
+		t.Errorf("%d calls: %+v, %v", calls, out, err)
+	}
+	if out := <-heard; out.Status != agui.StatusSuccess || !strings.HasPrefix(out.ResultSummary, "heard") {
+		t.Errorf("the other call: %+v", out)
+	}
+}
