@@ -139,6 +139,31 @@ type Call struct {
 	Progress func(fraction float64, message string)
 	// Asks answers Ask; nil if nobody can be asked.
 	Asks func(key string, q agui.Interrupt) (Answer, error)
+
+	// Kept is the value of the latest Keep in an earlier process that has died or stopped, nil for none.
+	Kept json.RawMessage
+	// Keeps stores the argument of Keep; nil stores nothing.
+	Keeps func(value json.RawMessage) error
+	// Idles calls the function of Idle; nil only calls it.
+	Idles func(ctx context.Context, wait func() error) error
+}
+
+// Keep records a value with which the call can go on after a crash or a stop, such as the id of a job at another service. The
+// call is then made again with it as Kept, even if the tool is not Idempotent. A nil value takes it back.
+func (c *Call) Keep(value json.RawMessage) error {
+	if c.Keeps == nil {
+		return nil
+	}
+	return c.Keeps(value)
+}
+
+// Idle calls wait, which waits for another service and uses little of this server meanwhile. The run can lend its slot to
+// another run until wait returns, and Idle returns once the run has one again. It returns wait's error.
+func (c *Call) Idle(ctx context.Context, wait func() error) error {
+	if c.Idles == nil {
+		return wait()
+	}
+	return c.Idles(ctx, wait)
 }
 
 // Ask returns a person's answer to q, as Run.Ask does. Until the answer arrives it returns ErrWaiting, which Call must return;

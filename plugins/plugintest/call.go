@@ -111,7 +111,7 @@ func (h *host) tool(name string) plugins.Tool {
 	return h.s.cfg.Tools[i]
 }
 
-// asking is how a tool asks a person during a call.
+// asking is how a tool asks a person and keeps a value during a call.
 type asking struct {
 	host  *host
 	use   plugins.Use // the call
@@ -130,6 +130,29 @@ func (a *asking) ask(ctx context.Context, tool plugins.Tool, callID, key string,
 	return answer, err
 }
 
+const keptPlace = "kept"
+
+// kept returns what the call has kept, or nil.
+func (a *asking) kept() json.RawMessage {
+	a.host.s.mu.Lock()
+	defer a.host.s.mu.Unlock()
+	rec := a.host.s.records[a.use.Inside(keptPlace)]
+	if rec == nil || string(rec.output) == "null" {
+		return nil
+	}
+	return rec.output
+}
+
+func (a *asking) keep(ctx context.Context, value json.RawMessage) error {
+	a.host.s.mu.Lock()
+	defer a.host.s.mu.Unlock()
+	rec, err := a.host.recall(ctx, plugins.Use{Place: a.use.Inside(keptPlace)})
+	if err != nil {
+		return err
+	}
+	return a.host.keep(rec, encode(value), len(a.host.s.events))
+}
+
 // result makes the call. again means that a crash interrupted it before.
 func (h *host) result(ctx context.Context, tool plugins.Tool, blank agui.ToolOutput, again bool, asks *asking) agui.ToolOutput {
 	switch {
@@ -137,7 +160,7 @@ func (h *host) result(ctx context.Context, tool plugins.Tool, blank agui.ToolOut
 		return failed(blank, errors.New("the arguments are not an object"), "invalid_arguments")
 	case tool == nil:
 		return failed(blank, fmt.Errorf("there is no tool %q", blank.ToolName), "unknown_tool")
-	case again && !tool.Info().Idempotent:
+	case again && !tool.Info().Idempotent && asks.kept() == nil:
 		return failed(blank, errInterrupted, "")
 	}
 	if limit := tool.Info().Timeout; limit > 0 {
@@ -158,6 +181,8 @@ func (h *host) result(ctx context.Context, tool plugins.Tool, blank agui.ToolOut
 		Asks: func(key string, q agui.Interrupt) (plugins.Answer, error) {
 			return asks.ask(ctx, tool, blank.ToolCallID, key, q)
 		},
+		Kept:  asks.kept(),
+		Keeps: func(value json.RawMessage) error { return asks.keep(ctx, value) },
 	})
 	if err != nil {
 		return failed(blank, err, "tool_failed")

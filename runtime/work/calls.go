@@ -86,7 +86,7 @@ func (c *toolCall) owe() {
 // may not be repeated gets an interrupted result here.
 func (c *toolCall) goOn() error {
 	c.owe()
-	if goesOn(c.s.l.plugins, c.m) {
+	if c.s.l.goesOn(c.m) {
 		return nil
 	}
 	return c.close(failedCall(c.m.CallID, c.u.Name, codeInterrupted).Output)
@@ -294,11 +294,14 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 	defer cancel()
 	info := tool.Info()
 	name, waits := info.Name, new(atomic.Bool)
-	call.Asks = c.asks(ctx, &info, waits)
+	call.Asks, call.Keeps, call.Idles = c.asks(ctx, &info, waits), c.keep, c.idle
+	call.Kept = s.l.kept(s.number, c.u)
 	out, err := callPlugin(ctx, s.ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
 		began := time.Now()
 		ctx, end := s.l.en.trace(ctx, s.l.op(OpTool, name, call.ID))
+		s.l.use(s.number, 1, 0)
 		out, err := callTool(ctx, tool, call)
+		s.l.use(s.number, -1, 0)
 		how := endOf(err)
 		if out.Error != nil {
 			how.Code = out.Error.Code

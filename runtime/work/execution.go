@@ -84,7 +84,9 @@ func (x *execution) attempt() nodeResult {
 	if x.st.Input != Shown(in.Query) { // otherwise the step has the run's query; the row may hold only its beginning
 		in.Query = x.st.Input
 	}
+	x.l.enterNode(x.st.Number)
 	out, err := x.call(ctx, in)
+	x.l.leaveNode(x.st.Number)
 	if x.limit.Err() != nil {
 		return nodeResult{}
 	}

@@ -27,6 +27,7 @@ type live struct {
 	t       *log.Tail
 	source  *commit.Source // shut with the gate
 	bounds  bounds
+	rests   rests
 	offer   *offer         // held from begins until the last worker has returned
 	plugins *host.Registry // the plugins of the offer that the run's project may use
 	input   Input
@@ -87,7 +88,7 @@ func (in *Input) JSON() json.RawMessage {
 func (en *Engine) newLive(run *model.Run) *live {
 	l := &live{
 		en: en, run: *run, offer: en.currentOffer(),
-		journal: newJournal(), owners: make(owners), over: make(chan struct{}), bounds: bounds{cfg: &en.cfg},
+		journal: newJournal(), owners: make(owners), over: make(chan struct{}), bounds: bounds{cfg: &en.cfg}, rests: rests{nodes: make(map[int]*uses)},
 		calls: pluginCalls{counts: &en.abandonments, grace: en.cfg.Grace, all: make(map[*pluginCall]struct{})},
 	}
 	l.calls.log = l.log

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
@@ -334,7 +334,7 @@ func (r *repair) interrupt() error {
 		}
 	}
 	for _, id := range l.span.ver.Unanswered() {
-		if m := l.journal.call(id); m != nil && m.Tool != "" && (goesOn(l.plugins, m) || !l.plugins.Settled(m.Tool)) { // the call itself decides when it is opened again
+		if m := l.journal.call(id); m != nil && m.Tool != "" && (l.goesOn(m) || !l.plugins.Settled(m.Tool)) { // the call itself decides when it is opened again
 			continue
 		}
 		if err := r.failCall(id); err != nil {
@@ -363,10 +363,11 @@ func (r *repair) goesOnIn(ev agui.Event) bool {
 	return false
 }
 
-// goesOn reports whether an open call will still get its own result: it was not made yet, or may be made again.
-func goesOn(offered *host.Registry, m *model.Memo) bool {
-	tool, ok := offered.Tool(m.Tool)
-	return !m.Begun || ok && tool.Info().Idempotent
+// goesOn reports whether an open call will still get its own result: it was not made yet, may be made again, or has kept what it
+// needs to go on.
+func (l *live) goesOn(m *model.Memo) bool {
+	tool, ok := l.plugins.Tool(m.Tool)
+	return !m.Begun || ok && tool.Info().Idempotent || l.kept(m.Step, plugins.Use{Place: m.Place}) != nil
 }
 
 // failCall stages the interrupted result of a call that gets no other, and completes its record.

@@ -51,6 +51,7 @@ func Run(t *testing.T, run func(t *testing.T, c Case) Outcome) {
 		{"Replay_RefusesOtherRequest", testMismatch},
 		{"CallTool_IsNotRepeated", testBegun},
 		{"CallTool_Asks", testToolAsks},
+		{"CallTool_Keeps", testKeeps},
 		{"CallTools_Places", testCallsAtOnce},
 		{"CallTools_WaitForAll", testCallsWait},
 		{"Branch_Places", testBranches},

@@ -265,3 +265,36 @@ func testToolAsks(t *testing.T, s *suite) {
 		}
 	}
 }
+
+// A call that has kept a value is made again with it after a crash, unless it has taken the value back.
+func testKeeps(t *testing.T, s *suite) {
+	for want, again := range map[string]bool{`goes on with {"job":7}`: true, "interrupted": false} {
+		calls := 0
+		job := tool{"job", false, func(ctx context.Context, call *plugins.Call) (string, error) {
+			if calls++; call.Kept != nil {
+				return "goes on with " + string(call.Kept), nil
+			}
+			for _, value := range []json.RawMessage{json.RawMessage(`{"job":6}`), nil, json.RawMessage(`{"job":7}`)} {
+				if err := call.Keep(value); err != nil {
+					return "", err
+				}
+			}
+			if !again {
+				if err := call.Keep(nil); err != nil {
+					return "", err
+				}
+			}
+			return "", call.Idle(ctx, func() error { return s.die(ctx) })
+		}}
+		s.check(want, Case{Plugins: []plugins.Plugin{job}}, func(ctx context.Context, run *plugins.Run) (string, error) {
+			out, err := run.CallTool(ctx, "job", nil)
+			if out.Error != nil {
+				return out.Error.Code, err
+			}
+			return out.ResultSummary, err
+		})
+		if calls != map[bool]int{true: 2, false: 1}[again] {
+			t.Errorf("%d calls", calls)
+		}
+	}
+}

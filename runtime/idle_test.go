@@ -1,0 +1,80 @@
+package runtime_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// A run whose only call is idle lends its slot, and goes on once a slot is free.
+func TestIdle_LendsSlot(t *testing.T) {
+	idle, done, returned := make(chan struct{}, 2), make(chan struct{}), make(chan struct{}, 2)
+	job := tool{plugins.Info{Name: "job"}, func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+		err := call.Idle(ctx, func() error {
+			idle <- struct{}{}
+			select {
+			case <-done:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+		returned <- struct{}{}
+		return agui.ToolOutput{ResultSummary: "done"}, err
+	}}
+	began, release := make(chan struct{}), make(chan struct{})
+	worker := agent{"worker", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
+		began <- struct{}{}
+		<-release
+		return agui.WorkerOutput{}, ctx.Err()
+	}}
+	b := open(t, runtime.Config{Runs: 1}, job, worker, asksFor("clerk", "job", `{}`))
+	first, second := b.start("a", "clerk", "go"), b.start("b", "clerk", "go")
+	<-idle
+	<-idle // at once, though there is one slot
+	third := b.start("c", "worker", "go")
+	<-began
+	close(done)
+	for _, run := range []string{first.RunID, second.RunID} {
+		if r, err := b.Run(t.Context(), local, run); err != nil || r.Status != runtime.Running {
+			t.Errorf("a run that waits for a slot is %s, %v", r.Status, err)
+		}
+	}
+	select {
+	case <-returned:
+		t.Error("a call has gone on without a slot")
+	default:
+	}
+	release <- struct{}{}
+	for _, run := range []string{third.RunID, first.RunID, second.RunID} {
+		b.wait(run, runtime.Completed)
+	}
+	worked := b.start("d", "worker", "go") // the slots have all been given back
+	<-began
+	release <- struct{}{}
+	b.wait(worked.RunID, runtime.Completed)
+}
+
+// A cancel ends a run at once that is idle, or waits for a slot.
+func TestIdle_Cancel(t *testing.T) {
+	idle := make(chan struct{}, 1)
+	job := tool{plugins.Info{Name: "job"}, func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+		return agui.ToolOutput{}, call.Idle(ctx, func() error {
+			idle <- struct{}{}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+	}}
+	b := open(t, runtime.Config{Runs: 1}, job, asksFor("clerk", "job", `{}`))
+	for range 3 {
+		run := b.start("a", "clerk", "go").RunID
+		<-idle
+		if _, err := b.Cancel(t.Context(), local, run); err != nil {
+			t.Fatal(err)
+		}
+		b.wait(run, runtime.Cancelled)
+	}
+}

@@ -1,0 +1,119 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/batonrun/baton/plugins"
+)
+
+// rests tells when all nodes of a run rest: each has calls of tools, and all of them are idle. The run lends its slot then. A
+// worker that works beside its idle calls is not noticed.
+type rests struct {
+	mu    sync.Mutex    // guards the fields below, and the slot of the run's reservation
+	nodes map[int]*uses // by the number of the step
+	lent  bool
+}
+
+// uses counts the running calls of tools of a node.
+type uses struct{ calls, idle int }
+
+// enterNode records that a node executes, and leaveNode that it has ended.
+func (l *live) enterNode(number int) {
+	l.rests.mu.Lock()
+	defer l.rests.mu.Unlock()
+	l.rests.nodes[number] = new(uses)
+	l.lend()
+}
+
+func (l *live) leaveNode(number int) {
+	l.rests.mu.Lock()
+	defer l.rests.mu.Unlock()
+	delete(l.rests.nodes, number)
+	l.lend()
+}
+
+// use changes the numbers of running and idle calls of a node, which may have ended without an abandoned call.
+func (l *live) use(number, calls, idle int) {
+	l.rests.mu.Lock()
+	defer l.rests.mu.Unlock()
+	if u := l.rests.nodes[number]; u != nil {
+		u.calls, u.idle = u.calls+calls, u.idle+idle
+	}
+	l.lend()
+}
+
+// lend gives the run's slot to others while all nodes rest. A node that begins to work meanwhile exceeds the limit, which saves a
+// second queue. rests.mu is held.
+func (l *live) lend() {
+	r := &l.rests
+	rest := len(r.nodes) > 0
+	for _, u := range r.nodes {
+		rest = rest && u.idle > 0 && u.idle == u.calls
+	}
+	switch {
+	case rest && !r.lent:
+		r.lent = true
+		l.bounds.reserved.slot.Release()
+		l.en.queue.nudge()
+	case !rest && r.lent:
+		r.lent = false
+		l.bounds.reserved.slot.Force(1)
+	}
+}
+
+// retake waits for a slot if the run has lent its own.
+func (l *live) retake(ctx context.Context) {
+	r := &l.rests
+	r.mu.Lock()
+	lent := r.lent
+	r.mu.Unlock()
+	if !lent {
+		return
+	}
+	slot, err := l.bounds.reserved.of.slots.Take(ctx, ownerOf(&l.run.RunHead), 1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil || !r.lent {
+		slot.Release()
+		return
+	}
+	l.bounds.reserved.slot, r.lent = slot, false
+}
+
+// idle is a tool's Idle.
+func (c *toolCall) idle(ctx context.Context, wait func() error) error {
+	l, number := c.s.l, c.s.number
+	l.use(number, 0, 1)
+	err := wait()
+	l.retake(ctx)
+	l.use(number, 0, -1)
+	return err
+}
+
+// keptPlace is the last segment of the place of what a call keeps.
+const keptPlace = "kept"
+
+// keep is a tool's Keep.
+func (c *toolCall) keep(value json.RawMessage) error {
+	m, err := c.s.memo(plugins.Use{Place: c.u.Inside(keptPlace)})
+	if err != nil {
+		return err
+	}
+	if value == nil {
+		value = json.RawMessage("null")
+	}
+	return c.s.record(m, value)
+}
+
+// kept returns what the call at a place in a step has kept, or nil.
+func (l *live) kept(step int, call plugins.Use) json.RawMessage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.journal.find(step, call.Inside(keptPlace))
+	if m == nil || string(m.Output) == "null" {
+		return nil
+	}
+	return m.Output
+}
