@@ -31,7 +31,7 @@ func TestIdle_LendsSlot(t *testing.T) {
 		<-release
 		return agui.WorkerOutput{}, ctx.Err()
 	}}
-	b := open(t, runtime.Config{Runs: 1}, job, worker, asksFor("clerk", "job", `{}`))
+	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, job, worker, asksFor("clerk", "job", `{}`))
 	first, second := b.start("a", "clerk", "go"), b.start("b", "clerk", "go")
 	<-idle
 	<-idle // at once, though there is one slot
@@ -68,7 +68,7 @@ func TestIdle_Cancel(t *testing.T) {
 			return context.Cause(ctx)
 		})
 	}}
-	b := open(t, runtime.Config{Runs: 1}, job, asksFor("clerk", "job", `{}`))
+	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, job, asksFor("clerk", "job", `{}`))
 	for range 3 {
 		run := b.start("a", "clerk", "go").RunID
 		<-idle
