@@ -60,6 +60,17 @@ func (r *Run) ModelCall(ctx context.Context, c ModelCall) error {
 	return r.host.Usage(ctx, use, c)
 }
 
+// Idle calls wait, which waits for another service and uses little of this server meanwhile, in a worker or in the function of a Do.
+// The run can lend its slot to another run until wait returns, and Idle returns once the run has one again. It returns wait's error.
+func (r *Run) Idle(ctx context.Context, wait func() error) error {
+	if h, ok := r.host.(interface {
+		Idle(ctx context.Context, wait func() error) error
+	}); ok {
+		return h.Idle(ctx, wait)
+	}
+	return wait()
+}
+
 // BeginModelCall reports the start of a model call to the log (see agui.ModelCall), metrics and traces. Make the call with
 // the returned context, then report its end with the function. Usage is counted separately, by ModelCall. A call without
 // an end, for instance after a panic, fails when the worker returns; later or repeated reports are ignored.

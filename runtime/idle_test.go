@@ -9,11 +9,18 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// A run whose only call is idle lends its slot, and goes on once a slot is free.
+// A run whose only call of a tool or a model is idle lends its slot, and goes on once a slot is free.
 func TestIdle_LendsSlot(t *testing.T) {
+	t.Run("tool", func(t *testing.T) { testLendsSlot(t, false) })
+	t.Run("model", func(t *testing.T) { testLendsSlot(t, true) })
+}
+
+func testLendsSlot(t *testing.T, model bool) {
+	t.Helper()
 	idle, done, returned := make(chan struct{}, 2), make(chan struct{}), make(chan struct{}, 2)
-	job := tool{plugins.Info{Name: "job"}, func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
-		err := call.Idle(ctx, func() error {
+	rest := func(ctx context.Context, idles func(context.Context, func() error) error) error {
+		defer func() { returned <- struct{}{} }()
+		return idles(ctx, func() error {
 			idle <- struct{}{}
 			select {
 			case <-done:
@@ -22,16 +29,23 @@ func TestIdle_LendsSlot(t *testing.T) {
 				return context.Cause(ctx)
 			}
 		})
-		returned <- struct{}{}
-		return agui.ToolOutput{ResultSummary: "done"}, err
+	}
+	job := tool{plugins.Info{Name: "job"}, func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+		return agui.ToolOutput{ResultSummary: "done"}, rest(ctx, call.Idle)
 	}}
+	clerk := asksFor("clerk", "job", `{}`)
+	if model {
+		clerk = agent{"clerk", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			return agui.WorkerOutput{}, run.Do(ctx, "model", nil, func(ctx context.Context) error { return rest(ctx, run.Idle) })
+		}}
+	}
 	began, release := make(chan struct{}), make(chan struct{})
 	worker := agent{"worker", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
 		began <- struct{}{}
 		<-release
 		return agui.WorkerOutput{}, ctx.Err()
 	}}
-	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, job, worker, asksFor("clerk", "job", `{}`))
+	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, job, worker, clerk)
 	first, second := b.start("a", "clerk", "go"), b.start("b", "clerk", "go")
 	<-idle
 	<-idle // at once, though there is one slot

@@ -36,6 +36,12 @@ type ModelLimiter interface {
 	MayCallModel() error
 }
 
+// Idler is a Host whose runs can lend their slots while they wait.
+type Idler interface {
+	// Idle is Run.Idle.
+	Idle(ctx context.Context, wait func() error) error
+}
+
 // Chooser is an Agent whose model is offered tools.
 type Chooser interface {
 	plugins.Agent

@@ -217,7 +217,9 @@ func (t *turn) stream(ctx context.Context, m Streamer, req Request, show func(Pi
 	if err := t.run.MayCallModel(); err != nil {
 		return Response{}, err
 	}
-	call, err := pacerOf(m).Admit(ctx, t.run.Input.Project, t.run.Input.User, int64(t.estimate(req)))
+	call, err := pacerOf(m).Admit(ctx, t.run.Input.Project, t.run.Input.User, int64(t.estimate(req)), func(wait func() error) error {
+		return t.run.Idle(ctx, wait)
+	})
 	if err != nil {
 		return Response{}, err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// rests tells when all nodes of a run rest: each has calls of tools, and all of them are idle. The run lends its slot then. A
+// rests tells when all nodes of a run rest: each has calls of tools or models, and all of them are idle. The run lends its slot then. A
 // worker that works beside its idle calls is not noticed.
 type rests struct {
 	mu    sync.Mutex    // guards the fields below, and the slot of the run's reservation
@@ -84,11 +84,18 @@ func (l *live) retake(ctx context.Context) {
 
 // idle is a tool's Idle.
 func (c *toolCall) idle(ctx context.Context, wait func() error) error {
-	l, number := c.s.l, c.s.number
-	l.use(number, 0, 1)
+	return c.s.rest(ctx, 0, wait)
+}
+
+// Idle implements host.Idler.
+func (s *step) Idle(ctx context.Context, wait func() error) error { return s.rest(ctx, 1, wait) }
+
+// rest runs a wait of a call that is counted already, or of one more.
+func (s *step) rest(ctx context.Context, more int, wait func() error) error {
+	s.l.use(s.number, more, 1)
 	err := wait()
-	l.retake(ctx)
-	l.use(number, 0, -1)
+	s.l.retake(ctx)
+	s.l.use(s.number, -more, -1)
 	return err
 }
 

@@ -40,6 +40,7 @@ var (
 	_ plugins.Host      = (*step)(nil)
 	_ host.ModelWatcher = (*step)(nil)
 	_ host.ModelLimiter = (*step)(nil)
+	_ host.Idler        = (*step)(nil)
 )
 
 func newStep(ctx context.Context, l *live, number int, node, agent string) *step {

@@ -23,7 +23,7 @@ type Pacer struct {
 	mu         sync.Mutex // guards the fields below
 	configured Limits
 	told       Limits
-	pools      *pools
+	pools      *pools    // does not change once it is set
 	until      time.Time // no call is admitted before
 	refusals   int       // in a row
 	room       int64     // for concurrent calls after a refusal, 0 for any number
@@ -81,43 +81,74 @@ func (p *Pacer) limit() *pools {
 }
 
 // Call is an admitted call. End it.
-type Call struct{ concurrent, tokens *quota.Reservation }
+type Call struct{ concurrent, request, tokens *quota.Reservation }
 
-// Admit waits until a call of a user with an estimated number of tokens may start. It fails with ctx's cause.
-func (p *Pacer) Admit(ctx context.Context, project, user string, tokens int64) (*Call, error) {
+// Admit returns when a call of a user with an estimated number of tokens may start. If the call has to wait, idle runs the wait. It
+// fails with ctx's cause.
+func (p *Pacer) Admit(ctx context.Context, project, user string, tokens int64, idle func(wait func() error) error) (*Call, error) {
 	if p == nil {
 		return nil, nil
 	}
 	o := quota.OwnerOf(project, user)
-	p.mu.Lock()
-	in := p.pools
-	if in == nil {
-		in = p.limit()
-	}
-	p.mu.Unlock()
-	concurrent, err := in.concurrent.Take(ctx, o, 1)
-	if err != nil {
-		return nil, err
-	}
-	request, err := in.requests.Take(ctx, o, 1)
-	if err != nil {
-		concurrent.Release()
-		return nil, err
-	}
-	c := &Call{concurrent: concurrent}
-	if c.tokens, err = in.tokens.Take(ctx, o, tokens); err == nil {
-		err = p.pause(ctx)
-	}
-	if err != nil {
-		request.Release()
-		c.tokens.Release()
-		concurrent.Release()
-		return nil, err
+	c := p.try(o, tokens)
+	if c == nil {
+		err := idle(func() (err error) {
+			c, err = p.wait(ctx, o, tokens)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	time.AfterFunc(window, func() {
-		request.Release()
+		c.request.Release()
 		c.tokens.Release()
 	})
+	return c, nil
+}
+
+// release gives back what a call that was not made holds.
+func (c *Call) release() {
+	for _, r := range []*quota.Reservation{c.concurrent, c.request, c.tokens} {
+		r.Release()
+	}
+}
+
+// try admits a call that need not wait, or returns nil.
+func (p *Pacer) try(o quota.Owner, tokens int64) *Call {
+	p.mu.Lock()
+	in, paused := p.limit(), time.Now().Before(p.until)
+	p.mu.Unlock()
+	if paused {
+		return nil
+	}
+	c, full := new(Call), quota.None
+	if c.concurrent, full = in.concurrent.Try(o, 1); full == quota.None {
+		if c.request, full = in.requests.Try(o, 1); full == quota.None {
+			c.tokens, full = in.tokens.Try(o, tokens)
+		}
+	}
+	if full != quota.None {
+		c.release()
+		return nil
+	}
+	return c
+}
+
+// wait admits a call when it may start.
+func (p *Pacer) wait(ctx context.Context, o quota.Owner, tokens int64) (_ *Call, err error) {
+	c := new(Call)
+	if c.concurrent, err = p.pools.concurrent.Take(ctx, o, 1); err == nil {
+		if c.request, err = p.pools.requests.Take(ctx, o, 1); err == nil {
+			if c.tokens, err = p.pools.tokens.Take(ctx, o, tokens); err == nil {
+				err = p.pause(ctx)
+			}
+		}
+	}
+	if err != nil {
+		c.release()
+		return nil, err
+	}
 	return c, nil
 }
 

@@ -12,6 +12,9 @@ import (
 	"github.com/batonrun/baton/plugins/llm/pace"
 )
 
+// atOnce runs a wait as it is.
+func atOnce(wait func() error) error { return wait() }
+
 // provider records when its calls arrived.
 type provider struct {
 	mu       sync.Mutex
@@ -91,7 +94,7 @@ func TestPacer_KeepsTheLimitsAndServesUsersInTurn(t *testing.T) {
 // call makes a call that takes half a second and 100 tokens, which were estimated as 150.
 func call(t *testing.T, p *pace.Pacer, to *provider, user string) {
 	t.Helper()
-	c, err := p.Admit(t.Context(), "p", user, 150)
+	c, err := p.Admit(t.Context(), "p", user, 150, atOnce)
 	if err != nil {
 		t.Error(err)
 		return
@@ -111,7 +114,7 @@ func TestPacer_LimitsConcurrentCalls(t *testing.T) {
 		var all sync.WaitGroup
 		for range 9 {
 			all.Go(func() {
-				c, err := p.Admit(t.Context(), "p", "u", 0)
+				c, err := p.Admit(t.Context(), "p", "u", 0, atOnce)
 				if err != nil {
 					t.Error(err)
 					return
@@ -140,7 +143,7 @@ func TestPacer_PausesAfterRefusals(t *testing.T) {
 		var p pace.Pacer
 		waited := func() time.Duration {
 			from := time.Now()
-			c, err := p.Admit(t.Context(), "p", "u", 1)
+			c, err := p.Admit(t.Context(), "p", "u", 1, atOnce)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +181,7 @@ func TestPacer_LearnsLimitsThatAreNotConfigured(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			for range n {
-				if _, err := p.Admit(ctx, "p", "u", 1); err == nil {
+				if _, err := p.Admit(ctx, "p", "u", 1, atOnce); err == nil {
 					in++
 				}
 			}
@@ -206,7 +209,7 @@ func TestPacer_WaitsEndWithTheirContext(t *testing.T) {
 		for _, limits := range []pace.Limits{{Requests: 1}, {Tokens: 1}, {Concurrent: 1}, {}} {
 			var p pace.Pacer
 			p.Configure(limits)
-			first, err := p.Admit(t.Context(), "p", "u", 1)
+			first, err := p.Admit(t.Context(), "p", "u", 1, atOnce)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +219,7 @@ func TestPacer_WaitsEndWithTheirContext(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			ended := make(chan error, 1)
 			go func() {
-				_, err := p.Admit(ctx, "p", "v", 1)
+				_, err := p.Admit(ctx, "p", "v", 1, atOnce)
 				ended <- err
 			}()
 			synctest.Wait()
@@ -226,7 +229,7 @@ func TestPacer_WaitsEndWithTheirContext(t *testing.T) {
 			}
 			first.End()
 			<-time.After(2 * time.Minute)
-			if _, err := p.Admit(t.Context(), "p", "v", 1); err != nil { // nothing was left behind
+			if _, err := p.Admit(t.Context(), "p", "v", 1, atOnce); err != nil { // nothing was left behind
 				t.Error(err)
 			}
 		}
