@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -131,7 +132,7 @@ func (s *Server) Start(ctx context.Context) (err error) {
 		go func() { s.served <- s.web.Serve(s.ln) }() // ends with Shutdown
 	}
 	if s.adminLn != nil {
-		s.admin = admin.New(admin.Config{Metrics: s.watch.Handler(), Ready: s.rt.Ready, Unwell: s.rt.Unwell, Hosts: cfg.Hosts, Log: cfg.Log})
+		s.admin = admin.New(admin.Config{Metrics: s.watch.Handler(), Ready: s.rt.Ready, Unwell: s.unwell, Hosts: cfg.Hosts, Log: cfg.Log})
 		s.tidying.Go(func() { // ends with Shutdown
 			if err := s.admin.Serve(s.adminLn); err != nil {
 				cfg.Log.Error("the admin listener failed", "error", err)
@@ -141,12 +142,21 @@ func (s *Server) Start(ctx context.Context) (err error) {
 	ctx, s.untidy = context.WithCancel(context.WithoutCancel(ctx))
 	s.tidying.Go(func() { // ends with Shutdown
 		s.rt.Plugins().Await(ctx, "*")
-		for _, why := range s.rt.Unwell() {
-			cfg.Log.Warn("a plugin needs attention", "why", why)
+		for name, why := range s.rt.Unwell() {
+			cfg.Log.Warn("a plugin needs attention", "plugin", name, "why", why)
 		}
 	})
 	s.tidying.Go(func() { tidy(ctx, s.tidy, s.rt, s.db, *cfg.Retention, cfg.Log) }) // ends with Shutdown
 	return nil
+}
+
+// unwell returns a line about each plugin that needs attention.
+func (s *Server) unwell() (lines []string) {
+	for name, why := range s.rt.Unwell() {
+		lines = append(lines, name+": "+why)
+	}
+	slices.Sort(lines)
+	return lines
 }
 
 // abort closes what Start has opened when it fails.

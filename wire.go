@@ -118,7 +118,7 @@ func newWeb(cfg *Config, secure *tls.Config, rt *runtime.Runtime, db *storage.DB
 	}
 	cfg.adjust(&reading)
 	streams := transports.NewStreams(reading)
-	watch.Watch(rt.Stats, streams.Stats, streams.Budget.Used)
+	watch.Watch(rt.Stats, streams.Stats, streams.Budget.Used, rt.Unwell)
 	shown := http.Handler(nil)
 	if accounts == nil && cfg.AdminListen == "" {
 		shown = watch.Handler()

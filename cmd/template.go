@@ -54,7 +54,7 @@ const templateHead = `# yaml-language-server: $schema=./` + schemaFile + `
 const templateAgent = `    system: You answer briefly, and compute with the calculator.
     tools: [calculator, clock]
     limits: {timeout: 2m, max_steps: 12}
-    # fallback: {provider: ollama, model: qwen3}         # used when the model has failed
+    # fallback: [{provider: ollama, model: qwen3}]       # used when the model has failed
     # prices: {some-model: {input: 0.15, output: 0.60}}  # per million tokens, for limits.max_cost
     # history: {tokens: 32000, over: summarise}          # for earlier turns that do not fit: drop or summarise
     # output: structured                                 # adds key points and suggested actions to the answer

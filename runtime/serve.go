@@ -144,9 +144,9 @@ func (rt *Runtime) Ready(ctx context.Context) error {
 	return rt.Plugins().Check(ctx)
 }
 
-// Unwell describes the plugins whose programs or servers fail, and the agents with too many tools: the name and the reason of each. The
-// runtime is ready without them.
-func (rt *Runtime) Unwell() []string { return rt.Plugins().Unwell() }
+// Unwell returns the names of the plugins whose programs, servers or models fail, and of the agents with too many tools, with the reason
+// of each. The runtime is ready without them.
+func (rt *Runtime) Unwell() map[string]string { return rt.Plugins().Unwell() }
 
 // Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases the remaining
 // ones: they continue at the next start, or on the standby instance, which may begin from then on. It returns when

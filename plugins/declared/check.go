@@ -79,8 +79,9 @@ func (c *checker) check() {
 func (c *checker) provider(at, name string) {
 	known := []string{"openai", "anthropic", "google", "ollama"}
 	for _, a := range c.f.Agents {
-		if known = append(known, a.BaseURL); a.Fallback != nil {
-			known = append(known, a.Fallback.BaseURL)
+		known = append(known, a.BaseURL)
+		for _, f := range a.Fallback {
+			known = append(known, f.BaseURL)
 		}
 	}
 	if !slices.Contains(known, name) {
@@ -154,12 +155,13 @@ func (c *checker) agent(at string, a *Agent) {
 	c.spending(at, a)
 	c.openai(at, a.Provider, a.API, a.APIVersion, a.Compat)
 	c.count(at, a)
-	if a.Fallback != nil {
-		if a.Fallback.Provider == "" && !c.r.wrong(at+".fallback", at+".fallback.provider") {
-			c.r.errorf(at+".fallback", "provider is missing")
+	for i, f := range a.Fallback {
+		at := fmt.Sprintf("%s.fallback[%d]", at, i)
+		if f.Provider == "" && !c.r.wrong(at, at+".provider") {
+			c.r.errorf(at, "provider is missing")
 		}
-		c.url(at+".fallback.base_url", a.Fallback.BaseURL)
-		c.openai(at+".fallback", a.Fallback.Provider, a.Fallback.API, a.Fallback.APIVersion, a.Fallback.Compat)
+		c.url(at+".base_url", f.BaseURL)
+		c.openai(at, f.Provider, f.API, f.APIVersion, f.Compat)
 	}
 	c.url(at+".base_url", a.BaseURL)
 	if a.AGUI != nil {
@@ -235,12 +237,15 @@ func (c *checker) spending(at string, a *Agent) {
 		c.r.errorf(at+".limits.max_cost", "costs are unknown without prices: add the model's prices")
 	}
 	models := []string{a.Model}
-	if a.Fallback != nil {
-		models = append(models, a.Fallback.Model)
+	for _, f := range a.Fallback {
+		models = append(models, f.Model)
 	}
 	for i, name := range models {
 		if a.Limits.MaxCost > 0 && len(a.Prices) > 0 && name != "" && a.Prices[name] == nil {
-			where := []string{".model", ".fallback.model"}[i]
+			where := ".model"
+			if i > 0 {
+				where = fmt.Sprintf(".fallback[%d].model", i-1)
+			}
 			c.r.errorf(at+where, "limits.max_cost needs its price: prices has no %q%s", name, document.Hint(name, slices.Sorted(maps.Keys(a.Prices))))
 		}
 	}

@@ -21,7 +21,7 @@ agents:
     api: chat
     api_version: 2025-04-01-preview
     compat: {server: mistral, system: user, first: user, bridge: true, content: empty, call_ids: nine, reasoning: none, media: [image/png], tools: 64, description: 1024, schema: json}
-    fallback: {provider: anthropic, model: n, base_url: "http://127.0.0.1:1", api_key: k, compat: {media: []}}
+    fallback: [{provider: anthropic, model: n, base_url: "http://127.0.0.1:1", api_key: k, compat: {media: []}}]
     prices: {m: {input: 0.15, cached_input: 0.075, output: 0.6}, n: {input: 3, output: 15}}
     history: {tokens: 8000, over: summarise}
     output: structured
@@ -54,9 +54,9 @@ func TestLoad_ReadsModels(t *testing.T) {
 				Server: "mistral", System: "user", First: "user", Bridge: true, Content: "empty", CallIDs: "nine", Reasoning: "none",
 				Media: []string{"image/png"}, Tools: 64, Description: 1024, Schema: "json",
 			},
-			Fallback: &declared.Model{
+			Fallback: []*declared.Model{{
 				Provider: "anthropic", Model: "n", BaseURL: "http://127.0.0.1:1", APIKey: "k", Compat: &declared.Compat{Media: []string{}},
-			},
+			}},
 			Prices:  map[string]*declared.Price{"m": {Input: 0.15, CachedInput: 0.075, Output: 0.6}, "n": {Input: 3, Output: 15}},
 			History: &declared.History{Tokens: 8000, Over: "summarise"}, Output: "structured", Context: []string{"."},
 			Limits: declared.Limits{MaxTokens: 100_000, MaxCost: 0.5},
@@ -77,10 +77,10 @@ func TestLoad_ModelErrorsHavePositions(t *testing.T) {
 		{agent("prices: {m: {imput: 1}}"), "agents.a.prices.m.imput: there is no such key; did you mean input?"},
 		{agent("limits: {max_cost: 1}"), "2:54: agents.a.limits.max_cost: costs are unknown without prices"},
 		{agent("prices: {n: {input: 1}}, limits: {max_cost: 1}"), `2:32: agents.a.model: limits.max_cost needs its price: prices has no "m"`},
-		{agent("prices: {m: {input: 1}}, fallback: {provider: ollama, model: mm}, limits: {max_cost: 1}"), `agents.a.fallback.model: limits.max_cost needs its price: prices has no "mm"`},
-		{agent("fallback: {model: n}"), "2:35: agents.a.fallback: provider is missing"},
-		{agent("fallback: {provider: opnai}"), `agents.a.fallback.provider: want openai or anthropic or google or ollama, got "opnai"; did you mean openai?`},
-		{agent("fallback: {provider: openai, base_url: x}"), "agents.a.fallback.base_url: want a URL"},
+		{agent("prices: {m: {input: 1}}, fallback: [{provider: ollama, model: mm}], limits: {max_cost: 1}"), `agents.a.fallback[0].model: limits.max_cost needs its price: prices has no "mm"`},
+		{agent("fallback: [{model: n}]"), "2:46: agents.a.fallback[0]: provider is missing"},
+		{agent("fallback: [{provider: opnai}]"), `agents.a.fallback[0].provider: want openai or anthropic or google or ollama, got "opnai"; did you mean openai?`},
+		{agent("fallback: [{provider: openai, base_url: x}]"), "agents.a.fallback[0].base_url: want a URL"},
 		{agent("compat: {server: mistrall}"), `agents.a.compat.server: want openai or azure or mistral`},
 		{agent("compat: {call_ids: 9}"), `agents.a.compat.call_ids: want any or nine or word or short, got "9"`},
 		{agent("api: completions"), `agents.a.api: want chat or responses, got "completions"`},
@@ -88,7 +88,7 @@ func TestLoad_ModelErrorsHavePositions(t *testing.T) {
 		{"agents:\n  a: {provider: google, model: m, api_version: v1}\n", "agents.a.api_version: is for provider openai"},
 		{"agents:\n  a: {provider: google, model: m, compat: {server: vllm}}\n", "agents.a.compat.server: is for provider openai"},
 		{"agents:\n  a: {command: [x], compat: {}}\n", "agents.a.compat: is for an agent with a provider"},
-		{agent("fallback: {provider: ollama, api: chat}"), "agents.a.fallback.api: is for provider openai"},
+		{agent("fallback: [{provider: ollama, api: chat}]"), "agents.a.fallback[0].api: is for provider openai"},
 		{agent("tools: ['m.*'], compat: {tools: 2}") + "mcp:\n  m: {url: 'http://x', allow: [a, b, c]}\n", `agents.a.tools[0]: the model takes 2 tools, and there are 3; "m.*" matches 3 of them: narrow it`},
 		{agent("history: {tokens: many}"), "agents.a.history.tokens: want a whole number"},
 		{agent("history: {over: sumarise}"), `agents.a.history.over: want drop or summarise, got "sumarise"; did you mean summarise?`},

@@ -75,7 +75,7 @@ func TestSchema_AgreesWithLoad(t *testing.T) {
 		"agents: {a: {provider: ollama, prices: {m: {input: 1, output: 0.5}}}}": true,
 		"agents: {a: {provider: ollama, prices: {m: {input: cheap}}}}":          false,
 		"agents: {a: {provider: ollama, prices: {m: {input: -1}}}}":             false,
-		"agents: {a: {provider: ollama, fallback: {model: m}}}":                 false,
+		"agents: {a: {provider: ollama, fallback: [{model: m}]}}":               false,
 		"agents: {a: {provider: ollama, output: json}}":                         false,
 		"agents: {a: {provider: ollama, history: {over: sumarise}}}":            false,
 		"mcp: {f: {url: 'http://x', required: maybe}}":                          false,

@@ -33,7 +33,7 @@ type Agent struct {
 	System string   `yaml:"system" doc:"The system prompt."`
 	Tools  []string `yaml:"tools" doc:"Tools and agents that it can call: names, or patterns such as files.*"`
 
-	Fallback *Model            `yaml:"fallback" doc:"The model to use after this one and its retries have failed."`
+	Fallback []*Model          `yaml:"fallback" doc:"The models to use, in order, after this one and its retries have failed, or while it is down."`
 	Prices   map[string]*Price `yaml:"prices" doc:"Prices of a million tokens by model name, for limits.max_cost."`
 	History  *History          `yaml:"history" doc:"How much of the conversation the model gets."`
 	Output   string            `yaml:"output" enum:"text,structured" doc:"structured requests key points and suggested actions in addition to the answer."`

@@ -53,23 +53,23 @@ func (r *Registry) Health(p plugins.Plugin) *plugins.Health {
 	return nil
 }
 
-// Unwell describes the plugins whose external dependency fails, and the agents with more tools than their models take: the name and
-// the reason of each, in the order of the names.
-func (r *Registry) Unwell() (list []string) {
+// Unwell returns the names of the plugins whose external dependency fails, and of the agents with more tools than their models take,
+// with the reason of each.
+func (r *Registry) Unwell() map[string]string {
+	unwell := make(map[string]string)
 	for _, e := range r.list {
 		if s, ok := e.Plugin.(plugins.Reporter); ok {
 			if h := s.Health(); h != nil && !h.OK {
-				list = append(list, e.Info().Name+": "+h.Detail)
+				unwell[e.Info().Name] = h.Detail
 			}
 		}
 		if c, ok := e.Plugin.(Chooser); ok {
 			if why := r.crowded(c); why != "" {
-				list = append(list, e.Info().Name+": "+why)
+				unwell[e.Info().Name] = why
 			}
 		}
 	}
-	slices.Sort(list)
-	return list
+	return unwell
 }
 
 // crowded returns why an agent has too many tools, or "".

@@ -385,8 +385,8 @@ func TestRegistry_RecordsOriginAndHealth(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
-	if got, want := r.Unwell(), []string{"files: away"}; !slices.Equal(got, want) {
-		t.Errorf("not well are %q, want %q", got, want)
+	if diff := cmp.Diff(map[string]string{"files": "away"}, r.Unwell()); diff != "" {
+		t.Errorf("not well (-want +got):\n%s", diff)
 	}
 }
 
@@ -401,18 +401,18 @@ func (c choosing) Chooses() (patterns []string, most int) { return c.patterns, 2
 func TestRegistry_NamesAgentsWithTooManyTools(t *testing.T) {
 	for _, test := range []struct {
 		patterns []string
-		want     []string
+		want     string
 	}{
-		{[]string{"files.read", "files.write"}, nil},
-		{[]string{"files.read", "files.*"}, []string{`writer: the model takes 2 tools, and there are 3: narrow "files.*", which matches 3 of them`}},
-		{[]string{"files.read", "files.write", "other"}, []string{`writer: the model takes 2 tools, and there are 3: narrow "files.read", which matches 1 of them`}},
+		{[]string{"files.read", "files.write"}, ""},
+		{[]string{"files.read", "files.*"}, `the model takes 2 tools, and there are 3: narrow "files.*", which matches 3 of them`},
+		{[]string{"files.read", "files.write", "other"}, `the model takes 2 tools, and there are 3: narrow "files.read", which matches 1 of them`},
 	} {
 		files := &box{"files", []plugins.Tool{toolNamed("files.read").(plugins.Tool), toolNamed("files.write").(plugins.Tool), toolNamed("files.move").(plugins.Tool)}}
 		var r host.Registry
 		if err := r.Add(choosing{spec{info: plugins.Info{Name: "writer"}}, test.patterns}, agentNamed("other"), files); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.Unwell(); !slices.Equal(got, test.want) {
+		if got := r.Unwell()["writer"]; got != test.want {
 			t.Errorf("%q: got %q, want %q", test.patterns, got, test.want)
 		}
 	}

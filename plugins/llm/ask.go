@@ -81,20 +81,24 @@ func (t *turn) ask(ctx context.Context) (*answer, error) {
 	return &ans, shown(err)
 }
 
-// answer gets an answer from the model or, if it fails, from the fallback.
+// answer gets an answer from the first model that does not fail.
 func (t *turn) answer(ctx context.Context, ans *answer) error {
-	err := t.answerOf(ctx, t.model, ans)
-	if _, failed := errors.AsType[*Error](err); !failed || t.other == nil || ctx.Err() != nil {
-		return err
+	for i, m := range t.models {
+		last := i == len(t.models)-1
+		err := t.answerOf(ctx, m, !last, ans)
+		if _, failed := errors.AsType[*Error](err); !failed || last || ctx.Err() != nil {
+			return err
+		}
+		if err := t.run.Retract(ctx); err != nil {
+			return err
+		}
 	}
-	if err := t.run.Retract(ctx); err != nil {
-		return err
-	}
-	return t.answerOf(ctx, t.other, ans)
+	return nil
 }
 
-// answerOf calls a model. It retries retryable errors after a pause. Each attempt emits messages of its own.
-func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
+// answerOf calls a model; other reports whether there is another one. It retries retryable errors after a pause, until the model is
+// down. Each attempt emits messages of its own.
+func (t *turn) answerOf(ctx context.Context, m Streamer, other bool, ans *answer) error {
 	req := Request{Messages: t.messages, Options: t.cfg.Options, LeftOut: t.leaveOut}
 	req.Options.Tools = t.tools.list
 	if t.cfg.Structured {
@@ -103,7 +107,7 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
 	repaired, shorter, refused := false, 0, 0
 	pause := 500 * time.Millisecond
 	for tries := 0; ; {
-		err := t.attempt(ctx, m, req, ans)
+		err := t.attempt(ctx, m, other, req, ans)
 		if broken, ok := errors.AsType[*brokenError](err); ok && !repaired {
 			repaired = true
 			req.Messages = slices.Concat(req.Messages, broken.repair())
@@ -129,8 +133,9 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, ans *answer) error {
 		if !ok || !failed.Retryable || failed.RetryAfter > longestPause || ctx.Err() != nil {
 			return err
 		}
-		paced := pacerOf(m) != nil && failed.Code == "rate_limited" && refused < maxRefused
-		if !paced && tries == t.cfg.Retries {
+		pacer, model := pacerOf(m, &req)
+		paced := pacer != nil && failed.Code == "rate_limited" && refused < maxRefused
+		if !paced && (tries == t.cfg.Retries || pacer.Down(model) != nil) {
 			return err
 		}
 		if err := t.run.Retract(ctx); err != nil {
@@ -166,12 +171,12 @@ func rest(ctx context.Context, d time.Duration) error {
 }
 
 // attempt calls a model once. Its usage counts even if it fails, as far as it is known.
-func (t *turn) attempt(ctx context.Context, m Streamer, req Request, ans *answer) error {
+func (t *turn) attempt(ctx context.Context, m Streamer, other bool, req Request, ans *answer) error {
 	s := &show{ctx: ctx, run: t.run, tools: t.tools, spent: counter{ctx: ctx, run: t.run}}
 	if req.Schema != nil {
 		s.answer = new(member)
 	}
-	resp, err := t.stream(ctx, m, req, s.piece)
+	resp, err := t.stream(ctx, m, other, req, s.piece)
 	spent := plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}
 	if err == nil {
 		err = s.complete(&resp, ans)
@@ -213,17 +218,15 @@ func none(resp *Response) *Error {
 }
 
 // stream calls a model once, and reports the call with its usage to metrics and traces.
-func (t *turn) stream(ctx context.Context, m Streamer, req Request, show func(Piece) error) (Response, error) {
+func (t *turn) stream(ctx context.Context, m Streamer, other bool, req Request, show func(Piece) error) (Response, error) {
 	if err := t.run.MayCallModel(); err != nil {
 		return Response{}, err
 	}
-	call, err := pacerOf(m).Admit(ctx, t.run.Input.Project, t.run.Input.User, int64(t.estimate(req)), func(wait func() error) error {
-		return t.run.Idle(ctx, wait)
-	})
+	call, err := t.admit(ctx, m, other, &req)
 	if err != nil {
 		return Response{}, err
 	}
-	defer call.End()
+	defer call.End(pace.Neither) // after a panic
 	told, end := t.run.BeginModelCall(ctx)
 	made := 0
 	resp, err := m.Stream(told, req, func(p Piece) error {
@@ -233,17 +236,46 @@ func (t *turn) stream(ctx context.Context, m Streamer, req Request, show func(Pi
 	resp.Usage, resp.Finish = limited(resp.Usage), word(resp.Finish)
 	resp.Usage = t.usageOf(ctx, &resp, req, made, err)
 	call.Used(resp.Usage.TotalTokens)
+	call.End(outcome(ctx, err))
 	end(plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}, shown(err))
 	return resp, err
 }
 
-// pacerOf returns the Pacer of a model, nil for a model without one.
-func pacerOf(m Streamer) *pace.Pacer {
-	if p, ok := m.(Paced); ok {
-		return p.Pacer()
+// admit waits until a model may be called.
+func (t *turn) admit(ctx context.Context, m Streamer, other bool, req *Request) (*pace.Call, error) {
+	pacer, model := pacerOf(m, req)
+	in := t.run.Input
+	call, err := pacer.Admit(ctx, pace.Request{
+		Project: in.Project, User: in.User, Model: model, Tokens: int64(t.estimate(*req)), Else: other,
+	}, func(wait func() error) error { return t.run.Idle(ctx, wait) })
+	if down, ok := errors.AsType[*pace.DownError](err); ok {
+		return nil, &Error{Code: "unavailable", Message: down.Error()}
 	}
-	return nil
+	return call, err
 }
+
+// pacerOf returns the Pacer of a model and the model's name, nil for a model without one.
+func pacerOf(m Streamer, req *Request) (p *pace.Pacer, model string) {
+	if paced, ok := m.(Paced); ok {
+		p, model = paced.Pacer()
+	}
+	return p, cmp.Or(req.Options.Model, model)
+}
+
+// outcome returns what an error of a call says about the model.
+func outcome(ctx context.Context, err error) error {
+	failed, ok := errors.AsType[*Error](err)
+	switch {
+	case err == nil:
+		return nil
+	case ok && ctx.Err() == nil && slices.Contains(down, failed.Code):
+		return err
+	}
+	return pace.Neither
+}
+
+// down are the failures of a model that is down.
+var down = []string{"overloaded", "timeout", "connection_lost", "provider_error"}
 
 // word returns a provider's finish reason if it is a valid word.
 func word(s string) string {

@@ -92,10 +92,7 @@ func (t *turn) readAttachment(ctx context.Context, named plugins.Attachment) ([]
 // takes reports whether a model gets parts of a media type, or images by their URLs. A Taker that does not says so itself; other
 // models get images alone.
 func (a *Agent) takes(kind string, url bool) (taken bool) {
-	for _, m := range []Streamer{a.model, a.other} {
-		if m == nil {
-			continue
-		}
+	for _, m := range a.models {
 		taker, ok := m.(Taker)
 		if !ok && !url && !strings.HasPrefix(kind, "image/") {
 			return false

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tmc/langchaingo/llms"
+
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/plugintest"
@@ -79,7 +81,7 @@ func TestAttachments_AreIncluded(t *testing.T) {
 		}{
 			{func(m *model) llm.Config { return llm.Config{Model: m} }, "[attached: c.pdf application/pdf, which cannot be shown]"},
 			{func(m *model) llm.Config { return llm.Config{Model: reader{m}} }, `[attached: c.pdf application/pdf:] | application/pdf "PDF"`},
-			{func(m *model) llm.Config { return llm.Config{Model: reader{m}, Fallback: &model{}} }, "[attached: c.pdf application/pdf, which cannot be shown]"},
+			{func(m *model) llm.Config { return llm.Config{Model: reader{m}, Fallbacks: []llms.Model{&model{}}} }, "[attached: c.pdf application/pdf, which cannot be shown]"},
 		} {
 			m := &model{replies: []reply{says("done")}}
 			res := plugintest.Run(t, newAgent(t, c.cfg(m)), plugintest.Config{Input: in, Attachments: files})

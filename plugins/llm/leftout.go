@@ -65,17 +65,25 @@ func (t *turn) leaveOut(tools []LeftOut) error {
 
 var _ plugins.Reporter = (*Agent)(nil)
 
-// Health implements plugins.Reporter: the tools that the models do not get, and what was learned from their providers. It is nil
-// while there is neither.
+// Health implements plugins.Reporter: the tools that the models do not get, what was learned from their providers, and models that
+// are down. It is nil while there is none of it.
 func (a *Agent) Health() *plugins.Health {
+	h := plugins.Health{OK: true}
 	var details []string
+	for _, m := range a.models {
+		p, model := pacerOf(m, &Request{})
+		if down := p.Down(model); down != nil {
+			h.OK = false
+			details = append(details, down.Error())
+		}
+	}
 	a.left.mu.Lock()
 	for _, name := range slices.Sorted(maps.Keys(a.left.tools)) {
 		details = append(details, fmt.Sprintf("tool %s is left out: %s", name, a.left.tools[name]))
 	}
-	since := a.left.since
+	h.Since = a.left.since
 	a.left.mu.Unlock()
-	for _, m := range []Streamer{a.model, a.other} {
+	for _, m := range a.models {
 		if l, ok := m.(Learner); ok && len(l.Learned()) > 0 {
 			details = append(details, "learned: "+strings.Join(l.Learned(), ", "))
 		}
@@ -83,5 +91,6 @@ func (a *Agent) Health() *plugins.Health {
 	if details == nil {
 		return nil
 	}
-	return &plugins.Health{OK: true, Since: since, Detail: clip(strings.Join(details, "; "), 2000)}
+	h.Detail = clip(strings.Join(details, "; "), 2000)
+	return &h
 }

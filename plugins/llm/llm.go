@@ -37,9 +37,9 @@ type Config struct {
 
 	// Model is the language model. A Streamer streams text, reasoning and calls; other models stream text at most.
 	Model llms.Model
-	// Fallback is used if Model and its retries fail. nil means none.
-	Fallback llms.Model
-	Options  llms.CallOptions // of each call: MaxTokens, Temperature etc.
+	// Fallbacks are used in order if Model and its retries fail, or while it is down.
+	Fallbacks []llms.Model
+	Options   llms.CallOptions // of each call: MaxTokens, Temperature etc.
 	// Retries is the number of retries of a call that failed with a retryable error, default 3, negative for none.
 	Retries int
 
@@ -77,10 +77,9 @@ type Price struct {
 
 // Agent is a plugins.Agent played by a language model.
 type Agent struct {
-	cfg   Config
-	model Streamer
-	other Streamer // the fallback; can be nil
-	left  *leftOut
+	cfg    Config
+	models []Streamer // the fallbacks follow the model
+	left   *leftOut
 }
 
 var (
@@ -109,9 +108,12 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Count == nil {
 		cfg.Count = func(text string) int { return (len(text) + 3) / 4 }
 	}
-	a := &Agent{cfg: cfg, model: streamer(cfg.Model), left: &leftOut{}}
-	if cfg.Fallback != nil {
-		a.other = streamer(cfg.Fallback)
+	a := &Agent{cfg: cfg, models: []Streamer{streamer(cfg.Model)}, left: &leftOut{}}
+	for _, m := range cfg.Fallbacks {
+		if m == nil {
+			return nil, errors.New("a fallback is nil")
+		}
+		a.models = append(a.models, streamer(m))
 	}
 	return a, nil
 }
@@ -123,7 +125,7 @@ func (a *Agent) Info() plugins.Info {
 
 // Chooses implements host.Chooser.
 func (a *Agent) Chooses() (patterns []string, most int) {
-	if m, ok := a.model.(interface{ MaxTools() int }); ok {
+	if m, ok := a.models[0].(interface{ MaxTools() int }); ok {
 		most = m.MaxTools()
 	}
 	return a.cfg.Tools, most

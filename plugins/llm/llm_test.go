@@ -279,8 +279,8 @@ func TestFallback_AnswersAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := &model{fail: failing(99, &llm.Error{Code: "model_not_found", Message: "No such model"})}
 		m := &model{replies: []reply{says("done")}}
-		res := plugintest.Run(t, newAgent(t, llm.Config{Model: gone, Fallback: m}), plugintest.Config{Input: ask("go")})
-		if res.Err != nil || res.Output.Answer != "done" || gone.calls() != 1 || m.calls() != 1 {
+		res := plugintest.Run(t, newAgent(t, llm.Config{Model: gone, Fallbacks: []llms.Model{gone, m}}), plugintest.Config{Input: ask("go")})
+		if res.Err != nil || res.Output.Answer != "done" || gone.calls() != 2 || m.calls() != 1 {
 			t.Errorf("%+v, %v", res.Output, res.Err)
 		}
 	})

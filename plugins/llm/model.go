@@ -30,9 +30,9 @@ type Taker interface {
 	Takes(mediaType string, url bool) bool
 }
 
-// Paced is a Streamer whose calls wait for the limits of its provider.
+// Paced is a Streamer whose calls wait for the limits of its provider, and are not made while it is down.
 type Paced interface {
-	Pacer() *pace.Pacer
+	Pacer() (p *pace.Pacer, model string)
 }
 
 // Request is a model's input.

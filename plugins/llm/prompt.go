@@ -241,7 +241,7 @@ func (t *turn) summarize(ctx context.Context, before note, turns [][]agui.Messag
 		llms.TextParts(llms.ChatMessageTypeSystem, task), llms.TextParts(llms.ChatMessageTypeHuman, text),
 	}}
 	spent := counter{ctx: ctx, run: t.run}
-	resp, err := t.stream(ctx, t.model, req, func(p Piece) error {
+	resp, err := t.stream(ctx, t.models[0], false, req, func(p Piece) error {
 		if p.Usage != nil {
 			return spent.add(*p.Usage)
 		}

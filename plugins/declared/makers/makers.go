@@ -36,12 +36,12 @@ func model(a declared.Agent) (plugins.Agent, error) {
 		Tokens: int64(a.Limits.MaxTokens), Cost: a.Limits.MaxCost, Prices: make(map[string]llm.Price),
 		Structured: a.Output == "structured",
 	}
-	if a.Fallback != nil {
-		other, err := open(*a.Fallback)
+	for _, f := range a.Fallback {
+		other, err := open(*f)
 		if err != nil {
 			return nil, fmt.Errorf("fallback: %w", err)
 		}
-		cfg.Fallback = other
+		cfg.Fallbacks = append(cfg.Fallbacks, other)
 	}
 	for name, p := range a.Prices {
 		cfg.Prices[name] = llm.Price{Input: p.Input, CachedInput: p.CachedInput, Output: p.Output}

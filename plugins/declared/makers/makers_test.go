@@ -33,7 +33,7 @@ func TestAll_ModelFollowsDeclaration(t *testing.T) {
 	}
 	agent, err := makers.All().Model(declared.Agent{
 		Name: "a", Provider: "openai", Model: "m", BaseURL: broken.URL + "/v1", APIKey: "k",
-		Fallback: &declared.Model{Provider: "openai", Model: "n", BaseURL: other.URL + "/v1", APIKey: "k"},
+		Fallback: []*declared.Model{{Provider: "openai", Model: "n", BaseURL: other.URL + "/v1", APIKey: "k"}},
 		Prices:   map[string]*declared.Price{"n": {Input: 1, Output: 2}},
 		History:  &declared.History{Tokens: 100, Over: "summarise"}, Output: "structured", Context: []string{empty, notes},
 		Limits: declared.Limits{MaxSteps: 5, MaxCost: 3},

@@ -27,6 +27,7 @@ type Pacer struct {
 	until      time.Time // no call is admitted before
 	refusals   int       // in a row
 	room       int64     // for concurrent calls after a refusal, 0 for any number
+	breakers   map[string]*breaker
 }
 
 // pools are the units in use: of the last minute, and of calls that are under way.
@@ -80,26 +81,47 @@ func (p *Pacer) limit() *pools {
 	return p.pools
 }
 
-// Call is an admitted call. End it.
-type Call struct{ concurrent, request, tokens *quota.Reservation }
+// Request is what is known of a call before it is made.
+type Request struct {
+	Project, User string
+	Model         string
+	Tokens        int64 // an estimate
+	Else          bool  // another model can be called instead
+}
 
-// Admit returns when a call of a user with an estimated number of tokens may start. If the call has to wait, idle runs the wait. It
-// fails with ctx's cause.
-func (p *Pacer) Admit(ctx context.Context, project, user string, tokens int64, idle func(wait func() error) error) (*Call, error) {
+// Call is an admitted call. End it.
+type Call struct {
+	concurrent, request, tokens *quota.Reservation
+	breaker                     *breaker
+	done                        func(error)
+}
+
+// Admit returns when a call may start. If it has to wait, idle runs the wait. It fails with a *DownError if the model is down and
+// another can be called instead, and with ctx's cause.
+func (p *Pacer) Admit(ctx context.Context, r Request, idle func(wait func() error) error) (*Call, error) {
 	if p == nil {
 		return nil, nil
 	}
-	o := quota.OwnerOf(project, user)
-	c := p.try(o, tokens)
+	b := p.breaker(r.Model)
+	done, err := b.Allow()
+	if err != nil && r.Else {
+		return nil, b.down()
+	}
+	o := quota.OwnerOf(r.Project, r.User)
+	c := p.try(o, r.Tokens)
 	if c == nil {
 		err := idle(func() (err error) {
-			c, err = p.wait(ctx, o, tokens)
+			c, err = p.wait(ctx, o, r.Tokens)
 			return err
 		})
 		if err != nil {
+			if done != nil {
+				done(Neither)
+			}
 			return nil, err
 		}
 	}
+	c.breaker, c.done = b, done
 	time.AfterFunc(window, func() {
 		c.request.Release()
 		c.tokens.Release()
@@ -181,11 +203,19 @@ func (c *Call) Used(tokens int64) {
 	}
 }
 
-// End says that the call has ended. A nil Call ignores it, and a second End does nothing.
-func (c *Call) End() {
-	if c != nil {
-		c.concurrent.Release()
+// End says that the call has ended with an answer, if err is nil, or has failed. Failures that do not mean that the model is down
+// are reported as Neither. A nil Call ignores it, and a second End does nothing.
+func (c *Call) End(err error) {
+	if c == nil {
+		return
 	}
+	c.concurrent.Release()
+	if c.done == nil {
+		return
+	}
+	c.breaker.note(err)
+	c.done(err)
+	c.done = nil
 }
 
 // Pause admits no call for d, a minute at most.

@@ -94,7 +94,7 @@ func TestPacer_KeepsTheLimitsAndServesUsersInTurn(t *testing.T) {
 // call makes a call that takes half a second and 100 tokens, which were estimated as 150.
 func call(t *testing.T, p *pace.Pacer, to *provider, user string) {
 	t.Helper()
-	c, err := p.Admit(t.Context(), "p", user, 150, atOnce)
+	c, err := p.Admit(t.Context(), pace.Request{Project: "p", User: user, Tokens: 150}, atOnce)
 	if err != nil {
 		t.Error(err)
 		return
@@ -102,7 +102,7 @@ func call(t *testing.T, p *pace.Pacer, to *provider, user string) {
 	to.take(user, 100)
 	<-time.After(time.Second / 2)
 	c.Used(100)
-	c.End()
+	c.End(nil)
 }
 
 func TestPacer_LimitsConcurrentCalls(t *testing.T) {
@@ -114,7 +114,7 @@ func TestPacer_LimitsConcurrentCalls(t *testing.T) {
 		var all sync.WaitGroup
 		for range 9 {
 			all.Go(func() {
-				c, err := p.Admit(t.Context(), "p", "u", 0, atOnce)
+				c, err := p.Admit(t.Context(), pace.Request{Project: "p", User: "u", Tokens: 0}, atOnce)
 				if err != nil {
 					t.Error(err)
 					return
@@ -127,8 +127,8 @@ func TestPacer_LimitsConcurrentCalls(t *testing.T) {
 				mu.Lock()
 				now--
 				mu.Unlock()
-				c.End()
-				c.End()
+				c.End(nil)
+				c.End(nil)
 			})
 		}
 		all.Wait()
@@ -143,11 +143,11 @@ func TestPacer_PausesAfterRefusals(t *testing.T) {
 		var p pace.Pacer
 		waited := func() time.Duration {
 			from := time.Now()
-			c, err := p.Admit(t.Context(), "p", "u", 1, atOnce)
+			c, err := p.Admit(t.Context(), pace.Request{Project: "p", User: "u", Tokens: 1}, atOnce)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.End()
+			c.End(nil)
 			return time.Since(from)
 		}
 		for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 64} {
@@ -181,7 +181,7 @@ func TestPacer_LearnsLimitsThatAreNotConfigured(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			for range n {
-				if _, err := p.Admit(ctx, "p", "u", 1, atOnce); err == nil {
+				if _, err := p.Admit(ctx, pace.Request{Project: "p", User: "u", Tokens: 1}, atOnce); err == nil {
 					in++
 				}
 			}
@@ -209,7 +209,7 @@ func TestPacer_WaitsEndWithTheirContext(t *testing.T) {
 		for _, limits := range []pace.Limits{{Requests: 1}, {Tokens: 1}, {Concurrent: 1}, {}} {
 			var p pace.Pacer
 			p.Configure(limits)
-			first, err := p.Admit(t.Context(), "p", "u", 1, atOnce)
+			first, err := p.Admit(t.Context(), pace.Request{Project: "p", User: "u", Tokens: 1}, atOnce)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -219,7 +219,7 @@ func TestPacer_WaitsEndWithTheirContext(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			ended := make(chan error, 1)
 			go func() {
-				_, err := p.Admit(ctx, "p", "v", 1, atOnce)
+				_, err := p.Admit(ctx, pace.Request{Project: "p", User: "v", Tokens: 1}, atOnce)
 				ended <- err
 			}()
 			synctest.Wait()
@@ -227,11 +227,84 @@ func TestPacer_WaitsEndWithTheirContext(t *testing.T) {
 			if err := <-ended; !errors.Is(err, gone) {
 				t.Errorf("%+v: %v, want %v", limits, err, gone)
 			}
-			first.End()
+			first.End(nil)
 			<-time.After(2 * time.Minute)
-			if _, err := p.Admit(t.Context(), "p", "v", 1, atOnce); err != nil { // nothing was left behind
+			if _, err := p.Admit(t.Context(), pace.Request{Project: "p", User: "v", Tokens: 1}, atOnce); err != nil { // nothing was left behind
 				t.Error(err)
 			}
+		}
+	})
+}
+
+var errBroken = errors.New("503")
+
+// ends makes a call that ends with err, and returns the failure of its admission.
+func ends(t *testing.T, p *pace.Pacer, r pace.Request, err error) error {
+	t.Helper()
+	c, refused := p.Admit(t.Context(), r, atOnce)
+	if refused == nil {
+		c.End(err)
+	}
+	return refused
+}
+
+func TestPacer_ModelThatIsDownIsTriedOnceInAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pace.Pacer
+		r := pace.Request{Model: "m", Else: true}
+		for _, err := range []error{errBroken, errBroken, nil, errBroken, pace.Neither, errBroken, errBroken} {
+			if down := ends(t, &p, r, err); down != nil || p.Down("other") != nil {
+				t.Fatal(down)
+			}
+		}
+		down, ok := errors.AsType[*pace.DownError](ends(t, &p, r, nil))
+		want := pace.DownError{Model: "m", Until: time.Now().Add(30 * time.Second), Last: errBroken}
+		if !ok || *down != want || p.Down("m") == nil {
+			t.Fatalf("got %+v, want %+v", down, want)
+		}
+		if err := ends(t, &p, pace.Request{Model: "m"}, errBroken); err != nil {
+			t.Errorf("without another model: %v", err)
+		}
+		<-time.After(31 * time.Second)
+		trying, err := p.Admit(t.Context(), r, atOnce)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ends(t, &p, r, nil); err == nil {
+			t.Error("two calls try the model")
+		}
+		if trying.End(errBroken); p.Down("m") == nil {
+			t.Error("the model is not down after a failed trial")
+		}
+		<-time.After(31 * time.Second)
+		for _, err := range []error{pace.Neither, nil, errBroken} {
+			if down := ends(t, &p, r, err); down != nil {
+				t.Error(down)
+			}
+		}
+		if err := p.Down("m"); err != nil {
+			t.Errorf("after an answer: %v", err)
+		}
+	})
+}
+
+func TestPacer_CallThatDidNotStartTriesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pace.Pacer
+		r := pace.Request{Model: "m", Else: true}
+		for range 3 {
+			_ = ends(t, &p, r, errBroken)
+		}
+		<-time.After(31 * time.Second)
+		p.Pause(time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := p.Admit(ctx, r, atOnce); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want %v", err, context.Canceled)
+		}
+		<-time.After(2 * time.Minute)
+		if err := ends(t, &p, r, nil); err != nil {
+			t.Error(err)
 		}
 	})
 }

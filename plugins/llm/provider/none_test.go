@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tmc/langchaingo/llms"
+
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/llmtest"
@@ -52,7 +54,7 @@ func TestAnswer_NoneFails(t *testing.T) {
 						t.Errorf("%+v, %v, want %s", res.Output, res.Err, test[1])
 					}
 					openOne(t, "chat", llmtest.Always(llmtest.Script{Steps: []llmtest.Step{llmtest.Text("Hello")}}), func(t *testing.T, other llm.Streamer, _ *llmtest.Server) {
-						cfg.Fallback = other
+						cfg.Fallbacks = []llms.Model{other}
 						if res := run(t, cfg); res.Err != nil || res.Output.Answer != "Hello" {
 							t.Errorf("fallback: %+v, %v", res.Output, res.Err)
 						}

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tmc/langchaingo/llms"
+
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/pace"
@@ -116,4 +118,106 @@ func TestAgent_WaitsForTheProvidersLimit(t *testing.T) {
 			})
 		})
 	}
+}
+
+// outage is a provider that is away or slow until a time, and counts its requests.
+type outage struct {
+	until    time.Time
+	requests int
+}
+
+// RoundTrip refuses a request after ten seconds.
+func (o *outage) RoundTrip(req *http.Request) (*http.Response, error) {
+	o.requests++
+	if time.Now().After(o.until) {
+		return answering("from the first"), nil
+	}
+	select {
+	case <-time.After(10 * time.Second):
+	case <-req.Context().Done():
+	}
+	return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("down")), Request: req}, nil
+}
+
+func answering(text string) *http.Response {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(
+		`data: {"choices":[{"delta":{"content":"` + text + `"},"finish_reason":"stop"}]}` + "\n\n"))}
+}
+
+type transport func() *http.Response
+
+func (t transport) RoundTrip(*http.Request) (*http.Response, error) { return t(), nil }
+
+// A provider that is away for ten minutes costs one slow turn. Then turns go straight to the next model, and one each half minute
+// looks whether the provider is back.
+func TestAgent_GoesStraightToTheNextModelInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := &outage{until: time.Now().Add(10 * time.Minute)}
+		models := make([]llm.Streamer, 2)
+		for i, rt := range []http.RoundTripper{away, transport(func() *http.Response { return answering("from the second") })} {
+			m, err := provider.Open(provider.Config{Provider: "openai", Model: "m", BaseURL: "http://model.test/v1", APIKey: key, HTTPClient: &http.Client{Transport: rt}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			models[i] = m
+		}
+		agent, err := llm.New(llm.Config{Name: "a", Model: models[0], Fallbacks: []llms.Model{models[1]}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun, slow := time.Now(), 0
+		for time.Since(begun) < 10*time.Minute {
+			from := time.Now()
+			if res := plugintest.Run(t, agent, plugintest.Config{Input: plugins.Input{Query: "go"}}); res.Err != nil || res.Output.Answer != "from the second" {
+				t.Fatalf("%+v, %v", res.Output, res.Err)
+			}
+			if took := time.Since(from); took > 30*time.Second {
+				slow++
+			} else if took > 10*time.Second {
+				t.Errorf("a turn took %s", took)
+			}
+			if h := agent.Health(); h == nil || h.OK || !strings.Contains(h.Detail, "the model m is not called until") {
+				t.Fatalf("health %+v", h)
+			}
+			<-time.After(time.Second)
+		}
+		if slow != 1 {
+			t.Errorf("%d turns were slow, want 1", slow)
+		}
+		if away.requests > 3+20 {
+			t.Errorf("the provider that was away got %d requests", away.requests)
+		}
+		<-time.After(time.Minute)
+		if res := plugintest.Run(t, agent, plugintest.Config{Input: plugins.Input{Query: "go"}}); res.Output.Answer != "from the first" {
+			t.Errorf("%+v, %v after the outage", res.Output, res.Err)
+		}
+		if h := agent.Health(); h != nil {
+			t.Errorf("health %+v after the outage", h)
+		}
+	})
+}
+
+// Without another model a model that is down gets one request for each turn.
+func TestAgent_RepeatsNothingWhileItsOnlyModelIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := &outage{until: time.Now().Add(time.Minute)}
+		m, err := provider.Open(provider.Config{Provider: "openai", Model: "m", BaseURL: "http://model.test/v1", APIKey: key, HTTPClient: &http.Client{Transport: away}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		agent, err := llm.New(llm.Config{Name: "a", Model: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []int{3, 4, 5} {
+			if res := plugintest.Run(t, agent, plugintest.Config{Input: plugins.Input{Query: "go"}}); res.Err == nil || away.requests != want {
+				t.Errorf("turn %d: %v after %d requests, want %d", i+1, res.Err, away.requests, want)
+			}
+		}
+		away.until = time.Now()
+		<-time.After(time.Second)
+		if res := plugintest.Run(t, agent, plugintest.Config{Input: plugins.Input{Query: "go"}}); res.Output.Answer != "from the first" {
+			t.Errorf("%+v, %v after the outage", res.Output, res.Err)
+		}
+	})
 }

@@ -22,7 +22,7 @@ func PlainOf(s llm.Streamer, e *Endpoint) Plain { return Plain{s.Stream, e} }
 func (p Plain) Takes(mediaType string, url bool) bool { return p.endpoint.Takes(mediaType, url) }
 
 // Pacer implements llm.Paced.
-func (p Plain) Pacer() *pace.Pacer { return p.endpoint.pace }
+func (p Plain) Pacer() (pacer *pace.Pacer, model string) { return p.endpoint.pace, p.endpoint.Model }
 
 // MaxTools returns the number of tools that the model takes, 0 for any.
 func (p Plain) MaxTools() int { return p.endpoint.known.of(p.endpoint.Model).caps.Tools }

@@ -27,7 +27,7 @@ import (
 // full returns metrics of which each has a value.
 func full() *metrics.Metrics {
 	m := metrics.New("test")
-	m.Watch(func() runtime.Stats { return runtime.Stats{} }, func() stream.Stats { return stream.Stats{} }, func() int64 { return 0 })
+	m.Watch(func() runtime.Stats { return runtime.Stats{} }, func() stream.Stats { return stream.Stats{} }, func() int64 { return 0 }, func() map[string]string { return map[string]string{"files": "away"} })
 	ms := m.Measures()
 	ms.Committed(3, time.Millisecond)
 	ms.Replayed(64)
@@ -77,7 +77,8 @@ func TestWhatIsLookedUpIsShown(t *testing.T) {
 	engine := runtime.Stats{Stats: work.Stats{
 		Queued: 1, Running: 2, Waiting: 3, OldestQueued: 4 * time.Second, Lingering: 5, Asked: 6, Said: 7, AbandonedAgents: 8, AbandonedTools: 9, Fenced: 10,
 	}, Commits: commit.Stats{Items: 11, Bytes: 12, Age: 13 * time.Second}, Rings: 14, RetentionLag: 19 * time.Second}
-	m.Watch(func() runtime.Stats { return engine }, func() stream.Stats { return stream.Stats{Streams: 15, Sockets: 16, Cut: 17} }, func() int64 { return 18 })
+	m.Watch(func() runtime.Stats { return engine }, func() stream.Stats { return stream.Stats{Streams: 15, Sockets: 16, Cut: 17} }, func() int64 { return 18 },
+		func() map[string]string { return map[string]string{"files": "away"} })
 	for _, measure := range []any{engine.Stats, engine.Commits, stream.Stats{Streams: 15, Sockets: 16, Cut: 17}} {
 		for i, v := 0, reflect.ValueOf(measure); i < v.NumField(); i++ {
 			if v.Field(i).IsZero() {
@@ -92,6 +93,7 @@ func TestWhatIsLookedUpIsShown(t *testing.T) {
 		`baton_abandoned_total{kind="tool"} 9`, "baton_fenced_writes_total 10", "baton_commit_queue_items 11", "baton_commit_queue_bytes 12",
 		"baton_commit_queue_age_seconds 13", "baton_ring_bytes 14", `baton_streams{kind="sse"} 15`, `baton_streams{kind="websocket"} 16`,
 		"baton_readers_cut_total 17", "baton_client_bytes 18", "baton_retention_lag_seconds 19",
+		`baton_plugin_unwell{plugin="files"} 1`,
 	} {
 		if !strings.Contains(out, "\n"+want+"\n") {
 			t.Errorf("%s is missing in\n%s", want, out)

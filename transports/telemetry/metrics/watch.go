@@ -8,8 +8,8 @@ import (
 )
 
 // Watch adds the gauges of a server, read at each scrape. Call it once.
-func (m *Metrics) Watch(engine func() runtime.Stats, streams func() stream.Stats, held func() int64) {
-	m.registry.MustRegister(&watch{engine, streams, held})
+func (m *Metrics) Watch(engine func() runtime.Stats, streams func() stream.Stats, held func() int64, unwell func() map[string]string) {
+	m.registry.MustRegister(&watch{engine, streams, held, unwell})
 }
 
 // watch holds the sources of the gauges.
@@ -17,6 +17,7 @@ type watch struct {
 	engine  func() runtime.Stats
 	streams func() stream.Stats
 	held    func() int64
+	unwell  func() map[string]string
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -37,12 +38,13 @@ var (
 	abandoned   = describe("abandoned_total", "Workers and tools that ignored that they were to stop, by kind (agent, tool).", "kind")
 	lingering   = describe("abandoned", "Abandoned workers and tools that have not returned; each keeps its run's slot.")
 	openStreams = describe("streams", "Open event streams, by kind (sse, websocket).", "kind")
+	unwell      = describe("plugin_unwell", "1 for each plugin whose program, server or model fails.", "plugin")
 	cut         = describe("readers_cut_total", "Readers that were cut off because they took nothing any more.")
 )
 
 // Describe implements prometheus.Collector.
 func (w *watch) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{runs, queueAge, waits, waitBytes, waitAge, fenced, clientBytes, runBytes, ringBytes, lag, abandoned, lingering, openStreams, cut} {
+	for _, d := range []*prometheus.Desc{runs, queueAge, waits, waitBytes, waitAge, fenced, clientBytes, runBytes, ringBytes, lag, abandoned, lingering, openStreams, unwell, cut} {
 		ch <- d
 	}
 }
@@ -76,4 +78,7 @@ func (w *watch) Collect(ch chan<- prometheus.Metric) {
 	gauge(openStreams, float64(s.Streams), "sse")
 	gauge(openStreams, float64(s.Sockets), "websocket")
 	counter(cut, s.Cut)
+	for name := range w.unwell() {
+		gauge(unwell, 1, name)
+	}
 }
