@@ -42,7 +42,7 @@ func commented(s string) string {
 const templateHead = `# yaml-language-server: $schema=./` + schemaFile + `
 #
 # The settings of this Baton, and its agents, tools and workflows; docs/agents.md explains each key. ${NAME} in a value is
-# replaced by that environment variable. "baton check" reports errors. SIGHUP reloads agents, mcp and workflows of a running
+# replaced by that environment variable. "baton check" reports errors. SIGHUP reloads agents, mcp, providers and workflows of a running
 # server.
 
 # Settings; "baton config" prints all of them.

@@ -34,7 +34,7 @@ type Config struct {
 	// Takeover is the flag --takeover. It has no place in a file: each restart would end the other server.
 	Takeover bool `yaml:"-"`
 
-	// Path is the file that was read, "" for none. Its sections agents, mcp and workflows declare plugins and are no settings.
+	// Path is the file that was read, "" for none. Its sections agents, mcp, providers and workflows declare plugins and are no settings.
 	Path string `yaml:"-"`
 }
 

@@ -78,7 +78,7 @@ func fromFile(name string) (l layer, file string, err error) {
 }
 
 // declarations lists the sections of a file that declare plugins and hold no settings.
-func declarations() []string { return []string{"agents", "mcp", "workflows"} }
+func declarations() []string { return []string{"agents", "mcp", "providers", "workflows"} }
 
 // add reads the settings in n, a mapping whose keys follow prefix, and returns all errors. It ignores null, so a
 // section may contain only comments.

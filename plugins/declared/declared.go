@@ -1,5 +1,5 @@
 // Package declared makes plugins from the declarations in a YAML file: agents, MCP servers and workflows, in the sections
-// agents, mcp and workflows. Other sections are the server's settings and are ignored here.
+// agents, mcp and workflows, and the limits in providers. Other sections are the server's settings and are ignored here.
 //
 // All errors are reported together, each with its line and column. A text can contain environment variables as ${NAME};
 // their values never appear in errors.

@@ -226,7 +226,7 @@ func (t *turn) stream(ctx context.Context, m Streamer, other bool, req Request, 
 	if err != nil {
 		return Response{}, err
 	}
-	defer call.End(pace.Neither) // after a panic
+	defer call.End(pace.ErrNeither) // after a panic
 	told, end := t.run.BeginModelCall(ctx)
 	made := 0
 	resp, err := m.Stream(told, req, func(p Piece) error {
@@ -271,7 +271,7 @@ func outcome(ctx context.Context, err error) error {
 	case ok && ctx.Err() == nil && slices.Contains(down, failed.Code):
 		return err
 	}
-	return pace.Neither
+	return pace.ErrNeither
 }
 
 // down are the failures of a model that is down.

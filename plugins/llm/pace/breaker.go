@@ -9,8 +9,8 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// Neither ends a call that says nothing about its model: it was cancelled, or its request was wrong.
-var Neither = errors.New("neither an answer nor a failure of the model")
+// ErrNeither ends a call that says nothing about its model: it was cancelled, or its request was wrong.
+var ErrNeither = errors.New("neither an answer nor a failure of the model")
 
 const (
 	// maxFailures in a row mean that a model is down.
@@ -43,7 +43,7 @@ func (p *Pacer) breaker(model string) *breaker {
 		b = &breaker{model: model, TwoStepCircuitBreaker: gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 			Timeout:     downTime,
 			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= maxFailures },
-			IsExcluded:  func(err error) bool { return errors.Is(err, Neither) },
+			IsExcluded:  func(err error) bool { return errors.Is(err, ErrNeither) },
 		})}
 		p.breakers[model] = b
 	}
@@ -52,7 +52,7 @@ func (p *Pacer) breaker(model string) *breaker {
 
 // note keeps a failure for the message of a DownError.
 func (b *breaker) note(err error) {
-	if err == nil || errors.Is(err, Neither) {
+	if err == nil || errors.Is(err, ErrNeither) {
 		return
 	}
 	b.mu.Lock()

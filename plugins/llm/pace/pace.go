@@ -116,7 +116,7 @@ func (p *Pacer) Admit(ctx context.Context, r Request, idle func(wait func() erro
 		})
 		if err != nil {
 			if done != nil {
-				done(Neither)
+				done(ErrNeither)
 			}
 			return nil, err
 		}
@@ -144,7 +144,8 @@ func (p *Pacer) try(o quota.Owner, tokens int64) *Call {
 	if paused {
 		return nil
 	}
-	c, full := new(Call), quota.None
+	var full quota.Scope
+	c := new(Call)
 	if c.concurrent, full = in.concurrent.Try(o, 1); full == quota.None {
 		if c.request, full = in.requests.Try(o, 1); full == quota.None {
 			c.tokens, full = in.tokens.Try(o, tokens)
@@ -204,7 +205,7 @@ func (c *Call) Used(tokens int64) {
 }
 
 // End says that the call has ended with an answer, if err is nil, or has failed. Failures that do not mean that the model is down
-// are reported as Neither. A nil Call ignores it, and a second End does nothing.
+// are reported as ErrNeither. A nil Call ignores it, and a second End does nothing.
 func (c *Call) End(err error) {
 	if c == nil {
 		return

@@ -252,7 +252,7 @@ func TestPacer_ModelThatIsDownIsTriedOnceInAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p pace.Pacer
 		r := pace.Request{Model: "m", Else: true}
-		for _, err := range []error{errBroken, errBroken, nil, errBroken, pace.Neither, errBroken, errBroken} {
+		for _, err := range []error{errBroken, errBroken, nil, errBroken, pace.ErrNeither, errBroken, errBroken} {
 			if down := ends(t, &p, r, err); down != nil || p.Down("other") != nil {
 				t.Fatal(down)
 			}
@@ -277,7 +277,7 @@ func TestPacer_ModelThatIsDownIsTriedOnceInAWhile(t *testing.T) {
 			t.Error("the model is not down after a failed trial")
 		}
 		<-time.After(31 * time.Second)
-		for _, err := range []error{pace.Neither, nil, errBroken} {
+		for _, err := range []error{pace.ErrNeither, nil, errBroken} {
 			if down := ends(t, &p, r, err); down != nil {
 				t.Error(down)
 			}

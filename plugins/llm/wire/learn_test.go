@@ -216,7 +216,7 @@ func TestExchange_SendsNothingTwice(t *testing.T) {
 		return "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'"
 	})
 	e.known.caps.MaxTokens = "max_tokens"
-	_, err := e.Exchange(t.Context(), "http://x.example", everything, func(_ *Conversation, caps Caps) any { return map[string]int{caps.MaxTokens: 1} })
+	_, err := e.Exchange(t.Context(), "http://x.example", everything, func(_ *Conversation, caps Caps) any { return map[string]int{caps.MaxTokens: 1} }) //nolint:bodyclose // there is none
 	if err == nil || !strings.Contains(err.Error(), "Unsupported parameter: 'max_tokens'") || len(*bodies) != 2 {
 		t.Errorf("%v after %q", err, *bodies)
 	}
