@@ -84,7 +84,7 @@ func (rt *Runtime) Retire(ctx context.Context, db Retainer, p Policy, now time.T
 		}
 		begun := time.Now()
 		for _, cmd := range list {
-			cmd.Limit = work.DeletedAtOnce
+			cmd.Limit = rt.cfg.DeletedAtOnce
 		}
 		left, errs = rt.work.DeleteAll(list)
 		pause(ctx, time.Since(begun))
