@@ -2,8 +2,6 @@ package runtime_test
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
@@ -16,44 +14,6 @@ func (b *bench) appended(run, content string) {
 	b.t.Helper()
 	if _, err := b.Append(context.Background(), local, run, runtime.AppendRequest{Content: content}); err != nil {
 		b.t.Fatal(err)
-	}
-}
-
-// While a run of a thread is RUNNING, only that run numbers the thread's events, even if another run's restart is
-// cancelled, by any caller.
-func TestOneRunNumbersAThread(t *testing.T) {
-	ways := map[string]func(b *bench, first string){
-		"cancel": func(b *bench, first string) {
-			if _, err := b.Cancel(context.Background(), local, first); err != nil {
-				b.t.Fatal(err)
-			}
-		},
-		"interrupt": func(b *bench, _ string) { b.replace("main", runtime.InterruptRuns) },
-		"rollback":  func(b *bench, _ string) { b.replace("main", runtime.RollbackRuns) },
-	}
-	for name, way := range ways {
-		t.Run(name, func(t *testing.T) {
-			gate := make(chan struct{})
-			b := open(t, runtime.Config{}, gated(gate), hello)
-			first := b.start("main", "hello", "1")
-			b.wait(first.RunID, runtime.Completed)
-			second := b.start("main", "gated", "2")
-			b.wait(second.RunID, runtime.Running)
-			b.appended(first.RunID, "once more")
-			way(b, first.RunID)
-			if r := b.wait(first.RunID, runtime.Cancelled); r.FinishedAt == nil {
-				t.Error("the cancelled run has no finishedAt")
-			}
-			close(gate)
-			b.wait(second.RunID, runtime.Completed, runtime.Cancelled)
-			recs := b.log("main")
-			checkLog(t, recs)
-			for _, r := range recs {
-				if strings.Contains(string(r.JSON(agui.Seed)), "once more") {
-					t.Errorf("event %d shows what a run that never started was to take", r.ID)
-				}
-			}
-		})
 	}
 }
 
@@ -94,26 +54,6 @@ func TestRollbackOfARunThatNeverStartedKeepsTheState(t *testing.T) {
 	close(gate)
 	b.wait(busy.RunID, runtime.Completed)
 	checkLog(t, b.log("main"))
-}
-
-// A refused request changes nothing, also if it was to replace other runs.
-func TestRefusedInterruptCancelsNothing(t *testing.T) {
-	gate := make(chan struct{})
-	b := open(t, runtime.Config{Limits: runtime.Limits{RunsPerAgent: 1}, QueueDepth: 1}, gated(gate), hello)
-	first := b.start("main", "gated", "x")
-	b.wait(first.RunID, runtime.Running)
-	b.start("other", "gated", "x") // the queue is full
-	_, err := b.StartRun(context.Background(), local, runtime.StartRequest{
-		Agent: "hello", ThreadID: "main", Messages: user("x"), Multitask: runtime.InterruptRuns,
-	})
-	if code(err) != "queue_full" {
-		t.Errorf("got %v", err)
-	}
-	if r := b.wait(first.RunID, runtime.Running, runtime.Cancelled); r.Status != runtime.Running {
-		t.Errorf("the run is %s", r.Status)
-	}
-	close(gate)
-	b.wait(first.RunID, runtime.Completed)
 }
 
 // An accepted request replaces the runs that it names, also if the server crashes right after it.
@@ -187,38 +127,4 @@ func TestQueuedRunsOfAThreadAreCapped(t *testing.T) {
 	b.wait(b.start("other", "hello", "x").RunID, runtime.Completed)
 	close(gate)
 	b.log("main")
-}
-
-// A cancelled run takes its appended messages, and a run that ends by itself goes once more for them: an accepted
-// message is never lost, and messages over the limit of a run are refused.
-func TestAppendedMessagesAreTakenOrRefused(t *testing.T) {
-	gate := make(chan struct{})
-	b := open(t, runtime.Config{MessageBytes: 4000}, gated(gate))
-	s := b.start("main", "gated", "x")
-	b.wait(s.RunID, runtime.Running)
-	accepted := 0
-	for i := range 10 {
-		_, err := b.Append(context.Background(), local, s.RunID, runtime.AppendRequest{Content: fmt.Sprint(i, strings.Repeat("x", 1000))})
-		if err == nil {
-			accepted++
-		} else if code(err) != "inbox_full" {
-			t.Fatal(err)
-		}
-	}
-	if accepted == 0 || accepted == 10 {
-		t.Errorf("%d messages were accepted", accepted)
-	}
-	if _, err := b.Cancel(context.Background(), local, s.RunID); err != nil {
-		t.Fatal(err)
-	}
-	shown := 0
-	for _, r := range b.log("main") {
-		if e, ok := r.Event.(agui.TextMessageStart); ok && e.Role == agui.RoleUser {
-			shown++
-		}
-	}
-	if shown != accepted {
-		t.Errorf("%d messages were accepted and %d shown", accepted, shown)
-	}
-	close(gate)
 }

@@ -3,7 +3,6 @@ package runtime_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"sync/atomic"
 	"testing"
 
@@ -90,47 +89,6 @@ func (b *bench) meet(run string, heard <-chan struct{}) {
 			}
 		}
 	}
-}
-
-// An outage in any read of a take-over delays the run and does not harm it.
-func TestTakeOverWaitsForTheDatabase(t *testing.T) {
-	entered, leave := make(chan struct{}), make(chan struct{})
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if err := run.Do(ctx, "say", nil, func(context.Context) error { return say(run, "hi") }); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		_, _ = io.WriteString(run.Text(), "cut sho")
-		select {
-		case entered <- struct{}{}:
-			return agui.WorkerOutput{}, hang(ctx)
-		case <-leave:
-			return agui.WorkerOutput{Answer: "done"}, nil
-		}
-	}}
-	b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1}}, worker, hello)
-	b.wait(b.start("main", "hello", "before").RunID, runtime.Completed)
-	s := b.start("main", "worker", "x")
-	queued := b.start("main", "hello", "behind")
-	<-entered
-	store := &away{Store: b.store}
-	for k := int64(0); ; k++ {
-		store.skip.Store(k)
-		store.left.Store(2)
-		b.injectStore(store)
-		b.meet(s.RunID, entered)
-		if store.left.Load() == 2 {
-			if k < 10 {
-				t.Errorf("a take-over makes only %d reads", k)
-			}
-			break
-		}
-	}
-	close(leave)
-	store.left.Store(0)
-	b.injectStore(store)
-	b.wait(s.RunID, runtime.Completed)
-	b.wait(queued.RunID, runtime.Completed)
-	checkLog(t, b.log("main"))
 }
 
 func TestReadsOfARunWaitForTheDatabase(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -54,52 +53,6 @@ func deploy(to chan<- string) tool {
 		to <- string(call.Args)
 		return agui.ToolOutput{ResultSummary: "deployed"}, nil
 	}}
-}
-
-// results returns the log's results of each call: joined for a call with several.
-func results(recs []*runtime.Record) map[string][]string {
-	byCall := make(map[string][]string)
-	for _, r := range recs {
-		if e, ok := r.Event.(agui.ToolCallResult); ok {
-			byCall[e.ToolCallID] = append(byCall[e.ToolCallID], e.Content)
-		}
-	}
-	return byCall
-}
-
-func TestApprovalBelongsToItsCall(t *testing.T) {
-	deployed := make(chan string, 9)
-	denied := make(chan string, 9)
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		for _, to := range []string{"staging", "production"} {
-			out, err := run.CallTool(ctx, "deploy", map[string]string{"to": to})
-			if err != nil {
-				return agui.WorkerOutput{}, err
-			}
-			if out.Error != nil {
-				denied <- to + " " + out.Error.Code
-			}
-		}
-		return agui.WorkerOutput{Answer: "done"}, nil
-	}}
-	b := open(t, runtime.Config{}, worker, deploy(deployed))
-	s := b.start("main", "worker", "go")
-	b.reply(s.RunID, always(`{"approved":true,"editedArgs":{"to":"staging-2"}}`))
-	b.reply(s.RunID, always(`{"approved":false}`))
-	b.wait(s.RunID, runtime.Completed)
-	close(deployed)
-	close(denied)
-	var calls, refused []string
-	for args := range deployed {
-		calls = append(calls, args)
-	}
-	for d := range denied {
-		refused = append(refused, d)
-	}
-	if !slices.Equal(calls, []string{`{"to":"staging-2"}`}) || !slices.Equal(refused, []string{"production denied"}) {
-		t.Errorf("deployed %q, denied %q", calls, refused)
-	}
-	checkLog(t, b.log("main"))
 }
 
 func TestApprovalExpires(t *testing.T) {
@@ -172,54 +125,6 @@ func TestApprovalOfAnAgentAsTool(t *testing.T) {
 		}
 	}
 	checkLog(t, b.log("main"))
-}
-
-func TestCallThatTimedOutHasOneResult(t *testing.T) {
-	for _, end := range []string{"answer", "cancel"} {
-		t.Run(end, func(t *testing.T) {
-			slow := tool{plugins.Info{Name: "slow"}, func(ctx context.Context, _ *plugins.Call) (agui.ToolOutput, error) {
-				return agui.ToolOutput{}, hang(ctx)
-			}}
-			worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-				if run.Input.Execution == 1 { // asks, too; its question is void afterwards
-					run.Go(func() error { _, err := run.CallTool(ctx, "pick", nil); return err })
-					run.Go(func() error { _, err := run.Ask(ctx, agui.Interrupt{Message: "1?"}); return err })
-					_, err := run.CallTool(ctx, "slow", nil)
-					return agui.WorkerOutput{}, err
-				}
-				_, err := run.Ask(ctx, agui.Interrupt{Message: "2?"})
-				return agui.WorkerOutput{Answer: "done"}, err
-			}}
-			flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{
-				ID: "node", Agent: "worker", Timeout: 50 * time.Millisecond, Retry: plugins.Retry{Attempts: 2, Initial: time.Millisecond},
-			}}}
-			b := open(t, runtime.Config{}, worker, slow, flow)
-			s, err := b.StartRun(context.Background(), local, runtime.StartRequest{
-				WorkflowID: "flow", ThreadID: "main", Messages: user("go"), Tools: pickTool,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			b.wait(s.RunID, runtime.Waiting)
-			asked, err := b.Interrupts(context.Background(), local, s.RunID)
-			if err != nil || len(asked) != 1 || asked[0].Message != "2?" {
-				t.Errorf("the run asks %+v, %v", asked, err)
-			}
-			if end == "answer" {
-				b.reply(s.RunID, always("true"))
-				b.wait(s.RunID, runtime.Completed)
-			} else if _, err := b.Cancel(context.Background(), local, s.RunID); err != nil {
-				t.Fatal(err)
-			}
-			recs := b.log("main")
-			checkLog(t, recs)
-			for id, list := range results(recs) {
-				if len(list) != 1 {
-					t.Errorf("call %s has the results %q", id, list)
-				}
-			}
-		})
-	}
 }
 
 // A goroutine's buffered output is written before another goroutine of the worker begins its own.

@@ -2,10 +2,7 @@ package runtime_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
-	"sync/atomic"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
@@ -107,114 +104,4 @@ func TestATextThatIsTakenBackHoldsUpNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wait(s.RunID, runtime.Completed)
-}
-
-// The log retracts a text that a crash has cut short, so that a follower shows the same as the thread.
-func TestLogTakesBackWhatACrashCut(t *testing.T) {
-	half := make(chan struct{}, 1)
-	var calls atomic.Int64
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if calls.Add(1) > 1 {
-			return agui.WorkerOutput{}, say(run, "the whole")
-		}
-		_, _ = io.WriteString(run.Text(), "the wh")
-		_ = run.Do(ctx, "flush", nil, func(context.Context) error { return nil })
-		half <- struct{}{}
-		return agui.WorkerOutput{}, hang(ctx)
-	}}
-	b := open(t, runtime.Config{}, worker)
-	run := b.start("main", "worker", "x")
-	<-half
-	b.crash()
-	b.wait(run.RunID, runtime.Completed)
-	said, back := map[string]string{}, map[string]bool{}
-	for _, rec := range b.log("main") {
-		switch e := rec.Event.(type) {
-		case agui.TextMessageContent:
-			said[e.MessageID] += e.Delta
-		case agui.Custom:
-			for _, id := range agui.RetractedBy(e) {
-				back[id] = true
-			}
-		}
-	}
-	for id, text := range said {
-		if back[id] != (text == "the wh") {
-			t.Errorf("%q is taken back: %v", text, back[id])
-		}
-	}
-	if len(said) != 2 {
-		t.Errorf("said %v", said)
-	}
-}
-
-// The log also retracts a text that its own worker retracts, even if the process dies before the worker gets the
-// result.
-func TestLogTakesBackWhatAWorkerTakesBack(t *testing.T) {
-	for _, crashes := range []bool{false, true} {
-		cut := make(chan struct{}, 1)
-		var calls atomic.Int64
-		b := open(t, runtime.Config{}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-			return agui.WorkerOutput{}, run.Do(ctx, "answer", nil, func(ctx context.Context) error {
-				switch {
-				case calls.Add(1) > 1:
-				case crashes:
-					err := errors.Join(
-						run.Emit(agui.TextMessageStart{MessageID: "half", Role: agui.RoleAssistant}),
-						run.Emit(agui.TextMessageContent{MessageID: "half", Delta: "half"}),
-						run.Emit(agui.TextMessageEnd{MessageID: "half", Output: &agui.WorkerOutput{
-							Status: agui.StatusFailed, Answer: "half", Error: &agui.OutputError{Code: "interrupted"},
-						}}),
-						run.Emit(agui.Custom{Name: "stored", Value: json.RawMessage("1")}),
-					)
-					if cut <- struct{}{}; err != nil {
-						return err
-					}
-					return hang(ctx)
-				default:
-					if _, err := io.WriteString(run.Text(), "half"); err != nil {
-						return err
-					}
-					if err := run.Retract(ctx); err != nil {
-						return err
-					}
-				}
-				return say(run, "whole")
-			})
-		}})
-		run := b.start("main", "worker", "x")
-		if crashes {
-			<-cut
-			th, err := b.Thread(t.Context(), local, "main")
-			if err == nil {
-				_, err = b.Snapshot(t.Context(), th) // it waits until all events are stored
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			b.crash()
-		}
-		if r := b.wait(run.RunID, runtime.Completed, runtime.Failed); r.Status != runtime.Completed {
-			t.Fatalf("crashes: %v: %+v", crashes, r.Error)
-		}
-		said, back := map[string]string{}, map[string]int{}
-		for _, rec := range b.log("main") {
-			switch e := rec.Event.(type) {
-			case agui.TextMessageContent:
-				said[e.MessageID] += e.Delta
-			case agui.Custom:
-				for _, id := range agui.RetractedBy(e) {
-					back[id]++
-				}
-			}
-		}
-		for id, text := range said {
-			if back[id] == 1 != (text == "half") {
-				t.Errorf("crashes: %v: %q is taken back %d times", crashes, text, back[id])
-			}
-		}
-		if len(said) != 2 {
-			t.Errorf("said %v", said)
-		}
-	}
 }

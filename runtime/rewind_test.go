@@ -1,11 +1,9 @@
 package runtime_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -28,32 +26,6 @@ func TestRewindIsJudgedWhenItsRunBegins(t *testing.T) {
 		t.Errorf("the second rewind has failed with %+v", run.Error)
 	}
 	b.shows("one", "three", "hello three")
-	checkLog(t, b.log("main"))
-}
-
-// A rewind keeps its target whole: with the results of its calls, at any position.
-func TestRewindKeepsTheResultsOfCalls(t *testing.T) {
-	look := tool{plugins.Info{Name: "look"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
-		return agui.ToolOutput{ResultSummary: "seen"}, nil
-	}}
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		if _, err := run.CallTool(ctx, "look", nil); err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		return agui.WorkerOutput{}, say(run, "looked")
-	}}
-	b := open(t, runtime.Config{}, worker, hello, look)
-	b.wait(b.start("main", "worker", "go").RunID, runtime.Completed)
-	th, err := b.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	msgs, err := b.store.Messages(t.Context(), th.Key, 0, 100)
-	if err != nil || len(msgs[1].ToolCalls) != 1 {
-		t.Fatalf("%+v, %v", msgs, err)
-	}
-	b.wait(b.ask("again", runtime.StartRequest{RewindTo: msgs[1].ID}, said("u2", "two")).RunID, runtime.Completed)
-	b.shows("go", "", "seen", "two", "hello two")
 	checkLog(t, b.log("main"))
 }
 

@@ -21,6 +21,7 @@ func TestEveryLargeEventCounts(t *testing.T) {
 	for name, evs := range map[string][]agui.Event{
 		"a message's start": {agui.TextMessageStart{MessageID: "m", Role: agui.RoleAssistant, Name: large}},
 		"a message's end":   {agui.TextMessageStart{MessageID: "m", Role: agui.RoleAssistant}, agui.TextMessageEnd{Base: agui.Base{Metadata: object}, MessageID: "m"}},
+		"a message's text":  {agui.TextMessageStart{MessageID: "m", Role: agui.RoleAssistant}, agui.TextMessageContent{MessageID: "m", Delta: large}},
 		"a call's start":    {agui.ToolCallStart{ToolCallID: "c", ToolCallName: "n", Base: agui.Base{Metadata: object}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -111,30 +111,6 @@ func TestRunsThatSayTooMuchTogetherFail(t *testing.T) {
 	}
 }
 
-// An event's content counts before it is stored.
-func TestOneLargeEventCounts(t *testing.T) {
-	refused := make(chan error, 5)
-	b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}, RunsMessages: 64 << 20}, agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		err := errors.Join(
-			run.Emit(agui.TextMessageStart{MessageID: run.Input.RunID, Role: agui.RoleAssistant}),
-			run.Emit(agui.TextMessageContent{MessageID: run.Input.RunID, Delta: strings.Repeat("x", 7<<20)}),
-		)
-		if refused <- err; err != nil {
-			return agui.WorkerOutput{}, err
-		}
-		return agui.WorkerOutput{}, hang(ctx)
-	}})
-	for i := range 5 {
-		b.start(fmt.Sprint(i), "worker", "x")
-		if err := <-refused; (err != nil) != (i >= 2) {
-			t.Errorf("a run that says 7 MiB beside %d others that do, where there are 16: %v", i, err)
-		}
-	}
-	if said := b.Stats().Said; said < 56<<20-512<<10 || said > 64<<20 {
-		t.Errorf("%d bytes count", said)
-	}
-}
-
 // An operator configures the limits of events, of threads' states and of appended messages, within the limits of
 // clients and of events.
 func TestSizesAreSettings(t *testing.T) {
