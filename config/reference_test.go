@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/pflag"
 )
 
 var update = flag.Bool("update", false, "rewrite the reference of the settings")
@@ -61,16 +60,7 @@ func TestReference_SetsTheDefaults(t *testing.T) {
 			t.Errorf("no description in %q", line)
 		}
 	}
-	file := filepath.Join(t.TempDir(), "baton.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
-	Flags(fs)
-	if err := fs.Parse([]string{"--config", file}); err != nil {
-		t.Fatal(err)
-	}
-	got, err := Load(fs)
+	got, err := loadText(t, text)
 	if err != nil {
 		t.Fatal(err)
 	}

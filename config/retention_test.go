@@ -23,16 +23,7 @@ func TestRetention_OfProjects(t *testing.T) {
 		"retention:\n  runs: -3\n":                       "retention.runs: want a number of days",
 		"retention:\n  projects: [runs=1]\n":             "such as p1.runs=30",
 	} {
-		file := filepath.Join(t.TempDir(), "baton.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
-		Flags(fs)
-		if err := fs.Parse([]string{"--config", file}); err != nil {
-			t.Fatal(err)
-		}
-		cfg, err := Load(fs)
+		cfg, err := loadText(t, text)
 		if says, wrong := want.(string); wrong {
 			if err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v, want %q", text, err, says)
@@ -48,4 +39,19 @@ func TestRetention_OfProjects(t *testing.T) {
 			t.Errorf("%s: %v\n%s", text, err, diff)
 		}
 	}
+}
+
+// loadText loads the settings of a file.
+func loadText(t *testing.T, text string) (Config, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "baton.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	Flags(fs)
+	if err := fs.Parse([]string{"--config", file}); err != nil {
+		t.Fatal(err)
+	}
+	return Load(fs)
 }
