@@ -14,13 +14,20 @@ import (
 // accounts starts a server on which every client is an admin, and returns a client of it.
 func (c *client) accounts() *client {
 	c.Helper()
-	s, err := baton.New(baton.Config{
-		Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(c.T), Plugins: builtin.Plugins(),
-		Log: slog.New(slog.NewTextHandler(c.Output(), nil)),
+	in, _ := c.beside(baton.Config{
+		Plugins: builtin.Plugins(),
 		Accounts: baton.AuthenticatorFunc(func(*http.Request) (baton.Identity, error) {
 			return baton.Identity{User: "root", Projects: []string{"default"}, Role: baton.RoleAdmin, Credential: "key_7"}, nil
 		}),
 	})
+	return in
+}
+
+// beside returns a client of another server.
+func (c *client) beside(cfg baton.Config) (*client, *baton.Server) {
+	c.Helper()
+	cfg.Listen, cfg.Database, cfg.Log = "127.0.0.1:0", "sqlite:"+sqlitetest.New(c.T), slog.New(slog.NewTextHandler(c.Output(), nil))
+	s, err := baton.New(cfg)
 	if err == nil {
 		err = s.Start(c.Context())
 	}
@@ -31,7 +38,7 @@ func (c *client) accounts() *client {
 	in := *c
 	in.url, in.http = s.URL(), &http.Client{Transport: new(http.Transport)}
 	c.Cleanup(in.http.CloseIdleConnections)
-	return &in
+	return &in, s
 }
 
 func (c *client) admin() {
@@ -77,19 +84,7 @@ func (c *client) admin() {
 // keys tests a server that identifies its callers by API keys.
 func (c *client) keys() {
 	c.do(404, "GET", "/api/projects/default/keys", "")
-	s, err := baton.New(baton.Config{
-		Listen: "127.0.0.1:0", Database: "sqlite:" + sqlitetest.New(c.T), Tuning: baton.Tuning{APIKeys: true}, Log: slog.New(slog.NewTextHandler(c.Output(), nil)),
-	})
-	if err == nil {
-		err = s.Start(c.Context())
-	}
-	if err != nil {
-		c.Fatal(err)
-	}
-	c.Cleanup(func() { _ = s.Close() })
-	in := *c
-	in.url, in.http = s.URL(), &http.Client{Transport: new(http.Transport)}
-	c.Cleanup(in.http.CloseIdleConnections)
+	in, s := c.beside(baton.Config{Tuning: baton.Tuning{APIKeys: true}})
 	text, _, err := s.CreateAPIKey(c.Context(), "root", []string{"default"}, baton.RoleAdmin, time.Time{})
 	if err != nil {
 		c.Fatal(err)
