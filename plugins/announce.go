@@ -21,7 +21,7 @@ type Announced struct {
 }
 
 // errOutside is returned outside of a Do, where no record could store announced calls.
-var errOutside = &Error{Code: "not_in_do", Message: "Calls can be announced only inside a Do, which records their ids"}
+var errOutside = &Error{Code: "not_in_do", Message: "This is possible only inside a Do, which records it"}
 
 // Announce shows that a tool is going to be called before its arguments are known. Several calls can be announced at once
 // with interleaved pieces. Announce ends the open message first; the call belongs to the assistant message that the Do

@@ -2,8 +2,10 @@ package plugins
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -34,6 +36,23 @@ func (r *Run) Message(role agui.Role, stage string) io.WriteCloser {
 // Reason returns a writer of one reasoning message. It works like Text's, but Close ends the message at once.
 func (r *Run) Reason() io.WriteCloser {
 	return &writer{run: r, role: agui.RoleReasoning}
+}
+
+// AttachValue attaches an opaque value, such as a provider's encrypted reasoning, to the first assistant message that the
+// running Do has started and not retracted. Later runs find it as the message's EncryptedValue; clients see it. It does nothing
+// without such a message. ctx is the context of the Do's function.
+func (r *Run) AttachValue(ctx context.Context, value string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.scopeOf(ctx).do
+	if d == nil {
+		return errOutside
+	}
+	i := slices.IndexFunc(d.shown, func(m *message) bool { return m.role == agui.RoleAssistant && !m.nested })
+	if i < 0 {
+		return r.alive()
+	}
+	return r.emit(agui.ReasoningEncryptedValue{Subtype: "message", EntityID: d.shown[i].id, EncryptedValue: value})
 }
 
 // Conclude ends the open text message with out instead of its text as output. An empty Answer becomes that text.

@@ -65,6 +65,7 @@ func Run(t *testing.T, run func(t *testing.T, c Case) Outcome) {
 		{"Retract_DropsCalls", testRetracted},
 		{"Retract_HidesRepeatedText", testTakenBack},
 		{"Retract_CrashInDoHidesText", testTakenBackByCrash},
+		{"AttachValue_BelongsToFirstMessage", testAttached},
 		{"CallTool_FailuresAreResults", testInVain},
 		{"CallTools_RefusedAreNotMade", testRefused},
 		{"CallTool_RunsAgents", testAgentsAreTools},

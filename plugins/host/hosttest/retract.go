@@ -95,6 +95,48 @@ func testTakenBackByCrash(t *testing.T, s *suite) {
 	}
 }
 
+func testAttached(t *testing.T, s *suite) {
+	var lives atomic.Int64
+	out := s.check("ok", Case{Plugins: counters()}, func(ctx context.Context, run *plugins.Run) (string, error) {
+		err := run.Do(ctx, "think", nil, func(ctx context.Context) error {
+			if err := run.AttachValue(ctx, "none"); err != nil {
+				return err
+			}
+			if _, err := muse(ctx, run); err != nil {
+				return err
+			}
+			if err := run.AttachValue(ctx, "retracted"); err != nil {
+				return err
+			}
+			if err := run.Retract(ctx); err != nil {
+				return err
+			}
+			if _, err := muse(ctx, run); err != nil {
+				return err
+			}
+			if err := run.AttachValue(ctx, "v"); err != nil || lives.Add(1) > 1 {
+				return err
+			}
+			if err := run.Do(ctx, "stored", nil, func(context.Context) error { return nil }); err != nil {
+				return err
+			}
+			return s.die(ctx)
+		})
+		if err != nil {
+			return "", err
+		}
+		if err := run.AttachValue(ctx, "outside"); err == nil {
+			return "attached outside of a Do", nil
+		}
+		return "ok", nil
+	})
+	for _, m := range out.Messages {
+		if want := map[string]string{"first": "v"}[m.Text()]; m.EncryptedValue != want {
+			t.Errorf("the value of %q is %q", m.Text(), m.EncryptedValue)
+		}
+	}
+}
+
 // one joins two outputs into one answer.
 func one(first []agui.ToolOutput, err error) func([]agui.ToolOutput, error) (string, error) {
 	return func(second []agui.ToolOutput, secondErr error) (string, error) {
