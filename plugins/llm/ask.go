@@ -21,12 +21,12 @@ import (
 
 // answer is the record of one answer of the model.
 type answer struct {
-	Text    string              `json:"text,omitempty"`
-	Calls   []call              `json:"calls,omitempty"`
-	Carried []carried           `json:"carried,omitempty"`
-	Call    plugins.ModelCall   `json:"call"`
-	Lost    []plugins.ModelCall `json:"lost,omitempty"`   // calls of the model that failed or had a useless answer
-	Output  *agui.WorkerOutput  `json:"output,omitempty"` // if structured
+	Text   string              `json:"text,omitempty"`
+	Calls  []call              `json:"calls,omitempty"`
+	Kept   *kept               `json:"kept,omitempty"`
+	Call   plugins.ModelCall   `json:"call"`
+	Lost   []plugins.ModelCall `json:"lost,omitempty"`   // calls of the model that failed or had a useless answer
+	Output *agui.WorkerOutput  `json:"output,omitempty"` // if structured
 }
 
 // call is a tool call of an answer.
@@ -35,12 +35,6 @@ type call struct {
 	ProviderID string `json:"providerId"`
 	Name       string `json:"name"` // our name of the tool
 	Arguments  string `json:"arguments"`
-}
-
-// carried is the form of a Carried in a record.
-type carried struct {
-	Provider string          `json:"provider"`
-	Data     json.RawMessage `json:"data"`
 }
 
 // args returns a call's arguments: JSON, or a text that the tool refuses.
@@ -69,7 +63,10 @@ func (t *turn) ask(ctx context.Context) (*answer, error) {
 	var ans answer
 	err := t.run.Do(ctx, "model", &ans, func(ctx context.Context) error {
 		ans = answer{}
-		return t.answer(ctx, &ans)
+		if err := t.answer(ctx, &ans); err != nil {
+			return err
+		}
+		return t.attachKept(ctx, ans.Kept)
 	})
 	calls := ans.Lost
 	if err == nil {
@@ -436,8 +433,6 @@ func (s *show) complete(resp *Response, ans *answer) error {
 		}
 		ans.Calls = append(ans.Calls, call{ID: p.ID, ProviderID: cmp.Or(c.ID, p.ID), Name: s.tools.name(f.Name), Arguments: f.Arguments})
 	}
-	for _, c := range resp.Carried {
-		ans.Carried = append(ans.Carried, carried{c.Provider, c.Data})
-	}
+	ans.Kept = keep(resp, ans)
 	return nil
 }

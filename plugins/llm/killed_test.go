@@ -106,12 +106,12 @@ func kill(cmd *exec.Cmd) {
 func TestAgent_SurvivesKill(t *testing.T) {
 	dir := t.TempDir()
 	calls := []llmtest.Step{
-		llmtest.Text("Let me see."), llmtest.Call(0, "c0", "note"), llmtest.Call(1, "c1", "slow"),
+		llmtest.Reasoning("Both."), llmtest.Text("Let me see."), llmtest.Call(0, "c0", "note"), llmtest.Call(1, "c1", "slow"),
 		llmtest.Arguments(0, `{"n"`), llmtest.Arguments(1, `{"m"`), llmtest.Arguments(0, `:1}`), llmtest.Arguments(1, `:2}`),
 	}
 	counted := &agui.TokenUsage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}
 	provider := llmtest.New(llmtest.Each(
-		llmtest.Script{Steps: append(slices.Clone(calls[:5]), llmtest.Stall(nil))},
+		llmtest.Script{Steps: append(slices.Clone(calls[:6]), llmtest.Stall(nil))},
 		llmtest.Script{Steps: calls, Usage: counted},
 		llmtest.Script{Steps: []llmtest.Step{llmtest.Text("done")}, Usage: counted},
 	))
@@ -157,7 +157,7 @@ func TestAgent_SurvivesKill(t *testing.T) {
 	if !strings.Contains(got, `calls slow{"m":2} = interrupted`) || !strings.Contains(got, `calls note{"n":1} = `) || !strings.HasSuffix(got, "assistant done") {
 		t.Errorf("shown\n%s", got)
 	}
-	if body := string(provider.Requests()[2].Body); strings.Count(body, "Let me see.") > 2 || !strings.Contains(body, "interrupted") {
+	if body := string(provider.Requests()[2].Body); strings.Count(body, "Let me see.") > 2 || !strings.Contains(body, "interrupted") || strings.Count(body, `"reasoning_content":"Both."`) != 1 {
 		t.Errorf("the model is asked %s", body)
 	}
 }

@@ -164,7 +164,7 @@ type turn struct {
 	tools    *toolbox
 	messages []llms.MessageContent
 	turns    []int                         // where the turns of the thread begin in messages; nil once some were dropped
-	past     map[string]agui.ToolCall      // earlier calls by id
+	past     map[string]call               // earlier calls by our id
 	attached map[string][]llms.ContentPart // attachments by message id
 	shown    int64                         // size of the attachments in bytes
 	steps    int
@@ -181,8 +181,8 @@ func (t *turn) addAppended(ctx context.Context) error {
 		if attachErr := t.attach(ctx, &appended[i]); attachErr != nil {
 			return attachErr
 		}
-		t.messages = append(t.messages, t.convert(&appended[i])...)
 	}
+	t.messages = append(t.messages, t.convert(appended)...)
 	return err
 }
 
@@ -196,7 +196,7 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 	if err != nil {
 		return err
 	}
-	t.messages = append(t.messages, t.tools.message(ans))
+	t.messages = append(t.messages, llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: t.tools.parts(ans.Text, ans.Calls, ans.Kept)})
 	var media []llms.ContentPart // providers accept only text as results
 	for i, c := range ans.Calls {
 		for _, spent := range t.run.Spent(c.ID) {

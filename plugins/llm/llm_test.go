@@ -30,7 +30,12 @@ func TestAgent_CallsToolsUntilAnswer(t *testing.T) {
 		says("It is three."),
 	}}
 	m.replies[0].pieces = append([]llm.Piece{{Reasoning: "hm"}, {Reasoning: "m"}}, m.replies[0].pieces...)
-	m.replies[0].resp.Carried = []llm.Carried{{Provider: "p", Data: json.RawMessage(`"signature"`)}}
+	m.replies[0].resp.Parts = []llms.ContentPart{
+		llm.Carried{Origin: "p", Data: json.RawMessage(`"signature"`)},
+		llms.TextPart("Let me "),
+		llm.Carried{Origin: "p", Data: json.RawMessage(`2`)},
+		llms.TextPart("see."), m.replies[0].resp.Calls[1], m.replies[0].resp.Calls[0],
+	}
 	cfg := plugintest.Config{Input: ask("What is 1 + 2?"), Tools: []plugins.Tool{echo("files.read"), echo("add"), echo("secret")}}
 	a := newAgent(t, llm.Config{Model: m, System: "Be brief.", Tools: []string{"add", "files.*"}})
 	res := plugintest.Run(t, a, cfg)
@@ -43,7 +48,7 @@ func TestAgent_CallsToolsUntilAnswer(t *testing.T) {
 		t.Error(diff)
 	}
 	want = "system: Be brief.\nhuman: What is 1 + 2?\n" +
-		"ai: carried \"signature\" | Let me see. | files_read{\"path\": \"a\"} | add{\"x\":1}\n" +
+		"ai: carried \"signature\" | Let me  | carried 2 | see. | add{\"x\":1} | files_read{\"path\": \"a\"}\n" +
 		"tool: files_read gave {\"path\":\"a\"}\ntool: add gave {\"x\":1}\n" +
 		"ai: add{\"x\":2}\ntool: add gave {\"x\":2}"
 	if diff := cmp.Diff(want, m.request(3)); diff != "" {

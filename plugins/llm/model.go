@@ -37,7 +37,7 @@ type Paced interface {
 
 // Request is a model's input.
 type Request struct {
-	Messages []llms.MessageContent // a Carried in an AI message is for the provider that created it
+	Messages []llms.MessageContent // a Carried in an AI message is for the model that created it
 	Options  llms.CallOptions      // including Tools; the streaming functions are not used
 	Schema   json.RawMessage       // JSON Schema of the answer, nil for free text
 
@@ -57,12 +57,12 @@ type Learner interface {
 	Learned() []string
 }
 
-// Carried is data that a provider needs back with its message, such as the signature of reasoning. It is opaque to others.
+// Carried is data that a model needs back in its place in an answer, such as the signature of reasoning. It is opaque to others.
 type Carried struct {
 	llms.TextContent // makes it a llms.ContentPart; empty
 
-	Provider string
-	Data     json.RawMessage
+	Origin string // the model and its address; other models do not get Data
+	Data   json.RawMessage
 }
 
 // Piece is a part of an answer. Exactly one member is set.
@@ -90,7 +90,9 @@ type Response struct {
 	Finish    string          // stop, tool_calls, length, content_filter, or the provider's own word
 	Reason    string          // the provider's own words for Finish, for errors; can be empty
 	Usage     agui.TokenUsage // with Provider and Model
-	Carried   []Carried
+
+	// Parts is the answer as it is in later requests: its text, Calls and Carried in order. nil if nothing is carried.
+	Parts []llms.ContentPart
 }
 
 // Error is a failure of a provider.

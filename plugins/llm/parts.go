@@ -11,28 +11,36 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// convert returns a message of the thread in the form for the model.
-func (t *turn) convert(m *agui.Message) []llms.MessageContent {
-	switch m.Role {
-	case agui.RoleUser:
-		return []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: t.userParts(m)}}
-	case agui.RoleAssistant:
-		ai := llms.MessageContent{Role: llms.ChatMessageTypeAI}
-		if text := m.Text(); text != "" {
-			ai.Parts = append(ai.Parts, llms.TextContent{Text: text})
+// convert returns messages of the thread in the form for the model.
+func (t *turn) convert(messages []agui.Message) (list []llms.MessageContent) {
+	for i := 0; i < len(messages); i++ {
+		switch m := &messages[i]; m.Role {
+		case agui.RoleUser:
+			list = append(list, llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: t.userParts(m)})
+		case agui.RoleTool:
+			list = append(list, t.pastResult(m))
+		case agui.RoleAssistant:
+			parts, n := t.restore(messages[i:])
+			if parts != nil {
+				list = append(list, llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: parts})
+			}
+			for range n - 1 {
+				if i++; messages[i].Role == agui.RoleTool {
+					list = append(list, t.pastResult(&messages[i]))
+				}
+			}
 		}
-		for _, c := range m.ToolCalls {
-			t.called(c)
-			ai.Parts = append(ai.Parts, toolCall(c.ID, t.tools.wire(c.Name), c.Arguments))
-		}
-		if ai.Parts == nil {
-			return nil
-		}
-		return []llms.MessageContent{ai}
-	case agui.RoleTool:
-		return []llms.MessageContent{t.result(m.ToolCallID, t.tools.wire(t.past[m.ToolCallID].Name), returned(t.past[m.ToolCallID].Arguments, m))}
 	}
-	return nil
+	return list
+}
+
+// pastResult returns the result of a call of an earlier run in the form for the model.
+func (t *turn) pastResult(m *agui.Message) llms.MessageContent {
+	c, ok := t.past[m.ToolCallID]
+	if !ok {
+		c.ProviderID = m.ToolCallID
+	}
+	return t.result(c.ProviderID, t.tools.wire(c.Name), returned(c.Arguments, m))
 }
 
 // returned returns the result of a call of an earlier run, as the model saw it then.
@@ -52,14 +60,6 @@ func returned(asked string, m *agui.Message) string {
 		return resultText(&agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: m.Text(), Error: &agui.OutputError{Code: "tool_failed", Message: m.Error}})
 	}
 	return note + m.Text()
-}
-
-// called records a call, for the tool message with its result.
-func (t *turn) called(c agui.ToolCall) {
-	if t.past == nil {
-		t.past = make(map[string]agui.ToolCall)
-	}
-	t.past[c.ID] = c
 }
 
 // userParts returns the parts of a user's message with its attachments.

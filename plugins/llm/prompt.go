@@ -36,9 +36,7 @@ func (t *turn) begin(ctx context.Context) error {
 	}
 	for _, turn := range h.turns {
 		t.turns = append(t.turns, len(t.messages))
-		for j := range turn {
-			t.messages = append(t.messages, t.convert(&turn[j])...)
-		}
+		t.messages = append(t.messages, t.convert(turn)...)
 	}
 	return nil
 }
@@ -141,7 +139,7 @@ func (t *turn) history() *history {
 func (t *turn) size(turn []agui.Message) (tokens int) {
 	for i := range turn {
 		m := &turn[i]
-		tokens += 4 + t.cfg.Count(m.Text())
+		tokens += 4 + t.cfg.Count(m.Text()) + t.cfg.Count(m.EncryptedValue)
 		for _, c := range m.ToolCalls {
 			tokens += 4 + t.cfg.Count(c.Name) + t.cfg.Count(c.Arguments)
 		}

@@ -119,29 +119,29 @@ func plain(name string) string {
 	return name[:min(len(name), 64)]
 }
 
-// message returns an answer in the form for the model.
-func (b *toolbox) message(ans *answer) llms.MessageContent {
-	m := llms.MessageContent{Role: llms.ChatMessageTypeAI}
-	for _, c := range ans.Carried { // reasoning precedes the text
-		m.Parts = append(m.Parts, Carried{Provider: c.Provider, Data: c.Data})
+// parts returns an answer in the form for the model.
+func (b *toolbox) parts(text string, calls []call, k *kept) []llms.ContentPart {
+	parts := k.parts(text, calls, b)
+	if parts != nil {
+		return parts
 	}
-	if ans.Text != "" {
-		m.Parts = append(m.Parts, llms.TextContent{Text: ans.Text})
+	if text != "" {
+		parts = append(parts, llms.TextContent{Text: text})
 	}
-	for _, c := range ans.Calls {
-		m.Parts = append(m.Parts, toolCall(c.ProviderID, b.wire(c.Name), c.Arguments))
+	for _, c := range calls {
+		parts = append(parts, b.call(c))
 	}
-	return m
+	return parts
 }
 
-// toolCall returns a call in the form for the model. Providers refuse arguments that are not an object; the result of such a
+// call returns a call in the form for the model. Providers refuse arguments that are not an object; the result of such a
 // call quotes them.
-func toolCall(id, wire, arguments string) llms.ToolCall {
-	arguments, err := readArguments(arguments)
+func (b *toolbox) call(c call) llms.ToolCall {
+	arguments, err := readArguments(c.Arguments)
 	if err != nil {
 		arguments = "{}"
 	}
-	return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: wire, Arguments: arguments}}
+	return llms.ToolCall{ID: c.ProviderID, Type: "function", FunctionCall: &llms.FunctionCall{Name: b.wire(c.Name), Arguments: arguments}}
 }
 
 // result returns a call's result in the form for the model. One that alone would fill the prompt is shortened.

@@ -103,10 +103,10 @@ func TestStream_CarriesHiddenReasoning(t *testing.T) {
 	}))
 	defer server.Close()
 	res, err := ask(t, anthropic.Config{BaseURL: server.URL}, question)
-	if err != nil || len(res.Carried) != 1 || len(res.Calls) != 1 || res.Calls[0].FunctionCall.Arguments != `{"at":"cat"}` {
+	if err != nil || len(res.Parts) != 2 || len(res.Calls) != 1 || res.Calls[0].FunctionCall.Arguments != `{"at":"cat"}` {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	said := llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{res.Calls[0], res.Carried[0]}}
+	said := llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: res.Parts}
 	steer := llms.TextParts(llms.ChatMessageTypeHuman, "hurry")
 	result := llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{llms.ToolCallResponse{ToolCallID: "c", Content: "ok"}}}
 	if _, err := ask(t, anthropic.Config{BaseURL: server.URL}, question, said, steer, result); err != nil {

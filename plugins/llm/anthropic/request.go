@@ -26,7 +26,21 @@ type request struct {
 
 type message struct {
 	Role    string `json:"role"`
-	Content []any  `json:"content"` // objects, and reasoning as received
+	Content []any  `json:"content"` // objects, and thoughts as received
+}
+
+// thought is a block of reasoning, which can be readable or not.
+type thought struct {
+	Type      string  `json:"type"`
+	Thinking  *string `json:"thinking,omitempty"`
+	Signature string  `json:"signature,omitempty"`
+	Data      string  `json:"data,omitempty"`
+}
+
+// thoughtOf reads what was carried; ok is false for what is no thought.
+func thoughtOf(carried json.RawMessage) (t thought, ok bool) {
+	err := json.Unmarshal(carried, &t)
+	return t, err == nil && (t.Type == "thinking" && t.Thinking != nil && t.Signature != "" || t.Type == "redacted_thinking" && t.Data != "")
 }
 
 type object = map[string]any
@@ -41,7 +55,7 @@ func (m *Model) shape(c *wire.Conversation, _ wire.Caps) any {
 	if o.MaxTokens > 0 {
 		r.MaxTokens = o.MaxTokens
 	}
-	m.think(r)
+	m.think(c, r)
 	tools(c, r)
 	var schema any
 	if json.Unmarshal(c.Schema, &schema) == nil {
@@ -61,12 +75,12 @@ func (m *Model) shape(c *wire.Conversation, _ wire.Caps) any {
 	return r
 }
 
-func (m *Model) think(r *request) {
-	if m.cfg.Reasoning == "" {
+func (m *Model) think(c *wire.Conversation, r *request) {
+	tokens, err := strconv.Atoi(m.cfg.Reasoning)
+	if m.cfg.Reasoning == "" || err == nil && unthinking(c) {
 		return
 	}
 	r.Temperature, r.TopK = nil, nil // not allowed together with reasoning
-	tokens, err := strconv.Atoi(m.cfg.Reasoning)
 	if err != nil {
 		r.Thinking = object{"type": "adaptive", "display": "summarized"}
 		r.OutputConfig["effort"] = m.cfg.Reasoning
@@ -76,6 +90,18 @@ func (m *Model) think(r *request) {
 	if r.MaxTokens <= tokens {
 		r.MaxTokens += tokens // reasoning counts as answer
 	}
+}
+
+// unthinking reports whether the current turn began with a call without a thought, as that of another model does. Anthropic
+// refuses a budget for reasoning in the rest of such a turn.
+func unthinking(c *wire.Conversation) bool {
+	for _, m := range c.Turn() {
+		if m.Role == wire.Assistant {
+			_, ok := thoughtOf(m.Parts[0].Carried)
+			return !ok && slices.ContainsFunc(m.Parts, func(p wire.Part) bool { return p.Call != nil })
+		}
+	}
+	return false
 }
 
 func tools(c *wire.Conversation, r *request) {
@@ -112,16 +138,14 @@ func (r *request) add(m wire.Message) {
 	if n := len(r.Messages); n == 0 || r.Messages[n-1].Role != role {
 		r.Messages = append(r.Messages, message{Role: role})
 	}
-	var thoughts, blocks []any
+	last := &r.Messages[len(r.Messages)-1]
 	for _, p := range m.Parts {
-		if p.Carried != nil {
-			thoughts = append(thoughts, p.Carried)
-		} else {
-			blocks = append(blocks, blockOf(p))
+		if p.Carried == nil {
+			last.Content = append(last.Content, blockOf(p))
+		} else if t, ok := thoughtOf(p.Carried); ok {
+			last.Content = append(last.Content, t)
 		}
 	}
-	last := &r.Messages[len(r.Messages)-1]
-	last.Content = slices.Concat(last.Content, thoughts, blocks)
 }
 
 // blockOf returns a part of a message.

@@ -56,6 +56,8 @@ type block struct {
 	Signature wire.Word `json:"signature"`
 	Data      wire.Word `json:"data"` // of hidden reasoning
 	wire.Input
+
+	carry func(any) error // in the block's place
 }
 
 type usage struct {
@@ -122,6 +124,9 @@ func (a *answer) start(index string, raw json.RawMessage) error {
 		return err
 	}
 	a.blocks[index] = &b
+	if b.Type == "thinking" || b.Type == "redacted_thinking" {
+		b.carry = a.Reserve()
+	}
 	switch b.Type {
 	case "text":
 		return a.Text(string(b.Text))
@@ -168,13 +173,10 @@ func (a *answer) stop(index string) error {
 	switch {
 	case b == nil:
 	case b.Type == "thinking" && b.Signature != "":
-		return a.Carry(struct {
-			Type      string    `json:"type"`
-			Thinking  string    `json:"thinking"`
-			Signature wire.Word `json:"signature"`
-		}{"thinking", b.Thinking.String(), b.Signature})
+		text := b.Thinking.String()
+		return b.carry(thought{Type: "thinking", Thinking: &text, Signature: string(b.Signature)})
 	case b.Type == "redacted_thinking":
-		return a.Carry(map[string]string{"type": "redacted_thinking", "data": string(b.Data)})
+		return b.carry(thought{Type: "redacted_thinking", Data: string(b.Data)})
 	}
 	return nil
 }

@@ -90,9 +90,9 @@ type piece struct {
 	} `json:"functionCall"`
 }
 
-// carried is the signature of the reasoning before a call, or before the text if Call is empty.
+// carried is the signature of the part before it.
 type carried struct {
-	Call      string `json:"call,omitempty"`
+	Of        string `json:"of"` // call or text
 	Signature string `json:"signature"`
 }
 
@@ -136,13 +136,14 @@ func (a *answer) candidate(c *candidate) error {
 }
 
 func (a *answer) piece(p *piece) (err error) {
-	signed := carried{Signature: string(p.ThoughtSignature)}
+	signed := carried{"text", string(p.ThoughtSignature)}
 	switch {
 	case p.FunctionCall != nil:
 		f := p.FunctionCall
-		signed.Call, err = a.Call(wire.CallPart{ID: string(f.ID), Name: string(f.Name), Args: f.Given(), Begins: true})
+		signed.Of = "call"
+		_, err = a.Call(wire.CallPart{ID: string(f.ID), Name: string(f.Name), Args: f.Given(), Begins: true})
 	case p.Thought != "" && p.Thought != "false":
-		err = a.Reasoning(string(p.Text))
+		return a.Reasoning(string(p.Text))
 	default:
 		err = a.Text(string(p.Text))
 	}

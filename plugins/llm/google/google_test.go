@@ -1,9 +1,11 @@
 package google_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -30,9 +32,11 @@ func ask(t *testing.T, req llm.Request, chunks ...string) (res llm.Response, bod
 		}
 	}))
 	defer server.Close()
-	transport := &http.Transport{}
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
+	}}
 	defer transport.CloseIdleConnections()
-	m, err := google.New(google.Config{Model: "gemini-2.5-flash", APIKey: "k", BaseURL: server.URL + "/v1beta", HTTPClient: &http.Client{Transport: transport}})
+	m, err := google.New(google.Config{Model: "gemini-2.5-flash", APIKey: "k", BaseURL: "http://google.example/v1beta", HTTPClient: &http.Client{Transport: transport}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,11 +72,7 @@ func TestStream_ReturnsSignatures(t *testing.T) {
 	if err != nil || len(res.Calls) != 2 || res.Calls[1].FunctionCall.Arguments != "{}" {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	said := llms.MessageContent{Role: llms.ChatMessageTypeAI}
-	for _, c := range res.Carried {
-		said.Parts = append(said.Parts, c)
-	}
-	said.Parts = append(said.Parts, llms.TextPart(res.Text), res.Calls[0], res.Calls[1])
+	said := llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: res.Parts}
 	results := llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
 		llms.ToolCallResponse{ToolCallID: res.Calls[0].ID, Content: "one"}, llms.ToolCallResponse{ToolCallID: res.Calls[1].ID, Content: "[2]"},
 	}}

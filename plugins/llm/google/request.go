@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"mime"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -93,7 +94,7 @@ type thinking struct {
 type object = map[string]any
 
 // shape returns a request.
-func (m *Model) shape(c *wire.Conversation, _ wire.Caps) any {
+func (m *Model) shape(c *wire.Conversation, caps wire.Caps) any {
 	o := c.Options
 	if o.MaxTokens == 0 {
 		o.MaxTokens = m.cfg.MaxTokens
@@ -105,7 +106,7 @@ func (m *Model) shape(c *wire.Conversation, _ wire.Caps) any {
 		ThinkingConfig: m.thinking(),
 	}}
 	tools(c, r)
-	if o.JSONMode || len(c.Schema) > 0 && (len(r.Tools) == 0 || answersBesideTools(c.Model)) {
+	if o.JSONMode || len(c.Schema) > 0 && (len(r.Tools) == 0 || sinceGemini3(c.Model)) {
 		r.GenerationConfig.ResponseMIMEType = "application/json"
 		r.GenerationConfig.ResponseJSONSchema = c.Schema
 	}
@@ -118,11 +119,14 @@ func (m *Model) shape(c *wire.Conversation, _ wire.Caps) any {
 	for _, msg := range c.Messages {
 		r.Contents = append(r.Contents, contentOf(msg))
 	}
+	if caps.Signed || sinceGemini3(c.Model) {
+		signCalls(r.Contents[len(r.Contents)-len(c.Turn()):])
+	}
 	return r
 }
 
-// answersBesideTools reports whether the model supports a schema together with tools, as models since Gemini 3 do.
-func answersBesideTools(model string) bool {
+// sinceGemini3 reports whether the model supports a schema together with tools, and demands signatures of calls.
+func sinceGemini3(model string) bool {
 	return !strings.Contains(model, "gemini-1") && !strings.Contains(model, "gemini-2")
 }
 
@@ -165,19 +169,12 @@ func contentOf(m wire.Message) content {
 	if m.Role == wire.Assistant {
 		c.Role = "model"
 	}
-	signatures := map[string]string{}
-	for _, p := range m.Parts {
-		var signed carried
-		if p.Carried != nil && json.Unmarshal(p.Carried, &signed) == nil {
-			signatures[signed.Call] = signed.Signature
-		}
-	}
 	for _, p := range m.Parts {
 		switch {
 		case p.Carried != nil:
+			c.sign(p.Carried)
 		case p.Call != nil:
-			call := &functionCall{ID: p.Call.ID, Name: p.Call.Name, Args: p.Call.Arguments}
-			c.Parts = append(c.Parts, part{FunctionCall: call, ThoughtSignature: signatures[p.Call.Given]})
+			c.Parts = append(c.Parts, part{FunctionCall: &functionCall{ID: p.Call.ID, Name: p.Call.Name, Args: p.Call.Arguments}})
 		case p.Result != nil:
 			c.Parts = append(c.Parts, part{FunctionResponse: &functionResponse{p.Result.ID, p.Result.Name, result(p.Result.Text)}})
 		case p.Media != nil:
@@ -186,16 +183,26 @@ func contentOf(m wire.Message) content {
 			c.Parts = append(c.Parts, part{Text: p.Text})
 		}
 	}
-	sign(c.Parts, signatures[""])
 	return c
 }
 
-// sign adds the signature of the text to the last text part.
-func sign(parts []part, signature string) {
-	for i := len(parts) - 1; i >= 0; i-- {
-		if parts[i].Text != "" {
-			parts[i].ThoughtSignature = signature
-			return
+// sign signs the last part with a carried signature of such a part.
+func (c *content) sign(data json.RawMessage) {
+	var signed carried
+	if len(c.Parts) == 0 || json.Unmarshal(data, &signed) != nil {
+		return
+	}
+	if last := &c.Parts[len(c.Parts)-1]; last.Text != "" && signed.Of == "text" || last.FunctionCall != nil && signed.Of == "call" {
+		last.ThoughtSignature = signed.Signature
+	}
+}
+
+// signCalls completes the signatures that Google demands: that of the first call of each answer of the current turn.
+func signCalls(contents []content) {
+	for _, c := range contents {
+		i := slices.IndexFunc(c.Parts, func(p part) bool { return p.FunctionCall != nil })
+		if i >= 0 && c.Parts[i].ThoughtSignature == "" {
+			c.Parts[i].ThoughtSignature = wire.Unsigned
 		}
 	}
 }

@@ -24,7 +24,7 @@ func messages(s *stream, r *Request, script Script) {
 		},
 	}})
 	s.send("ping", object{"type": "ping"})
-	b := &blocks{stream: s, n: -1}
+	b := &blocks{stream: s, model: modelOf(r), n: -1}
 	s.play(script, oneByOne(script.Steps), b.step)
 	b.close()
 	stop := map[string]string{
@@ -39,8 +39,10 @@ func messages(s *stream, r *Request, script Script) {
 // blocks are the parts of a message, one open at a time.
 type blocks struct {
 	*stream
-	n    int    // of the last block
-	kind string // of the open block, "" for none
+	model string
+	n     int      // of the last block
+	kind  string   // of the open block, "" for none
+	said  []string // the types and texts of the blocks, the open one last
 }
 
 func (b *blocks) step(step Step) {
@@ -54,6 +56,7 @@ func (b *blocks) step(step Step) {
 		if step.Call.Name != "" {
 			b.close()
 			b.open("tool_use", object{"type": "tool_use", "id": step.Call.ID, "name": step.Call.Name, "input": object{}})
+			b.said[b.n] += step.Call.Name
 			b.delta(object{"type": "input_json_delta", "partial_json": ""})
 		}
 		if step.Call.Arguments != "" {
@@ -61,9 +64,11 @@ func (b *blocks) step(step Step) {
 		}
 	case step.Reasoning != "":
 		b.open("thinking", object{"type": "thinking", "thinking": "", "signature": ""})
+		b.said[b.n] += step.Reasoning
 		b.delta(object{"type": "thinking_delta", "thinking": step.Reasoning})
 	default: // a refusal is text with a special stop reason
 		b.open("text", object{"type": "text", "text": ""})
+		b.said[b.n] += step.Text + step.Refusal
 		b.delta(object{"type": "text_delta", "text": step.Text + step.Refusal})
 	}
 }
@@ -80,6 +85,7 @@ func (b *blocks) open(kind string, block object) {
 	b.close()
 	b.n++
 	b.kind = kind
+	b.said = append(b.said, kind+": ")
 	b.send("content_block_start", object{"type": "content_block_start", "index": b.n, "content_block": block})
 }
 
@@ -88,7 +94,7 @@ func (b *blocks) close() {
 	case "":
 		return
 	case "thinking":
-		b.delta(object{"type": "signature_delta", "signature": itemID("signature", b.n)})
+		b.delta(object{"type": "signature_delta", "signature": signature(b.model, b.said...)})
 	}
 	b.kind = ""
 	b.send("content_block_stop", object{"type": "content_block_stop", "index": b.n})

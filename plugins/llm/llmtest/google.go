@@ -1,7 +1,6 @@
 package llmtest
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,8 +12,7 @@ import (
 // generate speaks Google's streamGenerateContent: the answer ends with the last chunk's finish reason, calls have no ids,
 // and the signature of the reasoning comes with the first call.
 func generate(s *stream, r *Request, script Script) {
-	model := strings.TrimSuffix(r.Path[strings.LastIndex(r.Path, "/")+1:], ":streamGenerateContent")
-	model, _, _ = strings.Cut(model, ":")
+	model := geminiModel(r)
 	chunk := func(candidate object) {
 		v := object{"candidates": []object{candidate}, "modelVersion": model, "responseId": "r-1"}
 		if u := script.Usage; u != nil {
@@ -35,6 +33,7 @@ func generate(s *stream, r *Request, script Script) {
 		chunk(object{"content": object{"parts": []object{p}, "role": "model"}, "index": 0})
 	}
 	thought, called := false, false
+	text := "" // since the last call
 	s.play(script, whole(script.Steps), func(step Step) {
 		switch {
 		case step.KeepAlive:
@@ -50,20 +49,31 @@ func generate(s *stream, r *Request, script Script) {
 		case step.Call != nil:
 			p := object{"functionCall": object{"name": step.Call.Name, "args": whatever(step.Call.Arguments)}}
 			if thought && !called {
-				p["thoughtSignature"] = base64.StdEncoding.EncodeToString([]byte(itemID("signature", 0)))
+				p["thoughtSignature"] = signature(model, step.Call.Name, compact([]byte(step.Call.Arguments)))
 			}
-			called = true
+			called, text = true, ""
 			part(p)
 		default:
+			text += step.Text
 			part(object{"text": step.Text})
 		}
 	})
 	finish := map[string]string{"length": "MAX_TOKENS", "content_filter": "SAFETY"}[script.finish()]
 	last := object{"finishReason": or(finish, "STOP"), "index": 0}
 	if finish != "SAFETY" {
-		last["content"] = object{"parts": []object{{"text": ""}}, "role": "model"}
+		end := object{"text": ""}
+		if thought && text != "" {
+			end["thoughtSignature"] = signature(model, text)
+		}
+		last["content"] = object{"parts": []object{end}, "role": "model"}
 	}
 	chunk(last)
+}
+
+// geminiModel returns the model named in a request's path.
+func geminiModel(r *Request) string {
+	model, _, _ := strings.Cut(r.Path[strings.LastIndex(r.Path, "/")+1:], ":")
+	return model
 }
 
 func googleFault(e *llm.Error) any {

@@ -42,6 +42,7 @@ type turn struct {
 // item is a part of a turn.
 type item struct {
 	at     int
+	model  string
 	kind   string // reasoning, output_text, refusal or function_call
 	id     string
 	name   string // of a call
@@ -125,7 +126,7 @@ func (t *turn) open(it *item) *item {
 	if last := t.last(); last != nil && last.kind != "function_call" {
 		t.close(last)
 	}
-	it.at = len(t.items)
+	it.at, it.model = len(t.items), t.model
 	it.id = itemID(map[string]string{"reasoning": "rs", "function_call": "fc", "refusal": "msg", "output_text": "msg"}[it.kind], it.at)
 	t.items = append(t.items, it)
 	t.event("response.output_item.added", object{"output_index": it.at, "item": it.object()})
@@ -179,7 +180,7 @@ func (it *item) object() object {
 		if it.closed {
 			summary = append(summary, object{"type": "summary_text", "text": it.text})
 		}
-		return object{"id": it.id, "type": "reasoning", "summary": summary, "encrypted_content": "gAAAAABo" + it.id}
+		return object{"id": it.id, "type": "reasoning", "summary": summary, "encrypted_content": signature(it.model, it.id, it.text)}
 	case "function_call":
 		return object{"id": it.id, "type": "function_call", "status": status, "call_id": it.callID, "name": it.name, "arguments": it.text}
 	}

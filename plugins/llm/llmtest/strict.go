@@ -146,6 +146,24 @@ func Kimi(r *Request) *llm.Error {
 	return nil
 }
 
+// DeepSeek refuses messages of a turn with calls without their reasoning, as DeepSeek's API does.
+func DeepSeek(r *Request) *llm.Error {
+	called, silent := false, false
+	for _, m := range chatOf(r).Messages {
+		switch m.Role {
+		case "user":
+			called, silent = false, false
+		case "assistant":
+			called = called || len(m.ToolCalls) > 0
+			silent = silent || m.ReasoningContent == ""
+		}
+		if called && silent {
+			return refuse("The `reasoning_content` in the thinking mode must be passed back to the API.")
+		}
+	}
+	return nil
+}
+
 var functionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // OpenAI refuses what the chat completions of OpenAI refuse.
@@ -241,19 +259,39 @@ func openaiTools(tools []bodyTool) *llm.Error {
 	return nil
 }
 
+// responsesInput is an item of a request of responses.
+type responsesInput struct {
+	Type             string `json:"type"`
+	ID               string `json:"id"`
+	Role             string `json:"role"`
+	CallID           string `json:"call_id"`
+	EncryptedContent string `json:"encrypted_content"`
+	Summary          []struct {
+		Text string `json:"text"`
+	} `json:"summary"`
+}
+
 // Responses refuses what the responses API of OpenAI refuses.
 func Responses(r *Request) *llm.Error {
 	var b struct {
-		Input []struct {
-			Type   string `json:"type"`
-			CallID string `json:"call_id"`
-		} `json:"input"`
-		Tools []bodyTool `json:"tools"`
+		Input []responsesInput `json:"input"`
+		Tools []bodyTool       `json:"tools"`
 	}
 	_ = json.Unmarshal(r.Body, &b)
 	open := map[string]bool{}
 	for i, item := range b.Input {
 		switch item.Type {
+		case "reasoning":
+			var text strings.Builder
+			for _, s := range item.Summary {
+				text.WriteString(s.Text)
+			}
+			if item.EncryptedContent != signature(modelOf(r), item.ID, text.String()) {
+				return refuse("The encrypted content for item %s could not be verified.", item.ID)
+			}
+			if i+1 == len(b.Input) || b.Input[i+1].Type != "function_call" && b.Input[i+1].Role != "assistant" {
+				return refuse("Item '%s' of type 'reasoning' was provided without its required following item.", item.ID)
+			}
 		case "function_call":
 			if len(item.CallID) > 64 {
 				return refuse("Invalid 'input[%d].call_id': string too long. Expected a string with maximum length 64, but got a string with length %d instead.", i, len(item.CallID))
@@ -292,6 +330,9 @@ type anthropicBlock struct {
 	Type      string `json:"type"`
 	Text      string `json:"text"`
 	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Thinking  string `json:"thinking"`
+	Signature string `json:"signature"`
 	ToolUseID string `json:"tool_use_id"`
 	Content   []struct {
 		Type string  `json:"type"`
@@ -304,6 +345,21 @@ type anthropicBlock struct {
 	} `json:"source"`
 }
 
+type anthropicMessage struct {
+	Role    string           `json:"role"`
+	Content []anthropicBlock `json:"content"`
+}
+
+// anthropicTurn returns the index of the first message of the assistant after the last message of the user that has no results.
+func anthropicTurn(list []anthropicMessage) int {
+	for i, m := range slices.Backward(list) {
+		if m.Role == "user" && !slices.ContainsFunc(m.Content, func(b anthropicBlock) bool { return b.Type == "tool_result" }) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
 var (
 	wordID      = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 	propertyKey = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
@@ -312,10 +368,10 @@ var (
 // Anthropic refuses what Anthropic's API refuses.
 func Anthropic(r *Request) *llm.Error {
 	var b struct {
-		Messages []struct {
-			Role    string           `json:"role"`
-			Content []anthropicBlock `json:"content"`
-		} `json:"messages"`
+		Messages []anthropicMessage `json:"messages"`
+		Thinking struct {
+			Type string `json:"type"`
+		} `json:"thinking"`
 		Tools []struct {
 			Name        string          `json:"name"`
 			InputSchema json.RawMessage `json:"input_schema"`
@@ -338,9 +394,15 @@ func Anthropic(r *Request) *llm.Error {
 		}
 		asked := open
 		open = nil
+		var said []string
 		for j, block := range m.Content {
 			at := fmt.Sprintf("messages.%d.content.%d", i, j)
+			said = append(said, block.Type+": "+block.Text+block.Thinking+block.Name)
 			switch block.Type {
+			case "thinking":
+				if block.Signature != signature(modelOf(r), said...) {
+					return refuse("%s: Invalid `signature` in `thinking` block", at)
+				}
 			case "text":
 				if strings.TrimSpace(block.Text) == "" {
 					return refuse("messages: text content blocks must be non-empty")
@@ -375,6 +437,11 @@ func Anthropic(r *Request) *llm.Error {
 			return refuse("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s.", i-1, strings.Join(asked, ", "))
 		}
 	}
+	if i := anthropicTurn(b.Messages); b.Thinking.Type == "enabled" && i < len(b.Messages) {
+		if kind := b.Messages[i].Content[0].Type; kind != "thinking" && kind != "redacted_thinking" {
+			return refuse("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).", i, kind) //nolint:misspell // their words
+		}
+	}
 	for i, t := range b.Tools {
 		s := schemaOf(t.InputSchema)
 		switch {
@@ -406,20 +473,37 @@ func Anthropic(r *Request) *llm.Error {
 
 var geminiName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$`)
 
+type geminiPart struct {
+	Text         *string `json:"text"`
+	FunctionCall *struct {
+		Name string          `json:"name"`
+		Args json.RawMessage `json:"args"`
+	} `json:"functionCall"`
+	FunctionResponse *json.RawMessage `json:"functionResponse"`
+	ThoughtSignature string           `json:"thoughtSignature"`
+	InlineData       *struct {
+		MIMEType string `json:"mimeType"`
+		Data     string `json:"data"`
+	} `json:"inlineData"`
+}
+
+// signature returns what the model gave as signature of the part.
+func (p *geminiPart) signature(model string) string {
+	switch {
+	case p.FunctionCall != nil:
+		return signature(model, p.FunctionCall.Name, compact(p.FunctionCall.Args))
+	case p.Text != nil:
+		return signature(model, *p.Text)
+	}
+	return ""
+}
+
 // Gemini refuses what the Gemini API refuses.
 func Gemini(r *Request) *llm.Error {
 	var b struct {
 		Contents []struct {
-			Role  string `json:"role"`
-			Parts []struct {
-				Text             *string          `json:"text"`
-				FunctionCall     *json.RawMessage `json:"functionCall"`
-				FunctionResponse *json.RawMessage `json:"functionResponse"`
-				InlineData       *struct {
-					MIMEType string `json:"mimeType"`
-					Data     string `json:"data"`
-				} `json:"inlineData"`
-			} `json:"parts"`
+			Role  string       `json:"role"`
+			Parts []geminiPart `json:"parts"`
 		} `json:"contents"`
 		Tools []struct {
 			FunctionDeclarations []struct {
@@ -432,11 +516,20 @@ func Gemini(r *Request) *llm.Error {
 	if len(b.Contents) == 0 {
 		return refuse("* GenerateContentRequest.contents: contents is not specified")
 	}
-	calls := 0
+	calls, turn := 0, 0
+	for i, c := range b.Contents {
+		if c.Role == "user" && slices.ContainsFunc(c.Parts, func(p geminiPart) bool { return p.FunctionResponse == nil }) {
+			turn = i
+		}
+	}
 	for i, c := range b.Contents {
 		made, answered := 0, 0
 		for j, p := range c.Parts {
-			switch {
+			switch want := p.signature(geminiModel(r)); {
+			case p.FunctionCall != nil && made == 0 && i > turn && p.ThoughtSignature == "":
+				return refuse("Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, and missing thought_signature may lead to degraded model performance. Additional data, function call `default_api:%s` , position %d.", p.FunctionCall.Name, j)
+			case p.ThoughtSignature != "" && p.ThoughtSignature != want && (p.FunctionCall == nil || p.ThoughtSignature != "skip_thought_signature_validator"):
+				return refuse("Corrupted thought signature.")
 			case p.FunctionCall != nil:
 				made++
 			case p.FunctionResponse != nil:

@@ -81,7 +81,17 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece
 		return llm.Response{}, m.explain(e, err)
 	}
 	a := &answer{e.Answer(req, show)}
-	return a.Read(ctx, res, a.add)
+	reply, err := a.Read(ctx, res, a.add)
+	if err != nil || len(reply.Calls) == 0 || reply.Reasoning == "" {
+		return reply, err
+	}
+	err = a.Carry(carried{reply.Reasoning})
+	return a.Response(), err
+}
+
+// carried is the reasoning of an answer with calls.
+type carried struct {
+	Thinking string `json:"thinking"`
 }
 
 // explain adds instructions to the typical errors of a first use.

@@ -35,6 +35,7 @@ type options struct {
 type message struct {
 	Role       string     `json:"role"`
 	Content    string     `json:"content"`
+	Thinking   string     `json:"thinking,omitempty"`
 	Images     [][]byte   `json:"images,omitempty"`
 	ToolCalls  []toolCall `json:"tool_calls,omitempty"`
 	ToolName   string     `json:"tool_name,omitempty"`
@@ -115,6 +116,9 @@ func messagesOf(m wire.Message) []message {
 	for _, p := range m.Parts {
 		switch {
 		case p.Carried != nil:
+			var c carried
+			_ = json.Unmarshal(p.Carried, &c) // ignores what is not ours
+			msg.Thinking = c.Thinking
 		case p.Call != nil:
 			call := toolCall{ID: p.Call.ID}
 			call.Function.Name, call.Function.Arguments = p.Call.Name, p.Call.Arguments

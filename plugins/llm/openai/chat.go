@@ -3,6 +3,9 @@ package openai
 import (
 	"cmp"
 	"context"
+	"slices"
+
+	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
@@ -16,11 +19,21 @@ func (m *Model) chat(ctx context.Context, req llm.Request, show func(llm.Piece) 
 	}
 	a := &chatAnswer{Answer: e.Answer(req, show)}
 	answer, err := a.Read(ctx, res, a.add)
-	if err != nil || len(answer.Calls) == 0 || answer.Reasoning == "" {
+	if err != nil || len(answer.Calls) == 0 && !afterCalls(req.Messages) || a.thoughts.none() {
 		return answer, err
 	}
-	err = a.Carry(chatCarried{ReasoningContent: answer.Reasoning})
+	err = a.Carry(a.thoughts.whole())
 	return a.Response(), err
+}
+
+// afterCalls reports whether the current turn has called tools. Only in such turns do servers need reasoning back.
+func afterCalls(messages []llms.MessageContent) bool {
+	for _, m := range slices.Backward(messages) {
+		if m.Role != llms.ChatMessageTypeHuman {
+			return m.Role == llms.ChatMessageTypeTool
+		}
+	}
+	return false
 }
 
 // chatChunk is the part of an event, or of a whole completion, that is used, including extensions of other servers.
@@ -42,7 +55,7 @@ type chatDelta struct {
 	Refusal          wire.Text                `json:"refusal"`
 	Reasoning        wire.Text                `json:"reasoning"`
 	ReasoningContent wire.Text                `json:"reasoning_content"`
-	ReasoningDetails wire.Text                `json:"reasoning_details"`
+	ReasoningDetails wire.List[chatDetail]    `json:"reasoning_details"`
 	ToolCalls        wire.List[chatCallDelta] `json:"tool_calls"`
 	FunctionCall     *chatFunctionDelta       `json:"function_call"`
 }
@@ -51,6 +64,7 @@ type chatCallDelta struct {
 	Index             wire.Word         `json:"index"`
 	ID                wire.Word         `json:"id"`
 	Function          chatFunctionDelta `json:"function"`
+	ExtraContent      chatExtra         `json:"extra_content"`
 	chatFunctionDelta                   // where some servers have it
 }
 
@@ -72,6 +86,7 @@ type chatUsage struct {
 
 type chatAnswer struct {
 	*wire.Answer
+	thoughts chatCarried
 	streamed bool // in deltas, which a message at the end only repeats
 	called   bool // in tool_calls, which a function_call only repeats
 	refused  bool
@@ -125,7 +140,8 @@ func (a *chatAnswer) choice(c *chatChoice) error {
 }
 
 func (a *chatAnswer) delta(d *chatDelta) error {
-	thought := cmp.Or(d.ReasoningContent, d.Reasoning, d.ReasoningDetails)
+	a.thoughts.add(d)
+	thought := cmp.Or(d.ReasoningContent, d.Reasoning, textOf(d.ReasoningDetails))
 	if err := a.Reasoning(string(thought) + d.Content.Reasoning); err != nil {
 		return err
 	}
@@ -151,7 +167,10 @@ func (a *chatAnswer) call(key string, c *chatCallDelta) error {
 		f = &c.chatFunctionDelta
 	}
 	_, err := a.Call(wire.CallPart{Key: key, ID: string(c.ID), Name: string(f.Name), Args: f.Given()})
-	return err
+	if err != nil || c.ExtraContent == (chatExtra{}) {
+		return err
+	}
+	return a.Carry(chatCarried{ExtraContent: &c.ExtraContent})
 }
 
 func (a *chatAnswer) count(u *chatUsage) {

@@ -33,17 +33,15 @@ type streamOptions struct {
 }
 
 type chatMessage struct {
-	Role             string     `json:"role"`
-	Content          any        `json:"content,omitempty"` // a string, []chatPart, null or absent
-	ToolCalls        []chatCall `json:"tool_calls,omitempty"`
-	ToolCallID       string     `json:"tool_call_id,omitempty"`
-	ReasoningContent string     `json:"reasoning_content,omitempty"`
-	Reasoning        string     `json:"reasoning,omitempty"`
-}
+	Role             string       `json:"role"`
+	Content          any          `json:"content,omitempty"` // a string, a list of parts, null or absent
+	ToolCalls        []chatCall   `json:"tool_calls,omitempty"`
+	ToolCallID       string       `json:"tool_call_id,omitempty"`
+	ReasoningContent string       `json:"reasoning_content,omitempty"`
+	Reasoning        string       `json:"reasoning,omitempty"`
+	ReasoningDetails []chatDetail `json:"reasoning_details,omitempty"`
 
-// chatCarried is the reasoning that some servers require with the calls that followed it.
-type chatCarried struct {
-	ReasoningContent string `json:"reasoning_content,omitempty"`
+	thinking string // for Content
 }
 
 type chatPart struct {
@@ -64,9 +62,10 @@ type chatFile struct {
 }
 
 type chatCall struct {
-	ID       string            `json:"id"`
-	Type     string            `json:"type"`
-	Function llms.FunctionCall `json:"function"`
+	ID           string            `json:"id"`
+	Type         string            `json:"type"`
+	Function     llms.FunctionCall `json:"function"`
+	ExtraContent *chatExtra        `json:"extra_content,omitempty"`
 }
 
 type chatTool struct {
@@ -121,7 +120,8 @@ func chatMessages(c *wire.Conversation, caps wire.Caps) (list []chatMessage) {
 	if len(c.System) > 0 {
 		list = append(list, chatMessage{Role: "system", Content: strings.Join(c.System, "\n")})
 	}
-	for _, m := range c.Messages {
+	earlier := len(c.Messages) - len(c.Turn())
+	for i, m := range c.Messages {
 		if m.Role == wire.Results {
 			list = append(list, chatResults(m, caps)...)
 			continue
@@ -131,7 +131,7 @@ func chatMessages(c *wire.Conversation, caps wire.Caps) (list []chatMessage) {
 		for _, p := range m.Parts {
 			switch {
 			case p.Call != nil:
-				msg.ToolCalls = append(msg.ToolCalls, chatCall{p.Call.ID, "function", llms.FunctionCall{Name: p.Call.Name, Arguments: string(p.Call.Arguments)}})
+				msg.ToolCalls = append(msg.ToolCalls, chatCall{ID: p.Call.ID, Type: "function", Function: llms.FunctionCall{Name: p.Call.Name, Arguments: string(p.Call.Arguments)}})
 			case p.Media != nil:
 				parts = append(parts, chatMedia(p.Media))
 			case p.Carried != nil:
@@ -140,10 +140,16 @@ func chatMessages(c *wire.Conversation, caps wire.Caps) (list []chatMessage) {
 				parts = append(parts, chatPart{Type: "text", Text: p.Text})
 			}
 		}
-		if caps.Missing && len(msg.ToolCalls) > 0 && msg.ReasoningContent == "" {
+		if caps.Missing && m.Role == wire.Assistant && msg.ReasoningContent == "" {
 			msg.ReasoningContent = "…"
 		}
-		msg.Content = contentOf(parts, caps)
+		if caps.Signed && i >= earlier && len(msg.ToolCalls) > 0 && msg.ToolCalls[0].ExtraContent == nil {
+			msg.ToolCalls[0].ExtraContent = &chatExtra{}
+			msg.ToolCalls[0].ExtraContent.Google.ThoughtSignature = wire.Unsigned
+		}
+		if msg.Content = contentOf(parts, caps); msg.thinking != "" {
+			msg.Content = thinkingContent(msg.thinking, parts)
+		}
 		list = append(list, msg)
 	}
 	return list
@@ -158,18 +164,6 @@ func chatResults(m wire.Message, caps wire.Caps) (list []chatMessage) {
 		list = append(list, chatMessage{Role: "tool", ToolCallID: p.Result.ID, Content: text})
 	}
 	return list
-}
-
-// carry adds the reasoning of an earlier message as the member that the server expects.
-func (m *chatMessage) carry(data json.RawMessage, member string) {
-	var c chatCarried
-	_ = json.Unmarshal(data, &c) // ignores data carried by responses
-	switch member {
-	case "", "reasoning_content":
-		m.ReasoningContent = c.ReasoningContent
-	case "reasoning":
-		m.Reasoning = c.ReasoningContent
-	}
 }
 
 // contentOf returns the content of a message: a string if all parts are text, because many servers accept only that.
@@ -191,6 +185,15 @@ func contentOf(parts []chatPart, caps wire.Caps) any {
 		texts = append(texts, p.Text)
 	}
 	return strings.Join(texts, "\n")
+}
+
+// thinkingContent returns a content that begins with reasoning.
+func thinkingContent(thinking string, parts []chatPart) any {
+	list := []any{chatThinking{"thinking", []chatPart{{Type: "text", Text: thinking}}}}
+	for _, p := range parts {
+		list = append(list, p)
+	}
+	return list
 }
 
 func chatMedia(m *wire.Media) chatPart {

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -160,6 +162,87 @@ func TestChat_OtherServersReasoning(t *testing.T) {
 	), llms.CallOptions{})
 	if err != nil || res.Text != "yes" || res.Reasoning != "hm" || res.Usage.InputTokens != 3 || res.Usage.OutputTokens != 4 {
 		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+// Reasoning goes back in the member in which it came, with calls and the answers that follow them.
+func TestChat_ReasoningGoesBackAsItCame(t *testing.T) {
+	const call = `"tool_calls":[{"index":0,"id":"c","function":{"name":"look","arguments":"{}"}`
+	for name, test := range map[string]struct {
+		deltas []string
+		want   string // of the message in the next request
+	}{
+		"reasoning_content": {[]string{`"reasoning_content":"h\ud83d"`, `"reasoning_content":"\ude00m"`, call + `}]`}, `"reasoning_content":"h😀m"}`},
+		"reasoning":         {[]string{`"reasoning":"hm"`, call + `}]`}, `"reasoning":"hm"}`},
+		"reasoning_details": {
+			[]string{
+				`"reasoning":"hm","reasoning_details":[{"type":"reasoning.text","text":"h","format":"f","index":0}]`,
+				`"reasoning_details":[{"type":"reasoning.text","text":"m","index":0,"other":1}]`,
+				`"reasoning_details":[{"type":"reasoning.text","signature":"s","index":0},{"type":"reasoning.encrypted","id":"e","data":"d","index":1}]`,
+				`"reasoning_details":[{"type":"reasoning.encrypted","data":"d2","index":1}]`, call + `}]`,
+			},
+			`"reasoning_details":[{"type":"reasoning.text","format":"f","index":0,"text":"hm","signature":"s"},` +
+				`{"type":"reasoning.encrypted","id":"e","index":1,"data":"d"},{"type":"reasoning.encrypted","index":1,"data":"d2"}]}`,
+		},
+		"thinking": {
+			[]string{`"content":[{"type":"thinking","thinking":[{"type":"text","text":"h"}]}]`, `"content":[{"type":"thinking","thinking":[{"type":"text","text":"m"}]}]`, `"content":"I look."`, call + `}]`},
+			`"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"I look."}],"tool_calls"`,
+		},
+		"extra_content": {
+			[]string{call + `,"extra_content":{"google":{"thought_signature":"s"},"other":1}}]`},
+			`"arguments":"{}"},"extra_content":{"google":{"thought_signature":"s"}}}]}`,
+		},
+	} {
+		events := make([]string, len(test.deltas))
+		for i, d := range test.deltas {
+			events[i] = `{"choices":[{"index":0,"delta":{` + d + `}}]}`
+		}
+		server := llmtest.New(llmtest.Always(llmtest.Events("chat", append(events, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, "[DONE]")...)))
+		m, stop := model(t, server)
+		res, err := m.Stream(t.Context(), llm.Request{Messages: question}, silent)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if _, err := m.Stream(t.Context(), llm.Request{Messages: append(slices.Clip(question), llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: res.Parts})}, silent); err != nil {
+			t.Error(name, err)
+		}
+		if body := string(server.Requests()[1].Body); !strings.Contains(body, test.want) {
+			t.Errorf("%s: %s", name, body)
+		}
+		stop()
+	}
+}
+
+var question = []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "?")}
+
+func silent(llm.Piece) error { return nil }
+
+func model(t *testing.T, server *llmtest.Server) (m *openai.Model, stop func()) {
+	t.Helper()
+	transport := &http.Transport{}
+	m, err := openai.New(openai.Config{Model: "m", BaseURL: server.URL + "/v1", HTTPClient: &http.Client{Transport: transport}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, func() {
+		transport.CloseIdleConnections()
+		server.Close()
+	}
+}
+
+// Google's endpoint for OpenAI's protocol refuses another model's calls in the current turn.
+func TestChat_LearnsToSignCalls(t *testing.T) {
+	server := llmtest.New(func(r *llmtest.Request) llmtest.Script {
+		if !strings.Contains(string(r.Body), `"extra_content":{"google":{"thought_signature":"skip_thought_signature_validator"}}`) {
+			return llmtest.Script{Fail: &llm.Error{Status: 400, Message: "Function call is missing a thought_signature in functionCall parts."}}
+		}
+		return llmtest.Script{Steps: []llmtest.Step{llmtest.Text("fine")}}
+	})
+	m, stop := model(t, server)
+	defer stop()
+	called := llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{llms.ToolCall{ID: "c", FunctionCall: &llms.FunctionCall{Name: "look", Arguments: "{}"}}}}
+	if _, err := m.Stream(t.Context(), llm.Request{Messages: append(slices.Clip(question), called)}, silent); err != nil || len(server.Requests()) != 2 {
+		t.Errorf("%v after %d requests", err, len(server.Requests()))
 	}
 }
 

@@ -45,6 +45,36 @@ type responsesItem struct {
 	Content          wire.Text `json:"content"`
 }
 
+// responsesThought is an item of reasoning, as it is in later requests.
+type responsesThought struct {
+	Type             wire.Word `json:"type"`
+	ID               wire.Word `json:"id,omitempty"`
+	EncryptedContent wire.Word `json:"encrypted_content"`
+	Summary          summary   `json:"summary"`
+}
+
+// summary is a list of texts.
+type summary []string
+
+// UnmarshalJSON never fails.
+func (s *summary) UnmarshalJSON(data []byte) error {
+	var list wire.List[struct{ Text wire.Text }]
+	_ = list.UnmarshalJSON(data)
+	for *s = nil; len(list) > 0; list = list[1:] {
+		*s = append(*s, list[0].Text.String())
+	}
+	return nil
+}
+
+// MarshalJSON returns the form of the API.
+func (s summary) MarshalJSON() ([]byte, error) {
+	list := []object{}
+	for _, text := range s {
+		list = append(list, object{"type": "summary_text", "text": text})
+	}
+	return json.Marshal(list)
+}
+
 // responsesEnd is a response, complete or not.
 type responsesEnd struct {
 	Status            wire.Word                  `json:"status"`
@@ -148,7 +178,11 @@ func (a *responsesAnswer) item(index wire.Word, raw json.RawMessage, done bool) 
 	case !done:
 		return nil
 	case item.Type == "reasoning" && item.EncryptedContent != "":
-		if err := a.Carry(raw); err != nil {
+		var thought responsesThought
+		if err := a.Decode(raw, &thought); err != nil {
+			return err
+		}
+		if err := a.Carry(thought); err != nil {
 			return err
 		}
 	}

@@ -31,6 +31,8 @@ func (m *Model) responsesShape(c *wire.Conversation, _ wire.Caps) any {
 	}
 	if m.cfg.Reasoning != "" {
 		r.Reasoning = object{"effort": m.cfg.Reasoning, "summary": "auto"}
+	}
+	if own := m.endpoint.Server == "openai" || m.endpoint.Server == "azure"; own || m.cfg.Reasoning != "" {
 		r.Include = []string{"reasoning.encrypted_content"}
 	}
 	for _, t := range c.Tools {
@@ -67,16 +69,20 @@ func texts(list []string) (parts []object) {
 	return parts
 }
 
-// responsesItems converts a message into items: reasoning, texts, calls and results are one each.
+// responsesItems converts a message into items: reasoning, texts, calls and results are one each. Reasoning without the item
+// that followed it is left out, as it would be refused.
 func responsesItems(m wire.Message) (items []any) {
-	var thoughts []any
 	var content []object
+	whole := 0
 	for _, p := range m.Parts {
+		if p.Carried == nil {
+			whole = len(items) + 1
+		}
 		switch {
 		case p.Carried != nil:
-			var kind struct{ Type string }
-			if json.Unmarshal(p.Carried, &kind) == nil && kind.Type == "reasoning" {
-				thoughts = append(thoughts, p.Carried)
+			var thought responsesThought
+			if json.Unmarshal(p.Carried, &thought) == nil && thought.Type == "reasoning" && thought.EncryptedContent != "" {
+				items = append(items, thought)
 			}
 		case p.Call != nil:
 			items = append(items, object{"type": "function_call", "call_id": p.Call.ID, "name": p.Call.Name, "arguments": string(p.Call.Arguments)})
@@ -91,9 +97,9 @@ func responsesItems(m wire.Message) (items []any) {
 		}
 	}
 	if content != nil {
-		items = append(items, object{"role": m.Role, "content": content})
+		return []any{object{"role": m.Role, "content": content}}
 	}
-	return append(thoughts, items...)
+	return items[:whole]
 }
 
 func responsesMedia(m *wire.Media) object {

@@ -48,14 +48,11 @@ func TestRequest_Conversation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer := llms.MessageContent{Role: llms.ChatMessageTypeAI}
-		for _, c := range first.Carried {
-			answer.Parts = append(answer.Parts, c)
+		answer := llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: first.Parts}
+		if first.Parts == nil {
+			answer.Parts = []llms.ContentPart{llms.TextPart(first.Text), first.Calls[0], first.Calls[1]}
 		}
-		answer.Parts = append(answer.Parts, llm.Carried{Provider: "another", Data: json.RawMessage(`{"secret":1}`)}, llms.TextPart(first.Text))
-		for _, c := range first.Calls {
-			answer.Parts = append(answer.Parts, c)
-		}
+		answer.Parts = append(answer.Parts, llm.Carried{Origin: "another", Data: json.RawMessage(`{"secret":1}`)})
 		req.Messages = append(req.Messages, answer)
 		for n, c := range first.Calls {
 			req.Messages = append(req.Messages, llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{

@@ -79,7 +79,7 @@ func TestCompat_ChangesWhatIsKnown(t *testing.T) {
 	if diff := cmp.Diff(none, of("http://x.example", Compat{})); diff != "" {
 		t.Error(diff)
 	}
-	mistral := Caps{Media: []string{"image/png"}, URLs: true, IDs: NineID, Bridge: true, FirstUser: true, Reasoning: "none"}
+	mistral := Caps{Media: []string{"image/png"}, URLs: true, IDs: NineID, Bridge: true, FirstUser: true}
 	if diff := cmp.Diff(mistral, of("https://api.mistral.ai/v1", Compat{})); diff != "" {
 		t.Error(diff)
 	}

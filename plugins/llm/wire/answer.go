@@ -13,11 +13,10 @@ import (
 
 // Answer collects the streamed pieces of a Response and passes each to show. Its methods return show's errors.
 type Answer struct {
-	Finish  string // the provider's word, "" before the end
-	Reason  string // what the provider adds to it
-	Ended   bool   // the connection can end here even without a Finish
-	Usage   agui.TokenUsage
-	Carried []llm.Carried
+	Finish string // the provider's word, "" before the end
+	Reason string // what the provider adds to it
+	Ended  bool   // the connection can end here even without a Finish
+	Usage  agui.TokenUsage
 
 	endpoint  *Endpoint
 	show      func(llm.Piece) error
@@ -25,7 +24,15 @@ type Answer struct {
 	text      stretch
 	reasoning stretch
 	calls     calls
+	places    []*place
 	events    int // read so far
+}
+
+// place is a part of an answer: a text, a call, or data for later requests, which can still be empty.
+type place struct {
+	text int // bytes
+	call *call
+	data json.RawMessage
 }
 
 // stretch is a text that arrives in pieces.
@@ -63,6 +70,10 @@ func (a *Answer) Text(s string) error {
 		return nil
 	}
 	a.text.WriteString(s)
+	if n := len(a.places); n == 0 || a.places[n-1].text == 0 {
+		a.places = append(a.places, &place{})
+	}
+	a.places[len(a.places)-1].text += len(s)
 	return a.show(llm.Piece{Text: s})
 }
 
@@ -78,17 +89,46 @@ func (a *Answer) Reasoning(s string) error {
 // Spoken reports whether the answer has text or calls so far.
 func (a *Answer) Spoken() bool { return a.text.Len() > 0 || len(a.calls.list) > 0 }
 
-// Thoughts returns the reasoning so far.
-func (a *Answer) Thoughts() string { return a.reasoning.String() }
+// Carry adds v as JSON for later requests to the model, after what the answer has so far.
+func (a *Answer) Carry(v any) error { return a.Reserve()(v) }
 
-// Carry adds v as JSON for the provider's later requests.
-func (a *Answer) Carry(v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
+// Reserve returns a Carry for something that has its place here and is complete later.
+func (a *Answer) Reserve() func(v any) error {
+	p := &place{}
+	a.places = append(a.places, p)
+	return func(v any) (err error) {
+		p.data, err = json.Marshal(v)
 		return err
 	}
-	a.Carried = append(a.Carried, llm.Carried{Provider: a.Usage.Provider, Data: data})
-	return nil
+}
+
+// parts returns the parts of the answer in order, nil if nothing is carried.
+func (a *Answer) parts() (list []llms.ContentPart) {
+	if !slices.ContainsFunc(a.places, func(p *place) bool { return p.data != nil }) {
+		return nil
+	}
+	text, calls := a.text.String(), slices.Clone(a.calls.order)
+	for _, p := range a.places {
+		i := slices.Index(calls, p.call)
+		switch {
+		case p.data != nil:
+			list = append(list, llm.Carried{Origin: a.endpoint.origin(), Data: p.data})
+		case p.text > 0:
+			list = append(list, llms.TextContent{Text: text[:p.text]})
+			text = text[p.text:]
+		case i >= 0:
+			list = append(list, calls[i].toolCall())
+			calls = slices.Delete(calls, i, i+1)
+		}
+	}
+	for _, c := range calls { // several calls that came as one
+		list = append(list, c.toolCall())
+	}
+	return list
+}
+
+func (c *call) toolCall() llms.ToolCall {
+	return llms.ToolCall{ID: c.id, Type: "function", FunctionCall: &llms.FunctionCall{Name: c.name, Arguments: c.String()}}
 }
 
 // complete returns the response at the answer's end.
@@ -114,13 +154,11 @@ var failed = []string{
 // Response returns the response so far.
 func (a *Answer) Response() llm.Response {
 	r := llm.Response{
-		Text: a.text.String(), Reasoning: a.reasoning.String(), Finish: finish(a.Finish), Usage: a.Usage, Carried: a.Carried,
+		Text: a.text.String(), Reasoning: a.reasoning.String(), Finish: finish(a.Finish), Usage: a.Usage, Parts: a.parts(),
 	}
 	r.Reason = a.endpoint.clean(strings.TrimSpace(a.Finish + " " + a.Reason))
 	for _, c := range a.calls.order {
-		r.Calls = append(r.Calls, llms.ToolCall{
-			ID: c.id, Type: "function", FunctionCall: &llms.FunctionCall{Name: c.name, Arguments: c.String()},
-		})
+		r.Calls = append(r.Calls, c.toolCall())
 	}
 	if len(r.Calls) > 0 && r.Finish == "stop" {
 		r.Finish = "tool_calls" // not every provider reports it

@@ -29,6 +29,16 @@ type Message struct {
 	Parts []Part
 }
 
+// Turn returns the messages of the current turn: those after the last user's message that follows no result.
+func (c *Conversation) Turn() []Message {
+	for i, m := range slices.Backward(c.Messages) {
+		if m.Role == User && (i == 0 || c.Messages[i-1].Role != Results) {
+			return c.Messages[i+1:]
+		}
+	}
+	return c.Messages
+}
+
 // The roles of messages. A message of results follows each message with calls, and has their results in the same order.
 const (
 	User      = "user"
@@ -42,7 +52,7 @@ type Part struct {
 	Media   *Media
 	Call    *Call
 	Result  *Result
-	Carried json.RawMessage // data of this provider and model
+	Carried json.RawMessage // data of this model, from its earlier answers
 }
 
 // Call is a call of a tool.
@@ -141,7 +151,7 @@ func roleOf(r llms.ChatMessageType) string {
 func (a *arranger) part(role string, p llms.ContentPart) (part Part, ok bool) {
 	switch p := p.(type) {
 	case llm.Carried:
-		if role != Assistant || p.Provider != a.e.Provider || a.refused.has(keyOf("carried", p.Data)) {
+		if role != Assistant || p.Origin != a.e.origin() || a.refused.has(keyOf("carried", p.Data)) {
 			return Part{}, false
 		}
 		return Part{Carried: p.Data}, true

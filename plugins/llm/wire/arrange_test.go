@@ -14,7 +14,7 @@ import (
 )
 
 // dialog reads messages: a line each, with a role and parts. "text", !id is a call, =id its result, ~data was carried by us,
-// ^data by another provider.
+// ^data by another model.
 func dialog(lines ...string) (list []llms.MessageContent) {
 	roles := map[byte]llms.ChatMessageType{
 		's': llms.ChatMessageTypeSystem, 'u': llms.ChatMessageTypeHuman, 'a': llms.ChatMessageTypeAI, 't': llms.ChatMessageTypeTool,
@@ -29,9 +29,9 @@ func dialog(lines ...string) (list []llms.MessageContent) {
 				id, text, _ := strings.Cut(word[1:], ":")
 				m.Parts = append(m.Parts, llms.ToolCallResponse{ToolCallID: id, Content: text})
 			case strings.HasPrefix(word, "~"):
-				m.Parts = append(m.Parts, llm.Carried{Provider: "p", Data: json.RawMessage(word[1:])})
+				m.Parts = append(m.Parts, llm.Carried{Origin: "p/m@", Data: json.RawMessage(word[1:])})
 			case strings.HasPrefix(word, "^"):
-				m.Parts = append(m.Parts, llm.Carried{Provider: "q", Data: json.RawMessage(word[1:])})
+				m.Parts = append(m.Parts, llm.Carried{Origin: "p/n@", Data: json.RawMessage(word[1:])})
 			default:
 				m.Parts = append(m.Parts, llms.TextContent{Text: word})
 			}

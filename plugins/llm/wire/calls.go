@@ -70,6 +70,7 @@ func (a *Answer) Call(p CallPart) (id string, err error) {
 	case c == nil:
 		c = &call{key: p.Key, begun: p.Begins}
 		l.list = append(l.list, c)
+		a.places = append(a.places, &place{call: c})
 	}
 	if c.given = cmp.Or(c.given, p.ID); !c.ordered {
 		c.id = c.given

@@ -15,8 +15,9 @@ type Caps struct {
 	Bridge      bool     // an assistant's message is between a tool's result and a user's message
 	Content     string   // of a message that has only calls: "" for null, "empty" or "absent"
 	IDs         IDForm   // of calls
-	Reasoning   string   // member of a message with earlier reasoning, "" for reasoning_content, "none" to send none
-	Missing     bool     // the member Reasoning is needed with calls even if there was no reasoning
+	Reasoning   string   // member of a message with earlier reasoning, "" for that in which it came, "none" to send none
+	Missing     bool     // the member Reasoning is needed even if there was no reasoning
+	Signed      bool     // calls of the current turn need a signature, of whatever model, for Google's
 	Media       []string // media types of images and files, such as image/png or audio/*
 	URLs        bool     // images can be URLs that the provider fetches
 	Tools       int      // the maximum number, 0 for no limit

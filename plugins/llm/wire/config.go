@@ -111,7 +111,7 @@ func (cfg *Config) Endpoint(provider, baseURL string, caps Caps) (*Endpoint, err
 	cfg.BaseURL = base.String()
 	e := &Endpoint{
 		Server: s.name, Provider: provider, Model: cfg.Model, Secret: cfg.APIKey, Client: Client(cfg.HTTPClient), Header: http.Header{},
-		Log: cfg.Log, known: &knowledge{caps: caps}, pace: cfg.Pace,
+		Log: cfg.Log, address: hashed(cfg.BaseURL)[:8], known: &knowledge{caps: caps}, pace: cfg.Pace,
 	}
 	if e.pace == nil {
 		e.pace = new(pace.Pacer)

@@ -116,13 +116,7 @@ var refusals = []refusal{
 	{says(`unexpected role 'user' after role 'tool'`), set(func(c *Caps) string { return turn(&c.Bridge, "bridge") })},
 	{says(`roles must alternate|must alternate between|function call turn comes immediately after|first message must use the .?user|first message.*must be.*user|starts? with a user`), alternate},
 	{says(`system role (is )?not supported|only user and assistant roles|system (role|messages?).*(not supported|not allowed|unsupported)`), systemAsUser},
-	{says(`reasoning_content.*(not permitted|not allowed|unsupported|not supported|unexpected|unknown|must not|should not)|(extra|unknown|unexpected|unrecognized).*reasoning_content`), set(func(c *Caps) string {
-		if c.Reasoning == "none" || c.Missing {
-			return ""
-		}
-		c.Reasoning = "none"
-		return "reasoning: none"
-	})},
+	{says(`\breasoning(_content|_details)?\b.*(not permitted|not allowed|unsupported|not supported|unexpected|unknown|must not|should not)|(extra|unknown|unexpected|unrecognized).*\breasoning(_content|_details)?\b`), noReasoning},
 	{says(`reasoning_content.*(missing|must be passed back|required)|missing .?reasoning_content`), set(func(c *Caps) string {
 		if c.Missing {
 			return ""
@@ -134,7 +128,15 @@ var refusals = []refusal{
 	{says(`content.*(must not be empty|不能为空|non-empty|non-whitespace|cannot be empty|can't be empty|should not be empty|is empty)|empty content`), content("absent")},
 	{says(`max_tokens.*max_completion_tokens`), limit("max_completion_tokens")},
 	{says(`max_completion_tokens`), limit("max_tokens")},
-	{says(`thought_signature|thought signature|invalid .?signature|thinking.* cannot be modified|expected .?thinking|without its required following item|bound to a different conversation`), carriedData},
+	{says(`missing a .?thought.?signature`), set(func(c *Caps) string { return turn(&c.Signed, "signatures") })},
+	{says(`thought_signature|thought signature|invalid .?signature|thinking.* cannot be modified|expected .?thinking|without its required following item|bound to a different conversation|encrypted content.*(verified|decrypted)|invalid_encrypted_content`), carriedData},
+	{says(`encrypted.content.*not supported`), set(func(c *Caps) string {
+		if slices.Contains(c.Without, "include") {
+			return ""
+		}
+		*c = c.without("include")
+		return "without include"
+	})},
 	{says(`tools.*(array too long|too many)|too many tools`), nil},
 	{says(`description.*(?:maximum length|at most) (\d+)`), description},
 	{says(`invalid schema for function '([^']+)'`), namedTool},
@@ -237,6 +239,18 @@ func carriedData(s *state, sent *sent, _ []string) string {
 		return fmt.Sprintf("%d pieces of reasoning were refused", len(all))
 	}
 	return ""
+}
+
+// noReasoning leaves out the reasoning of earlier answers.
+func noReasoning(s *state, sent *sent, _ []string) string {
+	carried := func(m Message) bool {
+		return slices.ContainsFunc(m.Parts, func(p Part) bool { return p.Carried != nil })
+	}
+	if s.caps.Reasoning == "none" || s.caps.Missing || !slices.ContainsFunc(sent.c.Messages, carried) {
+		return ""
+	}
+	s.caps.Reasoning = "none"
+	return "reasoning: none"
 }
 
 // description limits the descriptions of tools.

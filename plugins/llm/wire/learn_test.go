@@ -46,6 +46,11 @@ func TestLearn_FromSentences(t *testing.T) {
 		"Unknown parameter: 'max_completion_tokens'. Did you mean max_tokens":                                                               "max_tokens: max_tokens",
 		"Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.":                                      "without response_format",
 		"Corrupted thought signature.":                                                                                                      "1 pieces of reasoning of earlier turns were refused",
+		"messages.1.assistant.reasoning_details: Extra inputs are not permitted":                                                            "reasoning: none",
+		"Unsupported parameter: 'reasoning_effort' is not supported with this model.":                                                       "without reasoning_effort",
+		"Function call is missing a thought_signature in functionCall parts.":                                                               "signatures: true",
+		"The encrypted content for item rs_1 could not be verified.":                                                                        "1 pieces of reasoning of earlier turns were refused",
+		"Encrypted content is not supported with this model.":                                                                               "without include",
 		"messages.1.content.0: Invalid `signature` in `thinking` block":                                                                     "1 pieces of reasoning of earlier turns were refused",
 		"messages.1.content.0.image.source.base64.data: Image does not match the provided media type image/png":                             "an image or a file was refused",
 		"Could not process image":                                                   newest,
@@ -66,7 +71,7 @@ func TestLearn_FromSentences(t *testing.T) {
 	} {
 		caps := Caps{MaxTokens: "max_completion_tokens", URLs: true, Media: []string{"image/png"}}
 		s := &state{caps: caps}
-		c, err := (&Endpoint{Provider: "p"}).arrange(everything, s)
+		c, err := (&Endpoint{Provider: "p", Model: "m"}).arrange(everything, s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +134,7 @@ func TestLearn_NotFromQuotations(t *testing.T) {
 		req := llm.Request{Messages: dialog("s|S", "u|"+text)}
 		req.Messages[1].Parts = append(req.Messages[1].Parts, llms.ImageURLPart("https://x.example/1.png"))
 		s := &state{caps: Caps{URLs: true, Media: []string{"image/png"}}}
-		c, err := (&Endpoint{Provider: "p"}).arrange(req, s)
+		c, err := (&Endpoint{Provider: "p", Model: "m"}).arrange(req, s)
 		if err != nil {
 			t.Fatal(err)
 		}

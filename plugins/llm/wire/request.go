@@ -25,6 +25,9 @@ func Choice(o llms.CallOptions) (mode, name string) {
 	return "", ""
 }
 
+// Unsigned is what Google's models accept in place of a signature that there is not, such as that of another model's call.
+const Unsigned = "skip_thought_signature_validator"
+
 // Number returns a pointer to n, nil for 0, which means unset in options.
 func Number[T comparable](n T) *T {
 	var zero T

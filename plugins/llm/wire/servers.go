@@ -24,14 +24,11 @@ var servers = []server{
 		c.IDs, c.MaxTokens, c.Tools, c.Schema = ShortID, "max_completion_tokens", 128, OpenAISchema
 		c.Media = append(c.Media, "application/pdf")
 	}},
-	{"mistral", []string{"api.mistral.ai"}, "/v1", func(c *Caps) { c.IDs, c.Bridge, c.FirstUser, c.Reasoning = NineID, true, true, "none" }},
+	{"mistral", []string{"api.mistral.ai"}, "/v1", func(c *Caps) { c.IDs, c.Bridge, c.FirstUser = NineID, true, true }},
 	{"deepseek", []string{"api.deepseek.com"}, "", func(c *Caps) { c.Media = nil }},
 	{"moonshot", []string{"api.moonshot.ai", "api.moonshot.cn"}, "/v1", func(c *Caps) { c.URLs = false }},
-	{"groq", []string{"api.groq.com"}, "/openai/v1", func(c *Caps) { c.Reasoning = "reasoning" }},
-	{"openrouter", []string{"openrouter.ai"}, "/api/v1", func(c *Caps) {
-		c.Reasoning = "reasoning"
-		c.Media = append(c.Media, "application/pdf")
-	}},
+	{"groq", []string{"api.groq.com"}, "/openai/v1", func(*Caps) {}},
+	{"openrouter", []string{"openrouter.ai"}, "/api/v1", func(c *Caps) { c.Media = append(c.Media, "application/pdf") }},
 	{"gemini", []string{"generativelanguage.googleapis.com"}, "/v1beta/openai", func(c *Caps) { c.FirstUser, c.Content, c.Schema = true, "absent", GeminiSchema }},
 	{"lmstudio", nil, "", func(c *Caps) { c.Content, c.URLs = "empty", false }},
 	{"llamacpp", nil, "", func(c *Caps) { c.Content = "empty" }},

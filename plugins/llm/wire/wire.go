@@ -35,6 +35,7 @@ type Endpoint struct {
 	Log   *slog.Logger
 
 	pace    *pace.Pacer
+	address string // a hash of its base URL
 	known   *knowledge
 	proven  func()                  // remembers what the last request was sent with; nil if none was accepted
 	refused func(*llm.Error) *state // what is known after a failure in the answer to the last request; nil if none was accepted
@@ -48,6 +49,9 @@ func (e *Endpoint) For(o llms.CallOptions) *Endpoint {
 	}
 	return &other
 }
+
+// origin identifies the model to what its answers carry. The same model at another address is another one.
+func (e *Endpoint) origin() string { return e.Provider + "/" + e.Model + "@" + e.address }
 
 // Client returns a copy of c, or of a default client if c is nil, that follows no redirect to another host, which would
 // get the key, or with another method, and has no time limit except its requests' contexts.

@@ -1,0 +1,174 @@
+package llm
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// kept is what a model wants back with an answer, in its places between the answer's texts and calls. It is attached to the
+// answer's message, so that later runs have it too. Nothing in it is trusted: a worker of another program can write one.
+type kept struct {
+	Origin string     `json:"origin"` // of a Carried
+	Sum    string     `json:"sum"`    // of the answer's text
+	Parts  []keptPart `json:"parts"`
+}
+
+// keptPart is a part of an answer: data, a text or a call.
+type keptPart struct {
+	Data json.RawMessage `json:"data,omitempty"`
+	Text int             `json:"text,omitempty"` // bytes
+	Call string          `json:"call,omitempty"` // our id
+	ID   string          `json:"id,omitempty"`   // the provider's id of the call
+}
+
+// keep returns what is kept of an answer, nil for nothing.
+func keep(resp *Response, ans *answer) *kept {
+	k := &kept{Sum: sum(ans.Text)}
+	for _, p := range resp.Parts {
+		switch p := p.(type) {
+		case Carried:
+			k.Origin = p.Origin
+			k.Parts = append(k.Parts, keptPart{Data: p.Data})
+		case llms.TextContent:
+			k.Parts = append(k.Parts, keptPart{Text: len(p.Text)})
+		case llms.ToolCall:
+			if i := slices.IndexFunc(ans.Calls, func(c call) bool { return c.ProviderID == p.ID }); i >= 0 {
+				k.Parts = append(k.Parts, keptPart{Call: ans.Calls[i].ID, ID: p.ID})
+			}
+		}
+	}
+	if k.Origin == "" {
+		return nil
+	}
+	return k
+}
+
+// sum returns a hash that shows whether a text is still the same.
+func sum(text string) string {
+	h := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(h[:4])
+}
+
+// maxKept limits a value at a message, in bytes.
+const maxKept = 1 << 20
+
+// attachKept attaches what is kept of an answer to its message. What is too large is kept for this run alone.
+func (t *turn) attachKept(ctx context.Context, k *kept) error {
+	if k == nil {
+		return nil
+	}
+	value, err := json.Marshal(k)
+	if err != nil || len(value) > maxKept {
+		return err
+	}
+	err = t.run.AttachValue(ctx, string(value))
+	if refused, ok := errors.AsType[*plugins.Error](err); ok && slices.Contains(tooLarge, refused.Code) {
+		return nil
+	}
+	return err
+}
+
+// tooLarge are the refusals of a value at a message: the message, the event or the run would be too large.
+var tooLarge = []string{"illegal_event", "event_too_large", "messages_too_large"}
+
+// keptOf returns what is kept of the answer that begins with m, nil for nothing or for another agent's answer.
+func (t *turn) keptOf(m *agui.Message) *kept {
+	var k kept
+	if m.EncryptedValue == "" || json.Unmarshal([]byte(m.EncryptedValue), &k) != nil {
+		return nil
+	}
+	var by struct{ Agent string }
+	if json.Unmarshal(m.Metadata, &by) == nil && by.Agent != "" && by.Agent != t.cfg.Name {
+		return nil
+	}
+	return &k
+}
+
+// id returns the provider's id of a call.
+func (k *kept) id(ours string) string {
+	if k != nil {
+		for _, p := range k.Parts {
+			if p.Call == ours && p.ID != "" {
+				return p.ID
+			}
+		}
+	}
+	return ours
+}
+
+// parts returns an answer's text and calls in their order and with what is carried, or nil if they are no longer those of k.
+func (k *kept) parts(text string, calls []call, b *toolbox) (parts []llms.ContentPart) {
+	if k == nil || k.Sum != sum(text) {
+		return nil
+	}
+	calls = slices.Clone(calls)
+	for _, p := range k.Parts {
+		i := slices.IndexFunc(calls, func(c call) bool { return c.ID == p.Call })
+		switch {
+		case p.Data != nil:
+			parts = append(parts, Carried{Origin: k.Origin, Data: p.Data})
+		case p.Call == "" && p.Text > 0 && p.Text <= len(text):
+			parts = append(parts, llms.TextContent{Text: text[:p.Text]})
+			text = text[p.Text:]
+		case p.Call != "" && i >= 0:
+			parts = append(parts, b.call(calls[i]))
+			calls = slices.Delete(calls, i, i+1)
+		default:
+			return nil
+		}
+	}
+	if text != "" || len(calls) > 0 {
+		return nil
+	}
+	return parts
+}
+
+// restore returns the parts of the answer that begins a list of messages, and the number of messages that have it. An answer
+// of texts and calls in turn has several, with results between them. Without all of the answer, it is the first message alone.
+func (t *turn) restore(messages []agui.Message) (parts []llms.ContentPart, n int) {
+	k := t.keptOf(&messages[0])
+	var text strings.Builder
+	var calls []call
+	for i := range messages {
+		m := &messages[i]
+		if m.Role == agui.RoleTool {
+			continue
+		}
+		if m.Role != agui.RoleAssistant || i > 0 && m.EncryptedValue != "" {
+			break
+		}
+		text.WriteString(m.Text())
+		calls = append(calls, t.calls(m, k)...)
+		if parts := k.parts(text.String(), calls, t.tools); parts != nil {
+			return parts, i + 1
+		}
+		if k == nil {
+			break
+		}
+	}
+	first := &messages[0]
+	return t.tools.parts(first.Text(), t.calls(first, k), nil), 1
+}
+
+// calls returns the calls of a message, and remembers them for their results.
+func (t *turn) calls(m *agui.Message, k *kept) (calls []call) {
+	for _, c := range m.ToolCalls {
+		made := call{ID: c.ID, ProviderID: k.id(c.ID), Name: c.Name, Arguments: c.Arguments}
+		if t.past == nil {
+			t.past = make(map[string]call)
+		}
+		t.past[c.ID] = made
+		calls = append(calls, made)
+	}
+	return calls
+}
