@@ -87,11 +87,16 @@ func (t *turn) keptOf(m *agui.Message) *kept {
 	if m.EncryptedValue == "" || json.Unmarshal([]byte(m.EncryptedValue), &k) != nil {
 		return nil
 	}
-	var by struct{ Agent string }
-	if json.Unmarshal(m.Metadata, &by) == nil && by.Agent != "" && by.Agent != t.cfg.Name {
+	if t.others(m.Metadata) || len(m.ToolCalls) > 0 && t.others(m.ToolCalls[0].Metadata) {
 		return nil
 	}
 	return &k
+}
+
+// others reports whether metadata names another agent as the author.
+func (t *turn) others(metadata json.RawMessage) bool {
+	var by struct{ Agent string }
+	return json.Unmarshal(metadata, &by) == nil && by.Agent != "" && by.Agent != t.cfg.Name
 }
 
 // id returns the provider's id of a call.

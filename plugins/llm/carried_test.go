@@ -60,7 +60,7 @@ func thinker(t *testing.T, name string, answers ...llmtest.Script) (server *llmt
 func looks(n int) llmtest.Script {
 	return llmtest.Script{Steps: []llmtest.Step{
 		llmtest.Reasoning(fmt.Sprint("thought ", n)), llmtest.Text("I look"), llmtest.Text(" there."), llmtest.Reasoning("thought again"),
-		llmtest.Call(0, fmt.Sprint("call_", n), "look"), llmtest.Arguments(0, `{"at": 1}`),
+		llmtest.Call(0, fmt.Sprint("call_", n), "look"), llmtest.Arguments(0, fmt.Sprintf(`{"at": %d}`, n)),
 	}}
 }
 
@@ -164,6 +164,62 @@ func TestCarried_FallbackInTurn(t *testing.T) {
 	})
 }
 
+// An answer of texts and calls in turn is several messages with results between them, and one answer in each request.
+func TestCarried_AnswerOfSeveralMessages(t *testing.T) {
+	eachThinker(t, func(t *testing.T, name string) {
+		several := llmtest.Script{Steps: []llmtest.Step{
+			llmtest.Text("I look."), llmtest.Reasoning("thought"), llmtest.Call(0, "call_0", "look"), llmtest.Arguments(0, `{"at":1}`),
+			llmtest.Reasoning("thought again"), llmtest.Text("And there."), llmtest.Call(1, "call_1", "look"), llmtest.Arguments(1, `{"at":2}`),
+		}}
+		server, m, _ := thinker(t, name, several, tells(1), looks(2), tells(2))
+		th := &talk{t: t}
+		th.say(llm.Config{Model: m})
+		th.say(llm.Config{Model: m})
+		if n := len(server.Requests()); n != 4 {
+			t.Fatalf("%d requests: some were refused", n)
+		}
+		in, next := string(server.Requests()[1].Body), string(server.Requests()[2].Body)
+		if name == "anthropic" { // the cache's mark is at the end
+			in = strings.Replace(in, `"cache_control":{"type":"ephemeral"},`, "", 1)
+		}
+		from, to := strings.Index(in, "I look."), strings.LastIndex(in, "call_1")
+		if name == "gemini" || name == "ollama" {
+			to = strings.Index(in, `"at":2`)
+		}
+		if !strings.Contains(next, in[from:to]) {
+			t.Errorf("the turn is\n%s\nand then\n%s", in[from:to], next)
+		}
+	})
+}
+
+// What a provider refuses to take back is left out.
+func TestCarried_RefusedIsLeftOut(t *testing.T) {
+	for name, sentence := range map[string]string{
+		"responses": "The encrypted content for item rs_0 could not be verified. Reason: Encrypted content could not be decrypted or parsed.",
+		"anthropic": "messages.1.content.0: Invalid `signature` in `thinking` block", "gemini": "Corrupted thought signature.",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := thinkers[name]
+			defer func() { thinkers[name] = s }()
+			strict := s
+			strict.rules = append(strict.rules[:1:1], func(r *llmtest.Request) *llm.Error {
+				if strings.Contains(string(r.Body), s.mark) {
+					return &llm.Error{Status: http.StatusBadRequest, Message: sentence}
+				}
+				return nil
+			})
+			thinkers[name] = strict
+			server, m, _ := thinker(t, name, looks(1), tells(2), looks(3), tells(4))
+			th := &talk{t: t}
+			th.say(llm.Config{Model: m})
+			th.say(llm.Config{Model: m})
+			if n := len(server.Requests()); n != 4+3 {
+				t.Errorf("%d requests: each answer's data is refused once", n)
+			}
+		})
+	}
+}
+
 func TestCarried_HistoryIsTrimmed(t *testing.T) {
 	eachThinker(t, func(t *testing.T, name string) {
 		server, m, _ := thinker(t, name, looks(1), tells(1), looks(2), tells(2))
@@ -198,6 +254,7 @@ func TestCarried_OnlyWithItsAnswer(t *testing.T) {
 		"the calls are gone":  func(m *agui.Message) { m.ToolCalls = nil },
 		"the value is none":   func(m *agui.Message) { m.EncryptedValue = "EVIL" },
 		"another agent wrote": func(m *agui.Message) { m.Metadata = json.RawMessage(`{"agent":"other"}`) },
+		"another agent calls": func(m *agui.Message) { m.ToolCalls[0].Metadata = json.RawMessage(`{"agent":"other"}`) },
 		"negative lengths": forge(func(v map[string]any) {
 			v["parts"] = []any{map[string]any{"text": -1}, map[string]any{"text": 14}, map[string]any{"text": 1 << 62}}
 		}),

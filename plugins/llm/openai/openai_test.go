@@ -18,6 +18,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 	"github.com/batonrun/baton/plugins/llm/openai"
+	"github.com/batonrun/baton/plugins/llm/wire"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -227,6 +228,34 @@ func model(t *testing.T, server *llmtest.Server) (m *openai.Model, stop func()) 
 	return m, func() {
 		transport.CloseIdleConnections()
 		server.Close()
+	}
+}
+
+// OpenAI's models that do not reason refuse the option for encrypted reasoning, once.
+func TestResponses_AsksForReasoning(t *testing.T) {
+	server := llmtest.New(func(r *llmtest.Request) llmtest.Script {
+		if strings.Contains(string(r.Body), "reasoning.encrypted_content") {
+			return llmtest.Script{Fail: &llm.Error{Status: 400, Message: "Encrypted content is not supported with this model."}}
+		}
+		return llmtest.Script{Steps: []llmtest.Step{llmtest.Text("fine")}}
+	})
+	defer server.Close()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	m, err := openai.New(openai.Config{
+		Model: "m", APIKey: "k", BaseURL: server.URL + "/v1", HTTPClient: &http.Client{Transport: transport},
+		Compat: wire.Compat{Server: "openai"}, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := m.Stream(t.Context(), llm.Request{Messages: question}, silent); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(server.Requests()); n != 3 {
+		t.Errorf("%d requests, want 3", n)
 	}
 }
 
