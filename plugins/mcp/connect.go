@@ -146,16 +146,19 @@ func (s *Server) join(ctx context.Context, old bool) (*connection, error) {
 		return nil, err
 	}
 	client := sdk.NewClient(&sdk.Implementation{Name: "baton", Version: "1"}, &sdk.ClientOptions{
-		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{
-			Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{},
-		}},
+		Capabilities: &sdk.ClientCapabilities{
+			Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{}},
+			Extensions:  map[string]any{taskExtension: struct{}{}},
+		},
 		ElicitationHandler:          conn.elicited,
 		KeepAlive:                   30 * time.Second,
 		KeepAliveFailureThreshold:   2,
 		ProgressNotificationHandler: conn.progressed,
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { conn.relist() },
 	})
-	conn.session, err = client.Connect(ctx, transport, nil)
+	if err = allowTasks(client); err == nil {
+		conn.session, err = client.Connect(ctx, transport, nil)
+	}
 	if err == nil {
 		err = s.list(ctx, conn)
 	}

@@ -219,7 +219,7 @@ func (t *tap) asks(f *frame, own *exchange) json.RawMessage {
 // leave forgets a call that has ended, after a moment if it has no response: the server may still execute it and ask.
 func (t *tap) leave(x *exchange) {
 	t.end(x)
-	if result, refused, sent := x.outcome(); result == nil && refused == nil && sent {
+	if result, refused, sent := x.outcome(); x.asker != nil && result == nil && refused == nil && sent {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		x.left = time.Now()

@@ -18,8 +18,9 @@ import (
 type exchange struct {
 	id     jsonrpc.ID
 	method string
-	asker  *asker    // nil unless it is a call of a tool
-	left   time.Time // when the call ended without a response; guarded by the tap's mu
+	asker  *asker          // nil unless it is a call of a tool
+	task   json.RawMessage // asks for a task, nil for none
+	left   time.Time       // when the call ended without a response; guarded by the tap's mu
 
 	mu      sync.Mutex // guards the fields below
 	sent    bool       // the server may have executed it

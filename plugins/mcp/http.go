@@ -119,6 +119,12 @@ func (c *caller) post(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x := c.conn.tap.begin(req.Context(), m)
+	if x != nil && x.task != nil {
+		if body, err = jsonrpc.EncodeMessage(m); err != nil {
+			return nil, err
+		}
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
 	res, err := c.next.RoundTrip(req)
 	if err != nil || res.StatusCode/100 == 3 && res.Header.Get("Location") != "" {
 		return res, err

@@ -80,11 +80,11 @@ var tooLarge = fmt.Sprintf("The result is larger than %d MiB", maxFrame>>20)
 
 // Write writes a message.
 func (l *lines) Write(ctx context.Context, m jsonrpc.Message) error {
+	l.tap.begin(ctx, m)
 	line, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
 	}
-	l.tap.begin(ctx, m)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, err = l.child.Input.Write(append(line, '\n'))

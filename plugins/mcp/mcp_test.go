@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "the server is there, and knows", len(os.Environ()), "variables")
 		server := newServer(nil)
 		switch kind {
+		case "tasks":
+			newTaskServer().run()
+			return
 		case "asks":
 			server = asksByRequest()
 		case "results":

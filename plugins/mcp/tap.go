@@ -25,7 +25,8 @@ type tap struct {
 
 	mu    sync.Mutex // guards the fields below
 	open  map[jsonrpc.ID]*exchange
-	stray int // texts that were no messages
+	stray int  // texts that were no messages
+	tasks bool // the server executes calls as tasks
 
 	pending map[string]pending       // questions of the server, by their id
 	left    map[jsonrpc.ID]*exchange // calls that ended lately without a response
@@ -46,8 +47,21 @@ func (t *tap) begin(ctx context.Context, m jsonrpc.Message) *exchange {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	x.id, x.method = req.ID, req.Method
+	if x.task != nil { // the SDK has no member for it
+		req.Params = with(req.Params, "task", x.task)
+	}
 	t.open[req.ID] = x
 	return x
+}
+
+// with returns an object with another member.
+func with(object json.RawMessage, name string, v json.RawMessage) json.RawMessage {
+	members := map[string]json.RawMessage{}
+	if json.Unmarshal(object, &members) != nil {
+		return object
+	}
+	members[name] = v
+	return encoded(members)
 }
 
 // end forgets an exchange.
@@ -140,7 +154,21 @@ func (t *tap) message(said json.RawMessage, own *exchange) jsonrpc.Message {
 	}
 	t.end(x)
 	x.answer(f.Result)
+	if x.method == "initialize" {
+		t.initialized(f.Result)
+	}
 	return &jsonrpc.Response{ID: x.id, Result: plain(x.method, f.Result)}
+}
+
+// initialized notes the capabilities that the SDK does not know.
+func (t *tap) initialized(result json.RawMessage) {
+	var hello struct {
+		Capabilities struct{ Tasks json.RawMessage }
+	}
+	_ = json.Unmarshal(result, &hello)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tasks = given(hello.Capabilities.Tasks)
 }
 
 // hollow reports whether an error says that there is none.
@@ -183,7 +211,7 @@ func plain(method string, result json.RawMessage) json.RawMessage {
 	switch method {
 	case "tools/call":
 		return json.RawMessage(`{"content":[]}`)
-	case "ping":
+	case "ping", "tasks/get", "tasks/result", "tasks/update", "tasks/cancel":
 		return json.RawMessage(`{}`)
 	case "tools/list":
 		tools, _ := toolsOf(result)

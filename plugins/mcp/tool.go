@@ -20,6 +20,7 @@ type tool struct {
 	server *Server
 	name   string // its name on the server
 	info   plugins.Info
+	tasks  string // whether its calls can be tasks: required, optional, or else
 }
 
 var _ plugins.Tool = (*tool)(nil)
@@ -32,6 +33,7 @@ type wireTool struct {
 	Title       json.RawMessage `json:"title,omitempty"`
 	Description json.RawMessage `json:"description,omitempty"`
 	Annotations json.RawMessage `json:"annotations,omitempty"`
+	Execution   json.RawMessage `json:"execution,omitempty"`
 }
 
 // toolsOf returns the tools of a page and the cursor of the next one.
@@ -62,7 +64,9 @@ func toolsOf(raw json.RawMessage) (tools []wireTool, next string) {
 func (s *Server) tool(t *wireTool) *tool {
 	var hints struct{ ReadOnlyHint, IdempotentHint json.RawMessage }
 	_ = json.Unmarshal(t.Annotations, &hints)
-	return &tool{server: s, name: t.Name, info: plugins.Info{
+	var execution struct{ TaskSupport json.RawMessage }
+	_ = json.Unmarshal(t.Execution, &execution)
+	return &tool{server: s, name: t.Name, tasks: word(execution.TaskSupport), info: plugins.Info{
 		Description: cmp.Or(word(t.Description), word(t.Title)), Timeout: s.cfg.Timeout, Parameters: t.InputSchema,
 		Approval: matches(s.cfg.Approval, t.Name), Idempotent: truth(hints.ReadOnlyHint) || truth(hints.IdempotentHint),
 	}}
@@ -76,8 +80,11 @@ func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, e
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	a := &asker{call: call, tool: t, end: end, asked: map[string]int{}}
+	if out, ok, err := t.resumed(ctx, a); ok || err != nil {
+		return out, err
+	}
 	for range maxRounds {
-		conn, x, err := t.request(ctx, a)
+		conn, x, err := t.request(ctx, func(c *connection) (*exchange, error) { return c.call(ctx, t, a) })
 		if conn == nil {
 			return agui.ToolOutput{}, t.away(ctx, err)
 		}
@@ -90,6 +97,9 @@ func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, e
 			return agui.ToolOutput{}, plugins.ErrWaiting
 		case result != nil:
 			t.server.doubt(conn, nil)
+			if task := startedTask(result); task != nil {
+				return t.begun(ctx, a, task)
+			}
 			switch asks = a.asksFor(result); {
 			case asks == nil:
 				return output(result, a), nil
@@ -116,13 +126,13 @@ func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, e
 // maxRounds limits the requests of one call.
 const maxRounds = 20
 
-// request makes the call's next request, once more if the server has not executed it. Without a connection it fails.
-func (t *tool) request(ctx context.Context, a *asker) (*connection, *exchange, error) {
+// request sends the call's next request, once more if the server has not executed it. Without a connection it fails.
+func (t *tool) request(ctx context.Context, send func(*connection) (*exchange, error)) (*connection, *exchange, error) {
 	conn, err := t.server.reach(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	x, err := conn.call(ctx, t.name, a)
+	x, err := send(conn)
 	if !t.repeats(x, err) {
 		return conn, x, err
 	}
@@ -130,7 +140,7 @@ func (t *tool) request(ctx context.Context, a *asker) (*connection, *exchange, e
 	if conn, err = t.server.other(ctx, conn); err != nil {
 		return nil, nil, err
 	}
-	x, err = conn.call(ctx, t.name, a)
+	x, err = send(conn)
 	return conn, x, err
 }
 
@@ -202,9 +212,9 @@ func (s *Server) other(ctx context.Context, conn *connection) (*connection, erro
 }
 
 // call makes a call and reports its progress. The error is that of an exchange without an outcome.
-func (c *connection) call(ctx context.Context, name string, a *asker) (*exchange, error) {
+func (c *connection) call(ctx context.Context, t *tool, a *asker) (*exchange, error) {
 	call := a.call
-	params := &sdk.CallToolParams{Name: name, Arguments: call.Args, InputResponses: a.responses, RequestState: a.state}
+	params := &sdk.CallToolParams{Name: t.name, Arguments: call.Args, InputResponses: a.responses, RequestState: a.state}
 	if len(call.Args) == 0 {
 		params.Arguments = json.RawMessage("{}")
 	}
@@ -221,7 +231,7 @@ func (c *connection) call(ctx context.Context, name string, a *asker) (*exchange
 		delete(c.progress, call.ID)
 	}()
 	ctx, x := withExchange(ctx)
-	x.asker = a
+	x.asker, x.task = a, t.asTask(ctx, c)
 	_, err := c.session.CallTool(ctx, params)
 	c.tap.leave(x)
 	return x, err

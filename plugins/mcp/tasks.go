@@ -1,0 +1,278 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// taskExtension is the name of tasks in the protocols since 2026-07-28. In that of 2025-11-25 they are a part of the protocol.
+const taskExtension = "io.modelcontextprotocol/tasks"
+
+const (
+	minPoll     = time.Second // between two polls of a task
+	maxPoll     = 30 * time.Second
+	maxUnheard  = 10        // polls in a row without a response, after which a task is given up
+	maxTaskRest = time.Hour // for which a server keeps a task after the end of its call
+)
+
+// wireTask is the state of a task with members of any type. The names with Ms, the result and what follows are the extension's.
+type wireTask struct {
+	TaskID         json.RawMessage `json:"taskId"`
+	Status         json.RawMessage `json:"status"`
+	StatusMessage  json.RawMessage `json:"statusMessage"`
+	PollInterval   json.RawMessage `json:"pollInterval"`
+	PollIntervalMs json.RawMessage `json:"pollIntervalMs"`
+
+	Result        json.RawMessage            `json:"result"`
+	Error         json.RawMessage            `json:"error"`
+	InputRequests map[string]json.RawMessage `json:"inputRequests"`
+}
+
+// pause returns the time until the next poll.
+func (w *wireTask) pause() time.Duration {
+	var ms float64
+	_ = json.Unmarshal([]byte(cmp.Or(word(w.PollInterval), word(w.PollIntervalMs))), &ms)
+	return time.Duration(min(max(ms, float64(minPoll.Milliseconds())), float64(maxPoll.Milliseconds()))) * time.Millisecond
+}
+
+// startedTask returns the task that a server has begun instead of a result, nil for a result.
+func startedTask(result json.RawMessage) *wireTask {
+	var res struct {
+		wireTask
+		ResultType json.RawMessage `json:"resultType"`
+		Task       *wireTask       `json:"task"`
+	}
+	_ = json.Unmarshal(result, &res)
+	task := res.Task
+	if word(res.ResultType) == "task" {
+		task = &res.wireTask
+	}
+	if task == nil || word(task.TaskID) == "" {
+		return nil
+	}
+	return task
+}
+
+// asTask returns what asks a server to execute a call as a task, nil if it must not be asked.
+func (t *tool) asTask(ctx context.Context, conn *connection) json.RawMessage {
+	if t.tasks != "required" && (t.tasks != "optional" || !conn.tap.hasTasks()) {
+		return nil
+	}
+	end, ok := ctx.Deadline()
+	if !ok {
+		end = time.Now()
+	}
+	return encoded(map[string]int64{"ttl": (time.Until(end) + maxTaskRest).Milliseconds()})
+}
+
+// hasTasks reports whether the server executes calls as tasks.
+func (t *tap) hasTasks() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tasks
+}
+
+// keptTask is what a call keeps of its task.
+type keptTask struct {
+	Task string `json:"task"`
+}
+
+// errLostTask is the error of a task that its server does not know any more.
+var errLostTask = errors.New("the task is lost")
+
+// resumed waits for the task that the call has begun in an earlier process. It reports false if the call has to be made.
+func (t *tool) resumed(ctx context.Context, a *asker) (agui.ToolOutput, bool, error) {
+	var kept keptTask
+	if json.Unmarshal(a.call.Kept, &kept) != nil || kept.Task == "" {
+		return agui.ToolOutput{}, false, nil
+	}
+	out, err := t.await(ctx, a, kept.Task, 0)
+	switch {
+	case !errors.Is(err, errLostTask):
+		return out, true, err
+	case t.info.Idempotent:
+		return out, false, a.call.Keep(nil)
+	}
+	return out, true, &plugins.Error{Code: "interrupted", Message: "The tool server does not know the task of the call any more; whether it was done is unknown"}
+}
+
+// begun waits for a task that the server has begun.
+func (t *tool) begun(ctx context.Context, a *asker, task *wireTask) (agui.ToolOutput, error) {
+	id := word(task.TaskID)
+	if err := a.call.Keep(encoded(keptTask{id})); err != nil {
+		return agui.ToolOutput{}, err
+	}
+	out, err := t.await(ctx, a, id, task.pause())
+	if errors.Is(err, errLostTask) {
+		err = &plugins.Error{Code: "tool_failed", Message: "The tool server does not know the task of the call any more"}
+	}
+	return out, err
+}
+
+// await polls a task until its end, while the run lends its slot. A task that nobody waits for any more is cancelled, but not when
+// the server stops: the run continues then.
+func (t *tool) await(ctx context.Context, a *asker, id string, pause time.Duration) (out agui.ToolOutput, err error) {
+	err = a.call.Idle(ctx, func() (err error) {
+		out, err = t.poll(ctx, a, id, pause)
+		return err
+	})
+	told, _ := a.declined()
+	cause := context.Cause(ctx)
+	switch {
+	case a.waiting():
+		err = errors.Join(plugins.ErrWaiting, a.call.Keep(nil))
+	case cause == nil && (told == "" || err == nil):
+		return out, err
+	case cause != nil && !errors.Is(cause, plugins.ErrCancelled) && !errors.Is(cause, plugins.ErrEnded) && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return out, cause
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
+	defer cancel()
+	_, _, _ = t.taskRequest(last, nil, "tasks/cancel", &taskParams{TaskID: id})
+	return out, err
+}
+
+// poll returns the output of a task once it has ended.
+func (t *tool) poll(ctx context.Context, a *asker, id string, pause time.Duration) (agui.ToolOutput, error) {
+	for unheard := 0; ; {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return agui.ToolOutput{}, context.Cause(ctx)
+		}
+		conn, x, err := t.taskRequest(ctx, nil, "tasks/get", &taskParams{TaskID: id})
+		if cause := context.Cause(ctx); cause != nil {
+			return agui.ToolOutput{}, cause
+		}
+		pause = max(pause, minPoll)
+		result, refused, _ := x.outcome()
+		if result == nil {
+			unheard++
+			switch passing := refused == nil || refused.status >= http.StatusInternalServerError || refused.status == http.StatusTooManyRequests; {
+			case passing && unheard < maxUnheard:
+				continue
+			case refused == nil:
+				return agui.ToolOutput{}, t.away(ctx, err)
+			case refused.status == 0:
+				return agui.ToolOutput{}, errLostTask
+			}
+			return agui.ToolOutput{}, t.refused(conn, refused, a)
+		}
+		unheard = 0
+		var task wireTask
+		_ = json.Unmarshal(result, &task)
+		pause = task.pause()
+		switch status := word(task.Status); {
+		case status == "working", status == "input_required" && len(task.InputRequests) > 0 && len(a.unanswered(task.InputRequests)) == 0:
+		case status == "cancelled":
+			return agui.ToolOutput{}, &plugins.Error{Code: "tool_failed", Message: clip("The tool server has cancelled the task: "+t.server.shown(word(task.StatusMessage)), maxMessage)}
+		case given(task.Result):
+			return output(task.Result, a), nil
+		case given(task.Error):
+			e := conn.tap.fault(task.Error)
+			return agui.ToolOutput{}, t.refused(conn, &refusal{code: e.Code, said: e.Message}, a)
+		case len(task.InputRequests) > 0:
+			if err := t.update(ctx, a, id, task.InputRequests); err != nil {
+				return agui.ToolOutput{}, err
+			}
+		default: // the result of the protocol of 2025-11-25, which can ask a person before
+			if out, done, err := t.taskResult(ctx, a, id); done {
+				return out, err
+			}
+		}
+	}
+}
+
+// update asks a person what a task needs, and sends it the answers.
+func (t *tool) update(ctx context.Context, a *asker, id string, requests map[string]json.RawMessage) error {
+	before := a.responses
+	a.fulfil(a.unanswered(requests))
+	if told, _ := a.declined(); told != "" {
+		return &plugins.Error{Code: codeDeclined, Message: told}
+	}
+	if a.waiting() {
+		return plugins.ErrWaiting
+	}
+	_, x, _ := t.taskRequest(ctx, nil, "tasks/update", &taskParams{TaskID: id, InputResponses: a.responses})
+	if result, _, _ := x.outcome(); result == nil {
+		a.responses = before // sent again after the next poll
+		return nil
+	}
+	maps.Copy(a.responses, before)
+	return nil
+}
+
+// unanswered returns the requests of a task that have no response yet.
+func (a *asker) unanswered(requests map[string]json.RawMessage) map[string]json.RawMessage {
+	left := maps.Clone(requests)
+	for name := range a.responses {
+		delete(left, name)
+	}
+	return left
+}
+
+// taskResult requests the result of a task. It reports false if there was no response.
+func (t *tool) taskResult(ctx context.Context, a *asker, id string) (agui.ToolOutput, bool, error) {
+	conn, x, _ := t.taskRequest(ctx, a, "tasks/result", &taskParams{TaskID: id})
+	result, refused, _ := x.outcome()
+	switch {
+	case context.Cause(ctx) != nil:
+		return agui.ToolOutput{}, true, context.Cause(ctx)
+	case a.waiting():
+		return agui.ToolOutput{}, true, plugins.ErrWaiting
+	case result != nil:
+		return output(result, a), true, nil
+	case refused != nil:
+		return agui.ToolOutput{}, true, t.refused(conn, refused, a)
+	}
+	return agui.ToolOutput{}, false, nil
+}
+
+// taskParams are the parameters of requests about a task.
+type taskParams struct {
+	sdk.ParamsBase
+	TaskID         string               `json:"taskId"`
+	InputResponses sdk.InputResponseMap `json:"inputResponses,omitempty"`
+}
+
+// noResult has nothing, because results are read by the tap.
+type noResult struct{ sdk.ResultBase }
+
+var taskMethods = []string{"tasks/get", "tasks/result", "tasks/update", "tasks/cancel"}
+
+// allowTasks makes a client able to send the requests about tasks.
+func allowTasks(client *sdk.Client) error {
+	for _, method := range taskMethods {
+		if err := sdk.AddSendingCustomMethod[*taskParams, *noResult](client, method); err != nil {
+			return fmt.Errorf("method %s: %w", method, err)
+		}
+	}
+	return nil
+}
+
+// taskRequest makes a request about a task. a is its call if the server can ask a person until it responds. The exchange has no
+// outcome if there was no response.
+func (t *tool) taskRequest(ctx context.Context, a *asker, method string, params *taskParams) (*connection, *exchange, error) {
+	conn, x, err := t.request(ctx, func(c *connection) (*exchange, error) {
+		ctx, x := withExchange(ctx)
+		x.asker = a
+		_, err := sdk.CallCustomMethod[*taskParams, *noResult](ctx, c.session, method, params)
+		c.tap.leave(x)
+		return x, err
+	})
+	if x == nil {
+		x = new(exchange)
+	}
+	return conn, x, err
+}
