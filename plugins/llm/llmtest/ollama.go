@@ -4,12 +4,13 @@ import "github.com/batonrun/baton/plugins/llm"
 
 // ollama speaks Ollama's protocol: a line of JSON per piece, complete calls, no keep-alives and no refusals.
 func ollama(s *stream, r *Request, script Script) {
+	model := modelOf(r)
 	line := func(message object, done bool) object {
 		message["role"] = "assistant"
 		if message["content"] == nil {
 			message["content"] = ""
 		}
-		return object{"model": modelOf(r), "created_at": "2026-11-01T12:00:00.123456789Z", "message": message, "done": done}
+		return object{"model": model, "created_at": "2026-11-01T12:00:00.123456789Z", "message": message, "done": done}
 	}
 	s.play(script, whole(script.Steps), func(step Step) {
 		switch {

@@ -10,6 +10,7 @@ import (
 // chat speaks OpenAI's chat completions, with the reasoning_content of compatible servers.
 func chat(s *stream, r *Request, script Script) {
 	var asked struct {
+		Model         string
 		StreamOptions struct {
 			IncludeUsage bool `json:"include_usage"`
 		} `json:"stream_options"`
@@ -17,7 +18,7 @@ func chat(s *stream, r *Request, script Script) {
 	_ = json.Unmarshal(r.Body, &asked)
 	chunk := func(choices []object, usage any) {
 		s.send("", object{
-			"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_790_000_000, "model": modelOf(r),
+			"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_790_000_000, "model": asked.Model,
 			"service_tier": "default", "system_fingerprint": "fp_1", "choices": choices, "usage": usage,
 		})
 	}

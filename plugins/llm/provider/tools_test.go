@@ -1,9 +1,13 @@
 package provider_test
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +49,56 @@ func TestTools_OddSchemasFitEachProvider(t *testing.T) {
 		}
 		if strings.Contains(fmt.Sprint(res.Events), llm.LeftOutEvent) || a.Health() != nil {
 			t.Errorf("%s: a tool is left out: %+v", server, a.Health())
+		}
+	}
+}
+
+// publicTools returns the tools of public MCP servers, which testdata/tools.json.gz has by the servers' names as they list them:
+// filesystem, memory, everything and sequential-thinking 2026.8.31 and github 2025.4.8 of Model Context Protocol, playwright 0.0.83,
+// notion 2.5.2, firecrawl 3.22.2, context7 4.1.1, and gitlab 2.1.64 of zereight.
+func publicTools(tb testing.TB) (tools []agui.Tool) {
+	tb.Helper()
+	f, err := os.Open("testdata/tools.json.gz")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var servers map[string][]struct {
+		Name        string
+		InputSchema json.RawMessage
+	}
+	if err := json.NewDecoder(z).Decode(&servers); err != nil {
+		tb.Fatal(err)
+	}
+	for _, server := range slices.Sorted(maps.Keys(servers)) {
+		for _, t := range servers[server] {
+			tools = append(tools, agui.Tool{Name: server + "." + t.Name, Parameters: t.InputSchema})
+		}
+	}
+	return tools
+}
+
+func TestTools_OfPublicServersFitEachProvider(t *testing.T) {
+	tools := publicTools(t)
+	servers["references"] = servers["openai"] // OpenAI's own, which has references
+	defer delete(servers, "references")
+	s := servers["references"]
+	s.config.Compat.Schema = "openai"
+	servers["references"] = s
+	for _, server := range []string{"openai", "references", "responses", "anthropic", "gemini", "ollama"} {
+		a, asked := strict(t, server, llm.Config{})
+		for some := range slices.Chunk(tools, 100) {
+			res := plugintest.Run(t, a, plugintest.Config{Input: plugins.Input{Query: "hello", Tools: some}})
+			if res.Err != nil {
+				t.Errorf("%s: %v", server, res.Err)
+			}
+		}
+		if n := len(asked.Requests()); n != (len(tools)+99)/100 || a.Health() != nil {
+			t.Errorf("%s: %d requests, %+v", server, n, a.Health())
 		}
 	}
 }

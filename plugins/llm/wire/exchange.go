@@ -123,6 +123,36 @@ type knowledge struct {
 	mu     sync.Mutex        // guards the fields below
 	models map[string]*state // by name
 	trials map[string]*state // what a failed answer may have taught, by the model's name
+
+	schemas map[key]normalised // by schema and dialect
+}
+
+// normalised is what normalise returned.
+type normalised struct {
+	schema json.RawMessage
+	err    error
+}
+
+// maxSchemas limits the schemas that are remembered.
+const maxSchemas = 1000
+
+// normalise is normalise, once for each schema: an agent sends the same ones in each request.
+func (k *knowledge) normalise(raw json.RawMessage, d Dialect) (json.RawMessage, error) {
+	id := keyOf("schema", []byte(d), raw)
+	k.mu.Lock()
+	n, ok := k.schemas[id]
+	k.mu.Unlock()
+	if ok {
+		return n.schema, n.err
+	}
+	n.schema, n.err = normalise(raw, d)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.schemas == nil || len(k.schemas) >= maxSchemas {
+		k.schemas = make(map[key]normalised)
+	}
+	k.schemas[id] = n
+	return n.schema, n.err
 }
 
 // state is what is known of a model. It does not change.

@@ -48,7 +48,7 @@ func normalise(raw json.RawMessage, d Dialect) (json.RawMessage, error) {
 		return nil, fmt.Errorf("its schema is larger than %d kB", maxSchema>>10)
 	}
 	given, err := decode(raw)
-	if err != nil {
+	if err != nil || !json.Valid(raw) {
 		return nil, errors.New("its schema is not JSON")
 	}
 	before, _ := decode(raw)

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -90,10 +91,26 @@ func TestNormalise_Limits(t *testing.T) {
 	}
 	wide := `{"type":"object","properties":{"a":{"$ref":"#/$defs/a0"}},"$defs":{"a0":{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"$ref":"#/$defs/a0"},`, 100), ",") + `]}}}`
 	deep := `{"properties":{"a":` + strings.Repeat(`{"items":`, 100) + `{}` + strings.Repeat("}", 100) + `}}`
-	for _, given := range []string{wide, deep, `{"x":"` + strings.Repeat("x", maxSchema) + `"}`, `{"properties":{"$a":{}},"required":["$a"]}`, `{`} {
+	for _, given := range []string{wide, deep, `{"x":"` + strings.Repeat("x", maxSchema) + `"}`, `{"properties":{"$a":{}},"required":["$a"]}`, `{`, `{"type":"object","properties":{}} {}`} {
 		if out, err := normalise(json.RawMessage(given), AnySchema); err == nil {
 			t.Errorf("%.60s: %.100s", given, out)
 		}
+	}
+}
+
+func TestNormalise_RemembersSchemas(t *testing.T) {
+	k := &knowledge{}
+	for i := range maxSchemas + 10 {
+		raw := json.RawMessage(fmt.Sprintf(`{"properties":{"a":{"const":%d}}}`, i))
+		for _, d := range []Dialect{GeminiSchema, OllamaSchema, GeminiSchema} {
+			got, err := k.normalise(raw, d)
+			if want, wantErr := normalise(raw, d); string(got) != string(want) || err != nil || wantErr != nil {
+				t.Fatalf("%s for %s: %s, %v, want %s", raw, d, got, err, want)
+			}
+		}
+	}
+	if n := len(k.schemas); n == 0 || n > maxSchemas {
+		t.Errorf("%d schemas are remembered", n)
 	}
 }
 

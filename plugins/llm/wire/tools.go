@@ -30,12 +30,9 @@ func (a *arranger) tools(list []llms.Tool) {
 		}
 		t := Tool{Name: f.Name, Description: shortened(f.Description, a.caps.Description), Strict: f.Strict}
 		why := ""
-		raw, err := json.Marshal(f.Parameters)
-		if f.Parameters == nil {
-			raw = json.RawMessage(`{"type":"object","properties":{}}`)
-		}
+		raw, err := parameters(f)
 		if err == nil {
-			t.Parameters, err = normalise(raw, a.caps.Schema)
+			t.Parameters, err = a.e.known.normalise(raw, a.caps.Schema)
 		}
 		switch {
 		case err != nil:
@@ -48,6 +45,18 @@ func (a *arranger) tools(list []llms.Tool) {
 		} else {
 			a.c.LeftOut = append(a.c.LeftOut, llm.LeftOut{Name: f.Name, Why: why})
 		}
+	}
+}
+
+// parameters returns the schema of a tool.
+func parameters(f *llms.FunctionDefinition) (json.RawMessage, error) {
+	switch p := f.Parameters.(type) {
+	case nil:
+		return json.RawMessage(`{"type":"object","properties":{}}`), nil
+	case json.RawMessage:
+		return p, nil
+	default:
+		return json.Marshal(p)
 	}
 }
 
