@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -103,16 +104,17 @@ func TestAgent_SurvivesChaos(t *testing.T) {
 	calls := &counter{calls: make(map[string]int)}
 	all := providers()
 	plugs := []plugins.Plugin{calls.tool("look"), calls.tool("lookup"), calls.tool("now")}
-	seed := uint64(1)
-	for name, m := range all {
-		plugs = append(plugs, m.agent(t, name, seed))
+	seeds := make(map[string]uint64)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		seeds[name] = uint64(len(seeds) + 1)
+		plugs = append(plugs, all[name].agent(t, name, seeds[name]))
 	}
 	b := open(t, plugs...)
 	t.Run("threads", func(t *testing.T) {
 		for name, m := range all {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				chance := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
+				chance := rand.New(rand.NewPCG(seeds[name], 0)) //nolint:gosec // no secret
 				for turn := range turns {
 					m.odd.Store(true)
 					cancelAt := math.MaxInt
