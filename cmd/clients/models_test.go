@@ -129,8 +129,13 @@ func TestModels(t *testing.T) {
 			continue
 		}
 		for _, turn := range [][2]string{
-			{"hello", "Hello, world: ünï 🙂"}, {"too fast", "rate_limited"}, {"look twice", "I have looked twice."}, {"broken", "provider_error"},
-			{"think", "It is 42."}, {"look twice", "I have looked twice."}, {"hello", "Hello, world: ünï 🙂"},
+			{"hello", "Hello, world: ünï 🙂"},
+			{"too fast", "rate_limited"},
+			{"look twice", "I have looked twice."},
+			{"broken", "provider_error"},
+			{"think", "It is 42."},
+			{"look twice", "I have looked twice."},
+			{"hello", "Hello, world: ünï 🙂"},
 		} {
 			got, events := talk(t, srv.URL, name, turn[0])
 			if got != turn[1] {

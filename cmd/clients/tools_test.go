@@ -203,7 +203,8 @@ func TestOtherServers(t *testing.T) {
 			[]string{"Ada", "writes programs", "", "Ada"},
 		},
 		"sequential-thinking": {
-			program(t, "sequential-thinking"), []string{fmt.Sprintf(thought, 1, true), fmt.Sprintf(thought, 2, false)},
+			program(t, "sequential-thinking"),
+			[]string{fmt.Sprintf(thought, 1, true), fmt.Sprintf(thought, 2, false)},
 			[]string{`"thoughtHistoryLength": 1`, `"thoughtHistoryLength": 2`},
 		},
 	} {
