@@ -248,6 +248,9 @@ func (t *turn) admit(ctx context.Context, m Streamer, other bool, req *Request) 
 	if down, ok := errors.AsType[*pace.DownError](err); ok {
 		return nil, &Error{Code: "unavailable", Message: down.Error()}
 	}
+	if errors.Is(err, pace.ErrTooLong) {
+		return nil, &Error{Code: "rate_limited", Message: "The model's limit of calls is reached: " + err.Error()}
+	}
 	return call, err
 }
 

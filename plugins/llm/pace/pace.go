@@ -3,6 +3,7 @@ package pace
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -97,7 +98,7 @@ type Call struct {
 }
 
 // Admit returns when a call may start. If it has to wait, idle runs the wait. It fails with a *DownError if the model is down and
-// another can be called instead, and with ctx's cause.
+// another can be called instead, with ErrTooLong, and with ctx's cause.
 func (p *Pacer) Admit(ctx context.Context, r Request, idle func(wait func() error) error) (*Call, error) {
 	if p == nil {
 		return nil, nil
@@ -175,7 +176,10 @@ func (p *Pacer) wait(ctx context.Context, o quota.Owner, tokens int64) (_ *Call,
 	return c, nil
 }
 
-// pause waits for the end of a pause.
+// ErrTooLong means that the provider takes no calls for longer than the call may take.
+var ErrTooLong = errors.New("the provider takes no calls for longer than this one may take")
+
+// pause waits for the end of a pause. It fails at once with ErrTooLong if that is after ctx's deadline.
 func (p *Pacer) pause(ctx context.Context) error {
 	for {
 		p.mu.Lock()
@@ -183,6 +187,9 @@ func (p *Pacer) pause(ctx context.Context) error {
 		p.mu.Unlock()
 		if left <= 0 {
 			return nil
+		}
+		if end, ok := ctx.Deadline(); ok && time.Until(end) < left {
+			return ErrTooLong
 		}
 		timer := time.NewTimer(left)
 		select {
@@ -219,7 +226,7 @@ func (c *Call) End(err error) {
 	c.done = nil
 }
 
-// Pause admits no call for d, a minute at most.
+// Pause admits no call for d, unless that is more than a minute.
 func (p *Pacer) Pause(d time.Duration) {
 	if p == nil {
 		return
@@ -231,7 +238,7 @@ func (p *Pacer) Pause(d time.Duration) {
 
 // delay moves the end of the pause. The caller holds mu.
 func (p *Pacer) delay(d time.Duration) {
-	if until := time.Now().Add(min(d, longest)); until.After(p.until) {
+	if until := time.Now().Add(d); d <= longest && until.After(p.until) {
 		p.until = until
 	}
 }
@@ -251,7 +258,7 @@ func (p *Pacer) Refused(after time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if paused := time.Now().Before(p.until); !paused { // calls that were under way together are refused together
-		if after <= 0 {
+		if after <= 0 || after > longest { // a long time is the caller's business
 			after = first << min(p.refusals, 6)
 		}
 		p.refusals++

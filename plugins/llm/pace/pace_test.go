@@ -167,9 +167,20 @@ func TestPacer_PausesAfterRefusals(t *testing.T) {
 		if got := waited(); got != 7*time.Second {
 			t.Errorf("waited for %s, want 7s", got)
 		}
+		p.Pause(time.Hour)
+		if got := waited(); got != 0 {
+			t.Errorf("waited for %s, want not at all", got)
+		}
+		p.Accepted()
 		p.Refused(time.Hour)
-		if got := waited(); got != time.Minute {
-			t.Errorf("waited for %s, want 1m", got)
+		if got := waited(); got != time.Second/2 {
+			t.Errorf("waited for %s, want 500ms", got)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		p.Pause(3 * time.Second)
+		if _, err := p.Admit(ctx, pace.Request{}, atOnce); !errors.Is(err, pace.ErrTooLong) || ctx.Err() != nil {
+			t.Errorf("got %v, want %v at once", err, pace.ErrTooLong)
 		}
 	})
 }
