@@ -147,9 +147,9 @@ type ToolCall struct {
 	Args any    // an object, or nil for none
 	ID   string // of the announced call that had these arguments; otherwise empty
 
-	// Refused is the failure of a call that its worker does not make, such as one with unreadable arguments. The call is
-	// shown and recorded with it as its output.
-	Refused *Error
+	// Output is the output of a call that its worker answers itself: of a tool of its own, or a failure such as unreadable
+	// arguments. The call is shown and recorded with it.
+	Output *agui.ToolOutput
 }
 
 // CallTools makes several calls concurrently and returns their outputs in the order of the calls. If some of them wait
@@ -167,7 +167,7 @@ func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutp
 		if uses[i] = (Use{Name: c.Name}); c.ID != "" {
 			uses[i] = r.announcedUse(c.ID, c.Name)
 		}
-		uses[i].Request, uses[i].Refused = raw, c.Refused
+		uses[i].Request, uses[i].Output = raw, c.Output
 	}
 	parent, err := r.place(ctx, r.ready, "tool", uses)
 	if err != nil {

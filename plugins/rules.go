@@ -76,7 +76,7 @@ func (r *Run) admitActivity(kind string) error {
 // isReserved reports whether only Baton writes CUSTOM events of that name.
 func isReserved(name string) bool {
 	switch name {
-	case agui.ProgressEvent, agui.RetractedEvent, agui.ModelCallEvent, "log-reset", "context-compacted", "guard", "budget":
+	case agui.ProgressEvent, agui.RetractedEvent, agui.ModelCallEvent, agui.CompactedEvent, "log-reset", "guard", "budget":
 		return true
 	}
 	return false

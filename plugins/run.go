@@ -108,6 +108,13 @@ func (r *Run) Progress(fraction float64, message string) error {
 	return r.emit(agui.Progress(r.Input.Node, fraction, message))
 }
 
+// Compacted reports what the prompt of the worker's model leaves out.
+func (r *Run) Compacted(c agui.Compaction) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.emit(c.Event())
+}
+
 // Emit writes any other event; most workers need only the other methods. Its text messages count like those of Text: a
 // TEXT_MESSAGE_START ends the open message, and a TEXT_MESSAGE_END without Output gets one when it is written. The role
 // of a text is stored as assistant, except for a system notice of a worker that is not External: viewers see it, and

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 // Use is one recorded call by a worker: Do, CallTool, CallAgent, Ask, Next or Usage.
@@ -23,8 +25,8 @@ type Use struct {
 	Request json.RawMessage
 	// ID is the id of an announced call. The record of the call was made with the record of its Do.
 	ID string
-	// Refused is the failure of a tool call that must not be made. A replayed worker refuses the same calls.
-	Refused *Error
+	// Output is the output of a tool call that its worker answers itself. A replayed worker answers the same calls.
+	Output *agui.ToolOutput
 }
 
 // Hash identifies the Request in a record.

@@ -143,7 +143,7 @@ func (c *checker) projects(at string, projects []string) {
 
 func (c *checker) agent(at string, a *Agent) {
 	c.oneOf(at, map[string]bool{"provider": a.Provider != "", "agui": a.AGUI != nil, "command": a.Command != nil})
-	c.only(at, "an agent", "provider", "model", "base_url", "api_key", "api", "api_version", "compat", "system", "tools", "fallback", "prices", "history", "output", "context",
+	c.only(at, "an agent", "provider", "model", "base_url", "api_key", "api", "api_version", "compat", "system", "tools", "fallback", "prices", "history", "context_tokens", "result_tokens", "output", "context",
 		"limits.max_steps", "limits.max_tokens", "limits.max_cost")
 	c.only(at, "an agent", "command", "env", "dir")
 	c.command(at, a.Command)

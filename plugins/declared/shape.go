@@ -33,11 +33,13 @@ type Agent struct {
 	System string   `yaml:"system" doc:"The system prompt."`
 	Tools  []string `yaml:"tools" doc:"Tools and agents that it can call: names, or patterns such as files.*"`
 
-	Fallback []*Model          `yaml:"fallback" doc:"The models to use, in order, after this one and its retries have failed, or while it is down."`
-	Prices   map[string]*Price `yaml:"prices" doc:"Prices of a million tokens by model name, for limits.max_cost."`
-	History  *History          `yaml:"history" doc:"How much of the conversation the model gets."`
-	Output   string            `yaml:"output" enum:"text,structured" doc:"structured requests key points and suggested actions in addition to the answer."`
-	Context  []string          `yaml:"context" doc:"Directories of text files that are context items, identified by their relative paths."`
+	Fallback      []*Model          `yaml:"fallback" doc:"The models to use, in order, after this one and its retries have failed, or while it is down."`
+	Prices        map[string]*Price `yaml:"prices" doc:"Prices of a million tokens by model name, for limits.max_cost."`
+	History       *History          `yaml:"history" doc:"How much of the conversation the model gets."`
+	ContextTokens int               `yaml:"context_tokens" doc:"Length of the model's context in tokens, default that of a known model. Prompts are fitted into it."`
+	ResultTokens  int               `yaml:"result_tokens" doc:"Tokens of a tool's result that the model gets at once, default 8000, at most a sixteenth of the context; it reads the rest with read_result."`
+	Output        string            `yaml:"output" enum:"text,structured" doc:"structured requests key points and suggested actions in addition to the answer."`
+	Context       []string          `yaml:"context" doc:"Directories of text files that are context items, identified by their relative paths."`
 
 	AGUI *Endpoint `yaml:"agui" doc:"An agent behind an AG-UI endpoint."`
 

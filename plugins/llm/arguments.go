@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
 )
 
 // readArguments returns the JSON object that a model meant as the arguments of a call. It accepts JSON in a JSON string, in a
@@ -94,21 +94,21 @@ func repaired(text string) string {
 	return string(out)
 }
 
-// refused returns why a call of an answer with a finish reason is not made, or nil.
-func (c *call) refused(finish string) *plugins.Error {
+// refused returns the output of a call that is not made, of an answer with a finish reason, or nil.
+func (c *call) refused(finish string) *agui.ToolOutput {
 	args, err := readArguments(c.Arguments)
 	cut := !slices.Contains(whole, finish) && (err != nil || strings.Join(strings.Fields(args), "") == "{}")
-	wrote := shortened(c.Arguments, maxQuoted)
+	wrote := shortened(c.Arguments, maxQuoted, "")
 	switch {
 	case cut && finish == "length":
-		return &plugins.Error{Code: "answer_cut", Message: "The call was cut off by the limit of tokens (max_tokens) and was not made. You wrote: " +
-			wrote + "\nCall again with less, or in several calls."}
+		return failure("answer_cut", "The call was cut off by the limit of tokens (max_tokens) and was not made. You wrote: "+
+			wrote+"\nCall again with less, or in several calls.")
 	case cut:
-		return &plugins.Error{Code: "answer_cut", Message: fmt.Sprintf(
-			"The answer ended early (%s), and the call was not made. You wrote: %s\nCall again with all arguments.", finish, wrote)}
+		return failure("answer_cut", fmt.Sprintf(
+			"The answer ended early (%s), and the call was not made. You wrote: %s\nCall again with all arguments.", finish, wrote))
 	case err != nil:
-		return &plugins.Error{Code: "invalid_arguments", Message: fmt.Sprintf(
-			"The arguments are not a JSON object: %v. You wrote: %s\nCall again with one JSON object.", err, wrote)}
+		return failure("invalid_arguments", fmt.Sprintf(
+			"The arguments are not a JSON object: %v. You wrote: %s\nCall again with one JSON object.", err, wrote))
 	}
 	return nil
 }
@@ -118,3 +118,8 @@ var whole = []string{"", "stop", "tool_calls"}
 
 // maxQuoted limits the quotation of a model's arguments in the failure of its call, in bytes.
 const maxQuoted = 2 << 10
+
+// failure returns the output of a call that was not made.
+func failure(code, message string) *agui.ToolOutput {
+	return &agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: message, Error: &agui.OutputError{Code: code, Message: message}}
+}

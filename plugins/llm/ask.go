@@ -25,6 +25,7 @@ type answer struct {
 	Calls  []call              `json:"calls,omitempty"`
 	Kept   *kept               `json:"kept,omitempty"`
 	Call   plugins.ModelCall   `json:"call"`
+	Fitted []int               `json:"fitted,omitempty"` // the tokens to which the prompt was compacted, one after the other
 	Lost   []plugins.ModelCall `json:"lost,omitempty"`   // calls of the model that failed or had a useless answer
 	Output *agui.WorkerOutput  `json:"output,omitempty"` // if structured
 }
@@ -60,14 +61,22 @@ func (ans *answer) output() agui.WorkerOutput {
 // ask calls the model once in a Do and shows the answer as it arrives.
 func (t *turn) ask(ctx context.Context) (*answer, error) {
 	t.steps++
+	t.offerReader()
+	before, turns, live := t.messages, t.turns, false
 	var ans answer
 	err := t.run.Do(ctx, "model", &ans, func(ctx context.Context) error {
-		ans = answer{}
+		ans, live = answer{}, true
+		t.messages, t.turns = before, slices.Clone(turns)
 		if err := t.answer(ctx, &ans); err != nil {
 			return err
 		}
 		return t.attachKept(ctx, ans.Kept)
 	})
+	if !live {
+		for _, target := range ans.Fitted {
+			t.compact(target)
+		}
+	}
 	calls := ans.Lost
 	if err == nil {
 		calls = append(calls, ans.Call)
@@ -96,12 +105,18 @@ func (t *turn) answer(ctx context.Context, ans *answer) error {
 // answerOf calls a model; other reports whether there is another one. It retries retryable errors after a pause, until the model is
 // down. Each attempt emits messages of its own.
 func (t *turn) answerOf(ctx context.Context, m Streamer, other bool, ans *answer) error {
-	req := Request{Messages: t.messages, Options: t.cfg.Options, LeftOut: t.leaveOut}
+	req := Request{Options: t.cfg.Options, LeftOut: t.leaveOut}
 	req.Options.Tools = t.tools.list
 	if t.cfg.Structured {
 		req.Schema = outputSchema
 	}
-	repaired, shorter, refused := false, 0, 0
+	if room := t.room(); room > 0 && t.promptSize() > room {
+		if _, err := t.fitInto(room/10*7, ans); err != nil {
+			return err
+		}
+	}
+	req.Messages = t.messages
+	repaired, compacted, refused := false, 0, 0
 	pause := 500 * time.Millisecond
 	for tries := 0; ; {
 		err := t.attempt(ctx, m, other, req, ans)
@@ -116,13 +131,13 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, other bool, ans *answer
 			return t.settle(ans, broken)
 		}
 		failed, ok := errors.AsType[*Error](err)
-		if ok && failed.Code == "context_too_long" {
-			less, shortenErr := t.shorten(shorter)
-			if shortenErr != nil {
-				return shortenErr
+		if ok && failed.Code == "context_too_long" && compacted < maxCompactions {
+			less, err := t.fitInto(t.promptSize()/2, ans)
+			if err != nil {
+				return err
 			}
 			if less {
-				shorter++
+				compacted++
 				req.Messages = t.messages
 				continue
 			}
@@ -130,9 +145,9 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, other bool, ans *answer
 		if !ok || !failed.Retryable || failed.RetryAfter > longestPause || ctx.Err() != nil {
 			return err
 		}
-		pacer, model := pacerOf(m, &req)
-		paced := pacer != nil && failed.Code == "rate_limited" && refused < maxRefused
-		if !paced && (tries == t.cfg.Retries || pacer.Down(model) != nil) {
+		paces := paceOf(m, &req)
+		paced := paces != nil && failed.Code == "rate_limited" && refused < maxRefused
+		if !paced && (tries == t.cfg.Retries || paces.Down() != nil) {
 			return err
 		}
 		if err := t.run.Retract(ctx); err != nil {
@@ -228,6 +243,7 @@ func (t *turn) stream(ctx context.Context, m Streamer, other bool, req Request, 
 	made := 0
 	resp, err := m.Stream(told, req, func(p Piece) error {
 		made += p.size()
+		call.Answered()
 		return show(p)
 	})
 	resp.Usage, resp.Finish = limited(resp.Usage), word(resp.Finish)
@@ -240,10 +256,9 @@ func (t *turn) stream(ctx context.Context, m Streamer, other bool, req Request, 
 
 // admit waits until a model may be called.
 func (t *turn) admit(ctx context.Context, m Streamer, other bool, req *Request) (*pace.Call, error) {
-	pacer, model := pacerOf(m, req)
 	in := t.run.Input
-	call, err := pacer.Admit(ctx, pace.Request{
-		Project: in.Project, User: in.User, Model: model, Tokens: int64(t.estimate(*req)), Else: other,
+	call, err := paceOf(m, req).Admit(ctx, pace.Request{
+		Project: in.Project, User: in.User, Tokens: int64(t.estimate(*req)), Else: other,
 	}, func(wait func() error) error { return t.run.Idle(ctx, wait) })
 	if down, ok := errors.AsType[*pace.DownError](err); ok {
 		return nil, &Error{Code: "unavailable", Message: down.Error()}
@@ -254,12 +269,13 @@ func (t *turn) admit(ctx context.Context, m Streamer, other bool, req *Request) 
 	return call, err
 }
 
-// pacerOf returns the Pacer of a model and the model's name, nil for a model without one.
-func pacerOf(m Streamer, req *Request) (p *pace.Pacer, model string) {
+// paceOf returns what is known of the limits of a model, nil for a model without any.
+func paceOf(m Streamer, req *Request) *pace.Model {
 	if paced, ok := m.(Paced); ok {
-		p, model = paced.Pacer()
+		pacer, model := paced.Pacer()
+		return pacer.Model(cmp.Or(req.Options.Model, model))
 	}
-	return p, cmp.Or(req.Options.Model, model)
+	return nil
 }
 
 // outcome returns what an error of a call says about the model.
@@ -416,8 +432,8 @@ func (s *show) complete(resp *Response, ans *answer) error {
 			return err
 		}
 	}
-	lost := ans.Lost
-	*ans = answer{Text: resp.Text, Lost: lost}
+	lost, fitted := ans.Lost, ans.Fitted
+	*ans = answer{Text: resp.Text, Lost: lost, Fitted: fitted}
 	for i, c := range resp.Calls {
 		f := c.FunctionCall
 		if i >= len(s.calls) || s.calls[i] == nil {

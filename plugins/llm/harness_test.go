@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 // answers of the model after the last user message, so that the model answers the same after a crash.
 type model struct {
 	replies []reply
+	next    func() reply      // the reply to the last request, instead of replies
 	fail    func(n int) error // of the n-th call, nil for success
 
 	mu    sync.Mutex
@@ -65,10 +66,15 @@ func (m *model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece
 		default:
 		}
 	}
-	if at >= len(m.replies) {
+	var r reply
+	switch {
+	case m.next != nil:
+		r = m.next()
+	case at >= len(m.replies):
 		return llm.Response{}, &llm.Error{Code: "no_reply", Message: fmt.Sprintf("no scripted reply after %d answers", at)}
+	default:
+		r = m.replies[at]
 	}
-	r := m.replies[at]
 	for _, p := range r.pieces {
 		if err := show(p); err != nil {
 			return llm.Response{}, err

@@ -71,8 +71,7 @@ func (a *Agent) Health() *plugins.Health {
 	h := plugins.Health{OK: true}
 	var details []string
 	for _, m := range a.models {
-		p, model := pacerOf(m, &Request{})
-		if down := p.Down(model); down != nil {
+		if down := paceOf(m, &Request{}).Down(); down != nil {
 			h.OK = false
 			details = append(details, down.Error())
 		}

@@ -55,6 +55,11 @@ type Config struct {
 	// History limits the tokens of earlier turns in the prompt, default 32 000. Turns are included as a whole, the
 	// latest first; the last turn is always included.
 	History int
+	// ContextTokens is the length of the model's context, by default that of a known model. Prompts are fitted into it.
+	ContextTokens int
+	// ResultTokens limits the part of a tool's result that the model gets at once, default 8 000 and at most a sixteenth of the
+	// context. It reads the rest with ReadResult.
+	ResultTokens int
 	// Summarise makes the model summarize omitted turns, many of them at once, instead of dropping them.
 	Summarise bool
 	// Count counts the tokens of a text. The default is four bytes per token, which is close for English and too high
@@ -92,7 +97,7 @@ func New(cfg Config) (*Agent, error) {
 	switch {
 	case cfg.Model == nil:
 		return nil, errors.New("has no model")
-	case cfg.Steps < 0 || cfg.Tokens < 0 || cfg.Cost < 0 || cfg.History < 0:
+	case cfg.Steps < 0 || cfg.Tokens < 0 || cfg.Cost < 0 || cfg.History < 0 || cfg.ContextTokens < 0 || cfg.ResultTokens < 0:
 		return nil, errors.New("a limit is negative")
 	case cfg.Cost > 0 && len(cfg.Prices) == 0:
 		return nil, errors.New("has a cost limit without prices")
@@ -104,6 +109,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	cfg.Steps = cmp.Or(cfg.Steps, 16)
 	cfg.History = cmp.Or(cfg.History, 32_000)
+	cfg.ResultTokens = cmp.Or(cfg.ResultTokens, 8_000)
 	cfg.Retries = max(cmp.Or(cfg.Retries, 3), 0)
 	if cfg.Count == nil {
 		cfg.Count = func(text string) int { return (len(text) + 3) / 4 }
@@ -114,6 +120,13 @@ func New(cfg Config) (*Agent, error) {
 			return nil, errors.New("a fallback is nil")
 		}
 		a.models = append(a.models, streamer(m))
+	}
+	if m, ok := a.models[0].(Paced); ok && a.cfg.ContextTokens == 0 {
+		_, model := m.Pacer()
+		a.cfg.ContextTokens = contextOf(cmp.Or(cfg.Options.Model, model))
+	}
+	if n := a.cfg.ContextTokens; n > 0 {
+		a.cfg.History, a.cfg.ResultTokens = min(a.cfg.History, n/2), min(a.cfg.ResultTokens, n/16)
 	}
 	return a, nil
 }
@@ -133,7 +146,7 @@ func (a *Agent) Chooses() (patterns []string, most int) {
 
 // Run executes one turn of the conversation.
 func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	t := &turn{Agent: a, run: run, tools: offered(run, a.cfg.Tools)}
+	t := &turn{Agent: a, run: run, tools: offered(run, a.cfg.Tools), results: results{most: 4 * a.cfg.ResultTokens}}
 	if err := t.begin(ctx); err != nil {
 		return agui.WorkerOutput{}, err
 	}
@@ -163,7 +176,8 @@ type turn struct {
 	run      *plugins.Run
 	tools    *toolbox
 	messages []llms.MessageContent
-	turns    []int                         // where the turns of the thread begin in messages; nil once some were dropped
+	turns    []int // where the turns of the thread begin in messages
+	results  results
 	past     map[string]call               // earlier calls by our id
 	attached map[string][]llms.ContentPart // attachments by message id
 	shown    int64                         // size of the attachments in bytes
@@ -190,7 +204,10 @@ func (t *turn) addAppended(ctx context.Context) error {
 func (t *turn) call(ctx context.Context, ans *answer) error {
 	calls := make([]plugins.ToolCall, len(ans.Calls))
 	for i, c := range ans.Calls {
-		calls[i] = plugins.ToolCall{Name: c.Name, ID: c.ID, Args: c.args(), Refused: c.refused(ans.Call.FinishReason)}
+		calls[i] = plugins.ToolCall{Name: c.Name, ID: c.ID, Args: c.args(), Output: c.refused(ans.Call.FinishReason)}
+		if calls[i].Output == nil && t.tools.reads && c.Name == ReadResult {
+			calls[i].Output = t.results.read(c.Arguments)
+		}
 	}
 	outs, err := t.run.CallTools(ctx, calls...)
 	if err != nil {
@@ -202,7 +219,7 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 		for _, spent := range t.run.Spent(c.ID) {
 			t.count(spent)
 		}
-		t.messages = append(t.messages, t.result(c.ProviderID, t.tools.wire(c.Name), edited(c.Arguments, &outs[i])+resultText(&outs[i])))
+		t.messages = append(t.messages, t.result(c, edited(c.Arguments, &outs[i])+resultText(&outs[i])))
 		media = append(media, t.mediaOf(t.tools.wire(c.Name), outs[i].Parts)...)
 	}
 	if media != nil {

@@ -38,9 +38,9 @@ func (t *turn) convert(messages []agui.Message) (list []llms.MessageContent) {
 func (t *turn) pastResult(m *agui.Message) llms.MessageContent {
 	c, ok := t.past[m.ToolCallID]
 	if !ok {
-		c.ProviderID = m.ToolCallID
+		c.ID, c.ProviderID = m.ToolCallID, m.ToolCallID
 	}
-	return t.result(c.ProviderID, t.tools.wire(c.Name), returned(c.Arguments, m))
+	return t.result(c, returned(c.Arguments, m))
 }
 
 // returned returns the result of a call of an earlier run, as the model saw it then.

@@ -173,11 +173,7 @@ func (t *turn) fit(ctx context.Context, h *history) (string, error) {
 				return err
 			}
 		}
-		value, err := json.Marshal(map[string]any{"turns": len(out), "summarised": done.Note != ""})
-		if err != nil {
-			return err
-		}
-		return t.run.Emit(agui.Custom{Name: TrimmedEvent, Value: value})
+		return t.run.Compacted(agui.Compaction{Dropped: len(out), Summarised: done.Note != ""})
 	})
 	if err != nil {
 		return "", shown(err)
@@ -190,10 +186,6 @@ func (t *turn) fit(ctx context.Context, h *history) (string, error) {
 	}
 	return done.Note, nil
 }
-
-// TrimmedEvent is the name of the CUSTOM event that reports how many turns of the thread the prompt omits; its value is
-// {turns, summarised}.
-const TrimmedEvent = "history-trimmed"
 
 // trimmed is the record of omitted turns.
 type trimmed struct {

@@ -42,7 +42,7 @@ func TestHistory_KeepsWholeTurns(t *testing.T) {
 		if n := strings.Count(prompt, "human: q"); n != test.turns || strings.Count(prompt, "files_read gave text") != n || !strings.HasSuffix(prompt, "human: and now?") {
 			t.Errorf("a budget of %d keeps\n%s", test.budget, prompt)
 		}
-		if n := strings.Count(shown(res.Events), fmt.Sprintf(`history-trimmed {"summarised":false,"turns":%d}`, 5-test.turns)); n != min(1, 5-test.turns) {
+		if n := strings.Count(shown(res.Events), fmt.Sprintf(`context-compacted {"shortened":0,"dropped":%d,"summarised":false}`, 5-test.turns)); n != min(1, 5-test.turns) {
 			t.Errorf("a budget of %d: the log shows %s", test.budget, shown(res.Events))
 		}
 		plugintest.Replay(t, a, cfg)

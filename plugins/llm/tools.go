@@ -19,6 +19,7 @@ type toolbox struct {
 	names    map[string]string // by the provider's name
 	wires    map[string]string // by our name
 	patterns []string
+	reads    bool // ReadResult is ours
 }
 
 // offered returns the tools and agents that match the patterns, and the client's tools.
@@ -144,11 +145,10 @@ func (b *toolbox) call(c call) llms.ToolCall {
 	return llms.ToolCall{ID: c.ProviderID, Type: "function", FunctionCall: &llms.FunctionCall{Name: b.wire(c.Name), Arguments: arguments}}
 }
 
-// result returns a call's result in the form for the model. One that alone would fill the prompt is shortened.
-func (a *Agent) result(id, wire, content string) llms.MessageContent {
-	content = shortened(content, max(4*a.cfg.History, leastResult))
+// result returns a call's result in the form for the model. A long one is shortened.
+func (t *turn) result(c call, content string) llms.MessageContent {
 	return llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
-		llms.ToolCallResponse{ToolCallID: id, Name: wire, Content: content},
+		llms.ToolCallResponse{ToolCallID: c.ProviderID, Name: t.tools.wire(c.Name), Content: t.results.add(c.ID, content)},
 	}}
 }
 

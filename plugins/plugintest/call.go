@@ -2,6 +2,7 @@ package plugintest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,7 +58,7 @@ func (h *host) CallTool(ctx context.Context, u plugins.Use) (out agui.ToolOutput
 		blank.ToolCallArgs = u.Request
 	}
 	tool := h.tool(u.Name)
-	if tool == nil && h.offers(u.Name) && blank.ToolCallArgs != nil && u.Refused == nil {
+	if tool == nil && h.offers(u.Name) && blank.ToolCallArgs != nil && u.Output == nil {
 		if !h.s.owed(rec.id) {
 			asks := agui.Interrupt{ID: rec.id, Reason: "tool_call", ToolCallID: rec.id}
 			h.s.open = append(h.s.open, question{rec: rec, place: u.Place, interrupt: asks, call: blank})
@@ -65,8 +66,10 @@ func (h *host) CallTool(ctx context.Context, u plugins.Use) (out agui.ToolOutput
 		return out, plugins.ErrWaiting
 	}
 	switch agent := h.agentOf(u.Name); {
-	case u.Refused != nil:
-		out = failed(blank, u.Refused, "")
+	case u.Output != nil:
+		out = *u.Output
+		out.ToolName, out.ToolCallID, out.ToolCallArgs = blank.ToolName, blank.ToolCallID, blank.ToolCallArgs
+		out.Status = cmp.Or(out.Status, agui.StatusSuccess)
 	case tool == nil && agent != nil:
 		if out, err = h.answerAs(ctx, agent, blank, u); err != nil {
 			return agui.ToolOutput{}, err

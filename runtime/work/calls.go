@@ -106,7 +106,7 @@ func isObject(raw json.RawMessage) bool {
 
 // beginsAtOnce reports whether a call begins as soon as it is open. Other calls first wait for an approval, or run an agent.
 func (c *toolCall) beginsAtOnce() bool {
-	if c.u.Refused != nil {
+	if c.u.Output != nil {
 		return false
 	}
 	if tool, ok := c.s.l.plugins.Tool(c.u.Name); ok {
@@ -154,8 +154,8 @@ func (s *step) toolNode(ctx context.Context, tool string, args json.RawMessage) 
 // the run was stopped, or waits for an approval or the answer to a question of the tool.
 func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) {
 	s, m := c.s, c.m
-	if refused := c.u.Refused; refused != nil {
-		return failure(refused.Code, refused.Message), nil
+	if own := c.u.Output; own != nil {
+		return *own, nil
 	}
 	tool, ok := s.l.plugins.Tool(c.u.Name)
 	if !ok {

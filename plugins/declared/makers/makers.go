@@ -26,7 +26,7 @@ func model(a declared.Agent) (plugins.Agent, error) {
 	own := declared.Model{
 		Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, APIKey: a.APIKey, API: a.API, APIVersion: a.APIVersion, Compat: a.Compat,
 	}
-	m, err := open(own)
+	m, err := open(own, a.ContextTokens)
 	if err != nil {
 		return nil, err
 	}
@@ -34,10 +34,10 @@ func model(a declared.Agent) (plugins.Agent, error) {
 		Name: a.Name, Description: a.Description, System: a.System, Model: m, Tools: a.Tools,
 		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Steps: a.Limits.MaxSteps, Projects: a.Projects,
 		Tokens: int64(a.Limits.MaxTokens), Cost: a.Limits.MaxCost, Prices: make(map[string]llm.Price),
-		Structured: a.Output == "structured",
+		Structured: a.Output == "structured", ContextTokens: a.ContextTokens, ResultTokens: a.ResultTokens,
 	}
 	for _, f := range a.Fallback {
-		other, err := open(*f)
+		other, err := open(*f, 0)
 		if err != nil {
 			return nil, fmt.Errorf("fallback: %w", err)
 		}
@@ -56,9 +56,9 @@ func model(a declared.Agent) (plugins.Agent, error) {
 }
 
 // open returns a declared model.
-func open(m declared.Model) (llm.Streamer, error) {
+func open(m declared.Model, contextTokens int) (llm.Streamer, error) {
 	cfg := surrounded(m, os.Getenv)
-	cfg.Pace = pacer(m)
+	cfg.Pace, cfg.ContextTokens = pacer(m), contextTokens
 	return provider.Open(cfg)
 }
 

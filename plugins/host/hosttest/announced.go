@@ -275,7 +275,7 @@ func testRefused(t *testing.T, s *suite) {
 				return "", err
 			}
 			for i := range asked {
-				asked[i].Refused = &plugins.Error{Code: "too_late", Message: "It is too late"}
+				asked[i].Output = &agui.ToolOutput{Status: agui.StatusFailure, Error: &agui.OutputError{Code: "too_late", Message: "It is too late"}}
 			}
 			outs, err := run.CallTools(ctx, asked...)
 			return summaries(outs), err

@@ -17,8 +17,6 @@ const (
 	maxFailures = 3
 	// downTime is how long a model that is down gets no calls. Then one call tries it.
 	downTime = 30 * time.Second
-	// maxBreakers limits the models of a provider that are watched.
-	maxBreakers = 1000
 )
 
 // breaker watches the failures of one model, for all its callers.
@@ -31,23 +29,12 @@ type breaker struct {
 	at   time.Time
 }
 
-// breaker returns the breaker of a model.
-func (p *Pacer) breaker(model string) *breaker {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	b := p.breakers[model]
-	if b == nil {
-		if p.breakers == nil || len(p.breakers) == maxBreakers {
-			p.breakers = make(map[string]*breaker)
-		}
-		b = &breaker{model: model, TwoStepCircuitBreaker: gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-			Timeout:     downTime,
-			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= maxFailures },
-			IsExcluded:  func(err error) bool { return errors.Is(err, ErrNeither) },
-		})}
-		p.breakers[model] = b
-	}
-	return b
+func newBreaker(model string) *breaker {
+	return &breaker{model: model, TwoStepCircuitBreaker: gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Timeout:     downTime,
+		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= maxFailures },
+		IsExcluded:  func(err error) bool { return errors.Is(err, ErrNeither) },
+	})}
 }
 
 // note keeps a failure for the message of a DownError.
@@ -77,13 +64,10 @@ func (b *breaker) down() *DownError {
 	return &DownError{Model: b.model, Until: b.at.Add(downTime), Last: b.last}
 }
 
-// Down returns why a model is not called at present, or nil.
-func (p *Pacer) Down(model string) *DownError {
-	if p == nil {
+// Down returns why the model is not called at present, or nil.
+func (m *Model) Down() *DownError {
+	if m == nil || m.breaker.State() != gobreaker.StateOpen {
 		return nil
 	}
-	if b := p.breaker(model); b.State() == gobreaker.StateOpen {
-		return b.down()
-	}
-	return nil
+	return m.breaker.down()
 }

@@ -17,177 +17,216 @@ type Limits struct {
 	Concurrent int64
 }
 
-// Pacer admits calls within limits. Calls of one user are admitted in order, and users in turn. One call may exceed the limit of
-// tokens. A Pacer is safe for concurrent use. The zero value has no limits until it is told of some, and a nil
-// Pacer never has any.
+// Pacer admits the calls of a provider within its configured limits, and within those that the provider tells or shows for each
+// model. Calls of one user are admitted in order, and users in turn. One call may exceed the limit of tokens. A Pacer is safe
+// for concurrent use. The zero value has no configured limits, and a nil Pacer has none at all.
 type Pacer struct {
 	mu         sync.Mutex // guards the fields below
 	configured Limits
-	told       Limits
-	pools      *pools    // does not change once it is set
-	until      time.Time // no call is admitted before
-	refusals   int       // in a row
-	room       int64     // for concurrent calls after a refusal, 0 for any number
-	breakers   map[string]*breaker
+	pools      *pools // does not change once it is set
+	models     map[string]*Model
+}
+
+// Model is what a Pacer knows of one model. A nil Model knows nothing.
+type Model struct {
+	of       *Pacer
+	name     string
+	breaker  *breaker
+	pools    pools       // of the limits that the provider tells
+	starting *quota.Pool // calls that have no answer yet
+
+	mu       sync.Mutex // guards the fields below
+	until    time.Time  // no call is admitted before
+	refusals int        // in a row
+	room     int64      // for starting calls after a refusal, 0 for any number
 }
 
 // pools are the units in use: of the last minute, and of calls that are under way.
 type pools struct{ requests, tokens, concurrent *quota.Pool }
 
-// window is how long a call counts: a second more than a minute, because one call can take longer than the next to arrive.
-const window = 61 * time.Second
+func newPools() pools {
+	return pools{quota.New(quota.Limits{}), quota.New(quota.Limits{}), quota.New(quota.Limits{})}
+}
+
+func total(n int64) quota.Limits { return quota.Limits{Total: n} }
+
+const (
+	// window is how long a call counts: a second more than a minute, because one call can take longer than the next to arrive.
+	window = 61 * time.Second
+	// maxModels limits the models of a provider that are known.
+	maxModels = 1000
+)
 
 // Configure sets the limits. It may be called again.
 func (p *Pacer) Configure(l Limits) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.configured = l
-	p.limit()
+	own := p.own()
+	own.requests.SetLimits(total(l.Requests))
+	own.tokens.SetLimits(total(l.Tokens))
+	own.concurrent.SetLimits(total(l.Concurrent))
 }
 
-// Tell sets the provider's own limits of requests and tokens in a minute, where none are configured. 0 is unknown.
-func (p *Pacer) Tell(requests, tokens int64) {
+// own returns the pools of the configured limits. The caller holds mu.
+func (p *Pacer) own() *pools {
+	if p.pools == nil {
+		own := newPools()
+		p.pools = &own
+	}
+	return p.pools
+}
+
+// Model returns a model of the provider.
+func (p *Pacer) Model(name string) *Model {
 	if p == nil {
-		return
+		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if requests > 0 {
-		p.told.Requests = requests
+	p.own()
+	m := p.models[name]
+	if m == nil {
+		if p.models == nil || len(p.models) == maxModels {
+			p.models = make(map[string]*Model)
+		}
+		m = &Model{of: p, name: name, breaker: newBreaker(name), pools: newPools(), starting: quota.New(quota.Limits{})}
+		p.models[name] = m
 	}
-	if tokens > 0 {
-		p.told.Tokens = tokens
-	}
-	p.limit()
+	return m
 }
 
-// limit sets the limits of the pools. The caller holds mu.
-func (p *Pacer) limit() *pools {
-	if p.pools == nil {
-		p.pools = &pools{quota.New(quota.Limits{}), quota.New(quota.Limits{}), quota.New(quota.Limits{})}
+// Tell sets the provider's own limits of requests and tokens of the model in a minute, where none are configured. 0 is unknown.
+func (m *Model) Tell(requests, tokens int64) {
+	if m == nil {
+		return
 	}
-	either := func(configured, told int64) quota.Limits {
-		if configured > 0 {
-			return quota.Limits{Total: configured}
-		}
-		return quota.Limits{Total: told}
+	m.of.mu.Lock()
+	configured := m.of.configured
+	m.of.mu.Unlock()
+	if requests > 0 && configured.Requests == 0 {
+		m.pools.requests.SetLimits(total(requests))
 	}
-	p.pools.requests.SetLimits(either(p.configured.Requests, p.told.Requests))
-	p.pools.tokens.SetLimits(either(p.configured.Tokens, p.told.Tokens))
-	concurrent := p.configured.Concurrent
-	if p.room > 0 && (concurrent == 0 || p.room < concurrent) {
-		concurrent = p.room
+	if tokens > 0 && configured.Tokens == 0 {
+		m.pools.tokens.SetLimits(total(tokens))
 	}
-	p.pools.concurrent.SetLimits(quota.Limits{Total: concurrent})
-	return p.pools
 }
 
 // Request is what is known of a call before it is made.
 type Request struct {
 	Project, User string
-	Model         string
 	Tokens        int64 // an estimate
 	Else          bool  // another model can be called instead
 }
 
 // Call is an admitted call. End it.
 type Call struct {
-	concurrent, request, tokens *quota.Reservation
-	breaker                     *breaker
-	done                        func(error)
+	held     []*quota.Reservation // until its end
+	requests []*quota.Reservation // for a minute
+	tokens   []*quota.Reservation // likewise
+	starting *quota.Reservation   // until its answer begins
+	breaker  *breaker
+	done     func(error) // reports the outcome to the breaker; nil if it was reported, or is not asked for
 }
 
 // Admit returns when a call may start. If it has to wait, idle runs the wait. It fails with a *DownError if the model is down and
 // another can be called instead, with ErrTooLong, and with ctx's cause.
-func (p *Pacer) Admit(ctx context.Context, r Request, idle func(wait func() error) error) (*Call, error) {
-	if p == nil {
+func (m *Model) Admit(ctx context.Context, r Request, idle func(wait func() error) error) (*Call, error) {
+	if m == nil {
 		return nil, nil
 	}
-	b := p.breaker(r.Model)
-	done, err := b.Allow()
-	if err != nil && r.Else {
-		return nil, b.down()
+	if down := m.Down(); down != nil && r.Else {
+		return nil, down
 	}
 	o := quota.OwnerOf(r.Project, r.User)
-	c := p.try(o, r.Tokens)
-	if c == nil {
-		err := idle(func() (err error) {
-			c, err = p.wait(ctx, o, r.Tokens)
+	c := &Call{breaker: m.breaker}
+	full := m.take(c, r.Tokens, func(p *quota.Pool, n int64) (*quota.Reservation, error) {
+		got, full := p.Try(o, n)
+		if full != quota.None {
+			return got, errFull
+		}
+		return got, nil
+	})
+	if full == nil && m.paused() > 0 {
+		full = errFull
+	}
+	if full != nil {
+		c.release()
+		err := idle(func() error {
+			err := m.take(c, r.Tokens, func(p *quota.Pool, n int64) (*quota.Reservation, error) { return p.Take(ctx, o, n) })
+			if err == nil {
+				err = m.pause(ctx)
+			}
 			return err
 		})
 		if err != nil {
-			if done != nil {
-				done(ErrNeither)
-			}
+			c.release()
 			return nil, err
 		}
 	}
-	c.breaker, c.done = b, done
+	var tried error
+	if c.done, tried = m.breaker.Allow(); tried != nil && r.Else { // another call tries the model
+		c.release()
+		return nil, m.breaker.down()
+	}
 	time.AfterFunc(window, func() {
-		c.request.Release()
-		c.tokens.Release()
+		releaseAll(c.requests)
+		releaseAll(c.tokens)
 	})
 	return c, nil
 }
 
+var errFull = errors.New("a pool is full")
+
+// take reserves what a call needs with reserve.
+func (m *Model) take(c *Call, tokens int64, reserve func(p *quota.Pool, n int64) (*quota.Reservation, error)) (err error) {
+	into := func(list *[]*quota.Reservation, p *quota.Pool, n int64) {
+		if err != nil {
+			return
+		}
+		var r *quota.Reservation
+		r, err = reserve(p, n)
+		*list = append(*list, r)
+	}
+	var starting []*quota.Reservation
+	into(&starting, m.starting, 1)
+	c.starting = starting[0]
+	into(&c.held, m.of.pools.concurrent, 1)
+	for _, in := range []*pools{m.of.pools, &m.pools} {
+		into(&c.requests, in.requests, 1)
+		into(&c.tokens, in.tokens, tokens)
+	}
+	return err
+}
+
 // release gives back what a call that was not made holds.
 func (c *Call) release() {
-	for _, r := range []*quota.Reservation{c.concurrent, c.request, c.tokens} {
+	c.starting.Release()
+	for _, list := range []*[]*quota.Reservation{&c.held, &c.requests, &c.tokens} {
+		releaseAll(*list)
+		*list = nil
+	}
+}
+
+func releaseAll(list []*quota.Reservation) {
+	for _, r := range list {
 		r.Release()
 	}
-}
-
-// try admits a call that need not wait, or returns nil.
-func (p *Pacer) try(o quota.Owner, tokens int64) *Call {
-	p.mu.Lock()
-	in, paused := p.limit(), time.Now().Before(p.until)
-	p.mu.Unlock()
-	if paused {
-		return nil
-	}
-	var full quota.Scope
-	c := new(Call)
-	if c.concurrent, full = in.concurrent.Try(o, 1); full == quota.None {
-		if c.request, full = in.requests.Try(o, 1); full == quota.None {
-			c.tokens, full = in.tokens.Try(o, tokens)
-		}
-	}
-	if full != quota.None {
-		c.release()
-		return nil
-	}
-	return c
-}
-
-// wait admits a call when it may start.
-func (p *Pacer) wait(ctx context.Context, o quota.Owner, tokens int64) (_ *Call, err error) {
-	c := new(Call)
-	if c.concurrent, err = p.pools.concurrent.Take(ctx, o, 1); err == nil {
-		if c.request, err = p.pools.requests.Take(ctx, o, 1); err == nil {
-			if c.tokens, err = p.pools.tokens.Take(ctx, o, tokens); err == nil {
-				err = p.pause(ctx)
-			}
-		}
-	}
-	if err != nil {
-		c.release()
-		return nil, err
-	}
-	return c, nil
 }
 
 // ErrTooLong means that the provider takes no calls for longer than the call may take.
 var ErrTooLong = errors.New("the provider takes no calls for longer than this one may take")
 
+// paused returns for how long no call is admitted.
+func (m *Model) paused() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Until(m.until)
+}
+
 // pause waits for the end of a pause. It fails at once with ErrTooLong if that is after ctx's deadline.
-func (p *Pacer) pause(ctx context.Context) error {
-	for {
-		p.mu.Lock()
-		left := time.Until(p.until)
-		p.mu.Unlock()
-		if left <= 0 {
-			return nil
-		}
+func (m *Model) pause(ctx context.Context) error {
+	for left := m.paused(); left > 0; left = m.paused() {
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < left {
 			return ErrTooLong
 		}
@@ -199,6 +238,20 @@ func (p *Pacer) pause(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+	return nil
+}
+
+// Answered says that the answer has begun: the model is up, and has room for another call. A nil Call ignores it, and only the first
+// time counts.
+func (c *Call) Answered() {
+	if c == nil {
+		return
+	}
+	c.starting.Release()
+	if c.done != nil {
+		c.done(nil)
+		c.done = nil
+	}
 }
 
 // Used replaces the estimate of the call's tokens. A nil Call ignores it.
@@ -206,8 +259,10 @@ func (c *Call) Used(tokens int64) {
 	if c == nil {
 		return
 	}
-	if held := c.tokens.Held(); held > 0 {
-		c.tokens.Force(tokens - held)
+	for _, r := range c.tokens {
+		if held := r.Held(); held > 0 {
+			r.Force(tokens - held)
+		}
 	}
 }
 
@@ -217,7 +272,8 @@ func (c *Call) End(err error) {
 	if c == nil {
 		return
 	}
-	c.concurrent.Release()
+	c.starting.Release()
+	releaseAll(c.held)
 	if c.done == nil {
 		return
 	}
@@ -226,20 +282,20 @@ func (c *Call) End(err error) {
 	c.done = nil
 }
 
-// Pause admits no call for d, unless that is more than a minute.
-func (p *Pacer) Pause(d time.Duration) {
-	if p == nil {
+// Pause admits no call of the model for d, unless that is more than a minute.
+func (m *Model) Pause(d time.Duration) {
+	if m == nil {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.delay(d)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.delay(d)
 }
 
 // delay moves the end of the pause. The caller holds mu.
-func (p *Pacer) delay(d time.Duration) {
-	if until := time.Now().Add(d); d <= longest && until.After(p.until) {
-		p.until = until
+func (m *Model) delay(d time.Duration) {
+	if until := time.Now().Add(d); d <= longest && until.After(m.until) {
+		m.until = until
 	}
 }
 
@@ -251,38 +307,38 @@ const (
 
 // Refused says that the provider refused a call that was too much for it, and for how long. Without a time, each refusal after a
 // pause makes the next pause longer. Afterwards calls are admitted one by one, and each that is accepted makes room for one more.
-func (p *Pacer) Refused(after time.Duration) {
-	if p == nil {
+func (m *Model) Refused(after time.Duration) {
+	if m == nil {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if paused := time.Now().Before(p.until); !paused { // calls that were under way together are refused together
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if paused := time.Now().Before(m.until); !paused { // calls that were under way together are refused together
 		if after <= 0 || after > longest { // a long time is the caller's business
-			after = first << min(p.refusals, 6)
+			after = first << min(m.refusals, 6)
 		}
-		p.refusals++
-		p.room = 1
-		p.limit()
+		m.refusals++
+		m.room = 1
+		m.starting.SetLimits(total(m.room))
 	}
-	p.delay(after)
+	m.delay(after)
 }
 
 // Accepted says that the provider accepted a call.
-func (p *Pacer) Accepted() {
-	if p == nil {
+func (m *Model) Accepted() {
+	if m == nil {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.refusals = 0; p.room == 0 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refusals = 0; m.room == 0 {
 		return
 	}
-	if p.room++; p.room > most {
-		p.room = 0
+	if m.room++; m.room > most {
+		m.room = 0
 	}
-	p.limit()
+	m.starting.SetLimits(total(m.room))
 }
 
-// most is the number of concurrent calls from which they are not limited any more after a refusal.
+// most is the number of starting calls from which they are not limited any more after a refusal.
 const most = 1000

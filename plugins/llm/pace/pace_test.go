@@ -94,7 +94,7 @@ func TestPacer_KeepsTheLimitsAndServesUsersInTurn(t *testing.T) {
 // call makes a call that takes half a second and 100 tokens, which were estimated as 150.
 func call(t *testing.T, p *pace.Pacer, to *provider, user string) {
 	t.Helper()
-	c, err := p.Admit(t.Context(), pace.Request{Project: "p", User: user, Tokens: 150}, atOnce)
+	c, err := p.Model("m").Admit(t.Context(), pace.Request{Project: "p", User: user, Tokens: 150}, atOnce)
 	if err != nil {
 		t.Error(err)
 		return
@@ -114,7 +114,7 @@ func TestPacer_LimitsConcurrentCalls(t *testing.T) {
 		var all sync.WaitGroup
 		for range 9 {
 			all.Go(func() {
-				c, err := p.Admit(t.Context(), pace.Request{Project: "p", User: "u", Tokens: 0}, atOnce)
+				c, err := p.Model("m").Admit(t.Context(), pace.Request{Project: "p", User: "u", Tokens: 0}, atOnce)
 				if err != nil {
 					t.Error(err)
 					return
@@ -143,7 +143,7 @@ func TestPacer_PausesAfterRefusals(t *testing.T) {
 		var p pace.Pacer
 		waited := func() time.Duration {
 			from := time.Now()
-			c, err := p.Admit(t.Context(), pace.Request{Project: "p", User: "u", Tokens: 1}, atOnce)
+			c, err := p.Model("m").Admit(t.Context(), pace.Request{Project: "p", User: "u", Tokens: 1}, atOnce)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,35 +151,35 @@ func TestPacer_PausesAfterRefusals(t *testing.T) {
 			return time.Since(from)
 		}
 		for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 64} {
-			p.Refused(0)
-			p.Refused(0) // under way at the same time
+			p.Model("m").Refused(0)
+			p.Model("m").Refused(0) // under way at the same time
 			if got := waited(); got != min(want*time.Second/2, time.Minute) {
 				t.Errorf("waited for %s, want %s", got, want*time.Second/2)
 			}
 		}
-		p.Accepted()
-		p.Refused(0)
+		p.Model("m").Accepted()
+		p.Model("m").Refused(0)
 		if got := waited(); got != time.Second/2 {
 			t.Errorf("waited for %s after an accepted call, want 500ms", got)
 		}
-		p.Refused(7 * time.Second)
-		p.Pause(3 * time.Second)
+		p.Model("m").Refused(7 * time.Second)
+		p.Model("m").Pause(3 * time.Second)
 		if got := waited(); got != 7*time.Second {
 			t.Errorf("waited for %s, want 7s", got)
 		}
-		p.Pause(time.Hour)
+		p.Model("m").Pause(time.Hour)
 		if got := waited(); got != 0 {
 			t.Errorf("waited for %s, want not at all", got)
 		}
-		p.Accepted()
-		p.Refused(time.Hour)
+		p.Model("m").Accepted()
+		p.Model("m").Refused(time.Hour)
 		if got := waited(); got != time.Second/2 {
 			t.Errorf("waited for %s, want 500ms", got)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		p.Pause(3 * time.Second)
-		if _, err := p.Admit(ctx, pace.Request{}, atOnce); !errors.Is(err, pace.ErrTooLong) || ctx.Err() != nil {
+		p.Model("m").Pause(3 * time.Second)
+		if _, err := p.Model("m").Admit(ctx, pace.Request{}, atOnce); !errors.Is(err, pace.ErrTooLong) || ctx.Err() != nil {
 			t.Errorf("got %v, want %v at once", err, pace.ErrTooLong)
 		}
 	})
@@ -192,7 +192,7 @@ func TestPacer_LearnsLimitsThatAreNotConfigured(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			for range n {
-				if _, err := p.Admit(ctx, pace.Request{Project: "p", User: "u", Tokens: 1}, atOnce); err == nil {
+				if _, err := p.Model("m").Admit(ctx, pace.Request{Project: "p", User: "u", Tokens: 1}, atOnce); err == nil {
 					in++
 				}
 			}
@@ -202,12 +202,12 @@ func TestPacer_LearnsLimitsThatAreNotConfigured(t *testing.T) {
 		if got := admitted(9); got != 9 {
 			t.Errorf("%d of 9 were admitted without a limit", got)
 		}
-		p.Tell(5, 0)
+		p.Model("m").Tell(5, 0)
 		if got := admitted(9); got != 5 {
 			t.Errorf("%d were admitted, want 5", got)
 		}
 		p.Configure(pace.Limits{Requests: 3})
-		p.Tell(7, 0)
+		p.Model("m").Tell(7, 0)
 		if got := admitted(9); got != 3 {
 			t.Errorf("%d were admitted, want 3: a configured limit goes first", got)
 		}
@@ -220,17 +220,17 @@ func TestPacer_WaitsEndWithTheirContext(t *testing.T) {
 		for _, limits := range []pace.Limits{{Requests: 1}, {Tokens: 1}, {Concurrent: 1}, {}} {
 			var p pace.Pacer
 			p.Configure(limits)
-			first, err := p.Admit(t.Context(), pace.Request{Project: "p", User: "u", Tokens: 1}, atOnce)
+			first, err := p.Model("m").Admit(t.Context(), pace.Request{Project: "p", User: "u", Tokens: 1}, atOnce)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if limits == (pace.Limits{}) {
-				p.Pause(time.Minute)
+				p.Model("m").Pause(time.Minute)
 			}
 			ctx, cancel := context.WithCancelCause(t.Context())
 			ended := make(chan error, 1)
 			go func() {
-				_, err := p.Admit(ctx, pace.Request{Project: "p", User: "v", Tokens: 1}, atOnce)
+				_, err := p.Model("m").Admit(ctx, pace.Request{Project: "p", User: "v", Tokens: 1}, atOnce)
 				ended <- err
 			}()
 			synctest.Wait()
@@ -240,7 +240,7 @@ func TestPacer_WaitsEndWithTheirContext(t *testing.T) {
 			}
 			first.End(nil)
 			<-time.After(2 * time.Minute)
-			if _, err := p.Admit(t.Context(), pace.Request{Project: "p", User: "v", Tokens: 1}, atOnce); err != nil { // nothing was left behind
+			if _, err := p.Model("m").Admit(t.Context(), pace.Request{Project: "p", User: "v", Tokens: 1}, atOnce); err != nil { // nothing was left behind
 				t.Error(err)
 			}
 		}
@@ -252,7 +252,7 @@ var errBroken = errors.New("503")
 // ends makes a call that ends with err, and returns the failure of its admission.
 func ends(t *testing.T, p *pace.Pacer, r pace.Request, err error) error {
 	t.Helper()
-	c, refused := p.Admit(t.Context(), r, atOnce)
+	c, refused := p.Model("m").Admit(t.Context(), r, atOnce)
 	if refused == nil {
 		c.End(err)
 	}
@@ -262,29 +262,29 @@ func ends(t *testing.T, p *pace.Pacer, r pace.Request, err error) error {
 func TestPacer_ModelThatIsDownIsTriedOnceInAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p pace.Pacer
-		r := pace.Request{Model: "m", Else: true}
+		r := pace.Request{Else: true}
 		for _, err := range []error{errBroken, errBroken, nil, errBroken, pace.ErrNeither, errBroken, errBroken} {
-			if down := ends(t, &p, r, err); down != nil || p.Down("other") != nil {
+			if down := ends(t, &p, r, err); down != nil || p.Model("other").Down() != nil {
 				t.Fatal(down)
 			}
 		}
 		down, ok := errors.AsType[*pace.DownError](ends(t, &p, r, nil))
 		want := pace.DownError{Model: "m", Until: time.Now().Add(30 * time.Second), Last: errBroken}
-		if !ok || *down != want || p.Down("m") == nil {
+		if !ok || *down != want || p.Model("m").Down() == nil {
 			t.Fatalf("got %+v, want %+v", down, want)
 		}
-		if err := ends(t, &p, pace.Request{Model: "m"}, errBroken); err != nil {
+		if err := ends(t, &p, pace.Request{}, errBroken); err != nil {
 			t.Errorf("without another model: %v", err)
 		}
 		<-time.After(31 * time.Second)
-		trying, err := p.Admit(t.Context(), r, atOnce)
+		trying, err := p.Model("m").Admit(t.Context(), r, atOnce)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := ends(t, &p, r, nil); err == nil {
 			t.Error("two calls try the model")
 		}
-		if trying.End(errBroken); p.Down("m") == nil {
+		if trying.End(errBroken); p.Model("m").Down() == nil {
 			t.Error("the model is not down after a failed trial")
 		}
 		<-time.After(31 * time.Second)
@@ -293,7 +293,7 @@ func TestPacer_ModelThatIsDownIsTriedOnceInAWhile(t *testing.T) {
 				t.Error(down)
 			}
 		}
-		if err := p.Down("m"); err != nil {
+		if err := p.Model("m").Down(); err != nil {
 			t.Errorf("after an answer: %v", err)
 		}
 	})
@@ -302,18 +302,76 @@ func TestPacer_ModelThatIsDownIsTriedOnceInAWhile(t *testing.T) {
 func TestPacer_CallThatDidNotStartTriesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p pace.Pacer
-		r := pace.Request{Model: "m", Else: true}
+		r := pace.Request{Else: true}
 		for range 3 {
 			_ = ends(t, &p, r, errBroken)
 		}
 		<-time.After(31 * time.Second)
-		p.Pause(time.Minute)
+		p.Model("m").Pause(time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := p.Admit(ctx, r, atOnce); !errors.Is(err, context.Canceled) {
+		if _, err := p.Model("m").Admit(ctx, r, atOnce); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want %v", err, context.Canceled)
 		}
 		<-time.After(2 * time.Minute)
+		if err := ends(t, &p, r, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Long answers that were accepted before a refusal do not hold up other calls.
+func TestModel_RefusalDoesNotWaitForAcceptedAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pace.Pacer
+		m := p.Model("m")
+		for range 5 {
+			c, err := m.Admit(t.Context(), pace.Request{}, atOnce)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Accepted()
+			c.Answered()
+		}
+		m.Refused(0)
+		from := time.Now()
+		if _, err := m.Admit(t.Context(), pace.Request{}, atOnce); err != nil || time.Since(from) != time.Second/2 {
+			t.Errorf("admitted after %s, %v", time.Since(from), err)
+		}
+	})
+}
+
+func TestModel_LimitsAreItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pace.Pacer
+		p.Model("small").Tell(1, 1)
+		p.Model("small").Refused(20 * time.Second)
+		from := time.Now()
+		for range 3 {
+			if _, err := p.Model("large").Admit(t.Context(), pace.Request{Tokens: 9}, atOnce); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(from); took != 0 {
+			t.Errorf("a call of another model waited for %s", took)
+		}
+	})
+}
+
+// The first call after an outage shows with the beginning of its answer that the model is up.
+func TestModel_AnswerThatBeginsEndsTheTrial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pace.Pacer
+		r := pace.Request{Else: true}
+		for range 3 {
+			_ = ends(t, &p, r, errBroken)
+		}
+		<-time.After(31 * time.Second)
+		long, err := p.Model("m").Admit(t.Context(), r, atOnce)
+		if err != nil {
+			t.Fatal(err)
+		}
+		long.Answered()
 		if err := ends(t, &p, r, nil); err != nil {
 			t.Error(err)
 		}

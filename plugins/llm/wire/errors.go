@@ -67,7 +67,7 @@ func (e *Endpoint) Fault(status int, body []byte) *llm.Error {
 	}
 	failed := &llm.Error{Code: code, Message: message + e.advice(code), Status: status, RetryAfter: delay, Retryable: retryable}
 	if code == "rate_limited" {
-		e.pace.Refused(delay)
+		e.pace.Model(e.Model).Refused(delay)
 	}
 	e.teach(failed)
 	return failed

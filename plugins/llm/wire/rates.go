@@ -25,12 +25,12 @@ func (e *Endpoint) heed(h http.Header) {
 		case limit <= 0:
 			continue
 		case r.requests:
-			e.pace.Tell(limit, 0)
+			e.pace.Model(e.Model).Tell(limit, 0)
 		default:
-			e.pace.Tell(0, limit)
+			e.pace.Model(e.Model).Tell(0, limit)
 		}
 		if left, err := strconv.ParseInt(h.Get(r.remaining), 10, 64); err == nil && left <= 0 {
-			e.pace.Pause(until(h.Get(r.reset)))
+			e.pace.Model(e.Model).Pause(until(h.Get(r.reset)))
 		}
 	}
 }

@@ -108,7 +108,7 @@ func (e *Endpoint) Post(ctx context.Context, address string, body []byte) (*http
 		defer res.Body.Close()
 		return nil, e.Refused(res)
 	}
-	e.pace.Accepted()
+	e.pace.Model(e.Model).Accepted()
 	return res, nil
 }
 
@@ -135,7 +135,7 @@ func (e *Endpoint) Refused(res *http.Response) *llm.Error {
 	if after := retryAfter(res.Header); after > 0 {
 		err.RetryAfter = after
 		if err.Code == "rate_limited" {
-			e.pace.Refused(after)
+			e.pace.Model(e.Model).Refused(after)
 		}
 	}
 	return err
