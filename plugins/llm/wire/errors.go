@@ -46,7 +46,7 @@ func (e *Endpoint) Fault(status int, body []byte) *llm.Error {
 	if n, ok := f.Code.(float64); ok && status == 0 {
 		status = int(n)
 	}
-	words := []string{f.Type, fmt.Sprint(f.Code), f.Status, text}
+	words := []string{f.Type, fmt.Sprint(f.Code), f.Status, e.sent.unquoted(text)}
 	var delay time.Duration
 	for _, d := range f.Details {
 		words = append(words, d.Reason)
@@ -80,7 +80,7 @@ var classes = []struct {
 	retryable bool
 	words     *regexp.Regexp
 }{
-	{"quota_exceeded", false, regexp.MustCompile(`insufficient_quota|insufficient balance|insufficient credits|more credits|credit balance is too low|billing`)},
+	{"quota_exceeded", false, regexp.MustCompile(`insufficient_quota|insufficient balance|insufficient credits|more credits|credit balance is too low|billing[_ ]\w`)},
 	{"too_many_tools", false, regexp.MustCompile(`tools'?\W+(array too long|.{0,20}maximum length)|too many (tools|functions|function declarations)`)},
 	{"context_too_long", false, regexp.MustCompile(`context_length_exceeded|request_too_large|context (window|size|length|limit)|maximum context|model_max_prompt_tokens|` +
 		`(prompt|input|request|messages?) (is|are|was) too (long|large)|(exceeds?|over) the (maximum|model's) (number of )?(input |context )?tokens?|input token count|` +
@@ -93,10 +93,12 @@ var classes = []struct {
 	{"rate_limited", true, regexp.MustCompile(`rate[_ ]limit|resource_exhausted|too many requests|per minute`)},
 }
 
-// codeOf classifies a failure by its words and, if these say nothing, its status.
+// codeOf classifies a failure by its words and, if these say nothing, its status. A refusal of the request cannot pass with time,
+// whatever it says.
 func codeOf(status int, words string) (code string, retryable bool) {
+	refusal := status >= 400 && status < 500 && status != http.StatusTooManyRequests
 	for _, c := range classes {
-		if c.words.MatchString(words) {
+		if (!c.retryable || !refusal) && c.words.MatchString(words) {
 			return c.code, c.retryable
 		}
 	}

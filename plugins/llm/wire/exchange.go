@@ -40,6 +40,7 @@ func (e *Endpoint) Exchange(ctx context.Context, url string, req llm.Request, sh
 		}
 		tried = tried.with(k)
 		sent := &sent{c, body, n}
+		e.sent = sent
 		res, err := e.Post(ctx, url, body)
 		if err == nil {
 			e.proven = func() { e.remember(s) }

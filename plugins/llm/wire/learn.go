@@ -51,42 +51,66 @@ func (s *state) learnFrom(failed *llm.Error, sent *sent) *state {
 	return nil
 }
 
-// quoted is the length of a part of the conversation by which a quotation is known, in bytes.
+// quoted is the length of a part of a request by which a quotation is known, in bytes.
 const quoted = 16
 
-// unquoted returns a provider's sentence without what it quotes of the conversation: a person's words must not teach anything.
-// Names of tools stay.
+// unquoted returns a provider's sentence without what it quotes of the request: nobody's words may teach or classify anything.
+// Names of tools stay, and short words, which can be the provider's own.
 func (s *sent) unquoted(sentence string) string {
-	out := []byte(sentence)
-	blank := func(at, n int) {
-		for i := range n {
-			out[at+i] = ' '
-		}
+	var body any
+	if s == nil || json.Unmarshal(s.body, &body) != nil {
+		return sentence
+	}
+	sentence = oneLine(sentence)
+	isTool := func(w string) bool {
+		return slices.ContainsFunc(s.c.Tools, func(t Tool) bool { return strings.Contains(t.Name, w) })
 	}
 	windows := make(map[string][]int)
 	for i := 0; i+quoted <= len(sentence); i++ {
-		w := sentence[i : i+quoted]
-		if !slices.ContainsFunc(s.c.Tools, func(t Tool) bool { return strings.Contains(t.Name, w) }) {
+		if w := sentence[i : i+quoted]; !isTool(w) {
 			windows[w] = append(windows[w], i)
 		}
 	}
-	for _, m := range s.c.Messages {
-		for _, p := range m.Parts {
-			text := p.Text
-			if p.Result != nil {
-				text = p.Result.Text
-			}
-			if at := strings.Index(sentence, text); len(text) < quoted && strings.Contains(text, " ") && at >= 0 {
-				blank(at, len(text))
-			}
-			for i := 0; i+quoted <= len(text); i++ {
-				for _, at := range windows[text[i:i+quoted]] {
-					blank(at, quoted)
-				}
+	out := []byte(sentence)
+	eachText(body, func(text string) {
+		text = oneLine(text)
+		if len(text) < quoted && !oneWord.MatchString(text) && !isTool(text) {
+			out = bytes.ReplaceAll(out, []byte(text), bytes.Repeat([]byte(" "), len(text)))
+		}
+		for i := 0; i+quoted <= len(text); i++ {
+			for _, at := range windows[text[i:i+quoted]] {
+				copy(out[at:], strings.Repeat(" ", quoted))
 			}
 		}
-	}
+	})
 	return string(out)
+}
+
+var oneWord = regexp.MustCompile(`^\w*$`)
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// eachText calls f with each text in a JSON value, also of JSON in a text, and with each name of a member that is more than a word.
+func eachText(value any, f func(string)) {
+	switch v := value.(type) {
+	case string:
+		f(v)
+		var inner any
+		if strings.HasPrefix(v, "{") && json.Unmarshal([]byte(v), &inner) == nil {
+			eachText(inner, f)
+		}
+	case []any:
+		for _, element := range v {
+			eachText(element, f)
+		}
+	case map[string]any:
+		for name, member := range v {
+			if !oneWord.MatchString(name) {
+				f(name)
+			}
+			eachText(member, f)
+		}
+	}
 }
 
 // teaching are the statuses of refusals: servers with a local template answer 500.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -124,24 +125,48 @@ func plainShape(c *Conversation, caps Caps) any {
 	return map[string]any{"messages": heard(c), "content": caps.Content, "seed": 1, "media": len((&sent{c: c}).media())}
 }
 
-// A person's words, which a server can quote, teach nothing.
+// What a server quotes of a request teaches nothing and does not classify the refusal.
 func TestLearn_NotFromQuotations(t *testing.T) {
-	for text, sentence := range map[string]string{
-		"it says it must be a-z, A-Z, 0-9, with a length of 9": "Input should be valid: 'input': 'it says it must be a-z, A-Z, 0-9, with a length of 9'",
-		"System role not supported":                            `{'content': 'System role not supported'} is odd`,
-		"image input":                                          "cannot read 'image input'",
+	tools := []llms.Tool{{Function: &llms.FunctionDefinition{Name: "pay"}}, {Function: &llms.FunctionDefinition{Name: "look"}}}
+	for _, test := range []struct{ words, sentence string }{
+		{"it says it must be a-z, A-Z, 0-9, with a length of 9", "Input should be valid: 'input': 'it says it must be a-z, A-Z, 0-9, with a length of 9'"},
+		{"System role not supported", `{'content': 'System role not supported'} is odd`},
+		{"image input", "cannot read 'image input'"},
+		{"https://x.example/tools.0.png", "Error while downloading https://x.example/tools.0.png. Upstream status code: 404."},
+		{"tools[0].png", "Error while downloading tools[0].png"},
+		{"see\n\nthe tools.1\n\nof mine", "Invalid text 'see the tools.1 of mine'"},
+		{"how do I raise the rate limit", "Invalid name: 'how do I raise the rate limit'"},
+		{"how does billing work", "Invalid text: 'how does billing work'"},
+		{"billing", "Invalid text: 'billing'"},
 	} {
-		req := llm.Request{Messages: dialog("s|S", "u|"+text)}
-		req.Messages[1].Parts = append(req.Messages[1].Parts, llms.ImageURLPart("https://x.example/1.png"))
-		s := &state{caps: Caps{URLs: true, Media: []string{"image/png"}}}
-		c, err := (&Endpoint{Provider: "p", Model: "m"}).arrange(req, s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if next := s.learn(&llm.Error{Status: 400, Message: "p: 400: " + sentence}, &sent{c, nil, 1}); next != nil {
-			t.Errorf("%s: learned %q", sentence, next.learned)
+		for place, message := range map[string]llms.MessageContent{
+			"text":  llms.TextParts(llms.ChatMessageTypeHuman, test.words),
+			"image": {Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.ImageURLPart(test.words)}},
+			"call": {Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{llms.ToolCall{
+				ID: "call", FunctionCall: &llms.FunctionCall{Name: "pay", Arguments: string(must(json.Marshal(map[string]string{test.words: test.words})))},
+			}}},
+		} {
+			e, bodies, _ := endpoint(t, func(string) string { return test.sentence })
+			req := llm.Request{Messages: append(dialog("s|S"), message), Options: llms.CallOptions{Tools: tools}}
+			_, err := e.Exchange(t.Context(), "http://x.example", req, func(c *Conversation, _ Caps) any { return c }) //nolint:bodyclose // there is none
+			failed, ok := errors.AsType[*llm.Error](err)
+			if !ok || failed.Code != "bad_request" {
+				t.Errorf("%s in a %s: %v", test.words, place, err)
+			}
+			for _, body := range (*bodies)[1:] {
+				if place != "image" || !strings.Contains(body, "pay") || !strings.Contains(body, "look") {
+					t.Errorf("%s in a %s has taught something: %s", test.words, place, body)
+				}
+			}
 		}
 	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // What a failed answer says is tried by the next request, and remembered once an answer has come of it.

@@ -34,6 +34,7 @@ type Endpoint struct {
 	asked *url.URL // of the latest request, for error messages; nil if there was none
 	Log   *slog.Logger
 
+	sent    *sent // the latest request; nil if there was none
 	pace    *pace.Pacer
 	address string // a hash of its base URL
 	known   *knowledge
