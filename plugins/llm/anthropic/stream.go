@@ -57,7 +57,8 @@ type block struct {
 	Data      wire.Word `json:"data"` // of hidden reasoning
 	wire.Input
 
-	carry func(any) error // in the block's place
+	carry               func(any) error // in the block's place
+	thinking, signature wire.Pieces
 }
 
 type usage struct {
@@ -126,6 +127,8 @@ func (a *answer) start(index string, raw json.RawMessage) error {
 	a.blocks[index] = &b
 	if b.Type == "thinking" || b.Type == "redacted_thinking" {
 		b.carry = a.Reserve()
+		b.thinking.Add(b.Thinking)
+		b.signature.Add(wire.Text(b.Signature))
 	}
 	switch b.Type {
 	case "text":
@@ -153,10 +156,10 @@ func (a *answer) delta(index string, ev *event) error {
 	case "text_delta":
 		return a.Text(string(d.Text))
 	case "thinking_delta":
-		b.Thinking += d.Thinking
+		b.thinking.Add(d.Thinking)
 		return a.Reasoning(string(d.Thinking))
 	case "signature_delta":
-		b.Signature += d.Signature
+		b.signature.Add(wire.Text(d.Signature))
 	case "input_json_delta":
 		if b.Type == "tool_use" {
 			_, err := a.Call(wire.CallPart{Key: index, Args: d.PartialJSON})
@@ -172,9 +175,9 @@ func (a *answer) stop(index string) error {
 	delete(a.blocks, index)
 	switch {
 	case b == nil:
-	case b.Type == "thinking" && b.Signature != "":
-		text := b.Thinking.String()
-		return b.carry(thought{Type: "thinking", Thinking: &text, Signature: string(b.Signature)})
+	case b.Type == "thinking" && b.signature.Text() != "":
+		text := string(b.thinking.Text())
+		return b.carry(thought{Type: "thinking", Thinking: &text, Signature: string(b.signature.Text())})
 	case b.Type == "redacted_thinking":
 		return b.carry(thought{Type: "redacted_thinking", Data: string(b.Data)})
 	}

@@ -19,10 +19,11 @@ func (m *Model) chat(ctx context.Context, req llm.Request, show func(llm.Piece) 
 	}
 	a := &chatAnswer{Answer: e.Answer(req, show)}
 	answer, err := a.Read(ctx, res, a.add)
-	if err != nil || len(answer.Calls) == 0 && !afterCalls(req.Messages) || a.thoughts.none() {
+	thoughts := a.thoughts.whole()
+	if err != nil || len(answer.Calls) == 0 && !afterCalls(req.Messages) || thoughts.none() {
 		return answer, err
 	}
-	err = a.Carry(a.thoughts.whole())
+	err = a.Carry(thoughts)
 	return a.Response(), err
 }
 
@@ -86,7 +87,7 @@ type chatUsage struct {
 
 type chatAnswer struct {
 	*wire.Answer
-	thoughts chatCarried
+	thoughts chatThoughts
 	streamed bool // in deltas, which a message at the end only repeats
 	called   bool // in tool_calls, which a function_call only repeats
 	refused  bool

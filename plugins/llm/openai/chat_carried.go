@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
+	"strings"
 
 	"github.com/batonrun/baton/plugins/llm/wire"
 )
@@ -42,36 +43,45 @@ type chatThinking struct {
 	Thinking []chatPart `json:"thinking"`
 }
 
+// chatThoughts is the reasoning of an answer while it arrives.
+type chatThoughts struct {
+	content, reasoning, thinking wire.Pieces
+	details                      []*detailPieces
+}
+
+// detailPieces is a detail while it arrives.
+type detailPieces struct {
+	chatDetail
+	text, summary wire.Pieces
+}
+
 // add adds a piece of the answer.
-func (c *chatCarried) add(d *chatDelta) {
-	c.ReasoningContent += d.ReasoningContent
-	c.Reasoning += d.Reasoning
-	c.Thinking += wire.Text(d.Content.Reasoning)
+func (c *chatThoughts) add(d *chatDelta) {
+	c.content.Add(d.ReasoningContent)
+	c.reasoning.Add(d.Reasoning)
+	c.thinking.Add(wire.Text(d.Content.Reasoning))
 	for _, more := range d.ReasoningDetails {
-		n := len(c.ReasoningDetails)
-		if n == 0 || !c.ReasoningDetails[n-1].continues(&more) {
-			c.ReasoningDetails = append(c.ReasoningDetails, more)
-			continue
+		n := len(c.details)
+		if n == 0 || !c.details[n-1].continues(&more) {
+			c.details = append(c.details, &detailPieces{chatDetail: more})
+			n++
 		}
-		last := &c.ReasoningDetails[n-1]
-		last.Text += more.Text
-		last.Summary += more.Summary
+		last := c.details[n-1]
+		last.text.Add(more.Text)
+		last.summary.Add(more.Summary)
 		last.ID, last.Format = cmp.Or(more.ID, last.ID), cmp.Or(more.Format, last.Format)
 		last.Signature = cmp.Or(more.Signature, last.Signature)
 	}
 }
 
-// whole returns c with the halves of characters joined that came in two pieces.
-func (c chatCarried) whole() chatCarried {
-	join := func(t *wire.Text) { *t = wire.Text(t.String()) }
-	join(&c.ReasoningContent)
-	join(&c.Reasoning)
-	join(&c.Thinking)
-	for i := range c.ReasoningDetails {
-		join(&c.ReasoningDetails[i].Text)
-		join(&c.ReasoningDetails[i].Summary)
+// whole returns the reasoning so far.
+func (c *chatThoughts) whole() chatCarried {
+	all := chatCarried{ReasoningContent: c.content.Text(), Reasoning: c.reasoning.Text(), Thinking: c.thinking.Text()}
+	for _, d := range c.details {
+		d.Text, d.Summary = d.text.Text(), d.summary.Text()
+		all.ReasoningDetails = append(all.ReasoningDetails, d.chatDetail)
 	}
-	return c
+	return all
 }
 
 // continues reports whether more is the next piece of d.
@@ -84,11 +94,12 @@ func (c *chatCarried) none() bool {
 	return c.ReasoningContent == "" && c.Reasoning == "" && c.Thinking == "" && len(c.ReasoningDetails) == 0
 }
 
-func textOf(details []chatDetail) (text wire.Text) {
+func textOf(details []chatDetail) wire.Text {
+	var text strings.Builder
 	for _, d := range details {
-		text += d.Text + d.Summary
+		text.WriteString(string(d.Text + d.Summary))
 	}
-	return text
+	return wire.Text(text.String())
 }
 
 // carry adds what was carried: reasoning in the members in which it came, unless the server is known to expect another.

@@ -21,8 +21,8 @@ type Answer struct {
 	endpoint  *Endpoint
 	show      func(llm.Piece) error
 	told      agui.TokenUsage
-	text      stretch
-	reasoning stretch
+	text      Pieces
+	reasoning Pieces
 	calls     calls
 	places    []*place
 	events    int // read so far
@@ -35,11 +35,21 @@ type place struct {
 	data json.RawMessage
 }
 
-// stretch is a text that arrives in pieces.
-type stretch struct {
-	strings.Builder
+// Pieces is a text that arrives in pieces.
+type Pieces struct {
+	text strings.Builder
 	half half
 }
+
+// Add adds a piece. It returns what the text has more by that: halves of characters wait for the next piece.
+func (p *Pieces) Add(piece Text) string {
+	s := p.half.join(string(piece))
+	p.text.WriteString(s)
+	return s
+}
+
+// Text returns the text so far.
+func (p *Pieces) Text() Text { return Text(p.text.String()) }
 
 // Answer returns an empty Answer of e's model to a request.
 func (e *Endpoint) Answer(req llm.Request, show func(llm.Piece) error) *Answer {
@@ -66,10 +76,9 @@ func (a *Answer) Counted() error {
 
 // Text adds a piece of text.
 func (a *Answer) Text(s string) error {
-	if s = a.text.half.join(s); s == "" {
+	if s = a.text.Add(Text(s)); s == "" {
 		return nil
 	}
-	a.text.WriteString(s)
 	if n := len(a.places); n == 0 || a.places[n-1].text == 0 {
 		a.places = append(a.places, &place{})
 	}
@@ -79,15 +88,14 @@ func (a *Answer) Text(s string) error {
 
 // Reasoning adds a piece of reasoning.
 func (a *Answer) Reasoning(s string) error {
-	if s = a.reasoning.half.join(s); s == "" {
+	if s = a.reasoning.Add(Text(s)); s == "" {
 		return nil
 	}
-	a.reasoning.WriteString(s)
 	return a.show(llm.Piece{Reasoning: s})
 }
 
 // Spoken reports whether the answer has text or calls so far.
-func (a *Answer) Spoken() bool { return a.text.Len() > 0 || len(a.calls.list) > 0 }
+func (a *Answer) Spoken() bool { return a.text.Text() != "" || len(a.calls.list) > 0 }
 
 // Carry adds v as JSON for later requests to the model, after what the answer has so far.
 func (a *Answer) Carry(v any) error { return a.Reserve()(v) }
@@ -107,7 +115,7 @@ func (a *Answer) parts() (list []llms.ContentPart) {
 	if !slices.ContainsFunc(a.places, func(p *place) bool { return p.data != nil }) {
 		return nil
 	}
-	text, calls := a.text.String(), slices.Clone(a.calls.order)
+	text, calls := string(a.text.Text()), slices.Clone(a.calls.order)
 	for _, p := range a.places {
 		i := slices.Index(calls, p.call)
 		switch {
@@ -154,7 +162,7 @@ var failed = []string{
 // Response returns the response so far.
 func (a *Answer) Response() llm.Response {
 	r := llm.Response{
-		Text: a.text.String(), Reasoning: a.reasoning.String(), Finish: finish(a.Finish), Usage: a.Usage, Parts: a.parts(),
+		Text: string(a.text.Text()), Reasoning: string(a.reasoning.Text()), Finish: finish(a.Finish), Usage: a.Usage, Parts: a.parts(),
 	}
 	r.Reason = a.endpoint.clean(strings.TrimSpace(a.Finish + " " + a.Reason))
 	for _, c := range a.calls.order {

@@ -348,7 +348,7 @@ func (a *arguments) objects() (list []string) {
 		return nil
 	}
 	d := json.NewDecoder(strings.NewReader(rest))
-	var seen []string
+	seen := make(map[string]bool)
 	for {
 		var v json.RawMessage
 		switch err := d.Decode(&v); {
@@ -360,8 +360,8 @@ func (a *arguments) objects() (list []string) {
 			}
 			return nil
 		}
-		if object := compact(string(v)); object != "{}" && !slices.Contains(seen, object) {
-			seen, list = append(seen, object), append(list, string(v))
+		if object := compact(string(v)); object != "{}" && !seen[object] {
+			seen[object], list = true, append(list, string(v))
 		}
 	}
 }

@@ -63,10 +63,14 @@ type Content struct{ Text, Reasoning string }
 
 // UnmarshalJSON never fails.
 func (c *Content) UnmarshalJSON(data []byte) error {
-	*c = Content{}
-	c.add(data, false, 8)
+	var texts contentTexts
+	texts.add(data, false, 8)
+	*c = Content{texts.text.String(), texts.reasoning.String()}
 	return nil
 }
+
+// contentTexts are the texts of a Content while it is read.
+type contentTexts struct{ text, reasoning strings.Builder }
 
 // part is a part of a content.
 type part struct {
@@ -81,16 +85,16 @@ type part struct {
 	Message    json.RawMessage `json:"message"` // of an error
 }
 
-func (c *Content) add(data json.RawMessage, thought bool, depth int) {
+func (c *contentTexts) add(data json.RawMessage, thought bool, depth int) {
 	if len(data) == 0 || depth == 0 {
 		return
 	}
 	switch data[0] {
 	case '"':
 		if s := unquote(data); thought {
-			c.Reasoning += s
+			c.reasoning.WriteString(s)
 		} else {
-			c.Text += s
+			c.text.WriteString(s)
 		}
 	case '[':
 		for _, v := range elements(data) {
