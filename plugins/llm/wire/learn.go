@@ -42,14 +42,20 @@ func (s *state) learnFrom(failed *llm.Error, sent *sent) *state {
 			return next
 		}
 	}
-	if failed.Code == "bad_request" { // whatever it says, it can be about an image or a file
-		if what := newestMedia(next, sent, nil); what != "" {
+	if failed.Code != "bad_request" {
+		return nil
+	}
+	for _, leaveOut := range lastResorts {
+		if what := leaveOut(next, sent, nil); what != "" {
 			next.learned = s.with(lesson{what, failed.Message})
 			return next
 		}
 	}
 	return nil
 }
+
+// lastResorts leave out, in this order, what a refusal of any words can be about.
+var lastResorts = []func(*state, *sent, []string) string{carriedData, newestMedia}
 
 // quoted is the length of a part of a request by which a quotation is known, in bytes.
 const quoted = 16

@@ -1,0 +1,114 @@
+package provider_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/llm/provider"
+	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// thinker is a provider whose answers carry reasoning.
+type thinker struct {
+	config   provider.Config
+	thinks   string // an answer with reasoning
+	says     string // one without
+	requests []string
+	model    llm.Streamer
+}
+
+var thinkers = map[string]thinker{
+	"anthropic": {
+		config: provider.Config{Provider: "anthropic", BaseURL: "http://model.test"},
+		thinks: `data: {"type":"content_block_start","index":0,"content_block":{"type":"redacted_thinking","data":"eHg="}}` + "\n\n",
+		says: `data: {"type":"content_block_start","index":1,"content_block":{"type":"text","text":"done"}}` + "\n\n" +
+			`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}` + "\n\n" + `data: {"type":"message_stop"}` + "\n\n",
+	},
+	"responses": {
+		config: provider.Config{Provider: "openai", API: "responses", BaseURL: "http://model.test/v1"},
+		thinks: `data: {"type":"response.output_item.done","output_index":0,"item":{"type":"reasoning","id":"rs_1","encrypted_content":"x","summary":[]}}` + "\n\n",
+		says: `data: {"type":"response.output_text.delta","output_index":1,"delta":"done"}` + "\n\n" +
+			`data: {"type":"response.completed","response":{"status":"completed","output":[]}}` + "\n\n",
+	},
+}
+
+// refusing returns a thread whose answer carries data, and a model that refuses requests with mark with a sentence.
+func refusing(t *testing.T, name, mark, sentence string, data ...string) (p *thinker, messages []agui.Message) {
+	t.Helper()
+	own := thinkers[name]
+	p, answer := &own, own.thinks+own.says
+	cfg := p.config
+	cfg.Model, cfg.APIKey, cfg.Log = "m", "key", slog.New(slog.DiscardHandler)
+	cfg.HTTPClient = &http.Client{Transport: served(func(body string) (int, string) {
+		p.requests = append(p.requests, body)
+		if strings.Contains(body, mark) {
+			refusal, _ := json.Marshal(map[string]any{"error": map[string]any{"type": "invalid_request_error", "message": sentence}})
+			return http.StatusBadRequest, string(refusal)
+		}
+		return http.StatusOK, answer
+	})}
+	m, err := provider.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.model = m
+	res := p.run(t, []agui.Message{{ID: "1", Role: agui.RoleUser, Content: "question"}})
+	messages = append(res.Messages(), agui.Message{ID: "3", Role: agui.RoleUser, Content: "and now?"})
+	var value struct {
+		Origin string `json:"origin"`
+	}
+	if err := json.Unmarshal([]byte(messages[1].EncryptedValue), &value); err != nil {
+		t.Fatal(err)
+	}
+	var parts []string
+	for _, d := range data {
+		parts = append(parts, fmt.Sprintf(`{"data":%s}`, d))
+	}
+	hash := sha256.Sum256([]byte("done"))
+	messages[1].EncryptedValue = fmt.Sprintf(`{"origin":%q,"sum":%q,"parts":[%s,{"text":4}]}`, value.Origin, hex.EncodeToString(hash[:4]), strings.Join(parts, ","))
+	p.requests, answer = nil, p.says
+	return p, messages
+}
+
+func (p *thinker) run(t *testing.T, messages []agui.Message) *plugintest.Result {
+	t.Helper()
+	a, err := llm.New(llm.Config{Name: "a", Model: p.model, Retries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plugintest.Run(t, a, plugintest.Config{Input: plugins.Input{Messages: messages}})
+}
+
+// What was carried is left out after a refusal in any words.
+func TestThread_SurvivesRefusedReasoning(t *testing.T) {
+	thinking := `{"type":"thinking","thinking":"t","signature":"s"}`
+	for sentence, test := range map[string]struct{ name, mark, data string }{
+		"messages.1.content.0: Invalid `data` in `redacted_thinking` block":                                                                                             {"anthropic", `redacted_thinking`, `{"type":"redacted_thinking","data":"eA=="}`},
+		"messages.1.content.0.thinking: each thinking block must contain thinking":                                                                                      {"anthropic", `"signature"`, `{"type":"thinking","thinking":"","signature":"s"}`},
+		"messages.1.content.0: If an assistant message contains any thinking blocks, the first block must be `thinking` or `redacted_thinking`. Found `text`.":          {"anthropic", `"signature"`, thinking},
+		"messages.1.content.0: When providing `thinking` or `redacted_thinking` blocks, the blocks must match the parameters during the original request.":              {"anthropic", `"signature"`, thinking},
+		"When thinking is disabled, an `assistant` message in the final position cannot contain `thinking`. To use thinking blocks, enable `thinking` in your request.": {"anthropic", `"signature"`, thinking},
+		"messages.1.content.0: Invalid `signature` in `thinking` block":                                                                                                 {"anthropic", `"signature"`, thinking},
+		"Invalid 'input[1].id': 'item_x'. Expected an ID that begins with 'rs'.":                                                                                        {"responses", `"item_x"`, `{"type":"reasoning","id":"item_x","encrypted_content":"e","summary":[]}`},
+		"Duplicate item found with id rs_1. Remove duplicate items from your input and try again.":                                                                      {"responses", `"rs_1"`, `{"type":"reasoning","id":"rs_1","encrypted_content":"e","summary":[]}`},
+	} {
+		p, messages := refusing(t, test.name, test.mark, sentence, test.data)
+		for range 2 {
+			if res := p.run(t, messages); res.Err != nil {
+				t.Errorf("%v", res.Err)
+			}
+		}
+		if n := len(p.requests); n != 3 || !strings.Contains(p.requests[0], test.mark) {
+			t.Errorf("%s: %d requests: %s", sentence, n, p.requests)
+		}
+	}
+}
