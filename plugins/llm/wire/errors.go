@@ -82,7 +82,7 @@ var classes = []struct {
 }{
 	{"quota_exceeded", false, regexp.MustCompile(`insufficient_quota|insufficient balance|insufficient credits|more credits|credit balance is too low|billing[_ ]\w`)},
 	{"too_many_tools", false, regexp.MustCompile(`tools'?\W+(array too long|.{0,20}maximum length)|too many (tools|functions|function declarations)`)},
-	{"context_too_long", false, regexp.MustCompile(`context_length_exceeded|request_too_large|context (window|size|length|limit)|maximum context|model_max_prompt_tokens|` +
+	{"context_too_long", false, regexp.MustCompile(`context_length_exceeded|request[_ ]too[_ ]large|context (window|size|length|limit)|maximum context|model_max_prompt_tokens|` +
 		`(prompt|input|request|messages?) (is|are|was) too (long|large)|(exceeds?|over) the (maximum|model's) (number of )?(input |context )?tokens?|input token count|` +
 		`too many (input |total )?tokens in|payload size exceeds|(payload|body|entity) (is )?too large|reduce (the length|your prompt)|maximum prompt length|longer than the model`)},
 	{"content_refused", false, regexp.MustCompile(`content_policy|content_filter|content management policy|content policy|safety system|data_inspection_failed`)},

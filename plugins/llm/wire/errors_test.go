@@ -82,6 +82,7 @@ func TestFault_Classifies(t *testing.T) {
 		{429, "You exceeded your current quota, please check your plan and billing details.", "quota_exceeded", false},
 		{400, "Your credit balance is too low to access the Anthropic API.", "quota_exceeded", false},
 		{429, "Rate limit reached for m on tokens per min (TPM)", "rate_limited", true},
+		{429, "Request too large for gpt-4o in organization org-x on tokens per min (TPM): Limit 30000, Requested 40000. The input or output tokens must be reduced in order to run successfully.", "context_too_long", false},
 		{500, "Too many requests, please wait before trying again.", "rate_limited", true},
 		{429, "", "rate_limited", true},
 		{404, "The model `m` does not exist or you do not have access to it.", "model_not_found", false},
