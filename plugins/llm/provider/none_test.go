@@ -37,6 +37,7 @@ func nothing(protocol string) map[string][3]any {
 		"only reasoning":   {llmtest.Script{Steps: []llmtest.Step{llmtest.Reasoning("Hm")}}, "empty_answer", "only reasoning"},
 		"cut in reasoning": {llmtest.Script{Steps: []llmtest.Step{llmtest.Reasoning("Hm")}, Finish: "length"}, "answer_cut", "max_tokens"},
 		"filtered":         {events(end("content_filter")), "content_filter", "content_filter"},
+		"spoiled":          {events(end("malformed_function_call")), "bad_answer", "malformed_function_call"},
 		"failed":           {events(end("insufficient_system_resource")), "provider_error", "insufficient_system_resource"},
 	}
 }

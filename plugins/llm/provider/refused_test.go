@@ -4,14 +4,17 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/llm/pace"
 	"github.com/batonrun/baton/plugins/llm/provider"
 	"github.com/batonrun/baton/plugins/plugintest"
 	"github.com/batonrun/baton/runtime/agui"
@@ -111,4 +114,28 @@ func TestThread_SurvivesRefusedReasoning(t *testing.T) {
 			t.Errorf("%s: %d requests: %s", sentence, n, p.requests)
 		}
 	}
+}
+
+// Answers that a model has spoiled do not open the breaker: one user's requests can cause them.
+func TestPace_SpoiledAnswerIsNotAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, reason := range []string{"malformed_function_call", "unexpected_tool_call", "too_many_tool_calls", "missing_thought_signature", "malformed_response"} {
+			pacer, requests := new(pace.Pacer), 0
+			m, err := provider.Open(provider.Config{
+				Provider: "openai", API: "chat", Model: "m", APIKey: "key", BaseURL: "http://model.test/v1", Pace: pacer,
+				HTTPClient: &http.Client{Transport: served(func(string) (int, string) {
+					requests++
+					return http.StatusOK, `data: {"choices":[{"delta":{"content":"x"},"finish_reason":"` + reason + `"}]}` + "\n\n"
+				})},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			res := run(t, llm.Config{Name: "a", Model: m})
+			var failed *plugins.Error
+			if !errors.As(res.Err, &failed) || failed.Code != "bad_answer" || requests != 4 || pacer.Down("m") != nil {
+				t.Errorf("%s: %v after %d requests, %v", reason, res.Err, requests, pacer.Down("m"))
+			}
+		}
+	})
 }

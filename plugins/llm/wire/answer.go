@@ -143,8 +143,8 @@ func (c *call) toolCall() llms.ToolCall {
 func (a *Answer) complete() (llm.Response, error) {
 	err := a.settle()
 	res := a.Response()
-	if err == nil && slices.Contains(failed, res.Finish) {
-		return res, &llm.Error{Code: "provider_error", Message: a.endpoint.Provider + ": the answer ended with " + res.Reason, Retryable: true}
+	if code := failed[res.Finish]; err == nil && code != "" {
+		return res, &llm.Error{Code: code, Message: a.endpoint.Provider + ": the answer ended with " + res.Reason, Retryable: true}
 	}
 	if err == nil {
 		a.endpoint.complete()
@@ -152,11 +152,13 @@ func (a *Answer) complete() (llm.Response, error) {
 	return res, err
 }
 
-// failed are finish reasons of answers that their provider could not complete.
-var failed = []string{
-	"error", "failed", "failure", "abort", "aborted", "cancelled", "network_error", "server_error", "internal_error", "timeout",
-	"insufficient_system_resource", "malformed_response", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls",
-	"missing_thought_signature",
+// failed are the codes of finish reasons of answers that their provider could not complete, or that their model has spoiled.
+var failed = map[string]string{
+	"error": "provider_error", "failed": "provider_error", "failure": "provider_error", "abort": "provider_error",
+	"aborted": "provider_error", "cancelled": "provider_error", "network_error": "provider_error", "server_error": "provider_error",
+	"internal_error": "provider_error", "timeout": "provider_error", "insufficient_system_resource": "provider_error",
+	"malformed_response": "bad_answer", "malformed_function_call": "bad_answer", "unexpected_tool_call": "bad_answer",
+	"too_many_tool_calls": "bad_answer", "missing_thought_signature": "bad_answer",
 }
 
 // Response returns the response so far.
