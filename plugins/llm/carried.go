@@ -62,6 +62,9 @@ func sum(text string) string {
 // maxKept limits a value at a message, in bytes.
 const maxKept = 1 << 20
 
+// maxData limits the parts of a value that have data, so that a model's refusals of them can all be remembered.
+const maxData = 64
+
 // attachKept attaches what is kept of an answer to its message. What is too large is kept for this run alone.
 func (t *turn) attachKept(ctx context.Context, k *kept) error {
 	if k == nil {
@@ -81,13 +84,22 @@ func (t *turn) attachKept(ctx context.Context, k *kept) error {
 // tooLarge are the refusals of a value at a message: the message, the event or the run would be too large.
 var tooLarge = []string{"illegal_event", "event_too_large", "messages_too_large"}
 
-// keptOf returns what is kept of the answer that begins with m, nil for nothing or for another agent's answer.
+// keptOf returns what is kept of the answer that begins with m, nil for nothing, for too much or for another agent's answer.
 func (t *turn) keptOf(m *agui.Message) *kept {
 	var k kept
 	if m.EncryptedValue == "" || json.Unmarshal([]byte(m.EncryptedValue), &k) != nil {
 		return nil
 	}
 	if t.others(m.Metadata) || len(m.ToolCalls) > 0 && t.others(m.ToolCalls[0].Metadata) {
+		return nil
+	}
+	data := 0
+	for _, p := range k.Parts {
+		if p.Data != nil {
+			data++
+		}
+	}
+	if data > maxData {
 		return nil
 	}
 	return &k

@@ -116,6 +116,23 @@ func TestThread_SurvivesRefusedReasoning(t *testing.T) {
 	}
 }
 
+// A value with more data than an answer has is not given to the model.
+func TestThread_SurvivesForgedReasoning(t *testing.T) {
+	var data []string
+	for i := range 1300 {
+		data = append(data, fmt.Sprintf(`{"type":"thinking","thinking":"","signature":"%d"}`, i))
+	}
+	p, messages := refusing(t, "anthropic", `"signature"`, "messages.1.content.0: Invalid `signature` in `thinking` block", data...)
+	for range 3 {
+		if res := p.run(t, messages); res.Err != nil {
+			t.Errorf("%v", res.Err)
+		}
+	}
+	if n := len(p.requests); n != 3 {
+		t.Errorf("%d requests", n)
+	}
+}
+
 // Answers that a model has spoiled do not open the breaker: one user's requests can cause them.
 func TestPace_SpoiledAnswerIsNotAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

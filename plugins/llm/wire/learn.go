@@ -435,6 +435,11 @@ const maxRefused = 1000
 func (r refused) has(k key) bool { return slices.Contains(r, k) }
 
 func (r refused) with(keys ...key) refused {
-	all := slices.Concat(r, keys)
+	all := slices.DeleteFunc(slices.Clone(r), func(k key) bool { return slices.Contains(keys, k) })
+	for _, k := range keys {
+		if !all.has(k) {
+			all = append(all, k)
+		}
+	}
 	return all[max(0, len(all)-maxRefused):]
 }

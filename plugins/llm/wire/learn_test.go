@@ -252,6 +252,13 @@ func TestExchange_SendsNothingTwice(t *testing.T) {
 	}
 }
 
+func TestRefused_HasEachKeyOnce(t *testing.T) {
+	one, two, three := keyOf("one"), keyOf("two"), keyOf("three")
+	if got := (refused{one, two}).with(three, one, three); !slices.Equal(got, refused{two, three, one}) {
+		t.Errorf("%x", got)
+	}
+}
+
 // What was learned of a model is limited: equal lessons are one, and the oldest go.
 func TestLearn_IsLimited(t *testing.T) {
 	s := &state{}
