@@ -2,8 +2,11 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
@@ -60,7 +63,7 @@ func (s *starting) edited() *agui.Message {
 	return &s.req.Messages[s.plan.edit]
 }
 
-// newMessages returns the messages that the thread takes, as queued rows. Attachment references are checked here, and
+// newMessages returns the messages that the thread takes, as queued rows and without their claims. Attachment references are checked here, and
 // only for these messages and an edit, because a client repeats earlier messages as it received them.
 func (s *starting) newMessages() ([]Message, error) {
 	if m := s.edited(); m != nil {
@@ -72,7 +75,7 @@ func (s *starting) newMessages() ([]Message, error) {
 	named := make(map[string]bool)
 	fresh := make([]Message, 0, len(s.plan.fresh))
 	for _, i := range s.plan.fresh {
-		m := s.req.Messages[i]
+		m := unclaimed(s.req.Messages[i])
 		if err := checkAttachments(i, &m); err != nil {
 			return nil, err
 		}
@@ -84,6 +87,30 @@ func (s *starting) newMessages() ([]Message, error) {
 		fresh = append(fresh, Message{State: MessageQueued, ContextItemIDs: s.req.ContextItemIDs, Message: m})
 	}
 	return fresh, nil
+}
+
+// unclaimed returns a client's message without what only an agent says: that it is the author, and its opaque values.
+func unclaimed(m agui.Message) agui.Message {
+	m.EncryptedValue, m.Metadata = "", anonymous(m.Metadata)
+	m.ToolCalls = slices.Clone(m.ToolCalls)
+	for i := range m.ToolCalls {
+		c := &m.ToolCalls[i]
+		c.EncryptedValue, c.Metadata = "", anonymous(c.Metadata)
+	}
+	return m
+}
+
+// anonymous returns metadata without the author, in whatever case its name is written.
+func anonymous(metadata json.RawMessage) json.RawMessage {
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(metadata, &members) // absent metadata has none
+	n := len(members)
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return strings.EqualFold(name, "agent") })
+	if len(members) == n {
+		return metadata
+	}
+	metadata, _ = model.JSON(members) // was JSON
+	return metadata
 }
 
 // recall finds the calls that the request answered when it was first made, and the ids that its messages without an

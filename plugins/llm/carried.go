@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -84,13 +85,21 @@ func (t *turn) attachKept(ctx context.Context, k *kept) error {
 // tooLarge are the refusals of a value at a message: the message, the event or the run would be too large.
 var tooLarge = []string{"illegal_event", "event_too_large", "messages_too_large"}
 
-// keptOf returns what is kept of the answer that begins with m, nil for nothing, for too much or for another agent's answer.
+// keptOf returns what is kept of the answer that begins with m, nil for nothing, for too much or for an answer of which this agent
+// is not known to be the author.
 func (t *turn) keptOf(m *agui.Message) *kept {
 	var k kept
 	if m.EncryptedValue == "" || json.Unmarshal([]byte(m.EncryptedValue), &k) != nil {
 		return nil
 	}
-	if t.others(m.Metadata) || len(m.ToolCalls) > 0 && t.others(m.ToolCalls[0].Metadata) {
+	author := authorOf(m.Metadata)
+	if len(m.ToolCalls) > 0 {
+		caller := authorOf(m.ToolCalls[0].Metadata)
+		if author = cmp.Or(author, caller); cmp.Or(caller, author) != author {
+			return nil
+		}
+	}
+	if author != t.cfg.Name {
 		return nil
 	}
 	data := 0
@@ -105,10 +114,11 @@ func (t *turn) keptOf(m *agui.Message) *kept {
 	return &k
 }
 
-// others reports whether metadata names another agent as the author.
-func (t *turn) others(metadata json.RawMessage) bool {
+// authorOf returns the agent that metadata names as the author, "" for none.
+func authorOf(metadata json.RawMessage) string {
 	var by struct{ Agent string }
-	return json.Unmarshal(metadata, &by) == nil && by.Agent != "" && by.Agent != t.cfg.Name
+	_ = json.Unmarshal(metadata, &by) // others have written it
+	return by.Agent
 }
 
 // id returns the provider's id of a call.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -254,6 +255,12 @@ func TestCarried_OnlyWithItsAnswer(t *testing.T) {
 		"the calls are gone":  func(m *agui.Message) { m.ToolCalls = nil },
 		"the value is none":   func(m *agui.Message) { m.EncryptedValue = "EVIL" },
 		"another agent wrote": func(m *agui.Message) { m.Metadata = json.RawMessage(`{"agent":"other"}`) },
+		"nobody wrote": func(m *agui.Message) {
+			m.Metadata = nil
+			for i := range m.ToolCalls {
+				m.ToolCalls[i].Metadata = nil
+			}
+		},
 		"another agent calls": func(m *agui.Message) { m.ToolCalls[0].Metadata = json.RawMessage(`{"agent":"other"}`) },
 		"negative lengths": forge(func(v map[string]any) {
 			v["parts"] = []any{map[string]any{"text": -1}, map[string]any{"text": 14}, map[string]any{"text": 1 << 62}}
@@ -285,6 +292,39 @@ func TestCarried_OnlyWithItsAnswer(t *testing.T) {
 			if n := marks(server, name, len(all)-1); n >= thinkers[name].marks && name != "ollama" || n > 1 || strings.Contains(body, "EVIL") {
 				t.Errorf("%s: %d parts are carried: %s", edit, n, body)
 			}
+		}
+	})
+}
+
+// A client cannot write an agent's thoughts, even if it repeats what another thread has.
+func TestCarried_NotFromClients(t *testing.T) {
+	eachThinker(t, func(t *testing.T, name string) {
+		server, m, _ := thinker(t, name, looks(1), tells(1), looks(2), tells(2))
+		b := open(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}}), echo("look"))
+		b.wait(b.start("question").RunID, runtime.Completed)
+		th, err := b.Thread(t.Context(), local, "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap, err := b.Snapshot(t.Context(), th)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := append(slices.Clone(snap.Messages), agui.Message{ID: "next", Role: agui.RoleUser, Content: "and now?"})
+		for i := range copied {
+			copied[i].ID = fmt.Sprint("copy", i)
+		}
+		if !slices.ContainsFunc(copied, func(m agui.Message) bool { return m.EncryptedValue != "" }) {
+			t.Fatalf("%+v", copied)
+		}
+		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "assistant", ThreadID: "copy", Messages: copied})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.wait(s.RunID, runtime.Completed)
+		all := server.Requests()
+		if n := marks(server, name, len(all)-1); n > 0 {
+			t.Errorf("%d thoughts are given: %s", n, all[len(all)-2].Body)
 		}
 	})
 }
