@@ -113,7 +113,7 @@ func (a *Agent) request(c *conversation, in *plugins.Input, runID string) ([]byt
 		body.ProtocolVersion = a.cfg.Protocol
 	}
 	body.Messages = []json.RawMessage{}
-	shown := agui.Project(agui.MessagesSnapshot{Messages: theirs(c.messages)}, projection).(agui.MessagesSnapshot)
+	shown := agui.Project(agui.MessagesSnapshot{Messages: theirs(c.messages, a.cfg.Name)}, projection).(agui.MessagesSnapshot)
 	for i := range shown.Messages {
 		m := &shown.Messages[i]
 		if a.cfg.Protocol == legacy {
@@ -157,6 +157,7 @@ func forwarded(props, command json.RawMessage) (json.RawMessage, error) {
 type marks struct {
 	ID     string `json:"remoteId,omitempty"`
 	Parent string `json:"remoteParentId,omitempty"` // of a call: its message's
+	Agent  string `json:"agent,omitempty"`          // the author
 }
 
 func marksOf(metadata json.RawMessage) (m marks) {
@@ -164,9 +165,9 @@ func marksOf(metadata json.RawMessage) (m marks) {
 	return m
 }
 
-// theirs returns messages in the form for the remote, its own ones under its ids. It omits reasoning and activities,
-// because many servers refuse these roles.
-func theirs(list []agui.Message) []agui.Message {
+// theirs returns messages in the form for the remote, whose agent here is name: its own ones under its ids, the others without
+// their opaque values, which are for another provider. It omits reasoning and activities, because many servers refuse these roles.
+func theirs(list []agui.Message, name string) []agui.Message {
 	out := make([]agui.Message, 0, len(list))
 	calls, marked := map[string]string{}, map[string]bool{} // by call id: their ids there; whether their messages are the remote's
 	used, results := map[string]bool{}, map[string]int{}    // results: positions of calls' results
@@ -176,7 +177,11 @@ func theirs(list []agui.Message) []agui.Message {
 		}
 		own, metadata := m.ID, m.Metadata
 		m.Extra, m.Metadata, m.SubagentRunID = nil, nil, ""
-		id := marksOf(metadata).ID
+		by := marksOf(metadata)
+		id := by.ID
+		if by.Agent != name {
+			m.EncryptedValue = ""
+		}
 		if m.Role == agui.RoleUser {
 			id, m.Metadata = "", metadata
 		}
@@ -189,6 +194,9 @@ func theirs(list []agui.Message) []agui.Message {
 			}
 			if mark.ID != "" {
 				calls[c.ID], c.ID = mark.ID, mark.ID
+			}
+			if mark.Agent != name {
+				c.EncryptedValue = ""
 			}
 			c.Metadata = nil
 		}

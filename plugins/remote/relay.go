@@ -95,7 +95,7 @@ func newRelay(a *Agent, run *plugins.Run, c *conversation, again bool) *relay {
 	for _, m := range c.messages {
 		r.known[m.ID] = true
 	}
-	for _, m := range theirs(c.messages) {
+	for _, m := range theirs(c.messages, a.cfg.Name) {
 		r.sent[m.ID] = true
 		for _, tc := range m.ToolCalls {
 			known := &call{theirs: tc.ID, name: tc.Name, parent: m.ID, held: true, complete: true}
