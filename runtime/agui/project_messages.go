@@ -1,6 +1,9 @@
 package agui
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // projectMessages returns the messages of list that p admits, as p sees them.
 func projectMessages(list []Message, p Projection) []Message {
@@ -12,11 +15,23 @@ func projectMessages(list []Message, p Projection) []Message {
 		if p.legacy() && m.Parts != nil {
 			m = legacyMessage(m, p)
 		}
+		if p == Public {
+			m = withoutValues(m)
+		}
 		if p != Public || publicMessage(&m) {
 			out = append(out, m)
 		}
 	}
 	return out
+}
+
+// withoutValues returns m without the opaque values of providers, whose event Public leaves out.
+func withoutValues(m Message) Message {
+	m.EncryptedValue, m.ToolCalls = "", slices.Clone(m.ToolCalls)
+	for i := range m.ToolCalls {
+		m.ToolCalls[i].EncryptedValue = ""
+	}
+	return m
 }
 
 // legacyMessage returns m, which has parts, as dialect 0.0 knows it.
