@@ -109,9 +109,22 @@ var contexts = []struct {
 	prefix string
 	tokens int
 }{
-	{"gpt-5", 400_000}, {"gpt-4.1", 1_000_000}, {"gpt-4o", 128_000}, {"gpt-4-turbo", 128_000}, {"gpt-4", 8_192}, {"gpt-3.5", 16_385},
-	{"o1", 200_000}, {"o3", 200_000}, {"o4", 200_000}, {"claude-", 200_000}, {"gemini-", 1_000_000}, {"deepseek-", 128_000},
-	{"kimi-", 256_000}, {"mistral-", 128_000}, {"magistral-", 128_000}, {"codestral-", 256_000},
+	{"gpt-5", 400_000},
+	{"gpt-4.1", 1_000_000},
+	{"gpt-4o", 128_000},
+	{"gpt-4-turbo", 128_000},
+	{"gpt-4", 8_192},
+	{"gpt-3.5", 16_385},
+	{"o1", 200_000},
+	{"o3", 200_000},
+	{"o4", 200_000},
+	{"claude-", 200_000},
+	{"gemini-", 1_000_000},
+	{"deepseek-", 128_000},
+	{"kimi-", 256_000},
+	{"mistral-", 128_000},
+	{"magistral-", 128_000},
+	{"codestral-", 256_000},
 }
 
 // contextOf returns the context of a known model, or 0.
