@@ -52,7 +52,7 @@ const end = `{"candidates":[{"finishReason":"STOP"}]}`
 func TestStream_FailedAnswers(t *testing.T) {
 	for chunk, want := range map[string]string{
 		`{"promptFeedback":{"blockReason":"SAFETY"}}`:                 "content_refused",
-		`{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`: "provider_error",
+		`{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`: "bad_answer",
 		`{"candidates":[{"content":{"parts":[{"text":"half"}]}}]}`:    "connection_lost",
 		`{"error":{"code":503,"status":"UNAVAILABLE"}}`:               "overloaded",
 		`{`: "provider_error",

@@ -150,8 +150,8 @@ func TestPace_SpoiledAnswerIsNotAnOutage(t *testing.T) {
 			}
 			res := run(t, llm.Config{Name: "a", Model: m})
 			var failed *plugins.Error
-			if !errors.As(res.Err, &failed) || failed.Code != "bad_answer" || requests != 4 || pacer.Down("m") != nil {
-				t.Errorf("%s: %v after %d requests, %v", reason, res.Err, requests, pacer.Down("m"))
+			if !errors.As(res.Err, &failed) || failed.Code != "bad_answer" || requests != 4 || pacer.Model("m").Down() != nil {
+				t.Errorf("%s: %v after %d requests, %v", reason, res.Err, requests, pacer.Model("m").Down())
 			}
 		}
 	})
