@@ -185,28 +185,52 @@ type pending struct {
 	from   []*asker // the calls that may have asked it
 }
 
+// maybe adds a call that may have asked.
+func (p *pending) maybe(a *asker) {
+	if a != nil && !slices.Contains(p.from, a) {
+		p.from = append(p.from, a)
+	}
+}
+
+// relatedTask returns the id of the task that asks, "" if the question names none.
+func relatedTask(params json.RawMessage) string {
+	var q struct {
+		Meta struct {
+			Task struct {
+				TaskID json.RawMessage `json:"taskId"`
+			} `json:"io.modelcontextprotocol/related-task"`
+		} `json:"_meta"`
+	}
+	_ = json.Unmarshal(params, &q)
+	return word(q.Meta.Task.TaskID)
+}
+
 const questionMeta = "baton/question"
 
-// asks replaces a server's question by one without content, because the SDK refuses odd ones. own is the exchange in whose stream
-// it came, nil for none.
+// asks replaces a server's question by one without content, because the SDK refuses odd ones. The task that it names asks, else the
+// call in whose stream it came, own. Without these, each call in flight or with a task may have asked.
 func (t *tap) asks(f *frame, own *exchange) json.RawMessage {
 	p := pending{params: f.Params}
+	task := relatedTask(f.Params)
+	polled := t.tasks.asking(task)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if own != nil && own.asker != nil {
+	switch {
+	case task != "":
+		p.from = polled
+	case own != nil && own.asker != nil:
 		p.from = []*asker{own.asker}
-	} else {
+	default:
+		p.from = polled
 		for _, x := range t.open {
-			if x.asker != nil {
-				p.from = append(p.from, x.asker)
-			}
+			p.maybe(x.asker)
 		}
 		for id, x := range t.left {
 			if time.Since(x.left) > parting {
 				delete(t.left, id)
 				continue
 			}
-			p.from = append(p.from, x.asker)
+			p.maybe(x.asker)
 		}
 	}
 	key := string(f.ID)

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -232,5 +234,68 @@ func TestElicit_UnknownCall(t *testing.T) {
 	}
 	if out := <-heard; out.Status != agui.StatusSuccess || !strings.HasPrefix(out.ResultSummary, "heard") {
 		t.Errorf("the other call: %+v", out)
+	}
+}
+
+// A question belongs to the task that it names, even in the stream of another call. A task that nobody waits for asks nobody.
+func TestElicit_RelatedTask(t *testing.T) {
+	for _, task := range []string{"T", "other"} {
+		t.Run(task, func(t *testing.T) { testRelatedTask(t, task) })
+	}
+}
+
+func testRelatedTask(t *testing.T, task string) {
+	t.Helper()
+	polled, answered := make(chan struct{}), make(chan string, 1)
+	once := sync.OnceFunc(func() { close(polled) })
+	var done atomic.Bool
+	s := started(t, playedBy(t, func(w http.ResponseWriter, r *http.Request, method string) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case method == "initialize":
+			reply(w, r, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`)
+		case method == "tools/list":
+			reply(w, r, `{"tools":[{"name":"job","execution":{"taskSupport":"required"}},{"name":"book"}]}`)
+		case strings.Contains(string(body), `"name":"job"`):
+			reply(w, r, `{"task":{"taskId":"T","status":"working","pollInterval":5}}`)
+		case method == "tasks/get" && done.Load():
+			reply(w, r, `{"taskId":"T","status":"completed","result":`+hiResult+`}`)
+		case method == "tasks/get":
+			once()
+			reply(w, r, `{"taskId":"T","status":"working"}`)
+		case method == "tools/call":
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "data: "+`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Secret?","_meta":{"io.modelcontextprotocol/related-task":{"taskId":%q}}}}`+"\n\n", task)
+			w.(http.Flusher).Flush()
+			fmt.Fprintf(w, "data: "+`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`+"\n\n", id(r), <-answered)
+			done.Store(true)
+		case id(r) == `"q"`:
+			answered <- string(body)
+			w.WriteHeader(http.StatusAccepted)
+		default:
+			normal(w, r)
+		}
+	}))
+	ended, asked := make(chan error), 0
+	go func() { // ends with its call
+		_, err := find(t, s, "it.job").Call(t.Context(), &plugins.Call{ID: "a", Args: json.RawMessage(`{}`), Asks: func(string, agui.Interrupt) (plugins.Answer, error) {
+			asked++
+			return plugins.Answer{Payload: json.RawMessage(`{}`)}, nil
+		}})
+		ended <- err
+	}()
+	<-polled
+	out, err := find(t, s, "it.book").Call(t.Context(), &plugins.Call{ID: "b", Args: json.RawMessage(`{}`), Asks: func(string, agui.Interrupt) (plugins.Answer, error) {
+		t.Error("the other call's person is asked")
+		return plugins.Answer{Payload: json.RawMessage(`{}`)}, nil
+	}})
+	if err != nil || out.Status != agui.StatusSuccess {
+		t.Errorf("the other call: %+v, %v", out, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if want := task == "T"; (asked == 1) != want || strings.Contains(out.ResultSummary, "accept") != want {
+		t.Errorf("asked %d times, the server got %s", asked, out.ResultSummary)
 	}
 }

@@ -68,6 +68,7 @@ type Server struct {
 	secret []string // removed from errors
 
 	tools atomic.Pointer[[]plugins.Tool]
+	tasks tasks
 
 	cancel  context.CancelFunc // ends the goroutine of Start
 	settled chan struct{}      // closed after its first attempt to connect
@@ -122,7 +123,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	cfg.Headers, cfg.Env = maps.Clone(cfg.Headers), maps.Clone(cfg.Env)
 	cfg.Connect = cmp.Or(cfg.Connect, 30*time.Second)
-	s := &Server{cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()).With("mcp", cfg.Name), settled: make(chan struct{}), changed: make(chan struct{}), trouble: errAway}
+	s := &Server{cfg: cfg, tasks: tasks{of: map[*asker]string{}}, log: cmp.Or(cfg.Log, slog.Default()).With("mcp", cfg.Name), settled: make(chan struct{}), changed: make(chan struct{}), trouble: errAway}
 	s.http, s.secret = newClient(&cfg, s.log), secrets(&cfg)
 	s.tools.Store(&[]plugins.Tool{})
 	return s, nil

@@ -22,18 +22,19 @@ import (
 type tap struct {
 	log    *slog.Logger
 	redact func(string) string // removes secrets
+	tasks  *tasks              // of all connections to the server
 
 	mu    sync.Mutex // guards the fields below
 	open  map[jsonrpc.ID]*exchange
 	stray int  // texts that were no messages
-	tasks bool // the server executes calls as tasks
+	able  bool // the server executes calls as tasks
 
 	pending map[string]pending       // questions of the server, by their id
 	left    map[jsonrpc.ID]*exchange // calls that ended lately without a response
 }
 
-func newTap(log *slog.Logger, redact func(string) string) *tap {
-	return &tap{log: log, redact: redact, open: map[jsonrpc.ID]*exchange{}, pending: map[string]pending{}, left: map[jsonrpc.ID]*exchange{}}
+func newTap(log *slog.Logger, redact func(string) string, tasks *tasks) *tap {
+	return &tap{log: log, redact: redact, tasks: tasks, open: map[jsonrpc.ID]*exchange{}, pending: map[string]pending{}, left: map[jsonrpc.ID]*exchange{}}
 }
 
 // begin returns the exchange of a message that is sent now, nil for one without a response.
@@ -153,6 +154,9 @@ func (t *tap) message(said json.RawMessage, own *exchange) jsonrpc.Message {
 		return t.refuse(x, &refusal{code: e.Code, said: e.Message, data: e.Data}, e)
 	}
 	t.end(x)
+	if task := startedTask(f.Result); task != nil && x.asker != nil {
+		t.tasks.begun(x.asker, word(task.TaskID)) // before its first question is read
+	}
 	x.answer(f.Result)
 	if x.method == "initialize" {
 		t.initialized(f.Result)
@@ -168,7 +172,7 @@ func (t *tap) initialized(result json.RawMessage) {
 	_ = json.Unmarshal(result, &hello)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.tasks = given(hello.Capabilities.Tasks)
+	t.able = given(hello.Capabilities.Tasks)
 }
 
 // hollow reports whether an error says that there is none.

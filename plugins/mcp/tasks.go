@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"sync"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -80,7 +81,49 @@ func (t *tool) asTask(ctx context.Context, conn *connection) json.RawMessage {
 func (t *tap) hasTasks() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.tasks
+	return t.able
+}
+
+// tasks are the unfinished tasks of the calls in flight.
+type tasks struct {
+	mu sync.Mutex        // guards of
+	of map[*asker]string // the task of a call, "" for none yet
+}
+
+// enter adds a call, and leave removes it.
+func (t *tasks) enter(a *asker) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.of[a] = ""
+}
+
+func (t *tasks) leave(a *asker) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.of, a)
+}
+
+// begun records the task of a call that is still in flight, and over that it has ended.
+func (t *tasks) begun(a *asker, id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.of[a]; ok {
+		t.of[a] = id
+	}
+}
+
+func (t *tasks) over(a *asker) { t.begun(a, "") }
+
+// asking returns the calls that have a task, or the task id unless that is "".
+func (t *tasks) asking(id string) (from []*asker) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for a, task := range t.of {
+		if task != "" && (id == "" || task == id) {
+			from = append(from, a)
+		}
+	}
+	return from
 }
 
 // keptTask is what a call keeps of its task.
@@ -97,7 +140,9 @@ func (t *tool) resumed(ctx context.Context, a *asker) (agui.ToolOutput, bool, er
 	if json.Unmarshal(a.call.Kept, &kept) != nil || kept.Task == "" {
 		return agui.ToolOutput{}, false, nil
 	}
+	t.server.tasks.begun(a, kept.Task)
 	out, err := t.await(ctx, a, kept.Task, 0)
+	t.server.tasks.over(a)
 	switch {
 	case !errors.Is(err, errLostTask):
 		return out, true, err

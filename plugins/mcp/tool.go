@@ -80,6 +80,8 @@ func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, e
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	a := &asker{call: call, tool: t, end: end, asked: map[string]int{}}
+	t.server.tasks.enter(a)
+	defer t.server.tasks.leave(a)
 	if out, ok, err := t.resumed(ctx, a); ok || err != nil {
 		return out, err
 	}
