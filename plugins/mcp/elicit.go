@@ -23,7 +23,8 @@ import (
 const elicitation = "elicitation/create" // the request by which a server asks a person
 
 // asker puts the questions of a server during one call to a person. A missing answer ends the call, which is made again with the
-// recorded answers. A question is known by its text, its schema and the number of equal ones before it in the call.
+// recorded answers. A question is known by its text, its schema and the number of equal ones before it in the call. A task that
+// repeats a request gets the same answer.
 type asker struct {
 	call *plugins.Call
 	tool *tool
@@ -31,12 +32,44 @@ type asker struct {
 
 	responses sdk.InputResponseMap // to the questions in the latest result, which the next request has
 	state     string               // which that result told to repeat
+	heard     map[string]bool      // requests whose answer the task has got, by their names and hashes
 
-	mu    sync.Mutex     // guards the fields below
-	waits bool           // an answer is missing
-	asked map[string]int // number of questions by their hash
-	told  []string       // why questions were declined without a person
-	sure  bool           // one of them was the call's, and not another's that was in flight
+	mu    sync.Mutex // guards the fields below
+	waits bool       // an answer is missing
+	memory
+	told []string // why questions were declined without a person
+	sure bool     // one of them was the call's, and not another's that was in flight
+}
+
+// memory is what a call remembers of its questions while it has a task, also after a crash.
+type memory struct {
+	Task  string            `json:"task,omitempty"`
+	Asked map[string]int    `json:"asked,omitempty"` // number of questions by their hash
+	Keys  map[string]string `json:"keys,omitempty"`  // of answered requests of the task, by their names and hashes
+}
+
+func newMemory() memory { return memory{Asked: map[string]int{}, Keys: map[string]string{}} }
+
+// remember keeps what the call remembers.
+func (a *asker) remember() error {
+	a.mu.Lock()
+	kept := encoded(&a.memory)
+	a.mu.Unlock()
+	return a.call.Keep(kept)
+}
+
+func (a *asker) hasTask() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.Task != ""
+}
+
+// forget makes the call begin anew.
+func (a *asker) forget() error {
+	a.mu.Lock()
+	a.memory = newMemory()
+	a.mu.Unlock()
+	return a.call.Keep(nil)
 }
 
 // wireQuestion is a question with members of any type.
@@ -65,18 +98,33 @@ func (t *tool) questionOf(raw json.RawMessage) (q agui.Interrupt, key string, pa
 	return q, key, false
 }
 
-// ask returns the response to a question.
-func (a *asker) ask(raw json.RawMessage) *sdk.ElicitResult {
-	q, key, page := a.tool.questionOf(raw)
+// key returns the key of a question. name is that of the request which a result has for it, "" for none.
+func (a *asker) key(name, hash string) string {
 	a.mu.Lock()
-	a.asked[key]++
-	key = fmt.Sprintf("%s-%d", key[:32], a.asked[key])
-	waits := a.waits
-	a.mu.Unlock()
-	if waits {
+	defer a.mu.Unlock()
+	hash = hash[:32]
+	again := a.Task != "" && name != ""
+	if key := a.Keys[hash+name]; again && key != "" {
+		return key
+	}
+	a.Asked[hash]++
+	key := fmt.Sprintf("%s-%d", hash, a.Asked[hash])
+	if again {
+		a.Keys[hash+name] = key
+	}
+	return key
+}
+
+// ask returns the response to a question. See key for name.
+func (a *asker) ask(name string, raw json.RawMessage) *sdk.ElicitResult {
+	q, hash, page := a.tool.questionOf(raw)
+	if a.waiting() {
 		return &sdk.ElicitResult{Action: "cancel"}
 	}
-	answer, err := a.call.Ask(key, q)
+	answer, err := a.call.Ask(a.key(name, hash), q)
+	if err == nil && a.hasTask() {
+		err = a.remember() // before the server can go on to an equal question
+	}
 	switch {
 	case errors.Is(err, plugins.ErrWaiting):
 		a.wait()
@@ -146,21 +194,25 @@ func (a *asker) asksFor(result json.RawMessage) map[string]json.RawMessage {
 	return res.InputRequests
 }
 
-// fulfil asks all questions of a result, for the next request.
-func (a *asker) fulfil(requests map[string]json.RawMessage) {
-	a.responses = sdk.InputResponseMap{}
+// wireRequest is a request in a result.
+type wireRequest struct {
+	Method json.RawMessage `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+// fulfil asks all questions of a result, and returns the responses.
+func (a *asker) fulfil(requests map[string]json.RawMessage) sdk.InputResponseMap {
+	responses := sdk.InputResponseMap{}
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
-		var r struct {
-			Method json.RawMessage `json:"method"`
-			Params json.RawMessage `json:"params"`
-		}
+		var r wireRequest
 		_ = json.Unmarshal(requests[name], &r)
 		if method := word(r.Method); method != elicitation {
 			a.decline(r.Params, fmt.Sprintf("It wants %s, which Baton does not offer", method), true)
 			continue
 		}
-		a.responses[name] = a.ask(r.Params)
+		responses[name] = a.ask(name, r.Params)
 	}
+	return responses
 }
 
 // codeOpenPage is the error of a call before which a person has to open pages.
@@ -174,7 +226,7 @@ func (a *asker) opened(r *refusal) bool {
 	}
 	done := true
 	for _, page := range data.Elicitations {
-		done = a.ask(page).Action == "accept" && done
+		done = a.ask("", page).Action == "accept" && done
 	}
 	return done
 }
@@ -262,7 +314,7 @@ func (c *connection) elicited(_ context.Context, req *sdk.ElicitRequest) (*sdk.E
 	case !ok:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "unknown question"}
 	case len(p.from) == 1:
-		return p.from[0].ask(p.params), nil
+		return p.from[0].ask("", p.params), nil
 	}
 	for _, a := range p.from {
 		a.decline(p.params, "Several calls were in flight, and the server did not say which of them asks; make this call alone", false)

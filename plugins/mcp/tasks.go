@@ -126,28 +126,23 @@ func (t *tasks) asking(id string) (from []*asker) {
 	return from
 }
 
-// keptTask is what a call keeps of its task.
-type keptTask struct {
-	Task string `json:"task"`
-}
-
 // errLostTask is the error of a task that its server does not know any more.
 var errLostTask = errors.New("the task is lost")
 
 // resumed waits for the task that the call has begun in an earlier process. It reports false if the call has to be made.
 func (t *tool) resumed(ctx context.Context, a *asker) (agui.ToolOutput, bool, error) {
-	var kept keptTask
-	if json.Unmarshal(a.call.Kept, &kept) != nil || kept.Task == "" {
+	if json.Unmarshal(a.call.Kept, &a.memory) != nil || a.Task == "" {
+		a.memory = newMemory()
 		return agui.ToolOutput{}, false, nil
 	}
-	t.server.tasks.begun(a, kept.Task)
-	out, err := t.await(ctx, a, kept.Task, 0)
+	t.server.tasks.begun(a, a.Task)
+	out, err := t.await(ctx, a, a.Task, 0)
 	t.server.tasks.over(a)
 	switch {
 	case !errors.Is(err, errLostTask):
 		return out, true, err
 	case t.info.Idempotent:
-		return out, false, a.call.Keep(nil)
+		return out, false, a.forget()
 	}
 	return out, true, &plugins.Error{Code: "interrupted", Message: "The tool server does not know the task of the call any more; whether it was done is unknown"}
 }
@@ -155,7 +150,10 @@ func (t *tool) resumed(ctx context.Context, a *asker) (agui.ToolOutput, bool, er
 // begun waits for a task that the server has begun.
 func (t *tool) begun(ctx context.Context, a *asker, task *wireTask) (agui.ToolOutput, error) {
 	id := word(task.TaskID)
-	if err := a.call.Keep(encoded(keptTask{id})); err != nil {
+	a.mu.Lock()
+	a.Task = id
+	a.mu.Unlock()
+	if err := a.remember(); err != nil {
 		return agui.ToolOutput{}, err
 	}
 	out, err := t.await(ctx, a, id, task.pause())
@@ -176,7 +174,7 @@ func (t *tool) await(ctx context.Context, a *asker, id string, pause time.Durati
 	cause := context.Cause(ctx)
 	switch {
 	case a.waiting():
-		err = errors.Join(plugins.ErrWaiting, a.call.Keep(nil))
+		err = errors.Join(plugins.ErrWaiting, a.forget())
 	case cause == nil && (told == "" || err == nil):
 		return out, err
 	case cause != nil && !errors.Is(cause, plugins.ErrCancelled) && !errors.Is(cause, plugins.ErrEnded) && !errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -241,30 +239,36 @@ func (t *tool) poll(ctx context.Context, a *asker, id string, pause time.Duratio
 
 // update asks a person what a task needs, and sends it the answers.
 func (t *tool) update(ctx context.Context, a *asker, id string, requests map[string]json.RawMessage) error {
-	before := a.responses
-	a.fulfil(a.unanswered(requests))
-	if told, _ := a.declined(); told != "" {
+	requests = a.unanswered(requests)
+	responses := a.fulfil(requests)
+	if told, sure := a.declined(); sure {
 		return &plugins.Error{Code: codeDeclined, Message: told}
 	}
 	if a.waiting() {
 		return plugins.ErrWaiting
 	}
-	_, x, _ := t.taskRequest(ctx, nil, "tasks/update", &taskParams{TaskID: id, InputResponses: a.responses})
-	if result, _, _ := x.outcome(); result == nil {
-		a.responses = before // sent again after the next poll
-		return nil
+	_, x, _ := t.taskRequest(ctx, nil, "tasks/update", &taskParams{TaskID: id, InputResponses: responses})
+	if result, _, _ := x.outcome(); result != nil { // else they are sent again after the next poll
+		for name, raw := range requests {
+			a.heard[a.identity(name, raw)] = true
+		}
 	}
-	maps.Copy(a.responses, before)
 	return nil
 }
 
-// unanswered returns the requests of a task that have no response yet.
+// unanswered returns the requests of a task without those whose answer it has got.
 func (a *asker) unanswered(requests map[string]json.RawMessage) map[string]json.RawMessage {
 	left := maps.Clone(requests)
-	for name := range a.responses {
-		delete(left, name)
-	}
+	maps.DeleteFunc(left, func(name string, raw json.RawMessage) bool { return a.heard[a.identity(name, raw)] })
 	return left
+}
+
+// identity tells whether two requests of a task are the same.
+func (a *asker) identity(name string, raw json.RawMessage) string {
+	var r wireRequest
+	_ = json.Unmarshal(raw, &r)
+	_, hash, _ := a.tool.questionOf(r.Params)
+	return hash + name
 }
 
 // taskResult requests the result of a task. It reports false if there was no response.

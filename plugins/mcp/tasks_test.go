@@ -231,3 +231,132 @@ func TestTask_AsksAPerson(t *testing.T) {
 		t.Errorf("the server got %q", server.asked)
 	}
 }
+
+// playedTasks is an endpoint with tasks. answer returns the member result or error of the response to a request.
+func playedTasks(t *testing.T, answer func(method string, params json.RawMessage) string) mcp.Config {
+	t.Helper()
+	tool := `{"name":"%s","inputSchema":{"type":"object"},"annotations":{"idempotentHint":%t},"execution":{"taskSupport":"%s"}}`
+	tools := fmt.Sprintf(tool, "pay", false, "required") + "," + fmt.Sprintf(tool, "book", true, "")
+	var mu sync.Mutex
+	return playedBy(t, func(w http.ResponseWriter, r *http.Request, method string) {
+		switch {
+		case id(r) == "":
+			normal(w, r)
+			return
+		case method == "initialize":
+			reply(w, r, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"x","version":"1"}}`)
+			return
+		case method == "tools/list":
+			reply(w, r, `{"tools":[`+tools+`]}`)
+			return
+		}
+		var m struct{ Params json.RawMessage }
+		body, _ := io.ReadAll(r.Body)
+		_ = json.Unmarshal(body, &m)
+		mu.Lock()
+		said := answer(method, m.Params)
+		mu.Unlock()
+		if said == "503" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, id(r), said)
+	})
+}
+
+const (
+	payTask  = `"result":{"task":{"taskId":"T","status":"working","pollInterval":5}}`
+	bookTask = `"result":{"resultType":"task","taskId":"T","status":"working","pollIntervalMs":5}`
+	doneTask = `"result":{"taskId":"T","status":"completed","result":` + hiResult + `}`
+)
+
+// ask is the member of a result that asks a person.
+func ask(text string) string {
+	return `"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"` + text + `"}}}`
+}
+
+// A recorded answer is not that of an equal question which a task asks after a crash.
+func TestTask_KnowsItsQuestionsAfterCrash(t *testing.T) {
+	s := started(t, playedTasks(t, func(method string, params json.RawMessage) string {
+		switch {
+		case method == "tools/call" && strings.Contains(string(params), "inputResponses"):
+			return bookTask
+		case method == "tools/call":
+			return `"result":{` + ask("Sure?") + `}`
+		}
+		return `"result":{"taskId":"T","status":"input_required",` + ask("Sure?") + `}`
+	}))
+	p := &person{answer: func(agui.Interrupt) plugins.Answer { return plugins.Answer{Payload: json.RawMessage(`{}`)} }}
+	var kept json.RawMessage
+	for i, want := range []error{plugins.ErrWaiting, plugins.ErrStopping, plugins.ErrWaiting} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		c := &plugins.Call{ID: "c", Args: json.RawMessage(`{}`), Asks: p.ask, Kept: kept, Keeps: func(value json.RawMessage) error {
+			if kept = value; value != nil && i == 1 {
+				cancel(plugins.ErrStopping)
+			}
+			return nil
+		}}
+		if _, err := find(t, s, "it.book").Call(ctx, c); !errors.Is(err, want) {
+			t.Errorf("call %d: %v, want %v", i, err, want)
+		}
+		cancel(nil)
+	}
+	if len(p.asked) != 2 {
+		t.Errorf("the person was asked %d times", len(p.asked))
+	}
+}
+
+// A task can ask under a name that was used before, by the call or by itself.
+func TestTask_AsksUnderTheSameName(t *testing.T) {
+	for _, byCall := range []bool{true, false} {
+		updates := 0
+		s := started(t, playedTasks(t, func(method string, params json.RawMessage) string {
+			switch {
+			case method == "tools/call" && byCall && !strings.Contains(string(params), "inputResponses"):
+				return `"result":{` + ask("Which seat?") + `}`
+			case method == "tools/call":
+				updates = 0
+				return bookTask
+			case method == "tasks/update":
+				updates++
+			case method == "tasks/get" && updates == 2:
+				return doneTask
+			case method == "tasks/get":
+				return `"result":{"taskId":"T","status":"input_required",` + ask(fmt.Sprint("Question ", updates)) + `}`
+			}
+			return `"result":{}`
+		}))
+		p := &person{answer: func(agui.Interrupt) plugins.Answer { return plugins.Answer{Payload: json.RawMessage(`{}`)} }}
+		if out, _, err := callAs(t, p, find(t, s, "it.book")); err != nil || out.ResultSummary != "hi" {
+			t.Errorf("asked by the call: %t: %+v, %v", byCall, out, err)
+		}
+	}
+}
+
+// An answer that was lost on its way is sent again, and the person is not asked again.
+func TestTask_SendsAnswerAgain(t *testing.T) {
+	updates, cancels := 0, 0
+	s := started(t, playedTasks(t, func(method string, _ json.RawMessage) string {
+		switch {
+		case method == "tools/call":
+			return bookTask
+		case method == "tasks/cancel":
+			cancels++
+		case method == "tasks/update":
+			if updates++; updates == 1 {
+				return "503"
+			}
+		case updates == 2:
+			return doneTask
+		case method == "tasks/get":
+			return `"result":{"taskId":"T","status":"input_required",` + ask("Sure?") + `}`
+		}
+		return `"result":{}`
+	}))
+	p := &person{answer: func(agui.Interrupt) plugins.Answer { return plugins.Answer{Payload: json.RawMessage(`{}`)} }}
+	out, calls, err := callAs(t, p, find(t, s, "it.book"))
+	if err != nil || out.ResultSummary != "hi" || len(p.asked) != 1 || calls != 2 || cancels != 1 {
+		t.Errorf("%d questions, %d calls, %d tasks cancelled: %+v, %v", len(p.asked), calls, cancels, out, err)
+	}
+}

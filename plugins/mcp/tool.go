@@ -79,7 +79,7 @@ func (t *tool) Info() plugins.Info { return t.info }
 func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	a := &asker{call: call, tool: t, end: end, asked: map[string]int{}}
+	a := &asker{call: call, tool: t, end: end, heard: map[string]bool{}, memory: newMemory()}
 	t.server.tasks.enter(a)
 	defer t.server.tasks.leave(a)
 	if out, ok, err := t.resumed(ctx, a); ok || err != nil {
@@ -108,7 +108,7 @@ func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, e
 			case len(asks) == 0:
 				return agui.ToolOutput{}, &plugins.Error{Code: "tool_unavailable", Message: fmt.Sprintf("The tool server %s is busy", t.server.cfg.Name), Retryable: true}
 			}
-			a.fulfil(asks)
+			a.responses = a.fulfil(asks)
 		case refused == nil:
 			conn.leave() // an endpoint that does not answer; the end of a program is noticed elsewhere
 			return agui.ToolOutput{}, t.away(ctx, err)
