@@ -67,7 +67,7 @@ func (a *asker) hasTask() bool {
 // forget makes the call begin anew.
 func (a *asker) forget() error {
 	a.mu.Lock()
-	a.memory = newMemory()
+	a.memory, a.heard = newMemory(), map[string]bool{}
 	a.mu.Unlock()
 	return a.call.Keep(nil)
 }

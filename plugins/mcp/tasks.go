@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
+	"regexp"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/batonrun/baton/plugins"
@@ -23,7 +25,7 @@ const taskExtension = "io.modelcontextprotocol/tasks"
 const (
 	minPoll     = time.Second // between two polls of a task
 	maxPoll     = 30 * time.Second
-	maxUnheard  = 10        // polls in a row without a response, after which a task is given up
+	maxUnheard  = 10        // looks in a row that tell nothing of a task, after which a task is given up
 	maxTaskRest = time.Hour // for which a server keeps a task after the end of its call
 )
 
@@ -188,56 +190,114 @@ func (t *tool) await(ctx context.Context, a *asker, id string, pause time.Durati
 
 // poll returns the output of a task once it has ended.
 func (t *tool) poll(ctx context.Context, a *asker, id string, pause time.Duration) (agui.ToolOutput, error) {
-	for unheard := 0; ; {
+	for misses := 0; ; {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return agui.ToolOutput{}, context.Cause(ctx)
 		}
-		conn, x, err := t.taskRequest(ctx, nil, "tasks/get", &taskParams{TaskID: id})
+		out, next, err := t.look(ctx, a, id)
 		if cause := context.Cause(ctx); cause != nil {
 			return agui.ToolOutput{}, cause
 		}
-		pause = max(pause, minPoll)
-		result, refused, _ := x.outcome()
-		if result == nil {
-			unheard++
-			switch passing := refused == nil || refused.status >= http.StatusInternalServerError || refused.status == http.StatusTooManyRequests; {
-			case passing && unheard < maxUnheard:
-				continue
-			case refused == nil:
-				return agui.ToolOutput{}, t.away(ctx, err)
-			case refused.status == 0:
-				return agui.ToolOutput{}, errLostTask
-			}
-			return agui.ToolOutput{}, t.refused(conn, refused, a)
-		}
-		unheard = 0
-		var task wireTask
-		_ = json.Unmarshal(result, &task)
-		pause = task.pause()
-		switch status := word(task.Status); {
-		case status == "working", status == "input_required" && len(task.InputRequests) > 0 && len(a.unanswered(task.InputRequests)) == 0:
-		case status == "cancelled":
-			return agui.ToolOutput{}, &plugins.Error{Code: "tool_failed", Message: clip("The tool server has cancelled the task: "+t.server.shown(word(task.StatusMessage)), maxMessage)}
-		case given(task.Result):
-			return output(task.Result, a), nil
-		case given(task.Error):
-			e := conn.tap.fault(task.Error)
-			return agui.ToolOutput{}, t.refused(conn, &refusal{code: e.Code, said: e.Message}, a)
-		case len(task.InputRequests) > 0:
-			if err := t.update(ctx, a, id, task.InputRequests); err != nil {
-				return agui.ToolOutput{}, err
-			}
-		default: // the result of the protocol of 2025-11-25, which can ask a person before
-			if out, done, err := t.taskResult(ctx, a, id); done {
-				return out, err
+		pause = cmp.Or(next, max(pause, minPoll))
+		missed, ok := errors.AsType[unheard](err)
+		switch {
+		case errors.Is(err, errUnfinished):
+			misses = 0
+		case !ok:
+			return out, err
+		default:
+			if misses++; misses == maxUnheard {
+				return out, missed.why()
 			}
 		}
 	}
 }
 
-// update asks a person what a task needs, and sends it the answers.
+// errUnfinished is the error of a task that has not ended yet.
+var errUnfinished = errors.New("the task has not ended")
+
+// unheard is the error of a request about a task that told nothing of it; a later one may.
+type unheard struct{ why func() error }
+
+func (unheard) Error() string { return "the request told nothing of the task" }
+
+// missed returns the error of a request without a result: errLostTask or unheard.
+func (t *tool) missed(ctx context.Context, conn *connection, refused *refusal, err error, a *asker) error {
+	switch {
+	case refused == nil:
+		return unheard{func() error { return t.away(ctx, err) }}
+	case refused.lostTask():
+		t.server.tasks.over(a)
+		return errLostTask
+	}
+	return unheard{func() error { return t.refused(conn, refused, a) }}
+}
+
+// lostTask matches what servers say of a task that they do not know.
+var lostTask = regexp.MustCompile(`(?i)\btask\b.*\b(not found|unknown|expired|not exist|no longer)\b|\b(no such|unknown|expired) task\b|^not found`)
+
+// lostTask reports whether an error of the protocol tells that the server does not know the task.
+func (r *refusal) lostTask() bool {
+	return r.status == 0 && (r.code == jsonrpc.CodeInvalidParams || r.code != jsonrpc.CodeMethodNotFound && lostTask.MatchString(r.said))
+}
+
+// look returns the output of a task that has ended, or errUnfinished, and the time until the next look.
+func (t *tool) look(ctx context.Context, a *asker, id string) (out agui.ToolOutput, pause time.Duration, err error) {
+	conn, x, err := t.taskRequest(ctx, nil, "tasks/get", &taskParams{TaskID: id})
+	state, refused, _ := x.outcome()
+	if state == nil {
+		return out, 0, t.missed(ctx, conn, refused, err, a)
+	}
+	var task wireTask
+	_ = json.Unmarshal(state, &task)
+	pause = task.pause()
+	status, said := strings.ToLower(word(task.Status)), t.server.shown(word(task.StatusMessage))
+	failed, cancelled := status == "failed", strings.HasPrefix(status, "cancel")
+	known := failed || status == "completed" || status == "input_required"
+	switch {
+	case status == "working", status == "input_required" && len(task.InputRequests) > 0 && len(a.unanswered(task.InputRequests)) == 0:
+		return out, pause, errUnfinished
+	case cancelled:
+		t.server.tasks.over(a)
+		return out, 0, &plugins.Error{Code: "tool_failed", Message: clip("The tool server has cancelled the task: "+said, maxMessage)}
+	case given(task.Result):
+	case given(task.Error):
+		t.server.tasks.over(a)
+		e := conn.tap.fault(task.Error)
+		return out, 0, t.refused(conn, &refusal{code: e.Code, said: cmp.Or(e.Message, said)}, a)
+	case len(task.InputRequests) > 0:
+		return out, pause, t.update(ctx, a, id, task.InputRequests)
+	default: // the result of the protocol of 2025-11-25, which can ask a person before
+		conn, x, err = t.taskRequest(ctx, a, "tasks/result", &taskParams{TaskID: id})
+		task.Result, refused, _ = x.outcome()
+		switch {
+		case a.waiting():
+			return out, 0, plugins.ErrWaiting
+		case task.Result != nil:
+		case failed && refused != nil && refused.status == 0:
+			t.server.tasks.over(a)
+			return out, 0, t.refused(conn, &refusal{code: refused.code, said: cmp.Or(said, refused.said)}, a)
+		default:
+			return out, pause, t.missed(ctx, conn, refused, err, a)
+		}
+	}
+	out = output(task.Result, a)
+	if !known && out.ResultSummary == "" && out.Parts == nil {
+		return agui.ToolOutput{}, pause, unheard{func() error {
+			return &plugins.Error{Code: "tool_failed", Message: clip(fmt.Sprintf("The tool server tells the status %q of the task, and no result", status), maxMessage)}
+		}}
+	}
+	t.server.tasks.over(a)
+	if failed && out.Status != agui.StatusFailure {
+		out.Status = agui.StatusFailure
+		out.Error = &agui.OutputError{Code: "tool_failed", Message: clip(cmp.Or(said, out.ResultSummary, "The task failed"), maxMessage)}
+	}
+	return out, 0, nil
+}
+
+// update asks a person what a task needs, and sends it the answers, once more after the next look if that fails.
 func (t *tool) update(ctx context.Context, a *asker, id string, requests map[string]json.RawMessage) error {
 	requests = a.unanswered(requests)
 	responses := a.fulfil(requests)
@@ -247,13 +307,15 @@ func (t *tool) update(ctx context.Context, a *asker, id string, requests map[str
 	if a.waiting() {
 		return plugins.ErrWaiting
 	}
-	_, x, _ := t.taskRequest(ctx, nil, "tasks/update", &taskParams{TaskID: id, InputResponses: responses})
-	if result, _, _ := x.outcome(); result != nil { // else they are sent again after the next poll
-		for name, raw := range requests {
-			a.heard[a.identity(name, raw)] = true
-		}
+	conn, x, err := t.taskRequest(ctx, nil, "tasks/update", &taskParams{TaskID: id, InputResponses: responses})
+	result, refused, _ := x.outcome()
+	if result == nil {
+		return t.missed(ctx, conn, refused, err, a)
 	}
-	return nil
+	for name, raw := range requests {
+		a.heard[a.identity(name, raw)] = true
+	}
+	return errUnfinished
 }
 
 // unanswered returns the requests of a task without those whose answer it has got.
@@ -269,23 +331,6 @@ func (a *asker) identity(name string, raw json.RawMessage) string {
 	_ = json.Unmarshal(raw, &r)
 	_, hash, _ := a.tool.questionOf(r.Params)
 	return hash + name
-}
-
-// taskResult requests the result of a task. It reports false if there was no response.
-func (t *tool) taskResult(ctx context.Context, a *asker, id string) (agui.ToolOutput, bool, error) {
-	conn, x, _ := t.taskRequest(ctx, a, "tasks/result", &taskParams{TaskID: id})
-	result, refused, _ := x.outcome()
-	switch {
-	case context.Cause(ctx) != nil:
-		return agui.ToolOutput{}, true, context.Cause(ctx)
-	case a.waiting():
-		return agui.ToolOutput{}, true, plugins.ErrWaiting
-	case result != nil:
-		return output(result, a), true, nil
-	case refused != nil:
-		return agui.ToolOutput{}, true, t.refused(conn, refused, a)
-	}
-	return agui.ToolOutput{}, false, nil
 }
 
 // taskParams are the parameters of requests about a task.

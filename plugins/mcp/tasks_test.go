@@ -278,6 +278,7 @@ func ask(text string) string {
 
 // A recorded answer is not that of an equal question which a task asks after a crash.
 func TestTask_KnowsItsQuestionsAfterCrash(t *testing.T) {
+	t.Parallel()
 	s := started(t, playedTasks(t, func(method string, params json.RawMessage) string {
 		switch {
 		case method == "tools/call" && strings.Contains(string(params), "inputResponses"):
@@ -309,6 +310,7 @@ func TestTask_KnowsItsQuestionsAfterCrash(t *testing.T) {
 
 // A task can ask under a name that was used before, by the call or by itself.
 func TestTask_AsksUnderTheSameName(t *testing.T) {
+	t.Parallel()
 	for _, byCall := range []bool{true, false} {
 		updates := 0
 		s := started(t, playedTasks(t, func(method string, params json.RawMessage) string {
@@ -336,6 +338,7 @@ func TestTask_AsksUnderTheSameName(t *testing.T) {
 
 // An answer that was lost on its way is sent again, and the person is not asked again.
 func TestTask_SendsAnswerAgain(t *testing.T) {
+	t.Parallel()
 	updates, cancels := 0, 0
 	s := started(t, playedTasks(t, func(method string, _ json.RawMessage) string {
 		switch {
@@ -358,5 +361,82 @@ func TestTask_SendsAnswerAgain(t *testing.T) {
 	out, calls, err := callAs(t, p, find(t, s, "it.book"))
 	if err != nil || out.ResultSummary != "hi" || len(p.asked) != 1 || calls != 2 || cancels != 1 {
 		t.Errorf("%d questions, %d calls, %d tasks cancelled: %+v, %v", len(p.asked), calls, cancels, out, err)
+	}
+}
+
+// One request that tells nothing of a task does not end its call.
+func TestTask_OutlivesErrors(t *testing.T) {
+	for name, once := range map[string][2]string{
+		"get":    {"tasks/get", `"error":{"code":-32603,"message":"the database is locked"}`},
+		"http":   {"tasks/get", "503"},
+		"result": {"tasks/result", "503"},
+		"status": {"tasks/get", `"result":{"taskId":"T","status":"submitted","result":{}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failed := false
+			s := started(t, playedTasks(t, func(method string, _ json.RawMessage) string {
+				switch {
+				case method == once[0] && !failed:
+					failed = true
+					return once[1]
+				case method == "tools/call":
+					return payTask
+				case method == "tasks/get":
+					return `"result":{"taskId":"T","status":"completed"}`
+				}
+				return `"result":` + hiResult
+			}))
+			if out, err := call(t, s, "it.pay", `{}`); err != nil || out.ResultSummary != "hi" || !failed {
+				t.Errorf("got %+v, %v", out, err)
+			}
+		})
+	}
+}
+
+// A task that failed or was cancelled is a failure with its sentence, whatever its result says.
+func TestTask_Fails(t *testing.T) {
+	for name, c := range map[string][2]string{
+		"result":       {`"status":"failed","statusMessage":"no money","result":` + hiResult, `"error":{"code":-32603,"message":"no"}`},
+		"case":         {`"status":"FAILED","statusMessage":"no money","result":{}`, `"error":{"code":-32603,"message":"no"}`},
+		"later result": {`"status":"failed","statusMessage":"no money"`, `"result":` + hiResult},
+		"later error":  {`"status":"failed","statusMessage":"no money"`, `"error":{"code":-32601,"message":"Method not found"}`},
+		"error":        {`"status":"failed","error":{"code":-32000,"message":"no money"}`, `"result":{}`},
+		"cancelled":    {`"status":"Canceled","statusMessage":"no money","result":` + hiResult, `"result":` + hiResult},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := started(t, playedTasks(t, func(method string, _ json.RawMessage) string {
+				switch method {
+				case "tools/call":
+					return payTask
+				case "tasks/get":
+					return `"result":{"taskId":"T",` + c[0] + `}`
+				}
+				return c[1]
+			}))
+			out, err := call(t, s, "it.pay", `{}`)
+			if out.Error != nil && out.Status == agui.StatusFailure {
+				err = &plugins.Error{Code: out.Error.Code, Message: out.Error.Message}
+			}
+			if e, ok := errors.AsType[*plugins.Error](err); !ok || e.Code != "tool_failed" || !strings.HasSuffix(e.Message, "no money") {
+				t.Errorf("got %+v, %v", out, err)
+			}
+		})
+	}
+}
+
+// A task of which nothing is heard is given up in the server's words.
+func TestTask_IsGivenUp(t *testing.T) {
+	t.Parallel()
+	s := started(t, playedTasks(t, func(method string, _ json.RawMessage) string {
+		if method == "tools/call" {
+			return payTask
+		}
+		return `"error":{"code":-32603,"message":"the database is locked"}`
+	}))
+	_, err := call(t, s, "it.pay", `{}`)
+	if e, ok := errors.AsType[*plugins.Error](err); !ok || e.Code != "tool_failed" || e.Message != "the database is locked" {
+		t.Error(err)
 	}
 }
