@@ -92,17 +92,18 @@ type tasks struct {
 	of map[*asker]string // the task of a call, "" for none yet
 }
 
-// enter adds a call, and leave removes it.
+// enter adds a call. leave removes it, and returns its unfinished task.
 func (t *tasks) enter(a *asker) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.of[a] = ""
 }
 
-func (t *tasks) leave(a *asker) {
+func (t *tasks) leave(a *asker) (unfinished string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.of, a)
+	defer delete(t.of, a)
+	return t.of[a]
 }
 
 // begun records the task of a call that is still in flight, and over that it has ended.
@@ -139,7 +140,6 @@ func (t *tool) resumed(ctx context.Context, a *asker) (agui.ToolOutput, bool, er
 	}
 	t.server.tasks.begun(a, a.Task)
 	out, err := t.await(ctx, a, a.Task, 0)
-	t.server.tasks.over(a)
 	switch {
 	case !errors.Is(err, errLostTask):
 		return out, true, err
@@ -165,27 +165,37 @@ func (t *tool) begun(ctx context.Context, a *asker, task *wireTask) (agui.ToolOu
 	return out, err
 }
 
-// await polls a task until its end, while the run lends its slot. A task that nobody waits for any more is cancelled, but not when
-// the server stops: the run continues then.
+// await polls a task until its end, while the run lends its slot.
 func (t *tool) await(ctx context.Context, a *asker, id string, pause time.Duration) (out agui.ToolOutput, err error) {
 	err = a.call.Idle(ctx, func() (err error) {
 		out, err = t.poll(ctx, a, id, pause)
 		return err
 	})
-	told, _ := a.declined()
-	cause := context.Cause(ctx)
-	switch {
-	case a.waiting():
-		err = errors.Join(plugins.ErrWaiting, a.forget())
-	case cause == nil && (told == "" || err == nil):
-		return out, err
-	case cause != nil && !errors.Is(cause, plugins.ErrCancelled) && !errors.Is(cause, plugins.ErrEnded) && !errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return out, cause
-	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
-	defer cancel()
-	_, _, _ = t.taskRequest(last, nil, "tasks/cancel", &taskParams{TaskID: id})
 	return out, err
+}
+
+// settle returns the error of a call. It cancels a task that has not ended, but not when Baton stops: the run continues then. The
+// call of a tool that had a task and is not idempotent must not be made again.
+func (t *tool) settle(ctx context.Context, a *asker, err error) error {
+	id, had := t.server.tasks.leave(a), a.hasTask()
+	if id != "" && (a.waiting() || endsForEver(ctx)) {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
+		defer cancel()
+		_, _, _ = t.taskRequest(last, nil, "tasks/cancel", &taskParams{TaskID: id})
+	}
+	if had && a.waiting() {
+		return errors.Join(plugins.ErrWaiting, a.forget())
+	}
+	if e, ok := errors.AsType[*plugins.Error](err); ok && e.Retryable && (had || id != "") && !t.info.Idempotent {
+		return &plugins.Error{Code: e.Code, Message: e.Message}
+	}
+	return err
+}
+
+// endsForEver reports whether a call ends for ever, and not with this process.
+func endsForEver(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return cause == nil || errors.Is(cause, plugins.ErrCancelled) || errors.Is(cause, plugins.ErrEnded) || errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
 // poll returns the output of a task once it has ended.

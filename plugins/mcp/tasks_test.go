@@ -426,17 +426,47 @@ func TestTask_Fails(t *testing.T) {
 	}
 }
 
-// A task of which nothing is heard is given up in the server's words.
+// A task of which nothing is heard is given up in the server's words, and cancelled. Its call must not be made again.
 func TestTask_IsGivenUp(t *testing.T) {
-	t.Parallel()
+	for said, want := range map[string]plugins.Error{
+		`"error":{"code":-32603,"message":"the database is locked"}`: {Code: "tool_failed", Message: "the database is locked"},
+		"503": {Code: "tool_unavailable", Message: "The tool server it answered 503 Service Unavailable"},
+	} {
+		t.Run(want.Code, func(t *testing.T) {
+			t.Parallel()
+			cancels := 0
+			s := started(t, playedTasks(t, func(method string, _ json.RawMessage) string {
+				switch method {
+				case "tools/call":
+					return payTask
+				case "tasks/cancel":
+					cancels++
+				}
+				return said
+			}))
+			_, err := call(t, s, "it.pay", `{}`)
+			if e, ok := errors.AsType[*plugins.Error](err); !ok || *e != want || cancels != 1 {
+				t.Errorf("%d cancels: %v", cancels, err)
+			}
+		})
+	}
+}
+
+// A call that is cancelled before it has kept its task cancels it.
+func TestTask_IsCancelledAtOnce(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancels := 0
 	s := started(t, playedTasks(t, func(method string, _ json.RawMessage) string {
-		if method == "tools/call" {
-			return payTask
+		if method == "tasks/cancel" {
+			cancels++
 		}
-		return `"error":{"code":-32603,"message":"the database is locked"}`
+		return payTask
 	}))
-	_, err := call(t, s, "it.pay", `{}`)
-	if e, ok := errors.AsType[*plugins.Error](err); !ok || e.Code != "tool_failed" || e.Message != "the database is locked" {
-		t.Error(err)
+	c := &plugins.Call{ID: "c", Args: json.RawMessage(`{}`), Keeps: func(json.RawMessage) error {
+		cancel(plugins.ErrCancelled)
+		return errors.New("the run is over")
+	}}
+	if _, err := find(t, s, "it.pay").Call(ctx, c); err == nil || cancels != 1 {
+		t.Errorf("%d cancels: %v", cancels, err)
 	}
 }

@@ -76,12 +76,12 @@ func (s *Server) tool(t *wireTool) *tool {
 func (t *tool) Info() plugins.Info { return t.info }
 
 // Call makes the call. If ctx ends, it notifies the server.
-func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+func (t *tool) Call(ctx context.Context, call *plugins.Call) (_ agui.ToolOutput, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	a := &asker{call: call, tool: t, end: end, heard: map[string]bool{}, memory: newMemory()}
 	t.server.tasks.enter(a)
-	defer t.server.tasks.leave(a)
+	defer func() { err = t.settle(ctx, a, err) }()
 	if out, ok, err := t.resumed(ctx, a); ok || err != nil {
 		return out, err
 	}
