@@ -2,7 +2,9 @@ package runtime_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
@@ -91,4 +93,109 @@ func TestIdle_Cancel(t *testing.T) {
 		}
 		b.wait(run, runtime.Cancelled)
 	}
+}
+
+// pair is an agent whose two calls at once are idle until done, and then work until goOn.
+func pair() (job tool, clerk agent, idle, back, done, goOn chan struct{}) {
+	idle, back, done, goOn = make(chan struct{}, 2), make(chan struct{}, 2), make(chan struct{}), make(chan struct{})
+	job = tool{plugins.Info{Name: "job"}, func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+		err := call.Idle(ctx, func() error { idle <- struct{}{}; <-done; return nil })
+		back <- struct{}{}
+		<-goOn
+		return agui.ToolOutput{ResultSummary: "done"}, err
+	}}
+	clerk = agent{"clerk", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, err := run.CallTools(ctx, plugins.ToolCall{Name: "job", Args: map[string]any{}}, plugins.ToolCall{Name: "job", Args: map[string]any{}})
+		return agui.WorkerOutput{}, err
+	}}
+	return job, clerk, idle, back, done, goOn
+}
+
+// untilReleased is an agent that works until it is released.
+func untilReleased() (worker agent, began, release chan struct{}) {
+	began, release = make(chan struct{}, 3), make(chan struct{})
+	return agent{"worker", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
+		began <- struct{}{}
+		<-release
+		return agui.WorkerOutput{}, ctx.Err()
+	}}, began, release
+}
+
+// soon receives from c, or fails.
+func soon(t *testing.T, c <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(10 * time.Second):
+		t.Fatal(what)
+	}
+}
+
+// The calls of a run that go on at once need one slot together, and what they take besides is offered to others.
+func TestIdle_TakesOneSlot(t *testing.T) {
+	for _, slots := range []int{1, 2} {
+		job, clerk, idle, back, done, goOn := pair()
+		worker, began, release := untilReleased()
+		b := open(t, runtime.Config{Limits: runtime.Limits{Runs: slots}}, job, worker, clerk)
+		for i := range 10 {
+			first := b.start(fmt.Sprint("a", i), "clerk", "go")
+			soon(t, idle, "no call is idle")
+			soon(t, idle, "one call is idle")
+			var others []string
+			for j := range 2*slots - 1 { // the last one of several waits
+				others = append(others, b.start(fmt.Sprint("b", i, j), "worker", "go").RunID)
+			}
+			for range slots {
+				soon(t, began, "the lent slot is not used")
+			}
+			done <- struct{}{}
+			done <- struct{}{}
+			for range slots {
+				release <- struct{}{}
+			}
+			if slots > 1 {
+				soon(t, began, "a free slot is not used")
+				release <- struct{}{}
+			}
+			soon(t, back, "no call goes on")
+			soon(t, back, "a call waits for a second slot")
+			goOn <- struct{}{}
+			goOn <- struct{}{}
+			b.wait(first.RunID, runtime.Completed)
+			for _, run := range others {
+				b.wait(run, runtime.Completed)
+			}
+		}
+	}
+}
+
+// A call that panics while it is idle is idle no more.
+func TestIdle_Panics(t *testing.T) {
+	job := tool{plugins.Info{Name: "job"}, func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+		return agui.ToolOutput{}, call.Idle(ctx, func() error { panic("oops") })
+	}}
+	working, goOn := make(chan struct{}), make(chan struct{})
+	work := tool{plugins.Info{Name: "work"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		working <- struct{}{}
+		<-goOn
+		return agui.ToolOutput{}, nil
+	}}
+	clerk := agent{"clerk", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, _ = run.CallTool(ctx, "job", nil)
+		_, err := run.CallTool(ctx, "work", nil)
+		return agui.WorkerOutput{}, err
+	}}
+	worker, began, release := untilReleased()
+	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, job, work, worker, clerk)
+	first := b.start("a", "clerk", "go")
+	soon(t, working, "the second call does not begin")
+	other := b.start("b", "worker", "go")
+	if r, err := b.Run(t.Context(), local, other.RunID); err != nil || r.Status == runtime.Running {
+		t.Errorf("another run in the only slot is %s, %v", r.Status, err)
+	}
+	close(goOn)
+	b.wait(first.RunID, runtime.Completed)
+	soon(t, began, "the other run does not begin")
+	release <- struct{}{}
+	b.wait(other.RunID, runtime.Completed)
 }

@@ -14,6 +14,9 @@ type rests struct {
 	mu    sync.Mutex    // guards the fields below, and the slot of the run's reservation
 	nodes map[int]*uses // by the number of the step
 	lent  bool
+
+	taking chan struct{}      // closed once the call that takes a slot again is done with it; nil for none
+	stop   context.CancelFunc // ends its wait
 }
 
 // uses counts the running calls of tools of a node.
@@ -60,26 +63,42 @@ func (l *live) lend() {
 	case !rest && r.lent:
 		r.lent = false
 		l.bounds.reserved.slot.Force(1)
+		if r.taking != nil {
+			r.stop()
+		}
 	}
 }
 
-// retake waits for a slot if the run has lent its own.
+// retake waits for a slot if the run has lent its own. One call takes it for all that return meanwhile.
 func (l *live) retake(ctx context.Context) {
 	r := &l.rests
 	r.mu.Lock()
-	lent := r.lent
-	r.mu.Unlock()
-	if !lent {
-		return
-	}
-	slot, err := l.bounds.reserved.of.slots.Take(ctx, ownerOf(&l.run.RunHead), 1)
-	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err != nil || !r.lent {
-		slot.Release()
-		return
+	for r.lent && ctx.Err() == nil {
+		if taken := r.taking; taken != nil {
+			r.mu.Unlock()
+			select {
+			case <-taken:
+			case <-ctx.Done():
+			}
+			r.mu.Lock()
+			continue
+		}
+		take, stop := context.WithCancel(ctx)
+		r.taking, r.stop = make(chan struct{}), stop
+		r.mu.Unlock()
+		slot, err := l.bounds.reserved.of.slots.Take(take, ownerOf(&l.run.RunHead), 1)
+		r.mu.Lock()
+		if err == nil && r.lent {
+			l.bounds.reserved.slot, r.lent = slot, false
+		} else {
+			slot.Release()
+			l.en.queue.nudge()
+		}
+		stop()
+		close(r.taking)
+		r.taking = nil
 	}
-	l.bounds.reserved.slot, r.lent = slot, false
 }
 
 // idle is a tool's Idle.
@@ -93,10 +112,9 @@ func (s *step) Idle(ctx context.Context, wait func() error) error { return s.res
 // rest runs a wait of a call that is counted already, or of one more.
 func (s *step) rest(ctx context.Context, more int, wait func() error) error {
 	s.l.use(s.number, more, 1)
-	err := wait()
-	s.l.retake(ctx)
-	s.l.use(s.number, -more, -1)
-	return err
+	defer s.l.use(s.number, -more, -1)
+	defer s.l.retake(ctx) // also after a panic
+	return wait()
 }
 
 // keptPlace is the last segment of the place of what a call keeps.
