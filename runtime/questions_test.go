@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -155,5 +156,24 @@ func TestRunKeepsItsWorkflow(t *testing.T) {
 	w, err = b.Workflow(t.Context(), local, alone.RunID)
 	if err != nil || len(w.Nodes) != 1 || w.Nodes[0].Agent != "echo" {
 		t.Errorf("the agent's run had %+v, %v", w, err)
+	}
+}
+
+// A call can ask 20 questions, however long their keys are.
+func TestQuestions_OfACallAreLimited(t *testing.T) {
+	declined := 0
+	job := tool{plugins.Info{Name: "job", Idempotent: true}, func(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+		for i := range 25 {
+			if _, err := call.Ask(strings.Repeat("x", 300)+strconv.Itoa(i), agui.Interrupt{Message: "?"}); !errors.Is(err, plugins.ErrWaiting) {
+				declined++
+			}
+		}
+		return agui.ToolOutput{}, plugins.ErrWaiting
+	}}
+	b := open(t, runtime.Config{}, job, asksFor("clerk", "job", `{}`))
+	run := b.start("a", "clerk", "go").RunID
+	b.wait(run, runtime.Waiting)
+	if declined != 5 {
+		t.Errorf("%d questions were declined, want 5", declined)
 	}
 }

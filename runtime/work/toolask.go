@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,6 +19,9 @@ const codeDeclined = "input_declined"
 // maxAsked limits the questions of one call, because a tool may never ask the same ones.
 const maxAsked = 20
 
+// maxKey limits the bytes of a question's key in a place.
+const maxKey = 70
+
 // asks returns how a tool asks a person until ctx, the call's, is done. It sets waits once an answer is missing: the call then has
 // no result, whatever the tool returns, and is made again with the answer.
 func (c *toolCall) asks(ctx context.Context, info *plugins.Info, waits *atomic.Bool) func(string, agui.Interrupt) (plugins.Answer, error) {
@@ -27,6 +31,9 @@ func (c *toolCall) asks(ctx context.Context, info *plugins.Info, waits *atomic.B
 		}
 		if !info.Idempotent {
 			return plugins.Answer{}, &plugins.Error{Code: codeDeclined, Message: "Only an idempotent tool can ask a person, because its call is repeated with the answer"}
+		}
+		if len(key) > maxKey { // else Question would hide the prefix that asked counts
+			key = fmt.Sprintf("~%x", sha256.Sum256([]byte(key)))
 		}
 		m, err := c.s.memo(plugins.Use{Place: c.u.Question(key)})
 		if err != nil {
