@@ -154,7 +154,7 @@ func (t *tap) message(said json.RawMessage, own *exchange) jsonrpc.Message {
 		return t.refuse(x, &refusal{code: e.Code, said: e.Message, data: e.Data}, e)
 	}
 	t.end(x)
-	if task := startedTask(f.Result); task != nil && x.asker != nil {
+	if task := startedTask(f.Result, x.task != nil); task != nil && x.asker != nil {
 		t.tasks.begun(x.asker, word(task.TaskID)) // before its first question is read
 	}
 	x.answer(f.Result)

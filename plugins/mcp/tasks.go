@@ -49,19 +49,24 @@ func (w *wireTask) pause() time.Duration {
 	return time.Duration(min(max(ms, float64(minPoll.Milliseconds())), float64(maxPoll.Milliseconds()))) * time.Millisecond
 }
 
-// startedTask returns the task that a server has begun instead of a result, nil for a result.
-func startedTask(result json.RawMessage) *wireTask {
+// startedTask returns the task that a server has begun instead of a result, nil for a result. asked is set if a task was asked for.
+func startedTask(result json.RawMessage, asked bool) *wireTask {
 	var res struct {
 		wireTask
+		wireResult
 		ResultType json.RawMessage `json:"resultType"`
-		Task       *wireTask       `json:"task"`
+		Task       json.RawMessage `json:"task"`
 	}
 	_ = json.Unmarshal(result, &res)
-	task := res.Task
-	if word(res.ResultType) == "task" {
+	task := new(wireTask)
+	switch {
+	case given(res.Content) || given(res.Structured) || given(res.IsError):
+	case word(res.ResultType) == "task":
 		task = &res.wireTask
+	case asked:
+		_ = json.Unmarshal(res.Task, task)
 	}
-	if task == nil || word(task.TaskID) == "" {
+	if word(task.TaskID) == "" {
 		return nil
 	}
 	return task

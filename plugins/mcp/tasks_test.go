@@ -470,3 +470,21 @@ func TestTask_IsCancelledAtOnce(t *testing.T) {
 		t.Errorf("%d cancels: %v", cancels, err)
 	}
 }
+
+// A result with a member task is a result, unless a task was asked for and there is nothing else.
+func TestTask_IsNoResult(t *testing.T) {
+	for name, result := range map[string]string{
+		"it.book": `{"task":{"taskId":"7","title":"Buy milk"}}`,
+		"it.pay":  `{"task":{"taskId":"7"},"content":[{"type":"text","text":"7 Buy milk"}]}`,
+	} {
+		s := started(t, playedTasks(t, func(method string, _ json.RawMessage) string {
+			if method != "tools/call" {
+				return `"error":{"code":-32602,"message":"Task not found"}`
+			}
+			return `"result":` + result
+		}))
+		if out, err := call(t, s, name, `{}`); err != nil || !strings.Contains(out.ResultSummary, "Buy milk") {
+			t.Errorf("%s: %+v, %v", name, out, err)
+		}
+	}
+}

@@ -99,7 +99,7 @@ func (t *tool) Call(ctx context.Context, call *plugins.Call) (_ agui.ToolOutput,
 			return agui.ToolOutput{}, plugins.ErrWaiting
 		case result != nil:
 			t.server.doubt(conn, nil)
-			if task := startedTask(result); task != nil {
+			if task := startedTask(result, x.task != nil); task != nil {
 				return t.begun(ctx, a, task)
 			}
 			switch asks = a.asksFor(result); {
