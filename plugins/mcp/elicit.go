@@ -167,13 +167,21 @@ func (a *asker) waiting() bool {
 // parting is the time in which a server should end a call that has no answer or was cancelled.
 const parting = 5 * time.Second
 
+const (
+	maxDeclined = 5   // declined questions of a call of which the model is told
+	maxTold     = 500 // bytes of such a question, and of the reason
+)
+
 // decline records why a question got no answer, for the model. sure is false if another call may have asked it.
 func (a *asker) decline(raw json.RawMessage, why string, sure bool) {
 	q, _, _ := a.tool.questionOf(raw)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.told = append(a.told, fmt.Sprintf("The tool asked a person %q and was declined. %s", clip(q.Message, 500), why))
 	a.sure = a.sure || sure
+	told := fmt.Sprintf("The tool asked a person %q and was declined. %s", clip(q.Message, maxTold), clip(a.tool.server.shown(why), maxTold))
+	if len(a.told) < maxDeclined && !slices.Contains(a.told, told) {
+		a.told = append(a.told, told)
+	}
 }
 
 // declined returns why questions were declined, "" for none, and whether this call has asked them for certain.

@@ -299,3 +299,25 @@ func testRelatedTask(t *testing.T, task string) {
 		t.Errorf("asked %d times, the server got %s", asked, out.ResultSummary)
 	}
 }
+
+// The model is told of a few declined questions, and not the same twice.
+func TestElicit_TellsFewDeclinedQuestions(t *testing.T) {
+	for name, method := range map[string]string{"same": `"sampling/createMessage"`, "many": `"wants %d ` + strings.Repeat("x", 2000) + `"`} {
+		s := started(t, playedTasks(t, func(string, json.RawMessage) string {
+			var requests []string
+			for i := range 500 {
+				ask := method
+				if name == "many" {
+					ask = fmt.Sprintf(method, i)
+				}
+				requests = append(requests, fmt.Sprintf(`"q%d":{"method":%s,"params":{"message":"Well?"}}`, i, ask))
+			}
+			return `"result":{"inputRequests":{` + strings.Join(requests, ",") + `}}`
+		}))
+		_, err := call(t, s, "it.book", `{}`)
+		most := map[string]int{"same": 1, "many": 5}[name]
+		if err == nil || strings.Count(err.Error(), "Well?") != most || len(err.Error()) > most*600 {
+			t.Errorf("%s: %.500s", name, fmt.Sprint(err))
+		}
+	}
+}
