@@ -83,8 +83,8 @@ type wireQuestion struct {
 // questionOf reads a question. Its key is that of all questions with its text and schema. A page to open has the answer {}.
 func (t *tool) questionOf(raw json.RawMessage) (q agui.Interrupt, key string, page bool) {
 	var w wireQuestion
-	_ = json.Unmarshal(raw, &w)
-	q.Message = cmp.Or(clip(t.server.shown(word(w.Message)), maxMessage), fmt.Sprintf("The tool %s asks for input", t.name))
+	_ = json.Unmarshal(t.server.shownJSON(raw), &w)
+	q.Message = cmp.Or(clip(word(w.Message), maxMessage), fmt.Sprintf("The tool %s asks for input", t.name))
 	q.ResponseSchema = json.RawMessage(`{"type":"object"}`)
 	if len(w.RequestedSchema) > 0 && w.RequestedSchema[0] == '{' {
 		q.ResponseSchema = compact(w.RequestedSchema)

@@ -321,3 +321,29 @@ func TestElicit_TellsFewDeclinedQuestions(t *testing.T) {
 		}
 	}
 }
+
+// A question shows none of our secrets: not in its link, its schema or the name of its method.
+func TestElicit_HidesSecrets(t *testing.T) {
+	const secret = `head secret\u002dkey`
+	question := `{"mode":"url","message":"` + secret + `","url":"https://example.com/?a=head+secret-key&b=head%20secret-key&c=` + secret + `","requestedSchema":{"title":"` + secret + `","properties":{"b":{},"a":{}}}}`
+	method := "elicitation/create"
+	cfg := playedTasks(t, func(string, json.RawMessage) string {
+		return `"result":{"inputRequests":{"q":{"method":"` + method + `","params":` + question + `}}}`
+	})
+	cfg.Headers = map[string]string{"Authorization": "Bearer head secret-key", "Key": "head secret-key"}
+	tool := find(t, started(t, cfg), "it.book")
+	asked := agui.Interrupt{}
+	_, err := tool.Call(t.Context(), &plugins.Call{ID: "c", Args: json.RawMessage(`{}`), Asks: func(_ string, q agui.Interrupt) (plugins.Answer, error) {
+		asked = q
+		return plugins.Answer{}, plugins.ErrWaiting
+	}})
+	shown := fmt.Sprintf("%s %s %s", asked.Message, asked.Metadata, asked.ResponseSchema)
+	if !errors.Is(err, plugins.ErrWaiting) || strings.Contains(shown, "secret") || string(asked.ResponseSchema) != `{"title":"***","properties":{"b":{},"a":{}}}` {
+		t.Errorf("%v: the person is shown %s", err, shown)
+	}
+	method = secret
+	_, err = tool.Call(t.Context(), &plugins.Call{ID: "c", Args: json.RawMessage(`{}`)})
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("the model is told %v", err)
+	}
+}
