@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -285,15 +286,13 @@ func (t *tap) asks(f *frame, own *exchange) json.RawMessage {
 		for _, x := range t.open {
 			p.maybe(x.asker)
 		}
-		for id, x := range t.left {
-			if time.Since(x.left) > parting {
-				delete(t.left, id)
-				continue
-			}
+		t.prune()
+		for _, x := range t.left {
 			p.maybe(x.asker)
 		}
 	}
-	key := string(f.ID)
+	t.questions++ // two streams can have questions of one id
+	key := strconv.Itoa(t.questions)
 	t.pending[key] = p
 	return encoded(map[string]any{
 		"jsonrpc": "2.0", "id": f.ID, "method": elicitation, "params": map[string]any{"message": "", "_meta": map[string]string{questionMeta: key}},
@@ -306,9 +305,15 @@ func (t *tap) leave(x *exchange) {
 	if result, refused, sent := x.outcome(); x.asker != nil && result == nil && refused == nil && sent {
 		t.mu.Lock()
 		defer t.mu.Unlock()
+		t.prune()
 		x.left = time.Now()
 		t.left[x.id] = x
 	}
+}
+
+// prune forgets calls that ended some time ago. t.mu is held.
+func (t *tap) prune() {
+	maps.DeleteFunc(t.left, func(_ jsonrpc.ID, x *exchange) bool { return time.Since(x.left) > parting })
 }
 
 // elicited answers a server's question, which is that of a call in flight.

@@ -29,8 +29,9 @@ type tap struct {
 	stray int  // texts that were no messages
 	able  bool // the server executes calls as tasks
 
-	pending map[string]pending       // questions of the server, by their id
-	left    map[jsonrpc.ID]*exchange // calls that ended lately without a response
+	questions int                      // number of questions so far
+	pending   map[string]pending       // questions of the server, by their number
+	left      map[jsonrpc.ID]*exchange // calls that ended lately without a response
 }
 
 func newTap(log *slog.Logger, redact func(string) string, tasks *tasks) *tap {
