@@ -33,7 +33,7 @@ type asker struct {
 
 	responses sdk.InputResponseMap // to the questions in the latest result, which the next request has
 	state     string               // which that result told to repeat
-	heard     map[string]bool      // requests whose answer the task has got, by their names and hashes
+	heard     map[string]bool      // acknowledged requests of the task, by their names and hashes
 
 	mu    sync.Mutex // guards the fields below
 	waits bool       // an answer is missing
@@ -42,7 +42,7 @@ type asker struct {
 	sure bool     // one of them was the call's, and not another's that was in flight
 }
 
-// memory is what a call remembers of its questions while it has a task, also after a crash.
+// memory is a call's record of its task and its questions. Keep stores it while the task runs.
 type memory struct {
 	Task  string            `json:"task,omitempty"`
 	Asked map[string]int    `json:"asked,omitempty"` // number of questions by their hash
@@ -51,7 +51,7 @@ type memory struct {
 
 func newMemory() memory { return memory{Asked: map[string]int{}, Keys: map[string]string{}} }
 
-// remember keeps what the call remembers.
+// remember stores the record.
 func (a *asker) remember() error {
 	a.mu.Lock()
 	kept := encoded(&a.memory)
@@ -169,7 +169,7 @@ func (a *asker) waiting() bool {
 const parting = 5 * time.Second
 
 const (
-	maxDeclined = 5   // declined questions of a call of which the model is told
+	maxDeclined = 5   // declined questions of a call in the model's result
 	maxTold     = 500 // bytes of such a question, and of the reason
 )
 

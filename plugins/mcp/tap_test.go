@@ -37,3 +37,22 @@ func TestTap_QuestionsOfOneID(t *testing.T) {
 		t.Errorf("%d of 2 questions are there", len(tp.pending))
 	}
 }
+
+// A question that names no task, outside of a call's stream, can be that of each call in flight and of each task.
+func TestTap_UnnamedQuestion(t *testing.T) {
+	tp := newTestTap()
+	a, b := new(asker), new(asker)
+	tp.tasks.enter(a)
+	tp.tasks.begun(a, "T")
+	id, _ := jsonrpc.MakeID(1.0)
+	tp.open[id] = &exchange{id: id, asker: b}
+	for params, want := range map[string]int{`{}`: 2, `{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"T"}}}`: 1} {
+		tp.asks(&frame{ID: []byte("1"), Params: []byte(params)}, nil)
+		for key, p := range tp.pending {
+			if len(p.from) != want {
+				t.Errorf("%s can be of %d calls, want %d", params, len(p.from), want)
+			}
+			delete(tp.pending, key)
+		}
+	}
+}

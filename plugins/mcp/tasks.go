@@ -25,7 +25,7 @@ const taskExtension = "io.modelcontextprotocol/tasks"
 const (
 	minPoll     = time.Second // between two polls of a task
 	maxPoll     = 30 * time.Second
-	maxUnheard  = 10        // looks in a row that tell nothing of a task, after which a task is given up
+	maxUnheard  = 10        // failed looks in a row, after which a task is given up
 	maxTaskRest = time.Hour // for which a server keeps a task after the end of its call
 )
 
@@ -233,10 +233,10 @@ func (t *tool) poll(ctx context.Context, a *asker, id string, pause time.Duratio
 // errUnfinished is the error of a task that has not ended yet.
 var errUnfinished = errors.New("the task has not ended")
 
-// unheard is the error of a request about a task that told nothing of it; a later one may.
+// unheard is the passing failure of a request about a task.
 type unheard struct{ why func() error }
 
-func (unheard) Error() string { return "the request told nothing of the task" }
+func (unheard) Error() string { return "the request about the task failed" }
 
 // missed returns the error of a request without a result: errLostTask or unheard.
 func (t *tool) missed(ctx context.Context, conn *connection, refused *refusal, err error, a *asker) error {
@@ -250,10 +250,10 @@ func (t *tool) missed(ctx context.Context, conn *connection, refused *refusal, e
 	return unheard{func() error { return t.refused(conn, refused, a) }}
 }
 
-// lostTask matches what servers say of a task that they do not know.
+// lostTask matches servers' sentences about a task that they do not know.
 var lostTask = regexp.MustCompile(`(?i)\btask\b.*\b(not found|unknown|expired|not exist|no longer)\b|\b(no such|unknown|expired) task\b|^not found`)
 
-// lostTask reports whether an error of the protocol tells that the server does not know the task.
+// lostTask reports whether the server does not know the task. Only an error of the protocol proves that.
 func (r *refusal) lostTask() bool {
 	return r.status == 0 && (r.code == jsonrpc.CodeInvalidParams || r.code != jsonrpc.CodeMethodNotFound && lostTask.MatchString(r.said))
 }
@@ -312,7 +312,7 @@ func (t *tool) look(ctx context.Context, a *asker, id string) (out agui.ToolOutp
 	return out, 0, nil
 }
 
-// update asks a person what a task needs, and sends it the answers, once more after the next look if that fails.
+// update asks a person the task's questions and sends it the answers. If that fails, the next look does it again.
 func (t *tool) update(ctx context.Context, a *asker, id string, requests map[string]json.RawMessage) error {
 	requests = a.unanswered(requests)
 	responses := a.fulfil(requests)
@@ -333,7 +333,7 @@ func (t *tool) update(ctx context.Context, a *asker, id string, requests map[str
 	return errUnfinished
 }
 
-// unanswered returns the requests of a task without those whose answer it has got.
+// unanswered returns the requests of a task without the acknowledged ones.
 func (a *asker) unanswered(requests map[string]json.RawMessage) map[string]json.RawMessage {
 	left := maps.Clone(requests)
 	maps.DeleteFunc(left, func(name string, raw json.RawMessage) bool { return a.heard[a.identity(name, raw)] })
