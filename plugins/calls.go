@@ -147,8 +147,8 @@ type ToolCall struct {
 	Args any    // an object, or nil for none
 	ID   string // of the announced call that had these arguments; otherwise empty
 
-	// Output is the output of a call that its worker answers itself: of a tool of its own, or a failure such as unreadable
-	// arguments. The call is shown and recorded with it.
+	// Output is set if the worker answers the call itself: the result of its own tool, or a failure such as unreadable arguments.
+	// The log shows and records the call with this output.
 	Output *agui.ToolOutput
 }
 

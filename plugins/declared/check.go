@@ -213,21 +213,8 @@ func (c *checker) count(at string, a *Agent) {
 			}
 		}
 	}
-	all, worst, pattern := map[string]bool{}, 0, 0
-	for i, p := range a.Tools {
-		n := 0
-		for _, name := range known {
-			if fits, _ := path.Match(p, name); fits {
-				all[name] = true
-				n++
-			}
-		}
-		if n > worst {
-			worst, pattern = n, i
-		}
-	}
-	if len(all) > most {
-		c.r.errorf(fmt.Sprintf("%s.tools[%d]", at, pattern), "the model takes %d tools, and there are %d; %q matches %d of them: narrow it", most, len(all), a.Tools[pattern], worst)
+	if widest, matches, all := host.Widest(a.Tools, known); all > most {
+		c.r.errorf(fmt.Sprintf("%s.tools[%d]", at, widest), "the model takes %d tools, and there are %d; %q matches %d of them: narrow it", most, all, a.Tools[widest], matches)
 	}
 }
 

@@ -78,27 +78,34 @@ func (r *Registry) crowded(c Chooser) string {
 	if most == 0 || len(patterns) == 0 {
 		return ""
 	}
-	all, widest, pattern := make(map[string]bool), 0, ""
 	names := slices.Collect(maps.Keys(r.agents))
 	for _, t := range r.Tools() {
 		names = append(names, t.Info().Name)
 	}
-	for _, p := range patterns {
-		n := 0
-		for _, name := range names {
-			if fits, _ := path.Match(p, name); fits {
-				all[name] = true
-				n++
-			}
-		}
-		if n > widest {
-			widest, pattern = n, p
-		}
-	}
-	if len(all) <= most {
+	widest, matches, all := Widest(patterns, names)
+	if all <= most {
 		return ""
 	}
-	return fmt.Sprintf("the model takes %d tools, and there are %d: narrow %q, which matches %d of them", most, len(all), pattern, widest)
+	return fmt.Sprintf("the model takes %d tools, and there are %d: narrow %q, which matches %d of them", most, all, patterns[widest], matches)
+}
+
+// Widest returns the index of the pattern that matches the most names, how many it matches, and how many match any pattern.
+func Widest(patterns, names []string) (widest, matches, all int) {
+	counts := make([]int, len(patterns)+1)
+	for _, name := range names {
+		matched := false
+		for i, p := range patterns {
+			if fits, _ := path.Match(p, name); fits {
+				counts[i]++
+				matched = true
+			}
+		}
+		if matched {
+			all++
+		}
+	}
+	matches = slices.Max(counts)
+	return slices.Index(counts, matches), matches, all
 }
 
 // Origin returns the origin of a plugin of the registry, or of the Toolbox of a tool.

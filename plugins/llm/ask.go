@@ -269,7 +269,7 @@ func (t *turn) admit(ctx context.Context, m Streamer, other bool, req *Request) 
 	return call, err
 }
 
-// paceOf returns what is known of the limits of a model, nil for a model without any.
+// paceOf returns the limits of a model, or nil if it has none.
 func paceOf(m Streamer, req *Request) *pace.Model {
 	if paced, ok := m.(Paced); ok {
 		pacer, model := paced.Pacer()

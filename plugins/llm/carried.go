@@ -16,8 +16,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// kept is what a model wants back with an answer, in its places between the answer's texts and calls. It is attached to the
-// answer's message, so that later runs have it too. Nothing in it is trusted: a worker of another program can write one.
+// kept is the data that a model wants back with an answer, in its places between the answer's texts and calls. It is attached to the
+// answer's message for later runs. It is not trusted, because a worker in another program can write one.
 type kept struct {
 	Origin string     `json:"origin"` // of a Carried
 	Sum    string     `json:"sum"`    // of the answer's text
@@ -32,7 +32,7 @@ type keptPart struct {
 	ID   string          `json:"id,omitempty"`   // the provider's id of the call
 }
 
-// keep returns what is kept of an answer, nil for nothing.
+// keep returns the value for an answer, or nil if its model wants nothing back.
 func keep(resp *Response, ans *answer) *kept {
 	k := &kept{Sum: sum(ans.Text)}
 	for _, p := range resp.Parts {
@@ -66,7 +66,7 @@ const maxKept = 1 << 20
 // maxData limits the parts of a value that have data, so that a model's refusals of them can all be remembered.
 const maxData = 64
 
-// attachKept attaches what is kept of an answer to its message. What is too large is kept for this run alone.
+// attachKept attaches the value to the message of the answer. A value that is too large is available in this run alone.
 func (t *turn) attachKept(ctx context.Context, k *kept) error {
 	if k == nil {
 		return nil
@@ -85,8 +85,8 @@ func (t *turn) attachKept(ctx context.Context, k *kept) error {
 // tooLarge are the refusals of a value at a message: the message, the event or the run would be too large.
 var tooLarge = []string{"illegal_event", "event_too_large", "messages_too_large"}
 
-// keptOf returns what is kept of the answer that begins with m, nil for nothing, for too much or for an answer of which this agent
-// is not known to be the author.
+// keptOf returns the value of the answer that begins with m. It is nil if there is none, if it has too much data, or if this agent is not
+// known to be the author. Data that no model of the agent wants is left out.
 func (t *turn) keptOf(m *agui.Message) *kept {
 	var k kept
 	if m.EncryptedValue == "" || json.Unmarshal([]byte(m.EncryptedValue), &k) != nil {
@@ -108,10 +108,31 @@ func (t *turn) keptOf(m *agui.Message) *kept {
 			data++
 		}
 	}
-	if data > maxData {
+	switch {
+	case data > maxData:
 		return nil
+	case !t.wants(k.Origin):
+		k.Parts = slices.DeleteFunc(k.Parts, func(p keptPart) bool { return p.Data != nil })
 	}
 	return &k
+}
+
+// wants reports whether one of the models can want data of an origin back.
+func (t *turn) wants(origin string) bool {
+	return slices.ContainsFunc(t.models, func(m Streamer) bool {
+		c, ok := m.(Carrier)
+		return !ok || c.Origin(t.cfg.Options.Model) == origin
+	})
+}
+
+// size returns the bytes of the data.
+func (k *kept) size() (n int) {
+	if k != nil {
+		for _, p := range k.Parts {
+			n += len(p.Data)
+		}
+	}
+	return n
 }
 
 // authorOf returns the agent that metadata names as the author, "" for none.
@@ -133,7 +154,7 @@ func (k *kept) id(ours string) string {
 	return ours
 }
 
-// parts returns an answer's text and calls in their order and with what is carried, or nil if they are no longer those of k.
+// parts returns an answer's texts, calls and carried data in order, or nil if the texts or calls have changed since.
 func (k *kept) parts(text string, calls []call, b *toolbox) (parts []llms.ContentPart) {
 	if k == nil || k.Sum != sum(text) {
 		return nil

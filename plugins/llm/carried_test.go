@@ -69,7 +69,7 @@ func tells(n int) llmtest.Script {
 	return llmtest.Script{Steps: []llmtest.Step{llmtest.Reasoning(fmt.Sprint("thought ", n)), llmtest.Text("It is "), llmtest.Text("fine.")}}
 }
 
-// marks counts what was carried in the n-th request, from 1.
+// marks counts the carried parts in the n-th request, from 1.
 func marks(server *llmtest.Server, name string, n int) int {
 	all := server.Requests()
 	if n > len(all) {
@@ -233,7 +233,7 @@ func TestCarried_HistoryIsTrimmed(t *testing.T) {
 	})
 }
 
-// An edited answer goes without what was carried with it. Values that a worker has made up reach no provider.
+// Data of an edited answer, and data that a worker has made up, reach no provider.
 func TestCarried_OnlyWithItsAnswer(t *testing.T) {
 	forge := func(change func(v map[string]any)) func(m *agui.Message) {
 		return func(m *agui.Message) {

@@ -45,8 +45,8 @@ func (t *turn) fitInto(target int, ans *answer) (less bool, err error) {
 }
 
 // compact makes the prompt as short as target tokens, if it can: it shortens the oldest results of tools, except those of the last
-// calls, then drops the oldest turns, then shortens all results. It reports what it did. It is a function of the conversation and
-// target, because a prompt is compacted again when its turn is replayed.
+// calls, then drops the oldest turns, then shortens all results. The result depends only on the
+// conversation and target, because a replay compacts the prompt again.
 func (t *turn) compact(target int) (c agui.Compaction) {
 	enough := func() bool { return t.promptSize() <= target }
 	before := len(t.messages)
@@ -54,11 +54,11 @@ func (t *turn) compact(target int) (c agui.Compaction) {
 	for last > 0 && t.messages[last-1].Role != llms.ChatMessageTypeAI {
 		last--
 	}
-	c.Shortened = t.shortenResults(last, min(leastResult, t.results.most/4), enough)
+	c.Shortened = t.shortenResults(last, min(shortResult, t.results.most/4), enough)
 	c.Dropped = t.dropTurns(enough)
 	last -= before - len(t.messages)
 	c.Shortened += t.shortenResults(last, 0, enough)
-	for limit := t.results.most / 2; limit >= leastResult/8 && !enough(); limit /= 2 {
+	for limit := t.results.most / 2; limit >= leastResult && !enough(); limit /= 2 {
 		c.Shortened += t.shortenResults(len(t.messages), limit, enough)
 	}
 	return c

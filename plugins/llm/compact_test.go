@@ -72,10 +72,10 @@ func TestResult_IsReadOn(t *testing.T) {
 		call func(id string) string
 		want string
 	}{
-		{read(`{"id":"ID","from":10001,"lines":2}`), "2 lines from 10001 on, up to line 10002 of 20005:\n10001: row 10001\n10002: row 10002\n"},
-		{read(`{"id":"ID","find":"needle"}`), "1 lines with \"needle\" from 1 on, up to line 20005 of 20005:\n20005: last Needle\n"},
+		{read(`{"id":"ID","from":10001,"lines":2}`), "Lines, from line 10001 to line 10002 of 20005:\n10001: row 10001\n10002: row 10002\n"},
+		{read(`{"id":"ID","find":"needle"}`), "Lines with \"needle\", from line 1 to line 20005 of 20005:\n20005: last Needle\n"},
 		{read(`{"id":"ID","from":20001,"lines":1}`), "20001: " + strings.Repeat("ü", 250) + "\n"},
-		{read(`{"id":"ID","from":99999}`), "0 lines from 20006 on"},
+		{read(`{"id":"ID","from":99999}`), "No lines from line 20006 on; the result has 20005 lines"},
 		{read(`{"id":"other"}`), `There is no shortened result with the id \"other\"`},
 		{read(`{"id":3}`), "invalid_arguments"},
 	} {
@@ -205,4 +205,27 @@ func compactions(t *testing.T, events []agui.Event) (list []agui.Compaction) {
 		}
 	}
 	return list
+}
+
+// Results that are short by themselves are shortened, too, when there are many.
+func TestContext_ManyShortResults(t *testing.T) {
+	m := &model{}
+	for n := range 40 {
+		m.replies = append(m.replies, asks("", fmt.Sprintf(`dump {"n":%d}`, n)))
+	}
+	m.replies = append(m.replies, says("done"))
+	m.fail = func(n int) error {
+		if tokens := (len(m.request(n)) + 3) / 4; tokens > 8000 {
+			return &llm.Error{Code: "context_too_long", Message: "Too long"}
+		}
+		return nil
+	}
+	dump := tool{plugins.Info{Name: "dump"}, func(_ context.Context, c *plugins.Call) (string, error) {
+		return strings.Repeat(string(c.Args)+" is a line\n", 80), nil
+	}}
+	a := newAgent(t, llm.Config{Model: m, Tools: []string{"dump"}, ContextTokens: 8000, Steps: 100})
+	res := plugintest.Run(t, a, plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{dump}})
+	if res.Err != nil || m.calls() != 41 {
+		t.Errorf("%v after %d calls", res.Err, m.calls())
+	}
 }

@@ -2,7 +2,6 @@ package llm
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -133,8 +132,8 @@ func (t *turn) estimate(req Request) (tokens int) {
 			}
 		}
 	}
-	if tools, err := json.Marshal(req.Options.Tools); err == nil && len(req.Options.Tools) > 0 {
-		tokens += t.cfg.Count(string(tools))
+	if len(req.Options.Tools) > 0 {
+		tokens += t.tools.tokens(t.cfg.Count)
 	}
 	return tokens
 }

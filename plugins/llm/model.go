@@ -30,6 +30,12 @@ type Taker interface {
 	Takes(mediaType string, url bool) bool
 }
 
+// Carrier is a Streamer that knows which data it wants back. Others get all.
+type Carrier interface {
+	// Origin returns the Origin of its Carried, if the request names model, or no model if that is "".
+	Origin(model string) string
+}
+
 // Paced is a Streamer whose calls wait for the limits of its provider, and are not made while it is down.
 type Paced interface {
 	Pacer() (p *pace.Pacer, model string)

@@ -135,11 +135,15 @@ func (t *turn) history() *history {
 	return h
 }
 
-// size estimates the tokens of a turn, with four extra tokens per message and a thousand per image or file.
+// size estimates the tokens of a turn in the prompt, with four extra tokens per message and a thousand per image or file.
 func (t *turn) size(turn []agui.Message) (tokens int) {
 	for i := range turn {
 		m := &turn[i]
-		tokens += 4 + t.cfg.Count(m.Text()) + t.cfg.Count(m.EncryptedValue)
+		text := t.cfg.Count(m.Text())
+		if m.Role == agui.RoleTool {
+			text = min(text, t.cfg.ResultTokens)
+		}
+		tokens += 4 + text + t.keptOf(m).size()/4
 		for _, c := range m.ToolCalls {
 			tokens += 4 + t.cfg.Count(c.Name) + t.cfg.Count(c.Arguments)
 		}

@@ -251,3 +251,18 @@ func TestTools_NamesSuitProviders(t *testing.T) {
 		t.Errorf("shown: %s", got)
 	}
 }
+
+// A result that the prompt shortens counts as long as it is there.
+func TestHistory_CountsResultsAsTheModelGetsThem(t *testing.T) {
+	m := &model{replies: []reply{says("done")}}
+	messages := thread(4)
+	for i := range messages {
+		if messages[i].Role == agui.RoleTool {
+			messages[i].Content = strings.Repeat("x", 400_000)
+		}
+	}
+	plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}, ResultTokens: 1000}), plugintest.Config{Input: plugins.Input{Messages: messages}})
+	if n := strings.Count(m.request(1), "files_read gave xx"); n != 4 {
+		t.Errorf("%d of 4 turns are in the prompt", n)
+	}
+}

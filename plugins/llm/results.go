@@ -22,8 +22,12 @@ type results struct {
 	cut   bool              // a result has been shortened
 }
 
-// leastResult is the length up to which results are not shortened, in bytes.
-const leastResult = 4 << 10
+const (
+	// shortResult is the length to which earlier results are shortened first, in bytes.
+	shortResult = 4 << 10
+	// leastResult is the length up to which results are never shortened, in bytes.
+	leastResult = 512
+)
 
 // add returns what the model gets of a call's result at first.
 func (r *results) add(id, text string) string {
@@ -97,14 +101,15 @@ func (r *results) read(arguments string) *agui.ToolOutput {
 		shown, last = shown+1, first+n
 		out.WriteString(strconv.Itoa(last) + ": " + line + "\n")
 	}
-	what := fmt.Sprintf("%d lines", shown)
+	with := ""
 	if asked.Find != "" {
-		what += fmt.Sprintf(" with %q", clip(asked.Find, 200))
+		with = fmt.Sprintf(" with %q", clip(asked.Find, 200))
 	}
-	return &agui.ToolOutput{
-		Status:        agui.StatusSuccess,
-		ResultSummary: fmt.Sprintf("%s from %d on, up to line %d of %d:\n%s", what, first, last, len(all), out.String()),
+	summary := fmt.Sprintf("No lines%s from line %d on; the result has %d lines", with, first, len(all))
+	if shown > 0 {
+		summary = fmt.Sprintf("Lines%s, from line %d to line %d of %d:\n%s", with, first, last, len(all), out.String())
 	}
+	return &agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: summary}
 }
 
 // longestLine is where a longer line of a result is broken, in bytes.

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 )
 
 // toolbox is the set of tools that a model can call. Providers allow only some names; ours have dots and other letters.
@@ -20,6 +22,18 @@ type toolbox struct {
 	wires    map[string]string // by our name
 	patterns []string
 	reads    bool // ReadResult is ours
+
+	counted int // tools whose tokens are in size
+	size    int
+}
+
+// tokens estimates the tokens of all tools. It counts them again only after one was added.
+func (b *toolbox) tokens(count func(text string) int) int {
+	if b.counted != len(b.list) {
+		tools, _ := json.Marshal(b.list) // a tool that is no JSON is left out later
+		b.counted, b.size = len(b.list), count(string(tools))
+	}
+	return b.size
 }
 
 // offered returns the tools and agents that match the patterns, and the client's tools.
@@ -87,21 +101,9 @@ func (b *toolbox) advise(err error) error {
 	if !ok || failed.Code != "too_many_tools" {
 		return err
 	}
-	most, pattern := 0, ""
-	for _, p := range b.patterns {
-		n := 0
-		for name := range b.wires {
-			if fits, _ := path.Match(p, name); fits {
-				n++
-			}
-		}
-		if n > most {
-			most, pattern = n, p
-		}
-	}
 	advised := *failed
-	if pattern != "" {
-		advised.Message += fmt.Sprintf(": narrow the agent's tools: %q matches %d of them", pattern, most)
+	if widest, matches, _ := host.Widest(b.patterns, slices.Collect(maps.Keys(b.wires))); matches > 0 {
+		advised.Message += fmt.Sprintf(": narrow the agent's tools: %q matches %d of them", b.patterns[widest], matches)
 	}
 	return &advised
 }

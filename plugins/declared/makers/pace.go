@@ -32,7 +32,7 @@ func keyOf(m declared.Model) string {
 func pacerOf(name string) *pace.Pacer {
 	p := pacers.by[name]
 	if p == nil {
-		p = new(pace.Pacer)
+		p = pace.New()
 		pacers.by[name] = p
 	}
 	return p

@@ -37,7 +37,7 @@ type thought struct {
 	Data      string  `json:"data,omitempty"`
 }
 
-// thoughtOf reads what was carried; ok is false for what is no thought.
+// thoughtOf decodes carried data; ok is false if it is not a thought.
 func thoughtOf(carried json.RawMessage) (t thought, ok bool) {
 	err := json.Unmarshal(carried, &t)
 	return t, err == nil && (t.Type == "thinking" && t.Thinking != nil && t.Signature != "" || t.Type == "redacted_thinking" && t.Data != "")

@@ -19,13 +19,16 @@ type Limits struct {
 
 // Pacer admits the calls of a provider within its configured limits, and within those that the provider tells or shows for each
 // model. Calls of one user are admitted in order, and users in turn. One call may exceed the limit of tokens. A Pacer is safe
-// for concurrent use. The zero value has no configured limits, and a nil Pacer has none at all.
+// for concurrent use, and a nil Pacer has no limits.
 type Pacer struct {
-	mu         sync.Mutex // guards the fields below
-	configured Limits
-	pools      *pools // does not change once it is set
-	models     map[string]*Model
+	pools pools // of the configured limits
+
+	mu     sync.Mutex // guards the fields below
+	models map[string]*Model
 }
+
+// New returns a Pacer without configured limits.
+func New() *Pacer { return &Pacer{pools: newPools(), models: make(map[string]*Model)} }
 
 // Model is what a Pacer knows of one model. A nil Model knows nothing.
 type Model struct {
@@ -59,22 +62,9 @@ const (
 
 // Configure sets the limits. It may be called again.
 func (p *Pacer) Configure(l Limits) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.configured = l
-	own := p.own()
-	own.requests.SetLimits(total(l.Requests))
-	own.tokens.SetLimits(total(l.Tokens))
-	own.concurrent.SetLimits(total(l.Concurrent))
-}
-
-// own returns the pools of the configured limits. The caller holds mu.
-func (p *Pacer) own() *pools {
-	if p.pools == nil {
-		own := newPools()
-		p.pools = &own
-	}
-	return p.pools
+	p.pools.requests.SetLimits(total(l.Requests))
+	p.pools.tokens.SetLimits(total(l.Tokens))
+	p.pools.concurrent.SetLimits(total(l.Concurrent))
 }
 
 // Model returns a model of the provider.
@@ -84,11 +74,10 @@ func (p *Pacer) Model(name string) *Model {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.own()
 	m := p.models[name]
 	if m == nil {
-		if p.models == nil || len(p.models) == maxModels {
-			p.models = make(map[string]*Model)
+		if len(p.models) == maxModels {
+			clear(p.models)
 		}
 		m = &Model{of: p, name: name, breaker: newBreaker(name), pools: newPools(), starting: quota.New(quota.Limits{})}
 		p.models[name] = m
@@ -101,13 +90,11 @@ func (m *Model) Tell(requests, tokens int64) {
 	if m == nil {
 		return
 	}
-	m.of.mu.Lock()
-	configured := m.of.configured
-	m.of.mu.Unlock()
-	if requests > 0 && configured.Requests == 0 {
+	own := &m.of.pools
+	if requests > 0 && own.requests.Limits().Total == 0 {
 		m.pools.requests.SetLimits(total(requests))
 	}
-	if tokens > 0 && configured.Tokens == 0 {
+	if tokens > 0 && own.tokens.Limits().Total == 0 {
 		m.pools.tokens.SetLimits(total(tokens))
 	}
 }
@@ -192,7 +179,7 @@ func (m *Model) take(c *Call, tokens int64, reserve func(p *quota.Pool, n int64)
 	into(&starting, m.starting, 1)
 	c.starting = starting[0]
 	into(&c.held, m.of.pools.concurrent, 1)
-	for _, in := range []*pools{m.of.pools, &m.pools} {
+	for _, in := range []*pools{&m.of.pools, &m.pools} {
 		into(&c.requests, in.requests, 1)
 		into(&c.tokens, in.tokens, tokens)
 	}
@@ -244,10 +231,11 @@ func (m *Model) pause(ctx context.Context) error {
 // Answered says that the answer has begun: the model is up, and has room for another call. A nil Call ignores it, and only the first
 // time counts.
 func (c *Call) Answered() {
-	if c == nil {
+	if c == nil || c.starting == nil { // it is called for each piece
 		return
 	}
 	c.starting.Release()
+	c.starting = nil
 	if c.done != nil {
 		c.done(nil)
 		c.done = nil

@@ -53,7 +53,7 @@ func TestPacer_KeepsTheLimitsAndServesUsersInTurn(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(limits), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var p pace.Pacer
+				p := pace.New()
 				p.Configure(limits)
 				var served provider
 				var all sync.WaitGroup
@@ -63,13 +63,13 @@ func TestPacer_KeepsTheLimitsAndServesUsersInTurn(t *testing.T) {
 				}
 				begun := time.Now()
 				for range calls["busy"] {
-					all.Go(func() { call(t, &p, &served, "busy") })
+					all.Go(func() { call(t, p, &served, "busy") })
 				}
 				synctest.Wait() // the busy user is in line first
 				for user, n := range calls {
 					for range n {
 						if user != "busy" {
-							all.Go(func() { call(t, &p, &served, user) })
+							all.Go(func() { call(t, p, &served, user) })
 						}
 					}
 				}
@@ -107,7 +107,7 @@ func call(t *testing.T, p *pace.Pacer, to *provider, user string) {
 
 func TestPacer_LimitsConcurrentCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pace.Pacer
+		p := pace.New()
 		p.Configure(pace.Limits{Concurrent: 2})
 		var mu sync.Mutex
 		var now, most int
@@ -140,7 +140,7 @@ func TestPacer_LimitsConcurrentCalls(t *testing.T) {
 
 func TestPacer_PausesAfterRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pace.Pacer
+		p := pace.New()
 		waited := func() time.Duration {
 			from := time.Now()
 			c, err := p.Model("m").Admit(t.Context(), pace.Request{Project: "p", User: "u", Tokens: 1}, atOnce)
@@ -187,7 +187,7 @@ func TestPacer_PausesAfterRefusals(t *testing.T) {
 
 func TestPacer_LearnsLimitsThatAreNotConfigured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pace.Pacer
+		p := pace.New()
 		admitted := func(n int) (in int) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -218,7 +218,7 @@ func TestPacer_WaitsEndWithTheirContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("gone")
 		for _, limits := range []pace.Limits{{Requests: 1}, {Tokens: 1}, {Concurrent: 1}, {}} {
-			var p pace.Pacer
+			p := pace.New()
 			p.Configure(limits)
 			first, err := p.Model("m").Admit(t.Context(), pace.Request{Project: "p", User: "u", Tokens: 1}, atOnce)
 			if err != nil {
@@ -261,19 +261,19 @@ func ends(t *testing.T, p *pace.Pacer, r pace.Request, err error) error {
 
 func TestPacer_ModelThatIsDownIsTriedOnceInAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pace.Pacer
+		p := pace.New()
 		r := pace.Request{Else: true}
 		for _, err := range []error{errBroken, errBroken, nil, errBroken, pace.ErrNeither, errBroken, errBroken} {
-			if down := ends(t, &p, r, err); down != nil || p.Model("other").Down() != nil {
+			if down := ends(t, p, r, err); down != nil || p.Model("other").Down() != nil {
 				t.Fatal(down)
 			}
 		}
-		down, ok := errors.AsType[*pace.DownError](ends(t, &p, r, nil))
+		down, ok := errors.AsType[*pace.DownError](ends(t, p, r, nil))
 		want := pace.DownError{Model: "m", Until: time.Now().Add(30 * time.Second), Last: errBroken}
 		if !ok || *down != want || p.Model("m").Down() == nil {
 			t.Fatalf("got %+v, want %+v", down, want)
 		}
-		if err := ends(t, &p, pace.Request{}, errBroken); err != nil {
+		if err := ends(t, p, pace.Request{}, errBroken); err != nil {
 			t.Errorf("without another model: %v", err)
 		}
 		<-time.After(31 * time.Second)
@@ -281,7 +281,7 @@ func TestPacer_ModelThatIsDownIsTriedOnceInAWhile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := ends(t, &p, r, nil); err == nil {
+		if err := ends(t, p, r, nil); err == nil {
 			t.Error("two calls try the model")
 		}
 		if trying.End(errBroken); p.Model("m").Down() == nil {
@@ -289,7 +289,7 @@ func TestPacer_ModelThatIsDownIsTriedOnceInAWhile(t *testing.T) {
 		}
 		<-time.After(31 * time.Second)
 		for _, err := range []error{pace.ErrNeither, nil, errBroken} {
-			if down := ends(t, &p, r, err); down != nil {
+			if down := ends(t, p, r, err); down != nil {
 				t.Error(down)
 			}
 		}
@@ -301,10 +301,10 @@ func TestPacer_ModelThatIsDownIsTriedOnceInAWhile(t *testing.T) {
 
 func TestPacer_CallThatDidNotStartTriesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pace.Pacer
+		p := pace.New()
 		r := pace.Request{Else: true}
 		for range 3 {
-			_ = ends(t, &p, r, errBroken)
+			_ = ends(t, p, r, errBroken)
 		}
 		<-time.After(31 * time.Second)
 		p.Model("m").Pause(time.Minute)
@@ -314,7 +314,7 @@ func TestPacer_CallThatDidNotStartTriesNothing(t *testing.T) {
 			t.Errorf("got %v, want %v", err, context.Canceled)
 		}
 		<-time.After(2 * time.Minute)
-		if err := ends(t, &p, r, nil); err != nil {
+		if err := ends(t, p, r, nil); err != nil {
 			t.Error(err)
 		}
 	})
@@ -323,7 +323,7 @@ func TestPacer_CallThatDidNotStartTriesNothing(t *testing.T) {
 // Long answers that were accepted before a refusal do not hold up other calls.
 func TestModel_RefusalDoesNotWaitForAcceptedAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pace.Pacer
+		p := pace.New()
 		m := p.Model("m")
 		for range 5 {
 			c, err := m.Admit(t.Context(), pace.Request{}, atOnce)
@@ -343,7 +343,7 @@ func TestModel_RefusalDoesNotWaitForAcceptedAnswers(t *testing.T) {
 
 func TestModel_LimitsAreItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pace.Pacer
+		p := pace.New()
 		p.Model("small").Tell(1, 1)
 		p.Model("small").Refused(20 * time.Second)
 		from := time.Now()
@@ -361,10 +361,10 @@ func TestModel_LimitsAreItsOwn(t *testing.T) {
 // The first call after an outage shows with the beginning of its answer that the model is up.
 func TestModel_AnswerThatBeginsEndsTheTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pace.Pacer
+		p := pace.New()
 		r := pace.Request{Else: true}
 		for range 3 {
-			_ = ends(t, &p, r, errBroken)
+			_ = ends(t, p, r, errBroken)
 		}
 		<-time.After(31 * time.Second)
 		long, err := p.Model("m").Admit(t.Context(), r, atOnce)
@@ -372,7 +372,7 @@ func TestModel_AnswerThatBeginsEndsTheTrial(t *testing.T) {
 			t.Fatal(err)
 		}
 		long.Answered()
-		if err := ends(t, &p, r, nil); err != nil {
+		if err := ends(t, p, r, nil); err != nil {
 			t.Error(err)
 		}
 	})

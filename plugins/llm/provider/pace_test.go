@@ -76,7 +76,7 @@ func TestAgent_WaitsForTheProvidersLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := &busy{limit: 60, header: test.header}
-				pacer := new(pace.Pacer)
+				pacer := pace.New()
 				pacer.Configure(test.limits)
 				m, err := provider.Open(provider.Config{
 					Provider: "openai", Model: "m", BaseURL: "http://model.test/v1", APIKey: key, Pace: pacer, HTTPClient: &http.Client{Transport: b},

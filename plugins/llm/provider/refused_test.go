@@ -137,7 +137,7 @@ func TestThread_SurvivesForgedReasoning(t *testing.T) {
 func TestPace_SpoiledAnswerIsNotAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, reason := range []string{"malformed_function_call", "unexpected_tool_call", "too_many_tool_calls", "missing_thought_signature", "malformed_response"} {
-			pacer, requests := new(pace.Pacer), 0
+			pacer, requests := pace.New(), 0
 			m, err := provider.Open(provider.Config{
 				Provider: "openai", API: "chat", Model: "m", APIKey: "key", BaseURL: "http://model.test/v1", Pace: pacer,
 				HTTPClient: &http.Client{Transport: served(func(string) (int, string) {
@@ -155,4 +155,40 @@ func TestPace_SpoiledAnswerIsNotAnOutage(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Data of a model that was replaced takes no room in the prompt.
+func TestCarried_OfAnotherModelTakesNoHistory(t *testing.T) {
+	m, err := provider.Open(provider.Config{
+		Provider: "openai", Model: "m", BaseURL: "http://model.test/v1", APIKey: key, HTTPClient: &http.Client{Transport: transport(func() *http.Response { return answering("done") })},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for origin, want := range map[string]int{"openai/gone@00000000": 6, m.(llm.Carrier).Origin(""): 1} {
+		var messages []agui.Message
+		for i := range 6 {
+			sum := sha256.Sum256([]byte("answer"))
+			value := fmt.Sprintf(`{"origin":%q,"sum":%q,"parts":[{"data":{"reasoning_content":%q}},{"text":6}]}`, origin, hex.EncodeToString(sum[:4]), strings.Repeat("e", 100_000))
+			messages = append(messages,
+				agui.Message{ID: fmt.Sprint("q", i), Role: agui.RoleUser, Content: "question"},
+				agui.Message{ID: fmt.Sprint("a", i), Role: agui.RoleAssistant, Content: "answer", EncryptedValue: value, Metadata: json.RawMessage(`{"agent":"a"}`)})
+		}
+		messages = append(messages, agui.Message{ID: "last", Role: agui.RoleUser, Content: "and now?"})
+		agent, err := llm.New(llm.Config{Name: "a", Model: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res := plugintest.Run(t, agent, plugintest.Config{Input: plugins.Input{Messages: messages}})
+		dropped := 0
+		for _, ev := range res.Events {
+			var c agui.Compaction
+			if e, ok := ev.(agui.Custom); ok && e.Name == agui.CompactedEvent && json.Unmarshal(e.Value, &c) == nil {
+				dropped = c.Dropped
+			}
+		}
+		if kept := 6 - dropped; kept != want {
+			t.Errorf("%s: %d turns are in the prompt, want %d", origin, kept, want)
+		}
+	}
 }

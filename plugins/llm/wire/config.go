@@ -114,7 +114,7 @@ func (cfg *Config) Endpoint(provider, baseURL string, caps Caps) (*Endpoint, err
 		Log: cfg.Log, address: hashed(cfg.BaseURL)[:8], known: &knowledge{caps: caps}, pace: cfg.Pace,
 	}
 	if e.pace == nil {
-		e.pace = new(pace.Pacer)
+		e.pace = pace.New()
 	}
 	for name, value := range cfg.Headers {
 		e.Header.Set(name, value)

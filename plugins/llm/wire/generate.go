@@ -24,6 +24,11 @@ func (p Plain) Takes(mediaType string, url bool) bool { return p.endpoint.Takes(
 // Pacer implements llm.Paced.
 func (p Plain) Pacer() (pacer *pace.Pacer, model string) { return p.endpoint.pace, p.endpoint.Model }
 
+// Origin implements llm.Carrier.
+func (p Plain) Origin(model string) string {
+	return p.endpoint.For(llms.CallOptions{Model: model}).origin()
+}
+
 // MaxTools returns the number of tools that the model takes, 0 for any.
 func (p Plain) MaxTools() int { return p.endpoint.known.of(p.endpoint.Model).caps.Tools }
 
