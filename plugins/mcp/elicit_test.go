@@ -27,18 +27,19 @@ func asksByRequest() *sdk.Server {
 	for name, idempotent := range map[string]bool{"book": true, "deploy": false} {
 		s.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: &sdk.ToolAnnotations{IdempotentHint: idempotent}},
 			func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-				said := name
+				var said strings.Builder
+				said.WriteString(name)
 				for _, ask := range []string{"Which seat?", "Which seat?", "Paid?"} {
 					res, err := req.Session.Elicit(ctx, &sdk.ElicitParams{Message: ask, RequestedSchema: json.RawMessage(seat)})
 					if err != nil {
 						return nil, err
 					}
-					said += fmt.Sprintf(" %s %v", res.Action, res.Content)
+					said.WriteString(fmt.Sprintf(" %s %v", res.Action, res.Content))
 					if res.Action == "decline" {
 						break
 					}
 				}
-				return resultOf(said), nil
+				return resultOf(said.String()), nil
 			})
 	}
 	idempotent := &sdk.ToolAnnotations{IdempotentHint: true}

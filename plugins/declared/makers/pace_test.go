@@ -3,6 +3,7 @@ package makers_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,12 +28,13 @@ func TestLimits_HoldForAllAgentsOfAProvider(t *testing.T) {
 	})
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "baton.yaml")
-	text := "agents:\n"
+	var text strings.Builder
+	text.WriteString("agents:\n")
 	for _, name := range []string{"a", "b"} {
-		text += "  " + name + ": {provider: openai, model: m, api_key: none, base_url: '" + server.URL + "'}\n"
+		text.WriteString("  " + name + ": {provider: openai, model: m, api_key: none, base_url: '" + server.URL + "'}\n")
 	}
-	text += "providers: {'" + server.URL + "': {concurrent: 1}}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	text.WriteString("providers: {'" + server.URL + "': {concurrent: 1}}\n")
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	set, err := declared.Load(file, declared.Config{Makers: makers.All()}, nil)
