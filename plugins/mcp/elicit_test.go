@@ -34,7 +34,7 @@ func asksByRequest() *sdk.Server {
 					if err != nil {
 						return nil, err
 					}
-					said.WriteString(fmt.Sprintf(" %s %v", res.Action, res.Content))
+					fmt.Fprintf(&said, " %s %v", res.Action, res.Content)
 					if res.Action == "decline" {
 						break
 					}
