@@ -235,6 +235,16 @@ func (r *Run) Ask(ctx context.Context, q agui.Interrupt) (Answer, error) {
 	return answer, r.noteWaiting(err)
 }
 
+// Messages returns the newest messages of the thread, oldest first, as they were when the run began: at most limit, or with 0 as many
+// as there are, up to 2,000 and 8 MB. It reports whether the thread has more. The instructions (messages of the roles system and
+// developer) are included however old they are. Each call has its result, except calls and results that are alone: those are left out.
+// A worker that another one called has only its query.
+//
+// Messages blocks while the database is read. Ask for few messages first, because those of a long thread are expensive.
+func (r *Run) Messages(ctx context.Context, limit int) (list []agui.Message, more bool, err error) {
+	return r.host.Messages(ctx, limit)
+}
+
 // Next returns the messages appended to the run since its start or the last Next, or nil if there are none. It does not
 // block, and ends the open message first. Goroutines that call it concurrently need a Branch each.
 func (r *Run) Next(ctx context.Context) ([]agui.Message, error) {

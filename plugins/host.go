@@ -31,6 +31,8 @@ type Host interface {
 	CallAgent(ctx context.Context, parent string, u Use, query string) (agui.WorkerOutput, error)
 	// Ask returns the answer, or records the question and returns ErrWaiting.
 	Ask(ctx context.Context, u Use, q agui.Interrupt) (Answer, error)
+	// Messages is Run.Messages.
+	Messages(ctx context.Context, limit int) (list []agui.Message, more bool, err error)
 	// Next returns and emits the messages appended to the run since its start or the last Next.
 	Next(ctx context.Context, u Use) ([]agui.Message, error)
 	// Usage adds the tokens of a model call to the run unless u has a record. It works after the step's context is done

@@ -185,8 +185,7 @@ func (c *Call) Report(fraction float64, message string) {
 
 // Input is a worker's input. It is the same each time a step is replayed and must not be modified.
 type Input struct {
-	Query          string // the last user message's text, or the result of the node's input expression
-	Messages       []agui.Message
+	Query          string          // the last user message's text, or the result of the node's input expression
 	State          json.RawMessage // the thread's state when the run started, an object
 	Tools          []agui.Tool     // tools that the client offers and executes
 	Context        []agui.Context

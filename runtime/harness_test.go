@@ -217,3 +217,12 @@ func tick() <-chan time.Time { return time.After(time.Millisecond) }
 
 // rows returns a page's rows.
 func rows[T any](p runtime.Page[T], err error) ([]T, error) { return p.Rows, err }
+
+// thread returns the messages of the thread that a worker can read.
+func thread(ctx context.Context, run *plugins.Run) []agui.Message {
+	list, _, err := run.Messages(ctx, 0)
+	if err != nil {
+		panic(err)
+	}
+	return list
+}

@@ -15,7 +15,7 @@ import (
 // A worker cannot change messages of an earlier run, even if it reuses their ids.
 func TestWorkersMayNotUseIDsOfEarlierRuns(t *testing.T) {
 	var refused []error
-	thief := agent{"thief", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	thief := agent{"thief", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if run.Input.Query == "first" {
 			return agui.WorkerOutput{}, errors.Join(
 				run.Emit(agui.TextMessageStart{MessageID: "text", Role: agui.RoleAssistant}),
@@ -32,7 +32,7 @@ func TestWorkersMayNotUseIDsOfEarlierRuns(t *testing.T) {
 				run.Emit(agui.TextMessageContent{MessageID: "text", Delta: " too"}),
 			)
 		}
-		minted := run.Input.Messages[1].ID // by the server, for another run
+		minted := thread(ctx, run)[1].ID // by the server, for another run
 		refused = nil
 		for _, id := range []string{"text", "result", "alone", "plan", minted} {
 			refused = append(refused,

@@ -14,7 +14,7 @@ import (
 func TestLastMessageOfARequestIsHeard(t *testing.T) {
 	mirror := agent{"mirror", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		var said []string
-		for _, m := range run.Input.Messages {
+		for _, m := range thread(ctx, run) {
 			if m.Role == agui.RoleUser {
 				said = append(said, m.Content)
 			}

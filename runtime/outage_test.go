@@ -100,7 +100,7 @@ func TestReadsOfARunWaitForTheDatabase(t *testing.T) {
 		if err != nil || len(next) != 1 {
 			return agui.WorkerOutput{}, fmt.Errorf("next: %v, %w", next, err)
 		}
-		return agui.WorkerOutput{Answer: fmt.Sprint(len(run.Input.Messages), " then ", next[0].Content)}, nil
+		return agui.WorkerOutput{Answer: fmt.Sprint(len(thread(ctx, run)), " then ", next[0].Content)}, nil
 	}}
 	b := open(t, runtime.Config{}, worker, hello)
 	b.wait(b.start("main", "hello", "before").RunID, runtime.Completed)

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
@@ -53,8 +55,8 @@ func (b *bench) asked(thread string) []agui.Message {
 // reader stores its prompts in prompts.
 var (
 	prompts = make(chan []agui.Message, 1)
-	reader  = agent{"reader", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		prompts <- run.Input.Messages
+	reader  = agent{"reader", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		prompts <- thread(ctx, run)
 		return agui.WorkerOutput{Answer: "read"}, nil
 	}}
 )
@@ -164,5 +166,54 @@ func TestPromptLeavesOutHalvesOfCalls(t *testing.T) {
 		if got := strings.Join(b.prompt(name), "; "); got != c.want {
 			t.Errorf("%s: the next run is asked %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// A worker reads as much of a thread as it asks for, and the client's instructions whatever their age.
+func TestRun_ReadsNewestMessages(t *testing.T) {
+	type read struct {
+		said string
+		more bool
+	}
+	reads := make(chan map[int]read, 1)
+	window := agent{"window", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		got := make(map[int]read)
+		for _, limit := range []int{2, 1, 4, 6, 0, 3} { // in an order in which some are read and some are kept
+			list, more, err := run.Messages(ctx, limit)
+			if err != nil {
+				return agui.WorkerOutput{}, err
+			}
+			rows := make([]runtime.Message, len(list))
+			for i, m := range list {
+				rows[i].Message = m
+			}
+			got[limit] = read{texts(rows), more}
+		}
+		reads <- got
+		return agui.WorkerOutput{Answer: "read"}, nil
+	}}
+	b := open(t, runtime.Config{}, window, hello)
+	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello", ThreadID: "main", Messages: []agui.Message{
+		{ID: "s", Role: agui.RoleSystem, Content: "be brief"},
+		{ID: "1", Role: agui.RoleAssistant, Content: "calling", ToolCalls: []agui.ToolCall{{ID: "a", Name: "a"}}},
+		{ID: "2", Role: agui.RoleTool, ToolCallID: "a", Content: "result"},
+		{ID: "3", Role: agui.RoleUser, Content: "hi"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	b.wait(b.start("main", "window", "now").RunID, runtime.Completed)
+	all := "be brief, calling, result, hi, hello hi, now"
+	want := map[int]read{
+		1: {"be brief, now", true},
+		2: {"be brief, hello hi, now", true},
+		3: {"be brief, hi, hello hi, now", true},
+		4: {"be brief, hi, hello hi, now", true}, // without the result, whose call is not there
+		6: {all, false},
+		0: {all, false},
+	}
+	if diff := cmp.Diff(want, <-reads, cmp.AllowUnexported(read{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -15,7 +15,7 @@ func TestRetractedTextIsHidden(t *testing.T) {
 	prompts := make(chan string, 2)
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		var prompt []runtime.Message
-		for _, m := range run.Input.Messages {
+		for _, m := range thread(ctx, run) {
 			prompt = append(prompt, runtime.Message{Message: m})
 		}
 		prompts <- texts(prompt)

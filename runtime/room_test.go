@@ -69,7 +69,7 @@ func TestParallelResultsThatOverflow(t *testing.T) {
 	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		if run.Input.Query == "next" {
 			mu.Lock()
-			prompt = run.Input.Messages
+			prompt = thread(ctx, run)
 			mu.Unlock()
 			return agui.WorkerOutput{}, nil
 		}

@@ -12,6 +12,11 @@ import (
 // Snapshot returns the thread as it is now. While a run executes it waits until the events that the run has emitted
 // so far are stored.
 func (rd *reader) Snapshot(ctx context.Context, of Log) (Snapshot, error) {
+	return rd.latest(ctx, of, log.LatestMessages)
+}
+
+// latest is Snapshot with the thread's newest limit stored messages.
+func (rd *reader) latest(ctx context.Context, of Log, limit int) (Snapshot, error) {
 	g, err := of.grant()
 	if err != nil {
 		return Snapshot{}, err
@@ -21,7 +26,7 @@ func (rd *reader) Snapshot(ctx context.Context, of Log) (Snapshot, error) {
 	}
 	t := rd.keyed.hold(g)
 	defer t.Release()
-	s, err := rd.work.Snapshot(ctx, t)
+	s, err := rd.work.Snapshot(ctx, t, limit)
 	return s, unavailable(model.Gone(err, ErrThreadNotFound))
 }
 
@@ -39,13 +44,9 @@ func (rd *reader) ThreadMessages(ctx context.Context, of Log, f MessageFilter) (
 	if err != nil {
 		return Snapshot{}, err
 	}
-	s, err := rd.Snapshot(ctx, of)
+	s, shown, err := rd.latestBefore(ctx, of, f)
 	if err != nil {
 		return s, err
-	}
-	shown := len(s.Messages)
-	if f.Before != "" {
-		shown = slices.IndexFunc(s.Messages, func(m agui.Message) bool { return m.ID == f.Before })
 	}
 	if s.Messages = s.Messages[:max(shown, 0)]; f.Hidden || f.Before != "" && len(s.Messages) == 0 {
 		s.Messages, err = rd.messagesBefore(ctx, g, f, shown == 0)
@@ -55,6 +56,41 @@ func (rd *reader) ThreadMessages(ctx context.Context, of Log, f MessageFilter) (
 		s.Messages = s.Messages[max(len(s.Messages)-f.Limit, 0):]
 	}
 	return s, nil
+}
+
+// latestBefore returns a snapshot with the messages that f selects and maybe more, and where f.Before is in it, -1 if it has not been
+// found. It reads no more of a long thread than it needs.
+func (rd *reader) latestBefore(ctx context.Context, of Log, f MessageFilter) (s Snapshot, shown int, err error) {
+	limit := log.LatestMessages
+	if f.Limit > 0 {
+		limit = min(f.Limit, limit)
+	}
+	for ; ; limit = min(4*limit, log.LatestMessages) {
+		if s, err = rd.latest(ctx, of, limit); err != nil {
+			return s, 0, err
+		}
+		if shown = len(s.Messages); f.Before != "" {
+			shown = slices.IndexFunc(s.Messages, func(m agui.Message) bool { return m.ID == f.Before })
+		}
+		whole := limit == log.LatestMessages || len(s.Messages) < limit
+		if whole || shown > 0 && shown >= f.Limit && !cut(s.Messages) {
+			return s, shown, nil
+		}
+	}
+}
+
+// cut reports whether msgs has a result without its call: an earlier message has it.
+func cut(msgs []agui.Message) bool {
+	called := make(map[string]bool)
+	for i := range msgs {
+		for _, c := range msgs[i].ToolCalls {
+			called[c.ID] = true
+		}
+		if msgs[i].Role == agui.RoleTool && !called[msgs[i].ToolCallID] {
+			return true
+		}
+	}
+	return false
 }
 
 // MessageRows returns the thread's messages with these ids, as they are stored. A message that is being written may

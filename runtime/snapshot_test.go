@@ -247,8 +247,8 @@ func TestRunEventsGoOnBehindARunSnapshot(t *testing.T) {
 // Model providers refuse a prompt with another message between a call and its result.
 func TestPromptHasResultsBehindTheirCalls(t *testing.T) {
 	var prompt []agui.Message
-	reader := agent{"reader", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		prompt = run.Input.Messages
+	reader := agent{"reader", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		prompt = thread(ctx, run)
 		return agui.WorkerOutput{Answer: "read"}, nil
 	}}
 	b := open(t, runtime.Config{}, append(rich(), reader, plugins.Workflow{

@@ -19,13 +19,13 @@ const messageColumns = `thread_key, run_key, seq, event_id, state, message_id, t
 
 const (
 	upsertMessage = `
-INSERT INTO messages (` + messageColumns + `, content_hash)
+INSERT INTO messages (` + messageColumns + `, content_hash, instructs)
 VALUES (?::bigint, ?::bigint, ?::bigint, ?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigint,
-	?::timestamptz, ?::bigint)
+	?::timestamptz, ?::bigint, ?::boolean)
 ON CONFLICT (thread_key, message_id) DO UPDATE SET
 	run_key = excluded.run_key, seq = excluded.seq, event_id = excluded.event_id, state = excluded.state,
 	tool_call_id = excluded.tool_call_id, context_item_ids = excluded.context_item_ids,
-	message = excluded.message, day = excluded.day, content_hash = excluded.content_hash`
+	message = excluded.message, day = excluded.day, content_hash = excluded.content_hash, instructs = excluded.instructs`
 
 	selectRunMessages = `
 SELECT ` + messageColumns + `, key, (` + countRunMessages + `), sized.found
@@ -68,6 +68,10 @@ JOIN messages ON key = sized_key ORDER BY at DESC, sized_key`
 	selectMessages = newestMessages + `
 			WHERE thread_key = ? AND state = 'consumed' AND event_id <= ?` + thatFit
 
+	selectInstructions = `
+SELECT ` + messageColumns + `, key FROM messages
+WHERE thread_key = ? AND instructs AND state = 'consumed' AND event_id <= ? ORDER BY seq LIMIT 100`
+
 	selectMessagesBefore = newestMessages + `
 			WHERE thread_key = ` + threadOfProject + ` AND seq < ? AND (state = 'consumed' OR state = ? AND event_id > 0)` + thatFit
 
@@ -108,6 +112,7 @@ func messageCells(m *model.Message) []any {
 	return []any{
 		m.ThreadKey, orNull(m.RunKey), m.Seq, m.EventID, string(m.State), m.ID, m.ToolCallID,
 		jsonOf(m.ContextItemIDs), text, dayOrNull(m.Day), ms(m.CreatedAt), m.Hash,
+		model.Instructs(&m.Message),
 	}
 }
 
@@ -295,6 +300,11 @@ func (r keyed) Messages(ctx context.Context, threadKey, upTo int64, limit int) (
 	p, err := pageOf(ctx, r.q, scanMessageAnd, model.ThreadBytes, limit, selectMessages, threadKey, upTo)
 	slices.Reverse(p.Rows)
 	return p.Rows, err
+}
+
+// Instructions returns the thread's first hundred messages that instruct models.
+func (r keyed) Instructions(ctx context.Context, threadKey, upTo int64) ([]model.Message, error) {
+	return all(ctx, r.q, scanMessage, selectInstructions, threadKey, orEnd(upTo))
 }
 
 // MessagesBefore lists the newest limit of the thread's consumed messages with a seq below before (0 means all), by

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/plugintest"
 	"github.com/batonrun/baton/runtime/agui"
@@ -55,7 +54,7 @@ func TestAttachments_AreIncluded(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := &model{replies: []reply{says("done")}}
 			res := plugintest.Run(t, newAgent(t, llm.Config{Model: m}), plugintest.Config{
-				Input: plugins.Input{Messages: c.messages}, Attachments: files,
+				Messages: c.messages, Attachments: files,
 			})
 			if res.Err != nil {
 				t.Fatal(res.Err)
@@ -74,7 +73,7 @@ func TestAttachments_AreIncluded(t *testing.T) {
 		})
 	}
 	t.Run("pdf", func(t *testing.T) {
-		in := plugins.Input{Messages: []agui.Message{message("1", "pdf")}}
+		messages := []agui.Message{message("1", "pdf")}
 		for _, c := range []struct {
 			cfg  func(m *model) llm.Config
 			want string
@@ -84,7 +83,7 @@ func TestAttachments_AreIncluded(t *testing.T) {
 			{func(m *model) llm.Config { return llm.Config{Model: reader{m}, Fallbacks: []llms.Model{&model{}}} }, "[attached: c.pdf application/pdf, which cannot be shown]"},
 		} {
 			m := &model{replies: []reply{says("done")}}
-			res := plugintest.Run(t, newAgent(t, c.cfg(m)), plugintest.Config{Input: in, Attachments: files})
+			res := plugintest.Run(t, newAgent(t, c.cfg(m)), plugintest.Config{Messages: messages, Attachments: files})
 			if got := m.request(1); res.Err != nil || !strings.Contains(got, c.want) {
 				t.Errorf("%v: %q lacks %q", res.Err, got, c.want)
 			}

@@ -20,6 +20,10 @@ func (sink) Plugins() (tools, agents []plugins.Info)                     { retur
 func (sink) Next(context.Context, plugins.Use) ([]agui.Message, error)   { return nil, nil }
 func (sink) Usage(context.Context, plugins.Use, plugins.ModelCall) error { return nil }
 
+func (sink) Messages(context.Context, int) ([]agui.Message, bool, error) {
+	return []agui.Message{{ID: "q", Role: agui.RoleUser, Content: "go"}}, false, nil
+}
+
 func (sink) Do(ctx context.Context, _ plugins.Use, fn func(context.Context) (plugins.Record, error)) (json.RawMessage, error) {
 	rec, err := fn(ctx)
 	return rec.Output, err
@@ -37,7 +41,7 @@ func tokens() *model {
 
 // BenchmarkTokens measures a thousand tokens in a bare loop, and in the worker before they reach a host.
 func BenchmarkTokens(b *testing.B) {
-	in := plugins.Input{Query: "go", Messages: []agui.Message{{ID: "q", Role: agui.RoleUser, Content: "go"}}, Execution: 1}
+	in := plugins.Input{Query: "go", Execution: 1}
 	bare := func(m *model) error {
 		_, err := m.Stream(context.Background(), llm.Request{}, func(llm.Piece) error { return nil })
 		return err

@@ -117,7 +117,7 @@ func (th *talk) say(cfg llm.Config) {
 	cfg.Tools, cfg.Retries = []string{"*"}, -1
 	question := agui.Message{ID: fmt.Sprint("q", len(th.messages)), Role: agui.RoleUser, Content: "question"}
 	th.messages = append(th.messages, question)
-	res := plugintest.Run(th.t, newAgent(th.t, cfg), plugintest.Config{Input: plugins.Input{Messages: th.messages}, Tools: []plugins.Tool{echo("look")}})
+	res := plugintest.Run(th.t, newAgent(th.t, cfg), plugintest.Config{Messages: th.messages, Tools: []plugins.Tool{echo("look")}})
 	if res.Err != nil || res.Output.Answer != "It is fine." {
 		th.t.Fatalf("answered %q, %v", res.Output.Answer, res.Err)
 	}

@@ -31,7 +31,7 @@ func TestContext_DropsOldestTurns(t *testing.T) {
 			return &llm.Error{Code: "context_too_long", Message: "Too long"}
 		}
 		a := newAgent(t, llm.Config{Model: m, System: "Be brief.", Tools: []string{"*"}})
-		cfg := plugintest.Config{Input: plugins.Input{Messages: thread(test.turns)}, Tools: []plugins.Tool{echo("echo")}}
+		cfg := plugintest.Config{Messages: thread(test.turns), Tools: []plugins.Tool{echo("echo")}}
 		res := plugintest.Run(t, a, cfg)
 		if failed := (*plugins.Error)(nil); errors.As(res.Err, &failed) {
 			if failed.Code != test.want || m.calls() > 2 {

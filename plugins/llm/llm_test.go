@@ -495,7 +495,7 @@ func TestUsage_EstimatesMissingCounts(t *testing.T) {
 		}
 	}
 	m := &model{replies: []reply{uncounted(says("they spoke of q"))}}
-	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, History: 200, Summarise: true}), plugintest.Config{Input: plugins.Input{Messages: thread(6)}})
+	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, History: 200, Summarise: true}), plugintest.Config{Messages: thread(6)})
 	if m.calls() != 2 || res.Usage[0].OutputTokens != 2*4 {
 		t.Errorf("a summary and an answer: %d calls, usage %+v", m.calls(), res.Usage)
 	}

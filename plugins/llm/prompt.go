@@ -16,11 +16,14 @@ import (
 
 // begin builds the first request: the instructions, and as much of the thread as fits.
 func (t *turn) begin(ctx context.Context) error {
-	told, err := t.instructions(ctx)
+	h, err := t.history(ctx)
 	if err != nil {
 		return err
 	}
-	h := t.history()
+	told, err := t.instructions(ctx, h.system)
+	if err != nil {
+		return err
+	}
 	note, err := t.fit(ctx, h)
 	if err != nil {
 		return err
@@ -42,7 +45,7 @@ func (t *turn) begin(ctx context.Context) error {
 }
 
 // instructions returns the instructions before the conversation. Constant parts come first, so that providers can cache them.
-func (t *turn) instructions(ctx context.Context) (parts []llms.ContentPart, err error) {
+func (t *turn) instructions(ctx context.Context, system []agui.Message) (parts []llms.ContentPart, err error) {
 	in := &t.run.Input
 	tell := func(title, text string) {
 		if text == "" {
@@ -57,10 +60,8 @@ func (t *turn) instructions(ctx context.Context) (parts []llms.ContentPart, err 
 	if t.cfg.Structured { // also as text: not every provider supports a schema, or one together with tools
 		tell("When you have the answer, write it as one JSON object that satisfies this JSON Schema, and nothing else", string(outputSchema))
 	}
-	for i := range in.Messages {
-		if m := &in.Messages[i]; m.Role == agui.RoleSystem || m.Role == agui.RoleDeveloper {
-			tell("", m.Text())
-		}
+	for i := range system {
+		tell("", system[i].Text())
 	}
 	for _, c := range in.Context {
 		tell(c.Description, c.Value)
@@ -95,10 +96,12 @@ func (t *turn) instructions(ctx context.Context) (parts []llms.ContentPart, err 
 // maxItems limits the items of a request, in bytes.
 const maxItems = 1 << 20
 
-// history is a thread as turns, each of which begins with a user message.
+// history is the end of a thread as turns, each of which begins with a user message.
 type history struct {
-	turns [][]agui.Message
-	note  note // summary of earlier turns, if there is one
+	turns  [][]agui.Message
+	note   note           // summary of earlier turns, if there is one
+	noted  bool           // the first turn follows those of the summary
+	system []agui.Message // instructions of the client
 }
 
 // note is a summary of a thread up to a message. It is stored as an activity of the thread, so it is made once.
@@ -107,11 +110,33 @@ type note struct {
 	Text string `json:"text"`
 }
 
-func (t *turn) history() *history {
+// fewMessages is how many messages of the thread are read first.
+const fewMessages = 50
+
+// history reads as many turns as the prompt may have, and at least one more if there are more. A summary is made of all turns since the
+// last one.
+func (t *turn) history(ctx context.Context) (*history, error) {
+	for limit := fewMessages; ; limit *= 2 {
+		messages, more, err := t.run.Messages(ctx, limit)
+		if err != nil {
+			return nil, err
+		}
+		h := turns(messages)
+		if !more || h.noted || !t.cfg.Summarise && t.first(h, t.cfg.History) > 0 {
+			return h, nil
+		}
+	}
+}
+
+// turns divides messages of a thread into turns. The first one may lack its beginning.
+func turns(messages []agui.Message) *history {
 	h := &history{}
-	for _, m := range t.run.Input.Messages {
+	for _, m := range messages {
 		switch m.Role {
-		case agui.RoleSystem, agui.RoleDeveloper, agui.RoleReasoning:
+		case agui.RoleSystem, agui.RoleDeveloper:
+			h.system = append(h.system, m)
+			continue
+		case agui.RoleReasoning:
 			continue
 		case agui.RoleActivity:
 			var n note
@@ -128,7 +153,7 @@ func (t *turn) history() *history {
 	}
 	for i, turn := range h.turns {
 		if turn[len(turn)-1].ID == h.note.UpTo {
-			h.turns = h.turns[i+1:]
+			h.turns, h.noted = h.turns[i+1:], true
 			break
 		}
 	}

@@ -36,7 +36,7 @@ func TestHistory_KeepsWholeTurns(t *testing.T) {
 	for _, test := range []struct{ budget, turns int }{{10, 0}, {60, 1}, {110, 2}, {10_000, 5}} {
 		m := &model{replies: []reply{says("done")}}
 		a := newAgent(t, llm.Config{Model: m, History: test.budget})
-		cfg := plugintest.Config{Input: plugins.Input{Messages: thread(5)}}
+		cfg := plugintest.Config{Messages: thread(5)}
 		res := plugintest.Run(t, a, cfg)
 		prompt := m.request(1)
 		if n := strings.Count(prompt, "human: q"); n != test.turns || strings.Count(prompt, "files_read gave text") != n || !strings.HasSuffix(prompt, "human: and now?") {
@@ -53,7 +53,7 @@ func TestHistory_KeepsWholeTurns(t *testing.T) {
 func TestHistory_IsSummarizedOnce(t *testing.T) {
 	m := &model{replies: []reply{says("they spoke of q")}}
 	a := newAgent(t, llm.Config{Model: m, History: 200, Summarise: true})
-	cfg := plugintest.Config{Input: plugins.Input{Messages: thread(6)}}
+	cfg := plugintest.Config{Messages: thread(6)}
 	res := plugintest.Run(t, a, cfg)
 	if m.calls() != 2 || !strings.Contains(m.request(1), "user: qqq") {
 		t.Fatalf("%d calls, the first\n%s", m.calls(), m.request(1))
@@ -67,7 +67,7 @@ func TestHistory_IsSummarizedOnce(t *testing.T) {
 	plugintest.Replay(t, a, cfg)
 
 	before := m.calls()
-	again := plugintest.Config{Input: plugins.Input{Messages: append(res.Messages(), agui.Message{ID: "next", Role: agui.RoleUser, Content: "go on"})}}
+	again := plugintest.Config{Messages: append(res.Messages(), agui.Message{ID: "next", Role: agui.RoleUser, Content: "go on"})}
 	plugintest.Run(t, a, again)
 	prompt := m.request(before + 1)
 	if m.calls() != before+1 || !strings.Contains(prompt, "they spoke of q") || strings.Count(prompt, "human: q") != 1 {
@@ -88,19 +88,19 @@ func TestPrompt_Parts(t *testing.T) {
 	}
 	defer func() { _ = items.Close() }()
 	m := &model{replies: []reply{says("done")}}
+	messages := []agui.Message{
+		{ID: "s", Role: agui.RoleSystem, Content: "from the client"},
+		{ID: "u", Role: agui.RoleUser, Metadata: json.RawMessage(`{"attachments":[{"filename":"b.pdf","mimeType":"application/pdf"}]}`), Parts: json.RawMessage(
+			`[{"type":"text","text":"look"},{"type":"image","source":{"type":"url","value":"https://x.example/i.png"}},` +
+				`{"type":"image","source":{"type":"data","value":"aGk=","mimeType":"image/png"}},` +
+				`{"type":"document","source":{"type":"data","value":"aGk=","mimeType":"text/plain"}}]`)},
+	}
 	in := plugins.Input{
-		Messages: []agui.Message{
-			{ID: "s", Role: agui.RoleSystem, Content: "from the client"},
-			{ID: "u", Role: agui.RoleUser, Metadata: json.RawMessage(`{"attachments":[{"filename":"b.pdf","mimeType":"application/pdf"}]}`), Parts: json.RawMessage(
-				`[{"type":"text","text":"look"},{"type":"image","source":{"type":"url","value":"https://x.example/i.png"}},` +
-					`{"type":"image","source":{"type":"data","value":"aGk=","mimeType":"image/png"}},` +
-					`{"type":"document","source":{"type":"data","value":"aGk=","mimeType":"text/plain"}}]`)},
-		},
 		Context:        []agui.Context{{Description: "The page", Value: "home"}},
 		ContextItemIDs: []string{"a.md", "long.md", "../a.md", "gone"},
 		State:          json.RawMessage(`{"n":1}`),
 	}
-	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, System: "Be brief.", Items: items, ShowState: true}), plugintest.Config{Input: in})
+	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, System: "Be brief.", Items: items, ShowState: true}), plugintest.Config{Input: in, Messages: messages})
 	none := " | Item %s:\n[there is no such item]"
 	want := "system: Be brief. | from the client | The page:\nhome | Item a.md:\nthe item | Item long.md:\n" + strings.Repeat("x", 50) + "\n[cut here]" +
 		fmt.Sprintf(none+none, "../a.md", "gone") + " | The thread's state:\n{\"n\":1}\n" +
@@ -134,12 +134,12 @@ func TestPrompt_NamesUnsupportedParts(t *testing.T) {
 		said := agui.Message{ID: "v", Role: agui.RoleUser, Parts: json.RawMessage(`[{"type":"text","text":"look"},` + part + `]`)}
 		m := &model{replies: []reply{says("done")}}
 		a := newAgent(t, llm.Config{Model: images{m}})
-		res := plugintest.Run(t, a, plugintest.Config{Input: plugins.Input{Messages: []agui.Message{said}}})
+		res := plugintest.Run(t, a, plugintest.Config{Messages: []agui.Message{said}})
 		if res.Err != nil || !strings.Contains(m.request(1), want) {
 			t.Errorf("%s: ended with %v\n%s", part, res.Err, m.request(1))
 		}
-		later := plugins.Input{Messages: []agui.Message{said, {ID: "a", Role: agui.RoleAssistant, Content: "no"}, {ID: "u", Role: agui.RoleUser, Content: "text then"}}}
-		res = plugintest.Run(t, a, plugintest.Config{Input: later})
+		later := []agui.Message{said, {ID: "a", Role: agui.RoleAssistant, Content: "no"}, {ID: "u", Role: agui.RoleUser, Content: "text then"}}
+		res = plugintest.Run(t, a, plugintest.Config{Messages: later})
 		if res.Err != nil || !strings.Contains(m.request(m.calls()), want) {
 			t.Errorf("%s: ended with %v\n%s", part, res.Err, m.request(m.calls()))
 		}
@@ -165,12 +165,12 @@ func TestPrompt_HasResultsOfEarlierRuns(t *testing.T) {
 	} {
 		c.result.ID, c.result.Role, c.result.ToolCallID = "r", agui.RoleTool, "c"
 		m := &model{replies: []reply{says("done")}}
-		res := plugintest.Run(t, newAgent(t, llm.Config{Model: m}), plugintest.Config{Input: plugins.Input{Messages: []agui.Message{
+		res := plugintest.Run(t, newAgent(t, llm.Config{Model: m}), plugintest.Config{Messages: []agui.Message{
 			{ID: "u", Role: agui.RoleUser, Content: "pick"},
 			{ID: "a", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c", Name: "pick", Arguments: "{}"}}},
 			c.result,
 			{ID: "n", Role: agui.RoleUser, Content: "and now"},
-		}}})
+		}})
 		if res.Err != nil || !strings.Contains(m.request(1), c.want+"\n") {
 			t.Errorf("%s: ended with %v\n%s", name, res.Err, m.request(1))
 		}
@@ -261,7 +261,7 @@ func TestHistory_CountsResultsAsTheModelGetsThem(t *testing.T) {
 			messages[i].Content = strings.Repeat("x", 400_000)
 		}
 	}
-	plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}, ResultTokens: 1000}), plugintest.Config{Input: plugins.Input{Messages: messages}})
+	plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}, ResultTokens: 1000}), plugintest.Config{Messages: messages})
 	if n := strings.Count(m.request(1), "files_read gave xx"); n != 4 {
 		t.Errorf("%d of 4 turns are in the prompt", n)
 	}

@@ -15,6 +15,24 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
+// Messages returns the newest messages, beginning with the instructions.
+func (h *host) Messages(_ context.Context, limit int) (list []agui.Message, more bool, err error) {
+	if h.parent != nil {
+		return []agui.Message{{ID: "query-" + h.subagent, Role: agui.RoleUser, Content: h.query}}, false, nil
+	}
+	all := h.s.cfg.Messages
+	first := 0
+	if limit > 0 {
+		first = max(len(all)-limit, 0)
+	}
+	for _, m := range all[:first] {
+		if m.Role == agui.RoleSystem || m.Role == agui.RoleDeveloper {
+			list = append(list, m)
+		}
+	}
+	return append(list, all[first:]...), first > 0, nil
+}
+
 func (h *host) OpenCalls(ctx context.Context, parent string, calls []plugins.Use) error {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
@@ -262,7 +280,7 @@ func (h *host) callAgent(
 	ctx, cancel := h.bound(ctx)
 	defer cancel()
 	opened.Name = u.Name
-	child, err := h.startAgent(ctx, rec, opened)
+	child, err := h.startAgent(ctx, rec, opened, query)
 	if err != nil {
 		return out, err
 	}
@@ -292,11 +310,11 @@ func (h *host) bound(ctx context.Context) (_ context.Context, cancel func()) {
 }
 
 // startAgent starts a sub-agent, or resumes the record's open one. The caller holds h.s.mu, as for the two methods below.
-func (h *host) startAgent(ctx context.Context, rec *record, opened agui.SubagentStarted) (*host, error) {
+func (h *host) startAgent(ctx context.Context, rec *record, opened agui.SubagentStarted, query string) (*host, error) {
 	if rec.id == "" {
 		rec.id = h.s.id("subagent")
 	}
-	child := &host{ctx: ctx, s: h.s, agent: opened.Name, parent: h, subagent: rec.id}
+	child := &host{ctx: ctx, s: h.s, agent: opened.Name, parent: h, subagent: rec.id, query: query}
 	if h.s.subagentOpen(child.subagent) {
 		return child, nil
 	}
@@ -309,7 +327,6 @@ func (h *host) input(query, subagent string) plugins.Input {
 	in := h.s.in
 	return plugins.Input{
 		Query:     query,
-		Messages:  []agui.Message{{ID: h.s.id("query"), Role: agui.RoleUser, Content: query}},
 		State:     h.s.fold.State(),
 		ThreadID:  in.ThreadID,
 		RunID:     in.RunID,

@@ -19,6 +19,7 @@ type host struct {
 	agent    string
 	parent   *host    // nil for the run's own agent, which also has no subagent
 	subagent string   // the sub-agent's id
+	query    string   // of the sub-agent
 	wrote    int      // number of events after its last one; guarded by s.mu
 	kept     int      // number of events at its last record; guarded by s.mu
 	dos      []*doing // Dos whose functions are running; guarded by s.mu

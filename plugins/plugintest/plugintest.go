@@ -22,6 +22,8 @@ import (
 type Config struct {
 	// Input is the worker's input. Query or Messages alone is enough; ids, Node and Execution have defaults.
 	Input plugins.Input
+	// Messages are those of the thread, default one with the Query.
+	Messages []agui.Message
 
 	Tools  []plugins.Tool  // for CallTool; calls of tools in Input.Tools get their results from Answers
 	Agents []plugins.Agent // for CallAgent

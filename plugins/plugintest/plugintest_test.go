@@ -115,17 +115,18 @@ func TestReplay_IgnoresInterruptedMessages(t *testing.T) {
 }
 
 func TestRun_CompletesInput(t *testing.T) {
-	for _, in := range []plugins.Input{
-		{Query: "hi"},
+	for _, cfg := range []plugintest.Config{
+		{Input: plugins.Input{Query: "hi"}},
 		{Messages: []agui.Message{{ID: "1", Role: "user", Content: "no"}, {ID: "2", Role: "user", Content: "hi"}}},
 	} {
-		res := plugintest.Run(t, agent(func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		res := plugintest.Run(t, agent(func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 			in := run.Input
-			if in.Query != "hi" || in.Node != "worker" || in.Execution != 1 || in.RunID == "" || len(in.Messages) == 0 {
-				t.Errorf("input %+v", in)
+			last, more, err := run.Messages(ctx, 1)
+			if in.Query != "hi" || in.Node != "worker" || in.Execution != 1 || in.RunID == "" || err != nil || len(last) != 1 || last[0].Content != "hi" || more != (len(cfg.Messages) > 1) {
+				t.Errorf("input %+v, messages %+v, %v, %v", in, last, more, err)
 			}
 			return agui.WorkerOutput{Answer: "ho"}, nil
-		}), plugintest.Config{Input: in})
+		}), cfg)
 		if m := res.Messages(); m[len(m)-2].Content != "hi" || m[len(m)-1].Content != "ho" {
 			t.Errorf("messages %+v", m)
 		}

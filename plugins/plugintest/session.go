@@ -69,24 +69,24 @@ func newSession(a plugins.Agent, cfg Config) *session {
 	s := &session{
 		cfg:         cfg,
 		agent:       a,
-		in:          completed(cfg.Input, a.Info().Name),
 		fold:        fold.New(nil, nil),
 		records:     map[string]*record{},
 		ids:         map[string]int{},
 		interrupted: map[string]bool{},
 		retracted:   map[string]bool{},
 	}
+	if query := cfg.Input.Query; s.cfg.Messages == nil && query != "" {
+		s.cfg.Messages = []agui.Message{{ID: "query", Role: agui.RoleUser, Content: query}}
+	}
+	s.in = completed(cfg.Input, s.cfg.Messages, a.Info().Name)
 	s.textEnded = sync.NewCond(&s.mu)
 	return s
 }
 
 // completed fills in the defaults of an author's input.
-func completed(in plugins.Input, node string) plugins.Input {
-	if in.Messages == nil && in.Query != "" {
-		in.Messages = []agui.Message{{ID: "query", Role: agui.RoleUser, Content: in.Query}}
-	}
+func completed(in plugins.Input, messages []agui.Message, node string) plugins.Input {
 	if in.Query == "" {
-		for _, m := range in.Messages {
+		for _, m := range messages {
 			if m.Role == agui.RoleUser {
 				in.Query = m.Text()
 			}
@@ -111,7 +111,7 @@ func completed(in plugins.Input, node string) plugins.Input {
 func (s *session) run(ctx context.Context) (*Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.startSpan(s.in.Messages)
+	s.startSpan(s.cfg.Messages)
 	if string(s.in.State) != "{}" {
 		s.write(agui.StateSnapshot{Snapshot: s.in.State})
 	}

@@ -101,6 +101,10 @@ func (a *Agent) Close() error {
 
 // Run executes run in the program.
 func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	messages, _, err := run.Messages(ctx, 0)
+	if err != nil {
+		return agui.WorkerOutput{}, err
+	}
 	c, err := a.program.use(ctx, "agent_unavailable")
 	if err != nil {
 		return agui.WorkerOutput{}, err
@@ -114,7 +118,7 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 
 	c.send(message{ID: number(s.id), Method: "run", Params: encode(struct {
 		Input input `json:"input"`
-	}{inputOf(run.Input)})})
+	}{inputOf(run.Input, messages)})})
 	select {
 	case m := <-s.result:
 		if m.ID == nil { // the program made a mistake, which failed the run, and continues
@@ -168,9 +172,9 @@ type input struct {
 	Execution      int             `json:"execution"`
 }
 
-func inputOf(in plugins.Input) input {
+func inputOf(in plugins.Input, messages []agui.Message) input {
 	return input{
-		Query: in.Query, Messages: list(in.Messages), State: object(in.State), Tools: list(in.Tools),
+		Query: in.Query, Messages: list(messages), State: object(in.State), Tools: list(in.Tools),
 		Context: list(in.Context), ContextItemIDs: list(in.ContextItemIDs), ForwardedProps: in.ForwardedProps,
 		ThreadID: in.ThreadID, RunID: in.RunID, User: in.User, Project: in.Project, Node: in.Node, Execution: in.Execution,
 	}

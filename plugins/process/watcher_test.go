@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"context"
 	"sync"
 
 	"github.com/batonrun/baton/plugins"
@@ -16,6 +17,8 @@ type watcher struct {
 	over bool
 	late bool
 }
+
+func (*watcher) Messages(context.Context, int) ([]agui.Message, bool, error) { return nil, false, nil }
 
 func (w *watcher) NewID() string { return "m" }
 

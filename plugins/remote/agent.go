@@ -15,7 +15,11 @@ const maxTurns = 64
 
 // Run calls the remote, and again with each answer that it requests.
 func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	c := a.begin(&run.Input)
+	messages, _, err := run.Messages(ctx, 0)
+	if err != nil {
+		return agui.WorkerOutput{}, err
+	}
+	c := a.begin(&run.Input, messages)
 	for range maxTurns {
 		res, err := a.turn(ctx, run, c)
 		if err != nil {

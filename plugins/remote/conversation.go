@@ -30,11 +30,11 @@ type left struct {
 }
 
 // begin returns the first input of a step.
-func (a *Agent) begin(in *plugins.Input) *conversation {
+func (a *Agent) begin(in *plugins.Input, messages []agui.Message) *conversation {
 	c := &conversation{
 		// The remote does not know our projects and users: equal thread names of different users must not collide.
 		thread:   stableID("thread", in.Project, in.User, in.ThreadID, in.Node, a.cfg.Name, in.Subagent),
-		messages: in.Messages,
+		messages: messages,
 		state:    in.State,
 	}
 	if in.Subagent != "" { // its message ids differ on each replay

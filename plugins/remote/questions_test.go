@@ -40,8 +40,7 @@ func TestRun_ClientToolIsAnswered(t *testing.T) {
 		t.Errorf("asked again with %s", s.bodies[1])
 	}
 	// The next turn of the thread sends the same messages under the same ids.
-	plugintest.Run(t, s.agent(t), plugintest.Config{Input: plugins.Input{Query: "and now", Messages: append(res.Messages(),
-		agui.Message{ID: "u2", Role: agui.RoleUser, Content: "and now"})}})
+	plugintest.Run(t, s.agent(t), plugintest.Config{Messages: append(res.Messages(), agui.Message{ID: "u2", Role: agui.RoleUser, Content: "and now"})})
 	var ids []string
 	for _, m := range s.asked[2].Messages {
 		ids = append(ids, m.ID)
@@ -53,7 +52,7 @@ func TestRun_ClientToolIsAnswered(t *testing.T) {
 	again := serve(t, stream(started+`{"type":"TOOL_CALL_RESULT","messageId":"late","toolCallId":"call-1","content":"blue"}
 		{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"m1","role":"assistant","toolCalls":[{"id":"c1","function":{"name":"pick","arguments":"{}"}}]},`+
 		`{"id":"q","role":"tool","toolCallId":"c1","content":"blue"}]}`+finished))
-	log := plugintest.Run(t, again.agent(t), plugintest.Config{Input: plugins.Input{Query: "and now", Messages: res.Messages()}})
+	log := plugintest.Run(t, again.agent(t), plugintest.Config{Input: plugins.Input{Query: "and now"}, Messages: res.Messages()})
 	if strings.Contains(log.Log(), "blue") {
 		t.Errorf("a second result is shown: %s", log.Log())
 	}

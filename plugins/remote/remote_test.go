@@ -33,13 +33,13 @@ func TestNew_RefusesInvalidConfig(t *testing.T) {
 
 func TestRequest_FollowsAGUI(t *testing.T) {
 	s := serve(t, stream(started+hello+finished))
+	messages := []agui.Message{
+		{ID: "u1", Role: agui.RoleUser, Content: "one"},
+		{ID: "x", Role: agui.RoleReasoning, Content: "hm"},
+		{ID: "ours", Role: agui.RoleAssistant, Content: "first", Metadata: json.RawMessage(`{"remoteId":"theirs","agent":"writer"}`)},
+		{ID: "u2", Role: agui.RoleUser, Content: "two"},
+	}
 	in := plugins.Input{
-		Messages: []agui.Message{
-			{ID: "u1", Role: agui.RoleUser, Content: "one"},
-			{ID: "x", Role: agui.RoleReasoning, Content: "hm"},
-			{ID: "ours", Role: agui.RoleAssistant, Content: "first", Metadata: json.RawMessage(`{"remoteId":"theirs","agent":"writer"}`)},
-			{ID: "u2", Role: agui.RoleUser, Content: "two"},
-		},
 		Query: "two", State: json.RawMessage(`{"n":1}`),
 		Tools:          []agui.Tool{{Name: "pick", Description: "Pick"}},
 		ForwardedProps: json.RawMessage(`{"background":true,"theme":"dark"}`),
@@ -48,7 +48,7 @@ func TestRequest_FollowsAGUI(t *testing.T) {
 	for _, protocol := range []string{"1.0", "0.0"} {
 		plugintest.Run(t, s.agent(t, func(c *remote.Config) {
 			c.Protocol, c.Headers = protocol, map[string]string{"Authorization": "Bearer abcdef"}
-		}), plugintest.Config{Input: in})
+		}), plugintest.Config{Input: in, Messages: messages})
 	}
 	if got := s.headers[0].Get("Authorization"); got != "Bearer abcdef" {
 		t.Errorf("Authorization: %q", got)
@@ -71,7 +71,7 @@ func TestRequest_FollowsAGUI(t *testing.T) {
 		t.Errorf("threads %q and %q, runs %q and %q", got.ThreadID, old.ThreadID, got.RunID, old.RunID)
 	}
 	in.User = "bob"
-	plugintest.Run(t, s.agent(t), plugintest.Config{Input: in})
+	plugintest.Run(t, s.agent(t), plugintest.Config{Input: in, Messages: messages})
 	if s.asked[2].ThreadID == got.ThreadID {
 		t.Error("two users share a thread")
 	}

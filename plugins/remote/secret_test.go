@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/plugintest"
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -19,9 +18,9 @@ func TestRequest_HasNoValuesOfOthers(t *testing.T) {
 		return agui.Message{ID: id, Role: agui.RoleAssistant, Content: "hello", Metadata: by, EncryptedValue: "text of " + agent, ToolCalls: []agui.ToolCall{call}}
 	}
 	nobody := agui.Message{ID: "3", Role: agui.RoleAssistant, Content: "hello", EncryptedValue: "text of nobody"}
-	plugintest.Run(t, s.agent(t), plugintest.Config{Input: plugins.Input{Messages: []agui.Message{
+	plugintest.Run(t, s.agent(t), plugintest.Config{Messages: []agui.Message{
 		message("1", "writer"), message("2", "ours"), nobody, {ID: "4", Role: agui.RoleUser, Content: "and now?"},
-	}}})
+	}})
 	for value, want := range map[string]bool{"text of writer": true, "call of writer": true, "text of ours": false, "call of ours": false, "text of nobody": false} {
 		if has := strings.Contains(s.bodies[0], value); has != want {
 			t.Errorf("%s: %v in %s", value, has, s.bodies[0])

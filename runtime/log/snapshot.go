@@ -32,9 +32,9 @@ type RunSnapshot struct {
 // ErrChanged means that the thread changed during the snapshot. Try again after the next change.
 var ErrChanged = errors.New("the thread has changed meanwhile")
 
-// Settled returns a snapshot of a thread without an open span. It fails with ErrChanged if one is open or opens
-// meanwhile.
-func (t *Tail) Settled(ctx context.Context) (Snapshot, error) {
+// Settled returns a snapshot of a thread without an open span, with up to limit messages. It fails with ErrChanged if a span is open
+// or opens meanwhile.
+func (t *Tail) Settled(ctx context.Context, limit int) (Snapshot, error) {
 	store := t.logs.cfg.Store
 	th, err := store.Thread(ctx, t.key)
 	if err != nil {
@@ -49,7 +49,7 @@ func (t *Tail) Settled(ctx context.Context) (Snapshot, error) {
 			return s, err
 		}
 	}
-	rows, err := store.Messages(ctx, t.key, s.After, LatestMessages)
+	rows, err := store.Messages(ctx, t.key, s.After, limit)
 	if err != nil {
 		return s, err
 	}

@@ -299,6 +299,15 @@ type MessageHead struct {
 	Hash       int64 // the ContentHash of the message
 }
 
+// Instructs reports whether m is an instruction for models: a message of the role system or developer that a client sent. The log
+// records the name of a worker that wrote one in its metadata.
+func Instructs(m *agui.Message) bool {
+	var said struct {
+		Agent string `json:"agent"`
+	}
+	return m.Role == agui.RoleDeveloper || m.Role == agui.RoleSystem && (json.Unmarshal(m.Metadata, &said) != nil || said.Agent == "")
+}
+
 // ContentHash returns a hash of a user's message, 0 for other messages. It covers the text, apart from surrounding space, and the
 // attached sources, but no ids and metadata.
 func ContentHash(m *agui.Message) int64 {

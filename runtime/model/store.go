@@ -121,6 +121,8 @@ type ByKey interface {
 	// Messages lists the newest limit of the thread's consumed messages that events up to upTo (0 means all) have written, by seq,
 	// fewer when they exceed ThreadBytes.
 	Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]Message, error)
+	// Instructions returns the thread's first hundred messages that instruct models (see Instructs), as Messages does.
+	Instructions(ctx context.Context, threadKey, upTo int64) ([]Message, error)
 	// MessagesByID returns the thread's messages, hidden ones included, whose id or toolCallId is among ids.
 	MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]Message, error)
 	// MessageHeads returns the heads of the thread's messages, hidden ones included, whose id or toolCallId is among ids.

@@ -43,15 +43,15 @@ func newLedger(w *world) *ledger {
 }
 
 // asked checks a worker's input: it is valid, and the same each time the step is called.
-func (l *ledger) asked(place string, in *plugins.Input) {
-	if why := badPrompt(in.Messages); why != "" {
-		l.w.find(RulePrompt, "%s: %s in %s", place, shorter(why), outline(in.Messages))
+func (l *ledger) asked(place string, in *plugins.Input, messages []agui.Message) {
+	if why := badPrompt(messages); why != "" {
+		l.w.find(RulePrompt, "%s: %s in %s", place, shorter(why), outline(messages))
 	}
-	ids := make([]string, len(in.Messages))
-	for i := range in.Messages {
-		ids[i] = in.Messages[i].ID
+	ids := make([]string, len(messages))
+	for i := range messages {
+		ids[i] = messages[i].ID
 		l.took(in.RunID, ids[i])
-		for _, c := range in.Messages[i].ToolCalls {
+		for _, c := range messages[i].ToolCalls {
 			if c.Arguments != "" && !json.Valid([]byte(c.Arguments)) {
 				l.w.find(RuleBare, "%s: the call %s has the arguments %q", place, short(c.ID), c.Arguments)
 			}

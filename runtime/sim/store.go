@@ -185,6 +185,10 @@ func (f *faulty) Messages(ctx context.Context, threadKey, upTo int64, limit int)
 	return read(f, func() ([]runtime.Message, error) { return f.Store.Messages(ctx, threadKey, upTo, limit) }, "messages", threadKey)
 }
 
+func (f *faulty) Instructions(ctx context.Context, threadKey, upTo int64) ([]runtime.Message, error) {
+	return read(f, func() ([]runtime.Message, error) { return f.Store.Instructions(ctx, threadKey, upTo) }, "messages", threadKey)
+}
+
 func (f *faulty) MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]runtime.Message, error) {
 	return read(f, func() ([]runtime.Message, error) { return f.Store.MessagesByID(ctx, threadKey, ids) })
 }

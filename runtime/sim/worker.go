@@ -87,6 +87,8 @@ type player struct {
 	p     *process
 	run   *plugins.Run
 	place string // the run with its generation, node and execution
+
+	messages []agui.Message // of the thread
 }
 
 // begin records the worker's input and place.
@@ -101,7 +103,10 @@ func (pl *player) begin(ctx context.Context) error {
 		name += "." + short(in.RunID)
 	}
 	pl.place = fmt.Sprintf("%s.%s.%d/%s.%d", name, run.CreatedAt.Format("05.000"), run.Generation, in.Node, in.Execution)
-	pl.w.ledger.asked(pl.place, in)
+	if pl.messages, _, err = pl.run.Messages(ctx, 0); err != nil {
+		return errDied
+	}
+	pl.w.ledger.asked(pl.place, in, pl.messages)
 	if !pl.w.ledger.called(&run, in.Node, in.Execution) {
 		<-ctx.Done() // it would not end otherwise
 	}
@@ -420,11 +425,11 @@ func (pl *player) doOnce(ctx context.Context, at string, op Op) error {
 
 // reuse writes a text under the id of the prompt's first assistant message.
 func (pl *player) reuse(at string) error {
-	i := slices.IndexFunc(pl.run.Input.Messages, func(m agui.Message) bool { return m.Role == agui.RoleAssistant })
+	i := slices.IndexFunc(pl.messages, func(m agui.Message) bool { return m.Role == agui.RoleAssistant })
 	if i < 0 {
 		return nil
 	}
-	id := pl.run.Input.Messages[i].ID
+	id := pl.messages[i].ID
 	if err := pl.run.Emit(agui.TextMessageStart{MessageID: id, Role: agui.RoleAssistant}); err != nil {
 		return nil //nolint:nilerr // it may be refused
 	}

@@ -105,12 +105,10 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 	if err != nil {
 		return out, err
 	}
-	sub.within = within
+	sub.within, sub.query = within, query
 	ctx, end := s.l.en.trace(sub.ctx, s.l.op(OpAgent, u.Name, sub.subagent))
 	out, err = plugins.Execute(ctx, agent, sub, plugins.Input{
-		Query:    query,
-		Messages: []agui.Message{{ID: NewID(), Role: agui.RoleUser, Content: query}},
-		State:    s.l.currentState(), ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID,
+		Query: query, State: s.l.currentState(), ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID,
 		User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: sub.subagent, Execution: 1,
 	})
 	end(endOf(err))

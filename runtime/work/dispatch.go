@@ -146,7 +146,7 @@ func (d *dispatcher) starting(ctx context.Context, c *decide.Start, reserved *re
 		return nil, err
 	}
 	if c.New {
-		l.first = queued
+		l.history.first(queued)
 	}
 	c.Claim = it.Command.(*decide.Claim)
 	it.Command = c

@@ -9,11 +9,8 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 // loop executes the run's graph until it ends, waits or is taken away, and then waits for every worker and
@@ -110,30 +107,19 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 		ContextItemIDs: l.run.ContextItemIDs, ForwardedProps: l.input.ForwardedProps,
 		ThreadID: l.span.thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project,
 	}
-	msgs := l.first
-	if msgs == nil {
-		var err error
-		msgs, err = commit.Patiently(ctx, func() ([]model.Message, error) {
-			return l.en.store.Messages(ctx, l.span.thread.Key, l.span.began.upTo, log.LatestMessages)
-		})
+	for limit := 10; ; limit *= 10 {
+		msgs, more, err := l.history.messages(ctx, l, limit)
 		if err != nil {
 			return in, err
 		}
+		if q := Query(msgs); q != "" {
+			in.Query = q
+			return in, nil
+		}
+		if !more {
+			return in, nil
+		}
 	}
-	in.Messages = paired(slices.DeleteFunc(log.Contents(msgs), isNotice))
-	if q := Query(in.Messages); q != "" {
-		in.Query = q
-	}
-	return in, nil
-}
-
-// isNotice reports whether a worker wrote the system message m. The log records the worker's name in its metadata; system messages
-// of a request have none.
-func isNotice(m agui.Message) bool {
-	var said struct {
-		Agent string `json:"agent"`
-	}
-	return m.Role == agui.RoleSystem && json.Unmarshal(m.Metadata, &said) == nil && said.Agent != ""
 }
 
 // paired removes from msgs, which are in order, everything that model providers refuse: results without their call, which is

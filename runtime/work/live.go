@@ -37,7 +37,8 @@ type live struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	dead      atomic.Bool  // broken was called
+	dead      atomic.Bool // broken was called
+	history   history
 	asked     atomic.Bool  // it has asked a question, or waits for a client's tool
 	inbox     atomic.Int64 // messages that wait for Next
 	subagents atomic.Int64 // sub-agents that are running
@@ -57,9 +58,8 @@ type live struct {
 	calls   pluginCalls  // that have not returned
 	spoke   bool         // a worker has emitted a visible event since the claim, or an earlier process had claimed the run
 
-	first  []model.Message // all of the thread's messages when the run is its first; else nil
-	over   chan struct{}   // closed once the run has ended here
-	traced func(End)       // ends the run's operation; set by begins
+	over   chan struct{} // closed once the run has ended here
+	traced func(End)     // ends the run's operation; set by begins
 }
 
 // Input holds the parts of a request that a run needs for its whole life.

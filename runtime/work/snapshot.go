@@ -12,13 +12,14 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Snapshot returns a thread as it is now. While a run executes, it waits until the run's events so far are stored.
-func (rs *runs) Snapshot(ctx context.Context, t *log.Tail) (log.Snapshot, error) {
+// Snapshot returns a thread as it is now, with its newest limit stored messages. While a run executes, it waits until the run's events
+// so far are stored.
+func (rs *runs) Snapshot(ctx context.Context, t *log.Tail, limit int) (log.Snapshot, error) {
 	return whole(ctx, rs, t, func() (log.Snapshot, error) {
 		if l := rs.liveOn(t.Key()); l != nil {
-			return l.snapshot(ctx)
+			return l.snapshot(ctx, limit)
 		}
-		return t.Settled(ctx)
+		return t.Settled(ctx, limit)
 	})
 }
 
@@ -28,7 +29,7 @@ func (rs *runs) RunSnapshot(ctx context.Context, t *log.Tail, run *model.Run) (l
 	return whole(ctx, rs, t, func() (log.RunSnapshot, error) {
 		return t.OfRun(ctx, run, func(ctx context.Context) (log.Snapshot, error) {
 			if l := rs.liveRun(run.Key); l != nil {
-				return l.snapshot(ctx)
+				return l.snapshot(ctx, log.LatestMessages)
 			}
 			return log.Snapshot{}, log.ErrChanged
 		})
@@ -72,7 +73,7 @@ func (rs *runs) await(ctx context.Context, changed <-chan struct{}) error {
 
 // snapshot returns the thread as the run has left it so far. It fails with log.ErrChanged when the run's span ends
 // meanwhile.
-func (l *live) snapshot(ctx context.Context) (log.Snapshot, error) {
+func (l *live) snapshot(ctx context.Context, limit int) (log.Snapshot, error) {
 	l.mu.Lock()
 	if l.gate != nil {
 		l.mu.Unlock()
@@ -92,7 +93,7 @@ func (l *live) snapshot(ctx context.Context) (log.Snapshot, error) {
 	if err := l.stored(ctx, s.After); err != nil {
 		return log.Snapshot{}, err
 	}
-	rows, err := l.en.store.Messages(ctx, l.t.Key(), s.After, log.LatestMessages)
+	rows, err := l.en.store.Messages(ctx, l.t.Key(), s.After, limit)
 	if err != nil {
 		return log.Snapshot{}, err
 	}

@@ -28,6 +28,7 @@ type step struct {
 	subagent string // the sub-agent invocation, empty for the node's own worker
 	parent   *step  // of a sub-agent
 	within   string // the prefix of a sub-agent's places
+	query    string // a sub-agent's
 
 	// Guarded by l.mu.
 	ended bool
@@ -85,6 +86,14 @@ func (s *step) NewID() string {
 	s.l.journal.minted[id] = true
 	s.l.mu.Unlock()
 	return id
+}
+
+// Messages returns the newest messages of the thread; for a sub-agent only its query.
+func (s *step) Messages(ctx context.Context, limit int) ([]agui.Message, bool, error) {
+	if s.subagent != "" {
+		return []agui.Message{{ID: "query-" + s.subagent, Role: agui.RoleUser, Content: s.query}}, false, nil
+	}
+	return s.l.history.messages(ctx, s.l, limit)
 }
 
 // Emit queues one event. An event that ends something waits for the next event, for the record of its Do, or for the end of

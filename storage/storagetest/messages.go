@@ -57,6 +57,20 @@ func testMessages(t *testing.T, f *fixture) {
 	}})
 	heads, err = f.MessageHeads(ctx, thread.Key, []string{"b"})
 	equal(t, "the state of a hidden head", heads[0].State, err, model.MessageHidden)
+	told := f.newRun(t, f.newThread(t, "ann", "told"), "fourth", model.Running)
+	for seq, m := range []model.Message{
+		{State: model.MessageHidden, Message: agui.Message{ID: "hidden", Role: agui.RoleSystem}},
+		{State: model.MessageConsumed, Message: agui.Message{ID: "be brief", Role: agui.RoleSystem}},
+		{State: model.MessageConsumed, Message: agui.Message{ID: "a worker's", Role: agui.RoleSystem, Metadata: []byte(`{"agent":"writer"}`)}},
+		{State: model.MessageConsumed, Message: agui.Message{ID: "hello", Role: agui.RoleUser}},
+		{State: model.MessageConsumed, Message: agui.Message{ID: "be kind", Role: agui.RoleDeveloper}},
+	} {
+		row := message(told, m.ID, int64(seq+1), m.State)
+		row.Message = m.Message
+		f.put(t, row)
+	}
+	check("instructions", []string{"be brief", "be kind"})(f.Instructions(ctx, told.ThreadKey, 0))
+	check("instructions up to an event", []string{"be brief"})(f.Instructions(ctx, told.ThreadKey, 20))
 	page, total, err := Parts(f.RunMessages(ctx, first.Project, first.Key, 0, 1))
 	check("of a run", []string{"c"})(page, err)
 	equal(t, "total of a run", total, err, 2)

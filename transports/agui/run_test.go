@@ -18,8 +18,12 @@ type mirror struct{}
 
 func (mirror) Info() plugins.Info { return plugins.Info{Name: "mirror"} }
 
-func (mirror) Run(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	all, err := json.Marshal(run.Input.Messages)
+func (mirror) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	thread, _, err := run.Messages(ctx, 0)
+	if err != nil {
+		return agui.WorkerOutput{}, err
+	}
+	all, err := json.Marshal(thread)
 	return agui.WorkerOutput{Answer: string(all)}, err
 }
 

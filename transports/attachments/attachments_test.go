@@ -539,7 +539,11 @@ func (opener) Info() plugins.Info { return plugins.Info{Name: "opener"} }
 
 func (opener) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 	var said []string
-	for _, a := range plugins.Attachments(&run.Input.Messages[len(run.Input.Messages)-1]) {
+	last, _, err := run.Messages(ctx, 1)
+	if err != nil {
+		return agui.WorkerOutput{}, err
+	}
+	for _, a := range plugins.Attachments(&last[len(last)-1]) {
 		a, data, err := run.Attachment(ctx, a, 10)
 		said = append(said, fmt.Sprint(a.Filename, " ", a.MimeType, " ", a.Size, " ", string(data), " ", err))
 	}

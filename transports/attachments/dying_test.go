@@ -97,7 +97,11 @@ type reader struct{}
 func (reader) Info() plugins.Info { return plugins.Info{Name: "reader"} }
 
 func (reader) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	first := plugins.Attachments(&run.Input.Messages[len(run.Input.Messages)-1])[0]
+	last, _, err := run.Messages(ctx, 1)
+	if err != nil {
+		return agui.WorkerOutput{}, err
+	}
+	first := plugins.Attachments(&last[len(last)-1])[0]
 	_, data, err := run.Attachment(ctx, first, 100)
 	if err != nil {
 		return agui.WorkerOutput{}, fmt.Errorf("attachment: %w", err)

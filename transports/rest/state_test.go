@@ -197,7 +197,11 @@ type listener struct {
 func (*listener) Info() plugins.Info { return plugins.Info{Name: "listener"} }
 
 func (l *listener) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	l.hear(run.Input.Messages)
+	thread, _, err := run.Messages(ctx, 0)
+	if err != nil {
+		return agui.WorkerOutput{}, err
+	}
+	l.hear(thread)
 	if run.Input.Query == "ask" {
 		if _, err := run.Ask(ctx, agui.Interrupt{Reason: "confirmation", Message: "Go on?"}); err != nil {
 			return agui.WorkerOutput{}, err

@@ -65,11 +65,11 @@ func TestAll_ModelFollowsCompat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res := plugintest.Run(t, agent, plugintest.Config{Input: plugins.Input{Messages: []agui.Message{
+	res := plugintest.Run(t, agent, plugintest.Config{Messages: []agui.Message{
 		{ID: "1", Role: agui.RoleUser, Content: "a"},
 		{ID: "2", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "call-1", Name: "f", Arguments: "{}"}}},
 		{ID: "3", Role: agui.RoleUser, Content: "b"},
-	}}})
+	}})
 	if n := len(server.Requests()); res.Output.Answer != "fine" || n != 1 {
 		t.Errorf("answer %q after %d requests, error %v", res.Output.Answer, n, res.Err)
 	}

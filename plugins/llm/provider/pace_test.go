@@ -18,7 +18,6 @@ import (
 	"github.com/batonrun/baton/plugins/llm/pace"
 	"github.com/batonrun/baton/plugins/llm/provider"
 	"github.com/batonrun/baton/plugins/plugintest"
-	"github.com/batonrun/baton/runtime/agui"
 )
 
 // busy is a provider with a limit of requests in a minute.
@@ -95,9 +94,7 @@ func TestAgent_WaitsForTheProvidersLimit(t *testing.T) {
 						user = fmt.Sprint(1 + i%9)
 					}
 					all.Go(func() {
-						res := plugintest.Run(t, agent, plugintest.Config{Input: plugins.Input{
-							User: user, Messages: []agui.Message{{ID: "1", Role: agui.RoleUser, Content: "I am " + user}},
-						}})
+						res := plugintest.Run(t, agent, plugintest.Config{Input: plugins.Input{User: user, Query: "I am " + user}})
 						if res.Err != nil || res.Output.Answer != "done" {
 							t.Errorf("%+v, %v", res.Output, res.Err)
 						}

@@ -88,7 +88,7 @@ func (p *thinker) run(t *testing.T, messages []agui.Message) *plugintest.Result 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return plugintest.Run(t, a, plugintest.Config{Input: plugins.Input{Messages: messages}})
+	return plugintest.Run(t, a, plugintest.Config{Messages: messages})
 }
 
 // What was carried is left out after a refusal in any words.
@@ -179,7 +179,7 @@ func TestCarried_OfAnotherModelTakesNoHistory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res := plugintest.Run(t, agent, plugintest.Config{Input: plugins.Input{Messages: messages}})
+		res := plugintest.Run(t, agent, plugintest.Config{Messages: messages})
 		dropped := 0
 		for _, ev := range res.Events {
 			var c agui.Compaction

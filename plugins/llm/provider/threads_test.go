@@ -119,7 +119,7 @@ func say(t *testing.T, a plugins.Agent, thread []agui.Message, text string) erro
 	}
 	hello := user(text)
 	hello.ID = "last"
-	res := plugintest.Run(t, a, plugintest.Config{Input: plugins.Input{Messages: append(thread, hello)}})
+	res := plugintest.Run(t, a, plugintest.Config{Messages: append(thread, hello)})
 	if res.Err == nil && res.Output.Answer != "fine" {
 		return fmt.Errorf("answered %q", res.Output.Answer)
 	}
@@ -170,7 +170,7 @@ func TestRun_NothingToAnswer(t *testing.T) {
 	for server := range servers {
 		a, asked := strict(t, server, llm.Config{})
 		for _, messages := range [][]agui.Message{nil, {{ID: "s", Role: agui.RoleSystem, Content: "Be kind."}}, {{ID: "u", Role: agui.RoleUser, Content: " "}}} {
-			res := plugintest.Run(t, a, plugintest.Config{Input: plugins.Input{Messages: messages}})
+			res := plugintest.Run(t, a, plugintest.Config{Messages: messages})
 			if e, ok := res.Err.(*plugins.Error); !ok || e.Code != "nothing_to_answer" || len(asked.Requests()) != 0 { //nolint:errorlint // it is exactly that
 				t.Errorf("%s: %v after %d requests", server, res.Err, len(asked.Requests()))
 			}

@@ -65,6 +65,16 @@ func (db *Database) Messages(ctx context.Context, threadKey, upToEvent int64, li
 	})
 }
 
+// Instructions returns the thread's first messages that instruct models: see [model.Reader].
+func (db *Database) Instructions(ctx context.Context, threadKey, upToEvent int64) ([]model.Message, error) {
+	return read(ctx, db, func() []model.Message {
+		list := db.messages[threadKey].sorted(func(m *model.Message) bool {
+			return m.State == model.MessageConsumed && m.EventID <= upTo(upToEvent) && model.Instructs(&m.Message)
+		}, bySeq)
+		return copies(list[:min(len(list), 100)])
+	})
+}
+
 // MessagesBefore lists the thread's messages that were consumed, by seq: see [model.Reader].
 func (db *Database) MessagesBefore(ctx context.Context, project string, threadKey, before int64, hidden bool, limit int) (model.Page[model.Message], error) {
 	return read(ctx, db, func() model.Page[model.Message] {

@@ -52,6 +52,7 @@ CREATE TABLE messages (
     message_id       text COLLATE "C" NOT NULL,
     tool_call_id     text COLLATE "C" NOT NULL,
     content_hash     bigint NOT NULL,    -- of a user's message, 0 for others
+    instructs        boolean NOT NULL, -- whether the client tells models what to do: see model.Instructs
     context_item_ids text,
     message          text NOT NULL,
     day              bigint,
@@ -65,6 +66,7 @@ CREATE INDEX messages_run ON messages (run_key, key);
 CREATE INDEX messages_queued ON messages (run_key, key) WHERE state = 'queued';
 CREATE INDEX messages_tool_call ON messages (thread_key, tool_call_id) WHERE tool_call_id <> '';
 CREATE INDEX messages_day ON messages (thread_key, day, seq) WHERE state = 'consumed' AND day IS NOT NULL;
+CREATE INDEX messages_instructions ON messages (thread_key, seq) WHERE instructs;
 
 -- Runs --------------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,68 @@
+package work
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// history is what the workers of a run have read of the thread's messages: the newest ones from before the run, and the thread's
+// instructions.
+type history struct {
+	mu    sync.Mutex      // guards the fields below
+	older []model.Message // the instructions before rows
+	rows  []model.Message
+	more  bool // the thread has more than rows
+	read  int  // the limit with which rows were read; 0 before
+}
+
+// first sets all messages of a thread that has no others.
+func (h *history) first(rows []model.Message) { h.rows, h.read = rows, log.LatestMessages }
+
+// messages implements plugins.Host.
+func (h *history) messages(ctx context.Context, l *live, limit int) ([]agui.Message, bool, error) {
+	if limit <= 0 || limit > log.LatestMessages {
+		limit = log.LatestMessages
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.read == 0 || h.more && h.read < limit {
+		if err := h.load(ctx, l, limit); err != nil {
+			return nil, false, err
+		}
+	}
+	first := max(len(h.rows)-limit, 0)
+	more := h.more || first > 0
+	rows := slices.Clone(h.older)
+	for i := range h.rows {
+		if i >= first || model.Instructs(&h.rows[i].Message) {
+			rows = append(rows, h.rows[i])
+		}
+	}
+	notice := func(m agui.Message) bool { return m.Role == agui.RoleSystem && !model.Instructs(&m) }
+	return paired(slices.DeleteFunc(log.Contents(rows), notice)), more && limit < log.LatestMessages, nil
+}
+
+// load reads the newest messages, and the instructions if they can be older.
+func (h *history) load(ctx context.Context, l *live, limit int) error {
+	thread, upTo := l.span.thread.Key, l.span.began.upTo
+	rows, err := commit.Patiently(ctx, func() ([]model.Message, error) { return l.en.store.Messages(ctx, thread, upTo, limit) })
+	if err != nil {
+		return err
+	}
+	var older []model.Message
+	if len(rows) > 0 && rows[0].Seq > 1 {
+		older, err = commit.Patiently(ctx, func() ([]model.Message, error) { return l.en.store.Instructions(ctx, thread, upTo) })
+		older = slices.DeleteFunc(older, func(m model.Message) bool { return m.Seq >= rows[0].Seq })
+	}
+	if err == nil {
+		h.older = older
+		h.rows, h.more, h.read = rows, len(rows) == limit, limit // fewer are all, or as much as fits into memory
+	}
+	return err
+}
