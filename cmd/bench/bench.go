@@ -78,6 +78,7 @@ func command() *cobra.Command {
 		leaveCommand(&o),
 		cancelCommand(&o),
 		crowdCommand(&o),
+		threadCommand(&o),
 		o.command("models", "Runs with a language model, compared with a bare client of the model, on a separate server", models()...),
 		o.command("all", "All benches, with the sizes of Baton's published figures", suite()...),
 	)
@@ -141,5 +142,6 @@ func suite() []bench {
 		served(defaultViewers().bench),
 		served(defaultCancels().bench),
 		defaultCrowd().bench,
+		defaultThread().bench,
 	}, models()...)
 }

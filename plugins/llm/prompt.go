@@ -116,7 +116,7 @@ const fewMessages = 50
 // history reads as many turns as the prompt may have, and at least one more if there are more. A summary is made of all turns since the
 // last one.
 func (t *turn) history(ctx context.Context) (*history, error) {
-	for limit := fewMessages; ; limit *= 2 {
+	for limit := fewMessages; ; {
 		messages, more, err := t.run.Messages(ctx, limit)
 		if err != nil {
 			return nil, err
@@ -125,6 +125,11 @@ func (t *turn) history(ctx context.Context) (*history, error) {
 		if !more || h.noted || !t.cfg.Summarise && t.first(h, t.cfg.History) > 0 {
 			return h, nil
 		}
+		size := 1
+		for _, turn := range h.turns {
+			size += t.size(turn)
+		}
+		limit = max(2*limit, limit+limit/4*t.cfg.History/size*5) // as many as fit if the others are as long, and a few more
 	}
 }
 

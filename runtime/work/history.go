@@ -3,7 +3,6 @@ package work
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
@@ -14,7 +13,8 @@ import (
 // history is what the workers of a run have read of the thread's messages: the newest ones from before the run, and the thread's
 // instructions.
 type history struct {
-	mu    sync.Mutex      // guards the fields below
+	turn chan struct{} // of the goroutine that reads or writes the fields below, which may wait for the database
+
 	older []model.Message // the instructions before rows
 	rows  []model.Message
 	more  bool // the thread has more than rows
@@ -29,8 +29,12 @@ func (h *history) messages(ctx context.Context, l *live, limit int) ([]agui.Mess
 	if limit <= 0 || limit > log.LatestMessages {
 		limit = log.LatestMessages
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return nil, false, context.Cause(ctx)
+	}
 	if h.read == 0 || h.more && h.read < limit {
 		if err := h.load(ctx, l, limit); err != nil {
 			return nil, false, err

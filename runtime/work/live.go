@@ -89,7 +89,7 @@ func (en *Engine) newLive(run *model.Run) *live {
 	l := &live{
 		en: en, run: *run, offer: en.currentOffer(),
 		journal: newJournal(), owners: make(owners), over: make(chan struct{}), bounds: bounds{cfg: &en.cfg}, rests: rests{nodes: make(map[int]*uses)},
-		calls: pluginCalls{counts: &en.abandonments, grace: en.cfg.Grace, all: make(map[*pluginCall]struct{})},
+		history: history{turn: make(chan struct{}, 1)}, calls: pluginCalls{counts: &en.abandonments, grace: en.cfg.Grace, all: make(map[*pluginCall]struct{})},
 	}
 	l.calls.log = l.log
 	l.run.Input, l.run.Definition = nil, nil // input and graph have their contents
