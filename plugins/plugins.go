@@ -48,6 +48,9 @@ type Info struct {
 
 	// Parameters is the JSON Schema of a Tool's arguments; nil accepts any object.
 	Parameters json.RawMessage
+	// Output is the JSON Schema of a Tool's result, or of an Agent's WorkerOutput.Result; nil if they are only text. A workflow's
+	// expressions are checked against it.
+	Output json.RawMessage
 	// Idempotent allows a Tool's call to be made again after a crash. Other calls are made at most once: their result
 	// after a crash is a failure with the code interrupted.
 	Idempotent bool

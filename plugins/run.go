@@ -212,7 +212,7 @@ func (m *message) differsFrom(answer string) bool {
 
 // hasContent reports whether out has content for the user.
 func hasContent(out *agui.WorkerOutput) bool {
-	return out.Answer != "" || len(out.KeyPoints) > 0 || len(out.SuggestedActions) > 0 || out.UIHints != nil
+	return out.Answer != "" || len(out.KeyPoints) > 0 || len(out.SuggestedActions) > 0 || out.UIHints != nil || out.Result != nil
 }
 
 // protect calls fn and turns a panic into a *PanicError.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/plugins/typed"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -375,4 +377,47 @@ func TestAbandonedWorkerDoesNotBlockItsStep(t *testing.T) {
 		b.wait(s.RunID, runtime.Failed)
 	}
 	close(stop)
+}
+
+// The output of an agent or tool with a schema is an object in expressions, and the last one is the run's result. The other
+// members of a schema are checked at start.
+func TestWorkflow_TypedOutputs(t *testing.T) {
+	place := agent{"place", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{Answer: "Oslo", Result: []byte(`{"city":"Oslo","km":[3]}`)}, nil
+	}}
+	type in struct {
+		City string `json:"city"`
+	}
+	type sky struct {
+		Sky string `json:"sky"`
+	}
+	weather := typed.Tool(plugins.Info{Name: "weather"}, func(_ context.Context, _ *plugins.Call, in in) (sky, error) {
+		return sky{"grey in " + in.City}, nil
+	})
+	served := tool{plugins.Info{Name: "served"}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		return agui.ToolOutput{ResultSummary: "text", UIHints: []byte(`{"structuredContent":{"n":4}}`)}, nil
+	}}
+	flow := func(input string) plugins.Workflow {
+		return plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+			{ID: "a", Agent: "place"}, {ID: "s", Tool: "served"},
+			{ID: "b", Tool: "weather", Needs: []string{"a", "s"}, When: "a.output.km[0] == 3 and s.output.n == 4", Input: "{city: nodes.a.output.city}"},
+			{ID: "c", Tool: "weather", Needs: []string{"b"}, Input: input},
+		}}
+	}
+	b := open(t, runtime.Config{}, place, weather, served, flow(`{city: b.output.sky + " and " + a.answer}`))
+	s := b.startWorkflow("main", "flow", "Q")
+	b.wait(s.RunID, runtime.Completed)
+	recs := b.log("main")
+	checkLog(t, recs)
+	end, _ := recs[len(recs)-1].Event.(agui.RunFinished)
+	if want := `{"sky":"grey in grey in Oslo and Oslo"}`; string(end.Result) != want {
+		t.Errorf("result %s, want %s", end.Result, want)
+	}
+	reg := new(host.Registry)
+	if err := reg.Add(place, weather, served, flow(`{city: b.output.skye}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runtime.New(runtime.Config{Store: b.store, Registry: reg}); err == nil || !strings.Contains(err.Error(), "skye") {
+		t.Errorf("a member that the schema does not have: %v", err)
+	}
 }

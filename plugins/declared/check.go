@@ -24,6 +24,7 @@ type checker struct {
 	agents    map[string]bool            // declared and offered agents
 	tools     map[string]bool            // declared and offered tools, except those of toolboxes
 	arguments map[string]json.RawMessage // JSON Schemas of those tools' arguments
+	outputs   map[string]json.RawMessage // JSON Schemas of the outputs of agents, and of those tools behind a colon
 	boxes     map[string]bool            // offered toolboxes
 	taken     map[string]string
 	workflows map[string]plugins.Workflow // compiled
@@ -31,24 +32,26 @@ type checker struct {
 
 func newChecker(r *reader, f *file, offered []plugins.Plugin) *checker {
 	c := &checker{
-		r: r, f: f, agents: map[string]bool{}, tools: map[string]bool{}, arguments: map[string]json.RawMessage{}, boxes: map[string]bool{}, taken: map[string]string{},
+		r: r, f: f, agents: map[string]bool{}, tools: map[string]bool{}, arguments: map[string]json.RawMessage{}, outputs: map[string]json.RawMessage{}, boxes: map[string]bool{}, taken: map[string]string{},
 		workflows: map[string]plugins.Workflow{},
 	}
 	for _, p := range offered {
 		name := p.Info().Name
 		switch p.(type) {
 		case plugins.Agent:
-			c.agents[name], c.taken[name] = true, "agent"
+			c.agents[name], c.taken[name], c.outputs[name] = true, "agent", p.Info().Output
 		case plugins.Workflow:
 			c.taken[name] = "workflow"
 		case plugins.Toolbox:
 			c.boxes[name] = true
 		case plugins.Tool:
-			c.tools[name], c.arguments[name] = true, p.Info().Parameters
+			c.tools[name], c.arguments[name], c.outputs[":"+name] = true, p.Info().Parameters, p.Info().Output
 		}
 	}
-	for name := range f.Agents {
-		c.agents[name] = true
+	for name, a := range f.Agents {
+		if c.agents[name] = true; a.Output != nil {
+			c.outputs[name] = a.Output.Schema
+		}
 	}
 	return c
 }

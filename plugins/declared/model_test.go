@@ -58,7 +58,7 @@ func TestLoad_ReadsModels(t *testing.T) {
 				Provider: "anthropic", Model: "n", BaseURL: "http://127.0.0.1:1", APIKey: "k", Compat: &declared.Compat{Media: []string{}},
 			}},
 			Prices:  map[string]*declared.Price{"m": {Input: 0.15, CachedInput: 0.075, Output: 0.6}, "n": {Input: 3, Output: 15}},
-			History: &declared.History{Tokens: 8000, Over: "summarise"}, Output: "structured", Context: []string{"."},
+			History: &declared.History{Tokens: 8000, Over: "summarise"}, Output: &declared.Output{Structured: true}, Context: []string{"."},
 			Limits: declared.Limits{MaxTokens: 100_000, MaxCost: 0.5},
 		},
 		declared.Agent{Name: "scorer", Command: []string{"python3", "scorer.py"}, Dir: "."},
@@ -92,7 +92,17 @@ func TestLoad_ModelErrorsHavePositions(t *testing.T) {
 		{agent("tools: ['m.*'], compat: {tools: 2}") + "mcp:\n  m: {url: 'http://x', allow: [a, b, c]}\n", `agents.a.tools[0]: the model takes 2 tools, and there are 3; "m.*" matches 3 of them: narrow it`},
 		{agent("history: {tokens: many}"), "agents.a.history.tokens: want a whole number"},
 		{agent("history: {over: sumarise}"), `agents.a.history.over: want drop or summarise, got "sumarise"; did you mean summarise?`},
-		{agent("output: json"), `agents.a.output: want text or structured, got "json"`},
+		{agent("output: json"), `agents.a.output: want text, structured or {schema: file.json}, got "json"`},
+		{agent("output: {shema: {}}"), "agents.a.output.shema: there is no such key; did you mean schema?"},
+		{agent("output: {}"), "2:35: agents.a.output: schema is missing"},
+		{agent("output: {schema: nowhere.json}"), "2:52: agents.a.output.schema: open nowhere.json: no such file"},
+		{agent("output: {schema: {type: array}}"), "agents.a.output.schema: the schema's type must be object"},
+		{agent("output: {schema: {type: object, required: 5}}"), "agents.a.output.schema: no JSON Schema that Baton can use: at '/required'"},
+		{
+			agent("output: {schema: {type: object, properties: {city: {type: string}}}}") +
+				"workflows:\n  w: {nodes: {x: {agent: a}, y: {agent: echo, needs: [x], input: x.output.town}}}\n",
+			"workflows.w.nodes.y.input: unknown field town",
+		},
 		{agent("context: [nowhere]"), `2:45: agents.a.context[0]: there is no directory "nowhere"`},
 		{agent("context: ['${SECRET}']"), `there is no directory "${SECRET}"`},
 		{agent("dir: ."), "agents.a.dir: is for an agent with a command"},
@@ -124,6 +134,27 @@ func TestLoad_RedactsOverlappingSecrets(t *testing.T) {
 		_, err := declared.Load(write(t, file), config(env), nil)
 		if text := fmt.Sprint(err); !strings.Contains(text, `"${LONGER}"`) || strings.Contains(text, "more") || strings.Contains(text, "hunter") {
 			t.Fatalf("got %v", err)
+		}
+	}
+}
+
+// A schema in a file is read with the declarations, relative to the working directory.
+func TestLoad_ReadsSchemas(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const schema = `{"type": "object", "properties": {"city": {"type": "string"}}}`
+	if err := os.WriteFile("city.json", []byte(schema), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for output, want := range map[string]string{
+		"{schema: city.json}":                                       schema,
+		"{schema: {type: object, properties: {n: {minimum: 0.5}}}}": `{"properties":{"n":{"minimum":0.5}},"type":"object"}`,
+	} {
+		s, err := declared.Load(write(t, "agents: {a: {provider: openai, output: "+output+"}}\n"), config(nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Plugins()[0].(*made).agent.Output.Schema; string(got) != want {
+			t.Errorf("%s: %s", output, got)
 		}
 	}
 }

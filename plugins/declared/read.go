@@ -90,6 +90,10 @@ func (r *reader) read(path string, n *yaml.Node, v reflect.Value) {
 		*custom = r.input(path, n)
 		return
 	}
+	if custom, ok := reflect.TypeAssert[**Output](v.Addr()); ok {
+		*custom = r.output(path, n)
+		return
+	}
 	if v.Type() == reflect.TypeFor[time.Duration]() {
 		v.SetInt(int64(r.duration(path, n)))
 		return

@@ -36,6 +36,13 @@ func schemaOf(t reflect.Type) map[string]any {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return map[string]any{"type": "string", "pattern": `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`}
+	case reflect.TypeFor[*Output]():
+		return map[string]any{"oneOf": []map[string]any{
+			{"enum": []string{"text", "structured"}},
+			{"type": "object", "required": []string{"schema"}, "additionalProperties": false, "properties": map[string]any{"schema": map[string]any{
+				"type": []string{"string", "object"}, "description": "A file with the JSON Schema of the answer, relative to the server's working directory, or the schema itself. Its type is object.",
+			}}},
+		}}
 	case reflect.TypeFor[*Input]():
 		return map[string]any{"type": []string{"string", "number", "boolean", "object", "array"}}
 	}

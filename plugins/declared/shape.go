@@ -1,6 +1,9 @@
 package declared
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // file is the declarations in a file of settings. A doc tag is the description in the JSON Schema.
 type file struct {
@@ -38,7 +41,7 @@ type Agent struct {
 	History       *History          `yaml:"history" doc:"How much of the conversation the model gets."`
 	ContextTokens int               `yaml:"context_tokens" doc:"Length of the model's context in tokens, default that of a known model. Prompts are fitted into it."`
 	ResultTokens  int               `yaml:"result_tokens" doc:"Tokens of a tool's result that the model gets at once, default 8000, at most a sixteenth of the context; it reads the rest with read_result."`
-	Output        string            `yaml:"output" enum:"text,structured" doc:"structured requests key points and suggested actions in addition to the answer."`
+	Output        *Output           `yaml:"output" doc:"The form of the answer: text (the default), structured for key points and suggested actions in addition to it, or a JSON Schema."`
 	Context       []string          `yaml:"context" doc:"Directories of text files that are context items, identified by their relative paths."`
 
 	AGUI *Endpoint `yaml:"agui" doc:"An agent behind an AG-UI endpoint."`
@@ -146,4 +149,10 @@ type Input struct {
 	code    string            // the whole as one expression
 	members map[string]string // expressions by path
 	names   []string          // of its members; nil if it is not a mapping
+}
+
+// Output is the form of an agent's answers.
+type Output struct {
+	Structured bool            // with key points and suggested actions
+	Schema     json.RawMessage // JSON Schema of the answer, nil for none
 }

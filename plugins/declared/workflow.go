@@ -43,7 +43,7 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 			return
 		}
 		for _, id := range ids {
-			c.expressions(at+".nodes."+id, graph.ScopeOf(flow, id), w.Nodes[id], ids)
+			c.expressions(at+".nodes."+id, graph.ScopeOf(flow, id, c.output), w.Nodes[id], ids)
 			c.input(at+".nodes."+id+".input", w.Nodes[id])
 		}
 		c.workflows[name] = flow

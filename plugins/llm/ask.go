@@ -27,7 +27,7 @@ type answer struct {
 	Call   plugins.ModelCall   `json:"call"`
 	Fitted []int               `json:"fitted,omitempty"` // the tokens to which the prompt was compacted, one after the other
 	Lost   []plugins.ModelCall `json:"lost,omitempty"`   // calls of the model that failed or had a useless answer
-	Output *agui.WorkerOutput  `json:"output,omitempty"` // if structured
+	Output *agui.WorkerOutput  `json:"output,omitempty"` // if the agent has a schema
 }
 
 // call is a tool call of an answer.
@@ -107,28 +107,26 @@ func (t *turn) answer(ctx context.Context, ans *answer) error {
 func (t *turn) answerOf(ctx context.Context, m Streamer, other bool, ans *answer) error {
 	req := Request{Options: t.cfg.Options, LeftOut: t.leaveOut}
 	req.Options.Tools = t.tools.list
-	if t.cfg.Structured {
-		req.Schema = outputSchema
-	}
+	req.Schema = t.cfg.Output
 	if room := t.room(); room > 0 && t.promptSize() > room {
 		if _, err := t.fitInto(room/10*7, ans); err != nil {
 			return err
 		}
 	}
 	req.Messages = t.messages
-	repaired, compacted, refused := false, 0, 0
+	broken, compacted, refused := 0, 0, 0
 	pause := 500 * time.Millisecond
 	for tries := 0; ; {
 		err := t.attempt(ctx, m, other, req, ans)
-		if broken, ok := errors.AsType[*brokenError](err); ok && !repaired {
-			repaired = true
-			req.Messages = slices.Concat(req.Messages, broken.repair())
-			err = t.run.Retract(ctx)
-			if err == nil {
-				continue
+		if wrong, ok := errors.AsType[*brokenError](err); ok {
+			if broken++; broken > maxRepairs {
+				return &Error{Code: "bad_output", Message: wrong.Error()}
 			}
-		} else if ok {
-			return t.settle(ans, broken)
+			req.Messages = slices.Concat(req.Messages, wrong.repair())
+			if err := t.run.Retract(ctx); err != nil {
+				return err
+			}
+			continue
 		}
 		failed, ok := errors.AsType[*Error](err)
 		if ok && failed.Code == "context_too_long" && compacted < maxCompactions {
@@ -185,9 +183,7 @@ func rest(ctx context.Context, d time.Duration) error {
 // attempt calls a model once. Its usage counts even if it fails, as far as it is known.
 func (t *turn) attempt(ctx context.Context, m Streamer, other bool, req Request, ans *answer) error {
 	s := &show{ctx: ctx, run: t.run, tools: t.tools, spent: counter{ctx: ctx, run: t.run}}
-	if req.Schema != nil {
-		s.answer = new(member)
-	}
+	s.answer = t.form.member()
 	resp, err := t.stream(ctx, m, other, req, s.piece)
 	spent := plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}
 	if err == nil {
@@ -196,8 +192,8 @@ func (t *turn) attempt(ctx context.Context, m Streamer, other bool, req Request,
 	if err == nil && len(ans.Calls) == 0 && strings.TrimSpace(resp.Text) == "" {
 		err = none(&resp)
 	}
-	if err == nil && req.Schema != nil && len(ans.Calls) == 0 && resp.Finish != "content_filter" {
-		err = t.structure(ans)
+	if err == nil && t.form != nil && len(ans.Calls) == 0 {
+		err = t.structure(&resp, ans)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -420,7 +416,8 @@ func (s *show) complete(resp *Response, ans *answer) error {
 		if err := s.run.Retract(s.ctx); err != nil {
 			return err
 		}
-		if s.text, s.reason, s.calls, s.said, s.size = nil, nil, nil, 0, 0; s.answer != nil {
+		s.text, s.reason, s.calls, s.said, s.size = nil, nil, nil, 0, 0
+		if s.answer != nil {
 			s.answer = new(member)
 		}
 		if err := s.piece(Piece{Reasoning: resp.Reasoning}); err != nil {

@@ -68,8 +68,9 @@ type Config struct {
 
 	ShowState bool          // include the thread's state in the prompt
 	Items     ContextSource // resolves the run's contextItemIds; nil ignores them
-	// Structured requests key points and suggested actions in addition to the answer, with a JSON Schema.
-	Structured bool
+	// Output is a JSON Schema of the type object for the answer, which becomes the WorkerOutput's Result, or Structured. An answer
+	// that does not satisfy it is requested again, at most twice; then the agent fails with the code bad_output. nil is free text.
+	Output json.RawMessage
 
 	Log *slog.Logger // receives the tools that the model does not get; default slog.Default
 }
@@ -84,6 +85,7 @@ type Price struct {
 type Agent struct {
 	cfg    Config
 	models []Streamer // the fallbacks follow the model
+	form   *form      // of answers, nil for free text
 	left   *leftOut
 }
 
@@ -115,6 +117,13 @@ func New(cfg Config) (*Agent, error) {
 		cfg.Count = func(text string) int { return (len(text) + 3) / 4 }
 	}
 	a := &Agent{cfg: cfg, models: []Streamer{streamer(cfg.Model)}, left: &leftOut{}}
+	if cfg.Output != nil {
+		form, err := newForm(cfg.Output)
+		if err != nil {
+			return nil, fmt.Errorf("output: %w", err)
+		}
+		a.form = form
+	}
 	for _, m := range cfg.Fallbacks {
 		if m == nil {
 			return nil, errors.New("a fallback is nil")
@@ -133,7 +142,11 @@ func New(cfg Config) (*Agent, error) {
 
 // Info describes the agent.
 func (a *Agent) Info() plugins.Info {
-	return plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency, Projects: a.cfg.Projects}
+	info := plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency, Projects: a.cfg.Projects}
+	if a.form != nil && !a.form.structured {
+		info.Output = a.cfg.Output
+	}
+	return info
 }
 
 // Chooses implements host.Chooser.

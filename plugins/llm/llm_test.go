@@ -309,13 +309,13 @@ func TestAgent_CancelClosesStream(t *testing.T) {
 
 const structured = `{"answer":"It is \"three\".\n\ud83d\ude00","key_points":["1 + 2"],"suggested_actions":["ask on"],"result_type":"text"}`
 
-func TestStructured_Output(t *testing.T) {
+func TestOutput_Structured(t *testing.T) {
 	r := reply{resp: llm.Response{Text: structured, Finish: "stop", Usage: usage}}
 	for _, c := range []byte(structured) {
 		r.pieces = append(r.pieces, llm.Piece{Text: string(c)})
 	}
 	m := &model{replies: []reply{r}}
-	a := newAgent(t, llm.Config{Model: m, Structured: true})
+	a := newAgent(t, llm.Config{Model: m, Output: json.RawMessage(llm.Structured)})
 	res := plugintest.Run(t, a, plugintest.Config{Input: ask("go")})
 	want := agui.WorkerOutput{
 		Status: agui.StatusSuccess, Answer: "It is \"three\".\n😀", KeyPoints: []string{"1 + 2"},
@@ -340,36 +340,74 @@ func TestStructured_Output(t *testing.T) {
 	plugintest.Replay(t, a, plugintest.Config{Input: ask("go")})
 }
 
-func TestStructured_RepairsOnce(t *testing.T) {
-	m := &model{replies: []reply{says(`{"answer":"half"}`)}}
-	m.fail = func(n int) error {
-		if n == 2 { // the repair request is a user message
-			m.replies[0] = says("```json\n" + structured + "\n```")
+// An answer that breaks its schema is retracted and requested again with what is wrong, twice. The third is the failure.
+func TestOutput_RepairsTwice(t *testing.T) {
+	const city = `{"type":"object","properties":{"city":{"type":"string"},"km":{"type":"integer"}},"required":["city"],"additionalProperties":false}`
+	for _, c := range []struct {
+		schema  string
+		answers []string
+		want    agui.WorkerOutput
+		code    string
+		shown   string
+	}{
+		{llm.Structured, []string{`{"answer":"half"}`, "```json\n" + structured + "\n```"}, agui.WorkerOutput{
+			Status: agui.StatusSuccess, Answer: "It is \"three\".\n😀", KeyPoints: []string{"1 + 2"}, SuggestedActions: []string{"ask on"}, ResultType: "text",
+		}, "", "assistant half (failed)\nmessages-retracted {\"messageIds\":[\"message-1\"]}\nassistant It is \"three\".\n😀"},
+		{city, []string{`{"km":"far"}`, "no object", `{"city":"Oslo"}`}, agui.WorkerOutput{
+			Status: agui.StatusSuccess, Answer: `{"city":"Oslo"}`, Result: json.RawMessage(`{"city":"Oslo"}`),
+		}, "", "assistant {\"km\":\"far\"} (failed)\nmessages-retracted {\"messageIds\":[\"message-3\"]}\nassistant no object (failed)\n" +
+			"messages-retracted {\"messageIds\":[\"message-3\"]}\nassistant {\"city\":\"Oslo\"}"},
+		{city, []string{"a", "b", "c"}, agui.WorkerOutput{}, "bad_output", ""},
+	} {
+		m := &model{replies: []reply{{}}}
+		m.fail = func(n int) error { // a repair is requested in a user's message, so each reply is the first
+			m.replies[0] = says(c.answers[n-1])
+			return nil
 		}
-		return nil
+		a := newAgent(t, llm.Config{Model: m, Output: json.RawMessage(c.schema)})
+		res := plugintest.Run(t, a, plugintest.Config{Input: ask("go")})
+		if m.calls() != len(c.answers) {
+			t.Errorf("%q: %d calls", c.answers, m.calls())
+		}
+		if c.code != "" {
+			failed, ok := errors.AsType[*plugins.Error](res.Err)
+			if !ok || failed.Code != c.code || failed.Message != "The answer does not satisfy its schema: it is not JSON" {
+				t.Errorf("%q: %v", c.answers, res.Err)
+			}
+			continue
+		}
+		if diff := cmp.Diff(c.want, res.Output); diff != "" || res.Err != nil {
+			t.Errorf("%q: %v %s", c.answers, res.Err, diff)
+		}
+		if got := shown(res.Events); got != c.shown {
+			t.Errorf("shown: %q", got)
+		}
+		if c.schema == city && !strings.Contains(m.request(2), "at '': missing property 'city'; at '/km': got string, want integer") {
+			t.Errorf("the repair is requested with %s", m.request(2))
+		}
+		if len(res.Usage) != 1 || res.Usage[0].TotalTokens != int64(15*len(c.answers)) {
+			t.Errorf("%q: usage %+v", c.answers, res.Usage)
+		}
+		plugintest.Replay(t, newAgent(t, llm.Config{Model: &model{replies: []reply{says(c.answers[len(c.answers)-1])}}, Output: json.RawMessage(c.schema)}), plugintest.Config{Input: ask("go")})
 	}
-	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Structured: true}), plugintest.Config{Input: ask("go")})
-	if res.Err != nil || len(res.Output.KeyPoints) != 1 || m.calls() != 2 {
-		t.Fatalf("%+v, %v after %d calls", res.Output, res.Err, m.calls())
-	}
-	if got := shown(res.Events); got != "assistant half (failed)\nmessages-retracted {\"messageIds\":[\"message-1\"]}\nassistant It is \"three\".\n😀" {
-		t.Errorf("shown: %q", got)
-	}
-
-	broken := &model{replies: []reply{says("no object")}}
-	res = plugintest.Run(t, newAgent(t, llm.Config{Model: broken, Structured: true}), plugintest.Config{Input: ask("go")})
-	if res.Err != nil || res.Output.Answer != "no object" || res.Output.Status != agui.StatusPartialSuccess || broken.calls() != 2 {
-		t.Errorf("%+v, %v after %d calls", res.Output, res.Err, broken.calls())
+	for _, schema := range []string{`{`, `{"type":"array"}`, `{"type":"object","required":5}`, `{"type":"object","$ref":"file:///etc/passwd"}`} {
+		if _, err := llm.New(llm.Config{Name: "a", Model: &model{}, Output: json.RawMessage(schema)}); err == nil {
+			t.Errorf("%s is accepted", schema)
+		}
 	}
 }
 
-// A refusal is text and needs no structure.
-func TestStructured_AcceptsRefusal(t *testing.T) {
+// A refusal is text and needs no key points. It is no object either.
+func TestOutput_Refusal(t *testing.T) {
 	m := &model{replies: []reply{says("I will not.")}}
 	m.replies[0].resp.Finish = "content_filter"
-	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Structured: true}), plugintest.Config{Input: ask("go")})
+	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Output: json.RawMessage(llm.Structured)}), plugintest.Config{Input: ask("go")})
 	if res.Err != nil || res.Output.Answer != "I will not." || m.calls() != 1 || shown(res.Events) != "assistant I will not." {
 		t.Errorf("%+v, %v after %d calls: %s", res.Output, res.Err, m.calls(), shown(res.Events))
+	}
+	res = plugintest.Run(t, newAgent(t, llm.Config{Model: m, Output: json.RawMessage(`{"type":"object"}`)}), plugintest.Config{Input: ask("go")})
+	if failed, ok := errors.AsType[*plugins.Error](res.Err); !ok || failed.Code != "content_filter" || failed.Message != "The model refused to answer: I will not." {
+		t.Errorf("with a schema: %v", res.Err)
 	}
 }
 

@@ -3,6 +3,7 @@ package llm
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf16"
@@ -14,13 +15,59 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// outputSchema is the schema of a structured answer. The answer comes first, so that it can be streamed.
-var outputSchema = json.RawMessage(`{"type":"object","properties":{` +
+// Structured is the Config.Output for an answer with key points and suggested actions. People see the member answer, which comes
+// first, so that it can be streamed.
+const Structured = `{"type":"object","properties":{` +
 	`"answer":{"type":"string","description":"The answer to the person who asked, in Markdown"},` +
 	`"key_points":{"type":"array","items":{"type":"string"},"description":"What matters most of it, in a few short sentences"},` +
 	`"suggested_actions":{"type":"array","items":{"type":"string"},"description":"What the person may want to do next"},` +
 	`"result_type":{"type":"string","description":"What kind of result it is, in one lower-case word such as text, list, table, code or report"}` +
-	`},"required":["answer","key_points","suggested_actions","result_type"],"additionalProperties":false}`)
+	`},"required":["answer","key_points","suggested_actions","result_type"],"additionalProperties":false}`
+
+// maxRepairs limits how often an answer that violates its schema is requested again.
+const maxRepairs = 2
+
+// form is the form of an agent's answers.
+type form struct {
+	schema     *jsonschema.Schema
+	structured bool // it is Structured
+}
+
+// newForm compiles a schema.
+func newForm(raw json.RawMessage) (*form, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, errors.New("the schema is not JSON")
+	}
+	if object, ok := doc.(map[string]any); !ok || object["type"] != "object" { // providers accept no other
+		return nil, errors.New("the schema's type must be object")
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	if err := c.AddResource("output.json", doc); err != nil {
+		return nil, err
+	}
+	schema, err := c.Compile("output.json")
+	if err != nil {
+		return nil, fmt.Errorf("the schema is invalid: %w", err)
+	}
+	return &form{schema, string(raw) == Structured}, nil
+}
+
+// noLoader prevents schemas from loading files and addresses.
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) {
+	return nil, errors.New("a schema refers to nothing outside of it")
+}
+
+// member returns the reader of the member that people see, or nil if they see the whole text.
+func (f *form) member() *member {
+	if f == nil || !f.structured {
+		return nil
+	}
+	return new(member)
+}
 
 // brokenError describes how an answer violates the schema.
 type brokenError struct {
@@ -29,7 +76,7 @@ type brokenError struct {
 }
 
 func (e *brokenError) Error() string {
-	return "the answer does not satisfy its schema: " + e.why.Error()
+	return "The answer does not satisfy its schema: " + e.why.Error()
 }
 
 // repair returns a request for a corrected answer.
@@ -40,9 +87,15 @@ func (e *brokenError) repair() []llms.MessageContent {
 	}
 }
 
-// structure parses a structured answer and ends its text with it.
-func (t *turn) structure(ans *answer) error {
-	out, err := structured(ans.Text)
+// structure parses the JSON of an answer and ends its text with the output. A refusal needs no key points.
+func (t *turn) structure(resp *Response, ans *answer) error {
+	if resp.Finish == "content_filter" {
+		if t.form.structured {
+			return nil
+		}
+		return &Error{Code: "content_filter", Message: "The model refused to answer: " + clip(resp.Text, maxErrors)}
+	}
+	out, err := t.form.parse(ans.Text)
 	if err != nil {
 		return &brokenError{ans.Text, err}
 	}
@@ -50,48 +103,42 @@ func (t *turn) structure(ans *answer) error {
 	return t.run.Conclude(*out)
 }
 
-// settle uses the text of an answer that is still broken.
-func (t *turn) settle(ans *answer, broken *brokenError) error {
-	ans.Output = &agui.WorkerOutput{Status: agui.StatusPartialSuccess, Answer: broken.text}
-	return nil
-}
-
-// structured parses an output from a text with a JSON object, which can be in a code fence.
-func structured(text string) (*agui.WorkerOutput, error) {
-	text = strings.TrimSpace(text)
-	if from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}'); from >= 0 && to > from {
-		text = text[from : to+1]
+// parse parses an output from a text with a JSON object, which can be in a code fence.
+func (f *form) parse(text string) (*agui.WorkerOutput, error) {
+	object := strings.TrimSpace(text)
+	if from, to := strings.IndexByte(object, '{'), strings.LastIndexByte(object, '}'); from >= 0 && to > from {
+		object = object[from : to+1]
 	}
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(object))
 	if err != nil {
-		return nil, fmt.Errorf("it is not JSON")
+		return nil, errors.New("it is not JSON")
 	}
-	schema, err := compiled(outputSchema)
-	if err != nil {
-		return nil, err
+	if err := f.schema.Validate(doc); err != nil {
+		return nil, errors.New(violations(err))
 	}
-	if err := schema.Validate(doc); err != nil {
-		lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
-		return nil, fmt.Errorf("%s", strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "- "))
+	if !f.structured {
+		return &agui.WorkerOutput{Status: agui.StatusSuccess, Answer: text, Result: json.RawMessage(object)}, nil
 	}
 	var out agui.WorkerOutput
-	if err := json.Unmarshal([]byte(text), &out); err != nil {
+	if err := json.Unmarshal([]byte(object), &out); err != nil {
 		return nil, err
 	}
 	out.Status = agui.StatusSuccess
 	return &out, nil
 }
 
-func compiled(raw json.RawMessage) (*jsonschema.Schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return nil, err
+// maxErrors limits the description of an answer's errors, in bytes.
+const maxErrors = 2000
+
+// violations describes all violations of a schema in one line.
+func violations(err error) string {
+	var all []string
+	for line := range strings.Lines(err.Error()) {
+		if what, ok := strings.CutPrefix(strings.TrimSpace(line), "- "); ok {
+			all = append(all, what)
+		}
 	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("output.json", doc); err != nil {
-		return nil, err
-	}
-	return c.Compile("output.json")
+	return clip(strings.Join(all, "; "), maxErrors)
 }
 
 // member extracts the string member answer from a streamed object as soon as it is readable.

@@ -57,8 +57,8 @@ func (t *turn) instructions(ctx context.Context, system []agui.Message) (parts [
 		parts = append(parts, llms.TextContent{Text: text})
 	}
 	tell("", t.cfg.System)
-	if t.cfg.Structured { // also as text: not every provider supports a schema, or one together with tools
-		tell("When you have the answer, write it as one JSON object that satisfies this JSON Schema, and nothing else", string(outputSchema))
+	if t.form != nil { // also as text: not every provider supports a schema, or one together with tools
+		tell("When you have the answer, write it as one JSON object that satisfies this JSON Schema, and nothing else", string(t.cfg.Output))
 	}
 	for i := range system {
 		tell("", system[i].Text())

@@ -25,7 +25,7 @@ import (
 )
 
 // Tool returns a tool that calls fn with the decoded arguments. info's Parameters are derived from In, which must be a
-// struct or a map with string keys. A result of fn that is a string or an agui.ToolOutput is returned unchanged, any
+// struct or a map with string keys, and its Output from Out if values of Out are JSON of a known form. A result of fn that is a string or an agui.ToolOutput is returned unchanged, any
 // other value as JSON. Clients see the text of a *plugins.Error from fn. Arguments that violate the schema are refused
 // with the code bad_arguments without calling fn.
 //
@@ -58,8 +58,28 @@ func newTool[In, Out any](info plugins.Info, fn func(context.Context, *plugins.C
 	if info.Parameters, err = json.Marshal(schema); err != nil {
 		return nil, err
 	}
+	if info.Output == nil {
+		info.Output = outputOf[Out]()
+	}
 	resolved, err := schema.Resolve(nil)
 	return &tool[In, Out]{info, resolved, fn}, err
+}
+
+// outputOf returns the schema of results, or nil for texts and for types whose JSON has no known form.
+func outputOf[Out any]() json.RawMessage {
+	switch any(*new(Out)).(type) {
+	case string, agui.ToolOutput, json.Marshaler:
+		return nil
+	}
+	schema, err := jsonschema.For[Out](nil)
+	if err != nil || schema.Type == "" && schema.Types == nil {
+		return nil
+	}
+	raw, err := json.Marshal(schema)
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 // Info describes the tool.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +71,9 @@ func TestTool_DerivesSchema(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	if out := string(info.Output); !strings.Contains(out, `"sky":{"type":"string"}`) {
+		t.Errorf("the output has the schema %s", out)
+	}
 	var reg host.Registry
 	if err := reg.Add(tool); err != nil {
 		t.Error(err)
@@ -100,6 +104,9 @@ func TestTool_TextAndOutputAreUnchanged(t *testing.T) {
 	})
 	if out, err := whole.Call(t.Context(), &plugins.Call{Args: json.RawMessage(`{}`)}); err != nil || string(out.UIHints) != `{"a":1}` {
 		t.Errorf("got %+v, %v", out, err)
+	}
+	if text.Info().Output != nil || whole.Info().Output != nil {
+		t.Errorf("they have the schemas %s and %s", text.Info().Output, whole.Info().Output)
 	}
 }
 

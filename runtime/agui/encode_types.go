@@ -22,13 +22,14 @@ func (o *WorkerOutput) append(dst []byte, answer bool) []byte {
 	dst = appendStrings(dst, "suggested_actions", o.SuggestedActions)
 	dst = o.Error.append(dst)
 	dst = appendOptRaw(dst, "ui_hints", o.UIHints)
+	dst = appendOptRaw(dst, "result", o.Result)
 	return append(dst, '}')
 }
 
 // says reports whether o has more than an answer and success.
 func (o *WorkerOutput) says() bool {
 	return or(o.Status, StatusSuccess) != StatusSuccess || len(o.KeyPoints) > 0 || o.ResultType != "" ||
-		len(o.SuggestedActions) > 0 || o.Error != nil || !isNull(o.UIHints)
+		len(o.SuggestedActions) > 0 || o.Error != nil || !isNull(o.UIHints) || !isNull(o.Result)
 }
 
 // append appends o as JSON, with or without its result summary.

@@ -82,7 +82,7 @@ func (o *Outcome) tidy() error {
 
 func (o *WorkerOutput) tidy() error {
 	o.Status = or(o.Status, StatusSuccess)
-	dropNulls(&o.UIHints)
+	dropNulls(&o.UIHints, &o.Result)
 	if len(o.KeyPoints) == 0 {
 		o.KeyPoints = nil
 	}

@@ -124,6 +124,9 @@ type WorkerOutput struct {
 	SuggestedActions []string        `json:"suggested_actions,omitempty"`
 	Error            *OutputError    `json:"error,omitempty"`
 	UIHints          json.RawMessage `json:"ui_hints,omitempty"` // an object
+
+	// Result is the answer of an agent with an output schema, as JSON. It is the run's result and NODE.output in workflows.
+	Result json.RawMessage `json:"result,omitempty"`
 }
 
 // ToolOutput is a tool's result, which its TOOL_CALL_RESULT carries.

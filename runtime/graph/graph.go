@@ -39,7 +39,7 @@ type Node struct {
 func Compile(reg *host.Registry) (*Set, error) {
 	s := &Set{workflows: make(map[string]*Graph), schemas: make(map[string]*Schema)}
 	for _, w := range reg.Workflows() {
-		compiled, err := compileWorkflow(w)
+		compiled, err := compileWorkflow(w, outputsOf(reg))
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +74,7 @@ func (s *Set) Of(run *model.Run) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compileWorkflow(w)
+	return compileWorkflow(w, nil)
 }
 
 // Definition returns the workflow with which a run was started. A single agent's is one node of its name.
@@ -121,7 +121,25 @@ func (g *Graph) Needed(id string) bool {
 	return false
 }
 
-func compileWorkflow(w plugins.Workflow) (*Graph, error) {
+// Outputs returns the schema of the output of a node's agent or tool, nil if it is not known.
+type Outputs func(n *plugins.Node) json.RawMessage
+
+func outputsOf(reg *host.Registry) Outputs {
+	return func(n *plugins.Node) json.RawMessage {
+		if agent, ok := reg.Agent(n.Agent); ok {
+			return agent.Info().Output
+		}
+		if _, boxed := reg.Toolbox(n.Tool); boxed { // its tools change
+			return nil
+		}
+		if tool, ok := reg.Tool(n.Tool); ok {
+			return tool.Info().Output
+		}
+		return nil
+	}
+}
+
+func compileWorkflow(w plugins.Workflow, outputs Outputs) (*Graph, error) {
 	definition, err := json.Marshal(w)
 	if err != nil {
 		return nil, fmt.Errorf("workflow %s: %w", w.Name, err)
@@ -129,7 +147,7 @@ func compileWorkflow(w plugins.Workflow) (*Graph, error) {
 	g := &Graph{Definition: definition}
 	for _, n := range w.Nodes {
 		node := &Node{Node: n}
-		scope := ScopeOf(w, n.ID)
+		scope := ScopeOf(w, n.ID, outputs)
 		if node.when, err = scope.compile(n.When, expr.AsBool()); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: when: %w", w.Name, n.ID, err)
 		}
@@ -144,9 +162,17 @@ func compileWorkflow(w plugins.Workflow) (*Graph, error) {
 // Names are the names available to a node's expressions.
 type Names struct{ env expr.Option }
 
-// ScopeOf returns the names available to the expressions of a workflow's node.
-func ScopeOf(w plugins.Workflow, node string) Names {
-	return Names{expr.Env(scopeTypes(before(w, node)))}
+// ScopeOf returns the names available to the expressions of a workflow's node. outputs can be nil.
+func ScopeOf(w plugins.Workflow, node string, outputs Outputs) Names {
+	typed, found := make(map[string]types.Type), before(w, node)
+	for i := range w.Nodes {
+		if n := &w.Nodes[i]; found[n.ID] {
+			if typed[n.ID] = types.Any; outputs != nil {
+				typed[n.ID] = typeOf(outputs(n))
+			}
+		}
+	}
+	return Names{expr.Env(scopeTypes(typed))}
 }
 
 // CheckWhen checks a condition.
@@ -184,14 +210,40 @@ func before(w plugins.Workflow, id string) map[string]bool {
 	return found
 }
 
-// scopeTypes returns the types of Scope for a node behind the nodes ids. Compiling an expression with another name
-// fails.
-func scopeTypes(ids map[string]bool) types.Map {
-	nodes, scope := make(types.Map, len(ids)), make(types.Map, len(ids)+3)
-	for id := range ids {
-		seen := types.Map{"status": types.String, "answer": types.String, "output": types.Any}
+// scopeTypes returns the types of Scope for a node behind nodes with outputs of the given types. Compiling an expression with
+// another name fails.
+func scopeTypes(outputs map[string]types.Type) types.Map {
+	nodes, scope := make(types.Map, len(outputs)), make(types.Map, len(outputs)+3)
+	for id, output := range outputs {
+		seen := types.Map{"status": types.String, "answer": types.String, "output": output}
 		nodes[id], scope[id] = seen, seen
 	}
 	scope["query"], scope["state"], scope["nodes"] = types.String, types.Map{types.Extra: types.Any}, nodes
 	return scope
+}
+
+// typeOf returns the type of values of a schema, as far as expressions need it: the names of members. A schema that leaves its
+// members open, or composes them of others, has any.
+func typeOf(schema json.RawMessage) types.Type {
+	var s map[string]json.RawMessage
+	if json.Unmarshal(schema, &s) != nil {
+		return types.Any
+	}
+	var typ string
+	var properties map[string]json.RawMessage
+	if json.Unmarshal(s["type"], &typ) != nil || typ != "object" || json.Unmarshal(s["properties"], &properties) != nil {
+		return types.Any
+	}
+	open := s["additionalProperties"] != nil && string(s["additionalProperties"]) != "false"
+	for _, other := range []string{"patternProperties", "allOf", "anyOf", "oneOf", "if", "$ref"} {
+		open = open || s[other] != nil
+	}
+	if open {
+		return types.Any
+	}
+	members := make(types.Map, len(properties))
+	for name, property := range properties {
+		members[name] = typeOf(property)
+	}
+	return members
 }

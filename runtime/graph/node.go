@@ -58,8 +58,8 @@ func Scope(query string, state json.RawMessage, nodes map[string]*model.Node) ma
 			continue
 		}
 		var out any
-		_ = json.Unmarshal(n.Output, &out)
 		answer := Answer(n.Output)
+		_ = json.Unmarshal(Result(n.Output), &out)
 		seen[id] = map[string]any{"status": string(n.Status), "answer": answer, "output": out}
 		scope[id] = map[string]any{"status": outputStatus(n), "answer": answer, "output": out}
 	}
@@ -77,6 +77,17 @@ func outputStatus(n *model.Node) string {
 	}
 	_ = json.Unmarshal(n.Output, &o)
 	return cmp.Or(o.Status, "success")
+}
+
+// Result returns the typed result in a node's output, or all of an output without one.
+func Result(output json.RawMessage) json.RawMessage {
+	var o struct {
+		Result json.RawMessage `json:"result"`
+	}
+	if json.Unmarshal(output, &o) == nil && o.Result != nil {
+		return o.Result
+	}
+	return output
 }
 
 // Answer returns the text of a node's output: a worker's answer or a tool's summary.

@@ -33,7 +33,7 @@ func (l *live) completed() ending {
 		return ending{status: model.Waiting, cause: plugins.ErrEnded}
 	}
 	out := l.nodes.output()
-	return ending{status: model.Completed, cause: plugins.ErrEnded, answer: graph.Answer(out), result: out}
+	return ending{status: model.Completed, cause: plugins.ErrEnded, answer: graph.Answer(out), result: graph.Result(out)}
 }
 
 func failedWith(err *agui.OutputError) ending {

@@ -20,7 +20,7 @@ func (d *describer) models() {
 		may("details", object("More, for programs.")))
 	infer[agui.WorkerOutput](s, "WorkerAgentOutput", "What a worker returned.",
 		may("status", choice("", agui.StatusSuccess, agui.StatusPartialSuccess, agui.StatusFailed)),
-		may("ui_hints", object("")))
+		may("ui_hints", object("")), may("result", anything("The answer of an agent with an output schema, as JSON.")))
 	infer[agui.ToolOutput](s, "ToolAgentOutput", "What a tool returned.",
 		may("tool_call_args", object("")), may("ui_hints", object("")),
 		may("status", choice("", agui.StatusSuccess, agui.StatusPartial, agui.StatusFailure)),

@@ -4,6 +4,7 @@ package makers
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -34,7 +35,7 @@ func model(a declared.Agent) (plugins.Agent, error) {
 		Name: a.Name, Description: a.Description, System: a.System, Model: m, Tools: a.Tools,
 		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Steps: a.Limits.MaxSteps, Projects: a.Projects,
 		Tokens: int64(a.Limits.MaxTokens), Cost: a.Limits.MaxCost, Prices: make(map[string]llm.Price),
-		Structured: a.Output == "structured", ContextTokens: a.ContextTokens, ResultTokens: a.ResultTokens,
+		ContextTokens: a.ContextTokens, ResultTokens: a.ResultTokens,
 	}
 	for _, f := range a.Fallback {
 		other, err := open(*f, 0)
@@ -42,6 +43,12 @@ func model(a declared.Agent) (plugins.Agent, error) {
 			return nil, fmt.Errorf("fallback: %w", err)
 		}
 		cfg.Fallbacks = append(cfg.Fallbacks, other)
+	}
+	if a.Output != nil {
+		cfg.Output = a.Output.Schema
+		if a.Output.Structured {
+			cfg.Output = json.RawMessage(llm.Structured)
+		}
 	}
 	for name, p := range a.Prices {
 		cfg.Prices[name] = llm.Price{Input: p.Input, CachedInput: p.CachedInput, Output: p.Output}

@@ -35,7 +35,7 @@ func TestAll_ModelFollowsDeclaration(t *testing.T) {
 		Name: "a", Provider: "openai", Model: "m", BaseURL: broken.URL + "/v1", APIKey: "k",
 		Fallback: []*declared.Model{{Provider: "openai", Model: "n", BaseURL: other.URL + "/v1", APIKey: "k"}},
 		Prices:   map[string]*declared.Price{"n": {Input: 1, Output: 2}},
-		History:  &declared.History{Tokens: 100, Over: "summarise"}, Output: "structured", Context: []string{empty, notes},
+		History:  &declared.History{Tokens: 100, Over: "summarise"}, Output: &declared.Output{Structured: true}, Context: []string{empty, notes},
 		Limits: declared.Limits{MaxSteps: 5, MaxCost: 3},
 	})
 	if err != nil {
