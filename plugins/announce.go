@@ -39,7 +39,7 @@ func (r *Run) Announce(ctx context.Context, tool string) (*Announced, error) {
 	if err := r.end(nil); err != nil {
 		return nil, err
 	}
-	if r.last == d.before {
+	if r.last == d.before || r.last.held {
 		r.last = &message{id: r.host.NewID(), role: agui.RoleAssistant, depth: len(r.dos)}
 		d.shown = append(d.shown, r.last)
 	}

@@ -112,6 +112,7 @@ func (r *Run) replay(name string, raw json.RawMessage, out any) error {
 		m := &message{id: rec.MessageID, role: agui.RoleAssistant}
 		m.text.WriteString(rec.Text)
 		r.mu.Lock()
+		m.held = r.holds
 		r.last = m
 		r.mu.Unlock()
 	}
@@ -172,6 +173,11 @@ func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutp
 	parent, err := r.place(ctx, r.ready, "tool", uses)
 	if err != nil {
 		return nil, err
+	}
+	for i := range uses {
+		if err := r.guardCall(ctx, &uses[i]); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.host.OpenCalls(ctx, parent, uses); err != nil {
 		return nil, r.noteWaiting(err)
@@ -242,7 +248,12 @@ func (r *Run) Ask(ctx context.Context, q agui.Interrupt) (Answer, error) {
 //
 // Messages blocks while the database is read. Ask for few messages first, because those of a long thread are expensive.
 func (r *Run) Messages(ctx context.Context, limit int) (list []agui.Message, more bool, err error) {
-	return r.host.Messages(ctx, limit)
+	list, more, err = r.host.Messages(ctx, limit)
+	if r.rewritten != nil {
+		list = slices.DeleteFunc(list, func(m agui.Message) bool { return slices.Contains(r.rewrote, m.ID) })
+		list = append(list, *r.rewritten)
+	}
+	return list, more, err
 }
 
 // Next returns the messages appended to the run since its start or the last Next, or nil if there are none. It does not
@@ -264,7 +275,7 @@ func (r *Run) Next(ctx context.Context) ([]agui.Message, error) {
 	if err != nil || len(messages) == 0 {
 		return nil, err
 	}
-	return messages, nil
+	return r.guardAppended(ctx, u, messages)
 }
 
 // use is place for a single use.

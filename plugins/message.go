@@ -78,6 +78,7 @@ type message struct {
 	called   bool      // a tool or agent call belongs to it
 	complete bool      // only its END is missing
 	base     agui.Base // of its END
+	held     bool      // it is not shown: see Run.holds
 }
 
 // writer implements Text and Reason. Its fields are guarded by run.mu.
@@ -145,6 +146,9 @@ func (w *writer) write(delta string) error {
 		w.msg = m
 	}
 	if w.role == agui.RoleReasoning {
+		if w.msg.held {
+			return w.run.alive()
+		}
 		return w.run.host.Emit(agui.ReasoningMessageContent{MessageID: w.msg.id, Delta: delta})
 	}
 	return w.run.write(agui.TextMessageContent{MessageID: w.msg.id, Delta: delta})
@@ -180,6 +184,9 @@ func (r *Run) start(m *message, evs ...agui.Event) error {
 	if err := r.end(nil); err != nil {
 		return err
 	}
+	if m.held = r.holds && (m.role == agui.RoleReasoning || m.role == agui.RoleAssistant); m.held {
+		evs = nil
+	}
 	for _, ev := range evs {
 		if err := r.host.Emit(ev); err != nil {
 			return err
@@ -189,7 +196,7 @@ func (r *Run) start(m *message, evs ...agui.Event) error {
 	if m.role == agui.RoleAssistant && !m.nested {
 		r.last = m
 	}
-	if d := r.doing(); d != nil {
+	if d := r.doing(); d != nil && !m.held {
 		d.shown = append(d.shown, m)
 	}
 	return nil
@@ -200,10 +207,13 @@ func (r *Run) write(ev agui.TextMessageContent) error {
 	if err := r.ready(); err != nil {
 		return err
 	}
-	if err := r.host.Emit(ev); err != nil {
-		return err
+	ours := r.open != nil && r.open.id == ev.MessageID
+	if !ours || !r.open.held {
+		if err := r.host.Emit(ev); err != nil {
+			return err
+		}
 	}
-	if r.open != nil && r.open.id == ev.MessageID {
+	if ours {
 		r.open.text.WriteString(ev.Delta)
 	}
 	return nil
@@ -215,7 +225,27 @@ func (r *Run) say(text string) error {
 	if err := r.start(m, agui.TextMessageStart{MessageID: m.id, Role: m.role}); err != nil || text == "" {
 		return err
 	}
-	return r.write(agui.TextMessageContent{MessageID: m.id, Delta: text})
+	m.text.WriteString(text)
+	return r.emitText(m.id, text)
+}
+
+// maxDelta limits the delta of a text that is written at once, in bytes.
+const maxDelta = 64 << 10
+
+// emitText writes the content of a message.
+func (r *Run) emitText(id, text string) error {
+	for text != "" {
+		delta, rest := text, ""
+		if len(text) > maxDelta {
+			cut, tail := splitTail(text[:maxDelta])
+			delta, rest = cut, tail+text[maxDelta:]
+		}
+		if err := r.host.Emit(agui.TextMessageContent{MessageID: id, Delta: delta}); err != nil {
+			return err
+		}
+		text = rest
+	}
+	return nil
 }
 
 // end ends the open message, if any, with out, or with its own text as answer if out is nil.
@@ -223,6 +253,10 @@ func (r *Run) end(out *agui.WorkerOutput) error {
 	m := r.open
 	if m == nil || r.ended {
 		return r.alive()
+	}
+	if m.held {
+		r.open = nil
+		return nil
 	}
 	if m.role == agui.RoleReasoning {
 		if err := r.host.Emit(agui.ReasoningMessageEnd{MessageID: m.id}); err != nil {

@@ -61,6 +61,9 @@ type Info struct {
 	// messages only.
 	External bool
 
+	// Guards check what an Agent gets, calls and answers.
+	Guards Guards `json:"-"`
+
 	// Concurrency limits the runs of an Agent that execute at once; further runs are queued. 0 means no own limit.
 	Concurrency int
 
@@ -199,6 +202,7 @@ type Input struct {
 	RunID     string
 	User      string
 	Project   string
+	Workflow  string // the workflow's name; empty if the agent runs alone
 	Node      string // the workflow's node; the agent's name if it runs alone
 	Subagent  string // the subagentRunId if another worker called this one; empty otherwise
 	Execution int    // 1 for the node's first execution in this generation, 2 for its first retry

@@ -42,10 +42,7 @@ func (r *Run) Retract(ctx context.Context) error {
 	}
 	var err error
 	if m := r.open; m != nil && m != d.open {
-		err = r.end(&agui.WorkerOutput{
-			Status: agui.StatusFailed, Answer: m.text.String(),
-			Error: &agui.OutputError{Code: "interrupted", Message: "The message was interrupted", Retryable: true},
-		})
+		err = r.end(interrupted(m))
 	}
 	r.last = d.before
 	results, callErr := r.withdraw(d)
@@ -63,6 +60,14 @@ func (r *Run) Retract(ctx context.Context) error {
 		return nil
 	}
 	return r.host.Emit(agui.Retracted(ids))
+}
+
+// interrupted is the output of a message that is retracted.
+func interrupted(m *message) *agui.WorkerOutput {
+	return &agui.WorkerOutput{
+		Status: agui.StatusFailed, Answer: m.text.String(),
+		Error: &agui.OutputError{Code: "interrupted", Message: "The message was interrupted", Retryable: true},
+	}
 }
 
 // withdraw gives d's announced calls their results, and returns the ids of results that are retracted with their messages.

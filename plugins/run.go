@@ -20,6 +20,10 @@ type Run struct {
 	host     Host
 	root     *scope
 	external bool // Info.External of the worker
+	guards   Guards
+
+	rewrote   []string      // the ids of new messages that guards have rewritten
+	rewritten *agui.Message // which replaces them, or nil
 
 	mu      sync.Mutex   // guards the fields below and the order of emitted events
 	idle    *sync.Cond   // signals that working is 0
@@ -31,6 +35,7 @@ type Run struct {
 	last    *message     // the latest assistant message, ended or not
 	models  []*modelCall // open model calls
 	ended   bool         // Execute has returned
+	holds   bool         // texts are not shown before the verdict of a guard
 }
 
 // Execute runs a on a host and settles the rest of the step. It returns after the worker and the goroutines of Run.Go have
@@ -43,7 +48,8 @@ type Run struct {
 func Execute(ctx context.Context, a Agent, host Host, in Input) (agui.WorkerOutput, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
-	run := &Run{Input: in, host: host, external: a.Info().External}
+	info := a.Info()
+	run := &Run{Input: in, host: host, external: info.External, guards: info.Guards, holds: info.Guards.holds()}
 	run.idle = sync.NewCond(&run.mu)
 	run.root = newScope(run, "")
 	if s, ok := ctx.Value(scopeKey{}).(*scope); ok {
@@ -52,8 +58,13 @@ func Execute(ctx context.Context, a Agent, host Host, in Input) (agui.WorkerOutp
 	ctx = run.root.in(ctx)
 	var out agui.WorkerOutput
 	err := protect(func() (err error) {
-		out, err = a.Run(ctx, run)
-		return err
+		if err := run.guardInput(ctx); err != nil {
+			return err
+		}
+		if out, err = a.Run(ctx, run); err != nil {
+			return err
+		}
+		return run.guardOutput(ctx, &out)
 	})
 	return run.settle(out, err)
 }
@@ -129,6 +140,9 @@ func (r *Run) Emit(ev agui.Event) error {
 	if err != nil {
 		return err
 	}
+	if r.holds && isReasoning(ev) {
+		return r.alive()
+	}
 	switch ev := ev.(type) {
 	case agui.TextMessageStart:
 		return r.start(&message{id: ev.MessageID, role: ev.Role, depth: len(r.dos), nested: ev.SubagentRunID != ""}, ev)
@@ -146,6 +160,15 @@ func (r *Run) Emit(ev agui.Event) error {
 		return r.end(ev.Output)
 	}
 	return r.emit(ev)
+}
+
+func isReasoning(ev agui.Event) bool {
+	switch ev.Type() {
+	case agui.TypeReasoningStart, agui.TypeReasoningMessageStart, agui.TypeReasoningMessageContent, agui.TypeReasoningMessageEnd,
+		agui.TypeReasoningEnd, agui.TypeReasoningEncryptedValue:
+		return true
+	}
+	return false
 }
 
 // emit writes an event after the END of a complete message. The caller holds r.mu.

@@ -27,6 +27,11 @@ type Use struct {
 	ID string
 	// Output is the output of a tool call that its worker answers itself. A replayed worker answers the same calls.
 	Output *agui.ToolOutput
+	// Edited replaces the arguments of a tool call that a guard has rewritten: the call is made with them, and shown like one
+	// that an approver has edited. nil makes it with Request.
+	Edited json.RawMessage
+	// Approval is the question of a guard that makes a tool call wait for a person's approval; empty for none.
+	Approval string
 }
 
 // Hash identifies the Request in a record.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
 )
 
@@ -62,7 +64,19 @@ type bench struct {
 
 func open(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *bench {
 	t.Helper()
-	b := &bench{t: t, path: sqlitetest.New(t), cfg: cfg}
+	return openAt(t, sqlitetest.New(t), cfg, plugs...)
+}
+
+// onBoth calls f with the address of an empty database of each kind.
+func onBoth(t *testing.T, f func(t *testing.T, path string)) {
+	t.Run("sqlite", func(t *testing.T) { f(t, sqlitetest.New(t)) })
+	t.Run("postgres", func(t *testing.T) { f(t, postgrestest.New(t)) })
+}
+
+// openAt is open with a database: a file or a URL.
+func openAt(t *testing.T, path string, cfg runtime.Config, plugs ...plugins.Plugin) *bench {
+	t.Helper()
+	b := &bench{t: t, path: path, cfg: cfg}
 	b.cfg.Registry = new(host.Registry)
 	if err := b.cfg.Registry.Add(plugs...); err != nil {
 		t.Fatal(err)
@@ -79,7 +93,11 @@ func open(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *bench {
 
 func (b *bench) up() {
 	b.t.Helper()
-	db, err := storage.Open(context.Background(), storage.Config{URL: "sqlite:" + b.path, Migrate: true})
+	url := b.path
+	if filepath.IsAbs(url) {
+		url = "sqlite:" + url
+	}
+	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: true})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -115,6 +133,15 @@ func (b *bench) start(thread, agent, content string) runtime.Started {
 		b.t.Fatal(err)
 	}
 	return s
+}
+
+// clear deletes the thread main and stops, so that the database can be used again.
+func (b *bench) clear() {
+	b.t.Helper()
+	if err := b.DeleteThread(context.Background(), local, "main"); err != nil {
+		b.t.Error(err)
+	}
+	b.down()
 }
 
 // log reads the thread's log from its start until it ends.

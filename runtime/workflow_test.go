@@ -399,7 +399,8 @@ func TestWorkflow_TypedOutputs(t *testing.T) {
 	}}
 	flow := func(input string) plugins.Workflow {
 		return plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
-			{ID: "a", Agent: "place"}, {ID: "s", Tool: "served"},
+			{ID: "a", Agent: "place"},
+			{ID: "s", Tool: "served"},
 			{ID: "b", Tool: "weather", Needs: []string{"a", "s"}, When: "a.output.km[0] == 3 and s.output.n == 4", Input: "{city: nodes.a.output.city}"},
 			{ID: "c", Tool: "weather", Needs: []string{"b"}, Input: input},
 		}}

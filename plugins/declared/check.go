@@ -177,6 +177,7 @@ func (c *checker) agent(at string, a *Agent) {
 			c.r.errorf(at+".agui.stop", "want {threadId} in the URL")
 		}
 	}
+	c.guards(at+".guard", a)
 	for i, pattern := range a.Tools {
 		c.pattern(fmt.Sprintf("%s.tools[%d]", at, i), a.Name, pattern)
 	}

@@ -6,9 +6,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/declared"
 )
 
@@ -103,6 +105,16 @@ func TestLoad_ModelErrorsHavePositions(t *testing.T) {
 				"workflows:\n  w: {nodes: {x: {agent: a}, y: {agent: echo, needs: [x], input: x.output.town}}}\n",
 			"workflows.w.nodes.y.input: unknown field town",
 		},
+		{agent("guard: {input: {agent: b}}"), `2:58: agents.a.guard.input[0].agent: there is no agent "b"`},
+		{agent("guard: {input: {agent: a}}"), "agents.a.guard.input[0].agent: an agent cannot guard itself"},
+		{agent("guard: {tool: [{tool: calculato}]}"), `agents.a.guard.tool[0].tool: there is no tool "calculato"; did you mean calculator?`},
+		{agent("guard: {tool: {expr: 'true'}}"), "agents.a.guard.tool[0]: name is missing"},
+		{agent("guard: {tool: {name: g, expr: 'argz.n < 1'}}"), "agents.a.guard.tool[0].expr: unknown name argz (1:1)"},
+		{agent("guard: {tool: {name: g, expr: 'output.n < 1'}}"), "agents.a.guard.tool[0].expr: type string has no field n"},
+		{agent("guard: {tool: {name: g}}"), "agents.a.guard.tool[0]: agent, expr or tool is missing"},
+		{agent("guard: {tool: {name: g, agent: echo, tool: clock}}"), "agents.a.guard.tool[0]: want one of agent, expr or tool, got agent and tool"},
+		{agent("guard: {tool: {name: g, expr: 'true', blocking: false}}"), "agents.a.guard.tool[0].blocking: only a guard of the output need not block"},
+		{agent("guard: {tools: []}"), "agents.a.guard.tools: there is no such key; did you mean tool?"},
 		{agent("context: [nowhere]"), `2:45: agents.a.context[0]: there is no directory "nowhere"`},
 		{agent("context: ['${SECRET}']"), `there is no directory "${SECRET}"`},
 		{agent("dir: ."), "agents.a.dir: is for an agent with a command"},
@@ -138,6 +150,32 @@ func TestLoad_RedactsOverlappingSecrets(t *testing.T) {
 	}
 }
 
+// One guard needs no list. Guards are plugins' guards of the same names.
+func TestLoad_ReadsGuards(t *testing.T) {
+	file := "agents:\n  a: {command: [x], guard: {input: {agent: echo}, output: [{tool: clock, blocking: false}, {name: g, timeout: 3s, expr: \"output == '' ? 'empty' : true\"}]}}\n"
+	s, err := declared.Load(write(t, file), config(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guards := s.Plugins()[0].(*made).agent.Guard.Plugins()
+	if err := guards.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	check := guards.Output[1].Check
+	guards.Output[1].Check = nil
+	want := plugins.Guards{
+		Input: []plugins.Guard{{Agent: "echo"}}, Output: []plugins.Guard{{Tool: "clock", Streams: true}, {Name: "g", Timeout: 3 * time.Second}},
+	}
+	if diff := cmp.Diff(want, guards); diff != "" {
+		t.Error(diff)
+	}
+	for output, want := range map[string]plugins.Verdict{"": {Verdict: plugins.Refuse, Reason: "empty"}, "x": {Verdict: plugins.Allow}} {
+		if got, err := check(t.Context(), plugins.Subject{Output: output}); err != nil || got.Verdict != want.Verdict || got.Reason != want.Reason {
+			t.Errorf("%q: %+v, %v", output, got, err)
+		}
+	}
+}
+
 // A schema in a file is read with the declarations, relative to the working directory.
 func TestLoad_ReadsSchemas(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -146,7 +184,7 @@ func TestLoad_ReadsSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	for output, want := range map[string]string{
-		"{schema: city.json}":                                       schema,
+		"{schema: city.json}": schema,
 		"{schema: {type: object, properties: {n: {minimum: 0.5}}}}": `{"properties":{"n":{"minimum":0.5}},"type":"object"}`,
 	} {
 		s, err := declared.Load(write(t, "agents: {a: {provider: openai, output: "+output+"}}\n"), config(nil), nil)

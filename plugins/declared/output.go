@@ -65,7 +65,7 @@ func (r *reader) schema(path string, n *yaml.Node) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // it was read
+	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxSchema+1))
 	if err == nil && len(raw) > maxSchema {
 		err = fmt.Errorf("a schema may have %d bytes", maxSchema)

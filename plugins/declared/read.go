@@ -242,6 +242,9 @@ func (r *reader) entries(path string, n *yaml.Node, v reflect.Value) {
 }
 
 func (r *reader) list(path string, n *yaml.Node, v reflect.Value) {
+	if v.Type() == reflect.TypeFor[[]*Guard]() && n.Kind == yaml.MappingNode { // one guard
+		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}, Line: n.Line, Column: n.Column}
+	}
 	if n.Kind != yaml.SequenceNode {
 		r.errorf(path, "want a list%s", asList(n))
 		return

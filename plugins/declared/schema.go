@@ -64,6 +64,9 @@ func schemaOf(t reflect.Type) map[string]any {
 		}
 		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem())}
 	case reflect.Slice:
+		if t.Elem() == reflect.TypeFor[*Guard]() {
+			return map[string]any{"oneOf": []any{schemaOf(t.Elem()), map[string]any{"type": "array", "items": schemaOf(t.Elem())}}}
+		}
 		return map[string]any{"type": "array", "items": schemaOf(t.Elem())}
 	case reflect.Int:
 		return map[string]any{"type": "integer", "minimum": 0}
@@ -81,6 +84,7 @@ func alternatives(t reflect.Type) (one []map[string]any) {
 		reflect.TypeFor[Agent]():  {"provider", "agui", "command"},
 		reflect.TypeFor[Server](): {"command", "url"},
 		reflect.TypeFor[Node]():   {"agent", "tool"},
+		reflect.TypeFor[Guard]():  {"agent", "tool", "expr"},
 	}
 	for _, key := range keys[t] {
 		one = append(one, map[string]any{"required": []string{key}})

@@ -50,8 +50,26 @@ type Agent struct {
 	Env     map[string]string `yaml:"env" doc:"Environment variables of the program in addition to PATH, HOME and LANG."`
 	Dir     string            `yaml:"dir" doc:"The program's working directory, default the server's."`
 
+	Guard    Guards   `yaml:"guard" doc:"Agents, tools and expressions that may refuse or rewrite what the agent gets, calls and answers, or ask a person."`
 	Limits   Limits   `yaml:"limits" doc:"Limits of one run."`
 	Projects []string `yaml:"projects" doc:"Projects in which the agent is offered, default all. Other projects do not see it."`
+}
+
+// Guards check an agent.
+type Guards struct {
+	Input  []*Guard `yaml:"input" doc:"Guards of the user messages that are new, before the agent gets them."`
+	Tool   []*Guard `yaml:"tool" doc:"Guards of each tool call, before it is made."`
+	Output []*Guard `yaml:"output" doc:"Guards of the answer."`
+}
+
+// Guard is a guard. It has an Agent, a Tool or an Expr.
+type Guard struct {
+	Name     string        `yaml:"name" doc:"Its name in events, default that of the agent or tool."`
+	Agent    string        `yaml:"agent" doc:"The agent to ask; it answers with a verdict as JSON."`
+	Tool     string        `yaml:"tool" doc:"The tool to call; its result is a verdict as JSON."`
+	Expr     string        `yaml:"expr" doc:"An expression over input, tool, args, output, result, user and project: true, false, the reason of a refusal, or a verdict."`
+	Blocking *bool         `yaml:"blocking" doc:"If false, for output: the text is shown while it is generated, and retracted unless it is allowed. Default true."`
+	Timeout  time.Duration `yaml:"timeout" doc:"Time limit of one verdict, after which the guard refuses; default 1m."`
 }
 
 // Model is a model of a provider.

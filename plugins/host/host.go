@@ -42,6 +42,15 @@ type Idler interface {
 	Idle(ctx context.Context, wait func() error) error
 }
 
+// GuardCaller is a Host with agents and tools that can be guards. See [plugins.Guard].
+type GuardCaller interface {
+	// GuardAgent executes the agent u.Name with [plugins.ExecuteGuard], with places that begin inside of u, and returns its
+	// output. It has no record.
+	GuardAgent(ctx context.Context, u plugins.Use, query string) (agui.WorkerOutput, error)
+	// GuardTool calls the tool u.Name with u.Request, without showing it, and returns its output. It has no record.
+	GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error)
+}
+
 // Chooser is an Agent whose model is offered tools.
 type Chooser interface {
 	plugins.Agent

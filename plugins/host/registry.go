@@ -79,6 +79,9 @@ func (r *Registry) add(p plugins.Plugin, info plugins.Info) error {
 		return errors.New("a project has no name")
 	}
 	r.limited = r.limited || info.Projects != nil
+	if err := info.Guards.Validate(); err != nil {
+		return err
+	}
 	agent, isAgent := p.(plugins.Agent)
 	tool, isTool := p.(plugins.Tool)
 	workflow, isWorkflow := p.(plugins.Workflow)
@@ -159,8 +162,21 @@ func checkParameters(schema json.RawMessage) error {
 	return nil
 }
 
-// Validate checks that the agents and tools of all workflows exist. Any name that belongs to a Toolbox counts as existing.
+// Validate checks that the agents and tools of all workflows and guards exist. Any name that belongs to a Toolbox counts as existing.
 func (r *Registry) Validate() error {
+	for _, a := range r.Agents() {
+		info := a.Info()
+		for _, g := range slices.Concat(info.Guards.Input, info.Guards.Tool, info.Guards.Output) {
+			switch {
+			case g.Agent == info.Name && g.Agent != "":
+				return fmt.Errorf("agent %q: guards itself", info.Name)
+			case g.Agent != "" && r.agents[g.Agent] == nil:
+				return fmt.Errorf("agent %q: guard: no agent %q", info.Name, g.Agent)
+			case g.Tool != "" && !r.calls(g.Tool):
+				return fmt.Errorf("agent %q: guard: no tool %q", info.Name, g.Tool)
+			}
+		}
+	}
 	for _, w := range r.Workflows() {
 		for _, n := range w.Nodes {
 			if n.Agent != "" && r.agents[n.Agent] == nil {

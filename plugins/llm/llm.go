@@ -72,6 +72,8 @@ type Config struct {
 	// that does not satisfy it is requested again, at most twice; then the agent fails with the code bad_output. nil is free text.
 	Output json.RawMessage
 
+	Guards plugins.Guards // of the agent's input, tool calls and output
+
 	Log *slog.Logger // receives the tools that the model does not get; default slog.Default
 }
 
@@ -142,7 +144,10 @@ func New(cfg Config) (*Agent, error) {
 
 // Info describes the agent.
 func (a *Agent) Info() plugins.Info {
-	info := plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency, Projects: a.cfg.Projects}
+	info := plugins.Info{
+		Name: a.cfg.Name, Description: a.cfg.Description, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency, Projects: a.cfg.Projects,
+		Guards: a.cfg.Guards,
+	}
 	if a.form != nil && !a.form.structured {
 		info.Output = a.cfg.Output
 	}

@@ -41,7 +41,21 @@ func (t *turn) begin(ctx context.Context) error {
 		t.turns = append(t.turns, len(t.messages))
 		t.messages = append(t.messages, t.convert(turn)...)
 	}
+	if query := t.run.Input.Query; query != "" && query != lastUser(h.turns) { // of a workflow's node
+		t.turns = append(t.turns, len(t.messages))
+		t.messages = append(t.messages, llms.TextParts(llms.ChatMessageTypeHuman, query))
+	}
 	return nil
+}
+
+// lastUser returns the text of the last user message.
+func lastUser(turns [][]agui.Message) string {
+	if len(turns) > 0 {
+		if m := &turns[len(turns)-1][0]; m.Role == agui.RoleUser {
+			return m.Text()
+		}
+	}
+	return ""
 }
 
 // instructions returns the instructions before the conversation. Constant parts come first, so that providers can cache them.

@@ -534,3 +534,57 @@ func TestUsage_LimitsExtremeValues(t *testing.T) {
 		t.Errorf("the end has %d bytes of metadata", len(end.Metadata))
 	}
 }
+
+// A node of a workflow is asked its input. The object of an agent with a schema is that of the node, and the run's result.
+func TestAgent_InWorkflow(t *testing.T) {
+	first, second := &model{replies: []reply{says(`{"city":"Oslo"}`)}}, &model{replies: []reply{says(`{"city":"Rome"}`)}}
+	schema := json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`)
+	b := open(t,
+		newAgent(t, llm.Config{Name: "first", Model: first, Output: schema}), newAgent(t, llm.Config{Name: "second", Model: second, Output: schema}),
+		plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+			{ID: "a", Agent: "first"}, {ID: "b", Agent: "second", Needs: []string{"a"}, Input: `"Not " + a.output.city`},
+		}})
+	req := runtime.StartRequest{WorkflowID: "flow", ThreadID: "main", Messages: []agui.Message{{Role: agui.RoleUser, Content: "Where?"}}}
+	s, err := b.StartRun(t.Context(), local, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	if got := first.request(1); !strings.HasSuffix(got, "human: Where?") {
+		t.Errorf("the first node is asked %s", got)
+	}
+	if got := second.request(1); !strings.HasSuffix(got, "human: Where?\nhuman: Not Oslo") {
+		t.Errorf("the second node is asked %s", got)
+	}
+	evs := b.events()
+	if end, _ := evs[len(evs)-1].(agui.RunFinished); string(end.Result) != `{"city":"Rome"}` {
+		t.Errorf("the result is %s", end.Result)
+	}
+}
+
+// While a guard of the output has not decided, nothing of an answer is shown, and text beside calls never is. The next prompt
+// has the calls with their results.
+func TestAgent_GuardHoldsText(t *testing.T) {
+	refuse := plugins.Guard{Name: "g", Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
+		if s.Output == "fine" {
+			return plugins.Verdict{Verdict: plugins.Allow}, nil
+		}
+		return plugins.Verdict{Verdict: plugins.Refuse, Reason: "no " + s.Output}, nil
+	}}
+	thinks := says("secret")
+	thinks.pieces = append([]llm.Piece{{Reasoning: "hidden"}}, thinks.pieces...)
+	m := &model{replies: []reply{asks("beside", `note {"n":1}`), thinks}}
+	b := open(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}, Guards: plugins.Guards{Output: []plugins.Guard{refuse}}}), echo("note"))
+	run := b.wait(b.start("go").RunID, runtime.Failed)
+	if run.Error.Code != "guard_refused" || run.Error.Message != "no secret" {
+		t.Errorf("the run failed with %+v", run.Error)
+	}
+	if got := shown(b.events()); strings.Contains(got, "secret\n") || strings.Contains(got, "beside") || strings.Contains(got, "hidden") || !strings.Contains(got, `calls note{"n":1} = {"n":1}`) {
+		t.Errorf("shown\n%s", got)
+	}
+	m.replies = []reply{says("fine")}
+	b.wait(b.start("again").RunID, runtime.Completed)
+	if got, want := m.request(3), "human: go\nai: note{\"n\":1}\ntool: note gave {\"n\":1}\nhuman: again"; got != want {
+		t.Errorf("the next prompt is\n%s\nwant\n%s", got, want)
+	}
+}

@@ -72,8 +72,20 @@ func (h *host) CallTool(ctx context.Context, u plugins.Use) (out agui.ToolOutput
 		return out, err
 	}
 	blank := agui.ToolOutput{ToolName: u.Name, ToolCallID: rec.id}
+	if u.Edited != nil {
+		u.Request = u.Edited
+	}
 	if isObject(u.Request) {
 		blank.ToolCallArgs = u.Request
+	}
+	if u.Approval != "" {
+		if ok, err := h.approved(ctx, u, rec); err != nil {
+			return out, err
+		} else if !ok {
+			u.Output = &agui.ToolOutput{
+				Status: agui.StatusFailure, ResultSummary: "the call was not approved", Error: &agui.OutputError{Code: "denied", Message: "the call was not approved"},
+			}
+		}
 	}
 	tool := h.tool(u.Name)
 	if tool == nil && h.offers(u.Name) && blank.ToolCallArgs != nil && u.Output == nil {
@@ -117,6 +129,41 @@ func (h *host) CallTool(ctx context.Context, u plugins.Use) (out agui.ToolOutput
 		return agui.ToolOutput{}, err
 	}
 	return out, h.keep(rec, encode(out), since)
+}
+
+// approved asks a person whether a call may be made. The caller holds h.s.mu.
+func (h *host) approved(ctx context.Context, u plugins.Use, call *record) (bool, error) {
+	q := agui.Interrupt{Reason: "tool_call", ToolCallID: call.id, Message: u.Approval}
+	var a plugins.Answer
+	err := h.unlocked(func() (err error) {
+		a, err = h.Ask(ctx, plugins.Use{Place: u.Inside("approval")}, q)
+		return err
+	})
+	var given struct{ Approved bool }
+	return err == nil && !a.Cancelled && json.Unmarshal(a.Payload, &given) == nil && given.Approved, err
+}
+
+// GuardAgent executes an agent of the test as a guard.
+func (h *host) GuardAgent(ctx context.Context, u plugins.Use, query string) (agui.WorkerOutput, error) {
+	agent := h.agentOf(u.Name)
+	if agent == nil {
+		return agui.WorkerOutput{}, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("there is no agent %q", u.Name)}
+	}
+	h.s.mu.Lock()
+	in := h.input(query, u.Name)
+	h.s.mu.Unlock()
+	return plugins.ExecuteGuard(ctx, agent, &host{ctx: ctx, s: h.s, agent: u.Name, parent: h, subagent: h.subagent, query: query}, in)
+}
+
+// GuardTool calls a tool of the test as a guard.
+func (h *host) GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error) {
+	tool := h.tool(u.Name)
+	if tool == nil {
+		return agui.ToolOutput{}, &plugins.Error{Code: "unknown_tool", Message: fmt.Sprintf("there is no tool %q", u.Name)}
+	}
+	return callTool(ctx, tool, &plugins.Call{
+		ID: "guard", Args: u.Request, ThreadID: h.s.in.ThreadID, RunID: h.s.in.RunID, User: h.s.in.User, Project: h.s.in.Project,
+	})
 }
 
 // offers reports whether the client offers a tool.

@@ -63,6 +63,8 @@ type Config struct {
 	// AtMostOnce makes an interrupted step fail with the code interrupted instead of calling the remote again.
 	AtMostOnce bool
 
+	Guards plugins.Guards // of the input, the output, and the calls of our tools; the remote's own calls are not seen
+
 	Concurrency int      // maximum number of concurrent runs, default no own limit
 	Projects    []string // projects in which the agent is offered, default all
 
@@ -145,7 +147,7 @@ func address(s string) (*url.URL, error) {
 
 // Info describes the agent.
 func (a *Agent) Info() plugins.Info {
-	return plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, External: true, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency, Projects: a.cfg.Projects}
+	return plugins.Info{Name: a.cfg.Name, Description: a.cfg.Description, External: true, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency, Projects: a.cfg.Projects, Guards: a.cfg.Guards}
 }
 
 // Close closes idle connections.

@@ -82,7 +82,7 @@ func (f *folded) add(id int64, ev agui.Event) {
 		f.begin(agui.Message{ID: e.MessageID, Role: agui.RoleTool, ToolCallID: e.ToolCallID, Content: e.Content})
 	case agui.Custom:
 		for _, id := range agui.RetractedBy(e) {
-			if m := f.find(id); m != nil && m.Role != agui.RoleUser {
+			if m := f.find(id); m != nil {
 				f.drop(id)
 			}
 		}

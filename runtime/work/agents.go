@@ -17,6 +17,8 @@ const (
 	maxSubagents = 32 // at once
 )
 
+var errTooDeep = &plugins.Error{Code: "too_deep", Message: fmt.Sprintf("Agents may call each other %d deep", maxDepth)}
+
 // CallAgent runs another agent inside the step, under its own id.
 func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, query string) (agui.WorkerOutput, error) {
 	return s.callAgent(ctx, agui.SubagentStarted{ParentMessageID: parent}, u, u.Inside(""), query)
@@ -93,7 +95,7 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 		return out, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", u.Name)}
 	}
 	if s.nested() >= maxDepth {
-		return out, &plugins.Error{Code: "too_deep", Message: fmt.Sprintf("Agents may call each other %d deep", maxDepth)}
+		return out, errTooDeep
 	}
 	if s.l.subagents.Add(1) > maxSubagents {
 		s.l.subagents.Add(-1)
@@ -105,7 +107,7 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 	if err != nil {
 		return out, err
 	}
-	sub.within, sub.query = within, query
+	sub.within, sub.messages = within, asked("query-"+sub.subagent, query)
 	ctx, end := s.l.en.trace(sub.ctx, s.l.op(OpAgent, u.Name, sub.subagent))
 	out, err = plugins.Execute(ctx, agent, sub, plugins.Input{
 		Query: query, State: s.l.currentState(), ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID,
@@ -113,6 +115,11 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 	})
 	end(endOf(err))
 	return out, s.closeAgent(sub, m, u.Name, out, err)
+}
+
+// asked returns the messages of a worker that gets a query alone.
+func asked(id, query string) []agui.Message {
+	return []agui.Message{{ID: id, Role: agui.RoleUser, Content: query}}
 }
 
 // nested returns the depth of the step: 0 for a node's own worker.

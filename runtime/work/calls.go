@@ -2,6 +2,7 @@ package work
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,13 +35,13 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 		case m.Done:
 			continue
 		case m.CallID != "" && (u.ID == "" || m.Hash != ""):
-			if err := (&toolCall{s, m, u}).goOn(); err != nil {
+			if err := (&toolCall{s: s, m: m, u: u}).goOn(); err != nil {
 				return err
 			}
 			continue
 		case m.CallID != "":
 			m.Hash = u.Hash()
-			(&toolCall{s, m, u}).owe()
+			(&toolCall{s: s, m: m, u: u}).owe()
 		case u.ID != "":
 			return &plugins.Error{Code: "unknown_call", Message: fmt.Sprintf("No Do has kept the call %q", u.ID)}
 		default:
@@ -51,6 +52,11 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 				agui.ToolCallEnd{ToolCallID: m.CallID})
 		}
 		rows = append(rows, m)
+		if u.Edited != nil {
+			rows = append(rows, &model.Memo{
+				RunKey: m.RunKey, Generation: m.Generation, Step: m.Step, Place: u.Inside(editedPlace), Done: true, Output: u.Edited,
+			})
+		}
 		if args, ok := s.l.clientTools.mayAnswer(u); ok {
 			s.l.asked.Store(true)
 			rows = append(rows, &model.Interrupt{
@@ -59,7 +65,7 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 				Body: mustJSON(log.PendingCall(m.CallID, u.Name, args)),
 			})
 		} else {
-			m.Begun, ours = (&toolCall{s, m, u}).beginsAtOnce(), true
+			m.Begun, ours = (&toolCall{s: s, m: m, u: u}).beginsAtOnce(), true
 		}
 	}
 	if !ours { // the span's end stores them before the client is asked
@@ -73,6 +79,8 @@ type toolCall struct {
 	s *step
 	m *model.Memo // of the call
 	u plugins.Use
+
+	guard bool // it is a guard's, and not shown
 }
 
 // owe makes the step owe the result of a call that was opened before.
@@ -106,7 +114,7 @@ func isObject(raw json.RawMessage) bool {
 
 // beginsAtOnce reports whether a call begins as soon as it is open. Other calls first wait for an approval, or run an agent.
 func (c *toolCall) beginsAtOnce() bool {
-	if c.u.Output != nil {
+	if c.u.Output != nil || c.u.Approval != "" {
 		return false
 	}
 	if tool, ok := c.s.l.plugins.Tool(c.u.Name); ok {
@@ -121,7 +129,7 @@ func (c *toolCall) beginsAtOnce() bool {
 func (s *step) CallTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error) {
 	var out agui.ToolOutput
 	m, err := s.memo(u)
-	c := &toolCall{s, m, u}
+	c := &toolCall{s: s, m: m, u: u}
 	switch {
 	case err != nil:
 		return out, err
@@ -199,24 +207,32 @@ func (c *toolCall) approvalMemo() (*model.Memo, error) {
 // the tool was replaced by one without approvals. The answer has its own record, below the call's place.
 func (c *toolCall) approved(info *plugins.Info) (bool, error) {
 	m, err := c.approvalMemo()
-	if !c.s.approval && !info.Approval && (err != nil || !m.Done && m.CallID == "") {
+	if !c.s.approval && !info.Approval && c.u.Approval == "" && (err != nil || !m.Done && m.CallID == "") {
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	a, err := c.s.question(m, c.u.Name, agui.Interrupt{
-		Reason: "tool_call", ToolCallID: c.m.CallID, Message: fmt.Sprintf("Allow %s?", c.u.Name), ExpiresAt: c.s.approvalEnds(),
-		Metadata: log.CallMetadata("approval", c.u.Name, c.u.Request),
+		Reason: "tool_call", ToolCallID: c.m.CallID, Message: cmp.Or(c.u.Approval, fmt.Sprintf("Allow %s?", c.u.Name)), ExpiresAt: c.s.approvalEnds(),
+		Metadata: log.CallMetadata("approval", c.u.Name, c.guarded()),
 	})
 	return err == nil && approvalOf(a).Approved, err
 }
 
-// executed returns the arguments of the executed call: the requested ones, or the approver's edited ones.
+// executed returns the arguments of the executed call: the requested ones, or those that an approver or a guard has edited.
 func (c *toolCall) executed() json.RawMessage {
 	m, _ := c.approvalMemo()
 	if args := editedBy(m); args != nil {
 		return args
+	}
+	return c.guarded()
+}
+
+// guarded returns the arguments that the guards have left.
+func (c *toolCall) guarded() json.RawMessage {
+	if c.u.Edited != nil {
+		return c.u.Edited
 	}
 	return c.u.Request
 }
@@ -247,6 +263,9 @@ const approvalSchema = `{
 
 // approvalPlace is the last segment of an approval's place. Places of other uses never end with it.
 const approvalPlace = "approval"
+
+// editedPlace is the last segment of the place of the arguments that a guard has left of a call's.
+const editedPlace = "edited"
 
 func isApproval(in *model.Interrupt) bool {
 	return in.Place[strings.LastIndexByte(in.Place, '/')+1:] == approvalPlace
@@ -294,8 +313,10 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 	defer cancel()
 	info := tool.Info()
 	name, waits := info.Name, new(atomic.Bool)
-	call.Asks, call.Keeps, call.Idles = c.asks(ctx, &info, waits), c.keep, c.idle
-	call.Kept = s.l.kept(s.number, c.u)
+	if !c.guard {
+		call.Asks, call.Keeps, call.Idles = c.asks(ctx, &info, waits), c.keep, c.idle
+		call.Kept = s.l.kept(s.number, c.u)
+	}
 	out, err := callPlugin(ctx, s.ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
 		began := time.Now()
 		ctx, end := s.l.en.trace(ctx, s.l.op(OpTool, name, call.ID))

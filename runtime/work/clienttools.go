@@ -26,10 +26,10 @@ func newClientTools(tools []agui.Tool) *clientTools {
 }
 
 // mayAnswer reports whether the client has to answer a call, and the call's arguments as they fit the client's tool. A call with
-// invalid arguments is its caller's mistake, and the client is not asked, nor for a call that its worker answers.
+// invalid arguments is its caller's mistake, and the client is not asked, nor for a call that its worker answers or a guard changes.
 func (ct *clientTools) mayAnswer(u plugins.Use) (args json.RawMessage, ok bool) {
 	args, offered, mistake := ct.fit(u)
-	return args, offered && mistake == nil && u.Output == nil
+	return args, offered && mistake == nil && u.Output == nil && u.Edited == nil && u.Approval == ""
 }
 
 // fit reports whether the client offers the tool of a call, and the arguments as they fit it, or the mistake in them.

@@ -82,6 +82,9 @@ func (x *execution) attempt() nodeResult {
 	x.s.approval = x.n.Approval && x.n.Tool != ""
 	in := x.in
 	in.Node, in.Execution = x.n.ID, x.st.Execution
+	if x.l.run.Agent == "" {
+		in.Workflow = x.l.run.WorkflowID
+	}
 	if x.st.Input != Shown(in.Query) { // otherwise the step has the run's query; the row may hold only its beginning
 		in.Query = x.st.Input
 	}

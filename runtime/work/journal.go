@@ -89,13 +89,20 @@ func (j *journal) leftBy(step int, within, id string) *model.Memo {
 	return m
 }
 
-// edited returns the arguments with which an approver has replaced those of a call that has begun, or nil.
+// edited returns the arguments with which an approver or a guard has replaced those of a call that has begun, or nil.
 func (j *journal) edited(id string) json.RawMessage {
 	m := j.call(id)
 	if m == nil || !m.Begun {
 		return nil
 	}
-	return editedBy(j.find(m.Step, plugins.Use{Place: m.Place}.Inside(approvalPlace)))
+	u := plugins.Use{Place: m.Place}
+	if args := editedBy(j.find(m.Step, u.Inside(approvalPlace))); args != nil {
+		return args
+	}
+	if guarded := j.find(m.Step, u.Inside(editedPlace)); guarded != nil {
+		return guarded.Output
+	}
+	return nil
 }
 
 // maxRecords limits a run's records, which stay in memory while it runs.

@@ -181,10 +181,10 @@ func (sp *span) shows(id string) bool {
 	return m != nil && m.EventID != 0 && m.State == model.MessageConsumed && m.Role != agui.RoleUser
 }
 
-// hide adds the rows of retracted messages.
+// hide adds the rows of retracted messages. Messages of people are retracted by guards.
 func (sp *span) hide(it *commit.Item, ids []string) {
 	for _, id := range ids {
-		if sp.shows(id) {
+		if m := sp.messages[id]; m != nil && m.EventID != 0 && m.State == model.MessageConsumed {
 			row := sp.message(id)
 			row.State, sp.messages[id].State = model.MessageHidden, model.MessageHidden
 			it.Rows = append(it.Rows, row)

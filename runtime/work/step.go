@@ -28,7 +28,7 @@ type step struct {
 	subagent string // the sub-agent invocation, empty for the node's own worker
 	parent   *step  // of a sub-agent
 	within   string // the prefix of a sub-agent's places
-	query    string // a sub-agent's
+	messages []agui.Message // of a worker that does not get those of the thread
 
 	// Guarded by l.mu.
 	ended bool
@@ -42,6 +42,7 @@ var (
 	_ host.ModelWatcher = (*step)(nil)
 	_ host.ModelLimiter = (*step)(nil)
 	_ host.Idler        = (*step)(nil)
+	_ host.GuardCaller  = (*step)(nil)
 )
 
 func newStep(ctx context.Context, l *live, number int, node, agent string) *step {
@@ -88,10 +89,10 @@ func (s *step) NewID() string {
 	return id
 }
 
-// Messages returns the newest messages of the thread; for a sub-agent only its query.
+// Messages returns the newest messages of the thread; for a worker that another one called only its query.
 func (s *step) Messages(ctx context.Context, limit int) ([]agui.Message, bool, error) {
-	if s.subagent != "" {
-		return []agui.Message{{ID: "query-" + s.subagent, Role: agui.RoleUser, Content: s.query}}, false, nil
+	if s.messages != nil {
+		return slices.Clone(s.messages), false, nil
 	}
 	return s.l.history.messages(ctx, s.l, limit)
 }
@@ -169,7 +170,8 @@ func waits(ev agui.Event, dos int) bool {
 		return dos == 1
 	case agui.TypeCustom:
 		c, ok := agui.ModelCallOf(ev.(agui.Custom))
-		return ok && c.Status == agui.ModelFinished && dos == 1 // a failed call is over whatever follows
+		over := ok && c.Status == agui.ModelFinished // a failed call is over whatever follows
+		return (over || ev.(agui.Custom).Name == agui.GuardEvent) && dos == 1
 	}
 	return false
 }

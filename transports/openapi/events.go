@@ -115,6 +115,7 @@ func events() []event {
 			"run goes on.", agui1, must("message", text("")), may("code", text(""))),
 		plain(agui.TypeCustom, "An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, "+
 			"`model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, "+
+			"`guard` `{name, on, verdict, reason}` of the verdicts `allow`, `refuse`, `rewrite` and `ask`, "+
 			"`messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`.", logged, must("name", text("")), must("value", anything(""))),
 		plain(agui.TypeRaw, "A provider's event, passed through.", whole, must("event", anything("")), may("source", text(""))),
 	}

@@ -35,7 +35,7 @@ func model(a declared.Agent) (plugins.Agent, error) {
 		Name: a.Name, Description: a.Description, System: a.System, Model: m, Tools: a.Tools,
 		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Steps: a.Limits.MaxSteps, Projects: a.Projects,
 		Tokens: int64(a.Limits.MaxTokens), Cost: a.Limits.MaxCost, Prices: make(map[string]llm.Price),
-		ContextTokens: a.ContextTokens, ResultTokens: a.ResultTokens,
+		ContextTokens: a.ContextTokens, ResultTokens: a.ResultTokens, Guards: a.Guard.Plugins(),
 	}
 	for _, f := range a.Fallback {
 		other, err := open(*f, 0)
@@ -126,7 +126,7 @@ func Assistant(tools []string) (plugins.Agent, error) {
 func agui(a declared.Agent) (plugins.Agent, error) {
 	return remote.New(remote.Config{
 		Name: a.Name, Description: a.Description, URL: a.AGUI.URL, Headers: a.AGUI.Headers, Stop: a.AGUI.Stop,
-		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Projects: a.Projects,
+		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Projects: a.Projects, Guards: a.Guard.Plugins(),
 	})
 }
 
@@ -134,7 +134,7 @@ func command(a declared.Agent) (plugins.Agent, error) {
 	return process.NewAgent(process.Config{
 		Info: plugins.Info{
 			Name: a.Name, Description: a.Description, Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency,
-			Projects: a.Projects,
+			Projects: a.Projects, Guards: a.Guard.Plugins(),
 		},
 		Command: a.Command, Env: a.Env, Dir: a.Dir,
 	})

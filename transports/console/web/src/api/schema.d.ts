@@ -1214,7 +1214,7 @@ export interface components {
             /** @description What the agent or the provider added. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
+        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `guard` `{name, on, verdict, reason}` of the verdicts `allow`, `refuse`, `rewrite` and `ask`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
         AguiCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -2243,7 +2243,7 @@ export interface components {
             /** @description What the agent or the provider added. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
+        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `guard` `{name, on, verdict, reason}` of the verdicts `allow`, `refuse`, `rewrite` and `ask`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
         LegacyCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -3285,7 +3285,7 @@ export interface components {
             /** @description What calls of models took in the last 24 hours, by quarters of an hour. */
             tokensPerDay: components["schemas"]["TokenQuota"];
         };
-        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
+        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `guard` `{name, on, verdict, reason}` of the verdicts `allow`, `refuse`, `rewrite` and `ask`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
         PublicCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -3841,7 +3841,7 @@ export interface components {
             /** @description What the agent or the provider added. */
             metadata?: Record<string, never>;
         };
-        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
+        /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `guard` `{name, on, verdict, reason}` of the verdicts `allow`, `refuse`, `rewrite` and `ask`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
         SeedCustom: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -4923,6 +4923,8 @@ export interface components {
             suggested_actions?: string[];
             error?: components["schemas"]["OutputError"];
             ui_hints?: Record<string, never>;
+            /** @description The answer of an agent with an output schema, as JSON. */
+            result?: unknown;
         };
         /** @description A workflow. */
         Workflow: {

@@ -1,0 +1,327 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// guarded is an agent with guards.
+type guarded struct {
+	agent
+	guards plugins.Guards
+}
+
+func (g guarded) Info() plugins.Info { return plugins.Info{Name: g.name, Guards: g.guards} }
+
+// clerk pays once if it is told to, streams what it was asked in a Do, and answers with that.
+var clerk = agent{"clerk", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	if run.Input.Query == "pay" {
+		out, err := run.CallTool(ctx, "pay", json.RawMessage(`{"euros": 5}`))
+		return agui.WorkerOutput{Answer: out.ResultSummary}, err
+	}
+	return agui.WorkerOutput{}, run.Do(ctx, "say", nil, func(context.Context) error { return say(run, "you said ", run.Input.Query) })
+}}
+
+// pay is a tool that counts its calls.
+func pay(calls *atomic.Int64) tool {
+	return tool{plugins.Info{
+		Name: "pay", Parameters: []byte(`{"type":"object","properties":{"euros":{"type":"number"}},"required":["euros"]}`),
+	}, func(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+		calls.Add(1)
+		return agui.ToolOutput{ResultSummary: "paid " + string(call.Args)}, nil
+	}}
+}
+
+// ruled is what a test of a guard's verdict expects.
+type ruled struct {
+	name   string
+	guard  plugins.Guard
+	answer string // of a person, "" for none
+	code   string // of the run's failure, "" for none
+	output string // of the run
+	prompt string // the messages before the last in the next prompt
+	event  string // the guard's
+}
+
+// verdict is a guard that always decides the same.
+func verdict(v plugins.Verdict) plugins.Guard {
+	return plugins.Guard{Name: "g", Check: func(context.Context, plugins.Subject) (plugins.Verdict, error) { return v, nil }}
+}
+
+// play runs clerk with guards, answers its question, and checks what the case expects. The server is replaced as by a crash while it waits.
+func (c *ruled) play(t *testing.T, path, ask string, guards plugins.Guards, more ...plugins.Plugin) *bench {
+	t.Helper()
+	b := openAt(t, path, runtime.Config{}, append(more, guarded{clerk, guards}, reader)...)
+	s := b.start("main", "clerk", ask)
+	if c.answer != "" {
+		b.reply(s.RunID, always(c.answer))
+	}
+	run := b.wait(s.RunID, runtime.Completed, runtime.Failed)
+	recs := b.log("main")
+	checkLog(t, recs)
+	code, output := "", ""
+	if run.Error != nil {
+		code = run.Error.Code + ": " + run.Error.Message
+	}
+	if run.OutputSummary != nil {
+		output = *run.OutputSummary
+	}
+	if code != c.code || output != c.output {
+		t.Errorf("%s: failed with %q and answered %q, want %q and %q", c.name, code, output, c.code, c.output)
+	}
+	if got := strings.Join(rulings(recs), "; "); got != c.event {
+		t.Errorf("%s: the log has the verdicts %s, want %s", c.name, got, c.event)
+	}
+	var prompt []string
+	for _, m := range b.asked("main") {
+		prompt = append(prompt, fmt.Sprintf("%s %s", m.Role, m.Text()))
+	}
+	if got := strings.Join(prompt[:len(prompt)-1], "; "); got != c.prompt {
+		t.Errorf("%s: the next prompt is %s, want %s", c.name, got, c.prompt)
+	}
+	return b
+}
+
+// rulings returns the verdicts in a log.
+func rulings(recs []*runtime.Record) (all []string) {
+	for _, r := range recs {
+		if e, ok := r.Event.(agui.Custom); ok && e.Name == agui.GuardEvent {
+			var ruled agui.Ruling
+			_ = json.Unmarshal(e.Value, &ruled)
+			all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", ruled.Name, ruled.On, ruled.Verdict, ruled.Reason)))
+		}
+	}
+	return all
+}
+
+const (
+	approve = `{"approved":true}`
+	decline = `{"approved":false}`
+)
+
+// A refused input never reaches the agent or a later prompt, and a rewritten one replaces what was asked in both.
+func TestGuard_Input(t *testing.T) {
+	check := func(limit time.Duration, f func(ctx context.Context) (plugins.Verdict, error)) plugins.Guard {
+		return plugins.Guard{Name: "g", Timeout: limit, Check: func(ctx context.Context, _ plugins.Subject) (plugins.Verdict, error) { return f(ctx) }}
+	}
+	const kept = "user bad; assistant you said bad"
+	onBoth(t, func(t *testing.T, path string) {
+		for _, c := range []ruled{
+			{"allow", verdict(plugins.Verdict{Verdict: "allow"}), "", "", "you said bad", kept, "g input allow"},
+			{"refuse", verdict(plugins.Verdict{Verdict: "refuse", Reason: "no"}), "", "guard_refused: no", "", "", "g input refuse no"},
+			{"rewrite", verdict(plugins.Verdict{Verdict: "rewrite", Text: "good"}), "", "", "you said good", "user good; assistant you said good", "g input rewrite"},
+			{"yes", verdict(plugins.Verdict{Verdict: "ask", Reason: "may it?"}), approve, "", "you said bad", kept, "g input ask may it?"},
+			{"no", verdict(plugins.Verdict{Verdict: "ask"}), decline, "guard_refused: The input was not approved", "", "", "g input ask"},
+			{"unknown", verdict(plugins.Verdict{Verdict: "maybe"}), "", "guard_refused: The guard g failed: it returned no verdict", "", "", "g input refuse The guard g failed: it returned no verdict"},
+			{"error", check(0, func(context.Context) (plugins.Verdict, error) { return plugins.Verdict{}, errors.New("secret") }), "", "guard_refused: The guard g failed", "", "", "g input refuse The guard g failed"},
+			{"panic", check(0, func(context.Context) (plugins.Verdict, error) { panic("secret") }), "", "guard_refused: The guard g failed", "", "", "g input refuse The guard g failed"},
+			{"late", check(time.Millisecond, func(ctx context.Context) (plugins.Verdict, error) {
+				<-ctx.Done()
+				return plugins.Verdict{Verdict: "allow"}, nil
+			}), "", "guard_refused: The guard g did not decide in time", "", "", "g input refuse The guard g did not decide in time"},
+		} {
+			c.play(t, path, "bad", plugins.Guards{Input: []plugins.Guard{c.guard}}).clear()
+		}
+	})
+}
+
+// A refused call is not made, and its result is a failure. A rewritten one is shown like a call that an approver has edited.
+func TestGuard_Tool(t *testing.T) {
+	onBoth(t, func(t *testing.T, path string) {
+		for _, c := range []struct {
+			ruled
+			calls    int64
+			executed string
+			failure  string // the code of the result
+		}{
+			{ruled{"allow", verdict(plugins.Verdict{Verdict: "allow"}), "", "", `paid {"euros":5}`, "", "g tool allow"}, 1, `{"euros":5}`, ""},
+			{ruled{"refuse", verdict(plugins.Verdict{Verdict: "refuse", Reason: "too much"}), "", "", "too much", "", "g tool refuse too much"}, 0, `{"euros":5}`, "guard_refused"},
+			{ruled{"rewrite", verdict(plugins.Verdict{Verdict: "rewrite", Args: json.RawMessage(`{"euros":1}`)}), "", "", `paid {"euros":1}`, "", "g tool rewrite"}, 1, `{"euros":1}`, ""},
+			{ruled{"misfit", verdict(plugins.Verdict{Verdict: "rewrite", Args: json.RawMessage(`{"euros":"all"}`)}), "", "", "the arguments do not fit the tool's parameters: at '/euros': got string, want number", "", "g tool rewrite"}, 0, `{"euros":"all"}`, "invalid_arguments"},
+			{ruled{"no arguments", verdict(plugins.Verdict{Verdict: "rewrite", Text: "x"}), "", "", "The guard g failed: it rewrites without a new text or new arguments", "", "g tool refuse The guard g failed: it rewrites without a new text or new arguments"}, 0, `{"euros":5}`, "guard_refused"},
+			{ruled{"yes", verdict(plugins.Verdict{Verdict: "ask", Reason: "Pay it?"}), approve, "", `paid {"euros":5}`, "", "g tool ask Pay it?"}, 1, `{"euros":5}`, ""},
+			{ruled{"edited", verdict(plugins.Verdict{Verdict: "ask"}), `{"approved":true,"editedArgs":{"euros":2}}`, "", `paid {"euros":2}`, "", "g tool ask"}, 1, `{"euros":2}`, ""},
+			{ruled{"no", verdict(plugins.Verdict{Verdict: "ask"}), decline, "", "The call was not approved", "", "g tool ask"}, 0, `{"euros":5}`, "denied"},
+		} {
+			var calls atomic.Int64
+			c.prompt = "user pay; assistant ; tool " + c.output + "; assistant " + c.output
+			b := c.play(t, path, "pay", plugins.Guards{Tool: []plugins.Guard{c.guard}}, pay(&calls))
+			if calls.Load() != c.calls {
+				t.Errorf("%s: the tool was called %d times", c.name, calls.Load())
+			}
+			for _, r := range b.log("main") {
+				switch e := r.Event.(type) {
+				case agui.ToolCallArgs:
+					if e.Delta != `{"euros":5}` {
+						t.Errorf("%s: the call is shown with %s", c.name, e.Delta)
+					}
+				case agui.ToolCallResult:
+					code := ""
+					if e.Output.Error != nil {
+						code = e.Output.Error.Code
+					}
+					if string(e.Output.ToolCallArgs) != c.executed || code != c.failure {
+						t.Errorf("%s: the result %q says that %s was executed", c.name, code, e.Output.ToolCallArgs)
+					}
+				}
+			}
+			b.clear()
+		}
+	})
+}
+
+// The result of a rewritten call that a crash has interrupted has the arguments that it was made with.
+func TestGuard_ShowsRewrittenAfterCrash(t *testing.T) {
+	called := make(chan string, 9)
+	slow := tool{plugins.Info{Name: "pay"}, func(ctx context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+		called <- string(call.Args)
+		return agui.ToolOutput{}, hang(ctx)
+	}}
+	g := verdict(plugins.Verdict{Verdict: plugins.Rewrite, Args: json.RawMessage(`{"euros":1}`)})
+	b := open(t, runtime.Config{}, guarded{clerk, plugins.Guards{Tool: []plugins.Guard{g}}}, slow)
+	s := b.start("main", "clerk", "pay")
+	if got := <-called; got != `{"euros":1}` {
+		t.Errorf("the tool was called with %s", got)
+	}
+	b.crash()
+	b.wait(s.RunID, runtime.Completed)
+	for _, r := range b.log("main") {
+		if e, ok := r.Event.(agui.ToolCallResult); ok && (e.Output.Error.Code != "interrupted" || string(e.Output.ToolCallArgs) != `{"euros":1}`) {
+			t.Errorf("the result says %s of %s", e.Output.Error.Code, e.Output.ToolCallArgs)
+		}
+	}
+	if len(called) > 0 {
+		t.Error("the tool was called twice")
+	}
+}
+
+// The text of an answer is shown once it is allowed, or streams and is retracted. A refused answer is in no later prompt.
+func TestGuard_Output(t *testing.T) {
+	onBoth(t, func(t *testing.T, path string) {
+		for _, c := range []ruled{
+			{"allow", verdict(plugins.Verdict{Verdict: "allow"}), "", "", "you said hi", "user hi; assistant you said hi", "g output allow"},
+			{"refuse", verdict(plugins.Verdict{Verdict: "refuse", Reason: "no"}), "", "guard_refused: no", "", "user hi", "g output refuse no"},
+			{"rewrite", verdict(plugins.Verdict{Verdict: "rewrite", Text: "***"}), "", "", "***", "user hi; assistant ***", "g output rewrite"},
+			{"yes", verdict(plugins.Verdict{Verdict: "ask"}), approve, "", "you said hi", "user hi; assistant you said hi", "g output ask"},
+			{"no", verdict(plugins.Verdict{Verdict: "ask"}), decline, "guard_refused: The output was not approved", "", "user hi", "g output ask"},
+		} {
+			for _, streams := range []bool{false, true} {
+				c.guard.Streams = streams
+				b := c.play(t, path, "hi", plugins.Guards{Output: []plugins.Guard{c.guard}})
+				var order []string
+				for _, r := range b.log("main") {
+					switch e := r.Event.(type) {
+					case agui.TextMessageContent:
+						if order = append(order, "text"); e.Delta == "read" {
+							order = order[:len(order)-1]
+						}
+					case agui.Custom:
+						order = append(order, e.Name)
+					}
+				}
+				got, want := strings.Join(order, " "), map[bool]map[string]string{
+					false: {"allow": "guard text", "refuse": "guard", "rewrite": "guard text", "yes": "guard text", "no": "guard"},
+					true: {
+						"allow": "text text guard", "refuse": "text text guard messages-retracted", "rewrite": "text text guard messages-retracted text",
+						"yes": "text text guard messages-retracted messages-retracted text", "no": "text text guard messages-retracted messages-retracted",
+					},
+				}[streams][c.name]
+				if got != want {
+					t.Errorf("%s, streams %v: the log shows %s, want %s", c.name, streams, got, want)
+				}
+				b.clear()
+			}
+		}
+	})
+}
+
+// An input is what no agent has answered yet, however the client dresses it, and what is appended. A called agent has its own guards.
+func TestGuard_InputIsNew(t *testing.T) {
+	var got []string
+	notes := []plugins.Guard{{Name: "g", Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
+		got = append(got, s.Input)
+		return plugins.Verdict{Verdict: plugins.Allow}, nil
+	}}}
+	appended := make(chan struct{})
+	listener := guarded{agent{"listener", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if run.Input.Query != "wait" {
+			return agui.WorkerOutput{Answer: "heard"}, nil
+		}
+		<-appended
+		if _, err := run.Next(ctx); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		return run.CallAgent(ctx, "called", "called for")
+	}}, plugins.Guards{Input: notes}}
+	called := guarded{agent{"called", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{Answer: "yes"}, nil
+	}}, plugins.Guards{Input: notes}}
+	b := open(t, runtime.Config{}, listener, called, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "n", Agent: "called", Input: `"mapped " + query`}}})
+	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "listener", ThreadID: "main", Messages: []agui.Message{
+		{Role: agui.RoleUser, Content: "attack"},
+		{Role: agui.RoleAssistant, Content: "sure", Metadata: json.RawMessage(`{"agent":"listener"}`)},
+		{Role: agui.RoleUser, Content: "go on"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	b.wait(b.start("main", "listener", "second").RunID, runtime.Completed)
+	s = b.start("main", "listener", "wait")
+	b.wait(s.RunID, runtime.Running)
+	b.appended(s.RunID, "more")
+	close(appended)
+	b.wait(s.RunID, runtime.Completed)
+	b.wait(b.startWorkflow("main", "flow", "third").RunID, runtime.Completed)
+	if want := []string{"attack\n\ngo on", "second", "wait", "more", "called for", "third", "mapped third"}; !slices.Equal(got, want) {
+		t.Errorf("the guards were asked about %q, want %q", got, want)
+	}
+}
+
+// The calls of a client's tool can only be allowed or refused, because the client has them as they were asked.
+func TestGuard_ClientTools(t *testing.T) {
+	for verb, failure := range map[string]string{
+		plugins.Allow: "", plugins.Refuse: "The guard g has refused the call",
+		plugins.Rewrite: "The guard g can only allow or refuse a call of a client's tool", plugins.AskPerson: "The guard g can only allow or refuse a call of a client's tool",
+	} {
+		g := verdict(plugins.Verdict{Verdict: verb, Args: json.RawMessage(`{"n":2}`)})
+		b := open(t, runtime.Config{}, guarded{asksFor("clerk", "paint", `{"n":1}`), plugins.Guards{Tool: []plugins.Guard{g}}})
+		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "clerk", ThreadID: "main", Messages: user("go"), Tools: []agui.Tool{{Name: "paint"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := b.wait(s.RunID, runtime.Waiting, runtime.Completed)
+		if (run.Status == runtime.Waiting) != (failure == "") || failure != "" && *run.OutputSummary != failure {
+			t.Errorf("%s: the run is %s with %v", verb, run.Status, run.OutputSummary)
+		}
+	}
+}
+
+// Guards that do not exist are an error at the start.
+func TestGuard_Exists(t *testing.T) {
+	for want, g := range map[string]plugins.Guard{
+		`no agent "nobody"`: {Agent: "nobody"}, `no tool "nothing"`: {Tool: "nothing"}, "guards itself": {Agent: "clerk"}, "exactly one": {Name: "g"},
+		"timeout is negative": {Agent: "reader", Timeout: -1},
+	} {
+		var reg host.Registry
+		err := reg.Add(reader, guarded{clerk, plugins.Guards{Tool: []plugins.Guard{g}}})
+		if err == nil {
+			err = reg.Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// GuardAgent executes an agent as a guard. Only the calls of its model are shown.
+func (s *step) GuardAgent(ctx context.Context, u plugins.Use, query string) (agui.WorkerOutput, error) {
+	agent, ok := s.l.plugins.Agent(u.Name)
+	if !ok {
+		return agui.WorkerOutput{}, &plugins.Error{Code: "unknown_agent", Message: fmt.Sprintf("There is no agent %q", u.Name)}
+	}
+	if s.nested() >= maxDepth {
+		return agui.WorkerOutput{}, errTooDeep
+	}
+	sub := newStep(ctx, s.l, s.number, s.node, u.Name)
+	sub.subagent, sub.parent, sub.within, sub.messages = s.subagent, s, u.Inside(""), asked(NewID(), query)
+	defer sub.end()
+	return callPlugin(ctx, s.ctx, &s.l.calls, aWorker, u.Name, func() (agui.WorkerOutput, error) {
+		ctx, end := s.l.en.trace(ctx, s.l.op(OpAgent, u.Name, ""))
+		out, err := plugins.ExecuteGuard(ctx, agent, sub, plugins.Input{
+			Query: query, State: s.l.currentState(), ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID,
+			User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: u.Name, Execution: 1,
+		})
+		end(endOf(err))
+		if _, shown := errors.AsType[*plugins.Error](err); err != nil && !shown && ctx.Err() == nil {
+			s.l.logFailure("guard failed", aWorker, u.Name, err)
+		}
+		return out, err
+	})
+}
+
+// GuardTool calls a tool as a guard.
+func (s *step) GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error) {
+	s.AwaitTools(u.Name)
+	tool, ok := s.l.plugins.Tool(u.Name)
+	if !ok {
+		return agui.ToolOutput{}, &plugins.Error{Code: "unknown_tool", Message: fmt.Sprintf("There is no tool %q", u.Name)}
+	}
+	args, err := s.l.offer.graphs.FitArgs(tool, u.Request)
+	if err != nil {
+		return agui.ToolOutput{}, &plugins.Error{Code: "invalid_arguments", Message: err.Error()}
+	}
+	c := &toolCall{s: s, m: &model.Memo{}, u: u, guard: true}
+	return c.invoke(ctx, tool, orDefault(tool.Info().Timeout, s.l.en.cfg.ToolTimeout), &plugins.Call{
+		ID: NewID(), Args: args, ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
+	})
+}
