@@ -295,6 +295,7 @@ type RunCursor struct {
 	began             bool  // an event of the span was returned
 	ended             bool  // the terminal event was returned
 	stateDue          int64 // the span's RUN_STARTED if the reader resumed behind it and may have missed the state that follows it; else 0
+	resumed           int64 // the event that the reader resumed behind, and may have missed the messages that follow it; else 0
 	repeatEnd         int64 // the terminal event if the reader resumed behind it and may not know that the run ended; else 0
 
 	more func(ctx context.Context, after int64) (bool, error) // reports whether the run has a span behind after; nil to read one span
@@ -310,7 +311,7 @@ func (r *Cursor) OfRun(key int64, id string, sender Sender) *RunCursor {
 // Resume continues r, before its first Next, behind the event after, which its reader has. That event is in the span or
 // baseAfter it. In the latter case Next repeats the terminal event without an id, unless another span follows.
 func (r *RunCursor) Resume(after int64, in model.Span) {
-	r.after, r.began = after, true
+	r.after, r.began, r.resumed = after, true, after
 	if r.ended = in.Last != 0 && in.Last <= after; r.ended {
 		r.repeatEnd = in.Last
 	}
@@ -362,7 +363,10 @@ func (r *RunCursor) Next(ctx context.Context) ([]*Record, error) {
 		if len(own) == 0 {
 			continue
 		}
-		if recs, err = r.withState(ctx, own); err != nil {
+		if recs, err = r.withState(ctx, own); err == nil {
+			recs, err = r.withMessages(ctx, recs)
+		}
+		if err != nil {
 			r.after, r.began, r.ended = after, began, false // the caller does not get them
 			return nil, err
 		}

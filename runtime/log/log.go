@@ -51,6 +51,7 @@ func (l *Logs) Hold(key int64, id string) *Tail {
 	t := l.tails[key]
 	if t == nil {
 		t = &Tail{key: key, id: id, logs: l, reads: make(map[int64]int), cancelled: make(map[int64]bool)}
+		t.restated.turn = make(chan struct{}, 1)
 		l.tails[key] = t
 	}
 	t.holders++

@@ -11,9 +11,9 @@ import (
 	"github.com/batonrun/baton/runtime/model"
 )
 
-// Sender describes the client's request that a span answers. Its stream differs from the log in two ways. It omits the
+// Sender describes the client's request that a span answers. Its stream differs from the log in three ways. It omits the
 // messages of the request, which the client would show twice. It adds the state at the span's start if the client has
-// another one, because the following deltas apply to it.
+// another one, because the following deltas apply to it. It adds the messages behind a retraction, which clients ignore.
 type Sender struct {
 	Messages []string        // ids of the user's messages
 	Results  []string        // tool calls whose results it brought
@@ -64,6 +64,29 @@ func (r *RunCursor) withState(ctx context.Context, recs []*Record) ([]*Record, e
 	at := recs[0].Event.Common().Timestamp
 	ev := agui.StateSnapshot{Base: agui.Base{ThreadID: r.t.id, RunID: r.id, Timestamp: at}, Snapshot: state}
 	return slices.Insert(slices.Clone(recs), behind, NewRecord(0, r.run, ev, len(state))), nil
+}
+
+// withMessages is Restated. A reader that has resumed behind a retraction gets the messages first.
+func (r *RunCursor) withMessages(ctx context.Context, recs []*Record) ([]*Record, error) {
+	restated, err := r.Restated(ctx, recs)
+	if err != nil || r.resumed == 0 {
+		return restated, err
+	}
+	if len(restated) == len(recs) {
+		at, err := r.t.readRecord(ctx, r.resumed)
+		if err != nil {
+			return nil, err
+		}
+		if at != nil && at.Retracts() {
+			restated, err = r.Restated(ctx, append([]*Record{at}, recs...))
+			if err != nil {
+				return nil, err
+			}
+			restated = restated[1:]
+		}
+	}
+	r.resumed = 0
+	return restated, nil
 }
 
 // stateBefore returns the thread's state before the span that begins with event first, nil if the request's own state

@@ -29,7 +29,8 @@ type Tail struct {
 	deleted   bool           // the thread was deleted
 	wake      chan struct{}
 
-	grown atomic.Int64 // Logs.grown at the ring's last addition
+	grown    atomic.Int64 // Logs.grown at the ring's last addition
+	restated restated
 }
 
 // Key returns the thread's key.

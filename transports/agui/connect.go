@@ -152,7 +152,8 @@ func (v *viewer) show(ctx context.Context, w *stream.Writer) error {
 	return err
 }
 
-// orderedCursor is a cursor that enforces the order that AG-UI's clients enforce.
+// orderedCursor is a cursor that enforces the order that AG-UI's clients enforce, and shows them the messages behind a
+// retraction.
 type orderedCursor struct {
 	*runtime.Cursor
 	projection agui.Projection
@@ -170,6 +171,7 @@ func (t *orderedCursor) Next(ctx context.Context) ([]*runtime.Record, error) {
 	if t.removed {
 		return nil, runtime.ErrRemoved
 	}
+	after := t.After()
 	recs, err := t.Cursor.Next(ctx)
 	if err != nil {
 		return nil, err
@@ -181,5 +183,8 @@ func (t *orderedCursor) Next(ctx context.Context) ([]*runtime.Record, error) {
 		t.ended = last.ID
 		t.failed = agui.Project(last.Event, t.projection).Type() == agui.TypeRunError
 	}
-	return recs, nil
+	if recs, err = t.Restated(ctx, recs); err != nil {
+		t.Skip(after) // the caller does not get them
+	}
+	return recs, err
 }

@@ -2,7 +2,9 @@ package agui_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -219,6 +221,11 @@ func (c chatter) Info() plugins.Info { return plugins.Info{Name: c.name} }
 
 func (c chatter) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 	for i := range 8 {
+		if i == 3 && c.name != "child" {
+			if err := c.withdraw(ctx, run); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
 		text := run.Text()
 		for j := range 6 {
 			if _, err := fmt.Fprintf(text, "%s %d.%d ", c.name, i, j); err != nil {
@@ -246,6 +253,16 @@ func (c chatter) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, 
 		}
 	}
 	return agui.WorkerOutput{Answer: "done"}, nil
+}
+
+// withdraw writes a text and retracts it.
+func (c chatter) withdraw(ctx context.Context, run *plugins.Run) error {
+	return run.Do(ctx, "withdrawn", nil, func(ctx context.Context) error {
+		if err := say(run, c.name+" is cut short"); err != nil {
+			return err
+		}
+		return run.Retract(ctx)
+	})
 }
 
 // TestViewersOfParallelNodesEndUpAlike joins, again and again, a thread on which several nodes write at once.
@@ -281,6 +298,9 @@ func TestViewersOfParallelNodesEndUpAlike(t *testing.T) {
 		if len(joined) < 10 || len(want.Messages) < 100 {
 			t.Errorf("%d viewers joined, the runs came to %d messages", len(joined), len(want.Messages))
 		}
+		if all := strings.Join(want.Messages, "\n"); strings.Contains(all, "is cut short") || !strings.Contains(log, "is cut short") {
+			t.Errorf("retracted texts stay: %s", all)
+		}
 		for i, r := range joined {
 			stream := r.All()
 			if diff := cmp.Diff(want, folded(t, stream)); diff != "" {
@@ -288,4 +308,49 @@ func TestViewersOfParallelNodesEndUpAlike(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A client that was cut off at any event, and resumes behind it, ends with the same messages, also around a retraction.
+func TestRetraction_ResumedStreamEndsAlike(t *testing.T) {
+	tries := plugins.AgentFunc("tries", func(ctx context.Context, run *plugins.Run) error {
+		return run.Do(ctx, "model", nil, func(ctx context.Context) error {
+			for _, s := range []string{"half", "half again"} {
+				if err := errors.Join(say(run, s), run.Retract(ctx)); err != nil {
+					return err
+				}
+			}
+			return say(run, "whole")
+		})
+	})
+	s := serve(t, transports.StreamConfig{}, tries)
+	key := []string{"Idempotency-Key", "k"}
+	whole := s.run("tries", "main", "a", "go", modern, key...).All()
+	want := folded(t, whole)
+	if all := strings.Join(want.Messages, "\n"); len(want.Messages) != 2 || !strings.Contains(all, `"whole"`) {
+		t.Fatalf("the client has %s of\n%s", all, whole)
+	}
+	frames := strings.SplitAfter(whole, "\n\n")
+	for i, frame := range frames {
+		_, rest, ok := strings.Cut(frame, "id: ")
+		if id, _, _ := strings.Cut(rest, "\n"); ok {
+			before := strings.Join(frames[:i+1], "")
+			for door, resumed := range map[string]string{
+				"repeated POST": s.run("tries", "main", "a", "go", modern, append(key, "Last-Event-ID", id)...).All(),
+				"GET":           s.Do("GET", "/api/v1/agui/tries?runId=a&offset="+id, "").All(),
+			} {
+				if i == len(frames)-2 {
+					resumed = "" // it repeats the end
+				}
+				if diff := cmp.Diff(want, folded(t, before+resumed)); diff != "" {
+					t.Errorf("%s behind %s:\n%s\n%s", door, id, diff, resumed)
+				}
+			}
+		}
+	}
+}
+
+// say writes a text.
+func say(run *plugins.Run, text string) error {
+	_, err := io.WriteString(run.Text(), text)
+	return err
 }

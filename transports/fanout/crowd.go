@@ -189,9 +189,9 @@ func (c *crowd) end() {
 }
 
 // give writes recs, which end at the event after, to all waiting streams. It reports false if no stream waits any more, or if
-// recs may be the last of the log: then each stream must read them itself.
+// recs may be the last of the log or retract messages: then each stream must read them itself.
 func (c *crowd) give(recs []*runtime.Record, after int64, now time.Time) bool {
-	if slices.ContainsFunc(recs, func(r *runtime.Record) bool { return r.Terminal() || r.ID == 0 }) {
+	if slices.ContainsFunc(recs, func(r *runtime.Record) bool { return r.Terminal() || r.ID == 0 || r.Retracts() }) {
 		return false
 	}
 	out := c.frames(recs)

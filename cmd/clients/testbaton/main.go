@@ -38,6 +38,7 @@ type puppet string
 type move struct {
 	Call string            `json:"call"` // the agent that executes Do
 	Once []json.RawMessage `json:"once"` // events to emit once, even if the agent is called again
+	Lost []json.RawMessage `json:"lost"` // events to emit and to retract
 	Both []json.RawMessage `json:"both"` // moves to execute concurrently
 	Tool string            `json:"tool"` // the tool to call with Args
 	Ask  string            `json:"ask"`
@@ -104,12 +105,15 @@ func (s *script) do(ctx context.Context, run *plugins.Run, raw json.RawMessage) 
 			run.Go(func() error { return s.do(ctx, run, do) })
 		}
 		return nil
-	case m.Once != nil:
-		return run.Do(ctx, "once", nil, func(context.Context) error {
-			for _, ev := range m.Once {
+	case m.Once != nil, m.Lost != nil:
+		return run.Do(ctx, "once", nil, func(ctx context.Context) error {
+			for _, ev := range append(m.Once, m.Lost...) {
 				if err := emit(run, ev); err != nil {
 					return err
 				}
+			}
+			if m.Lost != nil {
+				return run.Retract(ctx)
 			}
 			return nil
 		})

@@ -1,0 +1,170 @@
+package log
+
+import (
+	"context"
+	"slices"
+	"time"
+	"weak"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/fold"
+)
+
+// Retracts reports whether the event retracts messages.
+func (r *Record) Retracts() bool {
+	ev, ok := r.Event.(agui.Custom)
+	return ok && ev.Name == agui.RetractedEvent
+}
+
+// Restated returns recs with a MESSAGES_SNAPSHOT without an id behind their last retraction: AG-UI's clients ignore the
+// retraction itself. The snapshot has the messages at that event, unfinished ones as they were there.
+func (r *Cursor) Restated(ctx context.Context, recs []*Record) ([]*Record, error) {
+	for i, rec := range slices.Backward(recs) {
+		if rec.Retracts() {
+			snapshot, err := r.restate(ctx, rec)
+			if err != nil {
+				return nil, err
+			}
+			return slices.Insert(slices.Clone(recs), i+1, snapshot), nil
+		}
+	}
+	return recs, nil
+}
+
+// restate returns the snapshot at a retraction.
+func (r *Cursor) restate(ctx context.Context, at *Record) (*Record, error) {
+	return reserveLarge(ctx, r, func() (*Record, int, error) {
+		rec, err := r.t.restate(ctx, at)
+		if err != nil {
+			return nil, 0, err
+		}
+		return rec, rec.size, nil
+	})
+}
+
+// restated is the snapshot that was made last, which the readers of a thread share while one of them has it.
+type restated struct {
+	turn chan struct{} // of one reader, which makes the snapshot; guards the fields below
+	at   int64         // the retraction's id
+	rec  weak.Pointer[Record]
+}
+
+func (t *Tail) restate(ctx context.Context, at *Record) (*Record, error) {
+	select {
+	case t.restated.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-t.restated.turn }()
+	if rec := t.restated.rec.Value(); rec != nil && t.restated.at == at.ID {
+		return rec, nil
+	}
+	msgs, err := t.messagesAt(ctx, at.RunKey, at.ID)
+	if err != nil {
+		return nil, err
+	}
+	size := 0
+	var buf []byte
+	for i := range msgs {
+		buf = msgs[i].AppendJSON(buf[:0], agui.Stored)
+		size += len(buf)
+	}
+	base := agui.Base{ThreadID: t.id, RunID: at.Event.Common().RunID}
+	rec := NewRecord(0, at.RunKey, agui.At(time.Now(), agui.MessagesSnapshot{Base: base, Messages: msgs}), size)
+	t.restated.at, t.restated.rec = at.ID, weak.Make(rec)
+	return rec, nil
+}
+
+// messagesAt returns the thread's messages at an event of a run, including unfinished ones. The rows have what is stored
+// now, so the run's own messages come from its events.
+func (t *Tail) messagesAt(ctx context.Context, run, event int64) ([]agui.Message, error) {
+	f, err := t.foldRun(ctx, run, event)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := t.logs.cfg.Store.Messages(ctx, t.key, event, LatestMessages)
+	if err != nil {
+		return nil, err
+	}
+	place := make(map[string]int, len(rows)) // of the message behind
+	msgs := make([]agui.Message, len(rows))
+	for i := range rows {
+		msgs[i] = rows[i].Message
+		place[msgs[i].ID] = i + 1
+	}
+	open := openMessages(f)
+	next, added := 0, 0
+	folded := make(map[string]agui.Message)
+	for _, m := range f.Messages() { // in the order in which they began
+		for i := range m.ToolCalls { // an open call's arguments are not in its message
+			m.ToolCalls[i].Arguments = f.Arguments(m.ToolCalls[i].ID)
+		}
+		folded[m.ID] = m
+		if at, ok := place[m.ID]; ok {
+			next = max(next, at)
+		} else if open[m.ID] {
+			msgs = slices.Insert(msgs, next+added, m)
+			added++
+		}
+	}
+	for i := range msgs {
+		if m, ok := folded[msgs[i].ID]; ok {
+			msgs[i] = m
+		}
+	}
+	return Newest(inOrder(msgs), t.logs.cfg.EventBytes), nil
+}
+
+// foldRun folds a run's events up to one of them. The fold has no state.
+func (t *Tail) foldRun(ctx context.Context, run, event int64) (*fold.Fold, error) {
+	store := t.logs.cfg.Store
+	spans, err := store.Spans(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	f := fold.New(nil, nil)
+	for i := range spans {
+		for after := spans[i].First - 1; after < event && (spans[i].Last == 0 || after < spans[i].Last); {
+			evs, err := store.Events(ctx, t.key, after, page)
+			if err != nil {
+				return nil, err
+			}
+			if len(evs) == 0 {
+				break
+			}
+			recs, err := decodeAll(nil, evs, t.id)
+			if err != nil {
+				return nil, err
+			}
+			for _, rec := range recs {
+				if after = rec.ID; rec.ID > event || rec.RunKey != run {
+					break
+				}
+				switch rec.Event.(type) {
+				case agui.StateSnapshot, agui.StateDelta:
+					continue
+				}
+				if _, err := f.Apply(rec.Event); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return f, nil
+}
+
+// openMessages returns the ids of the messages with an open text or call.
+func openMessages(f *fold.Fold) map[string]bool {
+	open := make(map[string]bool)
+	for _, ev := range f.Open() {
+		switch e := ev.(type) {
+		case agui.TextMessageStart:
+			open[e.MessageID] = true
+		case agui.ReasoningMessageStart:
+			open[e.MessageID] = true
+		case agui.ToolCallStart:
+			open[e.ParentMessageID] = true
+		}
+	}
+	return open
+}
