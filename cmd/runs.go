@@ -194,6 +194,9 @@ func (r *listedRun) step() string {
 		}
 		parts = append(parts, part)
 	}
+	if r.Waiting != nil {
+		parts = append(parts, "waits: "+r.Waiting.Reason)
+	}
 	if parts == nil {
 		return "-"
 	}

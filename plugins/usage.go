@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -67,6 +68,17 @@ func (r *Run) Idle(ctx context.Context, wait func() error) error {
 		Idle(ctx context.Context, wait func() error) error
 	}); ok {
 		return h.Idle(ctx, wait)
+	}
+	return wait()
+}
+
+// WaitForPace is Idle for a wait for a provider's rate limits, until a time, zero if it is unknown. While the run lends its
+// slot it shows that it waits. The time does not count towards the execution's timeout, only towards the run's.
+func (r *Run) WaitForPace(ctx context.Context, until time.Time, wait func() error) error {
+	if h, ok := r.host.(interface {
+		WaitForPace(ctx context.Context, until time.Time, wait func() error) error
+	}); ok {
+		return h.WaitForPace(ctx, until, wait)
 	}
 	return wait()
 }

@@ -74,6 +74,55 @@ func testLendsSlot(t *testing.T, model bool) {
 	b.wait(worked.RunID, runtime.Completed)
 }
 
+// A run that waits for a provider's pace shows since and until when, while none of its nodes works.
+func TestWaitForPace_IsShown(t *testing.T) {
+	until := time.Now().Add(time.Hour).Round(time.Second)
+	paced, done := make(chan struct{}, 2), make(chan struct{})
+	clerk := agent{"clerk", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, run.WaitForPace(ctx, until, func() error {
+			paced <- struct{}{}
+			<-done
+			return nil
+		})
+	}}
+	b := open(t, runtime.Config{Limits: runtime.Limits{Runs: 1}}, clerk)
+	first, second := b.start("a", "clerk", "go"), b.start("b", "clerk", "go")
+	<-paced
+	<-paced // at once, though there is one slot
+	for _, name := range []string{first.RunID, second.RunID} {
+		run, err := b.Run(t.Context(), local, name)
+		w := b.WaitOf(&run)
+		if err != nil || run.Status != runtime.Running || w == nil || w.Reason != "provider_pace" || !w.Until.Equal(until) || w.Since.IsZero() {
+			t.Errorf("the run %s waits: %+v, %v", run.Status, w, err)
+		}
+	}
+	close(done)
+	for _, name := range []string{first.RunID, second.RunID} {
+		b.wait(name, runtime.Completed)
+		run, err := b.Run(t.Context(), local, name)
+		if w := b.WaitOf(&run); err != nil || w != nil {
+			t.Errorf("a run that is over waits: %+v, %v", w, err)
+		}
+	}
+}
+
+// A wait for a provider's pace that is longer than an execution may take does not end it.
+func TestWaitForPace_IsNoPartOfTheTimeout(t *testing.T) {
+	const limit = 2 * time.Second
+	clerk := agent{"clerk", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, run.WaitForPace(ctx, time.Time{}, func() error {
+			select {
+			case <-time.After(limit + limit/4):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+	}}
+	b := open(t, runtime.Config{Limits: runtime.Limits{StepTimeout: limit}}, clerk)
+	b.wait(b.start("a", "clerk", "go").RunID, runtime.Completed)
+}
+
 // A cancel ends a run at once that is idle, or waits for a slot.
 func TestIdle_Cancel(t *testing.T) {
 	idle := make(chan struct{}, 1)

@@ -54,6 +54,17 @@ type LastEvent struct {
 	At   time.Time
 }
 
+// Wait is why a run does not go on.
+type Wait = work.Wait
+
+// WaitOf returns why a run that executes does not go on, or nil. The run was obtained with a Caller.
+func (rd *reader) WaitOf(run *Run) *Wait {
+	if g, err := run.grant(); err == nil && run.Status == Running {
+		return rd.work.WaitOf(g.run)
+	}
+	return nil
+}
+
 // LastEventOf returns the latest event of a run that was obtained with a Caller, or nil when there is none. It
 // reveals a stuck run.
 func (rd *reader) LastEventOf(ctx context.Context, run *Run) (*LastEvent, error) {

@@ -5,6 +5,7 @@ package host
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -40,6 +41,8 @@ type ModelLimiter interface {
 type Idler interface {
 	// Idle is Run.Idle.
 	Idle(ctx context.Context, wait func() error) error
+	// WaitForPace is Run.WaitForPace.
+	WaitForPace(ctx context.Context, until time.Time, wait func() error) error
 }
 
 // GuardCaller is a Host with agents and tools that can be guards. See [plugins.Guard].

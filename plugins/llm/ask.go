@@ -255,7 +255,7 @@ func (t *turn) admit(ctx context.Context, m Streamer, other bool, req *Request) 
 	in := t.run.Input
 	call, err := paceOf(m, req).Admit(ctx, pace.Request{
 		Project: in.Project, User: in.User, Tokens: int64(t.estimate(*req)), Else: other,
-	}, func(wait func() error) error { return t.run.Idle(ctx, wait) })
+	}, func(until time.Time, wait func() error) error { return t.run.WaitForPace(ctx, until, wait) })
 	if down, ok := errors.AsType[*pace.DownError](err); ok {
 		return nil, &Error{Code: "unavailable", Message: down.Error()}
 	}

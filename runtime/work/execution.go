@@ -76,7 +76,7 @@ func (x *execution) begin() error {
 
 // attempt executes the node once.
 func (x *execution) attempt() nodeResult {
-	ctx, cancel := context.WithTimeoutCause(x.l.ctx, x.timeout(), errTimeout)
+	ctx, cancel := withTimeout(x.l.ctx, x.timeout())
 	defer cancel()
 	x.s = newStep(ctx, x.l, x.st.Number, x.n.ID, x.n.Worker())
 	x.s.approval = x.n.Approval && x.n.Tool != ""

@@ -3,7 +3,9 @@ package work
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 )
@@ -14,6 +16,8 @@ type rests struct {
 	mu    sync.Mutex    // guards the fields below, and the slot of the run's reservation
 	nodes map[int]*uses // by the number of the step
 	lent  bool
+	since time.Time    // when the slot was lent
+	paces []*time.Time // until when calls wait for a provider's pace, zero for unknown
 
 	taking chan struct{}      // closed once the call that takes a slot again is done with it; nil for none
 	stop   context.CancelFunc // ends its wait
@@ -57,7 +61,7 @@ func (l *live) lend() {
 	}
 	switch {
 	case rest && !r.lent:
-		r.lent = true
+		r.lent, r.since = true, time.Now()
 		l.bounds.reserved.slot.Release()
 		l.en.queue.nudge()
 	case !rest && r.lent:
@@ -108,6 +112,52 @@ func (c *toolCall) idle(ctx context.Context, wait func() error) error {
 
 // Idle implements host.Idler.
 func (s *step) Idle(ctx context.Context, wait func() error) error { return s.rest(ctx, 1, wait) }
+
+// WaitForPace implements host.Idler.
+func (s *step) WaitForPace(ctx context.Context, until time.Time, wait func() error) error {
+	defer stopClock(ctx)()
+	defer s.l.pace(&until)()
+	return s.Idle(ctx, wait)
+}
+
+// pace records that a call waits for a provider's pace, until the returned function is called.
+func (l *live) pace(until *time.Time) (end func()) {
+	l.rests.mu.Lock()
+	defer l.rests.mu.Unlock()
+	l.rests.paces = append(l.rests.paces, until)
+	return func() {
+		l.rests.mu.Lock()
+		defer l.rests.mu.Unlock()
+		l.rests.paces = slices.DeleteFunc(l.rests.paces, func(p *time.Time) bool { return p == until })
+	}
+}
+
+// Wait is why a run does not go on.
+type Wait struct {
+	Reason string // provider_pace
+	Since  time.Time
+	Until  time.Time // zero if it is unknown
+}
+
+// WaitOf returns why an executing run has no slot, or nil. A run whose tools alone wait has no reason.
+func (rs *runs) WaitOf(run int64) *Wait {
+	l := rs.liveRun(run)
+	if l == nil {
+		return nil
+	}
+	l.rests.mu.Lock()
+	defer l.rests.mu.Unlock()
+	if !l.rests.lent || len(l.rests.paces) == 0 {
+		return nil
+	}
+	w := &Wait{Reason: "provider_pace", Since: l.rests.since}
+	for _, until := range l.rests.paces {
+		if w.Until.IsZero() || !until.IsZero() && until.Before(w.Until) {
+			w.Until = *until
+		}
+	}
+	return w
+}
 
 // rest runs a wait of a call that is counted already, or of one more.
 func (s *step) rest(ctx context.Context, more int, wait func() error) error {

@@ -104,7 +104,11 @@ func (d *describer) resources() {
 		says("attempts", "To execute it: 0 before it has started, then 1, and one more for each crash in a row."),
 		says("cost", "Of its tokens, by the prices of the agents that are offered now; null when one of its models has none."),
 		says("parentRunId", "The run this one was started for."),
-		says("interrupts", "What it asks now."))
+		says("interrupts", "What it asks now."),
+		may("waiting", object("Only while an executing run does not go on.",
+			must("reason", choice("A model's provider takes no calls at present, so that the run has lent its slot.", "provider_pace")),
+			must("since", moment("")),
+			may("until", moment("When the provider takes calls again, as far as it has told.")))))
 	infer[wire.Question](s, "OpenInterrupt", "Something a run waits for, and whose it is.",
 		says("reason", "`tool_call`, `input_required`, `confirmation`, or an agent's own."),
 		says("responseSchema", "A JSON Schema of the payload of an answer."),

@@ -52,7 +52,9 @@ func (q Runs) Page(ctx context.Context, rt *runtime.Runtime, who runtime.Caller)
 	page = wire.NewPage(list, runs, func(r *runtime.Run) wire.Run {
 		asks, err := Asks(ctx, rt, r)
 		failed = errors.Join(failed, err)
-		return wire.NewRun(r, asks, costs(r.WorkflowID, r.Usage))
+		shown := wire.NewRun(r, asks, costs(r.WorkflowID, r.Usage))
+		shown.Waiting = wire.NewWaiting(rt.WaitOf(r))
+		return shown
 	}, func(r *runtime.Run) int64 { return r.Key })
 	return page, failed
 }

@@ -46,6 +46,26 @@ type Run struct {
 	ParentRunID    *string           `json:"parentRunId"`
 	Interrupts     []agui.Interrupt  `json:"interrupts"`          // its open questions
 	LastEvent      *LastEvent        `json:"lastEvent,omitempty"` // its latest event; not in lists
+	Waiting        *Waiting          `json:"waiting,omitempty"`   // why it does not go on
+}
+
+// Waiting is why a run does not go on.
+type Waiting struct {
+	Reason string     `json:"reason"` // provider_pace
+	Since  time.Time  `json:"since"`
+	Until  *time.Time `json:"until,omitempty"` // none if it is unknown
+}
+
+// NewWaiting returns why a run does not go on, nil for no reason.
+func NewWaiting(w *runtime.Wait) *Waiting {
+	if w == nil {
+		return nil
+	}
+	shown := &Waiting{Reason: w.Reason, Since: stamp(w.Since)}
+	if !w.Until.IsZero() {
+		shown.Until = stampOrNull(&w.Until)
+	}
+	return shown
 }
 
 // LastEvent is the latest event of a run.

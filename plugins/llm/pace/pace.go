@@ -116,9 +116,10 @@ type Call struct {
 	done     func(error) // reports the outcome to the breaker; nil if it was reported, or is not asked for
 }
 
-// Admit returns when a call may start. If it has to wait, idle runs the wait. It fails with a *DownError if the model is down and
+// Admit returns when a call may start. If it has to wait, idle runs the wait, which lasts until
+// a time if the provider has told it, else the zero time. It fails with a *DownError if the model is down and
 // another can be called instead, with ErrTooLong, and with ctx's cause.
-func (m *Model) Admit(ctx context.Context, r Request, idle func(wait func() error) error) (*Call, error) {
+func (m *Model) Admit(ctx context.Context, r Request, idle func(until time.Time, wait func() error) error) (*Call, error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -139,7 +140,7 @@ func (m *Model) Admit(ctx context.Context, r Request, idle func(wait func() erro
 	}
 	if full != nil {
 		c.release()
-		err := idle(func() error {
+		err := idle(m.pauseEnd(), func() error {
 			err := m.take(c, r.Tokens, func(p *quota.Pool, n int64) (*quota.Reservation, error) { return p.Take(ctx, o, n) })
 			if err == nil {
 				err = m.pause(ctx)
@@ -203,6 +204,16 @@ func releaseAll(list []*quota.Reservation) {
 
 // ErrTooLong means that the provider takes no calls for longer than the call may take.
 var ErrTooLong = errors.New("the provider takes no calls for longer than this one may take")
+
+// pauseEnd returns the end of the present pause, zero if there is none.
+func (m *Model) pauseEnd() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Until(m.until) <= 0 {
+		return time.Time{}
+	}
+	return m.until
+}
 
 // paused returns for how long no call is admitted.
 func (m *Model) paused() time.Duration {

@@ -13,7 +13,7 @@ import (
 )
 
 // atOnce runs a wait as it is.
-func atOnce(wait func() error) error { return wait() }
+func atOnce(_ time.Time, wait func() error) error { return wait() }
 
 // provider records when its calls arrived.
 type provider struct {

@@ -3709,6 +3709,21 @@ export interface components {
                 /** Format: date-time */
                 timestamp: string | null;
             };
+            /** @description Only while an executing run does not go on. */
+            waiting?: {
+                /**
+                 * @description A model's provider takes no calls at present, so that the run has lent its slot.
+                 * @enum {string}
+                 */
+                reason: "provider_pace";
+                /** Format: date-time */
+                since: string;
+                /**
+                 * Format: date-time
+                 * @description When the provider takes calls again, as far as it has told.
+                 */
+                until?: string;
+            };
         };
         /** @description Those of one run. */
         RunLimits: {

@@ -44,6 +44,11 @@ export function Header({ run, log, onDelete }: { run: Run; log: RunLog; onDelete
         <Fact name={over(run.status) ? "Took" : "For"}>
           <Took from={run.startedAt} to={run.finishedAt} />
         </Fact>
+        {run.waiting && (
+          <Fact name="Waits for the provider’s pace">
+            {run.waiting.until ? <>until <Clock at={run.waiting.until} /></> : <>since <Clock at={run.waiting.since} /></>}
+          </Fact>
+        )}
         <Tokens run={run} />
         {run.generation > 1 && <Fact name="Generation">{run.generation}</Fact>}
         {(run.attempts ?? 0) > 0 && <Fact name="Attempts">{run.attempts}</Fact>}
