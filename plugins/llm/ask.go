@@ -25,8 +25,8 @@ type answer struct {
 	Calls  []call              `json:"calls,omitempty"`
 	Kept   *kept               `json:"kept,omitempty"`
 	Call   plugins.ModelCall   `json:"call"`
-	Fitted []int               `json:"fitted,omitempty"` // the tokens to which the prompt was compacted, one after the other
-	Lost   []plugins.ModelCall `json:"lost,omitempty"`   // calls of the model that failed or had a useless answer
+	Fitted []fitted            `json:"fitted,omitempty"` // how the prompt was compacted, one after the other
+	Lost   []plugins.ModelCall `json:"lost,omitempty"`   // calls of the model that failed, had a useless answer or summarised
 	Output *agui.WorkerOutput  `json:"output,omitempty"` // if the agent has a schema
 }
 
@@ -62,19 +62,20 @@ func (ans *answer) output() agui.WorkerOutput {
 func (t *turn) ask(ctx context.Context) (*answer, error) {
 	t.steps++
 	t.offerReader()
-	before, turns, live := t.messages, t.turns, false
+	before, turns, live := t.prompt, slices.Clone(t.turns), false
 	var ans answer
 	err := t.run.Do(ctx, "model", &ans, func(ctx context.Context) error {
 		ans, live = answer{}, true
-		t.messages, t.turns = before, slices.Clone(turns)
+		t.prompt, t.turns = before, slices.Clone(turns)
 		if err := t.answer(ctx, &ans); err != nil {
 			return err
 		}
 		return t.attachKept(ctx, ans.Kept)
 	})
 	if !live {
-		for _, target := range ans.Fitted {
-			t.compact(target)
+		for _, f := range ans.Fitted {
+			t.compact(f.Target)
+			t.sumUp(f.Note)
 		}
 	}
 	calls := ans.Lost
@@ -109,7 +110,7 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, other bool, ans *answer
 	req.Options.Tools = t.tools.list
 	req.Schema = t.cfg.Output
 	if room := t.room(); room > 0 && t.promptSize() > room {
-		if _, err := t.fitInto(room/10*7, ans); err != nil {
+		if _, err := t.fitInto(ctx, room/10*7, ans); err != nil {
 			return err
 		}
 	}
@@ -130,7 +131,7 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, other bool, ans *answer
 		}
 		failed, ok := errors.AsType[*Error](err)
 		if ok && failed.Code == "context_too_long" && compacted < maxCompactions {
-			less, err := t.fitInto(t.promptSize()/2, ans)
+			less, err := t.fitInto(ctx, t.promptSize()/2, ans)
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -33,14 +35,36 @@ func (t *turn) promptSize() int {
 	return t.estimate(Request{Messages: t.messages, Options: llms.CallOptions{Tools: t.tools.list}})
 }
 
-// fitInto compacts the prompt, records that in the answer, tells viewers, and reports whether the prompt is shorter now.
-func (t *turn) fitInto(target int, ans *answer) (less bool, err error) {
-	before := t.promptSize()
+// fitted is one compaction of the prompt.
+type fitted struct {
+	Target int    `json:"target"`         // tokens
+	Note   string `json:"note,omitempty"` // the summary of the dropped turns and those before
+}
+
+// fitInto compacts the prompt, records that in the answer, tells viewers, and reports whether the prompt is shorter now. The
+// summary of dropped turns has a record of its own: a crash before the answer's does not repeat it.
+func (t *turn) fitInto(ctx context.Context, target int, ans *answer) (less bool, err error) {
+	before, thread := t.promptSize(), t.thread
 	done := t.compact(target)
 	if t.promptSize() >= before {
 		return false, nil
 	}
-	ans.Fitted = append(ans.Fitted, target)
+	f := fitted{Target: target}
+	if t.cfg.Summarise && done.Dropped > 0 {
+		sum := trimmed{Turns: done.Dropped}
+		err := t.run.Do(ctx, fmt.Sprintf("summary-%d", len(t.thread)), &sum, func(ctx context.Context) error {
+			return t.summarize(ctx, t.note, thread[:done.Dropped], &sum)
+		})
+		if err != nil {
+			return false, err
+		}
+		if sum.Call != nil {
+			ans.Lost = append(ans.Lost, *sum.Call)
+		}
+		f.Note, done.Summarised = sum.Note, sum.Note != ""
+		t.sumUp(f.Note)
+	}
+	ans.Fitted = append(ans.Fitted, f)
 	return true, t.run.Compacted(done)
 }
 
@@ -95,7 +119,7 @@ func (t *turn) dropTurns(enough func() bool) (n int) {
 	for len(t.turns) > 1 && !enough() {
 		begin, end := t.turns[0], t.turns[1]
 		t.messages = slices.Concat(t.messages[:begin], t.messages[end:])
-		t.turns = t.turns[1:]
+		t.turns, t.thread = t.turns[1:], t.thread[1:]
 		for i := range t.turns {
 			t.turns[i] -= end - begin
 		}

@@ -56,6 +56,80 @@ func TestContext_DropsOldestTurns(t *testing.T) {
 	}
 }
 
+// Turns that are dropped in mid-turn are summarised once, also when the answer is repeated after a crash.
+func TestContext_SummarisesDroppedTurns(t *testing.T) {
+	m := &model{}
+	summaries := 0
+	m.fail = func(n int) error {
+		if strings.Count(m.request(n), "human: q") > 3 {
+			return &llm.Error{Code: "context_too_long", Message: "Too long"}
+		}
+		return nil
+	}
+	m.next = func() reply {
+		switch prompt := m.request(m.calls()); {
+		case strings.Contains(prompt, "Sum up this conversation"):
+			summaries++
+			if !strings.Contains(prompt, "answer 0") || strings.Contains(prompt, "answer 5") {
+				t.Errorf("what is summarised: %s", prompt)
+			}
+			return says("they spoke of q")
+		case !strings.Contains(prompt, "summed up:\nthey spoke of q") || !strings.Contains(prompt, "Be brief.") || !strings.Contains(prompt, "and now?"):
+			t.Errorf("a prompt without the summary: %s", prompt)
+			return says("done")
+		case strings.Contains(prompt, "again"):
+			return says("done")
+		}
+		return asks("", `echo {"text":"again"}`)
+	}
+	a := newAgent(t, llm.Config{Model: m, System: "Be brief.", Tools: []string{"*"}, Summarise: true})
+	cfg := plugintest.Config{Messages: thread(6), Tools: []plugins.Tool{echo("echo")}}
+	res := plugintest.Run(t, a, cfg)
+	if res.Err != nil || summaries != 1 || m.calls() != 4 {
+		t.Errorf("%v after %d calls, %d summaries", res.Err, m.calls(), summaries)
+	}
+	done := compactions(t, res.Events)
+	if len(done) != 1 || !done[0].Summarised || done[0].Dropped == 0 {
+		t.Errorf("the log shows %+v", done)
+	}
+	if total := res.Usage[0].TotalTokens; total != 3*15 {
+		t.Errorf("%d tokens were used", total)
+	}
+	summaries = 0
+	plugintest.Replay(t, a, cfg)
+	if want := 2*res.Records + 1 + 3; summaries != want { // one in each run, and another one if it crashes before or after its usage, or before its record
+		t.Errorf("%d summaries, want %d", summaries, want)
+	}
+
+	before := m.calls()
+	m.next = func() reply { return says("done") }
+	plugintest.Run(t, a, plugintest.Config{Messages: append(res.Messages(), agui.Message{ID: "next", Role: agui.RoleUser, Content: "go on"})})
+	if prompt := m.request(before + 1); !strings.Contains(prompt, "they spoke of q") || strings.Contains(prompt, "answer 0") {
+		t.Errorf("the next run's prompt is %s", prompt)
+	}
+}
+
+// A turn that overflows the context by what the model itself has written ends, as there is nothing to shorten.
+func TestContext_OwnWordsOverflow(t *testing.T) {
+	m := &model{}
+	m.next = func() reply {
+		return asks(strings.Repeat("word ", 400), fmt.Sprintf(`echo {"n":%d,"text":%q}`, m.calls(), strings.Repeat("x", 2000)))
+	}
+	m.fail = func(n int) error {
+		if tokens := (len(m.request(n)) + 3) / 4; tokens > 8000 {
+			return &llm.Error{Code: "context_too_long", Message: "Too long"}
+		}
+		return nil
+	}
+	short := tool{plugins.Info{Name: "echo"}, func(context.Context, *plugins.Call) (string, error) { return "ok", nil }}
+	a := newAgent(t, llm.Config{Model: m, Tools: []string{"echo"}, ContextTokens: 8000, Steps: 100, Summarise: true})
+	cfg := plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{short}}
+	res := plugintest.Run(t, a, cfg)
+	if failed := (*plugins.Error)(nil); !errors.As(res.Err, &failed) || failed.Code != "context_too_long" || m.calls() > 20 {
+		t.Errorf("%v after %d calls", res.Err, m.calls())
+	}
+}
+
 // A long result is read on, and the log has it whole.
 func TestResult_IsReadOn(t *testing.T) {
 	var text strings.Builder

@@ -188,13 +188,21 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	}
 }
 
+// prompt is what the model gets of the conversation.
+type prompt struct {
+	told     []llms.ContentPart // the instructions
+	note     string             // the summary of earlier turns behind them, "" for none
+	messages []llms.MessageContent
+	turns    []int            // where the turns of the thread begin in messages
+	thread   [][]agui.Message // these turns
+}
+
 // turn is one call of the worker.
 type turn struct {
 	*Agent
+	prompt
 	run      *plugins.Run
 	tools    *toolbox
-	messages []llms.MessageContent
-	turns    []int // where the turns of the thread begin in messages
 	results  results
 	past     map[string]call               // earlier calls by our id
 	attached map[string][]llms.ContentPart // attachments by message id

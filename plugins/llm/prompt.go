@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,12 +29,8 @@ func (t *turn) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if note != "" {
-		told = append(told, llms.TextContent{Text: "What was said before, summed up:\n" + note})
-	}
-	if len(told) > 0 {
-		t.messages = append(t.messages, llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: told})
-	}
+	t.told, t.thread = told, h.turns
+	t.sumUp(note)
 	if err := t.attachments(ctx, h.turns); err != nil {
 		return err
 	}
@@ -56,6 +53,25 @@ func lastUser(turns [][]agui.Message) string {
 		}
 	}
 	return ""
+}
+
+// sumUp replaces the summary of earlier turns behind the instructions. An empty one leaves the prompt as it is.
+func (t *turn) sumUp(note string) {
+	parts := slices.Clone(t.told)
+	if t.note = cmp.Or(note, t.note); t.note != "" {
+		parts = append(parts, llms.TextContent{Text: "What was said before, summed up:\n" + t.note})
+	}
+	if len(parts) == 0 {
+		return
+	}
+	if len(t.messages) == 0 || t.messages[0].Role != llms.ChatMessageTypeSystem {
+		t.messages = slices.Insert(slices.Clone(t.messages), 0, llms.MessageContent{})
+		for i := range t.turns {
+			t.turns[i]++
+		}
+	}
+	t.messages = slices.Clone(t.messages)
+	t.messages[0] = llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: parts}
 }
 
 // instructions returns the instructions before the conversation. Constant parts come first, so that providers can cache them.
@@ -217,7 +233,7 @@ func (t *turn) fit(ctx context.Context, h *history) (string, error) {
 	err := t.run.Do(ctx, "history", &done, func(ctx context.Context) error {
 		done = trimmed{Turns: len(out)}
 		if t.cfg.Summarise {
-			if err := t.summarize(ctx, h.note, out, &done); err != nil {
+			if err := t.summarize(ctx, h.note.Text, out, &done); err != nil {
 				return err
 			}
 		}
@@ -256,10 +272,10 @@ func (t *turn) first(h *history, budget int) int {
 
 // summarize makes the model summarize turns together with the summary of earlier ones. If that fails, the turns are dropped
 // without a summary.
-func (t *turn) summarize(ctx context.Context, before note, turns [][]agui.Message, done *trimmed) error {
+func (t *turn) summarize(ctx context.Context, before string, turns [][]agui.Message, done *trimmed) error {
 	var said strings.Builder
-	if before.Text != "" {
-		said.WriteString("Earlier, summed up: " + before.Text + "\n\n")
+	if before != "" {
+		said.WriteString("Earlier, summed up: " + before + "\n\n")
 	}
 	for _, turn := range turns {
 		for i := range turn {
@@ -271,7 +287,11 @@ func (t *turn) summarize(ctx context.Context, before note, turns [][]agui.Messag
 		}
 	}
 	text := said.String()
-	if most := 4 * t.cfg.History; len(text) > most {
+	most := 4 * t.cfg.History
+	if room := t.room(); room > 0 {
+		most = min(most, 2*room) // half of it
+	}
+	if len(text) > most {
 		text = "…" + strings.ToValidUTF8(text[len(text)-most:], "")
 	}
 	const task = "Sum up this conversation for a colleague who goes on with it: facts, decisions, names, numbers, what is open. Use few words. Write the summary alone."
@@ -295,7 +315,7 @@ func (t *turn) summarize(ctx context.Context, before note, turns [][]agui.Messag
 		return context.Cause(ctx)
 	}
 	last := turns[len(turns)-1]
-	n := note{UpTo: last[len(last)-1].ID, Text: strings.TrimSpace(resp.Text)}
+	n := note{UpTo: last[len(last)-1].ID, Text: clip(strings.TrimSpace(resp.Text), most/4)}
 	if err != nil || n.Text == "" {
 		return nil //nolint:nilerr // the turn continues without a summary
 	}
