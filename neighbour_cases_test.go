@@ -92,6 +92,8 @@ var cases = func() map[string][]ask {
 			makes(runs, `{"threadId":"{thread}-latest","content":"x"}`, "400 400 400 400")),
 		"GET /api/projects/{projectId}/agent-runs/{runId}":             slices.Concat(get(sees, runs+"/{run}", runs+"/{name}", runs+"/{waiting}"), get("403 200 200 200", runs+"/{run}?user={user}")),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/definition":  get(sees, runs+"/{run}/definition", runs+"/{waiting}/definition"),
+		// no result here is so large that it is a file: see TestResult_IsAFileOfItsRun
+		"GET /api/projects/{projectId}/agent-runs/{runId}/results/{callId}": get("404 404 404 404", runs+"/{caller}/results/{call}"),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/steps":       get(sees, runs+"/{run}/steps"),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/node-states": get(sees, runs+"/{run}/node-states"),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/messages":    slices.Concat(get(sees, runs+"/{run}/messages"), get("404 400 400 400", runs+"/{run}/messages?cursor={messagescursor}", runs+"/{name}/messages?cursor={messagescursor}", runs+"/{run}/messages?cursor={runscursor}")),

@@ -66,3 +66,15 @@ func (r *Run) Attachment(ctx context.Context, a Attachment, limit int64) (Attach
 	}
 	return a, data, err
 }
+
+// OpenResult opens the whole result of a call of a tool in the thread, if it is so large that a file has it and the log has
+// only its beginning and its end. Otherwise it fails with ErrNoAttachment. Close the result.
+func (r *Run) OpenResult(ctx context.Context, call string) (io.ReadCloser, error) {
+	opener, ok := r.host.(interface {
+		OpenResult(ctx context.Context, call string) (io.ReadCloser, error)
+	})
+	if !ok {
+		return nil, ErrNoAttachment
+	}
+	return opener.OpenResult(ctx, call)
+}

@@ -95,6 +95,20 @@ func (ul *uploads) OpenSigned(ctx context.Context, req SignedRequest) (Attachmen
 	return a, body, unavailable(err)
 }
 
+// OpenResult opens the result of a tool call of a run that the caller may see, if it is so large that a file has it.
+func (rt *Runtime) OpenResult(ctx context.Context, c Caller, run, call string) (Attachment, io.ReadCloser, error) {
+	r, err := rt.Run(ctx, c, run)
+	if err != nil {
+		return Attachment{}, nil, err
+	}
+	files, err := rt.attachments()
+	if err != nil {
+		return Attachment{}, nil, err
+	}
+	a, body, err := files.OpenResult(ctx, r.Project, r.User, r.ThreadKey, call)
+	return a, body, unavailable(err)
+}
+
 // CollectAttachments removes attachments that no message refers to any more, attachments that no message has referred
 // to for a day after the upload, and expired attachments. Call it every few minutes.
 func (ul *uploads) CollectAttachments(ctx context.Context) error {

@@ -186,12 +186,13 @@ func New(cfg Config) (*Runtime, error) {
 	rt.stopped, rt.stop = context.WithCancel(context.Background())
 	var err error
 	var open func(context.Context, string, string, string, string) (model.Attachment, io.ReadCloser, error)
+	var results work.Results
 	if cfg.Attachments != nil {
-		open = cfg.Attachments.Open
+		open, results = cfg.Attachments.Open, cfg.Attachments
 	}
 	rt.work, err = work.New(work.Config{
-		Attachment: open,
-		Store:      cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: logs, Feeds: rt.feeds,
+		Attachment: open, Results: results,
+		Store: cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: logs, Feeds: rt.feeds,
 		Commits: commit.Config{
 			Store: cfg.Store, Log: cfg.Log, Interval: 2 * time.Millisecond, Heartbeat: cfg.Heartbeat, Patience: cfg.Patience,
 			Committed: cfg.Measures.Committed,

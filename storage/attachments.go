@@ -12,10 +12,10 @@ import (
 const attachmentColumns = `key, project_id, user_id, path, filename, type, size, created_at, used_at`
 
 const (
-	// The rows of a user are no more than the quota has files.
+	// The rows of a user are no more than the quota has files: results of tools are behind them.
 	selectAttached = `
 SELECT count(*), CAST(COALESCE(sum(size), 0) AS bigint) FROM attachments
-WHERE project_id = ? AND user_id = ? AND state <> 'gone'`
+WHERE project_id = ? AND user_id = ? AND path < '` + model.Results + `' AND state <> 'gone'`
 
 	insertAttachment = `
 INSERT INTO attachments (project_id, user_id, path, filename, type, size, state, created_at, used_at)
@@ -30,6 +30,9 @@ UPDATE attachments SET state = 'gone' WHERE key = ANY (?)`
 
 	selectAttachment = `
 SELECT ` + attachmentColumns + ` FROM attachments WHERE project_id = ? AND path = ? AND state IN ('kept', 'used') LIMIT 1`
+
+	selectBelow = `
+SELECT ` + attachmentColumns + ` FROM attachments WHERE project_id = ? AND path > ? AND path < ? AND state = 'used' ORDER BY path LIMIT 1`
 
 	touchAttachments = `
 UPDATE attachments SET used_at = ?
@@ -109,13 +112,16 @@ func (as attachments) ReserveAttachment(ctx context.Context, a *model.Attachment
 		return err
 	}
 	return as.aside(ctx, func(tx *tx) error {
-		has, err := one(ctx, tx, scanAmount, selectAttached, a.Project, a.User)
-		if err != nil {
-			return err
+		if most != (model.Quota{}) {
+			has, err := one(ctx, tx, scanAmount, selectAttached, a.Project, a.User)
+			if err != nil {
+				return err
+			}
+			if has.Files >= most.Files || has.Bytes+a.Size > most.Bytes {
+				return tx.fail(model.ErrQuota)
+			}
 		}
-		if has.Files >= most.Files || has.Bytes+a.Size > most.Bytes {
-			return tx.fail(model.ErrQuota)
-		}
+		var err error
 		a.Key, err = one(ctx, tx, scalar[int64], insertAttachment, args...)
 		return err
 	})
@@ -151,6 +157,14 @@ func (as attachments) AttachmentByPath(ctx context.Context, project, path string
 		return model.Attachment{}, model.ErrNotFound
 	}
 	return one(ctx, as.read, scanAttachment, selectAttachment, project, path)
+}
+
+// AttachmentBelow implements [model.Attachments].
+func (as attachments) AttachmentBelow(ctx context.Context, project, prefix string) (model.Attachment, error) {
+	if checkText([]any{project, prefix}) != nil {
+		return model.Attachment{}, model.ErrNotFound
+	}
+	return one(ctx, as.read, scanAttachment, selectBelow, project, prefix, prefix+"~")
 }
 
 // UseAttachments implements [model.Attachments].

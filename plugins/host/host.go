@@ -24,6 +24,12 @@ type ToolAwaiter interface {
 	AwaitTools(patterns ...string)
 }
 
+// ResultOpener is a Host with results of tools in files.
+type ResultOpener interface {
+	// OpenResult is Run.OpenResult.
+	OpenResult(ctx context.Context, call string) (io.ReadCloser, error)
+}
+
 // ModelWatcher is a Host that observes model calls while they run: their duration and failures.
 type ModelWatcher interface {
 	// BeginModelCall reports the start of a model call in a worker or in the function of a Do. It returns the context for

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"path"
 	"reflect"
@@ -232,7 +233,9 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 	for i, c := range ans.Calls {
 		calls[i] = plugins.ToolCall{Name: c.Name, ID: c.ID, Args: c.args(), Output: c.refused(ans.Call.FinishReason)}
 		if calls[i].Output == nil && t.tools.reads && c.Name == ReadResult {
-			calls[i].Output = t.results.read(c.Arguments)
+			calls[i].Output = t.results.read(c.Arguments, func(id string) (io.ReadCloser, error) {
+				return t.run.OpenResult(ctx, id)
+			})
 		}
 	}
 	outs, err := t.run.CallTools(ctx, calls...)

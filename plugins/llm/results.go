@@ -1,9 +1,12 @@
 package llm
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strconv"
+	"io"
 	"strings"
 	"unicode/utf8"
 
@@ -72,8 +75,8 @@ var reader = plugins.Info{
 		`"find":{"type":"string","description":"Returns only lines that contain this text, with their numbers."}}}`),
 }
 
-// read answers a call of ReadResult.
-func (r *results) read(arguments string) *agui.ToolOutput {
+// read answers a call of ReadResult. open opens a result that a file has.
+func (r *results) read(arguments string, open func(id string) (io.ReadCloser, error)) *agui.ToolOutput {
 	asked := struct {
 		ID    string `json:"id"`
 		From  int    `json:"from"`
@@ -87,49 +90,86 @@ func (r *results) read(arguments string) *agui.ToolOutput {
 	if !ok {
 		return failure("not_found", fmt.Sprintf("There is no shortened result with the id %q", clip(asked.ID, 100)))
 	}
-	all := lines(text)
-	first := min(max(asked.From, 1), len(all)+1)
-	var out strings.Builder
-	shown, last := 0, first-1
-	for n, line := range all[first-1:] {
-		if asked.Find != "" && !strings.Contains(strings.ToLower(line), strings.ToLower(asked.Find)) {
-			continue
+	var whole io.Reader = strings.NewReader(text)
+	if len(text) >= leastFiled {
+		body, err := open(asked.ID)
+		if err != nil && !errors.Is(err, plugins.ErrNoAttachment) {
+			return failure("unavailable", "The result cannot be read now")
 		}
-		if asked.Lines > 0 && shown == asked.Lines || out.Len()+len(line) > r.most-200 {
-			break
+		if err == nil {
+			defer func() { _ = body.Close() }()
+			whole = body
 		}
-		shown, last = shown+1, first+n
-		out.WriteString(strconv.Itoa(last) + ": " + line + "\n")
 	}
+	first := max(asked.From, 1)
+	var out strings.Builder
+	shown, last, all, full := 0, first-1, 0, false
+	err := lines(whole, func(line []byte) {
+		if all++; all < first || full || asked.Find != "" && !bytes.Contains(bytes.ToLower(line), bytes.ToLower([]byte(asked.Find))) {
+			return
+		}
+		if full = asked.Lines > 0 && shown == asked.Lines || out.Len()+len(line) > r.most-200; full {
+			return
+		}
+		shown, last = shown+1, all
+		fmt.Fprintf(&out, "%d: %s\n", last, bytes.ToValidUTF8(line, nil))
+	})
+	if err != nil {
+		return failure("unavailable", "The result cannot be read now")
+	}
+	first = min(first, all+1)
 	with := ""
 	if asked.Find != "" {
 		with = fmt.Sprintf(" with %q", clip(asked.Find, 200))
 	}
-	summary := fmt.Sprintf("No lines%s from line %d on; the result has %d lines", with, first, len(all))
+	summary := fmt.Sprintf("No lines%s from line %d on; the result has %d lines", with, first, all)
 	if shown > 0 {
-		summary = fmt.Sprintf("Lines%s, from line %d to line %d of %d:\n%s", with, first, last, len(all), out.String())
+		summary = fmt.Sprintf("Lines%s, from line %d to line %d of %d:\n%s", with, first, last, all, out.String())
 	}
 	return &agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: summary}
 }
 
-// longestLine is where a longer line of a result is broken, in bytes.
-const longestLine = 500
+const (
+	// longestLine is where a longer line of a result is broken, in bytes.
+	longestLine = 500
+	// leastFiled is the length from which a result may be only the part of it that the log has, in bytes.
+	leastFiled = 32 << 10
+)
 
-// lines returns the lines of a text, with long ones broken.
-func lines(text string) (all []string) {
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\r\n")
-		for len(line) > longestLine {
+// lines calls yield with each line of a text, with long ones broken. A line is valid until the next one.
+func lines(text io.Reader, yield func(line []byte)) error {
+	r := bufio.NewReader(text)
+	var line []byte
+	for {
+		more, err := r.ReadSlice('\n')
+		if err != nil && err != bufio.ErrBufferFull && err != io.EOF { //nolint:errorlint // ReadSlice returns them as they are
+			return err
+		}
+		line = append(line, more...)
+		ended := err == nil || err == io.EOF //nolint:errorlint // likewise
+		if ended {
+			line = bytes.TrimRight(line, "\r\n")
+		}
+		rest := line
+		for len(rest) > longestLine && (ended || len(rest) > longestLine+2) { // the line may end with \r\n
 			end := longestLine
-			for end > longestLine-utf8.UTFMax && !utf8.RuneStart(line[end]) {
+			for end > longestLine-utf8.UTFMax && !utf8.RuneStart(rest[end]) {
 				end--
 			}
-			all = append(all, line[:end])
-			line = line[end:]
+			yield(rest[:end])
+			rest = rest[end:]
 		}
-		all = append(all, line)
+		if ended && (err == nil || len(rest) > 0) {
+			yield(rest)
+		}
+		if err == io.EOF { //nolint:errorlint // likewise
+			return nil
+		}
+		if ended {
+			rest = nil
+		}
+		line = append(line[:0], rest...)
 	}
-	return all
 }
 
 // offerReader adds ReadResult to the tools once a result is shortened. It stays for the rest of the turn.

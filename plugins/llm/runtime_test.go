@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -21,7 +22,9 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/attach"
 	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/blob"
 )
 
 var local = runtime.MustCaller("default", "local", runtime.RoleUser)
@@ -54,6 +57,7 @@ func (b *bench) up() {
 		b.t.Fatal(err)
 	}
 	b.cfg.Store, b.close = db, db.Close
+	b.cfg.Attachments = attach.New(attach.Config{Records: db, Blobs: blob.NewDirectory(filepath.Join(filepath.Dir(b.path), "files"))})
 	if b.Runtime, err = runtime.New(b.cfg); err != nil {
 		b.t.Fatal(err)
 	}
@@ -586,5 +590,82 @@ func TestAgent_GuardHoldsText(t *testing.T) {
 	b.wait(b.start("again").RunID, runtime.Completed)
 	if got, want := m.request(3), "human: go\nai: note{\"n\":1}\ntool: note gave {\"n\":1}\nhuman: again"; got != want {
 		t.Errorf("the next prompt is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// An agent with a window of 8,000 tokens makes sixty calls of a tool that returns 2 MB, over crashes. Each result is whole in a
+// file, on which the model reads on.
+func TestResult_LargeOneIsAFile(t *testing.T) {
+	const window, calls = 8000, 60
+	line := func(n int) string { return fmt.Sprintf("%d is a line\n", n) }
+	dump := tool{plugins.Info{Name: "dump", Idempotent: true}, func(_ context.Context, c *plugins.Call) (string, error) {
+		var args struct{ N int }
+		if err := json.Unmarshal(c.Args, &args); err != nil {
+			return "", err
+		}
+		return strings.Repeat(line(args.N), 2_000_000/len(line(args.N))), nil
+	}}
+	var made atomic.Int64
+	crash := make(chan struct{}, 3)
+	noted := regexp.MustCompile(`read_result with id "([^"]+)" reads them`)
+	m := &model{}
+	m.next = func() reply {
+		prompt := m.request(m.calls())
+		if tokens := (len(prompt) + 3) / 4; tokens > window {
+			t.Errorf("a prompt has %d tokens", tokens)
+		}
+		n := strings.Count(prompt, "dump{")
+		if n > int(made.Swap(int64(n))) && n%20 == 10 {
+			crash <- struct{}{}
+		}
+		switch id := noted.FindAllStringSubmatch(prompt, -1); {
+		case n < calls:
+			return asks("", fmt.Sprintf(`dump {"n":%d}`, n))
+		case !strings.Contains(prompt, "Lines, from line"):
+			return asks("", fmt.Sprintf(`read_result {"id":%q,"from":100000,"lines":1}`, id[len(id)-1][1]))
+		case !strings.Contains(prompt, "100000: 59 is a line"):
+			t.Errorf("the model has read %s", clip(prompt))
+		}
+		return says("done")
+	}
+	b := open(t, newAgent(t, llm.Config{Model: m, Tools: []string{"dump"}, ContextTokens: window, Steps: 100}), dump)
+	s := b.start("go")
+	for range 3 {
+		<-crash
+		b.crash()
+	}
+	run := b.wait(s.RunID, runtime.Completed, runtime.Failed)
+	if run.Status != runtime.Completed {
+		t.Fatalf("the run is %s: %+v", run.Status, run.Error)
+	}
+	var msgs []runtime.Message
+	for more, after := true, int64(0); more; {
+		page, err := b.Messages(t.Context(), local, s.RunID, after, 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		msgs, more = append(msgs, page.Rows...), page.More
+		after = msgs[len(msgs)-1].Key
+	}
+	results := 0
+	for i := range msgs {
+		r := &msgs[i]
+		if r.Role != agui.RoleTool || !strings.Contains(r.Text(), "is a line") || strings.HasPrefix(r.Text(), "Lines") {
+			continue
+		}
+		want := strings.Repeat(line(results), 2_000_000/len(line(results)))
+		_, body, err := b.OpenResult(t.Context(), local, s.RunID, r.ToolCallID)
+		if err != nil {
+			t.Fatalf("result %d: %v in %s", results, err, clip(r.Text()))
+		}
+		got, err := io.ReadAll(body)
+		_ = body.Close()
+		if err != nil || string(got) != want || len(r.Text()) > 70_000 || !strings.Contains(r.Text(), fmt.Sprintf("has %d bytes", len(want))) {
+			t.Errorf("result %d has %d bytes and %d in the log: %v", results, len(got), len(r.Text()), err)
+		}
+		results++
+	}
+	if results != calls {
+		t.Errorf("%d results, want %d", results, calls)
 	}
 }

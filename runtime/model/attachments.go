@@ -18,6 +18,9 @@ type Attachment struct {
 	UsedAt    time.Time // last use
 }
 
+// Results is the beginning of the paths of files that are results of tools. They do not count towards a quota.
+const Results = "run-results/"
+
 // AttachmentUse records that a run's message refers to an attachment, which protects it from removal.
 type AttachmentUse struct{ RunKey, Key int64 }
 
@@ -32,7 +35,7 @@ type Quota struct {
 // its bytes are removed.
 type Attachments interface {
 	// ReserveAttachment adds an attachment whose bytes are arriving, with Size as their upper bound, and sets its Key.
-	// It fails with ErrQuota if the user's quota is full.
+	// It fails with ErrQuota if the user's quota is full; the zero quota is no limit.
 	ReserveAttachment(ctx context.Context, a *Attachment, most Quota) error
 	// AttachmentsOf returns the number and total size of a user's attachments.
 	AttachmentsOf(ctx context.Context, project, user string) (Quota, error)
@@ -42,6 +45,8 @@ type Attachments interface {
 	LoseAttachments(ctx context.Context, keys ...int64) error
 	// AttachmentByPath returns the project's kept or used attachment at a path, or ErrNotFound.
 	AttachmentByPath(ctx context.Context, project, path string) (Attachment, error)
+	// AttachmentBelow returns the project's first used attachment whose path begins with prefix, or ErrNotFound.
+	AttachmentBelow(ctx context.Context, project, prefix string) (Attachment, error)
 	// UseAttachments returns the user's kept or used attachments with one of the paths, and protects them from
 	// CollectAttachments for its period.
 	UseAttachments(ctx context.Context, project, user string, paths []string) ([]Attachment, error)

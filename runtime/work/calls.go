@@ -386,6 +386,10 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 			out.Status = agui.StatusSuccess
 		}
 	}
+	file, err := c.file(out)
+	if err != nil {
+		return err
+	}
 	fill()
 	told := toldOf(m, out)
 	if !json.Valid(told.output) { // raw members may be invalid JSON
@@ -394,7 +398,7 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 		fill()
 		told = toldOf(m, out)
 	}
-	err := s.record(m, told.memo(), told)
+	err = s.recordWith(m, file, told.memo(), told)
 	refused, ok := errors.AsType[*plugins.Error](err)
 	if !ok {
 		return err

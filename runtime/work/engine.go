@@ -47,6 +47,15 @@ type Config struct {
 
 	// Attachment opens an attachment of a user of a project; nil when there are none.
 	Attachment func(ctx context.Context, project, user, bucket, path string) (model.Attachment, io.ReadCloser, error)
+	Results    Results // nil leaves all results in the log
+}
+
+// Results are the files of results that are too large for the log.
+type Results interface {
+	// AddResult stores a result. The file is removed unless a model.AttachmentUse of its key is stored.
+	AddResult(ctx context.Context, project, user string, thread int64, call, text string) (key int64, err error)
+	// OpenResult opens a result, or fails with a refusal if it has no file.
+	OpenResult(ctx context.Context, project, user string, thread int64, call string) (model.Attachment, io.ReadCloser, error)
 }
 
 // Limits are the limits on runs. A zero field means its default.

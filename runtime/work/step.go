@@ -234,6 +234,16 @@ func (s *step) record(m *model.Memo, output json.RawMessage, evs ...agui.Event) 
 	return s.store(m, evs...)
 }
 
+// recordWith is record with one more row, nil for none.
+func (s *step) recordWith(m *model.Memo, more model.Row, output json.RawMessage, evs ...agui.Event) error {
+	if more == nil {
+		return s.record(m, output, evs...)
+	}
+	m.Done, m.Output = true, output
+	row := *m
+	return s.l.wait(func(done func(error)) error { return s.l.emit(s, []model.Row{&row, more}, done, evs...) })
+}
+
 // Do returns the record of u. If there is none, it calls fn, and returns fn's result once it is recorded.
 func (s *step) Do(ctx context.Context, u plugins.Use, fn func(context.Context) (plugins.Record, error)) (json.RawMessage, error) {
 	m, err := s.memo(u)

@@ -17,6 +17,7 @@ import (
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/stream"
+	"github.com/batonrun/baton/transports/wire"
 )
 
 // Transport serves a runtime's attachments.
@@ -58,6 +59,9 @@ func (t Transport) Routes() []transports.Route {
 	return []transports.Route{
 		upload,
 		{Method: fiber.MethodGet, Path: "/api/v1/agent/attachments/signed-url", Known: t.signedURL},
+		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/agent-runs/:runId/results/:callId", Known: func(c *fiber.Ctx, who runtime.Caller) error {
+			return t.result(c, who, out)
+		}},
 		{Method: fiber.MethodGet, Path: attach.RawPath, Public: func(c *fiber.Ctx) error { return t.raw(c, out) }}, // the signature contains the owner
 	}
 }
@@ -237,6 +241,20 @@ func (t Transport) raw(c *fiber.Ctx, out *quota.Pool) error {
 	if err != nil {
 		return err
 	}
+	return send(c, out, &a, body)
+}
+
+// result answers GET of a tool's result that a file has.
+func (t Transport) result(c *fiber.Ctx, who runtime.Caller, out *quota.Pool) error {
+	a, body, err := t.Runtime.OpenResult(c.UserContext(), who, wire.Unescape(c.Params("runId")), wire.Unescape(c.Params("callId")))
+	if err != nil {
+		return err
+	}
+	return send(c, out, &a, body)
+}
+
+// send answers c with a file.
+func send(c *fiber.Ctx, out *quota.Pool, a *runtime.Attachment, body io.ReadCloser) error {
 	release, err := reserve(c.UserContext(), out, quota.OwnerOf(a.Project, a.User))
 	if err != nil {
 		_ = body.Close()
@@ -247,7 +265,7 @@ func (t Transport) raw(c *fiber.Ctx, out *quota.Pool) error {
 		kind += "; charset=utf-8"
 	}
 	c.Set(fiber.HeaderContentType, kind)
-	c.Set(fiber.HeaderContentDisposition, attach.Disposition(&a))
+	c.Set(fiber.HeaderContentDisposition, attach.Disposition(a))
 	c.Set(fiber.HeaderContentSecurityPolicy, "sandbox; default-src 'none'")
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	c.Set(fiber.HeaderCacheControl, "private, max-age=300")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -327,6 +328,11 @@ func (c *client) attachments() {
 	c.do(400, "GET", at+"/signed-url?bucket=other&path=x", "")
 	c.do(403, "GET", where+"agent-inputs/local/../x", "")
 	c.do(404, "GET", where+"agent-inputs/local/x", "")
+	run := c.do(202, "POST", runs, script(c.T, "large", fmt.Sprintf(`{"tool": "fail", "args": {"message": %q}}`, strings.Repeat("large ", 1<<18)))).(object)["runId"].(string)
+	c.await(run, "COMPLETED")
+	shown := fmt.Sprint(c.do(200, "GET", runs+"/"+run+"/messages", ""))
+	c.do(200, "GET", runs+"/"+run+"/results/"+regexp.MustCompile(`/results/([^ ]+)\. `).FindStringSubmatch(shown)[1], "")
+	c.do(404, "GET", runs+"/none/results/none", "")
 	c.do(403, "GET", "/api/v1/attachments/raw?bucket=default&path=x&expires=1&signature=x", "")
 }
 

@@ -49,6 +49,15 @@ func (d *describer) attachments() {
 			"404": refuse("It is not there.", "attachment_not_found", noAttachment, "not_found", "Project not found"),
 		},
 	})
+	d.add("GET /api/projects/{projectId}/agent-runs/{runId}/results/{callId}", operation{
+		ID: "getResult", Summary: "Get a tool's result that is too large for the log", Parameters: []parameter{userParam},
+		Description: "A result of more than 1 MiB is a file, up to 64 MiB; its event and its message have its beginning, its end and this address. " +
+			"It does not count towards the user's quota, and is removed with its run.",
+		Answers: answers{
+			"200": {Description: "The whole result.", Content: map[string]media{"text/plain": {Schema: text("")}}},
+			"404": refuse("There is no such run, or the result is whole in the log.", "attachment_not_found", noAttachment, "not_found", "Run not found"),
+		},
+	})
 	files := make(map[string]media)
 	for _, kind := range attach.DefaultTypes() {
 		files[kind] = media{Schema: text("")}

@@ -310,6 +310,7 @@ CREATE TABLE attachments (
     UNIQUE (project_id, path)
 );
 CREATE INDEX attachments_user ON attachments (project_id, user_id, created_at);
+CREATE INDEX attachments_paths ON attachments (project_id, user_id, path);
 CREATE INDEX attachments_created ON attachments (project_id, created_at);
 CREATE INDEX attachments_loose ON attachments (state, used_at, key) WHERE state <> 'used';
 

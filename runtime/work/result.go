@@ -1,0 +1,71 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// A result of more than loggedResult bytes is a file; the log has shownResult bytes of it.
+const (
+	loggedResult = 1 << 20
+	shownResult  = 64 << 10
+)
+
+// file stores a large result as a file and leaves its beginning and its end in out. It returns the row that is stored with
+// the result, nil if out is unchanged. A result that cannot be stored becomes a failure.
+func (c *toolCall) file(out *agui.ToolOutput) (model.Row, error) {
+	l := c.s.l
+	results := l.en.cfg.Results
+	if results == nil || len(out.ResultSummary) <= loggedResult {
+		return nil, nil
+	}
+	key, err := results.AddResult(c.s.ctx, l.run.Project, l.run.User, l.run.ThreadKey, c.m.CallID, out.ResultSummary)
+	if cause := context.Cause(c.s.ctx); cause != nil {
+		return nil, cause
+	}
+	if refused, ok := errors.AsType[*model.Error](err); ok {
+		*out = failure(refused.Code, "The result cannot be stored: "+refused.Detail)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if out.Error != nil { // it may repeat the result
+		e := *out.Error
+		e.Message = clip(e.Message, maxText)
+		out.Error = &e
+	}
+	text := out.ResultSummary
+	head, tail := text[:shownResult/4*3], text[len(text)-shownResult/4:]
+	out.ResultSummary = fmt.Sprintf("[The result has %d bytes: GET /api/projects/%s/agent-runs/%s/results/%s. These are its beginning and its end.]\n%s\n[%d bytes left out]\n%s",
+		len(text), url.PathEscape(l.run.Project), url.PathEscape(l.run.ID), url.PathEscape(c.m.CallID),
+		strings.ToValidUTF8(head, ""), len(text)-len(head)-len(tail), strings.ToValidUTF8(tail, ""))
+	return &model.AttachmentUse{RunKey: l.run.Key, Key: key}, nil
+}
+
+var _ host.ResultOpener = (*step)(nil)
+
+// OpenResult implements [host.ResultOpener].
+func (s *step) OpenResult(ctx context.Context, call string) (io.ReadCloser, error) {
+	results, run := s.l.en.cfg.Results, &s.l.run
+	if results == nil {
+		return nil, plugins.ErrNoAttachment
+	}
+	_, body, err := results.OpenResult(ctx, run.Project, run.User, run.ThreadKey, call)
+	if refusal, refused := errors.AsType[*model.Error](err); refused && refusal.Kind != model.KindUnavailable {
+		err = plugins.ErrNoAttachment
+	}
+	if err != nil {
+		return nil, shown(err)
+	}
+	return attached{body}, nil
+}

@@ -1,0 +1,94 @@
+package attachments_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/attach"
+	"github.com/batonrun/baton/storage/blob"
+	"github.com/batonrun/baton/storage/postgrestest"
+)
+
+// dump is a tool with a result of as many megabytes as it is asked for.
+type dump struct{}
+
+func (dump) Info() plugins.Info { return plugins.Info{Name: "dump"} }
+
+func (dump) Call(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
+	var args struct{ MB int }
+	err := json.Unmarshal(c.Args, &args)
+	return agui.ToolOutput{ResultSummary: strings.Repeat("0123456789\n", args.MB<<20/11)}, err
+}
+
+// A large result is a file of its run: for those who see the run, outside the quota, and gone with it.
+func TestResult_IsAFileOfItsRun(t *testing.T) {
+	for name, database := range map[string]func() string{"sqlite": func() string { return "" }, "postgres": func() string { return postgrestest.New(t) }} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			stored := func() (n int) {
+				_ = filepath.WalkDir(dir, func(_ string, d os.DirEntry, _ error) error {
+					if d != nil && d.Type().IsRegular() {
+						n++
+					}
+					return nil
+				})
+				return n
+			}
+			s := serve(t, database(), attach.Config{Files: 1, Blobs: blob.NewDirectory(dir)})
+			started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
+				Agent: "scripted", ThreadID: "1", Messages: []agui.Message{{Role: agui.RoleUser, Content: `{"do": [{"tool": "dump", "args": {"mb": 2}}, {"tool": "dump", "args": {"mb": 65}}]}`}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Await(started.RunID, runtime.Completed)
+			thread := s.send("GET", "/api/v1/threads/1/messages", "", nil)
+			at := regexp.MustCompile(`The result has 2097150 bytes: GET (/api/projects/default/agent-runs/[^/]+/results/[^/ ]+)\. `).FindSubmatch(thread.Body)
+			if at == nil || len(thread.Body) > 300_000 || !strings.Contains(string(thread.Body), "result_too_large") {
+				t.Fatalf("%d bytes of messages: %.2000s", len(thread.Body), thread.Body)
+			}
+			path := string(at[1])
+			got := s.send("GET", path, "", nil)
+			if got.Status != 200 || string(got.Body) != strings.Repeat("0123456789\n", 2<<20/11) {
+				t.Errorf("%d with %d bytes", got.Status, len(got.Body))
+			}
+			for header, want := range map[string]string{
+				"Content-Type": "text/plain; charset=utf-8", "Content-Disposition": "attachment; filename=result.txt",
+				"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff",
+			} {
+				if got.Header.Get(header) != want {
+					t.Errorf("%s: %s", header, got.Header.Get(header))
+				}
+			}
+			s.upload(file{"f", "a.txt", "", "the only file of the quota"})
+			call := path[strings.LastIndex(path, "/")+1:]
+			bob := runtime.MustCaller("default", "bob", runtime.RoleUser)
+			if _, _, err := s.Runtime.OpenResult(t.Context(), bob, started.RunID, call); !errors.Is(err, runtime.ErrRunNotFound) {
+				t.Errorf("a neighbour: %v", err)
+			}
+			for _, path := range []string{strings.Replace(path, call, "none", 1), strings.Replace(path, "agent-runs/", "agent-runs/none", 1)} {
+				if got := s.send("GET", path, "", nil); got.Status != 404 {
+					t.Errorf("%s: %d", path, got.Status)
+				}
+			}
+			if n := stored(); n != 2 {
+				t.Errorf("%d files are stored, want the result and the upload", n)
+			}
+			if got := s.send("DELETE", "/api/v1/threads/1", "", nil); got.Status != 204 {
+				t.Fatalf("%d %s", got.Status, got.Body)
+			}
+			if n := stored(); n != 1 {
+				t.Errorf("%d files are stored, want the upload alone", n)
+			}
+		})
+	}
+}
