@@ -101,6 +101,9 @@ type Tuning struct {
 	// answer, instead of rewinding the thread. Such clients send a list of messages that differs from the thread.
 	KeepEdits bool
 
+	// NoPrompts stores no prompts and answers of model calls, which people can read with the run. The calls are listed anyway.
+	NoPrompts bool
+
 	// Console serves the console, a web page that shows and controls runs, at / and the paths below it. It uses the API like
 	// any client.
 	Console bool

@@ -110,12 +110,14 @@ func moved(t *testing.T, url string, names ...string) {
 	}
 }
 
-// modelled returns an agent that calls a model, and reports its usage.
+// modelled returns an agent that sends its query to a model, and reports its usage.
 func modelled() plugins.Agent {
 	return plugins.AgentFunc("modelled", func(ctx context.Context, run *plugins.Run) error {
 		call := plugins.ModelCall{Usage: agui.TokenUsage{Provider: "them", Model: "m", InputTokens: 3, OutputTokens: 2}}
-		ctx, end := run.BeginModelCall(ctx)
-		end(call, nil)
+		ctx, end := run.SendPrompt(ctx, &plugins.Prompt{
+			System: []string{run.Input.Query}, Messages: []plugins.PromptMessage{{Message: agui.Message{Role: agui.RoleUser, Content: run.Input.Query}}},
+		})
+		end(call, &plugins.ModelAnswer{Text: run.Input.Query}, nil)
 		return run.ModelCall(ctx, call)
 	})
 }

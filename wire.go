@@ -92,9 +92,10 @@ func newRuntime(cfg *Config, reg *host.Registry, db *storage.DB, files *attach.F
 		RunsMessages: cfg.Limits.RunsMessages,
 		QueueDepth:   cfg.Limits.Queue,
 
-		Counter:  db,
-		Measures: watch.Measures(),
-		Tracer:   cfg.Tracer,
+		Counter:   db,
+		NoPrompts: cfg.NoPrompts,
+		Measures:  watch.Measures(),
+		Tracer:    cfg.Tracer,
 	}
 	if cfg.hasAccounts() {
 		engine.Accounts, engine.Audit = true, true

@@ -68,6 +68,7 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 	return baton.Config{Plugins: list, Database: cfg.Database, Listen: cfg.Listen, Hosts: cfg.Hosts, Log: log, Tuning: baton.Tuning{
 		Takeover:    cfg.Takeover,
 		KeepEdits:   cfg.KeepEdits,
+		NoPrompts:   !cfg.Prompts,
 		Console:     cfg.Console,
 		AdminListen: cfg.AdminListen,
 		Insecure:    cfg.Insecure,

@@ -21,6 +21,7 @@ type Config struct {
 	Origins     []string `yaml:"origins"`         // origins of web pages that may call the server, besides its own (none)
 	Proxies     []string `yaml:"trusted_proxies"` // addresses and networks of proxies whose X-Forwarded headers the server trusts (none)
 	KeepEdits   bool     `yaml:"keep_edits"`      // keep a thread as it is when an AG-UI or CopilotKit client edits an earlier message, instead of rewinding it (false)
+	Prompts     bool     `yaml:"prompts"`         // keep what models were sent and answered, for GET .../model-calls, until the run is deleted (true)
 	Console     bool     `yaml:"console"`         // serve the console at / (true)
 
 	TLS         TLS         `yaml:"tls"`
@@ -124,6 +125,7 @@ func Default() Config {
 	return Config{
 		Listen:   "127.0.0.1:8080",
 		Database: "sqlite:baton.db",
+		Prompts:  true,
 		Console:  true,
 		Auth:     Auth{Mode: AuthNone, UserClaim: "sub", ProjectsClaim: "projects", RolesClaim: "roles", DefaultRole: "user"},
 		Log:      Log{Level: slog.LevelInfo, Format: "auto"},

@@ -572,11 +572,25 @@ func (q quiet) Idle(ctx context.Context, wait func() error) error {
 	return wait()
 }
 
-func (q quiet) BeginModelCall(ctx context.Context) (context.Context, func(c ModelCall, err error)) {
-	if w, ok := q.Host.(interface {
-		BeginModelCall(ctx context.Context) (context.Context, func(c ModelCall, err error))
+func (q quiet) WaitForPace(ctx context.Context, until time.Time, wait func() error) error {
+	if h, ok := q.Host.(interface {
+		WaitForPace(ctx context.Context, until time.Time, wait func() error) error
 	}); ok {
-		return w.BeginModelCall(ctx)
+		return h.WaitForPace(ctx, until, wait)
 	}
-	return ctx, func(ModelCall, error) {}
+	return wait()
+}
+
+func (q quiet) KeepsPrompts() bool {
+	k, ok := q.Host.(interface{ KeepsPrompts() bool })
+	return ok && k.KeepsPrompts()
+}
+
+func (q quiet) BeginModelCall(ctx context.Context, p *Prompt) (context.Context, func(c ModelCall, a *ModelAnswer, err error)) {
+	if w, ok := q.Host.(interface {
+		BeginModelCall(ctx context.Context, p *Prompt) (context.Context, func(c ModelCall, a *ModelAnswer, err error))
+	}); ok {
+		return w.BeginModelCall(ctx, p)
+	}
+	return ctx, func(ModelCall, *ModelAnswer, error) {}
 }

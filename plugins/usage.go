@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -83,41 +82,10 @@ func (r *Run) WaitForPace(ctx context.Context, until time.Time, wait func() erro
 	return wait()
 }
 
-// BeginModelCall reports the start of a model call to the log (see agui.ModelCall), metrics and traces. Make the call with
-// the returned context, then report its end with the function. Usage is counted separately, by ModelCall. A call without
-// an end, for instance after a panic, fails when the worker returns; later or repeated reports are ignored.
-func (r *Run) BeginModelCall(ctx context.Context) (context.Context, func(c ModelCall, err error)) {
-	w, ok := r.host.(interface {
-		BeginModelCall(ctx context.Context) (context.Context, func(c ModelCall, err error))
-	})
-	if !ok {
-		return ctx, func(ModelCall, error) {}
-	}
-	ctx, end := w.BeginModelCall(ctx)
-	call := &modelCall{end}
-	r.mu.Lock()
-	r.models = append(r.models, call)
-	r.mu.Unlock()
-	return ctx, func(c ModelCall, err error) {
-		r.mu.Lock()
-		at := slices.Index(r.models, call)
-		if at >= 0 {
-			r.models = slices.Delete(r.models, at, at+1)
-		}
-		r.mu.Unlock()
-		if at >= 0 {
-			end(c, err)
-		}
-	}
-}
-
-// modelCall is a model call that has not ended.
-type modelCall struct{ end func(ModelCall, error) }
-
 // endModelCalls ends the model calls that the worker left open. The caller holds r.mu.
 func (r *Run) endModelCalls() {
 	for _, call := range r.models {
-		call.end(ModelCall{}, errUnreported)
+		call.end(ModelCall{}, nil, errUnreported)
 	}
 	r.models = nil
 }

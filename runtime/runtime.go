@@ -79,6 +79,7 @@ type Config struct {
 	QueuePerProject int   // QUEUED runs of one project, likewise
 	MessageBytes    int   // new messages of one run, and messages that wait for a run, default 8 MB
 	AppendBytes     int   // the text of an appended message, default 1 MiB
+	NoPrompts       bool  // what models are sent and answer is not stored; their calls are listed without it
 	MaxAttempts     int   // claims after a crash until a run fails as crash_loop, default 3
 
 	Patience      time.Duration // how long a request waits for its commit before it fails with outcome_unknown, default 10 s
@@ -199,7 +200,7 @@ func New(cfg Config) (*Runtime, error) {
 			RunBytes:  cfg.QueueRunBytes, Bytes: cfg.QueueBytes, BatchEvents: cfg.BatchEvents, BatchBytes: cfg.BatchBytes,
 		},
 		Measures: cfg.Measures, Tracer: cfg.Tracer,
-		Limits: cfg.Limits, MaxAttempts: cfg.MaxAttempts, Light: cfg.LightBytes,
+		Limits: cfg.Limits, MaxAttempts: cfg.MaxAttempts, NoPrompts: cfg.NoPrompts, Light: cfg.LightBytes,
 		Bytes: cfg.RunsBytes, BytesPerUser: cfg.ofUser(cfg.RunsBytes),
 		Said: cfg.RunsMessages, SaidPerProject: cfg.ofProject(cfg.RunsMessages), SaidPerUser: cfg.ofUser(cfg.RunsMessages), SaidPerRun: cfg.RunMessages,
 	})

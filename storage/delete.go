@@ -41,6 +41,9 @@ var runRows = []deletion{
 	deletionOf(dependents{"node_states", "run_key", "run_key, node_id", "node_id", "COALESCE(octet_length(output), 0)"}),
 	deletionOf(dependents{"attachment_uses", "run_key", "run_key, attachment_key", "attachment_key", "64"}).
 		after(loosenAttachments, loosenAttachmentsOfRuns),
+	deletionOf(dependents{"prompts", "run_key", "run_key, id", "id", "octet_length(sent)"}),
+	piecesOfRun,
+	deletionOf(dependents{"prompt_uses", "run_key", "run_key, piece", "piece", "64"}),
 	{sizes: sizeAnswers, remove: forgetAnswers, sizesOfRuns: sizeAnswersOfRuns, removeOfRuns: forgetAnswersOfRuns},
 	deletionOf(dependents{"run_names", "run_key", "project_id, name, user_id", "name", "octet_length(name)"}),
 }

@@ -34,6 +34,9 @@ type pending struct {
 	interrupts   table[label, model.Interrupt]
 	keys         table[string, model.IdempotencyKey]
 	uses         []model.AttachmentUse
+	prompts      table[label, model.Prompt]
+	promptEnds   table[label, model.PromptEnd]
+	pieces       []model.PromptPiece
 	audit        []model.Audit
 	ended        []model.RunEnded
 	calls        []model.CallUsage
@@ -130,7 +133,9 @@ func (p *pending) reset() {
 	p.answers.reset()
 	p.interrupts.reset()
 	p.keys.reset()
-	p.uses, p.audit, p.ended, p.calls = nil, nil, nil, nil
+	p.prompts.reset()
+	p.promptEnds.reset()
+	p.uses, p.pieces, p.audit, p.ended, p.calls = nil, nil, nil, nil, nil
 }
 
 // commitTx is the transaction of a batch.
@@ -218,6 +223,16 @@ func (tx *commitTx) putOne(row model.Row) error {
 		p.keys.put(row.Scope, row)
 	case *model.AttachmentUse:
 		p.uses = append(p.uses, *row)
+	case *model.Prompt:
+		p.prompts.put(label{row.RunKey, row.ID}, row)
+	case *model.PromptEnd:
+		if begun := p.prompts.get(label{row.RunKey, row.ID}); begun != nil {
+			begun.End(row)
+			return nil
+		}
+		p.promptEnds.put(label{row.RunKey, row.ID}, row)
+	case *model.PromptPiece:
+		p.pieces = append(p.pieces, *row)
 	case *model.Audit:
 		p.audit = append(p.audit, *row)
 	case *model.RunEnded:
@@ -326,6 +341,7 @@ func (tx *commitTx) writePending() error {
 	write(tx, ended, endRun, endedCells)
 	write(tx, p.results.rows, updateResult, resultCells)
 	write(tx, p.spanEnds.rows, endSpan, spanEndCells)
+	write(tx, p.promptEnds.rows, endPrompt, promptEndCells)
 
 	if err := errors.Join(tx.c.threadKeys.note(tx, p.threads.keys), tx.c.runKeys.note(tx, p.runs.keys)); err != nil {
 		return err
@@ -355,6 +371,9 @@ func (tx *commitTx) writePending() error {
 	write(tx, p.keys.rows, upsertKey, keyCells)
 	write(tx, p.uses, insertUse, useCells)
 	write(tx, p.uses, useAttachment, usedCells)
+	write(tx, p.prompts.rows, insertPrompt, promptCells)
+	write(tx, p.pieces, insertPiece, pieceCells)
+	write(tx, p.pieces, insertPieceUse, pieceUseCells)
 	write(tx, p.audit, insertAudit, auditCells)
 	write(tx, p.ended, insertRunEnded, runEndedCells)
 	write(tx, p.calls, insertModelCall, modelCallCells)

@@ -32,9 +32,12 @@ type ResultOpener interface {
 
 // ModelWatcher is a Host that observes model calls while they run: their duration and failures.
 type ModelWatcher interface {
-	// BeginModelCall reports the start of a model call in a worker or in the function of a Do. It returns the context for
-	// the call and a function that reports its end: the usage as far as known, and the error.
-	BeginModelCall(ctx context.Context) (context.Context, func(c plugins.ModelCall, err error))
+	// BeginModelCall reports the start of a model call in a worker or in the function of a Do, and what the model is sent, nil
+	// if the worker does not tell. It returns the context for the call and a function that reports its end: the usage as far as
+	// known, the answer, likewise, and the error.
+	BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.Context, func(c plugins.ModelCall, a *plugins.ModelAnswer, err error))
+	// KeepsPrompts is Run.KeepsPrompts.
+	KeepsPrompts() bool
 }
 
 // ModelLimiter is a Host that limits model calls.

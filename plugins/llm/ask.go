@@ -114,7 +114,8 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, other bool, ans *answer
 			return err
 		}
 	}
-	req.Messages = t.messages
+	ask := func(list []message) { req.sent, req.Messages = list, contents(list) }
+	ask(t.messages)
 	broken, compacted, refused := 0, 0, 0
 	pause := 500 * time.Millisecond
 	for tries := 0; ; {
@@ -123,7 +124,7 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, other bool, ans *answer
 			if broken++; broken > maxRepairs {
 				return &Error{Code: "bad_output", Message: wrong.Error()}
 			}
-			req.Messages = slices.Concat(req.Messages, wrong.repair())
+			ask(slices.Concat(req.sent, plainSent(wrong.repair()...)))
 			if err := t.run.Retract(ctx); err != nil {
 				return err
 			}
@@ -137,7 +138,7 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, other bool, ans *answer
 			}
 			if less {
 				compacted++
-				req.Messages = t.messages
+				ask(t.messages)
 				continue
 			}
 		}
@@ -185,7 +186,7 @@ func rest(ctx context.Context, d time.Duration) error {
 func (t *turn) attempt(ctx context.Context, m Streamer, other bool, req Request, ans *answer) error {
 	s := &show{ctx: ctx, run: t.run, tools: t.tools, spent: counter{ctx: ctx, run: t.run}}
 	s.answer = t.form.member()
-	resp, err := t.stream(ctx, m, other, req, s.piece)
+	resp, err := t.stream(ctx, m, other, req, s, s.piece)
 	spent := plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}
 	if err == nil {
 		err = s.complete(&resp, ans)
@@ -226,8 +227,9 @@ func none(resp *Response) *Error {
 	return &Error{Code: "empty_answer", Message: "The model has not answered" + only + reason, Retryable: true}
 }
 
-// stream calls a model once, and reports the call with its usage to metrics and traces.
-func (t *turn) stream(ctx context.Context, m Streamer, other bool, req Request, show func(Piece) error) (Response, error) {
+// stream calls a model once, and reports the call with its prompt, answer and usage. seen has the answer as far as viewers see it,
+// nil if they see nothing.
+func (t *turn) stream(ctx context.Context, m Streamer, other bool, req Request, seen *show, piece func(Piece) error) (Response, error) {
 	if err := t.run.MayCallModel(); err != nil {
 		return Response{}, err
 	}
@@ -236,18 +238,23 @@ func (t *turn) stream(ctx context.Context, m Streamer, other bool, req Request, 
 		return Response{}, err
 	}
 	defer call.End(pace.ErrNeither) // after a panic
-	told, end := t.run.BeginModelCall(ctx)
+	told, sent := t.send(ctx, m, &req)
 	made := 0
 	resp, err := m.Stream(told, req, func(p Piece) error {
 		made += p.size()
 		call.Answered()
-		return show(p)
+		sent.piece(&p)
+		return piece(p)
 	})
 	resp.Usage, resp.Finish = limited(resp.Usage), word(resp.Finish)
 	resp.Usage = t.usageOf(ctx, &resp, req, made, err)
 	call.Used(resp.Usage.TotalTokens)
 	call.End(outcome(ctx, err))
-	end(plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}, shown(err))
+	var calls []*preview
+	if seen != nil {
+		calls = seen.calls
+	}
+	sent.answered(plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}, &resp, calls, shown(err))
 	return resp, err
 }
 
@@ -363,7 +370,7 @@ func (s *show) call(p *CallPiece) error {
 		if err != nil {
 			return err
 		}
-		a = &preview{Announced: call, name: p.Name}
+		a = &preview{Announced: call, name: p.Name, called: s.tools.name(p.Name)}
 		s.calls[p.Index] = a
 	}
 	if a == nil || p.Arguments == "" {
@@ -377,7 +384,8 @@ func (s *show) call(p *CallPiece) error {
 // preview is a call as it was streamed, before the answer was complete.
 type preview struct {
 	*plugins.Announced
-	name      string
+	name      string // the provider's
+	called    string // ours
 	arguments strings.Builder
 }
 

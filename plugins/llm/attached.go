@@ -38,55 +38,74 @@ func (t *turn) attach(ctx context.Context, m *agui.Message) error {
 		return nil
 	}
 	list := plugins.Attachments(m)
-	if len(list) == 0 || t.attached[m.ID] != nil {
+	if _, read := t.attached[m.ID]; len(list) == 0 || read {
 		return nil
 	}
-	parts := make([]llms.ContentPart, 0, len(list))
+	var all files
 	for _, a := range list {
-		part, err := t.readAttachment(ctx, a)
-		if err != nil {
+		if err := t.readAttachment(ctx, a, &all); err != nil {
 			return err
 		}
-		parts = append(parts, part...)
 	}
 	if t.attached == nil {
-		t.attached = make(map[string][]llms.ContentPart)
+		t.attached = make(map[string]files)
 	}
-	t.attached[m.ID] = parts
+	t.attached[m.ID] = all
 	return nil
 }
 
-// readAttachment returns an attachment as parts of a message: its name and its content.
-func (t *turn) readAttachment(ctx context.Context, named plugins.Attachment) ([]llms.ContentPart, error) {
-	describe := func(a plugins.Attachment, why string) []llms.ContentPart {
-		name := strings.TrimSpace(a.Filename + " " + a.MimeType)
-		return []llms.ContentPart{llms.TextContent{Text: "[attached: " + clip(name, 300) + why + "]"}}
-	}
+// files are the attachments of a message in the form for the model, and as the run's prompts show them.
+type files struct {
+	parts []llms.ContentPart
+	sent  []sentPart
+}
+
+// describe adds a text about an attachment.
+func (f *files) describe(a plugins.Attachment, why string) {
+	name := strings.TrimSpace(a.Filename + " " + a.MimeType)
+	text := "[attached: " + clip(name, 300) + why + "]"
+	f.parts, f.sent = append(f.parts, llms.TextContent{Text: text}), append(f.sent, sentPart{Type: "text", Text: text})
+}
+
+// add adds an attachment with its name and its content.
+func (f *files) add(a plugins.Attachment, content llms.ContentPart) {
+	f.describe(a, ":")
+	f.parts, f.sent = append(f.parts, content), append(f.sent, sentFile(a))
+}
+
+// readAttachment adds an attachment to those of a message.
+func (t *turn) readAttachment(ctx context.Context, named plugins.Attachment, to *files) error {
 	if named.Path == "" {
-		return describe(named, ""), nil
+		to.describe(named, "")
+		return nil
 	}
 	a, data, err := t.run.Attachment(ctx, named, min(maxAttachment, maxAttachments-t.shown))
 	switch {
 	case errors.Is(err, plugins.ErrNoAttachment):
-		return describe(named, ", which is not there any more"), nil
+		to.describe(named, ", which is not there any more")
+		return nil
 	case errors.Is(err, plugins.ErrAttachmentTooLarge):
-		return describe(a, fmt.Sprintf(", %d bytes, too large to be shown", a.Size)), nil
+		to.describe(a, fmt.Sprintf(", %d bytes, too large to be shown", a.Size))
+		return nil
 	case err != nil:
-		return nil, fmt.Errorf("attachment: %w", err)
+		return fmt.Errorf("attachment: %w", err)
 	}
 	kind, _, _ := strings.Cut(a.MimeType, ";")
 	switch kind = strings.TrimSpace(kind); {
 	case Textual(kind):
 		if len(data) > maxText {
-			return describe(a, fmt.Sprintf(", %d bytes, too large to be shown", a.Size)), nil
+			to.describe(a, fmt.Sprintf(", %d bytes, too large to be shown", a.Size))
+			return nil
 		}
 		t.shown += int64(len(data))
-		return append(describe(a, ":"), llms.TextContent{Text: strings.ToValidUTF8(string(data), "\uFFFD")}), nil
+		to.add(a, llms.TextContent{Text: strings.ToValidUTF8(string(data), "\uFFFD")})
 	case t.takes(kind, false):
 		t.shown += int64(len(data))
-		return append(describe(a, ":"), llms.BinaryContent{MIMEType: kind, Data: data}), nil
+		to.add(a, llms.BinaryContent{MIMEType: kind, Data: data})
+	default:
+		to.describe(a, ", which cannot be shown")
 	}
-	return describe(a, ", which cannot be shown"), nil
+	return nil
 }
 
 // takes reports whether a model gets parts of a media type, or images by their URLs. A Taker that does not says so itself; other

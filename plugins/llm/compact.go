@@ -8,6 +8,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -32,7 +33,7 @@ func (t *turn) room() int {
 
 // promptSize returns the estimated tokens of the next request.
 func (t *turn) promptSize() int {
-	return t.estimate(Request{Messages: t.messages, Options: llms.CallOptions{Tools: t.tools.list}})
+	return t.estimate(Request{Messages: contents(t.messages), Options: llms.CallOptions{Tools: t.tools.list}})
 }
 
 // fitted is one compaction of the prompt.
@@ -108,6 +109,8 @@ func (t *turn) shortenResults(before, limit int, enough func() bool) (n int) {
 			r.Content = short
 			t.messages[i].Parts = slices.Clone(t.messages[i].Parts)
 			t.messages[i].Parts[j] = r
+			id := t.results.ids[short]
+			t.messages[i].sent = []plugins.PromptMessage{t.sentResult(id, short, t.results.whole[id])}
 			n++
 		}
 	}
@@ -118,14 +121,29 @@ func (t *turn) shortenResults(before, limit int, enough func() bool) (n int) {
 func (t *turn) dropTurns(enough func() bool) (n int) {
 	for len(t.turns) > 1 && !enough() {
 		begin, end := t.turns[0], t.turns[1]
+		n++
+		t.dropped = plugins.PromptChange{
+			Kind: plugins.PromptDropped, Of: lastID(t.messages[begin:end]), Why: fmt.Sprintf("%d turns up to this message do not fit into the model's context", n),
+		}
 		t.messages = slices.Concat(t.messages[:begin], t.messages[end:])
 		t.turns, t.thread = t.turns[1:], t.thread[1:]
 		for i := range t.turns {
 			t.turns[i] -= end - begin
 		}
-		n++
 	}
 	return n
+}
+
+// lastID returns the id of the last message of the log.
+func lastID(list []message) string {
+	for _, m := range slices.Backward(list) {
+		for _, s := range slices.Backward(m.sent) {
+			if s.ID != "" {
+				return s.ID
+			}
+		}
+	}
+	return ""
 }
 
 // contexts are the contexts of models in tokens, by the beginnings of their names. The provider's refusal shows those of others.

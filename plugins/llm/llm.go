@@ -193,9 +193,11 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 type prompt struct {
 	told     []llms.ContentPart // the instructions
 	note     string             // the summary of earlier turns behind them, "" for none
-	messages []llms.MessageContent
-	turns    []int            // where the turns of the thread begin in messages
-	thread   [][]agui.Message // these turns
+	messages []message
+	turns    []int                // where the turns of the thread begin in messages
+	thread   [][]agui.Message     // these turns
+	trimmed  plugins.PromptChange // what the history left out
+	dropped  plugins.PromptChange // what compacting left out
 }
 
 // turn is one call of the worker.
@@ -205,9 +207,9 @@ type turn struct {
 	run      *plugins.Run
 	tools    *toolbox
 	results  results
-	past     map[string]call               // earlier calls by our id
-	attached map[string][]llms.ContentPart // attachments by message id
-	shown    int64                         // size of the attachments in bytes
+	past     map[string]call  // earlier calls by our id
+	attached map[string]files // attachments by message id
+	shown    int64            // size of the attachments in bytes
 	steps    int
 	tokens   int64
 	cost     float64
@@ -242,7 +244,10 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 	if err != nil {
 		return err
 	}
-	t.messages = append(t.messages, llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: t.tools.parts(ans.Text, ans.Calls, ans.Kept)})
+	t.messages = append(t.messages, message{
+		llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: t.tools.parts(ans.Text, ans.Calls, ans.Kept)},
+		[]plugins.PromptMessage{sentAnswer("", ans.Text, ans.Calls)},
+	})
 	var media []llms.ContentPart // providers accept only text as results
 	for i, c := range ans.Calls {
 		for _, spent := range t.run.Spent(c.ID) {
@@ -252,7 +257,7 @@ func (t *turn) call(ctx context.Context, ans *answer) error {
 		media = append(media, t.mediaOf(t.tools.wire(c.Name), outs[i].Parts)...)
 	}
 	if media != nil {
-		t.messages = append(t.messages, llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: media})
+		t.messages = append(t.messages, plainSent(llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: media})...)
 	}
 	return nil
 }

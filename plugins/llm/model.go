@@ -49,6 +49,8 @@ type Request struct {
 
 	// LeftOut is called with the tools that the provider does not accept before its answer is read. nil ignores them.
 	LeftOut func([]LeftOut) error
+
+	sent []message // those of Messages, nil for messages that are not in the log
 }
 
 // LeftOut is a tool that a model does not get.

@@ -8,21 +8,22 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
 // convert returns messages of the thread in the form for the model.
-func (t *turn) convert(messages []agui.Message) (list []llms.MessageContent) {
+func (t *turn) convert(messages []agui.Message) (list []message) {
 	for i := 0; i < len(messages); i++ {
 		switch m := &messages[i]; m.Role {
 		case agui.RoleUser:
-			list = append(list, llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: t.userParts(m)})
+			list = append(list, t.userMessage(m))
 		case agui.RoleTool:
 			list = append(list, t.pastResult(m))
 		case agui.RoleAssistant:
 			parts, n := t.restore(messages[i:])
 			if parts != nil {
-				list = append(list, llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: parts})
+				list = append(list, message{llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: parts}, sentAnswers(messages[i : i+n])})
 			}
 			for range n - 1 {
 				if i++; messages[i].Role == agui.RoleTool {
@@ -35,12 +36,14 @@ func (t *turn) convert(messages []agui.Message) (list []llms.MessageContent) {
 }
 
 // pastResult returns the result of a call of an earlier run in the form for the model.
-func (t *turn) pastResult(m *agui.Message) llms.MessageContent {
+func (t *turn) pastResult(m *agui.Message) message {
 	c, ok := t.past[m.ToolCallID]
 	if !ok {
 		c.ID, c.ProviderID = m.ToolCallID, m.ToolCallID
 	}
-	return t.result(c, returned(c.Arguments, m))
+	result := t.result(c, returned(c.Arguments, m))
+	result.sent[0].ID = m.ID
+	return result
 }
 
 // returned returns the result of a call of an earlier run, as the model saw it then.
@@ -62,16 +65,36 @@ func returned(asked string, m *agui.Message) string {
 	return note + m.Text()
 }
 
-// userParts returns the parts of a user's message with its attachments.
-func (t *turn) userParts(m *agui.Message) (parts []llms.ContentPart) {
+// sentAnswers returns the answers among messages of the thread.
+func sentAnswers(messages []agui.Message) (list []plugins.PromptMessage) {
+	for i := range messages {
+		m := &messages[i]
+		if m.Role != agui.RoleAssistant {
+			continue
+		}
+		var calls []call
+		for _, c := range m.ToolCalls {
+			calls = append(calls, call{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
+		}
+		list = append(list, sentAnswer(m.ID, m.Text(), calls))
+	}
+	return list
+}
+
+// userMessage returns a user's message with its attachments.
+func (t *turn) userMessage(m *agui.Message) message {
+	var parts []llms.ContentPart
 	for _, p := range m.ContentParts() {
 		parts = append(parts, t.contentPart(&p))
 	}
-	parts = append(parts, t.attached[m.ID]...)
+	files := t.attached[m.ID]
+	said := agui.Message{ID: m.ID, Role: agui.RoleUser}
+	setContent(&said, append(sentParts(parts), files.sent...))
+	parts = append(parts, files.parts...)
 	if parts == nil {
-		parts = append(parts, llms.TextContent{})
+		parts, said.Parts = append(parts, llms.TextContent{}), nil
 	}
-	return parts
+	return message{llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: parts}, []plugins.PromptMessage{{Message: said}}}
 }
 
 // contentPart converts a part for the models. What no model accepts becomes a text that says so; Baton's models do the same with

@@ -40,7 +40,7 @@ func (t *turn) begin(ctx context.Context) error {
 	}
 	if query := t.run.Input.Query; query != "" && query != lastUser(h.turns) { // of a workflow's node
 		t.turns = append(t.turns, len(t.messages))
-		t.messages = append(t.messages, llms.TextParts(llms.ChatMessageTypeHuman, query))
+		t.messages = append(t.messages, plainSent(llms.TextParts(llms.ChatMessageTypeHuman, query))...)
 	}
 	return nil
 }
@@ -65,13 +65,13 @@ func (t *turn) sumUp(note string) {
 		return
 	}
 	if len(t.messages) == 0 || t.messages[0].Role != llms.ChatMessageTypeSystem {
-		t.messages = slices.Insert(slices.Clone(t.messages), 0, llms.MessageContent{})
+		t.messages = slices.Insert(slices.Clone(t.messages), 0, message{})
 		for i := range t.turns {
 			t.turns[i]++
 		}
 	}
 	t.messages = slices.Clone(t.messages)
-	t.messages[0] = llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: parts}
+	t.messages[0] = message{MessageContent: llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: parts}}
 }
 
 // instructions returns the instructions before the conversation. Constant parts come first, so that providers can cache them.
@@ -222,6 +222,7 @@ func (t *turn) size(turn []agui.Message) (tokens int) {
 func (t *turn) fit(ctx context.Context, h *history) (string, error) {
 	first := t.first(h, t.cfg.History)
 	if first == 0 {
+		t.trim(plugins.PromptSummarised, h.note.UpTo, "Turns up to this message are summed up")
 		return h.note.Text, nil
 	}
 	if t.cfg.Summarise {
@@ -245,10 +246,20 @@ func (t *turn) fit(ctx context.Context, h *history) (string, error) {
 	if done.Call != nil {
 		t.count(done.Call.Usage)
 	}
+	upTo, why := out[len(out)-1], fmt.Sprintf("%d turns up to this message do not fit into the history of %d tokens", len(out), t.cfg.History)
 	if done.Note == "" {
+		t.trim(plugins.PromptDropped, upTo[len(upTo)-1].ID, why)
 		return h.note.Text, nil
 	}
+	t.trim(plugins.PromptSummarised, upTo[len(upTo)-1].ID, why)
 	return done.Note, nil
+}
+
+// trim notes what the history leaves out, if anything.
+func (t *turn) trim(kind, upTo, why string) {
+	if upTo != "" {
+		t.trimmed = plugins.PromptChange{Kind: kind, Of: upTo, Why: why}
+	}
 }
 
 // trimmed is the record of omitted turns.
@@ -299,7 +310,7 @@ func (t *turn) summarize(ctx context.Context, before string, turns [][]agui.Mess
 		llms.TextParts(llms.ChatMessageTypeSystem, task), llms.TextParts(llms.ChatMessageTypeHuman, text),
 	}}
 	spent := counter{ctx: ctx, run: t.run}
-	resp, err := t.stream(ctx, t.models[0], false, req, func(p Piece) error {
+	resp, err := t.stream(ctx, t.models[0], false, req, nil, func(p Piece) error {
 		if p.Usage != nil {
 			return spent.add(*p.Usage)
 		}

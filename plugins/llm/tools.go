@@ -148,10 +148,11 @@ func (b *toolbox) call(c call) llms.ToolCall {
 }
 
 // result returns a call's result in the form for the model. A long one is shortened.
-func (t *turn) result(c call, content string) llms.MessageContent {
-	return llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
-		llms.ToolCallResponse{ToolCallID: c.ProviderID, Name: t.tools.wire(c.Name), Content: t.results.add(c.ID, content)},
-	}}
+func (t *turn) result(c call, content string) message {
+	got := t.results.add(c.ID, content)
+	return message{llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
+		llms.ToolCallResponse{ToolCallID: c.ProviderID, Name: t.tools.wire(c.Name), Content: got},
+	}}, []plugins.PromptMessage{t.sentResult(c.ID, got, content)}}
 }
 
 func isObject(raw string) bool {

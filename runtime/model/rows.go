@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -40,6 +41,9 @@ func (*Answer) row()         {}
 func (*Withdraw) row()       {}
 func (*IdempotencyKey) row() {}
 func (*AttachmentUse) row()  {} // makes the attachment used
+func (*Prompt) row()         {} // inserted
+func (*PromptEnd) row()      {}
+func (*PromptPiece) row()    {} // inserted if it is new, and used by its run
 func (*Delete) row()         {}
 
 // Rows are rows of any kinds, in the order in which they take effect.
@@ -418,6 +422,56 @@ type IdempotencyKey struct {
 	RunKey    int64
 	Answer    json.RawMessage
 	CreatedAt time.Time
+}
+
+// Prompt is a call of a model, with references to what the model was sent.
+type Prompt struct {
+	PromptResult
+
+	RunKey    int64
+	ID        string // of the call: a UUIDv7, so that later calls have higher ones
+	Step      int    // the number of the step
+	Sent      string // the references: see package work; empty if they are not kept
+	StartedAt time.Time
+}
+
+// PromptResult is the part of a Prompt that the end of the call changes.
+type PromptResult struct {
+	Status       string // of the agui.ModelCall
+	Provider     string
+	Model        string
+	FinishReason string
+	Usage        agui.TokenUsage
+	Error        *agui.OutputError
+	Changes      json.RawMessage // a list, nil for none
+	Answer       string          // references like Prompt.Sent; empty for no answer
+	FirstToken   time.Duration   // to the first piece of the answer; 0 if there is none
+	Took         time.Duration   // 0 if that is not known
+}
+
+// PromptEnd ends a call of a model. An empty Provider, Model or Changes leaves the Prompt's.
+type PromptEnd struct {
+	PromptResult
+
+	RunKey int64
+	ID     string
+}
+
+// End applies e to the call.
+func (p *Prompt) End(e *PromptEnd) {
+	was := p.PromptResult
+	p.PromptResult = e.PromptResult
+	p.Provider, p.Model = cmp.Or(e.Provider, was.Provider), cmp.Or(e.Model, was.Model)
+	if p.Changes == nil {
+		p.Changes = was.Changes
+	}
+}
+
+// PromptPiece is a part of prompts that is no message of the thread. Runs of a thread share it; it is removed with the last of them.
+type PromptPiece struct {
+	RunKey int64
+	ID     string // a hash of the thread and of Body, so that equal pieces are one
+	Body   json.RawMessage
 }
 
 // Delete removes a part of a run or of a thread, about Limit rows. It shares a batch only with others of its

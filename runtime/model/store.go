@@ -83,6 +83,15 @@ type ByProject interface {
 	NodeStates(ctx context.Context, project string, runKey int64) ([]Node, error)
 	// RunMessages lists a run's messages with a key above after, except hidden ones, in the order of their keys.
 	RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (Page[Message], error)
+	// Prompts lists a run's calls of models with an id behind after, by id.
+	Prompts(ctx context.Context, project string, runKey int64, after string, limit int) (Page[Prompt], error)
+	Prompt(ctx context.Context, project string, runKey int64, id string) (Prompt, error)
+	// PromptPieces returns those of the pieces that runs of a thread use, by id, fewer when they exceed PageBytes, without a RunKey.
+	// It does not count.
+	PromptPieces(ctx context.Context, project string, threadKey int64, ids []string) (Page[PromptPiece], error)
+	// MessagesBySeq returns a thread's messages with one of the seqs, hidden ones included, the latest first, fewer when they exceed
+	// PageBytes. It does not count.
+	MessagesBySeq(ctx context.Context, project string, threadKey int64, seqs []int64) (Page[Message], error)
 	// MessagesBefore lists the newest limit of the thread's consumed messages with a seq below before (0 means all), by seq, fewer
 	// when they exceed ThreadBytes; with hidden also those that were hidden since. The next page is older. It does not count.
 	MessagesBefore(ctx context.Context, project string, threadKey, before int64, hidden bool, limit int) (Page[Message], error)

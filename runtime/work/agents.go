@@ -200,7 +200,7 @@ func (s *step) leave(m *model.Memo, done func(error), left agui.WorkerOutput) er
 	if err := s.closeOpen(it, left, true); err != nil {
 		return err
 	}
-	it.Rows = append(it.Rows, l.journal.add(m))
+	it.Rows = append(append(it.Rows, l.takeOwed()...), l.journal.add(m))
 	if done != nil {
 		it.Done = append(it.Done, done)
 	}

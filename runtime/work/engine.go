@@ -44,6 +44,7 @@ type Config struct {
 	SaidPerRun     int64 // of one run; results and outputs of its tools count twice
 	Light          int   // an input, or messages, of fewer bytes count as none
 	MaxAttempts    int   // claims after a crash until a run fails
+	NoPrompts      bool  // what models are sent and answer is not stored
 
 	// Attachment opens an attachment of a user of a project; nil when there are none.
 	Attachment func(ctx context.Context, project, user, bucket, path string) (model.Attachment, io.ReadCloser, error)

@@ -107,6 +107,14 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 		ContextItemIDs: l.run.ContextItemIDs, ForwardedProps: l.input.ForwardedProps,
 		ThreadID: l.span.thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project,
 	}
+	l.mu.Lock()
+	for i := range l.history.rows {
+		l.prompts.learn(&l.history.rows[i])
+	}
+	for _, m := range l.span.messages {
+		l.prompts.learn(m)
+	}
+	l.mu.Unlock()
 	for limit := 10; ; limit *= 10 {
 		msgs, more, err := l.history.messages(ctx, l, limit)
 		if err != nil {

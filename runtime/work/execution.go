@@ -174,6 +174,7 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	if err == nil {
 		err = x.s.owed
 	}
+	it.Rows = append(it.Rows, x.l.takeOwed()...)
 	for _, ev := range x.s.takeHeld() {
 		if stageErr := x.l.stage(it, x.s, ev); stageErr != nil && err == nil {
 			err = stageErr

@@ -65,6 +65,11 @@ func (h *history) load(ctx context.Context, l *live, limit int) error {
 		older = slices.DeleteFunc(older, func(m model.Message) bool { return m.Seq >= rows[0].Seq })
 	}
 	if err == nil {
+		l.mu.Lock()
+		for i := range rows {
+			l.prompts.learn(&rows[i])
+		}
+		l.mu.Unlock()
 		h.older = older
 		h.rows, h.more, h.read = rows, len(rows) == limit, limit // fewer are all, or as much as fits into memory
 	}

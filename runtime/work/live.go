@@ -56,6 +56,9 @@ type live struct {
 	nodes   nodes
 	became  model.Status // the status after end; "" before, or when another owner has the run
 	calls   pluginCalls  // that have not returned
+	prompts *prompts     // nil if prompts are not kept
+	asking  []*asking    // calls of models that are under way
+	owed    []model.Row  // rows of held events; written with the next item of any step
 	spoke   bool         // a worker has emitted a visible event since the claim, or an earlier process had claimed the run
 
 	over   chan struct{} // closed once the run has ended here
@@ -94,6 +97,9 @@ func (en *Engine) newLive(run *model.Run) *live {
 	l.calls.log = l.log
 	l.run.Input, l.run.Definition = nil, nil // input and graph have their contents
 	l.turn.L = &l.mu
+	if !en.cfg.NoPrompts {
+		l.prompts = newPrompts(run)
+	}
 	l.source = en.commits.Source(ownerOf(&run.RunHead), l.broken)
 	if err := json.Unmarshal(run.Input, &l.input); err != nil {
 		l.unfit = fmt.Errorf("input of run %s: %w", run.ID, err)
@@ -148,6 +154,7 @@ func (l *live) queue(s *step, rows []model.Row, done func(error), evs ...agui.Ev
 	if it == nil {
 		it = l.item()
 	}
+	it.Rows = append(it.Rows, l.takeOwed()...)
 	l.spare = nil
 	defer func() {
 		if l.en.commits.Add(it) { // numbered events are written, even before an event that is refused
@@ -219,10 +226,17 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	if err := l.owners.check(s, ev, about, does); err != nil && !left {
 		return err
 	}
+	from := len(it.Rows)
 	if err := l.span.stageStored(it, ev, payload); err != nil {
 		return err
 	}
+	for _, row := range it.Rows[from:] {
+		if m, ok := row.(*model.Message); ok {
+			l.prompts.learn(m)
+		}
+	}
 	l.owners.note(s, about, does)
+	l.noteShown(s, ev)
 	switch e := ev.(type) {
 	case agui.TextMessageStart:
 		l.writing = s
@@ -244,6 +258,13 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 		}
 	}
 	return nil
+}
+
+// takeOwed removes and returns the rows of held events. l.mu is held.
+func (l *live) takeOwed() []model.Row {
+	owed := l.owed
+	l.owed = nil
+	return owed
 }
 
 // put queues rows without events.

@@ -247,14 +247,25 @@ func (en *Engine) trace(ctx context.Context, op Op) (context.Context, func(End))
 	return ctx, end
 }
 
-// BeginModelCall reports a worker's model call to the tracer, the measures and the log. If the run accepts no more events,
-// its closers report the end of the call.
-func (s *step) BeginModelCall(ctx context.Context) (context.Context, func(plugins.ModelCall, error)) {
+// KeepsPrompts implements host.ModelWatcher.
+func (s *step) KeepsPrompts() bool { return s.l.prompts != nil }
+
+// BeginModelCall reports a worker's model call to the tracer, the measures and the log, and stores its prompt. If the run accepts no
+// more events, its closers report the end of the call.
+func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.Context, func(plugins.ModelCall, *plugins.ModelAnswer, error)) {
 	began := time.Now()
 	ctx, end := s.l.en.tracer.Begin(ctx, s.l.op(OpModel, "", ""))
 	told := agui.ModelCall{ID: NewID(), Status: agui.ModelStarted}
-	open := s.tell(told.Event())
-	return ctx, func(c plugins.ModelCall, err error) {
+	a := &asking{step: s, prompt: model.Prompt{
+		PromptResult: model.PromptResult{Status: told.Status}, RunKey: s.l.run.Key, ID: told.ID, Step: s.number, StartedAt: began,
+	}}
+	open := s.tell(told.Event(), func() []model.Row { return a.begin(p) })
+	if !open {
+		s.l.mu.Lock()
+		a.over()
+		s.l.mu.Unlock()
+	}
+	return ctx, func(c plugins.ModelCall, answer *plugins.ModelAnswer, err error) {
 		call := ModelEnd{c, err}
 		end(End{Err: err, Model: call})
 		s.l.en.measures.ModelCall(call, time.Since(began))
@@ -268,7 +279,7 @@ func (s *step) BeginModelCall(ctx context.Context) (context.Context, func(plugin
 		if c.Usage != (agui.TokenUsage{}) {
 			told.Usage = &agui.AddUsage(nil, c.Usage)[0] // within bounds
 		}
-		s.tell(told.Event())
+		s.tell(told.Event(), func() []model.Row { return a.ended(&told, &c, answer) })
 	}
 }
 

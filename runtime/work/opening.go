@@ -54,6 +54,9 @@ func (o *opening) open(ctx context.Context, queued []model.Message) error {
 	}
 	o.it.Rows = append(o.it.Rows, o.l.nodes.reset(o.row)...)
 	if edited := o.l.input.Edited; edited != nil && o.row.Generation == 1 {
+		if err := o.keepFormer(ctx, edited.ID); err != nil {
+			return err
+		}
 		m := model.Message{ThreadKey: o.th.Key, RunKey: o.row.Key, ContextItemIDs: o.row.ContextItemIDs, Message: *edited}
 		queued = slices.Concat([]model.Message{m}, queued)
 	}
@@ -66,6 +69,26 @@ func (o *opening) open(ctx context.Context, queued []model.Message) error {
 		return err
 	}
 	return o.enterAgent(first)
+}
+
+// keepFormer stores the content of a message that the run's edit replaces: prompts of earlier runs refer to it. It is removed with the
+// message's run.
+func (o *opening) keepFormer(ctx context.Context, id string) error {
+	if o.l.prompts == nil {
+		return nil
+	}
+	rows, err := o.l.en.store.MessagesByID(ctx, o.th.Key, []string{id})
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if m := &rows[i]; m.ID == id && m.Seq > 0 {
+			o.it.Rows = append(o.it.Rows, &model.PromptPiece{
+				RunKey: cmp.Or(m.RunKey, o.row.Key), ID: FormerID(o.th.Key, m.Seq), Body: mustJSON(Said{Message: m.Message}),
+			})
+		}
+	}
+	return nil
 }
 
 // enterAgent begins the step of a run of one agent together with its span, so that both are one commit. It does so only if

@@ -143,6 +143,9 @@ func (sp *span) stageStored(it *commit.Item, ev agui.Event, payload []byte) erro
 	}
 	if ev, ok := ev.(agui.Custom); ok {
 		sp.hide(it, agui.RetractedBy(ev))
+		if c, ok := agui.ModelCallOf(ev); ok && c.Status == agui.ModelInterrupted {
+			it.Rows = append(it.Rows, &model.PromptEnd{RunKey: sp.run.Key, ID: c.ID, PromptResult: model.PromptResult{Status: c.Status}})
+		}
 	}
 	return nil
 }

@@ -21,13 +21,13 @@ import (
 type step struct {
 	l        *live
 	ctx      context.Context
-	number   int    // of the step, 1.. in the run
-	node     string // the workflow's node
-	agent    string // the agent that the events are attributed to
-	approval bool   // its tool needs an approval, whatever the tool says
-	subagent string // the sub-agent invocation, empty for the node's own worker
-	parent   *step  // of a sub-agent
-	within   string // the prefix of a sub-agent's places
+	number   int            // of the step, 1.. in the run
+	node     string         // the workflow's node
+	agent    string         // the agent that the events are attributed to
+	approval bool           // its tool needs an approval, whatever the tool says
+	subagent string         // the sub-agent invocation, empty for the node's own worker
+	parent   *step          // of a sub-agent
+	within   string         // the prefix of a sub-agent's places
 	messages []agui.Message // of a worker that does not get those of the thread
 
 	// Guarded by l.mu.
@@ -99,7 +99,11 @@ func (s *step) Messages(ctx context.Context, limit int) ([]agui.Message, bool, e
 
 // Emit queues one event. An event that ends something waits for the next event, for the record of its Do, or for the end of
 // the step, and is stored with that. Otherwise a crash in between would keep the event and repeat the work it belongs to.
-func (s *step) Emit(ev agui.Event) error {
+func (s *step) Emit(ev agui.Event) error { return s.emit(ev, nil) }
+
+// emit is Emit for an event with rows, which are stored with it, or with an item before it if it is held. rows is called with l.mu
+// held, and may be nil.
+func (s *step) emit(ev agui.Event, rows func() []model.Row) error {
 	if err := s.l.own(s.ctx, ev); err != nil {
 		return err
 	}
@@ -109,7 +113,15 @@ func (s *step) Emit(ev agui.Event) error {
 	defer l.mu.Unlock()
 	ev = l.span.ofItsCall(ev)
 	if !waits(ev, len(s.dos)) {
-		return l.queue(s, s.dos.showing(ev, l.span), nil, ev)
+		with := s.dos.showing(ev, l.span)
+		if rows == nil {
+			return l.queue(s, with, nil, ev)
+		}
+		err := l.queue(s, append(with, rows()...), nil, ev)
+		if err != nil {
+			l.prompts.lose()
+		}
+		return err
 	}
 	if !joins(ev, s.held) {
 		if err := l.queue(s, nil, nil); err != nil {
@@ -117,13 +129,16 @@ func (s *step) Emit(ev agui.Event) error {
 		}
 	}
 	s.held = append(s.held, agui.At(time.Now(), s.attribute(ev)))
+	if rows != nil {
+		l.owed = append(l.owed, rows()...)
+	}
 	return nil
 }
 
-// tell emits an event that the worker does not know of. If this event or an earlier held one is refused, the worker gets the
+// tell emits an event with its rows that the worker does not know of. If this event or an earlier held one is refused, the worker gets the
 // error with its next use of the step.
-func (s *step) tell(ev agui.Event) (told bool) {
-	err := s.Emit(ev)
+func (s *step) tell(ev agui.Event, rows func() []model.Row) (told bool) {
+	err := s.emit(ev, rows)
 	if err == nil {
 		return true
 	}
@@ -398,6 +413,9 @@ func (s *step) takeMessages(ctx context.Context, m *model.Memo) ([]agui.Message,
 		l.en.commits.Add(it) // numbered events are written
 		l.mu.Unlock()
 		return nil, err
+	}
+	for i := range queued {
+		l.prompts.learn(&queued[i])
 	}
 	l.inbox.Add(-int64(len(queued)))
 	m.Done, m.Output = true, mustJSON(msgs)

@@ -21,6 +21,9 @@ func PlainOf(s llm.Streamer, e *Endpoint) Plain { return Plain{s.Stream, e} }
 // Takes implements llm.Taker.
 func (p Plain) Takes(mediaType string, url bool) bool { return p.endpoint.Takes(mediaType, url) }
 
+// Provider returns the name of the model's provider.
+func (p Plain) Provider() string { return p.endpoint.Provider }
+
 // Pacer implements llm.Paced.
 func (p Plain) Pacer() (pacer *pace.Pacer, model string) { return p.endpoint.pace, p.endpoint.Model }
 

@@ -41,6 +41,9 @@ type Database struct {
 	nodes      table[string, model.Node]
 	memos      table[use, model.Memo]
 	interrupts table[string, interrupt]
+	prompts    table[string, model.Prompt]
+	pieces     rows[string, model.PromptPiece]
+	uses       table[string, string] // the pieces that a run uses
 }
 
 // Keys of rows with more than one column.
@@ -84,7 +87,8 @@ func New(now func() time.Time) *Database {
 		audit: make(rows[int64, model.Audit]), tokens: make(rows[spending, model.Tokens]), deletions: make(rows[part, model.Deletion]), remembered: make(rows[string, model.IdempotencyKey]), events: make(map[int64][]model.StoredEvent),
 		spans: make(table[ordinal, model.Span]), messages: make(table[string, model.Message]),
 		steps: make(table[int, model.Step]), nodes: make(table[string, model.Node]), memos: make(table[use, model.Memo]),
-		interrupts: make(table[string, interrupt]), secrets: make(map[string]string),
+		interrupts: make(table[string, interrupt]), prompts: make(table[string, model.Prompt]),
+		pieces: make(rows[string, model.PromptPiece]), uses: make(table[string, string]), secrets: make(map[string]string),
 	}
 }
 

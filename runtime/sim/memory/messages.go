@@ -34,6 +34,50 @@ func (db *Database) RunMessages(ctx context.Context, project string, runKey, aft
 	})
 }
 
+// Prompts lists a run's calls of models with an id behind after, by id.
+func (db *Database) Prompts(ctx context.Context, project string, runKey int64, after string, limit int) (model.Page[model.Prompt], error) {
+	return read(ctx, db, func() model.Page[model.Prompt] {
+		list := db.prompts[db.runIn(project, runKey)].sorted(all, func(a, b *model.Prompt) int { return cmp.Compare(a.ID, b.ID) })
+		return page(list, func(p *model.Prompt) bool { return p.ID <= after }, limit, func(p *model.Prompt) int { return len(p.Sent) })
+	})
+}
+
+// Prompt returns a call of a model.
+func (db *Database) Prompt(ctx context.Context, project string, runKey int64, id string) (model.Prompt, error) {
+	return one(ctx, db, func() *model.Prompt { return db.prompts[db.runIn(project, runKey)][id] })
+}
+
+// PromptPieces returns those of the pieces that runs of a thread use.
+func (db *Database) PromptPieces(ctx context.Context, project string, threadKey int64, ids []string) (model.Page[model.PromptPiece], error) {
+	return read(ctx, db, func() model.Page[model.PromptPiece] {
+		thread := db.threadIn(project, threadKey)
+		used := func(id string) bool {
+			for key, run := range db.runs {
+				if run.ThreadKey == thread && db.uses[key][id] != nil {
+					return true
+				}
+			}
+			return false
+		}
+		list := db.pieces.sorted(func(p *model.PromptPiece) bool { return slices.Contains(ids, p.ID) && used(p.ID) },
+			func(a, b *model.PromptPiece) int { return cmp.Compare(a.ID, b.ID) })
+		p := page(list, func(*model.PromptPiece) bool { return false }, len(ids), func(p *model.PromptPiece) int { return len(p.Body) })
+		for i := range p.Rows {
+			p.Rows[i].RunKey = 0
+		}
+		return counted(p, false)
+	})
+}
+
+// MessagesBySeq returns a thread's messages with one of the seqs.
+func (db *Database) MessagesBySeq(ctx context.Context, project string, threadKey int64, seqs []int64) (model.Page[model.Message], error) {
+	return read(ctx, db, func() model.Page[model.Message] {
+		list := db.messages[db.threadIn(project, threadKey)].sorted(func(m *model.Message) bool { return slices.Contains(seqs, m.Seq) },
+			func(a, b *model.Message) int { return cmp.Or(cmp.Compare(b.Seq, a.Seq), cmp.Compare(a.Key, b.Key)) })
+		return counted(page(list, func(*model.Message) bool { return false }, len(seqs), sizeOf), false)
+	})
+}
+
 // newest returns the last messages by seq that fit into one read.
 func newest(list []*model.Message, limit int) (p model.Page[model.Message]) {
 	size := 0

@@ -270,6 +270,23 @@ func (tx *tx) putOfRun(row model.Row) error {
 		tx.memos.of(row.RunKey).change(tx, use{row.Generation, row.Step, row.Place}, func(m *model.Memo) {
 			m.Done, m.Output = true, a.Output
 		})
+	case *model.Prompt:
+		return putUnder(tx, tx.prompts, row.RunKey, row.ID, row)
+	case *model.PromptEnd:
+		end, err := kept(row)
+		if err != nil {
+			return err
+		}
+		tx.prompts.of(row.RunKey).change(tx, row.ID, func(p *model.Prompt) { p.End(end) })
+	case *model.PromptPiece:
+		piece, err := kept(row)
+		if err != nil {
+			return err
+		}
+		if tx.pieces[row.ID] == nil {
+			tx.pieces.put(tx, row.ID, piece)
+		}
+		return putUnder(tx, tx.uses, row.RunKey, row.ID, &row.ID)
 	case *model.Withdraw:
 		for id, in := range tx.interrupts[row.RunKey] {
 			if in.Status == model.InterruptOpen {
@@ -372,6 +389,20 @@ func (tx *tx) deleteEvents(thread, run int64, limit int) (left bool) {
 	return false
 }
 
+// dropPieces removes the pieces that no other run uses.
+func (tx *tx) dropPieces(run int64) {
+	for id := range tx.uses[run] {
+		used := false
+		for other, pieces := range tx.uses {
+			used = used || other != run && pieces[id] != nil
+		}
+		if !used {
+			tx.pieces.drop(tx, id)
+		}
+	}
+	tx.uses.dropAll(tx, run)
+}
+
 func byKey(a, b *model.Run) int { return cmp.Compare(a.Key, b.Key) }
 
 func (tx *tx) deleteRun(thread, run int64, eventsAlone bool) {
@@ -398,5 +429,7 @@ func (tx *tx) deleteRun(thread, run int64, eventsAlone bool) {
 	tx.nodes.dropAll(tx, run)
 	tx.memos.dropAll(tx, run)
 	tx.interrupts.dropAll(tx, run)
+	tx.prompts.dropAll(tx, run)
+	tx.dropPieces(run)
 	tx.runs.drop(tx, run)
 }

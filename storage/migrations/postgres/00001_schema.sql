@@ -321,6 +321,41 @@ CREATE TABLE attachment_uses (
 );
 CREATE INDEX attachment_uses_key ON attachment_uses (attachment_key);
 
+-- Prompts -----------------------------------------------------------------------------------------------------------------
+
+-- Calls of models. sent and answer refer to messages of the thread and to prompt_pieces: see runtime/work/prompts.go.
+CREATE TABLE prompts (
+    run_key        bigint NOT NULL,
+    id             text COLLATE "C" NOT NULL,
+    step           bigint NOT NULL,
+    status         text NOT NULL,
+    provider       text,
+    model          text,
+    finish_reason  text,
+    usage          text,
+    error          text,
+    sent           text NOT NULL,
+    changes        text,
+    answer         text,
+    first_token_ms bigint,
+    duration_ms    bigint,
+    started_at     timestamptz NOT NULL,
+    PRIMARY KEY (run_key, id)
+);
+
+CREATE TABLE prompt_pieces (
+    id   text COLLATE "C" PRIMARY KEY,
+    body text NOT NULL
+);
+
+-- A piece goes with the last run that uses it.
+CREATE TABLE prompt_uses (
+    run_key bigint NOT NULL,
+    piece   text COLLATE "C" NOT NULL,
+    PRIMARY KEY (run_key, piece)
+);
+CREATE INDEX prompt_uses_piece ON prompt_uses (piece);
+
 -- Servers -----------------------------------------------------------------------------------------------------------------
 
 -- One instance may write at a time: until it leaves, its lease ends or its process is known to be gone. Each

@@ -280,6 +280,41 @@ CREATE TABLE attachment_uses (
 ) STRICT;
 CREATE INDEX attachment_uses_key ON attachment_uses (attachment_key);
 
+-- Prompts -----------------------------------------------------------------------------------------------------------------
+
+-- Calls of models. sent and answer refer to messages of the thread and to prompt_pieces: see runtime/work/prompts.go.
+CREATE TABLE prompts (
+    run_key        INTEGER NOT NULL,
+    id             TEXT NOT NULL,
+    step           INTEGER NOT NULL,
+    status         TEXT NOT NULL,
+    provider       TEXT,
+    model          TEXT,
+    finish_reason  TEXT,
+    usage          TEXT,
+    error          TEXT,
+    sent           TEXT NOT NULL,
+    changes        TEXT,
+    answer         TEXT,
+    first_token_ms INTEGER,
+    duration_ms    INTEGER,
+    started_at     INTEGER NOT NULL,
+    PRIMARY KEY (run_key, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE prompt_pieces (
+    id   TEXT PRIMARY KEY,
+    body TEXT NOT NULL
+) STRICT;
+
+-- A piece goes with the last run that uses it.
+CREATE TABLE prompt_uses (
+    run_key INTEGER NOT NULL,
+    piece   TEXT NOT NULL,
+    PRIMARY KEY (run_key, piece)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX prompt_uses_piece ON prompt_uses (piece);
+
 -- Servers -----------------------------------------------------------------------------------------------------------------
 
 -- One instance may write at a time: until it leaves, its lease ends or its process is known to be gone.

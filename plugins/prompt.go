@@ -1,0 +1,107 @@
+package plugins
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Prompt is what a worker sends to a model, for people who ask later why the model answered as it did. It never has
+// credentials. Tools, calls and results have the names and IDs of the log, whatever the provider calls them.
+type Prompt struct {
+	Provider   string
+	Model      string
+	System     []string // the instructions, one part after the other
+	Messages   []PromptMessage
+	Tools      []PromptTool
+	Parameters json.RawMessage // of the request, such as its temperature: an object, nil for none
+	Changes    []PromptChange  // of the conversation as a whole
+}
+
+// PromptMessage is a message of a Prompt: its role, content, ToolCalls and ToolCallID. The parts of its content are texts, and the
+// descriptions of media instead of their bytes.
+type PromptMessage struct {
+	agui.Message
+	Changes []PromptChange // that made it differ from the message in the log
+}
+
+// PromptTool is a tool that a model is offered.
+type PromptTool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"` // JSON Schema
+}
+
+// PromptChange is a difference between what the log has and what the model was sent.
+type PromptChange struct {
+	Kind string `json:"kind"` // one of the constants below, or the worker's own word
+	Of   string `json:"of"`   // the ID of a message or a call, or the name of a tool
+	Why  string `json:"why"`
+}
+
+// Kinds of a PromptChange.
+const (
+	PromptShortened  = "shortened"  // a tool's result
+	PromptDropped    = "dropped"    // the conversation up to a message
+	PromptSummarised = "summarised" // likewise, and the instructions have a summary
+	PromptReplaced   = "replaced"   // the arguments of a call
+	PromptLeftOut    = "left_out"   // a tool that the provider does not accept
+)
+
+// ModelAnswer is the answer to a Prompt as the model gave it.
+type ModelAnswer struct {
+	Text       string
+	Reasoning  string
+	Calls      []agui.ToolCall
+	FirstToken time.Duration  // from the beginning of the call to the first piece of the answer, 0 if there was none
+	Changes    []PromptChange // that became known during the call
+}
+
+// BeginModelCall reports the start of a model call to the log (see agui.ModelCall), metrics and traces. Make the call with
+// the returned context, then report its end with the function. Usage is counted separately, by ModelCall. A call without
+// an end, for instance after a panic, fails when the worker returns; later or repeated reports are ignored.
+func (r *Run) BeginModelCall(ctx context.Context) (context.Context, func(c ModelCall, err error)) {
+	ctx, end := r.SendPrompt(ctx, nil)
+	return ctx, func(c ModelCall, err error) { end(c, nil, err) }
+}
+
+// KeepsPrompts reports whether SendPrompt stores what it is given.
+func (r *Run) KeepsPrompts() bool {
+	k, ok := r.host.(interface{ KeepsPrompts() bool })
+	return ok && k.KeepsPrompts()
+}
+
+// SendPrompt is BeginModelCall for a worker that tells what the model is sent and how it answers, which may be nil. The prompt is
+// stored with the start of the call. The Prompt and the ModelAnswer must not be changed afterwards.
+func (r *Run) SendPrompt(ctx context.Context, p *Prompt) (context.Context, func(c ModelCall, a *ModelAnswer, err error)) {
+	w, ok := r.host.(interface {
+		BeginModelCall(ctx context.Context, p *Prompt) (context.Context, func(c ModelCall, a *ModelAnswer, err error))
+	})
+	if !ok {
+		return ctx, func(ModelCall, *ModelAnswer, error) {}
+	}
+	ctx, end := w.BeginModelCall(ctx, p)
+	call := &modelCall{end}
+	r.mu.Lock()
+	r.models = append(r.models, call)
+	r.mu.Unlock()
+	return ctx, func(c ModelCall, a *ModelAnswer, err error) {
+		r.mu.Lock()
+		at := slices.Index(r.models, call)
+		if at >= 0 {
+			r.models = slices.Delete(r.models, at, at+1)
+		}
+		r.mu.Unlock()
+		if at >= 0 {
+			end(c, a, err)
+		}
+	}
+}
+
+// modelCall is a model call that has not ended.
+type modelCall struct {
+	end func(ModelCall, *ModelAnswer, error)
+}

@@ -1,0 +1,173 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// A call of a model is a row of prompts, which refers to what the model was sent: to messages of the thread, and to pieces. A piece
+// goes with the last run that uses it. The table model_calls has other rows: what is still to be counted.
+
+const promptColumns = `run_key, id, step, status, provider, model, finish_reason, usage, error, sent, changes, answer, first_token_ms, duration_ms, started_at`
+
+const (
+	insertPrompt = `
+INSERT INTO prompts (` + promptColumns + `)
+VALUES (?::bigint, ?::text, ?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigint, ?::bigint,
+	?::timestamptz)`
+
+	endPrompt = `
+UPDATE prompts SET status = ?::text, provider = COALESCE(?::text, provider), model = COALESCE(?::text, model), finish_reason = ?::text,
+	usage = ?::text, error = ?::text, changes = COALESCE(?::text, changes), answer = ?::text, first_token_ms = ?::bigint, duration_ms = ?::bigint
+WHERE run_key = ?::bigint AND id = ?::text`
+
+	insertPiece = `
+INSERT INTO prompt_pieces (id, body)
+VALUES (?::text, ?::text)
+ON CONFLICT (id) DO NOTHING`
+
+	insertPieceUse = `
+INSERT INTO prompt_uses (run_key, piece)
+VALUES (?::bigint, ?::text)
+ON CONFLICT (run_key, piece) DO NOTHING`
+
+	selectPrompts = `
+SELECT ` + promptColumns + `, (` + countPrompts + `), sized.found
+FROM (SELECT sized_run, at, found
+	FROM (SELECT sized_run, at, sum(size) OVER (ORDER BY at) - size AS behind, count(*) OVER () AS found
+		FROM (SELECT run_key AS sized_run, id AS at, octet_length(sent) AS size FROM prompts
+			WHERE run_key = ` + runOfProject + ` AND id > ? ORDER BY id LIMIT ?) AS plain) AS counted
+	WHERE behind < ? ORDER BY at` + sizedFirst + `
+JOIN prompts ON run_key = sized_run AND id = at ORDER BY at`
+
+	countPrompts = `
+SELECT count(*) FROM (SELECT 1 FROM prompts WHERE run_key = ` + runOfProject + ` LIMIT ?) AS counted`
+
+	selectPrompt = `
+SELECT ` + promptColumns + ` FROM prompts WHERE run_key = ` + runOfProject + ` AND id = ?`
+
+	selectPieces = `
+SELECT id, body, 0, sized.found
+FROM (SELECT at, found
+	FROM (SELECT at, sum(size) OVER (ORDER BY at) - size AS behind, count(*) OVER () AS found
+		FROM (SELECT id AS at, octet_length(body) AS size FROM prompt_pieces
+			WHERE id = ANY (?) AND EXISTS (
+				SELECT 1 FROM prompt_uses u CROSS JOIN runs r WHERE u.piece = prompt_pieces.id AND r.key = u.run_key AND r.thread_key = ` + threadOfProject + `)
+			ORDER BY id LIMIT ?) AS plain) AS counted
+	WHERE behind < ? ORDER BY at` + sizedFirst + `
+JOIN prompt_pieces ON id = at ORDER BY at`
+
+	selectMessagesBySeq = `
+SELECT ` + messageColumns + `, key, 0, sized.found
+FROM (SELECT sized_key, at, found
+	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key) - size AS behind, count(*) OVER () AS found
+		FROM (SELECT key AS sized_key, seq AS at, octet_length(message) AS size FROM messages
+			WHERE thread_key = ` + threadOfProject + ` AND seq = ANY (?) ORDER BY seq DESC LIMIT ?) AS plain) AS counted
+	WHERE behind < ? ORDER BY at DESC, sized_key` + sizedFirst + `
+JOIN messages ON key = sized_key ORDER BY at DESC, sized_key`
+)
+
+// The pieces that no other run uses.
+var piecesOfRun = deletion{
+	sizes: `
+SELECT octet_length(body) FROM prompt_pieces WHERE id IN (` + loosePieces + `) ORDER BY id LIMIT ?`,
+	remove: `
+DELETE FROM prompt_pieces WHERE id IN (
+	SELECT id FROM prompt_pieces WHERE id IN (` + loosePieces + `) ORDER BY id LIMIT ?)`,
+	sizesOfRuns: `
+SELECT u.run_key, octet_length(p.body) FROM prompt_uses u CROSS JOIN prompt_pieces p WHERE u.run_key = ANY (?) AND p.id = u.piece LIMIT ?`,
+	removeOfRuns: `
+DELETE FROM prompt_pieces WHERE id IN (
+	SELECT piece FROM prompt_uses u WHERE run_key = ANY (?) GROUP BY piece
+	HAVING count(*) = (SELECT count(*) FROM prompt_uses o WHERE o.piece = u.piece))`,
+}
+
+const loosePieces = `
+	SELECT piece FROM prompt_uses u WHERE run_key = ? AND NOT EXISTS (
+		SELECT 1 FROM prompt_uses o WHERE o.piece = u.piece AND o.run_key <> u.run_key)`
+
+func promptCells(p *model.Prompt) []any {
+	cells := append([]any{p.RunKey, p.ID, p.Step}, resultCellsOf(&p.PromptResult)...)
+	return append(cells[:9:9], p.Sent, raw(p.Changes), orNull(p.Answer), msLong(p.FirstToken), msLong(p.Took), ms(p.StartedAt))
+}
+
+// resultCellsOf returns the first columns of a call's end. The usage does not repeat the columns before it.
+func resultCellsOf(r *model.PromptResult) []any {
+	var usage any
+	if counts := r.Usage; counts != (agui.TokenUsage{}) {
+		counts.Provider, counts.Model = "", ""
+		usage = jsonOf(&counts)
+	}
+	return []any{r.Status, orNull(r.Provider), orNull(r.Model), orNull(r.FinishReason), usage, jsonOf(r.Error)}
+}
+
+func promptEndCells(e *model.PromptEnd) []any {
+	return append(resultCellsOf(&e.PromptResult), raw(e.Changes), orNull(e.Answer), msLong(e.FirstToken), msLong(e.Took), e.RunKey, e.ID)
+}
+
+// msLong is a duration in milliseconds, NULL for none. One of less than a millisecond is one.
+func msLong(d time.Duration) any {
+	if d <= 0 {
+		return nil
+	}
+	return max(d.Milliseconds(), 1)
+}
+
+func pieceCells(p *model.PromptPiece) []any    { return []any{p.ID, string(p.Body)} }
+func pieceUseCells(p *model.PromptPiece) []any { return []any{p.RunKey, p.ID} }
+
+func scanPromptAnd(rows *sql.Rows, more ...any) (p model.Prompt, err error) {
+	var provider, name, finish, answer sql.NullString
+	var first, took sql.NullInt64
+	err = rows.Scan(append([]any{
+		&p.RunKey, &p.ID, &p.Step, &p.Status, &provider, &name, &finish,
+		jsonInto{&p.Usage},
+		jsonInto{&p.Error},
+		&p.Sent,
+		rawInto{&p.Changes},
+		&answer, &first, &took,
+		timeInto{&p.StartedAt},
+	}, more...)...)
+	p.Provider, p.Model, p.FinishReason, p.Answer = provider.String, name.String, finish.String, answer.String
+	p.FirstToken, p.Took = time.Duration(first.Int64)*time.Millisecond, time.Duration(took.Int64)*time.Millisecond
+	if p.Usage != (agui.TokenUsage{}) {
+		p.Usage.Provider, p.Usage.Model = p.Provider, p.Model
+	}
+	return p, err
+}
+
+func scanPrompt(rows *sql.Rows) (model.Prompt, error) { return scanPromptAnd(rows) }
+
+// Prompts lists a run's calls of models with an id behind after: see [model.ByProject].
+func (r reader) Prompts(ctx context.Context, project string, runKey int64, after string, limit int) (model.Page[model.Prompt], error) {
+	p, err := pageOf(ctx, r.q, scanPromptAnd, model.PageBytes, limit, selectPrompts, runKey, project, maxCount, runKey, project, after)
+	if err != nil {
+		return p, err
+	}
+	return counted(ctx, r.q, p, countPrompts, runKey, project, maxCount)
+}
+
+// Prompt returns a call of a model: see [model.ByProject].
+func (r reader) Prompt(ctx context.Context, project string, runKey int64, id string) (model.Prompt, error) {
+	if checkString(id) != nil {
+		return model.Prompt{}, model.ErrNotFound
+	}
+	return one(ctx, r.q, scanPrompt, selectPrompt, runKey, project, id)
+}
+
+// PromptPieces returns pieces that runs of a thread use: see [model.ByProject].
+func (r reader) PromptPieces(ctx context.Context, project string, threadKey int64, ids []string) (model.Page[model.PromptPiece], error) {
+	return pageOf(ctx, r.q, func(rows *sql.Rows, more ...any) (p model.PromptPiece, err error) {
+		err = rows.Scan(append([]any{&p.ID, rawInto{&p.Body}}, more...)...)
+		return p, err
+	}, model.PageBytes, len(ids), selectPieces, r.d.list(ids), threadKey, project)
+}
+
+// MessagesBySeq returns messages of a thread: see [model.ByProject].
+func (r reader) MessagesBySeq(ctx context.Context, project string, threadKey int64, seqs []int64) (model.Page[model.Message], error) {
+	return pageOf(ctx, r.q, scanMessageAnd, model.PageBytes, len(seqs), selectMessagesBySeq, threadKey, project, r.d.list(seqs))
+}
