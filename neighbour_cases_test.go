@@ -96,7 +96,10 @@ var cases = func() map[string][]ask {
 		"GET /api/projects/{projectId}/agent-runs/{runId}/results/{callId}": get("404 404 404 404", runs+"/{caller}/results/{call}"),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/steps":       get(sees, runs+"/{run}/steps"),
 		"GET /api/projects/{projectId}/agent-runs/{runId}/node-states": get(sees, runs+"/{run}/node-states"),
-		"GET /api/projects/{projectId}/agent-runs/{runId}/messages":    slices.Concat(get(sees, runs+"/{run}/messages"), get("404 400 400 400", runs+"/{run}/messages?cursor={messagescursor}", runs+"/{name}/messages?cursor={messagescursor}", runs+"/{run}/messages?cursor={runscursor}")),
+		"GET /api/projects/{projectId}/agent-runs/{runId}/model-calls": slices.Concat(get(sees, runs+"/{run}/model-calls"), get("403 200 200 200", runs+"/{run}/model-calls?user={user}"),
+			get("404 400 400 400", runs+"/{run}/model-calls?cursor={runscursor}")),
+		"GET /api/projects/{projectId}/agent-runs/{runId}/model-calls/{callId}": get(sees, runs+"/{called}/model-calls/{modelcall}"),
+		"GET /api/projects/{projectId}/agent-runs/{runId}/messages":             slices.Concat(get(sees, runs+"/{run}/messages"), get("404 400 400 400", runs+"/{run}/messages?cursor={messagescursor}", runs+"/{name}/messages?cursor={messagescursor}", runs+"/{run}/messages?cursor={runscursor}")),
 		"POST /api/projects/{projectId}/agent-runs/{runId}/messages": one(
 			change("POST", runs+"/{run}/messages", `{"content":"more"}`, "404 403 201 201"),
 			change("POST", runs+"/{busy}/messages", `{"content":"more","contextItemIds":["{run}"]}`, "404 403 201 201", "Idempotency-Key", "{key}")),

@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
@@ -35,7 +36,7 @@ func absent(project string) things {
 		"project": project, "thread": "absent-thread", "conv": uuid.Must(uuid.NewV7()).String(), "run": "absent-run",
 		"name": "absent-name", "asks": "absent-asks", "asksconv": uuid.Must(uuid.NewV7()).String(), "waiting": "absent-waiting",
 		"interrupt": uuid.Must(uuid.NewV7()).String(), "calls": "absent-calls", "callsconv": uuid.Must(uuid.NewV7()).String(),
-		"caller": "absent-caller", "call": uuid.Must(uuid.NewV7()).String(),
+		"caller": "absent-caller", "called": "absent-called", "modelcall": uuid.Must(uuid.NewV7()).String(), "call": uuid.Must(uuid.NewV7()).String(),
 		"busythread": "absent-busy", "busyconv": uuid.Must(uuid.NewV7()).String(), "busy": "absent-busyrun", "message": "absent-message",
 		"key": "absent-key", "user": "alice", "attachment": "agent-inputs/alice/absent.txt",
 		"runscursor": "2XbnZk3vT9qLwYp0RzM1aHc4sUfJ7oEg", "threadscursor": "2XbnZk3vT9qLwYp0RzM1aHc4sUfJ7oEgV5tKiB8xQNM", "messagescursor": "2XbnZk3vT9qLwYp0RzM1aHc4sUfJ7oEg",
@@ -57,7 +58,7 @@ func sites(t *testing.T, test func(s site)) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, baton.Config{
-				Listen: "127.0.0.1:0", Database: database(), Accounts: baton.AuthenticatorFunc(byHeader),
+				Listen: "127.0.0.1:0", Database: database(), Accounts: baton.AuthenticatorFunc(byHeader), Plugins: append(builtin.Plugins(), modelled()),
 				Tuning: baton.Tuning{Limits: baton.Limits{RequestsPerUser: -1, RequestsPerProject: -1}, Timeouts: baton.Timeouts{Drain: time.Millisecond}, Attachments: baton.Attachments{Directory: t.TempDir()}},
 			})
 			test(site{t, s.URL()})
@@ -131,7 +132,7 @@ func (s site) settle(suffix string) (who string, t things) {
 	who = "p1/" + user + "/user"
 	t = things{
 		"project": "p1", "user": user, "thread": "their-thread" + suffix, "run": "their-run" + suffix, "name": "their-name" + suffix,
-		"asks": "their-asks" + suffix, "waiting": "their-waiting" + suffix, "calls": "their-calls" + suffix, "caller": "their-caller" + suffix,
+		"asks": "their-asks" + suffix, "waiting": "their-waiting" + suffix, "calls": "their-calls" + suffix, "caller": "their-caller" + suffix, "called": "their-called" + suffix,
 		"busythread": "their-busy" + suffix, "busy": "their-busyrun" + suffix, "message": "their-message" + suffix, "key": "their-key" + suffix,
 	}
 	start := func(body string, header ...string) string {
@@ -155,6 +156,10 @@ func (s site) settle(suffix string) (who string, t things) {
 			s.Fatal("the busy run does not come to rest")
 		}
 	}
+	start(`{"agent":"modelled","threadId":"{called}","runId":"{called}","content":"` + secret + `"}`)
+	s.reach(who, t["called"], "COMPLETED")
+	calls := s.must(who, "GET", "/api/projects/p1/agent-runs/"+t["called"]+"/model-calls", "")["items"].([]any)
+	t["modelcall"] = calls[0].(map[string]any)["id"].(string)
 	for name, list := range map[string]string{
 		"runscursor": "/api/projects/p1/agent-runs?", "threadscursor": "/api/v1/threads?",
 		"messagescursor": "/api/projects/p1/agent-runs/" + t["run"] + "/messages?",

@@ -101,6 +101,13 @@ func (c *client) runs() {
 	for _, part := range []string{"/definition", "/steps", "/node-states", "/messages", "/messages?limit=1"} {
 		c.do(200, "GET", at+part, "")
 	}
+	asks := c.start(`{"agent": "modelled", "threadId": "asks", "content": "what?"}`)
+	c.await(asks, "COMPLETED")
+	call := c.do(200, "GET", runs+"/"+asks+"/model-calls", "").(object)["items"].([]any)[0].(object)["id"].(string)
+	if whole := c.do(200, "GET", runs+"/"+asks+"/model-calls/"+call, "").(object); whole["sent"] == nil || whole["answered"] == nil {
+		c.Errorf("the call is %v", whole)
+	}
+	c.do(404, "GET", runs+"/"+asks+"/model-calls/none", "")
 	c.do(201, "POST", at+"/messages", `{"content": "more", "contextItemIds": ["c"]}`)
 	c.await(run, "COMPLETED")
 	c.do(400, "POST", at+"/cancel", "")

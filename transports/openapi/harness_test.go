@@ -14,7 +14,9 @@ import (
 
 	"github.com/batonrun/baton/cmd"
 	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage/sqlitetest"
 	"github.com/batonrun/baton/transports/transporttest"
 )
@@ -37,7 +39,7 @@ func serve(t *testing.T) *client {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Listen, cfg.Database = "127.0.0.1:0", "sqlite:"+sqlitetest.New(t)
-	s, err := cmd.Start(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)), builtin.Plugins()...)
+	s, err := cmd.Start(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)), append(builtin.Plugins(), modelled())...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +53,21 @@ func serve(t *testing.T) *client {
 	doc := decode(t, c.send("GET", "/openapi.json", "").body).(object)
 	c.spec = (&spec{doc: doc}).closed(t)
 	return c
+}
+
+// modelled returns an agent that sends its query to a model.
+func modelled() plugins.Agent {
+	return plugins.AgentFunc("modelled", func(ctx context.Context, run *plugins.Run) error {
+		image := json.RawMessage(`[{"type":"text","text":"look"},{"type":"image","mimeType":"image/png","size":3}]`)
+		_, end := run.SendPrompt(ctx, &plugins.Prompt{
+			System: []string{"Be brief."}, Messages: []plugins.PromptMessage{{Message: agui.Message{Role: agui.RoleUser, Parts: image}}},
+			Tools:      []plugins.PromptTool{{Name: "search", Description: "Searches.", Parameters: json.RawMessage(`{"type":"object"}`)}},
+			Parameters: json.RawMessage(`{"temperature":0.5}`), Changes: []plugins.PromptChange{{Kind: plugins.PromptLeftOut, Of: "other", Why: "too many"}},
+		})
+		end(plugins.ModelCall{Usage: agui.TokenUsage{Provider: "them", Model: "m", InputTokens: 3, OutputTokens: 2, TotalTokens: 5}},
+			&plugins.ModelAnswer{Calls: []agui.ToolCall{{ID: "c", Name: "search", Arguments: "{}"}}, FirstToken: time.Millisecond}, nil)
+		return nil
+	})
 }
 
 // answered is an answer of the server.

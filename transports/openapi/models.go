@@ -3,6 +3,7 @@ package openapi
 import (
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/wire"
@@ -126,6 +127,33 @@ func (d *describer) resources() {
 	infer[wire.Node](s, "NodeState", "The state of a node of a run.",
 		may("status", choice("", "PENDING", "RUNNING", "WAITING", "COMPLETED", "FAILED", "CANCELLED", "SKIPPED")),
 		may("progress", &jsonschema.Schema{Type: "number", Minimum: new(0.0), Maximum: new(1.0)}))
+	call := []member{
+		says("id", "The `callId` of the run's `model-call` events."),
+		says("step", "The number of the step."),
+		may("status", choice("", agui.ModelStarted, agui.ModelFinished, agui.ModelFailed, agui.ModelInterrupted)),
+		says("usage", "Null while the call is under way, and where the provider has not told."),
+		says("cost", "Of its tokens, by the prices of the agents that are offered now; null when its model has none."),
+		says("firstTokenMs", "From its beginning to the first piece of the answer."),
+		says("durationMs", "Null until it is over."),
+	}
+	infer[plugins.PromptTool](s, "SentTool", "A tool that the model could call.")
+	infer[plugins.PromptChange](s, "PromptChange", "A difference between the log and the prompt.",
+		says("kind", "`shortened` (a result of a tool), `dropped` or `summarised` (the conversation up to a message), `replaced` (the arguments of a "+
+			"call), `left_out` (a tool), `removed` (messages whose run was deleted), `cut` (by this answer or for its size), or an agent's own."),
+		says("of", "The id of the message or the call, or the name of the tool."))
+	infer[wire.SentMessage](s, "SentMessage", "A message of a prompt.",
+		says("id", "The thread's message that the model got as it is."),
+		may("content", either("A text, or texts and descriptions of files.", text(""), list(object("",
+			must("type", choice("", "text", "image", "audio", "video", "document")), may("text", text("")), may("mimeType", text("")),
+			may("size", count("In bytes.")), may("path", text("Of an attachment.")), may("filename", text("")), may("url", text(""))), ""))))
+	infer[wire.SentPrompt](s, "SentPrompt", "What a model was sent.",
+		says("system", "The instructions."),
+		may("parameters", object("Those that are set, such as `temperature`.")))
+	infer[wire.ModelAnswer](s, "ModelAnswer", "The answer of a model, as it gave it.")
+	infer[wire.WholeModelCall](s, "WholeModelCall", "A call of a model with its prompt and answer.", append(call,
+		says("sent", "Null where prompts are not kept."),
+		says("answered", "Null until it is over, without an answer, and where prompts are not kept."))...)
+	infer[wire.ModelCall](s, "ModelCall", "A call of a model in a run.", call...)
 	infer[wire.Message](s, "Message", "A message of a run.",
 		says("content", "Its text; media parts are left out."))
 	infer[wire.Started](s, "Started", "A run that was taken.",
@@ -137,6 +165,7 @@ func (d *describer) resources() {
 	pageOf[wire.Question](s, "InterruptPage")
 	pageOf[wire.Step](s, "StepPage")
 	pageOf[wire.Message](s, "MessagePage")
+	pageOf[wire.ModelCall](s, "ModelCallPage")
 	infer[wire.Items[wire.Node]](s, "NodeStates", "The states of a run's nodes.")
 }
 
@@ -144,6 +173,6 @@ func (d *describer) resources() {
 func pageOf[T any](s *schemas, name string) {
 	infer[wire.Page[T]](s, name, "A page of a list.",
 		says("nextCursor", "The `cursor` of the next page, null on the last."),
-		says("total", "How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: "+
+		says("total", "How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: "+
 			"null then means that there are more than 10 000, or that counting would take reading more than a page does."))
 }

@@ -94,7 +94,7 @@ var inPath = map[string]parameter{
 	"part":            {Description: "`messages`, `events` or `state`.", Example: "messages"},
 	"user":            {Description: "The user.", Example: "alice"},
 	"agent":           {Description: "The agent or workflow.", Example: "echo"},
-	"callId":          {Description: "The tool call, by the `toolCallId` of its result."},
+	"callId":          {Description: "A call, by its id: of a model as the list has it, of a tool by the `toolCallId` of its result."},
 	"keyId":           {Description: "The key, by its id.", Example: "abcdefgh23456"},
 	"tool":            {Description: "The tool.", Example: "calculator"},
 	"file":            {Description: "A file of the page.", Example: "page.css"},

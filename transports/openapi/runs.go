@@ -76,6 +76,22 @@ func (d *describer) runs() {
 		ID: "listNodeStates", Summary: "List the states of a run's nodes", Parameters: []parameter{userParam},
 		Answers: answers{"200": reply("All of them.", ref("NodeStates"), "node-states")},
 	})
+	d.add("GET "+run+"/model-calls", operation{
+		ID: "listModelCalls", Summary: "List the calls of models in a run, in the order they began",
+		Description: "A call is there from its beginning. A retry, another model after a failure and a summary are calls of their own.",
+		Parameters:  []parameter{cursorParam, limitParam, userParam},
+		Answers:     answers{"200": reply("A page of calls.", ref("ModelCallPage"), "model-calls")},
+	})
+	d.add("GET "+run+"/model-calls/{callId}", operation{
+		ID: "getModelCall", Summary: "Read what a model was sent, and its answer",
+		Description: "Tools, calls and results have their names and ids in the log. A file is described, and its bytes are left out. " +
+			"Of a prompt over 8 MiB the first messages are not shown, which `changes` says.",
+		Parameters: []parameter{userParam},
+		Answers: answers{
+			"200": reply("The call.", ref("WholeModelCall"), "model-call"),
+			"404": refuse("There is no such run, or no such call in it.", "model_call_not_found", "The run has made no such call of a model"),
+		},
+	})
 	d.add("GET "+run+"/messages", operation{
 		ID: "listMessages", Summary: "List the messages of a run, in the order they came",
 		Parameters: []parameter{cursorParam, limitParam, userParam},

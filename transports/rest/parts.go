@@ -4,6 +4,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/wire"
 )
@@ -79,6 +80,54 @@ func (t Transport) messages(c *fiber.Ctx, who runtime.Caller) error {
 	return c.JSON(wire.NewPage(p.list, msgs,
 		func(m *runtime.Message) wire.Message { return wire.NewMessage(p.run.ID, m) },
 		func(m *runtime.Message) int64 { return m.Key }))
+}
+
+// modelCalls answers GET model-calls, in the order they began.
+func (t Transport) modelCalls(c *fiber.Ctx, who runtime.Caller) error {
+	run, err := t.Runtime.Run(c.UserContext(), who, runID(c))
+	if err != nil {
+		return err
+	}
+	list, err := wire.NewList(c.UserContext(), t.Runtime, "model-calls", who, run.Key)
+	if err != nil {
+		return err
+	}
+	limit, err := wire.Limit(c.Query("limit"))
+	if err != nil {
+		return err
+	}
+	after, err := list.Name(c.Query("cursor"))
+	if err != nil {
+		return err
+	}
+	calls, err := t.Runtime.ModelCalls(c.UserContext(), who, runID(c), after, limit)
+	if err != nil {
+		return err
+	}
+	return c.JSON(wire.NewModelCalls(list, calls, t.costs(who, &run)))
+}
+
+// modelCall answers GET of a call of a model.
+func (t Transport) modelCall(c *fiber.Ctx, who runtime.Caller) error {
+	run, err := t.Runtime.Run(c.UserContext(), who, runID(c))
+	if err != nil {
+		return err
+	}
+	call, sent, answer, err := t.Runtime.ModelCall(c.UserContext(), who, runID(c), wire.Unescape(c.Params("callId")))
+	if err != nil {
+		return err
+	}
+	whole, err := wire.NewWholeModelCall(&call, sent, answer, t.costs(who, &run))
+	if err != nil {
+		return err
+	}
+	return c.JSON(whole)
+}
+
+// costs returns a function that computes the cost of tokens in a run.
+func (t Transport) costs(who runtime.Caller, run *runtime.Run) func([]agui.TokenUsage) *float64 {
+	costs := t.Runtime.Costs(who)
+	return func(usage []agui.TokenUsage) *float64 { return costs(run.WorkflowID, usage) }
 }
 
 // append answers POST messages.

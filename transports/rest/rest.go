@@ -39,6 +39,8 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodGet, Path: runs + "/:runId/definition", Known: on(runtime.RoleViewer, t.definition), Large: true},
 		{Method: fiber.MethodGet, Path: runs + "/:runId/steps", Known: on(runtime.RoleViewer, t.steps), Large: true},
 		{Method: fiber.MethodGet, Path: runs + "/:runId/node-states", Known: on(runtime.RoleViewer, t.nodes), Large: true},
+		{Method: fiber.MethodGet, Path: runs + "/:runId/model-calls", Known: on(runtime.RoleViewer, t.modelCalls), Large: true},
+		{Method: fiber.MethodGet, Path: runs + "/:runId/model-calls/:callId", Known: on(runtime.RoleViewer, t.modelCall), Large: true},
 		{Method: fiber.MethodGet, Path: runs + "/:runId/messages", Known: on(runtime.RoleViewer, t.messages), Large: true},
 		{Method: fiber.MethodPost, Path: runs + "/:runId/messages", Known: on(runtime.RoleOperator, t.append), Echoes: true},
 		{Method: fiber.MethodPost, Path: runs + "/:runId/cancel", Known: on(runtime.RoleOperator, t.cancel)},
