@@ -105,14 +105,14 @@ func kill(cmd *exec.Cmd) {
 // tool twice.
 func TestAgent_SurvivesKill(t *testing.T) {
 	dir := t.TempDir()
-	calls := []llmtest.Step{
+	steps := []llmtest.Step{
 		llmtest.Reasoning("Both."), llmtest.Text("Let me see."), llmtest.Call(0, "c0", "note"), llmtest.Call(1, "c1", "slow"),
 		llmtest.Arguments(0, `{"n"`), llmtest.Arguments(1, `{"m"`), llmtest.Arguments(0, `:1}`), llmtest.Arguments(1, `:2}`),
 	}
 	counted := &agui.TokenUsage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}
 	provider := llmtest.New(llmtest.Each(
-		llmtest.Script{Steps: append(slices.Clone(calls[:6]), llmtest.Stall(nil))},
-		llmtest.Script{Steps: calls, Usage: counted},
+		llmtest.Script{Steps: append(slices.Clone(steps[:6]), llmtest.Stall(nil))},
+		llmtest.Script{Steps: steps, Usage: counted},
 		llmtest.Script{Steps: []llmtest.Step{llmtest.Text("done")}, Usage: counted},
 	))
 	defer provider.Close()
@@ -151,6 +151,12 @@ func TestAgent_SurvivesKill(t *testing.T) {
 	run := b.wait("r", runtime.Completed)
 	if *run.OutputSummary != "done" || len(run.Usage) != 1 || run.Usage[0].TotalTokens != 30 {
 		t.Errorf("answer %q, usage %+v", *run.OutputSummary, run.Usage)
+	}
+	calls := b.modelCalls("r")
+	for i, want := range []string{agui.ModelInterrupted, agui.ModelFinished, agui.ModelFinished} {
+		if c := calls[i]; len(calls) != 3 || c.Status != want || c.Sent == "" {
+			t.Errorf("%d calls of models, call %d is %+v", len(calls), i, c)
+		}
 	}
 	evs := b.events()
 	got := shown(evs)

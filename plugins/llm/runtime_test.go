@@ -119,6 +119,16 @@ func (b *bench) wait(run string, want ...runtime.Status) runtime.Run {
 	}
 }
 
+// modelCalls returns the calls of models in a run.
+func (b *bench) modelCalls(run string) []runtime.ModelCall {
+	b.t.Helper()
+	page, err := b.ModelCalls(context.Background(), local, run, "", 100)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return page.Rows
+}
+
 // events returns the log of the thread main after checking its order.
 func (b *bench) events() []agui.Event {
 	b.t.Helper()

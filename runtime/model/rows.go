@@ -465,6 +465,9 @@ func (p *Prompt) End(e *PromptEnd) {
 	if p.Changes == nil {
 		p.Changes = was.Changes
 	}
+	if p.Usage != (agui.TokenUsage{}) {
+		p.Usage.Provider, p.Usage.Model = p.Provider, p.Model
+	}
 }
 
 // PromptPiece is a part of prompts that is no message of the thread. Runs of a thread share it; it is removed with the last of them.

@@ -169,12 +169,12 @@ func (r *references) skips(seq int64) bool {
 }
 
 func (r *references) closeRange() {
-	switch {
-	case r.first == 0:
-	case r.first == r.last:
-		r.text.WriteString(fmt.Sprintf(" %c%d", RefMessages, r.first))
+	switch r.first {
+	case 0:
+	case r.last:
+		fmt.Fprintf(&r.text, " %c%d", RefMessages, r.first)
 	default:
-		r.text.WriteString(fmt.Sprintf(" %c%d-%d", RefMessages, r.first, r.last))
+		fmt.Fprintf(&r.text, " %c%d-%d", RefMessages, r.first, r.last)
 	}
 	r.first, r.last = 0, 0
 }
@@ -308,7 +308,7 @@ func (a *asking) ended(told *agui.ModelCall, c *plugins.ModelCall, answer *plugi
 		return []model.Row{end}
 	}
 	if answer != nil && len(answer.Changes) > 0 {
-		end.Changes = listJSON(append(a.changes[:len(a.changes):len(a.changes)], answer.Changes...))
+		end.Changes = listJSON(append(slices.Clip(a.changes), answer.Changes...))
 	}
 	var pieces []model.Row
 	end.Answer, pieces = a.answer(answer)

@@ -54,6 +54,8 @@ func Run(t *testing.T, open func(t *testing.T) model.Store) {
 		{"SpanStepNodeKeepAllFields", testSpanStepNode},
 		{"MessageKeepsAllFields", testMessage},
 		{"MemoInterruptKeepAllFields", testMemoInterrupt},
+		{"PromptKeepsAllFields", testPrompt},
+		{"PiecesGoWithTheLastRun", testPieces},
 		{"RowsThatDoNotExist", testNotFound},
 		{"ManyRowsInOneBatch", testManyRows},
 		{"LargeRowsOfManyThreads", testLargeRows},

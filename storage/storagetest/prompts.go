@@ -1,0 +1,92 @@
+package storagetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+func testPrompt(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
+	begun := model.Prompt{
+		PromptResult: model.PromptResult{Status: agui.ModelStarted, Provider: "p", Model: "m", Changes: object("c")},
+		RunKey:       run.Key, ID: "a", Step: 2, Sent: "m1-3", StartedAt: at(1),
+	}
+	end := model.PromptEnd{RunKey: run.Key, ID: "a", PromptResult: model.PromptResult{
+		Status: agui.ModelFailed, FinishReason: "stop", Usage: agui.TokenUsage{InputTokens: 1, OutputTokens: 2, TotalTokens: 3},
+		Error: &agui.OutputError{Code: "e", Message: "E"}, Answer: "m4", FirstToken: time.Millisecond, Took: time.Second,
+	}}
+	check := func(want ...model.Prompt) {
+		t.Helper()
+		p, err := f.Prompts(ctx, "project", run.Key, "", 10)
+		equal(t, "Prompts", p.Rows, err, want)
+		one, err := f.Prompt(ctx, "project", run.Key, "a")
+		equal(t, "Prompt", one, err, want[0])
+	}
+	f.put(t, &begun)
+	check(begun)
+	f.put(t, &end)
+	ended := begun
+	ended.End(&end)
+	check(ended)
+	again, endAgain := begun, end
+	again.ID, endAgain.ID = "b", "b"
+	f.put(t, &again, &endAgain) // in one batch
+	both := ended
+	both.ID = "b"
+	check(ended, both)
+	p, err := f.Prompts(ctx, "project", run.Key, "a", 10)
+	equal(t, "Prompts behind the first", p.Rows, err, []model.Prompt{both})
+	if _, err := f.Prompt(ctx, "other", run.Key, "a"); !errors.Is(err, model.ErrNotFound) {
+		t.Errorf("another project's prompt: %v", err)
+	}
+}
+
+func testPieces(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	thread := f.newThread(t, "ann", "main")
+	first, second := f.newRun(t, thread, "first", model.Completed), f.newRun(t, thread, "second", model.Completed)
+	ids := []string{"shared"}
+	f.put(t, &model.PromptPiece{RunKey: first.Key, ID: "shared", Body: object("s")}, &model.PromptPiece{RunKey: second.Key, ID: "shared", Body: object("s")})
+	for i := range 9 { // more than a part of the deletion
+		id := fmt.Sprint("own", i)
+		ids = append(ids, id)
+		f.put(t, &model.PromptPiece{RunKey: first.Key, ID: id, Body: object("o")})
+	}
+	left := func(want int) {
+		t.Helper()
+		p, err := f.PromptPieces(ctx, "project", thread.Key, ids)
+		equal(t, "pieces", len(p.Rows), err, want)
+	}
+	left(10)
+	p, err := f.PromptPieces(ctx, "other", thread.Key, ids)
+	equal(t, "pieces of another project", len(p.Rows), err, 0)
+	remove := func(run *model.Run) {
+		part := &model.Delete{ThreadKey: thread.Key, RunKey: run.Key, Limit: 4}
+		for f.put(t, part); part.Left; {
+			f.put(t, part)
+		}
+	}
+	remove(first)
+	left(1)
+	remove(second)
+	left(0)
+	third := f.newRun(t, thread, "third", model.Completed)
+	f.put(t, &model.PromptPiece{RunKey: third.Key, ID: "own1", Body: object("new")}) // would be the old one if that had stayed
+	p, err = f.PromptPieces(ctx, "project", thread.Key, []string{"own1"})
+	equal(t, "a piece after its deletion", p.Rows, err, []model.PromptPiece{{ID: "own1", Body: object("new")}})
+
+	f.put(t, message(third, "m", 7, model.MessageConsumed), message(third, "n", 8, model.MessageHidden))
+	msgs, err := f.MessagesBySeq(ctx, "project", thread.Key, []int64{7, 8, 9})
+	if err == nil && (len(msgs.Rows) != 2 || msgs.Rows[0].ID != "n") {
+		err = fmt.Errorf("%d messages", len(msgs.Rows))
+	}
+	if err != nil {
+		t.Error("MessagesBySeq:", err)
+	}
+}
