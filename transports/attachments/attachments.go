@@ -246,6 +246,10 @@ func (t Transport) raw(c *fiber.Ctx, out *quota.Pool) error {
 
 // result answers GET of a tool's result that a file has.
 func (t Transport) result(c *fiber.Ctx, who runtime.Caller, out *quota.Pool) error {
+	who, err := transports.InStead(who, c.Query("user"), runtime.RoleViewer)
+	if err != nil {
+		return err
+	}
 	a, body, err := t.Runtime.OpenResult(c.UserContext(), who, wire.Unescape(c.Params("runId")), wire.Unescape(c.Params("callId")))
 	if err != nil {
 		return err

@@ -443,6 +443,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{projectId}/agent-runs/{runId}/results/{callId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a tool's result that is too large for the log
+         * @description A result of more than 1 MiB is a file, up to 64 MiB; its event and its message have its beginning, its end and this address. It does not count towards the user's quota, and is removed with its run.
+         */
+        get: operations["getResult"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/attachments/raw": {
         parameters: {
             query?: never;
@@ -7118,6 +7138,54 @@ export interface operations {
                 };
             };
             /** @description It is not there. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getResult: {
+        parameters: {
+            query?: {
+                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                user?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The project. `default` unless accounts say otherwise.
+                 * @example default
+                 */
+                projectId: string;
+                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                runId: string;
+                /** @description The tool call, by the `toolCallId` of its result. */
+                callId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The whole result. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            /** @description There is no such run, or the result is whole in the log. */
             404: {
                 headers: {
                     [name: string]: unknown;
