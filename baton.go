@@ -118,6 +118,12 @@ type Tuning struct {
 	// days of the audit log. In a policy, a zero field means forever.
 	Retention *RetentionPolicy
 
+	// Prices are the prices of models, by which the costs of model calls are computed when they are made.
+	Prices Prices
+
+	// Budgets limit what the model calls of projects, users, agents and runs may use, in tokens or in the currency of Prices.
+	Budgets []Budget
+
 	Attachments Attachments
 	Limits      Limits
 	Timeouts    Timeouts
@@ -161,6 +167,15 @@ const (
 	RoleAdmin    = runtime.RoleAdmin
 )
 
+// What model calls cost, and may use.
+//
+//nolint:revive // each is documented there
+type (
+	Prices = runtime.Prices
+	Price  = runtime.Price
+	Budget = runtime.Budget
+)
+
 // How long data is kept.
 //
 //nolint:revive // each is documented there
@@ -180,11 +195,10 @@ type Limits struct {
 	Queue          int   // runs waiting in the queue, default 10 000; with accounts a project may use half of it, a user a tenth
 	Input          int   // bytes of a request that starts a run, default 32 MiB, at most 96 MiB
 
-	RequestsPerUser    int   // requests per second, in bursts of up to four seconds; default 50, below 0 no limit
-	RequestsPerProject int   // likewise for all users of a project, default 500
-	StreamsPerUser     int   // open streams and WebSockets, default 200, below 0 no limit
-	StreamsPerProject  int   // likewise for all users of a project, default 2 000
-	TokensPerDay       int64 // model tokens that one project may use in 24 hours, default no limit
+	RequestsPerUser    int // requests per second, in bursts of up to four seconds; default 50, below 0 no limit
+	RequestsPerProject int // likewise for all users of a project, default 500
+	StreamsPerUser     int // open streams and WebSockets, default 200, below 0 no limit
+	StreamsPerProject  int // likewise for all users of a project, default 2 000
 }
 
 // rates returns the limits on requests and streams of users and projects.

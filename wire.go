@@ -80,7 +80,8 @@ func newRuntime(cfg *Config, reg *host.Registry, db *storage.DB, files *attach.F
 			RunsPerProject:  cfg.Limits.RunsPerProject,
 			RunsPerUser:     cfg.Limits.RunsPerUser,
 			RunEvents:       10_000_000,
-			TokensPerDay:    cfg.Limits.TokensPerDay,
+			Budgets:         cfg.Budgets,
+			Prices:          cfg.Prices,
 			StepTimeout:     cfg.Timeouts.Step,
 			RunTimeout:      cfg.Timeouts.Run,
 			ToolTimeout:     cfg.Timeouts.Tool,
@@ -93,6 +94,7 @@ func newRuntime(cfg *Config, reg *host.Registry, db *storage.DB, files *attach.F
 		QueueDepth:   cfg.Limits.Queue,
 
 		Counter:   db,
+		Ledger:    db,
 		NoPrompts: cfg.NoPrompts,
 		Measures:  watch.Measures(),
 		Tracer:    cfg.Tracer,

@@ -63,7 +63,11 @@ func (p *Program) chat(ctx context.Context, cfg config.Config, server target, s 
 			return err
 		}
 		cfg.Listen = "127.0.0.1:0" // only this command connects to it
-		own, err := Start(ctx, cfg, quietLogger(cfg.Log, p.Stderr), o.list...)
+		set, err := o.opened(ctx, cfg, quietLogger(cfg.Log, p.Stderr))
+		if err != nil {
+			return err
+		}
+		own, err := start(ctx, set)
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,6 @@ var shown = map[string]string{
 	"limits.queue": "server.queued", "limits.input": "sizes.input",
 	"limits.requests_per_user": "user.requests.perSecond", "limits.requests_per_project": "project.requests.perSecond",
 	"limits.streams_per_user": "user.streams.limit", "limits.streams_per_project": "project.streams.limit",
-	"limits.tokens_per_day": "project.tokensPerDay.limit",
 
 	"timeouts.step": "timeouts.step", "timeouts.run": "timeouts.run", "timeouts.tool": "timeouts.tool", "timeouts.approval": "timeouts.approval",
 	"timeouts.drain": "timeouts.drain", "timeouts.on_disconnect_grace": "timeouts.onDisconnectGrace", "timeouts.ping": "timeouts.ping",

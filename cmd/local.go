@@ -7,7 +7,6 @@ import (
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/config"
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports/auth"
@@ -26,8 +25,8 @@ type local struct {
 }
 
 // startLocal starts a run in this process, which has exclusive use of the database until the feed is closed.
-func startLocal(ctx context.Context, cfg config.Config, req request, log *slog.Logger, list []plugins.Plugin) (_ feed, err error) {
-	e, err := startEngine(ctx, cfg, log, list)
+func startLocal(ctx context.Context, cfg config.Config, req request, log *slog.Logger, o offers) (_ feed, err error) {
+	e, err := startEngine(ctx, cfg, log, o)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func (p *Program) serveTools(ctx context.Context, cfg config.Config, in io.Reade
 		return err
 	}
 	log := quietLogger(cfg.Log, p.Stderr)
-	e, err := startEngine(ctx, cfg, log, o.list)
+	e, err := startEngine(ctx, cfg, log, o)
 	if err != nil {
 		return err
 	}

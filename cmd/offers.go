@@ -74,6 +74,27 @@ func (o offers) withOrigins() []plugins.Plugin {
 	return list
 }
 
+// opened returns the configuration of a server with these offers.
+func (o offers) opened(ctx context.Context, cfg config.Config, log *slog.Logger) (baton.Config, error) {
+	set, err := opened(ctx, cfg, log, o.withOrigins())
+	set.Prices, set.Budgets = o.spending()
+	return set, err
+}
+
+// spending returns the declared prices and budgets.
+func (o offers) spending() (baton.Prices, []baton.Budget) {
+	declared, list := o.declared.Spending()
+	prices := baton.Prices{Currency: declared.Currency, Models: make(map[string]baton.Price)}
+	for name, p := range declared.Models {
+		prices.Models[name] = baton.Price(*p)
+	}
+	budgets := make([]baton.Budget, len(list))
+	for i, b := range list {
+		budgets[i] = baton.Budget(b)
+	}
+	return prices, budgets
+}
+
 // contains reports whether list has a plugin with the same name and type.
 func contains(list []plugins.Plugin, p plugins.Plugin) bool {
 	return slices.ContainsFunc(list, func(t plugins.Plugin) bool {
@@ -106,6 +127,7 @@ type reloader struct {
 	server  *baton.Server
 	load    func() (config.Config, error)
 	started config.Config // the settings that the server was started with
+	began   offers        // likewise
 	now     offers
 	log     *slog.Logger
 }
@@ -138,7 +160,8 @@ func (r *reloader) reload(ctx context.Context) error {
 	if err := r.server.Replace(ctx, next.withOrigins()...); err != nil {
 		return err
 	}
-	if cfg.String() != r.started.String() {
+	prices, budgets := next.spending()
+	if startedPrices, startedBudgets := r.began.spending(); cfg.String() != r.started.String() || !reflect.DeepEqual(prices, startedPrices) || !reflect.DeepEqual(budgets, startedBudgets) {
 		r.log.Warn("changed settings take effect at the next start", "file", cfg.Path)
 	}
 	c := next.declared.Since(r.now.declared)

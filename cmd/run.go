@@ -117,7 +117,7 @@ func (p *Program) feed(ctx context.Context, cfg config.Config, server target, re
 	if err != nil {
 		return nil, err
 	}
-	return startLocal(ctx, cfg, req, quietLogger(cfg.Log, p.Stderr), o.list)
+	return startLocal(ctx, cfg, req, quietLogger(cfg.Log, p.Stderr), o)
 }
 
 // findServer returns the URL of the given server, or else of the server that runs on the database, "" if none does.

@@ -60,7 +60,7 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	set, err := opened(stop, cfg, log, offered.withOrigins())
+	set, err := offered.opened(stop, cfg, log)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	defer reloading.Wait()
 	reading, unread := context.WithCancel(stop)
 	defer unread()
-	files := &reloader{program: p, server: s, load: again, started: cfg, now: offered, log: log}
+	files := &reloader{program: p, server: s, load: again, started: cfg, began: offered, now: offered, log: log}
 	reloading.Go(func() { files.watch(reading, hangups) }) // ends with reading
 	log.Info("serving", "url", s.URL(), "version", buildVersion())
 	if err := greet(p.Stdout, s.URL(), cfg, offered.list); err != nil {

@@ -52,9 +52,9 @@ func opened(ctx context.Context, cfg config.Config, log *slog.Logger, list []plu
 }
 
 // startEngine starts a server that only this process can reach. It has exclusive use of the database until it is closed.
-func startEngine(ctx context.Context, cfg config.Config, log *slog.Logger, list []plugins.Plugin) (*baton.Server, error) {
+func startEngine(ctx context.Context, cfg config.Config, log *slog.Logger, o offers) (*baton.Server, error) {
 	cfg.Listen, cfg.AdminListen = "", ""
-	set, err := opened(ctx, cfg, log, list)
+	set, err := o.opened(ctx, cfg, log)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,6 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 			RequestsPerProject: unlimited(cfg.Limits.RequestsPerProject),
 			StreamsPerUser:     unlimited(cfg.Limits.StreamsPerUser),
 			StreamsPerProject:  unlimited(cfg.Limits.StreamsPerProject),
-			TokensPerDay:       int64(cfg.Limits.TokensPerDay),
 		},
 		Retention: retentionOf(cfg.Retention),
 		Timeouts: baton.Timeouts{

@@ -55,7 +55,6 @@ const templateAgent = `    system: You answer briefly, and compute with the calc
     tools: [calculator, clock]
     limits: {timeout: 2m, max_steps: 12}
     # fallback: [{provider: ollama, model: qwen3}]       # used when the model has failed
-    # prices: {some-model: {input: 0.15, output: 0.60}}  # per million tokens, for limits.max_cost
     # history: {tokens: 32000, over: summarise}          # for earlier turns that do not fit: drop or summarise
     # output: structured                                 # adds key points and suggested actions to the answer
     # context: [notes]                                   # directories of text files that a run may refer to
@@ -73,6 +72,11 @@ const templateTools = `
 `
 
 const templateWorkflow = `
+# What model calls cost, and may use.
+# prices: {currency: USD, models: {some-model: {input: 0.15, output: 0.60}}}  # per million tokens
+# budgets:
+#   daily: {scope: user, per: day, unit: tokens, limit: 2000000}  # per month, in USD, for an agent, a project or each run; over: stop or ask
+
 # Graphs of agents and tools. Inputs and conditions are expressions over the nodes listed in needs.
 workflows:
   answer:

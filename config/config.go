@@ -35,7 +35,7 @@ type Config struct {
 	// Takeover is the flag --takeover. It has no place in a file: each restart would end the other server.
 	Takeover bool `yaml:"-"`
 
-	// Path is the file that was read, "" for none. Its sections agents, mcp, providers and workflows declare plugins and are no settings.
+	// Path is the file that was read, "" for none. Package declared reads its sections agents, budgets, mcp, prices, providers and workflows, which are no settings.
 	Path string `yaml:"-"`
 }
 
@@ -96,7 +96,6 @@ type Limits struct {
 	RequestsPerProject int `yaml:"requests_per_project"` // requests of one project per second, in bursts of up to four seconds; 0 = no limit (500)
 	StreamsPerUser     int `yaml:"streams_per_user"`     // streams and WebSockets that one user may have open; 0 = no limit (200)
 	StreamsPerProject  int `yaml:"streams_per_project"`  // streams and WebSockets that one project may have open; 0 = no limit (2000)
-	TokensPerDay       int `yaml:"tokens_per_day"`       // model tokens that one project may use in 24 hours; 0 = no limit (0)
 }
 
 // Retention sets for how many days data is kept; 0 = keep forever.

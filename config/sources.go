@@ -77,8 +77,10 @@ func fromFile(name string) (l layer, file string, err error) {
 	return l, file, errors.Join(l.add(file, "", root)...)
 }
 
-// declarations lists the sections of a file that declare plugins and hold no settings.
-func declarations() []string { return []string{"agents", "mcp", "providers", "workflows"} }
+// declarations lists the sections of a file that package declared reads: they hold no settings.
+func declarations() []string {
+	return []string{"agents", "budgets", "mcp", "prices", "providers", "workflows"}
+}
 
 // add reads the settings in n, a mapping whose keys follow prefix, and returns all errors. It ignores null, so a
 // section may contain only comments.

@@ -165,6 +165,9 @@ func (r *Run) decide(ctx context.Context, g *Guard, s Subject) (v Verdict, err e
 	if cause := context.Cause(ctx); cause != nil {
 		return v, cause
 	}
+	if errors.Is(err, ErrWaiting) { // for a budget of its model
+		return v, err
+	}
 	if err == nil {
 		err = v.fits(s.On)
 	}

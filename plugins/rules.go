@@ -76,7 +76,7 @@ func (r *Run) admitActivity(kind string) error {
 // isReserved reports whether only Baton writes CUSTOM events of that name.
 func isReserved(name string) bool {
 	switch name {
-	case agui.ProgressEvent, agui.RetractedEvent, agui.ModelCallEvent, agui.CompactedEvent, agui.GuardEvent, "log-reset", "budget":
+	case agui.ProgressEvent, agui.RetractedEvent, agui.ModelCallEvent, agui.CompactedEvent, agui.GuardEvent, agui.BudgetEvent, "log-reset":
 		return true
 	}
 	return false

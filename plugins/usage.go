@@ -18,9 +18,13 @@ import (
 // by its place and counted once, so the worker must report in the same order on replay, and goroutines need a Branch
 // each.
 //
-// If the project's tokens are used up (see MayCallModel), Usage counts the tokens and then fails as MayCallModel does.
+// If a budget was used up before, Usage outside of any Do counts the tokens and then fails as MayCallModel does. Inside a Do it does
+// not, because the call would be made again: call MayCallModel there.
 func (r *Run) Usage(ctx context.Context, u agui.TokenUsage) error {
-	refused := r.MayCallModel()
+	var refused error
+	if r.scopeOf(ctx).do == nil {
+		refused = r.MayCallModel()
+	}
 	if err := r.ModelCall(ctx, ModelCall{Usage: u}); err != nil {
 		return err
 	}
@@ -32,9 +36,10 @@ type ModelCall struct {
 	Usage        agui.TokenUsage
 	FinishReason string // such as stop, tool_calls or length; empty if unknown
 	RequestID    string // the provider's id, empty if there is none
+	More         bool   // a further part of the call that was reported last, which counts as one call
 }
 
-// ModelCall is like Usage, but does not check the project's tokens and also records the result: the metadata of the run's
+// ModelCall is like Usage, but does not check budgets and also records the result: the metadata of the run's
 // end are those of the last call with a known FinishReason.
 func (r *Run) ModelCall(ctx context.Context, c ModelCall) error {
 	u := &c.Usage
@@ -93,11 +98,12 @@ func (r *Run) endModelCalls() {
 // errUnreported is the error of a model call without a reported end.
 var errUnreported = errors.New("the worker returned before it reported the end of its model call")
 
-// MayCallModel fails with an *Error of the code tokens_exceeded while the run's project has used up its tokens for the day.
-// A worker calls it before each model call and returns the error. Tokens already used count anyway.
+// MayCallModel fails with an *Error of the code budget_exceeded while a budget of the run is used up. For a budget that asks it returns
+// ErrWaiting until an operator has answered, like Ask. A worker calls it before each model call, in the Do of that call if there is one,
+// and returns the error. Tokens already used count anyway.
 func (r *Run) MayCallModel() error {
 	if l, ok := r.host.(interface{ MayCallModel() error }); ok {
-		return l.MayCallModel()
+		return r.noteWaiting(l.MayCallModel())
 	}
 	return nil
 }

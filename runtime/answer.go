@@ -46,11 +46,11 @@ func (rt *Runtime) resume(ctx context.Context, c Caller, name string, entries []
 		if err != nil {
 			return Run{}, unavailable(err)
 		}
-		replies, err := rt.work.RepliesTo(run.Project, all, entries, c.responder())
+		replies, err := rt.work.RepliesTo(&run.RunHead, all, entries, rt.responder(c))
 		if err != nil {
 			return Run{}, err
 		}
-		out, err := rt.work.Decide(quota.OwnerOf(run.Project, run.User), &decide.Resume{Thread: run.ThreadKey, Run: run.Key, Project: c.project, Replies: replies, Key: key, Limits: rt.limits(c.project), By: rt.by(c, "answer")})
+		out, err := rt.work.Decide(quota.OwnerOf(run.Project, run.User), &decide.Resume{Thread: run.ThreadKey, Run: run.Key, Project: c.project, Replies: replies, Key: key, Limits: rt.limits(&run.RunHead), By: rt.by(c, "answer")})
 		if !errors.Is(err, decide.ErrStale) {
 			run.RunHead = out.Run
 			return run, unavailable(err)

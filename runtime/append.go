@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/decide"
@@ -60,7 +61,7 @@ func (rt *Runtime) append(ctx context.Context, c Caller, name string, req *Appen
 		return Message{}, refuse(KindTooLarge, "content_too_large", "A message may hold %d bytes as it is stored", most)
 	}
 	out, err := rt.work.Append(quota.OwnerOf(run.Project, run.User), &decide.Append{
-		Thread: run.ThreadKey, Run: run.Key, Project: c.project, Message: msg, Size: size, Key: req.Idempotency, Limits: rt.limits(c.project),
+		Thread: run.ThreadKey, Run: run.Key, Project: c.project, Message: msg, Size: size, Key: req.Idempotency, Limits: rt.limits(&run.RunHead),
 		By: rt.by(c, "append"),
 	})
 	if err != nil {
@@ -80,10 +81,11 @@ func (rt *Runtime) append(ctx context.Context, c Caller, name string, req *Appen
 	return msgs[0], nil
 }
 
-// limits returns the queue and token limits of a project.
-func (rt *Runtime) limits(project string) decide.Limits {
+// limits returns the limits on queued runs, and the refusal of a run whose budgets are used up.
+func (rt *Runtime) limits(run *model.RunHead) decide.Limits {
 	return decide.Limits{
 		Queue: rt.cfg.QueueDepth, PerProject: rt.cfg.QueuePerProject, PerUser: rt.cfg.QueuePerUser, PerThread: rt.cfg.QueuePerThread,
-		InboxBytes: rt.cfg.MessageBytes, Spent: rt.work.Spent(project),
+		InboxBytes: rt.cfg.MessageBytes,
+		Spent:      rt.work.Spent(model.Spender{Project: run.Project, User: run.User, Agent: run.WorkflowID}, time.Now()),
 	}
 }

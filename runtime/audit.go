@@ -15,9 +15,9 @@ func (rt *Runtime) by(c Caller, action string) decide.By {
 	return decide.By{Request: c.Audit(action)}
 }
 
-// responder identifies the caller in the answers that it gives.
-func (c Caller) responder() work.Responder {
-	return work.Responder{User: c.Actor(), Role: c.role.String()}
+// responder identifies the caller in the answers that it gives. Without accounts everybody operates the server.
+func (rt *Runtime) responder(c Caller) work.Responder {
+	return work.Responder{User: c.Actor(), Role: c.role.String(), Operates: c.calls() || !rt.cfg.Accounts}
 }
 
 // Audit returns an audit entry for an action of the caller.

@@ -94,6 +94,7 @@ type Config struct {
 	PagesBytes int // large pages that readers hold from Store at a time, default 64 MiB; a quarter per project, with accounts an eighth per user
 
 	Counter     model.Counter // counts the results of runs; nil counts nothing
+	Ledger      model.Ledger  // has the usage of model calls; nil has none
 	Measures    Measures      // receives sizes and durations
 	Tracer      Tracer        // receives nested operations; nil for none
 	Attachments *attach.Files // stores uploaded files; nil when users cannot attach files

@@ -8,19 +8,15 @@ import (
 // Quota is a limit and its current use. A Limit of 0 means no limit.
 type Quota struct{ Limit, Used int }
 
-// TokenQuota is a Quota of tokens.
-type TokenQuota struct{ Limit, Used int64 }
-
 // Standing is the limits of a caller and their current use.
 type Standing struct {
 	Running, Queued              Quota // the caller's runs
 	RunningOfProject             Quota
 	QueuedOfProject              Quota
-	Tokens                       TokenQuota // of the project's models in 24 hours
-	RunningOfAll                 int        // how many runs of all users this server executes at once
-	BytesOfAll                   int64      // total input of these runs
-	RunningOfAgent               int        // how many of these runs may be of one agent; 0 for no limit of its own
-	MessagesOfAll                int64      // bytes in memory of the messages of these runs
+	RunningOfAll                 int   // how many runs of all users this server executes at once
+	BytesOfAll                   int64 // total input of these runs
+	RunningOfAgent               int   // how many of these runs may be of one agent; 0 for no limit of its own
+	MessagesOfAll                int64 // bytes in memory of the messages of these runs
 	QueuedOfAll                  int
 	QueuedPerThread              int
 	MessageBytes                 int // the new messages of one run
@@ -55,7 +51,6 @@ func (rt *Runtime) Standing(ctx context.Context, c Caller) (Standing, error) {
 	s := Standing{
 		Running:          Quota{rt.cfg.RunsPerUser, running},
 		RunningOfProject: Quota{rt.cfg.RunsPerProject, runningOfProject},
-		Tokens:           TokenQuota{rt.cfg.TokensPerDay, rt.work.TokensOf(c.project)},
 		RunningOfAll:     rt.cfg.Runs,
 		BytesOfAll:       rt.cfg.RunsBytes,
 		Queued:           Quota{max(rt.cfg.QueuePerUser, 0), queued.OfUser},

@@ -260,7 +260,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	}
 	c := &decide.Start{
 		Thread: s.th, New: s.first, Run: s.run, Named: s.req.RunID != "", BodyHash: s.req.BodyHash,
-		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(s.c.project), Edit: s.plan.hideFrom > 0,
+		Multitask: s.req.Multitask, Key: s.req.Idempotency, Limits: s.rt.limits(&s.run.RunHead), Edit: s.plan.hideFrom > 0,
 		Lost: s.plan.lost, By: s.rt.by(s.c, "start"),
 	}
 	for _, e := range s.req.Resume {
@@ -271,7 +271,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	}
 	var err error
 	if !s.first {
-		if c.Answers, err = s.rt.keyed.answers(ctx, s.rt.work, s.at, s.req, s.plan.known, s.c.responder()); err != nil {
+		if c.Answers, err = s.rt.keyed.answers(ctx, s.rt.work, s.at, s.req, s.plan.known, s.rt.responder(s.c)); err != nil {
 			return nil, err
 		}
 		if s.answers = make(map[string]bool); c.Answers != nil {

@@ -40,6 +40,7 @@ type pending struct {
 	audit        []model.Audit
 	ended        []model.RunEnded
 	calls        []model.CallUsage
+	raises       []model.Raise
 }
 
 // Keys of more than one column.
@@ -135,7 +136,7 @@ func (p *pending) reset() {
 	p.keys.reset()
 	p.prompts.reset()
 	p.promptEnds.reset()
-	p.uses, p.pieces, p.audit, p.ended, p.calls = nil, nil, nil, nil, nil
+	p.uses, p.pieces, p.audit, p.ended, p.calls, p.raises = nil, nil, nil, nil, nil, nil
 }
 
 // commitTx is the transaction of a batch.
@@ -239,6 +240,9 @@ func (tx *commitTx) putOne(row model.Row) error {
 		p.ended = append(p.ended, *row)
 	case *model.CallUsage:
 		p.calls = append(p.calls, *row)
+	case *model.Raise:
+		same := func(r model.Raise) bool { r.Amount = row.Amount; return r == *row } // PostgreSQL updates a row once in a statement
+		p.raises = append(slices.DeleteFunc(p.raises, same), *row)
 	case *model.Delete:
 		tx.deletes = append(tx.deletes, row)
 	default:
@@ -377,6 +381,7 @@ func (tx *commitTx) writePending() error {
 	write(tx, p.audit, insertAudit, auditCells)
 	write(tx, p.ended, insertRunEnded, runEndedCells)
 	write(tx, p.calls, insertModelCall, modelCallCells)
+	write(tx, p.raises, upsertRaise, raiseCells)
 	p.reset()
 	return tx.err
 }

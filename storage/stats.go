@@ -22,14 +22,14 @@ INSERT INTO ended_runs (run_key, project_id, agent, status, code, first_generati
 VALUES (?::bigint, ?::text, ?::text, ?::text, ?::text, ?::boolean, ?::timestamptz, ?::timestamptz, ?::timestamptz)`
 
 	insertModelCall = `
-INSERT INTO model_calls (project_id, agent, at, usage)
-VALUES (?::text, ?::text, ?::timestamptz, ?::text)`
+INSERT INTO model_calls (project_id, user_id, agent, at, calls, cost, usage)
+VALUES (?::text, ?::text, ?::text, ?::timestamptz, ?::bigint, ?::bigint, ?::text)`
 
 	endedColumns = `
 SELECT key, run_key, project_id, agent, status, code, first_generation, created_at, begun_at, finished_at FROM ended_runs`
 
 	callColumns = `
-SELECT key, project_id, agent, at, usage FROM model_calls`
+SELECT key, project_id, user_id, agent, at, calls, cost, usage FROM model_calls`
 
 	lockEnded = endedColumns + ` WHERE key > ? ORDER BY key LIMIT ? FOR UPDATE`
 	lockCalls = callColumns + ` WHERE key > ? ORDER BY key LIMIT ? FOR UPDATE`
@@ -44,9 +44,9 @@ DELETE FROM model_calls WHERE key = ANY (?)`
 SELECT data FROM stats_buckets WHERE project_id = ? AND step = ? AND at = ?`
 
 	upsertBucket = `
-INSERT INTO stats_buckets (project_id, step, at, tokens, data)
-VALUES (?::text, ?::bigint, ?::timestamptz, ?::bigint, ?::text)
-ON CONFLICT (project_id, step, at) DO UPDATE SET tokens = excluded.tokens, data = excluded.data`
+INSERT INTO stats_buckets (project_id, step, at, data)
+VALUES (?::text, ?::bigint, ?::timestamptz, ?::text)
+ON CONFLICT (project_id, step, at) DO UPDATE SET data = excluded.data`
 
 	forgetBuckets = `
 DELETE FROM stats_buckets WHERE (project_id, step, at) IN (
@@ -63,7 +63,7 @@ func runEndedCells(e *model.RunEnded) []any {
 }
 
 func modelCallCells(c *model.CallUsage) []any {
-	return []any{c.Project, c.Agent, ms(c.At), jsonOf(&c.Usage)}
+	return []any{c.Project, c.User, c.Agent, ms(c.At), c.Calls, c.Cost, jsonOf(&c.Usage)}
 }
 
 // countable is a row of ended_runs or model_calls.
@@ -89,13 +89,12 @@ type call struct {
 }
 
 func scanCall(rows *sql.Rows) (c call, err error) {
-	err = rows.Scan(&c.key, &c.Project, &c.Agent, timeInto{&c.At}, jsonInto{&c.Usage})
+	err = rows.Scan(&c.key, &c.Project, &c.User, &c.Agent, timeInto{&c.At}, &c.Calls, &c.Cost, jsonInto{&c.Usage})
 	return c, err
 }
 
-func scanCountableCall(rows *sql.Rows) (countable, error) {
-	c, err := scanCall(rows)
-	return countable{key: c.key, project: c.Project, count: c.Count}, err
+func (c *call) countable() countable {
+	return countable{key: c.key, project: c.Project, count: c.Count}
 }
 
 // counter stores run statistics.
@@ -110,9 +109,13 @@ func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 			if err != nil {
 				return err
 			}
-			calls, err := all(ctx, tx, scanCountableCall, lockCalls, 0, rolledUpAtOnce)
+			used, err := all(ctx, tx, scanCall, lockCalls, 0, rolledUpAtOnce)
 			if err != nil {
 				return err
+			}
+			calls := make([]countable, len(used))
+			for i := range used {
+				calls[i] = used[i].countable()
 			}
 			runs := make([]int64, len(ended))
 			for i := range ended {
@@ -125,7 +128,7 @@ func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 			more = max(len(ended), len(calls)) == rolledUpAtOnce || indexed < len(ended)
 			ended = ended[:indexed]
 			some = len(ended) + len(calls)
-			return cmp.Or(tally(tx, slices.Concat(ended, calls)), deleteRows(tx, deleteEnded, ended), deleteRows(tx, deleteCalls, calls))
+			return cmp.Or(tally(tx, slices.Concat(ended, calls)), addUsage(tx, used), deleteRows(tx, deleteEnded, ended), deleteRows(tx, deleteCalls, calls))
 		})
 		if err == nil {
 			n += some
@@ -137,7 +140,9 @@ func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 	}
 	_, err = c.tidy(ctx, forgetBuckets, int(model.MinuteStep.Seconds()), ms(now.Add(-model.MinutesKept)))
 	_, hours := c.tidy(ctx, forgetBuckets, int(model.HourStep.Seconds()), ms(now.Add(-model.HoursKept)))
-	return n, errors.Join(err, hours)
+	_, days := c.tidy(ctx, forgetUsage, ms(now.Add(-model.UsageKept)))
+	_, raises := c.tidy(ctx, forgetRaises, ms(now.Add(-model.UsageKept)))
+	return n, errors.Join(err, hours, days, raises)
 }
 
 func deleteRows(tx *tx, query string, list []countable) error {
@@ -194,5 +199,5 @@ func addTo(tx *tx, b bucket, t *model.Tally) error {
 		sum.Add(t)
 		t = &sum
 	}
-	return tx.exec(upsertBucket, b.project, step, ms(b.at), t.Tokens(), jsonOf(t))
+	return tx.exec(upsertBucket, b.project, step, ms(b.at), jsonOf(t))
 }

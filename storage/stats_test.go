@@ -123,7 +123,7 @@ func (c *counting) end(r *model.Run, rows *[]model.Row) {
 		r.Error = &agui.OutputError{Code: []string{"timeout", "crash_loop"}[c.rand.IntN(2)], Message: "no"}
 	}
 	if used := int64(c.rand.IntN(3)); used > 0 {
-		call := model.CallUsage{Project: r.Project, Agent: r.WorkflowID, At: c.at(), Usage: agui.TokenUsage{
+		call := model.CallUsage{Project: r.Project, User: r.User, Agent: r.WorkflowID, At: c.at(), Calls: 1, Cost: 5 * used, Usage: agui.TokenUsage{
 			Model: "m", InputTokens: used, OutputTokens: 2 * used, TotalTokens: 3 * used,
 		}}
 		c.calls, *rows = append(c.calls, call), append(*rows, &call)
@@ -291,19 +291,53 @@ func (c *counting) check() {
 	}
 }
 
-// checkTokens compares the tokens of all projects with the calls.
-func (c *counting) checkTokens() {
+// checkUsage compares the usage and the spending of all projects with the calls.
+func (c *counting) checkUsage() {
 	c.Helper()
-	var want, got int64
+	day := model.Day(c.base)
+	type cell struct {
+		project string
+		model.UsageKey
+	}
+	for _, by := range []model.UsageFilter{{}, {ByUser: true, ByDay: true}, {ByAgent: true, ByModel: true}, {User: "u"}, {ByDay: true, ByUser: true, ByAgent: true, ByModel: true}} {
+		want, got := make(map[cell]model.UsageSum), make(map[cell]model.UsageSum)
+		projects := make(map[string]bool)
+		for i := range c.calls {
+			projects[c.calls[i].Project] = true
+			if sum := c.calls[i].Sum(); by.User == "" || by.User == c.calls[i].User {
+				at := cell{c.calls[i].Project, by.Key(sum.UsageKey)}
+				total := want[at]
+				total.UsageKey = at.UsageKey
+				total.Add(&sum)
+				want[at] = total
+			}
+		}
+		for project := range projects {
+			by.Project, by.Since, by.Until, by.Limit = project, day.AddDate(0, 0, -2), day.AddDate(0, 0, 2), 1000
+			list, err := c.db.Usage(c.Context(), by)
+			if err != nil {
+				c.Fatal(err)
+			}
+			for _, sum := range list {
+				got[cell{project, sum.UsageKey}] = sum
+			}
+		}
+		if !maps.Equal(got, want) {
+			c.Errorf("usage by %+v is %v, want %v", by, got, want)
+		}
+	}
+	want := make(map[model.Spender]model.Spending)
 	for i := range c.calls {
-		want += c.calls[i].Tokens()
+		s := want[c.calls[i].Spender()]
+		want[c.calls[i].Spender()] = model.Spending{Spender: c.calls[i].Spender(), Tokens: s.Tokens + c.calls[i].Tokens(), Cost: s.Cost + c.calls[i].Cost}
 	}
-	list, err := c.db.TokensSince(c.Context(), c.base.Add(-model.TokenWindow))
-	for _, t := range list {
-		got += t.Tokens
+	list, err := c.db.Spent(c.Context(), day.AddDate(0, 0, -2), day.AddDate(0, 0, 3))
+	got := make(map[model.Spender]model.Spending)
+	for _, s := range list {
+		got[s.Spender] = s
 	}
-	if got != want || err != nil {
-		c.Errorf("%d tokens, %v, want %d", got, err, want)
+	if !maps.Equal(got, want) || err != nil {
+		c.Errorf("%v are spent, %v, want %v", got, err, want)
 	}
 }
 
@@ -339,7 +373,7 @@ func TestStats_AreWhatTheRunsCameTo(t *testing.T) {
 		for i := range 250 {
 			if c.step(); i%7 == 0 {
 				c.check()
-				c.checkTokens()
+				c.checkUsage()
 			}
 			if i%97 == 0 {
 				c.reopen()
@@ -356,7 +390,7 @@ func TestStats_AreWhatTheRunsCameTo(t *testing.T) {
 		if err != nil || left != 0 {
 			c.Errorf("%d rows are left, %v", left, err)
 		}
-		c.checkTokens()
+		c.checkUsage()
 	})
 }
 

@@ -1,14 +1,11 @@
 package storage
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
 	"errors"
-	"math"
-	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -25,11 +22,6 @@ SELECT at, data FROM stats_buckets WHERE project_id = ? AND step = ? AND at >= ?
 
 	selectOpenOfStatus = `
 SELECT ` + headColumns + ` FROM runs WHERE project_id = ? AND status = ? ORDER BY created_at, key LIMIT ?`
-
-	selectTokens = `
-SELECT at, project_id, tokens FROM stats_buckets WHERE step = ? AND (at, project_id) > (?, ?) ORDER BY at, project_id LIMIT ?`
-
-	selectCalls = callColumns + ` WHERE key > ? ORDER BY key LIMIT ?`
 
 	selectOldestQuestion = `
 SELECT q.created_at FROM interrupts q` + ofProject + whereOpen + ` ORDER BY q.key LIMIT 1`
@@ -101,13 +93,16 @@ func countWaiting(ctx context.Context, q querier, project string, at func(time.T
 	if err != nil {
 		return err
 	}
-	calls, err := all(ctx, q, scanCountableCall, selectCallsOfProject, project, maxWaiting+1)
+	calls, err := all(ctx, q, scanCall, selectCallsOfProject, project, maxWaiting+1)
 	if err != nil {
 		return err
 	}
 	s.Counting = max(len(ended), len(calls)) > maxWaiting
-	for _, row := range slices.Concat(ended, calls) {
-		row.count(at)
+	for i := range ended {
+		ended[i].count(at)
+	}
+	for i := range calls {
+		calls[i].Count(at)
 	}
 	return nil
 }
@@ -138,59 +133,6 @@ func current(ctx context.Context, q querier, project string, at func(time.Time) 
 		return in, err
 	}, selectInstances)
 	return err
-}
-
-// TokensSince returns the tokens that projects have used since a time: see [model.Reader].
-func (r keyed) TokensSince(ctx context.Context, since time.Time) ([]model.Tokens, error) {
-	const limit = 1000
-	sums := make(map[model.Tokens]int64) // by project and time
-	add := func(t model.Tokens) {
-		n := t.Tokens
-		t.At, t.Tokens = t.At.Truncate(model.TokenStep), 0
-		sums[t] = min(sums[t], math.MaxInt64-n) + n
-	}
-	since = since.Truncate(model.TokenStep)
-	for after := (model.Tokens{At: since.Add(-time.Millisecond)}); ; {
-		list, err := all(ctx, r.q, scanTokens, selectTokens, int(model.MinuteStep.Seconds()), ms(after.At), after.Project, limit)
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range list {
-			add(t)
-		}
-		if len(list) < limit {
-			break
-		}
-		after = list[limit-1]
-	}
-	for after := int64(0); ; {
-		list, err := all(ctx, r.q, scanCall, selectCalls, after, limit)
-		if err != nil {
-			return nil, err
-		}
-		for i := range list {
-			if c := &list[i]; !c.At.Before(since) {
-				add(model.Tokens{Project: c.Project, At: c.At, Tokens: c.Tokens()})
-			}
-		}
-		if len(list) < limit {
-			break
-		}
-		after = list[limit-1].key
-	}
-	var used []model.Tokens
-	for t, n := range sums {
-		if t.Tokens = n; n > 0 {
-			used = append(used, t)
-		}
-	}
-	slices.SortFunc(used, func(a, b model.Tokens) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Project, b.Project)) })
-	return used, nil
-}
-
-func scanTokens(rows *sql.Rows) (t model.Tokens, err error) {
-	err = rows.Scan(timeInto{&t.At}, &t.Project, &t.Tokens)
-	return t, err
 }
 
 // snapshot calls fn with a querier that reads the database as of one moment.

@@ -76,6 +76,7 @@ func (c *checker) check() {
 	for _, n := range inOrder(c.r, "providers", c.f.Providers) {
 		c.provider("providers."+n, n)
 	}
+	c.budgets()
 }
 
 // provider checks that an agent has the provider, or the base_url, with that name.
@@ -146,8 +147,8 @@ func (c *checker) projects(at string, projects []string) {
 
 func (c *checker) agent(at string, a *Agent) {
 	c.oneOf(at, map[string]bool{"provider": a.Provider != "", "agui": a.AGUI != nil, "command": a.Command != nil})
-	c.only(at, "an agent", "provider", "model", "base_url", "api_key", "api", "api_version", "compat", "system", "tools", "fallback", "prices", "history", "context_tokens", "result_tokens", "output", "context",
-		"limits.max_steps", "limits.max_tokens", "limits.max_cost")
+	c.only(at, "an agent", "provider", "model", "base_url", "api_key", "api", "api_version", "compat", "system", "tools", "fallback", "history", "context_tokens", "result_tokens", "output", "context",
+		"limits.max_steps", "limits.max_tokens")
 	c.only(at, "an agent", "command", "env", "dir")
 	c.command(at, a.Command)
 	c.projects(at, a.Projects)
@@ -155,7 +156,6 @@ func (c *checker) agent(at string, a *Agent) {
 	for i, dir := range a.Context {
 		c.directory(fmt.Sprintf("%s.context[%d]", at, i), dir)
 	}
-	c.spending(at, a)
 	c.openai(at, a.Provider, a.API, a.APIVersion, a.Compat)
 	c.count(at, a)
 	for i, f := range a.Fallback {
@@ -222,22 +222,60 @@ func (c *checker) count(at string, a *Agent) {
 	}
 }
 
-// spending checks that all models have prices if a limit counts costs.
-func (c *checker) spending(at string, a *Agent) {
-	if a.Limits.MaxCost > 0 && len(a.Prices) == 0 && !c.r.wrong(at+".prices") {
-		c.r.errorf(at+".limits.max_cost", "costs are unknown without prices: add the model's prices")
+// budgets checks the budgets, and the prices that they need.
+func (c *checker) budgets() {
+	currency := ""
+	if c.f.Prices != nil {
+		if currency = c.f.Prices.Currency; currency == "" && !c.r.wrong("prices", "prices.currency") {
+			c.r.errorf("prices", "currency is missing")
+		}
 	}
+	priced := false // a budget counts costs
+	for _, name := range inOrder(c.r, "budgets", c.f.Budgets) {
+		b, at := c.f.Budgets[name], "budgets."+name
+		b.Name = name
+		c.name(at, name)
+		missing := func(key string, there bool) {
+			if !there && !c.r.wrong(at, at+"."+key) {
+				c.r.errorf(at, "%s is missing", key)
+			}
+		}
+		missing("scope", b.Scope != "")
+		missing("unit", b.Unit != "")
+		if missing("limit", b.Limit > 0 || c.r.at[at+".limit"] != nil); b.Limit == 0 && c.r.at[at+".limit"] != nil && !c.r.wrong(at+".limit") {
+			c.r.errorf(at+".limit", "want a number above 0")
+		}
+		if b.Scope == "run" && b.Per != "" {
+			c.r.errorf(at+".per", "is not for scope run")
+		} else if b.Scope != "run" {
+			missing("per", b.Per != "")
+		}
+		if b.Unit != "tokens" && b.Unit != "" {
+			if priced = true; b.Unit != currency {
+				c.r.errorf(at+".unit", "want tokens or the currency of prices, got %q", b.Unit)
+			}
+		}
+	}
+	if priced && c.f.Prices != nil {
+		for _, name := range inOrder(c.r, "agents", c.f.Agents) {
+			c.priced("agents."+name, c.f.Agents[name])
+		}
+	}
+}
+
+// priced checks that an agent's models have prices, because a budget counts their cost.
+func (c *checker) priced(at string, a *Agent) {
 	models := []string{a.Model}
 	for _, f := range a.Fallback {
 		models = append(models, f.Model)
 	}
 	for i, name := range models {
-		if a.Limits.MaxCost > 0 && len(a.Prices) > 0 && name != "" && a.Prices[name] == nil {
+		if name != "" && c.f.Prices.Models[name] == nil {
 			where := ".model"
 			if i > 0 {
 				where = fmt.Sprintf(".fallback[%d].model", i-1)
 			}
-			c.r.errorf(at+where, "limits.max_cost needs its price: prices has no %q%s", name, document.Hint(name, slices.Sorted(maps.Keys(a.Prices))))
+			c.r.errorf(at+where, "a budget needs its price: prices.models has no %q%s", name, document.Hint(name, slices.Sorted(maps.Keys(c.f.Prices.Models))))
 		}
 	}
 }

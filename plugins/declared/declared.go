@@ -1,5 +1,5 @@
 // Package declared makes plugins from the declarations in a YAML file: agents, MCP servers and workflows, in the sections
-// agents, mcp and workflows, and the limits in providers. Other sections are the server's settings and are ignored here.
+// agents, mcp and workflows, and reads the limits in providers, prices and budgets. Other sections are the server's settings and are ignored here.
 //
 // All errors are reported together, each with its line and column. A text can contain environment variables as ${NAME};
 // their values never appear in errors.
@@ -31,6 +31,8 @@ type Set struct {
 	plugins  map[string]plugins.Plugin
 	origins  map[string]host.Origin
 	order    []string // paths in the order of the file
+	prices   Prices
+	budgets  []Budget
 }
 
 // Load reads a file. Declarations that are unchanged since before, which can be nil, keep their plugins, so that a server
@@ -58,6 +60,12 @@ func Load(name string, cfg Config, before *Set) (*Set, error) {
 		return nil, r.errs
 	}
 	s.limit(&f, cfg.Makers)
+	if f.Prices != nil {
+		s.prices = *f.Prices
+	}
+	for _, name := range inOrder(r, "budgets", f.Budgets) {
+		s.budgets = append(s.budgets, *f.Budgets[name])
+	}
 	return s, nil
 }
 
@@ -134,6 +142,14 @@ func (s *Set) Plugins() []plugins.Plugin {
 		list[i] = s.plugins[path]
 	}
 	return list
+}
+
+// Spending returns the prices and the budgets, in the order of the file. A nil Set has none.
+func (s *Set) Spending() (Prices, []Budget) {
+	if s == nil {
+		return Prices{}, nil
+	}
+	return s.prices, s.budgets
 }
 
 // From returns Plugins with their origins.

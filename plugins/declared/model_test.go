@@ -24,14 +24,17 @@ agents:
     api_version: 2025-04-01-preview
     compat: {server: mistral, system: user, first: user, bridge: true, content: empty, call_ids: nine, reasoning: none, media: [image/png], tools: 64, description: 1024, schema: json}
     fallback: [{provider: anthropic, model: n, base_url: "http://127.0.0.1:1", api_key: k, compat: {media: []}}]
-    prices: {m: {input: 0.15, cached_input: 0.075, output: 0.6}, n: {input: 3, output: 15}}
     history: {tokens: 8000, over: summarise}
     output: structured
     context: [.]
-    limits: {max_tokens: 100000, max_cost: 0.5}
+    limits: {max_tokens: 100000}
   scorer: {command: [python3, scorer.py], dir: .}
 mcp:
   files: {command: [npx, -y, some-server], dir: ., required: true}
+prices: {currency: EUR, models: {m: {input: 0.15, cached_input: 0.075, output: 0.6}, n: {input: 3, output: 15}}}
+budgets:
+  team: {scope: project, of: p1, per: month, unit: EUR, limit: 0.5, over: ask}
+  call: {scope: run, unit: tokens, limit: 1000}
 `
 
 func TestLoad_ReadsModels(t *testing.T) {
@@ -48,6 +51,17 @@ func TestLoad_ReadsModels(t *testing.T) {
 			got = append(got, p.server)
 		}
 	}
+	prices, budgets := set.Spending()
+	if diff := cmp.Diff(declared.Prices{Currency: "EUR", Models: map[string]*declared.Price{
+		"m": {Input: 0.15, CachedInput: 0.075, Output: 0.6}, "n": {Input: 3, Output: 15},
+	}}, prices); diff != "" {
+		t.Errorf("prices (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]declared.Budget{
+		{Name: "team", Scope: "project", Of: "p1", Per: "month", Unit: "EUR", Limit: 0.5, Over: "ask"}, {Name: "call", Scope: "run", Unit: "tokens", Limit: 1000},
+	}, budgets); diff != "" {
+		t.Errorf("budgets (-want +got):\n%s", diff)
+	}
 	want := []any{
 		declared.Server{Name: "files", Command: []string{"npx", "-y", "some-server"}, Dir: ".", Required: true},
 		declared.Agent{
@@ -59,9 +73,8 @@ func TestLoad_ReadsModels(t *testing.T) {
 			Fallback: []*declared.Model{{
 				Provider: "anthropic", Model: "n", BaseURL: "http://127.0.0.1:1", APIKey: "k", Compat: &declared.Compat{Media: []string{}},
 			}},
-			Prices:  map[string]*declared.Price{"m": {Input: 0.15, CachedInput: 0.075, Output: 0.6}, "n": {Input: 3, Output: 15}},
 			History: &declared.History{Tokens: 8000, Over: "summarise"}, Output: &declared.Output{Structured: true}, Context: []string{"."},
-			Limits: declared.Limits{MaxTokens: 100_000, MaxCost: 0.5},
+			Limits: declared.Limits{MaxTokens: 100_000},
 		},
 		declared.Agent{Name: "scorer", Command: []string{"python3", "scorer.py"}, Dir: "."},
 	}
@@ -73,13 +86,20 @@ func TestLoad_ReadsModels(t *testing.T) {
 func TestLoad_ModelErrorsHavePositions(t *testing.T) {
 	agent := func(keys string) string { return "agents:\n  a: {provider: openai, model: m, " + keys + "}\n" }
 	for _, tt := range []struct{ file, want string }{
-		{agent("prices: {m: {input: cheap}}"), `2:55: agents.a.prices.m.input: want a number, not below 0, got "cheap"`},
-		{agent("prices: {m: {input: -1}}"), `agents.a.prices.m.input: want a number, not below 0, got "-1"`},
-		{agent("prices: {m: {input: .inf}}"), `agents.a.prices.m.input: want a number`},
-		{agent("prices: {m: {imput: 1}}"), "agents.a.prices.m.imput: there is no such key; did you mean input?"},
-		{agent("limits: {max_cost: 1}"), "2:54: agents.a.limits.max_cost: costs are unknown without prices"},
-		{agent("prices: {n: {input: 1}}, limits: {max_cost: 1}"), `2:32: agents.a.model: limits.max_cost needs its price: prices has no "m"`},
-		{agent("prices: {m: {input: 1}}, fallback: [{provider: ollama, model: mm}], limits: {max_cost: 1}"), `agents.a.fallback[0].model: limits.max_cost needs its price: prices has no "mm"`},
+		{"prices: {currency: USD, models: {m: {input: cheap}}}\n", `1:45: prices.models.m.input: want a number, not below 0, got "cheap"`},
+		{"prices: {currency: USD, models: {m: {input: -1}}}\n", `prices.models.m.input: want a number, not below 0, got "-1"`},
+		{"prices: {currency: USD, models: {m: {input: .inf}}}\n", `prices.models.m.input: want a number`},
+		{"prices: {currency: USD, models: {m: {imput: 1}}}\n", "prices.models.m.imput: there is no such key; did you mean input?"},
+		{"prices: {models: {m: {input: 1}}}\n", "1:1: prices: currency is missing"},
+		{"budgets: {b: {scope: project, per: day, limit: 1}}\n", "budgets.b: unit is missing"},
+		{"budgets: {b: {scope: project, per: day, unit: tokens}}\n", "budgets.b: limit is missing"},
+		{"budgets: {b: {scope: project, per: day, unit: tokens, limit: 0}}\n", "budgets.b.limit: want a number above 0"},
+		{"budgets: {b: {scope: project, unit: tokens, limit: 1}}\n", "budgets.b: per is missing"},
+		{"budgets: {b: {scope: run, per: day, unit: tokens, limit: 1}}\n", "budgets.b.per: is not for scope run"},
+		{"budgets: {b: {scope: all, per: day, unit: tokens, limit: 1}}\n", "budgets.b.scope: want project or user or agent or run"},
+		{"budgets: {b: {scope: user, per: week, unit: tokens, limit: 1}}\n", "budgets.b.per: want day or month"},
+		{"budgets: {b: {scope: user, per: day, unit: EUR, limit: 1}}\n", `budgets.b.unit: want tokens or the currency of prices, got "EUR"`},
+		{agent("fallback: [{provider: ollama, model: mm}]") + "prices: {currency: USD, models: {m: {input: 1}}}\nbudgets: {b: {scope: run, unit: USD, limit: 1}}\n", `agents.a.fallback[0].model: a budget needs its price: prices.models has no "mm"`},
 		{agent("fallback: [{model: n}]"), "2:46: agents.a.fallback[0]: provider is missing"},
 		{agent("fallback: [{provider: opnai}]"), `agents.a.fallback[0].provider: want openai or anthropic or google or ollama, got "opnai"; did you mean openai?`},
 		{agent("fallback: [{provider: openai, base_url: x}]"), "agents.a.fallback[0].base_url: want a URL"},
@@ -140,7 +160,7 @@ func TestLoad_ModelErrorsHavePositions(t *testing.T) {
 // No part of a secret remains in errors if one secret is a prefix of another.
 func TestLoad_RedactsOverlappingSecrets(t *testing.T) {
 	env := map[string]string{"SHORT": "hunter", "LONG": "hunter-and-more", "LONGER": "hunter-and-more-and-most"}
-	file := "agents:\n  a: {provider: openai, model: '${SHORT}', system: '${LONG}', api_key: '${LONGER}', prices: {x: {input: 1}}, limits: {max_cost: 1}}\n" +
+	file := "prices: {currency: USD, models: {x: {input: 1}}}\nbudgets: {b: {scope: run, unit: USD, limit: 1}}\nagents:\n  a: {provider: openai, model: '${SHORT}', system: '${LONG}', api_key: '${LONGER}', limits: {max_tokens: 1}}\n" +
 		"  b: {provider: openai, system: '${LONG}', context: ['${LONGER}']}\n"
 	for range 50 { // maps have no order
 		_, err := declared.Load(write(t, file), config(env), nil)

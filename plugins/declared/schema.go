@@ -51,8 +51,8 @@ func schemaOf(t reflect.Type) map[string]any {
 		return schemaOf(t.Elem())
 	case reflect.Struct:
 		s := map[string]any{"type": "object", "properties": properties(t), "additionalProperties": false}
-		if t == reflect.TypeFor[Model]() {
-			s["required"] = []string{"provider"}
+		if keys := required(t); keys != nil {
+			s["required"] = keys
 		}
 		if one := alternatives(t); one != nil {
 			s["oneOf"] = one
@@ -76,6 +76,19 @@ func schemaOf(t reflect.Type) map[string]any {
 		return map[string]any{"type": "boolean"}
 	}
 	return map[string]any{"type": "string"}
+}
+
+// required returns the keys that a declaration must have.
+func required(t reflect.Type) []string {
+	switch t {
+	case reflect.TypeFor[Model]():
+		return []string{"provider"}
+	case reflect.TypeFor[Prices]():
+		return []string{"currency"}
+	case reflect.TypeFor[Budget]():
+		return []string{"scope", "unit", "limit"}
+	}
+	return nil
 }
 
 // alternatives returns schemas for the keys of which a declaration has exactly one.

@@ -10,6 +10,8 @@ type file struct {
 	Agents    map[string]*Agent    `yaml:"agents" doc:"Agents by name: a model of a provider, an AG-UI endpoint, or a program."`
 	MCP       map[string]*Server   `yaml:"mcp" doc:"MCP servers by name, whose tools are offered as name.tool."`
 	Workflows map[string]*Workflow `yaml:"workflows" doc:"Graphs of agents and tools by name."`
+	Prices    *Prices              `yaml:"prices" doc:"Prices of models, by which the costs of model calls are computed."`
+	Budgets   map[string]*Budget   `yaml:"budgets" doc:"What model calls may use, by the budget's name. Calls under way may exceed a budget."`
 	Providers map[string]*Provider `yaml:"providers" doc:"Limits of model providers, by the provider's name, or by base_url for agents with one. Calls wait for them."`
 }
 
@@ -36,13 +38,12 @@ type Agent struct {
 	System string   `yaml:"system" doc:"The system prompt."`
 	Tools  []string `yaml:"tools" doc:"Tools and agents that it can call: names, or patterns such as files.*"`
 
-	Fallback      []*Model          `yaml:"fallback" doc:"The models to use, in order, after this one and its retries have failed, or while it is down."`
-	Prices        map[string]*Price `yaml:"prices" doc:"Prices of a million tokens by model name, for limits.max_cost."`
-	History       *History          `yaml:"history" doc:"How much of the conversation the model gets."`
-	ContextTokens int               `yaml:"context_tokens" doc:"Length of the model's context in tokens, default that of a known model. Prompts are fitted into it."`
-	ResultTokens  int               `yaml:"result_tokens" doc:"Tokens of a tool's result that the model gets at once, default 8000, at most a sixteenth of the context; it reads the rest with read_result."`
-	Output        *Output           `yaml:"output" doc:"The form of the answer: text (the default), structured for key points and suggested actions in addition to it, or a JSON Schema."`
-	Context       []string          `yaml:"context" doc:"Directories of text files that are context items, identified by their relative paths."`
+	Fallback      []*Model `yaml:"fallback" doc:"The models to use, in order, after this one and its retries have failed, or while it is down."`
+	History       *History `yaml:"history" doc:"How much of the conversation the model gets."`
+	ContextTokens int      `yaml:"context_tokens" doc:"Length of the model's context in tokens, default that of a known model. Prompts are fitted into it."`
+	ResultTokens  int      `yaml:"result_tokens" doc:"Tokens of a tool's result that the model gets at once, default 8000, at most a sixteenth of the context; it reads the rest with read_result."`
+	Output        *Output  `yaml:"output" doc:"The form of the answer: text (the default), structured for key points and suggested actions in addition to it, or a JSON Schema."`
+	Context       []string `yaml:"context" doc:"Directories of text files that are context items, identified by their relative paths."`
 
 	AGUI *Endpoint `yaml:"agui" doc:"An agent behind an AG-UI endpoint."`
 
@@ -99,6 +100,23 @@ type Compat struct {
 	Schema      string   `yaml:"schema" enum:"json,openai,anthropic,gemini,ollama" doc:"The dialect of tools' schemas."`
 }
 
+// Prices are the prices of models in a currency.
+type Prices struct {
+	Currency string            `yaml:"currency" doc:"The currency of the prices, such as USD."`
+	Models   map[string]*Price `yaml:"models" doc:"Prices of a million tokens, by the model's name at its provider."`
+}
+
+// Budget limits what model calls may use.
+type Budget struct {
+	Name  string  `yaml:"-"`
+	Scope string  `yaml:"scope" enum:"project,user,agent,run" doc:"Each project, each user of a project, each agent or workflow of a project, or each run has the budget."`
+	Of    string  `yaml:"of" doc:"The only project, user or agent that has the budget; for scope run the agent."`
+	Per   string  `yaml:"per" enum:"day,month" doc:"The period, in UTC; a run's budget has none."`
+	Unit  string  `yaml:"unit" doc:"tokens, of input and output, or the currency of prices."`
+	Limit float64 `yaml:"limit" doc:"The limit, in that unit."`
+	Over  string  `yaml:"over" enum:"stop,ask" doc:"stop (the default) fails runs at their next model call once the budget is used up; ask has them wait for an operator."`
+}
+
 // Price is the price of a million tokens.
 type Price struct {
 	Input       float64 `yaml:"input" doc:"Price of input tokens."`
@@ -124,7 +142,6 @@ type Limits struct {
 	Timeout     time.Duration `yaml:"timeout" doc:"Time limit of one execution, default timeouts.step."`
 	MaxSteps    int           `yaml:"max_steps" doc:"Maximum number of model calls in one execution."`
 	MaxTokens   int           `yaml:"max_tokens" doc:"Maximum number of tokens in one execution, including the agents that it calls."`
-	MaxCost     float64       `yaml:"max_cost" doc:"Maximum cost of those tokens, in the currency of prices."`
 	Concurrency int           `yaml:"concurrency" doc:"Maximum number of concurrent runs, default no own limit."`
 }
 

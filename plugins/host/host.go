@@ -42,7 +42,7 @@ type ModelWatcher interface {
 
 // ModelLimiter is a Host that limits model calls.
 type ModelLimiter interface {
-	// MayCallModel fails with a *plugins.Error if the run's project has used up its tokens.
+	// MayCallModel fails with a *plugins.Error if a budget of the run is used up, or with plugins.ErrWaiting while it asks an operator.
 	MayCallModel() error
 }
 
@@ -68,11 +68,4 @@ type Chooser interface {
 	plugins.Agent
 	// Chooses returns the names or patterns of the tools and agents, and the number that the model takes, 0 for any.
 	Chooses() (patterns []string, most int)
-}
-
-// Priced is an Agent that knows the prices of its model's tokens.
-type Priced interface {
-	plugins.Agent
-	// Cost returns the cost of a model's tokens, and whether the agent knows that model's price.
-	Cost(u agui.TokenUsage) (cost float64, known bool)
 }

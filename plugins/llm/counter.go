@@ -43,6 +43,7 @@ func (c *counter) end(call plugins.ModelCall, answered bool) error {
 
 func (c *counter) report(call plugins.ModelCall) error {
 	all, before := call.Usage, c.counted
+	call.More = before != (agui.TokenUsage{})
 	more := false
 	for _, n := range []struct{ now, then *int64 }{
 		{&call.Usage.InputTokens, &before.InputTokens},

@@ -48,10 +48,8 @@ type Config struct {
 	// always included.
 	Tools []string
 
-	Steps  int              // maximum number of model calls in one turn, default 16
-	Tokens int64            // maximum number of input and output tokens in one turn, including called agents; 0 means no limit
-	Cost   float64          // maximum cost of those tokens, in the currency of Prices; 0 means no limit
-	Prices map[string]Price // by model name
+	Steps  int   // maximum number of model calls in one turn, default 16
+	Tokens int64 // maximum number of input and output tokens in one turn, including called agents; 0 means no limit
 
 	// History limits the tokens of earlier turns in the prompt, default 32 000. Turns are included as a whole, the
 	// latest first; the last turn is always included.
@@ -78,12 +76,6 @@ type Config struct {
 	Log *slog.Logger // receives the tools that the model does not get; default slog.Default
 }
 
-// Price is the price of a million tokens of a model. CachedInput applies to input tokens cached by the provider; 0 means
-// Input.
-type Price struct {
-	Input, CachedInput, Output float64
-}
-
 // Agent is a plugins.Agent played by a language model.
 type Agent struct {
 	cfg    Config
@@ -92,20 +84,15 @@ type Agent struct {
 	left   *leftOut
 }
 
-var (
-	_ host.Chooser = (*Agent)(nil)
-	_ host.Priced  = (*Agent)(nil)
-)
+var _ host.Chooser = (*Agent)(nil)
 
 // New returns an agent. It fails for an invalid configuration.
 func New(cfg Config) (*Agent, error) {
 	switch {
 	case cfg.Model == nil:
 		return nil, errors.New("has no model")
-	case cfg.Steps < 0 || cfg.Tokens < 0 || cfg.Cost < 0 || cfg.History < 0 || cfg.ContextTokens < 0 || cfg.ResultTokens < 0:
+	case cfg.Steps < 0 || cfg.Tokens < 0 || cfg.History < 0 || cfg.ContextTokens < 0 || cfg.ResultTokens < 0:
 		return nil, errors.New("a limit is negative")
-	case cfg.Cost > 0 && len(cfg.Prices) == 0:
-		return nil, errors.New("has a cost limit without prices")
 	}
 	for _, pattern := range cfg.Tools {
 		if _, err := path.Match(pattern, ""); err != nil {
@@ -212,7 +199,6 @@ type turn struct {
 	shown    int64            // size of the attachments in bytes
 	steps    int
 	tokens   int64
-	cost     float64
 
 	toldLeftOut bool
 }
@@ -302,19 +288,6 @@ func resultText(out *agui.ToolOutput) string {
 // count adds the usage of a model call.
 func (t *turn) count(u agui.TokenUsage) {
 	t.tokens += max(u.TotalTokens, u.InputTokens+u.OutputTokens)
-	t.cost += t.cfg.Prices[u.Model].of(u)
-}
-
-// of returns the cost of tokens.
-func (p Price) of(u agui.TokenUsage) float64 {
-	return (float64(u.InputTokens-u.CachedInputTokens)*p.Input +
-		float64(u.CachedInputTokens)*cmp.Or(p.CachedInput, p.Input) + float64(u.OutputTokens)*p.Output) / 1e6
-}
-
-// Cost implements [host.Priced] by Config.Prices.
-func (a *Agent) Cost(u agui.TokenUsage) (float64, bool) {
-	p, known := a.cfg.Prices[u.Model]
-	return p.of(u), known
 }
 
 // reached names the limit that forbids another model call, or returns "".
@@ -324,8 +297,6 @@ func (t *turn) reached() string {
 		return fmt.Sprintf("a turn may take %d steps", t.cfg.Steps)
 	case t.cfg.Tokens > 0 && t.tokens >= t.cfg.Tokens:
 		return fmt.Sprintf("a turn may take %d tokens", t.cfg.Tokens)
-	case t.cfg.Cost > 0 && t.cost >= t.cfg.Cost:
-		return fmt.Sprintf("a turn may cost %g", t.cfg.Cost)
 	}
 	return ""
 }

@@ -157,11 +157,9 @@ func TestAgent_RetractsWrongPieces(t *testing.T) {
 }
 
 func TestLimits_EndTurnWithPartialSuccess(t *testing.T) {
-	prices := map[string]llm.Price{"m": {Input: 1e6, Output: 2e6}} // 20 a call
 	for name, cfg := range map[string]llm.Config{
 		"3 steps":   {Steps: 3},
 		"45 tokens": {Tokens: 45},
-		"cost 60":   {Cost: 60, Prices: prices},
 	} {
 		m := &model{replies: []reply{asks("", "add {}"), asks("", "add {}"), asks("", "add {}"), asks("", "add {}")}}
 		cfg.Model, cfg.Tools = m, []string{"*"}

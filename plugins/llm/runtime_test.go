@@ -56,7 +56,7 @@ func (b *bench) up() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.cfg.Store, b.close = db, db.Close
+	b.cfg.Store, b.cfg.Ledger, b.close = db, db, db.Close
 	b.cfg.Attachments = attach.New(attach.Config{Records: db, Blobs: blob.NewDirectory(filepath.Join(filepath.Dir(b.path), "files"))})
 	if b.Runtime, err = runtime.New(b.cfg); err != nil {
 		b.t.Fatal(err)
@@ -385,17 +385,13 @@ func TestTools_IncludeAgents(t *testing.T) {
 }
 
 func TestLimits_IncludeCalledAgents(t *testing.T) {
-	price := map[string]llm.Price{"m": {Input: 1e6, Output: 1e6}}
-	for name, cfg := range map[string]llm.Config{"tokens": {Tokens: 40}, "cost": {Cost: 40, Prices: price}} {
-		m := &model{replies: []reply{asks("", `writer {"query":"a poem"}`), says("done")}}
-		w := &model{replies: []reply{asks("", "add {}"), says("Roses are red")}}
-		writer := newAgent(t, llm.Config{Name: "writer", Model: w, Tools: []string{"add"}})
-		cfg.Model, cfg.Tools = m, []string{"writer"}
-		b := open(t, newAgent(t, cfg), writer, echo("add"))
-		run := b.wait(b.start("go").RunID, runtime.Completed)
-		if m.calls() != 1 || run.Usage[0].TotalTokens != 45 || !strings.Contains(*run.OutputSummary, "I stopped") {
-			t.Errorf("%s: the model was asked %d times, usage %+v, answer %q", name, m.calls(), run.Usage, *run.OutputSummary)
-		}
+	m := &model{replies: []reply{asks("", `writer {"query":"a poem"}`), says("done")}}
+	w := &model{replies: []reply{asks("", "add {}"), says("Roses are red")}}
+	writer := newAgent(t, llm.Config{Name: "writer", Model: w, Tools: []string{"add"}})
+	b := open(t, newAgent(t, llm.Config{Tokens: 40, Model: m, Tools: []string{"writer"}}), writer, echo("add"))
+	run := b.wait(b.start("go").RunID, runtime.Completed)
+	if m.calls() != 1 || run.Usage[0].TotalTokens != 45 || !strings.Contains(*run.OutputSummary, "I stopped") {
+		t.Errorf("the model was asked %d times, usage %+v, answer %q", m.calls(), run.Usage, *run.OutputSummary)
 	}
 }
 
@@ -461,11 +457,14 @@ func TestUsage_CancelledCallCounts(t *testing.T) {
 	}
 	b.wait(s.RunID, runtime.Cancelled)
 	used := func() int64 {
-		standing, err := b.Standing(context.Background(), local)
-		if err != nil {
-			t.Fatal(err)
+		sums, err := b.Usage(context.Background(), local, runtime.UsageFilter{Since: time.Now(), Until: time.Now()})
+		if err != nil || len(sums) > 1 {
+			t.Fatal(sums, err)
 		}
-		return standing.Tokens.Used
+		for i := range sums {
+			return sums[i].Tokens()
+		}
+		return 0
 	}
 	for deadline := time.Now().Add(10 * time.Minute); used() == 0 && time.Now().Before(deadline); {
 		<-time.After(time.Millisecond)

@@ -12,6 +12,7 @@ type Reply struct {
 	Interrupt string
 	Payload   json.RawMessage
 	Output    json.RawMessage // of the interrupt's memo; nil if there is no such interrupt
+	Rows      []model.Row     // that the answer writes
 }
 
 // Resume answers all open interrupts of a WAITING run, which then comes first in its thread's queue.
@@ -101,6 +102,9 @@ func (d *decision) applyReplies(run *model.RunHead, replies []Reply, whole bool)
 			RunKey: run.Key, Generation: run.Generation, ID: in.ID, Step: in.Step, Place: in.Place,
 			Payload: replies[i].Payload, Output: replies[i].Output,
 		})
+		for _, row := range replies[i].Rows {
+			d.put(row)
+		}
 	}
 	if left == 0 {
 		d.moveRun(run, model.Queued)

@@ -27,7 +27,7 @@ type Limits struct {
 	PerUser    int          // queued runs of the thread's user
 	PerThread  int          // queued runs of the thread
 	InboxBytes int          // queued messages of one run
-	Spent      *model.Error // the refusal once the project's budget is used up; nil before
+	Spent      *model.Error // the refusal once a budget is used up; nil before
 }
 
 // Key is a client's Idempotency-Key in its scope: project, user, method and path.
@@ -124,7 +124,7 @@ func (l *Limits) queueErr(v *model.View) error {
 
 func reached(limit, n int) bool { return limit > 0 && n >= limit }
 
-// budgetErr refuses a run if the project's budget is used up.
+// budgetErr refuses a run if a budget is used up.
 func (l *Limits) budgetErr() error {
 	if l.Spent == nil {
 		return nil

@@ -241,7 +241,7 @@ func (c *Start) replacesRuns() bool {
 	return c.Multitask == InterruptRuns || c.Multitask == RollbackRuns
 }
 
-// admit refuses a run that its thread's runs, the project's budget or a queue's limit do not allow.
+// admit refuses a run that its thread's runs, the budgets or a queue's limit do not allow.
 func (c *Start) admit(v *model.View, waiting *model.RunHead, begins bool) error {
 	busy := slices.ContainsFunc(v.Runs, func(r model.RunHead) bool { return r.Status == model.Queued || r.Status == model.Running })
 	if busy && c.Multitask == RejectRun {

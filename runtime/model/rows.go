@@ -29,6 +29,7 @@ func (*RunName) row()        {} // inserted
 func (*Audit) row()          {} // inserted
 func (*RunEnded) row()       {} // inserted
 func (*CallUsage) row()      {} // inserted
+func (*Raise) row()          {}
 func (*Span) row()           {} // inserted
 func (*SpanEnd) row()        {}
 func (*Step) row()           {}

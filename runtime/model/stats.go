@@ -12,10 +12,10 @@ import (
 )
 
 // Counter has statistics of runs. The commit that ends a run inserts a RunEnded, and the commit of a model call a
-// CallUsage. RollUp adds these rows to sums by the minute and hour, and Stats adds the remaining rows when it reads.
+// CallUsage. RollUp adds these rows to sums by the minute, hour and day, and Stats adds the remaining rows when it reads.
 type Counter interface {
 	// RollUp adds the rows inserted since the last call to the sums, and returns their number. It also indexes the terms of these
-	// runs and of open ones, and deletes sums older than MinutesKept and HoursKept. Call it every few seconds, from any instance.
+	// runs and of open ones, and deletes sums older than MinutesKept, HoursKept and UsageKept. Call it every few seconds, from any instance.
 	RollUp(ctx context.Context, now time.Time) (int, error)
 	// Stats returns a project's sums from a time on, by steps of MinuteStep or HourStep, as of one moment.
 	Stats(ctx context.Context, project string, step time.Duration, from, now time.Time) (Stats, error)
@@ -44,43 +44,6 @@ func EndOf(h *RunHead) *RunEnded {
 		e.Code = h.Error.Code
 	}
 	return e
-}
-
-// CallUsage is the tokens of one model call.
-type CallUsage struct {
-	Project string
-	Agent   string // name of the run's agent or workflow
-	At      time.Time
-	Usage   agui.TokenUsage
-}
-
-// Used reports whether the call used any tokens.
-func (c *CallUsage) Used() bool {
-	return c.Usage != agui.TokenUsage{Provider: c.Usage.Provider, Model: c.Usage.Model}
-}
-
-// Tokens returns the number of input and output tokens.
-func (c *CallUsage) Tokens() int64 { return plus(c.Usage.InputTokens, c.Usage.OutputTokens) }
-
-// Tokens is the number of tokens that a project's model calls used in one TokenStep.
-type Tokens struct {
-	Project string
-	At      time.Time // start of the step
-	Tokens  int64     // of input and output
-}
-
-// Steps of a project's token limit.
-const (
-	TokenStep   = 15 * time.Minute
-	TokenWindow = 24 * time.Hour
-)
-
-// plus adds non-negative numbers without overflow.
-func plus(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }
 
 // Steps and retention of statistics.
@@ -198,16 +161,6 @@ func (e *RunEnded) Count(at func(time.Time) *Tally) {
 // Count counts the call's tokens in the tally of its time.
 func (c *CallUsage) Count(at func(time.Time) *Tally) {
 	at(c.At).agent(c.Agent).spend([]agui.TokenUsage{c.Usage})
-}
-
-// Tokens returns the number of input and output tokens.
-func (t *Tally) Tokens() (n int64) {
-	for _, a := range t.Agents {
-		for _, u := range a.Usage {
-			n = plus(n, plus(u.InputTokens, u.OutputTokens))
-		}
-	}
-	return n
 }
 
 // Add adds another tally to t.

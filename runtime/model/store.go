@@ -150,9 +150,10 @@ type ByKey interface {
 	// SpanAfter returns the thread's first span that begins after the event.
 	SpanAfter(ctx context.Context, threadKey, eventID int64) (Span, error)
 	Memos(ctx context.Context, runKey int64, generation int) ([]Memo, error)
-	// TokensSince returns the tokens that all projects have used since a time, by their time and project. RollUp must not be
-	// called meanwhile.
-	TokensSince(ctx context.Context, since time.Time) ([]Tokens, error)
+	// Spent returns what all spenders have spent from the beginning of one day to that of another. RollUp must not be called meanwhile.
+	Spent(ctx context.Context, from, until time.Time) ([]Spending, error)
+	// Raises returns the raises of periods that began at a time or later.
+	Raises(ctx context.Context, since time.Time) ([]Raise, error)
 	// Interrupts returns the run's interrupts, oldest first.
 	Interrupts(ctx context.Context, runKey int64) ([]Interrupt, error)
 }

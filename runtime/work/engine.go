@@ -61,16 +61,18 @@ type Results interface {
 
 // Limits are the limits on runs. A zero field means its default.
 type Limits struct {
-	Runs           int   // runs at once in this process, default 1 000 per core, at most one per MiB of memory
-	RunsPerAgent   int   // runs at once of one agent or workflow, 0 means no cap of its own
-	RunsPerProject int   // runs at once of one project; with accounts 0 means three quarters of Runs
-	RunsPerUser    int   // runs at once of one user; with accounts 0 means half of Runs
-	RunEvents      int   // events of one run between two answers of its client, 0 for no limit
-	EventBytes     int   // an event that a worker emits, default and at most 8 MB, at least 64 KiB
-	FrameBytes     int   // the most that an event may hold, default 8 MB, which is the clients' limit; only tests set less
-	StateBytes     int   // a thread's state, default and at most 4 MiB
-	TokensPerDay   int64 // tokens of a project's model calls per day, 0 for no limit
-	DeletedAtOnce  int   // rows of a thread or a run that one transaction removes, default DeletedAtOnce
+	Runs           int // runs at once in this process, default 1 000 per core, at most one per MiB of memory
+	RunsPerAgent   int // runs at once of one agent or workflow, 0 means no cap of its own
+	RunsPerProject int // runs at once of one project; with accounts 0 means three quarters of Runs
+	RunsPerUser    int // runs at once of one user; with accounts 0 means half of Runs
+	RunEvents      int // events of one run between two answers of its client, 0 for no limit
+	EventBytes     int // an event that a worker emits, default and at most 8 MB, at least 64 KiB
+	FrameBytes     int // the most that an event may hold, default 8 MB, which is the clients' limit; only tests set less
+	StateBytes     int // a thread's state, default and at most 4 MiB
+	DeletedAtOnce  int // rows of a thread or a run that one transaction removes, default DeletedAtOnce
+
+	Budgets []model.Budget // what model calls may use
+	Prices  model.Prices   // by which the costs of model calls are computed
 
 	StepTimeout     time.Duration // one execution of a node, default 10 min
 	RunTimeout      time.Duration // one generation of a run, default 1 h
@@ -114,7 +116,7 @@ type Engine struct {
 	*replies
 	*runs
 	*dispatcher
-	*tokens
+	*budgets
 	commits  *commit.Queue
 	measures Measures
 	tracer   Tracer
@@ -137,9 +139,13 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	budgets, err := newBudgets(cfg.Budgets, cfg.Prices)
+	if err != nil {
+		return nil, err
+	}
 	en := &Engine{
 		cfg: cfg, store: cfg.Store, log: cfg.Log, measures: cfg.Measures.withDefaults(), tracer: cfg.Tracer,
-		tokens: newTokens(cfg.TokensPerDay), quit: make(chan struct{}),
+		budgets: budgets, quit: make(chan struct{}),
 	}
 	if en.tracer == nil {
 		en.tracer = untraced{}
@@ -195,8 +201,8 @@ func (en *Engine) Go(f func()) { en.tasks.Go(f) }
 func (en *Engine) Begin(ctx context.Context) error {
 	en.committing.Store(true)
 	en.tasks.Go(func() { en.commits.Run(en.abandoned) })
-	if err := en.loadTokens(ctx, en.store); err != nil {
-		return fmt.Errorf("read what tokens were used: %w", err)
+	if err := en.budgets.load(ctx, en.store, time.Now()); err != nil {
+		return fmt.Errorf("read what was spent: %w", err)
 	}
 	if err := en.finishDeletions(ctx); err != nil {
 		return err
@@ -263,6 +269,9 @@ func (en *Engine) show(batch []*commit.Item) {
 		}
 	}
 	for _, it := range batch {
+		if it.Err == nil && it.Out != nil {
+			en.raised(it.Out.Rows)
+		}
 		if it.Err != nil && (it.Out == nil || !it.Out.Gone) {
 			continue
 		}

@@ -21,6 +21,8 @@ import (
 type Responder struct {
 	User string `json:"user"`
 	Role string `json:"role"`
+
+	Operates bool `json:"-"` // may answer questions for operators
 }
 
 // replies checks answers to questions, and prepares them for their decision.
@@ -31,7 +33,7 @@ type replies struct {
 
 // RepliesTo validates the answers of a request to a run's interrupts and prepares them for the decision, which refuses answers to
 // unknown interrupts. Its refusals have the place in the request's body.
-func (rs *replies) RepliesTo(project string, all []model.Interrupt, entries []agui.ResumeEntry, by Responder) ([]decide.Reply, error) {
+func (rs *replies) RepliesTo(run *model.RunHead, all []model.Interrupt, entries []agui.ResumeEntry, by Responder) ([]decide.Reply, error) {
 	replies := make([]decide.Reply, len(entries))
 	size := 0
 	for i, e := range entries {
@@ -41,7 +43,10 @@ func (rs *replies) RepliesTo(project string, all []model.Interrupt, entries []ag
 			continue
 		}
 		if in.Status == model.InterruptOpen {
-			if err := rs.checkAnswer(project, in, &e, fmt.Sprintf("/resume/%d", i)); err != nil {
+			if e.Status != model.InterruptCancelled && !by.Operates && isForOperators(in) {
+				return nil, errOperators
+			}
+			if err := rs.checkAnswer(run.Project, in, &e, fmt.Sprintf("/resume/%d", i)); err != nil {
 				return nil, err
 			}
 		}
@@ -52,9 +57,12 @@ func (rs *replies) RepliesTo(project string, all []model.Interrupt, entries []ag
 			e.Payload = nil // it was not checked
 		}
 		replies[i] = replyTo(in, takenFrom(e, &by))
+		replies[i].Rows = raisedBy(run, in, e.Payload)
 	}
 	return replies, nil
 }
+
+var errOperators = model.Refuse(model.KindForbidden, "operators_only", "Only an operator may answer this question; you may cancel it")
 
 // checkAnswer validates an answer against its question. place is a JSON pointer to the answer in the request's body.
 func (rs *replies) checkAnswer(project string, in *model.Interrupt, e *agui.ResumeEntry, place string) error {
@@ -229,7 +237,7 @@ func (rs *replies) AnswersOf(
 		return nil, err
 	}
 	a := &decide.Answers{Run: open[i].Key}
-	if a.Replies, err = rs.RepliesTo(open[i].Project, all, resume, by); err != nil {
+	if a.Replies, err = rs.RepliesTo(&open[i], all, resume, by); err != nil {
 		return nil, err
 	}
 	for j := range msgs {

@@ -27,31 +27,49 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 	}
 	call := spent{TokenUsage: c.Usage, FinishReason: c.FinishReason, RequestID: c.RequestID, At: time.Now()}
 	m.Done, m.Output = true, mustJSON(call)
+	reached, err := s.count(m, &call, !c.More)
+	for i := range reached {
+		s.l.logBudget(&reached[i])
+		if err == nil {
+			s.tell(reached[i].Event(), nil)
+		}
+	}
+	return err
+}
+
+// count writes a call's usage with its record m, and returns the budgets whose use has reached a mark. first is false for a further
+// part of a call.
+func (s *step) count(m *model.Memo, call *spent, first bool) (reached []model.BudgetState, err error) {
 	l := s.l
 	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var tokens []model.Row
-	if counted := (&model.CallUsage{Project: l.run.Project, Agent: l.run.WorkflowID, At: call.At, Usage: c.Usage}); counted.Used() {
-		l.en.addTokens(counted.Project, counted.Tokens(), counted.At)
-		tokens = append(tokens, counted)
+	used := &model.CallUsage{Project: l.run.Project, User: l.run.User, Agent: l.run.WorkflowID, At: call.At, Usage: call.TokenUsage}
+	used.Cost, _ = l.en.prices.Cost(used.Usage)
+	if first {
+		used.Calls = 1
 	}
-	l.en.measures.Tokens(c.Usage)
+	var counted []model.Row
+	if used.Used() {
+		reached = append(l.en.budgets.add(used), l.reached(used)...)
+		counted = append(counted, used)
+	}
+	l.en.measures.Tokens(used.Usage)
 	closed := l.gate
 	if closed == nil && s.ended { // a step that has run out of time may still count
 		closed = plugins.ErrEnded
 	}
-	if closed != nil { // the run has ended, but its project has used the tokens
-		if len(tokens) > 0 {
-			l.en.commits.Add(&commit.Item{Owner: ownerOf(&l.run.RunHead), Rows: tokens})
+	if closed != nil { // the run has ended, but the tokens are used
+		if len(counted) > 0 {
+			l.en.commits.Add(&commit.Item{Owner: ownerOf(&l.run.RunHead), Rows: counted})
 		}
-		return closed
+		return reached, closed
 	}
-	l.journal.modelEnded(call)
-	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), c.Usage) // queued rows keep their slices
+	l.journal.modelEnded(*call)
+	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), used.Usage) // queued rows keep their slices
 	rows := []model.Row{l.journal.add(m), &model.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}
-	l.put(append(rows, tokens...)...)
-	return nil
+	l.put(append(rows, counted...)...)
+	return reached, nil
 }
 
 // Spent returns the total of the records of model calls inside of u.

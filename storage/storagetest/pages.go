@@ -221,18 +221,36 @@ func testAudit(t *testing.T, f *fixture) {
 	}
 }
 
-// The tokens of a project's model calls are added up by quarters of an hour, also those of one batch.
-func testTokens(t *testing.T, f *fixture) {
-	step := at(0).Truncate(model.TokenStep)
-	at := func(seconds int) time.Time { return step.Add(time.Duration(seconds) * time.Second) }
-	call := func(project string, seconds int, n int64) *model.CallUsage {
-		return &model.CallUsage{Project: project, Agent: "a", At: at(seconds), Usage: agui.TokenUsage{Model: "m", InputTokens: n - 1, OutputTokens: 1}}
+// What spenders have spent is added up by days, also that of one batch.
+func testSpent(t *testing.T, f *fixture) {
+	day := model.Day(at(0))
+	call := func(project, user string, hours int, n int64) *model.CallUsage {
+		return &model.CallUsage{
+			Project: project, User: user, Agent: "a", At: day.Add(time.Duration(hours) * time.Hour), Calls: 1, Cost: 3 * n,
+			Usage: agui.TokenUsage{Model: "m", InputTokens: n - 1, OutputTokens: 1},
+		}
 	}
-	f.put(t, call("p", 900, 1), call("q", 900, 10), call("p", 901, 2), call("p", 1800, 100))
-	f.put(t, call("p", 1799, 4), call("q", 1800, 20))
-	want := []model.Tokens{{Project: "p", At: at(900), Tokens: 7}, {Project: "q", At: at(900), Tokens: 10}, {Project: "p", At: at(1800), Tokens: 100}, {Project: "q", At: at(1800), Tokens: 20}}
-	got, err := f.TokensSince(t.Context(), at(900))
-	equal(t, "TokensSince", got, err, want)
-	later, err := f.TokensSince(t.Context(), at(1800))
-	equal(t, "TokensSince a time", later, err, want[2:])
+	spending := func(project, user string, n int64) model.Spending {
+		return model.Spending{Spender: model.Spender{Project: project, User: user, Agent: "a"}, Tokens: n, Cost: 3 * n}
+	}
+	f.put(t, call("p", "u", 0, 1), call("q", "u", 1, 10), call("p", "u", 23, 2), call("p", "u", 24, 100), call("p", "v", 47, 5))
+	f.put(t, call("p", "u", 12, 4), call("q", "u", 26, 20))
+	one, err := f.Spent(t.Context(), day, day.AddDate(0, 0, 1))
+	equal(t, "Spent of a day", one, err, []model.Spending{spending("p", "u", 7), spending("q", "u", 10)})
+	both, err := f.Spent(t.Context(), day, day.AddDate(0, 0, 2))
+	equal(t, "Spent of two days", both, err, []model.Spending{spending("p", "u", 107), spending("p", "v", 5), spending("q", "u", 30)})
+}
+
+// The last raise of a budget's period holds.
+func testRaises(t *testing.T, f *fixture) {
+	day := model.Day(at(0))
+	raise := func(days int, subject string, amount int64) *model.Raise {
+		return &model.Raise{Budget: "b", Project: "p", Subject: subject, From: day.AddDate(0, 0, days), Amount: amount}
+	}
+	f.put(t, raise(0, "u", 1), raise(1, "u", 2), raise(1, "u", 3))
+	f.put(t, raise(1, "t", 4), raise(0, "u", 5))
+	got, err := f.Raises(t.Context(), day.AddDate(0, 0, 1))
+	equal(t, "Raises of a day", got, err, []model.Raise{*raise(1, "t", 4), *raise(1, "u", 3)})
+	got, err = f.Raises(t.Context(), day)
+	equal(t, "Raises", got, err, []model.Raise{*raise(0, "u", 5), *raise(1, "t", 4), *raise(1, "u", 3)})
 }

@@ -63,7 +63,7 @@ func (d *describer) admin() {
 	infer[wire.StatsBucket](&d.schemas, "StatsBucket", "What runs came to in a step of time.", says("at", "When it begins."))
 	infer[wire.StatsFailure](&d.schemas, "StatsFailure", "How many runs have failed with a code.")
 	infer[wire.StatsAgent](&d.schemas, "StatsAgent", "What the runs of an agent or a workflow came to.", says("runs", "That are over."),
-		says("cost", "By the prices of the agents that are offered now; null when a model has none."))
+		says("cost", "By the current prices; null when a model has none."))
 	infer[wire.StatsNow](&d.schemas, "StatsNow", "What goes on; of each up to 10 000 are counted.",
 		says("oldestWaitingAt", "When the first of what is waited for was asked."))
 	infer[wire.Instance](&d.schemas, "Instance", "A process that serves the database, or has.",
@@ -131,10 +131,6 @@ func (d *describer) admin() {
 	infer[wire.Quota](&d.schemas, "Quota", "A limit and what is used of it.", says("limit", "Null for no limit."))
 	infer[wire.Share](&d.schemas, "Share", "What a user or a project has of a server.",
 		says("streams", "Open at a time."), says("subscriptions", "Threads that all sockets together show."), says("running", "Runs executed at once."), says("queued", "Runs that wait for their turn."))
-	infer[wire.TokenQuota](&d.schemas, "TokenQuota", "A limit on tokens and what is used of it.", says("limit", "Null for none."))
-	infer[wire.ProjectShare](&d.schemas, "ProjectShare", "What a project has of a server.",
-		says("streams", "Open at a time."), says("subscriptions", "Threads that all sockets together show."), says("running", "Runs executed at once."), says("queued", "Runs that wait for their turn."),
-		says("tokensPerDay", "What calls of models took in the last 24 hours, by quarters of an hour."))
 	infer[wire.ServerLimits](&d.schemas, "ServerLimits", "Those of all projects together.",
 		says("inFlight", "Bytes of requests, messages and answers that are held at a time."),
 		says("leastRate", "Bytes that clients send and take a second, on the average."),

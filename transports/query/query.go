@@ -48,11 +48,10 @@ func (q Runs) Page(ctx context.Context, rt *runtime.Runtime, who runtime.Caller)
 		return page, err
 	}
 	var failed error
-	costs := rt.Costs(who)
 	page = wire.NewPage(list, runs, func(r *runtime.Run) wire.Run {
 		asks, err := Asks(ctx, rt, r)
 		failed = errors.Join(failed, err)
-		shown := wire.NewRun(r, asks, costs(r.WorkflowID, r.Usage))
+		shown := wire.NewRun(r, asks, rt.Cost(r.Usage))
 		shown.Waiting = wire.NewWaiting(rt.WaitOf(r))
 		return shown
 	}, func(r *runtime.Run) int64 { return r.Key })

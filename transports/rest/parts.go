@@ -4,7 +4,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/wire"
 )
@@ -104,30 +103,20 @@ func (t Transport) modelCalls(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(wire.NewModelCalls(list, calls, t.costs(who, &run)))
+	return c.JSON(wire.NewModelCalls(list, calls, t.Runtime.Cost))
 }
 
 // modelCall answers GET of a call of a model.
 func (t Transport) modelCall(c *fiber.Ctx, who runtime.Caller) error {
-	run, err := t.Runtime.Run(c.UserContext(), who, runID(c))
-	if err != nil {
-		return err
-	}
 	call, sent, answer, err := t.Runtime.ModelCall(c.UserContext(), who, runID(c), wire.Unescape(c.Params("callId")))
 	if err != nil {
 		return err
 	}
-	whole, err := wire.NewWholeModelCall(&call, sent, answer, t.costs(who, &run))
+	whole, err := wire.NewWholeModelCall(&call, sent, answer, t.Runtime.Cost)
 	if err != nil {
 		return err
 	}
 	return c.JSON(whole)
-}
-
-// costs returns a function that computes the cost of tokens in a run.
-func (t Transport) costs(who runtime.Caller, run *runtime.Run) func([]agui.TokenUsage) *float64 {
-	costs := t.Runtime.Costs(who)
-	return func(usage []agui.TokenUsage) *float64 { return costs(run.WorkflowID, usage) }
 }
 
 // append answers POST messages.

@@ -90,7 +90,7 @@ func (t Transport) get(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	shown := wire.NewRun(&run, asks, t.Runtime.Costs(who)(run.WorkflowID, run.Usage))
+	shown := wire.NewRun(&run, asks, t.Runtime.Cost(run.Usage))
 	shown.LastEvent = wire.NewLastEvent(last)
 	shown.Waiting = wire.NewWaiting(t.Runtime.WaitOf(&run))
 	return c.JSON(shown)

@@ -11,7 +11,7 @@ import (
 // Limits are a caller's limits and their current use.
 type Limits struct {
 	User        Share        `json:"user"`
-	Project     ProjectShare `json:"project"` // all its users together
+	Project     Share        `json:"project"` // all its users together
 	Server      ServerLimits `json:"server"`
 	Sizes       SizeLimits   `json:"sizes"`
 	Timeouts    TimeLimits   `json:"timeouts"`
@@ -28,23 +28,6 @@ type Share struct {
 	Running       Quota     `json:"running"`       // runs executed at once
 	Queued        Quota     `json:"queued"`        // runs that wait for their turn
 	InFlight      ByteQuota `json:"inFlight"`      // bytes of requests, messages and answers that are held at a time
-}
-
-// ProjectShare is the share of a project.
-type ProjectShare struct {
-	Requests      RateQuota  `json:"requests"`
-	Streams       Quota      `json:"streams"`       // open at a time
-	Subscriptions Quota      `json:"subscriptions"` // threads that all sockets together show at a time
-	Running       Quota      `json:"running"`       // runs executed at once
-	Queued        Quota      `json:"queued"`        // runs that wait for their turn
-	InFlight      ByteQuota  `json:"inFlight"`      // bytes of requests, messages and answers that are held at a time
-	TokensPerDay  TokenQuota `json:"tokensPerDay"`  // tokens of model calls in the last 24 hours, by quarters of an hour
-}
-
-// TokenQuota is a limit on tokens and its use.
-type TokenQuota struct {
-	Limit *int64 `json:"limit"` // null for none
-	Used  int64  `json:"used"`
 }
 
 // ByteQuota is a limit on bytes and its use.
@@ -164,10 +147,9 @@ type FilesUsed struct {
 
 // NewLimits combines a caller's standing with the server's rates and settings.
 func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, of *ServerSettings) Limits {
-	all := share(cfg.Project, project, of.Held.Project, s.RunningOfProject, s.QueuedOfProject)
 	l := Limits{
 		User:    share(cfg.User, user, of.Held.User, s.Running, s.Queued),
-		Project: ProjectShare{all.Requests, all.Streams, all.Subscriptions, all.Running, all.Queued, all.InFlight, TokenQuota{Used: s.Tokens.Used}},
+		Project: share(cfg.Project, project, of.Held.Project, s.RunningOfProject, s.QueuedOfProject),
 		Server: ServerLimits{
 			Running: s.RunningOfAll, RunningBytes: s.BytesOfAll, RunningMessages: s.MessagesOfAll, RunningPerAgent: limitOf(s.RunningOfAgent),
 			Queued: s.QueuedOfAll, QueuedPerThread: s.QueuedPerThread, InFlight: of.InFlight, LeastRate: of.Rate,
@@ -185,9 +167,6 @@ func NewLimits(s *runtime.Standing, cfg rates.Config, user, project rates.Used, 
 	l.Sizes.State, l.Sizes.Metadata = s.StateBytes, s.MetadataBytes
 	l.Counts = CountLimits{Page: MaxLimit, Batch: MaxBatch}
 	l.Run.Messages = s.RunMessages
-	if s.Tokens.Limit > 0 {
-		l.Project.TokensPerDay.Limit = &s.Tokens.Limit
-	}
 	if s.RunEvents > 0 {
 		l.Run.Events = &s.RunEvents
 	}

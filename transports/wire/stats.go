@@ -90,7 +90,7 @@ type Instance struct {
 }
 
 // NewStats returns statistics for the server of that version; cost returns the cost of tokens.
-func NewStats(s *runtime.Statistics, version string, cost func(agent string, usage []agui.TokenUsage) *float64) Stats {
+func NewStats(s *runtime.Statistics, version string, cost func(usage []agui.TokenUsage) *float64) Stats {
 	shown := Stats{
 		Window: s.Window, From: stamp(s.From), To: stamp(s.To), Step: int(s.Step / time.Second),
 		Buckets: make([]StatsBucket, len(s.Buckets)), Totals: totals(&s.Totals), Failures: []StatsFailure{}, Agents: []StatsAgent{},
@@ -110,7 +110,7 @@ func NewStats(s *runtime.Statistics, version string, cost func(agent string, usa
 	slices.SortStableFunc(shown.Failures, func(a, b StatsFailure) int { return cmp.Compare(b.Count, a.Count) })
 	for _, name := range slices.Sorted(maps.Keys(s.Totals.Agents)) {
 		a := s.Totals.Agents[name]
-		agent := StatsAgent{Agent: name, Runs: a.Runs, Failed: a.Failed, DurationMs: spread(a.Duration), Cost: cost(name, a.Usage)}
+		agent := StatsAgent{Agent: name, Runs: a.Runs, Failed: a.Failed, DurationMs: spread(a.Duration), Cost: cost(a.Usage)}
 		for _, u := range a.Usage {
 			agent.InputTokens += u.InputTokens
 			agent.OutputTokens += u.OutputTokens

@@ -34,7 +34,7 @@ func model(a declared.Agent) (plugins.Agent, error) {
 	cfg := llm.Config{
 		Name: a.Name, Description: a.Description, System: a.System, Model: m, Tools: a.Tools,
 		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Steps: a.Limits.MaxSteps, Projects: a.Projects,
-		Tokens: int64(a.Limits.MaxTokens), Cost: a.Limits.MaxCost, Prices: make(map[string]llm.Price),
+		Tokens:        int64(a.Limits.MaxTokens),
 		ContextTokens: a.ContextTokens, ResultTokens: a.ResultTokens, Guards: a.Guard.Plugins(),
 	}
 	for _, f := range a.Fallback {
@@ -49,9 +49,6 @@ func model(a declared.Agent) (plugins.Agent, error) {
 		if a.Output.Structured {
 			cfg.Output = json.RawMessage(llm.Structured)
 		}
-	}
-	for name, p := range a.Prices {
-		cfg.Prices[name] = llm.Price{Input: p.Input, CachedInput: p.CachedInput, Output: p.Output}
 	}
 	if a.History != nil {
 		cfg.History, cfg.Summarise = a.History.Tokens, a.History.Over == "summarise"

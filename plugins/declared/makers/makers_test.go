@@ -34,15 +34,14 @@ func TestAll_ModelFollowsDeclaration(t *testing.T) {
 	agent, err := makers.All().Model(declared.Agent{
 		Name: "a", Provider: "openai", Model: "m", BaseURL: broken.URL + "/v1", APIKey: "k",
 		Fallback: []*declared.Model{{Provider: "openai", Model: "n", BaseURL: other.URL + "/v1", APIKey: "k"}},
-		Prices:   map[string]*declared.Price{"n": {Input: 1, Output: 2}},
 		History:  &declared.History{Tokens: 100, Over: "summarise"}, Output: &declared.Output{Structured: true}, Context: []string{empty, notes},
-		Limits: declared.Limits{MaxSteps: 5, MaxCost: 3},
+		Limits: declared.Limits{MaxSteps: 5, MaxTokens: 3},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	res := plugintest.Run(t, agent, plugintest.Config{Input: plugins.Input{Query: "hi", ContextItemIDs: []string{"today.txt"}}})
-	if !strings.Contains(res.Output.Answer, "may cost 3") {
+	if !strings.Contains(res.Output.Answer, "may take 3 tokens") {
 		t.Errorf("answer %q, error %v", res.Output.Answer, res.Err)
 	}
 	asked := other.Requests()

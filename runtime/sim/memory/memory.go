@@ -30,7 +30,8 @@ type Database struct {
 	names      rows[model.Name, model.RunName]
 	remembered rows[string, model.IdempotencyKey]
 	audit      rows[int64, model.Audit]
-	tokens     rows[spending, model.Tokens]
+	spent      rows[spending, model.Spending]
+	raises     rows[model.Raise, model.Raise] // by all but the amount
 	deletions  rows[part, model.Deletion]
 	secrets    map[string]string // by purpose
 
@@ -53,8 +54,8 @@ type (
 		n   int
 	}
 	spending struct {
-		at      int64
-		project string
+		day int64
+		model.Spender
 	}
 	part struct{ thread, run int64 }
 	use  struct {
@@ -84,7 +85,7 @@ func New(now func() time.Time) *Database {
 	return &Database{
 		now: now, instances: make(map[string]*instance), threads: make(rows[int64, model.Thread]),
 		runs: make(rows[int64, model.Run]), names: make(rows[model.Name, model.RunName]),
-		audit: make(rows[int64, model.Audit]), tokens: make(rows[spending, model.Tokens]), deletions: make(rows[part, model.Deletion]), remembered: make(rows[string, model.IdempotencyKey]), events: make(map[int64][]model.StoredEvent),
+		audit: make(rows[int64, model.Audit]), spent: make(rows[spending, model.Spending]), raises: make(rows[model.Raise, model.Raise]), deletions: make(rows[part, model.Deletion]), remembered: make(rows[string, model.IdempotencyKey]), events: make(map[int64][]model.StoredEvent),
 		spans: make(table[ordinal, model.Span]), messages: make(table[string, model.Message]),
 		steps: make(table[int, model.Step]), nodes: make(table[string, model.Node]), memos: make(table[use, model.Memo]),
 		interrupts: make(table[string, interrupt]), prompts: make(table[string, model.Prompt]),

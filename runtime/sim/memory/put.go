@@ -67,12 +67,19 @@ func (tx *tx) putOne(row model.Row) error {
 		entry.Key = int64(len(tx.audit) + 1)
 		tx.audit.put(tx, entry.Key, entry)
 	case *model.CallUsage:
-		sum := model.Tokens{Project: row.Project, At: row.At.Truncate(model.TokenStep), Tokens: row.Tokens()}
-		key := spending{sum.At.UnixMilli(), row.Project}
-		if old := tx.tokens[key]; old != nil {
+		key := spending{model.Day(row.At).UnixMilli(), row.Spender()}
+		sum := model.Spending{Spender: row.Spender(), Tokens: row.Tokens(), Cost: row.Cost}
+		if old := tx.spent[key]; old != nil {
 			sum.Tokens += old.Tokens
+			sum.Cost += old.Cost
 		}
-		tx.tokens.put(tx, key, &sum)
+		tx.spent.put(tx, key, &sum)
+	case *model.Raise:
+		raise := *row
+		raise.From = raise.From.UTC()
+		key := raise
+		key.Amount = 0
+		tx.raises.put(tx, key, &raise)
 	case *model.RunEnded: // statistics are not stored
 	case *model.Delete:
 		tx.delete(row)

@@ -414,12 +414,35 @@ func (db *Database) Users(ctx context.Context, f model.UserFilter) (model.Page[m
 	})
 }
 
-// TokensSince returns the used tokens: see [model.Reader].
-func (db *Database) TokensSince(ctx context.Context, since time.Time) ([]model.Tokens, error) {
-	since = since.Truncate(model.TokenStep)
-	return read(ctx, db, func() []model.Tokens {
-		return copies(db.tokens.sorted(func(t *model.Tokens) bool { return !t.At.Before(since) && t.Tokens > 0 }, func(a, b *model.Tokens) int {
-			return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Project, b.Project))
+// Spent returns what all spenders have spent: see [model.Reader].
+func (db *Database) Spent(ctx context.Context, from, until time.Time) ([]model.Spending, error) {
+	return read(ctx, db, func() (list []model.Spending) {
+		sums := make(map[model.Spender]*model.Spending)
+		for key, s := range db.spent {
+			if key.day < from.UnixMilli() || key.day >= until.UnixMilli() {
+				continue
+			}
+			if sums[s.Spender] == nil {
+				sums[s.Spender] = &model.Spending{Spender: s.Spender}
+			}
+			sums[s.Spender].Tokens += s.Tokens
+			sums[s.Spender].Cost += s.Cost
+		}
+		for _, sum := range sums {
+			list = append(list, *sum)
+		}
+		slices.SortFunc(list, func(a, b model.Spending) int {
+			return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.User, b.User), cmp.Compare(a.Agent, b.Agent))
+		})
+		return list
+	})
+}
+
+// Raises returns the raises of budgets: see [model.Reader].
+func (db *Database) Raises(ctx context.Context, since time.Time) ([]model.Raise, error) {
+	return read(ctx, db, func() []model.Raise {
+		return copies(db.raises.sorted(func(r *model.Raise) bool { return !r.From.Before(since) }, func(a, b *model.Raise) int {
+			return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Budget, b.Budget), cmp.Compare(a.Subject, b.Subject))
 		}))
 	})
 }

@@ -394,7 +394,7 @@ CREATE INDEX audit_run ON audit (project_id, run_id, at);
 -- Statistics --------------------------------------------------------------------------------------------------------------
 
 -- Each run that ends inserts a row, with each of its generations, and so does each call of a model. Every few seconds the rows
--- are added to stats_buckets, the terms of these runs are written, and the rows are deleted: see storage/stats.go.
+-- are added to stats_buckets and usage_days, the terms of these runs are written, and the rows are deleted: see storage/stats.go.
 CREATE TABLE ended_runs (
     key              INTEGER PRIMARY KEY,
     run_key          INTEGER NOT NULL,
@@ -412,19 +412,49 @@ CREATE INDEX ended_runs_project ON ended_runs (project_id, key);
 CREATE TABLE model_calls (
     key        INTEGER PRIMARY KEY,
     project_id TEXT NOT NULL,
+    user_id    TEXT NOT NULL,
     agent      TEXT NOT NULL,
     at         INTEGER NOT NULL,
+    calls      INTEGER NOT NULL, -- 0 for a further part of a call
+    cost       INTEGER NOT NULL, -- in billionths of the currency
     usage      TEXT NOT NULL
 ) STRICT;
 CREATE INDEX model_calls_project ON model_calls (project_id, key);
 
--- What the runs of a project came to, by the minute and by the hour. tokens are those of input and output.
+-- What the runs of a project came to, by the minute and by the hour.
 CREATE TABLE stats_buckets (
     project_id TEXT NOT NULL,
     step       INTEGER NOT NULL,
     at         INTEGER NOT NULL,
-    tokens     INTEGER NOT NULL,
     data       TEXT NOT NULL,
     PRIMARY KEY (project_id, step, at)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX stats_buckets_at ON stats_buckets (step, at, project_id);
+
+-- The usage of model calls of a day in UTC. input includes cached, and output reasoning; cost is in billionths of the currency.
+CREATE TABLE usage_days (
+    project_id TEXT NOT NULL,
+    day        INTEGER NOT NULL,
+    user_id    TEXT NOT NULL,
+    agent      TEXT NOT NULL,
+    provider   TEXT NOT NULL,
+    model      TEXT NOT NULL,
+    calls      INTEGER NOT NULL,
+    input      INTEGER NOT NULL,
+    cached     INTEGER NOT NULL,
+    output     INTEGER NOT NULL,
+    reasoning  INTEGER NOT NULL,
+    cost       INTEGER NOT NULL,
+    PRIMARY KEY (project_id, day, user_id, agent, provider, model)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX usage_days_day ON usage_days (day, project_id, user_id, agent, provider, model);
+
+-- Higher limits of budgets that operators have given in a period, which begins at since.
+CREATE TABLE budget_raises (
+    since      INTEGER NOT NULL,
+    project_id TEXT NOT NULL,
+    budget     TEXT NOT NULL,
+    subject    TEXT NOT NULL,
+    amount     INTEGER NOT NULL,
+    PRIMARY KEY (since, project_id, budget, subject)
+) STRICT, WITHOUT ROWID;

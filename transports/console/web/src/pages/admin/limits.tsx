@@ -96,7 +96,6 @@ function Uses({ title, share }: { title: string; share: Share }) {
         <Use name="Bytes in flight" used={share.inFlight.used} limit={share.inFlight.limit} unit={bytes} />
         <Use name="Runs executed" used={share.running.used} limit={share.running.limit} />
         <Use name="Runs queued" used={share.queued.used} limit={share.queued.limit} />
-        {"tokensPerDay" in share && <Use name="Tokens in 24 hours" used={share.tokensPerDay.used} limit={share.tokensPerDay.limit} />}
       </div>
     </Panel>
   );

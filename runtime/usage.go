@@ -1,0 +1,54 @@
+package runtime
+
+import (
+	"context"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Usage of model calls and budgets, as package model defines them.
+//
+//nolint:revive // each is documented there
+type (
+	Prices      = model.Prices
+	Price       = model.Price
+	Budget      = model.Budget
+	BudgetState = model.BudgetState
+	UsageFilter = model.UsageFilter
+	UsageSum    = model.UsageSum
+)
+
+// MaxUsage is the most sums that Usage returns.
+const MaxUsage = 10_000
+
+// Usage returns the usage of model calls in the caller's project, of users their own. A call counts once it has used tokens, also if
+// it failed. It refuses a filter that selects more than MaxUsage sums.
+func (rt *Runtime) Usage(ctx context.Context, c Caller, f UsageFilter) ([]UsageSum, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if rt.cfg.Ledger == nil {
+		return nil, refuse(KindNotFound, "not_found", "Nothing is counted here")
+	}
+	f.Project, f.User, f.Limit = c.project, c.only(), MaxUsage+1
+	list, err := rt.cfg.Ledger.Usage(ctx, f)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if len(list) > MaxUsage {
+		return nil, refuse(KindInvalid, "invalid_request", "There are more than %d rows: sum up by less, or ask for fewer days", MaxUsage)
+	}
+	return list, nil
+}
+
+// Currency returns the currency of costs, empty if nothing has a price.
+func (rt *Runtime) Currency() string { return rt.cfg.Prices.Currency }
+
+// Budgets returns the budgets of the caller's project with their use. Users see those of the project and its agents, and their own.
+func (rt *Runtime) Budgets(c Caller) ([]BudgetState, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return rt.work.BudgetsOf(c.project, c.only(), time.Now()), nil
+}

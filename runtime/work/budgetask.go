@@ -1,0 +1,189 @@
+package work
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// errUsedUp is a refusal to call a model.
+func errUsedUp(s *model.BudgetState) error {
+	return &plugins.Error{Code: budgetExceeded, Message: s.String()}
+}
+
+func (l *live) spender() model.Spender {
+	return model.Spender{Project: l.run.Project, User: l.run.User, Agent: l.run.WorkflowID}
+}
+
+// usedOf returns what the run has used of its own budget. l.mu is held.
+func (l *live) usedOf(b *model.Budget) (used int64) {
+	for _, u := range l.run.Usage {
+		cost, _ := l.en.prices.Cost(u)
+		used += b.Counts(u.InputTokens+u.OutputTokens, cost)
+	}
+	return used
+}
+
+// reached returns the run's own budgets whose use reaches a mark with a call. l.mu is held.
+func (l *live) reached(c *model.CallUsage) (list []model.BudgetState) {
+	for _, s := range l.en.budgets.of(c.Spender(), c.At) {
+		if s.Scope != model.OfRun {
+			continue
+		}
+		added := s.Counts(c.Tokens(), c.Cost)
+		if s.Used = l.usedOf(&s.Budget) + added; crossed(&s, added) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// MayCallModel refuses a call of a model while a budget is used up. If the budget asks, the run waits for an operator.
+func (s *step) MayCallModel() error {
+	l := s.l
+	l.source.Room()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.en.budgets.of(l.spender(), time.Now()) {
+		if b.Scope == model.OfRun {
+			b.Used = l.usedOf(&b.Budget)
+		}
+		if err := s.mayUse(&b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayUse refuses a call that uses a budget. The questions of a budget are records of the run, not of a step, because several steps can
+// wait for one answer. l.mu is held.
+func (s *step) mayUse(b *model.BudgetState) error {
+	if !b.Asks() {
+		if b.Spent() {
+			return errUsedUp(b)
+		}
+		return nil
+	}
+	for n := 1; ; n++ {
+		place := fmt.Sprintf("budget:%s#%d", b.Name, n)
+		m := s.l.journal.find(0, place)
+		switch {
+		case m == nil && b.Spent():
+			return s.askOperator(b, place)
+		case m == nil:
+			return nil
+		case !m.Done:
+			return plugins.ErrWaiting
+		}
+		switch d := decisionIn(m.Output); d.Action {
+		case "raise":
+			if b.Scope == model.OfRun {
+				b.Amount = max(b.Amount, b.Budget.Amount(d.Limit))
+			}
+		case "continue":
+			return nil
+		default:
+			return errUsedUp(b)
+		}
+	}
+}
+
+// operatorDecision is an operator's answer to the question of a budget.
+type operatorDecision struct {
+	Action string  `json:"action"`
+	Limit  float64 `json:"limit"`
+}
+
+// decisionIn returns the decision in the record of an answer; it is to end the run if the question was cancelled.
+func decisionIn(record json.RawMessage) (d operatorDecision) {
+	var a plugins.Answer
+	if json.Unmarshal(record, &a) != nil || a.Cancelled || json.Unmarshal(a.Payload, &d) != nil {
+		return operatorDecision{Action: "end"}
+	}
+	return d
+}
+
+// budgetAsked is the metadata of a budget's question.
+type budgetAsked struct {
+	For      string     `json:"for"`
+	Kind     string     `json:"kind"`
+	Name     string     `json:"name"`
+	Scope    string     `json:"scope"`
+	Subject  string     `json:"subject,omitempty"`
+	Unit     string     `json:"unit"`
+	Used     float64    `json:"used"`
+	Limit    float64    `json:"limit"`
+	Since    *time.Time `json:"since,omitempty"` // when the period began
+	ResetsAt *time.Time `json:"resetsAt,omitempty"`
+}
+
+// decisionSchema is the schema of an operatorDecision, without the limit that a raise must exceed.
+const decisionSchema = `{"type": "object", "required": ["action"], "additionalProperties": false, "properties": {
+	"action": {"enum": ["raise", "continue", "end"]}, "limit": {"type": "number", "exclusiveMinimum": %g}},
+	"if": {"properties": {"action": {"const": "raise"}}}, "then": {"required": ["limit"]}}`
+
+// askOperator asks whether the run may go on. l.mu is held.
+func (s *step) askOperator(b *model.BudgetState, place string) error {
+	asked := budgetAsked{
+		For: forOperators, Kind: "budget", Name: b.Name, Scope: b.Scope, Subject: b.Subject, Unit: b.Unit, Used: b.Value(b.Used), Limit: b.Value(b.Amount),
+	}
+	if b.Scope != model.OfRun {
+		asked.Since, asked.ResetsAt = &b.From, &b.ResetsAt
+	}
+	ends := time.Now().Add(s.l.en.cfg.ApprovalTimeout).UTC()
+	q := agui.Interrupt{
+		ID: NewID(), Reason: "input_required", Message: b.String() + ". Raise it, let this run continue, or end the run?",
+		ResponseSchema: json.RawMessage(fmt.Sprintf(decisionSchema, asked.Limit)), Metadata: mustJSON(asked), ExpiresAt: ends.Format(time.RFC3339Nano),
+	}
+	m := &model.Memo{RunKey: s.l.run.Key, Generation: s.l.run.Generation, Place: place, CallID: q.ID}
+	in := &model.Interrupt{
+		ID: q.ID, RunKey: m.RunKey, Place: m.Place, Body: mustJSON(q), Status: model.InterruptOpen, ExpiresAt: &ends, CreatedAt: time.Now(),
+	}
+	s.l.asked.Store(true)
+	if err := s.l.queue(s, []model.Row{m, in}, nil); err != nil {
+		return err
+	}
+	return plugins.ErrWaiting
+}
+
+// forOperators is the value of for in the metadata of questions that only operators answer. Others can cancel them.
+const forOperators = "operators"
+
+// isForOperators reports whether only operators may answer a question.
+func isForOperators(in *model.Interrupt) bool {
+	var asks struct {
+		Metadata struct {
+			For string `json:"for"`
+		} `json:"metadata"`
+	}
+	return in.Body != nil && json.Unmarshal(in.Body, &asks) == nil && asks.Metadata.For == forOperators
+}
+
+// raisedBy returns the rows that an answer to the question of a budget writes. Only the engine asks at step 0.
+func raisedBy(run *model.RunHead, in *model.Interrupt, payload json.RawMessage) []model.Row {
+	if in.Step != 0 || in.Frontend || payload == nil {
+		return nil
+	}
+	body, err := log.Asks(in)
+	var asked budgetAsked
+	var d operatorDecision
+	if err != nil || json.Unmarshal(body.Metadata, &asked) != nil || json.Unmarshal(payload, &d) != nil || d.Action != "raise" || asked.Since == nil {
+		return nil
+	}
+	b := model.Budget{Unit: asked.Unit}
+	return []model.Row{&model.Raise{Budget: asked.Name, Project: run.Project, Subject: asked.Subject, From: *asked.Since, Amount: b.Amount(d.Limit)}}
+}
+
+// raised applies the raises among rows that were committed.
+func (en *Engine) raised(rows []model.Row) {
+	for _, row := range rows {
+		if r, ok := row.(*model.Raise); ok {
+			en.budgets.raise(r)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// budgets counts what model calls use of the budgets that have a period. Only one instance at a time executes runs, and it first reads
+// what was used under the instances before it, so that its sums agree with the database.
+type budgets struct {
+	prices model.Prices
+
+	mu   sync.Mutex // guards the fields below
+	list []*counted
+}
+
+// counted is a budget with the use of its latest periods.
+type counted struct {
+	model.Budget
+	limit   int64
+	periods []*period // two at most, so that a clock that is set forward and back loses nothing; the latest last
+}
+
+// period is the use of a budget in a day or a month.
+type period struct {
+	from, until  time.Time
+	used, raised map[owner]int64
+}
+
+// owner is who has a budget: see [model.Budget.Subject].
+type owner struct{ project, subject string }
+
+func newBudgets(list []model.Budget, prices model.Prices) (*budgets, error) {
+	if err := model.CheckBudgets(list, &prices); err != nil {
+		return nil, err
+	}
+	b := &budgets{prices: prices}
+	for _, asks := range []bool{false, true} { // nobody is asked about a call that another budget forbids
+		for _, budget := range list {
+			if budget.Asks() == asks {
+				b.list = append(b.list, &counted{Budget: budget, limit: budget.Amount(budget.Limit)})
+			}
+		}
+	}
+	return b, nil
+}
+
+// load reads what was spent and raised under the instances before this one.
+func (b *budgets) load(ctx context.Context, store model.Store, now time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	spent := make(map[time.Time][]model.Spending) // since the beginning of a period
+	for _, c := range b.list {
+		if c.Scope == model.OfRun {
+			continue
+		}
+		p := c.at(now)
+		list, read := spent[p.from]
+		if !read {
+			var err error
+			if list, err = store.Spent(ctx, p.from, p.until); err != nil {
+				return err
+			}
+			spent[p.from] = list
+		}
+		for i := range list {
+			if subject, has := c.Subject(list[i].Spender); has {
+				p.used[owner{list[i].Project, subject}] += c.Counts(list[i].Tokens, list[i].Cost)
+			}
+		}
+	}
+	since := now
+	for from := range spent {
+		if from.Before(since) {
+			since = from
+		}
+	}
+	raises, err := store.Raises(ctx, since)
+	for i := range raises {
+		b.apply(&raises[i], now)
+	}
+	return err
+}
+
+// at returns the period of a time. The caller holds mu.
+func (c *counted) at(now time.Time) *period {
+	from, until := c.Period(now)
+	for _, p := range c.periods {
+		if p.from.Equal(from) && p.until.Equal(until) {
+			return p
+		}
+	}
+	p := &period{from, until, make(map[owner]int64), make(map[owner]int64)}
+	c.periods = append(c.periods[max(0, len(c.periods)-1):], p)
+	return p
+}
+
+// state returns a subject's budget. The caller holds mu.
+func (c *counted) state(p *period, o owner) model.BudgetState {
+	return model.BudgetState{
+		Budget: c.Budget, Subject: o.subject, Used: p.used[o], Amount: max(c.limit, p.raised[o]), From: p.from, ResetsAt: p.until,
+	}
+}
+
+// warnAt is the use, in percent, at which a budget is reported, as it is when it is used up.
+const warnAt = 80
+
+// crossed reports whether a budget's use has reached one of the marks with the amount that was added last.
+func crossed(s *model.BudgetState, added int64) bool {
+	for _, mark := range []int64{s.Amount, int64(float64(s.Amount) * warnAt / 100)} {
+		if s.Used >= mark && s.Used-added < mark {
+			return true
+		}
+	}
+	return false
+}
+
+// add counts a call. It returns the budgets whose use has reached a mark.
+func (b *budgets) add(c *model.CallUsage) (reached []model.BudgetState) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, budget := range b.list {
+		subject, has := budget.Subject(c.Spender())
+		if !has || budget.Scope == model.OfRun {
+			continue
+		}
+		p, o, added := budget.at(c.At), owner{c.Project, subject}, budget.Counts(c.Tokens(), c.Cost)
+		p.used[o] += added
+		if s := budget.state(p, o); crossed(&s, added) {
+			reached = append(reached, s)
+		}
+	}
+	return reached
+}
+
+// raise applies a raise that was committed.
+func (b *budgets) raise(r *model.Raise) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.apply(r, time.Now())
+}
+
+func (b *budgets) apply(r *model.Raise, now time.Time) {
+	for _, c := range b.list {
+		if p := c.at(now); c.Name == r.Budget && p.from.Equal(r.From) {
+			p.raised[owner{r.Project, r.Subject}] = r.Amount
+		}
+	}
+}
+
+// of returns the budgets that a spender uses, with a run's ones, of which only the limit is known.
+func (b *budgets) of(who model.Spender, now time.Time) (list []model.BudgetState) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.list {
+		subject, has := c.Subject(who)
+		switch {
+		case !has:
+		case c.Scope == model.OfRun:
+			list = append(list, model.BudgetState{Budget: c.Budget, Amount: c.limit})
+		default:
+			list = append(list, c.state(c.at(now), owner{who.Project, subject}))
+		}
+	}
+	return list
+}
+
+// Spent returns the refusal to begin or continue a run of a spender while a budget that stops it is used up, or nil.
+func (b *budgets) Spent(who model.Spender, now time.Time) (refusal *model.Error) {
+	for _, s := range b.of(who, now) {
+		if s.Scope == model.OfRun || s.Asks() || !s.Spent() {
+			continue
+		}
+		wait := max(s.ResetsAt.Sub(now), time.Second)
+		if refusal == nil || wait > refusal.RetryAfter {
+			refusal = model.Refuse(model.KindOverloaded, budgetExceeded, "%s; it resets at %s", s.String(), s.ResetsAt.Format(time.RFC3339))
+			refusal.RetryAfter = wait
+		}
+	}
+	return refusal
+}
+
+const budgetExceeded = "budget_exceeded"
+
+// maxStates limits the budgets that BudgetsOf returns of one configured one.
+const maxStates = 100
+
+// BudgetsOf returns the budgets of a project: of each the hundred subjects that have used most of it, or only those of one user.
+func (b *budgets) BudgetsOf(project, user string, now time.Time) (list []model.BudgetState) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.list {
+		p := c.at(now)
+		var some []model.BudgetState
+		switch {
+		case c.Scope == model.OfRun:
+			list = append(list, model.BudgetState{Budget: c.Budget, Subject: c.Of, Amount: c.limit})
+			continue
+		case c.Scope == model.OfProject:
+			if c.Of == "" || c.Of == project {
+				some = append(some, c.state(p, owner{project, project}))
+			}
+		case c.Scope == model.OfUser && user != "":
+			if c.Of == "" || c.Of == user {
+				some = append(some, c.state(p, owner{project, user}))
+			}
+		default:
+			for o := range p.used {
+				if o.project == project {
+					some = append(some, c.state(p, o))
+				}
+			}
+		}
+		slices.SortFunc(some, func(a, b model.BudgetState) int {
+			return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(a.Subject, b.Subject))
+		})
+		list = append(list, some[:min(len(some), maxStates)]...)
+	}
+	return list
+}
+
+// logBudget writes a line about a budget that is nearly or completely used up.
+func (l *live) logBudget(s *model.BudgetState) {
+	what := "a budget is nearly used up"
+	if s.Spent() {
+		what = "a budget is used up"
+	}
+	l.log().Warn(what, "budget", s.Name, "scope", s.Scope, "subject", s.Subject, "used", s.Use())
+}

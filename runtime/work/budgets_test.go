@@ -1,0 +1,124 @@
+package work
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/model"
+	inmemory "github.com/batonrun/baton/runtime/sim/memory"
+)
+
+// TestBudgets_ResetAtUTC spends across the ends of days and months, in a process that goes on and in one that begins with the rows.
+func TestBudgets_ResetAtUTC(t *testing.T) {
+	east := time.FixedZone("east", 5*3600)
+	list := []model.Budget{
+		{Name: "day", Scope: model.OfUser, Per: model.PerDay, Unit: model.UnitTokens, Limit: 100},
+		{Name: "month", Scope: model.OfProject, Per: model.PerMonth, Unit: "USD", Limit: 1},
+	}
+	prices := model.Prices{Currency: "USD", Models: map[string]model.Price{"m": {Input: 2500}}} // a quarter of a cent a token
+	open := func() *budgets {
+		b, err := newBudgets(list, prices)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	who := model.Spender{Project: "p", User: "u", Agent: "a"}
+	goes, store := open(), inmemory.New(time.Now).Open()
+	if err := store.Join(t.Context(), "i", ""); err != nil {
+		t.Fatal(err)
+	}
+	commits := int64(0)
+	spent := make(map[string]int64) // tokens by day and by month
+	for _, at := range []string{
+		"2027-01-31T23:59:59.999Z", "2027-02-01T00:00:00Z", "2027-02-01T23:59:59.999Z", "2027-02-02T00:00:00Z", "2027-02-28T23:59:59.999Z",
+		"2027-03-01T00:00:00Z", "2027-12-31T23:59:59.999Z", "2028-01-01T00:00:00Z", "2028-02-29T12:00:00Z", "2028-03-01T00:00:00Z",
+	} {
+		now, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := &model.CallUsage{Project: "p", User: "u", Agent: "a", At: now.In(east), Usage: agui.TokenUsage{Model: "m", InputTokens: 60}}
+		call.Cost, _ = prices.Cost(call.Usage)
+		goes.add(call)
+		commits++
+		if err := store.Commit(t.Context(), commits, &model.Batch{Rows: []model.Row{call}}); err != nil {
+			t.Fatal(err)
+		}
+		spent[at[:10]] += 60
+		spent[at[:7]] += 60
+		begins := open()
+		if err := begins.load(t.Context(), store, now); err != nil {
+			t.Fatal(err)
+		}
+		for name, b := range map[string]*budgets{"goes on": goes, "begins": begins} {
+			got := b.of(who, now.In(east))
+			if len(got) != 2 || got[0].Used != spent[at[:10]] || got[1].Used != spent[at[:7]]*(model.Money/400) {
+				t.Errorf("%s, %s: %+v, want %d and %d tokens", at, name, got, spent[at[:10]], spent[at[:7]])
+			}
+			tomorrow := now.Truncate(24*time.Hour).AddDate(0, 0, 1)
+			if !got[0].ResetsAt.Equal(tomorrow) || got[1].ResetsAt.Day() != 1 || got[1].ResetsAt.Before(tomorrow) || got[1].ResetsAt.After(tomorrow.AddDate(0, 0, 31)) {
+				t.Errorf("%s, %s: resets at %s and %s", at, name, got[0].ResetsAt, got[1].ResetsAt)
+			}
+			if refusal := b.Spent(who, now); (refusal != nil) != (spent[at[:10]] >= 100) || refusal != nil && refusal.RetryAfter != max(tomorrow.Sub(now), time.Second) {
+				t.Errorf("%s, %s: %+v", at, name, refusal)
+			}
+		}
+	}
+}
+
+// TestBudgets_SurviveClockSetBack: a clock that jumps to another month and back loses nothing.
+func TestBudgets_SurviveClockSetBack(t *testing.T) {
+	b, err := newBudgets([]model.Budget{{Name: "b", Scope: model.OfProject, Per: model.PerDay, Unit: model.UnitTokens, Limit: 100}}, model.Prices{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)
+	for _, at := range []time.Time{now, now.AddDate(1, 0, 0), now, now.AddDate(1, 0, 0), now} {
+		b.add(&model.CallUsage{Project: "p", At: at, Usage: agui.TokenUsage{InputTokens: 10}})
+	}
+	if got := b.of(model.Spender{Project: "p"}, now)[0].Used; got != 30 {
+		t.Errorf("%d are used, want 30", got)
+	}
+}
+
+// TestBudgets_ReportEachMarkOnce: the calls that reach 80 % and all of a budget are reported, and no others.
+func TestBudgets_ReportEachMarkOnce(t *testing.T) {
+	b, err := newBudgets([]model.Budget{{Name: "b", Scope: model.OfAgent, Of: "a", Per: model.PerDay, Unit: model.UnitTokens, Limit: 100}}, model.Prices{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reached []int64
+	for range 6 {
+		for _, agent := range []string{"a", "other"} {
+			for _, s := range b.add(&model.CallUsage{Project: "p", Agent: agent, At: time.Now(), Usage: agui.TokenUsage{InputTokens: 15, OutputTokens: 5}}) {
+				reached = append(reached, s.Used)
+			}
+		}
+	}
+	if !slices.Equal(reached, []int64{80, 100}) {
+		t.Errorf("reported at %v", reached)
+	}
+}
+
+func TestBudgets_AreChecked(t *testing.T) {
+	good := model.Budget{Name: "b", Scope: model.OfUser, Per: model.PerDay, Unit: model.UnitTokens, Limit: 1}
+	if _, err := newBudgets([]model.Budget{good}, model.Prices{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(b *model.Budget){
+		"no name": func(b *model.Budget) { b.Name = "" }, "scope": func(b *model.Budget) { b.Scope = "all" }, "per": func(b *model.Budget) { b.Per = "week" },
+		"a run's period": func(b *model.Budget) { b.Scope = model.OfRun }, "unit": func(b *model.Budget) { b.Unit = "USD" }, "no unit": func(b *model.Budget) { b.Unit = "" },
+		"limit": func(b *model.Budget) { b.Limit = 0 }, "too much": func(b *model.Budget) { b.Limit = 1e30 }, "over": func(b *model.Budget) { b.Over = "wait" },
+	} {
+		bad := good
+		if change(&bad); model.CheckBudgets([]model.Budget{bad}, &model.Prices{}) == nil {
+			t.Errorf("%s is not refused", name)
+		}
+	}
+	if model.CheckBudgets([]model.Budget{good, good}, &model.Prices{}) == nil {
+		t.Error("equal names are not refused")
+	}
+}

@@ -1,0 +1,211 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"github.com/batonrun/baton/runtime/model"
+)
+
+const usageColumns = `day, project_id, user_id, agent, provider, model, calls, input, cached, output, reasoning, cost`
+
+const (
+	addUsageOfDay = `
+INSERT INTO usage_days (` + usageColumns + `)
+VALUES (?::timestamptz, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigint, ?::bigint, ?::bigint, ?::bigint, ?::bigint, ?::bigint)
+ON CONFLICT (project_id, day, user_id, agent, provider, model) DO UPDATE SET
+	calls = usage_days.calls + excluded.calls, input = usage_days.input + excluded.input, cached = usage_days.cached + excluded.cached,
+	output = usage_days.output + excluded.output, reasoning = usage_days.reasoning + excluded.reasoning,
+	cost = usage_days.cost + excluded.cost`
+
+	// A column that is not asked for is replaced by a constant.
+	sumUsage = `
+SELECT CASE WHEN ? THEN day END, '', CASE WHEN ? THEN user_id ELSE '' END, CASE WHEN ? THEN agent ELSE '' END,
+	CASE WHEN ? THEN provider ELSE '' END, CASE WHEN ? THEN model ELSE '' END,
+	CAST(SUM(calls) AS bigint), CAST(SUM(input) AS bigint), CAST(SUM(cached) AS bigint), CAST(SUM(output) AS bigint),
+	CAST(SUM(reasoning) AS bigint), CAST(SUM(cost) AS bigint)
+FROM usage_days WHERE project_id = ? AND day >= ? AND day <= ? AND (user_id = ? OR ?)
+GROUP BY 1, 3, 4, 5, 6 ORDER BY 1, 3, 4, 5, 6 LIMIT ?`
+
+	selectUsageDays = `
+SELECT ` + usageColumns + ` FROM usage_days
+WHERE (day, project_id, user_id, agent, provider, model) > (?, ?, ?, ?, ?, ?) AND day < ?
+ORDER BY day, project_id, user_id, agent, provider, model LIMIT ?`
+
+	selectCalls = callColumns + ` WHERE key > ? ORDER BY key LIMIT ?`
+
+	forgetUsage = `
+DELETE FROM usage_days WHERE (project_id, day, user_id, agent, provider, model) IN (
+	SELECT project_id, day, user_id, agent, provider, model FROM usage_days WHERE day < ? ORDER BY day LIMIT ?)`
+
+	upsertRaise = `
+INSERT INTO budget_raises (since, project_id, budget, subject, amount)
+VALUES (?::timestamptz, ?::text, ?::text, ?::text, ?::bigint)
+ON CONFLICT (since, project_id, budget, subject) DO UPDATE SET amount = excluded.amount`
+
+	selectRaises = `
+SELECT since, project_id, budget, subject, amount FROM budget_raises
+WHERE (since, project_id, budget, subject) > (?, ?, ?, ?) ORDER BY since, project_id, budget, subject LIMIT ?`
+
+	forgetRaises = `
+DELETE FROM budget_raises WHERE (since, project_id, budget, subject) IN (
+	SELECT since, project_id, budget, subject FROM budget_raises WHERE since < ? ORDER BY since LIMIT ?)`
+)
+
+var _ model.Ledger = (*DB)(nil)
+
+// usageRow is a row of usage_days.
+type usageRow struct {
+	project string
+	model.UsageSum
+}
+
+func usageCells(u *usageRow) []any {
+	return []any{ms(u.Day), u.project, u.User, u.Agent, u.Provider, u.Model, u.Calls, u.Input, u.Cached, u.Output, u.Reasoning, u.Cost}
+}
+
+func scanUsage(rows *sql.Rows) (u usageRow, err error) {
+	var day *time.Time
+	err = rows.Scan(timePtrInto{&day}, &u.project, &u.User, &u.Agent, &u.Provider, &u.Model, &u.Calls, &u.Input, &u.Cached, &u.Output,
+		&u.Reasoning, &u.Cost)
+	if day != nil {
+		u.Day = day.UTC()
+	}
+	return u, err
+}
+
+// addUsage adds calls to the usage of their days.
+func addUsage(tx *tx, list []call) error {
+	type key struct {
+		project string
+		model.UsageKey
+	}
+	sums := make(map[key]*usageRow)
+	for i := range list {
+		sum := list[i].Sum()
+		k := key{list[i].Project, sum.UsageKey}
+		if sums[k] == nil {
+			sums[k] = &usageRow{list[i].Project, model.UsageSum{UsageKey: sum.UsageKey}}
+		}
+		sums[k].Add(&sum)
+	}
+	for _, row := range sums {
+		if err := tx.exec(addUsageOfDay, usageCells(row)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Usage returns the usage of a project's model calls: see [model.Ledger].
+func (c counter) Usage(ctx context.Context, f model.UsageFilter) (list []model.UsageSum, err error) {
+	f.Since, f.Until = model.Day(f.Since), model.Day(f.Until)
+	sums := make(map[model.UsageKey]*model.UsageSum)
+	add := func(sum *model.UsageSum) {
+		k := f.Key(sum.UsageKey)
+		if sums[k] == nil {
+			sums[k] = &model.UsageSum{UsageKey: k}
+		}
+		sums[k].Add(sum)
+	}
+	err = c.read.snapshot(ctx, func(q querier) error {
+		days, err := all(ctx, q, scanUsage, sumUsage, f.ByDay, f.ByUser, f.ByAgent, f.ByModel, f.ByModel, f.Project, ms(f.Since), ms(f.Until), f.User, f.User == "", f.Limit)
+		if err != nil {
+			return err
+		}
+		for i := range days {
+			add(&days[i].UsageSum)
+		}
+		calls, err := all(ctx, q, scanCall, selectCallsOfProject, f.Project, maxWaiting)
+		for i := range calls {
+			sum := calls[i].Sum()
+			if !sum.Day.Before(f.Since) && !sum.Day.After(f.Until) && (f.User == "" || f.User == sum.User) {
+				add(&sum)
+			}
+		}
+		return err
+	})
+	for _, sum := range sums {
+		list = append(list, *sum)
+	}
+	slices.SortFunc(list, func(a, b model.UsageSum) int {
+		return cmp.Or(a.Day.Compare(b.Day), cmp.Compare(a.User, b.User), cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Model, b.Model))
+	})
+	return list[:min(len(list), f.Limit)], err
+}
+
+// Spent returns what all spenders have spent: see [model.Reader].
+func (r keyed) Spent(ctx context.Context, from, until time.Time) (list []model.Spending, err error) {
+	const limit = 1000
+	sums := make(map[model.Spender]*model.Spending)
+	add := func(project string, u *model.UsageSum) {
+		who := model.Spender{Project: project, User: u.User, Agent: u.Agent}
+		if sums[who] == nil {
+			sums[who] = &model.Spending{Spender: who}
+		}
+		sums[who].Tokens += u.Tokens()
+		sums[who].Cost += u.Cost
+	}
+	for after := (usageRow{UsageSum: model.UsageSum{UsageKey: model.UsageKey{Day: from.Add(-time.Millisecond)}}}); ; {
+		days, err := all(ctx, r.q, scanUsage, selectUsageDays, ms(after.Day), after.project, after.User, after.Agent, after.Provider, after.Model, ms(until), limit)
+		if err != nil {
+			return nil, err
+		}
+		for i := range days {
+			add(days[i].project, &days[i].UsageSum)
+		}
+		if len(days) < limit {
+			break
+		}
+		after = days[limit-1]
+	}
+	for after := int64(0); ; {
+		calls, err := all(ctx, r.q, scanCall, selectCalls, after, limit)
+		if err != nil {
+			return nil, err
+		}
+		for i := range calls {
+			if sum := calls[i].Sum(); !sum.Day.Before(from) && sum.Day.Before(until) {
+				add(calls[i].Project, &sum)
+			}
+		}
+		if len(calls) < limit {
+			break
+		}
+		after = calls[limit-1].key
+	}
+	for _, sum := range sums {
+		list = append(list, *sum)
+	}
+	slices.SortFunc(list, func(a, b model.Spending) int {
+		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.User, b.User), cmp.Compare(a.Agent, b.Agent))
+	})
+	return list, nil
+}
+
+func raiseCells(r *model.Raise) []any {
+	return []any{ms(r.From), r.Project, r.Budget, r.Subject, r.Amount}
+}
+
+func scanRaise(rows *sql.Rows) (r model.Raise, err error) {
+	err = rows.Scan(timeInto{&r.From}, &r.Project, &r.Budget, &r.Subject, &r.Amount)
+	return r, err
+}
+
+// Raises returns the raises of budgets: see [model.Reader].
+func (r keyed) Raises(ctx context.Context, since time.Time) (list []model.Raise, err error) {
+	const limit = 1000
+	for after := (model.Raise{From: since.Add(-time.Millisecond)}); ; {
+		some, err := all(ctx, r.q, scanRaise, selectRaises, ms(after.From), after.Project, after.Budget, after.Subject, limit)
+		if err != nil {
+			return nil, err
+		}
+		if list = append(list, some...); len(some) < limit {
+			return list, nil
+		}
+		after = some[limit-1]
+	}
+}
