@@ -67,6 +67,8 @@ var cases = func() map[string][]ask {
 			get("403 200 200 200", "/api/projects/{project}/threads?user={user}"), get("400 400 400 400", "/api/projects/{project}/threads?cursor={threadscursor}")),
 		"GET /api/projects/{projectId}/users":     get("403 200 200 200", "/api/projects/{project}/users", "/api/projects/{project}/users?q={user}"),
 		"GET /api/projects/{projectId}/stats":     get("403 200 200 200", "/api/projects/{project}/stats?window=week"),
+		"GET /api/projects/{projectId}/usage":     get(own, "/api/projects/{project}/usage?by=user,agent,model,day"),
+		"GET /api/projects/{projectId}/budgets":   get(own, "/api/projects/{project}/budgets"),
 		"GET /api/projects/{projectId}/audit":     get("403 403 403 200", "/api/projects/{project}/audit", "/api/projects/{project}/audit?run={run}", "/api/projects/{project}/audit?user={user}&actor={user}"),
 		"GET /api/v1/limits":                      slices.Concat(get("200 200 200 200", "/api/v1/limits"), get("403 403 403 200", "/api/v1/limits?user={user}")),
 		"GET /api/projects/{projectId}/retention": get("403 200 200 200", "/api/projects/{project}/retention"),

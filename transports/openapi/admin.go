@@ -75,6 +75,7 @@ func (d *describer) admin() {
 		says("agents", "Those first that have most runs; with the tokens that runs at work have used so far."),
 		says("instances", "Those first that came last."),
 		says("counting", "Runs of before are still being counted, as after an upgrade: the numbers are too small."))
+	d.usage()
 	d.add("GET /api/projects/{projectId}/audit", operation{
 		ID: "listAudit", Summary: "List who has asked for what, latest first",
 		Description: "Each request that has changed something while accounts were on: written in the transaction of what it has changed. " +
@@ -94,7 +95,7 @@ func (d *describer) admin() {
 	d.add("DELETE /api/projects/{projectId}/users/{user}/data", operation{
 		ID: "deleteUserData", Summary: "Delete all that a user has",
 		Description: "The user's threads with their runs, messages and events; runs that are not over are cancelled first. For the user and for " +
-			"admins. What the audit tells of the user stays. If it fails, ask again: it goes on with what is left.",
+			"admins. What the audit and the usage tell of the user stays. If it fails, ask again: it goes on with what is left.",
 		Answers: answers{"204": nothing("Nothing of it is left.")},
 	})
 	infer[wire.Days](&d.schemas, "RetentionDays", "How long what is over is kept, in days. Null is for good.",

@@ -50,6 +50,12 @@ func (c *client) admin() {
 		c.Errorf("runs came to %v", s)
 	}
 	c.do(404, "GET", "/api/projects/other/stats", "")
+	c.do(200, "GET", "/api/projects/default/usage?by=user,agent,model,day&since=2024-01-01&until=2024-02-01", "")
+	c.do(200, "GET", "/api/projects/default/usage", "", "Accept", "text/csv")
+	for _, wrong := range []string{"by=run", "since=x", "until=2024-13-01", "since=2024-02-02&until=2024-02-01"} {
+		c.do(400, "GET", "/api/projects/default/usage?"+wrong, "")
+	}
+	c.do(200, "GET", "/api/projects/default/budgets", "")
 	if me := c.do(200, "GET", "/api/v1/me", "").(object); me["authentication"] != "none" || me["user"] != "local" || me["projectId"] != "default" {
 		c.Errorf("got %v", me)
 	}

@@ -50,6 +50,8 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/threads", Known: on(runtime.RoleViewer, t.allThreads), Large: true, Searched: true},
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/users", Known: t.users},
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/stats", Known: t.stats},
+		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/usage", Known: t.usage, Large: true},
+		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/budgets", Known: t.budgets},
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/audit", Known: t.audit},
 		{Method: fiber.MethodDelete, Path: "/api/projects/:projectId/users/:user/data", Known: t.deleteUser},
 		{Method: fiber.MethodGet, Path: "/api/projects/:projectId/retention", Known: t.retention},

@@ -1,0 +1,139 @@
+package wire
+
+import (
+	"encoding/csv"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/model"
+)
+
+// Usage is what the model calls of a project have used.
+type Usage struct {
+	Since string     `json:"since"` // the first day
+	Until string     `json:"until"` // the last day
+	Items []UsageSum `json:"items"`
+}
+
+// UsageSum is the usage of the calls that agree in what is summed by.
+type UsageSum struct {
+	Day               string   `json:"day,omitempty"` // in UTC
+	User              string   `json:"user,omitempty"`
+	Agent             string   `json:"agent,omitempty"` // or workflow, of the run
+	Provider          string   `json:"provider,omitempty"`
+	Model             string   `json:"model,omitempty"`
+	Calls             int64    `json:"calls"`
+	Tokens            int64    `json:"tokens"`      // input and output
+	InputTokens       int64    `json:"inputTokens"` // with the cached ones
+	CachedInputTokens int64    `json:"cachedInputTokens"`
+	OutputTokens      int64    `json:"outputTokens"` // with those of reasoning
+	ReasoningTokens   int64    `json:"reasoningTokens"`
+	Cost              *float64 `json:"cost"`     // by the prices at the time of each call; null on a server without prices
+	Currency          *string  `json:"currency"` // likewise
+}
+
+const day = time.DateOnly
+
+// UsageQuery reads the query of a request for usage. Without days it is for the current month up to now.
+func UsageQuery(by, since, until string, now time.Time) (f runtime.UsageFilter, err error) {
+	for name := range strings.SplitSeq(by, ",") {
+		switch strings.TrimSpace(name) {
+		case "":
+		case "user":
+			f.ByUser = true
+		case "agent":
+			f.ByAgent = true
+		case "model":
+			f.ByModel = true
+		case "day":
+			f.ByDay = true
+		default:
+			return f, Refuse("invalid_request", "by must be a list of user, agent, model and day")
+		}
+	}
+	today := model.Day(now)
+	f.Since, f.Until = today.AddDate(0, 0, 1-today.Day()), today
+	if since != "" {
+		if f.Since, err = time.Parse(day, since); err != nil {
+			return f, Refuse("invalid_request", "since must be a day like 2024-01-15")
+		}
+	}
+	if until != "" {
+		if f.Until, err = time.Parse(day, until); err != nil {
+			return f, Refuse("invalid_request", "until must be a day like 2024-01-15")
+		}
+	}
+	if f.Since.After(f.Until) {
+		return f, Refuse("invalid_request", "since must not be after until")
+	}
+	return f, nil
+}
+
+// NewUsage returns the usage that a filter has selected, with its costs in currency, which may be empty.
+func NewUsage(f *runtime.UsageFilter, sums []runtime.UsageSum, currency string) Usage {
+	u := Usage{Since: f.Since.Format(day), Until: f.Until.Format(day), Items: make([]UsageSum, len(sums))}
+	for i := range sums {
+		s := &sums[i]
+		u.Items[i] = UsageSum{
+			User: s.User, Agent: s.Agent, Provider: s.Provider, Model: s.Model, Calls: s.Calls, Tokens: s.Tokens(), InputTokens: s.Input,
+			CachedInputTokens: s.Cached, OutputTokens: s.Output, ReasoningTokens: s.Reasoning,
+		}
+		if f.ByDay {
+			u.Items[i].Day = s.Day.Format(day)
+		}
+		if currency != "" {
+			u.Items[i].Cost, u.Items[i].Currency = new(float64(s.Cost)/model.Money), &currency
+		}
+	}
+	return u
+}
+
+// WriteCSV writes the sums as CSV, with a line of names first.
+func (u *Usage) WriteCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{ // Error returns what has failed
+		"day", "user", "agent", "provider", "model", "calls", "tokens", "inputTokens", "cachedInputTokens", "outputTokens", "reasoningTokens", "cost", "currency",
+	})
+	for i := range u.Items {
+		s := &u.Items[i]
+		line := []string{s.Day, s.User, s.Agent, s.Provider, s.Model}
+		for _, n := range []int64{s.Calls, s.Tokens, s.InputTokens, s.CachedInputTokens, s.OutputTokens, s.ReasoningTokens} {
+			line = append(line, strconv.FormatInt(n, 10))
+		}
+		cost, currency := "", ""
+		if s.Cost != nil {
+			cost, currency = strconv.FormatFloat(*s.Cost, 'f', -1, 64), *s.Currency
+		}
+		_ = out.Write(append(line, cost, currency))
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// Budget is a budget with its use.
+type Budget struct {
+	Name     string     `json:"name"`
+	Scope    string     `json:"scope"`
+	Of       *string    `json:"of"`  // the project, user or agent that has it; null if each run has it
+	Per      *string    `json:"per"` // null for a run's budget
+	Unit     string     `json:"unit"`
+	Limit    float64    `json:"limit"`    // with an operator's raise
+	Used     *float64   `json:"used"`     // null for a run's budget
+	ResetsAt *time.Time `json:"resetsAt"` // likewise
+	Over     string     `json:"over"`
+}
+
+// NewBudget returns a budget as the API shows it.
+func NewBudget(s *runtime.BudgetState) Budget {
+	b := Budget{Name: s.Name, Scope: s.Scope, Of: orNull(s.Subject), Per: orNull(s.Per), Unit: s.Unit, Limit: s.Value(s.Amount), Over: model.OverStop}
+	if s.Asks() {
+		b.Over = model.OverAsk
+	}
+	if s.Scope != model.OfRun {
+		b.Used, b.ResetsAt = new(s.Value(s.Used)), new(stamp(s.ResetsAt))
+	}
+	return b
+}
