@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -151,6 +152,188 @@ func TestBudgets_LimitEveryDoor(t *testing.T) {
 		}
 		s, key = serve()
 		doors()
+	})
+}
+
+// gated is an agent that asks before each of three calls of 100 tokens. made counts the calls, and most is how many were under way at
+// a time.
+type gated struct {
+	mu                sync.Mutex
+	under, most, made int
+}
+
+func (*gated) Info() plugins.Info { return plugins.Info{Name: "gated"} }
+
+func (g *gated) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	for range 3 {
+		if err := run.Do(ctx, "model", nil, func(ctx context.Context) error {
+			g.mu.Lock() // so that the call is under way once it may be made
+			err := run.MayCallModel()
+			if err == nil {
+				g.under++
+				g.made, g.most = g.made+1, max(g.most, g.under)
+			}
+			g.mu.Unlock()
+			if err != nil {
+				return err
+			}
+			defer func() {
+				g.mu.Lock()
+				g.under--
+				g.mu.Unlock()
+			}()
+			return run.ModelCall(ctx, plugins.ModelCall{Usage: agui.TokenUsage{Provider: "p", Model: "m", InputTokens: 70, OutputTokens: 30}})
+		}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+	}
+	return agui.WorkerOutput{Answer: "done"}, nil
+}
+
+// TestBudgets_AreExceededByCallsUnderWay starts fifty runs at the edge of a budget. Usage and budgets then agree with the calls, and a user
+// sees the own ones.
+func TestBudgets_AreExceededByCallsUnderWay(t *testing.T) {
+	onBoth(t, func(t *testing.T, database string) {
+		g := new(gated)
+		s := open(t, baton.Config{Listen: "127.0.0.1:0", Database: database, Plugins: []plugins.Plugin{g}, Tuning: baton.Tuning{
+			APIKeys: true, Prices: baton.Prices{Currency: "EUR", Models: map[string]baton.Price{"m": {Input: 10, Output: 10}}},
+			Budgets: []baton.Budget{
+				{Name: "daily", Scope: "project", Per: "day", Unit: "tokens", Limit: 4000},
+				{Name: "own", Scope: "user", Per: "month", Unit: "EUR", Limit: 500, Over: "ask"},
+			},
+		}})
+		uma, _ := newKey(t, s, "uma", time.Time{})
+		ben, _ := newKey(t, s, "ben", time.Time{})
+		const month = "/api/projects/p1/usage"
+		var sent sync.WaitGroup
+		for i := range 50 {
+			sent.Go(func() {
+				res := send(t, "POST", s.URL()+"/api/v1/agent/runs", `{"agent":"gated","content":"x"}`, "Authorization", []string{uma, ben}[i%2])
+				if text := answer(t, res); res.StatusCode != http.StatusAccepted && (res.StatusCode != http.StatusTooManyRequests || !strings.Contains(text, "budget_exceeded")) {
+					t.Errorf("%s: %s", res.Status, text)
+				}
+			})
+		}
+		sent.Wait()
+		for end := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+			if st := s.Runtime().Stats(); st.Running+st.Queued == 0 {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal("runs do not end")
+			}
+		}
+		if g.made < 40 || g.made > 40-1+g.most {
+			t.Errorf("%d calls were made, %d of them at a time", g.made, g.most)
+		}
+		used := func(key, path string) (calls []int, users []string) {
+			var got struct {
+				Items []struct {
+					User          string
+					Calls, Tokens int
+					Cost          float64
+				}
+			}
+			text := answer(t, send(t, "GET", s.URL()+path, "", "Authorization", key))
+			if err := json.Unmarshal([]byte(text), &got); err != nil {
+				t.Fatal(text)
+			}
+			for _, item := range got.Items {
+				if item.Tokens != 100*item.Calls || math.Abs(item.Cost-0.001*float64(item.Calls)) > 1e-12 {
+					t.Error(text)
+				}
+				calls, users = append(calls, item.Calls), append(users, item.User)
+			}
+			return calls, users
+		}
+		viewer, _, err := s.CreateAPIKey(t.Context(), "vera", []string{"p1"}, runtime.RoleViewer, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		viewer = "Bearer " + viewer
+		mine, users := used(uma, month+"?by=user")
+		if len(mine) != 1 || users[0] != "uma" {
+			t.Errorf("uma sees %v of %v", mine, users)
+		}
+		if all, users := used(viewer, month+"?by=user"); len(all) != 2 || all[0]+all[1] != g.made || all[1] != mine[0] || users[0] != "ben" || users[1] != "uma" {
+			t.Errorf("a viewer sees %v of %v, want %d", all, users, g.made)
+		}
+		for key, want := range map[string]string{viewer: "ben", uma: "uma"} {
+			text := answer(t, send(t, "GET", s.URL()+"/api/projects/p1/budgets", "", "Authorization", key))
+			if !strings.Contains(text, fmt.Sprintf(`{"name":"daily","scope":"project","of":"p1","per":"day","unit":"tokens","limit":4000,"used":%d,"resetsAt":"`, 100*g.made)) ||
+				!strings.Contains(text, `"of":"`+want+`"`) || strings.Contains(text, `"of":"ben"`) != (key == viewer) {
+				t.Errorf("budgets: %s", text)
+			}
+		}
+	})
+}
+
+// TestBudgets_OperatorsAnswer: a user may only cancel the question of a budget; an operator raises it.
+func TestBudgets_OperatorsAnswer(t *testing.T) {
+	onBoth(t, func(t *testing.T, database string) {
+		g := new(gated)
+		s := open(t, baton.Config{Listen: "127.0.0.1:0", Database: database, Plugins: []plugins.Plugin{g}, Tuning: baton.Tuning{
+			APIKeys: true, Budgets: []baton.Budget{{Name: "own", Scope: "user", Per: "month", Unit: "tokens", Limit: 100, Over: "ask"}},
+		}})
+		uma, _ := newKey(t, s, "uma", time.Time{})
+		olga, _, err := s.CreateAPIKey(t.Context(), "olga", []string{"p1"}, runtime.RoleOperator, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		olga = "Bearer " + olga
+		var run struct {
+			RunID, Status string
+			Interrupts    []struct{ ID string }
+			Error         struct{ Code string }
+		}
+		const runs = "/api/projects/p1/agent-runs"
+		begin := func() {
+			t.Helper()
+			if text := answer(t, send(t, "POST", s.URL()+runs, `{"agent":"gated","content":"x"}`, "Authorization", uma)); json.Unmarshal([]byte(text), &run) != nil || run.RunID == "" {
+				t.Fatal(text)
+			}
+		}
+		becomes := func(status string) {
+			t.Helper()
+			for end := time.Now().Add(patience); run.Status != status; <-time.After(10 * time.Millisecond) {
+				id := run.RunID
+				text := answer(t, send(t, "GET", s.URL()+runs+"/"+id, "", "Authorization", uma))
+				if json.Unmarshal([]byte(text), &run) != nil || time.Now().After(end) {
+					t.Fatalf("want %s: %s", status, text)
+				}
+				run.RunID = id
+			}
+		}
+		resume := func(key, entry string) (int, string) {
+			res := send(t, "POST", s.URL()+runs+"/"+run.RunID+"/resume?user=uma", fmt.Sprintf(`{"resume":[{"interruptId":%q,%s}]}`, run.Interrupts[0].ID, entry), "Authorization", key)
+			return res.StatusCode, answer(t, res)
+		}
+		begin()
+		becomes("WAITING")
+		for _, action := range []string{`{"action":"raise","limit":1000}`, `{"action":"continue"}`, `{"action":"end"}`} {
+			if status, text := resume(uma, `"status":"resolved","payload":`+action); status != http.StatusForbidden || !strings.Contains(text, `"operators_only"`) {
+				t.Errorf("%s: %d %s", action, status, text)
+			}
+		}
+		if status, text := resume(uma, `"status":"cancelled"`); status != http.StatusAccepted {
+			t.Fatal(status, text)
+		}
+		becomes("FAILED")
+		if run.Error.Code != "budget_exceeded" || g.made != 1 {
+			t.Errorf("%+v after %d calls", run, g.made)
+		}
+		begin()
+		becomes("WAITING")
+		if status, text := resume(olga, `"status":"resolved","payload":{"action":"raise","limit":1000}`); status != http.StatusAccepted {
+			t.Fatal(status, text)
+		}
+		becomes("COMPLETED")
+		if g.made != 4 {
+			t.Errorf("%d calls, want 4", g.made)
+		}
+		if text := answer(t, send(t, "GET", s.URL()+"/api/projects/p1/budgets", "", "Authorization", uma)); !strings.Contains(text, `"limit":1000,"used":400`) {
+			t.Errorf("budgets: %s", text)
+		}
 	})
 }
 
