@@ -340,7 +340,7 @@ func TestBudgets_OperatorsAnswer(t *testing.T) {
 // untilMidnight reports whether a Retry-After ends with the day in UTC, within a minute.
 func untilMidnight(after string) bool {
 	n, err := strconv.Atoi(after)
-	left := time.Until(time.Now().UTC().Truncate(24 * time.Hour).AddDate(0, 0, 1)).Seconds()
+	left := time.Until(time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)).Seconds()
 	return err == nil && math.Abs(float64(n)-left) < 60
 }
 

@@ -25,10 +25,18 @@ type Budget struct {
 
 // The values of Budget's fields.
 const (
-	OfProject, OfUser, OfAgent, OfRun = "project", "user", "agent", "run"
-	PerDay, PerMonth                  = "day", "month"
-	UnitTokens                        = "tokens"
-	OverStop, OverAsk                 = "stop", "ask"
+	OfProject = "project"
+	OfUser    = "user"
+	OfAgent   = "agent"
+	OfRun     = "run"
+
+	PerDay   = "day"
+	PerMonth = "month"
+
+	UnitTokens = "tokens"
+
+	OverStop = "stop"
+	OverAsk  = "ask"
 )
 
 // MostBudgets is how many budgets there can be.
@@ -69,6 +77,9 @@ func (b *Budget) check(p *Prices) error {
 	}
 	return nil
 }
+
+// EachRun reports whether each run has the budget, which then has no period.
+func (b *Budget) EachRun() bool { return b.Scope == OfRun }
 
 // Asks reports whether a run asks an operator once the budget is used up.
 func (b *Budget) Asks() bool { return b.Over == OverAsk }

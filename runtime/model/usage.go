@@ -86,6 +86,9 @@ func (s *UsageSum) Add(o *UsageSum) {
 	s.Output, s.Reasoning = plus(s.Output, o.Output), plus(s.Reasoning, o.Reasoning)
 }
 
+// Money returns the cost in the currency.
+func (s *UsageSum) Money() float64 { return float64(s.Cost) / Money }
+
 // Tokens returns the number of input and output tokens.
 func (s *UsageSum) Tokens() int64 { return plus(s.Input, s.Output) }
 

@@ -31,8 +31,8 @@ func (l *live) usedOf(b *model.Budget) (used int64) {
 
 // reached returns the run's own budgets whose use reaches a mark with a call. l.mu is held.
 func (l *live) reached(c *model.CallUsage) (list []model.BudgetState) {
-	for _, s := range l.en.budgets.of(c.Spender(), c.At) {
-		if s.Scope != model.OfRun {
+	for _, s := range l.en.budgetsOf(c.Spender(), c.At) {
+		if !s.EachRun() {
 			continue
 		}
 		added := s.Counts(c.Tokens(), c.Cost)
@@ -49,8 +49,8 @@ func (s *step) MayCallModel() error {
 	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, b := range l.en.budgets.of(l.spender(), time.Now()) {
-		if b.Scope == model.OfRun {
+	for _, b := range l.en.budgetsOf(l.spender(), time.Now()) {
+		if b.EachRun() {
 			b.Used = l.usedOf(&b.Budget)
 		}
 		if err := s.mayUse(&b); err != nil {
@@ -82,7 +82,7 @@ func (s *step) mayUse(b *model.BudgetState) error {
 		}
 		switch d := decisionIn(m.Output); d.Action {
 		case "raise":
-			if b.Scope == model.OfRun {
+			if b.EachRun() {
 				b.Amount = max(b.Amount, b.Budget.Amount(d.Limit))
 			}
 		case "continue":
@@ -124,7 +124,8 @@ type budgetAsked struct {
 
 // decisionSchema is the schema of an operatorDecision, without the limit that a raise must exceed.
 const decisionSchema = `{"type": "object", "required": ["action"], "additionalProperties": false, "properties": {
-	"action": {"enum": ["raise", "continue", "end"]}, "limit": {"type": "number", "exclusiveMinimum": %g}},
+	"action": {"title": "Action", "type": "string", "enum": ["raise", "continue", "end"]},
+	"limit": {"title": "New limit", "type": "number", "exclusiveMinimum": %g}},
 	"if": {"properties": {"action": {"const": "raise"}}}, "then": {"required": ["limit"]}}`
 
 // askOperator asks whether the run may go on. l.mu is held.
@@ -132,7 +133,7 @@ func (s *step) askOperator(b *model.BudgetState, place string) error {
 	asked := budgetAsked{
 		For: forOperators, Kind: "budget", Name: b.Name, Scope: b.Scope, Subject: b.Subject, Unit: b.Unit, Used: b.Value(b.Used), Limit: b.Value(b.Amount),
 	}
-	if b.Scope != model.OfRun {
+	if !b.EachRun() {
 		asked.Since, asked.ResetsAt = &b.From, &b.ResetsAt
 	}
 	ends := time.Now().Add(s.l.en.cfg.ApprovalTimeout).UTC()
@@ -183,7 +184,7 @@ func raisedBy(run *model.RunHead, in *model.Interrupt, payload json.RawMessage) 
 func (en *Engine) raised(rows []model.Row) {
 	for _, row := range rows {
 		if r, ok := row.(*model.Raise); ok {
-			en.budgets.raise(r)
+			en.raiseBudget(r)
 		}
 	}
 }

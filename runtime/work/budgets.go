@@ -40,23 +40,19 @@ func newBudgets(list []model.Budget, prices model.Prices) (*budgets, error) {
 		return nil, err
 	}
 	b := &budgets{prices: prices}
-	for _, asks := range []bool{false, true} { // nobody is asked about a call that another budget forbids
-		for _, budget := range list {
-			if budget.Asks() == asks {
-				b.list = append(b.list, &counted{Budget: budget, limit: budget.Amount(budget.Limit)})
-			}
-		}
+	for _, budget := range list {
+		b.list = append(b.list, &counted{Budget: budget, limit: budget.Amount(budget.Limit)})
 	}
 	return b, nil
 }
 
-// load reads what was spent and raised under the instances before this one.
-func (b *budgets) load(ctx context.Context, store model.Store, now time.Time) error {
+// loadBudgets reads what was spent and raised under the instances before this one.
+func (b *budgets) loadBudgets(ctx context.Context, store model.Store, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	spent := make(map[time.Time][]model.Spending) // since the beginning of a period
 	for _, c := range b.list {
-		if c.Scope == model.OfRun {
+		if c.EachRun() {
 			continue
 		}
 		p := c.at(now)
@@ -120,13 +116,13 @@ func crossed(s *model.BudgetState, added int64) bool {
 	return false
 }
 
-// add counts a call. It returns the budgets whose use has reached a mark.
-func (b *budgets) add(c *model.CallUsage) (reached []model.BudgetState) {
+// addCall counts a call. It returns the budgets whose use has reached a mark.
+func (b *budgets) addCall(c *model.CallUsage) (reached []model.BudgetState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, budget := range b.list {
 		subject, has := budget.Subject(c.Spender())
-		if !has || budget.Scope == model.OfRun {
+		if !has || budget.EachRun() {
 			continue
 		}
 		p, o, added := budget.at(c.At), owner{c.Project, subject}, budget.Counts(c.Tokens(), c.Cost)
@@ -138,8 +134,8 @@ func (b *budgets) add(c *model.CallUsage) (reached []model.BudgetState) {
 	return reached
 }
 
-// raise applies a raise that was committed.
-func (b *budgets) raise(r *model.Raise) {
+// raiseBudget applies a raise that was committed.
+func (b *budgets) raiseBudget(r *model.Raise) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.apply(r, time.Now())
@@ -153,27 +149,37 @@ func (b *budgets) apply(r *model.Raise, now time.Time) {
 	}
 }
 
-// of returns the budgets that a spender uses, with a run's ones, of which only the limit is known.
-func (b *budgets) of(who model.Spender, now time.Time) (list []model.BudgetState) {
+// budgetsOf returns the budgets that a spender uses, with a run's ones, of which only the limit is known. Those that ask are last: nobody is asked
+// about a call that another budget forbids.
+func (b *budgets) budgetsOf(who model.Spender, now time.Time) (list []model.BudgetState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range b.list {
 		subject, has := c.Subject(who)
 		switch {
 		case !has:
-		case c.Scope == model.OfRun:
+		case c.EachRun():
 			list = append(list, model.BudgetState{Budget: c.Budget, Amount: c.limit})
 		default:
 			list = append(list, c.state(c.at(now), owner{who.Project, subject}))
 		}
 	}
+	slices.SortStableFunc(list, func(a, b model.BudgetState) int {
+		switch {
+		case a.Asks() == b.Asks():
+			return 0
+		case a.Asks():
+			return 1
+		}
+		return -1
+	})
 	return list
 }
 
 // Spent returns the refusal to begin or continue a run of a spender while a budget that stops it is used up, or nil.
 func (b *budgets) Spent(who model.Spender, now time.Time) (refusal *model.Error) {
-	for _, s := range b.of(who, now) {
-		if s.Scope == model.OfRun || s.Asks() || !s.Spent() {
+	for _, s := range b.budgetsOf(who, now) {
+		if s.EachRun() || s.Asks() || !s.Spent() {
 			continue
 		}
 		wait := max(s.ResetsAt.Sub(now), time.Second)
@@ -198,7 +204,7 @@ func (b *budgets) BudgetsOf(project, user string, now time.Time) (list []model.B
 		p := c.at(now)
 		var some []model.BudgetState
 		switch {
-		case c.Scope == model.OfRun:
+		case c.EachRun():
 			list = append(list, model.BudgetState{Budget: c.Budget, Subject: c.Of, Amount: c.limit})
 			continue
 		case c.Scope == model.OfProject:

@@ -42,7 +42,7 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 		}
 		call := &model.CallUsage{Project: "p", User: "u", Agent: "a", At: now.In(east), Usage: agui.TokenUsage{Model: "m", InputTokens: 60}}
 		call.Cost, _ = prices.Cost(call.Usage)
-		goes.add(call)
+		goes.addCall(call)
 		commits++
 		if err := store.Commit(t.Context(), commits, &model.Batch{Rows: []model.Row{call}}); err != nil {
 			t.Fatal(err)
@@ -50,11 +50,11 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 		spent[at[:10]] += 60
 		spent[at[:7]] += 60
 		begins := open()
-		if err := begins.load(t.Context(), store, now); err != nil {
+		if err := begins.loadBudgets(t.Context(), store, now); err != nil {
 			t.Fatal(err)
 		}
 		for name, b := range map[string]*budgets{"goes on": goes, "begins": begins} {
-			got := b.of(who, now.In(east))
+			got := b.budgetsOf(who, now.In(east))
 			if len(got) != 2 || got[0].Used != spent[at[:10]] || got[1].Used != spent[at[:7]]*(model.Money/400) {
 				t.Errorf("%s, %s: %+v, want %d and %d tokens", at, name, got, spent[at[:10]], spent[at[:7]])
 			}
@@ -77,9 +77,9 @@ func TestBudgets_SurviveClockSetBack(t *testing.T) {
 	}
 	now := time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)
 	for _, at := range []time.Time{now, now.AddDate(1, 0, 0), now, now.AddDate(1, 0, 0), now} {
-		b.add(&model.CallUsage{Project: "p", At: at, Usage: agui.TokenUsage{InputTokens: 10}})
+		b.addCall(&model.CallUsage{Project: "p", At: at, Usage: agui.TokenUsage{InputTokens: 10}})
 	}
-	if got := b.of(model.Spender{Project: "p"}, now)[0].Used; got != 30 {
+	if got := b.budgetsOf(model.Spender{Project: "p"}, now)[0].Used; got != 30 {
 		t.Errorf("%d are used, want 30", got)
 	}
 }
@@ -93,7 +93,7 @@ func TestBudgets_ReportEachMarkOnce(t *testing.T) {
 	var reached []int64
 	for range 6 {
 		for _, agent := range []string{"a", "other"} {
-			for _, s := range b.add(&model.CallUsage{Project: "p", Agent: agent, At: time.Now(), Usage: agui.TokenUsage{InputTokens: 15, OutputTokens: 5}}) {
+			for _, s := range b.addCall(&model.CallUsage{Project: "p", Agent: agent, At: time.Now(), Usage: agui.TokenUsage{InputTokens: 15, OutputTokens: 5}}) {
 				reached = append(reached, s.Used)
 			}
 		}

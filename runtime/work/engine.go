@@ -201,7 +201,7 @@ func (en *Engine) Go(f func()) { en.tasks.Go(f) }
 func (en *Engine) Begin(ctx context.Context) error {
 	en.committing.Store(true)
 	en.tasks.Go(func() { en.commits.Run(en.abandoned) })
-	if err := en.budgets.load(ctx, en.store, time.Now()); err != nil {
+	if err := en.loadBudgets(ctx, en.store, time.Now()); err != nil {
 		return fmt.Errorf("read what was spent: %w", err)
 	}
 	if err := en.finishDeletions(ctx); err != nil {

@@ -51,7 +51,7 @@ func (s *step) count(m *model.Memo, call *spent, first bool) (reached []model.Bu
 	}
 	var counted []model.Row
 	if used.Used() {
-		reached = append(l.en.budgets.add(used), l.reached(used)...)
+		reached = append(l.en.addCall(used), l.reached(used)...)
 		counted = append(counted, used)
 	}
 	l.en.measures.Tokens(used.Usage)

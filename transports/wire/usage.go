@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 // Usage is what the model calls of a project have used.
@@ -54,7 +53,7 @@ func UsageQuery(by, since, until string, now time.Time) (f runtime.UsageFilter, 
 			return f, Refuse("invalid_request", "by must be a list of user, agent, model and day")
 		}
 	}
-	today := model.Day(now)
+	today := now.UTC().Truncate(24 * time.Hour)
 	f.Since, f.Until = today.AddDate(0, 0, 1-today.Day()), today
 	if since != "" {
 		if f.Since, err = time.Parse(day, since); err != nil {
@@ -85,7 +84,7 @@ func NewUsage(f *runtime.UsageFilter, sums []runtime.UsageSum, currency string) 
 			u.Items[i].Day = s.Day.Format(day)
 		}
 		if currency != "" {
-			u.Items[i].Cost, u.Items[i].Currency = new(float64(s.Cost)/model.Money), &currency
+			u.Items[i].Cost, u.Items[i].Currency = new(s.Money()), &currency
 		}
 	}
 	return u
@@ -128,11 +127,11 @@ type Budget struct {
 
 // NewBudget returns a budget as the API shows it.
 func NewBudget(s *runtime.BudgetState) Budget {
-	b := Budget{Name: s.Name, Scope: s.Scope, Of: orNull(s.Subject), Per: orNull(s.Per), Unit: s.Unit, Limit: s.Value(s.Amount), Over: model.OverStop}
+	b := Budget{Name: s.Name, Scope: s.Scope, Of: orNull(s.Subject), Per: orNull(s.Per), Unit: s.Unit, Limit: s.Value(s.Amount), Over: "stop"}
 	if s.Asks() {
-		b.Over = model.OverAsk
+		b.Over = "ask"
 	}
-	if s.Scope != model.OfRun {
+	if !s.EachRun() {
 		b.Used, b.ResetsAt = new(s.Value(s.Used)), new(stamp(s.ResetsAt))
 	}
 	return b
