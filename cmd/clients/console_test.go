@@ -67,6 +67,27 @@ func TestConsole(t *testing.T) {
 	})
 }
 
+// Usage and budgets on the overview, and the question of a budget.
+func TestConsole_ShowsSpending(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	on(t, sqlite, func(t *testing.T, database string) {
+		model := llmtest.New(computes)
+		t.Cleanup(model.Close)
+		settings := filepath.Join(t.TempDir(), "baton.yaml")
+		if err := os.WriteFile(settings, fmt.Appendf(nil, guarded+`
+prices: {currency: EUR, models: {gpt-test: {input: 2000, output: 2000}}}
+budgets:
+  daily: {scope: project, per: day, unit: tokens, limit: 80, over: ask}
+  each: {scope: run, unit: EUR, limit: 5}
+`, model.URL), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := start(t, database, "BATON_CONFIG="+settings)
+		judge(t, "browser", "console-spending.mjs", nil, database, "BATON_URL="+s.url(""), chromium)
+	})
+}
+
 // control returns the variable that names the URL where a script requests a crash.
 func (s *server) control(t *testing.T) string {
 	t.Helper()

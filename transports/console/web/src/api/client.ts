@@ -40,6 +40,19 @@ export async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
   return body as T;
 }
 
+/** save requests a body of a media type and lets the browser save it under a name. */
+export async function save(path: string, type: string, name: string): Promise<void> {
+  const headers = new Headers({ Accept: type });
+  if (session.authorization) headers.set("Authorization", session.authorization);
+  const response = await fetch(path, { headers });
+  if (!response.ok) throw refused(problemOf(response, await response.json().catch(() => undefined)));
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 /** begin makes a request that is answered with a stream, and closes the stream once it has started. */
 export async function begin(path: string, body: object): Promise<void> {
   const stop = new AbortController();

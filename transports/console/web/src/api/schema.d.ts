@@ -203,6 +203,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{projectId}/agent-runs/{runId}/model-calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the calls of models in a run, in the order they began
+         * @description A call is there from its beginning. A retry, another model after a failure and a summary are calls of their own.
+         */
+        get: operations["listModelCalls"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{projectId}/agent-runs/{runId}/model-calls/{callId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read what a model was sent, and its answer
+         * @description Tools, calls and results have their names and ids in the log. A file is described, and its bytes are left out. Of a prompt over 8 MiB the first messages are not shown, which `changes` says.
+         */
+        get: operations["getModelCall"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{projectId}/agent-runs/{runId}/messages": {
         parameters: {
             query?: never;
@@ -503,6 +543,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{projectId}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show what model calls have used
+         * @description The sum of all calls, or sums by what `by` names, of days in UTC; as CSV with `Accept: text/csv`. A call counts once it has used tokens, also if it failed or was cancelled. Usage is kept for 400 days, also of runs that were deleted. Users get their own.
+         */
+        get: operations["getUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{projectId}/budgets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the budgets and what is used of them
+         * @description Of a budget that each user or each agent has there are the hundred that have used most of it in its period. Users get those of the project and of its agents, and their own.
+         */
+        get: operations["listBudgets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{projectId}/audit": {
         parameters: {
             query?: never;
@@ -535,7 +615,7 @@ export interface paths {
         post?: never;
         /**
          * Delete all that a user has
-         * @description The user's threads with their runs, messages and events; runs that are not over are cancelled first. For the user and for admins. What the audit tells of the user stays. If it fails, ask again: it goes on with what is left.
+         * @description The user's threads with their runs, messages and events; runs that are not over are cancelled first. For the user and for admins. What the audit and the usage tell of the user stays. If it fails, ask again: it goes on with what is left.
          */
         delete: operations["deleteUserData"];
         options?: never;
@@ -1802,7 +1882,7 @@ export interface components {
             items: components["schemas"]["Audited"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
         };
         /** @description A request that has changed something. */
@@ -1825,6 +1905,35 @@ export interface components {
             requestId: string | null;
             /** @description What else it was about: the id of a key. */
             subject: string | null;
+        };
+        /** @description A limit on what model calls may use; calls that are under way may exceed it. */
+        Budget: {
+            name: string;
+            /**
+             * @description What has the budget.
+             * @enum {string}
+             */
+            scope: "project" | "user" | "agent" | "run";
+            /** @description The project, user or agent that has it; null if each run has it. */
+            of: string | null;
+            /** @description Null for a run's budget. */
+            per: ("day" | "month") | null;
+            /** @description `tokens` or a currency. */
+            unit: string;
+            /** @description With an operator's raise. */
+            limit: number;
+            /** @description Null for a run's budget. */
+            used: number | null;
+            /**
+             * Format: date-time
+             * @description When the next period begins; null for a run's budget.
+             */
+            resetsAt: string | null;
+            /**
+             * @description What happens to runs when it is used up.
+             * @enum {string}
+             */
+            over: "stop" | "ask";
         };
         /** @description A run that is cancelled. */
         Cancelled: {
@@ -2184,7 +2293,7 @@ export interface components {
             items: components["schemas"]["OpenInterrupt"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
         };
         /** @description A patch as in RFC 6902. */
@@ -2222,7 +2331,7 @@ export interface components {
             items: components["schemas"]["Key"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
         };
         /** @description Changes an activity message. */
@@ -2685,7 +2794,7 @@ export interface components {
         /** @description What a caller may have and ask for. */
         Limits: {
             user: components["schemas"]["Share"];
-            project: components["schemas"]["ProjectShare"];
+            project: components["schemas"]["Share"];
             server: components["schemas"]["ServerLimits"];
             sizes: components["schemas"]["SizeLimits"];
             timeouts: components["schemas"]["TimeLimits"];
@@ -2780,7 +2889,45 @@ export interface components {
             items: components["schemas"]["Message"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            total: number | null;
+        };
+        /** @description The answer of a model, as it gave it. */
+        ModelAnswer: {
+            text: string;
+            reasoning: string;
+            toolCalls: components["schemas"]["ToolCall"][];
+            finishReason: string | null;
+        };
+        /** @description A call of a model in a run. */
+        ModelCall: {
+            /** @description The `callId` of the run's `model-call` events. */
+            id: string;
+            /** @description The number of the step. */
+            step: number;
+            provider: string | null;
+            model: string | null;
+            /** @enum {string} */
+            status: "started" | "finished" | "failed" | "interrupted";
+            finishReason: string | null;
+            /** @description Null while the call is under way, and where the provider has not told. */
+            usage: components["schemas"]["TokenUsage"] | null;
+            /** @description Of its tokens, by the prices of the agents that are offered now; null when its model has none. */
+            cost: number | null;
+            error: components["schemas"]["OutputError"] | null;
+            /** @description From its beginning to the first piece of the answer. */
+            firstTokenMs: number | null;
+            /** @description Null until it is over. */
+            durationMs: number | null;
+            /** Format: date-time */
+            startedAt: string;
+        };
+        /** @description A page of a list. */
+        ModelCallPage: {
+            items: components["schemas"]["ModelCall"][];
+            /** @description The `cursor` of the next page, null on the last. */
+            nextCursor: string | null;
+            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
         };
         /** @description An event of some run of the project, in the `seed` form with `run_id`, `thread_id`, `text` and `duration_ms` beside it; or of the agents' states. */
@@ -3287,23 +3434,13 @@ export interface components {
             /** @description With status 500 only: what the server's log calls the request. */
             requestId?: string;
         };
-        /** @description What a project has of a server. */
-        ProjectShare: {
-            requests: components["schemas"]["RateQuota"];
-            /** @description Open at a time. */
-            streams: components["schemas"]["Quota"];
-            /** @description Threads that all sockets together show. */
-            subscriptions: components["schemas"]["Quota"];
-            /** @description Runs executed at once. */
-            running: components["schemas"]["Quota"];
-            /** @description Runs that wait for their turn. */
-            queued: components["schemas"]["Quota"];
-            inFlight: {
-                limit: number | null;
-                used: number;
-            };
-            /** @description What calls of models took in the last 24 hours, by quarters of an hour. */
-            tokensPerDay: components["schemas"]["TokenQuota"];
+        /** @description A difference between the log and the prompt. */
+        PromptChange: {
+            /** @description `shortened` (a result of a tool), `dropped` or `summarised` (the conversation up to a message), `replaced` (the arguments of a call), `left_out` (a tool), `removed` (messages whose run was deleted), `cut` (by this answer or for its size), or an agent's own. */
+            kind: string;
+            /** @description The id of the message or the call, or the name of the tool. */
+            of: string;
+            why: string;
         };
         /** @description An event of an application. Baton's own: `node-progress` `{nodeId, progress, message}`, `model-call` `{callId, status, finishReason, usage, error}` of the statuses `started`, `finished`, `failed` and `interrupted`, `guard` `{name, on, verdict, reason}` of the verdicts `allow`, `refuse`, `rewrite` and `ask`, `messages-retracted` `{messageIds}` and, where events were removed, `log-reset` `{from, to}`. */
         PublicCustom: {
@@ -3756,7 +3893,7 @@ export interface components {
             items: components["schemas"]["Run"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
         };
         /** @description A request for a run: AG-UI's RunAgentInput, in which any member may be missing, and beside it what is Baton's own. Unknown members are ignored, and null means absent. */
@@ -4433,6 +4570,45 @@ export interface components {
             /** @description What the agent or the provider added. */
             metadata?: Record<string, never>;
         };
+        /** @description A message of a prompt. */
+        SentMessage: {
+            /** @description The thread's message that the model got as it is. */
+            id?: string;
+            /** @enum {string} */
+            role: "user" | "assistant" | "system" | "developer" | "tool" | "reasoning" | "activity";
+            /** @description A text, or texts and descriptions of files. */
+            content: string | {
+                /** @enum {string} */
+                type: "text" | "image" | "audio" | "video" | "document";
+                text?: string;
+                mimeType?: string;
+                /** @description In bytes. */
+                size?: number;
+                /** @description Of an attachment. */
+                path?: string;
+                filename?: string;
+                url?: string;
+            }[];
+            toolCalls?: components["schemas"]["ToolCall"][];
+            toolCallId?: string;
+        };
+        /** @description What a model was sent. */
+        SentPrompt: {
+            /** @description The instructions. */
+            system: string;
+            messages: components["schemas"]["SentMessage"][];
+            tools: components["schemas"]["SentTool"][];
+            /** @description Those that are set, such as `temperature`. */
+            parameters: Record<string, never>;
+            changes: components["schemas"]["PromptChange"][];
+        };
+        /** @description A tool that the model could call. */
+        SentTool: {
+            name: string;
+            description?: string;
+            /** @description Any JSON value. */
+            parameters?: unknown;
+        };
         /** @description Those of all projects together. */
         ServerLimits: {
             running: number;
@@ -4682,7 +4858,7 @@ export interface components {
             failed: number;
             inputTokens: number;
             outputTokens: number;
-            /** @description By the prices of the agents that are offered now; null when a model has none. */
+            /** @description By the current prices; null when a model has none. */
             cost: number | null;
             durationMs: components["schemas"]["Spread"] | null;
         };
@@ -4752,7 +4928,7 @@ export interface components {
             items: components["schemas"]["Step"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
         };
         /** @description What opens a stream. */
@@ -4828,7 +5004,7 @@ export interface components {
             items: components["schemas"]["Thread"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
         };
         /** @description Somebody who has threads in a project. */
@@ -4870,12 +5046,6 @@ export interface components {
             drain: number;
             /** @description For a write that the database does not answer, until its outcome is said to be unknown. */
             commit: number;
-        };
-        /** @description A limit on tokens and what is used of it. */
-        TokenQuota: {
-            /** @description Null for none. */
-            limit: number | null;
-            used: number;
         };
         /** @description Tokens of one provider and model. Input and output are totals, the others parts of them. */
         TokenUsage: {
@@ -4940,13 +5110,70 @@ export interface components {
             /** @description How many it has now. */
             tools: number;
         };
+        /** @description What the model calls of a project have used. */
+        Usage: {
+            /** @description The first day. */
+            since: string;
+            /** @description The last day. */
+            until: string;
+            items: components["schemas"]["UsageSum"][];
+        };
+        /** @description The usage of the calls that agree in what is summed by. */
+        UsageSum: {
+            day?: string;
+            user?: string;
+            /** @description The agent or workflow of the run. */
+            agent?: string;
+            provider?: string;
+            model?: string;
+            calls: number;
+            /** @description Of input and output. */
+            tokens: number;
+            /** @description With the cached ones. */
+            inputTokens: number;
+            cachedInputTokens: number;
+            /** @description With those of reasoning. */
+            outputTokens: number;
+            reasoningTokens: number;
+            /** @description By the prices at the time of each call; null on a server without prices. */
+            cost: number | null;
+            /** @description Null on a server without prices. */
+            currency: string | null;
+        };
         /** @description A page of a list. */
         UserPage: {
             items: components["schemas"]["ThreadUser"][];
             /** @description The `cursor` of the next page, null on the last. */
             nextCursor: string | null;
-            /** @description How many the whole list has. Lists of a run's steps and messages always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
+            /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
+        };
+        /** @description A call of a model with its prompt and answer. */
+        WholeModelCall: {
+            /** @description The `callId` of the run's `model-call` events. */
+            id: string;
+            /** @description The number of the step. */
+            step: number;
+            provider: string | null;
+            model: string | null;
+            /** @enum {string} */
+            status: "started" | "finished" | "failed" | "interrupted";
+            finishReason: string | null;
+            /** @description Null while the call is under way, and where the provider has not told. */
+            usage: components["schemas"]["TokenUsage"] | null;
+            /** @description Of its tokens, by the prices of the agents that are offered now; null when its model has none. */
+            cost: number | null;
+            error: components["schemas"]["OutputError"] | null;
+            /** @description From its beginning to the first piece of the answer. */
+            firstTokenMs: number | null;
+            /** @description Null until it is over. */
+            durationMs: number | null;
+            /** Format: date-time */
+            startedAt: string;
+            /** @description Null where prompts are not kept. */
+            sent: components["schemas"]["SentPrompt"] | null;
+            /** @description Null until it is over, without an answer, and where prompts are not kept. */
+            answered: components["schemas"]["ModelAnswer"] | null;
         };
         /** @description What a worker returned. */
         WorkerAgentOutput: {
@@ -6142,6 +6369,195 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listModelCalls: {
+        parameters: {
+            query?: {
+                /** @description The `nextCursor` of the page before, which was asked for with the same filters. */
+                cursor?: string;
+                /** @description How many items the page may hold. */
+                limit?: number;
+                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                user?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The project. `default` unless accounts say otherwise.
+                 * @example default
+                 */
+                projectId: string;
+                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                runId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of calls. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "01a2b3c4-0000-7000-8000-000000000001",
+                     *           "step": 1,
+                     *           "provider": "openai",
+                     *           "model": "gpt-5",
+                     *           "status": "finished",
+                     *           "finishReason": "tool_calls",
+                     *           "usage": {
+                     *             "provider": "openai",
+                     *             "model": "gpt-5",
+                     *             "inputTokens": 1200,
+                     *             "outputTokens": 40,
+                     *             "totalTokens": 1240
+                     *           },
+                     *           "cost": 0.0019,
+                     *           "error": null,
+                     *           "firstTokenMs": 420,
+                     *           "durationMs": 1310,
+                     *           "startedAt": "2024-01-15T10:00:05Z"
+                     *         }
+                     *       ],
+                     *       "nextCursor": null,
+                     *       "total": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ModelCallPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getModelCall: {
+        parameters: {
+            query?: {
+                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                user?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The project. `default` unless accounts say otherwise.
+                 * @example default
+                 */
+                projectId: string;
+                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                runId: string;
+                /** @description A call, by its id: of a model as the list has it, of a tool by the `toolCallId` of its result. */
+                callId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01a2b3c4-0000-7000-8000-000000000001",
+                     *       "step": 1,
+                     *       "provider": "openai",
+                     *       "model": "gpt-5",
+                     *       "status": "finished",
+                     *       "finishReason": "tool_calls",
+                     *       "usage": {
+                     *         "provider": "openai",
+                     *         "model": "gpt-5",
+                     *         "inputTokens": 1200,
+                     *         "outputTokens": 40,
+                     *         "totalTokens": 1240
+                     *       },
+                     *       "cost": 0.0019,
+                     *       "error": null,
+                     *       "firstTokenMs": 420,
+                     *       "durationMs": 1310,
+                     *       "startedAt": "2024-01-15T10:00:05Z",
+                     *       "sent": {
+                     *         "system": "You answer briefly.",
+                     *         "messages": [
+                     *           {
+                     *             "id": "msg_1",
+                     *             "role": "user",
+                     *             "content": "What does the report say?"
+                     *           }
+                     *         ],
+                     *         "tools": [
+                     *           {
+                     *             "name": "files.read",
+                     *             "description": "Reads a file.",
+                     *             "parameters": {
+                     *               "type": "object",
+                     *               "properties": {
+                     *                 "path": {
+                     *                   "type": "string"
+                     *                 }
+                     *               }
+                     *             }
+                     *           }
+                     *         ],
+                     *         "parameters": {
+                     *           "temperature": 0.2
+                     *         },
+                     *         "changes": [
+                     *           {
+                     *             "kind": "dropped",
+                     *             "of": "msg_0",
+                     *             "why": "3 turns up to this message do not fit into the history of 32000 tokens"
+                     *           }
+                     *         ]
+                     *       },
+                     *       "answered": {
+                     *         "text": "",
+                     *         "reasoning": "",
+                     *         "toolCalls": [
+                     *           {
+                     *             "id": "call_1",
+                     *             "type": "function",
+                     *             "function": {
+                     *               "name": "files.read",
+                     *               "arguments": "{\"path\":\"report.md\"}"
+                     *             }
+                     *           }
+                     *         ],
+                     *         "finishReason": "tool_calls"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WholeModelCall"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            /** @description There is no such run, or no such call in it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listMessages: {
         parameters: {
             query?: {
@@ -7166,7 +7582,7 @@ export interface operations {
                 projectId: string;
                 /** @description The run: the name its client gave it, or one of the further names it got with answers. */
                 runId: string;
-                /** @description The tool call, by the `toolCallId` of its result. */
+                /** @description A call, by its id: of a model as the list has it, of a tool by the `toolCallId` of its result. */
                 callId: string;
             };
             cookie?: never;
@@ -7382,6 +7798,139 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getUsage: {
+        parameters: {
+            query?: {
+                /** @description What to sum up by: a list of `user`, `agent`, `model` and `day`. Absent: one sum of all. */
+                by?: string;
+                /** @description The first day, like 2024-01-15. Absent: the first of the month. */
+                since?: string;
+                /** @description The last day. Absent: today. */
+                until?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The project. `default` unless accounts say otherwise.
+                 * @example default
+                 */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The usage. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "since": "2024-01-01",
+                     *       "until": "2024-01-15",
+                     *       "items": [
+                     *         {
+                     *           "user": "alice",
+                     *           "provider": "openai",
+                     *           "model": "gpt-4o-mini",
+                     *           "calls": 214,
+                     *           "tokens": 310250,
+                     *           "inputTokens": 290100,
+                     *           "cachedInputTokens": 120000,
+                     *           "outputTokens": 20150,
+                     *           "reasoningTokens": 0,
+                     *           "cost": 0.0466,
+                     *           "currency": "USD"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Usage"];
+                    "text/csv": string;
+                };
+            };
+            /** @description The query is none, or has more than 10 000 rows. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listBudgets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The project. `default` unless accounts say otherwise.
+                 * @example default
+                 */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The budgets. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "name": "tokens-a-day",
+                     *           "scope": "project",
+                     *           "of": "default",
+                     *           "per": "day",
+                     *           "unit": "tokens",
+                     *           "limit": 2000000,
+                     *           "used": 310250,
+                     *           "resetsAt": "2024-01-16T00:00:00Z",
+                     *           "over": "stop"
+                     *         },
+                     *         {
+                     *           "name": "each-run",
+                     *           "scope": "run",
+                     *           "of": null,
+                     *           "per": null,
+                     *           "unit": "USD",
+                     *           "limit": 0.5,
+                     *           "used": null,
+                     *           "resetsAt": null,
+                     *           "over": "ask"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        items: components["schemas"]["Budget"][];
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
@@ -7668,10 +8217,6 @@ export interface operations {
                      *         "inFlight": {
                      *           "limit": 75497472,
                      *           "used": 18612
-                     *         },
-                     *         "tokensPerDay": {
-                     *           "limit": 2000000,
-                     *           "used": 310250
                      *         }
                      *       },
                      *       "server": {

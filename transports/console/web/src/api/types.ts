@@ -109,6 +109,35 @@ export interface Stats {
   }[];
 }
 
+/** Usage is what model calls have used. */
+export interface Usage {
+  items: {
+    day?: string;
+    user?: string;
+    agent?: string;
+    provider?: string;
+    model?: string;
+    calls: number;
+    tokens: number;
+    inputTokens: number;
+    outputTokens: number;
+    cost: number | null;
+    currency: string | null;
+  }[];
+}
+
+/** Budget is a limit on what model calls may use, with its use. */
+export interface Budget {
+  name: string;
+  scope: "project" | "user" | "agent" | "run";
+  of: string | null;
+  unit: string;
+  limit: number;
+  used: number | null; // null for each run's
+  resetsAt: string | null;
+  over: "stop" | "ask";
+}
+
 /** Waiting is an open question of a run. */
 export interface Waiting extends Interrupt {
   runId: string;

@@ -54,6 +54,13 @@ export function money(cost: number): string {
   return cost < 0.01 ? `$${cost.toPrecision(2)}` : `$${cost.toFixed(2)}`;
 }
 
+/** amount formats tokens, or money in a currency. */
+export function amount(n: number, unit: string): string {
+  if (unit === "tokens") return `${compact(n)} tokens`;
+  if (!/^[A-Z]{3}$/.test(unit)) return `${Number(n.toPrecision(3))} ${unit}`;
+  return new Intl.NumberFormat("en", { style: "currency", currency: unit, ...(n > 0 && n < 0.01 ? { maximumSignificantDigits: 2 } : {}) }).format(n);
+}
+
 export function bytes(n: number): string {
   if (n < 1_024) return `${n} B`;
   if (n < 1_048_576) return `${(n / 1_024).toFixed(n < 10_240 ? 1 : 0)} KiB`;

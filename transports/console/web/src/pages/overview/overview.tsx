@@ -10,6 +10,7 @@ import { Begin, useFresh } from "./begin";
 import { Charts } from "./charts";
 import { Figures, Now } from "./figures";
 import { Latest } from "./latest";
+import { Spending } from "./spending";
 import "./overview.css";
 import { Agents, Failures, Instances } from "./tables";
 
@@ -57,6 +58,7 @@ function Own() {
   return (
     <div className="stack">
       {fresh && <Begin />}
+      <Spending window="week" />
       <Wanted>
         <Latest title="Your latest runs" empty="No runs yet." />
       </Wanted>
@@ -93,6 +95,7 @@ function Project({ window }: { window: Window }) {
           <Failures stats={stats} />
         </div>
       )}
+      <Spending window={window} />
       <Wanted>
         <Instances stats={stats} />
       </Wanted>
