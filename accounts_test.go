@@ -20,6 +20,7 @@ import (
 	"github.com/fasthttp/websocket"
 
 	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage/postgrestest"
@@ -33,10 +34,10 @@ func onBoth(t *testing.T, test func(t *testing.T, database string)) {
 }
 
 // openWithKeys opens a server that accepts API keys, on a free port.
-func openWithKeys(t *testing.T, database string) *baton.Server {
+func openWithKeys(t *testing.T, database string, more ...plugins.Plugin) *baton.Server {
 	t.Helper()
 	s := open(t, baton.Config{
-		Listen: "127.0.0.1:0", Database: database, Tuning: baton.Tuning{APIKeys: true, Timeouts: baton.Timeouts{OnDisconnectGrace: 10 * time.Millisecond}},
+		Plugins: append(builtin.Plugins(), more...), Listen: "127.0.0.1:0", Database: database, Tuning: baton.Tuning{APIKeys: true, Timeouts: baton.Timeouts{OnDisconnectGrace: 10 * time.Millisecond}},
 	})
 	t.Cleanup(func() { // with time for running work
 		if err := s.Shutdown(context.Background()); err != nil {

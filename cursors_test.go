@@ -141,17 +141,20 @@ func TestCursor_IsSealed(t *testing.T) {
 
 // A cursor of the unfiltered list is refused with each of the filters that the OpenAPI document names.
 func TestCursor_WorksOnlyWithItsFilters(t *testing.T) {
-	s := openWithKeys(t, "")
+	s := openWithKeys(t, "", modelled())
 	alice := as(t, s, "alice", "p1", runtime.RoleAdmin)
 	const ask = `{"do": [{"ask": {"message": "Go on?"}}]}`
 	alice.start("p1", "echo", "one", "hello", "COMPLETED")
+	alice.start("p1", "modelled", "models", `"x"`, "COMPLETED")
 	alice.start("p1", "scripted", "asks", ask, "WAITING")
 	alice.start("p1", "scripted", "asks too", ask, "WAITING")
 	as(t, s, "bob", "p1", runtime.RoleUser).start("p1", "echo", "bobs", "hello", "COMPLETED")
-	if status, text := alice.read("POST", "/api/projects/p1/agent-runs/one/messages", `{"content": "more"}`); status != http.StatusCreated {
-		t.Fatal(text)
+	for _, run := range []string{"one", "models"} {
+		if status, text := alice.read("POST", "/api/projects/p1/agent-runs/"+run+"/messages", `{"content": "more"}`); status != http.StatusCreated {
+			t.Fatal(text)
+		}
+		alice.await("p1", run, "COMPLETED")
 	}
-	alice.await("p1", "one", "COMPLETED")
 
 	values := map[string]string{
 		"status": "COMPLETED", "agent": "echo", "workflowId": "echo", "threadId": "of one", "since": "2024-01-01T00:00:00Z", "until": "2124-01-01T00:00:00Z",
@@ -186,7 +189,11 @@ func TestCursor_WorksOnlyWithItsFilters(t *testing.T) {
 			continue
 		}
 		lists++
-		list := strings.NewReplacer("{projectId}", "p1", "{runId}", "one").Replace(path)
+		run := "one"
+		if strings.HasSuffix(path, "/model-calls") {
+			run = "models"
+		}
+		list := strings.NewReplacer("{projectId}", "p1", "{runId}", run).Replace(path)
 		cursor := alice.next(list)
 		for _, name := range filters {
 			if values[name] == "" {
