@@ -142,11 +142,12 @@ func lines(text io.Reader, yield func(line []byte)) error {
 	var line []byte
 	for {
 		more, err := r.ReadSlice('\n')
-		if err != nil && err != bufio.ErrBufferFull && err != io.EOF { //nolint:errorlint // ReadSlice returns them as they are
+		last := errors.Is(err, io.EOF)
+		if err != nil && !last && !errors.Is(err, bufio.ErrBufferFull) {
 			return err
 		}
 		line = append(line, more...)
-		ended := err == nil || err == io.EOF //nolint:errorlint // likewise
+		ended := err == nil || last
 		if ended {
 			line = bytes.TrimRight(line, "\r\n")
 		}
@@ -162,7 +163,7 @@ func lines(text io.Reader, yield func(line []byte)) error {
 		if ended && (err == nil || len(rest) > 0) {
 			yield(rest)
 		}
-		if err == io.EOF { //nolint:errorlint // likewise
+		if last {
 			return nil
 		}
 		if ended {
