@@ -40,6 +40,11 @@ func TestNobodySeesAndDoesNothing(t *testing.T) {
 		"Questions":  func() error { _, err := b.Questions(ctx, nobody, runtime.QuestionFilter{}); return err },
 		"Statistics": func() error { _, err := b.Statistics(ctx, nobody, runtime.LastHour); return err },
 		"Standing":   func() error { _, err := b.Standing(ctx, nobody); return err },
+		"Budgets":    func() error { _, err := b.Budgets(nobody); return err },
+		"Usage":      func() error { _, err := b.Usage(ctx, nobody, runtime.UsageFilter{}); return err },
+		"ModelCalls": func() error { _, err := b.ModelCalls(ctx, nobody, s.RunID, "", 10); return err },
+		"ModelCall":  func() error { _, _, _, err := b.ModelCall(ctx, nobody, s.RunID, s.RunID); return err },
+		"OpenResult": func() error { _, _, err := b.OpenResult(ctx, nobody, s.RunID, "call"); return err },
 		"Steps":      func() error { _, err := b.Steps(ctx, nobody, s.RunID, 0, 10); return err },
 		"Nodes":      func() error { _, err := b.Nodes(ctx, nobody, s.RunID); return err },
 		"Messages":   func() error { _, err := b.Messages(ctx, nobody, s.RunID, 0, 10); return err },
@@ -95,7 +100,6 @@ func TestNobodySeesAndDoesNothing(t *testing.T) {
 			return runtime.ErrNobody
 		},
 	}
-	cases["Costs"] = cases["Offered"] // with the prices of the offered agents
 	for name, ask := range cases {
 		if err := ask(); !errors.Is(err, runtime.ErrNobody) {
 			t.Errorf("%s: %v", name, err)
