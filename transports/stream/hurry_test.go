@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"errors"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -46,5 +47,32 @@ func TestNewConnectionHasTimeForItsRequest(t *testing.T) {
 			t.Errorf("read %d bytes, %v", n, err)
 		}
 		_ = c.Close()
+	})
+}
+
+// TestWriter_SendsNoPingInsideAnEvent has a client take a part of an event and then nothing for as long as a write may take: the rest
+// of the event is still to come when the next ping is due.
+func TestWriter_SendsNoPingInsideAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := NewSet(Config{Ping: time.Second, WriteTimeout: 3 * time.Second})
+		client, server := net.Pipe()
+		defer func() { _ = client.Close() }()
+		w := &Writer{set: set, duplex: true}
+		w.setUp(server, func(error) {}, &set.cfg)
+		w.keepAlive = []byte("ping")
+		written := make(chan error)
+		go func() { written <- w.Batch(func() { _, _ = w.WriteString("an event") }) }() // ends with its timeout
+		if _, err := client.Read(make([]byte, 2)); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-written; !errors.Is(err, ErrSlow) {
+			t.Fatalf("the write ended with %v", err)
+		}
+		w.visit(new(probe), time.Now().Add(time.Minute))
+		_ = client.SetReadDeadline(time.Now().Add(time.Second))
+		if n, err := client.Read(make([]byte, 4)); n > 0 {
+			t.Errorf("the client reads %d bytes, %v", n, err)
+		}
+		_ = server.Close()
 	})
 }

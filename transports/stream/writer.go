@@ -354,8 +354,8 @@ func (w *Writer) visit(p *probe, now time.Time) {
 		return // a batch is being written
 	}
 	defer w.writeMu.Unlock()
-	if w.nextPing.Load() == never {
-		return // the stream has just ended, and the server may use its connection
+	if w.nextPing.Load() == never || w.failed {
+		return // the stream has just ended, and the server may use its connection; or the client has only a part of an event
 	}
 	if w.duplex { // before the client can answer
 		w.pingedAt.CompareAndSwap(0, now.UnixMilli())
@@ -386,7 +386,7 @@ func (w *Writer) pingSlowly(now time.Time) {
 	if now.UnixMilli() < w.nextPing.Load() || !w.writeMu.TryLock() {
 		return
 	}
-	if w.nextPing.Load() == never {
+	if w.nextPing.Load() == never || w.failed {
 		w.writeMu.Unlock()
 		return // as in visit
 	}
