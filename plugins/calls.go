@@ -178,6 +178,7 @@ func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutp
 		if err := r.guardCall(ctx, &uses[i]); err != nil {
 			return nil, err
 		}
+		uses[i].Recheck = r.recheck(ctx, uses[i])
 	}
 	if err := r.host.OpenCalls(ctx, parent, uses); err != nil {
 		return nil, r.noteWaiting(err)

@@ -143,7 +143,11 @@ func verdictOf(text string) (v Verdict, err error) {
 // judge returns the guard's verdict on a subject. It is recorded together with its event.
 func (r *Run) judge(ctx context.Context, g *Guard, s Subject) (v Verdict, err error) {
 	s.User, s.Project = r.Input.User, r.Input.Project
-	err = r.Do(ctx, "guard "+g.name(), &v, func(ctx context.Context) error {
+	subject, err := encode(s)
+	if err != nil {
+		return v, err
+	}
+	err = r.Do(ctx, "guard "+g.name()+" "+digest(string(subject)), &v, func(ctx context.Context) error { // a verdict is about this subject alone
 		if v, err = r.decide(ctx, g, s); err != nil {
 			return err
 		}
@@ -165,8 +169,8 @@ func (r *Run) decide(ctx context.Context, g *Guard, s Subject) (v Verdict, err e
 	if cause := context.Cause(ctx); cause != nil {
 		return v, cause
 	}
-	if errors.Is(err, ErrWaiting) { // for a budget of its model
-		return v, err
+	if e, ok := errors.AsType[*Error](err); errors.Is(err, ErrWaiting) || ok && e.Code == "budget_exceeded" {
+		return v, err // of its model: that is no verdict
 	}
 	if err == nil {
 		err = v.fits(s.On)
@@ -303,8 +307,8 @@ type fresh struct {
 	Query string   `json:"query,omitempty"` // another text, of a workflow's node
 }
 
-// freshIn returns what no agent of the thread has answered yet. A message that an agent wrote has its name, which no client can
-// write.
+// freshIn returns what the agent has not answered yet in the thread. A message that an agent wrote has its name, which no client
+// can write.
 func (r *Run) freshIn(ctx context.Context) (fresh, error) {
 	for limit := 10; ; limit *= 10 {
 		msgs, more, err := r.Messages(ctx, limit)
@@ -316,7 +320,7 @@ func (r *Run) freshIn(ctx context.Context) (fresh, error) {
 			var made struct {
 				Agent string `json:"agent"`
 			}
-			if m := &msgs[i]; m.Role == agui.RoleAssistant && json.Unmarshal(m.Metadata, &made) == nil && made.Agent != "" {
+			if m := &msgs[i]; m.Role == agui.RoleAssistant && m.SubagentRunID == "" && json.Unmarshal(m.Metadata, &made) == nil && made.Agent == r.name {
 				answered = i
 			}
 		}
@@ -332,12 +336,15 @@ func (r *Run) freshIn(ctx context.Context) (fresh, error) {
 	}
 }
 
-// freshOf returns the messages of people.
+// freshOf returns the messages of people, and the texts of a client's instructions, which are not rewritten or retracted.
 func freshOf(msgs []agui.Message) (f fresh) {
 	var texts []string
 	for i := range msgs {
-		if m := &msgs[i]; m.Role == agui.RoleUser {
+		switch m := &msgs[i]; m.Role {
+		case agui.RoleUser:
 			texts, f.IDs = append(texts, m.Text()), append(f.IDs, m.ID)
+		case agui.RoleSystem, agui.RoleDeveloper:
+			texts = append(texts, m.Text())
 		}
 	}
 	f.Text = strings.Join(texts, "\n\n")
@@ -365,14 +372,30 @@ func (r *Run) guardInput(ctx context.Context) error {
 		r.rewrote, r.rewritten = f.IDs, m
 		r.Input.Query = m.Content
 	}
-	if f.Query == "" {
-		return nil
+	if err := r.guardContext(ctx); err != nil || f.Query == "" {
+		return err
 	}
 	p, err := r.pass(ctx, r.guards.Input, Subject{On: GuardInput, Input: f.Query})
 	if r.Input.Query = f.Query; p.rewritten {
 		r.Input.Query = p.text
 	}
 	return err
+}
+
+// guardContext checks the context of the request, of which the model's instructions have the text.
+func (r *Run) guardContext(ctx context.Context) error {
+	left := slices.Clone(r.Input.Context)
+	for i, c := range left {
+		p, err := r.pass(ctx, r.guards.Input, Subject{On: GuardInput, Input: c.Description + "\n" + c.Value})
+		if err != nil {
+			return err
+		}
+		if p.rewritten {
+			left[i] = agui.Context{Value: p.text}
+		}
+	}
+	r.Input.Context = left
+	return nil
 }
 
 // guardAppended checks messages that were appended, and returns what the guards leave of them.
@@ -465,6 +488,24 @@ func (r *Run) guardCall(ctx context.Context, u *Use) error {
 	return nil
 }
 
+// recheck returns a function that asks the guards about arguments that an approver has edited. Its output refuses them.
+func (r *Run) recheck(ctx context.Context, u Use) func(args json.RawMessage) (*agui.ToolOutput, error) {
+	if len(r.guards.Tool) == 0 || u.Output != nil {
+		return nil
+	}
+	return func(args json.RawMessage) (*agui.ToolOutput, error) {
+		edited := Use{Place: u.Inside("edited"), Name: u.Name, Request: args}
+		if err := r.guardCall(ctx, &edited); err != nil {
+			return nil, r.noteWaiting(err)
+		}
+		if edited.Output == nil && edited.Edited != nil {
+			const why = "A guard would rewrite the edited arguments"
+			edited.Output = &agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: why, Error: &agui.OutputError{Code: codeRefused, Message: why}}
+		}
+		return edited.Output, nil
+	}
+}
+
 // inside returns a context that places uses inside of u.
 func (r *Run) inside(ctx context.Context, u Use) context.Context {
 	s := newScope(r, u.path())
@@ -492,6 +533,9 @@ func (r *Run) guardOutput(ctx context.Context, out *agui.WorkerOutput) error {
 	}
 	text := strings.Join(slices.Concat([]string{out.Answer}, out.KeyPoints, out.SuggestedActions), "\n")
 	p, err := r.pass(r.Branch(ctx, "guard output"), r.guards.Output, Subject{On: GuardOutput, Output: text, Result: out.Result})
+	if errors.Is(err, ErrWaiting) && !p.asked { // for a budget of a guard's model: there is no verdict yet
+		return err
+	}
 	if p.rewritten && out.Result != nil && err == nil {
 		if out.Result = json.RawMessage(p.text); !json.Valid(out.Result) {
 			err = &Error{Code: codeRefused, Message: "A guard has rewritten the output to a text that is not JSON"}
@@ -584,16 +628,14 @@ func (q quiet) WaitForPace(ctx context.Context, until time.Time, wait func() err
 	return wait()
 }
 
-func (q quiet) KeepsPrompts() bool {
-	k, ok := q.Host.(interface{ KeepsPrompts() bool })
-	return ok && k.KeepsPrompts()
-}
-
-func (q quiet) BeginModelCall(ctx context.Context, p *Prompt) (context.Context, func(c ModelCall, a *ModelAnswer, err error)) {
-	if w, ok := q.Host.(interface {
+// BeginModelCall keeps neither the prompt, which shows how the guard decides and what it holds back, nor the answer.
+func (q quiet) BeginModelCall(ctx context.Context, _ *Prompt) (context.Context, func(c ModelCall, a *ModelAnswer, err error)) {
+	w, ok := q.Host.(interface {
 		BeginModelCall(ctx context.Context, p *Prompt) (context.Context, func(c ModelCall, a *ModelAnswer, err error))
-	}); ok {
-		return w.BeginModelCall(ctx, p)
+	})
+	if !ok {
+		return ctx, func(ModelCall, *ModelAnswer, error) {}
 	}
-	return ctx, func(ModelCall, *ModelAnswer, error) {}
+	ctx, end := w.BeginModelCall(ctx, nil)
+	return ctx, func(c ModelCall, _ *ModelAnswer, err error) { end(c, nil, err) }
 }

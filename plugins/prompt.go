@@ -83,6 +83,12 @@ func (r *Run) SendPrompt(ctx context.Context, p *Prompt) (context.Context, func(
 	if !ok {
 		return ctx, func(ModelCall, *ModelAnswer, error) {}
 	}
+	r.mu.Lock()
+	held := r.holds // a guard decides what anybody sees of the answer
+	r.mu.Unlock()
+	if held {
+		p = nil
+	}
 	ctx, end := w.BeginModelCall(ctx, p)
 	call := &modelCall{end}
 	r.mu.Lock()
@@ -95,6 +101,9 @@ func (r *Run) SendPrompt(ctx context.Context, p *Prompt) (context.Context, func(
 			r.models = slices.Delete(r.models, at, at+1)
 		}
 		r.mu.Unlock()
+		if held {
+			a = nil
+		}
 		if at >= 0 {
 			end(c, a, err)
 		}

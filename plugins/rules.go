@@ -60,7 +60,7 @@ func isReservedMember(name string) bool {
 // storedRole returns the stored role of a text that the worker emits with role.
 func (r *Run) storedRole(role agui.Role) agui.Role {
 	switch {
-	case role == agui.RoleUser, role == agui.RoleDeveloper, role == agui.RoleSystem && r.external:
+	case role == "", role == agui.RoleUser, role == agui.RoleDeveloper, role == agui.RoleSystem && r.external:
 		return agui.RoleAssistant
 	}
 	return role

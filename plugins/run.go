@@ -21,6 +21,7 @@ type Run struct {
 	root     *scope
 	external bool // Info.External of the worker
 	guards   Guards
+	name     string // of the agent
 
 	rewrote   []string      // the ids of new messages that guards have rewritten
 	rewritten *agui.Message // which replaces them, or nil
@@ -49,7 +50,7 @@ func Execute(ctx context.Context, a Agent, host Host, in Input) (agui.WorkerOutp
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
 	info := a.Info()
-	run := &Run{Input: in, host: host, external: info.External, guards: info.Guards, holds: info.Guards.holds()}
+	run := &Run{Input: in, host: host, external: info.External, name: info.Name, guards: info.Guards, holds: info.Guards.holds()}
 	run.idle = sync.NewCond(&run.mu)
 	run.root = newScope(run, "")
 	if s, ok := ctx.Value(scopeKey{}).(*scope); ok {

@@ -30,6 +30,8 @@ type Use struct {
 	// Edited replaces the arguments of a tool call that a guard has rewritten: the call is made with them, and shown like one
 	// that an approver has edited. nil makes it with Request.
 	Edited json.RawMessage
+	// Recheck asks the guards about arguments that an approver has edited. An output refuses them. nil if there are no guards.
+	Recheck func(args json.RawMessage) (*agui.ToolOutput, error)
 	// Approval is the question of a guard that makes a tool call wait for a person's approval; empty for none.
 	Approval string
 }

@@ -152,7 +152,7 @@ func TestGuard_Tool(t *testing.T) {
 			{ruled{"misfit", verdict(plugins.Verdict{Verdict: "rewrite", Args: json.RawMessage(`{"euros":"all"}`)}), "", "", "the arguments do not fit the tool's parameters: at '/euros': got string, want number", "", "g tool rewrite"}, 0, `{"euros":"all"}`, "invalid_arguments"},
 			{ruled{"no arguments", verdict(plugins.Verdict{Verdict: "rewrite", Text: "x"}), "", "", "The guard g failed: it rewrites without a new text or new arguments", "", "g tool refuse The guard g failed: it rewrites without a new text or new arguments"}, 0, `{"euros":5}`, "guard_refused"},
 			{ruled{"yes", verdict(plugins.Verdict{Verdict: "ask", Reason: "Pay it?"}), approve, "", `paid {"euros":5}`, "", "g tool ask Pay it?"}, 1, `{"euros":5}`, ""},
-			{ruled{"edited", verdict(plugins.Verdict{Verdict: "ask"}), `{"approved":true,"editedArgs":{"euros":2}}`, "", `paid {"euros":2}`, "", "g tool ask"}, 1, `{"euros":2}`, ""},
+			{ruled{"edited", verdict(plugins.Verdict{Verdict: "ask"}), `{"approved":true,"editedArgs":{"euros":2}}`, "", `paid {"euros":2}`, "", "g tool ask; g tool ask"}, 1, `{"euros":2}`, ""},
 			{ruled{"no", verdict(plugins.Verdict{Verdict: "ask"}), decline, "", "The call was not approved", "", "g tool ask"}, 0, `{"euros":5}`, "denied"},
 		} {
 			var calls atomic.Int64
@@ -247,7 +247,7 @@ func TestGuard_Output(t *testing.T) {
 	})
 }
 
-// An input is what no agent has answered yet, however the client dresses it, and what is appended. A called agent has its own guards.
+// An input is what the agent has not answered yet, whatever others have, however the client dresses it, and what is appended. A called agent has its own guards.
 func TestGuard_InputIsNew(t *testing.T) {
 	var got []string
 	notes := []plugins.Guard{{Name: "g", Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
@@ -285,7 +285,7 @@ func TestGuard_InputIsNew(t *testing.T) {
 	close(appended)
 	b.wait(s.RunID, runtime.Completed)
 	b.wait(b.startWorkflow("main", "flow", "third").RunID, runtime.Completed)
-	if want := []string{"attack\n\ngo on", "second", "wait", "more", "called for", "third", "mapped third"}; !slices.Equal(got, want) {
+	if want := []string{"attack\n\ngo on", "second", "wait", "more", "called for", "attack\n\ngo on\n\nsecond\n\nwait\n\nmore\n\nthird", "mapped third"}; !slices.Equal(got, want) {
 		t.Errorf("the guards were asked about %q, want %q", got, want)
 	}
 }
@@ -323,5 +323,68 @@ func TestGuard_Exists(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
+	}
+}
+
+// A refused input is in no later prompt, messages of earlier runs, which another agent has failed to answer, among it. Instructions and
+// context of the client are judged, too, and an approver's arguments as those of the model.
+func TestGuard_RefusesWhatOthersBrought(t *testing.T) {
+	noBad := func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
+		if strings.Contains(s.Input+string(s.Args), "bad") {
+			return plugins.Verdict{Verdict: plugins.Refuse, Reason: "bad"}, nil
+		}
+		return plugins.Verdict{Verdict: plugins.Allow}, nil
+	}
+	guards := plugins.Guards{Input: []plugins.Guard{{Name: "g", Check: noBad}}, Tool: []plugins.Guard{{Name: "g", Check: noBad}}}
+	var calls atomic.Int64
+	send := tool{plugins.Info{Name: "send", Approval: true}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		calls.Add(1)
+		return agui.ToolOutput{ResultSummary: "sent"}, nil
+	}}
+	clerk := guarded{agent{"clerk", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		out, err := run.CallTool(ctx, "send", map[string]string{"to": "me"})
+		return agui.WorkerOutput{Answer: out.ResultSummary}, err
+	}}, guards}
+	broken := agent{"broken", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, errors.New("boom")
+	}}
+	b := open(t, runtime.Config{}, clerk, broken, send)
+	b.wait(b.start("main", "broken", "bad one").RunID, runtime.Failed)
+	if run := b.wait(b.start("main", "clerk", "hello").RunID, runtime.Failed); run.Error.Code != "guard_refused" {
+		t.Errorf("error %+v", run.Error)
+	}
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := b.store.Messages(t.Context(), th.Key, 0, 10); err != nil || len(left) != 0 {
+		t.Errorf("left are %s, %v", texts(left), err)
+	}
+	for name, req := range map[string]runtime.StartRequest{
+		"system":  {Messages: []agui.Message{{Role: agui.RoleSystem, Content: "be bad"}, {Role: agui.RoleUser, Content: "go"}}},
+		"context": {Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}}, Context: []agui.Context{{Value: "be bad"}}},
+	} {
+		req.Agent, req.ThreadID = "clerk", name
+		s, err := b.StartRun(t.Context(), local, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run := b.wait(s.RunID, runtime.Failed); run.Error.Code != "guard_refused" {
+			t.Errorf("%s: error %+v", name, run.Error)
+		}
+	}
+	s := b.start("edits", "clerk", "go")
+	b.wait(s.RunID, runtime.Waiting)
+	asked, err := b.Interrupts(t.Context(), local, s.RunID)
+	if err != nil || len(asked) != 1 {
+		t.Fatal(asked, err)
+	}
+	if _, err := b.Resume(t.Context(), local, s.RunID, []agui.ResumeEntry{
+		{InterruptID: asked[0].ID, Status: "resolved", Payload: json.RawMessage(`{"approved":true,"editedArgs":{"to":"bad"}}`)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if run := b.wait(s.RunID, runtime.Completed); *run.OutputSummary != "bad" || calls.Load() != 0 {
+		t.Errorf("answer %q after %d calls", *run.OutputSummary, calls.Load())
 	}
 }

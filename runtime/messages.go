@@ -60,7 +60,8 @@ func (s *starting) edited() *agui.Message {
 	if s.plan.edit < 0 {
 		return nil
 	}
-	return &s.req.Messages[s.plan.edit]
+	m := unclaimed(s.req.Messages[s.plan.edit])
+	return &m
 }
 
 // newMessages returns the messages that the thread takes, as queued rows and without their claims. Attachment references are checked here, and

@@ -157,8 +157,8 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 		return err
 	}
 	for i := range req.Tools {
-		if _, ok := offered.Tool(req.Tools[i].Name); ok || req.Tools[i].Name == "" {
-			return refuseAt(fmt.Sprintf("/tools/%d/name", i), "invalid_tool", "The client tool %q must have a name that no server tool has", req.Tools[i].Name)
+		if _, ok := offered.Tool(req.Tools[i].Name); ok || !ValidName(req.Tools[i].Name) {
+			return refuseAt(fmt.Sprintf("/tools/%d/name", i), "invalid_tool", "The client tool %.200q must have a name of 1 to 200 characters that no server tool has", req.Tools[i].Name)
 		}
 	}
 	if i, err := graph.CheckClientTools(req.Tools); err != nil {

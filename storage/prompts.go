@@ -39,7 +39,7 @@ ON CONFLICT (run_key, piece) DO NOTHING`
 SELECT ` + promptColumns + `, (` + countPrompts + `), sized.found
 FROM (SELECT sized_run, at, found
 	FROM (SELECT sized_run, at, sum(size) OVER (ORDER BY at) - size AS behind, count(*) OVER () AS found
-		FROM (SELECT run_key AS sized_run, id AS at, octet_length(sent) AS size FROM prompts
+		FROM (SELECT run_key AS sized_run, id AS at, octet_length(sent) + COALESCE(octet_length(changes), 0) + COALESCE(octet_length(answer), 0) AS size FROM prompts
 			WHERE run_key = ` + runOfProject + ` AND id > ? ORDER BY id LIMIT ?) AS plain) AS counted
 	WHERE behind < ? ORDER BY at` + sizedFirst + `
 JOIN prompts ON run_key = sized_run AND id = at ORDER BY at`

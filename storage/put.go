@@ -241,8 +241,16 @@ func (tx *commitTx) putOne(row model.Row) error {
 	case *model.CallUsage:
 		p.calls = append(p.calls, *row)
 	case *model.Raise:
-		same := func(r model.Raise) bool { r.Amount = row.Amount; return r == *row } // PostgreSQL updates a row once in a statement
-		p.raises = append(slices.DeleteFunc(p.raises, same), *row)
+		raise := *row
+		same := func(r model.Raise) bool { // PostgreSQL updates a row once in a statement
+			amount := r.Amount
+			if r.Amount = raise.Amount; r != raise {
+				return false
+			}
+			raise.Amount = max(raise.Amount, amount)
+			return true
+		}
+		p.raises = append(slices.DeleteFunc(p.raises, same), raise)
 	case *model.Delete:
 		tx.deletes = append(tx.deletes, row)
 	default:

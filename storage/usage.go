@@ -44,7 +44,8 @@ DELETE FROM usage_days WHERE (project_id, day, user_id, agent, provider, model) 
 	upsertRaise = `
 INSERT INTO budget_raises (since, project_id, budget, subject, amount)
 VALUES (?::timestamptz, ?::text, ?::text, ?::text, ?::bigint)
-ON CONFLICT (since, project_id, budget, subject) DO UPDATE SET amount = excluded.amount`
+ON CONFLICT (since, project_id, budget, subject) DO UPDATE SET
+	amount = CASE WHEN excluded.amount > budget_raises.amount THEN excluded.amount ELSE budget_raises.amount END`
 
 	selectRaises = `
 SELECT since, project_id, budget, subject, amount FROM budget_raises

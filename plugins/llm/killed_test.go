@@ -2,6 +2,7 @@ package llm_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"log/slog"
 	"os"
@@ -134,6 +135,7 @@ func TestAgent_SurvivesKill(t *testing.T) {
 
 	first := start()
 	until(t, "the model is asked", func() bool { return len(provider.Requests()) == 1 })
+	until(t, "the call is stored", func() bool { return stored(filepath.Join(dir, "baton.db"), "prompts") == 1 })
 	kill(first)
 	second := start()
 	until(t, "the tools are called", func() bool { return tools() == "note slow" })
@@ -166,4 +168,15 @@ func TestAgent_SurvivesKill(t *testing.T) {
 	if body := string(provider.Requests()[2].Body); strings.Count(body, "Let me see.") > 2 || !strings.Contains(body, "interrupted") || strings.Count(body, `"reasoning_content":"Both."`) != 1 {
 		t.Errorf("the model is asked %s", body)
 	}
+}
+
+// stored returns how many rows a table of a database that is in use has.
+func stored(path, table string) (n int) {
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = db.Close() }()
+	_ = db.QueryRow("SELECT count(*) FROM " + table).Scan(&n) // the table may not be there yet
+	return n
 }

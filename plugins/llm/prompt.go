@@ -325,6 +325,9 @@ func (t *turn) summarize(ctx context.Context, before string, turns [][]agui.Mess
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if errors.Is(err, plugins.ErrWaiting) { // for a budget
+		return err
+	}
 	last := turns[len(turns)-1]
 	n := note{UpTo: last[len(last)-1].ID, Text: clip(strings.TrimSpace(resp.Text), most/4)}
 	if err != nil || n.Text == "" {

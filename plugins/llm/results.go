@@ -103,9 +103,10 @@ func (r *results) read(arguments string, open func(id string) (io.ReadCloser, er
 	}
 	first := max(asked.From, 1)
 	var out strings.Builder
+	find := bytes.ToLower([]byte(asked.Find))
 	shown, last, all, full := 0, first-1, 0, false
 	err := lines(whole, func(line []byte) {
-		if all++; all < first || full || asked.Find != "" && !bytes.Contains(bytes.ToLower(line), bytes.ToLower([]byte(asked.Find))) {
+		if all++; all < first || full || len(find) > len(line) || len(find) > 0 && !bytes.Contains(bytes.ToLower(line), find) {
 			return
 		}
 		if full = asked.Lines > 0 && shown == asked.Lines || out.Len()+len(line) > r.most-200; full {

@@ -14,12 +14,15 @@ import (
 // The server is unavailable for a while.
 func TestHealth_FollowsConnection(t *testing.T) {
 	const key = "sk-0123456789abcdef"
-	var away atomic.Bool
+	var away, listening atomic.Bool
 	up := handle(t, newServer(nil))
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if away.Load() {
 			http.Error(w, "no "+r.URL.Path+" "+r.Header.Get("Authorization"), http.StatusTeapot)
 			return
+		}
+		if r.Method == http.MethodGet {
+			listening.Store(true)
 		}
 		up.ServeHTTP(w, r)
 	}))
@@ -39,6 +42,7 @@ func TestHealth_FollowsConnection(t *testing.T) {
 	if h == nil || !h.OK || h.Since.Before(before) || h.Detail != "" {
 		t.Errorf("connected: %+v", h)
 	}
+	until(t, listening.Load) // else nothing is open that could be cut
 	away.Store(true)
 	web.CloseClientConnections()
 	lost := time.Now()

@@ -200,7 +200,7 @@ func (t *tool) settle(ctx context.Context, a *asker, err error) error {
 // endsForEver reports whether a call ends for ever, and not with this process.
 func endsForEver(ctx context.Context) bool {
 	cause := context.Cause(ctx)
-	return cause == nil || errors.Is(cause, plugins.ErrCancelled) || errors.Is(cause, plugins.ErrEnded) || errors.Is(ctx.Err(), context.DeadlineExceeded)
+	return cause == nil || errors.Is(cause, plugins.ErrCancelled) || errors.Is(cause, plugins.ErrEnded) || errors.Is(cause, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
 // poll returns the output of a task once it has ended.

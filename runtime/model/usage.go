@@ -48,7 +48,7 @@ func (c *CallUsage) Used() bool {
 }
 
 // Tokens returns the number of input and output tokens.
-func (c *CallUsage) Tokens() int64 { return plus(c.Usage.InputTokens, c.Usage.OutputTokens) }
+func (c *CallUsage) Tokens() int64 { return Plus(c.Usage.InputTokens, c.Usage.OutputTokens) }
 
 // Spender returns who made the call.
 func (c *CallUsage) Spender() Spender { return Spender{c.Project, c.User, c.Agent} }
@@ -81,16 +81,16 @@ type UsageSum struct {
 
 // Add adds the numbers of another sum.
 func (s *UsageSum) Add(o *UsageSum) {
-	s.Calls, s.Cost = plus(s.Calls, o.Calls), plus(s.Cost, o.Cost)
-	s.Input, s.Cached = plus(s.Input, o.Input), plus(s.Cached, o.Cached)
-	s.Output, s.Reasoning = plus(s.Output, o.Output), plus(s.Reasoning, o.Reasoning)
+	s.Calls, s.Cost = Plus(s.Calls, o.Calls), Plus(s.Cost, o.Cost)
+	s.Input, s.Cached = Plus(s.Input, o.Input), Plus(s.Cached, o.Cached)
+	s.Output, s.Reasoning = Plus(s.Output, o.Output), Plus(s.Reasoning, o.Reasoning)
 }
 
 // Money returns the cost in the currency.
 func (s *UsageSum) Money() float64 { return float64(s.Cost) / Money }
 
 // Tokens returns the number of input and output tokens.
-func (s *UsageSum) Tokens() int64 { return plus(s.Input, s.Output) }
+func (s *UsageSum) Tokens() int64 { return Plus(s.Input, s.Output) }
 
 // UsageFilter selects usage, and what it is summed by.
 type UsageFilter struct {
@@ -139,8 +139,8 @@ type Spending struct {
 	Cost   int64 // in billionths of the currency
 }
 
-// plus adds non-negative numbers without overflow.
-func plus(a, b int64) int64 {
+// Plus adds non-negative numbers without overflow.
+func Plus(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}

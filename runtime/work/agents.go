@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,6 +39,9 @@ func (c *toolCall) answerAs(ctx context.Context) (agui.ToolOutput, error) {
 	if info := agent.Info(); ok {
 		if ok, err := c.approved(&info); !ok {
 			return denied(), err
+		}
+		if refused, err := c.recheck(); refused != nil || err != nil {
+			return *cmp.Or(refused, new(agui.ToolOutput)), err
 		}
 		query, ok = queryOf(c.executed())
 	}

@@ -24,7 +24,7 @@ func (l *live) spender() model.Spender {
 func (l *live) usedOf(b *model.Budget) (used int64) {
 	for _, u := range l.run.Usage {
 		cost, _ := l.en.prices.Cost(u)
-		used += b.Counts(u.InputTokens+u.OutputTokens, cost)
+		used = model.Plus(used, b.Counts(model.Plus(u.InputTokens, u.OutputTokens), cost))
 	}
 	return used
 }

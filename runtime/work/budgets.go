@@ -66,7 +66,8 @@ func (b *budgets) loadBudgets(ctx context.Context, store model.Store, now time.T
 		}
 		for i := range list {
 			if subject, has := c.Subject(list[i].Spender); has {
-				p.used[owner{list[i].Project, subject}] += c.Counts(list[i].Tokens, list[i].Cost)
+				o := owner{list[i].Project, subject}
+				p.used[o] = model.Plus(p.used[o], c.Counts(list[i].Tokens, list[i].Cost))
 			}
 		}
 	}
@@ -126,7 +127,7 @@ func (b *budgets) addCall(c *model.CallUsage) (reached []model.BudgetState) {
 			continue
 		}
 		p, o, added := budget.at(c.At), owner{c.Project, subject}, budget.Counts(c.Tokens(), c.Cost)
-		p.used[o] += added
+		p.used[o] = model.Plus(p.used[o], added)
 		if s := budget.state(p, o); crossed(&s, added) {
 			reached = append(reached, s)
 		}
@@ -144,7 +145,8 @@ func (b *budgets) raiseBudget(r *model.Raise) {
 func (b *budgets) apply(r *model.Raise, now time.Time) {
 	for _, c := range b.list {
 		if p := c.at(now); c.Name == r.Budget && p.from.Equal(r.From) {
-			p.raised[owner{r.Project, r.Subject}] = r.Amount
+			o := owner{r.Project, r.Subject}
+			p.raised[o] = max(p.raised[o], r.Amount)
 		}
 	}
 }

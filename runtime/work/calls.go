@@ -176,6 +176,9 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 	if ok, err := c.approved(&info); !ok {
 		return denied(), err
 	}
+	if refused, err := c.recheck(); refused != nil || err != nil {
+		return *cmp.Or(refused, new(agui.ToolOutput)), err
+	}
 	args, err := s.l.offer.graphs.FitArgs(tool, c.executed())
 	if err != nil {
 		return failure("invalid_arguments", err.Error()), nil
@@ -218,6 +221,16 @@ func (c *toolCall) approved(info *plugins.Info) (bool, error) {
 		Metadata: log.CallMetadata("approval", c.u.Name, c.guarded()),
 	})
 	return err == nil && approvalOf(a).Approved, err
+}
+
+// recheck asks the guards about arguments that an approver has edited. An output refuses them.
+func (c *toolCall) recheck() (*agui.ToolOutput, error) {
+	m, _ := c.approvalMemo()
+	args := editedBy(m)
+	if args == nil || c.u.Recheck == nil || c.m.Begun { // a call that has begun was checked before
+		return nil, nil
+	}
+	return c.u.Recheck(args)
 }
 
 // executed returns the arguments of the executed call: the requested ones, or those that an approver or a guard has edited.
@@ -351,7 +364,7 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 	return failure("tool_failed", "The tool failed"), nil
 }
 
-var errTimeout = errors.New("timed out")
+var errTimeout = fmt.Errorf("timed out: %w", context.DeadlineExceeded)
 
 func callTool(ctx context.Context, tool plugins.Tool, call *plugins.Call) (out agui.ToolOutput, err error) {
 	defer func() {

@@ -146,7 +146,7 @@ func (d *dispatcher) starting(ctx context.Context, c *decide.Start, reserved *re
 		return nil, err
 	}
 	if c.New {
-		l.history.first(queued)
+		l.history.first(slices.Clone(queued)) // guards hide those of the span
 	}
 	c.Claim = it.Command.(*decide.Claim)
 	it.Command = c

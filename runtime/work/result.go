@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/model"
 )
 
@@ -28,7 +29,9 @@ func (c *toolCall) file(out *agui.ToolOutput) (model.Row, error) {
 	if results == nil || len(out.ResultSummary) <= loggedResult {
 		return nil, nil
 	}
-	key, err := results.AddResult(c.s.ctx, l.run.Project, l.run.User, l.run.ThreadKey, c.m.CallID, out.ResultSummary)
+	key, err := commit.Patiently(c.s.ctx, func() (int64, error) {
+		return results.AddResult(c.s.ctx, l.run.Project, l.run.User, l.run.ThreadKey, c.m.CallID, out.ResultSummary)
+	})
 	if cause := context.Cause(c.s.ctx); cause != nil {
 		return nil, cause
 	}

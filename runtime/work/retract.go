@@ -184,6 +184,12 @@ func (sp *span) shows(id string) bool {
 // hide adds the rows of retracted messages. Messages of people are retracted by guards.
 func (sp *span) hide(it *commit.Item, ids []string) {
 	for _, id := range ids {
+		if m := sp.earlier[id]; m != nil && sp.messages[id] == nil && m.State == model.MessageConsumed {
+			row := *m
+			row.State, m.State = model.MessageHidden, model.MessageHidden
+			it.Rows = append(it.Rows, &row)
+			continue
+		}
 		if m := sp.messages[id]; m != nil && m.EventID != 0 && m.State == model.MessageConsumed {
 			row := sp.message(id)
 			row.State, sp.messages[id].State = model.MessageHidden, model.MessageHidden

@@ -79,6 +79,9 @@ func (tx *tx) putOne(row model.Row) error {
 		raise.From = raise.From.UTC()
 		key := raise
 		key.Amount = 0
+		if old := tx.raises[key]; old != nil {
+			raise.Amount = max(raise.Amount, old.Amount)
+		}
 		tx.raises.put(tx, key, &raise)
 	case *model.RunEnded: // statistics are not stored
 	case *model.Delete:
