@@ -106,7 +106,7 @@ func (gs *Guards) Validate() error {
 
 func (g *Guard) name() string { return cmp.Or(g.Name, g.Agent, g.Tool) }
 
-// holds reports whether texts are shown only after their verdict.
+// holds reports whether the agent's texts wait for a verdict before viewers get them.
 func (gs *Guards) holds() bool {
 	return slices.ContainsFunc(gs.Output, func(g Guard) bool { return !g.Streams })
 }
@@ -351,7 +351,7 @@ func freshOf(msgs []agui.Message) (f fresh) {
 	return f
 }
 
-// guardInput checks what is new in the input, and replaces it by what the guards leave of it.
+// guardInput checks the new part of the input, and applies the rewrites of the guards to it.
 func (r *Run) guardInput(ctx context.Context) error {
 	if len(r.guards.Input) == 0 {
 		return nil
@@ -628,7 +628,7 @@ func (q quiet) WaitForPace(ctx context.Context, until time.Time, wait func() err
 	return wait()
 }
 
-// BeginModelCall keeps neither the prompt, which shows how the guard decides and what it holds back, nor the answer.
+// BeginModelCall drops the prompt and the answer: they contain the guard's instructions and the text that it may hold back.
 func (q quiet) BeginModelCall(ctx context.Context, _ *Prompt) (context.Context, func(c ModelCall, a *ModelAnswer, err error)) {
 	w, ok := q.Host.(interface {
 		BeginModelCall(ctx context.Context, p *Prompt) (context.Context, func(c ModelCall, a *ModelAnswer, err error))

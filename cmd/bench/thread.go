@@ -122,7 +122,7 @@ func (o *threadOptions) measure(ctx context.Context, t *target, threads []string
 	return reports, nil
 }
 
-// timed returns how long a request took on a new connection, without what it prepares.
+// timed prepares a request on a new connection, sends it and returns its duration.
 func timed(t *target, thread string, request func(c *conn, thread string) (func() error, error)) (time.Duration, error) {
 	c, err := dial(t.addr)
 	if err != nil {
@@ -138,7 +138,7 @@ func timed(t *target, thread string, request func(c *conn, thread string) (func(
 	return time.Since(began), err
 }
 
-// threadParts are the measured requests. Each returns what is measured.
+// threadParts are the measured requests. Each prepares a request and returns the function to measure.
 var threadParts = []struct {
 	name    string
 	request func(c *conn, thread string) (func() error, error)
