@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/quota"
+	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -54,10 +54,10 @@ func (rt *Runtime) append(ctx context.Context, c Caller, name string, req *Appen
 		Message: agui.Message{ID: work.NewID(), Role: agui.RoleUser, Content: req.Content},
 	}
 	if len(req.ContextItemIDs) > 0 { // the worker reads them from the message
-		msg.Metadata, _ = model.JSON(map[string]any{"contextItemIds": req.ContextItemIDs}) // strings always encode
+		msg.Metadata, _ = data.JSON(map[string]any{"contextItemIds": req.ContextItemIDs}) // strings always encode
 	}
 	size := len(msg.Stored())
-	if most := log.MaxMessages(rt.cfg.FrameBytes); size > most { // no event could hold it
+	if most := tail.MaxMessages(rt.cfg.FrameBytes); size > most { // no event could hold it
 		return Message{}, refuse(KindTooLarge, "content_too_large", "A message may hold %d bytes as it is stored", most)
 	}
 	out, err := rt.work.Append(quota.OwnerOf(run.Project, run.User), &decide.Append{
@@ -82,10 +82,10 @@ func (rt *Runtime) append(ctx context.Context, c Caller, name string, req *Appen
 }
 
 // limits returns the limits on queued runs, and the refusal of a run whose budgets are used up.
-func (rt *Runtime) limits(run *model.RunHead) decide.Limits {
+func (rt *Runtime) limits(run *data.RunHead) decide.Limits {
 	return decide.Limits{
 		Queue: rt.cfg.QueueDepth, PerProject: rt.cfg.QueuePerProject, PerUser: rt.cfg.QueuePerUser, PerThread: rt.cfg.QueuePerThread,
 		InboxBytes: rt.cfg.MessageBytes,
-		Spent:      rt.work.Spent(model.Spender{Project: run.Project, User: run.User, Agent: run.WorkflowID}, time.Now()),
+		Spent:      rt.work.Spent(data.Spender{Project: run.Project, User: run.User, Agent: run.WorkflowID}, time.Now()),
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/attach"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
-// Attachment is a file that a user uploaded for messages: see [model.Attachment].
-type Attachment = model.Attachment
+// Attachment is a file that a user uploaded for messages: see [data.Attachment].
+type Attachment = data.Attachment
 
 // Upload is a file that is being uploaded: see [attach.Upload].
 type Upload = attach.Upload

@@ -15,7 +15,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // caller is a worker that asks before each model call. It makes one call per letter of its query, and each takes 60
@@ -68,11 +68,11 @@ var asking = agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.W
 }}
 
 // tokensADay is a budget of each project.
-func tokensADay(limit float64, over string) model.Budget {
-	return model.Budget{Name: "daily", Scope: model.OfProject, Per: model.PerDay, Unit: model.UnitTokens, Limit: limit, Over: over}
+func tokensADay(limit float64, over string) data.Budget {
+	return data.Budget{Name: "daily", Scope: data.OfProject, Per: data.PerDay, Unit: data.UnitTokens, Limit: limit, Over: over}
 }
 
-func budgeted(list ...model.Budget) runtime.Config {
+func budgeted(list ...data.Budget) runtime.Config {
 	return runtime.Config{Limits: runtime.Limits{Budgets: list}}
 }
 
@@ -174,19 +174,19 @@ func TestBudget_CountsSubagents(t *testing.T) {
 	parent := agent{"parent", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return run.CallAgent(ctx, "caller", "xxxx")
 	}}
-	own := model.Budget{Name: "parents", Scope: model.OfAgent, Of: "parent", Per: model.PerMonth, Unit: "EUR", Limit: 100}
+	own := data.Budget{Name: "parents", Scope: data.OfAgent, Of: "parent", Per: data.PerMonth, Unit: "EUR", Limit: 100}
 	cfg := budgeted(own)
-	cfg.Prices = model.Prices{Currency: "EUR", Models: map[string]model.Price{"m": {Input: 1e6, Output: 1e6}}}
+	cfg.Prices = data.Prices{Currency: "EUR", Models: map[string]data.Price{"m": {Input: 1e6, Output: 1e6}}}
 	b := open(t, cfg, parent, caller(&made), noop(&called))
 	b.wait(b.start("main", "parent", "go").RunID, runtime.Failed)
-	b.used(120 * model.Money)
+	b.used(120 * data.Money)
 	checkLog(t, b.log("main"))
 }
 
 // A run's own budget ends it in a valid state, and leaves others alone.
 func TestBudget_OfRun(t *testing.T) {
 	var made, called atomic.Int64
-	b := open(t, budgeted(model.Budget{Name: "each", Scope: model.OfRun, Of: "caller", Unit: model.UnitTokens, Limit: 100}), caller(&made), careless, noop(&called))
+	b := open(t, budgeted(data.Budget{Name: "each", Scope: data.OfRun, Of: "caller", Unit: data.UnitTokens, Limit: 100}), caller(&made), careless, noop(&called))
 	for _, thread := range []string{"one", "two"} {
 		if run := b.wait(b.start(thread, "caller", "xxx").RunID, runtime.Failed); run.Error.Code != "budget_exceeded" || run.Usage[0].InputTokens != 80 {
 			t.Errorf("%+v after %+v", run.Error, run.Usage)
@@ -223,7 +223,7 @@ var operator = runtime.MustCaller("default", "olga", runtime.RoleOperator)
 // A budget that asks has an operator raise it, let the run continue, or end it. No call is made twice, also after restarts.
 func TestBudget_AsksOperator(t *testing.T) {
 	var made, called atomic.Int64
-	cfg := budgeted(tokensADay(100, model.OverAsk))
+	cfg := budgeted(tokensADay(100, data.OverAsk))
 	cfg.Accounts = true
 	b := open(t, cfg, caller(&made), noop(&called))
 	wants := func(err error, code string) {
@@ -295,7 +295,7 @@ func TestBudget_AsksOperator(t *testing.T) {
 // The raise of a run's own budget is for that run alone.
 func TestBudget_OfRunIsRaised(t *testing.T) {
 	var made, called atomic.Int64
-	b := open(t, budgeted(model.Budget{Name: "each", Scope: model.OfRun, Unit: model.UnitTokens, Limit: 100, Over: model.OverAsk}), caller(&made), noop(&called))
+	b := open(t, budgeted(data.Budget{Name: "each", Scope: data.OfRun, Unit: data.UnitTokens, Limit: 100, Over: data.OverAsk}), caller(&made), noop(&called))
 	for _, thread := range []string{"one", "two"} {
 		run := b.start(thread, "caller", "xxxxx").RunID
 		for _, limit := range []int{200, 299} {
@@ -318,7 +318,7 @@ func TestBudget_AsksOnceForParallelNodes(t *testing.T) {
 	for i := range 4 {
 		nodes.Nodes = append(nodes.Nodes, plugins.Node{ID: fmt.Sprint("n", i), Agent: "caller"})
 	}
-	b := open(t, budgeted(tokensADay(1, model.OverAsk)), caller(&made), noop(&called), nodes)
+	b := open(t, budgeted(tokensADay(1, data.OverAsk)), caller(&made), noop(&called), nodes)
 	b.wait(b.start("first", "caller", "x").RunID, runtime.Completed) // uses the budget up
 	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{WorkflowID: "both", ThreadID: "main", Messages: user("xx")})
 	if err != nil {

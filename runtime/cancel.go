@@ -3,8 +3,8 @@ package runtime
 import (
 	"context"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 // Cancel ends a run for good. When it returns, the terminal event is stored and no event of the run will follow it,
@@ -26,7 +26,7 @@ func (rt *Runtime) cancel(ctx context.Context, c Caller, name string) (Run, erro
 	}
 	ended, err := rt.keyed.run(context.WithoutCancel(ctx), run.granted)
 	if err != nil {
-		return Run{}, unavailable(model.Gone(err, ErrRunNotFound))
+		return Run{}, unavailable(data.Gone(err, ErrRunNotFound))
 	}
 	return grantedRun(ended), nil
 }
@@ -43,7 +43,7 @@ func (rt *Runtime) CancelUnanswered(ctx context.Context, c Caller, s Started) er
 	return rt.cancelOf(ctx, c, s, rt.work.CancelUnanswered)
 }
 
-func (rt *Runtime) cancelOf(ctx context.Context, c Caller, s Started, cancel func(run *model.RunHead, after int64, by decide.By) error) error {
+func (rt *Runtime) cancelOf(ctx context.Context, c Caller, s Started, cancel func(run *data.RunHead, after int64, by decide.By) error) error {
 	if err := rt.writes(); err != nil {
 		return err
 	}

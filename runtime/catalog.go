@@ -12,14 +12,14 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
 // catalog finds and lists stored rows for a caller. It changes nothing.
 type catalog struct {
-	store    model.ByProject
+	store    data.ByProject
 	keyed    keyed
 	accounts bool        // see Config.Accounts
 	searches *quota.Pool // under way
@@ -142,7 +142,7 @@ func (ct *catalog) lookFor(ctx context.Context, f *RunFilter) error {
 	}
 	th, err := ct.store.ThreadByConversation(ctx, f.Project, f.Text)
 	switch {
-	case errors.Is(err, model.ErrNotFound):
+	case errors.Is(err, data.ErrNotFound):
 		return nil
 	case err != nil:
 		return unavailable(err)

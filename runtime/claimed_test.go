@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // decided is a store that records the changes of decisions.
@@ -17,12 +17,12 @@ type decided struct {
 	runtime.Store
 
 	mu      sync.Mutex // guards the field below
-	changes []model.Changes
+	changes []data.Changes
 }
 
-func (d *decided) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+func (d *decided) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 	kept := *batch
-	kept.Decide = func(i int, v *model.View) model.Changes {
+	kept.Decide = func(i int, v *data.View) data.Changes {
 		ch := batch.Decide(i, v)
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -33,11 +33,11 @@ func (d *decided) Commit(ctx context.Context, n int64, batch *model.Batch) error
 }
 
 // with returns the changes that hold a row of the type.
-func with[R model.Row](d *decided) (list []model.Changes) {
+func with[R data.Row](d *decided) (list []data.Changes) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, ch := range d.changes {
-		if slices.ContainsFunc(ch.Rows, func(row model.Row) bool { _, ok := row.(R); return ok }) {
+		if slices.ContainsFunc(ch.Rows, func(row data.Row) bool { _, ok := row.(R); return ok }) {
 			list = append(list, ch)
 		}
 	}
@@ -59,7 +59,7 @@ func TestStepBeginsWithItsRun(t *testing.T) {
 	for i, name := range []string{"quiet", "sets", "sets", "quiet"} {
 		s := b.start("main", name, "go")
 		b.wait(s.RunID, runtime.Completed)
-		claims := with[*model.Span](d)
+		claims := with[*data.Span](d)
 		if len(claims) != i+1 {
 			t.Fatalf("%d claims of %d runs", len(claims), i+1)
 		}
@@ -70,7 +70,7 @@ func TestStepBeginsWithItsRun(t *testing.T) {
 		if want := []agui.Type{agui.TypeRunStarted, agui.TypeStepStarted}; !slices.Equal(kinds, want) {
 			t.Errorf("the claim of run %d writes %v, want %v", i, kinds, want)
 		}
-		if begun := with[*model.Step](d); len(begun) == 0 || len(begun[len(begun)-1].Events) != len(kinds) {
+		if begun := with[*data.Step](d); len(begun) == 0 || len(begun[len(begun)-1].Events) != len(kinds) {
 			t.Errorf("the claim of run %d writes no step", i)
 		}
 		page, err := b.store.Steps(t.Context(), local.Project(), s.RunKey, 0, 10)
@@ -78,7 +78,7 @@ func TestStepBeginsWithItsRun(t *testing.T) {
 			t.Errorf("the steps of run %d: %+v, %v", i, page, err)
 		}
 	}
-	if n := len(with[*model.ThreadState](d)); n != 1 {
+	if n := len(with[*data.ThreadState](d)); n != 1 {
 		t.Errorf("the state was written %d times, want once", n)
 	}
 	th, err := b.store.ThreadByID(t.Context(), "default", "local", "main")

@@ -2,7 +2,7 @@ package runtime
 
 import (
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Cost returns the cost of tokens by the current prices. It returns nil if one of the models has no price.
@@ -18,6 +18,6 @@ func (rt *Runtime) Cost(usage []agui.TokenUsage) *float64 {
 		}
 		sum += cost
 	}
-	cost := float64(sum) / model.Money
+	cost := float64(sum) / data.Money
 	return &cost
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // crash starts a second runtime on the database, which fences the first one as after a crash, and waits until the
@@ -216,7 +216,7 @@ type mortal struct {
 	left atomic.Int64
 }
 
-func (m *mortal) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+func (m *mortal) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 	if m.left.Add(-1) < 0 {
 		return runtime.ErrFenced
 	}

@@ -5,45 +5,45 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // Errors that a Store returns: see package model.
 var (
-	ErrNotFound    = model.ErrNotFound
-	ErrFenced      = model.ErrFenced
-	ErrUnavailable = model.ErrUnavailable
-	ErrDiskFull    = model.ErrDiskFull
-	ErrRevoked     = model.ErrRevoked
+	ErrNotFound    = data.ErrNotFound
+	ErrFenced      = data.ErrFenced
+	ErrUnavailable = data.ErrUnavailable
+	ErrDiskFull    = data.ErrDiskFull
+	ErrRevoked     = data.ErrRevoked
 )
 
 // ErrRemoved means that events were removed before the reader received them.
-var ErrRemoved = log.ErrRemoved
+var ErrRemoved = tail.ErrRemoved
 
 // Error is a refusal that a caller can act on. Every other error is an internal error, and its text is never shown to
 // clients.
-type Error = model.Error
+type Error = data.Error
 
 // Kind classifies an Error.
-type Kind = model.Kind
+type Kind = data.Kind
 
-// The kinds of refusal: see [model.Kind].
+// The kinds of refusal: see [data.Kind].
 const (
-	KindInvalid      = model.KindInvalid
-	KindUnauthorized = model.KindUnauthorized
-	KindNotFound     = model.KindNotFound
-	KindForbidden    = model.KindForbidden
-	KindConflict     = model.KindConflict
-	KindTooLarge     = model.KindTooLarge
-	KindOverloaded   = model.KindOverloaded
-	KindUnavailable  = model.KindUnavailable
-	KindUnsupported  = model.KindUnsupported
+	KindInvalid      = data.KindInvalid
+	KindUnauthorized = data.KindUnauthorized
+	KindNotFound     = data.KindNotFound
+	KindForbidden    = data.KindForbidden
+	KindConflict     = data.KindConflict
+	KindTooLarge     = data.KindTooLarge
+	KindOverloaded   = data.KindOverloaded
+	KindUnavailable  = data.KindUnavailable
+	KindUnsupported  = data.KindUnsupported
 )
 
 func refuse(kind Kind, code, format string, args ...any) *Error {
-	return model.Refuse(kind, code, format, args...)
+	return data.Refuse(kind, code, format, args...)
 }
 
 // refuseAt refuses a request because of one place in its body, given as a JSON pointer.
@@ -67,13 +67,13 @@ var (
 // unavailable turns an error of a Store into the error for the caller.
 func unavailable(err error) error {
 	switch {
-	case errors.Is(err, ErrFenced), errors.Is(err, ErrUnavailable), errors.Is(err, model.ErrConflict):
+	case errors.Is(err, ErrFenced), errors.Is(err, ErrUnavailable), errors.Is(err, data.ErrConflict):
 		return &Error{Kind: KindUnavailable, Code: "unavailable", Detail: "The database is unavailable; try again shortly", RetryAfter: time.Second}
-	case errors.Is(err, model.ErrTooSlow):
+	case errors.Is(err, data.ErrTooSlow):
 		return &Error{Kind: KindUnavailable, Code: "too_slow", Detail: "The database took too long; try again shortly", RetryAfter: time.Second}
 	case errors.Is(err, ErrDiskFull):
 		return &Error{Kind: KindUnavailable, Code: "disk_full", Detail: "The database is out of space", RetryAfter: 5 * time.Second}
-	case errors.Is(err, model.ErrText):
+	case errors.Is(err, data.ErrText):
 		return refuse(KindInvalid, "invalid_text", "A text may not hold NUL, and must be UTF-8")
 	case errors.Is(err, ErrNotFound): // deleted after it was found
 		return refuse(KindNotFound, "not_found", "It is not there any more")

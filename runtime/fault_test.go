@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // faulty is a store with commits that fail on demand: before anything was written, or after everything was.
@@ -26,7 +26,7 @@ type faulty struct {
 	silent atomic.Pointer[chan struct{}] // writes block without an answer until it is closed
 }
 
-func (f *faulty) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+func (f *faulty) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 	if silent := f.silent.Load(); silent != nil {
 		<-*silent
 	}
@@ -270,12 +270,12 @@ type undone struct {
 	done atomic.Int64 // the last batch that was rolled back
 }
 
-func (u *undone) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+func (u *undone) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 	if len(batch.Asks) == 0 || u.done.Swap(n) == n {
 		return u.Store.Commit(ctx, n, batch)
 	}
 	undone := *batch
-	undone.Decide = func(i int, v *model.View) model.Changes {
+	undone.Decide = func(i int, v *data.View) data.Changes {
 		c := batch.Decide(i, v)
 		if i == len(batch.Asks)-1 {
 			c.Refused = fmt.Errorf("rolled back: %w", cmp.Or(u.why, runtime.ErrUnavailable))
@@ -342,7 +342,7 @@ type stepwise struct {
 	turns chan struct{}
 }
 
-func (s *stepwise) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+func (s *stepwise) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 	if s.held.Load() {
 		<-s.turns
 	}
@@ -389,9 +389,9 @@ type choosy struct {
 	word string
 }
 
-func (c *choosy) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+func (c *choosy) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 	picky := *batch
-	picky.Decide = func(i int, v *model.View) model.Changes {
+	picky.Decide = func(i int, v *data.View) data.Changes {
 		changes := batch.Decide(i, v)
 		for _, row := range changes.Rows {
 			if m, ok := row.(*runtime.Message); ok && m.State == runtime.MessageConsumed && m.Content == c.word {
@@ -424,7 +424,7 @@ type unshown struct {
 	shown chan struct{}
 }
 
-func (u *unshown) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+func (u *unshown) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 	err := u.Store.Commit(ctx, n, batch)
 	if u.held.Load() {
 		<-u.shown
@@ -491,10 +491,10 @@ type unsure struct {
 	slow int         // used by the committer only
 }
 
-func (u *unsure) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+func (u *unsure) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 	if u.slow > 0 {
 		u.slow--
-		return model.ErrTooSlow
+		return data.ErrTooSlow
 	}
 	err := u.Store.Commit(ctx, n, batch)
 	if err == nil && u.lose.Swap(false) {

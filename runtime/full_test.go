@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // full is a store on a disk that is full until the test frees it.
@@ -26,7 +26,7 @@ func (f *full) Join(ctx context.Context, instance, addr string) error {
 	return f.Store.Join(ctx, instance, addr)
 }
 
-func (f *full) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+func (f *full) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 	if !f.room.Load() {
 		return runtime.ErrDiskFull
 	}
@@ -97,7 +97,7 @@ func TestStartsOnAFullDisk(t *testing.T) {
 
 // A postponed start that fails is not a takeover.
 func TestStartThatFailsLateSaysWhy(t *testing.T) {
-	for _, last := range []error{errors.New("the instance has no room"), model.ErrSchema} {
+	for _, last := range []error{errors.New("the instance has no room"), data.ErrSchema} {
 		b := open(t, runtime.Config{Limits: runtime.Limits{Drain: 1, Grace: 1}, Standby: true}, hello)
 		if err := b.Shutdown(context.Background()); err != nil {
 			t.Fatal(err)
@@ -112,8 +112,8 @@ func TestStartThatFailsLateSaysWhy(t *testing.T) {
 		if err := b.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		passing := []error{model.ErrTooSlow, runtime.ErrUnavailable}
-		if errors.Is(last, model.ErrSchema) { // also for a database that another instance has used
+		passing := []error{data.ErrTooSlow, runtime.ErrUnavailable}
+		if errors.Is(last, data.ErrSchema) { // also for a database that another instance has used
 			passing = append(passing, &runtime.HeldError{})
 		}
 		for _, err := range append(passing, last) {

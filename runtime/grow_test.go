@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Every kind of growth by a worker is refused at a limit, and a cancellation in the middle of it ends the run with a
@@ -219,9 +219,9 @@ type memoBytes struct {
 	n atomic.Int64
 }
 
-func (m *memoBytes) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+func (m *memoBytes) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 	for _, row := range batch.Rows {
-		if memo, ok := row.(*model.Memo); ok {
+		if memo, ok := row.(*data.Memo); ok {
 			m.n.Add(int64(len(memo.Output)))
 		}
 	}

@@ -1,8 +1,8 @@
 package runtime
 
 import (
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 // A row that was found for a Caller carries a grant. Methods without a Caller trust the grant and not the row's keys,
@@ -20,14 +20,14 @@ type grant struct {
 // Thread is a thread that a Caller may see, with its row at that time. All methods answer "not found" for a Thread
 // that was not obtained with a Caller, or whose Key was changed.
 type Thread struct {
-	model.Thread
+	data.Thread
 	granted grant
 }
 
 // Run is a run that a Caller may see, with its row at that time. All methods answer "not found" for a Run that was
 // not obtained with a Caller, or that has changed keys.
 type Run struct {
-	model.Run
+	data.Run
 	granted grant
 }
 
@@ -51,11 +51,11 @@ var (
 	_ Log = Handle{}
 )
 
-func granted(th model.Thread) Thread {
+func granted(th data.Thread) Thread {
 	return Thread{th, grant{project: th.Project, user: th.User, name: th.ID, thread: th.Key}}
 }
 
-func grantedRun(run model.Run) Run {
+func grantedRun(run data.Run) Run {
 	return Run{run, grant{project: run.Project, user: run.User, name: run.ThreadID, thread: run.ThreadKey, run: run.Key}}
 }
 

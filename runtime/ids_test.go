@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // A worker cannot change messages of an earlier run, even if it reuses their ids.
@@ -89,7 +89,7 @@ func (c *counting) MessagesByID(ctx context.Context, key int64, ids []string) ([
 	return c.Store.MessagesByID(ctx, key, ids)
 }
 
-func (c *counting) MessageHeads(ctx context.Context, key int64, ids []string) ([]model.MessageHead, error) {
+func (c *counting) MessageHeads(ctx context.Context, key int64, ids []string) ([]data.MessageHead, error) {
 	c.lookups.Add(1)
 	return c.Store.MessageHeads(ctx, key, ids)
 }

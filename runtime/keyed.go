@@ -4,16 +4,16 @@ import (
 	"context"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/quota"
+	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
 )
 
 // lists are the store's methods that requests call directly; each method about one project takes the project.
 type lists interface {
-	model.ByProject
+	data.ByProject
 	NewThreadKey(ctx context.Context) (int64, error)
 	NewRunKey(ctx context.Context) (int64, error)
 	Ping(ctx context.Context) error
@@ -22,13 +22,13 @@ type lists interface {
 // keyed reads rows by key. Each read takes a grant instead of a key, and only rows that were found for a Caller carry
 // a grant.
 type keyed struct {
-	byKey model.ByKey
-	logs  *log.Logs
+	byKey data.ByKey
+	logs  *tail.Logs
 }
 
-func (k keyed) run(ctx context.Context, g grant) (model.Run, error) { return k.byKey.Run(ctx, g.run) }
+func (k keyed) run(ctx context.Context, g grant) (data.Run, error) { return k.byKey.Run(ctx, g.run) }
 
-func (k keyed) lastRun(ctx context.Context, g grant) (model.Run, error) {
+func (k keyed) lastRun(ctx context.Context, g grant) (data.Run, error) {
 	return k.byKey.LastRun(ctx, g.thread)
 }
 
@@ -37,11 +37,11 @@ func (k keyed) openRuns(ctx context.Context, g grant) ([]RunHead, error) {
 }
 
 // shownHeads returns the newest messages that a thread shows, without their texts.
-func (k keyed) shownHeads(ctx context.Context, g grant) ([]model.MessageHead, error) {
-	return k.byKey.ShownHeads(ctx, g.thread, log.LatestMessages)
+func (k keyed) shownHeads(ctx context.Context, g grant) ([]data.MessageHead, error) {
+	return k.byKey.ShownHeads(ctx, g.thread, tail.LatestMessages)
 }
 
-func (k keyed) messageHeads(ctx context.Context, g grant, ids []string) ([]model.MessageHead, error) {
+func (k keyed) messageHeads(ctx context.Context, g grant, ids []string) ([]data.MessageHead, error) {
 	return k.byKey.MessageHeads(ctx, g.thread, ids)
 }
 
@@ -49,19 +49,19 @@ func (k keyed) messagesByID(ctx context.Context, g grant, ids []string) ([]Messa
 	return k.byKey.MessagesByID(ctx, g.thread, ids)
 }
 
-func (k keyed) interrupts(ctx context.Context, g grant) ([]model.Interrupt, error) {
+func (k keyed) interrupts(ctx context.Context, g grant) ([]data.Interrupt, error) {
 	return k.byKey.Interrupts(ctx, g.run)
 }
 
 func (k keyed) asked(ctx context.Context, g grant) ([]agui.Interrupt, error) {
-	return log.AllAsked(ctx, k.byKey, g.run)
+	return tail.AllAsked(ctx, k.byKey, g.run)
 }
 
 func (k keyed) answers(ctx context.Context, en *work.Engine, g grant, req *StartRequest, known map[string]bool, by work.Responder) (*decide.Answers, error) {
 	return en.AnswersOf(ctx, k.byKey, g.thread, req.Resume, req.Messages, known, by)
 }
 
-func (k keyed) spans(ctx context.Context, g grant) ([]model.Span, error) {
+func (k keyed) spans(ctx context.Context, g grant) ([]data.Span, error) {
 	return k.byKey.Spans(ctx, g.run)
 }
 
@@ -70,7 +70,7 @@ func (k keyed) lastEventID(ctx context.Context, g grant) (int64, error) {
 }
 
 // event returns one event of a thread, or nil when it was removed.
-func (k keyed) event(ctx context.Context, g grant, id int64) (*model.StoredEvent, error) {
+func (k keyed) event(ctx context.Context, g grant, id int64) (*data.StoredEvent, error) {
 	stored, err := k.byKey.Events(ctx, g.thread, id-1, 1)
 	if err != nil || len(stored) == 0 || stored[0].ID != id {
 		return nil, err
@@ -86,7 +86,7 @@ func (k keyed) read(ctx context.Context, g grant, after int64, follow bool) (*Cu
 func (k keyed) rings() int64 { return k.logs.Bytes() }
 
 // hold returns the live end of a thread's log. The caller must release it.
-func (k keyed) hold(g grant) *log.Tail { return k.logs.Hold(g.thread, g.name) }
+func (k keyed) hold(g grant) *tail.Tail { return k.logs.Hold(g.thread, g.name) }
 
 // runEvents reads a page of a run's events, backwards or not.
 func (k keyed) runEvents(ctx context.Context, g grant, q *EventQuery) (recs []*Record, next int64, err error) {
@@ -94,7 +94,7 @@ func (k keyed) runEvents(ctx context.Context, g grant, q *EventQuery) (recs []*R
 	if q.Back {
 		read = k.logs.RunEventsBefore
 	}
-	return read(ctx, log.EventQuery{
+	return read(ctx, tail.EventQuery{
 		Thread: g.thread, ID: g.name, Run: g.run, After: q.After, Before: q.Before, Limit: q.Limit, Admit: q.Admit, Most: q.Most,
 	})
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -50,7 +50,7 @@ func (s *starting) reconcile(ctx context.Context) (err error) {
 	if have.shown, err = s.rt.keyed.shownHeads(ctx, s.at); err != nil {
 		return err
 	}
-	have.read, have.whole = true, len(have.shown) < log.LatestMessages
+	have.read, have.whole = true, len(have.shown) < tail.LatestMessages
 	s.plan = reconcile(s.req, &have)
 	return nil
 }
@@ -110,7 +110,7 @@ func anonymous(metadata json.RawMessage) json.RawMessage {
 	if len(members) == n {
 		return metadata
 	}
-	metadata, _ = model.JSON(members) // was JSON
+	metadata, _ = data.JSON(members) // was JSON
 	return metadata
 }
 
@@ -130,17 +130,17 @@ func (s *starting) recall(ctx context.Context) error {
 	unnamed := make(map[int64]bool) // by hash
 	for i := range s.req.Messages {
 		if m := &s.req.Messages[i]; m.Role == agui.RoleUser && m.ID == "" {
-			unnamed[model.ContentHash(m)] = true
+			unnamed[data.ContentHash(m)] = true
 		}
 	}
 	for after, more := int64(0), len(unnamed) > 0; more; {
-		page, err := s.rt.store.RunMessages(ctx, s.c.project, s.out.Started.RunKey, after, log.LatestMessages)
+		page, err := s.rt.store.RunMessages(ctx, s.c.project, s.out.Started.RunKey, after, tail.LatestMessages)
 		if err != nil {
 			return err
 		}
 		for i := range page.Rows {
 			row := &page.Rows[i]
-			if after = row.Key; unnamed[model.ContentHash(&row.Message)] {
+			if after = row.Key; unnamed[data.ContentHash(&row.Message)] {
 				s.minted = append(s.minted, row.ID)
 			}
 		}

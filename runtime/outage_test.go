@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // away is a store that fails reads outside of transactions for a while: the next left of them, after skip successful
@@ -28,8 +28,8 @@ func gone[T any](a *away, read func() (T, error)) (T, error) {
 	return read()
 }
 
-func (a *away) Thread(ctx context.Context, key int64) (model.Thread, error) {
-	return gone(a, func() (model.Thread, error) { return a.Store.Thread(ctx, key) })
+func (a *away) Thread(ctx context.Context, key int64) (data.Thread, error) {
+	return gone(a, func() (data.Thread, error) { return a.Store.Thread(ctx, key) })
 }
 
 func (a *away) OpenRuns(ctx context.Context, key int64) ([]runtime.RunHead, error) {
@@ -60,8 +60,8 @@ func (a *away) Messages(ctx context.Context, key, upTo int64, n int) ([]runtime.
 	return gone(a, func() ([]runtime.Message, error) { return a.Store.Messages(ctx, key, upTo, n) })
 }
 
-func (a *away) MessageHeads(ctx context.Context, key int64, ids []string) ([]model.MessageHead, error) {
-	return gone(a, func() ([]model.MessageHead, error) { return a.Store.MessageHeads(ctx, key, ids) })
+func (a *away) MessageHeads(ctx context.Context, key int64, ids []string) ([]data.MessageHead, error) {
+	return gone(a, func() ([]data.MessageHead, error) { return a.Store.MessageHeads(ctx, key, ids) })
 }
 
 func (a *away) MessagesByID(ctx context.Context, key int64, ids []string) ([]runtime.Message, error) {

@@ -10,12 +10,12 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/work"
 )
 
 // ModelCall is a call of a model.
-type ModelCall = model.Prompt
+type ModelCall = data.Prompt
 
 // SentPrompt is what a model was sent. Tools, calls and results have the names and ids of the log, whatever their provider calls them.
 type SentPrompt struct {
@@ -80,7 +80,7 @@ func (ct *catalog) ModelCall(ctx context.Context, c Caller, name, id string) (Mo
 
 // promptReader reads what references refer to.
 type promptReader struct {
-	store   model.ByProject
+	store   data.ByProject
 	project string
 	thread  int64
 	left    int // bytes that may still be read; the last row may exceed them
@@ -96,7 +96,7 @@ type item struct {
 // found are the pieces and messages that were read.
 type found struct {
 	pieces   map[string]json.RawMessage
-	messages map[int64]*model.Message
+	messages map[int64]*data.Message
 	whole    bool // nothing was left out for its size
 }
 
@@ -227,7 +227,7 @@ func (f *found) message(it item, thread int64) (said work.Said, ok bool, err err
 
 // read reads pieces and messages as long as bytes are left.
 func (r *promptReader) read(ctx context.Context, items []item) (*found, error) {
-	f := &found{make(map[string]json.RawMessage), make(map[int64]*model.Message), true}
+	f := &found{make(map[string]json.RawMessage), make(map[int64]*data.Message), true}
 	var ids []string
 	var seqs []int64
 	for _, it := range items {

@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // Asked is an open question of a run, or a call that its client has to answer, with the question's owner.
@@ -28,7 +28,7 @@ func (ct *catalog) Questions(ctx context.Context, c Caller, f QuestionFilter) (P
 	asked := make([]Asked, len(page.Rows))
 	for i, q := range page.Rows {
 		asked[i].Question = q
-		if asked[i].Interrupt, err = log.Asks(&q.Interrupt); err != nil {
+		if asked[i].Interrupt, err = tail.Asks(&q.Interrupt); err != nil {
 			return Page[Asked]{}, err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Any number of simultaneous requests fills the queue exactly to its limit, and a request that need not wait is not
@@ -23,7 +23,7 @@ func TestQueuesAreNotOverfilledByACrowd(t *testing.T) {
 			gate := make(chan struct{})
 			cfg.RunsPerAgent = 1
 			b := open(t, cfg, gated(gate))
-			b.injectStore(&undone{Store: b.store, why: model.ErrConflict}) // with conflicts in the database's transactions
+			b.injectStore(&undone{Store: b.store, why: data.ErrConflict}) // with conflicts in the database's transactions
 			b.start("at work", "gated", "x")
 			if got := crowd(t, b, 50); got != 5 {
 				t.Errorf("%d runs wait, want 5", got)

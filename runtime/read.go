@@ -4,14 +4,14 @@ import (
 	"context"
 	"slices"
 
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
 )
 
 // reader opens cursors into the logs of threads and takes snapshots of them. It changes nothing.
 type reader struct {
-	store      model.ByProject
+	store      data.ByProject
 	keyed      keyed
 	work       *work.Engine // the state of running runs
 	member     *membership  // an instance that stands by has no logs in memory
@@ -19,7 +19,7 @@ type reader struct {
 }
 
 // Latest as a Cursor's start means the end of the log.
-const Latest = log.Latest
+const Latest = tail.Latest
 
 // Read opens a cursor into a thread's log behind the event after. With follow the cursor does not end when no run is
 // queued or running. Read fails for an event beyond the log's end.
@@ -36,7 +36,7 @@ func (rd *reader) read(ctx context.Context, g grant, after int64, follow bool) (
 		return nil, err
 	}
 	cur, err := rd.keyed.read(ctx, g, after, follow)
-	return cur, unavailable(model.Gone(err, ErrThreadNotFound))
+	return cur, unavailable(data.Gone(err, ErrThreadNotFound))
 }
 
 // ReadRun opens a cursor to the span that a request has started or will start, for the client that sent it.
@@ -49,7 +49,7 @@ func (rd *reader) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := cur.OfRun(g.run, s.RunID, log.Sender{Messages: s.Messages, Results: s.Results, State: s.State, Before: s.Before})
+	of := cur.OfRun(g.run, s.RunID, tail.Sender{Messages: s.Messages, Results: s.Results, State: s.State, Before: s.Before})
 	if s.Status == Running {
 		return of, nil
 	}
@@ -68,7 +68,7 @@ func (rd *reader) ReadRunBehind(ctx context.Context, s Started, got int64) (*Run
 		return of, err
 	}
 	end, err := rd.keyed.lastEventID(ctx, s.granted)
-	var spans []model.Span
+	var spans []data.Span
 	if err == nil {
 		spans, err = rd.keyed.spans(ctx, s.granted)
 	}
@@ -76,7 +76,7 @@ func (rd *reader) ReadRunBehind(ctx context.Context, s Started, got int64) (*Run
 		of.Close()
 		return nil, unavailable(err)
 	}
-	i := slices.IndexFunc(spans, func(sp model.Span) bool { return sp.RunID == s.RunID && s.After < sp.First && sp.First <= got })
+	i := slices.IndexFunc(spans, func(sp data.Span) bool { return sp.RunID == s.RunID && s.After < sp.First && sp.First <= got })
 	if i >= 0 {
 		of.Resume(min(got, end), spans[i])
 	}
@@ -105,7 +105,7 @@ func (rd *reader) JoinRun(ctx context.Context, run *Run, after int64) (*RunCurso
 	if err != nil {
 		return nil, err
 	}
-	of := cur.OfRun(g.run, run.ID, log.Sender{})
+	of := cur.OfRun(g.run, run.ID, tail.Sender{})
 	for _, sp := range slices.Backward(spans) {
 		if sp.First <= after {
 			of.Resume(after, sp)
@@ -114,7 +114,7 @@ func (rd *reader) JoinRun(ctx context.Context, run *Run, after int64) (*RunCurso
 	}
 	of.Spans(len(spans) > 0, func(ctx context.Context, after int64) (bool, error) {
 		run, err := rd.keyed.run(ctx, g)
-		return run.Status == Queued || run.Status == Running || run.ClosedEvent > after, unavailable(model.Gone(err, ErrRunNotFound))
+		return run.Status == Queued || run.Status == Running || run.ClosedEvent > after, unavailable(data.Gone(err, ErrRunNotFound))
 	})
 	if len(spans) == 0 && run.Status == Cancelled {
 		of.NeverRan()

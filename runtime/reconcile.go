@@ -2,7 +2,7 @@ package runtime
 
 import (
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // The messages of a request are its client's view of the thread. The client may use ids of its own for the server's
@@ -12,13 +12,13 @@ import (
 type stored struct {
 	first   bool // the thread does not exist yet
 	lastSeq int64
-	byID    []model.MessageHead // with an id or toolCallId of the list, or the id to rewind to
+	byID    []data.MessageHead // with an id or toolCallId of the list, or the id to rewind to
 
 	// The rest is read if a plan needs it.
 	read  bool
-	shown []model.MessageHead // the newest that the thread shows, by seq
-	whole bool                // shown begins with the thread's first message
-	open  []RunHead           // the thread's runs that are not over
+	shown []data.MessageHead // the newest that the thread shows, by seq
+	whole bool               // shown begins with the thread's first message
+	open  []RunHead          // the thread's runs that are not over
 }
 
 // plan is what a list means for the thread. Indexes are those of the request's messages.
@@ -37,15 +37,15 @@ type plan struct {
 type comparison struct {
 	*StartRequest
 	*stored
-	rows   map[string]*model.MessageHead // byID
-	same   map[int]bool                  // messages without an id that repeat one of the thread
-	rewind int64                         // the seq of the message to rewind to
+	rows   map[string]*data.MessageHead // byID
+	same   map[int]bool                 // messages without an id that repeat one of the thread
+	rewind int64                        // the seq of the message to rewind to
 	plan
 }
 
 // reconcile decides what a request's list of messages means.
 func reconcile(req *StartRequest, have *stored) plan {
-	c := comparison{StartRequest: req, stored: have, rows: make(map[string]*model.MessageHead)}
+	c := comparison{StartRequest: req, stored: have, rows: make(map[string]*data.MessageHead)}
 	c.known, c.renamed, c.edit = make(map[string]bool), -1, -1
 	for i := range have.byID {
 		row := &have.byID[i]
@@ -87,7 +87,7 @@ func (c *comparison) matchUnnamed() {
 			c.same = make(map[int]bool)
 		}
 		c.same[i] = !c.whole // an older message, which was not read, may be repeated too
-		hash := model.ContentHash(m)
+		hash := data.ContentHash(m)
 		for next := at; next < len(c.shown); next++ {
 			if c.shown[next].Hash == hash {
 				c.same[i], at = true, next+1
@@ -99,12 +99,12 @@ func (c *comparison) matchUnnamed() {
 
 // place is how far a list repeats the messages that the thread shows.
 type place struct {
-	users    map[int64]bool     // the seqs of the user's messages that the list repeats
-	last     *model.MessageHead // the last of them; nil when there is none
-	edited   int                // the index of the list's version of last, when its content differs; else -1
-	turn     bool               // the list has other messages of that turn
-	furthest int64              // the highest seq of any message in the list
-	ends     bool               // no new message follows
+	users    map[int64]bool    // the seqs of the user's messages that the list repeats
+	last     *data.MessageHead // the last of them; nil when there is none
+	edited   int               // the index of the list's version of last, when its content differs; else -1
+	turn     bool              // the list has other messages of that turn
+	furthest int64             // the highest seq of any message in the list
+	ends     bool              // no new message follows
 }
 
 // findEdit decides whether the list is an edit. It is one only if the list repeats the thread from its first message: a
@@ -168,7 +168,7 @@ func (c *comparison) locate() (p place, ok bool) {
 			at, p.turn = i, false
 		}
 	}
-	if p.last != nil && !p.turn && model.ContentHash(&c.Messages[at]) != p.last.Hash {
+	if p.last != nil && !p.turn && data.ContentHash(&c.Messages[at]) != p.last.Hash {
 		p.edited = at
 	}
 	return p, true
@@ -197,7 +197,7 @@ func (c *comparison) findRenamed() {
 	row := c.rows[m.ID]
 	switch {
 	case row == nil:
-	case row.State == model.MessageHidden, row.Hash != model.ContentHash(m), c.RewindTo != "" && row.Seq > c.rewind:
+	case row.State == data.MessageHidden, row.Hash != data.ContentHash(m), c.RewindTo != "" && row.Seq > c.rewind:
 		c.renamed = last
 	case c.Multitask == RollbackRuns && c.thread():
 		for i := range c.open {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // listed reads a list of messages: "u1=text" and "=text" are the user's, with and without an id; "a1" is the agent's.
@@ -29,9 +29,9 @@ func threadOf(messages string, ids []string) stored {
 	have := stored{first: messages == "", read: true, whole: true}
 	run := int64(0)
 	for i, m := range listed(messages) {
-		row := model.MessageHead{Seq: int64(i + 1), State: MessageConsumed, ID: m.ID, Hash: model.ContentHash(&m)}
+		row := data.MessageHead{Seq: int64(i + 1), State: MessageConsumed, ID: m.ID, Hash: data.ContentHash(&m)}
 		if id, ok := strings.CutPrefix(m.ID, "-"); ok {
-			row.ID, row.State = id, model.MessageHidden
+			row.ID, row.State = id, data.MessageHidden
 		}
 		if row.Hash != 0 {
 			run = row.Seq

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
@@ -20,7 +20,7 @@ func (rt *Runtime) refused(ctx context.Context, c Caller, req *StartRequest, why
 	if err := s.readThread(ctx); err != nil {
 		return Started{}, unavailable(err)
 	}
-	run := model.Run{RunHead: RunHead{ThreadKey: s.th.Key, Project: c.project, User: c.user, ID: req.RunID}}
+	run := data.Run{RunHead: RunHead{ThreadKey: s.th.Key, Project: c.project, User: c.user, ID: req.RunID}}
 	var err error
 	s.out, err = rt.work.Decide(quota.OwnerOf(c.project, c.user), &decide.Start{
 		Thread: s.th, New: s.first, Run: run, Named: req.RunID != "", BodyHash: req.BodyHash, Key: req.Idempotency, Refused: refusal,

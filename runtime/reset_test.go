@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // between is a store that calls a function once between two reads.
@@ -28,7 +28,7 @@ func (s *between) Events(ctx context.Context, key, after int64, n int) ([]runtim
 	return evs, err
 }
 
-func (s *between) Thread(ctx context.Context, key int64) (model.Thread, error) {
+func (s *between) Thread(ctx context.Context, key int64) (data.Thread, error) {
 	if happen := s.thread; happen != nil {
 		s.thread = nil
 		happen()
@@ -86,7 +86,7 @@ type parting struct {
 	then func() // nil for nothing
 }
 
-func (s *parting) Commit(ctx context.Context, n int64, b *model.Batch) error {
+func (s *parting) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	err := s.Store.Commit(ctx, n, b)
 	if s.then != nil && err == nil {
 		s.then()

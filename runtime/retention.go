@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/janitor"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -35,8 +35,8 @@ func (p *Policy) Of(project string) Retention {
 	return p.Retention
 }
 
-// Retainer finds expired data: see [model.Retainer].
-type Retainer = model.Retainer
+// Retainer finds expired data: see [data.Retainer].
+type Retainer = data.Retainer
 
 // Retired counts the expired data of a project.
 type Retired struct {
@@ -102,12 +102,12 @@ func RetireAlone(ctx context.Context, db Store, found Retainer, p Policy, now ti
 	n := int64(0)
 	s := sweep{db: found, policy: p, now: now, remove: func(list []*decide.Delete) (left []bool, errs []error, err error) {
 		n++
-		outs, asks := make([]*decide.Decided, len(list)), make([]model.Ask, len(list))
+		outs, asks := make([]*decide.Decided, len(list)), make([]data.Ask, len(list))
 		for i, cmd := range list {
 			cmd.Limit = work.DeletedAtOnce
 			asks[i] = cmd.Ask()
 		}
-		err = db.Commit(ctx, n, &model.Batch{Asks: asks, Decide: func(i int, v *model.View) model.Changes {
+		err = db.Commit(ctx, n, &data.Batch{Asks: asks, Decide: func(i int, v *data.View) data.Changes {
 			outs[i] = decide.Decide(v, list[i])
 			return outs[i].Changes
 		}})
@@ -168,12 +168,12 @@ func (s *sweep) project(ctx context.Context, r *Retired) (err error) {
 	var runs, events time.Time // runs and events that ended before these times go
 	if keep.Runs > 0 {
 		runs = s.now.Add(-keep.Runs)
-		err = s.runs(ctx, r, runs, func(run *model.EndedRun) *decide.Delete {
+		err = s.runs(ctx, r, runs, func(run *data.EndedRun) *decide.Delete {
 			return &decide.Delete{Thread: run.Thread, Run: run.Key, Project: r.Project, Before: runs}
 		})
 	}
 	if events = s.now.Add(-keep.Events); err == nil && keep.Events > 0 && events.After(runs) {
-		err = s.runs(ctx, r, events, func(run *model.EndedRun) *decide.Delete {
+		err = s.runs(ctx, r, events, func(run *data.EndedRun) *decide.Delete {
 			if !run.Events || run.FinishedAt.Before(runs) {
 				return nil
 			}
@@ -206,8 +206,8 @@ const (
 )
 
 // runs visits a project's runs that ended before a time; if what returns nil, the run stays.
-func (s *sweep) runs(ctx context.Context, r *Retired, before time.Time, what func(*model.EndedRun) *decide.Delete) error {
-	for after := (model.EndedRun{}); ; {
+func (s *sweep) runs(ctx context.Context, r *Retired, before time.Time, what func(*data.EndedRun) *decide.Delete) error {
+	for after := (data.EndedRun{}); ; {
 		list, err := s.db.EndedRuns(ctx, r.Project, before, after, retirePage)
 		if err != nil || len(list) == 0 {
 			return err
@@ -218,7 +218,7 @@ func (s *sweep) runs(ctx context.Context, r *Retired, before time.Time, what fun
 			list = list[:s.most-s.looked]
 		}
 		s.looked += len(list)
-		list = slices.DeleteFunc(list, func(run model.EndedRun) bool { return run.FinishedAt == nil }) // it goes on
+		list = slices.DeleteFunc(list, func(run data.EndedRun) bool { return run.FinishedAt == nil }) // it goes on
 		for some := range slices.Chunk(list, retiredAtOnce) {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -280,7 +280,7 @@ func (s *sweep) retire(ctx context.Context, r *Retired, list []*decide.Delete) e
 	return nil
 }
 
-func (r *Retired) count(cmd *decide.Delete, size model.EventsSize) {
+func (r *Retired) count(cmd *decide.Delete, size data.EventsSize) {
 	r.Events += size.Events
 	r.Bytes += size.Bytes
 	if cmd.Events {

@@ -35,10 +35,10 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/attach"
 	"github.com/batonrun/baton/runtime/commit"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/monitor"
 	"github.com/batonrun/baton/runtime/quota"
+	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -93,8 +93,8 @@ type Config struct {
 	RingsBytes int // of all threads, default 64 MiB
 	PagesBytes int // large pages that readers hold from Store at a time, default 64 MiB; a quarter per project, with accounts an eighth per user
 
-	Counter     model.Counter // counts the results of runs; nil counts nothing
-	Ledger      model.Ledger  // has the usage of model calls; nil has none
+	Counter     data.Counter  // counts the results of runs; nil counts nothing
+	Ledger      data.Ledger   // has the usage of model calls; nil has none
 	Measures    Measures      // receives sizes and durations
 	Tracer      Tracer        // receives nested operations; nil for none
 	Attachments *attach.Files // stores uploaded files; nil when users cannot attach files
@@ -175,7 +175,7 @@ func New(cfg Config) (*Runtime, error) {
 		return nil, errors.New("runtime: Config.Store and Config.Registry must be set")
 	}
 	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log}
-	logs := log.New(log.Config{
+	logs := tail.New(tail.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
 		LargePages: quota.Limits{Total: int64(cfg.PagesBytes), PerProject: int64(cfg.PagesBytes / 4), PerUser: cfg.ofUser(int64(cfg.PagesBytes / 4))}, EventBytes: cfg.FrameBytes, Replayed: cfg.Measures.Replayed,
 	})
@@ -187,7 +187,7 @@ func New(cfg Config) (*Runtime, error) {
 	rt.feeds = monitor.New(agentNames(cfg.Registry))
 	rt.stopped, rt.stop = context.WithCancel(context.Background())
 	var err error
-	var open func(context.Context, string, string, string, string) (model.Attachment, io.ReadCloser, error)
+	var open func(context.Context, string, string, string, string) (data.Attachment, io.ReadCloser, error)
 	var results work.Results
 	if cfg.Attachments != nil {
 		open, results = cfg.Attachments.Open, cfg.Attachments

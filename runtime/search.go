@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
@@ -34,7 +34,7 @@ func (ct *catalog) search(c Caller) (end func(), err error) {
 
 // searchFailed returns the error of a search as the caller is to see it.
 func searchFailed(err error) error {
-	if errors.Is(err, model.ErrTooSlow) {
+	if errors.Is(err, data.ErrTooSlow) {
 		return &Error{
 			Kind: KindUnavailable, Code: "too_slow", RetryAfter: time.Second,
 			Detail: "The search took too long: add a word or a filter, or narrow the time range",

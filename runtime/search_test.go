@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // searched is a store with searches that wait.
@@ -17,7 +17,7 @@ type searched struct {
 	on    chan struct{}
 }
 
-func (s *searched) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.Run], error) {
+func (s *searched) Runs(ctx context.Context, f data.RunFilter) (data.Page[data.Run], error) {
 	if f.Searches() {
 		s.begun <- struct{}{}
 		<-s.on

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // secretFresh is how long a server uses a secret before it reads it again, since another server may have reset it.
@@ -15,7 +15,7 @@ const secretFresh = time.Minute
 
 // secrets reads and makes secrets, and caches them.
 type secrets struct {
-	store model.Secrets
+	store data.Secrets
 
 	mu    sync.Mutex            // guards the fields below
 	known map[string]readSecret // by purpose
@@ -62,7 +62,7 @@ func (s *secrets) ResetSecrets(ctx context.Context) error {
 
 // readOrMakeSecret returns the secret of a purpose, and makes it when there is none. When several callers make it at
 // once, one secret is kept and returned to all of them.
-func readOrMakeSecret(ctx context.Context, s model.Secrets, purpose string) (string, error) {
+func readOrMakeSecret(ctx context.Context, s data.Secrets, purpose string) (string, error) {
 	secret, err := s.Secret(ctx, purpose)
 	if !errors.Is(err, ErrNotFound) {
 		return secret, err

@@ -5,14 +5,14 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // Snapshot returns the thread as it is now. While a run executes it waits until the events that the run has emitted
 // so far are stored.
 func (rd *reader) Snapshot(ctx context.Context, of Log) (Snapshot, error) {
-	return rd.latest(ctx, of, log.LatestMessages)
+	return rd.latest(ctx, of, tail.LatestMessages)
 }
 
 // latest is Snapshot with the thread's newest limit stored messages.
@@ -27,7 +27,7 @@ func (rd *reader) latest(ctx context.Context, of Log, limit int) (Snapshot, erro
 	t := rd.keyed.hold(g)
 	defer t.Release()
 	s, err := rd.work.Snapshot(ctx, t, limit)
-	return s, unavailable(model.Gone(err, ErrThreadNotFound))
+	return s, unavailable(data.Gone(err, ErrThreadNotFound))
 }
 
 // MessageFilter selects the messages that ThreadMessages returns.
@@ -50,7 +50,7 @@ func (rd *reader) ThreadMessages(ctx context.Context, of Log, f MessageFilter) (
 	}
 	if s.Messages = s.Messages[:max(shown, 0)]; f.Hidden || f.Before != "" && len(s.Messages) == 0 {
 		s.Messages, err = rd.messagesBefore(ctx, g, f, shown == 0)
-		return s, unavailable(model.Gone(err, ErrThreadNotFound))
+		return s, unavailable(data.Gone(err, ErrThreadNotFound))
 	}
 	if f.Limit > 0 {
 		s.Messages = s.Messages[max(len(s.Messages)-f.Limit, 0):]
@@ -61,18 +61,18 @@ func (rd *reader) ThreadMessages(ctx context.Context, of Log, f MessageFilter) (
 // latestBefore returns a snapshot with the messages that f selects and maybe more, and where f.Before is in it, -1 if it has not been
 // found. It reads no more of a long thread than it needs.
 func (rd *reader) latestBefore(ctx context.Context, of Log, f MessageFilter) (s Snapshot, shown int, err error) {
-	limit := log.LatestMessages
+	limit := tail.LatestMessages
 	if f.Limit > 0 {
 		limit = min(f.Limit, limit)
 	}
-	for ; ; limit = min(4*limit, log.LatestMessages) {
+	for ; ; limit = min(4*limit, tail.LatestMessages) {
 		if s, err = rd.latest(ctx, of, limit); err != nil {
 			return s, 0, err
 		}
 		if shown = len(s.Messages); f.Before != "" {
 			shown = slices.IndexFunc(s.Messages, func(m agui.Message) bool { return m.ID == f.Before })
 		}
-		whole := limit == log.LatestMessages || len(s.Messages) < limit
+		whole := limit == tail.LatestMessages || len(s.Messages) < limit
 		if whole || shown > 0 && shown >= f.Limit && !cut(s.Messages) {
 			return s, shown, nil
 		}
@@ -126,7 +126,7 @@ func (rd *reader) messagesBefore(ctx context.Context, g grant, f MessageFilter, 
 		}
 		before = rows[i].Seq
 	}
-	limit := log.LatestMessages
+	limit := tail.LatestMessages
 	if f.Limit > 0 {
 		limit = min(f.Limit, limit)
 	}
@@ -140,13 +140,13 @@ func (rd *reader) messagesBefore(ctx context.Context, g grant, f MessageFilter, 
 			if page, err = rd.withoutResults(ctx, g, f.Hidden, page); err != nil {
 				return nil, err
 			}
-			if len(page) == 0 && limit < log.LatestMessages { // the page had only results of one message
-				limit = min(2*limit, log.LatestMessages)
+			if len(page) == 0 && limit < tail.LatestMessages { // the page had only results of one message
+				limit = min(2*limit, tail.LatestMessages)
 				continue
 			}
 		}
 		page, err = rd.withResults(ctx, g, before, f.Hidden, page)
-		return log.Newest(log.Contents(page), rd.frameBytes), err
+		return tail.Newest(tail.Contents(page), rd.frameBytes), err
 	}
 }
 
@@ -157,7 +157,7 @@ func (rd *reader) withoutResults(ctx context.Context, g grant, hidden bool, rows
 	if !slices.ContainsFunc(rows, missing) {
 		return rows, nil
 	}
-	earlier, err := rd.store.MessagesBefore(ctx, g.project, g.thread, rows[0].Seq, hidden, log.LatestMessages)
+	earlier, err := rd.store.MessagesBefore(ctx, g.project, g.thread, rows[0].Seq, hidden, tail.LatestMessages)
 	calls = madeIn(earlier.Rows)
 	return slices.DeleteFunc(rows, func(m Message) bool {
 		return m.Role == agui.RoleTool && calls[m.ToolCallID]
@@ -190,7 +190,7 @@ func (rd *reader) withResults(ctx context.Context, g grant, before int64, hidden
 	}
 	found, err := rd.keyed.messagesByID(ctx, g, calls)
 	for _, m := range found {
-		shown := m.State == MessageConsumed || hidden && m.State == model.MessageHidden && m.EventID > 0
+		shown := m.State == MessageConsumed || hidden && m.State == data.MessageHidden && m.EventID > 0
 		if m.Role == agui.RoleTool && m.Seq >= before && shown {
 			rows = append(rows, m)
 		}
@@ -211,10 +211,10 @@ func (rd *reader) RunSnapshot(ctx context.Context, run *Run) (RunSnapshot, error
 	t := rd.keyed.hold(g)
 	defer t.Release()
 	s, err := rd.work.RunSnapshot(ctx, t, &run.Run)
-	return s, unavailable(model.Gone(err, ErrThreadNotFound))
+	return s, unavailable(data.Gone(err, ErrThreadNotFound))
 }
 
-// EventQuery selects the events of a run for a page of its log: see [log.EventQuery].
+// EventQuery selects the events of a run for a page of its log: see [tail.EventQuery].
 type EventQuery struct {
 	After, Before int64
 	Back          bool // the page ends before Before, 0 for the end of the log
@@ -232,5 +232,5 @@ func (rd *reader) RunEvents(ctx context.Context, run *Run, q EventQuery) (recs [
 		return nil, 0, err
 	}
 	recs, next, err = rd.keyed.runEvents(ctx, g, &q)
-	return recs, next, unavailable(model.Gone(err, ErrThreadNotFound))
+	return recs, next, unavailable(data.Gone(err, ErrThreadNotFound))
 }

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/batonrun/baton/runtime/commit"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -82,9 +82,9 @@ func (mb *membership) waits(err error) bool {
 			mb.cfg.Log.Info("standing by", "reason", held)
 		}
 		return true
-	case errors.Is(err, model.ErrSchema):
+	case errors.Is(err, data.ErrSchema):
 		return false
-	case errors.Is(err, ErrDiskFull), errors.Is(err, ErrUnavailable), errors.Is(err, model.ErrTooSlow):
+	case errors.Is(err, ErrDiskFull), errors.Is(err, ErrUnavailable), errors.Is(err, data.ErrTooSlow):
 		mb.commits.Note(err)
 		return true
 	}

@@ -12,10 +12,10 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/tail"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -211,10 +211,10 @@ type starting struct {
 
 	prepared bool // all checks before the decision have passed
 
-	th     model.Thread
+	th     data.Thread
 	at     grant // grant of th, unless the request begins it
 	first  bool  // the thread does not exist yet
-	run    model.Run
+	run    data.Run
 	plan   plan
 	minted []string // new ids of messages that came without an id, or with one that the thread has
 
@@ -240,7 +240,7 @@ func (s *starting) started() Started {
 }
 
 // replaces returns the runs that the request has begun to replace.
-func (s *starting) replaces() []model.Replaced {
+func (s *starting) replaces() []data.Replaced {
 	if s.out.Run.Key != s.run.Key { // the request answered or repeated another run
 		return nil
 	}
@@ -293,7 +293,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	if m := s.edited(); m != nil {
 		size += len(m.AppendJSON(nil, agui.Stored))
 	}
-	if most := min(s.rt.cfg.MessageBytes, log.MaxMessages(s.rt.cfg.FrameBytes)); size > most {
+	if most := min(s.rt.cfg.MessageBytes, tail.MaxMessages(s.rt.cfg.FrameBytes)); size > most {
 		return nil, refuse(KindTooLarge, "messages_too_large", "The new messages of a run may hold %d bytes", most)
 	}
 	return c, nil
@@ -309,7 +309,7 @@ func (s *starting) readThread(ctx context.Context) (err error) {
 		}
 	}
 	s.first = true
-	s.th = model.Thread{State: json.RawMessage("{}")}
+	s.th = data.Thread{State: json.RawMessage("{}")}
 	s.th.Project, s.th.User, s.th.ID, s.th.ConversationID = s.c.project, s.c.user, cmp.Or(s.req.ThreadID, work.NewID()), work.NewID()
 	s.th.Key, err = s.rt.store.NewThreadKey(ctx)
 	return err
@@ -337,10 +337,10 @@ func (s *starting) newRun(ctx context.Context) error {
 	if t := s.rt.cfg.Tracer; t != nil {
 		in.Trace = t.Parent(ctx)
 	}
-	if state := log.StateOf(s.req.State); string(state) != "{}" {
+	if state := tail.StateOf(s.req.State); string(state) != "{}" {
 		in.State = state
 	}
-	s.run = model.Run{
+	s.run = data.Run{
 		RunHead: RunHead{
 			ThreadKey: s.th.Key, Project: s.c.project, User: s.c.user, ID: cmp.Or(s.req.RunID, work.NewID()),
 			Agent: agent, WorkflowID: agent + workflow,

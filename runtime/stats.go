@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Window is the time that statistics cover: the last hour by minutes, the last day by quarters of an hour, or the
@@ -44,10 +44,10 @@ type Bucket struct {
 //
 //nolint:revive // each is documented there
 type (
-	Tally         = model.Tally
-	Histogram     = model.Histogram
-	StatusCount   = model.StatusCount
-	InstanceState = model.InstanceState
+	Tally         = data.Tally
+	Histogram     = data.Histogram
+	StatusCount   = data.StatusCount
+	InstanceState = data.InstanceState
 )
 
 // Statistics returns the recent results of the runs of the caller's project. With accounts it requires a role that
@@ -63,11 +63,11 @@ func (rt *Runtime) Statistics(ctx context.Context, c Caller, w Window) (Statisti
 	var counted, length time.Duration
 	switch w {
 	case LastHour:
-		counted, s.Step, length = model.MinuteStep, time.Minute, time.Hour
+		counted, s.Step, length = data.MinuteStep, time.Minute, time.Hour
 	case LastDay:
-		counted, s.Step, length = model.MinuteStep, 15*time.Minute, 24*time.Hour
+		counted, s.Step, length = data.MinuteStep, 15*time.Minute, 24*time.Hour
 	case LastWeek:
-		counted, s.Step, length = model.HourStep, time.Hour, 7*24*time.Hour
+		counted, s.Step, length = data.HourStep, time.Hour, 7*24*time.Hour
 	default:
 		return Statistics{}, refuse(KindInvalid, "invalid_request", "window must be hour, day or week")
 	}
@@ -91,7 +91,7 @@ func (rt *Runtime) Statistics(ctx context.Context, c Caller, w Window) (Statisti
 var errViewers = refuse(KindForbidden, "forbidden", "Your role may not do this: it is for those who see all runs of the project")
 
 // fill sorts the read tallies into the buckets.
-func (s *Statistics) fill(read *model.Stats) {
+func (s *Statistics) fill(read *data.Stats) {
 	for at := s.From; !at.After(s.To); at = at.Add(s.Step) {
 		s.Buckets = append(s.Buckets, Bucket{At: at})
 	}

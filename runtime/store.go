@@ -1,76 +1,76 @@
 package runtime
 
 import (
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // Stored rows and their filters, as package model defines them.
 //
 //nolint:revive // each is documented there
 type (
-	Store        = model.Store
-	Reader       = model.Reader
-	Row          = model.Row
-	Status       = model.Status
-	ThreadHead   = model.ThreadHead
-	ListedThread = model.ListedThread
-	RunHead      = model.RunHead
-	Span         = model.Span
-	Step         = model.Step
-	Node         = model.Node
-	MessageState = model.MessageState
-	Message      = model.Message
-	Memo         = model.Memo
-	Interrupt    = model.Interrupt
-	StoredEvent  = model.StoredEvent
-	HeldError    = model.HeldError
-	ThreadFilter = model.ThreadFilter
-	RunFilter    = model.RunFilter
-	Question     = model.Question
-	ThreadUser   = model.ThreadUser
-	UserFilter   = model.UserFilter
-	Audit        = model.Audit
-	Deletion     = model.Deletion
-	AuditFilter  = model.AuditFilter
+	Store        = data.Store
+	Reader       = data.Reader
+	Row          = data.Row
+	Status       = data.Status
+	ThreadHead   = data.ThreadHead
+	ListedThread = data.ListedThread
+	RunHead      = data.RunHead
+	Span         = data.Span
+	Step         = data.Step
+	Node         = data.Node
+	MessageState = data.MessageState
+	Message      = data.Message
+	Memo         = data.Memo
+	Interrupt    = data.Interrupt
+	StoredEvent  = data.StoredEvent
+	HeldError    = data.HeldError
+	ThreadFilter = data.ThreadFilter
+	RunFilter    = data.RunFilter
+	Question     = data.Question
+	ThreadUser   = data.ThreadUser
+	UserFilter   = data.UserFilter
+	Audit        = data.Audit
+	Deletion     = data.Deletion
+	AuditFilter  = data.AuditFilter
 
-	QuestionFilter = model.QuestionFilter
+	QuestionFilter = data.QuestionFilter
 
-	APIKey = model.APIKey
+	APIKey = data.APIKey
 
-	Page[T any] = model.Page[T]
+	Page[T any] = data.Page[T]
 )
 
-// The statuses of runs, steps and nodes: see [model.Status].
+// The statuses of runs, steps and nodes: see [data.Status].
 const (
-	Queued    = model.Queued
-	Pending   = model.Pending
-	Running   = model.Running
-	Waiting   = model.Waiting
-	Completed = model.Completed
-	Failed    = model.Failed
-	Cancelled = model.Cancelled
-	Skipped   = model.Skipped
+	Queued    = data.Queued
+	Pending   = data.Pending
+	Running   = data.Running
+	Waiting   = data.Waiting
+	Completed = data.Completed
+	Failed    = data.Failed
+	Cancelled = data.Cancelled
+	Skipped   = data.Skipped
 )
 
-// The states of a message: see [model.MessageState].
+// The states of a message: see [data.MessageState].
 const (
-	MessageQueued   = model.MessageQueued
-	MessageConsumed = model.MessageConsumed
-	MessageHidden   = model.MessageHidden
+	MessageQueued   = data.MessageQueued
+	MessageConsumed = data.MessageConsumed
+	MessageHidden   = data.MessageHidden
 )
 
 // Types that readers of a log receive, as package log defines them.
 //
 //nolint:revive // each is documented there
 type (
-	Record      = log.Record
-	Cursor      = log.Cursor
-	RunCursor   = log.RunCursor
-	Source      = log.Source
-	Snapshot    = log.Snapshot
-	RunSnapshot = log.RunSnapshot
+	Record      = tail.Record
+	Cursor      = tail.Cursor
+	RunCursor   = tail.RunCursor
+	Source      = tail.Source
+	Snapshot    = tail.Snapshot
+	RunSnapshot = tail.RunSnapshot
 )
 
 // Parts of requests, as package decide defines them.

@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // A snapshot that waits for a run's events is refused as soon as the database does not commit, and not only once it
@@ -76,7 +76,7 @@ type stuck struct {
 	once         sync.Once
 }
 
-func (s *stuck) Commit(ctx context.Context, n int64, b *model.Batch) error {
+func (s *stuck) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	s.mu.Lock()
 	hangs, fails := s.hangs, s.fails
 	s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 )
 
@@ -25,7 +25,7 @@ func (b *bench) meddle(change func(s runtime.Store) ([]runtime.StoredEvent, []ru
 	err = db.Join(context.Background(), "meddler", "")
 	if err == nil {
 		evs, rows := change(db)
-		err = db.Commit(context.Background(), 1, &model.Batch{Events: evs, Rows: rows})
+		err = db.Commit(context.Background(), 1, &data.Batch{Events: evs, Rows: rows})
 	}
 	if err := errors.Join(err, db.Close()); err != nil {
 		b.t.Fatal(err)
@@ -113,24 +113,24 @@ func TestIllegibleRunIsCancelledAndDeleted(t *testing.T) {
 
 // A running run ends properly, even if most of its stored data is missing.
 func TestRunThatCannotBeReadBackFails(t *testing.T) {
-	follows := func(last int64, run *model.Run, kind agui.Type, members string) []runtime.StoredEvent {
+	follows := func(last int64, run *data.Run, kind agui.Type, members string) []runtime.StoredEvent {
 		return []runtime.StoredEvent{{ThreadKey: run.ThreadKey, RunKey: run.Key, ID: last + 1, Kind: kind, Payload: fmt.Appendf(nil, `{"type":%q,"threadId":"main","runId":%q,"timestamp":1,%s}`, kind, run.ID, members)}}
 	}
-	cases := map[string]func(last, key int64, run *model.Run) ([]runtime.StoredEvent, []runtime.Row){
-		"an event that cannot follow": func(last, _ int64, run *model.Run) ([]runtime.StoredEvent, []runtime.Row) {
+	cases := map[string]func(last, key int64, run *data.Run) ([]runtime.StoredEvent, []runtime.Row){
+		"an event that cannot follow": func(last, _ int64, run *data.Run) ([]runtime.StoredEvent, []runtime.Row) {
 			return follows(last, run, agui.TypeStepFinished, `"stepName":"none"`), nil
 		},
-		"a span that has ended": func(last, _ int64, run *model.Run) ([]runtime.StoredEvent, []runtime.Row) {
-			end := &model.SpanEnd{RunKey: run.Key, N: 1, Last: last + 1}
+		"a span that has ended": func(last, _ int64, run *data.Run) ([]runtime.StoredEvent, []runtime.Row) {
+			end := &data.SpanEnd{RunKey: run.Key, N: 1, Last: last + 1}
 			return follows(last, run, agui.TypeRunError, `"message":"over","code":"over"`), []runtime.Row{end}
 		},
-		"no span at all": func(last, key int64, run *model.Run) ([]runtime.StoredEvent, []runtime.Row) {
+		"no span at all": func(last, key int64, run *data.Run) ([]runtime.StoredEvent, []runtime.Row) {
 			bare := *run
 			bare.Key, bare.ID, bare.Spans = key, "bare", 0
 			run.Status, run.Owner = runtime.Cancelled, ""
 			return nil, []runtime.Row{
-				&run.RunHead, &model.SpanEnd{RunKey: run.Key, N: 1, Last: last},
-				&bare, &model.RunName{RunKey: key, Project: bare.Project, User: bare.User, Name: bare.ID},
+				&run.RunHead, &data.SpanEnd{RunKey: run.Key, N: 1, Last: last},
+				&bare, &data.RunName{RunKey: key, Project: bare.Project, User: bare.User, Name: bare.ID},
 			}
 		},
 	}

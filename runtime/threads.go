@@ -8,8 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
@@ -116,7 +116,7 @@ func (ct *catalog) ThreadAsListed(ctx context.Context, c Caller, name string) (L
 
 func (ct *catalog) listed(ctx context.Context, c Caller, key int64) (ListedThread, error) {
 	listed, err := ct.store.ListedThread(ctx, c.project, key)
-	return listed, unavailable(model.Gone(err, ErrThreadNotFound))
+	return listed, unavailable(data.Gone(err, ErrThreadNotFound))
 }
 
 // check refuses invalid values, and compacts the metadata.

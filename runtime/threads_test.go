@@ -16,7 +16,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // titles returns the caller's listed threads, each with its title and the status of its run.
@@ -312,7 +312,7 @@ type fencing struct {
 	with error // the error of further commits
 }
 
-func (f *fencing) Commit(ctx context.Context, n int64, batch *model.Batch) error {
+func (f *fencing) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 	if f.left.Add(-1) < 0 {
 		return f.with
 	}

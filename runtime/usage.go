@@ -4,19 +4,19 @@ import (
 	"context"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Usage of model calls and budgets, as package model defines them.
 //
 //nolint:revive // each is documented there
 type (
-	Prices      = model.Prices
-	Price       = model.Price
-	Budget      = model.Budget
-	BudgetState = model.BudgetState
-	UsageFilter = model.UsageFilter
-	UsageSum    = model.UsageSum
+	Prices      = data.Prices
+	Price       = data.Price
+	Budget      = data.Budget
+	BudgetState = data.BudgetState
+	UsageFilter = data.UsageFilter
+	UsageSum    = data.UsageSum
 )
 
 // MaxUsage is the most sums that Usage returns.

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 const (
@@ -71,9 +71,9 @@ DELETE FROM secrets WHERE purpose >= ''`
 // and no commit is based on them.
 type accounts beside
 
-// PutAPIKey inserts a key with a new ID, and an audit row unless by is nil. It fails with model.ErrRevoked if the
+// PutAPIKey inserts a key with a new ID, and an audit row unless by is nil. It fails with data.ErrRevoked if the
 // requester's own key was revoked, even concurrently, so a revoked key cannot leave another one behind.
-func (a accounts) PutAPIKey(ctx context.Context, k *model.APIKey, by *model.Audit) error {
+func (a accounts) PutAPIKey(ctx context.Context, k *data.APIKey, by *data.Audit) error {
 	return a.change(ctx, func(tx *tx) error {
 		if err := stands(tx, by); err != nil {
 			return err
@@ -87,13 +87,13 @@ func (a accounts) PutAPIKey(ctx context.Context, k *model.APIKey, by *model.Audi
 }
 
 // projectsOf returns each project of a key once.
-func projectsOf(k *model.APIKey) []string {
+func projectsOf(k *data.APIKey) []string {
 	return slices.Compact(slices.Sorted(slices.Values(k.Projects)))
 }
 
 // tell inserts an audit row for a change of a key: in the requester's project, or without one (the server's operator)
 // in each project of the key.
-func tell(tx *tx, k *model.APIKey, by *model.Audit) error {
+func tell(tx *tx, k *data.APIKey, by *data.Audit) error {
 	if by == nil {
 		return nil
 	}
@@ -111,9 +111,9 @@ func tell(tx *tx, k *model.APIKey, by *model.Audit) error {
 	return nil
 }
 
-// RevokeAPIKey revokes a key at a time, and inserts an audit row unless by is nil. It fails with model.ErrNotFound if
-// no valid key has that id, and with model.ErrRevoked like PutAPIKey.
-func (a accounts) RevokeAPIKey(ctx context.Context, id string, at time.Time, by *model.Audit) error {
+// RevokeAPIKey revokes a key at a time, and inserts an audit row unless by is nil. It fails with data.ErrNotFound if
+// no valid key has that id, and with data.ErrRevoked like PutAPIKey.
+func (a accounts) RevokeAPIKey(ctx context.Context, id string, at time.Time, by *data.Audit) error {
 	return a.change(ctx, func(tx *tx) error {
 		if err := stands(tx, by); err != nil {
 			return err
@@ -123,7 +123,7 @@ func (a accounts) RevokeAPIKey(ctx context.Context, id string, at time.Time, by 
 			return err
 		}
 		if n == 0 {
-			return model.ErrNotFound
+			return data.ErrNotFound
 		}
 		rows, err := all(tx.ctx, tx, scanAPIKey, selectAPIKeys, tx.d.list([]string{id}))
 		if err != nil || len(rows) == 0 {
@@ -134,16 +134,16 @@ func (a accounts) RevokeAPIKey(ctx context.Context, id string, at time.Time, by 
 }
 
 // stands fails if the requester's API key was revoked. Other credentials pass.
-func stands(tx *tx, by *model.Audit) error {
+func stands(tx *tx, by *data.Audit) error {
 	if by == nil || by.Credential == "" {
 		return nil
 	}
 	revoked, err := one(tx.ctx, tx, scalar[bool], lockRevoked, by.Credential)
 	switch {
-	case errors.Is(err, model.ErrNotFound):
+	case errors.Is(err, data.ErrNotFound):
 		return nil
 	case err == nil && revoked:
-		return model.ErrRevoked
+		return data.ErrRevoked
 	}
 	return err
 }
@@ -171,7 +171,7 @@ func (r retention) forgetAPIKeys(ctx context.Context, now time.Time) error {
 }
 
 // APIKeys returns the existing keys among ids, revoked ones included, in no order.
-func (a accounts) APIKeys(ctx context.Context, ids []string) ([]model.APIKey, error) {
+func (a accounts) APIKeys(ctx context.Context, ids []string) ([]data.APIKey, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -179,13 +179,13 @@ func (a accounts) APIKeys(ctx context.Context, ids []string) ([]model.APIKey, er
 }
 
 // APIKeysAfter returns up to limit keys behind the one given, revoked ones too, in the order of their IDs.
-func (a accounts) APIKeysAfter(ctx context.Context, id string, limit int) ([]model.APIKey, error) {
+func (a accounts) APIKeysAfter(ctx context.Context, id string, limit int) ([]data.APIKey, error) {
 	return all(ctx, a.read, scanAPIKey, listAPIKeys, id, limit)
 }
 
 // ProjectAPIKeys returns a page of the keys of a project, revoked ones too, latest first, below the Key given; 0 begins with the
 // latest.
-func (a accounts) ProjectAPIKeys(ctx context.Context, project string, below int64, limit int) (p model.Page[model.APIKey], err error) {
+func (a accounts) ProjectAPIKeys(ctx context.Context, project string, below int64, limit int) (p data.Page[data.APIKey], err error) {
 	if p.Rows, err = all(ctx, a.read, scanAPIKey, listProjectKeys, project, cmp.Or(below, math.MaxInt64), limit+1); err != nil {
 		return p, err
 	}
@@ -197,13 +197,13 @@ func (a accounts) ProjectAPIKeys(ctx context.Context, project string, below int6
 	return p, err
 }
 
-func scanAPIKey(rows *sql.Rows) (k model.APIKey, err error) {
+func scanAPIKey(rows *sql.Rows) (k data.APIKey, err error) {
 	err = rows.Scan(&k.ID, &k.Name, &k.Hash, &k.User, jsonInto{&k.Projects}, &k.Role,
 		timeInto{&k.CreatedAt}, timePtrInto{&k.ExpiresAt}, timePtrInto{&k.RevokedAt}, &k.Key)
 	return k, err
 }
 
-// Secret returns the secret of a purpose, or model.ErrNotFound.
+// Secret returns the secret of a purpose, or data.ErrNotFound.
 func (a accounts) Secret(ctx context.Context, purpose string) (string, error) {
 	return one(ctx, a.read, scalar[string], selectSecret, purpose)
 }
@@ -223,7 +223,7 @@ func (a accounts) change(ctx context.Context, write func(*tx) error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
-		return fmt.Errorf("%w: it is closed", model.ErrUnavailable)
+		return fmt.Errorf("%w: it is closed", data.ErrUnavailable)
 	}
 	return a.transact(ctx, write)
 }

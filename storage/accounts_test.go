@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
@@ -20,7 +20,7 @@ func TestAPIKeys(t *testing.T) {
 			db := open(t)
 			now := time.Now().UTC().Truncate(time.Millisecond)
 			later := now.Add(time.Hour)
-			want := []model.APIKey{
+			want := []data.APIKey{
 				{ID: "a", Hash: "h1", User: "ü", Projects: []string{"p1", "p,2"}, Role: "user", CreatedAt: now},
 				{ID: "b", Hash: "h2", User: "u", Projects: []string{"p1"}, Role: "admin", CreatedAt: now, ExpiresAt: &later},
 			}
@@ -32,7 +32,7 @@ func TestAPIKeys(t *testing.T) {
 			if err := db.PutAPIKey(t.Context(), &want[0], nil); err == nil {
 				t.Error("an ID was given twice")
 			}
-			listed := func() []model.APIKey {
+			listed := func() []data.APIKey {
 				t.Helper()
 				list, err := db.APIKeysAfter(t.Context(), "", 10)
 				if err != nil {
@@ -67,7 +67,7 @@ func TestAPIKeys(t *testing.T) {
 			}
 			want[1].RevokedAt = &later
 			for _, id := range []string{"b", "c"} {
-				if err := db.RevokeAPIKey(t.Context(), id, now, nil); !errors.Is(err, model.ErrNotFound) {
+				if err := db.RevokeAPIKey(t.Context(), id, now, nil); !errors.Is(err, data.ErrNotFound) {
 					t.Errorf("%s is revoked: %v", id, err)
 				}
 			}
@@ -87,23 +87,23 @@ func TestRevokedKeysChangeNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
 			for _, id := range []string{"a", "b"} {
-				if err := db.PutAPIKey(t.Context(), &model.APIKey{ID: id, Projects: []string{"p"}, Role: "admin", CreatedAt: time.Now()}, nil); err != nil {
+				if err := db.PutAPIKey(t.Context(), &data.APIKey{ID: id, Projects: []string{"p"}, Role: "admin", CreatedAt: time.Now()}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
-			of := func(credential string) *model.Audit {
-				return &model.Audit{At: time.Now(), Project: "p", Credential: credential}
+			of := func(credential string) *data.Audit {
+				return &data.Audit{At: time.Now(), Project: "p", Credential: credential}
 			}
 			if err := db.RevokeAPIKey(t.Context(), "a", time.Now(), of("b")); err != nil {
 				t.Fatal(err)
 			}
-			if err := db.PutAPIKey(t.Context(), &model.APIKey{ID: "c", Projects: []string{"p"}, CreatedAt: time.Now()}, of("a")); !errors.Is(err, model.ErrRevoked) {
+			if err := db.PutAPIKey(t.Context(), &data.APIKey{ID: "c", Projects: []string{"p"}, CreatedAt: time.Now()}, of("a")); !errors.Is(err, data.ErrRevoked) {
 				t.Errorf("it makes one: %v", err)
 			}
-			if err := db.RevokeAPIKey(t.Context(), "b", time.Now(), of("a")); !errors.Is(err, model.ErrRevoked) {
+			if err := db.RevokeAPIKey(t.Context(), "b", time.Now(), of("a")); !errors.Is(err, data.ErrRevoked) {
 				t.Errorf("it revokes one: %v", err)
 			}
-			if err := db.PutAPIKey(t.Context(), &model.APIKey{ID: "d", Projects: []string{"p"}, CreatedAt: time.Now()}, of("of another kind")); err != nil {
+			if err := db.PutAPIKey(t.Context(), &data.APIKey{ID: "d", Projects: []string{"p"}, CreatedAt: time.Now()}, of("of another kind")); err != nil {
 				t.Error(err)
 			}
 			if got, err := db.APIKeysAfter(t.Context(), "", 10); err != nil || len(got) != 3 || !got[1].Good(time.Now()) {
@@ -128,14 +128,14 @@ func TestKeysAreWrittenBesideAServer(t *testing.T) {
 			var both sync.WaitGroup
 			both.Go(func() {
 				for n := range int64(50) {
-					if err := server.Commit(t.Context(), n+1, new(model.Batch)); err != nil {
+					if err := server.Commit(t.Context(), n+1, new(data.Batch)); err != nil {
 						t.Error(err)
 						return
 					}
 				}
 			})
 			for i := range 50 {
-				k := model.APIKey{ID: fmt.Sprintf("key-%02d", i), Projects: []string{"p"}, CreatedAt: time.Now()}
+				k := data.APIKey{ID: fmt.Sprintf("key-%02d", i), Projects: []string{"p"}, CreatedAt: time.Now()}
 				if err := beside.PutAPIKey(t.Context(), &k, nil); err != nil {
 					t.Error(err)
 				}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 const attachmentColumns = `key, project_id, user_id, path, filename, type, size, created_at, used_at`
@@ -15,7 +15,7 @@ const (
 	// The rows of a user are no more than the quota has files: results of tools are behind them.
 	selectAttached = `
 SELECT count(*), CAST(COALESCE(sum(size), 0) AS bigint) FROM attachments
-WHERE project_id = ? AND user_id = ? AND path < '` + model.Results + `' AND state <> 'gone'`
+WHERE project_id = ? AND user_id = ? AND path < '` + data.Results + `' AND state <> 'gone'`
 
 	insertAttachment = `
 INSERT INTO attachments (project_id, user_id, path, filename, type, size, state, created_at, used_at)
@@ -87,17 +87,17 @@ SELECT count(*) FROM attachments WHERE project_id = ? AND user_id = ? AND create
 SELECT count(*) FROM attachments WHERE project_id = ? AND created_at < ? AND state <> 'gone'`
 )
 
-var _ model.Attachments = (*DB)(nil)
+var _ data.Attachments = (*DB)(nil)
 
-func scanAttachment(rows *sql.Rows) (a model.Attachment, err error) {
+func scanAttachment(rows *sql.Rows) (a data.Attachment, err error) {
 	err = rows.Scan(&a.Key, &a.Project, &a.User, &a.Path, &a.Filename, &a.Type, &a.Size, timeInto{&a.CreatedAt}, timeInto{&a.UsedAt})
 	return a, err
 }
 
-func useCells(u *model.AttachmentUse) []any  { return []any{u.RunKey, u.Key} }
-func usedCells(u *model.AttachmentUse) []any { return []any{u.Key} }
+func useCells(u *data.AttachmentUse) []any  { return []any{u.RunKey, u.Key} }
+func usedCells(u *data.AttachmentUse) []any { return []any{u.Key} }
 
-func scanAmount(rows *sql.Rows) (q model.Quota, err error) {
+func scanAmount(rows *sql.Rows) (q data.Quota, err error) {
 	err = rows.Scan(&q.Files, &q.Bytes)
 	return q, err
 }
@@ -105,20 +105,20 @@ func scanAmount(rows *sql.Rows) (q model.Quota, err error) {
 // attachments stores the metadata of attachments.
 type attachments beside
 
-// ReserveAttachment implements [model.Attachments].
-func (as attachments) ReserveAttachment(ctx context.Context, a *model.Attachment, most model.Quota) error {
+// ReserveAttachment implements [data.Attachments].
+func (as attachments) ReserveAttachment(ctx context.Context, a *data.Attachment, most data.Quota) error {
 	args := []any{a.Project, a.User, a.Path, a.Filename, a.Type, a.Size, ms(a.CreatedAt), ms(a.CreatedAt)}
 	if err := checkText(args); err != nil {
 		return err
 	}
 	return as.aside(ctx, func(tx *tx) error {
-		if most != (model.Quota{}) {
+		if most != (data.Quota{}) {
 			has, err := one(ctx, tx, scanAmount, selectAttached, a.Project, a.User)
 			if err != nil {
 				return err
 			}
 			if has.Files >= most.Files || has.Bytes+a.Size > most.Bytes {
-				return tx.fail(model.ErrQuota)
+				return tx.fail(data.ErrQuota)
 			}
 		}
 		var err error
@@ -127,48 +127,48 @@ func (as attachments) ReserveAttachment(ctx context.Context, a *model.Attachment
 	})
 }
 
-// AttachmentsOf implements [model.Attachments].
-func (as attachments) AttachmentsOf(ctx context.Context, project, user string) (model.Quota, error) {
+// AttachmentsOf implements [data.Attachments].
+func (as attachments) AttachmentsOf(ctx context.Context, project, user string) (data.Quota, error) {
 	if err := checkText([]any{project, user}); err != nil {
-		return model.Quota{}, err
+		return data.Quota{}, err
 	}
 	return one(ctx, as.read, scanAmount, selectAttached, project, user)
 }
 
-// KeepAttachment implements [model.Attachments].
+// KeepAttachment implements [data.Attachments].
 func (as attachments) KeepAttachment(ctx context.Context, key, size int64) error {
 	return as.aside(ctx, func(tx *tx) error {
 		n, err := tx.count(keepAttachment, size, key)
 		if err == nil && n == 0 {
-			err = tx.fail(model.ErrNotFound)
+			err = tx.fail(data.ErrNotFound)
 		}
 		return err
 	})
 }
 
-// LoseAttachments implements [model.Attachments].
+// LoseAttachments implements [data.Attachments].
 func (as attachments) LoseAttachments(ctx context.Context, keys ...int64) error {
 	return as.aside(ctx, func(tx *tx) error { return tx.exec(loseAttachments, as.d.list(keys)) })
 }
 
-// AttachmentByPath implements [model.Attachments].
-func (as attachments) AttachmentByPath(ctx context.Context, project, path string) (model.Attachment, error) {
+// AttachmentByPath implements [data.Attachments].
+func (as attachments) AttachmentByPath(ctx context.Context, project, path string) (data.Attachment, error) {
 	if checkText([]any{project, path}) != nil {
-		return model.Attachment{}, model.ErrNotFound
+		return data.Attachment{}, data.ErrNotFound
 	}
 	return one(ctx, as.read, scanAttachment, selectAttachment, project, path)
 }
 
-// AttachmentBelow implements [model.Attachments].
-func (as attachments) AttachmentBelow(ctx context.Context, project, prefix string) (model.Attachment, error) {
+// AttachmentBelow implements [data.Attachments].
+func (as attachments) AttachmentBelow(ctx context.Context, project, prefix string) (data.Attachment, error) {
 	if checkText([]any{project, prefix}) != nil {
-		return model.Attachment{}, model.ErrNotFound
+		return data.Attachment{}, data.ErrNotFound
 	}
 	return one(ctx, as.read, scanAttachment, selectBelow, project, prefix, prefix+"~")
 }
 
-// UseAttachments implements [model.Attachments].
-func (as attachments) UseAttachments(ctx context.Context, project, user string, paths []string) (list []model.Attachment, err error) {
+// UseAttachments implements [data.Attachments].
+func (as attachments) UseAttachments(ctx context.Context, project, user string, paths []string) (list []data.Attachment, err error) {
 	paths = slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return checkString(p) != nil })
 	if len(paths) == 0 {
 		return nil, nil
@@ -180,8 +180,8 @@ func (as attachments) UseAttachments(ctx context.Context, project, user string, 
 	return list, err
 }
 
-// CollectAttachments implements [model.Attachments].
-func (as attachments) CollectAttachments(ctx context.Context, before time.Time, behind *model.Attachment, limit int) (list []model.Attachment, err error) {
+// CollectAttachments implements [data.Attachments].
+func (as attachments) CollectAttachments(ctx context.Context, before time.Time, behind *data.Attachment, limit int) (list []data.Attachment, err error) {
 	err = as.aside(ctx, func(tx *tx) error {
 		if err := tx.exec(tightenUsed, ms(before), limit); err != nil {
 			return err
@@ -195,7 +195,7 @@ func (as attachments) CollectAttachments(ctx context.Context, before time.Time, 
 	return list, err
 }
 
-// ForgetAttachments implements [model.Attachments].
+// ForgetAttachments implements [data.Attachments].
 func (as attachments) ForgetAttachments(ctx context.Context, keys ...int64) error {
 	return as.aside(ctx, func(tx *tx) error {
 		if err := tx.exec(deleteUses, as.d.list(keys)); err != nil {
@@ -205,7 +205,7 @@ func (as attachments) ForgetAttachments(ctx context.Context, keys ...int64) erro
 	})
 }
 
-// ExpireAttachments implements [model.Attachments].
+// ExpireAttachments implements [data.Attachments].
 func (as attachments) ExpireAttachments(ctx context.Context, project, user string, before time.Time, dry bool) (n int, err error) {
 	count, expire, args := countOfUser, expireOfUser, []any{project, user, ms(before)}
 	if user == "" {

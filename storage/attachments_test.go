@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 )
 
@@ -24,12 +24,12 @@ func onBoth(t *testing.T, test func(t *testing.T, db *storage.DB)) {
 	}
 }
 
-var plenty = model.Quota{Files: 100, Bytes: math.MaxInt64}
+var plenty = data.Quota{Files: 100, Bytes: math.MaxInt64}
 
 // attached returns a kept attachment.
-func attached(t *testing.T, db *storage.DB, user, path string, created time.Time) model.Attachment {
+func attached(t *testing.T, db *storage.DB, user, path string, created time.Time) data.Attachment {
 	t.Helper()
-	a := model.Attachment{Project: "p", User: user, Path: path, Filename: "f.png", Type: "image/png", Size: 10, CreatedAt: created.UTC().Truncate(time.Millisecond)}
+	a := data.Attachment{Project: "p", User: user, Path: path, Filename: "f.png", Type: "image/png", Size: 10, CreatedAt: created.UTC().Truncate(time.Millisecond)}
 	a.UsedAt = a.CreatedAt
 	if err := db.ReserveAttachment(t.Context(), &a, plenty); err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func attached(t *testing.T, db *storage.DB, user, path string, created time.Time
 	return a
 }
 
-func keysOf(list []model.Attachment) (keys []int64) {
+func keysOf(list []data.Attachment) (keys []int64) {
 	for _, a := range list {
 		keys = append(keys, a.Key)
 	}
@@ -58,27 +58,27 @@ func TestAttachmentsAreFoundOnceTheyAreThere(t *testing.T) {
 			t.Errorf("got %+v, %v, want %+v", got, err, a)
 		}
 		for _, path := range []string{"b", "", "A", "a\x00", "\xff"} {
-			if _, err := db.AttachmentByPath(t.Context(), "p", path); !errors.Is(err, model.ErrNotFound) {
+			if _, err := db.AttachmentByPath(t.Context(), "p", path); !errors.Is(err, data.ErrNotFound) {
 				t.Errorf("%q: %v", path, err)
 			}
 		}
-		if _, err := db.AttachmentByPath(t.Context(), "q", "a"); !errors.Is(err, model.ErrNotFound) {
+		if _, err := db.AttachmentByPath(t.Context(), "q", "a"); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("in another project: %v", err)
 		}
-		reserved := model.Attachment{Project: "p", User: "alice", Path: "r", CreatedAt: now}
+		reserved := data.Attachment{Project: "p", User: "alice", Path: "r", CreatedAt: now}
 		if err := db.ReserveAttachment(t.Context(), &reserved, plenty); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.AttachmentByPath(t.Context(), "p", "r"); !errors.Is(err, model.ErrNotFound) {
+		if _, err := db.AttachmentByPath(t.Context(), "p", "r"); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("while it is reserved: %v", err)
 		}
-		if err := db.KeepAttachment(t.Context(), a.Key, 8); !errors.Is(err, model.ErrNotFound) {
+		if err := db.KeepAttachment(t.Context(), a.Key, 8); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("kept twice: %v", err)
 		}
 		if err := db.LoseAttachments(t.Context(), a.Key); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.AttachmentByPath(t.Context(), "p", "a"); !errors.Is(err, model.ErrNotFound) {
+		if _, err := db.AttachmentByPath(t.Context(), "p", "a"); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("once it is gone: %v", err)
 		}
 	})
@@ -89,14 +89,14 @@ func TestQuotaHoldsForManyAtOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *storage.DB) {
 		for _, c := range []struct {
 			user string
-			most model.Quota
+			most data.Quota
 			want int
-		}{{"files", model.Quota{Files: 5, Bytes: 1000}, 5}, {"bytes", model.Quota{Files: 50, Bytes: 75}, 7}} {
+		}{{"files", data.Quota{Files: 5, Bytes: 1000}, 5}, {"bytes", data.Quota{Files: 50, Bytes: 75}, 7}} {
 			var wg sync.WaitGroup
 			errs := make([]error, 20)
 			for i := range errs {
 				wg.Go(func() {
-					a := model.Attachment{Project: "p", User: c.user, Path: c.user + string(rune('a'+i)), Size: 10, CreatedAt: time.Now()}
+					a := data.Attachment{Project: "p", User: c.user, Path: c.user + string(rune('a'+i)), Size: 10, CreatedAt: time.Now()}
 					errs[i] = db.ReserveAttachment(t.Context(), &a, c.most)
 				})
 			}
@@ -105,14 +105,14 @@ func TestQuotaHoldsForManyAtOnce(t *testing.T) {
 			for _, err := range errs {
 				if err == nil {
 					n++
-				} else if !errors.Is(err, model.ErrQuota) {
+				} else if !errors.Is(err, data.ErrQuota) {
 					t.Error(err)
 				}
 			}
 			if n != c.want {
 				t.Errorf("%s: %d were reserved, want %d", c.user, n, c.want)
 			}
-			other := model.Attachment{Project: "p", User: "other", Path: "other" + c.user, Size: 10, CreatedAt: time.Now()}
+			other := data.Attachment{Project: "p", User: "other", Path: "other" + c.user, Size: 10, CreatedAt: time.Now()}
 			if err := db.ReserveAttachment(t.Context(), &other, c.most); err != nil {
 				t.Errorf("another user: %v", err)
 			}
@@ -142,7 +142,7 @@ func TestOnlyOrphansAreCollected(t *testing.T) {
 		orphan := attached(t, db, "alice", "orphan", old)
 		asked := attached(t, db, "alice", "asked", old)
 		of1, of2, both := attached(t, db, "alice", "1", old), attached(t, db, "alice", "2", old), attached(t, db, "alice", "both", old)
-		never := model.Attachment{Project: "p", User: "alice", Path: "never", CreatedAt: old}
+		never := data.Attachment{Project: "p", User: "alice", Path: "never", CreatedAt: old}
 		if err := db.ReserveAttachment(ctx, &never, plenty); err != nil {
 			t.Fatal(err)
 		}
@@ -153,12 +153,12 @@ func TestOnlyOrphansAreCollected(t *testing.T) {
 		for i := range threads {
 			thread, run := newThreadAndRun(t, db, string(rune('a'+i)))
 			threads[i], runs[i] = thread, run
-			rows := []model.Row{&model.AttachmentUse{RunKey: run, Key: both.Key}, &model.AttachmentUse{RunKey: run, Key: []int64{of1.Key, of2.Key}[i]}}
+			rows := []data.Row{&data.AttachmentUse{RunKey: run, Key: both.Key}, &data.AttachmentUse{RunKey: run, Key: []int64{of1.Key, of2.Key}[i]}}
 			commit(t, db, int64(2*i+2), rows...)
 		}
 		collect := func(want ...int64) {
 			t.Helper()
-			list, err := db.CollectAttachments(ctx, now.Add(-24*time.Hour), new(model.Attachment), 100)
+			list, err := db.CollectAttachments(ctx, now.Add(-24*time.Hour), new(data.Attachment), 100)
 			slices.Sort(want)
 			if got := keysOf(list); err != nil || !slices.Equal(got, want) {
 				t.Errorf("collected %v, %v, want %v", got, err, want)
@@ -170,16 +170,16 @@ func TestOnlyOrphansAreCollected(t *testing.T) {
 		collect(orphan.Key, never.Key)
 		collect()
 		n := int64(5)
-		remove := func(d *model.Delete) {
+		remove := func(d *data.Delete) {
 			t.Helper()
 			commit(t, db, n, d)
 			n++
 		}
-		remove(&model.Delete{ThreadKey: threads[0], Limit: 1000})
+		remove(&data.Delete{ThreadKey: threads[0], Limit: 1000})
 		collect(of1.Key)
-		remove(&model.Delete{ThreadKey: threads[1], RunKey: runs[1], Limit: 1000})
+		remove(&data.Delete{ThreadKey: threads[1], RunKey: runs[1], Limit: 1000})
 		collect(of2.Key, both.Key)
-		for _, a := range []model.Attachment{fresh, asked} {
+		for _, a := range []data.Attachment{fresh, asked} {
 			if _, err := db.AttachmentByPath(ctx, "p", a.Path); err != nil {
 				t.Errorf("%s: %v", a.Path, err)
 			}
@@ -196,7 +196,7 @@ func TestAttachmentsExpire(t *testing.T) {
 		attached(t, db, "bob", "3", old)
 		_, run := newThreadAndRun(t, db, "a")
 		used := attached(t, db, "alice", "4", old)
-		commit(t, db, 2, &model.AttachmentUse{RunKey: run, Key: used.Key})
+		commit(t, db, 2, &data.AttachmentUse{RunKey: run, Key: used.Key})
 		for _, c := range []struct {
 			user   string
 			before time.Time
@@ -214,7 +214,7 @@ func TestAttachmentsExpire(t *testing.T) {
 			}
 		}
 		var got []int64
-		for behind := new(model.Attachment); ; { // one after the other
+		for behind := new(data.Attachment); ; { // one after the other
 			list, err := db.CollectAttachments(ctx, old, behind, 1)
 			if err != nil {
 				t.Fatal(err)
@@ -231,9 +231,9 @@ func TestAttachmentsExpire(t *testing.T) {
 }
 
 // commit writes rows as batch n.
-func commit(t *testing.T, db *storage.DB, n int64, rows ...model.Row) {
+func commit(t *testing.T, db *storage.DB, n int64, rows ...data.Row) {
 	t.Helper()
-	if err := db.Commit(t.Context(), n, &model.Batch{Rows: rows}); err != nil {
+	if err := db.Commit(t.Context(), n, &data.Batch{Rows: rows}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -249,15 +249,15 @@ func newThreadAndRun(t *testing.T, db *storage.DB, name string) (thread, run int
 		t.Fatal(err)
 	}
 	now := time.Now()
-	th := model.ThreadHead{Key: thread, Project: "p", User: "alice", ID: name, ConversationID: name, CreatedAt: now, UpdatedAt: now}
-	head := model.RunHead{
+	th := data.ThreadHead{Key: thread, Project: "p", User: "alice", ID: name, ConversationID: name, CreatedAt: now, UpdatedAt: now}
+	head := data.RunHead{
 		Key: run, ThreadKey: thread, Project: "p", User: "alice", ID: name, Agent: "a", WorkflowID: "a",
-		Status: model.Completed, Generation: 1, CreatedAt: now, QueuedAt: now, FinishedAt: &now,
+		Status: data.Completed, Generation: 1, CreatedAt: now, QueuedAt: now, FinishedAt: &now,
 	}
 	n := int64(1)
 	if name == "b" {
 		n = 3
 	}
-	commit(t, db, n, &model.Thread{ThreadHead: th}, &model.Run{RunHead: head})
+	commit(t, db, n, &data.Thread{ThreadHead: th}, &data.Run{RunHead: head})
 	return thread, run
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/janitor"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 const auditColumns = `project_id, user_id, actor, action, thread_id, run_id, credential, address, request, subject, at`
@@ -39,13 +39,13 @@ SELECT ` + auditColumns + `, key FROM audit WHERE project_id = ? ORDER BY at, ke
 SELECT count(*) FROM audit WHERE project_id = ? AND at < ?`
 )
 
-func auditCells(a *model.Audit) []any {
+func auditCells(a *data.Audit) []any {
 	return []any{
 		a.Project, a.User, a.Actor, a.Action, a.ThreadID, a.RunID, a.Credential, a.Address, a.Request, a.Subject, ms(a.At),
 	}
 }
 
-func scanAudit(rows *sql.Rows, more ...any) (a model.Audit, err error) {
+func scanAudit(rows *sql.Rows, more ...any) (a data.Audit, err error) {
 	err = rows.Scan(append([]any{
 		&a.Project, &a.User, &a.Actor, &a.Action, &a.ThreadID, &a.RunID, &a.Credential, &a.Address, &a.Request, &a.Subject,
 		timeInto{&a.At},
@@ -55,7 +55,7 @@ func scanAudit(rows *sql.Rows, more ...any) (a model.Audit, err error) {
 }
 
 // auditPart returns the part of a filter that an index serves: a run has the fewest rows, then a user or an actor, then an action.
-func auditPart(f *model.AuditFilter) model.AuditFilter {
+func auditPart(f *data.AuditFilter) data.AuditFilter {
 	part := *f
 	n := 0
 	for _, name := range []*string{&part.Run, &part.User, &part.Actor, &part.Action} {
@@ -71,7 +71,7 @@ func auditPart(f *model.AuditFilter) model.AuditFilter {
 
 // whereAudit returns the WHERE clause of a filter, all but its cursor. The database finds rows by one index, and tests them for the
 // rest of the filter.
-func whereAudit(f *model.AuditFilter) (string, []any) {
+func whereAudit(f *data.AuditFilter) (string, []any) {
 	part := auditPart(f)
 	where, args := filterAudit(&part)
 	if f.Searches() {
@@ -82,7 +82,7 @@ func whereAudit(f *model.AuditFilter) (string, []any) {
 	return where, args
 }
 
-func filterAudit(f *model.AuditFilter) (string, []any) {
+func filterAudit(f *data.AuditFilter) (string, []any) {
 	var query strings.Builder
 	query.WriteString("\nWHERE project_id = ?")
 	args := []any{f.Project}
@@ -102,7 +102,7 @@ func filterAudit(f *model.AuditFilter) (string, []any) {
 }
 
 // Audit lists the requests that changed a project, latest first. The default limit is 50. Its rows are small.
-func (r reader) Audit(ctx context.Context, f model.AuditFilter) (model.Page[model.Audit], error) {
+func (r reader) Audit(ctx context.Context, f data.AuditFilter) (data.Page[data.Audit], error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}
@@ -110,18 +110,18 @@ func (r reader) Audit(ctx context.Context, f model.AuditFilter) (model.Page[mode
 		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
 	}
 	if f.Searches() {
-		return searched(ctx, r, func(ctx context.Context, r reader) (model.Page[model.Audit], error) { return r.audit(ctx, &f) })
+		return searched(ctx, r, func(ctx context.Context, r reader) (data.Page[data.Audit], error) { return r.audit(ctx, &f) })
 	}
 	return r.audit(ctx, &f)
 }
 
-func (r reader) audit(ctx context.Context, f *model.AuditFilter) (p model.Page[model.Audit], err error) {
+func (r reader) audit(ctx context.Context, f *data.AuditFilter) (p data.Page[data.Audit], err error) {
 	where, args := whereAudit(f)
 	count, counting := countAudit+where+auditCounted, append(slices.Clip(args), maxCount+1)
 	if !f.Count {
 		count, counting = uncounted, nil
 	}
-	p.Rows, err = all(ctx, r.q, func(rows *sql.Rows) (model.Audit, error) { return scanAudit(rows, &p.Total) },
+	p.Rows, err = all(ctx, r.q, func(rows *sql.Rows) (data.Audit, error) { return scanAudit(rows, &p.Total) },
 		listAudit+count+pageOfAudit+where+belowAudit,
 		slices.Concat(counting, args, []any{ms(f.BeforeTime), f.BeforeKey, f.Limit + 1})...)
 	if err != nil {
@@ -142,7 +142,7 @@ func (r retention) ForgetAudit(ctx context.Context, project string, before time.
 		return one(ctx, r.read, scalar[int], countOldAudit, project, ms(before))
 	}
 	for {
-		oldest, err := all(ctx, r.read, func(rows *sql.Rows) (model.Audit, error) { return scanAudit(rows) }, selectOldAudit, project, tidyRows)
+		oldest, err := all(ctx, r.read, func(rows *sql.Rows) (data.Audit, error) { return scanAudit(rows) }, selectOldAudit, project, tidyRows)
 		if err != nil || len(oldest) == 0 {
 			return n, err
 		}

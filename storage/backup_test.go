@@ -11,7 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/admin"
 	"github.com/batonrun/baton/storage/storagetest"
@@ -25,7 +25,7 @@ func TestBackupIsOneMomentOfALiveServer(t *testing.T) {
 	wg.Go(func() { // ends with the backup
 		for ctx.Err() == nil {
 			log.n++
-			if err := log.db.Commit(t.Context(), log.n, &model.Batch{Events: log.batch(40)}); err != nil {
+			if err := log.db.Commit(t.Context(), log.n, &data.Batch{Events: log.batch(40)}); err != nil {
 				t.Error(err)
 				return
 			}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // BenchmarkCommit measures a committer under load: a batch of events of several threads, and with rows also the start
@@ -90,7 +90,7 @@ func BenchmarkDeleteThread(b *testing.B) {
 						break
 					}
 					start := time.Now()
-					log.commit(b, nil, &model.Delete{ThreadKey: log.threads[0], Limit: 500})
+					log.commit(b, nil, &data.Delete{ThreadKey: log.threads[0], Limit: 500})
 					longest = max(longest, time.Since(start))
 				}
 			}

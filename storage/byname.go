@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Each request for a run looks up its thread. Concurrent lookups, for example after a commit for which many requests
@@ -23,18 +23,18 @@ type lookups struct {
 
 // wanted is a thread lookup.
 type wanted struct {
-	name   model.Name
+	name   data.Name
 	turn   chan bool // gets whether it was looked for; if not, it is this one's turn to look for all that wait
-	thread model.Thread
+	thread data.Thread
 	err    error
 }
 
 // ThreadByID returns the user's thread of that id.
-func (l *lookups) ThreadByID(ctx context.Context, project, user, id string) (model.Thread, error) {
-	w := &wanted{name: model.Name{Project: project, User: user, ID: id}, turn: make(chan bool, 1)}
+func (l *lookups) ThreadByID(ctx context.Context, project, user, id string) (data.Thread, error) {
+	w := &wanted{name: data.Name{Project: project, User: user, ID: id}, turn: make(chan bool, 1)}
 	switch found, err := l.wait(ctx, w); {
 	case err != nil:
-		return model.Thread{}, err
+		return data.Thread{}, err
 	case !found:
 		l.find(ctx)
 	}
@@ -42,7 +42,7 @@ func (l *lookups) ThreadByID(ctx context.Context, project, user, id string) (mod
 		return l.reader.ThreadByID(ctx, project, user, id)
 	}
 	if w.thread.Key == 0 {
-		return w.thread, model.ErrNotFound
+		return w.thread, data.ErrNotFound
 	}
 	return w.thread, nil
 }
@@ -83,7 +83,7 @@ func (l *lookups) find(ctx context.Context) {
 	list := l.waiting
 	l.waiting = nil
 	l.mu.Unlock()
-	names := make([]model.Name, len(list))
+	names := make([]data.Name, len(list))
 	for i, w := range list {
 		names[i] = w.name
 	}
@@ -93,10 +93,10 @@ func (l *lookups) find(ctx context.Context) {
 	}
 	args, f := l.d.elements(namesOf(names))
 	threads, err := all(ctx, formed{l.read, f}, scanThread, query, args...)
-	found := make(map[model.Name]*model.Thread, len(threads))
+	found := make(map[data.Name]*data.Thread, len(threads))
 	for i := range threads {
 		t := &threads[i]
-		found[model.Name{Project: t.Project, User: t.User, ID: t.ID}] = t
+		found[data.Name{Project: t.Project, User: t.User, ID: t.ID}] = t
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -21,12 +21,12 @@ func findTogether(t *testing.T, db *DB) {
 	if err := db.Join(ctx, "instance", ""); err != nil {
 		t.Fatal(err)
 	}
-	var rows []model.Row
+	var rows []data.Row
 	for i := range int64(50) {
-		head := model.ThreadHead{Key: i + 1, Project: "p", User: "u", ID: fmt.Sprint(i), ConversationID: fmt.Sprint(i), CreatedAt: now, UpdatedAt: now}
-		rows = append(rows, &model.Thread{ThreadHead: head, State: fmt.Appendf(nil, `{"n":%d}`, i)})
+		head := data.ThreadHead{Key: i + 1, Project: "p", User: "u", ID: fmt.Sprint(i), ConversationID: fmt.Sprint(i), CreatedAt: now, UpdatedAt: now}
+		rows = append(rows, &data.Thread{ThreadHead: head, State: fmt.Appendf(nil, `{"n":%d}`, i)})
 	}
-	if err := db.Commit(ctx, 1, &model.Batch{Rows: rows}); err != nil {
+	if err := db.Commit(ctx, 1, &data.Batch{Rows: rows}); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
@@ -46,7 +46,7 @@ func findTogether(t *testing.T, db *DB) {
 			default:
 				th, err := db.ThreadByID(ctx, "p", "u", id)
 				if i%100 >= 50 {
-					if !errors.Is(err, model.ErrNotFound) {
+					if !errors.Is(err, data.ErrNotFound) {
 						t.Errorf("%s, which is not there, is %+v, %v", id, th, err)
 					}
 				} else if err != nil || th.ID != id || string(th.State) != fmt.Sprintf(`{"n":%s}`, id) {
@@ -67,14 +67,14 @@ func findTogether(t *testing.T, db *DB) {
 func TestThreadsAreLookedForInOneStatement(t *testing.T) { onBoth(t, findInOneStatement) }
 
 func findInOneStatement(t *testing.T, db *DB) {
-	first := &wanted{name: model.Name{ID: "first"}, turn: make(chan bool, 1)}
+	first := &wanted{name: data.Name{ID: "first"}, turn: make(chan bool, 1)}
 	if found, err := db.wait(t.Context(), first); found || err != nil {
 		t.Fatal(found, err)
 	}
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			if _, err := db.ThreadByID(t.Context(), "p", "u", fmt.Sprint(i)); !errors.Is(err, model.ErrNotFound) {
+			if _, err := db.ThreadByID(t.Context(), "p", "u", fmt.Sprint(i)); !errors.Is(err, data.ErrNotFound) {
 				t.Error(err)
 			}
 		})

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
 )
 
@@ -38,9 +38,9 @@ type committer struct {
 	prepared time.Time // partitions exist up to here
 }
 
-// Commit writes batch n of the joined instance in one transaction: see [model.Store]. ctx should be one
+// Commit writes batch n of the joined instance in one transaction: see [data.Store]. ctx should be one
 // that is not cancelled when a client leaves.
-func (c *committer) Commit(ctx context.Context, n int64, b *model.Batch) error {
+func (c *committer) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.instance == "" {
@@ -60,7 +60,7 @@ func (c *committer) Commit(ctx context.Context, n int64, b *model.Batch) error {
 	return err
 }
 
-func (c *committer) commit(ctx context.Context, n int64, b *model.Batch) error {
+func (c *committer) commit(ctx context.Context, n int64, b *data.Batch) error {
 	alone := len(b.Rows) == 0 && len(b.Asks) == 0
 	switch {
 	case c.d.single && n == c.at.last:
@@ -102,8 +102,8 @@ func (c *committer) transactBatch(ctx context.Context, begin, fn func(*commitTx)
 }
 
 // apply writes a batch. Pending rows are written at the end of the transaction.
-func (tx *commitTx) apply(b *model.Batch) error {
-	tx.events = append(make([]model.StoredEvent, 0, len(b.Events)+4*len(b.Asks)), b.Events...) // which decisions add to
+func (tx *commitTx) apply(b *data.Batch) error {
+	tx.events = append(make([]data.StoredEvent, 0, len(b.Events)+4*len(b.Asks)), b.Events...) // which decisions add to
 	if err := tx.put(b.Rows); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (tx *commitTx) apply(b *model.Batch) error {
 }
 
 // decide takes the decisions of a batch.
-func (tx *commitTx) decide(b *model.Batch) error {
+func (tx *commitTx) decide(b *data.Batch) error {
 	if len(b.Asks) == 0 {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (tx *commitTx) decide(b *model.Batch) error {
 		v := vs.of(&b.Asks[i])
 		follows := b.Decide(i, v)
 		if err := follows.Refused; err != nil {
-			if _, refused := errors.AsType[*model.Error](err); refused {
+			if _, refused := errors.AsType[*data.Error](err); refused {
 				continue
 			}
 			return err
@@ -153,7 +153,7 @@ func (tx *commitTx) beginBatch(n int64) (err error) {
 		return err
 	}
 	tx.now, err = one(tx.ctx, q, scanTime, advanceInstance, n, tx.w.lease(), tx.w.instance, tx.c.before(n))
-	if errors.Is(err, model.ErrNotFound) {
+	if errors.Is(err, data.ErrNotFound) {
 		return tx.c.whyNot(tx.tx, n)
 	}
 	return err
@@ -221,7 +221,7 @@ func (c *committer) before(n int64) int64 {
 // say commits a batch of events alone on SQLite. It does not update the instance's row, which would write another page
 // for each token. A retried batch was committed if its first event exists: only this instance writes, and events behind
 // a thread's last span are never removed.
-func (c *committer) say(ctx context.Context, n int64, events []model.StoredEvent) error {
+func (c *committer) say(ctx context.Context, n int64, events []data.StoredEvent) error {
 	tried := c.at.doubt == n && len(events) > 0
 	c.at.doubt = n
 	return c.transactBatch(ctx, (*commitTx).begin, func(tx *commitTx) (err error) {
@@ -235,7 +235,7 @@ func (c *committer) say(ctx context.Context, n int64, events []model.StoredEvent
 			}
 		}
 		tx.now, err = one(ctx, tx, scanTime, mayWrite, c.instance, c.at.row)
-		if errors.Is(err, model.ErrNotFound) {
+		if errors.Is(err, data.ErrNotFound) {
 			in, err := readInstance(ctx, tx, c.instance)
 			return in.mayFollow(c.at.row, err)
 		}
@@ -245,7 +245,7 @@ func (c *committer) say(ctx context.Context, n int64, events []model.StoredEvent
 }
 
 // append commits events alone, in one statement.
-func (c *committer) append(ctx context.Context, n int64, events []model.StoredEvent) error {
+func (c *committer) append(ctx context.Context, n int64, events []data.StoredEvent) error {
 	defer c.packer.Done()
 	rows, err := c.packer.Pack(events)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/sqlite"
 )
 
@@ -99,32 +99,32 @@ func TestDecisionsShareStatements(t *testing.T) {
 	if err := db.Join(ctx, "instance", ""); err != nil {
 		t.Fatal(err)
 	}
-	var rows []model.Row
-	var asks []model.Ask
+	var rows []data.Row
+	var asks []data.Ask
 	for i := range int64(64) {
-		thread := model.ThreadHead{Key: i + 1, Project: "p", User: "u", ID: fmt.Sprint(i), ConversationID: fmt.Sprint(i)}
-		head := model.RunHead{Key: i + 1, ThreadKey: i + 1, Status: model.Waiting}
-		over := model.RunHead{Key: i + 101, ThreadKey: i + 1, Status: model.Completed}
-		rows = append(rows, &model.Thread{ThreadHead: thread}, &model.Run{RunHead: head}, &model.Run{RunHead: over})
-		asks = append(asks, model.Ask{
-			Name: model.Name{Project: "p", User: "u", ID: thread.ID}, Runs: []int64{over.Key},
-			RunName: model.Name{Project: "p", User: "u", ID: thread.ID}, Scope: "scope", IDs: []string{"m"},
+		thread := data.ThreadHead{Key: i + 1, Project: "p", User: "u", ID: fmt.Sprint(i), ConversationID: fmt.Sprint(i)}
+		head := data.RunHead{Key: i + 1, ThreadKey: i + 1, Status: data.Waiting}
+		over := data.RunHead{Key: i + 101, ThreadKey: i + 1, Status: data.Completed}
+		rows = append(rows, &data.Thread{ThreadHead: thread}, &data.Run{RunHead: head}, &data.Run{RunHead: over})
+		asks = append(asks, data.Ask{
+			Name: data.Name{Project: "p", User: "u", ID: thread.ID}, Runs: []int64{over.Key},
+			RunName: data.Name{Project: "p", User: "u", ID: thread.ID}, Scope: "scope", IDs: []string{"m"},
 			Interrupts: []string{thread.ID},
 		})
 	}
-	if err := db.Commit(ctx, 1, &model.Batch{Rows: rows}); err != nil {
+	if err := db.Commit(ctx, 1, &data.Batch{Rows: rows}); err != nil {
 		t.Fatal(err)
 	}
 	commits := int64(1)
-	count := func(asks []model.Ask) int64 {
+	count := func(asks []data.Ask) int64 {
 		t.Helper()
 		before := n.Load()
 		commits++
-		err := db.Commit(ctx, commits, &model.Batch{Asks: asks, Decide: func(i int, v *model.View) model.Changes {
+		err := db.Commit(ctx, commits, &data.Batch{Asks: asks, Decide: func(i int, v *data.View) data.Changes {
 			if !v.Exists || len(v.Runs) != 1+len(asks[i].Runs) {
 				t.Errorf("decision %d sees %+v", i, v)
 			}
-			return model.Changes{}
+			return data.Changes{}
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -135,7 +135,7 @@ func TestDecisionsShareStatements(t *testing.T) {
 	if one != all || again != all {
 		t.Errorf("one decision takes %d statements, %d take %d, and then %d", one, len(asks), all, again)
 	}
-	if bare := count([]model.Ask{{Thread: 1}}); bare >= one-3 {
+	if bare := count([]data.Ask{{Thread: 1}}); bare >= one-3 {
 		t.Errorf("a decision that asks for little takes %d statements of %d", bare, one)
 	}
 }
@@ -155,15 +155,15 @@ func TestLargeRecordsArePrunedByParts(t *testing.T) {
 	}
 	now := time.Now()
 	ended := now.Add(-2 * keepAfter)
-	rows := []model.Row{
-		&model.Thread{ThreadHead: model.ThreadHead{Key: 1, Project: "p", User: "u", ID: "t", ConversationID: "c"}},
-		&model.Run{RunHead: model.RunHead{Key: 1, ThreadKey: 1, Generation: 1, Status: model.Completed, FinishedAt: &ended}},
+	rows := []data.Row{
+		&data.Thread{ThreadHead: data.ThreadHead{Key: 1, Project: "p", User: "u", ID: "t", ConversationID: "c"}},
+		&data.Run{RunHead: data.RunHead{Key: 1, ThreadKey: 1, Generation: 1, Status: data.Completed, FinishedAt: &ended}},
 	}
 	output := json.RawMessage(`"` + strings.Repeat("x", deletedBytes/2) + `"`)
 	for step := range 5 {
-		rows = append(rows, &model.Memo{RunKey: 1, Generation: 1, Step: step + 1, Place: "do#1", Done: true, Output: output})
+		rows = append(rows, &data.Memo{RunKey: 1, Generation: 1, Step: step + 1, Place: "do#1", Done: true, Output: output})
 	}
-	if err := db.Commit(ctx, 1, &model.Batch{Rows: rows}); err != nil {
+	if err := db.Commit(ctx, 1, &data.Batch{Rows: rows}); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Prune(ctx, now); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
@@ -20,7 +20,7 @@ import (
 func TestDecisionsShareRoundTrips(t *testing.T) {
 	p, through := newProxy(t, postgrestest.New(t))
 	log := newLog(t, joined(t, open(t, through)), 1)
-	passed := func(b *model.Batch) int64 {
+	passed := func(b *data.Batch) int64 {
 		t.Helper()
 		log.n++
 		before := p.left.Load()
@@ -64,11 +64,11 @@ func TestDecisionsReadNothingLarge(t *testing.T) {
 func (l *workload) crowd(t *testing.T) {
 	t.Helper()
 	large := []byte(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)
-	rows := []model.Row{&model.ThreadState{Key: l.threads[0], State: large}}
+	rows := []data.Row{&data.ThreadState{Key: l.threads[0], State: large}}
 	for i := range 10 {
 		run := l.runOf(t, l.threads[0], fmt.Sprint("large ", i))
-		run.Status, run.Input, run.Definition, run.InputQuery, run.Metadata = model.Queued, large, large, string(large), large
-		m := &model.Message{ThreadKey: l.threads[0], RunKey: run.Key, State: model.MessageQueued}
+		run.Status, run.Input, run.Definition, run.InputQuery, run.Metadata = data.Queued, large, large, string(large), large
+		m := &data.Message{ThreadKey: l.threads[0], RunKey: run.Key, State: data.MessageQueued}
 		m.ID, m.Role, m.Content = run.ID, agui.RoleUser, string(large)
 		rows = append(rows, run, m)
 	}
@@ -79,13 +79,13 @@ func (l *workload) crowd(t *testing.T) {
 func (l *workload) look(t *testing.T) error {
 	t.Helper()
 	l.n++
-	return l.db.Commit(t.Context(), l.n, &model.Batch{
-		Asks: []model.Ask{{Thread: l.threads[0], IDs: []string{"large 1", "large 2"}}},
-		Decide: func(_ int, v *model.View) model.Changes {
+	return l.db.Commit(t.Context(), l.n, &data.Batch{
+		Asks: []data.Ask{{Thread: l.threads[0], IDs: []string{"large 1", "large 2"}}},
+		Decide: func(_ int, v *data.View) data.Changes {
 			if len(v.Runs) != 11 || len(v.Inbox) != 10 || len(v.Known) != 2 {
 				t.Errorf("the view has %d runs, %d inboxes and %d ids", len(v.Runs), len(v.Inbox), len(v.Known))
 			}
-			return model.Changes{}
+			return data.Changes{}
 		},
 	})
 }
@@ -115,13 +115,13 @@ func TestThreadsAreLockedInOrder(t *testing.T) {
 	done := make(chan error)
 	log.n++
 	go func() { // ends when the second thread is free
-		done <- log.db.Commit(t.Context(), log.n, &model.Batch{
-			Asks: []model.Ask{
-				{Name: model.Name{Project: last.Project, User: last.User, ID: last.ID}},
+		done <- log.db.Commit(t.Context(), log.n, &data.Batch{
+			Asks: []data.Ask{
+				{Name: data.Name{Project: last.Project, User: last.User, ID: last.ID}},
 				{Thread: log.threads[1]},
 				{Thread: log.threads[0]},
 			},
-			Decide: func(int, *model.View) model.Changes { return model.Changes{} },
+			Decide: func(int, *data.View) data.Changes { return data.Changes{} },
 		})
 	}()
 	for waiting := false; !waiting; {
@@ -159,14 +159,14 @@ func TestConflictDecidesAgain(t *testing.T) {
 	} {
 		b := log.decision(t, nil)
 		decide, called := b.Decide, 0
-		b.Decide = func(i int, v *model.View) model.Changes {
+		b.Decide = func(i int, v *data.View) data.Changes {
 			if called++; called == 1 {
 				db.MustExec(query, b.Asks[0].Name.ID)
 			}
 			return decide(i, v)
 		}
 		log.n++
-		if err := log.db.Commit(t.Context(), log.n, b); !errors.Is(err, model.ErrConflict) {
+		if err := log.db.Commit(t.Context(), log.n, b); !errors.Is(err, data.ErrConflict) {
 			t.Errorf("%s: %v, want ErrConflict", what, err)
 		}
 		if err := log.db.Commit(t.Context(), log.n, b); err != nil || called != 2 {
@@ -207,9 +207,9 @@ func TestSlowStatementIsGivenUp(t *testing.T) {
 			}
 		}
 		log.n++
-		b := &model.Batch{
-			Events: log.batch(3), Asks: []model.Ask{{Thread: log.threads[0]}},
-			Decide: func(int, *model.View) model.Changes { return model.Changes{} },
+		b := &data.Batch{
+			Events: log.batch(3), Asks: []data.Ask{{Thread: log.threads[0]}},
+			Decide: func(int, *data.View) data.Changes { return data.Changes{} },
 		}
 		exec(begin)
 		for range 2 {
@@ -226,20 +226,20 @@ func TestSlowStatementIsGivenUp(t *testing.T) {
 		}
 	}
 	t.Run("sqlite", func(t *testing.T) {
-		blocked(t, storage.Config{URL: newSQLite(t), LockTimeout: 10 * time.Millisecond}, "BEGIN IMMEDIATE", "ROLLBACK", model.ErrTooSlow)
+		blocked(t, storage.Config{URL: newSQLite(t), LockTimeout: 10 * time.Millisecond}, "BEGIN IMMEDIATE", "ROLLBACK", data.ErrTooSlow)
 	})
 	t.Run("postgres", func(t *testing.T) {
 		blocked(t, storage.Config{URL: postgrestest.New(t), Timeout: 200 * time.Millisecond}, `
 			CREATE FUNCTION sleep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(3600); END';
 			CREATE TRIGGER slow BEFORE INSERT ON events EXECUTE FUNCTION sleep()`,
-			"DROP TRIGGER slow ON events", model.ErrTooSlow)
+			"DROP TRIGGER slow ON events", data.ErrTooSlow)
 	})
 	for what, lock := range map[string]string{
 		"row": "SELECT FROM threads FOR UPDATE", "table": "LOCK TABLE events IN SHARE MODE", // as CREATE INDEX does
 	} {
 		t.Run("postgres, a locked "+what, func(t *testing.T) { // is not the batch's fault
 			url := postgrestest.New(t)
-			blocked(t, storage.Config{URL: url, Timeout: 200 * time.Millisecond}, "BEGIN; "+lock, "ROLLBACK", model.ErrUnavailable)
+			blocked(t, storage.Config{URL: url, Timeout: 200 * time.Millisecond}, "BEGIN; "+lock, "ROLLBACK", data.ErrUnavailable)
 		})
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // dependents are the rows of a table that belong to a thread or a run, and go before it, some at a time.
@@ -203,9 +203,9 @@ type removal struct {
 	part
 }
 
-// Deletions returns up to limit deletions of which parts are left: see [model.ByKey].
-func (r keyed) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]model.Deletion, error) {
-	return all(ctx, r.q, func(rows *sql.Rows) (d model.Deletion, err error) {
+// Deletions returns up to limit deletions of which parts are left: see [data.ByKey].
+func (r keyed) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
+	return all(ctx, r.q, func(rows *sql.Rows) (d data.Deletion, err error) {
 		err = rows.Scan(&d.ThreadKey, &d.RunKey, &d.Events, &d.Last, &d.Project)
 		return d, err
 	}, selectDeletions, afterThread, afterRun, limit)
@@ -244,7 +244,7 @@ func (tx *commitTx) applyDeletes() error {
 }
 
 // lockDeletions locks the threads of the deletions against Seal, and returns the deletions whose threads exist.
-func (tx *commitTx) lockDeletions() ([]*model.Delete, error) {
+func (tx *commitTx) lockDeletions() ([]*data.Delete, error) {
 	var threads []int64
 	for _, d := range tx.deletes {
 		d.Left = false
@@ -252,11 +252,11 @@ func (tx *commitTx) lockDeletions() ([]*model.Delete, error) {
 	}
 	slices.Sort(threads)
 	locked, err := all(tx.ctx, tx, scalar[int64], lockThreadsOfDeletions, tx.d.list(slices.Compact(threads)))
-	return slices.DeleteFunc(tx.deletes, func(d *model.Delete) bool { return !slices.Contains(locked, d.ThreadKey) }), err
+	return slices.DeleteFunc(tx.deletes, func(d *data.Delete) bool { return !slices.Contains(locked, d.ThreadKey) }), err
 }
 
 // delete carries out the next part of a deletion, and notes whether parts are left.
-func (r *removal) delete(d *model.Delete) error {
+func (r *removal) delete(d *data.Delete) error {
 	if err := r.deletePart(d); err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ func (r *removal) delete(d *model.Delete) error {
 	return r.exec(forgetDeletion, d.ThreadKey, d.RunKey)
 }
 
-func (r *removal) deletePart(d *model.Delete) error {
+func (r *removal) deletePart(d *data.Delete) error {
 	err := r.reserveEventIDs(d.ThreadKey)
 	if err != nil {
 		return err
@@ -294,9 +294,9 @@ const unpacked = 8
 
 // deleteSmallRuns removes as many runs from the front of a list as the part may remove as a whole, and returns how many these are.
 // The number of statements hardly depends on the number of runs: those that share segments with other runs need some of their own.
-func (r *removal) deleteSmallRuns(list []*model.Delete) (n int, err error) {
+func (r *removal) deleteSmallRuns(list []*data.Delete) (n int, err error) {
 	events := list[0].Events
-	if n = slices.IndexFunc(list, func(d *model.Delete) bool { return d.RunKey == 0 || d.Events != events }); n >= 0 {
+	if n = slices.IndexFunc(list, func(d *data.Delete) bool { return d.RunKey == 0 || d.Events != events }); n >= 0 {
 		list = list[:n]
 	}
 	var threads, runs []int64
@@ -399,7 +399,7 @@ func scanRunSize(rows *sql.Rows) (s runSize, err error) {
 
 // sizedSpan is a span with the number and size of its rows of events.
 type sizedSpan struct {
-	model.Span
+	data.Span
 	lastSeq  int64 // the thread's
 	rows     int
 	plain    int64 // bytes of rows
@@ -447,7 +447,7 @@ func (r *removal) deleteSpans(runKey int64) (left bool, err error) {
 	}
 }
 
-func (r *removal) deleteSpan(span *model.Span) (left bool, err error) {
+func (r *removal) deleteSpan(span *data.Span) (left bool, err error) {
 	if span.Last == 0 {
 		span.Last = math.MaxInt64 - 1
 	}
@@ -502,7 +502,7 @@ func (r *removal) deleteThread(key int64) (left bool, err error) {
 	}
 	for {
 		run, err := one(r.ctx, r, scalar[int64], firstRunOfThread, key)
-		if errors.Is(err, model.ErrNotFound) {
+		if errors.Is(err, data.ErrNotFound) {
 			return false, cmp.Or(r.exec(deleteThreadState, key), r.exec(deleteThread, key))
 		}
 		if err != nil {

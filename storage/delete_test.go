@@ -11,27 +11,27 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // deleteThread deletes a thread by parts, and says how many it took.
 func (l *workload) deleteThread(tb testing.TB, key int64, limit int) (parts int) {
 	tb.Helper()
 	for {
-		l.commit(tb, nil, &model.Delete{ThreadKey: key, Limit: limit})
+		l.commit(tb, nil, &data.Delete{ThreadKey: key, Limit: limit})
 		parts++
-		if _, err := l.db.Thread(tb.Context(), key); errors.Is(err, model.ErrNotFound) {
+		if _, err := l.db.Thread(tb.Context(), key); errors.Is(err, data.ErrNotFound) {
 			return parts
 		}
 	}
 }
 
-func gone(t *testing.T, db model.Store, key int64) {
+func gone(t *testing.T, db data.Store, key int64) {
 	t.Helper()
-	if _, err := db.Thread(t.Context(), key); !errors.Is(err, model.ErrNotFound) {
+	if _, err := db.Thread(t.Context(), key); !errors.Is(err, data.ErrNotFound) {
 		t.Errorf("Thread: %v", err)
 	}
-	if _, err := db.LastEventID(t.Context(), key); !errors.Is(err, model.ErrNotFound) {
+	if _, err := db.LastEventID(t.Context(), key); !errors.Is(err, data.ErrNotFound) {
 		t.Errorf("LastEventID: %v", err)
 	}
 	if left := readLog(t, db, key, 500); len(left) > 0 {
@@ -83,7 +83,7 @@ func TestThreadIsDeletedWhileItIsSealed(t *testing.T) {
 				})
 			}
 			for _, key := range log.threads[1:] {
-				log.commit(t, nil, &model.Delete{ThreadKey: key, Limit: 1})
+				log.commit(t, nil, &data.Delete{ThreadKey: key, Limit: 1})
 				if last, err := db.LastEventID(t.Context(), key); err != nil || last != 900 {
 					t.Errorf("half deleted, the log ends at %d, %v", last, err)
 				}
@@ -100,7 +100,7 @@ func TestThreadIsDeletedWhileItIsSealed(t *testing.T) {
 }
 
 // deleteRun deletes a run by parts, and says how many it took.
-func (l *workload) deleteRun(tb testing.TB, d model.Delete) (parts int) {
+func (l *workload) deleteRun(tb testing.TB, d data.Delete) (parts int) {
 	tb.Helper()
 	for d.Left = true; d.Left; parts++ {
 		l.commit(tb, nil, &d)
@@ -130,7 +130,7 @@ func TestEventsOfARunGoInParts(t *testing.T) {
 					}
 					thread, second := log.threads[0], log.runs[0]
 					before := len(readLog(t, db, thread, 500))
-					parts, d := 0, model.Delete{ThreadKey: thread, RunKey: second, Events: events, Limit: most}
+					parts, d := 0, data.Delete{ThreadKey: thread, RunKey: second, Events: events, Limit: most}
 					for d.Left = true; d.Left; parts++ {
 						log.commit(t, nil, &d)
 						left := len(readLog(t, db, thread, 500))
@@ -150,7 +150,7 @@ func TestEventsOfARunGoInParts(t *testing.T) {
 					if last, err := db.LastEventID(t.Context(), thread); err != nil || last <= kept[len(kept)-1].ID {
 						t.Errorf("the log ends at %d, %v", last, err)
 					}
-					if _, err := db.Run(t.Context(), second); errors.Is(err, model.ErrNotFound) == events {
+					if _, err := db.Run(t.Context(), second); errors.Is(err, data.ErrNotFound) == events {
 						t.Errorf("the run: %v", err)
 					}
 				})
@@ -164,23 +164,23 @@ func TestPartsOfADeletionAreSmall(t *testing.T) {
 	const most = 500
 	large := strings.Repeat("x", 1<<20)
 	for name, open := range databases {
-		for kind, rows := range map[string]func(run int64, n int) model.Row{
-			"steps": func(run int64, n int) model.Row {
-				return &model.Step{RunKey: run, Number: n + 2, StartedAt: time.Now()}
+		for kind, rows := range map[string]func(run int64, n int) data.Row{
+			"steps": func(run int64, n int) data.Row {
+				return &data.Step{RunKey: run, Number: n + 2, StartedAt: time.Now()}
 			},
-			"large steps": func(run int64, n int) model.Row {
-				s := &model.Step{RunKey: run, Number: n + 2, StartedAt: time.Now()}
+			"large steps": func(run int64, n int) data.Row {
+				s := &data.Step{RunKey: run, Number: n + 2, StartedAt: time.Now()}
 				if n < 12 {
 					s.Output = &large
 				}
 				return s
 			},
-			"nodes": func(run int64, n int) model.Row { return &model.Node{RunKey: run, NodeID: fmt.Sprint(n)} },
-			"interrupts": func(run int64, n int) model.Row {
-				return &model.Interrupt{RunKey: run, ID: fmt.Sprint(n), Status: model.InterruptCancelled, CreatedAt: time.Now()}
+			"nodes": func(run int64, n int) data.Row { return &data.Node{RunKey: run, NodeID: fmt.Sprint(n)} },
+			"interrupts": func(run int64, n int) data.Row {
+				return &data.Interrupt{RunKey: run, ID: fmt.Sprint(n), Status: data.InterruptCancelled, CreatedAt: time.Now()}
 			},
-			"large messages": func(run int64, n int) model.Row {
-				m := &model.Message{ThreadKey: run, RunKey: run, Seq: int64(n + 1), State: model.MessageConsumed}
+			"large messages": func(run int64, n int) data.Row {
+				m := &data.Message{ThreadKey: run, RunKey: run, Seq: int64(n + 1), State: data.MessageConsumed}
 				m.ID, m.Role = fmt.Sprint(n), agui.RoleUser
 				if n < 12 {
 					m.Content = large
@@ -190,7 +190,7 @@ func TestPartsOfADeletionAreSmall(t *testing.T) {
 		} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				log := newLog(t, joined(t, open(t)), 2)
-				var list []model.Row
+				var list []data.Row
 				for n := range 4 * most {
 					list = append(list, rows(log.runs[0], n), rows(log.runs[1], n))
 				}
@@ -202,7 +202,7 @@ func TestPartsOfADeletionAreSmall(t *testing.T) {
 				if parts := log.deleteThread(t, log.threads[0], most); parts < want {
 					t.Errorf("all of a thread is gone after %d parts, want %d", parts, want)
 				}
-				if parts := log.deleteRun(t, model.Delete{ThreadKey: log.threads[1], RunKey: log.runs[1], Limit: most}); parts < want {
+				if parts := log.deleteRun(t, data.Delete{ThreadKey: log.threads[1], RunKey: log.runs[1], Limit: most}); parts < want {
 					t.Errorf("all of a run is gone after %d parts, want %d", parts, want)
 				}
 			})
@@ -224,23 +224,23 @@ func TestDelete_SealedRunsTogether(t *testing.T) {
 				if n, err := db.Seal(t.Context(), time.Now().Add(72*time.Hour)); err != nil || n == 0 {
 					t.Fatalf("%d events are sealed, %v", n, err)
 				}
-				var all []*model.Delete
+				var all []*data.Delete
 				for i, thread := range log.threads {
-					all = append(all, &model.Delete{ThreadKey: thread, RunKey: log.runs[i], Events: events, Limit: 500})
+					all = append(all, &data.Delete{ThreadKey: thread, RunKey: log.runs[i], Events: events, Limit: 500})
 					if i > 0 { // the first thread keeps its first run
-						all = append(all, &model.Delete{ThreadKey: thread, RunKey: first[i], Events: events, Limit: 500})
+						all = append(all, &data.Delete{ThreadKey: thread, RunKey: first[i], Events: events, Limit: 500})
 					}
 				}
 				for parts := 0; len(all) > 0; parts++ {
 					if parts > len(log.threads) {
 						t.Fatalf("%d runs are left after %d parts", len(all), parts)
 					}
-					var rows []model.Row
+					var rows []data.Row
 					for _, d := range all {
 						rows = append(rows, d)
 					}
 					log.commit(t, nil, rows...)
-					all = slices.DeleteFunc(all, func(d *model.Delete) bool { return !d.Left })
+					all = slices.DeleteFunc(all, func(d *data.Delete) bool { return !d.Left })
 				}
 				for i, thread := range log.threads {
 					got := readLog(t, db, thread, 500)
@@ -254,7 +254,7 @@ func TestDelete_SealedRunsTogether(t *testing.T) {
 							t.Errorf("%d events of the run that stays are left of %d", len(got), kept)
 						}
 					}
-					if _, err := db.Run(t.Context(), log.runs[i]); errors.Is(err, model.ErrNotFound) == events {
+					if _, err := db.Run(t.Context(), log.runs[i]); errors.Is(err, data.ErrNotFound) == events {
 						t.Errorf("the run of thread %d: %v", i, err)
 					}
 				}

@@ -10,7 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/terms"
 	"github.com/batonrun/baton/storage/sqlite"
 )
@@ -156,7 +156,7 @@ func keysOf(keys []int64) (list [][]any) {
 	return list
 }
 
-func namesOf(names []model.Name) (list [][]any) {
+func namesOf(names []data.Name) (list [][]any) {
 	for _, n := range names {
 		list = append(list, []any{n.Project, n.User, n.ID})
 	}

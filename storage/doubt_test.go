@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Whatever statement of a commit fails, done or not, again and again, the batch is written once: events alone, which
@@ -34,7 +34,7 @@ func TestStatementsThatFailLoseAndDoubleNothing(t *testing.T) {
 		}
 		return key
 	}
-	commit := func(b *model.Batch) (tries int) {
+	commit := func(b *data.Batch) (tries int) {
 		t.Helper()
 		n++
 		for tries = 1; ; tries++ {
@@ -43,7 +43,7 @@ func TestStatementsThatFailLoseAndDoubleNothing(t *testing.T) {
 			if err == nil {
 				break
 			}
-			if !errors.Is(err, model.ErrUnavailable) || tries > 10 {
+			if !errors.Is(err, data.ErrUnavailable) || tries > 10 {
 				t.Fatalf("commit %d, statement %d: %v", n, failing, err)
 			}
 		}
@@ -56,22 +56,22 @@ func TestStatementsThatFailLoseAndDoubleNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	thread := key(func() (int64, error) { return db.NewThreadKey(ctx) })
-	commit(&model.Batch{Rows: []model.Row{&model.Thread{ThreadHead: model.ThreadHead{Key: thread}}}})
-	said := func() []model.StoredEvent {
+	commit(&data.Batch{Rows: []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: thread}}}})
+	said := func() []data.StoredEvent {
 		last += 2
-		event := func(id int64) model.StoredEvent {
-			return model.StoredEvent{ThreadKey: thread, ID: id, RunKey: 1, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM"}`)}
+		event := func(id int64) data.StoredEvent {
+			return data.StoredEvent{ThreadKey: thread, ID: id, RunKey: 1, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM"}`)}
 		}
-		return []model.StoredEvent{event(last - 1), event(last)}
+		return []data.StoredEvent{event(last - 1), event(last)}
 	}
 	runs := 0
-	batches := []func() *model.Batch{
-		func() *model.Batch { return &model.Batch{} },
-		func() *model.Batch { return &model.Batch{Events: said()} },
-		func() *model.Batch {
+	batches := []func() *data.Batch{
+		func() *data.Batch { return &data.Batch{} },
+		func() *data.Batch { return &data.Batch{Events: said()} },
+		func() *data.Batch {
 			runs++
-			head := model.RunHead{Key: key(func() (int64, error) { return db.NewRunKey(ctx) }), ThreadKey: thread, Status: model.Queued}
-			return &model.Batch{Events: said(), Rows: []model.Row{&model.Run{RunHead: head}}}
+			head := data.RunHead{Key: key(func() (int64, error) { return db.NewRunKey(ctx) }), ThreadKey: thread, Status: data.Queued}
+			return &data.Batch{Events: said(), Rows: []data.Row{&data.Run{RunHead: head}}}
 		},
 	}
 	for i, before := range batches {
@@ -125,17 +125,17 @@ func TestFenceFindsABatchInDoubt(t *testing.T) {
 			if err := db.Join(t.Context(), "instance", ""); err != nil {
 				t.Fatal(err)
 			}
-			b := &model.Batch{Events: []model.StoredEvent{
+			b := &data.Batch{Events: []data.StoredEvent{
 				{ThreadKey: 1, ID: 1, RunKey: 1, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM"}`)},
 			}}
 			lose = true
-			if err := db.Commit(t.Context(), 1, b); !errors.Is(err, model.ErrUnavailable) {
+			if err := db.Commit(t.Context(), 1, b); !errors.Is(err, data.ErrUnavailable) {
 				t.Fatalf("Commit: %v, want ErrUnavailable", err)
 			}
 			if err := db.Fence(t.Context(), "instance"); err != nil {
 				t.Fatal(err)
 			}
-			if err := db.Commit(t.Context(), 1, b); errors.Is(err, model.ErrFenced) == written || written && err != nil {
+			if err := db.Commit(t.Context(), 1, b); errors.Is(err, data.ErrFenced) == written || written && err != nil {
 				t.Errorf("Commit again: %v; it was written: %t", err, written)
 			}
 			if got, err := db.Events(t.Context(), 1, 0, 10); err != nil || (len(got) == 1) != written {

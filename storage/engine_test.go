@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
@@ -40,20 +40,20 @@ func TestRunOutlivesConnectionCutAnywhere(t *testing.T) {
 	ann := runtime.MustCaller("default", "ann", runtime.RoleUser)
 	for cut, clean := int64(1), 0; clean < 3; cut++ { // until nothing is left to cut
 		name := fmt.Sprint("cut at ", cut)
-		var run model.Run
+		var run data.Run
 		p.left.Store(cut)
 		retry(t, func() error {
 			_, err := rt.StartRun(t.Context(), ann, runtime.StartRequest{
 				Agent: "echo", ThreadID: name, RunID: name, BodyHash: name, Messages: []agui.Message{{Role: agui.RoleUser, Content: "hello"}},
 			})
 			if refusal, ok := errors.AsType[*runtime.Error](err); ok && refusal.Kind == runtime.KindUnavailable {
-				return model.ErrUnavailable
+				return data.ErrUnavailable
 			}
 			return err
 		})
 		retry(t, func() (err error) {
 			if run, err = db.Run(t.Context(), runKey(t, db, name)); err == nil && !run.Status.Final() {
-				return model.ErrUnavailable // not yet
+				return data.ErrUnavailable // not yet
 			}
 			return err
 		})
@@ -66,7 +66,7 @@ func TestRunOutlivesConnectionCutAnywhere(t *testing.T) {
 				t.Errorf("%s: event %d is at place %d", name, ev.ID, i+1)
 			}
 		}
-		if run.Status != model.Completed || run.ClosedEvent == 0 || run.ClosedEvent != int64(len(log)) {
+		if run.Status != data.Completed || run.ClosedEvent == 0 || run.ClosedEvent != int64(len(log)) {
 			t.Errorf("%s: the run is %s, %v, with %d events, of which %d is the last", name, run.Status, run.Error, len(log), run.ClosedEvent)
 		}
 	}

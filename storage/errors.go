@@ -12,12 +12,12 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/sqlite"
 )
 
 // ErrSchema means that the database has no schema, or not the one this program needs.
-var ErrSchema = model.ErrSchema
+var ErrSchema = data.ErrSchema
 
 // ErrLocked means that another server has the SQLite database.
 var ErrLocked = sqlite.ErrLocked
@@ -25,7 +25,7 @@ var ErrLocked = sqlite.ErrLocked
 // explained wraps err with the matching sentinel of model. Errors of the data stay as they are. After a cancellation it
 // returns the context's error.
 func (d *dialect) explained(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, model.ErrNotFound) {
+	if err == nil || errors.Is(err, data.ErrNotFound) {
 		return err
 	}
 	if ctxErr := ctx.Err(); ctxErr != nil {
@@ -33,7 +33,7 @@ func (d *dialect) explained(ctx context.Context, err error) error {
 	}
 	sentinel := d.explain(err)
 	if sentinel == nil && isConnectionError(err) {
-		sentinel = model.ErrUnavailable
+		sentinel = data.ErrUnavailable
 	}
 	if sentinel == nil || errors.Is(err, sentinel) {
 		return err

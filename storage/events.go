@@ -6,7 +6,7 @@ import (
 	"errors"
 	"math"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
 )
 
@@ -34,7 +34,7 @@ const maxPage = 1 << 20
 
 // Events returns up to limit events of the thread with an id above after, by id, fewer when they are large. None
 // means that there are no more.
-func (r logReader) Events(ctx context.Context, threadKey, after int64, limit int) ([]model.StoredEvent, error) {
+func (r logReader) Events(ctx context.Context, threadKey, after int64, limit int) ([]data.StoredEvent, error) {
 	end, err := r.pages.take(ctx, r.q)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (r logReader) Events(ctx context.Context, threadKey, after int64, limit int
 }
 
 // readPage reads a page of events, without their RunID.
-func (r logReader) readPage(ctx context.Context, threadKey, after int64, limit int) ([]model.StoredEvent, error) {
+func (r logReader) readPage(ctx context.Context, threadKey, after int64, limit int) ([]data.StoredEvent, error) {
 	p := eventlog.NewPage(threadKey, after, limit)
 	for rows, read := 64, 0; !p.Full() && p.Size < maxPage; {
 		more, err := r.readOn(ctx, threadKey, p, rows)
@@ -119,14 +119,14 @@ func (r logReader) LastEventID(ctx context.Context, threadKey int64) (int64, err
 		return 0, err
 	}
 	id, err := one(ctx, r.q, scalar[int64], selectLastEvent, threadKey)
-	if errors.Is(err, model.ErrNotFound) {
+	if errors.Is(err, data.ErrNotFound) {
 		return seq, nil
 	}
 	return max(id, seq), err
 }
 
 // nameRuns sets the events' RunID, from the spans they lie in. It returns the id of the first that lies in none, or 0.
-func (r logReader) nameRuns(ctx context.Context, threadKey int64, events []model.StoredEvent) (stray int64, err error) {
+func (r logReader) nameRuns(ctx context.Context, threadKey int64, events []data.StoredEvent) (stray int64, err error) {
 	if len(events) == 0 {
 		return 0, nil
 	}
@@ -183,28 +183,28 @@ ORDER BY first_event_id
 LIMIT ?`
 )
 
-func spanCells(s *model.Span) []any {
+func spanCells(s *data.Span) []any {
 	return []any{s.RunKey, s.N, s.ThreadKey, s.RunID, s.Generation, s.First, s.ThreadKey, s.Last, raw(s.State)}
 }
 
-func spanEndCells(e *model.SpanEnd) []any { return []any{e.Last, e.RunKey, e.N} }
+func spanEndCells(e *data.SpanEnd) []any { return []any{e.Last, e.RunKey, e.N} }
 
 func scanRow(rows *sql.Rows) (r eventlog.Row, err error) {
 	err = rows.Scan(&r.First, &r.Last, &r.Run, &r.Payload)
 	return r, err
 }
 
-func scanSpan(rows *sql.Rows) (s model.Span, err error) {
+func scanSpan(rows *sql.Rows) (s data.Span, err error) {
 	err = rows.Scan(&s.RunKey, &s.N, &s.ThreadKey, &s.RunID, &s.Generation, &s.First, &s.Last, rawInto{&s.State})
 	return s, err
 }
 
 // Spans returns the run's spans in order.
-func (r logReader) Spans(ctx context.Context, runKey int64) ([]model.Span, error) {
+func (r logReader) Spans(ctx context.Context, runKey int64) ([]data.Span, error) {
 	return whole(ctx, r.q, scanSpan, maxCount, selectSpans, runKey)
 }
 
 // SpanAfter returns the thread's first span that begins after the event.
-func (r logReader) SpanAfter(ctx context.Context, threadKey, eventID int64) (model.Span, error) {
+func (r logReader) SpanAfter(ctx context.Context, threadKey, eventID int64) (data.Span, error) {
 	return one(ctx, r.q, scanSpan, selectSpanAfter, threadKey, eventID)
 }

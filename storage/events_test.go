@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // A page of events that is read while a run goes has none of the run's, which would be without its name.
@@ -19,15 +19,15 @@ func TestEventsAreReadWhileTheirRunGoes(t *testing.T) {
 		if err := db.Join(ctx, "instance", ""); err != nil {
 			t.Fatal(err)
 		}
-		b := &model.Batch{Rows: []model.Row{&model.Thread{ThreadHead: model.ThreadHead{
+		b := &data.Batch{Rows: []data.Row{&data.Thread{ThreadHead: data.ThreadHead{
 			Key: 1, Project: "p", User: "u", ID: "t", ConversationID: "t", CreatedAt: now, UpdatedAt: now,
 		}}}}
 		for key := int64(1); key <= 3; key++ { // each with two events
 			id := fmt.Sprint("run", key)
-			head := model.RunHead{Key: key, ThreadKey: 1, ID: id, Project: "p", User: "u", Status: model.Completed, CreatedAt: now, QueuedAt: now}
-			b.Rows = append(b.Rows, &model.Run{RunHead: head}, &model.Span{RunKey: key, N: 1, ThreadKey: 1, RunID: id, First: 2*key - 1, Last: 2 * key})
+			head := data.RunHead{Key: key, ThreadKey: 1, ID: id, Project: "p", User: "u", Status: data.Completed, CreatedAt: now, QueuedAt: now}
+			b.Rows = append(b.Rows, &data.Run{RunHead: head}, &data.Span{RunKey: key, N: 1, ThreadKey: 1, RunID: id, First: 2*key - 1, Last: 2 * key})
 			for n := 2*key - 1; n <= 2*key; n++ {
-				b.Events = append(b.Events, model.StoredEvent{ThreadKey: 1, RunKey: key, ID: n, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM"}`)})
+				b.Events = append(b.Events, data.StoredEvent{ThreadKey: 1, RunKey: key, ID: n, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM"}`)})
 			}
 		}
 		if err := db.Commit(ctx, 1, b); err != nil {
@@ -45,7 +45,7 @@ func TestEventsAreReadWhileTheirRunGoes(t *testing.T) {
 		} {
 			r := logReader{q: &meanwhile{db.read, []string{selectSpansOver}, func() {
 				n++
-				if err := db.Commit(ctx, n, &model.Batch{Rows: []model.Row{&model.Delete{ThreadKey: 1, RunKey: c.run, Events: true, Limit: 100}}}); err != nil {
+				if err := db.Commit(ctx, n, &data.Batch{Rows: []data.Row{&data.Delete{ThreadKey: 1, RunKey: c.run, Events: true, Limit: 100}}}); err != nil {
 					t.Error(err)
 				}
 			}}, z: db.z}

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 )
 
@@ -42,28 +42,28 @@ func Example() {
 		log.Print(err)
 		return
 	}
-	name := model.Name{Project: "default", User: "ann", ID: "main"}
-	start := func(_ int, v *model.View) model.Changes {
+	name := data.Name{Project: "default", User: "ann", ID: "main"}
+	start := func(_ int, v *data.View) data.Changes {
 		if v.Exists {
-			return model.Changes{Refused: model.Refuse(model.KindConflict, "exists", "there is such a thread")}
+			return data.Changes{Refused: data.Refuse(data.KindConflict, "exists", "there is such a thread")}
 		}
-		thread := &model.Thread{ThreadHead: model.ThreadHead{
+		thread := &data.Thread{ThreadHead: data.ThreadHead{
 			Key: threadKey, Project: name.Project, User: name.User, ID: name.ID,
 			ConversationID: "0197a3c1-7b1e-7c3a-9d2f-1b2c3d4e5f60", CreatedAt: v.Now, UpdatedAt: v.Now,
 		}}
-		run := &model.Run{RunHead: model.RunHead{
+		run := &data.Run{RunHead: data.RunHead{
 			Key: runKey, ThreadKey: threadKey, ID: "run", Project: name.Project, User: name.User, Agent: "echo",
-			WorkflowID: "echo", Status: model.Running, CreatedAt: v.Now, QueuedAt: v.Now,
+			WorkflowID: "echo", Status: data.Running, CreatedAt: v.Now, QueuedAt: v.Now,
 		}}
-		span := &model.Span{RunKey: runKey, N: 1, ThreadKey: threadKey, RunID: "run", First: 1}
-		return model.Changes{
-			Rows: []model.Row{thread, run, span},
-			Events: []model.StoredEvent{{
+		span := &data.Span{RunKey: runKey, N: 1, ThreadKey: threadKey, RunID: "run", First: 1}
+		return data.Changes{
+			Rows: []data.Row{thread, run, span},
+			Events: []data.StoredEvent{{
 				ThreadKey: threadKey, ID: 1, RunKey: runKey, Kind: "RUN_STARTED", Payload: []byte(`{"type":"RUN_STARTED"}`),
 			}},
 		}
 	}
-	err = db.Commit(ctx, 1, &model.Batch{Asks: []model.Ask{{Name: name}}, Decide: start})
+	err = db.Commit(ctx, 1, &data.Batch{Asks: []data.Ask{{Name: name}}, Decide: start})
 	if err != nil {
 		log.Print(err)
 		return

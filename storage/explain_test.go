@@ -16,7 +16,7 @@ import (
 	"github.com/lib/pq/pqerror"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 func TestErrorsMeanWhatTheContractSays(t *testing.T) {
@@ -28,32 +28,32 @@ func TestErrorsMeanWhatTheContractSays(t *testing.T) {
 		err  error
 		want error // nil: the data's fault
 	}{
-		{code("53100"), model.ErrDiskFull},
-		{code("57P01"), model.ErrUnavailable}, // shutdown
-		{code("57014"), model.ErrTooSlow},     // statement timeout
-		{code("25P03"), model.ErrUnavailable}, // idle in transaction
-		{code("25006"), model.ErrUnavailable}, // read-only, after a failover
-		{code("42501"), model.ErrUnavailable}, // no right, as a role that may only read for a while
-		{code("40001"), model.ErrUnavailable}, // serialization
-		{code("40P01"), model.ErrUnavailable}, // deadlock
-		{code("55P03"), model.ErrUnavailable}, // lock timeout
-		{code("53300"), model.ErrUnavailable}, // too many connections
-		{code("28P01"), model.ErrUnavailable}, // password
-		{code("08006"), model.ErrUnavailable},
-		{&pq.Error{Code: "XX000", Severity: pqerror.SeverityFatal}, model.ErrUnavailable}, // no session: its files have no room
-		{driver.ErrBadConn, model.ErrUnavailable},
-		{io.ErrUnexpectedEOF, model.ErrUnavailable},
-		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, model.ErrUnavailable},
+		{code("53100"), data.ErrDiskFull},
+		{code("57P01"), data.ErrUnavailable}, // shutdown
+		{code("57014"), data.ErrTooSlow},     // statement timeout
+		{code("25P03"), data.ErrUnavailable}, // idle in transaction
+		{code("25006"), data.ErrUnavailable}, // read-only, after a failover
+		{code("42501"), data.ErrUnavailable}, // no right, as a role that may only read for a while
+		{code("40001"), data.ErrUnavailable}, // serialization
+		{code("40P01"), data.ErrUnavailable}, // deadlock
+		{code("55P03"), data.ErrUnavailable}, // lock timeout
+		{code("53300"), data.ErrUnavailable}, // too many connections
+		{code("28P01"), data.ErrUnavailable}, // password
+		{code("08006"), data.ErrUnavailable},
+		{&pq.Error{Code: "XX000", Severity: pqerror.SeverityFatal}, data.ErrUnavailable}, // no session: its files have no room
+		{driver.ErrBadConn, data.ErrUnavailable},
+		{io.ErrUnexpectedEOF, data.ErrUnavailable},
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, data.ErrUnavailable},
 		{code("23505"), nil}, // unique violation
 		{violation("messages_seq"), nil},
-		{violation("runs_open"), model.ErrConflict},
-		{violation("run_names_pkey"), model.ErrConflict},
-		{code("22021"), model.ErrText}, // a character that is none
-		{code("54000"), nil},           // too long
+		{violation("runs_open"), data.ErrConflict},
+		{violation("run_names_pkey"), data.ErrConflict},
+		{code("22021"), data.ErrText}, // a character that is none
+		{code("54000"), nil},          // too long
 		{errors.New("anything"), nil},
 	} {
 		got := postgresDialect().explained(t.Context(), test.err)
-		for _, sentinel := range []error{model.ErrUnavailable, model.ErrDiskFull, model.ErrTooSlow, model.ErrConflict, model.ErrText} {
+		for _, sentinel := range []error{data.ErrUnavailable, data.ErrDiskFull, data.ErrTooSlow, data.ErrConflict, data.ErrText} {
 			if errors.Is(got, sentinel) != errors.Is(sentinel, test.want) {
 				t.Errorf("%v became %v, want %v", test.err, got, test.want)
 			}
@@ -65,7 +65,7 @@ func TestErrorsMeanWhatTheContractSays(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got := postgresDialect().explained(ctx, code("57014")); !errors.Is(got, context.Canceled) ||
-		errors.Is(got, model.ErrTooSlow) {
+		errors.Is(got, data.ErrTooSlow) {
 		t.Errorf("after a cancellation: %v", got)
 	}
 }
@@ -89,15 +89,15 @@ func TestFullDiskWritesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var events []model.StoredEvent
+	var events []data.StoredEvent
 	for id := range int64(2000) {
-		events = append(events, model.StoredEvent{
+		events = append(events, data.StoredEvent{
 			ThreadKey: 1, ID: id + 1, RunKey: 1, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM","value":"some text"}`),
 		})
 	}
 	for range 3 {
 		pages("1") // which SQLite takes for the pages there are
-		if err := db.Commit(ctx, 1, &model.Batch{Events: events}); !errors.Is(err, model.ErrDiskFull) {
+		if err := db.Commit(ctx, 1, &data.Batch{Events: events}); !errors.Is(err, data.ErrDiskFull) {
 			t.Fatalf("Commit: %v, want ErrDiskFull", err)
 		}
 	}
@@ -105,7 +105,7 @@ func TestFullDiskWritesNothing(t *testing.T) {
 		t.Errorf("%d events were written, %v", len(got), err)
 	}
 	pages("100000")
-	if err := db.Commit(ctx, 1, &model.Batch{Events: events}); err != nil {
+	if err := db.Commit(ctx, 1, &data.Batch{Events: events}); err != nil {
 		t.Fatalf("Commit with room again: %v", err)
 	}
 	if got, err := db.Events(ctx, 1, 0, 5000); err != nil || len(got) != 2000 {
@@ -134,7 +134,7 @@ func TestRefusedSessionIsAnOutageInAllLanguages(t *testing.T) {
 			}
 		}()
 		db, err := Open(t.Context(), Config{URL: "postgres://baton@" + l.Addr().String() + "/baton?sslmode=disable"})
-		if !errors.Is(err, model.ErrUnavailable) {
+		if !errors.Is(err, data.ErrUnavailable) {
 			t.Errorf("%s is taken for %v", fatal, err)
 		}
 		if err == nil {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/storagetest"
@@ -31,7 +31,7 @@ func retry(tb testing.TB, commit func() error) (tries int) {
 		switch {
 		case err == nil:
 			return tries
-		case !errors.Is(err, model.ErrUnavailable):
+		case !errors.Is(err, data.ErrUnavailable):
 			tb.Fatalf("commit: %v, want ErrUnavailable", err)
 		case time.Now().After(deadline):
 			tb.Fatalf("commit: still %v", err)
@@ -68,7 +68,7 @@ func TestKilledDatabaseLosesAndDoublesNothing(t *testing.T) {
 		}
 		events := log.batch(30)
 		log.n++
-		b := &model.Batch{Events: events}
+		b := &data.Batch{Events: events}
 		if log.n%3 == 0 {
 			runs++
 			b = log.decision(t, events)
@@ -87,24 +87,24 @@ func TestKilledDatabaseLosesAndDoublesNothing(t *testing.T) {
 			}
 		}
 	}
-	_, total, err := storagetest.Parts(db.Runs(t.Context(), model.RunFilter{Project: "p", Count: true}))
+	_, total, err := storagetest.Parts(db.Runs(t.Context(), data.RunFilter{Project: "p", Count: true}))
 	if err != nil || total != runs+10 {
 		t.Errorf("%d runs, %v, want %d", total, err, runs+10)
 	}
 }
 
 // decision is a batch of events and of a decision to start a run.
-func (l *workload) decision(tb testing.TB, events []model.StoredEvent) *model.Batch {
+func (l *workload) decision(tb testing.TB, events []data.StoredEvent) *data.Batch {
 	tb.Helper()
 	thread, run, rows := l.newRun(tb)
-	name := model.Name{Project: "p", User: "u", ID: thread.ID}
-	return &model.Batch{
-		Events: events, Asks: []model.Ask{{Name: name, RunName: name}},
-		Decide: func(_ int, v *model.View) model.Changes {
+	name := data.Name{Project: "p", User: "u", ID: thread.ID}
+	return &data.Batch{
+		Events: events, Asks: []data.Ask{{Name: name, RunName: name}},
+		Decide: func(_ int, v *data.View) data.Changes {
 			if v.Exists || len(v.Names) > 0 {
-				return model.Changes{Refused: model.Refuse(model.KindConflict, "exists", "run %d is there already", run.Key)}
+				return data.Changes{Refused: data.Refuse(data.KindConflict, "exists", "run %d is there already", run.Key)}
 			}
-			return model.Changes{Rows: rows}
+			return data.Changes{Rows: rows}
 		},
 	}
 }
@@ -191,7 +191,7 @@ func TestConnectionCutAnywhereLosesAndDoublesNothing(t *testing.T) {
 		for cut, clean := int64(1), 0; clean < 3; cut++ { // until nothing is left to cut
 			events := log.batch(2)
 			said += len(events)
-			b := &model.Batch{Events: events}
+			b := &data.Batch{Events: events}
 			if decides {
 				runs++
 				b = log.decision(t, events)
@@ -214,7 +214,7 @@ func TestConnectionCutAnywhereLosesAndDoublesNothing(t *testing.T) {
 	if said != 0 {
 		t.Errorf("%d events are missing", said)
 	}
-	if _, total, err := storagetest.Parts(db.Runs(t.Context(), model.RunFilter{Project: "p", Count: true})); err != nil || total != runs {
+	if _, total, err := storagetest.Parts(db.Runs(t.Context(), data.RunFilter{Project: "p", Count: true})); err != nil || total != runs {
 		t.Errorf("%d runs, %v, want %d", total, err, runs)
 	}
 }
@@ -234,7 +234,7 @@ func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
 	limited := func(what string, call func() error) {
 		t.Helper()
 		start := time.Now()
-		if err := call(); !errors.Is(err, model.ErrUnavailable) {
+		if err := call(); !errors.Is(err, data.ErrUnavailable) {
 			t.Errorf("%s: %v, want ErrUnavailable", what, err)
 		}
 		if took := time.Since(start); took > time.Minute {
@@ -245,9 +245,9 @@ func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
 	events := log.batch(5)
 	log.n++
 	commit := func() error {
-		return db.Commit(context.WithoutCancel(t.Context()), log.n, &model.Batch{
-			Events: events, Asks: make([]model.Ask, 1),
-			Decide: func(int, *model.View) model.Changes { p.silent.Store(true); return model.Changes{} },
+		return db.Commit(context.WithoutCancel(t.Context()), log.n, &data.Batch{
+			Events: events, Asks: make([]data.Ask, 1),
+			Decide: func(int, *data.View) data.Changes { p.silent.Store(true); return data.Changes{} },
 		})
 	}
 	limited("Commit", commit)
@@ -256,7 +256,7 @@ func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
 		return err
 	})
 	p.silent.Store(false)
-	retry(t, func() error { return db.Commit(t.Context(), log.n, &model.Batch{Events: events}) })
+	retry(t, func() error { return db.Commit(t.Context(), log.n, &data.Batch{Events: events}) })
 	if got := readLog(t, open(t, direct), log.threads[0], 100); len(got) != 5 {
 		t.Errorf("%d events, want 5", len(got))
 	}
@@ -269,16 +269,16 @@ func TestFenceWaitsForACommit(t *testing.T) {
 	log := newLog(t, joined(t, first), 1)
 	result := make(chan error)
 	log.n++
-	err := first.Commit(t.Context(), log.n, &model.Batch{
-		Events: log.batch(3), Asks: make([]model.Ask, 1),
-		Decide: func(int, *model.View) model.Changes {
+	err := first.Commit(t.Context(), log.n, &data.Batch{
+		Events: log.batch(3), Asks: make([]data.Ask, 1),
+		Decide: func(int, *data.View) data.Changes {
 			go func() { result <- second.Fence(t.Context(), "instance") }()
 			select {
 			case err := <-result:
 				t.Errorf("fenced beside an open transaction: %v", err)
 			case <-time.After(100 * time.Millisecond):
 			}
-			return model.Changes{}
+			return data.Changes{}
 		},
 	})
 	if err != nil {
@@ -287,7 +287,7 @@ func TestFenceWaitsForACommit(t *testing.T) {
 	if err := errors.Join(<-result, second.Join(t.Context(), "second", "")); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Commit(t.Context(), log.n+1, &model.Batch{Events: log.batch(1)}); !errors.Is(err, model.ErrFenced) {
+	if err := first.Commit(t.Context(), log.n+1, &data.Batch{Events: log.batch(1)}); !errors.Is(err, data.ErrFenced) {
 		t.Errorf("a commit of the first: %v, want ErrFenced", err)
 	}
 	if got := readLog(t, second, log.threads[0], 100); len(got) != 3 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -73,31 +73,31 @@ func BenchmarkRuns(b *testing.B) {
 		since := func(i int64) time.Time { return time.Unix(i, 0) }
 		for _, c := range []struct {
 			name string
-			f    model.RunFilter
+			f    data.RunFilter
 		}{
-			{"all", model.RunFilter{}},
-			{"user", model.RunFilter{User: "u"}},
-			{"agent", model.RunFilter{Agent: "a1"}},
-			{"since the first", model.RunFilter{Since: since(1)}},
-			{"since the middle", model.RunFilter{Since: since(n / 2)}},
-			{"since lately", model.RunFilter{Since: since(n - 10)}},
-			{"since tomorrow", model.RunFilter{Since: since(n + 10)}},
-			{"since the first, page back", model.RunFilter{Since: since(1), BeforeKey: n / 10}},
-			{"statuses", model.RunFilter{Statuses: []model.Status{model.Failed, model.Cancelled}}},
-			{"statuses that none has", model.RunFilter{Statuses: []model.Status{model.Running, model.Waiting}}},
-			{"oldest first", model.RunFilter{Oldest: true}},
-			{"status of a user", model.RunFilter{User: "u", Statuses: []model.Status{model.Failed}}},
-			{"a status that no run of a user has", model.RunFilter{User: "u", Statuses: []model.Status{model.Running}}},
-			{"a status of a user, page back", model.RunFilter{User: "u", Statuses: []model.Status{model.Cancelled}, BeforeKey: n / 2}},
-			{"common word", model.RunFilter{Text: "number"}},
-			{"common beginning", model.RunFilter{Text: "numb"}},
-			{"common word, few runs", model.RunFilter{Text: "number", Statuses: []model.Status{model.Cancelled}}},
-			{"common word, since lately", model.RunFilter{Text: "number", Since: since(n - 10)}},
-			{"rare word", model.RunFilter{Text: "number 77"}},
-			{"word that none has", model.RunFilter{Text: "number nowhere"}},
-			{"word of a rare user", model.RunFilter{Text: "number", User: "rare"}},
-			{"name", model.RunFilter{Text: "r17"}},
-			{"since lately, agent", model.RunFilter{Since: since(n - 10), Agent: "a1", User: "u"}},
+			{"all", data.RunFilter{}},
+			{"user", data.RunFilter{User: "u"}},
+			{"agent", data.RunFilter{Agent: "a1"}},
+			{"since the first", data.RunFilter{Since: since(1)}},
+			{"since the middle", data.RunFilter{Since: since(n / 2)}},
+			{"since lately", data.RunFilter{Since: since(n - 10)}},
+			{"since tomorrow", data.RunFilter{Since: since(n + 10)}},
+			{"since the first, page back", data.RunFilter{Since: since(1), BeforeKey: n / 10}},
+			{"statuses", data.RunFilter{Statuses: []data.Status{data.Failed, data.Cancelled}}},
+			{"statuses that none has", data.RunFilter{Statuses: []data.Status{data.Running, data.Waiting}}},
+			{"oldest first", data.RunFilter{Oldest: true}},
+			{"status of a user", data.RunFilter{User: "u", Statuses: []data.Status{data.Failed}}},
+			{"a status that no run of a user has", data.RunFilter{User: "u", Statuses: []data.Status{data.Running}}},
+			{"a status of a user, page back", data.RunFilter{User: "u", Statuses: []data.Status{data.Cancelled}, BeforeKey: n / 2}},
+			{"common word", data.RunFilter{Text: "number"}},
+			{"common beginning", data.RunFilter{Text: "numb"}},
+			{"common word, few runs", data.RunFilter{Text: "number", Statuses: []data.Status{data.Cancelled}}},
+			{"common word, since lately", data.RunFilter{Text: "number", Since: since(n - 10)}},
+			{"rare word", data.RunFilter{Text: "number 77"}},
+			{"word that none has", data.RunFilter{Text: "number nowhere"}},
+			{"word of a rare user", data.RunFilter{Text: "number", User: "rare"}},
+			{"name", data.RunFilter{Text: "r17"}},
+			{"since lately, agent", data.RunFilter{Since: since(n - 10), Agent: "a1", User: "u"}},
 		} {
 			c.f.Project = "p"
 			b.Run(name+"/"+c.name, func(b *testing.B) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 const (
@@ -62,6 +62,6 @@ func (r reader) HistoryDay(ctx context.Context, project string, threadKey int64,
 }
 
 // History lists the thread's consumed messages of a UTC day, by seq, from those above after.
-func (r reader) History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (model.Page[model.Message], error) {
-	return pageOf(ctx, r.q, scanMessageAnd, model.PageBytes, limit, selectHistory, threadKey, project, dayOf(day), after)
+func (r reader) History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (data.Page[data.Message], error) {
+	return pageOf(ctx, r.q, scanMessageAnd, data.PageBytes, limit, selectHistory, threadKey, project, dayOf(day), after)
 }

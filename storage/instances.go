@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 const (
@@ -45,7 +45,7 @@ WHERE id = ? AND NOT fenced`
 SELECT id, addr, fenced, ended, commit_no FROM instances WHERE id = ?`
 )
 
-// Join registers this process as a new instance, which Commit writes as from then on: see [model.Store]. It waits
+// Join registers this process as a new instance, which Commit writes as from then on: see [data.Store]. It waits
 // for a commit of the former one that is under way.
 func (c *committer) Join(ctx context.Context, instance, addr string) error {
 	c.mu.Lock()
@@ -72,7 +72,7 @@ func (c *committer) join(tx *tx, instance, addr string) error {
 		return err
 	}
 	err := free(tx.ctx, tx.d, tx, lockHolders, instance, func(dead string) error {
-		return tx.exec(fenceInstance, string(model.EndCrashed), dead)
+		return tx.exec(fenceInstance, string(data.EndCrashed), dead)
 	})
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (c *committer) join(tx *tx, instance, addr string) error {
 	return errors.Join(c.threadKeys.count(tx), c.runKeys.count(tx))
 }
 
-// free calls dead with each instance that has not ended but cannot write any more. It fails with a *model.HeldError if
+// free calls dead with each instance that has not ended but cannot write any more. It fails with a *data.HeldError if
 // one may still write. An open SQLite database is locked by its server, so every other instance is dead.
 func free(ctx context.Context, d *dialect, q querier, query, instance string, dead func(id string) error) error {
 	type holder struct {
@@ -99,7 +99,7 @@ func free(ctx context.Context, d *dialect, q querier, query, instance string, de
 	}
 	for _, h := range holders {
 		if !d.single && !h.expired && !ended(h.process) {
-			return &model.HeldError{Instance: h.id, Addr: h.addr}
+			return &data.HeldError{Instance: h.id, Addr: h.addr}
 		}
 		if err := dead(h.id); err != nil {
 			return err
@@ -108,29 +108,29 @@ func free(ctx context.Context, d *dialect, q querier, query, instance string, de
 	return nil
 }
 
-// Fence ends an instance that may write: see [model.Store]. It waits for its running commit.
+// Fence ends an instance that may write: see [data.Store]. It waits for its running commit.
 func (c *committer) Fence(ctx context.Context, instance string) error {
-	if err := c.end(ctx, &instance, model.EndFenced); err != nil {
+	if err := c.end(ctx, &instance, data.EndFenced); err != nil {
 		return fmt.Errorf("fence %s: %w", instance, err)
 	}
 	return nil
 }
 
-// Leave ends the joined instance: see [model.Store].
+// Leave ends the joined instance: see [data.Store].
 func (c *committer) Leave(ctx context.Context) error {
-	if err := c.end(ctx, &c.instance, model.EndLeft); err != nil {
+	if err := c.end(ctx, &c.instance, data.EndLeft); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
 	return nil
 }
 
-func (c *committer) end(ctx context.Context, instance *string, how model.End) error {
+func (c *committer) end(ctx context.Context, instance *string, how data.End) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.transact(ctx, func(tx *tx) error { return tx.exec(fenceInstance, string(how), *instance) })
 }
 
-// Renew renews the joined instance's lease: see [model.Store]. SQLite has no leases to renew, so it only checks the
+// Renew renews the joined instance's lease: see [data.Store]. SQLite has no leases to renew, so it only checks the
 // fence.
 func (c *committer) Renew(ctx context.Context, n int64) error {
 	c.mu.Lock()
@@ -153,14 +153,14 @@ func (c *committer) Renew(ctx context.Context, n int64) error {
 }
 
 // Instance returns an instance that has joined at some time.
-func (r keyed) Instance(ctx context.Context, id string) (model.Instance, error) {
+func (r keyed) Instance(ctx context.Context, id string) (data.Instance, error) {
 	in, err := readInstance(ctx, r.q, id)
 	return in.Instance, err
 }
 
 // instance is an instance's row.
 type instance struct {
-	model.Instance
+	data.Instance
 	fenced bool
 	commit int64
 }
@@ -185,14 +185,14 @@ func (c *committer) whyNot(tx *tx, n int64) error {
 // instance.
 func (in *instance) mayFollow(n int64, err error) error {
 	switch {
-	case errors.Is(err, model.ErrNotFound):
-		return fmt.Errorf("%w: it is unknown to the database", model.ErrFenced)
+	case errors.Is(err, data.ErrNotFound):
+		return fmt.Errorf("%w: it is unknown to the database", data.ErrFenced)
 	case err != nil:
 		return err
-	case in.End == model.EndCrashed:
-		return fmt.Errorf("%w: it was taken for dead, or silent for longer than its lease lasts", model.ErrFenced)
+	case in.End == data.EndCrashed:
+		return fmt.Errorf("%w: it was taken for dead, or silent for longer than its lease lasts", data.ErrFenced)
 	case in.fenced:
-		return model.ErrFenced
+		return data.ErrFenced
 	case in.commit != n:
 		return outOfStep(in.commit, n)
 	}
@@ -201,5 +201,5 @@ func (in *instance) mayFollow(n int64, err error) error {
 
 func outOfStep(got, want int64) error {
 	return fmt.Errorf("%w: the last commit that the database has is %d and not %d: it has gone back in time, or is another",
-		model.ErrFenced, got, want)
+		data.ErrFenced, got, want)
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
@@ -27,13 +27,13 @@ func leased(t *testing.T, url string, lease time.Duration) *storage.DB {
 
 func wantHeld(t *testing.T, err error, instance, addr string) {
 	t.Helper()
-	if held, ok := errors.AsType[*model.HeldError](err); !ok || *held != (model.HeldError{Instance: instance, Addr: addr}) {
+	if held, ok := errors.AsType[*data.HeldError](err); !ok || *held != (data.HeldError{Instance: instance, Addr: addr}) {
 		t.Errorf("Join: %v, want it to name %s at %s", err, instance, addr)
 	}
 }
 
 // ends checks why an instance may not write any more.
-func ends(t *testing.T, db *storage.DB, instance string, want model.End) {
+func ends(t *testing.T, db *storage.DB, instance string, want data.End) {
 	t.Helper()
 	if in, err := db.Instance(t.Context(), instance); err != nil || in.End != want {
 		t.Errorf("%s: %+v, %v, want the end %q", instance, in, err, want)
@@ -45,7 +45,7 @@ func TestOneInstanceHasTheDatabase(t *testing.T) {
 	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
 	joined(t, first)
 	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
-	if err := first.Commit(t.Context(), 1, &model.Batch{}); err != nil {
+	if err := first.Commit(t.Context(), 1, &data.Batch{}); err != nil {
 		t.Errorf("Commit beside one who asks: %v", err)
 	}
 	if err := errors.Join(first.Leave(t.Context()), second.Join(t.Context(), "second", "b")); err != nil {
@@ -55,10 +55,10 @@ func TestOneInstanceHasTheDatabase(t *testing.T) {
 	if err := errors.Join(first.Fence(t.Context(), "second"), first.Join(t.Context(), "third", "c")); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Renew(t.Context(), 0); !errors.Is(err, model.ErrFenced) {
+	if err := second.Renew(t.Context(), 0); !errors.Is(err, data.ErrFenced) {
 		t.Errorf("Renew of the fenced one: %v, want ErrFenced", err)
 	}
-	ends(t, first, "second", model.EndFenced)
+	ends(t, first, "second", data.EndFenced)
 }
 
 // One of several concurrent Joins succeeds.
@@ -75,7 +75,7 @@ func TestOneOfManyJoins(t *testing.T) {
 	won := 0
 	for range names {
 		err := <-results
-		if _, held := errors.AsType[*model.HeldError](err); err == nil {
+		if _, held := errors.AsType[*data.HeldError](err); err == nil {
 			won++
 		} else if !held {
 			t.Error(err)
@@ -84,7 +84,7 @@ func TestOneOfManyJoins(t *testing.T) {
 	if won != 1 {
 		t.Errorf("%d instances have joined, want 1", won)
 	}
-	if err := dead.Commit(t.Context(), 1, &model.Batch{}); !errors.Is(err, model.ErrFenced) {
+	if err := dead.Commit(t.Context(), 1, &data.Batch{}); !errors.Is(err, data.ErrFenced) {
 		t.Errorf("Commit of the one before: %v, want ErrFenced", err)
 	}
 }
@@ -105,13 +105,13 @@ func TestLeaseRunsOut(t *testing.T) {
 	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
 	expire()
 	log.n++
-	if err := first.Commit(t.Context(), log.n, &model.Batch{}); err != nil {
+	if err := first.Commit(t.Context(), log.n, &data.Batch{}); err != nil {
 		t.Fatal(err)
 	}
 	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
 	expire()
 	log.n++
-	if err := first.Commit(t.Context(), log.n, &model.Batch{Events: log.batch(1)}); err != nil { // in one statement
+	if err := first.Commit(t.Context(), log.n, &data.Batch{Events: log.batch(1)}); err != nil { // in one statement
 		t.Fatal(err)
 	}
 	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
@@ -119,10 +119,10 @@ func TestLeaseRunsOut(t *testing.T) {
 	if err := second.Join(t.Context(), "second", ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Renew(t.Context(), log.n); !errors.Is(err, model.ErrFenced) {
+	if err := first.Renew(t.Context(), log.n); !errors.Is(err, data.ErrFenced) {
 		t.Errorf("Renew of the one before: %v, want ErrFenced", err)
 	}
-	ends(t, second, "instance", model.EndCrashed)
+	ends(t, second, "instance", data.EndCrashed)
 }
 
 // A database that a newer Baton has migrated meanwhile is not joined, whoever had it before.
@@ -132,7 +132,7 @@ func TestNewerSchemaIsNotJoined(t *testing.T) {
 			first, second := leased(t, url, time.Millisecond), openBeside(t, url)
 			joined(t, first)
 			execute(t, url, `INSERT INTO schema_versions (version_id, is_applied) VALUES (1000, TRUE)`)
-			if err := second.Join(t.Context(), "second", ""); !errors.Is(err, model.ErrSchema) {
+			if err := second.Join(t.Context(), "second", ""); !errors.Is(err, data.ErrSchema) {
 				t.Errorf("Join: %v, want ErrSchema", err)
 			}
 			ends(t, second, "instance", "")
@@ -197,7 +197,7 @@ func TestKilledInstanceIsNotWaitedFor(t *testing.T) {
 	if err := second.Join(t.Context(), "second", ""); err != nil {
 		t.Fatal(err)
 	}
-	ends(t, second, "instance", model.EndCrashed)
+	ends(t, second, "instance", data.EndCrashed)
 }
 
 // Processes of other machines, and new processes with the same number, are distinguished.

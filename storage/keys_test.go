@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // A key is never reused after its row is deleted or the program restarts, which takes one statement per thousand keys.
@@ -35,14 +35,14 @@ func TestKeysAreGivenOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			name := fmt.Sprint(run)
-			rows := []model.Row{
-				&model.Thread{ThreadHead: model.ThreadHead{Key: thread, ID: name, ConversationID: name}},
-				&model.Run{RunHead: model.RunHead{Key: run, ThreadKey: thread, ID: name, Status: model.Completed}},
+			rows := []data.Row{
+				&data.Thread{ThreadHead: data.ThreadHead{Key: thread, ID: name, ConversationID: name}},
+				&data.Run{RunHead: data.RunHead{Key: run, ThreadKey: thread, ID: name, Status: data.Completed}},
 			}
-			if err := db.Commit(ctx, 2*commit+1, &model.Batch{Rows: rows}); err != nil {
+			if err := db.Commit(ctx, 2*commit+1, &data.Batch{Rows: rows}); err != nil {
 				t.Fatal(err)
 			}
-			if err := db.Commit(ctx, 2*commit+2, &model.Batch{Rows: []model.Row{&model.Delete{ThreadKey: thread, Limit: 100}}}); err != nil {
+			if err := db.Commit(ctx, 2*commit+2, &data.Batch{Rows: []data.Row{&data.Delete{ThreadKey: thread, Limit: 100}}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/admin"
 	"github.com/batonrun/baton/storage/postgrestest"
@@ -219,10 +219,10 @@ func TestServerFencesTheOneBefore(t *testing.T) {
 	if err := after.Join(t.Context(), "after", ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := before.Commit(t.Context(), 1, &model.Batch{}); !errors.Is(err, model.ErrFenced) {
+	if err := before.Commit(t.Context(), 1, &data.Batch{}); !errors.Is(err, data.ErrFenced) {
 		t.Errorf("Commit of the server before: %v, want ErrFenced", err)
 	}
-	if err := after.Commit(t.Context(), 1, &model.Batch{}); err != nil {
+	if err := after.Commit(t.Context(), 1, &data.Batch{}); err != nil {
 		t.Errorf("Commit of the server after: %v", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 const memoColumns = `run_key, generation, step, place, tool, agent, hash, call_id, begun, done, output`
@@ -30,20 +30,20 @@ WHERE run_key = ?::bigint AND generation = ?::bigint AND step = ?::bigint AND pl
 // maxMemos limits the records of one generation of a run.
 const maxMemos = 1_000_000
 
-func memoCells(m *model.Memo) []any {
+func memoCells(m *data.Memo) []any {
 	return []any{
 		m.RunKey, m.Generation, m.Step, m.Place, m.Tool, m.Agent, m.Hash, m.CallID, m.Begun, m.Done, raw(m.Output),
 	}
 }
 
-func scanMemo(rows *sql.Rows) (m model.Memo, err error) {
+func scanMemo(rows *sql.Rows) (m data.Memo, err error) {
 	err = rows.Scan(&m.RunKey, &m.Generation, &m.Step, &m.Place, &m.Tool, &m.Agent, &m.Hash, &m.CallID,
 		&m.Begun, &m.Done, rawInto{&m.Output})
 	return m, err
 }
 
 // Memos returns the records of one generation of the run.
-func (r keyed) Memos(ctx context.Context, runKey int64, generation int) ([]model.Memo, error) {
+func (r keyed) Memos(ctx context.Context, runKey int64, generation int) ([]data.Memo, error) {
 	return whole(ctx, r.q, scanMemo, maxMemos, selectMemos, runKey, generation)
 }
 
@@ -88,30 +88,30 @@ WHERE status = 'open' AND expires_at <= ? AND (SELECT status FROM runs WHERE run
 ORDER BY expires_at LIMIT ?`
 )
 
-func interruptCells(i *model.Interrupt) []any {
+func interruptCells(i *data.Interrupt) []any {
 	return []any{
 		i.RunKey, i.ID, i.Step, i.Place, i.Frontend, i.Tool, raw(i.Body), i.Status, raw(i.Payload),
 		msOrNull(i.ExpiresAt), ms(i.CreatedAt), i.RunKey, i.RunKey,
 	}
 }
 
-func scanInterrupt(rows *sql.Rows) (i model.Interrupt, err error) {
+func scanInterrupt(rows *sql.Rows) (i data.Interrupt, err error) {
 	err = rows.Scan(&i.RunKey, &i.ID, &i.Step, &i.Place, &i.Frontend, &i.Tool, rawInto{&i.Body}, &i.Status,
 		rawInto{&i.Payload}, timePtrInto{&i.ExpiresAt}, timeInto{&i.CreatedAt})
 	return i, err
 }
 
-func answerCells(a *model.Answer) []any { return []any{raw(a.Payload), a.RunKey, a.ID} }
+func answerCells(a *data.Answer) []any { return []any{raw(a.Payload), a.RunKey, a.ID} }
 
-func completionCells(a *model.Answer) []any {
+func completionCells(a *data.Answer) []any {
 	return []any{raw(a.Output), a.RunKey, a.Generation, a.Step, a.Place}
 }
 
-func withdrawnCells(w *model.Withdraw) []any { return []any{w.RunKey} }
+func withdrawnCells(w *data.Withdraw) []any { return []any{w.RunKey} }
 
 // asked is an interrupt of a view with its sort keys.
 type asked struct {
-	model.Asked
+	data.Asked
 	thread  int64
 	created time.Time
 	key     int64
@@ -124,12 +124,12 @@ func scanAsked(rows *sql.Rows) (a asked, err error) {
 }
 
 // Interrupts returns the run's interrupts, oldest first.
-func (r keyed) Interrupts(ctx context.Context, runKey int64) ([]model.Interrupt, error) {
+func (r keyed) Interrupts(ctx context.Context, runKey int64) ([]data.Interrupt, error) {
 	return whole(ctx, r.q, scanInterrupt, maxCount, selectInterrupts, runKey)
 }
 
 // Expired returns up to limit open interrupts that have expired, by expiry.
-func (r keyed) Expired(ctx context.Context, now time.Time, limit int) ([]model.Interrupt, error) {
+func (r keyed) Expired(ctx context.Context, now time.Time, limit int) ([]data.Interrupt, error) {
 	return all(ctx, r.q, scanInterrupt, selectExpired, ms(now), limit)
 }
 
@@ -149,14 +149,14 @@ FROM idempotency_keys k LEFT JOIN runs r ON r.key = k.run_key
 WHERE k.scope = ANY (?)`
 )
 
-func keyCells(k *model.IdempotencyKey) []any {
+func keyCells(k *data.IdempotencyKey) []any {
 	return []any{k.Scope, k.BodyHash, k.RunKey, raw(k.Answer), ms(k.CreatedAt)}
 }
 
 // remembered is the row of an Idempotency-Key.
 type remembered struct {
 	scope string
-	model.Remembered
+	data.Remembered
 }
 
 func scanRemembered(rows *sql.Rows) (r remembered, err error) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 const messageColumns = `thread_key, run_key, seq, event_id, state, message_id, tool_call_id, context_item_ids,
@@ -107,23 +107,23 @@ WHERE thread_key = ?::bigint AND seq >= ?::bigint AND state <> 'hidden'
 	AND (state = 'queued' AND ?::boolean OR event_id >= ?::bigint OR seq >= ?::bigint)`
 )
 
-func messageCells(m *model.Message) []any {
+func messageCells(m *data.Message) []any {
 	text := messageText(m) // which fills m.Hash
 	return []any{
 		m.ThreadKey, orNull(m.RunKey), m.Seq, m.EventID, string(m.State), m.ID, m.ToolCallID,
 		jsonOf(m.ContextItemIDs), text, dayOrNull(m.Day), ms(m.CreatedAt), m.Hash,
-		model.Instructs(&m.Message),
+		data.Instructs(&m.Message),
 	}
 }
 
 // messageText returns the message's JSON without the parts in other columns and without repetitions. The size of a
 // queued message's text counts for its inbox.
-func messageText(m *model.Message) any {
+func messageText(m *data.Message) any {
 	text := m.Stored()
 	switch {
 	case !json.Valid(text):
 		return errors.New("not JSON")
-	case m.State == model.MessageQueued:
+	case m.State == data.MessageQueued:
 		return string(text)
 	}
 	return squeeze(withoutID(text))
@@ -139,9 +139,9 @@ func withoutID(text []byte) string {
 	return "{" + string(rest)
 }
 
-func scanMessage(rows *sql.Rows) (m model.Message, err error) { return scanMessageAnd(rows) }
+func scanMessage(rows *sql.Rows) (m data.Message, err error) { return scanMessageAnd(rows) }
 
-func scanMessageAnd(rows *sql.Rows, more ...any) (m model.Message, err error) {
+func scanMessageAnd(rows *sql.Rows, more ...any) (m data.Message, err error) {
 	var run sql.NullInt64
 	var id, toolCallID string
 	err = rows.Scan(append([]any{
@@ -222,8 +222,8 @@ func stringEnd[T string | []byte](text T) int {
 }
 
 // RunMessages lists a run's messages that are not hidden with a key above after, by key.
-func (r reader) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (model.Page[model.Message], error) {
-	p, err := pageOf(ctx, r.q, scanMessageAnd, model.PageBytes, limit, selectRunMessages,
+func (r reader) RunMessages(ctx context.Context, project string, runKey, after int64, limit int) (data.Page[data.Message], error) {
+	p, err := pageOf(ctx, r.q, scanMessageAnd, data.PageBytes, limit, selectRunMessages,
 		runKey, project, maxCount, runKey, project, after)
 	if err != nil {
 		return p, err
@@ -232,7 +232,7 @@ func (r reader) RunMessages(ctx context.Context, project string, runKey, after i
 }
 
 // Queued returns the run's queued messages by key.
-func (r keyed) Queued(ctx context.Context, runKey int64) (list []model.Message, err error) {
+func (r keyed) Queued(ctx context.Context, runKey int64) (list []data.Message, err error) {
 	const page = 1000
 	for after := int64(0); ; after = list[len(list)-1].Key {
 		more, err := all(ctx, r.q, scanMessage, selectQueuedMessages, runKey, after, page)
@@ -243,17 +243,17 @@ func (r keyed) Queued(ctx context.Context, runKey int64) (list []model.Message, 
 }
 
 // hidden reports whether h hides the message.
-func hidden(h *model.Hide, m *model.Message) bool {
+func hidden(h *data.Hide, m *data.Message) bool {
 	return m.ThreadKey == h.ThreadKey && (h.RunKey == 0 || m.RunKey == h.RunKey) &&
-		(h.Queued && m.State == model.MessageQueued || h.FromEvent > 0 && m.EventID >= h.FromEvent ||
+		(h.Queued && m.State == data.MessageQueued || h.FromEvent > 0 && m.EventID >= h.FromEvent ||
 			h.FromSeq > 0 && m.Seq >= h.FromSeq)
 }
 
-func hideOfRunCells(h *model.Hide) []any {
+func hideOfRunCells(h *data.Hide) []any {
 	return []any{h.RunKey, h.ThreadKey, h.Queued, orEnd(h.FromEvent), orEnd(h.FromSeq)}
 }
 
-func hideOfThreadCells(h *model.Hide) []any {
+func hideOfThreadCells(h *data.Hide) []any {
 	lowest := h.FromSeq
 	if h.Queued || h.FromEvent > 0 {
 		lowest = 0
@@ -272,7 +272,7 @@ func orEnd(n int64) int64 {
 // inbox is a run's queued messages.
 type inbox struct {
 	run int64
-	model.Inbox
+	data.Inbox
 }
 
 func scanInbox(rows *sql.Rows) (in inbox, err error) {
@@ -293,35 +293,35 @@ func scanKnown(rows *sql.Rows) (k known, err error) {
 
 // Messages lists the newest limit of the thread's consumed messages that are not hidden and that events up to upTo (0
 // means all) have written, by seq, fewer if they exceed ThreadBytes.
-func (r keyed) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]model.Message, error) {
+func (r keyed) Messages(ctx context.Context, threadKey, upTo int64, limit int) ([]data.Message, error) {
 	if upTo == 0 {
 		upTo = math.MaxInt64
 	}
-	p, err := pageOf(ctx, r.q, scanMessageAnd, model.ThreadBytes, limit, selectMessages, threadKey, upTo)
+	p, err := pageOf(ctx, r.q, scanMessageAnd, data.ThreadBytes, limit, selectMessages, threadKey, upTo)
 	slices.Reverse(p.Rows)
 	return p.Rows, err
 }
 
 // Instructions returns the thread's first hundred messages that instruct models.
-func (r keyed) Instructions(ctx context.Context, threadKey, upTo int64) ([]model.Message, error) {
+func (r keyed) Instructions(ctx context.Context, threadKey, upTo int64) ([]data.Message, error) {
 	return all(ctx, r.q, scanMessage, selectInstructions, threadKey, orEnd(upTo))
 }
 
 // MessagesBefore lists the newest limit of the thread's consumed messages with a seq below before (0 means all), by
 // seq, fewer if they exceed ThreadBytes; with withHidden also hidden ones.
-func (r reader) MessagesBefore(ctx context.Context, project string, threadKey, before int64, withHidden bool, limit int) (model.Page[model.Message], error) {
-	also := model.MessageConsumed
+func (r reader) MessagesBefore(ctx context.Context, project string, threadKey, before int64, withHidden bool, limit int) (data.Page[data.Message], error) {
+	also := data.MessageConsumed
 	if withHidden {
-		also = model.MessageHidden
+		also = data.MessageHidden
 	}
-	p, err := pageOf(ctx, r.q, scanMessageAnd, model.ThreadBytes, limit, selectMessagesBefore,
+	p, err := pageOf(ctx, r.q, scanMessageAnd, data.ThreadBytes, limit, selectMessagesBefore,
 		threadKey, project, orEnd(before), string(also))
 	slices.Reverse(p.Rows)
 	return p, err
 }
 
 // MessagesByID returns the thread's messages, hidden ones included, whose id or toolCallId is among ids, by key.
-func (r keyed) MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]model.Message, error) {
+func (r keyed) MessagesByID(ctx context.Context, threadKey int64, ids []string) ([]data.Message, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -330,19 +330,19 @@ func (r keyed) MessagesByID(ctx context.Context, threadKey int64, ids []string) 
 }
 
 // MessageHeads returns the heads of the thread's messages, hidden ones included, whose id or toolCallId is among ids.
-func (r reader) MessageHeads(ctx context.Context, threadKey int64, ids []string) ([]model.MessageHead, error) {
+func (r reader) MessageHeads(ctx context.Context, threadKey int64, ids []string) ([]data.MessageHead, error) {
 	list := r.d.list(ids)
 	return all(ctx, r.q, scanMessageHead, selectMessageHeads, threadKey, list, threadKey, list, list)
 }
 
 // ShownHeads returns the heads of the newest limit of the thread's consumed messages, by seq.
-func (r reader) ShownHeads(ctx context.Context, threadKey int64, limit int) ([]model.MessageHead, error) {
+func (r reader) ShownHeads(ctx context.Context, threadKey int64, limit int) ([]data.MessageHead, error) {
 	heads, err := all(ctx, r.q, scanMessageHead, selectShownHeads, threadKey, limit)
 	slices.Reverse(heads)
 	return heads, err
 }
 
-func scanMessageHead(rows *sql.Rows) (h model.MessageHead, err error) {
+func scanMessageHead(rows *sql.Rows) (h data.MessageHead, err error) {
 	var run sql.NullInt64
 	err = rows.Scan(&run, &h.Seq, &h.State, &h.ID, &h.ToolCallID, &h.Hash)
 	h.RunKey = run.Int64

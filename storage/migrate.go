@@ -12,7 +12,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // migrations has a folder for each database. The first file of each is the schema; every later change of the schema is a file of
@@ -37,7 +37,7 @@ SELECT COALESCE(max(version_id), 0) FROM schema_versions WHERE is_applied`
 )
 
 // Migrate creates the database's schema or upgrades it to this program's. It fails with ErrSchema when the database has the
-// schema of a newer Baton. While a server serves the database it fails with a *model.HeldError, on SQLite with ErrLocked. When
+// schema of a newer Baton. While a server serves the database it fails with a *data.HeldError, on SQLite with ErrLocked. When
 // several programs migrate at once, one does and the others wait.
 func Migrate(ctx context.Context, cfg Config) error {
 	d, err := dialectOf(cfg.URL)
@@ -98,7 +98,7 @@ func migrate(ctx context.Context, cfg Config, d *dialect) error {
 const lockJoining = `
 SELECT pg_advisory_lock(hashtext('baton instances'))`
 
-// keepOthersOut stops instances from joining until release is called. It fails with a *model.HeldError while an instance serves
+// keepOthersOut stops instances from joining until release is called. It fails with a *data.HeldError while an instance serves
 // the database, or fences that instance when cfg.Takeover is set.
 func keepOthersOut(ctx context.Context, cfg Config, p *pool) (release func(), err error) {
 	conn, err := p.Connx(ctx)
@@ -127,18 +127,18 @@ func endHolders(ctx context.Context, cfg Config, p *pool) error {
 	} else if err != nil {
 		return err
 	}
-	fence := func(instance string, how model.End) error {
+	fence := func(instance string, how data.End) error {
 		_, err := p.ExecContext(ctx, p.d.statement(fenceInstance, plain), string(how), instance)
 		return err
 	}
 	for {
-		err := free(ctx, p.d, p, selectHolders, "", func(dead string) error { return fence(dead, model.EndCrashed) })
-		held, others := errors.AsType[*model.HeldError](err)
+		err := free(ctx, p.d, p, selectHolders, "", func(dead string) error { return fence(dead, data.EndCrashed) })
+		held, others := errors.AsType[*data.HeldError](err)
 		if !others || !cfg.Takeover {
 			return err
 		}
 		cfg.Log.Warn("taking over from a server that has the database, to migrate it", "addr", held.Addr)
-		if err := fence(held.Instance, model.EndFenced); err != nil {
+		if err := fence(held.Instance, data.EndFenced); err != nil {
 			return err
 		}
 	}
@@ -148,7 +148,7 @@ func endHolders(ctx context.Context, cfg Config, p *pool) error {
 func migrateInTurn(ctx context.Context, cfg Config, d *dialect) error {
 	for told := false; ; told = true {
 		err := migrate(ctx, cfg, d)
-		held, others := errors.AsType[*model.HeldError](err)
+		held, others := errors.AsType[*data.HeldError](err)
 		if !others {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -74,8 +74,8 @@ func TestMigrate_RespectsTheServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url := servedBy(t, "first", time.Now().Add(time.Hour))
 			next := withNext(t, postgresDialect())
-			first := model.HeldError{Instance: "first", Addr: "a:1"}
-			if held, ok := errors.AsType[*model.HeldError](migrate(t.Context(), Config{URL: url}.withDefaults(), next)); !ok || *held != first {
+			first := data.HeldError{Instance: "first", Addr: "a:1"}
+			if held, ok := errors.AsType[*data.HeldError](migrate(t.Context(), Config{URL: url}.withDefaults(), next)); !ok || *held != first {
 				t.Errorf("Migrate: %v, want it to name the first", held)
 			}
 			told := make(chan string, 10)
@@ -111,7 +111,7 @@ func TestMigrate_RespectsTheServer(t *testing.T) {
 				t.Fatal(got.err)
 			}
 			defer got.db.Close()
-			if in, err := got.db.Instance(t.Context(), "first"); err != nil || takeover != (in.End == model.EndFenced) {
+			if in, err := got.db.Instance(t.Context(), "first"); err != nil || takeover != (in.End == data.EndFenced) {
 				t.Errorf("the first: %+v, %v", in, err)
 			}
 		})
@@ -126,8 +126,8 @@ func TestMigrate_FencesSilentServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if in, err := db.Instance(t.Context(), "silent"); err != nil || in.End != model.EndCrashed {
-		t.Errorf("the silent one: %+v, %v, want the end %q", in, err, model.EndCrashed)
+	if in, err := db.Instance(t.Context(), "silent"); err != nil || in.End != data.EndCrashed {
+		t.Errorf("the silent one: %+v, %v, want the end %q", in, err, data.EndCrashed)
 	}
 }
 

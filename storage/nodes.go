@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // The latest step of a node usually implies the node's state. Then the step has tells_node set and the node has no row, or an
@@ -63,7 +63,7 @@ FROM steps WHERE run_key = ` + runOfProject + ` AND tells_node
 ORDER BY 2, 10 LIMIT ?`
 )
 
-func nodeCells(n *model.Node) []any {
+func nodeCells(n *data.Node) []any {
 	return []any{
 		n.RunKey, n.NodeID, string(n.Status), n.Progress, jsonOf(n.Messages), raw(n.Output), jsonOf(n.Error),
 		msOrNull(n.StartedAt), msOrNull(n.CompletedAt),
@@ -72,16 +72,16 @@ func nodeCells(n *model.Node) []any {
 
 // telling is a step with its tells_node.
 type telling struct {
-	model.Step
+	data.Step
 	node bool
 }
 
 func tellingCells(s *telling) []any { return append(stepCells(&s.Step), s.node) }
 
 // tells reports whether the step implies the node's state.
-func tells(s *model.Step, n *model.Node) bool {
+func tells(s *data.Step, n *data.Node) bool {
 	progress := 0.0
-	if s.Status == model.Completed {
+	if s.Status == data.Completed {
 		progress = 1
 	}
 	return n.Status == s.Status && n.Progress == progress && len(n.Messages) == 0 && n.Error == s.Error &&
@@ -96,8 +96,8 @@ func same(a, b *time.Time) bool {
 }
 
 // toldOutput is the output of a node that consists of its step's answer alone.
-func toldOutput(s *model.Step) json.RawMessage {
-	if s.Status != model.Completed || s.Output == nil {
+func toldOutput(s *data.Step) json.RawMessage {
+	if s.Status != data.Completed || s.Output == nil {
 		return nil
 	}
 	text, err := json.Marshal(agui.WorkerOutput{Status: agui.StatusSuccess, Answer: *s.Output})
@@ -130,7 +130,7 @@ func (tx *commitTx) writeSteps() error {
 			nodes = append(nodes, *n)
 		}
 	}
-	known := slices.DeleteFunc(slices.Clone(nodes), func(n model.Node) bool { return p.runs.get(n.RunKey) != nil })
+	known := slices.DeleteFunc(slices.Clone(nodes), func(n data.Node) bool { return p.runs.get(n.RunKey) != nil })
 	write(tx, known, silenceSteps, nodeKeyCells)
 	write(tx, steps, upsertStep, tellingCells)
 	write(tx, nodes, upsertNode, nodeCells)
@@ -138,7 +138,7 @@ func (tx *commitTx) writeSteps() error {
 }
 
 // toldNodes returns the nodes whose state is implied by a step that is about to change while the node does not.
-func (tx *commitTx) toldNodes(steps map[label]int) ([]model.Node, error) {
+func (tx *commitTx) toldNodes(steps map[label]int) ([]data.Node, error) {
 	var runs [][]any
 	for key := range steps {
 		if tx.pending.nodes.get(key) == nil && tx.pending.runs.get(key.of) == nil {
@@ -146,7 +146,7 @@ func (tx *commitTx) toldNodes(steps map[label]int) ([]model.Node, error) {
 		}
 	}
 	list, err := find(tx, scanNode, selectTold, runs)
-	var told table[label, model.Node] // the latest step of a node counts
+	var told table[label, data.Node] // the latest step of a node counts
 	for i := range list {
 		key := label{list[i].RunKey, list[i].NodeID}
 		if _, ok := steps[key]; ok && tx.pending.nodes.get(key) == nil {
@@ -156,9 +156,9 @@ func (tx *commitTx) toldNodes(steps map[label]int) ([]model.Node, error) {
 	return told.rows, err
 }
 
-func nodeKeyCells(n *model.Node) []any { return []any{n.RunKey, n.NodeID} }
+func nodeKeyCells(n *data.Node) []any { return []any{n.RunKey, n.NodeID} }
 
-func scanNode(rows *sql.Rows) (n model.Node, err error) {
+func scanNode(rows *sql.Rows) (n data.Node, err error) {
 	var output sql.NullString
 	var step int
 	err = rows.Scan(&n.RunKey, &n.NodeID, &n.Status, &n.Progress, jsonInto{&n.Messages}, &output, jsonInto{&n.Error},
@@ -168,26 +168,26 @@ func scanNode(rows *sql.Rows) (n model.Node, err error) {
 	case step == 0:
 		n.Output = json.RawMessage(output.String)
 	default:
-		n.Output = toldOutput(&model.Step{Status: n.Status, Output: &output.String})
+		n.Output = toldOutput(&data.Step{Status: n.Status, Output: &output.String})
 	}
 	return n, err
 }
 
 // Nodes returns the states of the run's nodes, by their ids.
-func (r keyed) Nodes(ctx context.Context, runKey int64) ([]model.Node, error) {
+func (r keyed) Nodes(ctx context.Context, runKey int64) ([]data.Node, error) {
 	return latestNodes(ctx, r.q, selectNodes, runKey, runKey)
 }
 
 // NodeStates is Nodes of a project's run, without their outputs.
-func (r reader) NodeStates(ctx context.Context, project string, runKey int64) ([]model.Node, error) {
+func (r reader) NodeStates(ctx context.Context, project string, runKey int64) ([]data.Node, error) {
 	return latestNodes(ctx, r.q, selectNodeStates, runKey, project, runKey, project)
 }
 
 // latestNodes reads nodes, ordered by id and step, and returns the latest state of each.
-func latestNodes(ctx context.Context, q querier, query string, args ...any) ([]model.Node, error) {
+func latestNodes(ctx context.Context, q querier, query string, args ...any) ([]data.Node, error) {
 	nodes, err := whole(ctx, q, scanNode, maxCount, query, args...)
 	slices.Reverse(nodes)
-	nodes = slices.CompactFunc(nodes, func(a, b model.Node) bool { return a.NodeID == b.NodeID })
+	nodes = slices.CompactFunc(nodes, func(a, b data.Node) bool { return a.NodeID == b.NodeID })
 	slices.Reverse(nodes)
 	return nodes, err
 }

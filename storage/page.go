@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"errors"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // One statement reads a page, so that the page is consistent: it counts the list if that is asked for, finds the keys and sizes of up to limit + 1 rows,
@@ -27,8 +27,8 @@ type scanner[T any] func(rows *sql.Rows, more ...any) (T, error)
 
 // pageOf returns the page of at most limit rows that a page statement selects. The statement's last two parameters are the
 // number of rows and of bytes; args are the others.
-func pageOf[T any](ctx context.Context, q querier, scan scanner[T], bytes, limit int, query string, args ...any) (model.Page[T], error) {
-	var p model.Page[T]
+func pageOf[T any](ctx context.Context, q querier, scan scanner[T], bytes, limit int, query string, args ...any) (data.Page[T], error) {
+	var p data.Page[T]
 	found := 0
 	rows, err := all(ctx, q, func(rows *sql.Rows) (T, error) { return scan(rows, &p.Total, &found) }, query, append(args, limit+1, bytes)...)
 	p.Rows = rows[:min(len(rows), limit)]
@@ -43,10 +43,10 @@ const uncounted = `SELECT 0`
 const maxCount = 10_000
 
 // counted completes the count of a page. An empty page has no row with it.
-func counted[T any](ctx context.Context, q querier, p model.Page[T], query string, args ...any) (model.Page[T], error) {
+func counted[T any](ctx context.Context, q querier, p data.Page[T], query string, args ...any) (data.Page[T], error) {
 	if len(p.Rows) == 0 {
 		total, err := one(ctx, q, scalar[int], query, args...)
-		if err != nil && !errors.Is(err, model.ErrNotFound) {
+		if err != nil && !errors.Is(err, data.ErrNotFound) {
 			return p, err
 		}
 		p.Total = total

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // between is a querier with a hook before each query but the first.
@@ -37,21 +37,21 @@ func TestPageAgreesWithItsTotal(t *testing.T) {
 	n := int64(0)
 	add := func() {
 		n++
-		thread := model.ThreadHead{Key: n, Project: "p", User: "u", ID: fmt.Sprint(n), ConversationID: fmt.Sprint(n), CreatedAt: now, UpdatedAt: now}
-		head := model.RunHead{Key: n, ThreadKey: n, Project: "p", User: "u", Status: model.Completed, CreatedAt: now, QueuedAt: now}
-		rows := []model.Row{
-			&model.Thread{ThreadHead: thread}, &model.Run{RunHead: head}, &model.Step{RunKey: 1, Number: int(n), StartedAt: now},
-			&model.Message{ThreadKey: 1, RunKey: 1, Seq: n, EventID: n, State: model.MessageConsumed, CreatedAt: now, Message: agui.Message{ID: fmt.Sprint(n), Role: agui.RoleUser}},
+		thread := data.ThreadHead{Key: n, Project: "p", User: "u", ID: fmt.Sprint(n), ConversationID: fmt.Sprint(n), CreatedAt: now, UpdatedAt: now}
+		head := data.RunHead{Key: n, ThreadKey: n, Project: "p", User: "u", Status: data.Completed, CreatedAt: now, QueuedAt: now}
+		rows := []data.Row{
+			&data.Thread{ThreadHead: thread}, &data.Run{RunHead: head}, &data.Step{RunKey: 1, Number: int(n), StartedAt: now},
+			&data.Message{ThreadKey: 1, RunKey: 1, Seq: n, EventID: n, State: data.MessageConsumed, CreatedAt: now, Message: agui.Message{ID: fmt.Sprint(n), Role: agui.RoleUser}},
 		}
-		if err := db.Commit(ctx, n, &model.Batch{Rows: rows}); err != nil {
+		if err := db.Commit(ctx, n, &data.Batch{Rows: rows}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	add()
 	read := func() reader { return reader{q: &between{querier: db.read, happens: add}, d: db.d} }
-	runs, err := read().Runs(ctx, model.RunFilter{Project: "p", Count: true})
+	runs, err := read().Runs(ctx, data.RunFilter{Project: "p", Count: true})
 	agrees(t, "runs", runs, err)
-	threads, err := read().Threads(ctx, model.ThreadFilter{Project: "p", User: "u", Count: true})
+	threads, err := read().Threads(ctx, data.ThreadFilter{Project: "p", User: "u", Count: true})
 	agrees(t, "threads", threads, err)
 	steps, err := read().Steps(ctx, "p", 1, 0, 50)
 	agrees(t, "steps", steps, err)
@@ -59,7 +59,7 @@ func TestPageAgreesWithItsTotal(t *testing.T) {
 	agrees(t, "messages", messages, err)
 }
 
-func agrees[T any](t *testing.T, what string, p model.Page[T], err error) {
+func agrees[T any](t *testing.T, what string, p data.Page[T], err error) {
 	t.Helper()
 	if err != nil || len(p.Rows) == 0 || len(p.Rows) != p.Total || p.More {
 		t.Errorf("there are %d %s of %d, more %v, %v", len(p.Rows), what, p.Total, p.More, err)

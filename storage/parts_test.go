@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -24,14 +24,14 @@ func TestHousekeepingGoesInParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := now.Add(-25 * time.Hour)
-	run := model.RunHead{Key: 1, ThreadKey: 1, Generation: 1, Status: model.Completed, FinishedAt: &ended}
-	rows := []model.Row{&model.Thread{ThreadHead: model.ThreadHead{Key: 1}}, &model.Run{RunHead: run}}
+	run := data.RunHead{Key: 1, ThreadKey: 1, Generation: 1, Status: data.Completed, FinishedAt: &ended}
+	rows := []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: 1}}, &data.Run{RunHead: run}}
 	const n = 2*tidyRows + 500
 	for i := range n {
-		rows = append(rows, &model.IdempotencyKey{Scope: fmt.Sprint(i), CreatedAt: ended},
-			&model.Memo{RunKey: 1, Generation: 1, Place: fmt.Sprint(i)})
+		rows = append(rows, &data.IdempotencyKey{Scope: fmt.Sprint(i), CreatedAt: ended},
+			&data.Memo{RunKey: 1, Generation: 1, Place: fmt.Sprint(i)})
 	}
-	if err := db.Commit(ctx, 1, &model.Batch{Rows: rows}); err != nil {
+	if err := db.Commit(ctx, 1, &data.Batch{Rows: rows}); err != nil {
 		t.Fatal(err)
 	}
 	for table, tidy := range map[string]func() error{
@@ -80,14 +80,14 @@ func TestLateCommitRenewsTheLease(t *testing.T) {
 	if err := db.Join(t.Context(), "instance", ""); err != nil {
 		t.Fatal(err)
 	}
-	err = db.Commit(t.Context(), 1, &model.Batch{Asks: make([]model.Ask, 1), Decide: func(_ int, v *model.View) model.Changes {
+	err = db.Commit(t.Context(), 1, &data.Batch{Asks: make([]data.Ask, 1), Decide: func(_ int, v *data.View) data.Changes {
 		for now := v.Now; now.Before(v.Now.Add(lease)); {
 			if now, err = one(t.Context(), db.read, scanTime, selectTime); err != nil {
 				t.Error(err)
 				break
 			}
 		}
-		return model.Changes{}
+		return data.Changes{}
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
 )
 
@@ -71,13 +71,13 @@ func (f formed) failed(ctx context.Context, err error) error { return f.q.failed
 
 // The reads of a DB are next to the statements they run.
 type (
-	// reader has the reads of one project: see [model.ByProject].
+	// reader has the reads of one project: see [data.ByProject].
 	reader struct {
 		q        querier
 		d        *dialect
 		searches turns // of searches
 	}
-	// keyed has the reads by key except those of logs: see [model.ByKey].
+	// keyed has the reads by key except those of logs: see [data.ByKey].
 	keyed struct {
 		q querier
 		d *dialect
@@ -118,20 +118,20 @@ const searchTime = 5 * time.Second
 
 // searched runs search within the limit of concurrent searches and a limit of time. A search can read many rows and occupy a
 // connection for long, so one client could otherwise use all connections.
-func searched[T any](ctx context.Context, r reader, search func(context.Context, reader) (model.Page[T], error)) (model.Page[T], error) {
+func searched[T any](ctx context.Context, r reader, search func(context.Context, reader) (data.Page[T], error)) (data.Page[T], error) {
 	end, err := r.searches.take(ctx, r.q)
 	if err != nil {
-		return model.Page[T]{}, err
+		return data.Page[T]{}, err
 	}
 	defer end()
-	ctx, cancel := context.WithTimeoutCause(ctx, searchTime, model.ErrTooSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, searchTime, data.ErrTooSlow)
 	defer cancel()
 	if p, ok := r.q.(*pool); ok {
 		r.q = unprepared{p}
 	}
 	p, err := search(ctx, r)
-	if err != nil && errors.Is(context.Cause(ctx), model.ErrTooSlow) {
-		err = fmt.Errorf("search for %v: %w", searchTime, model.ErrTooSlow)
+	if err != nil && errors.Is(context.Cause(ctx), data.ErrTooSlow) {
+		err = fmt.Errorf("search for %v: %w", searchTime, data.ErrTooSlow)
 	}
 	return p, err
 }
@@ -180,7 +180,7 @@ func one[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error),
 	if err != nil || len(list) == 0 {
 		var zero T
 		if err == nil {
-			err = model.ErrNotFound
+			err = data.ErrNotFound
 		}
 		return zero, err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/lib/pq/pqerror"
 	"github.com/pressly/goose/v3"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/terms"
 	"github.com/batonrun/baton/storage/sqlite"
 )
@@ -109,7 +109,7 @@ type sessions struct{ driver.Connector }
 func (s sessions) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := s.Connector.Connect(ctx)
 	if refused := (*pq.Error)(nil); errors.As(err, &refused) && explainPostgres(err) == nil {
-		err = fmt.Errorf("%w: %w", model.ErrUnavailable, err)
+		err = fmt.Errorf("%w: %w", data.ErrUnavailable, err)
 	}
 	return conn, err
 }
@@ -129,26 +129,26 @@ func explainPostgres(err error) error {
 	}
 	switch pe.Code {
 	case pqerror.DiskFull:
-		return model.ErrDiskFull
+		return data.ErrDiskFull
 	case pqerror.CharacterNotInRepertoire, pqerror.UntranslatableCharacter:
-		return model.ErrText
+		return data.ErrText
 	case pqerror.QueryCanceled:
-		return model.ErrTooSlow
+		return data.ErrTooSlow
 	case pqerror.UniqueViolation:
 		if slices.Contains(guards, pe.Constraint) {
-			return model.ErrConflict
+			return data.ErrConflict
 		}
 	case pqerror.ReadOnlySQLTransaction, pqerror.InsufficientPrivilege, pqerror.LockNotAvailable, pqerror.IdleInTransactionSessionTimeout:
-		return model.ErrUnavailable
+		return data.ErrUnavailable
 	}
 	switch pe.Code.Class() {
 	case pqerror.ClassConnectionException, pqerror.ClassInvalidAuthorizationSpecification,
 		pqerror.ClassTransactionRollback, pqerror.ClassInsufficientResources,
 		pqerror.ClassOperatorIntervention, pqerror.ClassSystemError, pqerror.ClassInvalidCatalogName:
-		return model.ErrUnavailable
+		return data.ErrUnavailable
 	}
 	if pe.Severity == pqerror.SeverityFatal || pe.Severity == pqerror.SeverityPanic { // it has ended the session, or begun none
-		return model.ErrUnavailable
+		return data.ErrUnavailable
 	}
 	return nil
 }

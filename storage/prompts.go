@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // A call of a model is a row of prompts, which refers to what the model was sent: to messages of the thread, and to pieces. A piece
@@ -90,13 +90,13 @@ const loosePieces = `
 	SELECT piece FROM prompt_uses u WHERE run_key = ? AND NOT EXISTS (
 		SELECT 1 FROM prompt_uses o WHERE o.piece = u.piece AND o.run_key <> u.run_key)`
 
-func promptCells(p *model.Prompt) []any {
+func promptCells(p *data.Prompt) []any {
 	cells := append([]any{p.RunKey, p.ID, p.Step}, resultCellsOf(&p.PromptResult)...)
 	return append(cells[:9:9], p.Sent, raw(p.Changes), orNull(p.Answer), msLong(p.FirstToken), msLong(p.Took), ms(p.StartedAt))
 }
 
 // resultCellsOf returns the first columns of a call's end. The usage does not repeat the columns before it.
-func resultCellsOf(r *model.PromptResult) []any {
+func resultCellsOf(r *data.PromptResult) []any {
 	var usage any
 	if counts := r.Usage; counts != (agui.TokenUsage{}) {
 		counts.Provider, counts.Model = "", ""
@@ -105,7 +105,7 @@ func resultCellsOf(r *model.PromptResult) []any {
 	return []any{r.Status, orNull(r.Provider), orNull(r.Model), orNull(r.FinishReason), usage, jsonOf(r.Error)}
 }
 
-func promptEndCells(e *model.PromptEnd) []any {
+func promptEndCells(e *data.PromptEnd) []any {
 	return append(resultCellsOf(&e.PromptResult), raw(e.Changes), orNull(e.Answer), msLong(e.FirstToken), msLong(e.Took), e.RunKey, e.ID)
 }
 
@@ -117,10 +117,10 @@ func msLong(d time.Duration) any {
 	return max(d.Milliseconds(), 1)
 }
 
-func pieceCells(p *model.PromptPiece) []any    { return []any{p.ID, string(p.Body)} }
-func pieceUseCells(p *model.PromptPiece) []any { return []any{p.RunKey, p.ID} }
+func pieceCells(p *data.PromptPiece) []any    { return []any{p.ID, string(p.Body)} }
+func pieceUseCells(p *data.PromptPiece) []any { return []any{p.RunKey, p.ID} }
 
-func scanPromptAnd(rows *sql.Rows, more ...any) (p model.Prompt, err error) {
+func scanPromptAnd(rows *sql.Rows, more ...any) (p data.Prompt, err error) {
 	var provider, name, finish, answer sql.NullString
 	var first, took sql.NullInt64
 	err = rows.Scan(append([]any{
@@ -140,34 +140,34 @@ func scanPromptAnd(rows *sql.Rows, more ...any) (p model.Prompt, err error) {
 	return p, err
 }
 
-func scanPrompt(rows *sql.Rows) (model.Prompt, error) { return scanPromptAnd(rows) }
+func scanPrompt(rows *sql.Rows) (data.Prompt, error) { return scanPromptAnd(rows) }
 
-// Prompts lists a run's calls of models with an id behind after: see [model.ByProject].
-func (r reader) Prompts(ctx context.Context, project string, runKey int64, after string, limit int) (model.Page[model.Prompt], error) {
-	p, err := pageOf(ctx, r.q, scanPromptAnd, model.PageBytes, limit, selectPrompts, runKey, project, maxCount, runKey, project, after)
+// Prompts lists a run's calls of models with an id behind after: see [data.ByProject].
+func (r reader) Prompts(ctx context.Context, project string, runKey int64, after string, limit int) (data.Page[data.Prompt], error) {
+	p, err := pageOf(ctx, r.q, scanPromptAnd, data.PageBytes, limit, selectPrompts, runKey, project, maxCount, runKey, project, after)
 	if err != nil {
 		return p, err
 	}
 	return counted(ctx, r.q, p, countPrompts, runKey, project, maxCount)
 }
 
-// Prompt returns a call of a model: see [model.ByProject].
-func (r reader) Prompt(ctx context.Context, project string, runKey int64, id string) (model.Prompt, error) {
+// Prompt returns a call of a model: see [data.ByProject].
+func (r reader) Prompt(ctx context.Context, project string, runKey int64, id string) (data.Prompt, error) {
 	if checkString(id) != nil {
-		return model.Prompt{}, model.ErrNotFound
+		return data.Prompt{}, data.ErrNotFound
 	}
 	return one(ctx, r.q, scanPrompt, selectPrompt, runKey, project, id)
 }
 
-// PromptPieces returns pieces that runs of a thread use: see [model.ByProject].
-func (r reader) PromptPieces(ctx context.Context, project string, threadKey int64, ids []string) (model.Page[model.PromptPiece], error) {
-	return pageOf(ctx, r.q, func(rows *sql.Rows, more ...any) (p model.PromptPiece, err error) {
+// PromptPieces returns pieces that runs of a thread use: see [data.ByProject].
+func (r reader) PromptPieces(ctx context.Context, project string, threadKey int64, ids []string) (data.Page[data.PromptPiece], error) {
+	return pageOf(ctx, r.q, func(rows *sql.Rows, more ...any) (p data.PromptPiece, err error) {
 		err = rows.Scan(append([]any{&p.ID, rawInto{&p.Body}}, more...)...)
 		return p, err
-	}, model.PageBytes, len(ids), selectPieces, r.d.list(ids), threadKey, project)
+	}, data.PageBytes, len(ids), selectPieces, r.d.list(ids), threadKey, project)
 }
 
-// MessagesBySeq returns messages of a thread: see [model.ByProject].
-func (r reader) MessagesBySeq(ctx context.Context, project string, threadKey int64, seqs []int64) (model.Page[model.Message], error) {
-	return pageOf(ctx, r.q, scanMessageAnd, model.PageBytes, len(seqs), selectMessagesBySeq, threadKey, project, r.d.list(seqs))
+// MessagesBySeq returns messages of a thread: see [data.ByProject].
+func (r reader) MessagesBySeq(ctx context.Context, project string, threadKey int64, seqs []int64) (data.Page[data.Message], error) {
+	return pageOf(ctx, r.q, scanMessageAnd, data.PageBytes, len(seqs), selectMessagesBySeq, threadKey, project, r.d.list(seqs))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
@@ -23,7 +23,7 @@ func TestPruneKeepsTheRecordsOfRunsAtWork(t *testing.T) {
 			db := open(t)
 			log := newLog(t, joined(t, db), 4)
 			now := time.Now()
-			var rows []model.Row
+			var rows []data.Row
 			for i, key := range log.runs {
 				run, err := db.Run(t.Context(), key)
 				if err != nil {
@@ -33,13 +33,13 @@ func TestPruneKeepsTheRecordsOfRunsAtWork(t *testing.T) {
 				switch i {
 				case 1, 2:
 					at := now.Add(time.Duration(4*i-29) * time.Hour)
-					run.Status, run.FinishedAt = model.Completed, &at
+					run.Status, run.FinishedAt = data.Completed, &at
 				case 3:
-					run.Status = model.Waiting
+					run.Status = data.Waiting
 				}
 				rows = append(rows, &run.RunHead)
 				for generation := 1; generation <= 3; generation++ {
-					rows = append(rows, &model.Memo{RunKey: key, Generation: generation, Step: 1, Place: "do#1"})
+					rows = append(rows, &data.Memo{RunKey: key, Generation: generation, Step: 1, Place: "do#1"})
 				}
 			}
 			log.commit(t, nil, rows...)
@@ -152,7 +152,7 @@ func TestPrune_ForgetsOldAPIKeys(t *testing.T) {
 			joined(t, db)
 			now := time.Now().UTC().Truncate(time.Millisecond)
 			days := func(n int) *time.Time { at := now.AddDate(0, 0, -n); return &at }
-			for id, k := range map[string]model.APIKey{
+			for id, k := range map[string]data.APIKey{
 				"good": {}, "revoked": {RevokedAt: days(89)}, "revoked long ago": {RevokedAt: days(91)},
 				"over": {ExpiresAt: days(89)}, "over for long": {ExpiresAt: days(91)},
 			} {

@@ -6,41 +6,41 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
 )
 
 // pending has the rows that a transaction will write, grouped by kind. Changes of a pending row apply here, so flush
 // may write the kinds in any order.
 type pending struct {
-	threads      table[int64, model.Thread]
-	threadHeads  table[int64, model.ThreadHead]
-	threadStates table[int64, model.ThreadState]
-	patches      table[int64, model.ThreadPatch]
-	runs         table[int64, model.Run]
-	heads        table[int64, model.RunHead]
-	results      table[int64, model.RunResult]
-	settled      table[int64, model.RunSettled]
-	names        []model.RunName
-	spans        table[ordinal, model.Span]
-	spanEnds     table[ordinal, model.SpanEnd]
-	steps        table[ordinal, model.Step]
-	nodes        table[label, model.Node]
-	hides        []model.Hide
-	messages     table[label, model.Message]
-	memos        table[use, model.Memo]
-	withdrawn    table[int64, model.Withdraw]
-	answers      table[label, model.Answer]
-	interrupts   table[label, model.Interrupt]
-	keys         table[string, model.IdempotencyKey]
-	uses         []model.AttachmentUse
-	prompts      table[label, model.Prompt]
-	promptEnds   table[label, model.PromptEnd]
-	pieces       []model.PromptPiece
-	audit        []model.Audit
-	ended        []model.RunEnded
-	calls        []model.CallUsage
-	raises       []model.Raise
+	threads      table[int64, data.Thread]
+	threadHeads  table[int64, data.ThreadHead]
+	threadStates table[int64, data.ThreadState]
+	patches      table[int64, data.ThreadPatch]
+	runs         table[int64, data.Run]
+	heads        table[int64, data.RunHead]
+	results      table[int64, data.RunResult]
+	settled      table[int64, data.RunSettled]
+	names        []data.RunName
+	spans        table[ordinal, data.Span]
+	spanEnds     table[ordinal, data.SpanEnd]
+	steps        table[ordinal, data.Step]
+	nodes        table[label, data.Node]
+	hides        []data.Hide
+	messages     table[label, data.Message]
+	memos        table[use, data.Memo]
+	withdrawn    table[int64, data.Withdraw]
+	answers      table[label, data.Answer]
+	interrupts   table[label, data.Interrupt]
+	keys         table[string, data.IdempotencyKey]
+	uses         []data.AttachmentUse
+	prompts      table[label, data.Prompt]
+	promptEnds   table[label, data.PromptEnd]
+	pieces       []data.PromptPiece
+	audit        []data.Audit
+	ended        []data.RunEnded
+	calls        []data.CallUsage
+	raises       []data.Raise
 }
 
 // Keys of more than one column.
@@ -145,14 +145,14 @@ type commitTx struct {
 	c       *committer
 	now     time.Time
 	pending *pending
-	deletes []*model.Delete
-	events  []model.StoredEvent
+	deletes []*data.Delete
+	events  []data.StoredEvent
 
 	committed []func() // called once it is committed
 }
 
 // put makes rows pending. Deletions are carried out after all rows of the batch: see applyDeletes.
-func (tx *commitTx) put(rows []model.Row) error {
+func (tx *commitTx) put(rows []data.Row) error {
 	for _, row := range rows {
 		if err := tx.putOne(row); err != nil {
 			return tx.fail(fmt.Errorf("%T: %w", row, err))
@@ -161,26 +161,26 @@ func (tx *commitTx) put(rows []model.Row) error {
 	return nil
 }
 
-func (tx *commitTx) putOne(row model.Row) error {
+func (tx *commitTx) putOne(row data.Row) error {
 	p := tx.pending
 	switch row := row.(type) {
-	case *model.Thread:
+	case *data.Thread:
 		if row.Key == 0 || p.threads.get(row.Key) != nil {
 			return fmt.Errorf("key %d", row.Key)
 		}
 		p.threads.put(row.Key, row)
 		if string(row.State) != "{}" {
-			p.threadStates.put(row.Key, &model.ThreadState{Key: row.Key, State: row.State})
+			p.threadStates.put(row.Key, &data.ThreadState{Key: row.Key, State: row.State})
 		}
-	case *model.ThreadHead:
+	case *data.ThreadHead:
 		if t := p.threads.get(row.Key); t != nil {
 			t.LastEventID, t.LastSeq, t.UpdatedAt = row.LastEventID, row.LastSeq, row.UpdatedAt
 			return nil
 		}
 		p.threadHeads.put(row.Key, row)
-	case *model.ThreadState:
+	case *data.ThreadState:
 		p.threadStates.put(row.Key, row)
-	case *model.ThreadPatch:
+	case *data.ThreadPatch:
 		patch := *row
 		if old := p.patches.get(row.Key); old != nil {
 			if patch.Title == nil {
@@ -194,55 +194,55 @@ func (tx *commitTx) putOne(row model.Row) error {
 			}
 		}
 		p.patches.put(row.Key, &patch)
-	case *model.Step:
+	case *data.Step:
 		p.steps.put(ordinal{row.RunKey, row.Number}, row)
-	case *model.Node:
+	case *data.Node:
 		p.nodes.put(label{row.RunKey, row.NodeID}, row)
-	case *model.Message:
+	case *data.Message:
 		p.putMessage(row, tx.now)
-	case *model.Hide:
+	case *data.Hide:
 		for i := range p.messages.rows {
 			if m := &p.messages.rows[i]; hidden(row, m) {
-				m.State = model.MessageHidden
+				m.State = data.MessageHidden
 			}
 		}
 		p.hides = append(p.hides, *row)
-	case *model.Memo:
+	case *data.Memo:
 		p.memos.put(use{row.RunKey, row.Generation, row.Step, row.Place}, row)
-	case *model.Interrupt:
+	case *data.Interrupt:
 		p.interrupts.put(label{row.RunKey, row.ID}, row)
-	case *model.Answer:
+	case *data.Answer:
 		p.answer(row)
-	case *model.Withdraw:
+	case *data.Withdraw:
 		for i := range p.interrupts.rows {
-			if in := &p.interrupts.rows[i]; in.RunKey == row.RunKey && in.Status == model.InterruptOpen {
-				in.Status = model.InterruptCancelled
+			if in := &p.interrupts.rows[i]; in.RunKey == row.RunKey && in.Status == data.InterruptOpen {
+				in.Status = data.InterruptCancelled
 			}
 		}
 		p.withdrawn.put(row.RunKey, row)
-	case *model.IdempotencyKey:
+	case *data.IdempotencyKey:
 		p.keys.put(row.Scope, row)
-	case *model.AttachmentUse:
+	case *data.AttachmentUse:
 		p.uses = append(p.uses, *row)
-	case *model.Prompt:
+	case *data.Prompt:
 		p.prompts.put(label{row.RunKey, row.ID}, row)
-	case *model.PromptEnd:
+	case *data.PromptEnd:
 		if begun := p.prompts.get(label{row.RunKey, row.ID}); begun != nil {
 			begun.End(row)
 			return nil
 		}
 		p.promptEnds.put(label{row.RunKey, row.ID}, row)
-	case *model.PromptPiece:
+	case *data.PromptPiece:
 		p.pieces = append(p.pieces, *row)
-	case *model.Audit:
+	case *data.Audit:
 		p.audit = append(p.audit, *row)
-	case *model.RunEnded:
+	case *data.RunEnded:
 		p.ended = append(p.ended, *row)
-	case *model.CallUsage:
+	case *data.CallUsage:
 		p.calls = append(p.calls, *row)
-	case *model.Raise:
+	case *data.Raise:
 		raise := *row
-		same := func(r model.Raise) bool { // PostgreSQL updates a row once in a statement
+		same := func(r data.Raise) bool { // PostgreSQL updates a row once in a statement
 			amount := r.Amount
 			if r.Amount = raise.Amount; r != raise {
 				return false
@@ -251,7 +251,7 @@ func (tx *commitTx) putOne(row model.Row) error {
 			return true
 		}
 		p.raises = append(slices.DeleteFunc(p.raises, same), raise)
-	case *model.Delete:
+	case *data.Delete:
 		tx.deletes = append(tx.deletes, row)
 	default:
 		return p.putRun(row)
@@ -260,14 +260,14 @@ func (tx *commitTx) putOne(row model.Row) error {
 }
 
 // putRun makes rows of a run, its names and its spans pending.
-func (p *pending) putRun(row model.Row) error {
+func (p *pending) putRun(row data.Row) error {
 	switch row := row.(type) {
-	case *model.Run:
+	case *data.Run:
 		if row.Key == 0 || p.runs.get(row.Key) != nil {
 			return fmt.Errorf("key %d", row.Key)
 		}
 		p.runs.put(row.Key, row)
-	case *model.RunHead:
+	case *data.RunHead:
 		if run := p.runs.get(row.Key); run != nil {
 			created := run.CreatedAt
 			run.RunHead = *row
@@ -275,13 +275,13 @@ func (p *pending) putRun(row model.Row) error {
 			return nil
 		}
 		p.heads.put(row.Key, row)
-	case *model.RunResult:
+	case *data.RunResult:
 		if run := p.runs.get(row.Key); run != nil {
 			run.OutputSummary, run.Usage = row.OutputSummary, row.Usage
 			return nil
 		}
 		p.results.put(row.Key, row)
-	case *model.RunSettled:
+	case *data.RunSettled:
 		if run := p.runs.get(row.Key); run != nil {
 			run.Attempt = 0
 		} else if head := p.heads.get(row.Key); head != nil {
@@ -289,15 +289,15 @@ func (p *pending) putRun(row model.Row) error {
 		} else {
 			p.settled.put(row.Key, row)
 		}
-	case *model.RunName:
+	case *data.RunName:
 		p.names = append(p.names, *row)
-	case *model.Span:
+	case *data.Span:
 		key := ordinal{row.RunKey, row.N}
 		if p.spans.get(key) != nil {
 			return fmt.Errorf("span %d of run %d exists", row.N, row.RunKey)
 		}
 		p.spans.put(key, row)
-	case *model.SpanEnd:
+	case *data.SpanEnd:
 		key := ordinal{row.RunKey, row.N}
 		if span := p.spans.get(key); span != nil {
 			span.Last = row.Last
@@ -311,7 +311,7 @@ func (p *pending) putRun(row model.Row) error {
 }
 
 // putMessage makes a message pending. A message that is put again keeps its first CreatedAt.
-func (p *pending) putMessage(row *model.Message, now time.Time) {
+func (p *pending) putMessage(row *data.Message, now time.Time) {
 	m, key := *row, label{row.ThreadKey, row.ID}
 	if old := p.messages.get(key); old != nil {
 		m.CreatedAt = old.CreatedAt
@@ -322,9 +322,9 @@ func (p *pending) putMessage(row *model.Message, now time.Time) {
 }
 
 // answer changes the interrupt and the memo if they are pending. The answer becomes pending too, as it also changes stored rows.
-func (p *pending) answer(row *model.Answer) {
+func (p *pending) answer(row *data.Answer) {
 	if in := p.interrupts.get(label{row.RunKey, row.ID}); in != nil {
-		in.Status, in.Payload = model.InterruptAnswered, row.Payload
+		in.Status, in.Payload = data.InterruptAnswered, row.Payload
 	}
 	if memo := p.memos.get(use{row.RunKey, row.Generation, row.Step, row.Place}); memo != nil {
 		memo.Done, memo.Output = true, row.Output
@@ -344,7 +344,7 @@ func (tx *commitTx) flush() error {
 
 func (tx *commitTx) writePending() error {
 	p := tx.pending
-	active := func(h model.RunHead) bool { return h.Status == model.Running || h.Status == model.Waiting }
+	active := func(h data.RunHead) bool { return h.Status == data.Running || h.Status == data.Waiting }
 	leaving, entering := divide(p.heads.rows, active)
 	leaving, ended := p.withResults(leaving)
 	write(tx, p.threadHeads.rows, updateThread, threadHeadCells)
@@ -371,7 +371,7 @@ func (tx *commitTx) writePending() error {
 		return err
 	}
 
-	ofThreads, ofRuns := divide(p.hides, func(h model.Hide) bool { return h.RunKey != 0 })
+	ofThreads, ofRuns := divide(p.hides, func(h data.Hide) bool { return h.RunKey != 0 })
 	write(tx, ofThreads, hideOfThread, hideOfThreadCells)
 	write(tx, ofRuns, hideOfRun, hideOfRunCells)
 	write(tx, p.messages.rows, upsertMessage, messageCells)
@@ -417,12 +417,12 @@ func (tx *commitTx) finish() error {
 
 // endedRun is a run that ends, with its result.
 type endedRun struct {
-	head   model.RunHead
-	result model.RunResult
+	head   data.RunHead
+	result data.RunResult
 }
 
 // withResults divides runs into those without and those with a pending result, and removes these results.
-func (p *pending) withResults(heads []model.RunHead) (without []model.RunHead, with []endedRun) {
+func (p *pending) withResults(heads []data.RunHead) (without []data.RunHead, with []endedRun) {
 	for _, h := range heads {
 		if r := p.results.get(h.Key); r != nil {
 			with = append(with, endedRun{h, *r})
@@ -434,7 +434,7 @@ func (p *pending) withResults(heads []model.RunHead) (without []model.RunHead, w
 	for i := range with {
 		ended[with[i].head.Key] = true
 	}
-	p.results.rows = slices.DeleteFunc(p.results.rows, func(r model.RunResult) bool { return ended[r.Key] })
+	p.results.rows = slices.DeleteFunc(p.results.rows, func(r data.RunResult) bool { return ended[r.Key] })
 	return without, with
 }
 

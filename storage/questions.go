@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"slices"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 const (
@@ -40,7 +40,7 @@ SELECT count(*) FROM (SELECT 1 FROM interrupts q`
 	countAskedOf = countQuestions + ofUser + whereOpen + questionsCounted
 )
 
-func scanQuestion(rows *sql.Rows, more ...any) (q model.Question, err error) {
+func scanQuestion(rows *sql.Rows, more ...any) (q data.Question, err error) {
 	i := &q.Interrupt
 	err = rows.Scan(append([]any{
 		&i.RunKey, &i.ID, &i.Step, &i.Place, &i.Frontend, &i.Tool,
@@ -55,7 +55,7 @@ func scanQuestion(rows *sql.Rows, more ...any) (q model.Question, err error) {
 }
 
 // Questions lists the open interrupts of a project's WAITING runs, oldest first. The default limit is 50.
-func (r reader) Questions(ctx context.Context, f model.QuestionFilter) (model.Page[model.Question], error) {
+func (r reader) Questions(ctx context.Context, f data.QuestionFilter) (data.Page[data.Question], error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}
@@ -67,7 +67,7 @@ func (r reader) Questions(ctx context.Context, f model.QuestionFilter) (model.Pa
 	if !f.Count {
 		count, counting = uncounted, nil
 	}
-	p, err := pageOf(ctx, r.q, scanQuestion, model.PageBytes, f.Limit, listQuestions+count+list,
+	p, err := pageOf(ctx, r.q, scanQuestion, data.PageBytes, f.Limit, listQuestions+count+list,
 		slices.Concat(counting, whose, []any{f.AfterKey})...)
 	if err != nil || !f.Count {
 		return p, err

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 const (
@@ -54,14 +54,14 @@ WHERE s.run_key = ANY (?) LIMIT ?`
 // retention removes old data.
 type retention beside
 
-var _ model.Retainer = (*DB)(nil)
+var _ data.Retainer = (*DB)(nil)
 
-// Projects implements [model.Retainer]. It steps from one to the next in three indexes, each in its own order.
+// Projects implements [data.Retainer]. It steps from one to the next in three indexes, each in its own order.
 func (r retention) Projects(ctx context.Context) (projects []string, err error) {
 	for _, query := range []string{nextProjectOfRuns, nextProjectOfAttachments, nextProjectOfAudit} {
 		for last := ""; ; {
 			last, err = one(ctx, r.read, scalar[string], query, last)
-			if errors.Is(err, model.ErrNotFound) {
+			if errors.Is(err, data.ErrNotFound) {
 				break
 			}
 			if err != nil {
@@ -74,18 +74,18 @@ func (r retention) Projects(ctx context.Context) (projects []string, err error) 
 	return slices.Compact(projects), nil
 }
 
-// EndedRuns implements [model.Retainer].
-func (r retention) EndedRuns(ctx context.Context, project string, before time.Time, after model.EndedRun, limit int) ([]model.EndedRun, error) {
-	return all(ctx, r.read, func(rows *sql.Rows) (e model.EndedRun, err error) {
+// EndedRuns implements [data.Retainer].
+func (r retention) EndedRuns(ctx context.Context, project string, before time.Time, after data.EndedRun, limit int) ([]data.EndedRun, error) {
+	return all(ctx, r.read, func(rows *sql.Rows) (e data.EndedRun, err error) {
 		err = rows.Scan(&e.Key, &e.Thread, timeInto{&e.CreatedAt}, timePtrInto{&e.FinishedAt}, &e.Events)
 		return e, err
 	}, selectEndedRuns, ms(before), project, ms(before), ms(after.CreatedAt), after.Key, limit)
 }
 
-// EventsOf implements [model.Retainer].
-func (r retention) EventsOf(ctx context.Context, runKeys []int64) (map[int64]model.EventsSize, error) {
+// EventsOf implements [data.Retainer].
+func (r retention) EventsOf(ctx context.Context, runKeys []int64) (map[int64]data.EventsSize, error) {
 	spans, err := all(ctx, r.read, scanSizedSpan, selectSizedSpans, r.d.list(runKeys), maxCount)
-	sizes := make(map[int64]model.EventsSize)
+	sizes := make(map[int64]data.EventsSize)
 	for _, s := range spans {
 		size := sizes[s.RunKey]
 		size.Events += int(max(s.Last-s.First+1, 0))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // What has been kept long enough is found and goes: by project, runs or their events alone, sealed ones too. What is still
@@ -25,25 +25,25 @@ func TestRetention(t *testing.T) {
 				now := time.Now()
 				long, lately := now.Add(-9*day), now.Add(-time.Hour)
 				projects := []string{"a", "b", "c", "d", "kept"}
-				runs := make([]*model.Run, len(projects))
-				var events []model.StoredEvent
-				var list []model.Row
+				runs := make([]*data.Run, len(projects))
+				var events []data.StoredEvent
+				var list []data.Row
 				for i, project := range projects {
 					thread, run, rows := log.newRun(t)
-					thread.Project, run.Project, run.CreatedAt, run.Status, run.FinishedAt = project, project, long, model.Completed, &long
+					thread.Project, run.Project, run.CreatedAt, run.Status, run.FinishedAt = project, project, long, data.Completed, &long
 					thread.LastEventID, thread.UpdatedAt = 5, long
 					switch project {
 					case "c":
-						run.Status, run.FinishedAt = model.Waiting, nil
+						run.Status, run.FinishedAt = data.Waiting, nil
 					case "d":
 						run.FinishedAt = &lately
 					}
 					for id := int64(1); id <= 5; id++ {
-						events = append(events, model.StoredEvent{ThreadKey: thread.Key, ID: id, RunKey: run.Key, Kind: agui.TypeCustom, Payload: payload})
+						events = append(events, data.StoredEvent{ThreadKey: thread.Key, ID: id, RunKey: run.Key, Kind: agui.TypeCustom, Payload: payload})
 					}
-					m := &model.Message{ThreadKey: thread.Key, RunKey: run.Key, Seq: 1, State: model.MessageConsumed, CreatedAt: long}
+					m := &data.Message{ThreadKey: thread.Key, RunKey: run.Key, Seq: 1, State: data.MessageConsumed, CreatedAt: long}
 					m.ID, m.Role, m.Content = "m", agui.RoleUser, "hello"
-					runs[i], list = run, append(append(list, rows...), m, &model.SpanEnd{RunKey: run.Key, N: 1, Last: 5})
+					runs[i], list = run, append(append(list, rows...), m, &data.SpanEnd{RunKey: run.Key, N: 1, Last: 5})
 				}
 				log.commit(t, events, list...)
 				if sealed {
@@ -95,7 +95,7 @@ func TestRetention(t *testing.T) {
 				}
 				for i, run := range runs {
 					_, err := db.Run(ctx, run.Key)
-					if gone := i == 1; gone != errors.Is(err, model.ErrNotFound) {
+					if gone := i == 1; gone != errors.Is(err, data.ErrNotFound) {
 						t.Errorf("run of %s: %v", run.Project, err)
 					}
 					p, err := db.RunMessages(ctx, run.Project, run.Key, 0, 10)
@@ -115,10 +115,10 @@ func TestAuditIsForgottenByProject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db, ctx, now := open(t), t.Context(), time.Now()
 			log := newLog(t, joined(t, db), 1)
-			var list []model.Row
+			var list []data.Row
 			for i := range 2100 {
 				for _, project := range []string{"p", "q"} {
-					list = append(list, &model.Audit{Project: project, Action: "start", At: now.Add(time.Duration(i-2100) * time.Hour)})
+					list = append(list, &data.Audit{Project: project, Action: "start", At: now.Add(time.Duration(i-2100) * time.Hour)})
 				}
 			}
 			log.commit(t, nil, list...)
@@ -132,7 +132,7 @@ func TestAuditIsForgottenByProject(t *testing.T) {
 				t.Errorf("%d are gone, %v", n, err)
 			}
 			for project, want := range map[string]int{"p": 23, "q": 2100} {
-				p, err := db.Audit(ctx, model.AuditFilter{Project: project, Count: true})
+				p, err := db.Audit(ctx, data.AuditFilter{Project: project, Count: true})
 				if err != nil || p.Total != want {
 					t.Errorf("%s has %d, %v", project, p.Total, err)
 				}

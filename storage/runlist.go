@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/terms"
 )
 
@@ -77,7 +77,7 @@ func (s *statement) add(text string, args ...any) {
 var oldestFirst = strings.NewReplacer(" DESC", " ASC", "(created_at, key) <", "(created_at, key) >", "key < ?", "key > ?")
 
 // text returns the statement for a list in the order of f.
-func (s *statement) text(f *model.RunFilter) string {
+func (s *statement) text(f *data.RunFilter) string {
 	if f.Oldest {
 		return oldestFirst.Replace(s.String())
 	}
@@ -86,27 +86,27 @@ func (s *statement) text(f *model.RunFilter) string {
 
 // Runs lists runs without the columns that lists do not show, newest first unless f.Oldest is set. The default limit is 50. The
 // runs of a project are in the order of their time, those of a thread or by terms in the order of their keys.
-func (r reader) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.Run], error) {
+func (r reader) Runs(ctx context.Context, f data.RunFilter) (data.Page[data.Run], error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}
 	switch {
 	case checkString(f.Text) != nil:
-		return model.Page[model.Run]{Counted: f.Count}, nil
+		return data.Page[data.Run]{Counted: f.Count}, nil
 	case f.Searches():
-		return searched(ctx, r, func(ctx context.Context, r reader) (model.Page[model.Run], error) { return r.runs(ctx, &f) })
+		return searched(ctx, r, func(ctx context.Context, r reader) (data.Page[data.Run], error) { return r.runs(ctx, &f) })
 	}
 	return r.runs(ctx, &f)
 }
 
-func (r reader) runs(ctx context.Context, f *model.RunFilter) (model.Page[model.Run], error) {
+func (r reader) runs(ctx context.Context, f *data.RunFilter) (data.Page[data.Run], error) {
 	after, err := r.place(ctx, f, f.BeforeKey)
 	if err != nil {
-		return model.Page[model.Run]{}, err
+		return data.Page[data.Run]{}, err
 	}
 	begin, err := r.place(ctx, f, 0)
 	if err != nil {
-		return model.Page[model.Run]{}, err
+		return data.Page[data.Run]{}, err
 	}
 	var count, list statement
 	if count.add(uncounted); f.Count {
@@ -119,7 +119,7 @@ func (r reader) runs(ctx context.Context, f *model.RunFilter) (model.Page[model.
 	r.d.keysOfRuns(&list, f, after, f.Limit+1)
 	list.add(thatAreShown)
 	// The last two parameters are the limit and the size of the page, which pageOf adds.
-	p, err := pageOf(ctx, r.q, scanRunAnd, model.PageBytes, f.Limit, list.text(f), list.args[:len(list.args)-1]...)
+	p, err := pageOf(ctx, r.q, scanRunAnd, data.PageBytes, f.Limit, list.text(f), list.args[:len(list.args)-1]...)
 	if err != nil || !f.Count {
 		return p, err
 	}
@@ -128,12 +128,12 @@ func (r reader) runs(ctx context.Context, f *model.RunFilter) (model.Page[model.
 
 // indexedPart returns the part of a filter that an index serves, and whether the filter has other parts: the thread, else the statuses
 // unless most runs may have one of them, else the user, the agent or workflow, or the statuses.
-func indexedPart(f *model.RunFilter) (part model.RunFilter, rest bool) {
-	part = model.RunFilter{Project: f.Project, Since: f.Since, Until: f.Until}
-	few := len(f.Statuses) > 0 && !slices.Contains(f.Statuses, model.Completed)
+func indexedPart(f *data.RunFilter) (part data.RunFilter, rest bool) {
+	part = data.RunFilter{Project: f.Project, Since: f.Since, Until: f.Until}
+	few := len(f.Statuses) > 0 && !slices.Contains(f.Statuses, data.Completed)
 	switch {
 	case f.ThreadKey != 0:
-		part = model.RunFilter{Project: f.Project, ThreadKey: f.ThreadKey}
+		part = data.RunFilter{Project: f.Project, ThreadKey: f.ThreadKey}
 	case few:
 		part.Statuses = f.Statuses
 	case f.User != "":
@@ -147,14 +147,14 @@ func indexedPart(f *model.RunFilter) (part model.RunFilter, rest bool) {
 }
 
 // countRuns counts the runs that a filter admits, up to one more than maxCount.
-func (d *dialect) countRuns(s *statement, f *model.RunFilter, begin []any) {
+func (d *dialect) countRuns(s *statement, f *data.RunFilter, begin []any) {
 	s.add(countSome)
 	d.keysOfRuns(s, f, begin, maxCount+1)
 	s.add(asCounted)
 }
 
 // keysOfRuns selects the next keys of those runs, and their times.
-func (d *dialect) keysOfRuns(s *statement, f *model.RunFilter, after []any, limit int) {
+func (d *dialect) keysOfRuns(s *statement, f *data.RunFilter, after []any, limit int) {
 	if f.ByTerms() {
 		d.keysByTerms(s, f, after, limit)
 		return
@@ -164,7 +164,7 @@ func (d *dialect) keysOfRuns(s *statement, f *model.RunFilter, after []any, limi
 	if !ordersByTime(f) {
 		keys, below, order = keysByKey, belowKey, byKey
 	}
-	one := func(part *model.RunFilter) {
+	one := func(part *data.RunFilter) {
 		where, args := filterRuns(part)
 		s.add(keys+where, args...)
 		if rest {
@@ -182,7 +182,7 @@ func (d *dialect) keysOfRuns(s *statement, f *model.RunFilter, after []any, limi
 }
 
 // keysByTerms selects the next keys of the runs that the terms of a filter find, and of those of which its text is a name.
-func (d *dialect) keysByTerms(s *statement, f *model.RunFilter, after []any, limit int) {
+func (d *dialect) keysByTerms(s *statement, f *data.RunFilter, after []any, limit int) {
 	search, ok := terms.For(f)
 	s.add(`SELECT key, at FROM (`)
 	if ok {
@@ -210,37 +210,37 @@ func (d *dialect) keysByTerms(s *statement, f *model.RunFilter, after []any, lim
 }
 
 // fitting requires of the run with a key what f says of its columns.
-func fitting(s *statement, f *model.RunFilter, key string) {
+func fitting(s *statement, f *data.RunFilter, key string) {
 	where, args := filterRuns(f)
 	s.add(` AND (SELECT `+strings.TrimPrefix(where, "\nWHERE ")+` FROM runs AS fitting WHERE fitting.key = `+key+`)`, args...)
 }
 
 // ofEach selects from each of several statuses: the index has the runs of one status in order.
-func ofEach(s *statement, f *model.RunFilter, one func(*model.RunFilter)) {
+func ofEach(s *statement, f *data.RunFilter, one func(*data.RunFilter)) {
 	for i, status := range f.Statuses {
 		if i > 0 {
 			s.add(` UNION ALL `)
 		}
 		of := *f
-		of.Statuses = []model.Status{status}
+		of.Statuses = []data.Status{status}
 		s.add(`SELECT * FROM (`)
 		one(&of)
 		s.add(`) AS plain`)
 	}
 }
 
-func ordersByTime(f *model.RunFilter) bool {
+func ordersByTime(f *data.RunFilter) bool {
 	return f.Project != "" && f.ThreadKey == 0 && !f.ByTerms()
 }
 
 // place returns the position after which a page begins: that of the run with the key, or the begin of the list.
-func (r reader) place(ctx context.Context, f *model.RunFilter, key int64) ([]any, error) {
+func (r reader) place(ctx context.Context, f *data.RunFilter, key int64) ([]any, error) {
 	at := endOfTime
 	switch {
 	case key != 0 && ordersByTime(f):
 		var err error
 		at, err = one(ctx, r.q, scanTime, selectCreated, key, f.Project)
-		if errors.Is(err, model.ErrNotFound) { // then no run follows
+		if errors.Is(err, data.ErrNotFound) { // then no run follows
 			if at = time.UnixMilli(0); f.Oldest {
 				at = endOfTime
 			}
@@ -259,7 +259,7 @@ func (r reader) place(ctx context.Context, f *model.RunFilter, key int64) ([]any
 }
 
 // filterRuns returns the WHERE clause of a filter, all but its text and its cursor.
-func filterRuns(f *model.RunFilter) (string, []any) {
+func filterRuns(f *data.RunFilter) (string, []any) {
 	var query strings.Builder
 	args := make([]any, 0, 10)
 	query.WriteString("\nWHERE TRUE")

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -26,16 +26,16 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 			db := openForPlans(t, url)
 			fillRuns(t, db, n)
 			for _, test := range []struct {
-				f    model.RunFilter
+				f    data.RunFilter
 				want []int64 // the first runs
 				all  int
 			}{
-				{model.RunFilter{User: "u", Statuses: []model.Status{model.Running}}, nil, 0},
-				{model.RunFilter{User: "u", Statuses: []model.Status{model.Cancelled}}, []int64{1}, 1},
-				{model.RunFilter{User: "rare", Statuses: []model.Status{model.Failed}}, []int64{7000, 6000, 5000}, 7},
-				{model.RunFilter{User: "rare", Statuses: []model.Status{model.Failed}, Oldest: true}, []int64{1000, 2000, 3000}, 7},
-				{model.RunFilter{User: "rare", Statuses: []model.Status{model.Failed, model.Completed}, Agent: "a1"}, []int64{6000}, 1},
-				{model.RunFilter{ThreadKey: 2, Since: time.UnixMilli(12_000), Until: time.UnixMilli(15_000)}, []int64{14, 13, 12}, 3},
+				{data.RunFilter{User: "u", Statuses: []data.Status{data.Running}}, nil, 0},
+				{data.RunFilter{User: "u", Statuses: []data.Status{data.Cancelled}}, []int64{1}, 1},
+				{data.RunFilter{User: "rare", Statuses: []data.Status{data.Failed}}, []int64{7000, 6000, 5000}, 7},
+				{data.RunFilter{User: "rare", Statuses: []data.Status{data.Failed}, Oldest: true}, []int64{1000, 2000, 3000}, 7},
+				{data.RunFilter{User: "rare", Statuses: []data.Status{data.Failed, data.Completed}, Agent: "a1"}, []int64{6000}, 1},
+				{data.RunFilter{ThreadKey: 2, Since: time.UnixMilli(12_000), Until: time.UnixMilli(15_000)}, []int64{14, 13, 12}, 3},
 			} {
 				f := test.f
 				f.Project, f.Limit, f.Count = "p", 3, true
@@ -60,7 +60,7 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 				}
 			}
 			fillAudit(t, db, n)
-			audit := func(f model.AuditFilter) (rows, pages int) {
+			audit := func(f data.AuditFilter) (rows, pages int) {
 				t.Helper()
 				f.Project, f.Limit = "p", 5
 				for {
@@ -76,13 +76,13 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 					f.BeforeTime, f.BeforeKey = last.At, last.Key
 				}
 			}
-			if rows, pages := audit(model.AuditFilter{Actor: "ann", Action: "rare"}); rows != 7 || pages != 2 {
+			if rows, pages := audit(data.AuditFilter{Actor: "ann", Action: "rare"}); rows != 7 || pages != 2 {
 				t.Errorf("of two names the audit has %d rows on %d pages", rows, pages)
 			}
-			if rows, pages := audit(model.AuditFilter{Actor: "ann", Action: "start", Since: time.UnixMilli(100_000), Until: time.UnixMilli(200_000)}); rows != 100 || pages != 20 {
+			if rows, pages := audit(data.AuditFilter{Actor: "ann", Action: "start", Since: time.UnixMilli(100_000), Until: time.UnixMilli(200_000)}); rows != 100 || pages != 20 {
 				t.Errorf("of a time the audit has %d rows on %d pages", rows, pages)
 			}
-			if rows, pages := audit(model.AuditFilter{Run: "r17"}); rows != 1 || pages != 1 {
+			if rows, pages := audit(data.AuditFilter{Run: "r17"}); rows != 1 || pages != 1 {
 				t.Errorf("of a run the audit has %d rows on %d pages", rows, pages)
 			}
 			stats, err := db.Stats(t.Context(), "p", time.Hour, time.UnixMilli(0), time.UnixMilli(n*1000))
@@ -94,7 +94,7 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 }
 
 // plannedByKey fails when PostgreSQL would read all runs for a page.
-func plannedByKey(t *testing.T, db *DB, f model.RunFilter) {
+func plannedByKey(t *testing.T, db *DB, f data.RunFilter) {
 	t.Helper()
 	if db.d.name != "postgres" {
 		return
@@ -117,11 +117,11 @@ func plannedByKey(t *testing.T, db *DB, f model.RunFilter) {
 // A search ends after its time, as one that was too slow.
 func TestSearched_FailsAfterItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, err := searched(t.Context(), reader{}, func(ctx context.Context, _ reader) (model.Page[model.Run], error) {
+		_, err := searched(t.Context(), reader{}, func(ctx context.Context, _ reader) (data.Page[data.Run], error) {
 			<-ctx.Done()
-			return model.Page[model.Run]{}, ctx.Err()
+			return data.Page[data.Run]{}, ctx.Err()
 		})
-		if !errors.Is(err, model.ErrTooSlow) {
+		if !errors.Is(err, data.ErrTooSlow) {
 			t.Errorf("it failed with %v", err)
 		}
 	})
@@ -158,7 +158,7 @@ SELECT 0, 'p', 'a', 'COMPLETED', '', 1, ?2, ?2, ?2 FROM n`, maxWaiting+10, now.U
 	}
 	completed := func() (n int, counting bool) {
 		t.Helper()
-		s, err := db.Stats(t.Context(), "p", model.HourStep, now.Add(-time.Hour), now)
+		s, err := db.Stats(t.Context(), "p", data.HourStep, now.Add(-time.Hour), now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,19 +189,19 @@ func TestSearchesLeaveConnections(t *testing.T) {
 	given, giveUp := context.WithCancel(t.Context())
 	giveUp()
 	yes := true
-	if _, err := db.Runs(given, model.RunFilter{Project: "p", Text: "r1"}); !errors.Is(err, context.Canceled) {
+	if _, err := db.Runs(given, data.RunFilter{Project: "p", Text: "r1"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a search of runs: %v", err)
 	}
-	if _, err := db.Threads(given, model.ThreadFilter{Project: "p", User: "u", Archived: &yes}); !errors.Is(err, context.Canceled) {
+	if _, err := db.Threads(given, data.ThreadFilter{Project: "p", User: "u", Archived: &yes}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a search of threads: %v", err)
 	}
-	for _, f := range []model.RunFilter{{Project: "p"}, {Project: "p", User: "u"}, {Project: "p", Statuses: []model.Status{model.Failed, model.Running}}} {
+	for _, f := range []data.RunFilter{{Project: "p"}, {Project: "p", User: "u"}, {Project: "p", Statuses: []data.Status{data.Failed, data.Running}}} {
 		if _, err := db.Runs(t.Context(), f); err != nil {
 			t.Errorf("%+v: %v", f, err)
 		}
 	}
 	db.searches.places.Release(slots)
-	if p, err := db.Runs(t.Context(), model.RunFilter{Project: "p", User: "u", Agent: "a1"}); err != nil || len(p.Rows) == 0 {
+	if p, err := db.Runs(t.Context(), data.RunFilter{Project: "p", User: "u", Agent: "a1"}); err != nil || len(p.Rows) == 0 {
 		t.Errorf("a search whose turn has come: %+v, %v", p, err)
 	}
 }

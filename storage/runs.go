@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 const headColumns = `thread_key, project_id, user_id, id, agent, workflow_id, status, generation, attempt, spans,
@@ -97,7 +97,7 @@ WHERE status = ? AND status IN ('QUEUED', 'RUNNING', 'WAITING')
 ORDER BY thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END LIMIT ?`
 )
 
-func runCells(r *model.Run) []any {
+func runCells(r *data.Run) []any {
 	return []any{
 		r.ThreadKey, r.Project, r.User, r.ID, r.Agent, r.WorkflowID, string(r.Status), r.Generation, r.Attempt, r.Spans,
 		r.SpanName, r.Turn, r.Answered, r.Owner, jsonOf(r.Replaces), r.RollBack, r.ClosedEvent, jsonOf(r.Error),
@@ -106,13 +106,13 @@ func runCells(r *model.Run) []any {
 	}
 }
 
-func inputCells(r *model.Run) []any {
+func inputCells(r *data.Run) []any {
 	return []any{
 		r.Key, raw(r.Input), raw(r.Definition), r.InputQuery, jsonOf(r.ContextItemIDs), raw(r.Metadata), r.ParentRun,
 	}
 }
 
-func headCells(h *model.RunHead) []any {
+func headCells(h *data.RunHead) []any {
 	return []any{
 		string(h.Status), h.Generation, h.Attempt, h.Spans, h.SpanName, h.Turn, h.Answered, h.Owner, jsonOf(h.Replaces),
 		h.RollBack, h.ClosedEvent, jsonOf(h.Error), ms(h.QueuedAt), msOrNull(h.StartedAt), msOrNull(h.FinishedAt), h.Key,
@@ -124,16 +124,16 @@ func endedCells(e *endedRun) []any {
 	return append(cells[:len(cells)-1], resultCells(&e.result)...)
 }
 
-func resultCells(r *model.RunResult) []any { return []any{r.OutputSummary, jsonOf(r.Usage), r.Key} }
+func resultCells(r *data.RunResult) []any { return []any{r.OutputSummary, jsonOf(r.Usage), r.Key} }
 
-func settledCells(s *model.RunSettled) []any { return []any{s.Key} }
+func settledCells(s *data.RunSettled) []any { return []any{s.Key} }
 
-func nameCells(n *model.RunName) []any {
+func nameCells(n *data.RunName) []any {
 	return []any{n.Project, n.User, n.Name, n.RunKey, n.BodyHash}
 }
 
 // into returns the scan destinations of a head's columns.
-func into(h *model.RunHead, more ...any) []any {
+func into(h *data.RunHead, more ...any) []any {
 	return append([]any{
 		&h.ThreadKey, &h.Project, &h.User, &h.ID, &h.Agent, &h.WorkflowID, &h.Status, &h.Generation, &h.Attempt, &h.Spans,
 		&h.SpanName, &h.Turn, &h.Answered, &h.Owner,
@@ -148,14 +148,14 @@ func into(h *model.RunHead, more ...any) []any {
 	}, more...)
 }
 
-func scanHead(rows *sql.Rows) (h model.RunHead, err error) {
+func scanHead(rows *sql.Rows) (h data.RunHead, err error) {
 	err = rows.Scan(into(&h)...)
 	return h, err
 }
 
-func scanRun(rows *sql.Rows) (model.Run, error) { return scanRunAnd(rows) }
+func scanRun(rows *sql.Rows) (data.Run, error) { return scanRunAnd(rows) }
 
-func scanRunAnd(rows *sql.Rows, more ...any) (run model.Run, err error) {
+func scanRunAnd(rows *sql.Rows, more ...any) (run data.Run, err error) {
 	err = rows.Scan(into(&run.RunHead, append([]any{
 		rawInto{&run.Input},
 		rawInto{&run.Definition},
@@ -171,8 +171,8 @@ func scanRunAnd(rows *sql.Rows, more ...any) (run model.Run, err error) {
 
 // named is a run with one of its names.
 type named struct {
-	model.Name
-	run model.NamedRun
+	data.Name
+	run data.NamedRun
 }
 
 func scanNamed(rows *sql.Rows) (n named, err error) {
@@ -182,13 +182,13 @@ func scanNamed(rows *sql.Rows) (n named, err error) {
 }
 
 // Run returns the run with the key.
-func (r keyed) Run(ctx context.Context, key int64) (model.Run, error) {
+func (r keyed) Run(ctx context.Context, key int64) (data.Run, error) {
 	return one(ctx, r.q, scanRun, selectRunByKey, key)
 }
 
 // RunsByName returns at most 2 of the project's runs that have the name, as their first or a later one: of one user, or
 // with user "" of all.
-func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]model.Run, error) {
+func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
 	if user == "" {
 		return all(ctx, r.q, scanRun, selectRunsByName, project, name)
 	}
@@ -196,19 +196,19 @@ func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]m
 }
 
 // OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order they will be claimed.
-func (r keyed) OpenRuns(ctx context.Context, threadKey int64) ([]model.RunHead, error) {
+func (r keyed) OpenRuns(ctx context.Context, threadKey int64) ([]data.RunHead, error) {
 	return all(ctx, r.q, scanHead, selectOpenHeads, r.d.list([]int64{threadKey}))
 }
 
 // LastRun returns the thread's newest run.
-func (r keyed) LastRun(ctx context.Context, threadKey int64) (model.Run, error) {
+func (r keyed) LastRun(ctx context.Context, threadKey int64) (data.Run, error) {
 	return one(ctx, r.q, scanRun, selectLastRun, threadKey)
 }
 
 // Unfinished returns up to limit runs of all threads with the status, ordered by their threads' keys and their own, after the given
 // ones.
-func (r keyed) Unfinished(ctx context.Context, status model.Status, afterThread, afterKey int64, limit int) ([]model.RunHead, error) {
-	if status != model.Queued { // of which a thread has one
+func (r keyed) Unfinished(ctx context.Context, status data.Status, afterThread, afterKey int64, limit int) ([]data.RunHead, error) {
+	if status != data.Queued { // of which a thread has one
 		afterKey = 0
 	}
 	return all(ctx, r.q, scanHead, selectUnfinished, string(status), afterThread, afterKey, limit)
@@ -235,13 +235,13 @@ SELECT
 // Weight returns the size of a run's input and output. Its input is its own, its records, the thread's state, queued
 // messages, and the thread's messages up to the limit for workers. Its output is its generation's messages, except
 // those with which its spans begin: these are input.
-func (r keyed) Weight(ctx context.Context, threadKey, runKey int64) (model.Weight, error) {
-	return one(ctx, r.q, func(rows *sql.Rows) (w model.Weight, err error) {
+func (r keyed) Weight(ctx context.Context, threadKey, runKey int64) (data.Weight, error) {
+	return one(ctx, r.q, func(rows *sql.Rows) (w data.Weight, err error) {
 		var history int64
 		err = rows.Scan(&w.Asked, &history, &w.Said)
-		w.Asked += min(history, model.ThreadBytes)
+		w.Asked += min(history, data.ThreadBytes)
 		return w, err
-	}, selectWeight, runKey, threadKey, model.MessageBytes, runKey, weighed, runKey, runKey, weighed, model.MessageBytes, threadKey, latest, runKey, runKey, runKey, runKey, weighed)
+	}, selectWeight, runKey, threadKey, data.MessageBytes, runKey, weighed, runKey, runKey, weighed, data.MessageBytes, threadKey, latest, runKey, runKey, runKey, runKey, weighed)
 }
 
 // Limits of the rows whose sizes are added up. A worker gets the latest messages of its thread; the other limit is above what a run

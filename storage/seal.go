@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/janitor"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage/eventlog"
 )
 
@@ -92,7 +92,7 @@ func (s sealer) sealThreads(ctx context.Context, now time.Time) (sealed int, err
 
 // hinders reports whether err is not the fault of one thread, and so would fail the next one too.
 func (s sealer) hinders(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, model.ErrDiskFull) || errors.Is(err, model.ErrFenced) || checkSchema(ctx, s.d, s.read) != nil
+	return ctx.Err() != nil || errors.Is(err, data.ErrDiskFull) || errors.Is(err, data.ErrFenced) || checkSchema(ctx, s.d, s.read) != nil
 }
 
 // unsealed is a thread with events that are not sealed.
@@ -157,7 +157,7 @@ func (s sealer) sealRows(ctx context.Context, u unsealed, to int64, rows []event
 	}
 	err = s.aside(ctx, func(tx *tx) error {
 		sealed, err := one(ctx, tx, scalar[int64], lockUnsealed, u.key)
-		if errors.Is(err, model.ErrNotFound) {
+		if errors.Is(err, data.ErrNotFound) {
 			return nil
 		}
 		if err != nil {

@@ -11,14 +11,14 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
 // history fills threads with finished runs of n events each and returns the logs as they must stay.
-func history(tb testing.TB, db model.Store, threads, runs, n int) (*workload, map[int64][]model.StoredEvent) {
+func history(tb testing.TB, db data.Store, threads, runs, n int) (*workload, map[int64][]data.StoredEvent) {
 	tb.Helper()
 	log := newLog(tb, db, threads)
 	for r := range runs {
@@ -30,16 +30,16 @@ func history(tb testing.TB, db model.Store, threads, runs, n int) (*workload, ma
 		}
 		log.commit(tb, nil, log.finishRuns(tb)...)
 	}
-	want := make(map[int64][]model.StoredEvent)
+	want := make(map[int64][]data.StoredEvent)
 	for _, key := range log.threads {
 		want[key] = readLog(tb, db, key, 1000)
 	}
 	return log, want
 }
 
-func readLog(tb testing.TB, db model.Store, thread int64, limit int) []model.StoredEvent {
+func readLog(tb testing.TB, db data.Store, thread int64, limit int) []data.StoredEvent {
 	tb.Helper()
-	var all []model.StoredEvent
+	var all []data.StoredEvent
 	for after := int64(0); ; {
 		page, err := db.Events(tb.Context(), thread, after, limit)
 		if err != nil {
@@ -54,7 +54,7 @@ func readLog(tb testing.TB, db model.Store, thread int64, limit int) []model.Sto
 }
 
 // sameLog is cmp.Diff for many events.
-func sameLog(t *testing.T, got, want []model.StoredEvent) {
+func sameLog(t *testing.T, got, want []data.StoredEvent) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%d events, want %d", len(got), len(want))
@@ -124,15 +124,15 @@ func TestDeleteRunDeletesSealedEvents(t *testing.T) {
 			log, want := history(t, joined(t, db), 1, 6, 300)
 			seal(t, db, 72*time.Hour, 1800)
 			key := log.threads[0]
-			runs, _, err := storagetest.Parts(db.Runs(t.Context(), model.RunFilter{ThreadKey: key}))
+			runs, _, err := storagetest.Parts(db.Runs(t.Context(), data.RunFilter{ThreadKey: key}))
 			if err != nil || len(runs) != 6 {
 				t.Fatalf("%d runs, %v", len(runs), err)
 			}
 			gone := map[int64]bool{runs[1].Key: true, runs[2].Key: true, runs[5].Key: true}
 			for run := range gone {
-				log.commit(t, nil, &model.Delete{ThreadKey: key, RunKey: run, Limit: 1000})
+				log.commit(t, nil, &data.Delete{ThreadKey: key, RunKey: run, Limit: 1000})
 			}
-			var kept []model.StoredEvent
+			var kept []data.StoredEvent
 			for _, ev := range want[key] {
 				if !gone[ev.RunKey] {
 					kept = append(kept, ev)
@@ -179,19 +179,19 @@ func TestForgetKeys(t *testing.T) {
 	db := open(t, newSQLite(t))
 	log := &workload{db: joined(t, db)}
 	now := time.Now()
-	log.commit(t, nil, &model.IdempotencyKey{Scope: "old", CreatedAt: now.Add(-time.Hour)},
-		&model.IdempotencyKey{Scope: "new", CreatedAt: now})
+	log.commit(t, nil, &data.IdempotencyKey{Scope: "old", CreatedAt: now.Add(-time.Hour)},
+		&data.IdempotencyKey{Scope: "new", CreatedAt: now})
 	if err := db.ForgetKeys(t.Context(), now.Add(-time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	log.n++
-	err := log.db.Commit(t.Context(), log.n, &model.Batch{
-		Asks: []model.Ask{{Scope: "old"}, {Scope: "new"}},
-		Decide: func(_ int, v *model.View) model.Changes {
+	err := log.db.Commit(t.Context(), log.n, &data.Batch{
+		Asks: []data.Ask{{Scope: "old"}, {Scope: "new"}},
+		Decide: func(_ int, v *data.View) data.Changes {
 			if _, ok := v.Remembered["new"]; len(v.Remembered) != 1 || !ok {
 				t.Errorf("remembered are %v", v.Remembered)
 			}
-			return model.Changes{}
+			return data.Changes{}
 		},
 	})
 	if err != nil {

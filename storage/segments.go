@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"errors"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
 )
 
@@ -58,10 +58,10 @@ func (r logReader) readSegments(ctx context.Context, thread int64, p *eventlog.P
 }
 
 // deleteSealed removes the next events of a run from the segments of a span.
-func (r *removal) deleteSealed(span *model.Span) (left bool, err error) {
+func (r *removal) deleteSealed(span *data.Span) (left bool, err error) {
 	for at := span.First - 1; ; {
 		s, err := one(r.ctx, r, scanSegment, selectSegments, span.ThreadKey, at, span.Last+1, 1)
-		if errors.Is(err, model.ErrNotFound) {
+		if errors.Is(err, data.ErrNotFound) {
 			return false, nil
 		}
 		if err != nil || r.over() {

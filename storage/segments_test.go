@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
 )
 
@@ -33,18 +33,18 @@ func TestSegmentsAreDecompressedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	const events, perRun = 10_000, 2500
-	rows := []model.Row{&model.Thread{ThreadHead: model.ThreadHead{Key: 1, LastEventID: events, CreatedAt: now, UpdatedAt: now}}}
+	rows := []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: 1, LastEventID: events, CreatedAt: now, UpdatedAt: now}}}
 	for run := range int64(events / perRun) {
-		head := model.RunHead{Key: run + 1, ThreadKey: 1, ID: fmt.Sprint(run), Status: model.Completed, CreatedAt: now, QueuedAt: now, FinishedAt: &now}
-		rows = append(rows, &model.Run{RunHead: head},
-			&model.Span{RunKey: run + 1, N: 1, ThreadKey: 1, First: run*perRun + 1, Last: (run + 1) * perRun})
+		head := data.RunHead{Key: run + 1, ThreadKey: 1, ID: fmt.Sprint(run), Status: data.Completed, CreatedAt: now, QueuedAt: now, FinishedAt: &now}
+		rows = append(rows, &data.Run{RunHead: head},
+			&data.Span{RunKey: run + 1, N: 1, ThreadKey: 1, First: run*perRun + 1, Last: (run + 1) * perRun})
 	}
-	said := make([]model.StoredEvent, events)
+	said := make([]data.StoredEvent, events)
 	for i := range said {
 		payload := fmt.Sprintf(`{"type":"CUSTOM","name":"%d"}`, i)
-		said[i] = model.StoredEvent{ThreadKey: 1, ID: int64(i + 1), RunKey: int64(i/perRun + 1), Kind: agui.TypeCustom, Payload: []byte(payload)}
+		said[i] = data.StoredEvent{ThreadKey: 1, ID: int64(i + 1), RunKey: int64(i/perRun + 1), Kind: agui.TypeCustom, Payload: []byte(payload)}
 	}
-	if err := db.Commit(ctx, 1, &model.Batch{Rows: rows, Events: said}); err != nil {
+	if err := db.Commit(ctx, 1, &data.Batch{Rows: rows, Events: said}); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := db.Seal(ctx, now.Add(48*time.Hour)); err != nil || n != events {
@@ -81,7 +81,7 @@ func TestSegmentsAreDecompressedOnce(t *testing.T) {
 	if n := c.n.Load(); n != segments {
 		t.Errorf("two readers have %d segments decompressed, want %d", n, segments)
 	}
-	if err := db.Commit(ctx, 2, &model.Batch{Rows: []model.Row{&model.Delete{ThreadKey: 1, RunKey: 2, Limit: 100}}}); err != nil {
+	if err := db.Commit(ctx, 2, &data.Batch{Rows: []data.Row{&data.Delete{ThreadKey: 1, RunKey: 2, Limit: 100}}}); err != nil {
 		t.Fatal(err)
 	}
 	for at := int64(0); at < events; {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -49,7 +49,7 @@ var mayScan = []string{
 func TestStatementsUseIndexes(t *testing.T) {
 	statements := allStatements(t)
 	maps.Copy(statements, filteredRuns())
-	for name, f := range map[string]model.AuditFilter{
+	for name, f := range map[string]data.AuditFilter{
 		"all": {}, "an actor": {Actor: "a"}, "an action": {Action: "a"}, "a user": {User: "a"}, "a run": {Run: "a"}, "since": {Since: time.Now()},
 		"an hour": {Since: time.Now(), Until: time.Now()}, "an actor since": {Actor: "a", Since: time.Now()},
 		"an actor and an action": {Actor: "a", Action: "a"},
@@ -277,7 +277,7 @@ func execAll(t *testing.T, conn *sqlx.Conn, statements ...string) (string, error
 }
 
 // oldest is a part of a statement in the order of f.
-func oldest(f *model.RunFilter, text string) string {
+func oldest(f *data.RunFilter, text string) string {
 	var s statement
 	s.add(text)
 	return s.text(f)
@@ -285,19 +285,19 @@ func oldest(f *model.RunFilter, text string) string {
 
 // filteredRuns are the statements of Runs for each filter a transport may give it.
 func filteredRuns() map[string]string {
-	filters := map[string]model.RunFilter{
-		"": {}, "user": {User: "u"}, "status": {Statuses: []model.Status{"s"}}, "agent": {Agent: "a"}, "workflow": {WorkflowID: "w"},
-		"statuses": {Statuses: []model.Status{"a", "b", "c"}}, "statuses, oldest first": {Statuses: []model.Status{"a", "b"}, Oldest: true},
+	filters := map[string]data.RunFilter{
+		"": {}, "user": {User: "u"}, "status": {Statuses: []data.Status{"s"}}, "agent": {Agent: "a"}, "workflow": {WorkflowID: "w"},
+		"statuses": {Statuses: []data.Status{"a", "b", "c"}}, "statuses, oldest first": {Statuses: []data.Status{"a", "b"}, Oldest: true},
 		"oldest first": {Oldest: true}, "until": {Until: time.Now()},
 		"thread": {ThreadKey: 1}, "since": {Since: time.Now()}, "agent since": {Agent: "a", Since: time.Now()},
-		"user since": {User: "u", Since: time.Now()}, "status since": {Statuses: []model.Status{"s"}, Since: time.Now()},
+		"user since": {User: "u", Since: time.Now()}, "status since": {Statuses: []data.Status{"s"}, Since: time.Now()},
 		"workflow since": {WorkflowID: "w", Since: time.Now()},
 	}
-	maps.Copy(filters, map[string]model.RunFilter{
-		"user and status": {User: "u", Statuses: []model.Status{"s"}}, "workflow and statuses since": {Agent: "a", Statuses: []model.Status{"a", "b"}, Since: time.Now()},
-		"user and statuses of a thread": {ThreadKey: 1, User: "u", Statuses: []model.Status{"s"}, Oldest: true}, "thread from then": {ThreadKey: 1, Since: time.Now()},
+	maps.Copy(filters, map[string]data.RunFilter{
+		"user and status": {User: "u", Statuses: []data.Status{"s"}}, "workflow and statuses since": {Agent: "a", Statuses: []data.Status{"a", "b"}, Since: time.Now()},
+		"user and statuses of a thread": {ThreadKey: 1, User: "u", Statuses: []data.Status{"s"}, Oldest: true}, "thread from then": {ThreadKey: 1, Since: time.Now()},
 		"text": {Text: "t"}, "text, oldest first": {Text: "t", Oldest: true}, "text since": {Text: "t", Since: time.Now()}, "a name alone": {Text: "!"},
-		"tags": {Tags: []string{"a", "b"}}, "text, user and statuses": {Text: "t", User: "u", Statuses: []model.Status{"a", "b"}},
+		"tags": {Tags: []string{"a", "b"}}, "text, user and statuses": {Text: "t", User: "u", Statuses: []data.Status{"a", "b"}},
 	})
 	queries := make(map[string]string)
 	d := sqliteDialect() // the text is that of PostgreSQL

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // The commit that ends a run inserts a row into ended_runs, and the commit of a model call inserts one into model_calls. RollUp
@@ -56,13 +56,13 @@ DELETE FROM stats_buckets WHERE (project_id, step, at) IN (
 // rolledUpAtOnce is how many rows of each table one transaction adds to the buckets: commits wait for it.
 const rolledUpAtOnce = 1000
 
-var _ model.Counter = (*DB)(nil)
+var _ data.Counter = (*DB)(nil)
 
-func runEndedCells(e *model.RunEnded) []any {
+func runEndedCells(e *data.RunEnded) []any {
 	return []any{e.RunKey, e.Project, e.Agent, string(e.Status), e.Code, e.First, ms(e.CreatedAt), msOrNull(e.BegunAt), ms(e.FinishedAt)}
 }
 
-func modelCallCells(c *model.CallUsage) []any {
+func modelCallCells(c *data.CallUsage) []any {
 	return []any{c.Project, c.User, c.Agent, ms(c.At), c.Calls, c.Cost, jsonOf(&c.Usage)}
 }
 
@@ -71,11 +71,11 @@ type countable struct {
 	key     int64
 	run     int64 // that has ended
 	project string
-	count   func(at func(time.Time) *model.Tally)
+	count   func(at func(time.Time) *data.Tally)
 }
 
 func scanEnded(rows *sql.Rows) (c countable, err error) {
-	var e model.RunEnded
+	var e data.RunEnded
 	err = rows.Scan(&c.key, &c.run, &e.Project, &e.Agent, &e.Status, &e.Code, &e.First, timeInto{&e.CreatedAt}, timePtrInto{&e.BegunAt},
 		timeInto{&e.FinishedAt})
 	c.project, c.count = e.Project, e.Count
@@ -85,7 +85,7 @@ func scanEnded(rows *sql.Rows) (c countable, err error) {
 // call is a row of model_calls.
 type call struct {
 	key int64
-	model.CallUsage
+	data.CallUsage
 }
 
 func scanCall(rows *sql.Rows) (c call, err error) {
@@ -100,7 +100,7 @@ func (c *call) countable() countable {
 // counter stores run statistics.
 type counter beside
 
-// RollUp adds the rows that were inserted since its last call to the buckets: see [model.Counter].
+// RollUp adds the rows that were inserted since its last call to the buckets: see [data.Counter].
 func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 	err = inTurns(ctx, func() (more bool, err error) {
 		some := 0
@@ -138,10 +138,10 @@ func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 	if err != nil {
 		return n, err
 	}
-	_, err = c.tidy(ctx, forgetBuckets, int(model.MinuteStep.Seconds()), ms(now.Add(-model.MinutesKept)))
-	_, hours := c.tidy(ctx, forgetBuckets, int(model.HourStep.Seconds()), ms(now.Add(-model.HoursKept)))
-	_, days := c.tidy(ctx, forgetUsage, ms(now.Add(-model.UsageKept)))
-	_, raises := c.tidy(ctx, forgetRaises, ms(now.Add(-model.UsageKept)))
+	_, err = c.tidy(ctx, forgetBuckets, int(data.MinuteStep.Seconds()), ms(now.Add(-data.MinutesKept)))
+	_, hours := c.tidy(ctx, forgetBuckets, int(data.HourStep.Seconds()), ms(now.Add(-data.HoursKept)))
+	_, days := c.tidy(ctx, forgetUsage, ms(now.Add(-data.UsageKept)))
+	_, raises := c.tidy(ctx, forgetRaises, ms(now.Add(-data.UsageKept)))
 	return n, errors.Join(err, hours, days, raises)
 }
 
@@ -165,13 +165,13 @@ type bucket struct {
 
 // tally adds rows to their buckets.
 func tally(tx *tx, list []countable) error {
-	buckets := make(map[bucket]*model.Tally)
+	buckets := make(map[bucket]*data.Tally)
 	for i := range list {
-		for _, step := range []time.Duration{model.MinuteStep, model.HourStep} {
-			list[i].count(func(at time.Time) *model.Tally {
+		for _, step := range []time.Duration{data.MinuteStep, data.HourStep} {
+			list[i].count(func(at time.Time) *data.Tally {
 				b := bucket{list[i].project, step, at.Truncate(step)}
 				if buckets[b] == nil {
-					buckets[b] = new(model.Tally)
+					buckets[b] = new(data.Tally)
 				}
 				return buckets[b]
 			})
@@ -185,14 +185,14 @@ func tally(tx *tx, list []countable) error {
 	return nil
 }
 
-func addTo(tx *tx, b bucket, t *model.Tally) error {
+func addTo(tx *tx, b bucket, t *data.Tally) error {
 	step := int(b.step.Seconds())
 	was, err := one(tx.ctx, tx, scalar[string], selectBucket, b.project, step, ms(b.at))
-	if err != nil && !errors.Is(err, model.ErrNotFound) {
+	if err != nil && !errors.Is(err, data.ErrNotFound) {
 		return err
 	}
 	if err == nil {
-		var sum model.Tally
+		var sum data.Tally
 		if err := json.Unmarshal([]byte(was), &sum); err != nil {
 			return tx.fail(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -30,9 +30,9 @@ type counting struct {
 	id   int   // the last instance
 	base time.Time
 
-	runs  map[int64]*model.Run // that exist
-	ended []model.Run          // one for each generation
-	calls []model.CallUsage
+	runs  map[int64]*data.Run // that exist
+	ended []data.Run          // one for each generation
+	calls []data.CallUsage
 }
 
 // reopen ends the instance, as a crash does, and has another go on.
@@ -51,17 +51,17 @@ func (c *counting) reopen() {
 		c.Fatal(err)
 	}
 	if old != nil {
-		if _, err := old.RollUp(c.Context(), c.base); !errors.Is(err, model.ErrFenced) && err != nil {
+		if _, err := old.RollUp(c.Context(), c.base); !errors.Is(err, data.ErrFenced) && err != nil {
 			c.Logf("the fenced instance: %v", err)
 		}
 		_ = old.Close()
 	}
 }
 
-func (c *counting) put(rows ...model.Row) {
+func (c *counting) put(rows ...data.Row) {
 	c.Helper()
 	c.n++
-	if err := c.db.Commit(c.Context(), c.n, &model.Batch{Rows: rows}); err != nil {
+	if err := c.db.Commit(c.Context(), c.n, &data.Batch{Rows: rows}); err != nil {
 		c.Fatalf("commit %d: %v", c.n, err)
 	}
 }
@@ -71,7 +71,7 @@ func (c *counting) at() time.Time {
 	return c.base.Add(-time.Duration(c.rand.IntN(3*60*60*1000)) * time.Millisecond).Truncate(time.Millisecond)
 }
 
-func (c *counting) some(admits func(*model.Run) bool) *model.Run {
+func (c *counting) some(admits func(*data.Run) bool) *data.Run {
 	var keys []int64
 	for key, r := range c.runs {
 		if admits(r) {
@@ -95,12 +95,12 @@ func (c *counting) insert() {
 		c.Fatal(err)
 	}
 	agent := []string{"echo", "flow", "scripted"}[c.rand.IntN(3)]
-	r := &model.Run{RunHead: model.RunHead{
+	r := &data.Run{RunHead: data.RunHead{
 		Key: key, ThreadKey: thread, Project: []string{"p", "q"}[c.rand.IntN(2)], User: "u", ID: fmt.Sprint("run ", key), Agent: agent, WorkflowID: agent,
-		Status: model.Queued, Generation: 1, CreatedAt: c.at(),
+		Status: data.Queued, Generation: 1, CreatedAt: c.at(),
 	}}
 	r.QueuedAt = r.CreatedAt
-	rows := []model.Row{&model.Thread{ThreadHead: model.ThreadHead{
+	rows := []data.Row{&data.Thread{ThreadHead: data.ThreadHead{
 		Key: thread, Project: r.Project, User: "u", ID: fmt.Sprint("thread ", thread), ConversationID: fmt.Sprint(thread), CreatedAt: r.CreatedAt, UpdatedAt: r.CreatedAt,
 	}}, r}
 	if c.rand.IntN(4) == 0 { // it is over at once
@@ -111,40 +111,40 @@ func (c *counting) insert() {
 }
 
 // end brings a run to its end.
-func (c *counting) end(r *model.Run, rows *[]model.Row) {
+func (c *counting) end(r *data.Run, rows *[]data.Row) {
 	if r.StartedAt == nil && c.rand.IntN(3) > 0 {
 		at := r.CreatedAt.Add(time.Duration(c.rand.IntN(5000)) * time.Millisecond)
 		r.StartedAt = &at
 	}
-	r.Status = []model.Status{model.Completed, model.Failed, model.Cancelled}[c.rand.IntN(3)]
+	r.Status = []data.Status{data.Completed, data.Failed, data.Cancelled}[c.rand.IntN(3)]
 	at := c.at()
 	r.FinishedAt, r.Error = &at, nil
-	if r.Status == model.Failed {
+	if r.Status == data.Failed {
 		r.Error = &agui.OutputError{Code: []string{"timeout", "crash_loop"}[c.rand.IntN(2)], Message: "no"}
 	}
 	if used := int64(c.rand.IntN(3)); used > 0 {
-		call := model.CallUsage{Project: r.Project, User: r.User, Agent: r.WorkflowID, At: c.at(), Calls: 1, Cost: 5 * used, Usage: agui.TokenUsage{
+		call := data.CallUsage{Project: r.Project, User: r.User, Agent: r.WorkflowID, At: c.at(), Calls: 1, Cost: 5 * used, Usage: agui.TokenUsage{
 			Model: "m", InputTokens: used, OutputTokens: 2 * used, TotalTokens: 3 * used,
 		}}
 		c.calls, *rows = append(c.calls, call), append(*rows, &call)
 	}
 	head := r.RunHead
-	*rows = append(*rows, &head, model.EndOf(&head))
+	*rows = append(*rows, &head, data.EndOf(&head))
 	c.ended = append(c.ended, *r)
 }
 
 // step does something.
 func (c *counting) step() {
 	c.Helper()
-	open := func(r *model.Run) bool { return !r.Status.Final() }
-	over := func(r *model.Run) bool { return r.Status == model.Completed || r.Status == model.Failed }
-	final := func(r *model.Run) bool { return r.Status.Final() }
+	open := func(r *data.Run) bool { return !r.Status.Final() }
+	over := func(r *data.Run) bool { return r.Status == data.Completed || r.Status == data.Failed }
+	final := func(r *data.Run) bool { return r.Status.Final() }
 	switch c.rand.IntN(12) {
 	case 0, 1, 2, 3:
 		c.insert()
 	case 4:
-		if r := c.some(func(r *model.Run) bool { return r.Status == model.Queued }); r != nil {
-			if r.Status = model.Running; r.StartedAt == nil {
+		if r := c.some(func(r *data.Run) bool { return r.Status == data.Queued }); r != nil {
+			if r.Status = data.Running; r.StartedAt == nil {
 				at := r.CreatedAt.Add(time.Duration(c.rand.IntN(5000)) * time.Millisecond)
 				r.StartedAt = &at
 			}
@@ -153,14 +153,14 @@ func (c *counting) step() {
 		}
 	case 5, 6:
 		if r := c.some(open); r != nil {
-			var rows []model.Row
+			var rows []data.Row
 			c.end(r, &rows)
 			c.put(rows...)
 		}
 	case 7:
 		if r := c.some(over); r != nil {
 			r.Generation++
-			r.Status, r.QueuedAt, r.FinishedAt, r.Error = model.Queued, c.at(), nil, nil
+			r.Status, r.QueuedAt, r.FinishedAt, r.Error = data.Queued, c.at(), nil, nil
 			head := r.RunHead
 			c.put(&head)
 		}
@@ -168,9 +168,9 @@ func (c *counting) step() {
 		if r := c.some(final); r != nil {
 			delete(c.runs, r.Key)
 			if c.rand.IntN(2) == 0 {
-				c.put(&model.Delete{ThreadKey: r.ThreadKey, RunKey: r.Key, Limit: 1000})
+				c.put(&data.Delete{ThreadKey: r.ThreadKey, RunKey: r.Key, Limit: 1000})
 			} else {
-				c.put(&model.Delete{ThreadKey: r.ThreadKey, Limit: 1000})
+				c.put(&data.Delete{ThreadKey: r.ThreadKey, Limit: 1000})
 			}
 		}
 	default:
@@ -188,29 +188,29 @@ func class(d time.Duration) int {
 }
 
 // want is what the runs of a project came to, counted one by one.
-func (c *counting) want(project string, step time.Duration) map[time.Time]*model.Tally {
-	sums := make(map[time.Time]*model.Tally)
-	at := func(t time.Time) *model.Tally {
+func (c *counting) want(project string, step time.Duration) map[time.Time]*data.Tally {
+	sums := make(map[time.Time]*data.Tally)
+	at := func(t time.Time) *data.Tally {
 		t = t.Truncate(step)
 		if sums[t] == nil {
-			sums[t] = &model.Tally{
-				FirstEvent: model.Histogram{}, Duration: model.Histogram{}, Failures: map[string]int{}, Agents: map[string]*model.AgentTally{},
+			sums[t] = &data.Tally{
+				FirstEvent: data.Histogram{}, Duration: data.Histogram{}, Failures: map[string]int{}, Agents: map[string]*data.AgentTally{},
 			}
 		}
 		return sums[t]
 	}
-	agent := func(t *model.Tally, name string) *model.AgentTally {
+	agent := func(t *data.Tally, name string) *data.AgentTally {
 		if t.Agents[name] == nil {
-			t.Agents[name] = &model.AgentTally{Duration: model.Histogram{}}
+			t.Agents[name] = &data.AgentTally{Duration: data.Histogram{}}
 		}
 		return t.Agents[name]
 	}
-	began := func(r *model.Run) *time.Time {
+	began := func(r *data.Run) *time.Time {
 		b := r.StartedAt
 		if r.Generation > 1 {
 			b = &r.QueuedAt
 		}
-		if b != nil && (r.Generation == 1 || r.Status != model.Queued) {
+		if b != nil && (r.Generation == 1 || r.Status != data.Queued) {
 			at(*b).Started++
 			if r.Generation == 1 {
 				at(*b).FirstEvent[class(r.StartedAt.Sub(r.CreatedAt))]++
@@ -233,9 +233,9 @@ func (c *counting) want(project string, step time.Duration) map[time.Time]*model
 		a := agent(t, e.WorkflowID)
 		a.Runs++
 		switch e.Status {
-		case model.Completed:
+		case data.Completed:
 			t.Completed++
-		case model.Failed:
+		case data.Failed:
 			t.Failed++
 			a.Failed++
 			t.Failures[e.Error.Code]++
@@ -260,16 +260,16 @@ func (c *counting) want(project string, step time.Duration) map[time.Time]*model
 func (c *counting) check() {
 	c.Helper()
 	for _, project := range []string{"p", "q", "nobody's"} {
-		for _, step := range []time.Duration{model.HourStep, model.MinuteStep} {
+		for _, step := range []time.Duration{data.HourStep, data.MinuteStep} {
 			got, err := c.db.Stats(c.Context(), project, step, c.base.Add(-25*time.Hour), c.base.Add(time.Hour))
 			if err != nil {
 				c.Fatal(err)
 			}
 			want := c.want(project, step)
-			if diff := cmp.Diff(want, got.Tallies, cmp.Comparer(maps.Equal[model.Histogram, model.Histogram]),
+			if diff := cmp.Diff(want, got.Tallies, cmp.Comparer(maps.Equal[data.Histogram, data.Histogram]),
 				cmp.Comparer(maps.Equal[map[string]int, map[string]int]),
-				cmp.Comparer(func(a, b map[string]*model.AgentTally) bool {
-					return len(a) == len(b) && (len(a) == 0 || cmp.Equal(maps.Clone(a), maps.Clone(b), cmp.Comparer(func(a, b *model.AgentTally) bool {
+				cmp.Comparer(func(a, b map[string]*data.AgentTally) bool {
+					return len(a) == len(b) && (len(a) == 0 || cmp.Equal(maps.Clone(a), maps.Clone(b), cmp.Comparer(func(a, b *data.AgentTally) bool {
 						return a.Runs == b.Runs && a.Failed == b.Failed && maps.Equal(a.Duration, b.Duration) && slices.Equal(a.Usage, b.Usage)
 					})))
 				})); diff != "" {
@@ -277,10 +277,10 @@ func (c *counting) check() {
 			}
 			var queued, running int
 			for _, r := range c.runs {
-				if r.Project == project && r.Status == model.Queued {
+				if r.Project == project && r.Status == data.Queued {
 					queued++
 				}
-				if r.Project == project && r.Status == model.Running {
+				if r.Project == project && r.Status == data.Running {
 					running++
 				}
 			}
@@ -294,13 +294,13 @@ func (c *counting) check() {
 // checkUsage compares the usage and the spending of all projects with the calls.
 func (c *counting) checkUsage() {
 	c.Helper()
-	day := model.Day(c.base)
+	day := data.Day(c.base)
 	type cell struct {
 		project string
-		model.UsageKey
+		data.UsageKey
 	}
-	for _, by := range []model.UsageFilter{{}, {ByUser: true, ByDay: true}, {ByAgent: true, ByModel: true}, {User: "u"}, {ByDay: true, ByUser: true, ByAgent: true, ByModel: true}} {
-		want, got := make(map[cell]model.UsageSum), make(map[cell]model.UsageSum)
+	for _, by := range []data.UsageFilter{{}, {ByUser: true, ByDay: true}, {ByAgent: true, ByModel: true}, {User: "u"}, {ByDay: true, ByUser: true, ByAgent: true, ByModel: true}} {
+		want, got := make(map[cell]data.UsageSum), make(map[cell]data.UsageSum)
 		projects := make(map[string]bool)
 		for i := range c.calls {
 			projects[c.calls[i].Project] = true
@@ -326,13 +326,13 @@ func (c *counting) checkUsage() {
 			c.Errorf("usage by %+v is %v, want %v", by, got, want)
 		}
 	}
-	want := make(map[model.Spender]model.Spending)
+	want := make(map[data.Spender]data.Spending)
 	for i := range c.calls {
 		s := want[c.calls[i].Spender()]
-		want[c.calls[i].Spender()] = model.Spending{Spender: c.calls[i].Spender(), Tokens: s.Tokens + c.calls[i].Tokens(), Cost: s.Cost + c.calls[i].Cost}
+		want[c.calls[i].Spender()] = data.Spending{Spender: c.calls[i].Spender(), Tokens: s.Tokens + c.calls[i].Tokens(), Cost: s.Cost + c.calls[i].Cost}
 	}
 	list, err := c.db.Spent(c.Context(), day.AddDate(0, 0, -2), day.AddDate(0, 0, 3))
-	got := make(map[model.Spender]model.Spending)
+	got := make(map[data.Spender]data.Spending)
 	for _, s := range list {
 		got[s.Spender] = s
 	}
@@ -358,7 +358,7 @@ func countings(t *testing.T, run func(query string, do func() error) error, test
 			t.Logf("seed %d", seed)
 			c := &counting{
 				T: t, rand: rand.New(rand.NewPCG(seed, 0)), open: open(t), base: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC),
-				runs: make(map[int64]*model.Run),
+				runs: make(map[int64]*data.Run),
 			}
 			c.reopen()
 			test(c)
@@ -488,10 +488,10 @@ func TestRollUp_ForgetsOldBuckets(t *testing.T) {
 		if n := left(0); n < 60 {
 			c.Errorf("%d are kept", n)
 		}
-		if n := left(model.MinutesKept + time.Hour); n == 0 || n%60 != 0 {
+		if n := left(data.MinutesKept + time.Hour); n == 0 || n%60 != 0 {
 			c.Errorf("%d are kept a day later, not those of hours alone", n)
 		}
-		if n := left(model.HoursKept + time.Hour); n != 0 {
+		if n := left(data.HoursKept + time.Hour); n != 0 {
 			c.Errorf("%d are kept for ever", n)
 		}
 	})
@@ -499,13 +499,13 @@ func TestRollUp_ForgetsOldBuckets(t *testing.T) {
 
 // A quantile is at most 5 % wrong.
 func TestHistogram_QuantilesAreNear(t *testing.T) {
-	var tally model.Tally
-	at := func(time.Time) *model.Tally { return &tally }
+	var tally data.Tally
+	at := func(time.Time) *data.Tally { return &tally }
 	created := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var all []float64
 	for range 5000 {
 		took := time.Duration(math.Exp(rand.Float64()*12)) * time.Millisecond
-		(&model.RunEnded{First: true, Status: model.Completed, CreatedAt: created, BegunAt: &created, FinishedAt: created.Add(took)}).Count(at)
+		(&data.RunEnded{First: true, Status: data.Completed, CreatedAt: created, BegunAt: &created, FinishedAt: created.Add(took)}).Count(at)
 		all = append(all, float64(took.Milliseconds()))
 	}
 	slices.Sort(all)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 const (
@@ -35,8 +35,8 @@ const (
 	maxBuckets = 2_000
 )
 
-// Stats returns what the runs of a project came to: see [model.Counter].
-func (c counter) Stats(ctx context.Context, project string, step time.Duration, from, now time.Time) (s model.Stats, err error) {
+// Stats returns what the runs of a project came to: see [data.Counter].
+func (c counter) Stats(ctx context.Context, project string, step time.Duration, from, now time.Time) (s data.Stats, err error) {
 	err = c.read.snapshot(ctx, func(q querier) (err error) {
 		s, err = stats(ctx, q, project, step, from, now)
 		return err
@@ -51,8 +51,8 @@ func (c counter) Stats(ctx context.Context, project string, step time.Duration, 
 	return s, err
 }
 
-func stats(ctx context.Context, q querier, project string, step time.Duration, from, now time.Time) (s model.Stats, err error) {
-	s.Tallies = make(map[time.Time]*model.Tally)
+func stats(ctx context.Context, q querier, project string, step time.Duration, from, now time.Time) (s data.Stats, err error) {
+	s.Tallies = make(map[time.Time]*data.Tally)
 	type counted struct {
 		at   time.Time
 		data string
@@ -65,19 +65,19 @@ func stats(ctx context.Context, q querier, project string, step time.Duration, f
 		return s, err
 	}
 	for _, b := range buckets {
-		t := new(model.Tally)
+		t := new(data.Tally)
 		if err := json.Unmarshal([]byte(b.data), t); err != nil {
 			return s, err
 		}
 		s.Tallies[b.at] = t
 	}
-	var elsewhere model.Tally // before from or after now
-	at := func(at time.Time) *model.Tally {
+	var elsewhere data.Tally // before from or after now
+	at := func(at time.Time) *data.Tally {
 		if at = at.Truncate(step); at.Before(from.Truncate(step)) || at.After(now) {
 			return &elsewhere
 		}
 		if s.Tallies[at] == nil {
-			s.Tallies[at] = new(model.Tally)
+			s.Tallies[at] = new(data.Tally)
 		}
 		return s.Tallies[at]
 	}
@@ -88,7 +88,7 @@ func stats(ctx context.Context, q querier, project string, step time.Duration, f
 }
 
 // countWaiting adds the rows that wait for RollUp.
-func countWaiting(ctx context.Context, q querier, project string, at func(time.Time) *model.Tally, s *model.Stats) error {
+func countWaiting(ctx context.Context, q querier, project string, at func(time.Time) *data.Tally, s *data.Stats) error {
 	ended, err := all(ctx, q, scanEnded, selectEndedOfProject, project, maxWaiting+1)
 	if err != nil {
 		return err
@@ -108,8 +108,8 @@ func countWaiting(ctx context.Context, q querier, project string, at func(time.T
 }
 
 // current adds the runs that have not ended, and the instances.
-func current(ctx context.Context, q querier, project string, at func(time.Time) *model.Tally, s *model.Stats) (err error) {
-	for status, of := range map[model.Status]*model.StatusCount{model.Running: &s.Running, model.Queued: &s.Queued, model.Waiting: &s.Waiting} {
+func current(ctx context.Context, q querier, project string, at func(time.Time) *data.Tally, s *data.Stats) (err error) {
+	for status, of := range map[data.Status]*data.StatusCount{data.Running: &s.Running, data.Queued: &s.Queued, data.Waiting: &s.Waiting} {
 		heads, err := all(ctx, q, scanHead, selectOpenOfStatus, project, string(status), maxCount)
 		if err != nil {
 			return err
@@ -119,14 +119,14 @@ func current(ctx context.Context, q querier, project string, at func(time.Time) 
 			if h := &heads[i]; of.Since.IsZero() || h.QueuedAt.Before(of.Since) {
 				of.Since = h.QueuedAt
 			}
-			model.CountOpen(&heads[i], at)
+			data.CountOpen(&heads[i], at)
 		}
 	}
 	s.Waiting.Since, err = one(ctx, q, scanTime, selectOldestQuestion, project)
-	if err != nil && !errors.Is(err, model.ErrNotFound) {
+	if err != nil && !errors.Is(err, data.ErrNotFound) {
 		return err
 	}
-	s.Instances, err = all(ctx, q, func(rows *sql.Rows) (in model.InstanceState, err error) {
+	s.Instances, err = all(ctx, q, func(rows *sql.Rows) (in data.InstanceState, err error) {
 		var fenced bool
 		err = rows.Scan(&in.ID, &in.Addr, &fenced, &in.End, timeInto{&in.StartedAt}, timeInto{&in.SeenAt})
 		in.Serving = !fenced

@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 const stepColumns = `run_key, number, id, generation, node_id, name, execution, status, input, output, error,
@@ -35,14 +35,14 @@ JOIN steps ON run_key = sized_run AND number = at ORDER BY at`
 SELECT COALESCE(max(number), 0) FROM steps WHERE run_key = ` + runOfProject
 )
 
-func stepCells(s *model.Step) []any {
+func stepCells(s *data.Step) []any {
 	return []any{
 		s.RunKey, s.Number, s.ID, s.Generation, s.NodeID, s.Name, s.Execution, string(s.Status), s.Input,
 		s.Output, jsonOf(s.Error), ms(s.StartedAt), msOrNull(s.CompletedAt),
 	}
 }
 
-func scanStepAnd(rows *sql.Rows, more ...any) (s model.Step, err error) {
+func scanStepAnd(rows *sql.Rows, more ...any) (s data.Step, err error) {
 	err = rows.Scan(append([]any{
 		&s.RunKey, &s.Number, &s.ID, &s.Generation, &s.NodeID, &s.Name, &s.Execution, &s.Status,
 		&s.Input, &s.Output,
@@ -54,8 +54,8 @@ func scanStepAnd(rows *sql.Rows, more ...any) (s model.Step, err error) {
 }
 
 // Steps lists a run's steps with a number above after, by number.
-func (r reader) Steps(ctx context.Context, project string, runKey int64, after, limit int) (model.Page[model.Step], error) {
-	p, err := pageOf(ctx, r.q, scanStepAnd, model.PageBytes, limit, selectSteps, runKey, project, runKey, project, after)
+func (r reader) Steps(ctx context.Context, project string, runKey int64, after, limit int) (data.Page[data.Step], error) {
+	p, err := pageOf(ctx, r.q, scanStepAnd, data.PageBytes, limit, selectSteps, runKey, project, runKey, project, after)
 	if err != nil {
 		return p, err
 	}

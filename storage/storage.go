@@ -1,4 +1,4 @@
-// Package storage stores Baton's threads, runs and events in SQLite or PostgreSQL: it implements model.Store over sqlx. Only
+// Package storage stores Baton's threads, runs and events in SQLite or PostgreSQL: it implements data.Store over sqlx. Only
 // this package and those below it have SQL. It knows neither agents nor transports, and does not parse events.
 //
 // # Two databases, one text
@@ -43,7 +43,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/eventlog"
 )
 
@@ -114,7 +114,7 @@ type DB struct {
 	read *pool
 }
 
-var _ model.Store = (*DB)(nil)
+var _ data.Store = (*DB)(nil)
 
 // Open connects to the database and checks its schema. It fails with ErrLocked when cfg.Serve is set and another server serves the
 // database, and with ErrSchema when the database must be migrated first.

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
@@ -48,7 +48,7 @@ func open(tb testing.TB, url string) *storage.DB {
 	return db
 }
 
-func joined(tb testing.TB, db *storage.DB) model.Store {
+func joined(tb testing.TB, db *storage.DB) data.Store {
 	tb.Helper()
 	if err := db.Join(tb.Context(), "instance", "127.0.0.1:1"); err != nil {
 		tb.Fatal(err)
@@ -59,7 +59,7 @@ func joined(tb testing.TB, db *storage.DB) model.Store {
 func TestStore(t *testing.T) {
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
-			storagetest.Run(t, func(t *testing.T) model.Store { return open(t) })
+			storagetest.Run(t, func(t *testing.T) data.Store { return open(t) })
 		})
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/terms"
 )
 
@@ -45,13 +45,13 @@ type indexed struct {
 }
 
 func scanTexts(rows *sql.Rows) (i indexed, err error) {
-	var r model.Run
+	var r data.Run
 	err = rows.Scan(&r.Key, &r.Project, &r.User, &r.WorkflowID, &r.ThreadKey, &r.ID, jsonInto{&r.Error}, &r.OutputSummary, &r.InputQuery,
 		rawInto{&r.Metadata}, &r.ThreadID, &r.ThreadTitle)
 	return indexed{r.Key, terms.Of(&r)}, err
 }
 
-func termCells(r *model.Run) []any { return []any{r.Key, strings.Join(terms.Of(r), " ")} }
+func termCells(r *data.Run) []any { return []any{r.Key, strings.Join(terms.Of(r), " ")} }
 
 // index writes the terms of runs until they are many, and returns how many of the keys it has come to. Runs that were deleted have none.
 func index(tx *tx, keys []int64) (n int, err error) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // A search of threads reads so many rows at most for a page. Then the page ends, and the next one continues.
@@ -38,14 +38,14 @@ type lookedThread struct {
 	archived  bool
 }
 
-func (l *lookedThread) fits(f *model.ThreadFilter) bool {
+func (l *lookedThread) fits(f *data.ThreadFilter) bool {
 	text := strings.ToLower(f.Text)
 	return (f.Archived == nil || *f.Archived == l.archived) &&
 		(text == "" || strings.Contains(strings.ToLower(l.title), text) || strings.Contains(strings.ToLower(l.id), text))
 }
 
 // lookThreads is Threads for a filter that no index serves: it reads the user's or the project's threads, some thousand for a page.
-func (r reader) lookThreads(ctx context.Context, f *model.ThreadFilter) (p model.Page[model.ListedThread], err error) {
+func (r reader) lookThreads(ctx context.Context, f *data.ThreadFilter) (p data.Page[data.ListedThread], err error) {
 	begin := f.BeforeTime.Equal(endOfTime)
 	at := lookedThread{key: f.BeforeKey, updatedAt: f.BeforeTime}
 	query, whose := lookAllThreads, []any{f.Project}
@@ -72,7 +72,7 @@ func (r reader) lookThreads(ctx context.Context, f *model.ThreadFilter) (p model
 		}
 	}
 	if len(found) > 0 {
-		p, err = pageOf(ctx, r.q, scanListedAnd, model.PageBytes, f.Limit, listTheThreads, r.d.list(found))
+		p, err = pageOf(ctx, r.q, scanListedAnd, data.PageBytes, f.Limit, listTheThreads, r.d.list(found))
 		if err != nil {
 			return p, err
 		}

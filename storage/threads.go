@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 const threadColumns = `project_id, user_id, thread_id, conversation_id, last_seq, last_message_seq, created_at,
@@ -117,20 +117,20 @@ SELECT count(*) FROM (SELECT 1 FROM threads WHERE project_id = ? AND user_id = ?
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE project_id = ? LIMIT ?) AS counted`
 )
 
-func threadCells(t *model.Thread) []any {
+func threadCells(t *data.Thread) []any {
 	return []any{
 		t.Project, t.User, t.ID, t.ConversationID, t.LastEventID, t.LastSeq, ms(t.CreatedAt), ms(t.UpdatedAt), t.Key,
 		t.Title, raw(t.Metadata), t.Archived,
 	}
 }
 
-func threadHeadCells(h *model.ThreadHead) []any {
+func threadHeadCells(h *data.ThreadHead) []any {
 	return []any{h.LastEventID, h.LastSeq, ms(h.UpdatedAt), h.Key}
 }
 
-func stateCells(s *model.ThreadState) []any { return []any{s.Key, raw(s.State)} }
+func stateCells(s *data.ThreadState) []any { return []any{s.Key, raw(s.State)} }
 
-func patchCells(p *model.ThreadPatch) []any {
+func patchCells(p *data.ThreadPatch) []any {
 	var metadata json.RawMessage
 	if p.Metadata != nil && string(p.Metadata) != "null" {
 		metadata = p.Metadata
@@ -142,13 +142,13 @@ func patchCells(p *model.ThreadPatch) []any {
 	return []any{p.Title, p.Metadata != nil, raw(metadata), archived, p.Key}
 }
 
-func scanThreadHead(rows *sql.Rows) (h model.ThreadHead, err error) {
+func scanThreadHead(rows *sql.Rows) (h data.ThreadHead, err error) {
 	err = rows.Scan(intoThread(&h)...)
 	return h, err
 }
 
 // intoThread returns the scan destinations of a head's columns.
-func intoThread(h *model.ThreadHead, more ...any) []any {
+func intoThread(h *data.ThreadHead, more ...any) []any {
 	return append([]any{
 		&h.Project, &h.User, &h.ID, &h.ConversationID, &h.LastEventID, &h.LastSeq,
 		timeInto{&h.CreatedAt},
@@ -158,45 +158,45 @@ func intoThread(h *model.ThreadHead, more ...any) []any {
 }
 
 // intoWhole returns the scan destinations of the columns after a head.
-func intoWhole(t *model.Thread) []any {
+func intoWhole(t *data.Thread) []any {
 	return []any{rawInto{&t.State}, &t.Title, rawInto{&t.Metadata}, &t.Archived}
 }
 
-func scanThread(rows *sql.Rows) (t model.Thread, err error) {
+func scanThread(rows *sql.Rows) (t data.Thread, err error) {
 	err = rows.Scan(intoThread(&t.ThreadHead, intoWhole(&t)...)...)
 	return t, err
 }
 
 // Thread returns the thread with the key.
-func (r keyed) Thread(ctx context.Context, key int64) (model.Thread, error) {
+func (r keyed) Thread(ctx context.Context, key int64) (data.Thread, error) {
 	return one(ctx, r.q, scanThread, selectThread, key)
 }
 
 // ThreadByID returns the user's thread with the id.
-func (r reader) ThreadByID(ctx context.Context, project, user, id string) (model.Thread, error) {
+func (r reader) ThreadByID(ctx context.Context, project, user, id string) (data.Thread, error) {
 	return one(ctx, r.q, scanThread, selectThreadByID, project, user, id)
 }
 
 // ThreadByConversation returns the project's thread with the conversation id.
-func (r reader) ThreadByConversation(ctx context.Context, project, conversationID string) (model.Thread, error) {
+func (r reader) ThreadByConversation(ctx context.Context, project, conversationID string) (data.Thread, error) {
 	return one(ctx, r.q, scanThread, selectThreadByConversation, conversationID, project)
 }
 
 // LatestThread returns the user's thread with the latest activity.
-func (r reader) LatestThread(ctx context.Context, project, user string) (model.Thread, error) {
+func (r reader) LatestThread(ctx context.Context, project, user string) (data.Thread, error) {
 	return one(ctx, r.q, scanThread, selectLatestThread, project, user)
 }
 
-func scanListed(rows *sql.Rows) (model.ListedThread, error) { return scanListedAnd(rows) }
+func scanListed(rows *sql.Rows) (data.ListedThread, error) { return scanListedAnd(rows) }
 
-func scanListedAnd(rows *sql.Rows, more ...any) (t model.ListedThread, err error) {
+func scanListedAnd(rows *sql.Rows, more ...any) (t data.ListedThread, err error) {
 	own := append(intoWhole(&t.Thread), &t.RunID, &t.Agent, &t.Status, &t.Asked)
 	err = rows.Scan(intoThread(&t.ThreadHead, append(own, more...)...)...)
 	return t, err
 }
 
 // ListedThread returns the thread with the key as Threads lists it.
-func (r reader) ListedThread(ctx context.Context, project string, key int64) (model.ListedThread, error) {
+func (r reader) ListedThread(ctx context.Context, project string, key int64) (data.ListedThread, error) {
 	return one(ctx, r.q, scanListed, selectListedThread, key, project)
 }
 
@@ -204,7 +204,7 @@ func (r reader) ListedThread(ctx context.Context, project string, key int64) (mo
 var endOfTime = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Threads lists the threads of a user or of a project without their states, latest activity first. The default limit is 50.
-func (r reader) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[model.ListedThread], error) {
+func (r reader) Threads(ctx context.Context, f data.ThreadFilter) (data.Page[data.ListedThread], error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}
@@ -212,7 +212,7 @@ func (r reader) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[m
 		f.BeforeTime, f.BeforeKey = endOfTime, math.MaxInt64
 	}
 	if f.Searches() {
-		return searched(ctx, r, func(ctx context.Context, r reader) (model.Page[model.ListedThread], error) {
+		return searched(ctx, r, func(ctx context.Context, r reader) (data.Page[data.ListedThread], error) {
 			return r.lookThreads(ctx, &f)
 		})
 	}
@@ -224,7 +224,7 @@ func (r reader) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[m
 	if !f.Count {
 		count, counting = uncounted, nil
 	}
-	p, err := pageOf(ctx, r.q, scanListedAnd, model.PageBytes, f.Limit, listedColumns+`, (`+count+list,
+	p, err := pageOf(ctx, r.q, scanListedAnd, data.PageBytes, f.Limit, listedColumns+`, (`+count+list,
 		slices.Concat(counting, whose, []any{ms(f.BeforeTime), f.BeforeKey})...)
 	if err != nil || !f.Count {
 		return p, err

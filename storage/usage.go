@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 const usageColumns = `day, project_id, user_id, agent, provider, model, calls, input, cached, output, reasoning, cost`
@@ -56,12 +56,12 @@ DELETE FROM budget_raises WHERE (since, project_id, budget, subject) IN (
 	SELECT since, project_id, budget, subject FROM budget_raises WHERE since < ? ORDER BY since LIMIT ?)`
 )
 
-var _ model.Ledger = (*DB)(nil)
+var _ data.Ledger = (*DB)(nil)
 
 // usageRow is a row of usage_days.
 type usageRow struct {
 	project string
-	model.UsageSum
+	data.UsageSum
 }
 
 func usageCells(u *usageRow) []any {
@@ -82,14 +82,14 @@ func scanUsage(rows *sql.Rows) (u usageRow, err error) {
 func addUsage(tx *tx, list []call) error {
 	type key struct {
 		project string
-		model.UsageKey
+		data.UsageKey
 	}
 	sums := make(map[key]*usageRow)
 	for i := range list {
 		sum := list[i].Sum()
 		k := key{list[i].Project, sum.UsageKey}
 		if sums[k] == nil {
-			sums[k] = &usageRow{list[i].Project, model.UsageSum{UsageKey: sum.UsageKey}}
+			sums[k] = &usageRow{list[i].Project, data.UsageSum{UsageKey: sum.UsageKey}}
 		}
 		sums[k].Add(&sum)
 	}
@@ -101,14 +101,14 @@ func addUsage(tx *tx, list []call) error {
 	return nil
 }
 
-// Usage returns the usage of a project's model calls: see [model.Ledger].
-func (c counter) Usage(ctx context.Context, f model.UsageFilter) (list []model.UsageSum, err error) {
-	f.Since, f.Until = model.Day(f.Since), model.Day(f.Until)
-	sums := make(map[model.UsageKey]*model.UsageSum)
-	add := func(sum *model.UsageSum) {
+// Usage returns the usage of a project's model calls: see [data.Ledger].
+func (c counter) Usage(ctx context.Context, f data.UsageFilter) (list []data.UsageSum, err error) {
+	f.Since, f.Until = data.Day(f.Since), data.Day(f.Until)
+	sums := make(map[data.UsageKey]*data.UsageSum)
+	add := func(sum *data.UsageSum) {
 		k := f.Key(sum.UsageKey)
 		if sums[k] == nil {
-			sums[k] = &model.UsageSum{UsageKey: k}
+			sums[k] = &data.UsageSum{UsageKey: k}
 		}
 		sums[k].Add(sum)
 	}
@@ -132,25 +132,25 @@ func (c counter) Usage(ctx context.Context, f model.UsageFilter) (list []model.U
 	for _, sum := range sums {
 		list = append(list, *sum)
 	}
-	slices.SortFunc(list, func(a, b model.UsageSum) int {
+	slices.SortFunc(list, func(a, b data.UsageSum) int {
 		return cmp.Or(a.Day.Compare(b.Day), cmp.Compare(a.User, b.User), cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Model, b.Model))
 	})
 	return list[:min(len(list), f.Limit)], err
 }
 
-// Spent returns what all spenders have spent: see [model.Reader].
-func (r keyed) Spent(ctx context.Context, from, until time.Time) (list []model.Spending, err error) {
+// Spent returns what all spenders have spent: see [data.Reader].
+func (r keyed) Spent(ctx context.Context, from, until time.Time) (list []data.Spending, err error) {
 	const limit = 1000
-	sums := make(map[model.Spender]*model.Spending)
-	add := func(project string, u *model.UsageSum) {
-		who := model.Spender{Project: project, User: u.User, Agent: u.Agent}
+	sums := make(map[data.Spender]*data.Spending)
+	add := func(project string, u *data.UsageSum) {
+		who := data.Spender{Project: project, User: u.User, Agent: u.Agent}
 		if sums[who] == nil {
-			sums[who] = &model.Spending{Spender: who}
+			sums[who] = &data.Spending{Spender: who}
 		}
 		sums[who].Tokens += u.Tokens()
 		sums[who].Cost += u.Cost
 	}
-	for after := (usageRow{UsageSum: model.UsageSum{UsageKey: model.UsageKey{Day: from.Add(-time.Millisecond)}}}); ; {
+	for after := (usageRow{UsageSum: data.UsageSum{UsageKey: data.UsageKey{Day: from.Add(-time.Millisecond)}}}); ; {
 		days, err := all(ctx, r.q, scanUsage, selectUsageDays, ms(after.Day), after.project, after.User, after.Agent, after.Provider, after.Model, ms(until), limit)
 		if err != nil {
 			return nil, err
@@ -181,25 +181,25 @@ func (r keyed) Spent(ctx context.Context, from, until time.Time) (list []model.S
 	for _, sum := range sums {
 		list = append(list, *sum)
 	}
-	slices.SortFunc(list, func(a, b model.Spending) int {
+	slices.SortFunc(list, func(a, b data.Spending) int {
 		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.User, b.User), cmp.Compare(a.Agent, b.Agent))
 	})
 	return list, nil
 }
 
-func raiseCells(r *model.Raise) []any {
+func raiseCells(r *data.Raise) []any {
 	return []any{ms(r.From), r.Project, r.Budget, r.Subject, r.Amount}
 }
 
-func scanRaise(rows *sql.Rows) (r model.Raise, err error) {
+func scanRaise(rows *sql.Rows) (r data.Raise, err error) {
 	err = rows.Scan(timeInto{&r.From}, &r.Project, &r.Budget, &r.Subject, &r.Amount)
 	return r, err
 }
 
-// Raises returns the raises of budgets: see [model.Reader].
-func (r keyed) Raises(ctx context.Context, since time.Time) (list []model.Raise, err error) {
+// Raises returns the raises of budgets: see [data.Reader].
+func (r keyed) Raises(ctx context.Context, since time.Time) (list []data.Raise, err error) {
 	const limit = 1000
-	for after := (model.Raise{From: since.Add(-time.Millisecond)}); ; {
+	for after := (data.Raise{From: since.Add(-time.Millisecond)}); ; {
 		some, err := all(ctx, r.q, scanRaise, selectRaises, ms(after.From), after.Project, after.Budget, after.Subject, limit)
 		if err != nil {
 			return nil, err

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"strings"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Limits of the threads counted per user, and of the users that a text search reads per page.
@@ -26,23 +26,23 @@ SELECT name,
 	(SELECT updated_at FROM threads WHERE project_id = ? AND user_id = named.name ORDER BY updated_at DESC LIMIT 1)
 FROM named WHERE name IS NOT NULL ORDER BY name`
 
-func scanThreadUser(rows *sql.Rows) (u model.ThreadUser, err error) {
+func scanThreadUser(rows *sql.Rows) (u data.ThreadUser, err error) {
 	err = rows.Scan(&u.User, &u.Threads, timeInto{&u.LastActiveAt})
 	return u, err
 }
 
 // Users lists the users with threads in a project. The default limit is 50.
-func (r reader) Users(ctx context.Context, f model.UserFilter) (p model.Page[model.ThreadUser], err error) {
+func (r reader) Users(ctx context.Context, f data.UserFilter) (p data.Page[data.ThreadUser], err error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
 	}
 	if f.Searches() {
-		return searched(ctx, r, func(ctx context.Context, r reader) (model.Page[model.ThreadUser], error) { return r.users(ctx, &f) })
+		return searched(ctx, r, func(ctx context.Context, r reader) (data.Page[data.ThreadUser], error) { return r.users(ctx, &f) })
 	}
 	return r.users(ctx, &f)
 }
 
-func (r reader) users(ctx context.Context, f *model.UserFilter) (p model.Page[model.ThreadUser], err error) {
+func (r reader) users(ctx context.Context, f *data.UserFilter) (p data.Page[data.ThreadUser], err error) {
 	most, text := f.Limit+1, strings.ToLower(f.Text)
 	if text != "" {
 		most = lookedAtUsers

@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // ms is a time as both databases keep it.
@@ -48,7 +48,7 @@ func jsonOf(v any) any {
 	if at := reflect.ValueOf(v); !at.IsValid() || (at.Kind() == reflect.Slice || at.Kind() == reflect.Pointer) && at.IsNil() {
 		return nil
 	}
-	text, err := model.JSON(v)
+	text, err := data.JSON(v)
 	switch {
 	case err != nil:
 		return err
@@ -100,10 +100,10 @@ func textSize(args []any) (n int) {
 
 func checkString(s string) error {
 	if strings.IndexByte(s, 0) >= 0 {
-		return fmt.Errorf("%w: it contains a NUL", model.ErrText)
+		return fmt.Errorf("%w: it contains a NUL", data.ErrText)
 	}
 	if !utf8.ValidString(s) {
-		return fmt.Errorf("%w: it is not UTF-8", model.ErrText)
+		return fmt.Errorf("%w: it is not UTF-8", data.ErrText)
 	}
 	return nil
 }

@@ -6,24 +6,24 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // views are the views of a batch's decisions, one per thread.
 type views struct {
 	tx         *commitTx
-	byKey      map[int64]*model.View
-	byName     map[model.Name]*model.View
-	names      map[model.Name]model.NamedRun
-	remembered map[string]model.Remembered
+	byKey      map[int64]*data.View
+	byName     map[data.Name]*data.View
+	names      map[data.Name]data.NamedRun
+	remembered map[string]data.Remembered
 }
 
 // load locks the requested threads and reads the rows for all asks. The number of statements does not depend on the
 // number of decisions; statements without a request are skipped.
-func (tx *commitTx) load(asks []model.Ask) (*views, error) {
+func (tx *commitTx) load(asks []data.Ask) (*views, error) {
 	vs := &views{
-		tx: tx, byKey: make(map[int64]*model.View), byName: make(map[model.Name]*model.View),
-		names: make(map[model.Name]model.NamedRun), remembered: make(map[string]model.Remembered),
+		tx: tx, byKey: make(map[int64]*data.View), byName: make(map[data.Name]*data.View),
+		names: make(map[data.Name]data.NamedRun), remembered: make(map[string]data.Remembered),
 	}
 	if err := vs.lock(asks); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (tx *commitTx) load(asks []model.Ask) (*views, error) {
 }
 
 // of returns the view for an ask, an empty one when there is no such thread.
-func (vs *views) of(a *model.Ask) *model.View {
+func (vs *views) of(a *data.Ask) *data.View {
 	v := vs.byName[a.Name]
 	if a.Thread != 0 {
 		v = vs.byKey[a.Thread]
@@ -52,34 +52,34 @@ func (vs *views) of(a *model.Ask) *model.View {
 	v = vs.empty()
 	if a.Thread != 0 {
 		vs.byKey[a.Thread] = v
-	} else if a.Name != (model.Name{}) {
+	} else if a.Name != (data.Name{}) {
 		vs.byName[a.Name] = v
 	}
 	return v
 }
 
 // keep has later decisions find the thread that a decision has created.
-func (vs *views) keep(v *model.View) {
+func (vs *views) keep(v *data.View) {
 	if v.Exists {
 		vs.byKey[v.Thread.Key] = v
-		vs.byName[model.Name{Project: v.Thread.Project, User: v.Thread.User, ID: v.Thread.ID}] = v
+		vs.byName[data.Name{Project: v.Thread.Project, User: v.Thread.User, ID: v.Thread.ID}] = v
 	}
 }
 
-func (vs *views) empty() *model.View {
-	return &model.View{
-		Now: vs.tx.now, Inbox: make(map[int64]model.Inbox), Known: make(map[string]bool),
+func (vs *views) empty() *data.View {
+	return &data.View{
+		Now: vs.tx.now, Inbox: make(map[int64]data.Inbox), Known: make(map[string]bool),
 		Names: vs.names, Remembered: vs.remembered,
 	}
 }
 
 // lock locks the threads, in the order of their keys.
-func (vs *views) lock(asks []model.Ask) error {
-	threads, names := make(map[int64]bool), make(map[model.Name]bool)
+func (vs *views) lock(asks []data.Ask) error {
+	threads, names := make(map[int64]bool), make(map[data.Name]bool)
 	for i := range asks {
 		if a := &asks[i]; a.Thread != 0 {
 			threads[a.Thread] = true
-		} else if a.Name != (model.Name{}) {
+		} else if a.Name != (data.Name{}) {
 			names[a.Name] = true
 		}
 	}
@@ -103,11 +103,11 @@ func (vs *views) lock(asks []model.Ask) error {
 }
 
 // readShared reads the rows outside of threads.
-func (vs *views) readShared(asks []model.Ask) error {
-	var names []model.Name
+func (vs *views) readShared(asks []data.Ask) error {
+	var names []data.Name
 	var scopes [][]any
 	for i := range asks {
-		if n := asks[i].RunName; n != (model.Name{}) && !slices.Contains(names, n) {
+		if n := asks[i].RunName; n != (data.Name{}) && !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 		if asks[i].Scope != "" {
@@ -129,14 +129,14 @@ func (vs *views) readShared(asks []model.Ask) error {
 }
 
 // readRuns reads open and requested runs, and their inboxes.
-func (vs *views) readRuns(asks []model.Ask) error {
+func (vs *views) readRuns(asks []data.Ask) error {
 	open, err := find(vs.tx, scanHead, selectOpenHeads, keysOf(slices.Collect(maps.Keys(vs.byKey))))
 	if err != nil {
 		return err
 	}
-	of := make(map[int64]*model.View)
+	of := make(map[int64]*data.View)
 	var runs, wanted [][]any
-	add := func(h *model.RunHead) {
+	add := func(h *data.RunHead) {
 		if v := vs.byKey[h.ThreadKey]; v != nil {
 			v.Runs = append(v.Runs, *h)
 			of[h.Key], runs = v, append(runs, []any{h.Key})
@@ -167,9 +167,9 @@ func (vs *views) readRuns(asks []model.Ask) error {
 }
 
 // readAsked reads the interrupts of the runs that wait for answers or have them, and those that are wanted.
-func (vs *views) readAsked(asks []model.Ask) error {
+func (vs *views) readAsked(asks []data.Ask) error {
 	var runs, ids [][]any
-	waits := make(map[*model.View]bool)
+	waits := make(map[*data.View]bool)
 	for i := range asks {
 		if asks[i].Waits {
 			waits[vs.of(&asks[i])] = true
@@ -177,7 +177,7 @@ func (vs *views) readAsked(asks []model.Ask) error {
 	}
 	for _, v := range vs.byKey {
 		for _, h := range v.Runs {
-			if h.Status == model.Waiting || h.Answered || h.Status == model.Running && waits[v] {
+			if h.Status == data.Waiting || h.Answered || h.Status == data.Running && waits[v] {
 				runs = append(runs, []any{h.Key})
 			}
 		}
@@ -209,7 +209,7 @@ func (vs *views) readAsked(asks []model.Ask) error {
 }
 
 // readKnown finds out which of the ids that are asked for the threads know.
-func (vs *views) readKnown(asks []model.Ask) error {
+func (vs *views) readKnown(asks []data.Ask) error {
 	var wanted [][]any
 	for i := range asks {
 		v := vs.of(&asks[i])

@@ -12,7 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/admin"
 	"github.com/batonrun/baton/storage/sqlite"
@@ -89,7 +89,7 @@ func TestCleanStopLeavesOneFile(t *testing.T) {
 	for _, key := range log.threads {
 		sameLog(t, readLog(t, db, key, 500), want[key])
 	}
-	if runs, _, err := storagetest.Parts(db.Runs(t.Context(), model.RunFilter{Statuses: []model.Status{model.Completed}})); err != nil || len(runs) != 2 {
+	if runs, _, err := storagetest.Parts(db.Runs(t.Context(), data.RunFilter{Statuses: []data.Status{data.Completed}})); err != nil || len(runs) != 2 {
 		t.Errorf("the copy has %d finished runs, %v, want 2", len(runs), err)
 	}
 }

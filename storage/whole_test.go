@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -22,29 +22,29 @@ func TestLimitsHideNothing(t *testing.T) {
 			log.commit(t, nil, log.finishRuns(t)...)
 			for what, c := range map[string]struct {
 				first int // that is not there yet
-				row   func(n int) model.Row
+				row   func(n int) data.Row
 				read  func() (int, error)
 			}{
-				"spans": {2, func(n int) model.Row {
-					return &model.Span{RunKey: run, N: n, ThreadKey: log.threads[0], RunID: "r", First: int64(n), Last: int64(n)}
+				"spans": {2, func(n int) data.Row {
+					return &data.Span{RunKey: run, N: n, ThreadKey: log.threads[0], RunID: "r", First: int64(n), Last: int64(n)}
 				}, func() (int, error) {
 					list, err := db.Spans(t.Context(), run)
 					return len(list), err
 				}},
-				"nodes": {2, func(n int) model.Row {
-					return &model.Node{RunKey: run, NodeID: fmt.Sprint(n), Status: model.Pending}
+				"nodes": {2, func(n int) data.Row {
+					return &data.Node{RunKey: run, NodeID: fmt.Sprint(n), Status: data.Pending}
 				}, func() (int, error) {
 					list, err := db.Nodes(t.Context(), run)
 					return len(list), err
 				}},
-				"interrupts": {1, func(n int) model.Row {
-					return &model.Interrupt{RunKey: run, ID: fmt.Sprint(n), Status: "open", CreatedAt: time.Now()}
+				"interrupts": {1, func(n int) data.Row {
+					return &data.Interrupt{RunKey: run, ID: fmt.Sprint(n), Status: "open", CreatedAt: time.Now()}
 				}, func() (int, error) {
 					list, err := db.Interrupts(t.Context(), run)
 					return len(list), err
 				}},
 			} {
-				var rows []model.Row
+				var rows []data.Row
 				for n := c.first; n <= most; n++ {
 					rows = append(rows, c.row(n))
 				}
@@ -68,9 +68,9 @@ func TestStepsAreCountedToTheLast(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
 			log := newLog(t, joined(t, db), 1)
-			var rows []model.Row
+			var rows []data.Row
 			for n := range 10_050 {
-				rows = append(rows, &model.Step{RunKey: log.runs[0], Number: n + 1, Status: model.Completed, StartedAt: time.Now()})
+				rows = append(rows, &data.Step{RunKey: log.runs[0], Number: n + 1, Status: data.Completed, StartedAt: time.Now()})
 			}
 			log.commit(t, nil, rows...)
 			if _, total, err := storagetest.Parts(db.Steps(t.Context(), "p", log.runs[0], 0, 1)); err != nil || total != 10_050 {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/janitor"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/storage/sqlite"
 )
 
@@ -50,8 +50,8 @@ func (w *writer) connect(ctx context.Context) (*session, error) {
 		conn, err := w.write.Connx(ctx)
 		if err != nil { // whatever keeps a connection from being opened says nothing of the data
 			err = w.d.explained(ctx, err)
-			if ctx.Err() == nil && !w.closed && !errors.Is(err, model.ErrDiskFull) && !errors.Is(err, model.ErrUnavailable) {
-				err = fmt.Errorf("%w: %w", model.ErrUnavailable, err)
+			if ctx.Err() == nil && !w.closed && !errors.Is(err, data.ErrDiskFull) && !errors.Is(err, data.ErrUnavailable) {
+				err = fmt.Errorf("%w: %w", data.ErrUnavailable, err)
 			}
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func (w *writer) broken(ctx context.Context, err error) error {
 
 // lost reports whether a connection is not to be used again after err.
 func lost(err error) bool {
-	return errors.Is(err, model.ErrUnavailable) || errors.Is(err, context.Canceled) ||
+	return errors.Is(err, data.ErrUnavailable) || errors.Is(err, context.Canceled) ||
 		errors.Is(err, context.DeadlineExceeded)
 }
 
@@ -154,8 +154,8 @@ func (w *writer) aside(ctx context.Context, fn func(*tx) error) error {
 	defer w.mu.Unlock()
 	return w.transact(ctx, func(tx *tx) error {
 		if w.instance != "" {
-			if _, err := one(ctx, tx, scalar[string], lockInstance, w.instance); errors.Is(err, model.ErrNotFound) {
-				return model.ErrFenced
+			if _, err := one(ctx, tx, scalar[string], lockInstance, w.instance); errors.Is(err, data.ErrNotFound) {
+				return data.ErrFenced
 			} else if err != nil {
 				return err
 			}

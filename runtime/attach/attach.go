@@ -18,8 +18,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/janitor"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 // Blobs stores bytes under keys, which are clean relative ASCII paths. It is safe for concurrent use.
@@ -37,7 +37,7 @@ type Blobs interface {
 
 // Config configures Files. Records and Blobs are required; other zero fields mean the default.
 type Config struct {
-	Records model.Attachments
+	Records data.Attachments
 	Blobs   Blobs
 	Log     *slog.Logger
 
@@ -75,8 +75,8 @@ func (c Config) withDefaults() Config {
 type Files struct {
 	cfg Config
 
-	collecting chan struct{}    // semaphore of one for behind, as Collect may be slow
-	behind     model.Attachment // start of the next Collect
+	collecting chan struct{}   // semaphore of one for behind, as Collect may be slow
+	behind     data.Attachment // start of the next Collect
 }
 
 // New returns the attachments in cfg's stores.
@@ -107,15 +107,15 @@ func (f *Files) Expires() time.Duration { return f.cfg.Expires }
 
 // Refusals.
 var (
-	ErrNotFound = model.Refuse(model.KindNotFound, "attachment_not_found", "There is no such attachment")
-	ErrOutside  = model.Refuse(model.KindForbidden, "forbidden", "The path is not below that of your own attachments")
-	ErrBucket   = model.Refuse(model.KindInvalid, "invalid_bucket", "bucket must be the project's")
-	ErrSigned   = model.Refuse(model.KindForbidden, "invalid_signature", "The URL has expired or was not signed by this server; ask for another")
-	ErrAway     = &model.Error{
-		Kind: model.KindUnavailable, Code: "unavailable", RetryAfter: 5 * time.Second,
+	ErrNotFound = data.Refuse(data.KindNotFound, "attachment_not_found", "There is no such attachment")
+	ErrOutside  = data.Refuse(data.KindForbidden, "forbidden", "The path is not below that of your own attachments")
+	ErrBucket   = data.Refuse(data.KindInvalid, "invalid_bucket", "bucket must be the project's")
+	ErrSigned   = data.Refuse(data.KindForbidden, "invalid_signature", "The URL has expired or was not signed by this server; ask for another")
+	ErrAway     = &data.Error{
+		Kind: data.KindUnavailable, Code: "unavailable", RetryAfter: 5 * time.Second,
 		Detail: "Files can neither be stored nor read now; try again shortly",
 	}
-	errEmpty = model.Refuse(model.KindInvalid, "empty_file", "The file is empty")
+	errEmpty = data.Refuse(data.KindInvalid, "empty_file", "The file is empty")
 )
 
 // Upload is an incoming file.
@@ -127,34 +127,34 @@ type Upload struct {
 }
 
 // Add stores a file from its Body, and fails with Body's error if that fails.
-func (f *Files) Add(ctx context.Context, project, user string, up Upload) (model.Attachment, error) {
+func (f *Files) Add(ctx context.Context, project, user string, up Upload) (data.Attachment, error) {
 	body := &source{r: up.Body}
 	head := make([]byte, sniffed)
 	n, err := io.ReadFull(body, head)
 	if n == 0 && errors.Is(err, io.EOF) {
-		return model.Attachment{}, errEmpty
+		return data.Attachment{}, errEmpty
 	}
 	if body.err != nil {
-		return model.Attachment{}, body.err
+		return data.Attachment{}, body.err
 	}
 	kind := typeOf(head[:n], up.Type)
 	if !admitted(kind, f.cfg.Types) {
-		return model.Attachment{}, model.Refuse(model.KindUnsupported, "unsupported_media_type", "Files of type %s are not taken", kind)
+		return data.Attachment{}, data.Refuse(data.KindUnsupported, "unsupported_media_type", "Files of type %s are not taken", kind)
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return model.Attachment{}, err
+		return data.Attachment{}, err
 	}
-	a := model.Attachment{
+	a := data.Attachment{
 		Project: project, User: user, Path: Prefix(user) + id.String() + endings[kind],
 		Filename: filename(up.Filename), Type: kind, Size: f.cfg.Size, CreatedAt: time.Now(),
 	}
 	if up.Length > 0 {
 		a.Size = min(a.Size, up.Length)
 	}
-	err = f.cfg.Records.ReserveAttachment(ctx, &a, model.Quota{Files: f.cfg.Files, Bytes: f.cfg.Bytes})
-	if errors.Is(err, model.ErrQuota) {
-		return a, model.Refuse(model.KindTooLarge, "quota_exceeded",
+	err = f.cfg.Records.ReserveAttachment(ctx, &a, data.Quota{Files: f.cfg.Files, Bytes: f.cfg.Bytes})
+	if errors.Is(err, data.ErrQuota) {
+		return a, data.Refuse(data.KindTooLarge, "quota_exceeded",
 			"Your attachments may be %d files of %d bytes together; delete threads that you need no more", f.cfg.Files, f.cfg.Bytes)
 	}
 	if err != nil {
@@ -170,7 +170,7 @@ func (f *Files) Add(ctx context.Context, project, user string, up Upload) (model
 }
 
 // store stores the bytes of a reserved attachment.
-func (f *Files) store(ctx context.Context, a *model.Attachment, body *source) error {
+func (f *Files) store(ctx context.Context, a *data.Attachment, body *source) error {
 	err := f.cfg.Blobs.Put(ctx, Key(a.Project, a.User, a.Path), a.Type, Disposition(a), body)
 	switch {
 	case body.err != nil:
@@ -185,7 +185,7 @@ func (f *Files) store(ctx context.Context, a *model.Attachment, body *source) er
 }
 
 // away logs err and returns ErrAway.
-func (f *Files) away(what string, a *model.Attachment, err error) error {
+func (f *Files) away(what string, a *data.Attachment, err error) error {
 	f.cfg.Log.Error(what, "project", a.Project, "path", a.Path, "error", err)
 	return ErrAway
 }
@@ -194,12 +194,12 @@ func (f *Files) away(what string, a *model.Attachment, err error) error {
 const atOnce = 5 * time.Second
 
 // lose gives up a file that could not be stored. Collect repeats the cleanup if it fails here.
-func (f *Files) lose(ctx context.Context, a *model.Attachment) {
+func (f *Files) lose(ctx context.Context, a *data.Attachment) {
 	ctx, cancel := context.WithTimeout(ctx, atOnce)
 	defer cancel()
 	err := f.cfg.Records.LoseAttachments(ctx, a.Key)
 	if err == nil {
-		_, err = f.remove(ctx, []model.Attachment{*a})
+		_, err = f.remove(ctx, []data.Attachment{*a})
 	}
 	if err != nil {
 		f.cfg.Log.Warn("an attachment that did not arrive is still there", "attachment", a.Key, "error", err)
@@ -218,7 +218,7 @@ func (s *source) Read(b []byte) (int, error) {
 	n, err := s.r.Read(b)
 	s.n += int64(n)
 	if s.most > 0 && s.n > s.most {
-		err = model.Refuse(model.KindTooLarge, "attachment_too_large", "A file may have %d bytes", s.most)
+		err = data.Refuse(data.KindTooLarge, "attachment_too_large", "A file may have %d bytes", s.most)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		s.err = err
@@ -227,7 +227,7 @@ func (s *source) Read(b []byte) (int, error) {
 }
 
 // Disposition returns the Content-Disposition header of an attachment.
-func Disposition(a *model.Attachment) string {
+func Disposition(a *data.Attachment) string {
 	how := "attachment"
 	if Shown(a.Type) {
 		how = "inline"
@@ -239,18 +239,18 @@ func Disposition(a *model.Attachment) string {
 }
 
 // Find returns a user's own attachment.
-func (f *Files) Find(ctx context.Context, project, user, bucket, path string) (model.Attachment, error) {
+func (f *Files) Find(ctx context.Context, project, user, bucket, path string) (data.Attachment, error) {
 	switch {
 	case bucket != project:
-		return model.Attachment{}, ErrBucket
+		return data.Attachment{}, ErrBucket
 	case !Inside(user, path):
-		return model.Attachment{}, ErrOutside
+		return data.Attachment{}, ErrOutside
 	}
 	a, err := f.cfg.Records.AttachmentByPath(ctx, project, path)
 	if err == nil && a.User != user {
 		err = ErrNotFound
 	}
-	return a, model.Gone(err, ErrNotFound)
+	return a, data.Gone(err, ErrNotFound)
 }
 
 // URL returns an address of a user's own attachment that anyone can use for a while: an absolute URL, or a path of
@@ -271,20 +271,20 @@ func (f *Files) URL(ctx context.Context, secret, project, user, bucket, path str
 type Signed struct{ Method, Bucket, Path, Expires, Signature string }
 
 // OpenSigned opens the attachment of a signed URL.
-func (f *Files) OpenSigned(ctx context.Context, secret string, s Signed) (model.Attachment, io.ReadCloser, error) {
+func (f *Files) OpenSigned(ctx context.Context, secret string, s Signed) (data.Attachment, io.ReadCloser, error) {
 	if !valid([]byte(secret), &s, time.Now(), f.cfg.Expires) {
-		return model.Attachment{}, nil, ErrSigned
+		return data.Attachment{}, nil, ErrSigned
 	}
 	a, err := f.cfg.Records.AttachmentByPath(ctx, s.Bucket, s.Path)
 	if err != nil {
-		return a, nil, model.Gone(err, ErrNotFound)
+		return a, nil, data.Gone(err, ErrNotFound)
 	}
 	body, err := f.open(ctx, &a)
 	return a, body, err
 }
 
 // Open opens a user's own attachment.
-func (f *Files) Open(ctx context.Context, project, user, bucket, path string) (model.Attachment, io.ReadCloser, error) {
+func (f *Files) Open(ctx context.Context, project, user, bucket, path string) (data.Attachment, io.ReadCloser, error) {
 	a, err := f.Find(ctx, project, user, bucket, path)
 	if err != nil {
 		return a, nil, err
@@ -293,7 +293,7 @@ func (f *Files) Open(ctx context.Context, project, user, bucket, path string) (m
 	return a, body, err
 }
 
-func (f *Files) open(ctx context.Context, a *model.Attachment) (io.ReadCloser, error) {
+func (f *Files) open(ctx context.Context, a *data.Attachment) (io.ReadCloser, error) {
 	body, err := f.cfg.Blobs.Open(ctx, Key(a.Project, a.User, a.Path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNotFound
@@ -308,7 +308,7 @@ func (f *Files) open(ctx context.Context, a *model.Attachment) (io.ReadCloser, e
 type whole struct {
 	io.ReadCloser
 	f    *Files
-	a    *model.Attachment
+	a    *data.Attachment
 	left int64
 }
 
@@ -326,7 +326,7 @@ func (w *whole) Read(b []byte) (int, error) {
 }
 
 // Use returns the user's attachments with these paths, and protects them from Collect for Config.Unused.
-func (f *Files) Use(ctx context.Context, project, user string, paths []string) ([]model.Attachment, error) {
+func (f *Files) Use(ctx context.Context, project, user string, paths []string) ([]data.Attachment, error) {
 	return f.cfg.Records.UseAttachments(ctx, project, user, paths)
 }
 
@@ -371,7 +371,7 @@ func (f *Files) collect(ctx context.Context) (left int, more bool, why, err erro
 	}
 	left, why = f.remove(ctx, list)
 	if len(list) < collected {
-		f.behind = model.Attachment{}
+		f.behind = data.Attachment{}
 		return left, false, why, nil
 	}
 	f.behind = list[len(list)-1]
@@ -380,7 +380,7 @@ func (f *Files) collect(ctx context.Context) (left int, more bool, why, err erro
 
 // remove removes the bytes of deleted attachments, and then their rows. It returns the number of remaining attachments
 // and the first error.
-func (f *Files) remove(ctx context.Context, list []model.Attachment) (left int, why error) {
+func (f *Files) remove(ctx context.Context, list []data.Attachment) (left int, why error) {
 	var keys []int64
 	for _, a := range list {
 		err := f.cfg.Blobs.Delete(ctx, Key(a.Project, a.User, a.Path))

@@ -11,14 +11,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // MaxResult is the size limit of a tool's result in a file, in bytes.
 const MaxResult = 64 << 20
 
 // ErrResultTooLarge refuses a larger result.
-var ErrResultTooLarge = model.Refuse(model.KindTooLarge, "result_too_large", "A result may have %d bytes", MaxResult)
+var ErrResultTooLarge = data.Refuse(data.KindTooLarge, "result_too_large", "A result may have %d bytes", MaxResult)
 
 // AddResult stores the result of a tool call outside the user's quota, and returns its key. Collect removes the file unless
 // an AttachmentUse with this key is stored: then it is there as long as that run.
@@ -30,11 +30,11 @@ func (f *Files) AddResult(ctx context.Context, project, user string, thread int6
 	if err != nil {
 		return 0, err
 	}
-	a := model.Attachment{
+	a := data.Attachment{
 		Project: project, User: user, Path: resultPrefix(user, thread, call) + id.String() + ".txt",
 		Filename: "result.txt", Type: "text/plain", Size: int64(len(text)), CreatedAt: time.Now(),
 	}
-	if err := f.cfg.Records.ReserveAttachment(ctx, &a, model.Quota{}); err != nil {
+	if err := f.cfg.Records.ReserveAttachment(ctx, &a, data.Quota{}); err != nil {
 		return 0, err
 	}
 	if err := f.store(ctx, &a, &source{r: strings.NewReader(text)}); err != nil {
@@ -45,10 +45,10 @@ func (f *Files) AddResult(ctx context.Context, project, user string, thread int6
 }
 
 // OpenResult opens the result of a user's tool call. It fails with ErrNotFound unless a file has it.
-func (f *Files) OpenResult(ctx context.Context, project, user string, thread int64, call string) (model.Attachment, io.ReadCloser, error) {
+func (f *Files) OpenResult(ctx context.Context, project, user string, thread int64, call string) (data.Attachment, io.ReadCloser, error) {
 	a, err := f.cfg.Records.AttachmentBelow(ctx, project, resultPrefix(user, thread, call))
 	if err != nil {
-		return a, nil, model.Gone(err, ErrNotFound)
+		return a, nil, data.Gone(err, ErrNotFound)
 	}
 	body, err := f.open(ctx, &a)
 	return a, body, err
@@ -57,5 +57,5 @@ func (f *Files) OpenResult(ctx context.Context, project, user string, thread int
 // resultPrefix returns the beginning of the paths of a call's result. What follows tells files of repeated calls apart.
 func resultPrefix(user string, thread int64, call string) string {
 	sum := sha256.Sum256([]byte(call))
-	return model.Results + escape(user) + "/" + strconv.FormatInt(thread, 10) + "-" + hex.EncodeToString(sum[:16]) + "-"
+	return data.Results + escape(user) + "/" + strconv.FormatInt(thread, 10) + "-" + hex.EncodeToString(sum[:16]) + "-"
 }

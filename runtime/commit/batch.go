@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 // Run commits until Finish was called and the queue is empty, or until nothing can be written any more. It repeats nothing
@@ -63,7 +63,7 @@ func (q *Queue) beat(over <-chan struct{}) {
 // database is reported by the callers that need it.
 func (q *Queue) renew(ctx context.Context) error {
 	err := q.cfg.Store.Renew(context.WithoutCancel(ctx), q.n-1)
-	if errors.Is(err, model.ErrFenced) {
+	if errors.Is(err, data.ErrFenced) {
 		return err
 	}
 	if err == nil {
@@ -110,17 +110,17 @@ func (q *Queue) commit(ctx context.Context, batch []*Item) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, model.ErrFenced):
+		case errors.Is(err, data.ErrFenced):
 			return err
-		case errors.Is(err, model.ErrUnavailable):
+		case errors.Is(err, data.ErrUnavailable):
 			unknown = true
 			q.Note(err)
-		case errors.Is(err, model.ErrDiskFull):
+		case errors.Is(err, data.ErrDiskFull):
 			q.Note(err)
-		case errors.Is(err, model.ErrTooSlow) && (unknown || slow < slowAttempts): // a batch with an unknown outcome may be stored
+		case errors.Is(err, data.ErrTooSlow) && (unknown || slow < slowAttempts): // a batch with an unknown outcome may be stored
 			slow++
 			q.Note(err)
-		case errors.Is(err, model.ErrConflict) && conflicts < conflictAttempts: // the earlier attempt was not stored
+		case errors.Is(err, data.ErrConflict) && conflicts < conflictAttempts: // the earlier attempt was not stored
 			conflicts++
 			unknown = false
 		case len(batch) == 1:
@@ -146,7 +146,7 @@ const (
 // write is one transaction. The events of runs come first and decisions after them: no run has events behind a decision
 // about it.
 func (q *Queue) write(ctx context.Context, batch []*Item) error {
-	var b model.Batch
+	var b data.Batch
 	var decisions []*Item
 	said, rows, commands := 0, 0, 0
 	for _, it := range batch {
@@ -155,8 +155,8 @@ func (q *Queue) write(ctx context.Context, batch []*Item) error {
 		}
 		said, rows = said+len(it.Events), rows+len(it.Rows)
 	}
-	b.Events, b.Rows = make([]model.StoredEvent, 0, said), make([]model.Row, 0, rows)
-	b.Asks, decisions = make([]model.Ask, 0, commands), make([]*Item, 0, commands)
+	b.Events, b.Rows = make([]data.StoredEvent, 0, said), make([]data.Row, 0, rows)
+	b.Asks, decisions = make([]data.Ask, 0, commands), make([]*Item, 0, commands)
 	for _, it := range batch {
 		switch {
 		case it.Source != nil && it.Source.lost.Load():
@@ -170,7 +170,7 @@ func (q *Queue) write(ctx context.Context, batch []*Item) error {
 		}
 	}
 	var moves moved
-	b.Decide = func(i int, v *model.View) model.Changes {
+	b.Decide = func(i int, v *data.View) data.Changes {
 		it := decisions[i]
 		if i == 0 { // also when the transaction is repeated
 			moves = nil
@@ -193,16 +193,16 @@ func (q *Queue) write(ctx context.Context, batch []*Item) error {
 }
 
 // moved holds the changes of the numbers of QUEUED runs: of all, of projects and of users, each by its name.
-type moved map[model.Name]int
+type moved map[data.Name]int
 
 // follow adds the changes of a decision.
 func (m *moved) follow(out *decide.Decided) {
 	for i := range out.Moves {
 		by, run := 0, &out.Moves[i].Run
-		if out.Moves[i].To == model.Queued {
+		if out.Moves[i].To == data.Queued {
 			by++
 		}
-		if out.Moves[i].From == model.Queued {
+		if out.Moves[i].From == data.Queued {
 			by--
 		}
 		if by == 0 {
@@ -211,22 +211,22 @@ func (m *moved) follow(out *decide.Decided) {
 		if *m == nil {
 			*m = make(moved)
 		}
-		for _, of := range [3]model.Name{{}, {Project: run.Project}, {Project: run.Project, User: run.User}} {
+		for _, of := range [3]data.Name{{}, {Project: run.Project}, {Project: run.Project, User: run.User}} {
 			(*m)[of] += by
 		}
 	}
 }
 
 // queued returns how many runs are QUEUED at the time of a decision.
-func (q *Queue) queued(ask *model.Ask, v *model.View, since moved) model.InQueue {
+func (q *Queue) queued(ask *data.Ask, v *data.View, since moved) data.InQueue {
 	project, user := v.Thread.Project, v.Thread.User
 	if !v.Exists {
 		project, user = ask.Name.Project, ask.Name.User
 	}
 	n := q.cfg.Queued(project, user)
-	n.All += since[model.Name{}]
-	n.OfProject += since[model.Name{Project: project}]
-	n.OfUser += since[model.Name{Project: project, User: user}]
+	n.All += since[data.Name{}]
+	n.OfProject += since[data.Name{Project: project}]
+	n.OfUser += since[data.Name{Project: project, User: user}]
 	return n
 }
 

@@ -3,11 +3,11 @@ package commit
 import (
 	"sync/atomic"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/monitor"
 	"github.com/batonrun/baton/runtime/quota"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // Item is one entry of the queue: events of a run, or a command to decide.
@@ -18,10 +18,10 @@ type Item struct {
 	Owner  quota.Owner  // takes turns with other owners; zero for the server itself; set by Add if there is a Source
 	Bytes  int          // about how many the command or the rows write
 
-	Records []*log.Record
-	Events  []model.StoredEvent // of the records; a command has its own
+	Records []*tail.Record
+	Events  []data.StoredEvent // of the records; a command has its own
 	Ticks   []monitor.Tick
-	Rows    []model.Row
+	Rows    []data.Row
 
 	Command decide.Command            // nil for events of a run
 	Then    func(out *decide.Decided) // called once the command's changes are stored, and before readers see them

@@ -15,16 +15,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
 // ErrStopping is the error of a write that comes too late: the process stops.
-var ErrStopping = model.Refuse(model.KindUnavailable, "stopping", "The server is stopping; try again shortly")
+var ErrStopping = data.Refuse(data.KindUnavailable, "stopping", "The server is stopping; try again shortly")
 
-// Store is the database of a queue: see [model.Store].
+// Store is the database of a queue: see [data.Store].
 type Store interface {
-	Commit(ctx context.Context, n int64, b *model.Batch) error
+	Commit(ctx context.Context, n int64, b *data.Batch) error
 	Renew(ctx context.Context, n int64) error
 }
 
@@ -43,7 +43,7 @@ type Config struct {
 
 	Live func() int // how many runs are live
 	// Queued returns how many runs are QUEUED, as of the last shown batch.
-	Queued func(project, user string) model.InQueue
+	Queued func(project, user string) data.InQueue
 	Show   func(batch []*Item) // receives committed items, before their Done is called
 	Lost   func(err error)     // is called once when nothing can be written any more
 
@@ -244,7 +244,7 @@ func (q *Queue) Finish() {
 }
 
 // errSilent is the error of a database that neither does its work nor returns an error.
-var errSilent = fmt.Errorf("%w: it does not answer a commit", model.ErrUnavailable)
+var errSilent = fmt.Errorf("%w: it does not answer a commit", data.ErrUnavailable)
 
 // ask records that the database owes an answer from now on, or still does. mu is held.
 func (q *Queue) ask(now time.Time) {

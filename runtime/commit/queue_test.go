@@ -14,19 +14,19 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
 // store answers commits as a test defines, and records the numbers and events of all commits.
 type store struct {
-	commit func(n int64, b *model.Batch) error
+	commit func(n int64, b *data.Batch) error
 	renew  func() error // nil for one that succeeds
 	asked  []string
 }
 
-func (s *store) Commit(_ context.Context, n int64, b *model.Batch) error {
+func (s *store) Commit(_ context.Context, n int64, b *data.Batch) error {
 	ids := []string{fmt.Sprint(n, ":")}
 	for i := range b.Events {
 		ids = append(ids, fmt.Sprint(b.Events[i].ID))
@@ -67,13 +67,13 @@ func open(t *testing.T, s *store, cfg commit.Config) *commit.Queue {
 
 // event returns an item of a run with one event of eight bytes.
 func event(s *commit.Source, id int64) *commit.Item {
-	return &commit.Item{Source: s, Events: []model.StoredEvent{{ID: id, Payload: []byte("12345678")}}}
+	return &commit.Item{Source: s, Events: []data.StoredEvent{{ID: id, Payload: []byte("12345678")}}}
 }
 
 func TestWhatWaitsIsOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		db := &store{commit: func(int64, *model.Batch) error { <-gate; return nil }}
+		db := &store{commit: func(int64, *data.Batch) error { <-gate; return nil }}
 		shown := 0
 		q := open(t, db, commit.Config{Show: func(batch []*commit.Item) { shown += len(batch) }})
 		a, b := q.Source(quota.Owner{}, nil), q.Source(quota.Owner{}, nil)
@@ -108,7 +108,7 @@ func TestStreamsDoNotWaitForACrowd(t *testing.T) {
 		first := make(chan struct{})
 		s := &store{}
 		var decided []int
-		s.commit = func(n int64, b *model.Batch) error {
+		s.commit = func(n int64, b *data.Batch) error {
 			if n == 1 {
 				<-first // while the others gather
 			}
@@ -142,9 +142,9 @@ func TestStreamsDoNotWaitForACrowd(t *testing.T) {
 func TestUnknownBatchIsWrittenAgainAsItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failures := 3
-		db := &store{commit: func(int64, *model.Batch) error {
+		db := &store{commit: func(int64, *data.Batch) error {
 			if failures--; failures >= 0 {
-				return model.ErrUnavailable
+				return data.ErrUnavailable
 			}
 			return nil
 		}}
@@ -171,8 +171,8 @@ func TestUnknownBatchIsWrittenAgainAsItIs(t *testing.T) {
 func TestFaultyDataFailsItsRunAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		faulty := errors.New("a value that no column takes")
-		db := &store{commit: func(_ int64, b *model.Batch) error {
-			if slices.ContainsFunc(b.Events, func(ev model.StoredEvent) bool { return ev.ID == 2 }) {
+		db := &store{commit: func(_ int64, b *data.Batch) error {
+			if slices.ContainsFunc(b.Events, func(ev data.StoredEvent) bool { return ev.ID == 2 }) {
 				return faulty
 			}
 			return nil
@@ -199,7 +199,7 @@ func TestFaultyDataFailsItsRunAlone(t *testing.T) {
 func TestRunWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		db := &store{commit: func(int64, *model.Batch) error { <-gate; return nil }}
+		db := &store{commit: func(int64, *data.Batch) error { <-gate; return nil }}
 		q := open(t, db, commit.Config{})
 		s := q.Source(quota.Owner{}, nil)
 		q.Add(event(s, 1))
@@ -238,13 +238,13 @@ func TestSilentLeaseIsTrouble(t *testing.T) {
 		db := &store{renew: func() error {
 			if away.Load() {
 				time.Sleep(45 * time.Second) //nolint:forbidigo // in a bubble
-				return model.ErrUnavailable
+				return data.ErrUnavailable
 			}
 			return nil
 		}}
 		q := open(t, db, commit.Config{Heartbeat: time.Second})
 		<-q.Stuck()
-		if err := q.Trouble(); !errors.Is(err, model.ErrUnavailable) {
+		if err := q.Trouble(); !errors.Is(err, data.ErrUnavailable) {
 			t.Errorf("the trouble with a silent database is %v", err)
 		}
 		away.Store(false)
@@ -257,8 +257,8 @@ func TestSilentLeaseIsTrouble(t *testing.T) {
 // A refusal by the database does not mean that the database is broken: writers check first whether it commits.
 func TestTroubleEndsWithTheBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := open(t, &store{commit: func(int64, *model.Batch) error { return model.ErrTooSlow }}, commit.Config{})
-		if err := q.Decide(&commit.Item{Command: &decide.Look{Thread: 1}}); !errors.Is(err, model.ErrTooSlow) {
+		q := open(t, &store{commit: func(int64, *data.Batch) error { return data.ErrTooSlow }}, commit.Config{})
+		if err := q.Decide(&commit.Item{Command: &decide.Look{Thread: 1}}); !errors.Is(err, data.ErrTooSlow) {
 			t.Errorf("what is always too slow came to %v", err)
 		}
 		if err := q.Trouble(); err != nil {
@@ -270,11 +270,11 @@ func TestTroubleEndsWithTheBatch(t *testing.T) {
 func TestSilentDatabaseIsTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan struct{})
-		q := open(t, &store{commit: func(int64, *model.Batch) error { <-answer; return nil }}, commit.Config{Heartbeat: time.Second})
+		q := open(t, &store{commit: func(int64, *data.Batch) error { <-answer; return nil }}, commit.Config{Heartbeat: time.Second})
 		stuck := q.Stuck()
 		q.Add(event(q.Source(quota.Owner{}, nil), 1))
 		<-stuck
-		if err := q.Trouble(); !errors.Is(err, model.ErrUnavailable) {
+		if err := q.Trouble(); !errors.Is(err, data.ErrUnavailable) {
 			t.Errorf("the trouble with a silent database is %v", err)
 		}
 		close(answer)
@@ -295,7 +295,7 @@ func TestSilentDatabaseIsTrouble(t *testing.T) {
 // A database that stores the parts of a batch one by one answers, however long all of them take.
 func TestDatabaseThatTakesPartsIsNotStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &store{commit: func(_ int64, b *model.Batch) error {
+		db := &store{commit: func(_ int64, b *data.Batch) error {
 			if len(b.Asks) > 1 {
 				return errors.New("not like that")
 			}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Patiently makes a read that a run depends on, and repeats it while the database is unavailable: the owner of a run waits
@@ -17,8 +17,8 @@ func Patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
 		switch {
 		case err == nil:
 			return v, nil
-		case errors.Is(err, model.ErrUnavailable):
-		case errors.Is(err, model.ErrTooSlow) && slow < slowAttempts:
+		case errors.Is(err, data.ErrUnavailable):
+		case errors.Is(err, data.ErrTooSlow) && slow < slowAttempts:
 			slow++
 		default:
 			return v, err

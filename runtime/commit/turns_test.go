@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
@@ -24,7 +24,7 @@ type batches struct {
 func recordBatches(t *testing.T) (*batches, *commit.Queue) {
 	t.Helper()
 	b := &batches{gate: make(chan struct{})}
-	b.commit = func(int64, *model.Batch) error { <-b.gate; return nil }
+	b.commit = func(int64, *data.Batch) error { <-b.gate; return nil }
 	q := open(t, &b.store, commit.Config{Show: func(batch []*commit.Item) {
 		b.shown = append(b.shown, slices.DeleteFunc(slices.Clone(batch), func(it *commit.Item) bool { return it.Bytes == 0 }))
 	}})
@@ -155,14 +155,14 @@ func TestQueue_ShowsThePartsOfABatch(t *testing.T) {
 		gate := make(chan struct{})
 		db := &store{}
 		var shown, seen []int64
-		db.commit = func(n int64, b *model.Batch) error {
+		db.commit = func(n int64, b *data.Batch) error {
 			<-gate
 			switch ids := events(b); {
 			case len(ids) == 3:
 				return errors.New("a value that no column takes")
 			case len(ids) == 1 && ids[0] == 3:
 				seen = slices.Clone(shown)
-				return model.ErrFenced
+				return data.ErrFenced
 			}
 			return nil
 		}
@@ -186,13 +186,13 @@ func TestQueue_ShowsThePartsOfABatch(t *testing.T) {
 		if !slices.Equal(seen, []int64{1, 2}) {
 			t.Errorf("when the third is written, %v are shown", seen)
 		}
-		if told[1] != nil || told[2] != nil || !errors.Is(told[3], model.ErrFenced) {
+		if told[1] != nil || told[2] != nil || !errors.Is(told[3], data.ErrFenced) {
 			t.Errorf("their writers are told %v", told[1:])
 		}
 	})
 }
 
-func events(b *model.Batch) (ids []int64) {
+func events(b *data.Batch) (ids []int64) {
 	for i := range b.Events {
 		ids = append(ids, b.Events[i].ID)
 	}

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Reply answers one interrupt.
@@ -12,7 +12,7 @@ type Reply struct {
 	Interrupt string
 	Payload   json.RawMessage
 	Output    json.RawMessage // of the interrupt's memo; nil if there is no such interrupt
-	Rows      []model.Row     // that the answer writes
+	Rows      []data.Row      // that the answer writes
 }
 
 // Resume answers all open interrupts of a WAITING run, which then comes first in its thread's queue.
@@ -26,8 +26,8 @@ type Resume struct {
 }
 
 // Ask returns the rows that the decision needs to see.
-func (c *Resume) Ask() model.Ask {
-	ask := model.Ask{Thread: c.Thread, Project: c.Project, Runs: []int64{c.Run}, Interrupts: interruptIDs(c.Replies)}
+func (c *Resume) Ask() data.Ask {
+	ask := data.Ask{Thread: c.Thread, Project: c.Project, Runs: []int64{c.Run}, Interrupts: interruptIDs(c.Replies)}
 	if c.Key != nil {
 		ask.Scope = c.Key.Scope
 	}
@@ -61,11 +61,11 @@ type Expire struct {
 }
 
 // Ask returns the rows that the decision needs to see.
-func (c *Expire) Ask() model.Ask { return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
+func (c *Expire) Ask() data.Ask { return data.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
 
 func (c *Expire) decide(d *decision) error {
 	run := d.v.Run(c.Run)
-	if run == nil || run.Status != model.Waiting || d.interrupt(run.Key, c.Reply.Interrupt, model.InterruptOpen) == nil {
+	if run == nil || run.Status != data.Waiting || d.interrupt(run.Key, c.Reply.Interrupt, data.InterruptOpen) == nil {
 		return ErrStale // already answered, or the run does not wait yet
 	}
 	if err := d.applyReplies(run, []Reply{c.Reply}, false); err != nil {
@@ -77,15 +77,15 @@ func (c *Expire) decide(d *decision) error {
 
 // applyReplies writes the answers, and queues the run once it has no open interrupt. If whole is set, the answers must cover
 // all of them. The caller writes the run's head.
-func (d *decision) applyReplies(run *model.RunHead, replies []Reply, whole bool) error {
+func (d *decision) applyReplies(run *data.RunHead, replies []Reply, whole bool) error {
 	left, _ := openInterrupts(d.v, run.Key)
-	var took []*model.Asked
+	var took []*data.Asked
 	for i := range replies {
 		in := d.interrupt(run.Key, replies[i].Interrupt, "")
 		switch {
 		case in == nil:
-			return model.Refuse(model.KindInvalid, "interrupts_open", "There is no open interrupt %q", replies[i].Interrupt)
-		case in.Status != model.InterruptOpen || slices.Contains(took, in):
+			return data.Refuse(data.KindInvalid, "interrupts_open", "There is no open interrupt %q", replies[i].Interrupt)
+		case in.Status != data.InterruptOpen || slices.Contains(took, in):
 			return ErrAnswered
 		case replies[i].Output == nil:
 			return ErrStale
@@ -93,12 +93,12 @@ func (d *decision) applyReplies(run *model.RunHead, replies []Reply, whole bool)
 		took = append(took, in)
 		left--
 	}
-	if run.Status != model.Waiting || whole && left > 0 {
-		return model.Refuse(model.KindInvalid, "interrupts_open", "The answer must cover every open interrupt and pending tool call of the run")
+	if run.Status != data.Waiting || whole && left > 0 {
+		return data.Refuse(data.KindInvalid, "interrupts_open", "The answer must cover every open interrupt and pending tool call of the run")
 	}
 	for i, in := range took {
-		in.Status = model.InterruptAnswered
-		d.put(&model.Answer{
+		in.Status = data.InterruptAnswered
+		d.put(&data.Answer{
 			RunKey: run.Key, Generation: run.Generation, ID: in.ID, Step: in.Step, Place: in.Place,
 			Payload: replies[i].Payload, Output: replies[i].Output,
 		})
@@ -107,14 +107,14 @@ func (d *decision) applyReplies(run *model.RunHead, replies []Reply, whole bool)
 		}
 	}
 	if left == 0 {
-		d.moveRun(run, model.Queued)
+		d.moveRun(run, data.Queued)
 		run.Answered, run.QueuedAt = true, d.v.Now
 	}
 	return nil
 }
 
 // interrupt returns a run's interrupt in a status; an empty status matches any.
-func (d *decision) interrupt(runKey int64, id, status string) *model.Asked {
+func (d *decision) interrupt(runKey int64, id, status string) *data.Asked {
 	for i := range d.v.Asked {
 		if a := &d.v.Asked[i]; a.RunKey == runKey && a.ID == id && (status == "" || a.Status == status) {
 			return a

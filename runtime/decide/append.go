@@ -5,16 +5,16 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Append sends a message to a run. A QUEUED or RUNNING run reads it at its next safe boundary, a WAITING one together
 // with its answer. A run that has ended starts again.
 type Append struct {
 	Thread, Run int64
-	Project     string        // required project; empty for any
-	Message     model.Message // as it is queued
-	Size        int           // bytes of its stored form
+	Project     string       // required project; empty for any
+	Message     data.Message // as it is queued
+	Size        int          // bytes of its stored form
 	Key         *Key
 	Limits      Limits
 	By
@@ -22,12 +22,12 @@ type Append struct {
 
 // Limits bound queued runs and spending. A number of runs that is not positive is no limit.
 type Limits struct {
-	Queue      int          // queued runs in all
-	PerProject int          // queued runs of the thread's project
-	PerUser    int          // queued runs of the thread's user
-	PerThread  int          // queued runs of the thread
-	InboxBytes int          // queued messages of one run
-	Spent      *model.Error // the refusal once a budget is used up; nil before
+	Queue      int         // queued runs in all
+	PerProject int         // queued runs of the thread's project
+	PerUser    int         // queued runs of the thread's user
+	PerThread  int         // queued runs of the thread
+	InboxBytes int         // queued messages of one run
+	Spent      *data.Error // the refusal once a budget is used up; nil before
 }
 
 // Key is a client's Idempotency-Key in its scope: project, user, method and path.
@@ -39,13 +39,13 @@ type Key struct {
 // KeyLifetime is how long Baton remembers the answer to a request with an Idempotency-Key.
 const KeyLifetime = 24 * time.Hour
 
-var errInboxFull = &model.Error{
-	Kind: model.KindOverloaded, Code: "inbox_full", Detail: "Too much waits for the run already; try again later", RetryAfter: time.Second,
+var errInboxFull = &data.Error{
+	Kind: data.KindOverloaded, Code: "inbox_full", Detail: "Too much waits for the run already; try again later", RetryAfter: time.Second,
 }
 
 // Ask returns the rows that the decision needs to see.
-func (c *Append) Ask() model.Ask {
-	ask := model.Ask{Thread: c.Thread, Project: c.Project, Runs: []int64{c.Run}}
+func (c *Append) Ask() data.Ask {
+	ask := data.Ask{Thread: c.Thread, Project: c.Project, Runs: []int64{c.Run}}
 	if c.Key != nil {
 		ask.Scope = c.Key.Scope
 	}
@@ -60,8 +60,8 @@ func (c *Append) decide(d *decision) error {
 	if err != nil {
 		return err
 	}
-	if run.Status == model.Cancelled {
-		return model.Refuse(model.KindInvalid, "invalid_state", "Run cannot accept messages. Current status: %s", run.Status)
+	if run.Status == data.Cancelled {
+		return data.Refuse(data.KindInvalid, "invalid_state", "Run cannot accept messages. Current status: %s", run.Status)
 	}
 	inbox := d.v.Inbox[run.Key]
 	if inbox.Messages > 0 && inbox.Bytes+c.Size > c.Limits.InboxBytes {
@@ -75,12 +75,12 @@ func (c *Append) decide(d *decision) error {
 		d.putHead(run)
 	}
 	d.out.Run, d.out.Message = *run, c.Message.ID
-	d.queueMessages(run, []model.Message{c.Message}, c.Size)
+	d.queueMessages(run, []data.Message{c.Message}, c.Size)
 	return d.storeAnswer(c.Key, run.Key, c.Message.ID)
 }
 
 // queueMessages queues messages for a run.
-func (d *decision) queueMessages(run *model.RunHead, msgs []model.Message, size int) {
+func (d *decision) queueMessages(run *data.RunHead, msgs []data.Message, size int) {
 	inbox := d.v.Inbox[run.Key]
 	for i := range msgs {
 		m := &msgs[i]
@@ -95,7 +95,7 @@ func (d *decision) queueMessages(run *model.RunHead, msgs []model.Message, size 
 	inbox.Bytes += size
 	inbox.Last = unread
 	if d.v.Inbox == nil {
-		d.v.Inbox = make(map[int64]model.Inbox)
+		d.v.Inbox = make(map[int64]data.Inbox)
 	}
 	d.v.Inbox[run.Key] = inbox
 }
@@ -104,10 +104,10 @@ func (d *decision) queueMessages(run *model.RunHead, msgs []model.Message, size 
 const unread = -1
 
 // queueErr refuses to queue another run of the thread beyond a limit.
-func (l *Limits) queueErr(v *model.View) error {
+func (l *Limits) queueErr(v *data.View) error {
 	queued := 0
 	for i := range v.Runs {
-		if v.Runs[i].Status == model.Queued {
+		if v.Runs[i].Status == data.Queued {
 			queued++
 		}
 	}
@@ -154,11 +154,11 @@ func (d *decision) storeAnswer(key *Key, runKey int64, answer any) error {
 	if key == nil {
 		return nil
 	}
-	raw, err := model.JSON(answer)
+	raw, err := data.JSON(answer)
 	if err != nil {
 		return err
 	}
-	d.put(&model.IdempotencyKey{Scope: key.Scope, BodyHash: key.BodyHash, RunKey: runKey, Answer: raw, CreatedAt: d.v.Now})
-	d.v.Remembered[key.Scope] = model.Remembered{BodyHash: key.BodyHash, RunKey: runKey, Answer: raw, CreatedAt: d.v.Now}
+	d.put(&data.IdempotencyKey{Scope: key.Scope, BodyHash: key.BodyHash, RunKey: runKey, Answer: raw, CreatedAt: d.v.Now})
+	d.v.Remembered[key.Scope] = data.Remembered{BodyHash: key.BodyHash, RunKey: runKey, Answer: raw, CreatedAt: d.v.Now}
 	return nil
 }

@@ -3,20 +3,20 @@ package decide
 import (
 	"cmp"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // By names the requester of a command for the audit log. The decision fills in the rest of the row. A nil Request is
 // not audited.
 type By struct {
-	Request *model.Audit
+	Request *data.Audit
 }
 
-func (b By) request() *model.Audit { return b.Request }
+func (b By) request() *data.Audit { return b.Request }
 
 // putAudit writes the audit row if the decision has changed anything.
 func (d *decision) putAudit(c Command) {
-	by, ok := c.(interface{ request() *model.Audit })
+	by, ok := c.(interface{ request() *data.Audit })
 	if !ok || by.request() == nil || len(d.out.Rows) == 0 {
 		return
 	}

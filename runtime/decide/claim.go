@@ -3,13 +3,13 @@ package decide
 import (
 	"slices"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Basis is the state for which a command's events were prepared.
 type Basis struct {
-	Last, Seq  int64        // of the thread
-	Status     model.Status // of the run
+	Last, Seq  int64       // of the thread
+	Status     data.Status // of the run
 	Answered   bool
 	Generation int
 	Spans      int
@@ -17,7 +17,7 @@ type Basis struct {
 }
 
 // BasisOf returns the present state of a thread and its run.
-func BasisOf(th *model.ThreadHead, run *model.RunHead, inbox int64) Basis {
+func BasisOf(th *data.ThreadHead, run *data.RunHead, inbox int64) Basis {
 	return Basis{
 		Last: th.LastEventID, Seq: th.LastSeq, Status: run.Status, Answered: run.Answered,
 		Generation: run.Generation, Spans: run.Spans, Inbox: inbox,
@@ -25,7 +25,7 @@ func BasisOf(th *model.ThreadHead, run *model.RunHead, inbox int64) Basis {
 }
 
 // isCurrent reports whether the state is unchanged and no running run numbers the thread's events.
-func (b *Basis) isCurrent(v *model.View, run *model.RunHead) bool {
+func (b *Basis) isCurrent(v *data.View, run *data.RunHead) bool {
 	return runningRun(v) == nil && *b == BasisOf(&v.Thread, run, v.Inbox[run.Key].Last)
 }
 
@@ -34,15 +34,15 @@ type Claim struct {
 	Thread, Run int64
 	Instance    string
 	Basis       Basis
-	Span        model.Span
+	Span        data.Span
 	Shows       []int64 // other runs whose messages the events repeat
-	Rows        model.Rows
-	Events      []model.StoredEvent
+	Rows        data.Rows
+	Events      []data.StoredEvent
 }
 
 // Ask returns the rows that the decision needs to see.
-func (c *Claim) Ask() model.Ask {
-	return model.Ask{Thread: c.Thread, Runs: append([]int64{c.Run}, c.Shows...)}
+func (c *Claim) Ask() data.Ask {
+	return data.Ask{Thread: c.Thread, Runs: append([]int64{c.Run}, c.Shows...)}
 }
 
 func (c *Claim) decide(d *decision) error {
@@ -63,13 +63,13 @@ func (c *Claim) decide(d *decision) error {
 }
 
 // sourcesExist reports whether the runs in Shows still exist: deleted messages must not appear again.
-func (c *Claim) sourcesExist(v *model.View) bool {
+func (c *Claim) sourcesExist(v *data.View) bool {
 	return !slices.ContainsFunc(c.Shows, func(key int64) bool { return v.Run(key) == nil })
 }
 
 // startRun makes a run RUNNING. The caller writes its row.
-func (d *decision) startRun(run *model.RunHead, c *Claim) {
-	d.moveRun(run, model.Running)
+func (d *decision) startRun(run *data.RunHead, c *Claim) {
+	d.moveRun(run, data.Running)
 	run.Owner, run.Answered, run.FinishedAt = c.Instance, false, nil
 	run.Spans++
 	if run.StartedAt == nil {
@@ -93,12 +93,12 @@ type TakeOver struct {
 	Thread, Run    int64
 	From, Instance string
 	Attempt        int
-	Rows           model.Rows
-	Events         []model.StoredEvent
+	Rows           data.Rows
+	Events         []data.StoredEvent
 }
 
 // Ask returns the rows that the decision needs to see.
-func (c *TakeOver) Ask() model.Ask { return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
+func (c *TakeOver) Ask() data.Ask { return data.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
 
 func (c *TakeOver) decide(d *decision) error {
 	run, err := d.ownedRun(c.Run, c.From)
@@ -120,7 +120,7 @@ type Release struct {
 }
 
 // Ask returns the rows that the decision needs to see.
-func (c *Release) Ask() model.Ask { return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
+func (c *Release) Ask() data.Ask { return data.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
 
 func (c *Release) decide(d *decision) error {
 	run, err := d.ownedRun(c.Run, c.Instance)
@@ -133,9 +133,9 @@ func (c *Release) decide(d *decision) error {
 }
 
 // ownedRun returns a run that is RUNNING under owner.
-func (d *decision) ownedRun(key int64, owner string) (*model.RunHead, error) {
+func (d *decision) ownedRun(key int64, owner string) (*data.RunHead, error) {
 	run := d.v.Run(key)
-	if run == nil || run.Status != model.Running || run.Owner != owner {
+	if run == nil || run.Status != data.Running || run.Owner != owner {
 		return nil, ErrSettled
 	}
 	return run, nil
@@ -145,7 +145,7 @@ func (d *decision) ownedRun(key int64, owner string) (*model.RunHead, error) {
 type Look struct{ Thread int64 }
 
 // Ask returns the rows that the decision needs to see.
-func (c *Look) Ask() model.Ask { return model.Ask{Thread: c.Thread} }
+func (c *Look) Ask() data.Ask { return data.Ask{Thread: c.Thread} }
 
 func (c *Look) decide(d *decision) error { return d.requireThread() }
 

@@ -15,50 +15,50 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Command is a request for one decision about a thread.
 type Command interface {
 	// Ask returns the rows that the decision needs to see.
-	Ask() model.Ask
+	Ask() data.Ask
 	decide(d *decision) error
 }
 
 // Decided is the result of a command.
 type Decided struct {
-	model.Changes
+	data.Changes
 
-	At      time.Time       // time of the decision
-	Thread  int64           // the thread's key
-	Run     model.RunHead   // the command's run, after the decision
-	Started Started         // set by Start
-	Message string          // set by Append: the message's id, which a repeated request gets again
-	Name    string          // the thread's id as its user knows it
-	Project string          // the thread's project
-	User    string          // the thread's user
-	Moves   []Move          // status changes of the thread's runs, in order
-	Open    []model.RunHead // the thread's open runs, in the order of View.Runs
-	Next    Next            // the thread's next action
-	Void    []int64         // keys of runs that were cancelled before their first event
-	Claimed bool            // set by Start: the run is RUNNING
-	Removed *model.Delete   // rows to delete, events first; nil for none
-	Gone    bool            // the thread does not exist
+	At      time.Time      // time of the decision
+	Thread  int64          // the thread's key
+	Run     data.RunHead   // the command's run, after the decision
+	Started Started        // set by Start
+	Message string         // set by Append: the message's id, which a repeated request gets again
+	Name    string         // the thread's id as its user knows it
+	Project string         // the thread's project
+	User    string         // the thread's user
+	Moves   []Move         // status changes of the thread's runs, in order
+	Open    []data.RunHead // the thread's open runs, in the order of View.Runs
+	Next    Next           // the thread's next action
+	Void    []int64        // keys of runs that were cancelled before their first event
+	Claimed bool           // set by Start: the run is RUNNING
+	Removed *data.Delete   // rows to delete, events first; nil for none
+	Gone    bool           // the thread does not exist
 }
 
 // Move is a run's change of status. A run that ends and is queued again at once has two moves.
 type Move struct {
-	Run      model.RunHead // after the decision
-	From, To model.Status  // From is "" for a new run
+	Run      data.RunHead // after the decision
+	From, To data.Status  // From is "" for a new run
 }
 
 // Busy reports whether a run of the thread is QUEUED or RUNNING.
 func (d *Decided) Busy() bool {
-	return slices.ContainsFunc(d.Open, func(r model.RunHead) bool { return r.Status != model.Waiting })
+	return slices.ContainsFunc(d.Open, func(r data.RunHead) bool { return r.Status != data.Waiting })
 }
 
 // Decide decides c. It updates v for the next decision about the same thread.
-func Decide(v *model.View, c Command) *Decided {
+func Decide(v *data.View, c Command) *Decided {
 	d := &decision{v: v, out: new(Decided)}
 	ask := c.Ask()
 	err := error(ErrThreadNotFound) // for a thread of another project
@@ -66,7 +66,7 @@ func Decide(v *model.View, c Command) *Decided {
 		err = cmp.Or(c.decide(d), d.illegal)
 	}
 	if err != nil {
-		d.out = &Decided{Changes: model.Changes{Refused: err}, Gone: d.out.Gone}
+		d.out = &Decided{Changes: data.Changes{Refused: err}, Gone: d.out.Gone}
 	} else {
 		d.putAudit(c)
 	}
@@ -86,17 +86,17 @@ func Decide(v *model.View, c Command) *Decided {
 
 // Refusals shared by several decisions.
 var (
-	ErrRunNotFound    = model.Refuse(model.KindNotFound, "not_found", "Agent run not found")
-	ErrThreadNotFound = model.Refuse(model.KindNotFound, "not_found", "Thread not found")
-	ErrThreadBusy     = model.Refuse(model.KindConflict, "thread_busy", "The thread has a run that is queued or running")
-	ErrThreadWaiting  = model.Refuse(model.KindConflict, "thread_waiting", "The thread waits for an answer; answer it or use multitask interrupt")
+	ErrRunNotFound    = data.Refuse(data.KindNotFound, "not_found", "Agent run not found")
+	ErrThreadNotFound = data.Refuse(data.KindNotFound, "not_found", "Thread not found")
+	ErrThreadBusy     = data.Refuse(data.KindConflict, "thread_busy", "The thread has a run that is queued or running")
+	ErrThreadWaiting  = data.Refuse(data.KindConflict, "thread_waiting", "The thread waits for an answer; answer it or use multitask interrupt")
 	ErrQueueFull      = queueFull("Too many runs are queued; try again later")
-	ErrAnswered       = model.Refuse(model.KindConflict, "already_answered", "The interrupt has been answered already")
-	errKeyReused      = model.Refuse(model.KindConflict, "idempotency_mismatch", "This Idempotency-Key was used with another body")
+	ErrAnswered       = data.Refuse(data.KindConflict, "already_answered", "The interrupt has been answered already")
+	errKeyReused      = data.Refuse(data.KindConflict, "idempotency_mismatch", "This Idempotency-Key was used with another body")
 )
 
-func queueFull(format string, args ...any) *model.Error {
-	err := model.Refuse(model.KindOverloaded, "queue_full", format, args...)
+func queueFull(format string, args ...any) *data.Error {
+	err := data.Refuse(data.KindOverloaded, "queue_full", format, args...)
 	err.RetryAfter = time.Second
 	return err
 }
@@ -104,35 +104,35 @@ func queueFull(format string, args ...any) *model.Error {
 // Refusals that clients never see: the engine reacts to them instead.
 var (
 	// ErrStale means that the state on which the command was prepared has changed: prepare it again.
-	ErrStale = model.Refuse(model.KindConflict, "stale", "The thread has changed meanwhile; try again")
+	ErrStale = data.Refuse(data.KindConflict, "stale", "The thread has changed meanwhile; try again")
 	// ErrSettled means that the sender no longer owns the run.
-	ErrSettled = model.Refuse(model.KindConflict, "settled", "The run has been settled already")
+	ErrSettled = data.Refuse(data.KindConflict, "settled", "The run has been settled already")
 	// ErrUnknownMessage means that the thread does not show the message to rewind to.
-	ErrUnknownMessage = model.Refuse(model.KindInvalid, "unknown_message", "The thread does not show the message of rewindTo")
+	ErrUnknownMessage = data.Refuse(data.KindInvalid, "unknown_message", "The thread does not show the message of rewindTo")
 
 	// ErrNotClaimed means that another run of the thread comes first.
-	ErrNotClaimed = model.Refuse(model.KindConflict, "not_claimed", "The run cannot be claimed now")
+	ErrNotClaimed = data.Refuse(data.KindConflict, "not_claimed", "The run cannot be claimed now")
 	// ErrRunning means that only the run's owner can do this, or that the run must be cancelled first.
-	ErrRunning = model.Refuse(model.KindConflict, "running", "The run is running")
+	ErrRunning = data.Refuse(data.KindConflict, "running", "The run is running")
 	// ErrMoved means that the run has left the state that the command is about.
-	ErrMoved = model.Refuse(model.KindConflict, "moved", "The run goes on")
+	ErrMoved = data.Refuse(data.KindConflict, "moved", "The run goes on")
 	// ErrOwesSpan means that the run has started and waits: Finish must end it with a span.
-	ErrOwesSpan = model.Refuse(model.KindConflict, "owes_span", "The run has begun")
+	ErrOwesSpan = data.Refuse(data.KindConflict, "owes_span", "The run has begun")
 )
 
 // moves are the legal transitions of a run; "" is a run that does not exist yet.
-var moves = map[model.Status][]model.Status{
-	"":              {model.Queued},
-	model.Queued:    {model.Running, model.Cancelled, model.Failed},
-	model.Running:   {model.Completed, model.Failed, model.Cancelled, model.Waiting},
-	model.Waiting:   {model.Queued, model.Cancelled, model.Failed},
-	model.Completed: {model.Queued},
-	model.Failed:    {model.Queued},
+var moves = map[data.Status][]data.Status{
+	"":             {data.Queued},
+	data.Queued:    {data.Running, data.Cancelled, data.Failed},
+	data.Running:   {data.Completed, data.Failed, data.Cancelled, data.Waiting},
+	data.Waiting:   {data.Queued, data.Cancelled, data.Failed},
+	data.Completed: {data.Queued},
+	data.Failed:    {data.Queued},
 }
 
 // decision is one decision in progress.
 type decision struct {
-	v         *model.View
+	v         *data.View
 	out       *Decided
 	action    string   // the audited action if it differs from the requested one
 	toReplace []string // ids of the runs to cancel in favour of another
@@ -140,28 +140,28 @@ type decision struct {
 }
 
 // put adds rows to the changes.
-func (d *decision) put(rows ...model.Row) { d.out.Rows = append(d.out.Rows, rows...) }
+func (d *decision) put(rows ...data.Row) { d.out.Rows = append(d.out.Rows, rows...) }
 
 // moveRun changes a run's status and records the move. The caller writes the run's row.
-func (d *decision) moveRun(run *model.RunHead, to model.Status) {
+func (d *decision) moveRun(run *data.RunHead, to data.Status) {
 	if !slices.Contains(moves[run.Status], to) {
 		d.illegal = fmt.Errorf("run %d cannot become %s from %q", run.Key, to, run.Status)
 	}
 	d.out.Moves = append(d.out.Moves, Move{*run, run.Status, to})
 	run.Status = to
-	if to != model.Running {
+	if to != data.Running {
 		run.Owner = ""
 	}
 }
 
 // putHead writes the run's head and makes it the command's run.
-func (d *decision) putHead(run *model.RunHead) {
+func (d *decision) putHead(run *data.RunHead) {
 	row := *run
 	d.put(&row)
 	d.out.Run = row
 }
 
-func (d *decision) run(key int64) (*model.RunHead, error) {
+func (d *decision) run(key int64) (*data.RunHead, error) {
 	if run := d.v.Run(key); run != nil {
 		return run, nil
 	}
@@ -169,7 +169,7 @@ func (d *decision) run(key int64) (*model.RunHead, error) {
 }
 
 // enqueue puts a run behind the queued runs of its thread.
-func (d *decision) enqueue(run *model.RunHead) {
+func (d *decision) enqueue(run *data.RunHead) {
 	for i := range d.v.Runs {
 		run.Turn = max(run.Turn, d.v.Runs[i].Turn+1)
 	}
@@ -177,8 +177,8 @@ func (d *decision) enqueue(run *model.RunHead) {
 }
 
 // restartRun queues an ended run for its next generation, behind the other runs of its thread.
-func (d *decision) restartRun(run *model.RunHead) {
-	d.moveRun(run, model.Queued)
+func (d *decision) restartRun(run *data.RunHead) {
+	d.moveRun(run, data.Queued)
 	d.enqueue(run)
 	run.Generation++
 	run.FinishedAt, run.Error = nil, nil
@@ -186,24 +186,24 @@ func (d *decision) restartRun(run *model.RunHead) {
 }
 
 // endRun ends a run and counts it in the statistics. The caller writes the run's row.
-func (d *decision) endRun(run *model.RunHead, to model.Status, err *agui.OutputError) {
+func (d *decision) endRun(run *data.RunHead, to data.Status, err *agui.OutputError) {
 	d.moveRun(run, to)
 	now := d.v.Now
 	run.FinishedAt, run.Attempt, run.Answered, run.Error = &now, 0, false, err
-	d.put(model.EndOf(run))
+	d.put(data.EndOf(run))
 }
 
 // cancelUnstarted cancels a run whose generation has not begun. It writes no event and hides the messages queued for the run.
-func (d *decision) cancelUnstarted(run *model.RunHead) {
-	d.endRun(run, model.Cancelled, nil)
+func (d *decision) cancelUnstarted(run *data.RunHead) {
+	d.endRun(run, data.Cancelled, nil)
 	d.putHead(run)
-	d.put(&model.Hide{ThreadKey: d.v.Thread.Key, RunKey: run.Key, Queued: true})
+	d.put(&data.Hide{ThreadKey: d.v.Thread.Key, RunKey: run.Key, Queued: true})
 	delete(d.v.Inbox, run.Key)
 	d.out.Void = append(d.out.Void, run.Key)
 }
 
 // begun reports whether a run's generation has begun. A queued run has begun if it waited and was answered.
-func begun(run *model.RunHead) bool { return run.Status != model.Queued || run.Answered }
+func begun(run *data.RunHead) bool { return run.Status != data.Queued || run.Answered }
 
 // advanceThread moves the thread's head to the end of a span.
 func (d *decision) advanceThread(last, seq int64) {
@@ -214,9 +214,9 @@ func (d *decision) advanceThread(last, seq int64) {
 }
 
 // runningRun returns the thread's run that is RUNNING, nil when there is none.
-func runningRun(v *model.View) *model.RunHead { return firstWith(v, model.Running) }
+func runningRun(v *data.View) *data.RunHead { return firstWith(v, data.Running) }
 
-func firstWith(v *model.View, status model.Status) *model.RunHead {
+func firstWith(v *data.View, status data.Status) *data.RunHead {
 	for i := range v.Runs {
 		if v.Runs[i].Status == status {
 			return &v.Runs[i]
@@ -226,9 +226,9 @@ func firstWith(v *model.View, status model.Status) *model.RunHead {
 }
 
 // openRuns returns the runs that have not ended, in the order in which they execute.
-func openRuns(v *model.View) []model.RunHead {
-	runs := slices.DeleteFunc(slices.Clone(v.Runs), func(r model.RunHead) bool { return r.Status.Final() })
-	slices.SortStableFunc(runs, func(a, b model.RunHead) int {
+func openRuns(v *data.View) []data.RunHead {
+	runs := slices.DeleteFunc(slices.Clone(v.Runs), func(r data.RunHead) bool { return r.Status.Final() })
+	slices.SortStableFunc(runs, func(a, b data.RunHead) int {
 		return cmp.Or(
 			cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.Turn, b.Turn), a.QueuedAt.Compare(b.QueuedAt), cmp.Compare(a.Key, b.Key))
 	})
@@ -236,9 +236,9 @@ func openRuns(v *model.View) []model.RunHead {
 }
 
 // rank orders open runs: running or waiting, then answered, then queued.
-func rank(r *model.RunHead) int {
+func rank(r *data.RunHead) int {
 	switch {
-	case r.Status != model.Queued:
+	case r.Status != data.Queued:
 		return 0
 	case r.Answered:
 		return 1
@@ -247,9 +247,9 @@ func rank(r *model.RunHead) int {
 }
 
 // openInterrupts counts a run's open interrupts, and the questions among them.
-func openInterrupts(v *model.View, runKey int64) (open, questions int) {
+func openInterrupts(v *data.View, runKey int64) (open, questions int) {
 	for i := range v.Asked {
-		if a := &v.Asked[i]; a.RunKey == runKey && a.Status == model.InterruptOpen {
+		if a := &v.Asked[i]; a.RunKey == runKey && a.Status == data.InterruptOpen {
 			open++
 			if !a.Frontend {
 				questions++
@@ -262,7 +262,7 @@ func openInterrupts(v *model.View, runKey int64) (open, questions int) {
 // Next is the action that a thread needs so that its runs go on.
 type Next struct {
 	Do  Do
-	Run model.RunHead
+	Run data.RunHead
 }
 
 // Do is an action on a run.
@@ -276,31 +276,31 @@ const (
 )
 
 // next returns the thread's next action.
-func next(v *model.View) Next {
+func next(v *data.View) Next {
 	runs := openRuns(v)
 	if len(runs) == 0 {
 		return Next{}
 	}
 	head := &runs[0]
-	queued := slices.ContainsFunc(runs, func(r model.RunHead) bool { return !begun(&r) })
+	queued := slices.ContainsFunc(runs, func(r data.RunHead) bool { return !begun(&r) })
 	switch {
 	case isReplaced(runs, head):
 		return Next{ToCancel, *head}
-	case head.Status == model.Waiting && queued && onlyFrontend(v, head.Key):
+	case head.Status == data.Waiting && queued && onlyFrontend(v, head.Key):
 		return Next{ToCancel, *head} // the next run does not wait for the client's tools
-	case head.Status == model.Queued:
+	case head.Status == data.Queued:
 		return Next{ToClaim, *head}
 	}
 	return Next{}
 }
 
-func onlyFrontend(v *model.View, runKey int64) bool {
+func onlyFrontend(v *data.View, runKey int64) bool {
 	_, questions := openInterrupts(v, runKey)
 	return questions == 0
 }
 
 // isReplaced reports whether a queued run replaces this generation of run.
-func isReplaced(runs []model.RunHead, run *model.RunHead) bool {
-	this := model.Replaced{RunKey: run.Key, Generation: run.Generation}
-	return slices.ContainsFunc(runs, func(r model.RunHead) bool { return !begun(&r) && slices.Contains(r.Replaces, this) })
+func isReplaced(runs []data.RunHead, run *data.RunHead) bool {
+	this := data.Replaced{RunKey: run.Key, Generation: run.Generation}
+	return slices.ContainsFunc(runs, func(r data.RunHead) bool { return !begun(&r) && slices.Contains(r.Replaces, this) })
 }

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Finish ends a span of a run, with its terminal event last: the open span of a RUNNING run, which the run's owner or its
@@ -12,22 +12,22 @@ import (
 // ends by itself restarts; any other run has read or hidden its messages before the terminal event.
 type Finish struct {
 	Thread, Run int64
-	Owner       string       // of a RUNNING run
-	Basis       *Basis       // of a run that is not executed; nil for a RUNNING one
-	To          model.Status // COMPLETED, FAILED, CANCELLED or WAITING
-	Span        model.Span   // with its Last, the terminal event
-	Seq         int64        // of the thread's last message afterwards
+	Owner       string      // of a RUNNING run
+	Basis       *Basis      // of a run that is not executed; nil for a RUNNING one
+	To          data.Status // COMPLETED, FAILED, CANCELLED or WAITING
+	Span        data.Span   // with its Last, the terminal event
+	Seq         int64       // of the thread's last message afterwards
 	State       json.RawMessage
 	Inbox       int64 // of a cancelled run: key of the last message read from its inbox, 0 for none
 	Error       *agui.OutputError
-	Rows        model.Rows
-	Events      []model.StoredEvent
+	Rows        data.Rows
+	Events      []data.StoredEvent
 	By
 }
 
 // Ask returns the rows that the decision needs to see.
-func (c *Finish) Ask() model.Ask {
-	return model.Ask{Thread: c.Thread, Runs: []int64{c.Run}, Waits: c.To == model.Waiting}
+func (c *Finish) Ask() data.Ask {
+	return data.Ask{Thread: c.Thread, Runs: []int64{c.Run}, Waits: c.To == data.Waiting}
 }
 
 func (c *Finish) decide(d *decision) error {
@@ -35,14 +35,14 @@ func (c *Finish) decide(d *decision) error {
 	if err != nil {
 		return err
 	}
-	if c.To == model.Waiting {
-		d.moveRun(run, model.Waiting)
+	if c.To == data.Waiting {
+		d.moveRun(run, data.Waiting)
 		run.Attempt = 0
 	} else {
 		d.endRun(run, c.To, c.Error)
 	}
 	run.Spans, run.ClosedEvent = c.Span.N, c.Span.Last
-	if c.To == model.Cancelled || c.Basis != nil {
+	if c.To == data.Cancelled || c.Basis != nil {
 		delete(d.v.Inbox, run.Key)
 	} else if c.To.Final() && d.v.Inbox[run.Key].Messages > 0 {
 		d.restartRun(run)
@@ -53,10 +53,10 @@ func (c *Finish) decide(d *decision) error {
 		d.put(c.Rows...)
 	} else { // the rows can have the span
 		d.put(c.Rows...)
-		d.put(&model.SpanEnd{RunKey: run.Key, N: span.N, Last: span.Last})
+		d.put(&data.SpanEnd{RunKey: run.Key, N: span.N, Last: span.Last})
 	}
 	if c.State != nil {
-		d.put(&model.ThreadState{Key: d.v.Thread.Key, State: c.State})
+		d.put(&data.ThreadState{Key: d.v.Thread.Key, State: c.State})
 	}
 	d.out.Events = c.Events
 	d.advanceThread(c.Span.Last, c.Seq)
@@ -64,16 +64,16 @@ func (c *Finish) decide(d *decision) error {
 }
 
 // subject returns the run if it still is as the events were prepared for.
-func (c *Finish) subject(d *decision) (*model.RunHead, error) {
+func (c *Finish) subject(d *decision) (*data.RunHead, error) {
 	if c.Basis == nil {
 		run, err := d.ownedRun(c.Run, c.Owner)
-		if err == nil && c.To == model.Cancelled && d.v.Inbox[run.Key].Last != c.Inbox {
+		if err == nil && c.To == data.Cancelled && d.v.Inbox[run.Key].Last != c.Inbox {
 			err = ErrStale
 		}
 		return run, err
 	}
 	run, err := d.run(c.Run)
-	if err == nil && (run.Status != model.Waiting && run.Status != model.Queued || !c.Basis.isCurrent(d.v, run)) {
+	if err == nil && (run.Status != data.Waiting && run.Status != data.Queued || !c.Basis.isCurrent(d.v, run)) {
 		err = ErrStale
 	}
 	return run, err
@@ -90,13 +90,13 @@ type Cancel struct {
 }
 
 // Moved reports whether run has gone on since the request to cancel it.
-func (c *Cancel) Moved(run *model.RunHead) bool {
+func (c *Cancel) Moved(run *data.RunHead) bool {
 	return c.Generation != 0 && c.Generation != run.Generation || c.Until != 0 && c.Until <= run.ClosedEvent
 }
 
 // Ask returns the rows that the decision needs to see.
-func (c *Cancel) Ask() model.Ask {
-	return model.Ask{Thread: c.Thread, Project: c.Project, Runs: []int64{c.Run}}
+func (c *Cancel) Ask() data.Ask {
+	return data.Ask{Thread: c.Thread, Project: c.Project, Runs: []int64{c.Run}}
 }
 
 func (c *Cancel) decide(d *decision) error {
@@ -107,12 +107,12 @@ func (c *Cancel) decide(d *decision) error {
 	switch {
 	case c.Moved(run):
 		return ErrMoved
-	case run.Status == model.Cancelled:
+	case run.Status == data.Cancelled:
 		d.out.Run = *run
-	case run.Status == model.Running:
+	case run.Status == data.Running:
 		return ErrRunning
 	case run.Status.Final():
-		return model.Refuse(model.KindInvalid, "invalid_state", "Run cannot be cancelled. Current status: %s", run.Status)
+		return data.Refuse(data.KindInvalid, "invalid_state", "Run cannot be cancelled. Current status: %s", run.Status)
 	case begun(run):
 		return ErrOwesSpan
 	default:

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 // A command about a thread of another project changes nothing, whatever key it has.
@@ -23,16 +23,16 @@ func TestCommand_StaysInItsProject(t *testing.T) {
 		"delete a thread": func(p string) decide.Command { return &decide.Delete{Thread: 1, Project: p, Limit: 1} },
 	} {
 		for project, there := range map[string]bool{"p1": true, "p2": false} {
-			v := &model.View{
-				Exists: true, Thread: model.ThreadHead{Key: 1, Project: "p1"},
-				Runs:  []model.RunHead{{Key: 2, ThreadKey: 1, Project: "p1", Status: model.Completed}},
-				Asked: []model.Asked{{RunKey: 3, ID: "i", Status: model.InterruptOpen}},
+			v := &data.View{
+				Exists: true, Thread: data.ThreadHead{Key: 1, Project: "p1"},
+				Runs:  []data.RunHead{{Key: 2, ThreadKey: 1, Project: "p1", Status: data.Completed}},
+				Asked: []data.Asked{{RunKey: 3, ID: "i", Status: data.InterruptOpen}},
 			}
 			if name == "resume" {
-				v.Runs = append(v.Runs, model.RunHead{Key: 3, ThreadKey: 1, Project: "p1", Status: model.Waiting})
+				v.Runs = append(v.Runs, data.RunHead{Key: 3, ThreadKey: 1, Project: "p1", Status: data.Waiting})
 			}
 			if name == "cancel" {
-				v.Runs = append(v.Runs, model.RunHead{Key: 4, ThreadKey: 1, Project: "p1", Status: model.Queued})
+				v.Runs = append(v.Runs, data.RunHead{Key: 4, ThreadKey: 1, Project: "p1", Status: data.Queued})
 			}
 			out := decide.Decide(v, of(project))
 			if there != (out.Refused == nil) || there != (len(out.Rows) > 0) || !there && !errors.Is(out.Refused, decide.ErrThreadNotFound) {

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 const me = "instance"
@@ -21,19 +21,19 @@ const me = "instance"
 // table is a database of one thread, filled only from the rows of decisions.
 type table struct {
 	now      time.Time
-	thread   *model.ThreadHead
-	runs     map[int64]model.RunHead
-	messages []model.Message // keys set
-	asked    []model.Asked
-	names    map[model.Name]model.NamedRun
-	keys     map[string]model.Remembered
+	thread   *data.ThreadHead
+	runs     map[int64]data.RunHead
+	messages []data.Message // keys set
+	asked    []data.Asked
+	names    map[data.Name]data.NamedRun
+	keys     map[string]data.Remembered
 	events   []int64 // ids, in the order they were stored
 	ended    int     // ended generations that the statistics counted
 }
 
 // view returns the view that a store would load.
-func (t *table) view(ask model.Ask) *model.View {
-	v := &model.View{Now: t.now, Inbox: make(map[int64]model.Inbox), Known: make(map[string]bool), Names: t.names, Remembered: t.keys}
+func (t *table) view(ask data.Ask) *data.View {
+	v := &data.View{Now: t.now, Inbox: make(map[int64]data.Inbox), Known: make(map[string]bool), Names: t.names, Remembered: t.keys}
 	if t.thread != nil {
 		v.Exists, v.Thread = true, *t.thread
 	}
@@ -42,10 +42,10 @@ func (t *table) view(ask model.Ask) *model.View {
 			v.Runs = append(v.Runs, r)
 		}
 	}
-	slices.SortFunc(v.Runs, func(a, b model.RunHead) int { return int(a.Key - b.Key) })
+	slices.SortFunc(v.Runs, func(a, b data.RunHead) int { return int(a.Key - b.Key) })
 	for _, m := range t.messages {
 		v.Known[m.ID] = true
-		if m.State == model.MessageQueued {
+		if m.State == data.MessageQueued {
 			in := v.Inbox[m.RunKey]
 			in.Messages, in.Bytes, in.Last = in.Messages+1, in.Bytes+len(m.Content), m.Key
 			v.Inbox[m.RunKey] = in
@@ -60,40 +60,40 @@ func (t *table) view(ask model.Ask) *model.View {
 }
 
 // write applies a decision's changes.
-func (t *table) write(tb testing.TB, c model.Changes) {
+func (t *table) write(tb testing.TB, c data.Changes) {
 	tb.Helper()
 	for _, row := range c.Rows {
 		switch row := row.(type) {
-		case *model.RunEnded:
+		case *data.RunEnded:
 			t.ended++
-		case *model.Thread:
+		case *data.Thread:
 			if t.thread != nil {
 				tb.Fatal("a thread is inserted twice")
 			}
 			head := row.ThreadHead
 			t.thread = &head
-		case *model.ThreadHead:
+		case *data.ThreadHead:
 			*t.thread = *row
-		case *model.Run:
+		case *data.Run:
 			t.runs[row.Key] = row.RunHead
-		case *model.RunHead:
+		case *data.RunHead:
 			t.runs[row.Key] = *row
-		case *model.RunName:
-			t.names[model.Name{Project: row.Project, User: row.User, ID: row.Name}] = model.NamedRun{RunKey: row.RunKey, BodyHash: row.BodyHash}
-		case *model.Message:
+		case *data.RunName:
+			t.names[data.Name{Project: row.Project, User: row.User, ID: row.Name}] = data.NamedRun{RunKey: row.RunKey, BodyHash: row.BodyHash}
+		case *data.Message:
 			m := *row
 			m.Key = int64(len(t.messages) + 1)
 			t.messages = append(t.messages, m)
-		case *model.Hide:
+		case *data.Hide:
 			for i := range t.messages {
-				if m := &t.messages[i]; row.Queued && m.RunKey == row.RunKey && m.State == model.MessageQueued {
-					m.State = model.MessageHidden
+				if m := &t.messages[i]; row.Queued && m.RunKey == row.RunKey && m.State == data.MessageQueued {
+					m.State = data.MessageHidden
 				}
 			}
-		case *model.Answer:
-			t.mark(row.RunKey, row.ID, model.InterruptAnswered)
-		case *model.Withdraw:
-			t.mark(row.RunKey, "", model.InterruptCancelled)
+		case *data.Answer:
+			t.mark(row.RunKey, row.ID, data.InterruptAnswered)
+		case *data.Withdraw:
+			t.mark(row.RunKey, "", data.InterruptCancelled)
 		}
 	}
 	for _, e := range c.Events {
@@ -103,7 +103,7 @@ func (t *table) write(tb testing.TB, c model.Changes) {
 
 func (t *table) mark(run int64, id, status string) {
 	for i := range t.asked {
-		if a := &t.asked[i]; a.RunKey == run && a.Status == model.InterruptOpen && (id == "" || a.ID == id) {
+		if a := &t.asked[i]; a.RunKey == run && a.Status == data.InterruptOpen && (id == "" || a.ID == id) {
 			a.Status = status
 		}
 	}
@@ -112,8 +112,8 @@ func (t *table) mark(run int64, id, status string) {
 // taken marks a run's queued messages as consumed.
 func (t *table) taken(run int64) {
 	for i := range t.messages {
-		if m := &t.messages[i]; m.RunKey == run && m.State == model.MessageQueued {
-			m.State = model.MessageConsumed
+		if m := &t.messages[i]; m.RunKey == run && m.State == data.MessageQueued {
+			m.State = data.MessageConsumed
 		}
 	}
 }
@@ -131,10 +131,10 @@ func (t *table) check(tb testing.TB) {
 		if ended += r.Generation - 1; r.Status.Final() {
 			ended++
 		}
-		if r.Status == model.Running || r.Status == model.Waiting {
+		if r.Status == data.Running || r.Status == data.Waiting {
 			active++
 		}
-		if (r.Status == model.Running) != (r.Owner != "") {
+		if (r.Status == data.Running) != (r.Owner != "") {
 			tb.Fatalf("run %d is %s and has the owner %q", r.Key, r.Status, r.Owner)
 		}
 	}
@@ -145,7 +145,7 @@ func (t *table) check(tb testing.TB) {
 		tb.Fatalf("%d runs are RUNNING or WAITING", active)
 	}
 	for _, m := range t.messages {
-		if s := t.runs[m.RunKey].Status; m.State == model.MessageQueued && s.Final() {
+		if s := t.runs[m.RunKey].Status; m.State == data.MessageQueued && s.Final() {
 			tb.Fatalf("message %s waits for run %d, which is %s", m.ID, m.RunKey, s)
 		}
 	}
@@ -166,24 +166,24 @@ func (p *player) anyRun() int64 {
 	return 1 + p.Int64N(p.n)
 }
 
-func (p *player) basis(run *model.RunHead) decide.Basis {
-	b := decide.BasisOf(p.head(), run, p.t.view(model.Ask{}).Inbox[run.Key].Last)
+func (p *player) basis(run *data.RunHead) decide.Basis {
+	b := decide.BasisOf(p.head(), run, p.t.view(data.Ask{}).Inbox[run.Key].Last)
 	if p.IntN(8) == 0 {
 		b.Last++
 	}
 	return b
 }
 
-func (p *player) head() *model.ThreadHead {
+func (p *player) head() *data.ThreadHead {
 	if p.t.thread == nil {
-		return &model.ThreadHead{Key: 1, ID: "t"}
+		return &data.ThreadHead{Key: 1, ID: "t"}
 	}
 	return p.t.thread
 }
 
 // events returns two events: a span's first and last, or its continuation.
-func events(first int64) []model.StoredEvent {
-	return []model.StoredEvent{{ID: first}, {ID: first + 1}}
+func events(first int64) []data.StoredEvent {
+	return []data.StoredEvent{{ID: first}, {ID: first + 1}}
 }
 
 func (p *player) command() decide.Command {
@@ -204,18 +204,18 @@ func (p *player) command() decide.Command {
 		first := th.LastEventID + 1
 		basis := p.basis(&run)
 		return &decide.Finish{
-			Thread: 1, Run: key, To: []model.Status{model.Cancelled, model.Failed}[p.IntN(2)], Basis: &basis,
-			Span: model.Span{N: run.Spans + 1, First: first, Last: first + 1}, Seq: th.LastSeq, Events: events(first),
-			Rows: []model.Row{&model.Hide{RunKey: key, Queued: true}, &model.Withdraw{RunKey: key}},
+			Thread: 1, Run: key, To: []data.Status{data.Cancelled, data.Failed}[p.IntN(2)], Basis: &basis,
+			Span: data.Span{N: run.Spans + 1, First: first, Last: first + 1}, Seq: th.LastSeq, Events: events(first),
+			Rows: []data.Row{&data.Hide{RunKey: key, Queued: true}, &data.Withdraw{RunKey: key}},
 		}
 	case 7, 8:
 		return &decide.Claim{Thread: 1, Run: key, Instance: me, Basis: p.basis(&run), Events: events(th.LastEventID + 1)}
 	case 9, 10:
-		to := []model.Status{model.Completed, model.Failed, model.Cancelled, model.Waiting}[p.IntN(4)]
+		to := []data.Status{data.Completed, data.Failed, data.Cancelled, data.Waiting}[p.IntN(4)]
 		last := p.last[key]
 		return &decide.Finish{
-			Thread: 1, Run: key, Owner: me, To: to, Span: model.Span{N: run.Spans, Last: last + 2}, Seq: th.LastSeq + 1, Events: events(last + 1),
-			Inbox: p.t.view(model.Ask{}).Inbox[key].Last,
+			Thread: 1, Run: key, Owner: me, To: to, Span: data.Span{N: run.Spans, Last: last + 2}, Seq: th.LastSeq + 1, Events: events(last + 1),
+			Inbox: p.t.view(data.Ask{}).Inbox[key].Last,
 		}
 	}
 	var replies []decide.Reply
@@ -227,13 +227,13 @@ func (p *player) command() decide.Command {
 	return &decide.Resume{Thread: 1, Run: key, Replies: replies}
 }
 
-func (p *player) start(th *model.ThreadHead) decide.Command {
+func (p *player) start(th *data.ThreadHead) decide.Command {
 	p.n++
 	c := &decide.Start{
-		Thread: model.Thread{ThreadHead: model.ThreadHead{Key: 1, ID: "t"}}, New: p.t.thread == nil,
-		Run:       model.Run{RunHead: model.RunHead{Key: p.n, ThreadKey: 1, ID: fmt.Sprint("r", p.n), Agent: "a", WorkflowID: "a"}},
+		Thread: data.Thread{ThreadHead: data.ThreadHead{Key: 1, ID: "t"}}, New: p.t.thread == nil,
+		Run:       data.Run{RunHead: data.RunHead{Key: p.n, ThreadKey: 1, ID: fmt.Sprint("r", p.n), Agent: "a", WorkflowID: "a"}},
 		Multitask: []decide.Multitask{"", decide.RejectRun, decide.InterruptRuns, decide.RollbackRuns}[p.IntN(4)],
-		Messages:  []model.Message{p.message()}, Size: 3, Limits: decide.Limits{PerThread: 6},
+		Messages:  []data.Message{p.message()}, Size: 3, Limits: decide.Limits{PerThread: 6},
 	}
 	if p.IntN(3) > 0 {
 		c.Claim = &decide.Claim{
@@ -243,8 +243,8 @@ func (p *player) start(th *model.ThreadHead) decide.Command {
 	return c
 }
 
-func (p *player) message() model.Message {
-	return model.Message{State: model.MessageQueued, Message: agui.Message{ID: fmt.Sprint("m", p.Int64()), Role: agui.RoleUser, Content: "say"}}
+func (p *player) message() data.Message {
+	return data.Message{State: data.MessageQueued, Message: agui.Message{ID: fmt.Sprint("m", p.Int64()), Role: agui.RoleUser, Content: "say"}}
 }
 
 // follow applies the effects of a decision's events to the table.
@@ -257,12 +257,12 @@ func (p *player) follow(c decide.Command, out *decide.Decided) {
 			p.claimed(c.Claim)
 		}
 	case *decide.Finish:
-		if c.To == model.Cancelled || c.Basis != nil {
+		if c.To == data.Cancelled || c.Basis != nil {
 			p.t.taken(c.Run)
 		}
-		if c.To == model.Waiting {
-			p.t.asked = append(p.t.asked, model.Asked{
-				RunKey: c.Run, ID: fmt.Sprint("q", len(p.t.asked)), Frontend: p.IntN(2) == 0, Status: model.InterruptOpen,
+		if c.To == data.Waiting {
+			p.t.asked = append(p.t.asked, data.Asked{
+				RunKey: c.Run, ID: fmt.Sprint("q", len(p.t.asked)), Frontend: p.IntN(2) == 0, Status: data.InterruptOpen,
 			})
 		}
 	}
@@ -281,8 +281,8 @@ func TestDecide_RandomCommandsKeepInvariants(t *testing.T) {
 	kinds := make(map[string]int)
 	for seed := range uint64(2000) {
 		tab := &table{
-			now: time.Unix(0, 0), runs: make(map[int64]model.RunHead), names: make(map[model.Name]model.NamedRun),
-			keys: make(map[string]model.Remembered),
+			now: time.Unix(0, 0), runs: make(map[int64]data.RunHead), names: make(map[data.Name]data.NamedRun),
+			keys: make(map[string]data.Remembered),
 		}
 		p := &player{Rand: rand.New(rand.NewPCG(seed, 1)), t: tab, last: make(map[int64]int64)}
 		for range 60 {
@@ -298,7 +298,7 @@ func TestDecide_RandomCommandsKeepInvariants(t *testing.T) {
 			}
 			kinds[fmt.Sprint(kind, " ", out.Refused == nil)]++
 			if out.Refused != nil {
-				if _, ok := errors.AsType[*model.Error](out.Refused); !ok {
+				if _, ok := errors.AsType[*data.Error](out.Refused); !ok {
 					t.Fatalf("seed %d: %T: %v", seed, c, out.Refused)
 				}
 				if !reflect.DeepEqual(before, v) || len(out.Rows)+len(out.Events) > 0 {
@@ -324,13 +324,13 @@ func TestDecide_RandomCommandsKeepInvariants(t *testing.T) {
 }
 
 // known returns the part of a view on which a later decision of the same batch relies.
-func known(v *model.View) any {
+func known(v *data.View) any {
 	type state struct {
-		Thread model.ThreadHead
-		Runs   map[int64]model.RunHead
+		Thread data.ThreadHead
+		Runs   map[int64]data.RunHead
 		Inbox  map[int64]int
 	}
-	s := state{v.Thread, make(map[int64]model.RunHead), make(map[int64]int)}
+	s := state{v.Thread, make(map[int64]data.RunHead), make(map[int64]int)}
 	for _, r := range v.Runs {
 		if !r.Status.Final() {
 			s.Runs[r.Key] = r

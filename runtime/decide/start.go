@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Multitask says what a request does to the runs its thread has already.
@@ -20,24 +20,24 @@ const (
 
 // Start requests a new run. If it answers the questions of a waiting run, that run continues instead.
 type Start struct {
-	Thread     model.Thread    // inserted if New
-	New        bool            // the thread did not exist when the request was prepared
-	Run        model.Run       // the row to insert; without a WorkflowID if the thread has had no run
-	Messages   []model.Message // new messages, as they are queued
-	Size       int             // bytes of their stored form
-	Edit       bool            // the run rewinds the thread; requires the thread as it was prepared, with no open run
-	Lost       bool            // the run rewinds to a message that the thread does not show
-	Last       string          // the new tool result at the end of the request: its tool call, or empty
-	Named      bool            // the client chose the run's id
-	BodyHash   string          // of the request; a runId with the same hash is a repeat
+	Thread     data.Thread    // inserted if New
+	New        bool           // the thread did not exist when the request was prepared
+	Run        data.Run       // the row to insert; without a WorkflowID if the thread has had no run
+	Messages   []data.Message // new messages, as they are queued
+	Size       int            // bytes of their stored form
+	Edit       bool           // the run rewinds the thread; requires the thread as it was prepared, with no open run
+	Lost       bool           // the run rewinds to a message that the thread does not show
+	Last       string         // the new tool result at the end of the request: its tool call, or empty
+	Named      bool           // the client chose the run's id
+	BodyHash   string         // of the request; a runId with the same hash is a repeat
 	Multitask  Multitask
 	Interrupts []string // ids that the request's resume answers
 	Answers    *Answers // for the run that waited when the request was prepared
 	Key        *Key
 	Limits     Limits
-	Refused    *model.Error // set if only a repeat of an earlier request may pass
-	Attached   []int64      // keys of the attachments that the messages refer to
-	Claim      *Claim       // starts the run at once; nil if no slot was free
+	Refused    *data.Error // set if only a repeat of an earlier request may pass
+	Attached   []int64     // keys of the attachments that the messages refer to
+	Claim      *Claim      // starts the run at once; nil if no slot was free
 	By
 }
 
@@ -49,14 +49,14 @@ type Answers struct {
 
 // Started is the answer to a Start.
 type Started struct {
-	ThreadID       string       `json:"threadId"`
-	RunID          string       `json:"runId"`
-	ConversationID string       `json:"conversationId"`
-	Status         model.Status `json:"status"`
-	After          int64        `json:"after"` // the log's end when the request was accepted
-	ThreadKey      int64        `json:"threadKey"`
-	RunKey         int64        `json:"runKey"`
-	Replayed       bool         `json:"-"` // answers a repeat of an earlier request
+	ThreadID       string      `json:"threadId"`
+	RunID          string      `json:"runId"`
+	ConversationID string      `json:"conversationId"`
+	Status         data.Status `json:"status"`
+	After          int64       `json:"after"` // the log's end when the request was accepted
+	ThreadKey      int64       `json:"threadKey"`
+	RunKey         int64       `json:"runKey"`
+	Replayed       bool        `json:"-"` // answers a repeat of an earlier request
 
 	// The parts of the client's request that its own stream need not repeat.
 	Messages []string        `json:"-"` // ids of the user's messages
@@ -66,9 +66,9 @@ type Started struct {
 }
 
 // Ask returns the rows that the decision needs to see.
-func (c *Start) Ask() model.Ask {
+func (c *Start) Ask() data.Ask {
 	th := &c.Thread
-	ask := model.Ask{Name: model.Name{Project: th.Project, User: th.User, ID: th.ID}, Interrupts: c.Interrupts}
+	ask := data.Ask{Name: data.Name{Project: th.Project, User: th.User, ID: th.ID}, Interrupts: c.Interrupts}
 	if c.Last != "" {
 		ask.Interrupts = append(slices.Clone(ask.Interrupts), c.Last)
 	}
@@ -87,8 +87,8 @@ func (c *Start) Ask() model.Ask {
 	return ask
 }
 
-func (c *Start) name() model.Name {
-	return model.Name{Project: c.Run.Project, User: c.Run.User, ID: c.Run.ID}
+func (c *Start) name() data.Name {
+	return data.Name{Project: c.Run.Project, User: c.Run.User, ID: c.Run.ID}
 }
 
 func (c *Start) decide(d *decision) error {
@@ -96,7 +96,7 @@ func (c *Start) decide(d *decision) error {
 		d.out.Started.Replayed = done
 		return err
 	}
-	waiting := firstWith(d.v, model.Waiting)
+	waiting := firstWith(d.v, data.Waiting)
 	named, exists := d.v.Names[c.name()]
 	if exists = exists && c.Named; exists && (waiting == nil || waiting.Key != named.RunKey || c.Answers == nil) {
 		return c.answerRepeat(d, &named)
@@ -115,11 +115,11 @@ func (c *Start) decide(d *decision) error {
 }
 
 // answerRepeat answers a request whose runId exists: with the run if the bodies are equal, otherwise with a refusal.
-func (c *Start) answerRepeat(d *decision, named *model.NamedRun) error {
+func (c *Start) answerRepeat(d *decision, named *data.NamedRun) error {
 	if !d.v.Exists || named.ThreadKey != d.v.Thread.Key || c.BodyHash == "" || named.BodyHash != c.BodyHash {
-		return model.Refuse(model.KindConflict, "run_exists", "There is a run %q already", c.Run.ID)
+		return data.Refuse(data.KindConflict, "run_exists", "There is a run %q already", c.Run.ID)
 	}
-	c.setStarted(d, &model.RunHead{Key: named.RunKey, ID: named.ID, Status: named.Status})
+	c.setStarted(d, &data.RunHead{Key: named.RunKey, ID: named.ID, Status: named.Status})
 	if named.First > 0 {
 		d.out.Started.After = named.First - 1
 	}
@@ -132,16 +132,16 @@ func (c *Start) refuseLate(d *decision) error {
 	if hasAsked(d.v, c.Interrupts[0]) {
 		return ErrAnswered
 	}
-	return model.Refuse(model.KindInvalid, "interrupts_open", "The thread has no open interrupt %q", c.Interrupts[0])
+	return data.Refuse(data.KindInvalid, "interrupts_open", "The thread has no open interrupt %q", c.Interrupts[0])
 }
 
 // hasAsked reports whether any run of the thread has asked this question.
-func hasAsked(v *model.View, id string) bool {
-	return slices.ContainsFunc(v.Asked, func(a model.Asked) bool { return a.ID == id })
+func hasAsked(v *data.View, id string) bool {
+	return slices.ContainsFunc(v.Asked, func(a data.Asked) bool { return a.ID == id })
 }
 
 // resumeRun continues the waiting run with the answers. The request's runId becomes one more name of the run.
-func (c *Start) resumeRun(d *decision, run *model.RunHead, named bool) error {
+func (c *Start) resumeRun(d *decision, run *data.RunHead, named bool) error {
 	if c.Answers.Run != run.Key {
 		return ErrStale
 	}
@@ -168,18 +168,18 @@ func (c *Start) resumeRun(d *decision, run *model.RunHead, named bool) error {
 }
 
 // addName gives the run the request's runId as a name.
-func (c *Start) addName(d *decision, run *model.RunHead) {
-	d.put(&model.RunName{RunKey: run.Key, Project: c.Run.Project, User: c.Run.User, Name: c.Run.ID, BodyHash: c.BodyHash})
+func (c *Start) addName(d *decision, run *data.RunHead) {
+	d.put(&data.RunName{RunKey: run.Key, Project: c.Run.Project, User: c.Run.User, Name: c.Run.ID, BodyHash: c.BodyHash})
 	if !c.Named {
 		return
 	}
-	d.v.Names[c.name()] = model.NamedRun{
+	d.v.Names[c.name()] = data.NamedRun{
 		RunKey: run.Key, ThreadKey: d.v.Thread.Key, ID: run.ID, BodyHash: c.BodyHash, Status: run.Status,
 	}
 }
 
 // createRun stores a new run, and starts it if no other run comes first.
-func (c *Start) createRun(d *decision, waiting *model.RunHead) error {
+func (c *Start) createRun(d *decision, waiting *data.RunHead) error {
 	if d.v.Exists == c.New || d.v.Exists && d.v.Thread.Key != c.Thread.Key {
 		return ErrStale
 	}
@@ -189,7 +189,7 @@ func (c *Start) createRun(d *decision, waiting *model.RunHead) error {
 	msgs := unknownMessages(d.v, c.Messages)
 	switch {
 	case c.Run.WorkflowID == "":
-		return model.Refuse(model.KindInvalid, "missing_agent", "Give an agent or a workflowId: the thread has had no run")
+		return data.Refuse(data.KindInvalid, "missing_agent", "Give an agent or a workflowId: the thread has had no run")
 	case c.Lost:
 		return ErrUnknownMessage
 	case len(msgs) == 0 && c.Last != "" && hasAsked(d.v, c.Last): // an open question would have been answered by this request
@@ -211,7 +211,7 @@ func (c *Start) createRun(d *decision, waiting *model.RunHead) error {
 		run.Replaces = d.replaceRuns()
 		run.RollBack = c.Multitask == RollbackRuns && len(run.Replaces) > 0
 	}
-	d.moveRun(&run.RunHead, model.Queued)
+	d.moveRun(&run.RunHead, data.Queued)
 	d.enqueue(&run.RunHead)
 	if begins {
 		d.startRun(&run.RunHead, c.Claim)
@@ -233,7 +233,7 @@ func (c *Start) createRun(d *decision, waiting *model.RunHead) error {
 // putAttachments records that the run uses the request's attachments.
 func (c *Start) putAttachments(d *decision, run int64) {
 	for _, key := range c.Attached {
-		d.put(&model.AttachmentUse{RunKey: run, Key: key})
+		d.put(&data.AttachmentUse{RunKey: run, Key: key})
 	}
 }
 
@@ -242,8 +242,8 @@ func (c *Start) replacesRuns() bool {
 }
 
 // admit refuses a run that its thread's runs, the budgets or a queue's limit do not allow.
-func (c *Start) admit(v *model.View, waiting *model.RunHead, begins bool) error {
-	busy := slices.ContainsFunc(v.Runs, func(r model.RunHead) bool { return r.Status == model.Queued || r.Status == model.Running })
+func (c *Start) admit(v *data.View, waiting *data.RunHead, begins bool) error {
+	busy := slices.ContainsFunc(v.Runs, func(r data.RunHead) bool { return r.Status == data.Queued || r.Status == data.Running })
 	if busy && c.Multitask == RejectRun {
 		return ErrThreadBusy
 	}
@@ -261,14 +261,14 @@ func (c *Start) admit(v *model.View, waiting *model.RunHead, begins bool) error 
 }
 
 // replaceRuns cancels the thread's runs that have not begun, and returns those that still have to be ended.
-func (d *decision) replaceRuns() []model.Replaced {
-	var left []model.Replaced
+func (d *decision) replaceRuns() []data.Replaced {
+	var left []data.Replaced
 	for i := range d.v.Runs {
 		run := &d.v.Runs[i]
 		switch {
 		case run.Status.Final():
 		case begun(run):
-			left = append(left, model.Replaced{RunKey: run.Key, Generation: run.Generation})
+			left = append(left, data.Replaced{RunKey: run.Key, Generation: run.Generation})
 			d.toReplace = append(d.toReplace, run.ID)
 		default:
 			d.cancelUnstarted(run)
@@ -278,18 +278,18 @@ func (d *decision) replaceRuns() []model.Replaced {
 }
 
 // startsNow reports whether the new run starts at once: its claim matches the thread, and no run comes first.
-func (c *Start) startsNow(v *model.View, fresh int) bool {
+func (c *Start) startsNow(v *data.View, fresh int) bool {
 	return c.Claim != nil && fresh == len(c.Messages) && len(openRuns(v)) == 0 &&
 		c.Claim.Basis.Last == v.Thread.LastEventID && c.Claim.Basis.Seq == v.Thread.LastSeq && c.Claim.sourcesExist(v)
 }
 
 // unknownMessages returns the messages that the thread does not have.
-func unknownMessages(v *model.View, msgs []model.Message) []model.Message {
-	return slices.DeleteFunc(slices.Clone(msgs), func(m model.Message) bool { return v.Known[m.ID] })
+func unknownMessages(v *data.View, msgs []data.Message) []data.Message {
+	return slices.DeleteFunc(slices.Clone(msgs), func(m data.Message) bool { return v.Known[m.ID] })
 }
 
 // setStarted fills in the response to the client.
-func (c *Start) setStarted(d *decision, run *model.RunHead) {
+func (c *Start) setStarted(d *decision, run *data.RunHead) {
 	th := &d.v.Thread
 	d.out.Started = Started{
 		ThreadID: th.ID, RunID: run.ID, ConversationID: th.ConversationID, Status: run.Status,

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Patch changes a thread's title, metadata or archived flag. Nil fields stay.
@@ -18,14 +18,14 @@ type Patch struct {
 }
 
 // Ask returns the rows that the decision needs to see.
-func (c *Patch) Ask() model.Ask { return model.Ask{Thread: c.Thread, Project: c.Project} }
+func (c *Patch) Ask() data.Ask { return data.Ask{Thread: c.Thread, Project: c.Project} }
 
 func (c *Patch) decide(d *decision) error {
 	if err := d.requireThread(); err != nil {
 		return err
 	}
 	if c.Title != nil || c.Metadata != nil || c.Archived != nil {
-		d.put(&model.ThreadPatch{Key: c.Thread, Title: c.Title, Metadata: c.Metadata, Archived: c.Archived})
+		d.put(&data.ThreadPatch{Key: c.Thread, Title: c.Title, Metadata: c.Metadata, Archived: c.Archived})
 	}
 	return nil
 }
@@ -43,8 +43,8 @@ type Delete struct {
 }
 
 // Ask returns the rows that the decision needs to see.
-func (c *Delete) Ask() model.Ask {
-	ask := model.Ask{Thread: c.Thread, Project: c.Project}
+func (c *Delete) Ask() data.Ask {
+	ask := data.Ask{Thread: c.Thread, Project: c.Project}
 	if c.Run != 0 {
 		ask.Runs = []int64{c.Run}
 	}
@@ -62,7 +62,7 @@ func (c *Delete) decide(d *decision) error {
 			return err
 		}
 		if !run.Status.Final() {
-			return model.Refuse(model.KindInvalid, "invalid_state", "Run cannot be deleted. Current status: %s", run.Status)
+			return data.Refuse(data.KindInvalid, "invalid_state", "Run cannot be deleted. Current status: %s", run.Status)
 		}
 		if !c.Before.IsZero() && (run.FinishedAt == nil || !run.FinishedAt.Before(c.Before)) { // it has restarted
 			return ErrMoved
@@ -75,7 +75,7 @@ func (c *Delete) decide(d *decision) error {
 	if c.Last != 0 && c.Last != last { // the thread or run is in use again
 		return ErrMoved
 	}
-	d.out.Removed = &model.Delete{ThreadKey: c.Thread, RunKey: c.Run, Events: c.Events, Limit: c.Limit, Last: last}
+	d.out.Removed = &data.Delete{ThreadKey: c.Thread, RunKey: c.Run, Events: c.Events, Limit: c.Limit, Last: last}
 	d.put(d.out.Removed)
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Set is a registry's compiled workflows and tool schemas.
@@ -63,7 +63,7 @@ func Compile(reg *host.Registry) (*Set, error) {
 func (s *Set) Workflow(name string) *Graph { return s.workflows[name] }
 
 // Of returns the graph with which a run was started: the registered one unless its definition has changed.
-func (s *Set) Of(run *model.Run) (*Graph, error) {
+func (s *Set) Of(run *data.Run) (*Graph, error) {
 	if run.Agent != "" {
 		return &Graph{Nodes: []*Node{{Node: ofAgent(run.Agent)}}}, nil
 	}
@@ -78,7 +78,7 @@ func (s *Set) Of(run *model.Run) (*Graph, error) {
 }
 
 // Definition returns the workflow with which a run was started. A single agent's is one node of its name.
-func Definition(run *model.Run) (w plugins.Workflow, err error) {
+func Definition(run *data.Run) (w plugins.Workflow, err error) {
 	if run.Agent != "" {
 		return plugins.Workflow{Name: run.WorkflowID, Nodes: []plugins.Node{ofAgent(run.Agent)}}, nil
 	}

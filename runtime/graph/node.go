@@ -9,7 +9,7 @@ import (
 	"github.com/expr-lang/expr"
 
 	"github.com/batonrun/baton/plugins"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Worker returns the name that the node's events carry as their agent.
@@ -21,10 +21,10 @@ func (n *Node) Worker() string {
 }
 
 // Runs reports whether a node whose needs have ended is executed rather than skipped.
-func (n *Node) Runs(env func() map[string]any, nodes map[string]*model.Node) (bool, error) {
+func (n *Node) Runs(env func() map[string]any, nodes map[string]*data.Node) (bool, error) {
 	skipped := 0
 	for _, id := range n.Needs {
-		if nodes[id].Status == model.Skipped {
+		if nodes[id].Status == data.Skipped {
 			skipped++
 		}
 	}
@@ -47,14 +47,14 @@ func firstLine(err error) string {
 }
 
 // Scope returns the variables of expressions.
-func Scope(query string, state json.RawMessage, nodes map[string]*model.Node) map[string]any {
+func Scope(query string, state json.RawMessage, nodes map[string]*data.Node) map[string]any {
 	var st any
 	if json.Unmarshal(state, &st) != nil || st == nil {
 		st = map[string]any{}
 	}
 	seen, scope := make(map[string]any, len(nodes)), make(map[string]any, len(nodes)+3)
 	for id, n := range nodes {
-		if n.Status != model.Completed && n.Status != model.Skipped {
+		if n.Status != data.Completed && n.Status != data.Skipped {
 			continue
 		}
 		var out any
@@ -68,8 +68,8 @@ func Scope(query string, state json.RawMessage, nodes map[string]*model.Node) ma
 }
 
 // outputStatus returns a node's status according to its output: success, partial_success or skipped.
-func outputStatus(n *model.Node) string {
-	if n.Status == model.Skipped {
+func outputStatus(n *data.Node) string {
+	if n.Status == data.Skipped {
 		return "skipped"
 	}
 	var o struct {
@@ -105,7 +105,7 @@ func Answer(output json.RawMessage) string {
 
 // Query returns a node's input: the value of its mapping, or the run's query with the answers of the needed nodes. A
 // tool without a mapping gets none.
-func (n *Node) Query(run string, env func() map[string]any, nodes map[string]*model.Node) (string, error) {
+func (n *Node) Query(run string, env func() map[string]any, nodes map[string]*data.Node) (string, error) {
 	if n.input == nil {
 		if n.Tool != "" {
 			return "{}", nil
@@ -125,7 +125,7 @@ func (n *Node) Query(run string, env func() map[string]any, nodes map[string]*mo
 	if s, ok := v.(string); ok {
 		return s, nil
 	}
-	b, err := model.JSON(v)
+	b, err := data.JSON(v)
 	if err != nil {
 		return "", &plugins.Error{Code: "bad_input", Message: fmt.Sprintf("Node %s: the input mapping gave no JSON value", n.ID)}
 	}

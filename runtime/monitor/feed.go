@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // Feeds are the feeds of all projects.
@@ -245,7 +245,7 @@ func (f *feed) statuses() []AgentStatus {
 type slot struct {
 	n    atomic.Pointer[Notice] // nil until a reader needs the notice of rec
 	run  *watched
-	rec  *log.Record
+	rec  *tail.Record
 	size int
 }
 
@@ -258,7 +258,7 @@ func (f *feed) add(run *watched, agent string, size int) *Notice {
 }
 
 // put appends a notice, or an event for which a reader makes one later.
-func (f *feed) put(n *Notice, run *watched, rec *log.Record, size int) {
+func (f *feed) put(n *Notice, run *watched, rec *tail.Record, size int) {
 	if f.last+1-f.first == window {
 		f.forget()
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // stage is a project with a feed that the test writes.
@@ -31,7 +31,7 @@ func (s *stage) item(evs ...agui.Event) *Item {
 	it := &Item{Run: s.run}
 	for _, ev := range evs {
 		s.last++
-		it.Records = append(it.Records, log.NewRecord(s.last, 1, ev, len(ev.AppendJSON(nil, agui.Stored))))
+		it.Records = append(it.Records, tail.NewRecord(s.last, 1, ev, len(ev.AppendJSON(nil, agui.Stored))))
 	}
 	return it
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // Notice is one entry of a feed. Readers share notices, which never change.
@@ -20,7 +20,7 @@ type Notice struct {
 	run     *watched
 	agent   string
 	kind    kind
-	rec     *log.Record   // the event for AGUIView; nil if there is none
+	rec     *tail.Record  // the event for AGUIView; nil if there is none
 	call    *call         // of a tool's notice; nil if its start was not seen
 	failure string        // with failed
 	took    time.Duration // duration of an ended execution or run

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // Run is a run that Observe sees. Its owner keeps one for the run's lifetime.
@@ -52,7 +52,7 @@ const maxArgs = 1 << 20
 // Item is the part of a commit about one run.
 type Item struct {
 	Run     *Run // nil for none
-	Records []*log.Record
+	Records []*tail.Record
 	Ticks   []Tick
 	Takes   bool        // this process executes the run from now on
 	Began   []Execution // executions that it continues
@@ -65,7 +65,7 @@ type Tick struct {
 	Step   string
 	Agent  string
 	When   time.Time
-	Status model.Status      // the step's new status
+	Status data.Status       // the step's new status
 	Err    *agui.OutputError // if Failed
 }
 
@@ -197,11 +197,11 @@ func (f *feed) tick(r *Run, t *Tick) {
 		return // already ended
 	}
 	switch t.Status {
-	case model.Running:
+	case data.Running:
 		f.begin(run, t.Step, t.Agent, t.When)
-	case model.Waiting:
+	case data.Waiting:
 		f.pause(run, t.Step)
-	case model.Failed:
+	case data.Failed:
 		f.end(run, t.Step, t.When, t.Err.Message)
 	default:
 		f.end(run, t.Step, t.When, "")
@@ -209,7 +209,7 @@ func (f *feed) tick(r *Run, t *Tick) {
 }
 
 // record shows an event. cut is the error of executions that end with it, "" if they succeed.
-func (f *feed) record(r *Run, rec *log.Record, cut string) {
+func (f *feed) record(r *Run, rec *tail.Record, cut string) {
 	run := f.run(rec.RunKey)
 	if run == nil {
 		run = f.met(r, rec)
@@ -229,14 +229,14 @@ func (f *feed) record(r *Run, rec *log.Record, cut string) {
 }
 
 // met adds a run whose first event in this process is rec.
-func (f *feed) met(r *Run, rec *log.Record) *watched {
+func (f *feed) met(r *Run, rec *tail.Record) *watched {
 	base := rec.Event.Common()
 	run := &watched{key: rec.RunKey, user: r.User, agent: base.Agent, runID: base.RunID, threadID: base.ThreadID}
 	return f.open(run)
 }
 
 // call tracks a tool call. Its arguments are shown once they are complete.
-func (f *feed) call(run *watched, rec *log.Record) {
+func (f *feed) call(run *watched, rec *tail.Record) {
 	var c *call
 	shown, agent, size := silent, rec.Event.Common().Agent, rec.Size()
 	switch ev := rec.Event.(type) {
@@ -296,7 +296,7 @@ func (f *feed) subagent(run *watched, ev agui.Event, cut string) {
 
 // finish shows the ends of a run's executions and then its own. It does not repeat an error that an execution has
 // shown.
-func (f *feed) finish(run *watched, rec *log.Record) {
+func (f *feed) finish(run *watched, rec *tail.Record) {
 	failure, now := failureOf(rec.Event), time.Now()
 	for len(run.running) > 0 {
 		f.end(run, run.running[len(run.running)-1].ID, now, failure)

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/sim/memory"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/sqlitetest"
@@ -35,7 +35,7 @@ func newDatabase(h *History) (*database, error) {
 }
 
 // open opens the Store of another process. Only a database in memory uses the clock.
-func (d *database) open(ctx context.Context, now func() time.Time) (model.Store, error) {
+func (d *database) open(ctx context.Context, now func() time.Time) (data.Store, error) {
 	switch {
 	case d.path != "":
 		return storage.Open(ctx, storage.Config{URL: "sqlite:" + d.path, Readers: 2})
@@ -49,7 +49,7 @@ func (d *database) open(ctx context.Context, now func() time.Time) (model.Store,
 }
 
 // died marks a process as dead. On SQLite its released lock does the same.
-func (d *database) died(store model.Store) {
+func (d *database) died(store data.Store) {
 	if s, ok := store.(*memory.Store); ok {
 		s.Died()
 	}

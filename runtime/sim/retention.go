@@ -5,7 +5,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 )
 
@@ -28,7 +28,7 @@ func (c *callers) expire(p *process, s *Step) {
 	at := len(c.retired)
 	c.retired = append(c.retired, r)
 	c.mu.Unlock()
-	list, err := p.rt.Retire(c.ctx, p.store.(model.Retainer), policy, r.before.Add(keep))
+	list, err := p.rt.Retire(c.ctx, p.store.(data.Retainer), policy, r.before.Add(keep))
 	c.mu.Lock()
 	c.retired[at].done = err == nil && !p.dead.Load()
 	c.mu.Unlock()

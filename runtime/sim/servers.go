@@ -11,7 +11,7 @@ import (
 
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // servers are the processes of a history, which serve its database one after the other.
@@ -34,7 +34,7 @@ func newServers(h *History, db *database) *servers {
 type process struct {
 	w      *world
 	n      int
-	store  model.Store
+	store  data.Store
 	rt     *runtime.Runtime
 	dead   atomic.Bool   // killed
 	unsure atomic.Bool   // it has stored a batch without knowing, and does not show it yet
@@ -82,7 +82,7 @@ func (s *servers) serve() (err error) {
 		var p *process
 		if p, err = s.boot(); err != nil {
 			s.note("%s does not start: %v", p, err)
-			if errors.Is(err, model.ErrUnavailable) && !p.dead.Load() {
+			if errors.Is(err, data.ErrUnavailable) && !p.dead.Load() {
 				s.find(RuleStart, "%s did not wait for the database: %v", p, err)
 			}
 			s.end(p)

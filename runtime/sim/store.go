@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Trouble is a fault of one commit or read.
@@ -44,7 +44,7 @@ func (f *faulty) Join(ctx context.Context, instance, addr string) error {
 }
 
 // Commit passes the batch on unless the process dies first.
-func (f *faulty) Commit(ctx context.Context, n int64, b *model.Batch) error {
+func (f *faulty) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	number, trouble := f.s.fault(&f.s.commits, func(f *Fault) int { return f.Commit })
 	if trouble != "" {
 		f.s.note("commit %d of %s: %s", number, f.p, trouble)
@@ -55,13 +55,13 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *model.Batch) error {
 	case trouble == KillBefore:
 		f.s.kill(f.p)
 	case trouble == Away:
-		return fmt.Errorf("nothing written: %w", model.ErrUnavailable)
+		return fmt.Errorf("nothing written: %w", data.ErrUnavailable)
 	case trouble == GivenUp:
-		return model.ErrTooSlow
+		return data.ErrTooSlow
 	case trouble == Conflict && n != f.written:
-		return model.ErrConflict
+		return data.ErrConflict
 	case trouble == Full && n != f.written:
-		return model.ErrDiskFull
+		return data.ErrDiskFull
 	case trouble == Refused && n != f.written:
 		f.s.badData.Store(true)
 		return errors.New("invalid byte sequence")
@@ -71,7 +71,7 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *model.Batch) error {
 	}
 	timed := *b
 	if b.Decide != nil {
-		timed.Decide = func(i int, v *model.View) model.Changes {
+		timed.Decide = func(i int, v *data.View) data.Changes {
 			v.Now = f.s.dbNow()
 			return b.Decide(i, v)
 		}
@@ -81,7 +81,7 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *model.Batch) error {
 	if err == nil && trouble == Lost {
 		f.written = n
 		f.p.unsure.Store(true)
-		err = fmt.Errorf("answer lost: %w", model.ErrUnavailable)
+		err = fmt.Errorf("answer lost: %w", data.ErrUnavailable)
 	}
 	if trouble == KillAfter {
 		f.s.kill(f.p)
@@ -94,7 +94,7 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *model.Batch) error {
 }
 
 // errDead ends a killed process.
-var errDead = fmt.Errorf("the process is dead: %w", model.ErrFenced)
+var errDead = fmt.Errorf("the process is dead: %w", data.ErrFenced)
 
 // Reads for which the engine waits take a while, so that something can happen meanwhile. All of them may fail.
 
@@ -111,9 +111,9 @@ func read[T any](f *faulty, find func() (T, error), pause ...any) (none T, err e
 	case f.p.dead.Load():
 		return none, errDead
 	case trouble == Away:
-		return none, fmt.Errorf("nothing read: %w", model.ErrUnavailable)
+		return none, fmt.Errorf("nothing read: %w", data.ErrUnavailable)
 	case trouble == GivenUp:
-		return none, model.ErrTooSlow
+		return none, data.ErrTooSlow
 	}
 	f.s.linger(trouble)
 	return find()
@@ -127,24 +127,24 @@ func (f *faulty) NewRunKey(ctx context.Context) (int64, error) {
 	return read(f, func() (int64, error) { return f.Store.NewRunKey(ctx) })
 }
 
-func (f *faulty) Instance(ctx context.Context, id string) (model.Instance, error) {
-	return read(f, func() (model.Instance, error) { return f.Store.Instance(ctx, id) })
+func (f *faulty) Instance(ctx context.Context, id string) (data.Instance, error) {
+	return read(f, func() (data.Instance, error) { return f.Store.Instance(ctx, id) })
 }
 
-func (f *faulty) Thread(ctx context.Context, key int64) (model.Thread, error) {
-	return read(f, func() (model.Thread, error) { return f.Store.Thread(ctx, key) })
+func (f *faulty) Thread(ctx context.Context, key int64) (data.Thread, error) {
+	return read(f, func() (data.Thread, error) { return f.Store.Thread(ctx, key) })
 }
 
-func (f *faulty) ThreadByID(ctx context.Context, project, user, id string) (model.Thread, error) {
-	return read(f, func() (model.Thread, error) { return f.Store.ThreadByID(ctx, project, user, id) }, "thread", id)
+func (f *faulty) ThreadByID(ctx context.Context, project, user, id string) (data.Thread, error) {
+	return read(f, func() (data.Thread, error) { return f.Store.ThreadByID(ctx, project, user, id) }, "thread", id)
 }
 
-func (f *faulty) Run(ctx context.Context, key int64) (model.Run, error) {
-	return read(f, func() (model.Run, error) { return f.Store.Run(ctx, key) }, "run", key)
+func (f *faulty) Run(ctx context.Context, key int64) (data.Run, error) {
+	return read(f, func() (data.Run, error) { return f.Store.Run(ctx, key) }, "run", key)
 }
 
-func (f *faulty) RunsByName(ctx context.Context, project, user, name string) ([]model.Run, error) {
-	return read(f, func() ([]model.Run, error) { return f.Store.RunsByName(ctx, project, user, name) }, "named", len(name))
+func (f *faulty) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
+	return read(f, func() ([]data.Run, error) { return f.Store.RunsByName(ctx, project, user, name) }, "named", len(name))
 }
 
 func (f *faulty) OpenRuns(ctx context.Context, threadKey int64) ([]runtime.RunHead, error) {
@@ -193,20 +193,20 @@ func (f *faulty) MessagesByID(ctx context.Context, threadKey int64, ids []string
 	return read(f, func() ([]runtime.Message, error) { return f.Store.MessagesByID(ctx, threadKey, ids) })
 }
 
-func (f *faulty) MessageHeads(ctx context.Context, threadKey int64, ids []string) ([]model.MessageHead, error) {
-	return read(f, func() ([]model.MessageHead, error) { return f.Store.MessageHeads(ctx, threadKey, ids) })
+func (f *faulty) MessageHeads(ctx context.Context, threadKey int64, ids []string) ([]data.MessageHead, error) {
+	return read(f, func() ([]data.MessageHead, error) { return f.Store.MessageHeads(ctx, threadKey, ids) })
 }
 
-func (f *faulty) ShownHeads(ctx context.Context, threadKey int64, limit int) ([]model.MessageHead, error) {
-	return read(f, func() ([]model.MessageHead, error) { return f.Store.ShownHeads(ctx, threadKey, limit) })
+func (f *faulty) ShownHeads(ctx context.Context, threadKey int64, limit int) ([]data.MessageHead, error) {
+	return read(f, func() ([]data.MessageHead, error) { return f.Store.ShownHeads(ctx, threadKey, limit) })
 }
 
 func (f *faulty) LastSeq(ctx context.Context, threadKey int64) (int64, error) {
 	return read(f, func() (int64, error) { return f.Store.LastSeq(ctx, threadKey) })
 }
 
-func (f *faulty) Weight(ctx context.Context, threadKey, runKey int64) (model.Weight, error) {
-	return read(f, func() (model.Weight, error) { return f.Store.Weight(ctx, threadKey, runKey) })
+func (f *faulty) Weight(ctx context.Context, threadKey, runKey int64) (data.Weight, error) {
+	return read(f, func() (data.Weight, error) { return f.Store.Weight(ctx, threadKey, runKey) })
 }
 
 func (f *faulty) Events(ctx context.Context, threadKey, after int64, limit int) ([]runtime.StoredEvent, error) {

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Limits of what is found of a run.
@@ -32,7 +32,7 @@ const (
 
 // Of returns the terms of a run, each once: of its project, user, workflow, thread and metadata, and of its names, its thread's title,
 // its input, its answer and its error.
-func Of(r *model.Run) []string {
+func Of(r *data.Run) []string {
 	list := newSet()
 	list.add(fact("project", r.Project))
 	list.add(fact("user", r.Project, r.User))
@@ -63,7 +63,7 @@ func Of(r *model.Run) []string {
 type Search struct{ Whole, Begun []string }
 
 // For returns the search of a filter that has a text, tags or metadata. ok is false if the text has no word, so that no run is found.
-func For(f *model.RunFilter) (s Search, ok bool) {
+func For(f *data.RunFilter) (s Search, ok bool) {
 	s.Whole = append(s.Whole, fact("project", f.Project))
 	if f.User != "" {
 		s.Whole = append(s.Whole, fact("user", f.Project, f.User))

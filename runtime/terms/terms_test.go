@@ -7,14 +7,14 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/terms"
 )
 
 // words returns the terms of a run's input.
 func words(text string) []string {
-	none := terms.Of(&model.Run{})
-	all := terms.Of(&model.Run{InputQuery: text})
+	none := terms.Of(&data.Run{})
+	all := terms.Of(&data.Run{InputQuery: text})
 	return all[len(none):]
 }
 
@@ -48,7 +48,7 @@ func TestOf_IsBounded(t *testing.T) {
 	metadata, _ := json.Marshal(map[string]any{"tags": slices.Repeat([]string{"a", "b"}, 100), "long": strings.Repeat("x", terms.MaxFact+1)})
 	for what, got := range map[string][]string{
 		"a huge text": words(text.String()), "pairs": words(strings.ReplaceAll(text.String(), " ", "")), "a long text": words(long),
-		"metadata": terms.Of(&model.Run{Metadata: metadata})[len(terms.Of(&model.Run{})):],
+		"metadata": terms.Of(&data.Run{Metadata: metadata})[len(terms.Of(&data.Run{})):],
 	} {
 		if len(got) > 1000 || slices.Contains(got, "beyond") {
 			t.Errorf("%s has %d terms", what, len(got))
@@ -58,8 +58,8 @@ func TestOf_IsBounded(t *testing.T) {
 
 func TestSearch_Finds(t *testing.T) {
 	answer := "Die Straße wurde gesperrt"
-	run := terms.Of(&model.Run{
-		RunHead: model.RunHead{
+	run := terms.Of(&data.Run{
+		RunHead: data.RunHead{
 			ID: "0b55a9e2-77ce-4f7c", Project: "p", User: "ann", WorkflowID: "echo", ThreadKey: 7,
 			Error: &agui.OutputError{Code: "tool_failed", Message: "connection refused"},
 		},
@@ -67,36 +67,36 @@ func TestSearch_Finds(t *testing.T) {
 		Metadata: json.RawMessage(`{"tags": ["red", "blue green", 3], "env": "prod", "n": 1.5, "on": true, "deep": {"a": 1}, "none": null}`),
 	})
 	for _, test := range []struct {
-		filter model.RunFilter
+		filter data.RunFilter
 		want   bool
 	}{
-		{model.RunFilter{Text: "deploy"}, true},
-		{model.RunFilter{Text: "DEPL"}, true},
-		{model.RunFilter{Text: "depl please"}, false},
-		{model.RunFilter{Text: "refused, please; dep"}, true},
-		{model.RunFilter{Text: "eploy"}, false},
-		{model.RunFilter{Text: "d"}, false},
-		{model.RunFilter{Text: "straße"}, true},
-		{model.RunFilter{Text: "wolken"}, true},
-		{model.RunFilter{Text: "天気"}, true},
-		{model.RunFilter{Text: "天気予報"}, true},
-		{model.RunFilter{Text: "気"}, true},
-		{model.RunFilter{Text: "報"}, true},
-		{model.RunFilter{Text: "天予"}, false},
-		{model.RunFilter{Text: "報 deploy"}, true},
-		{model.RunFilter{Text: "night-work"}, true},
-		{model.RunFilter{Text: "0b55a9e2-77ce"}, true},
-		{model.RunFilter{Text: "tool_failed"}, true},
-		{model.RunFilter{Text: "' OR \"*"}, false},
-		{model.RunFilter{Tags: []string{"red"}}, true},
-		{model.RunFilter{Tags: []string{"red", "blue green"}}, true},
-		{model.RunFilter{Tags: []string{"red", "blue"}}, false},
-		{model.RunFilter{Tags: []string{"3"}}, false},
-		{model.RunFilter{Metadata: map[string]string{"env": "prod", "n": "1.5", "on": "true"}}, true},
-		{model.RunFilter{Metadata: map[string]string{"env": "test"}}, false},
-		{model.RunFilter{Metadata: map[string]string{"deep": "a"}}, false},
-		{model.RunFilter{Text: "deploy", User: "ann", Agent: "echo", ThreadKey: 7, Tags: []string{"red"}}, true},
-		{model.RunFilter{Text: "deploy", User: "bob"}, false},
+		{data.RunFilter{Text: "deploy"}, true},
+		{data.RunFilter{Text: "DEPL"}, true},
+		{data.RunFilter{Text: "depl please"}, false},
+		{data.RunFilter{Text: "refused, please; dep"}, true},
+		{data.RunFilter{Text: "eploy"}, false},
+		{data.RunFilter{Text: "d"}, false},
+		{data.RunFilter{Text: "straße"}, true},
+		{data.RunFilter{Text: "wolken"}, true},
+		{data.RunFilter{Text: "天気"}, true},
+		{data.RunFilter{Text: "天気予報"}, true},
+		{data.RunFilter{Text: "気"}, true},
+		{data.RunFilter{Text: "報"}, true},
+		{data.RunFilter{Text: "天予"}, false},
+		{data.RunFilter{Text: "報 deploy"}, true},
+		{data.RunFilter{Text: "night-work"}, true},
+		{data.RunFilter{Text: "0b55a9e2-77ce"}, true},
+		{data.RunFilter{Text: "tool_failed"}, true},
+		{data.RunFilter{Text: "' OR \"*"}, false},
+		{data.RunFilter{Tags: []string{"red"}}, true},
+		{data.RunFilter{Tags: []string{"red", "blue green"}}, true},
+		{data.RunFilter{Tags: []string{"red", "blue"}}, false},
+		{data.RunFilter{Tags: []string{"3"}}, false},
+		{data.RunFilter{Metadata: map[string]string{"env": "prod", "n": "1.5", "on": "true"}}, true},
+		{data.RunFilter{Metadata: map[string]string{"env": "test"}}, false},
+		{data.RunFilter{Metadata: map[string]string{"deep": "a"}}, false},
+		{data.RunFilter{Text: "deploy", User: "ann", Agent: "echo", ThreadKey: 7, Tags: []string{"red"}}, true},
+		{data.RunFilter{Text: "deploy", User: "bob"}, false},
 	} {
 		test.filter.Project = "p"
 		s, ok := terms.For(&test.filter)
@@ -112,7 +112,7 @@ func TestSearch_Finds(t *testing.T) {
 
 func TestFor_HasNoSearchWithoutAWord(t *testing.T) {
 	for _, text := range []string{"!?", "#", "\x00"} {
-		if s, ok := terms.For(&model.RunFilter{Project: "p", Text: text}); ok {
+		if s, ok := terms.For(&data.RunFilter{Project: "p", Text: text}); ok {
 			t.Errorf("%q searches for %+v", text, s)
 		}
 	}

@@ -3,7 +3,7 @@ package work
 import (
 	"sync"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
@@ -45,10 +45,10 @@ type reservation struct {
 }
 
 // ownerOf is the owner of a run.
-func ownerOf(run *model.RunHead) quota.Owner { return quota.OwnerOf(run.Project, run.User) }
+func ownerOf(run *data.RunHead) quota.Owner { return quota.OwnerOf(run.Project, run.User) }
 
 // try reserves a slot and bytes for a run, or returns the shortage.
-func (a *admission) try(r *model.RunHead, w model.Weight) (*reservation, shortage) {
+func (a *admission) try(r *data.RunHead, w data.Weight) (*reservation, shortage) {
 	owner := ownerOf(r)
 	if !a.countAgent(r) {
 		return nil, shortage{agent: true}
@@ -73,7 +73,7 @@ func (a *admission) try(r *model.RunHead, w model.Weight) (*reservation, shortag
 }
 
 // force reserves for a run that executed before a restart, regardless of the limits.
-func (a *admission) force(r *model.RunHead, w model.Weight) *reservation {
+func (a *admission) force(r *data.RunHead, w data.Weight) *reservation {
 	owner := ownerOf(r)
 	a.mu.Lock()
 	a.agents[r.WorkflowID]++
@@ -85,7 +85,7 @@ func (a *admission) force(r *model.RunHead, w model.Weight) *reservation {
 }
 
 // countAgent adds a slot to the run's agent. It reports false when the agent has none left.
-func (a *admission) countAgent(r *model.RunHead) bool {
+func (a *admission) countAgent(r *data.RunHead) bool {
 	limit := lower(a.cfg.RunsPerAgent, a.ownLimit(r.Agent))
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // crowd is a queue and the reservations of its runs, with 100 bytes in all.
@@ -23,7 +23,7 @@ func newCrowd(t *testing.T, perUser int64) *crowd {
 }
 
 // queue adds a run of a user to the queue, with the weight w.
-func (c *crowd) queue(user string, run int64, w model.Weight) {
+func (c *crowd) queue(user string, run int64, w data.Weight) {
 	want(c.q, user, run)
 	_, unknown := c.q.ready(none, 1)
 	for _, n := range unknown {
@@ -32,7 +32,7 @@ func (c *crowd) queue(user string, run int64, w model.Weight) {
 }
 
 // ask queues a run with an input of that many bytes.
-func (c *crowd) ask(user string, run, bytes int64) { c.queue(user, run, model.Weight{Asked: bytes}) }
+func (c *crowd) ask(user string, run, bytes int64) { c.queue(user, run, data.Weight{Asked: bytes}) }
 
 // claims checks which runs are claimed now.
 func (c *crowd) claims(want ...int64) {
@@ -118,7 +118,7 @@ func TestAdmission_FullShareHoldsUpItsUserAlone(t *testing.T) {
 
 func TestAdmission_AnsweredRunReservesItsMessages(t *testing.T) {
 	c := newCrowd(t, 0)
-	large := model.Weight{Said: 60} // 240 of a user's 400, and of a project's 800
+	large := data.Weight{Said: 60} // 240 of a user's 400, and of a project's 800
 	for run, user := range []string{"ann", "ann", "bob", "cid", "dan"} {
 		c.queue(user, int64(run+1), large)
 	}
@@ -146,11 +146,11 @@ func TestRunQueue_ClaimsInOrderWhileItWeighs(t *testing.T) {
 	if len(unknown) != 3 {
 		t.Fatalf("%d are to be weighed, want 3", len(unknown))
 	}
-	c.q.weighs(unknown[1], model.Weight{})
+	c.q.weighs(unknown[1], data.Weight{})
 	c.claims()
-	c.q.weighs(unknown[0], model.Weight{Asked: 1})
+	c.q.weighs(unknown[0], data.Weight{Asked: 1})
 	c.claims(1, 2)
-	c.q.weighs(unknown[2], model.Weight{Asked: 1})
+	c.q.weighs(unknown[2], data.Weight{Asked: 1})
 	c.claims(3)
 }
 
@@ -166,8 +166,8 @@ func TestRunQueue_WeighsAChangedRunAgain(t *testing.T) {
 
 // A message that is larger than one RUN_STARTED goes in alone. Otherwise its run would be continued for it for ever.
 func TestALargeMessageFitsAlone(t *testing.T) {
-	large := model.Message{Message: agui.Message{ID: "m", Role: agui.RoleUser, Content: strings.Repeat("x", 1<<10)}}
-	first, rest := fitting([]model.Message{large, large}, 1<<10)
+	large := data.Message{Message: agui.Message{ID: "m", Role: agui.RoleUser, Content: strings.Repeat("x", 1<<10)}}
+	first, rest := fitting([]data.Message{large, large}, 1<<10)
 	if len(first) != 1 || len(rest) != 1 {
 		t.Errorf("%d go in, and %d wait", len(first), len(rest))
 	}

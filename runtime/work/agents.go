@@ -9,7 +9,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Limits of the agents that a run's agents call.
@@ -136,7 +136,7 @@ func (s *step) nested() int {
 }
 
 // openAgent announces a sub-agent, unless it is already open because its worker is replayed.
-func (s *step) openAgent(ctx context.Context, m *model.Memo, opened agui.SubagentStarted) (*step, error) {
+func (s *step) openAgent(ctx context.Context, m *data.Memo, opened agui.SubagentStarted) (*step, error) {
 	again := m.CallID != ""
 	if !again {
 		m.CallID, m.Agent = NewID(), opened.Name
@@ -156,7 +156,7 @@ func (s *step) openAgent(ctx context.Context, m *model.Memo, opened agui.Subagen
 }
 
 // closeAgent ends a sub-agent with its output, or as failed. A waiting sub-agent stays open until its step ends.
-func (s *step) closeAgent(sub *step, m *model.Memo, name string, out agui.WorkerOutput, err error) error {
+func (s *step) closeAgent(sub *step, m *data.Memo, name string, out agui.WorkerOutput, err error) error {
 	sub.end()
 	switch {
 	case err == nil:
@@ -183,7 +183,7 @@ func (s *step) closeAgent(sub *step, m *model.Memo, name string, out agui.Worker
 
 // leave stages the events that an ended sub-agent holds, and the ends of everything that it has left open, its own end last.
 // It queues them together with the memo. done may be nil.
-func (s *step) leave(m *model.Memo, done func(error), left agui.WorkerOutput) error {
+func (s *step) leave(m *data.Memo, done func(error), left agui.WorkerOutput) error {
 	l := s.l
 	l.source.Room()
 	l.mu.Lock()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 var _ host.AttachmentOpener = (*step)(nil)
@@ -26,7 +26,7 @@ func (s *step) OpenAttachment(ctx context.Context, a plugins.Attachment) (plugin
 		bucket = run.Project
 	}
 	found, body, err := open(ctx, run.Project, run.User, bucket, a.Path)
-	if refusal, refused := errors.AsType[*model.Error](err); refused && refusal.Kind != model.KindUnavailable {
+	if refusal, refused := errors.AsType[*data.Error](err); refused && refusal.Kind != data.KindUnavailable {
 		err = plugins.ErrNoAttachment
 	}
 	if err != nil {
@@ -47,7 +47,7 @@ func (b attached) Read(p []byte) (int, error) {
 // shown returns err for the run that fails with it. If the storage is unavailable, the error says so to clients: the agent
 // is not at fault.
 func shown(err error) error {
-	if refusal, ok := errors.AsType[*model.Error](err); ok && refusal.Kind == model.KindUnavailable {
+	if refusal, ok := errors.AsType[*data.Error](err); ok && refusal.Kind == data.KindUnavailable {
 		return &plugins.Error{Code: "attachment_unavailable", Message: "An attachment cannot be read now; try again shortly", Retryable: true}
 	}
 	return err

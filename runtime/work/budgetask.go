@@ -7,30 +7,30 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // errUsedUp is a refusal to call a model.
-func errUsedUp(s *model.BudgetState) error {
+func errUsedUp(s *data.BudgetState) error {
 	return &plugins.Error{Code: budgetExceeded, Message: s.String()}
 }
 
-func (l *live) spender() model.Spender {
-	return model.Spender{Project: l.run.Project, User: l.run.User, Agent: l.run.WorkflowID}
+func (l *live) spender() data.Spender {
+	return data.Spender{Project: l.run.Project, User: l.run.User, Agent: l.run.WorkflowID}
 }
 
 // usedOf returns what the run has used of its own budget. l.mu is held.
-func (l *live) usedOf(b *model.Budget) (used int64) {
+func (l *live) usedOf(b *data.Budget) (used int64) {
 	for _, u := range l.run.Usage {
 		cost, _ := l.en.prices.Cost(u)
-		used = model.Plus(used, b.Counts(model.Plus(u.InputTokens, u.OutputTokens), cost))
+		used = data.Plus(used, b.Counts(data.Plus(u.InputTokens, u.OutputTokens), cost))
 	}
 	return used
 }
 
 // reached returns the run's own budgets whose use reaches a mark with a call. l.mu is held.
-func (l *live) reached(c *model.CallUsage) (list []model.BudgetState) {
+func (l *live) reached(c *data.CallUsage) (list []data.BudgetState) {
 	for _, s := range l.en.budgetsOf(c.Spender(), c.At) {
 		if !s.EachRun() {
 			continue
@@ -62,7 +62,7 @@ func (s *step) MayCallModel() error {
 
 // mayUse refuses a call that uses a budget. The questions of a budget are records of the run, not of a step, because several steps can
 // wait for one answer. l.mu is held.
-func (s *step) mayUse(b *model.BudgetState) error {
+func (s *step) mayUse(b *data.BudgetState) error {
 	if !b.Asks() {
 		if b.Spent() {
 			return errUsedUp(b)
@@ -129,7 +129,7 @@ const decisionSchema = `{"type": "object", "required": ["action"], "additionalPr
 	"if": {"properties": {"action": {"const": "raise"}}}, "then": {"required": ["limit"]}}`
 
 // askOperator asks whether the run may go on. l.mu is held.
-func (s *step) askOperator(b *model.BudgetState, place string) error {
+func (s *step) askOperator(b *data.BudgetState, place string) error {
 	asked := budgetAsked{
 		For: forOperators, Kind: "budget", Name: b.Name, Scope: b.Scope, Subject: b.Subject, Unit: b.Unit, Used: b.Value(b.Used), Limit: b.Value(b.Amount),
 	}
@@ -141,12 +141,12 @@ func (s *step) askOperator(b *model.BudgetState, place string) error {
 		ID: NewID(), Reason: "input_required", Message: b.String() + ". Raise it, let this run continue, or end the run?",
 		ResponseSchema: json.RawMessage(fmt.Sprintf(decisionSchema, asked.Limit)), Metadata: mustJSON(asked), ExpiresAt: ends.Format(time.RFC3339Nano),
 	}
-	m := &model.Memo{RunKey: s.l.run.Key, Generation: s.l.run.Generation, Place: place, CallID: q.ID}
-	in := &model.Interrupt{
-		ID: q.ID, RunKey: m.RunKey, Place: m.Place, Body: mustJSON(q), Status: model.InterruptOpen, ExpiresAt: &ends, CreatedAt: time.Now(),
+	m := &data.Memo{RunKey: s.l.run.Key, Generation: s.l.run.Generation, Place: place, CallID: q.ID}
+	in := &data.Interrupt{
+		ID: q.ID, RunKey: m.RunKey, Place: m.Place, Body: mustJSON(q), Status: data.InterruptOpen, ExpiresAt: &ends, CreatedAt: time.Now(),
 	}
 	s.l.asked.Store(true)
-	if err := s.l.queue(s, []model.Row{m, in}, nil); err != nil {
+	if err := s.l.queue(s, []data.Row{m, in}, nil); err != nil {
 		return err
 	}
 	return plugins.ErrWaiting
@@ -156,7 +156,7 @@ func (s *step) askOperator(b *model.BudgetState, place string) error {
 const forOperators = "operators"
 
 // isForOperators reports whether only operators may answer a question.
-func isForOperators(in *model.Interrupt) bool {
+func isForOperators(in *data.Interrupt) bool {
 	var asks struct {
 		Metadata struct {
 			For string `json:"for"`
@@ -166,24 +166,24 @@ func isForOperators(in *model.Interrupt) bool {
 }
 
 // raisedBy returns the rows that an answer to the question of a budget writes. Only the engine asks at step 0.
-func raisedBy(run *model.RunHead, in *model.Interrupt, payload json.RawMessage) []model.Row {
+func raisedBy(run *data.RunHead, in *data.Interrupt, payload json.RawMessage) []data.Row {
 	if in.Step != 0 || in.Frontend || payload == nil {
 		return nil
 	}
-	body, err := log.Asks(in)
+	body, err := tail.Asks(in)
 	var asked budgetAsked
 	var d operatorDecision
 	if err != nil || json.Unmarshal(body.Metadata, &asked) != nil || json.Unmarshal(payload, &d) != nil || d.Action != "raise" || asked.Since == nil {
 		return nil
 	}
-	b := model.Budget{Unit: asked.Unit}
-	return []model.Row{&model.Raise{Budget: asked.Name, Project: run.Project, Subject: asked.Subject, From: *asked.Since, Amount: b.Amount(d.Limit)}}
+	b := data.Budget{Unit: asked.Unit}
+	return []data.Row{&data.Raise{Budget: asked.Name, Project: run.Project, Subject: asked.Subject, From: *asked.Since, Amount: b.Amount(d.Limit)}}
 }
 
 // raised applies the raises among rows that were committed.
-func (en *Engine) raised(rows []model.Row) {
+func (en *Engine) raised(rows []data.Row) {
 	for _, row := range rows {
-		if r, ok := row.(*model.Raise); ok {
+		if r, ok := row.(*data.Raise); ok {
 			en.raiseBudget(r)
 		}
 	}

@@ -7,13 +7,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // budgets counts what model calls use of the budgets that have a period. Only one instance at a time executes runs, and it first reads
 // what was used under the instances before it, so that its sums agree with the database.
 type budgets struct {
-	prices model.Prices
+	prices data.Prices
 
 	mu   sync.Mutex // guards the fields below
 	list []*counted
@@ -21,7 +21,7 @@ type budgets struct {
 
 // counted is a budget with the use of its latest periods.
 type counted struct {
-	model.Budget
+	data.Budget
 	limit   int64
 	periods []*period // two at most, so that a clock that is set forward and back loses nothing; the latest last
 }
@@ -32,11 +32,11 @@ type period struct {
 	used, raised map[owner]int64
 }
 
-// owner is who has a budget: see [model.Budget.Subject].
+// owner is who has a budget: see [data.Budget.Subject].
 type owner struct{ project, subject string }
 
-func newBudgets(list []model.Budget, prices model.Prices) (*budgets, error) {
-	if err := model.CheckBudgets(list, &prices); err != nil {
+func newBudgets(list []data.Budget, prices data.Prices) (*budgets, error) {
+	if err := data.CheckBudgets(list, &prices); err != nil {
 		return nil, err
 	}
 	b := &budgets{prices: prices}
@@ -47,10 +47,10 @@ func newBudgets(list []model.Budget, prices model.Prices) (*budgets, error) {
 }
 
 // loadBudgets reads what was spent and raised under the instances before this one.
-func (b *budgets) loadBudgets(ctx context.Context, store model.Store, now time.Time) error {
+func (b *budgets) loadBudgets(ctx context.Context, store data.Store, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	spent := make(map[time.Time][]model.Spending) // since the beginning of a period
+	spent := make(map[time.Time][]data.Spending) // since the beginning of a period
 	for _, c := range b.list {
 		if c.EachRun() {
 			continue
@@ -67,7 +67,7 @@ func (b *budgets) loadBudgets(ctx context.Context, store model.Store, now time.T
 		for i := range list {
 			if subject, has := c.Subject(list[i].Spender); has {
 				o := owner{list[i].Project, subject}
-				p.used[o] = model.Plus(p.used[o], c.Counts(list[i].Tokens, list[i].Cost))
+				p.used[o] = data.Plus(p.used[o], c.Counts(list[i].Tokens, list[i].Cost))
 			}
 		}
 	}
@@ -98,8 +98,8 @@ func (c *counted) at(now time.Time) *period {
 }
 
 // state returns a subject's budget. The caller holds mu.
-func (c *counted) state(p *period, o owner) model.BudgetState {
-	return model.BudgetState{
+func (c *counted) state(p *period, o owner) data.BudgetState {
+	return data.BudgetState{
 		Budget: c.Budget, Subject: o.subject, Used: p.used[o], Amount: max(c.limit, p.raised[o]), From: p.from, ResetsAt: p.until,
 	}
 }
@@ -108,7 +108,7 @@ func (c *counted) state(p *period, o owner) model.BudgetState {
 const warnAt = 80
 
 // crossed reports whether a budget's use has reached one of the marks with the amount that was added last.
-func crossed(s *model.BudgetState, added int64) bool {
+func crossed(s *data.BudgetState, added int64) bool {
 	for _, mark := range []int64{s.Amount, int64(float64(s.Amount) * warnAt / 100)} {
 		if s.Used >= mark && s.Used-added < mark {
 			return true
@@ -118,7 +118,7 @@ func crossed(s *model.BudgetState, added int64) bool {
 }
 
 // addCall counts a call. It returns the budgets whose use has reached a mark.
-func (b *budgets) addCall(c *model.CallUsage) (reached []model.BudgetState) {
+func (b *budgets) addCall(c *data.CallUsage) (reached []data.BudgetState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, budget := range b.list {
@@ -127,7 +127,7 @@ func (b *budgets) addCall(c *model.CallUsage) (reached []model.BudgetState) {
 			continue
 		}
 		p, o, added := budget.at(c.At), owner{c.Project, subject}, budget.Counts(c.Tokens(), c.Cost)
-		p.used[o] = model.Plus(p.used[o], added)
+		p.used[o] = data.Plus(p.used[o], added)
 		if s := budget.state(p, o); crossed(&s, added) {
 			reached = append(reached, s)
 		}
@@ -136,13 +136,13 @@ func (b *budgets) addCall(c *model.CallUsage) (reached []model.BudgetState) {
 }
 
 // raiseBudget applies a raise that was committed.
-func (b *budgets) raiseBudget(r *model.Raise) {
+func (b *budgets) raiseBudget(r *data.Raise) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.apply(r, time.Now())
 }
 
-func (b *budgets) apply(r *model.Raise, now time.Time) {
+func (b *budgets) apply(r *data.Raise, now time.Time) {
 	for _, c := range b.list {
 		if p := c.at(now); c.Name == r.Budget && p.from.Equal(r.From) {
 			o := owner{r.Project, r.Subject}
@@ -153,7 +153,7 @@ func (b *budgets) apply(r *model.Raise, now time.Time) {
 
 // budgetsOf returns the budgets that a spender uses, with a run's ones, of which only the limit is known. Those that ask are last: nobody is asked
 // about a call that another budget forbids.
-func (b *budgets) budgetsOf(who model.Spender, now time.Time) (list []model.BudgetState) {
+func (b *budgets) budgetsOf(who data.Spender, now time.Time) (list []data.BudgetState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range b.list {
@@ -161,12 +161,12 @@ func (b *budgets) budgetsOf(who model.Spender, now time.Time) (list []model.Budg
 		switch {
 		case !has:
 		case c.EachRun():
-			list = append(list, model.BudgetState{Budget: c.Budget, Amount: c.limit})
+			list = append(list, data.BudgetState{Budget: c.Budget, Amount: c.limit})
 		default:
 			list = append(list, c.state(c.at(now), owner{who.Project, subject}))
 		}
 	}
-	slices.SortStableFunc(list, func(a, b model.BudgetState) int {
+	slices.SortStableFunc(list, func(a, b data.BudgetState) int {
 		switch {
 		case a.Asks() == b.Asks():
 			return 0
@@ -179,14 +179,14 @@ func (b *budgets) budgetsOf(who model.Spender, now time.Time) (list []model.Budg
 }
 
 // Spent returns the refusal to begin or continue a run of a spender while a budget that stops it is used up, or nil.
-func (b *budgets) Spent(who model.Spender, now time.Time) (refusal *model.Error) {
+func (b *budgets) Spent(who data.Spender, now time.Time) (refusal *data.Error) {
 	for _, s := range b.budgetsOf(who, now) {
 		if s.EachRun() || s.Asks() || !s.Spent() {
 			continue
 		}
 		wait := max(s.ResetsAt.Sub(now), time.Second)
 		if refusal == nil || wait > refusal.RetryAfter {
-			refusal = model.Refuse(model.KindOverloaded, budgetExceeded, "%s; it resets at %s", s.String(), s.ResetsAt.Format(time.RFC3339))
+			refusal = data.Refuse(data.KindOverloaded, budgetExceeded, "%s; it resets at %s", s.String(), s.ResetsAt.Format(time.RFC3339))
 			refusal.RetryAfter = wait
 		}
 	}
@@ -199,21 +199,21 @@ const budgetExceeded = "budget_exceeded"
 const maxStates = 100
 
 // BudgetsOf returns the budgets of a project: of each the hundred subjects that have used most of it, or only those of one user.
-func (b *budgets) BudgetsOf(project, user string, now time.Time) (list []model.BudgetState) {
+func (b *budgets) BudgetsOf(project, user string, now time.Time) (list []data.BudgetState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range b.list {
 		p := c.at(now)
-		var some []model.BudgetState
+		var some []data.BudgetState
 		switch {
 		case c.EachRun():
-			list = append(list, model.BudgetState{Budget: c.Budget, Subject: c.Of, Amount: c.limit})
+			list = append(list, data.BudgetState{Budget: c.Budget, Subject: c.Of, Amount: c.limit})
 			continue
-		case c.Scope == model.OfProject:
+		case c.Scope == data.OfProject:
 			if c.Of == "" || c.Of == project {
 				some = append(some, c.state(p, owner{project, project}))
 			}
-		case c.Scope == model.OfUser && user != "":
+		case c.Scope == data.OfUser && user != "":
 			if c.Of == "" || c.Of == user {
 				some = append(some, c.state(p, owner{project, user}))
 			}
@@ -224,7 +224,7 @@ func (b *budgets) BudgetsOf(project, user string, now time.Time) (list []model.B
 				}
 			}
 		}
-		slices.SortFunc(some, func(a, b model.BudgetState) int {
+		slices.SortFunc(some, func(a, b data.BudgetState) int {
 			return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(a.Subject, b.Subject))
 		})
 		list = append(list, some[:min(len(some), maxStates)]...)
@@ -233,7 +233,7 @@ func (b *budgets) BudgetsOf(project, user string, now time.Time) (list []model.B
 }
 
 // logBudget writes a line about a budget that is nearly or completely used up.
-func (l *live) logBudget(s *model.BudgetState) {
+func (l *live) logBudget(s *data.BudgetState) {
 	what := "a budget is nearly used up"
 	if s.Spent() {
 		what = "a budget is used up"

@@ -6,18 +6,18 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	inmemory "github.com/batonrun/baton/runtime/sim/memory"
 )
 
 // TestBudgets_ResetAtUTC spends across the ends of days and months, in a process that goes on and in one that begins with the rows.
 func TestBudgets_ResetAtUTC(t *testing.T) {
 	east := time.FixedZone("east", 5*3600)
-	list := []model.Budget{
-		{Name: "day", Scope: model.OfUser, Per: model.PerDay, Unit: model.UnitTokens, Limit: 100},
-		{Name: "month", Scope: model.OfProject, Per: model.PerMonth, Unit: "USD", Limit: 1},
+	list := []data.Budget{
+		{Name: "day", Scope: data.OfUser, Per: data.PerDay, Unit: data.UnitTokens, Limit: 100},
+		{Name: "month", Scope: data.OfProject, Per: data.PerMonth, Unit: "USD", Limit: 1},
 	}
-	prices := model.Prices{Currency: "USD", Models: map[string]model.Price{"m": {Input: 2500}}} // a quarter of a cent a token
+	prices := data.Prices{Currency: "USD", Models: map[string]data.Price{"m": {Input: 2500}}} // a quarter of a cent a token
 	open := func() *budgets {
 		b, err := newBudgets(list, prices)
 		if err != nil {
@@ -25,7 +25,7 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 		}
 		return b
 	}
-	who := model.Spender{Project: "p", User: "u", Agent: "a"}
+	who := data.Spender{Project: "p", User: "u", Agent: "a"}
 	goes, store := open(), inmemory.New(time.Now).Open()
 	if err := store.Join(t.Context(), "i", ""); err != nil {
 		t.Fatal(err)
@@ -40,11 +40,11 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		call := &model.CallUsage{Project: "p", User: "u", Agent: "a", At: now.In(east), Usage: agui.TokenUsage{Model: "m", InputTokens: 60}}
+		call := &data.CallUsage{Project: "p", User: "u", Agent: "a", At: now.In(east), Usage: agui.TokenUsage{Model: "m", InputTokens: 60}}
 		call.Cost, _ = prices.Cost(call.Usage)
 		goes.addCall(call)
 		commits++
-		if err := store.Commit(t.Context(), commits, &model.Batch{Rows: []model.Row{call}}); err != nil {
+		if err := store.Commit(t.Context(), commits, &data.Batch{Rows: []data.Row{call}}); err != nil {
 			t.Fatal(err)
 		}
 		spent[at[:10]] += 60
@@ -55,7 +55,7 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 		}
 		for name, b := range map[string]*budgets{"goes on": goes, "begins": begins} {
 			got := b.budgetsOf(who, now.In(east))
-			if len(got) != 2 || got[0].Used != spent[at[:10]] || got[1].Used != spent[at[:7]]*(model.Money/400) {
+			if len(got) != 2 || got[0].Used != spent[at[:10]] || got[1].Used != spent[at[:7]]*(data.Money/400) {
 				t.Errorf("%s, %s: %+v, want %d and %d tokens", at, name, got, spent[at[:10]], spent[at[:7]])
 			}
 			tomorrow := now.Truncate(24*time.Hour).AddDate(0, 0, 1)
@@ -71,29 +71,29 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 
 // TestBudgets_SurviveClockSetBack: a clock that jumps to another month and back loses nothing.
 func TestBudgets_SurviveClockSetBack(t *testing.T) {
-	b, err := newBudgets([]model.Budget{{Name: "b", Scope: model.OfProject, Per: model.PerDay, Unit: model.UnitTokens, Limit: 100}}, model.Prices{})
+	b, err := newBudgets([]data.Budget{{Name: "b", Scope: data.OfProject, Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)
 	for _, at := range []time.Time{now, now.AddDate(1, 0, 0), now, now.AddDate(1, 0, 0), now} {
-		b.addCall(&model.CallUsage{Project: "p", At: at, Usage: agui.TokenUsage{InputTokens: 10}})
+		b.addCall(&data.CallUsage{Project: "p", At: at, Usage: agui.TokenUsage{InputTokens: 10}})
 	}
-	if got := b.budgetsOf(model.Spender{Project: "p"}, now)[0].Used; got != 30 {
+	if got := b.budgetsOf(data.Spender{Project: "p"}, now)[0].Used; got != 30 {
 		t.Errorf("%d are used, want 30", got)
 	}
 }
 
 // TestBudgets_ReportEachMarkOnce: the calls that reach 80 % and all of a budget are reported, and no others.
 func TestBudgets_ReportEachMarkOnce(t *testing.T) {
-	b, err := newBudgets([]model.Budget{{Name: "b", Scope: model.OfAgent, Of: "a", Per: model.PerDay, Unit: model.UnitTokens, Limit: 100}}, model.Prices{})
+	b, err := newBudgets([]data.Budget{{Name: "b", Scope: data.OfAgent, Of: "a", Per: data.PerDay, Unit: data.UnitTokens, Limit: 100}}, data.Prices{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var reached []int64
 	for range 6 {
 		for _, agent := range []string{"a", "other"} {
-			for _, s := range b.addCall(&model.CallUsage{Project: "p", Agent: agent, At: time.Now(), Usage: agui.TokenUsage{InputTokens: 15, OutputTokens: 5}}) {
+			for _, s := range b.addCall(&data.CallUsage{Project: "p", Agent: agent, At: time.Now(), Usage: agui.TokenUsage{InputTokens: 15, OutputTokens: 5}}) {
 				reached = append(reached, s.Used)
 			}
 		}
@@ -104,21 +104,21 @@ func TestBudgets_ReportEachMarkOnce(t *testing.T) {
 }
 
 func TestBudgets_AreChecked(t *testing.T) {
-	good := model.Budget{Name: "b", Scope: model.OfUser, Per: model.PerDay, Unit: model.UnitTokens, Limit: 1}
-	if _, err := newBudgets([]model.Budget{good}, model.Prices{}); err != nil {
+	good := data.Budget{Name: "b", Scope: data.OfUser, Per: data.PerDay, Unit: data.UnitTokens, Limit: 1}
+	if _, err := newBudgets([]data.Budget{good}, data.Prices{}); err != nil {
 		t.Fatal(err)
 	}
-	for name, change := range map[string]func(b *model.Budget){
-		"no name": func(b *model.Budget) { b.Name = "" }, "scope": func(b *model.Budget) { b.Scope = "all" }, "per": func(b *model.Budget) { b.Per = "week" },
-		"a run's period": func(b *model.Budget) { b.Scope = model.OfRun }, "unit": func(b *model.Budget) { b.Unit = "USD" }, "no unit": func(b *model.Budget) { b.Unit = "" },
-		"limit": func(b *model.Budget) { b.Limit = 0 }, "too much": func(b *model.Budget) { b.Limit = 1e30 }, "over": func(b *model.Budget) { b.Over = "wait" },
+	for name, change := range map[string]func(b *data.Budget){
+		"no name": func(b *data.Budget) { b.Name = "" }, "scope": func(b *data.Budget) { b.Scope = "all" }, "per": func(b *data.Budget) { b.Per = "week" },
+		"a run's period": func(b *data.Budget) { b.Scope = data.OfRun }, "unit": func(b *data.Budget) { b.Unit = "USD" }, "no unit": func(b *data.Budget) { b.Unit = "" },
+		"limit": func(b *data.Budget) { b.Limit = 0 }, "too much": func(b *data.Budget) { b.Limit = 1e30 }, "over": func(b *data.Budget) { b.Over = "wait" },
 	} {
 		bad := good
-		if change(&bad); model.CheckBudgets([]model.Budget{bad}, &model.Prices{}) == nil {
+		if change(&bad); data.CheckBudgets([]data.Budget{bad}, &data.Prices{}) == nil {
 			t.Errorf("%s is not refused", name)
 		}
 	}
-	if model.CheckBudgets([]model.Budget{good, good}, &model.Prices{}) == nil {
+	if data.CheckBudgets([]data.Budget{good, good}, &data.Prices{}) == nil {
 		t.Error("equal names are not refused")
 	}
 }

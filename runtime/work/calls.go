@@ -14,8 +14,8 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // OpenCalls emits START, ARGS and END of calls, with the memos that hold their ids; an announced call has these already. It
@@ -24,7 +24,7 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 	for _, u := range calls {
 		s.AwaitTools(u.Name)
 	}
-	var rows []model.Row
+	var rows []data.Row
 	var evs []agui.Event
 	ours := false // some calls are not the client's to answer
 	for _, u := range calls {
@@ -53,16 +53,16 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 		}
 		rows = append(rows, m)
 		if u.Edited != nil {
-			rows = append(rows, &model.Memo{
+			rows = append(rows, &data.Memo{
 				RunKey: m.RunKey, Generation: m.Generation, Step: m.Step, Place: u.Inside(editedPlace), Done: true, Output: u.Edited,
 			})
 		}
 		if args, ok := s.l.clientTools.mayAnswer(u); ok {
 			s.l.asked.Store(true)
-			rows = append(rows, &model.Interrupt{
+			rows = append(rows, &data.Interrupt{
 				ID: m.CallID, RunKey: m.RunKey, Step: m.Step, Place: m.Place,
-				Frontend: true, Tool: u.Name, Status: model.InterruptOpen, CreatedAt: time.Now(),
-				Body: mustJSON(log.PendingCall(m.CallID, u.Name, args)),
+				Frontend: true, Tool: u.Name, Status: data.InterruptOpen, CreatedAt: time.Now(),
+				Body: mustJSON(tail.PendingCall(m.CallID, u.Name, args)),
 			})
 		} else {
 			m.Begun, ours = (&toolCall{s: s, m: m, u: u}).beginsAtOnce(), true
@@ -77,7 +77,7 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 // toolCall is a step's call of a tool, or of an agent as a tool.
 type toolCall struct {
 	s *step
-	m *model.Memo // of the call
+	m *data.Memo // of the call
 	u plugins.Use
 
 	guard bool // it is a guard's, and not shown
@@ -202,7 +202,7 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 }
 
 // approvalMemo returns the record of the call's approval.
-func (c *toolCall) approvalMemo() (*model.Memo, error) {
+func (c *toolCall) approvalMemo() (*data.Memo, error) {
 	return c.s.memo(plugins.Use{Place: c.u.Inside(approvalPlace)})
 }
 
@@ -218,7 +218,7 @@ func (c *toolCall) approved(info *plugins.Info) (bool, error) {
 	}
 	a, err := c.s.question(m, c.u.Name, agui.Interrupt{
 		Reason: "tool_call", ToolCallID: c.m.CallID, Message: cmp.Or(c.u.Approval, fmt.Sprintf("Allow %s?", c.u.Name)), ExpiresAt: c.s.approvalEnds(),
-		Metadata: log.CallMetadata("approval", c.u.Name, c.guarded()),
+		Metadata: tail.CallMetadata("approval", c.u.Name, c.guarded()),
 	})
 	return err == nil && approvalOf(a).Approved, err
 }
@@ -251,7 +251,7 @@ func (c *toolCall) guarded() json.RawMessage {
 }
 
 // editedBy returns the edited arguments in an approval's answer, or nil.
-func editedBy(m *model.Memo) json.RawMessage {
+func editedBy(m *data.Memo) json.RawMessage {
 	var a plugins.Answer
 	if m == nil || !m.Done || json.Unmarshal(m.Output, &a) != nil {
 		return nil
@@ -280,7 +280,7 @@ const approvalPlace = "approval"
 // editedPlace is the last segment of the place of the arguments that a guard has left of a call's.
 const editedPlace = "edited"
 
-func isApproval(in *model.Interrupt) bool {
+func isApproval(in *data.Interrupt) bool {
 	return in.Place[strings.LastIndexByte(in.Place, '/')+1:] == approvalPlace
 }
 

@@ -5,19 +5,19 @@ import (
 	"fmt"
 
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/monitor"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // claiming prepares the claim of a queued run that has a reservation.
-func (d *dispatcher) claiming(ctx context.Context, head *model.RunHead, reserved *reservation) (*commit.Item, error) {
+func (d *dispatcher) claiming(ctx context.Context, head *data.RunHead, reserved *reservation) (*commit.Item, error) {
 	th, run, queued, err := unexecuted(ctx, d.en.store, head.ThreadKey, head.Key)
 	if err != nil {
 		return nil, err
 	}
-	if run.Status != model.Queued {
+	if run.Status != data.Queued {
 		return nil, decide.ErrNotClaimed
 	}
 	l := d.en.newLive(&run)
@@ -29,19 +29,19 @@ func (d *dispatcher) claiming(ctx context.Context, head *model.RunHead, reserved
 }
 
 // unexecuted reads a run that is not executed, its thread, and its queued messages.
-func unexecuted(ctx context.Context, store model.Store, threadKey, key int64) (th model.Thread, run model.Run, queued []model.Message, err error) {
+func unexecuted(ctx context.Context, store data.Store, threadKey, key int64) (th data.Thread, run data.Run, queued []data.Message, err error) {
 	if run, err = store.Run(ctx, key); err != nil {
-		return th, run, nil, model.Gone(err, decide.ErrRunNotFound)
+		return th, run, nil, data.Gone(err, decide.ErrRunNotFound)
 	}
 	if th, err = store.Thread(ctx, threadKey); err != nil {
-		return th, run, nil, model.Gone(err, decide.ErrThreadNotFound)
+		return th, run, nil, data.Gone(err, decide.ErrThreadNotFound)
 	}
 	queued, err = store.Queued(ctx, key)
 	return th, run, queued, err
 }
 
 // claiming prepares the claim: the events that open the span, numbered after the thread's last event.
-func (l *live) claiming(ctx context.Context, th *model.Thread, run *model.Run, queued []model.Message) (*commit.Item, error) {
+func (l *live) claiming(ctx context.Context, th *data.Thread, run *data.Run, queued []data.Message) (*commit.Item, error) {
 	en := l.en
 	l.span = nextSpan(en.cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
 	c := &decide.Claim{
@@ -65,10 +65,10 @@ func (l *live) claiming(ctx context.Context, th *model.Thread, run *model.Run, q
 
 // fitting splits messages: the first ones fit into one RUN_STARTED of so many bytes and are a worker's input. Only appended
 // messages can leave a rest: the messages of a request fit.
-func fitting(msgs []model.Message, event int) (first, rest []model.Message) {
+func fitting(msgs []data.Message, event int) (first, rest []data.Message) {
 	size := 0
 	for i := range msgs {
-		if size += len(msgs[i].Stored()); size > log.MaxMessages(event) && i > 0 { // a single message may be as large as an event
+		if size += len(msgs[i].Stored()); size > tail.MaxMessages(event) && i > 0 { // a single message may be as large as an event
 			return msgs[:i], msgs[i:]
 		}
 	}
@@ -97,7 +97,7 @@ func (l *live) begins(out *decide.Decided) {
 func (l *live) executions() []monitor.Execution {
 	var all []monitor.Execution
 	for _, st := range l.nodes.steps {
-		if agent := l.nodes.graph.Agent(st.NodeID); agent != "" && st.Status == model.Running {
+		if agent := l.nodes.graph.Agent(st.NodeID); agent != "" && st.Status == data.Running {
 			all = append(all, monitor.Execution{ID: st.ID, Agent: agent})
 		}
 	}

@@ -6,18 +6,18 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
 // Cancel cancels a run, whether or not it is executed here. Unless generation is 0, it cancels only that generation.
-func (en *Engine) Cancel(run *model.RunHead, generation int, by decide.By) error {
+func (en *Engine) Cancel(run *data.RunHead, generation int, by decide.By) error {
 	return en.cancel(ownerOf(run), &decide.Cancel{Thread: run.ThreadKey, Run: run.Key, Project: run.Project, Generation: generation, By: by})
 }
 
 // CancelTurn cancels a run, unless the run has closed a span behind the event after: then the turn is over.
-func (en *Engine) CancelTurn(run *model.RunHead, after int64, by decide.By) error {
+func (en *Engine) CancelTurn(run *data.RunHead, after int64, by decide.By) error {
 	return en.cancel(ownerOf(run), &decide.Cancel{Thread: run.ThreadKey, Run: run.Key, Project: run.Project, Until: after + 1, By: by})
 }
 
@@ -36,7 +36,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 		}
 		err := en.decide(&commit.Item{Owner: owner, Command: c})
 		if errors.Is(err, decide.ErrOwesSpan) {
-			err = en.closeRun(c.Thread, c.Run, cancelledBy(c.By), func(run *model.Run, spans []model.Span) bool {
+			err = en.closeRun(c.Thread, c.Run, cancelledBy(c.By), func(run *data.Run, spans []data.Span) bool {
 				return unclaimed(run, spans) && !c.Moved(&run.RunHead)
 			})
 		}
@@ -48,18 +48,18 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 }
 
 // CancelUnanswered cancels a run that has waited since the end of its first span behind the event after.
-func (en *Engine) CancelUnanswered(of *model.RunHead, after int64, by decide.By) error {
-	return en.closeRun(of.ThreadKey, of.Key, cancelledBy(by), func(run *model.Run, spans []model.Span) bool {
-		turn := slices.IndexFunc(spans, func(s model.Span) bool { return s.First > after })
-		return run.Project == of.Project && run.Status == model.Waiting && turn >= 0 && turn == len(spans)-1
+func (en *Engine) CancelUnanswered(of *data.RunHead, after int64, by decide.By) error {
+	return en.closeRun(of.ThreadKey, of.Key, cancelledBy(by), func(run *data.Run, spans []data.Span) bool {
+		turn := slices.IndexFunc(spans, func(s data.Span) bool { return s.First > after })
+		return run.Project == of.Project && run.Status == data.Waiting && turn >= 0 && turn == len(spans)-1
 	})
 }
 
 // CancelAll cancels runs. Runs that are over by then stay as they are.
-func (en *Engine) CancelAll(runs []model.RunHead, by decide.By) error {
+func (en *Engine) CancelAll(runs []data.RunHead, by decide.By) error {
 	for i := range runs {
 		err := en.Cancel(&runs[i], runs[i].Generation, by)
-		if refusal, ok := errors.AsType[*model.Error](err); err != nil && (!ok || refusal.Kind == model.KindUnavailable) {
+		if refusal, ok := errors.AsType[*data.Error](err); err != nil && (!ok || refusal.Kind == data.KindUnavailable) {
 			return err
 		}
 	}
@@ -67,16 +67,16 @@ func (en *Engine) CancelAll(runs []model.RunHead, by decide.By) error {
 }
 
 // errGoesOn means that a run neither waits nor is queued any more.
-var errGoesOn = model.Refuse(model.KindConflict, "goes_on", "The run goes on")
+var errGoesOn = data.Refuse(data.KindConflict, "goes_on", "The run goes on")
 
 // unclaimed reports whether a run is not over and no instance executes it.
-func unclaimed(run *model.Run, _ []model.Span) bool {
-	return run.Status == model.Waiting || run.Status == model.Queued
+func unclaimed(run *data.Run, _ []data.Span) bool {
+	return run.Status == data.Waiting || run.Status == data.Queued
 }
 
 // closeRun ends a run that is not executed with a span that says so: a waiting or answered run, or one that cannot be
 // claimed. It fails with errGoesOn unless still accepts the run.
-func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*model.Run, []model.Span) bool) error {
+func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*data.Run, []data.Span) bool) error {
 	for {
 		it, err := commit.Patiently(en.abandoned, func() (*commit.Item, error) { return en.closing(en.abandoned, threadKey, key, e, still) })
 		if err != nil {
@@ -89,7 +89,7 @@ func (en *Engine) closeRun(threadKey, key int64, e ending, still func(*model.Run
 }
 
 // closing prepares the end of a run that is not executed.
-func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, still func(*model.Run, []model.Span) bool) (*commit.Item, error) {
+func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, still func(*data.Run, []data.Span) bool) (*commit.Item, error) {
 	th, run, queued, err := unexecuted(ctx, en.store, threadKey, key)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, s
 	row.Last = l.span.last
 	it.Command = &decide.Finish{
 		Thread: th.Key, Run: key, Basis: &basis, To: e.status, Span: row, Seq: l.span.seq, Error: e.err, By: e.by,
-		Rows: append(it.Rows, &model.Withdraw{RunKey: key}), Events: it.Events,
+		Rows: append(it.Rows, &data.Withdraw{RunKey: key}), Events: it.Events,
 	}
 	it.Rows, it.Events = nil, nil
 	return it, nil

@@ -6,16 +6,16 @@ import (
 	"fmt"
 
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
 // finishDeletions completes the deletions that an earlier instance has begun, before readers can see the remaining rows.
 func (en *Engine) finishDeletions(ctx context.Context) error {
 	const limit = 100
-	for last := (model.Deletion{}); ; {
-		list, err := commit.Patiently(ctx, func() ([]model.Deletion, error) {
+	for last := (data.Deletion{}); ; {
+		list, err := commit.Patiently(ctx, func() ([]data.Deletion, error) {
 			return en.store.Deletions(ctx, last.ThreadKey, last.RunKey, limit)
 		})
 		if err != nil {
@@ -35,12 +35,12 @@ func (en *Engine) finishDeletions(ctx context.Context) error {
 
 // finishDeletion removes the rest of a run or a thread. If that has changed since, the deletion had failed with an error for
 // its caller, and the rest stays.
-func (en *Engine) finishDeletion(d *model.Deletion) error {
+func (en *Engine) finishDeletion(d *data.Deletion) error {
 	for {
 		out, err := en.Decide(quota.Owner{}, &decide.Delete{
 			Thread: d.ThreadKey, Run: d.RunKey, Project: d.Project, Events: d.Events, Last: d.Last, Limit: en.cfg.DeletedAtOnce,
 		})
-		if refused, ok := errors.AsType[*model.Error](err); ok && refused.Kind != model.KindUnavailable && refused.Kind != model.KindOverloaded {
+		if refused, ok := errors.AsType[*data.Error](err); ok && refused.Kind != data.KindUnavailable && refused.Kind != data.KindOverloaded {
 			return nil
 		}
 		if err != nil {

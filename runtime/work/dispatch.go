@@ -8,8 +8,8 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
@@ -26,7 +26,7 @@ func (d *dispatcher) RunningOf(project, user string) (users, projects int) {
 }
 
 // QueuedOf returns how many runs are QUEUED: of all, of a project, and of a user in it.
-func (d *dispatcher) QueuedOf(project, user string) model.InQueue { return d.queue.of(project, user) }
+func (d *dispatcher) QueuedOf(project, user string) data.InQueue { return d.queue.of(project, user) }
 
 // dispatch serves the threads of the queue: it claims queued runs as slots become free, and cancels runs that have to make
 // room. It ends when the runtime stops.
@@ -61,11 +61,11 @@ func (d *dispatcher) attend(n *need) {
 		d.queue.nudge()
 		if e := unstarted(err); e != nil {
 			d.en.about(&n.Run).Error("run cannot be claimed", "error", err)
-			err = d.en.closeRun(n.Run.ThreadKey, n.Run.Key, ending{status: model.Failed, err: e}, unclaimed)
+			err = d.en.closeRun(n.Run.ThreadKey, n.Run.Key, ending{status: data.Failed, err: e}, unclaimed)
 		}
 	}
 	switch {
-	case errors.Is(err, model.ErrTooSlow), errors.Is(err, model.ErrConflict), errors.Is(err, model.ErrDiskFull): // the database may recover
+	case errors.Is(err, data.ErrTooSlow), errors.Is(err, data.ErrConflict), errors.Is(err, data.ErrDiskFull): // the database may recover
 		commit.Pause(d.en.abandoned, slowly)
 		d.en.commits.Add(&commit.Item{Owner: ownerOf(&n.Run), Command: &decide.Look{Thread: n.Run.ThreadKey}})
 	case err != nil && !unwritten(err):
@@ -104,7 +104,7 @@ func (d *dispatcher) Start(ctx context.Context, c *decide.Start) (*decide.Decide
 	if err != nil || weight > 0 && d.queue.users() > 0 {
 		return queue()
 	}
-	reserved, _ := d.admission.try(&c.Run.RunHead, model.Weight{Asked: weight})
+	reserved, _ := d.admission.try(&c.Run.RunHead, data.Weight{Asked: weight})
 	if reserved == nil {
 		return queue()
 	}
@@ -131,7 +131,7 @@ func (d *dispatcher) idle(c *decide.Start) bool {
 // starting prepares the start of a run that has a reservation, together with its claim.
 func (d *dispatcher) starting(ctx context.Context, c *decide.Start, reserved *reservation) (*commit.Item, error) {
 	th, run := c.Thread, c.Run // copies: the live run must not retain the whole request
-	run.Status, run.Generation = model.Queued, 1
+	run.Status, run.Generation = data.Queued, 1
 	l := d.en.newLive(&run)
 	if l.unfit != nil {
 		return nil, l.unfit
@@ -182,13 +182,13 @@ const slowly = 9
 
 // unwritten reports whether a command was refused, or could not be written by this instance: its data is not at fault.
 func unwritten(err error) bool {
-	_, refused := errors.AsType[*model.Error](err)
-	return refused || errors.Is(err, model.ErrFenced) || errors.Is(err, model.ErrUnavailable) || errors.Is(err, model.ErrDiskFull) ||
-		errors.Is(err, model.ErrTooSlow) || errors.Is(err, model.ErrConflict) || errors.Is(err, context.Canceled)
+	_, refused := errors.AsType[*data.Error](err)
+	return refused || errors.Is(err, data.ErrFenced) || errors.Is(err, data.ErrUnavailable) || errors.Is(err, data.ErrDiskFull) ||
+		errors.Is(err, data.ErrTooSlow) || errors.Is(err, data.ErrConflict) || errors.Is(err, context.Canceled)
 }
 
 // claim begins or continues the first run of a thread. The run has a reservation.
-func (d *dispatcher) claim(head *model.RunHead, reserved *reservation) error {
+func (d *dispatcher) claim(head *data.RunHead, reserved *reservation) error {
 	for {
 		if d.en.Stopping() {
 			return commit.ErrStopping

@@ -9,16 +9,16 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // ending describes how a span of a live run ends.
 type ending struct {
-	status model.Status // Completed, Failed, Cancelled or Waiting
-	cause  error        // the error of later emits
+	status data.Status // Completed, Failed, Cancelled or Waiting
+	cause  error       // the error of later emits
 	err    *agui.OutputError
 	answer string
 	result json.RawMessage
@@ -29,19 +29,19 @@ type ending struct {
 func (l *live) completed() ending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.nodes.has(model.Waiting) {
-		return ending{status: model.Waiting, cause: plugins.ErrEnded}
+	if l.nodes.has(data.Waiting) {
+		return ending{status: data.Waiting, cause: plugins.ErrEnded}
 	}
 	out := l.nodes.output()
-	return ending{status: model.Completed, cause: plugins.ErrEnded, answer: graph.Answer(out), result: graph.Result(out)}
+	return ending{status: data.Completed, cause: plugins.ErrEnded, answer: graph.Answer(out), result: graph.Result(out)}
 }
 
 func failedWith(err *agui.OutputError) ending {
-	return ending{status: model.Failed, cause: plugins.ErrEnded, err: err}
+	return ending{status: data.Failed, cause: plugins.ErrEnded, err: err}
 }
 
 func cancelledBy(by decide.By) ending {
-	return ending{status: model.Cancelled, cause: plugins.ErrCancelled, by: by}
+	return ending{status: data.Cancelled, cause: plugins.ErrCancelled, by: by}
 }
 
 // end shuts the gate of the span, so that no event follows, and decides the end. It fails with decide.ErrSettled when the run was
@@ -104,7 +104,7 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 		Thread: l.span.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.row, State: l.span.newState(), Error: e.err,
 		By: e.by,
 	}
-	if e.status == model.Cancelled && (again || l.inbox.Load() > 0) {
+	if e.status == data.Cancelled && (again || l.inbox.Load() > 0) {
 		queued, err := l.waiting()
 		if err != nil {
 			return nil, err
@@ -128,34 +128,34 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 }
 
 // resultRows returns the rows of a run that is over: its result, and the end of its questions.
-func (l *live) resultRows(e ending) (rows []model.Row) {
+func (l *live) resultRows(e ending) (rows []data.Row) {
 	if !e.status.Final() {
 		return nil
 	}
-	result := &model.RunResult{Key: l.run.Key, Usage: l.run.Usage}
-	if e.status == model.Completed {
+	result := &data.RunResult{Key: l.run.Key, Usage: l.run.Usage}
+	if e.status == data.Completed {
 		answer := Plain(clip(e.answer, summaryBytes))
 		result.OutputSummary = &answer
 	}
 	rows = append(rows, result)
 	if l.asked.Load() {
-		rows = append(rows, &model.Withdraw{RunKey: l.run.Key})
+		rows = append(rows, &data.Withdraw{RunKey: l.run.Key})
 	}
 	return rows
 }
 
 // waiting returns the messages that the run has accepted and not taken.
-func (l *live) waiting() ([]model.Message, error) {
+func (l *live) waiting() ([]data.Message, error) {
 	if err := l.en.commits.Flush(); err != nil { // messages that Next has taken may be on their way to the store
 		return nil, err
 	}
-	return commit.Patiently(l.en.abandoned, func() ([]model.Message, error) {
+	return commit.Patiently(l.en.abandoned, func() ([]data.Message, error) {
 		return l.en.store.Queued(l.en.abandoned, l.run.Key)
 	})
 }
 
 // lastKey returns the key of the last of msgs, or 0 when there are none.
-func lastKey(msgs []model.Message) int64 {
+func lastKey(msgs []data.Message) int64 {
 	if len(msgs) == 0 {
 		return 0
 	}
@@ -165,9 +165,9 @@ func lastKey(msgs []model.Message) int64 {
 // left returns the output of a message that the ending cuts short.
 func (e ending) left() agui.WorkerOutput {
 	switch e.status {
-	case model.Cancelled:
+	case data.Cancelled:
 		return agui.WorkerOutput{Status: agui.StatusPartialSuccess}
-	case model.Failed:
+	case data.Failed:
 		return agui.WorkerOutput{Status: agui.StatusFailed, Error: e.err}
 	}
 	return agui.WorkerOutput{Status: agui.StatusSuccess}
@@ -175,7 +175,7 @@ func (e ending) left() agui.WorkerOutput {
 
 // code returns the reason why a call gets no result of its own.
 func (e ending) code() string {
-	if e.status == model.Cancelled {
+	if e.status == data.Cancelled {
 		return codeCancelled
 	}
 	return codeInterrupted
@@ -194,12 +194,12 @@ func (sp *span) after(last, seq int64) *span {
 func (l *live) terminal(e ending) (agui.Event, error) {
 	base, usage := agui.Base{Agent: l.run.WorkflowID}, l.run.Usage
 	switch e.status {
-	case model.Failed:
+	case data.Failed:
 		return agui.RunError{Base: base, Message: e.err.Message, Code: e.err.Code, Usage: usage}, nil
-	case model.Cancelled:
+	case data.Cancelled:
 		base.Metadata = l.journal.finishMetadata(usage)
 		return agui.RunFinished{Base: base, Outcome: agui.Outcome{Type: agui.OutcomeCancelled}, Usage: usage}, nil
-	case model.Completed:
+	case data.Completed:
 		base.Metadata = l.journal.finishMetadata(usage)
 		return agui.RunFinished{Base: base, Result: e.result, Outcome: agui.Outcome{Type: agui.OutcomeSuccess}, Usage: usage}, nil
 	}
@@ -207,7 +207,7 @@ func (l *live) terminal(e ending) (agui.Event, error) {
 		return nil, err
 	}
 	o, err := commit.Patiently(l.en.abandoned, func() (agui.Outcome, error) {
-		return log.Outcome(l.en.abandoned, l.en.store, l.run.Key)
+		return tail.Outcome(l.en.abandoned, l.en.store, l.run.Key)
 	})
 	base.Metadata = l.journal.finishMetadata(usage)
 	return agui.RunFinished{Base: base, Outcome: o, Usage: usage}, err

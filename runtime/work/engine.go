@@ -16,20 +16,20 @@ import (
 
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/monitor"
 	"github.com/batonrun/baton/runtime/quota"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // Config configures an Engine. All fields must be set.
 type Config struct {
-	Store    model.Store
+	Store    data.Store
 	Registry *host.Registry
 	Log      *slog.Logger
 	Instance string // this process's id in the database
-	Logs     *log.Logs
+	Logs     *tail.Logs
 	Feeds    *monitor.Feeds
 	Commits  commit.Config // the engine sets Live, Queued, Show and Lost
 	Measures Measures
@@ -47,16 +47,16 @@ type Config struct {
 	NoPrompts      bool  // what models are sent and answer is not stored
 
 	// Attachment opens an attachment of a user of a project; nil when there are none.
-	Attachment func(ctx context.Context, project, user, bucket, path string) (model.Attachment, io.ReadCloser, error)
+	Attachment func(ctx context.Context, project, user, bucket, path string) (data.Attachment, io.ReadCloser, error)
 	Results    Results // nil leaves all results in the log
 }
 
 // Results are the files of results that are too large for the log.
 type Results interface {
-	// AddResult stores a result. The file is removed unless a model.AttachmentUse of its key is stored.
+	// AddResult stores a result. The file is removed unless a data.AttachmentUse of its key is stored.
 	AddResult(ctx context.Context, project, user string, thread int64, call, text string) (key int64, err error)
 	// OpenResult opens a result, or fails with a refusal if it has no file.
-	OpenResult(ctx context.Context, project, user string, thread int64, call string) (model.Attachment, io.ReadCloser, error)
+	OpenResult(ctx context.Context, project, user string, thread int64, call string) (data.Attachment, io.ReadCloser, error)
 }
 
 // Limits are the limits on runs. A zero field means its default.
@@ -71,8 +71,8 @@ type Limits struct {
 	StateBytes     int // a thread's state, default and at most 4 MiB
 	DeletedAtOnce  int // rows of a thread or a run that one transaction removes, default DeletedAtOnce
 
-	Budgets []model.Budget // what model calls may use
-	Prices  model.Prices   // by which the costs of model calls are computed
+	Budgets []data.Budget // what model calls may use
+	Prices  data.Prices   // by which the costs of model calls are computed
 
 	StepTimeout     time.Duration // one execution of a node, default 10 min
 	RunTimeout      time.Duration // one generation of a run, default 1 h
@@ -94,8 +94,8 @@ func WithDefaults(l Limits, accounts bool) Limits {
 		l.RunsPerUser = cmp.Or(l.RunsPerUser, l.Runs-l.Runs/2) // rounded up, because Runs may be small
 		l.RunsPerProject = cmp.Or(l.RunsPerProject, l.Runs-l.Runs/4)
 	}
-	l.FrameBytes = cmp.Or(l.FrameBytes, log.MaxEvent)
-	l.EventBytes = min(max(cmp.Or(l.EventBytes, log.MaxEvent), log.LeastEvent), l.FrameBytes)
+	l.FrameBytes = cmp.Or(l.FrameBytes, tail.MaxEvent)
+	l.EventBytes = min(max(cmp.Or(l.EventBytes, tail.MaxEvent), tail.LeastEvent), l.FrameBytes)
 	l.StateBytes = min(cmp.Or(l.StateBytes, MaxState), MaxState)
 	l.DeletedAtOnce = cmp.Or(l.DeletedAtOnce, DeletedAtOnce)
 	l.StepTimeout = cmp.Or(l.StepTimeout, 10*time.Minute)
@@ -110,7 +110,7 @@ func WithDefaults(l Limits, accounts bool) Limits {
 // Engine executes the runs of this process. Create it with New, then call Begin, and Shutdown at the end.
 type Engine struct {
 	cfg   Config
-	store model.Store
+	store data.Store
 	log   *slog.Logger
 	*offers
 	*replies
@@ -276,10 +276,10 @@ func (en *Engine) show(batch []*commit.Item) {
 			continue
 		}
 		thread := it.Thread
-		var change *log.Change
+		var change *tail.Change
 		if out := it.Out; out != nil {
 			thread = cmp.Or(thread, out.Thread)
-			change = &log.Change{Busy: out.Busy(), Void: out.Void, Removed: out.Removed != nil, Gone: out.Gone}
+			change = &tail.Change{Busy: out.Busy(), Void: out.Void, Removed: out.Removed != nil, Gone: out.Gone}
 		}
 		en.cfg.Logs.Deliver(thread, it.Records, change)
 		if out := it.Out; out != nil && out.Removed != nil {
@@ -300,7 +300,7 @@ func (en *Engine) lost(err error) {
 	for _, l := range en.allLive() {
 		l.drop(err)
 	}
-	if errors.Is(err, model.ErrFenced) {
+	if errors.Is(err, data.ErrFenced) {
 		en.fences.Add(1)
 		en.abandon(err)
 		en.fence.Do(func() { close(en.fenced) })

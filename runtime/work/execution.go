@@ -12,8 +12,8 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/monitor"
 )
 
@@ -23,8 +23,8 @@ type execution struct {
 	limit context.Context // done when the run has to end
 	n     *graph.Node
 	in    plugins.Input
-	st    *model.Step // of the attempt
-	s     *step       // likewise
+	st    *data.Step // of the attempt
+	s     *step      // likewise
 }
 
 // execute executes the node, again after retryable failures, until it has a result. The result is empty if the run has to end.
@@ -135,7 +135,7 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 		end(endOf(err))
 		return out, err
 	})
-	raw, jsonErr := model.JSON(&out)
+	raw, jsonErr := data.JSON(&out)
 	if jsonErr != nil { // raw members may be invalid JSON
 		return nodeOutput{}, cmp.Or(err, fmt.Errorf("output: %w", jsonErr))
 	}
@@ -187,21 +187,21 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	var r nodeResult
 	switch {
 	case errors.Is(err, plugins.ErrWaiting):
-		x.st.Status, node.Status = model.Waiting, model.Waiting
+		x.st.Status, node.Status = data.Waiting, data.Waiting
 		r.waiting = true
 	case err != nil:
 		r.failed = x.l.explain(x.s.agent, err)
-		x.st.Status, x.st.Error, x.st.CompletedAt = model.Failed, r.failed, &now
+		x.st.Status, x.st.Error, x.st.CompletedAt = data.Failed, r.failed, &now
 		if !x.again(r) { // otherwise the node continues with its next execution, also after a crash
-			node.Status, node.Error, node.CompletedAt = model.Failed, r.failed, &now
+			node.Status, node.Error, node.CompletedAt = data.Failed, r.failed, &now
 		}
 	default:
 		text := Plain(out.text)
-		x.st.Status, x.st.Output, x.st.CompletedAt = model.Completed, &text, &now
-		node.Status, node.Output, node.CompletedAt, node.Progress = model.Completed, out.json, &now, 1
+		x.st.Status, x.st.Output, x.st.CompletedAt = data.Completed, &text, &now
+		node.Status, node.Output, node.CompletedAt, node.Progress = data.Completed, out.json, &now, 1
 		if x.l.run.Attempt > 0 { // crashes count from one completed node to the next
 			x.l.run.Attempt = 0
-			it.Rows = append(it.Rows, &model.RunSettled{Key: x.l.run.Key})
+			it.Rows = append(it.Rows, &data.RunSettled{Key: x.l.run.Key})
 		}
 	}
 	if out.made != nil && x.st.Status.Final() { // a person may have edited it
@@ -240,12 +240,12 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 }
 
 // enter stages the beginning of the node's next execution. l.mu is held.
-func (l *live) enter(it *commit.Item, n *graph.Node, query string) (*model.Step, error) {
+func (l *live) enter(it *commit.Item, n *graph.Node, query string) (*data.Step, error) {
 	st, node := l.nodes.begin(n, &l.run, query)
 	stepRow, nodeRow := *st, *node
 	it.Rows = append(it.Rows, &stepRow, &nodeRow)
 	if n.Agent != "" {
-		it.Ticks = append(it.Ticks, monitor.Tick{At: len(it.Records), Step: st.ID, Agent: n.Agent, When: st.StartedAt, Status: model.Running})
+		it.Ticks = append(it.Ticks, monitor.Tick{At: len(it.Records), Step: st.ID, Agent: n.Agent, When: st.StartedAt, Status: data.Running})
 	}
 	if err := l.span.stage(it, agui.StepStarted{Base: agui.Base{Agent: n.Worker()}, StepName: st.Name}); err != nil {
 		return nil, err

@@ -6,8 +6,8 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 // expire answers interrupts that have expired. It ends when the runtime stops.
@@ -31,12 +31,12 @@ func (en *Engine) expire() {
 	}
 }
 
-func (en *Engine) expireOne(late *model.Interrupt) {
+func (en *Engine) expireOne(late *data.Interrupt) {
 	run, err := en.store.Run(en.abandoned, late.RunKey)
 	if err != nil {
 		return // the run is gone, or readiness reports it; the next tick tries again
 	}
-	reply := replyTo(late, takenFrom(agui.ResumeEntry{InterruptID: late.ID, Status: model.InterruptCancelled}, nil))
+	reply := replyTo(late, takenFrom(agui.ResumeEntry{InterruptID: late.ID, Status: data.InterruptCancelled}, nil))
 	err = en.decide(&commit.Item{Owner: ownerOf(&run.RunHead), Command: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: reply}})
 	if err != nil && !errors.Is(err, decide.ErrStale) {
 		en.about(&run.RunHead).Error("interrupt could not be expired", "interrupt", late.ID, "error", err)

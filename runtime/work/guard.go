@@ -7,7 +7,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // GuardAgent executes an agent as a guard. Only the calls of its model are shown.
@@ -47,7 +47,7 @@ func (s *step) GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, e
 	if err != nil {
 		return agui.ToolOutput{}, &plugins.Error{Code: "invalid_arguments", Message: err.Error()}
 	}
-	c := &toolCall{s: s, m: &model.Memo{}, u: u, guard: true}
+	c := &toolCall{s: s, m: &data.Memo{}, u: u, guard: true}
 	return c.invoke(ctx, tool, orDefault(tool.Info().Timeout, s.l.en.cfg.ToolTimeout), &plugins.Call{
 		ID: NewID(), Args: args, ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID, User: s.l.run.User, Project: s.l.run.Project,
 	})

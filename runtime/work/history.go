@@ -6,8 +6,8 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // history is what the workers of a run have read of the thread's messages: the newest ones from before the run, and the thread's
@@ -15,19 +15,19 @@ import (
 type history struct {
 	turn chan struct{} // of the goroutine that reads or writes the fields below, which may wait for the database
 
-	older []model.Message // the instructions before rows
-	rows  []model.Message
+	older []data.Message // the instructions before rows
+	rows  []data.Message
 	more  bool // the thread has more than rows
 	read  int  // the limit with which rows were read; 0 before
 }
 
 // first sets all messages of a thread that has no others.
-func (h *history) first(rows []model.Message) { h.rows, h.read = rows, log.LatestMessages }
+func (h *history) first(rows []data.Message) { h.rows, h.read = rows, tail.LatestMessages }
 
 // messages implements plugins.Host.
 func (h *history) messages(ctx context.Context, l *live, limit int) ([]agui.Message, bool, error) {
-	if limit <= 0 || limit > log.LatestMessages {
-		limit = log.LatestMessages
+	if limit <= 0 || limit > tail.LatestMessages {
+		limit = tail.LatestMessages
 	}
 	select {
 	case h.turn <- struct{}{}:
@@ -44,25 +44,25 @@ func (h *history) messages(ctx context.Context, l *live, limit int) ([]agui.Mess
 	more := h.more || first > 0
 	rows := slices.Clone(h.older)
 	for i := range h.rows {
-		if i >= first || model.Instructs(&h.rows[i].Message) {
+		if i >= first || data.Instructs(&h.rows[i].Message) {
 			rows = append(rows, h.rows[i])
 		}
 	}
-	notice := func(m agui.Message) bool { return m.Role == agui.RoleSystem && !model.Instructs(&m) }
-	return paired(slices.DeleteFunc(log.Contents(rows), notice)), more && limit < log.LatestMessages, nil
+	notice := func(m agui.Message) bool { return m.Role == agui.RoleSystem && !data.Instructs(&m) }
+	return paired(slices.DeleteFunc(tail.Contents(rows), notice)), more && limit < tail.LatestMessages, nil
 }
 
 // load reads the newest messages, and the instructions if they can be older.
 func (h *history) load(ctx context.Context, l *live, limit int) error {
 	thread, upTo := l.span.thread.Key, l.span.began.upTo
-	rows, err := commit.Patiently(ctx, func() ([]model.Message, error) { return l.en.store.Messages(ctx, thread, upTo, limit) })
+	rows, err := commit.Patiently(ctx, func() ([]data.Message, error) { return l.en.store.Messages(ctx, thread, upTo, limit) })
 	if err != nil {
 		return err
 	}
-	var older []model.Message
+	var older []data.Message
 	if len(rows) > 0 && rows[0].Seq > 1 {
-		older, err = commit.Patiently(ctx, func() ([]model.Message, error) { return l.en.store.Instructions(ctx, thread, upTo) })
-		older = slices.DeleteFunc(older, func(m model.Message) bool { return m.Seq >= rows[0].Seq })
+		older, err = commit.Patiently(ctx, func() ([]data.Message, error) { return l.en.store.Instructions(ctx, thread, upTo) })
+		older = slices.DeleteFunc(older, func(m data.Message) bool { return m.Seq >= rows[0].Seq })
 	}
 	if err == nil {
 		l.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Clients and rows identify messages and calls by their ids, over all runs of a thread. An id that an earlier run, or an
@@ -22,14 +22,14 @@ func (l *live) own(ctx context.Context, ev agui.Event) error {
 	if err != nil || len(ids) == 0 {
 		return err
 	}
-	taken, err := commit.Patiently(ctx, func() ([]model.MessageHead, error) {
+	taken, err := commit.Patiently(ctx, func() ([]data.MessageHead, error) {
 		return l.en.store.MessageHeads(ctx, l.span.thread.Key, ids)
 	})
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
-	taken = slices.DeleteFunc(taken, func(m model.MessageHead) bool { return l.span.writes(m.ID) }) // another node was quicker
+	taken = slices.DeleteFunc(taken, func(m data.MessageHead) bool { return l.span.writes(m.ID) }) // another node was quicker
 	l.mu.Unlock()
 	if len(taken) == 0 {
 		return nil

@@ -6,18 +6,18 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // journal holds the records of a run's generation by their place in the workers' code, so that a replayed worker finds its
 // completed uses; and the open questions. The run's mutex guards it.
 type journal struct {
-	records   map[recordKey]*model.Memo   // immutable: a new record replaces the old one
-	bytes     int                         // total of the records' outputs
-	open      map[string]recordKey        // keys of calls and sub-agents that are not done, by id
-	questions map[string]*model.Interrupt // open ones, by id
-	minted    map[string]bool             // ids that workers have received and not used yet
-	lastCall  spent                       // the latest model call with a finish reason
+	records   map[recordKey]*data.Memo   // immutable: a new record replaces the old one
+	bytes     int                        // total of the records' outputs
+	open      map[string]recordKey       // keys of calls and sub-agents that are not done, by id
+	questions map[string]*data.Interrupt // open ones, by id
+	minted    map[string]bool            // ids that workers have received and not used yet
+	lastCall  spent                      // the latest model call with a finish reason
 }
 
 // recordKey identifies a record: the number of a step, and a place in its worker's code.
@@ -28,15 +28,15 @@ type recordKey struct {
 
 func newJournal() journal {
 	return journal{
-		records: make(map[recordKey]*model.Memo), open: make(map[string]recordKey), questions: make(map[string]*model.Interrupt),
+		records: make(map[recordKey]*data.Memo), open: make(map[string]recordKey), questions: make(map[string]*data.Interrupt),
 		minted: make(map[string]bool),
 	}
 }
 
 // add stores a record or a question and returns its row.
-func (j *journal) add(row model.Row) model.Row {
+func (j *journal) add(row data.Row) data.Row {
 	switch row := row.(type) {
-	case *model.Memo:
+	case *data.Memo:
 		at := recordKey{row.Step, row.Place}
 		if old := j.records[at]; old != nil {
 			j.bytes -= len(old.Output)
@@ -46,20 +46,20 @@ func (j *journal) add(row model.Row) model.Row {
 		if j.records[at] = row; !row.Done && row.CallID != "" {
 			j.open[row.CallID] = at
 		}
-	case *model.Interrupt:
+	case *data.Interrupt:
 		j.questions[row.ID] = row
 	}
 	return row
 }
 
 // find returns the record of a place, or nil.
-func (j *journal) find(step int, name string) *model.Memo { return j.records[recordKey{step, name}] }
+func (j *journal) find(step int, name string) *data.Memo { return j.records[recordKey{step, name}] }
 
 // call returns the record of a call, question or sub-agent that is not done, or nil.
-func (j *journal) call(id string) *model.Memo { return j.records[j.open[id]] }
+func (j *journal) call(id string) *data.Memo { return j.records[j.open[id]] }
 
 // calls returns the records of tool calls that are not done.
-func (j *journal) calls() (list []*model.Memo) {
+func (j *journal) calls() (list []*data.Memo) {
 	for _, at := range j.open {
 		if m := j.records[at]; m.Tool != "" {
 			list = append(list, m)
@@ -69,7 +69,7 @@ func (j *journal) calls() (list []*model.Memo) {
 }
 
 // complete completes the record of a call with its result and returns its row, or nil when there is no such record.
-func (j *journal) complete(id string, result *agui.ToolCallResult) model.Row {
+func (j *journal) complete(id string, result *agui.ToolCallResult) data.Row {
 	m := j.call(id)
 	if m == nil || m.Tool == "" {
 		return nil
@@ -81,7 +81,7 @@ func (j *journal) complete(id string, result *agui.ToolCallResult) model.Row {
 
 // leftBy returns the record of a call that a step, or a sub-agent with places that begin with within, has left open to emit the
 // result itself, or nil. No request was recorded for such a call.
-func (j *journal) leftBy(step int, within, id string) *model.Memo {
+func (j *journal) leftBy(step int, within, id string) *data.Memo {
 	m := j.call(id)
 	if m == nil || m.Tool == "" || m.Hash != "" || m.Step != step || !strings.HasPrefix(m.Place, within) {
 		return nil
@@ -125,14 +125,14 @@ func (j *journal) asksTooMuch() bool {
 
 // cancelQuestions cancels the open questions of a step at places that begin with within, and returns the rows. A replayed
 // worker asks them again.
-func (j *journal) cancelQuestions(step int, within string) (rows []model.Row) {
+func (j *journal) cancelQuestions(step int, within string) (rows []data.Row) {
 	for id, in := range j.questions {
 		if in.Step != step || !strings.HasPrefix(in.Place, within) {
 			continue
 		}
 		delete(j.questions, id)
 		closed := *in
-		closed.Status = model.InterruptCancelled
+		closed.Status = data.InterruptCancelled
 		rows = append(rows, &closed)
 		if m := j.find(in.Step, in.Place); m != nil && !m.Done {
 			row := *m
@@ -162,7 +162,7 @@ func (j *journal) modelEnded(call spent) {
 }
 
 // load adds records that were read from the database.
-func (j *journal) load(records []model.Memo) {
+func (j *journal) load(records []data.Memo) {
 	for i := range records {
 		m := &records[i]
 		j.add(m)

@@ -14,25 +14,25 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // live is a RUNNING run of this instance. Its workers emit through it. Every ending shuts the gate first, so that no event
 // can follow.
 type live struct {
 	en      *Engine
-	t       *log.Tail
+	t       *tail.Tail
 	source  *commit.Source // shut with the gate
 	bounds  bounds
 	rests   rests
 	offer   *offer         // held from begins until the last worker has returned
 	plugins *host.Registry // the plugins of the offer that the run's project may use
 	input   Input
-	unfit   error     // why the run cannot be executed; it can still be ended
-	run     model.Run // as claimed, except for Attempt
+	unfit   error    // why the run cannot be executed; it can still be ended
+	run     data.Run // as claimed, except for Attempt
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -54,12 +54,12 @@ type live struct {
 	owners  owners
 	journal journal
 	nodes   nodes
-	became  model.Status // the status after end; "" before, or when another owner has the run
-	calls   pluginCalls  // that have not returned
-	prompts *prompts     // nil if prompts are not kept
-	asking  []*asking    // calls of models that are under way
-	owed    []model.Row  // rows of held events; written with the next item of any step
-	spoke   bool         // a worker has emitted a visible event since the claim, or an earlier process had claimed the run
+	became  data.Status // the status after end; "" before, or when another owner has the run
+	calls   pluginCalls // that have not returned
+	prompts *prompts    // nil if prompts are not kept
+	asking  []*asking   // calls of models that are under way
+	owed    []data.Row  // rows of held events; written with the next item of any step
+	spoke   bool        // a worker has emitted a visible event since the claim, or an earlier process had claimed the run
 
 	over   chan struct{} // closed once the run has ended here
 	traced func(End)     // ends the run's operation; set by begins
@@ -79,7 +79,7 @@ type Input struct {
 
 // JSON returns the input as a run's row stores it.
 func (in *Input) JSON() json.RawMessage {
-	text, err := model.JSON(in) // a state keeps its size
+	text, err := data.JSON(in) // a state keeps its size
 	if err != nil {
 		panic(err) // its raw members were checked
 	}
@@ -88,7 +88,7 @@ func (in *Input) JSON() json.RawMessage {
 
 // newLive makes the live form of a run, without the contents of its log and rows. It sets unfit when the stored input is no
 // longer legible: a run that only ends does not need it.
-func (en *Engine) newLive(run *model.Run) *live {
+func (en *Engine) newLive(run *data.Run) *live {
 	l := &live{
 		en: en, run: *run, offer: en.currentOffer(),
 		journal: newJournal(), owners: make(owners), over: make(chan struct{}), bounds: bounds{cfg: &en.cfg}, rests: rests{nodes: make(map[int]*uses)},
@@ -120,7 +120,7 @@ func (l *live) item() *commit.Item {
 }
 
 // emit waits for room in the commit queue, then calls queue.
-func (l *live) emit(s *step, rows []model.Row, done func(error), evs ...agui.Event) error {
+func (l *live) emit(s *step, rows []data.Row, done func(error), evs ...agui.Event) error {
 	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +129,7 @@ func (l *live) emit(s *step, rows []model.Row, done func(error), evs ...agui.Eve
 
 // queue stages the step's held events and evs, and queues them with rows in one item, so that a crash keeps all or none. It
 // waits for its turn when an event opens a text message. done may be nil. l.mu is held.
-func (l *live) queue(s *step, rows []model.Row, done func(error), evs ...agui.Event) error {
+func (l *live) queue(s *step, rows []data.Row, done func(error), evs ...agui.Event) error {
 	if slices.ContainsFunc(evs, opensText) {
 		if err := l.queue(s, nil, nil); err != nil { // other steps may wait for the held events
 			return err
@@ -231,7 +231,7 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 		return err
 	}
 	for _, row := range it.Rows[from:] {
-		if m, ok := row.(*model.Message); ok {
+		if m, ok := row.(*data.Message); ok {
 			l.prompts.learn(m)
 		}
 	}
@@ -261,14 +261,14 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 }
 
 // takeOwed removes and returns the rows of held events. l.mu is held.
-func (l *live) takeOwed() []model.Row {
+func (l *live) takeOwed() []data.Row {
 	owed := l.owed
 	l.owed = nil
 	return owed
 }
 
 // put queues rows without events.
-func (l *live) put(rows ...model.Row) {
+func (l *live) put(rows ...data.Row) {
 	it := l.item()
 	it.Rows = rows
 	l.en.commits.Add(it)
@@ -327,7 +327,7 @@ func (l *live) broken(err error) {
 // those that a waiting run has recorded, and ends of sub-agents and steps. l.mu is held.
 func (l *live) stageClosers(it *commit.Item, e ending) error {
 	output := e.left()
-	if output.Error != nil && l.nodes.has(model.Failed) {
+	if output.Error != nil && l.nodes.has(data.Failed) {
 		output = agui.WorkerOutput{Status: agui.StatusPartialSuccess} // the open entities belong to nodes that were only stopped
 	}
 	closers := l.span.ver.Closers()
@@ -347,7 +347,7 @@ func (l *live) stageClosers(it *commit.Item, e ending) error {
 		}
 	}
 	for _, id := range l.span.ver.Unanswered() {
-		if e.status == model.Waiting && l.journal.call(id) != nil {
+		if e.status == data.Waiting && l.journal.call(id) != nil {
 			continue
 		}
 		if err := l.span.stage(it, l.failedCall(id, e.code())); err != nil {

@@ -5,23 +5,23 @@ import (
 	"encoding/json"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/fold"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // reading restores the state of a run: its generation from the rows, and its open span from the log.
 type reading struct {
-	store   model.Store
+	store   data.Store
 	span    *span
 	nodes   *nodes
 	journal *journal
 	state   json.RawMessage // of the run's input
-	row     *model.Run
-	spans   []model.Span
+	row     *data.Run
+	spans   []data.Span
 }
 
-func newReading(l *live, row *model.Run, spans []model.Span) *reading {
+func newReading(l *live, row *data.Run, spans []data.Span) *reading {
 	return &reading{l.en.store, l.span, &l.nodes, &l.journal, l.input.State, row, spans}
 }
 
@@ -58,7 +58,7 @@ func (rd *reading) load(ctx context.Context) error {
 
 // begunWith returns the state at the beginning of the run's first span. The state that a rollback has restored is read from
 // the log: the rolled back runs may be gone.
-func (rd *reading) begunWith(ctx context.Context, span *model.Span) (json.RawMessage, error) {
+func (rd *reading) begunWith(ctx context.Context, span *data.Span) (json.RawMessage, error) {
 	switch {
 	case rd.state != nil:
 		return rd.state, nil
@@ -93,13 +93,13 @@ func (rd *reading) loadMessages(ctx context.Context) error {
 	rd.span.brought = make(map[string]bool)
 	var known []agui.Message
 	for after := int64(0); ; {
-		msgs, err := rd.store.RunMessages(ctx, rd.row.Project, rd.row.Key, after, log.LatestMessages)
+		msgs, err := rd.store.RunMessages(ctx, rd.row.Project, rd.row.Key, after, tail.LatestMessages)
 		if err != nil {
 			return err
 		}
 		for i := range msgs.Rows {
 			m := &msgs.Rows[i]
-			if after = m.Key; m.State == model.MessageConsumed {
+			if after = m.Key; m.State == data.MessageConsumed {
 				rd.span.messages[m.ID] = m
 				known = append(known, m.Message)
 				if m.EventID < rd.span.began.upTo || asked[m.EventID] {

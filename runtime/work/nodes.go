@@ -8,28 +8,28 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/graph"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 // nodes is the progress of a run's generation in its graph: the rows of its nodes and steps. The run's mutex guards it.
 type nodes struct {
 	graph   *graph.Graph
-	rows    map[string]*model.Node
-	steps   map[string]*model.Step // by node, the latest
-	count   int                    // steps so far, over all generations
-	started map[string]bool        // nodes that this process has started
+	rows    map[string]*data.Node
+	steps   map[string]*data.Step // by node, the latest
+	count   int                   // steps so far, over all generations
+	started map[string]bool       // nodes that this process has started
 }
 
 func newNodes(g *graph.Graph) nodes {
-	return nodes{graph: g, rows: make(map[string]*model.Node), steps: make(map[string]*model.Step), started: make(map[string]bool)}
+	return nodes{graph: g, rows: make(map[string]*data.Node), steps: make(map[string]*data.Step), started: make(map[string]bool)}
 }
 
 // reset makes the rows of a new generation and returns the rows to write. The first row of a lone node is written with its
 // step.
-func (ns *nodes) reset(run *model.Run) (rows []model.Row) {
+func (ns *nodes) reset(run *data.Run) (rows []data.Row) {
 	for _, n := range ns.graph.Nodes {
-		node := &model.Node{RunKey: run.Key, NodeID: n.ID, Status: model.Pending}
+		node := &data.Node{RunKey: run.Key, NodeID: n.ID, Status: data.Pending}
 		ns.rows[n.ID] = node
 		if len(ns.graph.Nodes) > 1 || run.Generation > 1 {
 			row := *node
@@ -40,7 +40,7 @@ func (ns *nodes) reset(run *model.Run) (rows []model.Row) {
 }
 
 // load reads the rows.
-func (ns *nodes) load(ctx context.Context, r model.Reader, run *model.Run) error {
+func (ns *nodes) load(ctx context.Context, r data.Reader, run *data.Run) error {
 	rows, err := r.Nodes(ctx, run.Key)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (ns *nodes) load(ctx context.Context, r model.Reader, run *model.Run) error
 	}
 	for _, n := range ns.graph.Nodes {
 		if ns.rows[n.ID] == nil {
-			ns.rows[n.ID] = &model.Node{RunKey: run.Key, NodeID: n.ID, Status: model.Pending}
+			ns.rows[n.ID] = &data.Node{RunKey: run.Key, NodeID: n.ID, Status: data.Pending}
 		}
 	}
 	for {
@@ -77,19 +77,19 @@ func (ns *nodes) scope(query string, state json.RawMessage) func() map[string]an
 
 // ready returns the nodes that can start now and marks them as started. It also returns the rows of skipped nodes. It fails
 // when a node has failed, just before a crash.
-func (ns *nodes) ready(query string, state json.RawMessage) (start []*graph.Node, skipped []model.Row, err error) {
+func (ns *nodes) ready(query string, state json.RawMessage) (start []*graph.Node, skipped []data.Row, err error) {
 	for again := true; again; {
 		again = false
 		for _, n := range ns.graph.Nodes {
 			row := ns.rows[n.ID]
-			if row.Status == model.Failed {
+			if row.Status == data.Failed {
 				return nil, skipped, &plugins.Error{Code: row.Error.Code, Message: row.Error.Message}
 			}
-			if ns.started[n.ID] || row.Status.Final() || row.Status == model.Waiting || !ns.needsMet(n) {
+			if ns.started[n.ID] || row.Status.Final() || row.Status == data.Waiting || !ns.needsMet(n) {
 				continue
 			}
 			runs := true
-			if row.Status == model.Pending {
+			if row.Status == data.Pending {
 				if runs, err = n.Runs(ns.scope(query, state), ns.rows); err != nil {
 					return nil, skipped, err
 				}
@@ -100,7 +100,7 @@ func (ns *nodes) ready(query string, state json.RawMessage) (start []*graph.Node
 				continue
 			}
 			now := time.Now()
-			row.Status, row.CompletedAt = model.Skipped, &now
+			row.Status, row.CompletedAt = data.Skipped, &now
 			written := *row
 			skipped, again = append(skipped, &written), true
 		}
@@ -110,7 +110,7 @@ func (ns *nodes) ready(query string, state json.RawMessage) (start []*graph.Node
 
 func (ns *nodes) needsMet(n *graph.Node) bool {
 	for _, id := range n.Needs {
-		if s := ns.rows[id].Status; s != model.Completed && s != model.Skipped {
+		if s := ns.rows[id].Status; s != data.Completed && s != data.Skipped {
 			return false
 		}
 	}
@@ -118,18 +118,18 @@ func (ns *nodes) needsMet(n *graph.Node) bool {
 }
 
 // begin makes the step of a node's next execution. The step counts once it is in steps.
-func (ns *nodes) begin(n *graph.Node, run *model.Run, query string) (*model.Step, *model.Node) {
+func (ns *nodes) begin(n *graph.Node, run *data.Run, query string) (*data.Step, *data.Node) {
 	now := time.Now()
 	ns.count++
-	st := &model.Step{
+	st := &data.Step{
 		RunKey: run.Key, Number: ns.count, ID: NewID(), Generation: run.Generation, NodeID: n.ID,
-		Name: n.ID, Execution: 1, Status: model.Running, Input: Plain(query), StartedAt: now,
+		Name: n.ID, Execution: 1, Status: data.Running, Input: Plain(query), StartedAt: now,
 	}
 	if last := ns.steps[n.ID]; last != nil {
 		st.Execution = last.Execution + 1
 	}
 	node := ns.rows[n.ID]
-	node.Status, node.Error, node.CompletedAt, node.Progress = model.Running, nil, nil, 0
+	node.Status, node.Error, node.CompletedAt, node.Progress = data.Running, nil, nil, 0
 	if node.StartedAt == nil {
 		node.StartedAt = &now
 	}
@@ -137,10 +137,10 @@ func (ns *nodes) begin(n *graph.Node, run *model.Run, query string) (*model.Step
 }
 
 // resume sets waiting nodes to running and returns their steps.
-func (ns *nodes) resume() (steps []*model.Step) {
+func (ns *nodes) resume() (steps []*data.Step) {
 	for _, st := range ns.steps {
-		if st.Status == model.Waiting {
-			st.Status, ns.rows[st.NodeID].Status = model.Running, model.Running
+		if st.Status == data.Waiting {
+			st.Status, ns.rows[st.NodeID].Status = data.Running, data.Running
 			steps = append(steps, st)
 		}
 	}
@@ -154,7 +154,7 @@ const (
 )
 
 // progress records a worker's progress and returns the node's row, or nil when there is none.
-func (ns *nodes) progress(id string, value json.RawMessage) model.Row {
+func (ns *nodes) progress(id string, value json.RawMessage) data.Row {
 	var p struct {
 		Progress float64 `json:"progress"`
 		Message  string  `json:"message"`
@@ -173,14 +173,14 @@ func (ns *nodes) progress(id string, value json.RawMessage) model.Row {
 
 // settle sets steps and nodes that have not ended to status and returns their rows. When a node has failed the run, the
 // others were only stopped.
-func (ns *nodes) settle(status model.Status, e *agui.OutputError) (rows []model.Row) {
+func (ns *nodes) settle(status data.Status, e *agui.OutputError) (rows []data.Row) {
 	now := time.Now()
 	pending := status
-	if status == model.Failed {
-		pending = model.Skipped
+	if status == data.Failed {
+		pending = data.Skipped
 	}
-	if status == model.Failed && ns.has(model.Failed) {
-		status, e = model.Cancelled, nil
+	if status == data.Failed && ns.has(data.Failed) {
+		status, e = data.Cancelled, nil
 	}
 	for _, st := range ns.steps {
 		if st.Status.Final() {
@@ -194,10 +194,10 @@ func (ns *nodes) settle(status model.Status, e *agui.OutputError) (rows []model.
 		rows = append(rows, &row)
 	}
 	for _, n := range ns.rows {
-		if n.Status.Final() || n.Status == model.Pending && status == model.Waiting {
+		if n.Status.Final() || n.Status == data.Pending && status == data.Waiting {
 			continue
 		}
-		if n.Status == model.Pending {
+		if n.Status == data.Pending {
 			n.Status = pending
 		} else {
 			n.Status, n.Error = status, e
@@ -212,7 +212,7 @@ func (ns *nodes) settle(status model.Status, e *agui.OutputError) (rows []model.
 }
 
 // has reports whether a node has a status.
-func (ns *nodes) has(status model.Status) bool {
+func (ns *nodes) has(status data.Status) bool {
 	for _, n := range ns.rows {
 		if n.Status == status {
 			return true
@@ -232,7 +232,7 @@ func (ns *nodes) output() (out json.RawMessage) {
 }
 
 // step returns the latest step of that number, or nil when its node has executed again since.
-func (ns *nodes) step(number int) *model.Step {
+func (ns *nodes) step(number int) *data.Step {
 	for _, st := range ns.steps {
 		if st.Number == number {
 			return st

@@ -10,22 +10,22 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
 // Measures receives sizes and times as they occur; a nil function is not called. The functions are called from several
 // goroutines, in the middle of the work, and must return at once. Values that can be read at any time are in Stats instead.
 type Measures struct {
-	Committed  func(events int, took time.Duration)          // a transaction
-	Replayed   func(events int)                              // a reader has read so many from the database, and is at the live end or has left
-	Claimed    func(queued time.Duration)                    // a run has begun after so long in the queue
-	FirstEvent func(after time.Duration)                     // a run's worker has emitted its first visible event, so long after the run was queued
-	Ended      func(status model.Status, took time.Duration) // a run is over, so long after it was accepted
-	Tool       func(failed bool, took time.Duration)         // a call of a server's tool
-	ModelCall  func(c ModelEnd, took time.Duration)          // a model call that a worker has reported while making it
-	Tokens     func(u agui.TokenUsage)                       // the usage of a model call
+	Committed  func(events int, took time.Duration)         // a transaction
+	Replayed   func(events int)                             // a reader has read so many from the database, and is at the live end or has left
+	Claimed    func(queued time.Duration)                   // a run has begun after so long in the queue
+	FirstEvent func(after time.Duration)                    // a run's worker has emitted its first visible event, so long after the run was queued
+	Ended      func(status data.Status, took time.Duration) // a run is over, so long after it was accepted
+	Tool       func(failed bool, took time.Duration)        // a call of a server's tool
+	ModelCall  func(c ModelEnd, took time.Duration)         // a model call that a worker has reported while making it
+	Tokens     func(u agui.TokenUsage)                      // the usage of a model call
 }
 
 // withDefaults replaces nil functions with functions that do nothing.
@@ -37,7 +37,7 @@ func (m Measures) withDefaults() Measures {
 		m.FirstEvent = func(time.Duration) {}
 	}
 	if m.Ended == nil {
-		m.Ended = func(model.Status, time.Duration) {}
+		m.Ended = func(data.Status, time.Duration) {}
 	}
 	if m.Tool == nil {
 		m.Tool = func(bool, time.Duration) {}
@@ -87,12 +87,12 @@ type Op struct {
 
 // End describes the end of an operation.
 type End struct {
-	Status model.Status // of a run: its status now
-	Run    string       // of an accepted request for a run
-	Thread string       // likewise
-	Err    error        // nil on success
-	Code   string       // the error code that clients see, empty on success
-	Model  ModelEnd     // of a model
+	Status data.Status // of a run: its status now
+	Run    string      // of an accepted request for a run
+	Thread string      // likewise
+	Err    error       // nil on success
+	Code   string      // the error code that clients see, empty on success
+	Model  ModelEnd    // of a model
 }
 
 // ModelEnd describes the end of a model call. Provider and model are in its usage.
@@ -176,11 +176,11 @@ func (en *Engine) tell(out *decide.Decided) {
 			en.log.LogAttrs(context.Background(), slog.LevelInfo, what, append(who, more...)...)
 		}
 		switch {
-		case m.To == model.Running:
+		case m.To == data.Running:
 			waited := out.At.Sub(run.QueuedAt)
 			en.measures.Claimed(max(waited, 0))
 			say("run starts", slog.Int("generation", run.Generation), slog.String("queued", waited.Round(time.Millisecond).String()))
-		case m.To == model.Waiting:
+		case m.To == data.Waiting:
 			say("run waits for an answer")
 		case m.To.Final():
 			took := out.At.Sub(run.CreatedAt)
@@ -196,7 +196,7 @@ func (en *Engine) tell(out *decide.Decided) {
 
 // about returns a logger that names a run, its user, project and thread on each line: the names of runs and threads are
 // unique only with their user. It reads the thread's name, so it is for rare lines.
-func (en *Engine) about(run *model.RunHead) *slog.Logger {
+func (en *Engine) about(run *data.RunHead) *slog.Logger {
 	log := en.log.With("run", run.ID, "user", run.User, "project", run.Project)
 	if th, err := en.store.Thread(en.abandoned, run.ThreadKey); err == nil {
 		return log.With("thread", th.ID)
@@ -219,7 +219,7 @@ func (l *live) untrace() {
 	l.mu.Lock()
 	end := End{Status: l.became}
 	l.mu.Unlock()
-	if end.Status == model.Failed {
+	if end.Status == data.Failed {
 		end.Code = "failed"
 	}
 	l.traced(end)
@@ -256,10 +256,10 @@ func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.C
 	began := time.Now()
 	ctx, end := s.l.en.tracer.Begin(ctx, s.l.op(OpModel, "", ""))
 	told := agui.ModelCall{ID: NewID(), Status: agui.ModelStarted}
-	a := &asking{step: s, prompt: model.Prompt{
-		PromptResult: model.PromptResult{Status: told.Status}, RunKey: s.l.run.Key, ID: told.ID, Step: s.number, StartedAt: began,
+	a := &asking{step: s, prompt: data.Prompt{
+		PromptResult: data.PromptResult{Status: told.Status}, RunKey: s.l.run.Key, ID: told.ID, Step: s.number, StartedAt: began,
 	}}
-	open := s.tell(told.Event(), func() []model.Row { return a.begin(p) })
+	open := s.tell(told.Event(), func() []data.Row { return a.begin(p) })
 	if !open {
 		s.l.mu.Lock()
 		a.over()
@@ -279,7 +279,7 @@ func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.C
 		if c.Usage != (agui.TokenUsage{}) {
 			told.Usage = &agui.AddUsage(nil, c.Usage)[0] // within bounds
 		}
-		s.tell(told.Event(), func() []model.Row { return a.ended(&told, &c, answer) })
+		s.tell(told.Event(), func() []data.Row { return a.ended(&told, &c, answer) })
 	}
 }
 

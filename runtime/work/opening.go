@@ -10,22 +10,22 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // opening stages the beginning of a run's next span, or the whole span that ends a run which is not executed.
 type opening struct {
 	l   *live
 	it  *commit.Item
-	th  *model.Thread
-	row *model.Run
+	th  *data.Thread
+	row *data.Run
 }
 
 // open stages the beginning of the span: RUN_STARTED with the new messages, and either the changes of the thread by a run
 // that begins, or the effects of the answers to a run that continues.
-func (o *opening) open(ctx context.Context, queued []model.Message) error {
+func (o *opening) open(ctx context.Context, queued []data.Message) error {
 	if o.row.Answered { // the worker is replayed with its input; later messages come with its next Next
 		spans, err := o.l.en.store.Spans(ctx, o.row.Key)
 		if err != nil {
@@ -57,8 +57,8 @@ func (o *opening) open(ctx context.Context, queued []model.Message) error {
 		if err := o.keepFormer(ctx, edited.ID); err != nil {
 			return err
 		}
-		m := model.Message{ThreadKey: o.th.Key, RunKey: o.row.Key, ContextItemIDs: o.row.ContextItemIDs, Message: *edited}
-		queued = slices.Concat([]model.Message{m}, queued)
+		m := data.Message{ThreadKey: o.th.Key, RunKey: o.row.Key, ContextItemIDs: o.row.ContextItemIDs, Message: *edited}
+		queued = slices.Concat([]data.Message{m}, queued)
 	}
 	first, rest := fitting(queued, o.l.en.cfg.FrameBytes)
 	o.l.inbox.Store(int64(len(rest))) // they come with its next Next, or the run is continued for them
@@ -83,7 +83,7 @@ func (o *opening) keepFormer(ctx context.Context, id string) error {
 	}
 	for i := range rows {
 		if m := &rows[i]; m.ID == id && m.Seq > 0 {
-			o.it.Rows = append(o.it.Rows, &model.PromptPiece{
+			o.it.Rows = append(o.it.Rows, &data.PromptPiece{
 				RunKey: cmp.Or(m.RunKey, o.row.Key), ID: FormerID(o.th.Key, m.Seq), Body: mustJSON(Said{Message: m.Message}),
 			})
 		}
@@ -93,12 +93,12 @@ func (o *opening) keepFormer(ctx context.Context, id string) error {
 
 // enterAgent begins the step of a run of one agent together with its span, so that both are one commit. It does so only if
 // the run brings a user's message: otherwise the query comes from the thread, which is read later.
-func (o *opening) enterAgent(first []model.Message) error {
-	asked := slices.ContainsFunc(first, func(m model.Message) bool { return m.Role == agui.RoleUser })
+func (o *opening) enterAgent(first []data.Message) error {
+	asked := slices.ContainsFunc(first, func(m data.Message) bool { return m.Role == agui.RoleUser })
 	if o.row.Agent == "" || !asked {
 		return nil
 	}
-	_, err := o.l.enter(o.it, o.l.nodes.graph.Nodes[0], Shown(cmp.Or(Query(log.Contents(first)), o.row.InputQuery)))
+	_, err := o.l.enter(o.it, o.l.nodes.graph.Nodes[0], Shown(cmp.Or(Query(tail.Contents(first)), o.row.InputQuery)))
 	return err
 }
 
@@ -115,16 +115,16 @@ func (o *opening) prepare(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			i := slices.IndexFunc(heads, func(m model.MessageHead) bool {
-				return m.ID == o.l.input.RewindTo && m.State == model.MessageConsumed
+			i := slices.IndexFunc(heads, func(m data.MessageHead) bool {
+				return m.ID == o.l.input.RewindTo && m.State == data.MessageConsumed
 			})
 			if i < 0 { // another run has hidden it while this one was queued
 				return decide.ErrUnknownMessage
 			}
-			hides = append(hides, model.Hide{ThreadKey: o.th.Key, FromSeq: heads[i].Seq + 1})
+			hides = append(hides, data.Hide{ThreadKey: o.th.Key, FromSeq: heads[i].Seq + 1})
 		}
 		if o.l.input.HideFrom > 0 {
-			hides = append(hides, model.Hide{ThreadKey: o.th.Key, FromSeq: o.l.input.HideFrom})
+			hides = append(hides, data.Hide{ThreadKey: o.th.Key, FromSeq: o.l.input.HideFrom})
 		}
 		if o.l.input.State != nil {
 			state = o.l.input.State
@@ -144,22 +144,22 @@ func (o *opening) prepare(ctx context.Context) error {
 
 // rolledBack returns the messages to hide of the runs that this run has rolled back, and the state before the oldest of
 // them.
-func (o *opening) rolledBack(ctx context.Context, state json.RawMessage) ([]model.Hide, json.RawMessage, error) {
+func (o *opening) rolledBack(ctx context.Context, state json.RawMessage) ([]data.Hide, json.RawMessage, error) {
 	if !o.row.RollBack {
 		return nil, state, nil
 	}
-	var hides []model.Hide
+	var hides []data.Hide
 	oldest := int64(math.MaxInt64)
 	for _, r := range o.row.Replaces {
 		spans, err := o.l.en.store.Spans(ctx, r.RunKey)
 		if err != nil {
 			return nil, nil, err
 		}
-		i := slices.IndexFunc(spans, func(s model.Span) bool { return s.Generation == r.Generation })
+		i := slices.IndexFunc(spans, func(s data.Span) bool { return s.Generation == r.Generation })
 		if i < 0 {
 			continue
 		}
-		hides = append(hides, model.Hide{ThreadKey: o.row.ThreadKey, RunKey: r.RunKey, FromEvent: spans[i].First})
+		hides = append(hides, data.Hide{ThreadKey: o.row.ThreadKey, RunKey: r.RunKey, FromEvent: spans[i].First})
 		if spans[i].First < oldest {
 			oldest, state = spans[i].First, spans[i].State
 		}
@@ -169,13 +169,13 @@ func (o *opening) rolledBack(ctx context.Context, state json.RawMessage) ([]mode
 
 // rewound stages the MESSAGES_SNAPSHOT with the remaining messages and those that this run brings. A message that stays
 // keeps the results of its calls, wherever they are.
-func (o *opening) rewound(ctx context.Context, hides []model.Hide) error {
-	rows, err := o.l.en.store.Messages(ctx, o.th.Key, 0, log.LatestMessages)
+func (o *opening) rewound(ctx context.Context, hides []data.Hide) error {
+	rows, err := o.l.en.store.Messages(ctx, o.th.Key, 0, tail.LatestMessages)
 	if err != nil {
 		return err
 	}
-	hidden := func(m model.Message) bool {
-		return slices.ContainsFunc(hides, func(h model.Hide) bool {
+	hidden := func(m data.Message) bool {
+		return slices.ContainsFunc(hides, func(h data.Hide) bool {
 			return (h.RunKey == 0 || h.RunKey == m.RunKey) && (h.FromSeq == 0 || m.Seq >= h.FromSeq) && m.EventID >= h.FromEvent
 		})
 	}
@@ -185,11 +185,11 @@ func (o *opening) rewound(ctx context.Context, hides []model.Hide) error {
 			called[c.ID] = called[c.ID] || !hidden(rows[i])
 		}
 	}
-	var before []model.Row // rows before the messages that the run brings, which stay
+	var before []data.Row // rows before the messages that the run brings, which stay
 	for i := range hides {
 		before = append(before, &hides[i])
 	}
-	left := make([]model.Message, 0, len(rows))
+	left := make([]data.Message, 0, len(rows))
 	for i := range rows {
 		switch m := rows[i]; {
 		case !hidden(m):
@@ -205,18 +205,18 @@ func (o *opening) rewound(ctx context.Context, hides []model.Hide) error {
 		}
 	}
 	o.it.Rows = append(before, o.it.Rows...)
-	msgs := append(log.Contents(left), o.l.span.fold.Messages()...) // messages that this run brings
-	return o.l.span.stage(o.it, agui.MessagesSnapshot{Messages: log.Newest(msgs, o.l.en.cfg.FrameBytes)})
+	msgs := append(tail.Contents(left), o.l.span.fold.Messages()...) // messages that this run brings
+	return o.l.span.stage(o.it, agui.MessagesSnapshot{Messages: tail.Newest(msgs, o.l.en.cfg.FrameBytes)})
 }
 
 // answered opens the span of an answer: waiting steps continue, and a client's answers for its own tools become results.
-func (o *opening) answered(all []model.Interrupt) error {
+func (o *opening) answered(all []data.Interrupt) error {
 	var owed []string
 	for _, m := range o.l.journal.calls() {
 		owed = append(owed, m.CallID)
 	}
 	for i := range all {
-		if all[i].Frontend && all[i].Status == model.InterruptAnswered {
+		if all[i].Frontend && all[i].Status == data.InterruptAnswered {
 			owed = append(owed, all[i].ID)
 		}
 	}
@@ -237,11 +237,11 @@ func (o *opening) answered(all []model.Interrupt) error {
 }
 
 // take resolves an answered interrupt. The memo of a frontend call holds its result.
-func (o *opening) take(in *model.Interrupt) error {
-	if in.Status != model.InterruptAnswered {
+func (o *opening) take(in *data.Interrupt) error {
+	if in.Status != data.InterruptAnswered {
 		return nil
 	}
-	in.Status = model.InterruptResolved
+	in.Status = data.InterruptResolved
 	o.it.Rows = append(o.it.Rows, in)
 	if !in.Frontend {
 		return nil
@@ -260,9 +260,9 @@ func (o *opening) take(in *model.Interrupt) error {
 
 // lastWords stages the span that ends a run which is not executed. A cancelled run takes its waiting messages; the waiting
 // messages of a run that cannot be claimed are hidden. Open calls get their results.
-func (o *opening) lastWords(ctx context.Context, spans []model.Span, queued []model.Message, e ending) error {
-	begun := o.row.Status == model.Waiting || o.row.Answered
-	var asked []model.Interrupt
+func (o *opening) lastWords(ctx context.Context, spans []data.Span, queued []data.Message, e ending) error {
+	begun := o.row.Status == data.Waiting || o.row.Answered
+	var asked []data.Interrupt
 	if begun {
 		if err := newReading(o.l, o.row, spans).load(ctx); err != nil {
 			return err
@@ -272,8 +272,8 @@ func (o *opening) lastWords(ctx context.Context, spans []model.Span, queued []mo
 			return err
 		}
 	}
-	if e.status != model.Cancelled {
-		o.it.Rows = append(o.it.Rows, &model.Hide{ThreadKey: o.l.span.thread.Key, RunKey: o.row.Key, Queued: true})
+	if e.status != data.Cancelled {
+		o.it.Rows = append(o.it.Rows, &data.Hide{ThreadKey: o.l.span.thread.Key, RunKey: o.row.Key, Queued: true})
 		queued = nil
 	}
 	first, rest := fitting(queued, o.l.en.cfg.FrameBytes)
@@ -298,15 +298,15 @@ func (o *opening) lastWords(ctx context.Context, spans []model.Span, queued []mo
 
 // failOwed gives the open calls of a waiting run failed results, and the calls that a client has answered the client's
 // results.
-func (o *opening) failOwed(all []model.Interrupt) error {
+func (o *opening) failOwed(all []data.Interrupt) error {
 	code := codeCancelled
 	for i := range all {
 		switch in := &all[i]; in.Status {
-		case model.InterruptOpen:
+		case data.InterruptOpen:
 			if in.Frontend {
 				code = codeInterrupted
 			}
-		case model.InterruptAnswered:
+		case data.InterruptAnswered:
 			o.l.span.ver.Owe(in.ID)
 			if err := o.take(in); err != nil {
 				return err

@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // closing is an agent that counts its calls of Close.
@@ -87,13 +87,13 @@ func TestClientTools_AnswerFittingCalls(t *testing.T) {
 
 // The innermost Do owns a message; among Dos that run side by side no one does.
 func TestDoings_NameTheMessagesOfTheInnermost(t *testing.T) {
-	sp := &span{messages: make(map[string]*model.Message)}
-	outer := &doing{memo: model.Memo{Place: "do:a#1"}}
-	inner := &doing{outer: outer, memo: model.Memo{Place: "do:a#1/do:b#1"}}
+	sp := &span{messages: make(map[string]*data.Message)}
+	outer := &doing{memo: data.Memo{Place: "do:a#1"}}
+	inner := &doing{outer: outer, memo: data.Memo{Place: "do:a#1/do:b#1"}}
 	nested := doings{outer, inner}
 	nested.showing(agui.TextMessageStart{MessageID: "m"}, sp)
 	rows := nested.showing(agui.TextMessageEnd{MessageID: "m"}, sp)
-	if len(rows) != 1 || rows[0].(*model.Memo).Place != inner.memo.Place || string(rows[0].(*model.Memo).Output) != `["m"]` {
+	if len(rows) != 1 || rows[0].(*data.Memo).Place != inner.memo.Place || string(rows[0].(*data.Memo).Output) != `["m"]` {
 		t.Errorf("the end of a message is stored with %v", rows)
 	}
 	if rows := nested.shown(); rows != nil {

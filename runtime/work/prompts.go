@@ -14,7 +14,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // The kinds of a Reference. What a model was sent is stored as references, with spaces between them: each is a letter and what it refers to. A range of
@@ -67,7 +67,7 @@ type prompts struct {
 	stored      map[string]bool  // pieces that the run uses
 }
 
-func newPrompts(run *model.Run) *prompts {
+func newPrompts(run *data.Run) *prompts {
 	return &prompts{
 		thread: run.ThreadKey, run: run.Key, seed: maphash.MakeSeed(),
 		seqs: make(map[uint64]int64), hashes: make(map[int64]uint64), stored: make(map[string]bool),
@@ -75,7 +75,7 @@ func newPrompts(run *model.Run) *prompts {
 }
 
 // learn notes a message of the thread, to which prompts can refer.
-func (p *prompts) learn(m *model.Message) {
+func (p *prompts) learn(m *data.Message) {
 	switch hash, ok := p.hash(&m.Message); {
 	case p == nil || m.Seq == 0:
 	case !Converses(m.Role):
@@ -130,8 +130,8 @@ func (p *prompts) lose() {
 type references struct {
 	*prompts
 	text        strings.Builder
-	rows        []model.Row // new pieces
-	first, last int64       // the range of messages at the end, 0 for none
+	rows        []data.Row // new pieces
+	first, last int64      // the range of messages at the end, 0 for none
 }
 
 // piece adds a reference to a piece.
@@ -142,7 +142,7 @@ func (r *references) piece(kind byte, body []byte) {
 	r.text.WriteString(" " + string(kind) + id)
 	if !r.stored[id] {
 		r.stored[id] = true
-		r.rows = append(r.rows, &model.PromptPiece{RunKey: r.run, ID: id, Body: body})
+		r.rows = append(r.rows, &data.PromptPiece{RunKey: r.run, ID: id, Body: body})
 	}
 }
 
@@ -216,7 +216,7 @@ func tooLong(size int) string {
 }
 
 // sent returns the references for a prompt and the rows of its new pieces.
-func (p *prompts) sent(prompt *plugins.Prompt) (string, []model.Row) {
+func (p *prompts) sent(prompt *plugins.Prompt) (string, []data.Row) {
 	r := &references{prompts: p}
 	for _, text := range prompt.System {
 		if len(text) > maxPiece {
@@ -238,7 +238,7 @@ func (p *prompts) sent(prompt *plugins.Prompt) (string, []model.Row) {
 // asking is a call of a model that is under way.
 type asking struct {
 	step    *step
-	prompt  model.Prompt
+	prompt  data.Prompt
 	changes []plugins.PromptChange
 	shown   []string // messages that the step has begun since
 }
@@ -269,10 +269,10 @@ func (l *live) noteShown(s *step, ev agui.Event) {
 }
 
 // begin returns the rows of a call of a model that begins. l.mu is held.
-func (a *asking) begin(prompt *plugins.Prompt) []model.Row {
+func (a *asking) begin(prompt *plugins.Prompt) []data.Row {
 	l := a.step.l
 	l.asking = append(l.asking, a)
-	var pieces []model.Row
+	var pieces []data.Row
 	if prompt != nil {
 		a.prompt.Provider, a.prompt.Model = Plain(clip(prompt.Provider, 200)), Plain(clip(prompt.Model, 200))
 		if l.prompts != nil {
@@ -291,8 +291,8 @@ func (a *asking) over() {
 }
 
 // ended returns the rows of the call's end. l.mu is held.
-func (a *asking) ended(told *agui.ModelCall, c *plugins.ModelCall, answer *plugins.ModelAnswer) []model.Row {
-	end := &model.PromptEnd{RunKey: a.prompt.RunKey, ID: told.ID, PromptResult: model.PromptResult{
+func (a *asking) ended(told *agui.ModelCall, c *plugins.ModelCall, answer *plugins.ModelAnswer) []data.Row {
+	end := &data.PromptEnd{RunKey: a.prompt.RunKey, ID: told.ID, PromptResult: data.PromptResult{
 		Status: told.Status, Provider: Plain(clip(c.Usage.Provider, 200)), Model: Plain(clip(c.Usage.Model, 200)),
 		FinishReason: told.FinishReason, Error: told.Error, Took: max(time.Since(a.prompt.StartedAt), 1),
 	}}
@@ -305,12 +305,12 @@ func (a *asking) ended(told *agui.ModelCall, c *plugins.ModelCall, answer *plugi
 	l := a.step.l
 	a.over()
 	if l.prompts == nil {
-		return []model.Row{end}
+		return []data.Row{end}
 	}
 	if answer != nil && len(answer.Changes) > 0 {
 		end.Changes = listJSON(append(slices.Clip(a.changes), answer.Changes...))
 	}
-	var pieces []model.Row
+	var pieces []data.Row
 	end.Answer, pieces = a.answer(answer)
 	return append(pieces, end)
 }
@@ -324,7 +324,7 @@ func listJSON(changes []plugins.PromptChange) json.RawMessage {
 }
 
 // answer returns the references for an answer: to the messages that show it, or to a piece if they do not have all of it or more.
-func (a *asking) answer(answer *plugins.ModelAnswer) (string, []model.Row) {
+func (a *asking) answer(answer *plugins.ModelAnswer) (string, []data.Row) {
 	l := a.step.l
 	r := &references{prompts: l.prompts}
 	var shown Answered

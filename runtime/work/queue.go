@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
@@ -17,11 +17,11 @@ type runQueue struct {
 
 	mu     sync.Mutex // guards the fields below
 	turns  *list.List // of *line: the first line is the next to have a run claimed
-	lines  map[model.Name]*line
+	lines  map[data.Name]*line
 	needs  map[int64]place
 	counts map[int64]inQueue  // QUEUED runs by thread
 	queued int                // their sum
-	theirs map[model.Name]int // sums by user, and by project: a name without a user
+	theirs map[data.Name]int  // sums by user, and by project: a name without a user
 	asking map[int64]struct{} // threads with a run that is WAITING
 
 	weighing int // runs being weighed
@@ -31,14 +31,14 @@ type runQueue struct {
 type need struct {
 	decide.Next
 	weighing, weighed bool
-	weight            model.Weight
+	weight            data.Weight
 	reserved          *reservation // set once the run is to be claimed
 }
 
 // line holds the needs of one user's threads, a *need each, in the order of their arrival. Users have their turns one after
 // the other, whatever the length of their lines.
 type line struct {
-	user  model.Name
+	user  data.Name
 	turn  *list.Element // of turns
 	needs *list.List
 }
@@ -46,7 +46,7 @@ type line struct {
 // inQueue is the number of QUEUED runs of a thread, and their user.
 type inQueue struct {
 	n    int
-	user model.Name
+	user data.Name
 }
 
 // place is the position of a thread in a line.
@@ -57,8 +57,8 @@ type place struct {
 
 func newRunQueue() *runQueue {
 	return &runQueue{
-		signal: make(chan struct{}, 1), turns: list.New(), lines: make(map[model.Name]*line),
-		needs: make(map[int64]place), counts: make(map[int64]inQueue), theirs: make(map[model.Name]int), asking: make(map[int64]struct{}),
+		signal: make(chan struct{}, 1), turns: list.New(), lines: make(map[data.Name]*line),
+		needs: make(map[int64]place), counts: make(map[int64]inQueue), theirs: make(map[data.Name]int), asking: make(map[int64]struct{}),
 	}
 }
 
@@ -67,10 +67,10 @@ func (q *runQueue) set(out *decide.Decided) {
 	queued, asks := inQueue{}, false
 	for i := range out.Open {
 		switch out.Open[i].Status {
-		case model.Queued:
+		case data.Queued:
 			queued.n++
-			queued.user = model.Name{Project: out.Open[i].Project, User: out.Open[i].User}
-		case model.Waiting:
+			queued.user = data.Name{Project: out.Open[i].Project, User: out.Open[i].User}
+		case data.Waiting:
 			asks = true
 		}
 	}
@@ -103,7 +103,7 @@ func (q *runQueue) count(in inQueue, sign int) {
 		return
 	}
 	q.queued += sign * in.n
-	for _, of := range [2]model.Name{in.user, {Project: in.user.Project}} {
+	for _, of := range [2]data.Name{in.user, {Project: in.user.Project}} {
 		if q.theirs[of] += sign * in.n; q.theirs[of] == 0 {
 			delete(q.theirs, of)
 		}
@@ -111,10 +111,10 @@ func (q *runQueue) count(in inQueue, sign int) {
 }
 
 // of returns how many runs are QUEUED: of all, of a project, and of a user in it.
-func (q *runQueue) of(project, user string) model.InQueue {
+func (q *runQueue) of(project, user string) data.InQueue {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return model.InQueue{All: q.queued, OfProject: q.theirs[model.Name{Project: project}], OfUser: q.theirs[model.Name{Project: project, User: user}]}
+	return data.InQueue{All: q.queued, OfProject: q.theirs[data.Name{Project: project}], OfUser: q.theirs[data.Name{Project: project, User: user}]}
 }
 
 // asks records whether a thread has a WAITING run. q.mu is held.
@@ -147,7 +147,7 @@ func (q *runQueue) stats(now time.Time) (queued, waiting int, oldest time.Durati
 
 // stand adds a thread to its user's line. The caller holds mu.
 func (q *runQueue) stand(thread int64, n decide.Next) {
-	user := model.Name{Project: n.Run.Project, User: n.Run.User}
+	user := data.Name{Project: n.Run.Project, User: n.Run.User}
 	l := q.lines[user]
 	if l == nil {
 		l = &line{user: user, needs: list.New()}
@@ -190,7 +190,7 @@ func (q *runQueue) waits(threadKey int64) bool {
 }
 
 // admitter reserves a slot and bytes for the claim of a run, or returns the shortage.
-type admitter func(*model.RunHead, model.Weight) (*reservation, shortage)
+type admitter func(*data.RunHead, data.Weight) (*reservation, shortage)
 
 // ready removes and returns the needs that can be served now: claims that admit has reserved for, one of each user in turn,
 // and all cancellations. It also returns up to ahead runs that must be weighed before they can be admitted.
@@ -222,7 +222,7 @@ func (q *runQueue) ready(admit admitter, ahead int) (done, weigh []*need) {
 }
 
 // weighs sets the weight of a run that ready has returned to be weighed.
-func (q *runQueue) weighs(n *need, weight model.Weight) {
+func (q *runQueue) weighs(n *need, weight data.Weight) {
 	q.mu.Lock()
 	n.weight, n.weighing, n.weighed = weight, false, true
 	q.weighing--
@@ -243,23 +243,23 @@ type scan struct {
 // users.
 type blocked struct {
 	all   bool
-	names map[model.Name]bool
+	names map[data.Name]bool
 }
 
-func (b *blocked) has(user model.Name) bool {
-	return b.all || b.names[user] || b.names[model.Name{Project: user.Project}]
+func (b *blocked) has(user data.Name) bool {
+	return b.all || b.names[user] || b.names[data.Name{Project: user.Project}]
 }
 
 // note blocks the users that share the limit that is full for a run of a user.
-func (b *blocked) note(full quota.Scope, user model.Name) {
+func (b *blocked) note(full quota.Scope, user data.Name) {
 	if b.names == nil && full != quota.None {
-		b.names = make(map[model.Name]bool)
+		b.names = make(map[data.Name]bool)
 	}
 	switch full {
 	case quota.User:
 		b.names[user] = true
 	case quota.Project:
-		b.names[model.Name{Project: user.Project}] = true
+		b.names[data.Name{Project: user.Project}] = true
 	case quota.Total:
 		b.all = true
 	}

@@ -6,20 +6,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
 // want makes a thread of a user need a claim.
 func want(q *runQueue, user string, thread int64) {
-	head := model.RunHead{Key: thread, ThreadKey: thread, Project: "p", User: user, Status: model.Queued}
-	q.set(&decide.Decided{Thread: thread, Open: []model.RunHead{head}, Next: decide.Next{Do: decide.ToClaim, Run: head}})
+	head := data.RunHead{Key: thread, ThreadKey: thread, Project: "p", User: user, Status: data.Queued}
+	q.set(&decide.Decided{Thread: thread, Open: []data.RunHead{head}, Next: decide.Next{Do: decide.ToClaim, Run: head}})
 }
 
 // claimed returns the users of the claims that are made while there are slots.
 func claimed(q *runQueue, slots int) (users []string) {
-	for _, n := range weighed(q, func(r *model.RunHead, _ model.Weight) (*reservation, shortage) {
+	for _, n := range weighed(q, func(r *data.RunHead, _ data.Weight) (*reservation, shortage) {
 		slots--
 		if slots < 0 {
 			return nil, shortage{slot: quota.Total}
@@ -32,14 +32,14 @@ func claimed(q *runQueue, slots int) (users []string) {
 }
 
 // none admits nothing.
-func none(*model.RunHead, model.Weight) (*reservation, shortage) { return nil, shortage{agent: true} }
+func none(*data.RunHead, data.Weight) (*reservation, shortage) { return nil, shortage{agent: true} }
 
 // weighed returns the claims that can be made once each run has a zero weight.
 func weighed(q *runQueue, admit admitter) []*need {
 	for {
 		_, unknown := q.ready(none, 1<<20)
 		for _, n := range unknown {
-			q.weighs(n, model.Weight{})
+			q.weighs(n, data.Weight{})
 		}
 		if len(unknown) == 0 {
 			done, _ := q.ready(admit, 0)
@@ -78,7 +78,7 @@ func TestRunQueue_SkipsRunsOfFullAgents(t *testing.T) {
 		want(q, "ann", i+1)
 	}
 	var got strings.Builder
-	for _, n := range weighed(q, func(r *model.RunHead, _ model.Weight) (*reservation, shortage) {
+	for _, n := range weighed(q, func(r *data.RunHead, _ data.Weight) (*reservation, shortage) {
 		if r.Key%2 == 1 {
 			return nil, shortage{agent: true}
 		}

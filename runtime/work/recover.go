@@ -10,27 +10,27 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 // recover takes over the runs that earlier instances left RUNNING, and fills the queue. Only the log knows the open entities
 // of a run.
 func (en *Engine) recover(ctx context.Context) error {
-	var left []model.RunHead
-	err := unfinished(ctx, en.store, model.Running, func(run *model.RunHead) {
+	var left []data.RunHead
+	err := unfinished(ctx, en.store, data.Running, func(run *data.RunHead) {
 		left = append(left, *run)
 	})
 	if err != nil {
 		return err
 	}
 	for i := range left {
-		run, err := commit.Patiently(ctx, func() (model.Run, error) { return en.store.Run(ctx, left[i].Key) })
+		run, err := commit.Patiently(ctx, func() (data.Run, error) { return en.store.Run(ctx, left[i].Key) })
 		if err == nil {
 			err = en.takeOver(ctx, &run)
 		}
 		switch {
-		case err == nil, errors.Is(err, model.ErrNotFound):
+		case err == nil, errors.Is(err, data.ErrNotFound):
 		case unwritten(err):
 			return fmt.Errorf("run %s: %w", left[i].ID, err)
 		default: // one run does not keep a server down
@@ -38,7 +38,7 @@ func (en *Engine) recover(ctx context.Context) error {
 		}
 	}
 	var queued []inLine
-	err = unfinished(ctx, en.store, model.Queued, func(run *model.RunHead) {
+	err = unfinished(ctx, en.store, data.Queued, func(run *data.RunHead) {
 		if n := len(queued); n == 0 || queued[n-1].thread != run.ThreadKey {
 			queued = append(queued, inLine{run.ThreadKey, run.QueuedAt})
 		} else if run.QueuedAt.Before(queued[n-1].since) {
@@ -52,7 +52,7 @@ func (en *Engine) recover(ctx context.Context) error {
 	for _, q := range queued {
 		en.commits.Add(&commit.Item{Command: &decide.Look{Thread: q.thread}})
 	}
-	err = unfinished(ctx, en.store, model.Waiting, func(run *model.RunHead) { en.queue.found(run.ThreadKey) })
+	err = unfinished(ctx, en.store, data.Waiting, func(run *data.RunHead) { en.queue.found(run.ThreadKey) })
 	if err != nil {
 		return err
 	}
@@ -66,11 +66,11 @@ type inLine struct {
 }
 
 // unfinished calls f for each run of a status, ordered by thread.
-func unfinished(ctx context.Context, store model.Store, status model.Status, f func(*model.RunHead)) error {
+func unfinished(ctx context.Context, store data.Store, status data.Status, f func(*data.RunHead)) error {
 	const limit = 500
 	var thread, key int64
 	for {
-		runs, err := commit.Patiently(ctx, func() ([]model.RunHead, error) { return store.Unfinished(ctx, status, thread, key, limit) })
+		runs, err := commit.Patiently(ctx, func() ([]data.RunHead, error) { return store.Unfinished(ctx, status, thread, key, limit) })
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func unfinished(ctx context.Context, store model.Store, status model.Status, f f
 
 // takeOver makes this instance the owner of a run and continues the run. It fails a run that cannot be executed or has
 // crashed too often.
-func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
+func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	if run.Owner != "" {
 		crashed, err := commit.Patiently(ctx, func() (bool, error) { return crashed(ctx, en.store, run.Owner) })
 		if err != nil {
@@ -135,12 +135,12 @@ func (en *Engine) takeOver(ctx context.Context, run *model.Run) error {
 
 // crashed reports whether an instance that has left runs RUNNING did not end in good order. An unknown instance counts as
 // crashed.
-func crashed(ctx context.Context, store model.Store, instance string) (bool, error) {
+func crashed(ctx context.Context, store data.Store, instance string) (bool, error) {
 	in, err := store.Instance(ctx, instance)
-	if errors.Is(err, model.ErrNotFound) {
+	if errors.Is(err, data.ErrNotFound) {
 		return true, nil
 	}
-	return in.End != model.EndLeft && in.End != model.EndFenced, err
+	return in.End != data.EndLeft && in.End != data.EndFenced, err
 }
 
 // The errors of runs that cannot go on.
@@ -163,7 +163,7 @@ const (
 // fail ends a RUNNING run that is not executed here as failed, with the first source that serves. because is the error that
 // caused it, or nil: an error which only means that nothing can be written now is returned, and the run does not fail. then
 // is called after the commit; it may be nil.
-func (en *Engine) fail(ctx context.Context, run *model.Run, from source, e *agui.OutputError, because error, then func()) error {
+func (en *Engine) fail(ctx context.Context, run *data.Run, from source, e *agui.OutputError, because error, then func()) error {
 	if because != nil {
 		if unwritten(because) || ctx.Err() != nil {
 			return because
@@ -179,7 +179,7 @@ func (en *Engine) fail(ctx context.Context, run *model.Run, from source, e *agui
 	}
 	end := failedWith(e)
 	if err = l.stageClosers(it, end); err == nil {
-		it.Rows = append(it.Rows, l.nodes.settle(model.Failed, e)...)
+		it.Rows = append(it.Rows, l.nodes.settle(data.Failed, e)...)
 		err = l.finish(end, it, l.run.Owner, then)
 	}
 	switch {
@@ -193,7 +193,7 @@ func (en *Engine) fail(ctx context.Context, run *model.Run, from source, e *agui
 
 // failBroken fails a live run with events that could not be stored.
 func (en *Engine) failBroken(ctx context.Context, broken *live) error {
-	run, err := commit.Patiently(ctx, func() (model.Run, error) { return en.store.Run(ctx, broken.run.Key) })
+	run, err := commit.Patiently(ctx, func() (data.Run, error) { return en.store.Run(ctx, broken.run.Key) })
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (en *Engine) failBroken(ctx context.Context, broken *live) error {
 }
 
 // readBack makes the live form of a RUNNING run from a source, and an item with the events that this has staged.
-func (en *Engine) readBack(ctx context.Context, run *model.Run, from source) (l *live, it *commit.Item, err error) {
+func (en *Engine) readBack(ctx context.Context, run *data.Run, from source) (l *live, it *commit.Item, err error) {
 	l, err = commit.Patiently(ctx, func() (*live, error) {
 		it = &commit.Item{}
 		if from == fromRows {
@@ -214,7 +214,7 @@ func (en *Engine) readBack(ctx context.Context, run *model.Run, from source) (l 
 
 // readRows makes the live form of a RUNNING run from its rows alone: in its open span, or else in a new one that it stages.
 // A state that the span has changed is as it was before the span.
-func (en *Engine) readRows(ctx context.Context, run *model.Run, it *commit.Item) (*live, error) {
+func (en *Engine) readRows(ctx context.Context, run *data.Run, it *commit.Item) (*live, error) {
 	th, err := en.store.Thread(ctx, run.ThreadKey)
 	if err != nil {
 		return nil, err
@@ -232,7 +232,7 @@ func (en *Engine) readRows(ctx context.Context, run *model.Run, it *commit.Item)
 		return nil, err
 	}
 	l := en.newLive(run)
-	if err := l.nodes.load(ctx, en.store, run); errors.Is(err, model.ErrUnavailable) {
+	if err := l.nodes.load(ctx, en.store, run); errors.Is(err, data.ErrUnavailable) {
 		return nil, err // any other error is about the rows, which stay as they are
 	}
 	l.asked.Store(true) // it may have asked
@@ -248,7 +248,7 @@ func (en *Engine) readRows(ctx context.Context, run *model.Run, it *commit.Item)
 }
 
 // readLog makes the live form of a RUNNING run from its log and rows, with all entities that its last owner left open.
-func (en *Engine) readLog(ctx context.Context, run *model.Run) (*live, error) {
+func (en *Engine) readLog(ctx context.Context, run *data.Run) (*live, error) {
 	th, err := en.store.Thread(ctx, run.ThreadKey)
 	if err != nil {
 		return nil, err
@@ -273,7 +273,7 @@ func (en *Engine) readLog(ctx context.Context, run *model.Run) (*live, error) {
 		return nil, err
 	}
 	for i := range asked {
-		if asked[i].Status == model.InterruptOpen {
+		if asked[i].Status == data.InterruptOpen {
 			l.journal.add(&asked[i])
 		}
 	}
@@ -328,9 +328,9 @@ func (r *repair) interrupt() error {
 		}
 	}
 	for _, row := range it.Rows {
-		if m, ok := row.(*model.Message); ok && thoughts[m.ID] {
-			m.State = model.MessageHidden
-			l.span.messages[m.ID].State = model.MessageHidden
+		if m, ok := row.(*data.Message); ok && thoughts[m.ID] {
+			m.State = data.MessageHidden
+			l.span.messages[m.ID].State = data.MessageHidden
 		}
 	}
 	for _, id := range l.span.ver.Unanswered() {
@@ -343,7 +343,7 @@ func (r *repair) interrupt() error {
 	}
 	return r.retract(slices.DeleteFunc(unended, func(id string) bool {
 		m := l.span.messages[id]
-		return m == nil || m.State != model.MessageHidden
+		return m == nil || m.State != data.MessageHidden
 	}))
 }
 
@@ -365,7 +365,7 @@ func (r *repair) goesOnIn(ev agui.Event) bool {
 
 // goesOn reports whether an open call will still get its own result: it was not made yet, may be made again, or has kept what it
 // needs to go on.
-func (l *live) goesOn(m *model.Memo) bool {
+func (l *live) goesOn(m *data.Memo) bool {
 	tool, ok := l.plugins.Tool(m.Tool)
 	return !m.Begun || ok && tool.Info().Idempotent || l.kept(m.Step, plugins.Use{Place: m.Place}) != nil
 }

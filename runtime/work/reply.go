@@ -11,10 +11,10 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // Responder identifies the person who answers.
@@ -33,7 +33,7 @@ type replies struct {
 
 // RepliesTo validates the answers of a request to a run's interrupts and prepares them for the decision, which refuses answers to
 // unknown interrupts. Its refusals have the place in the request's body.
-func (rs *replies) RepliesTo(run *model.RunHead, all []model.Interrupt, entries []agui.ResumeEntry, by Responder) ([]decide.Reply, error) {
+func (rs *replies) RepliesTo(run *data.RunHead, all []data.Interrupt, entries []agui.ResumeEntry, by Responder) ([]decide.Reply, error) {
 	replies := make([]decide.Reply, len(entries))
 	size := 0
 	for i, e := range entries {
@@ -42,18 +42,18 @@ func (rs *replies) RepliesTo(run *model.RunHead, all []model.Interrupt, entries 
 		if in == nil {
 			continue
 		}
-		if in.Status == model.InterruptOpen {
-			if e.Status != model.InterruptCancelled && !by.Operates && isForOperators(in) {
+		if in.Status == data.InterruptOpen {
+			if e.Status != data.InterruptCancelled && !by.Operates && isForOperators(in) {
 				return nil, errOperators
 			}
 			if err := rs.checkAnswer(run.Project, in, &e, fmt.Sprintf("/resume/%d", i)); err != nil {
 				return nil, err
 			}
 		}
-		if size += len(e.Payload); size > log.MaxMessages(rs.frameBytes) { // one RUN_STARTED has all answers
-			return nil, model.Refuse(model.KindTooLarge, "messages_too_large", "The answers of a request may hold %d bytes", log.MaxMessages(rs.frameBytes))
+		if size += len(e.Payload); size > tail.MaxMessages(rs.frameBytes) { // one RUN_STARTED has all answers
+			return nil, data.Refuse(data.KindTooLarge, "messages_too_large", "The answers of a request may hold %d bytes", tail.MaxMessages(rs.frameBytes))
 		}
-		if e.Status == model.InterruptCancelled {
+		if e.Status == data.InterruptCancelled {
 			e.Payload = nil // it was not checked
 		}
 		replies[i] = replyTo(in, takenFrom(e, &by))
@@ -62,21 +62,21 @@ func (rs *replies) RepliesTo(run *model.RunHead, all []model.Interrupt, entries 
 	return replies, nil
 }
 
-var errOperators = model.Refuse(model.KindForbidden, "operators_only", "Only an operator may answer this question; you may cancel it")
+var errOperators = data.Refuse(data.KindForbidden, "operators_only", "Only an operator may answer this question; you may cancel it")
 
 // checkAnswer validates an answer against its question. place is a JSON pointer to the answer in the request's body.
-func (rs *replies) checkAnswer(project string, in *model.Interrupt, e *agui.ResumeEntry, place string) error {
+func (rs *replies) checkAnswer(project string, in *data.Interrupt, e *agui.ResumeEntry, place string) error {
 	switch {
-	case e.Status == model.InterruptCancelled:
+	case e.Status == data.InterruptCancelled:
 		return nil
-	case e.Status != model.InterruptResolved:
+	case e.Status != data.InterruptResolved:
 		return misplaced(place+"/status", "invalid_request", "An answer's status must be resolved or cancelled")
 	case in.Frontend:
 		return nil
 	}
 	schema := json.RawMessage(approvalSchema)
 	if !isApproval(in) {
-		asked, err := log.Asks(in)
+		asked, err := tail.Asks(in)
 		if err != nil || asked.ResponseSchema == nil {
 			return err
 		}
@@ -129,13 +129,13 @@ func placeOf(err error) string {
 }
 
 func misplaced(place, code, format string, args ...any) error {
-	refusal := model.Refuse(model.KindInvalid, code, format, args...)
+	refusal := data.Refuse(data.KindInvalid, code, format, args...)
 	refusal.Place = place
 	return refusal
 }
 
 // interrupt returns the interrupt with the id, or nil.
-func interrupt(all []model.Interrupt, id string) *model.Interrupt {
+func interrupt(all []data.Interrupt, id string) *data.Interrupt {
 	for i := range all {
 		if id != "" && all[i].ID == id {
 			return &all[i]
@@ -162,13 +162,13 @@ func takenFrom(e agui.ResumeEntry, by *Responder) taken {
 }
 
 // replyTo prepares one answer.
-func replyTo(in *model.Interrupt, t taken) decide.Reply {
+func replyTo(in *data.Interrupt, t taken) decide.Reply {
 	e := &t.Entry
 	r := decide.Reply{Interrupt: in.ID}
 	switch {
 	case !in.Frontend:
-		r.Output = mustJSON(plugins.Answer{Cancelled: e.Status == model.InterruptCancelled, Payload: e.Payload})
-	case e.Status == model.InterruptCancelled:
+		r.Output = mustJSON(plugins.Answer{Cancelled: e.Status == data.InterruptCancelled, Payload: e.Payload})
+	case e.Status == data.InterruptCancelled:
 		r.Output = resultOf(in, failure("declined", "The client declined the call"))
 	case t.result != nil:
 		r.Output = resultOf(in, *t.result)
@@ -180,10 +180,10 @@ func replyTo(in *model.Interrupt, t taken) decide.Reply {
 }
 
 // answersIn returns the answers for the next RUN_STARTED. It leaves out tool messages of the client: their TOOL_CALL_RESULT has them.
-func answersIn(all []model.Interrupt) (list []agui.ResumeEntry) {
+func answersIn(all []data.Interrupt) (list []agui.ResumeEntry) {
 	for i := range all {
 		var t taken
-		if all[i].Status == model.InterruptAnswered && json.Unmarshal(all[i].Payload, &t) == nil && t.MessageID == "" {
+		if all[i].Status == data.InterruptAnswered && json.Unmarshal(all[i].Payload, &t) == nil && t.MessageID == "" {
 			list = append(list, t.Entry)
 		}
 	}
@@ -191,7 +191,7 @@ func answersIn(all []model.Interrupt) (list []agui.ResumeEntry) {
 }
 
 // resultOf returns a client's answer as the result of its call.
-func resultOf(in *model.Interrupt, out agui.ToolOutput) json.RawMessage {
+func resultOf(in *data.Interrupt, out agui.ToolOutput) json.RawMessage {
 	out.ToolName, out.ToolCallID = in.Tool, in.ID
 	return mustJSON(out)
 }
@@ -219,7 +219,7 @@ func frontendOutput(m *agui.Message) *agui.ToolOutput {
 // AnswersOf prepares the answers in a request for a run of the thread, nil when there are none: the entries of its resume,
 // and its messages with results of the client's own tools. known has the ids of the messages that the thread already has.
 func (rs *replies) AnswersOf(
-	ctx context.Context, r model.ByKey, threadKey int64, resume []agui.ResumeEntry, msgs []agui.Message, known map[string]bool, by Responder,
+	ctx context.Context, r data.ByKey, threadKey int64, resume []agui.ResumeEntry, msgs []agui.Message, known map[string]bool, by Responder,
 ) (*decide.Answers, error) {
 	if len(resume) == 0 && !slices.ContainsFunc(msgs, func(m agui.Message) bool { return m.Role == agui.RoleTool }) {
 		return nil, nil
@@ -228,7 +228,7 @@ func (rs *replies) AnswersOf(
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(open, func(r model.RunHead) bool { return r.Status == model.Waiting })
+	i := slices.IndexFunc(open, func(r data.RunHead) bool { return r.Status == data.Waiting })
 	if i < 0 {
 		return nil, nil
 	}
@@ -243,10 +243,10 @@ func (rs *replies) AnswersOf(
 	for j := range msgs {
 		m := &msgs[j]
 		in := interrupt(all, m.ToolCallID)
-		if m.Role != agui.RoleTool || in == nil || !in.Frontend || in.Status != model.InterruptOpen || slices.ContainsFunc(a.Replies, func(r decide.Reply) bool { return r.Interrupt == in.ID }) {
+		if m.Role != agui.RoleTool || in == nil || !in.Frontend || in.Status != data.InterruptOpen || slices.ContainsFunc(a.Replies, func(r decide.Reply) bool { return r.Interrupt == in.ID }) {
 			continue
 		}
-		t := takenFrom(agui.ResumeEntry{InterruptID: in.ID, Status: model.InterruptResolved}, &by)
+		t := takenFrom(agui.ResumeEntry{InterruptID: in.ID, Status: data.InterruptResolved}, &by)
 		t.result = frontendOutput(m)
 		if t.MessageID = m.ID; known[m.ID] {
 			t.MessageID = NewID()

@@ -12,7 +12,7 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // A result of more than loggedResult bytes is a file; the log has shownResult bytes of it.
@@ -23,7 +23,7 @@ const (
 
 // file stores a large result as a file and leaves its beginning and its end in out. It returns the row that is stored with
 // the result, nil if out is unchanged. A result that cannot be stored becomes a failure.
-func (c *toolCall) file(out *agui.ToolOutput) (model.Row, error) {
+func (c *toolCall) file(out *agui.ToolOutput) (data.Row, error) {
 	l := c.s.l
 	results := l.en.cfg.Results
 	if results == nil || len(out.ResultSummary) <= loggedResult {
@@ -35,7 +35,7 @@ func (c *toolCall) file(out *agui.ToolOutput) (model.Row, error) {
 	if cause := context.Cause(c.s.ctx); cause != nil {
 		return nil, cause
 	}
-	if refused, ok := errors.AsType[*model.Error](err); ok {
+	if refused, ok := errors.AsType[*data.Error](err); ok {
 		*out = failure(refused.Code, "The result cannot be stored: "+refused.Detail)
 		return nil, nil
 	}
@@ -52,7 +52,7 @@ func (c *toolCall) file(out *agui.ToolOutput) (model.Row, error) {
 	out.ResultSummary = fmt.Sprintf("[The result has %d bytes: GET /api/projects/%s/agent-runs/%s/results/%s. These are its beginning and its end.]\n%s\n[%d bytes left out]\n%s",
 		len(text), url.PathEscape(l.run.Project), url.PathEscape(l.run.ID), url.PathEscape(c.m.CallID),
 		strings.ToValidUTF8(head, ""), len(text)-len(head)-len(tail), strings.ToValidUTF8(tail, ""))
-	return &model.AttachmentUse{RunKey: l.run.Key, Key: key}, nil
+	return &data.AttachmentUse{RunKey: l.run.Key, Key: key}, nil
 }
 
 var _ host.ResultOpener = (*step)(nil)
@@ -64,7 +64,7 @@ func (s *step) OpenResult(ctx context.Context, call string) (io.ReadCloser, erro
 		return nil, plugins.ErrNoAttachment
 	}
 	_, body, err := results.OpenResult(ctx, run.Project, run.User, run.ThreadKey, call)
-	if refusal, refused := errors.AsType[*model.Error](err); refused && refusal.Kind != model.KindUnavailable {
+	if refusal, refused := errors.AsType[*data.Error](err); refused && refusal.Kind != data.KindUnavailable {
 		err = plugins.ErrNoAttachment
 	}
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // doing is a Do with a running function. Its memo names the messages that the function has begun. If the process dies
 // meanwhile, they are retracted: the function is called again and emits all of them again.
 type doing struct {
 	outer *doing // the enclosing Do, nil outside of any
-	memo  model.Memo
+	memo  data.Memo
 	shown []string // ids of the messages it has begun
 	known int      // how many of them the memo names
 	full  int      // how many memos have reached their limit of ids
@@ -28,7 +28,7 @@ type doing struct {
 const idsPerMemo = 100
 
 // at returns memo number n of the Do, which names its latest messages. Number 0 is the memo of the Do itself.
-func (d *doing) at(n int) model.Memo {
+func (d *doing) at(n int) data.Memo {
 	row := d.memo
 	if n > 0 {
 		row.Place += "+" + strconv.Itoa(n)
@@ -37,7 +37,7 @@ func (d *doing) at(n int) model.Memo {
 }
 
 // over returns the further memos as done: they are not needed once the Do has its record.
-func (d *doing) over() (rows []model.Row) {
+func (d *doing) over() (rows []data.Row) {
 	for n := 1; n <= d.full; n++ {
 		row := d.at(n)
 		row.Done = true
@@ -81,7 +81,7 @@ func (ds doings) inner() *doing {
 
 // showing adds the message that ev begins to the running Do. It returns the memo that must be stored with ev: when ev ends a
 // message, or begins a message of calls, which a crash does not cut.
-func (ds doings) showing(ev agui.Event, sp *span) []model.Row {
+func (ds doings) showing(ev agui.Event, sp *span) []data.Row {
 	d := ds.inner()
 	if d == nil {
 		return nil
@@ -104,7 +104,7 @@ func (ds doings) showing(ev agui.Event, sp *span) []model.Row {
 
 // shown returns the memo of the running Do if the Do has begun messages that the memo does not name. It is stored with the
 // held event that ends one of them.
-func (ds doings) shown() []model.Row {
+func (ds doings) shown() []data.Row {
 	d := ds.inner()
 	if d == nil || d.known == len(d.shown) {
 		return nil
@@ -115,7 +115,7 @@ func (ds doings) shown() []model.Row {
 	if d.known >= idsPerMemo {
 		d.shown, d.known, d.full = nil, 0, d.full+1
 	}
-	return []model.Row{&row}
+	return []data.Row{&row}
 }
 
 // retract retracts the output of each Do that a crash has cut short: the Do is repeated. A message stays if one of its calls
@@ -163,11 +163,11 @@ func (r *repair) retract(unended []string) error {
 // hiddenUntold reports whether a message is hidden because it was cut short, and the log has not retracted it yet.
 func (sp *span) hiddenUntold(id string) bool {
 	m := sp.messages[id]
-	return m != nil && m.State == model.MessageHidden && !sp.retracted[id]
+	return m != nil && m.State == data.MessageHidden && !sp.retracted[id]
 }
 
 // wasCut reports whether a memo belongs to a Do that has begun and is to be repeated.
-func (ns *nodes) wasCut(m *model.Memo) bool {
+func (ns *nodes) wasCut(m *data.Memo) bool {
 	if m.Done || m.Output == nil || !strings.HasPrefix(m.Place[strings.LastIndexByte(m.Place, '/')+1:], "do:") {
 		return false
 	}
@@ -178,21 +178,21 @@ func (ns *nodes) wasCut(m *model.Memo) bool {
 // shows reports whether a complete message of the run is in prompts.
 func (sp *span) shows(id string) bool {
 	m := sp.messages[id]
-	return m != nil && m.EventID != 0 && m.State == model.MessageConsumed && m.Role != agui.RoleUser
+	return m != nil && m.EventID != 0 && m.State == data.MessageConsumed && m.Role != agui.RoleUser
 }
 
 // hide adds the rows of retracted messages. Messages of people are retracted by guards.
 func (sp *span) hide(it *commit.Item, ids []string) {
 	for _, id := range ids {
-		if m := sp.earlier[id]; m != nil && sp.messages[id] == nil && m.State == model.MessageConsumed {
+		if m := sp.earlier[id]; m != nil && sp.messages[id] == nil && m.State == data.MessageConsumed {
 			row := *m
-			row.State, m.State = model.MessageHidden, model.MessageHidden
+			row.State, m.State = data.MessageHidden, data.MessageHidden
 			it.Rows = append(it.Rows, &row)
 			continue
 		}
-		if m := sp.messages[id]; m != nil && m.EventID != 0 && m.State == model.MessageConsumed {
+		if m := sp.messages[id]; m != nil && m.EventID != 0 && m.State == data.MessageConsumed {
 			row := sp.message(id)
-			row.State, sp.messages[id].State = model.MessageHidden, model.MessageHidden
+			row.State, sp.messages[id].State = data.MessageHidden, data.MessageHidden
 			it.Rows = append(it.Rows, row)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 // runs is the set of RUNNING runs of this instance.
@@ -110,7 +110,7 @@ func (rs *runs) awaitEnd(l *live) error {
 	case <-l.over:
 		return nil
 	case <-rs.fenced:
-		return model.ErrFenced
+		return data.ErrFenced
 	case <-rs.abandoned:
 		return commit.ErrStopping
 	}

@@ -8,14 +8,14 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // Snapshot returns a thread as it is now, with its newest limit stored messages. While a run executes, it waits until the run's events
 // so far are stored.
-func (rs *runs) Snapshot(ctx context.Context, t *log.Tail, limit int) (log.Snapshot, error) {
-	return whole(ctx, rs, t, func() (log.Snapshot, error) {
+func (rs *runs) Snapshot(ctx context.Context, t *tail.Tail, limit int) (tail.Snapshot, error) {
+	return whole(ctx, rs, t, func() (tail.Snapshot, error) {
 		if l := rs.liveOn(t.Key()); l != nil {
 			return l.snapshot(ctx, limit)
 		}
@@ -25,25 +25,25 @@ func (rs *runs) Snapshot(ctx context.Context, t *log.Tail, limit int) (log.Snaps
 
 // RunSnapshot returns a thread as the latest span of one of its runs left it. For a run that has not started yet it returns
 // an empty snapshot.
-func (rs *runs) RunSnapshot(ctx context.Context, t *log.Tail, run *model.Run) (log.RunSnapshot, error) {
-	return whole(ctx, rs, t, func() (log.RunSnapshot, error) {
-		return t.OfRun(ctx, run, func(ctx context.Context) (log.Snapshot, error) {
+func (rs *runs) RunSnapshot(ctx context.Context, t *tail.Tail, run *data.Run) (tail.RunSnapshot, error) {
+	return whole(ctx, rs, t, func() (tail.RunSnapshot, error) {
+		return t.OfRun(ctx, run, func(ctx context.Context) (tail.Snapshot, error) {
 			if l := rs.liveRun(run.Key); l != nil {
-				return l.snapshot(ctx, log.LatestMessages)
+				return l.snapshot(ctx, tail.LatestMessages)
 			}
-			return log.Snapshot{}, log.ErrChanged
+			return tail.Snapshot{}, tail.ErrChanged
 		})
 	})
 }
 
 // whole makes a snapshot, again when the thread has changed meanwhile.
-func whole[S any](ctx context.Context, rs *runs, t *log.Tail, snapshot func() (S, error)) (s S, err error) {
+func whole[S any](ctx context.Context, rs *runs, t *tail.Tail, snapshot func() (S, error)) (s S, err error) {
 	for {
 		if err := t.Learn(ctx); err != nil {
 			return s, err
 		}
 		changed := t.Changed()
-		if s, err = snapshot(); !errors.Is(err, log.ErrChanged) {
+		if s, err = snapshot(); !errors.Is(err, tail.ErrChanged) {
 			return s, err
 		}
 		if err := rs.await(ctx, changed); err != nil {
@@ -71,39 +71,39 @@ func (rs *runs) await(ctx context.Context, changed <-chan struct{}) error {
 	}
 }
 
-// snapshot returns the thread as the run has left it so far. It fails with log.ErrChanged when the run's span ends
+// snapshot returns the thread as the run has left it so far. It fails with tail.ErrChanged when the run's span ends
 // meanwhile.
-func (l *live) snapshot(ctx context.Context, limit int) (log.Snapshot, error) {
+func (l *live) snapshot(ctx context.Context, limit int) (tail.Snapshot, error) {
 	l.mu.Lock()
 	if l.gate != nil {
 		l.mu.Unlock()
-		return log.Snapshot{}, log.ErrChanged
+		return tail.Snapshot{}, tail.ErrChanged
 	}
 	run := l.run
-	s := log.Snapshot{After: l.span.last, Run: &run, RunID: l.span.run.ID, Running: true, State: l.span.state(), Open: l.span.fold.Open()}
+	s := tail.Snapshot{After: l.span.last, Run: &run, RunID: l.span.run.ID, Running: true, State: l.span.state(), Open: l.span.fold.Open()}
 	folded := l.span.fold.Messages()
-	var partial []model.Message
+	var partial []data.Message
 	for _, m := range folded {
 		if row := l.span.messages[m.ID]; row != nil && row.EventID == 0 {
-			partial = append(partial, model.Message{Seq: row.Seq, Message: m})
+			partial = append(partial, data.Message{Seq: row.Seq, Message: m})
 		}
 	}
 	l.mu.Unlock()
 
 	if err := l.stored(ctx, s.After); err != nil {
-		return log.Snapshot{}, err
+		return tail.Snapshot{}, err
 	}
 	rows, err := l.en.store.Messages(ctx, l.t.Key(), s.After, limit)
 	if err != nil {
-		return log.Snapshot{}, err
+		return tail.Snapshot{}, err
 	}
-	s.Messages = log.Newest(asOf(rows, folded, partial), l.en.cfg.FrameBytes)
+	s.Messages = tail.Newest(asOf(rows, folded, partial), l.en.cfg.FrameBytes)
 	return s, nil
 }
 
 // asOf returns rows as they were when the log folded to folded: later events may have changed them since. The messages of
 // folded without a row at that time are partial.
-func asOf(rows []model.Message, folded []agui.Message, partial []model.Message) []agui.Message {
+func asOf(rows []data.Message, folded []agui.Message, partial []data.Message) []agui.Message {
 	then := make(map[string]agui.Message, len(folded))
 	for _, m := range folded {
 		then[m.ID] = m
@@ -114,8 +114,8 @@ func asOf(rows []model.Message, folded []agui.Message, partial []model.Message) 
 		}
 	}
 	rows = append(rows, partial...)
-	slices.SortStableFunc(rows, func(a, b model.Message) int { return cmp.Compare(a.Seq, b.Seq) })
-	return log.Contents(rows)
+	slices.SortStableFunc(rows, func(a, b data.Message) int { return cmp.Compare(a.Seq, b.Seq) })
+	return tail.Contents(rows)
 }
 
 // stored waits until the run's event of that id is stored.
@@ -126,7 +126,7 @@ func (l *live) stored(ctx context.Context, id int64) error {
 			return nil
 		}
 		if l.source.Lost() || l.en.liveRun(l.run.Key) != l {
-			return log.ErrChanged
+			return tail.ErrChanged
 		}
 		if err := l.en.await(ctx, changed); err != nil {
 			return err

@@ -10,17 +10,17 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/fold"
-	"github.com/batonrun/baton/runtime/log"
-	"github.com/batonrun/baton/runtime/model"
 	"github.com/batonrun/baton/runtime/monitor"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // span is a span of a run: it verifies, numbers, encodes and folds the events of the run. The run's owner has the only open
 // span; the run's mutex guards it.
 type span struct {
-	row      model.Span
-	thread   *model.Thread
+	row      data.Span
+	thread   *data.Thread
 	run      *monitor.Run // with its name in this span
 	most     int          // maximum bytes of an event
 	last     int64        // the id of the last event
@@ -29,11 +29,11 @@ type span struct {
 	seq      int64        // of the thread's last message
 	ver      *agui.Verifier
 	fold     *fold.Fold
-	messages map[string]*model.Message // of this run, with a seq or waiting for one
-	earlier  map[string]*model.Message // people's messages of earlier runs that workers have read
-	calls    map[string]string         // the tools of calls that may still owe a result, by toolCallId
-	slab     []byte                    // room for payloads
-	output   []byte                    // the encoded Output of the event that was encoded last, if that is a told
+	messages map[string]*data.Message // of this run, with a seq or waiting for one
+	earlier  map[string]*data.Message // people's messages of earlier runs that workers have read
+	calls    map[string]string        // the tools of calls that may still owe a result, by toolCallId
+	slab     []byte                   // room for payloads
+	output   []byte                   // the encoded Output of the event that was encoded last, if that is a told
 
 	began     began           // the beginning of the run's generation
 	brought   map[string]bool // messages that the generation has received or found, by id
@@ -48,15 +48,15 @@ type began struct {
 }
 
 // nextSpan returns a run's next span, which begins behind the event last and the message seq. Its events have up to most bytes.
-func nextSpan(most int, th *model.Thread, run *model.Run, last, seq int64) *span {
-	return openSpan(most, th, run, &model.Span{
+func nextSpan(most int, th *data.Thread, run *data.Run, last, seq int64) *span {
+	return openSpan(most, th, run, &data.Span{
 		RunKey: run.Key, N: run.Spans + 1, ThreadKey: th.Key, RunID: cmp.Or(run.SpanName, run.ID),
 		Generation: run.Generation, First: last + 1, State: th.State,
 	}, last, seq)
 }
 
 // openSpan returns a span that goes on behind the event last and the message seq.
-func openSpan(most int, th *model.Thread, run *model.Run, row *model.Span, last, seq int64) *span {
+func openSpan(most int, th *data.Thread, run *data.Run, row *data.Span, last, seq int64) *span {
 	sp := spanOf(th, &monitor.Run{
 		Key: run.Key, Project: th.Project, User: th.User, ID: row.RunID, ThreadID: th.ID, Agent: run.WorkflowID,
 	}, most, last, seq)
@@ -64,10 +64,10 @@ func openSpan(most int, th *model.Thread, run *model.Run, row *model.Span, last,
 	return sp
 }
 
-func spanOf(th *model.Thread, run *monitor.Run, most int, last, seq int64) *span {
+func spanOf(th *data.Thread, run *monitor.Run, most int, last, seq int64) *span {
 	return &span{
 		thread: th, run: run, most: most, last: last, seq: seq,
-		ver: new(agui.Verifier), fold: fold.New(th.State, nil), messages: make(map[string]*model.Message), earlier: make(map[string]*model.Message), calls: make(map[string]string),
+		ver: new(agui.Verifier), fold: fold.New(th.State, nil), messages: make(map[string]*data.Message), earlier: make(map[string]*data.Message), calls: make(map[string]string),
 	}
 }
 
@@ -126,10 +126,10 @@ func (sp *span) stageStored(it *commit.Item, ev agui.Event, payload []byte) erro
 	sp.last++
 	sp.kind, sp.at = ev.Type(), time.Now()
 	sp.number(ev, changed)
-	rec := log.NewRecord(sp.last, sp.run.Key, ev, len(payload))
+	rec := tail.NewRecord(sp.last, sp.run.Key, ev, len(payload))
 	it.Run = sp.run
 	it.Records = append(it.Records, rec)
-	it.Events = append(it.Events, model.StoredEvent{
+	it.Events = append(it.Events, data.StoredEvent{
 		ThreadKey: sp.thread.Key, ID: sp.last, RunKey: sp.run.Key, Kind: ev.Type(), Payload: payload,
 	})
 	if ev.Type() == agui.TypeMessagesSnapshot {
@@ -138,14 +138,14 @@ func (sp *span) stageStored(it *commit.Item, ev agui.Event, payload []byte) erro
 	for _, id := range changed {
 		row := sp.message(id)
 		if isCut(ev) && len(row.ToolCalls) == 0 {
-			row.State, sp.messages[id].State = model.MessageHidden, model.MessageHidden
+			row.State, sp.messages[id].State = data.MessageHidden, data.MessageHidden
 		}
 		it.Rows = append(it.Rows, row)
 	}
 	if ev, ok := ev.(agui.Custom); ok {
 		sp.hide(it, agui.RetractedBy(ev))
 		if c, ok := agui.ModelCallOf(ev); ok && c.Status == agui.ModelInterrupted {
-			it.Rows = append(it.Rows, &model.PromptEnd{RunKey: sp.run.Key, ID: c.ID, PromptResult: model.PromptResult{Status: c.Status}})
+			it.Rows = append(it.Rows, &data.PromptEnd{RunKey: sp.run.Key, ID: c.ID, PromptResult: data.PromptResult{Status: c.Status}})
 		}
 	}
 	return nil
@@ -248,38 +248,38 @@ func (sp *span) reserve(id string) {
 // under the same id.
 func (sp *span) begin(id string) {
 	sp.reserve(id)
-	if m := sp.known(id); m.State == model.MessageHidden {
-		m.State = model.MessageConsumed
+	if m := sp.known(id); m.State == data.MessageHidden {
+		m.State = data.MessageConsumed
 	}
 }
 
 // known returns the row of a message as far as it is known.
-func (sp *span) known(id string) *model.Message {
+func (sp *span) known(id string) *data.Message {
 	m := sp.messages[id]
 	if m == nil {
-		m = &model.Message{ThreadKey: sp.thread.Key, RunKey: sp.run.Key}
+		m = &data.Message{ThreadKey: sp.thread.Key, RunKey: sp.run.Key}
 		sp.messages[id] = m
 	}
 	return m
 }
 
 // message returns the row of a message in its current form in the log.
-func (sp *span) message(id string) *model.Message {
+func (sp *span) message(id string) *data.Message {
 	m := sp.known(id)
 	if m.EventID == 0 {
-		m.EventID, m.State = sp.last, model.MessageConsumed
+		m.EventID, m.State = sp.last, data.MessageConsumed
 	}
 	if msg, ok := sp.fold.Message(id); ok {
 		m.Message, m.Encoded = msg, nil
 	} else {
-		m.State = model.MessageHidden // an activity that was replaced
+		m.State = data.MessageHidden // an activity that was replaced
 	}
 	row := *m
 	return &row
 }
 
 // take stages messages that were appended meanwhile, each as its own text message.
-func (sp *span) take(it *commit.Item, msgs []model.Message) error {
+func (sp *span) take(it *commit.Item, msgs []data.Message) error {
 	for i := range msgs {
 		m := &msgs[i]
 		sp.messages[m.ID] = m
@@ -313,7 +313,7 @@ func (sp *span) ofItsCall(ev agui.Event) agui.Event {
 
 // started stages the RUN_STARTED of a span with the messages that are new to the thread, the answers that the span takes, and the id
 // of the trace that the run belongs to: see Input.Trace.
-func (sp *span) started(it *commit.Item, run *model.Run, msgs []model.Message, answers []agui.ResumeEntry, trace string) error {
+func (sp *span) started(it *commit.Item, run *data.Run, msgs []data.Message, answers []agui.ResumeEntry, trace string) error {
 	in := &agui.RunAgentInput{ThreadID: sp.thread.ID, RunID: sp.run.ID, Resume: answers}
 	for i := range msgs {
 		sp.messages[msgs[i].ID] = &msgs[i]

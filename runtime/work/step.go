@@ -12,9 +12,9 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/fold"
 	"github.com/batonrun/baton/runtime/graph"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 // step is the host of one worker: for one execution of a node, or for a sub-agent inside one.
@@ -103,7 +103,7 @@ func (s *step) Emit(ev agui.Event) error { return s.emit(ev, nil) }
 
 // emit is Emit for an event with rows, which are stored with it, or with an item before it if it is held. rows is called with l.mu
 // held, and may be nil.
-func (s *step) emit(ev agui.Event, rows func() []model.Row) error {
+func (s *step) emit(ev agui.Event, rows func() []data.Row) error {
 	if err := s.l.own(s.ctx, ev); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (s *step) emit(ev agui.Event, rows func() []model.Row) error {
 
 // tell emits an event with its rows that the worker does not know of. If this event or an earlier held one is refused, the worker gets the
 // error with its next use of the step.
-func (s *step) tell(ev agui.Event, rows func() []model.Row) (told bool) {
+func (s *step) tell(ev agui.Event, rows func() []data.Row) (told bool) {
 	err := s.emit(ev, rows)
 	if err == nil {
 		return true
@@ -218,7 +218,7 @@ func (s *step) PatchState(patch json.RawMessage) error {
 }
 
 // memo returns a copy of the record of u, or a new one when there is none.
-func (s *step) memo(u plugins.Use) (*model.Memo, error) {
+func (s *step) memo(u plugins.Use) (*data.Memo, error) {
 	l := s.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -229,34 +229,34 @@ func (s *step) memo(u plugins.Use) (*model.Memo, error) {
 	if most := 2 * l.en.cfg.SaidPerRun; len(l.journal.records) >= maxRecords || int64(l.journal.bytes) > most { // a tool's result in a Do is recorded for both
 		return nil, &plugins.Error{Code: "too_many_records", Message: fmt.Sprintf("A run may record %d things, of %d bytes", maxRecords, most)}
 	}
-	return &model.Memo{RunKey: l.run.Key, Generation: l.run.Generation, Step: s.number, Place: u.Place, Hash: u.Hash()}, nil
+	return &data.Memo{RunKey: l.run.Key, Generation: l.run.Generation, Step: s.number, Place: u.Place, Hash: u.Hash()}, nil
 }
 
 // write queues a memo as it is now, with evs.
-func (s *step) write(m *model.Memo, done func(error), evs ...agui.Event) error {
+func (s *step) write(m *data.Memo, done func(error), evs ...agui.Event) error {
 	row := *m
-	return s.l.emit(s, []model.Row{&row}, done, evs...)
+	return s.l.emit(s, []data.Row{&row}, done, evs...)
 }
 
 // store calls write and waits until the memo is stored.
-func (s *step) store(m *model.Memo, evs ...agui.Event) error {
+func (s *step) store(m *data.Memo, evs ...agui.Event) error {
 	return s.l.wait(func(done func(error)) error { return s.write(m, done, evs...) })
 }
 
 // record completes a memo and waits until it is stored together with evs.
-func (s *step) record(m *model.Memo, output json.RawMessage, evs ...agui.Event) error {
+func (s *step) record(m *data.Memo, output json.RawMessage, evs ...agui.Event) error {
 	m.Done, m.Output = true, output
 	return s.store(m, evs...)
 }
 
 // recordWith is record with one more row, nil for none.
-func (s *step) recordWith(m *model.Memo, more model.Row, output json.RawMessage, evs ...agui.Event) error {
+func (s *step) recordWith(m *data.Memo, more data.Row, output json.RawMessage, evs ...agui.Event) error {
 	if more == nil {
 		return s.record(m, output, evs...)
 	}
 	m.Done, m.Output = true, output
 	row := *m
-	return s.l.wait(func(done func(error)) error { return s.l.emit(s, []model.Row{&row, more}, done, evs...) })
+	return s.l.wait(func(done func(error)) error { return s.l.emit(s, []data.Row{&row, more}, done, evs...) })
 }
 
 // Do returns the record of u. If there is none, it calls fn, and returns fn's result once it is recorded.
@@ -277,9 +277,9 @@ func (s *step) Do(ctx context.Context, u plugins.Use, fn func(context.Context) (
 		return nil, errors.Join(err, s.l.emit(s, nil, nil))
 	}
 	m.Done, m.Output = true, rec.Output
-	rows := append([]model.Row{m}, d.over()...)
+	rows := append([]data.Row{m}, d.over()...)
 	for _, call := range rec.Calls {
-		rows = append(rows, &model.Memo{
+		rows = append(rows, &data.Memo{
 			RunKey: m.RunKey, Generation: m.Generation, Step: m.Step, Place: call.Place, CallID: call.ID, Tool: call.Name,
 		})
 	}
@@ -296,7 +296,7 @@ func (s *step) Ask(_ context.Context, u plugins.Use, q agui.Interrupt) (plugins.
 }
 
 // question is Ask for any memo. tool is the tool of an approval, else empty. A recorded question keeps waiting.
-func (s *step) question(m *model.Memo, tool string, q agui.Interrupt) (plugins.Answer, error) {
+func (s *step) question(m *data.Memo, tool string, q agui.Interrupt) (plugins.Answer, error) {
 	var a plugins.Answer
 	if m.Done {
 		err := json.Unmarshal(m.Output, &a)
@@ -312,8 +312,8 @@ func (s *step) question(m *model.Memo, tool string, q agui.Interrupt) (plugins.A
 			q.Reason = "input_required"
 		}
 	}
-	in := &model.Interrupt{
-		ID: q.ID, RunKey: m.RunKey, Step: m.Step, Place: m.Place, Tool: tool, Status: model.InterruptOpen, CreatedAt: time.Now(),
+	in := &data.Interrupt{
+		ID: q.ID, RunKey: m.RunKey, Step: m.Step, Place: m.Place, Tool: tool, Status: data.InterruptOpen, CreatedAt: time.Now(),
 	}
 	if q.ExpiresAt != "" {
 		at, err := time.Parse(time.RFC3339, q.ExpiresAt)
@@ -336,7 +336,7 @@ func (s *step) question(m *model.Memo, tool string, q agui.Interrupt) (plugins.A
 	}
 	m.CallID = q.ID
 	s.l.asked.Store(true)
-	if err := s.l.emit(s, []model.Row{m, in}, nil); err != nil {
+	if err := s.l.emit(s, []data.Row{m, in}, nil); err != nil {
 		return a, err
 	}
 	return a, plugins.ErrWaiting
@@ -384,13 +384,13 @@ func (s *step) Next(ctx context.Context, u plugins.Use) ([]agui.Message, error) 
 	return s.takeMessages(ctx, m)
 }
 
-func (s *step) takeMessages(ctx context.Context, m *model.Memo) ([]agui.Message, error) {
+func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, error) {
 	l := s.l
 	if err := l.emit(s, nil, nil); err != nil {
 		return nil, err
 	}
 	l.source.Room()
-	queued, err := commit.Patiently(s.ctx, func() ([]model.Message, error) { return l.en.store.Queued(ctx, l.run.Key) })
+	queued, err := commit.Patiently(s.ctx, func() ([]data.Message, error) { return l.en.store.Queued(ctx, l.run.Key) })
 	if err != nil {
 		return nil, err
 	}
@@ -402,7 +402,7 @@ func (s *step) takeMessages(ctx context.Context, m *model.Memo) ([]agui.Message,
 		return nil, err
 	}
 	// Messages of an earlier Next may still be on their way to the store.
-	queued = slices.DeleteFunc(queued, func(q model.Message) bool { return l.span.messages[q.ID] != nil })
+	queued = slices.DeleteFunc(queued, func(q data.Message) bool { return l.span.messages[q.ID] != nil })
 	msgs := make([]agui.Message, len(queued))
 	for i := range queued {
 		msgs[i] = queued[i].Message

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // NewID mints a UUIDv7.
@@ -70,7 +70,7 @@ func Query(msgs []agui.Message) string {
 }
 
 func mustJSON(v any) json.RawMessage {
-	b, err := model.JSON(v)
+	b, err := data.JSON(v)
 	if err != nil {
 		panic(err) // our own structs always encode
 	}

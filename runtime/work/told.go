@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // told is a call's result with an encoded output, which the record of the call has too.
@@ -14,7 +14,7 @@ type told struct {
 	output []byte // without parts, which the event has
 }
 
-func toldOf(m *model.Memo, out *agui.ToolOutput) told {
+func toldOf(m *data.Memo, out *agui.ToolOutput) told {
 	shown := *out
 	shown.Parts = nil
 	output, _ := shown.MarshalJSON() // never fails

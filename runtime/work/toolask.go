@@ -10,7 +10,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // codeDeclined is the code of a tool's question that is not put to a person.
@@ -47,7 +47,7 @@ func (c *toolCall) asks(ctx context.Context, info *plugins.Info, waits *atomic.B
 			q.ExpiresAt = c.s.approvalEnds()
 		}
 		if q.Metadata == nil {
-			q.Metadata = log.CallMetadata("question", c.u.Name, c.executed())
+			q.Metadata = tail.CallMetadata("question", c.u.Name, c.executed())
 		}
 		a, err := c.s.question(m, "", q)
 		if errors.Is(err, plugins.ErrWaiting) {

@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // spent is the record of a model call.
@@ -39,17 +39,17 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 
 // count writes a call's usage with its record m, and returns the budgets whose use has reached a mark. first is false for a further
 // part of a call.
-func (s *step) count(m *model.Memo, call *spent, first bool) (reached []model.BudgetState, err error) {
+func (s *step) count(m *data.Memo, call *spent, first bool) (reached []data.BudgetState, err error) {
 	l := s.l
 	l.source.Room()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	used := &model.CallUsage{Project: l.run.Project, User: l.run.User, Agent: l.run.WorkflowID, At: call.At, Usage: call.TokenUsage}
+	used := &data.CallUsage{Project: l.run.Project, User: l.run.User, Agent: l.run.WorkflowID, At: call.At, Usage: call.TokenUsage}
 	used.Cost, _ = l.en.prices.Cost(used.Usage)
 	if first {
 		used.Calls = 1
 	}
-	var counted []model.Row
+	var counted []data.Row
 	if used.Used() {
 		reached = append(l.en.addCall(used), l.reached(used)...)
 		counted = append(counted, used)
@@ -67,7 +67,7 @@ func (s *step) count(m *model.Memo, call *spent, first bool) (reached []model.Bu
 	}
 	l.journal.modelEnded(*call)
 	l.run.Usage = agui.AddUsage(slices.Clone(l.run.Usage), used.Usage) // queued rows keep their slices
-	rows := []model.Row{l.journal.add(m), &model.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}
+	rows := []data.Row{l.journal.add(m), &data.RunResult{Key: l.run.Key, OutputSummary: l.run.OutputSummary, Usage: l.run.Usage}}
 	l.put(append(rows, counted...)...)
 	return reached, nil
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/model"
 )
 
 // weightOf returns the weight of an input of so many bytes: nothing if they are few, because the slot covers them.
@@ -18,10 +18,10 @@ func (a *admission) weightOf(asked int64) int64 {
 
 // weigh returns the weight of a run. Its messages count only if the run goes on. The weight is zero when the database does
 // not return it: the claim then finds the error.
-func (a *admission) weigh(ctx context.Context, r *model.RunHead) model.Weight {
-	w, err := commit.Patiently(ctx, func() (model.Weight, error) { return a.cfg.Store.Weight(ctx, r.ThreadKey, r.Key) })
+func (a *admission) weigh(ctx context.Context, r *data.RunHead) data.Weight {
+	w, err := commit.Patiently(ctx, func() (data.Weight, error) { return a.cfg.Store.Weight(ctx, r.ThreadKey, r.Key) })
 	if err != nil {
-		return model.Weight{}
+		return data.Weight{}
 	}
 	w.Asked = a.weightOf(w.Asked)
 	w.Said *= 2 // a worker's answer is once more in its output
@@ -33,7 +33,7 @@ func (a *admission) weigh(ctx context.Context, r *model.RunHead) model.Weight {
 
 // weighStart returns the weight of a requested run.
 func (a *admission) weighStart(ctx context.Context, c *decide.Start) (int64, error) {
-	asked := int64(len(c.Run.Input)+len(c.Run.Definition)) + int64(c.Size) + int64(len(c.Messages)*model.MessageBytes)
+	asked := int64(len(c.Run.Input)+len(c.Run.Definition)) + int64(c.Size) + int64(len(c.Messages)*data.MessageBytes)
 	if c.New {
 		return a.weightOf(asked), nil
 	}

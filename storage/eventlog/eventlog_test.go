@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 func codec(t *testing.T) *Codec {
@@ -23,9 +23,9 @@ func codec(t *testing.T) *Codec {
 
 // Events come back as they were packed, from rows and from a segment, in pages of any size.
 func TestPage_HasWhatWasPacked(t *testing.T) {
-	var events []model.StoredEvent
+	var events []data.StoredEvent
 	for id := int64(1); id <= 300; id++ {
-		ev := model.StoredEvent{ThreadKey: 1, ID: id, RunKey: 1 + id/100, Kind: agui.TypeCustom, Payload: fmt.Appendf(nil, `{"type":"CUSTOM","n":%d}`, id)}
+		ev := data.StoredEvent{ThreadKey: 1, ID: id, RunKey: 1 + id/100, Kind: agui.TypeCustom, Payload: fmt.Appendf(nil, `{"type":"CUSTOM","n":%d}`, id)}
 		switch id % 50 {
 		case 1:
 			ev.Kind = "OTHER" // than its payload says
@@ -50,7 +50,7 @@ func TestPage_HasWhatWasPacked(t *testing.T) {
 	}
 	for form, rows := range map[string][]Row{"rows": rows, "segment": sealed} {
 		for _, limit := range []int{1, 7, 64, 1000} {
-			var got []model.StoredEvent
+			var got []data.StoredEvent
 			for after := int64(0); after < 300; after = got[len(got)-1].ID {
 				page := NewPage(1, after, limit)
 				page.Grow(rows)
@@ -71,10 +71,10 @@ func TestPage_HasWhatWasPacked(t *testing.T) {
 
 // A row has consecutive events of one run, within its bounds.
 func TestPacker_BoundsRows(t *testing.T) {
-	event := func(thread, id, run int64) model.StoredEvent {
-		return model.StoredEvent{ThreadKey: thread, ID: id, RunKey: run, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM"}`)}
+	event := func(thread, id, run int64) data.StoredEvent {
+		return data.StoredEvent{ThreadKey: thread, ID: id, RunKey: run, Kind: agui.TypeCustom, Payload: []byte(`{"type":"CUSTOM"}`)}
 	}
-	var events []model.StoredEvent
+	var events []data.StoredEvent
 	for id := int64(1); id <= maxRowEvents+1; id++ {
 		events = append(events, event(2, id, 1), event(1, id, 1))
 	}
@@ -95,7 +95,7 @@ func TestPacker_BoundsRows(t *testing.T) {
 }
 
 func TestPacker_RefusesWhatItCannotSeparate(t *testing.T) {
-	for name, ev := range map[string]model.StoredEvent{
+	for name, ev := range map[string]data.StoredEvent{
 		"no thread": {ID: 1, Payload: []byte("{}")},
 		"no id":     {ThreadKey: 1, Payload: []byte("{}")},
 		"kind":      {ThreadKey: 1, ID: 1, Kind: "A B", Payload: []byte("{}")},
@@ -103,7 +103,7 @@ func TestPacker_RefusesWhatItCannotSeparate(t *testing.T) {
 		"a NUL":     {ThreadKey: 1, ID: 1, Payload: []byte("{\x00}")},
 		"no UTF-8":  {ThreadKey: 1, ID: 1, Payload: []byte("{\xff}")},
 	} {
-		if _, err := new(Packer).Pack([]model.StoredEvent{ev}); err == nil {
+		if _, err := new(Packer).Pack([]data.StoredEvent{ev}); err == nil {
 			t.Errorf("%s: it is packed", name)
 		}
 	}

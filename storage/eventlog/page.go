@@ -6,13 +6,13 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Page is a page of a thread's events that is being read.
 type Page struct {
-	Events []model.StoredEvent // without their RunID
-	Size   int                 // of their payloads
+	Events []data.StoredEvent // without their RunID
+	Size   int                // of their payloads
 
 	thread, after int64
 	limit         int
@@ -69,7 +69,7 @@ func (p *Page) Add(r *Row) error {
 			line = slices.Clip(line)
 		}
 		p.Size += len(line)
-		p.Events = append(p.Events, model.StoredEvent{
+		p.Events = append(p.Events, data.StoredEvent{
 			ThreadKey: p.thread, ID: id, RunKey: r.Run, Kind: intern(p.kinds, kind), Payload: line,
 		})
 	}

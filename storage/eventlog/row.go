@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // The bounds of a row: an event is added while the row is below them. A row of this size fits into a page of PostgreSQL's, and a
@@ -37,7 +37,7 @@ type Packer struct {
 }
 
 // Pack returns the events in rows, ordered by thread and id. They are valid until the next call.
-func (p *Packer) Pack(events []model.StoredEvent) ([]Row, error) {
+func (p *Packer) Pack(events []data.StoredEvent) ([]Row, error) {
 	if p.open == nil {
 		p.open = make(map[int64]int)
 	}
@@ -83,13 +83,13 @@ func (p *Packer) add(row Row) int {
 }
 
 // admits reports whether the event may be added to the row.
-func (r *Row) admits(ev *model.StoredEvent) bool {
+func (r *Row) admits(ev *data.StoredEvent) bool {
 	return ev.RunKey == r.Run && ev.ID == r.Last+1 && ev.ID-r.First < maxRowEvents &&
 		len(r.Payload)+len(ev.Payload) < maxRowSize
 }
 
 // checkEvent refuses an event that could not be separated from its neighbours.
-func checkEvent(ev *model.StoredEvent) error {
+func checkEvent(ev *data.StoredEvent) error {
 	switch {
 	case ev.ThreadKey <= 0 || ev.ID <= 0:
 		return errors.New("without a thread or an id")
@@ -110,7 +110,7 @@ const (
 	typeSuffix = '"'
 )
 
-func appendLine(dst []byte, ev *model.StoredEvent) []byte {
+func appendLine(dst []byte, ev *data.StoredEvent) []byte {
 	if kind, ok := leadingType(ev.Payload); !ok || string(kind) != string(ev.Kind) {
 		dst = append(dst, ev.Kind...)
 		dst = append(dst, ' ')

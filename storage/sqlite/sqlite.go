@@ -16,7 +16,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Path returns the file of a sqlite: URL without symbolic links, because the companions of the file lie beside it
@@ -48,10 +48,10 @@ func realPath(path string) (string, error) {
 }
 
 // Open opens a number of connections to the database at path, with pragmas beside those for all connections. wait bounds each wait for
-// another transaction. It fails with model.ErrSchema when there is no file.
+// another transaction. It fails with data.ErrSchema when there is no file.
 func Open(path string, conns int, wait time.Duration, pragmas ...string) (*sqlx.DB, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: there is no file %s", model.ErrSchema, path)
+		return nil, fmt.Errorf("%w: there is no file %s", data.ErrSchema, path)
 	}
 	db, err := sqlx.Open("sqlite", DSN(path, wait, pragmas...))
 	if err != nil {
@@ -92,17 +92,17 @@ func Explain(err error) error {
 		return nil
 	}
 	if se.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // the -shm file has no room
-		return model.ErrDiskFull
+		return data.ErrDiskFull
 	}
 	switch se.Code() & 0xff { // the rest is the extended code
 	case sqlite3.SQLITE_FULL:
-		return model.ErrDiskFull
+		return data.ErrDiskFull
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return model.ErrTooSlow
+		return data.ErrTooSlow
 	case sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT,
 		sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM,
 		sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return model.ErrUnavailable
+		return data.ErrUnavailable
 	}
 	return nil
 }

@@ -10,23 +10,23 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 func testCommitOnce(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run, other := f.newRun(t, thread, "run", model.Running), f.runOf(t, thread, "other", model.Queued)
-	said := &model.Node{RunKey: run.Key, NodeID: "n"}
+	run, other := f.newRun(t, thread, "run", data.Running), f.runOf(t, thread, "other", data.Queued)
+	said := &data.Node{RunKey: run.Key, NodeID: "n"}
 	called := 0
 	for range 3 {
-		err := f.Commit(t.Context(), f.n+1, &model.Batch{
-			Events: events(run, 1, 3), Rows: []model.Row{said}, Asks: []model.Ask{{Thread: thread.Key}},
-			Decide: func(_ int, v *model.View) model.Changes {
+		err := f.Commit(t.Context(), f.n+1, &data.Batch{
+			Events: events(run, 1, 3), Rows: []data.Row{said}, Asks: []data.Ask{{Thread: thread.Key}},
+			Decide: func(_ int, v *data.View) data.Changes {
 				called++
 				if d := time.Since(v.Now).Abs(); d > time.Minute {
 					t.Errorf("Now is off by %v", d)
 				}
-				return model.Changes{Events: events(run, 4, 4), Rows: []model.Row{other, named(other)}}
+				return data.Changes{Events: events(run, 4, 4), Rows: []data.Row{other, named(other)}}
 			},
 		})
 		if err != nil {
@@ -35,7 +35,7 @@ func testCommitOnce(t *testing.T, f *fixture) {
 	}
 	f.n++
 	for range 3 {
-		if err := f.Commit(t.Context(), f.n+1, &model.Batch{Events: events(run, 5, 6)}); err != nil {
+		if err := f.Commit(t.Context(), f.n+1, &data.Batch{Events: events(run, 5, 6)}); err != nil {
 			t.Fatalf("Commit of events alone: %v", err)
 		}
 	}
@@ -55,14 +55,14 @@ func testCommitOnce(t *testing.T, f *fixture) {
 
 // A number that does not follow belongs to another database, or to an older one.
 func testCommitNumber(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
-	f.put(t, &model.RunSettled{Key: run.Key})
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
+	f.put(t, &data.RunSettled{Key: run.Key})
 	f.commit(t, nil)
 	for _, n := range []int64{f.n - 1, f.n + 2} {
-		for _, b := range []*model.Batch{
-			{Rows: []model.Row{&model.RunSettled{Key: run.Key}}}, {Events: events(run, 1, 1)}, {},
+		for _, b := range []*data.Batch{
+			{Rows: []data.Row{&data.RunSettled{Key: run.Key}}}, {Events: events(run, 1, 1)}, {},
 		} {
-			if err := f.Commit(t.Context(), n, b); !errors.Is(err, model.ErrFenced) {
+			if err := f.Commit(t.Context(), n, b); !errors.Is(err, data.ErrFenced) {
 				t.Errorf("commit %d after %d: %v, want ErrFenced", n, f.n, err)
 			}
 		}
@@ -73,23 +73,23 @@ func testCommitNumber(t *testing.T, f *fixture) {
 }
 
 func testFence(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
 	f.commit(t, events(run, 1, 1))
 	if err := f.Fence(t.Context(), "instance-1"); err != nil {
 		t.Fatalf("Fence: %v", err)
 	}
-	if err := f.Commit(t.Context(), f.n, &model.Batch{Events: events(run, 1, 1)}); err != nil {
+	if err := f.Commit(t.Context(), f.n, &data.Batch{Events: events(run, 1, 1)}); err != nil {
 		t.Errorf("a batch committed before the fence: %v", err)
 	}
-	for _, b := range []*model.Batch{
+	for _, b := range []*data.Batch{
 		{Events: events(run, 2, 2)},
-		{Events: events(run, 2, 2), Rows: []model.Row{&model.RunSettled{Key: run.Key}}},
-		{Asks: []model.Ask{{Thread: run.ThreadKey}}, Decide: func(int, *model.View) model.Changes {
+		{Events: events(run, 2, 2), Rows: []data.Row{&data.RunSettled{Key: run.Key}}},
+		{Asks: []data.Ask{{Thread: run.ThreadKey}}, Decide: func(int, *data.View) data.Changes {
 			t.Error("a decision was taken")
-			return model.Changes{}
+			return data.Changes{}
 		}},
 	} {
-		if err := f.Commit(t.Context(), f.n+1, b); !errors.Is(err, model.ErrFenced) {
+		if err := f.Commit(t.Context(), f.n+1, b); !errors.Is(err, data.ErrFenced) {
 			t.Errorf("Commit: %v, want ErrFenced", err)
 		}
 	}
@@ -101,26 +101,26 @@ func testFence(t *testing.T, f *fixture) {
 	}
 	f.n = 0
 	f.commit(t, events(run, 2, 2))
-	f.newRun(t, f.newThread(t, "ann", "other"), "other", model.Running)
+	f.newRun(t, f.newThread(t, "ann", "other"), "other", data.Running)
 }
 
 // testBadRows has one bad row among others refused, among the rows of the batch and of a decision.
 func testBadRows(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run := f.newRun(t, thread, "run", model.Running)
-	for what, bad := range map[string]model.Row{
-		"text":             &model.Node{RunKey: run.Key, NodeID: "a\x00b"},
+	run := f.newRun(t, thread, "run", data.Running)
+	for what, bad := range map[string]data.Row{
+		"text":             &data.Node{RunKey: run.Key, NodeID: "a\x00b"},
 		"a key twice":      thread,
 		"a run twice":      run,
-		"no key":           &model.Run{RunHead: model.RunHead{ThreadKey: thread.Key}},
-		"JSON of no value": &model.Message{ThreadKey: thread.Key, State: model.MessageQueued, Message: badMessage},
+		"no key":           &data.Run{RunHead: data.RunHead{ThreadKey: thread.Key}},
+		"JSON of no value": &data.Message{ThreadKey: thread.Key, State: data.MessageQueued, Message: badMessage},
 	} {
-		other := f.runOf(t, thread, "other", model.Queued)
-		rows := []model.Row{other, named(other), bad}
-		wantDataError(t, f.try(t.Context(), &model.Batch{Events: events(run, 1, 1), Rows: rows}))
-		err := f.try(t.Context(), &model.Batch{
-			Events: events(run, 1, 1), Asks: make([]model.Ask, 2),
-			Decide: func(i int, _ *model.View) model.Changes { return model.Changes{Rows: rows[2*i : 2+i]} },
+		other := f.runOf(t, thread, "other", data.Queued)
+		rows := []data.Row{other, named(other), bad}
+		wantDataError(t, f.try(t.Context(), &data.Batch{Events: events(run, 1, 1), Rows: rows}))
+		err := f.try(t.Context(), &data.Batch{
+			Events: events(run, 1, 1), Asks: make([]data.Ask, 2),
+			Decide: func(i int, _ *data.View) data.Changes { return data.Changes{Rows: rows[2*i : 2+i]} },
 		})
 		wantDataError(t, err)
 		if t.Failed() {
@@ -131,7 +131,7 @@ func testBadRows(t *testing.T, f *fixture) {
 	equal(t, "events", len(got), err, 0)
 	open, err := f.OpenRuns(t.Context(), thread.Key)
 	equal(t, "OpenRuns", headKeys(open), err, []int64{run.Key})
-	f.newRun(t, thread, "other", model.Queued)
+	f.newRun(t, thread, "other", data.Queued)
 }
 
 // badMessage cannot be stored: its metadata are no JSON.
@@ -139,12 +139,12 @@ var badMessage = agui.Message{ID: "m", Role: agui.RoleUser, Content: "c", Metada
 
 func testPanic(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run := f.runOf(t, thread, "run", model.Queued)
+	run := f.runOf(t, thread, "run", data.Queued)
 	func() {
 		defer func() { _ = recover() }()
-		_ = f.try(t.Context(), &model.Batch{
-			Rows: []model.Row{run, named(run)}, Asks: make([]model.Ask, 1),
-			Decide: func(int, *model.View) model.Changes { panic("decide") },
+		_ = f.try(t.Context(), &data.Batch{
+			Rows: []data.Row{run, named(run)}, Asks: make([]data.Ask, 1),
+			Decide: func(int, *data.View) data.Changes { panic("decide") },
 		})
 		t.Error("the panic did not pass")
 	}()
@@ -153,14 +153,14 @@ func testPanic(t *testing.T, f *fixture) {
 
 func testRefusal(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	runs := []*model.Run{f.runOf(t, thread, "a", model.Queued), f.runOf(t, thread, "b", model.Queued)}
-	err := f.try(t.Context(), &model.Batch{
-		Asks: []model.Ask{{Thread: thread.Key}, {Thread: thread.Key}, {Thread: thread.Key}},
-		Decide: func(i int, v *model.View) model.Changes {
+	runs := []*data.Run{f.runOf(t, thread, "a", data.Queued), f.runOf(t, thread, "b", data.Queued)}
+	err := f.try(t.Context(), &data.Batch{
+		Asks: []data.Ask{{Thread: thread.Key}, {Thread: thread.Key}, {Thread: thread.Key}},
+		Decide: func(i int, v *data.View) data.Changes {
 			if i == 1 {
-				return model.Changes{Refused: model.Refuse(model.KindConflict, "no", "No")}
+				return data.Changes{Refused: data.Refuse(data.KindConflict, "no", "No")}
 			}
-			return model.Changes{Rows: []model.Row{runs[i/2]}}
+			return data.Changes{Rows: []data.Row{runs[i/2]}}
 		},
 	})
 	if err != nil {
@@ -193,15 +193,15 @@ func testKeys(t *testing.T, f *fixture) {
 			mu.Unlock()
 		}
 	}
-	err := f.try(t.Context(), &model.Batch{
-		Asks: []model.Ask{{Thread: thread.Key}},
-		Decide: func(int, *model.View) model.Changes {
+	err := f.try(t.Context(), &data.Batch{
+		Asks: []data.Ask{{Thread: thread.Key}},
+		Decide: func(int, *data.View) data.Changes {
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(take)
 			}
 			wg.Wait()
-			return model.Changes{}
+			return data.Changes{}
 		},
 	})
 	if err != nil {
@@ -219,7 +219,7 @@ func testKeyOrder(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
 	last := int64(0)
 	for i := range 100 {
-		run := f.newRun(t, thread, fmt.Sprint(i), model.Queued)
+		run := f.newRun(t, thread, fmt.Sprint(i), data.Queued)
 		if run.Key <= last {
 			t.Errorf("key %d follows key %d", run.Key, last)
 		}
@@ -237,8 +237,8 @@ func testCancelled(t *testing.T, f *fixture) {
 	if _, err := f.Events(ctx, thread.Key, 0, 10); !errors.Is(err, context.Canceled) {
 		t.Errorf("Events: %v, want the context's error", err)
 	}
-	if err := f.try(ctx, &model.Batch{}); !errors.Is(err, context.Canceled) {
+	if err := f.try(ctx, &data.Batch{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Commit: %v, want the context's error", err)
 	}
-	f.newRun(t, thread, "run", model.Running)
+	f.newRun(t, thread, "run", data.Running)
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // readAll reads a thread's log in pages.
-func readAll(t *testing.T, store model.Reader, thread int64, limit int) []model.StoredEvent {
+func readAll(t *testing.T, store data.Reader, thread int64, limit int) []data.StoredEvent {
 	t.Helper()
-	var all []model.StoredEvent
+	var all []data.StoredEvent
 	for after := int64(0); ; {
 		page, err := store.Events(t.Context(), thread, after, limit)
 		if err != nil {
@@ -36,12 +36,12 @@ func readAll(t *testing.T, store model.Reader, thread int64, limit int) []model.
 }
 
 func testEventsPage(t *testing.T, f *fixture) {
-	a := f.newRun(t, f.newThread(t, "ann", "a"), "a", model.Running)
-	b := f.newRun(t, f.newThread(t, "ann", "b"), "b", model.Running)
+	a := f.newRun(t, f.newThread(t, "ann", "a"), "a", data.Running)
+	b := f.newRun(t, f.newThread(t, "ann", "b"), "b", data.Running)
 	// Batches of growing size, of two threads in turn, every second one with events of a decision.
 	last := int64(0)
 	for n := int64(1); n <= 20; n++ {
-		var batch []model.StoredEvent
+		var batch []data.StoredEvent
 		for id := last + 1; id <= last+n; id++ {
 			batch = append(append(batch, events(a, id, id)...), events(b, id, id)...)
 		}
@@ -51,15 +51,15 @@ func testEventsPage(t *testing.T, f *fixture) {
 			continue
 		}
 		half := len(batch) / 2
-		err := f.try(t.Context(), &model.Batch{
-			Events: batch[:half], Asks: []model.Ask{{Thread: a.ThreadKey}},
-			Decide: func(int, *model.View) model.Changes { return model.Changes{Events: batch[half:]} },
+		err := f.try(t.Context(), &data.Batch{
+			Events: batch[:half], Asks: []data.Ask{{Thread: a.ThreadKey}},
+			Decide: func(int, *data.View) data.Changes { return data.Changes{Events: batch[half:]} },
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, run := range []*model.Run{a, b} {
+	for _, run := range []*data.Run{a, b} {
 		want := events(run, 1, last)
 		for _, limit := range []int{1, 7, 64, 100, 500, 1000} {
 			if diff := cmp.Diff(want, readAll(t, f, run.ThreadKey, limit)); diff != "" {
@@ -77,9 +77,9 @@ func testEventsPage(t *testing.T, f *fixture) {
 
 func testEventsRunID(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	first, second := f.newRun(t, thread, "first", model.Completed), f.newRun(t, thread, "second", model.Running)
-	span := func(run *model.Run, n int, id string, from, to int64) *model.Span {
-		return &model.Span{RunKey: run.Key, N: n, ThreadKey: thread.Key, RunID: id, First: from, Last: to}
+	first, second := f.newRun(t, thread, "first", data.Completed), f.newRun(t, thread, "second", data.Running)
+	span := func(run *data.Run, n int, id string, from, to int64) *data.Span {
+		return &data.Span{RunKey: run.Key, N: n, ThreadKey: thread.Key, RunID: id, First: from, Last: to}
 	}
 	batch := append(append(events(first, 1, 3), events(second, 4, 6)...), append(events(first, 7, 9), events(second, 10, 12)...)...)
 	f.commit(t, batch, span(first, 1, "first", 1, 3), span(second, 1, "second", 4, 6),
@@ -116,31 +116,31 @@ func testEventsRunID(t *testing.T, f *fixture) {
 // While a span is open, no other span writes to the log, not even one that is over at once.
 func testOneOpenSpan(t *testing.T, f *fixture) {
 	thread, other := f.newThread(t, "ann", "main"), f.newThread(t, "ann", "other")
-	first, second := f.newRun(t, thread, "first", model.Running), f.newRun(t, thread, "second", model.Queued)
-	elsewhere := f.newRun(t, other, "elsewhere", model.Running)
-	span := func(run *model.Run, n int, from, to int64) *model.Span {
-		return &model.Span{RunKey: run.Key, N: n, ThreadKey: run.ThreadKey, RunID: run.ID, First: from, Last: to}
+	first, second := f.newRun(t, thread, "first", data.Running), f.newRun(t, thread, "second", data.Queued)
+	elsewhere := f.newRun(t, other, "elsewhere", data.Running)
+	span := func(run *data.Run, n int, from, to int64) *data.Span {
+		return &data.Span{RunKey: run.Key, N: n, ThreadKey: run.ThreadKey, RunID: run.ID, First: from, Last: to}
 	}
 	f.put(t, span(first, 1, 1, 0), span(elsewhere, 1, 1, 0))
 	f.refuse(t, span(second, 1, 5, 0))
 	f.refuse(t, span(second, 1, 5, 6))
-	f.put(t, &model.SpanEnd{RunKey: first.Key, N: 1, Last: 4}, span(second, 1, 5, 6), span(first, 2, 7, 8), span(second, 2, 9, 0))
+	f.put(t, &data.SpanEnd{RunKey: first.Key, N: 1, Last: 4}, span(second, 1, 5, 6), span(first, 2, 7, 8), span(second, 2, 9, 0))
 	f.refuse(t, span(first, 3, 12, 0), span(first, 4, 20, 21))
 	spans, err := f.Spans(t.Context(), second.Key)
-	equal(t, "Spans", spans, err, []model.Span{*span(second, 1, 5, 6), *span(second, 2, 9, 0)})
+	equal(t, "Spans", spans, err, []data.Span{*span(second, 1, 5, 6), *span(second, 2, 9, 0)})
 }
 
 func testEventsGaps(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	var want []model.StoredEvent
+	var want []data.StoredEvent
 	var gone []int64
 	last := int64(0)
 	for i := range 6 {
-		run := f.newRun(t, thread, fmt.Sprint("run", i), model.Completed)
+		run := f.newRun(t, thread, fmt.Sprint("run", i), data.Completed)
 		first, end := last+1, last+200
 		last = end
 		f.commit(t, events(run, first, end),
-			&model.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: end})
+			&data.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: end})
 		if i == 0 || i == 2 || i == 3 {
 			gone = append(gone, run.Key)
 			continue
@@ -152,7 +152,7 @@ func testEventsGaps(t *testing.T, f *fixture) {
 		want = append(want, kept...)
 	}
 	for _, key := range gone {
-		f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: key, Limit: 1000})
+		f.put(t, &data.Delete{ThreadKey: thread.Key, RunKey: key, Limit: 1000})
 	}
 	for _, limit := range []int{1, 10, 150, 500, 5000} {
 		if diff := cmp.Diff(want, readAll(t, f, thread.Key, limit)); diff != "" {
@@ -162,25 +162,25 @@ func testEventsGaps(t *testing.T, f *fixture) {
 }
 
 func testEventSizes(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
-	var batch []model.StoredEvent
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
+	var batch []data.StoredEvent
 	for i, text := range []string{
 		"", "x", strings.Repeat("y", 5000), strings.Repeat("z", 9000), "ünï \U0001f600 \u2028", `\u0000 \n \"`,
 		strings.Repeat("8", 8<<20), "after",
 	} {
-		batch = append(batch, model.StoredEvent{
+		batch = append(batch, data.StoredEvent{
 			ThreadKey: run.ThreadKey, ID: int64(i + 1), RunKey: run.Key, Kind: "CUSTOM",
 			Payload: []byte(`{"type":"CUSTOM","value":"` + text + `"}`),
 		})
 	}
 	for i, payload := range []string{"", "{}", " ", "CUSTOM {}", `{"type":"OTHER"}`, `{"type": "CUSTOM"}`, "[1]"} {
-		batch = append(batch, model.StoredEvent{
+		batch = append(batch, data.StoredEvent{
 			ThreadKey: run.ThreadKey, ID: int64(100 + i), RunKey: run.Key, Kind: agui.Type([]string{"CUSTOM", ""}[i%2]),
 			Payload: []byte(payload),
 		})
 	}
 	f.commit(t, batch[:4])
-	f.commit(t, batch[4:], &model.RunSettled{Key: run.Key})
+	f.commit(t, batch[4:], &data.RunSettled{Key: run.Key})
 	got := readAll(t, f, run.ThreadKey, 100)
 	if len(got) != len(batch) {
 		t.Fatalf("Events: %d of %d", len(got), len(batch))
@@ -199,7 +199,7 @@ func testEventSizes(t *testing.T, f *fixture) {
 
 // A reader never gets more events than it can hold, however many it asks for.
 func testLargeEvents(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
 	const n, size = 12, 400_000
 	batch := events(run, 1, n)
 	for i := range batch {
@@ -224,21 +224,21 @@ func testLargeEvents(t *testing.T, f *fixture) {
 }
 
 func testBadEvents(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
-	for what, change := range map[string]func(*model.StoredEvent){
-		"NUL":           func(ev *model.StoredEvent) { ev.Payload = []byte("{\"a\":\"\x00\"}") },
-		"two lines":     func(ev *model.StoredEvent) { ev.Payload = []byte("{\n}") },
-		"not UTF-8":     func(ev *model.StoredEvent) { ev.Payload = []byte("\xff") },
-		"a wrong kind":  func(ev *model.StoredEvent) { ev.Kind = "A B" },
-		"kind of a NUL": func(ev *model.StoredEvent) { ev.Kind = "A\x00" },
-		"no id":         func(ev *model.StoredEvent) { ev.ID = 0 },
-		"no thread":     func(ev *model.StoredEvent) { ev.ThreadKey = 0 },
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
+	for what, change := range map[string]func(*data.StoredEvent){
+		"NUL":           func(ev *data.StoredEvent) { ev.Payload = []byte("{\"a\":\"\x00\"}") },
+		"two lines":     func(ev *data.StoredEvent) { ev.Payload = []byte("{\n}") },
+		"not UTF-8":     func(ev *data.StoredEvent) { ev.Payload = []byte("\xff") },
+		"a wrong kind":  func(ev *data.StoredEvent) { ev.Kind = "A B" },
+		"kind of a NUL": func(ev *data.StoredEvent) { ev.Kind = "A\x00" },
+		"no id":         func(ev *data.StoredEvent) { ev.ID = 0 },
+		"no thread":     func(ev *data.StoredEvent) { ev.ThreadKey = 0 },
 	} {
 		batch := events(run, 1, 3)
 		change(&batch[1])
-		for _, rows := range [][]model.Row{nil, {&model.RunSettled{Key: run.Key}}} {
+		for _, rows := range [][]data.Row{nil, {&data.RunSettled{Key: run.Key}}} {
 			t.Run(what, func(t *testing.T) {
-				wantDataError(t, f.try(t.Context(), &model.Batch{Events: batch, Rows: rows}))
+				wantDataError(t, f.try(t.Context(), &data.Batch{Events: batch, Rows: rows}))
 			})
 		}
 	}
@@ -249,16 +249,16 @@ func testBadEvents(t *testing.T, f *fixture) {
 
 func testLastEventID(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run := f.newRun(t, thread, "run", model.Completed)
+	run := f.newRun(t, thread, "run", data.Completed)
 	check := func(want int64) {
 		t.Helper()
 		got, err := f.LastEventID(t.Context(), thread.Key)
 		equal(t, "LastEventID", got, err, want)
 	}
 	check(0)
-	f.commit(t, events(run, 1, 5), &model.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: "run", First: 1})
+	f.commit(t, events(run, 1, 5), &data.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: "run", First: 1})
 	check(5)
-	f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: run.Key, Limit: 1000})
+	f.put(t, &data.Delete{ThreadKey: thread.Key, RunKey: run.Key, Limit: 1000})
 	check(5)
 	got, err := f.Events(t.Context(), thread.Key, 0, 10)
 	equal(t, "events", len(got), err, 0)
@@ -271,9 +271,9 @@ func testLastEventID(t *testing.T, f *fixture) {
 // once.
 func testConcurrentReaders(t *testing.T, f *fixture) {
 	const threads, batches, per = 4, 60, 5
-	runs := make([]*model.Run, threads)
+	runs := make([]*data.Run, threads)
 	for i := range runs {
-		runs[i] = f.newRun(t, f.newThread(t, "ann", fmt.Sprint(i)), fmt.Sprint("run", i), model.Running)
+		runs[i] = f.newRun(t, f.newThread(t, "ann", fmt.Sprint(i)), fmt.Sprint("run", i), data.Running)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -299,15 +299,15 @@ func testConcurrentReaders(t *testing.T, f *fixture) {
 		})
 	}
 	for n := range int64(batches) {
-		var batch []model.StoredEvent
+		var batch []data.StoredEvent
 		for _, run := range runs {
 			batch = append(batch, events(run, n*per+1, (n+1)*per)...)
 		}
-		var rows []model.Row
+		var rows []data.Row
 		if n%3 == 0 {
-			rows = []model.Row{&model.RunSettled{Key: runs[0].Key}}
+			rows = []data.Row{&data.RunSettled{Key: runs[0].Key}}
 		}
-		if err := f.try(ctx, &model.Batch{Events: batch, Rows: rows}); err != nil {
+		if err := f.try(ctx, &data.Batch{Events: batch, Rows: rows}); err != nil {
 			stop()
 			t.Errorf("commit: %v", err)
 			break

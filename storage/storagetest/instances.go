@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 func testRenew(t *testing.T, f *fixture) {
@@ -15,7 +15,7 @@ func testRenew(t *testing.T, f *fixture) {
 		f.commit(t, nil)
 	}
 	for _, n := range []int64{f.n - 1, f.n + 1} {
-		if err := f.Renew(t.Context(), n); !errors.Is(err, model.ErrFenced) {
+		if err := f.Renew(t.Context(), n); !errors.Is(err, data.ErrFenced) {
 			t.Errorf("Renew behind commit %d, the last is %d: %v, want ErrFenced", n, f.n, err)
 		}
 	}
@@ -23,7 +23,7 @@ func testRenew(t *testing.T, f *fixture) {
 	if err := f.Fence(t.Context(), "instance-1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Renew(t.Context(), f.n); !errors.Is(err, model.ErrFenced) {
+	if err := f.Renew(t.Context(), f.n); !errors.Is(err, data.ErrFenced) {
 		t.Errorf("Renew after the fence: %v, want ErrFenced", err)
 	}
 }
@@ -33,10 +33,10 @@ func testLeave(t *testing.T, f *fixture) {
 	if err := f.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.try(t.Context(), &model.Batch{}); !errors.Is(err, model.ErrFenced) {
+	if err := f.try(t.Context(), &data.Batch{}); !errors.Is(err, data.ErrFenced) {
 		t.Errorf("Commit after Leave: %v, want ErrFenced", err)
 	}
-	if err := f.Renew(t.Context(), f.n); !errors.Is(err, model.ErrFenced) {
+	if err := f.Renew(t.Context(), f.n); !errors.Is(err, data.ErrFenced) {
 		t.Errorf("Renew after Leave: %v, want ErrFenced", err)
 	}
 	if err := f.Join(t.Context(), "instance-2", ""); err != nil {
@@ -47,27 +47,27 @@ func testLeave(t *testing.T, f *fixture) {
 }
 
 func testInstance(t *testing.T, f *fixture) {
-	is := func(id, addr string, end model.End) {
+	is := func(id, addr string, end data.End) {
 		t.Helper()
 		in, err := f.Instance(t.Context(), id)
-		equal(t, "Instance", in, err, model.Instance{ID: id, Addr: addr, End: end})
+		equal(t, "Instance", in, err, data.Instance{ID: id, Addr: addr, End: end})
 	}
 	is("instance-1", "127.0.0.1:1", "")
 	if err := errors.Join(f.Fence(t.Context(), "instance-1"), f.Leave(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	is("instance-1", "127.0.0.1:1", model.EndFenced)
+	is("instance-1", "127.0.0.1:1", data.EndFenced)
 	if err := errors.Join(f.Join(t.Context(), "instance-2", "b"), f.Leave(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	is("instance-2", "b", model.EndLeft)
-	if _, err := f.Instance(t.Context(), "nobody"); !errors.Is(err, model.ErrNotFound) {
+	is("instance-2", "b", data.EndLeft)
+	if _, err := f.Instance(t.Context(), "nobody"); !errors.Is(err, data.ErrNotFound) {
 		t.Errorf("Instance of nobody: %v, want ErrNotFound", err)
 	}
 }
 
 func testSecret(t *testing.T, f *fixture) {
-	if got, err := f.Secret(t.Context(), "x"); !errors.Is(err, model.ErrNotFound) {
+	if got, err := f.Secret(t.Context(), "x"); !errors.Is(err, data.ErrNotFound) {
 		t.Fatalf("got %q, %v", got, err)
 	}
 	for _, value := range []string{"one", "two"} {
@@ -78,14 +78,14 @@ func testSecret(t *testing.T, f *fixture) {
 			t.Errorf("after %s: %q, %v", value, got, err)
 		}
 	}
-	if got, err := f.Secret(t.Context(), "y"); !errors.Is(err, model.ErrNotFound) {
+	if got, err := f.Secret(t.Context(), "y"); !errors.Is(err, data.ErrNotFound) {
 		t.Errorf("of another purpose: %q, %v", got, err)
 	}
 	if err := errors.Join(f.PutSecret(t.Context(), "y", "other"), f.RemoveSecrets(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	for _, purpose := range []string{"x", "y"} {
-		if got, err := f.Secret(t.Context(), purpose); !errors.Is(err, model.ErrNotFound) {
+		if got, err := f.Secret(t.Context(), purpose); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("of %s after all were removed: %q, %v", purpose, got, err)
 		}
 	}

@@ -10,31 +10,31 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 func testOneActiveRun(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	first := f.newRun(t, thread, "first", model.Running)
-	second := f.newRun(t, thread, "second", model.Queued)
-	f.refuse(t, f.runOf(t, thread, "third", model.Waiting))
-	second.Status = model.Running
+	first := f.newRun(t, thread, "first", data.Running)
+	second := f.newRun(t, thread, "second", data.Queued)
+	f.refuse(t, f.runOf(t, thread, "third", data.Waiting))
+	second.Status = data.Running
 	f.refuse(t, &second.RunHead)
-	first.Status = model.Waiting
+	first.Status = data.Waiting
 	f.put(t, &first.RunHead)
 	f.refuse(t, &second.RunHead)
-	f.newRun(t, f.newThread(t, "ann", "other"), "elsewhere", model.Running)
+	f.newRun(t, f.newThread(t, "ann", "other"), "elsewhere", data.Running)
 
 	// In one transaction one run ends and the next begins, in any order.
-	head := func(run *model.Run, status model.Status) *model.RunHead {
+	head := func(run *data.Run, status data.Status) *data.RunHead {
 		head := run.RunHead
 		head.Status = status
 		return &head
 	}
-	f.put(t, head(second, model.Queued), head(first, model.Waiting), head(second, model.Running), head(first, model.Completed))
-	third := f.runOf(t, thread, "third", model.Running)
-	f.put(t, third, named(third), head(second, model.Failed))
-	for run, want := range map[*model.Run]model.Status{first: model.Completed, second: model.Failed, third: model.Running} {
+	f.put(t, head(second, data.Queued), head(first, data.Waiting), head(second, data.Running), head(first, data.Completed))
+	third := f.runOf(t, thread, "third", data.Running)
+	f.put(t, third, named(third), head(second, data.Failed))
+	for run, want := range map[*data.Run]data.Status{first: data.Completed, second: data.Failed, third: data.Running} {
 		got, err := f.Run(t.Context(), run.Key)
 		equal(t, run.ID, got.Status, err, want)
 	}
@@ -42,19 +42,19 @@ func testOneActiveRun(t *testing.T, f *fixture) {
 
 func testNames(t *testing.T, f *fixture) {
 	main := f.newThread(t, "ann", "main")
-	run := f.newRun(t, main, "run", model.Completed)
-	name := func(run *model.Run, name string) *model.RunName {
-		return &model.RunName{RunKey: run.Key, Project: run.Project, User: run.User, Name: name}
+	run := f.newRun(t, main, "run", data.Completed)
+	name := func(run *data.Run, name string) *data.RunName {
+		return &data.RunName{RunKey: run.Key, Project: run.Project, User: run.User, Name: name}
 	}
 	f.put(t, name(run, "later"), name(run, "last"))
-	other := f.newRun(t, f.newThread(t, "ann", "other"), "other", model.Completed)
+	other := f.newRun(t, f.newThread(t, "ann", "other"), "other", data.Completed)
 	for _, taken := range []string{"run", "later"} {
-		again := f.runOf(t, main, taken, model.Queued)
+		again := f.runOf(t, main, taken, data.Queued)
 		f.refuse(t, again, named(again))
 		f.refuse(t, name(other, taken))
 	}
 	f.refuse(t, name(other, "new"), name(run, "new"))
-	bobs := f.newRun(t, f.newThread(t, "bob", "main"), "later", model.Completed)
+	bobs := f.newRun(t, f.newThread(t, "bob", "main"), "later", data.Completed)
 
 	for _, test := range []struct {
 		user, name string
@@ -84,7 +84,7 @@ func testThreadNames(t *testing.T, f *fixture) {
 	got, err := f.ThreadByID(t.Context(), "project", "ann", "main")
 	equal(t, "ThreadByID", got, err, *want)
 	_, err = f.ThreadByConversation(t.Context(), "other", want.ConversationID)
-	if !errors.Is(err, model.ErrNotFound) {
+	if !errors.Is(err, data.ErrNotFound) {
 		t.Errorf("a conversation of another project: %v", err)
 	}
 }
@@ -103,76 +103,76 @@ func testLatestThread(t *testing.T, f *fixture) {
 
 func testOpenRuns(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	put := func(id string, status model.Status, answered bool, turn int64, queued int) int64 {
+	put := func(id string, status data.Status, answered bool, turn int64, queued int) int64 {
 		run := f.runOf(t, thread, id, status)
 		run.Answered, run.Turn, run.QueuedAt = answered, turn, at(queued)
 		f.put(t, run)
 		return run.Key
 	}
-	second := put("second", model.Queued, false, 2, 0)
-	first := put("first", model.Queued, false, 1, 1)
-	late := put("of an older database", model.Queued, false, 0, 9)
-	early := put("early", model.Queued, false, 0, 2)
-	same := put("same", model.Queued, false, 0, 2)
-	answered := put("answered", model.Queued, true, 5, 20)
-	put("done", model.Completed, false, 0, 0)
-	active := put("active", model.Waiting, false, 9, 30)
+	second := put("second", data.Queued, false, 2, 0)
+	first := put("first", data.Queued, false, 1, 1)
+	late := put("of an older database", data.Queued, false, 0, 9)
+	early := put("early", data.Queued, false, 0, 2)
+	same := put("same", data.Queued, false, 0, 2)
+	answered := put("answered", data.Queued, true, 5, 20)
+	put("done", data.Completed, false, 0, 0)
+	active := put("active", data.Waiting, false, 9, 30)
 	want := []int64{active, answered, early, same, late, first, second}
 	got, err := f.OpenRuns(t.Context(), thread.Key)
 	equal(t, "OpenRuns", headKeys(got), err, want)
-	equal(t, "of a view", headKeys(f.views(t, model.Ask{Thread: thread.Key})[0].Runs), nil, want)
+	equal(t, "of a view", headKeys(f.views(t, data.Ask{Thread: thread.Key})[0].Runs), nil, want)
 }
 
 func testRuns(t *testing.T, f *fixture) {
 	ann, bob := f.newThread(t, "ann", "main"), f.newThread(t, "bob", "main")
-	put := func(thread *model.Thread, id string, change func(*model.Run)) int64 {
-		run := f.runOf(t, thread, id, model.Completed)
+	put := func(thread *data.Thread, id string, change func(*data.Run)) int64 {
+		run := f.runOf(t, thread, id, data.Completed)
 		change(run)
 		f.put(t, run)
 		return run.Key
 	}
-	a := put(ann, "a", func(*model.Run) {})
-	b := put(ann, "b", func(r *model.Run) { r.Status = model.Failed })
-	c := put(bob, "c", func(r *model.Run) { r.Agent, r.WorkflowID = "", "flow" })
-	d := put(bob, "d", func(r *model.Run) { r.CreatedAt = at(1000) })
-	put(bob, "e", func(r *model.Run) { r.Project = "elsewhere" })
+	a := put(ann, "a", func(*data.Run) {})
+	b := put(ann, "b", func(r *data.Run) { r.Status = data.Failed })
+	c := put(bob, "c", func(r *data.Run) { r.Agent, r.WorkflowID = "", "flow" })
+	d := put(bob, "d", func(r *data.Run) { r.CreatedAt = at(1000) })
+	put(bob, "e", func(r *data.Run) { r.Project = "elsewhere" })
 	for _, test := range []struct {
-		filter model.RunFilter
+		filter data.RunFilter
 		want   []int64
 		total  int
 	}{
-		{model.RunFilter{}, []int64{d, c, b, a}, 4},
-		{model.RunFilter{User: "ann"}, []int64{b, a}, 2},
-		{model.RunFilter{Statuses: []model.Status{model.Failed}}, []int64{b}, 1},
-		{model.RunFilter{Agent: "echo"}, []int64{d, b, a}, 3},
-		{model.RunFilter{WorkflowID: "flow"}, []int64{c}, 1},
-		{model.RunFilter{ThreadKey: bob.Key, Agent: "echo"}, []int64{d}, 1},
-		{model.RunFilter{Since: at(1)}, []int64{d}, 1},
-		{model.RunFilter{Limit: 2}, []int64{d, c}, 4},
-		{model.RunFilter{Limit: 2, BeforeKey: c}, []int64{b, a}, 4},
-		{model.RunFilter{User: "nobody"}, []int64{}, 0},
-		{model.RunFilter{Statuses: []model.Status{model.Failed, model.Completed}}, []int64{d, c, b, a}, 4},
-		{model.RunFilter{Statuses: []model.Status{model.Failed, model.Queued}}, []int64{b}, 1},
-		{model.RunFilter{Statuses: []model.Status{model.Failed, model.Completed}, Limit: 2}, []int64{d, c}, 4},
-		{model.RunFilter{Statuses: []model.Status{model.Failed, model.Completed}, BeforeKey: c}, []int64{b, a}, 4},
-		{model.RunFilter{Statuses: []model.Status{model.Failed, model.Completed}, User: "ann"}, []int64{b, a}, 2},
-		{model.RunFilter{User: "ann", Statuses: []model.Status{model.Completed}}, []int64{a}, 1},
-		{model.RunFilter{User: "ann", Statuses: []model.Status{model.Completed}, BeforeKey: a}, []int64{}, 1},
-		{model.RunFilter{Until: at(1)}, []int64{c, b, a}, 3},
-		{model.RunFilter{ThreadKey: bob.Key, Since: at(1)}, []int64{d}, 1},
-		{model.RunFilter{Since: at(1), Until: at(1000)}, []int64{}, 0},
-		{model.RunFilter{Oldest: true}, []int64{a, b, c, d}, 4},
-		{model.RunFilter{Oldest: true, Limit: 2, BeforeKey: b}, []int64{c, d}, 4},
-		{model.RunFilter{Oldest: true, ThreadKey: bob.Key}, []int64{c, d}, 2},
-		{model.RunFilter{Oldest: true, User: "ann", Statuses: []model.Status{model.Completed, model.Failed}, Limit: 1}, []int64{a}, 2},
-		{model.RunFilter{Oldest: true, Statuses: []model.Status{model.Completed, model.Failed}, BeforeKey: b}, []int64{c, d}, 4},
+		{data.RunFilter{}, []int64{d, c, b, a}, 4},
+		{data.RunFilter{User: "ann"}, []int64{b, a}, 2},
+		{data.RunFilter{Statuses: []data.Status{data.Failed}}, []int64{b}, 1},
+		{data.RunFilter{Agent: "echo"}, []int64{d, b, a}, 3},
+		{data.RunFilter{WorkflowID: "flow"}, []int64{c}, 1},
+		{data.RunFilter{ThreadKey: bob.Key, Agent: "echo"}, []int64{d}, 1},
+		{data.RunFilter{Since: at(1)}, []int64{d}, 1},
+		{data.RunFilter{Limit: 2}, []int64{d, c}, 4},
+		{data.RunFilter{Limit: 2, BeforeKey: c}, []int64{b, a}, 4},
+		{data.RunFilter{User: "nobody"}, []int64{}, 0},
+		{data.RunFilter{Statuses: []data.Status{data.Failed, data.Completed}}, []int64{d, c, b, a}, 4},
+		{data.RunFilter{Statuses: []data.Status{data.Failed, data.Queued}}, []int64{b}, 1},
+		{data.RunFilter{Statuses: []data.Status{data.Failed, data.Completed}, Limit: 2}, []int64{d, c}, 4},
+		{data.RunFilter{Statuses: []data.Status{data.Failed, data.Completed}, BeforeKey: c}, []int64{b, a}, 4},
+		{data.RunFilter{Statuses: []data.Status{data.Failed, data.Completed}, User: "ann"}, []int64{b, a}, 2},
+		{data.RunFilter{User: "ann", Statuses: []data.Status{data.Completed}}, []int64{a}, 1},
+		{data.RunFilter{User: "ann", Statuses: []data.Status{data.Completed}, BeforeKey: a}, []int64{}, 1},
+		{data.RunFilter{Until: at(1)}, []int64{c, b, a}, 3},
+		{data.RunFilter{ThreadKey: bob.Key, Since: at(1)}, []int64{d}, 1},
+		{data.RunFilter{Since: at(1), Until: at(1000)}, []int64{}, 0},
+		{data.RunFilter{Oldest: true}, []int64{a, b, c, d}, 4},
+		{data.RunFilter{Oldest: true, Limit: 2, BeforeKey: b}, []int64{c, d}, 4},
+		{data.RunFilter{Oldest: true, ThreadKey: bob.Key}, []int64{c, d}, 2},
+		{data.RunFilter{Oldest: true, User: "ann", Statuses: []data.Status{data.Completed, data.Failed}, Limit: 1}, []int64{a}, 2},
+		{data.RunFilter{Oldest: true, Statuses: []data.Status{data.Completed, data.Failed}, BeforeKey: b}, []int64{c, d}, 4},
 	} {
 		test.filter.Project, test.filter.Count = "project", true
 		got, total, err := Parts(f.Runs(t.Context(), test.filter))
 		equal(t, fmt.Sprintf("Runs %+v", test.filter), keys(got), err, test.want)
 		equal(t, fmt.Sprintf("total of %+v", test.filter), total, err, test.total)
 	}
-	got, total, err := Parts(f.Runs(t.Context(), model.RunFilter{Count: true}))
+	got, total, err := Parts(f.Runs(t.Context(), data.RunFilter{Count: true}))
 	equal(t, "total without a filter", total, err, 5)
 	equal(t, "runs without a filter", len(got), err, 5)
 }
@@ -181,7 +181,7 @@ func testRuns(t *testing.T, f *fixture) {
 func testRunsBehindForeign(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
 	put := func(id, project string, created int) int64 {
-		run := f.runOf(t, thread, id, model.Completed)
+		run := f.runOf(t, thread, id, data.Completed)
 		run.Project, run.CreatedAt = project, at(created)
 		f.put(t, run)
 		return run.Key
@@ -189,9 +189,9 @@ func testRunsBehindForeign(t *testing.T, f *fixture) {
 	first := put("first", "project", 10)
 	for _, created := range []int{0, 10, 30} { // whenever it was
 		foreign := put(fmt.Sprint("foreign", created), "elsewhere", created)
-		got, _, err := Parts(f.Runs(t.Context(), model.RunFilter{Project: "project", BeforeKey: foreign}))
+		got, _, err := Parts(f.Runs(t.Context(), data.RunFilter{Project: "project", BeforeKey: foreign}))
 		equal(t, fmt.Sprintf("behind one that was created at %d", created), keys(got), err, []int64{first})
-		got, _, err = Parts(f.Runs(t.Context(), model.RunFilter{Project: "project", BeforeKey: foreign, Oldest: true}))
+		got, _, err = Parts(f.Runs(t.Context(), data.RunFilter{Project: "project", BeforeKey: foreign, Oldest: true}))
 		equal(t, fmt.Sprintf("the oldest behind one that was created at %d", created), keys(got), err, []int64{})
 	}
 }
@@ -200,25 +200,25 @@ func testRunsBehindForeign(t *testing.T, f *fixture) {
 func testRunsByTime(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
 	put := func(id string, created int) int64 {
-		run := f.runOf(t, thread, id, model.Completed)
+		run := f.runOf(t, thread, id, data.Completed)
 		run.CreatedAt = at(created)
 		f.put(t, run)
 		return run.Key
 	}
 	first, early, late, same := put("first", 10), put("early", 5), put("late", 20), put("same", 10)
 	for _, test := range []struct {
-		filter model.RunFilter
+		filter data.RunFilter
 		want   []int64
 	}{
-		{model.RunFilter{Project: "project"}, []int64{late, same, first, early}},
-		{model.RunFilter{Project: "project", Since: at(6)}, []int64{late, same, first}},
-		{model.RunFilter{Project: "project", Since: at(11)}, []int64{late}},
-		{model.RunFilter{Project: "project", Since: at(21)}, nil},
-		{model.RunFilter{Project: "project", User: "ann", Statuses: []model.Status{model.Completed}}, []int64{late, same, first, early}},
+		{data.RunFilter{Project: "project"}, []int64{late, same, first, early}},
+		{data.RunFilter{Project: "project", Since: at(6)}, []int64{late, same, first}},
+		{data.RunFilter{Project: "project", Since: at(11)}, []int64{late}},
+		{data.RunFilter{Project: "project", Since: at(21)}, nil},
+		{data.RunFilter{Project: "project", User: "ann", Statuses: []data.Status{data.Completed}}, []int64{late, same, first, early}},
 		// The runs of a thread are in the order of their creation in it.
-		{model.RunFilter{ThreadKey: thread.Key}, []int64{same, late, early, first}},
-		{model.RunFilter{Project: "project", User: "ann", ThreadKey: thread.Key}, []int64{same, late, early, first}},
-		{model.RunFilter{Project: "project", User: "ann", ThreadKey: thread.Key, Oldest: true}, []int64{first, early, late, same}},
+		{data.RunFilter{ThreadKey: thread.Key}, []int64{same, late, early, first}},
+		{data.RunFilter{Project: "project", User: "ann", ThreadKey: thread.Key}, []int64{same, late, early, first}},
+		{data.RunFilter{Project: "project", User: "ann", ThreadKey: thread.Key, Oldest: true}, []int64{first, early, late, same}},
 	} {
 		for _, test.filter.Limit = range []int{1, 3, 10} {
 			got, filter := []int64(nil), test.filter
@@ -244,13 +244,13 @@ func testRunsBounded(t *testing.T, f *fixture) {
 	}
 	const n = 10_010
 	thread := f.newThread(t, "ann", "main")
-	var rows []model.Row
+	var rows []data.Row
 	for i := range n {
-		rows = append(rows, f.runOf(t, thread, fmt.Sprint("run", i), model.Completed))
+		rows = append(rows, f.runOf(t, thread, fmt.Sprint("run", i), data.Completed))
 	}
 	f.put(t, rows...)
-	for filter, want := range map[*model.RunFilter]bool{
-		{}: false, {User: "nobody"}: true, {Statuses: []model.Status{model.Completed, model.Failed}}: false, {Since: at(1)}: true,
+	for filter, want := range map[*data.RunFilter]bool{
+		{}: false, {User: "nobody"}: true, {Statuses: []data.Status{data.Completed, data.Failed}}: false, {Since: at(1)}: true,
 	} {
 		filter.Project, filter.Limit, filter.Count = "project", 3, true
 		p, err := f.Runs(t.Context(), *filter)
@@ -264,17 +264,17 @@ func testRunsBounded(t *testing.T, f *fixture) {
 func testUnfinished(t *testing.T, f *fixture) {
 	var want []int64
 	for i := range 7 {
-		run := f.runOf(t, f.newThread(t, "ann", fmt.Sprint(i)), fmt.Sprint("run", i), model.Queued)
+		run := f.runOf(t, f.newThread(t, "ann", fmt.Sprint(i)), fmt.Sprint("run", i), data.Queued)
 		run.QueuedAt = at(i / 3)
 		f.put(t, run)
 		want = append(want, run.Key)
 	}
-	running := f.newRun(t, f.newThread(t, "ann", "running"), "running", model.Running)
-	f.newRun(t, f.newThread(t, "ann", "done"), "done", model.Completed)
+	running := f.newRun(t, f.newThread(t, "ann", "running"), "running", data.Running)
+	f.newRun(t, f.newThread(t, "ann", "done"), "done", data.Completed)
 
 	got := []int64{}
 	for thread, key := int64(0), int64(0); ; {
-		page, err := f.Unfinished(t.Context(), model.Queued, thread, key, 2)
+		page, err := f.Unfinished(t.Context(), data.Queued, thread, key, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,32 +285,32 @@ func testUnfinished(t *testing.T, f *fixture) {
 		thread, key = page[1].ThreadKey, page[1].Key
 	}
 	equal(t, "queued", got, nil, want)
-	page, err := f.Unfinished(t.Context(), model.Running, 0, 0, 10)
+	page, err := f.Unfinished(t.Context(), data.Running, 0, 0, 10)
 	equal(t, "running", headKeys(page), err, []int64{running.Key})
 }
 
 func testExpired(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Waiting)
-	interrupt := func(id string, status string, expires *time.Time) *model.Interrupt {
-		return &model.Interrupt{ID: id, RunKey: run.Key, Status: status, ExpiresAt: expires, CreatedAt: at(0)}
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Waiting)
+	interrupt := func(id string, status string, expires *time.Time) *data.Interrupt {
+		return &data.Interrupt{ID: id, RunKey: run.Key, Status: status, ExpiresAt: expires, CreatedAt: at(0)}
 	}
 	f.put(t,
-		interrupt("late", model.InterruptOpen, new(at(20))), interrupt("second", model.InterruptOpen, new(at(5))),
-		interrupt("first", model.InterruptOpen, new(at(4))), interrupt("never", model.InterruptOpen, nil),
-		interrupt("answered", model.InterruptAnswered, new(at(1))))
+		interrupt("late", data.InterruptOpen, new(at(20))), interrupt("second", data.InterruptOpen, new(at(5))),
+		interrupt("first", data.InterruptOpen, new(at(4))), interrupt("never", data.InterruptOpen, nil),
+		interrupt("answered", data.InterruptAnswered, new(at(1))))
 	got, err := f.Expired(t.Context(), at(5), 10)
-	equal(t, "Expired", got, err, []model.Interrupt{
-		*interrupt("first", model.InterruptOpen, new(at(4))), *interrupt("second", model.InterruptOpen, new(at(5))),
+	equal(t, "Expired", got, err, []data.Interrupt{
+		*interrupt("first", data.InterruptOpen, new(at(4))), *interrupt("second", data.InterruptOpen, new(at(5))),
 	})
 	got, err = f.Expired(t.Context(), at(100), 1)
 	equal(t, "expired with a limit", len(got), err, 1)
 }
 
 func testSteps(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
-	var rows []model.Row
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
+	var rows []data.Row
 	for n := 1; n <= 5; n++ {
-		rows = append(rows, &model.Step{RunKey: run.Key, Number: n, Status: model.Completed, StartedAt: at(n)})
+		rows = append(rows, &data.Step{RunKey: run.Key, Number: n, Status: data.Completed, StartedAt: at(n)})
 	}
 	f.put(t, rows...)
 	page, total, err := Parts(f.Steps(t.Context(), run.Project, run.Key, 2, 2))
@@ -319,30 +319,30 @@ func testSteps(t *testing.T, f *fixture) {
 }
 
 func testAnswers(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Waiting)
-	other := f.newRun(t, f.newThread(t, "ann", "other"), "other", model.Waiting)
-	var rows []model.Row
-	for _, r := range []*model.Run{run, other} {
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Waiting)
+	other := f.newRun(t, f.newThread(t, "ann", "other"), "other", data.Waiting)
+	var rows []data.Row
+	for _, r := range []*data.Run{run, other} {
 		for i, id := range []string{"a", "b", "c"} {
 			rows = append(rows,
-				&model.Interrupt{ID: id, RunKey: r.Key, Step: 1, Place: id, Body: object(id), Status: model.InterruptOpen, CreatedAt: at(i)},
-				&model.Memo{RunKey: r.Key, Generation: 1, Step: 1, Place: id, CallID: id})
+				&data.Interrupt{ID: id, RunKey: r.Key, Step: 1, Place: id, Body: object(id), Status: data.InterruptOpen, CreatedAt: at(i)},
+				&data.Memo{RunKey: r.Key, Generation: 1, Step: 1, Place: id, CallID: id})
 		}
 	}
 	f.put(t, rows...)
-	answer := func(r *model.Run, id string) *model.Answer {
-		return &model.Answer{
+	answer := func(r *data.Run, id string) *data.Answer {
+		return &data.Answer{
 			RunKey: r.Key, Generation: 1, ID: id, Step: 1, Place: id, Payload: object("payload " + id), Output: object("output " + id),
 		}
 	}
-	f.put(t, answer(run, "a"), &model.Withdraw{RunKey: run.Key}, answer(other, "b"), answer(other, "c"))
-	check := func(r *model.Run, statuses []string, done ...string) {
+	f.put(t, answer(run, "a"), &data.Withdraw{RunKey: run.Key}, answer(other, "b"), answer(other, "c"))
+	check := func(r *data.Run, statuses []string, done ...string) {
 		t.Helper()
 		interrupts, err := f.Interrupts(t.Context(), r.Key)
 		got := []string{}
 		for _, in := range interrupts {
 			got = append(got, in.Status)
-			if want := in.Status == model.InterruptAnswered; (string(in.Payload) == string(object("payload "+in.ID))) != want {
+			if want := in.Status == data.InterruptAnswered; (string(in.Payload) == string(object("payload "+in.ID))) != want {
 				t.Errorf("%s %s has the payload %s", r.ID, in.ID, in.Payload)
 			}
 			if string(in.Body) != string(object(in.ID)) {
@@ -358,44 +358,44 @@ func testAnswers(t *testing.T, f *fixture) {
 			}
 		}
 	}
-	check(run, []string{model.InterruptAnswered, model.InterruptCancelled, model.InterruptCancelled}, "a")
-	check(other, []string{model.InterruptOpen, model.InterruptAnswered, model.InterruptAnswered}, "b", "c")
+	check(run, []string{data.InterruptAnswered, data.InterruptCancelled, data.InterruptCancelled}, "a")
+	check(other, []string{data.InterruptOpen, data.InterruptAnswered, data.InterruptAnswered}, "b", "c")
 }
 
 func testDeleteRun(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	var runs []*model.Run
+	var runs []*data.Run
 	for i := range 3 {
-		run := f.newRun(t, thread, fmt.Sprint("run", i), model.Completed)
+		run := f.newRun(t, thread, fmt.Sprint("run", i), data.Completed)
 		first := int64(1 + i*10)
 		f.commit(t, events(run, first, first+9),
-			&model.RunName{RunKey: run.Key, Project: "project", User: "ann", Name: fmt.Sprint("name", i)},
-			&model.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: first + 9},
-			&model.Step{RunKey: run.Key, Number: 1, StartedAt: at(0)}, &model.Node{RunKey: run.Key, NodeID: "n"},
-			&model.Memo{RunKey: run.Key, Generation: 1, Place: "m#1"},
-			&model.Interrupt{RunKey: run.Key, ID: "i", CreatedAt: at(0)},
-			&model.IdempotencyKey{Scope: run.ID, RunKey: run.Key, Answer: object("answer"), CreatedAt: at(0)},
-			message(run, fmt.Sprint("m", i), int64(i+1), model.MessageConsumed))
+			&data.RunName{RunKey: run.Key, Project: "project", User: "ann", Name: fmt.Sprint("name", i)},
+			&data.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: first + 9},
+			&data.Step{RunKey: run.Key, Number: 1, StartedAt: at(0)}, &data.Node{RunKey: run.Key, NodeID: "n"},
+			&data.Memo{RunKey: run.Key, Generation: 1, Place: "m#1"},
+			&data.Interrupt{RunKey: run.Key, ID: "i", CreatedAt: at(0)},
+			&data.IdempotencyKey{Scope: run.ID, RunKey: run.Key, Answer: object("answer"), CreatedAt: at(0)},
+			message(run, fmt.Sprint("m", i), int64(i+1), data.MessageConsumed))
 		runs = append(runs, run)
 	}
 	gone, ctx := runs[1], t.Context()
-	part := &model.Delete{ThreadKey: thread.Key, RunKey: gone.Key, Limit: 4, Last: 20}
+	part := &data.Delete{ThreadKey: thread.Key, RunKey: gone.Key, Limit: 4, Last: 20}
 	f.put(t, part)
 	noted, err := f.Deletions(ctx, 0, 0, 10)
-	equal(t, "what is being deleted", noted, err, []model.Deletion{{ThreadKey: thread.Key, RunKey: gone.Key, Project: "project", Last: 20}})
+	equal(t, "what is being deleted", noted, err, []data.Deletion{{ThreadKey: thread.Key, RunKey: gone.Key, Project: "project", Last: 20}})
 	for n := 0; part.Left && n < 20; n++ {
-		f.put(t, message(gone, "m1", 2, model.MessageConsumed)) // by a claim that was prepared before and shows the message again
+		f.put(t, message(gone, "m1", 2, data.MessageConsumed)) // by a claim that was prepared before and shows the message again
 		f.put(t, part)
 	}
 	shown, err := f.Messages(ctx, thread.Key, 0, 10)
 	equal(t, "messages that are left", len(shown), err, 2)
-	f.put(t, &model.Delete{ThreadKey: thread.Key, RunKey: gone.Key, Limit: 1000}) // it is gone already
+	f.put(t, &data.Delete{ThreadKey: thread.Key, RunKey: gone.Key, Limit: 1000}) // it is gone already
 	noted, err = f.Deletions(ctx, 0, 0, 10)
 	equal(t, "what is left to be deleted", len(noted), err, 0)
 
 	for _, run := range runs { // their keys are remembered
-		v := f.views(t, model.Ask{Scope: run.ID})[0]
-		want := model.Remembered{RunKey: run.Key, Answer: object("answer"), CreatedAt: at(0)}
+		v := f.views(t, data.Ask{Scope: run.ID})[0]
+		want := data.Remembered{RunKey: run.Key, Answer: object("answer"), CreatedAt: at(0)}
 		if run == gone {
 			want.RunGone, want.Answer = true, nil
 		}
@@ -431,7 +431,7 @@ func testDeleteRun(t *testing.T, f *fixture) {
 		}
 	}
 	equal(t, "Events", got, err, want)
-	f.newRun(t, thread, "run1", model.Queued) // the name is free again
+	f.newRun(t, thread, "run1", data.Queued) // the name is free again
 }
 
 // testRunsByTerms finds runs by their texts, tags and metadata.
@@ -441,80 +441,80 @@ func testRunsByTerms(t *testing.T, f *fixture) {
 	other, foreign := f.threadOf(t, "bob", "main"), f.threadOf(t, "ann", "elsewhere")
 	foreign.Project = "elsewhere"
 	f.put(t, thread, other, foreign)
-	put := func(thread *model.Thread, id string, created int, change func(*model.Run)) int64 {
-		run := f.runOf(t, thread, id, model.Completed)
+	put := func(thread *data.Thread, id string, created int, change func(*data.Run)) int64 {
+		run := f.runOf(t, thread, id, data.Completed)
 		run.CreatedAt, run.FinishedAt = at(created), new(at(created))
 		change(run)
-		rows := []model.Row{run, named(run)}
-		if run.Status != model.Queued {
-			rows = append(rows, model.EndOf(&run.RunHead))
+		rows := []data.Row{run, named(run)}
+		if run.Status != data.Queued {
+			rows = append(rows, data.EndOf(&run.RunHead))
 		}
 		f.put(t, rows...)
 		return run.Key
 	}
-	says := func(text string) func(*model.Run) { return func(r *model.Run) { r.InputQuery = text } }
+	says := func(text string) func(*data.Run) { return func(r *data.Run) { r.InputQuery = text } }
 	a := put(thread, "alpha", 1, says("Please DEPLOY it"))
-	b := put(other, "beta", 2, func(r *model.Run) { r.InputQuery, r.OutputSummary = "nothing", new("Everything is deployed") })
+	b := put(other, "beta", 2, func(r *data.Run) { r.InputQuery, r.OutputSummary = "nothing", new("Everything is deployed") })
 	c := put(other, "deploy", 3, says("天気予報 is something"))
-	d := put(other, "delta", 4, func(r *model.Run) {
-		r.Status, r.Error = model.Failed, &agui.OutputError{Code: "tool_failed", Message: "could not deploy"}
+	d := put(other, "delta", 4, func(r *data.Run) {
+		r.Status, r.Error = data.Failed, &agui.OutputError{Code: "tool_failed", Message: "could not deploy"}
 	})
-	e := put(other, "epsilon", 5, func(r *model.Run) {
-		r.Status, r.FinishedAt, r.Metadata = model.Queued, nil, json.RawMessage(`{"tags": ["red", "it's \\ 'x'"], "env": "prod & \"test\"", "n": 3}`)
+	e := put(other, "epsilon", 5, func(r *data.Run) {
+		r.Status, r.FinishedAt, r.Metadata = data.Queued, nil, json.RawMessage(`{"tags": ["red", "it's \\ 'x'"], "env": "prod & \"test\"", "n": 3}`)
 	})
-	g := put(thread, "gamma", 6, func(r *model.Run) { r.Metadata = json.RawMessage(`{"tags": ["red"], "env": "prod"}`) })
-	put(foreign, "foreign", 7, func(r *model.Run) {
+	g := put(thread, "gamma", 6, func(r *data.Run) { r.Metadata = json.RawMessage(`{"tags": ["red"], "env": "prod"}`) })
+	put(foreign, "foreign", 7, func(r *data.Run) {
 		r.InputQuery, r.Metadata = "deploy", json.RawMessage(`{"tags": ["red"], "env": "prod"}`)
 	})
 	large := put(other, "large", 8, says("first "+strings.Repeat("all ", 20_000)+"last"))
 	f.rollUp(t)
-	many := []model.Status{model.Completed, model.Failed}
+	many := []data.Status{data.Completed, data.Failed}
 	cases := []termsCase{
-		{model.RunFilter{Text: "deploy"}, []int64{d, c, b, a}},
-		{model.RunFilter{Text: "deploy", Oldest: true}, []int64{a, b, c, d}},
-		{model.RunFilter{Text: "deploy", User: "ann"}, []int64{a}},
-		{model.RunFilter{Text: "deploy", Statuses: []model.Status{model.Failed}}, []int64{d}},
-		{model.RunFilter{Text: "deploy", Statuses: many, User: "bob", Since: at(2), Until: at(4)}, []int64{c, b}},
-		{model.RunFilter{Text: "deploy", Since: at(100)}, nil},
-		{model.RunFilter{Text: "deploy", Until: at(2)}, []int64{a}},
-		{model.RunFilter{Text: "deploy", ThreadKey: other.Key}, []int64{d, c, b}},
-		{model.RunFilter{Text: "deploy", Agent: "echo", Oldest: true}, []int64{a, b, c, d}},
-		{model.RunFilter{Text: "deploy", WorkflowID: "flow"}, nil},
-		{model.RunFilter{Text: "deploy it"}, []int64{a}},
-		{model.RunFilter{Text: "IT depl"}, []int64{a}},
-		{model.RunFilter{Text: "it's deploy"}, nil},
-		{model.RunFilter{Text: "über wolk"}, []int64{g, a}},
-		{model.RunFilter{Text: "night"}, []int64{g, a}},
-		{model.RunFilter{Text: "BETA"}, []int64{b}},
-		{model.RunFilter{Text: "tool_failed"}, []int64{d}},
-		{model.RunFilter{Text: "天気"}, []int64{c}},
-		{model.RunFilter{Text: "予"}, []int64{c}},
-		{model.RunFilter{Text: "first"}, []int64{large}},
-		{model.RunFilter{Text: "last"}, nil},
-		{model.RunFilter{Text: "no such thing"}, nil},
-		{model.RunFilter{Text: `!'"*\`}, nil},
-		{model.RunFilter{Text: "foreign"}, nil},
-		{model.RunFilter{Tags: []string{"red"}}, []int64{g, e}},
-		{model.RunFilter{Tags: []string{"red", `it's \ 'x'`}}, []int64{e}},
-		{model.RunFilter{Tags: []string{"red"}, Statuses: []model.Status{model.Queued}}, []int64{e}},
-		{model.RunFilter{Tags: []string{"red"}, Text: "night", User: "ann"}, []int64{g}},
-		{model.RunFilter{Metadata: map[string]string{"env": "prod"}}, []int64{g}},
-		{model.RunFilter{Metadata: map[string]string{"env": `prod & "test"`, "n": "3"}, Tags: []string{"red"}}, []int64{e}},
-		{model.RunFilter{Metadata: map[string]string{"tags": "red"}}, nil},
+		{data.RunFilter{Text: "deploy"}, []int64{d, c, b, a}},
+		{data.RunFilter{Text: "deploy", Oldest: true}, []int64{a, b, c, d}},
+		{data.RunFilter{Text: "deploy", User: "ann"}, []int64{a}},
+		{data.RunFilter{Text: "deploy", Statuses: []data.Status{data.Failed}}, []int64{d}},
+		{data.RunFilter{Text: "deploy", Statuses: many, User: "bob", Since: at(2), Until: at(4)}, []int64{c, b}},
+		{data.RunFilter{Text: "deploy", Since: at(100)}, nil},
+		{data.RunFilter{Text: "deploy", Until: at(2)}, []int64{a}},
+		{data.RunFilter{Text: "deploy", ThreadKey: other.Key}, []int64{d, c, b}},
+		{data.RunFilter{Text: "deploy", Agent: "echo", Oldest: true}, []int64{a, b, c, d}},
+		{data.RunFilter{Text: "deploy", WorkflowID: "flow"}, nil},
+		{data.RunFilter{Text: "deploy it"}, []int64{a}},
+		{data.RunFilter{Text: "IT depl"}, []int64{a}},
+		{data.RunFilter{Text: "it's deploy"}, nil},
+		{data.RunFilter{Text: "über wolk"}, []int64{g, a}},
+		{data.RunFilter{Text: "night"}, []int64{g, a}},
+		{data.RunFilter{Text: "BETA"}, []int64{b}},
+		{data.RunFilter{Text: "tool_failed"}, []int64{d}},
+		{data.RunFilter{Text: "天気"}, []int64{c}},
+		{data.RunFilter{Text: "予"}, []int64{c}},
+		{data.RunFilter{Text: "first"}, []int64{large}},
+		{data.RunFilter{Text: "last"}, nil},
+		{data.RunFilter{Text: "no such thing"}, nil},
+		{data.RunFilter{Text: `!'"*\`}, nil},
+		{data.RunFilter{Text: "foreign"}, nil},
+		{data.RunFilter{Tags: []string{"red"}}, []int64{g, e}},
+		{data.RunFilter{Tags: []string{"red", `it's \ 'x'`}}, []int64{e}},
+		{data.RunFilter{Tags: []string{"red"}, Statuses: []data.Status{data.Queued}}, []int64{e}},
+		{data.RunFilter{Tags: []string{"red"}, Text: "night", User: "ann"}, []int64{g}},
+		{data.RunFilter{Metadata: map[string]string{"env": "prod"}}, []int64{g}},
+		{data.RunFilter{Metadata: map[string]string{"env": `prod & "test"`, "n": "3"}, Tags: []string{"red"}}, []int64{e}},
+		{data.RunFilter{Metadata: map[string]string{"tags": "red"}}, nil},
 	}
 	for _, test := range cases {
 		test.check(t, f)
 	}
-	f.put(t, &model.Delete{ThreadKey: other.Key, RunKey: c, Limit: 1000}, &model.Delete{ThreadKey: other.Key, RunKey: b, Limit: 1000})
-	termsCase{model.RunFilter{Text: "deploy"}, []int64{d, a}}.check(t, f)
+	f.put(t, &data.Delete{ThreadKey: other.Key, RunKey: c, Limit: 1000}, &data.Delete{ThreadKey: other.Key, RunKey: b, Limit: 1000})
+	termsCase{data.RunFilter{Text: "deploy"}, []int64{d, a}}.check(t, f)
 	again := put(other, "deploy", 9, says(""))
-	termsCase{model.RunFilter{Text: "deploy"}, []int64{again, d, a}}.check(t, f)
+	termsCase{data.RunFilter{Text: "deploy"}, []int64{again, d, a}}.check(t, f)
 	f.rollUp(t)
-	termsCase{model.RunFilter{Text: "deploy"}, []int64{again, d, a}}.check(t, f)
+	termsCase{data.RunFilter{Text: "deploy"}, []int64{again, d, a}}.check(t, f)
 }
 
 type termsCase struct {
-	filter model.RunFilter
+	filter data.RunFilter
 	want   []int64
 }
 
@@ -545,17 +545,17 @@ func (c termsCase) check(t *testing.T, f *fixture) {
 
 // testRunsTermsFollow finds a run by its input as soon as it is stored, and by its answer once its end was counted.
 func testRunsTermsFollow(t *testing.T, f *fixture) {
-	run := f.runOf(t, f.newThread(t, "ann", "main"), "run", model.Queued)
+	run := f.runOf(t, f.newThread(t, "ann", "main"), "run", data.Queued)
 	run.InputQuery = "question"
 	f.put(t, run, named(run))
 	find := func(text string, want ...int64) {
 		t.Helper()
-		termsCase{model.RunFilter{Text: text}, want}.check(t, f)
+		termsCase{data.RunFilter{Text: text}, want}.check(t, f)
 	}
 	find("question", run.Key)
 	for _, answer := range []string{"first", "second"} {
-		run.Status, run.FinishedAt = model.Completed, new(at(1))
-		f.put(t, &run.RunHead, &model.RunResult{Key: run.Key, OutputSummary: &answer}, model.EndOf(&run.RunHead))
+		run.Status, run.FinishedAt = data.Completed, new(at(1))
+		f.put(t, &run.RunHead, &data.RunResult{Key: run.Key, OutputSummary: &answer}, data.EndOf(&run.RunHead))
 		f.rollUp(t)
 		find(answer, run.Key)
 		find("question", run.Key)

@@ -5,20 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // testForeignKeys reads rows by key in their own project and in another.
 func testForeignKeys(t *testing.T, f *fixture) {
 	ctx := t.Context()
 	thread := f.newThread(t, "ann", "main")
-	run := f.newRun(t, thread, "run", model.Completed)
+	run := f.newRun(t, thread, "run", data.Completed)
 	day := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
-	said := message(run, "m", 1, model.MessageConsumed)
+	said := message(run, "m", 1, data.MessageConsumed)
 	said.Day = day
 	f.put(t, said,
-		&model.Step{RunKey: run.Key, Number: 1, Status: model.Completed, StartedAt: at(1)},
-		&model.Node{RunKey: run.Key, NodeID: "node", Status: model.Completed})
+		&data.Step{RunKey: run.Key, Number: 1, Status: data.Completed, StartedAt: at(1)},
+		&data.Node{RunKey: run.Key, NodeID: "node", Status: data.Completed})
 	for project, want := range map[string]int{thread.Project: 1, "elsewhere": 0, "": 0} {
 		count := func(what string, n int, err error) {
 			t.Helper()
@@ -42,7 +42,7 @@ func testForeignKeys(t *testing.T, f *fixture) {
 			"the latest day": second(f.HistoryDay(ctx, project, thread.Key, day.AddDate(0, 0, 1))),
 			"the thread":     second(f.ListedThread(ctx, project, thread.Key)),
 		} {
-			if want == 1 && err != nil || want == 0 && !errors.Is(err, model.ErrNotFound) {
+			if want == 1 && err != nil || want == 0 && !errors.Is(err, data.ErrNotFound) {
 				t.Errorf("%s in %q: %v", what, project, err)
 			}
 		}

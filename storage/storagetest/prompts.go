@@ -7,21 +7,21 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 func testPrompt(t *testing.T, f *fixture) {
 	ctx := t.Context()
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
-	begun := model.Prompt{
-		PromptResult: model.PromptResult{Status: agui.ModelStarted, Provider: "p", Model: "m", Changes: object("c")},
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
+	begun := data.Prompt{
+		PromptResult: data.PromptResult{Status: agui.ModelStarted, Provider: "p", Model: "m", Changes: object("c")},
 		RunKey:       run.Key, ID: "a", Step: 2, Sent: "m1-3", StartedAt: at(1),
 	}
-	end := model.PromptEnd{RunKey: run.Key, ID: "a", PromptResult: model.PromptResult{
+	end := data.PromptEnd{RunKey: run.Key, ID: "a", PromptResult: data.PromptResult{
 		Status: agui.ModelFailed, FinishReason: "stop", Usage: agui.TokenUsage{InputTokens: 1, OutputTokens: 2, TotalTokens: 3},
 		Error: &agui.OutputError{Code: "e", Message: "E"}, Answer: "m4", FirstToken: time.Millisecond, Took: time.Second,
 	}}
-	check := func(want ...model.Prompt) {
+	check := func(want ...data.Prompt) {
 		t.Helper()
 		p, err := f.Prompts(ctx, "project", run.Key, "", 10)
 		equal(t, "Prompts", p.Rows, err, want)
@@ -41,8 +41,8 @@ func testPrompt(t *testing.T, f *fixture) {
 	both.ID = "b"
 	check(ended, both)
 	p, err := f.Prompts(ctx, "project", run.Key, "a", 10)
-	equal(t, "Prompts behind the first", p.Rows, err, []model.Prompt{both})
-	if _, err := f.Prompt(ctx, "other", run.Key, "a"); !errors.Is(err, model.ErrNotFound) {
+	equal(t, "Prompts behind the first", p.Rows, err, []data.Prompt{both})
+	if _, err := f.Prompt(ctx, "other", run.Key, "a"); !errors.Is(err, data.ErrNotFound) {
 		t.Errorf("another project's prompt: %v", err)
 	}
 }
@@ -50,13 +50,13 @@ func testPrompt(t *testing.T, f *fixture) {
 func testPieces(t *testing.T, f *fixture) {
 	ctx := t.Context()
 	thread := f.newThread(t, "ann", "main")
-	first, second := f.newRun(t, thread, "first", model.Completed), f.newRun(t, thread, "second", model.Completed)
+	first, second := f.newRun(t, thread, "first", data.Completed), f.newRun(t, thread, "second", data.Completed)
 	ids := []string{"shared"}
-	f.put(t, &model.PromptPiece{RunKey: first.Key, ID: "shared", Body: object("s")}, &model.PromptPiece{RunKey: second.Key, ID: "shared", Body: object("s")})
+	f.put(t, &data.PromptPiece{RunKey: first.Key, ID: "shared", Body: object("s")}, &data.PromptPiece{RunKey: second.Key, ID: "shared", Body: object("s")})
 	for i := range 9 { // more than a part of the deletion
 		id := fmt.Sprint("own", i)
 		ids = append(ids, id)
-		f.put(t, &model.PromptPiece{RunKey: first.Key, ID: id, Body: object("o")})
+		f.put(t, &data.PromptPiece{RunKey: first.Key, ID: id, Body: object("o")})
 	}
 	left := func(want int) {
 		t.Helper()
@@ -66,8 +66,8 @@ func testPieces(t *testing.T, f *fixture) {
 	left(10)
 	p, err := f.PromptPieces(ctx, "other", thread.Key, ids)
 	equal(t, "pieces of another project", len(p.Rows), err, 0)
-	remove := func(run *model.Run) {
-		part := &model.Delete{ThreadKey: thread.Key, RunKey: run.Key, Limit: 4}
+	remove := func(run *data.Run) {
+		part := &data.Delete{ThreadKey: thread.Key, RunKey: run.Key, Limit: 4}
 		for f.put(t, part); part.Left; {
 			f.put(t, part)
 		}
@@ -76,12 +76,12 @@ func testPieces(t *testing.T, f *fixture) {
 	left(1)
 	remove(second)
 	left(0)
-	third := f.newRun(t, thread, "third", model.Completed)
-	f.put(t, &model.PromptPiece{RunKey: third.Key, ID: "own1", Body: object("new")}) // would be the old one if that had stayed
+	third := f.newRun(t, thread, "third", data.Completed)
+	f.put(t, &data.PromptPiece{RunKey: third.Key, ID: "own1", Body: object("new")}) // would be the old one if that had stayed
 	p, err = f.PromptPieces(ctx, "project", thread.Key, []string{"own1"})
-	equal(t, "a piece after its deletion", p.Rows, err, []model.PromptPiece{{ID: "own1", Body: object("new")}})
+	equal(t, "a piece after its deletion", p.Rows, err, []data.PromptPiece{{ID: "own1", Body: object("new")}})
 
-	f.put(t, message(third, "m", 7, model.MessageConsumed), message(third, "n", 8, model.MessageHidden))
+	f.put(t, message(third, "m", 7, data.MessageConsumed), message(third, "n", 8, data.MessageHidden))
 	msgs, err := f.MessagesBySeq(ctx, "project", thread.Key, []int64{7, 8, 9})
 	if err == nil && (len(msgs.Rows) != 2 || msgs.Rows[0].ID != "n") {
 		err = fmt.Errorf("%d messages", len(msgs.Rows))

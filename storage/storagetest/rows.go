@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 func testThread(t *testing.T, f *fixture) {
@@ -26,19 +26,19 @@ func testThread(t *testing.T, f *fixture) {
 		equal(t, "ThreadByID", got, err, *thread)
 		got, err = f.ThreadByConversation(t.Context(), "project", "conversation")
 		equal(t, "ThreadByConversation", got, err, *thread)
-		equal(t, "View", f.views(t, model.Ask{Thread: thread.Key})[0].Thread, nil, thread.ThreadHead)
+		equal(t, "View", f.views(t, data.Ask{Thread: thread.Key})[0].Thread, nil, thread.ThreadHead)
 	}
 	check()
 	thread.LastEventID, thread.LastSeq, thread.UpdatedAt = 8, 4, at(3)
 	f.put(t, &thread.ThreadHead)
 	check()
 	thread.State = object("another")
-	f.put(t, &model.ThreadState{Key: thread.Key, State: thread.State})
+	f.put(t, &data.ThreadState{Key: thread.Key, State: thread.State})
 	check()
 	thread.State = nil
-	f.put(t, &model.ThreadState{Key: thread.Key})
+	f.put(t, &data.ThreadState{Key: thread.Key})
 	check()
-	for _, patch := range []model.ThreadPatch{
+	for _, patch := range []data.ThreadPatch{
 		{Title: new("Another title")},
 		{Metadata: object("more")},
 		{Title: new("")},
@@ -68,24 +68,24 @@ func testThread(t *testing.T, f *fixture) {
 	changed := *thread
 	changed.LastEventID, changed.LastSeq, changed.UpdatedAt = 5, 6, at(7)
 	changed.Title, changed.State, changed.Metadata, changed.Archived = "A title", object("state"), object("metadata"), true
-	f.put(t, thread, &model.ThreadPatch{Key: thread.Key, Title: new("no")}, &changed.ThreadHead,
-		&model.ThreadState{Key: thread.Key, State: changed.State}, &model.ThreadPatch{Key: thread.Key, Metadata: changed.Metadata},
-		&model.ThreadPatch{Key: thread.Key, Archived: new(true)},
-		&model.ThreadPatch{Key: thread.Key, Title: &changed.Title})
+	f.put(t, thread, &data.ThreadPatch{Key: thread.Key, Title: new("no")}, &changed.ThreadHead,
+		&data.ThreadState{Key: thread.Key, State: changed.State}, &data.ThreadPatch{Key: thread.Key, Metadata: changed.Metadata},
+		&data.ThreadPatch{Key: thread.Key, Archived: new(true)},
+		&data.ThreadPatch{Key: thread.Key, Title: &changed.Title})
 	got, err := f.Thread(t.Context(), thread.Key)
 	equal(t, "Thread", got, err, changed)
 }
 
-func fullRun(t *testing.T, f *fixture, thread *model.Thread) *model.Run {
+func fullRun(t *testing.T, f *fixture, thread *data.Thread) *data.Run {
 	t.Helper()
-	run := f.runOf(t, thread, "run", model.Running)
+	run := f.runOf(t, thread, "run", data.Running)
 	run.WorkflowID, run.Input, run.Definition = "flow", object("input"), object("definition")
 	run.InputQuery, run.OutputSummary = "a question", new("an answer")
 	run.Error = &agui.OutputError{Code: "c", Message: "m", Retryable: true, Details: json.RawMessage(`{"a":1}`)}
 	run.Usage = []agui.TokenUsage{{Provider: "p", Model: "m", InputTokens: 1, OutputTokens: 2, TotalTokens: 3}}
 	run.ContextItemIDs, run.Metadata, run.ParentRun = []string{"one", "two"}, object("metadata"), "parent"
 	run.Generation, run.Attempt, run.Spans, run.SpanName, run.Turn, run.Answered = 2, 3, 4, "later", 5, true
-	run.Owner, run.Replaces, run.RollBack, run.ClosedEvent = "instance-1", []model.Replaced{{RunKey: 6, Generation: 7}}, true, 9
+	run.Owner, run.Replaces, run.RollBack, run.ClosedEvent = "instance-1", []data.Replaced{{RunKey: 6, Generation: 7}}, true, 9
 	run.CreatedAt, run.QueuedAt, run.StartedAt, run.FinishedAt = at(1), at(2), new(at(3)), new(at(4))
 	return run
 }
@@ -101,17 +101,17 @@ func testRun(t *testing.T, f *fixture) {
 		got, err = f.LastRun(t.Context(), thread.Key)
 		equal(t, "LastRun", got, err, *run)
 		list, err := f.RunsByName(t.Context(), "project", "ann", "run")
-		equal(t, "RunsByName", list, err, []model.Run{*run})
-		list, _, err = Parts(f.Runs(t.Context(), model.RunFilter{Project: "project", Limit: 10}))
+		equal(t, "RunsByName", list, err, []data.Run{*run})
+		list, _, err = Parts(f.Runs(t.Context(), data.RunFilter{Project: "project", Limit: 10}))
 		listed := *run
 		listed.Input, listed.Definition, listed.Metadata = nil, nil, nil
-		equal(t, "Runs", list, err, []model.Run{listed})
+		equal(t, "Runs", list, err, []data.Run{listed})
 		heads, err := f.OpenRuns(t.Context(), thread.Key)
-		equal(t, "OpenRuns", heads, err, []model.RunHead{run.RunHead})
-		equal(t, "View", f.views(t, model.Ask{Thread: thread.Key})[0].Runs, nil, []model.RunHead{run.RunHead})
+		equal(t, "OpenRuns", heads, err, []data.RunHead{run.RunHead})
+		equal(t, "View", f.views(t, data.Ask{Thread: thread.Key})[0].Runs, nil, []data.RunHead{run.RunHead})
 	}
 	check()
-	run.Status, run.Generation, run.Attempt, run.Spans, run.SpanName, run.Turn = model.Queued, 3, 0, 5, "", 6
+	run.Status, run.Generation, run.Attempt, run.Spans, run.SpanName, run.Turn = data.Queued, 3, 0, 5, "", 6
 	run.Answered, run.Owner, run.Replaces, run.RollBack, run.ClosedEvent, run.Error = false, "", nil, false, 10, nil
 	run.QueuedAt, run.StartedAt, run.FinishedAt = at(5), nil, nil
 	head := run.RunHead
@@ -122,13 +122,13 @@ func testRun(t *testing.T, f *fixture) {
 	f.put(t, &run.RunHead)
 	check()
 	run.Attempt = 0
-	f.put(t, &model.RunSettled{Key: run.Key})
+	f.put(t, &data.RunSettled{Key: run.Key})
 	check()
 	run.OutputSummary, run.Usage = new("another"), nil
-	f.put(t, &model.RunResult{Key: run.Key, OutputSummary: run.OutputSummary})
+	f.put(t, &data.RunResult{Key: run.Key, OutputSummary: run.OutputSummary})
 	check()
 	run.OutputSummary = nil
-	f.put(t, &model.RunResult{Key: run.Key})
+	f.put(t, &data.RunResult{Key: run.Key})
 	check()
 }
 
@@ -139,11 +139,11 @@ func testHead(t *testing.T, f *fixture) {
 	run.StartedAt, run.Attempt = nil, 0
 	want := *run
 	want.Attempt, want.StartedAt, want.OutputSummary, want.Usage = 1, new(at(7)), new("sum"), nil
-	result := &model.RunResult{Key: run.Key, OutputSummary: want.OutputSummary}
+	result := &data.RunResult{Key: run.Key, OutputSummary: want.OutputSummary}
 	queued := run.RunHead
-	queued.Status = model.Queued
+	queued.Status = data.Queued
 	f.put(t, run, &queued, result, &want.RunHead)
-	if run.Attempt != 0 || run.Status != model.Running {
+	if run.Attempt != 0 || run.Status != data.Running {
 		t.Error("the row that was given has changed")
 	}
 	got, err := f.Run(t.Context(), run.Key)
@@ -151,36 +151,36 @@ func testHead(t *testing.T, f *fixture) {
 
 	tried := want.RunHead
 	tried.Attempt = 5
-	f.put(t, &model.RunSettled{Key: run.Key}, &tried)
+	f.put(t, &data.RunSettled{Key: run.Key}, &tried)
 	got, err = f.Run(t.Context(), run.Key)
 	equal(t, "attempts of a head behind RunSettled", got.Attempt, err, 5)
-	f.put(t, &tried, &model.RunSettled{Key: run.Key})
+	f.put(t, &tried, &data.RunSettled{Key: run.Key})
 	got, err = f.Run(t.Context(), run.Key)
 	equal(t, "attempts of a head before RunSettled", got.Attempt, err, 0)
 }
 
 func testSpanStepNode(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run := f.newRun(t, thread, "run", model.Running)
-	spans := []model.Span{
+	run := f.newRun(t, thread, "run", data.Running)
+	spans := []data.Span{
 		{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: "run", Generation: 1, First: 1, Last: 5, State: object("s")},
 		{RunKey: run.Key, N: 2, ThreadKey: thread.Key, RunID: "again", Generation: 2, First: 6},
 	}
-	steps := []model.Step{
+	steps := []data.Step{
 		{
 			RunKey: run.Key, Number: 1, ID: "s1", Generation: 1, NodeID: "node", Name: "node", Execution: 1,
-			Status: model.Failed, Input: "in", Output: new("out"), Error: &agui.OutputError{Code: "c", Message: "m"},
+			Status: data.Failed, Input: "in", Output: new("out"), Error: &agui.OutputError{Code: "c", Message: "m"},
 			StartedAt: at(1), CompletedAt: new(at(2)),
 		},
-		{RunKey: run.Key, Number: 2, ID: "s2", NodeID: "node", Name: "node#2", Status: model.Waiting, StartedAt: at(3)},
+		{RunKey: run.Key, Number: 2, ID: "s2", NodeID: "node", Name: "node#2", Status: data.Waiting, StartedAt: at(3)},
 	}
-	nodes := []model.Node{
+	nodes := []data.Node{
 		{
-			RunKey: run.Key, NodeID: "a", Status: model.Completed, Progress: 0.25, Messages: []string{"m", "ü"},
+			RunKey: run.Key, NodeID: "a", Status: data.Completed, Progress: 0.25, Messages: []string{"m", "ü"},
 			Output: object("out"), Error: &agui.OutputError{Code: "c", Message: "m"}, StartedAt: new(at(1)),
 			CompletedAt: new(at(2)),
 		},
-		{RunKey: run.Key, NodeID: "b", Status: model.Pending},
+		{RunKey: run.Key, NodeID: "b", Status: data.Pending},
 	}
 	f.put(t, &spans[0], &spans[1], &steps[0], &steps[1], &nodes[0], &nodes[1])
 	check := func() {
@@ -197,27 +197,27 @@ func testSpanStepNode(t *testing.T, f *fixture) {
 	}
 	check()
 	spans[1].Last = 9
-	steps[0].Error, steps[0].Output, steps[1].Status, steps[1].CompletedAt = nil, nil, model.Completed, new(at(9))
+	steps[0].Error, steps[0].Output, steps[1].Status, steps[1].CompletedAt = nil, nil, data.Completed, new(at(9))
 	nodes[0].Output, nodes[0].Error, nodes[0].Messages, nodes[1].Progress = nil, nil, nil, 1
-	f.put(t, &model.SpanEnd{RunKey: run.Key, N: 2, Last: 9}, &steps[0], &steps[1], &nodes[0], &nodes[1])
+	f.put(t, &data.SpanEnd{RunKey: run.Key, N: 2, Last: 9}, &steps[0], &steps[1], &nodes[0], &nodes[1])
 	check()
 	f.refuse(t, &spans[1])
-	spans = append(spans, model.Span{RunKey: run.Key, N: 3, ThreadKey: thread.Key, RunID: "run", First: 10})
+	spans = append(spans, data.Span{RunKey: run.Key, N: 3, ThreadKey: thread.Key, RunID: "run", First: 10})
 	third := spans[2]
 	spans[2].Last = 12
-	f.put(t, &third, &model.SpanEnd{RunKey: run.Key, N: 3, Last: 12}) // begun and ended in one batch
+	f.put(t, &third, &data.SpanEnd{RunKey: run.Key, N: 3, Last: 12}) // begun and ended in one batch
 	check()
 	_, err := f.SpanAfter(t.Context(), thread.Key, 10)
-	if !errors.Is(err, model.ErrNotFound) {
+	if !errors.Is(err, data.ErrNotFound) {
 		t.Errorf("SpanAfter the last: %v", err)
 	}
 }
 
 func testMessage(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run := f.newRun(t, thread, "run", model.Running)
-	m := &model.Message{
-		ThreadKey: thread.Key, RunKey: run.Key, Seq: 1, EventID: 4, State: model.MessageConsumed,
+	run := f.newRun(t, thread, "run", data.Running)
+	m := &data.Message{
+		ThreadKey: thread.Key, RunKey: run.Key, Seq: 1, EventID: 4, State: data.MessageConsumed,
 		ContextItemIDs: []string{"one"}, CreatedAt: at(1),
 		Day: time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC),
 		Message: agui.Message{
@@ -233,7 +233,7 @@ func testMessage(t *testing.T, f *fixture) {
 		if len(got) == 1 && m.Key == 0 {
 			m.Key = got[0].Key
 		}
-		equal(t, "Messages", got, err, []model.Message{*m})
+		equal(t, "Messages", got, err, []data.Message{*m})
 	}
 	check()
 	m.Content, m.ToolCalls, m.Metadata, m.Extra, m.ContextItemIDs, m.RunKey = "bye", nil, nil, nil, nil, 0
@@ -265,21 +265,21 @@ func testMessage(t *testing.T, f *fixture) {
 }
 
 func testMemoInterrupt(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
-	memos := []model.Memo{
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
+	memos := []data.Memo{
 		{
 			RunKey: run.Key, Generation: 1, Step: 1, Place: "tool:t#1", Tool: "t", Hash: "h", CallID: "call",
 			Begun: true, Done: true, Output: object("o"),
 		},
 		{RunKey: run.Key, Generation: 1, Step: 1, Place: "tool:t#2"},
 	}
-	other := model.Memo{RunKey: run.Key, Generation: 2, Step: 1, Place: "tool:t#1"}
-	interrupts := []model.Interrupt{
+	other := data.Memo{RunKey: run.Key, Generation: 2, Step: 1, Place: "tool:t#1"}
+	interrupts := []data.Interrupt{
 		{
-			ID: "z", RunKey: run.Key, Step: 3, Place: "ask#1", Body: object("b"), Status: model.InterruptResolved,
+			ID: "z", RunKey: run.Key, Step: 3, Place: "ask#1", Body: object("b"), Status: data.InterruptResolved,
 			Payload: object("p"), ExpiresAt: new(at(9)), CreatedAt: at(1),
 		},
-		{ID: "a", RunKey: run.Key, Frontend: true, Status: model.InterruptOpen, CreatedAt: at(1)},
+		{ID: "a", RunKey: run.Key, Frontend: true, Status: data.InterruptOpen, CreatedAt: at(1)},
 	}
 	f.put(t, &memos[0], &memos[1], &other, &interrupts[0], &interrupts[1])
 	check := func() {
@@ -291,7 +291,7 @@ func testMemoInterrupt(t *testing.T, f *fixture) {
 	}
 	check()
 	memos[1].Done, memos[1].Output, memos[1].CallID = true, object("p"), "call2"
-	interrupts[1].Status, interrupts[1].Payload = model.InterruptResolved, object("q")
+	interrupts[1].Status, interrupts[1].Payload = data.InterruptResolved, object("q")
 	f.put(t, &memos[1], &interrupts[1])
 	check()
 }
@@ -310,7 +310,7 @@ func testNotFound(t *testing.T, f *fixture) {
 		"SpanAfter":            func() error { _, err := f.SpanAfter(ctx, 99, 0); return err },
 		"LastEventID":          func() error { _, err := f.LastEventID(ctx, 99); return err },
 	} {
-		if err := read(); !errors.Is(err, model.ErrNotFound) {
+		if err := read(); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("%s: %v, want ErrNotFound", what, err)
 		}
 	}
@@ -324,13 +324,13 @@ func testNotFound(t *testing.T, f *fixture) {
 
 // testManyRows puts batches with different numbers of rows, some not a power of two.
 func testManyRows(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
 	want := 0
 	for _, n := range []int{1, 2, 3, 31, 32, 33, 100} {
-		var rows []model.Row
+		var rows []data.Row
 		for range n {
 			want++
-			rows = append(rows, &model.Step{RunKey: run.Key, Number: want, ID: fmt.Sprint(want), StartedAt: at(want)})
+			rows = append(rows, &data.Step{RunKey: run.Key, Number: want, ID: fmt.Sprint(want), StartedAt: at(want)})
 		}
 		f.put(t, rows...)
 		f.put(t, rows...)
@@ -345,29 +345,29 @@ func testManyRows(t *testing.T, f *fixture) {
 }
 
 func testPutTwice(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
-	node := func(id string, progress float64) *model.Node {
-		return &model.Node{RunKey: run.Key, NodeID: id, Progress: progress}
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
+	node := func(id string, progress float64) *data.Node {
+		return &data.Node{RunKey: run.Key, NodeID: id, Progress: progress}
 	}
 	f.put(t, node("a", 0.1), node("b", 0.2), node("a", 0.3), node("c", 0.4), node("b", 0.5))
 	nodes, err := f.Nodes(t.Context(), run.Key)
-	equal(t, "Nodes", nodes, err, []model.Node{*node("a", 0.3), *node("b", 0.5), *node("c", 0.4)})
+	equal(t, "Nodes", nodes, err, []data.Node{*node("a", 0.3), *node("b", 0.5), *node("c", 0.4)})
 }
 
 // testLargeRows writes rows that are large together, and reads them again.
 func testLargeRows(t *testing.T, f *fixture) {
 	const n, size = 30, 1 << 20
 	state := json.RawMessage(`{"x":"` + strings.Repeat("x", size) + `"}`)
-	var all []*model.Thread
-	var runs []*model.Run
-	var rows []model.Row
+	var all []*data.Thread
+	var runs []*data.Run
+	var rows []data.Row
 	for i := range n {
 		thread := f.threadOf(t, "ann", fmt.Sprint(i))
 		thread.State = state
-		run := f.runOf(t, thread, fmt.Sprint("run ", i), model.Running)
+		run := f.runOf(t, thread, fmt.Sprint("run ", i), data.Running)
 		run.Input = state
 		all, runs = append(all, thread), append(runs, run)
-		rows = append(rows, thread, run, message(run, "m", 0, model.MessageQueued))
+		rows = append(rows, thread, run, message(run, "m", 0, data.MessageQueued))
 	}
 	f.put(t, rows...)
 	for i, want := range all {
@@ -386,17 +386,17 @@ func testLargeRows(t *testing.T, f *fixture) {
 
 // testOrder proves that the rows of a batch take effect one after the other, in whatever order they are written.
 func testOrder(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
-	queued := func(id string) *model.Message { return message(run, id, 0, model.MessageQueued) }
-	hide := &model.Hide{ThreadKey: run.ThreadKey, RunKey: run.Key, Queued: true}
-	asked := func(id string) *model.Interrupt {
-		return &model.Interrupt{ID: id, RunKey: run.Key, Place: "ask#1", Status: model.InterruptOpen, CreatedAt: at(0)}
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
+	queued := func(id string) *data.Message { return message(run, id, 0, data.MessageQueued) }
+	hide := &data.Hide{ThreadKey: run.ThreadKey, RunKey: run.Key, Queued: true}
+	asked := func(id string) *data.Interrupt {
+		return &data.Interrupt{ID: id, RunKey: run.Key, Place: "ask#1", Status: data.InterruptOpen, CreatedAt: at(0)}
 	}
-	memo := func(id string) *model.Memo { return &model.Memo{RunKey: run.Key, Generation: 1, Place: id} }
-	answer := func(id string) *model.Answer {
-		return &model.Answer{RunKey: run.Key, Generation: 1, ID: id, Place: id, Payload: object("p"), Output: object("o")}
+	memo := func(id string) *data.Memo { return &data.Memo{RunKey: run.Key, Generation: 1, Place: id} }
+	answer := func(id string) *data.Answer {
+		return &data.Answer{RunKey: run.Key, Generation: 1, ID: id, Place: id, Payload: object("p"), Output: object("o")}
 	}
-	withdraw := &model.Withdraw{RunKey: run.Key}
+	withdraw := &data.Withdraw{RunKey: run.Key}
 	f.put(t, queued("there"), queued("there, then put"), asked("there"), asked("there, then put"), memo("there, then put"))
 	f.put(t,
 		queued("put, then hidden"), hide, queued("hidden, then put"), queued("there, then put"),
@@ -412,9 +412,9 @@ func testOrder(t *testing.T, f *fixture) {
 		statuses[in.ID] = in.Status
 	}
 	equal(t, "Interrupts", statuses, err, map[string]string{
-		"there": model.InterruptCancelled, "there, then put": model.InterruptOpen,
-		"put, then withdrawn": model.InterruptCancelled, "put, then answered": model.InterruptAnswered,
-		"withdrawn, then put": model.InterruptOpen,
+		"there": data.InterruptCancelled, "there, then put": data.InterruptOpen,
+		"put, then withdrawn": data.InterruptCancelled, "put, then answered": data.InterruptAnswered,
+		"withdrawn, then put": data.InterruptOpen,
 	})
 	memos, err := f.Memos(t.Context(), run.Key, 1)
 	done := make(map[string]bool)
@@ -428,7 +428,7 @@ func testText(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
 	kept := []string{"", "ünï \U0001f600 \u2028", "'; DROP TABLE runs; --", "\\ \" % _ \r\n\t\x01", strings.Repeat("x", 1<<20)}
 	for i, text := range kept {
-		run := f.runOf(t, thread, fmt.Sprint("run", i), model.Queued)
+		run := f.runOf(t, thread, fmt.Sprint("run", i), data.Queued)
 		run.InputQuery, run.OutputSummary, run.ContextItemIDs = text, &text, []string{text}
 		run.Input = json.RawMessage(`{"nul":"\u0000"}`)
 		f.put(t, run)
@@ -436,12 +436,12 @@ func testText(t *testing.T, f *fixture) {
 		equal(t, "Run", got, err, *run)
 	}
 	for _, text := range []string{"a\x00b", "\xff", "\xed\xa0\x80"} {
-		run := f.runOf(t, thread, "refused", model.Queued)
+		run := f.runOf(t, thread, "refused", data.Queued)
 		run.InputQuery = text
 		f.refuse(t, run)
 		run.InputQuery, run.OutputSummary = "", &text
 		f.refuse(t, run)
-		f.refuse(t, &model.Node{RunKey: 1, NodeID: text})
+		f.refuse(t, &data.Node{RunKey: 1, NodeID: text})
 	}
 	long := time.Date(9999, 12, 31, 23, 59, 59, 999_000_000, time.UTC)
 	thread.UpdatedAt = long

@@ -1,4 +1,4 @@
-// Package storagetest holds the contract of model.Store as one suite, and throw-away PostgreSQL clusters
+// Package storagetest holds the contract of data.Store as one suite, and throw-away PostgreSQL clusters
 // to run it, and other tests, on.
 package storagetest
 
@@ -13,12 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
-// Run tests that the stores of open keep the contract of model.Store. Each call of open must return a new, empty store, and
+// Run tests that the stores of open keep the contract of data.Store. Each call of open must return a new, empty store, and
 // close it when the test ends.
-func Run(t *testing.T, open func(t *testing.T) model.Store) {
+func Run(t *testing.T, open func(t *testing.T) data.Store) {
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, *fixture)
@@ -120,12 +120,12 @@ func Run(t *testing.T, open func(t *testing.T) model.Store) {
 
 // fixture is a joined store that counts its commits.
 type fixture struct {
-	model.Store
+	data.Store
 	n int64 // the last commit
 }
 
 // try makes the next commit, and counts it if it succeeds.
-func (f *fixture) try(ctx context.Context, b *model.Batch) error {
+func (f *fixture) try(ctx context.Context, b *data.Batch) error {
 	err := f.Commit(ctx, f.n+1, b)
 	if err == nil {
 		f.n++
@@ -133,37 +133,37 @@ func (f *fixture) try(ctx context.Context, b *model.Batch) error {
 	return err
 }
 
-func (f *fixture) commit(t *testing.T, events []model.StoredEvent, rows ...model.Row) {
+func (f *fixture) commit(t *testing.T, events []data.StoredEvent, rows ...data.Row) {
 	t.Helper()
-	if err := f.try(t.Context(), &model.Batch{Events: events, Rows: rows}); err != nil {
+	if err := f.try(t.Context(), &data.Batch{Events: events, Rows: rows}); err != nil {
 		t.Fatalf("commit %d: %v", f.n+1, err)
 	}
 }
 
-func (f *fixture) put(t *testing.T, rows ...model.Row) {
+func (f *fixture) put(t *testing.T, rows ...data.Row) {
 	t.Helper()
 	f.commit(t, nil, rows...)
 }
 
 // refuse makes a commit of rows that must fail because of the rows, or because their names are taken.
-func (f *fixture) refuse(t *testing.T, rows ...model.Row) {
+func (f *fixture) refuse(t *testing.T, rows ...data.Row) {
 	t.Helper()
-	err := f.try(t.Context(), &model.Batch{Rows: rows})
-	if !errors.Is(err, model.ErrConflict) {
+	err := f.try(t.Context(), &data.Batch{Rows: rows})
+	if !errors.Is(err, data.ErrConflict) {
 		wantDataError(t, err)
 	}
 }
 
 // views returns the views of decisions with these asks. The decisions change nothing.
-func (f *fixture) views(t *testing.T, asks ...model.Ask) []*model.View {
+func (f *fixture) views(t *testing.T, asks ...data.Ask) []*data.View {
 	t.Helper()
-	var views []*model.View
-	b := &model.Batch{Asks: asks, Decide: func(i int, v *model.View) model.Changes {
+	var views []*data.View
+	b := &data.Batch{Asks: asks, Decide: func(i int, v *data.View) data.Changes {
 		if i != len(views) {
 			t.Errorf("decision %d comes at place %d", i, len(views))
 		}
 		views = append(views, v)
-		return model.Changes{}
+		return data.Changes{}
 	}}
 	if err := f.try(t.Context(), b); err != nil {
 		t.Fatalf("commit %d: %v", f.n+1, err)
@@ -179,49 +179,49 @@ func wantDataError(t *testing.T, err error) {
 	switch {
 	case err == nil:
 		t.Error("commit succeeded, want an error")
-	case errors.Is(err, model.ErrUnavailable), errors.Is(err, model.ErrFenced), errors.Is(err, model.ErrTooSlow),
-		errors.Is(err, model.ErrConflict),
-		errors.Is(err, model.ErrDiskFull), errors.Is(err, context.Canceled):
+	case errors.Is(err, data.ErrUnavailable), errors.Is(err, data.ErrFenced), errors.Is(err, data.ErrTooSlow),
+		errors.Is(err, data.ErrConflict),
+		errors.Is(err, data.ErrDiskFull), errors.Is(err, context.Canceled):
 		t.Errorf("commit: %v, want an error that is the data's fault", err)
 	}
 }
 
 // newThread puts a thread of that user and name.
-func (f *fixture) newThread(t *testing.T, user, id string) *model.Thread {
+func (f *fixture) newThread(t *testing.T, user, id string) *data.Thread {
 	t.Helper()
 	thread := f.threadOf(t, user, id)
 	f.put(t, thread)
 	return thread
 }
 
-func (f *fixture) threadOf(t *testing.T, user, id string) *model.Thread {
+func (f *fixture) threadOf(t *testing.T, user, id string) *data.Thread {
 	t.Helper()
 	key, err := f.NewThreadKey(t.Context())
 	if err != nil {
 		t.Fatalf("NewThreadKey: %v", err)
 	}
-	return &model.Thread{ThreadHead: model.ThreadHead{
+	return &data.Thread{ThreadHead: data.ThreadHead{
 		Key: key, Project: "project", User: user, ID: id, ConversationID: "conversation of " + user + " " + id,
 		CreatedAt: at(0), UpdatedAt: at(0),
 	}}
 }
 
 // newRun puts a run of that name.
-func (f *fixture) newRun(t *testing.T, thread *model.Thread, id string, status model.Status) *model.Run {
+func (f *fixture) newRun(t *testing.T, thread *data.Thread, id string, status data.Status) *data.Run {
 	t.Helper()
 	run := f.runOf(t, thread, id, status)
 	f.put(t, run, named(run))
 	return run
 }
 
-func (f *fixture) runOf(t *testing.T, thread *model.Thread, id string, status model.Status) *model.Run {
+func (f *fixture) runOf(t *testing.T, thread *data.Thread, id string, status data.Status) *data.Run {
 	t.Helper()
 	key, err := f.NewRunKey(t.Context())
 	if err != nil {
 		t.Fatalf("NewRunKey: %v", err)
 	}
-	return &model.Run{
-		RunHead: model.RunHead{
+	return &data.Run{
+		RunHead: data.RunHead{
 			Key: key, ThreadKey: thread.Key, ID: id, Project: thread.Project, User: thread.User, Agent: "echo",
 			WorkflowID: "echo", Status: status, Generation: 1, CreatedAt: at(0), QueuedAt: at(0),
 		},
@@ -232,7 +232,7 @@ func (f *fixture) runOf(t *testing.T, thread *model.Thread, id string, status mo
 // rollUp writes the terms of runs, in a store that does not write them with the runs.
 func (f *fixture) rollUp(t *testing.T) {
 	t.Helper()
-	c, ok := f.Store.(model.Counter)
+	c, ok := f.Store.(data.Counter)
 	if !ok {
 		return
 	}
@@ -242,8 +242,8 @@ func (f *fixture) rollUp(t *testing.T) {
 }
 
 // named returns the run's first name.
-func named(run *model.Run) *model.RunName {
-	return &model.RunName{RunKey: run.Key, Project: run.Project, User: run.User, Name: run.ID}
+func named(run *data.Run) *data.RunName {
+	return &data.RunName{RunKey: run.Key, Project: run.Project, User: run.User, Name: run.ID}
 }
 
 // at returns a time some milliseconds after a fixed one.
@@ -254,10 +254,10 @@ func at(ms int) time.Time {
 func object(name string) json.RawMessage { return json.RawMessage(`{"` + name + `": 1}`) }
 
 // events returns events first to last of the run.
-func events(run *model.Run, first, last int64) []model.StoredEvent {
-	var list []model.StoredEvent
+func events(run *data.Run, first, last int64) []data.StoredEvent {
+	var list []data.StoredEvent
 	for id := first; id <= last; id++ {
-		list = append(list, model.StoredEvent{
+		list = append(list, data.StoredEvent{
 			ThreadKey: run.ThreadKey, ID: id, RunKey: run.Key, Kind: agui.TypeTextMessageContent,
 			Payload: fmt.Appendf(nil, `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"%d"}`, id),
 		})
@@ -278,13 +278,13 @@ func equal[T any](t *testing.T, what string, got T, err error, want T) {
 }
 
 // Parts returns a page's rows, and the length of the list.
-func Parts[T any](p model.Page[T], err error) ([]T, int, error) { return p.Rows, p.Total, err }
+func Parts[T any](p data.Page[T], err error) ([]T, int, error) { return p.Rows, p.Total, err }
 
 // rowsOf returns a page's rows.
-func rowsOf[T any](p model.Page[T], err error) ([]T, error) { return p.Rows, err }
+func rowsOf[T any](p data.Page[T], err error) ([]T, error) { return p.Rows, err }
 
 // keys returns the keys of runs, in their order.
-func keys(runs []model.Run) []int64 {
+func keys(runs []data.Run) []int64 {
 	list := []int64{}
 	for _, run := range runs {
 		list = append(list, run.Key)
@@ -293,7 +293,7 @@ func keys(runs []model.Run) []int64 {
 }
 
 // headKeys returns the keys of heads of runs, in their order.
-func headKeys(runs []model.RunHead) []int64 {
+func headKeys(runs []data.RunHead) []int64 {
 	list := []int64{}
 	for _, run := range runs {
 		list = append(list, run.Key)
@@ -302,7 +302,7 @@ func headKeys(runs []model.RunHead) []int64 {
 }
 
 // ids returns the ids of messages, in their order.
-func ids(messages []model.Message) []string {
+func ids(messages []data.Message) []string {
 	list := []string{}
 	for _, m := range messages {
 		list = append(list, m.ID)

@@ -11,31 +11,31 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 func testThreads(t *testing.T, f *fixture) {
-	var threads []*model.Thread
+	var threads []*data.Thread
 	for i := range 5 {
 		th := f.newThread(t, "ann", fmt.Sprint("thread", i))
 		th.Title, th.Metadata, th.State = fmt.Sprint("title ", i), object("meta"), object("state")
 		th.Archived = i == 1
 		th.UpdatedAt = at(i / 2) // some are equally old
-		f.put(t, &th.ThreadHead, &model.ThreadState{Key: th.Key, State: th.State},
-			&model.ThreadPatch{Key: th.Key, Title: &th.Title, Metadata: th.Metadata, Archived: &th.Archived})
+		f.put(t, &th.ThreadHead, &data.ThreadState{Key: th.Key, State: th.State},
+			&data.ThreadPatch{Key: th.Key, Title: &th.Title, Metadata: th.Metadata, Archived: &th.Archived})
 		threads = append(threads, th)
 	}
 	f.newThread(t, "bob", "bobs")
-	long := f.runOf(t, threads[0], "first", model.Running)
+	long := f.runOf(t, threads[0], "first", data.Running)
 	long.InputQuery = strings.Repeat("ä", 300)
 	f.put(t, long, named(long))
-	f.newRun(t, threads[0], "second", model.Queued)
-	f.newRun(t, threads[1], "third", model.Completed)
-	fourth := f.runOf(t, threads[1], "fourth", model.Failed)
+	f.newRun(t, threads[0], "second", data.Queued)
+	f.newRun(t, threads[1], "third", data.Completed)
+	fourth := f.runOf(t, threads[1], "fourth", data.Failed)
 	fourth.InputQuery = strings.Repeat("ä", 40_000) // a list does not read more
 	f.put(t, fourth, named(fourth))
-	listed := func(th *model.Thread, run string, status model.Status) model.ListedThread {
-		l := model.ListedThread{Thread: *th, RunID: run, Status: status}
+	listed := func(th *data.Thread, run string, status data.Status) data.ListedThread {
+		l := data.ListedThread{Thread: *th, RunID: run, Status: status}
 		l.State = nil
 		if run != "" {
 			l.Agent = "echo"
@@ -45,13 +45,13 @@ func testThreads(t *testing.T, f *fixture) {
 		}
 		return l
 	}
-	want := []model.ListedThread{
+	want := []data.ListedThread{
 		listed(threads[4], "", ""), listed(threads[3], "", ""), listed(threads[2], "", ""),
-		listed(threads[1], "fourth", model.Failed), listed(threads[0], "first", model.Running),
+		listed(threads[1], "fourth", data.Failed), listed(threads[0], "first", data.Running),
 	}
 	for limit := 1; limit <= 6; limit++ {
-		filter := model.ThreadFilter{Project: "project", User: "ann", Limit: limit, Count: true}
-		var all []model.ListedThread
+		filter := data.ThreadFilter{Project: "project", User: "ann", Limit: limit, Count: true}
+		var all []data.ListedThread
 		for {
 			page, total, err := Parts(f.Threads(t.Context(), filter))
 			if equal(t, "total", total, err, 5); err != nil {
@@ -66,13 +66,13 @@ func testThreads(t *testing.T, f *fixture) {
 		equal(t, fmt.Sprintf("Threads by %d", limit), all, nil, want)
 	}
 	for _, test := range []struct {
-		filter model.ThreadFilter
-		want   []model.ListedThread
+		filter data.ThreadFilter
+		want   []data.ListedThread
 	}{
-		{model.ThreadFilter{Archived: new(true)}, want[3:4]},
-		{model.ThreadFilter{Archived: new(false), Text: "THREAD"}, slices.Concat(want[:3], want[4:])},
-		{model.ThreadFilter{Text: "Title 3"}, want[1:2]},
-		{model.ThreadFilter{Text: "nothing"}, nil},
+		{data.ThreadFilter{Archived: new(true)}, want[3:4]},
+		{data.ThreadFilter{Archived: new(false), Text: "THREAD"}, slices.Concat(want[:3], want[4:])},
+		{data.ThreadFilter{Text: "Title 3"}, want[1:2]},
+		{data.ThreadFilter{Text: "nothing"}, nil},
 	} {
 		test.filter.Project, test.filter.User, test.filter.Count = "project", "ann", true
 		got, total, err := Parts(f.Threads(t.Context(), test.filter))
@@ -82,7 +82,7 @@ func testThreads(t *testing.T, f *fixture) {
 		p, err := f.Threads(t.Context(), test.filter)
 		equal(t, "a page of one goes on", p.More, err, len(test.want) > 1)
 	}
-	forged := model.ThreadFilter{Project: "project", User: "ann", BeforeTime: time.UnixMilli(math.MaxInt64), BeforeKey: 1}
+	forged := data.ThreadFilter{Project: "project", User: "ann", BeforeTime: time.UnixMilli(math.MaxInt64), BeforeKey: 1}
 	all, _, err := Parts(f.Threads(t.Context(), forged))
 	equal(t, "Threads before the end of time", all, err, want)
 	one, err := f.ListedThread(t.Context(), threads[0].Project, threads[0].Key)
@@ -91,10 +91,10 @@ func testThreads(t *testing.T, f *fixture) {
 
 func testHistory(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run := f.newRun(t, thread, "run", model.Completed)
+	run := f.newRun(t, thread, "run", data.Completed)
 	day := func(n int) time.Time { return time.Date(2026, 2, n, 0, 0, 0, 0, time.UTC) }
 	seq := int64(0)
-	put := func(id string, state model.MessageState, role agui.Role, day time.Time) {
+	put := func(id string, state data.MessageState, role agui.Role, day time.Time) {
 		seq++
 		m := message(run, id, seq, state)
 		m.Role, m.Day = role, day
@@ -103,16 +103,16 @@ func testHistory(t *testing.T, f *fixture) {
 		}
 		f.put(t, m)
 	}
-	put("last of the first", model.MessageConsumed, agui.RoleUser, day(1))
-	put("thought alone", model.MessageConsumed, agui.RoleReasoning, time.Time{})
-	put("activity alone", model.MessageConsumed, agui.RoleActivity, time.Time{})
-	put("first of the third", model.MessageConsumed, agui.RoleUser, day(3))
-	put("thought", model.MessageConsumed, agui.RoleReasoning, time.Time{})
-	put("answer", model.MessageConsumed, agui.RoleAssistant, day(3))
-	put("appended", model.MessageConsumed, agui.RoleUser, day(3))
-	put("hidden", model.MessageHidden, agui.RoleUser, day(4))
-	put("queued", model.MessageQueued, agui.RoleUser, day(5))
-	elsewhere := message(f.newRun(t, f.newThread(t, "ann", "other"), "elsewhere", model.Running), "a", 9, model.MessageConsumed)
+	put("last of the first", data.MessageConsumed, agui.RoleUser, day(1))
+	put("thought alone", data.MessageConsumed, agui.RoleReasoning, time.Time{})
+	put("activity alone", data.MessageConsumed, agui.RoleActivity, time.Time{})
+	put("first of the third", data.MessageConsumed, agui.RoleUser, day(3))
+	put("thought", data.MessageConsumed, agui.RoleReasoning, time.Time{})
+	put("answer", data.MessageConsumed, agui.RoleAssistant, day(3))
+	put("appended", data.MessageConsumed, agui.RoleUser, day(3))
+	put("hidden", data.MessageHidden, agui.RoleUser, day(4))
+	put("queued", data.MessageQueued, agui.RoleUser, day(5))
+	elsewhere := message(f.newRun(t, f.newThread(t, "ann", "other"), "elsewhere", data.Running), "a", 9, data.MessageConsumed)
 	elsewhere.Day = day(3)
 	f.put(t, elsewhere)
 
@@ -131,14 +131,14 @@ func testHistory(t *testing.T, f *fixture) {
 		equal(t, "HistoryDay before "+test.before.String(), got, err, test.want)
 	}
 	for _, before := range []time.Time{day(1), time.Unix(0, 0), {}} {
-		if got, err := f.HistoryDay(ctx, thread.Project, thread.Key, before); !errors.Is(err, model.ErrNotFound) {
+		if got, err := f.HistoryDay(ctx, thread.Project, thread.Key, before); !errors.Is(err, data.ErrNotFound) {
 			t.Errorf("HistoryDay before %v: %v, %v, want ErrNotFound", before, got, err)
 		}
 	}
 	third := []string{"first of the third", "answer", "appended"}
 	got, err := rowsOf(f.History(ctx, thread.Project, thread.Key, day(3), 0, 10))
 	equal(t, "History", ids(got), err, third)
-	var paged []model.Message
+	var paged []data.Message
 	for after := int64(0); ; {
 		page, err := rowsOf(f.History(ctx, thread.Project, thread.Key, day(3).Add(time.Hour), after, 1))
 		if err != nil {
@@ -164,28 +164,28 @@ func testHistory(t *testing.T, f *fixture) {
 func testDeleteThread(t *testing.T, f *fixture) {
 	ctx := t.Context()
 	const n = 40
-	fill := func(user string) (*model.Thread, []*model.Run) {
+	fill := func(user string) (*data.Thread, []*data.Run) {
 		thread := f.newThread(t, user, "main")
-		var runs []*model.Run
+		var runs []*data.Run
 		for i := range n {
-			run := f.newRun(t, thread, fmt.Sprint("run", i), model.Completed)
+			run := f.newRun(t, thread, fmt.Sprint("run", i), data.Completed)
 			first := int64(1 + i*10)
 			f.commit(t, events(run, first, first+9),
-				&model.RunName{RunKey: run.Key, Project: "project", User: user, Name: fmt.Sprint("name", i)},
-				&model.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: first + 9},
-				&model.Step{RunKey: run.Key, Number: 1, StartedAt: at(0)}, &model.Node{RunKey: run.Key, NodeID: "n"},
-				&model.Memo{RunKey: run.Key, Generation: 1, Place: "m#1"},
-				&model.Memo{RunKey: run.Key, Generation: 1, Place: "m#2"},
-				&model.Interrupt{RunKey: run.Key, ID: "i", CreatedAt: at(0)},
-				&model.IdempotencyKey{Scope: fmt.Sprint(user, i), RunKey: run.Key, CreatedAt: at(0)},
-				message(run, fmt.Sprint("m", i), int64(i+1), model.MessageConsumed))
+				&data.RunName{RunKey: run.Key, Project: "project", User: user, Name: fmt.Sprint("name", i)},
+				&data.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: first + 9},
+				&data.Step{RunKey: run.Key, Number: 1, StartedAt: at(0)}, &data.Node{RunKey: run.Key, NodeID: "n"},
+				&data.Memo{RunKey: run.Key, Generation: 1, Place: "m#1"},
+				&data.Memo{RunKey: run.Key, Generation: 1, Place: "m#2"},
+				&data.Interrupt{RunKey: run.Key, ID: "i", CreatedAt: at(0)},
+				&data.IdempotencyKey{Scope: fmt.Sprint(user, i), RunKey: run.Key, CreatedAt: at(0)},
+				message(run, fmt.Sprint("m", i), int64(i+1), data.MessageConsumed))
 			runs = append(runs, run)
 		}
 		return thread, runs
 	}
 	gone, goneRuns := fill("ann")
 	kept, keptRuns := fill("bob")
-	f.put(t, message(goneRuns[0], "queued", 0, model.MessageQueued))
+	f.put(t, message(goneRuns[0], "queued", 0, data.MessageQueued))
 
 	calls := 0
 	for done := false; !done; calls++ {
@@ -193,9 +193,9 @@ func testDeleteThread(t *testing.T, f *fixture) {
 			last, err := f.LastEventID(ctx, gone.Key)
 			equal(t, "LastEventID meanwhile", last, err, 10*n)
 		}
-		f.put(t, &model.Delete{ThreadKey: gone.Key, Limit: 30})
+		f.put(t, &data.Delete{ThreadKey: gone.Key, Limit: 30})
 		_, err := f.Thread(ctx, gone.Key)
-		done = errors.Is(err, model.ErrNotFound)
+		done = errors.Is(err, data.ErrNotFound)
 		if calls > 100 {
 			t.Fatal("there is no end to it")
 		}
@@ -203,12 +203,12 @@ func testDeleteThread(t *testing.T, f *fixture) {
 	if calls < 5 {
 		t.Errorf("all was gone after %d calls of 30 rows", calls)
 	}
-	counts := func(user string, thread *model.Thread, run *model.Run, i int) map[string]int {
+	counts := func(user string, thread *data.Thread, run *data.Run, i int) map[string]int {
 		t.Helper()
 		counts := make(map[string]int)
 		count := func(what string, n int, err error) {
 			t.Helper()
-			if counts[what] = n; err != nil && !errors.Is(err, model.ErrNotFound) {
+			if counts[what] = n; err != nil && !errors.Is(err, data.ErrNotFound) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -218,7 +218,7 @@ func testDeleteThread(t *testing.T, f *fixture) {
 		count("messages", len(msgs), err)
 		queued, err := f.Queued(ctx, run.Key)
 		count("queued", len(queued), err)
-		_, total, err := Parts(f.Runs(ctx, model.RunFilter{Project: "project", User: user, Count: true}))
+		_, total, err := Parts(f.Runs(ctx, data.RunFilter{Project: "project", User: user, Count: true}))
 		count("runs", total, err)
 		for _, name := range []string{run.ID, fmt.Sprint("name", i)} {
 			named, err := f.RunsByName(ctx, "project", user, name)
@@ -234,7 +234,7 @@ func testDeleteThread(t *testing.T, f *fixture) {
 		count("memos", len(memos), err)
 		interrupts, err := f.Interrupts(ctx, run.Key)
 		count("interrupts", len(interrupts), err)
-		count("key", len(f.views(t, model.Ask{Scope: fmt.Sprint(user, i)})[0].Remembered), nil)
+		count("key", len(f.views(t, data.Ask{Scope: fmt.Sprint(user, i)})[0].Remembered), nil)
 		return counts
 	}
 	for _, i := range []int{0, n / 2, n - 1} {
@@ -255,7 +255,7 @@ func testDeleteThread(t *testing.T, f *fixture) {
 	}
 	last, err := f.LastEventID(ctx, again.Key)
 	equal(t, "LastEventID of a thread of the same name", last, err, 0)
-	f.put(t, &model.Delete{ThreadKey: gone.Key, Limit: 30}) // it is gone already
+	f.put(t, &data.Delete{ThreadKey: gone.Key, Limit: 30}) // it is gone already
 	if _, err := f.Thread(ctx, again.Key); err != nil {
 		t.Errorf("the thread of that name: %v", err)
 	}
@@ -265,17 +265,17 @@ func testDeleteThread(t *testing.T, f *fixture) {
 func testDeleteTogether(t *testing.T, f *fixture) {
 	ctx := t.Context()
 	shared := f.newThread(t, "ann", "shared")
-	fill := func(thread *model.Thread, name string, first, last int64) *model.Run {
-		run := f.newRun(t, thread, name, model.Completed)
+	fill := func(thread *data.Thread, name string, first, last int64) *data.Run {
+		run := f.newRun(t, thread, name, data.Completed)
 		thread.LastEventID = last
 		f.commit(t, events(run, first, last), &thread.ThreadHead,
-			&model.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: last},
-			&model.Step{RunKey: run.Key, Number: 1, StartedAt: at(0)}, &model.Node{RunKey: run.Key, NodeID: "n"},
-			&model.Memo{RunKey: run.Key, Generation: 1, Place: "m#1"}, &model.Interrupt{RunKey: run.Key, ID: "i", CreatedAt: at(0)},
-			message(run, "m"+name, first, model.MessageConsumed))
+			&data.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: first, Last: last},
+			&data.Step{RunKey: run.Key, Number: 1, StartedAt: at(0)}, &data.Node{RunKey: run.Key, NodeID: "n"},
+			&data.Memo{RunKey: run.Key, Generation: 1, Place: "m#1"}, &data.Interrupt{RunKey: run.Key, ID: "i", CreatedAt: at(0)},
+			message(run, "m"+name, first, data.MessageConsumed))
 		return run
 	}
-	var runs []*model.Run
+	var runs []*data.Run
 	for i := range 10 {
 		runs = append(runs, fill(f.newThread(t, "bob", fmt.Sprint("thread", i)), fmt.Sprint("run", i), 1, 3))
 	}
@@ -284,29 +284,29 @@ func testDeleteTogether(t *testing.T, f *fixture) {
 	stripped := fill(shared, "stripped", 11, 15)
 	runs = append(runs, fill(shared, "large", 16, 140), fill(shared, "last", 141, 145))
 
-	var left []*model.Delete
+	var left []*data.Delete
 	for _, run := range runs {
-		left = append(left, &model.Delete{ThreadKey: run.ThreadKey, RunKey: run.Key, Limit: 40})
+		left = append(left, &data.Delete{ThreadKey: run.ThreadKey, RunKey: run.Key, Limit: 40})
 	}
-	left = append(left, &model.Delete{ThreadKey: shared.Key, RunKey: stripped.Key, Events: true, Limit: 40},
-		&model.Delete{ThreadKey: 1 << 40, RunKey: 1 << 40, Limit: 40}) // which is not there
+	left = append(left, &data.Delete{ThreadKey: shared.Key, RunKey: stripped.Key, Events: true, Limit: 40},
+		&data.Delete{ThreadKey: 1 << 40, RunKey: 1 << 40, Limit: 40}) // which is not there
 	for batches := 0; len(left) > 0; batches++ {
 		if batches > 100 {
 			t.Fatal("there is no end to it")
 		}
-		var rows []model.Row
+		var rows []data.Row
 		for _, d := range left {
 			rows = append(rows, d)
 		}
 		f.put(t, rows...)
-		left = slices.DeleteFunc(left, func(d *model.Delete) bool { return !d.Left })
+		left = slices.DeleteFunc(left, func(d *data.Delete) bool { return !d.Left })
 	}
 	for _, run := range runs {
 		_, err := f.Run(ctx, run.Key)
 		memos, memosErr := f.Memos(ctx, run.Key, 1)
 		steps, stepsErr := rowsOf(f.Steps(ctx, "project", run.Key, 0, 10))
 		named, namesErr := f.RunsByName(ctx, "project", run.User, run.ID)
-		if !errors.Is(err, model.ErrNotFound) || len(memos)+len(steps)+len(named) > 0 || errors.Join(memosErr, stepsErr, namesErr) != nil {
+		if !errors.Is(err, data.ErrNotFound) || len(memos)+len(steps)+len(named) > 0 || errors.Join(memosErr, stepsErr, namesErr) != nil {
 			t.Errorf("run %s: %v, %d memos, %d steps, %d runs of its name", run.ID, err, len(memos), len(steps), len(named))
 		}
 		if last, err := f.LastEventID(ctx, run.ThreadKey); err != nil || last != 3 && run.ThreadKey != shared.Key || last != 145 && run.ThreadKey == shared.Key {
@@ -317,7 +317,7 @@ func testDeleteTogether(t *testing.T, f *fixture) {
 	if err != nil || len(log) != 5 || log[0].ID != 6 || log[0].RunKey != kept.Key {
 		t.Errorf("of the shared log %d events are left, %v", len(log), err)
 	}
-	for _, run := range []*model.Run{kept, stripped} {
+	for _, run := range []*data.Run{kept, stripped} {
 		msgs, err := rowsOf(f.RunMessages(ctx, "project", run.Key, 0, 10))
 		equal(t, "messages of "+run.ID, len(msgs), err, 1)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // The threads of a project are listed beside those of one user, and its users with the numbers of their threads.
@@ -19,7 +19,7 @@ func testUsers(t *testing.T, f *fixture) {
 		th.Project, th.ConversationID, th.UpdatedAt, th.Title = whose.project, fmt.Sprint("conversation ", i), at(i), fmt.Sprint("title ", i%2)
 		f.put(t, th)
 	}
-	list := func(filter model.ThreadFilter) (names []string) {
+	list := func(filter data.ThreadFilter) (names []string) {
 		t.Helper()
 		filter.Project, filter.Limit, filter.Count = "project", 2, true
 		for more := true; more; {
@@ -37,15 +37,15 @@ func testUsers(t *testing.T, f *fixture) {
 		}
 		return names
 	}
-	if got, want := list(model.ThreadFilter{}), []string{"ann thread5", "Bobby thread4", "bob thread3", "ann thread1", "bob thread0"}; !slices.Equal(got, want) {
+	if got, want := list(data.ThreadFilter{}), []string{"ann thread5", "Bobby thread4", "bob thread3", "ann thread1", "bob thread0"}; !slices.Equal(got, want) {
 		t.Errorf("the threads of all are %v, want %v", got, want)
 	}
-	if got, want := list(model.ThreadFilter{Text: "TITLE 1"}), []string{"ann thread5", "bob thread3", "ann thread1"}; !slices.Equal(got, want) {
+	if got, want := list(data.ThreadFilter{Text: "TITLE 1"}), []string{"ann thread5", "bob thread3", "ann thread1"}; !slices.Equal(got, want) {
 		t.Errorf("the threads of all with a text are %v, want %v", got, want)
 	}
-	users := func(text string) (all []model.ThreadUser) {
+	users := func(text string) (all []data.ThreadUser) {
 		t.Helper()
-		filter := model.UserFilter{Project: "project", Text: text, Limit: 1}
+		filter := data.UserFilter{Project: "project", Text: text, Limit: 1}
 		for more := true; more; {
 			p, err := f.Users(ctx, filter)
 			if err != nil || len(p.Rows) > 1 || p.Counted {
@@ -59,11 +59,11 @@ func testUsers(t *testing.T, f *fixture) {
 				filter.After = p.BehindOne
 			}
 		}
-		slices.SortFunc(all, func(a, b model.ThreadUser) int { return strings.Compare(a.User, b.User) }) // each database has an order of its own
+		slices.SortFunc(all, func(a, b data.ThreadUser) int { return strings.Compare(a.User, b.User) }) // each database has an order of its own
 		return all
 	}
-	bobby, ann, bob := model.ThreadUser{User: "Bobby", Threads: 1, LastActiveAt: at(4)}, model.ThreadUser{User: "ann", Threads: 2, LastActiveAt: at(5)}, model.ThreadUser{User: "bob", Threads: 2, LastActiveAt: at(3)}
-	equal(t, "all users", users(""), nil, []model.ThreadUser{bobby, ann, bob})
-	equal(t, "some users", users("BOB"), nil, []model.ThreadUser{bobby, bob})
-	equal(t, "no users", users("nobody"), nil, []model.ThreadUser(nil))
+	bobby, ann, bob := data.ThreadUser{User: "Bobby", Threads: 1, LastActiveAt: at(4)}, data.ThreadUser{User: "ann", Threads: 2, LastActiveAt: at(5)}, data.ThreadUser{User: "bob", Threads: 2, LastActiveAt: at(3)}
+	equal(t, "all users", users(""), nil, []data.ThreadUser{bobby, ann, bob})
+	equal(t, "some users", users("BOB"), nil, []data.ThreadUser{bobby, bob})
+	equal(t, "no users", users("nobody"), nil, []data.ThreadUser(nil))
 }

@@ -5,30 +5,30 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
-func nameOf(thread *model.Thread) model.Name {
-	return model.Name{Project: thread.Project, User: thread.User, ID: thread.ID}
+func nameOf(thread *data.Thread) data.Name {
+	return data.Name{Project: thread.Project, User: thread.User, ID: thread.ID}
 }
 
 func testViewThread(t *testing.T, f *fixture) {
 	thread, other := f.newThread(t, "ann", "main"), f.newThread(t, "bob", "main")
-	nobody := model.Name{Project: "project", User: "nobody", ID: "main"}
-	asks := []model.Ask{
+	nobody := data.Name{Project: "project", User: "nobody", ID: "main"}
+	asks := []data.Ask{
 		{Thread: thread.Key}, {Name: nameOf(other)}, {Thread: other.Key}, {Name: nobody}, {Thread: 999}, {}, {Name: nobody}, {},
 	}
 	for n := 1; n <= len(asks); n++ { // also alone
 		views := f.views(t, asks[:n]...)
 		for i, v := range views {
-			want := []*model.Thread{thread, other, other, nil, nil, nil, nil, nil}[i]
+			want := []*data.Thread{thread, other, other, nil, nil, nil, nil, nil}[i]
 			if v.Exists != (want != nil) {
 				t.Errorf("view %d exists: %v", i, v.Exists)
 			}
 			if want != nil {
 				equal(t, fmt.Sprint("view ", i), v.Thread, nil, want.ThreadHead)
 			} else {
-				equal(t, fmt.Sprint("view ", i), v.Thread, nil, model.ThreadHead{})
+				equal(t, fmt.Sprint("view ", i), v.Thread, nil, data.ThreadHead{})
 			}
 			if len(v.Runs)+len(v.Asked)+len(v.Inbox)+len(v.Known)+len(v.Names)+len(v.Remembered) > 0 || v.Now.IsZero() {
 				t.Errorf("view %d: %+v", i, v)
@@ -53,25 +53,25 @@ func testViewThread(t *testing.T, f *fixture) {
 
 func testViewRuns(t *testing.T, f *fixture) {
 	thread, other := f.newThread(t, "ann", "main"), f.newThread(t, "ann", "other")
-	over, last := f.newRun(t, thread, "over", model.Completed), f.newRun(t, thread, "last", model.Failed)
-	queued, active := f.newRun(t, thread, "queued", model.Queued), f.newRun(t, thread, "active", model.Running)
-	elsewhere := f.newRun(t, other, "elsewhere", model.Completed)
-	alone := f.newRun(t, other, "alone", model.Running)
-	heads := func(runs ...*model.Run) (list []model.RunHead) {
+	over, last := f.newRun(t, thread, "over", data.Completed), f.newRun(t, thread, "last", data.Failed)
+	queued, active := f.newRun(t, thread, "queued", data.Queued), f.newRun(t, thread, "active", data.Running)
+	elsewhere := f.newRun(t, other, "elsewhere", data.Completed)
+	alone := f.newRun(t, other, "alone", data.Running)
+	heads := func(runs ...*data.Run) (list []data.RunHead) {
 		for _, run := range runs {
 			list = append(list, run.RunHead)
 		}
 		return list
 	}
 	for _, test := range []struct {
-		ask  model.Ask
-		want []model.RunHead
+		ask  data.Ask
+		want []data.RunHead
 	}{
-		{model.Ask{Thread: thread.Key}, heads(active, queued)},
-		{model.Ask{Name: nameOf(thread), Runs: []int64{last.Key}}, heads(active, queued, last)},
-		{model.Ask{Thread: thread.Key, Runs: []int64{last.Key, active.Key, over.Key, last.Key}}, heads(active, queued, over, last)},
-		{model.Ask{Thread: thread.Key, Runs: []int64{elsewhere.Key, 999}}, heads(active, queued)},
-		{model.Ask{Thread: other.Key}, heads(alone)},
+		{data.Ask{Thread: thread.Key}, heads(active, queued)},
+		{data.Ask{Name: nameOf(thread), Runs: []int64{last.Key}}, heads(active, queued, last)},
+		{data.Ask{Thread: thread.Key, Runs: []int64{last.Key, active.Key, over.Key, last.Key}}, heads(active, queued, over, last)},
+		{data.Ask{Thread: thread.Key, Runs: []int64{elsewhere.Key, 999}}, heads(active, queued)},
+		{data.Ask{Thread: other.Key}, heads(alone)},
 	} {
 		v := f.views(t, test.ask)[0]
 		equal(t, fmt.Sprintf("%+v", test.ask), v.Runs, nil, test.want)
@@ -81,19 +81,19 @@ func testViewRuns(t *testing.T, f *fixture) {
 			}
 		}
 	}
-	views := f.views(t, model.Ask{Thread: other.Key}, model.Ask{Thread: thread.Key, Runs: []int64{over.Key}}, model.Ask{Name: nameOf(other), Runs: []int64{elsewhere.Key}})
+	views := f.views(t, data.Ask{Thread: other.Key}, data.Ask{Thread: thread.Key, Runs: []int64{over.Key}}, data.Ask{Name: nameOf(other), Runs: []int64{elsewhere.Key}})
 	equal(t, "the first of three", views[0].Runs, nil, heads(alone, elsewhere))
 	equal(t, "the second of three", views[1].Runs, nil, heads(active, queued, over))
 }
 
 func testViewInbox(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run, next := f.newRun(t, thread, "run", model.Running), f.newRun(t, thread, "next", model.Queued)
-	over := f.newRun(t, thread, "over", model.Completed)
-	empty := f.newRun(t, f.newThread(t, "ann", "other"), "empty", model.Running)
+	run, next := f.newRun(t, thread, "run", data.Running), f.newRun(t, thread, "next", data.Queued)
+	over := f.newRun(t, thread, "over", data.Completed)
+	empty := f.newRun(t, f.newThread(t, "ann", "other"), "empty", data.Running)
 	bytes := map[int64]int{}
-	queue := func(run *model.Run, id string) {
-		m := message(run, id, 0, model.MessageQueued)
+	queue := func(run *data.Run, id string) {
+		m := message(run, id, 0, data.MessageQueued)
 		m.Content = "ünï \U0001f600 " + id
 		bytes[run.Key] += len(m.AppendJSON(nil, agui.Stored))
 		f.put(t, m)
@@ -102,79 +102,79 @@ func testViewInbox(t *testing.T, f *fixture) {
 	queue(next, "b")
 	queue(run, "c")
 	queue(over, "d")
-	f.put(t, message(run, "taken", 1, model.MessageConsumed), message(run, "hidden", 0, model.MessageHidden))
-	last := func(run *model.Run) int64 {
+	f.put(t, message(run, "taken", 1, data.MessageConsumed), message(run, "hidden", 0, data.MessageHidden))
+	last := func(run *data.Run) int64 {
 		list, err := f.Queued(t.Context(), run.Key)
 		if err != nil || len(list) == 0 {
 			t.Fatalf("Queued: %d, %v", len(list), err)
 		}
 		return list[len(list)-1].Key
 	}
-	want := map[int64]model.Inbox{
+	want := map[int64]data.Inbox{
 		run.Key:  {Messages: 2, Bytes: bytes[run.Key], Last: last(run)},
 		next.Key: {Messages: 1, Bytes: bytes[next.Key], Last: last(next)},
 	}
-	equal(t, "Inbox", f.views(t, model.Ask{Thread: thread.Key})[0].Inbox, nil, want)
-	equal(t, "an empty one", f.views(t, model.Ask{Thread: empty.ThreadKey})[0].Inbox, nil, map[int64]model.Inbox{})
-	want[over.Key] = model.Inbox{Messages: 1, Bytes: bytes[over.Key], Last: last(over)}
-	views := f.views(t, model.Ask{Thread: empty.ThreadKey}, model.Ask{Thread: thread.Key, Runs: []int64{over.Key}})
+	equal(t, "Inbox", f.views(t, data.Ask{Thread: thread.Key})[0].Inbox, nil, want)
+	equal(t, "an empty one", f.views(t, data.Ask{Thread: empty.ThreadKey})[0].Inbox, nil, map[int64]data.Inbox{})
+	want[over.Key] = data.Inbox{Messages: 1, Bytes: bytes[over.Key], Last: last(over)}
+	views := f.views(t, data.Ask{Thread: empty.ThreadKey}, data.Ask{Thread: thread.Key, Runs: []int64{over.Key}})
 	equal(t, "with that of a run that is over", views[1].Inbox, nil, want)
 }
 
 func testViewAsked(t *testing.T, f *fixture) {
 	thread, other := f.newThread(t, "ann", "main"), f.newThread(t, "ann", "other")
-	waiting := f.newRun(t, thread, "waiting", model.Waiting)
-	answered := f.runOf(t, thread, "answered", model.Queued)
+	waiting := f.newRun(t, thread, "waiting", data.Waiting)
+	answered := f.runOf(t, thread, "answered", data.Queued)
 	answered.Answered = true
 	f.put(t, answered)
-	over := f.newRun(t, thread, "over", model.Completed)
-	elsewhere := f.newRun(t, other, "elsewhere", model.Running)
-	ask := func(run *model.Run, id string, created int, status string) model.Asked {
-		a := model.Asked{RunKey: run.Key, ID: id, Step: 2, Place: "p " + id, Frontend: created%2 == 0, Status: status}
-		f.put(t, &model.Interrupt{
+	over := f.newRun(t, thread, "over", data.Completed)
+	elsewhere := f.newRun(t, other, "elsewhere", data.Running)
+	ask := func(run *data.Run, id string, created int, status string) data.Asked {
+		a := data.Asked{RunKey: run.Key, ID: id, Step: 2, Place: "p " + id, Frontend: created%2 == 0, Status: status}
+		f.put(t, &data.Interrupt{
 			RunKey: run.Key, ID: id, Step: 2, Place: a.Place, Frontend: a.Frontend, Status: status, Body: object("b"),
 			Payload: object("p"), CreatedAt: at(created),
 		})
 		return a
 	}
-	late := ask(waiting, "late", 9, model.InterruptOpen)
-	first := ask(answered, "first", 1, model.InterruptAnswered)
-	second := ask(waiting, "second", 2, model.InterruptResolved)
-	old := ask(over, "old", 0, model.InterruptCancelled)
-	ask(over, "older", 0, model.InterruptCancelled)
-	far := ask(elsewhere, "old", 5, model.InterruptOpen)
+	late := ask(waiting, "late", 9, data.InterruptOpen)
+	first := ask(answered, "first", 1, data.InterruptAnswered)
+	second := ask(waiting, "second", 2, data.InterruptResolved)
+	old := ask(over, "old", 0, data.InterruptCancelled)
+	ask(over, "older", 0, data.InterruptCancelled)
+	far := ask(elsewhere, "old", 5, data.InterruptOpen)
 	for _, test := range []struct {
-		ask  model.Ask
-		want []model.Asked
+		ask  data.Ask
+		want []data.Asked
 	}{
-		{model.Ask{Thread: thread.Key}, []model.Asked{first, second, late}},
-		{model.Ask{Thread: thread.Key, Interrupts: []string{"old", "second", "nowhere"}}, []model.Asked{old, first, second, late}},
-		{model.Ask{Thread: other.Key}, nil},
-		{model.Ask{Thread: other.Key, Interrupts: []string{"old"}}, []model.Asked{far}},
+		{data.Ask{Thread: thread.Key}, []data.Asked{first, second, late}},
+		{data.Ask{Thread: thread.Key, Interrupts: []string{"old", "second", "nowhere"}}, []data.Asked{old, first, second, late}},
+		{data.Ask{Thread: other.Key}, nil},
+		{data.Ask{Thread: other.Key, Interrupts: []string{"old"}}, []data.Asked{far}},
 	} {
 		equal(t, fmt.Sprintf("%+v", test.ask), f.views(t, test.ask)[0].Asked, nil, test.want)
-		views := f.views(t, model.Ask{}, test.ask)
+		views := f.views(t, data.Ask{}, test.ask)
 		equal(t, fmt.Sprintf("%+v, not alone", test.ask), views[1].Asked, nil, test.want)
 	}
-	views := f.views(t, model.Ask{Thread: thread.Key}, model.Ask{Thread: other.Key})
-	equal(t, "of both", views[0].Asked, nil, []model.Asked{first, second, late})
+	views := f.views(t, data.Ask{Thread: thread.Key}, data.Ask{Thread: other.Key})
+	equal(t, "of both", views[0].Asked, nil, []data.Asked{first, second, late})
 }
 
 func testViewKnown(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
-	other := f.newRun(t, f.newThread(t, "ann", "other"), "other", model.Running)
-	tool := message(run, "tool", 2, model.MessageConsumed)
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
+	other := f.newRun(t, f.newThread(t, "ann", "other"), "other", data.Running)
+	tool := message(run, "tool", 2, data.MessageConsumed)
 	tool.Role, tool.ToolCallID = agui.RoleTool, "call"
-	f.put(t, tool, message(run, "said", 1, model.MessageConsumed), message(run, "hidden", 0, model.MessageHidden),
-		message(run, "queued", 0, model.MessageQueued), message(other, "far", 1, model.MessageConsumed))
+	f.put(t, tool, message(run, "said", 1, data.MessageConsumed), message(run, "hidden", 0, data.MessageHidden),
+		message(run, "queued", 0, data.MessageQueued), message(other, "far", 1, data.MessageConsumed))
 	all := []string{"said", "hidden", "queued", "tool", "call", "far", "nowhere", ""}
 	want := map[string]bool{"said": true, "hidden": true, "queued": true, "tool": true, "call": true}
-	equal(t, "Known", f.views(t, model.Ask{Thread: run.ThreadKey, IDs: all})[0].Known, nil, want)
+	equal(t, "Known", f.views(t, data.Ask{Thread: run.ThreadKey, IDs: all})[0].Known, nil, want)
 	for _, id := range all {
-		equal(t, id+" alone", f.views(t, model.Ask{Thread: run.ThreadKey, IDs: []string{id}})[0].Known[id], nil, want[id])
+		equal(t, id+" alone", f.views(t, data.Ask{Thread: run.ThreadKey, IDs: []string{id}})[0].Known[id], nil, want[id])
 	}
-	views := f.views(t, model.Ask{Thread: run.ThreadKey, IDs: all[:2]}, model.Ask{Thread: other.ThreadKey, IDs: all},
-		model.Ask{IDs: all}, model.Ask{Thread: run.ThreadKey, IDs: all[2:]})
+	views := f.views(t, data.Ask{Thread: run.ThreadKey, IDs: all[:2]}, data.Ask{Thread: other.ThreadKey, IDs: all},
+		data.Ask{IDs: all}, data.Ask{Thread: run.ThreadKey, IDs: all[2:]})
 	equal(t, "Known to both", views[0].Known, nil, want)
 	equal(t, "Known to the other", views[1].Known, nil, map[string]bool{"far": true})
 	equal(t, "Known to a new one", views[2].Known, nil, map[string]bool{})
@@ -182,23 +182,23 @@ func testViewKnown(t *testing.T, f *fixture) {
 
 func testViewNames(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")
-	run, queued := f.newRun(t, thread, "run", model.Completed), f.newRun(t, thread, "queued", model.Queued)
-	bobs := f.newRun(t, f.newThread(t, "bob", "main"), "run", model.Running)
-	span := func(n int, name string, first, last int64) *model.Span {
-		return &model.Span{RunKey: run.Key, N: n, ThreadKey: thread.Key, RunID: name, First: first, Last: last}
+	run, queued := f.newRun(t, thread, "run", data.Completed), f.newRun(t, thread, "queued", data.Queued)
+	bobs := f.newRun(t, f.newThread(t, "bob", "main"), "run", data.Running)
+	span := func(n int, name string, first, last int64) *data.Span {
+		return &data.Span{RunKey: run.Key, N: n, ThreadKey: thread.Key, RunID: name, First: first, Last: last}
 	}
-	f.put(t, &model.RunName{RunKey: run.Key, Project: "project", User: "ann", Name: "again", BodyHash: "hash"},
+	f.put(t, &data.RunName{RunKey: run.Key, Project: "project", User: "ann", Name: "again", BodyHash: "hash"},
 		span(1, "run", 1, 3), span(2, "again", 4, 6), span(3, "again", 7, 0))
-	name := func(user, id string) model.Name { return model.Name{Project: "project", User: user, ID: id} }
-	want := map[model.Name]model.NamedRun{
-		name("ann", "run"):    {RunKey: run.Key, ThreadKey: thread.Key, ID: "run", Status: model.Completed, First: 1},
-		name("ann", "again"):  {RunKey: run.Key, ThreadKey: thread.Key, ID: "run", BodyHash: "hash", Status: model.Completed, First: 4},
-		name("ann", "queued"): {RunKey: queued.Key, ThreadKey: thread.Key, ID: "queued", Status: model.Queued},
-		name("bob", "run"):    {RunKey: bobs.Key, ThreadKey: bobs.ThreadKey, ID: "run", Status: model.Running},
+	name := func(user, id string) data.Name { return data.Name{Project: "project", User: user, ID: id} }
+	want := map[data.Name]data.NamedRun{
+		name("ann", "run"):    {RunKey: run.Key, ThreadKey: thread.Key, ID: "run", Status: data.Completed, First: 1},
+		name("ann", "again"):  {RunKey: run.Key, ThreadKey: thread.Key, ID: "run", BodyHash: "hash", Status: data.Completed, First: 4},
+		name("ann", "queued"): {RunKey: queued.Key, ThreadKey: thread.Key, ID: "queued", Status: data.Queued},
+		name("bob", "run"):    {RunKey: bobs.Key, ThreadKey: bobs.ThreadKey, ID: "run", Status: data.Running},
 	}
-	asks := []model.Ask{{RunName: name("ann", "nothing")}, {RunName: name("bob", "queued")}, {Thread: thread.Key, RunName: name("ann", "run")}}
+	asks := []data.Ask{{RunName: name("ann", "nothing")}, {RunName: name("bob", "queued")}, {Thread: thread.Key, RunName: name("ann", "run")}}
 	for n := range want {
-		asks = append(asks, model.Ask{RunName: n})
+		asks = append(asks, data.Ask{RunName: n})
 	}
 	for i, v := range f.views(t, asks...) {
 		equal(t, fmt.Sprint("view ", i), v.Names, nil, want)
@@ -208,34 +208,34 @@ func testViewNames(t *testing.T, f *fixture) {
 		if i < 2 {
 			equal(t, "no name", len(names), nil, 0)
 		} else {
-			equal(t, a.RunName.ID, names, nil, map[model.Name]model.NamedRun{a.RunName: want[a.RunName]})
+			equal(t, a.RunName.ID, names, nil, map[data.Name]data.NamedRun{a.RunName: want[a.RunName]})
 		}
 	}
 }
 
 func testViewRemembered(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
-	put := func(scope string, r model.Remembered) model.Remembered {
-		f.put(t, &model.IdempotencyKey{
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
+	put := func(scope string, r data.Remembered) data.Remembered {
+		f.put(t, &data.IdempotencyKey{
 			Scope: scope, BodyHash: r.BodyHash, RunKey: r.RunKey, Answer: r.Answer, CreatedAt: r.CreatedAt,
 		})
 		return r
 	}
-	put("run", model.Remembered{BodyHash: "other", CreatedAt: at(1)})
-	want := map[string]model.Remembered{
-		"run":    put("run", model.Remembered{BodyHash: "hash", RunKey: run.Key, Answer: object("a"), CreatedAt: at(2)}),
-		"gone":   put("gone", model.Remembered{RunKey: 999, CreatedAt: at(3)}),
-		"no run": put("no run", model.Remembered{CreatedAt: at(4)}),
+	put("run", data.Remembered{BodyHash: "other", CreatedAt: at(1)})
+	want := map[string]data.Remembered{
+		"run":    put("run", data.Remembered{BodyHash: "hash", RunKey: run.Key, Answer: object("a"), CreatedAt: at(2)}),
+		"gone":   put("gone", data.Remembered{RunKey: 999, CreatedAt: at(3)}),
+		"no run": put("no run", data.Remembered{CreatedAt: at(4)}),
 	}
 	gone := want["gone"]
 	gone.RunGone = true
 	want["gone"] = gone
-	views := f.views(t, model.Ask{Scope: "run"}, model.Ask{Scope: "gone", Thread: run.ThreadKey}, model.Ask{Scope: "no run"}, model.Ask{Scope: "none"})
+	views := f.views(t, data.Ask{Scope: "run"}, data.Ask{Scope: "gone", Thread: run.ThreadKey}, data.Ask{Scope: "no run"}, data.Ask{Scope: "none"})
 	for i, v := range views {
 		equal(t, fmt.Sprint("view ", i), v.Remembered, nil, want)
 	}
 	for scope := range want {
-		equal(t, scope, f.views(t, model.Ask{Scope: scope})[0].Remembered, nil, map[string]model.Remembered{scope: want[scope]})
+		equal(t, scope, f.views(t, data.Ask{Scope: scope})[0].Remembered, nil, map[string]data.Remembered{scope: want[scope]})
 	}
 }
 
@@ -243,7 +243,7 @@ func testViewRemembered(t *testing.T, f *fixture) {
 func testViewShared(t *testing.T, f *fixture) {
 	old := f.newThread(t, "ann", "old")
 	created, unnamed := f.threadOf(t, "ann", "created"), f.threadOf(t, "ann", "unnamed")
-	asks := []model.Ask{
+	asks := []data.Ask{
 		{Thread: old.Key},
 		{Name: nameOf(old)},
 		{Name: nameOf(created)},
@@ -253,15 +253,15 @@ func testViewShared(t *testing.T, f *fixture) {
 		{Name: nameOf(unnamed)},
 		{Thread: unnamed.Key},
 	}
-	var views []*model.View
-	err := f.try(t.Context(), &model.Batch{Asks: asks, Decide: func(i int, v *model.View) model.Changes {
+	var views []*data.View
+	err := f.try(t.Context(), &data.Batch{Asks: asks, Decide: func(i int, v *data.View) data.Changes {
 		views = append(views, v)
-		thread := map[int]*model.Thread{2: created, 5: unnamed}[i]
+		thread := map[int]*data.Thread{2: created, 5: unnamed}[i]
 		if thread == nil {
-			return model.Changes{}
+			return data.Changes{}
 		}
 		v.Exists, v.Thread = true, thread.ThreadHead
-		return model.Changes{Rows: []model.Row{thread}}
+		return data.Changes{Rows: []data.Row{thread}}
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -279,20 +279,20 @@ func testViewShared(t *testing.T, f *fixture) {
 }
 
 func testViewAfterRows(t *testing.T, f *fixture) {
-	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", model.Running)
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
 	waiting := run.RunHead
-	waiting.Status = model.Waiting
-	err := f.try(t.Context(), &model.Batch{
-		Rows: []model.Row{
-			message(run, "m", 0, model.MessageQueued), &waiting,
-			&model.Interrupt{RunKey: run.Key, ID: "i", Status: model.InterruptOpen, CreatedAt: at(0)},
+	waiting.Status = data.Waiting
+	err := f.try(t.Context(), &data.Batch{
+		Rows: []data.Row{
+			message(run, "m", 0, data.MessageQueued), &waiting,
+			&data.Interrupt{RunKey: run.Key, ID: "i", Status: data.InterruptOpen, CreatedAt: at(0)},
 		},
-		Asks: []model.Ask{{Thread: run.ThreadKey, IDs: []string{"m"}}},
-		Decide: func(_ int, v *model.View) model.Changes {
-			if v.Runs[0].Status != model.Waiting || v.Inbox[run.Key].Messages != 1 || len(v.Asked) != 1 || !v.Known["m"] {
+		Asks: []data.Ask{{Thread: run.ThreadKey, IDs: []string{"m"}}},
+		Decide: func(_ int, v *data.View) data.Changes {
+			if v.Runs[0].Status != data.Waiting || v.Inbox[run.Key].Messages != 1 || len(v.Asked) != 1 || !v.Known["m"] {
 				t.Errorf("the decision sees %+v", v)
 			}
-			return model.Changes{}
+			return data.Changes{}
 		},
 	})
 	if err != nil {
@@ -303,9 +303,9 @@ func testViewAfterRows(t *testing.T, f *fixture) {
 // testManyDecisions makes decisions about many threads, old and new, in one batch. Later ones depend on earlier ones.
 func testManyDecisions(t *testing.T, f *fixture) {
 	const n = 70
-	var asks []model.Ask
-	var threads []*model.Thread
-	runs := make(map[int]*model.Run)
+	var asks []data.Ask
+	var threads []*data.Thread
+	runs := make(map[int]*data.Run)
 	for i := range n {
 		thread := f.threadOf(t, "ann", fmt.Sprint(i))
 		if i%2 == 0 {
@@ -314,10 +314,10 @@ func testManyDecisions(t *testing.T, f *fixture) {
 		threads = append(threads, thread)
 	}
 	for i := range 3 * n {
-		asks = append(asks, model.Ask{Name: nameOf(threads[i%n]), RunName: model.Name{Project: "project", User: "ann", ID: fmt.Sprint("run ", i)}})
-		runs[i] = f.runOf(t, threads[i%n], fmt.Sprint("run ", i), model.Queued)
+		asks = append(asks, data.Ask{Name: nameOf(threads[i%n]), RunName: data.Name{Project: "project", User: "ann", ID: fmt.Sprint("run ", i)}})
+		runs[i] = f.runOf(t, threads[i%n], fmt.Sprint("run ", i), data.Queued)
 	}
-	err := f.try(t.Context(), &model.Batch{Asks: asks, Decide: func(i int, v *model.View) (c model.Changes) {
+	err := f.try(t.Context(), &data.Batch{Asks: asks, Decide: func(i int, v *data.View) (c data.Changes) {
 		if v.Exists != (i%n%2 == 0 || i >= n) || len(v.Runs) != i/n {
 			t.Errorf("decision %d sees a thread: %v, with %d runs", i, v.Exists, len(v.Runs))
 		}
@@ -330,7 +330,7 @@ func testManyDecisions(t *testing.T, f *fixture) {
 		v.Runs = append(v.Runs, run.RunHead)
 		v.Thread.LastSeq++
 		head := v.Thread
-		c.Rows = append(c.Rows, run, named(run), &head, message(run, fmt.Sprint("m", i), head.LastSeq, model.MessageConsumed))
+		c.Rows = append(c.Rows, run, named(run), &head, message(run, fmt.Sprint("m", i), head.LastSeq, data.MessageConsumed))
 		c.Events = events(run, int64(i/n+1), int64(i/n+1))
 		return c
 	}})

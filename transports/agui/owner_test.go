@@ -12,7 +12,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/transports"
 )
 
@@ -44,7 +44,7 @@ type silent struct {
 	until atomic.Pointer[chan struct{}]
 }
 
-func (s *silent) Commit(ctx context.Context, n int64, b *model.Batch) error {
+func (s *silent) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	if until := s.until.Load(); until != nil {
 		<-*until
 	}

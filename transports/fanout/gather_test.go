@@ -8,7 +8,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/log"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // pages is a cursor that returns a page a second, and then waits.
@@ -33,11 +33,11 @@ func (p *pages) Next(ctx context.Context) ([]*runtime.Record, error) {
 }
 
 func delta(size int) *runtime.Record {
-	return log.NewRecord(1, 1, agui.TextMessageContent{MessageID: "m", Delta: "x"}, size)
+	return tail.NewRecord(1, 1, agui.TextMessageContent{MessageID: "m", Delta: "x"}, size)
 }
 
 func TestGather(t *testing.T) {
-	end := log.NewRecord(2, 1, agui.RunFinished{}, 1)
+	end := tail.NewRecord(2, 1, agui.RunFinished{}, 1)
 	for name, c := range map[string]struct {
 		first []*runtime.Record
 		later [][]*runtime.Record

@@ -1,4 +1,4 @@
-// Package memory is model.Store in maps, ten times faster than a real database, for the simulator and synctest. It is
+// Package memory is data.Store in maps, ten times faster than a real database, for the simulator and synctest. It is
 // not for servers: its data ends with the process. storagetest checks that it behaves like the real databases.
 package memory
 
@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Database is the data shared by several processes. Rows are immutable: a changed row replaces the old one, so a
@@ -25,25 +25,25 @@ type Database struct {
 	mu         sync.Mutex // guards the fields below; held for a whole commit or read
 	lastRow    int64      // last key of a message or interrupt
 	instances  map[string]*instance
-	threads    rows[int64, model.Thread]
-	runs       rows[int64, model.Run]
-	names      rows[model.Name, model.RunName]
-	remembered rows[string, model.IdempotencyKey]
-	audit      rows[int64, model.Audit]
-	spent      rows[spending, model.Spending]
-	raises     rows[model.Raise, model.Raise] // by all but the amount
-	deletions  rows[part, model.Deletion]
+	threads    rows[int64, data.Thread]
+	runs       rows[int64, data.Run]
+	names      rows[data.Name, data.RunName]
+	remembered rows[string, data.IdempotencyKey]
+	audit      rows[int64, data.Audit]
+	spent      rows[spending, data.Spending]
+	raises     rows[data.Raise, data.Raise] // by all but the amount
+	deletions  rows[part, data.Deletion]
 	secrets    map[string]string // by purpose
 
-	events     map[int64][]model.StoredEvent // by thread, by id
-	spans      table[ordinal, model.Span]    // by thread
-	messages   table[string, model.Message]  // by thread
-	steps      table[int, model.Step]        // by run, like the following ones
-	nodes      table[string, model.Node]
-	memos      table[use, model.Memo]
+	events     map[int64][]data.StoredEvent // by thread, by id
+	spans      table[ordinal, data.Span]    // by thread
+	messages   table[string, data.Message]  // by thread
+	steps      table[int, data.Step]        // by run, like the following ones
+	nodes      table[string, data.Node]
+	memos      table[use, data.Memo]
 	interrupts table[string, interrupt]
-	prompts    table[string, model.Prompt]
-	pieces     rows[string, model.PromptPiece]
+	prompts    table[string, data.Prompt]
+	pieces     rows[string, data.PromptPiece]
 	uses       table[string, string] // the pieces that a run uses
 }
 
@@ -55,7 +55,7 @@ type (
 	}
 	spending struct {
 		day int64
-		model.Spender
+		data.Spender
 	}
 	part struct{ thread, run int64 }
 	use  struct {
@@ -66,13 +66,13 @@ type (
 
 // interrupt is an interrupt with its position among those of the same time.
 type interrupt struct {
-	model.Interrupt
+	data.Interrupt
 	Key int64
 }
 
 // instance is a joined process.
 type instance struct {
-	model.Instance
+	data.Instance
 	commit      int64 // its last batch
 	leasedUntil time.Time
 }
@@ -83,13 +83,13 @@ const lease = 15 * time.Second
 // New returns an empty database with that clock.
 func New(now func() time.Time) *Database {
 	return &Database{
-		now: now, instances: make(map[string]*instance), threads: make(rows[int64, model.Thread]),
-		runs: make(rows[int64, model.Run]), names: make(rows[model.Name, model.RunName]),
-		audit: make(rows[int64, model.Audit]), spent: make(rows[spending, model.Spending]), raises: make(rows[model.Raise, model.Raise]), deletions: make(rows[part, model.Deletion]), remembered: make(rows[string, model.IdempotencyKey]), events: make(map[int64][]model.StoredEvent),
-		spans: make(table[ordinal, model.Span]), messages: make(table[string, model.Message]),
-		steps: make(table[int, model.Step]), nodes: make(table[string, model.Node]), memos: make(table[use, model.Memo]),
-		interrupts: make(table[string, interrupt]), prompts: make(table[string, model.Prompt]),
-		pieces: make(rows[string, model.PromptPiece]), uses: make(table[string, string]), secrets: make(map[string]string),
+		now: now, instances: make(map[string]*instance), threads: make(rows[int64, data.Thread]),
+		runs: make(rows[int64, data.Run]), names: make(rows[data.Name, data.RunName]),
+		audit: make(rows[int64, data.Audit]), spent: make(rows[spending, data.Spending]), raises: make(rows[data.Raise, data.Raise]), deletions: make(rows[part, data.Deletion]), remembered: make(rows[string, data.IdempotencyKey]), events: make(map[int64][]data.StoredEvent),
+		spans: make(table[ordinal, data.Span]), messages: make(table[string, data.Message]),
+		steps: make(table[int, data.Step]), nodes: make(table[string, data.Node]), memos: make(table[use, data.Memo]),
+		interrupts: make(table[string, interrupt]), prompts: make(table[string, data.Prompt]),
+		pieces: make(rows[string, data.PromptPiece]), uses: make(table[string, string]), secrets: make(map[string]string),
 	}
 }
 
@@ -102,7 +102,7 @@ type Store struct {
 	instance string // "" until Join
 }
 
-var _ model.Store = (*Store)(nil)
+var _ data.Store = (*Store)(nil)
 
 // Open returns a connection for another process.
 func (db *Database) Open() *Store { return &Store{Database: db} }
@@ -128,10 +128,10 @@ func (db *Database) Secret(ctx context.Context, purpose string) (string, error) 
 	if value, ok := db.secrets[purpose]; ok {
 		return value, ctx.Err()
 	}
-	return "", cmp.Or(ctx.Err(), model.ErrNotFound)
+	return "", cmp.Or(ctx.Err(), data.ErrNotFound)
 }
 
-// PutSecret stores a secret: see [model.Secrets].
+// PutSecret stores a secret: see [data.Secrets].
 func (db *Database) PutSecret(ctx context.Context, purpose, value string) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -149,7 +149,7 @@ func (db *Database) RemoveSecrets(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Join registers this process as a new instance: see [model.Store].
+// Join registers this process as a new instance: see [data.Store].
 func (s *Store) Join(ctx context.Context, id, addr string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,28 +157,28 @@ func (s *Store) Join(ctx context.Context, id, addr string) error {
 		switch {
 		case in.End != "" || in.ID == id:
 		case in.leasedUntil.After(s.clock()):
-			return &model.HeldError{Instance: in.ID, Addr: in.Addr}
+			return &data.HeldError{Instance: in.ID, Addr: in.Addr}
 		default:
-			in.End = model.EndCrashed
+			in.End = data.EndCrashed
 		}
 	}
-	s.instances[id] = &instance{Instance: model.Instance{ID: id, Addr: addr}, leasedUntil: s.clock().Add(lease)}
+	s.instances[id] = &instance{Instance: data.Instance{ID: id, Addr: addr}, leasedUntil: s.clock().Add(lease)}
 	s.instance = id
 	return ctx.Err()
 }
 
 // Died marks the process as dead.
-func (s *Store) Died() { s.end(s.joined(), model.EndCrashed) }
+func (s *Store) Died() { s.end(s.joined(), data.EndCrashed) }
 
-// Leave ends the joined instance: see [model.Store].
+// Leave ends the joined instance: see [data.Store].
 func (s *Store) Leave(ctx context.Context) error {
-	s.end(s.joined(), model.EndLeft)
+	s.end(s.joined(), data.EndLeft)
 	return ctx.Err()
 }
 
-// Fence ends an instance that may write: see [model.Store].
+// Fence ends an instance that may write: see [data.Store].
 func (s *Store) Fence(ctx context.Context, id string) error {
-	s.end(id, model.EndFenced)
+	s.end(id, data.EndFenced)
 	return ctx.Err()
 }
 
@@ -188,7 +188,7 @@ func (s *Store) joined() string {
 	return s.instance
 }
 
-func (db *Database) end(id string, how model.End) {
+func (db *Database) end(id string, how data.End) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if in := db.instances[id]; in != nil && in.End == "" {
@@ -196,7 +196,7 @@ func (db *Database) end(id string, how model.End) {
 	}
 }
 
-// Renew renews the joined instance's lease: see [model.Store].
+// Renew renews the joined instance's lease: see [data.Store].
 func (s *Store) Renew(ctx context.Context, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,27 +212,27 @@ func (s *Store) Renew(ctx context.Context, n int64) error {
 func (in *instance) mayFollow(n int64) error {
 	switch {
 	case in == nil:
-		return fmt.Errorf("%w: it is unknown to the database", model.ErrFenced)
+		return fmt.Errorf("%w: it is unknown to the database", data.ErrFenced)
 	case in.End != "":
-		return fmt.Errorf("%w: %s", model.ErrFenced, in.End)
+		return fmt.Errorf("%w: %s", data.ErrFenced, in.End)
 	case in.commit != n:
-		return fmt.Errorf("%w: its last commit is %d and not %d", model.ErrFenced, in.commit, n)
+		return fmt.Errorf("%w: its last commit is %d and not %d", data.ErrFenced, in.commit, n)
 	}
 	return nil
 }
 
 // Instance returns an instance that has joined.
-func (db *Database) Instance(ctx context.Context, id string) (model.Instance, error) {
+func (db *Database) Instance(ctx context.Context, id string) (data.Instance, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if in := db.instances[id]; in != nil {
 		return in.Instance, ctx.Err()
 	}
-	return model.Instance{}, cmp.Or(ctx.Err(), model.ErrNotFound)
+	return data.Instance{}, cmp.Or(ctx.Err(), data.ErrNotFound)
 }
 
-// Commit writes batch n of the joined instance at once, or not at all: see [model.Store].
-func (s *Store) Commit(ctx context.Context, n int64, b *model.Batch) error {
+// Commit writes batch n of the joined instance at once, or not at all: see [data.Store].
+func (s *Store) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -274,7 +274,7 @@ func (tx *tx) rollBack() {
 	}
 }
 
-func (tx *tx) apply(b *model.Batch) error {
+func (tx *tx) apply(b *data.Batch) error {
 	if err := tx.put(b.Rows); err != nil {
 		return err
 	}
@@ -284,7 +284,7 @@ func (tx *tx) apply(b *model.Batch) error {
 		v := vs.of(&b.Asks[i])
 		follows := b.Decide(i, v)
 		if err := follows.Refused; err != nil {
-			if _, refused := errors.AsType[*model.Error](err); refused {
+			if _, refused := errors.AsType[*data.Error](err); refused {
 				continue
 			}
 			return err
@@ -308,7 +308,7 @@ func (tx *tx) apply(b *model.Batch) error {
 func (tx *tx) check(thread int64) error {
 	active := 0
 	for _, run := range tx.runs {
-		if run.ThreadKey == thread && (run.Status == model.Running || run.Status == model.Waiting) {
+		if run.ThreadKey == thread && (run.Status == data.Running || run.Status == data.Waiting) {
 			active++
 		}
 	}
@@ -324,10 +324,10 @@ func (tx *tx) check(thread int64) error {
 	return nil
 }
 
-func byFirst(a, b *model.Span) int { return cmp.Compare(a.First, b.First) }
+func byFirst(a, b *data.Span) int { return cmp.Compare(a.First, b.First) }
 
 // append writes events behind their threads' last ones.
-func (tx *tx) append(events []model.StoredEvent) error {
+func (tx *tx) append(events []data.StoredEvent) error {
 	for i := range events {
 		ev := events[i]
 		if err := checkEvent(&ev); err != nil {
@@ -343,7 +343,7 @@ func (tx *tx) append(events []model.StoredEvent) error {
 	return nil
 }
 
-func (tx *tx) setLog(thread int64, log []model.StoredEvent) {
+func (tx *tx) setLog(thread int64, log []data.StoredEvent) {
 	old := tx.events[thread]
 	tx.undo = append(tx.undo, func() { tx.events[thread] = old })
 	tx.events[thread] = log

@@ -7,11 +7,11 @@ import (
 	"fmt"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // put writes rows in order.
-func (tx *tx) put(list []model.Row) error {
+func (tx *tx) put(list []data.Row) error {
 	for _, row := range list {
 		if err := tx.putOne(row); err != nil {
 			return fmt.Errorf("%T: %w", row, err)
@@ -25,19 +25,19 @@ var (
 	errMissing = errors.New("what it belongs to is not there")
 )
 
-func (tx *tx) putOne(row model.Row) error {
+func (tx *tx) putOne(row data.Row) error {
 	switch row := row.(type) {
-	case *model.Thread:
+	case *data.Thread:
 		return tx.putThread(row)
-	case *model.ThreadHead:
+	case *data.ThreadHead:
 		head, err := kept(row)
 		if err != nil {
 			return err
 		}
-		tx.threads.change(tx, row.Key, func(t *model.Thread) {
+		tx.threads.change(tx, row.Key, func(t *data.Thread) {
 			t.LastEventID, t.LastSeq, t.UpdatedAt = head.LastEventID, head.LastSeq, head.UpdatedAt
 		})
-	case *model.ThreadState:
+	case *data.ThreadState:
 		state, err := kept(row)
 		if err != nil {
 			return err
@@ -45,36 +45,36 @@ func (tx *tx) putOne(row model.Row) error {
 		if tx.threads[row.Key] == nil {
 			return errMissing
 		}
-		tx.threads.change(tx, row.Key, func(t *model.Thread) { t.State = state.State })
-	case *model.ThreadPatch:
+		tx.threads.change(tx, row.Key, func(t *data.Thread) { t.State = state.State })
+	case *data.ThreadPatch:
 		return tx.patch(row)
-	case *model.Message:
+	case *data.Message:
 		return tx.putMessage(row)
-	case *model.Hide:
+	case *data.Hide:
 		tx.hide(row)
-	case *model.IdempotencyKey:
+	case *data.IdempotencyKey:
 		key, err := kept(row)
 		if err != nil {
 			return err
 		}
 		tx.remembered.put(tx, row.Scope, key)
-	case *model.AttachmentUse: // attachments are not stored
-	case *model.Audit:
+	case *data.AttachmentUse: // attachments are not stored
+	case *data.Audit:
 		entry, err := kept(row)
 		if err != nil {
 			return err
 		}
 		entry.Key = int64(len(tx.audit) + 1)
 		tx.audit.put(tx, entry.Key, entry)
-	case *model.CallUsage:
-		key := spending{model.Day(row.At).UnixMilli(), row.Spender()}
-		sum := model.Spending{Spender: row.Spender(), Tokens: row.Tokens(), Cost: row.Cost}
+	case *data.CallUsage:
+		key := spending{data.Day(row.At).UnixMilli(), row.Spender()}
+		sum := data.Spending{Spender: row.Spender(), Tokens: row.Tokens(), Cost: row.Cost}
 		if old := tx.spent[key]; old != nil {
 			sum.Tokens += old.Tokens
 			sum.Cost += old.Cost
 		}
 		tx.spent.put(tx, key, &sum)
-	case *model.Raise:
+	case *data.Raise:
 		raise := *row
 		raise.From = raise.From.UTC()
 		key := raise
@@ -83,10 +83,10 @@ func (tx *tx) putOne(row model.Row) error {
 			raise.Amount = max(raise.Amount, old.Amount)
 		}
 		tx.raises.put(tx, key, &raise)
-	case *model.RunEnded: // statistics are not stored
-	case *model.Delete:
+	case *data.RunEnded: // statistics are not stored
+	case *data.Delete:
 		tx.delete(row)
-	case *model.Run, *model.RunHead, *model.RunResult, *model.RunSettled, *model.RunName, *model.Span, *model.SpanEnd:
+	case *data.Run, *data.RunHead, *data.RunResult, *data.RunSettled, *data.RunName, *data.Span, *data.SpanEnd:
 		return tx.putRun(row)
 	default:
 		return tx.putOfRun(row)
@@ -94,7 +94,7 @@ func (tx *tx) putOne(row model.Row) error {
 	return nil
 }
 
-func (tx *tx) putThread(row *model.Thread) error {
+func (tx *tx) putThread(row *data.Thread) error {
 	thread, err := kept(row)
 	if err != nil {
 		return err
@@ -111,16 +111,16 @@ func (tx *tx) putThread(row *model.Thread) error {
 	return nil
 }
 
-func nameOf(t *model.Thread) model.Name {
-	return model.Name{Project: t.Project, User: t.User, ID: t.ID}
+func nameOf(t *data.Thread) data.Name {
+	return data.Name{Project: t.Project, User: t.User, ID: t.ID}
 }
 
-func (tx *tx) patch(row *model.ThreadPatch) error {
+func (tx *tx) patch(row *data.ThreadPatch) error {
 	patch, err := kept(row)
 	if err != nil {
 		return err
 	}
-	tx.threads.change(tx, row.Key, func(t *model.Thread) {
+	tx.threads.change(tx, row.Key, func(t *data.Thread) {
 		if patch.Title != nil {
 			t.Title = *patch.Title
 		}
@@ -138,7 +138,7 @@ func (tx *tx) patch(row *model.ThreadPatch) error {
 
 // putMessage keeps the key and time of the row that it replaces. It checks that an encoded form is the message's,
 // because the databases store that form.
-func (tx *tx) putMessage(row *model.Message) error {
+func (tx *tx) putMessage(row *data.Message) error {
 	m, err := kept(row)
 	if err != nil {
 		return err
@@ -166,19 +166,19 @@ func (tx *tx) putMessage(row *model.Message) error {
 	return nil
 }
 
-func (tx *tx) hide(h *model.Hide) {
+func (tx *tx) hide(h *data.Hide) {
 	for id, m := range tx.messages[h.ThreadKey] {
 		if (h.RunKey == 0 || m.RunKey == h.RunKey) &&
-			(h.Queued && m.State == model.MessageQueued || h.FromEvent > 0 && m.EventID >= h.FromEvent || h.FromSeq > 0 && m.Seq >= h.FromSeq) {
-			tx.messages[h.ThreadKey].change(tx, id, func(m *model.Message) { m.State = model.MessageHidden })
+			(h.Queued && m.State == data.MessageQueued || h.FromEvent > 0 && m.EventID >= h.FromEvent || h.FromSeq > 0 && m.Seq >= h.FromSeq) {
+			tx.messages[h.ThreadKey].change(tx, id, func(m *data.Message) { m.State = data.MessageHidden })
 		}
 	}
 }
 
 // putRun writes rows of the run itself, its names and spans.
-func (tx *tx) putRun(row model.Row) error {
+func (tx *tx) putRun(row data.Row) error {
 	switch row := row.(type) {
-	case *model.Run:
+	case *data.Run:
 		run, err := kept(row)
 		if err != nil {
 			return err
@@ -191,32 +191,32 @@ func (tx *tx) putRun(row model.Row) error {
 		}
 		tx.runs.put(tx, row.Key, run)
 		tx.touched[row.ThreadKey] = true
-	case *model.RunHead:
+	case *data.RunHead:
 		head, err := kept(row)
 		if err != nil {
 			return err
 		}
-		tx.runs.change(tx, row.Key, func(r *model.Run) {
+		tx.runs.change(tx, row.Key, func(r *data.Run) {
 			tx.touched[r.ThreadKey] = true
 			old := r.RunHead
 			r.RunHead = *head
 			r.ThreadKey, r.Project, r.User, r.ID = old.ThreadKey, old.Project, old.User, old.ID
 			r.Agent, r.WorkflowID, r.CreatedAt = old.Agent, old.WorkflowID, old.CreatedAt
 		})
-	case *model.RunResult:
+	case *data.RunResult:
 		result, err := kept(row)
 		if err != nil {
 			return err
 		}
-		tx.runs.change(tx, row.Key, func(r *model.Run) { r.OutputSummary, r.Usage = result.OutputSummary, result.Usage })
-	case *model.RunSettled:
-		tx.runs.change(tx, row.Key, func(r *model.Run) { r.Attempt = 0 })
-	case *model.RunName:
+		tx.runs.change(tx, row.Key, func(r *data.Run) { r.OutputSummary, r.Usage = result.OutputSummary, result.Usage })
+	case *data.RunSettled:
+		tx.runs.change(tx, row.Key, func(r *data.Run) { r.Attempt = 0 })
+	case *data.RunName:
 		name, err := kept(row)
 		if err != nil {
 			return err
 		}
-		key := model.Name{Project: row.Project, User: row.User, ID: row.Name}
+		key := data.Name{Project: row.Project, User: row.User, ID: row.Name}
 		if tx.names[key] != nil {
 			return errTaken
 		}
@@ -224,17 +224,17 @@ func (tx *tx) putRun(row model.Row) error {
 			return errMissing
 		}
 		tx.names.put(tx, key, name)
-	case *model.Span:
+	case *data.Span:
 		return tx.putSpan(row)
-	case *model.SpanEnd:
+	case *data.SpanEnd:
 		if run := tx.runs[row.RunKey]; run != nil {
-			tx.spans.of(run.ThreadKey).change(tx, ordinal{row.RunKey, row.N}, func(s *model.Span) { s.Last = row.Last })
+			tx.spans.of(run.ThreadKey).change(tx, ordinal{row.RunKey, row.N}, func(s *data.Span) { s.Last = row.Last })
 		}
 	}
 	return nil
 }
 
-func (tx *tx) putSpan(row *model.Span) error {
+func (tx *tx) putSpan(row *data.Span) error {
 	span, err := kept(row)
 	if err != nil {
 		return err
@@ -252,15 +252,15 @@ func (tx *tx) putSpan(row *model.Span) error {
 }
 
 // putOfRun writes rows that belong to a run.
-func (tx *tx) putOfRun(row model.Row) error {
+func (tx *tx) putOfRun(row data.Row) error {
 	switch row := row.(type) {
-	case *model.Step:
+	case *data.Step:
 		return putUnder(tx, tx.steps, row.RunKey, row.Number, row)
-	case *model.Node:
+	case *data.Node:
 		return putUnder(tx, tx.nodes, row.RunKey, row.NodeID, row)
-	case *model.Memo:
+	case *data.Memo:
 		return putUnder(tx, tx.memos, row.RunKey, use{row.Generation, row.Step, row.Place}, row)
-	case *model.Interrupt:
+	case *data.Interrupt:
 		in := &interrupt{Interrupt: *row}
 		if old := tx.interrupts[row.RunKey][row.ID]; old != nil {
 			in.Key = old.Key
@@ -269,26 +269,26 @@ func (tx *tx) putOfRun(row model.Row) error {
 			in.Key = tx.lastRow
 		}
 		return putUnder(tx, tx.interrupts, row.RunKey, row.ID, in)
-	case *model.Answer:
+	case *data.Answer:
 		a, err := kept(row)
 		if err != nil {
 			return err
 		}
 		tx.interrupts.of(row.RunKey).change(tx, row.ID, func(in *interrupt) {
-			in.Status, in.Payload = model.InterruptAnswered, a.Payload
+			in.Status, in.Payload = data.InterruptAnswered, a.Payload
 		})
-		tx.memos.of(row.RunKey).change(tx, use{row.Generation, row.Step, row.Place}, func(m *model.Memo) {
+		tx.memos.of(row.RunKey).change(tx, use{row.Generation, row.Step, row.Place}, func(m *data.Memo) {
 			m.Done, m.Output = true, a.Output
 		})
-	case *model.Prompt:
+	case *data.Prompt:
 		return putUnder(tx, tx.prompts, row.RunKey, row.ID, row)
-	case *model.PromptEnd:
+	case *data.PromptEnd:
 		end, err := kept(row)
 		if err != nil {
 			return err
 		}
-		tx.prompts.of(row.RunKey).change(tx, row.ID, func(p *model.Prompt) { p.End(end) })
-	case *model.PromptPiece:
+		tx.prompts.of(row.RunKey).change(tx, row.ID, func(p *data.Prompt) { p.End(end) })
+	case *data.PromptPiece:
 		piece, err := kept(row)
 		if err != nil {
 			return err
@@ -297,10 +297,10 @@ func (tx *tx) putOfRun(row model.Row) error {
 			tx.pieces.put(tx, row.ID, piece)
 		}
 		return putUnder(tx, tx.uses, row.RunKey, row.ID, &row.ID)
-	case *model.Withdraw:
+	case *data.Withdraw:
 		for id, in := range tx.interrupts[row.RunKey] {
-			if in.Status == model.InterruptOpen {
-				tx.interrupts[row.RunKey].change(tx, id, func(in *interrupt) { in.Status = model.InterruptCancelled })
+			if in.Status == data.InterruptOpen {
+				tx.interrupts[row.RunKey].change(tx, id, func(in *interrupt) { in.Status = data.InterruptCancelled })
 			}
 		}
 	default:
@@ -322,11 +322,11 @@ func putUnder[K comparable, V any](tx *tx, t table[K, V], run int64, key K, row 
 }
 
 // delete removes the next part of a run or thread.
-func (tx *tx) delete(d *model.Delete) {
+func (tx *tx) delete(d *data.Delete) {
 	th := tx.threads[d.ThreadKey]
 	tx.deletePart(d)
 	if d.Left {
-		note := model.Deletion{ThreadKey: d.ThreadKey, RunKey: d.RunKey, Project: th.Project, Events: d.Events, Last: d.Last}
+		note := data.Deletion{ThreadKey: d.ThreadKey, RunKey: d.RunKey, Project: th.Project, Events: d.Events, Last: d.Last}
 		tx.deletions.put(tx, part{d.ThreadKey, d.RunKey}, &note)
 		return
 	}
@@ -337,13 +337,13 @@ func (tx *tx) delete(d *model.Delete) {
 	}
 }
 
-func (tx *tx) deletePart(d *model.Delete) {
+func (tx *tx) deletePart(d *data.Delete) {
 	d.Left = false
 	if tx.threads[d.ThreadKey] == nil {
 		return
 	}
 	if log := tx.events[d.ThreadKey]; len(log) > 0 { // ids are not reused
-		tx.threads.change(tx, d.ThreadKey, func(t *model.Thread) { t.LastEventID = max(t.LastEventID, log[len(log)-1].ID) })
+		tx.threads.change(tx, d.ThreadKey, func(t *data.Thread) { t.LastEventID = max(t.LastEventID, log[len(log)-1].ID) })
 	}
 	if d.RunKey != 0 {
 		d.Left = tx.deleteEvents(d.ThreadKey, d.RunKey, d.Limit)
@@ -363,11 +363,11 @@ func (tx *tx) deletePart(d *model.Delete) {
 		left -= n
 		return n
 	}
-	messages := tx.messages[d.ThreadKey].sorted(all, func(a, b *model.Message) int { return cmp.Compare(a.Key, b.Key) })
+	messages := tx.messages[d.ThreadKey].sorted(all, func(a, b *data.Message) int { return cmp.Compare(a.Key, b.Key) })
 	for _, m := range messages[:some(len(messages))] {
 		tx.messages[d.ThreadKey].drop(tx, m.ID)
 	}
-	runs := tx.runs.sorted(func(r *model.Run) bool { return r.ThreadKey == d.ThreadKey }, byKey)
+	runs := tx.runs.sorted(func(r *data.Run) bool { return r.ThreadKey == d.ThreadKey }, byKey)
 	for _, run := range runs[:some(len(runs))] {
 		for scope, key := range tx.remembered {
 			if key.RunKey == run.Key {
@@ -383,7 +383,7 @@ func (tx *tx) deletePart(d *model.Delete) {
 
 // deleteEvents removes the next part of a run's events.
 func (tx *tx) deleteEvents(thread, run int64, limit int) (left bool) {
-	var kept []model.StoredEvent
+	var kept []data.StoredEvent
 	for i, ev := range tx.events[thread] {
 		if ev.RunKey == run && limit == 0 {
 			tx.setLog(thread, append(kept, tx.events[thread][i:]...))
@@ -413,7 +413,7 @@ func (tx *tx) dropPieces(run int64) {
 	tx.uses.dropAll(tx, run)
 }
 
-func byKey(a, b *model.Run) int { return cmp.Compare(a.Key, b.Key) }
+func byKey(a, b *data.Run) int { return cmp.Compare(a.Key, b.Key) }
 
 func (tx *tx) deleteRun(thread, run int64, eventsAlone bool) {
 	tx.deleteEvents(thread, run, len(tx.events[thread]))

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/terms"
 )
 
@@ -42,7 +42,7 @@ func one[V any](ctx context.Context, db *Database, find func() *V) (row V, err e
 		return row, err
 	}
 	if found == nil {
-		return row, model.ErrNotFound
+		return row, data.ErrNotFound
 	}
 	return *found, nil
 }
@@ -58,14 +58,14 @@ func first[V any](list []*V) *V {
 func head[V any](list []V, limit int) []V { return list[:min(len(list), max(limit, 0))] }
 
 // page returns limit rows of a list behind the skipped ones, fewer if they are larger than a page.
-func page[V any](list []*V, leftOut func(*V) bool, limit int, size func(*V) int) (p model.Page[V]) {
+func page[V any](list []*V, leftOut func(*V) bool, limit int, size func(*V) int) (p data.Page[V]) {
 	p.Total, p.Counted = len(list), true
 	read := 0
 	for _, v := range list {
 		if leftOut(v) {
 			continue
 		}
-		if p.More = len(p.Rows) == limit || len(p.Rows) > 0 && read >= model.PageBytes; p.More {
+		if p.More = len(p.Rows) == limit || len(p.Rows) > 0 && read >= data.PageBytes; p.More {
 			break
 		}
 		p.Rows = append(p.Rows, copied(v))
@@ -75,54 +75,54 @@ func page[V any](list []*V, leftOut func(*V) bool, limit int, size func(*V) int)
 }
 
 // counted is a page with its count only if that was asked for.
-func counted[V any](p model.Page[V], asked bool) model.Page[V] {
+func counted[V any](p data.Page[V], asked bool) data.Page[V] {
 	if p.Counted = asked && p.Total <= maxCount; !asked {
 		p.Total = 0
 	}
 	return p
 }
 
-func latestFirst(a, b *model.Thread) int {
+func latestFirst(a, b *data.Thread) int {
 	return -cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), cmp.Compare(a.Key, b.Key))
 }
 
 // thread returns the admitted thread with the latest activity.
-func (db *Database) thread(ctx context.Context, admits func(*model.Thread) bool) (model.Thread, error) {
-	return one(ctx, db, func() *model.Thread { return first(db.threads.sorted(admits, latestFirst)) })
+func (db *Database) thread(ctx context.Context, admits func(*data.Thread) bool) (data.Thread, error) {
+	return one(ctx, db, func() *data.Thread { return first(db.threads.sorted(admits, latestFirst)) })
 }
 
 // Thread returns the thread with that key.
-func (db *Database) Thread(ctx context.Context, key int64) (model.Thread, error) {
-	return one(ctx, db, func() *model.Thread { return db.threads[key] })
+func (db *Database) Thread(ctx context.Context, key int64) (data.Thread, error) {
+	return one(ctx, db, func() *data.Thread { return db.threads[key] })
 }
 
 // ThreadByID returns the user's thread with that id.
-func (db *Database) ThreadByID(ctx context.Context, project, user, id string) (model.Thread, error) {
-	name := model.Name{Project: project, User: user, ID: id}
-	return db.thread(ctx, func(t *model.Thread) bool { return nameOf(t) == name })
+func (db *Database) ThreadByID(ctx context.Context, project, user, id string) (data.Thread, error) {
+	name := data.Name{Project: project, User: user, ID: id}
+	return db.thread(ctx, func(t *data.Thread) bool { return nameOf(t) == name })
 }
 
 // ThreadByConversation returns the project's thread with that conversation id.
-func (db *Database) ThreadByConversation(ctx context.Context, project, conversationID string) (model.Thread, error) {
-	return db.thread(ctx, func(t *model.Thread) bool { return t.Project == project && t.ConversationID == conversationID })
+func (db *Database) ThreadByConversation(ctx context.Context, project, conversationID string) (data.Thread, error) {
+	return db.thread(ctx, func(t *data.Thread) bool { return t.Project == project && t.ConversationID == conversationID })
 }
 
 // LatestThread returns the user's thread with the latest activity.
-func (db *Database) LatestThread(ctx context.Context, project, user string) (model.Thread, error) {
-	return db.thread(ctx, func(t *model.Thread) bool { return t.Project == project && t.User == user })
+func (db *Database) LatestThread(ctx context.Context, project, user string) (data.Thread, error) {
+	return db.thread(ctx, func(t *data.Thread) bool { return t.Project == project && t.User == user })
 }
 
-// Threads lists the threads of a user or of a project: see [model.Reader].
-func (db *Database) Threads(ctx context.Context, f model.ThreadFilter) (model.Page[model.ListedThread], error) {
-	return read(ctx, db, func() (p model.Page[model.ListedThread]) {
+// Threads lists the threads of a user or of a project: see [data.Reader].
+func (db *Database) Threads(ctx context.Context, f data.ThreadFilter) (data.Page[data.ListedThread], error) {
+	return read(ctx, db, func() (p data.Page[data.ListedThread]) {
 		text := strings.ToLower(f.Text)
-		list := db.threads.sorted(func(t *model.Thread) bool {
+		list := db.threads.sorted(func(t *data.Thread) bool {
 			return t.Project == f.Project && (f.User == "" || t.User == f.User) && (f.Archived == nil || *f.Archived == t.Archived) &&
 				(strings.Contains(strings.ToLower(t.Title), text) || strings.Contains(strings.ToLower(t.ID), text))
 		}, latestFirst)
-		before := &model.Thread{ThreadHead: model.ThreadHead{Key: f.BeforeKey, UpdatedAt: f.BeforeTime}}
-		threads := page(list, func(t *model.Thread) bool { return f.BeforeKey != 0 && latestFirst(before, t) >= 0 },
-			cmp.Or(max(f.Limit, 0), 50), func(t *model.Thread) int { return len(t.Metadata) })
+		before := &data.Thread{ThreadHead: data.ThreadHead{Key: f.BeforeKey, UpdatedAt: f.BeforeTime}}
+		threads := page(list, func(t *data.Thread) bool { return f.BeforeKey != 0 && latestFirst(before, t) >= 0 },
+			cmp.Or(max(f.Limit, 0), 50), func(t *data.Thread) int { return len(t.Metadata) })
 		threads = counted(threads, f.Count)
 		p.More, p.Total, p.Counted = threads.More, threads.Total, threads.Counted
 		for i := range threads.Rows {
@@ -133,8 +133,8 @@ func (db *Database) Threads(ctx context.Context, f model.ThreadFilter) (model.Pa
 }
 
 // ListedThread returns a thread as Threads lists it.
-func (db *Database) ListedThread(ctx context.Context, project string, key int64) (model.ListedThread, error) {
-	return one(ctx, db, func() *model.ListedThread {
+func (db *Database) ListedThread(ctx context.Context, project string, key int64) (data.ListedThread, error) {
+	return one(ctx, db, func() *data.ListedThread {
 		if t := db.threads[db.threadIn(project, key)]; t != nil {
 			return new(db.listed(t))
 		}
@@ -142,8 +142,8 @@ func (db *Database) ListedThread(ctx context.Context, project string, key int64)
 	})
 }
 
-func (db *Database) listed(t *model.Thread) model.ListedThread {
-	l := model.ListedThread{Thread: copied(t)}
+func (db *Database) listed(t *data.Thread) data.ListedThread {
+	l := data.ListedThread{Thread: copied(t)}
 	l.State = nil
 	runs := db.runsOf(t.Key)
 	if len(runs) == 0 {
@@ -151,7 +151,7 @@ func (db *Database) listed(t *model.Thread) model.ListedThread {
 	}
 	shown := runs[len(runs)-1]
 	for _, r := range runs {
-		if r.Status == model.Running || r.Status == model.Waiting {
+		if r.Status == data.Running || r.Status == data.Waiting {
 			shown = r
 		}
 	}
@@ -170,12 +170,12 @@ func begun(text string) string {
 }
 
 // runsOf returns the thread's runs in the order of their creation.
-func (db *Database) runsOf(thread int64) []*model.Run {
-	return db.runs.sorted(func(r *model.Run) bool { return r.ThreadKey == thread }, byKey)
+func (db *Database) runsOf(thread int64) []*data.Run {
+	return db.runs.sorted(func(r *data.Run) bool { return r.ThreadKey == thread }, byKey)
 }
 
 // whole returns a run with the columns of its thread.
-func (db *Database) whole(r *model.Run) *model.Run {
+func (db *Database) whole(r *data.Run) *data.Run {
 	if r == nil {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (db *Database) whole(r *model.Run) *model.Run {
 	return &w
 }
 
-func (db *Database) wholes(list []*model.Run) []model.Run {
+func (db *Database) wholes(list []*data.Run) []data.Run {
 	for i := range list {
 		list[i] = db.whole(list[i])
 	}
@@ -192,42 +192,42 @@ func (db *Database) wholes(list []*model.Run) []model.Run {
 }
 
 // Run returns the run with that key.
-func (db *Database) Run(ctx context.Context, key int64) (model.Run, error) {
-	return one(ctx, db, func() *model.Run { return db.whole(db.runs[key]) })
+func (db *Database) Run(ctx context.Context, key int64) (data.Run, error) {
+	return one(ctx, db, func() *data.Run { return db.whole(db.runs[key]) })
 }
 
-// RunsByName returns the runs with that name: see [model.Reader].
-func (db *Database) RunsByName(ctx context.Context, project, user, name string) ([]model.Run, error) {
-	return read(ctx, db, func() []model.Run {
+// RunsByName returns the runs with that name: see [data.Reader].
+func (db *Database) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
+	return read(ctx, db, func() []data.Run {
 		keys := make(map[int64]bool)
 		for n, row := range db.names {
 			if n.Project == project && n.ID == name && (user == "" || n.User == user) {
 				keys[row.RunKey] = true
 			}
 		}
-		return db.wholes(head(db.runs.sorted(func(r *model.Run) bool { return keys[r.Key] }, byKey), 2))
+		return db.wholes(head(db.runs.sorted(func(r *data.Run) bool { return keys[r.Key] }, byKey), 2))
 	})
 }
 
 // Runs lists runs, newest first, without the columns that lists omit. The default limit is 50.
-func (db *Database) Runs(ctx context.Context, f model.RunFilter) (model.Page[model.Run], error) {
-	return read(ctx, db, func() model.Page[model.Run] {
+func (db *Database) Runs(ctx context.Context, f data.RunFilter) (data.Page[data.Run], error) {
+	return read(ctx, db, func() data.Page[data.Run] {
 		order := byKey
 		if f.Project != "" && f.ThreadKey == 0 && !f.ByTerms() {
-			order = func(a, b *model.Run) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), byKey(a, b)) }
+			order = func(a, b *data.Run) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), byKey(a, b)) }
 		}
 		if f.Oldest {
 			newest := order
-			order = func(a, b *model.Run) int { return newest(b, a) }
+			order = func(a, b *data.Run) int { return newest(b, a) }
 		}
-		list := db.runs.sorted(func(r *model.Run) bool { return admits(&f, r) && db.found(&f, r) }, func(a, b *model.Run) int { return order(b, a) })
+		list := db.runs.sorted(func(r *data.Run) bool { return admits(&f, r) && db.found(&f, r) }, func(a, b *data.Run) int { return order(b, a) })
 		for i, r := range list {
 			list[i] = db.whole(r)
 			list[i].Input, list[i].Definition, list[i].Metadata = nil, nil, nil
 		}
 		before := db.before(f.Project, f.BeforeKey)
-		return counted(page(list, func(r *model.Run) bool { return f.BeforeKey != 0 && order(r, before) >= 0 },
-			cmp.Or(max(f.Limit, 0), 50), func(r *model.Run) int { return len(r.InputQuery) + lengthOf(r.OutputSummary) }), f.Count)
+		return counted(page(list, func(r *data.Run) bool { return f.BeforeKey != 0 && order(r, before) >= 0 },
+			cmp.Or(max(f.Limit, 0), 50), func(r *data.Run) int { return len(r.InputQuery) + lengthOf(r.OutputSummary) }), f.Count)
 	})
 }
 
@@ -240,15 +240,15 @@ func lengthOf(s *string) int {
 
 // before returns the end of a page that continues below a key. If that run was deleted, the project's previous run
 // gives the time.
-func (db *Database) before(project string, key int64) *model.Run {
-	at := &model.Run{RunHead: model.RunHead{Key: key}}
-	if older := db.runs.sorted(func(r *model.Run) bool { return r.Key <= key && r.Project == project }, byKey); len(older) > 0 {
+func (db *Database) before(project string, key int64) *data.Run {
+	at := &data.Run{RunHead: data.RunHead{Key: key}}
+	if older := db.runs.sorted(func(r *data.Run) bool { return r.Key <= key && r.Project == project }, byKey); len(older) > 0 {
 		at.CreatedAt = older[len(older)-1].CreatedAt
 	}
 	return at
 }
 
-func admits(f *model.RunFilter, r *model.Run) bool {
+func admits(f *data.RunFilter, r *data.Run) bool {
 	return (f.Project == "" || r.Project == f.Project) && (f.User == "" || r.User == f.User) &&
 		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, r.Status)) && (f.Agent == "" || r.Agent == f.Agent) &&
 		(f.WorkflowID == "" || r.WorkflowID == f.WorkflowID) && (f.ThreadKey == 0 || r.ThreadKey == f.ThreadKey) &&
@@ -256,12 +256,12 @@ func admits(f *model.RunFilter, r *model.Run) bool {
 }
 
 // found reports whether the terms of a filter find a run, or its text is a name of the run.
-func (db *Database) found(f *model.RunFilter, r *model.Run) bool {
+func (db *Database) found(f *data.RunFilter, r *data.Run) bool {
 	search, ok := terms.For(f)
 	return !f.ByTerms() || ok && search.Finds(terms.Of(db.whole(r))) || f.Text != "" && db.isNamed(r, f.Text)
 }
 
-func (db *Database) isNamed(r *model.Run, name string) bool {
+func (db *Database) isNamed(r *data.Run, name string) bool {
 	for n, row := range db.names {
 		if row.RunKey == r.Key && n.Project == r.Project && n.ID == name {
 			return true
@@ -271,25 +271,25 @@ func (db *Database) isNamed(r *model.Run, name string) bool {
 }
 
 // OpenRuns returns the thread's open runs in the order in which they are claimed.
-func (db *Database) OpenRuns(ctx context.Context, threadKey int64) ([]model.RunHead, error) {
-	return read(ctx, db, func() []model.RunHead { return db.openRuns(threadKey) })
+func (db *Database) OpenRuns(ctx context.Context, threadKey int64) ([]data.RunHead, error) {
+	return read(ctx, db, func() []data.RunHead { return db.openRuns(threadKey) })
 }
 
 // LastRun returns the thread's newest run.
-func (db *Database) LastRun(ctx context.Context, threadKey int64) (model.Run, error) {
-	return one(ctx, db, func() *model.Run {
+func (db *Database) LastRun(ctx context.Context, threadKey int64) (data.Run, error) {
+	return one(ctx, db, func() *data.Run {
 		runs := db.runsOf(threadKey)
 		slices.Reverse(runs)
 		return db.whole(first(runs))
 	})
 }
 
-// Unfinished returns up to limit open runs of a status: see [model.Reader].
-func (db *Database) Unfinished(ctx context.Context, status model.Status, afterThread, afterKey int64, limit int) ([]model.RunHead, error) {
-	return read(ctx, db, func() (heads []model.RunHead) {
-		order := func(a, b *model.Run) int { return cmp.Or(cmp.Compare(a.ThreadKey, b.ThreadKey), byKey(a, b)) }
-		after := &model.Run{RunHead: model.RunHead{Key: afterKey, ThreadKey: afterThread}}
-		list := db.runs.sorted(func(r *model.Run) bool { return r.Status == status && order(r, after) > 0 }, order)
+// Unfinished returns up to limit open runs of a status: see [data.Reader].
+func (db *Database) Unfinished(ctx context.Context, status data.Status, afterThread, afterKey int64, limit int) ([]data.RunHead, error) {
+	return read(ctx, db, func() (heads []data.RunHead) {
+		order := func(a, b *data.Run) int { return cmp.Or(cmp.Compare(a.ThreadKey, b.ThreadKey), byKey(a, b)) }
+		after := &data.Run{RunHead: data.RunHead{Key: afterKey, ThreadKey: afterThread}}
+		list := db.runs.sorted(func(r *data.Run) bool { return r.Status == status && order(r, after) > 0 }, order)
 		for _, r := range head(list, limit) {
 			heads = append(heads, copied(&r.RunHead))
 		}
@@ -297,14 +297,14 @@ func (db *Database) Unfinished(ctx context.Context, status model.Status, afterTh
 	})
 }
 
-// Deletions returns up to limit unfinished deletions: see [model.ByKey].
-func (db *Database) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]model.Deletion, error) {
-	return read(ctx, db, func() (list []model.Deletion) {
-		order := func(a, b *model.Deletion) int {
+// Deletions returns up to limit unfinished deletions: see [data.ByKey].
+func (db *Database) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
+	return read(ctx, db, func() (list []data.Deletion) {
+		order := func(a, b *data.Deletion) int {
 			return cmp.Or(cmp.Compare(a.ThreadKey, b.ThreadKey), cmp.Compare(a.RunKey, b.RunKey))
 		}
-		after := &model.Deletion{ThreadKey: afterThread, RunKey: afterRun}
-		for _, d := range head(db.deletions.sorted(func(d *model.Deletion) bool { return order(d, after) > 0 }, order), limit) {
+		after := &data.Deletion{ThreadKey: afterThread, RunKey: afterRun}
+		for _, d := range head(db.deletions.sorted(func(d *data.Deletion) bool { return order(d, after) > 0 }, order), limit) {
 			list = append(list, *d)
 		}
 		return list
@@ -312,17 +312,17 @@ func (db *Database) Deletions(ctx context.Context, afterThread, afterRun int64, 
 }
 
 // Expired returns up to limit expired open interrupts of WAITING runs, by expiry.
-func (db *Database) Expired(ctx context.Context, now time.Time, limit int) ([]model.Interrupt, error) {
-	return read(ctx, db, func() []model.Interrupt {
-		var list []*model.Interrupt
+func (db *Database) Expired(ctx context.Context, now time.Time, limit int) ([]data.Interrupt, error) {
+	return read(ctx, db, func() []data.Interrupt {
+		var list []*data.Interrupt
 		for run, asked := range db.interrupts {
 			for _, in := range asked {
-				if in.Status == model.InterruptOpen && in.ExpiresAt != nil && !in.ExpiresAt.After(now) && db.runs[run].Status == model.Waiting {
+				if in.Status == data.InterruptOpen && in.ExpiresAt != nil && !in.ExpiresAt.After(now) && db.runs[run].Status == data.Waiting {
 					list = append(list, &in.Interrupt)
 				}
 			}
 		}
-		slices.SortFunc(list, func(a, b *model.Interrupt) int {
+		slices.SortFunc(list, func(a, b *data.Interrupt) int {
 			return cmp.Or(a.ExpiresAt.Compare(*b.ExpiresAt), cmp.Compare(a.ID, b.ID))
 		})
 		return copies(head(list, limit))
@@ -330,17 +330,17 @@ func (db *Database) Expired(ctx context.Context, now time.Time, limit int) ([]mo
 }
 
 // Steps lists a run's steps with a number above after, by number.
-func (db *Database) Steps(ctx context.Context, project string, runKey int64, after, limit int) (model.Page[model.Step], error) {
-	return read(ctx, db, func() model.Page[model.Step] {
-		list := db.steps[db.runIn(project, runKey)].sorted(all, func(a, b *model.Step) int { return cmp.Compare(a.Number, b.Number) })
-		return page(list, func(s *model.Step) bool { return s.Number <= after }, limit,
-			func(s *model.Step) int { return len(s.Input) + lengthOf(s.Output) })
+func (db *Database) Steps(ctx context.Context, project string, runKey int64, after, limit int) (data.Page[data.Step], error) {
+	return read(ctx, db, func() data.Page[data.Step] {
+		list := db.steps[db.runIn(project, runKey)].sorted(all, func(a, b *data.Step) int { return cmp.Compare(a.Number, b.Number) })
+		return page(list, func(s *data.Step) bool { return s.Number <= after }, limit,
+			func(s *data.Step) int { return len(s.Input) + lengthOf(s.Output) })
 	})
 }
 
 // NodeStates is Nodes without their outputs.
-func (db *Database) NodeStates(ctx context.Context, project string, runKey int64) ([]model.Node, error) {
-	nodes, err := read(ctx, db, func() []model.Node { return db.nodesOf(db.runIn(project, runKey)) })
+func (db *Database) NodeStates(ctx context.Context, project string, runKey int64) ([]data.Node, error) {
+	nodes, err := read(ctx, db, func() []data.Node { return db.nodesOf(db.runIn(project, runKey)) })
 	for i := range nodes {
 		nodes[i].Output = nil
 	}
@@ -348,12 +348,12 @@ func (db *Database) NodeStates(ctx context.Context, project string, runKey int64
 }
 
 // Nodes returns the states of the run's nodes, by their ids.
-func (db *Database) Nodes(ctx context.Context, runKey int64) ([]model.Node, error) {
-	return read(ctx, db, func() []model.Node { return db.nodesOf(runKey) })
+func (db *Database) Nodes(ctx context.Context, runKey int64) ([]data.Node, error) {
+	return read(ctx, db, func() []data.Node { return db.nodesOf(runKey) })
 }
 
-func (db *Database) nodesOf(runKey int64) []model.Node {
-	return copies(db.nodes[runKey].sorted(all, func(a, b *model.Node) int { return cmp.Compare(a.NodeID, b.NodeID) }))
+func (db *Database) nodesOf(runKey int64) []data.Node {
+	return copies(db.nodes[runKey].sorted(all, func(a, b *data.Node) int { return cmp.Compare(a.NodeID, b.NodeID) }))
 }
 
 // runIn returns a run's key, 0 for one of another project.
@@ -372,35 +372,35 @@ func (db *Database) threadIn(project string, key int64) int64 {
 	return key
 }
 
-// Audit lists the requests that changed a project: see [model.Reader].
-func (db *Database) Audit(ctx context.Context, f model.AuditFilter) (model.Page[model.Audit], error) {
-	return read(ctx, db, func() model.Page[model.Audit] {
-		list := db.audit.sorted(func(a *model.Audit) bool {
+// Audit lists the requests that changed a project: see [data.Reader].
+func (db *Database) Audit(ctx context.Context, f data.AuditFilter) (data.Page[data.Audit], error) {
+	return read(ctx, db, func() data.Page[data.Audit] {
+		list := db.audit.sorted(func(a *data.Audit) bool {
 			return a.Project == f.Project && (f.Actor == "" || a.Actor == f.Actor) && (f.Action == "" || a.Action == f.Action) &&
 				(f.User == "" || a.User == f.User) && (f.Run == "" || a.RunID == f.Run) &&
 				!a.At.Before(f.Since) && (f.Until.IsZero() || a.At.Before(f.Until))
 		}, lastFirst)
-		before := &model.Audit{Key: f.BeforeKey, At: f.BeforeTime}
-		p := page(list, func(a *model.Audit) bool { return f.BeforeKey != 0 && lastFirst(before, a) >= 0 },
-			cmp.Or(max(f.Limit, 0), 50), func(*model.Audit) int { return 0 })
+		before := &data.Audit{Key: f.BeforeKey, At: f.BeforeTime}
+		p := page(list, func(a *data.Audit) bool { return f.BeforeKey != 0 && lastFirst(before, a) >= 0 },
+			cmp.Or(max(f.Limit, 0), 50), func(*data.Audit) int { return 0 })
 		return counted(p, f.Count)
 	})
 }
 
 // lastFirst orders audit rows, newest first.
-func lastFirst(a, b *model.Audit) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.Key, a.Key)) }
+func lastFirst(a, b *data.Audit) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.Key, a.Key)) }
 
-// Users lists users with threads in a project: see [model.Reader].
-func (db *Database) Users(ctx context.Context, f model.UserFilter) (model.Page[model.ThreadUser], error) {
-	return read(ctx, db, func() model.Page[model.ThreadUser] {
-		users := make(map[string]*model.ThreadUser)
+// Users lists users with threads in a project: see [data.Reader].
+func (db *Database) Users(ctx context.Context, f data.UserFilter) (data.Page[data.ThreadUser], error) {
+	return read(ctx, db, func() data.Page[data.ThreadUser] {
+		users := make(map[string]*data.ThreadUser)
 		for _, t := range db.threads {
 			if t.Project != f.Project || !strings.Contains(strings.ToLower(t.User), strings.ToLower(f.Text)) {
 				continue
 			}
 			u := users[t.User]
 			if u == nil {
-				u = &model.ThreadUser{User: t.User}
+				u = &data.ThreadUser{User: t.User}
 				users[t.User] = u
 			}
 			u.Threads = min(u.Threads+1, 1000)
@@ -408,22 +408,22 @@ func (db *Database) Users(ctx context.Context, f model.UserFilter) (model.Page[m
 				u.LastActiveAt = t.UpdatedAt
 			}
 		}
-		list := slices.SortedFunc(maps.Values(users), func(a, b *model.ThreadUser) int { return cmp.Compare(a.User, b.User) })
-		return counted(page(list, func(u *model.ThreadUser) bool { return f.After != "" && u.User <= f.After },
-			cmp.Or(max(f.Limit, 0), 50), func(*model.ThreadUser) int { return 0 }), false)
+		list := slices.SortedFunc(maps.Values(users), func(a, b *data.ThreadUser) int { return cmp.Compare(a.User, b.User) })
+		return counted(page(list, func(u *data.ThreadUser) bool { return f.After != "" && u.User <= f.After },
+			cmp.Or(max(f.Limit, 0), 50), func(*data.ThreadUser) int { return 0 }), false)
 	})
 }
 
-// Spent returns what all spenders have spent: see [model.Reader].
-func (db *Database) Spent(ctx context.Context, from, until time.Time) ([]model.Spending, error) {
-	return read(ctx, db, func() (list []model.Spending) {
-		sums := make(map[model.Spender]*model.Spending)
+// Spent returns what all spenders have spent: see [data.Reader].
+func (db *Database) Spent(ctx context.Context, from, until time.Time) ([]data.Spending, error) {
+	return read(ctx, db, func() (list []data.Spending) {
+		sums := make(map[data.Spender]*data.Spending)
 		for key, s := range db.spent {
 			if key.day < from.UnixMilli() || key.day >= until.UnixMilli() {
 				continue
 			}
 			if sums[s.Spender] == nil {
-				sums[s.Spender] = &model.Spending{Spender: s.Spender}
+				sums[s.Spender] = &data.Spending{Spender: s.Spender}
 			}
 			sums[s.Spender].Tokens += s.Tokens
 			sums[s.Spender].Cost += s.Cost
@@ -431,34 +431,34 @@ func (db *Database) Spent(ctx context.Context, from, until time.Time) ([]model.S
 		for _, sum := range sums {
 			list = append(list, *sum)
 		}
-		slices.SortFunc(list, func(a, b model.Spending) int {
+		slices.SortFunc(list, func(a, b data.Spending) int {
 			return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.User, b.User), cmp.Compare(a.Agent, b.Agent))
 		})
 		return list
 	})
 }
 
-// Raises returns the raises of budgets: see [model.Reader].
-func (db *Database) Raises(ctx context.Context, since time.Time) ([]model.Raise, error) {
-	return read(ctx, db, func() []model.Raise {
-		return copies(db.raises.sorted(func(r *model.Raise) bool { return !r.From.Before(since) }, func(a, b *model.Raise) int {
+// Raises returns the raises of budgets: see [data.Reader].
+func (db *Database) Raises(ctx context.Context, since time.Time) ([]data.Raise, error) {
+	return read(ctx, db, func() []data.Raise {
+		return copies(db.raises.sorted(func(r *data.Raise) bool { return !r.From.Before(since) }, func(a, b *data.Raise) int {
 			return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Budget, b.Budget), cmp.Compare(a.Subject, b.Subject))
 		}))
 	})
 }
 
 // Memos returns the records of one generation of the run.
-func (db *Database) Memos(ctx context.Context, runKey int64, generation int) ([]model.Memo, error) {
-	return read(ctx, db, func() []model.Memo {
-		return copies(db.memos[runKey].sorted(func(m *model.Memo) bool { return m.Generation == generation }, func(a, b *model.Memo) int {
+func (db *Database) Memos(ctx context.Context, runKey int64, generation int) ([]data.Memo, error) {
+	return read(ctx, db, func() []data.Memo {
+		return copies(db.memos[runKey].sorted(func(m *data.Memo) bool { return m.Generation == generation }, func(a, b *data.Memo) int {
 			return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Place, b.Place))
 		}))
 	})
 }
 
 // Interrupts returns the run's interrupts, oldest first.
-func (db *Database) Interrupts(ctx context.Context, runKey int64) ([]model.Interrupt, error) {
-	return read(ctx, db, func() (list []model.Interrupt) {
+func (db *Database) Interrupts(ctx context.Context, runKey int64) ([]data.Interrupt, error) {
+	return read(ctx, db, func() (list []data.Interrupt) {
 		for _, in := range db.interrupts[runKey].sorted(all, byTime) {
 			list = append(list, copied(&in.Interrupt))
 		}
@@ -467,34 +467,34 @@ func (db *Database) Interrupts(ctx context.Context, runKey int64) ([]model.Inter
 }
 
 // Questions lists the open interrupts of a project's WAITING runs, oldest first.
-func (db *Database) Questions(ctx context.Context, f model.QuestionFilter) (model.Page[model.Question], error) {
-	return read(ctx, db, func() model.Page[model.Question] {
-		var list []*model.Question
+func (db *Database) Questions(ctx context.Context, f data.QuestionFilter) (data.Page[data.Question], error) {
+	return read(ctx, db, func() data.Page[data.Question] {
+		var list []*data.Question
 		for key, asked := range db.interrupts {
 			run := db.whole(db.runs[key])
-			if run == nil || run.Status != model.Waiting || run.Project != f.Project || f.User != "" && run.User != f.User {
+			if run == nil || run.Status != data.Waiting || run.Project != f.Project || f.User != "" && run.User != f.User {
 				continue
 			}
 			for _, in := range asked {
-				if in.Status == model.InterruptOpen {
-					list = append(list, &model.Question{
+				if in.Status == data.InterruptOpen {
+					list = append(list, &data.Question{
 						Interrupt: in.Interrupt, Key: in.Key, User: run.User, RunID: run.ID, Agent: run.WorkflowID,
 						ThreadID: run.ThreadID, ConversationID: run.ConversationID,
 					})
 				}
 			}
 		}
-		slices.SortFunc(list, func(a, b *model.Question) int { return cmp.Compare(a.Key, b.Key) })
-		return counted(page(list, func(q *model.Question) bool { return q.Key <= f.AfterKey }, cmp.Or(max(f.Limit, 0), 50),
-			func(q *model.Question) int { return len(q.Body) }), f.Count)
+		slices.SortFunc(list, func(a, b *data.Question) int { return cmp.Compare(a.Key, b.Key) })
+		return counted(page(list, func(q *data.Question) bool { return q.Key <= f.AfterKey }, cmp.Or(max(f.Limit, 0), 50),
+			func(q *data.Question) int { return len(q.Body) }), f.Count)
 	})
 }
 
 // Events returns up to limit events of the thread with an id above after, by id, fewer if they are large.
-func (db *Database) Events(ctx context.Context, threadKey, after int64, limit int) ([]model.StoredEvent, error) {
-	return read(ctx, db, func() (page []model.StoredEvent) {
+func (db *Database) Events(ctx context.Context, threadKey, after int64, limit int) ([]data.StoredEvent, error) {
+	return read(ctx, db, func() (page []data.StoredEvent) {
 		log, size := db.events[threadKey], 0
-		begin, _ := slices.BinarySearchFunc(log, after+1, func(ev model.StoredEvent, id int64) int { return cmp.Compare(ev.ID, id) })
+		begin, _ := slices.BinarySearchFunc(log, after+1, func(ev data.StoredEvent, id int64) int { return cmp.Compare(ev.ID, id) })
 		for _, ev := range head(log[begin:], limit) {
 			if size += len(ev.Payload); size > maxPage && len(page) > 0 {
 				break
@@ -507,7 +507,7 @@ func (db *Database) Events(ctx context.Context, threadKey, after int64, limit in
 }
 
 // nameRuns sets the events' RunID from their spans.
-func (db *Database) nameRuns(thread int64, events []model.StoredEvent) {
+func (db *Database) nameRuns(thread int64, events []data.StoredEvent) {
 	spans := db.spans[thread].sorted(all, byFirst)
 	for i := range events {
 		ev := &events[i]
@@ -535,14 +535,14 @@ func (db *Database) LastEventID(ctx context.Context, threadKey int64) (int64, er
 }
 
 // Spans returns the run's spans in order.
-func (db *Database) Spans(ctx context.Context, runKey int64) ([]model.Span, error) {
-	return read(ctx, db, func() []model.Span { return copies(db.spansOf(runKey)) })
+func (db *Database) Spans(ctx context.Context, runKey int64) ([]data.Span, error) {
+	return read(ctx, db, func() []data.Span { return copies(db.spansOf(runKey)) })
 }
 
 // SpanAfter returns the thread's first span that begins after the event.
-func (db *Database) SpanAfter(ctx context.Context, threadKey, eventID int64) (model.Span, error) {
-	return one(ctx, db, func() *model.Span {
-		return first(db.spans[threadKey].sorted(func(s *model.Span) bool { return s.First > eventID }, byFirst))
+func (db *Database) SpanAfter(ctx context.Context, threadKey, eventID int64) (data.Span, error) {
+	return one(ctx, db, func() *data.Span {
+		return first(db.spans[threadKey].sorted(func(s *data.Span) bool { return s.First > eventID }, byFirst))
 	})
 }
 

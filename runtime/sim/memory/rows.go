@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // rows are rows of one kind by key.
@@ -175,7 +175,7 @@ func checkText(s string) error {
 	return nil
 }
 
-func checkEvent(ev *model.StoredEvent) error {
+func checkEvent(ev *data.StoredEvent) error {
 	switch kind := string(ev.Kind); {
 	case ev.ThreadKey <= 0 || ev.ID <= 0:
 		return errors.New("without a thread or an id")

@@ -5,30 +5,30 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // views are the views of a batch's decisions, one per thread.
 type views struct {
 	tx         *tx
-	byKey      map[int64]*model.View
-	byName     map[model.Name]*model.View
-	names      map[model.Name]model.NamedRun
-	remembered map[string]model.Remembered
+	byKey      map[int64]*data.View
+	byName     map[data.Name]*data.View
+	names      map[data.Name]data.NamedRun
+	remembered map[string]data.Remembered
 }
 
 // views reads all threads before the first decision.
-func (tx *tx) views(asks []model.Ask) *views {
+func (tx *tx) views(asks []data.Ask) *views {
 	vs := &views{
-		tx: tx, byKey: make(map[int64]*model.View), byName: make(map[model.Name]*model.View),
-		names: make(map[model.Name]model.NamedRun), remembered: make(map[string]model.Remembered),
+		tx: tx, byKey: make(map[int64]*data.View), byName: make(map[data.Name]*data.View),
+		names: make(map[data.Name]data.NamedRun), remembered: make(map[string]data.Remembered),
 	}
-	wanted := make(map[*model.View]*model.Ask)
+	wanted := make(map[*data.View]*data.Ask)
 	for i := range asks {
 		a := &asks[i]
 		v := vs.find(a)
 		if wanted[v] == nil {
-			wanted[v] = new(model.Ask)
+			wanted[v] = new(data.Ask)
 		}
 		w := wanted[v]
 		w.Runs, w.IDs, w.Waits = append(w.Runs, a.Runs...), append(w.IDs, a.IDs...), w.Waits || a.Waits
@@ -45,7 +45,7 @@ func (tx *tx) views(asks []model.Ask) *views {
 }
 
 // find returns the view for an ask, with the thread's head if there is one.
-func (vs *views) find(a *model.Ask) *model.View {
+func (vs *views) find(a *data.Ask) *data.View {
 	v := vs.of(a)
 	if v.Exists {
 		return v
@@ -63,7 +63,7 @@ func (vs *views) find(a *model.Ask) *model.View {
 }
 
 // of returns the view for an ask, empty if there is no such thread.
-func (vs *views) of(a *model.Ask) *model.View {
+func (vs *views) of(a *data.Ask) *data.View {
 	v := vs.byName[a.Name]
 	if a.Thread != 0 {
 		v = vs.byKey[a.Thread]
@@ -71,33 +71,33 @@ func (vs *views) of(a *model.Ask) *model.View {
 	if v != nil {
 		return v
 	}
-	v = &model.View{
-		Now: vs.tx.at, Inbox: make(map[int64]model.Inbox), Known: make(map[string]bool),
+	v = &data.View{
+		Now: vs.tx.at, Inbox: make(map[int64]data.Inbox), Known: make(map[string]bool),
 		Names: vs.names, Remembered: vs.remembered,
 	}
 	if a.Thread != 0 {
 		vs.byKey[a.Thread] = v
-	} else if a.Name != (model.Name{}) {
+	} else if a.Name != (data.Name{}) {
 		vs.byName[a.Name] = v
 	}
 	return v
 }
 
 // keep registers a thread by key and name, also one that a decision has created.
-func (vs *views) keep(v *model.View) {
+func (vs *views) keep(v *data.View) {
 	if v.Exists {
 		vs.byKey[v.Thread.Key] = v
-		vs.byName[model.Name{Project: v.Thread.Project, User: v.Thread.User, ID: v.Thread.ID}] = v
+		vs.byName[data.Name{Project: v.Thread.Project, User: v.Thread.User, ID: v.Thread.ID}] = v
 	}
 }
 
-func (vs *views) addName(name model.Name) {
+func (vs *views) addName(name data.Name) {
 	n := vs.tx.names[name]
 	if n == nil {
 		return
 	}
 	run := vs.tx.runs[n.RunKey]
-	named := model.NamedRun{RunKey: run.Key, ThreadKey: run.ThreadKey, ID: run.ID, BodyHash: n.BodyHash, Status: run.Status}
+	named := data.NamedRun{RunKey: run.Key, ThreadKey: run.ThreadKey, ID: run.ID, BodyHash: n.BodyHash, Status: run.Status}
 	for _, s := range vs.tx.spansOf(run.Key) {
 		if s.RunID == n.Name {
 			named.First = s.First
@@ -110,7 +110,7 @@ func (vs *views) addName(name model.Name) {
 func (vs *views) addKey(scope string) {
 	if row := vs.tx.remembered[scope]; row != nil && scope != "" {
 		k := copied(row)
-		old := model.Remembered{BodyHash: k.BodyHash, RunKey: k.RunKey, Answer: k.Answer, CreatedAt: k.CreatedAt}
+		old := data.Remembered{BodyHash: k.BodyHash, RunKey: k.RunKey, Answer: k.Answer, CreatedAt: k.CreatedAt}
 		if k.RunKey != 0 && vs.tx.runs[k.RunKey] == nil {
 			old.RunGone, old.Answer = true, nil
 		}
@@ -119,17 +119,17 @@ func (vs *views) addKey(scope string) {
 }
 
 // fill reads the requested rows of a thread.
-func (tx *tx) fill(v *model.View, w *model.Ask) {
+func (tx *tx) fill(v *data.View, w *data.Ask) {
 	thread := v.Thread.Key
 	v.Runs = tx.openRuns(thread)
-	over := tx.runs.sorted(func(r *model.Run) bool {
+	over := tx.runs.sorted(func(r *data.Run) bool {
 		return r.ThreadKey == thread && slices.Contains(w.Runs, r.Key) && v.Run(r.Key) == nil
 	}, byKey)
 	for _, r := range over {
 		v.Runs = append(v.Runs, copied(&r.RunHead))
 	}
 	for _, m := range tx.messages[thread] {
-		if m.State == model.MessageQueued && v.Run(m.RunKey) != nil {
+		if m.State == data.MessageQueued && v.Run(m.RunKey) != nil {
 			in := v.Inbox[m.RunKey]
 			in.Messages, in.Bytes, in.Last = in.Messages+1, in.Bytes+len(m.AppendJSON(nil, agui.Stored)), max(in.Last, m.Key)
 			v.Inbox[m.RunKey] = in
@@ -145,7 +145,7 @@ func (tx *tx) fill(v *model.View, w *model.Ask) {
 		if r.ThreadKey != thread {
 			continue
 		}
-		waits := v.Run(r.Key) != nil && (r.Status == model.Waiting || r.Answered || r.Status == model.Running && w.Waits)
+		waits := v.Run(r.Key) != nil && (r.Status == data.Waiting || r.Answered || r.Status == data.Running && w.Waits)
 		for _, in := range tx.interrupts[r.Key] {
 			if waits || slices.Contains(w.Interrupts, in.ID) {
 				asked = append(asked, in)
@@ -154,7 +154,7 @@ func (tx *tx) fill(v *model.View, w *model.Ask) {
 	}
 	slices.SortFunc(asked, byTime)
 	for _, in := range asked {
-		v.Asked = append(v.Asked, model.Asked{
+		v.Asked = append(v.Asked, data.Asked{
 			RunKey: in.RunKey, ID: in.ID, Step: in.Step, Place: in.Place, Frontend: in.Frontend, Status: in.Status,
 		})
 	}
@@ -165,10 +165,10 @@ func byTime(a, b *interrupt) int {
 }
 
 // openRuns returns the thread's open runs in the order in which they are claimed.
-func (db *Database) openRuns(thread int64) (heads []model.RunHead) {
-	open := db.runs.sorted(func(r *model.Run) bool { return r.ThreadKey == thread && !r.Status.Final() }, func(a, b *model.Run) int {
+func (db *Database) openRuns(thread int64) (heads []data.RunHead) {
+	open := db.runs.sorted(func(r *data.Run) bool { return r.ThreadKey == thread && !r.Status.Final() }, func(a, b *data.Run) int {
 		return cmp.Or(
-			order(a.Status == model.Queued, b.Status == model.Queued), order(!a.Answered, !b.Answered),
+			order(a.Status == data.Queued, b.Status == data.Queued), order(!a.Answered, !b.Answered),
 			cmp.Compare(a.Turn, b.Turn), a.QueuedAt.Compare(b.QueuedAt), cmp.Compare(a.Key, b.Key))
 	})
 	for _, r := range open {
@@ -189,12 +189,12 @@ func order(a, b bool) int {
 }
 
 // spansOf returns the run's spans in order.
-func (db *Database) spansOf(run int64) []*model.Span {
+func (db *Database) spansOf(run int64) []*data.Span {
 	r := db.runs[run]
 	if r == nil {
 		return nil
 	}
-	return db.spans[r.ThreadKey].sorted(func(s *model.Span) bool { return s.RunKey == run }, func(a, b *model.Span) int {
+	return db.spans[r.ThreadKey].sorted(func(s *data.Span) bool { return s.RunKey == run }, func(a, b *data.Span) int {
 		return cmp.Compare(a.N, b.N)
 	})
 }

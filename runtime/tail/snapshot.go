@@ -1,4 +1,4 @@
-package log
+package tail
 
 import (
 	"context"
@@ -7,13 +7,13 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Snapshot is a thread at one of its events. A viewer continues with the events behind it.
 type Snapshot struct {
 	After    int64           // id of that stored event; 0 for an empty log
-	Run      *model.Run      // the RUNNING or WAITING run, else the run of the last event; nil if the thread has had none
+	Run      *data.Run       // the RUNNING or WAITING run, else the run of the last event; nil if the thread has had none
 	RunID    string          // Run's id in its latest span
 	Running  bool            // a span of Run is open
 	State    json.RawMessage // an object
@@ -44,7 +44,7 @@ func (t *Tail) Settled(ctx context.Context, limit int) (Snapshot, error) {
 	if s.Run, s.RunID, err = t.lastShownRun(ctx, s.After); err != nil {
 		return s, err
 	}
-	if s.Run != nil && s.Run.Status == model.Waiting {
+	if s.Run != nil && s.Run.Status == data.Waiting {
 		if s.Outcome, err = Outcome(ctx, store, s.Run.Key); err != nil {
 			return s, err
 		}
@@ -62,7 +62,7 @@ func (t *Tail) Settled(ctx context.Context, limit int) (Snapshot, error) {
 }
 
 // lastShownRun returns the run that a snapshot of an idle thread shows, and its id in its latest span.
-func (t *Tail) lastShownRun(ctx context.Context, last int64) (*model.Run, string, error) {
+func (t *Tail) lastShownRun(ctx context.Context, last int64) (*data.Run, string, error) {
 	store := t.logs.cfg.Store
 	open, err := store.OpenRuns(ctx, t.key)
 	if err != nil {
@@ -70,7 +70,7 @@ func (t *Tail) lastShownRun(ctx context.Context, last int64) (*model.Run, string
 	}
 	var key int64
 	name := ""
-	if i := slices.IndexFunc(open, func(r model.RunHead) bool { return r.Status == model.Waiting }); i >= 0 {
+	if i := slices.IndexFunc(open, func(r data.RunHead) bool { return r.Status == data.Waiting }); i >= 0 {
 		run, err := store.Run(ctx, open[i].Key)
 		if err != nil {
 			return nil, "", err
@@ -89,11 +89,11 @@ func (t *Tail) lastShownRun(ctx context.Context, last int64) (*model.Run, string
 		key, name = evs[0].RunKey, evs[0].RunID
 	}
 	run, err := store.Run(ctx, key)
-	if errors.Is(err, model.ErrNotFound) { // its events were removed
+	if errors.Is(err, data.ErrNotFound) { // its events were removed
 		run, err = store.LastRun(ctx, t.key)
 		name = run.ID
 	}
-	if errors.Is(err, model.ErrNotFound) {
+	if errors.Is(err, data.ErrNotFound) {
 		return nil, "", nil
 	}
 	return &run, name, err
@@ -101,7 +101,7 @@ func (t *Tail) lastShownRun(ctx context.Context, last int64) (*model.Run, string
 
 // OfRun returns a snapshot at the end of a run's latest span. While that span is open it returns the result of now, and
 // stateBefore the run's first span an empty snapshot.
-func (t *Tail) OfRun(ctx context.Context, run *model.Run, now func(context.Context) (Snapshot, error)) (RunSnapshot, error) {
+func (t *Tail) OfRun(ctx context.Context, run *data.Run, now func(context.Context) (Snapshot, error)) (RunSnapshot, error) {
 	s := RunSnapshot{Snapshot: Snapshot{Run: run, RunID: run.ID}}
 	spans, err := t.logs.cfg.Store.Spans(ctx, run.Key)
 	if err == nil && len(spans) == 0 && run.Status.Final() && run.ClosedEvent > 0 {
@@ -137,7 +137,7 @@ func (t *Tail) stateAt(ctx context.Context, event int64) (json.RawMessage, []agu
 	switch {
 	case err == nil:
 		state = span.State
-	case errors.Is(err, model.ErrNotFound):
+	case errors.Is(err, data.ErrNotFound):
 		th, err := store.Thread(ctx, t.key)
 		if err != nil {
 			return nil, nil, err
@@ -145,7 +145,7 @@ func (t *Tail) stateAt(ctx context.Context, event int64) (json.RawMessage, []agu
 		state = th.State
 		if span, err = store.SpanAfter(ctx, t.key, event); err == nil { // a run may have started meanwhile
 			state = span.State
-		} else if !errors.Is(err, model.ErrNotFound) {
+		} else if !errors.Is(err, data.ErrNotFound) {
 			return nil, nil, err
 		}
 	default:
@@ -162,16 +162,16 @@ func (t *Tail) stateAt(ctx context.Context, event int64) (json.RawMessage, []agu
 // thread's latest run. They are empty if the thread has no run.
 func (t *Tail) baseAfter(ctx context.Context, event int64) (agui.Base, error) {
 	store := t.logs.cfg.Store
-	var run model.Run
+	var run data.Run
 	span, err := store.SpanAfter(ctx, t.key, event)
 	if err == nil {
 		run, err = store.Run(ctx, span.RunKey)
 		run.ID = span.RunID
 	}
-	if errors.Is(err, model.ErrNotFound) {
+	if errors.Is(err, data.ErrNotFound) {
 		run, err = store.LastRun(ctx, t.key)
 	}
-	if errors.Is(err, model.ErrNotFound) {
+	if errors.Is(err, data.ErrNotFound) {
 		err = nil
 	}
 	return agui.Base{ThreadID: t.id, RunID: run.ID, Agent: run.WorkflowID}, err
@@ -187,7 +187,7 @@ func (t *Tail) readRecord(ctx context.Context, id int64) (*Record, error) {
 }
 
 // Outcome returns the outcome of a span that ends in WAITING.
-func Outcome(ctx context.Context, r model.ByKey, runKey int64) (agui.Outcome, error) {
+func Outcome(ctx context.Context, r data.ByKey, runKey int64) (agui.Outcome, error) {
 	o, err := WaitsFor(ctx, r, runKey)
 	o.Type = agui.OutcomeSuccess // frontend calls alone do not interrupt
 	if len(o.Interrupts) > 0 {
@@ -197,7 +197,7 @@ func Outcome(ctx context.Context, r model.ByKey, runKey int64) (agui.Outcome, er
 }
 
 // WaitsFor returns a run's open questions and frontend calls.
-func WaitsFor(ctx context.Context, r model.ByKey, runKey int64) (agui.Outcome, error) {
+func WaitsFor(ctx context.Context, r data.ByKey, runKey int64) (agui.Outcome, error) {
 	all, err := r.Interrupts(ctx, runKey)
 	if err != nil {
 		return agui.Outcome{}, err
@@ -205,7 +205,7 @@ func WaitsFor(ctx context.Context, r model.ByKey, runKey int64) (agui.Outcome, e
 	var o agui.Outcome
 	for i := range all {
 		switch in := &all[i]; {
-		case in.Status != model.InterruptOpen:
+		case in.Status != data.InterruptOpen:
 		case in.Frontend:
 			o.PendingToolCallIDs = append(o.PendingToolCallIDs, in.ID)
 		default:
@@ -220,7 +220,7 @@ func WaitsFor(ctx context.Context, r model.ByKey, runKey int64) (agui.Outcome, e
 }
 
 // AllAsked returns a run's open interrupts, questions before frontend calls.
-func AllAsked(ctx context.Context, r model.ByKey, runKey int64) ([]agui.Interrupt, error) {
+func AllAsked(ctx context.Context, r data.ByKey, runKey int64) ([]agui.Interrupt, error) {
 	all, err := r.Interrupts(ctx, runKey)
 	if err != nil {
 		return nil, err
@@ -228,7 +228,7 @@ func AllAsked(ctx context.Context, r model.ByKey, runKey int64) ([]agui.Interrup
 	var questions, calls []agui.Interrupt
 	for i := range all {
 		in := &all[i]
-		if in.Status != model.InterruptOpen {
+		if in.Status != data.InterruptOpen {
 			continue
 		}
 		asked, err := Asks(in)
@@ -245,7 +245,7 @@ func AllAsked(ctx context.Context, r model.ByKey, runKey int64) ([]agui.Interrup
 }
 
 // Asks returns the body of an interrupt. An old frontend call without a body has only its tool.
-func Asks(in *model.Interrupt) (asked agui.Interrupt, err error) {
+func Asks(in *data.Interrupt) (asked agui.Interrupt, err error) {
 	if in.Body == nil && in.Frontend {
 		return PendingCall(in.ID, in.Tool, nil), nil
 	}

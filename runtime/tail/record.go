@@ -1,4 +1,4 @@
-package log
+package tail
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Record is one event of a thread's log. Readers share records, which never change.
@@ -84,7 +84,7 @@ func NewRecord(id, runKey int64, ev agui.Event, size int) *Record {
 func terminal(t agui.Type) bool { return t == agui.TypeRunFinished || t == agui.TypeRunError }
 
 // decode returns the record of a stored event. threadID is the user's name for the thread.
-func decode(ev *model.StoredEvent, threadID string) (*Record, error) {
+func decode(ev *data.StoredEvent, threadID string) (*Record, error) {
 	e, err := agui.DecodeStored(ev.Payload, threadID, ev.RunID)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func decode(ev *model.StoredEvent, threadID string) (*Record, error) {
 }
 
 // decodeAll appends the records of stored events to recs. Records of one arena share their memory.
-func decodeAll(recs []*Record, evs []model.StoredEvent, threadID string) ([]*Record, error) {
+func decodeAll(recs []*Record, evs []data.StoredEvent, threadID string) ([]*Record, error) {
 	var some []Record
 	var of *formArena
 	for i := range evs {

@@ -1,6 +1,6 @@
-// Package model defines the rows of Baton's tables, the View that a decision reads and the Changes that it makes, and Store, which a
+// Package data defines the rows of Baton's tables, the View that a decision reads and the Changes that it makes, and Store, which a
 // database implements. It decides nothing.
-package model
+package data
 
 import (
 	"context"

@@ -1,7 +1,7 @@
-// Package log holds the live ends of threads' logs in memory: the latest records of each thread and the cursors that
+// Package tail holds the live ends of threads' logs in memory: the latest records of each thread and the cursors that
 // read them. A reader moves from the database to memory and on to new events without losing or repeating one. Only
 // readPage events are delivered here. The package stores nothing itself and does not know how runs execute.
-package log
+package tail
 
 import (
 	"cmp"
@@ -10,13 +10,13 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
 // Config says where to read older events and how much to hold in memory.
 type Config struct {
-	Store model.Reader
+	Store data.Reader
 
 	RingEvents int          // records in a thread's ring
 	RingBytes  int          // bytes in a thread's ring
@@ -105,7 +105,7 @@ func (l *Logs) checkCursor(ctx context.Context, key, after int64) (int64, error)
 	case after == Latest:
 		return end, nil
 	case after < 0 || after > end:
-		return 0, model.Refuse(model.KindInvalid, "invalid_cursor", "The cursor %d is beyond the log's end, %d", after, end)
+		return 0, data.Refuse(data.KindInvalid, "invalid_cursor", "The cursor %d is beyond the log's end, %d", after, end)
 	}
 	return after, nil
 }

@@ -1,4 +1,4 @@
-package log
+package tail
 
 import (
 	"cmp"
@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/quota"
 )
 
@@ -122,7 +122,7 @@ func (r *Cursor) Next(ctx context.Context) ([]*Record, error) {
 		case wake == nil:
 			recs, err := r.readPage(ctx)
 			r.replayed += len(recs)
-			if errors.Is(err, model.ErrNotFound) {
+			if errors.Is(err, data.ErrNotFound) {
 				err = io.EOF // the thread was deleted meanwhile
 			}
 			return recs, err
@@ -200,7 +200,7 @@ func (r *Cursor) readPage(ctx context.Context) ([]*Record, error) {
 
 // endOfGap returns the last event of the gap before ev. A long run is removed in parts, so the rest of a span that has
 // lost its beginning belongs to the gap.
-func (r *Cursor) endOfGap(ctx context.Context, ev *model.StoredEvent) (int64, error) {
+func (r *Cursor) endOfGap(ctx context.Context, ev *data.StoredEvent) (int64, error) {
 	spans, err := r.t.logs.cfg.Store.Spans(ctx, ev.RunKey)
 	for i := range spans {
 		if spans[i].First < ev.ID && ev.ID <= spans[i].Last {
@@ -211,8 +211,8 @@ func (r *Cursor) endOfGap(ctx context.Context, ev *model.StoredEvent) (int64, er
 }
 
 // readEvents reads the next events from the store.
-func (r *Cursor) readEvents(ctx context.Context) ([]model.StoredEvent, error) {
-	return reserveLarge(ctx, r, func() ([]model.StoredEvent, int, error) {
+func (r *Cursor) readEvents(ctx context.Context) ([]data.StoredEvent, error) {
+	return reserveLarge(ctx, r, func() ([]data.StoredEvent, int, error) {
 		evs, err := r.t.logs.cfg.Store.Events(ctx, r.t.key, r.after, cmp.Or(r.perPage, 64))
 		return evs, sizeOf(evs), err
 	})
@@ -239,7 +239,7 @@ func reserveLarge[T any](ctx context.Context, r *Cursor, read func() (T, int, er
 }
 
 // sizeOf returns the size of the page that begins with evs.
-func sizeOf(evs []model.StoredEvent) int {
+func sizeOf(evs []data.StoredEvent) int {
 	size := 0
 	for i := 0; i < len(evs) && size < pageBytes; i++ {
 		size += len(evs[i].Payload)
@@ -310,7 +310,7 @@ func (r *Cursor) OfRun(key int64, id string, sender Sender) *RunCursor {
 
 // Resume continues r, before its first Next, behind the event after, which its reader has. That event is in the span or
 // baseAfter it. In the latter case Next repeats the terminal event without an id, unless another span follows.
-func (r *RunCursor) Resume(after int64, in model.Span) {
+func (r *RunCursor) Resume(after int64, in data.Span) {
 	r.after, r.began, r.resumed = after, true, after
 	if r.ended = in.Last != 0 && in.Last <= after; r.ended {
 		r.repeatEnd = in.Last

@@ -1,17 +1,17 @@
-package log
+package tail
 
 import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // LatestMessages is the number of a thread's newest messages that snapshots and workers get.
 const LatestMessages = 2000
 
 // Contents returns the messages of rows in the order of clients.
-func Contents(rows []model.Message) []agui.Message {
+func Contents(rows []data.Message) []agui.Message {
 	msgs := make([]agui.Message, len(rows))
 	for i := range rows {
 		msgs[i] = rows[i].Message

@@ -1,11 +1,11 @@
-package model_test
+package data_test
 
 import (
 	"encoding/json"
 	"testing"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 func TestContentHash_IsOfTextAndSources(t *testing.T) {
@@ -29,7 +29,7 @@ func TestContentHash_IsOfTextAndSources(t *testing.T) {
 		"an empty message":    {agui.Message{Role: agui.RoleUser}, agui.Message{Role: agui.RoleUser, Content: " "}, true},
 		"a message of agents": {agui.Message{Role: agui.RoleUser}, agui.Message{Role: agui.RoleAssistant}, false},
 	} {
-		a, b := model.ContentHash(&test.a), model.ContentHash(&test.b)
+		a, b := data.ContentHash(&test.a), data.ContentHash(&test.b)
 		if (a == b) != test.same {
 			t.Errorf("%s: %x and %x", name, a, b)
 		}

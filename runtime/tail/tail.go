@@ -1,4 +1,4 @@
-package log
+package tail
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Tail is the live end of one thread's log: the latest records and the readers that wait for more. It exists while it
@@ -66,7 +66,7 @@ func (t *Tail) countReader(run int64, n int) {
 }
 
 // Learn reads the end of the thread's log and whether the thread is busy, unless a commit has delivered both. It fails
-// with model.ErrNotFound if the thread was deleted.
+// with data.ErrNotFound if the thread was deleted.
 func (t *Tail) Learn(ctx context.Context) error {
 	store := t.logs.cfg.Store
 	for {
@@ -74,7 +74,7 @@ func (t *Tail) Learn(ctx context.Context) error {
 		known, deleted, changes := t.known, t.deleted, t.changes
 		t.mu.Unlock()
 		if deleted {
-			return model.ErrNotFound
+			return data.ErrNotFound
 		}
 		if known {
 			return nil
@@ -92,7 +92,7 @@ func (t *Tail) Learn(ctx context.Context) error {
 			t.known, t.committed = true, max(t.committed, last)
 			t.busy = false
 			for i := range open {
-				t.busy = t.busy || open[i].Status != model.Waiting
+				t.busy = t.busy || open[i].Status != data.Waiting
 			}
 		}
 		t.mu.Unlock()

@@ -1,4 +1,4 @@
-package log
+package tail
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/model"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Sender describes the client's request that a span answers. Its stream differs from the log in three ways. It omits the
@@ -102,7 +102,7 @@ func (r *RunCursor) stateBefore(ctx context.Context, first int64) (json.RawMessa
 		return json.RawMessage("{}"), nil
 	}
 	spans, err := r.t.logs.cfg.Store.Spans(ctx, r.run)
-	i := slices.IndexFunc(spans, func(s model.Span) bool { return s.First == first })
+	i := slices.IndexFunc(spans, func(s data.Span) bool { return s.First == first })
 	if err != nil || i < 0 || i == 0 && replaced { // the span was deleted
 		return nil, err
 	}
