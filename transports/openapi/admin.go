@@ -120,7 +120,7 @@ func (d *describer) admin() {
 		may("role", choice("What the user may do in each of them.", "user", "viewer", "operator", "admin")),
 		may("authentication", choice("How the user is known; `none` where there are no accounts.", "none", "api-key", "jwt", "custom")),
 		says("expiresAt", "When the credential ends; null for never."),
-		says("version", "The server's."))
+		says("version", "The server's."), says("currency", "Of costs; null on a server without prices."))
 	d.add("GET /api/v1/limits", operation{
 		ID: "getLimits", Summary: "Show what the caller may have and ask for",
 		Description: "The limits of the caller, of its project and of the server, and what is used of them now. Sizes are in bytes, times in seconds.",

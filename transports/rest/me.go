@@ -11,5 +11,5 @@ import (
 // me answers GET me: the caller as the server sees it.
 func (t Transport) me(c *fiber.Ctx, who runtime.Caller) error {
 	id := auth.Of(c)
-	return c.JSON(wire.NewMe(who, id.Projects, id.Scheme, id.Expires, t.Version))
+	return c.JSON(wire.NewMe(who, id.Projects, id.Scheme, id.Expires, t.Version, t.Runtime.Currency()))
 }

@@ -17,13 +17,15 @@ type Me struct {
 	Authentication string     `json:"authentication"` // none, api-key, jwt or custom
 	ExpiresAt      *time.Time `json:"expiresAt"`      // of the credential; null for never
 	Version        string     `json:"version"`        // the server's
+	Currency       *string    `json:"currency"`       // of costs; null on a server without prices
 }
 
-// NewMe returns a caller with the scheme of its credential, custom for one without a name, and the credential's end.
-func NewMe(who runtime.Caller, projects []string, scheme string, expires time.Time, version string) Me {
+// NewMe returns a caller with the scheme of its credential, custom for one without a name, the credential's end, and
+// the currency of costs, which may be empty.
+func NewMe(who runtime.Caller, projects []string, scheme string, expires time.Time, version, currency string) Me {
 	m := Me{
 		User: who.User(), ProjectID: who.Project(), Projects: slices.Clone(projects), Role: who.Role().String(),
-		Authentication: cmp.Or(scheme, "custom"), Version: version,
+		Authentication: cmp.Or(scheme, "custom"), Version: version, Currency: orNull(currency),
 	}
 	if !expires.IsZero() {
 		m.ExpiresAt = stampOrNull(&expires)

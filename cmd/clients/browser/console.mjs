@@ -141,6 +141,7 @@ test("a run shows its timeline, graph, messages, state, events and input", async
   await page.getByText(`${deltas.length} of ${log.length} events`).waitFor();
   assert.deepEqual(await shown(page), deltas.map((l) => l.event_id));
   await page.locator(".event").first().click();
+  assert.equal(new URL(page.url()).searchParams.get("event"), String(deltas[0].event_id));
   await page.getByRole("button", { name: "Copy JSON", exact: true }).click();
   await page.getByText("Copied").first().waitFor();
   assert.deepEqual(JSON.parse(await page.evaluate(() => navigator.clipboard.readText())), deltas[0].event);
@@ -156,7 +157,21 @@ test("a run's timeline shows model calls with their tokens and failures", async 
   assert.equal(await calls.count(), 2);
   assert.match(await calls.nth(0).textContent(), /tool_calls/);
   assert.match(await calls.nth(1).textContent(), /stop/);
-  await soundInEachLook(page, "calls of models");
+  assert.equal(await page.title(), "Completed · What is 6 times 7? · Baton");
+  await calls.nth(1).click();
+  const parts = page.getByRole("tablist", { name: "Parts of the model call" });
+  await page.getByLabel("user, text").getByText("What is 6 times 7?").waitFor();
+  await page.getByLabel("assistant calls calculator, text").waitFor();
+  await page.getByLabel("tool, text").getByText("42").waitFor();
+  await soundInEachLook(page, "the prompt of a call");
+  for (const [name, text] of [["Answered", "It is 42."], ["Tools", "calculator"], ["Parameters", "No parameters"], ["Tokens and cost", "30 tokens"], ["Timing", "openai/gpt-test"]]) {
+    await parts.getByRole("tab", { name }).click();
+    await page.locator(".model-call").getByText(text, { exact: name !== "Tools" && name !== "Parameters" }).first().waitFor();
+  }
+  await soundInEachLook(page, "the times of a call");
+  assert.match(page.url(), /[?&]line=\d+/);
+  await page.reload(); // the address has the open line
+  await page.getByLabel("user, text").getByText("What is 6 times 7?").waitFor();
   const failed = await did({ agent: "thinker", content: "Please fail" }, "FAILED");
   await page.goto(new URL(`/runs/${failed.id}`, page.url()).href);
   await page.getByRole("button", { name: /^failed model .*That model is out of service/ }).waitFor();

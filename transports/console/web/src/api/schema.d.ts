@@ -2871,6 +2871,8 @@ export interface components {
             expiresAt: string | null;
             /** @description The server's. */
             version: string;
+            /** @description Of costs; null on a server without prices. */
+            currency: string | null;
         };
         /** @description A message of a run. */
         Message: {

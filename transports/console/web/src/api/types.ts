@@ -20,6 +20,8 @@ export type TokenUsage = Schemas["TokenUsage"];
 export type OutputError = Schemas["OutputError"];
 export type RunRequest = Schemas["RunRequest"];
 export type Attachment = Schemas["Attachment"];
+export type ModelCall = Schemas["WholeModelCall"];
+export type SentMessage = Schemas["SentMessage"];
 export type ResumeEntry = Schemas["ResumeEntry"];
 
 /** Fields of runs on newer servers. */
@@ -59,6 +61,7 @@ export interface Me {
   authentication: "none" | "api-key" | "jwt" | "custom";
   expiresAt: string | null;
   version: string;
+  currency: string | null; // of costs; null on a server without prices
 }
 
 export interface Percentiles {

@@ -28,7 +28,7 @@ const Admin = lazy(part(() => import("../pages/admin/admin")));
 
 // The caller on a server without accounts.
 const local: Me = {
-  user: "local", projectId: "default", projects: ["default"], role: "admin", authentication: "none", expiresAt: null, version: "",
+  user: "local", projectId: "default", projects: ["default"], role: "admin", authentication: "none", expiresAt: null, version: "", currency: null,
 };
 
 /** App is the console: the sign-in page if the server needs a credential, otherwise the pages. */

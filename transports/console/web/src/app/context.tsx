@@ -1,6 +1,7 @@
 import { createContext, use } from "react";
 import type { Socket } from "../api/socket";
 import type { Me, Role } from "../api/types";
+import { amount } from "../ui/format";
 
 interface Context {
   me: Me;
@@ -20,6 +21,12 @@ function useContext(): Context {
 
 /** useMe returns the caller. */
 export const useMe = () => useContext().me;
+
+/** useMoney returns a function that formats costs. */
+export function useMoney(): (cost: number) => string {
+  const { currency } = useMe();
+  return (cost) => amount(cost, currency ?? "");
+}
 
 /** useProject returns the id of the shown project. */
 export const useProject = () => useContext().project;

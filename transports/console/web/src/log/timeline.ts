@@ -21,6 +21,7 @@ export interface Item {
   progress: number | null;
   messageId: string;
   toolCallId: string;
+  callId: string; // of a model call
   step: string; // the step that contains it, "" for none
   parts: Item[];
 }
@@ -133,7 +134,7 @@ export class Timeline {
     const whole = kind === "run" || kind === "wait";
     const outer = whole ? undefined : (this.outer(kind, name) ?? this.open.get("run"));
     const item: Item = {
-      key: `${key}@${eventId}`, kind, name, detail: "", eventId, messageId, toolCallId: "", progress: null, events: 0, mark: "open",
+      key: `${key}@${eventId}`, kind, name, detail: "", eventId, messageId, toolCallId: "", callId: "", progress: null, events: 0, mark: "open",
       depth: outer ? outer.depth + 1 : 0, step: outer?.kind === "step" ? outer.name : "", parts: [], start: this.clock, end: null,
     };
     this.items.push(item);
@@ -195,7 +196,7 @@ export class Timeline {
     const v = value as { callId?: unknown; status?: unknown; finishReason?: unknown; usage?: Usage; error?: { message?: unknown } } | undefined;
     const key = `model:${text(v?.callId)}`;
     if (v?.status === "started") {
-      this.begin("model", key, "model call", id, "");
+      this.begin("model", key, "model call", id, "").callId = text(v?.callId);
       return;
     }
     const item = this.end(key, v?.status === "failed" ? "bad" : v?.status === "interrupted" ? "cancelled" : "good");

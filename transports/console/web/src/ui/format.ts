@@ -48,16 +48,10 @@ export function ago(at: string | number, now = Date.now()): string {
   return `${Math.floor(ms / 86_400_000)} d ago`;
 }
 
-/** money formats dollars; small amounts keep their digits. */
-export function money(cost: number): string {
-  if (cost === 0) return "$0";
-  return cost < 0.01 ? `$${cost.toPrecision(2)}` : `$${cost.toFixed(2)}`;
-}
-
 /** amount formats tokens, or money in a currency. */
 export function amount(n: number, unit: string): string {
   if (unit === "tokens") return `${compact(n)} tokens`;
-  if (!/^[A-Z]{3}$/.test(unit)) return `${Number(n.toPrecision(3))} ${unit}`;
+  if (!/^[A-Z]{3}$/.test(unit)) return `${Number(n.toPrecision(3))} ${unit}`.trim();
   return new Intl.NumberFormat("en", { style: "currency", currency: unit, ...(n > 0 && n < 0.01 ? { maximumSignificantDigits: 2 } : {}) }).format(n);
 }
 

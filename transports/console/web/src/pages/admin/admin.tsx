@@ -1,6 +1,7 @@
 import { useLocation } from "wouter";
 import { useSearch } from "../../app/address";
 import { useMay, useMe } from "../../app/context";
+import { useTitle } from "../../app/title";
 import { Tabs } from "../../ui/tabs";
 import "./admin.css";
 import { Audit } from "./audit";
@@ -11,6 +12,7 @@ import { Retention } from "./retention";
 
 /** The page Admin: the caller, and the project's rules that the caller may see and change. */
 export default function Page() {
+  useTitle("Admin");
   const [path, go] = useLocation();
   const me = useMe();
   const accounts = me.authentication !== "none";

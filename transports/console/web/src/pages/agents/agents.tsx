@@ -5,6 +5,7 @@ import { useOffers, useWorkflows } from "../../api/queries";
 import type { Agent, Tool, Workflow } from "../../api/types";
 import { useMay } from "../../app/context";
 import { part } from "../../app/part";
+import { useTitle } from "../../app/title";
 import { Empty, Failure, Loading, Panel } from "../../ui/basics";
 import { JsonTree } from "../../ui/json";
 import { Tabs } from "../../ui/tabs";
@@ -16,6 +17,7 @@ const WorkflowGraph = lazy(part(() => import("../../ui/workflow-graph")));
 
 /** The page Agents: all agents, tools, workflows and MCP servers, with their origins. */
 export default function Page() {
+  useTitle("Agents");
   const [path, go] = useLocation();
   const tab = new URLSearchParams(useSearch()).get("tab") ?? "agents";
   const offers = useOffers();

@@ -1,7 +1,8 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import type { Percentiles, Stats } from "../../api/types";
-import { ago, compact, duration, money, number } from "../../ui/format";
+import { useMoney } from "../../app/context";
+import { ago, compact, duration, number } from "../../ui/format";
 
 /** Now is the number of open runs, and the age of the oldest waiting one. */
 export function Now({ stats: { now } }: { stats: Stats }) {
@@ -29,6 +30,7 @@ function Count({ n, word, status, tone, since }: { n: number; word: string; stat
 
 /** Figures are the totals of the window. */
 export function Figures({ stats: { totals, agents } }: { stats: Stats }) {
+  const money = useMoney();
   const over = totals.completed + totals.failed + totals.cancelled;
   const input = agents.reduce((n, a) => n + a.inputTokens, 0);
   const output = agents.reduce((n, a) => n + a.outputTokens, 0);

@@ -4,6 +4,7 @@ import { useSearch } from "../../app/address";
 import { useStats, useWaiting } from "../../api/queries";
 import type { Stats, Window } from "../../api/types";
 import { useMay } from "../../app/context";
+import { useTitle } from "../../app/title";
 import { runPath } from "../../app/search";
 import { Ago, Empty, Failure, Loading, Panel } from "../../ui/basics";
 import { Begin, useFresh } from "./begin";
@@ -22,6 +23,7 @@ const windows: { id: Window; name: string }[] = [
 
 /** The overview: the statistics of the project, and open questions. */
 export default function Page() {
+  useTitle("Overview");
   const [path, go] = useLocation();
   const wanted = new URLSearchParams(useSearch()).get("window");
   const window = windows.find((w) => w.id === wanted)?.id ?? "hour";

@@ -1,11 +1,13 @@
 import { Link } from "wouter";
 import type { Stats } from "../../api/types";
+import { useMoney } from "../../app/context";
 import { Ago, Clock, Panel } from "../../ui/basics";
-import { brief, compact, duration, money, number } from "../../ui/format";
+import { brief, compact, duration, number } from "../../ui/format";
 import { percent } from "./figures";
 
 /** Agents is the statistics of each agent. */
 export function Agents({ stats: { agents } }: { stats: Stats }) {
+  const money = useMoney();
   return (
     <Panel title="By agent" flush className="wide">
       {agents.length === 0 ? (

@@ -8,6 +8,7 @@ import { isTool, useThreadRuns } from "../../api/threads";
 import type { Attachment, Run } from "../../api/types";
 import { useSocket } from "../../app/context";
 import { useKeys } from "../../app/keys";
+import { useTitle } from "../../app/title";
 import { useThreadLog } from "../../log/hooks";
 import { CopyIcon, Failure } from "../../ui/basics";
 import { Dialog } from "../../ui/dialog";
@@ -23,6 +24,7 @@ import { useAsk } from "./use-ask";
 
 /** The page Playground: a conversation on the thread in the address. */
 export default function Page() {
+  useTitle("Playground");
   const threadId = useName("playground");
   const query = useSearch();
   if (!threadId) return <Redirect to={`/playground/${made("play")}${query && `?${query}`}`} replace />;

@@ -12,11 +12,16 @@ import { EventRows, type Rows } from "./event-rows";
 import { useFiltered } from "./filter";
 
 /** Events is the log: every event, filtered by type and text. */
-export function Events({ run, log, at, showState }: { run: Run; log: RunLog; at: number; showState: (event: number) => void }) {
+export function Events({ run, log, at: chosen, choose: setChosen, showState }: {
+  run: Run;
+  log: RunLog;
+  at: number; // the chosen event, 0 for none
+  choose: (event: number) => void;
+  showState: (event: number) => void;
+}) {
   const [types, setTypes] = useState<ReadonlySet<string>>(new Set());
   const [text, setText] = useState("");
-  const [chosen, setChosen] = useState(at);
-  const [follows, setFollows] = useState(!over(run.status) && at === 0);
+  const [follows, setFollows] = useState(!over(run.status) && chosen === 0);
   const list = useFiltered(log, types, text);
   const rows = useRef<Rows>(null);
   const selected = list.findIndex((l) => l.id === chosen);
@@ -37,14 +42,16 @@ export function Events({ run, log, at, showState }: { run: Run; log: RunLog; at:
   useEffect(() => {
     if (follows && length > 0) rows.current?.show(length - 1, "end");
   }, [follows, length]);
-  const sought = useRef(at);
+  const sought = useRef(chosen);
   useEffect(() => {
     const index = sought.current > 0 ? list.findIndex((l) => l.id === sought.current) : -1;
     if (index < 0) return;
     sought.current = 0;
     rows.current?.show(index, "center");
   }, [length, list]);
-  const choose = useCallback((id: number) => setChosen((before) => (before === id ? 0 : id)), []);
+  const latest = useRef((_: number) => {});
+  latest.current = (id) => setChosen(chosen === id ? 0 : id);
+  const choose = useCallback((id: number) => latest.current(id), []); // the same function for all rows
   const toggle = (type: string) => {
     const next = new Set(types);
     if (!next.delete(type)) next.add(type);

@@ -2,10 +2,10 @@ import { useState, type ReactNode } from "react";
 import { Link } from "wouter";
 import { over } from "../../api/queries";
 import type { Run } from "../../api/types";
-import { useSeesOthers } from "../../app/context";
+import { useMoney, useSeesOthers } from "../../app/context";
 import type { RunLog } from "../../log/runlog";
 import { Clock, CopyIcon, Took } from "../../ui/basics";
-import { brief, compact, money, number } from "../../ui/format";
+import { brief, compact, number } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
 import { Actions } from "./actions";
 
@@ -69,6 +69,7 @@ export function Header({ run, log, onDelete }: { run: Run; log: RunLog; onDelete
 }
 
 function Tokens({ run }: { run: Run }) {
+  const money = useMoney();
   const sum = (pick: "inputTokens" | "outputTokens") => run[pick] ?? run.usage.reduce((n, u) => n + (u[pick] ?? 0), 0);
   const [input, output] = [sum("inputTokens"), sum("outputTokens")];
   if (input + output === 0) return null;

@@ -7,10 +7,12 @@ import { missing } from "../../api/problem";
 import type { Run } from "../../api/types";
 import { useMayControl } from "../../app/context";
 import { useKeys } from "../../app/keys";
+import { useTitle } from "../../app/title";
 import { useRunLog } from "../../log/hooks";
 import { Answer } from "../../ui/answer";
 import { Empty, Failure, Loading, Panel } from "../../ui/basics";
-import { number } from "../../ui/format";
+import { number, opening } from "../../ui/format";
+import { word } from "../../ui/status";
 import { Tabs } from "../../ui/tabs";
 import { failed, toast } from "../../ui/toast";
 import { Events } from "./events";
@@ -56,10 +58,16 @@ export default function Page({ runId }: { runId: string }) {
 const tabs = ["timeline", "messages", "state", "events", "input"] as const;
 
 function OneRun({ run, onDelete }: { run: Run; onDelete: () => void }) {
+  useTitle(word(run.status), opening(run.inputQuery) || `Run of ${run.workflowId}`);
   const setSearch = useSetSearch();
   const query = new URLSearchParams(useSearch());
   const chosen = tabs.find((t) => t === query.get("tab")) ?? "timeline";
-  const [event, setEvent] = useState(Number(query.get("event")) || 0);
+  const place = (name: "event" | "line") => Number(query.get(name)) || 0;
+  const mark = (name: "event" | "line", id: number) => {
+    if (id > 0) query.set(name, String(id));
+    else query.delete(name);
+    setSearch(query);
+  };
   const [stateAt, setStateAt] = useState(0); // the event at which the state is shown, 0 for the latest
   const log = useRunLog(run.conversationId, run.id, !over(run.status), run.lastEvent?.id ?? 0);
   const may = useMayControl(run.user);
@@ -67,11 +75,12 @@ function OneRun({ run, onDelete }: { run: Run; onDelete: () => void }) {
     setStateAt(at);
     query.set("tab", tab);
     query.delete("event");
+    query.delete("line");
     setSearch(query);
   };
   const show = (id: number) => {
-    setEvent(id);
-    choose("events");
+    query.set("tab", "events");
+    mark("event", id);
   };
   useKeys("This run", Object.fromEntries(tabs.map((t, i) => [String(i + 1), { does: `show its ${t}`, run: () => choose(t) }])));
   return (
@@ -97,10 +106,10 @@ function OneRun({ run, onDelete }: { run: Run; onDelete: () => void }) {
           chosen={chosen}
           choose={(tab) => choose(tab)}
         >
-          {chosen === "timeline" && <TimelineTab run={run} log={log} show={show} />}
+          {chosen === "timeline" && <TimelineTab run={run} log={log} at={place("line")} choose={(id) => mark("line", id)} show={show} />}
           {chosen === "messages" && <Messages run={run} log={log} />}
           {chosen === "state" && <State run={run} log={log} at={stateAt} show={show} />}
-          {chosen === "events" && <Events run={run} log={log} at={event} showState={(id) => choose("state", id)} />}
+          {chosen === "events" && <Events run={run} log={log} at={place("event")} choose={(id) => mark("event", id)} showState={(id) => choose("state", id)} />}
           {chosen === "input" && <Input run={run} log={log} />}
         </Tabs>
       </section>

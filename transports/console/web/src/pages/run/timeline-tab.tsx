@@ -12,7 +12,13 @@ import { useDefinition } from "./use-definition";
 const Graph = lazy(part(() => import("./graph")));
 
 /** TimelineTab is the graph of a workflow's run, and the timeline. */
-export function TimelineTab({ run, log, show }: { run: Run; log: RunLog; show: (event: number) => void }) {
+export function TimelineTab({ run, log, at, choose, show }: {
+  run: Run;
+  log: RunLog;
+  at: number; // the first event of the line that is open, 0 for none
+  choose: (event: number) => void;
+  show: (event: number) => void;
+}) {
   const project = useProject();
   const workflow = useDefinition(run);
   return (
@@ -22,7 +28,7 @@ export function TimelineTab({ run, log, show }: { run: Run; log: RunLog; show: (
           <Graph run={run} log={log} workflow={workflow} />
         </Suspense>
       )}
-      <Timeline log={log} live={!over(run.status)} show={show} />
+      <Timeline run={run} log={log} live={!over(run.status)} at={at} choose={choose} show={show} />
       <div className="row wraps">
         {workflow && <CopyButton text={() => command(runURL(project, run, "/node-states"))} label="Copy curl of the nodes" />}
         <CopyButton text={() => command(runURL(project, run, "/steps"))} label="Copy curl of the steps" />

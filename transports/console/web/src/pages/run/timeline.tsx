@@ -1,13 +1,15 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useRef, useState } from "react";
+import { useEffect, useRef } from "react";
+import type { Run } from "../../api/types";
 import type { RunLog } from "../../log/runlog";
 import { Scale } from "../../log/scale";
 import type { Item, Kind } from "../../log/timeline";
 import { Empty, Loading, useNow } from "../../ui/basics";
 import { Drawn } from "../../ui/drawn";
-import { duration } from "../../ui/format";
+import { duration, number } from "../../ui/format";
 import * as icons from "../../ui/icons";
 import { Content, ToolCall } from "../../ui/message";
+import { ModelCallDetail } from "./model-call";
 
 const looks: Record<Kind, () => React.ReactNode> = {
   run: icons.Runs,
@@ -20,11 +22,17 @@ const looks: Record<Kind, () => React.ReactNode> = {
 };
 
 /** Timeline draws the activities of a run over time, live. */
-export function Timeline({ log, live, show }: { log: RunLog; live: boolean; show: (event: number) => void }) {
+export function Timeline({ run, log, live, at, choose, show }: {
+  run: Run;
+  log: RunLog;
+  live: boolean;
+  at: number; // the first event of the line that is open, 0 for none
+  choose: (event: number) => void;
+  show: (event: number) => void;
+}) {
   const { last } = log.timeline;
   const items = log.timeline.lines();
   const now = useNow(live ? 250 : 0);
-  const [open, setOpen] = useState<string>("");
   const frame = useRef<HTMLDivElement>(null);
   const rows = useVirtualizer({
     count: items.length,
@@ -33,6 +41,13 @@ export function Timeline({ log, live, show }: { log: RunLog; live: boolean; show
     getItemKey: (i) => items[i]?.key ?? i,
     overscan: 12,
   });
+  const sought = useRef(at); // from the address
+  const found = sought.current > 0 ? items.findIndex((item) => item.eventId === sought.current) : -1;
+  useEffect(() => {
+    if (found < 0) return;
+    sought.current = 0;
+    rows.scrollToIndex(found, { align: "center" });
+  }, [found, rows]);
   if (items.length === 0) {
     return log.complete ? <Empty title="No events yet">The run is queued.</Empty> : <Loading />;
   }
@@ -57,11 +72,11 @@ export function Timeline({ log, live, show }: { log: RunLog; live: boolean; show
             return (
               <li key={row.key} ref={rows.measureElement} data-index={row.index} style={{ transform: `translateY(${row.start}px)` }}>
                 <Drawn value={item}>
-                  <Line item={item} scale={scale} end={end} open={open === item.key} toggle={() => setOpen(open === item.key ? "" : item.key)} />
+                  <Line item={item} scale={scale} end={end} open={at === item.eventId} toggle={() => choose(at === item.eventId ? 0 : item.eventId)} />
                 </Drawn>
-                {open === item.key && (
+                {at === item.eventId && (
                   <Drawn value={item}>
-                    <Detail item={item} log={log} show={show} />
+                    <Detail run={run} item={item} log={log} show={show} />
                   </Drawn>
                 )}
               </li>
@@ -96,15 +111,15 @@ function Line({ item, scale, end, open, toggle }: { item: Item; scale: Scale; en
   );
 }
 
-function Detail({ item, log, show }: { item: Item; log: RunLog; show: (event: number) => void }) {
+function Detail({ run, item, log, show }: { run: Run; item: Item; log: RunLog; show: (event: number) => void }) {
   const entry = log.transcript.entries.find((e) => e.id === item.messageId);
   const call = item.toolCallId ? log.transcript.entries.flatMap((e) => e.calls).find((c) => c.id === item.toolCallId) : undefined;
   return (
     <div className="line-detail stack">
-      {call ? <ToolCall call={call} version={entry?.version ?? 0} /> : entry ? <Content content={entry.content} /> : item.detail && <p className="wrap">{item.detail}</p>}
+      {item.callId ? <ModelCallDetail run={run} callId={item.callId} open={item.end === null} /> : call ? <ToolCall call={call} version={entry?.version ?? 0} /> : entry ? <Content content={entry.content} /> : item.detail && <p className="wrap">{item.detail}</p>}
       <div className="row wraps muted">
         {item.step && <span>in {item.step}</span>}
-        {item.events > 0 && <span>{item.events} pieces</span>}
+        {item.events > 0 && <span>{item.events === 1 ? "1 delta" : `${number(item.events)} deltas`}</span>}
         {item.progress !== null && <span>{Math.round(item.progress * 100)} %</span>}
         <button type="button" className="button small" onClick={() => show(item.eventId)}>
           Event {item.eventId}

@@ -1,12 +1,14 @@
 import { Link } from "wouter";
 import type { Run } from "../../api/types";
+import { useMoney } from "../../app/context";
 import { runPath } from "../../app/search";
 import { Ago, Took } from "../../ui/basics";
-import { compact, money, opening } from "../../ui/format";
+import { compact, opening } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
 
 export function Row({ run, others, picked, pick }: { run: Run; others: boolean; picked: boolean; pick: () => void }) {
   const title = opening(run.inputQuery) || run.id;
+  const money = useMoney();
   return (
     <div className="run-row" data-picked={picked}>
       <input type="checkbox" aria-label={`Select ${title.slice(0, 60)}`} checked={picked} onChange={pick} />
@@ -31,14 +33,14 @@ export function Row({ run, others, picked, pick }: { run: Run; others: boolean; 
       <span className="right cell-took">
         <Took from={run.startedAt} to={run.finishedAt} />
       </span>
-      <span className="right num muted nowrap cell-tokens">{spent(run)}</span>
+      <span className="right num muted nowrap cell-tokens">{tokens(run)}</span>
+      <span className="right num muted nowrap cell-cost">{run.cost ? money(run.cost) : "–"}</span>
     </div>
   );
 }
 
-function spent(run: Run): string {
+function tokens(run: Run): string {
   const sum = (pick: "inputTokens" | "outputTokens") => run[pick] ?? run.usage.reduce((n, u) => n + (u[pick] ?? 0), 0);
-  const tokens = sum("inputTokens") + sum("outputTokens");
-  if (tokens === 0) return "–";
-  return run.cost ? `${compact(tokens)} · ${money(run.cost)}` : compact(tokens);
+  const n = sum("inputTokens") + sum("outputTokens");
+  return n === 0 ? "–" : compact(n);
 }

@@ -6,6 +6,7 @@ import type { Run } from "../../api/types";
 import { useSeesOthers } from "../../app/context";
 import { useKeys } from "../../app/keys";
 import { near } from "../../app/live";
+import { useTitle } from "../../app/title";
 import { runPath } from "../../app/search";
 import { Empty, Failure, Loading } from "../../ui/basics";
 import { number } from "../../ui/format";
@@ -17,6 +18,7 @@ import "./runs.css";
 import { useRuns } from "./use-runs";
 
 export default function Page() {
+  useTitle("Runs");
   const [filters, setFilters] = useFilters();
   const { data, error, refetch, fetchNextPage, hasNextPage, isFetchingNextPage, isPlaceholderData } = useRuns(filters);
   const runs = useMemo(() => unique(data?.pages.flatMap((p) => p.items) ?? []), [data]);
@@ -112,6 +114,7 @@ export default function Page() {
             <span>Began</span>
             <span className="right">Took</span>
             <span className="right">Tokens</span>
+            <span className="right">Cost</span>
           </div>
           <ul ref={list} style={{ height: rows.getTotalSize() }} aria-label="Runs">
             {shown.map((row) => {

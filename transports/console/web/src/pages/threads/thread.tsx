@@ -4,6 +4,7 @@ import { missing } from "../../api/problem";
 import { useDays, useThread, useThreadRuns, type Day } from "../../api/threads";
 import type { Run, Thread, ThreadMessage } from "../../api/types";
 import { useSeesOthers } from "../../app/context";
+import { useTitle } from "../../app/title";
 import { runPath } from "../../app/search";
 import { Transcript } from "../../log/transcript";
 import { Ago, Empty, Failure, Loading, Panel, Took } from "../../ui/basics";
@@ -24,6 +25,7 @@ export function OneThread({ conversationId }: { conversationId: string }) {
     if (turns) void refetch(); // read the messages again when a run has changed
   }, [turns, refetch]);
   const { data: thread } = useThread(conversationId);
+  useTitle(thread ? nameOf(thread) : "", "Threads");
   const [, go] = useLocation();
   const others = useSeesOthers();
   if (missing(days.error)) return <Empty title="Thread not found">It was deleted, has expired, or belongs to another user.</Empty>;

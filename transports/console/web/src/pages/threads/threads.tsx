@@ -4,6 +4,7 @@ import { useName, useSearch, useSetSearch } from "../../app/address";
 import { useThreads, useUsers } from "../../api/threads";
 import { useSeesOthers } from "../../app/context";
 import { useKeys } from "../../app/keys";
+import { useTitle } from "../../app/title";
 import { Ago, Empty, Failure, Loading } from "../../ui/basics";
 import { brief } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
@@ -14,6 +15,7 @@ import "./threads.css";
 /** The page Threads: the list of conversations, and the chosen one. */
 export default function Page() {
   const chosen = useName("threads");
+  useTitle(chosen === "" ? "Threads" : "");
   return (
     <div className="page threads" data-chosen={chosen !== ""}>
       <List chosen={chosen} />

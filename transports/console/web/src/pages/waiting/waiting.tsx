@@ -4,6 +4,7 @@ import { useWaiting } from "../../api/queries";
 import type { Waiting } from "../../api/types";
 import { useMay, useMayControl, useSeesOthers } from "../../app/context";
 import { useKeys } from "../../app/keys";
+import { useTitle } from "../../app/title";
 import { runPath } from "../../app/search";
 import { Answer, callOf } from "../../ui/answer";
 import { Ago, Empty, Failure, Loading, Panel } from "../../ui/basics";
@@ -13,6 +14,7 @@ import "./waiting.css";
 
 /** The page Waiting: open questions of runs, oldest first. */
 export default function Page() {
+  useTitle("Waiting");
   const { data, error, refetch } = useWaiting();
   const list = useRef<HTMLDivElement>(null);
   const [operator, others] = [useMay("operator"), useSeesOthers()];
