@@ -103,7 +103,10 @@ func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error 
 }
 
 func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error {
-	begun := time.Now()
+	begun, err := rt.store.Now(ctx) // the process's clock may differ from that of the rows
+	if err != nil {
+		return unavailable(err)
+	}
 	if _, err := rt.ExpireAttachments(ctx, c.project, user, begun, false); err != nil {
 		return unavailable(err)
 	}

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
@@ -16,6 +17,7 @@ type lists interface {
 	data.ByProject
 	NewThreadKey(ctx context.Context) (int64, error)
 	NewRunKey(ctx context.Context) (int64, error)
+	Now(ctx context.Context) (time.Time, error)
 	Ping(ctx context.Context) error
 }
 

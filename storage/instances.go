@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 )
@@ -150,6 +151,11 @@ func (c *committer) Renew(ctx context.Context, n int64) error {
 		in, err := readInstance(ctx, tx, c.instance)
 		return in.mayFollow(n, err)
 	})
+}
+
+// Now returns the database's time.
+func (r keyed) Now(ctx context.Context) (time.Time, error) {
+	return one(ctx, r.q, scanTime, selectTime)
 }
 
 // Instance returns an instance that has joined at some time.

@@ -33,6 +33,8 @@ type Store interface {
 	// be called concurrently.
 	NewThreadKey(ctx context.Context) (int64, error)
 	NewRunKey(ctx context.Context) (int64, error)
+	// Now returns the database's time, which its rows have.
+	Now(ctx context.Context) (time.Time, error)
 	// Ping reports whether the database answers and has the schema this program needs.
 	Ping(ctx context.Context) error
 	// Close closes the connections.

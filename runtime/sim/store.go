@@ -127,6 +127,10 @@ func (f *faulty) NewRunKey(ctx context.Context) (int64, error) {
 	return read(f, func() (int64, error) { return f.Store.NewRunKey(ctx) })
 }
 
+func (f *faulty) Now(ctx context.Context) (time.Time, error) {
+	return read(f, func() (time.Time, error) { return f.Store.Now(ctx) })
+}
+
 func (f *faulty) Instance(ctx context.Context, id string) (data.Instance, error) {
 	return read(f, func() (data.Instance, error) { return f.Store.Instance(ctx, id) })
 }

@@ -3,6 +3,7 @@ package storagetest
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 )
@@ -63,6 +64,18 @@ func testInstance(t *testing.T, f *fixture) {
 	is("instance-2", "b", data.EndLeft)
 	if _, err := f.Instance(t.Context(), "nobody"); !errors.Is(err, data.ErrNotFound) {
 		t.Errorf("Instance of nobody: %v, want ErrNotFound", err)
+	}
+}
+
+func testNow(t *testing.T, f *fixture) {
+	before, err := f.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	decided := f.views(t, data.Ask{})[0].Now
+	after, err := f.Now(t.Context())
+	if err != nil || decided.Before(before.Truncate(time.Millisecond)) || after.Before(decided) {
+		t.Errorf("a decision is made at %v, between %v and %v (%v)", decided, before, after, err)
 	}
 }
 

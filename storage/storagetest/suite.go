@@ -29,6 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) data.Store) {
 		{"RenewNeedsTheLastNumber", testRenew},
 		{"LeavingMakesRoom", testLeave},
 		{"InstanceKeepsItsEnd", testInstance},
+		{"NowIsTheTimeOfDecisions", testNow},
 		{"BadRowsWriteNothing", testBadRows},
 		{"PanicWritesNothing", testPanic},
 		{"RefusalsWriteNothing", testRefusal},

@@ -221,6 +221,9 @@ func (in *instance) mayFollow(n int64) error {
 	return nil
 }
 
+// Now returns the database's time.
+func (db *Database) Now(ctx context.Context) (time.Time, error) { return db.clock(), ctx.Err() }
+
 // Instance returns an instance that has joined.
 func (db *Database) Instance(ctx context.Context, id string) (data.Instance, error) {
 	db.mu.Lock()
