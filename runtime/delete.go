@@ -103,11 +103,11 @@ func (rt *Runtime) DeleteUser(ctx context.Context, c Caller, user string) error 
 }
 
 func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error {
-	begun, err := rt.store.Now(ctx) // the process's clock may differ from that of the rows
+	begun, err := rt.store.Now(ctx) // threads have the database's time, attachments the process's
 	if err != nil {
 		return unavailable(err)
 	}
-	if _, err := rt.ExpireAttachments(ctx, c.project, user, begun, false); err != nil {
+	if _, err := rt.ExpireAttachments(ctx, c.project, user, time.Now(), false); err != nil {
 		return unavailable(err)
 	}
 	for {
