@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "write the console's types of the API an
 // guarded declares an agent with a model, and a workflow with a second node that needs approval and a third that never executes.
 const guarded = `
 agents:
-  thinker: {description: Computes., provider: openai, model: gpt-test, base_url: %s/v1, api_key: none, tools: [calculator]}
+  thinker: {description: Computes., provider: openai, model: gpt-test, base_url: %s/v1, api_key: none, tools: [calculator], parameters: {temperature: 0.5}}
 workflows:
   guarded:
     description: Asks before it computes.

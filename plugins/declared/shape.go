@@ -35,6 +35,8 @@ type Agent struct {
 	APIVersion string  `yaml:"api_version" doc:"Azure's api-version; base_url is the resource's URL, and model the deployment."`
 	Compat     *Compat `yaml:"compat" doc:"What the server accepts, where its address and its refusals do not suffice."`
 
+	Parameters Parameters `yaml:"parameters" doc:"Parameters of each model call, also of calls of fallback models. Default those of the provider."`
+
 	System string   `yaml:"system" doc:"The system prompt."`
 	Tools  []string `yaml:"tools" doc:"Tools and agents that it can call: names, or patterns such as files.*"`
 
@@ -54,6 +56,16 @@ type Agent struct {
 	Guard    Guards   `yaml:"guard" doc:"Agents, tools and expressions that may refuse or rewrite what the agent gets, calls and answers, or ask a person."`
 	Limits   Limits   `yaml:"limits" doc:"Limits of one run."`
 	Projects []string `yaml:"projects" doc:"Projects in which the agent is offered, default all. Other projects do not see it."`
+}
+
+// Parameters are parameters of model calls. A provider that does not accept one gets the call without it.
+type Parameters struct {
+	Temperature     *float64 `yaml:"temperature" doc:"How random the answer is: 0 to 2."`
+	TopP            *float64 `yaml:"top_p" doc:"The share of the most probable tokens to choose from: 0 to 1."`
+	MaxOutputTokens int      `yaml:"max_output_tokens" doc:"Tokens of one answer."`
+	Seed            int      `yaml:"seed" doc:"For repeatable answers, where the provider has it."`
+	Stop            []string `yaml:"stop" doc:"Texts at which the answer ends."`
+	Reasoning       string   `yaml:"reasoning" doc:"How much a reasoning model reasons: low, medium, high or another word or number that it has."`
 }
 
 // Guards check an agent.

@@ -40,7 +40,8 @@ type Config struct {
 	Model llms.Model
 	// Fallbacks are used in order if Model and its retries fail, or while it is down.
 	Fallbacks []llms.Model
-	Options   llms.CallOptions // of each call: MaxTokens, Temperature etc.
+	// Options are those of each call: MaxTokens, Temperature etc. 0 is the provider's default, math.Copysign(0, -1) a temperature of 0.
+	Options llms.CallOptions
 	// Retries is the number of retries of a call that failed with a retryable error, default 3, negative for none.
 	Retries int
 

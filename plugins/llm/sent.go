@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -164,8 +165,8 @@ func parametersOf(req *Request) json.RawMessage {
 		"maxTokens": float64(o.MaxTokens), "temperature": o.Temperature, "topK": float64(o.TopK), "topP": o.TopP, "seed": float64(o.Seed),
 		"frequencyPenalty": o.FrequencyPenalty, "presencePenalty": o.PresencePenalty, "repetitionPenalty": o.RepetitionPenalty,
 	} {
-		if value != 0 {
-			set[name] = value
+		if value != 0 || math.Signbit(value) { // -0 is a 0 that is set
+			set[name] = value + 0
 		}
 	}
 	if len(o.StopWords) > 0 {

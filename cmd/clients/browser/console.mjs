@@ -164,7 +164,7 @@ test("a run's timeline shows model calls with their tokens and failures", async 
   await page.getByLabel("assistant calls calculator, text").waitFor();
   await page.getByLabel("tool, text").getByText("42").waitFor();
   await soundInEachLook(page, "the prompt of a call");
-  for (const [name, text] of [["Answered", "It is 42."], ["Tools", "calculator"], ["Parameters", "No parameters"], ["Tokens and cost", "30 tokens"], ["Timing", "openai/gpt-test"]]) {
+  for (const [name, text] of [["Answered", "It is 42."], ["Tools", "calculator"], ["Parameters", "temperature"], ["Tokens and cost", "30 tokens"], ["Timing", "openai/gpt-test"]]) {
     await parts.getByRole("tab", { name }).click();
     await page.locator(".model-call").getByText(text, { exact: name !== "Tools" && name !== "Parameters" }).first().waitFor();
   }

@@ -7,7 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
+
+	"github.com/tmc/langchaingo/llms"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/declared"
@@ -27,18 +30,22 @@ func model(a declared.Agent) (plugins.Agent, error) {
 	own := declared.Model{
 		Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, APIKey: a.APIKey, API: a.API, APIVersion: a.APIVersion, Compat: a.Compat,
 	}
-	m, err := open(own, a.ContextTokens)
+	options, err := options(a.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	m, err := open(own, &a)
 	if err != nil {
 		return nil, err
 	}
 	cfg := llm.Config{
-		Name: a.Name, Description: a.Description, System: a.System, Model: m, Tools: a.Tools,
+		Name: a.Name, Description: a.Description, System: a.System, Model: m, Options: options, Tools: a.Tools,
 		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Steps: a.Limits.MaxSteps, Projects: a.Projects,
 		Tokens:        int64(a.Limits.MaxTokens),
 		ContextTokens: a.ContextTokens, ResultTokens: a.ResultTokens, Guards: a.Guard.Plugins(),
 	}
 	for _, f := range a.Fallback {
-		other, err := open(*f, 0)
+		other, err := open(*f, &declared.Agent{Parameters: a.Parameters})
 		if err != nil {
 			return nil, fmt.Errorf("fallback: %w", err)
 		}
@@ -59,10 +66,34 @@ func model(a declared.Agent) (plugins.Agent, error) {
 	return llm.New(cfg)
 }
 
-// open returns a declared model.
-func open(m declared.Model, contextTokens int) (llm.Streamer, error) {
+// options returns the options of each call.
+func options(p declared.Parameters) (llms.CallOptions, error) {
+	o := llms.CallOptions{MaxTokens: p.MaxOutputTokens, Seed: p.Seed, StopWords: p.Stop}
+	for _, n := range []struct {
+		name string
+		from *float64
+		most float64
+		to   *float64
+	}{
+		{"temperature", p.Temperature, 2, &o.Temperature}, {"top_p", p.TopP, 1, &o.TopP},
+	} {
+		switch {
+		case n.from == nil:
+		case *n.from > n.most:
+			return o, fmt.Errorf("parameters.%s: want 0 to %v, got %v", n.name, n.most, *n.from)
+		case *n.from == 0:
+			*n.to = math.Copysign(0, -1) // 0 means unset
+		default:
+			*n.to = *n.from
+		}
+	}
+	return o, nil
+}
+
+// open returns a declared model of an agent.
+func open(m declared.Model, a *declared.Agent) (llm.Streamer, error) {
 	cfg := surrounded(m, os.Getenv)
-	cfg.Pace, cfg.ContextTokens = pacer(m), contextTokens
+	cfg.Pace, cfg.ContextTokens, cfg.Reasoning = pacer(m), a.ContextTokens, a.Parameters.Reasoning
 	return provider.Open(cfg)
 }
 

@@ -76,3 +76,33 @@ func TestAll_ModelFollowsCompat(t *testing.T) {
 		t.Error("a key with Bearer was accepted")
 	}
 }
+
+// Each request has the declared parameters, of which a 0 is sent, too.
+func TestAll_ModelFollowsParameters(t *testing.T) {
+	server := llmtest.New(llmtest.Always(llmtest.Script{Steps: []llmtest.Step{llmtest.Text("fine")}}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "baton.yaml")
+	text := "agents: {a: {description: d, provider: openai, api: chat, model: m, base_url: '" + server.URL + "/v1', api_key: k, parameters: " +
+		"{temperature: 0, top_p: 0.5, max_output_tokens: 90, seed: 7, stop: [END], reasoning: low}}}"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := declared.Load(file, declared.Config{Makers: makers.All()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := plugintest.Run(t, set.Plugins()[0].(plugins.Agent), plugintest.Config{Input: plugins.Input{Query: "hi"}})
+	if res.Output.Answer != "fine" {
+		t.Fatalf("answer %q, error %v", res.Output.Answer, res.Err)
+	}
+	for _, want := range []string{`"temperature":0,`, `"top_p":0.5,`, `"seed":7`, `"stop":["END"]`, `"reasoning_effort":"low"`, `_tokens":90`} {
+		if body := string(server.Requests()[0].Body); !strings.Contains(body, want) {
+			t.Errorf("the request has no %s: %s", want, body)
+		}
+	}
+	for _, wrong := range []declared.Parameters{{Temperature: new(2.1)}, {TopP: new(1.5)}} {
+		if _, err := makers.All().Model(declared.Agent{Name: "a", Provider: "openai", Model: "m", BaseURL: server.URL, APIKey: "k", Parameters: wrong}); err == nil {
+			t.Errorf("%+v was accepted", wrong)
+		}
+	}
+}

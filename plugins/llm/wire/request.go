@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"math"
+
 	"github.com/tmc/langchaingo/llms"
 )
 
@@ -28,11 +30,11 @@ func Choice(o llms.CallOptions) (mode, name string) {
 // Unsigned is what Google's models accept in place of a signature that there is not, such as that of another model's call.
 const Unsigned = "skip_thought_signature_validator"
 
-// Number returns a pointer to n, nil for 0, which means unset in options.
-func Number[T comparable](n T) *T {
-	var zero T
-	if n == zero {
-		return nil
+// Number returns a pointer to n, nil for 0, which means unset in options. Negative zero is a 0 that is set.
+func Number[T int | float64](n T) *T {
+	if n != 0 || math.Signbit(float64(n)) {
+		n += 0 // -0 becomes 0
+		return &n
 	}
-	return &n
+	return nil
 }
