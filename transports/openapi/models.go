@@ -106,6 +106,7 @@ func (d *describer) resources() {
 		says("cost", "Of its tokens, by the prices of the agents that are offered now; null when one of its models has none."),
 		says("parentRunId", "The run this one was started for."),
 		says("interrupts", "What it asks now."),
+		may("metadata", object("Of its request; not in lists, nor without any.")),
 		may("waiting", object("Only while an executing run does not go on.",
 			must("reason", choice("A model's provider takes no calls at present, so that the run has lent its slot.", "provider_pace")),
 			must("since", moment("")),

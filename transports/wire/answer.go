@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/batonrun/baton/runtime"
@@ -45,6 +46,7 @@ type Run struct {
 	CreatedAt      time.Time         `json:"createdAt"`
 	ParentRunID    *string           `json:"parentRunId"`
 	Interrupts     []agui.Interrupt  `json:"interrupts"`          // its open questions
+	Metadata       json.RawMessage   `json:"metadata,omitempty"`  // of its request, an object; not in lists
 	LastEvent      *LastEvent        `json:"lastEvent,omitempty"` // its latest event; not in lists
 	Waiting        *Waiting          `json:"waiting,omitempty"`   // why it does not go on
 }
@@ -96,7 +98,7 @@ func NewRun(r *runtime.Run, interrupts []agui.Interrupt, cost *float64) Run {
 		ContextItemIDs: list(r.ContextItemIDs), ThreadID: r.ThreadID, ConversationID: r.ConversationID,
 		Agent: orNull(r.Agent), Error: r.Error, Generation: r.Generation, Usage: list(r.Usage),
 		CreatedAt: stamp(r.CreatedAt), ParentRunID: orNull(r.ParentRun), Interrupts: list(interrupts),
-		User: r.User, Cost: cost, ThreadTitle: orNull(r.ThreadTitle),
+		User: r.User, Cost: cost, ThreadTitle: orNull(r.ThreadTitle), Metadata: r.Metadata,
 	}
 	if r.StartedAt != nil {
 		run.Attempts = r.Attempt + 1

@@ -1,6 +1,7 @@
 // The overview, the list of runs and the page of a run in the console of Baton at BATON_URL. POST CONTROL/crash kills and restarts the server.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { browse, call, did, ended, leave, logged, quiet, shown, sound, soundInEachLook, start, tab, visit } from "./console-page.mjs";
@@ -543,6 +544,51 @@ test("a rerun sends the whole input, from the page and from a terminal", async (
   const commands = await page.getByRole("dialog").locator("pre").allTextContents();
   for (const command of commands) assert.ok(/projectId|\/api\/projects\/default\//.test(command) || command.length > 4_000, command);
   await quiet(page, "what was asked again");
+  await leave(page);
+});
+
+test("a rerun is linked with its origin and compared with it, and both are downloaded", async () => {
+  const first = await did({ agent: "thinker", content: "What is 6 times 7?", threadId: "compared", metadata: { tags: ["compared"] } });
+  const page = await visit(browser, `/runs/${first.id}`);
+  await page.locator(".run-head [data-whole=true]").waitFor();
+  const saved = async (press) => {
+    const [file] = await Promise.all([page.waitForEvent("download"), press()]);
+    return readFile(await file.path(), "utf8");
+  };
+  const { run, events } = JSON.parse(await saved(() => page.getByRole("button", { name: "Download", exact: true }).click()));
+  assert.equal(run.id, first.id);
+  assert.deepEqual(events.map((e) => e.event_id), (await logged(first)).map((e) => e.event_id));
+  await page.getByRole("button", { name: "Run again", exact: true }).click();
+  await page.getByLabel("Message to send").fill("What is 6 times 8?");
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByText("Rerun of", { exact: true }).waitFor();
+  const again = decodeURIComponent(new URL(page.url()).pathname.split("/").at(-1));
+  await ended(again);
+  assert.deepEqual((await ended(again)).metadata, { tags: ["compared"], rerunOf: first.id });
+  await page.goto(new URL(`/runs/${first.id}`, page.url()).href);
+  await page.getByText("Reruns", { exact: true }).waitFor();
+  await page.goto(new URL(`/runs/${again}`, page.url()).href);
+  await page.getByRole("link", { name: "compare", exact: true }).click();
+  await page.getByLabel("Differences of the inputs").locator("del").getByText("7").waitFor();
+  await page.getByLabel("Differences of the inputs").locator("ins").getByText("8").waitFor();
+  assert.equal(await page.getByLabel("Differences of the answers").locator("ins, del").count(), 0);
+  const lines = page.getByRole("list", { name: "Lines of both timelines" });
+  assert.equal(await lines.getByText("not there").count(), 0);
+  await lines.getByRole("button", { name: /^openai\/gpt-test/ }).first().click();
+  await page.getByLabel("Differences of the prompts").locator("ins").getByText("8").waitFor();
+  await soundInEachLook(page, "two compared runs");
+  await page.goto(new URL("/runs?tag=compared", page.url()).href);
+  await page.locator(".runs li").nth(1).waitFor();
+  const list = (await saved(() => page.getByRole("button", { name: "CSV", exact: true }).click())).trim().split("\r\n");
+  assert.equal(list.length, 3);
+  assert.match(list[2], new RegExp(`^${first.id},COMPLETED,thinker,`));
+  await page.getByLabel("Select all loaded runs").check();
+  await page.getByRole("link", { name: "Compare", exact: true }).click();
+  await page.getByLabel("Differences of the inputs").locator("ins").getByText("8").waitFor();
+  await page.goto(new URL(`/threads/${first.conversationId}`, page.url()).href);
+  const text = await saved(() => page.getByRole("button", { name: "Markdown", exact: true }).click());
+  assert.match(text, /^# .*\n\n## \d{4}-\d\d-\d\d\n\n\*\*user\*\*\n\nWhat is 6 times 7\?\n[^]*Calls `calculator`:[^]*It is 42\./);
+  await quiet(page, "compared runs");
   await leave(page);
 });
 

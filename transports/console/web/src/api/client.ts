@@ -46,8 +46,13 @@ export async function save(path: string, type: string, name: string): Promise<vo
   if (session.authorization) headers.set("Authorization", session.authorization);
   const response = await fetch(path, { headers });
   if (!response.ok) throw refused(problemOf(response, await response.json().catch(() => undefined)));
+  download(await response.blob(), name);
+}
+
+/** download lets the browser save content under a name. */
+export function download(content: Blob, name: string) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(await response.blob());
+  link.href = URL.createObjectURL(content);
   link.download = name;
   link.click();
   URL.revokeObjectURL(link.href);

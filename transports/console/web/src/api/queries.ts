@@ -30,6 +30,16 @@ export function useRun(runId: string, user?: string, enabled = true) {
   });
 }
 
+/** useReruns returns the runs that repeat a run, latest first. */
+export function useReruns(runId: string) {
+  const project = encodeURIComponent(useProject());
+  return useQuery({
+    queryKey: ["runs", "reruns", project, runId],
+    queryFn: () => ask<{ items: Run[] }>(`/api/projects/${project}/agent-runs?limit=20&metadata.rerunOf=${encodeURIComponent(runId)}`).then(({ items }) => items),
+    staleTime: later,
+  });
+}
+
 export function over(status: Run["status"]): boolean {
   return status === "COMPLETED" || status === "FAILED" || status === "CANCELLED";
 }

@@ -3862,6 +3862,8 @@ export interface components {
             parentRunId: string | null;
             /** @description What it asks now. */
             interrupts: components["schemas"]["Interrupt"][];
+            /** @description Of its request; not in lists, nor without any. */
+            metadata?: Record<string, never>;
             lastEvent?: {
                 id: number;
                 type: string;
@@ -8130,7 +8132,8 @@ export interface operations {
                      *       "role": "operator",
                      *       "authentication": "api-key",
                      *       "expiresAt": "2026-02-01T10:30:00.125Z",
-                     *       "version": "v1.2.3"
+                     *       "version": "v1.2.3",
+                     *       "currency": "USD"
                      *     }
                      */
                     "application/json": components["schemas"]["Me"];

@@ -24,6 +24,7 @@ const Threads = lazy(part(() => import("../pages/threads/threads")));
 const Playground = lazy(part(() => import("../pages/playground/playground")));
 const Offers = lazy(part(() => import("../pages/agents/agents")));
 const Waiting = lazy(part(() => import("../pages/waiting/waiting")));
+const Compare = lazy(part(() => import("../pages/compare/compare")));
 const Admin = lazy(part(() => import("../pages/admin/admin")));
 
 // The caller on a server without accounts.
@@ -112,6 +113,7 @@ function Pages() {
           <Route path="/" component={Overview} />
           <Route path="/runs" component={Runs} />
           <Route path="/runs/:runId"><OneRun key={run} runId={run} /></Route>
+          <Route path="/compare" component={Compare} />
           <Route path="/threads/*?" component={Threads} />
           <Route path="/playground/*?" component={Playground} />
           <Route path="/agents/*?" component={Offers} />

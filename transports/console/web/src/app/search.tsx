@@ -3,6 +3,7 @@ import { useDeferredValue, useEffect, useState, type KeyboardEvent } from "react
 import { useLocation } from "wouter";
 import { ask } from "../api/client";
 import { say } from "../api/problem";
+import { runPath } from "./paths";
 import type { Run, Thread } from "../api/types";
 import { Dialog } from "../ui/dialog";
 import { brief, opening } from "../ui/format";
@@ -103,12 +104,6 @@ async function some<T>(path: string): Promise<T[]> {
     cursor = got.nextCursor;
   }
   return [];
-}
-
-/** runPath returns the page of a run. The user distinguishes runs with the same id. */
-export function runPath(run: Pick<Run, "id" | "user">): string {
-  const query = run.user === undefined ? "" : `?user=${encodeURIComponent(run.user)}`;
-  return `/runs/${encodeURIComponent(run.id)}${query}`;
 }
 
 // useSettled returns a value after it has not changed for a moment.

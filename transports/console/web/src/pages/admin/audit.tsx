@@ -2,7 +2,7 @@ import { useEffect } from "react";
 import { Link, useLocation } from "wouter";
 import { useSearch } from "../../app/address";
 import { useAudit, type AuditFilter } from "../../api/admin";
-import { runPath } from "../../app/search";
+import { runPath } from "../../app/paths";
 import { Clock, Empty, Failure, Loading, Panel } from "../../ui/basics";
 import { brief } from "../../ui/format";
 import { Typed } from "../../ui/typed";

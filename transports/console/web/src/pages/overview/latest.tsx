@@ -3,7 +3,7 @@ import { Link } from "wouter";
 import { ask } from "../../api/client";
 import type { Run, Status } from "../../api/types";
 import { useProject } from "../../app/context";
-import { runPath } from "../../app/search";
+import { runPath } from "../../app/paths";
 import { Ago, Failure, Loading, Panel } from "../../ui/basics";
 import { opening } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";

@@ -5,7 +5,7 @@ import { useStats, useWaiting } from "../../api/queries";
 import type { Stats, Window } from "../../api/types";
 import { useMay } from "../../app/context";
 import { useTitle } from "../../app/title";
-import { runPath } from "../../app/search";
+import { runPath } from "../../app/paths";
 import { Ago, Empty, Failure, Loading, Panel } from "../../ui/basics";
 import { Begin, useFresh } from "./begin";
 import { Charts } from "./charts";

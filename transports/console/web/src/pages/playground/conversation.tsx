@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { Link } from "wouter";
 import { over } from "../../api/queries";
 import type { Run } from "../../api/types";
-import { runPath } from "../../app/search";
+import { runPath } from "../../app/paths";
 import type { ThreadLog } from "../../log/threadlog";
 import type { Entry } from "../../log/transcript";
 import { Answer } from "../../ui/answer";

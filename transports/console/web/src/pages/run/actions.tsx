@@ -1,5 +1,6 @@
 import { useState } from "react";
 import { useAppend, useCancel } from "../../api/actions";
+import { download } from "../../api/client";
 import { over } from "../../api/queries";
 import { isTool } from "../../api/threads";
 import type { Run } from "../../api/types";
@@ -10,6 +11,7 @@ import { Failure } from "../../ui/basics";
 import { Confirm, Dialog } from "../../ui/dialog";
 import { failed, toast } from "../../ui/toast";
 import { Curl } from "./curl";
+import { documentOf } from "./document";
 import { Rerun } from "./rerun";
 
 type Open = "append" | "rerun" | "curl" | "cancel" | "delete" | null;
@@ -49,6 +51,9 @@ export function Actions({ run, log, onDelete }: { run: Run; log: RunLog; onDelet
       )}
       <button type="button" className="button plain" onClick={() => setOpen("curl")}>
         curl
+      </button>
+      <button type="button" className="button plain" disabled={!log.complete} onClick={() => download(documentOf(run, log), `${run.id}.json`)}>
+        Download
       </button>
       {deletes && ended && (
         <button type="button" className="button plain danger" onClick={() => setOpen("delete")}>

@@ -1,14 +1,16 @@
 import { useState, type ReactNode } from "react";
 import { Link } from "wouter";
-import { over } from "../../api/queries";
+import { over, useReruns } from "../../api/queries";
 import type { Run } from "../../api/types";
 import { useMoney, useSeesOthers } from "../../app/context";
 import type { RunLog } from "../../log/runlog";
 import { Clock, CopyIcon, Took } from "../../ui/basics";
+import { comparePath, runPath } from "../../app/paths";
 import { brief, compact, number } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
 import { Actions } from "./actions";
 
+const mostReruns = 5;
 const most = 4_000; // characters of the input in the title; the rest is on the tab Input
 
 /** Header is the summary of a run. */
@@ -57,6 +59,7 @@ export function Header({ run, log, onDelete }: { run: Run; log: RunLog; onDelete
             <Link href={`/runs/${encodeURIComponent(run.parentRunId)}`}>{brief(run.parentRunId)}</Link>
           </Fact>
         )}
+        <Reruns run={run} />
         <Fact name="Events">
           <span data-whole={log.complete}>
             {number(log.events.length)}
@@ -82,6 +85,33 @@ function Tokens({ run }: { run: Run }) {
         </span>
       </Fact>
       <Fact name="Cost">{run.cost === undefined || run.cost === null ? <span title="The models of this run have no prices.">–</span> : money(run.cost)}</Fact>
+    </>
+  );
+}
+
+// The run that this one repeats, and the runs that repeat it.
+function Reruns({ run }: { run: Run }) {
+  const of = typeof run.metadata?.rerunOf === "string" ? run.metadata.rerunOf : "";
+  const { data } = useReruns(run.id);
+  const own = data?.filter((r) => r.user === run.user) ?? [];
+  return (
+    <>
+      {of && (
+        <Fact name="Rerun of">
+          <Link href={runPath({ id: of, user: run.user })}>{brief(of)}</Link> · <Link href={comparePath({ id: of, user: run.user }, run)}>compare</Link>
+        </Fact>
+      )}
+      {own.length > 0 && (
+        <Fact name="Reruns">
+          {own.slice(0, mostReruns).map((r, i) => (
+            <span key={r.id}>
+              {i > 0 && ", "}
+              <Link href={runPath(r)}>{brief(r.id)}</Link>
+            </span>
+          ))}
+          {own.length > mostReruns && ` and ${own.length - mostReruns} more`}
+        </Fact>
+      )}
     </>
   );
 }

@@ -95,6 +95,7 @@ function useInstead() {
 }
 
 function request(run: Run, input: RunInput | null, content: string, where: Where, asked?: ThreadMessage): RunRequest {
-  if (where === "place" && asked) return { ...withoutMessages(run, input), threadId: run.threadId, rewindTo: asked.id };
-  return { ...again(run, input, content), ...(where === "after" && { threadId: run.threadId }) };
+  const metadata = { ...run.metadata, rerunOf: run.id } as object as RunRequest["metadata"];
+  if (where === "place" && asked) return { ...withoutMessages(run, input), metadata, threadId: run.threadId, rewindTo: asked.id };
+  return { ...again(run, input, content), metadata, ...(where === "after" && { threadId: run.threadId }) };
 }

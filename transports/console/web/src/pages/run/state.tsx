@@ -1,6 +1,6 @@
 import { useId, useState } from "react";
 import { Link } from "wouter";
-import { runPath } from "../../app/search";
+import { runPath } from "../../app/paths";
 import { useKeys } from "../../app/keys";
 import { useProject } from "../../app/context";
 import type { Run } from "../../api/types";

@@ -1,11 +1,13 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
+import { Link } from "wouter";
 import { over, runURL } from "../../api/queries";
 import { ask as send } from "../../api/client";
 import { Problem, say } from "../../api/problem";
 import type { Run } from "../../api/types";
 import { useMay, useMe, useProject } from "../../app/context";
 import { useKeys } from "../../app/keys";
+import { comparePath } from "../../app/paths";
 import { Confirm } from "../../ui/dialog";
 import { opening } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
@@ -41,6 +43,7 @@ export function Bulk({ runs, keep }: { runs: Run[]; keep: (runs: Run[]) => void 
     void queries.invalidateQueries({ queryKey: ["runs"] });
   };
   const busy = done !== null;
+  const two = pair(runs);
   return (
     <div className="bulk" role="region" aria-label="Selected runs">
       <span className="grow num">{done ? `${done.n} of ${done.of} …` : `${runs.length} selected`}</span>
@@ -53,6 +56,11 @@ export function Bulk({ runs, keep }: { runs: Run[]; keep: (runs: Run[]) => void 
         <button type="button" className="button danger" disabled={busy} onClick={() => ask("delete")}>
           Delete {removable.length}
         </button>
+      )}
+      {two && (
+        <Link className="button" href={comparePath(...two)}>
+          Compare
+        </Link>
       )}
       <button type="button" className="button plain" disabled={busy} onClick={() => keep([])}>
         Select none
@@ -77,6 +85,13 @@ export function Bulk({ runs, keep }: { runs: Run[]; keep: (runs: Run[]) => void 
       )}
     </div>
   );
+}
+
+// Two runs, the older one first.
+function pair(runs: Run[]): [Run, Run] | null {
+  const [a, b] = runs;
+  if (!a || !b || runs.length > 2) return null;
+  return a.createdAt < b.createdAt ? [a, b] : [b, a];
 }
 
 const many = (runs: Run[]) => (runs.length === 1 ? "1 run" : `${runs.length} runs`);

@@ -5,7 +5,7 @@ import { statuses, tone, word } from "../../ui/status";
 import { Typed } from "../../ui/typed";
 import { count, type Filters } from "./filters";
 
-const none: Filters = { status: [], agent: "", workflow: "", thread: "", user: "", since: "", until: "", text: "" };
+const none: Filters = { status: [], agent: "", workflow: "", thread: "", user: "", since: "", until: "", text: "", tag: "" };
 
 const times = [
   { value: "", name: "Any time" },
@@ -20,7 +20,7 @@ export function FilterBar({ filters, change }: { filters: Filters; change: (what
   const agents = useOffers().data?.agents ?? [];
   const workflows = useWorkflows().data?.workflows ?? [];
   const others = useSeesOthers();
-  const [more, setMore] = useState(Boolean(filters.thread || filters.user || filters.until));
+  const [more, setMore] = useState(Boolean(filters.thread || filters.user || filters.until || filters.tag));
   const what = filters.agent ? `a:${filters.agent}` : filters.workflow ? `w:${filters.workflow}` : "";
   const known = [...agents.map((a) => `a:${a.name}`), ...workflows.map((w) => `w:${w.name}`)];
   return (
@@ -74,6 +74,7 @@ export function FilterBar({ filters, change }: { filters: Filters; change: (what
       {more && (
         <>
           <Typed label="Thread" placeholder="Thread" value={filters.thread} set={(thread) => change({ thread })} />
+          <Typed label="Tag" placeholder="Tag" value={filters.tag} set={(tag) => change({ tag })} />
           {others && <Typed label="User" placeholder="User" value={filters.user} set={(user) => change({ user })} />}
           <label className="until">
             <span className="muted">until</span>

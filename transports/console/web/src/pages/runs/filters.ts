@@ -13,9 +13,10 @@ export interface Filters {
   since: string; // a time, or an age: "1h", "24h", "7d"
   until: string;
   text: string;
+  tag: string; // one, or several with commas
 }
 
-const names = { agent: "agent", workflow: "workflow", thread: "thread", user: "user", since: "since", until: "until", text: "q" } as const;
+const names = { agent: "agent", workflow: "workflow", thread: "thread", user: "user", since: "since", until: "until", text: "q", tag: "tag" } as const;
 
 /** useFilters reads and changes the filters in the address. */
 export function useFilters(): [Filters, (change: Partial<Filters>) => void] {
@@ -26,7 +27,7 @@ export function useFilters(): [Filters, (change: Partial<Filters>) => void] {
   const filters: Filters = {
     status: statuses.filter((s) => wanted.includes(s.toLowerCase())),
     agent: read("agent"), workflow: read("workflow"), thread: read("thread"), user: read("user"),
-    since: read("since"), until: read("until"), text: read("q"),
+    since: read("since"), until: read("until"), text: read("q"), tag: read("tag"),
   };
   const change = (what: Partial<Filters>) => {
     const next = { ...filters, ...what };
@@ -51,6 +52,7 @@ export function asked(f: Filters, now = Date.now()): URLSearchParams {
   if (f.thread) to.set("threadId", f.thread);
   if (f.user) to.set("user", f.user);
   if (f.text) to.set("q", f.text);
+  if (f.tag) to.set("tag", f.tag);
   const since = moment(f.since, now);
   const until = moment(f.until, now);
   if (since) to.set("since", since);

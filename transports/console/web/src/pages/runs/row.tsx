@@ -1,7 +1,7 @@
 import { Link } from "wouter";
 import type { Run } from "../../api/types";
 import { useMoney } from "../../app/context";
-import { runPath } from "../../app/search";
+import { runPath } from "../../app/paths";
 import { Ago, Took } from "../../ui/basics";
 import { compact, opening } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";

@@ -1,16 +1,19 @@
-import { useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
+import { download } from "../../api/client";
 import type { Run } from "../../api/types";
-import { useSeesOthers } from "../../app/context";
+import { useProject, useSeesOthers } from "../../app/context";
 import { useKeys } from "../../app/keys";
 import { near } from "../../app/live";
 import { useTitle } from "../../app/title";
-import { runPath } from "../../app/search";
+import { runPath } from "../../app/paths";
 import { Empty, Failure, Loading } from "../../ui/basics";
 import { number } from "../../ui/format";
+import { failed } from "../../ui/toast";
 import { Bulk } from "./bulk";
+import { csvOf } from "./csv";
 import { FilterBar } from "./filter-bar";
 import { count, useFilters } from "./filters";
 import { Row } from "./row";
@@ -21,6 +24,8 @@ export default function Page() {
   useTitle("Runs");
   const [filters, setFilters] = useFilters();
   const { data, error, refetch, fetchNextPage, hasNextPage, isFetchingNextPage, isPlaceholderData } = useRuns(filters);
+  const project = useProject();
+  const csv = useMutation({ mutationFn: () => csvOf(project, filters).then((blob) => download(blob, "runs.csv")) });
   const runs = useMemo(() => unique(data?.pages.flatMap((p) => p.items) ?? []), [data]);
   const total = data?.pages[0]?.total;
   const [walked, setWalked] = useState(""); // key of the focused row: rows move when runs arrive
@@ -77,20 +82,27 @@ export default function Page() {
             {count(filters) > 0 && " found"}
           </span>
         )}
-        {(data?.pages.length ?? 0) > near && (
-          <div className="actions">
-            <span className="muted">Paused while you read further back.</span>
-            <button
-              type="button" className="button small"
-              onClick={() => {
-                scrollTo({ top: 0 });
-                void queries.resetQueries({ queryKey: ["runs"] });
-              }}
-            >
-              The latest runs
+        <div className="actions">
+          {runs.length > 0 && (
+            <button type="button" className="button plain small" disabled={csv.isPending} onClick={() => csv.mutate(undefined, { onError: failed })}>
+              CSV
             </button>
-          </div>
-        )}
+          )}
+          {(data?.pages.length ?? 0) > near && (
+            <>
+              <span className="muted">Paused while you read further back.</span>
+              <button
+                type="button" className="button small"
+                onClick={() => {
+                  scrollTo({ top: 0 });
+                  void queries.resetQueries({ queryKey: ["runs"] });
+                }}
+              >
+                The latest runs
+              </button>
+            </>
+          )}
+        </div>
       </header>
       <FilterBar filters={filters} change={setFilters} />
       {error && <Failure error={error} retry={() => void refetch()} />}

@@ -1,11 +1,14 @@
+import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
+import { download } from "../../api/client";
 import { isTool, useChangeThread, useDeleteThread } from "../../api/threads";
 import type { Run, Thread } from "../../api/types";
-import { useMayControl, useMayDelete, useOwns } from "../../app/context";
+import { useMayControl, useMayDelete, useOwns, useProject } from "../../app/context";
 import { Failure } from "../../ui/basics";
 import { Confirm, Dialog } from "../../ui/dialog";
 import { failed, toast } from "../../ui/toast";
+import { markdownOf } from "./markdown";
 
 /** ThreadActions are the operations on a thread that the caller may do. */
 export function ThreadActions({ thread, latest, gone }: { thread: Thread; latest: Run | undefined; gone: () => void }) {
@@ -16,6 +19,9 @@ export function ThreadActions({ thread, latest, gone }: { thread: Thread; latest
   const control = useMayControl(thread.user);
   const may = useMayDelete(thread.user);
   const own = useOwns(thread.user);
+  const project = useProject();
+  const name = thread.title || thread.threadId;
+  const markdown = useMutation({ mutationFn: () => markdownOf(project, thread, name).then((blob) => download(blob, `${name.slice(0, 60)}.md`)) });
   const archive = (archived: boolean) =>
     change.mutate({ thread: conversationId, archived }, { onError: failed, onSuccess: () => toast(archived ? "Thread archived." : "Thread restored.") });
   return (
@@ -25,6 +31,9 @@ export function ThreadActions({ thread, latest, gone }: { thread: Thread; latest
           Open in the playground
         </Link>
       )}
+      <button type="button" className="button small" disabled={markdown.isPending} onClick={() => markdown.mutate(undefined, { onError: failed })}>
+        Markdown
+      </button>
       {control && (
         <>
           <button type="button" className="button small" onClick={() => {

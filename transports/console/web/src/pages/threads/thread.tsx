@@ -5,7 +5,7 @@ import { useDays, useThread, useThreadRuns, type Day } from "../../api/threads";
 import type { Run, Thread, ThreadMessage } from "../../api/types";
 import { useSeesOthers } from "../../app/context";
 import { useTitle } from "../../app/title";
-import { runPath } from "../../app/search";
+import { runPath } from "../../app/paths";
 import { Transcript } from "../../log/transcript";
 import { Ago, Empty, Failure, Loading, Panel, Took } from "../../ui/basics";
 import { brief, opening } from "../../ui/format";

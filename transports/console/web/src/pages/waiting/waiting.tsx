@@ -5,7 +5,7 @@ import type { Waiting } from "../../api/types";
 import { useMay, useMayControl, useSeesOthers } from "../../app/context";
 import { useKeys } from "../../app/keys";
 import { useTitle } from "../../app/title";
-import { runPath } from "../../app/search";
+import { runPath } from "../../app/paths";
 import { Answer, callOf } from "../../ui/answer";
 import { Ago, Empty, Failure, Loading, Panel } from "../../ui/basics";
 import { Drawn } from "../../ui/drawn";
