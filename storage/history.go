@@ -15,13 +15,8 @@ SELECT day FROM messages
 WHERE thread_key = ` + threadOfProject + ` AND state = 'consumed' AND day < ? ORDER BY day DESC LIMIT 1`
 
 	selectHistory = `
-SELECT ` + messageColumns + `, key, 0, sized.found
-FROM (SELECT sized_key, at, found
-	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at, sized_key) - size AS behind, count(*) OVER () AS found
-		FROM (SELECT key AS sized_key, seq AS at, octet_length(message) AS size FROM messages
-			WHERE thread_key = ` + threadOfProject + ` AND state = 'consumed' AND day = ? AND seq > ? ORDER BY seq LIMIT ?) AS plain) AS counted
-	WHERE behind < ? ORDER BY at, sized_key` + sizedFirst + `
-JOIN messages ON key = sized_key ORDER BY at, sized_key`
+SELECT ` + messageColumns + `, key FROM messages
+WHERE thread_key = ` + threadOfProject + ` AND state = 'consumed' AND day = ? AND seq > ? ORDER BY seq LIMIT ?`
 )
 
 const secondsPerDay = 24 * 60 * 60
@@ -63,5 +58,5 @@ func (r reader) HistoryDay(ctx context.Context, project string, threadKey int64,
 
 // History lists the thread's consumed messages of a UTC day, by seq, from those above after.
 func (r reader) History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (data.Page[data.Message], error) {
-	return pageOf(ctx, r.q, scanMessageAnd, data.PageBytes, limit, selectHistory, threadKey, project, dayOf(day), after)
+	return messagePage(ctx, r.q, r.d, data.PageBytes, limit, selectHistory, threadKey, project, dayOf(day), after)
 }

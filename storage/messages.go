@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -55,25 +56,19 @@ UNION ALL
 SELECT asked.thread_key, asked.id FROM ` + unnestIDs + `
 CROSS JOIN messages m WHERE m.thread_key = asked.thread_key AND m.tool_call_id = asked.id AND m.tool_call_id <> ''`
 
-	// A page of the newest messages does not count the list.
-	newestMessages = `
-SELECT ` + messageColumns + `, key, 0, sized.found
-FROM (SELECT sized_key, at, found
-	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key) - size AS behind, count(*) OVER () AS found
-		FROM (SELECT key AS sized_key, seq AS at, octet_length(message) AS size FROM messages`
-	thatFit = ` ORDER BY seq DESC LIMIT ?) AS plain) AS counted
-	WHERE behind < ? ORDER BY at DESC, sized_key` + sizedFirst + `
-JOIN messages ON key = sized_key ORDER BY at DESC, sized_key`
-
-	selectMessages = newestMessages + `
-			WHERE thread_key = ? AND state = 'consumed' AND event_id <= ?` + thatFit
+	selectMessages = `
+SELECT ` + messageColumns + `, key FROM messages
+WHERE thread_key = ? AND state = 'consumed' AND event_id <= ?` + newestFirst
 
 	selectInstructions = `
 SELECT ` + messageColumns + `, key FROM messages
 WHERE thread_key = ? AND instructs AND state = 'consumed' AND event_id <= ? ORDER BY seq LIMIT 100`
 
-	selectMessagesBefore = newestMessages + `
-			WHERE thread_key = ` + threadOfProject + ` AND seq < ? AND (state = 'consumed' OR state = ? AND event_id > 0)` + thatFit
+	selectMessagesBefore = `
+SELECT ` + messageColumns + `, key FROM messages
+WHERE thread_key = ` + threadOfProject + ` AND seq < ? AND (state = 'consumed' OR state = ? AND event_id > 0)` + newestFirst
+
+	newestFirst = ` ORDER BY seq DESC LIMIT ?`
 
 	selectMessagesByID = `
 SELECT ` + messageColumns + `, key FROM messages WHERE thread_key = ? AND message_id = ANY (?)
@@ -142,28 +137,43 @@ func withoutID(text []byte) string {
 func scanMessage(rows *sql.Rows) (m data.Message, err error) { return scanMessageAnd(rows) }
 
 func scanMessageAnd(rows *sql.Rows, more ...any) (m data.Message, err error) {
-	var run sql.NullInt64
-	var id, toolCallID string
-	err = rows.Scan(append([]any{
-		&m.ThreadKey, &run, &m.Seq, &m.EventID, &m.State, &id, &toolCallID,
-		jsonInto{&m.ContextItemIDs},
-		messageInto{&m.Message},
-		dayInto{&m.Day},
-		timeInto{&m.CreatedAt},
-		&m.Key,
-	}, more...)...)
-	m.RunKey, m.ID, m.ToolCallID = run.Int64, id, toolCallID
+	err = scanMessageWith(rows, &m, &messageInto{m: &m.Message}, more...)
 	return m, err
 }
 
-type messageInto struct{ m *agui.Message }
+// scanMessageWith scans a row into m, of which text scans the text, and the columns behind it.
+func scanMessageWith(rows *sql.Rows, m *data.Message, text *messageInto, more ...any) error {
+	var run sql.NullInt64
+	var id, toolCallID string // which the text does not repeat
+	err := rows.Scan(append([]any{
+		&m.ThreadKey, &run, &m.Seq, &m.EventID, (*string)(&m.State), &id, &toolCallID,
+		jsonInto{&m.ContextItemIDs}, text, dayInto{&m.Day}, timeInto{&m.CreatedAt}, &m.Key,
+	}, more...)...)
+	m.RunKey, m.ID, m.ToolCallID = run.Int64, id, toolCallID
+	return err
+}
 
-func (s messageInto) Scan(src any) error {
-	text, err := bytesOf(src)
-	if err != nil {
-		return err
+// messageInto reads the text of a message, which was valid JSON when it was written.
+type messageInto struct {
+	m    *agui.Message
+	size int // of the text
+}
+
+func (s *messageInto) Scan(src any) error {
+	var text []byte
+	switch src := src.(type) {
+	case string:
+		text = []byte(src)
+	case []byte:
+		text = src // the message refers to nothing of it
+	default:
+		return fmt.Errorf("a text is a %T", src)
 	}
-	return json.Unmarshal([]byte(stretch(string(text))), s.m)
+	s.size = len(text)
+	if bytes.Contains(text, []byte(sameOutput)) {
+		text = []byte(stretch(string(text)))
+	}
+	return s.m.UnmarshalJSON(text)
 }
 
 // An agent's answer is the message's content and, for clients, also the output in its metadata. If the output has
@@ -297,7 +307,7 @@ func (r keyed) Messages(ctx context.Context, threadKey, upTo int64, limit int) (
 	if upTo == 0 {
 		upTo = math.MaxInt64
 	}
-	p, err := pageOf(ctx, r.q, scanMessageAnd, data.ThreadBytes, limit, selectMessages, threadKey, upTo)
+	p, err := messagePage(ctx, r.q, r.d, data.ThreadBytes, limit, selectMessages, threadKey, upTo)
 	slices.Reverse(p.Rows)
 	return p.Rows, err
 }
@@ -314,8 +324,7 @@ func (r reader) MessagesBefore(ctx context.Context, project string, threadKey, b
 	if withHidden {
 		also = data.MessageHidden
 	}
-	p, err := pageOf(ctx, r.q, scanMessageAnd, data.ThreadBytes, limit, selectMessagesBefore,
-		threadKey, project, orEnd(before), string(also))
+	p, err := messagePage(ctx, r.q, r.d, data.ThreadBytes, limit, selectMessagesBefore, threadKey, project, orEnd(before), string(also))
 	slices.Reverse(p.Rows)
 	return p, err
 }

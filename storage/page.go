@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 
 	"github.com/batonrun/baton/runtime/data"
 )
@@ -53,4 +54,40 @@ func counted[T any](ctx context.Context, q querier, p data.Page[T], query string
 	}
 	p.Counted = p.Total <= maxCount
 	return p, nil
+}
+
+// messagePage returns the first messages that a statement selects in the order of their seqs: at most limit, which is the
+// statement's last parameter, as many as do not exceed bytes, and at least one. SQLite reads a row when it is asked for the row.
+// PostgreSQL sends all rows, so it finds the end of the page itself.
+func messagePage(ctx context.Context, q querier, d *dialect, bytes, limit int, query string, args ...any) (p data.Page[data.Message], err error) {
+	args = append(args, limit+1)
+	if !d.single {
+		query, args = untilFull(query), append(args, bytes)
+	}
+	n, size := 0, 0
+	p.Rows, err = some(ctx, q, func(rows *sql.Rows) (m data.Message, err error) {
+		if p.More = n == limit || size >= bytes; !p.More {
+			text := messageInto{m: &m.Message}
+			err = scanMessageWith(rows, &m, &text)
+			n, size = n+1, size+text.size
+		}
+		return m, err
+	}, func(data.Message) bool { return !p.More }, query, args...)
+	p.Rows = p.Rows[:min(n, len(p.Rows))]
+	return p, err
+}
+
+// untilFull returns a statement that selects messages as one that ends behind the first row that exceeds a number of bytes, its
+// last parameter.
+func untilFull(query string) string {
+	order := "seq"
+	if strings.Contains(query, newestFirst) {
+		order = "seq DESC"
+	}
+	return `
+SELECT ` + messageColumns + `, key
+FROM (SELECT ` + messageColumns + `, key,
+	sum(octet_length(message)) OVER (ORDER BY ` + order + ` ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING) AS before
+	FROM (` + query + `) AS plain) AS sized
+WHERE COALESCE(before, 0) < ? ORDER BY ` + order
 }

@@ -62,13 +62,7 @@ FROM (SELECT at, found
 JOIN prompt_pieces ON id = at ORDER BY at`
 
 	selectMessagesBySeq = `
-SELECT ` + messageColumns + `, key, 0, sized.found
-FROM (SELECT sized_key, at, found
-	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key) - size AS behind, count(*) OVER () AS found
-		FROM (SELECT key AS sized_key, seq AS at, octet_length(message) AS size FROM messages
-			WHERE thread_key = ` + threadOfProject + ` AND seq = ANY (?) ORDER BY seq DESC LIMIT ?) AS plain) AS counted
-	WHERE behind < ? ORDER BY at DESC, sized_key` + sizedFirst + `
-JOIN messages ON key = sized_key ORDER BY at DESC, sized_key`
+SELECT ` + messageColumns + `, key FROM messages WHERE thread_key = ` + threadOfProject + ` AND seq = ANY (?)` + newestFirst
 )
 
 // The pieces that no other run uses.
@@ -169,5 +163,5 @@ func (r reader) PromptPieces(ctx context.Context, project string, threadKey int6
 
 // MessagesBySeq returns messages of a thread: see [data.ByProject].
 func (r reader) MessagesBySeq(ctx context.Context, project string, threadKey int64, seqs []int64) (data.Page[data.Message], error) {
-	return pageOf(ctx, r.q, scanMessageAnd, data.PageBytes, len(seqs), selectMessagesBySeq, threadKey, project, r.d.list(seqs))
+	return messagePage(ctx, r.q, r.d, data.PageBytes, len(seqs), selectMessagesBySeq, threadKey, project, r.d.list(seqs))
 }

@@ -31,7 +31,7 @@ var (
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
 	needFilter = []string{
-		"setHead", "selectRun", "listRuns", "countSome", "keysByTime", "keysByKey", "keysByTerms", "keysByName", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "newestMessages", "selectThreadHead", "selectWholeThread", "selectAsked", "endedColumns", "callColumns", "listQuestions", "countQuestions",
+		"setHead", "selectRun", "listRuns", "countSome", "keysByTime", "keysByKey", "keysByTerms", "keysByName", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "selectThreadHead", "selectWholeThread", "selectAsked", "endedColumns", "callColumns", "listQuestions", "countQuestions",
 	}
 	// This reads a table of SQLite's.
 	onlySQLite = []string{"selectLastKey", "giveKeys", "selectSQLiteVersion", "selectListedThreads"}
@@ -69,6 +69,9 @@ func TestStatementsUseIndexes(t *testing.T) {
 	}
 	for _, count := range []string{uncounted, countAskedOf} {
 		statements["questions of a user with "+count] = listQuestions + count + askedOf
+	}
+	for _, name := range []string{"selectMessages", "selectMessagesBefore", "selectHistory", "selectMessagesBySeq"} {
+		statements[name+" until full"] = untilFull(statements[name])
 	}
 	for i, d := range slices.Concat(threadRows, runRows, []deletion{keysOfRun}) {
 		statements["sizes of deletion "+strconv.Itoa(i)], statements["deletion "+strconv.Itoa(i)] = d.sizes, d.remove
