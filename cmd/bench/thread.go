@@ -102,40 +102,41 @@ func (o *threadOptions) measure(ctx context.Context, t *target, threads []string
 		reports[i].name = fmt.Sprintf("A thread of %d messages", n)
 	}
 	for _, part := range threadParts {
-		took := make([][]time.Duration, len(threads))
+		took, used := make([][]time.Duration, len(threads)), make([][]time.Duration, len(threads))
 		for range o.passes {
 			for i, thread := range threads { // in turns
 				if ctx.Err() != nil {
 					return nil, ctx.Err()
 				}
-				d, err := timed(t, thread, part.request)
+				d, cpu, err := timed(t, thread, part.request)
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", part.name, err)
 				}
-				took[i] = append(took[i], d)
+				took[i], used[i] = append(took[i], d), append(used[i], cpu)
 			}
 		}
 		for i := range threads {
 			reports[i].times(part.name, took[i])
+			reports[i].times("  CPU of the server", used[i])
 		}
 	}
 	return reports, nil
 }
 
-// timed prepares a request on a new connection, sends it and returns its duration.
-func timed(t *target, thread string, request func(c *conn, thread string) (func() error, error)) (time.Duration, error) {
+// timed prepares a request on a new connection, sends it, and returns its duration and the CPU time that the server has used.
+func timed(t *target, thread string, request func(c *conn, thread string) (func() error, error)) (took, used time.Duration, err error) {
 	c, err := dial(t.addr)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer func() { _ = c.Close() }()
 	do, err := request(c, thread)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	began := time.Now()
+	began, before := time.Now(), t.cpu()
 	err = do()
-	return time.Since(began), err
+	return time.Since(began), t.cpu() - before, err
 }
 
 // threadParts are the measured requests. Each prepares a request and returns the function to measure.
@@ -178,6 +179,12 @@ var threadParts = []struct {
 	{"GET messages?limit=50", func(c *conn, thread string) (func() error, error) {
 		return func() error {
 			_, err := get(c, "/api/v1/threads/"+thread+"/messages?limit=50")
+			return err
+		}, nil
+	}},
+	{"GET the history's last day", func(c *conn, thread string) (func() error, error) {
+		return func() error {
+			_, err := get(c, "/api/v1/agent/history?threadId="+thread)
 			return err
 		}, nil
 	}},
