@@ -247,7 +247,8 @@ func (r *Run) Ask(ctx context.Context, q agui.Interrupt) (Answer, error) {
 // developer) are included however old they are. Each call has its result, except calls and results that are alone: those are left out.
 // A worker that another one called has only its query.
 //
-// Messages blocks while the database is read. Ask for few messages first, because those of a long thread are expensive.
+// Messages blocks while the database is read. Ask for few messages first, because those of a long thread are expensive. Do not change what
+// they refer to, such as their metadata: other runs of the thread get the same.
 func (r *Run) Messages(ctx context.Context, limit int) (list []agui.Message, more bool, err error) {
 	list, more, err = r.host.Messages(ctx, limit)
 	if r.rewritten != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // editing is a thread with a question u1 and its answer; u1 is edited under its id while no slot is free.
@@ -61,6 +62,13 @@ func (b *bench) shows(want ...string) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		b.t.Errorf("the thread shows (-want +got):\n%s", diff)
+	}
+	rows, err := b.store.Messages(context.Background(), th.Key, 0, 100)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if diff := cmp.Diff(tail.Contents(rows), snap.Messages); diff != "" {
+		b.t.Errorf("the thread shows other messages than its rows (-rows +shown):\n%s", diff)
 	}
 }
 

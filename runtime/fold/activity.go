@@ -21,7 +21,7 @@ func (f *Fold) activity(e agui.ActivitySnapshot) []string {
 	case m.Role != agui.RoleActivity:
 		f.forget(m)
 		m.Message = agui.Message{ID: e.MessageID, Role: agui.RoleActivity}
-		f.count(m, size(&m.Message))
+		f.count(m, Size(&m.Message))
 	}
 	f.count(m, len(e.Content)-len(m.Parts))
 	m.ActivityType, m.Parts, m.SubagentRunID = e.ActivityType, e.Content, e.SubagentRunID

@@ -174,7 +174,7 @@ func (f *Fold) addBehind(at *message, m agui.Message) *message {
 	}
 	f.n++
 	f.index(added)
-	f.count(added, size(&m))
+	f.count(added, Size(&m))
 	return added
 }
 
@@ -191,8 +191,8 @@ func (f *Fold) Brought(id string) {
 	}
 }
 
-// size returns a message's memory in bytes.
-func size(m *agui.Message) int {
+// Size returns a message's memory in bytes.
+func Size(m *agui.Message) int {
 	n := each + len(m.ID) + len(m.Content) + len(m.Parts) + len(m.Name) + len(m.ToolCallID) + len(m.Error) + len(m.ActivityType) +
 		len(m.EncryptedValue) + len(m.SubagentRunID) + len(m.Metadata) + len(m.Extra)
 	for i := range m.ToolCalls {

@@ -20,7 +20,7 @@ type Config struct {
 
 	RingEvents int          // records in a thread's ring
 	RingBytes  int          // bytes in a thread's ring
-	RingsBytes int          // bytes in all rings
+	RingsBytes int          // bytes in all rings, and in cached messages
 	LargePages quota.Limits // bytes of large pages that cursors have read from Store
 	EventBytes int          // largest event, default MaxEvent
 
@@ -33,6 +33,8 @@ type Logs struct {
 	large *quota.Pool  // of Config.LargePages
 	bytes atomic.Int64 // of all rings
 	grown atomic.Int64 // counts additions to any ring
+
+	messages messageCache
 
 	mu    sync.Mutex // guards the field below, and Tail.holders
 	tails map[int64]*Tail
@@ -58,20 +60,20 @@ func (l *Logs) Hold(key int64, id string) *Tail {
 	return t
 }
 
-// Deliver passes on a commit's records and thread changes to the holders of the thread. ch is nil if the thread did not
-// change.
-func (l *Logs) Deliver(key int64, recs []*Record, ch *Change) {
+// Deliver passes on a commit's records and thread changes to the holders of the thread, and its rows to the cached messages. ch is nil if
+// the thread did not change.
+func (l *Logs) Deliver(key int64, recs []*Record, rows []data.Row, ch *Change) {
+	l.messages.apply(key, recs, rows, ch != nil && (ch.Removed || ch.Gone))
 	l.mu.Lock()
 	t := l.tails[key]
 	if t != nil {
 		t.holders++
 	}
 	l.mu.Unlock()
-	if t == nil {
-		return
+	if t != nil {
+		t.deliver(recs, ch)
+		t.Release()
 	}
-	t.deliver(recs, ch)
-	t.Release()
 	l.evict()
 }
 
@@ -113,10 +115,11 @@ func (l *Logs) checkCursor(ctx context.Context, key, after int64) (int64, error)
 // Bytes returns the size of all rings.
 func (l *Logs) Bytes() int64 { return l.bytes.Load() }
 
-// evict drops the rings that have been idle longest if all rings exceed their limit. It frees an eighth more than
-// necessary, to run rarely.
+// evict drops cached messages, and then the rings that have been idle longest, if together they exceed their limit. It frees an eighth
+// more than necessary, to run rarely.
 func (l *Logs) evict() {
 	limit := int64(l.cfg.RingsBytes)
+	l.messages.evict(max(limit-l.bytes.Load(), 0))
 	if l.bytes.Load() <= limit {
 		return
 	}

@@ -49,7 +49,7 @@ func (t *Tail) Settled(ctx context.Context, limit int) (Snapshot, error) {
 			return s, err
 		}
 	}
-	rows, err := store.Messages(ctx, t.key, s.After, limit)
+	rows, err := t.logs.Messages(ctx, t.key, s.After, limit)
 	if err != nil {
 		return s, err
 	}

@@ -20,7 +20,7 @@ func TestTail_RemembersCancelledRunsOfReaders(t *testing.T) {
 	for i := range void {
 		void[i] = int64(i)
 	}
-	logs.Deliver(1, nil, &Change{Busy: true, Void: void})
+	logs.Deliver(1, nil, nil, &Change{Busy: true, Void: void})
 	if n := len(tail.cancelled); n != 1 {
 		t.Errorf("%d cancelled runs remembered, want 1", n)
 	}

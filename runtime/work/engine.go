@@ -275,13 +275,13 @@ func (en *Engine) show(batch []*commit.Item) {
 		if it.Err != nil && (it.Out == nil || !it.Out.Gone) {
 			continue
 		}
-		thread := it.Thread
+		thread, rows := it.Thread, it.Rows
 		var change *tail.Change
 		if out := it.Out; out != nil {
-			thread = cmp.Or(thread, out.Thread)
+			thread, rows = cmp.Or(thread, out.Thread), out.Rows
 			change = &tail.Change{Busy: out.Busy(), Void: out.Void, Removed: out.Removed != nil, Gone: out.Gone}
 		}
-		en.cfg.Logs.Deliver(thread, it.Records, change)
+		en.cfg.Logs.Deliver(thread, it.Records, rows, change)
 		if out := it.Out; out != nil && out.Removed != nil {
 			en.cfg.Feeds.Forget(out.Project, out.User, out.Name, out.Removed.RunKey)
 		}

@@ -55,7 +55,7 @@ func (h *history) messages(ctx context.Context, l *live, limit int) ([]agui.Mess
 // load reads the newest messages, and the instructions if they can be older.
 func (h *history) load(ctx context.Context, l *live, limit int) error {
 	thread, upTo := l.span.thread.Key, l.span.began.upTo
-	rows, err := commit.Patiently(ctx, func() ([]data.Message, error) { return l.en.store.Messages(ctx, thread, upTo, limit) })
+	rows, err := commit.Patiently(ctx, func() ([]data.Message, error) { return l.en.cfg.Logs.Messages(ctx, thread, upTo, limit) })
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (l *live) snapshot(ctx context.Context, limit int) (tail.Snapshot, error) {
 	if err := l.stored(ctx, s.After); err != nil {
 		return tail.Snapshot{}, err
 	}
-	rows, err := l.en.store.Messages(ctx, l.t.Key(), s.After, limit)
+	rows, err := l.en.cfg.Logs.Messages(ctx, l.t.Key(), s.After, limit)
 	if err != nil {
 		return tail.Snapshot{}, err
 	}
@@ -108,6 +108,7 @@ func asOf(rows []data.Message, folded []agui.Message, partial []data.Message) []
 	for _, m := range folded {
 		then[m.ID] = m
 	}
+	rows = slices.Clone(rows)
 	for i := range rows {
 		if m, ok := then[rows[i].ID]; ok {
 			rows[i].Message = m
