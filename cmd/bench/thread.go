@@ -47,24 +47,18 @@ func (o *threadOptions) bench(ctx context.Context, all *options) ([]report, erro
 	})
 }
 
-// converseLong makes a thread of n messages.
+// converseLong makes a thread of n messages. Only a thread's first run takes messages of the assistant.
 func converseLong(t *target, thread string, n int) error {
-	const atOnce = 500
 	c, err := dial(t.addr)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	for done := 0; done < n; done += atOnce {
-		var list []message
-		for i := range min(atOnce, n-done) {
-			list = append(list, message{fmt.Sprint("m", done+i), []string{"user", "assistant"}[i%2], fmt.Sprint("Said as number ", done+i, " of this conversation", strings.Repeat(", and more", 25))})
-		}
-		if err := turnOf(c, "/api/v1/agent/runs", map[string]any{"agent": "echo", "threadId": thread, "messages": list}); err != nil {
-			return err
-		}
+	list := make([]message, n)
+	for i := range list {
+		list[i] = message{fmt.Sprint("m", i), []string{"user", "assistant"}[i%2], fmt.Sprint("Said as number ", i, " of this conversation", strings.Repeat(", and more", 25))}
 	}
-	return nil
+	return turnOf(c, "/api/v1/agent/runs", map[string]any{"agent": "echo", "threadId": thread, "messages": list})
 }
 
 type message struct {
