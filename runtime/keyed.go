@@ -1,7 +1,10 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -43,8 +46,27 @@ func (k keyed) shownHeads(ctx context.Context, g grant) ([]data.MessageHead, err
 	return k.byKey.ShownHeads(ctx, g.thread, tail.LatestMessages)
 }
 
-func (k keyed) messageHeads(ctx context.Context, g grant, ids []string) ([]data.MessageHead, error) {
-	return k.byKey.MessageHeads(ctx, g.thread, ids)
+// messageHeads returns the messages of a thread, hidden ones included, whose id or toolCallId is among ids. It removes from ids what it
+// finds in memory among the messages up to an event, and reads the rest. An id is true if it may be a message's.
+func (k keyed) messageHeads(ctx context.Context, g grant, upTo int64, ids map[string]bool) (heads []data.MessageHead, err error) {
+	for _, m := range k.logs.Cached(g.thread, upTo) {
+		_, asked := ids[m.ID]
+		delete(ids, m.ID)
+		if message, ok := ids[m.ToolCallID]; ok && !message {
+			asked = true
+			delete(ids, m.ToolCallID)
+		}
+		if asked {
+			heads = append(heads, data.MessageHead{
+				RunKey: m.RunKey, Seq: m.Seq, State: m.State, ID: m.ID, ToolCallID: m.ToolCallID, Hash: cmp.Or(m.Hash, data.ContentHash(&m.Message)),
+			})
+		}
+	}
+	if len(ids) == 0 {
+		return heads, nil
+	}
+	read, err := k.byKey.MessageHeads(ctx, g.thread, slices.Collect(maps.Keys(ids)))
+	return append(heads, read...), err
 }
 
 func (k keyed) messagesByID(ctx context.Context, g grant, ids []string) ([]Message, error) {

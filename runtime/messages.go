@@ -37,7 +37,7 @@ func checkMessages(msgs []agui.Message) error {
 func (s *starting) reconcile(ctx context.Context) (err error) {
 	have := stored{first: s.first, lastSeq: s.th.LastSeq}
 	if ids := namedBy(s.req); !s.first && len(ids) > 0 {
-		if have.byID, err = s.rt.keyed.messageHeads(ctx, s.at, ids); err != nil {
+		if have.byID, err = s.rt.keyed.messageHeads(ctx, s.at, s.th.LastEventID, ids); err != nil {
 			return err
 		}
 	}

@@ -219,18 +219,20 @@ func (c *comparison) takeFresh() {
 	}
 }
 
-// namedBy returns the ids of the request's messages and tool calls, and the id to rewind to. A client uses its own id for
-// the result of its own tool.
-func namedBy(req *StartRequest) (ids []string) {
+// namedBy returns the ids of the request's messages and tool calls, and the id to rewind to. An id is false if it is only a call's. A
+// client uses its own id for the result of its own tool.
+func namedBy(req *StartRequest) map[string]bool {
+	ids := make(map[string]bool, len(req.Messages))
 	for i := range req.Messages {
-		for _, id := range []string{req.Messages[i].ID, req.Messages[i].ToolCallID} {
-			if id != "" {
-				ids = append(ids, id)
-			}
+		if id := req.Messages[i].ToolCallID; id != "" && !ids[id] {
+			ids[id] = false
+		}
+		if id := req.Messages[i].ID; id != "" {
+			ids[id] = true
 		}
 	}
 	if req.RewindTo != "" {
-		ids = append(ids, req.RewindTo)
+		ids[req.RewindTo] = true
 	}
 	return ids
 }

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +24,7 @@ func listed(list string) (msgs []agui.Message) {
 
 // threadOf reads a thread: its messages as listed has them, with a minus for hidden ones, and their seqs from 1. Each
 // user's message begins a run with the key of its seq.
-func threadOf(messages string, ids []string) stored {
+func threadOf(messages string, ids map[string]bool) stored {
 	have := stored{first: messages == "", read: true, whole: true}
 	run := int64(0)
 	for i, m := range listed(messages) {
@@ -37,7 +36,7 @@ func threadOf(messages string, ids []string) stored {
 			run = row.Seq
 		}
 		row.RunKey, have.lastSeq = run, row.Seq
-		if slices.Contains(ids, row.ID) {
+		if ids[row.ID] {
 			have.byID = append(have.byID, row)
 		}
 		if row.State == MessageConsumed {

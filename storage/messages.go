@@ -16,11 +16,11 @@ import (
 )
 
 const messageColumns = `thread_key, run_key, seq, event_id, state, message_id, tool_call_id, context_item_ids,
-	message, day, created_at`
+	message, day, created_at, content_hash`
 
 const (
 	upsertMessage = `
-INSERT INTO messages (` + messageColumns + `, content_hash, instructs)
+INSERT INTO messages (` + messageColumns + `, instructs)
 VALUES (?::bigint, ?::bigint, ?::bigint, ?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigint,
 	?::timestamptz, ?::bigint, ?::boolean)
 ON CONFLICT (thread_key, message_id) DO UPDATE SET
@@ -147,7 +147,7 @@ func scanMessageWith(rows *sql.Rows, m *data.Message, text *messageInto, more ..
 	var id, toolCallID string // which the text does not repeat
 	err := rows.Scan(append([]any{
 		&m.ThreadKey, &run, &m.Seq, &m.EventID, (*string)(&m.State), &id, &toolCallID,
-		jsonInto{&m.ContextItemIDs}, text, dayInto{&m.Day}, timeInto{&m.CreatedAt}, &m.Key,
+		jsonInto{&m.ContextItemIDs}, text, dayInto{&m.Day}, timeInto{&m.CreatedAt}, &m.Hash, &m.Key,
 	}, more...)...)
 	m.RunKey, m.ID, m.ToolCallID = run.Int64, id, toolCallID
 	return err

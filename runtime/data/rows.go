@@ -283,7 +283,7 @@ type Message struct {
 	CreatedAt      time.Time // zero for the time of the inserting transaction; later rows do not change it
 	agui.Message
 	Encoded []byte `json:"-"` // the stored form of Message, nil until Stored is called; a change of Message must reset it
-	Hash    int64  `json:"-"` // the ContentHash of Message; filled by Stored
+	Hash    int64  `json:"-"` // the ContentHash of Message; filled by Stored, and by reads
 }
 
 // Stored returns the stored form of the message. It encodes the message once.

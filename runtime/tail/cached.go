@@ -54,6 +54,12 @@ func (l *Logs) Messages(ctx context.Context, key, upTo int64, limit int) ([]data
 	return l.cfg.Store.Messages(ctx, key, upTo, limit)
 }
 
+// Cached returns those of the newest messages up to an event that are in memory: see [Logs.Messages].
+func (l *Logs) Cached(key, upTo int64) []data.Message {
+	rows, _ := l.messages.find(key, upTo, LatestMessages)
+	return rows
+}
+
 // committed returns the thread's last event that was delivered here, 0 if nobody holds the thread.
 func (l *Logs) committed(key int64) int64 {
 	l.mu.Lock()
@@ -184,10 +190,11 @@ func (e *cachedMessages) put(m *data.Message) bool {
 	case at >= 0 && (!shown || m.Seq != e.rows[at].Seq), at < 0 && n > 0 && m.Seq <= e.rows[n-1].Seq:
 		return false
 	}
+	text := m.Stored() // which sets the hash
 	row := data.Message{
-		ThreadKey: m.ThreadKey, RunKey: m.RunKey, Seq: m.Seq, EventID: m.EventID, State: m.State, ContextItemIDs: m.ContextItemIDs, Day: m.Day,
+		ThreadKey: m.ThreadKey, RunKey: m.RunKey, Seq: m.Seq, EventID: m.EventID, State: m.State, ContextItemIDs: m.ContextItemIDs, Day: m.Day, Hash: m.Hash,
 	}
-	if row.UnmarshalJSON(m.Stored()) != nil { // as a read decodes it, and not shared with the run
+	if row.UnmarshalJSON(text) != nil { // as a read decodes it, and not shared with the run
 		return false
 	}
 	if e.bytes += rowSize(&row); at >= 0 {
