@@ -72,6 +72,20 @@ func (b *bench) shows(want ...string) {
 	}
 }
 
+// A list repeats messages that are in memory, hidden ones and calls among them, and the thread takes only the new one.
+func TestListRepeatsMessagesInMemory(t *testing.T) {
+	b := open(t, runtime.Config{}, hello)
+	b.wait(b.ask("first", runtime.StartRequest{}, said("u1", "one"),
+		agui.Message{ID: "a1", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c1", Name: "look", Arguments: "{}"}}},
+		agui.Message{ID: "r1", Role: agui.RoleTool, ToolCallID: "c1", Content: "seen"}, said("u2", "two")).RunID, runtime.Completed)
+	b.wait(b.ask("second", runtime.StartRequest{}, said("u3", "three")).RunID, runtime.Completed)
+	b.wait(b.ask("third", runtime.StartRequest{RewindTo: "u2"}, said("u4", "four")).RunID, runtime.Completed)
+	b.shows("one", "", "seen", "two", "four", "hello four") // which reads them into memory
+	b.wait(b.ask("fourth", runtime.StartRequest{}, said("u1", "one"), said("u2", "two"), said("u3", "three"),
+		agui.Message{ID: "c1", Role: agui.RoleTool, ToolCallID: "c1", Content: "seen"}, said("u4", "four"), said("u5", "five")).RunID, runtime.Completed)
+	b.shows("one", "", "seen", "two", "four", "hello four", "five", "hello five")
+}
+
 func TestEditThatIsQueuedTakesNothingYet(t *testing.T) {
 	b, release, edit := editing(t)
 	b.shows("question", "hello question")
