@@ -108,11 +108,11 @@ func (s *messageRows) write(r *rand.Rand) (c commit) {
 // Commits are in the store before they are delivered, and both can happen during a read.
 func TestMessages_AreThoseOfTheRows(t *testing.T) {
 	asked, read := 0, 0
-	for seed := range uint64(100) {
+	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // repeatable
 		store := new(messageRows)
 		logs := New(Config{Store: store, RingsBytes: 1 << 20})
-		if seed%10 == 0 {
+		if seed%5 == 0 {
 			logs.cfg.RingsBytes = 20_000 // some are evicted
 		}
 		var late []commit
