@@ -147,7 +147,11 @@ func scanMessageWith(rows *sql.Rows, m *data.Message, text *messageInto, more ..
 	var id, toolCallID string // which the text does not repeat
 	err := rows.Scan(append([]any{
 		&m.ThreadKey, &run, &m.Seq, &m.EventID, (*string)(&m.State), &id, &toolCallID,
-		jsonInto{&m.ContextItemIDs}, text, dayInto{&m.Day}, timeInto{&m.CreatedAt}, &m.Hash, &m.Key,
+		jsonInto{&m.ContextItemIDs},
+		text,
+		dayInto{&m.Day},
+		timeInto{&m.CreatedAt},
+		&m.Hash, &m.Key,
 	}, more...)...)
 	m.RunKey, m.ID, m.ToolCallID = run.Int64, id, toolCallID
 	return err
