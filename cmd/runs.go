@@ -195,7 +195,11 @@ func (r *listedRun) step() string {
 		parts = append(parts, part)
 	}
 	if r.Waiting != nil {
-		parts = append(parts, "waits: "+r.Waiting.Reason)
+		part := "waits: " + r.Waiting.Reason
+		if r.Waiting.Behind != "" {
+			part += " behind " + r.Waiting.Behind
+		}
+		parts = append(parts, part)
 	}
 	if parts == nil {
 		return "-"

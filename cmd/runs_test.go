@@ -46,7 +46,7 @@ func TestRunsCancelAnswer_OnRunningServer(t *testing.T) {
 		}
 	}
 	find("stuck", []string{"RUNNING", "scripted", "t1", "scripted", "TOOL_CALL_END", "s ago"})
-	find("behind", []string{"QUEUED", "echo", "t1"})
+	find("behind", []string{"QUEUED", "echo", "t1", "waits: thread_busy behind stuck"})
 	out := find("asks", []string{"WAITING", "scripted waits", "RUN_FINISHED"})
 	if row(out, "over") != nil {
 		t.Errorf("an ended run is listed as open:\n%s", out)

@@ -55,8 +55,16 @@ func testLendsSlot(t *testing.T, model bool) {
 	<-began
 	close(done)
 	for _, run := range []string{first.RunID, second.RunID} {
-		if r, err := b.Run(t.Context(), local, run); err != nil || r.Status != runtime.Running {
+		r, err := b.Run(t.Context(), local, run)
+		if err != nil || r.Status != runtime.Running {
 			t.Errorf("a run that waits for a slot is %s, %v", r.Status, err)
+		}
+		w := b.WaitOf(&r)
+		for deadline := time.Now().Add(time.Minute); w == nil && time.Now().Before(deadline); <-time.After(time.Millisecond) {
+			w = b.WaitOf(&r)
+		}
+		if w == nil || w.Reason != "server_limit" || w.Since.IsZero() {
+			t.Errorf("a run that wants its slot back waits for %+v", w)
 		}
 	}
 	select {

@@ -57,12 +57,12 @@ type LastEvent struct {
 // Wait is why a run does not go on.
 type Wait = work.Wait
 
-// WaitOf returns why a run that executes does not go on, or nil. The run was obtained with a Caller.
+// WaitOf returns why a run does not begin or go on, or nil. The run was obtained with a Caller.
 func (rd *reader) WaitOf(run *Run) *Wait {
-	if g, err := run.grant(); err == nil && run.Status == Running {
-		return rd.work.WaitOf(g.run)
+	if _, err := run.grant(); err != nil {
+		return nil
 	}
-	return nil
+	return rd.work.WaitOf(&run.RunHead)
 }
 
 // LastEventOf returns the latest event of a run that was obtained with a Caller, or nil when there is none. It

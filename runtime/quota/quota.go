@@ -132,6 +132,13 @@ func (p *Pool) Try(o Owner, n int64) (*Reservation, Scope) {
 	}
 }
 
+// Full returns the first limit without room for n more units of an owner, or None. It reserves nothing, and ignores waiters.
+func (p *Pool) Full(o Owner, n int64) Scope {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.Reserve(o).full(n)
+}
+
 // Take waits until it can reserve n units, or fails with ctx's cause. Each user's waiters are served in order, and
 // users in turn. A waiter whose turn it is blocks the others only if the whole pool is full, and those of its project
 // if the project's share is full. Small reservations therefore cannot overtake a large one for ever.

@@ -16,7 +16,7 @@ type rests struct {
 	mu    sync.Mutex    // guards the fields below, and the slot of the run's reservation
 	nodes map[int]*uses // by the number of the step
 	lent  bool
-	since time.Time    // when the slot was lent
+	since time.Time    // when the slot was lent, or is wanted back
 	paces []*time.Time // until when calls wait for a provider's pace, zero for unknown
 
 	taking chan struct{}      // closed once the call that takes a slot again is done with it; nil for none
@@ -89,7 +89,7 @@ func (l *live) retake(ctx context.Context) {
 			continue
 		}
 		take, stop := context.WithCancel(ctx)
-		r.taking, r.stop = make(chan struct{}), stop
+		r.taking, r.stop, r.since = make(chan struct{}), stop, time.Now()
 		r.mu.Unlock()
 		slot, err := l.bounds.reserved.of.slots.Take(take, ownerOf(&l.run.RunHead), 1)
 		r.mu.Lock()
@@ -130,33 +130,6 @@ func (l *live) pace(until *time.Time) (end func()) {
 		defer l.rests.mu.Unlock()
 		l.rests.paces = slices.DeleteFunc(l.rests.paces, func(p *time.Time) bool { return p == until })
 	}
-}
-
-// Wait is why a run does not go on.
-type Wait struct {
-	Reason string // provider_pace
-	Since  time.Time
-	Until  time.Time // zero if it is unknown
-}
-
-// WaitOf returns why an executing run has no slot, or nil. A run whose tools alone wait has no reason.
-func (rs *runs) WaitOf(run int64) *Wait {
-	l := rs.liveRun(run)
-	if l == nil {
-		return nil
-	}
-	l.rests.mu.Lock()
-	defer l.rests.mu.Unlock()
-	if !l.rests.lent || len(l.rests.paces) == 0 {
-		return nil
-	}
-	w := &Wait{Reason: "provider_pace", Since: l.rests.since}
-	for _, until := range l.rests.paces {
-		if w.Until.IsZero() || !until.IsZero() && until.Before(w.Until) {
-			w.Until = *until
-		}
-	}
-	return w
 }
 
 // rest runs a wait of a call that is counted already, or of one more.

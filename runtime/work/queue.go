@@ -19,7 +19,7 @@ type runQueue struct {
 	turns  *list.List // of *line: the first line is the next to have a run claimed
 	lines  map[data.Name]*line
 	needs  map[int64]place
-	counts map[int64]inQueue  // QUEUED runs by thread
+	counts map[int64]inQueue  // threads with QUEUED runs
 	queued int                // their sum
 	theirs map[data.Name]int  // sums by user, and by project: a name without a user
 	asking map[int64]struct{} // threads with a run that is WAITING
@@ -33,6 +33,7 @@ type need struct {
 	weighing, weighed bool
 	weight            data.Weight
 	reserved          *reservation // set once the run is to be claimed
+	lacks             shortage     // why it was not at the last scan
 }
 
 // line holds the needs of one user's threads, a *need each, in the order of their arrival. Users have their turns one after
@@ -43,10 +44,17 @@ type line struct {
 	needs *list.List
 }
 
-// inQueue is the number of QUEUED runs of a thread, and their user.
+// inQueue is a thread with n QUEUED runs of a user.
 type inQueue struct {
 	n    int
 	user data.Name
+	open []openRun // in the order in which they execute
+}
+
+// openRun is a run that has not ended.
+type openRun struct {
+	key  int64
+	name string
 }
 
 // place is the position of a thread in a line.
@@ -66,6 +74,7 @@ func newRunQueue() *runQueue {
 func (q *runQueue) set(out *decide.Decided) {
 	queued, asks := inQueue{}, false
 	for i := range out.Open {
+		queued.open = append(queued.open, openRun{out.Open[i].Key, out.Open[i].ID})
 		switch out.Open[i].Status {
 		case data.Queued:
 			queued.n++
@@ -246,8 +255,17 @@ type blocked struct {
 	names map[data.Name]bool
 }
 
-func (b *blocked) has(user data.Name) bool {
-	return b.all || b.names[user] || b.names[data.Name{Project: user.Project}]
+// full returns the limit that is full for a user, or None.
+func (b *blocked) full(user data.Name) quota.Scope {
+	switch {
+	case b.names[user]:
+		return quota.User
+	case b.names[data.Name{Project: user.Project}]:
+		return quota.Project
+	case b.all:
+		return quota.Total
+	}
+	return quota.None
 }
 
 // note blocks the users that share the limit that is full for a run of a user.
@@ -284,8 +302,16 @@ func (c *lineCursor) next(s *scan) *need {
 	return nil
 }
 
-// admits reports whether a run can be claimed, and reserves for it.
+// admits reports whether a run can be claimed, and reserves for it. Otherwise it notes what the run lacks.
 func (c *lineCursor) admits(s *scan, n *need) bool {
+	user, w := c.line.user, n.weight
+	n.lacks = shortage{slot: s.slots.full(user)}
+	if w.Asked > 0 {
+		n.lacks.asked = s.asked.full(user)
+	}
+	if w.Said > 0 {
+		n.lacks.said = s.said.full(user)
+	}
 	if !n.weighed {
 		if !n.weighing && s.ahead > 0 {
 			n.weighing = true
@@ -295,14 +321,12 @@ func (c *lineCursor) admits(s *scan, n *need) bool {
 		c.unweighed = true
 		return false
 	}
-	user, w := c.line.user, n.weight
-	if c.unweighed || s.slots.has(user) || w.Asked > 0 && s.asked.has(user) || w.Said > 0 && s.said.has(user) {
+	if c.unweighed || n.lacks != (shortage{}) {
 		return false
 	}
-	reserved, lacks := s.admit(&n.Run, w)
-	n.reserved = reserved
-	s.slots.note(lacks.slot, user)
-	s.asked.note(lacks.asked, user)
-	s.said.note(lacks.said, user)
-	return reserved != nil
+	n.reserved, n.lacks = s.admit(&n.Run, w)
+	s.slots.note(n.lacks.slot, user)
+	s.asked.note(n.lacks.asked, user)
+	s.said.note(n.lacks.said, user)
+	return n.reserved != nil
 }

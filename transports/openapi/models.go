@@ -107,9 +107,13 @@ func (d *describer) resources() {
 		says("parentRunId", "The run this one was started for."),
 		says("interrupts", "What it asks now."),
 		may("metadata", object("Of its request; not in lists, nor without any.")),
-		may("waiting", object("Only while an executing run does not go on.",
-			must("reason", choice("A model's provider takes no calls at present, so that the run has lent its slot.", "provider_pace")),
-			must("since", moment("")),
+		may("waiting", object("Only while a run is QUEUED, or has no slot among the runs at once.",
+			must("reason", choice("Another run of its thread executes, or waits for an answer; the runs at once of its user, its project, its agent "+
+				"or the server are at their limit, in number or in bytes; or a model's provider takes no calls at present, so that the run has lent its slot.",
+				"thread_busy", "thread_waiting", "user_limit", "project_limit", "agent_limit", "server_limit", "provider_pace")),
+			may("behind", text("The run of its thread that comes first.")),
+			may("position", count("Its place among the queued runs of its thread, or among its user's threads whose next run is queued: 1 is the next.")),
+			must("since", moment("When it was queued, or has lent its slot or wants it back.")),
 			may("until", moment("When the provider takes calls again, as far as it has told.")))))
 	infer[wire.Question](s, "OpenInterrupt", "Something a run waits for, and whose it is.",
 		says("reason", "`tool_call`, `input_required`, `confirmation`, or an agent's own."),

@@ -48,22 +48,24 @@ type Run struct {
 	Interrupts     []agui.Interrupt  `json:"interrupts"`          // its open questions
 	Metadata       json.RawMessage   `json:"metadata,omitempty"`  // of its request, an object; not in lists
 	LastEvent      *LastEvent        `json:"lastEvent,omitempty"` // its latest event; not in lists
-	Waiting        *Waiting          `json:"waiting,omitempty"`   // why it does not go on
+	Waiting        *Waiting          `json:"waiting,omitempty"`   // why it does not begin or go on
 }
 
-// Waiting is why a run does not go on.
+// Waiting is why a run does not begin or go on.
 type Waiting struct {
-	Reason string     `json:"reason"` // provider_pace
-	Since  time.Time  `json:"since"`
-	Until  *time.Time `json:"until,omitempty"` // none if it is unknown
+	Reason   string     `json:"reason"` // see [runtime.Wait]
+	Behind   string     `json:"behind,omitempty"`
+	Position int        `json:"position,omitempty"`
+	Since    time.Time  `json:"since"`
+	Until    *time.Time `json:"until,omitempty"` // none if it is unknown
 }
 
-// NewWaiting returns why a run does not go on, nil for no reason.
+// NewWaiting returns why a run does not begin or go on, nil for no reason.
 func NewWaiting(w *runtime.Wait) *Waiting {
 	if w == nil {
 		return nil
 	}
-	shown := &Waiting{Reason: w.Reason, Since: stamp(w.Since)}
+	shown := &Waiting{Reason: w.Reason, Behind: w.Behind, Position: w.Position, Since: stamp(w.Since)}
 	if !w.Until.IsZero() {
 		shown.Until = stampOrNull(&w.Until)
 	}

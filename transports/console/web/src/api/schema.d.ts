@@ -3870,14 +3870,21 @@ export interface components {
                 /** Format: date-time */
                 timestamp: string | null;
             };
-            /** @description Only while an executing run does not go on. */
+            /** @description Only while a run is QUEUED, or has no slot among the runs at once. */
             waiting?: {
                 /**
-                 * @description A model's provider takes no calls at present, so that the run has lent its slot.
+                 * @description Another run of its thread executes, or waits for an answer; the runs at once of its user, its project, its agent or the server are at their limit, in number or in bytes; or a model's provider takes no calls at present, so that the run has lent its slot.
                  * @enum {string}
                  */
-                reason: "provider_pace";
-                /** Format: date-time */
+                reason: "thread_busy" | "thread_waiting" | "user_limit" | "project_limit" | "agent_limit" | "server_limit" | "provider_pace";
+                /** @description The run of its thread that comes first. */
+                behind?: string;
+                /** @description Its place among the queued runs of its thread, or among its user's threads whose next run is queued: 1 is the next. */
+                position?: number;
+                /**
+                 * Format: date-time
+                 * @description When it was queued, or has lent its slot or wants it back.
+                 */
                 since: string;
                 /**
                  * Format: date-time

@@ -47,8 +47,8 @@ export function Header({ run, log, onDelete }: { run: Run; log: RunLog; onDelete
           <Took from={run.startedAt} to={run.finishedAt} />
         </Fact>
         {run.waiting && (
-          <Fact name="Waits for the provider’s pace">
-            {run.waiting.until ? <>until <Clock at={run.waiting.until} /></> : <>since <Clock at={run.waiting.since} /></>}
+          <Fact name={run.waiting.until ? "Waits until" : "Waits since"}>
+            <Clock at={run.waiting.until ?? run.waiting.since} />, <Why run={run} waiting={run.waiting} />
           </Fact>
         )}
         <Tokens run={run} />
@@ -69,6 +69,30 @@ export function Header({ run, log, onDelete }: { run: Run; log: RunLog; onDelete
       </dl>
     </header>
   );
+}
+
+/** Why is the reason why a run does not begin or go on. */
+function Why({ run, waiting: { reason, behind, position = 0 } }: { run: Run; waiting: NonNullable<Run["waiting"]> }) {
+  const place = position > 1 ? ` · ${position - 1} before it` : "";
+  if (behind !== undefined) {
+    return (
+      <>
+        behind <Link href={`/runs/${encodeURIComponent(behind)}`}>{brief(behind)}</Link> of this thread
+        {reason === "thread_waiting" && ", which waits for an answer"}
+        {place}
+      </>
+    );
+  }
+  const full = {
+    user_limit: "its user’s share is used",
+    project_limit: "the project’s share is used",
+    agent_limit: `${run.workflowId} executes as many runs as it may`,
+    server_limit: "the server executes as many runs as it may",
+    provider_pace: "the model’s provider takes no calls",
+    thread_busy: "",
+    thread_waiting: "",
+  };
+  return <>{full[reason] + place}</>;
 }
 
 function Tokens({ run }: { run: Run }) {
