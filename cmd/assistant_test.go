@@ -2,6 +2,9 @@ package cmd_test
 
 import (
 	"context"
+	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -105,6 +108,61 @@ func TestInit_WritesAgentForBaseURLInEnvironment(t *testing.T) {
 		if text, err := os.ReadFile("baton.yaml"); err != nil || strings.Contains(string(text), "sk-secret") {
 			t.Errorf("the file holds the key, or %v:\n%s", err, text)
 		}
+	}
+}
+
+// Show prints a run with the prompts and answers of its calls.
+func TestRunsShow_PrintsCallsOfModels(t *testing.T) {
+	t.Chdir(t.TempDir())
+	s := model(t)
+	t.Setenv("OPENAI_API_KEY", "sk-secret")
+	t.Setenv("OPENAI_BASE_URL", s.URL+"/v1")
+	var stdout, stderr output
+	ctx, cancel := context.WithCancel(t.Context())
+	code := make(chan int, 1)
+	go func() { code <- programOf(&stdout, &stderr, "serve", "--listen", "127.0.0.1:0").Run(ctx) }()
+	stdout.until(t, "try: baton chat --server http://")
+	_, at, _ := strings.Cut(stdout.String(), "--server ")
+	at, _, _ = strings.Cut(at, " ")
+	at = strings.TrimSpace(at)
+	res, err := http.Post(at+"/api/v1/agui/assistant", "application/json", strings.NewReader(`{"threadId":"t","runId":"r-1","messages":[{"id":"m","role":"user","content":"What is\n6 times 7?"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, res.Body) // until it is over
+	res.Body.Close()
+	r := baton(t.Context(), "runs", "show", "r-1", "--server", at).want(t, 0)
+	for _, want := range []string{
+		"run r-1 COMPLETED: assistant, thread t, user local\n", "\n  asked: What is\n    6 times 7?\n", "\n  answered: It is 42.\n",
+		"\nstep 1 COMPLETED: assistant, took ", "\nmodel call ", " of step 1 finished: openai, ", "\n  tool calculator: ", "\n  parameters {",
+		"\n  answered:\n    calls calculator {\"expression\":\"6*7\"} ", "\n  assistant:\n    calls calculator ", ": 42\n  answered: It is 42.\n",
+	} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("want %q in\n%s", want, r.stdout)
+		}
+	}
+	var kinds []string
+	for line := range strings.Lines(baton(t.Context(), "runs", "show", "r-1", "--server", at, "--json").want(t, 0).stdout) {
+		var part map[string]struct{ ID string }
+		if err := json.Unmarshal([]byte(line), &part); err != nil {
+			t.Fatal(err, line)
+		}
+		for kind, p := range part {
+			if p.ID == "" {
+				t.Errorf("without an id: %s", line)
+			}
+			kinds = append(kinds, kind)
+		}
+	}
+	if want := "run step modelCall modelCall"; strings.Join(kinds, " ") != want {
+		t.Errorf("got lines of %v, want %s", kinds, want)
+	}
+	if r := baton(t.Context(), "runs", "show", "none", "--server", at).want(t, 1); !strings.Contains(r.stderr, "404 not_found") {
+		t.Errorf("got %q", r.stderr)
+	}
+	cancel()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d\n%s", got, &stderr)
 	}
 }
 

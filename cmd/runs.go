@@ -52,6 +52,7 @@ func runsCommand() *cobra.Command {
 	cmd.Flags().DurationVar(&q.since, "since", 0, "only runs younger than this, such as 1h")
 	cmd.Flags().IntVar(&q.limit, "limit", 50, "largest number of runs, up to 500")
 	cmd.Flags().BoolVar(&q.json, "json", false, "print each run as a line of JSON")
+	cmd.AddCommand(showCommand())
 	return cmd
 }
 
@@ -195,16 +196,21 @@ func (r *listedRun) step() string {
 		parts = append(parts, part)
 	}
 	if r.Waiting != nil {
-		part := "waits: " + r.Waiting.Reason
-		if r.Waiting.Behind != "" {
-			part += " behind " + r.Waiting.Behind
-		}
-		parts = append(parts, part)
+		parts = append(parts, waits(r.Waiting))
 	}
 	if parts == nil {
 		return "-"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// waits describes why a run does not begin or go on.
+func waits(w *wire.Waiting) string {
+	text := "waits: " + w.Reason
+	if w.Behind != "" {
+		text += " behind " + w.Behind
+	}
+	return text
 }
 
 // lastEvent describes the last event of a run and its age.
