@@ -367,6 +367,11 @@ func TestPrompts_TellWhatIsMissing(t *testing.T) {
 				a.Errorf("a failed call is %+v", c)
 			}
 		}
+		log := a.request(asking, "GET", "/api/v1/agent/runs/main/events", "").body
+		want := fmt.Sprintf(`{"callId":%q,"shortened":0,"dropped":1,"summarised":false}`, second[0].ID)
+		if strings.Count(log, `"context-compacted"`) != 1 || !strings.Contains(log, want) {
+			a.Errorf("the log does not tell once of %s", want)
+		}
 	})
 }
 

@@ -68,6 +68,13 @@ func (r *Run) BeginModelCall(ctx context.Context) (context.Context, func(c Model
 	return ctx, func(c ModelCall, err error) { end(c, nil, err) }
 }
 
+type modelCallKey struct{}
+
+// WithModelCall returns the context of a model call that has an ID in the log. A Host calls it.
+func WithModelCall(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, modelCallKey{}, id)
+}
+
 // KeepsPrompts reports whether SendPrompt stores what it is given.
 func (r *Run) KeepsPrompts() bool {
 	k, ok := r.host.(interface{ KeepsPrompts() bool })

@@ -120,8 +120,9 @@ func (r *Run) Progress(fraction float64, message string) error {
 	return r.emit(agui.Progress(r.Input.Node, fraction, message))
 }
 
-// Compacted reports what the prompt of the worker's model leaves out.
-func (r *Run) Compacted(c agui.Compaction) error {
+// Compacted reports what the prompt of a model call leaves out. The context is that of BeginModelCall or SendPrompt.
+func (r *Run) Compacted(ctx context.Context, c agui.Compaction) error {
+	c.CallID, _ = ctx.Value(modelCallKey{}).(string)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.emit(c.Event())

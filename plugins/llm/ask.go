@@ -73,6 +73,7 @@ func (t *turn) ask(ctx context.Context) (*answer, error) {
 		return t.attachKept(ctx, ans.Kept)
 	})
 	if !live {
+		t.leavesOut = agui.Compaction{} // viewers were told
 		for _, f := range ans.Fitted {
 			t.compact(f.Target)
 			t.sumUp(f.Note)
@@ -239,6 +240,11 @@ func (t *turn) stream(ctx context.Context, m Streamer, other bool, req Request, 
 	}
 	defer call.End(pace.ErrNeither) // after a panic
 	told, sent := t.send(ctx, m, &req)
+	if seen != nil { // the call is about the conversation, not its summary
+		if err := t.tellCompacted(told); err != nil {
+			return Response{}, err
+		}
+	}
 	made := 0
 	resp, err := m.Stream(told, req, func(p Piece) error {
 		made += p.size()

@@ -42,7 +42,7 @@ type fitted struct {
 	Note   string `json:"note,omitempty"` // the summary of the dropped turns and those before
 }
 
-// fitInto compacts the prompt, records that in the answer, tells viewers, and reports whether the prompt is shorter now. The
+// fitInto compacts the prompt, records that in the answer, and reports whether the prompt is shorter now. The
 // summary of dropped turns has a record of its own: a crash before the answer's does not repeat it.
 func (t *turn) fitInto(ctx context.Context, target int, ans *answer) (less bool, err error) {
 	before, thread := t.promptSize(), t.thread
@@ -66,7 +66,20 @@ func (t *turn) fitInto(ctx context.Context, target int, ans *answer) (less bool,
 		t.sumUp(f.Note)
 	}
 	ans.Fitted = append(ans.Fitted, f)
-	return true, t.run.Compacted(done)
+	t.leavesOut.Shortened += done.Shortened
+	t.leavesOut.Dropped += done.Dropped
+	t.leavesOut.Summarised = t.leavesOut.Summarised || done.Summarised
+	return true, nil
+}
+
+// tellCompacted tells viewers what the prompt of the call with that context leaves out, once.
+func (t *turn) tellCompacted(call context.Context) error {
+	told := t.leavesOut
+	t.leavesOut = agui.Compaction{}
+	if told == (agui.Compaction{}) {
+		return nil
+	}
+	return t.run.Compacted(call, told)
 }
 
 // compact makes the prompt as short as target tokens, if it can: it shortens the oldest results of tools, except those of the last

@@ -202,6 +202,7 @@ type turn struct {
 	tokens   int64
 
 	toldLeftOut bool
+	leavesOut   agui.Compaction // of the next prompt, which viewers are still to be told
 }
 
 // addAppended adds the messages appended since the last model call.

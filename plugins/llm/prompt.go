@@ -233,16 +233,15 @@ func (t *turn) fit(ctx context.Context, h *history) (string, error) {
 	var done trimmed
 	err := t.run.Do(ctx, "history", &done, func(ctx context.Context) error {
 		done = trimmed{Turns: len(out)}
-		if t.cfg.Summarise {
-			if err := t.summarize(ctx, h.note.Text, out, &done); err != nil {
-				return err
-			}
+		if !t.cfg.Summarise {
+			return nil
 		}
-		return t.run.Compacted(agui.Compaction{Dropped: len(out), Summarised: done.Note != ""})
+		return t.summarize(ctx, h.note.Text, out, &done)
 	})
 	if err != nil {
 		return "", shown(err)
 	}
+	t.leavesOut = agui.Compaction{Dropped: len(out), Summarised: done.Note != ""}
 	if done.Call != nil {
 		t.count(done.Call.Usage)
 	}

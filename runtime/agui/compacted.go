@@ -3,12 +3,13 @@ package agui
 // CompactedEvent is the name of the CUSTOM event that reports what the prompt of a model leaves out.
 const CompactedEvent = "context-compacted"
 
-// Compaction is what a prompt leaves out: the numbers of shortened results of tools and of dropped turns, and whether a summary
-// stands for these.
+// Compaction is what the prompt of a model call leaves out: the numbers of shortened results of tools and of dropped turns, and
+// whether a summary stands for these.
 type Compaction struct {
-	Shortened  int  `json:"shortened"`
-	Dropped    int  `json:"dropped"`
-	Summarised bool `json:"summarised"`
+	CallID     string `json:"callId,omitempty"` // see ModelCall
+	Shortened  int    `json:"shortened"`
+	Dropped    int    `json:"dropped"`
+	Summarised bool   `json:"summarised"`
 }
 
 // Event is the event for c.

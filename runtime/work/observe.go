@@ -265,7 +265,7 @@ func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.C
 		a.over()
 		s.l.mu.Unlock()
 	}
-	return ctx, func(c plugins.ModelCall, answer *plugins.ModelAnswer, err error) {
+	return plugins.WithModelCall(ctx, told.ID), func(c plugins.ModelCall, answer *plugins.ModelAnswer, err error) {
 		call := ModelEnd{c, err}
 		end(End{Err: err, Model: call})
 		s.l.en.measures.ModelCall(call, time.Since(began))
