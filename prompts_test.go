@@ -20,6 +20,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 	"github.com/batonrun/baton/plugins/llm/provider"
+	"github.com/batonrun/baton/plugins/tools"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
@@ -71,7 +72,7 @@ func askers(t *testing.T, kind string, change func(*llm.Config, *baton.Config), 
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg.Plugins = []plugins.Plugin{agent, files("files.read"), files("files.fail")}
+			cfg.Plugins = append(cfg.Plugins, agent, files("files.read"), files("files.fail"))
 			a.server = open(t, cfg)
 			a.db = sqlOf(t, url)
 			a.site = site{t, a.server.URL()}
@@ -295,7 +296,7 @@ func TestPrompts_AreWhatProvidersGot(t *testing.T) {
 				if got := calls[2].Answered; got.Text != "It has two lines." || got.ToolCalls == nil || len(got.ToolCalls) != 0 || *got.FinishReason != "stop" {
 					a.Errorf("the answer is kept as %+v", got)
 				}
-				if n := a.sql(`SELECT count(*) FROM prompt_pieces`); n != 3 { // instructions, tools, a failed result
+				if n := a.sql(`SELECT count(*) FROM prompt_pieces`); n != 2 { // instructions and tools, a failed result
 					var bodies []string
 					_ = a.db.Select(&bodies, `SELECT body FROM prompt_pieces`)
 					a.Errorf("%d pieces are stored: %q", n, bodies)
@@ -380,19 +381,23 @@ func always() func(*llmtest.Request) llmtest.Script {
 	return llmtest.Always(llmtest.Script{Steps: []llmtest.Step{llmtest.Text("hello")}})
 }
 
-// TestPrompts_GoWithTheirRuns deletes runs, a thread and a user, and looks for rows that stay.
+// TestPrompts_GoWithTheirRuns deletes runs, also by their age, a thread and a user, and looks for rows that stay.
 func TestPrompts_GoWithTheirRuns(t *testing.T) {
-	askers(t, "openai", nil, always, func(a *asker) {
+	baton.TidyEvery(t, 10*time.Millisecond)
+	monthly := func(_ *llm.Config, c *baton.Config) {
+		c.Retention = &baton.RetentionPolicy{Retention: baton.Retention{Runs: 30 * 24 * time.Hour}}
+	}
+	askers(t, "openai", monthly, always, func(a *asker) {
 		rows := func(table string) int64 { return a.sql(`SELECT count(*) FROM ` + table) }
 		for _, run := range []string{"one", "two", "three"} {
 			a.ask("main", run, "Who is "+run+"?")
 		}
 		a.ask("other", "four", "Who is four?")
-		if p, u := rows("prompt_pieces"), rows("prompt_uses"); p != 4 || u != 8 {
+		if p, u := rows("prompt_pieces"), rows("prompt_uses"); p != 2 || u != 4 {
 			a.Fatalf("%d pieces with %d uses", p, u)
 		}
 		a.must(asking, "DELETE", runsPath+"one", "")
-		if p, u := rows("prompt_pieces"), rows("prompt_uses"); p != 4 || u != 6 || rows("prompts") != 3 {
+		if p, u := rows("prompt_pieces"), rows("prompt_uses"); p != 2 || u != 3 || rows("prompts") != 3 {
 			a.Errorf("shared pieces: %d are left, with %d uses", p, u)
 		}
 		sent := a.calls("two")[0].Sent
@@ -403,8 +408,15 @@ func TestPrompts_GoWithTheirRuns(t *testing.T) {
 		if got := a.request("p1/bob/user", "GET", runsPath+"two/model-calls", ""); got.status != http.StatusNotFound {
 			a.Errorf("a neighbour gets %d", got.status)
 		}
+		a.ask("old", "five", "Who is five?")
+		month := "interval '31 days'"
+		if a.file != "" {
+			month = "31 * 86400000"
+		}
+		a.db.MustExec(`UPDATE runs SET created_at = created_at - ` + month + `, finished_at = finished_at - ` + month + ` WHERE id = 'five'`)
+		a.until("the old run's pieces are gone", func() bool { return rows("prompt_pieces") == 2 && rows("prompt_uses") == 3 && rows("prompts") == 3 })
 		a.must(asking, "DELETE", "/api/v1/threads/main", "")
-		a.until("the thread's pieces are gone", func() bool { return rows("prompt_pieces") == 2 && rows("prompt_uses") == 2 && rows("prompts") == 1 })
+		a.until("the thread's pieces are gone", func() bool { return rows("prompt_pieces") == 1 && rows("prompt_uses") == 1 && rows("prompts") == 1 })
 		a.must(asking, "DELETE", "/api/projects/p1/users/alice/data", "")
 		a.until("all is gone", func() bool { return rows("prompt_pieces")+rows("prompt_uses")+rows("prompts") == 0 })
 	})
@@ -453,33 +465,28 @@ func TestPrompts_CanBeOff(t *testing.T) {
 	})
 }
 
-// TestPrompts_TakeFewBytes measures what the prompts of a long thread add to it.
+// TestPrompts_TakeFewBytes measures what the prompts of a thread of 50 turns add to it.
 func TestPrompts_TakeFewBytes(t *testing.T) {
-	askers(t, "openai", func(c *llm.Config, _ *baton.Config) {
-		c.System = strings.Repeat("You are an assistant who helps. ", 60)
-	},
-		func() func(*llmtest.Request) llmtest.Script {
-			turn := 0
-			return func(*llmtest.Request) llmtest.Script {
-				if turn++; turn%2 == 1 {
-					return llmtest.Script{Steps: append([]llmtest.Step{llmtest.Text("I look.")}, toolCall(fmt.Sprint("c", turn), "files_read", `{"bytes":1000}`)...)}
-				}
-				return llmtest.Script{Steps: llmtest.Tokens(250, "word ")}
-			}
-		}, func(a *asker) {
-			const turns = 50
+	const turns = 50
+	measure := func(t *testing.T, question string, messages int, scripts func() func(*llmtest.Request) llmtest.Script) {
+		askers(t, "openai", func(c *llm.Config, b *baton.Config) {
+			c.System = strings.Repeat("You are an assistant who helps. ", 83) // 500 words
+			c.Tools = append(c.Tools, "calculator")
+			b.Plugins = append(b.Plugins, tools.Calculator{})
+		}, scripts, func(a *asker) {
 			for i := range turns {
-				a.ask("main", fmt.Sprint("run-", i), fmt.Sprintf("Question %d: what does the file say about this?", i))
+				a.ask("main", fmt.Sprint("run-", i), fmt.Sprintf(question, i))
 			}
 			calls := a.calls(fmt.Sprint("run-", turns-1))
-			if n := len(calls[1].Sent.Messages); n != 4*turns-1 {
-				a.Errorf("the last prompt has %d messages", n)
+			if last := calls[len(calls)-1].Sent; len(last.Messages) != messages || len(last.Tools) != 3 {
+				a.Errorf("the last prompt has %d messages and %d tools", len(last.Messages), len(last.Tools))
 			}
 			size := func(where string) int64 {
 				if a.file != "" {
 					return a.sql(`SELECT sum(pgsize - unused) FROM dbstat WHERE name ` + where)
 				}
-				return a.sql(`SELECT sum(pg_total_relation_size(relid))::bigint FROM pg_stat_user_tables WHERE relname ` + where)
+				// The rows, as pages count also what a table without rows has.
+				return a.sql(`SELECT sum((xpath('/row/s/text()', query_to_xml(format('SELECT COALESCE(sum(pg_column_size(t) + 4), 0) AS s FROM ONLY %I t', relname), false, true, '')))[1]::text::bigint)::bigint FROM pg_stat_user_tables WHERE schemaname = current_schema() AND relname ` + where)
 			}
 			prompts, others := size(`LIKE '%prompt%'`), size(`NOT LIKE '%prompt%'`)
 			a.Logf("prompts take %d bytes beside %d: %.1f %%", prompts, others, 100*float64(prompts)/float64(others))
@@ -487,4 +494,21 @@ func TestPrompts_TakeFewBytes(t *testing.T) {
 				a.Errorf("prompts take %d bytes beside %d", prompts, others)
 			}
 		})
+	}
+	t.Run("long turns", func(t *testing.T) {
+		measure(t, "Question %d: what does the file say about this?", 4*turns-1, func() func(*llmtest.Request) llmtest.Script {
+			turn := 0
+			return func(*llmtest.Request) llmtest.Script {
+				if turn++; turn%2 == 1 {
+					return llmtest.Script{Steps: append([]llmtest.Step{llmtest.Text("I look.")}, toolCall(fmt.Sprint("c", turn), "files_read", `{"bytes":1000}`)...)}
+				}
+				return llmtest.Script{Steps: llmtest.Tokens(250, "word ")}
+			}
+		})
+	})
+	t.Run("short turns", func(t *testing.T) {
+		measure(t, "Do you still remember what I told you about question %d?", 2*turns-1, func() func(*llmtest.Request) llmtest.Script {
+			return llmtest.Always(llmtest.Script{Steps: llmtest.Tokens(12, "word ")})
+		})
+	})
 }

@@ -163,6 +163,7 @@ func (r *promptReader) frame(ctx context.Context, items []item, sent *SentPrompt
 			if err := json.Unmarshal(body, &offer); err != nil {
 				return err
 			}
+			instructions = append(instructions, offer.System...)
 			sent.Tools, sent.Parameters = offer.Tools, offer.Parameters
 		}
 	}

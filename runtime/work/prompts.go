@@ -21,15 +21,17 @@ import (
 // messages is m<seq>-<seq> and includes only messages with a role that a conversation with a model has, so a long conversation is one
 // reference.
 const (
-	RefInstructions = 's' // a piece: a string
+	RefInstructions = 's' // a piece: a string, of instructions that are not in the Offer
 	RefOffer        = 'o' // a piece: an Offer
 	RefMessages     = 'm' // seqs of messages of the thread
 	RefMessage      = 'x' // a piece: a Said
 	RefAnswer       = 'a' // a piece: an Answered
 )
 
-// Offer is the piece of a prompt with all but its messages.
+// Offer is the piece of a prompt with all but its messages. It has the instructions if the rest is small: a prompt with other instructions
+// stores the rest again then.
 type Offer struct {
+	System     []string             `json:"system,omitempty"`
 	Tools      []plugins.PromptTool `json:"tools,omitempty"`
 	Parameters json.RawMessage      `json:"parameters,omitempty"`
 }
@@ -57,6 +59,10 @@ func FormerID(threadKey, seq int64) string { return fmt.Sprintf("m%d.%d", thread
 
 // maxPiece is the maximum size of a piece in bytes. A larger message is stored without its content.
 const maxPiece = 4 << 20
+
+// smallOffer is the size in bytes up to which the tools and parameters share a piece with the instructions. A piece costs some 100 bytes
+// in each run that uses it.
+const smallOffer = 1 << 10
 
 // prompts stores the prompts of a run. The run's mutex guards it.
 type prompts struct {
@@ -218,17 +224,23 @@ func tooLong(size int) string {
 // sent returns the references for a prompt and the rows of its new pieces.
 func (p *prompts) sent(prompt *plugins.Prompt) (string, []data.Row) {
 	r := &references{prompts: p}
-	for _, text := range prompt.System {
-		if len(text) > maxPiece {
-			text = tooLong(len(text))
+	offer := mustJSON(Offer{Tools: prompt.Tools, Parameters: prompt.Parameters})
+	all := mustJSON(Offer{prompt.System, prompt.Tools, prompt.Parameters})
+	switch {
+	case len(offer) <= smallOffer && len(all) <= maxPiece:
+		r.piece(RefOffer, all)
+	default:
+		for _, text := range prompt.System {
+			if len(text) > maxPiece {
+				text = tooLong(len(text))
+			}
+			r.piece(RefInstructions, mustJSON(text))
 		}
-		r.piece(RefInstructions, mustJSON(text))
+		if len(offer) > maxPiece {
+			offer = mustJSON(Offer{Parameters: mustJSON(map[string]string{"tools": tooLong(len(offer))})})
+		}
+		r.piece(RefOffer, offer)
 	}
-	offer := mustJSON(Offer{prompt.Tools, prompt.Parameters})
-	if len(offer) > maxPiece {
-		offer = mustJSON(Offer{Parameters: mustJSON(map[string]string{"tools": tooLong(len(offer))})})
-	}
-	r.piece(RefOffer, offer)
 	for i := range prompt.Messages {
 		r.message(&prompt.Messages[i])
 	}
@@ -315,10 +327,21 @@ func (a *asking) ended(told *agui.ModelCall, c *plugins.ModelCall, answer *plugi
 	return append(pieces, end)
 }
 
-// listJSON returns changes as JSON, nil for none.
+// maxChanges limits the changes of a prompt as a whole, in bytes.
+const maxChanges = 64 << 10
+
+// listJSON returns changes as JSON, nil for none. The last one counts those that do not fit.
 func listJSON(changes []plugins.PromptChange) json.RawMessage {
 	if len(changes) == 0 {
 		return nil
+	}
+	size := 0
+	for i := range changes {
+		if size += len(mustJSON(changes[i])) + 1; size > maxChanges {
+			rest := fmt.Sprintf("%d more changes are not kept: %d bytes are the most", len(changes)-i, maxChanges)
+			changes = append(slices.Clip(changes[:i]), plugins.PromptChange{Kind: "cut", Why: rest})
+			break
+		}
 	}
 	return mustJSON(changes)
 }
