@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -189,48 +190,64 @@ func TestResult_IsReadOn(t *testing.T) {
 
 func clip(s string) string { return s[max(len(s)-1000, 0):] }
 
-// An agent with a window of 8,000 tokens makes sixty calls of a tool that returns 200 kB.
+// soak is whether a test may take long.
+var soak = os.Getenv("BATON_SOAK") != ""
+
+// An agent with a window of 8,000 tokens makes sixty calls of a tool that returns 200 kB, or 2 MB. A prompt that is not compacted begins
+// with the whole one before.
 func TestContext_LongTurnStaysInTheWindow(t *testing.T) {
+	for _, test := range []struct{ lines, calls int }{{10_000, 60}, {100_000, 30}} {
+		if soak {
+			test.calls = 60
+		}
+		t.Run(fmt.Sprintf("%d lines", test.lines), func(t *testing.T) { testLongTurn(t, test.lines, test.calls) })
+	}
+}
+
+func testLongTurn(t *testing.T, lines, calls int) {
+	t.Helper()
 	const window = 8000
 	m := &model{}
-	for n := range 60 {
+	for n := range calls {
 		m.replies = append(m.replies, asks("", fmt.Sprintf(`dump {"n":%d}`, n)))
 	}
 	m.replies = append(m.replies, says("done"))
 	var before string
-	var equal, prompts float64
+	var equal float64
+	extended := 0
 	m.fail = func(n int) error {
 		prompt := m.request(n)
 		if tokens := (len(prompt) + 3) / 4; tokens > window {
 			t.Errorf("prompt %d has %d tokens", n, tokens)
 		}
-		if before != "" {
-			same := 0
-			for line := range strings.Lines(prompt) {
-				if strings.Contains(before, line) {
-					same += len(line)
-				}
+		same := 0
+		for line := range strings.Lines(prompt) {
+			if strings.Contains(before, line) {
+				same += len(line)
 			}
-			equal += float64(same) / float64(len(prompt))
-			prompts++
+		}
+		equal += float64(same) / float64(len(prompt))
+		if strings.HasPrefix(prompt, before) {
+			extended++
 		}
 		before = prompt
 		return nil
 	}
 	dump := tool{plugins.Info{Name: "dump"}, func(_ context.Context, c *plugins.Call) (string, error) {
-		return strings.Repeat(string(c.Args)+" is a line\n", 10_000), nil
+		return strings.Repeat(string(c.Args)+" is a line\n", lines), nil
 	}}
 	a := newAgent(t, llm.Config{Model: m, Tools: []string{"dump"}, ContextTokens: window, Steps: 100})
 	cfg := plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{dump}}
 	res := plugintest.Run(t, a, cfg)
-	if res.Err != nil || res.Output.Answer != "done" || m.calls() != 61 {
+	if res.Err != nil || res.Output.Answer != "done" || m.calls() != calls+1 {
 		t.Errorf("%+v, %v after %d calls", res.Output, res.Err, m.calls())
 	}
-	if equal/prompts < 0.8 {
-		t.Errorf("%.0f %% of a prompt is equal to the one before", 100*equal/prompts)
+	if equal/float64(calls) < 0.8 {
+		t.Errorf("%.0f %% of a prompt is equal to the one before", 100*equal/float64(calls))
 	}
-	if n := len(compactions(t, res.Events)); n == 0 || n > 30 {
-		t.Errorf("the prompt was compacted %d times", n)
+	n := len(compactions(t, res.Events))
+	if n == 0 || n > calls/4 || extended+n != calls+1 {
+		t.Errorf("the prompt was compacted %d times, and %d times begins with the one before", n, extended)
 	}
 }
 
@@ -255,8 +272,12 @@ func TestContext_CompactionSurvivesCrashes(t *testing.T) {
 		prompts[before] = prompt
 		return nil
 	}
+	lines := 1000
+	if soak {
+		lines = 100_000 // 2 MB
+	}
 	dump := tool{plugins.Info{Name: "dump"}, func(_ context.Context, c *plugins.Call) (string, error) {
-		return strings.Repeat(string(c.Args)+" is a line\n", 1000), nil
+		return strings.Repeat(string(c.Args)+" is a line\n", lines), nil
 	}}
 	a := newAgent(t, llm.Config{Model: m, Tools: []string{"dump"}, ContextTokens: 2000})
 	cfg := plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{dump}}
