@@ -376,6 +376,44 @@ func TestPrompts_TellWhatIsMissing(t *testing.T) {
 	})
 }
 
+// TestPrompts_OfLargeResults makes calls of a tool that returns 2 MB, for a model with a small window: its requests tell of them in brief,
+// and each result can be read whole.
+func TestPrompts_OfLargeResults(t *testing.T) {
+	turns := 14
+	if os.Getenv("BATON_SOAK") != "" {
+		turns = 60
+	}
+	const size = 2_000_010 // a number of lines
+	askers(t, "openai", func(c *llm.Config, b *baton.Config) {
+		c.ContextTokens, c.Steps, b.Attachments.Directory = 8000, 100, t.TempDir()
+	}, func() func(*llmtest.Request) llmtest.Script {
+		turn := 0
+		return func(*llmtest.Request) llmtest.Script {
+			if turn++; turn > turns {
+				return llmtest.Script{Steps: []llmtest.Step{llmtest.Text("done")}}
+			}
+			return llmtest.Script{Steps: toolCall(fmt.Sprint("c", turn), "files_read", fmt.Sprintf(`{"bytes":%d}`, size))}
+		}
+	}, func(a *asker) {
+		a.ask("main", "run", "Read them.")
+		for _, r := range a.provider.Requests() {
+			if len(r.Body) > 5*8000 { // the window in JSON, with the tools
+				a.Errorf("a request has %d bytes", len(r.Body))
+			}
+		}
+		calls := a.calls("run")
+		if len(calls) != turns+1 || len(calls[turns].Sent.Changes) != turns {
+			a.Fatalf("%d calls, the last with the changes %+v", len(calls), calls[len(calls)-1].Sent.Changes)
+		}
+		for i := range turns {
+			got := a.request(asking, "GET", runsPath+"run/results/"+calls[i].Answered.ToolCalls[0].ID, "")
+			if got.status != http.StatusOK || got.body != strings.Repeat("line of a file\n", size/15) {
+				a.Errorf("result %d is %d with %d bytes", i, got.status, len(got.body))
+			}
+		}
+	})
+}
+
 // always returns a model that says hello.
 func always() func(*llmtest.Request) llmtest.Script {
 	return llmtest.Always(llmtest.Script{Steps: []llmtest.Step{llmtest.Text("hello")}})
