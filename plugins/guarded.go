@@ -1,0 +1,287 @@
+package plugins
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// fresh is the part of an input that is new to the agent.
+type fresh struct {
+	Text  string   `json:"text,omitempty"`
+	IDs   []string `json:"ids,omitempty"`   // of the messages with the text
+	Query string   `json:"query,omitempty"` // another text, of a workflow's node
+}
+
+// freshIn returns what the agent has not answered yet in the thread. A message that an agent wrote has its name, which no client
+// can write.
+func (r *Run) freshIn(ctx context.Context) (fresh, error) {
+	for limit := 10; ; limit *= 10 {
+		msgs, more, err := r.Messages(ctx, limit)
+		if err != nil {
+			return fresh{}, err
+		}
+		answered := -1
+		for i := range msgs {
+			var made struct {
+				Agent string `json:"agent"`
+			}
+			if m := &msgs[i]; m.Role == agui.RoleAssistant && m.SubagentRunID == "" && json.Unmarshal(m.Metadata, &made) == nil && made.Agent == r.name {
+				answered = i
+			}
+		}
+		if answered < 0 && more {
+			continue
+		}
+		f, query := freshOf(msgs[answered+1:]), r.Input.Query
+		isLast := func(m agui.Message) bool { return m.Role == agui.RoleUser && m.Text() == query }
+		if query != "" && !slices.ContainsFunc(msgs[answered+1:], isLast) {
+			f.Query = query
+		}
+		return f, nil
+	}
+}
+
+// freshOf returns the messages of people, and the texts of a client's instructions, which are not rewritten or retracted.
+func freshOf(msgs []agui.Message) (f fresh) {
+	var texts []string
+	for i := range msgs {
+		switch m := &msgs[i]; m.Role {
+		case agui.RoleUser:
+			texts, f.IDs = append(texts, m.Text()), append(f.IDs, m.ID)
+		case agui.RoleSystem, agui.RoleDeveloper:
+			texts = append(texts, m.Text())
+		}
+	}
+	f.Text = strings.Join(texts, "\n\n")
+	return f
+}
+
+// guardInput checks the new part of the input, and applies the rewrites of the guards to it.
+func (r *Run) guardInput(ctx context.Context) error {
+	if len(r.guards.Input) == 0 {
+		return nil
+	}
+	ctx = r.Branch(ctx, "guard input")
+	var f fresh // recorded, because the messages are hidden once they are retracted
+	if err := r.Do(ctx, "input", &f, func(ctx context.Context) (err error) {
+		f, err = r.freshIn(ctx)
+		return err
+	}); err != nil {
+		return err
+	}
+	m, err := r.passMessages(ctx, f)
+	if err != nil {
+		return err
+	}
+	if m != nil {
+		r.rewrote, r.rewritten = f.IDs, m
+		r.Input.Query = m.Content
+	}
+	if err := r.guardContext(ctx); err != nil || f.Query == "" {
+		return err
+	}
+	p, err := r.pass(ctx, r.guards.Input, Subject{On: GuardInput, Input: f.Query})
+	if r.Input.Query = f.Query; p.rewritten {
+		r.Input.Query = p.text
+	}
+	return err
+}
+
+// guardContext checks the context of the request, of which the model's instructions have the text.
+func (r *Run) guardContext(ctx context.Context) error {
+	left := slices.Clone(r.Input.Context)
+	for i, c := range left {
+		p, err := r.pass(ctx, r.guards.Input, Subject{On: GuardInput, Input: c.Description + "\n" + c.Value})
+		if err != nil {
+			return err
+		}
+		if p.rewritten {
+			left[i] = agui.Context{Value: p.text}
+		}
+	}
+	r.Input.Context = left
+	return nil
+}
+
+// guardAppended checks messages that were appended, and returns what the guards leave of them.
+func (r *Run) guardAppended(ctx context.Context, u Use, msgs []agui.Message) ([]agui.Message, error) {
+	if len(r.guards.Input) == 0 {
+		return msgs, nil
+	}
+	m, err := r.passMessages(r.inside(ctx, u), freshOf(msgs))
+	if err != nil || m == nil {
+		return msgs, err
+	}
+	return []agui.Message{*m}, nil
+}
+
+// passMessages asks the guards about messages. It returns the message that replaces them if they are rewritten, or nil.
+func (r *Run) passMessages(ctx context.Context, f fresh) (*agui.Message, error) {
+	if len(f.IDs) == 0 {
+		return nil, nil
+	}
+	p, err := r.pass(ctx, r.guards.Input, Subject{On: GuardInput, Input: f.Text})
+	refused, ok := errors.AsType[*Error](err)
+	switch {
+	case ok && refused.Code == codeRefused:
+		return nil, cmp.Or(r.replace(ctx, f.IDs, nil), err)
+	case err != nil || !p.rewritten:
+		return nil, err
+	}
+	m := &agui.Message{Role: agui.RoleUser, Content: p.text}
+	return m, r.replace(ctx, f.IDs, m)
+}
+
+// replace retracts messages of the thread, and shows m in their place, if there is one. It sets m's id. A workflow's other nodes
+// need the messages: for a node they are only retracted when it refuses them, which ends the run.
+func (r *Run) replace(ctx context.Context, ids []string, m *agui.Message) error {
+	id := ""
+	err := r.Do(ctx, "replace", &id, func(context.Context) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if m != nil {
+			id = r.host.NewID()
+		}
+		if r.Input.Subagent != "" || m != nil && r.Input.Workflow != "" {
+			return nil
+		}
+		if err := r.host.Emit(agui.Retracted(ids)); err != nil || m == nil {
+			return err
+		}
+		if err := r.host.Emit(agui.TextMessageStart{MessageID: id, Role: agui.RoleUser}); err != nil {
+			return err
+		}
+		if err := r.emitText(id, m.Content); err != nil {
+			return err
+		}
+		return r.host.Emit(agui.TextMessageEnd{MessageID: id, Output: &agui.WorkerOutput{Status: agui.StatusSuccess, Answer: m.Content}})
+	})
+	if m != nil {
+		m.ID = id
+	}
+	return err
+}
+
+// guardCall asks the guards about a tool call, and puts their verdict into u.
+func (r *Run) guardCall(ctx context.Context, u *Use) error {
+	if u.Output != nil {
+		return nil
+	}
+	ctx = r.inside(ctx, *u)
+	clients := slices.ContainsFunc(r.Input.Tools, func(t agui.Tool) bool { return t.Name == u.Name })
+	s := Subject{On: GuardTool, Tool: u.Name, Args: u.Request}
+	for i := range r.guards.Tool {
+		g := &r.guards.Tool[i]
+		v, err := r.judge(ctx, g, s)
+		if err != nil {
+			return err
+		}
+		if clients && v.Verdict != Allow && v.Verdict != Refuse { // the client has the call as it was asked
+			v = Verdict{Verdict: Refuse, Reason: fmt.Sprintf("The guard %s can only allow or refuse a call of a client's tool", g.name())}
+		}
+		switch v.Verdict {
+		case Refuse:
+			why := cmp.Or(v.Reason, fmt.Sprintf("The guard %s has refused the call", g.name()))
+			u.Output = &agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: why, Error: &agui.OutputError{Code: codeRefused, Message: why}}
+			return nil
+		case Rewrite:
+			u.Edited, s.Args = v.Args, v.Args
+		case AskPerson:
+			u.Approval = cmp.Or(v.Reason, fmt.Sprintf("Allow %s?", u.Name))
+		}
+	}
+	return nil
+}
+
+// recheck returns a function that asks the guards about arguments that an approver has edited. Its output refuses them.
+func (r *Run) recheck(ctx context.Context, u Use) func(args json.RawMessage) (*agui.ToolOutput, error) {
+	if len(r.guards.Tool) == 0 || u.Output != nil {
+		return nil
+	}
+	return func(args json.RawMessage) (*agui.ToolOutput, error) {
+		edited := Use{Place: u.Inside("edited"), Name: u.Name, Request: args}
+		if err := r.guardCall(ctx, &edited); err != nil {
+			return nil, r.noteWaiting(err)
+		}
+		if edited.Output == nil && edited.Edited != nil {
+			const why = "A guard would rewrite the edited arguments"
+			edited.Output = &agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: why, Error: &agui.OutputError{Code: codeRefused, Message: why}}
+		}
+		return edited.Output, nil
+	}
+}
+
+// inside returns a context that places uses inside of u.
+func (r *Run) inside(ctx context.Context, u Use) context.Context {
+	s := newScope(r, u.path())
+	s.do = r.scopeOf(ctx).do
+	return s.in(ctx)
+}
+
+// guardOutput checks the answer of a worker that has succeeded. The texts that it has shown are retracted unless the answer is
+// allowed as it is.
+func (r *Run) guardOutput(ctx context.Context, out *agui.WorkerOutput) error {
+	if len(r.guards.Output) == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	for r.working > 0 {
+		r.idle.Wait()
+	}
+	if out.Answer == "" && r.last != nil {
+		out.Answer = r.last.text.String()
+	}
+	unfinished := r.failed != nil || r.waiting
+	r.mu.Unlock()
+	if unfinished {
+		return nil
+	}
+	text := strings.Join(slices.Concat([]string{out.Answer}, out.KeyPoints, out.SuggestedActions), "\n")
+	p, err := r.pass(r.Branch(ctx, "guard output"), r.guards.Output, Subject{On: GuardOutput, Output: text, Result: out.Result})
+	if errors.Is(err, ErrWaiting) && !p.asked { // for a budget of a guard's model: there is no verdict yet
+		return err
+	}
+	if p.rewritten && out.Result != nil && err == nil {
+		if out.Result = json.RawMessage(p.text); !json.Valid(out.Result) {
+			err = &Error{Code: codeRefused, Message: "A guard has rewritten the output to a text that is not JSON"}
+		}
+	}
+	if p.rewritten {
+		*out = agui.WorkerOutput{Status: out.Status, Answer: p.text, Result: out.Result}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil && !p.rewritten && !p.asked && !r.holds {
+		return nil
+	}
+	if retractErr := r.retractLast(); err == nil {
+		err = retractErr
+	}
+	r.holds = false
+	return err
+}
+
+// retractLast retracts the worker's last message. The caller holds r.mu.
+func (r *Run) retractLast() error {
+	m := r.last
+	if r.last = nil; m == nil {
+		return nil
+	}
+	if m == r.open {
+		if err := r.end(interrupted(m)); err != nil {
+			return err
+		}
+	}
+	if m.held || m.text.Len() == 0 { // it was not shown, or is only what calls belong to
+		return nil
+	}
+	return r.host.Emit(agui.Retracted([]string{m.id}))
+}
+

@@ -1,0 +1,174 @@
+package plugins
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// judge returns the guard's verdict on a subject. It is recorded together with its event.
+func (r *Run) judge(ctx context.Context, g *Guard, s Subject) (v Verdict, err error) {
+	s.User, s.Project = r.Input.User, r.Input.Project
+	subject, err := encode(s)
+	if err != nil {
+		return v, err
+	}
+	err = r.Do(ctx, "guard "+g.name()+" "+digest(string(subject)), &v, func(ctx context.Context) error { // a verdict is about this subject alone
+		if v, err = r.decide(ctx, g, s); err != nil {
+			return err
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.host.Emit(agui.Ruling{Name: g.name(), On: s.On, Verdict: v.Verdict, Reason: v.Reason}.Event())
+	})
+	return v, err
+}
+
+// decide calls the guard. It fails only if the step is over: a guard without a usable verdict refuses.
+func (r *Run) decide(ctx context.Context, g *Guard, s Subject) (v Verdict, err error) {
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(g.Timeout, time.Minute))
+	defer cancel()
+	err = protect(func() (err error) {
+		v, err = r.callGuard(limited, g, s)
+		return err
+	})
+	if cause := context.Cause(ctx); cause != nil {
+		return v, cause
+	}
+	if e, ok := errors.AsType[*Error](err); errors.Is(err, ErrWaiting) || ok && e.Code == "budget_exceeded" {
+		return v, err // of its model: that is no verdict
+	}
+	if err == nil {
+		err = v.fits(s.On)
+	}
+	shown, known := errors.AsType[*Error](err)
+	switch {
+	case limited.Err() != nil:
+		v = Verdict{Verdict: Refuse, Reason: fmt.Sprintf("The guard %s did not decide in time", g.name())}
+	case known:
+		v = Verdict{Verdict: Refuse, Reason: fmt.Sprintf("The guard %s failed: %s", g.name(), shown.Message)}
+	case err != nil:
+		v = Verdict{Verdict: Refuse, Reason: fmt.Sprintf("The guard %s failed", g.name())}
+	}
+	if v.Reason = strings.ToValidUTF8(v.Reason, ""); len(v.Reason) > maxReason {
+		v.Reason = strings.ToValidUTF8(v.Reason[:maxReason], "") + "…"
+	}
+	return v, nil
+}
+
+// maxReason limits the reason of a verdict, in bytes.
+const maxReason = 2000
+
+// guardCaller is host.GuardCaller.
+type guardCaller interface {
+	GuardAgent(ctx context.Context, u Use, query string) (agui.WorkerOutput, error)
+	GuardTool(ctx context.Context, u Use) (agui.ToolOutput, error)
+}
+
+func (r *Run) callGuard(ctx context.Context, g *Guard, s Subject) (Verdict, error) {
+	if g.Check != nil {
+		return g.Check(ctx, s)
+	}
+	h, ok := r.host.(guardCaller)
+	if !ok {
+		return Verdict{}, &Error{Message: "agents and tools cannot be guards here"}
+	}
+	subject, err := encode(s)
+	if err != nil {
+		return Verdict{}, err
+	}
+	u, _, err := r.use(ctx, r.alive, "guard", digest(string(subject)), nil) // what a guard has recorded is for this subject alone
+	if err != nil {
+		return Verdict{}, err
+	}
+	ctx = (&scope{path: u.path()}).in(ctx)
+	if u.Name = g.Agent; g.Agent != "" {
+		out, err := h.GuardAgent(ctx, u, string(subject))
+		if err != nil {
+			return Verdict{}, err
+		}
+		return verdictOf(cmp.Or(string(out.Result), out.Answer))
+	}
+	u.Name, u.Request = g.Tool, subject
+	out, err := h.GuardTool(ctx, u)
+	if err == nil && out.Status == agui.StatusFailure {
+		err = &Error{Message: out.ResultSummary}
+	}
+	if err != nil {
+		return Verdict{}, err
+	}
+	return verdictOf(out.ResultSummary)
+}
+
+// passed is the result of all guards of one kind.
+type passed struct {
+	text      string // if rewritten
+	rewritten bool
+	asked     bool // a person has allowed it
+}
+
+// pass asks the guards about an input or an output. It fails with the code guard_refused if one of them, or a person, refuses.
+func (r *Run) pass(ctx context.Context, guards []Guard, s Subject) (p passed, err error) {
+	for i := range guards {
+		g := &guards[i]
+		v, err := r.judge(ctx, g, s)
+		if err != nil {
+			return p, err
+		}
+		switch v.Verdict {
+		case Refuse:
+			return p, &Error{Code: codeRefused, Message: cmp.Or(v.Reason, fmt.Sprintf("The guard %s has refused the %s", g.name(), s.On))}
+		case Rewrite:
+			p.text, p.rewritten = v.Text, true
+			if s.On == GuardInput {
+				s.Input = v.Text
+			} else {
+				s.Output, s.Result = v.Text, nil
+			}
+		case AskPerson:
+			p.asked = true
+			if err := r.askPerson(ctx, g, s, v.Reason); err != nil {
+				return p, err
+			}
+		}
+	}
+	return p, nil
+}
+
+// answerSchema is the JSON Schema of a person's decision, which is that of an approval without edits.
+const answerSchema = `{"type":"object","required":["approved"],"additionalProperties":false,"properties":{"approved":{"type":"boolean"}}}`
+
+// askPerson fails unless a person allows the subject.
+func (r *Run) askPerson(ctx context.Context, g *Guard, s Subject, why string) error {
+	about, err := json.Marshal(map[string]any{"for": "guard", "guard": g.name(), "on": s.On, "text": s.Input + s.Output})
+	if err != nil {
+		return err
+	}
+	if len(about) > maxAbout {
+		about, _ = json.Marshal(map[string]any{"for": "guard", "guard": g.name(), "on": s.On})
+	}
+	a, err := r.Ask(ctx, agui.Interrupt{
+		Reason: "confirmation", Message: cmp.Or(why, fmt.Sprintf("Allow the %s?", s.On)),
+		ResponseSchema: json.RawMessage(answerSchema), Metadata: about,
+	})
+	if err != nil {
+		return err
+	}
+	var given struct {
+		Approved bool `json:"approved"`
+	}
+	if a.Cancelled || json.Unmarshal(a.Payload, &given) != nil || !given.Approved {
+		return &Error{Code: codeRefused, Message: fmt.Sprintf("The %s was not approved", s.On)}
+	}
+	return nil
+}
+
+// maxAbout limits the text in a question to a person, in bytes.
+const maxAbout = 128 << 10
+
