@@ -87,7 +87,7 @@ func (r *Run) guardInput(ctx context.Context) error {
 	if err := r.guardContext(ctx); err != nil || f.Query == "" {
 		return err
 	}
-	p, err := r.pass(ctx, r.guards.Input, Subject{On: GuardInput, Input: f.Query})
+	p, err := r.pass(ctx, r.guards.Input, Subject{On: GuardInput, Input: f.Query}, nil)
 	if r.Input.Query = f.Query; p.rewritten {
 		r.Input.Query = p.text
 	}
@@ -98,7 +98,7 @@ func (r *Run) guardInput(ctx context.Context) error {
 func (r *Run) guardContext(ctx context.Context) error {
 	left := slices.Clone(r.Input.Context)
 	for i, c := range left {
-		p, err := r.pass(ctx, r.guards.Input, Subject{On: GuardInput, Input: c.Description + "\n" + c.Value})
+		p, err := r.pass(ctx, r.guards.Input, Subject{On: GuardInput, Input: c.Description + "\n" + c.Value}, nil)
 		if err != nil {
 			return err
 		}
@@ -127,46 +127,31 @@ func (r *Run) passMessages(ctx context.Context, f fresh) (*agui.Message, error) 
 	if len(f.IDs) == 0 {
 		return nil, nil
 	}
-	p, err := r.pass(ctx, r.guards.Input, Subject{On: GuardInput, Input: f.Text})
-	refused, ok := errors.AsType[*Error](err)
-	switch {
-	case ok && refused.Code == codeRefused:
-		return nil, cmp.Or(r.replace(ctx, f.IDs, nil), err)
-	case err != nil || !p.rewritten:
+	p, err := r.pass(ctx, r.guards.Input, Subject{On: GuardInput, Input: f.Text}, f.IDs)
+	if err != nil || !p.rewritten {
 		return nil, err
 	}
 	m := &agui.Message{Role: agui.RoleUser, Content: p.text}
-	return m, r.replace(ctx, f.IDs, m)
+	return m, r.replace(ctx, m)
 }
 
-// replace retracts messages of the thread, and shows m in their place, if there is one. It sets m's id. A workflow's other nodes
-// need the messages: for a node they are only retracted when it refuses them, which ends the run.
-func (r *Run) replace(ctx context.Context, ids []string, m *agui.Message) error {
-	id := ""
-	err := r.Do(ctx, "replace", &id, func(context.Context) error {
+// replace sets m's id, and shows it in the place of messages that were rewritten, unless others need these.
+func (r *Run) replace(ctx context.Context, m *agui.Message) error {
+	return r.Do(ctx, "replace", &m.ID, func(context.Context) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if m != nil {
-			id = r.host.NewID()
-		}
-		if r.Input.Subagent != "" || m != nil && r.Input.Workflow != "" {
+		m.ID = r.host.NewID()
+		if r.Input.Subagent != "" || r.Input.Workflow != "" {
 			return nil
 		}
-		if err := r.host.Emit(agui.Retracted(ids)); err != nil || m == nil {
+		if err := r.host.Emit(agui.TextMessageStart{MessageID: m.ID, Role: agui.RoleUser}); err != nil {
 			return err
 		}
-		if err := r.host.Emit(agui.TextMessageStart{MessageID: id, Role: agui.RoleUser}); err != nil {
+		if err := r.emitText(m.ID, m.Content); err != nil {
 			return err
 		}
-		if err := r.emitText(id, m.Content); err != nil {
-			return err
-		}
-		return r.host.Emit(agui.TextMessageEnd{MessageID: id, Output: &agui.WorkerOutput{Status: agui.StatusSuccess, Answer: m.Content}})
+		return r.host.Emit(agui.TextMessageEnd{MessageID: m.ID, Output: &agui.WorkerOutput{Status: agui.StatusSuccess, Answer: m.Content}})
 	})
-	if m != nil {
-		m.ID = id
-	}
-	return err
 }
 
 // guardCall asks the guards about a tool call, and puts their verdict into u.
@@ -179,7 +164,7 @@ func (r *Run) guardCall(ctx context.Context, u *Use) error {
 	s := Subject{On: GuardTool, Tool: u.Name, Args: u.Request}
 	for i := range r.guards.Tool {
 		g := &r.guards.Tool[i]
-		v, err := r.judge(ctx, g, s)
+		v, err := r.judge(ctx, g, s, nil)
 		if err != nil {
 			return err
 		}
@@ -244,7 +229,7 @@ func (r *Run) guardOutput(ctx context.Context, out *agui.WorkerOutput) error {
 		return nil
 	}
 	text := strings.Join(slices.Concat([]string{out.Answer}, out.KeyPoints, out.SuggestedActions), "\n")
-	p, err := r.pass(r.Branch(ctx, "guard output"), r.guards.Output, Subject{On: GuardOutput, Output: text, Result: out.Result})
+	p, err := r.pass(r.Branch(ctx, "guard output"), r.guards.Output, Subject{On: GuardOutput, Output: text, Result: out.Result}, nil)
 	if errors.Is(err, ErrWaiting) && !p.asked { // for a budget of a guard's model: there is no verdict yet
 		return err
 	}

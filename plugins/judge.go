@@ -12,8 +12,9 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// judge returns the guard's verdict on a subject. It is recorded together with its event.
-func (r *Run) judge(ctx context.Context, g *Guard, s Subject) (v Verdict, err error) {
+// judge returns the guard's verdict on a subject. It is recorded together with its event, and with the retraction of the messages ids
+// unless the verdict leaves them as they are.
+func (r *Run) judge(ctx context.Context, g *Guard, s Subject, ids []string) (v Verdict, err error) {
 	s.User, s.Project = r.Input.User, r.Input.Project
 	subject, err := encode(s)
 	if err != nil {
@@ -25,9 +26,22 @@ func (r *Run) judge(ctx context.Context, g *Guard, s Subject) (v Verdict, err er
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.host.Emit(agui.Ruling{Name: g.name(), On: s.On, Verdict: v.Verdict, Reason: v.Reason}.Event())
+		err := r.host.Emit(agui.Ruling{Name: g.name(), On: s.On, Verdict: v.Verdict, Reason: v.Reason}.Event())
+		if err != nil || v.Verdict == Allow || v.Verdict == AskPerson || v.Verdict == Rewrite && r.Input.Workflow != "" {
+			return err
+		}
+		return r.retract(ids)
 	})
 	return v, err
+}
+
+// retract retracts messages of the thread. A worker that another one called has none. A workflow's other nodes need the messages that
+// a node's guard rewrites. The caller holds r.mu.
+func (r *Run) retract(ids []string) error {
+	if len(ids) == 0 || r.Input.Subagent != "" {
+		return nil
+	}
+	return r.host.Emit(agui.Retracted(ids))
 }
 
 // decide calls the guard. It fails only if the step is over: a guard without a usable verdict refuses.
@@ -113,11 +127,12 @@ type passed struct {
 	asked     bool // a person has allowed it
 }
 
-// pass asks the guards about an input or an output. It fails with the code guard_refused if one of them, or a person, refuses.
-func (r *Run) pass(ctx context.Context, guards []Guard, s Subject) (p passed, err error) {
+// pass asks the guards about an input or an output. It fails with the code guard_refused if one of them, or a person, refuses. The
+// messages ids, which have the input, are retracted unless it is allowed as it is.
+func (r *Run) pass(ctx context.Context, guards []Guard, s Subject, ids []string) (p passed, err error) {
 	for i := range guards {
 		g := &guards[i]
-		v, err := r.judge(ctx, g, s)
+		v, err := r.judge(ctx, g, s, ids)
 		if err != nil {
 			return p, err
 		}
@@ -125,7 +140,7 @@ func (r *Run) pass(ctx context.Context, guards []Guard, s Subject) (p passed, er
 		case Refuse:
 			return p, &Error{Code: codeRefused, Message: cmp.Or(v.Reason, fmt.Sprintf("The guard %s has refused the %s", g.name(), s.On))}
 		case Rewrite:
-			p.text, p.rewritten = v.Text, true
+			p.text, p.rewritten, ids = v.Text, true, nil
 			if s.On == GuardInput {
 				s.Input = v.Text
 			} else {
@@ -134,11 +149,28 @@ func (r *Run) pass(ctx context.Context, guards []Guard, s Subject) (p passed, er
 		case AskPerson:
 			p.asked = true
 			if err := r.askPerson(ctx, g, s, v.Reason); err != nil {
+				if isRefusal(err) {
+					err = cmp.Or(r.retractOnce(ctx, ids), err)
+				}
 				return p, err
 			}
 		}
 	}
 	return p, nil
+}
+
+func isRefusal(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Code == codeRefused
+}
+
+// retractOnce retracts messages of the thread that a person has refused.
+func (r *Run) retractOnce(ctx context.Context, ids []string) error {
+	return r.Do(ctx, "retract", nil, func(context.Context) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.retract(ids)
+	})
 }
 
 // answerSchema is the JSON Schema of a person's decision, which is that of an approval without edits.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -280,7 +281,11 @@ func TestSeqsRiseOverTheDays(t *testing.T) {
 // exec changes the database directly, without the runtime.
 func (b *bench) exec(statement string) {
 	b.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+b.path+"?_pragma=busy_timeout(10000)")
+	driver, url := "postgres", b.path
+	if filepath.IsAbs(url) {
+		driver, url = "sqlite", "file:"+url+"?_pragma=busy_timeout(10000)"
+	}
+	db, err := sql.Open(driver, url)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -100,6 +100,10 @@ WHERE run_key = ?::bigint AND thread_key = ?::bigint AND state <> 'hidden'
 UPDATE messages SET state = 'hidden'
 WHERE thread_key = ?::bigint AND seq >= ?::bigint AND state <> 'hidden'
 	AND (state = 'queued' AND ?::boolean OR event_id >= ?::bigint OR seq >= ?::bigint)`
+
+	hideOne = `
+UPDATE messages SET state = 'hidden'
+WHERE thread_key = ?::bigint AND message_id = ?::text AND state <> 'hidden'`
 )
 
 func messageCells(m *data.Message) []any {
@@ -258,6 +262,9 @@ func (r keyed) Queued(ctx context.Context, runKey int64) (list []data.Message, e
 
 // hidden reports whether h hides the message.
 func hidden(h *data.Hide, m *data.Message) bool {
+	if h.ID != "" {
+		return m.ThreadKey == h.ThreadKey && m.ID == h.ID
+	}
 	return m.ThreadKey == h.ThreadKey && (h.RunKey == 0 || m.RunKey == h.RunKey) &&
 		(h.Queued && m.State == data.MessageQueued || h.FromEvent > 0 && m.EventID >= h.FromEvent ||
 			h.FromSeq > 0 && m.Seq >= h.FromSeq)
@@ -274,6 +281,8 @@ func hideOfThreadCells(h *data.Hide) []any {
 	}
 	return []any{h.ThreadKey, lowest, h.Queued, orEnd(h.FromEvent), orEnd(h.FromSeq)}
 }
+
+func hideOneCells(h *data.Hide) []any { return []any{h.ThreadKey, h.ID} }
 
 // orEnd returns n, or the largest number for 0.
 func orEnd(n int64) int64 {

@@ -371,9 +371,11 @@ func (tx *commitTx) writePending() error {
 		return err
 	}
 
-	ofThreads, ofRuns := divide(p.hides, func(h data.Hide) bool { return h.RunKey != 0 })
+	many, single := divide(p.hides, func(h data.Hide) bool { return h.ID != "" })
+	ofThreads, ofRuns := divide(many, func(h data.Hide) bool { return h.RunKey != 0 })
 	write(tx, ofThreads, hideOfThread, hideOfThreadCells)
 	write(tx, ofRuns, hideOfRun, hideOfRunCells)
+	write(tx, single, hideOne, hideOneCells)
 	write(tx, p.messages.rows, upsertMessage, messageCells)
 	write(tx, p.withdrawn.rows, withdrawInterrupts, withdrawnCells)
 	write(tx, p.answers.rows, answerInterrupt, answerCells)

@@ -341,14 +341,15 @@ func ContentHash(m *agui.Message) int64 {
 	return int64(binary.BigEndian.Uint64(h.Sum(nil)) | 1) //nolint:gosec // all bits serve
 }
 
-// Hide hides messages of a thread, or of one of its runs, from prompts and history: those that one of the last three fields selects.
+// Hide hides messages of a thread, or of one of its runs, from prompts and history: those that one of the last four fields selects.
 // Queued with FromSeq 1 selects all messages.
 type Hide struct {
 	ThreadKey int64
-	RunKey    int64 // of this run only, 0 for all
-	Queued    bool  // queued messages
-	FromEvent int64 // messages that an event with at least this id has completed; 0 for none
-	FromSeq   int64 // messages with at least this seq; 0 for none
+	RunKey    int64  // of this run only, 0 for all
+	Queued    bool   // queued messages
+	FromEvent int64  // messages that an event with at least this id has completed; 0 for none
+	FromSeq   int64  // messages with at least this seq; 0 for none
+	ID        string // the message of this id, instead of all other fields but ThreadKey; empty for none
 }
 
 // Memo records one use of Do, CallTool, CallAgent, Ask or Next, or a call's approval. A row replaces the one with the

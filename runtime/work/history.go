@@ -68,9 +68,6 @@ func (h *history) load(ctx context.Context, l *live, limit int) error {
 		l.mu.Lock()
 		for i := range rows {
 			l.prompts.learn(&rows[i])
-			if m := rows[i]; m.Role == agui.RoleUser && l.span.messages[m.ID] == nil && l.span.earlier[m.ID] == nil {
-				l.span.earlier[m.ID] = &m
-			}
 		}
 		l.mu.Unlock()
 		h.older = older

@@ -181,19 +181,15 @@ func (sp *span) shows(id string) bool {
 	return m != nil && m.EventID != 0 && m.State == data.MessageConsumed && m.Role != agui.RoleUser
 }
 
-// hide adds the rows of retracted messages. Messages of people are retracted by guards.
+// hide adds the rows that hide retracted messages: of the run, and the messages of people in earlier runs that a guard has refused.
 func (sp *span) hide(it *commit.Item, ids []string) {
 	for _, id := range ids {
-		if m := sp.earlier[id]; m != nil && sp.messages[id] == nil && m.State == data.MessageConsumed {
-			row := *m
-			row.State, m.State = data.MessageHidden, data.MessageHidden
-			it.Rows = append(it.Rows, &row)
-			continue
+		if m := sp.messages[id]; m != nil {
+			if m.EventID == 0 || m.State != data.MessageConsumed {
+				continue
+			}
+			m.State = data.MessageHidden
 		}
-		if m := sp.messages[id]; m != nil && m.EventID != 0 && m.State == data.MessageConsumed {
-			row := sp.message(id)
-			row.State, sp.messages[id].State = data.MessageHidden, data.MessageHidden
-			it.Rows = append(it.Rows, row)
-		}
+		it.Rows = append(it.Rows, &data.Hide{ThreadKey: sp.thread.Key, ID: id})
 	}
 }

@@ -30,7 +30,6 @@ type span struct {
 	ver      *agui.Verifier
 	fold     *fold.Fold
 	messages map[string]*data.Message // of this run, with a seq or waiting for one
-	earlier  map[string]*data.Message // people's messages of earlier runs that workers have read
 	calls    map[string]string        // the tools of calls that may still owe a result, by toolCallId
 	slab     []byte                   // room for payloads
 	output   []byte                   // the encoded Output of the event that was encoded last, if that is a told
@@ -67,7 +66,7 @@ func openSpan(most int, th *data.Thread, run *data.Run, row *data.Span, last, se
 func spanOf(th *data.Thread, run *monitor.Run, most int, last, seq int64) *span {
 	return &span{
 		thread: th, run: run, most: most, last: last, seq: seq,
-		ver: new(agui.Verifier), fold: fold.New(th.State, nil), messages: make(map[string]*data.Message), earlier: make(map[string]*data.Message), calls: make(map[string]string),
+		ver: new(agui.Verifier), fold: fold.New(th.State, nil), messages: make(map[string]*data.Message), calls: make(map[string]string),
 	}
 }
 

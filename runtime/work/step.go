@@ -112,7 +112,7 @@ func (s *step) emit(ev agui.Event, rows func() []data.Row) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ev = l.span.ofItsCall(ev)
-	if !waits(ev, len(s.dos)) {
+	if !waits(ev, len(s.dos)) && !s.follows(ev) {
 		with := s.dos.showing(ev, l.span)
 		if rows == nil {
 			return l.queue(s, with, nil, ev)
@@ -189,6 +189,16 @@ func waits(ev agui.Event, dos int) bool {
 		return (over || ev.(agui.Custom).Name == agui.GuardEvent) && dos == 1
 	}
 	return false
+}
+
+// follows reports whether ev retracts what the held verdict of a guard refuses. They are stored together with the verdict's record.
+func (s *step) follows(ev agui.Event) bool {
+	if len(s.held) == 0 {
+		return false
+	}
+	last, ruled := s.held[len(s.held)-1].(agui.Custom)
+	c, ok := ev.(agui.Custom)
+	return ok && ruled && c.Name == agui.RetractedEvent && last.Name == agui.GuardEvent
 }
 
 // takeHeld removes and returns the held events. l.mu is held.

@@ -143,6 +143,7 @@ func testHide(t *testing.T, f *fixture) {
 	hide("from a seq", data.Hide{FromSeq: 5}, 1, "m0", "m2", "m3")
 	hide("from an event", data.Hide{FromEvent: 31}, 1, "m0", "m2")
 	hide("from an event of a run", data.Hide{RunKey: runs[0].Key, FromEvent: 10}, 1, "m2")
+	hide("one message", data.Hide{ID: "m2"}, 1)
 	hide("all", data.Hide{Queued: true, FromSeq: 1}, 0)
 	got, err := f.Messages(t.Context(), other.Key, 0, 10)
 	equal(t, "the other thread's", ids(got), err, []string{"m"})

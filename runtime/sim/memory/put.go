@@ -168,7 +168,7 @@ func (tx *tx) putMessage(row *data.Message) error {
 
 func (tx *tx) hide(h *data.Hide) {
 	for id, m := range tx.messages[h.ThreadKey] {
-		if (h.RunKey == 0 || m.RunKey == h.RunKey) &&
+		if id == h.ID || h.ID == "" && (h.RunKey == 0 || m.RunKey == h.RunKey) &&
 			(h.Queued && m.State == data.MessageQueued || h.FromEvent > 0 && m.EventID >= h.FromEvent || h.FromSeq > 0 && m.Seq >= h.FromSeq) {
 			tx.messages[h.ThreadKey].change(tx, id, func(m *data.Message) { m.State = data.MessageHidden })
 		}

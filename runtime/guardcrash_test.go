@@ -1,0 +1,103 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// onceMore and never are what becomes of a run after a crash: it is called again, or fails.
+var onceMore, never = runtime.Config{}, runtime.Config{MaxAttempts: -1}
+
+// prompted returns the texts in the prompt of a thread's next run.
+func (b *bench) prompted(thread string) string {
+	b.t.Helper()
+	th, err := b.Thread(b.t.Context(), local, thread)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	rows, err := b.store.Messages(b.t.Context(), th.Key, 0, 1000)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return texts(rows)
+}
+
+// What a guard has refused is in no later prompt, at whatever commit the server dies, whether the run is continued or not, and however
+// many messages came before.
+func TestGuard_RefusedInputStaysHidden(t *testing.T) {
+	refuse := guarded{clerk, plugins.Guards{Input: []plugins.Guard{verdict(plugins.Verdict{Verdict: plugins.Refuse, Reason: "no"})}}}
+	broken := agent{"broken", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, errors.New("boom")
+	}}
+	for _, cfg := range []runtime.Config{onceMore, never} {
+		onBoth(t, func(t *testing.T, path string) {
+			b := openAt(t, path, cfg, refuse, broken)
+			for k := range 12 {
+				req := runtime.StartRequest{Agent: "broken", ThreadID: fmt.Sprint("clerk", k)}
+				for range 15 {
+					req.Messages = append(req.Messages, agui.Message{Role: agui.RoleUser, Content: "bad"})
+				}
+				s, err := b.StartRun(t.Context(), local, req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.wait(s.RunID, runtime.Failed)
+			}
+			refused, crashed := 0, 0
+			lives(t, b, runtime.StartRequest{Agent: "clerk"}, func(k int, run runtime.Run) {
+				if !run.Status.Final() {
+					return
+				}
+				if run.Error.Code == "crash_loop" {
+					crashed++
+				}
+				thread := fmt.Sprint("clerk", k)
+				if len(rulings(b.log(thread))) == 0 {
+					return
+				}
+				refused++
+				if got := b.prompted(thread); got != "" {
+					t.Errorf("commit %d, %s: the next prompt has %s", k, run.Error.Code, got)
+				}
+			})
+			if refused < 2 || (crashed > 0) != (cfg.MaxAttempts < 0) {
+				t.Errorf("the guard has refused %d times, and %d runs were given up", refused, crashed)
+			}
+		})
+	}
+}
+
+// A refused call is never made, and a rewritten one only as it was rewritten, at whatever commit the server dies.
+func TestGuard_RefusedCallIsNeverMade(t *testing.T) {
+	for verb, want := range map[string]string{plugins.Refuse: "", plugins.Rewrite: `{"euros":1}`} {
+		onBoth(t, func(t *testing.T, path string) {
+			var called atomic.Pointer[string]
+			pay := tool{plugins.Info{Name: "pay", Idempotent: true}, func(_ context.Context, call *plugins.Call) (agui.ToolOutput, error) {
+				args := string(call.Args)
+				called.Store(&args)
+				return agui.ToolOutput{ResultSummary: "paid"}, nil
+			}}
+			payer := agent{"payer", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+				out, err := run.CallTool(ctx, "pay", map[string]int{"euros": 5})
+				return agui.WorkerOutput{Answer: out.ResultSummary}, err
+			}}
+			g := verdict(plugins.Verdict{Verdict: verb, Args: []byte(`{"euros":1}`)})
+			b := openAt(t, path, runtime.Config{}, guarded{payer, plugins.Guards{Tool: []plugins.Guard{g}}}, pay)
+			lives(t, b, runtime.StartRequest{Agent: "payer"}, func(k int, run runtime.Run) {
+				if run.Status.Final() && run.Status != runtime.Completed {
+					t.Errorf("%s, commit %d: the run is %s", verb, k, run.Status)
+				}
+			})
+			if made := called.Load(); (made != nil) != (want != "") || made != nil && *made != want {
+				t.Errorf("%s: the call was made with %v", verb, made)
+			}
+		})
+	}
+}
