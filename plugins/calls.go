@@ -46,6 +46,13 @@ type record struct {
 	Output    json.RawMessage `json:"output,omitempty"`
 	MessageID string          `json:"messageId,omitempty"` // of the last assistant message that fn started
 	Text      string          `json:"text,omitempty"`
+	Shown     []shown         `json:"shown,omitempty"` // see Run.note
+}
+
+// shown is a message that the guards of the output judge.
+type shown struct {
+	ID   string `json:"id"`
+	Text string `json:"text,omitempty"`
 }
 
 func (r *Run) record(ctx context.Context, s *scope, out any, fn func(ctx context.Context) error) (rec Record, err error) {
@@ -69,6 +76,11 @@ func (r *Run) record(ctx context.Context, s *scope, out any, fn func(ctx context
 	var kept record
 	if r.last != last {
 		kept.MessageID, kept.Text = r.last.id, r.last.text.String()
+	}
+	for _, m := range s.do.noted {
+		if !m.gone {
+			kept.Shown = append(kept.Shown, shown{m.id, m.text.String()})
+		}
 	}
 	if out != nil {
 		if kept.Output, err = encode(out); err != nil {
@@ -116,6 +128,13 @@ func (r *Run) replay(name string, raw json.RawMessage, out any) error {
 		r.last = m
 		r.mu.Unlock()
 	}
+	r.mu.Lock()
+	for _, was := range rec.Shown {
+		m := &message{id: was.ID, role: agui.RoleAssistant}
+		m.text.WriteString(was.Text)
+		r.note(m)
+	}
+	r.mu.Unlock()
 	if out == nil || rec.Output == nil {
 		return nil
 	}

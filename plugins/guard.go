@@ -108,6 +108,9 @@ func (gs *Guards) holds() bool {
 	return slices.ContainsFunc(gs.Output, func(g Guard) bool { return !g.Streams })
 }
 
+// Streams reports whether texts of the agent are shown before its guards have judged them.
+func (gs *Guards) Streams() bool { return len(gs.Output) > 0 && !gs.holds() }
+
 // fits fails for a verdict that cannot be applied.
 func (v *Verdict) fits(on string) error {
 	switch v.Verdict {

@@ -210,8 +210,8 @@ func (r *Run) inside(ctx context.Context, u Use) context.Context {
 	return s.in(ctx)
 }
 
-// guardOutput checks the answer of a worker that has succeeded. The texts that it has shown are retracted unless the answer is
-// allowed as it is.
+// guardOutput checks the texts that a worker which has succeeded has shown, one after the other, and then its answer. A text that is not
+// allowed as it is is retracted, and all of them unless the guards alone allow or rewrite them.
 func (r *Run) guardOutput(ctx context.Context, out *agui.WorkerOutput) error {
 	if len(r.guards.Output) == 0 {
 		return nil
@@ -223,50 +223,110 @@ func (r *Run) guardOutput(ctx context.Context, out *agui.WorkerOutput) error {
 	if out.Answer == "" && r.last != nil {
 		out.Answer = r.last.text.String()
 	}
+	texts, answer, ids := r.texts(out.Answer)
 	unfinished := r.failed != nil || r.waiting
 	r.mu.Unlock()
 	if unfinished {
 		return nil
 	}
-	text := strings.Join(slices.Concat([]string{out.Answer}, out.KeyPoints, out.SuggestedActions), "\n")
-	p, err := r.pass(r.Branch(ctx, "guard output"), r.guards.Output, Subject{On: GuardOutput, Output: text, Result: out.Result}, nil)
-	if errors.Is(err, ErrWaiting) && !p.asked { // for a budget of a guard's model: there is no verdict yet
-		return err
+	ctx = r.Branch(ctx, "guard output")
+	var allowed []string
+	asked := false
+	for _, m := range texts {
+		p, err := r.pass(ctx, r.guards.Output, Subject{On: GuardOutput, Output: m.text.String()}, nil)
+		if err != nil {
+			return r.refuseOutput(p, err)
+		}
+		if asked = asked || p.asked; !p.rewritten {
+			allowed = append(allowed, m.id)
+		}
 	}
+	text := strings.Join(slices.Concat([]string{out.Answer}, out.KeyPoints, out.SuggestedActions), "\n")
+	p, err := r.pass(ctx, r.guards.Output, Subject{On: GuardOutput, Output: text, Result: out.Result}, nil)
 	if p.rewritten && out.Result != nil && err == nil {
 		if out.Result = json.RawMessage(p.text); !json.Valid(out.Result) {
 			err = &Error{Code: codeRefused, Message: "A guard has rewritten the output to a text that is not JSON"}
 		}
+	}
+	if err != nil {
+		return r.refuseOutput(p, err)
 	}
 	if p.rewritten {
 		*out = agui.WorkerOutput{Status: out.Status, Answer: p.text, Result: out.Result}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err == nil && !p.rewritten && !p.asked && !r.holds {
-		return nil
+	switch {
+	case asked || p.asked:
+		return r.retractAnswer(nil) // all were retracted while a person decided
+	case p.rewritten || r.holds:
+		return r.retractAnswer(allowed)
+	case len(allowed) == len(texts):
+		return r.settleShown(ids)
+	case answer != nil:
+		allowed = append(allowed, answer.id)
 	}
-	if retractErr := r.retractLast(); err == nil {
-		err = retractErr
-	}
-	r.holds = false
-	return err
+	return r.settleShown(allowed)
 }
 
-// retractLast retracts the worker's last message. The caller holds r.mu.
-func (r *Run) retractLast() error {
-	m := r.last
-	if r.last = nil; m == nil {
-		return nil
+// texts returns the messages with texts that the worker has shown, without the last if it has the answer, which is then the second
+// result; and the ids of these and of the shown reasoning. The caller holds r.mu.
+func (r *Run) texts(answer string) (texts []*message, last *message, ids []string) {
+	for _, m := range r.shown {
+		if m.gone {
+			continue
+		}
+		ids = append(ids, m.id)
+		if m.text.Len() > 0 {
+			texts = append(texts, m)
+		}
 	}
-	if m == r.open {
+	if n := len(texts); n > 0 && !texts[n-1].differsFrom(answer) {
+		texts, last = texts[:n-1], texts[n-1]
+	}
+	return texts, last, ids
+}
+
+// refuseOutput retracts what the worker has shown after a guard or a person has refused it, or while a person decides.
+func (r *Run) refuseOutput(p passed, err error) error {
+	if errors.Is(err, ErrWaiting) && !p.asked { // for a budget of a guard's model: there is no verdict yet
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return cmp.Or(err, r.retractAnswer(nil))
+}
+
+// retractAnswer retracts what the worker has shown except allowed. Its answer becomes another message. The caller holds r.mu.
+func (r *Run) retractAnswer(allowed []string) error {
+	r.last = nil
+	if m := r.open; m != nil && !slices.Contains(allowed, m.id) {
 		if err := r.end(interrupted(m)); err != nil {
 			return err
 		}
 	}
-	if m.held || m.text.Len() == 0 { // it was not shown, or is only what calls belong to
-		return nil
-	}
-	return r.host.Emit(agui.Retracted([]string{m.id}))
+	r.holds = false
+	return r.settleShown(allowed)
 }
 
+// settleShown retracts the shown messages except allowed. The host knows all of them, also those from before a crash. The
+// caller holds r.mu.
+func (r *Run) settleShown(allowed []string) error {
+	if !r.streams {
+		return nil
+	}
+	r.streams = false
+	if h, ok := r.host.(interface{ SettleOutput(allowed []string) error }); ok {
+		return h.SettleOutput(allowed)
+	}
+	var ids []string
+	for _, m := range r.shown {
+		if !m.gone && !slices.Contains(allowed, m.id) {
+			ids = append(ids, m.id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return r.host.Emit(agui.Retracted(ids))
+}

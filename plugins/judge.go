@@ -203,4 +203,3 @@ func (r *Run) askPerson(ctx context.Context, g *Guard, s Subject, why string) er
 
 // maxAbout limits the text in a question to a person, in bytes.
 const maxAbout = 128 << 10
-

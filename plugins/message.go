@@ -79,6 +79,7 @@ type message struct {
 	complete bool      // only its END is missing
 	base     agui.Base // of its END
 	held     bool      // it is not shown: see Run.holds
+	gone     bool      // it was retracted
 }
 
 // writer implements Text and Reason. Its fields are guarded by run.mu.
@@ -199,7 +200,19 @@ func (r *Run) start(m *message, evs ...agui.Event) error {
 	if d := r.doing(); d != nil && !m.held {
 		d.shown = append(d.shown, m)
 	}
+	r.note(m)
 	return nil
+}
+
+// note adds a message to those that the guards of the output judge, also in the records of the running Dos.
+func (r *Run) note(m *message) {
+	if !r.streams || m.role != agui.RoleAssistant && m.role != agui.RoleReasoning {
+		return
+	}
+	r.shown = append(r.shown, m)
+	for _, d := range r.dos {
+		d.noted = append(d.noted, m)
+	}
 }
 
 // write appends a delta to the text message it names.

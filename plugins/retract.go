@@ -14,6 +14,7 @@ type doing struct {
 	before *message     // the latest assistant message when it began
 	calls  []*Announced // announced by it and not withdrawn
 	shown  []*message   // messages that it has started and not retracted
+	noted  []*message   // messages that were started while it was running: see Run.note
 }
 
 // doing returns the innermost running Do. It is nil if there is none, or if several run concurrently, because a message
@@ -42,6 +43,7 @@ func (r *Run) Retract(ctx context.Context) error {
 	}
 	var err error
 	if m := r.open; m != nil && m != d.open {
+		m.gone = true
 		err = r.end(interrupted(m))
 	}
 	r.last = d.before
@@ -52,7 +54,7 @@ func (r *Run) Retract(ctx context.Context) error {
 	var ids []string
 	for _, m := range d.shown {
 		if !m.called {
-			ids = append(ids, m.id)
+			m.gone, ids = true, append(ids, m.id)
 		}
 	}
 	d.shown = nil

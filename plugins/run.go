@@ -37,6 +37,8 @@ type Run struct {
 	models  []*modelCall // open model calls
 	ended   bool         // Execute has returned
 	holds   bool         // texts are not shown before the verdict of a guard
+	streams bool         // texts are shown before that verdict
+	shown   []*message   // while streams: the messages that the verdict is about
 }
 
 // Execute runs a on a host and settles the rest of the step. It returns after the worker and the goroutines of Run.Go have
@@ -50,7 +52,7 @@ func Execute(ctx context.Context, a Agent, host Host, in Input) (agui.WorkerOutp
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
 	info := a.Info()
-	run := &Run{Input: in, host: host, external: info.External, name: info.Name, guards: info.Guards, holds: info.Guards.holds()}
+	run := &Run{Input: in, host: host, external: info.External, name: info.Name, guards: info.Guards, holds: info.Guards.holds(), streams: info.Guards.Streams()}
 	run.idle = sync.NewCond(&run.mu)
 	run.root = newScope(run, "")
 	if s, ok := ctx.Value(scopeKey{}).(*scope); ok {
@@ -146,6 +148,8 @@ func (r *Run) Emit(ev agui.Event) error {
 		return r.alive()
 	}
 	switch ev := ev.(type) {
+	case agui.ReasoningMessageStart:
+		r.note(&message{id: ev.MessageID, role: agui.RoleReasoning})
 	case agui.TextMessageStart:
 		return r.start(&message{id: ev.MessageID, role: ev.Role, depth: len(r.dos), nested: ev.SubagentRunID != ""}, ev)
 	case agui.TextMessageContent:

@@ -235,7 +235,7 @@ func TestGuard_Output(t *testing.T) {
 					false: {"allow": "guard text", "refuse": "guard", "rewrite": "guard text", "yes": "guard text", "no": "guard"},
 					true: {
 						"allow": "text text guard", "refuse": "text text guard messages-retracted", "rewrite": "text text guard messages-retracted text",
-						"yes": "text text guard messages-retracted messages-retracted text", "no": "text text guard messages-retracted messages-retracted",
+						"yes": "text text guard messages-retracted text", "no": "text text guard messages-retracted",
 					},
 				}[streams][c.name]
 				if got != want {

@@ -63,6 +63,13 @@ type GuardCaller interface {
 	GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error)
 }
 
+// OutputSettler is a Host that knows the texts and the reasoning of a worker whose guards judge them after they were shown (see
+// [plugins.Guards.Streams]). If the worker fails or its run ends before SettleOutput, the host retracts them.
+type OutputSettler interface {
+	// SettleOutput retracts these messages except allowed. What the worker shows afterwards needs no verdict.
+	SettleOutput(allowed []string) error
+}
+
 // Chooser is an Agent whose model is offered tools.
 type Chooser interface {
 	plugins.Agent

@@ -324,7 +324,7 @@ func (l *live) broken(err error) {
 }
 
 // stageClosers stages the events that must precede the terminal event of an ending: ends of messages, results of calls except
-// those that a waiting run has recorded, and ends of sub-agents and steps. l.mu is held.
+// those that a waiting run has recorded, retractions of what no guard has judged, and ends of sub-agents and steps. l.mu is held.
 func (l *live) stageClosers(it *commit.Item, e ending) error {
 	output := e.left()
 	if output.Error != nil && l.nodes.has(data.Failed) {
@@ -354,6 +354,11 @@ func (l *live) stageClosers(it *commit.Item, e ending) error {
 			return err
 		}
 	}
+	if e.status != data.Waiting {
+		if err := l.retractUnjudged(it, anyMemo); err != nil {
+			return err
+		}
+	}
 	for _, ev := range closers[outer:] {
 		if err := l.span.stage(it, ev); err != nil {
 			return err
@@ -361,3 +366,5 @@ func (l *live) stageClosers(it *commit.Item, e ending) error {
 	}
 	return nil
 }
+
+func anyMemo(*data.Memo) bool { return true }

@@ -232,16 +232,21 @@ func (en *Engine) readRows(ctx context.Context, run *data.Run, it *commit.Item) 
 		return nil, err
 	}
 	l := en.newLive(run)
-	if err := l.nodes.load(ctx, en.store, run); errors.Is(err, data.ErrUnavailable) {
-		return nil, err // any other error is about the rows, which stay as they are
-	}
 	l.asked.Store(true) // it may have asked
-	if n := len(spans); n > 0 && spans[n-1].Last == 0 {
+	n := len(spans)
+	open := n > 0 && spans[n-1].Last == 0
+	if open {
 		l.span = openSpan(en.cfg.FrameBytes, &th, run, &spans[n-1], last, seq)
 		_ = l.span.ver.Add(agui.RunStarted{})
+	} else {
+		l.span = nextSpan(en.cfg.FrameBytes, &th, run, last, seq)
+	}
+	if err := newReading(l, run, spans).load(ctx); errors.Is(err, data.ErrUnavailable) {
+		return nil, err // any other error is about the rows, which stay as they are
+	}
+	if open {
 		return l, l.span.stage(it, agui.StateSnapshot{Snapshot: l.span.state()})
 	}
-	l.span = nextSpan(en.cfg.FrameBytes, &th, run, last, seq)
 	row := l.span.row
 	it.Rows = append(it.Rows, &row)
 	return l, l.span.started(it, run, nil, nil, l.input.Trace)

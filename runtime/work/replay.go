@@ -51,7 +51,6 @@ type added struct {
 func (rd *reading) replay(ctx context.Context, before []agui.Message) error {
 	var evs []agui.Event
 	begun, answered := make(map[string]bool), make(map[string]bool)
-	rd.span.retracted = make(map[string]bool)
 	for {
 		stored, err := rd.store.Events(ctx, rd.span.thread.Key, rd.span.last, page)
 		if err != nil {

@@ -135,29 +135,44 @@ func (r *repair) retract(unended []string) error {
 			}
 		}
 	}
-	gone := make(map[string]bool) // calls of retracted messages
+	made := func(c agui.ToolCall) bool { return recorded[c.ID] }
 	ids := unended
 	for _, id := range cut {
 		m, ok := l.span.fold.Message(id)
-		made := func(c agui.ToolCall) bool { return recorded[c.ID] }
-		if !ok || slices.ContainsFunc(m.ToolCalls, made) || !l.span.shows(id) && !l.span.hiddenUntold(id) {
-			continue
+		if ok && !slices.ContainsFunc(m.ToolCalls, made) && (l.span.shows(id) || l.span.hiddenUntold(id)) {
+			ids = append(ids, id)
 		}
-		ids = append(ids, id)
+	}
+	return l.span.retract(r.it, ids)
+}
+
+// retract stages the retraction of messages, and of the results of their calls.
+func (sp *span) retract(it *commit.Item, ids []string) error {
+	ids = sp.withResults(ids)
+	if len(ids) == 0 {
+		return nil
+	}
+	return sp.stage(it, agui.Retracted(ids))
+}
+
+// withResults returns messages, and the results of their calls that are shown, in the order of the thread.
+func (sp *span) withResults(ids []string) []string {
+	gone := make(map[string]bool) // calls
+	for _, id := range ids {
+		m, _ := sp.fold.Message(id)
 		for _, c := range m.ToolCalls {
 			gone[c.ID] = true
 		}
 	}
-	for _, m := range l.span.fold.Messages() {
-		if gone[m.ToolCallID] && l.span.shows(m.ID) {
-			ids = append(ids, m.ID)
+	if len(gone) > 0 {
+		for _, m := range sp.fold.Messages() {
+			if gone[m.ToolCallID] && sp.shows(m.ID) {
+				ids = append(ids, m.ID)
+			}
 		}
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(l.span.messages[a].Seq, l.span.messages[b].Seq) })
-	return l.span.stage(r.it, agui.Retracted(slices.Compact(ids)))
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(sp.messages[a].Seq, sp.messages[b].Seq) })
+	return slices.Compact(ids)
 }
 
 // hiddenUntold reports whether a message is hidden because it was cut short, and the log has not retracted it yet.
@@ -184,6 +199,7 @@ func (sp *span) shows(id string) bool {
 // hide adds the rows that hide retracted messages: of the run, and the messages of people in earlier runs that a guard has refused.
 func (sp *span) hide(it *commit.Item, ids []string) {
 	for _, id := range ids {
+		sp.retracted[id] = true
 		if m := sp.messages[id]; m != nil {
 			if m.EventID == 0 || m.State != data.MessageConsumed {
 				continue

@@ -36,7 +36,7 @@ type span struct {
 
 	began     began           // the beginning of the run's generation
 	brought   map[string]bool // messages that the generation has received or found, by id
-	retracted map[string]bool // messages that the span had retracted when it was read back, by id
+	retracted map[string]bool // messages that the span has retracted, by id
 }
 
 // began is the beginning of a run's generation: the input of its workers when they are replayed depends on it.
@@ -67,6 +67,7 @@ func spanOf(th *data.Thread, run *monitor.Run, most int, last, seq int64) *span 
 	return &span{
 		thread: th, run: run, most: most, last: last, seq: seq,
 		ver: new(agui.Verifier), fold: fold.New(th.State, nil), messages: make(map[string]*data.Message), calls: make(map[string]string),
+		retracted: make(map[string]bool),
 	}
 }
 
