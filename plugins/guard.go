@@ -82,7 +82,7 @@ const codeRefused = "guard_refused"
 
 // Validate checks that each guard has one of Agent, Tool and Check.
 func (gs *Guards) Validate() error {
-	for _, g := range slices.Concat(gs.Input, gs.Tool, gs.Output) {
+	for i, g := range slices.Concat(gs.Input, gs.Tool, gs.Output) {
 		kinds := 0
 		for _, has := range []bool{g.Agent != "", g.Tool != "", g.Check != nil} {
 			if has {
@@ -90,6 +90,8 @@ func (gs *Guards) Validate() error {
 			}
 		}
 		switch {
+		case g.Streams && i < len(gs.Input)+len(gs.Tool):
+			return fmt.Errorf("guard %q: only a guard of the output can let a text stream", g.name())
 		case kinds != 1:
 			return fmt.Errorf("guard %q: has not exactly one of Agent, Tool and Check", g.name())
 		case g.name() == "" || len(g.name()) > 100:

@@ -2,12 +2,17 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // Messages that a Do retracts stay in the log, and are neither shown nor prompted.
@@ -104,4 +109,78 @@ func TestATextThatIsTakenBackHoldsUpNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wait(s.RunID, runtime.Completed)
+}
+
+// eventCounter is a store that counts the events that are read.
+type eventCounter struct {
+	runtime.Store
+	events atomic.Int64
+}
+
+func (c *eventCounter) Events(ctx context.Context, thread, after int64, limit int) ([]data.StoredEvent, error) {
+	evs, err := c.Store.Events(ctx, thread, after, limit)
+	c.events.Add(int64(len(evs)))
+	return evs, err
+}
+
+// The snapshots behind many retractions of a run read its log once, for a reader at the live end and for one that is behind.
+func TestRetractions_FoldTheLogOnce(t *testing.T) {
+	const times = 60
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for i := range times {
+			if err := run.Do(ctx, fmt.Sprint("kept", i), nil, func(context.Context) error { return say(run, strings.Split(fmt.Sprint("kept ", i), "")...) }); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+			if err := run.Do(ctx, fmt.Sprint("taken", i), nil, func(ctx context.Context) error {
+				return errors.Join(say(run, "taken back"), run.Retract(ctx))
+			}); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		return agui.WorkerOutput{}, nil
+	}}
+	b := open(t, runtime.Config{}, worker)
+	store := &eventCounter{Store: b.store}
+	b.injectStore(store)
+	s := b.start("main", "worker", "go")
+	b.wait(s.RunID, runtime.Completed)
+	recs := b.log("main")
+	th, err := b.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, live := range []bool{true, false} {
+		cur, err := b.Read(t.Context(), th, 0, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cur.Close()
+		for {
+			if _, err := cur.Next(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !live || cur.Waits() {
+				break
+			}
+		}
+		store.events.Store(0)
+		n := 0
+		for _, rec := range recs {
+			if !rec.Retracts() {
+				continue
+			}
+			n++
+			two, err := cur.Restated(t.Context(), []*runtime.Record{rec})
+			if err != nil || len(two) != 2 {
+				t.Fatal(two, err)
+			}
+			msgs := two[1].Event.(agui.MessagesSnapshot).Messages
+			if got := msgs[len(msgs)-1].Text(); len(msgs) != n+1 || got != fmt.Sprint("kept ", n-1) {
+				t.Errorf("snapshot %d has %d messages, the last %s", n, len(msgs), got)
+			}
+		}
+		if read := int(store.events.Load()); n != times || read > 2*len(recs) {
+			t.Errorf("live %v: %d snapshots of %d events read %d", live, n, len(recs), read)
+		}
+	}
 }

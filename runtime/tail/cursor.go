@@ -24,6 +24,8 @@ type Cursor struct {
 	perPage  int // expected records in a page, from the sizes read last; 0 before the first page
 	replayed int // records read from the store since the reader was last at the live end
 
+	folded *folded // for the next snapshot behind a retraction, while the reader is behind
+
 	owner quota.Owner
 	large *quota.Reservation // for buf; nil unless it is a large page
 }

@@ -34,7 +34,7 @@ func (r *Cursor) Restated(ctx context.Context, recs []*Record) ([]*Record, error
 // restate returns the snapshot at a retraction.
 func (r *Cursor) restate(ctx context.Context, at *Record) (*Record, error) {
 	return reserveLarge(ctx, r, func() (*Record, int, error) {
-		rec, err := r.t.restate(ctx, at)
+		rec, err := r.t.restate(ctx, r, at)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -42,14 +42,35 @@ func (r *Cursor) restate(ctx context.Context, at *Record) (*Record, error) {
 	})
 }
 
-// restated is the snapshot that was made last, which the readers of a thread share while one of them has it.
+// restated is the snapshot that was made last, which the readers of a thread share while one of them has it, and the fold that the
+// next one continues.
 type restated struct {
-	turn chan struct{} // of one reader, which makes the snapshot; guards the fields below
-	at   int64         // the retraction's id
-	rec  weak.Pointer[Record]
+	turn   chan struct{} // of one reader, which makes the snapshot; guards the fields below
+	at     int64         // the retraction's id
+	rec    weak.Pointer[Record]
+	folded *folded
 }
 
-func (t *Tail) restate(ctx context.Context, at *Record) (*Record, error) {
+// folded is a fold of a run's events up to one of them. A reader that is behind has its own. Readers at the live end share one, so that
+// a run that retracts often is folded once. The fold has no state.
+type folded struct {
+	run  int64
+	upTo int64 // the id of that event
+	*fold.Fold
+}
+
+// nearest returns the fold of a and b that has less to go to an event of a run, or a new one.
+func nearest(run, event int64, a, b *folded) *folded {
+	best := &folded{run: run, Fold: fold.New(nil, nil)}
+	for _, f := range []*folded{a, b} {
+		if f != nil && f.run == run && f.upTo <= event && f.upTo > best.upTo {
+			best = f
+		}
+	}
+	return best
+}
+
+func (t *Tail) restate(ctx context.Context, r *Cursor, at *Record) (*Record, error) {
 	select {
 	case t.restated.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -59,9 +80,18 @@ func (t *Tail) restate(ctx context.Context, at *Record) (*Record, error) {
 	if rec := t.restated.rec.Value(); rec != nil && t.restated.at == at.ID {
 		return rec, nil
 	}
-	msgs, err := t.messagesAt(ctx, at.RunKey, at.ID)
+	f := nearest(at.RunKey, at.ID, r.folded, t.restated.folded)
+	if r.folded = nil; f == t.restated.folded {
+		t.restated.folded = nil
+	}
+	msgs, err := t.messagesAt(ctx, f, at.ID)
 	if err != nil {
 		return nil, err
+	}
+	if r.after < t.Committed() {
+		r.folded = f
+	} else {
+		t.restated.folded = f
 	}
 	size := 0
 	var buf []byte
@@ -75,11 +105,10 @@ func (t *Tail) restate(ctx context.Context, at *Record) (*Record, error) {
 	return rec, nil
 }
 
-// messagesAt returns the thread's messages at an event of a run, including unfinished ones. The rows have what is stored
-// now, so the run's own messages come from its events.
-func (t *Tail) messagesAt(ctx context.Context, run, event int64) ([]agui.Message, error) {
-	f, err := t.foldRun(ctx, run, event)
-	if err != nil {
+// messagesAt returns the thread's messages at an event of f's run, including unfinished ones. It continues f to the event: the rows
+// have what is stored now, so the run's own messages come from its events.
+func (t *Tail) messagesAt(ctx context.Context, f *folded, event int64) ([]agui.Message, error) {
+	if err := t.foldRun(ctx, f, event); err != nil {
 		return nil, err
 	}
 	rows, err := t.logs.cfg.Store.Messages(ctx, t.key, event, LatestMessages)
@@ -92,10 +121,11 @@ func (t *Tail) messagesAt(ctx context.Context, run, event int64) ([]agui.Message
 		msgs[i] = rows[i].Message
 		place[msgs[i].ID] = i + 1
 	}
-	open := openMessages(f)
+	open := openMessages(f.Fold)
 	next, added := 0, 0
 	folded := make(map[string]agui.Message)
 	for _, m := range f.Messages() { // in the order in which they began
+		m.ToolCalls = slices.Clone(m.ToolCalls)
 		for i := range m.ToolCalls { // an open call's arguments are not in its message
 			m.ToolCalls[i].Arguments = f.Arguments(m.ToolCalls[i].ID)
 		}
@@ -115,42 +145,42 @@ func (t *Tail) messagesAt(ctx context.Context, run, event int64) ([]agui.Message
 	return Newest(inOrder(msgs), t.logs.cfg.EventBytes), nil
 }
 
-// foldRun folds a run's events up to one of them. The fold has no state.
-func (t *Tail) foldRun(ctx context.Context, run, event int64) (*fold.Fold, error) {
+// foldRun continues the fold of a run's events up to one of them.
+func (t *Tail) foldRun(ctx context.Context, f *folded, event int64) error {
 	store := t.logs.cfg.Store
-	spans, err := store.Spans(ctx, run)
+	spans, err := store.Spans(ctx, f.run)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	f := fold.New(nil, nil)
 	for i := range spans {
-		for after := spans[i].First - 1; after < event && (spans[i].Last == 0 || after < spans[i].Last); {
-			evs, err := store.Events(ctx, t.key, after, page)
+		for after := max(spans[i].First-1, f.upTo); after < event && (spans[i].Last == 0 || after < spans[i].Last); {
+			evs, err := store.Events(ctx, t.key, after, int(min(page, event-after)))
 			if err != nil {
-				return nil, err
+				return err
 			}
 			if len(evs) == 0 {
 				break
 			}
 			recs, err := decodeAll(nil, evs, t.id)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			for _, rec := range recs {
-				if after = rec.ID; rec.ID > event || rec.RunKey != run {
+				if after = rec.ID; rec.ID > event || rec.RunKey != f.run {
 					break
 				}
+				f.upTo = rec.ID
 				switch rec.Event.(type) {
 				case agui.StateSnapshot, agui.StateDelta:
 					continue
 				}
 				if _, err := f.Apply(rec.Event); err != nil {
-					return nil, err
+					return err
 				}
 			}
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // openMessages returns the ids of the messages with an open text or call.
