@@ -24,7 +24,7 @@ type Guards struct {
 	// calls of a client's tool can be allowed or refused; other verdicts refuse them.
 	Tool []Guard
 	// Output checks the answer. While it has a guard that does not let the text stream, no text or reasoning of the agent is
-	// shown; then the answer alone is.
+	// shown; then the answer alone is. Otherwise it checks each text that was shown, and then the answer.
 	Output []Guard
 }
 
@@ -40,7 +40,7 @@ type Guard struct {
 	Tool    string
 	Check   func(ctx context.Context, s Subject) (Verdict, error)
 	Timeout time.Duration // of one check; 0 means one minute
-	Streams bool          // for Output: the text is shown while it is generated, and retracted unless it is allowed
+	Streams bool          // for Output: texts are shown while they are generated, and retracted unless they are allowed
 }
 
 // Subject is what a guard decides about.
@@ -91,7 +91,7 @@ func (gs *Guards) Validate() error {
 		}
 		switch {
 		case g.Streams && i < len(gs.Input)+len(gs.Tool):
-			return fmt.Errorf("guard %q: only a guard of the output can let a text stream", g.name())
+			return fmt.Errorf("guard %q: only texts of the output can be shown before their verdict", g.name())
 		case kinds != 1:
 			return fmt.Errorf("guard %q: has not exactly one of Agent, Tool and Check", g.name())
 		case g.name() == "" || len(g.name()) > 100:

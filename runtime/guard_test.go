@@ -313,7 +313,7 @@ func TestGuard_ClientTools(t *testing.T) {
 func TestGuard_Exists(t *testing.T) {
 	for want, g := range map[string]plugins.Guard{
 		`no agent "nobody"`: {Agent: "nobody"}, `no tool "nothing"`: {Tool: "nothing"}, "guards itself": {Agent: "clerk"}, "exactly one": {Name: "g"},
-		"timeout is negative": {Agent: "reader", Timeout: -1},
+		"timeout is negative": {Agent: "reader", Timeout: -1}, "only texts of the output": {Agent: "reader", Streams: true},
 	} {
 		var reg host.Registry
 		err := reg.Add(reader, guarded{clerk, plugins.Guards{Tool: []plugins.Guard{g}}})

@@ -37,7 +37,8 @@ func (c *checker) guards(at string, a *Agent) {
 				c.r.errorf(at+".name", "a guard's name has at most 100 bytes")
 			}
 			if g.Blocking != nil && !*g.Blocking && on != plugins.GuardOutput {
-				c.r.errorf(at+".blocking", "only a guard of the output need not block")
+				c.r.errorf(at+".blocking", "%s waits for its guards: only texts of the output can be shown before their verdict",
+					map[string]string{plugins.GuardInput: "an agent", plugins.GuardTool: "a tool call"}[on])
 			}
 		}
 	}
