@@ -159,7 +159,7 @@ func (c *messageCache) apply(key int64, recs []*Record, rows []data.Row, removed
 			e.changes++
 			removed = removed || !e.put(row)
 		case *data.Hide: // queued messages are not here
-			removed = removed || row.FromEvent > 0 || row.FromSeq > 0
+			removed = removed || row.FromEvent > 0 || row.FromSeq > 0 || row.ID != ""
 		case *data.Delete:
 			removed = true
 		}

@@ -76,8 +76,11 @@ func (s *messageRows) write(r *rand.Rand) (c commit) {
 	case kind < 16:
 		event()
 		m := some()
-		m.State = data.MessageHidden
-		put(m)
+		if m.State = data.MessageHidden; r.IntN(2) == 0 {
+			put(m)
+		} else {
+			c.rows = append(c.rows, &data.Hide{ID: m.ID})
+		}
 	case kind < 17:
 		event()
 		from := some().Seq
