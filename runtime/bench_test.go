@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,41 +22,167 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
-var tokens = agent{"tokens", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-	w := run.Text()
-	for range 200 {
-		if _, err := io.WriteString(w, "abcd"); err != nil {
-			return agui.WorkerOutput{}, err
+// saying returns an agent that says some tokens.
+func saying(tokens int) agent {
+	return agent{"tokens", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		w := run.Text()
+		for range tokens {
+			if _, err := io.WriteString(w, "abcd"); err != nil {
+				return agui.WorkerOutput{}, err
+			}
 		}
-	}
-	return agui.WorkerOutput{}, w.Close()
-}}
+		return agui.WorkerOutput{}, w.Close()
+	}}
+}
 
-// BenchmarkRuns measures runs of 200 tokens from StartRun to the end of their logs, some at a time.
+var tokens = saying(200)
+
+// counted is a store that counts its commits.
+type counted struct {
+	*storage.DB
+	commits atomic.Int64
+}
+
+func (c *counted) Commit(ctx context.Context, n int64, b *data.Batch) error {
+	c.commits.Add(1)
+	return c.DB.Commit(ctx, n, b)
+}
+
+// BenchmarkRuns measures runs from StartRun to the end of their logs, some at a time: the time, the commits, the CPU time of this
+// process and of PostgreSQL, the bytes that are written to the WAL, and the size of a finished run's rows without its events.
 func BenchmarkRuns(b *testing.B) {
-	for _, atOnce := range []int{1, 50} {
-		b.Run(fmt.Sprint(atOnce), func(b *testing.B) {
-			rt := started(b, tokens)
-			b.ReportAllocs()
-			b.ResetTimer()
-			var wg sync.WaitGroup
-			slots := make(chan struct{}, atOnce)
-			for i := range b.N {
-				slots <- struct{}{}
-				wg.Go(func() {
-					defer func() { <-slots }()
-					oneRun(b, rt, fmt.Sprint("t", i))
+	for _, kind := range []string{"sqlite", "postgres"} {
+		for _, said := range []int{1, 200} {
+			for _, atOnce := range []int{1, 50} {
+				b.Run(fmt.Sprintf("%s/tokens=%d/at once=%d", kind, said, atOnce), func(b *testing.B) {
+					url := "sqlite:" + filepath.Join(b.TempDir(), "baton.db")
+					if kind == "postgres" {
+						url = postgrestest.New(b)
+					}
+					store := new(counted)
+					rt, _ := startedWith(b, url, saying(said), func(db *storage.DB) runtime.Store {
+						store.DB = db
+						return store
+					})
+					m := newMeter(b, url)
+					runsAtOnce(b, rt, "warm", 50, atOnce)
+					rows := m.rows(b)
+					commits, cpu, written := store.commits.Load(), m.cpu(b), m.written(b)
+					b.ResetTimer()
+					runsAtOnce(b, rt, "t", b.N, atOnce)
+					b.StopTimer()
+					perRun := func(v float64, unit string) { b.ReportMetric(v/float64(b.N), unit) }
+					perRun(float64(store.commits.Load()-commits), "commits/run")
+					perRun(float64((m.cpu(b) - cpu).Microseconds()), "CPU-µs/run")
+					perRun(float64(m.written(b)-written)/1e3, "written-kB/run")
+					perRun(float64(m.rows(b)-rows)/1e3, "rows-kB/run")
 				})
 			}
-			wg.Wait()
-			b.StopTimer()
-			b.ReportMetric(float64(b.N)*206/b.Elapsed().Seconds(), "events/s")
+		}
+	}
+}
+
+// runsAtOnce makes n runs, each in a thread of its own.
+func runsAtOnce(b *testing.B, rt *runtime.Runtime, thread string, n, atOnce int) {
+	b.Helper()
+	slots := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			oneRun(b, rt, fmt.Sprint(thread, i))
 		})
 	}
+	wg.Wait()
+}
+
+// meter measures what a database costs.
+type meter struct {
+	db       *sql.DB
+	postgres bool
+}
+
+func newMeter(b *testing.B, url string) *meter {
+	b.Helper()
+	driver, address := "sqlite", strings.TrimPrefix(url, "sqlite:")
+	if address == url {
+		driver = "postgres"
+	}
+	db, err := sql.Open(driver, address)
+	if err != nil {
+		b.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	b.Cleanup(func() { _ = db.Close() })
+	return &meter{db, driver == "postgres"}
+}
+
+func (m *meter) number(b *testing.B, query string) (n int64) {
+	b.Helper()
+	if err := m.db.QueryRowContext(b.Context(), query).Scan(&n); err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+// written returns the bytes that were written to the WAL, on SQLite with its checkpoints.
+func (m *meter) written(b *testing.B) (n int64) {
+	b.Helper()
+	if m.postgres {
+		return m.number(b, "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+	}
+	text, _ := os.ReadFile("/proc/self/io")
+	for line := range strings.Lines(string(text)) {
+		if _, err := fmt.Sscanf(line, "wchar: %d", &n); err == nil {
+			break
+		}
+	}
+	return n
+}
+
+// rows returns the size of all tables and indexes except those of events.
+func (m *meter) rows(b *testing.B) int64 {
+	b.Helper()
+	if m.postgres {
+		return m.number(b, "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname NOT LIKE 'event%'")
+	}
+	return m.number(b, "SELECT sum(pgsize) FROM dbstat WHERE name NOT LIKE '%event%' AND aggregate = TRUE")
+}
+
+// cpu returns the CPU time of this process and of PostgreSQL's.
+func (m *meter) cpu(b *testing.B) (used time.Duration) {
+	b.Helper()
+	pids := []string{"self"}
+	if m.postgres {
+		rows, err := m.db.QueryContext(b.Context(), "SELECT pid FROM pg_stat_activity")
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var pid string
+			if err := rows.Scan(&pid); err != nil {
+				b.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
+	}
+	for _, pid := range pids {
+		threads, _ := filepath.Glob("/proc/" + pid + "/task/*/schedstat")
+		for _, path := range threads {
+			var ns int64
+			text, _ := os.ReadFile(path)
+			_, _ = fmt.Sscan(string(text), &ns)
+			used += time.Duration(ns)
+		}
+	}
+	return used
 }
 
 // started returns a runtime on a new SQLite file; both end with the benchmark.
@@ -68,6 +195,12 @@ func started(b *testing.B, a plugins.Plugin) *runtime.Runtime {
 // startedOn returns a runtime on a new database.
 func startedOn(b *testing.B, url string, a plugins.Plugin) (*runtime.Runtime, *storage.DB) {
 	b.Helper()
+	return startedWith(b, url, a, func(db *storage.DB) runtime.Store { return db })
+}
+
+// startedWith is startedOn with a wrapper of the database.
+func startedWith(b *testing.B, url string, a plugins.Plugin, wrap func(*storage.DB) runtime.Store) (*runtime.Runtime, *storage.DB) {
+	b.Helper()
 	ctx := context.Background()
 	db, err := storage.Open(ctx, storage.Config{URL: url, Migrate: true})
 	if err != nil {
@@ -77,7 +210,7 @@ func startedOn(b *testing.B, url string, a plugins.Plugin) (*runtime.Runtime, *s
 	if err := reg.Add(a); err != nil {
 		b.Fatal(err)
 	}
-	rt, err := runtime.New(runtime.Config{Store: db, Registry: reg, Log: slog.New(slog.DiscardHandler)})
+	rt, err := runtime.New(runtime.Config{Store: wrap(db), Registry: reg, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -369,16 +502,7 @@ func BenchmarkRetire(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			rt, db := startedOn(b, url, tokens)
-			slots := make(chan struct{}, 50)
-			var wg sync.WaitGroup
-			for i := range b.N {
-				slots <- struct{}{}
-				wg.Go(func() {
-					defer func() { <-slots }()
-					oneRun(b, rt, fmt.Sprint("t", i))
-				})
-			}
-			wg.Wait()
+			runsAtOnce(b, rt, "t", b.N, 50)
 			late := time.Now().Add(72 * time.Hour)
 			if _, err := db.Seal(b.Context(), late); err != nil {
 				b.Fatal(err)
