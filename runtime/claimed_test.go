@@ -44,9 +44,16 @@ func with[R data.Row](d *decided) (list []data.Changes) {
 	return list
 }
 
-// One commit begins the run of an agent and its step, and the thread's state is written only when a run has changed
+func kindsOf(events []data.StoredEvent) (kinds []agui.Type) {
+	for i := range events {
+		kinds = append(kinds, events[i].Kind)
+	}
+	return kinds
+}
+
+// One commit begins the run of an agent and its step, and another ends both. The thread's state is written only when a run has changed
 // it.
-func TestStepBeginsWithItsRun(t *testing.T) {
+func TestStepBeginsAndEndsWithItsRun(t *testing.T) {
 	quiet := agent{"quiet", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{Answer: "yes"}, nil
 	}}
@@ -63,15 +70,14 @@ func TestStepBeginsWithItsRun(t *testing.T) {
 		if len(claims) != i+1 {
 			t.Fatalf("%d claims of %d runs", len(claims), i+1)
 		}
-		var kinds []agui.Type
-		for _, ev := range claims[i].Events {
-			kinds = append(kinds, ev.Kind)
-		}
+		kinds := kindsOf(claims[i].Events)
 		if want := []agui.Type{agui.TypeRunStarted, agui.TypeStepStarted}; !slices.Equal(kinds, want) {
 			t.Errorf("the claim of run %d writes %v, want %v", i, kinds, want)
 		}
-		if begun := with[*data.Step](d); len(begun) == 0 || len(begun[len(begun)-1].Events) != len(kinds) {
-			t.Errorf("the claim of run %d writes no step", i)
+		if steps := with[*data.Step](d); len(steps) != 2*(i+1) || len(steps[2*i].Events) != len(kinds) {
+			t.Errorf("after run %d there are %d commands with steps, want its claim and its end", i, len(steps))
+		} else if end := kindsOf(steps[2*i+1].Events); !slices.Equal(end[len(end)-2:], []agui.Type{agui.TypeStepFinished, agui.TypeRunFinished}) {
+			t.Errorf("run %d ends with %v", i, end)
 		}
 		page, err := b.store.Steps(t.Context(), local.Project(), s.RunKey, 0, 10)
 		if steps := page.Rows; err != nil || len(steps) != 1 || steps[0].Input != "go" || steps[0].Status != runtime.Completed {

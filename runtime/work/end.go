@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ func (l *live) end(e ending) error {
 		l.mu.Unlock()
 		return decide.ErrSettled
 	}
-	closers := &commit.Item{}
+	closers := cmp.Or(l.closed, &commit.Item{})
 	if err := l.stageClosers(closers, e); err != nil {
 		l.mu.Unlock()
 		l.broken(fmt.Errorf("close the span: %w", err)) // only the log knows the open entities
@@ -124,7 +125,11 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 	c.Span.Last, c.Seq = w.last, w.seq
 	c.Rows = slices.Concat(closers.Rows, tail.Rows, l.resultRows(e))
 	c.Events = slices.Concat(closers.Events, tail.Events)
-	return &commit.Item{Run: w.run, Records: slices.Concat(closers.Records, tail.Records), Command: c}, nil
+	it := &commit.Item{Run: w.run, Records: slices.Concat(closers.Records, tail.Records), Ticks: closers.Ticks, Command: c}
+	for i := range c.Events {
+		it.Bytes += len(c.Events[i].Payload)
+	}
+	return it, nil
 }
 
 // resultRows returns the rows of a run that is over: its result, and the end of its questions.

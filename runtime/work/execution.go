@@ -164,7 +164,8 @@ func (x *execution) typed(out *agui.ToolOutput) json.RawMessage {
 	return slices.Concat(raw[:len(raw)-1], []byte(`,"result":`), hints.Result, []byte("}"))
 }
 
-// close ends an execution: it writes the step and node rows together with the event that ends the step.
+// close ends an execution: it writes the step and node rows together with the event that ends the step. If the run is over with it, the
+// end of the run writes them.
 func (x *execution) close(out nodeOutput, err error) nodeResult {
 	x.l.mu.Lock()
 	defer x.l.mu.Unlock()
@@ -224,6 +225,10 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 	}
 	stepRow, nodeRow := *x.st, *node
 	it.Rows = append(it.Rows, &stepRow, &nodeRow)
+	if x.l.run.Agent != "" && !r.waiting && !x.again(r) {
+		x.l.closed = it
+		return r
+	}
 	x.l.en.commits.Add(it)
 	return r
 }

@@ -54,12 +54,13 @@ type live struct {
 	owners  owners
 	journal journal
 	nodes   nodes
-	became  data.Status // the status after end; "" before, or when another owner has the run
-	calls   pluginCalls // that have not returned
-	prompts *prompts    // nil if prompts are not kept
-	asking  []*asking   // calls of models that are under way
-	owed    []data.Row  // rows of held events; written with the next item of any step
-	spoke   bool        // a worker has emitted a visible event since the claim, or an earlier process had claimed the run
+	became  data.Status  // the status after end; "" before, or when another owner has the run
+	calls   pluginCalls  // that have not returned
+	prompts *prompts     // nil if prompts are not kept
+	asking  []*asking    // calls of models that are under way
+	owed    []data.Row   // rows of held events; written with the next item of any step
+	closed  *commit.Item // the end of a single agent's execution, which is written with the end of the run
+	spoke   bool         // a worker has emitted a visible event since the claim, or an earlier process had claimed the run
 
 	over   chan struct{} // closed once the run has ended here
 	traced func(End)     // ends the run's operation; set by begins
