@@ -60,31 +60,34 @@ CREATE INDEX messages_instructions ON messages (thread_key, seq) WHERE instructs
 
 -- Each decision reads rows of runs and threads, so these rows are small: large columns are in tables of their own.
 CREATE TABLE runs (
-    key             INTEGER PRIMARY KEY,
-    thread_key      INTEGER NOT NULL,
-    id              TEXT NOT NULL,
-    project_id      TEXT NOT NULL,
-    user_id         TEXT NOT NULL,
-    agent           TEXT NOT NULL,
-    workflow_id     TEXT NOT NULL, -- the agent's name where no workflow was asked for
-    status          TEXT NOT NULL,
-    output_summary  TEXT,
-    error           TEXT,
-    usage           TEXT,
-    generation      INTEGER NOT NULL,
-    attempt         INTEGER NOT NULL,
-    spans           INTEGER NOT NULL DEFAULT 0,
-    span_name       TEXT NOT NULL DEFAULT '',
-    turn            INTEGER NOT NULL DEFAULT 0,
-    answered        INTEGER NOT NULL,
-    owner_instance  TEXT NOT NULL,
-    replaces        TEXT,
-    roll_back       INTEGER NOT NULL DEFAULT 0,
-    closed_event_id INTEGER NOT NULL,
-    created_at      INTEGER NOT NULL,
-    queued_at       INTEGER NOT NULL,
-    started_at      INTEGER,
-    finished_at     INTEGER
+    key               INTEGER PRIMARY KEY,
+    thread_key        INTEGER NOT NULL,
+    id                TEXT NOT NULL,
+    project_id        TEXT NOT NULL,
+    user_id           TEXT NOT NULL,
+    agent             TEXT NOT NULL,
+    workflow_id       TEXT NOT NULL, -- the agent's name where no workflow was asked for
+    status            TEXT NOT NULL,
+    output_summary    TEXT,
+    error             TEXT,
+    usage             TEXT,
+    generation        INTEGER NOT NULL,
+    attempt           INTEGER NOT NULL,
+    spans             INTEGER NOT NULL DEFAULT 0,
+    span_name         TEXT NOT NULL DEFAULT '',
+    turn              INTEGER NOT NULL DEFAULT 0,
+    answered          INTEGER NOT NULL,
+    owner_instance    TEXT NOT NULL,
+    replaces          TEXT,
+    roll_back         INTEGER NOT NULL DEFAULT 0,
+    closed_event_id   INTEGER NOT NULL,
+    created_at        INTEGER NOT NULL,
+    queued_at         INTEGER NOT NULL,
+    started_at        INTEGER,
+    finished_at       INTEGER,
+    step_id           TEXT, -- of the step that the row implies (see storage/implied.go), with the next two
+    step_started_at   INTEGER,
+    step_completed_at INTEGER
 ) STRICT;
 CREATE INDEX runs_user ON runs (project_id, user_id, created_at);
 CREATE INDEX runs_status ON runs (project_id, status, created_at);
