@@ -80,12 +80,21 @@ WHERE n.project_id = asked.project AND n.name = asked.name AND n.user_id = asked
 
 	// selectOpenHeads reads the open runs of threads in the order of their claims.
 	selectOpenHeads = `
-SELECT ` + headColumns + ` FROM runs
+SELECT ` + headColumns + ` FROM runs` + openInOrder
+
+	openInOrder = `
 WHERE thread_key = ANY (?) AND status IN ('QUEUED', 'RUNNING', 'WAITING')
 ORDER BY CASE status WHEN 'QUEUED' THEN 1 ELSE 0 END, answered DESC, turn, queued_at, key`
 
-	selectHeads = `
-SELECT ` + headColumns + ` FROM runs WHERE key = ANY (?) ORDER BY key`
+	// These tell decisions which runs have queued messages: few, so selectInbox is rarely needed.
+	selectOpenSubjects = `
+SELECT ` + subjectColumns + ` FROM runs` + openInOrder
+
+	selectSubjects = `
+SELECT ` + subjectColumns + ` FROM runs WHERE key = ANY (?) ORDER BY key`
+
+	subjectColumns = headColumns + `,
+	(SELECT max(m.key) FROM messages m WHERE m.run_key = runs.key AND m.state = 'queued') IS NOT NULL`
 
 	selectLastRun = selectRun + `
 WHERE r.thread_key = ? ORDER BY r.key DESC LIMIT 1`
@@ -151,6 +160,17 @@ func into(h *data.RunHead, more ...any) []any {
 func scanHead(rows *sql.Rows) (h data.RunHead, err error) {
 	err = rows.Scan(into(&h)...)
 	return h, err
+}
+
+// subject is a run that a decision sees.
+type subject struct {
+	data.RunHead
+	queued bool // it has queued messages
+}
+
+func scanSubject(rows *sql.Rows) (s subject, err error) {
+	err = rows.Scan(into(&s.RunHead, &s.queued)...)
+	return s, err
 }
 
 func scanRun(rows *sql.Rows) (data.Run, error) { return scanRunAnd(rows) }

@@ -31,7 +31,7 @@ var (
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
 	needFilter = []string{
-		"setHead", "selectRun", "impliedColumns", "listRuns", "countSome", "keysByTime", "keysByKey", "keysByTerms", "keysByName", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "selectThreadHead", "selectWholeThread", "selectAsked", "endedColumns", "callColumns", "listQuestions", "countQuestions",
+		"setHead", "selectRun", "impliedColumns", "subjectColumns", "openInOrder", "listRuns", "countSome", "keysByTime", "keysByKey", "keysByTerms", "keysByName", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "selectThreadHead", "selectWholeThread", "selectAsked", "endedColumns", "callColumns", "listQuestions", "countQuestions",
 	}
 	// This reads a table of SQLite's.
 	onlySQLite = []string{"selectLastKey", "giveKeys", "selectSQLiteVersion", "selectListedThreads"}

@@ -130,16 +130,18 @@ func (vs *views) readShared(asks []data.Ask) error {
 
 // readRuns reads open and requested runs, and their inboxes.
 func (vs *views) readRuns(asks []data.Ask) error {
-	open, err := find(vs.tx, scanHead, selectOpenHeads, keysOf(slices.Collect(maps.Keys(vs.byKey))))
+	open, err := find(vs.tx, scanSubject, selectOpenSubjects, keysOf(slices.Collect(maps.Keys(vs.byKey))))
 	if err != nil {
 		return err
 	}
 	of := make(map[int64]*data.View)
 	var runs, wanted [][]any
-	add := func(h *data.RunHead) {
-		if v := vs.byKey[h.ThreadKey]; v != nil {
-			v.Runs = append(v.Runs, *h)
-			of[h.Key], runs = v, append(runs, []any{h.Key})
+	add := func(s *subject) {
+		if v := vs.byKey[s.ThreadKey]; v != nil {
+			v.Runs = append(v.Runs, s.RunHead)
+			if of[s.Key] = v; s.queued {
+				runs = append(runs, []any{s.Key})
+			}
 		}
 	}
 	for i := range open {
@@ -152,7 +154,7 @@ func (vs *views) readRuns(asks []data.Ask) error {
 			}
 		}
 	}
-	over, err := find(vs.tx, scanHead, selectHeads, wanted)
+	over, err := find(vs.tx, scanSubject, selectSubjects, wanted)
 	if err != nil {
 		return err
 	}
