@@ -172,6 +172,9 @@ func (m *meter) cpu(b *testing.B) (used time.Duration) {
 			}
 			pids = append(pids, pid)
 		}
+		if err := rows.Err(); err != nil {
+			b.Fatal(err)
+		}
 	}
 	for _, pid := range pids {
 		threads, _ := filepath.Glob("/proc/" + pid + "/task/*/schedstat")
