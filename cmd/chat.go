@@ -16,17 +16,18 @@ import (
 
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports/wire"
 )
 
 func (p *Program) chatCommand() *cobra.Command {
 	var server target
 	var thread string
 	cmd := &cobra.Command{
-		Use:   "chat [AGENT]",
-		Short: "Talk to an agent in the terminal",
-		Long: "Chat sends each line to an agent and shows its answer and tool calls. It uses the server given with --server,\n" +
-			"or the server that runs on the database, or starts one in this process. It asks you for approvals and\n" +
-			"answers. Without AGENT it uses the thread's agent, the agent named assistant, or the only agent.\n\n" +
+		Use:   "chat [NAME]",
+		Short: "Talk to an agent or a workflow in the terminal",
+		Long: "Chat sends each line to an agent or a workflow and shows its answer and tool calls. It uses the\n" +
+			"server given with --server, or the server that runs on the database, or starts one in this process. It asks you\n" +
+			"for approvals and answers. Without NAME it uses the thread's agent, the agent named assistant, or the only agent.\n\n" +
 			"Ctrl-C cancels the turn, a second Ctrl-C quits; /new starts a new thread, /quit quits. Pasted lines are one\n" +
 			"message. From a pipe, each line is a message or the answer to a question, and the exit code is 1 if the last\n" +
 			"turn failed.",
@@ -88,7 +89,7 @@ func (p *Program) chat(ctx context.Context, cfg config.Config, server target, s 
 // chat is a conversation with an agent on a server.
 type chat struct {
 	server      target
-	agent       string // empty if the thread belongs to a workflow
+	agent       string // or workflow
 	thread      string
 	out         *transcript
 	keys        *keyboard
@@ -150,12 +151,8 @@ func (s *chat) prompt() string {
 
 // greet prints the agent's name and the keys, on a terminal.
 func (s *chat) greet() {
-	name := s.agent
-	if name == "" {
-		name = "the workflow of the thread"
-	}
 	if s.keys.terminal {
-		s.out.line("talking to "+name+"; Ctrl-C cancels a turn, /quit quits", dim)
+		s.out.line("talking to "+s.agent+"; Ctrl-C cancels a turn, /quit quits", dim)
 	}
 }
 
@@ -233,14 +230,14 @@ func (s *chat) showHistory(ctx context.Context) error {
 	return s.out.err
 }
 
-// pickAgent picks the agent of the thread's last run. A workflow's run has none.
+// pickAgent picks the agent or workflow of the thread's last run.
 func (s *chat) pickAgent(ctx context.Context) error {
-	var found struct{ Items []struct{ Agent string } }
+	var found wire.Page[wire.Run]
 	path := s.server.runs() + "?limit=1&threadId=" + url.QueryEscape(s.thread)
 	if err := s.get(ctx, path, &found); err != nil || s.agent != "" || len(found.Items) == 0 {
 		return err
 	}
-	s.agent = found.Items[0].Agent
+	s.agent = found.Items[0].WorkflowID
 	return nil
 }
 
@@ -269,7 +266,7 @@ func (s *chat) resumeWaiting(ctx context.Context) error {
 
 // sendMessage starts a run with the message and follows it.
 func (s *chat) sendMessage(ctx context.Context, text string) error {
-	f, err := startRemote(ctx, s.server, request{name: s.agent, text: text, thread: s.thread})
+	r, err := startRemote(ctx, s.server, request{name: s.agent, text: text, thread: s.thread})
 	if refused := (*refusedError)(nil); errors.As(err, &refused) {
 		s.failed = true
 		s.out.line(err.Error(), red)
@@ -279,7 +276,7 @@ func (s *chat) sendMessage(ctx context.Context, text string) error {
 		return err
 	}
 	s.hasMessages = true
-	return s.followRun(ctx, f.(*remote))
+	return s.followRun(ctx, r)
 }
 
 // followRun shows a run until it has ended, and asks the user the run's questions.

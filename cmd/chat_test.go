@@ -73,7 +73,7 @@ func TestChat_AsksQuestions(t *testing.T) {
 		"r\n":                    "(denied)\n",
 	} {
 		thread := fmt.Sprintf("t%d", len(answer))
-		first := baton(t.Context(), "run", "--workflow", "w", "go", "--thread", thread, "-o", "text").want(t, 0)
+		first := baton(t.Context(), "run", "w", "go", "--thread", thread, "-o", "text").want(t, 0)
 		if !strings.Contains(first.stdout, "? Allow sleep?") {
 			t.Fatalf("got\n%s", first.stdout)
 		}
@@ -149,12 +149,31 @@ func TestChat_SurvivesServerRestart(t *testing.T) {
 	}
 }
 
+func TestChat_TalksToWorkflow(t *testing.T) {
+	for _, where := range []string{"in process", "as a client"} {
+		t.Run(where, func(t *testing.T) {
+			db := database(t)
+			if where == "as a client" {
+				serve(t, db)
+			}
+			r := talk(t, "cats\n", "demo", "--database", db, "--thread", "t1").want(t, 0)
+			if !strings.Contains(r.stdout, "▸ review") {
+				t.Errorf("got\n%s", r.stdout)
+			}
+			r = talk(t, "dogs\n", "--database", db, "--thread", "t1").want(t, 0) // the thread's last run names the workflow
+			if _, turn, _ := strings.Cut(r.stdout, "thread t1\n"); !strings.Contains(turn, "▸ review") {
+				t.Errorf("the thread continues with\n%s", r.stdout)
+			}
+		})
+	}
+}
+
 func TestChat_NeedsAgent(t *testing.T) {
 	r := talk(t, "", "--database", database(t)).want(t, 2)
 	if !strings.Contains(r.stderr, "echo, scripted\nbaton: for the agent assistant set OPENAI_API_KEY") {
 		t.Errorf("got %q", r.stderr)
 	}
-	if r := talk(t, "hello\n", "nobody", "--database", database(t)).want(t, 1); !strings.Contains(r.stdout, `There is no agent "nobody"`) {
+	if r := talk(t, "hello\n", "nobody", "--database", database(t)).want(t, 1); !strings.Contains(r.stdout, `There is no agent or workflow "nobody"`) {
 		t.Errorf("got %q", r.stdout)
 	}
 }

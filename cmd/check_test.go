@@ -75,7 +75,7 @@ func TestInit_WritesWorkingFile(t *testing.T) {
 	if r := baton(t.Context(), "check").want(t, 0); r.stdout != "baton.yaml: no errors; declares workflows.answer\n" {
 		t.Errorf("got %q", r.stdout)
 	}
-	r := baton(t.Context(), "run", "--workflow", "answer", "hello", "-o", "text").want(t, 0)
+	r := baton(t.Context(), "run", "answer", "hello", "-o", "text").want(t, 0)
 	if !strings.Contains(r.stdout, "hello") || !strings.Contains(r.stdout, "Allow clock?") {
 		t.Errorf("the workflow in the file writes %q", r.stdout)
 	}

@@ -36,6 +36,7 @@ func startLocal(ctx context.Context, cfg config.Config, req request, log *slog.L
 			err = errors.Join(err, l.close(ctx))
 		}
 	}()
+	_, req.workflow = l.Runtime().Offered(caller).Workflow(req.name)
 	run, err := wire.DecodeRun(req.body())
 	if err != nil {
 		return nil, err

@@ -48,19 +48,28 @@ const (
 	connectTimeout = 3 * time.Second
 )
 
-// startRemote starts a run on a server. It repeats a request without an answer under the same idempotency key.
-func startRemote(ctx context.Context, server target, req request) (feed, error) {
+// startRemote starts a run of an agent on a server, or of the workflow with the name if no agent has it.
+func startRemote(ctx context.Context, server target, req request) (*remote, error) {
 	r := newRemote(server.http(), server)
+	err := r.start(ctx, req)
+	if refused := (*refusedError)(nil); errors.As(err, &refused) && refused.status == http.StatusNotFound {
+		req.workflow = true
+		if r.start(ctx, req) == nil {
+			return r, nil
+		}
+	}
+	return r, err
+}
+
+// start starts the run. It repeats a request without an answer under the same idempotency key.
+func (r *remote) start(ctx context.Context, req request) error {
 	key := uuid.NewString()
 	var started struct{ ThreadID, RunID, EventsURL string }
 	err := retry(ctx, connectTimeout, func() error {
 		return r.post(ctx, "/api/v1/agent/runs", req.body(), key, &started)
 	})
-	if err != nil {
-		return nil, err
-	}
 	r.threadID, r.runID, r.path = started.ThreadID, started.RunID, started.EventsURL
-	return r, nil
+	return err
 }
 
 func newRemote(client *http.Client, server target) *remote {

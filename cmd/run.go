@@ -18,7 +18,7 @@ import (
 // request is a run to start.
 type request struct {
 	name     string // of an agent or a workflow
-	workflow bool
+	workflow bool   // name is a workflow's
 	text     string
 	thread   string // empty for a new one
 }
@@ -57,13 +57,13 @@ func (p *Program) runCommand() *cobra.Command {
 	var server target
 	var output string
 	cmd := &cobra.Command{
-		Use:   "run AGENT TEXT…",
-		Short: "Run an agent and show its events",
+		Use:   "run NAME TEXT…",
+		Short: "Run an agent or a workflow and show its events",
 		Long: "Run starts a run and follows it: on the server given with --server, on the server that runs on the database,\n" +
 			"or in this process. On a terminal it writes the answer, in a pipe a line of JSON for each event:\n" +
 			"{\"id\": 1, \"event\": {…}}. Ctrl-C cancels the run. The exit code is 0 if the run completes or waits for an\n" +
 			"answer, 1 if it fails, 130 if Ctrl-C has cancelled it.",
-		Example: "  baton run echo hello\n  baton run --workflow demo 'a poem about the sea'\n  baton run scripted '{\"do\": [{\"tokens\": 5}]}' | jq .event.delta",
+		Example: "  baton run echo hello\n  baton run demo 'a poem about the sea'\n  baton run scripted '{\"do\": [{\"tokens\": 5}]}' | jq .event.delta",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.name, req.text = args[0], strings.Join(args[1:], " ")
@@ -81,7 +81,6 @@ func (p *Program) runCommand() *cobra.Command {
 	config.Flags(cmd.Flags())
 	server.flags(cmd, "that executes the run")
 	cmd.Flags().StringVar(&req.thread, "thread", "", "`thread` to continue (default a new one)")
-	cmd.Flags().BoolVar(&req.workflow, "workflow", false, "AGENT names a workflow")
 	cmd.Flags().StringVarP(&output, "output", "o", "auto", "text, json, or auto: text on a terminal, json otherwise")
 	return cmd
 }
@@ -111,7 +110,11 @@ func (p *Program) feed(ctx context.Context, cfg config.Config, server target, re
 	}
 	if url != "" {
 		server.client = serverClient(&cfg)
-		return startRemote(ctx, server.at(url), req)
+		r, err := startRemote(ctx, server.at(url), req)
+		if err != nil {
+			return nil, err
+		}
+		return r, nil
 	}
 	o, err := p.offers(cfg, offers{})
 	if err != nil {

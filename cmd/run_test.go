@@ -71,7 +71,7 @@ func TestRun_ExitCodeIsOutcome(t *testing.T) {
 				t.Errorf("no %q in %q", c.want, r.stdout)
 			}
 		}
-		if r := baton(t.Context(), "run", "--database", db, "nobody", "hello").want(t, 1); !strings.Contains(r.stderr, `There is no agent "nobody"`) {
+		if r := baton(t.Context(), "run", "--database", db, "nobody", "hello").want(t, 1); !strings.Contains(r.stderr, `There is no agent or workflow "nobody"`) {
 			t.Errorf("an unknown agent: %q", r.stderr)
 		}
 	}
@@ -86,7 +86,7 @@ func TestRun_ContinuesThread(t *testing.T) {
 			t.Errorf("want %s, got %s", first, r.stdout)
 		}
 	}
-	r := baton(t.Context(), "run", "--database", db, "--workflow", "demo", "cats").want(t, 0)
+	r := baton(t.Context(), "run", "--database", db, "demo", "cats").want(t, 0)
 	if !strings.Contains(r.stdout, `"stepName":"review"`) {
 		t.Errorf("the workflow's run: %s", r.stdout)
 	}

@@ -116,10 +116,16 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 		return refuse(KindInvalid, "invalid_request", "Give agent or workflowId, not both")
 	}
 	if _, ok := offered.Agent(req.Agent); req.Agent != "" && !ok {
-		return refuse(KindNotFound, "unknown_agent", "There is no agent %q", req.Agent)
+		if _, ok := offered.Workflow(req.Agent); ok {
+			return refuse(KindNotFound, "unknown_agent", "%q is a workflow: name it in workflowId, not in agent", req.Agent)
+		}
+		return refuse(KindNotFound, "unknown_agent", "There is no agent or workflow %q", req.Agent)
 	}
 	if _, ok := offered.Workflow(req.WorkflowID); req.WorkflowID != "" && !ok {
-		return refuse(KindNotFound, "unknown_workflow", "There is no workflow %q", req.WorkflowID)
+		if _, ok := offered.Agent(req.WorkflowID); ok {
+			return refuse(KindNotFound, "unknown_workflow", "%q is an agent: name it in agent, not in workflowId", req.WorkflowID)
+		}
+		return refuse(KindNotFound, "unknown_workflow", "There is no agent or workflow %q", req.WorkflowID)
 	}
 	if _, ok := offered.Tool(req.Tool); req.Tool != "" && !ok {
 		return refuse(KindNotFound, "unknown_tool", "There is no tool %q", req.Tool)

@@ -74,7 +74,7 @@ func TestPlugin(t *testing.T) {
 }
 
 func TestPython(t *testing.T) {
-	log := run(t, "baton", []string{"--config", "python/baton.yaml", "--workflow", "review", "The cat sat. It was warm."})
+	log := run(t, "baton", []string{"--config", "python/baton.yaml", "review", "The cat sat. It was warm."})
 	if got := result(t, log); got != "87 of 100" {
 		t.Errorf("answer %q\n%s", got, log)
 	}

@@ -51,7 +51,7 @@ func startAnswers(own answers) answers {
 			"missing_agent", "Give an agent or a workflowId: the thread has had no run",
 			"interrupts_open", "The answer must cover every open interrupt and pending tool call of the run"),
 		"404": refuse("There is no such agent, workflow "+
-			"or project.", "unknown_agent", `There is no agent "nobody"`, "not_found", "Project not found"),
+			"or project.", "unknown_agent", `There is no agent or workflow "nobody"`, "not_found", "Project not found"),
 		"409": refuse("The request is at odds with what is there.",
 			"run_exists", `There is a run "run-1" already`,
 			"thread_busy", "The thread has a run that is queued or running",
