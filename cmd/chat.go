@@ -45,8 +45,9 @@ func (p *Program) chatCommand() *cobra.Command {
 			return p.chat(cmd.Context(), cfg, server, s)
 		},
 	}
-	config.Flags(cmd.Flags())
+	config.Flags(cmd.Flags(), append(serverFlags, logFlags...)...)
 	server.flags(cmd, "to talk to")
+	cmd.ValidArgsFunction = p.completeNames(&server)
 	cmd.Flags().StringVar(&thread, "thread", "", "`thread` to continue (default a new one)")
 	return cmd
 }
@@ -63,7 +64,7 @@ func (p *Program) chat(ctx context.Context, cfg config.Config, server target, s 
 		if err != nil {
 			return err
 		}
-		cfg.Listen = "127.0.0.1:0" // only this command connects to it
+		cfg.Listen, cfg.Insecure = "127.0.0.1:0", false // only this command connects to it
 		set, err := o.opened(ctx, cfg, quietLogger(cfg.Log, p.Stderr))
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,9 +21,15 @@ import (
 // client calls the API of a running server.
 type client struct{ target }
 
+// serverFlags are the flags by which commands find the server that runs on the database.
+var serverFlags = []string{"database", "listen"}
+
+// logFlags are the flags of commands that log.
+var logFlags = []string{"log-level", "log-format"}
+
 // clientFlags adds the flags that select the server.
 func clientFlags(cmd *cobra.Command, t *target) {
-	config.Flags(cmd.Flags())
+	config.Flags(cmd.Flags(), serverFlags...)
 	t.flags(cmd, "(default BATON_URL, then the server that runs on the database)")
 }
 
@@ -32,27 +39,31 @@ const clientHelp = "The command uses the server given with --server or in BATON_
 
 // newClient returns a client for the selected server.
 func newClient(cmd *cobra.Command, t target) (*client, error) {
-	given := t.url
-	if given == "" {
-		given = os.Getenv(config.URLVariable)
+	c, _, err := connect(cmd, t)
+	if err == nil && c == nil {
+		return nil, errors.New("no server is running on this database; start one with serve, or name one with --server")
 	}
+	return c, err
+}
+
+// connect returns a client for the selected server. Without one it returns nil and the settings.
+func connect(cmd *cobra.Command, t target) (*client, config.Config, error) {
+	var cfg config.Config
+	given := cmp.Or(t.url, os.Getenv(config.URLVariable))
 	if given == "" {
-		cfg, err := load(cmd)
-		if err != nil {
-			return nil, err
+		var err error
+		if cfg, err = load(cmd); err != nil {
+			return nil, cfg, err
 		}
 		t.client = serverClient(&cfg)
-		if given, err = findServer(cmd.Context(), cfg, ""); err != nil {
-			return nil, err
+		if given, err = findServer(cmd.Context(), cfg, ""); err != nil || given == "" {
+			return nil, cfg, err
 		}
-	}
-	if given == "" {
-		return nil, errors.New("no server is running on this database; start one with serve, or name one with --server")
 	}
 	c := &client{t.at(strings.TrimSuffix(given, "/"))}
 	ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
 	defer cancel()
-	return c, c.resolveProject(ctx)
+	return c, cfg, c.resolveProject(ctx)
 }
 
 // run returns the path of a run, with more segments below it. The user is needed when runs of several users have the id.

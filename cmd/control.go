@@ -45,6 +45,7 @@ func cancelCommand() *cobra.Command {
 	}
 	clientFlags(cmd, &server)
 	addUserFlag(cmd, &user)
+	cmd.ValidArgsFunction = completeRuns(&server, runsQuery{})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print each result as a line of JSON")
 	return cmd
 }
@@ -90,6 +91,7 @@ func (p *Program) answerCommand() *cobra.Command {
 	}
 	clientFlags(cmd, &server)
 	addUserFlag(cmd, &user)
+	cmd.ValidArgsFunction = completeRuns(&server, runsQuery{status: "WAITING"})
 	cmd.Flags().BoolVar(&given.approve, "approve", false, "approve all questions")
 	cmd.Flags().BoolVar(&given.refuse, "refuse", false, "refuse all questions")
 	cmd.Flags().StringVar(&given.text, "payload", "", "answer all questions with this `JSON`")

@@ -30,7 +30,7 @@ func migrateCommand() *cobra.Command {
 			return err
 		},
 	}
-	config.Flags(cmd.Flags())
+	config.Flags(cmd.Flags(), append(logFlags, "database")...)
 	return cmd
 }
 
@@ -51,7 +51,7 @@ func backupCommand() *cobra.Command {
 			return err
 		},
 	}
-	config.Flags(cmd.Flags())
+	config.Flags(cmd.Flags(), "database")
 	return cmd
 }
 
@@ -80,7 +80,7 @@ func restoreCommand() *cobra.Command {
 			return err
 		},
 	}
-	config.Flags(cmd.Flags())
+	config.Flags(cmd.Flags(), "database")
 	cmd.Flags().BoolVar(&discard, "discard", false, "do not keep the replaced database")
 	return cmd
 }
@@ -102,7 +102,7 @@ func vacuumCommand() *cobra.Command {
 			return err
 		},
 	}
-	config.Flags(cmd.Flags())
+	config.Flags(cmd.Flags(), "database")
 	return cmd
 }
 

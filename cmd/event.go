@@ -3,6 +3,7 @@ package cmd
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -52,6 +53,7 @@ func readProgress(e agui.Custom) (p progress, ok bool) {
 // outcome is the result of a run, computed from its events.
 type outcome struct {
 	thread, run string
+	began       int64      // milliseconds since 1970, 0 for a run that was cancelled before it started
 	last        agui.Event // the terminal event; nil for a run that was cancelled before it started
 	cancelling  bool       // the user has cancelled the run
 }
@@ -59,9 +61,20 @@ type outcome struct {
 func (o *outcome) add(e event) {
 	base := e.Common()
 	o.thread, o.run = base.ThreadID, base.RunID
+	if e.Type() == agui.TypeRunStarted && o.began == 0 {
+		o.began = base.Timestamp
+	}
 	if e.ends() {
 		o.last = e.Event
 	}
+}
+
+// took returns how long the run has taken until its last event.
+func (o *outcome) took() time.Duration {
+	if o.last == nil {
+		return 0
+	}
+	return time.Duration(o.last.Common().Timestamp-o.began) * time.Millisecond
 }
 
 // failure returns the run's error. A cancelled run has one, too.

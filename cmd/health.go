@@ -22,10 +22,6 @@ func healthCommand() *cobra.Command {
 		Short: "Check whether the server at the configured address is ready",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// The command does not listen, so it need not know whether serve runs with --insecure.
-			if err := cmd.Flags().Set("insecure", "true"); err != nil {
-				return err
-			}
 			cfg, err := load(cmd)
 			if err != nil {
 				return err
@@ -40,7 +36,7 @@ func healthCommand() *cobra.Command {
 			return err
 		},
 	}
-	config.Flags(cmd.Flags())
+	config.Flags(cmd.Flags(), "listen", "tls-cert", "tls-key")
 	cmd.Flags().StringVar(&server, "server", "", "`URL` of the server (default the configured address)")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the answer")
 	return cmd

@@ -67,7 +67,7 @@ func createKeyCommand() *cobra.Command {
 			return err
 		},
 	}
-	config.Flags(cmd.Flags())
+	config.Flags(cmd.Flags(), "database")
 	cmd.Flags().StringVar(&owner, "user", "", "`user` of the key")
 	cmd.Flags().StringArrayVar(&projects, "project", nil, "`project` of the key; the first of several is the default")
 	cmd.Flags().StringVar(&name, "name", "", "display name of the key")
@@ -102,7 +102,7 @@ func listKeysCommand() *cobra.Command {
 			return writeKeys(cmd.OutOrStdout(), list, time.Now())
 		},
 	}
-	config.Flags(cmd.Flags())
+	config.Flags(cmd.Flags(), "database")
 	return cmd
 }
 
@@ -162,7 +162,7 @@ func revokeKeyCommand() *cobra.Command {
 			})
 		},
 	}
-	config.Flags(cmd.Flags())
+	config.Flags(cmd.Flags(), "database")
 	return cmd
 }
 
@@ -184,16 +184,13 @@ func resetSecretsCommand() *cobra.Command {
 			return err
 		},
 	}
-	config.Flags(cmd.Flags())
+	config.Flags(cmd.Flags(), "database")
 	return cmd
 }
 
 // withDatabase calls fn with the configured database, which a server may use meanwhile. It creates or migrates the database if
 // necessary.
 func withDatabase(cmd *cobra.Command, fn func(*storage.DB) error) error {
-	if err := cmd.Flags().Set("insecure", "true"); err != nil { // the command does not listen
-		return err
-	}
 	cfg, err := load(cmd)
 	if err != nil {
 		return err

@@ -68,15 +68,14 @@ func (p *Program) Run(ctx context.Context) int {
 func (p *Program) command() (root *cobra.Command, entered *bool) {
 	entered = new(bool)
 	root = &cobra.Command{
-		Use:               "baton",
-		Short:             "A durable runtime for AI agents and workflows: every event is stored, streamed and resumable",
-		Version:           versionText(),
-		Args:              knownCommand,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
-		PersistentPreRun:  func(*cobra.Command, []string) { *entered = true },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:              "baton",
+		Short:            "A durable runtime for AI agents and workflows: every event is stored, streamed and resumable",
+		Version:          versionText(),
+		Args:             knownCommand,
+		SilenceErrors:    true,
+		SilenceUsage:     true,
+		PersistentPreRun: func(*cobra.Command, []string) { *entered = true },
+		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("baton {{.Version}}\n")
 	root.SetArgs(append([]string{}, p.Args...)) // never nil: cobra would use the process's arguments
@@ -88,9 +87,12 @@ func (p *Program) command() (root *cobra.Command, entered *bool) {
 		p.runCommand(),
 		p.chatCommand(),
 		p.mcpCommand(),
+		p.agentsCommand(),
+		p.workflowsCommand(),
 		runsCommand(),
-		cancelCommand(),
+		watchCommand(),
 		p.answerCommand(),
+		cancelCommand(),
 		keysCommand(),
 		retentionCommand(),
 		migrateCommand(),

@@ -30,7 +30,7 @@ func (p *Program) mcpCommand() *cobra.Command {
 			return p.mcp(cmd.Context(), cfg, server, cmd.InOrStdin())
 		},
 	}
-	config.Flags(cmd.Flags())
+	config.Flags(cmd.Flags(), append(serverFlags, logFlags...)...)
 	server.flags(cmd, "to forward requests to")
 	return cmd
 }

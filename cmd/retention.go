@@ -39,16 +39,13 @@ func retentionCommand() *cobra.Command {
 			return writeRetired(cmd.OutOrStdout(), list, dry)
 		},
 	}
-	config.Flags(cmd.Flags())
+	config.Flags(cmd.Flags(), append(logFlags, "database")...)
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would be removed, and change nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each project")
 	return cmd
 }
 
 func retired(cmd *cobra.Command, dry bool) (list []runtime.Retired, err error) {
-	if err := cmd.Flags().Set("insecure", "true"); err != nil { // the command does not listen
-		return nil, err
-	}
 	cfg, err := load(cmd)
 	if err != nil {
 		return nil, err

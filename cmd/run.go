@@ -56,13 +56,14 @@ func (p *Program) runCommand() *cobra.Command {
 	var req request
 	var server target
 	var output string
+	var detach bool
 	cmd := &cobra.Command{
 		Use:   "run NAME TEXT…",
 		Short: "Run an agent or a workflow and show its events",
 		Long: "Run starts a run and follows it: on the server given with --server, on the server that runs on the database,\n" +
 			"or in this process. On a terminal it writes the answer, in a pipe a line of JSON for each event:\n" +
 			"{\"id\": 1, \"event\": {…}}. Ctrl-C cancels the run. The exit code is 0 if the run completes or waits for an\n" +
-			"answer, 1 if it fails, 130 if Ctrl-C has cancelled it.",
+			"answer, 1 if it fails, 130 if Ctrl-C has cancelled it. With --detach it prints the run's id and does not follow.",
 		Example: "  baton run echo hello\n  baton run demo 'a poem about the sea'\n  baton run scripted '{\"do\": [{\"tokens\": 5}]}' | jq .event.delta",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,6 +72,9 @@ func (p *Program) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if detach {
+				return startDetached(cmd, cfg, server, req)
+			}
 			v, err := newView(cmd.OutOrStdout(), output)
 			if err != nil {
 				return err
@@ -78,11 +82,38 @@ func (p *Program) runCommand() *cobra.Command {
 			return p.run(cmd.Context(), cfg, server, req, v)
 		},
 	}
-	config.Flags(cmd.Flags())
+	config.Flags(cmd.Flags(), append(serverFlags, logFlags...)...)
 	server.flags(cmd, "that executes the run")
+	cmd.ValidArgsFunction = p.completeNames(&server)
+	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "print the run's id, and let the server execute it")
 	cmd.Flags().StringVar(&req.thread, "thread", "", "`thread` to continue (default a new one)")
-	cmd.Flags().StringVarP(&output, "output", "o", "auto", "text, json, or auto: text on a terminal, json otherwise")
+	addOutputFlag(cmd, &output)
 	return cmd
+}
+
+func addOutputFlag(cmd *cobra.Command, output *string) {
+	cmd.Flags().StringVarP(output, "output", "o", "auto", "text, json, or auto: text on a terminal, json otherwise")
+}
+
+// startDetached starts a run on a server and prints its id.
+func startDetached(cmd *cobra.Command, cfg config.Config, server target, req request) error {
+	url, err := findServer(cmd.Context(), cfg, server.url)
+	if err != nil {
+		return err
+	}
+	if url == "" {
+		return errors.New("--detach needs a server that executes the run; start one with serve, or name one with --server")
+	}
+	server.client = serverClient(&cfg)
+	r, err := startRemote(cmd.Context(), server.at(url), req)
+	if err != nil {
+		return err
+	}
+	if isTerminal(cmd.ErrOrStderr()) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "to follow it: baton watch "+printable(r.runID))
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), printable(r.runID))
+	return err
 }
 
 func (p *Program) run(ctx context.Context, cfg config.Config, server target, req request, v view) error {

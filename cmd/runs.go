@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,7 +27,7 @@ func runsCommand() *cobra.Command {
 		Long: "Runs lists the open runs, oldest first, with their age, current step and last event. A stuck run is old, and its\n" +
 			"last event too. With --all it lists all runs, newest first.\n\n" + clientHelp,
 		Example: "  baton runs\n  baton runs --all --status FAILED --since 1h --json",
-		Args:    cobra.NoArgs,
+		Args:    knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := newClient(cmd, server)
 			if err != nil {
@@ -52,7 +51,7 @@ func runsCommand() *cobra.Command {
 	cmd.Flags().DurationVar(&q.since, "since", 0, "only runs younger than this, such as 1h")
 	cmd.Flags().IntVar(&q.limit, "limit", 50, "largest number of runs, up to 500")
 	cmd.Flags().BoolVar(&q.json, "json", false, "print each run as a line of JSON")
-	cmd.AddCommand(showCommand())
+	cmd.AddCommand(showCommand(), exportCommand())
 	return cmd
 }
 
@@ -72,6 +71,17 @@ type listedRun struct {
 
 // list returns the runs, open ones with their current nodes.
 func (c *client) list(ctx context.Context, q *runsQuery) ([]listedRun, error) {
+	all, err := c.page(ctx, q)
+	for i := range all {
+		if err := c.addProgress(ctx, &all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, err
+}
+
+// page returns the runs without their nodes.
+func (c *client) page(ctx context.Context, q *runsQuery) ([]listedRun, error) {
 	statuses := []string{strings.ToUpper(q.status)}
 	if q.status == "" && !q.all {
 		statuses = []string{"RUNNING", "WAITING", "QUEUED"}
@@ -101,13 +111,7 @@ func (c *client) list(ctx context.Context, q *runsQuery) ([]listedRun, error) {
 	if len(statuses) > 1 {
 		slices.SortStableFunc(all, func(a, b listedRun) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	}
-	all = all[:min(len(all), q.limit)]
-	for i := range all {
-		if err := c.addProgress(ctx, &all[i]); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
+	return all[:min(len(all), q.limit)], nil
 }
 
 // addProgress adds the current nodes and last event of an open run. A run that was deleted meanwhile stays as it was.
@@ -158,25 +162,21 @@ func writeTable(w io.Writer, runs []listedRun, now time.Time) error {
 		_, err := fmt.Fprintln(w, "no runs")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	several := slices.ContainsFunc(runs, func(r listedRun) bool { return r.User != runs[0].User }) // their runs may have equal ids
 	heads := []string{"RUN", "STATUS", "AGENT", "THREAD", "AGE", "STEP", "LAST EVENT"}
 	if several {
 		heads = append([]string{"USER"}, heads...)
 	}
-	fmt.Fprintln(t, strings.Join(heads, "\t"))
+	rows := [][]string{heads}
 	for i := range runs {
 		r := &runs[i]
 		cells := []string{r.ID, string(r.Status), r.WorkflowID, r.ThreadID, age(now, &r.CreatedAt), r.step(), r.lastEvent(now)}
 		if several {
 			cells = append([]string{r.User}, cells...)
 		}
-		for j, cell := range cells {
-			cells[j] = strings.NewReplacer("\t", " ", "\n", " ").Replace(printable(cell))
-		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
+		rows = append(rows, cells)
 	}
-	return t.Flush()
+	return printTable(w, rows)
 }
 
 // step describes the current nodes of a run, or its error.

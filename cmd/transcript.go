@@ -18,7 +18,6 @@ import (
 type transcript struct {
 	w      io.Writer
 	colour bool
-	began  time.Time
 
 	open    bool              // a message has started and not ended
 	column  int               // the output column in the message
@@ -41,7 +40,7 @@ const maxDetail = 16 << 10
 func newTranscript(w io.Writer) *transcript {
 	return &transcript{
 		w: w, colour: isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
-		began: time.Now(), calls: make(map[string]string),
+		calls: make(map[string]string),
 	}
 }
 
@@ -87,7 +86,7 @@ func (t *transcript) show(ev event) error {
 
 func (t *transcript) end(o outcome) error {
 	t.close()
-	took := time.Since(t.began).Round(10 * time.Millisecond)
+	took := o.took().Round(10 * time.Millisecond)
 	e, failed := o.failure()
 	asks, waits := o.interrupts()
 	switch {

@@ -22,8 +22,19 @@ const File = "baton.yaml"
 // annotation holds the name of the setting that a flag of Flags sets.
 const annotation = "baton_setting"
 
-// Flags adds the flags that Load understands: --config and those of the most common settings.
-func Flags(fs *pflag.FlagSet) {
+// Flags adds --config and the named flags of settings, or without names all that there are. Load understands them. A command without
+// the flag insecure does not listen: Load accepts any address to listen on.
+func Flags(fs *pflag.FlagSet, names ...string) {
+	all := allFlags()
+	all.VisitAll(func(f *pflag.Flag) {
+		if len(names) == 0 || f.Name == "config" || slices.Contains(names, f.Name) {
+			fs.AddFlag(f)
+		}
+	})
+}
+
+func allFlags() *pflag.FlagSet {
+	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	def := Default()
 	fs.String("config", "", "settings `file` (default "+File+" if it exists)")
 	fs.String("listen", def.Listen, "`address` to serve on")
@@ -42,6 +53,7 @@ func Flags(fs *pflag.FlagSet) {
 	for name, key := range map[string]string{"admin-listen": "admin_listen", "tls-cert": "tls.cert_file", "tls-key": "tls.key_file"} {
 		fs.Lookup(name).Annotations = map[string][]string{annotation: {key}}
 	}
+	return fs
 }
 
 // Load merges the defaults, the file, the environment and the flags that were set in fs, and validates the result.
@@ -62,6 +74,9 @@ func Load(fs *pflag.FlagSet) (Config, error) {
 				flags[keys[0]] = entry{where: "--" + f.Name, text: []string{f.Value.String()}}
 			}
 		})
+		if fs.Lookup("insecure") == nil {
+			flags["insecure"] = entry{where: "a command that does not listen", text: []string{"true"}}
+		}
 	}
 	written, path, fileErr := fromFile(file)
 	if fileErr != nil && written == nil {
