@@ -221,12 +221,12 @@ func (s *chat) showHistory(ctx context.Context) error {
 		return m.Content == "" || m.Role != agui.RoleUser && m.Role != agui.RoleAssistant
 	})
 	for _, m := range msgs[max(len(msgs)-shownMessages, 0):] {
-		style := ""
 		if m.Role == agui.RoleUser {
-			style = dim
-			m.Content = "> " + m.Content
+			s.out.line("> "+m.Content, dim)
+			continue
 		}
-		s.out.line(m.Content, style)
+		s.out.write(s.out.rendered(m.Content), "")
+		s.out.close()
 	}
 	return s.out.err
 }

@@ -61,11 +61,23 @@ func TestChat_AsksQuestions(t *testing.T) {
 	db := database(t)
 	schema := `{"type":"object","properties":{"to":{"type":"string"}}}`
 	r := talk(t, `{"do":[{"ask":{"message":"Where?","schema":`+schema+`}},{"say":"thanks"}]}`+"\n7\n", "scripted", "--database", db).want(t, 0)
-	if want := "? Where?\n" + schema + "\nanswer: {\"to\":\"7\"}\nthanks\n"; r.stdout != want {
+	if want := "? Where?\n  to (string, optional)\nanswer: {\"to\":\"7\"}\nthanks\n"; r.stdout != want {
 		t.Errorf("got\n%s\nwant\n%s", r.stdout, want)
 	}
+	schema = `{"type":"object","required":["size","name"],"properties":{"size":{"type":"integer","description":"in metres"},"name":{"enum":["a","b"]},"sure":{"type":"boolean"}}}`
+	r = talk(t, `{"do":[{"ask":{"message":"Which?","schema":`+schema+`}}]}`+"\n\nbig\nc\nyes\n4\nb\n\n", "scripted", "--database", db).want(t, 0)
+	for _, want := range []string{
+		"? Which?\n  size (integer): in metres\n  name (\"a\" or \"b\")\n  sure (boolean, optional)\n", "does not fit", `answer: {"name":"b","size":4}`,
+	} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("no %q in\n%s", want, r.stdout)
+		}
+	}
 	t.Chdir(t.TempDir())
-	put(t, "baton.yaml", "workflows:\n  w: {nodes: {n: {tool: sleep, input: {ms: 1}, approval: required}}}\n")
+	put(t, "baton.yaml", "workflows:\n  q: {nodes: {n: {agent: echo, approval: required}}}\n  w: {nodes: {n: {tool: sleep, input: {ms: 1}, approval: required}}}\n")
+	if r := baton(t.Context(), "run", "q", "one\n? two", "-o", "text").want(t, 0); !strings.Contains(r.stdout, "? Run echo?\n  echo\n    query: one\n      ? two\n") {
+		t.Errorf("got\n%s", r.stdout)
+	}
 	for answer, want := range map[string]string{
 		"maybe\na\n":             "\n← slept 1 ms\n",
 		"e [1]\ne {\"ms\": 2}\n": "\n← slept 2 ms\n",
@@ -78,7 +90,7 @@ func TestChat_AsksQuestions(t *testing.T) {
 			t.Fatalf("got\n%s", first.stdout)
 		}
 		r := talk(t, answer, "--thread", thread)
-		if !strings.Contains(r.stdout, "? Allow sleep?\nsleep {\"ms\":1}\n") || !strings.Contains(r.stdout, want) {
+		if !strings.Contains(r.stdout, "? Allow sleep?\n  sleep\n    ms: 1\n") || !strings.Contains(r.stdout, want) {
 			t.Errorf("%q: got\n%s\nwant %q", answer, r.stdout, want)
 		}
 	}

@@ -58,7 +58,7 @@ func (p *Program) answerCommand() *cobra.Command {
 		Use:   "answer RUN",
 		Short: "Answer the questions of a run on a server",
 		Long: "Answer shows the questions of a waiting run and reads an answer to each. With --approve, --refuse or --payload\n" +
-			"it gives every question that answer and reads none. The run then continues.\n\n" + clientHelp,
+			"it gives every question that answer and reads none. The server validates the answers. The run then continues.\n\n" + clientHelp,
 		Example: "  baton answer 0199c0de-… --approve\n  baton answer 0199c0de-… --payload '{\"size\": 3}'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -86,7 +86,13 @@ func (p *Program) answerCommand() *cobra.Command {
 			for i := range entries {
 				entries[i] = agui.ResumeEntry{InterruptID: run.Interrupts[i].ID, Status: "resolved", Payload: payload}
 			}
-			return c.sendAnswers(cmd, &run, entries, given.json)
+			err = c.sendAnswers(cmd, &run, entries, given.json)
+			if refused := (*refusedError)(nil); errors.As(err, &refused) && refused.status == http.StatusBadRequest {
+				for i, out := 0, newTranscript(p.Stderr); i < len(run.Interrupts); i++ { // what the answer must have
+					out.question(&run.Interrupts[i])
+				}
+			}
+			return err
 		},
 	}
 	clientFlags(cmd, &server)
@@ -124,15 +130,18 @@ func (g *givenAnswer) payload() (json.RawMessage, error) {
 
 // askPerson asks the user all questions of the run and sends the answers.
 func (c *client) askPerson(cmd *cobra.Command, s *chat, run *wire.Run) error {
-	entries := make([]agui.ResumeEntry, 0, len(run.Interrupts))
-	for i := range run.Interrupts {
-		payload, err := s.question(cmd.Context(), &run.Interrupts[i])
+	for {
+		entries, err := s.questions(cmd.Context(), run.Interrupts)
 		if err != nil {
 			return err
 		}
-		entries = append(entries, agui.ResumeEntry{InterruptID: run.Interrupts[i].ID, Status: "resolved", Payload: payload})
+		err = c.sendAnswers(cmd, run, entries, false)
+		refused := (*refusedError)(nil)
+		if !errors.As(err, &refused) || refused.status != http.StatusBadRequest {
+			return err
+		}
+		s.out.line(err.Error(), red) // and ask again
 	}
-	return c.sendAnswers(cmd, run, entries, false)
 }
 
 // sendAnswers resumes the run with the answers.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -16,16 +17,12 @@ import (
 // another client has answered.
 func (s *chat) answer(ctx context.Context, r *remote, asks []agui.Interrupt) (bool, error) {
 	for {
-		entries := make([]agui.ResumeEntry, 0, len(asks))
-		for i := range asks {
-			payload, err := s.question(ctx, &asks[i])
-			if errors.Is(err, errCtrlC) {
-				return false, s.cancelWaiting(ctx, r)
-			}
-			if err != nil {
-				return false, err
-			}
-			entries = append(entries, agui.ResumeEntry{InterruptID: asks[i].ID, Status: "resolved", Payload: payload})
+		entries, err := s.questions(ctx, asks)
+		if errors.Is(err, errCtrlC) {
+			return false, s.cancelWaiting(ctx, r)
+		}
+		if err != nil {
+			return false, err
 		}
 		body, err := json.Marshal(map[string]any{"resume": entries})
 		if err != nil {
@@ -55,16 +52,23 @@ func (s *chat) cancelWaiting(ctx context.Context, r *remote) error {
 	return s.out.err
 }
 
-// question asks until the answer is valid, and returns it.
-func (s *chat) question(ctx context.Context, in *agui.Interrupt) (json.RawMessage, error) {
-	var call struct {
-		ToolName string          `json:"toolName"`
-		Input    json.RawMessage `json:"input"`
+// questions asks the user all questions and returns the answers.
+func (s *chat) questions(ctx context.Context, asks []agui.Interrupt) ([]agui.ResumeEntry, error) {
+	entries := make([]agui.ResumeEntry, len(asks))
+	for i := range asks {
+		payload, err := s.question(ctx, &asks[i])
+		if err != nil {
+			return nil, err
+		}
+		entries[i] = agui.ResumeEntry{InterruptID: asks[i].ID, Status: "resolved", Payload: payload}
 	}
-	_ = json.Unmarshal(in.Metadata, &call) // other interrupts have no call
-	s.out.line("? "+in.Message, "")
+	return entries, nil
+}
+
+// question asks until the answer has the right form, and returns it. The server validates it.
+func (s *chat) question(ctx context.Context, in *agui.Interrupt) (json.RawMessage, error) {
+	s.out.question(in)
 	if in.Reason == "tool_call" {
-		s.out.line("  "+call.ToolName+" "+compact(call.Input), "")
 		return s.approval(ctx)
 	}
 	if in.Reason == "confirmation" && in.ResponseSchema == nil {
@@ -81,11 +85,152 @@ func (s *chat) question(ctx context.Context, in *agui.Interrupt) (json.RawMessag
 			}
 		}
 	}
-	if in.ResponseSchema != nil {
-		s.out.line("  "+compact(in.ResponseSchema), dim)
+	fields := fieldsOf(in.ResponseSchema)
+	if len(fields) < 2 {
+		line, err := s.keys.line(ctx, "answer: ")
+		return reply(line, in.ResponseSchema), err
 	}
-	line, err := s.keys.line(ctx, "answer: ")
-	return reply(line, in.ResponseSchema), err
+	return s.fields(ctx, fields)
+}
+
+// fields asks for each field of an answer. A JSON object answers all of them.
+func (s *chat) fields(ctx context.Context, fields []field) (json.RawMessage, error) {
+	given := make(map[string]json.RawMessage)
+	for i := 0; i < len(fields); i++ {
+		f := &fields[i]
+		line, err := s.keys.line(ctx, printable(f.name)+": ")
+		if err != nil {
+			return nil, err
+		}
+		v := jsonOf(line)
+		yes, ok := yesOrNo(line)
+		switch {
+		case i == 0 && v != nil && v[0] == '{':
+			return v, nil
+		case strings.TrimSpace(line) == "" && f.required:
+			i-- // ask again
+		case strings.TrimSpace(line) == "":
+		case f.kind == "boolean" && ok:
+			given[f.name], _ = json.Marshal(yes)
+		case f.kind == "string" || v == nil:
+			given[f.name], _ = json.Marshal(line)
+		default:
+			given[f.name] = v
+		}
+	}
+	return json.Marshal(given)
+}
+
+// question writes a question with what it is about, and the fields of its answer.
+func (t *transcript) question(in *agui.Interrupt) {
+	var about struct {
+		ToolName, Agent, Query string
+		Input                  json.RawMessage
+	}
+	_ = json.Unmarshal(in.Metadata, &about) // other questions are about nothing
+	t.line("? "+in.Message, "")
+	switch {
+	case in.Reason == "tool_call":
+		t.line("  "+about.ToolName, "")
+		for _, m := range membersOf(about.Input) {
+			t.value(m.name, m.value)
+		}
+	case about.Query != "":
+		t.line("  "+about.Agent, "")
+		query, _ := json.Marshal(about.Query)
+		t.value("query", query)
+	case in.Metadata != nil:
+		for _, m := range membersOf(in.Metadata) {
+			t.value(m.name, m.value)
+		}
+	}
+	for _, f := range fieldsOf(in.ResponseSchema) {
+		t.line("  "+f.String(), dim)
+	}
+}
+
+// value writes a named value: a text as it is, anything else as JSON. A very long value is cut.
+func (t *transcript) value(name string, v json.RawMessage) {
+	text := compact(v)
+	var s string
+	if json.Unmarshal(v, &s) == nil {
+		text = strings.ReplaceAll(s, "\n", "\n      ")
+	}
+	if len(text) > maxDetail {
+		text = fmt.Sprintf("%s … and %d more bytes; baton runs --json has all", strings.ToValidUTF8(text[:maxDetail], ""), len(text)-maxDetail)
+	}
+	t.line("    "+strings.ReplaceAll(name, "\n", " ")+": "+text, "")
+}
+
+// member is a member of a JSON object.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// membersOf returns the members of a JSON object in their order, and none of other values.
+func membersOf(raw json.RawMessage) (list []member) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
+		return nil
+	}
+	for dec.More() {
+		var m member
+		name, err := dec.Token()
+		if m.name, _ = name.(string); err != nil || dec.Decode(&m.value) != nil {
+			return list
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// field is a member that a schema describes.
+type field struct {
+	name, kind, about string
+	choices           []json.RawMessage
+	required          bool
+}
+
+// fieldsOf returns the fields of an object that a schema describes, in the order of the schema.
+func fieldsOf(schema json.RawMessage) []field {
+	var shape struct {
+		Properties json.RawMessage
+		Required   []string
+	}
+	_ = json.Unmarshal(schema, &shape) // other schemas have no fields
+	members := membersOf(shape.Properties)
+	fields := make([]field, len(members))
+	for i, m := range members {
+		var of struct {
+			Type        any
+			Description string
+			Enum        []json.RawMessage
+		}
+		_ = json.Unmarshal(m.value, &of) // true admits anything
+		fields[i] = field{name: m.name, about: of.Description, choices: of.Enum, required: slices.Contains(shape.Required, m.name)}
+		fields[i].kind, _ = of.Type.(string)
+	}
+	return fields
+}
+
+func (f *field) String() string {
+	kind := f.kind
+	for i, c := range f.choices {
+		if i == 0 {
+			kind = string(c)
+		} else {
+			kind += " or " + string(c)
+		}
+	}
+	if !f.required {
+		kind += ", optional"
+	}
+	text := f.name + " (" + strings.TrimPrefix(kind, ", ") + ")"
+	if f.about != "" {
+		text += ": " + f.about
+	}
+	return text
 }
 
 // approval asks whether to approve a tool call, with its arguments or edited ones.

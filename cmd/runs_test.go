@@ -80,6 +80,12 @@ func TestRunsCancelAnswer_OnRunningServer(t *testing.T) {
 	}
 	baton(t.Context(), "answer", "--server", s.URL(), "asks", "--payload", "{").want(t, 2)
 	baton(t.Context(), "answer", "--server", s.URL(), "asks", "--approve", "--refuse").want(t, 2)
+	detached(t, s.URL(), `{"agent":"scripted","threadId":"t4","runId":"typed","content":"{\"do\":[{\"ask\":{\"message\":\"Big?\",\"schema\":{\"properties\":{\"size\":{\"type\":\"integer\"}}}}}]}"}`)
+	find("typed", []string{"WAITING"})
+	r = baton(t.Context(), "answer", "--server", s.URL(), "typed", "--payload", `{"size":"x"}`).want(t, 1)
+	if !strings.Contains(r.stderr, "? Big?\n  size (integer, optional)\n") || !strings.Contains(r.stderr, "does not fit") {
+		t.Errorf("got %q", r.stderr)
+	}
 	if r := baton(t.Context(), "answer", "--server", s.URL(), "asks", "--payload", `{"yes":true}`).want(t, 0); r.stdout != "answered; asks continues\n" {
 		t.Errorf("got %q", r.stdout)
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/mattn/go-runewidth"
 
@@ -19,8 +18,9 @@ type transcript struct {
 	w      io.Writer
 	colour bool
 
+	text    markdown          // the message so far
 	open    bool              // a message has started and not ended
-	column  int               // the output column in the message
+	midline bool              // the last line of the output has not ended
 	waiting []func()          // lines to write after the message
 	calls   map[string]string // open tool calls: the tool's name and the arguments so far
 	err     error             // the first failed write
@@ -49,9 +49,9 @@ func (t *transcript) show(ev event) error {
 	case agui.TextMessageStart, agui.ReasoningMessageStart:
 		t.open = true
 	case agui.TextMessageContent:
-		t.text(e.Delta, "")
+		t.write(t.rendered(e.Delta), "")
 	case agui.ReasoningMessageContent:
-		t.text(e.Delta, dim)
+		t.write(printable(e.Delta), dim)
 	case agui.TextMessageEnd:
 		t.close()
 		if e.Output != nil && e.Output.Status == agui.StatusFailed {
@@ -92,7 +92,7 @@ func (t *transcript) end(o outcome) error {
 	switch {
 	case waits:
 		for i := range asks {
-			t.line("? "+asks[i].Message+" ("+asks[i].ID+")", "")
+			t.question(&asks[i])
 		}
 		t.line(fmt.Sprintf("waiting for an answer after %v · run %s · to answer: baton chat --thread %s", took, o.run, o.thread), dim)
 	case !failed:
@@ -105,23 +105,20 @@ func (t *transcript) end(o outcome) error {
 	return t.err
 }
 
-// text appends to the open message.
-func (t *transcript) text(s, style string) {
-	s = printable(s)
-	t.write(s, style)
-	if i := strings.LastIndexByte(s, '\n'); i >= 0 {
-		t.column = 0
-		s = s[i+1:]
+// rendered returns the next text of a message with its Markdown styled, on a terminal.
+func (t *transcript) rendered(s string) string {
+	if s = printable(s); t.colour {
+		return t.text.render(s)
 	}
-	t.column += utf8.RuneCountInString(s)
+	return s
 }
 
 // close ends the open message and writes the waiting lines.
 func (t *transcript) close() {
 	t.open = false
-	if t.column > 0 {
+	t.write(t.text.flush(), "")
+	if t.midline {
 		t.write("\n", "")
-		t.column = 0
 	}
 	for _, w := range t.waiting {
 		w()
@@ -141,12 +138,13 @@ func (t *transcript) line(s, style string) {
 		t.waiting = append(t.waiting, func() { t.line(s, style) })
 		return
 	}
-	t.write(strings.TrimSpace(printable(s)), style)
+	t.write(strings.TrimRight(strings.TrimLeft(printable(s), "\n"), " \t\n"), style)
 	t.write("\n", "")
 }
 
 func (t *transcript) write(s, style string) {
-	if t.err == nil {
+	if t.err == nil && s != "" {
+		t.midline = !strings.HasSuffix(s, "\n")
 		_, t.err = io.WriteString(t.w, t.styled(s, style))
 	}
 }
