@@ -7,15 +7,17 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/mattn/go-isatty"
 
 	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/runtime"
 )
 
 // newLogger returns a logger that writes to w.
 func newLogger(cfg config.Log, w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: cfg.Level, ReplaceAttr: withoutURLSecrets}
+	opts := &slog.HandlerOptions{Level: cfg.Level, ReplaceAttr: readable}
 	if cfg.Format == "text" || cfg.Format == "auto" && isTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, opts))
 	}
@@ -31,10 +33,18 @@ func quietLogger(cfg config.Log, w io.Writer) *slog.Logger {
 	return newLogger(cfg, w)
 }
 
-// withoutURLSecrets removes possible secrets from URLs in errors: agents and tools may put tokens there.
-func withoutURLSecrets(_ []string, a slog.Attr) slog.Attr {
-	if err, ok := a.Value.Any().(error); ok {
-		a.Value = slog.StringValue(withoutSecrets(err.Error()))
+// readable writes durations as text and names the level of expected ends. It removes possible secrets from URLs in errors: agents and
+// tools may put tokens there.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case error:
+		a.Value = slog.StringValue(withoutSecrets(v.Error()))
+	case time.Duration:
+		a.Value = slog.StringValue(v.String())
+	case slog.Level:
+		if v == runtime.LevelNotice {
+			a.Value = slog.StringValue("NOTICE")
+		}
 	}
 	return a
 }

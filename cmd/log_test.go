@@ -66,11 +66,12 @@ func TestLog_ReportsRunsWithoutSecrets(t *testing.T) {
 	t.Setenv("BATON_TIMEOUTS_DRAIN", "50ms")
 	db := database(t)
 	began := make(chan struct{}, 2)
+	careful := plugins.Workflow{Name: "careful", Nodes: []plugins.Node{{ID: "broken", Agent: "careless"}}}
 	start := func() (url string, log *output, stop func()) {
 		var stdout output
 		log = new(output)
 		p := cmd.Program{
-			Plugins: append(builtin.Plugins(), careless(), hanging(began)), Stdout: &stdout, Stderr: log,
+			Plugins: append(builtin.Plugins(), careless(), hanging(began), careful), Stdout: &stdout, Stderr: log,
 			Args: []string{"serve", "--listen", "127.0.0.1:0", "--database", db, "--log-level", "debug", "--log-format", "json"},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -85,6 +86,9 @@ func TestLog_ReportsRunsWithoutSecrets(t *testing.T) {
 	ask(t, url, `{"agent":"echo","threadId":"one","runId":"r1","content":"hello"}`)
 	ask(t, url, `{"agent":"careless","threadId":"two","runId":"r2","content":"`+secret+`"}`)
 	ask(t, url, `{"agent":"scripted","threadId":"three","runId":"r3","content":"{\"do\":[{\"ask\":{\"message\":\"?\"}}]}"}`)
+	ask(t, url, `{"workflowId":"careful","threadId":"five","runId":"r5","content":"x"}`)
+	ask(t, url, `{"agent":"scripted","threadId":"six","runId":"r6","content":"{\"do\":[{\"ask\":{\"message\":\"?\"}}]}"}`)
+	baton(t.Context(), "cancel", "--server", url, "r6").want(t, 0)
 	attack(t, url)
 	detached(t, url, `{"agent":"hanging","threadId":"four","runId":"r4","content":"x"}`)
 	<-began
@@ -106,8 +110,11 @@ func TestLog_ReportsRunsWithoutSecrets(t *testing.T) {
 		{first, "run starts", "r1", "one", "agent", "echo"},
 		{first, "run ends", "r1", "one", "status", "COMPLETED"},
 		{first, "agent failed", "r2", "two", "agent", "careless"},
-		{first, "run ends", "r2", "two", "status", "FAILED"},
-		{first, "run ends", "r2", "two", "code", "agent_failed"},
+		{first, "run fails", "r2", "two", "level", "WARN"},
+		{first, "run fails", "r2", "two", "code", "agent_failed"},
+		{first, "run fails", "r2", "two", "message", "The agent failed"},
+		{first, "run fails", "r5", "five", "node", "broken"},
+		{first, "run ends", "r6", "six", "level", "NOTICE"},
 		{first, "run waits for an answer", "r3", "three", "agent", "scripted"},
 		{first, "run is released", "r4", "four", "agent", "hanging"},
 		{second, "run is taken over", "r4", "four", "agent", "hanging"},
@@ -120,7 +127,7 @@ func TestLog_ReportsRunsWithoutSecrets(t *testing.T) {
 			t.Errorf("no line %q of %s with %s=%s in\n%s", w.msg, w.run, w.key, w.value, w.log)
 		}
 	}
-	if l := lines(t, first, "agent failed"); len(l) != 1 || !strings.Contains(fmt.Sprint(l[0]["error"]), "ask the other server: Get \"http://127.0.0.1:1/path\"") {
+	if l := lines(t, first, "agent failed"); len(l) != 2 || !strings.Contains(fmt.Sprint(l[0]["error"]), "ask the other server: Get \"http://127.0.0.1:1/path\"") {
 		t.Errorf("the lines about the failed agent: %v", l)
 	}
 	if l := lines(t, first, "a foreign Host is refused"); len(l) != 2 || l[0]["host"] != "evil.example" {

@@ -142,7 +142,7 @@ func (r *reloader) watch(stop context.Context, again <-chan os.Signal) {
 		}
 		if err := r.reload(stop); err != nil {
 			for line := range strings.Lines(err.Error()) {
-				r.log.Error("failed to reload", "error", strings.TrimSpace(line))
+				r.log.Error("failed to reload", "error", strings.TrimSpace(line), "help", "the server keeps its plugins; correct the file, see baton check, and reload it again")
 			}
 		}
 	}

@@ -92,7 +92,7 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 		return errors.Join(err, s.Shutdown(now))
 	}
 	if err := s.Wait(stop); err != nil {
-		log.Error("ending", "error", err)
+		log.Error("ending", "error", err, "help", "baton doctor checks the database and the addresses")
 		err = errors.Join(err, s.Close())
 		if errors.Is(err, runtime.ErrFenced) {
 			return exitCode(exitFenced)

@@ -33,6 +33,9 @@ const (
 	OpModel = work.OpModel
 )
 
+// LevelNotice is the log's level of ends that somebody wanted: a cancelled run, and one whose budget is used up.
+const LevelNotice = work.LevelNotice
+
 // Stats is the current load of a Runtime, and its counters since it began.
 type Stats struct {
 	work.Stats

@@ -67,7 +67,7 @@ func (s *Server) keep(ctx context.Context) {
 		if time.Since(begun) > steady {
 			pause = minPause
 		}
-		s.log.Warn("tool server unavailable", "error", err, "again", pause)
+		s.log.Warn("tool server unavailable", "error", err, "again", pause.String(), "help", "baton doctor checks its program or address")
 		announce()
 		select {
 		case <-time.After(pause):

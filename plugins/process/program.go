@@ -86,7 +86,7 @@ func (p *program) begin() {
 		defer close(p.settled)
 		c, err := p.connect(context.Background())
 		if err != nil {
-			p.cfg.Log.Warn("program not started", "program", p.cfg.Info.Name, "error", p.shown(err.Error()))
+			p.cfg.Log.Warn("program not started", "program", p.cfg.Info.Name, "error", p.shown(err.Error()), "help", "correct its command in the settings, or install it")
 			return
 		}
 		c.leave()

@@ -310,7 +310,7 @@ func (q *Queue) note(err error) {
 	}
 	if q.trouble.Swap(&err) == nil {
 		close(q.troubled)
-		q.cfg.Log.Error("database does not commit; runs wait", "error", err)
+		q.cfg.Log.Error("database does not commit; runs wait", "error", err, "help", "baton doctor checks the database and its disk")
 	}
 }
 

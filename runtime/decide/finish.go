@@ -20,6 +20,7 @@ type Finish struct {
 	State       json.RawMessage
 	Inbox       int64 // of a cancelled run: key of the last message read from its inbox, 0 for none
 	Error       *agui.OutputError
+	Node        string // that has failed, for the log; empty for a run of one agent
 	Rows        data.Rows
 	Events      []data.StoredEvent
 	By

@@ -92,7 +92,7 @@ func (j *Janitor) Turn(ctx context.Context, now time.Time) (idle time.Duration) 
 func (j *Janitor) watch(d *duty, now time.Time) {
 	if took := now.Sub(d.began); !d.behind && took > j.cfg.Behind {
 		d.behind = true
-		j.cfg.Log.Warn("a background duty falls behind", "duty", d.Name, "since", took.Round(time.Second).String())
+		j.cfg.Log.Warn("a background duty falls behind", "duty", d.Name, "since", took.Round(time.Second).String(), "help", "baton doctor checks the database and its disk")
 	}
 }
 

@@ -101,7 +101,8 @@ func (pc *pluginCalls) abandon(call *pluginCall) {
 	} else {
 		pc.counts.agents.Add(1)
 	}
-	pc.log().Warn("what ignores its context is abandoned", call.kind, call.name, "after", time.Since(call.began).Round(time.Millisecond).String())
+	pc.log().Warn("what ignores its context is abandoned", call.kind, call.name, "after", time.Since(call.began).Round(time.Millisecond).String(),
+		"help", "let it return when its context ends; until then its run keeps its slot")
 }
 
 // abandonAll abandons all calls of the run.

@@ -238,5 +238,5 @@ func (l *live) logBudget(s *data.BudgetState) {
 	if s.Spent() {
 		what = "a budget is used up"
 	}
-	l.log().Warn(what, "budget", s.Name, "scope", s.Scope, "subject", s.Subject, "used", s.Use())
+	l.log().Warn(what, "budget", s.Name, "scope", s.Scope, "subject", s.Subject, "used", s.Use(), "help", "budgets in the settings set its limit")
 }

@@ -21,6 +21,7 @@ type ending struct {
 	status data.Status // Completed, Failed, Cancelled or Waiting
 	cause  error       // the error of later emits
 	err    *agui.OutputError
+	node   string // that has failed, in a workflow
 	answer string
 	result json.RawMessage
 	by     decide.By // the requester of the end
@@ -103,7 +104,7 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 	tail := &commit.Item{}
 	c := &decide.Finish{
 		Thread: l.span.thread.Key, Run: l.run.Key, Owner: owner, To: e.status, Span: l.span.row, State: l.span.newState(), Error: e.err,
-		By: e.by,
+		Node: e.node, By: e.by,
 	}
 	if e.status == data.Cancelled && (again || l.inbox.Load() > 0) {
 		queued, err := l.waiting()

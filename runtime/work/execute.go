@@ -33,6 +33,7 @@ func (l *live) loop() {
 type nodeResult struct {
 	waiting bool
 	failed  *agui.OutputError
+	node    string
 }
 
 func (l *live) execute() {
@@ -64,7 +65,11 @@ func (l *live) execute() {
 				results <- x.execute()
 				continue
 			}
-			l.calls.running.Go(func() { results <- x.execute() })
+			l.calls.running.Go(func() {
+				r := x.execute()
+				r.node = x.n.ID
+				results <- r
+			})
 		}
 		if running == 0 {
 			l.settle(l.completed())
@@ -74,7 +79,9 @@ func (l *live) execute() {
 		case r := <-results:
 			running--
 			if r.failed != nil && limit.Err() == nil {
-				l.settle(failedWith(r.failed))
+				e := failedWith(r.failed)
+				e.node = r.node
+				l.settle(e)
 				return
 			}
 		case <-limit.Done():

@@ -139,7 +139,7 @@ func (en *Engine) decide(it *commit.Item) error {
 	}
 	err := en.commits.Decide(it)
 	if err == nil && it.Out != nil {
-		en.tell(it.Out)
+		en.tell(it)
 	}
 	return err
 }
@@ -165,15 +165,17 @@ func (en *Engine) DeleteAll(list []*decide.Delete) (left []bool, errs []error) {
 }
 
 // tell logs and measures the effects of a decision on runs.
-func (en *Engine) tell(out *decide.Decided) {
+func (en *Engine) tell(it *commit.Item) {
+	out := it.Out
 	for i := range out.Moves {
 		m := &out.Moves[i]
 		run := &m.Run
 		who := append(make([]slog.Attr, 0, 8),
 			slog.String("run", run.ID), slog.String("thread", out.Name), slog.String("user", run.User), slog.String("project", run.Project),
 			slog.String("agent", run.WorkflowID))
+		level := slog.LevelInfo
 		say := func(what string, more ...slog.Attr) {
-			en.log.LogAttrs(context.Background(), slog.LevelInfo, what, append(who, more...)...)
+			en.log.LogAttrs(context.Background(), level, what, append(who, more...)...)
 		}
 		switch {
 		case m.To == data.Running:
@@ -186,12 +188,43 @@ func (en *Engine) tell(out *decide.Decided) {
 			took := out.At.Sub(run.CreatedAt)
 			en.measures.Ended(m.To, max(took, 0))
 			end := []slog.Attr{slog.String("status", string(m.To)), slog.String("took", took.Round(time.Millisecond).String())}
-			if run.Error != nil {
-				end = append(end, slog.String("code", run.Error.Code))
+			what := "run ends"
+			if m.To != data.Completed {
+				level = LevelNotice
 			}
-			say("run ends", end...)
+			if e := run.Error; e != nil {
+				end = append(end, slog.String("code", e.Code), slog.Any("message", errors.New(clip(e.Message, maxLogged)))) // an error loses the secrets of its URLs
+				if finish, ok := it.Command.(*decide.Finish); ok && finish.Node != "" {
+					end = append(end, slog.String("node", finish.Node))
+				}
+				if e.Code != budgetExceeded {
+					what, level = "run fails", slog.LevelWarn
+					end = append(end, slog.String("help", cureOf(run)))
+				}
+			}
+			say(what, end...)
 		}
 	}
+}
+
+// LevelNotice is the log's level of ends that somebody wanted: a cancelled run, and one whose budget is used up.
+const LevelNotice = slog.LevelInfo + 2
+
+const maxLogged = 1000 // bytes of an error's message
+
+// cureOf says what to do about a failed run.
+func cureOf(run *data.RunHead) string {
+	switch run.Error.Code {
+	case "timeout":
+		return "raise timeouts.run or timeouts.step, or the timeout of the agent or node"
+	case "crash_loop":
+		return "the run has ended the server again and again; the lines before each start of the server show how"
+	case "agent_failed", "panic":
+		return "the line \"agent failed\" of this run has the cause"
+	case "replay_mismatch":
+		return "the worker's code has changed while the run was open, or it decides by something that is not recorded; start the run again"
+	}
+	return "baton watch " + run.ID + " shows what the run has done"
 }
 
 // about returns a logger that names a run, its user, project and thread on each line: the names of runs and threads are

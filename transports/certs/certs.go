@@ -82,7 +82,7 @@ func (f *Files) reload(err error) {
 		pair, err = Pair(f.cert, f.key)
 	}
 	if err != nil {
-		f.log.Error("the new certificate cannot be used; the old one stays", "error", err)
+		f.log.Error("the new certificate cannot be used; the old one stays", "error", err, "help", "baton doctor checks both files")
 		return
 	}
 	f.pair = pair

@@ -102,7 +102,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 				return own, nil
 			}
 		case shortage(err):
-			l.cfg.Log.Warn("cannot accept a connection", "error", err, "retry", wait)
+			l.cfg.Log.Warn("cannot accept a connection", "error", err, "retry", wait.String(), "help", "raise the limit of open files: ulimit -n, LimitNOFILE in systemd")
 			<-time.After(wait)
 			wait = min(2*wait, time.Second)
 		default:

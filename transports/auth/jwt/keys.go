@@ -162,7 +162,7 @@ func (s *keySet) fetch(done chan struct{}) {
 	defer close(done)
 	keys, err := s.get(context.Background())
 	if err != nil {
-		s.log.Warn("the keys of tokens could not be fetched", "error", err)
+		s.log.Warn("the keys of tokens could not be fetched", "error", err, "help", "baton doctor checks auth.jwks_url")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
