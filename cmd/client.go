@@ -22,7 +22,7 @@ import (
 type client struct{ target }
 
 // serverFlags are the flags by which commands find the server that runs on the database.
-var serverFlags = []string{"database", "listen"}
+var serverFlags = []string{"database", "listen", "tls-cert", "tls-key"}
 
 // logFlags are the flags of commands that log.
 var logFlags = []string{"log-level", "log-format"}

@@ -162,7 +162,7 @@ func (d *doctor) database(ctx context.Context, cfg config.Config) (server string
 	case errors.Is(err, storage.ErrSchema):
 		d.fault("database", "%s has the schema of a newer Baton: %v. Use that version.", name, err)
 	case err != nil:
-		d.fault("database", "%s cannot be used: %v.", name, err)
+		d.fault("database", "%s cannot be used: %s.", name, withCure(err))
 	case !r.Exists:
 		d.ok("database", "%s does not exist yet; the first start creates it.", name)
 	case r.Schema == 0:

@@ -55,7 +55,7 @@ func (p *Program) Run(ctx context.Context) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	for line := range strings.Lines(err.Error()) {
+	for line := range strings.Lines(withCure(err)) {
 		fmt.Fprintf(p.Stderr, "%s: %s\n", root.Name(), printable(strings.TrimRight(line, "\n"))) // the text may come from a server
 	}
 	if usage := (*usageError)(nil); !*entered || errors.As(err, &usage) {
@@ -114,7 +114,8 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	hint := "; see " + cmd.Name() + " --help"
+	cmd.SuggestionsMinimumDistance = 2
+	hint := "; see " + cmd.CommandPath() + " --help"
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = "; did you mean " + near[0] + "?"
 	}

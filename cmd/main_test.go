@@ -139,6 +139,7 @@ func TestProgram_UsageErrorsExitWith2(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"serve --nonsense", "baton: unknown flag: --nonsense\n"},
 		{"serv", "baton: there is no command \"serv\"; did you mean serve?\n"},
+		{"chekc", "baton: there is no command \"chekc\"; did you mean check?\n"},
 		{"serve extra", "baton: unknown command \"extra\" for \"baton serve\"\n"},
 		{"run echo", "baton: requires at least 2 arg(s), only received 1\n"},
 		{"backup", "baton: accepts 1 arg(s), received 0\n"},

@@ -28,15 +28,15 @@ func TestCommands_TrustCertificateInSettings(t *testing.T) {
 	if !strings.HasPrefix(s.URL(), "https://") {
 		t.Errorf("the server is at %s", s.URL())
 	}
-	settings := []string{"--listen", s.Addr(), "--database", db, "--tls-cert", files.CertFile, "--tls-key", files.KeyFile}
+	settings := []string{"--listen", s.Addr(), "--tls-cert", files.CertFile, "--tls-key", files.KeyFile}
 	baton(t.Context(), append([]string{"health"}, settings...)...).want(t, 0)
-	baton(t.Context(), append([]string{"doctor"}, settings...)...).want(t, 0)
-	if r := baton(t.Context(), append([]string{"run", "echo", "hello"}, settings...)...).want(t, 0); !strings.Contains(r.stdout, "hello") {
+	baton(t.Context(), append([]string{"doctor", "--database", db}, settings...)...).want(t, 0)
+	if r := baton(t.Context(), append([]string{"run", "--database", db, "echo", "hello"}, settings...)...).want(t, 0); !strings.Contains(r.stdout, "hello") {
 		t.Errorf("run writes %s", r.stdout)
 	}
 	other := t.TempDir()
 	certstest.Write(t, other, "other", time.Now().Add(time.Hour))
-	settings[5], settings[7] = filepath.Join(other, "cert.pem"), filepath.Join(other, "key.pem")
+	settings[3], settings[5] = filepath.Join(other, "cert.pem"), filepath.Join(other, "key.pem")
 	if r := baton(t.Context(), append([]string{"health"}, settings...)...); r.code == 0 {
 		t.Errorf("another certificate was accepted: %s", r.stdout)
 	}

@@ -70,7 +70,7 @@ func TestCatalog_SameWithoutServer(t *testing.T) {
 func TestHelp_ShowsOnlyFlagsThatMatter(t *testing.T) {
 	for name, want := range map[string]string{
 		"backup": "config database", "keys list": "config database", "health": "config listen server timeout tls-cert tls-key",
-		"agents": "config database json listen project server token",
+		"agents": "config database json listen project server tls-cert tls-key token",
 	} {
 		var got []string
 		for line := range strings.Lines(baton(t.Context(), append(strings.Fields(name), "--help")...).want(t, 0).stdout) {

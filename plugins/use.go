@@ -36,12 +36,13 @@ type Use struct {
 	Approval string
 }
 
-// Hash identifies the Request in a record.
+// Hash identifies the Request in a record: a digest, and the beginning of the Request, which errors show.
 func (u Use) Hash() string {
 	if u.Request == nil {
 		return ""
 	}
-	return digest(string(u.Request))
+	const shown = 200 // bytes
+	return digest(string(u.Request)) + " " + strings.ToValidUTF8(string(u.Request[:min(len(u.Request), shown)]), "")
 }
 
 // Check fails if hash, the request hash in the record at u's place, differs from the hash of u's Request. An empty hash
@@ -50,10 +51,12 @@ func (u Use) Check(hash string) error {
 	if hash == "" || hash == u.Hash() {
 		return nil
 	}
+	_, recorded, _ := strings.Cut(hash, " ")
+	_, now, _ := strings.Cut(u.Hash(), " ")
 	return &Error{Code: "replay_mismatch", Message: fmt.Sprintf(
-		"%s was recorded with another request. A replayed worker must make the same requests "+
+		"%s was recorded with another request: %s, and now it is %s. A replayed worker must make the same requests "+
 			"in the same places: put what can differ in a Do, and make concurrent calls with CallTools or in a Branch each.",
-		u.Place)}
+		u.Place, recorded, now)}
 }
 
 // Inside returns a place inside the use, such as that of a call's approval.

@@ -77,7 +77,7 @@ func TestRun_FailsOnOtherRequestAtSamePlace(t *testing.T) {
 		_, err := run.CallTool(ctx, "gone", map[string]int{"n": calls})
 		return agui.WorkerOutput{}, err
 	}), plugintest.Config{CrashAfter: 1})
-	if !strings.Contains(rec.failed, "tool:gone#1 was recorded with another request") {
+	if !strings.Contains(rec.failed, "tool:gone#1 was recorded with another request: ") {
 		t.Errorf("failed with %q", rec.failed)
 	}
 }
