@@ -24,6 +24,13 @@ baton.yaml:4:1: listen: want an address and a port such as 127.0.0.1:8080, got "
 	if r := baton(t.Context(), "check").want(t, 1); r.stdout != want || r.stderr != "" {
 		t.Errorf("got\n%swant\n%s%s", r.stdout, want, r.stderr)
 	}
+	put(t, "two.yaml", "workflows:\n  w:\n    nodes:\n      a: {agent: ecko}\n      b: {agent: echo, needs: [a], when: a.outptu == 1, input: 1 +}\n      c: {tool: nothing, needs: [a], when: b.status}\n")
+	r = baton(t.Context(), "check", "two.yaml").want(t, 1)
+	for _, want := range []string{`:4:18: workflows.w.nodes.a.agent: there is no agent "ecko"`, ":5:42: workflows.w.nodes.b.when: ", ":5:64: workflows.w.nodes.b.input: ", ":6:17: workflows.w.nodes.c.tool: ", "b (1:1): name it in needs"} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("no %q in\n%s", want, r.stdout)
+		}
+	}
 	var v struct {
 		File   string
 		OK     bool

@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"context"
+	"errors"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -15,6 +16,14 @@ func AgentFunc(name string, fn func(ctx context.Context, run *Run) error) Agent 
 type agentFunc struct {
 	name string
 	fn   func(context.Context, *Run) error
+}
+
+// Validate fails without a function.
+func (a agentFunc) Validate() error {
+	if a.fn == nil {
+		return errors.New("has no function")
+	}
+	return nil
 }
 
 func (a agentFunc) Info() Info { return Info{Name: a.name} }

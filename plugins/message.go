@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -135,10 +136,16 @@ func (w *writer) Close() error {
 	return nil
 }
 
-func (w *writer) write(delta string) error {
-	if delta == "" {
-		return nil
+func (w *writer) write(text string) error {
+	for delta := range deltas(text) {
+		if err := w.writeDelta(delta); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func (w *writer) writeDelta(delta string) error {
 	if w.msg == nil || w.msg != w.run.open || w.msg.depth != len(w.run.dos) {
 		m := &message{id: w.run.host.NewID(), role: w.role, depth: len(w.run.dos)}
 		if err := w.start(m); err != nil {
@@ -247,18 +254,28 @@ const maxDelta = 64 << 10
 
 // emitText writes the content of a message.
 func (r *Run) emitText(id, text string) error {
-	for text != "" {
-		delta, rest := text, ""
-		if len(text) > maxDelta {
-			cut, tail := splitTail(text[:maxDelta])
-			delta, rest = cut, tail+text[maxDelta:]
-		}
+	for delta := range deltas(text) {
 		if err := r.host.Emit(agui.TextMessageContent{MessageID: id, Delta: delta}); err != nil {
 			return err
 		}
-		text = rest
 	}
 	return nil
+}
+
+// deltas splits a text into deltas of whole characters.
+func deltas(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for text != "" {
+			delta := text
+			if len(text) > maxDelta {
+				delta, _ = splitTail(text[:maxDelta])
+			}
+			if !yield(delta) {
+				return
+			}
+			text = text[len(delta):]
+		}
+	}
 }
 
 // end ends the open message, if any, with out, or with its own text as answer if out is nil.

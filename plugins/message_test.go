@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/plugintest"
@@ -110,6 +112,39 @@ func TestText_DeltasAreWholeCharacters(t *testing.T) {
 		}
 		return agui.WorkerOutput{}, w.Close()
 	}, plugintest.Config{}, `+1 "a" "€" "😀" -1(success a€😀)`)
+}
+
+func TestText_LongWriteIsSeveralDeltas(t *testing.T) {
+	text := "a" + strings.Repeat("€", 100_000)
+	for _, writer := range []func(*plugins.Run) io.WriteCloser{
+		func(run *plugins.Run) io.WriteCloser { return run.Text() },
+		func(run *plugins.Run) io.WriteCloser { return run.Reason() },
+	} {
+		res := plugintest.Run(t, plugins.AgentFunc("long", func(_ context.Context, run *plugins.Run) error {
+			w := writer(run)
+			n, err := io.WriteString(w, text)
+			if n != len(text) {
+				t.Errorf("wrote %d of %d bytes", n, len(text))
+			}
+			return errors.Join(err, w.Close())
+		}), plugintest.Config{})
+		var got strings.Builder
+		for _, ev := range res.Events {
+			delta := ""
+			switch e := ev.(type) {
+			case agui.TextMessageContent:
+				delta = e.Delta
+			case agui.ReasoningMessageContent:
+				delta = e.Delta
+			}
+			if got.WriteString(delta); len(delta) > 64<<10 || !utf8.ValidString(delta) {
+				t.Errorf("a delta has %d bytes, valid %t", len(delta), utf8.ValidString(delta))
+			}
+		}
+		if res.Err != nil || got.String() != text {
+			t.Errorf("%d bytes are shown, want %d; %v", got.Len(), len(text), res.Err)
+		}
+	}
 }
 
 func TestText_ReplacesIncompleteCharacter(t *testing.T) {

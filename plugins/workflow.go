@@ -111,7 +111,7 @@ func (n *Node) validate() error {
 		return errors.New("must have an agent or a tool, and not both")
 	case n.Timeout < 0:
 		return errors.New("timeout is negative")
-	case n.Retry.Attempts < 0 || n.Retry.Initial < 0 || n.Retry.Max < 0:
+	case n.Retry.Retries < 0 || n.Retry.Initial < 0 || n.Retry.Max < 0:
 		return errors.New("retry is negative")
 	}
 	return nil
@@ -119,7 +119,7 @@ func (n *Node) validate() error {
 
 // Retry is the policy for executing a node again after a retryable error.
 type Retry struct {
-	Attempts int           // executions in total; 0 and 1 mean one
-	Initial  time.Duration // delay before the second execution, default 500 ms; it doubles each time
-	Max      time.Duration // maximum delay, default 30 s
+	Retries int           // executions after the first one
+	Initial time.Duration // delay before the first retry, default 500 ms; it doubles each time
+	Max     time.Duration // maximum delay, default 30 s
 }

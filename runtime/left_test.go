@@ -200,7 +200,7 @@ func TestLeave_EndsWithStep(t *testing.T) {
 		}
 		return agui.WorkerOutput{}, err
 	}}
-	b := open(t, runtime.Config{}, worker, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "worker", Agent: "worker", Retry: plugins.Retry{Attempts: 2, Initial: time.Millisecond}}}})
+	b := open(t, runtime.Config{}, worker, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "worker", Agent: "worker", Retry: plugins.Retry{Retries: 1, Initial: time.Millisecond}}}})
 	s := b.startWorkflow("main", "flow", "go")
 	b.wait(s.RunID, runtime.Waiting)
 	b.resume(s.RunID, `true`)

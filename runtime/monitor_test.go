@@ -181,7 +181,7 @@ func TestEachExecutionEndsOnce(t *testing.T) {
 			return agui.ToolOutput{}, &plugins.Error{Message: "bent"}
 		}},
 		plugins.Workflow{Name: "retry", Nodes: []plugins.Node{
-			{ID: "n", Agent: "flaky", Retry: plugins.Retry{Attempts: 2, Initial: time.Millisecond}},
+			{ID: "n", Agent: "flaky", Retry: plugins.Retry{Retries: 1, Initial: time.Millisecond}},
 		}},
 		plugins.Workflow{Name: "nail", Nodes: []plugins.Node{{ID: "n", Tool: "hammer", Input: `query`}}})
 	for name, want := range map[string][]string{

@@ -90,7 +90,7 @@ func TestRetriesWithBackoffThenCompletes(t *testing.T) {
 		return agui.WorkerOutput{Answer: "at last"}, nil
 	}}
 	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
-		{ID: "n", Agent: "flaky", Retry: plugins.Retry{Attempts: 3, Initial: time.Millisecond}},
+		{ID: "n", Agent: "flaky", Retry: plugins.Retry{Retries: 2, Initial: time.Millisecond}},
 	}}
 	b := open(t, runtime.Config{}, flaky, flow)
 	s := b.startWorkflow("main", "flow", "x")
@@ -109,7 +109,7 @@ func TestCancelDuringBackoff(t *testing.T) {
 		return agui.WorkerOutput{}, &plugins.Error{Message: "not yet", Retryable: true}
 	}}
 	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
-		{ID: "n", Agent: "flaky", Retry: plugins.Retry{Attempts: 3, Initial: time.Hour}},
+		{ID: "n", Agent: "flaky", Retry: plugins.Retry{Retries: 2, Initial: time.Hour}},
 	}}
 	b := open(t, runtime.Config{}, flaky, flow)
 	s := b.startWorkflow("main", "flow", "x")

@@ -128,7 +128,7 @@ func TestLoad_ReadsAllKeys(t *testing.T) {
 			{ID: "plan", Agent: "researcher"},
 			{
 				ID: "score", Agent: "scorer", Needs: []string{"plan"}, Timeout: 30 * time.Second,
-				Retry: plugins.Retry{Attempts: 4},
+				Retry: plugins.Retry{Retries: 3},
 			},
 			{
 				ID: "publish", Tool: "files.write_file", Needs: []string{"plan", "score"},

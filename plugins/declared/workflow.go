@@ -31,30 +31,27 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 		n, before := w.Nodes[id], len(c.r.errs)
 		p := at + ".nodes." + id
 		c.node(p, n, ids)
+		c.input(p+".input", n)
 		sound = sound && len(c.r.errs) == before
 		flow.Nodes = append(flow.Nodes, plugins.Node{
 			ID: id, Agent: n.Agent, Tool: n.Tool, Needs: n.Needs, When: n.When, Input: n.Input.expression(),
-			Timeout: n.Timeout, Retry: retries(n.Retry), Approval: n.Approval != "",
+			Timeout: n.Timeout, Retry: plugins.Retry{Retries: n.Retry}, Approval: n.Approval != "",
 		})
+	}
+	for _, id := range ids {
+		p := at + ".nodes." + id
+		inNeeds := func(e *Error) bool { return strings.HasPrefix(e.Path, p+".needs") }
+		if !slices.ContainsFunc(c.r.errs, inNeeds) { // expressions may name the needs
+			c.expressions(p, graph.ScopeOf(flow, id, c.output), w.Nodes[id], ids)
+		}
 	}
 	if sound && c.acyclic(at, w, ids) {
 		if err := flow.Validate(); err != nil {
 			c.r.errorf(at, "%s", err)
 			return
 		}
-		for _, id := range ids {
-			c.expressions(at+".nodes."+id, graph.ScopeOf(flow, id, c.output), w.Nodes[id], ids)
-			c.input(at+".nodes."+id+".input", w.Nodes[id])
-		}
 		c.workflows[name] = flow
 	}
-}
-
-func retries(n int) plugins.Retry {
-	if n == 0 {
-		return plugins.Retry{}
-	}
-	return plugins.Retry{Attempts: n + 1}
 }
 
 func (c *checker) node(at string, n *Node, ids []string) {

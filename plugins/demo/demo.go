@@ -26,7 +26,7 @@ func Plugins() []plugins.Plugin {
 			Description: "Writes a short article: plan and retrieve, draft, review.",
 			Nodes: []plugins.Node{
 				{ID: "plan", Agent: "demo-plan"},
-				{ID: "retrieve", Agent: "demo-retrieve", Retry: plugins.Retry{Attempts: 2}},
+				{ID: "retrieve", Agent: "demo-retrieve", Retry: plugins.Retry{Retries: 1}},
 				{ID: "draft", Agent: "demo-draft", Needs: []string{"plan", "retrieve"}},
 				{ID: "review", Agent: "demo-review", Needs: []string{"draft"}, Input: "query"},
 			},

@@ -82,6 +82,11 @@ func (r *Registry) add(p plugins.Plugin, info plugins.Info) error {
 	if err := info.Guards.Validate(); err != nil {
 		return err
 	}
+	if v, ok := p.(interface{ Validate() error }); ok { // a workflow, or a function as an agent
+		if err := v.Validate(); err != nil {
+			return err
+		}
+	}
 	agent, isAgent := p.(plugins.Agent)
 	tool, isTool := p.(plugins.Tool)
 	workflow, isWorkflow := p.(plugins.Workflow)
@@ -96,9 +101,6 @@ func (r *Registry) add(p plugins.Plugin, info plugins.Info) error {
 	case isAgent:
 		return claim(&r.agents, info.Name, agent, r.runs)
 	case isWorkflow:
-		if err := workflow.Validate(); err != nil {
-			return err
-		}
 		return claim(&r.workflows, info.Name, workflow, r.runs)
 	case isTool:
 		if err := checkParameters(info.Parameters); err != nil {
@@ -158,6 +160,11 @@ func checkParameters(schema json.RawMessage) error {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(schema, &object); err != nil || object == nil {
 		return errors.New("parameters must be a JSON Schema that is an object")
+	}
+	var types any
+	_ = json.Unmarshal(object["type"], &types) // the schema may have none
+	if list, several := types.([]any); types != nil && types != "object" && !(several && slices.Contains(list, any("object"))) {
+		return fmt.Errorf("parameters must be the schema of an object, and its type is %s", object["type"])
 	}
 	return nil
 }

@@ -109,6 +109,8 @@ func TestRegistry_RefusesInvalidPlugins(t *testing.T) {
 		{"taken", []plugins.Plugin{toolNamed("t"), toolNamed("t")}},
 		{"parameters", []plugins.Plugin{parameters(`true`)}},
 		{"parameters", []plugins.Plugin{parameters(`null`)}},
+		{"the schema of an object", []plugins.Plugin{parameters(`{"type":"string"}`)}},
+		{"no function", []plugins.Plugin{plugins.AgentFunc("x", nil)}},
 		{"parameters", []plugins.Plugin{parameters(`{"type": `)}},
 		{"no nodes", []plugins.Plugin{flow()}},
 		{"id must match", []plugins.Plugin{flow(node("a-b"))}},
@@ -120,7 +122,7 @@ func TestRegistry_RefusesInvalidPlugins(t *testing.T) {
 		{"cycle", []plugins.Plugin{flow(node("n", "n"))}},
 		{"cycle", []plugins.Plugin{flow(node("o"), node("n", "m"), node("m", "o", "n"))}},
 		{"timeout is negative", []plugins.Plugin{flow(plugins.Node{ID: "n", Agent: "a", Timeout: -1})}},
-		{"retry is negative", []plugins.Plugin{flow(plugins.Node{ID: "n", Agent: "a", Retry: plugins.Retry{Attempts: -1}})}},
+		{"retry is negative", []plugins.Plugin{flow(plugins.Node{ID: "n", Agent: "a", Retry: plugins.Retry{Retries: -1}})}},
 	} {
 		var r host.Registry
 		if err := r.Add(tt.list...); err == nil || !strings.Contains(err.Error(), tt.why) {

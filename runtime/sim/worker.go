@@ -485,7 +485,7 @@ func (p *process) plugs() []plugins.Plugin {
 	if !h.Does(flow) {
 		return all
 	}
-	again := plugins.Retry{Attempts: 2, Initial: 20 * time.Millisecond}
+	again := plugins.Retry{Retries: 1, Initial: 20 * time.Millisecond}
 	return append(all, tool{p, plugins.Info{Name: "bare"}}, plugins.Workflow{Name: flow, Nodes: []plugins.Node{
 		{ID: "a", Agent: alone, Input: "query", Retry: again},
 		{ID: "b", Agent: alone, Input: "query", Retry: again},

@@ -235,7 +235,7 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 
 // again reports whether the node is executed once more after a result.
 func (x *execution) again(r nodeResult) bool {
-	return r.failed != nil && r.failed.Retryable && x.st.Execution < x.n.Retry.Attempts
+	return r.failed != nil && r.failed.Retryable && x.st.Execution <= x.n.Retry.Retries
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {
