@@ -14,7 +14,8 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 run: ## Serve on http://127.0.0.1:8080, data in baton.db; needs only Go
-	go run -ldflags '$(LDFLAGS)' ./cmd/baton serve
+	@echo 'Building Baton. The first time this takes about a minute.'
+	@go run -ldflags '$(LDFLAGS)' ./cmd/baton serve
 
 # The race detector skips SQLite's code, translated from C, which it would make several times slower and which shares no data of ours, and
 # code that reads each byte of JSON. Fields are still watched: reflect reads and sets them, and -l prevents inlining it into json.
@@ -24,6 +25,8 @@ UNWATCHED = $(foreach p,modernc.org/sqlite/lib modernc.org/libc... modernc.org/m
 
 test: export GOFLAGS := $(GOFLAGS) $(UNWATCHED)
 test: ## Run all tests with the race detector, on SQLite and PostgreSQL and with real clients
+	@echo 'Installing what the tests need, then building them with the race detector. On two cores all of it takes about an hour;'
+	@echo 'go test ./PACKAGE tests one package.'
 	.ci/setup
 	go test -race -vet=off -p 4 -timeout 60m ./... # more packages than cores, because some wait for browsers and servers; lint vets
 	go -C $(GOSDK) test -race ./...
