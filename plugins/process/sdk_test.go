@@ -62,3 +62,23 @@ func typescript(t *testing.T) string {
 	}
 	return path
 }
+
+func TestSDK_PackagesPassTheirTests(t *testing.T) {
+	typescript(t) // skips without the packages
+	dist := t.TempDir()
+	for dir, commands := range map[string][][]string{
+		"sdk/python": {{"python3", "-m", "unittest", "discover", "tests"}},
+		"sdk/typescript": {
+			{"node_modules/.bin/tsc", "--outDir", dist}, {"diff", "-r", "dist", dist}, // what npm installs is compiled from the source
+			{"node", "--test", "test/"},
+		},
+	} {
+		for _, args := range commands {
+			cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %q: %v\n%s", dir, args, err, out)
+			}
+		}
+	}
+}

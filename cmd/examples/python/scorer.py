@@ -1,4 +1,5 @@
-"""An agent in Python that scores a text by how easy it is to read. baton.py is all that it needs."""
+"""An agent in Python that scores a text by how easy it is to read. The package baton, which needs nothing else,
+can also be installed: pip install ./plugins/process/sdk/python"""
 
 import pathlib
 import re

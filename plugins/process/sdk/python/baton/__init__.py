@@ -1,4 +1,4 @@
-"""Agents and tools for Baton in Python 3.9 or later, in one file without dependencies.
+"""Agents and tools for Baton in Python 3.9 or later, without dependencies.
 
     import baton
 
@@ -18,6 +18,8 @@ and usage are recorded in the same way. So the function must make the same calls
 a run.branch each. Standard output is redirected to standard error, which Baton logs.
 """
 
+from __future__ import annotations
+
 import contextlib
 import contextvars
 import json
@@ -26,6 +28,9 @@ import queue
 import sys
 import threading
 import traceback
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 PROTOCOL = 1
 _WINDOW = 256 * 1024  # characters written before waiting for Baton to handle them
@@ -34,7 +39,7 @@ _WINDOW = 256 * 1024  # characters written before waiting for Baton to handle th
 class Error(Exception):
     """An error whose text clients see; the text of other errors is only logged."""
 
-    def __init__(self, message, code="failed", retryable=False):
+    def __init__(self, message: str, code: str = "failed", retryable: bool = False) -> None:
         super().__init__(message)
         self.code, self.retryable = code, retryable
 
@@ -51,24 +56,27 @@ class Ended(BaseException):
     code, retryable = "ended", False
 
 
-def tool(description="", parameters=None, *, name=None, idempotent=False, approval=False):
+def tool(description: str = "", parameters: Optional[Dict[str, Any]] = None, *, name: Optional[str] = None,
+         idempotent: bool = False, approval: bool = False) -> Callable[[_Function], _Function]:
     """Makes a tool from a function of the call's arguments. The function returns the result: a text, a dict like
     Baton's ToolAgentOutput, or any JSON. parameters is the JSON Schema of the arguments, an object."""
 
-    def made(fn):
-        fn.tool = {"name": name or fn.__name__, "description": description, "parameters": parameters,
-                   "idempotent": idempotent, "approval": approval}
+    def made(fn: _Function) -> _Function:
+        fn.tool = {  # type: ignore[attr-defined]
+            "name": name or fn.__name__, "description": description, "parameters": parameters,
+            "idempotent": idempotent, "approval": approval}
         return fn
 
     return made
 
 
-def serve(agent=None, *, description="", tools=()):
+def serve(agent: Optional[Callable[[Run], Any]] = None, *, description: str = "",
+          tools: Sequence[Callable[[Dict[str, Any]], Any]] = ()) -> None:
     """Serves an agent and tools until Baton closes standard input. The agent is a function of a Run that returns its
     output: a text, a dict like Baton's WorkerAgentOutput, or None. Call serve once, at the end of the program."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
     os.dup2(2, 1)  # printed text is not a message
-    _Connection(agent, description, {fn.tool["name"]: fn for fn in tools}, out).read(sys.stdin.buffer)
+    _Connection(agent, description, {getattr(fn, "tool")["name"]: fn for fn in tools}, out).read(sys.stdin.buffer)
     os._exit(0)  # threads of runs can still be running
 
 
@@ -78,49 +86,49 @@ _scope = contextvars.ContextVar("baton_scope", default="")
 class Run:
     """One run of the agent. Its methods raise Ended once the run is cancelled."""
 
-    def __init__(self, connection, run_id, data):
+    def __init__(self, connection: _Connection, run_id: Any, data: Dict[str, Any]) -> None:
         self.input = data  # query, messages, state, tools, context, threadId, runId, user, project, node, ...
-        self.query = data["query"]
+        self.query: str = data["query"]
         self._connection, self._id = connection, run_id
         self._ended = threading.Event()
         self._lock = threading.Lock()
         self._written = 0
         self._messages = 0
-        self._open = None
+        self._open: Optional[Tuple[str, int]] = None
 
     @property
-    def cancelled(self):
+    def cancelled(self) -> bool:
         """Whether the run was cancelled."""
         return self._ended.is_set()
 
-    def text(self, delta):
+    def text(self, delta: str) -> None:
         """Writes a piece of the answer. Pieces without another event in between are one message."""
         self._say("assistant", delta)
 
-    def reason(self, delta):
+    def reason(self, delta: str) -> None:
         """Writes a piece of reasoning."""
         self._say("reasoning", delta)
 
     @contextlib.contextmanager
-    def message(self, role="assistant", stage=""):
+    def message(self, role: str = "assistant", stage: str = "") -> Iterator[Callable[[str], None]]:
         """Returns a function that writes pieces of a separate message, which ends with the block."""
         number = self._number()
         yield lambda delta: self._notify("text", message=number, role=role, stage=stage, delta=delta)
         self._notify("text", message=number, role=role, stage=stage, delta="", end=True)
 
-    def state(self, patch):
+    def state(self, patch: Dict[str, Any]) -> None:
         """Merges patch into the thread's state (RFC 7396)."""
         self._notify("state", patch=patch)
 
-    def progress(self, fraction, message=""):
+    def progress(self, fraction: float, message: str = "") -> None:
         """Reports the progress, from 0 to 1."""
         self._notify("progress", fraction=fraction, message=message)
 
-    def emit(self, event):
+    def emit(self, event: Dict[str, Any]) -> None:
         """Writes an AG-UI event, a dict. An illegal event is refused with an Error."""
         self._request("emit", event=event)
 
-    def do(self, name, fn):
+    def do(self, name: str, fn: Callable[[], Any]) -> Any:
         """Calls fn unless it is recorded, and returns its result after a round trip through JSON."""
         begun = self._request("do", name=name)
         if "scope" not in begun:
@@ -138,7 +146,7 @@ class Run:
         return json.loads(json.dumps(value))
 
     @contextlib.contextmanager
-    def branch(self, key):
+    def branch(self, key: str) -> Iterator[None]:
         """Gives calls in the block separate records, for a thread; the key must be the same on replay."""
         token = _scope.set(self._request("branch", key=key)["scope"])
         try:
@@ -146,19 +154,19 @@ class Run:
         finally:
             _scope.reset(token)
 
-    def tool(self, name, args=None):
+    def tool(self, name: str, args: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
         """Calls a tool and returns its output, a dict with status and result_summary. A failed tool raises no exception."""
         return self.tools((name, args))[0]
 
-    def tools(self, *calls):
+    def tools(self, *calls: Tuple[str, Optional[Dict[str, Any]]]) -> List[Dict[str, Any]]:
         """Makes several calls concurrently, each a pair of name and arguments, and returns their outputs in order."""
         return self._request("tools", calls=[{"name": n, "args": a or {}} for n, a in calls])["outputs"]
 
-    def agent(self, name, query):
+    def agent(self, name: str, query: str) -> Dict[str, Any]:
         """Runs another agent inside this run and returns its output, a dict with status and answer."""
         return self._request("agent", name=name, query=query)
 
-    def ask(self, message, schema=None, **more):
+    def ask(self, message: str, schema: Optional[Dict[str, Any]] = None, **more: Any) -> Dict[str, Any]:
         """Asks a person and returns a dict with cancelled and the payload of the answer."""
         question = {"message": message, **more}
         if schema is not None:
@@ -166,11 +174,11 @@ class Run:
         answer = self._request("ask", question=question)
         return {"cancelled": answer.get("cancelled", False), "payload": answer.get("payload")}
 
-    def next(self):
+    def next(self) -> List[Dict[str, Any]]:
         """Returns the messages appended since the start or the last next."""
         return self._request("next")["messages"]
 
-    def usage(self, **usage):
+    def usage(self, **usage: Any) -> None:
         """Counts tokens: provider, model, inputTokens, outputTokens, ..."""
         self._request("usage", usage=usage)
 
