@@ -121,6 +121,16 @@ func (g *Graph) Needed(id string) bool {
 	return false
 }
 
+// Output returns the output of a workflow: that of the last node with one that no other node needs.
+func (g *Graph) Output(nodes map[string]*data.Node) (out json.RawMessage) {
+	for _, n := range g.Nodes {
+		if o := nodes[n.ID].Output; o != nil && !g.Needed(n.ID) {
+			out = o
+		}
+	}
+	return out
+}
+
 // Outputs returns the schema of the output of a node's agent or tool, nil if it is not known.
 type Outputs func(n *plugins.Node) json.RawMessage
 

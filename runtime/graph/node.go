@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
 )
 
@@ -18,6 +21,16 @@ func (n *Node) Worker() string {
 		return n.Agent
 	}
 	return n.Tool
+}
+
+// NeedsMet reports whether all nodes that n needs have ended.
+func (n *Node) NeedsMet(nodes map[string]*data.Node) bool {
+	for _, id := range n.Needs {
+		if s := nodes[id].Status; s != data.Completed && s != data.Skipped {
+			return false
+		}
+	}
+	return true
 }
 
 // Runs reports whether a node whose needs have ended is executed rather than skipped.
@@ -88,6 +101,23 @@ func Result(output json.RawMessage) json.RawMessage {
 		return o.Result
 	}
 	return output
+}
+
+// ToolResult returns the output of a node that calls a tool: raw, the JSON of out, with the typed result if there is one. This is the
+// structured content, or the text if the tool has an output schema.
+func ToolResult(reg *host.Registry, name string, raw json.RawMessage, out *agui.ToolOutput) json.RawMessage {
+	var hints struct {
+		Result json.RawMessage `json:"structuredContent"`
+	}
+	_ = json.Unmarshal(out.UIHints, &hints)
+	tool, ok := reg.Tool(name)
+	if text := json.RawMessage(out.ResultSummary); ok && hints.Result == nil && tool.Info().Output != nil && json.Valid(text) {
+		hints.Result = text
+	}
+	if hints.Result == nil {
+		return raw
+	}
+	return slices.Concat(raw[:len(raw)-1], []byte(`,"result":`), hints.Result, []byte("}"))
 }
 
 // Answer returns the text of a node's output: a worker's answer or a tool's summary.

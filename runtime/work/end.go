@@ -34,7 +34,7 @@ func (l *live) completed() ending {
 	if l.nodes.has(data.Waiting) {
 		return ending{status: data.Waiting, cause: plugins.ErrEnded}
 	}
-	out := l.nodes.output()
+	out := l.nodes.graph.Output(l.nodes.rows)
 	return ending{status: data.Completed, cause: plugins.ErrEnded, answer: graph.Answer(out), result: graph.Result(out)}
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -117,7 +116,7 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 			why := cmp.Or(out.Error, &agui.OutputError{Code: "tool_failed", Message: out.ResultSummary})
 			err = &plugins.Error{Code: why.Code, Message: why.Message, Retryable: why.Retryable}
 		}
-		return nodeOutput{text: out.ResultSummary, json: x.typed(&out), made: out.ToolCallArgs}, err
+		return nodeOutput{text: out.ResultSummary, json: graph.ToolResult(x.l.plugins, x.n.Tool, mustJSON(out), &out), made: out.ToolCallArgs}, err
 	}
 	agent, ok := x.l.plugins.Agent(x.n.Agent)
 	if !ok {
@@ -144,24 +143,6 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 		raw = mustJSON(bounded(&out, x.l.en.cfg.FrameBytes))
 	}
 	return nodeOutput{text: clip(out.Answer, shownBytes), json: raw}, err
-}
-
-// typed returns a tool's output as JSON, with the typed result of a tool that has one: its structured content, or its text if
-// the tool has an output schema.
-func (x *execution) typed(out *agui.ToolOutput) json.RawMessage {
-	raw := mustJSON(out)
-	var hints struct {
-		Result json.RawMessage `json:"structuredContent"`
-	}
-	_ = json.Unmarshal(out.UIHints, &hints)
-	tool, ok := x.l.plugins.Tool(x.n.Tool)
-	if text := json.RawMessage(out.ResultSummary); ok && hints.Result == nil && tool.Info().Output != nil && json.Valid(text) {
-		hints.Result = text
-	}
-	if hints.Result == nil {
-		return raw
-	}
-	return slices.Concat(raw[:len(raw)-1], []byte(`,"result":`), hints.Result, []byte("}"))
 }
 
 // close ends an execution: it writes the step and node rows together with the event that ends the step. If the run is over with it, the

@@ -85,7 +85,7 @@ func (ns *nodes) ready(query string, state json.RawMessage) (start []*graph.Node
 			if row.Status == data.Failed {
 				return nil, skipped, &plugins.Error{Code: row.Error.Code, Message: row.Error.Message}
 			}
-			if ns.started[n.ID] || row.Status.Final() || row.Status == data.Waiting || !ns.needsMet(n) {
+			if ns.started[n.ID] || row.Status.Final() || row.Status == data.Waiting || !n.NeedsMet(ns.rows) {
 				continue
 			}
 			runs := true
@@ -106,15 +106,6 @@ func (ns *nodes) ready(query string, state json.RawMessage) (start []*graph.Node
 		}
 	}
 	return start, skipped, nil
-}
-
-func (ns *nodes) needsMet(n *graph.Node) bool {
-	for _, id := range n.Needs {
-		if s := ns.rows[id].Status; s != data.Completed && s != data.Skipped {
-			return false
-		}
-	}
-	return true
 }
 
 // begin makes the step of a node's next execution. The step counts once it is in steps.
@@ -219,16 +210,6 @@ func (ns *nodes) has(status data.Status) bool {
 		}
 	}
 	return false
-}
-
-// output returns the result of the run: the output of the last node that no other node needs.
-func (ns *nodes) output() (out json.RawMessage) {
-	for _, n := range ns.graph.Nodes {
-		if o := ns.rows[n.ID].Output; o != nil && !ns.graph.Needed(n.ID) {
-			out = o
-		}
-	}
-	return out
 }
 
 // step returns the latest step of that number, or nil when its node has executed again since.

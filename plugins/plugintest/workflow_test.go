@@ -1,0 +1,71 @@
+package plugintest_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/plugins/typed"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+type trip struct {
+	To string `json:"to"`
+}
+
+type price struct {
+	Cents int `json:"cents"`
+}
+
+// trips returns a workflow that books cheap trips at once, and asks before it books others.
+func trips(when string) (plugins.Workflow, plugintest.Config) {
+	tries := 0
+	cost := typed.Tool(plugins.Info{Name: "price", Idempotent: true}, func(_ context.Context, _ *plugins.Call, to trip) (price, error) {
+		if tries++; tries == 1 {
+			return price{}, &plugins.Error{Code: "busy", Message: "try again", Retryable: true}
+		}
+		return price{100 * len(to.To)}, nil
+	})
+	ask := plugins.AgentFunc("ask", func(ctx context.Context, run *plugins.Run) error {
+		_, err := run.Ask(ctx, agui.Interrupt{Message: run.Input.Query})
+		return err
+	})
+	book := plugins.AgentFunc("book", func(_ context.Context, run *plugins.Run) error { return say(run, "booked "+run.Input.Query) })
+	return plugins.Workflow{Name: "trips", Nodes: []plugins.Node{
+		{ID: "cost", Tool: "price", Input: `{"to": query}`, Retry: plugins.Retry{Retries: 1}},
+		{ID: "sure", Agent: "ask", Needs: []string{"cost"}, When: when},
+		{ID: "booking", Agent: "book", Needs: []string{"cost", "sure"}, Input: `query + " for " + string(cost.output.cents)`},
+	}}, plugintest.Config{Tools: []plugins.Tool{cost}, Agents: []plugins.Agent{ask, book}}
+}
+
+func TestRunWorkflow_DecidesByTypedOutput(t *testing.T) {
+	for query, want := range map[string]struct {
+		answer string
+		asks   bool
+	}{"Rome": {"booked Rome for 400", false}, "Copenhagen": {"booked Copenhagen for 1000", true}} {
+		w, cfg := trips("cost.output.cents > 500")
+		cfg.Input.Query, cfg.Answers = query, []plugins.Answer{{Payload: []byte("true")}}
+		res := plugintest.RunWorkflow(t, w, cfg)
+		if asked := res.Nodes["sure"] != nil; res.Err != nil || res.Answer != want.answer || asked != want.asks {
+			t.Errorf("%s: %q, asks %t; %v", query, res.Answer, asked, res.Err)
+		}
+		if want.asks {
+			cfg.Answers = nil
+			if res := plugintest.RunWorkflow(t, w, cfg); !errors.Is(res.Err, plugins.ErrWaiting) {
+				t.Errorf("without an answer: %v", res.Err)
+			}
+		}
+	}
+}
+
+func TestRunWorkflow_FailsWhereServerWouldNotStart(t *testing.T) {
+	w, cfg := trips("cost.output.euros > 5")
+	rec := &recorder{TB: t}
+	plugintest.RunWorkflow(rec, w, cfg)
+	if !strings.Contains(rec.failed, "euros") {
+		t.Errorf("failed with %q", rec.failed)
+	}
+}

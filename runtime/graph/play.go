@@ -1,0 +1,65 @@
+package graph
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/data"
+)
+
+// Executed is the result of a node's execution.
+type Executed struct {
+	Output json.RawMessage
+	State  json.RawMessage // of the thread, afterwards
+}
+
+// Play executes a registered workflow for a test: one node after the other, each retry at once. It returns the workflow's output, and
+// stops at the first error that is not retried.
+func Play(reg *host.Registry, name, query string, state json.RawMessage, execute func(n *Node, query string) (Executed, error)) (json.RawMessage, error) {
+	set, err := Compile(reg)
+	if err != nil {
+		return nil, err
+	}
+	g := set.Workflow(name)
+	rows := make(map[string]*data.Node, len(g.Nodes))
+	for _, n := range g.Nodes {
+		rows[n.ID] = &data.Node{NodeID: n.ID, Status: data.Pending}
+	}
+	env := func() map[string]any { return Scope(query, state, rows) }
+	for range g.Nodes { // each pass ends at least one node
+		for _, n := range g.Nodes {
+			row := rows[n.ID]
+			if row.Status != data.Pending || !n.NeedsMet(rows) {
+				continue
+			}
+			runs, err := n.Runs(env, rows)
+			if err != nil {
+				return nil, err
+			}
+			if !runs {
+				row.Status = data.Skipped
+				continue
+			}
+			in, err := n.Query(query, env, rows)
+			if err != nil {
+				return nil, err
+			}
+			out, err := execute(n, in)
+			for retries := 0; retries < n.Retry.Retries && isRetryable(err); retries++ {
+				out, err = execute(n, in)
+			}
+			if err != nil {
+				return nil, err
+			}
+			row.Status, row.Output, state = data.Completed, out.Output, out.State
+		}
+	}
+	return g.Output(rows), nil
+}
+
+func isRetryable(err error) bool {
+	e, ok := errors.AsType[*plugins.Error](err)
+	return ok && e.Retryable
+}
