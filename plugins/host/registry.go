@@ -163,7 +163,8 @@ func checkParameters(schema json.RawMessage) error {
 	}
 	var types any
 	_ = json.Unmarshal(object["type"], &types) // the schema may have none
-	if list, several := types.([]any); types != nil && types != "object" && !(several && slices.Contains(list, any("object"))) {
+	list, _ := types.([]any)
+	if types != nil && types != "object" && !slices.Contains(list, any("object")) {
 		return fmt.Errorf("parameters must be the schema of an object, and its type is %s", object["type"])
 	}
 	return nil
