@@ -193,11 +193,12 @@ func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutp
 	if err != nil {
 		return nil, err
 	}
+	guards := checker{r}
 	for i := range uses {
-		if err := r.guardCall(ctx, &uses[i]); err != nil {
+		if err := guards.call(ctx, &uses[i]); err != nil {
 			return nil, err
 		}
-		uses[i].Recheck = r.recheck(ctx, uses[i])
+		uses[i].Recheck = guards.recheck(ctx, uses[i])
 	}
 	if err := r.host.OpenCalls(ctx, parent, uses); err != nil {
 		return nil, r.noteWaiting(err)
@@ -296,7 +297,7 @@ func (r *Run) Next(ctx context.Context) ([]agui.Message, error) {
 	if err != nil || len(messages) == 0 {
 		return nil, err
 	}
-	return r.guardAppended(ctx, u, messages)
+	return checker{r}.appended(ctx, u, messages)
 }
 
 // use is place for a single use.

@@ -12,6 +12,9 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
+// checker asks the guards of a run's agent.
+type checker struct{ run *Run }
+
 // fresh is the part of an input that is new to the agent.
 type fresh struct {
 	Text  string   `json:"text,omitempty"`
@@ -21,9 +24,9 @@ type fresh struct {
 
 // freshIn returns what the agent has not answered yet in the thread. A message that an agent wrote has its name, which no client
 // can write.
-func (r *Run) freshIn(ctx context.Context) (fresh, error) {
+func (c checker) freshIn(ctx context.Context) (fresh, error) {
 	for limit := 10; ; limit *= 10 {
-		msgs, more, err := r.Messages(ctx, limit)
+		msgs, more, err := c.run.Messages(ctx, limit)
 		if err != nil {
 			return fresh{}, err
 		}
@@ -32,14 +35,14 @@ func (r *Run) freshIn(ctx context.Context) (fresh, error) {
 			var made struct {
 				Agent string `json:"agent"`
 			}
-			if m := &msgs[i]; m.Role == agui.RoleAssistant && m.SubagentRunID == "" && json.Unmarshal(m.Metadata, &made) == nil && made.Agent == r.name {
+			if m := &msgs[i]; m.Role == agui.RoleAssistant && m.SubagentRunID == "" && json.Unmarshal(m.Metadata, &made) == nil && made.Agent == c.run.name {
 				answered = i
 			}
 		}
 		if answered < 0 && more {
 			continue
 		}
-		f, query := freshOf(msgs[answered+1:]), r.Input.Query
+		f, query := freshOf(msgs[answered+1:]), c.run.Input.Query
 		isLast := func(m agui.Message) bool { return m.Role == agui.RoleUser && m.Text() == query }
 		if query != "" && !slices.ContainsFunc(msgs[answered+1:], isLast) {
 			f.Query = query
@@ -63,42 +66,42 @@ func freshOf(msgs []agui.Message) (f fresh) {
 	return f
 }
 
-// guardInput checks the new part of the input, and applies the rewrites of the guards to it.
-func (r *Run) guardInput(ctx context.Context) error {
-	if len(r.guards.Input) == 0 {
+// input checks the new part of the input, and applies the rewrites of the guards to it.
+func (c checker) input(ctx context.Context) error {
+	if len(c.run.guards.Input) == 0 {
 		return nil
 	}
-	ctx = r.Branch(ctx, "guard input")
+	ctx = c.run.Branch(ctx, "guard input")
 	var f fresh // recorded, because the messages are hidden once they are retracted
-	if err := r.Do(ctx, "input", &f, func(ctx context.Context) (err error) {
-		f, err = r.freshIn(ctx)
+	if err := c.run.Do(ctx, "input", &f, func(ctx context.Context) (err error) {
+		f, err = c.freshIn(ctx)
 		return err
 	}); err != nil {
 		return err
 	}
-	m, err := r.passMessages(ctx, f)
+	m, err := c.passMessages(ctx, f)
 	if err != nil {
 		return err
 	}
 	if m != nil {
-		r.rewrote, r.rewritten = f.IDs, m
-		r.Input.Query = m.Content
+		c.run.rewrote, c.run.rewritten = f.IDs, m
+		c.run.Input.Query = m.Content
 	}
-	if err := r.guardContext(ctx); err != nil || f.Query == "" {
+	if err := c.context(ctx); err != nil || f.Query == "" {
 		return err
 	}
-	p, err := r.pass(ctx, r.guards.Input, Subject{On: GuardInput, Input: f.Query}, nil)
-	if r.Input.Query = f.Query; p.rewritten {
-		r.Input.Query = p.text
+	p, err := c.pass(ctx, c.run.guards.Input, Subject{On: GuardInput, Input: f.Query}, nil)
+	if c.run.Input.Query = f.Query; p.rewritten {
+		c.run.Input.Query = p.text
 	}
 	return err
 }
 
-// guardContext checks the context of the request, of which the model's instructions have the text.
-func (r *Run) guardContext(ctx context.Context) error {
-	left := slices.Clone(r.Input.Context)
-	for i, c := range left {
-		p, err := r.pass(ctx, r.guards.Input, Subject{On: GuardInput, Input: c.Description + "\n" + c.Value}, nil)
+// context checks the context of the request, of which the model's instructions have the text.
+func (c checker) context(ctx context.Context) error {
+	left := slices.Clone(c.run.Input.Context)
+	for i, item := range left {
+		p, err := c.pass(ctx, c.run.guards.Input, Subject{On: GuardInput, Input: item.Description + "\n" + item.Value}, nil)
 		if err != nil {
 			return err
 		}
@@ -106,16 +109,16 @@ func (r *Run) guardContext(ctx context.Context) error {
 			left[i] = agui.Context{Value: p.text}
 		}
 	}
-	r.Input.Context = left
+	c.run.Input.Context = left
 	return nil
 }
 
-// guardAppended checks messages that were appended, and returns what the guards leave of them.
-func (r *Run) guardAppended(ctx context.Context, u Use, msgs []agui.Message) ([]agui.Message, error) {
-	if len(r.guards.Input) == 0 {
+// appended checks messages that were appended, and returns what the guards leave of them.
+func (c checker) appended(ctx context.Context, u Use, msgs []agui.Message) ([]agui.Message, error) {
+	if len(c.run.guards.Input) == 0 {
 		return msgs, nil
 	}
-	m, err := r.passMessages(r.inside(ctx, u), freshOf(msgs))
+	m, err := c.passMessages(c.inside(ctx, u), freshOf(msgs))
 	if err != nil || m == nil {
 		return msgs, err
 	}
@@ -123,48 +126,48 @@ func (r *Run) guardAppended(ctx context.Context, u Use, msgs []agui.Message) ([]
 }
 
 // passMessages asks the guards about messages. It returns the message that replaces them if they are rewritten, or nil.
-func (r *Run) passMessages(ctx context.Context, f fresh) (*agui.Message, error) {
+func (c checker) passMessages(ctx context.Context, f fresh) (*agui.Message, error) {
 	if len(f.IDs) == 0 {
 		return nil, nil
 	}
-	p, err := r.pass(ctx, r.guards.Input, Subject{On: GuardInput, Input: f.Text}, f.IDs)
+	p, err := c.pass(ctx, c.run.guards.Input, Subject{On: GuardInput, Input: f.Text}, f.IDs)
 	if err != nil || !p.rewritten {
 		return nil, err
 	}
 	m := &agui.Message{Role: agui.RoleUser, Content: p.text}
-	return m, r.replace(ctx, m)
+	return m, c.replace(ctx, m)
 }
 
 // replace sets m's id, and shows it in the place of messages that were rewritten, unless others need these.
-func (r *Run) replace(ctx context.Context, m *agui.Message) error {
-	return r.Do(ctx, "replace", &m.ID, func(context.Context) error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		m.ID = r.host.NewID()
-		if r.Input.Subagent != "" || r.Input.Workflow != "" {
+func (c checker) replace(ctx context.Context, m *agui.Message) error {
+	return c.run.Do(ctx, "replace", &m.ID, func(context.Context) error {
+		c.run.mu.Lock()
+		defer c.run.mu.Unlock()
+		m.ID = c.run.host.NewID()
+		if c.run.Input.Subagent != "" || c.run.Input.Workflow != "" {
 			return nil
 		}
-		if err := r.host.Emit(agui.TextMessageStart{MessageID: m.ID, Role: agui.RoleUser}); err != nil {
+		if err := c.run.host.Emit(agui.TextMessageStart{MessageID: m.ID, Role: agui.RoleUser}); err != nil {
 			return err
 		}
-		if err := r.emitText(m.ID, m.Content); err != nil {
+		if err := c.run.emitText(m.ID, m.Content); err != nil {
 			return err
 		}
-		return r.host.Emit(agui.TextMessageEnd{MessageID: m.ID, Output: &agui.WorkerOutput{Status: agui.StatusSuccess, Answer: m.Content}})
+		return c.run.host.Emit(agui.TextMessageEnd{MessageID: m.ID, Output: &agui.WorkerOutput{Status: agui.StatusSuccess, Answer: m.Content}})
 	})
 }
 
-// guardCall asks the guards about a tool call, and puts their verdict into u.
-func (r *Run) guardCall(ctx context.Context, u *Use) error {
+// call asks the guards about a tool call, and puts their verdict into u.
+func (c checker) call(ctx context.Context, u *Use) error {
 	if u.Output != nil {
 		return nil
 	}
-	ctx = r.inside(ctx, *u)
-	clients := slices.ContainsFunc(r.Input.Tools, func(t agui.Tool) bool { return t.Name == u.Name })
+	ctx = c.inside(ctx, *u)
+	clients := slices.ContainsFunc(c.run.Input.Tools, func(t agui.Tool) bool { return t.Name == u.Name })
 	s := Subject{On: GuardTool, Tool: u.Name, Args: u.Request}
-	for i := range r.guards.Tool {
-		g := &r.guards.Tool[i]
-		v, err := r.judge(ctx, g, s, nil)
+	for i := range c.run.guards.Tool {
+		g := &c.run.guards.Tool[i]
+		v, err := c.judge(ctx, g, s, nil)
 		if err != nil {
 			return err
 		}
@@ -186,14 +189,14 @@ func (r *Run) guardCall(ctx context.Context, u *Use) error {
 }
 
 // recheck returns a function that asks the guards about arguments that an approver has edited. Its output refuses them.
-func (r *Run) recheck(ctx context.Context, u Use) func(args json.RawMessage) (*agui.ToolOutput, error) {
-	if len(r.guards.Tool) == 0 || u.Output != nil {
+func (c checker) recheck(ctx context.Context, u Use) func(args json.RawMessage) (*agui.ToolOutput, error) {
+	if len(c.run.guards.Tool) == 0 || u.Output != nil {
 		return nil
 	}
 	return func(args json.RawMessage) (*agui.ToolOutput, error) {
 		edited := Use{Place: u.Inside("edited"), Name: u.Name, Request: args}
-		if err := r.guardCall(ctx, &edited); err != nil {
-			return nil, r.noteWaiting(err)
+		if err := c.call(ctx, &edited); err != nil {
+			return nil, c.run.noteWaiting(err)
 		}
 		if edited.Output == nil && edited.Edited != nil {
 			const why = "A guard would rewrite the edited arguments"
@@ -204,75 +207,75 @@ func (r *Run) recheck(ctx context.Context, u Use) func(args json.RawMessage) (*a
 }
 
 // inside returns a context that places uses inside of u.
-func (r *Run) inside(ctx context.Context, u Use) context.Context {
-	s := newScope(r, u.path())
-	s.do = r.scopeOf(ctx).do
+func (c checker) inside(ctx context.Context, u Use) context.Context {
+	s := newScope(c.run, u.path())
+	s.do = c.run.scopeOf(ctx).do
 	return s.in(ctx)
 }
 
-// guardOutput checks the texts that a worker which has succeeded has shown, one after the other, and then its answer. A text that is not
+// output checks the texts that a worker which has succeeded has shown, one after the other, and then its answer. A text that is not
 // allowed as it is is retracted, and all of them unless the guards alone allow or rewrite them.
-func (r *Run) guardOutput(ctx context.Context, out *agui.WorkerOutput) error {
-	if len(r.guards.Output) == 0 {
+func (c checker) output(ctx context.Context, out *agui.WorkerOutput) error {
+	if len(c.run.guards.Output) == 0 {
 		return nil
 	}
-	r.mu.Lock()
-	for r.working > 0 {
-		r.idle.Wait()
+	c.run.mu.Lock()
+	for c.run.working > 0 {
+		c.run.idle.Wait()
 	}
-	if out.Answer == "" && r.last != nil {
-		out.Answer = r.last.text.String()
+	if out.Answer == "" && c.run.last != nil {
+		out.Answer = c.run.last.text.String()
 	}
-	texts, answer, ids := r.texts(out.Answer)
-	unfinished := r.failed != nil || r.waiting
-	r.mu.Unlock()
+	texts, answer, ids := c.texts(out.Answer)
+	unfinished := c.run.failed != nil || c.run.waiting
+	c.run.mu.Unlock()
 	if unfinished {
 		return nil
 	}
-	ctx = r.Branch(ctx, "guard output")
+	ctx = c.run.Branch(ctx, "guard output")
 	var allowed []string
 	asked := false
 	for _, m := range texts {
-		p, err := r.pass(ctx, r.guards.Output, Subject{On: GuardOutput, Output: m.text.String()}, nil)
+		p, err := c.pass(ctx, c.run.guards.Output, Subject{On: GuardOutput, Output: m.text.String()}, nil)
 		if err != nil {
-			return r.refuseOutput(p, err)
+			return c.refuseOutput(p, err)
 		}
 		if asked = asked || p.asked; !p.rewritten {
 			allowed = append(allowed, m.id)
 		}
 	}
 	text := strings.Join(slices.Concat([]string{out.Answer}, out.KeyPoints, out.SuggestedActions), "\n")
-	p, err := r.pass(ctx, r.guards.Output, Subject{On: GuardOutput, Output: text, Result: out.Result}, nil)
+	p, err := c.pass(ctx, c.run.guards.Output, Subject{On: GuardOutput, Output: text, Result: out.Result}, nil)
 	if p.rewritten && out.Result != nil && err == nil {
 		if out.Result = json.RawMessage(p.text); !json.Valid(out.Result) {
 			err = &Error{Code: codeRefused, Message: "A guard has rewritten the output to a text that is not JSON"}
 		}
 	}
 	if err != nil {
-		return r.refuseOutput(p, err)
+		return c.refuseOutput(p, err)
 	}
 	if p.rewritten {
 		*out = agui.WorkerOutput{Status: out.Status, Answer: p.text, Result: out.Result}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	c.run.mu.Lock()
+	defer c.run.mu.Unlock()
 	switch {
 	case asked || p.asked:
-		return r.retractAnswer(nil) // all were retracted while a person decided
-	case p.rewritten || r.holds:
-		return r.retractAnswer(allowed)
+		return c.retractAnswer(nil) // all were retracted while a person decided
+	case p.rewritten || c.run.holds:
+		return c.retractAnswer(allowed)
 	case len(allowed) == len(texts):
-		return r.settleShown(ids)
+		return c.settleShown(ids)
 	case answer != nil:
 		allowed = append(allowed, answer.id)
 	}
-	return r.settleShown(allowed)
+	return c.settleShown(allowed)
 }
 
 // texts returns the messages with texts that the worker has shown, without the last if it has the answer, which is then the second
 // result; and the ids of these and of the shown reasoning. The caller holds r.mu.
-func (r *Run) texts(answer string) (texts []*message, last *message, ids []string) {
-	for _, m := range r.shown {
+func (c checker) texts(answer string) (texts []*message, last *message, ids []string) {
+	for _, m := range c.run.shown {
 		if m.gone {
 			continue
 		}
@@ -288,39 +291,39 @@ func (r *Run) texts(answer string) (texts []*message, last *message, ids []strin
 }
 
 // refuseOutput retracts what the worker has shown after a guard or a person has refused it, or while a person decides.
-func (r *Run) refuseOutput(p passed, err error) error {
+func (c checker) refuseOutput(p passed, err error) error {
 	if errors.Is(err, ErrWaiting) && !p.asked { // for a budget of a guard's model: there is no verdict yet
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return cmp.Or(err, r.retractAnswer(nil))
+	c.run.mu.Lock()
+	defer c.run.mu.Unlock()
+	return cmp.Or(err, c.retractAnswer(nil))
 }
 
 // retractAnswer retracts what the worker has shown except allowed. Its answer becomes another message. The caller holds r.mu.
-func (r *Run) retractAnswer(allowed []string) error {
-	r.last = nil
-	if m := r.open; m != nil && !slices.Contains(allowed, m.id) {
-		if err := r.end(interrupted(m)); err != nil {
+func (c checker) retractAnswer(allowed []string) error {
+	c.run.last = nil
+	if m := c.run.open; m != nil && !slices.Contains(allowed, m.id) {
+		if err := c.run.end(interrupted(m)); err != nil {
 			return err
 		}
 	}
-	r.holds = false
-	return r.settleShown(allowed)
+	c.run.holds = false
+	return c.settleShown(allowed)
 }
 
 // settleShown retracts the shown messages except allowed. The host knows all of them, also those from before a crash. The
 // caller holds r.mu.
-func (r *Run) settleShown(allowed []string) error {
-	if !r.streams {
+func (c checker) settleShown(allowed []string) error {
+	if !c.run.streams {
 		return nil
 	}
-	r.streams = false
-	if h, ok := r.host.(interface{ SettleOutput(allowed []string) error }); ok {
+	c.run.streams = false
+	if h, ok := c.run.host.(interface{ SettleOutput(allowed []string) error }); ok {
 		return h.SettleOutput(allowed)
 	}
 	var ids []string
-	for _, m := range r.shown {
+	for _, m := range c.run.shown {
 		if !m.gone && !slices.Contains(allowed, m.id) {
 			ids = append(ids, m.id)
 		}
@@ -328,5 +331,5 @@ func (r *Run) settleShown(allowed []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return r.host.Emit(agui.Retracted(ids))
+	return c.run.host.Emit(agui.Retracted(ids))
 }

@@ -14,42 +14,42 @@ import (
 
 // judge returns the guard's verdict on a subject. It is recorded together with its event, and with the retraction of the messages ids
 // unless the verdict leaves them as they are.
-func (r *Run) judge(ctx context.Context, g *Guard, s Subject, ids []string) (v Verdict, err error) {
-	s.User, s.Project = r.Input.User, r.Input.Project
+func (c checker) judge(ctx context.Context, g *Guard, s Subject, ids []string) (v Verdict, err error) {
+	s.User, s.Project = c.run.Input.User, c.run.Input.Project
 	subject, err := encode(s)
 	if err != nil {
 		return v, err
 	}
-	err = r.Do(ctx, "guard "+g.name()+" "+digest(string(subject)), &v, func(ctx context.Context) error { // a verdict is about this subject alone
-		if v, err = r.decide(ctx, g, s); err != nil {
+	err = c.run.Do(ctx, "guard "+g.name()+" "+digest(string(subject)), &v, func(ctx context.Context) error { // a verdict is about this subject alone
+		if v, err = c.decide(ctx, g, s); err != nil {
 			return err
 		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		err := r.host.Emit(agui.Ruling{Name: g.name(), On: s.On, Verdict: v.Verdict, Reason: v.Reason}.Event())
-		if err != nil || v.Verdict == Allow || v.Verdict == AskPerson || v.Verdict == Rewrite && r.Input.Workflow != "" {
+		c.run.mu.Lock()
+		defer c.run.mu.Unlock()
+		err := c.run.host.Emit(agui.Ruling{Name: g.name(), On: s.On, Verdict: v.Verdict, Reason: v.Reason}.Event())
+		if err != nil || v.Verdict == Allow || v.Verdict == AskPerson || v.Verdict == Rewrite && c.run.Input.Workflow != "" {
 			return err
 		}
-		return r.retract(ids)
+		return c.retract(ids)
 	})
 	return v, err
 }
 
 // retract retracts messages of the thread. A worker that another one called has none. A workflow's other nodes need the messages that
 // a node's guard rewrites. The caller holds r.mu.
-func (r *Run) retract(ids []string) error {
-	if len(ids) == 0 || r.Input.Subagent != "" {
+func (c checker) retract(ids []string) error {
+	if len(ids) == 0 || c.run.Input.Subagent != "" {
 		return nil
 	}
-	return r.host.Emit(agui.Retracted(ids))
+	return c.run.host.Emit(agui.Retracted(ids))
 }
 
 // decide calls the guard. It fails only if the step is over: a guard without a usable verdict refuses.
-func (r *Run) decide(ctx context.Context, g *Guard, s Subject) (v Verdict, err error) {
+func (c checker) decide(ctx context.Context, g *Guard, s Subject) (v Verdict, err error) {
 	limited, cancel := context.WithTimeout(ctx, cmp.Or(g.Timeout, time.Minute))
 	defer cancel()
 	err = protect(func() (err error) {
-		v, err = r.callGuard(limited, g, s)
+		v, err = c.callGuard(limited, g, s)
 		return err
 	})
 	if cause := context.Cause(ctx); cause != nil {
@@ -85,11 +85,11 @@ type guardCaller interface {
 	GuardTool(ctx context.Context, u Use) (agui.ToolOutput, error)
 }
 
-func (r *Run) callGuard(ctx context.Context, g *Guard, s Subject) (Verdict, error) {
+func (c checker) callGuard(ctx context.Context, g *Guard, s Subject) (Verdict, error) {
 	if g.Check != nil {
 		return g.Check(ctx, s)
 	}
-	h, ok := r.host.(guardCaller)
+	h, ok := c.run.host.(guardCaller)
 	if !ok {
 		return Verdict{}, &Error{Message: "agents and tools cannot be guards here"}
 	}
@@ -97,7 +97,7 @@ func (r *Run) callGuard(ctx context.Context, g *Guard, s Subject) (Verdict, erro
 	if err != nil {
 		return Verdict{}, err
 	}
-	u, _, err := r.use(ctx, r.alive, "guard", digest(string(subject)), nil) // what a guard has recorded is for this subject alone
+	u, _, err := c.run.use(ctx, c.run.alive, "guard", digest(string(subject)), nil) // what a guard has recorded is for this subject alone
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -129,10 +129,10 @@ type passed struct {
 
 // pass asks the guards about an input or an output. It fails with the code guard_refused if one of them, or a person, refuses. The
 // messages ids, which have the input, are retracted unless it is allowed as it is.
-func (r *Run) pass(ctx context.Context, guards []Guard, s Subject, ids []string) (p passed, err error) {
+func (c checker) pass(ctx context.Context, guards []Guard, s Subject, ids []string) (p passed, err error) {
 	for i := range guards {
 		g := &guards[i]
-		v, err := r.judge(ctx, g, s, ids)
+		v, err := c.judge(ctx, g, s, ids)
 		if err != nil {
 			return p, err
 		}
@@ -148,9 +148,9 @@ func (r *Run) pass(ctx context.Context, guards []Guard, s Subject, ids []string)
 			}
 		case AskPerson:
 			p.asked = true
-			if err := r.askPerson(ctx, g, s, v.Reason); err != nil {
+			if err := c.askPerson(ctx, g, s, v.Reason); err != nil {
 				if isRefusal(err) {
-					err = cmp.Or(r.retractOnce(ctx, ids), err)
+					err = cmp.Or(c.retractOnce(ctx, ids), err)
 				}
 				return p, err
 			}
@@ -165,11 +165,11 @@ func isRefusal(err error) bool {
 }
 
 // retractOnce retracts messages of the thread that a person has refused.
-func (r *Run) retractOnce(ctx context.Context, ids []string) error {
-	return r.Do(ctx, "retract", nil, func(context.Context) error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.retract(ids)
+func (c checker) retractOnce(ctx context.Context, ids []string) error {
+	return c.run.Do(ctx, "retract", nil, func(context.Context) error {
+		c.run.mu.Lock()
+		defer c.run.mu.Unlock()
+		return c.retract(ids)
 	})
 }
 
@@ -177,7 +177,7 @@ func (r *Run) retractOnce(ctx context.Context, ids []string) error {
 const answerSchema = `{"type":"object","required":["approved"],"additionalProperties":false,"properties":{"approved":{"type":"boolean"}}}`
 
 // askPerson fails unless a person allows the subject.
-func (r *Run) askPerson(ctx context.Context, g *Guard, s Subject, why string) error {
+func (c checker) askPerson(ctx context.Context, g *Guard, s Subject, why string) error {
 	about, err := json.Marshal(map[string]any{"for": "guard", "guard": g.name(), "on": s.On, "text": s.Input + s.Output})
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (r *Run) askPerson(ctx context.Context, g *Guard, s Subject, why string) er
 	if len(about) > maxAbout {
 		about, _ = json.Marshal(map[string]any{"for": "guard", "guard": g.name(), "on": s.On})
 	}
-	a, err := r.Ask(ctx, agui.Interrupt{
+	a, err := c.run.Ask(ctx, agui.Interrupt{
 		Reason: "confirmation", Message: cmp.Or(why, fmt.Sprintf("Allow the %s?", s.On)),
 		ResponseSchema: json.RawMessage(answerSchema), Metadata: about,
 	})

@@ -60,14 +60,15 @@ func Execute(ctx context.Context, a Agent, host Host, in Input) (agui.WorkerOutp
 	}
 	ctx = run.root.in(ctx)
 	var out agui.WorkerOutput
+	guards := checker{run}
 	err := protect(func() (err error) {
-		if err := run.guardInput(ctx); err != nil {
+		if err := guards.input(ctx); err != nil {
 			return err
 		}
 		if out, err = a.Run(ctx, run); err != nil {
 			return err
 		}
-		return run.guardOutput(ctx, &out)
+		return guards.output(ctx, &out)
 	})
 	return run.settle(out, err)
 }
