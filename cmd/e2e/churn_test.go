@@ -214,7 +214,8 @@ func workers() string {
 	return some.String()
 }
 
-// objects counts the objects in use that the server's own code has allocated, by place.
+// objects counts the objects in use that the server's own code has allocated, by place, except the messages of threads that are cached:
+// they have a limit in bytes.
 func objects() map[string]int {
 	runtime.GC()
 	runtime.GC() // the profile describes the previous collection
@@ -228,13 +229,20 @@ func objects() map[string]int {
 	}
 	all := make(map[string]int)
 	for i := range records {
-		frames := runtime.CallersFrames(records[i].Stack())
+		frames, place := runtime.CallersFrames(records[i].Stack()), ""
 		for more := true; more; {
 			var f runtime.Frame
-			if f, more = frames.Next(); strings.HasPrefix(f.Function, "github.com/batonrun/baton/transports") || strings.HasPrefix(f.Function, "github.com/batonrun/baton/runtime") {
-				all[f.Function+" at "+f.File+":"+strconv.Itoa(f.Line)] += int(records[i].InUseObjects())
+			f, more = frames.Next()
+			if strings.Contains(f.Function, "/runtime/tail.(*Logs).Messages") || strings.Contains(f.Function, "/runtime/tail.(*cachedMessages).put") {
+				place = ""
 				break
 			}
+			if place == "" && (strings.HasPrefix(f.Function, "github.com/batonrun/baton/transports") || strings.HasPrefix(f.Function, "github.com/batonrun/baton/runtime")) {
+				place = f.Function + " at " + f.File + ":" + strconv.Itoa(f.Line)
+			}
+		}
+		if place != "" {
+			all[place] += int(records[i].InUseObjects())
 		}
 	}
 	return all
