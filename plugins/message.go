@@ -137,7 +137,7 @@ func (w *writer) Close() error {
 }
 
 func (w *writer) write(text string) error {
-	for delta := range deltas(text) {
+	for delta := range deltas(text, maxWrite) {
 		if err := w.writeDelta(delta); err != nil {
 			return err
 		}
@@ -249,12 +249,15 @@ func (r *Run) say(text string) error {
 	return r.emitText(m.id, text)
 }
 
-// maxDelta limits the delta of a text that is written at once, in bytes.
-const maxDelta = 64 << 10
+// Limits of a delta, in bytes: of a text that replaces what a worker wrote, and of a worker's own Write, which is one delta up to it.
+const (
+	maxDelta = 64 << 10
+	maxWrite = 1 << 20
+)
 
 // emitText writes the content of a message.
 func (r *Run) emitText(id, text string) error {
-	for delta := range deltas(text) {
+	for delta := range deltas(text, maxDelta) {
 		if err := r.host.Emit(agui.TextMessageContent{MessageID: id, Delta: delta}); err != nil {
 			return err
 		}
@@ -262,13 +265,13 @@ func (r *Run) emitText(id, text string) error {
 	return nil
 }
 
-// deltas splits a text into deltas of whole characters.
-func deltas(text string) iter.Seq[string] {
+// deltas splits a text into deltas of at most that many bytes, of whole characters.
+func deltas(text string, most int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for text != "" {
 			delta := text
-			if len(text) > maxDelta {
-				delta, _ = splitTail(text[:maxDelta])
+			if len(text) > most {
+				delta, _ = splitTail(text[:most])
 			}
 			if !yield(delta) {
 				return
