@@ -115,7 +115,7 @@ func TestText_DeltasAreWholeCharacters(t *testing.T) {
 }
 
 func TestText_LongWriteIsSeveralDeltas(t *testing.T) {
-	text := "a" + strings.Repeat("€", 100_000)
+	text := "a" + strings.Repeat("€", 1_000_000)
 	for _, writer := range []func(*plugins.Run) io.WriteCloser{
 		func(run *plugins.Run) io.WriteCloser { return run.Text() },
 		func(run *plugins.Run) io.WriteCloser { return run.Reason() },
@@ -137,7 +137,7 @@ func TestText_LongWriteIsSeveralDeltas(t *testing.T) {
 			case agui.ReasoningMessageContent:
 				delta = e.Delta
 			}
-			if got.WriteString(delta); len(delta) > 64<<10 || !utf8.ValidString(delta) {
+			if got.WriteString(delta); len(delta) > 1<<20 || !utf8.ValidString(delta) {
 				t.Errorf("a delta has %d bytes, valid %t", len(delta), utf8.ValidString(delta))
 			}
 		}
