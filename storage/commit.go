@@ -103,6 +103,7 @@ func (c *committer) transactBatch(ctx context.Context, begin, fn func(*commitTx)
 
 // apply writes a batch. Pending rows are written at the end of the transaction.
 func (tx *commitTx) apply(b *data.Batch) error {
+	b.Deferred = nil
 	tx.events = append(make([]data.StoredEvent, 0, len(b.Events)+4*len(b.Asks)), b.Events...) // which decisions add to
 	if err := tx.put(b.Rows); err != nil {
 		return err
@@ -118,14 +119,21 @@ func (tx *commitTx) decide(b *data.Batch) error {
 	if len(b.Asks) == 0 {
 		return nil
 	}
-	if err := tx.flush(); err != nil { // decisions see it
-		return err
-	}
-	vs, err := tx.load(b.Asks)
+	vs, err := tx.lockViews(b.Asks)
 	if err != nil {
 		return err
 	}
+	if err := tx.flush(); err != nil { // decisions see it
+		return err
+	}
+	if err := vs.load(b.Asks); err != nil {
+		return err
+	}
 	for i := range b.Asks {
+		if vs.defers(&b.Asks[i]) {
+			b.Deferred = append(b.Deferred, i)
+			continue
+		}
 		v := vs.of(&b.Asks[i])
 		follows := b.Decide(i, v)
 		if err := follows.Refused; err != nil {

@@ -101,51 +101,6 @@ func direct(t *testing.T, url string) *sqlx.DB {
 	return db
 }
 
-// Whatever order decisions come in, their threads are locked in the order of their keys.
-func TestThreadsAreLockedInOrder(t *testing.T) {
-	url := postgrestest.New(t)
-	log := newLog(t, joined(t, open(t, url)), 3)
-	db := direct(t, url)
-	tx := db.MustBeginTx(t.Context(), nil)
-	tx.MustExec(`SELECT FROM threads WHERE key = $1 FOR UPDATE`, log.threads[1])
-	last, err := log.db.Thread(t.Context(), log.threads[2])
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error)
-	log.n++
-	go func() { // ends when the second thread is free
-		done <- log.db.Commit(t.Context(), log.n, &data.Batch{
-			Asks: []data.Ask{
-				{Name: data.Name{Project: last.Project, User: last.User, ID: last.ID}},
-				{Thread: log.threads[1]},
-				{Thread: log.threads[0]},
-			},
-			Decide: func(int, *data.View) data.Changes { return data.Changes{} },
-		})
-	}()
-	for waiting := false; !waiting; {
-		if err := db.Get(&waiting, `
-			SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database())`); err != nil {
-			t.Fatal(err)
-		}
-	}
-	free := func(key int64) bool {
-		var n []int
-		err := db.Select(&n, `SELECT 1 FROM threads WHERE key = $1 FOR UPDATE NOWAIT`, key)
-		return err == nil && len(n) == 1
-	}
-	if free(log.threads[0]) || !free(log.threads[2]) {
-		t.Errorf("while it waits for the second thread, the first is free: %v, the third: %v", free(log.threads[0]), free(log.threads[2]))
-	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}
-
 // A decision on data that another instance has changed since is refused, and the same batch decides again.
 func TestConflictDecidesAgain(t *testing.T) {
 	url := postgrestest.New(t)

@@ -48,6 +48,12 @@ func isConnectionError(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
+// isLocked reports whether a statement of PostgreSQL has waited for a lock for too long.
+func isLocked(err error) bool {
+	pe := (*pq.Error)(nil)
+	return errors.As(err, &pe) && pe.Code == pqerror.LockNotAvailable
+}
+
 // isUndefinedTable reports whether a statement has named a table that is not there.
 func isUndefinedTable(err error) bool {
 	if pe := (*pq.Error)(nil); errors.As(err, &pe) {

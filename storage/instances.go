@@ -51,7 +51,7 @@ SELECT id, addr, fenced, ended, commit_no FROM instances WHERE id = ?`
 func (c *committer) Join(ctx context.Context, instance, addr string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err := free(ctx, c.d, c.read, selectHolders, instance, func(string) error { return nil }) // a standby delays no one
+	err := free(ctx, c.d, c.cfg.Cluster, c.read, selectHolders, instance, func(string) error { return nil }) // a standby delays no one
 	if err == nil {
 		err = c.transact(ctx, func(tx *tx) error { return c.join(tx, instance, addr) })
 	}
@@ -72,7 +72,7 @@ func (c *committer) join(tx *tx, instance, addr string) error {
 	if err := checkSchema(tx.ctx, tx.d, tx); err != nil { // another program may have migrated it since Open
 		return err
 	}
-	err := free(tx.ctx, tx.d, tx, lockHolders, instance, func(dead string) error {
+	err := free(tx.ctx, tx.d, c.cfg.Cluster, tx, lockHolders, instance, func(dead string) error {
 		return tx.exec(fenceInstance, string(data.EndCrashed), dead)
 	})
 	if err != nil {
@@ -85,8 +85,8 @@ func (c *committer) join(tx *tx, instance, addr string) error {
 }
 
 // free calls dead with each instance that has not ended but cannot write any more. It fails with a *data.HeldError if
-// one may still write. An open SQLite database is locked by its server, so every other instance is dead.
-func free(ctx context.Context, d *dialect, q querier, query, instance string, dead func(id string) error) error {
+// one may still write, unless this is a cluster. An open SQLite database is locked by its server, so every other instance is dead.
+func free(ctx context.Context, d *dialect, cluster bool, q querier, query, instance string, dead func(id string) error) error {
 	type holder struct {
 		id, addr, process string
 		expired           bool
@@ -99,7 +99,11 @@ func free(ctx context.Context, d *dialect, q querier, query, instance string, de
 		return err
 	}
 	for _, h := range holders {
-		if !d.single && !h.expired && !ended(h.process) {
+		writes := !d.single && !h.expired && !ended(h.process)
+		if writes && cluster {
+			continue
+		}
+		if writes {
 			return &data.HeldError{Instance: h.id, Addr: h.addr}
 		}
 		if err := dead(h.id); err != nil {

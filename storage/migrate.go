@@ -132,7 +132,7 @@ func endHolders(ctx context.Context, cfg Config, p *pool) error {
 		return err
 	}
 	for {
-		err := free(ctx, p.d, p, selectHolders, "", func(dead string) error { return fence(dead, data.EndCrashed) })
+		err := free(ctx, p.d, false, p, selectHolders, "", func(dead string) error { return fence(dead, data.EndCrashed) })
 		held, others := errors.AsType[*data.HeldError](err)
 		if !others || !cfg.Takeover {
 			return err

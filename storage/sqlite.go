@@ -19,6 +19,7 @@ import (
 var sqliteWords = strings.NewReplacer(append(listWords,
 	"clock_timestamp()", "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)",
 	" FOR UPDATE", "",
+	" FOR NO KEY UPDATE SKIP LOCKED", "",
 	"LIMIT ?", "LIMIT +?",
 	" * interval '1 millisecond'", "",
 	"run_terms.terms @@ ?", "run_terms MATCH ?",

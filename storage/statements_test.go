@@ -25,7 +25,7 @@ import (
 var (
 	onlyPostgres = []string{
 		"appendEvents", "lockPartitions", "partitionExists", "selectPartitions", "deleteStray",
-		"reserveKeys", "lockInstances", "lockJoining",
+		"reserveKeys", "lockInstances", "lockNames", "selectThreadKeys", "lockJoining",
 		"selectServerVersion", "selectClock", "selectThreadsByID",
 	}
 	templates = []string{"partitionHasUnsealed"}

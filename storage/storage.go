@@ -71,6 +71,8 @@ type Config struct {
 	Lease time.Duration
 	// ConnectTimeout bounds the opening of a PostgreSQL connection. Default 10 s.
 	ConnectTimeout time.Duration
+	// Cluster lets an instance join a PostgreSQL database beside others that may write.
+	Cluster bool
 	// Log receives failures that no caller can receive. Default: none.
 	Log *slog.Logger
 }

@@ -63,3 +63,18 @@ func TestStore(t *testing.T) {
 		})
 	}
 }
+
+func TestTwoWriters(t *testing.T) {
+	storagetest.RunTwoWriters(t, func(t *testing.T) (x, y data.Store) {
+		url := postgrestest.New(t)
+		beside := func() data.Store {
+			db, err := storage.Open(t.Context(), storage.Config{URL: url, Cluster: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			return db
+		}
+		return beside(), beside()
+	})
+}

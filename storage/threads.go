@@ -37,7 +37,10 @@ ON CONFLICT (thread_key) DO UPDATE SET state = excluded.state`
 	selectThreadHead = `
 SELECT ` + threadColumns + ` FROM threads`
 
-	lockThreads = selectThreadHead + ` WHERE key = ANY (?) ORDER BY key FOR UPDATE`
+	lockThreads = selectThreadHead + ` WHERE key = ANY (?) ORDER BY key FOR NO KEY UPDATE SKIP LOCKED`
+
+	selectThreadKeys = `
+SELECT key FROM threads WHERE key = ANY (?)`
 
 	selectThreadsNamed = selectThreadHead + ` WHERE key IN (
 	SELECT t.key FROM ` + unnestNames + `

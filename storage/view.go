@@ -16,28 +16,27 @@ type views struct {
 	byName     map[data.Name]*data.View
 	names      map[data.Name]data.NamedRun
 	remembered map[string]data.Remembered
+
+	elsewhere map[any]bool // what other instances have locked: keys and names of threads, names of runs, scopes
 }
 
-// load locks the requested threads and reads the rows for all asks. The number of statements does not depend on the
-// number of decisions; statements without a request are skipped.
-func (tx *commitTx) load(asks []data.Ask) (*views, error) {
-	vs := &views{
-		tx: tx, byKey: make(map[int64]*data.View), byName: make(map[data.Name]*data.View),
-		names: make(map[data.Name]data.NamedRun), remembered: make(map[string]data.Remembered),
-	}
-	if err := vs.lock(asks); err != nil {
-		return nil, err
-	}
+// load reads the rows for all asks. The number of statements does not depend on the number of decisions; statements
+// without a request are skipped.
+func (vs *views) load(asks []data.Ask) error {
 	if err := vs.readShared(asks); err != nil || len(vs.byKey) == 0 {
-		return vs, err
+		return err
 	}
 	if err := vs.readRuns(asks); err != nil {
-		return nil, err
+		return err
 	}
 	if err := vs.readAsked(asks); err != nil {
-		return nil, err
+		return err
 	}
-	return vs, vs.readKnown(asks)
+	return vs.readKnown(asks)
+}
+
+func threadName(h *data.ThreadHead) data.Name {
+	return data.Name{Project: h.Project, User: h.User, ID: h.ID}
 }
 
 // of returns the view for an ask, an empty one when there is no such thread.
@@ -62,7 +61,7 @@ func (vs *views) of(a *data.Ask) *data.View {
 func (vs *views) keep(v *data.View) {
 	if v.Exists {
 		vs.byKey[v.Thread.Key] = v
-		vs.byName[data.Name{Project: v.Thread.Project, User: v.Thread.User, ID: v.Thread.ID}] = v
+		vs.byName[threadName(&v.Thread)] = v
 	}
 }
 
@@ -71,35 +70,6 @@ func (vs *views) empty() *data.View {
 		Now: vs.tx.now, Inbox: make(map[int64]data.Inbox), Known: make(map[string]bool),
 		Names: vs.names, Remembered: vs.remembered,
 	}
-}
-
-// lock locks the threads, in the order of their keys.
-func (vs *views) lock(asks []data.Ask) error {
-	threads, names := make(map[int64]bool), make(map[data.Name]bool)
-	for i := range asks {
-		if a := &asks[i]; a.Thread != 0 {
-			threads[a.Thread] = true
-		} else if a.Name != (data.Name{}) {
-			names[a.Name] = true
-		}
-	}
-	named, err := find(vs.tx, scanThreadHead, selectThreadsNamed, namesOf(slices.Collect(maps.Keys(names))))
-	if err != nil {
-		return err
-	}
-	heads := named
-	if !vs.tx.d.single || len(threads) > 0 {
-		for _, h := range named {
-			threads[h.Key] = true
-		}
-		heads, err = find(vs.tx, scanThreadHead, lockThreads, keysOf(slices.Collect(maps.Keys(threads))))
-	}
-	for _, h := range heads {
-		v := vs.empty()
-		v.Exists, v.Thread = true, h
-		vs.keep(v)
-	}
-	return err
 }
 
 // readShared reads the rows outside of threads.

@@ -37,6 +37,11 @@ func (q *Queue) Run(ctx context.Context) {
 			q.GiveUp(err)
 			return
 		}
+		if ctx.Err() != nil && q.defers() {
+			q.taken.items = nil
+			q.GiveUp(errLocked)
+			return
+		}
 	}
 }
 
@@ -93,7 +98,7 @@ func (q *Queue) store(ctx context.Context, batch []*Item) error {
 		return err
 	}
 	q.answered() // it has answered, if only with refusals
-	q.show(batch)
+	q.show(q.putBack(batch))
 	return nil
 }
 
@@ -105,8 +110,9 @@ var errRefused = errors.New("the batch was refused")
 // batch is unknown, only the identical batch can settle it: the batch is neither given up nor split for being slow.
 func (q *Queue) commit(ctx context.Context, batch []*Item) error {
 	unknown, slow, conflicts := false, 0, 0
+	b, decisions := q.prepare(batch)
 	for attempt := 0; ; attempt++ {
-		err := q.write(ctx, batch)
+		err := q.write(ctx, batch, b, decisions)
 		switch {
 		case err == nil:
 			return nil
@@ -143,11 +149,10 @@ const (
 	conflictAttempts = 10
 )
 
-// write is one transaction. The events of runs come first and decisions after them: no run has events behind a decision
-// about it.
-func (q *Queue) write(ctx context.Context, batch []*Item) error {
-	var b data.Batch
-	var decisions []*Item
+// prepare makes the transaction of a batch, and returns the items of its decisions. The events of runs come first and
+// decisions after them: no run has events behind a decision about it.
+func (q *Queue) prepare(batch []*Item) (b *data.Batch, decisions []*Item) {
+	b = new(data.Batch)
 	said, rows, commands := 0, 0, 0
 	for _, it := range batch {
 		if it.Command != nil {
@@ -169,12 +174,15 @@ func (q *Queue) write(ctx context.Context, batch []*Item) error {
 			b.Rows = append(b.Rows, it.Rows...)
 		}
 	}
+	awaitOne(decisions, b.Asks)
+	return b, decisions
+}
+
+// write is one transaction.
+func (q *Queue) write(ctx context.Context, batch []*Item, b *data.Batch, decisions []*Item) error {
 	var moves moved
 	b.Decide = func(i int, v *data.View) data.Changes {
 		it := decisions[i]
-		if i == 0 { // also when the transaction is repeated
-			moves = nil
-		}
 		v.Queued = q.queued(&b.Asks[i], v, moves)
 		it.Out = decide.Decide(v, it.Command)
 		it.Err = it.Out.Refused
@@ -182,9 +190,12 @@ func (q *Queue) write(ctx context.Context, batch []*Item) error {
 		return it.Out.Changes
 	}
 	began := time.Now()
-	err := q.cfg.Store.Commit(context.WithoutCancel(ctx), q.n, &b)
+	err := q.cfg.Store.Commit(context.WithoutCancel(ctx), q.n, b)
 	if err == nil {
 		q.n++
+		for _, i := range b.Deferred { // an earlier attempt may have decided them
+			decisions[i].Out, decisions[i].Err, decisions[i].locked = nil, nil, true
+		}
 		if q.cfg.Committed != nil {
 			q.cfg.Committed(events(batch), time.Since(began))
 		}

@@ -2,6 +2,7 @@ package commit
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
@@ -34,6 +35,10 @@ type Item struct {
 
 	size int
 	no   int64 // in the order of all items
+
+	locked   bool      // the last commit has deferred the command
+	deferred int       // how often commits have deferred it
+	since    time.Time // the first time
 }
 
 // deletes reports whether the item removes a thread or a run.

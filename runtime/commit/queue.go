@@ -56,16 +56,17 @@ type Queue struct {
 	cfg Config
 
 	mu       sync.Mutex // guards the fields below
-	nonEmpty sync.Cond  // there are items, or due or stop is set
+	nonEmpty sync.Cond  // there are items, or due or stop is set, or none is deferred any more
 	space    sync.Cond  // there are fewer items, or a source was shut
 	waiting  turns
 	since    time.Time // when the first of the waiting items came, at the earliest
 	asked    time.Time // since when the database owes an answer; zero while it owes none
 	due      bool      // the lease is to be renewed
 	stop     bool
-	failed   error         // the reason why nothing is written any more
-	troubled chan struct{} // closed while the database does not commit
-	stuck    chan struct{} // closed while the database has done nothing for longer than Patience
+	deferred map[*Item]*time.Timer // return to waiting when their timers end
+	failed   error                 // the reason why nothing is written any more
+	troubled chan struct{}         // closed while the database does not commit
+	stuck    chan struct{}         // closed while the database has done nothing for longer than Patience
 
 	full     atomic.Bool           // bytes has reached its bound
 	draining atomic.Bool           // no item takes a run any more
@@ -79,7 +80,9 @@ type Queue struct {
 
 // New returns an empty queue. Run commits its items.
 func New(cfg Config) *Queue {
-	q := &Queue{cfg: cfg, n: 1, waiting: newTurns(), troubled: make(chan struct{}), stuck: make(chan struct{})}
+	q := &Queue{
+		cfg: cfg, n: 1, waiting: newTurns(), deferred: make(map[*Item]*time.Timer), troubled: make(chan struct{}), stuck: make(chan struct{}),
+	}
 	q.nonEmpty.L, q.space.L = &q.mu, &q.mu
 	return q
 }
@@ -154,7 +157,7 @@ func (q *Queue) Flush() error {
 // many live runs it also waits so that commits do not start more often than every Config.Interval.
 func (q *Queue) take() bool {
 	q.mu.Lock()
-	for q.waiting.items == 0 && !q.stop && !q.due {
+	for q.waiting.items == 0 && (!q.stop || len(q.deferred) > 0) && !q.due {
 		q.nonEmpty.Wait()
 	}
 	due := q.due
@@ -217,7 +220,11 @@ func (q *Queue) Drain() { q.draining.Store(true) }
 func (q *Queue) GiveUp(err error) {
 	q.mu.Lock()
 	q.failed = err
-	rest := slices.Concat(q.taken.items, q.waiting.all())
+	rest := slices.Concat(q.taken.items, q.waiting.all(), slices.Collect(maps.Keys(q.deferred)))
+	for _, timer := range q.deferred {
+		timer.Stop()
+	}
+	clear(q.deferred)
 	q.space.Broadcast()
 	q.mu.Unlock()
 	for _, it := range rest {

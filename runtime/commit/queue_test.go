@@ -48,6 +48,7 @@ func open(t *testing.T, s *store, cfg commit.Config) *commit.Queue {
 	cfg.Store, cfg.Log, cfg.Heartbeat, cfg.Patience = s, slog.New(slog.DiscardHandler), cmp.Or(cfg.Heartbeat, time.Hour), time.Minute
 	cfg.RunBytes, cfg.Bytes, cfg.BatchEvents, cfg.BatchBytes = 10, 100, 100, 1000
 	cfg.Live = func() int { return 1 }
+	cfg.Queued = func(string, string) data.InQueue { return data.InQueue{} }
 	cfg.Lost = func(error) {}
 	if cfg.Show == nil {
 		cfg.Show = func([]*commit.Item) {}

@@ -25,8 +25,8 @@ type Store interface {
 	Fence(ctx context.Context, instance string) error
 	// Commit writes batch n of the joined instance in one transaction, exactly once: after an error the caller calls it again with
 	// the same n, and it returns nil when the earlier attempt was committed. n counts from 1, by one for each committed batch.
-	// Commit locks the threads of the decisions in the order of their keys, shows each decision its View, and writes the changes in
-	// the order of the decisions, events last. The number of its statements does not depend on the number of decisions. An error
+	// Commit locks the threads of the decisions, shows each decision its View, and writes the changes in the order of the
+	// decisions, events last. It does not wait for threads that another instance has locked, but defers their decisions. The number of its statements does not depend on the number of decisions. An error
 	// wraps ErrFenced, ErrUnavailable, ErrTooSlow, ErrConflict or ErrDiskFull, or is the fault of the data.
 	Commit(ctx context.Context, n int64, b *Batch) error
 	// NewThreadKey and NewRunKey return keys for new rows. No key is returned twice. They do not wait for a running commit, and may

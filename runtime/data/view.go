@@ -16,6 +16,7 @@ type Ask struct {
 	IDs        []string // message and tool call ids that the thread may know
 	Interrupts []string // ids of interrupts that the thread's runs may have
 	Waits      bool     // a RUNNING run starts waiting: load its interrupts
+	Await      bool     // wait a moment for the thread if another instance has locked it
 }
 
 // View is the part of one thread that a decision reads, bounded in size. The decisions of a batch about one thread
@@ -106,7 +107,11 @@ type Batch struct {
 	Events []StoredEvent // events of running runs
 	Rows   []Row         // rows for Events
 	Asks   []Ask         // one per decision
-	// Decide makes decision i on the view for Asks[i]. Commit calls it for each decision in turn after writing Rows,
-	// and again for all of them if it repeats the transaction.
+	// Decide makes decision i on the view for Asks[i]. Commit calls it for each decision in turn after writing Rows, except
+	// the deferred ones, and again if it repeats the transaction.
 	Decide func(i int, v *View) Changes
+
+	// Deferred are the decisions that were not made, in order: another instance has locked what they are about. Commit sets it
+	// in each attempt that may write, so after Commit has returned nil it is that of the attempt that was committed.
+	Deferred []int
 }

@@ -36,7 +36,7 @@ func (g *generator) history(seed uint64) *History {
 	if g.r.IntN(2) == 0 {
 		g.steps = append(g.steps, g.some([]string{doCrash, doRestart, doTakeover, doClock}, 1+g.r.IntN(2))...)
 	}
-	troubles := []Trouble{Away, Lost, Full, Refused, Slow, Silent, KillBefore, KillAfter, GivenUp, Conflict}
+	troubles := []Trouble{Away, Lost, Full, Refused, Slow, Silent, KillBefore, KillAfter, GivenUp, Conflict, Locked}
 	if g.r.IntN(6) == 0 {
 		f := focuses[g.r.IntN(len(focuses))]
 		g.ops, g.steps, troubles = f.ops, f.steps, f.troubles
@@ -136,7 +136,7 @@ var focuses = []struct {
 	{ // retried steps, with failing commits and reads
 		[]string{"fail", "stall", "wait", "do", "note", "say", "panic", "next"},
 		[]string{doStart, doStart, doAppend, doAppend, doRestart, doCancel},
-		[]Trouble{Away, Lost, Slow, Silent, GivenUp, Conflict, Full},
+		[]Trouble{Away, Lost, Slow, Silent, GivenUp, Conflict, Full, Locked},
 	},
 	{ // announced calls, with dying processes
 		[]string{"think", "think", "sub", "do", "try", "ask", "next", "fail"},
@@ -146,7 +146,7 @@ var focuses = []struct {
 	{ // retention, with readers, restarts and dying processes
 		[]string{"say", "note", "do", "ask", "state", "next", "front", "fail", "sub"},
 		[]string{doStart, doStart, doStart, doAppend, doAnswer, doRetire, doRetire, doRetire, doWipe, doSeal, doRead, doRead, doCrash, doTakeover, doRestart, doDelete},
-		[]Trouble{KillBefore, KillAfter, Lost, Away, Slow, Silent, Conflict},
+		[]Trouble{KillBefore, KillAfter, Lost, Away, Slow, Silent, Conflict, Locked},
 	},
 	{ // answered and queued runs, with a moving clock
 		[]string{"ask", "late", "front", "gate", "try", "say"},

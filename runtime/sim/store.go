@@ -24,6 +24,7 @@ const (
 	Silent     Trouble = "silent"      // it takes longer than any request waits
 	GivenUp    Trouble = "given-up"    // it took too long, and nothing was written
 	Conflict   Trouble = "conflict"    // another instance changed the data of a decision
+	Locked     Trouble = "locked"      // another instance has locked the thread of a decision, and keeps it for a while
 	KillBefore Trouble = "kill-before" // the process dies, and nothing was written
 	KillAfter  Trouble = "kill-after"  // the process dies, and all was written
 )
@@ -35,7 +36,10 @@ type faulty struct {
 	s *servers
 	p *process
 
-	written int64 // the batch with a lost answer, which a repeated Commit finds written. Used by Commit only
+	// Used by Commit only.
+	written int64     // the batch with a lost answer, which a repeated Commit finds written
+	locked  data.Ask  // about the thread that another instance has locked
+	until   time.Time // when that ends
 }
 
 func (f *faulty) Join(ctx context.Context, instance, addr string) error {
@@ -69,14 +73,27 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	if f.p.dead.Load() {
 		return errDead
 	}
-	timed := *b
-	if b.Decide != nil {
-		timed.Decide = func(i int, v *data.View) data.Changes {
-			v.Now = f.s.dbNow()
-			return b.Decide(i, v)
+	if trouble == Locked && len(b.Asks) > 0 {
+		f.locked, f.until = b.Asks[number%len(b.Asks)], time.Now().Add(time.Millisecond<<(number%12)) // up to 2 s
+	}
+	timed, free := *b, []int(nil)
+	timed.Asks = nil
+	deferred := []int(nil)
+	for i := range b.Asks {
+		if a := &b.Asks[i]; time.Now().Before(f.until) && a.Thread == f.locked.Thread && (a.Thread != 0 || a.Name == f.locked.Name) {
+			deferred = append(deferred, i)
+		} else {
+			timed.Asks, free = append(timed.Asks, *a), append(free, i)
 		}
 	}
+	timed.Decide = func(i int, v *data.View) data.Changes {
+		v.Now = f.s.dbNow()
+		return b.Decide(free[i], v)
+	}
 	err := f.Store.Commit(ctx, n, &timed)
+	if err == nil && n != f.written {
+		b.Deferred = deferred
+	}
 	f.p.unsure.Store(false)
 	if err == nil && trouble == Lost {
 		f.written = n

@@ -278,6 +278,7 @@ func (tx *tx) rollBack() {
 }
 
 func (tx *tx) apply(b *data.Batch) error {
+	b.Deferred = nil // this process is alone in writing
 	if err := tx.put(b.Rows); err != nil {
 		return err
 	}

@@ -1,0 +1,198 @@
+package storagetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/data"
+)
+
+// RunTwoWriters tests that two instances may write one database at the same time. Each call of open must return two Stores of
+// one new database, neither of which has joined, and close them when the test ends.
+func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store)) {
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T, x, y *fixture)
+	}{
+		{"LockedThreadsAreDeferred", testDeferredThreads},
+		{"LockedNamesAreDeferred", testDeferredNames},
+		{"DeferralIsOfTheCommittedAttempt", testDeferredAttempt},
+		{"AwaitedThreadGetsItsTurn", testAwait},
+		{"FenceWaitsForACommit", testFenceRace},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			a, b := open(t)
+			x, y := &fixture{Store: a}, &fixture{Store: b}
+			if err := errors.Join(x.Join(t.Context(), "x", ""), y.Join(t.Context(), "y", "")); err != nil {
+				t.Fatal(err)
+			}
+			test.run(t, x, y)
+		})
+	}
+}
+
+// during runs do while f has a transaction open that has locked what the asks are about, and commits it.
+func (f *fixture) during(t *testing.T, do func(), asks ...data.Ask) {
+	t.Helper()
+	b := &data.Batch{Asks: asks, Decide: func(i int, _ *data.View) data.Changes {
+		if i == len(asks)-1 {
+			do()
+		}
+		return data.Changes{}
+	}}
+	if err := f.try(t.Context(), b); err != nil {
+		t.Fatalf("commit %d: %v", f.n+1, err)
+	}
+	if len(b.Deferred) > 0 {
+		t.Fatalf("deferred %v", b.Deferred)
+	}
+}
+
+// wantDeferred commits decisions and checks which of them are deferred. The others are decided.
+func (f *fixture) wantDeferred(t *testing.T, want []int, asks ...data.Ask) {
+	t.Helper()
+	var decided []int
+	b := &data.Batch{Asks: asks, Decide: func(i int, _ *data.View) data.Changes {
+		decided = append(decided, i)
+		return data.Changes{}
+	}}
+	if err := f.try(t.Context(), b); err != nil {
+		t.Errorf("commit %d: %v", f.n+1, err)
+	}
+	if !slices.Equal(b.Deferred, want) || len(decided)+len(b.Deferred) != len(asks) {
+		t.Errorf("decided %v, deferred %v, want %v", decided, b.Deferred, want)
+	}
+}
+
+func testDeferredThreads(t *testing.T, x, y *fixture) {
+	threads := []*data.Thread{x.newThread(t, "ann", "a"), x.newThread(t, "ann", "b"), x.newThread(t, "ann", "c")}
+	a, b, c := data.Ask{Thread: threads[0].Key}, data.Ask{Thread: threads[1].Key}, data.Ask{Thread: threads[2].Key}
+	gone := data.Ask{Thread: 1 << 40}
+	y.during(t, func() {
+		x.wantDeferred(t, []int{1, 3, 5}, a, b, c, data.Ask{Name: nameOf(threads[1])}, gone, b)
+		x.wantDeferred(t, []int{0}, b)
+		x.put(t, x.runOf(t, threads[1], "run", data.Queued)) // rows of runs need no lock
+	}, b)
+	x.wantDeferred(t, nil, a, b, c, b)
+}
+
+func testDeferredNames(t *testing.T, x, y *fixture) {
+	name := func(id string) data.Name { return data.Name{Project: "project", User: "ann", ID: id} }
+	known := x.newThread(t, "ann", "known")
+	mine := []data.Ask{{Name: name("new")}, {RunName: name("run")}, {Scope: "k1"}, {Scope: "k2"}}
+	y.during(t, func() {
+		x.wantDeferred(t, []int{0, 3, 5, 7, 8},
+			data.Ask{Name: name("new")}, data.Ask{Name: name("run")}, data.Ask{RunName: name("new")},
+			data.Ask{RunName: name("run")}, data.Ask{Scope: "k3"}, data.Ask{Scope: "k2"}, data.Ask{Thread: known.Key},
+			data.Ask{Thread: known.Key, Scope: "k1"}, data.Ask{Name: nameOf(known)}) // what follows in its thread
+	}, mine...)
+	x.wantDeferred(t, nil, mine...)
+}
+
+func testDeferredAttempt(t *testing.T, x, y *fixture) {
+	a, b := x.newThread(t, "ann", "a"), x.newThread(t, "ann", "b")
+	fails := true
+	batch := &data.Batch{
+		Asks: []data.Ask{{Thread: a.Key}, {Thread: b.Key}},
+		Decide: func(int, *data.View) (c data.Changes) {
+			if fails {
+				c.Refused = errors.New("it is rolled back")
+			}
+			return c
+		},
+	}
+	y.during(t, func() {
+		if err := x.try(t.Context(), batch); err == nil || !slices.Equal(batch.Deferred, []int{0}) {
+			t.Errorf("deferred %v, %v", batch.Deferred, err)
+		}
+	}, data.Ask{Thread: a.Key})
+	fails = false
+	y.during(t, func() {
+		if err := x.try(t.Context(), batch); err != nil || !slices.Equal(batch.Deferred, []int{1}) {
+			t.Errorf("the next attempt deferred %v, %v, want 1", batch.Deferred, err)
+		}
+	}, data.Ask{Thread: b.Key})
+	// The answer was lost: the attempt that was committed counts, whatever is locked now.
+	if err := x.Commit(t.Context(), x.n, batch); err != nil || !slices.Equal(batch.Deferred, []int{1}) {
+		t.Errorf("the same batch again deferred %v, %v, want 1", batch.Deferred, err)
+	}
+}
+
+// A thread that another instance locks again and again is decided about all the same, and the wait is short.
+func testAwait(t *testing.T, x, y *fixture) {
+	thread, other := x.newThread(t, "ann", "a"), x.newThread(t, "ann", "b")
+	awaited := data.Ask{Thread: thread.Key, Await: true}
+	y.during(t, func() {
+		began := time.Now()
+		x.wantDeferred(t, []int{1}, data.Ask{Thread: other.Key}, awaited)
+		if d := time.Since(began); d < 50*time.Millisecond {
+			t.Errorf("it has waited for %v", d)
+		}
+		x.wantDeferred(t, []int{0}, data.Ask{Name: nameOf(thread), Await: true})
+	}, data.Ask{Thread: thread.Key})
+
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() { // ends when stop is closed
+		for {
+			b := &data.Batch{Asks: []data.Ask{{Thread: thread.Key}}, Decide: func(int, *data.View) data.Changes {
+				<-time.After(5 * time.Millisecond)
+				return data.Changes{}
+			}}
+			err := y.try(t.Context(), b)
+			select {
+			case <-stop:
+				stopped <- err
+				return
+			default:
+			}
+			if err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	decided := 0
+	for range 20 { // on a busy machine some take longer
+		b := &data.Batch{Asks: []data.Ask{awaited}, Decide: func(int, *data.View) data.Changes { return data.Changes{} }}
+		if err := x.try(t.Context(), b); err != nil {
+			t.Error(err)
+		}
+		decided += 1 - len(b.Deferred)
+	}
+	close(stop)
+	if err := <-stopped; err != nil || decided < 10 {
+		t.Errorf("%d of 20 decisions were taken beside a busy instance, %v", decided, err)
+	}
+}
+
+// testFenceRace fences an instance in the middle of its commit, which is whole.
+func testFenceRace(t *testing.T, x, y *fixture) {
+	run := x.newRun(t, x.newThread(t, "ann", "main"), "run", data.Running)
+	fenced := make(chan error, 1)
+	err := x.try(t.Context(), &data.Batch{
+		Events: events(run, 1, 3), Asks: []data.Ask{{Thread: run.ThreadKey}},
+		Decide: func(int, *data.View) data.Changes {
+			go func() { fenced <- y.Fence(t.Context(), "x") }()
+			<-time.After(20 * time.Millisecond)
+			if len(fenced) > 0 {
+				t.Error("the instance is fenced in a commit")
+			}
+			return data.Changes{}
+		},
+	})
+	if err := errors.Join(err, <-fenced); err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range []*data.Batch{{}, {Events: events(run, 4, 4)}} {
+		if err := x.try(t.Context(), b); !errors.Is(err, data.ErrFenced) {
+			t.Errorf("%s: %v, want ErrFenced", fmt.Sprint("commit ", i), err)
+		}
+	}
+	last, err := y.LastEventID(t.Context(), run.ThreadKey)
+	equal(t, "LastEventID", last, err, 3)
+	y.commit(t, events(run, 4, 4))
+}
