@@ -136,18 +136,36 @@ func (r keyed) Expired(ctx context.Context, now time.Time, limit int) ([]data.In
 const keyColumns = `scope, body_hash, run_key, answer, created_at`
 
 const (
-	upsertKey = `
+	// insertKey fails when another instance has remembered an equal request meanwhile: see guards.
+	insertKey = `
 INSERT INTO idempotency_keys (` + keyColumns + `)
-VALUES (?::text, ?::text, ?::bigint, ?::text, ?::timestamptz)
-ON CONFLICT (scope) DO UPDATE SET
-	body_hash = excluded.body_hash, run_key = excluded.run_key,
-	answer = excluded.answer, created_at = excluded.created_at`
+VALUES (?::text, ?::text, ?::bigint, ?::text, ?::timestamptz)`
+
+	deleteKeys = `
+DELETE FROM idempotency_keys WHERE scope = ANY (?)`
 
 	selectRemembered = `
 SELECT k.scope, k.body_hash, k.run_key, r.key IS NULL AND k.run_key <> 0, k.answer, k.created_at
 FROM idempotency_keys k LEFT JOIN runs r ON r.key = k.run_key
 WHERE k.scope = ANY (?)`
 )
+
+// writeKeys writes the pending Idempotency-Keys, after it has removed the expired ones that they replace.
+func (tx *commitTx) writeKeys() error {
+	var expired []string
+	for i := range tx.pending.keys.rows {
+		if k := &tx.pending.keys.rows[i]; k.Replaces {
+			expired = append(expired, k.Scope)
+		}
+	}
+	if len(expired) > 0 {
+		if err := tx.exec(deleteKeys, tx.d.list(expired)); err != nil {
+			return err
+		}
+	}
+	write(tx, tx.pending.keys.rows, insertKey, keyCells)
+	return tx.err
+}
 
 func keyCells(k *data.IdempotencyKey) []any {
 	return []any{k.Scope, k.BodyHash, k.RunKey, raw(k.Answer), ms(k.CreatedAt)}

@@ -19,10 +19,13 @@ const messageColumns = `thread_key, run_key, seq, event_id, state, message_id, t
 	message, day, created_at, content_hash`
 
 const (
-	upsertMessage = `
+	// insertMessage queues a message. It fails when the thread's run on another instance has used its id meanwhile: see guards.
+	insertMessage = `
 INSERT INTO messages (` + messageColumns + `, instructs)
 VALUES (?::bigint, ?::bigint, ?::bigint, ?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::bigint,
-	?::timestamptz, ?::bigint, ?::boolean)
+	?::timestamptz, ?::bigint, ?::boolean)`
+
+	upsertMessage = insertMessage + `
 ON CONFLICT (thread_key, message_id) DO UPDATE SET
 	run_key = excluded.run_key, seq = excluded.seq, event_id = excluded.event_id, state = excluded.state,
 	tool_call_id = excluded.tool_call_id, context_item_ids = excluded.context_item_ids,

@@ -380,13 +380,17 @@ func (tx *commitTx) writePending() error {
 	write(tx, ofThreads, hideOfThread, hideOfThreadCells)
 	write(tx, ofRuns, hideOfRun, hideOfRunCells)
 	write(tx, single, hideOne, hideOneCells)
-	write(tx, p.messages.rows, upsertMessage, messageCells)
+	said, queued := divide(p.messages.rows, func(m data.Message) bool { return m.State == data.MessageQueued })
+	write(tx, said, upsertMessage, messageCells)
+	write(tx, queued, insertMessage, messageCells)
 	write(tx, p.withdrawn.rows, withdrawInterrupts, withdrawnCells)
 	write(tx, p.answers.rows, answerInterrupt, answerCells)
 	write(tx, p.interrupts.rows, upsertInterrupt, interruptCells)
 	write(tx, p.answers.rows, completeMemo, completionCells)
 	write(tx, p.memos.rows, upsertMemo, memoCells)
-	write(tx, p.keys.rows, upsertKey, keyCells)
+	if err := tx.writeKeys(); err != nil {
+		return err
+	}
 	write(tx, p.uses, insertUse, useCells)
 	write(tx, p.uses, useAttachment, usedCells)
 	write(tx, p.prompts.rows, insertPrompt, promptCells)

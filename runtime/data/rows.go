@@ -417,13 +417,14 @@ type Answer struct {
 // Withdraw cancels the open interrupts of a run that has ended.
 type Withdraw struct{ RunKey int64 }
 
-// IdempotencyKey records a request that succeeded. A row replaces the one with the same scope.
+// IdempotencyKey records a request that succeeded.
 type IdempotencyKey struct {
 	Scope     string // project, user, method, path and key
 	BodyHash  string
 	RunKey    int64
 	Answer    json.RawMessage
 	CreatedAt time.Time
+	Replaces  bool // an expired row of the scope; the database does not have this field
 }
 
 // Prompt is a call of a model, with references to what the model was sent.

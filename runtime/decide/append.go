@@ -158,7 +158,10 @@ func (d *decision) storeAnswer(key *Key, runKey int64, answer any) error {
 	if err != nil {
 		return err
 	}
-	d.put(&data.IdempotencyKey{Scope: key.Scope, BodyHash: key.BodyHash, RunKey: runKey, Answer: raw, CreatedAt: d.v.Now})
+	_, expired := d.v.Remembered[key.Scope] // otherwise the answer would have been recalled
+	d.put(&data.IdempotencyKey{
+		Scope: key.Scope, BodyHash: key.BodyHash, RunKey: runKey, Answer: raw, CreatedAt: d.v.Now, Replaces: expired,
+	})
 	d.v.Remembered[key.Scope] = data.Remembered{BodyHash: key.BodyHash, RunKey: runKey, Answer: raw, CreatedAt: d.v.Now}
 	return nil
 }

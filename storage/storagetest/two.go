@@ -21,6 +21,7 @@ func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store)) {
 		{"LockedNamesAreDeferred", testDeferredNames},
 		{"DeferralIsOfTheCommittedAttempt", testDeferredAttempt},
 		{"AwaitedThreadGetsItsTurn", testAwait},
+		{"ConflictsAreDecidedAgain", testConflicts},
 		{"FenceWaitsForACommit", testFenceRace},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -167,6 +168,58 @@ func testAwait(t *testing.T, x, y *fixture) {
 	if err := <-stopped; err != nil || decided < 10 {
 		t.Errorf("%d of 20 decisions were taken beside a busy instance, %v", decided, err)
 	}
+}
+
+// Another instance has inserted an equal row since the decision's view was read. The decision is made again, and sees the row.
+func testConflicts(t *testing.T, x, y *fixture) {
+	run := x.newRun(t, x.newThread(t, "ann", "main"), "run", data.Running)
+	expired := &data.IdempotencyKey{Scope: "expired", CreatedAt: at(0)}
+	x.put(t, expired)
+	for what, test := range map[string]struct {
+		ask   data.Ask
+		other data.Row
+		mine  data.Row
+		known func(v *data.View) bool
+	}{
+		"a key": {
+			data.Ask{Scope: "key"}, &data.IdempotencyKey{Scope: "key", BodyHash: "theirs", CreatedAt: at(0)}, &data.IdempotencyKey{Scope: "key", CreatedAt: at(0)},
+			func(v *data.View) bool { return v.Remembered["key"].BodyHash == "theirs" },
+		},
+		"an expired key": {
+			data.Ask{Scope: "expired"}, nil, &data.IdempotencyKey{Scope: "expired", CreatedAt: at(1), Replaces: true},
+			func(*data.View) bool { return false },
+		},
+		"a message": {
+			data.Ask{Thread: run.ThreadKey, IDs: []string{"m"}}, message(run, "m", 1, data.MessageConsumed), message(run, "m", 0, data.MessageQueued),
+			func(v *data.View) bool { return v.Known["m"] },
+		},
+		"a thread": {
+			data.Ask{Name: data.Name{Project: "project", User: "ann", ID: "new"}}, y.threadOf(t, "ann", "new"), x.threadOf(t, "ann", "new"),
+			func(v *data.View) bool { return v.Exists },
+		},
+	} {
+		attempts := 0
+		b := &data.Batch{Asks: []data.Ask{test.ask}, Decide: func(_ int, v *data.View) (c data.Changes) {
+			if attempts++; attempts == 1 && test.other != nil {
+				y.put(t, test.other)
+			}
+			if !test.known(v) {
+				c.Rows = []data.Row{test.mine}
+			}
+			return c
+		}}
+		if err := x.try(t.Context(), b); errors.Is(err, data.ErrConflict) != (test.other != nil) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if test.other == nil {
+			continue
+		}
+		if err := x.try(t.Context(), b); err != nil || attempts != 2 {
+			t.Errorf("%s: decided %d times, %v", what, attempts, err)
+		}
+	}
+	messages, err := x.Queued(t.Context(), run.Key)
+	equal(t, "Queued", len(messages), err, 0) // the message of the other instance is not replaced
 }
 
 // testFenceRace fences an instance in the middle of its commit, which is whole.

@@ -217,7 +217,7 @@ func testViewRemembered(t *testing.T, f *fixture) {
 	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
 	put := func(scope string, r data.Remembered) data.Remembered {
 		f.put(t, &data.IdempotencyKey{
-			Scope: scope, BodyHash: r.BodyHash, RunKey: r.RunKey, Answer: r.Answer, CreatedAt: r.CreatedAt,
+			Scope: scope, BodyHash: r.BodyHash, RunKey: r.RunKey, Answer: r.Answer, CreatedAt: r.CreatedAt, Replaces: scope == "run",
 		})
 		return r
 	}

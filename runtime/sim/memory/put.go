@@ -57,6 +57,9 @@ func (tx *tx) putOne(row data.Row) error {
 		if err != nil {
 			return err
 		}
+		if tx.remembered[row.Scope] != nil && !row.Replaces {
+			return fmt.Errorf("the Idempotency-Key %q is there", row.Scope)
+		}
 		tx.remembered.put(tx, row.Scope, key)
 	case *data.AttachmentUse: // attachments are not stored
 	case *data.Audit:
@@ -150,7 +153,9 @@ func (tx *tx) putMessage(row *data.Message) error {
 	if tx.threads[row.ThreadKey] == nil || row.RunKey != 0 && tx.runs[row.RunKey] == nil {
 		return errMissing
 	}
-	if old := tx.messages[row.ThreadKey][row.ID]; old != nil {
+	if old := tx.messages[row.ThreadKey][row.ID]; old != nil && row.State == data.MessageQueued {
+		return fmt.Errorf("the message %q is there", row.ID)
+	} else if old != nil {
 		m.Key, m.CreatedAt = old.Key, old.CreatedAt
 	} else {
 		tx.lastRow++
