@@ -34,6 +34,7 @@ func (tx *commitTx) lockViews(asks []data.Ask) (*views, error) {
 	vs := &views{
 		tx: tx, byKey: make(map[int64]*data.View), byName: make(map[data.Name]*data.View),
 		names: make(map[data.Name]data.NamedRun), remembered: make(map[string]data.Remembered),
+		living: make(map[string]bool),
 	}
 	return vs, vs.lock(asks)
 }

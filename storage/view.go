@@ -16,6 +16,7 @@ type views struct {
 	byName     map[data.Name]*data.View
 	names      map[data.Name]data.NamedRun
 	remembered map[string]data.Remembered
+	living     map[string]bool
 
 	elsewhere map[any]bool // what other instances have locked: keys and names of threads, names of runs, scopes
 }
@@ -30,6 +31,9 @@ func (vs *views) load(asks []data.Ask) error {
 		return err
 	}
 	if err := vs.readAsked(asks); err != nil {
+		return err
+	}
+	if err := vs.readOwners(asks); err != nil {
 		return err
 	}
 	return vs.readKnown(asks)
@@ -68,7 +72,7 @@ func (vs *views) keep(v *data.View) {
 func (vs *views) empty() *data.View {
 	return &data.View{
 		Now: vs.tx.now, Inbox: make(map[int64]data.Inbox), Known: make(map[string]bool),
-		Names: vs.names, Remembered: vs.remembered,
+		Names: vs.names, Remembered: vs.remembered, Living: vs.living,
 	}
 }
 
@@ -178,6 +182,44 @@ func (vs *views) readAsked(asks []data.Ask) error {
 		}
 	}
 	return nil
+}
+
+const (
+	selectLiving = `
+SELECT id FROM instances WHERE id = ANY (?) AND NOT fenced`
+
+	selectLogEnds = `
+SELECT t.key, COALESCE((SELECT last_event_id FROM events e WHERE e.thread_key = t.key ORDER BY last_event_id DESC LIMIT 1), 0)
+FROM threads t WHERE t.key = ANY (?)`
+)
+
+// readOwners reads which of the requested owners may write, and the ends of the logs. An instance that was fenced stays fenced,
+// and writes nothing more.
+func (vs *views) readOwners(asks []data.Ask) error {
+	var owners, threads [][]any
+	for i := range asks {
+		if asks[i].Owner != "" {
+			owners, threads = append(owners, []any{asks[i].Owner}), append(threads, []any{asks[i].Thread})
+		}
+	}
+	living, err := find(vs.tx, scalar[string], selectLiving, owners)
+	if err != nil {
+		return err
+	}
+	for _, owner := range living {
+		vs.living[owner] = true
+	}
+	type end struct{ thread, last int64 }
+	ends, err := find(vs.tx, func(rows *sql.Rows) (e end, err error) {
+		err = rows.Scan(&e.thread, &e.last)
+		return e, err
+	}, selectLogEnds, threads)
+	for _, e := range ends {
+		if v := vs.byKey[e.thread]; v != nil {
+			v.Last = max(e.last, v.Thread.LastEventID)
+		}
+	}
+	return err
 }
 
 // readKnown finds out which of the ids that are asked for the threads know.

@@ -174,7 +174,7 @@ type RunHead struct {
 	SpanName    string     // the name of its next span, empty for ID
 	Turn        int64      // its position among the queued runs of its thread
 	Answered    bool       // queued again by an answer: it precedes all others of its thread
-	Owner       string     // the instance that runs it, while RUNNING
+	Owner       string     // the instance that runs it, or see ReleasedBy, while RUNNING
 	Replaces    []Replaced // runs that are cancelled before it is claimed
 	RollBack    bool       // their messages are hidden when it starts
 	ClosedEvent int64      // the id of the terminal event of its latest span
@@ -185,6 +185,13 @@ type RunHead struct {
 	StartedAt  *time.Time
 	FinishedAt *time.Time
 }
+
+// ReleasedBy returns the owner of a run that an instance has released. number counts the instance's releases: who has read this
+// owner can tell that the run has had no other since.
+func ReleasedBy(instance string, number int64) string { return fmt.Sprintf("~%s.%d", instance, number) }
+
+// Released reports whether no instance executes a RUNNING run, because its owner has released it.
+func (h *RunHead) Released() bool { return strings.HasPrefix(h.Owner, "~") }
 
 // Replaced is a run that another run replaces.
 type Replaced struct {

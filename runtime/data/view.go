@@ -16,6 +16,7 @@ type Ask struct {
 	IDs        []string // message and tool call ids that the thread may know
 	Interrupts []string // ids of interrupts that the thread's runs may have
 	Waits      bool     // a RUNNING run starts waiting: load its interrupts
+	Owner      string   // whose run the decision takes away: load whether it may write, and the log's end
 	Await      bool     // wait a moment for the thread if another instance has locked it
 }
 
@@ -38,12 +39,15 @@ type View struct {
 	// included.
 	Known map[string]bool
 
+	Last int64 // the log's end, if an owner was requested
+
 	// Queued is the number of QUEUED runs, filled in by the caller of the decision.
 	Queued InQueue
 
 	// These are the same in all views of a batch.
 	Names      map[Name]NamedRun     // requested by name
 	Remembered map[string]Remembered // requested Idempotency-Keys, by scope
+	Living     map[string]bool       // the requested owners that may write
 }
 
 // InQueue is the number of QUEUED runs: of all threads, of the project and of its user.

@@ -88,20 +88,23 @@ func (d *decision) putSpan(c *Claim) {
 	d.out.Events = append(d.out.Events, c.Events...)
 }
 
-// TakeOver moves a RUNNING run from the dead owner From to Instance, which continues the run's span with Events.
+// TakeOver moves a RUNNING run from the dead owner From to Instance, which continues the run's span with Events behind Last.
 type TakeOver struct {
 	Thread, Run    int64
 	From, Instance string
+	Last           int64 // of the log, on which the events were prepared
 	Attempt        int
 	Rows           data.Rows
 	Events         []data.StoredEvent
 }
 
 // Ask returns the rows that the decision needs to see.
-func (c *TakeOver) Ask() data.Ask { return data.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
+func (c *TakeOver) Ask() data.Ask {
+	return data.Ask{Thread: c.Thread, Runs: []int64{c.Run}, Owner: c.From}
+}
 
 func (c *TakeOver) decide(d *decision) error {
-	run, err := d.ownedRun(c.Run, c.From)
+	run, err := d.leftRun(c.Run, c.From, c.Last)
 	if err != nil {
 		return err
 	}
@@ -117,6 +120,7 @@ func (c *TakeOver) decide(d *decision) error {
 type Release struct {
 	Thread, Run int64
 	Instance    string
+	Mark        string // the run's owner afterwards: see data.ReleasedBy
 }
 
 // Ask returns the rows that the decision needs to see.
@@ -127,7 +131,7 @@ func (c *Release) decide(d *decision) error {
 	if err != nil {
 		return err
 	}
-	run.Owner, run.Attempt = "", 0
+	run.Owner, run.Attempt = c.Mark, 0
 	d.putHead(run)
 	return nil
 }
@@ -137,6 +141,21 @@ func (d *decision) ownedRun(key int64, owner string) (*data.RunHead, error) {
 	run := d.v.Run(key)
 	if run == nil || run.Status != data.Running || run.Owner != owner {
 		return nil, ErrSettled
+	}
+	return run, nil
+}
+
+// leftRun returns a run that is RUNNING under an owner that cannot write any more, if nothing was written behind last. An owner
+// that is named again would not do: the run may have had, and lost, another one since the command was prepared.
+func (d *decision) leftRun(key int64, owner string, last int64) (*data.RunHead, error) {
+	run, err := d.ownedRun(key, owner)
+	switch {
+	case err != nil:
+		return nil, err
+	case d.v.Living[owner]:
+		return nil, ErrRunning
+	case d.v.Last != last:
+		return nil, ErrStale
 	}
 	return run, nil
 }

@@ -13,6 +13,7 @@ import (
 type Finish struct {
 	Thread, Run int64
 	Owner       string      // of a RUNNING run
+	Last        int64       // of the log before the events, if they end the run of another owner; else 0
 	Basis       *Basis      // of a run that is not executed; nil for a RUNNING one
 	To          data.Status // COMPLETED, FAILED, CANCELLED or WAITING
 	Span        data.Span   // with its Last, the terminal event
@@ -28,7 +29,11 @@ type Finish struct {
 
 // Ask returns the rows that the decision needs to see.
 func (c *Finish) Ask() data.Ask {
-	return data.Ask{Thread: c.Thread, Runs: []int64{c.Run}, Waits: c.To == data.Waiting}
+	ask := data.Ask{Thread: c.Thread, Runs: []int64{c.Run}, Waits: c.To == data.Waiting}
+	if c.Last != 0 {
+		ask.Owner = c.Owner
+	}
+	return ask
 }
 
 func (c *Finish) decide(d *decision) error {
@@ -68,6 +73,9 @@ func (c *Finish) decide(d *decision) error {
 func (c *Finish) subject(d *decision) (*data.RunHead, error) {
 	if c.Basis == nil {
 		run, err := d.ownedRun(c.Run, c.Owner)
+		if c.Last != 0 {
+			run, err = d.leftRun(c.Run, c.Owner, c.Last)
+		}
 		if err == nil && c.To == data.Cancelled && d.v.Inbox[run.Key].Last != c.Inbox {
 			err = ErrStale
 		}

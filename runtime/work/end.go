@@ -91,7 +91,7 @@ func (l *live) finish(e ending, closers *commit.Item, owner string, then func())
 		if l.t != nil { // nil if the run is not executed
 			it.Source, it.Thread = l.source, l.t.Key()
 		}
-		if err := l.en.decide(it); !errors.Is(err, decide.ErrStale) {
+		if err := l.en.decide(it); !errors.Is(err, decide.ErrStale) || owner != l.en.cfg.Instance { // its log was read back
 			return err
 		}
 	}
@@ -126,6 +126,9 @@ func (l *live) ending(e ending, closers *commit.Item, owner string, again bool) 
 	c.Span.Last, c.Seq = w.last, w.seq
 	c.Rows = slices.Concat(closers.Rows, tail.Rows, l.resultRows(e))
 	c.Events = slices.Concat(closers.Events, tail.Events)
+	if owner != l.en.cfg.Instance {
+		c.Last = c.Events[0].ID - 1
+	}
 	it := &commit.Item{Run: w.run, Records: slices.Concat(closers.Records, tail.Records), Ticks: closers.Ticks, Command: c}
 	for i := range c.Events {
 		it.Bytes += len(c.Events[i].Payload)

@@ -25,12 +25,9 @@ func (en *Engine) recover(ctx context.Context) error {
 		return err
 	}
 	for i := range left {
-		run, err := commit.Patiently(ctx, func() (data.Run, error) { return en.store.Run(ctx, left[i].Key) })
-		if err == nil {
-			err = en.takeOver(ctx, &run)
-		}
+		err := en.takeOverNow(ctx, left[i].Key)
 		switch {
-		case err == nil, errors.Is(err, data.ErrNotFound):
+		case err == nil, errors.Is(err, data.ErrNotFound), errors.Is(err, decide.ErrSettled), errors.Is(err, decide.ErrRunning): // another has it
 		case unwritten(err):
 			return fmt.Errorf("run %s: %w", left[i].ID, err)
 		default: // one run does not keep a server down
@@ -57,6 +54,22 @@ func (en *Engine) recover(ctx context.Context) error {
 		return err
 	}
 	return en.commits.Flush()
+}
+
+// takeOverNow takes over a run as it is now, and again if it has changed meanwhile.
+func (en *Engine) takeOverNow(ctx context.Context, key int64) error {
+	for {
+		run, err := commit.Patiently(ctx, func() (data.Run, error) { return en.store.Run(ctx, key) })
+		if err != nil {
+			return err
+		}
+		if run.Status != data.Running {
+			return nil
+		}
+		if err := en.takeOver(ctx, &run); !errors.Is(err, decide.ErrStale) {
+			return err
+		}
+	}
 }
 
 // inLine is a thread with QUEUED runs.
@@ -87,7 +100,7 @@ func unfinished(ctx context.Context, store data.Store, status data.Status, f fun
 // takeOver makes this instance the owner of a run and continues the run. It fails a run that cannot be executed or has
 // crashed too often.
 func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
-	if run.Owner != "" {
+	if !run.Released() {
 		crashed, err := commit.Patiently(ctx, func() (bool, error) { return crashed(ctx, en.store, run.Owner) })
 		if err != nil {
 			return err
@@ -112,12 +125,12 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 		return en.fail(ctx, run, fromRows, unreadable, err, nil)
 	}
 	l.bounds.reserved = en.admission.force(&run.RunHead, weight)
-	from := run.Owner
+	from, last := run.Owner, l.span.last-int64(len(it.Events))
 	l.spoke = true
 	err = en.decide(&commit.Item{
 		Run: l.span.run, Records: it.Records, Takes: true, Began: l.executions(),
 		Command: &decide.TakeOver{
-			Thread: run.ThreadKey, Run: run.Key, From: from, Instance: en.cfg.Instance, Attempt: run.Attempt,
+			Thread: run.ThreadKey, Run: run.Key, From: from, Instance: en.cfg.Instance, Last: last, Attempt: run.Attempt,
 			Rows: it.Rows, Events: it.Events,
 		},
 		Then: l.begins,

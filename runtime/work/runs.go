@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -19,6 +20,7 @@ type runs struct {
 	abandoned <-chan struct{} // see Engine.abandoned
 	fenced    chan struct{}
 	executing sync.WaitGroup // goroutines of the runs
+	releases  atomic.Int64   // how many runs were released
 
 	mu   sync.Mutex // guards live
 	live map[int64]*live
@@ -96,7 +98,7 @@ func (l *live) letGo() bool {
 		return false
 	}
 	it := l.item()
-	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.en.cfg.Instance}
+	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.en.cfg.Instance, Mark: data.ReleasedBy(l.en.cfg.Instance, l.en.releases.Add(1))}
 	it.Then = func(*decide.Decided) { l.en.forget(l) }
 	l.en.commits.Add(it)
 	l.mu.Unlock()

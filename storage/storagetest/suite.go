@@ -45,6 +45,7 @@ func Run(t *testing.T, open func(t *testing.T) data.Store) {
 		{"ViewKnowsIDs", testViewKnown},
 		{"ViewOfRunNames", testViewNames},
 		{"ViewRemembersKeys", testViewRemembered},
+		{"ViewOfAnOwner", testViewOwner},
 		{"DecisionsShareTheViewOfAThread", testViewShared},
 		{"DecisionsSeeTheRowsOfTheBatch", testViewAfterRows},
 		{"ManyDecisions", testManyDecisions},

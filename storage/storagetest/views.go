@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -236,6 +237,35 @@ func testViewRemembered(t *testing.T, f *fixture) {
 	}
 	for scope := range want {
 		equal(t, scope, f.views(t, data.Ask{Scope: scope})[0].Remembered, nil, map[string]data.Remembered{scope: want[scope]})
+	}
+}
+
+func testViewOwner(t *testing.T, f *fixture) {
+	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
+	f.commit(t, events(run, 1, 3))
+	f.commit(t, events(run, 4, 5), &data.ThreadHead{Key: f.newThread(t, "ann", "other").Key, LastEventID: 7, UpdatedAt: at(0)})
+	other := run.ThreadKey + 1
+	for _, test := range []struct {
+		ask    data.Ask
+		living bool
+		last   int64
+	}{
+		{data.Ask{Thread: run.ThreadKey}, false, 0},
+		{data.Ask{Thread: run.ThreadKey, Owner: "instance-1"}, true, 5},
+		{data.Ask{Thread: run.ThreadKey, Owner: "nobody"}, false, 5},
+		{data.Ask{Thread: other, Owner: "nobody"}, false, 7},
+	} {
+		v := f.views(t, test.ask)[0]
+		if v.Living["instance-1"] != test.living || v.Living["nobody"] || v.Last != test.last {
+			t.Errorf("%+v: got %v, %d", test.ask, v.Living, v.Last)
+		}
+	}
+	if err := errors.Join(f.Fence(t.Context(), "instance-1"), f.Join(t.Context(), "instance-2", "")); err != nil {
+		t.Fatal(err)
+	}
+	f.n = 0
+	if v := f.views(t, data.Ask{Thread: run.ThreadKey, Owner: "instance-1"})[0]; v.Living["instance-1"] || v.Last != 5 {
+		t.Errorf("after the fence: %v, %d", v.Living, v.Last)
 	}
 }
 

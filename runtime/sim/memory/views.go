@@ -15,6 +15,7 @@ type views struct {
 	byName     map[data.Name]*data.View
 	names      map[data.Name]data.NamedRun
 	remembered map[string]data.Remembered
+	living     map[string]bool
 }
 
 // views reads all threads before the first decision.
@@ -22,6 +23,7 @@ func (tx *tx) views(asks []data.Ask) *views {
 	vs := &views{
 		tx: tx, byKey: make(map[int64]*data.View), byName: make(map[data.Name]*data.View),
 		names: make(map[data.Name]data.NamedRun), remembered: make(map[string]data.Remembered),
+		living: make(map[string]bool),
 	}
 	wanted := make(map[*data.View]*data.Ask)
 	for i := range asks {
@@ -32,9 +34,13 @@ func (tx *tx) views(asks []data.Ask) *views {
 		}
 		w := wanted[v]
 		w.Runs, w.IDs, w.Waits = append(w.Runs, a.Runs...), append(w.IDs, a.IDs...), w.Waits || a.Waits
+		w.Owner = cmp.Or(w.Owner, a.Owner)
 		w.Interrupts = append(w.Interrupts, a.Interrupts...)
 		vs.addName(a.RunName)
 		vs.addKey(a.Scope)
+		if in := tx.instances[a.Owner]; in != nil && in.End == "" {
+			vs.living[a.Owner] = true
+		}
 	}
 	for v, w := range wanted {
 		if v.Exists {
@@ -73,7 +79,7 @@ func (vs *views) of(a *data.Ask) *data.View {
 	}
 	v = &data.View{
 		Now: vs.tx.at, Inbox: make(map[int64]data.Inbox), Known: make(map[string]bool),
-		Names: vs.names, Remembered: vs.remembered,
+		Names: vs.names, Remembered: vs.remembered, Living: vs.living,
 	}
 	if a.Thread != 0 {
 		vs.byKey[a.Thread] = v
@@ -121,6 +127,12 @@ func (vs *views) addKey(scope string) {
 // fill reads the requested rows of a thread.
 func (tx *tx) fill(v *data.View, w *data.Ask) {
 	thread := v.Thread.Key
+	if w.Owner != "" {
+		v.Last = v.Thread.LastEventID
+		for _, ev := range tx.events[thread] {
+			v.Last = max(v.Last, ev.ID)
+		}
+	}
 	v.Runs = tx.openRuns(thread)
 	over := tx.runs.sorted(func(r *data.Run) bool {
 		return r.ThreadKey == thread && slices.Contains(w.Runs, r.Key) && v.Run(r.Key) == nil

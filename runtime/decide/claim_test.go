@@ -1,0 +1,60 @@
+package decide
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/batonrun/baton/runtime/data"
+)
+
+// A run is taken from an owner that cannot write any more, if the log and the owner are as they were when the command was prepared.
+func TestTakeOver_NeedsADeadOwner(t *testing.T) {
+	released := data.ReleasedBy("y", 1)
+	for what, test := range map[string]struct {
+		owner  string // of the run, when the decision is made
+		last   int64  // of the log
+		living bool
+		want   error
+	}{
+		"dead":                              {"x", 100, false, nil},
+		"living":                            {"x", 100, true, ErrRunning},
+		"taken by another":                  {"y", 100, false, ErrSettled},
+		"written meanwhile":                 {"x", 150, false, ErrStale},
+		"taken and released":                {released, 150, false, ErrSettled},
+		"taken and released without events": {released, 100, false, ErrSettled},
+	} {
+		for _, c := range []Command{
+			&TakeOver{Thread: 1, Run: 2, From: "x", Instance: "z", Last: 100},
+			&Finish{
+				Thread: 1, Run: 2, Owner: "x", Last: 100, To: data.Failed, Span: data.Span{N: 1, Last: 101}, Events: []data.StoredEvent{{ID: 101}},
+			},
+		} {
+			if ask := c.Ask(); ask.Owner != "x" {
+				t.Errorf("%T asks for the owner %q", c, ask.Owner)
+			}
+			v := &data.View{
+				Exists: true, Thread: data.ThreadHead{Key: 1}, Runs: []data.RunHead{{Key: 2, ThreadKey: 1, Status: data.Running, Owner: test.owner, Spans: 1}},
+				Living: map[string]bool{"x": test.living}, Last: test.last,
+			}
+			if out := Decide(v, c); !errors.Is(out.Refused, test.want) {
+				t.Errorf("%s, %T: %v, want %v", what, c, out.Refused, test.want)
+			}
+		}
+	}
+}
+
+// A run that an instance releases twice has another owner each time, so a command that was prepared before is refused.
+func TestRelease_MarksTheOwner(t *testing.T) {
+	v := &data.View{Exists: true, Thread: data.ThreadHead{Key: 1}, Runs: []data.RunHead{{Key: 2, ThreadKey: 1, Status: data.Running, Owner: "y", Spans: 1}}}
+	var marks []string
+	for n := range int64(2) {
+		if out := Decide(v, &Release{Thread: 1, Run: 2, Instance: "y", Mark: data.ReleasedBy("y", n)}); out.Refused != nil || !v.Runs[0].Released() {
+			t.Fatalf("Release: %v, owner %q", out.Refused, v.Runs[0].Owner)
+		}
+		marks = append(marks, v.Runs[0].Owner)
+		v.Runs[0].Owner = "y"
+	}
+	if marks[0] == marks[1] || v.Runs[0].Released() {
+		t.Errorf("released as %q", marks)
+	}
+}
