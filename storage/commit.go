@@ -52,12 +52,21 @@ func (c *committer) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	c.prepareDays(ctx)
 	err := c.commit(ctx, n, b)
 	if errors.Is(err, errCommitted) {
-		err = nil
+		err = c.confirm(ctx)
 	}
 	if err == nil {
 		c.at.last = n
 	}
 	return err
+}
+
+// confirm writes after a batch that was committed with an unknown result. A COMMIT that waited for a synchronous standby when its
+// session ended can be read, but is on no standby; what is written behind it is not acknowledged before it is there.
+func (c *committer) confirm(ctx context.Context) error {
+	if c.d.single {
+		return nil
+	}
+	return c.keepLease(ctx)
 }
 
 func (c *committer) commit(ctx context.Context, n int64, b *data.Batch) error {

@@ -162,6 +162,20 @@ func (r keyed) Now(ctx context.Context) (time.Time, error) {
 	return one(ctx, r.q, scanTime, selectTime)
 }
 
+// KeepLease renews the joined instance's lease between two attempts of a batch: see [data.Store].
+func (c *committer) KeepLease(ctx context.Context) error {
+	if c.d.single {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.keepLease(ctx)
+}
+
+func (c *committer) keepLease(ctx context.Context) error {
+	return c.transact(ctx, func(tx *tx) error { return tx.exec(keepLease, c.lease(), c.instance) })
+}
+
 // Instance returns an instance that has joined at some time.
 func (r keyed) Instance(ctx context.Context, id string) (data.Instance, error) {
 	in, err := readInstance(ctx, r.q, id)

@@ -115,9 +115,23 @@ func TestLeaseRunsOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
+	for what, renew := range map[string]func() error{ // while the outcome of a batch is unknown, and once it is known
+		"KeepLease":          func() error { return first.KeepLease(t.Context()) },
+		"the same batch":     func() error { return first.Commit(t.Context(), log.n, &data.Batch{}) },
+		"the same of events": func() error { return first.Commit(t.Context(), log.n, &data.Batch{Events: log.batch(1)}) },
+	} {
+		expire()
+		if err := renew(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
+	}
 	expire()
 	if err := second.Join(t.Context(), "second", ""); err != nil {
 		t.Fatal(err)
+	}
+	if err := errors.Join(first.KeepLease(t.Context()), second.Renew(t.Context(), 0)); err != nil {
+		t.Errorf("KeepLease of the one before: %v", err)
 	}
 	if err := first.Renew(t.Context(), log.n); !errors.Is(err, data.ErrFenced) {
 		t.Errorf("Renew of the one before: %v, want ErrFenced", err)

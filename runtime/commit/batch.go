@@ -138,6 +138,7 @@ func (q *Queue) commit(ctx context.Context, batch []*Item) error {
 		if ctx.Err() != nil {
 			return err
 		}
+		_ = q.cfg.Store.KeepLease(context.WithoutCancel(ctx)) // a batch that cannot be written is no sign of a dead instance
 		Pause(ctx, attempt)
 	}
 }

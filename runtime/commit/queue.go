@@ -26,6 +26,7 @@ var ErrStopping = data.Refuse(data.KindUnavailable, "stopping", "The server is s
 type Store interface {
 	Commit(ctx context.Context, n int64, b *data.Batch) error
 	Renew(ctx context.Context, n int64) error
+	KeepLease(ctx context.Context) error
 }
 
 // Config configures a Queue. All fields must be set, except Committed.

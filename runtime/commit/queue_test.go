@@ -23,6 +23,7 @@ import (
 type store struct {
 	commit func(n int64, b *data.Batch) error
 	renew  func() error // nil for one that succeeds
+	kept   int // how often the lease was renewed between attempts
 	asked  []string
 }
 
@@ -33,6 +34,11 @@ func (s *store) Commit(_ context.Context, n int64, b *data.Batch) error {
 	}
 	s.asked = append(s.asked, strings.Join(ids, " "))
 	return s.commit(n, b)
+}
+
+func (s *store) KeepLease(context.Context) error {
+	s.kept++
+	return nil
 }
 
 func (s *store) Renew(context.Context, int64) error {
@@ -162,6 +168,9 @@ func TestUnknownBatchIsWrittenAgainAsItIs(t *testing.T) {
 		}
 		if want := []string{"1: 1", "1: 1", "1: 1", "1: 1", "2: 2"}; !slices.Equal(db.asked, want) {
 			t.Errorf("got the commits %q, want %q", db.asked, want)
+		}
+		if db.kept != 3 {
+			t.Errorf("the lease was renewed %d times between 4 attempts", db.kept)
 		}
 		if err := q.Trouble(); err != nil {
 			t.Errorf("the database is back, and there is still %v", err)

@@ -19,6 +19,9 @@ type Store interface {
 	// Renew renews the joined instance's lease, as each commit does. Its error wraps ErrFenced when the instance was fenced, or
 	// when n is not the instance's last batch in the database.
 	Renew(ctx context.Context, n int64) error
+	// KeepLease renews the lease without a batch number, while the outcome of a batch is unknown. It does nothing for an instance
+	// that was fenced.
+	KeepLease(ctx context.Context) error
 	// Leave ends the joined instance, so that another may join at once. It does not change an instance that has ended.
 	Leave(ctx context.Context) error
 	// Fence ends an instance that may still write, as EndFenced. It waits for a running commit.

@@ -208,6 +208,16 @@ func (s *Store) Renew(ctx context.Context, n int64) error {
 	return ctx.Err()
 }
 
+// KeepLease renews the joined instance's lease without a batch number: see [data.Store].
+func (s *Store) KeepLease(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in := s.instances[s.instance]; in != nil && in.End == "" {
+		in.leasedUntil = s.clock().Add(lease)
+	}
+	return ctx.Err()
+}
+
 // mayFollow returns an error if the instance's next batch cannot be n+1.
 func (in *instance) mayFollow(n int64) error {
 	switch {
