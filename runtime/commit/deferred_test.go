@@ -88,6 +88,7 @@ func TestDeferred_WaitsAndDelaysNoOther(t *testing.T) {
 			t.Error(err)
 		}
 		<-time.After(time.Minute) // however long: the engine's commands must be decided
+		synctest.Wait()
 		if len(done) > 0 || waits.Out != nil || waits.Err != nil {
 			t.Fatalf("a command about a locked thread got %v, %v", waits.Out, waits.Err)
 		}
