@@ -81,11 +81,11 @@ func TestMe(t *testing.T) {
 			want       string
 		}{
 			{alice, "", `{"user":"alice","projectId":"p1","projects":["p1","p2"],"role":"user","authentication":"api-key","expiresAt":"` +
-				ends.UTC().Format(time.RFC3339Nano) + `","version":"` + baton.Version() + `"}`},
+				ends.UTC().Format(time.RFC3339Nano) + `","version":"` + baton.Version() + `","currency":null}`},
 			{alice, "?projectId=p2", `{"user":"alice","projectId":"p2","projects":["p1","p2"],"role":"user","authentication":"api-key","expiresAt":"` +
-				ends.UTC().Format(time.RFC3339Nano) + `","version":"` + baton.Version() + `"}`},
+				ends.UTC().Format(time.RFC3339Nano) + `","version":"` + baton.Version() + `","currency":null}`},
 			{alice, "?projectId=p3", `{"detail":"Project not found","code":"not_found"}`},
-			{bob, "", `{"user":"bob","projectId":"p1","projects":["p1"],"role":"user","authentication":"api-key","expiresAt":null,"version":"` + baton.Version() + `"}`},
+			{bob, "", `{"user":"bob","projectId":"p1","projects":["p1"],"role":"user","authentication":"api-key","expiresAt":null,"version":"` + baton.Version() + `","currency":null}`},
 		} {
 			if got := answer(t, send(t, "GET", s.URL()+"/api/v1/me"+c.query, "", "Authorization", c.key)); got != c.want {
 				t.Errorf("%s:\n got %s\nwant %s", c.query, got, c.want)

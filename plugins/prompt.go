@@ -90,9 +90,7 @@ func (r *Run) SendPrompt(ctx context.Context, p *Prompt) (context.Context, func(
 	if !ok {
 		return ctx, func(ModelCall, *ModelAnswer, error) {}
 	}
-	r.mu.Lock()
-	held := r.holds // a guard decides what anybody sees of the answer
-	r.mu.Unlock()
+	held := len(r.guards.Output) > 0 // a guard decides what anybody sees of the answer
 	if held {
 		p = nil
 	}

@@ -190,7 +190,7 @@ func TestSlowStatementIsGivenUp(t *testing.T) {
 			"DROP TRIGGER slow ON events", data.ErrTooSlow)
 	})
 	for what, lock := range map[string]string{
-		"row": "SELECT FROM threads FOR UPDATE", "table": "LOCK TABLE events IN SHARE MODE", // as CREATE INDEX does
+		"row": "SELECT FROM instances FOR UPDATE", "table": "LOCK TABLE events IN SHARE MODE", // as CREATE INDEX does
 	} {
 		t.Run("postgres, a locked "+what, func(t *testing.T) { // is not the batch's fault
 			url := postgrestest.New(t)

@@ -122,13 +122,13 @@ func (t *turn) answerOf(ctx context.Context, m Streamer, other bool, ans *answer
 	for tries := 0; ; {
 		err := t.attempt(ctx, m, other, req, ans)
 		if wrong, ok := errors.AsType[*brokenError](err); ok {
+			if err := t.run.Retract(ctx); err != nil {
+				return err
+			}
 			if broken++; broken > maxRepairs {
 				return &Error{Code: "bad_output", Message: wrong.Error()}
 			}
 			ask(slices.Concat(req.sent, plainSent(wrong.repair()...)))
-			if err := t.run.Retract(ctx); err != nil {
-				return err
-			}
 			continue
 		}
 		failed, ok := errors.AsType[*Error](err)

@@ -338,7 +338,7 @@ func TestOutput_Structured(t *testing.T) {
 	plugintest.Replay(t, a, plugintest.Config{Input: ask("go")})
 }
 
-// An answer that breaks its schema is retracted and requested again with what is wrong, twice. The third is the failure.
+// An answer that breaks its schema is retracted, and requested again with what is wrong, twice. The third is the failure.
 func TestOutput_RepairsTwice(t *testing.T) {
 	const city = `{"type":"object","properties":{"city":{"type":"string"},"km":{"type":"integer"}},"required":["city"],"additionalProperties":false}`
 	for _, c := range []struct {
@@ -371,6 +371,9 @@ func TestOutput_RepairsTwice(t *testing.T) {
 			failed, ok := errors.AsType[*plugins.Error](res.Err)
 			if !ok || failed.Code != c.code || failed.Message != "The answer does not satisfy its schema: it is not JSON" {
 				t.Errorf("%q: %v", c.answers, res.Err)
+			}
+			if got := shown(res.Events); strings.Count(got, "messages-retracted") != 3 {
+				t.Errorf("shown: %q", got)
 			}
 			continue
 		}

@@ -99,17 +99,17 @@ test("each role sees only its data and its actions", async () => {
 // The actions on alice's data that the console shows to her and to a viewer, an operator and an admin.
 const shown = {
   alice: {
-    open: ["Cancel", "Say something", "Run again", "curl"], asked: ["Answer", "Do not answer"], over: ["Say more", "Run again", "curl", "Delete"],
-    thread: ["Open in the playground", "Rename", "Archive", "Delete"], picked: ["Cancel 1", "Delete 1"], tools: 0, admin: ["You", "Limits"],
+    open: ["Cancel", "Say something", "Run again", "curl", "Download"], asked: ["Answer", "Do not answer"], over: ["Say more", "Run again", "curl", "Download", "Delete"],
+    thread: ["Open in the playground", "Markdown", "Rename", "Archive", "Delete"], picked: ["Cancel 1", "Delete 1"], tools: 0, admin: ["You", "Limits"],
   },
-  vera: { open: ["Run again", "curl"], asked: [], over: ["Run again", "curl"], thread: [], picked: [], tools: 0, admin: ["You", "Limits", "Retention"] },
+  vera: { open: ["Run again", "curl", "Download"], asked: [], over: ["Run again", "curl", "Download"], thread: ["Markdown"], picked: [], tools: 0, admin: ["You", "Limits", "Retention"] },
   oscar: {
-    open: ["Cancel", "Say something", "Run again", "curl"], asked: ["Answer", "Do not answer"], over: ["Say more", "Run again", "curl"],
-    thread: ["Rename", "Archive"], picked: ["Cancel 1"], tools: 1, admin: ["You", "Limits", "Retention"],
+    open: ["Cancel", "Say something", "Run again", "curl", "Download"], asked: ["Answer", "Do not answer"], over: ["Say more", "Run again", "curl", "Download"],
+    thread: ["Markdown", "Rename", "Archive"], picked: ["Cancel 1"], tools: 1, admin: ["You", "Limits", "Retention"],
   },
   adam: {
-    open: ["Cancel", "Say something", "Run again", "curl"], asked: ["Answer", "Do not answer"], over: ["Say more", "Run again", "curl", "Delete"],
-    thread: ["Rename", "Archive", "Delete"], picked: ["Cancel 1", "Delete 1"], tools: 1, admin: ["You", "Limits", "Retention", "Keys", "Audit"],
+    open: ["Cancel", "Say something", "Run again", "curl", "Download"], asked: ["Answer", "Do not answer"], over: ["Say more", "Run again", "curl", "Download", "Delete"],
+    thread: ["Markdown", "Rename", "Archive", "Delete"], picked: ["Cancel 1", "Delete 1"], tools: 1, admin: ["You", "Limits", "Retention", "Keys", "Audit"],
   },
 };
 
