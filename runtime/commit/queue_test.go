@@ -23,7 +23,7 @@ import (
 type store struct {
 	commit func(n int64, b *data.Batch) error
 	renew  func() error // nil for one that succeeds
-	kept   int // how often the lease was renewed between attempts
+	kept   int          // how often the lease was renewed between attempts
 	asked  []string
 }
 

@@ -182,19 +182,23 @@ func testConflicts(t *testing.T, x, y *fixture) {
 		known func(v *data.View) bool
 	}{
 		"a key": {
-			data.Ask{Scope: "key"}, &data.IdempotencyKey{Scope: "key", BodyHash: "theirs", CreatedAt: at(0)}, &data.IdempotencyKey{Scope: "key", CreatedAt: at(0)},
+			data.Ask{Scope: "key"},
+			&data.IdempotencyKey{Scope: "key", BodyHash: "theirs", CreatedAt: at(0)}, &data.IdempotencyKey{Scope: "key", CreatedAt: at(0)},
 			func(v *data.View) bool { return v.Remembered["key"].BodyHash == "theirs" },
 		},
 		"an expired key": {
-			data.Ask{Scope: "expired"}, nil, &data.IdempotencyKey{Scope: "expired", CreatedAt: at(1), Replaces: true},
+			data.Ask{Scope: "expired"},
+			nil, &data.IdempotencyKey{Scope: "expired", CreatedAt: at(1), Replaces: true},
 			func(*data.View) bool { return false },
 		},
 		"a message": {
-			data.Ask{Thread: run.ThreadKey, IDs: []string{"m"}}, message(run, "m", 1, data.MessageConsumed), message(run, "m", 0, data.MessageQueued),
+			data.Ask{Thread: run.ThreadKey, IDs: []string{"m"}},
+			message(run, "m", 1, data.MessageConsumed), message(run, "m", 0, data.MessageQueued),
 			func(v *data.View) bool { return v.Known["m"] },
 		},
 		"a thread": {
-			data.Ask{Name: data.Name{Project: "project", User: "ann", ID: "new"}}, y.threadOf(t, "ann", "new"), x.threadOf(t, "ann", "new"),
+			data.Ask{Name: data.Name{Project: "project", User: "ann", ID: "new"}},
+			y.threadOf(t, "ann", "new"), x.threadOf(t, "ann", "new"),
 			func(v *data.View) bool { return v.Exists },
 		},
 	} {
