@@ -100,16 +100,16 @@ test("each role sees only its data and its actions", async () => {
 const shown = {
   alice: {
     open: ["Cancel", "Say something", "Run again", "curl", "Download"], asked: ["Answer", "Do not answer"], over: ["Say more", "Run again", "curl", "Download", "Delete"],
-    thread: ["Open in the playground", "Markdown", "Rename", "Archive", "Delete"], picked: ["Cancel 1", "Delete 1"], tools: 0, admin: ["You", "Limits"],
+    thread: ["Open in the playground", "Markdown", "Rename", "Archive", "Delete"], picked: ["Cancel 1", "Delete 1", "Compare"], tools: 0, admin: ["You", "Limits"],
   },
-  vera: { open: ["Run again", "curl", "Download"], asked: [], over: ["Run again", "curl", "Download"], thread: ["Markdown"], picked: [], tools: 0, admin: ["You", "Limits", "Retention"] },
+  vera: { open: ["Run again", "curl", "Download"], asked: [], over: ["Run again", "curl", "Download"], thread: ["Markdown"], picked: ["Compare"], tools: 0, admin: ["You", "Limits", "Retention"] },
   oscar: {
     open: ["Cancel", "Say something", "Run again", "curl", "Download"], asked: ["Answer", "Do not answer"], over: ["Say more", "Run again", "curl", "Download"],
-    thread: ["Markdown", "Rename", "Archive"], picked: ["Cancel 1"], tools: 1, admin: ["You", "Limits", "Retention"],
+    thread: ["Markdown", "Rename", "Archive"], picked: ["Cancel 1", "Compare"], tools: 1, admin: ["You", "Limits", "Retention"],
   },
   adam: {
     open: ["Cancel", "Say something", "Run again", "curl", "Download"], asked: ["Answer", "Do not answer"], over: ["Say more", "Run again", "curl", "Download", "Delete"],
-    thread: ["Markdown", "Rename", "Archive", "Delete"], picked: ["Cancel 1", "Delete 1"], tools: 1, admin: ["You", "Limits", "Retention", "Keys", "Audit"],
+    thread: ["Markdown", "Rename", "Archive", "Delete"], picked: ["Cancel 1", "Delete 1", "Compare"], tools: 1, admin: ["You", "Limits", "Retention", "Keys", "Audit"],
   },
 };
 
