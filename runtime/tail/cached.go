@@ -12,8 +12,8 @@ import (
 )
 
 // messageCache has the newest messages of threads, decoded, so that the next turn of a conversation reads no rows that it has read
-// before. Commits keep it right: each adds or replaces its messages, and one that hides or deletes some removes the thread. It shares
-// its limit of bytes with the rings, which come first.
+// before. Commits keep it right: each adds or replaces its messages, and one that hides or deletes some removes the thread. It has
+// a quarter of the rings' limit of bytes at most, and what they leave of it.
 type messageCache struct {
 	mu      sync.Mutex // guards the fields below
 	threads map[int64]*cachedMessages
@@ -191,6 +191,9 @@ func (e *cachedMessages) put(m *data.Message) bool {
 		return false
 	}
 	text := m.Stored() // which sets the hash
+	if len(text) > maxCached {
+		return false
+	}
 	row := data.Message{
 		ThreadKey: m.ThreadKey, RunKey: m.RunKey, Seq: m.Seq, EventID: m.EventID, State: m.State, ContextItemIDs: m.ContextItemIDs, Day: m.Day, Hash: m.Hash,
 	}

@@ -20,7 +20,7 @@ type Config struct {
 
 	RingEvents int          // records in a thread's ring
 	RingBytes  int          // bytes in a thread's ring
-	RingsBytes int          // bytes in all rings, and in cached messages
+	RingsBytes int          // bytes in all rings, and in cached messages, which have a quarter of it at most
 	LargePages quota.Limits // bytes of large pages that cursors have read from Store
 	EventBytes int          // largest event, default MaxEvent
 
@@ -119,7 +119,7 @@ func (l *Logs) Bytes() int64 { return l.bytes.Load() }
 // more than necessary, to run rarely.
 func (l *Logs) evict() {
 	limit := int64(l.cfg.RingsBytes)
-	l.messages.evict(max(limit-l.bytes.Load(), 0))
+	l.messages.evict(max(min(limit/4, limit-l.bytes.Load()), 0))
 	if l.bytes.Load() <= limit {
 		return
 	}
