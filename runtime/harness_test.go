@@ -57,6 +57,7 @@ func (t tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, er
 type bench struct {
 	t     *testing.T
 	path  string
+	plugs []plugins.Plugin
 	cfg   runtime.Config
 	store runtime.Store
 	*runtime.Runtime
@@ -76,11 +77,7 @@ func onBoth(t *testing.T, f func(t *testing.T, path string)) {
 // openAt is open with a database: a file or a URL.
 func openAt(t *testing.T, path string, cfg runtime.Config, plugs ...plugins.Plugin) *bench {
 	t.Helper()
-	b := &bench{t: t, path: path, cfg: cfg}
-	b.cfg.Registry = new(host.Registry)
-	if err := b.cfg.Registry.Add(plugs...); err != nil {
-		t.Fatal(err)
-	}
+	b := &bench{t: t, path: path, plugs: plugs, cfg: cfg}
 	b.cfg.StepTimeout, b.cfg.ToolTimeout = cmp.Or(cfg.StepTimeout, time.Hour), cmp.Or(cfg.ToolTimeout, time.Hour) // must not end a hang while a test waits
 	b.cfg.Patience = cmp.Or(cfg.Patience, time.Hour)                                                              // a busy machine may commit slowly
 	if b.cfg.Log == nil {
@@ -93,6 +90,10 @@ func openAt(t *testing.T, path string, cfg runtime.Config, plugs ...plugins.Plug
 
 func (b *bench) up() {
 	b.t.Helper()
+	b.cfg.Registry = new(host.Registry)
+	if err := b.cfg.Registry.Add(b.plugs...); err != nil {
+		b.t.Fatal(err)
+	}
 	url := b.path
 	if filepath.IsAbs(url) {
 		url = "sqlite:" + url

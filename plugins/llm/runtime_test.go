@@ -34,17 +34,15 @@ type bench struct {
 	*runtime.Runtime
 	t     testing.TB
 	path  string
+	plugs []plugins.Plugin
 	cfg   runtime.Config
 	close func() error
 }
 
 func open(tb testing.TB, plugs ...plugins.Plugin) *bench {
 	tb.Helper()
-	b := &bench{t: tb, path: filepath.Join(tb.TempDir(), "baton.db")}
-	b.cfg = runtime.Config{Registry: new(host.Registry), Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), MaxAttempts: 10}
-	if err := b.cfg.Registry.Add(plugs...); err != nil {
-		tb.Fatal(err)
-	}
+	b := &bench{t: tb, path: filepath.Join(tb.TempDir(), "baton.db"), plugs: plugs}
+	b.cfg = runtime.Config{Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), MaxAttempts: 10}
 	b.up()
 	tb.Cleanup(func() { b.down(b.Runtime, b.close) })
 	return b
@@ -52,6 +50,10 @@ func open(tb testing.TB, plugs ...plugins.Plugin) *bench {
 
 func (b *bench) up() {
 	b.t.Helper()
+	b.cfg.Registry = new(host.Registry)
+	if err := b.cfg.Registry.Add(b.plugs...); err != nil {
+		b.t.Fatal(err)
+	}
 	db, err := storage.Open(context.Background(), storage.Config{URL: "sqlite:" + b.path, Migrate: true})
 	if err != nil {
 		b.t.Fatal(err)
