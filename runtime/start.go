@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
@@ -163,14 +164,23 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 		return err
 	}
 	for i := range req.Tools {
-		if _, ok := offered.Tool(req.Tools[i].Name); ok || !ValidName(req.Tools[i].Name) {
-			return refuseAt(fmt.Sprintf("/tools/%d/name", i), "invalid_tool", "The client tool %.200q must have a name of 1 to 200 characters that no server tool has", req.Tools[i].Name)
+		if name := req.Tools[i].Name; !ValidName(name) || owns(offered, name) {
+			return refuseAt(fmt.Sprintf("/tools/%d/name", i), "invalid_tool", "The client tool %.200q must have a name of 1 to 200 characters that no server tool or agent has", name)
 		}
 	}
 	if i, err := graph.CheckClientTools(req.Tools); err != nil {
 		return refuseAt(fmt.Sprintf("/tools/%d/parameters", i), "invalid_tool", "The parameters of the client tool %q are no JSON Schema that Baton can use: %v", req.Tools[i].Name, err)
 	}
 	return checkMessages(req.Messages)
+}
+
+// owns reports whether a name is that of a tool, of an agent, which agents call as a tool, or of a toolbox, whose tools may not be known
+// yet.
+func owns(offered *host.Registry, name string) bool {
+	_, isTool := offered.Tool(name)
+	_, inBox := offered.Toolbox(name)
+	_, isAgent := offered.Agent(name)
+	return isTool || inBox || isAgent
 }
 
 // ValidName reports whether s can name a thread, a run or a message.

@@ -28,9 +28,6 @@ func (s *step) CallAgent(ctx context.Context, parent string, u plugins.Use, quer
 // answerAs executes a tool call that names an agent. The agent's answer is the result.
 func (c *toolCall) answerAs(ctx context.Context) (agui.ToolOutput, error) {
 	s, u := c.s, c.u
-	if _, _, mistake := s.l.clientTools.fit(u); mistake != nil {
-		return failure("invalid_arguments", mistake.Error()), nil
-	}
 	agent, ok := s.l.plugins.Agent(u.Name)
 	if !ok {
 		return failure("unknown_tool", fmt.Sprintf("There is no tool %q", u.Name)), nil

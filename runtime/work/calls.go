@@ -165,6 +165,9 @@ func (c *toolCall) answer(ctx context.Context) (out agui.ToolOutput, err error) 
 	if own := c.u.Output; own != nil {
 		return *own, nil
 	}
+	if _, offered, mistake := s.l.clientTools.fit(c.u); offered { // also if the server has a tool of the name since the run began
+		return failure("invalid_arguments", cmp.Or(mistake, errClientTool).Error()), nil
+	}
 	tool, ok := s.l.plugins.Tool(c.u.Name)
 	if !ok {
 		return c.answerAs(ctx)
@@ -363,6 +366,8 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 	s.l.logFailure("tool failed", aTool, name, err)
 	return failure("tool_failed", "The tool failed"), nil
 }
+
+var errClientTool = errors.New("the tool is the client's, and a guard has changed the call")
 
 var errTimeout = fmt.Errorf("timed out: %w", context.DeadlineExceeded)
 

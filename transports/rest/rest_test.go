@@ -105,7 +105,8 @@ func TestStartRefuses(t *testing.T) {
 		"multitask":        {`{"agent": "echo", "multitask": "maybe"}`, 400, "invalid_request", "multitask must be enqueue, reject, interrupt or rollback"},
 		"long thread":      {`{"agent": "echo", "threadId": "` + long + `"}`, 400, "invalid_name", "threadId must be 1 to 200 characters without control characters"},
 		"run id":           {`{"agent": "echo", "runId": "a\u0000b"}`, 400, "invalid_name", "runId must be 1 to 200 characters without control characters"},
-		"server tool":      {`{"agent": "echo", "tools": [{"name": "sleep"}]}`, 400, "invalid_tool", `The client tool "sleep" must have a name of 1 to 200 characters that no server tool has`},
+		"server tool":      {`{"agent": "echo", "tools": [{"name": "sleep"}]}`, 400, "invalid_tool", `The client tool "sleep" must have a name of 1 to 200 characters that no server tool or agent has`},
+		"agent as tool":    {`{"agent": "echo", "tools": [{"name": "scripted"}]}`, 400, "invalid_tool", `The client tool "scripted" must have a name of 1 to 200 characters that no server tool or agent has`},
 		"taken":            {`{"agent": "echo", "content": "y", "threadId": "t", "runId": "taken"}`, 409, "run_exists", `There is a run "taken" already`},
 		"no question":      {`{"threadId": "t", "resume": [{"interruptId": "i", "status": "resolved"}]}`, 400, "interrupts_open", `The thread has no open interrupt "i"`},
 	} {
