@@ -164,7 +164,7 @@ func (c checker) call(ctx context.Context, u *Use) error {
 	}
 	ctx = c.inside(ctx, *u)
 	clients := slices.ContainsFunc(c.run.Input.Tools, func(t agui.Tool) bool { return t.Name == u.Name })
-	s := Subject{On: GuardTool, Tool: u.Name, Args: u.Request}
+	s := Subject{On: GuardTool, Tool: u.Name, Args: c.fitted(u.Name, u.Request)}
 	for i := range c.run.guards.Tool {
 		g := &c.run.guards.Tool[i]
 		v, err := c.judge(ctx, g, s, nil)
@@ -180,12 +180,20 @@ func (c checker) call(ctx context.Context, u *Use) error {
 			u.Output = &agui.ToolOutput{Status: agui.StatusFailure, ResultSummary: why, Error: &agui.OutputError{Code: codeRefused, Message: why}}
 			return nil
 		case Rewrite:
-			u.Edited, s.Args = v.Args, v.Args
+			u.Edited, s.Args = v.Args, c.fitted(u.Name, v.Args)
 		case AskPerson:
 			u.Approval = cmp.Or(v.Reason, fmt.Sprintf("Allow %s?", u.Name))
 		}
 	}
 	return nil
+}
+
+// fitted returns the arguments of a call as its tool gets them: guards judge what is executed.
+func (c checker) fitted(tool string, args json.RawMessage) json.RawMessage {
+	if h, ok := c.run.host.(guardCaller); ok {
+		return h.FitArgs(tool, args)
+	}
+	return args
 }
 
 // recheck returns a function that asks the guards about arguments that an approver has edited. Its output refuses them.

@@ -83,6 +83,7 @@ const maxReason = 2000
 type guardCaller interface {
 	GuardAgent(ctx context.Context, u Use, query string) (agui.WorkerOutput, error)
 	GuardTool(ctx context.Context, u Use) (agui.ToolOutput, error)
+	FitArgs(tool string, args json.RawMessage) json.RawMessage
 }
 
 func (c checker) callGuard(ctx context.Context, g *Guard, s Subject) (Verdict, error) {

@@ -388,3 +388,32 @@ func TestGuard_RefusesWhatOthersBrought(t *testing.T) {
 		t.Errorf("answer %q after %d calls", *run.OutputSummary, calls.Load())
 	}
 }
+
+// Guards judge arguments as the tool gets them: numbers that a model has written as texts are numbers, an approver's among them.
+func TestGuard_JudgesWhatIsExecuted(t *testing.T) {
+	most := plugins.Guard{Name: "g", Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
+		var args struct{ Euros any }
+		if err := json.Unmarshal(s.Args, &args); err != nil {
+			return plugins.Verdict{}, err
+		}
+		switch args.Euros {
+		case 500.0:
+			return plugins.Verdict{Verdict: plugins.Refuse, Reason: "too much"}, nil
+		case 5.0:
+			return plugins.Verdict{Verdict: plugins.AskPerson}, nil
+		}
+		return plugins.Verdict{Verdict: plugins.Allow}, nil
+	}}
+	for args, edited := range map[string]string{`{"euros":"500"}`: "", `{"euros":5}`: `{"euros":"500"}`} {
+		var calls atomic.Int64
+		b := open(t, runtime.Config{}, guarded{asksFor("clerk", "pay", args), plugins.Guards{Tool: []plugins.Guard{most}}}, pay(&calls))
+		s := b.start("main", "clerk", "go")
+		if edited != "" {
+			b.wait(s.RunID, runtime.Waiting)
+			b.resume(s.RunID, `{"approved":true,"editedArgs":`+edited+`}`)
+		}
+		if run := b.wait(s.RunID, runtime.Completed); *run.OutputSummary != "too much" || calls.Load() != 0 {
+			t.Errorf("%s%s: answer %q after %d calls", args, edited, *run.OutputSummary, calls.Load())
+		}
+	}
+}

@@ -4,6 +4,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"time"
 
@@ -61,6 +62,8 @@ type GuardCaller interface {
 	GuardAgent(ctx context.Context, u plugins.Use, query string) (agui.WorkerOutput, error)
 	// GuardTool calls the tool u.Name with u.Request, without showing it, and returns its output. It has no record.
 	GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error)
+	// FitArgs returns the arguments of a call as the tool gets them, and unchanged if they do not fit, because such a call fails.
+	FitArgs(tool string, args json.RawMessage) json.RawMessage
 }
 
 // OutputSettler is a Host that knows the texts and the reasoning of a worker whose guards judge them after they were shown (see

@@ -155,6 +155,9 @@ func (h *host) GuardAgent(ctx context.Context, u plugins.Use, query string) (agu
 	return plugins.ExecuteGuard(ctx, agent, &host{ctx: ctx, s: h.s, agent: u.Name, parent: h, subagent: h.subagent, query: query}, in)
 }
 
+// FitArgs returns the arguments unchanged, as the tools of a test get them.
+func (h *host) FitArgs(_ string, args json.RawMessage) json.RawMessage { return args }
+
 // GuardTool calls a tool of the test as a guard.
 func (h *host) GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error) {
 	tool := h.tool(u.Name)

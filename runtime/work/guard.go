@@ -58,6 +58,21 @@ func (s *step) GuardTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, e
 	})
 }
 
+// FitArgs returns the arguments as the tool gets them: see [host.GuardCaller].
+func (s *step) FitArgs(name string, args json.RawMessage) json.RawMessage {
+	s.AwaitTools(name)
+	fitted, offered, err := s.l.clientTools.fit(plugins.Use{Name: name, Request: args})
+	if tool, ok := s.l.plugins.Tool(name); ok && !offered {
+		fitted, err = s.l.offer.graphs.FitArgs(tool, args)
+	} else if !offered {
+		return args
+	}
+	if err != nil {
+		return args
+	}
+	return fitted
+}
+
 // unjudgedPlace begins the last segment of the place of a memo that names a message which was shown before a guard's verdict. The memo
 // is stored with the beginning of the message, and done once the message is allowed or retracted. Places of uses never begin with it.
 const unjudgedPlace = "unjudged:"
