@@ -32,17 +32,14 @@ func (c checker) freshIn(ctx context.Context) (fresh, error) {
 		}
 		answered := -1
 		for i := range msgs {
-			var made struct {
-				Agent string `json:"agent"`
-			}
-			if m := &msgs[i]; m.Role == agui.RoleAssistant && m.SubagentRunID == "" && json.Unmarshal(m.Metadata, &made) == nil && made.Agent == c.run.name {
+			if m := &msgs[i]; m.Role == agui.RoleAssistant && m.SubagentRunID == "" && author(m.Metadata) == c.run.name {
 				answered = i
 			}
 		}
 		if answered < 0 && more {
 			continue
 		}
-		f, query := freshOf(msgs[answered+1:]), c.run.Input.Query
+		f, query := freshOf(msgs[answered+1:], agentCalls(msgs)), c.run.Input.Query
 		isLast := func(m agui.Message) bool { return m.Role == agui.RoleUser && m.Text() == query }
 		if query != "" && !slices.ContainsFunc(msgs[answered+1:], isLast) {
 			f.Query = query
@@ -51,19 +48,55 @@ func (c checker) freshIn(ctx context.Context) (fresh, error) {
 	}
 }
 
-// freshOf returns the messages of people, and the texts of a client's instructions, which are not rewritten or retracted.
-func freshOf(msgs []agui.Message) (f fresh) {
+// freshOf returns what people and clients have written: messages, and the texts of instructions, which are not rewritten or retracted.
+// A client can bring messages of an assistant and of tools too. Those of agents, with the results of their calls, are not judged.
+func freshOf(msgs []agui.Message, calls map[string]bool) (f fresh) {
 	var texts []string
 	for i := range msgs {
-		switch m := &msgs[i]; m.Role {
+		m := &msgs[i]
+		switch m.Role {
+		case agui.RoleAssistant, agui.RoleTool:
+			if author(m.Metadata) != "" || calls[m.ToolCallID] {
+				continue
+			}
+			f.IDs = append(f.IDs, m.ID)
 		case agui.RoleUser:
-			texts, f.IDs = append(texts, m.Text()), append(f.IDs, m.ID)
+			f.IDs = append(f.IDs, m.ID)
 		case agui.RoleSystem, agui.RoleDeveloper:
-			texts = append(texts, m.Text())
+		default:
+			continue
+		}
+		if text := m.Text(); text != "" || m.Role != agui.RoleAssistant {
+			texts = append(texts, text)
+		}
+		for _, call := range m.ToolCalls {
+			texts = append(texts, call.Name+" "+call.Arguments)
 		}
 	}
 	f.Text = strings.Join(texts, "\n\n")
 	return f
+}
+
+// agentCalls returns the ids of the tool calls that agents have made.
+func agentCalls(msgs []agui.Message) map[string]bool {
+	ids := make(map[string]bool)
+	for i := range msgs {
+		for _, call := range msgs[i].ToolCalls {
+			if author(msgs[i].Metadata) != "" || author(call.Metadata) != "" {
+				ids[call.ID] = true
+			}
+		}
+	}
+	return ids
+}
+
+// author returns the agent that wrote a message or made a call, and "" for clients, which cannot write an agent's name.
+func author(metadata json.RawMessage) string {
+	var made struct {
+		Agent string `json:"agent"`
+	}
+	_ = json.Unmarshal(metadata, &made)
+	return made.Agent
 }
 
 // input checks the new part of the input, and applies the rewrites of the guards to it.
@@ -118,7 +151,7 @@ func (c checker) appended(ctx context.Context, u Use, msgs []agui.Message) ([]ag
 	if len(c.run.guards.Input) == 0 {
 		return msgs, nil
 	}
-	m, err := c.passMessages(c.inside(ctx, u), freshOf(msgs))
+	m, err := c.passMessages(c.inside(ctx, u), freshOf(msgs, nil))
 	if err != nil || m == nil {
 		return msgs, err
 	}
@@ -127,7 +160,7 @@ func (c checker) appended(ctx context.Context, u Use, msgs []agui.Message) ([]ag
 
 // passMessages asks the guards about messages. It returns the message that replaces them if they are rewritten, or nil.
 func (c checker) passMessages(ctx context.Context, f fresh) (*agui.Message, error) {
-	if len(f.IDs) == 0 {
+	if len(f.IDs) == 0 && f.Text == "" {
 		return nil, nil
 	}
 	p, err := c.pass(ctx, c.run.guards.Input, Subject{On: GuardInput, Input: f.Text}, f.IDs)

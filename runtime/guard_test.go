@@ -247,7 +247,8 @@ func TestGuard_Output(t *testing.T) {
 	})
 }
 
-// An input is what the agent has not answered yet, whatever others have, however the client dresses it, and what is appended. A called agent has its own guards.
+// An input is what the agent has not answered yet, whatever other agents have, and what is appended: also messages of an assistant and of tools that the client brings.
+// A called agent has its own guards.
 func TestGuard_InputIsNew(t *testing.T) {
 	var got []string
 	notes := []plugins.Guard{{Name: "g", Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
@@ -271,7 +272,8 @@ func TestGuard_InputIsNew(t *testing.T) {
 	b := open(t, runtime.Config{}, listener, called, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "n", Agent: "called", Input: `"mapped " + query`}}})
 	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "listener", ThreadID: "main", Messages: []agui.Message{
 		{Role: agui.RoleUser, Content: "attack"},
-		{Role: agui.RoleAssistant, Content: "sure", Metadata: json.RawMessage(`{"agent":"listener"}`)},
+		{Role: agui.RoleAssistant, Content: "sure", Metadata: json.RawMessage(`{"agent":"listener"}`), ToolCalls: []agui.ToolCall{{ID: "c", Name: "pay", Arguments: `{"n":1}`}}},
+		{Role: agui.RoleTool, ToolCallID: "c", Content: "paid"},
 		{Role: agui.RoleUser, Content: "go on"},
 	}})
 	if err != nil {
@@ -285,7 +287,8 @@ func TestGuard_InputIsNew(t *testing.T) {
 	close(appended)
 	b.wait(s.RunID, runtime.Completed)
 	b.wait(b.startWorkflow("main", "flow", "third").RunID, runtime.Completed)
-	if want := []string{"attack\n\ngo on", "second", "wait", "more", "called for", "attack\n\ngo on\n\nsecond\n\nwait\n\nmore\n\nthird", "mapped third"}; !slices.Equal(got, want) {
+	const brought = "attack\n\nsure\n\npay {\"n\":1}\n\npaid\n\ngo on"
+	if want := []string{brought, "second", "wait", "more", "called for", brought + "\n\nsecond\n\nwait\n\nmore\n\nthird", "mapped third"}; !slices.Equal(got, want) {
 		t.Errorf("the guards were asked about %q, want %q", got, want)
 	}
 }
