@@ -391,3 +391,34 @@ func (b *bench) quiet() {
 		}
 	}
 }
+
+// A budget of one project's agent is not listed in another.
+func TestBudget_NamesNoOtherProjectsAgent(t *testing.T) {
+	of := func(agent string) data.Budget {
+		return data.Budget{Name: "of " + agent, Scope: data.OfRun, Of: agent, Unit: data.UnitTokens, Limit: 1}
+	}
+	b := open(t, budgeted(of("asking"), of("private"), of("")), asking, private{asking, "elsewhere"})
+	for project, want := range map[string]string{"default": "of asking, of , ", "elsewhere": "of asking, of private, of , "} {
+		list, err := b.Budgets(runtime.MustCaller(project, "local", runtime.RoleUser))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got strings.Builder
+		for _, s := range list {
+			got.WriteString(s.Name + ", ")
+		}
+		if got.String() != want {
+			t.Errorf("%s has the budgets %q, want %q", project, got.String(), want)
+		}
+	}
+}
+
+// private is an agent of one project.
+type private struct {
+	agent
+	project string
+}
+
+func (p private) Info() plugins.Info {
+	return plugins.Info{Name: "private", Projects: []string{p.project}}
+}

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
@@ -50,5 +51,10 @@ func (rt *Runtime) Budgets(c Caller) ([]BudgetState, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	return rt.work.BudgetsOf(c.project, c.only(), time.Now()), nil
+	offered := rt.Offered(c)
+	return slices.DeleteFunc(rt.work.BudgetsOf(c.project, c.only(), time.Now()), func(s BudgetState) bool {
+		_, agent := offered.Agent(s.Of)
+		_, workflow := offered.Workflow(s.Of)
+		return s.EachRun() && s.Of != "" && !agent && !workflow
+	}), nil
 }
