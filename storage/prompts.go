@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -34,6 +36,9 @@ ON CONFLICT (id) DO NOTHING`
 INSERT INTO prompt_uses (run_key, piece)
 VALUES (?::bigint, ?::text)
 ON CONFLICT (run_key, piece) DO NOTHING`
+
+	selectRunKeys = `
+SELECT key FROM runs WHERE key = ANY (?)`
 
 	selectPrompts = `
 SELECT ` + promptColumns + `, (` + countPrompts + `), sized.found
@@ -113,6 +118,26 @@ func msLong(d time.Duration) any {
 
 func pieceCells(p *data.PromptPiece) []any    { return []any{p.ID, string(p.Body)} }
 func pieceUseCells(p *data.PromptPiece) []any { return []any{p.RunKey, p.ID} }
+
+// dropPieces drops the pieces of runs that are gone. A run whose prompt is stored with them is there.
+func (tx *commitTx) dropPieces() error {
+	p := tx.pending
+	others := make(map[int64]bool)
+	for i := range p.pieces {
+		key := p.pieces[i].RunKey
+		others[key] = !slices.ContainsFunc(p.prompts.rows, func(c data.Prompt) bool { return c.RunKey == key })
+	}
+	maps.DeleteFunc(others, func(_ int64, other bool) bool { return !other })
+	if len(others) == 0 {
+		return nil
+	}
+	there, err := find(tx, scalar[int64], selectRunKeys, keysOf(slices.Collect(maps.Keys(others))))
+	if err != nil {
+		return err
+	}
+	p.pieces = slices.DeleteFunc(p.pieces, func(c data.PromptPiece) bool { return others[c.RunKey] && !slices.Contains(there, c.RunKey) })
+	return nil
+}
 
 func scanPromptAnd(rows *sql.Rows, more ...any) (p data.Prompt, err error) {
 	var provider, name, finish, answer sql.NullString

@@ -394,6 +394,9 @@ func (tx *commitTx) writePending() error {
 	write(tx, p.uses, insertUse, useCells)
 	write(tx, p.uses, useAttachment, usedCells)
 	write(tx, p.prompts.rows, insertPrompt, promptCells)
+	if err := tx.dropPieces(); err != nil {
+		return err
+	}
 	write(tx, p.pieces, insertPiece, pieceCells)
 	write(tx, p.pieces, insertPieceUse, pieceUseCells)
 	write(tx, p.audit, insertAudit, auditCells)

@@ -480,7 +480,8 @@ func (p *Prompt) End(e *PromptEnd) {
 	}
 }
 
-// PromptPiece is a part of prompts that is no message of the thread. Runs of a thread share it; it is removed with the last of them.
+// PromptPiece is a part of prompts that is no message of the thread. Runs of a thread share it; it is removed with the last of them,
+// and not stored for a run that is gone.
 type PromptPiece struct {
 	RunKey int64
 	ID     string // a hash of the thread and of Body, so that equal pieces are one

@@ -70,18 +70,28 @@ type prompts struct {
 	seed        maphash.Seed
 	seqs        map[uint64]int64 // of the thread's messages, by their content
 	hashes      map[int64]uint64 // the contents by seq, 0 for messages that are not part of conversations
-	stored      map[string]bool  // pieces that the run uses
+	runs        map[string]int64 // the runs of the thread's messages, by their id
+	stored      map[pieceUse]bool
+}
+
+// pieceUse is a piece that a run uses.
+type pieceUse struct {
+	run   int64
+	piece string
 }
 
 func newPrompts(run *data.Run) *prompts {
 	return &prompts{
 		thread: run.ThreadKey, run: run.Key, seed: maphash.MakeSeed(),
-		seqs: make(map[uint64]int64), hashes: make(map[int64]uint64), stored: make(map[string]bool),
+		seqs: make(map[uint64]int64), hashes: make(map[int64]uint64), runs: make(map[string]int64), stored: make(map[pieceUse]bool),
 	}
 }
 
 // learn notes a message of the thread, to which prompts can refer.
 func (p *prompts) learn(m *data.Message) {
+	if p != nil {
+		p.runs[m.ID] = m.RunKey
+	}
 	switch hash, ok := p.hash(&m.Message); {
 	case p == nil || m.Seq == 0:
 	case !Converses(m.Role):
@@ -140,15 +150,15 @@ type references struct {
 	first, last int64      // the range of messages at the end, 0 for none
 }
 
-// piece adds a reference to a piece.
-func (r *references) piece(kind byte, body []byte) {
+// piece adds a reference to a piece, which is removed with the run.
+func (r *references) piece(kind byte, body []byte, run int64) {
 	r.closeRange()
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %c %s", r.thread, kind, body))
 	id := base64.RawURLEncoding.EncodeToString(sum[:12])
 	r.text.WriteString(" " + string(kind) + id)
-	if !r.stored[id] {
-		r.stored[id] = true
-		r.rows = append(r.rows, &data.PromptPiece{RunKey: r.run, ID: id, Body: body})
+	if use := (pieceUse{run, id}); !r.stored[use] {
+		r.stored[use] = true
+		r.rows = append(r.rows, &data.PromptPiece{RunKey: run, ID: id, Body: body})
 	}
 }
 
@@ -214,7 +224,7 @@ func (r *references) message(m *plugins.PromptMessage) {
 		said = Said{agui.Message{Role: m.Role, ToolCallID: m.ToolCallID}, []plugins.PromptChange{{Kind: "cut", Of: m.ToolCallID, Why: tooLong(len(body))}}}
 		body = mustJSON(said)
 	}
-	r.piece(RefMessage, body)
+	r.piece(RefMessage, body, cmp.Or(r.runs[m.Message.ID], r.run)) // a copy is removed with its message
 }
 
 func tooLong(size int) string {
@@ -228,18 +238,18 @@ func (p *prompts) sent(prompt *plugins.Prompt) (string, []data.Row) {
 	all := mustJSON(Offer{prompt.System, prompt.Tools, prompt.Parameters})
 	switch {
 	case len(offer) <= smallOffer && len(all) <= maxPiece:
-		r.piece(RefOffer, all)
+		r.piece(RefOffer, all, r.run)
 	default:
 		for _, text := range prompt.System {
 			if len(text) > maxPiece {
 				text = tooLong(len(text))
 			}
-			r.piece(RefInstructions, mustJSON(text))
+			r.piece(RefInstructions, mustJSON(text), r.run)
 		}
 		if len(offer) > maxPiece {
 			offer = mustJSON(Offer{Parameters: mustJSON(map[string]string{"tools": tooLong(len(offer))})})
 		}
-		r.piece(RefOffer, offer)
+		r.piece(RefOffer, offer, r.run)
 	}
 	for i := range prompt.Messages {
 		r.message(&prompt.Messages[i])
@@ -376,7 +386,7 @@ func (a *asking) answer(answer *plugins.ModelAnswer) (string, []data.Row) {
 		body = mustJSON(Answered{Text: tooLong(len(body))})
 	}
 	r = &references{prompts: l.prompts}
-	r.piece(RefAnswer, body)
+	r.piece(RefAnswer, body, r.run)
 	return r.String(), r.rows
 }
 

@@ -76,12 +76,21 @@ func testPieces(t *testing.T, f *fixture) {
 	left(1)
 	remove(second)
 	left(0)
-	third := f.newRun(t, thread, "third", data.Completed)
+	third, fourth := f.newRun(t, thread, "third", data.Completed), f.newRun(t, thread, "fourth", data.Completed)
 	f.put(t, &data.PromptPiece{RunKey: third.Key, ID: "own1", Body: object("new")}) // would be the old one if that had stayed
 	p, err = f.PromptPieces(ctx, "project", thread.Key, []string{"own1"})
 	equal(t, "a piece after its deletion", p.Rows, err, []data.PromptPiece{{ID: "own1", Body: object("new")}})
 
-	f.put(t, message(third, "m", 7, data.MessageConsumed), message(third, "n", 8, data.MessageHidden))
+	f.put(t, &data.PromptPiece{RunKey: third.Key, ID: "late", Body: object("l")}, &data.PromptPiece{RunKey: first.Key, ID: "late", Body: object("l")})
+	f.put(t, &data.PromptPiece{RunKey: first.Key, ID: "later", Body: object("l")}) // of a run that is gone
+	remove(third)
+	for _, id := range []string{"late", "later"} {
+		f.put(t, &data.PromptPiece{RunKey: fourth.Key, ID: id, Body: object("new")})
+	}
+	p, err = f.PromptPieces(ctx, "project", thread.Key, []string{"late", "later"})
+	equal(t, "pieces of a run that is gone", p.Rows, err, []data.PromptPiece{{ID: "late", Body: object("new")}, {ID: "later", Body: object("new")}})
+
+	f.put(t, message(fourth, "m", 7, data.MessageConsumed), message(fourth, "n", 8, data.MessageHidden))
 	msgs, err := f.MessagesBySeq(ctx, "project", thread.Key, []int64{7, 8, 9})
 	if err == nil && (len(msgs.Rows) != 2 || msgs.Rows[0].ID != "n") {
 		err = fmt.Errorf("%d messages", len(msgs.Rows))

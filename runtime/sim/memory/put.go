@@ -294,6 +294,9 @@ func (tx *tx) putOfRun(row data.Row) error {
 		}
 		tx.prompts.of(row.RunKey).change(tx, row.ID, func(p *data.Prompt) { p.End(end) })
 	case *data.PromptPiece:
+		if tx.runs[row.RunKey] == nil {
+			return nil
+		}
 		piece, err := kept(row)
 		if err != nil {
 			return err
