@@ -102,8 +102,8 @@ func (s *step) unjudged(ev agui.Event) []data.Row {
 	}}
 }
 
-// judge completes the memos of unjudged messages that of selects. It returns the rows, and the ids of the messages that are shown and not
-// allowed.
+// judge completes the memos of unjudged messages for which of returns true. It returns these rows, and the ids of the messages that are
+// shown and not allowed.
 func (l *live) judge(allowed []string, of func(*data.Memo) bool) (rows []data.Row, ids []string) {
 	for _, m := range l.journal.records {
 		if m.Done || !strings.HasPrefix(m.Place[strings.LastIndexByte(m.Place, '/')+1:], unjudgedPlace) || !of(m) {
@@ -120,8 +120,8 @@ func (l *live) judge(allowed []string, of func(*data.Memo) bool) (rows []data.Ro
 	return rows, ids
 }
 
-// retractUnjudged stages the retraction of the unjudged messages that of selects: they get no verdict any more. l.mu is held if l is
-// shared.
+// retractUnjudged stages the retraction of the unjudged messages for which of returns true. The caller holds l.mu if other goroutines
+// have l.
 func (l *live) retractUnjudged(it *commit.Item, of func(*data.Memo) bool) error {
 	rows, ids := l.judge(nil, of)
 	for _, row := range rows {
