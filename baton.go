@@ -121,7 +121,7 @@ type Tuning struct {
 	// Prices are the prices of models, by which the costs of model calls are computed when they are made.
 	Prices Prices
 
-	// Budgets limit what the model calls of projects, users, agents and runs may use, in tokens or in the currency of Prices.
+	// Budgets limit the use of model calls by projects, users, agents and runs, in tokens or in the currency of Prices.
 	Budgets []Budget
 
 	Attachments Attachments
@@ -167,7 +167,7 @@ const (
 	RoleAdmin    = runtime.RoleAdmin
 )
 
-// What model calls cost, and may use.
+// Prices and budgets of model calls.
 //
 //nolint:revive // each is documented there
 type (

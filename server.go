@@ -159,7 +159,7 @@ func (s *Server) unwell() (lines []string) {
 	return lines
 }
 
-// abort closes what Start has opened when it fails.
+// abort closes the resources of a Start that fails.
 func (s *Server) abort(ctx context.Context) error {
 	var errs []error
 	if s.rt != nil {

@@ -43,7 +43,7 @@ func tidy(ctx context.Context, every time.Duration, rt *runtime.Runtime, db *sto
 	}
 }
 
-// duties returns what the janitor does. Data expires before unused attachments are removed and the file shrinks.
+// duties returns the janitor's duties. Data expires before unused attachments are removed and the file shrinks.
 func duties(every time.Duration, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, guard *clockGuard, log *slog.Logger) []janitor.Duty {
 	active := func(do func(context.Context, time.Time) error) func(context.Context, time.Time) error {
 		return func(ctx context.Context, now time.Time) error {

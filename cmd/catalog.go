@@ -84,7 +84,7 @@ func (p *Program) workflowsCommand() *cobra.Command {
 	return cmd
 }
 
-// catalog returns what the selected server offers, or without one what this program would serve.
+// catalog returns the agents and workflows of the selected server, or without one those that this program would serve.
 func (p *Program) catalog(cmd *cobra.Command, t target) (agents wire.Catalog, workflows wire.CatalogWorkflows, err error) {
 	c, cfg, err := connect(cmd, t)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// withCure returns the text of an error, and what to do about it if that is known.
+// withCure returns the text of an error, with its cure if that is known.
 func withCure(err error) string {
 	text := err.Error()
 	cure := ""

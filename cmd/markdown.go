@@ -18,7 +18,7 @@ type markdown struct {
 
 const cyan = "\x1b[36m"
 
-// lineStart matches what may become the marker at the start of a line.
+// lineStart matches a possible beginning of the marker at the start of a line.
 var lineStart = regexp.MustCompile("^ {0,9}(#{1,6} ?|`{1,2}|```[^`\n]*|[-*+] ?|> ?|\\*\\*)?$")
 
 // render returns the styled text that is complete after s.

@@ -121,7 +121,7 @@ func (s *chat) fields(ctx context.Context, fields []field) (json.RawMessage, err
 	return json.Marshal(given)
 }
 
-// question writes a question with what it is about, and the fields of its answer.
+// question writes a question with its subject, and the fields of its answer.
 func (t *transcript) question(in *agui.Interrupt) {
 	var about struct {
 		ToolName, Agent, Query string

@@ -66,7 +66,7 @@ type Auth struct {
 	TestPlugins bool `yaml:"test_plugins"` // offer the built-in test agents and tools even with authentication (false)
 }
 
-// Log sets what the server writes to standard error.
+// Log configures the log on standard error.
 type Log struct {
 	Level  slog.Level `yaml:"level"`  // debug, info, warn or error (info)
 	Format string     `yaml:"format"` // text, json, or auto: text on a terminal, json elsewhere (auto)

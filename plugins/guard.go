@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Guards check what an Agent gets, calls and answers. Guards of one kind run in order, each on what the one before it has left.
+// Guards check the input, the calls and the answers of an Agent. Guards of one kind run in order, each on the result of the one before.
 // Each verdict is recorded and is an event of the log. A guard that fails or exceeds its time refuses.
 //
 // A refused input fails the agent with the code guard_refused, and the refused messages are retracted: later prompts omit them.
@@ -43,7 +43,7 @@ type Guard struct {
 	Streams bool          // for Output: texts are shown while they are generated, and retracted unless they are allowed
 }
 
-// Subject is what a guard decides about.
+// Subject is the object of a guard's decision.
 type Subject struct {
 	On      string          `json:"on"`               // GuardInput, GuardTool or GuardOutput
 	Input   string          `json:"input,omitempty"`  // the new texts

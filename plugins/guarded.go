@@ -22,7 +22,7 @@ type fresh struct {
 	Query string   `json:"query,omitempty"` // another text, of a workflow's node
 }
 
-// freshIn returns what the agent has not answered yet in the thread. A message that an agent wrote has its name, which no client
+// freshIn returns the part of the thread that the agent has not answered yet. A message that an agent wrote has its name, which no client
 // can write.
 func (c checker) freshIn(ctx context.Context) (fresh, error) {
 	for limit := 10; ; limit *= 10 {
@@ -48,7 +48,7 @@ func (c checker) freshIn(ctx context.Context) (fresh, error) {
 	}
 }
 
-// freshOf returns what people and clients have written: messages, and the texts of instructions, which are not rewritten or retracted.
+// freshOf returns the texts of people and clients: of messages, and of instructions, which are not rewritten or retracted.
 // A client can bring messages of an assistant and of tools too. Those of agents, with the results of their calls, are not judged.
 func freshOf(msgs []agui.Message, calls map[string]bool) (f fresh) {
 	var texts []string
@@ -146,7 +146,7 @@ func (c checker) context(ctx context.Context) error {
 	return nil
 }
 
-// appended checks messages that were appended, and returns what the guards leave of them.
+// appended checks messages that were appended, and returns those that the guards leave.
 func (c checker) appended(ctx context.Context, u Use, msgs []agui.Message) ([]agui.Message, error) {
 	if len(c.run.guards.Input) == 0 {
 		return msgs, nil
@@ -221,7 +221,7 @@ func (c checker) call(ctx context.Context, u *Use) error {
 	return nil
 }
 
-// fitted returns the arguments of a call as its tool gets them: guards judge what is executed.
+// fitted returns the arguments of a call as its tool gets them, because guards judge the call that is executed.
 func (c checker) fitted(tool string, args json.RawMessage) json.RawMessage {
 	if h, ok := c.run.host.(guardCaller); ok {
 		return h.FitArgs(tool, args)
@@ -331,7 +331,7 @@ func (c checker) texts(answer string) (texts []*message, last *message, ids []st
 	return texts, last, ids
 }
 
-// refuseOutput retracts what the worker has shown after a guard or a person has refused it, or while a person decides.
+// refuseOutput retracts all that the worker has shown, after a guard or a person has refused it, or while a person decides.
 func (c checker) refuseOutput(p passed, err error) error {
 	if errors.Is(err, ErrWaiting) && !p.asked { // for a budget of a guard's model: there is no verdict yet
 		return err
@@ -341,7 +341,7 @@ func (c checker) refuseOutput(p passed, err error) error {
 	return cmp.Or(err, c.retractAnswer(nil))
 }
 
-// retractAnswer retracts what the worker has shown except allowed. Its answer becomes another message. The caller holds r.mu.
+// retractAnswer retracts all that the worker has shown except allowed. Its answer becomes another message. The caller holds r.mu.
 func (c checker) retractAnswer(allowed []string) error {
 	c.run.last = nil
 	if m := c.run.open; m != nil && !slices.Contains(allowed, m.id) {

@@ -61,7 +61,7 @@ type Info struct {
 	// messages only.
 	External bool
 
-	// Guards check what an Agent gets, calls and answers.
+	// Guards check the input, the calls and the answers of an Agent.
 	Guards Guards `json:"-"`
 
 	// Concurrency limits the runs of an Agent that execute at once; further runs are queued. 0 means no own limit.
@@ -143,7 +143,7 @@ type Call struct {
 
 	// Progress receives the arguments of Report; nil discards them.
 	Progress func(fraction float64, message string)
-	// Asks answers Ask; nil if nobody can be asked.
+	// Asks answers Ask; nil if there is no one to ask.
 	Asks func(key string, q agui.Interrupt) (Answer, error)
 
 	// Kept is the value of the latest Keep in an earlier process that has died or stopped, nil for none.

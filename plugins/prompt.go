@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Prompt is what a worker sends to a model, for people who ask later why the model answered as it did. It never has
+// Prompt is a worker's request to a model, kept to explain the model's answer later. It never has
 // credentials. Tools, calls and results have the names and IDs of the log, whatever the provider calls them.
 type Prompt struct {
 	Provider   string
@@ -35,7 +35,7 @@ type PromptTool struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"` // JSON Schema
 }
 
-// PromptChange is a difference between what the log has and what the model was sent.
+// PromptChange is a difference between the log and the prompt.
 type PromptChange struct {
 	Kind string `json:"kind"` // one of the constants below, or the worker's own word
 	Of   string `json:"of"`   // the ID of a message or a call, or the name of a tool
@@ -75,7 +75,7 @@ func WithModelCall(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, modelCallKey{}, id)
 }
 
-// KeepsPrompts reports whether SendPrompt stores what it is given.
+// KeepsPrompts reports whether SendPrompt stores prompts.
 func (r *Run) KeepsPrompts() bool {
 	k, ok := r.host.(interface{ KeepsPrompts() bool })
 	return ok && k.KeepsPrompts()

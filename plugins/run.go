@@ -123,7 +123,7 @@ func (r *Run) Progress(fraction float64, message string) error {
 	return r.emit(agui.Progress(r.Input.Node, fraction, message))
 }
 
-// Compacted reports what the prompt of a model call leaves out. The context is that of BeginModelCall or SendPrompt.
+// Compacted reports how the prompt of a model call was shortened. The context is that of BeginModelCall or SendPrompt.
 func (r *Run) Compacted(ctx context.Context, c agui.Compaction) error {
 	c.CallID, _ = ctx.Value(modelCallKey{}).(string)
 	r.mu.Lock()

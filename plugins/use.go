@@ -110,7 +110,7 @@ func (s *scope) place(kind, name string) string {
 	return fmt.Sprintf("%s%s#%d", s.path, what, s.uses[what])
 }
 
-// begin refuses a use without a request while an equal one is running, because their records could not be told apart.
+// begin refuses a use without a request while an equal one is running, because their records could not be distinguished.
 // The caller holds run.mu.
 func (s *scope) begin(what string) error {
 	if s.doing[what] {

@@ -155,7 +155,7 @@ func project(c *fiber.Ctx) string {
 	return c.Query("projectId")
 }
 
-// InBody returns who in the project that a request's body names, unless its path or query names one.
+// InBody returns the caller in the project that a request's body names, unless its path or query names one.
 func InBody(c *fiber.Ctx, who runtime.Caller, named string) (runtime.Caller, error) {
 	if named == "" || project(c) != "" {
 		return who, nil

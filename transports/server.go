@@ -44,7 +44,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// Config holds what a Server needs. Runtime and Streams must be set; other zero fields mean the default.
+// Config configures a Server. Runtime and Streams must be set; other zero fields mean the default.
 type Config struct {
 	Runtime *runtime.Runtime
 	Streams *Streams // the same as the transports have

@@ -21,7 +21,7 @@ import (
 	"github.com/batonrun/baton/transports/stream"
 )
 
-// StreamConfig holds what Streams need. Runtime must be set; other zero fields mean the default.
+// StreamConfig configures Streams. Runtime must be set; other zero fields mean the default.
 type StreamConfig struct {
 	Runtime *runtime.Runtime
 	Log     *slog.Logger

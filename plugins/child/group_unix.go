@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownGroup has cmd lead a process group, so that what it starts can be ended with it.
+// ownGroup has cmd lead a process group, so that its children can be ended with it.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 func terminateGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

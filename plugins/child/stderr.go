@@ -99,7 +99,7 @@ const (
 	maxWord  = 200 // bytes of a line
 )
 
-// add adds a line, unless it is blank or indented: a frame of a stack, or what goes on from another line.
+// add adds a line, unless it is blank or indented: a frame of a stack, or the continuation of another line.
 func (w *words) add(line string) {
 	if line == "" || strings.ContainsAny(line[:1], " \t\r}])") {
 		return

@@ -97,7 +97,7 @@ type Model struct {
 	Compat     *Compat `yaml:"compat" doc:"What the server accepts, where its address and its refusals do not suffice."`
 }
 
-// Compat describes what a model's server accepts. Its fields are those of wire.Compat.
+// Compat describes the capabilities of a model's server. Its fields are those of wire.Compat.
 type Compat struct {
 	Server      string   `yaml:"server" enum:"openai,azure,mistral,deepseek,moonshot,groq,openrouter,gemini,lmstudio,llamacpp,vllm" doc:"The server, if its address does not say so."`
 	System      string   `yaml:"system" enum:"message,user" doc:"user puts the instructions before the first user's message."`
@@ -118,7 +118,7 @@ type Prices struct {
 	Models   map[string]*Price `yaml:"models" doc:"Prices of a million tokens, by the model's name at its provider."`
 }
 
-// Budget limits what model calls may use.
+// Budget limits the use of model calls.
 type Budget struct {
 	Name  string  `yaml:"-"`
 	Scope string  `yaml:"scope" enum:"project,user,agent,run" doc:"Each project, each user of a project, each agent or workflow of a project, or each run has the budget."`

@@ -33,8 +33,8 @@ type ResultOpener interface {
 
 // ModelWatcher is a Host that observes model calls while they run: their duration and failures.
 type ModelWatcher interface {
-	// BeginModelCall reports the start of a model call in a worker or in the function of a Do, and what the model is sent, nil
-	// if the worker does not tell. It returns the context for the call and a function that reports its end: the usage as far as
+	// BeginModelCall reports the start of a model call in a worker or in the function of a Do, and the prompt, nil
+	// if the worker does not give it. It returns the context for the call and a function that reports its end: the usage as far as
 	// known, the answer, likewise, and the error.
 	BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.Context, func(c plugins.ModelCall, a *plugins.ModelAnswer, err error))
 	// KeepsPrompts is Run.KeepsPrompts.
@@ -69,7 +69,7 @@ type GuardCaller interface {
 // OutputSettler is a Host that knows the texts and the reasoning of a worker whose guards judge them after they were shown (see
 // [plugins.Guards.Streams]). If the worker fails or its run ends before SettleOutput, the host retracts them.
 type OutputSettler interface {
-	// SettleOutput retracts these messages except allowed. What the worker shows afterwards needs no verdict.
+	// SettleOutput retracts these messages except allowed. Later messages of the worker need no verdict.
 	SettleOutput(allowed []string) error
 }
 

@@ -241,7 +241,7 @@ func (t *turn) stream(ctx context.Context, m Streamer, other bool, req Request, 
 	defer call.End(pace.ErrNeither) // after a panic
 	told, sent := t.send(ctx, m, &req)
 	if seen != nil { // the call is about the conversation, not its summary
-		if err := t.tellCompacted(told); err != nil {
+		if err := t.showCompacted(told); err != nil {
 			return Response{}, err
 		}
 	}
@@ -288,7 +288,7 @@ func paceOf(m Streamer, req *Request) *pace.Model {
 	return nil
 }
 
-// outcome returns what an error of a call says about the model.
+// outcome classifies the error of a call for the model's breaker.
 func outcome(ctx context.Context, err error) error {
 	failed, ok := errors.AsType[*Error](err)
 	switch {

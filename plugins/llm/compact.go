@@ -72,8 +72,8 @@ func (t *turn) fitInto(ctx context.Context, target int, ans *answer) (less bool,
 	return true, nil
 }
 
-// tellCompacted tells viewers what the prompt of the call with that context leaves out, once.
-func (t *turn) tellCompacted(call context.Context) error {
+// showCompacted shows viewers once how the prompt of the call with that context was shortened.
+func (t *turn) showCompacted(call context.Context) error {
 	told := t.leavesOut
 	t.leavesOut = agui.Compaction{}
 	if told == (agui.Compaction{}) {

@@ -43,7 +43,7 @@ func (l *leftOut) add(name, why string) bool {
 	return true
 }
 
-// leaveOut tells viewers, once in a run, and operators, once, which tools the model does not get.
+// leaveOut reports the tools that the model does not get: to viewers once in a run, and to operators once.
 func (t *turn) leaveOut(tools []LeftOut) error {
 	if t.toldLeftOut {
 		return nil
@@ -65,7 +65,7 @@ func (t *turn) leaveOut(tools []LeftOut) error {
 
 var _ plugins.Reporter = (*Agent)(nil)
 
-// Health implements plugins.Reporter: the tools that the models do not get, what was learned from their providers, and models that
+// Health implements plugins.Reporter: the tools that the models do not get, the rules learned from their providers, and models that
 // are down. It is nil while there is none of it.
 func (a *Agent) Health() *plugins.Health {
 	h := plugins.Health{OK: true}

@@ -177,7 +177,7 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	}
 }
 
-// prompt is what the model gets of the conversation.
+// prompt is the model's view of the conversation.
 type prompt struct {
 	told     []llms.ContentPart // the instructions
 	note     string             // the summary of earlier turns behind them, "" for none

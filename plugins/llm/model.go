@@ -61,7 +61,7 @@ type LeftOut struct {
 
 // Learner is a Streamer that learns from its provider's refusals.
 type Learner interface {
-	// Learned returns what the provider's refusals have taught, for operators.
+	// Learned returns the rules learned from the provider's refusals, for operators.
 	Learned() []string
 }
 

@@ -97,8 +97,8 @@ func (t *turn) userMessage(m *agui.Message) message {
 	return message{llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: parts}, []plugins.PromptMessage{{Message: said}}}
 }
 
-// contentPart converts a part for the models. What no model accepts becomes a text that says so; Baton's models do the same with
-// what their provider does not accept.
+// contentPart converts a part for the models. A part that no model accepts becomes a text that says so; Baton's models do the same with
+// parts that their provider does not accept.
 func (a *Agent) contentPart(p *agui.Part) llms.ContentPart {
 	switch {
 	case p.Type == "text":

@@ -254,7 +254,7 @@ func (t *turn) fit(ctx context.Context, h *history) (string, error) {
 	return done.Note, nil
 }
 
-// trim notes what the history leaves out, if anything.
+// trim notes the omissions of the history, if there are any.
 func (t *turn) trim(kind, upTo, why string) {
 	if upTo != "" {
 		t.trimmed = plugins.PromptChange{Kind: kind, Of: upTo, Why: why}

@@ -32,7 +32,7 @@ const (
 	leastResult = 512
 )
 
-// add returns what the model gets of a call's result at first.
+// add returns the part of a call's result that the model gets at first.
 func (r *results) add(id, text string) string {
 	if len(text) <= leastResult {
 		return text

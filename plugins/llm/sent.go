@@ -123,7 +123,7 @@ func setContent(m *agui.Message, parts []sentPart) {
 	m.Parts, _ = json.Marshal(parts) // texts and numbers
 }
 
-// promptOf returns what a request sends to a model, nil if nobody keeps it.
+// promptOf returns the prompt of a request, nil if prompts are not kept.
 func (t *turn) promptOf(m Streamer, req *Request) *plugins.Prompt {
 	if !t.run.KeepsPrompts() {
 		return nil
@@ -185,7 +185,7 @@ func parametersOf(req *Request) json.RawMessage {
 	return text
 }
 
-// changes returns what the prompt leaves out of the conversation.
+// changes returns the differences between the conversation and the prompt.
 func (t *turn) changes() (list []plugins.PromptChange) {
 	for _, c := range []plugins.PromptChange{t.trimmed, t.dropped} {
 		if c.Kind != "" {
@@ -195,14 +195,14 @@ func (t *turn) changes() (list []plugins.PromptChange) {
 	return list
 }
 
-// sending is a call of a model whose prompt and answer are kept.
+// sending is a call of a model with its prompt and answer, which are kept.
 type sending struct {
 	began  time.Time
 	answer plugins.ModelAnswer
 	end    func(plugins.ModelCall, *plugins.ModelAnswer, error)
 }
 
-// send begins a call of a model. The request tells of the tools that the model does not get.
+// send begins a call of a model. The request names the tools that the model does not get.
 func (t *turn) send(ctx context.Context, m Streamer, req *Request) (context.Context, *sending) {
 	s := &sending{began: time.Now()}
 	if told := req.LeftOut; told != nil {

@@ -108,7 +108,7 @@ func (b *toolbox) advise(err error) error {
 	return &advised
 }
 
-// prefixes are what models put before the names of tools, from the forms in which they were trained to see them.
+// prefixes are put by models before the names of tools, from the forms in which they were trained to see them.
 var prefixes = []string{"", "functions.", "default_api.", "default_api:", "tools.", "functions:"}
 
 // plain returns a name in which other characters are underscores. Other names can become the same.

@@ -176,7 +176,7 @@ func (s *Server) join(ctx context.Context, old bool) (*connection, error) {
 	return conn, nil
 }
 
-// reason returns why a connection has ended: of a program its exit and what it said last.
+// reason returns why a connection has ended: of a program its exit and its last lines.
 func (c *connection) reason(err error) error {
 	if c.child == nil {
 		return err

@@ -104,11 +104,11 @@ func (r *refusal) unknown() bool {
 	return r.status >= 400 && r.status < 500
 }
 
-// lostSession matches what servers say of a session that they do not know.
+// lostSession matches the errors of servers for a session that they do not know.
 var lostSession = regexp.MustCompile(`(?i)\bsession\b.*\b(not found|expired|invalid|unknown|missing|terminated|closed|not exist|no longer|required|not initialized)\b|` +
 	`\b(no|invalid|unknown|missing|expired|bad)\b( valid| active)? ?(mcp[- ])?session|\bno transport found\b`)
 
-// lost reports whether the response tells that the session is gone. A server that does not know the session executes
+// lost reports whether the response means that the session is gone. A server that does not know the session executes
 // nothing; an internal error, or any other error of the protocol, can come from a tool that has sessions too.
 func (r *refusal) lost(session bool) bool {
 	words := lostSession.MatchString(r.said)

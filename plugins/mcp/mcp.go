@@ -9,7 +9,7 @@
 // resources become content parts, and structured content becomes structuredContent in ui_hints. Progress notifications become
 // the node's progress.
 //
-// Servers are read leniently, before the SDK decodes what they sent: see tap. A refusal is told with its HTTP status and the
+// Servers are read leniently, before the SDK decodes their messages: see tap. A refusal is reported with its HTTP status and the
 // server's sentence.
 //
 // Start waits for nothing. If a server cannot be reached or dies, its calls fail and Baton reconnects with growing pauses; runs and Baton's start

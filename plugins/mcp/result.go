@@ -22,7 +22,7 @@ type wireResult struct {
 }
 
 // output converts a result: its texts become the summary, all content becomes parts if there is more than text, and
-// structured content is added. What cannot be read becomes a text that says so. The model is told which questions were declined.
+// structured content is added. Content that cannot be read becomes a text that says so. The text also names the declined questions.
 func output(raw json.RawMessage, a *asker) agui.ToolOutput {
 	var res wireResult
 	if json.Unmarshal(raw, &res) != nil || res.Content == nil && res.Structured == nil && res.IsError == nil {
@@ -66,7 +66,7 @@ func output(raw json.RawMessage, a *asker) agui.ToolOutput {
 	return out
 }
 
-// codeDeclined is the code of a call whose question was put to nobody.
+// codeDeclined is the code of a call with a question that was declined without asking.
 const codeDeclined = "input_declined"
 
 // bare returns a result without the protocol's members as content.
@@ -97,7 +97,7 @@ func elements(raw json.RawMessage) []json.RawMessage {
 	return []json.RawMessage{raw}
 }
 
-// says reports whether a text is a JSON value, or what a server wraps because structured content must be an object.
+// says reports whether a text is a JSON value, or the value that a server wraps because structured content must be an object.
 func says(text string, structured json.RawMessage) bool {
 	whole := value(structured)
 	if wrapped, ok := whole.(map[string]any); ok && len(wrapped) == 1 && wrapped["result"] != nil {

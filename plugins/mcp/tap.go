@@ -233,7 +233,7 @@ func plain(method string, result json.RawMessage) json.RawMessage {
 	return result
 }
 
-// plainHello returns what we need of a response to initialize.
+// plainHello returns the used members of a response to initialize.
 func plainHello(result json.RawMessage) json.RawMessage {
 	var hello struct {
 		ProtocolVersion json.RawMessage `json:"protocolVersion"`

@@ -72,7 +72,7 @@ func startedTask(result json.RawMessage, asked bool) *wireTask {
 	return task
 }
 
-// asTask returns what asks a server to execute a call as a task, nil if it must not be asked.
+// asTask returns the parameter that asks a server to execute a call as a task, nil if it must not be asked.
 func (t *tool) asTask(ctx context.Context, conn *connection) json.RawMessage {
 	if t.tasks != "required" && (t.tasks != "optional" || !conn.tap.hasTasks()) {
 		return nil
@@ -340,7 +340,7 @@ func (a *asker) unanswered(requests map[string]json.RawMessage) map[string]json.
 	return left
 }
 
-// identity tells whether two requests of a task are the same.
+// identity distinguishes the requests of a task.
 func (a *asker) identity(name string, raw json.RawMessage) string {
 	var r wireRequest
 	_ = json.Unmarshal(raw, &r)

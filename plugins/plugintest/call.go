@@ -203,7 +203,7 @@ func (a *asking) ask(ctx context.Context, tool plugins.Tool, callID, key string,
 
 const keptPlace = "kept"
 
-// kept returns what the call has kept, or nil.
+// kept returns the value that the call has kept, or nil.
 func (a *asking) kept() json.RawMessage {
 	a.host.s.mu.Lock()
 	defer a.host.s.mu.Unlock()

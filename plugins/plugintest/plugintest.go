@@ -36,7 +36,7 @@ type Config struct {
 	Answer func(q agui.Interrupt) plugins.Answer
 	// Attachments are the files that the worker can open, by path.
 	Attachments map[string]Attachment
-	// Next is what each call of Next returns, messages of the role user; later calls return nothing.
+	// Next has the results of the calls of Next, messages of the role user; later calls return nothing.
 	Next [][]agui.Message
 
 	// CrashAfter crashes once, right after that many records were made, and replays the worker. 0 means never.

@@ -108,7 +108,7 @@ func (s *session) closeMessages(subagent string, out agui.WorkerOutput) (ids []s
 	return ids
 }
 
-// cutShort closes what a crash left open, except the sub-agents of CallAgent, which their callers resume. It reopens steps
+// cutShort closes messages, calls and steps that a crash left open, except the sub-agents of CallAgent, which their callers resume. It reopens steps
 // and sub-agents that a worker emitted itself. Announced calls without a record are not made.
 func (s *session) cutShort() {
 	out := agui.WorkerOutput{Status: agui.StatusFailed, Error: outputError(errInterrupted, "")}

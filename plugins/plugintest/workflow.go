@@ -66,7 +66,7 @@ func RunWorkflow(tb testing.TB, w plugins.Workflow, cfg Config) *WorkflowResult 
 	return res
 }
 
-// query returns what the run asks.
+// query returns the query of the run.
 func (cfg *Config) query() string {
 	if n := len(cfg.Messages); n > 0 {
 		return cmp.Or(cfg.Input.Query, cfg.Messages[n-1].Content)

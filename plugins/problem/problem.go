@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// MaxSentence limits what Sentence returns, in bytes.
+// MaxSentence limits the result of Sentence, in bytes.
 const MaxSentence = 1000
 
 // members of a response that can have its description, in the order of preference.
@@ -76,7 +76,7 @@ func first(value json.RawMessage, depth int) string {
 	return ""
 }
 
-// member returns the description in an object: an error's own object says more than what is beside it, and what a gateway
+// member returns the description in an object: an error's own object says more than the members beside it, and the object that a gateway
 // quotes of its provider more than the gateway's own words.
 func member(value json.RawMessage, depth int) string {
 	var object map[string]json.RawMessage

@@ -33,7 +33,7 @@ func (p *program) health() *plugins.Health {
 	return &plugins.Health{OK: true, Since: p.conn.born}
 }
 
-// reason adds what a program said last to the reason of its end.
+// reason adds a program's last lines to the reason of its end.
 func reason(c *child.Child, err error) error {
 	if words := c.LastWords(); words != "" {
 		return fmt.Errorf("%w; it said: %s", err, words)

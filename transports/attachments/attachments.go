@@ -1,5 +1,5 @@
 // Package attachments serves users' files over HTTP: uploads, URLs of stored files, and the content of those that browsers cannot
-// fetch elsewhere. Package attach decides what a user may store and read.
+// fetch elsewhere. Package attach decides the rights of users.
 package attachments
 
 import (

@@ -1,5 +1,5 @@
-// Package budget counts the bytes that a server has in memory for its clients: what has arrived of their requests and messages, and
-// what they have not yet read of their answers. Each alone has a limit; this is the one for all of them together.
+// Package budget counts the bytes that a server has in memory for its clients: the received parts of their requests and messages, and
+// the unread parts of their answers. Each alone has a limit; this is the one for all of them together.
 package budget
 
 import (
@@ -61,7 +61,7 @@ type Hold struct {
 	r  *quota.Reservation
 }
 
-// Hold returns a hold of nobody's and of no bytes yet.
+// Hold returns a hold without an owner and without bytes.
 func (b *Budget) Hold() *Hold { return &Hold{b, b.pool.Reserve(quota.Owner{})} }
 
 // For makes a hold that holds nothing an owner's, and returns it. One that holds something has its owner already.

@@ -11,8 +11,8 @@ var ErrTooLarge = errors.New("there is more than allowed")
 // first is the size of a buffer into which nothing was read yet.
 const first = 1 << 10
 
-// ReadAll reads r to its end, of whose length somebody has announced so much, -1 for nothing, and adds it to h. It never holds
-// more than twice what has come, whatever was announced. It fails with ErrTooLarge when there are more than limit bytes.
+// ReadAll reads r to its end, with the announced length, -1 for none, and adds it to h. It never holds
+// more than twice the bytes that have come, whatever was announced. It fails with ErrTooLarge when there are more than limit bytes.
 func (h *Hold) ReadAll(r io.Reader, announced, limit int) ([]byte, error) {
 	if announced > limit {
 		return nil, ErrTooLarge
@@ -55,7 +55,7 @@ func atEnd(r io.Reader, exact bool) error {
 	return err
 }
 
-// grow returns a larger buffer with what is in buf. For a moment there are both.
+// grow returns a larger buffer with the content of buf. For a moment there are both.
 func (h *Hold) grow(buf []byte, size int) ([]byte, error) {
 	if err := h.Grow(size); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ const maxAnswers = 16 << 20
 // budgetKey is the context's key of the *budget of a request over HTTP.
 type budgetKey struct{}
 
-// budget is what the answers to one request may still hold. Its calls are answered one after the other, so that no more
+// budget is the number of bytes that the answers to one request may still have. Its calls are answered one after the other, so that no more
 // than one answer is made beside those that are counted.
 type budget struct {
 	began   atomic.Bool                                                 // the first message has come, which was counted with the request
@@ -67,7 +67,7 @@ func (t Transport) budget(c *fiber.Ctx) (b *budget, release func()) {
 	return b, release
 }
 
-// counted has each message of a request but the first count as a request of its own. Those over the limit of who sends them are
+// counted has each message of a request but the first count as a request of its own. Those over the limit of their sender are
 // refused one by one.
 func (t Transport) counted(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
@@ -101,7 +101,7 @@ func budgeted(ctx context.Context, answer func() ([]byte, error)) ([]byte, error
 	return raw, err
 }
 
-// read answers a call that only reads, when it is its caller's turn, and only for as long as somebody waits for that.
+// read answers a call that only reads, when it is its caller's turn, and while the client waits.
 func (t Transport) read(ctx context.Context, who runtime.Caller, answer func(context.Context) ([]byte, error)) ([]byte, error) {
 	if t.Streams == nil {
 		return answer(ctx)
@@ -124,7 +124,7 @@ func (t Transport) read(ctx context.Context, who runtime.Caller, answer func(con
 	return raw, err
 }
 
-// echo answers a call whose answer repeats what of its arguments: there is room for it, or nothing is done.
+// echo answers a call that repeats that part of its arguments: there is room for it, or nothing is done.
 func echo(ctx context.Context, what []byte, answer func(context.Context) ([]byte, error)) ([]byte, error) {
 	if b, overHTTP := ctx.Value(budgetKey{}).(*budget); overHTTP {
 		if err := b.grow(what); err != nil {
@@ -134,7 +134,7 @@ func echo(ctx context.Context, what []byte, answer func(context.Context) ([]byte
 	return answer(ctx)
 }
 
-// size is how large the result of raw is in an answer at most: its members are escaped as for HTML, and what is text, too, is quoted.
+// size is how large the result of raw is in an answer at most: its members are escaped as for HTML, and text is quoted too.
 func size(raw []byte) int {
 	separators := wire.Separators(raw)
 	n, quoted := len(raw)+3*separators, separators

@@ -61,7 +61,7 @@ var schemes = map[string]securityScheme{
 // ticketed is the security of streams.
 var ticketed = &[]security{{}, {"bearer": {}}, {"ticket": {}}}
 
-// nobody is the security of operations without authentication.
+// nobody is the security of public operations.
 var nobody = &[]security{}
 
 // refusals are the answers that many operations give.

@@ -1,7 +1,7 @@
-// Package rates limits what users and projects ask for: requests in a second, with a burst that may come at once, open streams, and
+// Package rates limits the requests of users and projects: requests in a second, with a burst that may come at once, open streams, and
 // the threads that their sockets show. It knows nothing of HTTP.
 //
-// The Meter forgets a user who may send a whole burst again: a new limiter would be as full.
+// The Meter forgets a user with a whole burst left: a new limiter would be as full.
 package rates
 
 import (
@@ -71,7 +71,7 @@ func New(cfg Config) *Meter {
 	}
 }
 
-// Config is what the Meter was made with, nothing for a nil Meter.
+// Config returns the Meter's configuration, the zero one for a nil Meter.
 func (m *Meter) Config() Config {
 	if m == nil {
 		return Config{}
@@ -141,10 +141,10 @@ func (m *Meter) Subscribe(who runtime.Caller) (release func(), err error) {
 		"All your sockets together may show %d threads at a time", "All sockets of your project together may show %d threads at a time")
 }
 
-// retryReserve is when a caller that has too many streams open may try again: nobody knows when one ends.
+// retryReserve is when a caller that has too many streams open may try again: when one ends is unknown.
 const retryReserve = 5 * time.Second
 
-// reserved reserves one of p. The texts say what a full user or project may have.
+// reserved reserves one of p. The texts name the limit of a full user or project.
 func reserved(p *quota.Pool, who runtime.Caller, code, user, project string) (release func(), err error) {
 	r, full := p.Try(quota.OwnerOf(who.Project(), who.User()), 1)
 	switch full {
@@ -168,7 +168,7 @@ type Used struct {
 	Subscriptions int
 }
 
-// Used returns what a caller and its project use.
+// Used returns the use of a caller and of its project.
 func (m *Meter) Used(who runtime.Caller) (user, project Used) {
 	if m == nil {
 		return Used{}, Used{}

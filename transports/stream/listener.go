@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// ListenerConfig holds what a Listener needs. Zero fields mean the default.
+// ListenerConfig configures a Listener. Zero fields mean the default.
 type ListenerConfig struct {
 	Log *slog.Logger
 

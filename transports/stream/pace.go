@@ -6,7 +6,7 @@ import (
 )
 
 // Pace waits for the stream's next write, or until ctx is done. It returns at once unless many streams are open and the last
-// write was a moment ago. A source calls it before it reads what to write, so that everything that arrives meanwhile goes
+// write was a moment ago. A source calls it before it reads events to write, so that everything that arrives meanwhile goes
 // out together.
 func (w *Writer) Pace(ctx context.Context) {
 	wait := w.set.Interval() - time.Since(w.Wrote())

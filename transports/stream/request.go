@@ -49,7 +49,7 @@ func (c *Conn) checkPeer() {
 	}
 }
 
-// EndRequest releases what the request holds: after the answer was written, or when a stream has taken the connection over.
+// EndRequest releases the memory of the request: after the answer was written, or when a stream has taken the connection over.
 func (c *Conn) EndRequest() {
 	c.mu.Lock()
 	held, request, watch := c.held, c.request, c.watcher

@@ -1,5 +1,5 @@
 // Package stream holds the open connections on which a server sends events: it takes them over from HTTP, paces the
-// writes, pings, detects disconnected clients, and ends them in order. It does not know what the events mean.
+// writes, pings, detects disconnected clients, and ends them in order. It does not know the meaning of the events.
 package stream
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Config holds what a Set needs. Zero fields mean the default.
+// Config configures a Set. Zero fields mean the default.
 type Config struct {
 	Log *slog.Logger
 

@@ -51,7 +51,7 @@ func NewModelCalls(l List, read runtime.Page[runtime.ModelCall], costs func([]ag
 		func(c *runtime.ModelCall) string { return l.CursorBehind(c.ID) })
 }
 
-// WholeModelCall is a call of a model with what the model was sent and its answer. Each is null if it is not kept.
+// WholeModelCall is a call of a model with its prompt and its answer. Each is null if it is not kept.
 type WholeModelCall struct {
 	ModelCall
 
@@ -59,7 +59,7 @@ type WholeModelCall struct {
 	Answered *ModelAnswer `json:"answered"`
 }
 
-// SentPrompt is what a model was sent.
+// SentPrompt is the prompt of a model call.
 type SentPrompt struct {
 	System     string                 `json:"system"`
 	Messages   []SentMessage          `json:"messages"`
@@ -115,7 +115,7 @@ func NewWholeModelCall(c *runtime.ModelCall, sent *runtime.SentPrompt, answer *r
 	return call, nil
 }
 
-// bare returns calls without what the log has beside their arguments.
+// bare returns calls with their arguments only.
 func bare(calls []agui.ToolCall) (list []agui.ToolCall) {
 	for _, c := range calls {
 		list = append(list, agui.ToolCall{ID: c.ID, Name: c.Name, Arguments: c.Arguments})

@@ -10,14 +10,14 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Usage is what the model calls of a project have used.
+// Usage is the use of the model calls of a project.
 type Usage struct {
 	Since string     `json:"since"` // the first day
 	Until string     `json:"until"` // the last day
 	Items []UsageSum `json:"items"`
 }
 
-// UsageSum is the usage of the calls that agree in what is summed by.
+// UsageSum is the usage of the calls that agree in the members summed by.
 type UsageSum struct {
 	Day               string   `json:"day,omitempty"` // in UTC
 	User              string   `json:"user,omitempty"`

@@ -8,7 +8,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm/wire"
 )
 
-// chatCarried is what a server wants back with a message: its reasoning in the members in which it came, or the signature of
+// chatCarried is data that a server wants back with a message: its reasoning in the members in which it came, or the signature of
 // the call before it.
 type chatCarried struct {
 	ReasoningContent wire.Text    `json:"reasoning_content,omitempty"`
@@ -102,7 +102,7 @@ func textOf(details []chatDetail) wire.Text {
 	return wire.Text(text.String())
 }
 
-// carry adds what was carried: reasoning in the members in which it came, unless the server is known to expect another.
+// carry adds carried data: reasoning in the members in which it came, unless the server is known to expect another.
 func (m *chatMessage) carry(data json.RawMessage, member string) {
 	var c chatCarried
 	_ = json.Unmarshal(data, &c) // ignores data carried by responses

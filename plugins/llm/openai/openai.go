@@ -28,7 +28,7 @@ type Model struct {
 
 var _ llm.Streamer = (*Model)(nil)
 
-// caps is what a server accepts that is not known.
+// caps are the capabilities of an unknown server.
 var caps = wire.Caps{URLs: true, Media: []string{"image/png", "image/jpeg", "image/gif", "image/webp"}, MaxTokens: "max_tokens"}
 
 // New returns the model described by cfg, without a request.

@@ -149,7 +149,7 @@ func (a *responsesAnswer) add(event string, object []byte) (done bool, err error
 	return false, a.Failed(object, strings.HasPrefix(kind, "response."))
 }
 
-// key returns what distinguishes an item of the output.
+// key returns the identity of an item of the output.
 func (a *responsesAnswer) key(index, id wire.Word) string {
 	a.indexed = a.indexed || index != ""
 	if a.indexed {

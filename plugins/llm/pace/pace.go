@@ -17,7 +17,7 @@ type Limits struct {
 	Concurrent int64
 }
 
-// Pacer admits the calls of a provider within its configured limits, and within those that the provider tells or shows for each
+// Pacer admits the calls of a provider within its configured limits, and within those that the provider states or shows for each
 // model. Calls of one user are admitted in order, and users in turn. One call may exceed the limit of tokens. A Pacer is safe
 // for concurrent use, and a nil Pacer has no limits.
 type Pacer struct {
@@ -30,7 +30,7 @@ type Pacer struct {
 // New returns a Pacer without configured limits.
 func New() *Pacer { return &Pacer{pools: newPools(), models: make(map[string]*Model)} }
 
-// Model is what a Pacer knows of one model. A nil Model knows nothing.
+// Model is a Pacer's state of one model. A nil Model knows nothing.
 type Model struct {
 	of       *Pacer
 	name     string
@@ -99,7 +99,7 @@ func (m *Model) Tell(requests, tokens int64) {
 	}
 }
 
-// Request is what is known of a call before it is made.
+// Request describes a call before it is made.
 type Request struct {
 	Project, User string
 	Tokens        int64 // an estimate
@@ -117,7 +117,7 @@ type Call struct {
 }
 
 // Admit returns when a call may start. If it has to wait, idle runs the wait, which lasts until
-// a time if the provider has told it, else the zero time. It fails with a *DownError if the model is down and
+// a time if the provider has stated it, else the zero time. It fails with a *DownError if the model is down and
 // another can be called instead, with ErrTooLong, and with ctx's cause.
 func (m *Model) Admit(ctx context.Context, r Request, idle func(until time.Time, wait func() error) error) (*Call, error) {
 	if m == nil {
@@ -166,7 +166,7 @@ func (m *Model) Admit(ctx context.Context, r Request, idle func(until time.Time,
 
 var errFull = errors.New("a pool is full")
 
-// take reserves what a call needs with reserve.
+// take reserves the requests and tokens of a call with reserve.
 func (m *Model) take(c *Call, tokens int64, reserve func(p *quota.Pool, n int64) (*quota.Reservation, error)) (err error) {
 	into := func(list *[]*quota.Reservation, p *quota.Pool, n int64) {
 		if err != nil {
@@ -187,7 +187,7 @@ func (m *Model) take(c *Call, tokens int64, reserve func(p *quota.Pool, n int64)
 	return err
 }
 
-// release gives back what a call that was not made holds.
+// release gives back the reservation of a call that was not made.
 func (c *Call) release() {
 	c.starting.Release()
 	for _, list := range []*[]*quota.Reservation{&c.held, &c.requests, &c.tokens} {

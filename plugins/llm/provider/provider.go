@@ -18,7 +18,7 @@ import (
 // Config describes a model and how to reach it.
 type Config = wire.Config
 
-// Compat describes what a server accepts.
+// Compat describes the capabilities of a server.
 type Compat = wire.Compat
 
 // defaults are the models used if none is named.

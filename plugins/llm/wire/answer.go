@@ -41,7 +41,7 @@ type Pieces struct {
 	half half
 }
 
-// Add adds a piece. It returns what the text has more by that: halves of characters wait for the next piece.
+// Add adds a piece. It returns the new end of the text: halves of characters wait for the next piece.
 func (p *Pieces) Add(piece Text) string {
 	s := p.half.join(string(piece))
 	p.text.WriteString(s)
@@ -97,7 +97,7 @@ func (a *Answer) Reasoning(s string) error {
 // Spoken reports whether the answer has text or calls so far.
 func (a *Answer) Spoken() bool { return a.text.Text() != "" || len(a.calls.list) > 0 }
 
-// Carry adds v as JSON for later requests to the model, after what the answer has so far.
+// Carry adds v as JSON for later requests to the model, at the end of the answer so far.
 func (a *Answer) Carry(v any) error { return a.Reserve()(v) }
 
 // Reserve returns a Carry for something that has its place here and is complete later.

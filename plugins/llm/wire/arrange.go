@@ -69,7 +69,7 @@ type Result struct {
 	Text     string
 }
 
-// What is said where a provider needs something and nothing was said.
+// Texts for places where a provider needs one and the conversation has none.
 const (
 	goesOn      = "(the conversation goes on)"
 	goOn        = "Go on."
@@ -280,7 +280,7 @@ func (a *arranger) add(m *said) {
 	}
 }
 
-// frame adds what the provider needs at the beginning, between messages, and at the end.
+// frame adds messages that the provider needs at the beginning, in between, and at the end.
 func (a *arranger) frame() {
 	say := func(role, text string) Message { return Message{Role: role, Parts: []Part{{Text: text}}} }
 	var list []Message

@@ -85,7 +85,7 @@ func (c coding) Error() string {
 }
 
 // body reads the JSON objects of an answer, whether it consists of events, of lines or of one document: a value begins where
-// a line, the data of an event, or what follows a value in either, begins with a brace or bracket. Everything else is skipped:
+// a line, the data of an event, or the text after a value in either, begins with a brace or bracket. Everything else is skipped:
 // comments, keep-alives, the names of fields.
 type body struct {
 	lines   *agui.Reader

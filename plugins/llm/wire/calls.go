@@ -17,7 +17,7 @@ const minted = "baton_"
 // Minted reports whether the id of a call is ours and unknown to the provider.
 func Minted(id string) bool { return strings.HasPrefix(id, minted) }
 
-// CallPart is what one event has of a tool call. Servers omit, delay or repeat any member, so none of them alone identifies a
+// CallPart is the part of a tool call in one event. Servers omit, delay or repeat any member, so none of them alone identifies a
 // call.
 type CallPart struct {
 	Key    string // the index of the call or block, "" for none
@@ -299,7 +299,7 @@ func one(object string) (a arguments) {
 	return a
 }
 
-// scan looks for the end of the first object in what is new.
+// scan looks for the end of the first object in the new text.
 func (a *arguments) scan() {
 	for {
 		text := a.text.String()[a.end:]

@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 )
 
-// Caps is what a server accepts. The zero value is a server like OpenAI's that refuses nothing. What a server needs is known
+// Caps are the capabilities of a server. The zero value is a server like OpenAI's that refuses nothing. A server's needs are known
 // from its provider, its address, configuration and its refusals.
 type Caps struct {
 	System      string   // "user" puts the instructions before the first user's message; by default they are a message of their own

@@ -36,14 +36,14 @@ type Config struct {
 	API string
 	// APIVersion is the api-version of Azure, for OpenAI. With it the key is sent as api-key header.
 	APIVersion string
-	// Compat is what the server accepts, where its address and its refusals do not suffice.
+	// Compat are the server's capabilities, where its address and its refusals do not suffice.
 	Compat Compat
 	// ContextTokens is the length of the context, for Ollama. The server's default is often 4 096; it silently drops the
 	// start of longer conversations.
 	ContextTokens int
 }
 
-// Compat describes what a server accepts. Zero fields mean what is known of the server.
+// Compat describes the capabilities of a server. Zero fields mean the known ones of the server.
 type Compat struct {
 	Server      string   // a known server: openai, azure, mistral, deepseek, moonshot, groq, openrouter, gemini, lmstudio, llamacpp or vllm
 	System      string   // message or user: where the instructions are

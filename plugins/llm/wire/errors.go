@@ -73,7 +73,7 @@ func (e *Endpoint) Fault(status int, body []byte) *llm.Error {
 	return failed
 }
 
-// classes are the codes of failures by what their descriptions say. Words are more specific than the status, which providers
+// classes are the codes of failures by their descriptions. Words are more specific than the status, which providers
 // use loosely.
 var classes = []struct {
 	code      string
@@ -129,7 +129,7 @@ func codeOf(status int, words string) (code string, retryable bool) {
 	return "provider_error", true
 }
 
-// advice returns what to do about a failure, as the end of its message.
+// advice returns the cure of a failure, as the end of its message.
 func (e *Endpoint) advice(code string) string {
 	switch code {
 	case "invalid_api_key":
@@ -169,7 +169,7 @@ func (e *Endpoint) redirected(r *redirect) string {
 	return told + " (is base_url right?)"
 }
 
-// Lost returns the failure of a request whose connection broke or whose answer ended early, for which err is nil or
+// Lost returns the failure of a request after its connection broke or its answer ended early, for which err is nil or
 // io.EOF. It returns ctx's error if ctx is done.
 func (e *Endpoint) Lost(ctx context.Context, err error) error {
 	if ctx.Err() != nil {

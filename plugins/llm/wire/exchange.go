@@ -48,7 +48,7 @@ func (e *Endpoint) Exchange(ctx context.Context, url string, req llm.Request, sh
 				e.proven()
 			}
 			e.refused = func(err *llm.Error) *state { return s.learnFrom(err, sent) }
-			return told(res, req, c)
+			return reportLeftOut(res, req, c)
 		}
 		next := s.learn(err, sent)
 		if next == nil || n == maxSends {
@@ -60,7 +60,7 @@ func (e *Endpoint) Exchange(ctx context.Context, url string, req llm.Request, sh
 	}
 }
 
-// teach learns from a failure in an answer: some servers refuse a request in a stream. The next request tries what was learned.
+// teach learns from a failure in an answer: some servers refuse a request in a stream. The next request tries the lesson.
 func (e *Endpoint) teach(err *llm.Error) {
 	if e.refused == nil {
 		return
@@ -72,7 +72,7 @@ func (e *Endpoint) teach(err *llm.Error) {
 	e.refused, e.proven = nil, nil
 }
 
-// complete remembers what the request of a complete answer has taught.
+// complete remembers the lessons of a request with a complete answer.
 func (e *Endpoint) complete() {
 	if e.proven != nil {
 		e.proven()
@@ -80,8 +80,8 @@ func (e *Endpoint) complete() {
 	e.refused, e.proven = nil, nil
 }
 
-// told reports the tools that were left out.
-func told(res *http.Response, req llm.Request, c *Conversation) (*http.Response, error) {
+// reportLeftOut reports the tools that were left out.
+func reportLeftOut(res *http.Response, req llm.Request, c *Conversation) (*http.Response, error) {
 	if req.LeftOut == nil || len(c.LeftOut) == 0 {
 		return res, nil
 	}
@@ -117,7 +117,7 @@ func encode(body any, without []string) (json.RawMessage, error) {
 	return encode(members, nil)
 }
 
-// knowledge is what is known of a provider's models. It is safe for concurrent use.
+// knowledge has the known limits of a provider's models. It is safe for concurrent use.
 type knowledge struct {
 	caps Caps // from configuration
 
@@ -128,7 +128,7 @@ type knowledge struct {
 	schemas map[key]normalised // by schema and dialect
 }
 
-// normalised is what normalise returned.
+// normalised is a result of normalise.
 type normalised struct {
 	schema json.RawMessage
 	err    error
@@ -156,7 +156,7 @@ func (k *knowledge) normalise(raw json.RawMessage, d Dialect) (json.RawMessage, 
 	return n.schema, n.err
 }
 
-// state is what is known of a model. It does not change.
+// state is the knowledge of one model. It does not change.
 type state struct {
 	caps    Caps
 	refused refused
@@ -169,7 +169,7 @@ type lesson struct {
 	sentence string // the provider's
 }
 
-// of returns what is known of a model.
+// of returns the state of a model.
 func (k *knowledge) of(model string) *state {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -179,7 +179,7 @@ func (k *knowledge) of(model string) *state {
 	return &state{caps: k.caps}
 }
 
-// try has the next request to a model try what a failed answer may have taught.
+// try has the next request to a model try the lesson of a failed answer.
 func (k *knowledge) try(model string, s *state) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -189,7 +189,7 @@ func (k *knowledge) try(model string, s *state) {
 	k.trials[model] = s
 }
 
-// next returns what the next request to a model goes by: once what is to be tried, else what is known.
+// next returns the state for the next request to a model: once the one to be tried, else the known one.
 func (k *knowledge) next(model string) (s *state, trial bool) {
 	k.mu.Lock()
 	s, trial = k.trials[model]
@@ -204,7 +204,7 @@ func (k *knowledge) next(model string) (s *state, trial bool) {
 // maxModels limits the models of an Endpoint about which something is remembered.
 const maxModels = 100
 
-// remember keeps what a request that was accepted has taught, and logs it.
+// remember keeps the lessons of a request that was accepted, and logs them.
 func (e *Endpoint) remember(s *state) {
 	e.known.mu.Lock()
 	defer e.known.mu.Unlock()
@@ -223,7 +223,7 @@ func (e *Endpoint) remember(s *state) {
 	e.known.models[e.Model] = s
 }
 
-// Learned returns what the provider's refusals have taught, for operators.
+// Learned returns the rules learned from the provider's refusals, for operators.
 func (e *Endpoint) Learned() (list []string) {
 	for _, l := range e.known.of(e.Model).learned {
 		list = append(list, l.what)

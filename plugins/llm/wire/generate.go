@@ -35,7 +35,7 @@ func (p Plain) Origin(model string) string {
 // MaxTools returns the number of tools that the model takes, 0 for any.
 func (p Plain) MaxTools() int { return p.endpoint.known.of(p.endpoint.Model).caps.Tools }
 
-// Learned returns what the provider's refusals have taught, for operators.
+// Learned returns the rules learned from the provider's refusals, for operators.
 func (p Plain) Learned() []string { return p.endpoint.Learned() }
 
 // Call sends a single prompt.

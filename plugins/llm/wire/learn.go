@@ -15,7 +15,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm"
 )
 
-// learn returns what is known after a refusal, nil if it teaches nothing.
+// learn returns the state after a refusal, nil if it teaches nothing.
 func (s *state) learn(err error, sent *sent) *state {
 	failed, ok := errors.AsType[*llm.Error](err)
 	if !ok || !slices.Contains(teaching, failed.Status) {
@@ -54,13 +54,13 @@ func (s *state) learnFrom(failed *llm.Error, sent *sent) *state {
 	return nil
 }
 
-// lastResorts leave out, in this order, what a refusal of any words can be about.
+// lastResorts leave out, in this order, the parts that any refusal can be about.
 var lastResorts = []func(*state, *sent, []string) string{carriedData, newestMedia}
 
 // quoted is the length of a part of a request by which a quotation is known, in bytes.
 const quoted = 16
 
-// unquoted returns a provider's sentence without what it quotes of the request: nobody's words may teach or classify anything.
+// unquoted returns a provider's sentence without its quotations from the request: words of users must not teach or classify anything.
 // Names of tools stay, and short words, which can be the provider's own.
 func (s *sent) unquoted(sentence string) string {
 	var body any
@@ -122,7 +122,7 @@ func eachText(value any, f func(string)) {
 // teaching are the statuses of refusals: servers with a local template answer 500.
 var teaching = []int{http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusInternalServerError}
 
-// refusal is a sentence of providers and what it teaches; a nil change teaches nothing. change gets the whole sentence as match[0]. It returns what has changed,
+// refusal is a sentence of providers and its lesson; a nil change teaches nothing. change gets the whole sentence as match[0]. It returns what has changed,
 // or "" if nothing has, in which case another refusal can match.
 type refusal struct {
 	says   *regexp.Regexp
@@ -179,7 +179,7 @@ var refusals = []refusal{
 	{says(`unsupported|not supported|does not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|extra (inputs|fields)|cannot both|invalid (parameter|argument|field)|deprecated`), member},
 }
 
-// turn sets a switch, and returns what it is if it was off.
+// turn sets a switch, and returns its name if it was off.
 func turn(on *bool, what string) string {
 	if *on {
 		return ""
@@ -225,7 +225,7 @@ func limit(member string) func(*state, *sent, []string) string {
 	}
 }
 
-// alternate changes what keeps the roles of a request from alternating.
+// alternate makes the roles of a request alternate.
 func alternate(s *state, sent *sent, _ []string) string {
 	list := sent.c.Messages
 	for i := range list[1:] {
@@ -247,7 +247,7 @@ func systemAsUser(s *state, sent *sent, _ []string) string {
 	return "system: user"
 }
 
-// carriedData leaves out what was carried: that of earlier turns, then all.
+// carriedData leaves out carried data: that of earlier turns, then all.
 func carriedData(s *state, sent *sent, _ []string) string {
 	var earlier, all []key
 	for _, m := range sent.c.Messages {
@@ -429,7 +429,7 @@ func keyOf(kind string, parts ...[]byte) key {
 // refused are the latest things that a model has refused. It does not change.
 type refused []key
 
-// maxRefused limits what is remembered of a model.
+// maxRefused limits the refusals remembered of a model.
 const maxRefused = 1000
 
 func (r refused) has(k key) bool { return slices.Contains(r, k) }

@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/plugins/problem"
 )
 
-// The types below are members of events that decode from any JSON: what they cannot use is empty.
+// The types below are members of events that decode from any JSON: values that they cannot use are empty.
 
 // Word is a short text such as an id, an index or a reason. Numbers are read as written.
 type Word string

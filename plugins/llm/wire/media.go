@@ -62,7 +62,7 @@ func (m *Media) describe(why string) string {
 // maxDrawing limits an SVG image that is given as text, in bytes.
 const maxDrawing = 64 << 10
 
-// media converts an image or a file. What the model does not accept becomes a text that says so.
+// media converts an image or a file. One that the model does not accept becomes a text that says so.
 func (a *arranger) media(p llms.ContentPart) (Part, bool) {
 	m, ok := mediaOf(p)
 	if !ok {
@@ -154,7 +154,7 @@ func sniff(data []byte) string {
 	return ""
 }
 
-// broken reports whether m's bytes are not what its type says. It knows the types that all providers accept.
+// broken reports whether m's bytes do not match its type. It knows the types that all providers accept.
 func broken(m *Media) bool {
 	switch m.Type {
 	case "image/png", "image/jpeg", "image/gif":

@@ -17,7 +17,7 @@ var rates = []struct {
 	{false, "Anthropic-Ratelimit-Tokens-Limit", "Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset"},
 }
 
-// heed tells the Pacer the limits in the headers of a response, and pauses if nothing is left.
+// heed passes the limits in the headers of a response to the Pacer, and pauses if nothing is left.
 func (e *Endpoint) heed(h http.Header) {
 	for _, r := range rates {
 		limit, _ := strconv.ParseInt(h.Get(r.limit), 10, 64)

@@ -27,7 +27,7 @@ func Choice(o llms.CallOptions) (mode, name string) {
 	return "", ""
 }
 
-// Unsigned is what Google's models accept in place of a signature that there is not, such as that of another model's call.
+// Unsigned is accepted by Google's models in place of a missing signature, such as that of another model's call.
 const Unsigned = "skip_thought_signature_validator"
 
 // Number returns a pointer to n, nil for 0, which means unset in options. Negative zero is a 0 that is set.

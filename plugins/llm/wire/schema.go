@@ -291,7 +291,7 @@ var typeNames = map[string]string{
 	"null": "null", "none": "null",
 }
 
-// correct corrects what no draft of JSON Schema has, or only an old one: names of types, an empty enum, and limits that are true
+// correct corrects parts that no draft of JSON Schema has, or only an old one: names of types, an empty enum, and limits that are true
 // or false.
 func correct(s object) {
 	types, several := s["type"].([]any)
@@ -423,7 +423,7 @@ func (n *normaliser) properties(s object) error {
 	return nil
 }
 
-// geminiNode converts what Gemini refuses: other values than texts in an enum, a const, and lists of types.
+// geminiNode converts parts that Gemini refuses: other values than texts in an enum, a const, and lists of types.
 func geminiNode(s object) object {
 	if value, ok := s["const"]; ok {
 		delete(s, "const")

@@ -51,7 +51,7 @@ func (e *Endpoint) For(o llms.CallOptions) *Endpoint {
 	return &other
 }
 
-// origin identifies the model to what its answers carry. The same model at another address is another one.
+// origin identifies the model for the data that its answers carry. The same model at another address is another one.
 func (e *Endpoint) origin() string { return e.Provider + "/" + e.Model + "@" + e.address }
 
 // Client returns a copy of c, or of a default client if c is nil, that follows no redirect to another host, which would
@@ -165,7 +165,7 @@ func (e *Endpoint) redact(s string) string {
 // minSecret is the length of the shortest value of a header that is taken for a secret.
 const minSecret = 8
 
-// open are the headers whose values are no secrets.
+// open are the headers without secrets.
 var open = []string{"Accept", "Anthropic-Version", "Anthropic-Beta", "Content-Type", "User-Agent"}
 
 // clean returns s without the key, on one line, and with limited length.
