@@ -93,10 +93,19 @@ func (rt *Runtime) Retire(ctx context.Context, db Retainer, p Policy, now time.T
 	return s.all(ctx)
 }
 
-// RetireAlone is Retire on a database that no server uses. It fails with a *HeldError if one does.
+// RetireAlone is Retire on a database that no server uses. It fails with a *HeldError if one does. It waits for a lease to find out
+// whether a silent server has died.
 func RetireAlone(ctx context.Context, db Store, found Retainer, p Policy, now time.Time) (list []Retired, err error) {
-	if err := db.Join(ctx, work.NewID(), ""); err != nil {
-		return nil, err
+	instance := work.NewID()
+	for {
+		err := db.Join(ctx, instance, "")
+		if err == nil {
+			break
+		}
+		if held, others := errors.AsType[*HeldError](err); !others || !held.Silent || ctx.Err() != nil {
+			return nil, err
+		}
+		pause(ctx, 500*time.Millisecond)
 	}
 	defer func() { err = errors.Join(err, db.Leave(context.WithoutCancel(ctx))) }()
 	n := int64(0)

@@ -12,7 +12,7 @@ import (
 // Start joins the database as a new instance, takes over the runs that a crashed or stopped instance left, and begins
 // to claim queued runs. It blocks until every open run is accounted for, and while the database is away. If the
 // database has no room, Start returns at once: the runtime serves reads, Ready reports the reason, and the start
-// completes when there is room. If another instance has the database, Start fails with a *HeldError; with
+// completes when there is room. If another instance has the database, Start fails with a *HeldError, after a lease at most; with
 // Config.Standby it returns and the instance stands by.
 func (rt *Runtime) Start(ctx context.Context) error {
 	if err := rt.Plugins().Start(ctx); err != nil {

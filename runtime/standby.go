@@ -72,8 +72,8 @@ func (mb *membership) leave() {
 	}
 }
 
-// waits reports whether an instance that could not join tries again: it stands by, or the database is away, slow or
-// full. A database that was migrated by another version of the program is no reason to wait.
+// waits reports whether an instance that could not join tries again: it stands by, another one is silent, or the database is
+// away, slow or full. A database that was migrated by another version of the program is no reason to wait.
 func (mb *membership) waits(err error) bool {
 	held, others := errors.AsType[*HeldError](err)
 	switch {
@@ -81,6 +81,8 @@ func (mb *membership) waits(err error) bool {
 		if mb.standby.Swap(held) == nil {
 			mb.cfg.Log.Info("standing by", "reason", held)
 		}
+		return true
+	case others && held.Silent: // either it renews its lease, or it is fenced
 		return true
 	case errors.Is(err, data.ErrSchema):
 		return false

@@ -26,8 +26,9 @@ var errCommitted = errors.New("committed before")
 // committer commits the batches of the joined instance.
 type committer struct {
 	*writer
-	read  *pool
-	codec *eventlog.Codec
+	read    *pool
+	codec   *eventlog.Codec
+	watcher *watcher
 
 	threadKeys, runKeys keys
 

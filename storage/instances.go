@@ -22,9 +22,18 @@ ON CONFLICT (id) DO UPDATE SET addr = excluded.addr`
 
 	// selectHolders finds the instances that may write.
 	selectHolders = `
-SELECT id, addr, process, leased_until <= clock_timestamp() FROM instances WHERE NOT fenced AND id <> ? LIMIT 100`
+SELECT id, addr, leased_until <= clock_timestamp(), EXISTS (SELECT 1 FROM servers WHERE instance = id AND shares)
+FROM instances WHERE NOT fenced AND id <> ? LIMIT 1000`
 
-	lockHolders = selectHolders + ` FOR UPDATE`
+	fenceOthers = `
+UPDATE instances SET fenced = TRUE, ended = ? WHERE id <> ? AND NOT fenced`
+
+	insertServer = `
+INSERT INTO servers (instance, shares, seen_at) VALUES (?, ?, clock_timestamp())
+ON CONFLICT (instance) DO UPDATE SET shares = excluded.shares`
+
+	deleteServers = `
+DELETE FROM servers WHERE instance NOT IN (SELECT id FROM instances WHERE NOT fenced)`
 
 	// lockInstance finds the instance if it may write, and keeps others from fencing it.
 	lockInstance = `
@@ -46,35 +55,33 @@ WHERE id = ? AND NOT fenced`
 SELECT id, addr, fenced, ended, commit_no FROM instances WHERE id = ?`
 )
 
-// Join registers this process as a new instance, which Commit writes as from then on: see [data.Store]. It waits
-// for a commit of the former one that is under way.
+// Join registers this process as a new instance, which Commit writes as from then on: see [data.Store].
 func (c *committer) Join(ctx context.Context, instance, addr string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	err := free(ctx, c.d, c.cfg.Cluster, c.read, selectHolders, instance, func(string) error { return nil }) // a standby delays no one
-	if err == nil {
-		err = c.transact(ctx, func(tx *tx) error { return c.join(tx, instance, addr) })
+	err := checkSchema(ctx, c.d, c.read) // another program may have migrated it since Open
+	if err == nil && !c.d.single {
+		err = c.watcher.free(ctx, instance)
 	}
 	if err != nil {
 		return fmt.Errorf("join: %w", err)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err = c.transact(ctx, func(tx *tx) error { return c.join(tx, instance, addr) }); err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
 	c.instance, c.at = instance, progress{}
+	c.watcher.joins(instance)
 	c.prepareDays(ctx)
 	return c.SetAddr(addr)
 }
 
 func (c *committer) join(tx *tx, instance, addr string) error {
-	if !tx.d.single {
-		if err := tx.exec(lockInstances); err != nil {
-			return err
-		}
+	var err error
+	if tx.d.single { // its server has locked the database: every other instance is dead
+		err = tx.exec(fenceOthers, string(data.EndCrashed), instance)
+	} else {
+		err = c.joinOthers(tx, instance)
 	}
-	if err := checkSchema(tx.ctx, tx.d, tx); err != nil { // another program may have migrated it since Open
-		return err
-	}
-	err := free(tx.ctx, tx.d, c.cfg.Cluster, tx, lockHolders, instance, func(dead string) error {
-		return tx.exec(fenceInstance, string(data.EndCrashed), dead)
-	})
 	if err != nil {
 		return err
 	}
@@ -84,33 +91,28 @@ func (c *committer) join(tx *tx, instance, addr string) error {
 	return errors.Join(c.threadKeys.count(tx), c.runKeys.count(tx))
 }
 
-// free calls dead with each instance that has not ended but cannot write any more. It fails with a *data.HeldError if
-// one may still write, unless this is a cluster. An open SQLite database is locked by its server, so every other instance is dead.
-func free(ctx context.Context, d *dialect, cluster bool, q querier, query, instance string, dead func(id string) error) error {
-	type holder struct {
-		id, addr, process string
-		expired           bool
+// joinOthers registers the server of an instance, unless another one has joined since the look of free.
+func (c *committer) joinOthers(tx *tx, instance string) error {
+	if err := tx.exec(lockInstances); err != nil {
+		return err
 	}
-	holders, err := all(ctx, q, func(rows *sql.Rows) (h holder, err error) {
-		err = rows.Scan(&h.id, &h.addr, &h.process, &h.expired)
-		return h, err
-	}, query, instance)
+	if err := checkSchema(tx.ctx, tx.d, tx); err != nil {
+		return err
+	}
+	others, err := all(tx.ctx, tx, func(rows *sql.Rows) (s sighting, err error) {
+		err = rows.Scan(&s.id, &s.addr, &s.expired, &s.shares)
+		return s, err
+	}, selectHolders, instance)
+	if err == nil {
+		err = held(others, c.cfg.Cluster)
+	}
 	if err != nil {
 		return err
 	}
-	for _, h := range holders {
-		writes := !d.single && !h.expired && !ended(h.process)
-		if writes && cluster {
-			continue
-		}
-		if writes {
-			return &data.HeldError{Instance: h.id, Addr: h.addr}
-		}
-		if err := dead(h.id); err != nil {
-			return err
-		}
+	if err := tx.exec(deleteServers); err != nil {
+		return err
 	}
-	return nil
+	return tx.exec(insertServer, instance, c.cfg.Cluster)
 }
 
 // Fence ends an instance that may write: see [data.Store]. It waits for its running commit.

@@ -32,6 +32,18 @@ func wantHeld(t *testing.T, err error, instance, addr string) {
 	}
 }
 
+// wantFenced checks that a write fails because its instance was fenced. The fence has also ended its session.
+func wantFenced(t *testing.T, write func() error) {
+	t.Helper()
+	err := write()
+	for errors.Is(err, data.ErrUnavailable) {
+		err = write()
+	}
+	if !errors.Is(err, data.ErrFenced) {
+		t.Errorf("%v, want ErrFenced", err)
+	}
+}
+
 // ends checks why an instance may not write any more.
 func ends(t *testing.T, db *storage.DB, instance string, want data.End) {
 	t.Helper()
@@ -64,8 +76,9 @@ func TestOneInstanceHasTheDatabase(t *testing.T) {
 // One of several concurrent Joins succeeds.
 func TestOneOfManyJoins(t *testing.T) {
 	url := postgrestest.New(t)
-	dead := leased(t, url, time.Millisecond)
+	dead := leased(t, url, time.Hour)
 	joined(t, dead)
+	killed(t, url)
 	results := make(chan error)
 	names := strings.Fields("a b c d e f")
 	for _, name := range names {
@@ -84,15 +97,14 @@ func TestOneOfManyJoins(t *testing.T) {
 	if won != 1 {
 		t.Errorf("%d instances have joined, want 1", won)
 	}
-	if err := dead.Commit(t.Context(), 1, &data.Batch{}); !errors.Is(err, data.ErrFenced) {
-		t.Errorf("Commit of the one before: %v, want ErrFenced", err)
-	}
+	wantFenced(t, func() error { return dead.Commit(t.Context(), 1, &data.Batch{}) })
 }
 
-// A lease runs out by the database's clock, unless it is renewed or something is committed.
+// An instance whose lease has run out by the database's clock is fenced once it has been seen silent for a lease, unless it renews
+// the lease or commits something.
 func TestLeaseRunsOut(t *testing.T) {
 	url := postgrestest.New(t)
-	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
+	first, second := leased(t, url, time.Hour), leased(t, url, 50*time.Millisecond)
 	log := newLog(t, joined(t, first), 1)
 	expire := func() {
 		t.Helper()
@@ -127,14 +139,25 @@ func TestLeaseRunsOut(t *testing.T) {
 		wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
 	}
 	expire()
-	if err := second.Join(t.Context(), "second", ""); err != nil {
-		t.Fatal(err)
+	looks := 0
+	for err := error(nil); ; looks++ {
+		held, others := errors.AsType[*data.HeldError](err)
+		if others && (!held.Silent || held.Instance != "instance") {
+			t.Fatalf("Join: %v, %+v", err, held)
+		}
+		if err = second.Join(t.Context(), "second", ""); err == nil {
+			break
+		}
+		if _, others := errors.AsType[*data.HeldError](err); !others {
+			t.Fatal(err)
+		}
 	}
+	if looks < 1 {
+		t.Error("it was fenced at the first look")
+	}
+	wantFenced(t, func() error { return first.Renew(t.Context(), log.n) })
 	if err := errors.Join(first.KeepLease(t.Context()), second.Renew(t.Context(), 0)); err != nil {
 		t.Errorf("KeepLease of the one before: %v", err)
-	}
-	if err := first.Renew(t.Context(), log.n); !errors.Is(err, data.ErrFenced) {
-		t.Errorf("Renew of the one before: %v, want ErrFenced", err)
 	}
 	ends(t, second, "instance", data.EndCrashed)
 }
@@ -163,6 +186,12 @@ func openBeside(t *testing.T, url string) *storage.DB {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	return db
+}
+
+// killed makes the instances look like those of processes that have ended.
+func killed(t *testing.T, url string) {
+	t.Helper()
+	execute(t, url, `UPDATE instances SET process = process || '0' WHERE NOT fenced`)
 }
 
 // execute runs a statement beside the store.

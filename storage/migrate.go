@@ -37,8 +37,8 @@ SELECT COALESCE(max(version_id), 0) FROM schema_versions WHERE is_applied`
 )
 
 // Migrate creates the database's schema or upgrades it to this program's. It fails with ErrSchema when the database has the
-// schema of a newer Baton. While a server serves the database it fails with a *data.HeldError, on SQLite with ErrLocked. When
-// several programs migrate at once, one does and the others wait.
+// schema of a newer Baton. While a server serves the database it fails with a *data.HeldError, on SQLite with ErrLocked. It waits
+// for a lease to find out whether a silent server has died. When several programs migrate at once, one does and the others wait.
 func Migrate(ctx context.Context, cfg Config) error {
 	d, err := dialectOf(cfg.URL)
 	if err != nil {
@@ -54,11 +54,11 @@ func lockAndMigrate(ctx context.Context, cfg Config, d *dialect) error {
 		return err
 	}
 	defer held.Close()
-	return migrate(ctx, cfg, d)
+	return migrateAfter(ctx, cfg, d, func(held *data.HeldError) bool { return held.Silent })
 }
 
-// migrate is Migrate without the lock, which the caller holds.
-func migrate(ctx context.Context, cfg Config, d *dialect) error {
+// migrate is Migrate without the lock, which the caller holds, and without waiting.
+func migrate(ctx context.Context, cfg Config, d *dialect, w *watcher) error {
 	db, err := d.open(cfg, migrating)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func migrate(ctx context.Context, cfg Config, d *dialect) error {
 		return err
 	}
 	if !d.single {
-		release, err := keepOthersOut(ctx, cfg, p)
+		release, err := keepOthersOut(ctx, cfg, p, w)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ SELECT pg_advisory_lock(hashtext('baton instances'))`
 
 // keepOthersOut stops instances from joining until release is called. It fails with a *data.HeldError while an instance serves
 // the database, or fences that instance when cfg.Takeover is set.
-func keepOthersOut(ctx context.Context, cfg Config, p *pool) (release func(), err error) {
+func keepOthersOut(ctx context.Context, cfg Config, p *pool, w *watcher) (release func(), err error) {
 	conn, err := p.Connx(ctx)
 	if err != nil {
 		return nil, p.failed(ctx, err)
@@ -110,7 +110,7 @@ func keepOthersOut(ctx context.Context, cfg Config, p *pool) (release func(), er
 		_ = conn.Close()
 	}
 	if _, err = conn.ExecContext(ctx, lockJoining); err == nil {
-		err = endHolders(ctx, cfg, p)
+		err = endHolders(ctx, cfg, p, w)
 	}
 	if err != nil {
 		release()
@@ -119,41 +119,37 @@ func keepOthersOut(ctx context.Context, cfg Config, p *pool) (release func(), er
 	return release, nil
 }
 
-// endHolders fails when an instance serves the database, unless cfg.Takeover is set, and fences instances that are dead or silent:
-// one that was only paused must not write to a newer schema.
-func endHolders(ctx context.Context, cfg Config, p *pool) error {
+// endHolders fails when an instance serves the database, unless cfg.Takeover is set, and fences instances that have died: one that
+// was only paused must not write to a newer schema.
+func endHolders(ctx context.Context, cfg Config, p *pool, w *watcher) error {
 	if _, err := one(ctx, p, scalar[int64], selectVersion); isUndefinedTable(err) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	fence := func(instance string, how data.End) error {
-		_, err := p.ExecContext(ctx, p.d.statement(fenceInstance, plain), string(how), instance)
-		return err
-	}
 	for {
-		err := free(ctx, p.d, false, p, selectHolders, "", func(dead string) error { return fence(dead, data.EndCrashed) })
+		err := w.free(ctx, "migration")
 		held, others := errors.AsType[*data.HeldError](err)
 		if !others || !cfg.Takeover {
 			return err
 		}
 		cfg.Log.Warn("taking over from a server that has the database, to migrate it", "addr", held.Addr)
-		if err := fence(held.Instance, data.EndFenced); err != nil {
+		if _, err := p.ExecContext(ctx, p.d.statement(fenceInstance, plain), string(data.EndFenced), held.Instance); err != nil {
 			return err
 		}
 	}
 }
 
-// migrateInTurn is migrate for a server that starts: it waits until no other server serves the database.
-func migrateInTurn(ctx context.Context, cfg Config, d *dialect) error {
-	for told := false; ; told = true {
-		err := migrate(ctx, cfg, d)
+// migrateAfter is migrate after the instances that serve the database, as long as waits says so.
+func migrateAfter(ctx context.Context, cfg Config, d *dialect, waits func(*data.HeldError) bool) error {
+	cfg.Cluster = false // no server may write while the schema changes
+	w := newWatcher(cfg, d)
+	defer w.close()
+	for {
+		err := migrate(ctx, cfg, d, w)
 		held, others := errors.AsType[*data.HeldError](err)
-		if !others {
+		if !others || !waits(held) {
 			return err
-		}
-		if !told {
-			cfg.Log.Info("the database must be migrated, and waits for the server that has it", "reason", held)
 		}
 		select {
 		case <-ctx.Done():
@@ -161,6 +157,18 @@ func migrateInTurn(ctx context.Context, cfg Config, d *dialect) error {
 		case <-time.After(250 * time.Millisecond):
 		}
 	}
+}
+
+// migrateInTurn is migrate for a server that starts: it waits until no other server serves the database.
+func migrateInTurn(ctx context.Context, cfg Config, d *dialect) error {
+	told := false
+	return migrateAfter(ctx, cfg, d, func(held *data.HeldError) bool {
+		if !told {
+			cfg.Log.Info("the database must be migrated, and waits for the server that has it", "reason", held)
+		}
+		told = true
+		return true
+	})
 }
 
 // schemaVersion is the version of this program's last migration.

@@ -75,7 +75,7 @@ func TestMigrate_RespectsTheServer(t *testing.T) {
 			url := servedBy(t, "first", time.Now().Add(time.Hour))
 			next := withNext(t, postgresDialect())
 			first := data.HeldError{Instance: "first", Addr: "a:1"}
-			if held, ok := errors.AsType[*data.HeldError](migrate(t.Context(), Config{URL: url}.withDefaults(), next)); !ok || *held != first {
+			if held, ok := errors.AsType[*data.HeldError](migrateAfter(t.Context(), Config{URL: url}.withDefaults(), next, func(*data.HeldError) bool { return false })); !ok || *held != first {
 				t.Errorf("Migrate: %v, want it to name the first", held)
 			}
 			told := make(chan string, 10)
@@ -118,10 +118,10 @@ func TestMigrate_RespectsTheServer(t *testing.T) {
 	}
 }
 
-// A migration fences a server whose lease has ended.
+// A migration fences a server whose lease has ended, once it has been silent for a lease.
 func TestMigrate_FencesSilentServer(t *testing.T) {
 	url := servedBy(t, "silent", time.Now().Add(-time.Hour))
-	db, err := openAs(t.Context(), Config{URL: url, Migrate: true}.withDefaults(), withNext(t, postgresDialect()))
+	db, err := openAs(t.Context(), Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond}.withDefaults(), withNext(t, postgresDialect()))
 	if err != nil {
 		t.Fatal(err)
 	}

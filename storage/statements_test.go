@@ -27,6 +27,7 @@ var (
 		"appendEvents", "lockPartitions", "partitionExists", "selectPartitions", "deleteStray",
 		"reserveKeys", "lockInstances", "lockNames", "selectThreadKeys", "lockJoining",
 		"selectServerVersion", "selectClock", "selectThreadsByID",
+		"lookAtInstances", "fenceSilent", "endSessions", "selectHolders", "insertServer", "deleteServers",
 	}
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
@@ -39,7 +40,7 @@ var (
 
 // mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.
 var mayScan = []string{
-	"selectVersion", "selectInstances", "selectPartitions", "deleteStray", "partitionHasUnsealed", "deleteInstances",
+	"selectVersion", "selectInstances", "selectPartitions", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "endSessions",
 	"selectLastKey",
 	"selectRecorded", // SQLite's word for reading a subquery's rows
 }

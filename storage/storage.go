@@ -18,10 +18,11 @@
 // On SQLite, where one process writes, a commit of events alone only reads the fence and does not write the number: numbers in
 // between are counted in memory. When its outcome is unknown, the database is searched for the first event of the commit.
 //
-// # One instance at a time
+// # Instances
 //
-// The instance's row also has its lease, by the database's clock, and the name of its process. Neither prevents writing: they say
-// when another instance may set fenced. SQLite does not need them, as the lock of the file admits one process.
+// The instance's row also has its lease, by the database's clock, and the name of its process. Neither prevents writing: with them
+// another instance finds out whether it has died, and then sets fenced (see watch.go). SQLite does not need them, as the lock of
+// the file admits one process. In a cluster, several instances write a PostgreSQL database at the same time.
 //
 // # Events
 //
@@ -67,11 +68,11 @@ type Config struct {
 	// LockTimeout bounds each wait for another transaction, which then fails with ErrUnavailable. On PostgreSQL half the bound of
 	// a statement that writes bounds it too. Default 10 s.
 	LockTimeout time.Duration
-	// Lease is how long a silent instance of a PostgreSQL database may write before another replaces it. Default 15 s.
+	// Lease is how long an instance of a PostgreSQL database must be seen silent before another replaces it. Default 15 s.
 	Lease time.Duration
 	// ConnectTimeout bounds the opening of a PostgreSQL connection. Default 10 s.
 	ConnectTimeout time.Duration
-	// Cluster lets an instance join a PostgreSQL database beside others that may write.
+	// Cluster lets an instance join a PostgreSQL database beside others with Cluster.
 	Cluster bool
 	// Log receives failures that no caller can receive. Default: none.
 	Log *slog.Logger
@@ -165,7 +166,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 		db.pages = turnsOf(max(2, runtime.GOMAXPROCS(0)))
 	}
 	db.committer = &committer{
-		writer: db.writer, read: db.read, codec: codec,
+		writer: db.writer, read: db.read, codec: codec, watcher: newWatcher(db.cfg, db.d),
 		threadKeys: keys{table: "threads"}, runKeys: keys{table: "runs"},
 	}
 	b := beside{db.writer, db.read}
@@ -190,7 +191,7 @@ func (db *DB) migrate(ctx context.Context) error {
 	case db.lock == nil:
 		return lockAndMigrate(ctx, db.cfg, db.d)
 	}
-	return migrate(ctx, db.cfg, db.d)
+	return migrate(ctx, db.cfg, db.d, nil)
 }
 
 // closed returns the error of closing connections. That the other side has closed them is none.
@@ -218,6 +219,9 @@ func (db *DB) Close() error {
 	db.drop()
 	if db.write != nil {
 		errs = append(errs, closed(db.write.Close()))
+	}
+	if db.committer != nil {
+		errs = append(errs, db.watcher.close())
 	}
 	if db.z != nil {
 		db.z.Close()

@@ -63,6 +63,12 @@ func (w *writer) connect(ctx context.Context) (*session, error) {
 			w.session.own = &direct{stmts: make(map[forRows]driver.Stmt)}
 		}
 	}
+	if w.session.of != w.instance && !w.d.single {
+		if err := w.session.exec(ctx, "SET application_name = "+w.d.quote(sessionName(w.instance))); err != nil {
+			return nil, w.broken(ctx, err)
+		}
+		w.session.of = w.instance
+	}
 	return w.session, nil
 }
 
@@ -225,6 +231,7 @@ type session struct {
 	own   *direct             // statements that write to SQLite; nil on PostgreSQL
 	types map[string][]uint32 // of the parameters of queries for many rows
 	opens bool                // the statement with which its transactions begin is prepared: see opening
+	of    string              // the instance that its name has; another ends the sessions of one that has died
 
 	parts   map[string]batchPart
 	batches map[string]string // by the numbers of their parts

@@ -37,13 +37,18 @@ var (
 type HeldError struct {
 	Instance string
 	Addr     string // where clients reach it; may be empty
+	Silent   bool   // its lease has run out: either it renews the lease soon, or it has died
 }
 
 func (e *HeldError) Error() string {
-	if e.Addr == "" {
-		return "another server has the database"
+	text := "another server has the database"
+	if e.Silent {
+		text += ", but has been silent"
 	}
-	return "another server has the database: it listens on " + e.Addr
+	if e.Addr == "" {
+		return text
+	}
+	return text + ": it listens on " + e.Addr
 }
 
 // Kind classifies refusals; transports map it to a status.

@@ -13,9 +13,13 @@ type Store interface {
 	Secrets
 
 	// Join registers this process as a new instance, in whose name Commit writes. It fails with a *HeldError while another instance
-	// may write: until that instance leaves, lets its lease expire, is known to have died, or is fenced. When Join returns, no
-	// commit of an earlier instance is running.
+	// may write, unless both write beside others: until that instance leaves, is fenced, or its process is known to have ended.
+	// It also fences an instance that has been silent for a lease, as calls of Join see it that follow each other within three
+	// seconds. When Join returns, no commit of an instance that has ended is running.
 	Join(ctx context.Context, instance, addr string) error
+	// Watch looks at the other instances beside which this one writes, and fences those that have died, as Join does. The caller
+	// calls it every second. It does not wait for a running commit. It reports whether an instance has ended since the last look.
+	Watch(ctx context.Context) (gone bool, err error)
 	// Renew renews the joined instance's lease, as each commit does. Its error wraps ErrFenced when the instance was fenced, or
 	// when n is not the instance's last batch in the database.
 	Renew(ctx context.Context, n int64) error

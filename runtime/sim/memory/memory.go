@@ -167,6 +167,9 @@ func (s *Store) Join(ctx context.Context, id, addr string) error {
 	return ctx.Err()
 }
 
+// Watch does nothing: one process writes at a time.
+func (*Store) Watch(ctx context.Context) (bool, error) { return false, ctx.Err() }
+
 // Died marks the process as dead.
 func (s *Store) Died() { s.end(s.joined(), data.EndCrashed) }
 

@@ -361,8 +361,9 @@ CREATE INDEX prompt_uses_piece ON prompt_uses (piece);
 
 -- Servers -----------------------------------------------------------------------------------------------------------------
 
--- One instance may write at a time: until it leaves, its lease ends or its process is known to be gone. Each
--- commit changes its row, in no indexed column: with free space on its page (fillfactor) that writes to no index.
+-- One instance may write at a time, except in a cluster: until it leaves, or another fences it because it has been silent for a
+-- lease or its process is known to be gone. Each commit
+-- changes its row, in no indexed column: with free space on its page (fillfactor) that writes to no index.
 CREATE TABLE instances (
     id           text COLLATE "C" PRIMARY KEY,
     fenced       boolean NOT NULL,
@@ -374,6 +375,14 @@ CREATE TABLE instances (
     started_at   timestamptz NOT NULL
 ) WITH (fillfactor = 10);
 CREATE INDEX instances_open ON instances (id) WHERE NOT fenced;
+
+-- The server of each instance that may write or waits to. Its row in instances changes with each commit; this one with each look
+-- at the other servers. It is not read by commits.
+CREATE TABLE servers (
+    instance text COLLATE "C" PRIMARY KEY,
+    shares   boolean NOT NULL,     -- it writes beside others
+    seen_at  timestamptz NOT NULL  -- of its last look
+) WITH (fillfactor = 50);
 
 -- Access ------------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,254 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/batonrun/baton/runtime/data"
+)
+
+const (
+	// lookAtInstances reads the instances that may write, in the transaction of a write: where nobody can write, all
+	// instances stand still and nobody sees it.
+	lookAtInstances = `
+WITH looked AS (
+	INSERT INTO servers (instance, shares, seen_at) VALUES (?, ?, clock_timestamp())
+	ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at)
+SELECT id, addr, process, commit_no, (extract(epoch FROM leased_until) * 1000000)::bigint, leased_until <= clock_timestamp(),
+	EXISTS (SELECT 1 FROM servers WHERE instance = id AND shares)
+FROM instances WHERE NOT fenced LIMIT 1000`
+
+	// fenceSilent fences an instance whose row is as it was seen, unless a transaction has locked it.
+	fenceSilent = `
+WITH silent AS (
+	SELECT id FROM instances
+	WHERE id = ? AND NOT fenced AND commit_no = ? AND (extract(epoch FROM leased_until) * 1000000)::bigint = ?
+	FOR UPDATE SKIP LOCKED)
+UPDATE instances SET fenced = TRUE, ended = ? FROM silent WHERE instances.id = silent.id`
+
+	// endSessions ends the transactions of an instance. The timeouts of PostgreSQL do not end a session that waits for its
+	// client to read.
+	endSessions = `
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = ? AND datname = current_database()`
+)
+
+// sessionName is the application_name of the sessions in which an instance writes.
+func sessionName(instance string) string { return "baton " + instance }
+
+// longestLook is how long a look may take, and how long after the last one it may end.
+const longestLook = 3 * time.Second
+
+// sighting is the row of an instance that may write.
+type sighting struct {
+	id, addr, process string
+	commit, leased    int64 // these change with each sign of life
+	expired           bool  // by the database's clock
+	shares            bool  // it writes beside others
+}
+
+// look is what a watcher has seen of all instances at one moment. It comes with a write of the watcher.
+type look struct {
+	began, ended time.Time
+	rows         []sighting
+}
+
+// watch judges by successive looks which instances have died. An instance that stands still for a whole lease has died, by the
+// watcher's monotonic clock. A gap between looks says nothing about the instances: the database was away, or the watcher
+// itself was stopped.
+type watch struct {
+	lease time.Duration
+	ended time.Time // of the last look
+	seen  map[string]still
+}
+
+// still is an instance's row since it last changed.
+type still struct {
+	commit, leased int64
+	since          time.Time
+}
+
+// silent is an instance that has died. Its sessions are ended if one has kept the row locked for another lease.
+type silent struct {
+	sighting
+	locked bool
+}
+
+// add adds a look. It returns the instances that have died, and whether one of the last look is gone.
+func (w *watch) add(l look) (dead []silent, gone bool) {
+	if l.ended.Sub(l.began) > longestLook {
+		return nil, false
+	}
+	last := w.seen
+	if l.ended.Sub(w.ended) > longestLook {
+		last = nil
+	}
+	seen := make(map[string]still, len(l.rows))
+	for _, row := range l.rows {
+		s, ok := last[row.id]
+		if !ok || s.commit != row.commit || s.leased != row.leased {
+			s = still{row.commit, row.leased, l.ended}
+		}
+		seen[row.id] = s
+		d := l.began.Sub(s.since)
+		if d >= w.lease && row.expired || d >= 3*w.lease { // the database's clock may have been set back
+			dead = append(dead, silent{row, d >= 2*w.lease})
+		}
+	}
+	for id := range w.seen {
+		if _, ok := seen[id]; !ok {
+			gone = true
+		}
+	}
+	w.ended, w.seen = l.ended, seen
+	return dead, gone
+}
+
+// watcher watches the instances of a PostgreSQL database on a connection of its own, and fences those that have died.
+type watcher struct {
+	cfg Config
+	d   *dialect
+
+	mu     sync.Mutex // guards the fields below
+	db     *sqlx.DB   // nil until the first look
+	joined string     // the instance of this process, once it has joined
+	watch  watch
+}
+
+func newWatcher(cfg Config, d *dialect) *watcher {
+	return &watcher{cfg: cfg, d: d, watch: watch{lease: cfg.Lease}}
+}
+
+// joins records that this process has joined as an instance.
+func (w *watcher) joins(instance string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.joined = instance
+}
+
+// look looks once at the instances and fences those that have died. It returns the others that may write, and whether one
+// that could write at the last look cannot any more. It fails with ErrFenced when this process has joined and may not write
+// any more: then it must not judge others. The caller holds mu.
+func (w *watcher) look(ctx context.Context, instance string) (others []sighting, gone bool, err error) {
+	if w.db == nil {
+		if w.db, err = w.d.open(w.cfg, writing); err != nil {
+			return nil, false, err
+		}
+	}
+	p := &pool{DB: w.db, d: w.d}
+	l := look{began: time.Now()}
+	l.rows, err = all(ctx, unprepared{p}, func(rows *sql.Rows) (s sighting, err error) {
+		err = rows.Scan(&s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, &s.shares)
+		return s, err
+	}, lookAtInstances, instance, w.cfg.Cluster)
+	if err != nil {
+		return nil, false, err
+	}
+	l.ended = time.Now()
+	here := w.joined == ""
+	for _, row := range l.rows {
+		here = here || row.id == w.joined
+	}
+	if !here {
+		return nil, false, data.ErrFenced
+	}
+	dead, gone := w.watch.add(l)
+	verdicts := make(map[string]silent, len(dead))
+	for _, d := range dead {
+		verdicts[d.id] = d
+	}
+	for _, row := range l.rows {
+		d, died := verdicts[row.id]
+		if !died && ended(row.process) {
+			d, died = silent{row, true}, true
+		}
+		switch {
+		case row.id == instance:
+			continue
+		case died:
+			fenced, err := w.fence(ctx, p, &d)
+			if err != nil {
+				return nil, false, err
+			}
+			if fenced {
+				gone = true
+				continue
+			}
+			row.expired = true
+		}
+		others = append(others, row)
+	}
+	return others, gone, nil
+}
+
+// fence fences an instance that has died and ends its sessions. It reports false for one whose row is locked, or has changed.
+func (w *watcher) fence(ctx context.Context, p *pool, d *silent) (bool, error) {
+	end := func() error {
+		_, err := p.ExecContext(ctx, p.d.statement(endSessions, plain), sessionName(d.id))
+		return err
+	}
+	if d.locked {
+		if err := end(); err != nil {
+			return false, p.failed(ctx, err)
+		}
+	}
+	res, err := p.ExecContext(ctx, p.d.statement(fenceSilent, plain), d.id, d.commit, d.leased, string(data.EndCrashed))
+	if err != nil {
+		return false, p.failed(ctx, err)
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return false, err
+	}
+	w.cfg.Log.Warn("a server has died: it has not renewed its lease, or its process has ended", "instance", d.id, "addr", d.addr)
+	return true, p.failed(ctx, end())
+}
+
+// free looks once at the instances before one joins. It fails with a *data.HeldError if another may write that it cannot
+// write beside.
+func (w *watcher) free(ctx context.Context, instance string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.joined = ""
+	others, _, err := w.look(ctx, instance)
+	if err != nil {
+		return err
+	}
+	return held(others, w.cfg.Cluster)
+}
+
+// held returns a *data.HeldError for the first of the instances that does not let others write beside it.
+func held(others []sighting, cluster bool) error {
+	for i := range others {
+		if o := &others[i]; !cluster || !o.shares {
+			return &data.HeldError{Instance: o.id, Addr: o.addr, Silent: o.expired}
+		}
+	}
+	return nil
+}
+
+func (w *watcher) close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.db == nil {
+		return nil
+	}
+	return closed(w.db.Close())
+}
+
+// Watch looks at the other instances: see [data.Store].
+func (c *committer) Watch(ctx context.Context) (gone bool, err error) {
+	if c.d.single {
+		return false, nil
+	}
+	w := c.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, gone, err = w.look(ctx, w.joined); err != nil {
+		return false, fmt.Errorf("watch: %w", err)
+	}
+	return gone, nil
+}

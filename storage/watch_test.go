@@ -1,0 +1,169 @@
+package storage
+
+import (
+	"database/sql"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+// An instance has died once its row has stood still for a lease, over an unbroken chain of looks.
+func TestWatch_JudgesByAnUnbrokenChainOfLooks(t *testing.T) {
+	const lease = 4 * time.Second
+	start := time.Now()
+	// at is a look at a second that took some, and saw the rows.
+	at := func(second, took float64, rows ...sighting) look {
+		began := start.Add(time.Duration(second * float64(time.Second)))
+		return look{began, began.Add(time.Duration(took * float64(time.Second))), rows}
+	}
+	x := func(n int64) sighting { return sighting{id: "x", commit: n, leased: n, expired: true} }
+	valid := func(n int64) sighting { return sighting{id: "x", commit: n, leased: n} }
+	every := func(from, to float64, row sighting) (looks []look) {
+		for s := from; s <= to; s++ {
+			looks = append(looks, at(s, 0.1, row))
+		}
+		return looks
+	}
+	for name, test := range map[string]struct {
+		looks  []look
+		dead   bool // after the last look, and not before
+		locked bool
+		gone   bool
+	}{
+		"a lease": {looks: every(0, 5, x(1)), dead: true},
+		"not yet a lease since the end of a look": {looks: every(0, 4, x(1))},
+		"it commits":                               {looks: slices.Concat(every(0, 3, x(1)), every(4, 7, x(2)))},
+		"it renews its lease":                      {looks: append(every(0, 4, x(1)), at(5, 0.1, sighting{id: "x", commit: 1, leased: 2, expired: true}))},
+		"it dies later":                            {looks: slices.Concat(every(0, 3, x(1)), every(4, 9, x(2))), dead: true},
+		"its lease lasts longer":                   {looks: every(0, 12, valid(1))},
+		"the clock was set back":                   {looks: every(0, 13, valid(1)), dead: true, locked: true},
+		"its lease ends later":                     {looks: append(every(0, 6, valid(1)), at(7, 0.1, x(1))), dead: true},
+		"the watcher was stopped":                  {looks: append(every(0, 2, x(1)), at(6, 0.1, x(1)))},
+		"a lease after the watcher was stopped":    {looks: slices.Concat(every(0, 2, x(1)), every(6, 11, x(1))), dead: true},
+		"nobody could write for three seconds":     {looks: append(every(0, 3, x(1)), at(4, 3.1, x(1)), at(7.2, 0.1, x(1)))},
+		"a slow look does not count but is no gap": {looks: append(every(0, 3, x(1)), at(3.5, 2.4, x(1))), dead: false},
+		"looks two seconds apart":                  {looks: []look{at(0, 0.1, x(1)), at(2, 0.1, x(1)), at(4.5, 0.1, x(1))}, dead: true},
+		"its row is gone":                          {looks: append(every(0, 2, x(1)), at(3, 0.1)), gone: true},
+		"its row is gone after a gap":              {looks: append(every(0, 2, x(1)), at(60, 0.1)), gone: true},
+		"another one stands still":                 {looks: []look{at(0, 0.1, x(1), sighting{id: "y"}), at(3, 0.1, x(2), sighting{id: "y"}), at(5, 0.1, x(3), sighting{id: "y"})}},
+	} {
+		w := watch{lease: lease}
+		for i, l := range test.looks {
+			dead, gone := w.add(l)
+			last := i == len(test.looks)-1
+			if died := len(dead) > 0; died != (test.dead && last) && (last || !test.locked) {
+				t.Errorf("%s: after look %d it has died: %t", name, i, died)
+			}
+			if last && len(dead) > 0 && dead[0].locked != test.locked {
+				t.Errorf("%s: its sessions are ended: %t", name, dead[0].locked)
+			}
+			if gone != (test.gone && last) {
+				t.Errorf("%s: after look %d one is gone: %t", name, i, gone)
+			}
+		}
+	}
+}
+
+// A server that was stopped in a transaction is fenced after another lease, and nobody waits for it meanwhile. Its transaction
+// is rolled back.
+func TestWatch_EndsATransactionThatStandsStill(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	const lease = 300 * time.Millisecond
+	open := func(instance string) *DB {
+		db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: lease, Cluster: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		if err := db.Join(t.Context(), instance, ""); err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	x, y := open("x"), open("y")
+	release := make(chan struct{})
+	committed := make(chan error, 1)
+	go func() {
+		committed <- x.Commit(t.Context(), 1, &data.Batch{Asks: make([]data.Ask, 1), Decide: func(int, *data.View) data.Changes {
+			<-release
+			return data.Changes{}
+		}})
+	}()
+	began := time.Now()
+	for n := int64(0); ; n++ {
+		look := time.Now()
+		gone, err := y.Watch(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := y.Renew(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if gone {
+			break
+		}
+		if d := time.Since(look); d > time.Second {
+			t.Errorf("a look has waited for %v", d)
+		}
+		<-time.After(lease / 10)
+	}
+	if d := time.Since(began); d < 2*lease {
+		t.Errorf("it was fenced after %v", d)
+	}
+	close(release)
+	if err := <-committed; err == nil {
+		t.Error("the transaction was committed")
+	}
+	if in, err := y.Instance(t.Context(), "x"); err != nil || in.End != data.EndCrashed {
+		t.Errorf("%+v, %v", in, err)
+	}
+	if gone, err := x.Watch(t.Context()); err == nil || gone {
+		t.Errorf("the fenced one judges others: %t, %v", gone, err)
+	}
+}
+
+// Where nobody can write, a look fails, and nobody is fenced once writing is possible again.
+func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond, Cluster: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	other := openForPlans(t, url)
+	if err := db.Join(t.Context(), "watcher", ""); err != nil {
+		t.Fatal(err)
+	}
+	exec := func(statement string) {
+		t.Helper()
+		if _, err := other.write.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`INSERT INTO servers VALUES ('x', TRUE, now())`)
+	exec(`INSERT INTO instances VALUES ('x', FALSE, '', '', '', 1, now() - interval '1 hour', now())`)
+	if gone, err := db.Watch(t.Context()); gone || err != nil {
+		t.Fatalf("%t, %v", gone, err)
+	}
+	for range 3 {
+		func() {
+			conn, err := other.write.BeginTxx(t.Context(), &sql.TxOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Rollback() //nolint:errcheck // it has only a lock
+			if _, err := conn.ExecContext(t.Context(), "LOCK TABLE servers IN SHARE MODE"); err != nil {
+				t.Fatal(err)
+			}
+			if gone, err := db.Watch(t.Context()); gone || err == nil {
+				t.Errorf("gone: %t, %v", gone, err)
+			}
+		}()
+	}
+	if in, err := db.Instance(t.Context(), "x"); err != nil || in.End != "" {
+		t.Errorf("%+v, %v", in, err)
+	}
+}
