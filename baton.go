@@ -97,6 +97,10 @@ type Tuning struct {
 	// refuses other requests; GET /readyz reports it.
 	Takeover bool
 
+	// Cluster executes the runs of the PostgreSQL database beside other servers with Cluster, instead of standing by: see
+	// docs/cluster.md. With a SQLite file Start fails.
+	Cluster bool
+
 	// KeepEdits keeps a thread as it is when an AG-UI or CopilotKit client edits an earlier message or asks for another
 	// answer, instead of rewinding the thread. Such clients send a list of messages that differs from the thread.
 	KeepEdits bool

@@ -41,7 +41,7 @@ func newRegistry(list []plugins.Plugin) (*host.Registry, error) {
 // openDatabase opens the database for a server, and migrates it to this version's schema.
 func openDatabase(ctx context.Context, cfg *Config) (*storage.DB, error) {
 	return storage.Open(ctx, storage.Config{
-		URL: cfg.Database, Serve: true, Migrate: true, Takeover: cfg.Takeover, Lease: cfg.Timeouts.Lease, Log: cfg.Log,
+		URL: cfg.Database, Serve: true, Migrate: true, Takeover: cfg.Takeover, Cluster: cfg.Cluster, Lease: cfg.Timeouts.Lease, Log: cfg.Log,
 	})
 }
 
@@ -73,7 +73,7 @@ func newRuntime(cfg *Config, reg *host.Registry, db *storage.DB, files *attach.F
 	engine := runtime.Config{
 		Attachments: files,
 		Store:       db, Registry: reg, Log: cfg.Log, Addr: addr,
-		Standby: true, Takeover: cfg.Takeover, Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
+		Cluster: cfg.Cluster, Standby: true, Takeover: cfg.Takeover, Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
 
 		Limits: runtime.Limits{
 			Runs:            cfg.Limits.Runs,

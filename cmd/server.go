@@ -67,6 +67,7 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 	proxies, _ := cfg.TrustedProxies() // Validate has checked them
 	return baton.Config{Plugins: list, Database: cfg.Database, Listen: cfg.Listen, Hosts: cfg.Hosts, Log: log, Tuning: baton.Tuning{
 		Takeover:    cfg.Takeover,
+		Cluster:     cfg.Cluster,
 		KeepEdits:   cfg.KeepEdits,
 		NoPrompts:   !cfg.Prompts,
 		Console:     cfg.Console,

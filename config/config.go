@@ -16,6 +16,7 @@ type Config struct {
 	Listen      string   `yaml:"listen"`          // address and port to serve on (127.0.0.1:8080)
 	AdminListen string   `yaml:"admin_listen"`    // separate address for metrics and profiles, without authentication; empty = none (none)
 	Database    string   `yaml:"database"`        // sqlite:<file> or a postgres:// URL (sqlite:baton.db)
+	Cluster     bool     `yaml:"cluster"`         // execute runs of the PostgreSQL database beside other servers with this setting, instead of standing by (false)
 	Insecure    bool     `yaml:"insecure"`        // allow other machines to connect over plain HTTP or without authentication (false)
 	Hosts       []string `yaml:"hosts"`           // host names that requests may use, besides localhost and the server's address (none)
 	Origins     []string `yaml:"origins"`         // origins of web pages that may call the server, besides its own (none)

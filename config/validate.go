@@ -117,6 +117,9 @@ func (c Config) validAdminListen() error {
 // validDatabase never quotes the setting, because a malformed one may contain a password.
 func (c Config) validDatabase() error {
 	if file, ok := strings.CutPrefix(c.Database, "sqlite:"); ok && file != "" {
+		if c.Cluster {
+			return errors.New("cluster: one server at a time uses a SQLite file; set database to a postgres:// URL")
+		}
 		return nil
 	}
 	if masked(c.Database) == hidden {

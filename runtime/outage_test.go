@@ -40,6 +40,10 @@ func (a *away) Unfinished(ctx context.Context, s runtime.Status, thread, key int
 	return gone(a, func() ([]runtime.RunHead, error) { return a.Store.Unfinished(ctx, s, thread, key, n) })
 }
 
+func (a *away) Orphans(ctx context.Context, thread int64, n int) ([]runtime.RunHead, error) {
+	return gone(a, func() ([]runtime.RunHead, error) { return a.Store.Orphans(ctx, thread, n) })
+}
+
 func (a *away) Spans(ctx context.Context, key int64) ([]runtime.Span, error) {
 	return gone(a, func() ([]runtime.Span, error) { return a.Store.Spans(ctx, key) })
 }

@@ -104,6 +104,21 @@ SELECT ` + headColumns + ` FROM runs
 WHERE status = ? AND status IN ('QUEUED', 'RUNNING', 'WAITING')
 	AND (thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END) > (?, ?)
 ORDER BY thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END LIMIT ?`
+
+	selectOrphans = `
+SELECT ` + headColumns + ` FROM runs
+WHERE status = 'RUNNING' AND status IN ('QUEUED', 'RUNNING', 'WAITING')
+	AND (thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END) > (?, 0)
+	AND NOT EXISTS (SELECT 1 FROM instances WHERE id = owner_instance AND NOT fenced)
+ORDER BY thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END LIMIT ?`
+
+	selectClaimable = `
+SELECT ` + headColumns + ` FROM runs
+WHERE status = 'QUEUED' AND status IN ('QUEUED', 'RUNNING', 'WAITING')
+	AND (thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END) > (?, ?)
+	AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.thread_key = runs.thread_key AND o.status IN ('QUEUED', 'RUNNING', 'WAITING')
+		AND CASE o.status WHEN 'QUEUED' THEN o.key ELSE 0 END = 0)
+ORDER BY thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END LIMIT ?`
 )
 
 func runCells(r *data.Run) []any {
@@ -232,6 +247,16 @@ func (r keyed) Unfinished(ctx context.Context, status data.Status, afterThread, 
 		afterKey = 0
 	}
 	return all(ctx, r.q, scanHead, selectUnfinished, string(status), afterThread, afterKey, limit)
+}
+
+// Orphans returns up to limit RUNNING runs whose owner may not write any more: see [data.ByKey].
+func (r keyed) Orphans(ctx context.Context, afterThread int64, limit int) ([]data.RunHead, error) {
+	return all(ctx, r.q, scanHead, selectOrphans, afterThread, limit)
+}
+
+// Claimable returns up to limit QUEUED runs of threads without a RUNNING or WAITING run: see [data.ByKey].
+func (r keyed) Claimable(ctx context.Context, afterThread, afterKey int64, limit int) ([]data.RunHead, error) {
+	return all(ctx, r.q, scanHead, selectClaimable, afterThread, afterKey, limit)
 }
 
 // selectWeight reads sizes from columns beside the large values, which it does not read.

@@ -27,7 +27,7 @@ var (
 		"appendEvents", "lockPartitions", "partitionExists", "selectPartitions", "deleteStray",
 		"reserveKeys", "lockInstances", "lockNames", "selectThreadKeys", "lockJoining",
 		"selectServerVersion", "selectClock", "selectThreadsByID",
-		"lookAtInstances", "fenceSilent", "endSessions", "selectHolders", "insertServer", "deleteServers",
+		"lookAtInstances", "fenceSilent", "endSessions", "selectHolders", "insertServer", "deleteServers", "lockRollUp",
 	}
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.

@@ -127,6 +127,9 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Cluster && d.single {
+		return nil, errors.New("one server at a time uses a SQLite database: a cluster needs PostgreSQL")
+	}
 	return openAs(ctx, cfg, d)
 }
 

@@ -129,6 +129,11 @@ type ByKey interface {
 	// Unfinished returns up to limit runs of all threads with a status QUEUED, RUNNING or WAITING, by their threads' keys and their
 	// own, after those keys.
 	Unfinished(ctx context.Context, status Status, afterThread, afterKey int64, limit int) ([]RunHead, error)
+	// Orphans returns up to limit RUNNING runs of all threads whose owner may not write any more, by their threads' keys, after that
+	// key.
+	Orphans(ctx context.Context, afterThread int64, limit int) ([]RunHead, error)
+	// Claimable is Unfinished of QUEUED runs, without those of threads that have a RUNNING or WAITING run.
+	Claimable(ctx context.Context, afterThread, afterKey int64, limit int) ([]RunHead, error)
 	// Deletions returns up to limit deletions of which parts are left, by the keys of their threads and runs, after those keys.
 	Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]Deletion, error)
 	// Expired returns up to limit open interrupts that have expired by now.

@@ -176,6 +176,10 @@ func (f *faulty) Unfinished(ctx context.Context, status runtime.Status, thread, 
 	return read(f, func() ([]runtime.RunHead, error) { return f.Store.Unfinished(ctx, status, thread, key, limit) })
 }
 
+func (f *faulty) Orphans(ctx context.Context, thread int64, limit int) ([]runtime.RunHead, error) {
+	return read(f, func() ([]runtime.RunHead, error) { return f.Store.Orphans(ctx, thread, limit) })
+}
+
 func (f *faulty) Deletions(ctx context.Context, thread, run int64, limit int) ([]runtime.Deletion, error) {
 	return read(f, func() ([]runtime.Deletion, error) { return f.Store.Deletions(ctx, thread, run, limit) })
 }

@@ -11,7 +11,8 @@ import (
 // which stay in memory while it executes, and the bytes of its messages as they grow. A run with few bytes reserves none.
 type admission struct {
 	cfg         *Config
-	ownLimit    func(agent string) int // an agent's own limit of slots, 0 for none
+	ownLimit    func(agent string) int   // an agent's own limit of slots, 0 for none
+	offers      func(*data.RunHead) bool // in a cluster: whether this instance has the run's agent; else nil
 	slots       *quota.Pool
 	asked, said *quota.Pool // bytes
 
@@ -28,9 +29,10 @@ func newAdmission(cfg *Config, ownLimit func(agent string) int) *admission {
 	}
 }
 
-// shortage is the reason why a run cannot begin: its agent has no free slot, or a pool has reached a limit. The zero
+// shortage is the reason why a run cannot begin here: its agent has no free slot, or a pool has reached a limit. The zero
 // shortage is none.
 type shortage struct {
+	absent            bool // this instance does not offer the agent: another one claims the run
 	agent             bool
 	slot, asked, said quota.Scope
 }
@@ -50,6 +52,9 @@ func ownerOf(run *data.RunHead) quota.Owner { return quota.OwnerOf(run.Project, 
 // try reserves a slot and bytes for a run, or returns the shortage.
 func (a *admission) try(r *data.RunHead, w data.Weight) (*reservation, shortage) {
 	owner := ownerOf(r)
+	if a.offers != nil && !a.offers(r) {
+		return nil, shortage{absent: true}
+	}
 	if !a.countAgent(r) {
 		return nil, shortage{agent: true}
 	}

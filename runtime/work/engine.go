@@ -29,6 +29,7 @@ type Config struct {
 	Registry *host.Registry
 	Log      *slog.Logger
 	Instance string // this process's id in the database
+	Cluster  bool   // other instances execute runs of the database too
 	Logs     *tail.Logs
 	Feeds    *monitor.Feeds
 	Commits  commit.Config // the engine sets Live, Queued, Show and Lost
@@ -155,6 +156,9 @@ func New(cfg Config) (*Engine, error) {
 	en.offers = &offers{log: cfg.Log, changed: en.queue.nudge, now: first, earlier: make(map[*offer]bool)}
 	en.replies = &replies{en.offers, cfg.FrameBytes}
 	en.admission = newAdmission(&en.cfg, en.concurrency)
+	if cfg.Cluster {
+		en.admission.offers = en.offersRun
+	}
 	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), fenced: make(chan struct{})}
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.countRuns, en.show, en.lost
 	cfg.Commits.Queued = en.queue.of
@@ -212,6 +216,9 @@ func (en *Engine) Begin(ctx context.Context) error {
 	}
 	en.tasks.Go(en.dispatch)
 	en.tasks.Go(en.expire)
+	if en.cfg.Cluster {
+		en.tasks.Go(en.share)
+	}
 	return nil
 }
 

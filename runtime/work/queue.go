@@ -198,6 +198,25 @@ func (q *runQueue) waits(threadKey int64) bool {
 	return q.counts[threadKey].n > 0
 }
 
+// stands reports whether the queue is about to claim or cancel a run of the thread.
+func (q *runQueue) stands(threadKey int64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, ok := q.needs[threadKey]
+	return ok
+}
+
+// threads returns the threads with QUEUED runs.
+func (q *runQueue) threads() map[int64]bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	keys := make(map[int64]bool, len(q.counts))
+	for key := range q.counts {
+		keys[key] = true
+	}
+	return keys
+}
+
 // admitter reserves a slot and bytes for the claim of a run, or returns the shortage.
 type admitter func(*data.RunHead, data.Weight) (*reservation, shortage)
 

@@ -17,25 +17,11 @@ import (
 // recover takes over the runs that earlier instances left RUNNING, and fills the queue. Only the log knows the open entities
 // of a run.
 func (en *Engine) recover(ctx context.Context) error {
-	var left []data.RunHead
-	err := unfinished(ctx, en.store, data.Running, func(run *data.RunHead) {
-		left = append(left, *run)
-	})
-	if err != nil {
+	if err := en.takeOrphans(ctx); err != nil {
 		return err
 	}
-	for i := range left {
-		err := en.takeOverNow(ctx, left[i].Key)
-		switch {
-		case err == nil, errors.Is(err, data.ErrNotFound), errors.Is(err, decide.ErrSettled), errors.Is(err, decide.ErrRunning): // another has it
-		case unwritten(err):
-			return fmt.Errorf("run %s: %w", left[i].ID, err)
-		default: // one run does not keep a server down
-			en.about(&left[i]).Error("run can be neither taken over nor failed", "error", err)
-		}
-	}
 	var queued []inLine
-	err = unfinished(ctx, en.store, data.Queued, func(run *data.RunHead) {
+	err := unfinished(ctx, en.store, data.Queued, func(run *data.RunHead) {
 		if n := len(queued); n == 0 || queued[n-1].thread != run.ThreadKey {
 			queued = append(queued, inLine{run.ThreadKey, run.QueuedAt})
 		} else if run.QueuedAt.Before(queued[n-1].since) {
@@ -47,7 +33,7 @@ func (en *Engine) recover(ctx context.Context) error {
 	}
 	slices.SortStableFunc(queued, func(a, b inLine) int { return a.since.Compare(b.since) })
 	for _, q := range queued {
-		en.commits.Add(&commit.Item{Command: &decide.Look{Thread: q.thread}})
+		en.lookAt(q.thread)
 	}
 	err = unfinished(ctx, en.store, data.Waiting, func(run *data.RunHead) { en.queue.found(run.ThreadKey) })
 	if err != nil {
@@ -98,7 +84,7 @@ func unfinished(ctx context.Context, store data.Store, status data.Status, f fun
 }
 
 // takeOver makes this instance the owner of a run and continues the run. It fails a run that cannot be executed or has
-// crashed too often.
+// crashed too often. It fails with errNoRoom in a cluster.
 func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	if !run.Released() {
 		crashed, err := commit.Patiently(ctx, func() (bool, error) { return crashed(ctx, en.store, run.Owner) })
@@ -109,7 +95,16 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 			run.Attempt++
 		}
 	}
-	weight := en.admission.weigh(en.abandoned, &run.RunHead)
+	reserved := en.reserve(&run.RunHead)
+	if reserved == nil {
+		return errNoRoom
+	}
+	begins := false
+	defer func() {
+		if !begins {
+			reserved.release()
+		}
+	}()
 	l, it, err := en.readBack(ctx, run, fromLog)
 	if err != nil {
 		return en.fail(ctx, run, fromRows, unreadable, err, nil)
@@ -124,7 +119,7 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	if err := (&repair{l, it}).interrupt(); err != nil {
 		return en.fail(ctx, run, fromRows, unreadable, err, nil)
 	}
-	l.bounds.reserved = en.admission.force(&run.RunHead, weight)
+	l.bounds.reserved = reserved
 	from, last := run.Owner, l.span.last-int64(len(it.Events))
 	l.spoke = true
 	err = en.decide(&commit.Item{
@@ -135,15 +130,28 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 		},
 		Then: l.begins,
 	})
-	if err == nil {
+	if begins = err == nil; begins {
 		l.log().Info("run is taken over", "agent", run.WorkflowID, "from", from, "attempt", run.Attempt)
 		return nil
 	}
-	l.bounds.reserved.release()
 	if unwritten(err) {
 		return err
 	}
 	return en.fail(ctx, run, fromLog, unstored, err, nil)
+}
+
+// errNoRoom leaves a run to another instance of the cluster, or to a later attempt.
+var errNoRoom = errors.New("this server executes as many runs as it may")
+
+// reserve reserves for a run that is taken over. A single instance takes over all runs, whatever its limits; in a cluster the
+// survivors of a full instance would die of its runs, so it returns nil when there is no room.
+func (en *Engine) reserve(run *data.RunHead) *reservation {
+	weight := en.admission.weigh(en.abandoned, run)
+	if !en.cfg.Cluster {
+		return en.admission.force(run, weight)
+	}
+	reserved, _ := en.admission.try(run, weight)
+	return reserved
 }
 
 // crashed reports whether an instance that has left runs RUNNING did not end in good order. An unknown instance counts as

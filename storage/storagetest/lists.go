@@ -289,6 +289,59 @@ func testUnfinished(t *testing.T, f *fixture) {
 	equal(t, "running", headKeys(page), err, []int64{running.Key})
 }
 
+func testOrphans(t *testing.T, f *fixture) {
+	var orphans []int64
+	running := func(owner string) *data.Run {
+		run := f.runOf(t, f.newThread(t, "ann", owner), "run of "+owner, data.Running)
+		run.Owner = owner
+		f.put(t, run)
+		return run
+	}
+	for i := range 3 {
+		orphans = append(orphans, running(data.ReleasedBy("instance-1", int64(i))).Key)
+	}
+	mine := running("instance-1")
+	orphans = append(orphans, running("nobody").Key)
+	f.newRun(t, f.newThread(t, "ann", "waiting"), "waiting", data.Waiting)
+	got := []int64{}
+	for thread := int64(0); ; {
+		page, err := f.Orphans(t.Context(), thread, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, headKeys(page)...)
+		if len(page) < 2 {
+			break
+		}
+		thread = page[1].ThreadKey
+	}
+	equal(t, "Orphans", got, nil, orphans)
+	if err := f.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	page, err := f.Orphans(t.Context(), mine.ThreadKey-1, 1)
+	equal(t, "Orphans once the owner has left", headKeys(page), err, []int64{mine.Key})
+}
+
+func testClaimable(t *testing.T, f *fixture) {
+	var want []int64
+	for name, status := range map[string]data.Status{"completed": data.Completed, "running": data.Running, "waiting": data.Waiting} {
+		thread := f.newThread(t, "ann", name)
+		f.newRun(t, thread, name, status)
+		for i := range 2 {
+			if run := f.newRun(t, thread, fmt.Sprint(name, i), data.Queued); status.Final() {
+				want = append(want, run.Key)
+			}
+		}
+	}
+	first, err := f.Claimable(t.Context(), 0, 0, 1)
+	if err != nil || len(first) != 1 {
+		t.Fatalf("%d runs, %v", len(first), err)
+	}
+	rest, err := f.Claimable(t.Context(), first[0].ThreadKey, first[0].Key, 10)
+	equal(t, "Claimable", headKeys(append(first, rest...)), err, want)
+}
+
 func testExpired(t *testing.T, f *fixture) {
 	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Waiting)
 	interrupt := func(id string, status string, expires *time.Time) *data.Interrupt {

@@ -77,6 +77,8 @@ func Run(t *testing.T, open func(t *testing.T) data.Store) {
 		{"RunsByTerms", testRunsByTerms},
 		{"RunsTermsFollow", testRunsTermsFollow},
 		{"UnfinishedPages", testUnfinished},
+		{"Orphans", testOrphans},
+		{"Claimable", testClaimable},
 		{"ExpiredInterrupts", testExpired},
 		{"AnswersAndWithdrawals", testAnswers},
 		{"QuestionsOldestFirst", testQuestions},

@@ -286,10 +286,33 @@ func (db *Database) LastRun(ctx context.Context, threadKey int64) (data.Run, err
 
 // Unfinished returns up to limit open runs of a status: see [data.Reader].
 func (db *Database) Unfinished(ctx context.Context, status data.Status, afterThread, afterKey int64, limit int) ([]data.RunHead, error) {
+	return db.open(ctx, afterThread, afterKey, limit, func(r *data.Run) bool { return r.Status == status })
+}
+
+// Orphans returns up to limit RUNNING runs whose owner may not write any more: see [data.ByKey].
+func (db *Database) Orphans(ctx context.Context, afterThread int64, limit int) ([]data.RunHead, error) {
+	return db.open(ctx, afterThread, math.MaxInt64, limit, func(r *data.Run) bool {
+		owner := db.instances[r.Owner]
+		return r.Status == data.Running && (owner == nil || owner.End != "")
+	})
+}
+
+// Claimable returns up to limit QUEUED runs of threads without a RUNNING or WAITING run: see [data.ByKey].
+func (db *Database) Claimable(ctx context.Context, afterThread, afterKey int64, limit int) ([]data.RunHead, error) {
+	return db.open(ctx, afterThread, afterKey, limit, func(r *data.Run) bool {
+		blocked := func(o *data.Run) bool {
+			return o.ThreadKey == r.ThreadKey && (o.Status == data.Running || o.Status == data.Waiting)
+		}
+		return r.Status == data.Queued && len(db.runs.sorted(blocked, byKey)) == 0
+	})
+}
+
+// open returns up to limit runs, by their threads' keys and their own, after those keys.
+func (db *Database) open(ctx context.Context, afterThread, afterKey int64, limit int, which func(*data.Run) bool) ([]data.RunHead, error) {
 	return read(ctx, db, func() (heads []data.RunHead) {
 		order := func(a, b *data.Run) int { return cmp.Or(cmp.Compare(a.ThreadKey, b.ThreadKey), byKey(a, b)) }
 		after := &data.Run{RunHead: data.RunHead{Key: afterKey, ThreadKey: afterThread}}
-		list := db.runs.sorted(func(r *data.Run) bool { return r.Status == status && order(r, after) > 0 }, order)
+		list := db.runs.sorted(func(r *data.Run) bool { return order(r, after) > 0 && which(r) }, order)
 		for _, r := range head(list, limit) {
 			heads = append(heads, copied(&r.RunHead))
 		}

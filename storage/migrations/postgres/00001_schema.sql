@@ -111,6 +111,8 @@ CREATE INDEX runs_thread ON runs (thread_key, key);
 -- This index finds a thread's open runs, and allows one that is not queued.
 CREATE UNIQUE INDEX runs_open ON runs (thread_key, (CASE status WHEN 'QUEUED' THEN key ELSE 0 END))
 WHERE status IN ('QUEUED', 'RUNNING', 'WAITING');
+-- The servers of a cluster look for QUEUED runs that none of them claims. A run that begins at once never has an entry.
+CREATE INDEX runs_queued ON runs (thread_key, (CASE status WHEN 'QUEUED' THEN key ELSE 0 END)) WHERE status = 'QUEUED';
 
 CREATE TABLE run_inputs (
     run_key          bigint PRIMARY KEY,

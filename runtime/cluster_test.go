@@ -1,0 +1,291 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/postgrestest"
+)
+
+// dying is a store of a server that can die without a word: what it writes waits until it is woken.
+type dying struct {
+	runtime.Store
+	asleep atomic.Pointer[chan struct{}]
+}
+
+func (d *dying) die() (wake func()) {
+	woken := make(chan struct{})
+	d.asleep.Store(&woken)
+	return func() { d.asleep.Store(nil); close(woken) }
+}
+
+func (d *dying) sleep() {
+	if woken := d.asleep.Load(); woken != nil {
+		<-*woken
+	}
+}
+
+func (d *dying) Commit(ctx context.Context, n int64, b *data.Batch) error {
+	d.sleep()
+	return d.Store.Commit(ctx, n, b)
+}
+
+func (d *dying) Renew(ctx context.Context, n int64) error {
+	d.sleep()
+	return d.Store.Renew(ctx, n)
+}
+
+func (d *dying) KeepLease(ctx context.Context) error {
+	d.sleep()
+	return d.Store.KeepLease(ctx)
+}
+
+func (d *dying) Watch(ctx context.Context) (bool, error) {
+	d.sleep()
+	return d.Store.Watch(ctx)
+}
+
+// member starts a server of a cluster on the database.
+func member(t *testing.T, url string, cfg runtime.Config, plugs ...plugins.Plugin) (*bench, *dying) {
+	t.Helper()
+	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: true, Cluster: true, Lease: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &dying{Store: db}
+	cfg.Store, cfg.Registry, cfg.Cluster, cfg.Heartbeat = m, new(host.Registry), true, 50*time.Millisecond
+	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	cfg.StepTimeout, cfg.Patience = time.Hour, time.Hour
+	if err := cfg.Registry.Add(plugs...); err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, path: url, cfg: cfg, store: m}
+	if b.Runtime, err = runtime.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.down)
+	return b, m
+}
+
+// half is an agent that says half of its answer where it is called first, and hangs. It says the rest where it goes on.
+type half struct {
+	name       string
+	began, ran chan string // names of runs
+	goesOn     bool
+	now, most  *atomic.Int64 // workers that execute
+}
+
+func (h half) Info() plugins.Info { return plugins.Info{Name: h.name} }
+
+func (h half) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	for n := h.now.Add(1); ; {
+		if most := h.most.Load(); n <= most || h.most.CompareAndSwap(most, n) {
+			break
+		}
+	}
+	defer h.now.Add(-1)
+	if err := run.Do(ctx, "half", nil, func(context.Context) error { return say(run, "one") }); err != nil {
+		return agui.WorkerOutput{}, err
+	}
+	if !h.goesOn {
+		h.began <- run.Input.RunID
+		return agui.WorkerOutput{}, hang(ctx)
+	}
+	h.ran <- run.Input.RunID
+	return agui.WorkerOutput{}, say(run, "two")
+}
+
+func halves(name string) (hangs, goesOn half) {
+	hangs = half{name: name, began: make(chan string, 100), ran: make(chan string, 100), now: new(atomic.Int64), most: new(atomic.Int64)}
+	goesOn = hangs
+	goesOn.goesOn, goesOn.now, goesOn.most = true, new(atomic.Int64), new(atomic.Int64)
+	return hangs, goesOn
+}
+
+// A server that dies without a word loses its runs to another one, which executes no more than it may and leaves runs of agents
+// that it does not have. Until then nobody takes them. When it wakes up, it writes nothing.
+func TestCluster_TakesOverFromADeadServer(t *testing.T) {
+	url := postgrestest.New(t)
+	hangs, goesOn := halves("half")
+	own, _ := halves("own")
+	a, store := member(t, url, runtime.Config{}, hangs, own)
+	var threads []string
+	var runs []runtime.Started
+	for i := range 5 {
+		threads = append(threads, fmt.Sprint("thread ", i))
+		runs = append(runs, a.start(threads[i], "half", "go"))
+		<-hangs.began
+	}
+	behind := a.start(threads[0], "half", "next")
+	left := a.start("own", "own", "go")
+	<-own.began
+	b, _ := member(t, url, runtime.Config{Limits: runtime.Limits{Runs: 2}}, goesOn) // which looks for orphans before it returns
+	for _, s := range append(runs, left) {
+		if run, err := b.Run(t.Context(), local, s.RunID); err != nil || run.Status != runtime.Running || len(goesOn.ran) > 0 {
+			t.Fatalf("%s is %s, %v; taken from a living server: %d", s.RunID, run.Status, err, len(goesOn.ran))
+		}
+	}
+	wake := store.die()
+	for _, s := range append(runs, behind) {
+		if run := b.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
+			t.Errorf("%s: %+v", s.RunID, run.Error)
+		}
+	}
+	if n := goesOn.most.Load(); n > 2 {
+		t.Errorf("it executes %d runs, want 2 at most", n)
+	}
+	if run, err := b.Run(t.Context(), local, left.RunID); err != nil || run.Status != runtime.Running {
+		t.Errorf("the run of an agent that it does not have is %s, %v", run.Status, err)
+	}
+	before := make(map[string][]*runtime.Record)
+	for i, thread := range threads {
+		before[thread] = b.log(thread)
+		checkLog(t, before[thread])
+		msgs, err := rows(b.Messages(t.Context(), local, runs[i].RunID, 0, 50))
+		if err != nil || texts(msgs) != "go, one, two" {
+			t.Errorf("%s: %s, %v", thread, texts(msgs), err)
+		}
+	}
+	wake()
+	<-a.Fenced()
+	for _, thread := range threads {
+		if after := b.log(thread); len(after) != len(before[thread]) {
+			t.Errorf("%s has %d events, and had %d", thread, len(after), len(before[thread]))
+		}
+	}
+	back, _ := halves("own")
+	back.goesOn = true
+	c, _ := member(t, url, runtime.Config{}, back)
+	c.wait(left.RunID, runtime.Completed)
+}
+
+// The runs of a server that stops go on elsewhere at once, and count no crash.
+func TestCluster_GoesOnAfterADrain(t *testing.T) {
+	url := postgrestest.New(t)
+	hangs, goesOn := halves("half")
+	a, _ := member(t, url, runtime.Config{Limits: runtime.Limits{Drain: time.Millisecond}}, hangs)
+	b, _ := member(t, url, runtime.Config{}, goesOn)
+	s := a.start("main", "half", "go")
+	<-hangs.began
+	a.down()
+	if run := b.wait(s.RunID, runtime.Completed); run.Attempt != 0 {
+		t.Errorf("it counts %d crashes", run.Attempt)
+	}
+	checkLog(t, b.log("main"))
+}
+
+// A QUEUED run is claimed by whichever server has a free slot and the agent, also when the server that has queued it lives.
+func TestCluster_ClaimsQueuedRunsOfOthers(t *testing.T) {
+	url := postgrestest.New(t)
+	hangs, goesOn := halves("half")
+	own, _ := halves("own")
+	a, store := member(t, url, runtime.Config{Limits: runtime.Limits{Runs: 1}}, hangs, own)
+	a.start("first", "half", "go")
+	<-hangs.began
+	queued, left := a.start("second", "half", "go"), a.start("third", "own", "go")
+	b, _ := member(t, url, runtime.Config{}, goesOn)
+	b.wait(queued.RunID, runtime.Completed)
+	later := a.start("fourth", "half", "go")
+	b.wait(later.RunID, runtime.Completed)
+	defer store.die()()
+	last := b.start("fifth", "half", "go")
+	b.wait(last.RunID, runtime.Completed)
+	for n := 0; n < 2; n++ { // those of the dead server
+		b.wait(<-goesOn.ran, runtime.Completed)
+	}
+	if run, err := b.Run(t.Context(), local, left.RunID); err != nil || run.Status != runtime.Queued {
+		t.Errorf("the run of an agent that it does not have is %s, %v", run.Status, err)
+	}
+}
+
+// Servers that come and go under load leave complete logs.
+func TestCluster_LosesNothingWhileServersComeAndGo(t *testing.T) {
+	url := postgrestest.New(t)
+	steps := agent{"steps", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		for i := range 20 {
+			err := run.Do(ctx, fmt.Sprint("step ", i), nil, func(context.Context) error {
+				<-time.After(5 * time.Millisecond)
+				return say(run, fmt.Sprint(i))
+			})
+			if err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		return agui.WorkerOutput{}, nil
+	}}
+	cfg := runtime.Config{Limits: runtime.Limits{Drain: time.Millisecond}}
+	a, store := member(t, url, cfg, steps)
+	b, _ := member(t, url, cfg, steps)
+	c, _ := member(t, url, cfg, steps)
+	var mu sync.Mutex
+	var runs []runtime.Started
+	var starting sync.WaitGroup
+	for i, server := range []*bench{a, b, c} {
+		starting.Go(func() {
+			for j := range 10 {
+				s := server.start(fmt.Sprint("thread ", i, " ", j%4), "steps", "go")
+				mu.Lock()
+				runs = append(runs, s)
+				mu.Unlock()
+			}
+		})
+	}
+	starting.Wait()
+	wake := store.die()
+	defer wake()
+	b.down()
+	d, _ := member(t, url, cfg, steps)
+	for _, s := range runs {
+		if run := d.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
+			t.Errorf("%s: %+v", s.RunID, run.Error)
+		}
+	}
+	for i := range 3 {
+		for j := range 4 {
+			checkLog(t, d.log(fmt.Sprint("thread ", i, " ", j)))
+		}
+	}
+}
+
+// A server that does not share the database and one that does never write it at the same time.
+func TestCluster_NeedsOthersThatShare(t *testing.T) {
+	url := postgrestest.New(t)
+	alone := beside(t, url, runtime.Config{Addr: "10.0.0.1:1"}, hello)
+	if err := alone.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db, err := storage.Open(t.Context(), storage.Config{URL: url, Cluster: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	isHeld := func(err error) {
+		t.Helper()
+		if _, held := errors.AsType[*runtime.HeldError](err); !held {
+			t.Errorf("got %v, want a HeldError", err)
+		}
+	}
+	isHeld(db.Join(t.Context(), "sharing", ""))
+	if err := alone.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Join(t.Context(), "sharing", ""); err != nil {
+		t.Fatal(err)
+	}
+	isHeld(beside(t, url, runtime.Config{}, hello).Start(t.Context()))
+}

@@ -1,0 +1,201 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/quota"
+)
+
+// The instances of a cluster execute the runs of one database. A RUNNING run belongs to one of them; a QUEUED run is claimed by
+// whichever comes first. Nothing that an instance reads here decides: the commands that follow see the rows as they are.
+
+const (
+	lookEach = time.Second
+	// sweepEach is how often an instance looks for what others have left, besides when one has ended.
+	sweepEach = 5 * time.Second
+	// takenAtOnce is how many runs are taken over at the same time.
+	takenAtOnce = 16
+	// lookedAtOnce is how many threads a sweep looks at, at most.
+	lookedAtOnce = 1000
+)
+
+// share watches the other instances of a cluster. It takes over the runs of those that have ended, and claims QUEUED runs that
+// nobody claims. It ends when the engine stops.
+func (en *Engine) share() {
+	tick := time.NewTicker(lookEach)
+	defer tick.Stop()
+	next, hurry := time.Now(), time.Time{}
+	var claimable map[int64]bool
+	for {
+		select {
+		case <-en.quit:
+			return
+		case <-tick.C:
+		}
+		gone, err := en.store.Watch(en.abandoned)
+		en.logUnshared(err)
+		now := time.Now()
+		if gone {
+			hurry = now.Add(sweepEach)
+		}
+		claimable, err = en.pull(en.abandoned, claimable)
+		en.logUnshared(err)
+		if now.Before(next) && now.After(hurry) {
+			continue
+		}
+		next = now.Add(commit.Spread(sweepEach))
+		en.logUnshared(errors.Join(en.takeOrphans(en.abandoned), en.sweepQueue(en.abandoned)))
+	}
+}
+
+// logUnshared logs an error of the work for other instances, which is tried again soon.
+func (en *Engine) logUnshared(err error) {
+	if err != nil && !errors.Is(err, data.ErrFenced) && !en.Stopping() {
+		en.log.Warn("work of other servers could not be taken over", "error", err)
+	}
+}
+
+// offersRun reports whether the plugins of this instance have the agent or workflow of a run.
+func (en *Engine) offersRun(run *data.RunHead) bool {
+	offer := en.currentOffer()
+	if run.Agent != "" {
+		_, ok := offer.plugins.For(run.Project).Agent(run.Agent)
+		return ok
+	}
+	return offer.graphs.Workflow(run.WorkflowID) != nil
+}
+
+// takeOrphans takes over the RUNNING runs whose owner may not write any more. In a cluster it leaves those that this instance has
+// no agent or no room for to the others. It fails when nothing can be written now.
+func (en *Engine) takeOrphans(ctx context.Context) error {
+	const limit = 500
+	for after := int64(0); ; {
+		left, err := commit.Patiently(ctx, func() ([]data.RunHead, error) { return en.store.Orphans(ctx, after, limit) })
+		if err != nil {
+			return err
+		}
+		if err := en.takeAll(ctx, left); err != nil || len(left) < limit {
+			return err
+		}
+		after = left[len(left)-1].ThreadKey
+	}
+}
+
+// takeAll takes over runs: one after the other at the start of a single instance, whose readers wait for all, and several at
+// once in a cluster.
+func (en *Engine) takeAll(ctx context.Context, runs []data.RunHead) error {
+	width := 1
+	if en.cfg.Cluster {
+		width = takenAtOnce
+	}
+	var failed atomic.Pointer[error]
+	var taking sync.WaitGroup
+	places := make(chan struct{}, width)
+	for i := range runs {
+		run := &runs[i]
+		if failed.Load() != nil || en.Stopping() {
+			break
+		}
+		if en.cfg.Cluster && !en.offersRun(run) {
+			continue
+		}
+		places <- struct{}{}
+		taking.Go(func() {
+			defer func() { <-places }()
+			if err := en.takeOne(ctx, run); err != nil {
+				failed.Store(&err)
+			}
+		})
+	}
+	taking.Wait()
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// takeOne takes over a run. It fails when nothing can be written now: one run does not keep a server down.
+func (en *Engine) takeOne(ctx context.Context, run *data.RunHead) error {
+	err := en.takeOverNow(ctx, run.Key)
+	switch {
+	case err == nil, errors.Is(err, errNoRoom), errors.Is(err, data.ErrNotFound), errors.Is(err, decide.ErrSettled), errors.Is(err, decide.ErrRunning): // another has it
+		return nil
+	case unwritten(err):
+		return fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	en.about(run).Error("run can be neither taken over nor failed", "error", err)
+	return nil
+}
+
+// pull puts threads with a run that can be claimed into the queue, as many as there are free slots. before has the threads that it
+// returned a second ago: whoever queued a run has had that time to claim it.
+func (en *Engine) pull(ctx context.Context, before map[int64]bool) (now map[int64]bool, err error) {
+	const limit = 500
+	now = make(map[int64]bool)
+	free := en.admission.free()
+	for thread, key := int64(0), int64(0); free > 0 && !en.Stopping(); {
+		list, err := en.store.Claimable(ctx, thread, key, limit)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			run := &list[i]
+			thread, key = run.ThreadKey, run.Key
+			if now[thread] || !en.offersRun(run) {
+				continue
+			}
+			now[thread] = true
+			if before[thread] && !en.queue.stands(thread) {
+				en.lookAt(thread)
+				free--
+			}
+		}
+		if len(list) < limit {
+			break
+		}
+	}
+	return now, nil
+}
+
+// sweepQueue looks at threads of which the queue does not know, or does not know that their QUEUED runs have begun or ended
+// elsewhere.
+func (en *Engine) sweepQueue(ctx context.Context) error {
+	known := en.queue.threads()
+	looks := 0
+	look := func(thread int64) {
+		if looks++; looks <= lookedAtOnce && !en.Stopping() {
+			en.lookAt(thread)
+		}
+	}
+	last := int64(0)
+	err := unfinished(ctx, en.store, data.Queued, func(run *data.RunHead) {
+		if run.ThreadKey == last {
+			return
+		}
+		last = run.ThreadKey
+		if !known[last] {
+			look(last)
+		}
+		delete(known, last)
+	})
+	if err != nil {
+		return err
+	}
+	for thread := range known {
+		look(thread)
+	}
+	return nil
+}
+
+// lookAt lets the queue know what a thread needs now.
+func (en *Engine) lookAt(thread int64) {
+	en.commits.Add(&commit.Item{Owner: quota.Owner{}, Command: &decide.Look{Thread: thread}})
+}
