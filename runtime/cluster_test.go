@@ -67,7 +67,7 @@ func member(t *testing.T, url string, cfg runtime.Config, plugs ...plugins.Plugi
 	m := &dying{Store: db}
 	cfg.Store, cfg.Registry, cfg.Cluster, cfg.Heartbeat = m, new(host.Registry), true, 50*time.Millisecond
 	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
-	cfg.StepTimeout, cfg.Patience = time.Hour, time.Hour
+	cfg.StepTimeout, cfg.Patience, cfg.Drain = time.Hour, time.Hour, time.Millisecond
 	if err := cfg.Registry.Add(plugs...); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestCluster_TakesOverFromADeadServer(t *testing.T) {
 func TestCluster_GoesOnAfterADrain(t *testing.T) {
 	url := postgrestest.New(t)
 	hangs, goesOn := halves("half")
-	a, _ := member(t, url, runtime.Config{Limits: runtime.Limits{Drain: time.Millisecond}}, hangs)
+	a, _ := member(t, url, runtime.Config{}, hangs)
 	b, _ := member(t, url, runtime.Config{}, goesOn)
 	s := a.start("main", "half", "go")
 	<-hangs.began
@@ -228,7 +228,7 @@ func TestCluster_LosesNothingWhileServersComeAndGo(t *testing.T) {
 		}
 		return agui.WorkerOutput{}, nil
 	}}
-	cfg := runtime.Config{Limits: runtime.Limits{Drain: time.Millisecond}}
+	cfg := runtime.Config{}
 	a, store := member(t, url, cfg, steps)
 	b, _ := member(t, url, cfg, steps)
 	c, _ := member(t, url, cfg, steps)

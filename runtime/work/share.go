@@ -38,6 +38,8 @@ func (en *Engine) share() {
 		select {
 		case <-en.quit:
 			return
+		case <-en.abandoned.Done(): // it was fenced
+			return
 		case <-tick.C:
 		}
 		gone, err := en.store.Watch(en.abandoned)
@@ -58,7 +60,7 @@ func (en *Engine) share() {
 
 // logUnshared logs an error of the work for other instances, which is tried again soon.
 func (en *Engine) logUnshared(err error) {
-	if err != nil && !errors.Is(err, data.ErrFenced) && !en.Stopping() {
+	if err != nil && !errors.Is(err, data.ErrFenced) && en.abandoned.Err() == nil && !en.Stopping() {
 		en.log.Warn("work of other servers could not be taken over", "error", err)
 	}
 }
