@@ -17,16 +17,14 @@ const (
 
 	// smallLimit is the memory limit while at most three quarters of it are in use.
 	smallLimit = 256 << 20
-
-	// largeLimit is the largest limit that is derived from the memory in use. Beyond it, collections would take too much time.
-	largeLimit = 512 << 20
 )
 
 // gcTuner adapts the memory limit to the live heap. Go's default, a collection whenever the heap has doubled, is too frequent for a
-// small heap (a third of the CPU time of very short runs) and too rare in a burst of large requests (500 MiB for 250 MiB in use).
+// small heap (a third of the CPU time of very short runs) and too rare in a burst of large requests (500 MiB for 250 MiB in use), which
+// are cheap to collect: their texts are not scanned.
 type gcTuner struct {
 	before int64 // the memory limit before
-	max    int64 // the limit for a large heap
+	max    int64 // the largest limit
 
 	mu      sync.Mutex // guards the fields below
 	ballast []byte     // raises the live heap by minHeadroom; takes no memory, because it is never written
@@ -83,22 +81,17 @@ func (g *gcTuner) adjust() {
 	if g.ballast == nil {
 		return
 	}
-	live, other := memoryInUse()
-	if limit := g.limitFor(live-minHeadroom) + other; limit != g.limit {
+	live, scanned, other := memoryInUse()
+	if limit := min(limitFor(live-minHeadroom, scanned)+other, g.max); limit != g.limit {
 		debug.SetMemoryLimit(limit)
 		g.limit = limit
 	}
 	goruntime.AddCleanup(new([64]byte), (*gcTuner).adjust, g)
 }
 
-// limitFor returns the limit for a live heap of so many bytes, without other memory.
-func (g *gcTuner) limitFor(live int64) int64 {
-	limit := max(smallLimit, live/3*4)
-	if limit > largeLimit {
-		return g.max
-	}
-	return min(limit, g.max)
-}
+// limitFor returns the limit for a live heap of so many bytes, without other memory: a third above it, and as much as a collection
+// scans. Thousands of runs would otherwise keep the collector running.
+func limitFor(live, scanned int64) int64 { return max(smallLimit, live/3*4, live+scanned) }
 
 func (g *gcTuner) reset() {
 	g.mu.Lock()
@@ -107,11 +100,13 @@ func (g *gcTuner) reset() {
 	debug.SetMemoryLimit(g.before)
 }
 
-// memoryInUse returns the live heap at the last collection, and the other memory that collections do not free. The stacks of twenty
-// thousand streams alone could exceed the limit and keep the collector running all the time.
-func memoryInUse() (live, other int64) {
+// memoryInUse returns the live heap at the last collection, what a collection scans, and the other memory that collections do not free.
+// The stacks of twenty thousand streams alone could exceed the limit and keep the collector running all the time.
+func memoryInUse() (live, scanned, other int64) {
 	s := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"},
+		{Name: "/gc/scan/total:bytes"},
+		{Name: "/memory/classes/heap/unused:bytes"},
 		{Name: "/memory/classes/heap/stacks:bytes"},
 		{Name: "/memory/classes/os-stacks:bytes"},
 		{Name: "/memory/classes/other:bytes"},
@@ -119,9 +114,10 @@ func memoryInUse() (live, other int64) {
 		{Name: "/memory/classes/metadata/other:bytes"},
 	}
 	metrics.Read(s)
-	for _, m := range s[1:] {
-		other += int64(m.Value.Uint64()) //nolint:gosec // less than the machine's memory
+	size := func(i int) int64 { return int64(s[i].Value.Uint64()) } //nolint:gosec // less than the machine's memory
+	for i := 2; i < len(s); i++ {
+		other += size(i)
 	}
-	const step = 4 << 20                                                // do not set a new limit for each stack
-	return int64(s[0].Value.Uint64()), (other + step - 1) / step * step //nolint:gosec // less than the machine's memory
+	const step = 4 << 20 // do not set a new limit for each stack
+	return size(0), size(1), (other + step - 1) / step * step
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A small live heap gets smallLimit, a larger one a third more than its size, a very large one all of the machine's memory. stop
-// restores the limit.
+// A small live heap gets smallLimit, a larger one a third more than its size, and one of pointers what a collection scans beside its size.
+// stop restores the limit.
 func TestTuneGC_LimitFollowsLiveHeap(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
@@ -27,11 +27,11 @@ func TestTuneGC_LimitFollowsLiveHeap(t *testing.T) {
 	isSmall := func(limit int64) bool { return limit >= smallLimit && limit < smallLimit/4*5 } // with memory beside the heap
 	becomes(isSmall, "small")
 	held := make([]byte, smallLimit)
-	becomes(func(limit int64) bool { return limit > smallLimit/4*5 && limit < largeLimit }, "larger")
+	becomes(func(limit int64) bool { return limit > smallLimit/4*5 && limit < smallLimit/4*7 }, "larger")
 	goruntime.KeepAlive(held)
-	held = make([]byte, largeLimit)
-	becomes(func(limit int64) bool { return limit > largeLimit }, "very large")
-	goruntime.KeepAlive(held)
+	pointers := make([]*byte, smallLimit/8)
+	becomes(func(limit int64) bool { return limit > smallLimit*2 }, "scanned")
+	goruntime.KeepAlive(pointers)
 	becomes(isSmall, "small again")
 	stop()
 	goruntime.GC()
