@@ -139,7 +139,7 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 
 // paired removes from msgs, which are in order, everything that model providers refuse: results without their call, which is
 // hidden or too old, calls without a result or with incomplete arguments, and a second call or result of one id. It also
-// removes the messages that hold nothing else.
+// removes the messages that hold nothing else. The result is in the memory of msgs.
 func paired(msgs []agui.Message) []agui.Message {
 	called, answered := make(map[string]bool), make(map[string]bool)
 	for i := range msgs {
@@ -150,7 +150,7 @@ func paired(msgs []agui.Message) []agui.Message {
 			answered[m.ToolCallID] = true
 		}
 	}
-	list := make([]agui.Message, 0, len(msgs))
+	list := msgs[:0]
 	for _, m := range msgs {
 		if m.Role == agui.RoleTool {
 			if !answered[m.ToolCallID] {

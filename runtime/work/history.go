@@ -42,11 +42,14 @@ func (h *history) messages(ctx context.Context, l *live, limit int) ([]agui.Mess
 	}
 	first := max(len(h.rows)-limit, 0)
 	more := h.more || first > 0
-	rows := slices.Clone(h.older)
-	for i := range h.rows {
-		if i >= first || data.Instructs(&h.rows[i].Message) {
-			rows = append(rows, h.rows[i])
+	earlier, rows := slices.Clip(h.older), h.rows[first:]
+	for i := range h.rows[:first] {
+		if data.Instructs(&h.rows[i].Message) {
+			earlier = append(earlier, h.rows[i])
 		}
+	}
+	if len(earlier) > 0 {
+		rows = slices.Concat(earlier, rows)
 	}
 	notice := func(m agui.Message) bool { return m.Role == agui.RoleSystem && !data.Instructs(&m) }
 	return paired(slices.DeleteFunc(tail.Contents(rows), notice)), more && limit < tail.LatestMessages, nil
