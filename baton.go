@@ -191,7 +191,7 @@ type (
 // Limits protects a server and divides it among users. Runs over a limit wait in the queue; other requests over a limit are
 // refused. Limits per user and per project need accounts.
 type Limits struct {
-	Runs           int   // runs executing at once, default 1 000 per core, at most one per MiB of memory
+	Runs           int   // runs executing at once, default one per MiB of memory, at most 10 000
 	RunsPerProject int   // runs of one project executing at once, default three quarters of Runs
 	RunsPerUser    int   // runs of one user executing at once, default half of Runs
 	RunsBytes      int64 // total input of executing runs, where inputs up to 64 KiB do not count; default a 16th of memory, at most 48 MiB

@@ -85,7 +85,7 @@ type Attachments struct {
 
 // Limits protects the server and divides it among users. Runs over a limit wait in the queue; other requests over a limit are refused. Limits per user and per project need authentication.
 type Limits struct {
-	Runs           int  `yaml:"runs"`             // runs executing at once; 0 = 1000 per core, at most one per MiB of memory (0)
+	Runs           int  `yaml:"runs"`             // runs executing at once; 0 = one per MiB of memory, at most 10000 (0)
 	RunsPerProject int  `yaml:"runs_per_project"` // runs of one project executing at once; 0 = three quarters of runs (0)
 	RunsPerUser    int  `yaml:"runs_per_user"`    // runs of one user executing at once; 0 = half of runs (0)
 	RunsBytes      Size `yaml:"runs_bytes"`       // total input of executing runs, where inputs up to 64KiB do not count; 0 = a 16th of memory, at most 48MiB (0)

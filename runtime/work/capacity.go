@@ -6,13 +6,12 @@ import (
 	"math"
 	"os"
 	"path"
-	goruntime "runtime"
 	"runtime/debug"
 	"strconv"
 )
 
 // Carried returns how many runs this machine executes at once.
-func Carried() int { return runsFor(goruntime.GOMAXPROCS(0), Memory()) }
+func Carried() int { return runsFor(Memory()) }
 
 // CarriedBytes returns the total input bytes of the runs that this machine executes at once.
 func CarriedBytes() int64 { return bytesFor(Memory()) }
@@ -35,17 +34,17 @@ func bytesFor(memory int64) int64 { return max(bytesAtLeast, min(bytesAtMost, me
 func SaidBytes() int64 { return max(2*bytesAtLeast, Memory()/8) }
 
 // The needs of a live run. It costs 100 KiB, 300 KiB once it has written 200 tokens, and 1 MiB once its thread's ring is
-// full. 20 tokens a second, about the speed of reading, take 0.6 ms of a core.
+// full. Cores are no limit: most runs wait for their models, and runs that do not are slower, as they would be in the queue.
 const (
-	runsPerCore = 1000
 	bytesPerRun = 1 << 20
 	runsAtLeast = 64
+	runsAtMost  = 10_000
 	unlimited   = math.MaxInt64
 )
 
-// runsFor returns how many runs so many cores and bytes of memory carry.
-func runsFor(cores int, memory int64) int {
-	return int(max(runsAtLeast, min(int64(runsPerCore*cores), memory/bytesPerRun)))
+// runsFor returns how many runs so many bytes of memory carry.
+func runsFor(memory int64) int {
+	return int(max(runsAtLeast, min(memory/bytesPerRun, runsAtMost)))
 }
 
 // memory returns how many bytes this process may use: the least of GOMEMLIMIT and the limits of its control group and the

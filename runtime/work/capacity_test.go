@@ -5,34 +5,33 @@ import (
 	"testing/fstest"
 )
 
-func TestRunsByWhatTheMachineCarries(t *testing.T) {
+func TestCarried_IsWhatMemoryCarries(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		cores int
 		files map[string]string
 		want  int
 	}{
-		{"cores are scarce", 2, map[string]string{"proc/meminfo": "MemTotal:       24684092 kB\nMemFree: 1 kB\n"}, 2000},
-		{"memory is scarce", 8, map[string]string{"proc/meminfo": "MemTotal:       1048576 kB\n"}, 1024},
-		{"a container", 8, map[string]string{
+		{"memory is plenty", map[string]string{"proc/meminfo": "MemTotal:       24684092 kB\nMemFree: 1 kB\n"}, 10_000},
+		{"memory is scarce", map[string]string{"proc/meminfo": "MemTotal:       1048576 kB\n"}, 1024},
+		{"a container", map[string]string{
 			"proc/meminfo": "MemTotal: 24684092 kB\n", "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "536870912\n",
 		}, 512},
-		{"a container without a limit", 2, map[string]string{"sys/fs/cgroup/memory.max": "max\n"}, 2000},
-		{"a unit of systemd", 4, map[string]string{
+		{"a container without a limit", map[string]string{"sys/fs/cgroup/memory.max": "max\n"}, 10_000},
+		{"a unit of systemd", map[string]string{
 			"proc/self/cgroup": "1:name=systemd:/\n0::/system.slice/baton.service\n",
 			"sys/fs/cgroup/system.slice/baton.service/memory.max": "268435456\n",
 		}, 256},
-		{"control groups of the first version", 4, map[string]string{
+		{"control groups of the first version", map[string]string{
 			"sys/fs/cgroup/memory/memory.limit_in_bytes": "104857600\n",
 		}, 100},
-		{"next to nothing", 1, map[string]string{"proc/meminfo": "MemTotal: 16384 kB\n"}, 64},
-		{"nobody says", 1, nil, 1000},
+		{"next to nothing", map[string]string{"proc/meminfo": "MemTotal: 16384 kB\n"}, 64},
+		{"nobody says", nil, 10_000},
 	} {
 		root := make(fstest.MapFS)
 		for name, text := range test.files {
 			root[name] = &fstest.MapFile{Data: []byte(text)}
 		}
-		if got := runsFor(test.cores, memory(root)); got != test.want {
+		if got := runsFor(memory(root)); got != test.want {
 			t.Errorf("%s: got %d runs, want %d", test.name, got, test.want)
 		}
 	}

@@ -62,7 +62,7 @@ type Results interface {
 
 // Limits are the limits on runs. A zero field means its default.
 type Limits struct {
-	Runs           int // runs at once in this process, default 1 000 per core, at most one per MiB of memory
+	Runs           int // runs at once in this process, default one per MiB of memory, at most 10 000
 	RunsPerAgent   int // runs at once of one agent or workflow, 0 means no cap of its own
 	RunsPerProject int // runs at once of one project; with accounts 0 means three quarters of Runs
 	RunsPerUser    int // runs at once of one user; with accounts 0 means half of Runs
