@@ -28,6 +28,15 @@ const open = async (path) => {
   return { page, asked, complaints };
 };
 
+// processorTime returns the seconds that the page's thread has worked.
+const processorTime = async (page) => {
+  const session = (page.session ??= await page.context().newCDPSession(page));
+  await session.send("Performance.setTimeDomain", { timeDomain: "threadTicks" }).catch(() => {}); // once
+  await session.send("Performance.enable");
+  const { metrics } = await session.send("Performance.getMetrics");
+  return metrics.find((m) => m.name === "TaskDuration").value;
+};
+
 test("the page of the API shows every operation and tries one out", async () => {
   const { page, asked, complaints } = await open("/docs");
   await page.waitForSelector(".opblock");
@@ -52,6 +61,21 @@ test("the page of the API shows every operation and tries one out", async () => 
   const answer = health.locator(".live-responses-table .response");
   await answer.waitFor();
   assert.equal((await answer.locator(".response-col_status").textContent()).trim().slice(0, 3), "200");
+
+  const runs = page.locator(".opblock", { has: page.locator('[data-path="/api/projects/{projectId}/agent-runs"]') }).first();
+  const spent = await processorTime(page);
+  await runs.locator(".opblock-summary-control").click();
+  await runs.getByText("nextCursor").first().waitFor();
+  assert.ok((await processorTime(page)) - spent < 0.8, "opening an operation reads the whole document"); // several times what it needs
+  await runs.getByRole("tab", { name: "Schema", exact: true }).first().click();
+  await runs.getByRole("button", { name: "Expand all", exact: true }).first().click();
+  await runs.locator(".json-schema-2020-12").getByText("inputQuery").first().waitFor(); // of a referenced schema
+  await runs.getByRole("button", { name: "Try it out", exact: true }).click();
+  await runs.getByPlaceholder("projectId").fill("default");
+  await runs.getByPlaceholder("limit").fill("3");
+  await runs.getByRole("button", { name: "Execute", exact: true }).click();
+  await runs.locator(".live-responses-table .response").waitFor();
+  assert.ok(asked.some((url) => url.startsWith(`${base}/api/projects/default/agent-runs?limit=3`)), asked.join("\n"));
 
   assert.deepEqual(await page.evaluate(() => window.violations), []);
   assert.deepEqual(complaints, []);
