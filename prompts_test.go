@@ -132,14 +132,14 @@ func (a *asker) calls(run string) (list []wire.WholeModelCall) {
 	return list
 }
 
-func (a *asker) get(path string, into any) {
-	a.Helper()
-	got := a.request(asking, "GET", path, "")
+func (s site) get(path string, into any) {
+	s.Helper()
+	got := s.request(asking, "GET", path, "")
 	if got.status != http.StatusOK {
-		a.Fatalf("GET %s: %d %s", path, got.status, got.body)
+		s.Fatalf("GET %s: %d %s", path, got.status, got.body)
 	}
 	if err := json.Unmarshal([]byte(got.body), into); err != nil {
-		a.Fatal(err)
+		s.Fatal(err)
 	}
 }
 
@@ -461,11 +461,11 @@ func TestPrompts_GoWithTheirRuns(t *testing.T) {
 }
 
 // until polls for a condition.
-func (a *asker) until(what string, done func() bool) {
-	a.Helper()
+func (s site) until(what string, done func() bool) {
+	s.Helper()
 	for deadline := time.Now().Add(patience); !done(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			a.Fatalf("timeout: not yet %s", what)
+			s.Fatalf("timeout: not yet %s", what)
 		}
 	}
 }

@@ -89,6 +89,15 @@ func (k keyed) spans(ctx context.Context, g grant) ([]data.Span, error) {
 	return k.byKey.Spans(ctx, g.run)
 }
 
+// messagesUpTo returns the newest messages of a thread that events up to one have written and that it still shows.
+func (k keyed) messagesUpTo(ctx context.Context, g grant, event int64) ([]Message, error) {
+	return k.byKey.Messages(ctx, g.thread, event, tail.LatestMessages)
+}
+
+func (k keyed) nodes(ctx context.Context, g grant) ([]data.Node, error) {
+	return k.byKey.Nodes(ctx, g.run)
+}
+
 func (k keyed) lastEventID(ctx context.Context, g grant) (int64, error) {
 	return k.byKey.LastEventID(ctx, g.thread)
 }

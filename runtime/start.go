@@ -43,6 +43,8 @@ type StartRequest struct {
 	BodyHash       string       // of the request, to distinguish a repeat of a runId from another request
 	Idempotency    *Idempotency // nil when the client gave no key
 
+	kept []work.Kept // nodes that the run need not execute: see Rerun
+
 	Late func(Started) `json:"-"` // receives the started run if StartRun has returned outcome_unknown and the run starts after all; may be nil
 }
 
@@ -348,7 +350,7 @@ func (s *starting) newRun(ctx context.Context) error {
 	}
 	in := work.Input{
 		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps, RewindTo: s.req.RewindTo,
-		HideFrom: s.plan.hideFrom, Edited: s.edited(),
+		HideFrom: s.plan.hideFrom, Edited: s.edited(), Kept: s.req.kept,
 	}
 	if t := s.rt.cfg.Tracer; t != nil {
 		in.Trace = t.Parent(ctx)

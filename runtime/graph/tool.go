@@ -16,6 +16,9 @@ func ToolRun(tool string) string { return toolRun + tool }
 // IsToolRun reports whether a workflow name is from ToolRun.
 func IsToolRun(workflow string) bool { return strings.HasPrefix(workflow, toolRun) }
 
+// ToolOf returns the tool of a workflow name from ToolRun.
+func ToolOf(workflow string) (tool string, ok bool) { return strings.CutPrefix(workflow, toolRun) }
+
 // OfTool returns the definition of a tool run: one node with the run's query as its arguments.
 func OfTool(tool string) json.RawMessage {
 	definition, err := json.Marshal(plugins.Workflow{

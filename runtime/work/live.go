@@ -75,7 +75,14 @@ type Input struct {
 	RewindTo       string          `json:"rewindTo,omitempty"` // hide the messages after this one
 	HideFrom       int64           `json:"hideFrom,omitempty"` // hide the message of this seq and all later ones
 	Edited         *agui.Message   `json:"edited,omitempty"`   // replaces the thread's message of this id when the run starts
+	Kept           []Kept          `json:"kept,omitempty"`     // nodes that the run does not execute in its first generation, by the beginning of their steps
 	Trace          string          `json:"trace,omitempty"`    // the operation that the run belongs to: see Tracer.Parent
+}
+
+// Kept is a node that an earlier run has completed, with the step that did. A rerun has both as its own.
+type Kept struct {
+	Node data.Node
+	Step data.Step
 }
 
 // JSON returns the input as a run's row stores it.

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -26,10 +27,22 @@ func newNodes(g *graph.Graph) nodes {
 }
 
 // reset makes the rows of a new generation and returns the rows to write. The first row of a lone node is written with its
-// step.
-func (ns *nodes) reset(run *data.Run) (rows []data.Row) {
+// step. kept are nodes that count as completed; those that the graph does not have are ignored.
+func (ns *nodes) reset(run *data.Run, kept []Kept) (rows []data.Row) {
+	known := make(map[string]*data.Node, len(kept))
+	for i := range kept {
+		node, st := kept[i].Node, kept[i].Step
+		if !slices.ContainsFunc(ns.graph.Nodes, func(n *graph.Node) bool { return n.ID == node.NodeID }) {
+			continue
+		}
+		ns.count++
+		node.RunKey, st.RunKey, st.Number, st.ID, st.Generation = run.Key, run.Key, ns.count, NewID(), run.Generation
+		known[node.NodeID], ns.steps[node.NodeID] = &node, &st
+		row := st
+		rows = append(rows, &row)
+	}
 	for _, n := range ns.graph.Nodes {
-		node := &data.Node{RunKey: run.Key, NodeID: n.ID, Status: data.Pending}
+		node := cmp.Or(known[n.ID], &data.Node{RunKey: run.Key, NodeID: n.ID, Status: data.Pending})
 		ns.rows[n.ID] = node
 		if len(ns.graph.Nodes) > 1 || run.Generation > 1 {
 			row := *node

@@ -52,7 +52,11 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 		}
 		o.l.nodes.count = steps.Total
 	}
-	o.it.Rows = append(o.it.Rows, o.l.nodes.reset(o.row)...)
+	var kept []Kept
+	if o.row.Generation == 1 {
+		kept = o.l.input.Kept
+	}
+	o.it.Rows = append(o.it.Rows, o.l.nodes.reset(o.row, kept)...)
 	if edited := o.l.input.Edited; edited != nil && o.row.Generation == 1 {
 		if err := o.keepFormer(ctx, edited.ID); err != nil {
 			return err

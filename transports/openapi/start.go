@@ -38,6 +38,8 @@ func (d *describer) requests() {
 		must("role", choice("In a thread's first run any, later user, or tool for a pending call.", roles...)),
 		may("id", name("Unique in its thread. Absent: a new one.")),
 	}, messageMembers()...)...))
+	d.schemas.name("RerunRequest", object("What of a run to run again.",
+		may("fromNode", name("The node of its workflow to begin from. Absent: all of it."))))
 	d.schemas.name("AppendRequest", object("A message to append.",
 		must("content", text("Its text, up to 1 MiB, not blank.")),
 		may("contextItemIds", list(text(""), "Stored with the message and handed to the worker."))))

@@ -64,6 +64,32 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller) error {
 	return c.Status(fiber.StatusAccepted).JSON(wire.NewStarted(started))
 }
 
+// rerun answers POST rerun: the caller starts a run again that it may read.
+func (t Transport) rerun(c *fiber.Ctx, who runtime.Caller) error {
+	fromNode, err := wire.DecodeRerun(c.Request().Body())
+	if err != nil {
+		return err
+	}
+	reader, err := transports.InStead(who, c.Query("user"), runtime.RoleViewer)
+	if err != nil {
+		return err
+	}
+	key, err := key(c, who)
+	if err != nil {
+		return err
+	}
+	req, err := t.Runtime.Rerun(c.UserContext(), who, reader, runID(c), fromNode)
+	if err != nil {
+		return err
+	}
+	req.Idempotency = key
+	started, err := t.detached(c.UserContext(), who, req)
+	if err != nil {
+		return err
+	}
+	return c.Status(fiber.StatusAccepted).JSON(wire.NewStarted(started))
+}
+
 // detached starts a run, and detaches it from any connection.
 func (t Transport) detached(ctx context.Context, who runtime.Caller, req runtime.StartRequest) (runtime.Started, error) {
 	if t.Streams == nil {

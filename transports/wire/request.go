@@ -121,6 +121,17 @@ func DecodeToolRun(body []byte) (RunRequest, error) {
 	return req, r.err
 }
 
+// DecodeRerun reads the body of a request to run a run again, and returns the node to begin from, "" for all of the run. It fails as
+// DecodeRun does. The body may be empty.
+func DecodeRerun(body []byte) (fromNode string, err error) {
+	if len(body) == 0 {
+		return "", nil
+	}
+	r := read(body)
+	fromNode = r.name("fromNode")
+	return fromNode, r.err
+}
+
 // DecodeAppend reads the body of a request to append a message to a run.
 func DecodeAppend(body []byte) (runtime.AppendRequest, error) {
 	r := read(body)

@@ -1,0 +1,263 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/fold"
+	"github.com/batonrun/baton/runtime/graph"
+	"github.com/batonrun/baton/runtime/tail"
+	"github.com/batonrun/baton/runtime/work"
+)
+
+var errInputGone = refuse(KindConflict, "input_gone", "The messages that the run was started with are not kept any more")
+
+// Rerun returns the request that starts a run again, on a new thread of the caller: with its messages and those that its thread had before it
+// and still shows, as many of the newest as fit, its state, tools, context, forwardedProps and metadata, and its id in metadata.rerunOf. The
+// run may be one that only reader may see. If fromNode is not empty, the new run begins as
+// the earlier one was when that node's first step in its latest generation began: with that state, and with the nodes that were completed
+// then. They are not executed again, and what they have used is not counted again. The request has a copy of all that it needs.
+func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name, fromNode string) (StartRequest, error) {
+	run, err := rt.visible(ctx, reader, name)
+	if err != nil {
+		return StartRequest{}, err
+	}
+	var in work.Input
+	if err := json.Unmarshal(run.Input, &in); err != nil {
+		return StartRequest{}, fmt.Errorf("input of run %s: %w", run.ID, err)
+	}
+	req := StartRequest{
+		Agent: run.Agent, Tools: in.Tools, Context: in.Context, ContextItemIDs: run.ContextItemIDs, ForwardedProps: in.ForwardedProps,
+	}
+	tool, isTool := graph.ToolOf(run.WorkflowID)
+	switch {
+	case isTool && rt.cfg.Accounts && !c.calls():
+		return req, errTools
+	case isTool:
+		req.Tool = tool
+	case run.Agent == "":
+		req.WorkflowID = run.WorkflowID
+	}
+	o := origin{rt: rt, run: &run, fromNode: fromNode, state: in.State}
+	if err := o.read(ctx); err != nil {
+		return req, unavailable(err)
+	}
+	req.Messages, req.State, req.kept = o.messages, o.state, o.kept
+	req.Metadata, err = rerunMetadata(&run, fromNode)
+	return req, err
+}
+
+// rerunMetadata returns a run's metadata with its id and the node from which it is run again.
+func rerunMetadata(run *Run, fromNode string) (json.RawMessage, error) {
+	members := make(map[string]json.RawMessage)
+	if len(run.Metadata) > 0 {
+		if err := json.Unmarshal(run.Metadata, &members); err != nil {
+			return nil, fmt.Errorf("metadata of run %s: %w", run.ID, err)
+		}
+	}
+	if members == nil { // it was null
+		members = make(map[string]json.RawMessage)
+	}
+	delete(members, "rerunFrom")
+	members["rerunOf"], _ = data.JSON(run.ID) // strings always encode
+	if fromNode != "" {
+		members["rerunFrom"], _ = data.JSON(fromNode)
+	}
+	return data.JSON(members)
+}
+
+// origin is a run that is run again.
+type origin struct {
+	rt       *Runtime
+	run      *Run
+	fromNode string
+
+	messages []agui.Message
+	state    json.RawMessage // nil for that of a new thread
+	kept     []work.Kept
+}
+
+func (o *origin) read(ctx context.Context) error {
+	g, err := o.run.grant()
+	if err != nil {
+		return err
+	}
+	spans, err := o.rt.keyed.spans(ctx, g)
+	if err != nil {
+		return err
+	}
+	if err := o.readMessages(ctx, g, spans); err != nil {
+		return err
+	}
+	if o.fromNode != "" {
+		if err := o.readKept(ctx, g); err != nil {
+			return err
+		}
+	}
+	i := slices.IndexFunc(spans, func(s data.Span) bool { return s.Generation == o.run.Generation })
+	if i < 0 || o.fromNode == "" && o.state != nil { // it has not begun; or it says its state itself
+		return nil
+	}
+	return o.readState(ctx, &spans[i])
+}
+
+// readMessages reads what the thread had before the run, and the messages with which each generation of the run began. These are read from the
+// log: a later run may have hidden them.
+func (o *origin) readMessages(ctx context.Context, g grant, spans []data.Span) error {
+	if len(spans) == 0 {
+		queued, err := o.rt.store.RunMessages(ctx, o.run.Project, o.run.Key, 0, tail.LatestMessages)
+		o.messages = tail.Contents(queued.Rows)
+		if err == nil && len(o.messages) == 0 && o.run.InputQuery != "" { // it was cancelled before it began
+			err = errInputGone
+		}
+		return err
+	}
+	if first := spans[0].First; first > 1 && !graph.IsToolRun(o.run.WorkflowID) {
+		before, err := o.rt.keyed.messagesUpTo(ctx, g, first-1)
+		if err != nil {
+			return err
+		}
+		o.messages = tail.Contents(before)
+	}
+	generation, size := 0, 0
+	for i := range spans {
+		if spans[i].Generation == generation {
+			continue
+		}
+		generation = spans[i].Generation
+		stored, err := o.rt.keyed.event(ctx, g, spans[i].First)
+		if err != nil {
+			return err
+		}
+		if stored == nil {
+			return errInputGone
+		}
+		ev, err := agui.Decode(stored.Payload)
+		if err != nil {
+			return err
+		}
+		if size += len(stored.Payload); size > o.rt.cfg.MessageBytes {
+			return o.tooLarge()
+		}
+		if began, ok := ev.(agui.RunStarted); ok && began.Input != nil {
+			o.messages = append(o.messages, began.Input.Messages...)
+		}
+	}
+	o.messages = tail.Newest(o.messages, min(o.rt.cfg.FrameBytes, o.rt.cfg.MessageBytes))
+	return nil
+}
+
+func (o *origin) tooLarge() error {
+	return refuse(KindTooLarge, "messages_too_large", "The messages and the completed nodes of a run that is run again may hold %d bytes", o.rt.cfg.MessageBytes)
+}
+
+// readKept reads the nodes that were completed when fromNode began. Of two that end and begin in one millisecond, only the order of those
+// that need each other is known; any other node is executed again then.
+func (o *origin) readKept(ctx context.Context, g grant) error {
+	w, err := graph.Definition(&o.run.Run)
+	if err != nil {
+		return err
+	}
+	began := (*data.Step)(nil)
+	completed := make(map[string]data.Step)
+	for after := 0; ; {
+		steps, err := o.rt.store.Steps(ctx, o.run.Project, o.run.Key, after, tail.LatestMessages)
+		if err != nil {
+			return err
+		}
+		for i := range steps.Rows {
+			st := &steps.Rows[i]
+			after = st.Number
+			switch {
+			case st.Generation != o.run.Generation:
+			case st.NodeID == o.fromNode && began == nil:
+				began = st
+			case st.Status == data.Completed && st.CompletedAt != nil:
+				completed[st.NodeID] = *st
+			}
+		}
+		if !steps.More {
+			break
+		}
+	}
+	if began == nil {
+		return refuseAt("/fromNode", "unknown_node", "The run has begun no node %q", o.fromNode)
+	}
+	needed := ancestors(w, o.fromNode)
+	nodes, err := o.rt.keyed.nodes(ctx, g)
+	if err != nil {
+		return err
+	}
+	size := 0
+	for i := range nodes {
+		st, ok := completed[nodes[i].NodeID]
+		if !ok || nodes[i].Status != data.Completed || !needed[st.NodeID] && !st.CompletedAt.Before(began.StartedAt) {
+			continue
+		}
+		if size += len(nodes[i].Output) + len(st.Input); size > o.rt.cfg.MessageBytes {
+			return o.tooLarge()
+		}
+		o.kept = append(o.kept, work.Kept{Node: nodes[i], Step: st})
+	}
+	slices.SortFunc(o.kept, func(a, b work.Kept) int { return a.Step.Number - b.Step.Number })
+	return nil
+}
+
+// ancestors returns the nodes that a node needs, directly or not.
+func ancestors(w plugins.Workflow, id string) map[string]bool {
+	found := make(map[string]bool)
+	for again := []string{id}; len(again) > 0; again = again[1:] {
+		for _, n := range w.Nodes {
+			if n.ID != again[0] {
+				continue
+			}
+			for _, need := range n.Needs {
+				if !found[need] {
+					found[need] = true
+					again = append(again, need)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// readState reads the state that the thread had when fromNode began, or else the first step.
+func (o *origin) readState(ctx context.Context, first *data.Span) error {
+	f := fold.New(first.State, nil)
+	q := EventQuery{After: first.First - 1, Limit: tail.LatestMessages, Admit: func(rec *Record) bool {
+		switch rec.Event.Type() {
+		case agui.TypeStateSnapshot, agui.TypeStateDelta, agui.TypeStepStarted:
+			return true
+		}
+		return false
+	}}
+	for {
+		recs, next, err := o.rt.RunEvents(ctx, o.run, q)
+		if err != nil {
+			return err
+		}
+		for _, rec := range recs {
+			if st, ok := rec.Event.(agui.StepStarted); ok && (o.fromNode == "" || st.StepName == o.fromNode && st.SubagentRunID == "") {
+				o.state = f.State()
+				return nil
+			}
+			if _, err := f.Apply(rec.Event); err != nil {
+				return err
+			}
+		}
+		if q.After = next; next == 0 {
+			break
+		}
+	}
+	if o.fromNode != "" {
+		return refuse(KindConflict, "input_gone", "The log of the run is not kept any more")
+	}
+	o.state = f.State()
+	return nil
+}
