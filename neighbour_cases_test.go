@@ -77,10 +77,12 @@ var cases = func() map[string][]ask {
 		"POST /api/projects/{projectId}/keys": one(
 			makes("/api/projects/{project}/keys", `{"user":"{user}","role":"admin"}`, "404 404 404 404")),
 		"DELETE /api/projects/{projectId}/keys/{keyId}": one(change("DELETE", "/api/projects/{project}/keys/aaaaaaaaaaaaa", ``, "404 404 404 404")),
-		"GET /api/v1/me":    get(own, api+"/me"),
-		"GET /openapi.json": get(own, "/openapi.json"),
-		"GET /docs":         get(own, "/docs"),
-		"GET /docs/{file}":  get(names, "/docs/none"),
+		"GET /api/v1/me":       get(own, api+"/me"),
+		"GET /api/v1/me/views": get(own, api+"/me/views"),
+		"PUT /api/v1/me/views": one(ask{method: "PUT", path: api + "/me/views", body: `{"items":[{"name":"mine","query":"thread={thread}"}]}`, roles: own, mine: true}),
+		"GET /openapi.json":    get(own, "/openapi.json"),
+		"GET /docs":            get(own, "/docs"),
+		"GET /docs/{file}":     get(names, "/docs/none"),
 
 		"GET /api/projects/{projectId}/agent-runs": slices.Concat(get(own, runs), get(names, runs+"?threadId={thread}"), get("403 200 200 200", runs+"?user={user}"), get(sees, runs+"?threadId={conv}"),
 			get("400 400 400 400", runs+"?cursor={runscursor}", runs+"?cursor={threadscursor}"), get("403 200 200 200", runs+"?user={user}&cursor={runscursor}")),

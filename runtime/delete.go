@@ -110,6 +110,9 @@ func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error 
 	if _, err := rt.ExpireAttachments(ctx, c.project, user, time.Now(), false); err != nil {
 		return unavailable(err)
 	}
+	if err := rt.store.PutViews(ctx, c.project, user, nil); err != nil {
+		return unavailable(err)
+	}
 	for {
 		n, err := rt.deleteThreads(ctx, c, user, begun)
 		if err != nil {

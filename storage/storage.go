@@ -108,6 +108,7 @@ type DB struct {
 	*writer    // shared by the following
 	*committer // the batches of the joined instance, and keys for their rows
 	accounts
+	saved
 	attachments
 	sealer
 	retention
@@ -173,7 +174,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 		threadKeys: keys{table: "threads"}, runKeys: keys{table: "runs"},
 	}
 	b := beside{db.writer, db.read}
-	db.accounts, db.attachments, db.retention, db.counter = accounts(b), attachments(b), retention(b), counter(b)
+	db.accounts, db.saved, db.attachments, db.retention, db.counter = accounts(b), saved(b), attachments(b), retention(b), counter(b)
 	db.sealer = sealer{b, codec}
 	if err := db.Ping(ctx); err != nil || db.lock == nil {
 		return err

@@ -20,3 +20,9 @@ type APIKey struct {
 func (k *APIKey) Good(now time.Time) bool {
 	return k.RevokedAt == nil && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt))
 }
+
+// SavedView is a list of runs that a user has saved.
+type SavedView struct {
+	Name  string `json:"name"`
+	Query string `json:"query"` // of the address of the list
+}

@@ -11,6 +11,7 @@ import (
 type Store interface {
 	Reader
 	Secrets
+	Saved
 
 	// Join registers this process as a new instance, in whose name Commit writes. It fails with a *HeldError while another instance
 	// may write, unless both write beside others: until that instance leaves, is fenced, or its process is known to have ended.
@@ -56,6 +57,14 @@ type Secrets interface {
 	PutSecret(ctx context.Context, purpose, value string) error
 	// RemoveSecrets removes all secrets.
 	RemoveSecrets(ctx context.Context) error
+}
+
+// Saved stores what users save for themselves. It does not belong to an instance.
+type Saved interface {
+	// Views returns a user's views, in the order in which they were put.
+	Views(ctx context.Context, project, user string) ([]SavedView, error)
+	// PutViews replaces all of a user's views.
+	PutViews(ctx context.Context, project, user string, views []SavedView) error
 }
 
 // Name is a user's name for a thread or a run.

@@ -83,6 +83,7 @@ func Run(t *testing.T, open func(t *testing.T) data.Store) {
 		{"AnswersAndWithdrawals", testAnswers},
 		{"QuestionsOldestFirst", testQuestions},
 		{"UsersOfAProject", testUsers},
+		{"Views", testViews},
 		{"StepsPage", testSteps},
 		{"PagesHoldSoManyBytes", testPageBytes},
 		{"ListsShowNoInputs", testListedRuns},

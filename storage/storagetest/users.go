@@ -67,3 +67,27 @@ func testUsers(t *testing.T, f *fixture) {
 	equal(t, "some users", users("BOB"), nil, []data.ThreadUser{bobby, bob})
 	equal(t, "no users", users("nobody"), nil, []data.ThreadUser(nil))
 }
+
+// A user's views are replaced as a whole, and are those of one project.
+func testViews(t *testing.T, f *fixture) {
+	put := func(project, user string, views ...data.SavedView) {
+		t.Helper()
+		if err := f.PutViews(t.Context(), project, user, views); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failed, mine := data.SavedView{Name: "failed \x00", Query: "status=failed"}, data.SavedView{Name: "mine"}
+	put("project", "ann", failed)
+	put("project", "ann", mine, failed)
+	put("elsewhere", "ann", failed)
+	put("project", "bob", failed)
+	put("project", "bob")
+	for _, test := range []struct {
+		project, user string
+		want          []data.SavedView
+	}{{"project", "ann", []data.SavedView{mine, failed}}, {"elsewhere", "ann", []data.SavedView{failed}}, {"project", "bob", nil}} {
+		if got, err := f.Views(t.Context(), test.project, test.user); err != nil || !slices.Equal(got, test.want) {
+			t.Errorf("the views of %s in %s are %v, %v, want %v", test.user, test.project, got, err, test.want)
+		}
+	}
+}

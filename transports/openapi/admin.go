@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -114,6 +115,25 @@ func (d *describer) admin() {
 		Parameters: []parameter{projectParam},
 		Answers:    answers{"200": reply("The caller.", ref("Me"), "me")},
 	})
+	d.add("GET /api/v1/me/views", operation{
+		ID: "listViews", Summary: "List the views that the caller has saved",
+		Description: "A view is a list of runs in the console: the query of its address, under a name. Other users do not see it.",
+		Parameters:  []parameter{projectParam},
+		Answers:     answers{"200": reply("All of them.", ref("Views"), "views")},
+	})
+	d.add("PUT /api/v1/me/views", operation{
+		ID: "putViews", Summary: "Replace the views that the caller has saved",
+		Description: "50 at most, in their order. Of two requests at once the last one counts.",
+		Parameters:  []parameter{projectParam},
+		Body:        accept(ref("Views"), "views"),
+		Answers: answers{
+			"200": reply("All of them.", ref("Views"), "views"),
+			"400": refuse("The body is wrong.", "invalid_request", `There are two views "failed today"`, "invalid_name", "A view's name must be 1 to 200 characters without control characters"),
+		},
+	})
+	infer[runtime.SavedView](&d.schemas, "View", "A list of runs that a user has saved.",
+		says("name", "Unique among the user's."), says("query", "Of the address of the list in the console, up to 2 KiB."))
+	infer[wire.Views](&d.schemas, "Views", "The views of a user.")
 	infer[wire.Me](&d.schemas, "Me", "Who the server takes a caller for.",
 		says("projectId", "The project that the request means."),
 		says("projects", "All of the user's. The first is meant where a request names none."),

@@ -89,6 +89,9 @@ func (c *client) offers() {
 }
 
 func (c *client) runs() {
+	c.do(200, "PUT", "/api/v1/me/views", `{"items": [{"name": "a", "query": "status=failed"}]}`)
+	c.do(400, "PUT", "/api/v1/me/views", `{"items": [{"name": "a", "query": ""}, {"name": "a", "query": ""}]}`)
+	c.do(200, "GET", "/api/v1/me/views", "")
 	run := c.do(202, "POST", runs, script(c.T, "runs", all)).(object)["runId"].(string)
 	at := runs + "/" + run
 	c.await(run, "COMPLETED")

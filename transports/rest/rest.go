@@ -68,6 +68,8 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodGet, Path: "/api/v1/agent/history", Known: t.history},
 
 		{Method: fiber.MethodGet, Path: "/api/v1/me", Known: t.me},
+		{Method: fiber.MethodGet, Path: "/api/v1/me/views", Known: t.views},
+		{Method: fiber.MethodPut, Path: "/api/v1/me/views", Known: t.putViews},
 		{Method: fiber.MethodGet, Path: "/api/v1/agents", Known: t.agents},
 		{Method: fiber.MethodGet, Path: "/api/v1/workflows", Known: t.workflows},
 		{Method: fiber.MethodPost, Path: "/api/v1/tools/:tool/runs", Known: t.startTool, Input: true},

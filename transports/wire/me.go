@@ -32,3 +32,23 @@ func NewMe(who runtime.Caller, projects []string, scheme string, expires time.Ti
 	}
 	return m
 }
+
+// Views are a user's saved lists of runs.
+type Views struct {
+	Items []runtime.SavedView `json:"items"`
+}
+
+// NewViews returns views as the API shows them.
+func NewViews(views []runtime.SavedView) Views {
+	return Views{Items: append([]runtime.SavedView{}, views...)}
+}
+
+// DecodeViews reads the body of a request to replace a user's views. It fails as DecodeRun does.
+func DecodeViews(body []byte) ([]runtime.SavedView, error) {
+	r := read(body)
+	var views []runtime.SavedView
+	if !r.into(&views, "items", "an array of objects with the strings name and query") && r.err == nil {
+		r.err = refuseMember("items", codeRequest, "The member items is missing")
+	}
+	return views, r.err
+}

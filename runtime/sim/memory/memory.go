@@ -33,7 +33,8 @@ type Database struct {
 	spent      rows[spending, data.Spending]
 	raises     rows[data.Raise, data.Raise] // by all but the amount
 	deletions  rows[part, data.Deletion]
-	secrets    map[string]string // by purpose
+	secrets    map[string]string              // by purpose
+	saved      map[[2]string][]data.SavedView // by project and user
 
 	events     map[int64][]data.StoredEvent // by thread, by id
 	spans      table[ordinal, data.Span]    // by thread
@@ -90,6 +91,7 @@ func New(now func() time.Time) *Database {
 		steps: make(table[int, data.Step]), nodes: make(table[string, data.Node]), memos: make(table[use, data.Memo]),
 		interrupts: make(table[string, interrupt]), prompts: make(table[string, data.Prompt]),
 		pieces: make(rows[string, data.PromptPiece]), uses: make(table[string, string]), secrets: make(map[string]string),
+		saved: make(map[[2]string][]data.SavedView),
 	}
 }
 
@@ -146,6 +148,21 @@ func (db *Database) RemoveSecrets(ctx context.Context) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	clear(db.secrets)
+	return ctx.Err()
+}
+
+// Views returns a user's views.
+func (db *Database) Views(ctx context.Context, project, user string) ([]data.SavedView, error) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.saved[[2]string{project, user}], ctx.Err()
+}
+
+// PutViews replaces a user's views.
+func (db *Database) PutViews(ctx context.Context, project, user string, views []data.SavedView) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.saved[[2]string{project, user}] = views
 	return ctx.Err()
 }
 

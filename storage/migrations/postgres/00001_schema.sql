@@ -411,6 +411,14 @@ CREATE TABLE api_key_projects (
 CREATE INDEX api_key_projects_list ON api_key_projects (project_id, key);
 CREATE INDEX api_key_projects_id ON api_key_projects (id);
 
+-- Lists of runs that users have saved: see data.View.
+CREATE TABLE saved_views (
+    project_id text COLLATE "C" NOT NULL,
+    user_id    text COLLATE "C" NOT NULL,
+    views      text NOT NULL,
+    PRIMARY KEY (project_id, user_id)
+);
+
 -- The secrets that the servers of this database sign with, one for each purpose.
 CREATE TABLE secrets (
     purpose    text COLLATE "C" PRIMARY KEY,

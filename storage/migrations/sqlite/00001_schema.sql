@@ -366,6 +366,14 @@ CREATE TABLE api_key_projects (
 CREATE INDEX api_key_projects_list ON api_key_projects (project_id, key);
 CREATE INDEX api_key_projects_id ON api_key_projects (id);
 
+-- Lists of runs that users have saved: see data.View.
+CREATE TABLE saved_views (
+    project_id TEXT NOT NULL,
+    user_id    TEXT NOT NULL,
+    views      TEXT NOT NULL,
+    PRIMARY KEY (project_id, user_id)
+) STRICT, WITHOUT ROWID;
+
 -- The secrets that the servers of this database sign with, one for each purpose.
 CREATE TABLE secrets (
     purpose    TEXT PRIMARY KEY,

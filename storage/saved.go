@@ -1,0 +1,49 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/batonrun/baton/runtime/data"
+)
+
+const (
+	upsertViews = `
+INSERT INTO saved_views (project_id, user_id, views)
+VALUES (?, ?, ?)
+ON CONFLICT (project_id, user_id) DO UPDATE SET views = excluded.views`
+
+	deleteViews = `
+DELETE FROM saved_views WHERE project_id = ? AND user_id = ?`
+
+	selectViews = `
+SELECT views FROM saved_views WHERE project_id = ? AND user_id = ?`
+)
+
+// saved stores the views of users. They are not part of an instance's data.
+type saved beside
+
+// PutViews replaces all views of a user.
+func (s saved) PutViews(ctx context.Context, project, user string, views []data.SavedView) error {
+	return accounts(s).change(ctx, func(tx *tx) error {
+		if len(views) == 0 {
+			return tx.exec(deleteViews, project, user)
+		}
+		return tx.exec(upsertViews, project, user, jsonOf(views))
+	})
+}
+
+// Views returns the views of a user, in the order in which they were put.
+func (s saved) Views(ctx context.Context, project, user string) ([]data.SavedView, error) {
+	views, err := one(ctx, s.read, scanViews, selectViews, project, user)
+	if errors.Is(err, data.ErrNotFound) {
+		return nil, nil
+	}
+	return views, err
+}
+
+func scanViews(rows *sql.Rows) (views []data.SavedView, err error) {
+	err = rows.Scan(jsonInto{&views})
+	return views, err
+}
