@@ -205,7 +205,7 @@ func TestCluster_ClaimsQueuedRunsOfOthers(t *testing.T) {
 	defer store.die()()
 	last := b.start("fifth", "half", "go")
 	b.wait(last.RunID, runtime.Completed)
-	for n := 0; n < 2; n++ { // those of the dead server
+	for range 2 { // those of the dead server
 		b.wait(<-goesOn.ran, runtime.Completed)
 	}
 	if run, err := b.Run(t.Context(), local, left.RunID); err != nil || run.Status != runtime.Queued {

@@ -224,7 +224,7 @@ func (r *references) message(m *plugins.PromptMessage) {
 		said = Said{agui.Message{Role: m.Role, ToolCallID: m.ToolCallID}, []plugins.PromptChange{{Kind: "cut", Of: m.ToolCallID, Why: tooLong(len(body))}}}
 		body = mustJSON(said)
 	}
-	r.piece(RefMessage, body, cmp.Or(r.runs[m.Message.ID], r.run)) // a copy is removed with its message
+	r.piece(RefMessage, body, cmp.Or(r.runs[m.ID], r.run)) // a copy is removed with its message
 }
 
 func tooLong(size int) string {
