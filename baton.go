@@ -225,7 +225,7 @@ type Timeouts struct {
 	Grace             time.Duration // how long a cancelled worker may take to return before it is abandoned, default 5 s
 	Drain             time.Duration // how long runs may take to finish when the server stops, default 30 s
 	OnDisconnectGrace time.Duration // how long a client may be disconnected before its run is cancelled, default 3 s
-	Lease             time.Duration // how long a server may be silent before a standby server takes over, default 15 s
+	Lease             time.Duration // how long a server must be silent before another takes over, default 15 s
 	Ping              time.Duration // how often an idle stream is pinged, default 15 s; a client that reads nothing for twice as long is disconnected
 }
 

@@ -34,7 +34,8 @@ func (p *Program) serveCommand() *cobra.Command {
 			"and reports it at GET /readyz. It takes over when the active server stops, dies, or is silent for\n" +
 			"timeouts.lease (15s). If it has to migrate the database, it serves nothing until then. With --takeover it\n" +
 			"takes over immediately, and the active server ends. A server that was replaced, or whose database was\n" +
-			"restored to an earlier state, ends with exit code 3; after a restart it stands by.",
+			"restored to an earlier state, ends with exit code 3; after a restart it stands by. Servers with the setting\n" +
+			"cluster execute the runs of one PostgreSQL database together.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := load(cmd)

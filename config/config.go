@@ -116,7 +116,7 @@ type Timeouts struct {
 	Approval          time.Duration `yaml:"approval"`            // how long an approval may stay open before it counts as refused (720h)
 	Drain             time.Duration `yaml:"drain"`               // how long runs may take to finish when the server stops (30s)
 	OnDisconnectGrace time.Duration `yaml:"on_disconnect_grace"` // how long a client may be disconnected before its run is cancelled (3s)
-	Lease             time.Duration `yaml:"lease"`               // how long a server may be silent before a standby server takes over (15s)
+	Lease             time.Duration `yaml:"lease"`               // how long a server must be silent before another takes over (15s)
 	Ping              time.Duration `yaml:"ping"`                // how often an idle stream is pinged; a client that reads nothing for twice as long is disconnected (15s)
 }
 

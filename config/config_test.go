@@ -191,6 +191,7 @@ func TestLoad_ErrorsNameTheSetting(t *testing.T) {
 		{name: "any origin", file: "origins: ['*']", want: `origins: want a scheme, a host and an optional port such as https://app.example.com, got "*"`},
 		{name: "origin with path", file: "origins: ['https://a.example/']", want: `got "https://a.example/"`},
 		{name: "database", file: "database: baton.db", want: "database: want sqlite:<file> or a URL"},
+		{name: "cluster on a file", file: "cluster: true", want: "cluster: one server at a time uses a SQLite file"},
 		{name: "negative runs", file: "limits: {runs: -1}", want: "limits.runs: want a positive number, or 0 for the default, got -1"},
 		{name: "negative rate", file: "limits: {requests_per_user: -1}", want: "limits.requests_per_user: want a positive number, or 0 for no limit, got -1"},
 		{name: "no queue", file: "limits: {queue: 0}", want: "limits.queue: want more than 0, got 0"},
