@@ -73,7 +73,7 @@ func newRuntime(cfg *Config, reg *host.Registry, db *storage.DB, files *attach.F
 	engine := runtime.Config{
 		Attachments: files,
 		Store:       db, Registry: reg, Log: cfg.Log, Addr: addr,
-		Cluster: cfg.Cluster, Standby: true, Takeover: cfg.Takeover, Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
+		Standby: true, Takeover: cfg.Takeover, Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
 
 		Limits: runtime.Limits{
 			Runs:            cfg.Limits.Runs,

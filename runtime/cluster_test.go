@@ -65,7 +65,7 @@ func member(t *testing.T, url string, cfg runtime.Config, plugs ...plugins.Plugi
 		t.Fatal(err)
 	}
 	m := &dying{Store: db}
-	cfg.Store, cfg.Registry, cfg.Cluster, cfg.Heartbeat = m, new(host.Registry), true, 50*time.Millisecond
+	cfg.Store, cfg.Registry, cfg.Heartbeat = m, new(host.Registry), 50*time.Millisecond
 	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	cfg.StepTimeout, cfg.Patience, cfg.Drain = time.Hour, time.Hour, time.Millisecond
 	if err := cfg.Registry.Add(plugs...); err != nil {

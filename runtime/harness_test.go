@@ -61,6 +61,8 @@ type bench struct {
 	cfg   runtime.Config
 	store runtime.Store
 	*runtime.Runtime
+
+	shared bool // with other benches beside it
 }
 
 func open(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *bench {
@@ -78,14 +80,33 @@ func onBoth(t *testing.T, f func(t *testing.T, path string)) {
 func openAt(t *testing.T, path string, cfg runtime.Config, plugs ...plugins.Plugin) *bench {
 	t.Helper()
 	b := &bench{t: t, path: path, plugs: plugs, cfg: cfg}
+	b.begin()
+	return b
+}
+
+// servers opens two runtimes beside each other on one database.
+func servers(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) (x, y *bench) {
+	t.Helper()
+	x = &bench{t: t, path: postgrestest.New(t), plugs: plugs, cfg: cfg, shared: true}
+	x.begin()
+	other := *x
+	other.cfg.Store, other.cfg.Registry = nil, nil
+	y = &other
+	y.begin()
+	return x, y
+}
+
+// begin starts the runtime, and stops it when the test ends.
+func (b *bench) begin() {
+	b.t.Helper()
+	cfg := b.cfg
 	b.cfg.StepTimeout, b.cfg.ToolTimeout = cmp.Or(cfg.StepTimeout, time.Hour), cmp.Or(cfg.ToolTimeout, time.Hour) // must not end a hang while a test waits
 	b.cfg.Patience = cmp.Or(cfg.Patience, time.Hour)                                                              // a busy machine may commit slowly
 	if b.cfg.Log == nil {
-		b.cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+		b.cfg.Log = slog.New(slog.NewTextHandler(b.t.Output(), nil))
 	}
 	b.up()
-	t.Cleanup(b.down)
-	return b
+	b.t.Cleanup(b.down)
 }
 
 func (b *bench) up() {
@@ -98,7 +119,7 @@ func (b *bench) up() {
 	if filepath.IsAbs(url) {
 		url = "sqlite:" + url
 	}
-	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: true})
+	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: !b.shared, Cluster: b.shared})
 	if err != nil {
 		b.t.Fatal(err)
 	}

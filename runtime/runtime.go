@@ -61,7 +61,6 @@ type Config struct {
 	Log      *slog.Logger // default slog.Default
 	Addr     string       // where clients reach this instance, for the instances table
 
-	Cluster   bool          // other instances execute runs of the database too; the Store has joined as one of a cluster
 	Standby   bool          // if another instance has the database, Start returns and this one begins once it is free
 	Takeover  bool          // fence an instance that has the database, and begin at once
 	Heartbeat time.Duration // between two checks of the instance's own lease, default 1 s
@@ -195,7 +194,7 @@ func New(cfg Config) (*Runtime, error) {
 	}
 	rt.work, err = work.New(work.Config{
 		Attachment: open, Results: results,
-		Store: cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Cluster: cfg.Cluster, Logs: logs, Feeds: rt.feeds,
+		Store: cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: logs, Feeds: rt.feeds,
 		Commits: commit.Config{
 			Store: cfg.Store, Log: cfg.Log, Interval: 2 * time.Millisecond, Heartbeat: cfg.Heartbeat, Patience: cfg.Patience,
 			Committed: cfg.Measures.Committed,

@@ -149,8 +149,9 @@ DELETE FROM runs WHERE key = ANY (?)`
 	firstRunOfThread = `
 SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT 1`
 
+	// lockThreadsOfDeletions also tells other instances, which may have the rows in memory.
 	lockThreadsOfDeletions = `
-SELECT key FROM threads WHERE key = ANY (?) ORDER BY key FOR UPDATE`
+UPDATE threads SET removals = removals + 1 WHERE key = ANY (?) RETURNING key`
 
 	deleteThreadState = `
 DELETE FROM thread_states WHERE thread_key = ?`

@@ -52,6 +52,9 @@ WHERE run_key = ? AND state = 'queued' AND key > ? ORDER BY key LIMIT ?`
 SELECT run_key, count(*), sum(octet_length(message)), max(key) FROM messages
 WHERE run_key = ANY (?) AND state = 'queued' GROUP BY run_key`
 
+	selectAppended = `
+SELECT run_key, count(*) FROM messages WHERE run_key = ANY (?) AND state = 'queued' GROUP BY run_key`
+
 	selectKnown = `
 SELECT asked.thread_key, asked.id FROM ` + unnestIDs + `
 CROSS JOIN messages m WHERE m.thread_key = asked.thread_key AND m.message_id = asked.id
@@ -250,6 +253,18 @@ func (r reader) RunMessages(ctx context.Context, project string, runKey, after i
 		return p, err
 	}
 	return counted(ctx, r.q, p, countRunMessages, runKey, project, maxCount)
+}
+
+// Appended returns the number of queued messages of those of the runs that have any.
+func (r keyed) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
+	counts := make(map[int64]int)
+	_, err := all(ctx, r.q, func(rows *sql.Rows) (n int, err error) {
+		var run int64
+		err = rows.Scan(&run, &n)
+		counts[run] = n
+		return n, err
+	}, selectAppended, r.d.list(runs))
+	return counts, err
 }
 
 // Queued returns the run's queued messages by key.

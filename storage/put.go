@@ -21,6 +21,7 @@ type pending struct {
 	heads        table[int64, data.RunHead]
 	results      table[int64, data.RunResult]
 	settled      table[int64, data.RunSettled]
+	cancels      []data.CancelAsk
 	names        []data.RunName
 	spans        table[ordinal, data.Span]
 	spanEnds     table[ordinal, data.SpanEnd]
@@ -136,7 +137,7 @@ func (p *pending) reset() {
 	p.keys.reset()
 	p.prompts.reset()
 	p.promptEnds.reset()
-	p.uses, p.pieces, p.audit, p.ended, p.calls, p.raises = nil, nil, nil, nil, nil, nil
+	p.uses, p.pieces, p.audit, p.ended, p.calls, p.raises, p.cancels = nil, nil, nil, nil, nil, nil, nil
 }
 
 // commitTx is the transaction of a batch.
@@ -289,6 +290,10 @@ func (p *pending) putRun(row data.Row) error {
 		} else {
 			p.settled.put(row.Key, row)
 		}
+	case *data.CancelAsk:
+		if p.runs.get(row.RunKey) == nil { // its owner has made it
+			p.cancels = append(p.cancels, *row)
+		}
 	case *data.RunName:
 		p.names = append(p.names, *row)
 	case *data.Span:
@@ -366,6 +371,7 @@ func (tx *commitTx) writePending() error {
 	write(tx, p.threadStates.rows, upsertState, stateCells)
 	write(tx, p.patches.rows, patchThread, patchCells)
 	write(tx, entering, updateRun, headCells)
+	write(tx, p.cancels, askCancel, cancelCells)
 	write(tx, p.begun(im), insertRun, begunCells)
 	write(tx, p.runs.rows, insertInput, inputCells)
 	write(tx, p.runs.rows, insertTerms, termCells)

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 
 	"github.com/batonrun/baton/runtime/data"
 )
@@ -26,7 +27,8 @@ VALUES (?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::text)`
 UPDATE runs SET status = ?::text, generation = ?::bigint, attempt = ?::bigint, spans = ?::bigint,
 	span_name = ?::text, turn = ?::bigint, answered = ?::boolean, owner_instance = ?::text, replaces = ?::text,
 	roll_back = ?::boolean, closed_event_id = ?::bigint, error = ?::text, queued_at = ?::timestamptz,
-	started_at = ?::timestamptz, finished_at = ?::timestamptz`
+	started_at = ?::timestamptz, finished_at = ?::timestamptz,
+	cancel_asked = CASE WHEN ?::text = 'RUNNING' THEN cancel_asked END`
 
 	updateRun = setHead + `
 WHERE key = ?::bigint`
@@ -42,6 +44,14 @@ WHERE key = ?::bigint`
 	settleRun = `
 UPDATE runs SET attempt = 0
 WHERE key = ?::bigint`
+
+	// askCancel leaves a run alone that has left RUNNING, and an earlier request in place.
+	askCancel = `
+UPDATE runs SET cancel_asked = ?::text
+WHERE key = ?::bigint AND status = 'RUNNING' AND cancel_asked IS NULL`
+
+	selectCancelAsks = `
+SELECT key, cancel_asked FROM runs WHERE owner_instance = ? AND cancel_asked IS NOT NULL ORDER BY key LIMIT 1000`
 
 	insertName = `
 INSERT INTO run_names (project_id, user_id, name, run_key, body_hash)
@@ -85,6 +95,9 @@ SELECT ` + headColumns + ` FROM runs` + openInOrder
 	openInOrder = `
 WHERE thread_key = ANY (?) AND status IN ('QUEUED', 'RUNNING', 'WAITING')
 ORDER BY CASE status WHEN 'QUEUED' THEN 1 ELSE 0 END, answered DESC, turn, queued_at, key`
+
+	selectHeads = `
+SELECT ` + headColumns + ` FROM runs WHERE key = ANY (?)`
 
 	// These tell decisions which runs have queued messages: few, so selectInbox is rarely needed.
 	selectOpenSubjects = `
@@ -139,7 +152,7 @@ func inputCells(r *data.Run) []any {
 func headCells(h *data.RunHead) []any {
 	return []any{
 		string(h.Status), h.Generation, h.Attempt, h.Spans, h.SpanName, h.Turn, h.Answered, h.Owner, jsonOf(h.Replaces),
-		h.RollBack, h.ClosedEvent, jsonOf(h.Error), ms(h.QueuedAt), msOrNull(h.StartedAt), msOrNull(h.FinishedAt), h.Key,
+		h.RollBack, h.ClosedEvent, jsonOf(h.Error), ms(h.QueuedAt), msOrNull(h.StartedAt), msOrNull(h.FinishedAt), string(h.Status), h.Key,
 	}
 }
 
@@ -151,6 +164,11 @@ func endedCells(e *endedRun) []any {
 func resultCells(r *data.RunResult) []any { return []any{r.OutputSummary, jsonOf(r.Usage), r.Key} }
 
 func settledCells(s *data.RunSettled) []any { return []any{s.Key} }
+
+func cancelCells(c *data.CancelAsk) []any {
+	by, _ := json.Marshal(c.By) // of strings
+	return []any{string(by), c.RunKey}
+}
 
 func nameCells(n *data.RunName) []any {
 	return []any{n.Project, n.User, n.Name, n.RunKey, n.BodyHash}
@@ -233,6 +251,19 @@ func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]d
 // OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order they will be claimed.
 func (r keyed) OpenRuns(ctx context.Context, threadKey int64) ([]data.RunHead, error) {
 	return all(ctx, r.q, scanHead, selectOpenHeads, r.d.list([]int64{threadKey}))
+}
+
+// Heads returns the heads of those of the runs that exist.
+func (r keyed) Heads(ctx context.Context, runs []int64) ([]data.RunHead, error) {
+	return all(ctx, r.q, scanHead, selectHeads, r.d.list(runs))
+}
+
+// CancelAsks returns the requests to cancel runs that an instance executes.
+func (r keyed) CancelAsks(ctx context.Context, instance string) ([]data.CancelAsk, error) {
+	return all(ctx, r.q, func(rows *sql.Rows) (c data.CancelAsk, err error) {
+		err = rows.Scan(&c.RunKey, jsonInto{&c.By})
+		return c, err
+	}, selectCancelAsks, instance)
 }
 
 // LastRun returns the thread's newest run.

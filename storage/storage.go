@@ -198,6 +198,9 @@ func (db *DB) migrate(ctx context.Context) error {
 	return migrate(ctx, db.cfg, db.d, nil)
 }
 
+// Shared reports whether other instances may write the database at the same time.
+func (db *DB) Shared() bool { return db.cfg.Cluster && !db.d.single }
+
 // closed returns the error of closing connections. That the other side has closed them is none.
 func closed(err error) error {
 	if isConnectionError(err) {

@@ -25,6 +25,7 @@ func (*Run) row()            {} // inserted, with the key it has
 func (*RunHead) row()        {} // changes the head's columns but for those above Status, and CreatedAt
 func (*RunResult) row()      {}
 func (*RunSettled) row()     {}
+func (*CancelAsk) row()      {}
 func (*RunName) row()        {} // inserted
 func (*Audit) row()          {} // inserted
 func (*RunEnded) row()       {} // inserted
@@ -105,6 +106,14 @@ type ThreadHead struct {
 	LastSeq        int64  // of its messages, at the same time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+}
+
+// LogHead is the end of a thread's log, and whether more follows.
+type LogHead struct {
+	Thread   int64
+	Last     int64 // the last event
+	Busy     bool  // a run is QUEUED or RUNNING
+	Removals int64 // another number means that rows were deleted
 }
 
 // ThreadState changes a thread's state.
@@ -192,6 +201,12 @@ func ReleasedBy(instance string, number int64) string { return fmt.Sprintf("~%s.
 
 // Released reports whether no instance executes a RUNNING run, because its owner has released it.
 func (h *RunHead) Released() bool { return strings.HasPrefix(h.Owner, "~") }
+
+// CancelAsk asks the owner of a RUNNING run to cancel it. It lasts until the run leaves RUNNING; then a row changes nothing.
+type CancelAsk struct {
+	RunKey int64
+	By     *Audit // as the first request has it; nil if it is not audited
+}
 
 // Replaced is a run that another run replaces.
 type Replaced struct {

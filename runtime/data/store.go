@@ -45,6 +45,8 @@ type Store interface {
 	Now(ctx context.Context) (time.Time, error)
 	// Ping reports whether the database answers and has the schema this program needs.
 	Ping(ctx context.Context) error
+	// Shared reports whether other instances may write the database at the same time.
+	Shared() bool
 	// Close closes the connections.
 	Close() error
 }
@@ -133,6 +135,12 @@ type ByKey interface {
 	Weight(ctx context.Context, threadKey, runKey int64) (Weight, error)
 	// OpenRuns returns the thread's QUEUED, RUNNING and WAITING runs in the order of View.Runs.
 	OpenRuns(ctx context.Context, threadKey int64) ([]RunHead, error)
+	// Heads returns the heads of those of the runs that exist.
+	Heads(ctx context.Context, runs []int64) ([]RunHead, error)
+	// CancelAsks returns up to 1000 requests to cancel runs that an instance executes.
+	CancelAsks(ctx context.Context, instance string) ([]CancelAsk, error)
+	// Appended returns the number of queued messages of those of the runs that have any.
+	Appended(ctx context.Context, runs []int64) (map[int64]int, error)
 	// LastRun returns the thread's newest run.
 	LastRun(ctx context.Context, threadKey int64) (Run, error)
 	// Unfinished returns up to limit runs of all threads with a status QUEUED, RUNNING or WAITING, by their threads' keys and their
@@ -168,6 +176,8 @@ type ByKey interface {
 	Events(ctx context.Context, threadKey, after int64, limit int) ([]StoredEvent, error)
 	// LastEventID returns the id of the thread's last event, also when that event has been removed.
 	LastEventID(ctx context.Context, threadKey int64) (int64, error)
+	// LogHeads returns the heads of the logs of those of the threads that exist, as of one moment.
+	LogHeads(ctx context.Context, threads []int64) ([]LogHead, error)
 	// Spans returns the run's spans in order.
 	Spans(ctx context.Context, runKey int64) ([]Span, error)
 	// SpanAfter returns the thread's first span that begins after the event.

@@ -20,6 +20,9 @@ func (d *decision) putAudit(c Command) {
 	if !ok || by.request() == nil || len(d.out.Rows) == 0 {
 		return
 	}
+	if _, ok := c.(*Cancel); ok && d.out.Run.Status == data.Running { // its owner records it
+		return
+	}
 	row := *by.request()
 	row.At, row.Action = d.v.Now, cmp.Or(d.action, row.Action)
 	row.Project, row.User, row.ThreadID = d.v.Thread.Project, d.v.Thread.User, d.v.Thread.ID

@@ -89,12 +89,13 @@ func (c *Finish) subject(d *decision) (*data.RunHead, error) {
 }
 
 // Cancel ends a run that has not begun. Finish ends any other: the owner of a running run prepares it (ErrRunning), and
-// anybody that of a waiting run (ErrOwesSpan).
+// anybody that of a waiting run (ErrOwesSpan). A run that another instance executes stays RUNNING, and its owner is asked.
 type Cancel struct {
 	Thread, Run int64
 	Project     string // required project; empty for any
 	Generation  int    // required generation, 0 for any; ErrMoved for another
 	Until       int64  // ErrMoved if a span of the run has closed at this event or later; 0 for no check
+	Instance    string // of the sender, which asks the others; empty if there are none
 	By
 }
 
@@ -118,6 +119,9 @@ func (c *Cancel) decide(d *decision) error {
 		return ErrMoved
 	case run.Status == data.Cancelled:
 		d.out.Run = *run
+	case run.Status == data.Running && c.Instance != "" && c.Instance != run.Owner:
+		d.out.Run = *run
+		d.put(&data.CancelAsk{RunKey: run.Key, By: c.Request})
 	case run.Status == data.Running:
 		return ErrRunning
 	case run.Status.Final():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
@@ -22,7 +23,11 @@ func (en *Engine) CancelTurn(run *data.RunHead, after int64, by decide.By) error
 }
 
 func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
-	for range 3 {
+	if en.shared {
+		c.Instance = en.cfg.Instance
+	}
+	patience := time.Now().Add(en.cfg.Commits.Patience)
+	for tries := 0; tries < 3; {
 		if l := en.liveRun(c.Run); l != nil && (c.Project == "" || c.Project == l.run.Project) && !c.Moved(&l.run.RunHead) {
 			err := l.end(cancelledBy(c.By))
 			if errors.Is(err, decide.ErrSettled) { // it is ending already, and its outcome follows
@@ -34,7 +39,14 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 				return err
 			}
 		}
-		err := en.decide(&commit.Item{Owner: owner, Command: c})
+		it := &commit.Item{Owner: owner, Command: c}
+		err := en.decide(it)
+		if err == nil && it.Out.Run.Status == data.Running { // another instance executes it, and was asked
+			if err := en.awaitOther(c.Run, patience); err != nil {
+				return err
+			}
+			continue
+		}
 		if errors.Is(err, decide.ErrOwesSpan) {
 			err = en.closeRun(c.Thread, c.Run, cancelledBy(c.By), func(run *data.Run, spans []data.Span) bool {
 				return unclaimed(run, spans) && !c.Moved(&run.RunHead)
@@ -43,6 +55,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 		if !errors.Is(err, decide.ErrRunning) && !errors.Is(err, errGoesOn) {
 			return err
 		}
+		tries++
 	}
 	return commit.ErrStopping // it is between two owners: released, or about to be claimed again
 }

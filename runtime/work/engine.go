@@ -29,7 +29,6 @@ type Config struct {
 	Registry *host.Registry
 	Log      *slog.Logger
 	Instance string // this process's id in the database
-	Cluster  bool   // other instances execute runs of the database too
 	Logs     *tail.Logs
 	Feeds    *monitor.Feeds
 	Commits  commit.Config // the engine sets Live, Queued, Show and Lost
@@ -129,6 +128,7 @@ type Engine struct {
 	abandon    context.CancelCauseFunc
 	tasks      sync.WaitGroup // the queue, the dispatcher, expiry, and functions passed to Go
 	quit       chan struct{}
+	shared     bool        // other instances write the database too
 	stopping   atomic.Bool // quit is closed, or about to be
 	fence      sync.Once   // closes fenced
 	committing atomic.Bool // the queue is at work
@@ -146,7 +146,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	en := &Engine{
 		cfg: cfg, store: cfg.Store, log: cfg.Log, measures: cfg.Measures.withDefaults(), tracer: cfg.Tracer,
-		budgets: budgets, quit: make(chan struct{}),
+		budgets: budgets, quit: make(chan struct{}), shared: cfg.Store.Shared(),
 	}
 	if en.tracer == nil {
 		en.tracer = untraced{}
@@ -156,7 +156,7 @@ func New(cfg Config) (*Engine, error) {
 	en.offers = &offers{log: cfg.Log, changed: en.queue.nudge, now: first, earlier: make(map[*offer]bool)}
 	en.replies = &replies{en.offers, cfg.FrameBytes}
 	en.admission = newAdmission(&en.cfg, en.concurrency)
-	if cfg.Cluster {
+	if en.shared {
 		en.admission.offers = en.offersRun
 	}
 	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), fenced: make(chan struct{})}
@@ -216,8 +216,9 @@ func (en *Engine) Begin(ctx context.Context) error {
 	}
 	en.tasks.Go(en.dispatch)
 	en.tasks.Go(en.expire)
-	if en.cfg.Cluster {
+	if en.shared {
 		en.tasks.Go(en.share)
+		en.tasks.Go(en.look)
 	}
 	return nil
 }

@@ -147,7 +147,7 @@ var errNoRoom = errors.New("this server executes as many runs as it may")
 // survivors of a full instance would die of its runs, so it returns nil when there is no room.
 func (en *Engine) reserve(run *data.RunHead) *reservation {
 	weight := en.admission.weigh(en.abandoned, run)
-	if !en.cfg.Cluster {
+	if !en.shared {
 		return en.admission.force(run, weight)
 	}
 	reserved, _ := en.admission.try(run, weight)

@@ -95,7 +95,7 @@ func (en *Engine) takeOrphans(ctx context.Context) error {
 // once in a cluster.
 func (en *Engine) takeAll(ctx context.Context, runs []data.RunHead) error {
 	width := 1
-	if en.cfg.Cluster {
+	if en.shared {
 		width = takenAtOnce
 	}
 	var failed atomic.Pointer[error]
@@ -106,7 +106,7 @@ func (en *Engine) takeAll(ctx context.Context, runs []data.RunHead) error {
 		if failed.Load() != nil || en.Stopping() {
 			break
 		}
-		if en.cfg.Cluster && !en.offersRun(run) {
+		if en.shared && !en.offersRun(run) {
 			continue
 		}
 		places <- struct{}{}

@@ -79,6 +79,8 @@ func Run(t *testing.T, open func(t *testing.T) data.Store) {
 		{"UnfinishedPages", testUnfinished},
 		{"Orphans", testOrphans},
 		{"Claimable", testClaimable},
+		{"CancelIsAskedOfTheOwner", testCancelAsks},
+		{"AppendedCountsQueued", testAppended},
 		{"ExpiredInterrupts", testExpired},
 		{"AnswersAndWithdrawals", testAnswers},
 		{"QuestionsOldestFirst", testQuestions},
@@ -111,6 +113,7 @@ func Run(t *testing.T, open func(t *testing.T) data.Store) {
 		{"LargeEventsComeInShortPages", testLargeEvents},
 		{"EventsThatAreRefused", testBadEvents},
 		{"LastEventIDOutlivesEvents", testLastEventID},
+		{"LogHeads", testLogHeads},
 		{"ReadersNeverSkip", testConcurrentReaders},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -33,6 +33,8 @@ type Database struct {
 	spent      rows[spending, data.Spending]
 	raises     rows[data.Raise, data.Raise] // by all but the amount
 	deletions  rows[part, data.Deletion]
+	asks       rows[int64, data.CancelAsk]    // by run
+	removals   rows[int64, int64]             // by thread
 	secrets    map[string]string              // by purpose
 	saved      map[[2]string][]data.SavedView // by project and user
 
@@ -86,7 +88,7 @@ func New(now func() time.Time) *Database {
 	return &Database{
 		now: now, instances: make(map[string]*instance), threads: make(rows[int64, data.Thread]),
 		runs: make(rows[int64, data.Run]), names: make(rows[data.Name, data.RunName]),
-		audit: make(rows[int64, data.Audit]), spent: make(rows[spending, data.Spending]), raises: make(rows[data.Raise, data.Raise]), deletions: make(rows[part, data.Deletion]), remembered: make(rows[string, data.IdempotencyKey]), events: make(map[int64][]data.StoredEvent),
+		audit: make(rows[int64, data.Audit]), spent: make(rows[spending, data.Spending]), raises: make(rows[data.Raise, data.Raise]), deletions: make(rows[part, data.Deletion]), asks: make(rows[int64, data.CancelAsk]), removals: make(rows[int64, int64]), remembered: make(rows[string, data.IdempotencyKey]), events: make(map[int64][]data.StoredEvent),
 		spans: make(table[ordinal, data.Span]), messages: make(table[string, data.Message]),
 		steps: make(table[int, data.Step]), nodes: make(table[string, data.Node]), memos: make(table[use, data.Memo]),
 		interrupts: make(table[string, interrupt]), prompts: make(table[string, data.Prompt]),
@@ -114,6 +116,9 @@ func (*Store) Close() error { return nil }
 
 // Ping reports whether ctx is done.
 func (*Store) Ping(ctx context.Context) error { return ctx.Err() }
+
+// Shared is false: one process writes at a time.
+func (*Store) Shared() bool { return false }
 
 // NewThreadKey returns a new thread's key.
 func (s *Store) NewThreadKey(ctx context.Context) (int64, error) {

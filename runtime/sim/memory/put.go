@@ -89,7 +89,7 @@ func (tx *tx) putOne(row data.Row) error {
 	case *data.RunEnded: // statistics are not stored
 	case *data.Delete:
 		tx.delete(row)
-	case *data.Run, *data.RunHead, *data.RunResult, *data.RunSettled, *data.RunName, *data.Span, *data.SpanEnd:
+	case *data.Run, *data.RunHead, *data.CancelAsk, *data.RunResult, *data.RunSettled, *data.RunName, *data.Span, *data.SpanEnd:
 		return tx.putRun(row)
 	default:
 		return tx.putOfRun(row)
@@ -208,6 +208,17 @@ func (tx *tx) putRun(row data.Row) error {
 			r.ThreadKey, r.Project, r.User, r.ID = old.ThreadKey, old.Project, old.User, old.ID
 			r.Agent, r.WorkflowID, r.CreatedAt = old.Agent, old.WorkflowID, old.CreatedAt
 		})
+		if row.Status != data.Running {
+			tx.asks.drop(tx, row.Key)
+		}
+	case *data.CancelAsk:
+		ask, err := kept(row)
+		if err != nil {
+			return err
+		}
+		if run := tx.runs[row.RunKey]; run != nil && run.Status == data.Running && tx.asks[row.RunKey] == nil {
+			tx.asks.put(tx, row.RunKey, ask)
+		}
 	case *data.RunResult:
 		result, err := kept(row)
 		if err != nil {
@@ -350,6 +361,11 @@ func (tx *tx) deletePart(d *data.Delete) {
 	if tx.threads[d.ThreadKey] == nil {
 		return
 	}
+	removals := int64(1)
+	if n := tx.removals[d.ThreadKey]; n != nil {
+		removals += *n
+	}
+	tx.removals.put(tx, d.ThreadKey, &removals)
 	if log := tx.events[d.ThreadKey]; len(log) > 0 { // ids are not reused
 		tx.threads.change(tx, d.ThreadKey, func(t *data.Thread) { t.LastEventID = max(t.LastEventID, log[len(log)-1].ID) })
 	}

@@ -275,6 +275,65 @@ func (db *Database) OpenRuns(ctx context.Context, threadKey int64) ([]data.RunHe
 	return read(ctx, db, func() []data.RunHead { return db.openRuns(threadKey) })
 }
 
+// Heads returns the heads of those of the runs that exist.
+func (db *Database) Heads(ctx context.Context, runs []int64) ([]data.RunHead, error) {
+	return read(ctx, db, func() (list []data.RunHead) {
+		for _, key := range runs {
+			if r := db.runs[key]; r != nil {
+				list = append(list, copied(&r.RunHead))
+			}
+		}
+		return list
+	})
+}
+
+// CancelAsks returns the requests to cancel runs that an instance executes.
+func (db *Database) CancelAsks(ctx context.Context, instance string) ([]data.CancelAsk, error) {
+	return read(ctx, db, func() []data.CancelAsk {
+		mine := func(c *data.CancelAsk) bool { return db.runs[c.RunKey] != nil && db.runs[c.RunKey].Owner == instance }
+		return copies(db.asks.sorted(mine, func(a, b *data.CancelAsk) int { return cmp.Compare(a.RunKey, b.RunKey) }))
+	})
+}
+
+// Appended returns the number of queued messages of those of the runs that have any.
+func (db *Database) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
+	return read(ctx, db, func() map[int64]int {
+		counts := make(map[int64]int)
+		for _, of := range db.messages {
+			for _, m := range of {
+				if m.State == data.MessageQueued && slices.Contains(runs, m.RunKey) {
+					counts[m.RunKey]++
+				}
+			}
+		}
+		return counts
+	})
+}
+
+// LogHeads returns the heads of the logs of those of the threads that exist.
+func (db *Database) LogHeads(ctx context.Context, threads []int64) ([]data.LogHead, error) {
+	return read(ctx, db, func() (list []data.LogHead) {
+		for _, key := range threads {
+			t := db.threads[key]
+			if t == nil {
+				continue
+			}
+			h := data.LogHead{Thread: key, Last: t.LastEventID}
+			if log := db.events[key]; len(log) > 0 {
+				h.Last = max(h.Last, log[len(log)-1].ID)
+			}
+			if n := db.removals[key]; n != nil {
+				h.Removals = *n
+			}
+			for _, r := range db.runsOf(key) {
+				h.Busy = h.Busy || r.Status == data.Queued || r.Status == data.Running
+			}
+			list = append(list, h)
+		}
+		return list
+	})
+}
+
 // LastRun returns the thread's newest run.
 func (db *Database) LastRun(ctx context.Context, threadKey int64) (data.Run, error) {
 	return one(ctx, db, func() *data.Run {

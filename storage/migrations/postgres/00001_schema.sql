@@ -17,6 +17,7 @@ CREATE TABLE threads (
     last_seq         bigint NOT NULL, -- no new event gets this id or a lower one; the log may be ahead of it
     last_message_seq bigint NOT NULL DEFAULT 0,
     sealed_to        bigint NOT NULL DEFAULT 0, -- the last event that is in event_segments
+    removals         bigint NOT NULL DEFAULT 0, -- transactions that have deleted rows
     title            text NOT NULL,
     metadata         text,
     archived         boolean NOT NULL DEFAULT FALSE,
@@ -90,6 +91,7 @@ CREATE TABLE runs (
     turn              bigint NOT NULL DEFAULT 0,
     answered          boolean NOT NULL,
     owner_instance    text NOT NULL,
+    cancel_asked      text, -- by another instance than the one that executes the run: who asks
     replaces          text,
     roll_back         boolean NOT NULL DEFAULT FALSE,
     closed_event_id   bigint NOT NULL,
@@ -113,6 +115,8 @@ CREATE UNIQUE INDEX runs_open ON runs (thread_key, (CASE status WHEN 'QUEUED' TH
 WHERE status IN ('QUEUED', 'RUNNING', 'WAITING');
 -- The servers of a cluster look for QUEUED runs that none of them claims. A run that begins at once never has an entry.
 CREATE INDEX runs_queued ON runs (thread_key, (CASE status WHEN 'QUEUED' THEN key ELSE 0 END)) WHERE status = 'QUEUED';
+
+CREATE INDEX runs_asked ON runs (owner_instance) WHERE cancel_asked IS NOT NULL;
 
 CREATE TABLE run_inputs (
     run_key          bigint PRIMARY KEY,

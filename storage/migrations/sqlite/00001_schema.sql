@@ -13,6 +13,7 @@ CREATE TABLE threads (
     last_seq         INTEGER NOT NULL, -- no new event gets this id or a lower one; the log may be ahead of it
     last_message_seq INTEGER NOT NULL DEFAULT 0,
     sealed_to        INTEGER NOT NULL DEFAULT 0, -- the last event that is in event_segments
+    removals         INTEGER NOT NULL DEFAULT 0, -- transactions that have deleted rows
     title            TEXT NOT NULL,
     metadata         TEXT,
     archived         INTEGER NOT NULL DEFAULT 0,
@@ -78,6 +79,7 @@ CREATE TABLE runs (
     turn              INTEGER NOT NULL DEFAULT 0,
     answered          INTEGER NOT NULL,
     owner_instance    TEXT NOT NULL,
+    cancel_asked      TEXT, -- by another instance than the one that executes the run: who asks
     replaces          TEXT,
     roll_back         INTEGER NOT NULL DEFAULT 0,
     closed_event_id   INTEGER NOT NULL,
@@ -98,6 +100,8 @@ CREATE INDEX runs_thread ON runs (thread_key, key);
 -- This index finds a thread's open runs, and allows one that is not queued.
 CREATE UNIQUE INDEX runs_open ON runs (thread_key, CASE status WHEN 'QUEUED' THEN key ELSE 0 END)
 WHERE status IN ('QUEUED', 'RUNNING', 'WAITING');
+
+CREATE INDEX runs_asked ON runs (owner_instance) WHERE cancel_asked IS NOT NULL;
 
 CREATE TABLE run_inputs (
     run_key          INTEGER PRIMARY KEY,

@@ -1,0 +1,118 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/decide"
+)
+
+// Beside other instances this one learns from the database what they have done: what they ask of the runs that it executes, and what
+// they write to the logs that its viewers read.
+
+const (
+	// lookEvery is the pause between two looks.
+	lookEvery = 250 * time.Millisecond
+	// rarely counts the looks of which one is about what is not urgent.
+	rarely = 4
+)
+
+// errUnconfirmed answers the request to cancel a run that another instance executes.
+var errUnconfirmed = func() *data.Error {
+	err := data.Refuse(data.KindUnavailable, "outcome_unknown",
+		"The server that executes the run has not confirmed that it was cancelled; it ends as soon as that server, or its successor, answers")
+	err.RetryAfter = 5 * time.Second
+	return err
+}()
+
+// awaitOther waits until a run that another instance executes has left RUNNING, or is deleted. It fails with errUnconfirmed at a time.
+func (en *Engine) awaitOther(key int64, until time.Time) error {
+	for pause := lookEvery / 16; ; pause = min(2*pause, lookEvery) {
+		if !en.sleep(pause) {
+			return commit.ErrStopping
+		}
+		heads, err := commit.Patiently(en.abandoned, func() ([]data.RunHead, error) {
+			return en.store.Heads(en.abandoned, []int64{key})
+		})
+		if err != nil || len(heads) == 0 || heads[0].Status != data.Running {
+			return err
+		}
+		if time.Now().After(until) {
+			return errUnconfirmed
+		}
+	}
+}
+
+// sleep waits. It reports false when waiting is pointless.
+func (en *Engine) sleep(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-en.abandoned.Done():
+		return false
+	}
+}
+
+// look looks at the database again and again. It ends when the runtime stops and the last run has ended.
+func (en *Engine) look() {
+	for n := 0; en.sleep(lookEvery); n++ {
+		if en.Stopping() && en.countRuns() == 0 {
+			return
+		}
+		ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
+		en.cancelAsked(ctx)
+		if n%rarely == 0 {
+			en.countAppended(ctx)
+		}
+		cancel()
+	}
+}
+
+// lookTimeout ends a look that the database does not answer. Readiness reports that; the next look tries again.
+const lookTimeout = 10 * time.Second
+
+// cancelAsked cancels the runs for which another instance has asked that.
+func (en *Engine) cancelAsked(ctx context.Context) {
+	asks, err := en.store.CancelAsks(ctx, en.cfg.Instance)
+	if err != nil {
+		return
+	}
+	for i := range asks {
+		l := en.liveRun(asks[i].RunKey)
+		if l == nil { // it is about to begin
+			continue
+		}
+		en.tasks.Go(func() { // ends with the commit
+			if err := l.end(cancelledBy(decide.By{Request: asks[i].By})); err != nil && !errors.Is(err, decide.ErrSettled) {
+				l.log().Error("run could not be cancelled for another server", "error", err)
+			}
+		})
+	}
+}
+
+// countAppended lets the runs of this instance find messages that were appended elsewhere.
+func (en *Engine) countAppended(ctx context.Context) {
+	var keys []int64
+	for _, l := range en.allLive() {
+		if l.inbox.Load() == 0 {
+			keys = append(keys, l.run.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return
+	}
+	appended, err := en.store.Appended(ctx, keys)
+	if err != nil {
+		return
+	}
+	for key, n := range appended {
+		if l := en.liveRun(key); l != nil {
+			l.inbox.CompareAndSwap(0, int64(n))
+		}
+	}
+}
