@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
@@ -30,6 +32,12 @@ func (k dictated) agent() agent {
 				if !more {
 					return agui.WorkerOutput{Status: agui.StatusSuccess, Answer: "said"}, text.Close()
 				}
+				if word == "state" {
+					if err := run.State(map[string]int{"n": 1}); err != nil {
+						return agui.WorkerOutput{}, err
+					}
+					continue
+				}
 				if _, err := io.WriteString(text, word); err != nil {
 					return agui.WorkerOutput{}, err
 				}
@@ -40,18 +48,18 @@ func (k dictated) agent() agent {
 	}}
 }
 
-// contents returns the texts of the thread's messages.
-func (b *bench) contents(thread string) (all []string) {
+// contents returns the texts of the messages of the thread main.
+func (b *bench) contents() (all []string) {
 	b.t.Helper()
-	for _, m := range b.snapshot(thread).Messages {
+	for _, m := range b.snapshot().Messages {
 		all = append(all, m.Content)
 	}
 	return all
 }
 
-func (b *bench) snapshot(thread string) runtime.Snapshot {
+func (b *bench) snapshot() runtime.Snapshot {
 	b.t.Helper()
-	th, err := b.Thread(b.t.Context(), local, thread)
+	th, err := b.Thread(b.t.Context(), local, "main")
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -203,7 +211,7 @@ func TestBeside_AppendsToARunOfAnother(t *testing.T) {
 	if run := y.wait(s.RunID, runtime.Completed); run.Generation != 1 {
 		t.Errorf("the run was restarted: generation %d", run.Generation)
 	}
-	if !slices.Contains(y.contents("main"), "more") {
+	if !slices.Contains(y.contents(), "more") {
 		t.Error("the message is not in the thread")
 	}
 }
@@ -229,6 +237,198 @@ func TestBeside_OneKeyStartsOneRun(t *testing.T) {
 		}
 		if a, b := <-started, <-started; a.RunID != b.RunID || a.ThreadID != b.ThreadID {
 			t.Errorf("two runs: %s and %s", a.RunID, b.RunID)
+		}
+	}
+}
+
+// reader opens a cursor of the thread main.
+func (b *bench) reader(after int64, follow bool) *runtime.Cursor {
+	b.t.Helper()
+	th, err := b.Thread(b.t.Context(), local, "main")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	cur, err := b.Read(b.t.Context(), th, after, follow)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(cur.Close)
+	return cur
+}
+
+// until reads up to the event of an id, or with 0 to the end.
+func until(t *testing.T, cur interface {
+	Next(context.Context) ([]*runtime.Record, error)
+}, id int64,
+) (all []*runtime.Record) {
+	t.Helper()
+	for id == 0 || len(all) == 0 || all[len(all)-1].ID < id {
+		recs, err := cur.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, recs...)
+	}
+	return all
+}
+
+func TestBeside_ViewersGetTheWholeLog(t *testing.T) {
+	k := dictated{make(chan string)}
+	x, y := servers(t, runtime.Config{}, k.agent())
+	s := x.start("main", "dictated", "go")
+	k.words <- "one "
+	viewers := []*runtime.Cursor{x.reader(0, false), y.reader(0, false), y.reader(0, true)}
+	run := y.run(s)
+	joined, err := y.JoinRun(t.Context(), &run, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer joined.Close()
+	first := until(t, viewers[1], 4)
+	if viewers[1].Ended() || !viewers[1].Waits() {
+		t.Error("a viewer's log has ended while the run is executed on another server")
+	}
+	k.words <- "two "
+	k.words <- "three "
+	resumed := y.reader(first[len(first)-1].ID, false) // of one who was cut off on the other server
+	close(k.words)
+	want := until(t, viewers[0], 0)
+	checkLog(t, want)
+	if !want[len(want)-1].Terminal() {
+		t.Error("the log ends before the run")
+	}
+	checkLog(t, append(slices.Clone(first), until(t, viewers[1], 0)...))
+	checkLog(t, append(slices.Clone(first), until(t, resumed, 0)...))
+	last := want[len(want)-1].ID
+	for what, recs := range map[string][]*runtime.Record{
+		"a follower": until(t, viewers[2], last), "the run": until(t, joined, 0), "a late viewer": until(t, y.reader(0, false), 0),
+	} {
+		recs = slices.DeleteFunc(recs, func(r *runtime.Record) bool { return r.ID == 0 }) // the state of a reader that has none
+		if len(recs) != len(want) || recs[len(recs)-1].ID != last {
+			t.Errorf("%s gets %d events, want %d", what, len(recs), len(want))
+		}
+	}
+	for _, b := range []*bench{x, y} {
+		if cur := b.reader(last, false); !cur.Ended() {
+			t.Error("the log has not ended")
+		}
+		if cur := b.reader(runtime.Latest, true); cur.After() != last || !cur.Waits() {
+			t.Errorf("a follower begins at %d, want %d", cur.After(), last)
+		}
+	}
+
+	y.start("main", "dictated", "again") // closed words end it at once
+	if recs := until(t, viewers[2], last+1); recs[0].ID != last+1 {
+		t.Errorf("the follower goes on with %d, want %d", recs[0].ID, last+1)
+	}
+	again := until(t, x.reader(last, false), 0)
+	if n := len(again); n == 0 || !again[n-1].Terminal() {
+		t.Errorf("the first server shows %d events of the run on the other", n)
+	}
+}
+
+func (b *bench) run(s runtime.Started) runtime.Run {
+	b.t.Helper()
+	run, err := b.Run(b.t.Context(), local, s.RunID)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return run
+}
+
+// A stream waits for a queued run, which is cancelled on another server while that server executes the run before.
+func TestBeside_CancelledBeforeItsFirstEvent(t *testing.T) {
+	k := dictated{make(chan string)}
+	x, y := servers(t, runtime.Config{}, k.agent())
+	x.start("main", "dictated", "first")
+	k.words <- "one"
+	queued := []runtime.Started{y.start("main", "dictated", "second"), x.start("main", "dictated", "third")}
+	for i, b := range []*bench{y, x} {
+		other := []*bench{x, y}[i]
+		cur, err := b.ReadRun(t.Context(), queued[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Cancel(t.Context(), local, queued[i].RunID); err != nil {
+			t.Fatal(err)
+		}
+		recs := until(t, cur, 0)
+		if len(recs) != 2 || recs[0].ID != 0 || !recs[1].Terminal() {
+			t.Errorf("%d records, want a span without ids", len(recs))
+		}
+		cur.Close()
+	}
+	close(k.words)
+}
+
+func TestBeside_SnapshotsAreEqual(t *testing.T) {
+	k := dictated{make(chan string)}
+	x, y := servers(t, runtime.Config{}, k.agent())
+	s := x.start("main", "dictated", "go")
+	k.words <- "one "
+	k.words <- "state"
+	k.words <- "two"
+	k.words <- "state" // the one before is emitted
+	compare := func() {
+		t.Helper()
+		a := x.snapshot() // waits until all is stored
+		b := y.snapshot()
+		if a.After != b.After || a.RunID != b.RunID || a.Running != b.Running || string(a.State) != string(b.State) {
+			t.Errorf("%d %s %v %s, and %d %s %v %s", a.After, a.RunID, a.Running, a.State, b.After, b.RunID, b.Running, b.State)
+		}
+		if diff := cmp.Diff(a.Messages, b.Messages); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff(a.Open, b.Open); diff != "" {
+			t.Error(diff)
+		}
+	}
+	compare()
+	run := y.run(s)
+	of, err := y.RunSnapshot(t.Context(), &run)
+	if err != nil || of.Started == nil || !of.Running || len(of.Messages) != 2 {
+		t.Errorf("of the run: %+v, %v", of, err)
+	}
+	close(k.words)
+	y.wait(s.RunID, runtime.Completed)
+	compare()
+}
+
+// What a server has in memory is shown only while it is what the database has.
+func TestBeside_MemoryIsNotOutdated(t *testing.T) {
+	k := dictated{make(chan string)}
+	x, y := servers(t, runtime.Config{}, k.agent())
+	close(k.words)
+	first := x.start("main", "dictated", "first")
+	x.wait(first.RunID, runtime.Completed)
+	watches := []*runtime.Cursor{x.reader(0, true), y.reader(0, true)} // so that what is in memory stays there
+	end := int64(len(until(t, watches[0], x.run(first).ClosedEvent)))
+	until(t, watches[1], end)
+	for _, b := range []*bench{x, y} {
+		if got := b.contents(); !slices.Contains(got, "first") {
+			t.Errorf("messages %q", got)
+		}
+	}
+	second := y.start("main", "dictated", "second")
+	y.wait(second.RunID, runtime.Completed)
+	for _, b := range []*bench{x, y} {
+		if got := b.contents(); !slices.Contains(got, "second") {
+			t.Errorf("messages %q", got)
+		}
+	}
+	if err := y.Delete(t.Context(), local, first.RunID); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []*bench{x, y} {
+		if got := b.contents(); slices.Contains(got, "first") {
+			t.Errorf("messages %q after the run was deleted", got)
+		}
+		recs := until(t, b.reader(0, false), 0)
+		if c, ok := recs[0].Event.(agui.Custom); !ok || c.Name != "log-reset" {
+			t.Errorf("the log begins with %s of the deleted run", recs[0].Event.Type())
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (k keyed) shownHeads(ctx context.Context, g grant) ([]data.MessageHead, err
 // messageHeads returns the messages of a thread, hidden ones included, whose id or toolCallId is among ids. It removes from ids what it
 // finds in memory among the messages up to an event, and reads the rest. An id is true if it may be a message's.
 func (k keyed) messageHeads(ctx context.Context, g grant, upTo int64, ids map[string]bool) (heads []data.MessageHead, err error) {
-	for _, m := range k.logs.Cached(g.thread, upTo) {
+	for _, m := range k.logs.Cached(ctx, g.thread, upTo) {
 		_, asked := ids[m.ID]
 		delete(ids, m.ID)
 		if message, ok := ids[m.ToolCallID]; ok && !message {

@@ -12,7 +12,8 @@ import (
 )
 
 // messageCache has the newest messages of threads, decoded, so that the next turn of a conversation reads no rows that it has read
-// before. Commits keep it right: each adds or replaces its messages, and one that hides or deletes some removes the thread. It has
+// before. Commits keep it right: each adds or replaces its messages, and one that hides or deletes some removes the thread. Beside other
+// instances, the head of the log says whether they have written too, unless this process executes a run of the thread. It has
 // a quarter of the rings' limit of bytes at most, and what they leave of it.
 type messageCache struct {
 	mu      sync.Mutex // guards the fields below
@@ -30,6 +31,8 @@ type cachedMessages struct {
 	bytes int
 	used  int64 // messageCache.uses at the last use
 
+	removals int64 // data.LogHead.Removals before rows were read
+
 	reads   int // reads of the thread from the store that may become rows
 	changes int // commits that have changed messages; a read that a commit overtook is not cached
 }
@@ -41,12 +44,21 @@ const maxCached = data.ThreadBytes / 4
 // the rows, nor what they refer to. upTo must not be 0.
 func (l *Logs) Messages(ctx context.Context, key, upTo int64, limit int) ([]data.Message, error) {
 	c := &l.messages
+	head, err := l.checkCached(ctx, key)
+	if err != nil {
+		return nil, err
+	}
 	if rows, ok := c.find(key, upTo, limit); ok {
 		return rows, nil
 	}
+	if l.cfg.Shared && head == nil {
+		if head, err = l.head(ctx, key); err != nil {
+			return nil, err
+		}
+	}
 	known, changes := max(upTo, l.committed(key)), c.beginRead(key)
 	rows, err := l.cfg.Store.Messages(ctx, key, 0, limit)
-	c.endRead(key, changes, rows, known, err == nil && len(rows) < limit, err == nil)
+	c.endRead(key, changes, rows, known, head, err == nil && len(rows) < limit, err == nil)
 	l.evict()
 	if err != nil || !slices.ContainsFunc(rows, func(m data.Message) bool { return m.EventID > upTo }) {
 		return rows, err
@@ -55,9 +67,50 @@ func (l *Logs) Messages(ctx context.Context, key, upTo int64, limit int) ([]data
 }
 
 // Cached returns those of the newest messages up to an event that are in memory: see [Logs.Messages].
-func (l *Logs) Cached(key, upTo int64) []data.Message {
+func (l *Logs) Cached(ctx context.Context, key, upTo int64) []data.Message {
+	if _, err := l.checkCached(ctx, key); err != nil {
+		return nil
+	}
 	rows, _ := l.messages.find(key, upTo, LatestMessages)
 	return rows
+}
+
+// checkCached drops the cached messages of a thread if another instance has written or deleted some since. It returns the head of the
+// log if it had to be read.
+func (l *Logs) checkCached(ctx context.Context, key int64) (*data.LogHead, error) {
+	c := &l.messages
+	if !l.cfg.Shared || !c.has(key) || l.executes(key) {
+		return nil, nil
+	}
+	head, err := l.head(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.threads[key]; e != nil && e.valid && (e.removals != head.Removals || e.upTo < head.Last) {
+		c.drop(key, e)
+	}
+	return head, nil
+}
+
+// head reads the head of a thread's log.
+func (l *Logs) head(ctx context.Context, key int64) (*data.LogHead, error) {
+	heads, err := l.cfg.Store.LogHeads(ctx, []int64{key})
+	if err == nil && len(heads) == 0 {
+		err = data.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &heads[0], nil
+}
+
+// has reports whether messages of the thread are cached.
+func (c *messageCache) has(key int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.threads[key] != nil
 }
 
 // committed returns the thread's last event that was delivered here, 0 if nobody holds the thread.
@@ -107,8 +160,8 @@ func (c *messageCache) beginRead(key int64) (changes int) {
 }
 
 // endRead caches the rows of a read, if it has succeeded and no commit has changed messages meanwhile. upTo is an event that was
-// committed before the read.
-func (c *messageCache) endRead(key int64, changes int, rows []data.Message, upTo int64, whole, ok bool) {
+// committed before the read, and head that of the log then; nil if no other instance writes.
+func (c *messageCache) endRead(key int64, changes int, rows []data.Message, upTo int64, head *data.LogHead, whole, ok bool) {
 	size := 0
 	first := len(rows)
 	for first > 0 && size+rowSize(&rows[first-1]) <= maxCached {
@@ -122,6 +175,9 @@ func (c *messageCache) endRead(key int64, changes int, rows []data.Message, upTo
 	if e.reads--; ok && e.changes == changes {
 		c.bytes += int64(size - e.bytes)
 		e.rows, e.valid, e.upTo, e.bytes = slices.Clip(rows[first:]), true, max(upTo, e.upTo), size
+		if head != nil {
+			e.removals = head.Removals
+		}
 		e.whole = whole && size < data.ThreadBytes/8 // the stored form, of which that many bytes are read, may be six times as long
 		c.uses++
 		e.used = c.uses

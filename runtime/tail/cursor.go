@@ -24,6 +24,10 @@ type Cursor struct {
 	perPage  int // expected records in a page, from the sizes read last; 0 before the first page
 	replayed int // records read from the store since the reader was last at the live end
 
+	// When the reader has last got all events that were known, beside other instances.
+	caughtUp int64 // the last id returned then
+	since    int64 // Logs.looks then
+
 	folded *folded // for the next snapshot behind a retraction, while the reader is behind
 
 	owner quota.Owner
@@ -48,6 +52,7 @@ func (r *Cursor) Close() {
 	r.reportReplayed()
 	r.Forget()
 	r.t.countReader(r.run, -1)
+	r.t.countReaders(-1)
 	r.t.Release()
 }
 
@@ -73,7 +78,8 @@ func (r *Cursor) Source() Source { return Source{r.t.key, r.run, r.follow} }
 func (r *Cursor) Fork() *Cursor {
 	r.t.logs.Hold(r.t.key, r.t.id)
 	r.t.countReader(r.run, 1)
-	return &Cursor{t: r.t, after: r.after, follow: r.follow, run: r.run, owner: r.owner}
+	r.t.countReaders(1)
+	return &Cursor{t: r.t, after: r.after, follow: r.follow, run: r.run, owner: r.owner, caughtUp: -1}
 }
 
 // Skip moves r behind the event after, which another cursor of the source has returned.
@@ -83,7 +89,7 @@ func (r *Cursor) Skip(after int64) { r.after = after }
 func (r *Cursor) Waits() bool {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
-	waits := !r.t.deleted && r.after >= r.t.committed && (r.t.busy || r.follow) && !r.t.cancelled[r.run]
+	waits := !r.t.deleted && r.after >= r.t.committed && (r.t.busy || r.follow || !r.knowsEnd()) && !r.t.cancelled[r.run]
 	if waits {
 		r.Forget() // as Next does
 	}
@@ -106,7 +112,7 @@ func (r *Cursor) releaseLarge() {
 func (r *Cursor) Ended() bool {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
-	return r.t.deleted || r.after >= r.t.committed && !r.t.busy && !r.follow
+	return r.t.deleted || r.after >= r.t.committed && !r.t.busy && !r.follow && r.knowsEnd()
 }
 
 // Next returns the records behind the last one, waiting for at least one. The slice is valid until the next call. Next
@@ -116,6 +122,11 @@ func (r *Cursor) Next(ctx context.Context) ([]*Record, error) {
 	for {
 		recs, wake, err := r.ready()
 		switch {
+		case errors.Is(err, errLook):
+			if err := r.t.refresh(ctx, r.since); err != nil {
+				return nil, err
+			}
+			continue
 		case err != nil:
 			return nil, err
 		case recs != nil:
@@ -158,7 +169,13 @@ func (r *Cursor) ready() ([]*Record, <-chan struct{}, error) {
 		r.after = recs[len(recs)-1].ID
 		return r.buf, nil, nil
 	}
-	if !t.busy && !r.follow || t.cancelled[r.run] {
+	switch {
+	case t.cancelled[r.run]:
+		return nil, nil, io.EOF
+	case r.follow:
+	case !r.knowsEnd():
+		return nil, nil, errLook
+	case !t.busy:
 		return nil, nil, io.EOF
 	}
 	if t.wake == nil {

@@ -24,6 +24,8 @@ type Config struct {
 	LargePages quota.Limits // bytes of large pages that cursors have read from Store
 	EventBytes int          // largest event, default MaxEvent
 
+	Shared bool // other instances write the database too: see Look
+
 	Replayed func(events int) // called when a reader reaches the live end or closes, with the number of events it got from Store; may be nil
 }
 
@@ -33,6 +35,7 @@ type Logs struct {
 	large *quota.Pool  // of Config.LargePages
 	bytes atomic.Int64 // of all rings
 	grown atomic.Int64 // counts additions to any ring
+	looks atomic.Int64 // numbers the looks at heads of logs, from their begin
 
 	messages messageCache
 
@@ -52,7 +55,8 @@ func (l *Logs) Hold(key int64, id string) *Tail {
 	defer l.mu.Unlock()
 	t := l.tails[key]
 	if t == nil {
-		t = &Tail{key: key, id: id, logs: l, reads: make(map[int64]int), cancelled: make(map[int64]bool)}
+		t = &Tail{key: key, id: id, logs: l, reads: make(map[int64]int), cancelled: make(map[int64]bool), removals: -1}
+		t.looking = make(chan struct{}, 1)
 		t.restated.turn = make(chan struct{}, 1)
 		l.tails[key] = t
 	}
@@ -81,9 +85,13 @@ func (l *Logs) Deliver(key int64, recs []*Record, rows []data.Row, ch *Change) {
 // refuses a cursor beyond the log's end.
 func (l *Logs) Read(ctx context.Context, owner quota.Owner, key int64, id string, after int64, follow bool) (*Cursor, error) {
 	t := l.Hold(key, id)
+	since := l.looks.Load()
 	if err := t.Learn(ctx); err != nil {
 		t.Release()
 		return nil, err
+	}
+	if after == Latest && l.cfg.Shared {
+		after = t.Committed()
 	}
 	if after < 0 || after > t.Committed() { // Tail may be behind the store
 		var err error
@@ -92,7 +100,8 @@ func (l *Logs) Read(ctx context.Context, owner quota.Owner, key int64, id string
 			return nil, err
 		}
 	}
-	return &Cursor{t: t, after: after, follow: follow, owner: owner}, nil
+	t.countReaders(1)
+	return &Cursor{t: t, after: after, follow: follow, owner: owner, caughtUp: after, since: since}, nil
 }
 
 // Latest is the cursor at the end of the log.

@@ -52,10 +52,11 @@ type restated struct {
 }
 
 // folded is a fold of a run's events up to one of them. A reader that is behind has its own. Readers at the live end share one, so that
-// a run that retracts often is folded once. The fold has no state.
+// a run that retracts often is folded once. The fold has a state only if states is set.
 type folded struct {
-	run  int64
-	upTo int64 // the id of that event
+	run    int64
+	upTo   int64 // the id of that event
+	states bool
 	*fold.Fold
 }
 
@@ -153,6 +154,11 @@ func (t *Tail) foldRun(ctx context.Context, f *folded, event int64) error {
 		return err
 	}
 	for i := range spans {
+		if f.states && spans[i].First <= event {
+			if _, err := f.Apply(agui.StateSnapshot{Snapshot: spans[i].State}); err != nil {
+				return err
+			}
+		}
 		for after := max(spans[i].First-1, f.upTo); after < event && (spans[i].Last == 0 || after < spans[i].Last); {
 			evs, err := store.Events(ctx, t.key, after, int(min(page, event-after)))
 			if err != nil {
@@ -172,7 +178,9 @@ func (t *Tail) foldRun(ctx context.Context, f *folded, event int64) error {
 				f.upTo = rec.ID
 				switch rec.Event.(type) {
 				case agui.StateSnapshot, agui.StateDelta:
-					continue
+					if !f.states {
+						continue
+					}
 				}
 				if _, err := f.Apply(rec.Event); err != nil {
 					return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/fold"
 )
 
 // Snapshot is a thread at one of its events. A viewer continues with the events behind it.
@@ -59,6 +60,41 @@ func (t *Tail) Settled(ctx context.Context, limit int) (Snapshot, error) {
 		err = ErrChanged
 	}
 	return s, err
+}
+
+// Growing returns a snapshot of a thread whose run another instance executes, up to its last stored event. It fails with ErrChanged if there
+// is no such run.
+func (t *Tail) Growing(ctx context.Context) (Snapshot, error) {
+	store := t.logs.cfg.Store
+	head, err := t.logs.head(ctx, t.key)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	open, err := store.OpenRuns(ctx, t.key)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	i := slices.IndexFunc(open, func(r data.RunHead) bool { return r.Status == data.Running })
+	if i < 0 {
+		return Snapshot{}, ErrChanged
+	}
+	run, err := store.Run(ctx, open[i].Key)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	spans, err := store.Spans(ctx, run.Key)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	n := len(spans)
+	if n == 0 || spans[n-1].Last != 0 || spans[n-1].First > head.Last {
+		return Snapshot{}, ErrChanged
+	}
+	f := &folded{run: run.Key, states: true, Fold: fold.New(nil, nil)}
+	msgs, err := t.messagesAt(ctx, f, head.Last)
+	return Snapshot{
+		After: head.Last, Run: &run, RunID: spans[n-1].RunID, Running: true, State: f.State(), Messages: msgs, Open: f.Open(),
+	}, err
 }
 
 // lastShownRun returns the run that a snapshot of an idle thread shows, and its id in its latest span.

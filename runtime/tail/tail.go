@@ -29,6 +29,12 @@ type Tail struct {
 	deleted   bool           // the thread was deleted
 	wake      chan struct{}
 
+	here     bool          // this process executes a run of the thread
+	readers  int           // number of cursors
+	looked   int64         // the look that committed and busy are of, by Logs.looks; 0 after a decision made here
+	removals int64         // data.LogHead.Removals at the last look, -1 before the first
+	looking  chan struct{} // of one reader, which looks
+
 	grown    atomic.Int64 // Logs.grown at the ring's last addition
 	restated restated
 }
@@ -68,6 +74,9 @@ func (t *Tail) countReader(run int64, n int) {
 // Learn reads the end of the thread's log and whether the thread is busy, unless a commit has delivered both. It fails
 // with data.ErrNotFound if the thread was deleted.
 func (t *Tail) Learn(ctx context.Context) error {
+	if t.logs.cfg.Shared {
+		return t.learnShared(ctx)
+	}
 	store := t.logs.cfg.Store
 	for {
 		t.mu.Lock()
@@ -103,7 +112,7 @@ func (t *Tail) Learn(ctx context.Context) error {
 func (t *Tail) Begin(last int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.known, t.busy = true, true
+	t.known, t.busy, t.here = true, true, true
 	t.changes++
 	t.committed = max(t.committed, last)
 }
@@ -128,6 +137,7 @@ func (t *Tail) Changed() <-chan struct{} {
 // Change is a decision's effect on a thread apart from its events.
 type Change struct {
 	Busy    bool    // a run is QUEUED or RUNNING
+	Here    bool    // this process executes one
 	Void    []int64 // runs that were cancelled before their first event
 	Removed bool    // events were removed
 	Gone    bool    // the thread was deleted
@@ -137,7 +147,7 @@ func (t *Tail) deliver(recs []*Record, ch *Change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if ch != nil {
-		t.busy = ch.Busy
+		t.busy, t.here, t.looked = ch.Busy, ch.Here, 0
 		t.changes++
 		for _, run := range ch.Void {
 			if t.reads[run] > 0 {
@@ -161,7 +171,7 @@ func (t *Tail) push(recs []*Record) {
 	if len(recs) == 0 {
 		return
 	}
-	t.committed = recs[len(recs)-1].ID
+	t.committed = max(t.committed, recs[len(recs)-1].ID)
 	if n := len(t.ring); n > 0 && t.ring[n-1].ID+1 != recs[0].ID {
 		t.drop(n)
 	}

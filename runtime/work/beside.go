@@ -66,6 +66,7 @@ func (en *Engine) look() {
 		}
 		ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
 		en.cancelAsked(ctx)
+		_ = en.cfg.Logs.Look(ctx, n%rarely == 0) // readers get the error of a lasting failure
 		if n%rarely == 0 {
 			en.countAppended(ctx)
 		}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -128,7 +129,6 @@ type Engine struct {
 	abandon    context.CancelCauseFunc
 	tasks      sync.WaitGroup // the queue, the dispatcher, expiry, and functions passed to Go
 	quit       chan struct{}
-	shared     bool        // other instances write the database too
 	stopping   atomic.Bool // quit is closed, or about to be
 	fence      sync.Once   // closes fenced
 	committing atomic.Bool // the queue is at work
@@ -146,7 +146,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	en := &Engine{
 		cfg: cfg, store: cfg.Store, log: cfg.Log, measures: cfg.Measures.withDefaults(), tracer: cfg.Tracer,
-		budgets: budgets, quit: make(chan struct{}), shared: cfg.Store.Shared(),
+		budgets: budgets, quit: make(chan struct{}),
 	}
 	if en.tracer == nil {
 		en.tracer = untraced{}
@@ -156,10 +156,10 @@ func New(cfg Config) (*Engine, error) {
 	en.offers = &offers{log: cfg.Log, changed: en.queue.nudge, now: first, earlier: make(map[*offer]bool)}
 	en.replies = &replies{en.offers, cfg.FrameBytes}
 	en.admission = newAdmission(&en.cfg, en.concurrency)
+	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), shared: cfg.Store.Shared(), fenced: make(chan struct{})}
 	if en.shared {
 		en.admission.offers = en.offersRun
 	}
-	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), fenced: make(chan struct{})}
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.countRuns, en.show, en.lost
 	cfg.Commits.Queued = en.queue.of
 	en.commits = commit.New(cfg.Commits)
@@ -269,6 +269,11 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 // Abandon ends the contexts of workers that have not returned. The engine no longer waits for them.
 func (en *Engine) Abandon() { en.abandon(commit.ErrStopping) }
 
+// executes reports whether this instance executes a run of the thread after a decision about it.
+func (en *Engine) executes(out *decide.Decided) bool {
+	return slices.ContainsFunc(out.Open, func(r data.RunHead) bool { return r.Status == data.Running && r.Owner == en.cfg.Instance })
+}
+
 // show delivers committed items to readers.
 func (en *Engine) show(batch []*commit.Item) {
 	for _, it := range batch {
@@ -287,7 +292,7 @@ func (en *Engine) show(batch []*commit.Item) {
 		var change *tail.Change
 		if out := it.Out; out != nil {
 			thread, rows = cmp.Or(thread, out.Thread), out.Rows
-			change = &tail.Change{Busy: out.Busy(), Void: out.Void, Removed: out.Removed != nil, Gone: out.Gone}
+			change = &tail.Change{Busy: out.Busy(), Here: en.executes(out), Void: out.Void, Removed: out.Removed != nil, Gone: out.Gone}
 		}
 		en.cfg.Logs.Deliver(thread, it.Records, rows, change)
 		if out := it.Out; out != nil && out.Removed != nil {

@@ -19,6 +19,7 @@ type runs struct {
 	commits   *commit.Queue
 	abandoned <-chan struct{} // see Engine.abandoned
 	fenced    chan struct{}
+	shared    bool           // other instances write the database too
 	executing sync.WaitGroup // goroutines of the runs
 	releases  atomic.Int64   // how many runs were released
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
@@ -19,7 +20,11 @@ func (rs *runs) Snapshot(ctx context.Context, t *tail.Tail, limit int) (tail.Sna
 		if l := rs.liveOn(t.Key()); l != nil {
 			return l.snapshot(ctx, limit)
 		}
-		return t.Settled(ctx, limit)
+		s, err := t.Settled(ctx, limit)
+		if rs.shared && errors.Is(err, tail.ErrChanged) {
+			return t.Growing(ctx)
+		}
+		return s, err
 	})
 }
 
@@ -30,6 +35,9 @@ func (rs *runs) RunSnapshot(ctx context.Context, t *tail.Tail, run *data.Run) (t
 		return t.OfRun(ctx, run, func(ctx context.Context) (tail.Snapshot, error) {
 			if l := rs.liveRun(run.Key); l != nil {
 				return l.snapshot(ctx, tail.LatestMessages)
+			}
+			if rs.shared {
+				return t.Growing(ctx)
 			}
 			return tail.Snapshot{}, tail.ErrChanged
 		})
@@ -52,8 +60,12 @@ func whole[S any](ctx context.Context, rs *runs, t *tail.Tail, snapshot func() (
 	}
 }
 
-// await waits for a thread's next change. It fails while the database does not commit, because there is no change then.
+// await waits for a thread's next change, or beside other instances until it is time to look. It fails while the database does not commit, because there is no change then.
 func (rs *runs) await(ctx context.Context, changed <-chan struct{}) error {
+	var late <-chan time.Time
+	if rs.shared {
+		late = time.After(lookEvery)
+	}
 	for {
 		troubled := rs.commits.Troubled()
 		if err := rs.commits.Trouble(); err != nil {
@@ -61,6 +73,8 @@ func (rs *runs) await(ctx context.Context, changed <-chan struct{}) error {
 		}
 		select {
 		case <-changed:
+			return nil
+		case <-late:
 			return nil
 		case <-troubled: // the trouble may be over
 		case <-ctx.Done():

@@ -1,0 +1,183 @@
+package tail
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/batonrun/baton/runtime/data"
+)
+
+// Beside other instances, this process knows a log while it executes a run of the thread: then it alone writes. Any other log is looked
+// at in the database, regularly while it has readers. A reader ends only after a look that began when the reader had all events that
+// were known.
+
+// errLook means that the reader must look at the log before it can tell whether it has ended.
+var errLook = errors.New("look at the log")
+
+// Look delivers what other instances have written to the logs that have readers. It leaves out those that this process alone writes, unless
+// all is set: even there, other instances may cancel queued runs and delete old ones.
+func (l *Logs) Look(ctx context.Context, all bool) error {
+	l.mu.Lock()
+	tails := make([]*Tail, 0, len(l.tails))
+	for _, t := range l.tails {
+		tails = append(tails, t)
+	}
+	l.mu.Unlock()
+	tails = slices.DeleteFunc(tails, func(t *Tail) bool {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.readers == 0 || t.here && !all
+	})
+	for some := range slices.Chunk(tails, 1000) {
+		over, err := l.neverRun(ctx, some)
+		if err == nil {
+			err = l.look(ctx, some, over)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// neverRun returns which of the runs that readers wait for are cancelled or deleted, with the event of their last end.
+func (l *Logs) neverRun(ctx context.Context, tails []*Tail) (map[int64]int64, error) {
+	over := make(map[int64]int64)
+	var runs []int64
+	for _, t := range tails {
+		t.mu.Lock()
+		for run := range t.reads {
+			runs, over[run] = append(runs, run), 0
+		}
+		t.mu.Unlock()
+	}
+	if len(runs) == 0 {
+		return nil, nil
+	}
+	heads, err := l.cfg.Store.Heads(ctx, runs)
+	for i := range heads {
+		if h := &heads[i]; h.Status == data.Cancelled {
+			over[h.Key] = h.ClosedEvent
+		} else {
+			delete(over, h.Key)
+		}
+	}
+	return over, err
+}
+
+// look reads the heads of logs. over are runs that have ended by then.
+func (l *Logs) look(ctx context.Context, tails []*Tail, over map[int64]int64) error {
+	number := l.looks.Add(1)
+	keys, changes := make([]int64, len(tails)), make([]int, len(tails))
+	for i, t := range tails {
+		t.mu.Lock()
+		keys[i], changes[i] = t.key, t.changes
+		t.mu.Unlock()
+	}
+	heads, err := l.cfg.Store.LogHeads(ctx, keys)
+	if err != nil {
+		return err
+	}
+	found := make(map[int64]*data.LogHead, len(heads))
+	for i := range heads {
+		found[heads[i].Thread] = &heads[i]
+	}
+	for i, t := range tails {
+		t.see(number, changes[i], found[t.key], over)
+	}
+	return nil
+}
+
+// see applies a look. changes is Tail.changes at its begin, and head is nil if the thread does not exist.
+func (t *Tail) see(number int64, changes int, head *data.LogHead, over map[int64]int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	news := false
+	if t.deleted = t.deleted || head == nil; t.deleted {
+		news = true
+		t.drop(len(t.ring))
+	} else if head.Removals != t.removals {
+		t.removals = head.Removals
+		t.drop(len(t.ring))
+	}
+	if !t.deleted && !t.here && t.changes == changes && number > t.looked { // otherwise it is outdated
+		news = head.Last > t.committed || head.Busy != t.busy
+		t.known, t.looked, t.busy, t.committed = true, number, head.Busy, max(t.committed, head.Last)
+	}
+	for run := range t.reads {
+		if closed, ok := over[run]; ok && closed <= t.committed && !t.cancelled[run] { // its readers get the events before
+			t.cancelled[run], news = true, true
+		}
+	}
+	if news && t.wake != nil {
+		close(t.wake)
+		t.wake = nil
+	}
+}
+
+// refresh looks at the log, unless a look has begun since.
+func (t *Tail) refresh(ctx context.Context, since int64) error {
+	select {
+	case t.looking <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-t.looking }()
+	t.mu.Lock()
+	done := t.deleted || t.here || t.looked > since
+	t.mu.Unlock()
+	if done {
+		return nil
+	}
+	return t.logs.look(ctx, []*Tail{t}, nil)
+}
+
+// learnShared is Learn beside other instances.
+func (t *Tail) learnShared(ctx context.Context) error {
+	for since := t.logs.looks.Load(); ; {
+		if err := t.refresh(ctx, since); err != nil {
+			return err
+		}
+		t.mu.Lock()
+		deleted, done := t.deleted, t.here || t.looked > since
+		t.mu.Unlock()
+		if deleted {
+			return data.ErrNotFound
+		}
+		if done {
+			return nil
+		}
+	}
+}
+
+// executes reports whether this process executes a run of the thread.
+func (l *Logs) executes(key int64) bool {
+	l.mu.Lock()
+	t := l.tails[key]
+	l.mu.Unlock()
+	if t == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.here
+}
+
+// knowsEnd reports whether t.busy is right now that the reader is at the end. t.mu is held.
+func (r *Cursor) knowsEnd() bool {
+	if !r.t.logs.cfg.Shared || r.t.here {
+		return true
+	}
+	if r.caughtUp != r.after {
+		r.caughtUp, r.since = r.after, r.t.logs.looks.Load()
+	}
+	return r.t.looked > r.since
+}
+
+// countReaders adds n to the thread's cursors.
+func (t *Tail) countReaders(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.readers += n
+}
