@@ -401,10 +401,10 @@ func TestBeside_SnapshotsAreEqual(t *testing.T) {
 func TestBeside_MemoryIsNotOutdated(t *testing.T) {
 	k := dictated{make(chan string)}
 	x, y := servers(t, runtime.Config{}, k.agent())
-	close(k.words)
 	first := x.start("main", "dictated", "first")
-	x.wait(first.RunID, runtime.Completed)
 	watches := []*runtime.Cursor{x.reader(0, true), y.reader(0, true)} // so that what is in memory stays there
+	close(k.words)
+	x.wait(first.RunID, runtime.Completed)
 	end := int64(len(until(t, watches[0], x.run(first).ClosedEvent)))
 	until(t, watches[1], end)
 	for _, b := range []*bench{x, y} {
