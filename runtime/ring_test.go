@@ -31,7 +31,7 @@ func TestSilentThreadsGiveTheirRingsUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	counted := &reads{Store: b.store, of: make(map[int64]int)}
-	b.cfg.Store, b.cfg.RingsBytes = counted, 100_000
+	b.cfg.Store, b.cfg.RingsBytes = counted, 400_000
 	var err error
 	if b.Runtime, err = runtime.New(b.cfg); err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestSilentThreadsGiveTheirRingsUp(t *testing.T) {
 	if err := b.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"} // each has some 30 kB
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"} // the ring of each takes some 130 kB
 	for _, name := range names {
 		b.wait(b.start(name, "tokens", "x").RunID, runtime.Completed)
 		th, err := b.Thread(t.Context(), local, name)

@@ -89,7 +89,7 @@ type Config struct {
 	BatchBytes    int           // default 1 MiB
 
 	RingEvents int // records a thread's ring keeps, default 1 024
-	RingBytes  int // default 256 KiB
+	RingBytes  int // of them, as they are in memory, default 512 KiB
 	RingsBytes int // of all threads, default 64 MiB
 	PagesBytes int // large pages that readers hold from Store at a time, default 64 MiB; a quarter per project, with accounts an eighth per user
 
@@ -121,7 +121,7 @@ func (c Config) withDefaults() Config {
 	c.BatchEvents = cmp.Or(c.BatchEvents, 1000)
 	c.BatchBytes = cmp.Or(c.BatchBytes, 1<<20)
 	c.RingEvents = cmp.Or(c.RingEvents, 1024)
-	c.RingBytes = cmp.Or(c.RingBytes, 256<<10)
+	c.RingBytes = cmp.Or(c.RingBytes, 512<<10)
 	c.RingsBytes = cmp.Or(c.RingsBytes, 64<<20)
 	c.PagesBytes = cmp.Or(c.PagesBytes, 64<<20)
 	return c

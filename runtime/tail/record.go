@@ -73,6 +73,12 @@ var scratch = sync.Pool{New: func() any { return new(make([]byte, 0, maxScratch)
 // Size returns the bytes of the event's stored form.
 func (r *Record) Size() int { return r.size }
 
+// memory returns about how many bytes the record takes in memory, once it was shown in one projection.
+func (r *Record) memory() int { return recordBytes + 2*r.size }
+
+// recordBytes is what a record takes beside its texts: a Record, an event and a form.
+const recordBytes = 320
+
 // Terminal reports whether the event ends a span of a run.
 func (r *Record) Terminal() bool { return r.terminal }
 

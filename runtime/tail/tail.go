@@ -178,7 +178,7 @@ func (t *Tail) push(recs []*Record) {
 	t.ring = append(t.ring, recs...)
 	added := 0
 	for _, r := range recs {
-		added += r.size
+		added += r.memory()
 	}
 	t.bytes += added
 	t.logs.bytes.Add(int64(added))
@@ -187,7 +187,7 @@ func (t *Tail) push(recs []*Record) {
 	cfg := &t.logs.cfg
 	n, bytes := 0, t.bytes
 	for n < len(t.ring)-1 && (len(t.ring)-n > cfg.RingEvents || bytes > cfg.RingBytes) {
-		bytes -= t.ring[n].size
+		bytes -= t.ring[n].memory()
 		n++
 	}
 	t.drop(n)
@@ -200,7 +200,7 @@ func (t *Tail) drop(n int) {
 	}
 	freed := 0
 	for _, r := range t.ring[:n] {
-		freed += r.size
+		freed += r.memory()
 	}
 	if 2*n < len(t.ring) {
 		clear(t.ring[:n])

@@ -32,6 +32,7 @@ type span struct {
 	messages map[string]*data.Message // of this run, with a seq or waiting for one
 	calls    map[string]string        // the tools of calls that may still owe a result, by toolCallId
 	slab     []byte                   // room for payloads
+	slabbed  time.Time                // when slab was made
 	output   []byte                   // the encoded Output of the event that was encoded last, if that is a told
 
 	began     began           // the beginning of the run's generation
@@ -187,11 +188,15 @@ func bounded(out *agui.WorkerOutput, event int) *agui.WorkerOutput {
 // at most six bytes as JSON.
 func answerBytes(event int) int { return min(1<<20, event/7) }
 
-// encode appends ev's stored form to a slab, so that many small payloads share an allocation. Slabs grow with the run's
-// output, because most runs emit little.
+// encode appends ev's stored form to a slab, so that many small payloads share an allocation. Slabs grow while the run fills each within
+// an instant: thousands of runs that write at the speed of models have small ones.
 func (sp *span) encode(ev agui.Event) []byte {
-	if cap(sp.slab)-len(sp.slab) < 512 {
-		sp.slab = make([]byte, 0, min(max(2*cap(sp.slab), 2<<10), 8<<10))
+	if cap(sp.slab)-len(sp.slab) < 256 {
+		size, now := 1<<10, time.Now()
+		if now.Sub(sp.slabbed) < 10*time.Millisecond {
+			size = min(max(2*cap(sp.slab), size), 8<<10)
+		}
+		sp.slab, sp.slabbed = make([]byte, 0, size), now
 	}
 	from := len(sp.slab)
 	slab := ev.AppendJSON(sp.slab, agui.Stored)
