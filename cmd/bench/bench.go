@@ -132,6 +132,10 @@ func suite() []bench {
 		o.tokens, o.size = 200, 4
 		return served(o.bench)
 	}
+	crowded := func(atOnce int) bench {
+		o := runsOptions{total: atOnce, atOnce: atOnce, tokens: 100, size: 4, delay: 20 * time.Millisecond, viewers: 1, projection: "agui"}
+		return served(o.bench)
+	}
 	return append([]bench{
 		served(defaultIdle().bench),
 		runs(runsOptions{total: 100, atOnce: 1, viewers: 1, projection: "agui"}),
@@ -139,6 +143,9 @@ func suite() []bench {
 		served((&runsOptions{total: 2000, atOnce: 32, tokens: 3, size: 4, viewers: 1, projection: "agui"}).bench), // short runs
 		runs(runsOptions{total: 150, atOnce: 50, delay: 5 * time.Millisecond, viewers: 1, projection: "agui"}),
 		runs(runsOptions{total: 200, atOnce: 50, viewers: 4, projection: "seed"}),
+		runs(runsOptions{total: 1, atOnce: 1, delay: 20 * time.Millisecond, viewers: 1, projection: "agui"}), // a quiet server
+		crowded(1000),
+		crowded(5000),
 		served(defaultViewers().bench),
 		served(defaultCancels().bench),
 		defaultCrowd().bench,

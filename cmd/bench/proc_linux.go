@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,15 @@ func rss(pid int) int64 {
 	}
 	pages, _ := strconv.ParseInt(string(fields[1]), 10, 64)
 	return pages * int64(os.Getpagesize())
+}
+
+// written returns how many bytes a process has written to disks.
+func written(pid int) (n int64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if _, rest, ok := strings.Cut(string(text), "\nwrite_bytes: "); ok {
+		_, _ = fmt.Sscan(rest, &n)
+	}
+	return n
 }
 
 // files returns the number of open descriptors of a process.

@@ -68,7 +68,7 @@ func (o *runsOptions) bench(ctx context.Context, t *target) ([]report, error) {
 	if _, err := warm.play(ctx, t); err != nil {
 		return nil, err
 	}
-	before, own, began := t.cpu(), ownCPU(), time.Now()
+	before, own, began, disk := t.cpu(), ownCPU(), time.Now(), written(t.pid)
 	samples, err := o.play(ctx, t)
 	if err != nil {
 		return nil, err
@@ -102,6 +102,9 @@ func (o *runsOptions) bench(ctx context.Context, t *target) ([]report, error) {
 	r.add("bytes of a run to a viewer", "B", float64(bytes)/float64(o.total))
 	if t.pid != 0 {
 		r.add("server CPU per stored event", "µs", micros(used)/float64(stored))
+		if disk = written(t.pid) - disk; disk > 0 {
+			r.add("server's writes to disk per stored event", "kB", float64(disk)/float64(stored)/1000)
+		}
 		r.add("server CPU per run", "µs", micros(used)/float64(o.total))
 		r.add("server CPU per delivery", "µs", micros(used)/float64(delivered))
 		r.add("server CPU", "% of a core", 100*used.Seconds()/took.Seconds())
