@@ -37,7 +37,26 @@ workflows:
       say: {agent: echo}
       compute: {tool: calculator, needs: [say], input: {expression: "'1+1'"}, approval: required}
       never: {agent: echo, needs: [say], when: "say.status == 'skipped'"}
+  listening: {description: Plays a script., nodes: {listen: {agent: scripted}}}
 `
+
+// fifty declares a workflow of fifty nodes, 24 of them alike.
+func fifty() string {
+	var b strings.Builder
+	b.WriteString("  fifty:\n    description: Has many nodes.\n    nodes:\n      start: {agent: echo}\n")
+	var last []string
+	for i := range 12 {
+		fmt.Fprintf(&b, "      source%02d: {agent: echo, needs: [start]}\n", i)
+		fmt.Fprintf(&b, "      check%02d: {agent: echo, needs: [source%02d, source%02d], input: query}\n", i, i, (i+5)%12)
+		last = append(last, fmt.Sprintf("check%02d", i))
+	}
+	for i := range 24 {
+		fmt.Fprintf(&b, "      part%02d: {agent: echo, needs: [start]}\n", i)
+		last = append(last, fmt.Sprintf("part%02d", i))
+	}
+	fmt.Fprintf(&b, "      end: {agent: echo, needs: [%s], input: query}\n", strings.Join(last, ", "))
+	return b.String()
+}
 
 // computes is a model that calls the calculator before it answers, unless the prompt makes it fail.
 func computes(r *llmtest.Request) llmtest.Script {
@@ -59,7 +78,7 @@ func TestConsole(t *testing.T) {
 		model := llmtest.New(computes)
 		t.Cleanup(model.Close)
 		settings := filepath.Join(t.TempDir(), "baton.yaml")
-		if err := os.WriteFile(settings, fmt.Appendf(nil, guarded, model.URL), 0o600); err != nil {
+		if err := os.WriteFile(settings, fmt.Appendf(nil, guarded+fifty(), model.URL), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s := start(t, database, "BATON_CONFIG="+settings)

@@ -14,6 +14,7 @@ const browser = await launch();
 try {
   const long = await did(script(events));
   await pages(long);
+  await thread(await did(Array.from({ length: 5_000 }, (_, n) => ({ say: `message ${n}` })), "long"), 5_000);
   await crowd("on one run", () => waiting("one", 1));
   await crowd(`on ${tabs} runs`, () => waiting("each", tabs));
 } finally {
@@ -59,18 +60,30 @@ async function pages(run) {
     ["state", ".state-tree", ".main"],
   ]) {
     const seen = [];
-    for (let i = 0; i < 3; i++) seen.push(await open(`${base}/runs/${run.id}?tab=${tab}`, row, frame));
-    const middle = (what) => seen.map((s) => s[what]).sort((a, b) => a - b)[1];
-    const figures = [
-      `shown after ${middle("shown")} ms`, `whole after ${middle("whole")} ms with ${middle("requests")} requests`,
-      `longest task while it opens ${middle("opening")} ms (CPU ${middle("openingCPU")})`,
-      `while it scrolls ${middle("scrolling")} ms (CPU ${middle("scrollingCPU")})`, `${middle("rows")} rows at most in the page`,
-    ];
-    console.log(`  ${tab.padEnd(9)} ${figures.join(", ")}`);
+    for (let i = 0; i < 3; i++) seen.push(await open(`${base}/runs/${run.id}?tab=${tab}`, row, frame, ".run-head [data-whole=true]"));
+    print(tab, seen);
   }
 }
 
-async function open(url, row, frame) {
+// thread measures the history of a thread.
+async function thread(run, messages) {
+  console.log(`a thread of ${messages} messages`);
+  print("history", [await open(`${base}/threads/${run.conversationId}`, ".message-row .message", ".messages", ".messages")]);
+}
+
+// print prints the medians of what open has measured.
+function print(name, seen) {
+  const middle = (what) => seen.map((s) => s[what]).sort((a, b) => a - b)[seen.length >> 1];
+  const figures = [
+    `shown after ${middle("shown")} ms`, `whole after ${middle("whole")} ms with ${middle("requests")} requests`,
+    `longest task while it opens ${middle("opening")} ms (CPU ${middle("openingCPU")})`,
+    `while it scrolls ${middle("scrolling")} ms (CPU ${middle("scrollingCPU")})`, `${middle("rows")} rows at most in the page`,
+  ];
+  console.log(`  ${name.padEnd(9)} ${figures.join(", ")}`);
+}
+
+// open opens a page, whose first row and last part have the given selectors, and scrolls its frame, with the texts of events unfolded.
+async function open(url, row, frame, whole) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
   const page = await context.newPage();
   page.setDefaultTimeout(120_000);
@@ -80,11 +93,10 @@ async function open(url, row, frame) {
   page.on("request", (r) => (requests += r.url().includes("/events?") ? 1 : 0));
   const opening = await traced(page, async () => {
     await page.goto(url, { waitUntil: "commit" });
-    const at = (what) => page.waitForFunction(what, row, { polling: "raf" }).then(() => page.evaluate(() => Math.round(performance.now())));
-    const shown = await at((row) => document.querySelector(row));
-    const whole = await at(() => document.querySelector(".run-head [data-whole=true]"));
-    return { shown, whole };
+    const at = (part) => page.waitForFunction((part) => document.querySelector(part), part, { polling: "raf" }).then(() => page.evaluate(() => Math.round(performance.now())));
+    return { shown: await at(row), whole: await at(whole) };
   });
+  if (row === ".event") await page.getByLabel("Fold texts").uncheck();
   const scrolling = await traced(page, () =>
     page.evaluate(
       async ([frame, row]) => {

@@ -150,7 +150,7 @@ for (const [name, may] of Object.entries(shown)) {
     await asks.waitFor();
     await becomes(() => asks.locator("button").allTextContents(), may.asked, "waits");
     await to(`/threads/${over.conversationId}`);
-    await page.locator(".day .message[data-role=assistant]").waitFor();
+    await page.locator(".one-thread .message[data-role=assistant]").waitFor();
     await page.locator(".one-thread > header .muted", { hasText: name }).first().waitFor();
     await becomes(() => buttons(".one-thread > header"), may.thread, "thread");
     await to("/agents?tab=tools");
@@ -188,7 +188,7 @@ test("an operator sees the threads of all users or one, and cannot change them",
   await page.getByRole("link", { name: /a thread of bob/ }).waitFor({ state: "detached" });
   await page.getByRole("link", { name: /a thread of alice/ }).click();
   await page.getByText("of alice", { exact: true }).waitFor();
-  await page.locator(".day .message[data-role=assistant]", { hasText: "a thread of alice" }).waitFor();
+  await page.locator(".one-thread .message[data-role=assistant]", { hasText: "a thread of alice" }).waitFor();
   for (const name of ["Rename", "Archive", "Delete"]) assert.equal(await page.getByRole("button", { name, exact: true }).count(), 0, name);
   await quiet(page, "another's thread");
   await page.keyboard.press("/");

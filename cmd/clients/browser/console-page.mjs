@@ -186,6 +186,7 @@ export const tab = (page, name) => page.getByRole("tab", { name: new RegExp(`^${
 export const shown = async (page) => {
   const rows = page.getByRole("region", { name: "Events", exact: true });
   await rows.waitFor();
+  await page.getByLabel("Fold texts").uncheck();
   const ids = [];
   await rows.evaluate((e) => e.scrollTo(0, 0));
   for (let before = -1; ; ) {

@@ -143,7 +143,7 @@ test("a question is answered in place, and disappears when it is answered elsewh
 test("a thread is found, renamed, archived and deleted", async () => {
   const run = await did({ agent: "echo", content: `said ${hostile}`, threadId: "kept" });
   const page = await visit(browser, `/threads/${run.conversationId}`);
-  await page.locator(".day .message[data-role=assistant]", { hasText: "said" }).waitFor();
+  await page.locator(".one-thread .message[data-role=assistant]", { hasText: "said" }).waitFor();
   assert.equal(await page.evaluate(() => window.hacked), undefined);
   await soundInEachLook(page, "a thread");
   await page.goto(new URL("/threads", page.url()).href);

@@ -76,6 +76,90 @@ test("the list of runs is live, filtered by its address, and has keyboard naviga
   await leave(page);
 });
 
+test("running runs show their step and their last words in the list, over one connection", async () => {
+  const words = Array.from({ length: 3_000 }, (_, i) => `word${i}`).join(" ");
+  const scripts = [...Array(7).fill([{ say: "looking" }, { tool: "sleep", args: { ms: 3_600_000 } }]), [{ say: words, delayMs: 100 }]];
+  const runs = await Promise.all(scripts.map((list, n) => start({ workflowId: "listening", content: JSON.stringify({ do: list }), threadId: `live ${n}` })));
+  const page = await visit(browser, "/admin");
+  const sockets = [];
+  page.on("websocket", (socket) => sockets.push(socket.url()));
+  await page.goto(new URL("/runs?status=running", page.url()).href);
+  const now = page.locator(".runs .activity");
+  await now.filter({ hasText: "listencalls sleep" }).nth(6).waitFor();
+  const counting = now.filter({ hasText: /^listen.*word\d+\s*$/ });
+  await counting.waitFor();
+  const before = await counting.textContent();
+  await page.waitForFunction((before) => [...document.querySelectorAll(".activity")].every((a) => a.textContent !== before), before);
+  assert.equal(sockets.length, 1, sockets.join());
+  assert.equal(page.asked.filter((url) => url.includes("/events?")).length, runs.length); // one page of each
+  await soundInEachLook(page, "running runs");
+  const high = await page.locator(".runs li").first().boundingBox();
+  await page.getByRole("button", { name: "Compact rows", exact: true }).click();
+  await page.reload(); // it is kept
+  await now.nth(7).waitFor();
+  const low = await page.locator(".runs li").first().boundingBox();
+  assert.ok(low.height < high.height, `${low.height} < ${high.height}`);
+  await soundInEachLook(page, "compact rows");
+  await page.getByRole("button", { name: "Compact rows", exact: true }).click();
+  await Promise.all(runs.map(({ runId }) => call("POST", `/api/projects/default/agent-runs/${runId}/cancel`)));
+  await now.first().waitFor({ state: "detached" });
+  await leave(page);
+});
+
+test("the graph of fifty nodes is readable, and its nodes show their input and output", async () => {
+  const run = await did({ workflowId: "fifty", content: "שלום" });
+  const page = await visit(browser, `/runs/${run.id}`);
+  const folded = page.locator(".node", { hasText: "24 × echo" });
+  await folded.getByText("24 completed").waitFor();
+  assert.equal(await page.locator(".node").count(), 27);
+  await page.getByRole("img", { name: "Map of the workflow" }).waitFor();
+  const columns = new Set(await page.locator(".react-flow__node[data-id^=source]").evaluateAll((list) => list.map((n) => new DOMMatrix(getComputedStyle(n).transform).e)));
+  assert.ok(columns.size > 1, "a wide rank is one column");
+  assert.deepEqual(await behind(page), [], "edges behind nodes");
+  assert.equal(await page.locator("h1").evaluate((e) => getComputedStyle(e).direction), "rtl");
+  await soundInEachLook(page, "a graph of fifty nodes");
+  await page.locator(".node", { hasText: "check03" }).focus();
+  await page.keyboard.press("Enter");
+  for (const name of ["Input", "Output"]) await page.getByRole("group", { name, exact: true }).getByText("שלום").first().waitFor();
+  await soundInEachLook(page, "the input and output of a node");
+  await page.getByRole("button", { name: "Close the node", exact: true }).click();
+  await folded.click();
+  await page.locator(".node", { hasText: "part23" }).waitFor();
+  assert.equal(await page.locator(".node").count(), 50);
+  assert.deepEqual(await behind(page), [], "edges behind nodes");
+  await page.getByRole("button", { name: "Fold alike nodes", exact: true }).click();
+  await folded.waitFor();
+  await page.goto(new URL("/agents?tab=agents", page.url()).href);
+  assert.match(await page.locator(".offers .panel").first().textContent(), /thinker/); // own agents are before the built-in ones
+  await quiet(page, "a large graph");
+  await leave(page);
+});
+
+// behind returns the edges of a graph that pass behind a node.
+const behind = (page) =>
+  page.evaluate(() => {
+    const nodes = [...document.querySelectorAll(".react-flow__node")].map((n) => ({ id: n.dataset.id, box: n.getBoundingClientRect() }));
+    const inside = ({ x, y }, { left, right, top, bottom }) => x > left + 1 && x < right - 1 && y > top + 1 && y < bottom - 1;
+    return [...document.querySelectorAll(".react-flow__edge")].flatMap((edge) => {
+      const path = edge.querySelector("path");
+      const points = Array.from({ length: 101 }, (_, i) => path.getPointAtLength((path.getTotalLength() * i) / 100).matrixTransform(path.getScreenCTM()));
+      const others = nodes.filter(({ id }) => !edge.dataset.id.split("→").includes(id));
+      return others.filter(({ box }) => points.some((p) => inside(p, box))).map(({ id }) => `${edge.dataset.id} behind ${id}`);
+    });
+  });
+
+test("a thread of many messages opens at the newest, with few of them in the page", async () => {
+  const run = await did({ do: Array.from({ length: 1_200 }, (_, n) => ({ say: `message ${n}` })), threadId: "many messages" });
+  const page = await visit(browser, `/threads/${run.conversationId}`);
+  await page.getByText("message 1199", { exact: true }).waitFor();
+  assert.ok((await page.locator(".message").count()) < 60);
+  const list = page.getByRole("region", { name: "Messages" });
+  for (let tries = 0; tries < 50 && (await page.locator(".day").count()) === 0; tries++) await list.evaluate((e) => e.scrollTo(0, 0));
+  await page.getByText("message 0", { exact: true }).waitFor();
+  await soundInEachLook(page, "a long thread");
+  await leave(page);
+});
+
 test("runs are cancelled and deleted in bulk", async () => {
   const open = await Promise.all([1, 2, 3].map((n) => start({ do: [{ say: `wait ${n}` }, { ask: { message: "go on?" } }], threadId: `bulk${n}` })));
   await Promise.all(open.map((r) => ended(r.runId, "WAITING")));
@@ -316,6 +400,15 @@ test("a long run is read once, its lists have few rows in the page, and huge val
   const asked = page.asked.filter((url) => url.includes("/events?"));
   assert.ok(asked.length <= Math.ceil(last / 500) + 4 && new Set(asked).size === asked.length, asked.join("\n"));
   const rows = page.getByRole("region", { name: "Events", exact: true });
+  const text = rows.locator(".event", { hasText: "4,000 events" }); // the pieces of a text are one row, which opens
+  await text.click();
+  await rows.locator(".event", { hasText: "TEXT_MESSAGE_CONTENT" }).nth(3).waitFor();
+  await soundInEachLook(page, "an open text");
+  await text.click();
+  await rows.locator(".event", { hasText: "TEXT_MESSAGE_CONTENT" }).nth(1).waitFor({ state: "detached" });
+  await page.goto(new URL(`/runs/${run.id}?tab=events&event=2000`, page.url()).href); // an address opens the text with its event
+  await rows.locator(".event[aria-pressed=true]", { hasText: "2000" }).waitFor();
+  await page.getByLabel("Fold texts").uncheck();
   await rows.evaluate((e) => e.scrollTo(0, e.scrollHeight));
   await rows.locator(".event", { hasText: "RUN_FINISHED" }).waitFor();
   assert.ok((await rows.locator(".event").count()) < 100);

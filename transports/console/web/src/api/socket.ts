@@ -16,6 +16,7 @@ interface Feed {
   last: number; // the last delivered id; -1 until the server has named the start
   ref: number; // of the requested subscription
   begun: boolean; // acknowledged: earlier messages belong to a previous subscription
+  tail: boolean; // a new connection skips the events between
   followers: Set<Follower>;
 }
 
@@ -64,17 +65,21 @@ export class Socket {
     document.addEventListener("visibilitychange", this.look);
   }
 
-  /** follow delivers a thread's events to the follower until the returned function is called. */
-  follow(threadId: string, follower: Follower): () => void {
+  /**
+   * follow delivers a thread's events to the follower until the returned function is called. With tail, a connection that was lost continues
+   * with the latest events, and from is called again.
+   */
+  follow(threadId: string, follower: Follower, tail = false): () => void {
     let feed = this.feeds.get(threadId);
     if (!feed) {
-      feed = { last: -1, ref: 0, begun: false, followers: new Set() };
+      feed = { last: -1, ref: 0, begun: false, tail, followers: new Set() };
       this.feeds.set(threadId, feed);
       if (this.open) this.subscribe(threadId, feed);
     } else if (feed.last >= 0) {
       const at = feed.last;
       queueMicrotask(() => follower.from(at));
     }
+    feed.tail &&= tail;
     feed.followers.add(follower);
     void this.connect();
     return () => this.unfollow(threadId, follower);
@@ -192,6 +197,7 @@ export class Socket {
   private subscribe(threadId: string, feed: Feed) {
     feed.ref = ++this.refs;
     feed.begun = false;
+    if (feed.tail) feed.last = -1;
     this.send({ op: "subscribe", ref: feed.ref, threadId, afterEventId: feed.last < 0 ? "latest" : feed.last });
   }
 

@@ -7,7 +7,7 @@ import { useMe, useProject, useSocket } from "./context";
 import { useKeys } from "./keys";
 import { useLive } from "./live";
 import { Search } from "./search";
-import { setTheme, theme, type Theme } from "./theme";
+import { setCompact, setTheme, theme, useCompact, type Theme } from "./theme";
 
 const sections = [
   { path: "/", name: "Overview", key: "g o", icon: icons.Overview },
@@ -142,8 +142,9 @@ const themes: { id: Theme; name: string; icon: () => ReactNode }[] = [
 
 function ThemeChoice() {
   const [chosen, setChosen] = useState(theme);
+  const low = useCompact();
   return (
-    <div className="row" role="group" aria-label="Theme">
+    <div className="row" role="group" aria-label="Appearance">
       {themes.map(({ id, name, icon: Icon }) => (
         <button
           key={id} type="button" className="button plain icon small" title={name} aria-label={name} aria-pressed={chosen === id}
@@ -155,6 +156,12 @@ function ThemeChoice() {
           <Icon />
         </button>
       ))}
+      <button
+        type="button" className="button plain icon small" title="Compact rows" aria-label="Compact rows" aria-pressed={low}
+        onClick={() => setCompact(!low)}
+      >
+        <icons.Rows />
+      </button>
     </div>
   );
 }

@@ -104,3 +104,4 @@ export const Keyboard = icon(
     <path d="M6 12.500h8M6 8.500h.1M9 8.500h.1M12 8.500h.1M14.500 8.500h.1" />
   </>,
 );
+export const Rows = icon(<path d="M3.500 5h13M3.500 8.300h13M3.500 11.700h13M3.500 15h13" />);

@@ -68,7 +68,7 @@ const Blocks = memo(function Blocks({ text, most }: { text: string; most: number
 const Block = memo(function Block({ text, most = long }: { text: string; most?: number }) {
   if (text.length > most) return <Plain text={text} />;
   return (
-    <div className="prose">
+    <div className="prose" dir="auto">
       <ReactMarkdown remarkPlugins={plugins} components={components} urlTransform={address}>
         {text}
       </ReactMarkdown>
@@ -96,7 +96,7 @@ export function Plain({ text }: { text: string }) {
 }
 
 const Piece = memo(function Piece({ text }: { text: string }) {
-  return <div className="piece">{text}</div>;
+  return <div className="piece" dir="auto">{text}</div>;
 });
 
 // Images in the message itself are allowed; Picture decides.

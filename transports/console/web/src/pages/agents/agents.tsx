@@ -9,7 +9,7 @@ import { useTitle } from "../../app/title";
 import { Empty, Failure, Loading, Panel } from "../../ui/basics";
 import { JsonTree } from "../../ui/json";
 import { Tabs } from "../../ui/tabs";
-import { Source, State } from "./origin";
+import { ownFirst, Source, State } from "./origin";
 import { Try } from "./try";
 import "./agents.css";
 
@@ -43,9 +43,9 @@ export default function Page() {
             ]}
           >
             <div className="offers" data-wide={tab === "workflows"}>
-              {tab === "agents" && agents.map((a) => <OneAgent key={a.name} agent={a} />)}
-              {tab === "tools" && tools.map((t) => <OneTool key={t.name} tool={t} />)}
-              {tab === "workflows" && workflows.map((w) => <OneWorkflow key={w.name} workflow={w} />)}
+              {tab === "agents" && ownFirst(agents).map((a) => <OneAgent key={a.name} agent={a} />)}
+              {tab === "tools" && ownFirst(tools).map((t) => <OneTool key={t.name} tool={t} />)}
+              {tab === "workflows" && ownFirst(workflows).map((w) => <OneWorkflow key={w.name} workflow={w} />)}
               {tab === "servers" && servers.map((s) => (
                 <Offer key={s.name} offer={s}>
                   <p className="muted">{s.tools === 1 ? "One tool." : `${s.tools} tools.`}</p>

@@ -5,6 +5,12 @@ const words: Record<Origin["kind"], string> = {
   "built-in": "Built in", yaml: "Declared in YAML", mcp: "MCP server", remote: "Remote agent", process: "Process", program: "Program",
 };
 
+/** ownFirst returns plugins with the built-in ones last, otherwise in their order. */
+export function ownFirst<T extends { origin?: Origin }>(list: T[]): T[] {
+  const builtIn = (p: T) => Number(p.origin?.kind === "built-in");
+  return list.toSorted((a, b) => builtIn(a) - builtIn(b));
+}
+
 /** Source is the origin of a plugin. */
 export function Source({ origin }: { origin: Origin | undefined }) {
   if (!origin) return null;

@@ -25,7 +25,7 @@ export function Latest({ title, status, empty }: { title: string; status?: Statu
           <li key={`${run.conversationId}/${run.id}`}>
             {!status && <StatusBadge status={run.status} />}
             <span className="grow two">
-              <Link href={runPath(run)} className="clip">
+              <Link href={runPath(run)} className="clip" dir="auto">
                 {opening(run.inputQuery) || run.id}
               </Link>
               {run.error && <span className="muted clip">{run.error.message}</span>}

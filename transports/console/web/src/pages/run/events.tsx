@@ -10,8 +10,9 @@ import { JsonTree } from "../../ui/json";
 import { command } from "./curl";
 import { EventRows, type Rows } from "./event-rows";
 import { useFiltered } from "./filter";
+import { useFolded, type Row } from "./fold";
 
-/** Events is the log: every event, filtered by type and text. */
+/** Events is the log: every event, filtered by type and text, with the pieces of a text in one row. */
 export function Events({ run, log, at: chosen, choose: setChosen, showState }: {
   run: Run;
   log: RunLog;
@@ -23,14 +24,17 @@ export function Events({ run, log, at: chosen, choose: setChosen, showState }: {
   const [text, setText] = useState("");
   const [follows, setFollows] = useState(!over(run.status) && chosen === 0);
   const list = useFiltered(log, types, text);
+  const [folds, setFolds] = useState(true);
+  const [opened, setOpened] = useState<ReadonlySet<number>>(new Set());
+  const folded = useFolded(list, folds, opened);
   const rows = useRef<Rows>(null);
-  const selected = list.findIndex((l) => l.id === chosen);
+  const selected = chosen > 0 ? folded.findIndex((row) => isOf(row, chosen)) : -1;
   const go = (index: number) => {
-    const to = Math.max(0, Math.min(index, list.length - 1));
-    const next = list[to];
+    const to = Math.max(0, Math.min(index, folded.length - 1));
+    const next = folded[to];
     if (!next) return;
     setFollows(false);
-    setChosen(next.id);
+    setChosen(next.logged.id);
     rows.current?.show(to, "auto");
   };
   useKeys("Events", {
@@ -38,27 +42,41 @@ export function Events({ run, log, at: chosen, choose: setChosen, showState }: {
     k: { does: "the event before", run: () => go(selected < 0 ? 0 : selected - 1) },
     f: { does: "follow the end", run: () => setFollows(!follows) },
   });
-  const { length } = list;
+  const { length } = folded;
   useEffect(() => {
     if (follows && length > 0) rows.current?.show(length - 1, "end");
   }, [follows, length]);
   const sought = useRef(chosen);
   useEffect(() => {
-    const index = sought.current > 0 ? list.findIndex((l) => l.id === sought.current) : -1;
-    if (index < 0) return;
+    const index = sought.current > 0 ? folded.findIndex((row) => isOf(row, sought.current)) : -1;
+    const row = folded[index];
+    if (!row) return;
+    if (row.more.length > 0 && !row.open) {
+      setOpened(new Set([row.logged.id])); // then its rows are found
+      return;
+    }
     sought.current = 0;
     rows.current?.show(index, "center");
-  }, [length, list]);
+  }, [length, folded]);
   const latest = useRef((_: number) => {});
   latest.current = (id) => setChosen(chosen === id ? 0 : id);
   const choose = useCallback((id: number) => latest.current(id), []); // the same function for all rows
+  const fold = useCallback(
+    (id: number) =>
+      setOpened((before) => {
+        const next = new Set(before);
+        if (!next.delete(id)) next.add(id);
+        return next;
+      }),
+    [],
+  );
   const toggle = (type: string) => {
     const next = new Set(types);
     if (!next.delete(type)) next.add(type);
     setTypes(next);
   };
   if (log.events.length === 0) return log.complete ? <Empty title="No events yet" /> : <Loading />;
-  const detail = list[selected];
+  const detail = chosen > 0 ? log.events.find((l) => l.id === chosen) : undefined;
   return (
     <div className="stack">
       <div className="row wraps">
@@ -66,6 +84,10 @@ export function Events({ run, log, at: chosen, choose: setChosen, showState }: {
         <span className="muted num grow">
           {list.length === log.events.length ? `${number(list.length)} events` : `${number(list.length)} of ${number(log.events.length)} events`}
         </span>
+        <label className="check">
+          <input type="checkbox" checked={folds} onChange={(e) => setFolds(e.target.checked)} />
+          Fold texts
+        </label>
         <label className="check">
           <input type="checkbox" checked={follows} onChange={(e) => setFollows(e.target.checked)} />
           Follow the end
@@ -79,11 +101,17 @@ export function Events({ run, log, at: chosen, choose: setChosen, showState }: {
         ))}
       </div>
       <div className="events" data-detail={detail !== undefined}>
-        <EventRows ref={rows} list={list} count={length} chosen={chosen} choose={choose} />
+        <EventRows ref={rows} list={folded} count={length} last={list.length} chosen={chosen} choose={choose} toggle={fold} />
         {detail && <Detail logged={detail} run={run} showState={log.transcript.states.indexAt(detail.id) < 0 ? undefined : showState} />}
       </div>
     </div>
   );
+}
+
+// Reports whether a row shows an event: a closed run of events shows all of them.
+function isOf({ logged, more, open }: Row, id: number): boolean {
+  if (more.length === 0) return logged.id === id;
+  return !open && logged.id <= id && id <= (more.at(-1) as Logged).id;
 }
 
 function Detail({ logged, run, showState }: { logged: Logged; run: Run; showState: ((event: number) => void) | undefined }) {

@@ -26,7 +26,7 @@ export function Header({ run, log, onDelete }: { run: Run; log: RunLog; onDelete
           <span className="muted mono clip">{run.id}</span>
           <CopyIcon label="Copy the run’s id" text={run.id} />
         </div>
-        <h1 className={whole ? "whole" : undefined}>{title}</h1>
+        <h1 dir="auto" className={whole ? "whole" : undefined}>{title}</h1>
         {title.length > 180 && (
           <button type="button" className="button plain small" aria-expanded={whole} onClick={() => setWhole(!whole)}>
             {whole ? "Less" : "More"}

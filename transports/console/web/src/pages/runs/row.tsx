@@ -5,6 +5,7 @@ import { runPath } from "../../app/paths";
 import { Ago, Took } from "../../ui/basics";
 import { compact, opening } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
+import { Activity } from "./activity";
 
 export function Row({ run, others, picked, pick }: { run: Run; others: boolean; picked: boolean; pick: () => void }) {
   const title = opening(run.inputQuery) || run.id;
@@ -16,9 +17,10 @@ export function Row({ run, others, picked, pick }: { run: Run; others: boolean; 
         <StatusBadge status={run.status} />
       </span>
       <span className="cell-title">
-        <Link href={runPath(run)} className="clip">
+        <Link href={runPath(run)} className="clip" dir="auto">
           {title}
         </Link>
+        {run.status === "RUNNING" && <Activity run={run} />}
         {run.error && (
           <span className="clip wrong">
             {run.error.code}: {run.error.message}

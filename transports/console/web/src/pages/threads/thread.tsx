@@ -6,15 +6,16 @@ import type { Run, Thread, ThreadMessage } from "../../api/types";
 import { useSeesOthers } from "../../app/context";
 import { useTitle } from "../../app/title";
 import { runPath } from "../../app/paths";
-import { Transcript } from "../../log/transcript";
+import { Transcript, type Entry } from "../../log/transcript";
 import { Ago, Empty, Failure, Loading, Panel, Took } from "../../ui/basics";
 import { brief, opening } from "../../ui/format";
 import { Message } from "../../ui/message";
+import { MessageList } from "../../ui/message-list";
 import { StatusBadge } from "../../ui/status";
 import { Tabs } from "../../ui/tabs";
 import { ThreadActions } from "./actions";
 
-/** OneThread is the messages of a thread by day, and its runs. */
+/** OneThread is the messages of a thread by day, from the newest one back, and its runs. */
 export function OneThread({ conversationId }: { conversationId: string }) {
   const [tab, choose] = useState("history");
   const days = useDays(conversationId);
@@ -28,6 +29,7 @@ export function OneThread({ conversationId }: { conversationId: string }) {
   useTitle(thread ? nameOf(thread) : "", "Threads");
   const [, go] = useLocation();
   const others = useSeesOthers();
+  const rows = useMemo(() => (days.data?.pages ?? []).map((p) => rowsOf(p.snapshot)).reverse().flat(), [days.data]);
   if (missing(days.error)) return <Empty title="Thread not found">It was deleted, has expired, or belongs to another user.</Empty>;
   const list = (days.data?.pages ?? []).map((p) => p.snapshot);
   return (
@@ -37,7 +39,7 @@ export function OneThread({ conversationId }: { conversationId: string }) {
           All threads
         </Link>
         <div className="grow thread-title">
-          <h2 title={thread && nameOf(thread)}>{thread ? nameOf(thread) : "Thread"}</h2>
+          <h2 dir="auto" title={thread && nameOf(thread)}>{thread ? nameOf(thread) : "Thread"}</h2>
           <p className="row muted">
             <span className="mono clip">{thread?.threadId ?? conversationId}</span>
             {others && thread && <span className="clip">of {thread.user}</span>}
@@ -65,7 +67,9 @@ export function OneThread({ conversationId }: { conversationId: string }) {
                 </button>
               </div>
             )}
-            {list.toReversed().map((day) => day.day && <OneDay key={day.day} day={day} />)}
+            {rows.length > 0 && (
+              <MessageList count={rows.length} keyOf={(i) => rows[i]?.key ?? ""} draw={(i) => rows[i] && <HistoryRow row={rows[i]} />} end version={rows} />
+            )}
             {list.length > 0 && list.every((d) => d.messages.length === 0) && <Empty title="No messages yet" />}
           </div>
         )}
@@ -85,21 +89,26 @@ function whole(m: ThreadMessage): ThreadMessage {
   return { ...m, ...(Array.isArray(toolCalls) && { toolCalls }), ...(typeof toolCallId === "string" && { toolCallId }) };
 }
 
-function OneDay({ day }: { day: Day }) {
-  const entries = useMemo(() => {
-    const transcript = new Transcript();
-    transcript.start(day.messages.map(whole), {});
-    return transcript.entries;
-  }, [day]);
+// A day, or a message of it.
+interface Row {
+  key: string;
+  day: string;
+  entry?: Entry;
+}
+
+function rowsOf({ day, messages }: Day): Row[] {
+  if (!day) return [];
+  const transcript = new Transcript();
+  transcript.start(messages.map(whole), {});
+  return [{ key: day, day }, ...transcript.entries.map((entry) => ({ key: `${day}/${entry.id}`, day, entry }))];
+}
+
+function HistoryRow({ row: { day, entry } }: { row: Row }) {
+  if (entry) return <Message entry={entry} version={entry.version} />;
   return (
-    <section className="stack day">
-      <h2>
-        <time dateTime={day.day ?? undefined}>{long.format(new Date(`${day.day}T00:00:00Z`))}</time>
-      </h2>
-      {entries.map((entry) => (
-        <Message key={entry.id} entry={entry} version={entry.version} />
-      ))}
-    </section>
+    <h2 className="day">
+      <time dateTime={day}>{long.format(new Date(`${day}T00:00:00Z`))}</time>
+    </h2>
   );
 }
 
@@ -111,7 +120,7 @@ function Runs({ runs, all }: { runs: Run[]; all: string }) {
         {runs.map((run) => (
           <li key={run.id} className="row wraps">
             <StatusBadge status={run.status} />
-            <Link href={runPath(run)} className="clip grow">
+            <Link href={runPath(run)} className="clip grow" dir="auto">
               {opening(run.inputQuery) || `Run of ${run.workflowId}`}
             </Link>
             <span className="muted">{run.workflowId}</span>

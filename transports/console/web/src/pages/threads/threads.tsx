@@ -73,7 +73,7 @@ function List({ chosen }: { chosen: string }) {
           <li key={t.conversationId}>
             <Link href={to(t.conversationId)} aria-current={t.conversationId === chosen ? "true" : undefined}>
               <span className="row">
-                <strong className="clip grow">{nameOf(t)}</strong>
+                <strong className="clip grow" dir="auto">{nameOf(t)}</strong>
                 {t.status && <StatusBadge status={t.status} />}
               </span>
               <span className="row muted">
