@@ -41,6 +41,7 @@ class Latest extends Observable {
   private readonly nodes: string; // the path of the nodes' states, "" for none
   private steps: string[] = [];
   private last = 0;
+  private early: Logged[] | null = null; // live events that arrive while earlier ones are read
 
   constructor(project: string, conversationId: string, runId: string, nodes: string) {
     super();
@@ -55,20 +56,30 @@ class Latest extends Observable {
   }
 
   follow(socket: Socket): () => void {
-    return socket.follow(this.conversationId, { from: (id) => void this.read(id), events: (list) => this.add(list), gone: () => {} }, true);
+    return socket.follow(this.conversationId, { from: (id) => void this.read(id), events: (list) => this.live(list), gone: () => {} }, true);
   }
 
+  // Reads the events before the end of the log, at first and after a lost connection.
   private async read(end: number) {
+    this.early = [];
+    this.steps = [];
+    this.last = 0;
     try {
       const { data } = await ask<{ data: { event_id: number; event: Logged["event"] }[] }>(this.url + Math.max(0, end - recent));
       this.add(data.map(({ event_id, event }) => ({ id: event_id, event })));
-      if (this.steps.length > 0 || !this.nodes) return;
-      const { items } = await ask<{ items: NodeState[] }>(this.nodes); // the step began before these events
-      if (this.steps.length === 0) this.steps = items.filter((n) => n.status === "RUNNING").map((n) => n.nodeId);
-      this.changed();
+      const running = this.steps.length === 0 && this.nodes && (await ask<{ items: NodeState[] }>(this.nodes)); // the step began before them
+      if (running) this.steps = running.items.filter((n) => n.status === "RUNNING").map((n) => n.nodeId);
     } catch {
-      // the next event shows what it does
+      // the next event shows what the run does
     }
+    const { early } = this;
+    this.early = null;
+    this.add(early);
+  }
+
+  private live(list: Logged[]) {
+    if (this.early) this.early.push(...list);
+    else this.add(list);
   }
 
   private add(list: Logged[]) {
