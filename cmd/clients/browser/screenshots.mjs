@@ -39,7 +39,7 @@ const workflows = {
     },
   },
   report: { description: "Adds up the week.", nodes: { sum: { tool: "calculator", input: { expression: "'1204 + 998'" }, approval: "required" } } },
-  mailbox: { description: "Watches a mailbox.", nodes: { watch: scripted({ say: "Watching the mailbox" }, { tokens: 3000, delayMs: 20 }) } },
+  mailbox: { description: "Watches a mailbox.", nodes: { watch: scripted({ say: "Three letters today: an invoice, a question about order 7731 and a note of thanks. ".repeat(20), delayMs: 300 }) } },
   import: { description: "Reads the catalogue.", nodes: { read: scripted({ fail: "The provider refused the request: too many tokens", code: "provider_error" }) } },
 };
 const program = await serve(baton, { workflows });
