@@ -96,7 +96,15 @@ test("messages with odd metadata are shown with all others", async () => {
     assert.equal(await page.getByText("This page has failed").count(), 0);
   }
   await page.goto(new URL(`/threads/${runs[0].conversationId}`, page.url()).href);
-  for (const name of Object.keys(metadata)) await page.getByText(`It has ${name}`).first().waitFor();
+  const list = page.getByRole("region", { name: "Messages" });
+  await list.waitFor();
+  for (const name of Object.keys(metadata).reverse()) { // from the newest, where the list opens
+    const text = list.getByText(`It has ${name}`).first();
+    for (let tries = 0; tries < 20 && (await text.count()) === 0; tries++) {
+      await list.evaluate((e) => new Promise((done) => requestAnimationFrame(() => done(e.scrollBy(0, -e.clientHeight / 2)))));
+    }
+    await text.waitFor();
+  }
   forgive(page);
   await soundInEachLook(page, "a thread with odd messages");
   await leave(page);
