@@ -50,6 +50,40 @@ func cancelCommand() *cobra.Command {
 	return cmd
 }
 
+func rerunCommand() *cobra.Command {
+	var server target
+	var user, from string
+	cmd := &cobra.Command{
+		Use:   "rerun RUN",
+		Short: "Run a run again on a server, all of it or from a node",
+		Long: "Rerun starts a run again on a new thread of yours and prints the new run's id. With --from it begins as the run was when\n" +
+			"that node of its workflow began: what was completed then is not executed again.\n\n" + clientHelp,
+		Example: "  baton runs rerun r-17\n  baton watch $(baton runs rerun r-17 --from review)",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			c, err := newClient(cmd, server)
+			if err != nil {
+				return err
+			}
+			body := map[string]string{}
+			if from != "" {
+				body["fromNode"] = from
+			}
+			var started wire.Started
+			if err := c.do(cmd.Context(), http.MethodPost, c.run(user, ids[0], "rerun"), body, &started); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), printable(started.RunID))
+			return err
+		},
+	}
+	clientFlags(cmd, &server)
+	addUserFlag(cmd, &user)
+	cmd.ValidArgsFunction = completeRuns(&server, runsQuery{all: true})
+	cmd.Flags().StringVar(&from, "from", "", "`node` of the run's workflow to begin from (default all of it)")
+	return cmd
+}
+
 func (p *Program) answerCommand() *cobra.Command {
 	var server target
 	var user string

@@ -107,7 +107,24 @@ func (p *Program) command() (root *cobra.Command, entered *bool) {
 		configCommand(),
 		versionCommand(),
 	)
+	showUse(root)
 	return root, entered
+}
+
+// showUse adds to the errors about a command's arguments which ones it takes.
+func showUse(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		showUse(sub)
+		if _, takes, ok := strings.Cut(sub.Use, " "); ok && sub.Args != nil {
+			check := sub.Args
+			sub.Args = func(cmd *cobra.Command, args []string) error {
+				if check(cmd, args) == nil {
+					return nil
+				}
+				return fmt.Errorf("%s takes %s; see %s --help", cmd.Name(), takes, cmd.CommandPath())
+			}
+		}
+	}
 }
 
 func knownCommand(cmd *cobra.Command, args []string) error {

@@ -51,7 +51,7 @@ func runsCommand() *cobra.Command {
 	cmd.Flags().DurationVar(&q.since, "since", 0, "only runs younger than this, such as 1h")
 	cmd.Flags().IntVar(&q.limit, "limit", 50, "largest number of runs, up to 500")
 	cmd.Flags().BoolVar(&q.json, "json", false, "print each run as a line of JSON")
-	cmd.AddCommand(showCommand(), exportCommand())
+	cmd.AddCommand(showCommand(), exportCommand(), rerunCommand())
 	return cmd
 }
 

@@ -54,6 +54,12 @@ func TestRunsCancelAnswer_OnRunningServer(t *testing.T) {
 	find("over", []string{"COMPLETED"}, "--all")
 	find("over", []string{"COMPLETED"}, "--status", "completed", "--since", "1h", "--agent", "echo")
 
+	again := strings.TrimSpace(baton(t.Context(), "runs", "rerun", "over", "--server", s.URL()).want(t, 0).stdout)
+	find(again, []string{"COMPLETED", "echo"}, "--all")
+	if r := baton(t.Context(), "runs", "rerun", "over", "--from", "none", "--server", s.URL()).want(t, 1); !strings.Contains(r.stderr, "unknown_node") {
+		t.Errorf("from a node that is not there: %s", r.stderr)
+	}
+
 	r := baton(t.Context(), "runs", "--database", db, "--json").want(t, 0) // finds the server by the database's lock
 	for line := range strings.Lines(r.stdout) {
 		var run struct {
