@@ -26,11 +26,17 @@ test("sign-in with a key and sign-out; the key is in no address", async () => {
   await soundInEachLook(page, "signing in");
   await page.getByLabel("Key or token").fill("baton_wrong");
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
-  await page.getByRole("alert").waitFor();
+  await page.getByRole("alert").getByText("This server does not know who you are").waitFor();
+  await page.waitForLoadState("networkidle");
+  await page.getByRole("alert").getByText("This server does not know who you are").waitFor(); // also after what is asked without a key
   await page.getByLabel("Key or token").fill(keys.alice);
+  await page.getByLabel("Sign in for all tabs of this browser").check();
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.getByRole("heading", { name: "Runs", exact: true }).waitFor();
   await page.getByText("alice · user").waitFor();
+  const second = await visit(browser, "/runs");
+  await second.getByText("alice · user").waitFor();
+  await leave(second);
   await page.reload();
   await page.getByRole("heading", { name: "Runs", exact: true }).waitFor();
   assert.equal(await page.getByLabel("User", { exact: true }).count(), 0);

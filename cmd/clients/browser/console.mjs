@@ -192,6 +192,34 @@ test("runs are cancelled and deleted in bulk", async () => {
   await leave(page);
 });
 
+test("a workflow is run again from a node, and failed runs are retried in bulk", async () => {
+  const first = await did({ workflowId: "demo", content: "a second picnic" });
+  const page = await visit(browser, `/runs/${first.id}`);
+  await page.locator(".run-head [data-whole=true]").waitFor();
+  await page.getByRole("button", { name: "Run again", exact: true }).click();
+  await page.getByLabel("From", { exact: true }).selectOption("review");
+  await page.getByText("It begins as the run was when review began").waitFor();
+  await soundInEachLook(page, "what is run again from a node");
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByText("Rerun of", { exact: true }).waitFor();
+  const again = await ended(decodeURIComponent(new URL(page.url()).pathname.split("/").at(-1)));
+  assert.deepEqual(again.metadata, { rerunOf: first.id, rerunFrom: "review" });
+  assert.deepEqual((await logged(again)).filter((e) => e.event.type === "STEP_STARTED").map((e) => e.event.stepName), ["review"]);
+  const failed = await Promise.all([1, 2].map((n) => did({ do: [{ fail: `retried ${n}` }], threadId: `retried ${n}` }, "FAILED")));
+  await page.goto(new URL("/runs?status=failed&q=retried", page.url()).href);
+  await page.locator(".runs li").nth(1).waitFor();
+  await page.getByLabel("Select all loaded runs").check();
+  await page.getByRole("button", { name: "Retry 2", exact: true }).click();
+  await page.getByRole("dialog", { name: "Retry 2 runs?", exact: true }).getByRole("button", { name: "Run again", exact: true }).click();
+  await page.getByText("2 runs started again.").waitFor();
+  for (const run of failed) {
+    const { items } = await call("GET", `/api/projects/default/agent-runs?metadata.rerunOf=${run.id}`);
+    assert.equal(items.length, 1);
+  }
+  await quiet(page, "runs that are run again");
+  await leave(page);
+});
+
 test("a run shows its timeline, graph, messages, state, events and input", async () => {
   const run = await did({ workflowId: "demo", content: "a picnic" });
   const log = await logged(run);
@@ -315,7 +343,13 @@ test("approvals are answered in place, with edited arguments, or refused", async
   const page = await visit(browser, `/runs/${run.id}`);
   await page.locator(".node", { hasText: "never" }).locator("[data-status=SKIPPED], [data-status=PENDING]").waitFor();
   await page.getByRole("button", { name: "Edit the arguments", exact: true }).click();
+  await page.getByLabel("expression").fill("");
+  await page.getByRole("button", { name: "Allow with these arguments", exact: true }).click();
+  await page.getByText("Required.").waitFor();
+  await page.getByLabel("expression").fill("6*6");
+  await page.getByRole("tab", { name: "JSON", exact: true }).click();
   const editor = page.getByLabel("Arguments");
+  await editor.getByText("6*6").waitFor();
   await editor.click();
   await page.keyboard.press("Control+a");
   await page.keyboard.type('{"expression":"6*7"');
@@ -637,6 +671,41 @@ test("a rerun sends the whole input, from the page and from a terminal", async (
   const commands = await page.getByRole("dialog").locator("pre").allTextContents();
   for (const command of commands) assert.ok(/projectId|\/api\/projects\/default\//.test(command) || command.length > 4_000, command);
   await quiet(page, "what was asked again");
+  await leave(page);
+});
+
+test("a prompt is opened in the playground, and filters are saved", async () => {
+  const run = await did({ agent: "thinker", content: "What is 6 times 9?", threadId: "prompted" });
+  const page = await visit(browser, `/runs/${run.id}`);
+  const calls = page.getByRole("button", { name: /^model openai\/gpt-test/ });
+  await calls.nth(1).click(); // its prompt ends with the result of a tool
+  await page.getByRole("button", { name: "Open in the playground", exact: true }).click();
+  await page.getByText("3 messages of a prompt come before yours").click();
+  await page.getByLabel("Messages before yours").getByText("6*7").waitFor();
+  await soundInEachLook(page, "a prompt in the playground");
+  await page.getByRole("button", { name: "Send", exact: true }).click();
+  await page.getByText("It is 42.").waitFor();
+  await page.goto(new URL(`/runs/${run.id}`, page.url()).href);
+  await calls.first().click();
+  await page.getByRole("button", { name: "Open in the playground", exact: true }).click();
+  await page.getByLabel("Message", { exact: true }).fill("What is 6 times 10?");
+  await page.getByRole("button", { name: "Send", exact: true }).click();
+  await page.getByText("It is 42.").waitFor();
+
+  await page.goto(new URL("/runs?agent=thinker&q=times", page.url()).href);
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByLabel("Name", { exact: true }).fill("thinking");
+  await soundInEachLook(page, "what filters are saved as");
+  await page.getByRole("dialog").getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.goto(new URL("/runs", page.url()).href);
+  await page.getByLabel("Saved filters").selectOption("thinking");
+  await page.waitForURL(/agent=thinker&q=times$/);
+  await soundInEachLook(page, "saved filters");
+  await page.getByRole("button", { name: "Remove from saved", exact: true }).click();
+  await page.getByLabel("Saved filters").waitFor({ state: "detached" });
+  assert.deepEqual((await call("GET", "/api/v1/me/views")).items, []);
+  await quiet(page, "prompts and filters");
   await leave(page);
 });
 

@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useRef } from "react";
+import { useRef, useState } from "react";
 import { useProject } from "../app/context";
 import { ask } from "./client";
 import { made } from "./name";
@@ -24,6 +24,17 @@ export function useAppend() {
   return useChange((project, { run, content }: { run: Which; content: string }) =>
     ask(runURL(project, run, "/messages"), { method: "POST", body: JSON.stringify({ content }) }),
   );
+}
+
+/** rerun starts a run again on a new thread, from a node of its workflow or all of it. A repeat with the same key gets the same run. */
+export function rerun(project: string, run: Which, key: string, fromNode?: string): Promise<Started> {
+  return ask<Started>(runURL(project, run, "/rerun"), { method: "POST", headers: { "Idempotency-Key": key }, body: JSON.stringify(fromNode ? { fromNode } : {}) });
+}
+
+/** useRerun is rerun of one run, with a key for each node. */
+export function useRerun() {
+  const [key] = useState(() => made("rerun"));
+  return useChange((project, { run, fromNode }: { run: Which; fromNode: string }) => rerun(project, run, `${key}-${fromNode}`, fromNode));
 }
 
 export interface Started {

@@ -68,21 +68,21 @@ export async function begin(path: string, body: object): Promise<void> {
   stop.abort();
 }
 
-const refusals = new Set<() => void>();
+const refusals = new Set<(why?: string) => void>();
 
-/** onRefused calls its argument when the server rejects the credential. */
-export function onRefused(tell: () => void) {
+/** onRefused calls its argument when the server rejects the credential, with the server's reason if it has given one. */
+export function onRefused(tell: (why?: string) => void) {
   refusals.add(tell);
   return () => refusals.delete(tell);
 }
 
 /** ended reports that the server rejects the credential. */
-export function ended() {
-  for (const tell of refusals) tell();
+export function ended(why?: string) {
+  for (const tell of refusals) tell(why);
 }
 
 function refused(p: Problem): Problem {
-  if (p.status === 401) ended();
+  if (p.status === 401) ended(p.message);
   return p;
 }
 

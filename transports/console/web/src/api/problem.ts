@@ -4,14 +4,16 @@ export class Problem extends Error {
   readonly code: string;
   readonly retryAfter: number; // seconds, 0 if unknown
   readonly requestId: string;
+  readonly place: string; // in the request's body, as a JSON pointer; "" if unknown
 
-  constructor(status: number, code: string, detail: string, retryAfter = 0, requestId = "") {
+  constructor(status: number, code: string, detail: string, retryAfter = 0, requestId = "", place = "") {
     super(detail);
     this.name = "Problem";
     this.status = status;
     this.code = code;
     this.retryAfter = retryAfter;
     this.requestId = requestId;
+    this.place = place;
   }
 }
 
@@ -19,6 +21,7 @@ interface Body {
   detail?: unknown;
   code?: unknown;
   requestId?: unknown;
+  place?: unknown;
 }
 
 /** problemOf reads the error in an answer. */
@@ -27,7 +30,7 @@ export function problemOf(response: Response, body: unknown): Problem {
   const detail = typeof b.detail === "string" ? b.detail : `The server answered ${response.status} ${response.statusText}`.trim();
   const code = typeof b.code === "string" ? b.code : "";
   const requestId = typeof b.requestId === "string" ? b.requestId : "";
-  return new Problem(response.status, code, detail, Number(response.headers.get("Retry-After")) || 0, requestId);
+  return new Problem(response.status, code, detail, Number(response.headers.get("Retry-After")) || 0, requestId, typeof b.place === "string" ? b.place : "");
 }
 
 /** lost reports whether the server was unreachable or asks for a retry. */

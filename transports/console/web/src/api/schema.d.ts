@@ -284,6 +284,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{projectId}/agent-runs/{runId}/rerun": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run a run again, all of it or from a node
+         * @description On a new thread of yours, with the messages, state, tools, context and metadata of the run, its id in `metadata.rerunOf`, and the messages before it. With `fromNode` the new run begins as the run was when that node began: the nodes that were completed then are not executed again.
+         */
+        post: operations["rerunRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{projectId}/interrupts": {
         parameters: {
             query?: never;
@@ -653,6 +673,30 @@ export interface paths {
         /** Show who the server takes the caller for */
         get: operations["getMe"];
         put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/me/views": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the views that the caller has saved
+         * @description A view is a list of runs in the console: the query of its address, under a name. Other users do not see it.
+         */
+        get: operations["listViews"];
+        /**
+         * Replace the views that the caller has saved
+         * @description 50 at most, in their order. Of two requests at once the last one counts.
+         */
+        put: operations["putViews"];
         post?: never;
         delete?: never;
         options?: never;
@@ -3774,6 +3818,11 @@ export interface components {
             /** @description Of the burst. */
             used: number;
         };
+        /** @description What of a run to run again. */
+        RerunRequest: {
+            /** @description The node of its workflow to begin from. Absent: all of it. */
+            fromNode?: string;
+        };
         /** @description The answer to an interrupt. */
         ResumeEntry: {
             interruptId: string;
@@ -5158,6 +5207,17 @@ export interface components {
             nextCursor: string | null;
             /** @description How many the whole list has. Lists of a run's steps, messages and calls of models always have it. Other lists are counted with `count=true`: null then means that there are more than 10 000, or that counting would take reading more than a page does. */
             total: number | null;
+        };
+        /** @description A list of runs that a user has saved. */
+        View: {
+            /** @description Unique among the user's. */
+            name: string;
+            /** @description Of the address of the list in the console, up to 2 KiB. */
+            query: string;
+        };
+        /** @description The views of a user. */
+        Views: {
+            items: components["schemas"]["View"][];
         };
         /** @description A call of a model with its prompt and answer. */
         WholeModelCall: {
@@ -6776,6 +6836,101 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    rerunRun: {
+        parameters: {
+            query?: {
+                /** @description With a role that sees others' runs: whose run this is, where a name alone is ambiguous. */
+                user?: string;
+            };
+            header?: {
+                /** @description 1 to 255 visible characters. The same key and body within 24 hours get the first answer again; another body gets 409. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /**
+                 * @description The project. `default` unless accounts say otherwise.
+                 * @example default
+                 */
+                projectId: string;
+                /** @description The run: the name its client gave it, or one of the further names it got with answers. */
+                runId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "fromNode": "draft"
+                 *     }
+                 */
+                "application/json": components["schemas"]["RerunRequest"];
+            };
+        };
+        responses: {
+            /** @description The new run was taken. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "threadId": "main",
+                     *       "runId": "0190f5a1-8000-7d3e-8f10-6b1f0c9d2a77",
+                     *       "conversationId": "0190f5a1-7f3c-7cc2-9a51-2f6d0c3b8e11",
+                     *       "status": "RUNNING",
+                     *       "eventsUrl": "/api/v1/agent/runs/main/events?after_event_id=0"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Started"];
+                };
+            };
+            /** @description The body is wrong, or the run has begun no such node. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            /** @description There is no such run, or its agent, workflow or tool is gone. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description What the run began with is gone. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body or what is new in it is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["Misdirected"];
+            429: components["responses"]["Overloaded"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listInterrupts: {
         parameters: {
             query?: {
@@ -8150,6 +8305,110 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["ProjectNotFound"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listViews: {
+        parameters: {
+            query?: {
+                /** @description The project, instead of the body's or the credential's. */
+                projectId?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All of them. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "name": "failed today",
+                     *           "query": "status=failed&since=24h"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Views"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["ProjectNotFound"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    putViews: {
+        parameters: {
+            query?: {
+                /** @description The project, instead of the body's or the credential's. */
+                projectId?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "items": [
+                 *         {
+                 *           "name": "failed today",
+                 *           "query": "status=failed&since=24h"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["Views"];
+            };
+        };
+        responses: {
+            /** @description All of them. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "name": "failed today",
+                     *           "query": "status=failed&since=24h"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Views"];
+                };
+            };
+            /** @description The body is wrong. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["ProjectNotFound"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             421: components["responses"]["Misdirected"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

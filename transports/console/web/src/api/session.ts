@@ -1,7 +1,7 @@
-// The credential of this tab. It is only in sessionStorage, never in another tab or a URL.
+// The credential of this tab, never in a URL. It is in sessionStorage, and in localStorage if the user wants the other tabs of the browser to have it.
 const key = "baton.credential";
 
-let credential = sessionStorage.getItem(key) ?? "";
+let credential = sessionStorage.getItem(key) ?? localStorage.getItem(key) ?? "";
 const listeners = new Set<() => void>();
 
 export const session = {
@@ -14,10 +14,13 @@ export const session = {
     return credential ? `Bearer ${credential}` : null;
   },
 
-  set(next: string) {
+  /** set changes the credential. everywhere stores it for all tabs; without a credential all tabs lose the stored one. */
+  set(next: string, everywhere = false) {
+    if (everywhere || localStorage.getItem(key) === credential) localStorage.removeItem(key);
     credential = next.trim();
     if (credential) sessionStorage.setItem(key, credential);
     else sessionStorage.removeItem(key);
+    if (credential && everywhere) localStorage.setItem(key, credential);
     for (const tell of listeners) tell();
   },
 

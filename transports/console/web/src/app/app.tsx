@@ -35,8 +35,7 @@ const local: Me = {
 /** App is the console: the sign-in page if the server needs a credential, otherwise the pages. */
 export function App() {
   const queries = useQueryClient();
-  const [tried, setTried] = useState(false);
-  const [ended, setEnded] = useState(false); // the credential was valid before
+  const [wrong, setWrong] = useState(""); // why the last credential was refused
   const me = useQuery({
     queryKey: ["me"],
     queryFn: () => who().catch((error: unknown) => (missing(error) ? local : Promise.reject(error))),
@@ -46,10 +45,10 @@ export function App() {
   });
   useEffect(
     () => {
-      const off = onRefused(() => {
-        if (!session.credential) return;
+      const off = onRefused((why) => {
+        if (!session.credential) return; // a request without one, whose refusal says less
         session.set("");
-        setEnded(queries.getQueryData(["me"]) !== undefined);
+        setWrong(queries.getQueryData(["me"]) === undefined && why ? why : "Your key or token was revoked or has expired.");
         void queries.resetQueries({ queryKey: ["me"] });
       });
       return () => void off();
@@ -58,12 +57,10 @@ export function App() {
   );
   if (me.error instanceof Problem && me.error.status === 401) {
     const retry = () => {
-      setTried(true);
-      setEnded(false);
+      setWrong("");
       queries.clear();
       void me.refetch();
     };
-    const wrong = ended ? "Your key or token was revoked or has expired." : tried && !me.isFetching ? me.error.message : "";
     return <SignIn wrong={wrong} retry={retry} />;
   }
   if (me.error) return <Empty title="The console cannot start">{say(me.error)}</Empty>;

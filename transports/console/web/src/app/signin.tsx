@@ -2,13 +2,14 @@ import { useId, useState, type FormEvent } from "react";
 import { session } from "../api/session";
 import * as icons from "../ui/icons";
 
-/** SignIn asks for a key or a token. wrong is the error of the last one. */
+/** SignIn asks for a key or a token. wrong is why the last one was refused. */
 export function SignIn({ wrong, retry }: { wrong: string; retry: () => void }) {
   const [credential, setCredential] = useState("");
+  const [everywhere, setEverywhere] = useState(false);
   const id = useId();
   const submit = (e: FormEvent) => {
     e.preventDefault();
-    session.set(credential);
+    session.set(credential, everywhere);
     retry();
   };
   return (
@@ -29,9 +30,13 @@ export function SignIn({ wrong, retry }: { wrong: string; retry: () => void }) {
             onChange={(e) => setCredential(e.target.value)}
           />
           <span id={`${id}-about`} className={wrong ? "wrong" : "hint"} role={wrong ? "alert" : undefined}>
-            {wrong || "It is stored in this tab only, until you close the tab."}
+            {wrong || (everywhere ? "It is stored in this browser until you sign out." : "It is stored in this tab only, until you close the tab.")}
           </span>
         </div>
+        <label className="check">
+          <input type="checkbox" checked={everywhere} onChange={(e) => setEverywhere(e.target.checked)} />
+          Sign in for all tabs of this browser
+        </label>
         <button type="submit" className="button primary" disabled={credential.trim() === ""}>
           Sign in
         </button>

@@ -2,6 +2,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useId, useState } from "react";
 import { ask } from "../api/client";
 import { isDigits } from "../api/json";
+import { Problem } from "../api/problem";
 import { useOffers } from "../api/queries";
 import type { Interrupt, ResumeEntry, Waiting } from "../api/types";
 import { Boundary } from "../app/boundary";
@@ -9,13 +10,12 @@ import { useProject } from "../app/context";
 import type { Call } from "../log/transcript";
 import "./answer.css";
 import { Failure } from "./basics";
-import { CodeEditor } from "./code-editor";
 import { Undrawn } from "./drawn";
 import { exactly } from "./format";
 import { JsonTree, parsed } from "./json";
 import { initial, isSchema, wrong, type Schema } from "./schema";
-import { SchemaForm } from "./schema-form";
 import { toast } from "./toast";
+import { ValueEditor } from "./value-editor";
 
 interface Props {
   runId: string;
@@ -46,9 +46,15 @@ export function Answer({ runId, user, interrupts, calls }: Props) {
           {interrupts.filter((i) => given[i.id]).length} of {interrupts.length} answered. The run continues when all are answered.
         </p>
       )}
-      {send.error && <Failure error={send.error} />}
+      {send.error && <Failure error={placed(send.error)} />}
     </div>
   );
+}
+
+// The error of an answer that breaks its schema, with the place in the answer.
+function placed(error: unknown): unknown {
+  const at = error instanceof Problem && /^\/resume\/\d+\/payload(\/.*)$/.exec(error.place)?.[1];
+  return at ? new Error(`${error.message} (at ${at})`) : error;
 }
 
 function useSend(runId: string, user?: string) {
@@ -193,26 +199,32 @@ function Result({ interrupt: i, call, give, busy }: QuestionProps) {
 // A form to approve a tool call, with editable arguments, or an agent.
 function Approval({ interrupt: i, give, busy }: QuestionProps) {
   const asked = (i.metadata ?? {}) as About;
-  const [text, setText] = useState<string | null>(null);
-  const edited = text === null ? undefined : parsed(text);
-  const bad = text !== null && (typeof edited !== "object" || edited === null || isDigits(edited));
-  const allow = () =>
-    give({ interruptId: i.id, status: "resolved", payload: { approved: true, ...(text === null ? {} : { editedArgs: edited }) } });
+  const tool = useOffers().data?.tools.find((t) => t.name === asked.toolName);
+  const schema = isSchema(tool?.parameters) ? tool.parameters : undefined;
+  const [edited, setEdited] = useState<{ args: unknown } | null>(null);
+  const [problems, setProblems] = useState<Record<string, string>>({});
+  const bad = edited !== null && (typeof edited.args !== "object" || edited.args === null || isDigits(edited.args));
+  const allow = () => {
+    const found = edited && schema ? wrong(schema, edited.args, true) : {};
+    setProblems(found);
+    if (Object.keys(found).length > 0) return;
+    give({ interruptId: i.id, status: "resolved", payload: { approved: true, ...(edited && { editedArgs: edited.args }) } });
+  };
   return (
     <>
       {asked.query && <p className="wrap">{asked.query}</p>}
-      {asked.input !== undefined && text === null && <JsonTree value={asked.input} depth={3} />}
-      {text !== null && <CodeEditor label="Arguments" value={text} onChange={setText} height={96} />}
+      {asked.input !== undefined && edited === null && <JsonTree value={asked.input} depth={3} />}
+      {edited && <ValueEditor label="Arguments" schema={schema} value={edited.args} onChange={(args) => setEdited({ args })} problems={problems} />}
       {bad && <p className="wrong">The arguments must be a JSON object.</p>}
       <div className="row wraps">
         <button type="button" className="button primary" disabled={busy || bad} onClick={allow}>
-          {text === null ? "Allow" : "Allow with these arguments"}
+          {edited === null ? "Allow" : "Allow with these arguments"}
         </button>
         <button type="button" className="button danger" disabled={busy} onClick={() => give({ interruptId: i.id, status: "resolved", payload: { approved: false } })}>
           Refuse
         </button>
-        {asked.input !== undefined && text === null && (
-          <button type="button" className="button plain" onClick={() => setText(JSON.stringify(asked.input, null, 2))}>
+        {asked.input !== undefined && edited === null && (
+          <button type="button" className="button plain" onClick={() => setEdited({ args: asked.input })}>
             Edit the arguments
           </button>
         )}
@@ -240,7 +252,7 @@ function Form({ interrupt: i, give, busy }: QuestionProps) {
         submit();
       }}
     >
-      <SchemaForm schema={schema} value={value} onChange={setValue} problems={problems} required />
+      <ValueEditor label="Answer as JSON" schema={schema} value={value} onChange={setValue} problems={problems} />
       <div className="row wraps">
         <button type="submit" className="button primary" disabled={busy}>
           Answer

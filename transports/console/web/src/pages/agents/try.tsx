@@ -8,12 +8,11 @@ import type { Tool } from "../../api/types";
 import { useProject } from "../../app/context";
 import { Answer } from "../../ui/answer";
 import { Failure, Took } from "../../ui/basics";
-import { CodeEditor } from "../../ui/code-editor";
 import { Drawn } from "../../ui/drawn";
 import { JsonTree, parsed } from "../../ui/json";
-import { initial, plain, shape, wrong, type Schema } from "../../ui/schema";
-import { SchemaForm } from "../../ui/schema-form";
+import { initial, wrong, type Schema } from "../../ui/schema";
 import { StatusBadge } from "../../ui/status";
+import { ValueEditor } from "../../ui/value-editor";
 
 /** Try calls a tool in a run of its own. */
 export function Try({ tool }: { tool: Tool }) {
@@ -30,9 +29,7 @@ export function Try({ tool }: { tool: Tool }) {
 
 function Form({ tool }: { tool: Tool }) {
   const schema = (tool.parameters ?? { type: "object" }) as Schema;
-  const fields = shape(plain(schema, schema)) === "object";
   const [value, setValue] = useState<unknown>(() => initial(schema) ?? {});
-  const [text, setText] = useState("{}");
   const [problems, setProblems] = useState<Record<string, string>>({});
   const project = useProject();
   const call = useMutation({
@@ -42,11 +39,10 @@ function Form({ tool }: { tool: Tool }) {
         body: JSON.stringify({ arguments: args }),
       }),
   });
-  const args = fields ? value : parsed(text);
   const submit = () => {
-    const found = wrong(schema, args, true);
+    const found = wrong(schema, value, true);
     setProblems(found);
-    if (Object.keys(found).length === 0 && args !== undefined) call.mutate(args);
+    if (Object.keys(found).length === 0 && value !== undefined) call.mutate(value);
   };
   return (
     <form
@@ -56,13 +52,9 @@ function Form({ tool }: { tool: Tool }) {
         submit();
       }}
     >
-      {fields ? (
-        <SchemaForm schema={schema} value={value} onChange={setValue} problems={problems} required />
-      ) : (
-        <CodeEditor label={`Arguments of ${tool.name}`} value={text} onChange={setText} height={64} />
-      )}
+      <ValueEditor label={`Arguments of ${tool.name}`} schema={schema} value={value} onChange={setValue} problems={problems} />
       <div>
-        <button type="submit" className="button primary small" disabled={call.isPending || args === undefined}>
+        <button type="submit" className="button primary small" disabled={call.isPending || value === undefined}>
           Call it
         </button>
       </div>

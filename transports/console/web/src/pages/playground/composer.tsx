@@ -18,11 +18,12 @@ interface Props {
   open: Run[]; // open runs of the thread
   stop: () => void;
   worker: Worker;
+  begun: number; // messages that the next one comes behind, -1 if they are no array
   staged: boolean; // the next message replaces the state
 }
 
 /** Composer is the input of the next message. */
-export function Composer({ text, files, setFiles, change, ask, open, stop, worker, staged }: Props) {
+export function Composer({ text, files, setFiles, change, ask, open, stop, worker, begun, staged }: Props) {
   const [loading, setLoading] = useState(0);
   const [refused, setRefused] = useState<{ name: string; why: string }[]>([]);
   const [over, setOver] = useState(false); // a file is being dragged over it
@@ -37,8 +38,8 @@ export function Composer({ text, files, setFiles, change, ask, open, stop, worke
     f.style.height = `${Math.min(f.scrollHeight + 2, 260)}px`;
   }, [text]);
   const waits = open.some((r) => r.status === "WAITING");
-  const nothing = text.trim() === "" && files.length === 0 && !staged && worker.kind === "agent";
-  const blocked = nothing || waits || ask.busy || loading > 0 || worker.name === "";
+  const nothing = text.trim() === "" && files.length === 0 && !staged && begun <= 0 && worker.kind === "agent";
+  const blocked = nothing || begun < 0 || waits || ask.busy || loading > 0 || worker.name === "";
   const send = () => {
     if (blocked) return;
     ask.say(text, files, () => {

@@ -11,15 +11,17 @@ import { useKeys } from "../../app/keys";
 import { useTitle } from "../../app/title";
 import { useThreadLog } from "../../log/hooks";
 import { CopyIcon, Failure } from "../../ui/basics";
+import { CodeEditor } from "../../ui/code-editor";
 import { Dialog } from "../../ui/dialog";
 import * as icons from "../../ui/icons";
 import { failed } from "../../ui/toast";
 import { Composer } from "./composer";
 import { Conversation } from "./conversation";
 import "./playground.css";
-import { useSetup, type Worker } from "./setup";
+import { useSetup, type Setup, type Worker } from "./setup";
 import { Side } from "./side";
 import { Declaration, type Declared } from "./tools-tab";
+import { begins } from "./request";
 import { useAsk } from "./use-ask";
 
 /** The page Playground: a conversation on the thread in the address. */
@@ -81,8 +83,14 @@ function Thread({ threadId }: { threadId: string }) {
           </div>
         </header>
         {log.problem && <Failure error={new Error(log.problem)} retry={() => setGeneration((n) => n + 1)} />}
-        <Conversation log={log} runs={runs} ask={ask} worker={worker} say={(text) => change({ text })} />
-        <Composer text={setup.text} files={files} setFiles={setFiles} change={change} ask={ask} open={open} stop={stop} worker={worker} staged={setup.state !== null} />
+        {setup.before !== null && !log.exists ? (
+          <div className="grow">
+            <Before setup={setup} change={change} />
+          </div>
+        ) : (
+          <Conversation log={log} runs={runs} ask={ask} worker={worker} say={(text) => change({ text })} />
+        )}
+        <Composer begun={begins(setup)?.length ?? -1} text={setup.text} files={files} setFiles={setFiles} change={change} ask={ask} open={open} stop={stop} worker={worker} staged={setup.state !== null} />
       </div>
       {wide ? (
         <aside className="side" aria-label="Settings of the thread">
@@ -97,6 +105,27 @@ function Thread({ threadId }: { threadId: string }) {
       )}
       {declared && <Declaration declared={declared} tools={setup.tools} change={(tools) => change({ tools })} onClose={() => declare(null)} />}
     </div>
+  );
+}
+
+// The messages of a prompt that begin the thread.
+function Before({ setup, change }: { setup: Setup; change: (part: Partial<Setup>) => void }) {
+  const list = begins(setup);
+  return (
+    <details className="panel before">
+      <summary>{list === null ? "The messages before yours are not a JSON array" : `${list.length} messages of a prompt come before yours`}</summary>
+      <div className="stack">
+        <p className="muted">
+          The agent above adds its own instructions, tools, model and parameters. Choose another agent to change these.
+        </p>
+        <CodeEditor label="Messages before yours" value={setup.before ?? ""} onChange={(before) => change({ before })} height={200} />
+        <div>
+          <button type="button" className="button small" onClick={() => change({ before: null })}>
+            Leave them out
+          </button>
+        </div>
+      </div>
+    </details>
   );
 }
 

@@ -20,11 +20,22 @@ export function envelope(setup: Setup, worker: Worker, threadId: string): RunReq
   };
 }
 
-/** said returns a request with a text and files. */
-export function said(request: RunRequest, text: string, files: Attachment[]): RunRequest {
+/** said returns a request with a text and files, behind the messages that begin the thread. */
+export function said(request: RunRequest, text: string, files: Attachment[], before: unknown[] = []): RunRequest {
+  if (before.length > 0) {
+    const own = text.trim() === "" && files.length === 0 ? [] : [{ role: "user", content: text, ...(files.length > 0 && { metadata: { attachments: files } }) }];
+    return { ...request, messages: [...before, ...own] as unknown as RunRequest["messages"] };
+  }
   if (files.length === 0) return text.trim() === "" ? request : { ...request, content: text };
   const message = { role: "user", content: text, metadata: { attachments: files } };
   return { ...request, messages: [message] as unknown as RunRequest["messages"] };
+}
+
+/** begins returns the messages that begin a thread, null if they are no array. */
+export function begins(setup: Setup): unknown[] | null {
+  if (setup.before === null) return [];
+  const list = parsed(setup.before);
+  return Array.isArray(list) ? list : null;
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {

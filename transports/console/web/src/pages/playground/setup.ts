@@ -23,15 +23,23 @@ export interface Setup {
   tools: Mock[];
   context: { description: string; value: string }[];
   props: string; // JSON: forwardedProps
+  before: string | null; // JSON: messages that begin the thread, before the first one that is written here
   state: string | null; // JSON: replaces the thread's state with the next message
   multitask: NonNullable<RunRequest["multitask"]>;
 }
 
-const fresh: Setup = { worker: null, text: "", tools: [], context: [], props: "", state: null, multitask: "enqueue" };
+const fresh: Setup = { worker: null, text: "", tools: [], context: [], props: "", before: null, state: null, multitask: "enqueue" };
+
+const keyOf = (user: string, threadId: string) => `baton.playground.${user}.${threadId}`;
+
+/** prepare stores the setup of a thread that does not exist yet, for when the playground opens it. */
+export function prepare(user: string, threadId: string, part: Partial<Setup>) {
+  sessionStorage.setItem(keyOf(user, threadId), JSON.stringify({ ...fresh, ...part }));
+}
 
 /** useSetup stores a thread's setup in this tab, across reloads. */
 export function useSetup(threadId: string): [Setup, (change: Partial<Setup>) => void] {
-  const key = `baton.playground.${useMe().user}.${threadId}`;
+  const key = keyOf(useMe().user, threadId);
   const [setup, setSetup] = useState<Setup>(() => ({ ...fresh, ...kept(key) }));
   const change = useCallback(
     (part: Partial<Setup>) =>

@@ -5,7 +5,7 @@ import type { Attachment } from "../../api/types";
 import { useProject } from "../../app/context";
 import type { Entry } from "../../log/transcript";
 import { failed } from "../../ui/toast";
-import { envelope, said } from "./request";
+import { begins, envelope, said } from "./request";
 import type { Setup, Worker } from "./setup";
 
 interface Given {
@@ -39,13 +39,13 @@ export function useAsk({ threadId, setup, worker, change, begun, exists }: Given
     onSettled: () => void queries.invalidateQueries({ queryKey: ["runs"] }),
   });
   const sent = () => {
-    change({ state: null });
+    change({ state: null, before: null });
     if (!exists) begun();
   };
   return {
     busy: start.isPending || editing.isPending,
     say: (text, files, done) =>
-      start.mutate(said(request, text, files), {
+      start.mutate(said(request, text, files, begins(setup) ?? []), {
         onError: failed,
         onSuccess: () => {
           sent();

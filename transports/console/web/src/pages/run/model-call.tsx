@@ -1,15 +1,18 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { useLocation } from "wouter";
 import { ask } from "../../api/client";
+import { made } from "../../api/name";
 import { runURL } from "../../api/queries";
 import type { ModelCall, Run, SentMessage } from "../../api/types";
-import { useMoney, useProject } from "../../app/context";
+import { useMe, useMoney, useProject } from "../../app/context";
 import { CopyIcon, Empty, Failure, Loading } from "../../ui/basics";
 import { Drawn } from "../../ui/drawn";
 import { duration, exactly, number } from "../../ui/format";
 import { JsonTree, parsed } from "../../ui/json";
 import { Plain } from "../../ui/markdown";
 import { Tabs } from "../../ui/tabs";
+import { prepare } from "../playground/setup";
 import "./model-call.css";
 
 const tabs = [
@@ -22,7 +25,7 @@ const tabs = [
 ];
 
 /** ModelCallDetail is a call of a model: the prompt as the model got it, its answer, tokens, cost and times. */
-export function ModelCallDetail({ run, callId, open }: { run: Run; callId: string; open: boolean }) {
+export function ModelCallDetail({ run, callId, agent, open }: { run: Run; callId: string; agent: unknown; open: boolean }) {
   const project = useProject();
   const [chosen, setChosen] = useState("sent");
   const { data: call, error, refetch } = useQuery({
@@ -35,7 +38,7 @@ export function ModelCallDetail({ run, callId, open }: { run: Run; callId: strin
   return (
     <div className="model-call">
       <Tabs label="Parts of the model call" tabs={list} chosen={chosen} choose={setChosen}>
-        {chosen === "sent" && <Sent call={call} />}
+        {chosen === "sent" && <Sent call={call} agent={typeof agent === "string" ? agent : (run.agent ?? "")} />}
         {chosen === "answered" && <Answered call={call} />}
         {chosen === "tools" && <Tools call={call} />}
         {chosen === "parameters" && <Parameters call={call} />}
@@ -56,12 +59,31 @@ const changed: Record<string, string> = {
 
 const many = 50; // messages that are shown at first: the latest
 
-function Sent({ call: { sent } }: { call: ModelCall }) {
+function Sent({ call: { sent }, agent }: { call: ModelCall; agent: string }) {
   const [shown, setShown] = useState(many);
+  const { user } = useMe();
+  const [, go] = useLocation();
   if (!sent) return <NotKept />;
   const before = Math.max(0, sent.messages.length - shown);
+  const play = () => {
+    const last = sent.messages.at(-1);
+    const asks = last?.role === "user" && typeof last.content === "string";
+    const begin = (asks ? sent.messages.slice(0, -1) : sent.messages).map(({ id: _, ...m }) => m);
+    const threadId = made("play");
+    prepare(user, threadId, {
+      ...(agent && { worker: { kind: "agent", name: agent } }),
+      ...(asks && { text: last.content as string }),
+      before: begin.length > 0 ? JSON.stringify(begin, null, 2) : null,
+    });
+    go(`/playground/${threadId}`);
+  };
   return (
     <div className="stack">
+      <div>
+        <button type="button" className="button small" onClick={play}>
+          Open in the playground
+        </button>
+      </div>
       {sent.changes.length > 0 && (
         <div className="scroll-x" tabIndex={0} role="region" aria-label="Changes to the conversation">
           <table className="table">

@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useId, useState } from "react";
 import { useLocation } from "wouter";
-import { useNamed, useStart } from "../../api/actions";
+import { useNamed, useRerun, useStart } from "../../api/actions";
 import { edit } from "../../api/threads";
 import type { Run, RunRequest, ThreadMessage } from "../../api/types";
 import { useOwns, useProject } from "../../app/context";
@@ -23,6 +23,9 @@ export function Rerun({ run, log, onClose }: { run: Run; log: RunLog; onClose: (
   const [, go] = useLocation();
   const start = useStart();
   const instead = useInstead();
+  const rerun = useRerun();
+  const [node, setNode] = useState("");
+  const nodes = nodesOf(run, log);
   const id = useId();
   const options: { id: Where; text: string }[] = [
     { id: "new", text: "in a new thread" },
@@ -35,41 +38,71 @@ export function Rerun({ run, log, onClose }: { run: Run; log: RunLog; onClose: (
     go(`/runs/${encodeURIComponent(runId)}`);
   };
   const begin = () => {
-    if (chosen === "place" && asked && content !== original) instead.mutate({ run, input, asked, content }, { onSuccess: began });
+    if (node) rerun.mutate({ run, fromNode: node }, { onSuccess: began });
+    else if (chosen === "place" && asked && content !== original) instead.mutate({ run, input, asked, content }, { onSuccess: began });
     else start.mutate(request(run, input, content, chosen, asked), { onSuccess: began });
   };
-  const error = start.error ?? instead.error;
+  const error = rerun.error ?? start.error ?? instead.error;
   return (
     <Dialog
       title={`Run ${run.workflowId} again`}
       onClose={onClose}
       footer={
-        <button type="button" className="button primary" disabled={start.isPending || instead.isPending} onClick={begin}>
+        <button type="button" className="button primary" disabled={rerun.isPending || start.isPending || instead.isPending} onClick={begin}>
           Run
         </button>
       }
     >
       <div className="stack">
-        <div className="field">
-          <label className="label" htmlFor={id}>
-            Message to send
-          </label>
-          <textarea id={id} className="input" rows={7} autoFocus value={content} onChange={(e) => setContent(e.target.value)} />
-        </div>
-        <fieldset className="fieldset stack">
-          <legend>Where</legend>
-          {options.map((o) => (
-            <label key={o.id} className="check">
-              <input type="radio" name={id} checked={chosen === o.id} onChange={() => setWhere(o.id)} />
-              {o.text}
+        {nodes.length > 1 && (
+          <div className="field">
+            <label className="label" htmlFor={`${id}-from`}>
+              From
             </label>
-          ))}
-        </fieldset>
-        <p className="muted">Its messages and its state are sent again. Front-end tools, context and forwardedProps are not in its log.</p>
+            <select id={`${id}-from`} className="input" value={node} onChange={(e) => setNode(e.target.value)}>
+              <option value="">its beginning</option>
+              {nodes.map((name) => (
+                <option key={name}>{name}</option>
+              ))}
+            </select>
+          </div>
+        )}
+        {node ? (
+          <p className="muted">
+            In a new thread. It begins as the run was when {node} began: nodes that were completed then keep their outputs and are not executed again. Later nodes are
+            executed, call tools and ask again.
+          </p>
+        ) : (
+          <>
+            <div className="field">
+              <label className="label" htmlFor={id}>
+                Message to send
+              </label>
+              <textarea id={id} className="input" rows={7} autoFocus value={content} onChange={(e) => setContent(e.target.value)} />
+            </div>
+            <fieldset className="fieldset stack">
+              <legend>Where</legend>
+              {options.map((o) => (
+                <label key={o.id} className="check">
+                  <input type="radio" name={id} checked={chosen === o.id} onChange={() => setWhere(o.id)} />
+                  {o.text}
+                </label>
+              ))}
+            </fieldset>
+            <p className="muted">Its messages and its state are sent again. Front-end tools, context and forwardedProps are not in its log.</p>
+          </>
+        )}
         {error && <Failure error={error} />}
       </div>
     </Dialog>
   );
+}
+
+// The nodes of a workflow that the run has begun.
+function nodesOf(run: Run, log: RunLog): string[] {
+  if (run.agent !== null) return [];
+  const begun = log.events.flatMap(({ event: e }) => (e.type === "STEP_STARTED" && !e.subagentRunId && typeof e.stepName === "string" ? [e.stepName] : []));
+  return [...new Set(begun)];
 }
 
 interface Edited {

@@ -114,9 +114,10 @@ function Line({ item, scale, end, open, toggle }: { item: Item; scale: Scale; en
 function Detail({ run, item, log, show }: { run: Run; item: Item; log: RunLog; show: (event: number) => void }) {
   const entry = log.transcript.entries.find((e) => e.id === item.messageId);
   const call = item.toolCallId ? log.transcript.entries.flatMap((e) => e.calls).find((c) => c.id === item.toolCallId) : undefined;
+  const agent = log.events.find((e) => e.id === item.eventId)?.event.agent; // of a node or a sub-agent
   return (
     <div className="line-detail stack">
-      {item.callId ? <ModelCallDetail run={run} callId={item.callId} open={item.end === null} /> : call ? <ToolCall call={call} version={entry?.version ?? 0} /> : entry ? <Content content={entry.content} /> : item.detail && <p className="wrap">{item.detail}</p>}
+      {item.callId ? <ModelCallDetail run={run} callId={item.callId} agent={agent} open={item.end === null} /> : call ? <ToolCall call={call} version={entry?.version ?? 0} /> : entry ? <Content content={entry.content} /> : item.detail && <p className="wrap">{item.detail}</p>}
       <div className="row wraps muted">
         {item.step && <span>in {item.step}</span>}
         {item.events > 0 && <span>{item.events === 1 ? "1 delta" : `${number(item.events)} deltas`}</span>}

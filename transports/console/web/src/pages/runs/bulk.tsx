@@ -1,6 +1,8 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
+import { rerun } from "../../api/actions";
+import { made } from "../../api/name";
 import { over, runURL } from "../../api/queries";
 import { ask as send } from "../../api/client";
 import { Problem, say } from "../../api/problem";
@@ -13,34 +15,40 @@ import { opening } from "../../ui/format";
 import { StatusBadge } from "../../ui/status";
 import { toast } from "../../ui/toast";
 
-/** Bulk cancels or deletes all selected runs, after a confirmation. */
+/** Bulk retries, cancels or deletes all selected runs, after a confirmation. */
 export function Bulk({ runs, keep }: { runs: Run[]; keep: (runs: Run[]) => void }) {
   const project = useProject();
   const queries = useQueryClient();
   const operator = useMay("operator");
   const admin = useMay("admin");
   const me = useMe();
-  const [asks, ask] = useState<"cancel" | "delete" | null>(null); // the action to confirm
+  const [asks, ask] = useState<"retry" | "cancel" | "delete" | null>(null); // the action to confirm
   const [done, setDone] = useState<{ n: number; of: number } | null>(null); // progress of the action
   const own = (r: Run) => r.user === undefined || r.user === me.user;
   const cancellable = runs.filter((r) => !over(r.status) && (operator || own(r)));
+  const failed = runs.filter((r) => r.status === "FAILED");
   const removable = runs.filter((r) => over(r.status) && (admin || own(r)));
   useKeys("Selected runs", {
     ...(cancellable.length > 0 && { c: { does: "cancel it", run: () => ask("cancel") } }),
+    ...(failed.length > 0 && { e: { does: "run it again", run: () => ask("retry") } }),
     ...(removable.length > 0 && { d: { does: "delete it", run: () => ask("delete") } }),
   });
   const all = async (list: Run[], act: (run: Run) => Promise<unknown>, word: string) => {
-    const failed = new Map<Run, unknown>();
+    const problems = new Map<Run, unknown>();
     for (const [i, run] of list.entries()) {
       setDone({ n: i + 1, of: list.length });
-      await patiently(() => act(run)).catch((error: unknown) => failed.set(run, error));
+      await patiently(() => act(run)).catch((error: unknown) => problems.set(run, error));
     }
     setDone(null);
     ask(null);
-    if (failed.size === 0) toast(`${many(list)} ${word}.`);
-    else toast(`${failed.size} of ${many(list)} not ${word}: ${[...new Set([...failed.values()].map(say))].slice(0, 3).join(" ")}`, "bad");
-    keep([...failed.keys()]); // keep failed runs selected
+    if (problems.size === 0) toast(`${many(list)} ${word}.`);
+    else toast(`${problems.size} of ${many(list)} not ${word}: ${[...new Set([...problems.values()].map(say))].slice(0, 3).join(" ")}`, "bad");
+    keep([...problems.keys()]); // keep failed runs selected
     void queries.invalidateQueries({ queryKey: ["runs"] });
+  };
+  const retry = (list: Run[]) => {
+    const keys = new Map(list.map((r) => [r, made("retry")]));
+    return all(list, (r) => rerun(project, r, keys.get(r) ?? ""), "started again");
   };
   const busy = done !== null;
   const two = pair(runs);
@@ -50,6 +58,11 @@ export function Bulk({ runs, keep }: { runs: Run[]; keep: (runs: Run[]) => void 
       {cancellable.length > 0 && (
         <button type="button" className="button" disabled={busy} onClick={() => ask("cancel")}>
           Cancel {cancellable.length}
+        </button>
+      )}
+      {failed.length > 0 && (
+        <button type="button" className="button" disabled={busy} onClick={() => ask("retry")}>
+          Retry {failed.length}
         </button>
       )}
       {removable.length > 0 && (
@@ -72,6 +85,12 @@ export function Bulk({ runs, keep }: { runs: Run[]; keep: (runs: Run[]) => void 
         >
           <p>Running runs stop, queued ones do not start, and open questions are cancelled. Their messages stay.</p>
           <Names runs={cancellable} />
+        </Confirm>
+      )}
+      {asks === "retry" && failed.length > 0 && (
+        <Confirm title={`Retry ${many(failed)}?`} act="Run again" busy={busy} onClose={() => ask(null)} onAct={() => void retry(failed)}>
+          <p>Each begins again in a new thread of yours, with its messages and its state. Its tools are called again.</p>
+          <Names runs={failed} />
         </Confirm>
       )}
       {asks === "delete" && removable.length > 0 && (

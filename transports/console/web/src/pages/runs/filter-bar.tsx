@@ -4,6 +4,7 @@ import { useSeesOthers } from "../../app/context";
 import { statuses, tone, word } from "../../ui/status";
 import { Typed } from "../../ui/typed";
 import { count, type Filters } from "./filters";
+import { Saved } from "./saved";
 
 const none: Filters = { status: [], agent: "", workflow: "", thread: "", user: "", since: "", until: "", text: "", tag: "" };
 
@@ -90,6 +91,7 @@ export function FilterBar({ filters, change }: { filters: Filters; change: (what
           Clear
         </button>
       )}
+      <Saved filtered={count(filters) > 0} />
     </div>
   );
 }
