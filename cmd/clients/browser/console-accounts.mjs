@@ -26,9 +26,9 @@ test("sign-in with a key and sign-out; the key is in no address", async () => {
   await soundInEachLook(page, "signing in");
   await page.getByLabel("Key or token").fill("baton_wrong");
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
-  await page.getByRole("alert").getByText("This server does not know who you are").waitFor();
+  await page.getByRole("alert").getByText("was it copied whole?").waitFor();
   await page.waitForLoadState("networkidle");
-  await page.getByRole("alert").getByText("This server does not know who you are").waitFor(); // also after what is asked without a key
+  await page.getByRole("alert").getByText("was it copied whole?").waitFor(); // also after what is asked without a key
   await page.getByLabel("Key or token").fill(keys.alice);
   await page.getByLabel("Sign in for all tabs of this browser").check();
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
