@@ -45,6 +45,15 @@ func TestNobodySeesAndDoesNothing(t *testing.T) {
 		"ModelCalls": func() error { _, err := b.ModelCalls(ctx, nobody, s.RunID, "", 10); return err },
 		"ModelCall":  func() error { _, _, _, err := b.ModelCall(ctx, nobody, s.RunID, s.RunID); return err },
 		"OpenResult": func() error { _, _, err := b.OpenResult(ctx, nobody, s.RunID, "call"); return err },
+		"Rerun": func() error {
+			if _, err := b.Rerun(ctx, nobody, local, s.RunID, ""); !errors.Is(err, runtime.ErrNobody) {
+				return fmt.Errorf("for what a caller may read: %w", err)
+			}
+			_, err := b.Rerun(ctx, local, nobody, s.RunID, "")
+			return err
+		},
+		"Views":      func() error { _, err := b.Views(ctx, nobody); return err },
+		"PutViews":   func() error { return b.PutViews(ctx, nobody, nil) },
 		"Steps":      func() error { _, err := b.Steps(ctx, nobody, s.RunID, 0, 10); return err },
 		"Nodes":      func() error { _, err := b.Nodes(ctx, nobody, s.RunID); return err },
 		"Messages":   func() error { _, err := b.Messages(ctx, nobody, s.RunID, 0, 10); return err },

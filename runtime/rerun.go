@@ -23,6 +23,9 @@ var errInputGone = refuse(KindConflict, "input_gone", "The messages that the run
 // the earlier one was when that node's first step in its latest generation began: with that state, and with the nodes that were completed
 // then. They are not executed again, and what they have used is not counted again. The request has a copy of all that it needs.
 func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name, fromNode string) (StartRequest, error) {
+	if err := c.check(); err != nil {
+		return StartRequest{}, err
+	}
 	run, err := rt.visible(ctx, reader, name)
 	if err != nil {
 		return StartRequest{}, err
