@@ -111,7 +111,7 @@ var cases = func() map[string][]ask {
 			change("POST", runs+"/{busy}/cancel", ``, controls), change("POST", runs+"/{run}/cancel", ``, "404 403 400 400")),
 		"POST /api/projects/{projectId}/agent-runs/{runId}/rerun": one(
 			change("POST", runs+"/{run}/rerun", ``, "404 202 202 202"), change("POST", runs+"/{run}/rerun?user={user}", `{}`, "403 202 202 202"),
-			change("POST", runs+"/{name}/rerun", `{"fromNode":"echo"}`, "404 202 202 202", "Idempotency-Key", "{key}")),
+			change("POST", runs+"/{name}/rerun", `{"fromNode":"scripted"}`, "404 202 202 202", "Idempotency-Key", "{key}")),
 		"POST /api/projects/{projectId}/agent-runs/{runId}/resume": one(
 			change("POST", runs+"/{waiting}/resume", answer, "404 403 202 202"),
 			change("POST", runs+"/{waiting}/resume", answer, "404 403 202 202", "Idempotency-Key", "{key}")),
