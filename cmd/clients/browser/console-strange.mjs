@@ -100,8 +100,8 @@ test("messages with odd metadata are shown with all others", async () => {
   await list.waitFor();
   for (const name of Object.keys(metadata).reverse()) { // from the newest, where the list opens
     const text = list.getByText(`It has ${name}`).first();
-    for (let tries = 0; tries < 20 && (await text.count()) === 0; tries++) {
-      await list.evaluate((e) => new Promise((done) => requestAnimationFrame(() => done(e.scrollBy(0, -e.clientHeight / 2)))));
+    for (let tries = 0; tries < 2000 && (await text.count()) === 0; tries++) { // up to the top, and again from the end: the list may still load
+      await list.evaluate((e) => new Promise((done) => requestAnimationFrame(() => done(e.scrollTop === 0 ? e.scrollTo(0, e.scrollHeight) : e.scrollBy(0, -e.clientHeight / 2)))));
     }
     await text.waitFor();
   }
