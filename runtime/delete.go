@@ -107,6 +107,10 @@ func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error 
 	if err != nil {
 		return unavailable(err)
 	}
+	next, err := rt.store.NewThreadKey(ctx)
+	if err != nil {
+		return unavailable(err)
+	}
 	if _, err := rt.ExpireAttachments(ctx, c.project, user, time.Now(), false); err != nil {
 		return unavailable(err)
 	}
@@ -114,7 +118,7 @@ func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error 
 		return unavailable(err)
 	}
 	for {
-		n, err := rt.deleteThreads(ctx, c, user, begun)
+		n, err := rt.deleteThreads(ctx, c, user, begun, next)
 		if err != nil {
 			return err
 		}
@@ -125,9 +129,9 @@ func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error 
 	}
 }
 
-// deleteThreads removes the user's threads that were begun by a time, and returns how many it found. A thread that is
-// used meanwhile changes its place in the list and may be missed.
-func (rt *Runtime) deleteThreads(ctx context.Context, c Caller, user string, begun time.Time) (n int, err error) {
+// deleteThreads removes the user's threads that were begun by a time, or have a key below next because the clock was set back since, and
+// returns how many it found. A thread that is used meanwhile changes its place in the list and may be missed.
+func (rt *Runtime) deleteThreads(ctx context.Context, c Caller, user string, begun time.Time, next int64) (n int, err error) {
 	f := ThreadFilter{Project: c.project, User: user, Limit: 100}
 	for {
 		page, err := rt.store.Threads(ctx, f)
@@ -136,7 +140,7 @@ func (rt *Runtime) deleteThreads(ctx context.Context, c Caller, user string, beg
 		}
 		for i := range page.Rows {
 			th := &page.Rows[i]
-			if f.BeforeTime, f.BeforeKey = th.UpdatedAt, th.Key; th.CreatedAt.After(begun) {
+			if f.BeforeTime, f.BeforeKey = th.UpdatedAt, th.Key; th.CreatedAt.After(begun) && th.Key > next {
 				continue
 			}
 			n++
