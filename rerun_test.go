@@ -54,7 +54,7 @@ func books(paid, noted, closed *atomic.Int64) []plugins.Plugin {
 	}
 }
 
-// The rerun from a node begins as its origin was then: what was completed is neither executed nor counted again, and later questions are asked
+// The rerun from a node begins with the state of its origin then: completed nodes are neither executed nor counted again, and later questions are asked
 // again. It needs nothing of its origin once it has begun.
 func TestRerun_FromANode(t *testing.T) {
 	for name, database := range map[string]func() string{

@@ -184,7 +184,7 @@ func TestBeside_UnconfirmedCancelHasAnUnknownOutcome(t *testing.T) {
 	y.wait(s.RunID, runtime.Cancelled)
 }
 
-// The worker of a run gets at its next safe boundary what was appended on another server.
+// The worker of a run gets messages that were appended on another server at its next safe boundary.
 func TestBeside_AppendsToARunOfAnother(t *testing.T) {
 	got := make(chan string, 1)
 	listener := agent{"listener", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
@@ -397,7 +397,7 @@ func TestBeside_SnapshotsAreEqual(t *testing.T) {
 	compare()
 }
 
-// What a server has in memory is shown only while it is what the database has.
+// A server shows events and messages from memory only while the database has the same.
 func TestBeside_MemoryIsNotOutdated(t *testing.T) {
 	k := dictated{make(chan string)}
 	x, y := servers(t, runtime.Config{}, k.agent())

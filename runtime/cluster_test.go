@@ -19,7 +19,7 @@ import (
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
-// dying is a store of a server that can die without a word: what it writes waits until it is woken.
+// dying is a store of a server that can be stopped like a process: its writes wait until it is woken.
 type dying struct {
 	runtime.Store
 	asleep atomic.Pointer[chan struct{}]

@@ -247,7 +247,8 @@ func TestGuard_Output(t *testing.T) {
 	})
 }
 
-// An input is what the agent has not answered yet, whatever other agents have, and what is appended: also messages of an assistant and of tools that the client brings.
+// Guards of the input judge the messages that the agent has not answered yet, even if other agents have, and appended ones. Messages of an
+// assistant and of tools that the client brings are among them.
 // A called agent has its own guards.
 func TestGuard_InputIsNew(t *testing.T) {
 	var got []string

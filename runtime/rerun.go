@@ -21,7 +21,7 @@ var errInputGone = refuse(KindConflict, "input_gone", "The messages that the run
 // and still shows, as many of the newest as fit, its state, tools, context, forwardedProps and metadata, and its id in metadata.rerunOf. The
 // run may be one that only reader may see. If fromNode is not empty, the new run begins as
 // the earlier one was when that node's first step in its latest generation began: with that state, and with the nodes that were completed
-// then. They are not executed again, and what they have used is not counted again. The request has a copy of all that it needs.
+// then. They are not executed again, and their usage is not counted again. The request has its own copy of the data.
 func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name, fromNode string) (StartRequest, error) {
 	if err := c.check(); err != nil {
 		return StartRequest{}, err

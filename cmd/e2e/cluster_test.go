@@ -9,7 +9,7 @@ import (
 )
 
 // Two servers of a cluster execute runs at the same time. When one is killed, stopped or stands still, its runs go on at the
-// other one from what they have recorded, and each log has its ids once.
+// other server from their records, and each log has its ids once.
 func TestCluster_SurvivesItsServers(t *testing.T) {
 	for name, ends := range map[string]func(s *server){
 		"kill -9": (*server).kill,

@@ -89,7 +89,7 @@ func (c *Finish) subject(d *decision) (*data.RunHead, error) {
 }
 
 // Cancel ends a run that has not begun. Finish ends any other: the owner of a running run prepares it (ErrRunning), and
-// anybody that of a waiting run (ErrOwesSpan). A run that another instance executes stays RUNNING, and its owner is asked.
+// any instance that of a waiting run (ErrOwesSpan). A run that another instance executes stays RUNNING, and its owner is asked.
 type Cancel struct {
 	Thread, Run int64
 	Project     string // required project; empty for any

@@ -46,7 +46,7 @@ func (en *Engine) awaitOther(key int64, until time.Time) error {
 	}
 }
 
-// sleep waits. It reports false when waiting is pointless.
+// sleep waits for d. It reports false if the engine is abandoned first.
 func (en *Engine) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -18,7 +18,7 @@ import (
 // whichever comes first. Nothing that an instance reads here decides: the commands that follow see the rows as they are.
 
 const (
-	lookEach = time.Second
+	watchEach = time.Second
 	// sweepEach is how often an instance looks for what others have left, besides when one has ended.
 	sweepEach = 5 * time.Second
 	// takenAtOnce is how many runs are taken over at the same time.
@@ -30,7 +30,7 @@ const (
 // share watches the other instances of a cluster. It takes over the runs of those that have ended, and claims QUEUED runs that
 // nobody claims. It ends when the engine stops.
 func (en *Engine) share() {
-	tick := time.NewTicker(lookEach)
+	tick := time.NewTicker(watchEach)
 	defer tick.Stop()
 	next, hurry := time.Now(), time.Time{}
 	var claimable map[int64]bool
