@@ -182,6 +182,19 @@ export async function becomes(read, want, what) {
 // tab selects a tab of a page.
 export const tab = (page, name) => page.getByRole("tab", { name: new RegExp(`^${name}`) }).click();
 
+// untilShown scrolls a list up and down until it shows a row. A list that still loads or measures its rows grows under the reader.
+export const untilShown = async (list, row) => {
+  for (let tries = 0; tries < 2_000 && (await row.count()) === 0; tries++) {
+    await list.evaluate(
+      (e) =>
+        new Promise((done) =>
+          requestAnimationFrame(() => done(e.scrollTop <= 0 ? e.scrollTo(0, e.scrollHeight) : e.scrollBy(0, -e.clientHeight / 2))),
+        ),
+    );
+  }
+  await row.first().waitFor();
+};
+
 // shown returns the ids of all events in the page, in their order.
 export const shown = async (page) => {
   const rows = page.getByRole("region", { name: "Events", exact: true });

@@ -2,7 +2,7 @@
 // stored data.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { browse, did, ended, leave, quiet, soundInEachLook, start, tab, visit } from "./console-page.mjs";
+import { browse, did, ended, leave, quiet, soundInEachLook, start, tab, untilShown, visit } from "./console-page.mjs";
 
 const { BATON_URL, CONTROL } = process.env;
 
@@ -99,11 +99,7 @@ test("messages with odd metadata are shown with all others", async () => {
   const list = page.getByRole("region", { name: "Messages" });
   await list.waitFor();
   for (const name of Object.keys(metadata).reverse()) { // from the newest, where the list opens
-    const text = list.getByText(`It has ${name}`).first();
-    for (let tries = 0; tries < 2000 && (await text.count()) === 0; tries++) { // up to the top, and again from the end: the list may still load
-      await list.evaluate((e) => new Promise((done) => requestAnimationFrame(() => done(e.scrollTop === 0 ? e.scrollTo(0, e.scrollHeight) : e.scrollBy(0, -e.clientHeight / 2)))));
-    }
-    await text.waitFor();
+    await untilShown(list, list.getByText(`It has ${name}`));
   }
   forgive(page);
   await soundInEachLook(page, "a thread with odd messages");

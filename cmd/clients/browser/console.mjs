@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
-import { browse, call, did, ended, leave, logged, quiet, shown, sound, soundInEachLook, start, tab, visit } from "./console-page.mjs";
+import { browse, call, did, ended, leave, logged, quiet, shown, sound, soundInEachLook, start, tab, untilShown, visit } from "./console-page.mjs";
 
 const { CONTROL } = process.env;
 const execute = promisify(execFile);
@@ -443,15 +443,13 @@ test("a long run is read once, its lists have few rows in the page, and huge val
   await page.goto(new URL(`/runs/${run.id}?tab=events&event=2000`, page.url()).href); // an address opens the text with its event
   await rows.locator(".event[aria-pressed=true]", { hasText: "2000" }).waitFor();
   await page.getByLabel("Fold texts").uncheck();
-  await rows.evaluate((e) => e.scrollTo(0, e.scrollHeight));
-  await rows.locator(".event", { hasText: "RUN_FINISHED" }).waitFor();
+  await untilShown(rows, rows.locator(".event", { hasText: "RUN_FINISHED" }));
   assert.ok((await rows.locator(".event").count()) < 100);
   await tab(page, "Timeline");
   await page.getByText(/^30\d lines$/).waitFor();
   assert.ok((await page.locator(".line").count()) < 100);
   await tab(page, "Messages");
-  await page.getByRole("region", { name: "Messages" }).evaluate((e) => e.scrollTo(0, e.scrollHeight));
-  await page.getByText(/more characters/).first().waitFor();
+  await untilShown(page.getByRole("region", { name: "Messages" }), page.getByText(/more characters/));
   assert.ok((await page.locator(".call").count()) < 200);
   assert.ok((await page.content()).length < 1_500_000);
   await tab(page, "State");
