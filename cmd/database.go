@@ -16,7 +16,9 @@ func migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Migrate the database to this version's schema, as serve does",
-		Args:  cobra.NoArgs,
+		Long: "Migrate the database to this version's schema, as serve does. It fails while a server uses the database that cannot go on " +
+			"after the migration: on SQLite any server, on PostgreSQL one of a version that is too old.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := load(cmd)
 			if err != nil {

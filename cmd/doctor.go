@@ -169,10 +169,12 @@ func (d *doctor) database(ctx context.Context, cfg config.Config) (server string
 		d.ok("database", "%s is reachable (%s) and empty; the first start creates its tables.", name, r.Software)
 	case r.Schema < r.Wanted:
 		d.note("database", "%s is reachable (%s); the next start migrates its schema from version %d to %d. Back it up first: baton backup.", name, r.Software, r.Schema, r.Wanted)
+	case r.Schema > r.Wanted:
+		d.ok("database", "%s is reachable (%s) and has the schema of a newer Baton, which suits this one.", name, r.Software)
 	default:
 		d.ok("database", "%s is reachable (%s) and has this version's schema.", name, r.Software)
 	}
-	if err == nil && cfg.Auth.Mode == config.AuthAPIKey && !r.Keys && (r.Schema == 0 || r.Schema == r.Wanted) {
+	if err == nil && cfg.Auth.Mode == config.AuthAPIKey && !r.Keys && (r.Schema == 0 || r.Schema >= r.Wanted) {
 		d.note("accounts", "There is no valid API key, so all requests are rejected. Create one with baton keys create, even while a server runs.")
 	}
 	if err == nil && r.Skew.Abs() > 2*time.Second {

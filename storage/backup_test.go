@@ -133,6 +133,7 @@ func TestRestoreRefusesWhatCannotBeServed(t *testing.T) {
 	}
 	_, newer := crash{database: whole}.put(t)
 	change(t, newer, "INSERT INTO schema_versions (version_id, is_applied) VALUES (1000, TRUE)")
+	change(t, newer, "UPDATE schema_oldest SET oldest = 1000")
 	_, foreign := crash{}.put(t)
 	change(t, foreign, "CREATE TABLE something (else_ TEXT)")
 	_, torn := crash{database: whole[:len(whole)/2]}.put(t)

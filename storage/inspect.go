@@ -46,9 +46,7 @@ func Inspect(ctx context.Context, cfg Config) (r Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	if r.Wanted, err = schemaVersion(d); err != nil {
-		return r, err
-	}
+	r.Wanted = schemaVersion(d)
 	if d.single {
 		if err := r.file(cfg); err != nil || !r.Exists {
 			return r, err
@@ -71,7 +69,7 @@ func Inspect(ctx context.Context, cfg Config) (r Report, err error) {
 	if v, readErr := one(ctx, pool, scalar[int64], selectVersion); readErr == nil {
 		r.Schema = v
 	}
-	if err == nil && r.Schema == r.Wanted {
+	if err == nil && r.Schema >= r.Wanted {
 		r.Keys, err = hasKeys(ctx, pool)
 	}
 	return r, err

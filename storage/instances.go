@@ -22,14 +22,14 @@ ON CONFLICT (id) DO UPDATE SET addr = excluded.addr`
 
 	// selectHolders finds the instances that may write.
 	selectHolders = `
-SELECT id, addr, leased_until <= clock_timestamp(), EXISTS (SELECT 1 FROM servers WHERE instance = id AND shares)
-FROM instances WHERE NOT fenced AND id <> ? LIMIT 1000`
+SELECT id, addr, leased_until <= clock_timestamp(), COALESCE(shares, FALSE)
+FROM instances LEFT JOIN servers ON instance = id WHERE NOT fenced AND id <> ? LIMIT 1000`
 
 	fenceOthers = `
 UPDATE instances SET fenced = TRUE, ended = ? WHERE id <> ? AND NOT fenced`
 
 	insertServer = `
-INSERT INTO servers (instance, shares, seen_at) VALUES (?, ?, clock_timestamp())
+INSERT INTO servers (instance, shares, schema, seen_at) VALUES (?, ?, ?, clock_timestamp())
 ON CONFLICT (instance) DO UPDATE SET shares = excluded.shares`
 
 	deleteServers = `
@@ -59,7 +59,7 @@ SELECT id, addr, fenced, ended, commit_no FROM instances WHERE id = ?`
 func (c *committer) Join(ctx context.Context, instance, addr string) error {
 	err := checkSchema(ctx, c.d, c.read) // another program may have migrated it since Open
 	if err == nil && !c.d.single {
-		err = c.watcher.free(ctx, instance)
+		err = c.watcher.free(ctx, instance, c.cfg.writesBeside)
 	}
 	if err != nil {
 		return fmt.Errorf("join: %w", err)
@@ -104,7 +104,7 @@ func (c *committer) joinOthers(tx *tx, instance string) error {
 		return s, err
 	}, selectHolders, instance)
 	if err == nil {
-		err = held(others, c.cfg.Cluster)
+		err = held(others, c.cfg.writesBeside)
 	}
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (c *committer) joinOthers(tx *tx, instance string) error {
 	if err := tx.exec(deleteServers); err != nil {
 		return err
 	}
-	return tx.exec(insertServer, instance, c.cfg.Cluster)
+	return tx.exec(insertServer, instance, c.cfg.Cluster, c.watcher.schema)
 }
 
 // Fence ends an instance that may write: see [data.Store]. It waits for its running commit.

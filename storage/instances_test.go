@@ -169,6 +169,7 @@ func TestNewerSchemaIsNotJoined(t *testing.T) {
 			first, second := leased(t, url, time.Millisecond), openBeside(t, url)
 			joined(t, first)
 			execute(t, url, `INSERT INTO schema_versions (version_id, is_applied) VALUES (1000, TRUE)`)
+			execute(t, url, `UPDATE schema_oldest SET oldest = 1000`)
 			if err := second.Join(t.Context(), "second", ""); !errors.Is(err, data.ErrSchema) {
 				t.Errorf("Join: %v, want ErrSchema", err)
 			}

@@ -195,6 +195,12 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 			if _, err := connect(t, url).Exec(newer); err != nil {
 				t.Fatal(err)
 			}
+			if err := opened(t, storage.Config{URL: url, Serve: true, Migrate: true}); err != nil {
+				t.Errorf("a newer schema that suits this program: %v", err)
+			}
+			if _, err := connect(t, url).Exec("UPDATE schema_oldest SET oldest = 1000"); err != nil {
+				t.Fatal(err)
+			}
 			for what, err := range map[string]error{
 				"Migrate": storage.Migrate(t.Context(), storage.Config{URL: url}),
 				"Open":    opened(t, storage.Config{URL: url, Serve: true, Migrate: true}),

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -34,11 +36,19 @@ const (
 
 	selectVersion = `
 SELECT COALESCE(max(version_id), 0) FROM schema_versions WHERE is_applied`
+
+	selectOldest = `
+SELECT oldest FROM schema_oldest`
 )
 
+// setsOldest is the statement with which a migration says which programs may go on after it.
+var setsOldest = regexp.MustCompile(`(?m)^UPDATE schema_oldest SET oldest = (\d+);$`)
+
 // Migrate creates the database's schema or upgrades it to this program's. It fails with ErrSchema when the database has the
-// schema of a newer Baton. While a server serves the database it fails with a *data.HeldError, on SQLite with ErrLocked. It waits
-// for a lease to find out whether a silent server has died. When several programs migrate at once, one does and the others wait.
+// schema of a newer Baton that this program cannot serve. While a server serves the database whose program cannot go on after the
+// migration, it fails with a *data.HeldError, on SQLite with ErrLocked while any server does. It waits for a lease to find out whether
+// a silent server has died. When several programs migrate at once, one does and the others wait. A migration that waits a second for
+// the transactions of others begins again.
 func Migrate(ctx context.Context, cfg Config) error {
 	d, err := dialectOf(cfg.URL)
 	if err != nil {
@@ -69,7 +79,11 @@ func migrate(ctx context.Context, cfg Config, d *dialect, w *watcher) error {
 		return err
 	}
 	if !d.single {
-		release, err := keepOthersOut(ctx, cfg, p, w)
+		oldest, err := oldestAfter(ctx, d, p)
+		if err != nil {
+			return err
+		}
+		release, err := keepOthersOut(ctx, cfg, p, w, oldest)
 		if err != nil {
 			return err
 		}
@@ -98,9 +112,51 @@ func migrate(ctx context.Context, cfg Config, d *dialect, w *watcher) error {
 const lockJoining = `
 SELECT pg_advisory_lock(hashtext('baton instances'))`
 
-// keepOthersOut stops instances from joining until release is called. It fails with a *data.HeldError while an instance serves
-// the database, or fences that instance when cfg.Takeover is set.
-func keepOthersOut(ctx context.Context, cfg Config, p *pool, w *watcher) (release func(), err error) {
+// oldestAfter returns the oldest program that may serve the database after the migrations that it lacks.
+func oldestAfter(ctx context.Context, d *dialect, q querier) (oldest int64, err error) {
+	have, err := one(ctx, q, scalar[int64], selectVersion)
+	if isUndefinedTable(err) {
+		return 0, nil // it has no servers
+	} else if err != nil {
+		return 0, err
+	}
+	return oldestOf(d.migrations, have)
+}
+
+// oldestOf returns the oldest program that may serve a database after the migrations from one on, exclusively.
+func oldestOf(migrations fs.FS, have int64) (oldest int64, err error) {
+	files, err := fs.ReadDir(migrations, ".")
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range files {
+		version, err := goose.NumericComponent(f.Name())
+		if err != nil {
+			return 0, err
+		}
+		if version <= have {
+			continue
+		}
+		text, err := fs.ReadFile(migrations, f.Name())
+		if err != nil {
+			return 0, err
+		}
+		set := setsOldest.FindSubmatch(text)
+		if set == nil {
+			return 0, fmt.Errorf("migration %s does not set schema_oldest", f.Name())
+		}
+		n, err := strconv.ParseInt(string(set[1]), 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		oldest = max(oldest, n)
+	}
+	return oldest, nil
+}
+
+// keepOthersOut stops instances from joining until release is called. It fails with a *data.HeldError while an instance of a program
+// older than oldest serves the database, or fences that instance when cfg.Takeover is set.
+func keepOthersOut(ctx context.Context, cfg Config, p *pool, w *watcher, oldest int64) (release func(), err error) {
 	conn, err := p.Connx(ctx)
 	if err != nil {
 		return nil, p.failed(ctx, err)
@@ -110,7 +166,7 @@ func keepOthersOut(ctx context.Context, cfg Config, p *pool, w *watcher) (releas
 		_ = conn.Close()
 	}
 	if _, err = conn.ExecContext(ctx, lockJoining); err == nil {
-		err = endHolders(ctx, cfg, p, w)
+		err = endHolders(ctx, cfg, p, w, oldest)
 	}
 	if err != nil {
 		release()
@@ -119,16 +175,16 @@ func keepOthersOut(ctx context.Context, cfg Config, p *pool, w *watcher) (releas
 	return release, nil
 }
 
-// endHolders fails when an instance serves the database, unless cfg.Takeover is set, and fences instances that have died: one that
-// was only paused must not write to a newer schema.
-func endHolders(ctx context.Context, cfg Config, p *pool, w *watcher) error {
+// endHolders fails when an instance of a program older than oldest serves the database, unless cfg.Takeover is set, and fences instances
+// that have died: one that was only paused must not write to a newer schema.
+func endHolders(ctx context.Context, cfg Config, p *pool, w *watcher, oldest int64) error {
 	if _, err := one(ctx, p, scalar[int64], selectVersion); isUndefinedTable(err) {
 		return nil
 	} else if err != nil {
 		return err
 	}
 	for {
-		err := w.free(ctx, "migration")
+		err := w.free(ctx, "migration", func(other *sighting) bool { return other.schema >= oldest })
 		held, others := errors.AsType[*data.HeldError](err)
 		if !others || !cfg.Takeover {
 			return err
@@ -142,14 +198,19 @@ func endHolders(ctx context.Context, cfg Config, p *pool, w *watcher) error {
 
 // migrateAfter is migrate after the instances that serve the database, as long as waits says so.
 func migrateAfter(ctx context.Context, cfg Config, d *dialect, waits func(*data.HeldError) bool) error {
-	cfg.Cluster = false // no server may write while the schema changes
 	w := newWatcher(cfg, d)
 	defer w.close()
+	told := false
 	for {
 		err := migrate(ctx, cfg, d, w)
 		held, others := errors.AsType[*data.HeldError](err)
-		if !others || !waits(held) {
+		locked := isLocked(err)
+		if !locked && !(others && waits(held)) {
 			return err
+		}
+		if locked && !told {
+			cfg.Log.Info("the migration waits for transactions of others", "error", err)
+			told = true
 		}
 		select {
 		case <-ctx.Done():
@@ -172,12 +233,16 @@ func migrateInTurn(ctx context.Context, cfg Config, d *dialect) error {
 }
 
 // schemaVersion is the version of this program's last migration.
-func schemaVersion(d *dialect) (int64, error) {
+func schemaVersion(d *dialect) int64 {
 	files, err := fs.ReadDir(d.migrations, ".")
-	if err != nil || len(files) == 0 {
-		return 0, fmt.Errorf("no migrations: %w", err)
+	if err != nil {
+		panic(err) // the files are in the program
 	}
-	return goose.NumericComponent(files[len(files)-1].Name())
+	version, err := goose.NumericComponent(files[len(files)-1].Name())
+	if err != nil {
+		panic(err)
+	}
+	return version
 }
 
 // Ping reports whether the database answers and has the schema this program needs.
@@ -189,12 +254,9 @@ var (
 	errNewerSchema = fmt.Errorf("%w: it is of a newer Baton", ErrSchema)
 )
 
-// checkSchema returns ErrSchema unless the database has the schema this program needs.
+// checkSchema returns ErrSchema unless the database has the schema this program needs, or a newer one that suits it.
 func checkSchema(ctx context.Context, d *dialect, q querier) error {
-	want, err := schemaVersion(d)
-	if err != nil {
-		return err
-	}
+	want := schemaVersion(d)
 	got, err := one(ctx, q, scalar[int64], selectVersion)
 	switch {
 	case isUndefinedTable(err):
@@ -203,7 +265,14 @@ func checkSchema(ctx context.Context, d *dialect, q querier) error {
 		return fmt.Errorf("read the schema's version: %w", err)
 	case got < want:
 		return fmt.Errorf("%w from version %d to %d", ErrOlderSchema, got, want)
-	case got > want:
+	case got == want:
+		return nil
+	}
+	oldest, err := one(ctx, q, scalar[int64], selectOldest)
+	if err != nil {
+		return fmt.Errorf("read which programs may serve the database: %w", err)
+	}
+	if oldest > want {
 		return fmt.Errorf("%w, with version %d; this one knows %d", errNewerSchema, got, want)
 	}
 	return nil

@@ -13,10 +13,14 @@ import (
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
+// replaces sets the oldest program to that of the migration withNext.
+const replaces = "UPDATE schema_oldest SET oldest = 99999;"
+
 // withNext is the dialect with one more migration than the databases have.
-func withNext(t *testing.T, d *dialect) *dialect {
+func withNext(t *testing.T, d *dialect, oldest string) *dialect {
 	t.Helper()
-	files, next := fstest.MapFS{"99999_next.sql": {Data: []byte("-- +goose Up\nCREATE TABLE next (n bigint);")}}, *d
+	text := "-- +goose Up\nALTER TABLE threads ADD COLUMN next integer;\n" + oldest + "\n"
+	files, next := fstest.MapFS{"99999_next.sql": {Data: []byte(text)}}, *d
 	err := fs.WalkDir(d.migrations, ".", func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
@@ -48,7 +52,7 @@ INSERT INTO instances (id, fenced, ended, addr, process, commit_no, leased_until
 // A later migration upgrades a database that has rows, once.
 func TestMigrate_UpgradesTheSchema(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *DB) {
-		next := withNext(t, db.d)
+		next := withNext(t, db.d, replaces)
 		for range 2 {
 			upgraded, err := openAs(t.Context(), db.cfg, next)
 			if err != nil {
@@ -67,13 +71,13 @@ func TestMigrate_UpgradesTheSchema(t *testing.T) {
 	})
 }
 
-// A database is not migrated while a server serves it: Migrate fails and names the server, Open waits until the server has left
-// or, with Takeover, fences it.
+// A database is not migrated while a server serves it that could not go on: Migrate fails and names the server, Open waits until the
+// server has left or, with Takeover, fences it.
 func TestMigrate_RespectsTheServer(t *testing.T) {
 	for name, takeover := range map[string]bool{"leaves": false, "is fenced": true} {
 		t.Run(name, func(t *testing.T) {
 			url := servedBy(t, "first", time.Now().Add(time.Hour))
-			next := withNext(t, postgresDialect())
+			next := withNext(t, postgresDialect(), replaces)
 			first := data.HeldError{Instance: "first", Addr: "a:1"}
 			if held, ok := errors.AsType[*data.HeldError](migrateAfter(t.Context(), Config{URL: url}.withDefaults(), next, func(*data.HeldError) bool { return false })); !ok || *held != first {
 				t.Errorf("Migrate: %v, want it to name the first", held)
@@ -118,10 +122,69 @@ func TestMigrate_RespectsTheServer(t *testing.T) {
 	}
 }
 
+// A migration after which the programs before it can go on is done under a living server, as soon as no transaction is in its way,
+// and more servers of both programs start beside it.
+func TestMigrate_UnderLivingServers(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	told := make(chan string, 100)
+	cfg := Config{URL: url, Migrate: true, Cluster: true, Log: slog.New(slog.NewTextHandler(lines(told), nil))}.withDefaults()
+	next := withNext(t, postgresDialect(), "UPDATE schema_oldest SET oldest = 1;")
+	joins := func(name string, d *dialect) *DB {
+		t.Helper()
+		db, err := openAs(t.Context(), cfg, d)
+		if err == nil {
+			err = db.Join(t.Context(), name, "")
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		return db
+	}
+	first := joins("first", postgresDialect())
+	report, err := first.read.BeginTxx(t.Context(), nil)
+	if err == nil {
+		_, err = report.ExecContext(t.Context(), "SELECT count(*) FROM threads")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	migrated := make(chan error, 1)
+	go func() { migrated <- migrateAfter(t.Context(), cfg, next, func(*data.HeldError) bool { return false }) }()
+	for line := ""; !strings.Contains(line, "waits for transactions"); line = <-told {
+	}
+	if err := report.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-migrated; err != nil {
+		t.Fatal(err)
+	}
+	joins("next", next)
+	joins("another", postgresDialect())
+	if err := errors.Join(first.Commit(t.Context(), 1, &data.Batch{}), first.Ping(t.Context())); err != nil {
+		t.Errorf("the first server: %v", err)
+	}
+}
+
+// A migration must say which programs can go on after it.
+func TestMigrate_NamesTheOldestProgram(t *testing.T) {
+	url := servedBy(t, "first", time.Now().Add(time.Hour))
+	next := withNext(t, postgresDialect(), "")
+	err := migrateAfter(t.Context(), Config{URL: url}.withDefaults(), next, func(*data.HeldError) bool { return false })
+	if err == nil || !strings.Contains(err.Error(), "99999_next.sql") {
+		t.Errorf("%v, want it to name the migration", err)
+	}
+	for _, d := range []*dialect{postgresDialect(), sqliteDialect()} {
+		if _, err := oldestOf(d.migrations, 1); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A migration fences a server whose lease has ended, once it has been silent for a lease.
 func TestMigrate_FencesSilentServer(t *testing.T) {
 	url := servedBy(t, "silent", time.Now().Add(-time.Hour))
-	db, err := openAs(t.Context(), Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond}.withDefaults(), withNext(t, postgresDialect()))
+	db, err := openAs(t.Context(), Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond}.withDefaults(), withNext(t, postgresDialect(), replaces))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,8 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 		set["plan_cache_mode"], set["enable_seqscan"], set["jit"] = "force_generic_plan", "off", "off"
 		set["enable_hashjoin"], set["enable_mergejoin"] = "off", "off"
 	case migrating:
-		set["statement_timeout"], set["lock_timeout"] = "0", "0"
+		set["statement_timeout"] = "0"
+		set["lock_timeout"] = millis(time.Second) // all commits wait behind a migration that waits
 		set["idle_in_transaction_session_timeout"] = "0"
 		wait = time.Hour
 	}

@@ -17,11 +17,11 @@ const (
 	// instances stand still and nobody sees it.
 	lookAtInstances = `
 WITH looked AS (
-	INSERT INTO servers (instance, shares, seen_at) VALUES (?, ?, clock_timestamp())
+	INSERT INTO servers (instance, shares, schema, seen_at) VALUES (?, ?, ?, clock_timestamp())
 	ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at)
 SELECT id, addr, process, commit_no, (extract(epoch FROM leased_until) * 1000000)::bigint, leased_until <= clock_timestamp(),
-	EXISTS (SELECT 1 FROM servers WHERE instance = id AND shares)
-FROM instances WHERE NOT fenced LIMIT 1000`
+	COALESCE(shares, FALSE), COALESCE(schema, 0)
+FROM instances LEFT JOIN servers ON instance = id WHERE NOT fenced LIMIT 1000`
 
 	// fenceSilent fences an instance whose row is as it was seen, unless a transaction has locked it.
 	fenceSilent = `
@@ -49,6 +49,7 @@ type sighting struct {
 	commit, leased    int64 // these change with each sign of life
 	expired           bool  // by the database's clock
 	shares            bool  // it writes beside others
+	schema            int64 // the last migration that its program knows
 }
 
 // look is what a watcher has seen of all instances at one moment. It comes with a write of the watcher.
@@ -110,8 +111,9 @@ func (w *watch) add(l look) (dead []silent, gone bool) {
 
 // watcher watches the instances of a PostgreSQL database on a connection of its own, and fences those that have died.
 type watcher struct {
-	cfg Config
-	d   *dialect
+	cfg    Config
+	d      *dialect
+	schema int64 // of this program
 
 	mu     sync.Mutex // guards the fields below
 	db     *sqlx.DB   // nil until the first look
@@ -120,7 +122,7 @@ type watcher struct {
 }
 
 func newWatcher(cfg Config, d *dialect) *watcher {
-	return &watcher{cfg: cfg, d: d, watch: watch{lease: cfg.Lease}}
+	return &watcher{cfg: cfg, d: d, schema: schemaVersion(d), watch: watch{lease: cfg.Lease}}
 }
 
 // joins records that this process has joined as an instance.
@@ -142,9 +144,9 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 	p := &pool{DB: w.db, d: w.d}
 	l := look{began: time.Now()}
 	l.rows, err = all(ctx, unprepared{p}, func(rows *sql.Rows) (s sighting, err error) {
-		err = rows.Scan(&s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, &s.shares)
+		err = rows.Scan(&s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, &s.shares, &s.schema)
 		return s, err
-	}, lookAtInstances, instance, w.cfg.Cluster)
+	}, lookAtInstances, instance, w.cfg.Cluster, w.schema)
 	if err != nil {
 		return nil, false, err
 	}
@@ -207,9 +209,9 @@ func (w *watcher) fence(ctx context.Context, p *pool, d *silent) (bool, error) {
 	return true, p.failed(ctx, end())
 }
 
-// free looks once at the instances before one joins. It fails with a *data.HeldError if another may write that it cannot
-// write beside.
-func (w *watcher) free(ctx context.Context, instance string) error {
+// free looks once at the instances before one joins. It fails with a *data.HeldError if another may write that does not let others
+// do what beside tells.
+func (w *watcher) free(ctx context.Context, instance string, beside func(*sighting) bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.joined = ""
@@ -217,13 +219,16 @@ func (w *watcher) free(ctx context.Context, instance string) error {
 	if err != nil {
 		return err
 	}
-	return held(others, w.cfg.Cluster)
+	return held(others, beside)
 }
 
-// held returns a *data.HeldError for the first of the instances that does not let others write beside it.
-func held(others []sighting, cluster bool) error {
+// writesBeside reports whether this server and another one may write at the same time.
+func (c *Config) writesBeside(other *sighting) bool { return c.Cluster && other.shares }
+
+// held returns a *data.HeldError for the first of the instances that is not beside.
+func held(others []sighting, beside func(*sighting) bool) error {
 	for i := range others {
-		if o := &others[i]; !cluster || !o.shares {
+		if o := &others[i]; !beside(o) {
 			return &data.HeldError{Instance: o.id, Addr: o.addr, Silent: o.expired}
 		}
 	}

@@ -382,11 +382,17 @@ CREATE TABLE instances (
 ) WITH (fillfactor = 10);
 CREATE INDEX instances_open ON instances (id) WHERE NOT fenced;
 
+-- The oldest program that may serve the database, as the last migration that it knows. Each migration sets it, to its own number
+-- unless programs of earlier ones can go on.
+CREATE TABLE schema_oldest (oldest bigint NOT NULL);
+INSERT INTO schema_oldest VALUES (1);
+
 -- The server of each instance that may write or waits to. Its row in instances changes with each commit; this one with each look
 -- at the other servers. It is not read by commits.
 CREATE TABLE servers (
     instance text COLLATE "C" PRIMARY KEY,
     shares   boolean NOT NULL,     -- it writes beside others
+    schema   bigint NOT NULL,      -- the last migration that its program knows
     seen_at  timestamptz NOT NULL  -- of its last look
 ) WITH (fillfactor = 50);
 

@@ -337,6 +337,10 @@ CREATE TABLE instances (
 ) STRICT;
 CREATE INDEX instances_open ON instances (id) WHERE NOT fenced;
 
+-- The oldest program that may serve the database: see the schema for PostgreSQL.
+CREATE TABLE schema_oldest (oldest INTEGER NOT NULL) STRICT;
+INSERT INTO schema_oldest VALUES (1);
+
 -- The highest key that was reserved for a table. The program numbers threads and runs, and reserves a thousand keys at a
 -- time, so that no key is given twice: AUTOINCREMENT would cost as much as another index.
 CREATE TABLE given_keys (
