@@ -4,6 +4,7 @@ LINT     = go tool -modfile=.ci/tools.mod golangci-lint
 GOSDK    = cmd/clients/gosdk
 CONSOLE  = transports/console/web
 S3TEST   = storage/blob/cloud/s3test
+CHART    = docs/helm
 FUZZTIME = 30s
 COUNT    = 6
 
@@ -31,11 +32,13 @@ test: ## Run all tests with the race detector, on SQLite and PostgreSQL and with
 	go test -race -vet=off -p 4 -timeout 60m ./... # more packages than cores, because some wait for browsers and servers; lint vets
 	go -C $(GOSDK) test -race ./...
 	go -C $(S3TEST) test ./...
+	go -C $(CHART) test ./...
 
 lint: ## Check style, import rules, module files, and that it compiles for Windows
 	go mod tidy -diff
 	go -C $(GOSDK) mod tidy -diff
 	go -C $(S3TEST) mod tidy -diff
+	go -C $(CHART) mod tidy -diff
 	go fix -diff ./...
 	go run -modfile=.ci/tools.mod ./.ci/typecheck windows ./cmd/baton
 	$(LINT) run
