@@ -432,3 +432,43 @@ func TestBeside_MemoryIsNotOutdated(t *testing.T) {
 		}
 	}
 }
+
+// Runs that servers start in turn are in the order of their requests: in lists, and as the thread's last run, whose agent is the default.
+func TestBeside_RunsAreInTheOrderOfTheirRequests(t *testing.T) {
+	other := hello
+	other.name = "other"
+	x, y := servers(t, runtime.Config{}, hello, other)
+	var want []string
+	for i := range 6 {
+		b, next := x, y
+		if i%2 == 1 {
+			b, next = y, x
+		}
+		named := []string{"hello", "other"}[i/2%2]
+		for _, s := range []struct {
+			b     *bench
+			agent string
+		}{{b, named}, {next, ""}} {
+			started := s.b.start("main", s.agent, "go")
+			if run := x.wait(started.RunID, runtime.Completed); run.Agent != named {
+				t.Errorf("run %d has the agent %s, want %s", len(want), run.Agent, named)
+			}
+			want = append(want, started.RunID)
+		}
+	}
+	th, err := x.Thread(t.Context(), local, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []runtime.RunFilter{{ThreadKey: th.Key}, {Text: "go"}, {}} {
+		f.Limit, f.Oldest = 100, true
+		page, err := y.Runs(t.Context(), local, f)
+		var got []string
+		for _, run := range page.Rows {
+			got = append(got, run.ID)
+		}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%+v: %v %s", f, err, diff)
+		}
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -255,4 +257,35 @@ func TestOtherProcessesAreToldApart(t *testing.T) {
 	if err := second.Join(t.Context(), "second", ""); err != nil {
 		t.Errorf("the number is another process's: %v", err)
 	}
+}
+
+// A key of a cluster is higher than all that its servers had given out when it was asked for.
+func TestKeys_FollowTheRequestsOfAllServers(t *testing.T) {
+	url := postgrestest.New(t)
+	var servers []*storage.DB
+	for range 2 {
+		db, err := storage.Open(t.Context(), storage.Config{URL: url, Cluster: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		servers = append(servers, db)
+	}
+	var highest atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for range 20 {
+				before := highest.Load()
+				key, err := servers[i%2].NewRunKey(t.Context())
+				if err != nil || key <= before {
+					t.Errorf("the key %d after %d, %v", key, before, err)
+					return
+				}
+				for now := highest.Load(); key > now && !highest.CompareAndSwap(now, key); now = highest.Load() {
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

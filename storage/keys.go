@@ -5,12 +5,13 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 const (
 	reserveKeys = `
 WITH serial AS MATERIALIZED (SELECT pg_get_serial_sequence(?, 'key')::regclass AS keys)
-SELECT nextval(serial.keys) FROM serial, generate_series(1, 32)`
+SELECT nextval(serial.keys) FROM serial, generate_series(1, CAST(? AS bigint))`
 
 	// selectLastKey reads a key that no row of a SQLite table has ever been above.
 	selectLastKey = `
@@ -24,27 +25,37 @@ UPDATE given_keys SET last = ? WHERE name = ? AND last < ?`
 // for each row. A restart may skip as many keys.
 const keysAhead = 1000
 
+// keysAtOnce is the number of keys that PostgreSQL gives out at once.
+const keysAtOnce = 32
+
 // keys gives out keys for new rows, outside of transactions, so that it waits for no commit.
 type keys struct {
-	table string
+	table   string
+	asked   atomic.Int64 // callers that have asked for a key
+	ordered bool         // keys are in the order of their requests beside other servers
 
 	mu    sync.Mutex // guards the fields below
 	known bool       // whether last is, on SQLite
 	last  int64      // the last key that was given or taken
 	free  []int64    // taken on PostgreSQL, and not given yet
+	taken int64      // how many callers had asked when free was taken
 
 	noted int64 // up to which keys SQLite notes that they are given; guarded by writer.mu
 }
 
-// NewThreadKey returns the key of a thread to come, which it never returns again. It does not wait for commits.
+// NewThreadKey returns the key of a thread to come, which it never returns again: a higher one than a server has returned before the
+// call. It does not wait for commits.
 func (c *committer) NewThreadKey(ctx context.Context) (int64, error) {
 	return c.newKey(ctx, &c.threadKeys)
 }
 
-// NewRunKey returns the key of a run to come, which it never returns again. It does not wait for commits.
+// NewRunKey is NewThreadKey for a run.
 func (c *committer) NewRunKey(ctx context.Context) (int64, error) { return c.newKey(ctx, &c.runKeys) }
 
+// newKey gives out a key of a block. In a cluster a block is for the callers that waited when it was taken: to later ones another
+// server may have answered with a higher key meanwhile.
 func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) {
+	turn := k.asked.Add(1)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if c.d.single {
@@ -54,8 +65,13 @@ func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) 
 		k.last++
 		return k.last, nil
 	}
-	if len(k.free) == 0 {
-		if err := c.write.SelectContext(ctx, &k.free, c.d.statement(reserveKeys, plain), k.table); err != nil { // beside the session
+	if len(k.free) == 0 || k.ordered && turn > k.taken {
+		n := int64(keysAtOnce)
+		if k.taken = k.asked.Load(); k.ordered {
+			n = min(n, k.taken-turn+1)
+		}
+		k.free = nil
+		if err := c.write.SelectContext(ctx, &k.free, c.d.statement(reserveKeys, plain), k.table, n); err != nil { // beside the session
 			return 0, c.d.explained(ctx, err)
 		}
 	}

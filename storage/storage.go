@@ -171,7 +171,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	}
 	db.committer = &committer{
 		writer: db.writer, read: db.read, codec: codec, watcher: newWatcher(db.cfg, db.d),
-		threadKeys: keys{table: "threads"}, runKeys: keys{table: "runs"},
+		threadKeys: keys{table: "threads", ordered: db.cfg.Cluster}, runKeys: keys{table: "runs", ordered: db.cfg.Cluster},
 	}
 	b := beside{db.writer, db.read}
 	db.accounts, db.saved, db.attachments, db.retention, db.counter = accounts(b), saved(b), attachments(b), retention(b), counter(b)

@@ -37,8 +37,8 @@ type Store interface {
 	// decisions, events last. It does not wait for threads that another instance has locked, but defers their decisions. The number of its statements does not depend on the number of decisions. An error
 	// wraps ErrFenced, ErrUnavailable, ErrTooSlow, ErrConflict or ErrDiskFull, or is the fault of the data.
 	Commit(ctx context.Context, n int64, b *Batch) error
-	// NewThreadKey and NewRunKey return keys for new rows. No key is returned twice. They do not wait for a running commit, and may
-	// be called concurrently.
+	// NewThreadKey and NewRunKey return keys for new rows. No key is returned twice; while other instances may write, each is
+	// higher than those that an instance got before the call. They do not wait for a running commit, and may be called concurrently.
 	NewThreadKey(ctx context.Context) (int64, error)
 	NewRunKey(ctx context.Context) (int64, error)
 	// Now returns the database's time, which its rows have.
