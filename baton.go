@@ -144,7 +144,7 @@ type TLS struct {
 
 // Attachments sets where the files that users attach to messages are stored, and limits them.
 type Attachments struct {
-	Directory string        // default baton-attachments, beside a SQLite Database
+	Directory string        // default baton-attachments beside a SQLite Database, and no directory but the database itself for PostgreSQL
 	Blobs     runtime.Blobs // stores the files instead of Directory, and is closed with the server if it is an io.Closer; see storage/blob/cloud for S3
 	BaseURL   string        // URL under which browsers reach this server, for signed links; default the address of the request
 	Size      int64         // largest file, default 20 MiB
@@ -233,11 +233,7 @@ type Timeouts struct {
 func (c Config) withDefaults() Config {
 	c.Database = cmp.Or(c.Database, "sqlite:baton.db")
 	c.Version = cmp.Or(c.Version, Version())
-	if c.Attachments.Directory == "" {
-		file, _ := strings.CutPrefix(c.Database, "sqlite:")
-		if file == c.Database {
-			file = ""
-		}
+	if file, ok := strings.CutPrefix(c.Database, "sqlite:"); ok && c.Attachments.Directory == "" {
 		c.Attachments.Directory = filepath.Join(filepath.Dir(file), "baton-attachments")
 	}
 	if c.Retention == nil {

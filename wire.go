@@ -51,8 +51,12 @@ func (c *Config) hasAccounts() bool { return c.Accounts != nil || c.APIKeys }
 // newFiles returns the attachments, and the closer of their storage.
 func newFiles(cfg *Config, db *storage.DB) (*attach.Files, io.Closer) {
 	a := cfg.Attachments
-	if a.Blobs == nil {
+	switch {
+	case a.Blobs != nil:
+	case a.Directory != "":
 		a.Blobs = blob.NewDirectory(a.Directory)
+	default:
+		a.Blobs = db.Blobs()
 	}
 	closer, ok := a.Blobs.(io.Closer)
 	if !ok {

@@ -73,9 +73,10 @@ func (d *doctor) attachments(ctx context.Context, cfg *config.Config) {
 	}
 	dir := cfg.Attachments.Directory
 	if dir == "" {
-		file, _ := strings.CutPrefix(cfg.Database, "sqlite:")
-		if file == cfg.Database {
-			file = ""
+		file, ok := strings.CutPrefix(cfg.Database, "sqlite:")
+		if !ok {
+			d.ok("files", "Attachments are stored in the database.")
+			return
 		}
 		dir = filepath.Join(filepath.Dir(file), "baton-attachments")
 	}

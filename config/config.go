@@ -75,7 +75,7 @@ type Log struct {
 
 // Attachments sets where the files that users attach to messages are stored, and limits them.
 type Attachments struct {
-	Directory string   `yaml:"directory"` // directory for the files; empty = baton-attachments beside the SQLite file (none)
+	Directory string   `yaml:"directory"` // directory for the files; empty = baton-attachments beside the SQLite file, or the PostgreSQL database itself (none)
 	URL       string   `yaml:"url"`       // bucket for the files instead of a directory, such as s3://name?region=eu-central-1 (none)
 	BaseURL   string   `yaml:"base_url"`  // URL under which browsers reach this server, for signed links; empty = the address of the request (none)
 	Size      Size     `yaml:"size"`      // largest file (20MiB)

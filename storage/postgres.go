@@ -67,15 +67,16 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 		"idle_in_transaction_session_timeout": millis(cfg.LockTimeout),
 		"timezone":                            "UTC",
 	}
-	wait, conns := limit+min(limit, 5*time.Second), 2
+	wait, conns, idle := limit+min(limit, 5*time.Second), 2, 2
 	switch m {
 	case reading:
 		set["default_transaction_read_only"] = "on"
 		if pc.TargetSessionAttrs == pq.TargetSessionAttrsReadWrite { // which this connection is nowhere
 			pc.TargetSessionAttrs = pq.TargetSessionAttrsPrimary
 		}
-		conns = cfg.Readers
-	case writing:
+		conns, idle = cfg.Readers, cfg.Readers
+	case writing: // the session, and what writes beside it
+		conns = 2 + chunksWritten
 		// All statements are prepared and use indexes, also in joins, so one plan suffices for any table size.
 		set["plan_cache_mode"], set["enable_seqscan"], set["jit"] = "force_generic_plan", "off", "off"
 		set["enable_hashjoin"], set["enable_mergejoin"] = "off", "off"
@@ -98,7 +99,7 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 	connector.Dialer(deadlineDialer{wait})
 	db := sql.OpenDB(sessions{connector})
 	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns)
+	db.SetMaxIdleConns(idle)
 	return sqlx.NewDb(db, "postgres"), nil
 }
 

@@ -28,6 +28,7 @@ var (
 		"reserveKeys", "lockInstances", "lockNames", "selectThreadKeys", "lockJoining",
 		"selectServerVersion", "selectClock", "selectThreadsByID",
 		"lookAtInstances", "fenceSilent", "endSessions", "selectHolders", "insertServer", "deleteServers", "lockRollUp",
+		"insertChunk", "selectChunk", "deleteChunks",
 	}
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.

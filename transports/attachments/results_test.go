@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
@@ -31,9 +33,10 @@ func (dump) Call(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
 
 // A large result is a file of its run: for those who see the run, outside the quota, and gone with it.
 func TestResult_IsAFileOfItsRun(t *testing.T) {
-	for name, database := range map[string]func() string{"sqlite": func() string { return "" }, "postgres": func() string { return postgrestest.New(t) }} {
+	for _, name := range []string{"sqlite", "postgres"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
+			cfg, database := attach.Config{Files: 1, Blobs: blob.NewDirectory(dir)}, ""
 			stored := func() (n int) {
 				_ = filepath.WalkDir(dir, func(_ string, d os.DirEntry, _ error) error {
 					if d != nil && d.Type().IsRegular() {
@@ -43,7 +46,18 @@ func TestResult_IsAFileOfItsRun(t *testing.T) {
 				})
 				return n
 			}
-			s := serve(t, database(), attach.Config{Files: 1, Blobs: blob.NewDirectory(dir)})
+			if name == "postgres" {
+				cfg.Blobs, database = nil, postgrestest.New(t)
+				db := sqlx.MustConnect("postgres", database)
+				defer db.Close()
+				stored = func() (n int) {
+					if err := db.Get(&n, "SELECT count(DISTINCT blob) FROM attachment_chunks"); err != nil {
+						t.Error(err)
+					}
+					return n
+				}
+			}
+			s := serve(t, database, cfg)
 			started, err := s.Runtime.StartRun(t.Context(), s.Caller, runtime.StartRequest{
 				Agent: "scripted", ThreadID: "1", Messages: []agui.Message{{Role: agui.RoleUser, Content: `{"do": [{"tool": "dump", "args": {"mb": 2}}, {"tool": "dump", "args": {"mb": 65}}]}`}},
 			})

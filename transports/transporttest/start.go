@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ type Config struct {
 	Store    func(runtime.Store) runtime.Store    // wraps the runtime's database; nil for no wrapper
 	Log      *slog.Logger                         // default: warnings go to the test's output
 
-	Attachments attach.Config // Start sets Records and Log; Blobs is a temporary directory by default
+	Attachments attach.Config // Start sets Records and Log; Blobs is a temporary directory by default, or the PostgreSQL database
 }
 
 // Server is a Baton with a real listener.
@@ -109,8 +110,12 @@ func Start(tb testing.TB, cfg Config) *Server {
 	cfg.Runtime.Drain = cmp.Or(cfg.Runtime.Drain, time.Millisecond)
 	cfg.Runtime.Patience = cmp.Or(cfg.Runtime.Patience, Patience) // a busy machine may commit slowly
 	dir := blob.NewDirectory(filepath.Join(tb.TempDir(), "attachments"))
-	if cfg.Attachments.Blobs == nil {
+	switch {
+	case cfg.Attachments.Blobs != nil:
+	case strings.HasPrefix(cfg.Database, "sqlite:"):
 		cfg.Attachments.Blobs = dir
+	default:
+		cfg.Attachments.Blobs = db.Blobs()
 	}
 	cfg.Attachments.Records, cfg.Attachments.Log = db, s.Logger
 	cfg.Runtime.Attachments = attach.New(cfg.Attachments)

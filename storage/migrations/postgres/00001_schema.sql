@@ -330,6 +330,15 @@ CREATE TABLE attachment_uses (
 );
 CREATE INDEX attachment_uses_key ON attachment_uses (attachment_key);
 
+-- The bytes of attachments, unless a directory or a bucket has them. Chunk 0 is first.
+CREATE TABLE attachment_chunks (
+    blob text COLLATE "C" NOT NULL, -- see attach.Key
+    n    bigint NOT NULL,
+    data bytea NOT NULL,
+    PRIMARY KEY (blob, n)
+);
+ALTER TABLE attachment_chunks ALTER COLUMN data SET STORAGE EXTERNAL; -- images and documents are compressed
+
 -- Prompts -----------------------------------------------------------------------------------------------------------------
 
 -- Calls of models. sent and answer refer to messages of the thread and to prompt_pieces: see runtime/work/prompts.go.
