@@ -14,26 +14,27 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
+	"github.com/batonrun/baton/storage/storagetest"
 )
 
 // The reads and writes of many decisions share round trips: sixty-four take as many messages as one.
 func TestDecisionsShareRoundTrips(t *testing.T) {
-	p, through := newProxy(t, postgrestest.New(t))
+	p, through := storagetest.NewProxy(t, postgrestest.New(t))
 	log := newLog(t, joined(t, open(t, through)), 1)
 	passed := func(b *data.Batch) int64 {
 		t.Helper()
 		log.n++
-		before := p.left.Load()
+		before := p.Left.Load()
 		if err := log.db.Commit(t.Context(), log.n, b); err != nil {
 			t.Fatal(err)
 		}
-		return before - p.left.Load()
+		return before - p.Left.Load()
 	}
 	messages := func(n int) (started, ended int64) {
 		batches := log.startAndEnd(t, n)
 		return passed(batches[0]), passed(batches[1])
 	}
-	p.left.Store(math.MaxInt64)
+	p.Left.Store(math.MaxInt64)
 	messages(1)
 	messages(64) // all statements are prepared now
 	started1, ended1 := messages(1)
@@ -47,15 +48,15 @@ func TestDecisionsShareRoundTrips(t *testing.T) {
 
 // However large the requests are that wait in a thread, a decision about it reads none of them.
 func TestDecisionsReadNothingLarge(t *testing.T) {
-	p, through := newProxy(t, postgrestest.New(t))
+	p, through := storagetest.NewProxy(t, postgrestest.New(t))
 	log := newLog(t, joined(t, open(t, through)), 1)
 	log.crowd(t)
-	p.left.Store(math.MaxInt64)
-	p.bytes.Store(0)
+	p.Left.Store(math.MaxInt64)
+	p.Bytes.Store(0)
 	if err := log.look(t); err != nil {
 		t.Fatal(err)
 	}
-	if n := p.bytes.Load(); n == 0 || n > 64<<10 {
+	if n := p.Bytes.Load(); n == 0 || n > 64<<10 {
 		t.Errorf("the view of a thread takes %d bytes", n)
 	}
 }

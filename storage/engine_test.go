@@ -15,11 +15,12 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
+	"github.com/batonrun/baton/storage/storagetest"
 )
 
 // A connection may be cut anywhere: wherever its first commits lose their answers, it ends, and its log is whole.
 func TestRunOutlivesConnectionCutAnywhere(t *testing.T) {
-	p, through := newProxy(t, postgrestest.New(t))
+	p, through := storagetest.NewProxy(t, postgrestest.New(t))
 	reg := new(host.Registry)
 	if err := reg.Add(builtin.Plugins()...); err != nil {
 		t.Fatal(err)
@@ -41,7 +42,7 @@ func TestRunOutlivesConnectionCutAnywhere(t *testing.T) {
 	for cut, clean := int64(1), 0; clean < 3; cut++ { // until nothing is left to cut
 		name := fmt.Sprint("cut at ", cut)
 		var run data.Run
-		p.left.Store(cut)
+		p.Left.Store(cut)
 		retry(t, func() error {
 			_, err := rt.StartRun(t.Context(), ann, runtime.StartRequest{
 				Agent: "echo", ThreadID: name, RunID: name, BodyHash: name, Messages: []agui.Message{{Role: agui.RoleUser, Content: "hello"}},
@@ -57,7 +58,7 @@ func TestRunOutlivesConnectionCutAnywhere(t *testing.T) {
 			}
 			return err
 		})
-		if clean++; p.left.Swap(math.MaxInt64) <= 0 {
+		if clean++; p.Left.Swap(math.MaxInt64) <= 0 {
 			clean = 0
 		}
 		log := readLog(t, db, run.ThreadKey, 100)

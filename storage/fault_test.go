@@ -4,13 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"io"
 	"math"
 	"math/rand/v2"
-	"net"
-	"net/url"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,81 +104,10 @@ func (l *workload) decision(tb testing.TB, events []data.StoredEvent) *data.Batc
 	}
 }
 
-// proxy stands between the program and the database. It can swallow all that is sent, and cut a connection.
-type proxy struct {
-	listener net.Listener
-	target   string
-	silent   atomic.Bool
-	bytes    atomic.Int64 // passed on so far
-	left     atomic.Int64 // how many more pieces it passes on, in either direction, before the one it cuts at
-	wg       sync.WaitGroup
-}
-
-// newProxy returns a proxy, and the URL to reach the database through it.
-func newProxy(t *testing.T, databaseURL string) (*proxy, string) {
-	t.Helper()
-	u, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{listener: l, target: u.Host}
-	p.left.Store(math.MaxInt64)
-	p.wg.Go(p.serve)
-	t.Cleanup(func() { _ = l.Close() })
-	u.Host = l.Addr().String()
-	return p, u.String()
-}
-
-func (p *proxy) serve() {
-	for {
-		client, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", p.target)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		go p.copy(server, client)
-		go p.copy(client, server)
-	}
-}
-
-// copy forwards data, except while the proxy is silent, when it drops both data and the connection's end.
-func (p *proxy) copy(to io.WriteCloser, from io.ReadCloser) {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buf)
-		if p.silent.Load() {
-			if err != nil {
-				return
-			}
-			continue
-		}
-		if err != nil {
-			_ = to.Close()
-			return
-		}
-		if p.left.Add(-1) == 0 {
-			_, _ = to.Close(), from.Close()
-			return
-		}
-		p.bytes.Add(int64(n))
-		if _, err := to.Write(buf[:n]); err != nil {
-			return
-		}
-	}
-}
-
 // Whatever question or answer a connection is cut at, a commit that is repeated is written once.
 func TestConnectionCutAnywhereLosesAndDoublesNothing(t *testing.T) {
 	direct := postgrestest.New(t)
-	p, through := newProxy(t, direct)
+	p, through := storagetest.NewProxy(t, direct)
 	db := open(t, through)
 	log := newLog(t, joined(t, db), 1)
 	said, runs := 0, 1
@@ -197,12 +121,12 @@ func TestConnectionCutAnywhereLosesAndDoublesNothing(t *testing.T) {
 				b = log.decision(t, events)
 			}
 			log.n++
-			p.left.Store(cut)
+			p.Left.Store(cut)
 			tries := retry(t, func() error { return db.Commit(t.Context(), log.n, b) })
 			if clean++; tries > 1 {
 				clean = 0
 			}
-			p.left.Store(math.MaxInt64)
+			p.Left.Store(math.MaxInt64)
 		}
 	}
 	for i, ev := range readLog(t, db, log.threads[0], 500) {
@@ -221,7 +145,7 @@ func TestConnectionCutAnywhereLosesAndDoublesNothing(t *testing.T) {
 
 func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
 	direct := postgrestest.New(t)
-	p, through := newProxy(t, direct)
+	p, through := storagetest.NewProxy(t, direct)
 	db, err := storage.Open(t.Context(), storage.Config{
 		URL: through, Migrate: true, Timeout: time.Second, LockTimeout: time.Second, ConnectTimeout: time.Second,
 	})
@@ -247,7 +171,7 @@ func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
 	commit := func() error {
 		return db.Commit(context.WithoutCancel(t.Context()), log.n, &data.Batch{
 			Events: events, Asks: make([]data.Ask, 1),
-			Decide: func(int, *data.View) data.Changes { p.silent.Store(true); return data.Changes{} },
+			Decide: func(int, *data.View) data.Changes { p.Silent.Store(true); return data.Changes{} },
 		})
 	}
 	limited("Commit", commit)
@@ -255,43 +179,10 @@ func TestSilentNetworkEndsInErrUnavailable(t *testing.T) {
 		_, err := db.Events(t.Context(), log.threads[0], 0, 10)
 		return err
 	})
-	p.silent.Store(false)
+	p.Silent.Store(false)
 	retry(t, func() error { return db.Commit(t.Context(), log.n, &data.Batch{Events: events}) })
 	if got := readLog(t, open(t, direct), log.threads[0], 100); len(got) != 5 {
 		t.Errorf("%d events, want 5", len(got))
-	}
-}
-
-// Fencing waits for a commit of the instance that is under way, and then another may join.
-func TestFenceWaitsForACommit(t *testing.T) {
-	url := postgrestest.New(t)
-	first, second := open(t, url), open(t, url)
-	log := newLog(t, joined(t, first), 1)
-	result := make(chan error)
-	log.n++
-	err := first.Commit(t.Context(), log.n, &data.Batch{
-		Events: log.batch(3), Asks: make([]data.Ask, 1),
-		Decide: func(int, *data.View) data.Changes {
-			go func() { result <- second.Fence(t.Context(), "instance") }()
-			select {
-			case err := <-result:
-				t.Errorf("fenced beside an open transaction: %v", err)
-			case <-time.After(100 * time.Millisecond):
-			}
-			return data.Changes{}
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(<-result, second.Join(t.Context(), "second", "")); err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Commit(t.Context(), log.n+1, &data.Batch{Events: log.batch(1)}); !errors.Is(err, data.ErrFenced) {
-		t.Errorf("a commit of the first: %v, want ErrFenced", err)
-	}
-	if got := readLog(t, second, log.threads[0], 100); len(got) != 3 {
-		t.Errorf("%d events, want 3", len(got))
 	}
 }
 
