@@ -23,6 +23,9 @@ func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store)) {
 		{"AwaitedThreadGetsItsTurn", testAwait},
 		{"ConflictsAreDecidedAgain", testConflicts},
 		{"FenceWaitsForACommit", testFenceRace},
+		{"OnlyADeadOwnerLosesARun", testTakeOver},
+		{"EachReleaseIsAnother", testReleasedTwice},
+		{"CancelIsAskedOfAnExecution", testCancelAsked},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
