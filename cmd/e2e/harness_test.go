@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -220,6 +221,11 @@ func (s *server) call(method, path string, body any, headers ...string) (int, ma
 }
 
 func (s *server) try(method, path string, body any, headers ...string) (int, map[string]any, error) {
+	return s.within(context.Background(), method, path, body, headers...)
+}
+
+// within is try until ctx ends.
+func (s *server) within(ctx context.Context, method, path string, body any, headers ...string) (int, map[string]any, error) {
 	var r io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)
@@ -228,7 +234,7 @@ func (s *server) try(method, path string, body any, headers ...string) (int, map
 		}
 		r = bytes.NewReader(b)
 	}
-	req, err := http.NewRequest(method, s.url(path), r)
+	req, err := http.NewRequestWithContext(ctx, method, s.url(path), r)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -316,7 +322,12 @@ var errTruncated = errors.New("the stream was cut")
 // read reads a stream until it ends and calls each for every frame with an id and data. It returns nil when the server ended the
 // stream, errTruncated when it broke, and the status if there was no stream.
 func (s *server) read(path string, after int64, each func(frame) bool) (int, error) {
-	req, err := http.NewRequest(http.MethodGet, s.url(path), nil)
+	return s.readWithin(context.Background(), path, after, each)
+}
+
+// readWithin is read until ctx ends.
+func (s *server) readWithin(ctx context.Context, path string, after int64, each func(frame) bool) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url(path), nil)
 	if err != nil {
 		return 0, err
 	}

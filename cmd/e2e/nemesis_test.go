@@ -1,0 +1,248 @@
+package e2e
+
+import (
+	"flag"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/storage/storagetest"
+)
+
+var nemeses = flag.String("nemeses", "", "the names of those that the rounds of the cluster test have, with commas; without any, each round chooses one or two")
+
+// lease is that of the servers of a cluster under test.
+const lease = 3 * time.Second
+
+// nemesis disturbs a cluster for a while. It leaves the cluster as it may be, but for what cluster.heal repairs.
+type nemesis struct {
+	name   string
+	exits  []int // with which servers may end because of it
+	strike func(c *cluster, rng *rand.Rand)
+}
+
+// fenced is the exit code of a server that was taken for dead.
+const fenced = 3
+
+var allNemeses = []nemesis{
+	{"kill", nil, func(c *cluster, rng *rand.Rand) {
+		for range 1 + rng.IntN(2) {
+			i := rng.IntN(len(c.servers))
+			c.servers[i].kill()
+			pause(upTo(rng, 2*time.Second))
+			c.revive(i)
+		}
+	}},
+	{"stand still for a second", nil, func(c *cluster, rng *rand.Rand) { c.standstill(rng, time.Second) }},
+	{"stand still for three leases", []int{fenced}, func(c *cluster, rng *rand.Rand) { c.standstill(rng, 3*lease) }},
+	{"cut one", nil, func(c *cluster, rng *rand.Rand) {
+		p := c.proxies[rng.IntN(len(c.proxies))]
+		for range 5 {
+			p.Cut()
+			pause(upTo(rng, 200*time.Millisecond))
+			p.Restore()
+			pause(upTo(rng, 500*time.Millisecond))
+		}
+	}},
+	{"cut one for longer than a lease", []int{fenced}, func(c *cluster, rng *rand.Rand) {
+		p := c.proxies[rng.IntN(len(c.proxies))]
+		p.Cut()
+		pause(2*lease + upTo(rng, lease))
+		p.Restore()
+	}},
+	{"cut all for longer than a lease", nil, func(c *cluster, rng *rand.Rand) {
+		for _, p := range c.proxies {
+			p.Cut()
+		}
+		pause(lease + upTo(rng, lease))
+		for _, p := range c.proxies {
+			pause(upTo(rng, 300*time.Millisecond))
+			p.Restore()
+		}
+	}},
+	{"swallow", []int{fenced}, func(c *cluster, rng *rand.Rand) {
+		p := c.proxies[rng.IntN(len(c.proxies))]
+		p.Silent.Store(true)
+		pause(upTo(rng, 2*lease))
+		p.Restore()
+	}},
+	{"cut at any piece", nil, func(c *cluster, rng *rand.Rand) {
+		for range 20 { // also between COMMIT and its answer
+			c.proxies[rng.IntN(len(c.proxies))].Left.Store(1 + rng.Int64N(40))
+			pause(upTo(rng, 300*time.Millisecond))
+		}
+	}},
+	{"delay", nil, func(c *cluster, rng *rand.Rand) {
+		p := c.proxies[rng.IntN(len(c.proxies))]
+		p.Delay.Store(int64(5*time.Millisecond + upTo(rng, 30*time.Millisecond)))
+		pause(lease)
+		p.Restore()
+	}},
+	{"clock", nil, func(c *cluster, rng *rand.Rand) {
+		for _, hours := range []int{1 - 2*rng.IntN(2), 0} {
+			c.servers[0].until("set the clock", func() bool { // PostgreSQL may be down
+				_, err := c.q.Exec(`UPDATE shifted SET by = $1 * interval '1 hour'`, hours)
+				return err == nil
+			})
+			pause(upTo(rng, lease))
+		}
+	}},
+	{"drain", nil, func(c *cluster, rng *rand.Rand) {
+		i := rng.IntN(len(c.servers))
+		c.servers[i].stop()
+		c.revive(i)
+	}},
+	{"restart PostgreSQL", nil, func(c *cluster, rng *rand.Rand) {
+		must(c.t, c.postgres.Kill)()
+		pause(upTo(rng, lease))
+		must(c.t, c.postgres.Start)()
+	}},
+}
+
+// standstill stops a server for a while, as a virtual machine that is suspended.
+func (c *cluster) standstill(rng *rand.Rand, d time.Duration) {
+	s := c.servers[rng.IntN(len(c.servers))]
+	pid := s.pid()
+	_ = syscall.Kill(pid, syscall.SIGSTOP)
+	pause(d)
+	_ = syscall.Kill(pid, syscall.SIGCONT)
+}
+
+// strike lets one or two nemeses do their work, and returns them.
+func (c *cluster) strike(rng *rand.Rand) []nemesis {
+	var chosen []nemesis
+	if *nemeses != "" {
+		for name := range strings.SplitSeq(*nemeses, ",") {
+			i := slices.IndexFunc(allNemeses, func(n nemesis) bool { return n.name == name })
+			if i < 0 {
+				c.t.Fatalf("there is no nemesis %q", name)
+			}
+			chosen = append(chosen, allNemeses[i])
+		}
+	} else {
+		for _, i := range rng.Perm(len(allNemeses))[:1+rng.IntN(2)] {
+			chosen = append(chosen, allNemeses[i])
+		}
+	}
+	var striking sync.WaitGroup
+	for _, n := range chosen {
+		own := rand.New(rand.NewPCG(rng.Uint64(), 0))
+		striking.Go(func() {
+			pause(upTo(own, time.Second))
+			n.strike(c, own)
+		})
+	}
+	striking.Wait()
+	return chosen
+}
+
+// revive starts a server that has ended.
+func (c *cluster) revive(i int) {
+	c.reviving[i].Lock()
+	defer c.reviving[i].Unlock()
+	s := c.servers[i]
+	s.mu.Lock()
+	ended := s.done
+	s.mu.Unlock()
+	if !closedNow(ended) {
+		return
+	}
+	c.exits[i] = append(c.exits[i], s.cmd.ProcessState.ExitCode())
+	s.launch()
+}
+
+// heal ends what nemeses have left and waits until all servers have their place in the cluster.
+func (c *cluster) heal() {
+	c.t.Helper()
+	for i, s := range c.servers {
+		c.proxies[i].Restore()
+		_ = syscall.Kill(s.pid(), syscall.SIGCONT)
+	}
+	for i, s := range c.servers {
+		s.until("part of the cluster: server "+s.addr, func() bool {
+			c.revive(i)
+			return s.ready() && countOf(c.t, c.q, "SELECT count(*) FROM instances WHERE NOT fenced AND addr = '"+s.addr+"'") == 1
+		})
+	}
+}
+
+// checkExits checks that no server has ended but for one of the nemeses.
+func (c *cluster) checkExits(did []nemesis) {
+	c.t.Helper()
+	may := []int{-1, 0} // killed, stopped
+	for _, n := range did {
+		may = append(may, n.exits...)
+	}
+	for i, s := range c.servers {
+		for _, code := range c.exits[i] {
+			away := code == 1 && strings.Contains(tail(s.output(), 4000), "connect") // it has started while the database was away
+			if !slices.Contains(may, code) && !away {
+				c.t.Errorf("server %s has ended with exit code %d", s.addr, code)
+			}
+		}
+		c.exits[i] = nil
+	}
+}
+
+// shiftClock lets a test move the database's clock: its functions are found before PostgreSQL's own.
+const shiftClock = `
+CREATE TABLE shifted (by interval NOT NULL);
+INSERT INTO shifted VALUES ('0');
+CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT pg_catalog.clock_timestamp() + by FROM public.shifted';
+DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET search_path = public, pg_catalog'; END $$`
+
+// newCluster starts three servers, each behind a proxy.
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	pg := storagetest.StartPostgres(t)
+	url := pg.NewDatabase(t)
+	c := &cluster{t: t, postgres: pg, q: sqlOf(t, database{url: url})}
+	c.q.MustExec(shiftClock)
+	env := c.declare()
+	for i := range c.reviving {
+		p, through := storagetest.NewProxy(t, url)
+		c.proxies = append(c.proxies, p)
+		c.servers = append(c.servers, launch(t, database{url: through}, env...))
+		if i == 0 {
+			c.servers[0].whileUp("ready", c.servers[0].ready)
+		}
+	}
+	c.heal()
+	return c
+}
+
+// any returns one of the servers.
+func (c *cluster) any(rng *rand.Rand) *server { return c.servers[rng.IntN(len(c.servers))] }
+
+// outcome is what a client knows of its request.
+type outcome int
+
+const (
+	refused outcome = iota
+	done
+	unknown
+)
+
+// outcomeOf returns what an answer means.
+func (c *cluster) outcomeOf(path string, status int, out map[string]any, err error) outcome {
+	switch {
+	case err != nil:
+		return unknown
+	case status < http.StatusBadRequest:
+		return done
+	case status == http.StatusInternalServerError:
+		c.t.Errorf("%s: %d %v", path, status, out)
+		return unknown
+	case out["code"] == "outcome_unknown":
+		return unknown
+	}
+	return refused
+}
+
+// upTo returns a random time below d.
+func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
