@@ -117,8 +117,9 @@ func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error 
 	if err := rt.store.PutViews(ctx, c.project, user, nil); err != nil {
 		return unavailable(err)
 	}
+	deletes := func(*ListedThread) bool { return true } // the list is latest first: later threads come before the first page
 	for {
-		n, err := rt.deleteThreads(ctx, c, user, begun, next)
+		n, err := rt.deleteThreads(ctx, c, user, deletes)
 		if err != nil {
 			return err
 		}
@@ -126,12 +127,15 @@ func (rt *Runtime) deleteUser(ctx context.Context, c Caller, user string) error 
 			rt.dropAttachments(ctx)
 			return nil
 		}
+		deletes = func(th *ListedThread) bool { // the clock may have been set back since
+			return !th.CreatedAt.After(begun) || th.Key <= next
+		}
 	}
 }
 
-// deleteThreads removes the user's threads that were begun by a time, or have a key below next because the clock was set back since, and
-// returns how many it found. A thread that is used meanwhile changes its place in the list and may be missed.
-func (rt *Runtime) deleteThreads(ctx context.Context, c Caller, user string, begun time.Time, next int64) (n int, err error) {
+// deleteThreads removes those of the user's threads, and returns how many it found. A thread that is used meanwhile changes its place in
+// the list and may be missed.
+func (rt *Runtime) deleteThreads(ctx context.Context, c Caller, user string, deletes func(*ListedThread) bool) (n int, err error) {
 	f := ThreadFilter{Project: c.project, User: user, Limit: 100}
 	for {
 		page, err := rt.store.Threads(ctx, f)
@@ -140,7 +144,7 @@ func (rt *Runtime) deleteThreads(ctx context.Context, c Caller, user string, beg
 		}
 		for i := range page.Rows {
 			th := &page.Rows[i]
-			if f.BeforeTime, f.BeforeKey = th.UpdatedAt, th.Key; th.CreatedAt.After(begun) && th.Key > next {
+			if f.BeforeTime, f.BeforeKey = th.UpdatedAt, th.Key; !deletes(th) {
 				continue
 			}
 			n++

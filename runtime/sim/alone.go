@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ func GenerateAlone(seed uint64) *History {
 		h.Room.Said, h.Room.Each = 0, 0 // the model does not know the runs' output
 		g.weigh(h)
 	}
+	h.Beside(serversOf(seed))
 	return h
 }
 
@@ -72,6 +74,12 @@ func (c *callers) playAlone() {
 			c.stepAlone(s)
 			want := m.Apply(s)
 			c.sleep(200 * time.Millisecond)
+			for range 100 { // what one server does at once others may do at their next looks
+				if !c.several() || c.agrees(m) {
+					break
+				}
+				c.sleep(100 * time.Millisecond)
+			}
 			c.compare(s, m, want)
 			if len(c.findings) > 0 || c.ctx.Err() != nil {
 				return
@@ -81,6 +89,9 @@ func (c *callers) playAlone() {
 	for range 50 { // waiting runs end, and the runs queued behind them
 		c.release()
 		c.sleep(20 * time.Millisecond)
+		if c.several() {
+			c.sleep(3 * time.Second)
+		}
 	}
 	if p := c.server(); p != nil {
 		(&checker{c, p}).audit()
@@ -93,11 +104,32 @@ func (c *callers) stepAlone(s *Step) {
 		c.release()
 		c.note("%d what stays is released", s.N)
 	case doPass:
-		c.sleep(25 * time.Second)
+		c.sleep(lateAfter(c.world) + 5*time.Second)
 		c.note("%d time has passed", s.N)
 	default:
 		c.step(s)
 	}
+}
+
+// agrees reports whether all processes show the model's state.
+func (c *callers) agrees(m *Model) bool {
+	for _, p := range c.serving() {
+		v, err := p.shown()
+		if err != nil || v.summary(p.w) != m.summary(p.w) || p.fenced() {
+			return false
+		}
+	}
+	return len(c.serving()) == len(c.cur)
+}
+
+// shown is the thread of a history for PlayAlone, an empty one if there is none.
+func (p *process) shown() (*view, error) {
+	v, err := p.view(1)
+	if err == nil && v == nil {
+		v = new(view)
+		v.th.State = []byte("{}")
+	}
+	return v, err
 }
 
 // compare compares the state with the model's.
@@ -109,16 +141,12 @@ func (c *callers) compare(s *Step, m *Model, want Reply) {
 	if p == nil {
 		return // no server starts, which is a finding already
 	}
-	v, err := p.view(1)
+	v, err := p.shown()
 	if err != nil {
 		c.find(RuleModel, "the thread cannot be read: %v", err)
 		return
 	}
-	if v == nil {
-		v = new(view)
-		v.th.State = []byte("{}")
-	}
-	if got, want := v.summary(), m.summary(); got != want {
+	if got, want := v.summary(c.world), m.summary(c.world); got != want {
 		c.find(RuleModel, "after %s %d:\n   there is %s\n   it should %s", s.Do, s.N, got, want)
 	}
 	if len(c.findings) > 0 {
@@ -145,7 +173,7 @@ func (c *callers) lastReply(s *Step) Reply {
 }
 
 // summary returns a thread's runs, messages, state and spans in one line.
-func (v *view) summary() string {
+func (v *view) summary(w *world) string {
 	var parts []string
 	for i := range v.runs {
 		r := &v.runs[i]
@@ -158,6 +186,9 @@ func (v *view) summary() string {
 		}
 		parts = append(parts, strings.Join(words, " "))
 	}
+	if w.several() { // whose keys are in no order
+		slices.Sort(parts)
+	}
 	var spans []string
 	for i := range v.log {
 		if isEnd(v.log[i].ev) {
@@ -168,7 +199,7 @@ func (v *view) summary() string {
 }
 
 // summary returns the model's thread in the form of view.summary.
-func (m *Model) summary() string {
+func (m *Model) summary(w *world) string {
 	var parts []string
 	for _, r := range m.runs {
 		words := []string{fmt.Sprintf("%s %s %d", r.name, r.status, r.generation)}
@@ -180,6 +211,9 @@ func (m *Model) summary() string {
 			}
 		}
 		parts = append(parts, strings.Join(words, " "))
+	}
+	if w.several() {
+		slices.Sort(parts)
 	}
 	return fmt.Sprintf("%s; %s; %s", strings.Join(parts, ", "), m.stored, strings.Join(m.spans, ", "))
 }

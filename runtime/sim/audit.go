@@ -41,11 +41,10 @@ func (s *servers) settle() {
 	var restless string
 	quiet := 0
 	for range 240 {
-		p := s.server()
-		if p == nil {
+		if s.server() == nil {
 			return
 		}
-		if rule, restless = p.restless(); restless != "" {
+		if rule, restless = s.restless(); restless != "" {
 			quiet = 0
 			s.sleep(250 * time.Millisecond)
 			continue
@@ -56,6 +55,28 @@ func (s *servers) settle() {
 		s.sleep(20 * time.Millisecond) // a run that is about to make room for another looks idle for a moment
 	}
 	s.find(rule, "%s", restless)
+}
+
+// restless is process.restless of the first process that is.
+func (s *servers) restless() (rule Rule, why string) {
+	all := s.serving()
+	if len(all) < len(s.cur) {
+		return RuleStart, "a server has not begun"
+	}
+	for _, p := range all {
+		if s.several() && p.fenced() {
+			return RuleFence, fmt.Sprintf("%s has not noticed that it was fenced", p)
+		}
+		if rule, why = p.restless(); why != "" {
+			return rule, why
+		}
+	}
+	return rule, why
+}
+
+// owned reports whether a serving process executes a RUNNING run, or may.
+func (s *servers) owned(r *runtime.Run) bool {
+	return !s.several() || slices.ContainsFunc(s.serving(), func(p *process) bool { return p.instance == r.Owner })
 }
 
 // restless returns the activity that has not ended, and the rule that it breaks if it never ends.
@@ -73,6 +94,9 @@ func (p *process) restless() (Rule, string) {
 			r := &runs[i]
 			switch status {
 			case runtime.Running:
+				if !p.s.owned(r) {
+					return RuleOrphan, fmt.Sprintf("run %s is RUNNING, and its server %q has ended", short(r.ID), r.Owner)
+				}
 				return RuleStuck, fmt.Sprintf("run %s is RUNNING", short(r.ID))
 			case runtime.Waiting:
 				asks, why := p.waits(r)
@@ -158,6 +182,7 @@ func (c *checker) audit() {
 		c.checkLimit(v)
 		c.checkRounds(v)
 	}
+	c.checkAlike(views)
 	c.checkSaid(views)
 	c.checkReaders(convs)
 	c.checkReplies(convs)
@@ -166,6 +191,28 @@ func (c *checker) audit() {
 		c.tell(v.story())
 	}
 }
+
+// checkAlike checks that all processes show the threads as the first one does.
+func (c *checker) checkAlike(views []*view) {
+	for _, p := range c.serving() {
+		for _, v := range views {
+			if p == c.p {
+				continue
+			}
+			other, err := p.view(v.n)
+			if err != nil || other == nil {
+				c.find(RuleAlike, "thread %s cannot be read from %s: %v", v.name, p, err)
+			} else if got, want := other.timeless(), v.timeless(); got != want {
+				c.find(RuleAlike, "%s shows of thread %s:\n%s\nand %s:\n%s", p, v.name, got, c.p, want)
+			}
+		}
+	}
+}
+
+// timeless is the story of a view without the times of its records. Those that replace removed events are made when they are read.
+func (v *view) timeless() string { return stamps.ReplaceAllString(strings.Join(v.story(), "\n"), "") }
+
+var stamps = regexp.MustCompile(`,"timestamp":\d+`)
 
 // view reads a thread, nil if there is none.
 func (p *process) view(n int) (*view, error) {

@@ -105,7 +105,7 @@ func (c *callers) perform(steps []Step) {
 }
 
 func (c *callers) step(s *Step) {
-	p := c.server()
+	p := c.server("step", s.N)
 	if p == nil {
 		return
 	}
@@ -173,9 +173,11 @@ func (c *callers) operate(p *process, s *Step) {
 	case doCrash:
 		c.kill(p)
 	case doRestart:
-		c.restart()
+		c.restart(p)
 	case doTakeover:
 		c.takeover()
+	case doStop:
+		c.pause(p, time.Duration(s.By))
 	case doClock:
 		c.moveClock(time.Duration(s.By))
 		c.note("the database's clock moves by %v", time.Duration(s.By))

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/sim/memory"
@@ -34,8 +33,8 @@ func newDatabase(h *History) (*database, error) {
 	return &database{path: path}, os.WriteFile(path, raw, 0o600)
 }
 
-// open opens the Store of another process. Only a database in memory uses the clock.
-func (d *database) open(ctx context.Context, now func() time.Time) (data.Store, error) {
+// open opens the Store of a process. Only a database in memory uses the history's clock.
+func (d *database) open(ctx context.Context, p *process) (data.Store, error) {
 	switch {
 	case d.path != "":
 		return storage.Open(ctx, storage.Config{URL: "sqlite:" + d.path, Readers: 2})
@@ -43,9 +42,19 @@ func (d *database) open(ctx context.Context, now func() time.Time) (data.Store, 
 		return storage.Open(ctx, storage.Config{URL: d.url, Readers: 2})
 	}
 	if d.memory == nil {
-		d.memory = memory.New(now)
+		d.memory = memory.New(p.w.dbNow)
 	}
-	return d.memory.Open(), nil
+	if !p.w.several() {
+		return d.memory.Open(), nil
+	}
+	return d.memory.OpenBeside(memory.Beside{
+		Lease: lease,
+		Pause: func(at string) {
+			p.w.nap(at, p.n)
+			p.awake()
+		},
+		Broken: func(what string) { p.w.find(RuleOwner, "%s", what) },
+	}), nil
 }
 
 // died marks a process as dead. On SQLite its released lock does the same.

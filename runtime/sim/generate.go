@@ -109,7 +109,37 @@ func (g *generator) history(seed uint64) *History {
 	if h.Does(doDelete, doClear, doWipe, doRetire) && seed%3 == 0 {
 		h.inParts(1 + int(seed%7))
 	}
+	h.Beside(serversOf(seed))
 	return h
+}
+
+// serversOf returns how many processes serve at the same time, mostly one.
+func serversOf(seed uint64) int {
+	return []int{1, 1, 1, 1, 1, 1, 2, 2, 2, 3}[rand.New(rand.NewPCG(seed, 0xc105)).IntN(10)]
+}
+
+// Beside has so many processes serve the history at the same time. One process replaces another only where it serves alone; several
+// stop and are woken instead. Deletions in parts and files are of one process.
+func (h *History) Beside(servers int) {
+	if servers < 2 || h.SQLite || h.Parts > 0 {
+		return
+	}
+	h.Servers = servers
+	r := rand.New(rand.NewPCG(h.Seed, 0x510b))
+	times := []time.Duration{30 * time.Millisecond, time.Second, lease - time.Second, lease + 2*time.Second, 2 * lease, 3*lease + 2*time.Second}
+	for _, steps := range h.Callers {
+		for i := range steps {
+			s := &steps[i]
+			if s.Do == doTakeover || s.Do == doLook && r.IntN(3) == 0 {
+				s.Do, s.By = doStop, Duration(times[r.IntN(len(times))])
+			}
+		}
+	}
+	for i := range h.Faults {
+		if f := &h.Faults[i]; f.Commit > 0 && f.Trouble != Refused && r.IntN(3) == 0 {
+			f.Trouble = Stopped
+		}
+	}
 }
 
 // inParts makes deletions go in small parts with at most a process's death in between. No other step sees the remaining

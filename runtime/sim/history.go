@@ -13,13 +13,14 @@ import (
 type History struct {
 	Seed    uint64   `json:"seed"` // of the pauses
 	Callers [][]Step `json:"callers"`
-	Queue   int      `json:"queue,omitempty"`  // limit of QUEUED runs; 0 means many
-	Slots   int      `json:"slots,omitempty"`  // limit of RUNNING runs; 0 means many
-	Users   int      `json:"users,omitempty"`  // number of users; 0 means one
-	Events  int      `json:"events,omitempty"` // limit of a run's events; 0 means many
-	Parts   int      `json:"parts,omitempty"`  // rows that a deletion removes at once; 0 means many
-	Room    *Room    `json:"room,omitempty"`   // limits on bytes; nil means the defaults
-	SQLite  bool     `json:"sqlite,omitempty"` // play on a file, not in memory
+	Servers int      `json:"servers,omitempty"` // processes that serve at the same time; 0 means one
+	Queue   int      `json:"queue,omitempty"`   // limit of QUEUED runs; 0 means many
+	Slots   int      `json:"slots,omitempty"`   // limit of RUNNING runs; 0 means many
+	Users   int      `json:"users,omitempty"`   // number of users; 0 means one
+	Events  int      `json:"events,omitempty"`  // limit of a run's events; 0 means many
+	Parts   int      `json:"parts,omitempty"`   // rows that a deletion removes at once; 0 means many
+	Room    *Room    `json:"room,omitempty"`    // limits on bytes; nil means the defaults
+	SQLite  bool     `json:"sqlite,omitempty"`  // play on a file, not in memory
 	Faults  []Fault  `json:"faults,omitempty"`
 }
 
@@ -42,7 +43,7 @@ type Step struct {
 	Foreign   bool     `json:"foreign,omitempty"` // another user makes the request
 	Times     int      `json:"times,omitempty"`   // number of callers that make the request at once
 	Choice    int      `json:"choice,omitempty"`  // selects the answers
-	By        Duration `json:"by,omitempty"`      // of the clock's step, or the retention
+	By        Duration `json:"by,omitempty"`      // of the clock's step, the retention, or how long a process stands still
 }
 
 // Actions.
@@ -63,6 +64,7 @@ const (
 	doCrash    = "crash"
 	doRestart  = "restart"
 	doTakeover = "takeover"
+	doStop     = "stop" // a process for a time, beside others
 	doClock    = "clock"
 	doRelease  = "release" // release staying workers, with a single caller
 	doPass     = "pass"    // wait half a minute, with a single caller
@@ -91,8 +93,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // String encodes the history as JSON with one line per step. Parse decodes it.
 func (h *History) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "{\"seed\": %d, \"queue\": %d, \"slots\": %d, \"users\": %d, \"events\": %d, \"parts\": %d, \"room\": %s, \"sqlite\": %v, \"callers\": [",
-		h.Seed, h.Queue, h.Slots, h.Users, h.Events, h.Parts, mustJSON(h.Room), h.SQLite)
+	fmt.Fprintf(&b, "{\"seed\": %d, \"servers\": %d, \"queue\": %d, \"slots\": %d, \"users\": %d, \"events\": %d, \"parts\": %d, \"room\": %s, \"sqlite\": %v, \"callers\": [",
+		h.Seed, h.Servers, h.Queue, h.Slots, h.Users, h.Events, h.Parts, mustJSON(h.Room), h.SQLite)
 	for i, steps := range h.Callers {
 		if i > 0 {
 			b.WriteString(",")

@@ -82,7 +82,7 @@ func (r *readers) follow(s *Step) {
 	var rd *reading
 	after := int64(0)
 	for r.ctx.Err() == nil {
-		p := r.server()
+		p := r.server("reader", s.N)
 		if p == nil {
 			return
 		}
@@ -114,7 +114,8 @@ func (r *readers) follow(s *Step) {
 }
 
 func (r *readers) readOn(p *process, s *Step, th runtime.Thread, rd **reading, after *int64) error {
-	cur, err := p.rt.Read(p.ctx, th, *after, true)
+	follow := !r.several() || s.Choice%2 == 0
+	cur, err := p.rt.Read(p.ctx, th, *after, follow)
 	if err != nil {
 		return err
 	}
@@ -125,17 +126,38 @@ func (r *readers) readOn(p *process, s *Step, th runtime.Thread, rd **reading, a
 	}
 	for {
 		recs, err := cur.Next(p.ctx)
+		if errors.Is(err, io.EOF) && !follow {
+			return r.checkEnd(*rd, th.ConversationID, *after)
+		}
 		if err != nil {
 			return err
 		}
 		r.show(*rd, recs)
 		*after = cur.After()
 		r.nap("reader", s.N)
+		if r.several() && r.choose(4, []any{"moves", s.N}) == 0 {
+			return nil // on to any of the servers
+		}
 	}
 }
 
-// watch reads the span of a request, like the client that made it.
+// checkEnd checks that the log had ended where a reader was told so, at some moment. The reader goes on behind it.
+func (r *readers) checkEnd(rd *reading, conversation string, last int64) error {
+	if m := r.db.memory; m != nil && !m.Rests(conversation, last) && !r.h.Does(doClear, doWipe) {
+		r.find(RuleEnd, "%s is told that the log ends with event %d, where it has never rested", rd.what, last)
+	}
+	r.sleep(100 * time.Millisecond)
+	return nil
+}
+
+// watch reads the span of a request, like the client that made it, which may ask another server for it.
 func (r *readers) watch(p *process, s runtime.Started) {
+	if r.several() {
+		p = r.server("watch", s.RunID)
+	}
+	if p == nil {
+		return
+	}
 	cur, err := p.rt.ReadRun(p.ctx, s)
 	if err != nil {
 		return

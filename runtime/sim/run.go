@@ -120,7 +120,9 @@ func (c *callers) play() {
 	c.endFaults()
 	c.settle()
 	if c.h.Seed%2 == 0 { // a new process must find the state that the old one has shown
-		c.restart()
+		if p := c.server(); p != nil {
+			c.restart(p)
+		}
 		c.settle()
 	}
 	p := c.server()

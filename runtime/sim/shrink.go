@@ -68,6 +68,9 @@ func cuts(h *History) []func(*History) bool {
 			})
 		}
 	}
+	if h.Servers > 1 {
+		all = append(all, func(h *History) bool { h.Servers--; return true })
+	}
 	if h.Queue > 0 {
 		all = append(all, func(h *History) bool { h.Queue = 0; return true })
 	}

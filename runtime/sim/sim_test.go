@@ -17,6 +17,7 @@ import (
 var (
 	histories = flag.Int("histories", 1000, "how many histories of a kind to play; unless it is given a million with BATON_SOAK=1, and 50 with -race or -short")
 	seed      = flag.Uint64("seed", 1, "the first history's seed")
+	servers   = flag.Int("servers", 0, "how many processes serve each history at the same time; 0 means that the seed decides")
 	sqlite    = flag.Bool("sqlite", false, "play all of them on SQLite files, not one in twenty")
 	file      = flag.String("history", "", "play the history in this file and tell its story")
 	shrink    = flag.String("shrink", "", "a rule: with -history, or -histories 1, look for the smallest history that breaks it")
@@ -37,6 +38,7 @@ func TestHistories(t *testing.T) {
 	for at := *seed; at < *seed+n; at++ {
 		h := sim.Generate(at)
 		h.SQLite = h.SQLite || *sqlite
+		h.Beside(*servers)
 		if o := sim.Play(t, h); len(o.Findings) > 0 {
 			fail(t, fmt.Sprintf("seed %d", at), h, &o.Findings[0])
 			return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime"
@@ -27,6 +28,7 @@ const (
 	Locked     Trouble = "locked"      // another instance has locked the thread of a decision, and keeps it for a while
 	KillBefore Trouble = "kill-before" // the process dies, and nothing was written
 	KillAfter  Trouble = "kill-after"  // the process dies, and all was written
+	Stopped    Trouble = "stopped"     // the process stops in the middle of it for longer than a lease, beside others
 )
 
 // faulty is the Store of one process. It delays commits and applies the history's faults. Only this file knows the
@@ -43,21 +45,77 @@ type faulty struct {
 }
 
 func (f *faulty) Join(ctx context.Context, instance, addr string) error {
+	f.p.instance = instance
 	_, err := read(f, func() (any, error) { return nil, f.Store.Join(ctx, instance, addr) }, "join")
 	return err
 }
 
+// Of several processes, one that is dead or stopped shows no sign of life, and a stopped one reads nothing.
+
+// living calls f unless the process is dead, once it is awake.
+func living[T any](f *faulty, call func() (T, error)) (none T, err error) {
+	if f.p.awake(); f.p.dead.Load() && f.s.several() {
+		return none, errDead
+	}
+	return call()
+}
+
+func (f *faulty) alive(call func() error) error {
+	_, err := living(f, func() (any, error) { return nil, call() })
+	return err
+}
+
+func (f *faulty) Renew(ctx context.Context, n int64) error {
+	return f.alive(func() error { return f.Store.Renew(ctx, n) })
+}
+
+func (f *faulty) KeepLease(ctx context.Context) error {
+	return f.alive(func() error { return f.Store.KeepLease(ctx) })
+}
+
+func (f *faulty) Leave(ctx context.Context) error {
+	return f.alive(func() error { return f.Store.Leave(ctx) })
+}
+
+func (f *faulty) Watch(ctx context.Context) (bool, error) {
+	return read(f, func() (bool, error) { return f.Store.Watch(ctx) })
+}
+
+func (f *faulty) LogHeads(ctx context.Context, threads []int64) ([]data.LogHead, error) {
+	return read(f, func() ([]data.LogHead, error) { return f.Store.LogHeads(ctx, threads) }, "heads")
+}
+
+func (f *faulty) Heads(ctx context.Context, runs []int64) ([]data.RunHead, error) {
+	return living(f, func() ([]data.RunHead, error) { return f.Store.Heads(ctx, runs) })
+}
+
+func (f *faulty) CancelAsks(ctx context.Context, instance string) ([]data.CancelAsk, error) {
+	return living(f, func() ([]data.CancelAsk, error) { return f.Store.CancelAsks(ctx, instance) })
+}
+
+func (f *faulty) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
+	return living(f, func() (map[int64]int, error) { return f.Store.Appended(ctx, runs) })
+}
+
+func (f *faulty) Claimable(ctx context.Context, thread, key int64, limit int) ([]data.RunHead, error) {
+	return living(f, func() ([]data.RunHead, error) { return f.Store.Claimable(ctx, thread, key, limit) })
+}
+
 // Commit passes the batch on unless the process dies first.
 func (f *faulty) Commit(ctx context.Context, n int64, b *data.Batch) error {
+	f.p.awake()
 	number, trouble := f.s.fault(&f.s.commits, func(f *Fault) int { return f.Commit })
 	if trouble != "" {
 		f.s.note("commit %d of %s: %s", number, f.p, trouble)
 	}
 	f.s.nap("commit", number)
 	f.s.linger(trouble)
+	f.p.awake()
 	switch {
 	case trouble == KillBefore:
 		f.s.kill(f.p)
+	case trouble == Stopped && f.s.several():
+		f.s.pause(f.p, time.Duration(1+number%4)*lease)
 	case trouble == Away:
 		return fmt.Errorf("nothing written: %w", data.ErrUnavailable)
 	case trouble == GivenUp:
@@ -90,8 +148,12 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *data.Batch) error {
 		v.Now = f.s.dbNow()
 		return b.Decide(free[i], v)
 	}
-	err := f.Store.Commit(ctx, n, &timed)
+	err := f.Store.Commit(ctx, n, &timed) // of several processes, a stopped one waits in it
 	if err == nil && n != f.written {
+		for _, i := range timed.Deferred {
+			deferred = append(deferred, free[i])
+		}
+		slices.Sort(deferred)
 		b.Deferred = deferred
 	}
 	f.p.unsure.Store(false)
@@ -104,6 +166,7 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *data.Batch) error {
 		f.s.kill(f.p)
 	}
 	f.s.nap("committed", number)
+	f.p.awake()
 	if f.p.dead.Load() {
 		return errDead
 	}
@@ -117,6 +180,7 @@ var errDead = fmt.Errorf("the process is dead: %w", data.ErrFenced)
 
 // read makes a read with its fault, after a pause if it is named.
 func read[T any](f *faulty, find func() (T, error), pause ...any) (none T, err error) {
+	f.p.awake()
 	number, trouble := f.s.fault(&f.s.reads, func(f *Fault) int { return f.Read })
 	if trouble != "" {
 		f.s.note("read %d of %s: %s", number, f.p, trouble)
@@ -133,6 +197,7 @@ func read[T any](f *faulty, find func() (T, error), pause ...any) (none T, err e
 		return none, data.ErrTooSlow
 	}
 	f.s.linger(trouble)
+	f.p.awake()
 	return find()
 }
 

@@ -386,7 +386,7 @@ func (pl *player) ask(ctx context.Context, at string, late bool) error {
 	if late {
 		soon := 1500 * time.Millisecond
 		if pl.w.slow {
-			soon = 20 * time.Second
+			soon = lateAfter(pl.w)
 		}
 		q.ExpiresAt = time.Now().Add(soon).UTC().Format(time.RFC3339Nano)
 	}
@@ -421,6 +421,14 @@ func (pl *player) doOnce(ctx context.Context, at string, op Op) error {
 		pl.w.ledger.did(pl.p.String() + " " + at)
 	}
 	return err
+}
+
+// lateAfter is when late questions expire, with a single caller.
+func lateAfter(w *world) time.Duration {
+	if w.several() {
+		return 5 * time.Minute
+	}
+	return 20 * time.Second
 }
 
 // reuse writes a text under the id of the prompt's first assistant message.

@@ -19,8 +19,9 @@ type world struct {
 	stop   context.CancelFunc
 	others sync.WaitGroup // readers and ending processes
 
-	slow    bool        // one caller at a time, and workers without a deadline
-	badData atomic.Bool // the database has refused data of some run
+	slow    bool          // one caller at a time, and workers without a deadline
+	badData atomic.Bool   // the database has refused data of some run
+	calmed  chan struct{} // closed when there are no more faults
 
 	mu       sync.Mutex // guards the fields below
 	commits  int
@@ -40,7 +41,7 @@ type Finding struct {
 }
 
 func newWorld(h *History) *world {
-	w := &world{h: h, began: time.Now(), naps: make(map[string]int), gate: make(chan struct{})}
+	w := &world{h: h, began: time.Now(), naps: make(map[string]int), gate: make(chan struct{}), calmed: make(chan struct{})}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	w.ledger = newLedger(w)
 	return w
@@ -81,6 +82,9 @@ func (w *world) tell(lines []string) {
 func (w *world) endFaults() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.calm {
+		close(w.calmed)
+	}
 	w.calm = true
 }
 
@@ -121,6 +125,11 @@ func (w *world) sleep(d time.Duration) {
 // nap pauses for some hundred microseconds, which depend on the seed, the key and the number of its pauses.
 func (w *world) nap(at ...any) {
 	what := fmt.Sprint(at...)
+	w.sleep(time.Microsecond + time.Duration(w.chance(what)%400_000))
+}
+
+// chance returns a number that depends on the seed, the text and how often it was used.
+func (w *world) chance(what string) uint64 {
 	w.mu.Lock()
 	w.naps[what]++
 	n := w.naps[what]
@@ -131,7 +140,15 @@ func (w *world) nap(at ...any) {
 	x ^= x >> 29
 	x *= 0xbf58476d1ce4e5b9
 	x ^= x >> 32
-	w.sleep(time.Microsecond + time.Duration(x%400_000))
+	return x
+}
+
+// choose returns one of n alternatives.
+func (w *world) choose(n int, why []any) int {
+	if n < 2 {
+		return 0
+	}
+	return int(w.chance(fmt.Sprint("choose", why)) % uint64(n))
 }
 
 // fault counts a commit or read and returns its number and its fault.

@@ -28,11 +28,12 @@ var errUnconfirmed = func() *data.Error {
 	return err
 }()
 
-// awaitOther waits until a run that another instance executes has left RUNNING, or is deleted. It fails with errUnconfirmed at a time.
+// awaitOther waits until a run that another instance executes has left RUNNING, or is deleted. It fails with errUnconfirmed at a time,
+// or when this instance stops.
 func (en *Engine) awaitOther(key int64, until time.Time) error {
 	for pause := lookEvery / 16; ; pause = min(2*pause, lookEvery) {
 		if !en.sleep(pause) {
-			return commit.ErrStopping
+			return errUnconfirmed
 		}
 		heads, err := commit.Patiently(en.abandoned, func() ([]data.RunHead, error) {
 			return en.store.Heads(en.abandoned, []int64{key})

@@ -34,6 +34,8 @@ type Database struct {
 	raises     rows[data.Raise, data.Raise] // by all but the amount
 	deletions  rows[part, data.Deletion]
 	asks       rows[int64, data.CancelAsk]    // by run
+	locks      map[any]bool                   // by commits beside others
+	rested     map[rest]bool                  // likewise
 	removals   rows[int64, int64]             // by thread
 	secrets    map[string]string              // by purpose
 	saved      map[[2]string][]data.SavedView // by project and user
@@ -78,6 +80,8 @@ type instance struct {
 	data.Instance
 	commit      int64 // its last batch
 	leasedUntil time.Time
+	commits     bool // a commit is under way, beside others
+	died        bool // its process is known to have ended, beside others
 }
 
 // lease is the longest time between two renewals.
@@ -93,7 +97,7 @@ func New(now func() time.Time) *Database {
 		steps: make(table[int, data.Step]), nodes: make(table[string, data.Node]), memos: make(table[use, data.Memo]),
 		interrupts: make(table[string, interrupt]), prompts: make(table[string, data.Prompt]),
 		pieces: make(rows[string, data.PromptPiece]), uses: make(table[string, string]), secrets: make(map[string]string),
-		saved: make(map[[2]string][]data.SavedView),
+		saved: make(map[[2]string][]data.SavedView), locks: make(map[any]bool), rested: make(map[rest]bool),
 	}
 }
 
@@ -104,6 +108,30 @@ func (db *Database) clock() time.Time { return db.now().UTC().Truncate(time.Mill
 type Store struct {
 	*Database
 	instance string // "" until Join
+
+	// Beside others.
+	beside              *Beside
+	threadKeys, runKeys ahead
+	looked              time.Time        // guarded by mu, like the following
+	seen                map[string]still // what the last look has seen
+}
+
+// ahead are keys that were taken and not given yet.
+type ahead struct {
+	mu         sync.Mutex
+	next, last int64
+}
+
+// key returns the next key, of a block of so many.
+func (a *ahead) key(sequence *atomic.Int64, block int64) int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.next == a.last {
+		a.last = sequence.Add(block)
+		a.next = a.last - block
+	}
+	a.next++
+	return a.next
 }
 
 var _ data.Store = (*Store)(nil)
@@ -117,16 +145,26 @@ func (*Store) Close() error { return nil }
 // Ping reports whether ctx is done.
 func (*Store) Ping(ctx context.Context) error { return ctx.Err() }
 
-// Shared is false: one process writes at a time.
-func (*Store) Shared() bool { return false }
+// Shared reports whether other processes may write at the same time.
+func (s *Store) Shared() bool { return s.beside != nil }
 
 // NewThreadKey returns a new thread's key.
 func (s *Store) NewThreadKey(ctx context.Context) (int64, error) {
-	return s.threadKeys.Add(1), ctx.Err()
+	return s.threadKeys.key(&s.Database.threadKeys, s.block()), ctx.Err()
 }
 
 // NewRunKey returns a new run's key.
-func (s *Store) NewRunKey(ctx context.Context) (int64, error) { return s.runKeys.Add(1), ctx.Err() }
+func (s *Store) NewRunKey(ctx context.Context) (int64, error) {
+	return s.runKeys.key(&s.Database.runKeys, s.block()), ctx.Err()
+}
+
+// block is how many keys the process takes at once.
+func (s *Store) block() int64 {
+	if s.beside != nil {
+		return keysAtOnce
+	}
+	return 1
+}
 
 // Secret returns the secret of a purpose.
 func (db *Database) Secret(ctx context.Context, purpose string) (string, error) {
@@ -175,25 +213,46 @@ func (db *Database) PutViews(ctx context.Context, project, user string, views []
 func (s *Store) Join(ctx context.Context, id, addr string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.beside != nil {
+		s.instance = ""
+		if _, err := s.watch(); err != nil {
+			return err
+		}
+	}
 	for _, in := range s.instances {
 		switch {
-		case in.End != "" || in.ID == id:
+		case in.End != "" || in.ID == id || s.beside != nil:
 		case in.leasedUntil.After(s.clock()):
 			return &data.HeldError{Instance: in.ID, Addr: in.Addr}
 		default:
 			in.End = data.EndCrashed
 		}
 	}
-	s.instances[id] = &instance{Instance: data.Instance{ID: id, Addr: addr}, leasedUntil: s.clock().Add(lease)}
+	s.instances[id] = &instance{Instance: data.Instance{ID: id, Addr: addr}, leasedUntil: s.clock().Add(s.lease())}
 	s.instance = id
 	return ctx.Err()
 }
 
-// Watch does nothing: one process writes at a time.
-func (*Store) Watch(ctx context.Context) (bool, error) { return false, ctx.Err() }
+// lease is how long a renewal holds.
+func (s *Store) lease() time.Duration {
+	if s.beside != nil {
+		return s.beside.Lease
+	}
+	return lease
+}
 
-// Died marks the process as dead.
-func (s *Store) Died() { s.end(s.joined(), data.EndCrashed) }
+// Died marks the process as dead. Others that write beside it see that soon.
+func (s *Store) Died() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch in := s.instances[s.instance]; {
+	case in == nil || in.End != "":
+	case s.beside != nil:
+		in.died = true
+	default:
+		in.End = data.EndCrashed
+	}
+}
 
 // Leave ends the joined instance: see [data.Store].
 func (s *Store) Leave(ctx context.Context) error {
@@ -229,7 +288,7 @@ func (s *Store) Renew(ctx context.Context, n int64) error {
 	if err := in.mayFollow(n); err != nil {
 		return err
 	}
-	in.leasedUntil = s.clock().Add(lease)
+	in.leasedUntil = s.clock().Add(s.lease())
 	return ctx.Err()
 }
 
@@ -238,7 +297,7 @@ func (s *Store) KeepLease(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if in := s.instances[s.instance]; in != nil && in.End == "" {
-		in.leasedUntil = s.clock().Add(lease)
+		in.leasedUntil = s.clock().Add(s.lease())
 	}
 	return ctx.Err()
 }
@@ -283,19 +342,37 @@ func (s *Store) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	if err := in.mayFollow(n - 1); err != nil {
 		return err
 	}
-	tx := &tx{Database: s.Database, at: s.clock(), touched: make(map[int64]bool)}
+	if s.beside != nil {
+		return s.commitBeside(in, n, b)
+	}
+	return s.write(func(tx *tx) error {
+		if err := tx.apply(b); err != nil {
+			return err
+		}
+		in.commit, in.leasedUntil = n, tx.at.Add(lease)
+		return nil
+	})
+}
+
+func (s *Store) begin() *tx {
+	return &tx{Database: s.Database, at: s.clock(), touched: make(map[int64]bool)}
+}
+
+// write writes at once, or not at all.
+func (s *Store) write(apply func(*tx) error) error {
+	tx := s.begin()
+	if s.beside != nil {
+		tx.by = s
+	}
 	done := false
 	defer func() { // a decision may panic
 		if !done {
 			tx.rollBack()
 		}
 	}()
-	if err := tx.apply(b); err != nil {
-		return err
-	}
-	done = true
-	in.commit, in.leasedUntil = n, tx.at.Add(lease)
-	return nil
+	err := apply(tx)
+	done = err == nil
+	return err
 }
 
 // tx is a batch in progress.
@@ -304,6 +381,7 @@ type tx struct {
 	at      time.Time
 	undo    []func()
 	touched map[int64]bool // threads with changed runs or spans
+	by      *Store         // who writes beside others, or nil
 }
 
 func (tx *tx) rollBack() {
@@ -334,11 +412,17 @@ func (tx *tx) apply(b *data.Batch) error {
 			return err
 		}
 	}
+	return tx.finish(events)
+}
+
+// finish ends a batch with its events.
+func (tx *tx) finish(events []data.StoredEvent) error {
 	for thread := range tx.touched {
 		if err := tx.check(thread); err != nil {
 			return err
 		}
 	}
+	defer tx.noteRest()
 	return tx.append(events)
 }
 

@@ -58,7 +58,7 @@ func (tx *tx) putOne(row data.Row) error {
 			return err
 		}
 		if tx.remembered[row.Scope] != nil && !row.Replaces {
-			return fmt.Errorf("the Idempotency-Key %q is there", row.Scope)
+			return fmt.Errorf("%w: the Idempotency-Key %q", errTaken, row.Scope)
 		}
 		tx.remembered.put(tx, row.Scope, key)
 	case *data.AttachmentUse: // attachments are not stored
@@ -154,7 +154,7 @@ func (tx *tx) putMessage(row *data.Message) error {
 		return errMissing
 	}
 	if old := tx.messages[row.ThreadKey][row.ID]; old != nil && row.State == data.MessageQueued {
-		return fmt.Errorf("the message %q is there", row.ID)
+		return fmt.Errorf("%w: the message %q", errTaken, row.ID)
 	} else if old != nil {
 		m.Key, m.CreatedAt = old.Key, old.CreatedAt
 	} else {
@@ -204,6 +204,7 @@ func (tx *tx) putRun(row data.Row) error {
 		tx.runs.change(tx, row.Key, func(r *data.Run) {
 			tx.touched[r.ThreadKey] = true
 			old := r.RunHead
+			tx.checkHead(&old, head)
 			r.RunHead = *head
 			r.ThreadKey, r.Project, r.User, r.ID = old.ThreadKey, old.Project, old.User, old.ID
 			r.Agent, r.WorkflowID, r.CreatedAt = old.Agent, old.WorkflowID, old.CreatedAt

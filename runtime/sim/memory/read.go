@@ -314,24 +314,26 @@ func (db *Database) Appended(ctx context.Context, runs []int64) (map[int64]int, 
 func (db *Database) LogHeads(ctx context.Context, threads []int64) ([]data.LogHead, error) {
 	return read(ctx, db, func() (list []data.LogHead) {
 		for _, key := range threads {
-			t := db.threads[key]
-			if t == nil {
-				continue
+			if t := db.threads[key]; t != nil {
+				list = append(list, db.logHead(t))
 			}
-			h := data.LogHead{Thread: key, Last: t.LastEventID}
-			if log := db.events[key]; len(log) > 0 {
-				h.Last = max(h.Last, log[len(log)-1].ID)
-			}
-			if n := db.removals[key]; n != nil {
-				h.Removals = *n
-			}
-			for _, r := range db.runsOf(key) {
-				h.Busy = h.Busy || r.Status == data.Queued || r.Status == data.Running
-			}
-			list = append(list, h)
 		}
 		return list
 	})
+}
+
+func (db *Database) logHead(t *data.Thread) data.LogHead {
+	h := data.LogHead{Thread: t.Key, Last: t.LastEventID}
+	if log := db.events[t.Key]; len(log) > 0 {
+		h.Last = max(h.Last, log[len(log)-1].ID)
+	}
+	if n := db.removals[t.Key]; n != nil {
+		h.Removals = *n
+	}
+	for _, r := range db.runsOf(t.Key) {
+		h.Busy = h.Busy || r.Status == data.Queued || r.Status == data.Running
+	}
+	return h
 }
 
 // LastRun returns the thread's newest run.

@@ -1,0 +1,315 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/batonrun/baton/runtime/data"
+)
+
+// Beside is how a process writes a database beside others, as several servers write one PostgreSQL database.
+type Beside struct {
+	Lease time.Duration // how long a process must stand still until the others fence it
+	// Pause is called in the middle of a commit, which has locked its threads.
+	Pause func(at string)
+	// Broken is told of a write that only a run's owner may make. The database is locked meanwhile.
+	Broken func(what string)
+}
+
+// keysAtOnce is how many keys a process takes from the sequence at once: the keys of two processes do not ascend together.
+const keysAtOnce = 32
+
+// longestLook is how long after the last look at the instances another one may follow it.
+const longestLook = 3 * time.Second
+
+// OpenBeside returns a connection for another process that writes beside others.
+func (db *Database) OpenBeside(b Beside) *Store {
+	return &Store{Database: db, beside: &b}
+}
+
+// Ended reports whether an instance may not write any more.
+func (db *Database) Ended(id string) bool {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	in := db.instances[id]
+	return in == nil || in.End != ""
+}
+
+// Rests reports whether the log of a conversation has ended with that event, and no run of it was queued or running, at some moment.
+func (db *Database) Rests(conversation string, last int64) bool {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.rested[rest{conversation, last}]
+}
+
+// rest is a moment at which a log had ended.
+type rest struct {
+	conversation string
+	last         int64
+}
+
+// still is the row of another instance since it last changed.
+type still struct {
+	commit      int64
+	leasedUntil time.Time
+	since       time.Time
+}
+
+// watch looks once at the other instances, and fences those that have stood still for a lease, or whose process has ended: see
+// storage. It reports whether one has ended since the last look. mu is held.
+func (s *Store) watch() (gone bool, err error) {
+	if in := s.instances[s.instance]; s.instance != "" && in.End != "" {
+		return false, fmt.Errorf("%w: %s", data.ErrFenced, in.End)
+	}
+	now, last := time.Now(), s.seen
+	if now.Sub(s.looked) > longestLook {
+		last = nil
+	}
+	seen := make(map[string]still)
+	for id, in := range s.instances {
+		if in.End != "" {
+			continue
+		}
+		was, ok := last[id]
+		if !ok || was.commit != in.commit || !was.leasedUntil.Equal(in.leasedUntil) {
+			was = still{in.commit, in.leasedUntil, now}
+		}
+		seen[id] = was
+		stood := now.Sub(was.since)
+		dead := stood >= s.beside.Lease && !in.leasedUntil.After(s.clock()) || stood >= 3*s.beside.Lease
+		if id == s.instance || !dead && !in.died {
+			continue
+		}
+		if in.commits && !in.died && stood < 2*s.beside.Lease { // its transaction has locked its row
+			continue
+		}
+		in.End, gone = data.EndCrashed, true
+	}
+	for id := range s.seen {
+		in := s.instances[id]
+		gone = gone || in.End != "" && seen[id] == still{}
+	}
+	s.looked, s.seen = now, seen
+	return gone, nil
+}
+
+// Watch looks at the other instances: see [data.Store].
+func (s *Store) Watch(ctx context.Context) (bool, error) {
+	if s.beside == nil {
+		return false, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone, err := s.watch()
+	return gone, cmp.Or(ctx.Err(), err)
+}
+
+// pause lets others use the database in the middle of a commit. mu is held.
+func (s *Store) pause(at string) {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	s.beside.Pause(at)
+}
+
+// errAborted is the error of a transaction whose session another process has ended.
+var errAborted = fmt.Errorf("%w: the session has ended", data.ErrUnavailable)
+
+// commitBeside is Commit beside others. Like a transaction it locks, pauses, reads and decides, pauses, and then writes all at once.
+// mu is held.
+func (s *Store) commitBeside(in *instance, n int64, b *data.Batch) error {
+	in.commits = true
+	locks := make(map[any]bool)
+	defer func() {
+		in.commits = false
+		for what := range locks {
+			delete(s.locks, what)
+		}
+	}()
+	s.await(b.Asks)
+	elsewhere := s.lock(b.Asks, locks)
+	if s.pause("locked"); in.End != "" {
+		return errAborted
+	}
+	follows, deferred, err := s.decide(b, elsewhere)
+	if err != nil {
+		return conflict(err)
+	}
+	if s.pause("decided"); in.End != "" {
+		return errAborted
+	}
+	return conflict(s.write(func(tx *tx) error {
+		if err := tx.put(b.Rows); err != nil {
+			return err
+		}
+		s.checkOwner(b.Events)
+		events := b.Events
+		for i := range follows {
+			events = append(slices.Clip(events), follows[i].Events...)
+			if err := tx.put(follows[i].Rows); err != nil {
+				return err
+			}
+		}
+		if err := tx.finish(events); err != nil {
+			return err
+		}
+		b.Deferred, in.commit, in.leasedUntil = deferred, n, tx.at.Add(s.beside.Lease)
+		return nil
+	}))
+}
+
+// conflict returns the error of a row that another process has written first.
+func conflict(err error) error {
+	if errors.Is(err, errTaken) {
+		return fmt.Errorf("%w: %w", data.ErrConflict, err)
+	}
+	return err
+}
+
+// decide makes the decisions of a batch, except those about what others have locked, and writes nothing.
+func (s *Store) decide(b *data.Batch, elsewhere map[any]bool) (all []data.Changes, deferred []int, err error) {
+	tx := s.begin()
+	defer tx.rollBack()
+	if err := tx.put(b.Rows); err != nil {
+		return nil, nil, err
+	}
+	vs := tx.views(b.Asks)
+	for i := range b.Asks {
+		a := &b.Asks[i]
+		if vs.defers(a, elsewhere) {
+			deferred = append(deferred, i)
+			continue
+		}
+		v := vs.of(a)
+		follows := b.Decide(i, v)
+		if err := follows.Refused; err != nil {
+			if _, refused := errors.AsType[*data.Error](err); refused {
+				continue
+			}
+			return nil, nil, err
+		}
+		vs.keep(v)
+		all = append(all, follows)
+	}
+	return all, deferred, nil
+}
+
+// Names in locks, besides keys and names of threads.
+type (
+	runName data.Name
+	scope   string
+)
+
+// wanted returns what the decision for an ask locks.
+func (db *Database) wanted(a *data.Ask) (list []any) {
+	switch thread := db.threadOf(a); {
+	case thread != nil:
+		list = append(list, thread.Key)
+	case a.Thread == 0 && a.Name != (data.Name{}):
+		list = append(list, a.Name)
+	}
+	if a.RunName != (data.Name{}) {
+		list = append(list, runName(a.RunName))
+	}
+	if a.Scope != "" {
+		list = append(list, scope(a.Scope))
+	}
+	return list
+}
+
+func (db *Database) threadOf(a *data.Ask) *data.Thread {
+	if a.Thread != 0 {
+		return db.threads[a.Thread]
+	}
+	for _, t := range db.threads {
+		if nameOf(t) == a.Name {
+			return t
+		}
+	}
+	return nil
+}
+
+// lock locks what the decisions are about and adds it to mine. It returns what others have locked.
+func (s *Store) lock(asks []data.Ask, mine map[any]bool) (elsewhere map[any]bool) {
+	elsewhere = make(map[any]bool)
+	for i := range asks {
+		for _, what := range s.wanted(&asks[i]) {
+			switch {
+			case mine[what]:
+			case s.locks[what]:
+				elsewhere[what] = true
+			default:
+				mine[what] = true
+			}
+		}
+	}
+	maps.Copy(s.locks, mine)
+	return elsewhere
+}
+
+// await waits up to 50 ms for the thread of the first ask that has been deferred too often.
+func (s *Store) await(asks []data.Ask) {
+	i := slices.IndexFunc(asks, func(a data.Ask) bool { return a.Await })
+	for tries := 0; i >= 0 && tries < 50; tries++ {
+		thread := s.threadOf(&asks[i])
+		if thread == nil || !s.locks[thread.Key] {
+			return
+		}
+		s.mu.Unlock()
+		<-time.After(time.Millisecond)
+		s.mu.Lock()
+	}
+}
+
+// defers reports whether a decision is about what others have locked. Then later ones about the same thread are deferred too.
+func (vs *views) defers(a *data.Ask, elsewhere map[any]bool) bool {
+	list := vs.tx.wanted(a)
+	if !slices.ContainsFunc(list, func(what any) bool { return elsewhere[what] }) {
+		return false
+	}
+	for _, what := range list {
+		switch what.(type) {
+		case int64, data.Name:
+			elsewhere[what] = true
+		}
+	}
+	return true
+}
+
+// checkOwner checks that the runs which have emitted events belong to this process.
+func (s *Store) checkOwner(events []data.StoredEvent) {
+	for i := range events {
+		ev := &events[i]
+		if run := s.runs[ev.RunKey]; run != nil && (run.Status != data.Running || run.Owner != s.instance) {
+			s.beside.Broken(fmt.Sprintf("%s writes event %d of run %s, which is %s of %q", s.instance, ev.ID, run.ID, run.Status, run.Owner))
+		}
+	}
+}
+
+// checkHead checks that a RUNNING run is changed by its owner, unless that may not write any more.
+func (tx *tx) checkHead(old, head *data.RunHead) {
+	owner := tx.instances[old.Owner]
+	if tx.by == nil || old.Status != data.Running || owner == nil || owner.End != "" || old.Owner == tx.by.instance {
+		return
+	}
+	if head.Status != old.Status || head.Owner != old.Owner {
+		tx.by.beside.Broken(fmt.Sprintf("%s makes run %s %s of %q, which is RUNNING of the living %s",
+			tx.by.instance, old.ID, head.Status, head.Owner, old.Owner))
+	}
+}
+
+// noteRest records which logs have ended.
+func (tx *tx) noteRest() {
+	if tx.by == nil {
+		return
+	}
+	for _, t := range tx.threads {
+		if h := tx.logHead(t); !h.Busy {
+			tx.rested[rest{t.ConversationID, h.Last}] = true
+		}
+	}
+}
