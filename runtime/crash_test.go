@@ -214,6 +214,32 @@ func TestCompletedNodeForgivesCrashes(t *testing.T) {
 	b.wait(s.RunID, runtime.Completed)
 }
 
+// Crashes count from one record to the next.
+func TestRecordForgivesCrashes(t *testing.T) {
+	entered := make(chan struct{}, 1)
+	var lives atomic.Int64
+	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		n := lives.Add(1)
+		for i := range n {
+			if err := run.Do(ctx, fmt.Sprint(i), nil, func(context.Context) error { return nil }); err != nil {
+				return agui.WorkerOutput{}, err
+			}
+		}
+		if n == 5 {
+			return agui.WorkerOutput{Answer: "done"}, nil
+		}
+		entered <- struct{}{}
+		return agui.WorkerOutput{}, hang(ctx)
+	}}
+	b := open(t, runtime.Config{MaxAttempts: 1}, worker)
+	s := b.start("main", "worker", "x")
+	for range 4 {
+		<-entered
+		b.crash()
+	}
+	b.wait(s.RunID, runtime.Completed)
+}
+
 // mortal is a store that another instance takes over after a number of commits.
 type mortal struct {
 	runtime.Store

@@ -121,3 +121,7 @@ func (rd *reader) JoinRun(ctx context.Context, run *Run, after int64) (*RunCurso
 	}
 	return of, nil
 }
+
+// ShowRun counts a stream that shows a run to the client that has started it, until the returned function is called. Shutdown waits for
+// such streams once runs are handed over to another instance, which write on.
+func (rd *reader) ShowRun() (end func()) { return rd.work.Show() }

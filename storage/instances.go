@@ -29,7 +29,7 @@ FROM instances LEFT JOIN servers ON instance = id WHERE NOT fenced AND id <> ? L
 UPDATE instances SET fenced = TRUE, ended = ? WHERE id <> ? AND NOT fenced`
 
 	insertServer = `
-INSERT INTO servers (instance, shares, schema, seen_at) VALUES (?, ?, ?, clock_timestamp())
+INSERT INTO servers (instance, name, shares, schema, seen_at) VALUES (?, ?, ?, ?, clock_timestamp())
 ON CONFLICT (instance) DO UPDATE SET shares = excluded.shares`
 
 	deleteServers = `
@@ -112,7 +112,7 @@ func (c *committer) joinOthers(tx *tx, instance string) error {
 	if err := tx.exec(deleteServers); err != nil {
 		return err
 	}
-	return tx.exec(insertServer, instance, c.cfg.Cluster, c.watcher.schema)
+	return tx.exec(insertServer, instance, c.cfg.Name, c.cfg.Cluster, c.watcher.schema)
 }
 
 // Fence ends an instance that may write: see [data.Store]. It waits for its running commit.

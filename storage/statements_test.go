@@ -27,7 +27,7 @@ var (
 		"appendEvents", "lockPartitions", "partitionExists", "selectPartitions", "deleteStray",
 		"reserveKeys", "lockInstances", "lockNames", "selectThreadKeys", "lockJoining",
 		"selectServerVersion", "selectClock", "selectThreadsByID",
-		"lookAtInstances", "fenceSilent", "endSessions", "selectHolders", "insertServer", "deleteServers", "lockRollUp",
+		"lookAtInstances", "drainServer", "fenceSilent", "endSessions", "selectHolders", "insertServer", "deleteServers", "lockRollUp",
 		"insertChunk", "selectChunk", "deleteChunks",
 	}
 	templates = []string{"partitionHasUnsealed"}

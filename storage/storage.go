@@ -68,12 +68,15 @@ type Config struct {
 	// LockTimeout bounds each wait for another transaction, which then fails with ErrUnavailable. On PostgreSQL half the bound of
 	// a statement that writes bounds it too. Default 10 s.
 	LockTimeout time.Duration
-	// Lease is how long an instance of a PostgreSQL database must be seen silent before another replaces it. Default 15 s.
+	// Lease is how long an instance of a PostgreSQL database must be seen silent before another replaces it. Default 15 s, with
+	// Cluster 6 s.
 	Lease time.Duration
 	// ConnectTimeout bounds the opening of a PostgreSQL connection. Default 10 s.
 	ConnectTimeout time.Duration
 	// Cluster lets an instance join a PostgreSQL database beside others with Cluster.
 	Cluster bool
+	// Name is the name of an instance with Cluster which its successor has too, such as that of a pod; empty for none.
+	Name string
 	// Log receives failures that no caller can receive. Default: none.
 	Log *slog.Logger
 }
@@ -89,7 +92,7 @@ func (c Config) withDefaults() Config {
 		c.LockTimeout = 10 * time.Second
 	}
 	if c.Lease <= 0 {
-		c.Lease = 15 * time.Second
+		c.Lease = DefaultLease(c.Cluster)
 	}
 	if c.ConnectTimeout <= 0 {
 		c.ConnectTimeout = 10 * time.Second
@@ -98,6 +101,14 @@ func (c Config) withDefaults() Config {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return c
+}
+
+// DefaultLease is the default of Config.Lease.
+func DefaultLease(cluster bool) time.Duration {
+	if cluster {
+		return 6 * time.Second
+	}
+	return 15 * time.Second
 }
 
 // DB is an open database. Reads may be called concurrently; writes run one at a time.

@@ -17,11 +17,18 @@ const (
 	// instances stand still and nobody sees it.
 	lookAtInstances = `
 WITH looked AS (
-	INSERT INTO servers (instance, shares, schema, seen_at) VALUES (?, ?, ?, clock_timestamp())
+	INSERT INTO servers (instance, name, shares, schema, seen_at) VALUES (?, ?, ?, ?, clock_timestamp())
 	ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at)
 SELECT id, addr, process, commit_no, (extract(epoch FROM leased_until) * 1000000)::bigint, leased_until <= clock_timestamp(),
-	COALESCE(shares, FALSE), COALESCE(schema, 0)
+	COALESCE(shares, FALSE), COALESCE(schema, 0), COALESCE(draining, FALSE), COALESCE(name, '')
 FROM instances LEFT JOIN servers ON instance = id WHERE NOT fenced LIMIT 1000`
+
+	// drainServer finds a server that has looked at the others a moment ago, and does not drain.
+	drainServer = `
+WITH me AS (UPDATE servers SET draining = TRUE WHERE instance = ?)
+SELECT EXISTS (
+	SELECT 1 FROM instances JOIN servers ON instance = id
+	WHERE NOT fenced AND id <> ? AND shares AND NOT draining AND seen_at > clock_timestamp() - interval '3 seconds')`
 
 	// fenceSilent fences an instance whose row is as it was seen, unless a transaction has locked it.
 	fenceSilent = `
@@ -50,6 +57,8 @@ type sighting struct {
 	expired           bool  // by the database's clock
 	shares            bool  // it writes beside others
 	schema            int64 // the last migration that its program knows
+	draining          bool
+	name              string
 }
 
 // look is what a watcher has seen of all instances at one moment. It comes with a write of the watcher.
@@ -60,18 +69,22 @@ type look struct {
 
 // watch judges by successive looks which instances have died. An instance that stands still for a whole lease has died, by the
 // watcher's monotonic clock. A gap between looks says nothing about the instances: the database was away, or the watcher
-// itself was stopped.
+// itself was stopped. An instance that another one of its name has succeeded dies sooner.
 type watch struct {
 	lease time.Duration
 	ended time.Time // of the last look
 	seen  map[string]still
+	twins map[string]bool // names that two living instances have
 }
 
 // still is an instance's row since it last changed.
 type still struct {
 	commit, leased int64
-	since          time.Time
+	since, first   time.Time // first is when the row was first seen
 }
+
+// succeeded is how long an instance stands still until it has died, once another instance of its name has begun.
+const succeeded = 3 * time.Second
 
 // silent is an instance that has died. Its sessions are ended if one has kept the row locked for another lease.
 type silent struct {
@@ -79,10 +92,11 @@ type silent struct {
 	locked bool
 }
 
-// add adds a look. It returns the instances that have died, and whether one of the last look is gone.
-func (w *watch) add(l look) (dead []silent, gone bool) {
+// add adds a look. It returns the instances that have died, whether one of the last look is gone, and the names of which it has now
+// found two living instances.
+func (w *watch) add(l look) (dead []silent, gone bool, twins []string) {
 	if l.ended.Sub(l.began) > longestLook {
-		return nil, false
+		return nil, false, nil
 	}
 	last := w.seen
 	if l.ended.Sub(w.ended) > longestLook {
@@ -92,11 +106,18 @@ func (w *watch) add(l look) (dead []silent, gone bool) {
 	for _, row := range l.rows {
 		s, ok := last[row.id]
 		if !ok || s.commit != row.commit || s.leased != row.leased {
-			s = still{row.commit, row.leased, l.ended}
+			first := l.ended
+			if ok {
+				first = s.first
+			}
+			s = still{row.commit, row.leased, l.ended, first}
 		}
 		seen[row.id] = s
-		d := l.began.Sub(s.since)
-		if d >= w.lease && row.expired || d >= 3*w.lease { // the database's clock may have been set back
+	}
+	replaced, twins := w.sameNames(l.rows, seen)
+	for _, row := range l.rows {
+		d := l.began.Sub(seen[row.id].since)
+		if d >= w.lease && row.expired || d >= 3*w.lease || d >= succeeded && replaced[row.id] { // the database's clock may have been set back
 			dead = append(dead, silent{row, d >= 2*w.lease})
 		}
 	}
@@ -106,7 +127,39 @@ func (w *watch) add(l look) (dead []silent, gone bool) {
 		}
 	}
 	w.ended, w.seen = l.ended, seen
-	return dead, gone
+	return dead, gone, twins
+}
+
+// sameNames returns the instances that have shown no life since another one of their name began, and the names of which it has now
+// found two living instances. As long as two instances have such a name, none of them is replaced.
+func (w *watch) sameNames(rows []sighting, seen map[string]still) (replaced map[string]bool, twins []string) {
+	known := w.twins
+	w.twins, replaced = make(map[string]bool), make(map[string]bool)
+	for _, x := range rows {
+		for _, y := range rows {
+			if x.name == "" || x.name != y.name || x.id == y.id {
+				continue
+			}
+			a, b := seen[x.id], seen[y.id]
+			switch lives := a.since.After(b.first); {
+			case known[x.name], lives && b.since.After(a.first):
+				w.twins[x.name] = true
+			case !lives && b.since.After(a.since):
+				replaced[x.id] = true
+			}
+		}
+	}
+	for _, x := range rows {
+		if w.twins[x.name] {
+			delete(replaced, x.id)
+		}
+	}
+	for name := range w.twins {
+		if !known[name] {
+			twins = append(twins, name)
+		}
+	}
+	return replaced, twins
 }
 
 // watcher watches the instances of a PostgreSQL database on a connection of its own, and fences those that have died.
@@ -133,7 +186,7 @@ func (w *watcher) joins(instance string) {
 }
 
 // look looks once at the instances and fences those that have died. It returns the others that may write, and whether one
-// that could write at the last look cannot any more. It fails with ErrFenced when this process has joined and may not write
+// that could write at the last look cannot any more, or drains. It fails with ErrFenced when this process has joined and may not write
 // any more: then it must not judge others. The caller holds mu.
 func (w *watcher) look(ctx context.Context, instance string) (others []sighting, gone bool, err error) {
 	if w.db == nil {
@@ -144,9 +197,9 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 	p := &pool{DB: w.db, d: w.d}
 	l := look{began: time.Now()}
 	l.rows, err = all(ctx, unprepared{p}, func(rows *sql.Rows) (s sighting, err error) {
-		err = rows.Scan(&s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, &s.shares, &s.schema)
+		err = rows.Scan(&s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, &s.shares, &s.schema, &s.draining, &s.name)
 		return s, err
-	}, lookAtInstances, instance, w.cfg.Cluster, w.schema)
+	}, lookAtInstances, instance, w.cfg.Name, w.cfg.Cluster, w.schema)
 	if err != nil {
 		return nil, false, err
 	}
@@ -158,7 +211,10 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 	if !here {
 		return nil, false, data.ErrFenced
 	}
-	dead, gone := w.watch.add(l)
+	dead, gone, twins := w.watch.add(l)
+	for _, name := range twins {
+		w.cfg.Log.Error("two servers have the same name; give each server its own", "name", name)
+	}
 	verdicts := make(map[string]silent, len(dead))
 	for _, d := range dead {
 		verdicts[d.id] = d
@@ -182,6 +238,7 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 			}
 			row.expired = true
 		}
+		gone = gone || row.draining
 		others = append(others, row)
 	}
 	return others, gone, nil
@@ -256,4 +313,25 @@ func (c *committer) Watch(ctx context.Context) (gone bool, err error) {
 		return false, fmt.Errorf("watch: %w", err)
 	}
 	return gone, nil
+}
+
+// Drain records that the joined instance hands its runs over: see [data.Store].
+func (c *committer) Drain(ctx context.Context) (successor bool, err error) {
+	w := c.watcher
+	if c.d.single {
+		return false, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.db == nil || w.joined == "" {
+		return false, nil
+	}
+	successor, err = one(ctx, unprepared{&pool{DB: w.db, d: w.d}}, func(rows *sql.Rows) (found bool, err error) {
+		err = rows.Scan(&found)
+		return found, err
+	}, drainServer, w.joined, w.joined)
+	if err != nil {
+		return false, fmt.Errorf("drain: %w", err)
+	}
+	return successor, nil
 }

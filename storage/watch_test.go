@@ -52,7 +52,7 @@ func TestWatch_JudgesByAnUnbrokenChainOfLooks(t *testing.T) {
 	} {
 		w := watch{lease: lease}
 		for i, l := range test.looks {
-			dead, gone := w.add(l)
+			dead, gone, _ := w.add(l)
 			last := i == len(test.looks)-1
 			if died := len(dead) > 0; died != (test.dead && last) && (last || !test.locked) {
 				t.Errorf("%s: after look %d it has died: %t", name, i, died)
@@ -63,6 +63,49 @@ func TestWatch_JudgesByAnUnbrokenChainOfLooks(t *testing.T) {
 			if gone != (test.gone && last) {
 				t.Errorf("%s: after look %d one is gone: %t", name, i, gone)
 			}
+		}
+	}
+}
+
+// An instance that another one of its name has succeeded dies after three seconds. Two living ones of a name need a whole lease.
+func TestWatch_ReplacesAnInstanceByItsSuccessor(t *testing.T) {
+	start := time.Now()
+	row := func(id, name string, n int64) sighting { return sighting{id: id, name: name, commit: n, leased: n} }
+	old, next, far := func(n int64) sighting { return row("old", "pod", n) }, func(n int64) sighting { return row("next", "pod", n) }, row("far", "other", 1)
+	for what, test := range map[string]struct {
+		looks []look // one each second
+		dead  []string
+		twins int
+	}{
+		"a successor":           {looks: []look{{rows: []sighting{old(1), far}}, {rows: []sighting{old(2), far}}, {rows: []sighting{old(2), next(1), far}}, {rows: []sighting{old(2), next(2), far}}, {rows: []sighting{old(2), next(3), far}}}, dead: []string{"old"}},
+		"no successor":          {looks: []look{{rows: []sighting{old(1)}}, {rows: []sighting{old(1)}}, {rows: []sighting{old(1)}}, {rows: []sighting{old(1)}}, {rows: []sighting{old(1)}}}},
+		"a new watcher":         {looks: []look{{rows: []sighting{old(1), next(1)}}, {rows: []sighting{old(1), next(2)}}, {rows: []sighting{old(1), next(3)}}, {rows: []sighting{old(1), next(4)}}}, dead: []string{"old"}},
+		"less than 3 seconds":   {looks: []look{{rows: []sighting{old(1), next(1)}}, {rows: []sighting{old(1), next(2)}}, {rows: []sighting{old(1), next(3)}}}},
+		"both stand still":      {looks: []look{{rows: []sighting{old(1), next(1)}}, {rows: []sighting{old(1), next(1)}}, {rows: []sighting{old(1), next(1)}}, {rows: []sighting{old(1), next(1)}}}},
+		"a slow batch of twins": {looks: []look{{rows: []sighting{old(1), next(1)}}, {rows: []sighting{old(2), next(2)}}, {rows: []sighting{old(2), next(3)}}, {rows: []sighting{old(2), next(4)}}, {rows: []sighting{old(2), next(5)}}, {rows: []sighting{old(2), next(6)}}}, twins: 1},
+		"after the twins": {looks: []look{
+			{rows: []sighting{old(1), next(1)}}, {rows: []sighting{old(2), next(2)}}, {rows: []sighting{old(3)}},
+			{rows: []sighting{old(3), row("third", "pod", 1)}}, {rows: []sighting{old(3), row("third", "pod", 2)}}, {rows: []sighting{old(3), row("third", "pod", 3)}},
+		}, dead: []string{"old"}, twins: 1},
+		"without names": {looks: []look{{rows: []sighting{row("a", "", 1), row("b", "", 1)}}, {rows: []sighting{row("a", "", 1), row("b", "", 2)}}, {rows: []sighting{row("a", "", 1), row("b", "", 3)}}, {rows: []sighting{row("a", "", 1), row("b", "", 4)}}}},
+	} {
+		w := watch{lease: 15 * time.Second}
+		var dead []string
+		found := 0
+		for i, l := range test.looks {
+			l.began = start.Add(time.Duration(i)*time.Second + 10*time.Duration(i)*time.Millisecond)
+			l.ended = l.began.Add(time.Millisecond)
+			died, _, twins := w.add(l)
+			found += len(twins)
+			for _, d := range died {
+				dead = append(dead, d.id)
+				if i < len(test.looks)-1 {
+					t.Errorf("%s: %s has died after look %d", what, d.id, i)
+				}
+			}
+		}
+		if !slices.Equal(dead, test.dead) || found != test.twins {
+			t.Errorf("%s: %v have died, and %d names have two servers", what, dead, found)
 		}
 	}
 }
@@ -144,7 +187,7 @@ func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	exec(`INSERT INTO servers VALUES ('x', TRUE, 1, now())`)
+	exec(`INSERT INTO servers (instance, name, shares, schema, seen_at) VALUES ('x', '', TRUE, 1, now())`)
 	exec(`INSERT INTO instances VALUES ('x', FALSE, '', '', '', 1, now() - interval '1 hour', now())`)
 	if gone, err := db.Watch(t.Context()); gone || err != nil {
 		t.Fatalf("%t, %v", gone, err)

@@ -43,6 +43,7 @@ func (s *Streams) ServeRun(c *fiber.Ctx, r RunStream) error {
 
 // ShowRun writes the events of ServeRun to w. It returns when all are written, or with stream.ErrGone.
 func (s *Streams) ShowRun(ctx context.Context, w *stream.Writer, r *RunStream) error {
+	defer s.rt.ShowRun()()
 	w.Describe("run", r.Started.RunID, "thread", r.Started.ThreadID, "user", r.Caller.User(), "project", r.Caller.Project())
 	tie := (*ownership.Tie)(nil)
 	if !r.Background {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -196,8 +197,19 @@ type RunHead struct {
 }
 
 // ReleasedBy returns the owner of a run that an instance has released. number counts the instance's releases: who has read this
-// owner can tell that the run has had no other since.
-func ReleasedBy(instance string, number int64) string { return fmt.Sprintf("~%s.%d", instance, number) }
+// owner can tell that the run has had no other since. times counts the run's releases since its last record.
+func ReleasedBy(instance string, number int64, times int) string {
+	return fmt.Sprintf("~%s.%d.%d", instance, number, times)
+}
+
+// Releases returns how often a released run was released since its last record. It is 0 for any other run.
+func (h *RunHead) Releases() int {
+	if !h.Released() {
+		return 0
+	}
+	times, _ := strconv.Atoi(h.Owner[strings.LastIndexByte(h.Owner, '.')+1:])
+	return times
+}
 
 // Released reports whether no instance executes a RUNNING run, because its owner has released it.
 func (h *RunHead) Released() bool { return strings.HasPrefix(h.Owner, "~") }

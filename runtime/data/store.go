@@ -19,8 +19,12 @@ type Store interface {
 	// seconds. When Join returns, no commit of an instance that has ended is running.
 	Join(ctx context.Context, instance, addr string) error
 	// Watch looks at the other instances beside which this one writes, and fences those that have died, as Join does. The caller
-	// calls it every second. It does not wait for a running commit. It reports whether an instance has ended since the last look.
+	// calls it every second. It does not wait for a running commit. It reports whether an instance has ended since the last look, or
+	// drains.
 	Watch(ctx context.Context) (gone bool, err error)
+	// Drain records that the joined instance hands its runs over. It reports whether a living instance that does not drain could
+	// take them over.
+	Drain(ctx context.Context) (successor bool, err error)
 	// Renew renews the joined instance's lease, as each commit does. Its error wraps ErrFenced when the instance was fenced, or
 	// when n is not the instance's last batch in the database.
 	Renew(ctx context.Context, n int64) error

@@ -201,7 +201,8 @@ func (s *step) leave(m *data.Memo, done func(error), left agui.WorkerOutput) err
 	if err := s.closeOpen(it, left, true); err != nil {
 		return err
 	}
-	it.Rows = append(append(it.Rows, l.takeOwed()...), l.journal.add(m))
+	it.Rows = append(it.Rows, l.takeOwed()...)
+	l.record(it, m)
 	if done != nil {
 		it.Done = append(it.Done, done)
 	}

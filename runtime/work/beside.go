@@ -59,10 +59,10 @@ func (en *Engine) sleep(d time.Duration) bool {
 	}
 }
 
-// look looks at the database again and again. It ends when the runtime stops and the last run has ended.
+// look looks at the database again and again. It ends when the runtime has drained and the last run has ended.
 func (en *Engine) look() {
 	for n := 0; en.sleep(lookEvery); n++ {
-		if en.Stopping() && en.countRuns() == 0 {
+		if en.drained.Load() && en.countRuns() == 0 {
 			return
 		}
 		ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)

@@ -143,7 +143,10 @@ func (s *step) CallTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, er
 	if out, err = c.answer(ctx); err != nil {
 		return out, err
 	}
-	return out, c.close(&out)
+	if err := c.close(&out); err != nil {
+		return out, err
+	}
+	return out, s.pass(ctx)
 }
 
 // toolNode makes the only call of a node that is a tool.

@@ -132,6 +132,10 @@ type Engine struct {
 	stopping   atomic.Bool // quit is closed, or about to be
 	fence      sync.Once   // closes fenced
 	committing atomic.Bool // the queue is at work
+
+	handing atomic.Bool  // runs are handed over to another instance
+	shown   atomic.Int64 // see Show
+	drained atomic.Bool  // drain has returned
 }
 
 // New compiles the registry's workflows and tool schemas.
@@ -229,8 +233,8 @@ func (en *Engine) Fenced() <-chan struct{} { return en.fenced }
 // Stopping reports whether Shutdown was called.
 func (en *Engine) Stopping() bool { return en.stopping.Load() }
 
-// Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases the others. It returns
-// when all emitted events are stored, and false when it was called before.
+// Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases the others. In a cluster it hands
+// live runs over meanwhile. It returns when all emitted events are stored, and false when it was called before.
 func (en *Engine) Shutdown(ctx context.Context) bool {
 	if en.stopping.Swap(true) {
 		return false
@@ -246,14 +250,11 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 		}
 		en.executing.Wait()
 	}()
-	limit := time.NewTimer(en.cfg.Drain)
-	defer limit.Stop()
-	select {
-	case <-drained:
-	case <-limit.C:
-	case <-ctx.Done():
-	}
-	released := en.releaseAll()
+	limit, cancel := context.WithTimeout(ctx, en.cfg.Drain)
+	defer cancel()
+	en.drain(limit, drained)
+	en.drained.Store(true)
+	en.releaseAll()
 	grace := time.AfterFunc(en.cfg.Grace, func() { en.abandon(commit.ErrStopping) })
 	defer grace.Stop()
 	select {
@@ -262,7 +263,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	}
 	en.commits.Finish()
 	en.tasks.Wait()
-	en.log.Info("drained", "released", released)
+	en.log.Info("drained", "released", en.releases.Load())
 	return true
 }
 

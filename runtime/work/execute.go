@@ -20,9 +20,13 @@ func (l *live) loop() {
 	l.execute()
 	l.cancel(plugins.ErrEnded)
 	l.untrace()
-	grace := time.AfterFunc(l.en.cfg.Grace, l.calls.abandonAll)
+	grace := time.AfterFunc(l.en.cfg.Grace, func() {
+		l.calls.abandonAll()
+		l.writeRelease()
+	})
 	l.calls.running.Wait()
 	grace.Stop()
+	l.writeRelease()
 	l.en.releaseOffer(l.offer)
 	l.bounds.reserved.release()
 	l.t.Release()
@@ -78,6 +82,7 @@ func (l *live) execute() {
 		select {
 		case r := <-results:
 			running--
+			l.handOver()
 			if r.failed != nil && limit.Err() == nil {
 				e := failedWith(r.failed)
 				e.node = r.node

@@ -182,10 +182,7 @@ func (x *execution) close(out nodeOutput, err error) nodeResult {
 		text := Plain(out.text)
 		x.st.Status, x.st.Output, x.st.CompletedAt = data.Completed, &text, &now
 		node.Status, node.Output, node.CompletedAt, node.Progress = data.Completed, out.json, &now, 1
-		if x.l.run.Attempt > 0 { // crashes count from one completed node to the next
-			x.l.run.Attempt = 0
-			it.Rows = append(it.Rows, &data.RunSettled{Key: x.l.run.Key})
-		}
+		x.l.progressed(it)
 	}
 	if out.made != nil && x.st.Status.Final() { // a person may have edited it
 		x.st.Input = Plain(string(out.made))

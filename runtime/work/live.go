@@ -60,7 +60,12 @@ type live struct {
 	asking  []*asking    // calls of models that are under way
 	owed    []data.Row   // rows of held events; written with the next item of any step
 	closed  *commit.Item // the end of a single agent's execution, which is written with the end of the run
+	mark    string       // the owner that the release of the run is to leave behind; "" for none
 	spoke   bool         // a worker has emitted a visible event since the claim, or an earlier process had claimed the run
+
+	working  int  // Dos with a running function, or a result that is not stored yet
+	atRecord bool // a worker waits at a record until the run is released
+	released int  // how often the run was released since its last record
 
 	over   chan struct{} // closed once the run has ended here
 	traced func(End)     // ends the run's operation; set by begins
@@ -102,7 +107,7 @@ func (en *Engine) newLive(run *data.Run) *live {
 		journal: newJournal(), owners: make(owners), over: make(chan struct{}), bounds: bounds{cfg: &en.cfg}, rests: rests{nodes: make(map[int]*uses)},
 		history: history{turn: make(chan struct{}, 1)}, calls: pluginCalls{counts: &en.abandonments, grace: en.cfg.Grace, all: make(map[*pluginCall]struct{})},
 	}
-	l.calls.log = l.log
+	l.calls.log, l.released = l.log, run.Releases()
 	l.run.Input, l.run.Definition = nil, nil // input and graph have their contents
 	l.turn.L = &l.mu
 	if !en.cfg.NoPrompts {
@@ -176,7 +181,7 @@ func (l *live) queue(s *step, rows []data.Row, done func(error), evs ...agui.Eve
 		}
 	}
 	for _, row := range rows {
-		it.Rows = append(it.Rows, l.journal.add(row))
+		l.record(it, row)
 	}
 	if done != nil {
 		it.Done = append(it.Done, done)

@@ -79,32 +79,47 @@ func (rs *runs) allLive() []*live {
 	return slices.Collect(maps.Values(rs.live))
 }
 
-// releaseAll releases the runs and writes nothing to their logs; they go on at the next start. It returns how many.
-func (rs *runs) releaseAll() int {
-	n := 0
+// releaseAll releases the runs and writes nothing to their logs; they go on at the next start.
+func (rs *runs) releaseAll() {
 	for _, l := range rs.allLive() {
-		if l.letGo() {
-			l.log().Info("run is released", "agent", l.run.WorkflowID)
-			n++
+		l.mu.Lock()
+		released := l.release()
+		l.mu.Unlock()
+		if released {
+			l.letGo()
 		}
 	}
-	return n
 }
 
-// letGo releases a run. It reports false for a run that is already ending.
-func (l *live) letGo() bool {
-	l.mu.Lock()
+// release shuts the gate of a run that is to be released. It reports false for a run that is already ending. The caller then calls
+// letGo. l.mu is held.
+func (l *live) release() bool {
 	if !l.lock(plugins.ErrStopping) {
-		l.mu.Unlock()
 		return false
 	}
-	it := l.item()
-	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.en.cfg.Instance, Mark: data.ReleasedBy(l.en.cfg.Instance, l.en.releases.Add(1))}
-	it.Then = func(*decide.Decided) { l.en.forget(l) }
-	l.en.commits.Add(it)
-	l.mu.Unlock()
-	l.cancel(plugins.ErrStopping)
+	l.mark = data.ReleasedBy(l.en.cfg.Instance, l.en.releases.Add(1), l.released+1)
 	return true
+}
+
+// letGo stops the workers of a run that is released.
+func (l *live) letGo() {
+	l.log().Info("run is released", "agent", l.run.WorkflowID)
+	l.cancel(plugins.ErrStopping)
+}
+
+// writeRelease queues the release of a run that was let go, once. Its workers have returned or were abandoned, because another instance
+// may call them at once.
+func (l *live) writeRelease() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mark == "" {
+		return
+	}
+	it := l.item()
+	it.Command = &decide.Release{Thread: l.t.Key(), Run: l.run.Key, Instance: l.en.cfg.Instance, Mark: l.mark}
+	it.Then = func(*decide.Decided) { l.en.forget(l) }
+	l.mark = ""
+	l.en.commits.Add(it)
 }
 
 // awaitEnd waits until a run with a shut gate has ended here, in either way.

@@ -21,6 +21,8 @@ const (
 	watchEach = time.Second
 	// sweepEach is how often an instance looks for what others have left, besides when one has ended.
 	sweepEach = 5 * time.Second
+	// hurried is how often orphans are looked for during watchEach, shortly after an instance has ended or while one drains.
+	hurried = 4
 	// takenAtOnce is how many runs are taken over at the same time.
 	takenAtOnce = 16
 	// lookedAtOnce is how many threads a sweep looks at, at most.
@@ -30,17 +32,23 @@ const (
 // share watches the other instances of a cluster. It takes over the runs of those that have ended, and claims QUEUED runs that
 // nobody claims. It ends when the engine stops.
 func (en *Engine) share() {
-	tick := time.NewTicker(watchEach)
+	tick := time.NewTicker(watchEach / hurried)
 	defer tick.Stop()
 	next, hurry := time.Now(), time.Time{}
 	var claimable map[int64]bool
-	for {
+	for n := 0; ; n++ {
 		select {
 		case <-en.quit:
 			return
 		case <-en.abandoned.Done(): // it was fenced
 			return
 		case <-tick.C:
+		}
+		if n%hurried > 0 {
+			if time.Now().Before(hurry) {
+				en.logUnshared(en.takeOrphans(en.abandoned))
+			}
+			continue
 		}
 		gone, err := en.store.Watch(en.abandoned)
 		en.logUnshared(err)

@@ -282,13 +282,26 @@ func (s *step) Do(ctx context.Context, u plugins.Use, fn func(context.Context) (
 	if m.Done {
 		return m.Output, nil
 	}
-	if err := s.l.emit(s, nil, nil); err != nil { // the held events have nothing to do with fn
+	if err := s.pass(ctx); err != nil {
 		return nil, err
+	}
+	if err := s.do(ctx, m, fn); err != nil {
+		return nil, err
+	}
+	return m.Output, s.pass(ctx)
+}
+
+// do calls the function of a Do and completes its memo with the result.
+func (s *step) do(ctx context.Context, m *data.Memo, fn func(context.Context) (plugins.Record, error)) error {
+	s.l.work(1)
+	defer s.l.work(-1)
+	if err := s.l.emit(s, nil, nil); err != nil { // the held events have nothing to do with fn
+		return err
 	}
 	d := &doing{memo: *m}
 	rec, err := s.inside(ctx, d, fn)
 	if err != nil {
-		return nil, errors.Join(err, s.l.emit(s, nil, nil))
+		return errors.Join(err, s.l.emit(s, nil, nil))
 	}
 	m.Done, m.Output = true, rec.Output
 	rows := append([]data.Row{m}, d.over()...)
@@ -297,7 +310,7 @@ func (s *step) Do(ctx context.Context, u plugins.Use, fn func(context.Context) (
 			RunKey: m.RunKey, Generation: m.Generation, Step: m.Step, Place: call.Place, CallID: call.ID, Tool: call.Name,
 		})
 	}
-	return rec.Output, s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done) })
+	return s.l.wait(func(done func(error)) error { return s.l.emit(s, rows, done) })
 }
 
 // Ask records the question, or returns its answer.
@@ -390,6 +403,9 @@ func (s *step) Next(ctx context.Context, u plugins.Use) ([]agui.Message, error) 
 		err := json.Unmarshal(m.Output, &msgs)
 		return msgs, err
 	}
+	if err := s.pass(ctx); err != nil {
+		return nil, err
+	}
 	l := s.l
 	if l.inbox.Load() == 0 {
 		m.Done, m.Output = true, json.RawMessage("[]")
@@ -434,8 +450,7 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 	l.inbox.Add(-int64(len(queued)))
 	m.Done, m.Output = true, mustJSON(msgs)
 	row := *m
-	l.journal.add(&row)
-	it.Rows = append(it.Rows, &row)
+	l.record(it, &row)
 	l.en.commits.Add(it)
 	l.mu.Unlock()
 	return msgs, <-stored

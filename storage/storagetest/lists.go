@@ -298,7 +298,7 @@ func testOrphans(t *testing.T, f *fixture) {
 		return run
 	}
 	for i := range 3 {
-		orphans = append(orphans, running(data.ReleasedBy("instance-1", int64(i))).Key)
+		orphans = append(orphans, running(data.ReleasedBy("instance-1", int64(i), 1)).Key)
 	}
 	mine := running("instance-1")
 	orphans = append(orphans, running("nobody").Key)

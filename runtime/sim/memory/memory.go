@@ -241,6 +241,9 @@ func (s *Store) lease() time.Duration {
 	return lease
 }
 
+// Drain reports that there is no other instance.
+func (*Store) Drain(ctx context.Context) (bool, error) { return false, ctx.Err() }
+
 // Died marks the process as dead. Others that write beside it see that soon.
 func (s *Store) Died() {
 	s.mu.Lock()

@@ -400,8 +400,10 @@ INSERT INTO schema_oldest VALUES (1);
 -- at the other servers. It is not read by commits.
 CREATE TABLE servers (
     instance text COLLATE "C" PRIMARY KEY,
+    name     text NOT NULL,        -- which its successor has too, or empty
     shares   boolean NOT NULL,     -- it writes beside others
     schema   bigint NOT NULL,      -- the last migration that its program knows
+    draining boolean NOT NULL DEFAULT FALSE,
     seen_at  timestamptz NOT NULL  -- of its last look
 ) WITH (fillfactor = 50);
 
