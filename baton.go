@@ -22,6 +22,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
 	"github.com/batonrun/baton/transports/rates"
@@ -100,6 +101,10 @@ type Tuning struct {
 	// Cluster executes the runs of the PostgreSQL database beside other servers with Cluster, instead of standing by: see
 	// docs/cluster.md. With a SQLite file Start fails.
 	Cluster bool
+
+	// Name is a name that this server has again after a restart, such as that of a pod. With Cluster a server that was killed loses its
+	// runs sooner once another one of its name has started. Two servers must not have the same name at the same time. It may be empty.
+	Name string
 
 	// KeepEdits keeps a thread as it is when an AG-UI or CopilotKit client edits an earlier message or asks for another
 	// answer, instead of rewinding the thread. Such clients send a list of messages that differs from the thread.
@@ -225,7 +230,7 @@ type Timeouts struct {
 	Grace             time.Duration // how long a cancelled worker may take to return before it is abandoned, default 5 s
 	Drain             time.Duration // how long runs may take to finish when the server stops, default 30 s
 	OnDisconnectGrace time.Duration // how long a client may be disconnected before its run is cancelled, default 3 s
-	Lease             time.Duration // how long a server must be silent before another takes over, default 15 s
+	Lease             time.Duration // how long a server must be silent before another takes over, default 6 s with Cluster, otherwise 15 s
 	Ping              time.Duration // how often an idle stream is pinged, default 15 s; a client that reads nothing for twice as long is disconnected
 }
 
@@ -240,7 +245,7 @@ func (c Config) withDefaults() Config {
 		c.Retention = &RetentionPolicy{Retention: Retention{Audit: 90 * 24 * time.Hour}}
 	}
 	c.Limits.Queue = cmp.Or(c.Limits.Queue, 10_000)
-	c.Timeouts.Lease = cmp.Or(c.Timeouts.Lease, 15*time.Second)
+	c.Timeouts.Lease = cmp.Or(c.Timeouts.Lease, storage.DefaultLease(c.Cluster))
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}

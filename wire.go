@@ -41,7 +41,7 @@ func newRegistry(list []plugins.Plugin) (*host.Registry, error) {
 // openDatabase opens the database for a server, and migrates it to this version's schema.
 func openDatabase(ctx context.Context, cfg *Config) (*storage.DB, error) {
 	return storage.Open(ctx, storage.Config{
-		URL: cfg.Database, Serve: true, Migrate: true, Takeover: cfg.Takeover, Cluster: cfg.Cluster, Lease: cfg.Timeouts.Lease, Log: cfg.Log,
+		URL: cfg.Database, Serve: true, Migrate: true, Takeover: cfg.Takeover, Cluster: cfg.Cluster, Name: cfg.Name, Lease: cfg.Timeouts.Lease, Log: cfg.Log,
 	})
 }
 

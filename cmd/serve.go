@@ -32,7 +32,7 @@ func (p *Program) serveCommand() *cobra.Command {
 			"(30s) to finish; the others resume at the next start. A second signal ends the server immediately.\n\n" +
 			"One server at a time executes the runs of a database. A second one on the same PostgreSQL database stands by\n" +
 			"and reports it at GET /readyz. It takes over when the active server stops, dies, or is silent for\n" +
-			"timeouts.lease (15s). If it has to migrate the database, it serves nothing until then. With --takeover it\n" +
+			"timeouts.lease. If it has to migrate the database, it serves nothing until then. With --takeover it\n" +
 			"takes over immediately, and the active server ends. A server that was replaced, or whose database was\n" +
 			"restored to an earlier state, ends with exit code 3; after a restart it stands by. Servers with the setting\n" +
 			"cluster execute the runs of one PostgreSQL database together.",

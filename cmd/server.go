@@ -1,9 +1,11 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/batonrun/baton"
@@ -68,6 +70,7 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 	return baton.Config{Plugins: list, Database: cfg.Database, Listen: cfg.Listen, Hosts: cfg.Hosts, Log: log, Tuning: baton.Tuning{
 		Takeover:    cfg.Takeover,
 		Cluster:     cfg.Cluster,
+		Name:        cmp.Or(cfg.Name, pod()),
 		KeepEdits:   cfg.KeepEdits,
 		NoPrompts:   !cfg.Prompts,
 		Console:     cfg.Console,
@@ -112,6 +115,14 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 			Ping:              cfg.Timeouts.Ping,
 		},
 	}}
+}
+
+// pod returns the name of the Kubernetes pod that this process runs in, which it has again when its container is restarted; "" elsewhere.
+func pod() string {
+	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return ""
+	}
+	return os.Getenv("HOSTNAME")
 }
 
 // unlimited converts a limit for baton.Limits, where a negative number means no limit.

@@ -17,6 +17,7 @@ type Config struct {
 	AdminListen string   `yaml:"admin_listen"`    // separate address for metrics and profiles, without authentication; empty = none (none)
 	Database    string   `yaml:"database"`        // sqlite:<file> or a postgres:// URL (sqlite:baton.db)
 	Cluster     bool     `yaml:"cluster"`         // execute runs of the PostgreSQL database beside other servers with this setting, instead of standing by (false)
+	Name        string   `yaml:"name"`            // name that the server has again after a restart, for cluster; empty = that of its pod in Kubernetes, or none (none)
 	Insecure    bool     `yaml:"insecure"`        // allow other machines to connect over plain HTTP or without authentication (false)
 	Hosts       []string `yaml:"hosts"`           // host names that requests may use, besides localhost and the server's address (none)
 	Origins     []string `yaml:"origins"`         // origins of web pages that may call the server, besides its own (none)
@@ -116,7 +117,7 @@ type Timeouts struct {
 	Approval          time.Duration `yaml:"approval"`            // how long an approval may stay open before it counts as refused (720h)
 	Drain             time.Duration `yaml:"drain"`               // how long runs may take to finish when the server stops (30s)
 	OnDisconnectGrace time.Duration `yaml:"on_disconnect_grace"` // how long a client may be disconnected before its run is cancelled (3s)
-	Lease             time.Duration `yaml:"lease"`               // how long a server must be silent before another takes over (15s)
+	Lease             time.Duration `yaml:"lease"`               // how long a server must be silent before another takes over; 0 = 6s with cluster, otherwise 15s (0)
 	Ping              time.Duration `yaml:"ping"`                // how often an idle stream is pinged; a client that reads nothing for twice as long is disconnected (15s)
 }
 
@@ -149,7 +150,6 @@ func Default() Config {
 			Approval:          30 * 24 * time.Hour,
 			Drain:             30 * time.Second,
 			OnDisconnectGrace: 3 * time.Second,
-			Lease:             15 * time.Second,
 			Ping:              15 * time.Second,
 		},
 	}

@@ -43,11 +43,17 @@ func (c Config) problems() []error {
 	if _, err := c.Retention.OfProjects(); err != nil {
 		errs = append(errs, err)
 	}
+	if len(c.Name) > mostName {
+		errs = append(errs, fmt.Errorf("name: want at most %d characters, got %d", mostName, len(c.Name)))
+	}
 	if c.Limits.Input > mostInput {
 		errs = append(errs, fmt.Errorf("limits.input: want at most %v, got %v", mostInput, c.Limits.Input))
 	}
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
+
+// mostName is the length of the longest host name.
+const mostName = 253
 
 // mostInput is the memory for the requests of all clients, which must have room for one.
 const mostInput = 96 * mebibyte
@@ -148,6 +154,10 @@ func (c Config) validNumbers() (errs []error) {
 		case section == "limits" && name != "queue" && name != "input":
 			if v.Int() < 0 {
 				errs = append(errs, fmt.Errorf("%s: want a positive number, or 0 for no limit, got %v", s.key, v))
+			}
+		case s.key == "timeouts.lease":
+			if v.Int() < 0 {
+				errs = append(errs, fmt.Errorf("%s: want more than 0, or 0 for the default, got %v", s.key, v))
 			}
 		case v.Int() <= 0:
 			errs = append(errs, fmt.Errorf("%s: want more than 0, got %v", s.key, v))
