@@ -62,7 +62,21 @@ type rollout struct {
 
 	over        time.Time    // when the clients give up
 	interrupted atomic.Int64 // results that clients have got of calls that a server has not ended
-	slowest     atomic.Int64 // nanoseconds between two events of a run, at most
+	paused      longest      // between two events of a run, as clients see it
+	stood       longest      // the same by the times of the events
+}
+
+// longest is the longest of some durations.
+type longest struct{ atomic.Int64 }
+
+func (l *longest) add(d time.Duration) {
+	for old := l.Load(); int64(d) > old && !l.CompareAndSwap(old, int64(d)); {
+		old = l.Load()
+	}
+}
+
+func (l *longest) String() string {
+	return time.Duration(l.Load()).Round(time.Millisecond).String()
 }
 
 // newRollout starts the servers.
@@ -102,7 +116,8 @@ type follower struct {
 	r      *rollout
 	thread string
 	frames []frame
-	last   time.Time
+	last   time.Time // when the last frame came
+	stamp  float64   // of its event, in milliseconds
 	ended  bool
 	err    error
 }
@@ -117,13 +132,15 @@ func (c *follower) add(f frame) bool {
 	}
 	now := time.Now()
 	if !c.last.IsZero() {
-		for d := int64(now.Sub(c.last)); ; {
-			if old := c.r.slowest.Load(); d <= old || c.r.slowest.CompareAndSwap(old, d) {
-				break
-			}
-		}
+		c.r.paused.add(now.Sub(c.last))
 	}
 	c.last = now
+	if stamp, ok := f.event()["timestamp"].(float64); ok {
+		if c.stamp > 0 {
+			c.r.stood.add(time.Duration(stamp-c.stamp) * time.Millisecond)
+		}
+		c.stamp = stamp
+	}
 	c.frames = append(c.frames, f)
 	if f.typ == "TOOL_CALL_RESULT" && strings.Contains(f.data, "interrupted") {
 		c.r.interrupted.Add(1)
@@ -207,13 +224,14 @@ func (r *rollout) run(clients int, f func()) {
 // restart restarts a server by an end, such as a signal.
 func (r *rollout) restart(s *server, end func(s *server)) {
 	r.t.Helper()
-	r.slowest.Store(0)
+	r.paused.Store(0)
+	r.stood.Store(0)
 	began := time.Now()
 	end(s)
 	ended := time.Since(began)
 	s.up()
-	r.t.Logf("a server has ended in %v, and was up after %v; the longest pause between two events of a run was %v", ended.Round(time.Millisecond),
-		time.Since(began).Round(time.Millisecond), time.Duration(r.slowest.Load()).Round(time.Millisecond))
+	r.t.Logf("a server has ended in %v, and was up after %v; no run stood still for more than %v, and no client waited for more than %v",
+		ended.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), &r.stood, &r.paused)
 }
 
 // Servers are stopped and started again one after the other: clients see nothing of it but streams that end early, and no tool is
