@@ -110,7 +110,7 @@ func testReleasedTwice(t *testing.T, x, y *fixture) {
 		t.Helper()
 		wantRefusal(t, "release", f.command(t, &decide.Release{Thread: run.ThreadKey, Run: run.Key, Instance: instance, Mark: mark}), nil)
 	}
-	first, second := data.ReleasedBy("x", 1), data.ReleasedBy("y", 1)
+	first, second := data.ReleasedBy("x", 1, 1), data.ReleasedBy("y", 1, 2)
 	release(x, "x", first)
 	prepared := takes(run, first, "x", 3)
 	wantRefusal(t, "take-over", y.command(t, takes(run, first, "y", 3)), nil)
