@@ -91,7 +91,7 @@ func (c *cluster) reply(p prompt) llmtest.Script {
 // Three servers of a cluster lose, repeat and reorder nothing, whatever happens to them, their connections, the database and its
 // clock.
 func TestCluster_SurvivesNemeses(t *testing.T) {
-	rounds := 10
+	rounds := 8
 	if os.Getenv("BATON_SOAK") != "" {
 		rounds = 500
 	}

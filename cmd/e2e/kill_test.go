@@ -80,7 +80,7 @@ func killRound(t *testing.T, s *server, round int, stopDB, startDB func()) {
 	}
 }
 
-// checkOnce checks that no finished message is repeated: recorded work is not done again.
+// checkOnce checks that no run repeats a finished message: recorded work is not done again.
 func checkOnce(t *testing.T, thread string, frames []frame) {
 	t.Helper()
 	said := map[string]int{}
@@ -90,7 +90,7 @@ func checkOnce(t *testing.T, thread string, frames []frame) {
 		}
 		out, _ := frames[i].event()["workerAgentOutput"].(map[string]any)
 		if answer, _ := out["answer"].(string); out["status"] == "success" && answer != "" && !strings.HasPrefix(thread, "demo") {
-			said[fmt.Sprint(frames[i].event()["agent"], answer)]++
+			said[fmt.Sprint(frames[i].event()["runId"], " ", frames[i].event()["agent"], " ", answer)]++
 		}
 	}
 	for answer, n := range said {

@@ -69,6 +69,7 @@ var allNemeses = []nemesis{
 		p := c.proxies[rng.IntN(len(c.proxies))]
 		p.Silent.Store(true)
 		pause(upTo(rng, 2*lease))
+		p.Cut() // what was swallowed is never sent again
 		p.Restore()
 	}},
 	{"cut at any piece", nil, func(c *cluster, rng *rand.Rand) {
