@@ -28,7 +28,7 @@ var (
 		"reserveKeys", "lockInstances", "lockNames", "selectThreadKeys", "lockJoining",
 		"selectServerVersion", "selectClock", "selectThreadsByID",
 		"lookAtInstances", "drainServer", "fenceSilent", "endSessions", "selectHolders", "insertServer", "deleteServers", "lockRollUp",
-		"insertChunk", "selectChunk", "deleteChunks",
+		"insertChunk", "selectChunk", "deleteChunks", "tellAbout", "tellLoad", "selectServers",
 	}
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
@@ -41,7 +41,7 @@ var (
 
 // mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.
 var mayScan = []string{
-	"selectVersion", "selectOldest", "selectInstances", "selectPartitions", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "endSessions",
+	"selectVersion", "selectOldest", "selectInstances", "selectPartitions", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "selectServers", "endSessions",
 	"selectLastKey",
 	"selectRecorded", // SQLite's word for reading a subquery's rows
 }

@@ -58,6 +58,15 @@ type Instance struct {
 	End      End
 }
 
+// Server is what an instance of a cluster tells the others about itself.
+type Server struct {
+	Instance, Addr    string
+	StartedAt, SeenAt time.Time // by the database's clock
+	About             []byte    // JSON: who it is and what it offers, 1 MiB at most
+	Told              string    // the hash of About, empty until it has told
+	Load              []byte    // JSON: what it does now
+}
+
 // End is the reason why an instance ended, "" while it may write.
 type End string
 

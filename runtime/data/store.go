@@ -49,6 +49,12 @@ type Store interface {
 	Now(ctx context.Context) (time.Time, error)
 	// Ping reports whether the database answers and has the schema this program needs.
 	Ping(ctx context.Context) error
+	// Tell stores what the joined instance tells the others about itself. An empty About or Load stays as it was. Tell does not
+	// wait for a running commit.
+	Tell(ctx context.Context, s *Server) error
+	// Servers returns the instances that may write beside others, ordered by their ids, 1000 at most. About is empty where Told is
+	// among known.
+	Servers(ctx context.Context, known []string) ([]Server, error)
 	// Shared reports whether other instances may write the database at the same time.
 	Shared() bool
 	// Close closes the connections.

@@ -9,7 +9,7 @@ import (
 
 // A run is taken from an owner that cannot write any more, if the log and the owner are as they were when the command was prepared.
 func TestTakeOver_NeedsADeadOwner(t *testing.T) {
-	released := data.ReleasedBy("y", 1)
+	released := data.ReleasedBy("y", 1, 1)
 	for what, test := range map[string]struct {
 		owner  string // of the run, when the decision is made
 		last   int64  // of the log
@@ -48,7 +48,7 @@ func TestRelease_MarksTheOwner(t *testing.T) {
 	v := &data.View{Exists: true, Thread: data.ThreadHead{Key: 1}, Runs: []data.RunHead{{Key: 2, ThreadKey: 1, Status: data.Running, Owner: "y", Spans: 1}}}
 	var marks []string
 	for n := range int64(2) {
-		if out := Decide(v, &Release{Thread: 1, Run: 2, Instance: "y", Mark: data.ReleasedBy("y", n)}); out.Refused != nil || !v.Runs[0].Released() {
+		if out := Decide(v, &Release{Thread: 1, Run: 2, Instance: "y", Mark: data.ReleasedBy("y", n, 1)}); out.Refused != nil || !v.Runs[0].Released() {
 			t.Fatalf("Release: %v, owner %q", out.Refused, v.Runs[0].Owner)
 		}
 		marks = append(marks, v.Runs[0].Owner)

@@ -26,6 +26,7 @@ func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store)) {
 		{"OnlyADeadOwnerLosesARun", testTakeOver},
 		{"EachReleaseIsAnother", testReleasedTwice},
 		{"CancelIsAskedOfAnExecution", testCancelAsked},
+		{"ServersTell", testServersTell},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -36,6 +37,38 @@ func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store)) {
 			}
 			test.run(t, x, y)
 		})
+	}
+}
+
+// testServersTell tests that each instance reads what the others tell, and what it knows already only once.
+func testServersTell(t *testing.T, x, y *fixture) {
+	if err := errors.Join(
+		x.Tell(t.Context(), &data.Server{About: []byte(`{"name":"x"}`), Told: "1", Load: []byte(`{"free":1}`)}),
+		x.Tell(t.Context(), &data.Server{Load: []byte(`{"free":2}`)}),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range [][]string{nil, {"2"}, {"1", "2"}} {
+		list, err := y.Servers(t.Context(), known)
+		if err != nil || len(list) != 2 || list[0].Instance != "x" || list[1].Instance != "y" {
+			t.Fatalf("servers are %+v, %v", list, err)
+		}
+		about := `{"name":"x"}`
+		if len(known) == 2 {
+			about = ""
+		}
+		if s := list[0]; string(s.About) != about || s.Told != "1" || string(s.Load) != `{"free":2}` || s.StartedAt.IsZero() || s.SeenAt.IsZero() {
+			t.Errorf("with %q known x tells %+v", known, s)
+		}
+		if s := list[1]; len(s.About)+len(s.Load) > 0 || s.Told != "" {
+			t.Errorf("y tells %+v", s)
+		}
+	}
+	if err := y.Fence(t.Context(), "x"); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := y.Servers(t.Context(), nil); err != nil || len(list) != 1 || list[0].Instance != "y" {
+		t.Errorf("once x is fenced servers are %+v, %v", list, err)
 	}
 }
 

@@ -404,7 +404,10 @@ CREATE TABLE servers (
     shares   boolean NOT NULL,     -- it writes beside others
     schema   bigint NOT NULL,      -- the last migration that its program knows
     draining boolean NOT NULL DEFAULT FALSE,
-    seen_at  timestamptz NOT NULL  -- of its last look
+    seen_at  timestamptz NOT NULL, -- of its last look
+    about    text NOT NULL DEFAULT '', -- JSON: who it is and what it offers
+    told     text NOT NULL DEFAULT '', -- the hash of about
+    load     text NOT NULL DEFAULT ''  -- JSON: what it does now
 ) WITH (fillfactor = 50);
 
 -- Access ------------------------------------------------------------------------------------------------------------------
