@@ -67,6 +67,9 @@ type Info struct {
 	// Concurrency limits the runs of an Agent that execute at once; further runs are queued. 0 means no own limit.
 	Concurrency int
 
+	// RunOn is a label that a server of a cluster needs to execute runs of the Agent; empty lets every server execute them.
+	RunOn string
+
 	// Projects limits the plugin to these projects; nil means all. Other projects neither list nor find it. The
 	// setting of a Toolbox applies to its tools.
 	Projects []string

@@ -6,15 +6,16 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 )
 
-// Plugins returns the plugins that this runtime offers now, over all projects.
+// Plugins returns the plugins of this runtime now, over all projects.
 func (rt *Runtime) Plugins() *host.Registry { return rt.work.Plugins() }
 
-// Offered returns the plugins that this runtime offers now for the caller's project. The zero Caller gets none.
+// Offered returns the plugins that are offered now for the caller's project: those of this runtime and, in a cluster, of the other
+// servers. Only lookups are allowed. The zero Caller gets none.
 func (rt *Runtime) Offered(c Caller) *host.Registry {
 	if c.check() != nil {
 		return new(host.Registry)
 	}
-	return rt.Plugins().For(c.project)
+	return rt.work.Catalog().For(c.project)
 }
 
 // Replace makes reg the only set of offered plugins; Start must have returned. It compiles reg, which was validated
@@ -33,11 +34,7 @@ func (rt *Runtime) Replace(ctx context.Context, reg *host.Registry) error {
 	if rt.Stopping() {
 		return ErrStopping
 	}
-	if err := rt.work.Replace(ctx, reg); err != nil {
-		return err
-	}
-	rt.feeds.SetAgents(agentNames(reg))
-	return nil
+	return rt.work.Replace(ctx, reg)
 }
 
 // agentNames returns a function that lists the names of the agents that reg offers a project, sorted.

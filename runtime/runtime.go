@@ -61,6 +61,7 @@ type Config struct {
 	Log      *slog.Logger // default slog.Default
 	Addr     string       // where clients reach this instance, for the instances table
 
+	Identity  Identity      // what the servers of a cluster tell each other
 	Standby   bool          // if another instance has the database, Start returns and this one begins once it is free
 	Takeover  bool          // fence an instance that has the database, and begin at once
 	Heartbeat time.Duration // between two checks of the instance's own lease, default 1 s
@@ -200,8 +201,9 @@ func New(cfg Config) (*Runtime, error) {
 			Committed: cfg.Measures.Committed,
 			RunBytes:  cfg.QueueRunBytes, Bytes: cfg.QueueBytes, BatchEvents: cfg.BatchEvents, BatchBytes: cfg.BatchBytes,
 		},
-		Measures: cfg.Measures, Tracer: cfg.Tracer,
-		Limits: cfg.Limits, MaxAttempts: cfg.MaxAttempts, NoPrompts: cfg.NoPrompts, Light: cfg.LightBytes,
+		Measures: cfg.Measures, Tracer: cfg.Tracer, Identity: cfg.Identity,
+		Offered: func(all *host.Registry) { rt.feeds.SetAgents(agentNames(all)) },
+		Limits:  cfg.Limits, MaxAttempts: cfg.MaxAttempts, NoPrompts: cfg.NoPrompts, Light: cfg.LightBytes,
 		Bytes: cfg.RunsBytes, BytesPerUser: cfg.ofUser(cfg.RunsBytes),
 		Said: cfg.RunsMessages, SaidPerProject: cfg.ofProject(cfg.RunsMessages), SaidPerUser: cfg.ofUser(cfg.RunsMessages), SaidPerRun: cfg.RunMessages,
 	})

@@ -55,6 +55,7 @@ type Agent struct {
 
 	Guard    Guards   `yaml:"guard" doc:"Agents, tools and expressions that may refuse or rewrite what the agent gets, calls and answers, or ask a person."`
 	Limits   Limits   `yaml:"limits" doc:"Limits of one run."`
+	RunOn    string   `yaml:"run_on" doc:"In a cluster, the label of the servers that execute its runs, default all servers."`
 	Projects []string `yaml:"projects" doc:"Projects in which the agent is offered, default all. Other projects do not see it."`
 }
 

@@ -34,6 +34,7 @@ type Config struct {
 	System      string        // the system prompt
 	Timeout     time.Duration // of one run; 0 means the server's default
 	Concurrency int           // maximum number of concurrent runs; 0 means no own limit
+	RunOn       string        // label of the servers of a cluster that execute it, default all
 	Projects    []string      // projects in which the agent is offered, default all
 
 	// Model is the language model. A Streamer streams text, reasoning and calls; other models stream text at most.
@@ -135,7 +136,7 @@ func New(cfg Config) (*Agent, error) {
 func (a *Agent) Info() plugins.Info {
 	info := plugins.Info{
 		Name: a.cfg.Name, Description: a.cfg.Description, Timeout: a.cfg.Timeout, Concurrency: a.cfg.Concurrency, Projects: a.cfg.Projects,
-		Guards: a.cfg.Guards,
+		RunOn: a.cfg.RunOn, Guards: a.cfg.Guards,
 	}
 	if a.form != nil && !a.form.structured {
 		info.Output = a.cfg.Output

@@ -24,6 +24,9 @@ func (d *dispatcher) claiming(ctx context.Context, head *data.RunHead, reserved 
 	if l.unfit != nil {
 		return nil, fmt.Errorf("%w: %w", errUnfit, l.unfit)
 	}
+	if d.en.declines(l) {
+		return nil, errAbsent
+	}
 	l.bounds.reserved = reserved
 	return l.claiming(ctx, &th, &run, queued)
 }

@@ -177,6 +177,9 @@ const refusedPause = 5 * time.Second
 // errUnfit means that the stored input of a run cannot be read any more.
 var errUnfit = errors.New("the run cannot be executed")
 
+// errAbsent leaves a QUEUED run to another instance of the cluster.
+var errAbsent = data.Refuse(data.KindConflict, "goes_on", "Another server begins the run")
+
 // slowly is the first attempt with a pause of the maximum length.
 const slowly = 9
 

@@ -47,6 +47,10 @@ type Config struct {
 	MaxAttempts    int   // claims after a crash until a run fails
 	NoPrompts      bool  // what models are sent and answer is not stored
 
+	Identity Identity
+	// Offered is called with the plugins of all servers once they have changed.
+	Offered func(*host.Registry)
+
 	// Attachment opens an attachment of a user of a project; nil when there are none.
 	Attachment func(ctx context.Context, project, user, bucket, path string) (data.Attachment, io.ReadCloser, error)
 	Results    Results // nil leaves all results in the log
@@ -80,6 +84,7 @@ type Limits struct {
 	ToolTimeout     time.Duration // one call of a tool, default 2 min
 	ApprovalTimeout time.Duration // until an unanswered approval is refused, default 30 days
 	Grace           time.Duration // time for a worker or tool to return after its context is done, default 5 s
+	AgentGone       time.Duration // in a cluster, time without a server that may execute a run until the run fails, default 15 min
 	Drain           time.Duration // time for running runs to end at Shutdown, default 30 s
 }
 
@@ -104,6 +109,7 @@ func WithDefaults(l Limits, accounts bool) Limits {
 	l.ToolTimeout = cmp.Or(l.ToolTimeout, 2*time.Minute)
 	l.ApprovalTimeout = cmp.Or(l.ApprovalTimeout, 30*24*time.Hour)
 	l.Grace = cmp.Or(l.Grace, 5*time.Second)
+	l.AgentGone = cmp.Or(l.AgentGone, 15*time.Minute)
 	l.Drain = cmp.Or(l.Drain, 30*time.Second)
 	return l
 }
@@ -118,6 +124,7 @@ type Engine struct {
 	*runs
 	*dispatcher
 	*budgets
+	*peers
 	commits  *commit.Queue
 	measures Measures
 	tracer   Tracer
@@ -157,8 +164,9 @@ func New(cfg Config) (*Engine, error) {
 	}
 	en.abandoned, en.abandon = context.WithCancelCause(context.Background())
 	en.dispatcher = &dispatcher{en: en, queue: newRunQueue()}
-	en.offers = &offers{log: cfg.Log, changed: en.queue.nudge, now: first, earlier: make(map[*offer]bool)}
-	en.replies = &replies{en.offers, cfg.FrameBytes}
+	en.peers = newPeers(cfg.Registry)
+	en.offers = &offers{log: cfg.Log, changed: en.unite, now: first, earlier: make(map[*offer]bool)}
+	en.replies = &replies{en.offers, en.peers, cfg.FrameBytes}
 	en.admission = newAdmission(&en.cfg, en.concurrency)
 	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), shared: cfg.Store.Shared(), fenced: make(chan struct{})}
 	if en.shared {
@@ -211,6 +219,11 @@ func (en *Engine) Begin(ctx context.Context) error {
 	en.tasks.Go(func() { en.commits.Run(en.abandoned) })
 	if err := en.loadBudgets(ctx, en.store, time.Now()); err != nil {
 		return fmt.Errorf("read what was spent: %w", err)
+	}
+	if en.shared {
+		if err := errors.Join(en.meet(ctx), en.introduce(ctx)); err != nil {
+			return fmt.Errorf("meet the other servers: %w", err)
+		}
 	}
 	if err := en.finishDeletions(ctx); err != nil {
 		return err

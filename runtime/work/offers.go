@@ -2,7 +2,6 @@ package work
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -70,14 +69,6 @@ func (o *offers) releaseOffer(held *offer) {
 
 // Plugins returns the current registry.
 func (o *offers) Plugins() *host.Registry { return o.currentOffer().plugins }
-
-// Definition returns the definition of the workflow that a run stores at its start, or nil.
-func (o *offers) Definition(workflow string) json.RawMessage {
-	if g := o.currentOffer().graphs.Workflow(workflow); g != nil {
-		return g.Definition
-	}
-	return nil
-}
 
 // concurrency returns an agent's own limit of executing runs, 0 for none.
 func (o *offers) concurrency(agent string) int {

@@ -112,6 +112,9 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	if l.unfit != nil {
 		return en.fail(ctx, run, fromLog, illegible, l.unfit, nil)
 	}
+	if en.declines(l) {
+		return errNoRoom
+	}
 	if run.Attempt > en.cfg.MaxAttempts {
 		e := &agui.OutputError{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", run.Attempt)}
 		return en.fail(ctx, run, fromLog, e, nil, nil)

@@ -28,6 +28,7 @@ type Responder struct {
 // replies checks answers to questions, and prepares them for their decision.
 type replies struct {
 	offers     *offers
+	peers      *peers
 	frameBytes int
 }
 
@@ -105,10 +106,9 @@ func (rs *replies) checkAnswer(project string, in *data.Interrupt, e *agui.Resum
 // checkEdit validates edited arguments against the schema of the tool, or of the agent called as a tool. It accepts any object for a
 // tool that is no longer offered: the call itself fails then.
 func (rs *replies) checkEdit(project, name string, args json.RawMessage) error {
-	offer := rs.offers.currentOffer()
-	offered := offer.plugins.For(project)
+	offered := rs.peers.Catalog().For(project)
 	if tool, ok := offered.Tool(name); ok {
-		_, err := offer.graphs.FitArgs(tool, args)
+		_, err := rs.offers.currentOffer().graphs.FitArgs(tool, args)
 		return err
 	}
 	if _, ok := offered.Agent(name); !ok {

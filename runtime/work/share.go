@@ -52,6 +52,7 @@ func (en *Engine) share() {
 		}
 		gone, err := en.store.Watch(en.abandoned)
 		en.logUnshared(err)
+		en.logUnshared(errors.Join(en.meet(en.abandoned), en.introduce(en.abandoned)))
 		now := time.Now()
 		if gone {
 			hurry = now.Add(sweepEach)
@@ -63,6 +64,7 @@ func (en *Engine) share() {
 		}
 		next = now.Add(commit.Spread(sweepEach))
 		en.logUnshared(errors.Join(en.takeOrphans(en.abandoned), en.sweepQueue(en.abandoned)))
+		en.logUnshared(en.endAbsent(en.abandoned))
 	}
 }
 
@@ -71,16 +73,6 @@ func (en *Engine) logUnshared(err error) {
 	if err != nil && !errors.Is(err, data.ErrFenced) && en.abandoned.Err() == nil && !en.Stopping() {
 		en.log.Warn("work of other servers could not be taken over", "error", err)
 	}
-}
-
-// offersRun reports whether the plugins of this instance have the agent or workflow of a run.
-func (en *Engine) offersRun(run *data.RunHead) bool {
-	offer := en.currentOffer()
-	if run.Agent != "" {
-		_, ok := offer.plugins.For(run.Project).Agent(run.Agent)
-		return ok
-	}
-	return offer.graphs.Workflow(run.WorkflowID) != nil
 }
 
 // takeOrphans takes over the RUNNING runs whose owner may not write any more. In a cluster it leaves those that this instance has
@@ -115,6 +107,7 @@ func (en *Engine) takeAll(ctx context.Context, runs []data.RunHead) error {
 			break
 		}
 		if en.shared && !en.offersRun(run) {
+			en.noteAbsent(run)
 			continue
 		}
 		places <- struct{}{}
@@ -187,6 +180,9 @@ func (en *Engine) sweepQueue(ctx context.Context) error {
 	}
 	last := int64(0)
 	err := unfinished(ctx, en.store, data.Queued, func(run *data.RunHead) {
+		if !en.offersRun(run) {
+			en.noteAbsent(run)
+		}
 		if run.ThreadKey == last {
 			return
 		}

@@ -13,7 +13,8 @@ import (
 // Wait is why a run does not begin or go on. Behind and Position tell of runs of its own user alone.
 type Wait struct {
 	// Reason is thread_busy or thread_waiting, for another run of its thread; user_limit, project_limit, agent_limit or server_limit,
-	// for runs at once or their bytes; or provider_pace.
+	// for runs at once or their bytes; provider_pace; or no_server, for a server of the cluster that may execute the run. If none has
+	// come by Until, the run fails.
 	Reason   string
 	Behind   string // the run of the thread that comes first, empty if it is this one
 	Position int    // among the QUEUED runs of the thread, or the user's threads that need a claim, from 1; 0 for none
@@ -24,9 +25,18 @@ type Wait struct {
 // WaitOf returns why a run is QUEUED or has no slot, or nil. A QUEUED run that is about to begin has no reason, nor has an executing
 // one whose tools alone wait.
 func (en *Engine) WaitOf(run *data.RunHead) *Wait {
+	if w := en.waitsForServer(run); w != nil {
+		return w
+	}
 	switch run.Status {
 	case data.Queued:
-		return en.queue.waitOf(run)
+		w := en.queue.waitOf(run)
+		if w != nil && w.Reason == "server_limit" && en.shared && !en.offersRun(run) {
+			if _, free := en.others(run); free {
+				return nil // another server is about to claim it
+			}
+		}
+		return w
 	case data.Running:
 		if l := en.liveRun(run.Key); l != nil {
 			return l.waitOf()
@@ -68,8 +78,11 @@ func (q *runQueue) waitOf(run *data.RunHead) *Wait {
 
 // reason returns the Reason of a Wait, empty for the zero shortage.
 func (s shortage) reason() string {
-	if s.agent {
+	switch {
+	case s.agent:
 		return "agent_limit"
+	case s.absent:
+		return "server_limit" // of the servers that have it
 	}
 	switch cmp.Or(s.slot, s.asked, s.said) {
 	case quota.User:

@@ -40,7 +40,7 @@ func model(a declared.Agent) (plugins.Agent, error) {
 	}
 	cfg := llm.Config{
 		Name: a.Name, Description: a.Description, System: a.System, Model: m, Options: options, Tools: a.Tools,
-		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Steps: a.Limits.MaxSteps, Projects: a.Projects,
+		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Steps: a.Limits.MaxSteps, RunOn: a.RunOn, Projects: a.Projects,
 		Tokens:        int64(a.Limits.MaxTokens),
 		ContextTokens: a.ContextTokens, ResultTokens: a.ResultTokens, Guards: a.Guard.Plugins(),
 	}
@@ -154,7 +154,7 @@ func Assistant(tools []string) (plugins.Agent, error) {
 func agui(a declared.Agent) (plugins.Agent, error) {
 	return remote.New(remote.Config{
 		Name: a.Name, Description: a.Description, URL: a.AGUI.URL, Headers: a.AGUI.Headers, Stop: a.AGUI.Stop,
-		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, Projects: a.Projects, Guards: a.Guard.Plugins(),
+		Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency, RunOn: a.RunOn, Projects: a.Projects, Guards: a.Guard.Plugins(),
 	})
 }
 
@@ -162,7 +162,7 @@ func command(a declared.Agent) (plugins.Agent, error) {
 	return process.NewAgent(process.Config{
 		Info: plugins.Info{
 			Name: a.Name, Description: a.Description, Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency,
-			Projects: a.Projects, Guards: a.Guard.Plugins(),
+			RunOn: a.RunOn, Projects: a.Projects, Guards: a.Guard.Plugins(),
 		},
 		Command: a.Command, Env: a.Env, Dir: a.Dir,
 	})

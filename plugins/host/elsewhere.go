@@ -1,0 +1,148 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/agui"
+)
+
+// Offer describes the plugins of a registry, in JSON, to servers that have other plugins. See [Registry.With].
+type Offer struct {
+	Agents, Tools, Toolboxes []Described         `json:",omitempty"` // with Tools, those of Toolboxes
+	Workflows                []DescribedWorkflow `json:",omitempty"`
+}
+
+// Described is an agent, a tool or a toolbox.
+type Described struct {
+	plugins.Info
+
+	Origin Origin
+	Health *plugins.Health `json:",omitempty"`
+}
+
+// DescribedWorkflow is a workflow.
+type DescribedWorkflow struct {
+	plugins.Workflow
+
+	Projects []string `json:",omitempty"`
+	Origin   Origin
+}
+
+// Offer describes the plugins of the registry as they are now.
+func (r *Registry) Offer() Offer {
+	o := Offer{
+		Agents: describe(r, r.Agents()), Tools: describe(r, r.Tools()), Toolboxes: describe(r, r.Toolboxes()),
+	}
+	for _, w := range r.Workflows() {
+		o.Workflows = append(o.Workflows, DescribedWorkflow{w, w.Projects, r.Origin(w)})
+	}
+	return o
+}
+
+func describe[P plugins.Plugin](r *Registry, list []P) []Described {
+	all := make([]Described, len(list))
+	for i, p := range list {
+		all[i] = Described{p.Info(), r.Origin(p), r.Health(p)}
+	}
+	return all
+}
+
+// Brief returns the offer without what makes it long: the schemas and descriptions.
+func (o Offer) Brief() Offer {
+	brief := func(list []Described) []Described {
+		short := make([]Described, len(list))
+		for i, d := range list {
+			d.Description, d.Parameters, d.Output, d.Health = "", nil, nil, nil
+			short[i] = d
+		}
+		return short
+	}
+	o.Agents, o.Tools, o.Toolboxes = brief(o.Agents), brief(o.Tools), brief(o.Toolboxes)
+	return o
+}
+
+// Registry returns the described plugins. They serve lookups only: none can be called. A plugin that a registry cannot have is left out.
+func (o Offer) Registry() *Registry {
+	r := new(Registry)
+	add := func(p plugins.Plugin, origin Origin) { _ = r.Add(From{p, origin}) } // another version may allow what this one does not
+	boxes := make(map[string]*toolboxElsewhere)
+	for _, d := range o.Toolboxes {
+		boxes[d.Name] = &toolboxElsewhere{elsewhere: elsewhere{d.Info, d.Health}}
+		add(boxes[d.Name], d.Origin)
+	}
+	for _, d := range o.Agents {
+		add(agentElsewhere{elsewhere{d.Info, d.Health}}, d.Origin)
+	}
+	for _, d := range o.Tools {
+		tool := toolElsewhere{elsewhere{d.Info, d.Health}}
+		if box, ok := r.Toolbox(d.Name); ok {
+			boxes[box.Info().Name].tools = append(boxes[box.Info().Name].tools, tool)
+			continue
+		}
+		add(tool, d.Origin)
+	}
+	for _, d := range o.Workflows {
+		d.Workflow.Projects = d.Projects
+		add(d.Workflow, d.Origin)
+	}
+	return r
+}
+
+// With returns a registry that has the plugins of r and, under names that are free, those of others. Like that of For it serves
+// lookups only.
+func (r *Registry) With(others []*Registry) *Registry {
+	union := &Registry{
+		agents: maps.Clone(r.agents), tools: maps.Clone(r.tools), boxes: maps.Clone(r.boxes), workflows: maps.Clone(r.workflows),
+		origins: maps.Clone(r.origins), begun: r.begun, limited: r.limited,
+	}
+	for _, o := range others {
+		union.limited = union.limited || o.limited
+		join(union, &union.agents, o, o.agents, union.runs)
+		join(union, &union.boxes, o, o.boxes, union.boxed)
+		join(union, &union.tools, o, o.tools, union.calls)
+		join(union, &union.workflows, o, o.workflows, union.runs)
+	}
+	return union
+}
+
+func join[P plugins.Plugin](union *Registry, mine *map[string]P, o *Registry, theirs map[string]P, taken func(string) bool) {
+	for name, p := range theirs {
+		if !taken(name) {
+			put(mine, name, p)
+			put(&union.origins, originKeyOf(p), o.Origin(p))
+		}
+	}
+}
+
+// elsewhere is a plugin of another server.
+type elsewhere struct {
+	info   plugins.Info
+	health *plugins.Health
+}
+
+var errElsewhere = errors.New("another server has this plugin")
+
+func (e elsewhere) Info() plugins.Info      { return e.info }
+func (e elsewhere) Health() *plugins.Health { return e.health }
+
+type agentElsewhere struct{ elsewhere }
+
+func (agentElsewhere) Run(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+	return agui.WorkerOutput{}, errElsewhere
+}
+
+type toolElsewhere struct{ elsewhere }
+
+func (toolElsewhere) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+	return agui.ToolOutput{}, errElsewhere
+}
+
+type toolboxElsewhere struct {
+	elsewhere
+	tools []plugins.Tool
+}
+
+func (t *toolboxElsewhere) Tools() []plugins.Tool { return t.tools }

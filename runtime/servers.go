@@ -1,0 +1,92 @@
+package runtime
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/batonrun/baton/runtime/work"
+)
+
+// Servers of a cluster.
+//
+//nolint:revive // each is documented there
+type (
+	Identity = work.Identity
+	Server   = work.Server
+	Load     = work.Load
+)
+
+// Roles of servers.
+const (
+	Gateway = work.Gateway
+	Worker  = work.Worker
+)
+
+// Servers returns the living servers of the database as this one knows them, some seconds old, and itself first.
+func (rt *Runtime) Servers() []Server { return rt.work.Servers() }
+
+// Differences says how servers differ that should be equal: one sentence each.
+func Differences(servers []Server) (list []string) {
+	differ := func(what string, of func(*Server) (string, bool)) {
+		names := make(map[string][]string)
+		for i := range servers {
+			if v, ok := of(&servers[i]); ok {
+				names[v] = append(names[v], nameOf(&servers[i]))
+			}
+		}
+		if len(names) > 1 {
+			var groups []string
+			for _, group := range slices.SortedFunc(maps.Values(names), slices.Compare) {
+				groups = append(groups, strings.Join(group, ", "))
+			}
+			list = append(list, fmt.Sprintf("%s between %s", what, strings.Join(groups, " and ")))
+		}
+	}
+	differ("The versions of Baton differ", func(s *Server) (string, bool) { return s.Version, s.Version != "" })
+	settings, workflows, labels := make(map[string]bool), make(map[string]bool), make(map[string]string)
+	for i := range servers {
+		s := &servers[i]
+		for name := range s.Settings {
+			settings[name] = true
+		}
+		for _, w := range s.Offer.Workflows {
+			workflows[w.Name] = true
+		}
+		for _, a := range s.Offer.Agents {
+			if a.RunOn != "" {
+				labels[a.RunOn] = a.Name
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		differ("The settings "+name+" differ", func(s *Server) (string, bool) { v, ok := s.Settings[name]; return v, ok })
+	}
+	for _, name := range slices.Sorted(maps.Keys(workflows)) {
+		differ("The definitions of the workflow "+name+" differ", func(s *Server) (string, bool) {
+			for _, w := range s.Offer.Workflows {
+				if w.Name == name {
+					return fmt.Sprintf("%+v", w.Nodes), true
+				}
+			}
+			return "", false
+		})
+	}
+	for _, label := range slices.Sorted(maps.Keys(labels)) {
+		if !slices.ContainsFunc(servers, func(s Server) bool { return s.Role != Gateway && slices.Contains(s.Labels, label) }) {
+			list = append(list, fmt.Sprintf("No server with the label %s executes the agent %s", label, labels[label]))
+		}
+	}
+	return list
+}
+
+func nameOf(s *Server) string {
+	switch {
+	case s.Name != "" && s.Addr != "":
+		return s.Name + " (" + s.Addr + ")"
+	case s.Addr != "":
+		return s.Addr
+	}
+	return s.ID
+}

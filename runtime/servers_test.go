@@ -1,0 +1,170 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage/postgrestest"
+)
+
+// labelled is an agent that servers with a label execute.
+type labelled struct {
+	agent
+	label string
+}
+
+func (l labelled) Info() plugins.Info { return plugins.Info{Name: l.name, RunOn: l.label} }
+
+// answers returns an agent that answers with text, and sends each run's id to ran.
+func answers(name, text string, ran chan<- string) agent {
+	return agent{name, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if ran != nil {
+			ran <- run.Input.RunID
+		}
+		return agui.WorkerOutput{}, say(run, text)
+	}}
+}
+
+// A server offers what any living server offers. A run that it cannot execute is executed by one that can.
+func TestServers_OfferWhatOthersHave(t *testing.T) {
+	url := postgrestest.New(t)
+	ran := make(chan string, 10)
+	sum := tool{plugins.Info{Name: "sum", Description: "Adds.", Parameters: json.RawMessage(`{"type":"object","required":["a"]}`)}, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+		return agui.ToolOutput{}, nil
+	}}
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "one", Agent: "far"}, {ID: "two", Tool: "sum", Input: `{"a": 1}`, Needs: []string{"one"}}}}
+	a, _ := member(t, url, runtime.Config{Identity: runtime.Identity{Name: "a", Settings: map[string]string{"x": "1"}}}, answers("near", "a", nil))
+	b, _ := member(t, url, runtime.Config{Identity: runtime.Identity{Name: "b", Settings: map[string]string{"x": "2"}}}, answers("far", "b", ran), sum, flow)
+	a.until("a offers what b has", func() bool {
+		_, ok := a.Offered(local).Workflow("flow")
+		return ok
+	})
+	offered := a.Offered(local)
+	if got, ok := offered.Tool("sum"); !ok || got.Info().Description != "Adds." || len(offered.Agents()) != 2 || len(offered.Tools()) != 1 {
+		t.Errorf("a offers %v, %v", offered.Agents(), offered.Tools())
+	}
+	runs := []runtime.Started{a.start("agent", "far", "go"), a.startWorkflow("workflow", "flow", "go")}
+	s, err := a.StartRun(t.Context(), local, runtime.StartRequest{Tool: "sum", ThreadID: "tool", Messages: []agui.Message{{Role: agui.RoleUser, Content: `{"a": 1}`}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range append(runs, s) {
+		if run := a.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
+			t.Errorf("%s: %+v", run.WorkflowID, run.Error)
+		}
+	}
+	if len(ran) != 2 {
+		t.Errorf("b has executed %d runs of its agent", len(ran))
+	}
+	var names []string
+	for _, s := range a.Servers() {
+		names = append(names, s.Name)
+	}
+	if !slices.Equal(names, []string{"a", "b"}) {
+		t.Errorf("a knows the servers %q", names)
+	}
+	if got := runtime.Differences(a.Servers()); len(got) != 1 || !strings.Contains(got[0], "settings x differ between") {
+		t.Errorf("they differ: %q", got)
+	}
+	b.down()
+	a.until("a no longer offers what b had", func() bool {
+		_, ok := a.Offered(local).Agent("far")
+		return !ok
+	})
+	_, err = a.StartRun(t.Context(), local, runtime.StartRequest{Agent: "far"})
+	if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Code != "unknown_agent" {
+		t.Errorf("an agent that no server has is refused with %v", err)
+	}
+}
+
+// A run that no living server may execute says so, and fails at a time. A run of an agent that has come back in time does not.
+func TestServers_FailRunsWhoseAgentIsGone(t *testing.T) {
+	url := postgrestest.New(t)
+	cfg := runtime.Config{Limits: runtime.Limits{AgentGone: 8 * time.Second}}
+	hangs, _ := halves("far")
+	lost, goesOn := halves("back")
+	a, _ := member(t, url, cfg, hello)
+	b, _ := member(t, url, cfg, hangs, lost)
+	running, queued := b.start("main", "far", "go"), b.start("main", "far", "more")
+	saved := b.start("saved", "back", "go")
+	<-hangs.began
+	<-lost.began
+	b.down()
+	for _, s := range []runtime.Started{running, queued} {
+		a.until("the run waits for a server", func() bool {
+			run := a.run(s)
+			w := a.WaitOf(&run)
+			return w != nil && w.Reason == "no_server" && w.Until.Sub(w.Since) == cfg.AgentGone
+		})
+	}
+	member(t, url, cfg, goesOn)
+	a.wait(saved.RunID, runtime.Completed)
+	for _, s := range []runtime.Started{running, queued} {
+		if run := a.wait(s.RunID, runtime.Failed, runtime.Completed); run.Error == nil || run.Error.Code != "agent_gone" {
+			t.Errorf("%s: %+v", run.Status, run.Error)
+		}
+	}
+	checkLog(t, a.log("main"))
+}
+
+// A gateway executes nothing, and an agent with a label is executed by servers with that label.
+func TestServers_RolesAndLabels(t *testing.T) {
+	url := postgrestest.New(t)
+	onGateway, plain, gpu := make(chan string, 10), make(chan string, 10), make(chan string, 10)
+	both := func(ran chan<- string) []plugins.Plugin {
+		return []plugins.Plugin{answers("any", "x", ran), labelled{answers("big", "x", ran), "gpu"}}
+	}
+	gateway, _ := member(t, url, runtime.Config{Identity: runtime.Identity{Role: runtime.Gateway, Labels: []string{"gpu"}}}, both(onGateway)...)
+	worker, _ := member(t, url, runtime.Config{}, both(plain)...)
+	if list := runtime.Differences(worker.Servers()); len(list) != 1 || !strings.HasPrefix(list[0], "No server with the label gpu") {
+		t.Errorf("without a server that has the label: %q", list)
+	}
+	for _, s := range []runtime.Started{gateway.start("1", "any", "go"), worker.start("2", "any", "go")} {
+		gateway.wait(s.RunID, runtime.Completed)
+	}
+	waits := worker.start("3", "big", "go")
+	member(t, url, runtime.Config{Identity: runtime.Identity{Labels: []string{"gpu"}}}, both(gpu)...)
+	gateway.wait(waits.RunID, runtime.Completed)
+	gateway.wait(gateway.start("4", "big", "go").RunID, runtime.Completed)
+	if len(onGateway) != 0 || len(gpu) < 2 || len(plain)+len(gpu) != 4 {
+		t.Errorf("the gateway has executed %d runs, the plain server %d, that with the label %d", len(onGateway), len(plain), len(gpu))
+	}
+}
+
+// A run keeps the graph of its start. A server with another definition of the workflow, and without the graph's agents, leaves it alone.
+func TestServers_LeaveRunsOfOtherDefinitions(t *testing.T) {
+	url := postgrestest.New(t)
+	release := make(chan struct{})
+	flow := func(agent string) plugins.Workflow {
+		return plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "one", Agent: agent}}}
+	}
+	busy := agent{"busy", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return agui.WorkerOutput{}, ctx.Err()
+	}}
+	first := runtime.Config{Limits: runtime.Limits{Runs: 1}}
+	b, _ := member(t, url, first, busy, answers("new", "x", nil), flow("new"))
+	b.start("busy", "busy", "go")
+	s := b.startWorkflow("main", "flow", "go")
+	a, _ := member(t, url, runtime.Config{}, answers("old", "x", nil), flow("old"))
+	other := a.startWorkflow("other", "flow", "go")
+	a.wait(other.RunID, runtime.Completed)
+	if run := a.run(s); run.Status != runtime.Queued {
+		t.Errorf("the run is %s", run.Status)
+	}
+	close(release)
+	if run := a.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
+		t.Errorf("it has failed: %+v", run.Error)
+	}
+}

@@ -1,0 +1,408 @@
+package work
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/graph"
+)
+
+// The instances of a cluster tell each other what they are and what they offer. What an instance knows of the others is some seconds
+// old: it decides only which runs this one leaves to them.
+
+const (
+	// tellEach is the shortest time between two changes that an instance tells.
+	tellEach = 3 * time.Second
+	// maxAbout is the most that an instance tells about itself, in bytes.
+	maxAbout = 1 << 20
+)
+
+// Identity is what an instance tells about its process and its settings.
+type Identity struct {
+	Name     string            `json:"name"`             // of its host
+	Version  string            `json:"version"`          // of the program
+	Schema   int64             `json:"schema"`           // of the database, 0 if it is not known
+	Role     string            `json:"role,omitempty"`   // empty for everything, or one of the roles below
+	Labels   []string          `json:"labels,omitempty"` // see plugins.Info.RunOn
+	Settings map[string]string `json:"settings"`         // hashes of the settings that all servers should have in common, by their names
+}
+
+// Roles of instances of a cluster. A gateway executes no runs; a worker serves no clients.
+const (
+	Gateway = "gateway"
+	Worker  = "worker"
+)
+
+// Load is what an instance does now.
+type Load struct {
+	Running int `json:"running"` // runs that it executes
+	Free    int `json:"free"`    // runs that it can execute beside them
+	Queued  int `json:"queued"`  // QUEUED runs that it knows of, of all servers
+}
+
+// Server is a living instance. One that has told nothing yet has no Identity.
+type Server struct {
+	ID, Addr          string
+	StartedAt, SeenAt time.Time // by the database's clock; zero without a cluster
+	Identity
+	Load
+	Offer host.Offer
+
+	plugins *host.Registry // of Offer
+	told    string         // the hash of what it has told
+}
+
+// about is what an instance tells once.
+type about struct {
+	Identity
+	Offer host.Offer `json:"offer"`
+}
+
+// peers are the instances of a cluster.
+type peers struct {
+	catalog atomic.Pointer[host.Registry] // the plugins of all instances
+
+	mu      sync.Mutex         // guards the fields below
+	servers []Server           // the living ones, ordered by id, also this one
+	known   map[string]*Server // what was told, by its hash
+	sent    string             // the hash of what this instance has told
+	load    Load               // as it was told
+	toldAt  time.Time
+	// needs has the nodes of runs that were left to others, because they were started with workflows that this instance has no more.
+	needs map[int64][]plugins.Node
+	// missing has the runs that no instance may execute, and since when; next is the one that a sweep fills.
+	missing, next map[int64]absence
+}
+
+// absence is a run that no instance may execute.
+type absence struct {
+	run   data.RunHead
+	since time.Time
+}
+
+func newPeers(own *host.Registry) *peers {
+	p := &peers{known: make(map[string]*Server), needs: make(map[int64][]plugins.Node), next: make(map[int64]absence)}
+	p.catalog.Store(own)
+	return p
+}
+
+// Catalog returns the plugins that this instance or another one of the cluster offers. It serves lookups only.
+func (p *peers) Catalog() *host.Registry { return p.catalog.Load() }
+
+// Definition returns the definition of the workflow that a run stores at its start, or nil.
+func (en *Engine) Definition(workflow string) json.RawMessage {
+	if g := en.currentOffer().graphs.Workflow(workflow); g != nil {
+		return g.Definition
+	}
+	w, ok := en.Catalog().Workflow(workflow)
+	if !ok {
+		return nil
+	}
+	definition, err := json.Marshal(w)
+	if err != nil {
+		panic(err) // it was read from JSON
+	}
+	return definition
+}
+
+// Servers returns the living instances as they were last read, this one first.
+func (en *Engine) Servers() []Server {
+	en.peers.mu.Lock()
+	list := slices.Clone(en.servers)
+	en.peers.mu.Unlock()
+	own := en.here()
+	own.Offer, own.Load = own.plugins.Offer(), en.loadNow()
+	if at := slices.IndexFunc(list, func(s Server) bool { return s.ID == own.ID }); at >= 0 {
+		own.Addr, own.StartedAt, own.SeenAt = list[at].Addr, list[at].StartedAt, list[at].SeenAt
+		list = slices.Delete(list, at, at+1)
+	}
+	return slices.Insert(list, 0, own)
+}
+
+// here is this instance.
+func (en *Engine) here() Server {
+	return Server{ID: en.cfg.Instance, Identity: en.cfg.Identity, plugins: en.Plugins()}
+}
+
+func (en *Engine) loadNow() Load {
+	l := Load{Running: en.countRuns(), Free: max(en.admission.free(), 0), Queued: en.QueuedOf("", "").All}
+	if en.cfg.Identity.Role == Gateway || en.Stopping() {
+		l.Free = 0
+	}
+	return l
+}
+
+// introduce tells the others what has changed here, if it is time.
+func (en *Engine) introduce(ctx context.Context) error {
+	en.peers.mu.Lock()
+	told, load, at := en.sent, en.load, en.toldAt
+	en.peers.mu.Unlock()
+	if time.Since(at) < tellEach {
+		return nil
+	}
+	s := data.Server{About: en.describe()}
+	sum := sha256.Sum256(s.About)
+	if s.Told = hex.EncodeToString(sum[:]); s.Told == told {
+		s.About = nil
+	}
+	now := en.loadNow()
+	if s.About != nil || now != load {
+		var err error
+		if s.Load, err = json.Marshal(now); err != nil {
+			panic(err) // numbers always encode
+		}
+		if err := en.store.Tell(ctx, &s); err != nil {
+			return err
+		}
+	}
+	en.peers.mu.Lock()
+	defer en.peers.mu.Unlock()
+	en.sent, en.load, en.toldAt = s.Told, now, time.Now()
+	return nil
+}
+
+// describe returns what this instance tells about itself. What is too long is left out: the schemas first, then the tools. A gateway
+// offers nothing.
+func (en *Engine) describe() []byte {
+	a := about{Identity: en.cfg.Identity}
+	if a.Role != Gateway {
+		a.Offer = en.Plugins().Offer()
+	}
+	b, err := json.Marshal(a)
+	for n := 0; err != nil || len(b) > maxAbout; n++ { // a tool of another program may have a schema that is no JSON
+		switch n {
+		case 0:
+			a.Offer = a.Offer.Brief()
+		case 1:
+			a.Offer.Tools, a.Offer.Toolboxes = nil, nil
+		default:
+			en.log.Warn("this server offers too much to tell the others", "bytes", len(b), "error", err)
+			a.Offer = host.Offer{}
+			b, err = json.Marshal(a)
+			if err != nil {
+				panic(err) // strings always encode
+			}
+			return b
+		}
+		b, err = json.Marshal(a)
+	}
+	return b
+}
+
+// meet reads what the other instances tell.
+func (en *Engine) meet(ctx context.Context) error {
+	en.peers.mu.Lock()
+	known := slices.Collect(maps.Keys(en.known))
+	en.peers.mu.Unlock()
+	rows, err := en.store.Servers(ctx, known)
+	if err != nil {
+		en.peers.mu.Lock()
+		defer en.peers.mu.Unlock()
+		clear(en.missing) // the time without an answer does not count
+		return err
+	}
+	if en.learn(rows) {
+		en.unite()
+	}
+	return nil
+}
+
+// learn remembers what the instances tell. It reports whether their plugins may have changed.
+func (en *Engine) learn(rows []data.Server) (changed bool) {
+	en.peers.mu.Lock()
+	defer en.peers.mu.Unlock()
+	used, list := make(map[string]*Server), make([]Server, 0, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		told := en.known[row.Told]
+		if told == nil {
+			var a about
+			if err := json.Unmarshal(row.About, &a); err != nil && len(row.About) > 0 {
+				en.log.Warn("what another server tells cannot be read", "instance", row.Instance, "error", err)
+			}
+			told = &Server{Identity: a.Identity, Offer: a.Offer, plugins: a.Offer.Registry(), told: row.Told}
+		}
+		if row.Told != "" {
+			used[row.Told] = told
+		}
+		s := *told
+		s.ID, s.Addr, s.StartedAt, s.SeenAt = row.Instance, row.Addr, row.StartedAt, row.SeenAt
+		_ = json.Unmarshal(row.Load, &s.Load) // empty before it is told
+		list = append(list, s)
+	}
+	changed = !slices.EqualFunc(en.servers, list, func(a, b Server) bool { return a.ID == b.ID && a.told == b.told })
+	en.servers, en.known = list, used
+	return changed
+}
+
+// unite makes the catalog, after a change here or elsewhere.
+func (en *Engine) unite() {
+	en.peers.mu.Lock()
+	var others []*host.Registry
+	for i := range en.servers {
+		if s := &en.servers[i]; s.ID != en.cfg.Instance {
+			others = append(others, s.plugins)
+		}
+	}
+	own := en.Plugins()
+	if len(others) > 0 {
+		own = own.With(others)
+	}
+	en.catalog.Store(own)
+	en.peers.mu.Unlock()
+	en.cfg.Offered(own)
+	en.queue.nudge()
+}
+
+// executes reports whether an instance may execute a run with these nodes, nil for those of its workflow.
+func (s *Server) executes(run *data.RunHead, nodes []plugins.Node) bool {
+	if s.Role == Gateway {
+		return false
+	}
+	reg := s.plugins.For(run.Project)
+	if nodes == nil {
+		w, ok := reg.Workflow(run.WorkflowID)
+		if !ok {
+			return false
+		}
+		nodes = w.Nodes
+	}
+	return !slices.ContainsFunc(nodes, func(n plugins.Node) bool {
+		if n.Agent == "" {
+			_, is := reg.Tool(n.Tool)
+			_, boxed := reg.Toolbox(n.Tool)
+			return !is && !boxed
+		}
+		a, ok := reg.Agent(n.Agent)
+		return !ok || a.Info().RunOn != "" && !slices.Contains(s.Labels, a.Info().RunOn)
+	})
+}
+
+// nodesOf returns the nodes of a run, as far as its head tells: nil means those of its workflow.
+func (p *peers) nodesOf(run *data.RunHead) []plugins.Node {
+	if run.Agent != "" {
+		return []plugins.Node{{Agent: run.Agent}}
+	}
+	if tool, ok := graph.ToolOf(run.WorkflowID); ok {
+		return []plugins.Node{{Tool: tool}}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.needs[run.Key]
+}
+
+// offersRun reports whether this instance may execute a run: it has the run's agents and tools, and their labels.
+func (en *Engine) offersRun(run *data.RunHead) bool {
+	own := en.here()
+	return own.executes(run, en.nodesOf(run))
+}
+
+// declines reports whether a run was started with a workflow some of whose agents or tools this instance lacks. The run is left to others.
+func (en *Engine) declines(l *live) bool {
+	own, run := en.here(), &l.run.RunHead
+	nodes := make([]plugins.Node, len(l.nodes.graph.Nodes))
+	for i, n := range l.nodes.graph.Nodes {
+		nodes[i] = n.Node
+	}
+	if !en.shared || own.executes(run, nodes) {
+		return false
+	}
+	en.peers.mu.Lock()
+	defer en.peers.mu.Unlock()
+	en.needs[run.Key] = nodes
+	return true
+}
+
+// others reports whether another instance may execute a run, and whether one of them has a free slot.
+func (en *Engine) others(run *data.RunHead) (any, free bool) {
+	nodes := en.nodesOf(run)
+	en.peers.mu.Lock()
+	defer en.peers.mu.Unlock()
+	for i := range en.servers {
+		if s := &en.servers[i]; s.ID != en.cfg.Instance && s.executes(run, nodes) {
+			any, free = true, free || s.Free > 0
+		}
+	}
+	return any, free
+}
+
+// noteAbsent notes a run that this instance has found and may not execute.
+func (en *Engine) noteAbsent(run *data.RunHead) {
+	if any, _ := en.others(run); any {
+		return
+	}
+	en.peers.mu.Lock()
+	defer en.peers.mu.Unlock()
+	since := time.Now()
+	if a, ok := en.missing[run.Key]; ok {
+		since = a.since
+	}
+	en.next[run.Key] = absence{*run, since}
+}
+
+// endAbsent ends a sweep: it fails the runs that no instance could execute for too long.
+func (en *Engine) endAbsent(ctx context.Context) error {
+	en.peers.mu.Lock()
+	en.missing, en.next = en.next, make(map[int64]absence)
+	var over []data.RunHead
+	for _, a := range en.missing {
+		if time.Since(a.since) >= en.cfg.AgentGone && len(over) < lookedAtOnce {
+			over = append(over, a.run)
+		}
+	}
+	if len(en.needs) > lookedAtOnce { // they are found again
+		clear(en.needs)
+	}
+	en.peers.mu.Unlock()
+	var errs []error
+	for i := range over {
+		errs = append(errs, en.failAbsent(ctx, &over[i]))
+	}
+	return errors.Join(errs...)
+}
+
+var agentGone = &agui.OutputError{Code: "agent_gone", Message: "No server has offered what the run needs for too long"}
+
+func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
+	var err error
+	if head.Status == data.Queued {
+		err = en.closeRun(head.ThreadKey, head.Key, ending{status: data.Failed, err: agentGone}, func(run *data.Run, _ []data.Span) bool {
+			return run.Status == data.Queued
+		})
+	} else {
+		var run data.Run
+		run, err = commit.Patiently(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
+		if err == nil && run.Status == data.Running && run.Owner == head.Owner {
+			err = en.fail(ctx, &run, fromLog, agentGone, nil, nil)
+		}
+	}
+	if errors.Is(err, data.ErrNotFound) || errors.Is(err, errGoesOn) || errors.Is(err, decide.ErrSettled) || errors.Is(err, decide.ErrRunning) { // another was first
+		return nil
+	}
+	return err
+}
+
+// waitsForServer returns that no instance may execute a run, or nil.
+func (en *Engine) waitsForServer(run *data.RunHead) *Wait {
+	en.peers.mu.Lock()
+	defer en.peers.mu.Unlock()
+	a, ok := en.missing[run.Key]
+	if !ok || a.run.Status != run.Status {
+		return nil
+	}
+	return &Wait{Reason: "no_server", Since: a.since, Until: a.since.Add(en.cfg.AgentGone)}
+}
