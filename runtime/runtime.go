@@ -171,10 +171,14 @@ func (c *Config) ofProject(all int64) int64 {
 
 // New checks cfg and compiles the registry's workflows and tool schemas.
 func New(cfg Config) (*Runtime, error) {
-	cfg = cfg.withDefaults()
 	if cfg.Store == nil || cfg.Registry == nil {
 		return nil, errors.New("runtime: Config.Store and Config.Registry must be set")
 	}
+	caps := data.Caps{}
+	if cfg.Store.Shared() { // the defaults below are shares of this process
+		caps = data.Caps{PerProject: cfg.RunsPerProject, PerUser: cfg.RunsPerUser}
+	}
+	cfg = cfg.withDefaults()
 	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log}
 	logs := tail.New(tail.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
@@ -203,7 +207,7 @@ func New(cfg Config) (*Runtime, error) {
 		},
 		Measures: cfg.Measures, Tracer: cfg.Tracer, Identity: cfg.Identity,
 		Offered: func(all *host.Registry) { rt.feeds.SetAgents(agentNames(all)) },
-		Limits:  cfg.Limits, MaxAttempts: cfg.MaxAttempts, NoPrompts: cfg.NoPrompts, Light: cfg.LightBytes,
+		Limits:  cfg.Limits, Caps: caps, MaxAttempts: cfg.MaxAttempts, NoPrompts: cfg.NoPrompts, Light: cfg.LightBytes,
 		Bytes: cfg.RunsBytes, BytesPerUser: cfg.ofUser(cfg.RunsBytes),
 		Said: cfg.RunsMessages, SaidPerProject: cfg.ofProject(cfg.RunsMessages), SaidPerUser: cfg.ofUser(cfg.RunsMessages), SaidPerRun: cfg.RunMessages,
 	})

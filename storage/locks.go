@@ -28,13 +28,16 @@ SELECT id FROM unnest(?::bigint[]) AS wanted (id) WHERE NOT pg_try_advisory_xact
 // runName is a run's name in views.elsewhere.
 type runName data.Name
 
+// runsOf is a project or a user in views.elsewhere whose RUNNING runs another instance counts.
+type runsOf data.Name
+
 // lockViews locks the requested threads, and the names and scopes that have no row yet, before the transaction writes
 // rows: it waits for no other instance.
 func (tx *commitTx) lockViews(asks []data.Ask) (*views, error) {
 	vs := &views{
 		tx: tx, byKey: make(map[int64]*data.View), byName: make(map[data.Name]*data.View),
 		names: make(map[data.Name]data.NamedRun), remembered: make(map[string]data.Remembered),
-		living: make(map[string]bool),
+		living: make(map[string]bool), running: make(map[data.Name]int),
 	}
 	return vs, vs.lock(asks)
 }
@@ -114,7 +117,8 @@ func (vs *views) await(asks []data.Ask, named []data.ThreadHead) error {
 }
 
 // lockNew locks the names of new threads, and of runs and scopes, for which there is no row to lock. Otherwise an INSERT
-// would wait for the transaction of another instance with an equal one.
+// would wait for the transaction of another instance with an equal one. It also locks the projects and users whose RUNNING runs
+// are counted, until the transaction has added to them.
 func (vs *views) lockNew(asks []data.Ask, threads map[data.Name]bool) error {
 	wanted := make(map[int64][]any)
 	add := func(what any, kind string, parts ...string) {
@@ -132,6 +136,9 @@ func (vs *views) lockNew(asks []data.Ask, threads map[data.Name]bool) error {
 		}
 		if scope := asks[i].Scope; scope != "" {
 			add(scope, "scope", scope)
+		}
+		if n := asks[i].Counts; n != (data.Name{}) {
+			add(runsOf(n), "counted", n.Project, n.User)
 		}
 	}
 	held, err := find(vs.tx, scalar[int64], lockNames, keysOf(slices.Collect(maps.Keys(wanted))))

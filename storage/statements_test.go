@@ -29,6 +29,7 @@ var (
 		"selectServerVersion", "selectClock", "selectThreadsByID",
 		"lookAtInstances", "drainServer", "fenceSilent", "endSessions", "selectHolders", "insertServer", "deleteServers", "lockRollUp",
 		"insertChunk", "selectChunk", "deleteChunks", "tellAbout", "tellLoad", "selectServers",
+		"countRunningOfProjects", "countRunningOfUsers", "countQueued",
 	}
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.

@@ -17,6 +17,7 @@ type views struct {
 	names      map[data.Name]data.NamedRun
 	remembered map[string]data.Remembered
 	living     map[string]bool
+	running    map[data.Name]int
 
 	elsewhere map[any]bool // what other instances have locked: keys and names of threads, names of runs, scopes
 }
@@ -24,7 +25,10 @@ type views struct {
 // load reads the rows for all asks. The number of statements does not depend on the number of decisions; statements
 // without a request are skipped.
 func (vs *views) load(asks []data.Ask) error {
-	if err := vs.readShared(asks); err != nil || len(vs.byKey) == 0 {
+	if err := vs.readShared(asks); err != nil {
+		return err
+	}
+	if err := vs.countRunning(asks); err != nil || len(vs.byKey) == 0 {
 		return err
 	}
 	if err := vs.readRuns(asks); err != nil {
@@ -72,7 +76,7 @@ func (vs *views) keep(v *data.View) {
 func (vs *views) empty() *data.View {
 	return &data.View{
 		Now: vs.tx.now, Inbox: make(map[int64]data.Inbox), Known: make(map[string]bool),
-		Names: vs.names, Remembered: vs.remembered, Living: vs.living,
+		Names: vs.names, Remembered: vs.remembered, Living: vs.living, Running: vs.running,
 	}
 }
 

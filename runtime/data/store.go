@@ -161,6 +161,11 @@ type ByKey interface {
 	Orphans(ctx context.Context, afterThread int64, limit int) ([]RunHead, error)
 	// Claimable is Unfinished of QUEUED runs, without those of threads that have a RUNNING or WAITING run.
 	Claimable(ctx context.Context, afterThread, afterKey int64, limit int) ([]RunHead, error)
+	// CountRunning returns how many runs of projects and of users are RUNNING, with those of the projects' users. It is for a Store that
+	// is Shared, as CountQueued is.
+	CountRunning(ctx context.Context, of []Name) (map[Name]int, error)
+	// CountQueued returns how many runs are QUEUED: of all, of each project and of each user in it, as Names without ids.
+	CountQueued(ctx context.Context) (map[Name]int, error)
 	// Deletions returns up to limit deletions of which parts are left, by the keys of their threads and runs, after those keys.
 	Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]Deletion, error)
 	// Expired returns up to limit open interrupts that have expired by now.

@@ -17,6 +17,7 @@ type Ask struct {
 	Interrupts []string // ids of interrupts that the thread's runs may have
 	Waits      bool     // a RUNNING run starts waiting: load its interrupts
 	Owner      string   // whose run the decision takes away: load whether it may write, and the log's end
+	Counts     Name     // a project, or a user of one, whose RUNNING runs the decision adds one to; zero for none
 	Await      bool     // wait a moment for the thread if another instance has locked it
 }
 
@@ -48,6 +49,32 @@ type View struct {
 	Names      map[Name]NamedRun     // requested by name
 	Remembered map[string]Remembered // requested Idempotency-Keys, by scope
 	Living     map[string]bool       // the requested owners that may write
+	// Running has the numbers of RUNNING runs of the requested projects, with those of their users, and users. It has no entry
+	// for a project or user whose runs another instance counts at this moment.
+	Running map[Name]int
+}
+
+// Caps limit the RUNNING runs of each project and of each user over all instances. 0 is no limit.
+type Caps struct{ PerProject, PerUser int }
+
+// Counts returns whose RUNNING runs must be counted before another one of a user begins.
+func (c Caps) Counts(project, user string) Name {
+	switch {
+	case c.PerProject > 0:
+		return Name{Project: project}
+	case c.PerUser > 0:
+		return Name{Project: project, User: user}
+	}
+	return Name{}
+}
+
+// Reached reports whether a project or a user has as many RUNNING runs as it may.
+func (c Caps) Reached(of Name, running int) bool {
+	limit := c.PerProject
+	if of.User != "" {
+		limit = c.PerUser
+	}
+	return limit > 0 && running >= limit
 }
 
 // InQueue is the number of QUEUED runs: of all threads, of the project and of its user.

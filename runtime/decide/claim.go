@@ -33,6 +33,9 @@ func (b *Basis) isCurrent(v *data.View, run *data.RunHead) bool {
 type Claim struct {
 	Thread, Run int64
 	Instance    string
+	Project     string // of the thread, with its user
+	User        string
+	Caps        data.Caps
 	Basis       Basis
 	Span        data.Span
 	Shows       []int64 // other runs whose messages the events repeat
@@ -42,12 +45,15 @@ type Claim struct {
 
 // Ask returns the rows that the decision needs to see.
 func (c *Claim) Ask() data.Ask {
-	return data.Ask{Thread: c.Thread, Runs: append([]int64{c.Run}, c.Shows...)}
+	return data.Ask{Thread: c.Thread, Runs: append([]int64{c.Run}, c.Shows...), Counts: c.Caps.Counts(c.Project, c.User)}
 }
 
 func (c *Claim) decide(d *decision) error {
 	if n := next(d.v); n.Do != ToClaim || n.Run.Key != c.Run {
 		return ErrNotClaimed
+	}
+	if err := c.hasRoom(d.v); err != nil {
+		return err
 	}
 	run, err := d.run(c.Run)
 	if err != nil {
@@ -62,6 +68,24 @@ func (c *Claim) decide(d *decision) error {
 	return nil
 }
 
+// hasRoom returns a refusal when the project or the user has as many RUNNING runs as it may, or when that is not known now.
+func (c *Claim) hasRoom(v *data.View) error {
+	if c.Caps == (data.Caps{}) {
+		return nil
+	}
+	project, user := data.Name{Project: c.Project}, data.Name{Project: c.Project, User: c.User}
+	_, counted := v.Running[c.Caps.Counts(c.Project, c.User)]
+	switch {
+	case !counted:
+		return ErrUncounted
+	case c.Caps.Reached(user, v.Running[user]):
+		return ErrUserFull
+	case c.Caps.Reached(project, v.Running[project]):
+		return ErrProjectFull
+	}
+	return nil
+}
+
 // sourcesExist reports whether the runs in Shows still exist: deleted messages must not appear again.
 func (c *Claim) sourcesExist(v *data.View) bool {
 	return !slices.ContainsFunc(c.Shows, func(key int64) bool { return v.Run(key) == nil })
@@ -70,6 +94,10 @@ func (c *Claim) sourcesExist(v *data.View) bool {
 // startRun makes a run RUNNING. The caller writes its row.
 func (d *decision) startRun(run *data.RunHead, c *Claim) {
 	d.moveRun(run, data.Running)
+	if c.Caps != (data.Caps{}) {
+		d.v.Running[data.Name{Project: c.Project}]++
+		d.v.Running[data.Name{Project: c.Project, User: c.User}]++
+	}
 	run.Owner, run.Answered, run.FinishedAt = c.Instance, false, nil
 	run.Spans++
 	if run.StartedAt == nil {

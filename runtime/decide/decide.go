@@ -112,6 +112,11 @@ var (
 
 	// ErrNotClaimed means that another run of the thread comes first.
 	ErrNotClaimed = data.Refuse(data.KindConflict, "not_claimed", "The run cannot be claimed now")
+	// ErrProjectFull and ErrUserFull mean that the project, or the user, has as many RUNNING runs as it may.
+	ErrProjectFull = data.Refuse(data.KindConflict, "project_full", "The project executes as many runs as it may")
+	ErrUserFull    = data.Refuse(data.KindConflict, "user_full", "The user executes as many runs as they may")
+	// ErrUncounted means that another instance counts the RUNNING runs of the project or the user at this moment.
+	ErrUncounted = data.Refuse(data.KindConflict, "uncounted", "Other servers begin runs at the same moment")
 	// ErrRunning means that only the run's owner can do this, or that the run must be cancelled first.
 	ErrRunning = data.Refuse(data.KindConflict, "running", "The run is running")
 	// ErrMoved means that the run has left the state that the command is about.

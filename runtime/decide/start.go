@@ -82,7 +82,7 @@ func (c *Start) Ask() data.Ask {
 		ask.IDs = append(ask.IDs, c.Messages[i].ID)
 	}
 	if c.Claim != nil {
-		ask.Runs = c.Claim.Shows
+		ask.Runs, ask.Counts = c.Claim.Shows, c.Claim.Ask().Counts
 	}
 	return ask
 }
@@ -277,10 +277,10 @@ func (d *decision) replaceRuns() []data.Replaced {
 	return left
 }
 
-// startsNow reports whether the new run starts at once: its claim matches the thread, and no run comes first.
+// startsNow reports whether the new run starts at once: its claim matches the thread, no run comes first, and no limit is reached.
 func (c *Start) startsNow(v *data.View, fresh int) bool {
 	return c.Claim != nil && fresh == len(c.Messages) && len(openRuns(v)) == 0 &&
-		c.Claim.Basis.Last == v.Thread.LastEventID && c.Claim.Basis.Seq == v.Thread.LastSeq && c.Claim.sourcesExist(v)
+		c.Claim.Basis.Last == v.Thread.LastEventID && c.Claim.Basis.Seq == v.Thread.LastSeq && c.Claim.sourcesExist(v) && c.Claim.hasRoom(v) == nil
 }
 
 // unknownMessages returns the messages that the thread does not have.

@@ -1,6 +1,8 @@
 package work
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/batonrun/baton/runtime/data"
@@ -16,13 +18,14 @@ type admission struct {
 	slots       *quota.Pool
 	asked, said *quota.Pool // bytes
 
-	mu     sync.Mutex     // guards agents
-	agents map[string]int // slots by workflow
+	mu     sync.Mutex         // guards the fields below
+	agents map[string]int     // slots by workflow
+	capped map[data.Name]bool // projects and users that had as many RUNNING runs on all instances as they may
 }
 
 func newAdmission(cfg *Config, ownLimit func(agent string) int) *admission {
 	return &admission{
-		cfg: cfg, ownLimit: ownLimit, agents: make(map[string]int),
+		cfg: cfg, ownLimit: ownLimit, agents: make(map[string]int), capped: make(map[data.Name]bool),
 		slots: quota.New(quota.Limits{Total: int64(cfg.Runs), PerProject: int64(cfg.RunsPerProject), PerUser: int64(cfg.RunsPerUser)}),
 		asked: quota.New(quota.Limits{Total: cfg.Bytes, PerUser: cfg.BytesPerUser}),
 		said:  quota.New(quota.Limits{Total: cfg.Said, PerProject: cfg.SaidPerProject, PerUser: cfg.SaidPerUser}),
@@ -48,6 +51,14 @@ type reservation struct {
 
 // ownerOf is the owner of a run.
 func ownerOf(run *data.RunHead) quota.Owner { return quota.OwnerOf(run.Project, run.User) }
+
+// admit is try for a run that is to be claimed. A run that is taken over counts already in the limits over all instances.
+func (a *admission) admit(r *data.RunHead, w data.Weight) (*reservation, shortage) {
+	if full := a.cappedScope(r); full != quota.None {
+		return nil, shortage{slot: full}
+	}
+	return a.try(r, w)
+}
 
 // try reserves a slot and bytes for a run, or returns the shortage.
 func (a *admission) try(r *data.RunHead, w data.Weight) (*reservation, shortage) {
@@ -87,6 +98,41 @@ func (a *admission) force(r *data.RunHead, w data.Weight) *reservation {
 	res.slot.Force(1)
 	res.asked.Force(w.Asked)
 	return res
+}
+
+// cappedScope returns the limit over all instances that was reached when a run of the user was claimed last, or None.
+func (a *admission) cappedScope(r *data.RunHead) quota.Scope {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.capped[data.Name{Project: r.Project, User: r.User}]:
+		return quota.User
+	case a.capped[data.Name{Project: r.Project}]:
+		return quota.Project
+	}
+	return quota.None
+}
+
+// cap admits no more runs of a project or a user until uncap.
+func (a *admission) cap(of data.Name) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.capped[of] = true
+}
+
+func (a *admission) uncap(of ...data.Name) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, name := range of {
+		delete(a.capped, name)
+	}
+}
+
+// allCapped returns the projects and users that are capped.
+func (a *admission) allCapped() []data.Name {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Keys(a.capped))
 }
 
 // countAgent adds a slot to the run's agent. It reports false when the agent has none left.

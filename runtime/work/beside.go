@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/commit"
@@ -67,6 +68,7 @@ func (en *Engine) look() {
 		}
 		ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
 		en.cancelAsked(ctx)
+		en.recount(ctx)
 		_ = en.cfg.Logs.Look(ctx, n%rarely == 0) // readers get the error of a lasting failure
 		if n%rarely == 0 {
 			en.countAppended(ctx)
@@ -77,6 +79,23 @@ func (en *Engine) look() {
 
 // lookTimeout ends a look that the database does not answer. Readiness reports that; the next look tries again.
 const lookTimeout = 10 * time.Second
+
+// recount lets the queue go on with the runs of projects and users that are below their limits over all instances again.
+func (en *Engine) recount(ctx context.Context) {
+	names := en.admission.allCapped()
+	if len(names) == 0 {
+		return
+	}
+	running, err := en.store.CountRunning(ctx, names)
+	if err != nil {
+		return
+	}
+	names = slices.DeleteFunc(names, func(of data.Name) bool { return en.cfg.Caps.Reached(of, running[of]) })
+	if len(names) > 0 {
+		en.admission.uncap(names...)
+		en.queue.nudge()
+	}
+}
 
 // cancelAsked cancels the runs for which another instance has asked that.
 func (en *Engine) cancelAsked(ctx context.Context) {

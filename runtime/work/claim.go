@@ -48,7 +48,7 @@ func (l *live) claiming(ctx context.Context, th *data.Thread, run *data.Run, que
 	en := l.en
 	l.span = nextSpan(en.cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
 	c := &decide.Claim{
-		Thread: th.Key, Run: run.Key, Instance: en.cfg.Instance, Span: l.span.row,
+		Thread: th.Key, Run: run.Key, Instance: en.cfg.Instance, Project: run.Project, User: run.User, Caps: en.cfg.Caps, Span: l.span.row,
 		Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)),
 	}
 	it := &commit.Item{}

@@ -37,7 +37,7 @@ func (d *dispatcher) dispatch() {
 			return
 		case <-d.queue.signal:
 		}
-		ready, unknown := d.queue.ready(d.admission.try, max(d.admission.free(), 0)+weighedAhead)
+		ready, unknown := d.queue.ready(d.admission.admit, max(d.admission.free(), 0)+weighedAhead)
 		for _, n := range ready {
 			d.en.tasks.Go(func() { d.attend(n) }) // as many as there are free slots, and runs that make room
 		}
@@ -58,6 +58,7 @@ func (d *dispatcher) attend(n *need) {
 		err = d.en.Cancel(&n.Run, n.Run.Generation, decide.By{})
 	} else if err = d.claim(&n.Run, n.reserved); err != nil {
 		n.reserved.release()
+		d.noteCapped(&n.Run, err)
 		d.queue.nudge()
 		if e := unstarted(err); e != nil {
 			d.en.about(&n.Run).Error("run cannot be claimed", "error", err)
@@ -73,6 +74,18 @@ func (d *dispatcher) attend(n *need) {
 		if d.en.rest() {
 			d.en.commits.Add(&commit.Item{Owner: ownerOf(&n.Run), Command: &decide.Look{Thread: n.Run.ThreadKey}})
 		}
+	}
+}
+
+// noteCapped has the queue hold back the runs of a user that a limit over all instances has refused.
+func (d *dispatcher) noteCapped(run *data.RunHead, err error) {
+	switch {
+	case errors.Is(err, decide.ErrUserFull):
+		d.admission.cap(data.Name{Project: run.Project, User: run.User})
+	case errors.Is(err, decide.ErrProjectFull):
+		d.admission.cap(data.Name{Project: run.Project})
+	case errors.Is(err, decide.ErrUncounted):
+		d.admission.cap(d.en.cfg.Caps.Counts(run.Project, run.User))
 	}
 }
 
@@ -104,7 +117,7 @@ func (d *dispatcher) Start(ctx context.Context, c *decide.Start) (*decide.Decide
 	if err != nil || weight > 0 && d.queue.users() > 0 {
 		return queue()
 	}
-	reserved, _ := d.admission.try(&c.Run.RunHead, data.Weight{Asked: weight})
+	reserved, _ := d.admission.admit(&c.Run.RunHead, data.Weight{Asked: weight})
 	if reserved == nil {
 		return queue()
 	}
@@ -192,7 +205,7 @@ func unwritten(err error) bool {
 
 // claim begins or continues the first run of a thread. The run has a reservation.
 func (d *dispatcher) claim(head *data.RunHead, reserved *reservation) error {
-	for {
+	for attempt := 0; ; attempt++ {
 		if d.en.Stopping() {
 			return commit.ErrStopping
 		}
@@ -200,8 +213,15 @@ func (d *dispatcher) claim(head *data.RunHead, reserved *reservation) error {
 		if err != nil {
 			return err
 		}
-		if err := d.en.decide(it); !errors.Is(err, decide.ErrStale) {
+		err = d.en.decide(it)
+		switch {
+		case errors.Is(err, decide.ErrUncounted) && attempt < countAttempts:
+			commit.Pause(d.en.abandoned, attempt)
+		case !errors.Is(err, decide.ErrStale):
 			return err
 		}
 	}
 }
+
+// countAttempts is how often a claim is tried again at once while other instances count the RUNNING runs of the same user.
+const countAttempts = 6

@@ -37,6 +37,7 @@ type Config struct {
 	Tracer   Tracer // nil traces nothing
 
 	Limits
+	Caps           data.Caps // over all instances of a cluster; zero without one
 	Bytes          int64 // total input of executing runs, small ones not counted; one alone may exceed it
 	BytesPerUser   int64
 	Said           int64 // total messages of executing runs, small ones not counted

@@ -9,6 +9,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
 )
@@ -29,6 +30,7 @@ func (l *live) loop() {
 	l.writeRelease()
 	l.en.releaseOffer(l.offer)
 	l.bounds.reserved.release()
+	l.en.admission.uncap(data.Name{Project: l.run.Project}, data.Name{Project: l.run.Project, User: l.run.User})
 	l.t.Release()
 	l.en.queue.nudge()
 }

@@ -295,6 +295,33 @@ func (db *Database) CancelAsks(ctx context.Context, instance string) ([]data.Can
 	})
 }
 
+// CountRunning counts RUNNING runs: see [data.ByKey].
+func (db *Database) CountRunning(ctx context.Context, of []data.Name) (map[data.Name]int, error) {
+	return read(ctx, db, func() map[data.Name]int {
+		sums := db.count(data.Running)
+		maps.DeleteFunc(sums, func(n data.Name, _ int) bool { return !slices.Contains(of, n) && !slices.Contains(of, data.Name{Project: n.Project}) })
+		return sums
+	})
+}
+
+// CountQueued counts QUEUED runs: see [data.ByKey].
+func (db *Database) CountQueued(ctx context.Context) (map[data.Name]int, error) {
+	return read(ctx, db, func() map[data.Name]int { return db.count(data.Queued) })
+}
+
+// count counts the runs of a status: all, and those of projects and of users.
+func (db *Database) count(of data.Status) map[data.Name]int {
+	sums := make(map[data.Name]int)
+	for _, r := range db.runs {
+		if r.Status == of {
+			sums[data.Name{}]++
+			sums[data.Name{Project: r.Project}]++
+			sums[data.Name{Project: r.Project, User: r.User}]++
+		}
+	}
+	return sums
+}
+
 // Appended returns the number of queued messages of those of the runs that have any.
 func (db *Database) Appended(ctx context.Context, runs []int64) (map[int64]int, error) {
 	return read(ctx, db, func() map[int64]int {

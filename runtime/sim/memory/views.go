@@ -2,6 +2,7 @@ package memory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -16,6 +17,7 @@ type views struct {
 	names      map[data.Name]data.NamedRun
 	remembered map[string]data.Remembered
 	living     map[string]bool
+	running    map[data.Name]int
 }
 
 // views reads all threads before the first decision.
@@ -23,7 +25,7 @@ func (tx *tx) views(asks []data.Ask) *views {
 	vs := &views{
 		tx: tx, byKey: make(map[int64]*data.View), byName: make(map[data.Name]*data.View),
 		names: make(map[data.Name]data.NamedRun), remembered: make(map[string]data.Remembered),
-		living: make(map[string]bool),
+		living: make(map[string]bool), running: make(map[data.Name]int),
 	}
 	wanted := make(map[*data.View]*data.Ask)
 	for i := range asks {
@@ -38,6 +40,10 @@ func (tx *tx) views(asks []data.Ask) *views {
 		w.Interrupts = append(w.Interrupts, a.Interrupts...)
 		vs.addName(a.RunName)
 		vs.addKey(a.Scope)
+		if a.Counts != (data.Name{}) {
+			maps.Copy(vs.running, tx.count(data.Running))
+			vs.running[a.Counts] += 0
+		}
 		if in := tx.instances[a.Owner]; in != nil && in.End == "" {
 			vs.living[a.Owner] = true
 		}
@@ -79,7 +85,7 @@ func (vs *views) of(a *data.Ask) *data.View {
 	}
 	v = &data.View{
 		Now: vs.tx.at, Inbox: make(map[int64]data.Inbox), Known: make(map[string]bool),
-		Names: vs.names, Remembered: vs.remembered, Living: vs.living,
+		Names: vs.names, Remembered: vs.remembered, Living: vs.living, Running: vs.running,
 	}
 	if a.Thread != 0 {
 		vs.byKey[a.Thread] = v

@@ -116,6 +116,8 @@ WHERE status IN ('QUEUED', 'RUNNING', 'WAITING');
 -- The servers of a cluster look for QUEUED runs that none of them claims. A run that begins at once never has an entry.
 CREATE INDEX runs_queued ON runs (thread_key, (CASE status WHEN 'QUEUED' THEN key ELSE 0 END)) WHERE status = 'QUEUED';
 
+-- The servers of a cluster count the RUNNING runs of a project or a user, where these are limited.
+CREATE INDEX runs_running ON runs (project_id, user_id) WHERE status = 'RUNNING';
 CREATE INDEX runs_asked ON runs (owner_instance) WHERE cancel_asked IS NOT NULL;
 
 CREATE TABLE run_inputs (
