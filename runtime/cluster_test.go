@@ -214,9 +214,13 @@ func (p paced) agent() agent {
 		for i := range 3 {
 			err := run.Do(ctx, fmt.Sprint("record ", i), nil, func(ctx context.Context) error {
 				p.began <- fmt.Sprint(run.Input.Node, i)
-				<-p.next
+				select {
+				case <-p.next:
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
 				p.ran <- fmt.Sprint(run.Input.Node, i)
-				return cmp.Or(ctx.Err(), say(run, fmt.Sprint(i)))
+				return say(run, fmt.Sprint(i))
 			})
 			if err != nil {
 				return agui.WorkerOutput{}, err
