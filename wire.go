@@ -123,6 +123,9 @@ func newWeb(cfg *Config, secure *tls.Config, rt *runtime.Runtime, db *storage.DB
 		Runtime: rt, Log: cfg.Log, Rates: meter,
 		Ping: cfg.Timeouts.Ping, WriteTimeout: 2 * cfg.Timeouts.Ping, Grace: cfg.Timeouts.OnDisconnectGrace,
 	}
+	if db.Shared() {
+		reading.Ties = db.Ties()
+	}
 	cfg.adjust(&reading)
 	streams := transports.NewStreams(reading)
 	watch.Watch(rt.Stats, streams.Stats, streams.Budget.Used, rt.Unwell)

@@ -17,6 +17,12 @@ type grant struct {
 	run     int64  // 0 for the whole thread
 }
 
+// Tie ties a run to the connection of its request.
+type Tie = data.Tie
+
+// Instance returns the id of this process in the database.
+func (rt *Runtime) Instance() string { return rt.instance }
+
 // Thread is a thread that a Caller may see, with its row at that time. All methods answer "not found" for a Thread
 // that was not obtained with a Caller, or whose Key was changed.
 type Thread struct {

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -109,7 +110,7 @@ func (c *committer) joinOthers(tx *tx, instance string) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.exec(deleteServers); err != nil {
+	if err := cmp.Or(tx.exec(deleteServers), tx.exec(deleteTies)); err != nil {
 		return err
 	}
 	return tx.exec(insertServer, instance, c.cfg.Name, c.cfg.Cluster, c.watcher.schema)

@@ -26,14 +26,15 @@ type StreamConfig struct {
 	Runtime *runtime.Runtime
 	Log     *slog.Logger
 
-	Pace         time.Duration // between two writes to a reader while many are open, default 10 ms
-	PaceAbove    int           // how many are many, default 64
-	Ping         time.Duration // silence after which a stream is pinged at the latest, default 15 s
-	WriteTimeout time.Duration // for one write to a reader, default 30 s
-	SendBuffer   int           // the kernel's buffer for a reader, default 64 KiB
-	InFlight     int64         // bytes of requests, messages and answers that are held at a time, default 96 MiB
-	Rates        *rates.Meter  // counts the requests and streams of users and projects; nil for no limits
-	Grace        time.Duration // how long a run outlives its connection, default 3 s
+	Pace         time.Duration  // between two writes to a reader while many are open, default 10 ms
+	PaceAbove    int            // how many are many, default 64
+	Ping         time.Duration  // silence after which a stream is pinged at the latest, default 15 s
+	WriteTimeout time.Duration  // for one write to a reader, default 30 s
+	SendBuffer   int            // the kernel's buffer for a reader, default 64 KiB
+	InFlight     int64          // bytes of requests, messages and answers that are held at a time, default 96 MiB
+	Rates        *rates.Meter   // counts the requests and streams of users and projects; nil for no limits
+	Grace        time.Duration  // how long a run outlives its connection, default 3 s
+	Ties         ownership.Ties // the ties of all servers of a cluster; nil for a server alone
 }
 
 // Streams are the open event streams of a process, their viewers, and the runs that belong to them. All transports of a server
@@ -71,7 +72,7 @@ func NewStreams(cfg StreamConfig) *Streams {
 		Viewers:  fanout.New(set),
 		Rates:    cfg.Rates,
 		Budget:   budget.New(inFlight(&cfg)),
-		Registry: ownership.New(ownership.Config{Runtime: cfg.Runtime, Log: cfg.Log, Grace: cmp.Or(cfg.Grace, 3*time.Second)}),
+		Registry: ownership.New(ownership.Config{Runtime: cfg.Runtime, Log: cfg.Log, Grace: cmp.Or(cfg.Grace, 3*time.Second), Ties: cfg.Ties}),
 		rt:       cfg.Runtime,
 		log:      cfg.Log,
 		turns:    newTurns(cfg.Rates != nil),

@@ -229,6 +229,17 @@ type CancelAsk struct {
 	By     *Audit // as the first request has it; nil if it is not audited
 }
 
+// Tie is what the servers of a cluster know of a run that belongs to the connection of its request.
+type Tie struct {
+	Project, User, ThreadID string
+
+	RunKey   int64
+	RunID    string // of the request
+	Scope    string // of its Idempotency-Key
+	After    int64  // the log's end when it was accepted
+	Instance string // that holds the connection
+}
+
 // Replaced is a run that another run replaces.
 type Replaced struct {
 	RunKey     int64 `json:"run"`

@@ -18,11 +18,12 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// Config configures a Registry. All fields are required.
+// Config configures a Registry. All fields but Ties are required.
 type Config struct {
 	Runtime *runtime.Runtime
 	Log     *slog.Logger
 	Grace   time.Duration // how long a run outlives its connection
+	Ties    Ties          // the ties of all servers of a cluster; nil for a server alone
 }
 
 // Registry holds the ties of runs to connections.
@@ -39,7 +40,11 @@ type Registry struct {
 
 // New returns an empty Registry.
 func New(cfg Config) *Registry {
-	return &Registry{cfg: cfg, quit: make(chan struct{}), ties: make(map[threadName][]*Tie)}
+	g := &Registry{cfg: cfg, quit: make(chan struct{}), ties: make(map[threadName][]*Tie)}
+	if cfg.Ties != nil {
+		g.tasks.Go(g.cancelOverdue) // ends with EndGraces
+	}
+	return g
 }
 
 type threadName struct{ project, user, id string }
@@ -55,6 +60,7 @@ type Tie struct {
 	scope       string // of the request's Idempotency-Key
 	peer        Peer
 	provisional bool               // made for a repeat: it owns the run only once the original request ties it
+	shared      bool               // the other servers of a cluster know it
 	grace       context.CancelFunc // ends the grace; nil while the connection's stream shows the run
 }
 
@@ -78,6 +84,7 @@ func (g *Registry) TieRun(p Peer, who runtime.Caller, key *runtime.Idempotency, 
 	if key != nil {
 		t.scope = key.Scope
 	}
+	shared, known := g.share(t)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	old := g.find(t.thread(), started.RunKey)
@@ -87,11 +94,14 @@ func (g *Registry) TieRun(p Peer, who runtime.Caller, key *runtime.Idempotency, 
 	case old == nil:
 		t.provisional = started.Replayed
 	case old.provisional && !started.Replayed:
-		old.provisional = false
+		old.provisional, old.shared, old.started.After = false, shared, started.After
 		return t
 	default:
 		t.provisional = old.provisional
 		g.remove(old)
+	}
+	if t.shared = shared; known && started.Replayed {
+		t.provisional = !shared
 	}
 	g.ties[t.thread()] = append(g.ties[t.thread()], t)
 	return t
@@ -118,6 +128,7 @@ func (gone) Gone() bool { return true }
 
 // Detach removes the tie of the run that was started, so that only a cancel request ends it.
 func (g *Registry) Detach(who runtime.Caller, started runtime.Started) {
+	g.untie(&runtime.Tie{RunKey: started.RunKey})
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if old := g.find(threadName{who.Project(), who.User(), started.ThreadID}, started.RunKey); old != nil {
@@ -139,6 +150,7 @@ func (g *Registry) Join(who runtime.Caller, th *runtime.Thread) {
 			t.Release()
 		}
 	}
+	g.joinShared(th)
 }
 
 // Release removes the tie: the run has ended, or goes on without an owner. A nil Tie does nothing.
@@ -146,9 +158,12 @@ func (t *Tie) Release() {
 	if t == nil {
 		return
 	}
-	t.reg.mu.Lock()
-	defer t.reg.mu.Unlock()
-	t.reg.remove(t)
+	g := t.reg
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.remove(t) && t.shared && !g.stopped {
+		g.tasks.Go(func() { g.untie(t.row()) }) // ends with its statement
+	}
 }
 
 // Drop starts the grace of a run whose connection was closed: the run is cancelled after it, unless it ends or is answered,
@@ -164,6 +179,12 @@ func (t *Tie) Drop(cur *runtime.RunCursor) {
 	if g.stopped || t.provisional || g.find(t.thread(), t.started.RunKey) != t {
 		g.remove(t)
 		cur.Close()
+		return
+	}
+	if t.shared { // then any server cancels the run
+		t.grace = func() {}
+		cur.Close()
+		g.tasks.Go(func() { g.dropShared(t) }) // ends with its statement, or EndGraces
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.Grace)
@@ -251,7 +272,7 @@ func (g *Registry) supersede(ctx context.Context, who runtime.Caller, req *runti
 			some = true
 		}
 	}
-	return some
+	return g.supersedeShared(ctx, who, req, waiting) || some
 }
 
 // Grace is how long a run outlives its connection.
@@ -284,12 +305,12 @@ func (g *Registry) find(th threadName, run int64) *Tie {
 	return nil
 }
 
-// remove removes the tie, if it is there, and ends its grace.
-func (g *Registry) remove(t *Tie) {
+// remove removes the tie and ends its grace. It reports false if the tie is not there.
+func (g *Registry) remove(t *Tie) bool {
 	all := g.ties[t.thread()]
 	i := slices.Index(all, t)
 	if i < 0 {
-		return
+		return false
 	}
 	if t.grace != nil {
 		t.grace()
@@ -299,14 +320,19 @@ func (g *Registry) remove(t *Tie) {
 	} else {
 		g.ties[t.thread()] = all
 	}
+	return true
 }
 
 func (t *Tie) thread() threadName {
 	return threadName{t.who.Project(), t.who.User(), t.started.ThreadID}
 }
 
-// repeated reports whether req repeats the request that started the run.
 func (t *Tie) repeated(req *runtime.StartRequest) bool {
-	return req.RunID != "" && req.RunID == t.started.RunID ||
-		t.scope != "" && req.Idempotency != nil && req.Idempotency.Scope == t.scope
+	return repeats(req, t.started.RunID, t.scope)
+}
+
+// repeats reports whether req repeats the request that started a run.
+func repeats(req *runtime.StartRequest, runID, scope string) bool {
+	return req.RunID != "" && req.RunID == runID ||
+		scope != "" && req.Idempotency != nil && req.Idempotency.Scope == scope
 }

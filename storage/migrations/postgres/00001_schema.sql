@@ -332,6 +332,22 @@ CREATE TABLE attachment_uses (
 );
 CREATE INDEX attachment_uses_key ON attachment_uses (attachment_key);
 
+-- Runs of a cluster that belong to the connection of their request. A crash of the database ends these connections' claims.
+CREATE UNLOGGED TABLE ties (
+    run_key     bigint PRIMARY KEY,
+    project_id  text COLLATE "C" NOT NULL,
+    user_id     text COLLATE "C" NOT NULL,
+    thread_id   text COLLATE "C" NOT NULL,
+    run_id      text NOT NULL,   -- of the request
+    scope       text NOT NULL,   -- of its Idempotency-Key
+    after_event bigint NOT NULL, -- the log's end when it was accepted
+    instance    text COLLATE "C" NOT NULL, -- that holds the connection
+    grace_ends  timestamptz, -- the connection is closed: when the run is to be cancelled
+    joined_at   timestamptz  -- when a client of the user joined the thread at another server
+);
+CREATE INDEX ties_thread ON ties (project_id, user_id, thread_id);
+CREATE INDEX ties_grace ON ties (grace_ends) WHERE grace_ends IS NOT NULL;
+
 -- The bytes of attachments, unless a directory or a bucket has them. Chunk 0 is first.
 CREATE TABLE attachment_chunks (
     blob text COLLATE "C" NOT NULL, -- see attach.Key
