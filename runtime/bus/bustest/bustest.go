@@ -1,0 +1,85 @@
+// Package bustest is the contract of a bus.Bus: a new driver is done when it passes.
+package bustest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/bus"
+)
+
+// Contract checks the buses of a cluster. join adds a server to it, and returns once the other servers know.
+func Contract(t *testing.T, join func() bus.Bus) {
+	a := join()
+	if err := a.Send(t.Context(), []byte("to nobody")); !errors.Is(err, bus.ErrAlone) {
+		t.Fatalf("alone: %v, want ErrAlone", err)
+	}
+	b := join()
+	exchange := func(from bus.Bus, datagram string) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; <-time.After(10 * time.Millisecond) {
+			err := from.Send(t.Context(), []byte(datagram))
+			if err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("send: %v", err)
+			}
+		}
+		for _, to := range []bus.Bus{a, b} {
+			if got := receive(t, to); got != datagram {
+				t.Fatalf("got %.40q of %d bytes, want %.40q of %d", got, len(got), datagram, len(datagram))
+			}
+		}
+	}
+	starts(t, a, b)
+	exchange(a, "1 a 0 look=2f,3a orphans=*")
+	exchange(b, "it's \\ quoted '; SELECT 1 --")
+	exchange(b, strings.Repeat("x", bus.MaxBytes))
+	for _, n := range []string{"first", "second", "third"} {
+		exchange(a, n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Receive(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("receive after ctx's end: %v", err)
+	}
+	if err := errors.Join(a.Close(), b.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// starts exchanges datagrams until both receive: a driver may connect with the first call.
+func starts(t *testing.T, a, b bus.Bus) {
+	t.Helper()
+	for _, to := range []bus.Bus{a, b} {
+		for heard := false; !heard; {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			_ = a.Send(t.Context(), []byte("begin"))
+			_, err := to.Receive(ctx)
+			heard = err == nil
+			cancel()
+		}
+	}
+	for _, to := range []bus.Bus{a, b} { // what is left
+		for err := error(nil); err == nil; {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			_, err = to.Receive(ctx)
+			cancel()
+		}
+	}
+}
+
+func receive(t *testing.T, b bus.Bus) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got, err := b.Receive(ctx)
+	if err != nil {
+		t.Fatalf("receive: %v", err)
+	}
+	return string(got)
+}

@@ -1,0 +1,267 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	sendEvery = 10 * time.Millisecond // the least pause between two datagrams
+	beatEvery = time.Second           // the longest one
+	hearsFor  = 2 * time.Second       // how old the last own datagram that has come back may be
+	wantedFor = 3 * time.Second       // how long a want that is not repeated counts
+	sendTime  = 3 * time.Second       // how long sending a datagram may take
+	mostWants = 100_000
+)
+
+// Link is a server's access to the bus. It sends hints together, at most 100 times a second, and collects those of other servers. Its
+// methods do not block, except Run. A nil Link sends nothing and hears nothing.
+type Link struct {
+	bus   Bus
+	name  string
+	began time.Time
+
+	sent, lost atomic.Int64
+	alone      atomic.Bool
+
+	signal  chan struct{} // has a value when out has hints
+	arrived chan struct{} // has a value when in has hints
+
+	mu      sync.Mutex // guards the fields below
+	out, in Hints
+	heard   time.Time           // when the newest own datagram that has come back was sent
+	wanted  map[int64]time.Time // threads that others want, until when
+	wantAll time.Time           // until when others want all threads
+}
+
+// Stats are a Link's counts since it began, and its state.
+type Stats struct {
+	Sent int64 // datagrams
+	Lost int64 // failures to send or to receive
+	Deaf bool  // other servers live, and datagrams do not arrive
+}
+
+// NewLink returns the link of a server with a name that no other has. Run begins to use the bus. Without a bus it returns nil.
+func NewLink(b Bus, name string) *Link {
+	if b == nil {
+		return nil
+	}
+	return &Link{
+		bus: b, name: name, began: time.Now(), signal: make(chan struct{}, 1), arrived: make(chan struct{}, 1), wanted: make(map[int64]time.Time),
+	}
+}
+
+// Run sends and receives until ctx is done. Then it sends what it still has. Each second it tells the others which threads this server
+// wants.
+func (l *Link) Run(ctx context.Context, wants func(most int) []int64) {
+	if l == nil {
+		return
+	}
+	var receiving sync.WaitGroup
+	receiving.Go(func() { l.receive(ctx) })
+	defer receiving.Wait()
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	for first := true; ; first = false {
+		due := first // the others learn at once what this server wants, and this one whether it hears
+		if !first {
+			select {
+			case <-ctx.Done():
+				_ = l.send(ctx, false)
+				return
+			case <-beat.C:
+				due = true
+			case <-l.signal:
+			}
+		}
+		if due {
+			for _, thread := range wants(mostKeys + 1) {
+				l.Hint(Want, thread)
+			}
+		}
+		pause := sendEvery
+		if err := l.send(ctx, due); err != nil && !errors.Is(err, ErrAlone) {
+			pause = beatEvery / 4
+		}
+		wait(ctx, pause)
+	}
+}
+
+// send sends what there is, or with beat a datagram in any case. It keeps the hints when that fails.
+func (l *Link) send(ctx context.Context, beat bool) error {
+	l.mu.Lock()
+	d := datagram{from: l.name, sent: int64(time.Since(l.began)), hints: l.out}
+	l.out = Hints{}
+	l.mu.Unlock()
+	if !beat && d.hints.empty() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTime) // what a server that stops has to tell is sent
+	defer cancel()
+	err := l.bus.Send(ctx, d.encode())
+	l.alone.Store(errors.Is(err, ErrAlone))
+	switch {
+	case err == nil:
+		l.sent.Add(1)
+	case !errors.Is(err, ErrAlone):
+		l.lost.Add(1)
+		l.mu.Lock()
+		l.out.merge(&d.hints)
+		l.mu.Unlock()
+		wake(l.signal)
+	}
+	return err
+}
+
+func (l *Link) receive(ctx context.Context) {
+	for ctx.Err() == nil {
+		b, err := l.bus.Receive(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				l.lost.Add(1)
+				l.cut()
+				wait(ctx, beatEvery/4)
+			}
+			continue
+		}
+		if d, ok := decode(b); ok {
+			l.take(&d)
+		}
+	}
+}
+
+// cut notes that datagrams may have been lost.
+func (l *Link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard = time.Time{}
+}
+
+// take notes a datagram that has arrived.
+func (l *Link) take(d *datagram) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if d.from == l.name {
+		deaf := now.Sub(l.heard) > hearsFor
+		if at := l.began.Add(time.Duration(d.sent)); at.After(l.heard) && !at.After(now) {
+			l.heard = at
+		}
+		if deaf && now.Sub(l.heard) <= hearsFor { // others may have sent something until now
+			l.in[Look] = Keys{All: true}
+			wake(l.arrived)
+		}
+		return
+	}
+	if d.hints[Want].All {
+		l.wantAll = now.Add(wantedFor)
+	}
+	if len(l.wanted) >= mostWants {
+		clear(l.wanted)
+	}
+	for thread := range d.hints[Want].keys {
+		l.wanted[thread] = now.Add(wantedFor)
+	}
+	d.hints[Want] = Keys{}
+	if !d.hints.empty() {
+		l.in.merge(&d.hints)
+		wake(l.arrived)
+	}
+}
+
+// Hint tells the others a key, soon.
+func (l *Link) Hint(kind Kind, key int64) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	l.out[kind].add(key)
+	l.mu.Unlock()
+	wake(l.signal)
+}
+
+// HintOrphans tells the others that there are runs to take over.
+func (l *Link) HintOrphans() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	l.out[Orphans] = Keys{All: true}
+	l.mu.Unlock()
+	wake(l.signal)
+}
+
+// News tells the others that a thread's log has news, if one of them wants the thread.
+func (l *Link) News(thread int64) {
+	if l == nil {
+		return
+	}
+	now := time.Now()
+	l.mu.Lock()
+	until, ok := l.wanted[thread]
+	wanted := now.Before(until) || now.Before(l.wantAll)
+	if ok && !wanted {
+		delete(l.wanted, thread)
+	}
+	if wanted {
+		l.out[Look].add(thread)
+	}
+	l.mu.Unlock()
+	if wanted {
+		wake(l.signal)
+	}
+}
+
+// Hears reports whether datagrams arrive: one that this server has sent in the last seconds has come back.
+func (l *Link) Hears() bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.heard) <= hearsFor
+}
+
+// Arrived returns a channel that has a value when hints have arrived, which Take returns.
+func (l *Link) Arrived() <-chan struct{} {
+	if l == nil {
+		return nil
+	}
+	return l.arrived
+}
+
+// Take returns the hints of others that have arrived since the last call.
+func (l *Link) Take() Hints {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.in
+	l.in = Hints{}
+	return h
+}
+
+// Stats returns the link's counts and state.
+func (l *Link) Stats() Stats {
+	if l == nil {
+		return Stats{}
+	}
+	return Stats{Sent: l.sent.Load(), Lost: l.lost.Load(), Deaf: !l.alone.Load() && !l.Hears()}
+}
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
