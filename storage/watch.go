@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -168,6 +169,8 @@ type watcher struct {
 	d      *dialect
 	schema int64 // of this program
 
+	others atomic.Int64 // other instances that could write at the last look
+
 	mu     sync.Mutex // guards the fields below
 	db     *sqlx.DB   // nil until the first look
 	joined string     // the instance of this process, once it has joined
@@ -183,6 +186,13 @@ func (w *watcher) joins(instance string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.joined = instance
+}
+
+// instance returns the instance of this process.
+func (w *watcher) instance() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.joined
 }
 
 // look looks once at the instances and fences those that have died. It returns the others that may write, and whether one
@@ -241,6 +251,7 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 		gone = gone || row.draining
 		others = append(others, row)
 	}
+	w.others.Store(int64(len(others)))
 	return others, gone, nil
 }
 
