@@ -76,7 +76,7 @@ func newFiles(cfg *Config, db *storage.DB) (*attach.Files, io.Closer) {
 func newRuntime(cfg *Config, reg *host.Registry, db *storage.DB, files *attach.Files, addr string, watch *metrics.Metrics) (*runtime.Runtime, error) {
 	engine := runtime.Config{
 		Attachments: files,
-		Store:       db, Registry: reg, Log: cfg.Log, Addr: addr,
+		Store:       db, Bus: db.Bus(), Registry: reg, Log: cfg.Log, Addr: addr,
 		Standby: true, Takeover: cfg.Takeover, Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
 
 		Limits: runtime.Limits{

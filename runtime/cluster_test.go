@@ -74,6 +74,7 @@ func member(t *testing.T, url string, cfg runtime.Config, plugs ...plugins.Plugi
 		t.Fatal(err)
 	}
 	m := &dying{Store: db}
+	cfg.Bus = db.Bus()
 	cfg.Store, cfg.Registry, cfg.Heartbeat = m, new(host.Registry), 50*time.Millisecond
 	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	cfg.StepTimeout, cfg.Patience, cfg.Drain = time.Hour, time.Hour, cmp.Or(cfg.Drain, time.Millisecond)

@@ -17,6 +17,7 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
@@ -62,7 +63,8 @@ type bench struct {
 	store runtime.Store
 	*runtime.Runtime
 
-	shared bool // with other benches beside it
+	shared bool           // with other benches beside it
+	bus    func() bus.Bus // of these; nil for the database's
 }
 
 func open(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) *bench {
@@ -87,7 +89,13 @@ func openAt(t *testing.T, path string, cfg runtime.Config, plugs ...plugins.Plug
 // servers opens two runtimes beside each other on one database.
 func servers(t *testing.T, cfg runtime.Config, plugs ...plugins.Plugin) (x, y *bench) {
 	t.Helper()
-	x = &bench{t: t, path: postgrestest.New(t), plugs: plugs, cfg: cfg, shared: true}
+	return linked(t, nil, cfg, plugs...)
+}
+
+// linked is servers with a bus of its own.
+func linked(t *testing.T, join func() bus.Bus, cfg runtime.Config, plugs ...plugins.Plugin) (x, y *bench) {
+	t.Helper()
+	x = &bench{t: t, path: postgrestest.New(t), plugs: plugs, cfg: cfg, shared: true, bus: join}
 	x.begin()
 	other := *x
 	other.cfg.Store, other.cfg.Registry = nil, nil
@@ -124,6 +132,11 @@ func (b *bench) up() {
 		b.t.Fatal(err)
 	}
 	b.store, b.cfg.Store = db, db
+	if b.bus != nil {
+		b.cfg.Bus = b.bus()
+	} else {
+		b.cfg.Bus = db.Bus()
+	}
 	if b.Runtime, err = runtime.New(b.cfg); err != nil {
 		b.t.Fatal(err)
 	}

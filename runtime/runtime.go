@@ -34,6 +34,7 @@ import (
 
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/attach"
+	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/monitor"
@@ -62,6 +63,7 @@ type Config struct {
 	Addr     string       // where clients reach this instance, for the instances table
 
 	Identity  Identity      // what the servers of a cluster tell each other
+	Bus       bus.Bus       // tells other servers of the database soon what concerns them; without it they look four times a second
 	Standby   bool          // if another instance has the database, Start returns and this one begins once it is free
 	Takeover  bool          // fence an instance that has the database, and begin at once
 	Heartbeat time.Duration // between two checks of the instance's own lease, default 1 s
@@ -180,12 +182,14 @@ func New(cfg Config) (*Runtime, error) {
 	}
 	cfg = cfg.withDefaults()
 	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log}
+	instance := work.NewID()
+	link := bus.NewLink(cfg.Bus, instance)
 	logs := tail.New(tail.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
-		LargePages: quota.Limits{Total: int64(cfg.PagesBytes), PerProject: int64(cfg.PagesBytes / 4), PerUser: cfg.ofUser(int64(cfg.PagesBytes / 4))}, EventBytes: cfg.FrameBytes, Shared: cfg.Store.Shared(), Replayed: cfg.Measures.Replayed,
+		LargePages: quota.Limits{Total: int64(cfg.PagesBytes), PerProject: int64(cfg.PagesBytes / 4), PerUser: cfg.ofUser(int64(cfg.PagesBytes / 4))}, EventBytes: cfg.FrameBytes, Shared: cfg.Store.Shared(), Wants: func(thread int64) { link.Hint(bus.Want, thread) }, Replayed: cfg.Measures.Replayed,
 	})
 	rt.keyed = keyed{cfg.Store, logs}
-	rt.membership = &membership{cfg: &rt.cfg, store: cfg.Store, instance: work.NewID()}
+	rt.membership = &membership{cfg: &rt.cfg, store: cfg.Store, instance: instance}
 	rt.catalog = &catalog{store: cfg.Store, keyed: rt.keyed, accounts: cfg.Accounts, searches: newSearches(cfg.Accounts)}
 	rt.secrets = &secrets{store: cfg.Store}
 	rt.uploads = &uploads{files: cfg.Attachments, secrets: rt.secrets, member: rt.membership, log: cfg.Log}
@@ -199,7 +203,7 @@ func New(cfg Config) (*Runtime, error) {
 	}
 	rt.work, err = work.New(work.Config{
 		Attachment: open, Results: results,
-		Store: cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: logs, Feeds: rt.feeds,
+		Store: cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: logs, Feeds: rt.feeds, Link: link,
 		Commits: commit.Config{
 			Store: cfg.Store, Log: cfg.Log, Interval: 2 * time.Millisecond, Heartbeat: cfg.Heartbeat, Patience: cfg.Patience,
 			Committed: cfg.Measures.Committed,

@@ -54,12 +54,13 @@ func NewLink(b Bus, name string) *Link {
 	}
 }
 
-// Run sends and receives until ctx is done. Then it sends what it still has. Each second it tells the others which threads this server
+// Run sends and receives until ctx is done. Then it sends what it still has, and closes the bus. Each second it tells the others which threads this server
 // wants.
 func (l *Link) Run(ctx context.Context, wants func(most int) []int64) {
 	if l == nil {
 		return
 	}
+	defer func() { _ = l.bus.Close() }()
 	var receiving sync.WaitGroup
 	receiving.Go(func() { l.receive(ctx) })
 	defer receiving.Wait()

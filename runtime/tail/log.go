@@ -24,7 +24,8 @@ type Config struct {
 	LargePages quota.Limits // bytes of large pages that cursors have read from Store
 	EventBytes int          // largest event, default MaxEvent
 
-	Shared bool // other instances write the database too: see Look
+	Shared bool               // other instances write the database too: see Look
+	Wants  func(thread int64) // called when a log of which another instance may have news gets its first reader; may be nil
 
 	Replayed func(events int) // called when a reader reaches the live end or closes, with the number of events it got from Store; may be nil
 }

@@ -3,7 +3,9 @@ package tail
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 )
@@ -15,20 +17,63 @@ import (
 // errLook means that the reader must look at the log before it can tell whether it has ended.
 var errLook = errors.New("look at the log")
 
-// Look delivers what other instances have written to the logs that have readers. It leaves out those that this process alone writes, unless
-// all is set: even there, other instances may cancel queued runs and delete old ones.
-func (l *Logs) Look(ctx context.Context, all bool) error {
+// Scope says which of the logs that have readers are looked at.
+type Scope int
+
+// The scopes, from the narrowest.
+const (
+	Fresh   Scope = iota // those of Foreign whose first reader has come in the last second: other instances may not know yet that it is here
+	Foreign              // those that this process does not alone write
+	All                  // even where this process alone writes, other instances may cancel queued runs and delete old ones
+)
+
+// Look delivers what other instances have written to the logs that have readers.
+func (l *Logs) Look(ctx context.Context, scope Scope) error {
+	return l.lookAt(ctx, l.read(scope))
+}
+
+// LookAt is Look at some threads.
+func (l *Logs) LookAt(ctx context.Context, threads []int64) error {
+	var tails []*Tail
 	l.mu.Lock()
-	tails := make([]*Tail, 0, len(l.tails))
-	for _, t := range l.tails {
-		tails = append(tails, t)
+	for _, key := range threads {
+		if t := l.tails[key]; t != nil {
+			tails = append(tails, t)
+		}
 	}
 	l.mu.Unlock()
-	tails = slices.DeleteFunc(tails, func(t *Tail) bool {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		return t.readers == 0 || t.here && !all
-	})
+	return l.lookAt(ctx, slices.DeleteFunc(tails, func(t *Tail) bool { return !t.isRead(All) }))
+}
+
+// Wanted returns up to most threads with readers of which other instances may have news.
+func (l *Logs) Wanted(most int) []int64 {
+	tails := l.read(Foreign)
+	keys := make([]int64, min(len(tails), most))
+	for i := range keys {
+		keys[i] = tails[i].key
+	}
+	return keys
+}
+
+// read returns the tails that have readers.
+func (l *Logs) read(scope Scope) []*Tail {
+	l.mu.Lock()
+	tails := slices.Collect(maps.Values(l.tails))
+	l.mu.Unlock()
+	return slices.DeleteFunc(tails, func(t *Tail) bool { return !t.isRead(scope) })
+}
+
+// isRead reports whether the log has readers, and is in the scope.
+func (t *Tail) isRead(scope Scope) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.readers > 0 && (scope == All || !t.here && (scope == Foreign || time.Since(t.read) < freshFor))
+}
+
+// freshFor is how long other instances may not know of a reader.
+const freshFor = time.Second
+
+func (l *Logs) lookAt(ctx context.Context, tails []*Tail) error {
 	for some := range slices.Chunk(tails, 1000) {
 		over, err := l.neverRun(ctx, some)
 		if err == nil {
@@ -178,6 +223,13 @@ func (r *Cursor) knowsEnd() bool {
 // countReaders adds n to the thread's cursors.
 func (t *Tail) countReaders(n int) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.readers += n
+	first := n > 0 && t.readers == n && t.logs.cfg.Shared && !t.here
+	if first {
+		t.read = time.Now()
+	}
+	t.mu.Unlock()
+	if first && t.logs.cfg.Wants != nil {
+		t.logs.cfg.Wants(t.key)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 )
@@ -31,6 +32,7 @@ type Tail struct {
 
 	here     bool          // this process executes a run of the thread
 	readers  int           // number of cursors
+	read     time.Time     // since when there are readers
 	looked   int64         // the look that committed and busy are of, by Logs.looks; 0 after a decision made here
 	removals int64         // data.LogHead.Removals at the last look, -1 before the first
 	looking  chan struct{} // of one reader, which looks

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/tail"
 )
 
 // Beside other instances this one learns from the database what they have done: what they ask of the runs that it executes, and what
@@ -32,7 +34,8 @@ var errUnconfirmed = func() *data.Error {
 // awaitOther waits until a run that another instance executes has left RUNNING, or is deleted. It fails with errUnconfirmed at a time,
 // or when this instance stops.
 func (en *Engine) awaitOther(key int64, until time.Time) error {
-	for pause := lookEvery / 16; ; pause = min(2*pause, lookEvery) {
+	for pause := lookEvery / 64; ; pause = min(2*pause, lookEvery) {
+		en.link.Hint(bus.Cancel, key) // an earlier one may be lost
 		if !en.sleep(pause) {
 			return errUnconfirmed
 		}
@@ -60,17 +63,36 @@ func (en *Engine) sleep(d time.Duration) bool {
 	}
 }
 
-// look looks at the database again and again. It ends when the runtime has drained and the last run has ended.
+// look looks at the database again and again, and earlier at what hints are about. It ends when the runtime has drained and the
+// last run has ended.
 func (en *Engine) look() {
-	for n := 0; en.sleep(lookEvery); n++ {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for n := 0; ; {
+		select {
+		case <-en.abandoned.Done():
+			return
+		case <-en.link.Arrived():
+			en.heed(en.link.Take())
+			en.sleep(heedEvery)
+			continue
+		case <-tick.C:
+		}
 		if en.drained.Load() && en.countRuns() == 0 {
 			return
+		}
+		scope := tail.Foreign
+		switch n++; {
+		case n%rarely == 0:
+			scope = tail.All
+		case en.link.Hears(): // other servers tell when there are news
+			scope = tail.Fresh
 		}
 		ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
 		en.cancelAsked(ctx)
 		en.recount(ctx)
-		_ = en.cfg.Logs.Look(ctx, n%rarely == 0) // readers get the error of a lasting failure
-		if n%rarely == 0 {
+		_ = en.cfg.Logs.Look(ctx, scope) // readers get the error of a lasting failure
+		if scope == tail.All {
 			en.countAppended(ctx)
 		}
 		cancel()

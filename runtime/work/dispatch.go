@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
@@ -38,6 +39,9 @@ func (d *dispatcher) dispatch() {
 		case <-d.queue.signal:
 		}
 		ready, unknown := d.queue.ready(d.admission.admit, max(d.admission.free(), 0)+weighedAhead)
+		for _, thread := range d.queue.noRoom() {
+			d.en.link.Hint(bus.Queue, thread)
+		}
 		for _, n := range ready {
 			d.en.tasks.Go(func() { d.attend(n) }) // as many as there are free slots, and runs that make room
 		}

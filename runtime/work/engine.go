@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
@@ -24,7 +25,7 @@ import (
 	"github.com/batonrun/baton/runtime/tail"
 )
 
-// Config configures an Engine. All fields must be set.
+// Config configures an Engine. All fields must be set, except Link.
 type Config struct {
 	Store    data.Store
 	Registry *host.Registry
@@ -32,13 +33,14 @@ type Config struct {
 	Instance string // this process's id in the database
 	Logs     *tail.Logs
 	Feeds    *monitor.Feeds
+	Link     *bus.Link     // to the other servers of the database
 	Commits  commit.Config // the engine sets Live, Queued, Show and Lost
 	Measures Measures
 	Tracer   Tracer // nil traces nothing
 
 	Limits
 	Caps           data.Caps // over all instances of a cluster; zero without one
-	Bytes          int64 // total input of executing runs, small ones not counted; one alone may exceed it
+	Bytes          int64     // total input of executing runs, small ones not counted; one alone may exceed it
 	BytesPerUser   int64
 	Said           int64 // total messages of executing runs, small ones not counted
 	SaidPerProject int64
@@ -126,6 +128,7 @@ type Engine struct {
 	*dispatcher
 	*budgets
 	*peers
+	*hints
 	commits  *commit.Queue
 	measures Measures
 	tracer   Tracer
@@ -175,6 +178,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.countRuns, en.show, en.lost
 	cfg.Commits.Queued = en.queue.of
+	en.hints = newHints(en.abandoned, cfg.Link)
 	en.commits = commit.New(cfg.Commits)
 	en.runs.commits = en.commits
 	return en, nil
@@ -202,7 +206,9 @@ func outcome(it *commit.Item) *decide.Decided {
 // Append decides a message to a run. An executing run receives it with its next Next.
 func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, error) {
 	it := &commit.Item{Owner: of, Command: cmd, Bytes: cmd.Size, Then: func(out *decide.Decided) {
-		if l := en.liveRun(cmd.Run); l != nil && out.Message == cmd.Message.ID {
+		if l := en.liveRun(cmd.Run); l == nil {
+			en.link.Hint(bus.Inbox, cmd.Run)
+		} else if out.Message == cmd.Message.ID {
 			l.inbox.Add(1)
 		}
 	}}
@@ -235,6 +241,7 @@ func (en *Engine) Begin(ctx context.Context) error {
 	en.tasks.Go(en.dispatch)
 	en.tasks.Go(en.expire)
 	if en.shared {
+		en.hints.begin(en.cfg.Logs.Wanted)
 		en.tasks.Go(en.share)
 		en.tasks.Go(en.look)
 	}
@@ -277,6 +284,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	}
 	en.commits.Finish()
 	en.tasks.Wait()
+	en.hints.end()
 	en.log.Info("drained", "released", en.releases.Load())
 	return true
 }
@@ -310,6 +318,10 @@ func (en *Engine) show(batch []*commit.Item) {
 			change = &tail.Change{Busy: out.Busy(), Here: en.executes(out), Void: out.Void, Removed: out.Removed != nil, Gone: out.Gone}
 		}
 		en.cfg.Logs.Deliver(thread, it.Records, rows, change)
+		en.link.News(thread)
+		if _, released := it.Command.(*decide.Release); released {
+			en.link.HintOrphans()
+		}
 		if out := it.Out; out != nil && out.Removed != nil {
 			en.cfg.Feeds.Forget(out.Project, out.User, out.Name, out.Removed.RunKey)
 		}

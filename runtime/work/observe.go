@@ -9,6 +9,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
@@ -119,6 +120,8 @@ type Stats struct {
 
 	AbandonedAgents, AbandonedTools int64 // workers and tools that were abandoned so far
 	Fenced                          int64 // commits refused because another instance has the database
+
+	Link bus.Stats // to other servers of the database
 }
 
 // Stats returns the engine's current activity and counts.
@@ -127,6 +130,7 @@ func (en *Engine) Stats() Stats {
 		Running: en.countRuns(), Lingering: int(en.abandonments.lingering.Load()),
 		AbandonedAgents: en.abandonments.agents.Load(), AbandonedTools: en.abandonments.tools.Load(), Fenced: en.fences.Load(),
 	}
+	s.Link = en.link.Stats()
 	s.Asked, s.Said = en.admission.bytes()
 	s.Queued, s.Waiting, s.OldestQueued = en.queue.stats(time.Now())
 	return s

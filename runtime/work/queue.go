@@ -24,7 +24,8 @@ type runQueue struct {
 	theirs map[data.Name]int  // sums by user, and by project: a name without a user
 	asking map[int64]struct{} // threads with a run that is WAITING
 
-	weighing int // runs being weighed
+	weighing int     // runs being weighed
+	full     []int64 // see noRoom
 }
 
 // need is the next action for a thread. A run is weighed before it is claimed.
@@ -34,6 +35,7 @@ type need struct {
 	weight            data.Weight
 	reserved          *reservation // set once the run is to be claimed
 	lacks             shortage     // why it was not at the last scan
+	told              bool         // other servers were told that this one has no room for it
 }
 
 // line holds the needs of one user's threads, a *need each, in the order of their arrival. Users have their turns one after
@@ -246,7 +248,15 @@ func (q *runQueue) ready(admit admitter, ahead int) (done, weigh []*need) {
 		cursors = again
 	}
 	q.weighing += len(s.weigh)
+	q.full = s.full
 	return done, s.weigh
+}
+
+// noRoom returns the threads that the last scan, and none before, had no room for.
+func (q *runQueue) noRoom() []int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.full
 }
 
 // weighs sets the weight of a run that ready has returned to be weighed.
@@ -265,6 +275,7 @@ type scan struct {
 	slots, asked, said blocked
 	ahead              int // how many more runs may be weighed
 	weigh              []*need
+	full               []int64 // threads, see runQueue.noRoom
 }
 
 // blocked is the set of users that get nothing from a pool: all, the users of a project (a name without User), or single
@@ -316,6 +327,9 @@ func (c *lineCursor) next(s *scan) *need {
 		c.at = c.at.Next()
 		if n.Do != decide.ToClaim || c.admits(s, n) {
 			return n
+		}
+		if n.lacks != (shortage{}) && !n.told {
+			n.told, s.full = true, append(s.full, n.Run.ThreadKey)
 		}
 	}
 	return nil

@@ -42,6 +42,9 @@ func (en *Engine) share() {
 			return
 		case <-en.abandoned.Done(): // it was fenced
 			return
+		case <-en.orphaned:
+			en.logUnshared(en.takeOrphans(en.abandoned))
+			continue
 		case <-tick.C:
 		}
 		if n%hurried > 0 {
@@ -55,6 +58,7 @@ func (en *Engine) share() {
 		en.logUnshared(errors.Join(en.meet(en.abandoned), en.introduce(en.abandoned)))
 		now := time.Now()
 		if gone {
+			en.link.HintOrphans()
 			hurry = now.Add(sweepEach)
 		}
 		claimable, err = en.pull(en.abandoned, claimable)

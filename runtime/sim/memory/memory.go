@@ -240,12 +240,12 @@ func (s *Store) lease() time.Duration {
 	}
 	return lease
 }
+
 // Tell does nothing: processes of a history offer the same.
 func (*Store) Tell(ctx context.Context, _ *data.Server) error { return ctx.Err() }
 
 // Servers returns none: processes of a history offer the same.
 func (*Store) Servers(ctx context.Context, _ []string) ([]data.Server, error) { return nil, ctx.Err() }
-
 
 // Drain reports that there is no other instance.
 func (*Store) Drain(ctx context.Context) (bool, error) { return false, ctx.Err() }

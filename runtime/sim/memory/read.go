@@ -299,7 +299,9 @@ func (db *Database) CancelAsks(ctx context.Context, instance string) ([]data.Can
 func (db *Database) CountRunning(ctx context.Context, of []data.Name) (map[data.Name]int, error) {
 	return read(ctx, db, func() map[data.Name]int {
 		sums := db.count(data.Running)
-		maps.DeleteFunc(sums, func(n data.Name, _ int) bool { return !slices.Contains(of, n) && !slices.Contains(of, data.Name{Project: n.Project}) })
+		maps.DeleteFunc(sums, func(n data.Name, _ int) bool {
+			return !slices.Contains(of, n) && !slices.Contains(of, data.Name{Project: n.Project})
+		})
 		return sums
 	})
 }

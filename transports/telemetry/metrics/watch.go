@@ -31,6 +31,9 @@ var (
 	waitBytes   = describe("commit_queue_bytes", "Bytes of events that wait for a commit.")
 	waitAge     = describe("commit_queue_age_seconds", "For how long the oldest of what waits for a commit has at least.")
 	fenced      = describe("fenced_writes_total", "Commits that were refused because another server has the database.")
+	hintsSent   = describe("hint_datagrams_total", "Datagrams that this server of a cluster has sent to the others.")
+	hintsLost   = describe("hint_failures_total", "Failures to send or to receive datagrams: hints may have been lost.")
+	hintsDeaf   = describe("hints_deaf", "1 while other servers of the cluster live and no datagrams arrive.")
 	clientBytes = describe("client_bytes", "Bytes of requests, messages and answers that are held for clients.")
 	runBytes    = describe("run_bytes", "Bytes in memory of what runs at work are asked and have said, by kind (asked, said).", "kind")
 	ringBytes   = describe("ring_bytes", "Bytes in memory of the latest events of threads.")
@@ -44,7 +47,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (w *watch) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{runs, queueAge, waits, waitBytes, waitAge, fenced, clientBytes, runBytes, ringBytes, lag, abandoned, lingering, openStreams, unwell, cut} {
+	for _, d := range []*prometheus.Desc{runs, queueAge, waits, waitBytes, waitAge, fenced, clientBytes, runBytes, ringBytes, lag, abandoned, lingering, openStreams, unwell, cut, hintsSent, hintsLost, hintsDeaf} {
 		ch <- d
 	}
 }
@@ -66,6 +69,13 @@ func (w *watch) Collect(ch chan<- prometheus.Metric) {
 	gauge(waitBytes, float64(e.Commits.Bytes))
 	gauge(waitAge, e.Commits.Age.Seconds())
 	counter(fenced, e.Fenced)
+	counter(hintsSent, e.Link.Sent)
+	counter(hintsLost, e.Link.Lost)
+	deaf := 0.0
+	if e.Link.Deaf {
+		deaf = 1
+	}
+	gauge(hintsDeaf, deaf)
 	gauge(clientBytes, float64(w.held()))
 	gauge(runBytes, float64(e.Asked), "asked")
 	gauge(runBytes, float64(e.Said), "said")
