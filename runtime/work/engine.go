@@ -178,7 +178,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.countRuns, en.show, en.lost
 	cfg.Commits.Queued = en.queue.of
-	en.hints = newHints(en.abandoned, cfg.Link)
+	en.hints = newHints(cfg.Link)
 	en.commits = commit.New(cfg.Commits)
 	en.runs.commits = en.commits
 	return en, nil
@@ -241,7 +241,7 @@ func (en *Engine) Begin(ctx context.Context) error {
 	en.tasks.Go(en.dispatch)
 	en.tasks.Go(en.expire)
 	if en.shared {
-		en.hints.begin(en.cfg.Logs.Wanted)
+		en.connect(en.abandoned, en.cfg.Logs.Wanted)
 		en.tasks.Go(en.share)
 		en.tasks.Go(en.look)
 	}
@@ -284,7 +284,7 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	}
 	en.commits.Finish()
 	en.tasks.Wait()
-	en.hints.end()
+	en.disconnect()
 	en.log.Info("drained", "released", en.releases.Load())
 	return true
 }

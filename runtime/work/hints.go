@@ -12,35 +12,36 @@ import (
 // heedEvery is the pause after hints were heeded. Those that arrive meanwhile are heeded together.
 const heedEvery = 10 * time.Millisecond
 
-// hints is the engine's link to the other servers of the database. What they tell is looked up in the database, as it would be without
-// them, only earlier.
+// hints is the engine's link to the other servers of the database. A hint makes the engine look at the database earlier than it would
+// anyway.
 type hints struct {
 	link     *bus.Link     // nil without a bus
 	orphaned chan struct{} // has a value when runs may have lost their server
 
-	ctx     context.Context
-	stop    context.CancelFunc
+	unlink  context.CancelFunc // nil until connect
 	linking sync.WaitGroup
 }
 
-func newHints(abandoned context.Context, link *bus.Link) *hints {
-	h := &hints{link: link, orphaned: make(chan struct{}, 1)}
-	h.ctx, h.stop = context.WithCancel(abandoned)
-	return h
+func newHints(link *bus.Link) *hints {
+	return &hints{link: link, orphaned: make(chan struct{}, 1)}
 }
 
-// begin connects the server. It wants news of the threads that wanted returns.
-func (h *hints) begin(wanted func(most int) []int64) {
-	h.linking.Go(func() { h.link.Run(h.ctx, wanted) })
+// connect begins to send and receive hints, until ctx is done or disconnect is called. The server wants news of the threads that wanted
+// returns.
+func (h *hints) connect(ctx context.Context, wanted func(most int) []int64) {
+	ctx, h.unlink = context.WithCancel(ctx)
+	h.linking.Go(func() { h.link.Run(ctx, wanted) })
 }
 
-// end waits until the last hints are sent.
-func (h *hints) end() {
-	h.stop()
-	h.linking.Wait()
+// disconnect sends the last hints.
+func (h *hints) disconnect() {
+	if h.unlink != nil {
+		h.unlink()
+		h.linking.Wait()
+	}
 }
 
-// heed looks at what other servers have told.
+// heed looks at the rows that hints of other servers are about.
 func (en *Engine) heed(h bus.Hints) {
 	ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
 	defer cancel()
@@ -56,7 +57,7 @@ func (en *Engine) heed(h bus.Hints) {
 		en.countAppended(ctx)
 	}
 	free := en.admission.free()
-	for _, thread := range h[bus.Queue].List() { // all of them wait for the next pull
+	for _, thread := range h[bus.Queue].List() { // if they are All, the next pull finds them
 		if free > 0 && !en.Stopping() && !en.queue.stands(thread) {
 			en.lookAt(thread)
 			free--
