@@ -178,7 +178,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.countRuns, en.show, en.lost
 	cfg.Commits.Queued = en.queue.of
-	en.hints = newHints(cfg.Link)
+	en.hints = newHints(en.abandoned, cfg.Link)
 	en.commits = commit.New(cfg.Commits)
 	en.runs.commits = en.commits
 	return en, nil
@@ -241,7 +241,7 @@ func (en *Engine) Begin(ctx context.Context) error {
 	en.tasks.Go(en.dispatch)
 	en.tasks.Go(en.expire)
 	if en.shared {
-		en.connect(en.abandoned, en.cfg.Logs.Wanted)
+		en.connect(en.cfg.Logs.Wanted)
 		en.tasks.Go(en.share)
 		en.tasks.Go(en.look)
 	}

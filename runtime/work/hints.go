@@ -18,27 +18,26 @@ type hints struct {
 	link     *bus.Link     // nil without a bus
 	orphaned chan struct{} // has a value when runs may have lost their server
 
-	unlink  context.CancelFunc // nil until connect
-	linking sync.WaitGroup
+	unlinked context.Context // done once the last hints are to be sent
+	unlink   context.CancelFunc
+	linking  sync.WaitGroup
 }
 
-func newHints(link *bus.Link) *hints {
-	return &hints{link: link, orphaned: make(chan struct{}, 1)}
+func newHints(abandoned context.Context, link *bus.Link) *hints {
+	h := &hints{link: link, orphaned: make(chan struct{}, 1)}
+	h.unlinked, h.unlink = context.WithCancel(abandoned)
+	return h
 }
 
-// connect begins to send and receive hints, until ctx is done or disconnect is called. The server wants news of the threads that wanted
-// returns.
-func (h *hints) connect(ctx context.Context, wanted func(most int) []int64) {
-	ctx, h.unlink = context.WithCancel(ctx)
-	h.linking.Go(func() { h.link.Run(ctx, wanted) })
+// connect begins to send and receive hints. The server wants news of the threads that wanted returns.
+func (h *hints) connect(wanted func(most int) []int64) {
+	h.linking.Go(func() { h.link.Run(h.unlinked, wanted) }) // ends with disconnect, or when the engine is abandoned
 }
 
 // disconnect sends the last hints.
 func (h *hints) disconnect() {
-	if h.unlink != nil {
-		h.unlink()
-		h.linking.Wait()
-	}
+	h.unlink()
+	h.linking.Wait()
 }
 
 // heed looks at the rows that hints of other servers are about.
