@@ -15,6 +15,12 @@
 // and then the answer, runs, messages, state and spans must be the model's. Neither shares code with the engine: both
 // are written from the protocol.
 //
+// In four of ten histories two or three processes serve the database at the same time, like servers with cluster: true on
+// one PostgreSQL. Each request and each reader goes to any of them. Processes are killed (of every second one the others
+// only see that its row stands still), stopped and woken, also in the middle of a commit, and drained. Package memory then
+// locks the threads, names and keys of a commit as storage does, defers what another one has locked, fences as storage's
+// watch does, and gives keys in blocks. The Model is the same: several servers cannot be told from one.
+//
 // A quarter of the histories test limits on bytes. They run in a [Room] in which a message of some KiB fills a user's
 // share or an event. In every history, reservations must be zero whenever no run executes.
 //
@@ -22,6 +28,7 @@
 //
 //	go test ./runtime/sim                              a thousand histories of each kind (with -race fifty), and those in testdata
 //	go test ./runtime/sim -histories 20000 -seed 7000  others
+//	go test ./runtime/sim -histories 20000 -servers 3  with three processes at the same time, except files and deletions in parts
 //	go test ./runtime/sim -run Postgres -postgres 1000 on PostgreSQL, in real time
 //	make soak                                          a million
 //

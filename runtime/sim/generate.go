@@ -132,6 +132,8 @@ func (h *History) Beside(servers int) {
 			s := &steps[i]
 			if s.Do == doTakeover || s.Do == doLook && r.IntN(3) == 0 {
 				s.Do, s.By = doStop, Duration(times[r.IntN(len(times))])
+			} else if s.Do == doLook || s.Do == doRead {
+				s.Do, s.Choice = doRead, r.IntN(8) // odd ones end with the log
 			}
 		}
 	}

@@ -24,9 +24,10 @@ type ledger struct {
 	executions []Execution
 	reached    map[string]bool // ids of messages that a worker of their run has received
 	approvals  map[string][]approval
-	denials    map[string]bool // places of declined questions
-	rounds     map[round]int   // number of calls of each execution
-	recorded   map[string]bool // processes and places of each Do that has returned its record
+	denials    map[string]bool       // places of declined questions
+	rounds     map[round]int         // number of calls of each execution
+	recorded   map[string]bool       // processes and places of each Do that has returned its record
+	working    map[string][]*process // whose workers play at a place now
 }
 
 // approval is an answer to the approval of a call, whether or not the engine accepted it.
@@ -38,7 +39,7 @@ type approval struct {
 func newLedger(w *world) *ledger {
 	return &ledger{
 		w: w, inputs: make(map[string]string), reached: make(map[string]bool),
-		approvals: make(map[string][]approval), denials: make(map[string]bool), recorded: make(map[string]bool), rounds: make(map[round]int),
+		approvals: make(map[string][]approval), denials: make(map[string]bool), recorded: make(map[string]bool), rounds: make(map[round]int), working: make(map[string][]*process),
 	}
 }
 
@@ -117,6 +118,24 @@ func (l *ledger) answered(call string, a approval) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.approvals[call] = append(l.approvals[call], a)
+}
+
+// enters checks that no other process which may still execute the run is at a place. It returns what to call when the worker leaves.
+func (l *ledger) enters(place string, p *process) (leave func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, other := range l.working[place] {
+		if l.w.several() && other != p && !other.dead.Load() && !other.leaves.Load() && !other.fenced() {
+			l.w.find(RuleOwner, "%s: a worker of %s begins, and one of %s is there", place, p, other)
+		}
+	}
+	l.working[place] = append(l.working[place], p)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		i := slices.Index(l.working[place], p)
+		l.working[place] = slices.Delete(l.working[place], i, i+1)
+	}
 }
 
 // did records that a Do has returned its record.

@@ -115,6 +115,7 @@ func (r *readers) follow(s *Step) {
 
 func (r *readers) readOn(p *process, s *Step, th runtime.Thread, rd **reading, after *int64) error {
 	follow := !r.several() || s.Choice%2 == 0
+	since := time.Now()
 	cur, err := p.rt.Read(p.ctx, th, *after, follow)
 	if err != nil {
 		return err
@@ -127,13 +128,13 @@ func (r *readers) readOn(p *process, s *Step, th runtime.Thread, rd **reading, a
 	for {
 		recs, err := cur.Next(p.ctx)
 		if errors.Is(err, io.EOF) && !follow {
-			return r.checkEnd(*rd, th.ConversationID, *after)
+			return r.checkEnd(*rd, th.ConversationID, *after, since)
 		}
 		if err != nil {
 			return err
 		}
 		r.show(*rd, recs)
-		*after = cur.After()
+		*after, since = cur.After(), time.Now()
 		r.nap("reader", s.N)
 		if r.several() && r.choose(4, []any{"moves", s.N}) == 0 {
 			return nil // on to any of the servers
@@ -141,10 +142,11 @@ func (r *readers) readOn(p *process, s *Step, th runtime.Thread, rd **reading, a
 	}
 }
 
-// checkEnd checks that the log had ended where a reader was told so, at some moment. The reader goes on behind it.
-func (r *readers) checkEnd(rd *reading, conversation string, last int64) error {
-	if m := r.db.memory; m != nil && !m.Rests(conversation, last) && !r.h.Does(doClear, doWipe) {
-		r.find(RuleEnd, "%s is told that the log ends with event %d, where it has never rested", rd.what, last)
+// checkEnd checks that the log had ended where a reader was told so, at some moment since it got the last event. The reader goes on
+// behind it.
+func (r *readers) checkEnd(rd *reading, conversation string, last int64, since time.Time) error {
+	if m := r.db.memory; m != nil && !m.Rested(conversation, last, since) && !r.h.Does(doClear, doWipe) {
+		r.find(RuleEnd, "%s is told that the log ends with event %d, which it did not when it had got that", rd.what, last)
 	}
 	r.sleep(100 * time.Millisecond)
 	return nil

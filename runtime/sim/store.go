@@ -198,7 +198,12 @@ func read[T any](f *faulty, find func() (T, error), pause ...any) (none T, err e
 	}
 	f.s.linger(trouble)
 	f.p.awake()
-	return find()
+	row, err := find()
+	if f.s.several() && len(pause) > 0 && f.s.choose(8, pause) == 0 { // the answer is outdated when it arrives
+		f.s.sleep(30 * time.Millisecond)
+		f.p.awake()
+	}
+	return row, err
 }
 
 func (f *faulty) NewThreadKey(ctx context.Context) (int64, error) {

@@ -39,6 +39,7 @@ func (a worker) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 		if err := pl.begin(ctx); err != nil {
 			return agui.WorkerOutput{}, err
 		}
+		defer pl.w.ledger.enters(pl.place, pl.p)()
 	}
 	_, script := message(query)
 	if n := run.Input.Node; a.name != helper && (n == "a" || n == "b" || n == "c") {

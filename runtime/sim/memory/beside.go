@@ -40,14 +40,16 @@ func (db *Database) Ended(id string) bool {
 	return in == nil || in.End != ""
 }
 
-// Rests reports whether the log of a conversation has ended with that event, and no run of it was queued or running, at some moment.
-func (db *Database) Rests(conversation string, last int64) bool {
+// Rested reports whether the log of a conversation has ended with that event, and no run of it was queued or running, at some moment
+// since a time.
+func (db *Database) Rested(conversation string, last int64, since time.Time) bool {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	return db.rested[rest{conversation, last}]
+	until, ok := db.rested[rest{conversation, last}]
+	return ok && (until.IsZero() || !until.Before(since))
 }
 
-// rest is a moment at which a log had ended.
+// rest is the state of a log that has ended.
 type rest struct {
 	conversation string
 	last         int64
@@ -302,14 +304,20 @@ func (tx *tx) checkHead(old, head *data.RunHead) {
 	}
 }
 
-// noteRest records which logs have ended.
+// noteRest records which logs have ended, and since when those do not that had.
 func (tx *tx) noteRest() {
 	if tx.by == nil {
 		return
 	}
+	now := time.Now()
+	for at, until := range tx.rested {
+		if until.IsZero() {
+			tx.rested[at] = now
+		}
+	}
 	for _, t := range tx.threads {
 		if h := tx.logHead(t); !h.Busy {
-			tx.rested[rest{t.ConversationID, h.Last}] = true
+			tx.rested[rest{t.ConversationID, h.Last}] = time.Time{}
 		}
 	}
 }

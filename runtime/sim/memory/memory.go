@@ -35,7 +35,7 @@ type Database struct {
 	deletions  rows[part, data.Deletion]
 	asks       rows[int64, data.CancelAsk]    // by run
 	locks      map[any]bool                   // by commits beside others
-	rested     map[rest]bool                  // likewise
+	rested     map[rest]time.Time             // until when logs had ended, zero for now
 	removals   rows[int64, int64]             // by thread
 	secrets    map[string]string              // by purpose
 	saved      map[[2]string][]data.SavedView // by project and user
@@ -97,7 +97,7 @@ func New(now func() time.Time) *Database {
 		steps: make(table[int, data.Step]), nodes: make(table[string, data.Node]), memos: make(table[use, data.Memo]),
 		interrupts: make(table[string, interrupt]), prompts: make(table[string, data.Prompt]),
 		pieces: make(rows[string, data.PromptPiece]), uses: make(table[string, string]), secrets: make(map[string]string),
-		saved: make(map[[2]string][]data.SavedView), locks: make(map[any]bool), rested: make(map[rest]bool),
+		saved: make(map[[2]string][]data.SavedView), locks: make(map[any]bool), rested: make(map[rest]time.Time),
 	}
 }
 
