@@ -309,7 +309,7 @@ func (s *servers) restart(p *process) {
 	}
 	s.note("%s stops", p)
 	p.leaves.Store(true)
-	if err := p.rt.Shutdown(context.Background()); err != nil && !(s.several() && p.fenced()) {
+	if err := p.rt.Shutdown(context.Background()); err != nil && (!s.several() || !p.fenced()) {
 		s.find(RuleStart, "%s does not stop: %v", p, err)
 	}
 	p.gone()
