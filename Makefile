@@ -59,9 +59,9 @@ bench: ## Measure the real program on SQLite and PostgreSQL, then run the Go ben
 	.ci/setup
 	COUNT=$(COUNT) .ci/bench
 
-soak: ## Run the end-to-end tests at full length, up to three hours, then HISTORIES (a million) through the simulator
+soak: ## Run the end-to-end tests at full length, up to six hours, then HISTORIES (a million) through the simulator
 	.ci/setup
-	BATON_SOAK=1 go test -count=1 -timeout 170m . ./plugins/llm ./cmd/...
+	BATON_SOAK=1 go test -count=1 -timeout 350m . ./plugins/llm ./cmd/...
 	BATON_SOAK=1 go test -count=1 -timeout 0 ./runtime/sim -histories $(or $(HISTORIES),1000000)
 
 check: test lint ## Run what CI runs
