@@ -25,11 +25,11 @@ func (f *fixture) command(t *testing.T, c decide.Command) error {
 	}
 }
 
-// owned puts a run that an instance executes, with three events.
-func (f *fixture) owned(t *testing.T, owner, thread string) *data.Run {
+// owned puts a run that the instance x executes, with three events.
+func (f *fixture) owned(t *testing.T, thread string) *data.Run {
 	t.Helper()
 	run := f.runOf(t, f.newThread(t, "ann", thread), thread, data.Running)
-	run.Owner, run.Spans = owner, 1
+	run.Owner, run.Spans = "x", 1
 	f.commit(t, events(run, 1, 3), run, named(run), &data.Span{RunKey: run.Key, N: 1, ThreadKey: run.ThreadKey, RunID: run.ID, Generation: 1, First: 1})
 	return run
 }
@@ -70,7 +70,7 @@ func (f *fixture) wantLog(t *testing.T, run *data.Run, last int64) {
 
 // A run is not taken from an instance that may write, and of several successors one gets it.
 func testTakeOver(t *testing.T, x, y *fixture) {
-	runs := []*data.Run{x.owned(t, "x", "a"), x.owned(t, "x", "b"), x.owned(t, "x", "c")}
+	runs := []*data.Run{x.owned(t, "a"), x.owned(t, "b"), x.owned(t, "c")}
 	for _, run := range runs {
 		wantRefusal(t, "of a living instance", y.command(t, takes(run, "x", "y", 3)), decide.ErrRunning)
 	}
@@ -105,7 +105,7 @@ func testTakeOver(t *testing.T, x, y *fixture) {
 
 // A run that is released a second time is another orphan: a take-over that was prepared before is refused.
 func testReleasedTwice(t *testing.T, x, y *fixture) {
-	run := x.owned(t, "x", "a")
+	run := x.owned(t, "a")
 	release := func(f *fixture, instance, mark string) {
 		t.Helper()
 		wantRefusal(t, "release", f.command(t, &decide.Release{Thread: run.ThreadKey, Run: run.Key, Instance: instance, Mark: mark}), nil)
@@ -132,7 +132,7 @@ func testCancelAsked(t *testing.T, x, y *fixture) {
 		equal(t, "CancelAsks", len(got), err, want)
 	}
 	for i, to := range []data.Status{data.Completed, data.Cancelled} {
-		run := x.owned(t, "x", string(to))
+		run := x.owned(t, string(to))
 		wantRefusal(t, "the request", asks(run), nil)
 		pending(1)
 		wantRefusal(t, "its end", x.command(t, ends(run, "x", 3, to)), nil)
@@ -142,7 +142,7 @@ func testCancelAsked(t *testing.T, x, y *fixture) {
 			t.Errorf("the request after the run was %s: %v", to, err)
 		}
 	}
-	run := x.owned(t, "x", "meanwhile")
+	run := x.owned(t, "meanwhile")
 	x.during(t, func() { // the end and the request meet
 		y.wantDeferred(t, []int{0}, (&decide.Cancel{Thread: run.ThreadKey, Run: run.Key}).Ask())
 	}, ends(run, "x", 3, data.Completed).Ask())
