@@ -84,8 +84,12 @@ func TestWatch_ReplacesAnInstanceByItsSuccessor(t *testing.T) {
 		"both stand still":      {looks: []look{{rows: []sighting{old(1), next(1)}}, {rows: []sighting{old(1), next(1)}}, {rows: []sighting{old(1), next(1)}}, {rows: []sighting{old(1), next(1)}}}},
 		"a slow batch of twins": {looks: []look{{rows: []sighting{old(1), next(1)}}, {rows: []sighting{old(2), next(2)}}, {rows: []sighting{old(2), next(3)}}, {rows: []sighting{old(2), next(4)}}, {rows: []sighting{old(2), next(5)}}, {rows: []sighting{old(2), next(6)}}}, twins: 1},
 		"after the twins": {looks: []look{
-			{rows: []sighting{old(1), next(1)}}, {rows: []sighting{old(2), next(2)}}, {rows: []sighting{old(3)}},
-			{rows: []sighting{old(3), row("third", "pod", 1)}}, {rows: []sighting{old(3), row("third", "pod", 2)}}, {rows: []sighting{old(3), row("third", "pod", 3)}},
+			{rows: []sighting{old(1), next(1)}},
+			{rows: []sighting{old(2), next(2)}},
+			{rows: []sighting{old(3)}},
+			{rows: []sighting{old(3), row("third", "pod", 1)}},
+			{rows: []sighting{old(3), row("third", "pod", 2)}},
+			{rows: []sighting{old(3), row("third", "pod", 3)}},
 		}, dead: []string{"old"}, twins: 1},
 		"without names": {looks: []look{{rows: []sighting{row("a", "", 1), row("b", "", 1)}}, {rows: []sighting{row("a", "", 1), row("b", "", 2)}}, {rows: []sighting{row("a", "", 1), row("b", "", 3)}}, {rows: []sighting{row("a", "", 1), row("b", "", 4)}}}},
 	} {
