@@ -106,6 +106,12 @@ type Tuning struct {
 	// runs sooner once another one of its name has started. Two servers must not have the same name at the same time. It may be empty.
 	Name string
 
+	// Role limits what a server with Cluster does: "" for everything, RoleGateway or RoleWorker.
+	Role string
+
+	// Labels are the labels of a server with Cluster: it executes the runs of agents with one of them as plugins.Info.RunOn.
+	Labels []string
+
 	// KeepEdits keeps a thread as it is when an AG-UI or CopilotKit client edits an earlier message or asks for another
 	// answer, instead of rewinding the thread. Such clients send a list of messages that differs from the thread.
 	KeepEdits bool
@@ -139,6 +145,13 @@ type Tuning struct {
 
 	adjust func(component any) // changes the configuration of a component before it is used; for tests
 }
+
+// Roles of servers with Config.Cluster. A gateway executes no runs, and needs no plugins; a worker serves only GET /healthz, /readyz and
+// /metrics.
+const (
+	RoleGateway = runtime.Gateway
+	RoleWorker  = runtime.Worker
+)
 
 // TLS names the PEM files with the certificate and its key. The server reloads them when they change, and uses the previous pair
 // while the files are missing or do not match.
@@ -230,6 +243,7 @@ type Timeouts struct {
 	Grace             time.Duration // how long a cancelled worker may take to return before it is abandoned, default 5 s
 	Drain             time.Duration // how long runs may take to finish when the server stops, default 30 s
 	OnDisconnectGrace time.Duration // how long a client may be disconnected before its run is cancelled, default 3 s
+	AgentGone         time.Duration // how long a run waits for a server with Cluster that offers its agent, before it fails, default 15 min
 	Lease             time.Duration // how long a server must be silent before another takes over, default 6 s with Cluster, otherwise 15 s
 	Ping              time.Duration // how often an idle stream is pinged, default 15 s; a client that reads nothing for twice as long is disconnected
 }

@@ -70,6 +70,7 @@ var cases = func() map[string][]ask {
 		"GET /api/projects/{projectId}/usage":     get(own, "/api/projects/{project}/usage?by=user,agent,model,day"),
 		"GET /api/projects/{projectId}/budgets":   get(own, "/api/projects/{project}/budgets"),
 		"GET /api/projects/{projectId}/audit":     get("403 403 403 200", "/api/projects/{project}/audit", "/api/projects/{project}/audit?run={run}", "/api/projects/{project}/audit?user={user}&actor={user}"),
+		"GET /api/v1/servers":                     get("403 403 403 200", "/api/v1/servers"),
 		"GET /api/v1/limits":                      slices.Concat(get("200 200 200 200", "/api/v1/limits"), get("403 403 403 200", "/api/v1/limits?user={user}")),
 		"GET /api/projects/{projectId}/retention": get("403 200 200 200", "/api/projects/{project}/retention"),
 		// this server has no API keys: see TestKeys_BelongToProject

@@ -56,6 +56,9 @@ type Server struct {
 // New checks cfg, its plugins and its TLS files. It opens nothing: a Server that is not started needs no Shutdown.
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
+	if cfg.Role != "" && cfg.Role != RoleGateway && cfg.Role != RoleWorker {
+		return nil, fmt.Errorf("baton: Config.Role: there is no role %q", cfg.Role)
+	}
 	if cfg.APIKeys && cfg.Accounts != nil {
 		return nil, errors.New("baton: Config.APIKeys and Config.Accounts both authenticate requests; set one")
 	}

@@ -2,9 +2,13 @@ package baton
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -74,7 +78,12 @@ func newFiles(cfg *Config, db *storage.DB) (*attach.Files, io.Closer) {
 
 // newRuntime returns the engine on db. Its clients reach it at addr, which may be empty.
 func newRuntime(cfg *Config, reg *host.Registry, db *storage.DB, files *attach.Files, addr string, watch *metrics.Metrics) (*runtime.Runtime, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
 	engine := runtime.Config{
+		Identity:    runtime.Identity{Name: host, Version: cfg.Version, Schema: db.Schema(), Role: cfg.Role, Labels: cfg.Labels, Settings: cfg.common()},
 		Attachments: files,
 		Store:       db, Bus: db.Bus(), Registry: reg, Log: cfg.Log, Addr: addr,
 		Standby: true, Takeover: cfg.Takeover, Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
@@ -92,6 +101,7 @@ func newRuntime(cfg *Config, reg *host.Registry, db *storage.DB, files *attach.F
 			ApprovalTimeout: cfg.Timeouts.Approval,
 			Grace:           cfg.Timeouts.Grace,
 			Drain:           cfg.Timeouts.Drain,
+			AgentGone:       cfg.Timeouts.AgentGone,
 		},
 		RunsBytes:    cfg.Limits.RunsBytes,
 		RunsMessages: cfg.Limits.RunsMessages,
@@ -109,6 +119,35 @@ func newRuntime(cfg *Config, reg *host.Registry, db *storage.DB, files *attach.F
 	}
 	cfg.adjust(&engine)
 	return runtime.New(engine)
+}
+
+// common returns hashes of the settings that the servers of a cluster should have in common.
+func (c *Config) common() map[string]string {
+	accounts := "none"
+	switch {
+	case c.APIKeys:
+		accounts = "api keys"
+	case c.Accounts != nil:
+		accounts = "others"
+	}
+	files := c.Attachments
+	if files.Blobs != nil {
+		files.Directory, files.Blobs = "", nil
+	}
+	settings := map[string]any{
+		"auth.mode": accounts, "attachments": files, "retention": c.Retention, "prices": c.Prices, "budgets": c.Budgets, "timeouts": c.Timeouts,
+		"limits.input": c.Limits.Input, "limits.queue": c.Limits.Queue, "prompts": c.NoPrompts, "keep_edits": c.KeepEdits,
+	}
+	hashes := make(map[string]string, len(settings))
+	for name, v := range settings {
+		text, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // they are numbers and strings
+		}
+		sum := sha256.Sum256(text)
+		hashes[name] = hex.EncodeToString(sum[:8])
+	}
+	return hashes
 }
 
 // newWeb mounts the transports on a server.
@@ -155,6 +194,10 @@ func newWeb(cfg *Config, secure *tls.Config, rt *runtime.Runtime, db *storage.DB
 		Traced:   traced,
 	}
 	cfg.adjust(&serving)
+	if cfg.Role == RoleWorker {
+		serving.Bare = true
+		return transports.New(serving)
+	}
 	mounts := []transports.Mounter{
 		rest.Transport{Runtime: rt, Streams: streams, Version: cfg.Version, Retention: cfg.Retention, Retainer: db},
 		attachments.Transport{Runtime: rt, Size: files.Size(), BaseURL: cfg.Attachments.BaseURL, PerUser: files.Uploads()},

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/certs"
@@ -181,6 +183,9 @@ func (d *doctor) database(ctx context.Context, cfg config.Config) (server string
 		d.fault("clock", "The clock of the database is %s ahead of this machine's; the times of runs and approvals depend on both. Synchronize both clocks.", r.Skew)
 	}
 	if r.Dir == "" {
+		if err == nil && r.Schema == r.Wanted {
+			d.cluster(ctx, cfg.Database)
+		}
 		return ""
 	}
 	d.disk(&r)
@@ -189,6 +194,24 @@ func (d *doctor) database(ctx context.Context, cfg config.Config) (server string
 		d.ok("server", "A server uses the database%s.", atAddress(server))
 	}
 	return server
+}
+
+// cluster shows the servers of a cluster, and how they differ.
+func (d *doctor) cluster(ctx context.Context, database string) {
+	rows, err := storage.Cluster(ctx, storage.Config{URL: database, Timeout: 10 * time.Second})
+	if err != nil {
+		d.fault("servers", "The servers of the cluster cannot be read: %v.", err)
+		return
+	}
+	list := runtime.ServersOf(rows)
+	for i := range list {
+		s := &list[i]
+		d.ok("servers", "%s%s, Baton %s, role %s, executes %d runs, seen %s.", cmp.Or(s.Name, s.ID), atAddress(s.Addr), s.Version, cmp.Or(s.Role, config.RoleAll),
+			s.Running, s.SeenAt.Format(time.DateTime))
+	}
+	for _, difference := range runtime.Differences(list) {
+		d.note("servers", "%s.", difference)
+	}
 }
 
 func atAddress(addr string) string {

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/admin"
 )
 
@@ -165,6 +167,9 @@ func findServer(ctx context.Context, cfg config.Config, given string) (string, e
 		probe, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		if err := ready(probe, serverClient(&cfg), url); err != nil {
+			if other := findInCluster(ctx, &cfg); other != "" {
+				return other, nil
+			}
 			return "", fmt.Errorf("on PostgreSQL this command needs a server: start one with serve, or name one with --server (%w)", err)
 		}
 		return url, nil
@@ -179,6 +184,29 @@ func findServer(ctx context.Context, cfg config.Config, given string) (string, e
 		return serverURL(&cfg, addr), nil
 	}
 	return "", nil
+}
+
+// findInCluster returns the URL of a ready server of a cluster, "" if none is found.
+func findInCluster(ctx context.Context, cfg *config.Config) string {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	rows, err := storage.Cluster(ctx, storage.Config{URL: cfg.Database, Timeout: 5 * time.Second})
+	if err != nil {
+		return ""
+	}
+	for _, s := range runtime.ServersOf(rows) {
+		if s.Addr == "" || s.Role == runtime.Worker {
+			continue
+		}
+		url := serverURL(cfg, s.Addr)
+		probe, cancel := context.WithTimeout(ctx, time.Second)
+		err := ready(probe, serverClient(cfg), url)
+		cancel()
+		if err == nil {
+			return url
+		}
+	}
+	return ""
 }
 
 // follow shows a run until it ends. When stop ends it cancels the run and shows the rest, until now ends.

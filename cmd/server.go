@@ -71,6 +71,8 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 		Takeover:    cfg.Takeover,
 		Cluster:     cfg.Cluster,
 		Name:        cmp.Or(cfg.Name, pod()),
+		Role:        roleOf(cfg.Role),
+		Labels:      cfg.Labels,
 		KeepEdits:   cfg.KeepEdits,
 		NoPrompts:   !cfg.Prompts,
 		Console:     cfg.Console,
@@ -111,6 +113,7 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 			Approval:          cfg.Timeouts.Approval,
 			Drain:             cfg.Timeouts.Drain,
 			OnDisconnectGrace: cfg.Timeouts.OnDisconnectGrace,
+			AgentGone:         cfg.Timeouts.AgentGone,
 			Lease:             cfg.Timeouts.Lease,
 			Ping:              cfg.Timeouts.Ping,
 		},
@@ -123,6 +126,14 @@ func pod() string {
 		return ""
 	}
 	return os.Getenv("HOSTNAME")
+}
+
+// roleOf converts a role for baton.Config.
+func roleOf(role string) string {
+	if role == config.RoleAll {
+		return ""
+	}
+	return role
 }
 
 // unlimited converts a limit for baton.Limits, where a negative number means no limit.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,7 @@ func (c Config) problems() []error {
 	if !slices.Contains([]string{"text", "json", "auto"}, c.Log.Format) {
 		errs = append(errs, fmt.Errorf("log.format: want text, json or auto, got %q", c.Log.Format))
 	}
+	errs = append(errs, c.validCluster()...)
 	errs = append(errs, c.TLS.problems()...)
 	errs = append(errs, c.Attachments.problems()...)
 	errs = append(errs, c.Auth.problems()...)
@@ -103,6 +105,33 @@ func (t TLS) problems() []error {
 }
 
 // validAdminListen accepts any address, also one that other machines can reach.
+// The roles of servers.
+const (
+	RoleAll     = "all"
+	RoleGateway = "gateway"
+	RoleWorker  = "worker"
+)
+
+var label = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+// validCluster checks the role and the labels of a server of a cluster.
+func (c Config) validCluster() (errs []error) {
+	if !slices.Contains([]string{RoleAll, RoleGateway, RoleWorker}, c.Role) {
+		errs = append(errs, fmt.Errorf("role: want all, gateway or worker, got %q", c.Role))
+	} else if c.Role != RoleAll && !c.Cluster {
+		errs = append(errs, errors.New("role: a server without cluster: true does everything"))
+	}
+	for _, l := range c.Labels {
+		if !label.MatchString(l) {
+			errs = append(errs, fmt.Errorf("labels: want letters, digits, dots, dashes and underscores, at most 64, got %q", l))
+		}
+	}
+	if len(c.Labels) > 20 {
+		errs = append(errs, fmt.Errorf("labels: want at most 20, got %d", len(c.Labels)))
+	}
+	return errs
+}
+
 func (c Config) validAdminListen() error {
 	if c.AdminListen == "" {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/work"
 )
 
@@ -24,8 +25,32 @@ const (
 	Worker  = work.Worker
 )
 
-// Servers returns the living servers of the database as this one knows them, some seconds old, and itself first.
-func (rt *Runtime) Servers() []Server { return rt.work.Servers() }
+// Servers returns to an admin, or to everybody without accounts, the living servers of the database, as this one has seen them some seconds ago, and itself first. Their
+// plugins are those of the caller's project.
+func (rt *Runtime) Servers(c Caller) ([]Server, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if rt.cfg.Accounts && c.role < RoleAdmin {
+		return nil, errServers
+	}
+	list := rt.work.Servers()
+	for i := range list {
+		list[i].Offer = list[i].Offer.For(c.project)
+	}
+	return list, nil
+}
+
+var errServers = refuse(KindForbidden, "forbidden", "Your role may not see the servers")
+
+// ServersOf reads what servers tell.
+func ServersOf(rows []data.Server) []Server {
+	list := make([]Server, len(rows))
+	for i := range rows {
+		list[i] = work.ReadServer(&rows[i])
+	}
+	return list
+}
 
 // Differences says how servers differ that should be equal: one sentence each.
 func Differences(servers []Server) (list []string) {

@@ -62,6 +62,9 @@ func servers(ctx context.Context, d *dialect, q querier, known []string) ([]data
 	}, selectServers, d.list(known))
 }
 
+// Schema returns the version of the schema of this program.
+func (db *DB) Schema() int64 { return schemaVersion(db.d) }
+
 // Cluster returns the servers of a PostgreSQL database that may write beside others, for programs that are none of them.
 func Cluster(ctx context.Context, cfg Config) (list []data.Server, err error) {
 	cfg = cfg.withDefaults()

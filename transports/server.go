@@ -74,6 +74,8 @@ type Config struct {
 	PeerConns int // of them from one address, default half
 	Guesses   int // credentials of one address that are wrong in a minute; 0 or less for no limit
 
+	Bare bool // without /api/v1/limits: a server that mounts nothing has only health, readiness and metrics
+
 	Metrics  http.Handler                                                  // answers GET /metrics; nil for nothing there
 	Answered func(method, route string, status int, took time.Duration)    // called for each request; nil for no call
 	Traced   func(ctx context.Context, traceparent string) context.Context // makes a request part of its client's trace; nil for none
@@ -158,7 +160,9 @@ func New(cfg Config, mounts ...Mounter) (*Server, error) {
 	s.routes = []Route{
 		{Method: fiber.MethodGet, Path: "/healthz", Public: s.health},
 		{Method: fiber.MethodGet, Path: "/readyz", Public: s.ready},
-		{Method: fiber.MethodGet, Path: "/api/v1/limits", Known: s.limits},
+	}
+	if !cfg.Bare {
+		s.routes = append(s.routes, Route{Method: fiber.MethodGet, Path: "/api/v1/limits", Known: s.limits})
 	}
 	if cfg.Metrics != nil {
 		show := adaptor.HTTPHandler(cfg.Metrics)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -61,6 +62,17 @@ func (o Offer) Brief() Offer {
 		return short
 	}
 	o.Agents, o.Tools, o.Toolboxes = brief(o.Agents), brief(o.Tools), brief(o.Toolboxes)
+	return o
+}
+
+// For returns what is offered in a project.
+func (o Offer) For(project string) Offer {
+	in := func(projects []string) bool { return projects == nil || slices.Contains(projects, project) }
+	some := func(list []Described) []Described {
+		return slices.DeleteFunc(slices.Clone(list), func(d Described) bool { return !in(d.Projects) })
+	}
+	o.Agents, o.Tools, o.Toolboxes = some(o.Agents), some(o.Tools), some(o.Toolboxes)
+	o.Workflows = slices.DeleteFunc(slices.Clone(o.Workflows), func(w DescribedWorkflow) bool { return !in(w.Projects) })
 	return o
 }
 

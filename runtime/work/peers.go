@@ -230,23 +230,37 @@ func (en *Engine) learn(rows []data.Server) (changed bool) {
 		row := &rows[i]
 		told := en.known[row.Told]
 		if told == nil {
-			var a about
-			if err := json.Unmarshal(row.About, &a); err != nil && len(row.About) > 0 {
-				en.log.Warn("what another server tells cannot be read", "instance", row.Instance, "error", err)
-			}
-			told = &Server{Identity: a.Identity, Offer: a.Offer, plugins: a.Offer.Registry(), told: row.Told}
+			told = new(readServer(row))
 		}
 		if row.Told != "" {
 			used[row.Told] = told
 		}
-		s := *told
-		s.ID, s.Addr, s.StartedAt, s.SeenAt = row.Instance, row.Addr, row.StartedAt, row.SeenAt
-		_ = json.Unmarshal(row.Load, &s.Load) // empty before it is told
-		list = append(list, s)
+		list = append(list, told.in(row))
 	}
 	changed = !slices.EqualFunc(en.servers, list, func(a, b Server) bool { return a.ID == b.ID && a.told == b.told })
 	en.servers, en.known = list, used
 	return changed
+}
+
+// ReadServer reads what an instance tells.
+func ReadServer(row *data.Server) Server {
+	s := readServer(row)
+	return s.in(row)
+}
+
+// readServer reads what an instance tells once. Nothing can be read of one that has told nothing, or is of a later version.
+func readServer(row *data.Server) Server {
+	var a about
+	_ = json.Unmarshal(row.About, &a)
+	return Server{Identity: a.Identity, Offer: a.Offer, plugins: a.Offer.Registry(), told: row.Told}
+}
+
+// in returns the server with what changes.
+func (s *Server) in(row *data.Server) Server {
+	now := *s
+	now.ID, now.Addr, now.StartedAt, now.SeenAt = row.Instance, row.Addr, row.StartedAt, row.SeenAt
+	_ = json.Unmarshal(row.Load, &now.Load) // empty before it is told
+	return now
 }
 
 // unite makes the catalog, after a change here or elsewhere.

@@ -99,6 +99,22 @@ func (d *describer) admin() {
 			"admins. What the audit and the usage tell of the user stays. If it fails, ask again: it goes on with what is left.",
 		Answers: answers{"204": nothing("Nothing of it is left.")},
 	})
+	infer[wire.Server](&d.schemas, "Server", "A living server of the database, as it was seen some seconds ago.",
+		says("name", "Of its host; null before it has told."), says("version", "Of Baton."), says("schema", "Of the database; null if it is not known."),
+		may("role", choice("", "all", "gateway", "worker")),
+		says("labels", "Agents with one of them as `run_on` are executed here."),
+		says("startedAt", "Null where one server at a time uses the database, like `seenAt`."),
+		says("running", "Runs that it executes."), says("free", "Runs that it can execute beside them."),
+		says("queued", "Queued runs that it knows of, of all servers."),
+		says("agents", "That it offers in the project of the request."))
+	infer[wire.Servers](&d.schemas, "Servers", "The living servers of the database, the one that answers first.",
+		says("warnings", "How servers differ that should be equal, in sentences."))
+	d.add("GET /api/v1/servers", operation{
+		ID: "listServers", Summary: "List the servers of the database",
+		Description: "Those of a cluster that live, or else the one that answers. For admins.",
+		Parameters:  []parameter{projectParam},
+		Answers:     answers{"200": reply("The servers.", ref("Servers"), "servers")},
+	})
 	infer[wire.Days](&d.schemas, "RetentionDays", "How long what is over is kept, in days. Null is for good.",
 		says("runs", "With all that is their own."), says("events", "Of runs that stay, whose messages and result stay, too."))
 	infer[wire.Due](&d.schemas, "RetentionDue", "What has been kept long enough, and goes within the hour.",

@@ -61,6 +61,9 @@ func (c *client) admin() {
 	}
 	c.do(404, "GET", "/api/v1/me?projectId=other", "")
 	c.do(200, "GET", "/api/projects/default/retention", "")
+	if s := c.do(200, "GET", "/api/v1/servers", "").(object)["servers"].([]any)[0].(object); s["role"] != "all" || s["seenAt"] != nil {
+		c.Errorf("got %v", s)
+	}
 	a := c.accounts()
 	a.do(200, "GET", "/api/projects/default/retention", "")
 	if me := a.do(200, "GET", "/api/v1/me", "").(object); me["authentication"] != "custom" || me["user"] != "root" || me["role"] != "admin" {

@@ -110,7 +110,7 @@ func (d *describer) resources() {
 		may("waiting", object("Only while a run is QUEUED, or has no slot among the runs at once.",
 			must("reason", choice("Another run of its thread executes, or waits for an answer; the runs at once of its user, its project, its agent "+
 				"or the server are at their limit, in number or in bytes; or a model's provider takes no calls at present, so that the run has lent its slot.",
-				"thread_busy", "thread_waiting", "user_limit", "project_limit", "agent_limit", "server_limit", "provider_pace")),
+				"thread_busy", "thread_waiting", "user_limit", "project_limit", "agent_limit", "server_limit", "provider_pace", "no_server")),
 			may("behind", text("The run of its thread that comes first.")),
 			may("position", count("Its place among the queued runs of its thread, or among its user's threads whose next run is queued: 1 is the next.")),
 			must("since", moment("When it was queued, or has lent its slot or wants it back.")),

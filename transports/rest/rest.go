@@ -71,6 +71,7 @@ func (t Transport) Routes() []transports.Route {
 		{Method: fiber.MethodGet, Path: "/api/v1/me/views", Known: t.views},
 		{Method: fiber.MethodPut, Path: "/api/v1/me/views", Known: t.putViews},
 		{Method: fiber.MethodGet, Path: "/api/v1/agents", Known: t.agents},
+		{Method: fiber.MethodGet, Path: "/api/v1/servers", Known: t.servers},
 		{Method: fiber.MethodGet, Path: "/api/v1/workflows", Known: t.workflows},
 		{Method: fiber.MethodPost, Path: "/api/v1/tools/:tool/runs", Known: t.startTool, Input: true},
 	}
