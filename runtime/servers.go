@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,6 +36,7 @@ func (rt *Runtime) Servers(c Caller) ([]Server, error) {
 		return nil, errServers
 	}
 	list := rt.work.Servers()
+	list[0].Addr = cmp.Or(list[0].Addr, rt.cfg.Addr)
 	for i := range list {
 		list[i].Offer = list[i].Offer.For(c.project)
 	}

@@ -115,7 +115,7 @@ const shown = {
   },
   adam: {
     open: ["Cancel", "Say something", "Run again", "curl", "Download"], asked: ["Answer", "Do not answer"], over: ["Say more", "Run again", "curl", "Download", "Delete"],
-    thread: ["Markdown", "Rename", "Archive", "Delete"], picked: ["Cancel 1", "Delete 1", "Compare"], tools: 1, admin: ["You", "Limits", "Retention", "Keys", "Audit"],
+    thread: ["Markdown", "Rename", "Archive", "Delete"], picked: ["Cancel 1", "Delete 1", "Compare"], tools: 1, admin: ["You", "Limits", "Retention", "Servers", "Keys", "Audit"],
   },
 };
 

@@ -178,7 +178,7 @@ test("a thread is found, renamed, archived and deleted", async () => {
 
 test("agents, tools and workflows are listed, and a tool is called", async () => {
   const page = await visit(browser, "/admin");
-  for (const [path, tabs] of [["/admin", ["You", "Limits", "Retention"]], ["/agents", ["Agents", "Servers", "Workflows", "Tools"]]]) {
+  for (const [path, tabs] of [["/admin", ["You", "Limits", "Retention", "Servers"]], ["/agents", ["Agents", "Servers", "Workflows", "Tools"]]]) {
     if (path !== "/admin") await page.goto(new URL(path, page.url()).href);
     for (const tab of tabs) {
       await page.getByRole("tab", { name: new RegExp(`^${tab}`) }).click();

@@ -5,6 +5,7 @@ import type { components } from "./schema";
 import type { Audited, Role } from "./types";
 
 export type Key = components["schemas"]["Key"];
+export type Server = components["schemas"]["Server"];
 export type Retention = components["schemas"]["Retention"];
 
 export interface NewKey {
@@ -48,6 +49,16 @@ function useKeyChange<A, R>(change: (url: string, what: A) => Promise<R>) {
 export function useRetention() {
   const project = encodeURIComponent(useProject());
   return useQuery({ queryKey: ["retention", project], queryFn: () => ask<Retention>(`/api/projects/${project}/retention`) });
+}
+
+/** useServers returns the living servers of the database, and how they differ. */
+export function useServers() {
+  const project = encodeURIComponent(useProject());
+  return useQuery({
+    queryKey: ["servers", project],
+    queryFn: () => ask<components["schemas"]["Servers"]>(`/api/v1/servers?projectId=${project}`),
+    refetchInterval: 5_000,
+  });
 }
 
 export interface AuditFilter {

@@ -643,6 +643,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/servers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the servers of the database
+         * @description Those of a cluster that live, or else the one that answers. For admins.
+         */
+        get: operations["listServers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{projectId}/retention": {
         parameters: {
             query?: never;
@@ -3925,7 +3945,7 @@ export interface components {
                  * @description Another run of its thread executes, or waits for an answer; the runs at once of its user, its project, its agent or the server are at their limit, in number or in bytes; or a model's provider takes no calls at present, so that the run has lent its slot.
                  * @enum {string}
                  */
-                reason: "thread_busy" | "thread_waiting" | "user_limit" | "project_limit" | "agent_limit" | "server_limit" | "provider_pace";
+                reason: "thread_busy" | "thread_waiting" | "user_limit" | "project_limit" | "agent_limit" | "server_limit" | "provider_pace" | "no_server";
                 /** @description The run of its thread that comes first. */
                 behind?: string;
                 /** @description Its place among the queued runs of its thread, or among its user's threads whose next run is queued: 1 is the next. */
@@ -4669,6 +4689,38 @@ export interface components {
             /** @description Any JSON value. */
             parameters?: unknown;
         };
+        /** @description A living server of the database, as it was seen some seconds ago. */
+        Server: {
+            id: string;
+            /** @description Of its host; null before it has told. */
+            name: string | null;
+            address: string | null;
+            /** @description Of Baton. */
+            version: string | null;
+            /** @description Of the database; null if it is not known. */
+            schema: number | null;
+            /** @enum {string} */
+            role: "all" | "gateway" | "worker";
+            /** @description Agents with one of them as `run_on` are executed here. */
+            labels: string[];
+            /**
+             * Format: date-time
+             * @description Null where one server at a time uses the database, like `seenAt`.
+             */
+            startedAt: string | null;
+            /** Format: date-time */
+            seenAt: string | null;
+            /** @description Runs that it executes. */
+            running: number;
+            /** @description Runs that it can execute beside them. */
+            free: number;
+            /** @description Queued runs that it knows of, of all servers. */
+            queued: number;
+            /** @description That it offers in the project of the request. */
+            agents: string[];
+            workflows: string[];
+            tools: string[];
+        };
         /** @description Those of all projects together. */
         ServerLimits: {
             running: number;
@@ -4687,6 +4739,12 @@ export interface components {
             connectionsPerPeer: number | null;
             /** @description Credentials of one address that are wrong in a minute; null for no limit. */
             guessesPerPeer: number | null;
+        };
+        /** @description The living servers of the database, the one that answers first. */
+        Servers: {
+            servers: components["schemas"]["Server"][];
+            /** @description How servers differ that should be equal, in sentences. */
+            warnings: string[];
         };
         /** @description What a user or a project has of a server. */
         Share: {
@@ -8208,6 +8266,71 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            421: components["responses"]["Misdirected"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listServers: {
+        parameters: {
+            query?: {
+                /** @description The project, instead of the body's or the credential's. */
+                projectId?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The servers. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "servers": [
+                     *         {
+                     *           "id": "5kzq3w7x2m4n6p8r",
+                     *           "name": "web-1",
+                     *           "address": "10.0.0.1:8080",
+                     *           "version": "1.4.0",
+                     *           "schema": 1,
+                     *           "role": "all",
+                     *           "labels": [
+                     *             "gpu"
+                     *           ],
+                     *           "startedAt": "2025-01-02T03:04:05.000Z",
+                     *           "seenAt": "2025-01-02T04:04:05.000Z",
+                     *           "running": 3,
+                     *           "free": 997,
+                     *           "queued": 0,
+                     *           "agents": [
+                     *             "echo",
+                     *             "researcher"
+                     *           ],
+                     *           "workflows": [
+                     *             "triage"
+                     *           ],
+                     *           "tools": [
+                     *             "calculator"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "warnings": [
+                     *         "The settings retention differ between web-1 (10.0.0.1:8080) and web-2 (10.0.0.2:8080)"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Servers"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["ProjectNotFound"];
             421: components["responses"]["Misdirected"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

@@ -9,6 +9,7 @@ import { Keys } from "./keys";
 import { Limits } from "./limits";
 import { Myself } from "./myself";
 import { Retention } from "./retention";
+import { Servers } from "./servers";
 
 /** The page Admin: the caller, and the project's rules that the caller may see and change. */
 export default function Page() {
@@ -22,6 +23,7 @@ export default function Page() {
     { id: "me", name: "You" },
     { id: "limits", name: "Limits" },
     ...(viewer ? [{ id: "retention", name: "Retention" }] : []),
+    ...(admin ? [{ id: "servers", name: "Servers" }] : []),
     ...(admin && me.authentication === "api-key" ? [{ id: "keys", name: "Keys" }] : []),
     ...(admin && accounts ? [{ id: "audit", name: "Audit" }] : []),
   ];
@@ -37,6 +39,7 @@ export default function Page() {
           {tab === "me" && <Myself />}
           {tab === "limits" && <Limits />}
           {tab === "retention" && <Retention />}
+          {tab === "servers" && <Servers />}
           {tab === "keys" && <Keys />}
           {tab === "audit" && <Audit />}
         </Tabs>

@@ -88,6 +88,7 @@ function Why({ run, waiting: { reason, behind, position = 0 } }: { run: Run; wai
     project_limit: "the project’s share is used",
     agent_limit: `${run.workflowId} executes as many runs as it may`,
     server_limit: "the server executes as many runs as it may",
+    no_server: "no server offers what it needs",
     provider_pace: "the model’s provider takes no calls",
     thread_busy: "",
     thread_waiting: "",
