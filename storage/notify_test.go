@@ -13,6 +13,7 @@ import (
 	"github.com/batonrun/baton/runtime/bus/bustest"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/postgrestest"
+	"github.com/batonrun/baton/storage/storagetest"
 )
 
 // clustered returns the databases of servers that join a cluster one after the other. Those before know of each.
@@ -59,7 +60,7 @@ func TestNotify_IsOfClusters(t *testing.T) {
 // A connection that is cut, or silent, is replaced. Until then nothing is sent, and the receiver learns that it may have lost something.
 func TestNotify_ConnectsAgain(t *testing.T) {
 	direct := postgrestest.New(t)
-	p, through := newProxy(t, direct)
+	p, through := storagetest.NewProxy(t, direct)
 	join := clustered(t, through)
 	db := join()
 	join()
@@ -102,13 +103,13 @@ func TestNotify_ConnectsAgain(t *testing.T) {
 	}
 	passes()
 
-	p.silent.Store(true)
+	p.Silent.Store(true)
 	soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	if err := b.Send(soon, []byte("x")); err == nil {
 		t.Error("it is sent on a silent network")
 	}
-	p.silent.Store(false)
+	p.Silent.Store(false)
 	if errs := passes(); errs == 0 {
 		t.Error("the receiver does not learn that the connection was cut")
 	}
