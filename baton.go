@@ -112,6 +112,10 @@ type Tuning struct {
 	// Labels are the labels of a server with Cluster: it executes the runs of agents with one of them as plugins.Info.RunOn.
 	Labels []string
 
+	// Servers is called with how many servers of the cluster share the database, when that has changed. It is for limits of which
+	// each server applies an equal part. Nil ignores it.
+	Servers func(n int)
+
 	// KeepEdits keeps a thread as it is when an AG-UI or CopilotKit client edits an earlier message or asks for another
 	// answer, instead of rewinding the thread. Such clients send a list of messages that differs from the thread.
 	KeepEdits bool

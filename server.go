@@ -149,8 +149,28 @@ func (s *Server) Start(ctx context.Context) (err error) {
 			cfg.Log.Warn("a plugin needs attention", "plugin", name, "why", why)
 		}
 	})
+	if cfg.Servers != nil && s.db.Shared() {
+		s.tidying.Go(func() { s.countServers(ctx) }) // ends with Shutdown
+	}
 	s.tidying.Go(func() { tidy(ctx, s.tidy, s.rt, s.db, *cfg.Retention, cfg.Log) }) // ends with Shutdown
 	return nil
+}
+
+// countServers reports how many servers the cluster has, until ctx ends.
+func (s *Server) countServers(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for last := 1; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if n := s.db.Living(); n != last {
+			last = n
+			s.cfg.Servers(n)
+		}
+	}
 }
 
 // unwell returns a line about each plugin that needs attention.

@@ -1,6 +1,7 @@
 package baton
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -17,14 +18,18 @@ const (
 	countEvery  = 10 * time.Second // the period of run statistics; queries add the runs since then
 	retireEvery = 12               // periods between two runs of the retention: an hour
 	turnLasts   = time.Second      // how long a duty works until the next one has its turn
+	takeEvery   = 3 * time.Second  // how often a server of a cluster tries to take the duties of one that has ended
 )
 
 // tidy gives the duties of the janitor their turns until ctx ends.
 func tidy(ctx context.Context, every time.Duration, rt *runtime.Runtime, db *storage.DB, policy runtime.Policy, log *slog.Logger) {
-	last := time.Now()
+	last, retry := time.Now(), every
+	if db.Shared() {
+		retry = min(every, takeEvery)
+	}
 	var guard clockGuard
 	j := janitor.New(janitor.Config{
-		Duties: duties(every, rt, db, policy, &guard, log), Begin: last, Retry: every, Slice: turnLasts, Behind: every * retireEvery, Log: log,
+		Duties: duties(every, rt, db, policy, &guard, log), Begin: last, Retry: retry, Slice: turnLasts, Behind: every * retireEvery, Log: log,
 	})
 	defer j.Stop()
 	for {
@@ -50,16 +55,20 @@ func duties(every time.Duration, rt *runtime.Runtime, db *storage.DB, policy run
 			if rt.Serves() != nil {
 				return janitor.ErrNotNow // the active server does it
 			}
+			if mine, err := db.TakeDuty(ctx, janitor.Name(ctx)); err != nil || !mine {
+				return cmp.Or(err, janitor.ErrNotNow)
+			}
 			return do(ctx, now)
 		}
 	}
 	expiring := func(do func(context.Context, time.Time) error) func(context.Context, time.Time) error {
-		return active(func(ctx context.Context, now time.Time) error {
+		do = active(do)
+		return func(ctx context.Context, now time.Time) error {
 			if guard.left > 0 {
 				return janitor.ErrNotNow
 			}
 			return do(ctx, now)
-		})
+		}
 	}
 	return []janitor.Duty{
 		{Name: "retention", Every: every * retireEvery, Do: expiring(func(ctx context.Context, now time.Time) error {

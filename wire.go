@@ -155,6 +155,7 @@ func newWeb(cfg *Config, secure *tls.Config, rt *runtime.Runtime, db *storage.DB
 	meter := (*rates.Meter)(nil)
 	if accounts != nil {
 		limits := cfg.Limits.rates()
+		limits.Servers = db.Living
 		cfg.adjust(&limits)
 		meter = rates.New(limits)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/declared/makers"
 	"github.com/batonrun/baton/storage/blob/cloud"
 )
 
@@ -73,6 +74,7 @@ func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.
 		Name:        cmp.Or(cfg.Name, pod()),
 		Role:        roleOf(cfg.Role),
 		Labels:      cfg.Labels,
+		Servers:     makers.Share,
 		KeepEdits:   cfg.KeepEdits,
 		NoPrompts:   !cfg.Prompts,
 		Console:     cfg.Console,

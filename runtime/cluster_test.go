@@ -27,6 +27,7 @@ type dying struct {
 	runtime.Store
 	asleep atomic.Pointer[chan struct{}]
 	drains atomic.Int64 // calls of Drain
+	left   atomic.Int64 // commits until it dies by itself, if positive
 }
 
 func (d *dying) die() (wake func()) {
@@ -42,6 +43,9 @@ func (d *dying) sleep() {
 }
 
 func (d *dying) Commit(ctx context.Context, n int64, b *data.Batch) error {
+	if d.left.Load() > 0 && d.left.Add(-1) == 0 {
+		d.die()
+	}
 	d.sleep()
 	return d.Store.Commit(ctx, n, b)
 }

@@ -2,8 +2,10 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,5 +114,96 @@ func TestCluster_CapsHoldOverAllServers(t *testing.T) {
 		if most != want {
 			t.Errorf("%v: %d runs at once, want %d", of, most, want)
 		}
+	}
+}
+
+// What others have used of a budget counts some seconds later, and at once for a run that is near its limit.
+func TestCluster_BudgetsCountWhatOthersUse(t *testing.T) {
+	url := postgrestest.New(t)
+	var made, called atomic.Int64
+	cfg := budgeted(tokensADay(300, ""))
+	a, _ := member(t, url, cfg, careless)
+	b, _ := member(t, url, cfg, caller(&made), noop(&called))
+	a.wait(a.start("main", "careless", "1234").RunID, runtime.Completed)
+	for {
+		list, err := b.Budgets(local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list[0].Used == 240 {
+			break
+		}
+		<-tick()
+	}
+	a.wait(a.start("main", "careless", "1").RunID, runtime.Completed)
+	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+		Agent: "caller", ThreadID: "other", Messages: []agui.Message{{Role: agui.RoleUser, Content: "1"}},
+	})
+	if err == nil {
+		if run := b.wait(s.RunID, runtime.Completed, runtime.Failed); run.Error == nil || run.Error.Code != "budget_exceeded" {
+			t.Errorf("the run is %s, %+v", run.Status, run.Error)
+		}
+	} else if refused, ok := errors.AsType[*runtime.Error](err); !ok || refused.Code != "budget_exceeded" {
+		t.Error(err)
+	}
+	if made.Load() > 0 {
+		t.Error("a model was called with a budget that another server has used up")
+	}
+}
+
+// The limit on queued runs counts those of all servers.
+func TestCluster_QueueLimitCountsAllServers(t *testing.T) {
+	url := postgrestest.New(t)
+	hangs, _ := halves("half")
+	cfg := runtime.Config{QueueDepth: 3, Limits: runtime.Limits{Runs: 1}}
+	a, _ := member(t, url, cfg, hangs)
+	b, _ := member(t, url, cfg, hangs)
+	for i, server := range []*bench{a, b} {
+		server.start(fmt.Sprint("runs ", i), "half", "go")
+		<-hangs.began
+	}
+	for i := range 3 {
+		a.start(fmt.Sprint("waits ", i), "half", "go")
+	}
+	for i := 0; ; i++ { // b learns of them in a second
+		_, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+			Agent: "half", ThreadID: fmt.Sprint("more ", i), Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}},
+		})
+		if refused, ok := errors.AsType[*runtime.Error](err); ok && refused.Code == "queue_full" {
+			break
+		}
+		if err != nil || i == 3 {
+			t.Fatalf("run %d is queued beside the limit, %v", i, err)
+		}
+		<-time.After(time.Second)
+	}
+}
+
+// A deletion that a server has begun when it dies is completed by another.
+func TestCluster_CompletesDeletionsOfADeadServer(t *testing.T) {
+	url := postgrestest.New(t)
+	cfg := runtime.Config{Limits: runtime.Limits{DeletedAtOnce: 1}}
+	a, store := member(t, url, cfg, careless)
+	b, _ := member(t, url, cfg, careless)
+	s := a.start("main", "careless", "1234")
+	a.wait(s.RunID, runtime.Completed)
+	store.left.Store(3)
+	gone := make(chan error, 1)
+	go func() { gone <- a.DeleteThread(context.Background(), local, "main") }()
+	for {
+		if _, err := store.Store.Thread(t.Context(), s.ThreadKey); errors.Is(err, data.ErrNotFound) {
+			break
+		}
+		<-tick()
+	}
+	select {
+	case err := <-gone:
+		t.Errorf("the server that dies has completed the deletion: %v", err)
+	default:
+	}
+	close(*store.asleep.Swap(nil))
+	<-gone
+	if _, err := b.Run(t.Context(), local, s.RunID); err == nil {
+		t.Error("the run is still there")
 	}
 }

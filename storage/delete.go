@@ -163,8 +163,9 @@ DELETE FROM threads WHERE key = ?`
 // Deletions of which parts are left.
 const (
 	noteDeletion = `
-INSERT INTO deletions (thread_key, run_key, events, last_event_id) VALUES (?, ?, ?, ?)
-ON CONFLICT (thread_key, run_key) DO UPDATE SET events = excluded.events, last_event_id = excluded.last_event_id`
+INSERT INTO deletions (thread_key, run_key, events, last_event_id, instance) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (thread_key, run_key) DO UPDATE SET
+	events = excluded.events, last_event_id = excluded.last_event_id, instance = excluded.instance`
 
 	forgetDeletion = `
 DELETE FROM deletions WHERE thread_key = ? AND run_key = ?`
@@ -177,7 +178,8 @@ DELETE FROM deletions WHERE thread_key = ANY (?) AND run_key = ANY (?)`
 
 	selectDeletions = `
 SELECT d.thread_key, d.run_key, d.events, d.last_event_id, t.project_id FROM deletions d JOIN threads t ON t.key = d.thread_key
-WHERE (d.thread_key, d.run_key) > (?, ?) ORDER BY d.thread_key, d.run_key LIMIT ?`
+WHERE (d.thread_key, d.run_key) > (?, ?) AND NOT EXISTS (SELECT 1 FROM instances WHERE id = d.instance AND NOT fenced)
+ORDER BY d.thread_key, d.run_key LIMIT ?`
 )
 
 // deletedBytes is about the size of the rows that one part of a deletion removes.
@@ -267,7 +269,7 @@ func (r *removal) delete(d *data.Delete) error {
 		if d.Events {
 			events = 1
 		}
-		return r.exec(noteDeletion, d.ThreadKey, d.RunKey, events, d.Last)
+		return r.exec(noteDeletion, d.ThreadKey, d.RunKey, events, d.Last, r.w.instance)
 	case d.RunKey == 0:
 		return r.exec(forgetDeletions, d.ThreadKey)
 	}

@@ -40,7 +40,7 @@ func (db *DB) Bus() bus.Bus {
 
 // Send implements bus.Bus. It closes the connection when it takes longer than ctx lasts.
 func (n *notifier) Send(ctx context.Context, datagram []byte) error {
-	if n.watcher.others.Load() == 0 {
+	if n.watcher.living.Load() <= 1 {
 		return bus.ErrAlone
 	}
 	n.mu.Lock()

@@ -27,9 +27,9 @@ var (
 		"appendEvents", "lockPartitions", "partitionExists", "selectPartitions", "deleteStray",
 		"reserveKeys", "lockInstances", "lockNames", "selectThreadKeys", "lockJoining",
 		"selectServerVersion", "selectClock", "selectThreadsByID",
-		"lookAtInstances", "drainServer", "fenceSilent", "endSessions", "selectHolders", "insertServer", "deleteServers", "lockRollUp",
+		"lookAtInstances", "drainServer", "fenceSilent", "endSessions", "selectHolders", "insertServer", "deleteServers",
 		"insertChunk", "selectChunk", "deleteChunks", "tellAbout", "tellLoad", "selectServers",
-		"countRunningOfProjects", "countRunningOfUsers", "countQueued",
+		"selectDuty", "takeDuty", "holdDuty", "leaveDuties", "countRunningOfProjects", "countRunningOfUsers", "countQueued",
 		"tieRun", "takeTie", "untieRun", "untieAnywhere", "dropTie", "joinThread", "untieDropped", "selectDropped", "claimOverdue", "deleteTies",
 	}
 	templates = []string{"partitionHasUnsealed"}

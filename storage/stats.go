@@ -48,10 +48,6 @@ INSERT INTO stats_buckets (project_id, step, at, data)
 VALUES (?::text, ?::bigint, ?::timestamptz, ?::text)
 ON CONFLICT (project_id, step, at) DO UPDATE SET data = excluded.data`
 
-	// lockRollUp lets one instance of a cluster at a time change the buckets.
-	lockRollUp = `
-SELECT pg_try_advisory_xact_lock(hashtext('baton roll-up'))`
-
 	forgetBuckets = `
 DELETE FROM stats_buckets WHERE (project_id, step, at) IN (
 	SELECT project_id, step, at FROM stats_buckets WHERE step = ? AND at < ? ORDER BY at LIMIT ?)`
@@ -109,11 +105,6 @@ func (c counter) RollUp(ctx context.Context, now time.Time) (n int, err error) {
 	err = inTurns(ctx, func() (more bool, err error) {
 		some := 0
 		err = c.aside(ctx, func(tx *tx) error {
-			if c.cfg.Cluster {
-				if alone, err := one(ctx, tx, scalar[bool], lockRollUp); err != nil || !alone {
-					return err
-				}
-			}
 			ended, err := all(ctx, tx, scanEnded, lockEnded, 0, rolledUpAtOnce)
 			if err != nil {
 				return err

@@ -331,7 +331,7 @@ func (c *counting) checkUsage() {
 		s := want[c.calls[i].Spender()]
 		want[c.calls[i].Spender()] = data.Spending{Spender: c.calls[i].Spender(), Tokens: s.Tokens + c.calls[i].Tokens(), Cost: s.Cost + c.calls[i].Cost}
 	}
-	list, err := c.db.Spent(c.Context(), day.AddDate(0, 0, -2), day.AddDate(0, 0, 3))
+	list, err := c.db.Spent(c.Context(), "", day.AddDate(0, 0, -2), day.AddDate(0, 0, 3))
 	got := make(map[data.Spender]data.Spending)
 	for _, s := range list {
 		got[s.Spender] = s

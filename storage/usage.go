@@ -138,9 +138,8 @@ func (c counter) Usage(ctx context.Context, f data.UsageFilter) (list []data.Usa
 	return list[:min(len(list), f.Limit)], err
 }
 
-// Spent returns what all spenders have spent: see [data.Reader].
-func (r keyed) Spent(ctx context.Context, from, until time.Time) (list []data.Spending, err error) {
-	const limit = 1000
+// Spent returns what spenders have spent: see [data.Reader].
+func (c counter) Spent(ctx context.Context, project string, from, until time.Time) (list []data.Spending, err error) {
 	sums := make(map[data.Spender]*data.Spending)
 	add := func(project string, u *data.UsageSum) {
 		who := data.Spender{Project: project, User: u.User, Agent: u.Agent}
@@ -150,10 +149,45 @@ func (r keyed) Spent(ctx context.Context, from, until time.Time) (list []data.Sp
 		sums[who].Tokens += u.Tokens()
 		sums[who].Cost += u.Cost
 	}
+	err = c.read.snapshot(ctx, func(q querier) error {
+		if project != "" {
+			return spentOf(ctx, q, project, from, until, add)
+		}
+		return spentOfAll(ctx, q, from, until, add)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, sum := range sums {
+		list = append(list, *sum)
+	}
+	slices.SortFunc(list, func(a, b data.Spending) int {
+		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.User, b.User), cmp.Compare(a.Agent, b.Agent))
+	})
+	return list, nil
+}
+
+// spentOf adds up what a project has spent.
+func spentOf(ctx context.Context, q querier, project string, from, until time.Time, add func(string, *data.UsageSum)) error {
+	days, err := all(ctx, q, scanUsage, sumUsage, false, true, true, false, false, project, ms(from), ms(until.Add(-time.Millisecond)), "", true, maxWaiting)
+	if err != nil {
+		return err
+	}
+	for i := range days {
+		add(project, &days[i].UsageSum)
+	}
+	calls, err := all(ctx, q, scanCall, selectCallsOfProject, project, maxWaiting)
+	addCalls(calls, from, until, add)
+	return err
+}
+
+// spentOfAll adds up what all have spent.
+func spentOfAll(ctx context.Context, q querier, from, until time.Time, add func(string, *data.UsageSum)) error {
+	const limit = 1000
 	for after := (usageRow{UsageSum: data.UsageSum{UsageKey: data.UsageKey{Day: from.Add(-time.Millisecond)}}}); ; {
-		days, err := all(ctx, r.q, scanUsage, selectUsageDays, ms(after.Day), after.project, after.User, after.Agent, after.Provider, after.Model, ms(until), limit)
+		days, err := all(ctx, q, scanUsage, selectUsageDays, ms(after.Day), after.project, after.User, after.Agent, after.Provider, after.Model, ms(until), limit)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i := range days {
 			add(days[i].project, &days[i].UsageSum)
@@ -164,27 +198,21 @@ func (r keyed) Spent(ctx context.Context, from, until time.Time) (list []data.Sp
 		after = days[limit-1]
 	}
 	for after := int64(0); ; {
-		calls, err := all(ctx, r.q, scanCall, selectCalls, after, limit)
-		if err != nil {
-			return nil, err
-		}
-		for i := range calls {
-			if sum := calls[i].Sum(); !sum.Day.Before(from) && sum.Day.Before(until) {
-				add(calls[i].Project, &sum)
-			}
-		}
-		if len(calls) < limit {
-			break
+		calls, err := all(ctx, q, scanCall, selectCalls, after, limit)
+		if addCalls(calls, from, until, add); err != nil || len(calls) < limit {
+			return err
 		}
 		after = calls[limit-1].key
 	}
-	for _, sum := range sums {
-		list = append(list, *sum)
+}
+
+// addCalls adds up those of the calls that were made in a time.
+func addCalls(calls []call, from, until time.Time, add func(string, *data.UsageSum)) {
+	for i := range calls {
+		if sum := calls[i].Sum(); !sum.Day.Before(from) && sum.Day.Before(until) {
+			add(calls[i].Project, &sum)
+		}
 	}
-	slices.SortFunc(list, func(a, b data.Spending) int {
-		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.User, b.User), cmp.Compare(a.Agent, b.Agent))
-	})
-	return list, nil
 }
 
 func raiseCells(r *data.Raise) []any {

@@ -169,7 +169,7 @@ type watcher struct {
 	d      *dialect
 	schema int64 // of this program
 
-	others atomic.Int64 // other instances that could write at the last look
+	living atomic.Int64 // instances that may write, as the last look has seen them
 
 	mu     sync.Mutex // guards the fields below
 	db     *sqlx.DB   // nil until the first look
@@ -251,7 +251,7 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 		gone = gone || row.draining
 		others = append(others, row)
 	}
-	w.others.Store(int64(len(others)))
+	w.living.Store(int64(len(others)) + 1)
 	return others, gone, nil
 }
 
@@ -346,3 +346,6 @@ func (c *committer) Drain(ctx context.Context) (successor bool, err error) {
 	}
 	return successor, nil
 }
+
+// Living returns how many instances may write: see [data.Store].
+func (c *committer) Living() int { return max(1, int(c.watcher.living.Load())) }

@@ -154,8 +154,19 @@ func (w *writer) transactFrom(ctx context.Context, begin, fn func(*tx) error) er
 	return nil
 }
 
-// aside runs fn in a transaction beside the commits. It fails with ErrFenced on an instance that was fenced.
+// aside runs fn in a transaction beside the commits. It fails with ErrFenced on an instance that was fenced, and with
+// janitor.ErrNotNow as a part of a duty that another instance has.
 func (w *writer) aside(ctx context.Context, fn func(*tx) error) error {
+	return w.asInstance(ctx, func(tx *tx) error {
+		if err := tx.holdDuty(); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
+// asInstance is aside, whatever the duties.
+func (w *writer) asInstance(ctx context.Context, fn func(*tx) error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.transact(ctx, func(tx *tx) error {

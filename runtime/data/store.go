@@ -31,6 +31,12 @@ type Store interface {
 	// KeepLease renews the lease without a batch number, while the outcome of a batch is unknown. It does nothing for an instance
 	// that was fenced.
 	KeepLease(ctx context.Context) error
+	// TakeDuty reports whether the joined instance is the one that does a kind of background work. It becomes that if no other
+	// that may write is, and stays it until LeaveDuties, or until it may not write any more. A Store that is not Shared has no
+	// duties: it reports true.
+	TakeDuty(ctx context.Context, name string) (bool, error)
+	// LeaveDuties lets another instance take the joined instance's duties.
+	LeaveDuties(ctx context.Context) error
 	// Leave ends the joined instance, so that another may join at once. It does not change an instance that has ended.
 	Leave(ctx context.Context) error
 	// Fence ends an instance that may still write, as EndFenced. It waits for a running commit.
@@ -55,6 +61,8 @@ type Store interface {
 	// Servers returns the instances that may write beside others, ordered by their ids, 1000 at most. About is empty where Told is
 	// among known.
 	Servers(ctx context.Context, known []string) ([]Server, error)
+	// Living returns how many instances may write, the joined one included, as the last Watch has seen them: one unless it is Shared.
+	Living() int
 	// Shared reports whether other instances may write the database at the same time.
 	Shared() bool
 	// Close closes the connections.
@@ -166,7 +174,8 @@ type ByKey interface {
 	CountRunning(ctx context.Context, of []Name) (map[Name]int, error)
 	// CountQueued returns how many runs are QUEUED: of all, of each project and of each user in it, as Names without ids.
 	CountQueued(ctx context.Context) (map[Name]int, error)
-	// Deletions returns up to limit deletions of which parts are left, by the keys of their threads and runs, after those keys.
+	// Deletions returns up to limit deletions of which parts are left and whose instance may not write any more, by the keys of
+	// their threads and runs, after those keys.
 	Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]Deletion, error)
 	// Expired returns up to limit open interrupts that have expired by now.
 	Expired(ctx context.Context, now time.Time, limit int) ([]Interrupt, error)
@@ -198,8 +207,9 @@ type ByKey interface {
 	// SpanAfter returns the thread's first span that begins after the event.
 	SpanAfter(ctx context.Context, threadKey, eventID int64) (Span, error)
 	Memos(ctx context.Context, runKey int64, generation int) ([]Memo, error)
-	// Spent returns what all spenders have spent from the beginning of one day to that of another. RollUp must not be called meanwhile.
-	Spent(ctx context.Context, from, until time.Time) ([]Spending, error)
+	// Spent returns what the spenders of a project, or of all when it is empty, have spent from the beginning of one day to that of
+	// another.
+	Spent(ctx context.Context, project string, from, until time.Time) ([]Spending, error)
 	// Raises returns the raises of periods that began at a time or later.
 	Raises(ctx context.Context, since time.Time) ([]Raise, error)
 	// Interrupts returns the run's interrupts, oldest first.

@@ -107,6 +107,7 @@ func (j *Janitor) Stop() {
 
 func (d *duty) begin(ctx context.Context, now time.Time) {
 	d.began, d.behind = now, false
+	d.turn.name = d.Name
 	d.resume, d.stop = iter.Pull(func(yield func(struct{}) bool) {
 		d.turn.yield = yield
 		d.err = d.Do(context.WithValue(ctx, turnKey{}, &d.turn), now)
@@ -115,11 +116,20 @@ func (d *duty) begin(ctx context.Context, now time.Time) {
 
 // turn is the turn of a duty, which its context has.
 type turn struct {
+	name  string
 	ends  time.Time
 	yield func(struct{}) bool
 }
 
 type turnKey struct{}
+
+// Name returns the name of the duty that the context belongs to, or "".
+func Name(ctx context.Context) string {
+	if t, ok := ctx.Value(turnKey{}).(*turn); ok {
+		return t.name
+	}
+	return ""
+}
 
 // Yield ends the turn of the duty that the context belongs to, if its time is over, and returns with the duty's next turn. It fails
 // when the context is done or the janitor stops. In any other context it does nothing else.

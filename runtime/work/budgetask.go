@@ -47,6 +47,7 @@ func (l *live) reached(c *data.CallUsage) (list []data.BudgetState) {
 func (s *step) MayCallModel() error {
 	l := s.l
 	l.source.Room()
+	l.en.refreshBudgets(l.spender(), time.Now())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, b := range l.en.budgetsOf(l.spender(), time.Now()) {

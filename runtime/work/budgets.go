@@ -10,8 +10,8 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// budgets counts what model calls use of the budgets that have a period. Only one instance at a time executes runs, and it first reads
-// what was used under the instances before it, so that its sums agree with the database.
+// budgets counts what model calls use of the budgets that have a period. An instance first reads what was used before it. In a cluster
+// it reads again and again what others have used since.
 type budgets struct {
 	prices data.Prices
 
@@ -46,42 +46,63 @@ func newBudgets(list []data.Budget, prices data.Prices) (*budgets, error) {
 	return b, nil
 }
 
-// loadBudgets reads what was spent and raised under the instances before this one.
-func (b *budgets) loadBudgets(ctx context.Context, store data.Store, now time.Time) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	spent := make(map[time.Time][]data.Spending) // since the beginning of a period
+// loadBudgets reads what a project, or with "" all, have spent and raised under all instances. A call that this instance has counted
+// and not yet stored keeps counting, as a sum never falls.
+func (b *budgets) loadBudgets(ctx context.Context, store data.Store, project string, now time.Time) error {
+	since, spent := now, make(map[time.Time][]data.Spending) // since the beginning of a period
 	for _, c := range b.list {
-		if c.EachRun() {
+		from, until := c.Period(now)
+		if _, read := spent[from]; c.EachRun() || read {
 			continue
 		}
-		p := c.at(now)
-		list, read := spent[p.from]
-		if !read {
-			var err error
-			if list, err = store.Spent(ctx, p.from, p.until); err != nil {
-				return err
-			}
-			spent[p.from] = list
+		list, err := store.Spent(ctx, project, from, until)
+		if err != nil {
+			return err
 		}
-		for i := range list {
-			if subject, has := c.Subject(list[i].Spender); has {
-				o := owner{list[i].Project, subject}
-				p.used[o] = data.Plus(p.used[o], c.Counts(list[i].Tokens, list[i].Cost))
-			}
-		}
-	}
-	since := now
-	for from := range spent {
-		if from.Before(since) {
+		if spent[from] = list; from.Before(since) {
 			since = from
 		}
 	}
+	if len(spent) == 0 {
+		return nil
+	}
 	raises, err := store.Raises(ctx, since)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.list {
+		if !c.EachRun() {
+			c.apply(spent[c.at(now).from], c.at(now))
+		}
+	}
 	for i := range raises {
 		b.apply(&raises[i], now)
 	}
-	return err
+	return nil
+}
+
+// apply raises the use of a period to what was spent in it. The caller holds mu.
+func (c *counted) apply(spent []data.Spending, p *period) {
+	sums := make(map[owner]int64)
+	for i := range spent {
+		if subject, has := c.Subject(spent[i].Spender); has {
+			o := owner{spent[i].Project, subject}
+			sums[o] = data.Plus(sums[o], c.Counts(spent[i].Tokens, spent[i].Cost))
+		}
+	}
+	for o, n := range sums {
+		p.used[o] = max(p.used[o], n)
+	}
+}
+
+// refreshBudgets reads what other instances of a cluster have used of the budgets of a spender that are nearly used up.
+func (en *Engine) refreshBudgets(who data.Spender, now time.Time) {
+	near := func(s data.BudgetState) bool { return !s.EachRun() && s.Used >= s.Amount/100*warnAt }
+	if en.shared && slices.ContainsFunc(en.budgetsOf(who, now), near) {
+		en.logUnshared(en.loadBudgets(en.abandoned, en.store, who.Project, now))
+	}
 }
 
 // at returns the period of a time. The caller holds mu.

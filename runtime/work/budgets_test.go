@@ -50,7 +50,7 @@ func TestBudgets_ResetAtUTC(t *testing.T) {
 		spent[at[:10]] += 60
 		spent[at[:7]] += 60
 		begins := open()
-		if err := begins.loadBudgets(t.Context(), store, now); err != nil {
+		if err := begins.loadBudgets(t.Context(), store, "", now); err != nil {
 			t.Fatal(err)
 		}
 		for name, b := range map[string]*budgets{"goes on": goes, "begins": begins} {

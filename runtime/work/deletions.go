@@ -11,7 +11,8 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// finishDeletions completes the deletions that an earlier instance has begun, before readers can see the remaining rows.
+// finishDeletions completes the deletions that an instance has begun which has ended, at a start before readers can see the
+// remaining rows.
 func (en *Engine) finishDeletions(ctx context.Context) error {
 	const limit = 100
 	for last := (data.Deletion{}); ; {

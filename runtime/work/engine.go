@@ -224,7 +224,7 @@ func (en *Engine) Go(f func()) { en.tasks.Go(f) }
 func (en *Engine) Begin(ctx context.Context) error {
 	en.committing.Store(true)
 	en.tasks.Go(func() { en.commits.Run(en.abandoned) })
-	if err := en.loadBudgets(ctx, en.store, time.Now()); err != nil {
+	if err := en.loadBudgets(ctx, en.store, "", time.Now()); err != nil {
 		return fmt.Errorf("read what was spent: %w", err)
 	}
 	if en.shared {
@@ -262,6 +262,9 @@ func (en *Engine) Shutdown(ctx context.Context) bool {
 	}
 	en.commits.Drain()
 	close(en.quit)
+	if en.shared && en.committing.Load() {
+		en.tasks.Go(func() { _ = en.store.LeaveDuties(en.abandoned) }) // others take them at the latest when the instance has left
+	}
 
 	drained := make(chan struct{})
 	go func() { // ends when the last live run was settled

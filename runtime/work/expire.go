@@ -10,8 +10,9 @@ import (
 	"github.com/batonrun/baton/runtime/decide"
 )
 
-// expire answers interrupts that have expired. It ends when the runtime stops.
+// expire answers interrupts that have expired, as one instance of a cluster does. It ends when the runtime stops.
 func (en *Engine) expire() {
+	mine := false
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -20,6 +21,12 @@ func (en *Engine) expire() {
 			return
 		case now := <-tick.C:
 			en.cfg.Feeds.Sweep(now)
+		}
+		if !mine {
+			mine, _ = en.store.TakeDuty(en.abandoned, dutyExpiry)
+		}
+		if !mine {
+			continue
 		}
 		late, err := en.store.Expired(en.abandoned, time.Now(), 100)
 		if err != nil {
@@ -30,6 +37,12 @@ func (en *Engine) expire() {
 		}
 	}
 }
+
+// The duties of an engine, which one instance of a cluster does for all until it ends.
+const (
+	dutyExpiry    = "expiry of questions"
+	dutyDeletions = "deletions of other servers"
+)
 
 func (en *Engine) expireOne(late *data.Interrupt) {
 	run, err := en.store.Run(en.abandoned, late.RunKey)

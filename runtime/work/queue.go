@@ -2,6 +2,7 @@ package work
 
 import (
 	"container/list"
+	"maps"
 	"sync"
 	"time"
 
@@ -23,6 +24,9 @@ type runQueue struct {
 	queued int                // their sum
 	theirs map[data.Name]int  // sums by user, and by project: a name without a user
 	asking map[int64]struct{} // threads with a run that is WAITING
+
+	all   map[data.Name]int // in a cluster: how many runs are QUEUED, as counted last, by user, by project and in all
+	since map[data.Name]int // what this instance has added since that count began
 
 	weighing int     // runs being weighed
 	full     []int64 // see noRoom
@@ -94,6 +98,9 @@ func (q *runQueue) set(out *decide.Decided) {
 	} else {
 		q.counts[key] = queued
 	}
+	if q.all != nil {
+		q.follow(out.Moves)
+	}
 	q.asks(key, asks)
 	p, stands := q.needs[key]
 	switch {
@@ -121,10 +128,52 @@ func (q *runQueue) count(in inQueue, sign int) {
 	}
 }
 
+// follow adds the moves of a decision to the changes since the last count. The caller holds mu.
+func (q *runQueue) follow(moves []decide.Move) {
+	for i := range moves {
+		by, run := 0, &moves[i].Run
+		if moves[i].To == data.Queued {
+			by++
+		}
+		if moves[i].From == data.Queued {
+			by--
+		}
+		for _, of := range [3]data.Name{{}, {Project: run.Project}, {Project: run.Project, User: run.User}} {
+			q.since[of] += by
+		}
+	}
+}
+
+// recount sets the numbers of QUEUED runs of all instances, which count reads. What this instance decides meanwhile may count twice
+// until the next recount.
+func (q *runQueue) recount(count func() (map[data.Name]int, error)) error {
+	q.mu.Lock()
+	before := maps.Clone(q.since)
+	q.mu.Unlock()
+	all, err := count()
+	if err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	since := make(map[data.Name]int)
+	for of, n := range q.since {
+		if n -= before[of]; n != 0 {
+			since[of] = n
+		}
+	}
+	q.all, q.since = all, since
+	return nil
+}
+
 // of returns how many runs are QUEUED: of all, of a project, and of a user in it.
 func (q *runQueue) of(project, user string) data.InQueue {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.all != nil {
+		n := func(of data.Name) int { return max(0, q.all[of]+q.since[of]) }
+		return data.InQueue{All: n(data.Name{}), OfProject: n(data.Name{Project: project}), OfUser: n(data.Name{Project: project, User: user})}
+	}
 	return data.InQueue{All: q.queued, OfProject: q.theirs[data.Name{Project: project}], OfUser: q.theirs[data.Name{Project: project, User: user}]}
 }
 

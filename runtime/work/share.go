@@ -35,6 +35,7 @@ func (en *Engine) share() {
 	tick := time.NewTicker(watchEach / hurried)
 	defer tick.Stop()
 	next, hurry := time.Now(), time.Time{}
+	deletes := false
 	var claimable map[int64]bool
 	for n := 0; ; n++ {
 		select {
@@ -61,13 +62,21 @@ func (en *Engine) share() {
 			en.link.HintOrphans()
 			hurry = now.Add(sweepEach)
 		}
+		en.logUnshared(en.queue.recount(func() (map[data.Name]int, error) { return en.store.CountQueued(en.abandoned) }))
 		claimable, err = en.pull(en.abandoned, claimable)
 		en.logUnshared(err)
 		if now.Before(next) && now.After(hurry) {
 			continue
 		}
 		next = now.Add(commit.Spread(sweepEach))
-		en.logUnshared(errors.Join(en.takeOrphans(en.abandoned), en.sweepQueue(en.abandoned)))
+		en.logUnshared(errors.Join(en.takeOrphans(en.abandoned), en.sweepQueue(en.abandoned), en.loadBudgets(en.abandoned, en.store, "", now)))
+		if !deletes {
+			deletes, err = en.store.TakeDuty(en.abandoned, dutyDeletions)
+			en.logUnshared(err)
+		}
+		if deletes {
+			en.logUnshared(en.finishDeletions(en.abandoned))
+		}
 		en.logUnshared(en.endAbsent(en.abandoned))
 	}
 }

@@ -20,6 +20,9 @@ import (
 type Config struct {
 	User    Limits // of one user in one project; its Bytes in all that its credential is for
 	Project Limits // of all its users together
+
+	// Servers returns how many servers share the limits of requests; each applies an equal part. Nil means one.
+	Servers func() int
 }
 
 // Limits are those of a user or a project.
@@ -207,10 +210,19 @@ func (m *Meter) account(k key, l Limits) *rate.Limiter {
 	if l.Requests <= 0 {
 		return nil
 	}
+	servers := 1
+	if m.cfg.Servers != nil {
+		servers = m.cfg.Servers()
+	}
+	limit, burst := rate.Limit(float64(l.Requests)/float64(servers)), (l.burst()+servers-1)/servers
 	a := m.of[k]
 	if a == nil {
-		a = rate.NewLimiter(rate.Limit(l.Requests), l.burst())
+		a = rate.NewLimiter(limit, burst)
 		m.of[k] = a
+	}
+	if a.Limit() != limit {
+		a.SetLimit(limit)
+		a.SetBurst(burst)
 	}
 	return a
 }

@@ -528,11 +528,11 @@ func (db *Database) Users(ctx context.Context, f data.UserFilter) (data.Page[dat
 }
 
 // Spent returns what all spenders have spent: see [data.Reader].
-func (db *Database) Spent(ctx context.Context, from, until time.Time) ([]data.Spending, error) {
+func (db *Database) Spent(ctx context.Context, project string, from, until time.Time) ([]data.Spending, error) {
 	return read(ctx, db, func() (list []data.Spending) {
 		sums := make(map[data.Spender]*data.Spending)
 		for key, s := range db.spent {
-			if key.day < from.UnixMilli() || key.day >= until.UnixMilli() {
+			if project != "" && s.Project != project || key.day < from.UnixMilli() || key.day >= until.UnixMilli() {
 				continue
 			}
 			if sums[s.Spender] == nil {

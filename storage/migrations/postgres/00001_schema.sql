@@ -265,12 +265,13 @@ CREATE TABLE idempotency_keys (
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 CREATE INDEX idempotency_keys_run ON idempotency_keys (run_key);
 
--- Deletions of which parts are left: of a run, or with run_key 0 of a thread. The next server resumes them.
+-- Deletions of which parts are left: of a run, or with run_key 0 of a thread. Another server resumes those of one that has ended.
 CREATE TABLE deletions (
     thread_key    bigint NOT NULL,
     run_key       bigint NOT NULL,
     events        smallint NOT NULL, -- 1 for the run's events alone
     last_event_id bigint NOT NULL, -- the thread's last event, or the one that closed the run
+    instance      text COLLATE "C" NOT NULL, -- which has removed the last part
     PRIMARY KEY (thread_key, run_key)
 );
 
@@ -427,6 +428,12 @@ CREATE TABLE servers (
     told     text NOT NULL DEFAULT '', -- the hash of about
     load     text NOT NULL DEFAULT ''  -- JSON: what it does now
 ) WITH (fillfactor = 50);
+
+-- The instance of a cluster that does a kind of background work for all: until it leaves, or may not write any more.
+CREATE TABLE duties (
+    name     text COLLATE "C" PRIMARY KEY,
+    instance text COLLATE "C" NOT NULL
+);
 
 -- Access ------------------------------------------------------------------------------------------------------------------
 

@@ -225,12 +225,13 @@ CREATE TABLE idempotency_keys (
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 CREATE INDEX idempotency_keys_run ON idempotency_keys (run_key);
 
--- Deletions of which parts are left: of a run, or with run_key 0 of a thread. The next server resumes them.
+-- Deletions of which parts are left: of a run, or with run_key 0 of a thread. Another server resumes those of one that has ended.
 CREATE TABLE deletions (
     thread_key    INTEGER NOT NULL,
     run_key       INTEGER NOT NULL,
     events        INTEGER NOT NULL, -- 1 for the run's events alone
     last_event_id INTEGER NOT NULL, -- the thread's last event, or the one that closed the run
+    instance      TEXT NOT NULL, -- which has removed the last part
     PRIMARY KEY (thread_key, run_key)
 ) STRICT, WITHOUT ROWID;
 

@@ -1,0 +1,72 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/janitor"
+)
+
+// In a cluster one instance does each kind of background work for all. It has the duty until it leaves or is fenced: its lease as an
+// instance is that of its duties, and as no id is given twice, the id is the term. Each transaction of a duty that is no decision checks
+// that the duty is still the instance's.
+
+const (
+	selectDuty = `
+SELECT d.instance FROM duties d JOIN instances i ON i.id = d.instance AND NOT i.fenced WHERE d.name = ?`
+
+	takeDuty = `
+INSERT INTO duties (name, instance) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET instance = excluded.instance
+WHERE NOT EXISTS (SELECT 1 FROM instances WHERE id = duties.instance AND NOT fenced)`
+
+	// holdDuty keeps others from taking the duty until the transaction ends.
+	holdDuty = `
+SELECT 1 FROM duties WHERE name = ? AND instance = ? FOR SHARE`
+
+	leaveDuties = `
+DELETE FROM duties WHERE instance = ?`
+)
+
+// TakeDuty gives the joined instance a duty that no other has: see [data.Store].
+func (c *committer) TakeDuty(ctx context.Context, name string) (bool, error) {
+	if !c.cfg.Cluster {
+		return true, nil
+	}
+	c.mu.Lock()
+	me := c.instance
+	c.mu.Unlock()
+	holder, err := one(ctx, c.read, scalar[string], selectDuty, name)
+	if err == nil || !errors.Is(err, data.ErrNotFound) {
+		return err == nil && holder == me, err
+	}
+	taken := 0
+	err = c.asInstance(ctx, func(tx *tx) (err error) {
+		taken, err = tx.count(takeDuty, name, c.instance)
+		return err
+	})
+	return taken > 0, err
+}
+
+// LeaveDuties leaves the joined instance's duties to others: see [data.Store].
+func (c *committer) LeaveDuties(ctx context.Context) error {
+	if !c.cfg.Cluster {
+		return nil
+	}
+	return c.asInstance(ctx, func(tx *tx) error { return tx.exec(leaveDuties, c.instance) })
+}
+
+// holdDuty fails with janitor.ErrNotNow if the context is that of a duty that another instance has.
+func (tx *tx) holdDuty() error {
+	name := janitor.Name(tx.ctx)
+	if name == "" || !tx.w.cfg.Cluster || tx.w.instance == "" {
+		return nil
+	}
+	_, err := one(tx.ctx, tx, scalar[int], holdDuty, name, tx.w.instance)
+	if errors.Is(err, data.ErrNotFound) {
+		return fmt.Errorf("another server has the duty: %w", janitor.ErrNotNow)
+	}
+	return err
+}

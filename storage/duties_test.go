@@ -1,0 +1,93 @@
+package storage_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/janitor"
+	"github.com/batonrun/baton/storage"
+	"github.com/batonrun/baton/storage/postgrestest"
+)
+
+// A duty has one instance until that leaves it or is fenced. Whoever had it before writes nothing more for it, also if it was
+// stopped in the middle.
+func TestDuties_HaveOneHolder(t *testing.T) {
+	url := postgrestest.New(t)
+	open := func(instance string) *storage.DB {
+		db, err := storage.Open(t.Context(), storage.Config{URL: url, Cluster: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		if err := db.Join(t.Context(), instance, ""); err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	x, y, z := open("x"), open("y"), open("z")
+	takes := func(db *storage.DB, want bool) {
+		t.Helper()
+		if mine, err := db.TakeDuty(t.Context(), "keys"); mine != want || err != nil {
+			t.Errorf("TakeDuty: %v, %v, want %v", mine, err, want)
+		}
+	}
+	key := &data.IdempotencyKey{Scope: "old", CreatedAt: time.Now().Add(-time.Hour)}
+	if err := z.Commit(t.Context(), 1, &data.Batch{Rows: []data.Row{key}}); err != nil {
+		t.Fatal(err)
+	}
+	// forget removes old keys as a duty of the instance, and calls stopped before it writes.
+	forget := func(db *storage.DB, stopped func()) (err error) {
+		j := janitor.New(janitor.Config{Log: slog.New(slog.DiscardHandler), Duties: []janitor.Duty{
+			{Name: "keys", Every: time.Hour, Do: func(ctx context.Context, now time.Time) error {
+				stopped()
+				err = db.ForgetKeys(ctx, now)
+				return nil
+			}},
+		}})
+		j.Turn(t.Context(), time.Now())
+		return err
+	}
+	takes(x, true)
+	takes(y, false)
+	takes(x, true)
+	err := forget(x, func() {
+		if err := x.LeaveDuties(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		takes(y, true)
+	})
+	if !errors.Is(err, janitor.ErrNotNow) {
+		t.Errorf("an instance that has left its duty: %v", err)
+	}
+	takes(x, false)
+	err = forget(y, func() {
+		if err := z.Fence(t.Context(), "y"); err != nil {
+			t.Fatal(err)
+		}
+		takes(x, true)
+	})
+	if !errors.Is(err, data.ErrFenced) {
+		t.Errorf("a fenced instance: %v", err)
+	}
+	kept := func() (kept bool) {
+		t.Helper()
+		b := &data.Batch{Asks: []data.Ask{{Scope: "old"}}, Decide: func(_ int, v *data.View) data.Changes {
+			_, kept = v.Remembered["old"]
+			return data.Changes{}
+		}}
+		if err := z.Commit(t.Context(), 2, b); err != nil {
+			t.Fatal(err)
+		}
+		return kept
+	}
+	if !kept() {
+		t.Error("a former holder has done the duty")
+	}
+	if err := forget(x, func() {}); err != nil {
+		t.Error(err)
+	}
+}
