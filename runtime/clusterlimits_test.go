@@ -191,7 +191,7 @@ func TestCluster_CompletesDeletionsOfADeadServer(t *testing.T) {
 	gone := make(chan error, 1)
 	go func() { gone <- a.DeleteThread(context.Background(), local, "main") }()
 	for {
-		if _, err := store.Store.Thread(t.Context(), s.ThreadKey); errors.Is(err, data.ErrNotFound) {
+		if _, err := store.Thread(t.Context(), s.ThreadKey); errors.Is(err, data.ErrNotFound) {
 			break
 		}
 		<-tick()
@@ -202,7 +202,9 @@ func TestCluster_CompletesDeletionsOfADeadServer(t *testing.T) {
 	default:
 	}
 	close(*store.asleep.Swap(nil))
-	<-gone
+	if err := <-gone; err == nil {
+		t.Error("the deletion has an answer of the server that died")
+	}
 	if _, err := b.Run(t.Context(), local, s.RunID); err == nil {
 		t.Error("the run is still there")
 	}

@@ -43,7 +43,7 @@ var (
 
 // mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.
 var mayScan = []string{
-	"selectVersion", "selectOldest", "selectInstances", "selectPartitions", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "selectServers", "deleteTies", "endSessions",
+	"selectVersion", "selectOldest", "selectInstances", "selectPartitions", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "selectServers", "deleteTies", "endSessions", "leaveDuties",
 	"selectLastKey",
 	"selectRecorded", // SQLite's word for reading a subquery's rows
 }
