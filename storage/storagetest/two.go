@@ -21,6 +21,7 @@ func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store)) {
 		{"LockedNamesAreDeferred", testDeferredNames},
 		{"DeferralIsOfTheCommittedAttempt", testDeferredAttempt},
 		{"AwaitedThreadGetsItsTurn", testAwait},
+		{"RunsAreCountedByOne", testCounted},
 		{"ConflictsAreDecidedAgain", testConflicts},
 		{"FenceWaitsForACommit", testFenceRace},
 		{"OnlyADeadOwnerLosesARun", testTakeOver},
@@ -128,6 +129,37 @@ func testDeferredNames(t *testing.T, x, y *fixture) {
 			data.Ask{Thread: known.Key, Scope: "k1"}, data.Ask{Name: nameOf(known)}) // what follows in its thread
 	}, mine...)
 	x.wantDeferred(t, nil, mine...)
+}
+
+// testCounted counts the RUNNING runs of a project, and of a user, while another instance does, and afterwards.
+func testCounted(t *testing.T, x, y *fixture) {
+	for i, thread := range []string{"a", "b", "c"} {
+		user := []string{"ann", "ann", "bob"}[i]
+		x.newRun(t, x.newThread(t, user, thread), "run "+thread, data.Running)
+	}
+	project, ann, other := data.Name{Project: "project"}, data.Name{Project: "project", User: "ann"}, data.Name{Project: "other"}
+	counts := func(f *fixture, of data.Name, want map[data.Name]int) {
+		t.Helper()
+		b := &data.Batch{Asks: []data.Ask{{Counts: of}}, Decide: func(_ int, v *data.View) data.Changes {
+			equal(t, fmt.Sprint("Running for ", of), v.Running, nil, want)
+			return data.Changes{}
+		}}
+		if err := f.try(t.Context(), b); err != nil || len(b.Deferred) > 0 {
+			t.Errorf("%v, deferred %v", err, b.Deferred)
+		}
+	}
+	all := map[data.Name]int{project: 3, ann: 2, {Project: "project", User: "bob"}: 1}
+	x.during(t, func() {
+		counts(y, project, map[data.Name]int{})
+		counts(y, other, map[data.Name]int{other: 0})
+	}, data.Ask{Counts: project})
+	x.during(t, func() { counts(y, ann, map[data.Name]int{}) }, data.Ask{Counts: ann})
+	counts(y, project, all)
+	counts(y, ann, map[data.Name]int{ann: 2})
+	got, err := x.CountRunning(t.Context(), []data.Name{project})
+	equal(t, "CountRunning", got, err, all)
+	got, err = x.CountQueued(t.Context())
+	equal(t, "CountQueued", got, err, map[data.Name]int{})
 }
 
 func testDeferredAttempt(t *testing.T, x, y *fixture) {

@@ -227,3 +227,24 @@ func TestOwnerOf_IsOneUserInAllProjectsOfACredential(t *testing.T) {
 		t.Errorf("%q, %q, %q", one, two, other)
 	}
 }
+
+// Each of several servers applies an equal part of the limit on requests, also of users that it knows already.
+func TestMeter_SharesRequestsWithOtherServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := 1
+		m := rates.New(rates.Config{User: rates.Limits{Requests: 10, Burst: 30}, Servers: func() int { return servers }})
+		ann := caller(t, "p", "ann")
+		for _, want := range []struct{ servers, passes int }{{1, 30}, {3, 10}, {2, 15}, {100, 1}} {
+			servers = want.servers
+			_ = m.Take(ann)
+			<-time.After(time.Hour)
+			n := 0
+			for m.Take(ann) == nil {
+				n++
+			}
+			if n != want.passes {
+				t.Errorf("of %d servers one lets %d requests pass at once, want %d", servers, n, want.passes)
+			}
+		}
+	})
+}

@@ -14,7 +14,10 @@ import (
 	"github.com/batonrun/baton/plugins/plugintest"
 )
 
+// The limit is that of three servers, of which this one has a third.
 func TestLimits_HoldForAllAgentsOfAProvider(t *testing.T) {
+	makers.Share(3)
+	defer makers.Share(1)
 	atOnce := make(chan struct{}, 1)
 	server := llmtest.New(func(*llmtest.Request) llmtest.Script {
 		select {
@@ -33,7 +36,7 @@ func TestLimits_HoldForAllAgentsOfAProvider(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		text.WriteString("  " + name + ": {provider: openai, model: m, api_key: none, base_url: '" + server.URL + "'}\n")
 	}
-	text.WriteString("providers: {'" + server.URL + "': {concurrent: 1}}\n")
+	text.WriteString("providers: {'" + server.URL + "': {concurrent: 3}}\n")
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
