@@ -32,7 +32,7 @@ type Database struct {
 	audit      rows[int64, data.Audit]
 	spent      rows[spending, data.Spending]
 	raises     rows[data.Raise, data.Raise] // by all but the amount
-	deletions  rows[part, data.Deletion]
+	deletions  rows[part, deletion]
 	asks       rows[int64, data.CancelAsk]    // by run
 	locks      map[any]bool                   // by commits beside others
 	rested     map[rest]time.Time             // until when logs had ended, zero for now
@@ -92,7 +92,7 @@ func New(now func() time.Time) *Database {
 	return &Database{
 		now: now, instances: make(map[string]*instance), threads: make(rows[int64, data.Thread]),
 		runs: make(rows[int64, data.Run]), names: make(rows[data.Name, data.RunName]),
-		audit: make(rows[int64, data.Audit]), spent: make(rows[spending, data.Spending]), raises: make(rows[data.Raise, data.Raise]), deletions: make(rows[part, data.Deletion]), asks: make(rows[int64, data.CancelAsk]), removals: make(rows[int64, int64]), remembered: make(rows[string, data.IdempotencyKey]), events: make(map[int64][]data.StoredEvent),
+		audit: make(rows[int64, data.Audit]), spent: make(rows[spending, data.Spending]), raises: make(rows[data.Raise, data.Raise]), deletions: make(rows[part, deletion]), asks: make(rows[int64, data.CancelAsk]), removals: make(rows[int64, int64]), remembered: make(rows[string, data.IdempotencyKey]), events: make(map[int64][]data.StoredEvent),
 		spans: make(table[ordinal, data.Span]), messages: make(table[string, data.Message]),
 		steps: make(table[int, data.Step]), nodes: make(table[string, data.Node]), memos: make(table[use, data.Memo]),
 		interrupts: make(table[string, interrupt]), prompts: make(table[string, data.Prompt]),
@@ -373,7 +373,7 @@ func (s *Store) Commit(ctx context.Context, n int64, b *data.Batch) error {
 }
 
 func (s *Store) begin() *tx {
-	return &tx{Database: s.Database, at: s.clock(), touched: make(map[int64]bool)}
+	return &tx{Database: s.Database, at: s.clock(), writer: s.instance, touched: make(map[int64]bool)}
 }
 
 // write writes at once, or not at all.
@@ -400,6 +400,7 @@ type tx struct {
 	undo    []func()
 	touched map[int64]bool // threads with changed runs or spans
 	by      *Store         // who writes beside others, or nil
+	writer  string         // the instance
 }
 
 func (tx *tx) rollBack() {

@@ -341,13 +341,19 @@ func putUnder[K comparable, V any](tx *tx, t table[K, V], run int64, key K, row 
 	return nil
 }
 
+// deletion is a deletion of which parts are left, by an instance.
+type deletion struct {
+	data.Deletion
+	instance string
+}
+
 // delete removes the next part of a run or thread.
 func (tx *tx) delete(d *data.Delete) {
 	th := tx.threads[d.ThreadKey]
 	tx.deletePart(d)
 	if d.Left {
 		note := data.Deletion{ThreadKey: d.ThreadKey, RunKey: d.RunKey, Project: th.Project, Events: d.Events, Last: d.Last}
-		tx.deletions.put(tx, part{d.ThreadKey, d.RunKey}, &note)
+		tx.deletions.put(tx, part{d.ThreadKey, d.RunKey}, &deletion{note, tx.writer})
 		return
 	}
 	for at := range tx.deletions {

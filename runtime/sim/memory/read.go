@@ -413,12 +413,16 @@ func (db *Database) open(ctx context.Context, afterThread, afterKey int64, limit
 // Deletions returns up to limit unfinished deletions: see [data.ByKey].
 func (db *Database) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
 	return read(ctx, db, func() (list []data.Deletion) {
-		order := func(a, b *data.Deletion) int {
+		order := func(a, b *deletion) int {
 			return cmp.Or(cmp.Compare(a.ThreadKey, b.ThreadKey), cmp.Compare(a.RunKey, b.RunKey))
 		}
-		after := &data.Deletion{ThreadKey: afterThread, RunKey: afterRun}
-		for _, d := range head(db.deletions.sorted(func(d *data.Deletion) bool { return order(d, after) > 0 }, order), limit) {
-			list = append(list, *d)
+		after := &deletion{Deletion: data.Deletion{ThreadKey: afterThread, RunKey: afterRun}}
+		left := func(d *deletion) bool {
+			in := db.instances[d.instance]
+			return (in == nil || in.End != "") && order(d, after) > 0
+		}
+		for _, d := range head(db.deletions.sorted(left, order), limit) {
+			list = append(list, d.Deletion)
 		}
 		return list
 	})
