@@ -34,6 +34,7 @@ var shown = map[string]string{
 // hidden maps the settings that the answer does not have to the reason.
 var hidden = map[string]string{
 	"timeouts.lease":        "concerns other servers, not clients",
+	"timeouts.agent_gone":   "concerns other servers, not clients",
 	"attachments.directory": "is a place", "attachments.url": "is a place", "attachments.base_url": "is a place",
 }
 
