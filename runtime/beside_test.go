@@ -184,6 +184,34 @@ func TestBeside_UnconfirmedCancelHasAnUnknownOutcome(t *testing.T) {
 	y.wait(s.RunID, runtime.Cancelled)
 }
 
+// A run that was asked to cancel by a server that has ended since does not wait for an answer instead.
+func TestBeside_CancelledRunDoesNotWait(t *testing.T) {
+	d, asks := &deaf{}, make(chan bool)
+	x, y := servers(t, runtime.Config{}, agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		select {
+		case <-asks:
+		case <-ctx.Done():
+			return agui.WorkerOutput{}, context.Cause(ctx)
+		}
+		d.deaf.Store(false)
+		_, err := run.Ask(ctx, agui.Interrupt{Message: "Well?"})
+		return agui.WorkerOutput{Status: agui.StatusSuccess}, err
+	}})
+	d.Store = x.store
+	x.injectStore(d)
+	y.cfg.Patience = time.Millisecond
+	y.down()
+	y.up()
+	d.deaf.Store(true)
+	s := x.start("main", "asking", "go")
+	if _, err := y.Cancel(t.Context(), local, s.RunID); err == nil {
+		t.Error("a cancellation that nobody has confirmed succeeds")
+	}
+	y.down()
+	asks <- true
+	x.wait(s.RunID, runtime.Cancelled)
+}
+
 // The worker of a run gets messages that were appended on another server at its next safe boundary.
 func TestBeside_AppendsToARunOfAnother(t *testing.T) {
 	got := make(chan string, 1)
