@@ -115,7 +115,7 @@ SELECT pg_advisory_lock(hashtext('baton instances'))`
 // oldestAfter returns the oldest program that may serve the database after the migrations that it lacks.
 func oldestAfter(ctx context.Context, d *dialect, q querier) (oldest int64, err error) {
 	have, err := one(ctx, q, scalar[int64], selectVersion)
-	if isUndefinedTable(err) {
+	if isUndefinedTable(err) || err == nil && have == 0 {
 		return 0, nil // it has no servers
 	} else if err != nil {
 		return 0, err
