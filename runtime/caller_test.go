@@ -40,6 +40,7 @@ func TestNobodySeesAndDoesNothing(t *testing.T) {
 		"Questions":  func() error { _, err := b.Questions(ctx, nobody, runtime.QuestionFilter{}); return err },
 		"Statistics": func() error { _, err := b.Statistics(ctx, nobody, runtime.LastHour); return err },
 		"Standing":   func() error { _, err := b.Standing(ctx, nobody); return err },
+		"Servers":    func() error { _, err := b.Servers(nobody); return err },
 		"Budgets":    func() error { _, err := b.Budgets(nobody); return err },
 		"Usage":      func() error { _, err := b.Usage(ctx, nobody, runtime.UsageFilter{}); return err },
 		"ModelCalls": func() error { _, err := b.ModelCalls(ctx, nobody, s.RunID, "", 10); return err },
