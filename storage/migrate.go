@@ -205,7 +205,7 @@ func migrateAfter(ctx context.Context, cfg Config, d *dialect, waits func(*data.
 		err := migrate(ctx, cfg, d, w)
 		held, others := errors.AsType[*data.HeldError](err)
 		locked := isLocked(err)
-		if !locked && !(others && waits(held)) {
+		if !locked && (!others || !waits(held)) {
 			return err
 		}
 		if locked && !told {
