@@ -18,7 +18,7 @@ UPDATE servers SET about = ?, told = ? WHERE instance = ?`
 UPDATE servers SET load = ? WHERE instance = ?`
 
 	selectServers = `
-SELECT s.instance, i.addr, i.started_at, s.seen_at, CASE WHEN s.told = ANY (?) THEN '' ELSE s.about END, s.told, s.load
+SELECT s.instance, i.addr, i.started_at, s.seen_at, s.draining, CASE WHEN s.told = ANY (?) THEN '' ELSE s.about END, s.told, s.load
 FROM servers s JOIN instances i ON i.id = s.instance WHERE s.shares AND NOT i.fenced ORDER BY s.instance LIMIT 1000`
 )
 
@@ -57,7 +57,7 @@ func (r keyed) Servers(ctx context.Context, known []string) ([]data.Server, erro
 
 func servers(ctx context.Context, d *dialect, q querier, known []string) ([]data.Server, error) {
 	return all(ctx, q, func(rows *sql.Rows) (s data.Server, err error) {
-		err = rows.Scan(&s.Instance, &s.Addr, timeInto{&s.StartedAt}, timeInto{&s.SeenAt}, &s.About, &s.Told, &s.Load)
+		err = rows.Scan(&s.Instance, &s.Addr, timeInto{&s.StartedAt}, timeInto{&s.SeenAt}, &s.Draining, &s.About, &s.Told, &s.Load)
 		return s, err
 	}, selectServers, d.list(known))
 }

@@ -62,6 +62,7 @@ type Instance struct {
 type Server struct {
 	Instance, Addr    string
 	StartedAt, SeenAt time.Time // by the database's clock
+	Draining          bool      // it hands its runs over and takes none
 	About             []byte    // JSON: who it is and what it offers, 1 MiB at most
 	Told              string    // the hash of About, empty until it has told
 	Load              []byte    // JSON: what it does now

@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -38,7 +39,7 @@ func (en *Engine) drain(ctx context.Context, ended <-chan struct{}) {
 		if time.Since(asked) >= watchEach {
 			asked = time.Now()
 			successor, err := en.store.Drain(ctx)
-			en.logUnshared(err)
+			en.logUnshared(errors.Join(err, en.meet(ctx)))
 			en.handing.Store(successor)
 		}
 		select {
@@ -68,6 +69,9 @@ func (s *step) pass(ctx context.Context) error {
 	l := s.l
 	if !l.en.handing.Load() || s.isInside(ctx) {
 		return nil
+	}
+	if elsewhere, _ := l.en.others(&l.run.RunHead); !elsewhere {
+		return nil // until the end of the drain
 	}
 	l.mu.Lock()
 	if l.gate != nil || l.released >= maxReleases || l.tells() {

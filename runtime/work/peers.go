@@ -58,6 +58,7 @@ type Load struct {
 type Server struct {
 	ID, Addr          string
 	StartedAt, SeenAt time.Time // by the database's clock; zero without a cluster
+	Draining          bool      // it stops, and takes no run
 	Identity
 	Load
 	Offer host.Offer
@@ -125,7 +126,7 @@ func (en *Engine) Servers() []Server {
 	list := slices.Clone(en.servers)
 	en.peers.mu.Unlock()
 	own := en.here()
-	own.Offer, own.Load = own.plugins.Offer(), en.loadNow()
+	own.Offer, own.Load, own.Draining = own.plugins.Offer(), en.loadNow(), en.Stopping()
 	if at := slices.IndexFunc(list, func(s Server) bool { return s.ID == own.ID }); at >= 0 {
 		own.Addr, own.StartedAt, own.SeenAt = list[at].Addr, list[at].StartedAt, list[at].SeenAt
 		list = slices.Delete(list, at, at+1)
@@ -258,7 +259,7 @@ func readServer(row *data.Server) Server {
 // in returns the server with what changes.
 func (s *Server) in(row *data.Server) Server {
 	now := *s
-	now.ID, now.Addr, now.StartedAt, now.SeenAt = row.Instance, row.Addr, row.StartedAt, row.SeenAt
+	now.ID, now.Addr, now.StartedAt, now.SeenAt, now.Draining = row.Instance, row.Addr, row.StartedAt, row.SeenAt, row.Draining
 	_ = json.Unmarshal(row.Load, &now.Load) // empty before it is told
 	return now
 }
@@ -341,13 +342,14 @@ func (en *Engine) declines(l *live) bool {
 	return true
 }
 
-// others reports whether another instance may execute a run, and whether one of them has a free slot.
+// others reports whether another instance that does not stop may execute a run, or has not told yet what it offers, and whether one of
+// them has a free slot.
 func (en *Engine) others(run *data.RunHead) (any, free bool) {
 	nodes := en.nodesOf(run)
 	en.peers.mu.Lock()
 	defer en.peers.mu.Unlock()
 	for i := range en.servers {
-		if s := &en.servers[i]; s.ID != en.cfg.Instance && s.executes(run, nodes) {
+		if s := &en.servers[i]; s.ID != en.cfg.Instance && !s.Draining && (s.told == "" || s.executes(run, nodes)) {
 			any, free = true, free || s.Free > 0
 		}
 	}

@@ -104,7 +104,7 @@ func (d *describer) admin() {
 		may("role", choice("", "all", "gateway", "worker")),
 		says("labels", "Agents with one of them as `run_on` are executed here."),
 		says("startedAt", "Null where one server at a time uses the database, like `seenAt`."),
-		says("running", "Runs that it executes."), says("free", "Runs that it can execute beside them."),
+		says("draining", "It stops: it takes no runs, and hands its own over."), says("running", "Runs that it executes."), says("free", "Runs that it can execute beside them."),
 		says("queued", "Queued runs that it knows of, of all servers."),
 		says("agents", "That it offers in the project of the request."))
 	infer[wire.Servers](&d.schemas, "Servers", "The living servers of the database, the one that answers first.",

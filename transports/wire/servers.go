@@ -24,6 +24,7 @@ type Server struct {
 	Labels    []string   `json:"labels"`
 	StartedAt *time.Time `json:"startedAt"` // null without a cluster, like seenAt
 	SeenAt    *time.Time `json:"seenAt"`
+	Draining  bool       `json:"draining"`
 	Running   int        `json:"running"`
 	Free      int        `json:"free"`
 	Queued    int        `json:"queued"`
@@ -45,7 +46,7 @@ func NewServers(list []runtime.Server) Servers {
 func newServer(of *runtime.Server) Server {
 	s := Server{
 		ID: of.ID, Name: orNull(of.Name), Address: orNull(of.Addr), Version: orNull(of.Version), Role: "all", Labels: list(of.Labels),
-		Running: of.Running, Free: of.Free, Queued: of.Queued,
+		Draining: of.Draining, Running: of.Running, Free: of.Free, Queued: of.Queued,
 		Agents: namesOf(of.Offer.Agents), Workflows: []string{}, Tools: namesOf(of.Offer.Tools),
 	}
 	if of.Role != "" {

@@ -35,7 +35,7 @@ function facts(s: Server): Parameters<typeof Facts>[0]["facts"] {
     ["Version", s.version ?? "unknown"],
     ["Role", s.role],
     ["Labels", names(s.labels)],
-    ["Runs", `${number(s.running)}, room for ${number(s.free)} more`],
+    ["Runs", s.draining ? `${number(s.running)}; it stops` : `${number(s.running)}, room for ${number(s.free)} more`],
     ["Queue", number(s.queued)],
     ["Agents", names(s.agents)],
     ["Workflows", names(s.workflows)],
