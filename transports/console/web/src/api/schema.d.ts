@@ -4710,6 +4710,8 @@ export interface components {
             startedAt: string | null;
             /** Format: date-time */
             seenAt: string | null;
+            /** @description It stops: it takes no runs, and hands its own over. */
+            draining: boolean;
             /** @description Runs that it executes. */
             running: number;
             /** @description Runs that it can execute beside them. */
@@ -8304,6 +8306,7 @@ export interface operations {
                      *           ],
                      *           "startedAt": "2025-01-02T03:04:05.000Z",
                      *           "seenAt": "2025-01-02T04:04:05.000Z",
+                     *           "draining": false,
                      *           "running": 3,
                      *           "free": 997,
                      *           "queued": 0,
