@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -66,15 +65,7 @@ func (o Offer) Brief() Offer {
 }
 
 // For returns what is offered in a project.
-func (o Offer) For(project string) Offer {
-	in := func(projects []string) bool { return projects == nil || slices.Contains(projects, project) }
-	some := func(list []Described) []Described {
-		return slices.DeleteFunc(slices.Clone(list), func(d Described) bool { return !in(d.Projects) })
-	}
-	o.Agents, o.Tools, o.Toolboxes = some(o.Agents), some(o.Tools), some(o.Toolboxes)
-	o.Workflows = slices.DeleteFunc(slices.Clone(o.Workflows), func(w DescribedWorkflow) bool { return !in(w.Projects) })
-	return o
-}
+func (o Offer) For(project string) Offer { return o.Registry().For(project).Offer() }
 
 // Registry returns the described plugins. They serve lookups only: none can be called. A plugin that a registry cannot have is left out.
 func (o Offer) Registry() *Registry {

@@ -286,6 +286,11 @@ func TestRegistry_SharedPluginsStartOnce(t *testing.T) {
 	}
 }
 
+// boxFor is a toolbox of the project p4.
+type boxFor struct{ *box }
+
+func (b boxFor) Info() plugins.Info { return plugins.Info{Name: b.name, Projects: []string{"p4"}} }
+
 func TestRegistry_ForProject(t *testing.T) {
 	at := func(name string, projects ...string) plugins.Info {
 		return plugins.Info{Name: name, Projects: projects}
@@ -304,7 +309,7 @@ func TestRegistry_ForProject(t *testing.T) {
 		t.Error("without limits For returns another registry")
 	}
 	if err := r.Add(
-		agent(at("one", "p1")), agent(at("both", "p1", "p2")), tool(at("hammer", "p1")),
+		agent(at("one", "p1")), agent(at("both", "p1", "p2")), tool(at("hammer", "p1")), boxFor{&box{"hidden", []plugins.Tool{toolSpec{info: at("hidden.read")}}}},
 		flow("free", plugins.Node{Agent: "all"}), flow("limited", plugins.Node{Agent: "all"}, "p2"),
 		flow("by-agent", plugins.Node{Agent: "one"}), flow("by-tool", plugins.Node{Tool: "hammer"}),
 	); err != nil {
@@ -314,6 +319,7 @@ func TestRegistry_ForProject(t *testing.T) {
 		"p1": "all both one | everywhere hammer | by-agent by-tool free",
 		"p2": "all both | everywhere | free limited",
 		"p3": "all | everywhere | free",
+		"p4": "all | everywhere hidden.read | free",
 		"":   "all | everywhere | free",
 	} {
 		view := r.For(project)
@@ -330,6 +336,20 @@ func TestRegistry_ForProject(t *testing.T) {
 		got := strings.Join(agents, " ") + " | " + strings.Join(tools, " ") + " | " + strings.Join(flows, " ")
 		if got != want {
 			t.Errorf("%q: got %s, want %s", project, got, want)
+		}
+		told := r.Offer().For(project) // as another server tells it
+		var names []string
+		for _, list := range [][]host.Described{told.Agents, told.Tools} {
+			for _, d := range list {
+				names = append(names, d.Name)
+			}
+			names = append(names, "|")
+		}
+		for _, w := range told.Workflows {
+			names = append(names, w.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%q: another server shows %s, want %s", project, got, want)
 		}
 		_, found := view.Agent("one")
 		_, called := view.Tool("hammer")
