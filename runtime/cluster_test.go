@@ -148,6 +148,8 @@ func TestCluster_TakesOverFromADeadServer(t *testing.T) {
 	behind := a.start(threads[0], "half", "next")
 	left := a.start("own", "own", "go")
 	<-own.began
+	unwanted := a.start("unwanted", "own", "go")
+	<-own.began
 	b, _ := member(t, url, runtime.Config{Limits: runtime.Limits{Runs: 2}}, goesOn) // which looks for orphans before it returns
 	for _, s := range append(runs, left) {
 		if run, err := b.Run(t.Context(), local, s.RunID); err != nil || run.Status != runtime.Running || len(goesOn.ran) > 0 {
@@ -166,6 +168,10 @@ func TestCluster_TakesOverFromADeadServer(t *testing.T) {
 	if run, err := b.Run(t.Context(), local, left.RunID); err != nil || run.Status != runtime.Running {
 		t.Errorf("the run of an agent that it does not have is %s, %v", run.Status, err)
 	}
+	if run, err := b.Cancel(t.Context(), local, unwanted.RunID); err != nil || run.Status != runtime.Cancelled { // which needs no agent
+		t.Errorf("a cancelled run of such an agent is %s, %v", run.Status, err)
+	}
+	checkLog(t, b.log("unwanted"))
 	before := make(map[string][]*runtime.Record)
 	for i, thread := range threads {
 		before[thread] = b.log(thread)

@@ -96,11 +96,11 @@ func (q *Queue) defers() bool {
 	return len(q.deferred) > 0
 }
 
-// clients reports whether a client waits for the command, and repeats it if it fails. Other commands must be decided: nothing
-// else would end or release a run, for example.
+// clients reports whether somebody waits for the command, and repeats it if it fails: a client, or a sweep for runs that are left.
+// Other commands must be decided: nothing else would end or release a run, for example.
 func (it *Item) clients() bool {
 	switch it.Command.(type) {
-	case *decide.Start, *decide.Append, *decide.Resume, *decide.Patch, *decide.Delete:
+	case *decide.Start, *decide.Append, *decide.Resume, *decide.Patch, *decide.Delete, *decide.TakeOver:
 		return true
 	}
 	return false

@@ -147,6 +147,7 @@ type Engine struct {
 	handing atomic.Bool  // runs are handed over to another instance
 	shown   atomic.Int64 // see Show
 	drained atomic.Bool  // drain has returned
+	hurry   atomic.Int64 // until when orphans are looked for often, because an instance has ended
 }
 
 // New compiles the registry's workflows and tool schemas.
@@ -242,6 +243,7 @@ func (en *Engine) Begin(ctx context.Context) error {
 	en.tasks.Go(en.expire)
 	if en.shared {
 		en.connect(en.cfg.Logs.Wanted)
+		en.tasks.Go(en.watch)
 		en.tasks.Go(en.share)
 		en.tasks.Go(en.look)
 	}

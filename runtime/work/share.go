@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,12 +30,34 @@ const (
 	lookedAtOnce = 1000
 )
 
-// share watches the other instances of a cluster. It takes over the runs of those that have ended, and claims QUEUED runs that
-// nobody claims. It ends when the engine stops.
+// watch watches the other instances of a cluster, and tells share when one has ended. It does nothing else: an instance that does not
+// look for a while judges nobody, and counts as no successor. It ends when the engine stops.
+func (en *Engine) watch() {
+	tick := time.NewTicker(watchEach)
+	defer tick.Stop()
+	for {
+		gone, err := en.store.Watch(en.abandoned)
+		en.logUnshared(err)
+		en.logUnshared(errors.Join(en.meet(en.abandoned), en.introduce(en.abandoned)))
+		if gone {
+			en.link.HintOrphans()
+			en.hurry.Store(time.Now().Add(sweepEach).UnixNano())
+		}
+		select {
+		case <-en.quit:
+			return
+		case <-en.abandoned.Done(): // it was fenced
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// share takes over the runs of instances that have ended, and claims QUEUED runs that nobody claims. It ends when the engine stops.
 func (en *Engine) share() {
 	tick := time.NewTicker(watchEach / hurried)
 	defer tick.Stop()
-	next, hurry := time.Now(), time.Time{}
+	next := time.Now()
 	deletes := false
 	var claimable map[int64]bool
 	for n := 0; ; n++ {
@@ -48,24 +71,19 @@ func (en *Engine) share() {
 			continue
 		case <-tick.C:
 		}
+		now := time.Now()
+		hurry := now.UnixNano() < en.hurry.Load()
 		if n%hurried > 0 {
-			if time.Now().Before(hurry) {
+			if hurry {
 				en.logUnshared(en.takeOrphans(en.abandoned))
 			}
 			continue
 		}
-		gone, err := en.store.Watch(en.abandoned)
-		en.logUnshared(err)
-		en.logUnshared(errors.Join(en.meet(en.abandoned), en.introduce(en.abandoned)))
-		now := time.Now()
-		if gone {
-			en.link.HintOrphans()
-			hurry = now.Add(sweepEach)
-		}
 		en.logUnshared(en.queue.recount(func() (map[data.Name]int, error) { return en.store.CountQueued(en.abandoned) }))
+		var err error
 		claimable, err = en.pull(en.abandoned, claimable)
 		en.logUnshared(err)
-		if now.Before(next) && now.After(hurry) {
+		if now.Before(next) && !hurry {
 			continue
 		}
 		next = now.Add(commit.Spread(sweepEach))
@@ -97,11 +115,60 @@ func (en *Engine) takeOrphans(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := en.takeAll(ctx, left); err != nil || len(left) < limit {
-			return err
+		if len(left) == 0 {
+			return nil
 		}
 		after = left[len(left)-1].ThreadKey
+		full := len(left) == limit
+		if left, err = en.cancelLeft(ctx, left); err != nil {
+			return err
+		}
+		if err := en.takeAll(ctx, left); err != nil || !full {
+			return err
+		}
 	}
+}
+
+// cancelLeft ends those of the runs that their owners were asked to cancel, which needs no agent and no room, and returns the others.
+func (en *Engine) cancelLeft(ctx context.Context, runs []data.RunHead) (rest []data.RunHead, err error) {
+	asks := make(map[string][]data.CancelAsk) // by owner
+	for i := range runs {
+		run := &runs[i]
+		of, ok := asks[run.Owner]
+		if !ok {
+			if of, err = en.store.CancelAsks(ctx, run.Owner); err != nil {
+				return nil, err
+			}
+			asks[run.Owner] = of
+		}
+		at := slices.IndexFunc(of, func(c data.CancelAsk) bool { return c.RunKey == run.Key })
+		if at < 0 {
+			rest = append(rest, *run)
+			continue
+		}
+		err := en.cancelOrphan(ctx, run, cancelledBy(decide.By{Request: of[at].By}))
+		if err != nil && !errors.Is(err, decide.ErrSettled) && !errors.Is(err, decide.ErrRunning) && !errors.Is(err, decide.ErrStale) {
+			en.about(run).Error("run could not be cancelled", "error", err)
+		}
+	}
+	return rest, nil
+}
+
+// cancelOrphan ends a RUNNING run whose owner may not write any more.
+func (en *Engine) cancelOrphan(ctx context.Context, head *data.RunHead, e ending) error {
+	run, err := commit.Patiently(ctx, func() (data.Run, error) { return en.store.Run(ctx, head.Key) })
+	if err != nil || run.Status != data.Running || run.Owner != head.Owner {
+		return err
+	}
+	l, it, err := en.readBack(ctx, &run, fromLog)
+	if err != nil {
+		return err
+	}
+	if err := l.stageClosers(it, e); err != nil {
+		return err
+	}
+	it.Rows = append(it.Rows, l.nodes.settle(e.status, nil)...)
+	return l.finish(e, it, run.Owner, nil)
 }
 
 // takeAll takes over runs: one after the other at the start of a single instance, whose readers wait for all, and several at
@@ -141,8 +208,12 @@ func (en *Engine) takeAll(ctx context.Context, runs []data.RunHead) error {
 // takeOne takes over a run. It fails when nothing can be written now: one run does not keep a server down.
 func (en *Engine) takeOne(ctx context.Context, run *data.RunHead) error {
 	err := en.takeOverNow(ctx, run.Key)
+	for !en.shared && errors.Is(err, commit.ErrContended) { // nobody else would take it over later
+		err = en.takeOverNow(ctx, run.Key)
+	}
 	switch {
-	case err == nil, errors.Is(err, errNoRoom), errors.Is(err, data.ErrNotFound), errors.Is(err, decide.ErrSettled), errors.Is(err, decide.ErrRunning): // another has it
+	case err == nil, errors.Is(err, errNoRoom), errors.Is(err, commit.ErrContended), // a later sweep tries again
+		errors.Is(err, data.ErrNotFound), errors.Is(err, decide.ErrSettled), errors.Is(err, decide.ErrRunning): // another has it
 		return nil
 	case unwritten(err):
 		return fmt.Errorf("run %s: %w", run.ID, err)
