@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 
@@ -67,20 +68,30 @@ func (o Offer) Brief() Offer {
 // For returns what is offered in a project.
 func (o Offer) For(project string) Offer { return o.Registry().For(project).Offer() }
 
+// told returns the info that another server has told: JSON that it does not have came as null.
+func told(info plugins.Info) plugins.Info {
+	for _, raw := range []*json.RawMessage{&info.Parameters, &info.Output} {
+		if string(*raw) == "null" {
+			*raw = nil
+		}
+	}
+	return info
+}
+
 // Registry returns the described plugins. They serve lookups only: none can be called. A plugin that a registry cannot have is left out.
 func (o Offer) Registry() *Registry {
 	r := new(Registry)
 	add := func(p plugins.Plugin, origin Origin) { _ = r.Add(From{p, origin}) } // another version may allow what this one does not
 	boxes := make(map[string]*toolboxElsewhere)
 	for _, d := range o.Toolboxes {
-		boxes[d.Name] = &toolboxElsewhere{elsewhere: elsewhere{d.Info, d.Health}}
+		boxes[d.Name] = &toolboxElsewhere{elsewhere: elsewhere{told(d.Info), d.Health}}
 		add(boxes[d.Name], d.Origin)
 	}
 	for _, d := range o.Agents {
-		add(agentElsewhere{elsewhere{d.Info, d.Health}}, d.Origin)
+		add(agentElsewhere{elsewhere{told(d.Info), d.Health}}, d.Origin)
 	}
 	for _, d := range o.Tools {
-		tool := toolElsewhere{elsewhere{d.Info, d.Health}}
+		tool := toolElsewhere{elsewhere{told(d.Info), d.Health}}
 		if box, ok := r.Toolbox(d.Name); ok {
 			boxes[box.Info().Name].tools = append(boxes[box.Info().Name].tools, tool)
 			continue

@@ -337,8 +337,12 @@ func TestRegistry_ForProject(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: got %s, want %s", project, got, want)
 		}
-		told := r.Offer().For(project) // as another server tells it
+		var told host.Offer
 		var names []string
+		if text, err := json.Marshal(r.Offer()); err != nil || json.Unmarshal(text, &told) != nil { // as another server tells it
+			t.Fatal(err)
+		}
+		told = told.For(project)
 		for _, list := range [][]host.Described{told.Agents, told.Tools} {
 			for _, d := range list {
 				names = append(names, d.Name)
