@@ -38,8 +38,9 @@ func (en *Engine) drain(ctx context.Context, ended <-chan struct{}) {
 	for asked := (time.Time{}); ctx.Err() == nil; {
 		if time.Since(asked) >= watchEach {
 			asked = time.Now()
-			successor, err := en.store.Drain(ctx)
-			en.logUnshared(errors.Join(err, en.meet(ctx)))
+			err := en.meet(ctx)
+			successor, failed := en.store.Drain(ctx)
+			en.logUnshared(errors.Join(err, failed))
 			en.handing.Store(successor)
 		}
 		select {
