@@ -184,7 +184,7 @@ func TestBeside_UnconfirmedCancelHasAnUnknownOutcome(t *testing.T) {
 	y.wait(s.RunID, runtime.Cancelled)
 }
 
-// A run that was asked to cancel by a server that has ended since does not wait for an answer instead.
+// A server asks for the cancellation of a run and dies. The run is cancelled, although its worker asks a question first.
 func TestBeside_CancelledRunDoesNotWait(t *testing.T) {
 	d, asks := &deaf{}, make(chan bool)
 	x, y := servers(t, runtime.Config{}, agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {

@@ -185,7 +185,7 @@ func (c *cluster) settle() {
 	}
 }
 
-// check checks what has remained of a round.
+// check compares the logs, rows and files of a round with what clients were told.
 func (c *cluster) check(customers []*customer, travellers []*traveller) {
 	c.t.Helper()
 	for what, query := range map[string]string{
@@ -225,7 +225,8 @@ func (c *cluster) check(customers []*customer, travellers []*traveller) {
 	c.checkNotes(logs)
 }
 
-// logAt reads the log of a thread without open runs, if there is one. A server that does not send it tells what it waits for.
+// logAt reads the log of a thread that has no open run, and returns nil if there is no such thread. A server that does not send the
+// whole log is stopped with the stacks of its goroutines in the failure.
 func (c *cluster) logAt(s *server, thread string) (frames []frame) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
@@ -259,7 +260,7 @@ func (c *cluster) checkNotes(logs map[string][]frame) {
 	}
 }
 
-// check checks that what a customer was told is true.
+// check compares the answers that a customer got with the database.
 func (k *customer) check(frames []frame) {
 	t := k.c.t
 	t.Helper()

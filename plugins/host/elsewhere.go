@@ -65,7 +65,7 @@ func (o Offer) Brief() Offer {
 	return o
 }
 
-// For returns what is offered in a project.
+// For returns the part of the offer that a project may use.
 func (o Offer) For(project string) Offer { return o.Registry().For(project).Offer() }
 
 // told returns the info that another server has told: JSON that it does not have came as null.

@@ -201,11 +201,7 @@ func (en *Engine) fail(ctx context.Context, run *data.Run, from source, e *agui.
 		}
 		return err
 	}
-	end := failedWith(e)
-	if err = l.stageClosers(it, end); err == nil {
-		it.Rows = append(it.Rows, l.nodes.settle(data.Failed, e)...)
-		err = l.finish(end, it, l.run.Owner, then)
-	}
+	err = l.endReadBack(it, failedWith(e), then)
 	switch {
 	case err == nil, from == fromRows:
 		return err
@@ -213,6 +209,15 @@ func (en *Engine) fail(ctx context.Context, run *data.Run, from source, e *agui.
 		return en.fail(ctx, run, fromLog, unstored, err, then)
 	}
 	return en.fail(ctx, run, fromRows, e, err, then)
+}
+
+// endReadBack ends a run that was read back, with what it read first.
+func (l *live) endReadBack(it *commit.Item, e ending, then func()) error {
+	if err := l.stageClosers(it, e); err != nil {
+		return err
+	}
+	it.Rows = append(it.Rows, l.nodes.settle(e.status, e.err)...)
+	return l.finish(e, it, l.run.Owner, then)
 }
 
 // failBroken fails a live run with events that could not be stored.

@@ -164,11 +164,7 @@ func (en *Engine) cancelOrphan(ctx context.Context, head *data.RunHead, e ending
 	if err != nil {
 		return err
 	}
-	if err := l.stageClosers(it, e); err != nil {
-		return err
-	}
-	it.Rows = append(it.Rows, l.nodes.settle(e.status, nil)...)
-	return l.finish(e, it, run.Owner, nil)
+	return l.endReadBack(it, e, nil)
 }
 
 // takeAll takes over runs: one after the other at the start of a single instance, whose readers wait for all, and several at
