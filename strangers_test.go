@@ -262,7 +262,8 @@ func (s *strange) judged(thread string) {
 	if got := strings.Join(system, "\n"); !strings.Contains(got, "be fair") || !strings.Contains(got, "be brief") || strings.Contains(got, marker) {
 		s.t.Errorf("the prompt has the instructions %q", got)
 	}
-	if got := strings.Join(user, "\n"); got != strings.Join(s.spoken[thread], "\n") {
+	// Between two messages of the user may be no message of a run that failed; then the prompt joins them.
+	if got := strings.ReplaceAll(strings.Join(user, "\n"), "\n\n", "\n"); got != strings.Join(s.spoken[thread], "\n") {
 		s.t.Errorf("the prompt has the user messages %q, want %q", user, s.spoken[thread])
 	}
 }

@@ -182,9 +182,11 @@ export async function becomes(read, want, what) {
 // tab selects a tab of a page.
 export const tab = (page, name) => page.getByRole("tab", { name: new RegExp(`^${name}`) }).click();
 
-// untilShown scrolls a list up and down until it shows a row. A list that still loads or measures its rows grows under the reader.
+// untilShown scrolls a list up and down until it shows a row. A list that still loads or measures its rows grows under the reader, and may
+// take a row out of the page again.
 export const untilShown = async (list, row) => {
-  for (let tries = 0; tries < 2_000 && (await row.count()) === 0; tries++) {
+  for (const end = Date.now() + 600_000; !(await row.first().isVisible()); ) {
+    assert.ok(Date.now() < end, `${row} is not shown`);
     await list.evaluate(
       (e) =>
         new Promise((done) =>
@@ -192,7 +194,6 @@ export const untilShown = async (list, row) => {
         ),
     );
   }
-  await row.first().waitFor();
 };
 
 // shown returns the ids of all events in the page, in their order.
