@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,17 +81,27 @@ func killRound(t *testing.T, s *server, round int, stopDB, startDB func()) {
 	}
 }
 
-// checkOnce checks that no run repeats a finished message: recorded work is not done again.
+// checkOnce checks that no run repeats a finished message: recorded work is not done again. A message whose model call was cut is taken
+// back, and may be said again.
 func checkOnce(t *testing.T, thread string, frames []frame) {
 	t.Helper()
+	var retracted []any
+	for i := range frames {
+		if e := frames[i].event(); e["name"] == "messages-retracted" {
+			value, _ := e["value"].(map[string]any)
+			ids, _ := value["messageIds"].([]any)
+			retracted = append(retracted, ids...)
+		}
+	}
 	said := map[string]int{}
 	for i := range frames {
-		if frames[i].typ != "TEXT_MESSAGE_END" {
+		e := frames[i].event()
+		if frames[i].typ != "TEXT_MESSAGE_END" || slices.Contains(retracted, e["messageId"]) {
 			continue
 		}
-		out, _ := frames[i].event()["workerAgentOutput"].(map[string]any)
+		out, _ := e["workerAgentOutput"].(map[string]any)
 		if answer, _ := out["answer"].(string); out["status"] == "success" && answer != "" && !strings.HasPrefix(thread, "demo") {
-			said[fmt.Sprint(frames[i].event()["runId"], " ", frames[i].event()["agent"], " ", answer)]++
+			said[fmt.Sprint(e["runId"], " ", e["agent"], " ", answer)]++
 		}
 	}
 	for answer, n := range said {
