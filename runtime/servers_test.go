@@ -85,6 +85,13 @@ func TestServers_OfferWhatOthersHave(t *testing.T) {
 		t.Errorf("they differ: %q", got)
 	}
 	b.down()
+	a.until("a has seen that b has ended", func() bool { return len(a.known()) == 1 })
+	late := a.run(a.start("late", "far", "go"))
+	a.until("a run of an agent whose server has just ended waits for it", func() bool {
+		w := a.WaitOf(&late)
+		return late.Status == runtime.Queued && w != nil && w.Reason == "no_server"
+	})
+	a.exec("UPDATE servers SET seen_at = seen_at - interval '1 minute' WHERE instance IN (SELECT id FROM instances WHERE fenced)")
 	a.until("a no longer offers what b had", func() bool {
 		_, ok := a.Offered(local).Agent("far")
 		return !ok

@@ -34,7 +34,8 @@ INSERT INTO servers (instance, name, shares, schema, seen_at) VALUES (?, ?, ?, ?
 ON CONFLICT (instance) DO UPDATE SET shares = excluded.shares`
 
 	deleteServers = `
-DELETE FROM servers WHERE instance NOT IN (SELECT id FROM instances WHERE NOT fenced)`
+DELETE FROM servers
+WHERE instance NOT IN (SELECT id FROM instances WHERE NOT fenced) AND seen_at <= clock_timestamp() - ` + serverRemembered
 
 	// lockInstance finds the instance if it may write, and keeps others from fencing it.
 	lockInstance = `

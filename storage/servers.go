@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/batonrun/baton/runtime/data"
 )
@@ -18,8 +19,13 @@ UPDATE servers SET about = ?, told = ? WHERE instance = ?`
 UPDATE servers SET load = ? WHERE instance = ?`
 
 	selectServers = `
-SELECT s.instance, i.addr, i.started_at, s.seen_at, s.draining, CASE WHEN s.told = ANY (?) THEN '' ELSE s.about END, s.told, s.load
-FROM servers s JOIN instances i ON i.id = s.instance WHERE s.shares AND NOT i.fenced ORDER BY s.instance LIMIT 1000`
+SELECT s.instance, COALESCE(i.addr, ''), COALESCE(i.started_at, s.seen_at), s.seen_at, s.draining, COALESCE(i.fenced, TRUE),
+	CASE WHEN s.told = ANY (?) THEN '' ELSE s.about END, s.told, s.load
+FROM servers s LEFT JOIN instances i ON i.id = s.instance
+WHERE s.shares AND (NOT i.fenced OR s.seen_at > clock_timestamp() - ` + serverRemembered + `) ORDER BY 6, s.instance LIMIT 1000`
+
+	// serverRemembered is how long others know what a server offered that has ended.
+	serverRemembered = `interval '60 seconds'`
 )
 
 // Tell stores what the joined instance tells the others about itself, on the connection of the watcher: see [data.Store].
@@ -47,7 +53,7 @@ func (c *committer) Tell(ctx context.Context, s *data.Server) error {
 	return nil
 }
 
-// Servers returns the instances that may write beside others: see [data.Store].
+// Servers returns the instances that may write beside others, or have ended a moment ago: see [data.Store].
 func (r keyed) Servers(ctx context.Context, known []string) ([]data.Server, error) {
 	if r.d.single {
 		return nil, nil
@@ -57,7 +63,7 @@ func (r keyed) Servers(ctx context.Context, known []string) ([]data.Server, erro
 
 func servers(ctx context.Context, d *dialect, q querier, known []string) ([]data.Server, error) {
 	return all(ctx, q, func(rows *sql.Rows) (s data.Server, err error) {
-		err = rows.Scan(&s.Instance, &s.Addr, timeInto{&s.StartedAt}, timeInto{&s.SeenAt}, &s.Draining, &s.About, &s.Told, &s.Load)
+		err = rows.Scan(&s.Instance, &s.Addr, timeInto{&s.StartedAt}, timeInto{&s.SeenAt}, &s.Draining, &s.Ended, &s.About, &s.Told, &s.Load)
 		return s, err
 	}, selectServers, d.list(known))
 }
@@ -77,5 +83,6 @@ func Cluster(ctx context.Context, cfg Config) (list []data.Server, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, reads.Close()) }()
-	return servers(ctx, d, &pool{DB: reads, d: d}, nil)
+	list, err = servers(ctx, d, &pool{DB: reads, d: d}, nil)
+	return slices.DeleteFunc(list, func(s data.Server) bool { return s.Ended }), err
 }

@@ -26,7 +26,7 @@ FROM instances LEFT JOIN servers ON instance = id WHERE NOT fenced LIMIT 1000`
 
 	// drainServer finds a server that has looked at the others a moment ago, and does not drain.
 	drainServer = `
-WITH me AS (UPDATE servers SET draining = TRUE WHERE instance = ?)
+WITH me AS (UPDATE servers SET draining = TRUE, seen_at = clock_timestamp() WHERE instance = ?)
 SELECT EXISTS (
 	SELECT 1 FROM instances JOIN servers ON instance = id
 	WHERE NOT fenced AND id <> ? AND shares AND NOT draining AND seen_at > clock_timestamp() - interval '3 seconds')`

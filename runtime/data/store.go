@@ -58,8 +58,8 @@ type Store interface {
 	// Tell stores what the joined instance tells the others about itself. An empty About or Load stays as it was. Tell does not
 	// wait for a running commit.
 	Tell(ctx context.Context, s *Server) error
-	// Servers returns the instances that may write beside others, ordered by their ids, 1000 at most. About is empty where Told is
-	// among known.
+	// Servers returns the instances that may write beside others, ordered by their ids, and then those that have ended in the last
+	// minute; 1000 at most. About is empty where Told is among known.
 	Servers(ctx context.Context, known []string) ([]Server, error)
 	// Living returns how many instances may write, the joined one included, as the last Watch has seen them: one unless it is Shared.
 	Living() int

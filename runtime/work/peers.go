@@ -79,6 +79,7 @@ type peers struct {
 
 	mu      sync.Mutex         // guards the fields below
 	servers []Server           // the living ones, ordered by id, also this one
+	ended   []Server           // those that have ended in the last minute: what they offered is accepted, and waits
 	known   map[string]*Server // what was told, by its hash
 	sent    string             // the hash of what this instance has told
 	load    Load               // as it was told
@@ -101,7 +102,8 @@ func newPeers(own *host.Registry) *peers {
 	return p
 }
 
-// Catalog returns the plugins that this instance or another one of the cluster offers. It serves lookups only.
+// Catalog returns the plugins that this instance or another one of the cluster offers, or has offered until a minute ago. It serves
+// lookups only.
 func (p *peers) Catalog() *host.Registry { return p.catalog.Load() }
 
 // Definition returns the definition of the workflow that a run stores at its start, or nil.
@@ -226,7 +228,7 @@ func (en *Engine) meet(ctx context.Context) error {
 func (en *Engine) learn(rows []data.Server) (changed bool) {
 	en.peers.mu.Lock()
 	defer en.peers.mu.Unlock()
-	used, list := make(map[string]*Server), make([]Server, 0, len(rows))
+	used, list, living := make(map[string]*Server), make([]Server, 0, len(rows)), 0
 	for i := range rows {
 		row := &rows[i]
 		told := en.known[row.Told]
@@ -236,10 +238,12 @@ func (en *Engine) learn(rows []data.Server) (changed bool) {
 		if row.Told != "" {
 			used[row.Told] = told
 		}
-		list = append(list, told.in(row))
+		if list = append(list, told.in(row)); !row.Ended {
+			living++
+		}
 	}
-	changed = !slices.EqualFunc(en.servers, list, func(a, b Server) bool { return a.ID == b.ID && a.told == b.told })
-	en.servers, en.known = list, used
+	changed = !slices.EqualFunc(slices.Concat(en.servers, en.ended), list, func(a, b Server) bool { return a.ID == b.ID && a.told == b.told })
+	en.servers, en.ended, en.known = list[:living:living], list[living:], used
 	return changed
 }
 
@@ -268,8 +272,8 @@ func (s *Server) in(row *data.Server) Server {
 func (en *Engine) unite() {
 	en.peers.mu.Lock()
 	var others []*host.Registry
-	for i := range en.servers {
-		if s := &en.servers[i]; s.ID != en.cfg.Instance {
+	for _, s := range slices.Concat(en.servers, en.ended) {
+		if s.ID != en.cfg.Instance {
 			others = append(others, s.plugins)
 		}
 	}

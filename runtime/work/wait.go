@@ -32,8 +32,11 @@ func (en *Engine) WaitOf(run *data.RunHead) *Wait {
 	case data.Queued:
 		w := en.queue.waitOf(run)
 		if w != nil && w.Reason == "server_limit" && en.shared && !en.offersRun(run) {
-			if _, free := en.others(run); free {
+			switch any, free := en.others(run); {
+			case free:
 				return nil // another server is about to claim it
+			case !any:
+				w.Reason = "no_server" // a sweep will count from now on until it fails
 			}
 		}
 		return w
