@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -14,6 +15,7 @@ import (
 type Offer struct {
 	Agents, Tools, Toolboxes []Described         `json:",omitempty"` // with Tools, those of Toolboxes
 	Workflows                []DescribedWorkflow `json:",omitempty"`
+	Partial                  bool                `json:",omitempty"` // some of the plugins are missing: see Shorter
 }
 
 // Described is an agent, a tool or a toolbox.
@@ -51,17 +53,29 @@ func describe[P plugins.Plugin](r *Registry, list []P) []Described {
 	return all
 }
 
-// Brief returns the offer without what makes it long: the schemas and descriptions.
-func (o Offer) Brief() Offer {
-	brief := func(list []Described) []Described {
-		short := make([]Described, len(list))
-		for i, d := range list {
-			d.Description, d.Parameters, d.Output, d.Health = "", nil, nil, nil
-			short[i] = d
+// Shorter returns the offer without what makes it long, the more the higher n is: 0 leaves out descriptions, 1 also schemas and
+// origins, 2 also workflows and tools, and 3 everything.
+func (o Offer) Shorter(n int) Offer {
+	shorter := func(list []Described) []Described {
+		short := slices.Clone(list)
+		for i := range short {
+			d := &short[i]
+			if d.Description, d.Health = "", nil; n > 0 {
+				d.Parameters, d.Output, d.Origin = nil, nil, Origin{Kind: d.Origin.Kind}
+			}
 		}
 		return short
 	}
-	o.Agents, o.Tools, o.Toolboxes = brief(o.Agents), brief(o.Tools), brief(o.Toolboxes)
+	if n > 2 {
+		return Offer{Partial: true}
+	}
+	o.Agents, o.Tools, o.Toolboxes, o.Workflows = shorter(o.Agents), shorter(o.Tools), shorter(o.Toolboxes), slices.Clone(o.Workflows)
+	for i := range o.Workflows {
+		o.Workflows[i].Description = ""
+	}
+	if n > 1 {
+		o.Tools, o.Workflows, o.Partial = nil, nil, true
+	}
 	return o
 }
 
@@ -105,8 +119,8 @@ func (o Offer) Registry() *Registry {
 	return r
 }
 
-// With returns a registry that has the plugins of r and, under names that are free, those of others. Like that of For it serves
-// lookups only.
+// With returns a registry that has the plugins of r and, under names that are free, those of others; in the view of a project, those
+// that are free in that project. Like that of For it serves lookups only.
 func (r *Registry) With(others []*Registry) *Registry {
 	union := &Registry{
 		agents: maps.Clone(r.agents), tools: maps.Clone(r.tools), boxes: maps.Clone(r.boxes), workflows: maps.Clone(r.workflows),
@@ -118,6 +132,9 @@ func (r *Registry) With(others []*Registry) *Registry {
 		join(union, &union.boxes, o, o.boxes, union.boxed)
 		join(union, &union.tools, o, o.tools, union.calls)
 		join(union, &union.workflows, o, o.workflows, union.runs)
+	}
+	if union.limited {
+		union.parts = append([]*Registry{r}, others...)
 	}
 	return union
 }

@@ -13,6 +13,13 @@ func (r *Registry) For(project string) *Registry {
 	if !r.limited {
 		return r
 	}
+	if r.parts != nil {
+		views := make([]*Registry, len(r.parts))
+		for i, p := range r.parts {
+			views[i] = p.For(project)
+		}
+		return views[0].With(views[1:])
+	}
 	view := &Registry{
 		origins: r.origins, begun: r.begun,
 		agents: in(project, r.agents), tools: in(project, r.tools), boxes: in(project, r.boxes), workflows: in(project, r.workflows),

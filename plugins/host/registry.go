@@ -28,6 +28,7 @@ type Registry struct {
 	begun     time.Time            // when Start was called
 	limited   bool                 // some plugins are limited to projects
 	origins   map[originKey]Origin // of plugins added with From
+	parts     []*Registry          // that With has joined, if some of their plugins are limited to projects
 }
 
 // entry is a plugin, shared by the registries that contain it.

@@ -367,6 +367,30 @@ func TestRegistry_ForProject(t *testing.T) {
 	}
 }
 
+// Servers may have plugins of one name for different projects.
+func TestRegistry_WithJoinsEachProject(t *testing.T) {
+	of := func(text string, projects ...string) *host.Registry {
+		r := new(host.Registry)
+		if err := r.Add(
+			spec{info: plugins.Info{Name: "x", Description: text, Projects: projects}},
+			plugins.Workflow{Name: "flow", Description: text, Projects: projects, Nodes: []plugins.Node{{ID: "n", Agent: "x"}}},
+		); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	union := of("first", "p1", "p2").With([]*host.Registry{of("second", "p2", "p3"), of("third", "p4")})
+	for project, want := range map[string]string{"p1": "first", "p2": "first", "p3": "second", "p4": "third", "p5": ""} {
+		view, got := union.For(project), ""
+		if a, ok := view.Agent("x"); ok {
+			got = a.Info().Description
+		}
+		if flow, _ := view.Workflow("flow"); got != want || flow.Description != want {
+			t.Errorf("%s finds the agent of %q and the workflow of %q, want %q", project, got, flow.Description, want)
+		}
+	}
+}
+
 // reporting is a toolbox with a health.
 type reporting struct{ *box }
 

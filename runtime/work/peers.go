@@ -157,12 +157,16 @@ func (en *Engine) introduce(ctx context.Context) error {
 	if time.Since(at) < tellEach {
 		return nil
 	}
-	s := data.Server{About: en.describe()}
+	about, partial := en.describe()
+	s := data.Server{About: about}
 	sum := sha256.Sum256(s.About)
 	if s.Told = hex.EncodeToString(sum[:]); s.Told == told {
 		s.About = nil
 	}
 	now := en.loadNow()
+	if s.About != nil && partial {
+		en.log.Warn("this server offers too much to tell the others: it alone begins runs of what they do not know")
+	}
 	if s.About != nil || now != load {
 		var err error
 		if s.Load, err = json.Marshal(now); err != nil {
@@ -178,32 +182,18 @@ func (en *Engine) introduce(ctx context.Context) error {
 	return nil
 }
 
-// describe returns what this instance tells about itself. What is too long is left out: the schemas first, then the tools. A gateway
-// offers nothing.
-func (en *Engine) describe() []byte {
+// describe returns what this instance tells about itself, without parts of its offer if that is too long. A gateway offers nothing.
+func (en *Engine) describe() (text []byte, partial bool) {
 	a := about{Identity: en.cfg.Identity}
 	if a.Role != Gateway {
 		a.Offer = en.Plugins().Offer()
 	}
-	b, err := json.Marshal(a)
-	for n := 0; err != nil || len(b) > maxAbout; n++ { // a tool of another program may have a schema that is no JSON
-		switch n {
-		case 0:
-			a.Offer = a.Offer.Brief()
-		case 1:
-			a.Offer.Tools, a.Offer.Toolboxes = nil, nil
-		default:
-			en.log.Warn("this server offers too much to tell the others", "bytes", len(b), "error", err)
-			a.Offer = host.Offer{}
-			b, err = json.Marshal(a)
-			if err != nil {
-				panic(err) // strings always encode
-			}
-			return b
-		}
-		b, err = json.Marshal(a)
+	text, err := json.Marshal(a)
+	for n := 0; n < 4 && (err != nil || len(text) > maxAbout); n++ { // a tool of another program may have a schema that is no JSON
+		a.Offer = a.Offer.Shorter(n)
+		text, err = json.Marshal(a)
 	}
-	return b
+	return text, a.Offer.Partial
 }
 
 // meet reads what the other instances tell.
