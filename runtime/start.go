@@ -368,7 +368,7 @@ func (s *starting) newRun(ctx context.Context) error {
 		ThreadID: s.th.ID, ConversationID: s.th.ConversationID,
 	}
 	if _, ok := s.rt.Offered(s.c).Workflow(workflow); ok {
-		s.run.Definition = s.rt.work.Definition(workflow)
+		s.run.Definition = s.rt.work.Definition(s.c.project, workflow)
 	}
 	if s.req.Tool != "" {
 		s.run.Definition = graph.OfTool(s.req.Tool)

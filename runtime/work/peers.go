@@ -29,6 +29,8 @@ const (
 	tellEach = 3 * time.Second
 	// maxAbout is the most that an instance tells about itself, in bytes.
 	maxAbout = 1 << 20
+	// mostNeeds is the number of runs whose nodes are remembered.
+	mostNeeds = 20_000
 )
 
 // Identity is what an instance tells about its process and its settings.
@@ -84,8 +86,10 @@ type peers struct {
 	sent    string             // the hash of what this instance has told
 	load    Load               // as it was told
 	toldAt  time.Time
-	// needs has the nodes of runs that were left to others, because they were started with workflows that this instance has no more.
+	// needs has the nodes of runs that were started with workflows which this instance has no more, or has with others. read counts
+	// those that were read since the last sweep.
 	needs map[int64][]plugins.Node
+	read  int
 	// missing has the runs that no instance may execute, and since when; next is the one that a sweep fills.
 	missing, next map[int64]absence
 }
@@ -106,12 +110,13 @@ func newPeers(own *host.Registry) *peers {
 // lookups only.
 func (p *peers) Catalog() *host.Registry { return p.catalog.Load() }
 
-// Definition returns the definition of the workflow that a run stores at its start, or nil.
-func (en *Engine) Definition(workflow string) json.RawMessage {
-	if g := en.currentOffer().graphs.Workflow(workflow); g != nil {
-		return g.Definition
+// Definition returns the definition of the workflow that a run of a project stores at its start, or nil.
+func (en *Engine) Definition(project, workflow string) json.RawMessage {
+	own := en.currentOffer()
+	if _, ok := own.plugins.For(project).Workflow(workflow); ok {
+		return own.graphs.Workflow(workflow).Definition
 	}
-	w, ok := en.Catalog().Workflow(workflow)
+	w, ok := en.Catalog().For(project).Workflow(workflow)
 	if !ok {
 		return nil
 	}
@@ -320,40 +325,92 @@ func (en *Engine) offersRun(run *data.RunHead) bool {
 	return own.executes(run, en.nodesOf(run))
 }
 
+// offersFound is offersRun for a run that was found in the database. If this instance does not have the run's workflow, it reads what the
+// run was started with. known is false if that is not possible now.
+func (en *Engine) offersFound(ctx context.Context, run *data.RunHead) (offers, known bool) {
+	if offers = en.offersRun(run); offers || en.nodesOf(run) != nil {
+		return offers, true
+	}
+	if !en.readNodes(ctx, run) {
+		return false, false
+	}
+	if offers = en.offersRun(run); offers {
+		en.queue.nudge() // it may wait here
+	}
+	return offers, true
+}
+
+// readNodes reads with which nodes a run was started. It reports false if that is not possible now.
+func (en *Engine) readNodes(ctx context.Context, head *data.RunHead) bool {
+	en.peers.mu.Lock()
+	en.peers.read++
+	most := en.peers.read > lookedAtOnce
+	en.peers.mu.Unlock()
+	if most {
+		return false
+	}
+	run, err := en.store.Run(ctx, head.Key)
+	if err != nil {
+		return false
+	}
+	w, err := graph.Definition(&run)
+	if err != nil { // whoever claims it fails it
+		w.Nodes = nil
+	}
+	en.remember(head.Key, append([]plugins.Node{}, w.Nodes...))
+	return true
+}
+
+func (en *Engine) remember(run int64, nodes []plugins.Node) {
+	en.peers.mu.Lock()
+	defer en.peers.mu.Unlock()
+	en.needs[run] = nodes
+}
+
 // declines reports whether a run was started with a workflow some of whose agents or tools this instance lacks. The run is left to others.
 func (en *Engine) declines(l *live) bool {
 	own, run := en.here(), &l.run.RunHead
+	if !en.shared || own.executes(run, l.plan()) {
+		return false
+	}
+	en.remember(run.Key, l.plan())
+	return true
+}
+
+// plan returns the nodes of the run's graph.
+func (l *live) plan() []plugins.Node {
 	nodes := make([]plugins.Node, len(l.nodes.graph.Nodes))
 	for i, n := range l.nodes.graph.Nodes {
 		nodes[i] = n.Node
 	}
-	if !en.shared || own.executes(run, nodes) {
-		return false
-	}
-	en.peers.mu.Lock()
-	defer en.peers.mu.Unlock()
-	en.needs[run.Key] = nodes
-	return true
+	return nodes
 }
 
-// others reports whether another instance that does not stop may execute a run, or has not told yet what it offers, and whether one of
-// them has a free slot.
-func (en *Engine) others(run *data.RunHead) (any, free bool) {
-	nodes := en.nodesOf(run)
+// others reports whether another instance that does not stop may execute a run with these nodes, nil for those of its workflow, and
+// whether one of them has a free slot. maybe tells also of those that have not told all that they offer.
+func (en *Engine) others(run *data.RunHead, nodes []plugins.Node) (maybe, any, free bool) {
 	en.peers.mu.Lock()
 	defer en.peers.mu.Unlock()
 	for i := range en.servers {
-		if s := &en.servers[i]; s.ID != en.cfg.Instance && !s.Draining && (s.told == "" || s.executes(run, nodes)) {
-			any, free = true, free || s.Free > 0
+		s := &en.servers[i]
+		if s.ID == en.cfg.Instance || s.Draining {
+			continue
 		}
+		executes := s.executes(run, nodes)
+		maybe = maybe || executes || s.told == "" || s.Offer.Partial
+		any, free = any || executes, free || executes && s.Free > 0
 	}
-	return any, free
+	return maybe, any, free
 }
 
-// noteAbsent notes a run that this instance has found and may not execute.
-func (en *Engine) noteAbsent(run *data.RunHead) {
-	if any, _ := en.others(run); any {
-		return
+// offersOrNotes is offersFound. It notes a run that no instance may execute.
+func (en *Engine) offersOrNotes(ctx context.Context, run *data.RunHead) bool {
+	offers, known := en.offersFound(ctx, run)
+	if offers || !known {
+		return offers
+	}
+	if maybe, _, _ := en.others(run, en.nodesOf(run)); maybe {
+		return false
 	}
 	en.peers.mu.Lock()
 	defer en.peers.mu.Unlock()
@@ -362,6 +419,7 @@ func (en *Engine) noteAbsent(run *data.RunHead) {
 		since = a.since
 	}
 	en.next[run.Key] = absence{*run, since}
+	return false
 }
 
 // endAbsent ends a sweep: it fails the runs that no instance could execute for too long.
@@ -374,7 +432,7 @@ func (en *Engine) endAbsent(ctx context.Context) error {
 			over = append(over, a.run)
 		}
 	}
-	if len(en.needs) > lookedAtOnce { // they are found again
+	if en.peers.read = 0; len(en.needs) > mostNeeds { // they are found again
 		clear(en.needs)
 	}
 	en.peers.mu.Unlock()

@@ -182,8 +182,7 @@ func (en *Engine) takeAll(ctx context.Context, runs []data.RunHead) error {
 		if failed.Load() != nil || en.Stopping() {
 			break
 		}
-		if en.shared && !en.offersRun(run) {
-			en.noteAbsent(run)
+		if en.shared && !en.offersOrNotes(ctx, run) {
 			continue
 		}
 		places <- struct{}{}
@@ -232,7 +231,7 @@ func (en *Engine) pull(ctx context.Context, before map[int64]bool) (now map[int6
 		for i := range list {
 			run := &list[i]
 			thread, key = run.ThreadKey, run.Key
-			if now[thread] || !en.offersRun(run) {
+			if offers, _ := en.offersFound(ctx, run); now[thread] || !offers {
 				continue
 			}
 			now[thread] = true
@@ -260,9 +259,7 @@ func (en *Engine) sweepQueue(ctx context.Context) error {
 	}
 	last := int64(0)
 	err := unfinished(ctx, en.store, data.Queued, func(run *data.RunHead) {
-		if !en.offersRun(run) {
-			en.noteAbsent(run)
-		}
+		en.offersOrNotes(ctx, run)
 		if run.ThreadKey == last {
 			return
 		}

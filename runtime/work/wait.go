@@ -32,10 +32,10 @@ func (en *Engine) WaitOf(run *data.RunHead) *Wait {
 	case data.Queued:
 		w := en.queue.waitOf(run)
 		if w != nil && w.Reason == "server_limit" && en.shared && !en.offersRun(run) {
-			switch any, free := en.others(run); {
+			switch maybe, _, free := en.others(run, en.nodesOf(run)); {
 			case free:
 				return nil // another server is about to claim it
-			case !any:
+			case !maybe:
 				w.Reason = "no_server" // a sweep will count from now on until it fails
 			}
 		}
