@@ -112,7 +112,7 @@ type Tuning struct {
 	// Labels are the labels of a server with Cluster: it executes the runs of agents with one of them as plugins.Info.RunOn.
 	Labels []string
 
-	// Servers is called with how many servers of the cluster share the database, when that has changed. It is for limits of which
+	// Servers is called with how many servers of the cluster execute runs, when that has changed. It is for limits of which
 	// each server applies an equal part. Nil ignores it.
 	Servers func(n int)
 

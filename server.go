@@ -156,7 +156,7 @@ func (s *Server) Start(ctx context.Context) (err error) {
 	return nil
 }
 
-// countServers reports how many servers the cluster has, until ctx ends.
+// countServers reports how many servers of the cluster execute runs, until ctx ends.
 func (s *Server) countServers(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -166,7 +166,7 @@ func (s *Server) countServers(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if n := s.db.Living(); n != last {
+		if n := s.rt.CountServers().Runs; n != last {
 			last = n
 			s.cfg.Servers(n)
 		}

@@ -155,7 +155,7 @@ func newWeb(cfg *Config, secure *tls.Config, rt *runtime.Runtime, db *storage.DB
 	meter := (*rates.Meter)(nil)
 	if accounts != nil {
 		limits := cfg.Limits.rates()
-		limits.Servers = db.Living
+		limits.Servers = func() int { return rt.CountServers().Clients }
 		cfg.adjust(&limits)
 		meter = rates.New(limits)
 	}

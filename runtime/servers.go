@@ -18,6 +18,8 @@ type (
 	Identity = work.Identity
 	Server   = work.Server
 	Load     = work.Load
+
+	ServerCounts = work.ServerCounts
 )
 
 // Roles of servers.
@@ -42,6 +44,9 @@ func (rt *Runtime) Servers(c Caller) ([]Server, error) {
 	}
 	return list, nil
 }
+
+// CountServers returns how many servers live, as this one has seen them some seconds ago.
+func (rt *Runtime) CountServers() ServerCounts { return rt.work.CountServers() }
 
 var errServers = refuse(KindForbidden, "forbidden", "Your role may not see the servers")
 

@@ -346,6 +346,3 @@ func (c *committer) Drain(ctx context.Context) (successor bool, err error) {
 	}
 	return successor, nil
 }
-
-// Living returns how many instances may write: see [data.Store].
-func (c *committer) Living() int { return max(1, int(c.watcher.living.Load())) }

@@ -61,8 +61,6 @@ type Store interface {
 	// Servers returns the instances that may write beside others, ordered by their ids, and then those that have ended in the last
 	// minute; 1000 at most. About is empty where Told is among known.
 	Servers(ctx context.Context, known []string) ([]Server, error)
-	// Living returns how many instances may write, the joined one included, as the last Watch has seen them: one unless it is Shared.
-	Living() int
 	// Shared reports whether other instances may write the database at the same time.
 	Shared() bool
 	// Close closes the connections.

@@ -49,6 +49,19 @@ const (
 	Worker  = "worker"
 )
 
+// ServerCounts are numbers of living instances, at least one each.
+type ServerCounts struct {
+	Clients int // that serve clients, and do not stop
+	Runs    int // that execute runs
+}
+
+// CountServers returns how many instances live, as they were last read.
+func (p *peers) CountServers() ServerCounts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return ServerCounts{max(p.counts.Clients, 1), max(p.counts.Runs, 1)}
+}
+
 // Load is what an instance does now.
 type Load struct {
 	Running int `json:"running"` // runs that it executes
@@ -80,6 +93,7 @@ type peers struct {
 	catalog atomic.Pointer[host.Registry] // the plugins of all instances
 
 	mu      sync.Mutex         // guards the fields below
+	counts  ServerCounts
 	servers []Server           // the living ones, ordered by id, also this one
 	ended   []Server           // those that have ended in the last minute: what they offered is accepted, and waits
 	known   map[string]*Server // what was told, by its hash
@@ -224,6 +238,7 @@ func (en *Engine) learn(rows []data.Server) (changed bool) {
 	en.peers.mu.Lock()
 	defer en.peers.mu.Unlock()
 	used, list, living := make(map[string]*Server), make([]Server, 0, len(rows)), 0
+	var counts ServerCounts
 	for i := range rows {
 		row := &rows[i]
 		told := en.known[row.Told]
@@ -233,10 +248,19 @@ func (en *Engine) learn(rows []data.Server) (changed bool) {
 		if row.Told != "" {
 			used[row.Told] = told
 		}
-		if list = append(list, told.in(row)); !row.Ended {
-			living++
+		list = append(list, told.in(row))
+		if row.Ended {
+			continue
+		}
+		living++
+		if told.Role != Worker && !row.Draining {
+			counts.Clients++
+		}
+		if told.Role != Gateway {
+			counts.Runs++
 		}
 	}
+	en.counts = counts
 	changed = !slices.EqualFunc(slices.Concat(en.servers, en.ended), list, func(a, b Server) bool { return a.ID == b.ID && a.told == b.told })
 	en.servers, en.ended, en.known = list[:living:living], list[living:], used
 	return changed

@@ -74,13 +74,28 @@ func New(cfg Config) *Meter {
 	}
 }
 
-// Config returns the Meter's configuration, the zero one for a nil Meter.
+// Config returns the Meter's configuration, with this server's parts of limits that servers share. It is the zero one for a nil Meter.
 func (m *Meter) Config() Config {
 	if m == nil {
 		return Config{}
 	}
-	return m.cfg
+	cfg := m.cfg
+	for _, l := range []*Limits{&cfg.User, &cfg.Project} {
+		l.Requests, l.Burst = m.part(l.Requests), m.part(l.burst())
+	}
+	return cfg
 }
+
+// servers returns how many servers share the limits of requests.
+func (m *Meter) servers() int {
+	if m.cfg.Servers == nil {
+		return 1
+	}
+	return m.cfg.Servers()
+}
+
+// part returns this server's part of a limit, rounded up.
+func (m *Meter) part(n int) int { return (n + m.servers() - 1) / m.servers() }
 
 // Take lets a request pass, or refuses it with an *runtime.Error that says when to try again. One that is refused is not counted.
 func (m *Meter) Take(who runtime.Caller) error {
@@ -92,10 +107,10 @@ func (m *Meter) Take(who runtime.Caller) error {
 	now := time.Now()
 	user, project := m.accounts(who, now)
 	if wait := lacks(user, now); wait > 0 {
-		return refuse("rate_limited", wait, "You may send %d requests a second, and %d at once", m.cfg.User.Requests, m.cfg.User.burst())
+		return refuse("rate_limited", wait, "You may send %s", m.promised(m.cfg.User))
 	}
 	if wait := lacks(project, now); wait > 0 {
-		return refuse("rate_limited", wait, "Your project may send %d requests a second, and %d at once", m.cfg.Project.Requests, m.cfg.Project.burst())
+		return refuse("rate_limited", wait, "Your project may send %s", m.promised(m.cfg.Project))
 	}
 	for _, l := range []*rate.Limiter{user, project} {
 		if l != nil {
@@ -103,6 +118,15 @@ func (m *Meter) Take(who runtime.Caller) error {
 		}
 	}
 	return nil
+}
+
+// promised says how many requests this server lets pass.
+func (m *Meter) promised(l Limits) string {
+	text := fmt.Sprintf("%d requests a second, and %d at once", m.part(l.Requests), m.part(l.burst()))
+	if n := m.servers(); n > 1 {
+		text += fmt.Sprintf(", to each of %d servers", n)
+	}
+	return text
 }
 
 // lacks is how long it takes until l has a token, 0 for one that has.
@@ -210,11 +234,7 @@ func (m *Meter) account(k key, l Limits) *rate.Limiter {
 	if l.Requests <= 0 {
 		return nil
 	}
-	servers := 1
-	if m.cfg.Servers != nil {
-		servers = m.cfg.Servers()
-	}
-	limit, burst := rate.Limit(float64(l.Requests)/float64(servers)), (l.burst()+servers-1)/servers
+	limit, burst := rate.Limit(float64(l.Requests)/float64(m.servers())), m.part(l.burst())
 	a := m.of[k]
 	if a == nil {
 		a = rate.NewLimiter(limit, burst)

@@ -245,6 +245,12 @@ func TestMeter_SharesRequestsWithOtherServers(t *testing.T) {
 			if n != want.passes {
 				t.Errorf("of %d servers one lets %d requests pass at once, want %d", servers, n, want.passes)
 			}
+			if part := m.Config().User; part.Burst != want.passes || part.Requests != max(1, (10+servers-1)/servers) {
+				t.Errorf("of %d servers one says that it lets %+v pass", servers, part)
+			}
+			if _, _, detail := refusal(t, m.Take(ann)); !strings.Contains(detail, fmt.Sprintf("%d at once", want.passes)) || strings.Contains(detail, "each of") != (servers > 1) {
+				t.Errorf("one of %d servers refuses with %q", servers, detail)
+			}
 		}
 	})
 }

@@ -250,9 +250,6 @@ func (*Store) Servers(ctx context.Context, _ []string) ([]data.Server, error) { 
 // Drain reports that there is no other instance.
 func (*Store) Drain(ctx context.Context) (bool, error) { return false, ctx.Err() }
 
-// Living returns one.
-func (*Store) Living() int { return 1 }
-
 // TakeDuty reports true, as one process works at a time.
 func (*Store) TakeDuty(ctx context.Context, _ string) (bool, error) { return true, ctx.Err() }
 
