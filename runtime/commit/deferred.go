@@ -22,8 +22,8 @@ var ErrContended = func() *data.Error {
 var errLocked = fmt.Errorf("%w: another instance has locked a thread", data.ErrUnavailable)
 
 const (
-	// clientWaits is how long a client's command is deferred, from the first time.
-	clientWaits = 2 * time.Second
+	// repeatedWaits is how long a command that is repeated is deferred, from the first time.
+	repeatedWaits = 2 * time.Second
 	// awaitedAfter is after how many times a commit waits a moment for the thread.
 	awaitedAfter = 3
 	longestPause = 256 * time.Millisecond
@@ -44,7 +44,7 @@ func awaitOne(decisions []*Item, asks []data.Ask) {
 }
 
 // putBack returns the items of a committed batch without those that the commit has deferred. These are tried again after
-// 2 ms, then after twice as long each time, unless a client has waited too long.
+// 2 ms, then after twice as long each time, unless one that is repeated has waited too long.
 func (q *Queue) putBack(batch []*Item) []*Item {
 	if !slices.ContainsFunc(batch, func(it *Item) bool { return it.locked }) {
 		return batch
@@ -62,7 +62,7 @@ func (q *Queue) putBack(batch []*Item) []*Item {
 		if it.deferred++; it.deferred == 1 {
 			it.since = now
 		}
-		if it.clients() && now.Sub(it.since) >= clientWaits {
+		if it.repeated() && now.Sub(it.since) >= repeatedWaits {
 			it.Err = ErrContended
 			decided = append(decided, it)
 			continue
@@ -96,12 +96,14 @@ func (q *Queue) defers() bool {
 	return len(q.deferred) > 0
 }
 
-// clients reports whether somebody waits for the command, and repeats it if it fails: a client, or a sweep for runs that are left.
-// Other commands must be decided: nothing else would end or release a run, for example.
-func (it *Item) clients() bool {
-	switch it.Command.(type) {
-	case *decide.Start, *decide.Append, *decide.Resume, *decide.Patch, *decide.Delete, *decide.TakeOver:
+// repeated reports whether somebody waits for the command, and repeats it if it fails: a client, or a sweep for runs that are left.
+// Other commands must be decided: nothing else would end or release a run of this instance, for example.
+func (it *Item) repeated() bool {
+	switch c := it.Command.(type) {
+	case *decide.Start, *decide.Append, *decide.Resume, *decide.Patch, *decide.Delete, *decide.TakeOver, *decide.Expire:
 		return true
+	case *decide.Finish: // not of a run that this instance executes
+		return c.Basis != nil || c.Last != 0
 	}
 	return false
 }

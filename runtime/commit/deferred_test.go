@@ -61,9 +61,8 @@ func (l *locking) lock(thread int64, locked bool) {
 	l.locked[thread] = locked
 }
 
-// patch is a client's command, and look is one of the engine's.
-func patch(thread int64) *commit.Item { return &commit.Item{Command: &decide.Patch{Thread: thread}} }
-func look(thread int64) *commit.Item  { return &commit.Item{Command: &decide.Look{Thread: thread}} }
+// look is a command of the engine that must be decided.
+func look(thread int64) *commit.Item { return &commit.Item{Command: &decide.Look{Thread: thread}} }
 
 // started decides an item in the background.
 func started(q *commit.Queue, it *commit.Item) <-chan error {
@@ -129,20 +128,26 @@ func TestDeferred_PausesGrow(t *testing.T) {
 	})
 }
 
-func TestDeferred_ClientGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := newLocking(1)
-		q := open(t, &db.store, commit.Config{})
-		began := time.Now()
-		err := q.Decide(patch(1))
-		refusal, ok := errors.AsType[*data.Error](err)
-		if !ok || refusal.Code != "thread_contended" || refusal.Kind != data.KindUnavailable || refusal.RetryAfter == 0 {
-			t.Errorf("got %v, want thread_contended", err)
-		}
-		if d := time.Since(began); d < 2*time.Second || d > 3*time.Second {
-			t.Errorf("gave up after %v", d)
-		}
-	})
+// Commands of clients and of sweeps are given up: they are repeated.
+func TestDeferred_RepeatedCommandGivesUp(t *testing.T) {
+	for _, cmd := range []decide.Command{
+		&decide.Patch{Thread: 1}, &decide.TakeOver{Thread: 1}, &decide.Expire{Thread: 1},
+		&decide.Finish{Thread: 1, Last: 7}, &decide.Finish{Thread: 1, Basis: new(decide.Basis)}, // runs that no instance executes
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			db := newLocking(1)
+			q := open(t, &db.store, commit.Config{})
+			began := time.Now()
+			err := q.Decide(&commit.Item{Command: cmd})
+			refusal, ok := errors.AsType[*data.Error](err)
+			if !ok || refusal.Code != "thread_contended" || refusal.Kind != data.KindUnavailable || refusal.RetryAfter == 0 {
+				t.Errorf("%T: got %v, want thread_contended", cmd, err)
+			}
+			if d := time.Since(began); d < 2*time.Second || d > 3*time.Second {
+				t.Errorf("%T: gave up after %v", cmd, d)
+			}
+		})
+	}
 }
 
 // The answer to a commit is lost. Only an attempt that was committed says which commands were decided.

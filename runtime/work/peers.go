@@ -17,7 +17,6 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
 )
 
@@ -482,7 +481,7 @@ func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
 			err = en.fail(ctx, &run, fromLog, agentGone, nil, nil)
 		}
 	}
-	if errors.Is(err, data.ErrNotFound) || errors.Is(err, errGoesOn) || errors.Is(err, decide.ErrSettled) || errors.Is(err, decide.ErrRunning) { // another was first
+	if overtaken(err) || errors.Is(err, errGoesOn) {
 		return nil
 	}
 	return err

@@ -147,7 +147,7 @@ func (en *Engine) cancelLeft(ctx context.Context, runs []data.RunHead) (rest []d
 			continue
 		}
 		err := en.cancelOrphan(ctx, run, cancelledBy(decide.By{Request: of[at].By}))
-		if err != nil && !errors.Is(err, decide.ErrSettled) && !errors.Is(err, decide.ErrRunning) && !errors.Is(err, decide.ErrStale) {
+		if err != nil && !overtaken(err) && !errors.Is(err, decide.ErrStale) {
 			en.about(run).Error("run could not be cancelled", "error", err)
 		}
 	}
@@ -207,14 +207,19 @@ func (en *Engine) takeOne(ctx context.Context, run *data.RunHead) error {
 		err = en.takeOverNow(ctx, run.Key)
 	}
 	switch {
-	case err == nil, errors.Is(err, errNoRoom), errors.Is(err, commit.ErrContended), // a later sweep tries again
-		errors.Is(err, data.ErrNotFound), errors.Is(err, decide.ErrSettled), errors.Is(err, decide.ErrRunning): // another has it
+	case err == nil, errors.Is(err, errNoRoom), overtaken(err): // a later sweep tries again
 		return nil
 	case unwritten(err):
 		return fmt.Errorf("run %s: %w", run.ID, err)
 	}
 	en.about(run).Error("run can be neither taken over nor failed", "error", err)
 	return nil
+}
+
+// overtaken reports whether a command about a run that was left has failed because of another instance: it has settled the run, owns it, or
+// has locked its thread. In the latter case the next sweep tries again.
+func overtaken(err error) bool {
+	return errors.Is(err, data.ErrNotFound) || errors.Is(err, decide.ErrSettled) || errors.Is(err, decide.ErrRunning) || errors.Is(err, commit.ErrContended)
 }
 
 // pull puts threads with a run that can be claimed into the queue, as many as there are free slots. before has the threads that it
