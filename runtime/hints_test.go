@@ -109,6 +109,23 @@ func TestHints_AreFastAndMayBeLost(t *testing.T) {
 					t.Errorf("%s, %v", got.Status, err)
 				}
 			})
+			var busy [3]runtime.Started // all slots of y; x has none
+			begin := func(i int) {
+				busy[i] = y.start(fmt.Sprint("busy ", i), "half", "go")
+				<-hangs.began
+			}
+			for i := range busy {
+				begin(i)
+			}
+			within("a queued run when a slot becomes free", func(i int) {
+				queued := x.start(fmt.Sprint("behind ", i), "hello", "go")
+				<-time.After(100 * time.Millisecond) // y has heard of it
+				if _, err := y.Cancel(t.Context(), local, busy[i%3].RunID); err != nil {
+					t.Fatal(err)
+				}
+				y.wait(queued.RunID, runtime.Completed)
+				begin(i % 3)
+			})
 			if sent := x.Stats().Link.Sent; test.cut && x.Stats().Link.Lost == 0 || sent == 0 {
 				t.Errorf("%+v", x.Stats().Link)
 			}

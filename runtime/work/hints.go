@@ -57,9 +57,13 @@ func (en *Engine) heed(h bus.Hints) {
 	}
 	free := en.admission.free()
 	for _, thread := range h[bus.Queue].List() { // if they are All, the next pull finds them
-		if free > 0 && !en.Stopping() && !en.queue.stands(thread) {
+		switch {
+		case en.Stopping(), en.queue.stands(thread):
+		case free > 0:
 			en.lookAt(thread)
 			free--
+		default:
+			en.queue.foundElsewhere(thread)
 		}
 	}
 	if h[bus.Orphans].All {

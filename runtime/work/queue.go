@@ -3,6 +3,7 @@ package work
 import (
 	"container/list"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,8 @@ type runQueue struct {
 
 	all   map[data.Name]int // in a cluster: how many runs are QUEUED, as counted last, by user, by project and in all
 	since map[data.Name]int // what this instance has added since that count began
+
+	elsewhere []int64 // threads with a run that another instance has queued, for slots that become free here
 
 	weighing int     // runs being weighed
 	full     []int64 // see noRoom
@@ -306,6 +309,30 @@ func (q *runQueue) noRoom() []int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.full
+}
+
+// mostElsewhere is how many threads of runs that others have queued are remembered.
+const mostElsewhere = 1000
+
+// foundElsewhere remembers threads with a run that another instance has queued, until a slot becomes free here.
+func (q *runQueue) foundElsewhere(threads ...int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, thread := range threads {
+		if _, stands := q.needs[thread]; !stands && len(q.elsewhere) < mostElsewhere && !slices.Contains(q.elsewhere, thread) {
+			q.elsewhere = append(q.elsewhere, thread)
+		}
+	}
+}
+
+// takeElsewhere removes and returns up to so many of these threads, less as many as wait here to be weighed.
+func (q *runQueue) takeElsewhere(free int) []int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(max(free-q.weighing, 0), len(q.elsewhere))
+	taken := slices.Clone(q.elsewhere[:n])
+	q.elsewhere = slices.Delete(q.elsewhere, 0, n)
+	return taken
 }
 
 // weighs sets the weight of a run that ready has returned to be weighed.

@@ -222,13 +222,13 @@ func overtaken(err error) bool {
 	return errors.Is(err, data.ErrNotFound) || errors.Is(err, decide.ErrSettled) || errors.Is(err, decide.ErrRunning) || errors.Is(err, commit.ErrContended)
 }
 
-// pull puts threads with a run that can be claimed into the queue, as many as there are free slots. before has the threads that it
-// returned a second ago: whoever queued a run has had that time to claim it.
+// pull puts threads with a run that can be claimed into the queue, as many as there are free slots. It remembers some for slots that
+// become free. before has the threads that it returned a second ago: whoever queued a run has had that time to claim it.
 func (en *Engine) pull(ctx context.Context, before map[int64]bool) (now map[int64]bool, err error) {
 	const limit = 500
 	now = make(map[int64]bool)
 	free := en.admission.free()
-	for thread, key := int64(0), int64(0); free > 0 && !en.Stopping(); {
+	for thread, key := int64(0), int64(0); !en.Stopping(); {
 		list, err := en.store.Claimable(ctx, thread, key, limit)
 		if err != nil {
 			return nil, err
@@ -240,12 +240,16 @@ func (en *Engine) pull(ctx context.Context, before map[int64]bool) (now map[int6
 				continue
 			}
 			now[thread] = true
-			if before[thread] && !en.queue.stands(thread) {
+			switch {
+			case !before[thread], en.queue.stands(thread):
+			case free > 0:
 				en.lookAt(thread)
 				free--
+			default:
+				en.queue.foundElsewhere(thread)
 			}
 		}
-		if len(list) < limit {
+		if len(list) < limit || free <= 0 {
 			break
 		}
 	}
