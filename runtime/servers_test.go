@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -148,9 +149,12 @@ func TestServers_RolesAndLabels(t *testing.T) {
 		gateway.wait(s.RunID, runtime.Completed)
 	}
 	waits := worker.start("3", "big", "go")
-	member(t, url, runtime.Config{Identity: runtime.Identity{Labels: []string{"gpu"}}}, both(gpu)...)
+	member(t, url, runtime.Config{Identity: runtime.Identity{Role: runtime.Worker, Labels: []string{"gpu"}}}, both(gpu)...)
 	gateway.wait(waits.RunID, runtime.Completed)
 	gateway.wait(gateway.start("4", "big", "go").RunID, runtime.Completed)
+	if n := gateway.CountServers(); n != (runtime.ServerCounts{Clients: 2, Runs: 2}) {
+		t.Errorf("the gateway counts %+v", n)
+	}
 	if len(onGateway) != 0 || len(gpu) < 2 || len(plain)+len(gpu) != 4 {
 		t.Errorf("the gateway has executed %d runs, the plain server %d, that with the label %d", len(onGateway), len(plain), len(gpu))
 	}
@@ -183,5 +187,87 @@ func TestServers_LeaveRunsOfOtherDefinitions(t *testing.T) {
 	close(release)
 	if run := a.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
 		t.Errorf("it has failed: %+v", run.Error)
+	}
+}
+
+// What is too long is left out of what a server tells. Others do not end runs for what they were not told.
+func TestServers_TellLargeOffers(t *testing.T) {
+	url := postgrestest.New(t)
+	many := func(prefix string, n, size int) (list []plugins.Plugin) {
+		schema := json.RawMessage(`{"type":"object","title":"` + strings.Repeat("x", size) + `"}`)
+		for i := range n {
+			list = append(list, tool{info: plugins.Info{Name: fmt.Sprint(prefix, i), Description: strings.Repeat("x", size), Parameters: schema}})
+		}
+		return list
+	}
+	release := make(chan struct{})
+	defer close(release)
+	busy := agent{"busy", func(ctx context.Context, _ *plugins.Run) (agui.WorkerOutput, error) {
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return agui.WorkerOutput{}, ctx.Err()
+	}}
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "n", Tool: "huge1"}}}
+	a, _ := member(t, url, runtime.Config{}, hello)
+	member(t, url, runtime.Config{}, many("wordy", 3, 200_000)...)
+	member(t, url, runtime.Config{}, many("long", 5, 240_000)...)
+	huge, _ := member(t, url, runtime.Config{Limits: runtime.Limits{Runs: 1}}, append(many("huge", 10_000, 1), busy, flow)...)
+	a.until("a knows what all offer", func() bool {
+		_, ok := a.Offered(local).Agent("busy")
+		return ok && len(a.Offered(local).Tools()) == 8
+	})
+	for name, schema := range map[string]bool{"wordy1": true, "long1": false} {
+		if got, ok := a.Offered(local).Tool(name); !ok || got.Info().Description != "" || got.Info().Parameters != nil != schema {
+			t.Errorf("%s is told as %+v", name, got.Info())
+		}
+	}
+	huge.start("busy", "busy", "go")
+	s := huge.startWorkflow("main", "flow", "go")
+	<-time.After(8 * time.Second) // a sweep
+	if run := a.run(s); a.WaitOf(&run) != nil && a.WaitOf(&run).Reason == "no_server" {
+		t.Errorf("a run of what a was not told is %s and waits for %+v", run.Status, a.WaitOf(&run))
+	}
+}
+
+// Runs of a workflow that no server has any more go on with the graph of their start, at a server with its agents.
+func TestServers_ExecuteRunsOfRemovedWorkflows(t *testing.T) {
+	url := postgrestest.New(t)
+	asks := agent{"asks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, err := run.Ask(ctx, agui.Interrupt{Message: "Well?"})
+		return agui.WorkerOutput{}, err
+	}}
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "ask", Agent: "asks"}, {ID: "end", Agent: "half", Needs: []string{"ask"}}}}
+	short := plugins.Workflow{Name: "short", Nodes: []plugins.Node{{ID: "only", Agent: "half"}}}
+	hangs, goesOn := halves("half")
+	b, _ := member(t, url, runtime.Config{Limits: runtime.Limits{Runs: 1}}, asks, hangs, flow, short)
+	waiting := b.startWorkflow("waiting", "flow", "go")
+	b.wait(waiting.RunID, runtime.Waiting)
+	running := b.startWorkflow("running", "short", "go")
+	<-hangs.began
+	queued := b.startWorkflow("queued", "short", "go")
+	lacks, _ := member(t, url, runtime.Config{}, asks)
+	b.down()
+	open, err := lacks.Interrupts(t.Context(), local, waiting.RunID)
+	if err != nil || len(open) != 1 {
+		t.Fatal(open, err)
+	}
+	if _, err := lacks.Resume(t.Context(), local, waiting.RunID, []agui.ResumeEntry{{InterruptID: open[0].ID, Status: "resolved"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []runtime.Started{waiting, running, queued} {
+		lacks.until("it waits for a server", func() bool {
+			run := lacks.run(s)
+			w := lacks.WaitOf(&run)
+			return w != nil && w.Reason == "no_server"
+		})
+	}
+	c, _ := member(t, url, runtime.Config{}, asks, goesOn)
+	for _, s := range []runtime.Started{waiting, running, queued} {
+		if run := c.wait(s.RunID, runtime.Completed, runtime.Failed); run.Status != runtime.Completed {
+			t.Errorf("%s: %+v", s.ThreadID, run.Error)
+		}
+		checkLog(t, c.log(s.ThreadID))
 	}
 }
