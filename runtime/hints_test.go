@@ -84,6 +84,19 @@ func TestHints_AreFastAndMayBeLost(t *testing.T) {
 				at = recs[len(recs)-1].ID
 			})
 
+			lists := y.Watch(local)
+			defer lists.Close()
+			<-time.After(time.Second) // as above
+			within("a change of a list", func(i int) {
+				for range 10 {
+					_ = lists.Next(expired) // of what was before
+				}
+				x.start(fmt.Sprint("listed ", i), "hello", "go")
+				if err := lists.Next(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+
 			s := x.start("listening", "listening", "go")
 			within("an append", func(i int) {
 				text := fmt.Sprint("message ", i)

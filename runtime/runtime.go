@@ -194,6 +194,10 @@ func New(cfg Config) (*Runtime, error) {
 	rt.secrets = &secrets{store: cfg.Store}
 	rt.uploads = &uploads{files: cfg.Attachments, secrets: rt.secrets, member: rt.membership, log: cfg.Log}
 	rt.feeds = monitor.New(agentNames(cfg.Registry))
+	if cfg.Store.Shared() {
+		rt.feeds.Share(cfg.Store, logs)
+		rt.feeds.Changes.Wants = func(list int64) { link.Hint(bus.Watch, list) }
+	}
 	rt.stopped, rt.stop = context.WithCancel(context.Background())
 	var err error
 	var open func(context.Context, string, string, string, string) (data.Attachment, io.ReadCloser, error)

@@ -156,6 +156,7 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 	if !rt.work.Shutdown(ctx) {
 		return nil
 	}
+	rt.feeds.Close()
 	rt.leave()
 	rt.work.Abandon()
 	rt.changing.Lock()

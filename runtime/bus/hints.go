@@ -18,21 +18,23 @@ const (
 	Inbox               // runs: they have messages that were appended
 	Queue               // threads: they have a run that the sender has no room for
 	Orphans             // all: RUNNING runs have lost their server
+	Watch               // lists: the sender has viewers of them
+	Changed             // lists: they have changed
 	kinds
 )
 
-var kindNames = [kinds]string{"want", "look", "cancel", "inbox", "queue", "orphans"}
+var kindNames = [kinds]string{"want", "look", "cancel", "inbox", "queue", "orphans", "watch", "changed"}
 
 const (
 	protocol = "1"
 	// mostBytes is the size of the keys of one kind in a datagram, and mostKeys the number of keys that can fit.
-	mostBytes = 1280
+	mostBytes = 960
 	mostKeys  = mostBytes / 2
 	// longestName is the size of the longest sender's name.
 	longestName = 100
 )
 
-// Keys are keys of threads or runs. Too many keys are All.
+// Keys are keys of threads, runs or lists. Too many keys are All.
 type Keys struct {
 	All  bool
 	keys map[int64]struct{}

@@ -32,9 +32,41 @@ type Link struct {
 
 	mu      sync.Mutex // guards the fields below
 	out, in Hints
-	heard   time.Time           // when the newest own datagram that has come back was sent
-	wanted  map[int64]time.Time // threads that others want, until when
-	wantAll time.Time           // until when others want all threads
+	heard   time.Time       // when the newest own datagram that has come back was sent
+	wanted  [kinds]interest // in news of a kind
+}
+
+// interest is what others want news of.
+type interest struct {
+	keys map[int64]time.Time // until when
+	all  time.Time           // until when they want news of all
+}
+
+// note remembers what a server wants from now on.
+func (i *interest) note(keys *Keys, now time.Time) {
+	if keys.All {
+		i.all = now.Add(wantedFor)
+	}
+	if len(i.keys) >= mostWants {
+		clear(i.keys)
+	}
+	for key := range keys.keys {
+		if i.keys == nil {
+			i.keys = make(map[int64]time.Time)
+		}
+		i.keys[key] = now.Add(wantedFor)
+	}
+}
+
+// has reports whether a server wants news of a key.
+func (i *interest) has(key int64) bool {
+	now := time.Now()
+	until, ok := i.keys[key]
+	wanted := now.Before(until) || now.Before(i.all)
+	if ok && !wanted {
+		delete(i.keys, key)
+	}
+	return wanted
 }
 
 // Stats are a Link's counts since it began, and its state.
@@ -50,13 +82,13 @@ func NewLink(b Bus, name string) *Link {
 		return nil
 	}
 	return &Link{
-		bus: b, name: name, began: time.Now(), signal: make(chan struct{}, 1), arrived: make(chan struct{}, 1), wanted: make(map[int64]time.Time),
+		bus: b, name: name, began: time.Now(), signal: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
 	}
 }
 
-// Run sends and receives until ctx is done. Then it sends what it still has, and closes the bus. Each second it tells the others which threads this server
-// wants.
-func (l *Link) Run(ctx context.Context, wants func(most int) []int64) {
+// Run sends and receives until ctx is done. Then it sends what it still has, and closes the bus. Each second it tells the others which threads and
+// lists this server wants news of: wants returns up to most keys for the kinds Want and Watch.
+func (l *Link) Run(ctx context.Context, wants func(kind Kind, most int) []int64) {
 	if l == nil {
 		return
 	}
@@ -79,8 +111,10 @@ func (l *Link) Run(ctx context.Context, wants func(most int) []int64) {
 			}
 		}
 		if due {
-			for _, thread := range wants(mostKeys + 1) {
-				l.Hint(Want, thread)
+			for _, kind := range []Kind{Want, Watch} {
+				for _, key := range wants(kind, mostKeys+1) {
+					l.Hint(kind, key)
+				}
 			}
 		}
 		pause := sendEvery
@@ -152,21 +186,14 @@ func (l *Link) take(d *datagram) {
 			l.heard = at
 		}
 		if deaf && now.Sub(l.heard) <= hearsFor { // others may have sent something until now
-			l.in[Look] = Keys{All: true}
+			l.in[Look], l.in[Changed] = Keys{All: true}, Keys{All: true}
 			wake(l.arrived)
 		}
 		return
 	}
-	if d.hints[Want].All {
-		l.wantAll = now.Add(wantedFor)
-	}
-	if len(l.wanted) >= mostWants {
-		clear(l.wanted)
-	}
-	for thread := range d.hints[Want].keys {
-		l.wanted[thread] = now.Add(wantedFor)
-	}
-	d.hints[Want] = Keys{}
+	l.wanted[Look].note(&d.hints[Want], now)
+	l.wanted[Changed].note(&d.hints[Watch], now)
+	d.hints[Want], d.hints[Watch] = Keys{}, Keys{}
 	if !d.hints.empty() {
 		l.in.merge(&d.hints)
 		wake(l.arrived)
@@ -196,19 +223,19 @@ func (l *Link) HintOrphans() {
 }
 
 // News tells the others that a thread's log has news, if one of them wants the thread.
-func (l *Link) News(thread int64) {
+func (l *Link) News(thread int64) { l.tell(Look, thread) }
+
+// Changed tells the others that a list has changed, if one of them has viewers of it.
+func (l *Link) Changed(list int64) { l.tell(Changed, list) }
+
+func (l *Link) tell(kind Kind, key int64) {
 	if l == nil {
 		return
 	}
-	now := time.Now()
 	l.mu.Lock()
-	until, ok := l.wanted[thread]
-	wanted := now.Before(until) || now.Before(l.wantAll)
-	if ok && !wanted {
-		delete(l.wanted, thread)
-	}
+	wanted := l.wanted[kind].has(key)
 	if wanted {
-		l.out[Look].add(thread)
+		l.out[kind].add(key)
 	}
 	l.mu.Unlock()
 	if wanted {

@@ -21,7 +21,14 @@ func TestMemory_IsABus(t *testing.T) {
 // linked begins the link of a server that wants threads. It ends with the test.
 func linked(ctx context.Context, all *sync.WaitGroup, b bus.Bus, name string, wants ...int64) *bus.Link {
 	l := bus.NewLink(b, name)
-	all.Go(func() { l.Run(ctx, func(int) []int64 { return wants }) })
+	all.Go(func() {
+		l.Run(ctx, func(kind bus.Kind, _ int) []int64 {
+			if kind == bus.Watch {
+				return []int64{70}
+			}
+			return wants
+		})
+	})
 	return l
 }
 
@@ -52,13 +59,14 @@ func TestLink_TellsOthersWhatTheyWant(t *testing.T) {
 		for thread := range int64(10) {
 			for range 100 {
 				a.News(thread)
+				a.Changed(10 * thread)
 			}
 		}
 		a.Hint(bus.Cancel, 3)
 		sleep(20 * time.Millisecond)
 		h := b.Take()
-		if !slices.Equal(h[bus.Look].List(), []int64{7}) || !slices.Equal(h[bus.Cancel].List(), []int64{3}) {
-			t.Errorf("look %v, cancel %v", h[bus.Look].List(), h[bus.Cancel].List())
+		if !slices.Equal(h[bus.Look].List(), []int64{7}) || !slices.Equal(h[bus.Cancel].List(), []int64{3}) || !slices.Equal(h[bus.Changed].List(), []int64{70}) {
+			t.Errorf("look %v, cancel %v, changed %v", h[bus.Look].List(), h[bus.Cancel].List(), h[bus.Changed].List())
 		}
 		if n := a.Stats().Sent - sent; n > 2 {
 			t.Errorf("%d datagrams", n)
@@ -128,7 +136,7 @@ func TestLink_KnowsThatItIsDeaf(t *testing.T) {
 		hears("lost", false)
 		fault.Store(&bus.Fault{Doubled: true, Delay: 100 * time.Millisecond})
 		hears("doubled", true)
-		if h := a.Take(); !h[bus.Look].All {
+		if h := a.Take(); !h[bus.Look].All || !h[bus.Changed].All {
 			t.Error("it does not look at all")
 		}
 		fault.Store(&bus.Fault{Delay: 3 * time.Second})
@@ -188,6 +196,7 @@ func TestLink_MayBeNil(t *testing.T) {
 	l.Hint(bus.Cancel, 1)
 	l.HintOrphans()
 	l.News(1)
+	l.Changed(1)
 	if l.Hears() || l.Arrived() != nil || l.Stats() != (bus.Stats{}) {
 		t.Error("it does something")
 	}

@@ -18,7 +18,8 @@ import (
 type Feeds struct {
 	Changes Changes // of the lists of runs and threads
 
-	share atomic.Int64 // bytes in each ring at most
+	share  atomic.Int64 // bytes in each ring at most
+	source *source      // nil for what this process commits
 
 	mu     sync.Mutex // guards the fields below; taken before feed.mu
 	names  func(project string) []string
@@ -101,6 +102,7 @@ func (f *feed) renew() {
 type feed struct {
 	m       *Feeds
 	project string
+	ready   chan struct{} // closed once a follower knows the executions; nil without one
 
 	mu      sync.RWMutex // guards the fields below
 	runs    map[int64]*watched
@@ -175,7 +177,7 @@ func (m *Feeds) shut(f *feed) {
 	defer f.mu.Unlock()
 	f.ring, f.bytes = nil, 0
 	m.rings--
-	if f.empty() {
+	if f.empty() || m.source != nil {
 		delete(m.feeds, f.project)
 	}
 }
@@ -191,7 +193,15 @@ func (m *Feeds) divide() {
 	}
 }
 
-// Sweep closes rings without a reader for an hour. It runs once a minute at most.
+// lasts returns how long a ring without readers lasts. One that is read from logs costs more.
+func (m *Feeds) lasts() time.Duration {
+	if m.source != nil {
+		return time.Minute
+	}
+	return unwatched
+}
+
+// Sweep closes rings without a reader for an hour, or for a minute after Share. It runs once a minute at most.
 func (m *Feeds) Sweep(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -202,7 +212,7 @@ func (m *Feeds) Sweep(now time.Time) {
 	rings := m.rings
 	for _, f := range m.feeds {
 		f.mu.Lock()
-		over := f.ring != nil && f.readers == 0 && now.Sub(f.left) >= unwatched
+		over := f.ring != nil && f.readers == 0 && now.Sub(f.left) >= m.lasts()
 		f.mu.Unlock()
 		if over {
 			m.shut(f)

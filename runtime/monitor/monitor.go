@@ -53,14 +53,29 @@ type Monitor struct {
 	buf      []*Notice
 }
 
-// AgentStatus is an agent's state. It is running while this process executes it at least once in the project.
+// AgentStatus is an agent's state. It is running while it executes at least once in the project.
 type AgentStatus struct {
 	Name   string `json:"name"`
 	Status string `json:"status"` // "idle" or "running"
 }
 
-// Open opens a monitor of a project, for the runs of all users or of one.
+// Open opens a monitor of a project, for the runs of all users or of one. After Share it waits until the states of agents were read.
 func (m *Feeds) Open(project, user string, all bool, q Query) *Monitor {
+	f := m.enter(project)
+	if f.ready != nil {
+		<-f.ready
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := &Monitor{f: f, q: q, all: all, user: user}
+	w.after, w.resumed = f.position(q.After)
+	w.epoch, w.reported = f.epoch, w.after
+	w.agents = f.statuses()
+	return w
+}
+
+// enter adds a reader to the project's feed.
+func (m *Feeds) enter(project string) *feed {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f := m.feed(project)
@@ -70,17 +85,14 @@ func (m *Feeds) Open(project, user string, all bool, q Query) *Monitor {
 	if opened {
 		f.renew()
 		m.rings++
+		m.begin(f)
 	}
-	w := &Monitor{f: f, q: q, all: all, user: user}
-	w.after, w.resumed = f.position(q.After)
-	w.epoch, w.reported = f.epoch, w.after
-	w.agents = f.statuses()
 	f.mu.Unlock()
 	if opened {
 		m.evict()
 		m.divide()
 	}
-	return w
+	return f
 }
 
 // Resumed reports whether the monitor continues behind Query.After without a loss.

@@ -69,12 +69,26 @@ type Tick struct {
 	Err    *agui.OutputError // if Failed
 }
 
-// Observe shows a committed item to the project's monitors. One goroutine calls it. It never waits for a reader.
+// Observe shows a committed item to the project's monitors. One goroutine calls it. It never waits for a reader. After Share it does
+// nothing.
 func (m *Feeds) Observe(it *Item) {
+	if m.source != nil {
+		return // the logs are read
+	}
 	f := m.of(it)
 	if f == nil {
 		return
 	}
+	f.show(it)
+	gone := f.empty()
+	f.mu.Unlock()
+	if gone {
+		m.drop(f)
+	}
+}
+
+// show adds an item to the feed. The caller holds f.mu.
+func (f *feed) show(it *Item) {
 	last, cut, ticks := f.last, it.cut(), it.Ticks
 	for i, rec := range it.Records {
 		for ; len(ticks) > 0 && ticks[0].At <= i; ticks = ticks[1:] {
@@ -94,11 +108,6 @@ func (m *Feeds) Observe(it *Item) {
 	if f.readers > 0 && f.last > last {
 		close(f.wake)
 		f.wake = make(chan struct{})
-	}
-	gone := f.empty()
-	f.mu.Unlock()
-	if gone {
-		m.drop(f)
 	}
 }
 
@@ -167,7 +176,7 @@ func (f *feed) takeUp(r *Run, began []Execution) {
 	}
 	run.agent = r.Agent
 	for _, x := range began {
-		f.begin(run, x.ID, x.Agent, run.began)
+		f.begin(run, x.ID, x.Agent, cmpTime(x.began, run.began))
 	}
 }
 
@@ -312,6 +321,9 @@ func (f *feed) finish(run *watched, rec *tail.Record) {
 }
 
 func (f *feed) begin(run *watched, id, agent string, when time.Time) {
+	if slices.ContainsFunc(run.running, func(x Execution) bool { return x.ID == id }) {
+		return // it was known before the event was read
+	}
 	run.running = append(run.running, Execution{id, agent, when})
 	i, known := f.agents.index[agent]
 	if !known {

@@ -21,6 +21,8 @@ const (
 	lookEvery = 250 * time.Millisecond
 	// rarely counts the looks of which one is about what is not urgent.
 	rarely = 4
+	// listsEach counts the looks after which viewers of lists read them again, as a hint may be lost.
+	listsEach = 60
 )
 
 // errUnconfirmed answers the request to cancel a run that another instance executes.
@@ -91,9 +93,15 @@ func (en *Engine) look() {
 		ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
 		en.cancelAsked(ctx)
 		en.recount(ctx)
+		if !en.alone() {
+			en.cfg.Feeds.Changes.RingNew()
+		}
 		_ = en.cfg.Logs.Look(ctx, scope) // readers get the error of a lasting failure
 		if scope == tail.All {
 			en.countAppended(ctx)
+			if n%listsEach == 0 && !en.alone() || en.link.Stats().Deaf {
+				en.cfg.Feeds.Changes.RingAll()
+			}
 		}
 		cancel()
 	}

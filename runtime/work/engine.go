@@ -242,7 +242,12 @@ func (en *Engine) Begin(ctx context.Context) error {
 	en.tasks.Go(en.dispatch)
 	en.tasks.Go(en.expire)
 	if en.shared {
-		en.connect(en.cfg.Logs.Wanted)
+		en.connect(func(kind bus.Kind, most int) []int64 {
+			if kind == bus.Watch {
+				return en.cfg.Feeds.Changes.Watched(most)
+			}
+			return en.cfg.Logs.Wanted(most)
+		})
 		en.tasks.Go(en.watch)
 		en.tasks.Go(en.share)
 		en.tasks.Go(en.look)
@@ -332,6 +337,11 @@ func (en *Engine) show(batch []*commit.Item) {
 		}
 		if out := it.Out; out != nil && (len(out.Rows) > 0 || out.Gone) {
 			en.cfg.Feeds.Changes.Tell(out.Project, out.User)
+			if en.shared {
+				for _, list := range monitor.ListKeys(out.Project, out.User) {
+					en.link.Changed(list)
+				}
+			}
 		}
 		en.cfg.Feeds.Observe(&monitor.Item{
 			Run: it.Run, Records: it.Records, Ticks: it.Ticks, Takes: it.Takes, Began: it.Began, Leaves: it.Command != nil,

@@ -29,8 +29,8 @@ func newHints(abandoned context.Context, link *bus.Link) *hints {
 	return h
 }
 
-// connect begins to send and receive hints. The server wants news of the threads that wanted returns.
-func (h *hints) connect(wanted func(most int) []int64) {
+// connect begins to send and receive hints. The server wants news of the threads and lists that wanted returns.
+func (h *hints) connect(wanted func(kind bus.Kind, most int) []int64) {
 	h.linking.Go(func() { h.link.Run(h.unlinked, wanted) }) // ends with disconnect, or when the engine is abandoned
 }
 
@@ -51,6 +51,12 @@ func (en *Engine) heed(h bus.Hints) {
 		_ = en.cfg.Logs.Look(ctx, tail.All) // as in look
 	} else {
 		_ = en.cfg.Logs.LookAt(ctx, h[bus.Look].List())
+	}
+	if h[bus.Changed].All {
+		en.cfg.Feeds.Changes.RingAll()
+	}
+	for _, list := range h[bus.Changed].List() {
+		en.cfg.Feeds.Changes.Ring(list)
 	}
 	if h[bus.Inbox].All || en.executesAny(h[bus.Inbox].List()) {
 		en.countAppended(ctx)

@@ -159,6 +159,13 @@ func (en *Engine) here() Server {
 	return Server{ID: en.cfg.Instance, Identity: en.cfg.Identity, plugins: en.Plugins()}
 }
 
+// alone reports whether no other instance lives.
+func (p *peers) alone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.servers) <= 1
+}
+
 func (en *Engine) loadNow() Load {
 	l := Load{Running: en.countRuns(), Free: max(en.admission.free(), 0), Queued: en.QueuedOf("", "").All}
 	if en.cfg.Identity.Role == Gateway || en.Stopping() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/transporttest"
 )
@@ -43,12 +44,12 @@ func TestTranscripts(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := serve(t, transports.StreamConfig{})
+		transcript := func(t *testing.T, s, watched *server) {
+			t.Helper()
 			paths := []string{"/api/v1/events", "/api/v1/agents/stream?agent=echo", "/api/v1/agui/events"}
 			var open []*response
 			for _, path := range paths {
-				open = append(open, s.get(path))
+				open = append(open, watched.get(path))
 			}
 			began := make([]string, len(open))
 			for i, r := range open {
@@ -68,6 +69,15 @@ func TestTranscripts(t *testing.T) {
 				fmt.Fprintf(&text, "\n%s", mask(all))
 			}
 			transporttest.Golden(t, name, text.String())
+		}
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, transports.StreamConfig{})
+			transcript(t, s, s)
+		})
+		t.Run(name+" elsewhere", func(t *testing.T) {
+			database := postgrestest.New(t)
+			s := serveCluster(t, database)
+			transcript(t, s, serveCluster(t, database))
 		})
 	}
 }

@@ -46,12 +46,19 @@ func serveFile(tb testing.TB, cfg transports.StreamConfig, path string) *server 
 	if path != "" {
 		path = "sqlite:" + path
 	}
-	return &server{transporttest.Start(tb, transporttest.Config{
-		Database: path,
-		Runtime:  runtime.Config{Limits: runtime.Limits{Grace: time.Second}},
-		Streams:  cfg,
-		Plugins:  []plugins.Plugin{lead{}},
-	})}
+	return start(tb, transporttest.Config{Database: path, Streams: cfg})
+}
+
+// serveCluster starts a server of the cluster of a database.
+func serveCluster(tb testing.TB, database string) *server {
+	tb.Helper()
+	return start(tb, transporttest.Config{Database: database, Cluster: true})
+}
+
+func start(tb testing.TB, cfg transporttest.Config) *server {
+	tb.Helper()
+	cfg.Runtime, cfg.Plugins = runtime.Config{Limits: runtime.Limits{Grace: time.Second}}, []plugins.Plugin{lead{}}
+	return &server{transporttest.Start(tb, cfg)}
 }
 
 // response is a response whose body is read as it arrives.

@@ -120,6 +120,9 @@ func Start(tb testing.TB, cfg Config) *Server {
 	}
 	cfg.Attachments.Records, cfg.Attachments.Log = db, s.Logger
 	cfg.Runtime.Attachments = attach.New(cfg.Attachments)
+	if cfg.Cluster && cfg.Runtime.Bus == nil {
+		cfg.Runtime.Bus = db.Bus()
+	}
 	cfg.Runtime.Store, cfg.Runtime.Registry, cfg.Runtime.Log = db, reg, s.Logger
 	if cfg.Store != nil {
 		cfg.Runtime.Store = cfg.Store(db)
