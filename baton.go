@@ -93,26 +93,17 @@ type Tuning struct {
 	// GET /metrics, unless there are accounts. See also [Server.Metrics].
 	AdminListen string
 
-	// Takeover takes the PostgreSQL database over immediately from the active server, which ends. Without it this server
-	// stands by until the other one stops, dies or is silent for Timeouts.Lease. A standby server serves stored rows and
-	// refuses other requests; GET /readyz reports it.
-	Takeover bool
-
-	// Cluster executes the runs of the PostgreSQL database beside other servers with Cluster, instead of standing by: see
-	// docs/cluster.md. With a SQLite file Start fails.
-	Cluster bool
-
-	// Name is a name that this server has again after a restart, such as that of a pod. With Cluster a server that was killed loses its
+	// Name is a name that this server has again after a restart, such as that of a pod. On PostgreSQL a server that was killed loses its
 	// runs sooner once another one of its name has started. Two servers must not have the same name at the same time. It may be empty.
 	Name string
 
-	// Role limits what a server with Cluster does: "" for everything, RoleGateway or RoleWorker.
+	// Role limits what this server of a PostgreSQL database does: "" for everything, RoleGateway or RoleWorker. See docs/cluster.md.
 	Role string
 
-	// Labels are the labels of a server with Cluster: it executes the runs of agents with one of them as plugins.Info.RunOn.
+	// Labels are the labels of this server: it executes the runs of agents with one of them as plugins.Info.RunOn.
 	Labels []string
 
-	// Servers is called with how many servers of the cluster execute runs, when that has changed. It is for limits of which
+	// Servers is called with how many servers of the database execute runs, when that has changed. It is for limits of which
 	// each server applies an equal part. Nil ignores it.
 	Servers func(n int)
 
@@ -150,7 +141,7 @@ type Tuning struct {
 	adjust func(component any) // changes the configuration of a component before it is used; for tests
 }
 
-// Roles of servers with Config.Cluster. A gateway executes no runs, and needs no plugins; a worker serves only GET /healthz, /readyz and
+// Roles of servers of a PostgreSQL database. A gateway executes no runs, and needs no plugins; a worker serves only GET /healthz, /readyz and
 // /metrics.
 const (
 	RoleGateway = runtime.Gateway
@@ -247,8 +238,8 @@ type Timeouts struct {
 	Grace             time.Duration // how long a cancelled worker may take to return before it is abandoned, default 5 s
 	Drain             time.Duration // how long runs may take to finish when the server stops, default 30 s
 	OnDisconnectGrace time.Duration // how long a client may be disconnected before its run is cancelled, default 3 s
-	AgentGone         time.Duration // how long a run waits for a server with Cluster that offers its agent, before it fails, default 15 min
-	Lease             time.Duration // how long a server must be silent before another takes over, default 6 s with Cluster, otherwise 15 s
+	AgentGone         time.Duration // how long a run waits on PostgreSQL for a server that offers its agent, before it fails, default 15 min
+	Lease             time.Duration // how long a server of a PostgreSQL database must be silent before the others take its runs over, default 6 s
 	Ping              time.Duration // how often an idle stream is pinged, default 15 s; a client that reads nothing for twice as long is disconnected
 }
 
@@ -263,7 +254,7 @@ func (c Config) withDefaults() Config {
 		c.Retention = &RetentionPolicy{Retention: Retention{Audit: 90 * 24 * time.Hour}}
 	}
 	c.Limits.Queue = cmp.Or(c.Limits.Queue, 10_000)
-	c.Timeouts.Lease = cmp.Or(c.Timeouts.Lease, storage.DefaultLease(c.Cluster))
+	c.Timeouts.Lease = cmp.Or(c.Timeouts.Lease, storage.DefaultLease)
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}

@@ -16,7 +16,7 @@ import (
 // cluster starts two servers on one database.
 func cluster(t *testing.T, cfg baton.Config) (x, y *baton.Server) {
 	t.Helper()
-	cfg.Database, cfg.Listen, cfg.Cluster = postgrestest.New(t), "127.0.0.1:0", true
+	cfg.Database, cfg.Listen = postgrestest.New(t), "127.0.0.1:0"
 	return open(t, cfg), open(t, cfg)
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Role != "" && cfg.Role != RoleGateway && cfg.Role != RoleWorker {
 		return nil, fmt.Errorf("baton: Config.Role: there is no role %q", cfg.Role)
 	}
+	if cfg.Role != "" && strings.HasPrefix(cfg.Database, "sqlite:") {
+		return nil, errors.New("baton: Config.Role: the only server of a SQLite file does everything")
+	}
 	if cfg.APIKeys && cfg.Accounts != nil {
 		return nil, errors.New("baton: Config.APIKeys and Config.Accounts both authenticate requests; set one")
 	}
@@ -86,8 +90,7 @@ func New(cfg Config) (*Server, error) {
 }
 
 // Start opens the database, listens, resumes the runs that an earlier server left, and serves. While another server uses the
-// database, Start fails with storage.ErrLocked on SQLite. On PostgreSQL the server stands by and resumes the runs later (see
-// Config.Takeover). Ctx limits Start alone. Call Run, Shutdown or Close at the end; after an error nothing is open. A Server
+// database, Start fails with storage.ErrLocked on SQLite. On PostgreSQL both then serve it: see docs/cluster.md. Ctx limits Start alone. Call Run, Shutdown or Close at the end; after an error nothing is open. A Server
 // starts once.
 func (s *Server) Start(ctx context.Context) (err error) {
 	if s.started.Swap(true) {
@@ -272,7 +275,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Wait returns nil when ctx ends, and an error when the server cannot continue: close it then. The error wraps runtime.ErrFenced
-// when another server has taken the database over.
+// when another server has taken its runs over.
 func (s *Server) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -281,7 +284,7 @@ func (s *Server) Wait(ctx context.Context) error {
 		if err := s.rt.Err(); !errors.Is(err, runtime.ErrFenced) {
 			return err
 		}
-		return fmt.Errorf("another server has taken the database over, or the database was restored to an earlier state: %w", runtime.ErrFenced)
+		return fmt.Errorf("another server has taken the runs of this one over, or the database was restored to an earlier state: %w", runtime.ErrFenced)
 	case err := <-s.served:
 		return fmt.Errorf("serve: %w", err)
 	}

@@ -45,7 +45,7 @@ func newRegistry(list []plugins.Plugin) (*host.Registry, error) {
 // openDatabase opens the database for a server, and migrates it to this version's schema.
 func openDatabase(ctx context.Context, cfg *Config) (*storage.DB, error) {
 	return storage.Open(ctx, storage.Config{
-		URL: cfg.Database, Serve: true, Migrate: true, Takeover: cfg.Takeover, Cluster: cfg.Cluster, Name: cfg.Name, Lease: cfg.Timeouts.Lease, Log: cfg.Log,
+		URL: cfg.Database, Serve: true, Migrate: true, Name: cfg.Name, Lease: cfg.Timeouts.Lease, Log: cfg.Log,
 	})
 }
 
@@ -86,7 +86,7 @@ func newRuntime(cfg *Config, reg *host.Registry, db *storage.DB, files *attach.F
 		Identity:    runtime.Identity{Name: host, Version: cfg.Version, Schema: db.Schema(), Role: cfg.Role, Labels: cfg.Labels, Settings: cfg.common()},
 		Attachments: files,
 		Store:       db, Bus: db.Bus(), Registry: reg, Log: cfg.Log, Addr: addr,
-		Standby: true, Takeover: cfg.Takeover, Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
+		Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
 
 		Limits: runtime.Limits{
 			Runs:            cfg.Limits.Runs,

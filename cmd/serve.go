@@ -30,12 +30,9 @@ func (p *Program) serveCommand() *cobra.Command {
 			"without interrupting runs; a file with errors changes nothing.\n\n" +
 			"After the first SIGINT or SIGTERM the server accepts no more runs, and running ones have timeouts.drain\n" +
 			"(30s) to finish; the others resume at the next start. A second signal ends the server immediately.\n\n" +
-			"One server at a time executes the runs of a database. A second one on the same PostgreSQL database stands by\n" +
-			"and reports it at GET /readyz. It takes over when the active server stops, dies, or is silent for\n" +
-			"timeouts.lease. If it has to migrate the database, it serves nothing until then. With --takeover it\n" +
-			"takes over immediately, and the active server ends. A server that was replaced, or whose database was\n" +
-			"restored to an earlier state, ends with exit code 3; after a restart it stands by. Servers with the setting\n" +
-			"cluster execute the runs of one PostgreSQL database together.",
+			"Several servers execute the runs of one PostgreSQL database together; one serves a SQLite file. When a server\n" +
+			"stops, dies, or is silent for timeouts.lease, the others take its runs over. If that happens to a server that\n" +
+			"lives, or its database was restored to an earlier state, it ends with exit code 3.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := load(cmd)

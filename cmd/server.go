@@ -69,8 +69,6 @@ func startEngine(ctx context.Context, cfg config.Config, log *slog.Logger, o off
 func settings(cfg config.Config, log *slog.Logger, list []plugins.Plugin) baton.Config {
 	proxies, _ := cfg.TrustedProxies() // Validate has checked them
 	return baton.Config{Plugins: list, Database: cfg.Database, Listen: cfg.Listen, Hosts: cfg.Hosts, Log: log, Tuning: baton.Tuning{
-		Takeover:    cfg.Takeover,
-		Cluster:     cfg.Cluster,
 		Name:        cmp.Or(cfg.Name, pod()),
 		Role:        roleOf(cfg.Role),
 		Labels:      cfg.Labels,

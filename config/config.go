@@ -16,10 +16,9 @@ type Config struct {
 	Listen      string   `yaml:"listen"`          // address and port to serve on (127.0.0.1:8080)
 	AdminListen string   `yaml:"admin_listen"`    // separate address for metrics and profiles, without authentication; empty = none (none)
 	Database    string   `yaml:"database"`        // sqlite:<file> or a postgres:// URL (sqlite:baton.db)
-	Cluster     bool     `yaml:"cluster"`         // execute runs of the PostgreSQL database beside other servers with this setting, instead of standing by (false)
-	Name        string   `yaml:"name"`            // name that the server has again after a restart, for cluster; empty = that of its pod in Kubernetes, or none (none)
-	Role        string   `yaml:"role"`            // what this server of a cluster does: all, gateway (it executes no runs) or worker (it serves no clients) (all)
-	Labels      []string `yaml:"labels"`          // labels of this server of a cluster: it executes agents with such a run_on (none)
+	Name        string   `yaml:"name"`            // name that this server of a PostgreSQL database has again after a restart; empty = that of its pod in Kubernetes, or none (none)
+	Role        string   `yaml:"role"`            // what this server of a PostgreSQL database does: all, gateway (it executes no runs) or worker (it serves no clients) (all)
+	Labels      []string `yaml:"labels"`          // labels of this server: it executes agents with such a run_on (none)
 	Insecure    bool     `yaml:"insecure"`        // allow other machines to connect over plain HTTP or without authentication (false)
 	Hosts       []string `yaml:"hosts"`           // host names that requests may use, besides localhost and the server's address (none)
 	Origins     []string `yaml:"origins"`         // origins of web pages that may call the server, besides its own (none)
@@ -35,9 +34,6 @@ type Config struct {
 	Limits      Limits      `yaml:"limits"`
 	Retention   Retention   `yaml:"retention"`
 	Timeouts    Timeouts    `yaml:"timeouts"`
-
-	// Takeover is the flag --takeover. It has no place in a file: each restart would end the other server.
-	Takeover bool `yaml:"-"`
 
 	// Path is the file that was read, "" for none. Package declared reads its sections agents, budgets, mcp, prices, providers and workflows, which are no settings.
 	Path string `yaml:"-"`
@@ -119,8 +115,8 @@ type Timeouts struct {
 	Approval          time.Duration `yaml:"approval"`            // how long an approval may stay open before it counts as refused (720h)
 	Drain             time.Duration `yaml:"drain"`               // how long runs may take to finish when the server stops (30s)
 	OnDisconnectGrace time.Duration `yaml:"on_disconnect_grace"` // how long a client may be disconnected before its run is cancelled (3s)
-	AgentGone         time.Duration `yaml:"agent_gone"`          // how long a run waits for a server of a cluster that offers its agent, before it fails (15m)
-	Lease             time.Duration `yaml:"lease"`               // how long a server must be silent before another takes over; 0 = 6s with cluster, otherwise 15s (0)
+	AgentGone         time.Duration `yaml:"agent_gone"`          // how long a run waits on PostgreSQL for a server that offers its agent, before it fails (15m)
+	Lease             time.Duration `yaml:"lease"`               // how long a server of a PostgreSQL database must be silent before the others take its runs over (6s)
 	Ping              time.Duration `yaml:"ping"`                // how often an idle stream is pinged; a client that reads nothing for twice as long is disconnected (15s)
 }
 
@@ -155,6 +151,7 @@ func Default() Config {
 			Drain:             30 * time.Second,
 			OnDisconnectGrace: 3 * time.Second,
 			AgentGone:         15 * time.Minute,
+			Lease:             6 * time.Second,
 			Ping:              15 * time.Second,
 		},
 	}

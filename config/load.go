@@ -40,7 +40,6 @@ func allFlags() *pflag.FlagSet {
 	fs.String("listen", def.Listen, "`address` to serve on")
 	fs.String("admin-listen", def.AdminListen, "separate `address` for metrics and profiles, without authentication")
 	fs.String("database", def.Database, "sqlite:<file> or a postgres:// `URL`")
-	fs.Bool("takeover", false, "take over the PostgreSQL database immediately from the active server")
 	fs.Bool("insecure", def.Insecure, "allow other machines to connect over plain HTTP or without authentication")
 	fs.Bool("console", def.Console, "serve the console at /")
 	fs.String("tls-cert", def.TLS.CertFile, "serve HTTPS with the certificate in this `file`")
@@ -84,9 +83,6 @@ func Load(fs *pflag.FlagSet) (Config, error) {
 	}
 	cfg, err := merge(written, env, flags)
 	cfg.Path = path
-	if fs != nil && fs.Lookup("takeover") != nil {
-		cfg.Takeover, _ = fs.GetBool("takeover") // which cannot fail for a bool
-	}
 	return cfg, errors.Join(fileErr, err)
 }
 

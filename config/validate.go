@@ -114,12 +114,12 @@ const (
 
 var label = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// validCluster checks the role and the labels of a server of a cluster.
+// validCluster checks the role and the labels of the server.
 func (c Config) validCluster() (errs []error) {
 	if !slices.Contains([]string{RoleAll, RoleGateway, RoleWorker}, c.Role) {
 		errs = append(errs, fmt.Errorf("role: want all, gateway or worker, got %q", c.Role))
-	} else if c.Role != RoleAll && !c.Cluster {
-		errs = append(errs, errors.New("role: a server without cluster: true does everything"))
+	} else if c.Role != RoleAll && strings.HasPrefix(c.Database, "sqlite:") {
+		errs = append(errs, errors.New("role: the only server of a SQLite file does everything; set database to a postgres:// URL"))
 	}
 	for _, l := range c.Labels {
 		if !label.MatchString(l) {
@@ -152,9 +152,6 @@ func (c Config) validAdminListen() error {
 // validDatabase never quotes the setting, because a malformed one may contain a password.
 func (c Config) validDatabase() error {
 	if file, ok := strings.CutPrefix(c.Database, "sqlite:"); ok && file != "" {
-		if c.Cluster {
-			return errors.New("cluster: one server at a time uses a SQLite file; set database to a postgres:// URL")
-		}
 		return nil
 	}
 	if masked(c.Database) == hidden {
@@ -183,10 +180,6 @@ func (c Config) validNumbers() (errs []error) {
 		case section == "limits" && name != "queue" && name != "input":
 			if v.Int() < 0 {
 				errs = append(errs, fmt.Errorf("%s: want a positive number, or 0 for no limit, got %v", s.key, v))
-			}
-		case s.key == "timeouts.lease":
-			if v.Int() < 0 {
-				errs = append(errs, fmt.Errorf("%s: want more than 0, or 0 for the default, got %v", s.key, v))
 			}
 		case v.Int() <= 0:
 			errs = append(errs, fmt.Errorf("%s: want more than 0, got %v", s.key, v))

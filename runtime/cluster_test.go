@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -73,7 +72,7 @@ func (d *dying) Watch(ctx context.Context) (bool, error) {
 // member starts a server of a cluster on the database.
 func member(t *testing.T, url string, cfg runtime.Config, plugs ...plugins.Plugin) (*bench, *dying) {
 	t.Helper()
-	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: true, Cluster: true, Lease: time.Second})
+	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: true, Lease: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -475,32 +474,4 @@ func TestCluster_LosesNothingWhileServersComeAndGo(t *testing.T) {
 			checkLog(t, d.log(fmt.Sprint("thread ", i, " ", j)))
 		}
 	}
-}
-
-// A server that does not share the database and one that does never write it at the same time.
-func TestCluster_NeedsOthersThatShare(t *testing.T) {
-	url := postgrestest.New(t)
-	alone := beside(t, url, runtime.Config{Addr: "10.0.0.1:1"}, hello)
-	if err := alone.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	db, err := storage.Open(t.Context(), storage.Config{URL: url, Cluster: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	isHeld := func(err error) {
-		t.Helper()
-		if _, held := errors.AsType[*runtime.HeldError](err); !held {
-			t.Errorf("got %v, want a HeldError", err)
-		}
-	}
-	isHeld(db.Join(t.Context(), "sharing", ""))
-	if err := alone.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Join(t.Context(), "sharing", ""); err != nil {
-		t.Fatal(err)
-	}
-	isHeld(beside(t, url, runtime.Config{}, hello).Start(t.Context()))
 }

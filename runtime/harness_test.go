@@ -127,7 +127,7 @@ func (b *bench) up() {
 	if filepath.IsAbs(url) {
 		url = "sqlite:" + url
 	}
-	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: !b.shared, Cluster: b.shared})
+	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: !b.shared})
 	if err != nil {
 		b.t.Fatal(err)
 	}

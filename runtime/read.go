@@ -14,7 +14,6 @@ type reader struct {
 	store      data.ByProject
 	keyed      keyed
 	work       *work.Engine // the state of running runs
-	member     *membership  // an instance that stands by has no logs in memory
 	frameBytes int          // see Config.FrameBytes
 }
 
@@ -32,9 +31,6 @@ func (rd *reader) Read(ctx context.Context, of Log, after int64, follow bool) (*
 }
 
 func (rd *reader) read(ctx context.Context, g grant, after int64, follow bool) (*Cursor, error) {
-	if err := rd.member.StandsBy(); err != nil {
-		return nil, err
-	}
 	cur, err := rd.keyed.read(ctx, g, after, follow)
 	return cur, unavailable(data.Gone(err, ErrThreadNotFound))
 }

@@ -95,10 +95,13 @@ func (rt *Runtime) Retire(ctx context.Context, db Retainer, p Policy, now time.T
 
 // RetireAlone is Retire on a database that no server uses. It fails with a *HeldError if one does. It waits for a lease to find out
 // whether a silent server has died.
-func RetireAlone(ctx context.Context, db Store, found Retainer, p Policy, now time.Time) (list []Retired, err error) {
-	instance := work.NewID()
+func RetireAlone(ctx context.Context, db Store, found interface {
+	Retainer
+	Unused(ctx context.Context) error
+}, p Policy, now time.Time,
+) (list []Retired, err error) {
 	for {
-		err := db.Join(ctx, instance, "")
+		err := found.Unused(ctx)
 		if err == nil {
 			break
 		}
@@ -106,6 +109,9 @@ func RetireAlone(ctx context.Context, db Store, found Retainer, p Policy, now ti
 			return nil, err
 		}
 		pause(ctx, 500*time.Millisecond)
+	}
+	if err := db.Join(ctx, work.NewID(), ""); err != nil {
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Leave(context.WithoutCancel(ctx))) }()
 	n := int64(0)
@@ -124,6 +130,10 @@ func RetireAlone(ctx context.Context, db Store, found Retainer, p Policy, now ti
 			return nil, nil, err
 		}
 		for _, out := range outs {
+			if out == nil { // a server that has started meanwhile has locked the thread
+				left, errs = append(left, true), append(errs, nil)
+				continue
+			}
 			left, errs = append(left, out.Refused == nil && out.Removed.Left), append(errs, out.Refused)
 		}
 		return left, errs, nil

@@ -64,8 +64,6 @@ type Config struct {
 
 	Identity  Identity      // what the servers of a cluster tell each other
 	Bus       bus.Bus       // tells other servers of the database soon what concerns them; without it they look four times a second
-	Standby   bool          // if another instance has the database, Start returns and this one begins once it is free
-	Takeover  bool          // fence an instance that has the database, and begin at once
 	Heartbeat time.Duration // between two checks of the instance's own lease, default 1 s
 
 	Accounts bool // separate users: each sees only its own data unless its role allows more
@@ -186,7 +184,7 @@ func New(cfg Config) (*Runtime, error) {
 	link := bus.NewLink(cfg.Bus, instance)
 	logs := tail.New(tail.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
-		LargePages: quota.Limits{Total: int64(cfg.PagesBytes), PerProject: int64(cfg.PagesBytes / 4), PerUser: cfg.ofUser(int64(cfg.PagesBytes / 4))}, EventBytes: cfg.FrameBytes, Shared: cfg.Store.Shared(), Wants: func(thread int64) { link.Hint(bus.Want, thread) }, Replayed: cfg.Measures.Replayed,
+		LargePages: quota.Limits{Total: int64(cfg.PagesBytes), PerProject: int64(cfg.PagesBytes / 4), PerUser: cfg.ofUser(int64(cfg.PagesBytes / 4))}, EventBytes: cfg.FrameBytes, Alone: cfg.Store.Alone, Wants: func(thread int64) { link.Hint(bus.Want, thread) }, Replayed: cfg.Measures.Replayed,
 	})
 	rt.keyed = keyed{cfg.Store, logs}
 	rt.membership = &membership{cfg: &rt.cfg, store: cfg.Store, instance: instance}
@@ -224,6 +222,6 @@ func New(cfg Config) (*Runtime, error) {
 	}
 	rt.commits = rt.work.Commits()
 	rt.membership.work, rt.membership.commits = rt.work, rt.commits
-	rt.reader = &reader{store: cfg.Store, keyed: rt.keyed, work: rt.work, member: rt.membership, frameBytes: cfg.FrameBytes}
+	rt.reader = &reader{store: cfg.Store, keyed: rt.keyed, work: rt.work, frameBytes: cfg.FrameBytes}
 	return rt, nil
 }

@@ -12,8 +12,7 @@ import (
 // Start joins the database as a new instance, takes over the runs that a crashed or stopped instance left, and begins
 // to claim queued runs. It blocks until every open run is accounted for, and while the database is away. If the
 // database has no room, Start returns at once: the runtime serves reads, Ready reports the reason, and the start
-// completes when there is room. If another instance has the database, Start fails with a *HeldError, after a lease at most; with
-// Config.Standby it returns and the instance stands by.
+// completes when there is room. Beside an instance that was alone until then, Start takes some seconds longer.
 func (rt *Runtime) Start(ctx context.Context) error {
 	if err := rt.Plugins().Start(ctx); err != nil {
 		return err
@@ -34,7 +33,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 			return err
 		case <-look.C:
 		}
-		if errors.Is(rt.commits.Trouble(), ErrDiskFull) || rt.standby.Load() != nil {
+		if errors.Is(rt.commits.Trouble(), ErrDiskFull) {
 			detach()
 			rt.starting.Store(true)
 			rt.work.Go(func() { rt.beginLate(begun) }) // likewise
@@ -56,11 +55,7 @@ func (mb *membership) begin(ctx context.Context) error {
 		commit.Pause(ctx, attempt)
 	}
 	mb.commits.Note(nil)
-	if err := mb.work.Begin(ctx); err != nil {
-		return err
-	}
-	mb.standby.Store(nil)
-	return nil
+	return mb.work.Begin(ctx)
 }
 
 // beginLate waits for a start that continues after Start has returned. An instance that cannot begin ends like a
@@ -70,7 +65,6 @@ func (mb *membership) beginLate(begun <-chan error) {
 	switch {
 	case err == nil:
 		mb.starting.Store(false)
-	case mb.Stopping() && mb.standby.Load() != nil: // the instance has served no request
 	case mb.Stopping(), errors.Is(err, ErrFenced): // everything that waits for the commit queue gets the error
 		mb.commits.GiveUp(err)
 	default:
@@ -94,6 +88,9 @@ func (mb *membership) Err() error {
 	return nil
 }
 
+// Alone reports that no other server writes the database: see data.Store.
+func (rt *Runtime) Alone() bool { return rt.cfg.Store.Alone() }
+
 // Stopping reports whether Shutdown was called.
 func (mb *membership) Stopping() bool { return mb.work.Stopping() }
 
@@ -111,9 +108,6 @@ func (mb *membership) writes() error {
 	if err := mb.ended(); err != nil {
 		return err
 	}
-	if err := mb.StandsBy(); err != nil {
-		return err
-	}
 	if err := mb.commits.Trouble(); err != nil {
 		return unavailable(err)
 	}
@@ -123,7 +117,7 @@ func (mb *membership) writes() error {
 	return nil
 }
 
-// Ready returns why the runtime cannot serve now: it stops, stands by or was fenced, the database does not commit or
+// Ready returns why the runtime cannot serve now: it stops or was fenced, the database does not commit or
 // answer, or a plugin is unhealthy. It is nil when all is well.
 func (rt *Runtime) Ready(ctx context.Context) error {
 	if err := rt.Serves(); err != nil {
@@ -149,7 +143,7 @@ func (rt *Runtime) Ready(ctx context.Context) error {
 func (rt *Runtime) Unwell() map[string]string { return rt.Plugins().Unwell() }
 
 // Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases the remaining
-// ones: they continue at the next start, or on the standby instance, which may begin from then on. It returns when
+// ones: they continue at the next start, or on another instance. It returns when
 // all emitted events are stored.
 func (rt *Runtime) Shutdown(ctx context.Context) error {
 	rt.stop()

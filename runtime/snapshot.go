@@ -21,9 +21,6 @@ func (rd *reader) latest(ctx context.Context, of Log, limit int) (Snapshot, erro
 	if err != nil {
 		return Snapshot{}, err
 	}
-	if err := rd.member.StandsBy(); err != nil {
-		return Snapshot{}, err
-	}
 	t := rd.keyed.hold(g)
 	defer t.Release()
 	s, err := rd.work.Snapshot(ctx, t, limit)
@@ -203,9 +200,6 @@ func (rd *reader) withResults(ctx context.Context, g grant, before int64, hidden
 func (rd *reader) RunSnapshot(ctx context.Context, run *Run) (RunSnapshot, error) {
 	g, err := run.grant()
 	if err != nil {
-		return RunSnapshot{}, err
-	}
-	if err := rd.member.StandsBy(); err != nil {
 		return RunSnapshot{}, err
 	}
 	t := rd.keyed.hold(g)

@@ -19,7 +19,7 @@ import (
 
 func openBlobs(tb testing.TB, url string) *storage.Blobs {
 	tb.Helper()
-	db, err := storage.Open(context.Background(), storage.Config{URL: url, Cluster: true})
+	db, err := storage.Open(context.Background(), storage.Config{URL: url})
 	if err != nil {
 		tb.Fatal(err)
 	}

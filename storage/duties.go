@@ -9,7 +9,7 @@ import (
 	"github.com/batonrun/baton/runtime/janitor"
 )
 
-// In a cluster one instance does each kind of background work for all. It has the duty until it leaves or is fenced: its lease as an
+// One instance of a PostgreSQL database does each kind of background work for all. It has the duty until it leaves or is fenced: its lease as an
 // instance is that of its duties, and as no id is given twice, the id is the term. Each transaction of a duty that is no decision checks
 // that the duty is still the instance's.
 
@@ -32,7 +32,7 @@ DELETE FROM duties WHERE instance = ?`
 
 // TakeDuty gives the joined instance a duty that no other has: see [data.Store].
 func (c *committer) TakeDuty(ctx context.Context, name string) (bool, error) {
-	if !c.cfg.Cluster {
+	if c.d.single {
 		return true, nil
 	}
 	c.mu.Lock()
@@ -52,7 +52,7 @@ func (c *committer) TakeDuty(ctx context.Context, name string) (bool, error) {
 
 // LeaveDuties leaves the joined instance's duties to others: see [data.Store].
 func (c *committer) LeaveDuties(ctx context.Context) error {
-	if !c.cfg.Cluster {
+	if c.d.single {
 		return nil
 	}
 	return c.asInstance(ctx, func(tx *tx) error { return tx.exec(leaveDuties, c.instance) })
@@ -61,7 +61,7 @@ func (c *committer) LeaveDuties(ctx context.Context) error {
 // holdDuty fails with janitor.ErrNotNow if the context is that of a duty that another instance has.
 func (tx *tx) holdDuty() error {
 	name := janitor.Name(tx.ctx)
-	if name == "" || !tx.w.cfg.Cluster || tx.w.instance == "" {
+	if name == "" || tx.d.single || tx.w.instance == "" {
 		return nil
 	}
 	_, err := one(tx.ctx, tx, scalar[int], holdDuty, name, tx.w.instance)

@@ -18,7 +18,7 @@ import (
 func TestDuties_HaveOneHolder(t *testing.T) {
 	url := postgrestest.New(t)
 	open := func(instance string) *storage.DB {
-		db, err := storage.Open(t.Context(), storage.Config{URL: url, Cluster: true})
+		db, err := storage.Open(t.Context(), storage.Config{URL: url})
 		if err != nil {
 			t.Fatal(err)
 		}

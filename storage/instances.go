@@ -21,17 +21,16 @@ INSERT INTO instances (id, fenced, addr, commit_no, started_at, leased_until, pr
 VALUES (?, FALSE, ?, 0, clock_timestamp(), clock_timestamp() + ? * interval '1 millisecond', ?, '')
 ON CONFLICT (id) DO UPDATE SET addr = excluded.addr`
 
-	// selectHolders finds the instances that may write.
-	selectHolders = `
-SELECT id, addr, leased_until <= clock_timestamp(), COALESCE(shares, FALSE)
-FROM instances LEFT JOIN servers ON instance = id WHERE NOT fenced AND id <> ? LIMIT 1000`
+	// countOthers counts the other instances that may write.
+	countOthers = `
+SELECT count(*) FROM instances WHERE NOT fenced AND id <> ?`
 
 	fenceOthers = `
 UPDATE instances SET fenced = TRUE, ended = ? WHERE id <> ? AND NOT fenced`
 
 	insertServer = `
-INSERT INTO servers (instance, name, shares, schema, seen_at) VALUES (?, ?, ?, ?, clock_timestamp())
-ON CONFLICT (instance) DO UPDATE SET shares = excluded.shares`
+INSERT INTO servers (instance, name, alone, schema, seen_at) VALUES (?, ?, ?, ?, clock_timestamp())
+ON CONFLICT (instance) DO UPDATE SET alone = excluded.alone`
 
 	deleteServers = `
 DELETE FROM servers
@@ -61,28 +60,35 @@ SELECT id, addr, fenced, ended, commit_no FROM instances WHERE id = ?`
 func (c *committer) Join(ctx context.Context, instance, addr string) error {
 	err := checkSchema(ctx, c.d, c.read) // another program may have migrated it since Open
 	if err == nil && !c.d.single {
-		err = c.watcher.free(ctx, instance, c.cfg.writesBeside)
+		err = c.watcher.lookFirst(ctx, instance)
 	}
 	if err != nil {
 		return fmt.Errorf("join: %w", err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err = c.transact(ctx, func(tx *tx) error { return c.join(tx, instance, addr) }); err != nil {
+	began, alone := time.Now(), false
+	if err = c.joins(ctx, instance, addr, &alone); err != nil {
 		return fmt.Errorf("join: %w", err)
 	}
-	c.instance, c.at = instance, progress{}
-	c.watcher.joins(instance)
-	c.prepareDays(ctx)
+	c.watcher.joins(instance, began, alone)
 	return c.SetAddr(addr)
 }
 
-func (c *committer) join(tx *tx, instance, addr string) error {
-	var err error
+func (c *committer) joins(ctx context.Context, instance, addr string, alone *bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.transact(ctx, func(tx *tx) error { return c.join(tx, instance, addr, alone) }); err != nil {
+		return err
+	}
+	c.instance, c.at = instance, progress{}
+	c.prepareDays(ctx)
+	return nil
+}
+
+func (c *committer) join(tx *tx, instance, addr string, alone *bool) (err error) {
 	if tx.d.single { // its server has locked the database: every other instance is dead
 		err = tx.exec(fenceOthers, string(data.EndCrashed), instance)
 	} else {
-		err = c.joinOthers(tx, instance)
+		err = c.joinOthers(tx, instance, alone)
 	}
 	if err != nil {
 		return err
@@ -93,28 +99,23 @@ func (c *committer) join(tx *tx, instance, addr string) error {
 	return errors.Join(c.threadKeys.count(tx), c.runKeys.count(tx))
 }
 
-// joinOthers registers the server of an instance, unless another one has joined since the look of free.
-func (c *committer) joinOthers(tx *tx, instance string) error {
+// joinOthers registers the server of an instance, and tells whether no other may write.
+func (c *committer) joinOthers(tx *tx, instance string, alone *bool) error {
 	if err := tx.exec(lockInstances); err != nil {
 		return err
 	}
 	if err := checkSchema(tx.ctx, tx.d, tx); err != nil {
 		return err
 	}
-	others, err := all(tx.ctx, tx, func(rows *sql.Rows) (s sighting, err error) {
-		err = rows.Scan(&s.id, &s.addr, &s.expired, &s.shares)
-		return s, err
-	}, selectHolders, instance)
-	if err == nil {
-		err = held(others, c.cfg.writesBeside)
-	}
+	others, err := one(tx.ctx, tx, scalar[int], countOthers, instance)
 	if err != nil {
 		return err
 	}
 	if err := cmp.Or(tx.exec(deleteServers), tx.exec(deleteTies)); err != nil {
 		return err
 	}
-	return tx.exec(insertServer, instance, c.cfg.Name, c.cfg.Cluster, c.watcher.schema)
+	*alone = others == 0
+	return tx.exec(insertServer, instance, c.cfg.Name, *alone, c.watcher.schema)
 }
 
 // Fence ends an instance that may write: see [data.Store]. It waits for its running commit.

@@ -30,7 +30,7 @@ func leased(t *testing.T, url string, lease time.Duration) *storage.DB {
 func wantHeld(t *testing.T, err error, instance, addr string) {
 	t.Helper()
 	if held, ok := errors.AsType[*data.HeldError](err); !ok || *held != (data.HeldError{Instance: instance, Addr: addr}) {
-		t.Errorf("Join: %v, want it to name %s at %s", err, instance, addr)
+		t.Errorf("%v, want it to name %s at %s", err, instance, addr)
 	}
 }
 
@@ -54,52 +54,95 @@ func ends(t *testing.T, db *storage.DB, instance string, want data.End) {
 	}
 }
 
-func TestOneInstanceHasTheDatabase(t *testing.T) {
+// Several instances write a database, and each may leave or be fenced.
+func TestInstances_WriteBesideOthers(t *testing.T) {
 	url := postgrestest.New(t)
 	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
 	joined(t, first)
-	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
-	if err := first.Commit(t.Context(), 1, &data.Batch{}); err != nil {
-		t.Errorf("Commit beside one who asks: %v", err)
-	}
-	if err := errors.Join(first.Leave(t.Context()), second.Join(t.Context(), "second", "b")); err != nil {
+	wantHeld(t, second.Unused(t.Context()), "instance", "127.0.0.1:1")
+	if err := errors.Join(second.Join(t.Context(), "second", "b"), first.Commit(t.Context(), 1, &data.Batch{}), second.Commit(t.Context(), 1, &data.Batch{})); err != nil {
 		t.Fatal(err)
 	}
-	wantHeld(t, first.Join(t.Context(), "third", ""), "second", "b")
-	if err := errors.Join(first.Fence(t.Context(), "second"), first.Join(t.Context(), "third", "c")); err != nil {
+	if err := errors.Join(first.Leave(t.Context()), second.Commit(t.Context(), 2, &data.Batch{}), first.Join(t.Context(), "third", "c"), first.Fence(t.Context(), "second")); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Renew(t.Context(), 0); !errors.Is(err, data.ErrFenced) {
+	if err := second.Renew(t.Context(), 2); !errors.Is(err, data.ErrFenced) {
 		t.Errorf("Renew of the fenced one: %v, want ErrFenced", err)
 	}
 	ends(t, first, "second", data.EndFenced)
 }
 
-// One of several concurrent Joins succeeds.
-func TestOneOfManyJoins(t *testing.T) {
+// At most one of several instances that join at the same time is alone, and no instance that has ended keeps one from it.
+func TestAlone_IsOneOfManyJoins(t *testing.T) {
 	url := postgrestest.New(t)
 	dead := leased(t, url, time.Hour)
 	joined(t, dead)
 	killed(t, url)
-	results := make(chan error)
+	results := make(chan bool)
 	names := strings.Fields("a b c d e f")
 	for _, name := range names {
 		db := leased(t, url, time.Hour)
-		go func() { results <- db.Join(t.Context(), name, name) }()
+		go func() {
+			if err := db.Join(t.Context(), name, name); err != nil {
+				t.Error(err)
+			}
+			results <- db.Alone()
+		}()
 	}
-	won := 0
+	n := 0
 	for range names {
-		err := <-results
-		if _, held := errors.AsType[*data.HeldError](err); err == nil {
-			won++
-		} else if !held {
-			t.Error(err)
+		if <-results {
+			n++
 		}
 	}
-	if won != 1 {
-		t.Errorf("%d instances have joined, want 1", won)
+	if n != 1 {
+		t.Errorf("%d instances are alone, want 1", n)
 	}
 	wantFenced(t, func() error { return dead.Commit(t.Context(), 1, &data.Batch{}) })
+}
+
+// An instance is alone as long as it looks and sees no other. The next one waits until it has noticed, or cannot believe any more that
+// it is alone, and no instance is alone again.
+func TestAlone_EndsBeforeAnotherSettles(t *testing.T) {
+	for name, looks := range map[string]bool{"looks": true, "stands still": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := postgrestest.New(t)
+			first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
+			joined(t, first)
+			if _, err := first.Watch(t.Context()); err != nil || !first.Alone() {
+				t.Fatalf("alone: %t, %v", first.Alone(), err)
+			}
+			if err := second.Join(t.Context(), "second", ""); err != nil || second.Alone() {
+				t.Fatalf("the second is alone: %t, %v", second.Alone(), err)
+			}
+			settled := make(chan error, 1)
+			go func() { settled <- second.Settle(t.Context()) }()
+			select {
+			case err := <-settled:
+				t.Fatalf("the second does not wait: alone: %t, %v", first.Alone(), err)
+			case <-time.After(300 * time.Millisecond):
+			}
+			began := time.Now()
+			if looks {
+				if _, err := first.Watch(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := <-settled; err != nil || first.Alone() {
+				t.Errorf("after %v the first is alone: %t, %v", time.Since(began), first.Alone(), err)
+			}
+			if took := time.Since(began); looks && took > 2*time.Second {
+				t.Errorf("the second has waited for %v", took)
+			}
+			if err := second.Leave(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := first.Watch(t.Context()); err != nil || first.Alone() {
+				t.Errorf("alone again: %t, %v", first.Alone(), err)
+			}
+		})
+	}
 }
 
 // An instance whose lease has run out by the database's clock is fenced once it has been seen silent for a lease, unless it renews
@@ -116,19 +159,19 @@ func TestLeaseRunsOut(t *testing.T) {
 	if err := first.Renew(t.Context(), log.n); err != nil {
 		t.Fatal(err)
 	}
-	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
+	wantHeld(t, second.Unused(t.Context()), "instance", "127.0.0.1:1")
 	expire()
 	log.n++
 	if err := first.Commit(t.Context(), log.n, &data.Batch{}); err != nil {
 		t.Fatal(err)
 	}
-	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
+	wantHeld(t, second.Unused(t.Context()), "instance", "127.0.0.1:1")
 	expire()
 	log.n++
 	if err := first.Commit(t.Context(), log.n, &data.Batch{Events: log.batch(1)}); err != nil { // in one statement
 		t.Fatal(err)
 	}
-	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
+	wantHeld(t, second.Unused(t.Context()), "instance", "127.0.0.1:1")
 	for what, renew := range map[string]func() error{ // while the outcome of a batch is unknown, and once it is known
 		"KeepLease":          func() error { return first.KeepLease(t.Context()) },
 		"the same batch":     func() error { return first.Commit(t.Context(), log.n, &data.Batch{}) },
@@ -138,16 +181,16 @@ func TestLeaseRunsOut(t *testing.T) {
 		if err := renew(); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
-		wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
+		wantHeld(t, second.Unused(t.Context()), "instance", "127.0.0.1:1")
 	}
 	expire()
 	looks := 0
 	for err := error(nil); ; looks++ {
 		held, others := errors.AsType[*data.HeldError](err)
 		if others && (!held.Silent || held.Instance != "instance") {
-			t.Fatalf("Join: %v, %+v", err, held)
+			t.Fatalf("Unused: %v, %+v", err, held)
 		}
-		if err = second.Join(t.Context(), "second", ""); err == nil {
+		if err = second.Unused(t.Context()); err == nil {
 			break
 		}
 		if _, others := errors.AsType[*data.HeldError](err); !others {
@@ -158,7 +201,7 @@ func TestLeaseRunsOut(t *testing.T) {
 		t.Error("it was fenced at the first look")
 	}
 	wantFenced(t, func() error { return first.Renew(t.Context(), log.n) })
-	if err := errors.Join(first.KeepLease(t.Context()), second.Renew(t.Context(), 0)); err != nil {
+	if err := first.KeepLease(t.Context()); err != nil {
 		t.Errorf("KeepLease of the one before: %v", err)
 	}
 	ends(t, second, "instance", data.EndCrashed)
@@ -235,7 +278,7 @@ func TestKilledInstanceIsNotWaitedFor(t *testing.T) {
 	if said, err := bufio.NewReader(out).ReadString('\n'); said != "joined\n" {
 		t.Fatalf("the process said %q, %v", said, err)
 	}
-	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
+	wantHeld(t, second.Unused(t.Context()), "instance", "127.0.0.1:1")
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +295,7 @@ func TestOtherProcessesAreToldApart(t *testing.T) {
 	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
 	joined(t, first)
 	execute(t, url, `UPDATE instances SET process = 'another-machine ' || process`)
-	wantHeld(t, second.Join(t.Context(), "second", ""), "instance", "127.0.0.1:1")
+	wantHeld(t, second.Unused(t.Context()), "instance", "127.0.0.1:1")
 	execute(t, url, `UPDATE instances SET process = replace(process, 'another-machine ', '') || '0'`)
 	if err := second.Join(t.Context(), "second", ""); err != nil {
 		t.Errorf("the number is another process's: %v", err)
@@ -264,7 +307,7 @@ func TestKeys_FollowTheRequestsOfAllServers(t *testing.T) {
 	url := postgrestest.New(t)
 	var servers []*storage.DB
 	for range 2 {
-		db, err := storage.Open(t.Context(), storage.Config{URL: url, Cluster: true})
+		db, err := storage.Open(t.Context(), storage.Config{URL: url})
 		if err != nil {
 			t.Fatal(err)
 		}

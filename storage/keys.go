@@ -30,9 +30,8 @@ const keysAtOnce = 32
 
 // keys gives out keys for new rows, outside of transactions, so that it waits for no commit.
 type keys struct {
-	table   string
-	asked   atomic.Int64 // callers that have asked for a key
-	ordered bool         // keys are in the order of their requests beside other servers
+	table string
+	asked atomic.Int64 // callers that have asked for a key
 
 	mu    sync.Mutex // guards the fields below
 	known bool       // whether last is, on SQLite
@@ -52,7 +51,7 @@ func (c *committer) NewThreadKey(ctx context.Context) (int64, error) {
 // NewRunKey is NewThreadKey for a run.
 func (c *committer) NewRunKey(ctx context.Context) (int64, error) { return c.newKey(ctx, &c.runKeys) }
 
-// newKey gives out a key of a block. In a cluster a block is for the callers that waited when it was taken: to later ones another
+// newKey gives out a key of a block. Beside others a block is for the callers that waited when it was taken: to later ones another
 // server may have answered with a higher key meanwhile.
 func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) {
 	turn := k.asked.Add(1)
@@ -65,9 +64,9 @@ func (c *committer) newKey(ctx context.Context, k *keys) (key int64, err error) 
 		k.last++
 		return k.last, nil
 	}
-	if len(k.free) == 0 || k.ordered && turn > k.taken {
+	if len(k.free) == 0 || turn > k.taken && !c.Alone() {
 		n := int64(keysAtOnce)
-		if k.taken = k.asked.Load(); k.ordered {
+		if k.taken = k.asked.Load(); !c.Alone() {
 			n = min(n, k.taken-turn+1)
 		}
 		k.free = nil

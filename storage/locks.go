@@ -86,7 +86,7 @@ func (vs *views) lock(asks []data.Ask) error {
 			vs.elsewhere[threadName(&named[i])] = true
 		}
 	}
-	if err != nil || !vs.tx.w.cfg.Cluster {
+	if err != nil {
 		return err
 	}
 	return vs.lockNew(asks, names)
@@ -127,19 +127,25 @@ func (vs *views) lockNew(asks []data.Ask, threads map[data.Name]bool) error {
 		id := int64(sum.Sum64()) //nolint:gosec // any number serves
 		wanted[id] = append(wanted[id], what)
 	}
+	alone := vs.tx.c.Alone()
 	for name := range threads {
-		add(name, "thread", name.Project, name.User, name.ID)
+		if !alone {
+			add(name, "thread", name.Project, name.User, name.ID)
+		}
 	}
 	for i := range asks {
-		if n := asks[i].RunName; n != (data.Name{}) {
+		if n := asks[i].RunName; n != (data.Name{}) && !alone {
 			add(runName(n), "run", n.Project, n.User, n.ID)
 		}
-		if scope := asks[i].Scope; scope != "" {
+		if scope := asks[i].Scope; scope != "" && !alone {
 			add(scope, "scope", scope)
 		}
 		if n := asks[i].Counts; n != (data.Name{}) {
 			add(runsOf(n), "counted", n.Project, n.User)
 		}
+	}
+	if len(wanted) == 0 {
+		return nil
 	}
 	held, err := find(vs.tx, scalar[int64], lockNames, keysOf(slices.Collect(maps.Keys(wanted))))
 	for _, id := range held {

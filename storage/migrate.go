@@ -83,7 +83,7 @@ func migrate(ctx context.Context, cfg Config, d *dialect, w *watcher) error {
 		if err != nil {
 			return err
 		}
-		release, err := keepOthersOut(ctx, cfg, p, w, oldest)
+		release, err := keepOthersOut(ctx, p, w, oldest)
 		if err != nil {
 			return err
 		}
@@ -155,8 +155,8 @@ func oldestOf(migrations fs.FS, have int64) (oldest int64, err error) {
 }
 
 // keepOthersOut stops instances from joining until release is called. It fails with a *data.HeldError while an instance of a program
-// older than oldest serves the database, or fences that instance when cfg.Takeover is set.
-func keepOthersOut(ctx context.Context, cfg Config, p *pool, w *watcher, oldest int64) (release func(), err error) {
+// older than oldest serves the database.
+func keepOthersOut(ctx context.Context, p *pool, w *watcher, oldest int64) (release func(), err error) {
 	conn, err := p.Connx(ctx)
 	if err != nil {
 		return nil, p.failed(ctx, err)
@@ -166,7 +166,7 @@ func keepOthersOut(ctx context.Context, cfg Config, p *pool, w *watcher, oldest 
 		_ = conn.Close()
 	}
 	if _, err = conn.ExecContext(ctx, lockJoining); err == nil {
-		err = endHolders(ctx, cfg, p, w, oldest)
+		err = noneOlder(ctx, p, w, oldest)
 	}
 	if err != nil {
 		release()
@@ -175,25 +175,15 @@ func keepOthersOut(ctx context.Context, cfg Config, p *pool, w *watcher, oldest 
 	return release, nil
 }
 
-// endHolders fails when an instance of a program older than oldest serves the database, unless cfg.Takeover is set, and fences instances
-// that have died: one that was only paused must not write to a newer schema.
-func endHolders(ctx context.Context, cfg Config, p *pool, w *watcher, oldest int64) error {
+// noneOlder fails when an instance of a program older than oldest serves the database, and fences instances that have died: one that was
+// only paused must not write to a newer schema.
+func noneOlder(ctx context.Context, p *pool, w *watcher, oldest int64) error {
 	if _, err := one(ctx, p, scalar[int64], selectVersion); isUndefinedTable(err) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	for {
-		err := w.free(ctx, "migration", func(other *sighting) bool { return other.schema >= oldest })
-		held, others := errors.AsType[*data.HeldError](err)
-		if !others || !cfg.Takeover {
-			return err
-		}
-		cfg.Log.Warn("taking over from a server that has the database, to migrate it", "addr", held.Addr)
-		if _, err := p.ExecContext(ctx, p.d.statement(fenceInstance, plain), string(data.EndFenced), held.Instance); err != nil {
-			return err
-		}
-	}
+	return w.free(ctx, "migration", func(other *sighting) bool { return other.schema < oldest })
 }
 
 // migrateAfter is migrate after the instances that serve the database, as long as waits says so.

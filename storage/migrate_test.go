@@ -72,53 +72,40 @@ func TestMigrate_UpgradesTheSchema(t *testing.T) {
 }
 
 // A database is not migrated while a server serves it that could not go on: Migrate fails and names the server, Open waits until the
-// server has left or, with Takeover, fences it.
+// server has left.
 func TestMigrate_RespectsTheServer(t *testing.T) {
-	for name, takeover := range map[string]bool{"leaves": false, "is fenced": true} {
-		t.Run(name, func(t *testing.T) {
-			url := servedBy(t, "first", time.Now().Add(time.Hour))
-			next := withNext(t, postgresDialect(), replaces)
-			first := data.HeldError{Instance: "first", Addr: "a:1"}
-			if held, ok := errors.AsType[*data.HeldError](migrateAfter(t.Context(), Config{URL: url}.withDefaults(), next, func(*data.HeldError) bool { return false })); !ok || *held != first {
-				t.Errorf("Migrate: %v, want it to name the first", held)
-			}
-			told := make(chan string, 10)
-			type opened struct {
-				db  *DB
-				err error
-			}
-			result := make(chan opened, 1)
-			go func() {
-				cfg := Config{URL: url, Migrate: true, Takeover: takeover, Log: slog.New(slog.NewTextHandler(lines(told), nil))}
-				db, err := openAs(t.Context(), cfg.withDefaults(), next)
-				result <- opened{db, err}
-			}()
-			direct, err := openPostgres(Config{URL: url}.withDefaults(), writing)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer direct.Close()
-			if !takeover {
-				if line := <-told; !strings.Contains(line, "a:1") {
-					t.Errorf("it says %q", line)
-				}
-				if got := (opened{}); len(result) > 0 {
-					got = <-result
-					t.Fatalf("it did not wait: %v", got.err)
-				}
-				if _, err := direct.Exec(`UPDATE instances SET fenced = TRUE, ended = 'left'`); err != nil {
-					t.Fatal(err)
-				}
-			}
-			got := <-result
-			if got.err != nil {
-				t.Fatal(got.err)
-			}
-			defer got.db.Close()
-			if in, err := got.db.Instance(t.Context(), "first"); err != nil || takeover != (in.End == data.EndFenced) {
-				t.Errorf("the first: %+v, %v", in, err)
-			}
-		})
+	url := servedBy(t, "first", time.Now().Add(time.Hour))
+	next := withNext(t, postgresDialect(), replaces)
+	first := data.HeldError{Instance: "first", Addr: "a:1"}
+	if held, ok := errors.AsType[*data.HeldError](migrateAfter(t.Context(), Config{URL: url}.withDefaults(), next, func(*data.HeldError) bool { return false })); !ok || *held != first {
+		t.Errorf("Migrate: %v, want it to name the first", held)
+	}
+	told := make(chan string, 10)
+	result := make(chan error, 1)
+	go func() {
+		cfg := Config{URL: url, Migrate: true, Log: slog.New(slog.NewTextHandler(lines(told), nil))}
+		db, err := openAs(t.Context(), cfg.withDefaults(), next)
+		if err == nil {
+			err = db.Close()
+		}
+		result <- err
+	}()
+	direct, err := openPostgres(Config{URL: url}.withDefaults(), writing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct.Close()
+	if line := <-told; !strings.Contains(line, "a:1") {
+		t.Errorf("it says %q", line)
+	}
+	if len(result) > 0 {
+		t.Fatalf("it did not wait: %v", <-result)
+	}
+	if _, err := direct.Exec(`UPDATE instances SET fenced = TRUE, ended = 'left'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-result; err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -127,7 +114,7 @@ func TestMigrate_RespectsTheServer(t *testing.T) {
 func TestMigrate_UnderLivingServers(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
 	told := make(chan string, 100)
-	cfg := Config{URL: url, Migrate: true, Cluster: true, Log: slog.New(slog.NewTextHandler(lines(told), nil))}.withDefaults()
+	cfg := Config{URL: url, Migrate: true, Log: slog.New(slog.NewTextHandler(lines(told), nil))}.withDefaults()
 	next := withNext(t, postgresDialect(), "UPDATE schema_oldest SET oldest = 1;")
 	joins := func(name string, d *dialect) *DB {
 		t.Helper()

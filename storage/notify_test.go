@@ -21,7 +21,7 @@ func clustered(t *testing.T, url string) (join func() *storage.DB) {
 	var all []*storage.DB
 	return func() *storage.DB {
 		t.Helper()
-		db, err := storage.Open(t.Context(), storage.Config{URL: url, Cluster: true, Lease: time.Minute})
+		db, err := storage.Open(t.Context(), storage.Config{URL: url, Lease: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

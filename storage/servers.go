@@ -22,7 +22,7 @@ UPDATE servers SET load = ? WHERE instance = ?`
 SELECT s.instance, COALESCE(i.addr, ''), COALESCE(i.started_at, s.seen_at), s.seen_at, s.draining, COALESCE(i.fenced, TRUE),
 	CASE WHEN s.told = ANY (?) THEN '' ELSE s.about END, s.told, s.load
 FROM servers s LEFT JOIN instances i ON i.id = s.instance
-WHERE s.shares AND (NOT i.fenced OR s.seen_at > clock_timestamp() - ` + serverRemembered + `) ORDER BY 6, s.instance LIMIT 1000`
+WHERE NOT i.fenced OR s.seen_at > clock_timestamp() - ` + serverRemembered + ` ORDER BY 6, s.instance LIMIT 1000`
 
 	// serverRemembered is how long others know what a server offered that has ended.
 	serverRemembered = `interval '60 seconds'`
@@ -53,7 +53,7 @@ func (c *committer) Tell(ctx context.Context, s *data.Server) error {
 	return nil
 }
 
-// Servers returns the instances that may write beside others, or have ended a moment ago: see [data.Store].
+// Servers returns the instances that may write, or have ended a moment ago: see [data.Store].
 func (r keyed) Servers(ctx context.Context, known []string) ([]data.Server, error) {
 	if r.d.single {
 		return nil, nil
@@ -71,7 +71,7 @@ func servers(ctx context.Context, d *dialect, q querier, known []string) ([]data
 // Schema returns the version of the schema of this program.
 func (db *DB) Schema() int64 { return schemaVersion(db.d) }
 
-// Cluster returns the servers of a PostgreSQL database that may write beside others, for programs that are none of them.
+// Cluster returns the servers of a PostgreSQL database, for programs that are none of them.
 func Cluster(ctx context.Context, cfg Config) (list []data.Server, err error) {
 	cfg = cfg.withDefaults()
 	d, err := dialectOf(cfg.URL)

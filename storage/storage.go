@@ -22,7 +22,8 @@
 //
 // The instance's row also has its lease, by the database's clock, and the name of its process. Neither prevents writing: with them
 // another instance finds out whether it has died, and then sets fenced (see watch.go). SQLite does not need them, as the lock of
-// the file admits one process. In a cluster, several instances write a PostgreSQL database at the same time.
+// the file admits one process. Several instances may write a PostgreSQL database at the same time. As long as an instance has been the only
+// one since it joined, it is spared what only others need (see alone.go).
 //
 // # Events
 //
@@ -56,10 +57,9 @@ type Config struct {
 	Serve bool
 	// Addr is the address that the lock shows to others (see admin.LockHolder). Join replaces it.
 	Addr string
-	// Migrate creates the database or upgrades its schema first. It waits while another instance serves a PostgreSQL database, or
-	// fences that instance when Takeover is set.
-	Migrate  bool
-	Takeover bool
+	// Migrate creates the database or upgrades its schema first. On PostgreSQL it waits while an instance serves the database whose
+	// program cannot go on after that.
+	Migrate bool
 	// Readers is the maximum number of connections for reading. Default 8.
 	Readers int
 	// Timeout limits each statement on PostgreSQL; a third of Lease limits those that write. A connection on a silent
@@ -68,14 +68,11 @@ type Config struct {
 	// LockTimeout bounds each wait for another transaction, which then fails with ErrUnavailable. On PostgreSQL half the bound of
 	// a statement that writes bounds it too. Default 10 s.
 	LockTimeout time.Duration
-	// Lease is how long an instance of a PostgreSQL database must be seen silent before another replaces it. Default 15 s, with
-	// Cluster 6 s.
+	// Lease is how long an instance of a PostgreSQL database must be seen silent before another fences it. Default [DefaultLease].
 	Lease time.Duration
 	// ConnectTimeout bounds the opening of a PostgreSQL connection. Default 10 s.
 	ConnectTimeout time.Duration
-	// Cluster lets an instance join a PostgreSQL database beside others with Cluster.
-	Cluster bool
-	// Name is the name of an instance with Cluster which its successor has too, such as that of a pod; empty for none.
+	// Name is the name of an instance which its successor has too, such as that of a pod; empty for none.
 	Name string
 	// Log receives failures that no caller can receive. Default: none.
 	Log *slog.Logger
@@ -92,7 +89,7 @@ func (c Config) withDefaults() Config {
 		c.LockTimeout = 10 * time.Second
 	}
 	if c.Lease <= 0 {
-		c.Lease = DefaultLease(c.Cluster)
+		c.Lease = DefaultLease
 	}
 	if c.ConnectTimeout <= 0 {
 		c.ConnectTimeout = 10 * time.Second
@@ -104,12 +101,7 @@ func (c Config) withDefaults() Config {
 }
 
 // DefaultLease is the default of Config.Lease.
-func DefaultLease(cluster bool) time.Duration {
-	if cluster {
-		return 6 * time.Second
-	}
-	return 15 * time.Second
-}
+const DefaultLease = 6 * time.Second
 
 // DB is an open database. Reads may be called concurrently; writes run one at a time.
 type DB struct {
@@ -138,9 +130,6 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	d, err := dialectOf(cfg.URL)
 	if err != nil {
 		return nil, err
-	}
-	if cfg.Cluster && d.single {
-		return nil, errors.New("one server at a time uses a SQLite database: a cluster needs PostgreSQL")
 	}
 	return openAs(ctx, cfg, d)
 }
@@ -182,7 +171,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	}
 	db.committer = &committer{
 		writer: db.writer, read: db.read, codec: codec, watcher: newWatcher(db.cfg, db.d),
-		threadKeys: keys{table: "threads", ordered: db.cfg.Cluster}, runKeys: keys{table: "runs", ordered: db.cfg.Cluster},
+		threadKeys: keys{table: "threads"}, runKeys: keys{table: "runs"},
 	}
 	b := beside{db.writer, db.read}
 	db.accounts, db.saved, db.attachments, db.retention, db.counter = accounts(b), saved(b), attachments(b), retention(b), counter(b)
@@ -210,7 +199,7 @@ func (db *DB) migrate(ctx context.Context) error {
 }
 
 // Shared reports whether other instances may write the database at the same time.
-func (db *DB) Shared() bool { return db.cfg.Cluster && !db.d.single }
+func (db *DB) Shared() bool { return !db.d.single }
 
 // closed returns the error of closing connections. That the other side has closed them is none.
 func closed(err error) error {

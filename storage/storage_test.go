@@ -68,7 +68,7 @@ func TestTwoWriters(t *testing.T) {
 	storagetest.RunTwoWriters(t, func(t *testing.T) (x, y data.Store) {
 		url := postgrestest.New(t)
 		beside := func() data.Store {
-			db, err := storage.Open(t.Context(), storage.Config{URL: url, Cluster: true})
+			db, err := storage.Open(t.Context(), storage.Config{URL: url})
 			if err != nil {
 				t.Fatal(err)
 			}

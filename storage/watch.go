@@ -18,10 +18,10 @@ const (
 	// instances stand still and nobody sees it.
 	lookAtInstances = `
 WITH looked AS (
-	INSERT INTO servers (instance, name, shares, schema, seen_at) VALUES (?, ?, ?, ?, clock_timestamp())
-	ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at)
+	INSERT INTO servers (instance, name, alone, schema, seen_at) VALUES (?, ?, ?, ?, clock_timestamp())
+	ON CONFLICT (instance) DO UPDATE SET seen_at = excluded.seen_at, alone = excluded.alone)
 SELECT id, addr, process, commit_no, (extract(epoch FROM leased_until) * 1000000)::bigint, leased_until <= clock_timestamp(),
-	COALESCE(shares, FALSE), COALESCE(schema, 0), COALESCE(draining, FALSE), COALESCE(name, '')
+	COALESCE(alone, FALSE), COALESCE(schema, 0), COALESCE(draining, FALSE), COALESCE(name, '')
 FROM instances LEFT JOIN servers ON instance = id WHERE NOT fenced LIMIT 1000`
 
 	// drainServer finds a server that has looked at the others a moment ago, and does not drain.
@@ -29,7 +29,7 @@ FROM instances LEFT JOIN servers ON instance = id WHERE NOT fenced LIMIT 1000`
 WITH me AS (UPDATE servers SET draining = TRUE, seen_at = clock_timestamp() WHERE instance = ?)
 SELECT EXISTS (
 	SELECT 1 FROM instances JOIN servers ON instance = id
-	WHERE NOT fenced AND id <> ? AND shares AND NOT draining AND seen_at > clock_timestamp() - interval '3 seconds')`
+	WHERE NOT fenced AND id <> ? AND NOT draining AND seen_at > clock_timestamp() - interval '3 seconds')`
 
 	// fenceSilent fences an instance whose row is as it was seen, unless a transaction has locked it.
 	fenceSilent = `
@@ -56,7 +56,7 @@ type sighting struct {
 	id, addr, process string
 	commit, leased    int64 // these change with each sign of life
 	expired           bool  // by the database's clock
-	shares            bool  // it writes beside others
+	alone             bool  // it has seen no other instance since it joined
 	schema            int64 // the last migration that its program knows
 	draining          bool
 	name              string
@@ -170,6 +170,7 @@ type watcher struct {
 	schema int64 // of this program
 
 	living atomic.Int64 // instances that may write, as the last look has seen them
+	alone  solitude
 
 	mu     sync.Mutex // guards the fields below
 	db     *sqlx.DB   // nil until the first look
@@ -179,13 +180,6 @@ type watcher struct {
 
 func newWatcher(cfg Config, d *dialect) *watcher {
 	return &watcher{cfg: cfg, d: d, schema: schemaVersion(d), watch: watch{lease: cfg.Lease}}
-}
-
-// joins records that this process has joined as an instance.
-func (w *watcher) joins(instance string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.joined = instance
 }
 
 // instance returns the instance of this process.
@@ -207,9 +201,9 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 	p := &pool{DB: w.db, d: w.d}
 	l := look{began: time.Now()}
 	l.rows, err = all(ctx, unprepared{p}, func(rows *sql.Rows) (s sighting, err error) {
-		err = rows.Scan(&s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, &s.shares, &s.schema, &s.draining, &s.name)
+		err = rows.Scan(&s.id, &s.addr, &s.process, &s.commit, &s.leased, &s.expired, &s.alone, &s.schema, &s.draining, &s.name)
 		return s, err
-	}, lookAtInstances, instance, w.cfg.Name, w.cfg.Cluster, w.schema)
+	}, lookAtInstances, instance, w.cfg.Name, w.alone.holds(), w.schema)
 	if err != nil {
 		return nil, false, err
 	}
@@ -252,6 +246,7 @@ func (w *watcher) look(ctx context.Context, instance string) (others []sighting,
 		others = append(others, row)
 	}
 	w.living.Store(int64(len(others)) + 1)
+	w.alone.looked(l.began, len(others) == 0)
 	return others, gone, nil
 }
 
@@ -277,30 +272,38 @@ func (w *watcher) fence(ctx context.Context, p *pool, d *silent) (bool, error) {
 	return true, p.failed(ctx, end())
 }
 
-// free looks once at the instances before one joins. It fails with a *data.HeldError if another may write that does not let others
-// do what beside tells.
-func (w *watcher) free(ctx context.Context, instance string, beside func(*sighting) bool) error {
+// lookFirst looks once at the instances before one joins, and fences those that have died.
+func (w *watcher) lookFirst(ctx context.Context, instance string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.joined = ""
-	others, _, err := w.look(ctx, instance)
+	_, _, err := w.look(ctx, instance)
+	return err
+}
+
+// free is lookFirst for a program that needs the database without the instances that hinder it. It fails with a *data.HeldError for the
+// first of these.
+func (w *watcher) free(ctx context.Context, program string, hinders func(*sighting) bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	others, _, err := w.look(ctx, program)
 	if err != nil {
 		return err
 	}
-	return held(others, beside)
-}
-
-// writesBeside reports whether this server and another one may write at the same time.
-func (c *Config) writesBeside(other *sighting) bool { return c.Cluster && other.shares }
-
-// held returns a *data.HeldError for the first of the instances that is not beside.
-func held(others []sighting, beside func(*sighting) bool) error {
 	for i := range others {
-		if o := &others[i]; !beside(o) {
+		if o := &others[i]; hinders(o) {
 			return &data.HeldError{Instance: o.id, Addr: o.addr, Silent: o.expired}
 		}
 	}
 	return nil
+}
+
+// Unused fails with a *data.HeldError while a server uses a PostgreSQL database. Of a SQLite database the lock tells that.
+func (c *committer) Unused(ctx context.Context) error {
+	if c.d.single {
+		return nil
+	}
+	return c.watcher.free(ctx, "unused", func(*sighting) bool { return true })
 }
 
 func (w *watcher) close() error {
@@ -320,7 +323,12 @@ func (c *committer) Watch(ctx context.Context) (gone bool, err error) {
 	w := c.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, gone, err = w.look(ctx, w.joined); err != nil {
+	alone := w.alone.holds()
+	_, gone, err = w.look(ctx, w.joined)
+	if err == nil && alone && !w.alone.holds() { // another has joined, and waits until it reads that
+		_, _, err = w.look(ctx, w.joined)
+	}
+	if err != nil {
 		return false, fmt.Errorf("watch: %w", err)
 	}
 	return gone, nil

@@ -120,7 +120,7 @@ func TestWatch_EndsATransactionThatStandsStill(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
 	const lease = 300 * time.Millisecond
 	open := func(instance string) *DB {
-		db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: lease, Cluster: true})
+		db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: lease})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestWatch_EndsATransactionThatStandsStill(t *testing.T) {
 // Where nobody can write, a look fails, and nobody is fenced once writing is possible again.
 func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
-	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond, Cluster: true})
+	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	exec(`INSERT INTO servers (instance, name, shares, schema, seen_at) VALUES ('x', '', TRUE, 1, now())`)
+	exec(`INSERT INTO servers (instance, name, alone, schema, seen_at) VALUES ('x', '', FALSE, 1, now())`)
 	exec(`INSERT INTO instances VALUES ('x', FALSE, '', '', '', 1, now() - interval '1 hour', now())`)
 	if gone, err := db.Watch(t.Context()); gone || err != nil {
 		t.Fatalf("%t, %v", gone, err)

@@ -34,7 +34,7 @@ type StreamConfig struct {
 	InFlight     int64          // bytes of requests, messages and answers that are held at a time, default 96 MiB
 	Rates        *rates.Meter   // counts the requests and streams of users and projects; nil for no limits
 	Grace        time.Duration  // how long a run outlives its connection, default 3 s
-	Ties         ownership.Ties // the ties of all servers of a cluster; nil for a server alone
+	Ties         ownership.Ties // the ties of all servers of a cluster; nil on a database of one server
 }
 
 // Streams are the open event streams of a process, their viewers, and the runs that belong to them. All transports of a server

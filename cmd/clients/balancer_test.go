@@ -36,7 +36,7 @@ func balanced(t *testing.T, env ...string) (url, crash string) {
 	if err != nil {
 		missing(t, "HAProxy")
 	}
-	env = append(env, "BATON_DATABASE="+postgrestest.New(t), "BATON_CLUSTER=true", "BATON_TIMEOUTS_LEASE=3s")
+	env = append(env, "BATON_DATABASE="+postgrestest.New(t), "BATON_TIMEOUTS_LEASE=3s")
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -51,7 +51,6 @@ func (c *cluster) declare() []string {
 	dir := c.t.TempDir()
 	c.notes = filepath.Join(dir, "notes")
 	file := fmt.Sprintf(`
-cluster: true
 timeouts: {lease: %v, drain: 100ms}
 agents:
   worker: {provider: openai, base_url: %s/v1, api_key: key, model: m, tools: [tools.*]}

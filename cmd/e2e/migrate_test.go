@@ -11,7 +11,7 @@ import (
 // after it: an upgrade that is taken back. It does not start once a migration has excluded it.
 func TestCluster_GoesOnAfterALaterMigration(t *testing.T) {
 	db := database{url: postgrestest.New(t)}
-	a := start(t, db, "BATON_CLUSTER=true")
+	a := start(t, db)
 	run := a.run("before", handed)
 	a.begun("before")
 	execute(t, db, `
@@ -24,7 +24,7 @@ COMMIT`)
 		t.Errorf("the run is %v: %v", row["status"], row["error"])
 	}
 	checkLog(t, "before", a.all("before"))
-	b := start(t, db, "BATON_CLUSTER=true")
+	b := start(t, db)
 	for _, s := range []*server{a, b} {
 		if row := b.ended(s.run("after", handed)); row["status"] != "COMPLETED" {
 			t.Errorf("a run after it is %v: %v", row["status"], row["error"])

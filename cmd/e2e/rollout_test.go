@@ -90,7 +90,7 @@ func newRollout(t *testing.T, exe string, n, rounds int, env ...string) *rollout
 		t.Fatal(err)
 	}
 	db := database{url: postgrestest.New(t)}
-	env = append(env, "BATON_CONFIG="+file, "BATON_CLUSTER=true", "BATON_TIMEOUTS_DRAIN=4s",
+	env = append(env, "BATON_CONFIG="+file, "BATON_TIMEOUTS_DRAIN=4s",
 		"BATON_LIMITS_REQUESTS_PER_USER=0", "BATON_LIMITS_REQUESTS_PER_PROJECT=0", "BATON_LIMITS_STREAMS_PER_USER=0")
 	for range n {
 		s := start(t, db, env...)
@@ -283,7 +283,7 @@ func TestRollout_Soak(t *testing.T) {
 // A server that stands still loses its runs to the others soon after another server of its name has started.
 func TestRollout_ReplacesAServerByItsName(t *testing.T) {
 	db := database{url: postgrestest.New(t)}
-	env := []string{"BATON_CLUSTER=true", "BATON_TIMEOUTS_LEASE=1h"}
+	env := []string{"BATON_TIMEOUTS_LEASE=1h"}
 	old := start(t, db, append(env, "BATON_NAME=pod-1")...)
 	run := old.run("main", handed)
 	old.begun("main")

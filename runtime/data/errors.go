@@ -33,7 +33,7 @@ var (
 	ErrSchema = errors.New("the database does not have this program's schema")
 )
 
-// HeldError means that another instance may write the database, and this one may not.
+// HeldError means that an instance may write the database, which hinders what the caller wants to do with it.
 type HeldError struct {
 	Instance string
 	Addr     string // where clients reach it; may be empty
@@ -41,7 +41,7 @@ type HeldError struct {
 }
 
 func (e *HeldError) Error() string {
-	text := "another server has the database"
+	text := "a server uses the database"
 	if e.Silent {
 		text += ", but has been silent"
 	}

@@ -13,13 +13,14 @@ type Store interface {
 	Secrets
 	Saved
 
-	// Join registers this process as a new instance, in whose name Commit writes. It fails with a *HeldError while another instance
-	// may write, unless both write beside others: until that instance leaves, is fenced, or its process is known to have ended.
-	// It also fences an instance that has been silent for a lease, as calls of Join see it that follow each other within three
-	// seconds. When Join returns, no commit of an instance that has ended is running.
+	// Join registers this process as a new instance, in whose name Commit writes. It fences instances that have ended: all others of a
+	// Store that is not Shared, and those whose process is known to have ended. When Join returns, no commit of an instance that has ended is running.
 	Join(ctx context.Context, instance, addr string) error
-	// Watch looks at the other instances beside which this one writes, and fences those that have died, as Join does. The caller
-	// calls it every second. It does not wait for a running commit. It reports whether an instance has ended since the last look, or
+	// Settle waits, some seconds at most, until no other instance is Alone. The joined instance must not write before.
+	Settle(ctx context.Context) error
+	// Watch looks at the other instances beside which this one writes, and fences those that have died: their process is known to have
+	// ended, or they were silent for a lease, as calls see it that follow each other within three seconds. The caller calls it every
+	// second. It does not wait for a running commit. It reports whether an instance has ended since the last look, or
 	// drains.
 	Watch(ctx context.Context) (gone bool, err error)
 	// Drain records that the joined instance hands its runs over. It reports whether a living instance that does not drain could
@@ -58,11 +59,14 @@ type Store interface {
 	// Tell stores what the joined instance tells the others about itself. An empty About or Load stays as it was. Tell does not
 	// wait for a running commit.
 	Tell(ctx context.Context, s *Server) error
-	// Servers returns the instances that may write beside others, ordered by their ids, and then those that have ended in the last
-	// minute; 1000 at most. About is empty where Told is among known.
+	// Servers returns the instances that may write, ordered by their ids, and then those that have ended in the last minute; 1000 at
+	// most. About is empty where Told is among known.
 	Servers(ctx context.Context, known []string) ([]Server, error)
 	// Shared reports whether other instances may write the database at the same time.
 	Shared() bool
+	// Alone reports that no other instance may write now, and none has since this one joined. Once it has reported false, it does so
+	// until the next Join. A Store that is not Shared is always Alone.
+	Alone() bool
 	// Close closes the connections.
 	Close() error
 }

@@ -15,7 +15,7 @@
 // and then the answer, runs, messages, state and spans must be the model's. Neither shares code with the engine: both
 // are written from the protocol.
 //
-// In four of ten histories two or three processes serve the database at the same time, like servers with cluster: true on
+// In four of ten histories two or three processes serve the database at the same time, like servers on
 // one PostgreSQL. Each request and each reader goes to any of them. Processes are killed (of every second one the others
 // only see that its row stands still), stopped and woken, also in the middle of a commit, and drained. Package memory then
 // locks the threads, names and keys of a commit as storage does, defers what another one has locked, fences as storage's

@@ -219,7 +219,7 @@ func (s *servers) boot(place int) (*process, error) {
 		runTime += 3 * lease // a run may lose its server
 	}
 	cfg := runtime.Config{
-		Store: &faulty{Store: p.store, s: s, p: p}, Registry: reg, Takeover: !s.several(), Log: slog.New(slog.DiscardHandler),
+		Store: &faulty{Store: p.store, s: s, p: p}, Registry: reg, Log: slog.New(slog.DiscardHandler),
 		QueueDepth: s.h.Queue,
 		Limits: runtime.Limits{
 			StepTimeout: s.patience(600 * time.Millisecond), RunTimeout: s.patience(runTime), ToolTimeout: 200 * time.Millisecond,

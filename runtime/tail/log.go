@@ -24,7 +24,7 @@ type Config struct {
 	LargePages quota.Limits // bytes of large pages that cursors have read from Store
 	EventBytes int          // largest event, default MaxEvent
 
-	Shared bool               // other instances write the database too: see Look
+	Alone  func() bool        // reports that no other instance writes the database: see Look. Never again after it has reported false; nil always does
 	Wants  func(thread int64) // called when a log of which another instance may have news gets its first reader; may be nil
 
 	Replayed func(events int) // called when a reader reaches the live end or closes, with the number of events it got from Store; may be nil
@@ -47,6 +47,9 @@ type Logs struct {
 // New returns empty logs.
 func New(cfg Config) *Logs {
 	cfg.EventBytes = cmp.Or(cfg.EventBytes, MaxEvent)
+	if cfg.Alone == nil {
+		cfg.Alone = func() bool { return true }
+	}
 	return &Logs{cfg: cfg, large: quota.New(cfg.LargePages), tails: make(map[int64]*Tail)}
 }
 
@@ -91,7 +94,7 @@ func (l *Logs) Read(ctx context.Context, owner quota.Owner, key int64, id string
 		t.Release()
 		return nil, err
 	}
-	if after == Latest && l.cfg.Shared {
+	if after == Latest && !l.cfg.Alone() {
 		after = t.Committed()
 	}
 	if after < 0 || after > t.Committed() { // Tail may be behind the store

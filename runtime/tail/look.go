@@ -211,7 +211,7 @@ func (l *Logs) executes(key int64) bool {
 
 // knowsEnd reports whether t.busy is right now that the reader is at the end. t.mu is held.
 func (r *Cursor) knowsEnd() bool {
-	if !r.t.logs.cfg.Shared || r.t.here {
+	if r.t.here || r.t.logs.cfg.Alone() {
 		return true
 	}
 	if r.caughtUp != r.after {
@@ -224,7 +224,7 @@ func (r *Cursor) knowsEnd() bool {
 func (t *Tail) countReaders(n int) {
 	t.mu.Lock()
 	t.readers += n
-	first := n > 0 && t.readers == n && t.logs.cfg.Shared && !t.here
+	first := n > 0 && t.readers == n && !t.here && !t.logs.cfg.Alone()
 	if first {
 		t.read = time.Now()
 	}

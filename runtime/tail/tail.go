@@ -76,7 +76,7 @@ func (t *Tail) countReader(run int64, n int) {
 // Learn reads the end of the thread's log and whether the thread is busy, unless a commit has delivered both. It fails
 // with data.ErrNotFound if the thread was deleted.
 func (t *Tail) Learn(ctx context.Context) error {
-	if t.logs.cfg.Shared {
+	if !t.logs.cfg.Alone() {
 		return t.learnShared(ctx)
 	}
 	store := t.logs.cfg.Store

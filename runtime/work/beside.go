@@ -90,8 +90,16 @@ func (en *Engine) look() {
 		case en.link.Hears(): // other servers tell when there are news
 			scope = tail.Fresh
 		}
+		alone := en.store.Alone()
+		if alone && scope != tail.All { // nobody else asks for anything
+			continue
+		}
 		ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
 		en.cancelAsked(ctx)
+		if alone {
+			cancel()
+			continue
+		}
 		en.recount(ctx)
 		if !en.alone() {
 			en.cfg.Feeds.Changes.RingNew()
@@ -149,7 +157,7 @@ func (en *Engine) cancelAsked(ctx context.Context) {
 // unlessCancelled returns the ending of a run that is about to wait: it does not if another instance has asked to cancel it, and has maybe
 // ended since.
 func (l *live) unlessCancelled(e ending) ending {
-	if !l.en.shared {
+	if l.en.store.Alone() {
 		return e
 	}
 	asks, err := commit.Patiently(l.en.abandoned, func() ([]data.CancelAsk, error) {

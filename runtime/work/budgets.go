@@ -100,7 +100,7 @@ func (c *counted) apply(spent []data.Spending, p *period) {
 // refreshBudgets reads what other instances of a cluster have used of the budgets of a spender that are nearly used up.
 func (en *Engine) refreshBudgets(who data.Spender, now time.Time) {
 	near := func(s data.BudgetState) bool { return !s.EachRun() && s.Used >= s.Amount/100*warnAt }
-	if en.shared && slices.ContainsFunc(en.budgetsOf(who, now), near) {
+	if !en.store.Alone() && slices.ContainsFunc(en.budgetsOf(who, now), near) {
 		en.logUnshared(en.loadBudgets(en.abandoned, en.store, who.Project, now))
 	}
 }

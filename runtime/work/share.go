@@ -79,10 +79,12 @@ func (en *Engine) share() {
 			}
 			continue
 		}
-		en.logUnshared(en.queue.recount(func() (map[data.Name]int, error) { return en.store.CountQueued(en.abandoned) }))
 		var err error
-		claimable, err = en.pull(en.abandoned, claimable)
-		en.logUnshared(err)
+		if !en.store.Alone() {
+			en.logUnshared(en.queue.recount(func() (map[data.Name]int, error) { return en.store.CountQueued(en.abandoned) }))
+			claimable, err = en.pull(en.abandoned, claimable)
+			en.logUnshared(err)
+		}
 		if now.Before(next) && !hurry {
 			continue
 		}

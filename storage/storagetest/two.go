@@ -36,6 +36,9 @@ func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store)) {
 			if err := errors.Join(x.Join(t.Context(), "x", ""), y.Join(t.Context(), "y", "")); err != nil {
 				t.Fatal(err)
 			}
+			if _, err := x.Watch(t.Context()); err != nil || x.Alone() || y.Alone() {
+				t.Fatalf("x is alone: %t, y is: %t, %v", x.Alone(), y.Alone(), err)
+			}
 			test.run(t, x, y)
 		})
 	}

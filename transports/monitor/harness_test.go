@@ -52,7 +52,7 @@ func serveFile(tb testing.TB, cfg transports.StreamConfig, path string) *server 
 // serveCluster starts a server of the cluster of a database.
 func serveCluster(tb testing.TB, database string) *server {
 	tb.Helper()
-	return start(tb, transporttest.Config{Database: database, Cluster: true})
+	return start(tb, transporttest.Config{Database: database})
 }
 
 func start(tb testing.TB, cfg transporttest.Config) *server {

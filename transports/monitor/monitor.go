@@ -58,9 +58,6 @@ var (
 
 // serve answers c with the stream that q describes.
 func (t Transport) serve(c *fiber.Ctx, who runtime.Caller, q runtime.MonitorQuery) error {
-	if err := t.Runtime.StandsBy(); err != nil {
-		return err
-	}
 	q.After = transports.LastEventID(c)
 	return t.Streams.Serve(c, (&viewer{t.Runtime, who, q}).show)
 }

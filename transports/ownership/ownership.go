@@ -23,7 +23,7 @@ type Config struct {
 	Runtime *runtime.Runtime
 	Log     *slog.Logger
 	Grace   time.Duration // how long a run outlives its connection
-	Ties    Ties          // the ties of all servers of a cluster; nil for a server alone
+	Ties    Ties          // the ties of all servers of a cluster; nil on a database of one server
 }
 
 // Registry holds the ties of runs to connections.
@@ -84,7 +84,7 @@ func (g *Registry) TieRun(p Peer, who runtime.Caller, key *runtime.Idempotency, 
 	if key != nil {
 		t.scope = key.Scope
 	}
-	shared, known := g.share(t)
+	shared, known := g.share(t, started.Replayed)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	old := g.find(t.thread(), started.RunKey)

@@ -9,7 +9,8 @@ import (
 )
 
 // In a cluster a client may come back at another server than the one that holds the connection that a run belongs to, and a server
-// may end while a run has its grace. So the database has the ties, too. There the grace of a closed connection runs, and any
+// may end while a run has its grace. So the database has the ties, too, except those of a server alone, which writes them there soon
+// after another one has joined. There the grace of a closed connection runs, and any
 // server cancels the run at its end. A server that ends is no client that left: its open connections lose their runs.
 
 // Ties has the ties of all servers of a cluster. See package storage, which implements it.
@@ -44,15 +45,42 @@ func (t *Tie) row() *runtime.Tie {
 
 // share ties the run in the database. It reports whether it is tied there, and whether the database has answered. Otherwise the
 // tie is known to this server alone.
-func (g *Registry) share(t *Tie) (shared, known bool) {
-	if g.cfg.Ties == nil {
+func (g *Registry) share(t *Tie, repeat bool) (shared, known bool) {
+	if g.alone() {
 		return false, false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), tieTime)
 	defer cancel()
-	shared, err := g.cfg.Ties.Tie(ctx, t.row(), t.started.Replayed)
+	shared, err := g.cfg.Ties.Tie(ctx, t.row(), repeat)
 	g.logShared(err)
 	return shared, err == nil
+}
+
+// alone reports whether there is no other server that could know of ties.
+func (g *Registry) alone() bool { return g.cfg.Ties == nil || g.cfg.Runtime.Alone() }
+
+// shareAll shares the ties that were made while this server was alone.
+func (g *Registry) shareAll() {
+	g.mu.Lock()
+	var all []*Tie
+	for _, ties := range g.ties {
+		for _, t := range ties {
+			if !t.shared && !t.provisional && t.grace == nil {
+				all = append(all, t)
+			}
+		}
+	}
+	g.mu.Unlock()
+	for _, t := range all {
+		shared, _ := g.share(t, false)
+		g.mu.Lock()
+		t.shared = shared
+		gone := g.find(t.thread(), t.started.RunKey) != t
+		g.mu.Unlock()
+		if shared && gone {
+			g.untie(t.row())
+		}
+	}
 }
 
 // logShared logs an error of the ties in the database.
@@ -63,7 +91,7 @@ func (g *Registry) logShared(err error) {
 }
 
 func (g *Registry) untie(row *runtime.Tie) {
-	if g.cfg.Ties == nil {
+	if g.alone() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), tieTime)
@@ -72,7 +100,7 @@ func (g *Registry) untie(row *runtime.Tie) {
 }
 
 func (g *Registry) joinShared(th *runtime.Thread) {
-	if g.cfg.Ties == nil {
+	if g.alone() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), tieTime)
@@ -103,7 +131,7 @@ func (g *Registry) dropShared(t *Tie) {
 
 // supersedeShared is supersede for the runs whose connections other servers have seen closed.
 func (g *Registry) supersedeShared(ctx context.Context, who runtime.Caller, req *runtime.StartRequest, waiting bool) (some bool) {
-	if g.cfg.Ties == nil || req.ThreadID == "" {
+	if req.ThreadID == "" || g.alone() {
 		return false
 	}
 	rows, err := g.cfg.Ties.Dropped(ctx, &runtime.Tie{Project: who.Project(), User: who.User(), ThreadID: req.ThreadID})
@@ -142,11 +170,18 @@ func (g *Registry) cancelOverdue() {
 	defer stop()
 	tick := time.NewTicker(retryPause)
 	defer tick.Stop()
-	for {
+	for alone := true; ; {
 		select {
 		case <-g.quit:
 			return
 		case <-tick.C:
+		}
+		if g.alone() {
+			continue
+		}
+		if alone {
+			alone = false
+			g.shareAll()
 		}
 		rows, _ := g.cfg.Ties.Overdue(ctx) // the next look tries again
 		for i := range rows {

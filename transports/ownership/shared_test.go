@@ -24,7 +24,7 @@ func cluster(t *testing.T, grace time.Duration) *servers {
 	url := postgrestest.New(t)
 	start := func() *server {
 		return &server{transporttest.Start(t, transporttest.Config{
-			Database: url, Cluster: true, Streams: transports.StreamConfig{Grace: grace},
+			Database: url, Streams: transports.StreamConfig{Grace: grace},
 			Runtime: runtime.Config{Limits: runtime.Limits{Grace: time.Second}},
 		})}
 	}

@@ -49,7 +49,6 @@ type Config struct {
 	Mount    func(s *Server) []transports.Mounter // called when the other fields of s are set, except URL and Addr; default All
 	Plugins  []plugins.Plugin                     // beside the built-in ones and a Typist
 	Database string                               // URL, default a SQLite file that is removed after the test
-	Cluster  bool                                 // other servers use the database at the same time
 	Server   transports.Config                    // Start sets Runtime, Streams and Log
 	Streams  transports.StreamConfig              // Start sets Runtime and Log
 	Runtime  runtime.Config                       // Start sets Store, Registry and Log; the defaults are Drain 1 ms and a long Patience
@@ -104,7 +103,7 @@ func Start(tb testing.TB, cfg Config) *Server {
 	if cfg.Database == "" {
 		cfg.Database = "sqlite:" + sqlitetest.New(tb)
 	}
-	db, err := storage.Open(tb.Context(), storage.Config{URL: cfg.Database, Migrate: true, Cluster: cfg.Cluster})
+	db, err := storage.Open(tb.Context(), storage.Config{URL: cfg.Database, Migrate: true})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -120,7 +119,7 @@ func Start(tb testing.TB, cfg Config) *Server {
 	}
 	cfg.Attachments.Records, cfg.Attachments.Log = db, s.Logger
 	cfg.Runtime.Attachments = attach.New(cfg.Attachments)
-	if cfg.Cluster && cfg.Runtime.Bus == nil {
+	if db.Shared() && cfg.Runtime.Bus == nil {
 		cfg.Runtime.Bus = db.Bus()
 	}
 	cfg.Runtime.Store, cfg.Runtime.Registry, cfg.Runtime.Log = db, reg, s.Logger
@@ -133,7 +132,7 @@ func Start(tb testing.TB, cfg Config) *Server {
 	if err := s.Runtime.Start(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
-	if cfg.Cluster {
+	if db.Shared() {
 		cfg.Streams.Ties = db.Ties()
 	}
 	cfg.Streams.Runtime, cfg.Streams.Log = s.Runtime, s.Logger

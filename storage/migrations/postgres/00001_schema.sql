@@ -420,7 +420,7 @@ INSERT INTO schema_oldest VALUES (1);
 CREATE TABLE servers (
     instance text COLLATE "C" PRIMARY KEY,
     name     text NOT NULL,        -- which its successor has too, or empty
-    shares   boolean NOT NULL,     -- it writes beside others
+    alone    boolean NOT NULL,     -- it has seen no other server since it joined
     schema   bigint NOT NULL,      -- the last migration that its program knows
     draining boolean NOT NULL DEFAULT FALSE,
     seen_at  timestamptz NOT NULL, -- of its last look

@@ -49,59 +49,6 @@ func refusedAs(t *testing.T, err error, code, text string) {
 	}
 }
 
-// A standby instance refuses requests that only the writing instance can serve, and begins when that instance has
-// stopped.
-func TestStandbyBeginsWhenTheOtherStops(t *testing.T) {
-	url := postgrestest.New(t)
-	first := beside(t, url, runtime.Config{Addr: "10.0.0.1:1"}, hello)
-	second := beside(t, url, runtime.Config{Addr: "10.0.0.2:1", Standby: true}, hello)
-	if err := errors.Join(first.Start(t.Context()), second.Start(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	s, err := first.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello", ThreadID: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	refusedAs(t, second.Ready(t.Context()), "standby", "10.0.0.1:1")
-	_, err = second.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello"})
-	refusedAs(t, err, "standby", "10.0.0.1:1")
-	_, err = second.Cancel(t.Context(), local, s.RunID)
-	refusedAs(t, err, "standby", "10.0.0.1:1")
-	refusedAs(t, second.Delete(t.Context(), local, s.RunID), "standby", "10.0.0.1:1")
-	refusedAs(t, second.DeleteThread(t.Context(), local, "main"), "standby", "10.0.0.1:1")
-	th, err := second.Thread(t.Context(), local, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = second.Read(t.Context(), th, 0, false)
-	refusedAs(t, err, "standby", "10.0.0.1:1")
-	if _, err := second.Run(t.Context(), local, s.RunID); err != nil {
-		t.Errorf("a row: %v", err)
-	}
-	if err := first.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for second.Ready(t.Context()) != nil {
-		<-tick()
-	}
-	if _, err = second.StartRun(t.Context(), local, runtime.StartRequest{Agent: "hello"}); err != nil {
-		t.Error(err)
-	}
-}
-
-// Without Standby, Start fails with the instance that has the database.
-func TestStartFailsBesideAnother(t *testing.T) {
-	url := postgrestest.New(t)
-	first, second := beside(t, url, runtime.Config{Addr: "10.0.0.1:1"}, hello), beside(t, url, runtime.Config{}, hello)
-	if err := first.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	err := second.Start(t.Context())
-	if held, ok := errors.AsType[*runtime.HeldError](err); !ok || held.Addr != "10.0.0.1:1" {
-		t.Errorf("got %v, want a HeldError", err)
-	}
-}
-
 // An instance with a missing or outdated row has been fenced, even if it has nothing to write.
 func TestIdleInstanceNoticesARewoundDatabase(t *testing.T) {
 	for name, database := range map[string]func() string{

@@ -1,0 +1,100 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/work"
+)
+
+// An instance refuses requests with these errors until its process ends.
+var (
+	errFencedHere = refuse(KindUnavailable, "fenced", "Another server has taken over the database; this one ends")
+	errUnbegun    = refuse(KindUnavailable, "unavailable", "This server could not start; it ends")
+)
+
+// membership is whether this instance may write the database, and so which requests it takes now.
+type membership struct {
+	cfg      *Config
+	store    lease
+	instance string
+	work     *work.Engine
+	commits  *commit.Queue // the queue of work
+
+	joined   atomic.Bool           // this instance has a lease
+	starting atomic.Bool           // Start has returned before the start was complete
+	unbegun  atomic.Pointer[error] // the error of a start that continued after Start returned
+}
+
+// lease lets an instance write.
+type lease interface {
+	Join(ctx context.Context, instance, addr string) error
+	Settle(ctx context.Context) error
+	Leave(ctx context.Context) error
+}
+
+// join makes this an instance that writes.
+func (mb *membership) join(ctx context.Context) error {
+	if err := mb.store.Join(ctx, mb.instance, mb.cfg.Addr); err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
+	mb.joined.Store(true)
+	if err := mb.store.Settle(ctx); err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
+	return nil
+}
+
+// leave lets others take over what this instance has left, at once.
+func (mb *membership) leave() {
+	if !mb.joined.Load() || mb.isFenced() && mb.unbegun.Load() == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), mb.cfg.Grace)
+	defer cancel()
+	if err := mb.store.Leave(ctx); err != nil {
+		mb.cfg.Log.Warn("the lease was not given up; it runs out", "error", err)
+	}
+}
+
+// waits reports whether an instance that could not join tries again: the database is away, slow or full. A database that was migrated
+// by another version of the program is no reason to wait.
+func (mb *membership) waits(err error) bool {
+	if errors.Is(err, data.ErrSchema) || !errors.Is(err, ErrDiskFull) && !errors.Is(err, ErrUnavailable) && !errors.Is(err, data.ErrTooSlow) {
+		return false
+	}
+	mb.commits.Note(err)
+	return true
+}
+
+// Serves returns why this instance executes no runs now: it stops, or was fenced.
+func (mb *membership) Serves() error {
+	if mb.Stopping() {
+		return ErrStopping
+	}
+	return mb.ended()
+}
+
+// ended returns why this instance will never write again.
+func (mb *membership) ended() error {
+	switch {
+	case mb.unbegun.Load() != nil:
+		return errUnbegun
+	case mb.isFenced():
+		return errFencedHere
+	}
+	return nil
+}
+
+func (mb *membership) isFenced() bool {
+	select {
+	case <-mb.work.Fenced():
+		return true
+	default:
+		return false
+	}
+}
