@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -115,7 +114,7 @@ func (c *callers) stepAlone(s *Step) {
 func (c *callers) agrees(m *Model) bool {
 	for _, p := range c.serving() {
 		v, err := p.shown()
-		if err != nil || v.summary(p.w) != m.summary(p.w) || p.fenced() {
+		if err != nil || v.summary() != m.summary() || p.fenced() {
 			return false
 		}
 	}
@@ -146,7 +145,7 @@ func (c *callers) compare(s *Step, m *Model, want Reply) {
 		c.find(RuleModel, "the thread cannot be read: %v", err)
 		return
 	}
-	if got, want := v.summary(c.world), m.summary(c.world); got != want {
+	if got, want := v.summary(), m.summary(); got != want {
 		c.find(RuleModel, "after %s %d:\n   there is %s\n   it should %s", s.Do, s.N, got, want)
 	}
 	if len(c.findings) > 0 {
@@ -173,7 +172,7 @@ func (c *callers) lastReply(s *Step) Reply {
 }
 
 // summary returns a thread's runs, messages, state and spans in one line.
-func (v *view) summary(w *world) string {
+func (v *view) summary() string {
 	var parts []string
 	for i := range v.runs {
 		r := &v.runs[i]
@@ -186,9 +185,6 @@ func (v *view) summary(w *world) string {
 		}
 		parts = append(parts, strings.Join(words, " "))
 	}
-	if w.several() { // whose keys are in no order
-		slices.Sort(parts)
-	}
 	var spans []string
 	for i := range v.log {
 		if isEnd(v.log[i].ev) {
@@ -199,7 +195,7 @@ func (v *view) summary(w *world) string {
 }
 
 // summary returns the model's thread in the form of view.summary.
-func (m *Model) summary(w *world) string {
+func (m *Model) summary() string {
 	var parts []string
 	for _, r := range m.runs {
 		words := []string{fmt.Sprintf("%s %s %d", r.name, r.status, r.generation)}
@@ -211,9 +207,6 @@ func (m *Model) summary(w *world) string {
 			}
 		}
 		parts = append(parts, strings.Join(words, " "))
-	}
-	if w.several() {
-		slices.Sort(parts)
 	}
 	return fmt.Sprintf("%s; %s; %s", strings.Join(parts, ", "), m.stored, strings.Join(m.spans, ", "))
 }

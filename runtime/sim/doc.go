@@ -18,8 +18,9 @@
 // In four of ten histories two or three processes serve the database at the same time, like servers on
 // one PostgreSQL. Each request and each reader goes to any of them. Processes are killed (of every second one the others
 // only see that its row stands still), stopped and woken, also in the middle of a commit, and drained. Package memory then
-// locks the threads, names and keys of a commit as storage does, defers what another one has locked, fences as storage's
-// watch does, and gives keys in blocks. The Model is the same: several servers cannot be told from one.
+// locks the threads, names and keys of a commit as storage does, defers what another one has locked, and fences as storage's
+// watch does. Hints between the processes are lost, late or doubled, in a quarter of these histories all are lost; in
+// another quarter one process has no label to execute runs. The Model is the same: several servers cannot be told from one.
 //
 // A quarter of the histories test limits on bytes. They run in a [Room] in which a message of some KiB fills a user's
 // share or an event. In every history, reservations must be zero whenever no run executes.

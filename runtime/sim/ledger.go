@@ -129,6 +129,9 @@ func (l *ledger) enters(place string, p *process) (leave func()) {
 			l.w.find(RuleOwner, "%s: a worker of %s begins, and one of %s is there", place, p, other)
 		}
 	}
+	if !p.able() {
+		l.w.find(RuleOwner, "%s: a worker of %s begins, which may not execute it", place, p)
+	}
 	l.working[place] = append(l.working[place], p)
 	return func() {
 		l.mu.Lock()

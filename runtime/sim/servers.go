@@ -12,6 +12,7 @@ import (
 
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/sim/memory"
 )
@@ -21,6 +22,7 @@ import (
 type servers struct {
 	*world
 	db    *database
+	bus   bus.Memory    // between those that serve at the same time
 	shift chan struct{} // semaphore for changing the serving processes
 
 	mu    sync.Mutex    // guards the fields below
@@ -30,10 +32,27 @@ type servers struct {
 }
 
 func newServers(h *History, db *database) *servers {
-	return &servers{
+	s := &servers{
 		world: newWorld(h), db: db, shift: make(chan struct{}, 1), cur: make([]*process, max(h.Servers, 1)), ready: make(chan struct{}),
 	}
+	s.bus.Fault = s.busFault
+	return s
 }
+
+// busFault returns what happens to a datagram. In a quarter of the histories all are lost.
+func (s *servers) busFault() bus.Fault {
+	x := s.chance("bus")
+	f := bus.Fault{Lost: s.h.Seed%4 == 0 || x%20 == 0, Doubled: x%20 == 1}
+	if x%20 < 5 {
+		f.Delay = time.Duration(x % uint64(2*time.Second))
+	}
+	return f
+}
+
+// able is the label of the processes that execute runs. In a quarter of the histories of several processes the first one lacks it.
+const able = "able"
+
+func (p *process) able() bool { return !p.w.several() || p.place > 0 || p.w.h.Seed%4 != 1 }
 
 // process is one server process, until it is killed, fenced or stopped.
 type process struct {
@@ -225,6 +244,12 @@ func (s *servers) boot(place int) (*process, error) {
 			StepTimeout: s.patience(600 * time.Millisecond), RunTimeout: s.patience(runTime), ToolTimeout: 200 * time.Millisecond,
 			Grace: 100 * time.Millisecond, Drain: 150 * time.Millisecond, Runs: s.h.Slots, RunEvents: s.h.Events, DeletedAtOnce: s.h.Parts,
 		},
+	}
+	if s.several() {
+		cfg.Bus = s.bus.Join()
+	}
+	if p.able() {
+		cfg.Identity.Labels = []string{able}
 	}
 	s.h.Room.of(&cfg)
 	p.rt, err = runtime.New(cfg)

@@ -81,6 +81,26 @@ func (f *faulty) Watch(ctx context.Context) (bool, error) {
 	return read(f, func() (bool, error) { return f.Store.Watch(ctx) })
 }
 
+func (f *faulty) Tell(ctx context.Context, s *data.Server) error {
+	return f.alive(func() error { return f.Store.Tell(ctx, s) })
+}
+
+func (f *faulty) Servers(ctx context.Context, known []string) ([]data.Server, error) {
+	return read(f, func() ([]data.Server, error) { return f.Store.Servers(ctx, known) })
+}
+
+func (f *faulty) Drain(ctx context.Context) (bool, error) {
+	return living(f, func() (bool, error) { return f.Store.Drain(ctx) })
+}
+
+func (f *faulty) TakeDuty(ctx context.Context, name string) (bool, error) {
+	return living(f, func() (bool, error) { return f.Store.TakeDuty(ctx, name) })
+}
+
+func (f *faulty) LeaveDuties(ctx context.Context) error {
+	return f.alive(func() error { return f.Store.LeaveDuties(ctx) })
+}
+
 func (f *faulty) LogHeads(ctx context.Context, threads []int64) ([]data.LogHead, error) {
 	return read(f, func() ([]data.LogHead, error) { return f.Store.LogHeads(ctx, threads) }, "heads")
 }

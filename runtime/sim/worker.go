@@ -25,7 +25,7 @@ type worker struct {
 	name string
 }
 
-func (a worker) Info() plugins.Info { return plugins.Info{Name: a.name} }
+func (a worker) Info() plugins.Info { return plugins.Info{Name: a.name, RunOn: able} }
 
 func (a worker) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 	pl := &player{w: a.p.w, p: a.p, run: run}

@@ -21,11 +21,12 @@ type Beside struct {
 	Broken func(what string)
 }
 
-// keysAtOnce is how many keys a process takes from the sequence at once: the keys of two processes do not ascend together.
-const keysAtOnce = 32
-
-// longestLook is how long after the last look at the instances another one may follow it.
-const longestLook = 3 * time.Second
+const (
+	// longestLook is how long after the last look at the instances another one may follow it, and how old the last look of a successor may be.
+	longestLook = 3 * time.Second
+	// remembered is how long an instance that has ended is among the Servers.
+	remembered = time.Minute
+)
 
 // OpenBeside returns a connection for another process that writes beside others.
 func (db *Database) OpenBeside(b Beside) *Store {
@@ -82,6 +83,7 @@ func (s *Store) watch() (gone bool, err error) {
 			was = still{in.commit, in.leasedUntil, now}
 		}
 		seen[id] = was
+		gone = gone || in.about.Draining && id != s.instance
 		stood := now.Sub(was.since)
 		dead := stood >= s.beside.Lease && !in.leasedUntil.After(s.clock()) || stood >= 3*s.beside.Lease
 		if id == s.instance || !dead && !in.died {
@@ -97,7 +99,82 @@ func (s *Store) watch() (gone bool, err error) {
 		gone = gone || in.End != "" && seen[id] == still{}
 	}
 	s.looked, s.seen = now, seen
+	if me := s.instances[s.instance]; me != nil {
+		me.about.SeenAt = s.clock()
+	}
 	return gone, nil
+}
+
+// Tell stores what the process tells the others: see [data.Store].
+func (s *Store) Tell(ctx context.Context, told *data.Server) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in := s.instances[s.instance]; s.beside != nil && in != nil {
+		if len(told.About) > 0 {
+			in.about.About, in.about.Told = told.About, told.Told
+		}
+		if len(told.Load) > 0 {
+			in.about.Load = told.Load
+		}
+	}
+	return ctx.Err()
+}
+
+// Servers returns the processes beside this one, and itself: see [data.Store].
+func (s *Store) Servers(ctx context.Context, known []string) (list []data.Server, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, in := range s.instances {
+		row := in.about
+		if row.Ended = in.End != ""; s.beside == nil || row.Ended && s.clock().Sub(row.SeenAt) >= remembered {
+			continue
+		}
+		if slices.Contains(known, row.Told) {
+			row.About = nil
+		}
+		list = append(list, row)
+	}
+	slices.SortFunc(list, func(a, b data.Server) int {
+		return cmp.Or(order(a.Ended, b.Ended), cmp.Compare(a.Instance, b.Instance))
+	})
+	return list, ctx.Err()
+}
+
+// Drain records that the process hands its runs over: see [data.Store].
+func (s *Store) Drain(ctx context.Context) (successor bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, in := range s.instances {
+		switch {
+		case s.beside == nil || in.End != "":
+		case id == s.instance:
+			in.about.Draining, in.about.SeenAt = true, s.clock()
+		default:
+			successor = successor || !in.about.Draining && s.clock().Sub(in.about.SeenAt) < longestLook
+		}
+	}
+	return successor, ctx.Err()
+}
+
+// TakeDuty gives the process a duty that no other has: see [data.Store].
+func (s *Store) TakeDuty(ctx context.Context, name string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.beside == nil {
+		return true, ctx.Err()
+	}
+	if in := s.instances[s.duties[name]]; in == nil || in.End != "" {
+		s.duties[name] = s.instance
+	}
+	return s.duties[name] == s.instance, ctx.Err()
+}
+
+// LeaveDuties leaves the process's duties to others: see [data.Store].
+func (s *Store) LeaveDuties(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.duties, func(_, holder string) bool { return holder == s.instance })
+	return ctx.Err()
 }
 
 // Watch looks at the other instances: see [data.Store].

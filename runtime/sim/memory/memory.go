@@ -35,6 +35,7 @@ type Database struct {
 	deletions  rows[part, deletion]
 	asks       rows[int64, data.CancelAsk]    // by run
 	locks      map[any]bool                   // by commits beside others
+	duties     map[string]string              // instances by what they do for all, beside others
 	rested     map[rest]time.Time             // until when logs had ended, zero for now
 	removals   rows[int64, int64]             // by thread
 	secrets    map[string]string              // by purpose
@@ -83,6 +84,7 @@ type instance struct {
 	commits     bool // a commit is under way, beside others
 	died        bool // its process is known to have ended, beside others
 	met         bool // another one was joined at the same time
+	about       data.Server
 }
 
 // lease is the longest time between two renewals.
@@ -98,7 +100,7 @@ func New(now func() time.Time) *Database {
 		steps: make(table[int, data.Step]), nodes: make(table[string, data.Node]), memos: make(table[use, data.Memo]),
 		interrupts: make(table[string, interrupt]), prompts: make(table[string, data.Prompt]),
 		pieces: make(rows[string, data.PromptPiece]), uses: make(table[string, string]), secrets: make(map[string]string),
-		saved: make(map[[2]string][]data.SavedView), locks: make(map[any]bool), rested: make(map[rest]time.Time),
+		saved: make(map[[2]string][]data.SavedView), locks: make(map[any]bool), duties: make(map[string]string), rested: make(map[rest]time.Time),
 	}
 }
 
@@ -111,28 +113,9 @@ type Store struct {
 	instance string // "" until Join
 
 	// Beside others.
-	beside              *Beside
-	threadKeys, runKeys ahead
-	looked              time.Time        // guarded by mu, like the following
-	seen                map[string]still // what the last look has seen
-}
-
-// ahead are keys that were taken and not given yet.
-type ahead struct {
-	mu         sync.Mutex
-	next, last int64
-}
-
-// key returns the next key, of a block of so many.
-func (a *ahead) key(sequence *atomic.Int64, block int64) int64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.next == a.last {
-		a.last = sequence.Add(block)
-		a.next = a.last - block
-	}
-	a.next++
-	return a.next
+	beside *Beside
+	looked time.Time        // guarded by mu, like the following
+	seen   map[string]still // what the last look has seen
 }
 
 var _ data.Store = (*Store)(nil)
@@ -165,20 +148,12 @@ func (s *Store) Alone() bool {
 
 // NewThreadKey returns a new thread's key.
 func (s *Store) NewThreadKey(ctx context.Context) (int64, error) {
-	return s.threadKeys.key(&s.Database.threadKeys, s.block()), ctx.Err()
+	return s.threadKeys.Add(1), ctx.Err()
 }
 
 // NewRunKey returns a new run's key.
 func (s *Store) NewRunKey(ctx context.Context) (int64, error) {
-	return s.runKeys.key(&s.Database.runKeys, s.block()), ctx.Err()
-}
-
-// block is how many keys the process takes at once.
-func (s *Store) block() int64 {
-	if s.beside != nil {
-		return keysAtOnce
-	}
-	return 1
+	return s.runKeys.Add(1), ctx.Err()
 }
 
 // Secret returns the secret of a purpose.
@@ -246,8 +221,9 @@ func (s *Store) Join(ctx context.Context, id, addr string) error {
 			in.End = data.EndCrashed
 		}
 	}
-	s.instances[id] = &instance{Instance: data.Instance{ID: id, Addr: addr}, leasedUntil: s.clock().Add(s.lease()), met: met}
-	s.instance = id
+	in := &instance{Instance: data.Instance{ID: id, Addr: addr}, leasedUntil: s.clock().Add(s.lease()), met: met}
+	in.about = data.Server{Instance: id, Addr: addr, StartedAt: s.clock(), SeenAt: s.clock()}
+	s.instances[id], s.instance = in, id
 	return ctx.Err()
 }
 
@@ -258,21 +234,6 @@ func (s *Store) lease() time.Duration {
 	}
 	return lease
 }
-
-// Tell does nothing: processes of a history offer the same.
-func (*Store) Tell(ctx context.Context, _ *data.Server) error { return ctx.Err() }
-
-// Servers returns none: processes of a history offer the same.
-func (*Store) Servers(ctx context.Context, _ []string) ([]data.Server, error) { return nil, ctx.Err() }
-
-// Drain reports that there is no other instance.
-func (*Store) Drain(ctx context.Context) (bool, error) { return false, ctx.Err() }
-
-// TakeDuty reports true, as one process works at a time.
-func (*Store) TakeDuty(ctx context.Context, _ string) (bool, error) { return true, ctx.Err() }
-
-// LeaveDuties does nothing.
-func (*Store) LeaveDuties(ctx context.Context) error { return ctx.Err() }
 
 // Died marks the process as dead. Others that write beside it see that soon.
 func (s *Store) Died() {
