@@ -225,11 +225,15 @@ func (en *Engine) Go(f func()) { en.tasks.Go(f) }
 func (en *Engine) Begin(ctx context.Context) error {
 	en.committing.Store(true)
 	en.tasks.Go(func() { en.commits.Run(en.abandoned) })
-	if err := en.loadBudgets(ctx, en.store, "", time.Now()); err != nil {
+	patiently := func(read func() error) error {
+		_, err := commit.Patiently(ctx, func() (none struct{}, err error) { return none, read() })
+		return err
+	}
+	if err := patiently(func() error { return en.loadBudgets(ctx, en.store, "", time.Now()) }); err != nil {
 		return fmt.Errorf("read what was spent: %w", err)
 	}
 	if en.shared {
-		if err := errors.Join(en.meet(ctx), en.introduce(ctx)); err != nil {
+		if err := patiently(func() error { return errors.Join(en.meet(ctx), en.introduce(ctx)) }); err != nil {
 			return fmt.Errorf("meet the other servers: %w", err)
 		}
 	}
