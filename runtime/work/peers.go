@@ -91,7 +91,7 @@ type about struct {
 type peers struct {
 	catalog atomic.Pointer[host.Registry] // the plugins of all instances
 
-	mu      sync.Mutex         // guards the fields below
+	mu      sync.Mutex // guards the fields below
 	counts  ServerCounts
 	servers []Server           // the living ones, ordered by id, also this one
 	ended   []Server           // those that have ended in the last minute: what they offered is accepted, and waits
