@@ -152,9 +152,9 @@ func TestServers_RolesAndLabels(t *testing.T) {
 	member(t, url, runtime.Config{Identity: runtime.Identity{Role: runtime.Worker, Labels: []string{"gpu"}}}, both(gpu)...)
 	gateway.wait(waits.RunID, runtime.Completed)
 	gateway.wait(gateway.start("4", "big", "go").RunID, runtime.Completed)
-	if n := gateway.CountServers(); n != (runtime.ServerCounts{Clients: 2, Runs: 2}) {
-		t.Errorf("the gateway counts %+v", n)
-	}
+	gateway.until("the gateway knows how many servers serve clients, and how many execute runs", func() bool {
+		return gateway.CountServers() == runtime.ServerCounts{Clients: 2, Runs: 2}
+	})
 	if len(onGateway) != 0 || len(gpu) < 2 || len(plain)+len(gpu) != 4 {
 		t.Errorf("the gateway has executed %d runs, the plain server %d, that with the label %d", len(onGateway), len(plain), len(gpu))
 	}
