@@ -39,7 +39,7 @@ type Program struct {
 const (
 	exitFailure     = 1   // the command failed; for run: the run failed
 	exitUsage       = 2   // the command line or the configuration is wrong
-	exitFenced      = 3   // for serve: another server has taken the database over
+	exitFenced      = 3   // for serve: others have fenced the server, or its database was restored to an earlier state
 	exitInterrupted = 130 // Ctrl-C, with the code that shells use
 )
 

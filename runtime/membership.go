@@ -13,7 +13,7 @@ import (
 
 // An instance refuses requests with these errors until its process ends.
 var (
-	errFencedHere = refuse(KindUnavailable, "fenced", "Another server has taken over the database; this one ends")
+	errFencedHere = refuse(KindUnavailable, "fenced", "Other servers have taken over the runs of this one; it ends")
 	errUnbegun    = refuse(KindUnavailable, "unavailable", "This server could not start; it ends")
 )
 

@@ -34,7 +34,9 @@ func (a *solitude) joins(began time.Time, first bool) {
 	}
 }
 
-func (a *solitude) prove(began time.Time) { a.until.Store(int64(began.Add(aloneFor).Sub(processBegan))) }
+func (a *solitude) prove(began time.Time) {
+	a.until.Store(int64(began.Add(aloneFor).Sub(processBegan)))
+}
 
 // looked records a look, and whether it has seen no other instance. It has just ended.
 func (a *solitude) looked(began time.Time, none bool) {

@@ -24,8 +24,8 @@ type Config struct {
 	LargePages quota.Limits // bytes of large pages that cursors have read from Store
 	EventBytes int          // largest event, default MaxEvent
 
-	Alone  func() bool        // reports that no other instance writes the database: see Look. Never again after it has reported false; nil always does
-	Wants  func(thread int64) // called when a log of which another instance may have news gets its first reader; may be nil
+	Alone func() bool        // reports that no other instance writes the database: see Look. Never again after it has reported false; nil always does
+	Wants func(thread int64) // called when a log of which another instance may have news gets its first reader; may be nil
 
 	Replayed func(events int) // called when a reader reaches the live end or closes, with the number of events it got from Store; may be nil
 }

@@ -88,7 +88,7 @@ func refusals() map[string]*answer {
 		"Misdirected": refuse("The Host is not a name of this server.", "foreign_host",
 			"This server does not answer to that Host; name it in the setting hosts"),
 		"Overloaded": refuse("There is too much to do.", "queue_full", "Too many runs are queued; try again later"),
-		"Unavailable": refuse("The server stops or stands by, or its "+
+		"Unavailable": refuse("The server stops, or its "+
 			"database is away.", "stopping", "The server is stopping; try again shortly"),
 		"Internal": refuse("A mistake of the server. The log says more under the "+
 			"same requestId.", "internal", "internal error"),

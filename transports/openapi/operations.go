@@ -14,9 +14,7 @@ func (d *describer) operations(metrics bool) {
 		ID: "ready", Security: nobody, Summary: "Can it serve?",
 		Answers: answers{
 			"200": reply("It can.", status("ready"), "ready"),
-			"503": refuse("It stops, it stands by while another "+
-				"server has the database, or its database or a plugin is not well.", "not_ready", "The database or a plugin is not well; the log says more",
-				"standby", "This server stands by: another one has the database and serves at 10.0.0.1:8080",
+			"503": refuse("It stops, or its database or a plugin is not well.", "not_ready", "The database or a plugin is not well; the log says more",
 				"stopping", "The server is stopping; try again shortly"),
 		},
 	})

@@ -5449,7 +5449,7 @@ export interface components {
                 "application/json": components["schemas"]["Problem"];
             };
         };
-        /** @description The server stops or stands by, or its database is away. */
+        /** @description The server stops, or its database is away. */
         Unavailable: {
             headers: {
                 /** @description Seconds after which to try again. */
@@ -10298,7 +10298,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             421: components["responses"]["Misdirected"];
             500: components["responses"]["Internal"];
-            /** @description It stops, it stands by while another server has the database, or its database or a plugin is not well. */
+            /** @description It stops, or its database or a plugin is not well. */
             503: {
                 headers: {
                     [name: string]: unknown;
