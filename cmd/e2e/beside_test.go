@@ -116,9 +116,9 @@ func TestCluster_ServesCommands(t *testing.T) {
 	a.ended(run)
 	baton := func(fails bool, args ...string) string {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), binary, append(args, "--database", db.url)...)
+		cmd := exec.CommandContext(t.Context(), binary, args...)
 		cmd.Dir = t.TempDir()
-		cmd.Env = append(os.Environ(), "BATON_LISTEN="+unused(t))
+		cmd.Env = append(os.Environ(), "BATON_DATABASE="+db.url, "BATON_LISTEN="+unused(t))
 		out, err := cmd.CombinedOutput()
 		if fails != (err != nil) {
 			t.Errorf("baton %v: %v\n%s", args, err, out)
@@ -135,15 +135,15 @@ func TestCluster_ServesCommands(t *testing.T) {
 		}
 	}
 	says(false, []string{"doctor"}, a.addr, b.addr, worker.addr, "role worker")
-	says(false, []string{"runs"}, run)
-	says(false, []string{"show", run}, "hello")
+	says(false, []string{"runs", "--all"}, run)
+	says(false, []string{"runs", "show", run}, "hello")
 	says(false, []string{"run", "echo", "again"}, "again")
 	says(false, []string{"migrate"}, "has this version's schema")
 	says(false, []string{"retention", "--dry-run"}, "nothing to remove")
 	says(true, []string{"retention"}, "a server uses the database", "removes old data itself")
 	says(true, []string{"backup", "copy.db"}, "PostgreSQL")
 	a.stop()
-	says(false, []string{"runs"}, run)
+	says(false, []string{"runs", "--all"}, run)
 	b.stop()
 	says(true, []string{"runs"}, "needs a server")
 	worker.stop()
