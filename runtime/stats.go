@@ -30,8 +30,9 @@ type Statistics struct {
 	Waiting  StatusCount
 	Counting bool // too many ends and calls are not rolled up yet, so some are missing
 
-	Instances []InstanceState // latest first; viewers do not get the addresses
-	Self      string          // the id of this instance
+	Instances []InstanceState   // latest first; viewers do not get the addresses
+	Self      string            // the id of this instance
+	Versions  map[string]string // of the program, by the ids of living instances, as they were some seconds ago
 }
 
 // Bucket is the tally of one step of time.
@@ -59,7 +60,7 @@ func (rt *Runtime) Statistics(ctx context.Context, c Caller, w Window) (Statisti
 	if c.role < RoleViewer && rt.cfg.Accounts {
 		return Statistics{}, errViewers
 	}
-	s := Statistics{Window: w, To: time.Now().UTC().Truncate(time.Millisecond), Self: rt.instance}
+	s := Statistics{Window: w, To: time.Now().UTC().Truncate(time.Millisecond), Self: rt.instance, Versions: make(map[string]string)}
 	var counted, length time.Duration
 	switch w {
 	case LastHour:
@@ -80,6 +81,9 @@ func (rt *Runtime) Statistics(ctx context.Context, c Caller, w Window) (Statisti
 		return Statistics{}, unavailable(err)
 	}
 	s.fill(&read)
+	for _, server := range rt.work.Servers() {
+		s.Versions[server.ID] = server.Version
+	}
 	if c.role < RoleOperator && rt.cfg.Accounts {
 		for i := range s.Instances {
 			s.Instances[i].Addr = ""

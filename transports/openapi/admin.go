@@ -68,7 +68,7 @@ func (d *describer) admin() {
 	infer[wire.StatsNow](&d.schemas, "StatsNow", "What goes on; of each up to 10 000 are counted.",
 		says("oldestWaitingAt", "When the first of what is waited for was asked."))
 	infer[wire.Instance](&d.schemas, "Instance", "A process that serves the database, or has.",
-		says("version", "Null of another than the one that answers."), says("address", "For operators and admins."),
+		says("version", "Null of one that does not live."), says("address", "For operators and admins."),
 		says("heartbeatAt", "About when it was heard of last."), may("ended", orNull(choice("Null while it serves.", "left", "fenced", "crashed"))))
 	infer[wire.Stats](&d.schemas, "Stats", "What the runs of a project came to, and what goes on.",
 		may("window", choice("", "hour", "day", "week")), says("step", "Of a bucket, in seconds."),

@@ -81,7 +81,7 @@ type StatsNow struct {
 // Instance is a process that serves the database, or has.
 type Instance struct {
 	ID          string    `json:"id"`
-	Version     *string   `json:"version"` // null of another than the one that answers
+	Version     *string   `json:"version"` // null of one that has ended, or has not told
 	Address     *string   `json:"address"` // for operators and admins
 	StartedAt   time.Time `json:"startedAt"`
 	HeartbeatAt time.Time `json:"heartbeatAt"` // about when it was heard of last
@@ -124,6 +124,7 @@ func NewStats(s *runtime.Statistics, version string, cost func(usage []agui.Toke
 			ID: in.ID, Address: orNull(in.Addr), StartedAt: stamp(in.StartedAt), HeartbeatAt: stamp(in.SeenAt), Serving: in.Serving,
 			Ended: orNull(string(in.End)),
 		}
+		shown.Instances[i].Version = orNull(s.Versions[in.ID])
 		if in.ID == s.Self {
 			shown.Instances[i].Version, shown.Instances[i].HeartbeatAt = &version, stamp(s.To)
 		}

@@ -2320,7 +2320,7 @@ export interface components {
         /** @description A process that serves the database, or has. */
         Instance: {
             id: string;
-            /** @description Null of another than the one that answers. */
+            /** @description Null of one that does not live. */
             version: string | null;
             /** @description For operators and admins. */
             address: string | null;
