@@ -22,6 +22,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/auth"
@@ -106,6 +107,10 @@ type Tuning struct {
 	// Servers is called with how many servers of the database execute runs, when that has changed. It is for limits of which
 	// each server applies an equal part. Nil ignores it.
 	Servers func(n int)
+
+	// Bus returns the bus that carries hints between the servers of the cluster, instead of PostgreSQL, by a name that no other database
+	// has. Package runtime/bus/natsbus has one for NATS. Nil uses PostgreSQL.
+	Bus func(database string) bus.Bus
 
 	// KeepEdits keeps a thread as it is when an AG-UI or CopilotKit client edits an earlier message or asks for another
 	// answer, instead of rewinding the thread. Such clients send a list of messages that differs from the thread.

@@ -68,7 +68,6 @@ func TestCluster_AnswersAlike(t *testing.T) {
 		Listen: "127.0.0.1:0", Database: postgrestest.New(t), Accounts: baton.AuthenticatorFunc(byHeader), Plugins: append(builtin.Plugins(), modelled()),
 		Tuning: baton.Tuning{Limits: baton.Limits{RequestsPerUser: -1, RequestsPerProject: -1}, Timeouts: baton.Timeouts{Drain: time.Millisecond}},
 	}
-	cfg.Cluster = true
 	var all []site
 	for range 3 {
 		all = append(all, site{t, open(t, cfg).URL()})

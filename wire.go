@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/attach"
+	"github.com/batonrun/baton/runtime/bus"
 	"github.com/batonrun/baton/storage"
 	"github.com/batonrun/baton/storage/blob"
 	"github.com/batonrun/baton/transports"
@@ -77,15 +79,19 @@ func newFiles(cfg *Config, db *storage.DB) (*attach.Files, io.Closer) {
 }
 
 // newRuntime returns the engine on db. Its clients reach it at addr, which may be empty.
-func newRuntime(cfg *Config, reg *host.Registry, db *storage.DB, files *attach.Files, addr string, watch *metrics.Metrics) (*runtime.Runtime, error) {
+func newRuntime(ctx context.Context, cfg *Config, reg *host.Registry, db *storage.DB, files *attach.Files, addr string, watch *metrics.Metrics) (*runtime.Runtime, error) {
 	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	hints, err := newBus(ctx, cfg, db)
 	if err != nil {
 		return nil, err
 	}
 	engine := runtime.Config{
 		Identity:    runtime.Identity{Name: host, Version: cfg.Version, Schema: db.Schema(), Role: cfg.Role, Labels: cfg.Labels, Settings: cfg.common()},
 		Attachments: files,
-		Store:       db, Bus: db.Bus(), Registry: reg, Log: cfg.Log, Addr: addr,
+		Store:       db, Bus: hints, Registry: reg, Log: cfg.Log, Addr: addr,
 		Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
 
 		Limits: runtime.Limits{
@@ -121,6 +127,18 @@ func newRuntime(cfg *Config, reg *host.Registry, db *storage.DB, files *attach.F
 	return runtime.New(engine)
 }
 
+// newBus returns the bus to the other servers of the database, or nil if there are none.
+func newBus(ctx context.Context, cfg *Config, db *storage.DB) (bus.Bus, error) {
+	if cfg.Bus == nil || !db.Shared() {
+		return db.Bus(), nil
+	}
+	database, err := db.Identity(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("identify the database: %w", err)
+	}
+	return cfg.Bus(database), nil
+}
+
 // common returns hashes of the settings that the servers of a cluster should have in common.
 func (c *Config) common() map[string]string {
 	accounts := "none"
@@ -136,7 +154,7 @@ func (c *Config) common() map[string]string {
 	}
 	settings := map[string]any{
 		"auth.mode": accounts, "attachments": files, "retention": c.Retention, "prices": c.Prices, "budgets": c.Budgets, "timeouts": c.Timeouts,
-		"limits.input": c.Limits.Input, "limits.queue": c.Limits.Queue, "prompts": c.NoPrompts, "keep_edits": c.KeepEdits,
+		"limits.input": c.Limits.Input, "limits.queue": c.Limits.Queue, "prompts": c.NoPrompts, "nats": c.Bus != nil, "keep_edits": c.KeepEdits,
 	}
 	hashes := make(map[string]string, len(settings))
 	for name, v := range settings {

@@ -112,6 +112,7 @@ func (p *Program) examine(ctx context.Context, cmd *cobra.Command) *doctor {
 	}
 	p.examinePlugins(d, cfg)
 	running := d.database(ctx, cfg)
+	d.hints(ctx, cfg.NATS)
 	d.attachments(ctx, &cfg)
 	d.tokens(ctx, &cfg.Auth)
 	d.certificate(&cfg)
@@ -208,6 +209,9 @@ func (d *doctor) cluster(ctx context.Context, database string) {
 		s := &list[i]
 		d.ok("servers", "%s%s, Baton %s, role %s, executes %d runs, seen %s.", cmp.Or(s.Name, s.ID), atAddress(s.Addr), s.Version, cmp.Or(s.Role, config.RoleAll),
 			s.Running, s.SeenAt.Format(time.DateTime))
+		if s.Deaf {
+			d.note("servers", "Hints of the other servers do not reach %s, so it learns up to a second later what concerns it. See its log.", cmp.Or(s.Name, s.ID))
+		}
 	}
 	for _, difference := range runtime.Differences(list) {
 		d.note("servers", "%s.", difference)

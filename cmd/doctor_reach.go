@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/runtime/bus/natsbus"
 	"github.com/batonrun/baton/storage/blob/cloud"
 	"github.com/batonrun/baton/transports/telemetry/traces"
 )
@@ -53,6 +54,25 @@ func (d *doctor) collector(ctx context.Context) {
 		return
 	}
 	d.ok("traces", "The OTEL_ variables send spans to %s.", at)
+}
+
+// hints checks the NATS servers.
+func (d *doctor) hints(ctx context.Context, address string) {
+	if address == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	took := time.Duration(0)
+	servers, err := natsbus.Parse(address)
+	if err == nil {
+		took, err = servers.Reach(ctx)
+	}
+	if err != nil {
+		d.note("nats", "NATS cannot be used: %v. Until it can, servers learn up to a second later what concerns them. Check the addresses, the credentials and the permission to use the subjects baton.>.", err)
+		return
+	}
+	d.ok("nats", "NATS is reachable and carries a hint within %v.", took.Round(10*time.Microsecond))
 }
 
 // attachments checks the storage of attachments.

@@ -12,6 +12,8 @@ import (
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/declared/makers"
+	"github.com/batonrun/baton/runtime/bus"
+	"github.com/batonrun/baton/runtime/bus/natsbus"
 	"github.com/batonrun/baton/storage/blob/cloud"
 )
 
@@ -50,6 +52,13 @@ func opened(ctx context.Context, cfg config.Config, log *slog.Logger, list []plu
 			return set, fmt.Errorf("attachments.url: %w", err)
 		}
 		set.Attachments.Blobs = bucket
+	}
+	if cfg.NATS != "" {
+		servers, err := natsbus.Parse(cfg.NATS)
+		if err != nil {
+			return set, fmt.Errorf("nats: %w", err)
+		}
+		set.Bus = func(database string) bus.Bus { return servers.Bus(database, log) }
 	}
 	return set, nil
 }

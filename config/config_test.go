@@ -191,6 +191,8 @@ func TestLoad_ErrorsNameTheSetting(t *testing.T) {
 		{name: "any origin", file: "origins: ['*']", want: `origins: want a scheme, a host and an optional port such as https://app.example.com, got "*"`},
 		{name: "origin with path", file: "origins: ['https://a.example/']", want: `got "https://a.example/"`},
 		{name: "database", file: "database: baton.db", want: "database: want sqlite:<file> or a URL"},
+		{name: "NATS on a file", file: "nats: nats://host", want: "nats: a SQLite file has one server"},
+		{name: "NATS", file: "nats: 'nats://:4222'", want: "nats: want URLs such as nats://host:4222"},
 		{name: "role", file: "role: boss", want: `role: want all, gateway or worker, got "boss"`},
 		{name: "role alone", file: "role: worker", want: "role: the only server of a SQLite file does everything"},
 		{name: "label", file: "labels: ['g p u']", want: `labels: want letters, digits, dots, dashes and underscores, at most 64, got "g p u"`},
@@ -294,6 +296,23 @@ func TestConfig_HidesPasswords(t *testing.T) {
 		}
 		if want := "database: " + test.want + "\n"; test.want != "" && !strings.Contains(shown, want) {
 			t.Errorf("%s: no %q in:\n%s", test.database, want, shown)
+		}
+	}
+}
+
+func TestConfig_HidesUsersOfNATS(t *testing.T) {
+	for nats, want := range map[string]string{
+		"nats://a:4222,tls://u:s3cret@b?ca=file": "nats://a:4222,tls://xxxxx@b?ca=file",
+		"nats://s3cret@a":                        "nats://xxxxx@a",
+		"nats://u:12/s3cret@a":                   "xxxxx",
+		"nats://u:12#s3cret@a":                   "xxxxx",
+		"http://u:s3cret@a":                      "xxxxx",
+	} {
+		cfg := config.Default()
+		cfg.Database, cfg.NATS = "postgres://db/baton", nats
+		err := cfg.Validate()
+		if shown := fmt.Sprint(cfg, err); (err != nil) != (want == "xxxxx") || !strings.Contains(shown, "nats: "+want+"\n") || strings.Contains(shown, "s3c") {
+			t.Errorf("%s: Validate returned %v, and it is shown in:\n%s", nats, err, shown)
 		}
 	}
 }

@@ -121,6 +121,11 @@ func (c Config) validCluster() (errs []error) {
 	} else if c.Role != RoleAll && strings.HasPrefix(c.Database, "sqlite:") {
 		errs = append(errs, errors.New("role: the only server of a SQLite file does everything; set database to a postgres:// URL"))
 	}
+	if maskedNATS(c.NATS) == hidden {
+		errs = append(errs, errors.New("nats: want URLs such as nats://host:4222 or tls://user:password@host:4222, with commas between them and special characters percent-encoded"))
+	} else if c.NATS != "" && strings.HasPrefix(c.Database, "sqlite:") {
+		errs = append(errs, errors.New("nats: a SQLite file has one server, which needs no hints; remove nats, or set database to a postgres:// URL"))
+	}
 	for _, l := range c.Labels {
 		if !label.MatchString(l) {
 			errs = append(errs, fmt.Errorf("labels: want letters, digits, dots, dashes and underscores, at most 64, got %q", l))

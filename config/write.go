@@ -12,7 +12,7 @@ import (
 
 // WriteYAML writes the settings as a file for Load, with secrets masked.
 func (c Config) WriteYAML(w io.Writer) error {
-	c.Database = masked(c.Database)
+	c.Database, c.NATS = masked(c.Database), maskedNATS(c.NATS)
 	c.Auth.Secret = "" // a file must not contain it
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
@@ -57,4 +57,23 @@ func masked(database string) string {
 		}
 	}
 	return u.Redacted()
+}
+
+// maskedNATS returns the addresses of NATS servers without their users, which may be tokens. It hides malformed ones completely.
+func maskedNATS(addresses string) string {
+	if addresses == "" {
+		return ""
+	}
+	parts := strings.Split(addresses, ",")
+	for i, part := range parts {
+		u, err := url.Parse(strings.TrimSpace(part))
+		if err != nil || u.Scheme != "nats" && u.Scheme != "tls" || u.Hostname() == "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
+			return hidden
+		}
+		if u.User != nil {
+			u.User = url.User(hidden)
+		}
+		parts[i] = u.String()
+	}
+	return strings.Join(parts, ",")
 }

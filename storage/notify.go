@@ -29,6 +29,15 @@ type notifier struct {
 
 var _ bus.Bus = (*notifier)(nil)
 
+// selectIdentity reads what tells the database from all others, also from those that were restored from a dump of it.
+const selectIdentity = `
+SELECT system_identifier || '-' || oid FROM pg_control_system(), pg_database WHERE datname = current_database()`
+
+// Identity returns a name that no other PostgreSQL database has, except copies of its files.
+func (db *DB) Identity(ctx context.Context) (string, error) {
+	return one(ctx, db.read, scalar[string], selectIdentity)
+}
+
 // Bus returns the bus that connects the servers of the database. It is nil unless the database is shared. The instance must have joined
 // before it is used.
 func (db *DB) Bus() bus.Bus {
@@ -40,9 +49,6 @@ func (db *DB) Bus() bus.Bus {
 
 // Send implements bus.Bus. It closes the connection when it takes longer than ctx lasts.
 func (n *notifier) Send(ctx context.Context, datagram []byte) error {
-	if n.watcher.living.Load() <= 1 {
-		return bus.ErrAlone
-	}
 	n.mu.Lock()
 	conn := n.conn
 	n.mu.Unlock()

@@ -7,10 +7,10 @@ import (
 	"errors"
 )
 
-// Bus carries datagrams between servers. Drivers are Memory.Join here, and NOTIFY of PostgreSQL in package storage.
+// Bus carries datagrams between servers. Drivers are Memory.Join here, NOTIFY of PostgreSQL in package storage, and package natsbus.
 type Bus interface {
 	// Send sends a datagram of up to MaxBytes bytes of printable ASCII to all servers, this one included. It blocks until the datagram
-	// is on its way. It fails with ErrAlone, and sends nothing, while no other server lives.
+	// is on its way.
 	Send(ctx context.Context, datagram []byte) error
 	// Receive returns the next datagram, waiting for it. After any error but ctx's, datagrams may have been lost, and the caller
 	// calls it again later. One goroutine calls it at a time.
@@ -21,9 +21,6 @@ type Bus interface {
 
 // MaxBytes is the size of the largest datagram: NOTIFY of PostgreSQL takes fewer than 8000 bytes.
 const MaxBytes = 7900
-
-// ErrAlone means that there is no other server to send to.
-var ErrAlone = errors.New("no other server lives")
 
 // ErrCut means that datagrams may have been lost.
 var ErrCut = errors.New("datagrams may have been lost")

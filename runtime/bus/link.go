@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,10 +21,10 @@ const (
 type Link struct {
 	bus   Bus
 	name  string
+	alone func() bool
 	began time.Time
 
 	sent, lost atomic.Int64
-	alone      atomic.Bool
 
 	signal  chan struct{} // has a value when out has hints
 	arrived chan struct{} // has a value when in has hints
@@ -76,13 +75,14 @@ type Stats struct {
 	Deaf bool  // other servers live, and datagrams do not arrive
 }
 
-// NewLink returns the link of a server with a name that no other has. Run begins to use the bus. Without a bus it returns nil.
-func NewLink(b Bus, name string) *Link {
+// NewLink returns the link of a server with a name that no other has. It sends nothing while alone reports that there are no others. Run
+// begins to use the bus. Without a bus NewLink returns nil.
+func NewLink(b Bus, name string, alone func() bool) *Link {
 	if b == nil {
 		return nil
 	}
 	return &Link{
-		bus: b, name: name, began: time.Now(), signal: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
+		bus: b, name: name, alone: alone, began: time.Now(), signal: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
 	}
 }
 
@@ -118,7 +118,7 @@ func (l *Link) Run(ctx context.Context, wants func(kind Kind, most int) []int64)
 			}
 		}
 		pause := sendEvery
-		if err := l.send(ctx, due); err != nil && !errors.Is(err, ErrAlone) {
+		if err := l.send(ctx, due); err != nil {
 			pause = beatEvery / 4
 		}
 		wait(ctx, pause)
@@ -131,24 +131,21 @@ func (l *Link) send(ctx context.Context, beat bool) error {
 	d := datagram{from: l.name, sent: int64(time.Since(l.began)), hints: l.out}
 	l.out = Hints{}
 	l.mu.Unlock()
-	if !beat && d.hints.empty() {
+	if l.alone() || !beat && d.hints.empty() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTime) // what a server that stops has to tell is sent
 	defer cancel()
-	err := l.bus.Send(ctx, d.encode())
-	l.alone.Store(errors.Is(err, ErrAlone))
-	switch {
-	case err == nil:
-		l.sent.Add(1)
-	case !errors.Is(err, ErrAlone):
+	if err := l.bus.Send(ctx, d.encode()); err != nil {
 		l.lost.Add(1)
 		l.mu.Lock()
 		l.out.merge(&d.hints)
 		l.mu.Unlock()
 		wake(l.signal)
+		return err
 	}
-	return err
+	l.sent.Add(1)
+	return nil
 }
 
 func (l *Link) receive(ctx context.Context) {
@@ -275,7 +272,7 @@ func (l *Link) Stats() Stats {
 	if l == nil {
 		return Stats{}
 	}
-	return Stats{Sent: l.sent.Load(), Lost: l.lost.Load(), Deaf: !l.alone.Load() && !l.Hears()}
+	return Stats{Sent: l.sent.Load(), Lost: l.lost.Load(), Deaf: !l.alone() && !l.Hears()}
 }
 
 func wake(c chan struct{}) {

@@ -18,9 +18,13 @@ func TestMemory_IsABus(t *testing.T) {
 	bustest.Contract(t, new(bus.Memory).Join)
 }
 
-// linked begins the link of a server that wants threads. It ends with the test.
+// linked begins the link of one of two servers, which wants threads. It ends with the test.
 func linked(ctx context.Context, all *sync.WaitGroup, b bus.Bus, name string, wants ...int64) *bus.Link {
-	l := bus.NewLink(b, name)
+	return linkedOf(ctx, all, func() bool { return false }, b, name, wants...)
+}
+
+func linkedOf(ctx context.Context, all *sync.WaitGroup, alone func() bool, b bus.Bus, name string, wants ...int64) *bus.Link {
+	l := bus.NewLink(b, name, alone)
 	all.Go(func() {
 		l.Run(ctx, func(kind bus.Kind, _ int) []int64 {
 			if kind == bus.Watch {
@@ -93,7 +97,9 @@ func TestLink_TellsOthersWhatTheyWant(t *testing.T) {
 // At most a hundred datagrams a second go out, and none while no other server lives.
 func TestLink_SendsRarely(t *testing.T) {
 	apart(t, func(ctx context.Context, all *sync.WaitGroup, m *bus.Memory) {
-		a := linked(ctx, all, m.Join(), "a")
+		var alone atomic.Bool
+		a := linkedOf(ctx, all, alone.Load, m.Join(), "a")
+		alone.Store(true)
 		for key := range int64(1000) {
 			a.Hint(bus.Cancel, key)
 			sleep(time.Millisecond)
@@ -101,6 +107,7 @@ func TestLink_SendsRarely(t *testing.T) {
 		if s := a.Stats(); s.Sent > 0 || s.Lost > 0 || s.Deaf || a.Hears() {
 			t.Errorf("alone: %+v, hears %v", s, a.Hears())
 		}
+		alone.Store(false)
 		b := linked(ctx, all, m.Join(), "b")
 		sleep(2 * time.Second)
 		sent := a.Stats().Sent
@@ -191,7 +198,7 @@ func TestLink_RepeatsWhatWasNotSent(t *testing.T) {
 
 // A server without a bus has a link that does nothing.
 func TestLink_MayBeNil(t *testing.T) {
-	l := bus.NewLink(nil, "a")
+	l := bus.NewLink(nil, "a", nil)
 	l.Run(t.Context(), nil)
 	l.Hint(bus.Cancel, 1)
 	l.HintOrphans()

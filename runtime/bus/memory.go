@@ -44,9 +44,6 @@ func (m *member) Send(_ context.Context, datagram []byte) error {
 	m.of.mu.Lock()
 	members := slices.Clone(m.of.members)
 	m.of.mu.Unlock()
-	if len(members) == 1 {
-		return ErrAlone
-	}
 	for _, to := range members {
 		var fault Fault
 		if m.of.Fault != nil {

@@ -66,6 +66,8 @@ type Load struct {
 	Running int `json:"running"` // runs that it executes
 	Free    int `json:"free"`    // runs that it can execute beside them
 	Queued  int `json:"queued"`  // QUEUED runs that it knows of, of all servers
+
+	Deaf bool `json:"deaf,omitempty"` // hints of other servers do not arrive
 }
 
 // Server is a living instance. One that has told nothing yet has no Identity.
@@ -167,7 +169,7 @@ func (p *peers) alone() bool {
 }
 
 func (en *Engine) loadNow() Load {
-	l := Load{Running: en.countRuns(), Free: max(en.admission.free(), 0), Queued: en.QueuedOf("", "").All}
+	l := Load{Running: en.countRuns(), Free: max(en.admission.free(), 0), Queued: en.QueuedOf("", "").All, Deaf: en.link.Stats().Deaf}
 	if en.cfg.Identity.Role == Gateway || en.Stopping() {
 		l.Free = 0
 	}
