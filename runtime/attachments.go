@@ -105,7 +105,7 @@ func (rt *Runtime) OpenResult(ctx context.Context, c Caller, run, call string) (
 	if err != nil {
 		return Attachment{}, nil, err
 	}
-	a, body, err := files.OpenResult(ctx, r.Project, r.User, r.ThreadKey, call)
+	a, body, err := files.OpenResult(ctx, r.ThreadKey, call)
 	return a, body, unavailable(err)
 }
 

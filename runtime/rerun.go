@@ -50,7 +50,10 @@ func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name, fromNode s
 	if err := o.read(ctx); err != nil {
 		return req, unavailable(err)
 	}
-	req.Messages, req.State, req.kept = o.messages, o.state, o.kept
+	req.RunID, req.Messages, req.State, req.kept = work.NewID(), o.messages, o.state, o.kept
+	if req.results, err = o.moveResults(ctx, req.RunID); err != nil {
+		return req, unavailable(err)
+	}
 	req.Metadata, err = rerunMetadata(&run, fromNode)
 	return req, err
 }
@@ -153,6 +156,34 @@ func (o *origin) readMessages(ctx context.Context, g grant, spans []data.Span) e
 	}
 	o.messages = tail.Newest(o.messages, min(o.rt.cfg.FrameBytes, o.rt.cfg.MessageBytes))
 	return nil
+}
+
+// moveResults makes what is copied refer to the results that are files as those of the new run, and returns the keys of the files: they
+// are there as long as one of the runs.
+func (o *origin) moveResults(ctx context.Context, run string) ([]int64, error) {
+	if o.rt.cfg.Attachments == nil {
+		return nil, nil
+	}
+	var calls, found []string
+	for i := range o.messages {
+		if m := &o.messages[i]; m.Role == agui.RoleTool {
+			m.Content, found = work.MoveResults(m.Content, run)
+			calls = append(calls, found...)
+		}
+	}
+	for i := range o.kept {
+		k := &o.kept[i]
+		k.Node.Output, found = work.MoveResults(k.Node.Output, run)
+		calls = append(calls, found...)
+		if k.Step.Output != nil {
+			text, _ := work.MoveResults(*k.Step.Output, run)
+			k.Step.Output = &text
+		}
+	}
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	return o.rt.cfg.Attachments.ResultsOf(ctx, o.run.ThreadKey, calls)
 }
 
 func (o *origin) tooLarge() error {

@@ -43,7 +43,8 @@ type StartRequest struct {
 	BodyHash       string       // of the request, to distinguish a repeat of a runId from another request
 	Idempotency    *Idempotency // nil when the client gave no key
 
-	kept []work.Kept // nodes that the run need not execute: see Rerun
+	kept    []work.Kept // nodes that the run need not execute: see Rerun
+	results []int64     // keys of the files with results that these nodes and the messages refer to
 
 	Late func(Started) `json:"-"` // receives the started run if StartRun has returned outcome_unknown and the run starts after all; may be nil
 }
@@ -304,6 +305,7 @@ func (s *starting) prepare(ctx context.Context) (*decide.Start, error) {
 	if c.Attached, err = s.attached(ctx, c.Messages); err != nil {
 		return nil, err
 	}
+	c.Attached = append(c.Attached, s.req.results...)
 	for i := range c.Messages {
 		c.Size += len(c.Messages[i].Stored())
 	}

@@ -31,8 +31,12 @@ UPDATE attachments SET state = 'gone' WHERE key = ANY (?)`
 	selectAttachment = `
 SELECT ` + attachmentColumns + ` FROM attachments WHERE project_id = ? AND path = ? AND state IN ('kept', 'used') LIMIT 1`
 
-	selectBelow = `
-SELECT ` + attachmentColumns + ` FROM attachments WHERE project_id = ? AND path > ? AND path < ? AND state = 'used' ORDER BY path LIMIT 1`
+	// A path of a result ends in 32 characters for its call, "-", a UUID and ".txt".
+	selectResults = `
+SELECT ` + attachmentColumns + ` FROM attachments
+WHERE key IN (SELECT u.attachment_key FROM runs r JOIN attachment_uses u ON u.run_key = r.key WHERE r.thread_key = ?)
+	AND path > '` + data.Results + `' AND substr(path, length(path) - 72, 32) = ANY (?) AND state IN ('kept', 'used')
+ORDER BY key LIMIT ?`
 
 	touchAttachments = `
 UPDATE attachments SET used_at = ?
@@ -159,12 +163,9 @@ func (as attachments) AttachmentByPath(ctx context.Context, project, path string
 	return one(ctx, as.read, scanAttachment, selectAttachment, project, path)
 }
 
-// AttachmentBelow implements [data.Attachments].
-func (as attachments) AttachmentBelow(ctx context.Context, project, prefix string) (data.Attachment, error) {
-	if checkText([]any{project, prefix}) != nil {
-		return data.Attachment{}, data.ErrNotFound
-	}
-	return one(ctx, as.read, scanAttachment, selectBelow, project, prefix, prefix+"~")
+// ResultFiles implements [data.Attachments].
+func (as attachments) ResultFiles(ctx context.Context, thread int64, calls []string, limit int) ([]data.Attachment, error) {
+	return all(ctx, as.read, scanAttachment, selectResults, thread, as.d.list(calls), limit)
 }
 
 // UseAttachments implements [data.Attachments].

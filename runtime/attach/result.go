@@ -1,11 +1,10 @@
 package attach
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -31,7 +30,7 @@ func (f *Files) AddResult(ctx context.Context, project, user string, thread int6
 		return 0, err
 	}
 	a := data.Attachment{
-		Project: project, User: user, Path: resultPrefix(user, thread, call) + id.String() + ".txt",
+		Project: project, User: user, Path: fmt.Sprintf("%s%s/%d-%s-%s.txt", data.Results, escape(user), thread, data.ResultName(call), id),
 		Filename: "result.txt", Type: "text/plain", Size: int64(len(text)), CreatedAt: time.Now(),
 	}
 	if err := f.cfg.Records.ReserveAttachment(ctx, &a, data.Quota{}); err != nil {
@@ -44,18 +43,28 @@ func (f *Files) AddResult(ctx context.Context, project, user string, thread int6
 	return a.Key, nil
 }
 
-// OpenResult opens the result of a user's tool call. It fails with ErrNotFound unless a file has it.
-func (f *Files) OpenResult(ctx context.Context, project, user string, thread int64, call string) (data.Attachment, io.ReadCloser, error) {
-	a, err := f.cfg.Records.AttachmentBelow(ctx, project, resultPrefix(user, thread, call))
-	if err != nil {
-		return a, nil, data.Gone(err, ErrNotFound)
+// OpenResult opens the result of a call that a run of the thread has made or copied. It fails with ErrNotFound unless a file has it.
+func (f *Files) OpenResult(ctx context.Context, thread int64, call string) (data.Attachment, io.ReadCloser, error) {
+	found, err := f.cfg.Records.ResultFiles(ctx, thread, []string{data.ResultName(call)}, 1)
+	if err != nil || len(found) == 0 {
+		return data.Attachment{}, nil, cmp.Or(err, error(ErrNotFound))
 	}
-	body, err := f.open(ctx, &a)
-	return a, body, err
+	body, err := f.open(ctx, &found[0])
+	return found[0], body, err
 }
 
-// resultPrefix returns the beginning of the paths of a call's result. What follows tells files of repeated calls apart.
-func resultPrefix(user string, thread int64, call string) string {
-	sum := sha256.Sum256([]byte(call))
-	return data.Results + escape(user) + "/" + strconv.FormatInt(thread, 10) + "-" + hex.EncodeToString(sum[:16]) + "-"
+// maxCopied limits the results that a run copies at once.
+const maxCopied = 10_000
+
+// ResultsOf returns the keys of the files with the results of a thread's calls.
+func (f *Files) ResultsOf(ctx context.Context, thread int64, calls []string) (keys []int64, err error) {
+	names := make([]string, len(calls))
+	for i, call := range calls {
+		names[i] = data.ResultName(call)
+	}
+	found, err := f.cfg.Records.ResultFiles(ctx, thread, names, maxCopied)
+	for i := range found {
+		keys = append(keys, found[i].Key)
+	}
+	return keys, err
 }

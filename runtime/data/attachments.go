@@ -2,6 +2,8 @@ package data
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"time"
 )
 
@@ -20,6 +22,12 @@ type Attachment struct {
 
 // Results is the beginning of the paths of files that are results of tools. They do not count towards a quota.
 const Results = "run-results/"
+
+// ResultName returns the part of the path of a result that stands for its call, of 32 characters. It is followed by "-", a UUID and ".txt".
+func ResultName(call string) string {
+	sum := sha256.Sum256([]byte(call))
+	return hex.EncodeToString(sum[:16])
+}
 
 // AttachmentUse records that a run's message refers to an attachment, which protects it from removal.
 type AttachmentUse struct{ RunKey, Key int64 }
@@ -45,8 +53,8 @@ type Attachments interface {
 	LoseAttachments(ctx context.Context, keys ...int64) error
 	// AttachmentByPath returns the project's kept or used attachment at a path, or ErrNotFound.
 	AttachmentByPath(ctx context.Context, project, path string) (Attachment, error)
-	// AttachmentBelow returns the project's first used attachment whose path begins with prefix, or ErrNotFound.
-	AttachmentBelow(ctx context.Context, project, prefix string) (Attachment, error)
+	// ResultFiles returns up to limit results that runs of the thread use, of the calls with these ResultNames, the oldest first.
+	ResultFiles(ctx context.Context, thread int64, calls []string, limit int) ([]Attachment, error)
 	// UseAttachments returns the user's kept or used attachments with one of the paths, and protects them from
 	// CollectAttachments for its period.
 	UseAttachments(ctx context.Context, project, user string, paths []string) ([]Attachment, error)

@@ -64,7 +64,7 @@ type Results interface {
 	// AddResult stores a result. The file is removed unless a data.AttachmentUse of its key is stored.
 	AddResult(ctx context.Context, project, user string, thread int64, call, text string) (key int64, err error)
 	// OpenResult opens a result, or fails with a refusal if it has no file.
-	OpenResult(ctx context.Context, project, user string, thread int64, call string) (data.Attachment, io.ReadCloser, error)
+	OpenResult(ctx context.Context, thread int64, call string) (data.Attachment, io.ReadCloser, error)
 }
 
 // Limits are the limits on runs. A zero field means its default.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/batonrun/baton/plugins"
@@ -55,15 +56,31 @@ func (c *toolCall) file(out *agui.ToolOutput) (data.Row, error) {
 	return &data.AttachmentUse{RunKey: l.run.Key, Key: key}, nil
 }
 
+// resultPath finds the path that file leaves in a result.
+var resultPath = regexp.MustCompile(`(\[The result has \d+ bytes: GET /api/projects/[^/ ]+/agent-runs/)[^/ ]+(/results/([^/ ]+)\. )`)
+
+// MoveResults returns a copied text or JSON with the paths of results that are files below another run, and the ids of their calls.
+func MoveResults[T ~string | ~[]byte](text T, run string) (moved T, calls []string) {
+	for _, found := range resultPath.FindAllSubmatch([]byte(text), -1) {
+		if call, err := url.PathUnescape(string(found[3])); err == nil {
+			calls = append(calls, call)
+		}
+	}
+	if calls == nil {
+		return text, nil
+	}
+	return T(resultPath.ReplaceAll([]byte(text), []byte("${1}"+url.PathEscape(run)+"${2}"))), calls
+}
+
 var _ host.ResultOpener = (*step)(nil)
 
 // OpenResult implements [host.ResultOpener].
 func (s *step) OpenResult(ctx context.Context, call string) (io.ReadCloser, error) {
-	results, run := s.l.en.cfg.Results, &s.l.run
+	results := s.l.en.cfg.Results
 	if results == nil {
 		return nil, plugins.ErrNoAttachment
 	}
-	_, body, err := results.OpenResult(ctx, run.Project, run.User, run.ThreadKey, call)
+	_, body, err := results.OpenResult(ctx, s.l.run.ThreadKey, call)
 	if refusal, refused := errors.AsType[*data.Error](err); refused && refusal.Kind != data.KindUnavailable {
 		err = plugins.ErrNoAttachment
 	}

@@ -53,7 +53,7 @@ func serveFew(tb testing.TB, database string, cfg attach.Config, perUser int) *s
 	tb.Helper()
 	cfg.Size = size
 	kit := transporttest.Start(tb, transporttest.Config{
-		Database: database, Attachments: cfg, Plugins: []plugins.Plugin{opener{}, reader{}, dump{}},
+		Database: database, Attachments: cfg, Plugins: []plugins.Plugin{opener{}, reader{}, dump{}, dumps},
 		Mount: func(s *transporttest.Server) []transports.Mounter {
 			return append(transporttest.All(s), attachments.Transport{Runtime: s.Runtime, Size: size, PerUser: perUser})
 		},

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -30,6 +32,12 @@ func (dump) Call(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
 	err := json.Unmarshal(c.Args, &args)
 	return agui.ToolOutput{ResultSummary: strings.Repeat("0123456789\n", args.MB<<20/11)}, err
 }
+
+// dumps is a workflow that uses it.
+var dumps = plugins.Workflow{Name: "dumps", Nodes: []plugins.Node{
+	{ID: "dumped", Tool: "dump", Input: `{"mb": 2}`},
+	{ID: "told", Agent: "scripted", Needs: []string{"dumped"}, Input: `"{}"`},
+}}
 
 // A large result is a file of its run: for those who see the run, outside the quota, and gone with it.
 func TestResult_IsAFileOfItsRun(t *testing.T) {
@@ -105,4 +113,72 @@ func TestResult_IsAFileOfItsRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A rerun copies a result that is a file, in the messages before the run or as the output of a node. The file is there until the rerun is deleted, too.
+func TestResult_StaysForReruns(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *server) {
+		start := func(req runtime.StartRequest, err error) string {
+			if err != nil {
+				t.Fatal(err)
+			}
+			started, err := s.Runtime.StartRun(t.Context(), s.Caller, req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Await(started.RunID, runtime.Completed)
+			return started.RunID
+		}
+		says := func(thread, script string) runtime.StartRequest {
+			return runtime.StartRequest{Agent: "scripted", ThreadID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: script}}}
+		}
+		start(says("said", `{"do": [{"tool": "dump", "args": {"mb": 2}}]}`), nil)
+		second := start(says("said", `{"do": [{"say": "done"}]}`), nil)
+		flow := start(runtime.StartRequest{WorkflowID: "dumps", ThreadID: "flow", Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}}}, nil)
+		for _, c := range []struct{ origin, thread, from, shows string }{
+			{second, "said", "", "/api/v1/threads/%s/messages"},
+			{flow, "flow", "told", "/api/projects/default/agent-runs/%s/steps"},
+		} {
+			again := start(s.Runtime.Rerun(t.Context(), s.Caller, s.Caller, c.origin, c.from))
+			twice := start(s.Runtime.Rerun(t.Context(), s.Caller, s.Caller, again, c.from))
+			threads := map[string]string{}
+			for _, id := range []string{again, twice} {
+				run, err := s.Runtime.Run(t.Context(), s.Caller, id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				threads[id] = run.ThreadID
+			}
+			if got := s.send("DELETE", "/api/v1/threads/"+c.thread, "", nil); got.Status != 204 {
+				t.Fatalf("%d %s", got.Status, got.Body)
+			}
+			path := ""
+			for _, id := range []string{again, twice} {
+				of := threads[id]
+				if c.from != "" {
+					of = id
+				}
+				shown := s.send("GET", fmt.Sprintf(c.shows, of), "", nil)
+				found := regexp.MustCompile(`GET (/api/projects/default/agent-runs/` + id + `/results/[^/ ]+)\. `).FindSubmatch(shown.Body)
+				if found == nil {
+					t.Fatalf("the rerun of %s shows no result: %.2000s", c.origin, shown.Body)
+				}
+				path = string(found[1])
+				if got := s.send("GET", path, "", nil); got.Status != 200 || len(got.Body) != 2097150 {
+					t.Errorf("the rerun's result: %d with %d bytes", got.Status, len(got.Body))
+				}
+				if id == again {
+					s.send("DELETE", "/api/v1/threads/"+threads[id], "", nil)
+				}
+			}
+			s.send("DELETE", "/api/v1/threads/"+threads[twice], "", nil)
+			if got := s.send("GET", path, "", nil); got.Status != 404 {
+				t.Errorf("a deleted rerun's result: %d", got.Status)
+			}
+		}
+		left, err := s.Runtime.ExpireAttachments(t.Context(), "default", "", time.Now().Add(time.Hour), true)
+		if err != nil || left != 0 {
+			t.Errorf("%d files are left, %v", left, err)
+		}
+	})
 }
