@@ -37,8 +37,9 @@ export function Rerun({ run, log, onClose }: { run: Run; log: RunLog; onClose: (
     onClose();
     go(`/runs/${encodeURIComponent(runId)}`);
   };
+  const unchanged = chosen === "new" && content === original;
   const begin = () => {
-    if (node) rerun.mutate({ run, fromNode: node }, { onSuccess: began });
+    if (node || unchanged) rerun.mutate({ run, fromNode: node }, { onSuccess: began });
     else if (chosen === "place" && asked && content !== original) instead.mutate({ run, input, asked, content }, { onSuccess: began });
     else start.mutate(request(run, input, content, chosen, asked), { onSuccess: began });
   };
@@ -89,7 +90,11 @@ export function Rerun({ run, log, onClose }: { run: Run; log: RunLog; onClose: (
                 </label>
               ))}
             </fieldset>
-            <p className="muted">Its messages and its state are sent again. Front-end tools, context and forwardedProps are not in its log.</p>
+            <p className="muted">
+              {unchanged
+                ? "Everything that it was started with is sent again."
+                : "Its messages and its state are sent again. Front-end tools, context and forwardedProps are not in its log."}
+            </p>
           </>
         )}
         {error && <Failure error={error} />}
