@@ -1,7 +1,9 @@
 package baton_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,6 +12,8 @@ import (
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/llm"
+	"github.com/batonrun/baton/plugins/llm/llmtest"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
@@ -116,4 +120,149 @@ func TestRerun_FromANode(t *testing.T) {
 			}
 		})
 	}
+}
+
+// bill is a tool that asks if it is told to.
+type bill struct{ paid *atomic.Int64 }
+
+func (bill) Info() plugins.Info { return plugins.Info{Name: "bill", Idempotent: true} }
+
+func (b bill) Call(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
+	if strings.Contains(string(c.Args), "ask") {
+		if _, err := c.Ask("sure", agui.Interrupt{Message: "Sure?"}); err != nil {
+			return agui.ToolOutput{}, err
+		}
+	}
+	return agui.ToolOutput{ResultSummary: fmt.Sprint("bill ", b.paid.Add(1))}, nil
+}
+
+// The rerun from a model call sends the model what it was sent then, makes the later calls again and asks again. Earlier calls are neither made nor
+// counted again, and the thread shows them.
+func TestRerun_FromAModelCall(t *testing.T) {
+	var paid atomic.Int64
+	askers(t, "openai", func(l *llm.Config, c *baton.Config) {
+		paid.Store(0)
+		l.Tools, c.Plugins = []string{"bill"}, append(c.Plugins, bill{&paid})
+	}, func() func(*llmtest.Request) llmtest.Script {
+		return func(r *llmtest.Request) llmtest.Script {
+			usage := &agui.TokenUsage{InputTokens: 30, OutputTokens: 12}
+			switch bytes.Count(r.Body, []byte(`"role":"tool"`)) {
+			case 0:
+				return llmtest.Script{Steps: toolCall("c1", "bill", `{}`), Usage: usage}
+			case 1:
+				return llmtest.Script{Steps: toolCall("c2", "bill", `{"how":"ask"}`), Usage: usage}
+			}
+			return llmtest.Script{Steps: []llmtest.Step{llmtest.Text("Paid.")}, Usage: usage}
+		}
+	}, func(a *asker) {
+		read := func(id string) (run wire.Run) { a.get(runsPath+id, &run); return run }
+		finish := func(id string) (run wire.Run) {
+			a.until(id+" waits", func() bool { run = read(id); return run.Status == "WAITING" })
+			a.must(asking, "POST", runsPath+id+"/resume", fmt.Sprintf(`{"resume":[{"interruptId":%q,"status":"resolved"}]}`, run.Interrupts[0].ID))
+			a.until(id+" ends", func() bool { run = read(id); return run.Status == "COMPLETED" })
+			return run
+		}
+		a.must(asking, "POST", "/api/v1/agent/runs", `{"agent":"asker","threadId":"main","runId":"first","content":"Pay twice."}`)
+		finish("first")
+		calls := a.calls("first")
+		if len(calls) != 3 || paid.Load() != 2 {
+			a.Fatalf("%d calls, %d bills", len(calls), paid.Load())
+		}
+		again := a.must(asking, "POST", runsPath+"first/rerun", fmt.Sprintf(`{"fromCall":%q}`, calls[1].ID))["runId"].(string)
+		run := finish(again)
+		if paid.Load() != 3 {
+			a.Errorf("%d bills, want one more than 2", paid.Load())
+		}
+		if len(run.Usage) != 1 || run.Usage[0].InputTokens != 60 || string(run.Metadata) != fmt.Sprintf(`{"rerunFrom":%q,"rerunOf":"first"}`, calls[1].ID) {
+			a.Errorf("the rerun has used %+v, with %s", run.Usage, run.Metadata)
+		}
+		asked := a.calls(again)
+		if len(asked) != 2 {
+			a.Fatalf("the rerun has made %d calls", len(asked))
+		}
+		said := func(c wire.WholeModelCall) string {
+			for i := range c.Sent.Messages {
+				c.Sent.Messages[i].ID = ""
+			}
+			text, _ := json.Marshal(c.Sent)
+			return string(text)
+		}
+		if got, want := said(asked[0]), said(calls[1]); got != want {
+			a.Errorf("the rerun's model was sent\n%s\nwant\n%s", got, want)
+		}
+		var messages struct {
+			Messages []struct {
+				Role    string `json:"role"`
+				Content string `json:"content"`
+			}
+		}
+		a.get("/api/v1/threads/"+run.ThreadID+"/messages?projectId=p1", &messages)
+		var shown []string
+		for _, m := range messages.Messages {
+			shown = append(shown, m.Role+" "+m.Content)
+		}
+		if got := strings.Join(shown, ", "); got != "user Pay twice., assistant , tool bill 1, assistant , tool bill 3, assistant Paid." {
+			a.Errorf("the rerun's thread shows %s", got)
+		}
+		for body, code := range map[string]string{`{"fromCall":"none"}`: "unknown_call", `{"fromCall":"a","fromNode":"b"}`: "invalid_request"} {
+			if got := a.request(asking, "POST", runsPath+"first/rerun", body); got.status != http.StatusBadRequest || !strings.Contains(got.body, code) {
+				a.Errorf("%s: %d %s", body, got.status, got.body)
+			}
+		}
+	})
+}
+
+// Overrides change what the model of one run is asked with. They need an operator and an agent with a model.
+func TestOverrides_OfAnAgentsModel(t *testing.T) {
+	askers(t, "openai", func(_ *llm.Config, c *baton.Config) {
+		c.Plugins = append(c.Plugins,
+			plugins.AgentFunc("plain", func(context.Context, *plugins.Run) error { return nil }),
+			plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "one", Agent: "asker"}}})
+	}, always, func(a *asker) {
+		start := func(user, path, body string) (id string, last string) {
+			id = a.must(user, "POST", path, body)["runId"].(string)
+			var run wire.Run
+			a.until(id+" ends", func() bool { a.get(runsPath+id, &run); return run.Status == "COMPLETED" })
+			all := a.provider.Requests()
+			return id, string(all[len(all)-1].Body)
+		}
+		const with = `{"model":"special","system":"Be long.","parameters":{"temperature":0,"stop":["."]}}`
+		id, body := start("p1/alice/operator", "/api/v1/agent/runs", `{"agent":"asker","content":"Hi","overrides":`+with+`}`)
+		for _, part := range []string{`"model":"special"`, "Be long.", `"temperature":0,`, `"stop":["."]`} {
+			if !strings.Contains(body, part) {
+				a.Errorf("the model was not asked with %s: %s", part, body)
+			}
+		}
+		if strings.Contains(body, "Be brief.") || strings.Contains(body, `"max`) {
+			a.Errorf("the agent's own configuration was sent: %s", body)
+		}
+		var run wire.Run
+		if a.get(runsPath+id, &run); run.Overrides == nil || run.Overrides.Model != "special" {
+			a.Errorf("the run shows %+v", run.Overrides)
+		}
+		if _, body := start(asking, runsPath+id+"/rerun", ``); !strings.Contains(body, "Be long.") {
+			a.Errorf("the rerun: %s", body)
+		}
+		if _, body := start(asking, runsPath+id+"/rerun", `{"overrides":{"model":"third"}}`); !strings.Contains(body, "Be brief.") || !strings.Contains(body, `"model":"third"`) {
+			a.Errorf("the rerun with others: %s", body)
+		}
+		for _, c := range []struct {
+			user, body string
+			status     int
+		}{
+			{"p1/alice/user", `{"agent":"asker","content":"Hi","overrides":{}}`, 403},
+			{asking, `{"agent":"plain","content":"Hi","overrides":{}}`, 400},
+			{asking, `{"workflowId":"flow","content":"Hi","overrides":{}}`, 400},
+			{asking, `{"agent":"asker","content":"Hi","overrides":{"tools":[]}}`, 400},
+			{asking, `{"agent":"asker","content":"Hi","overrides":{"parameters":{"temperature":3}}}`, 400},
+			{asking, `{"agent":"asker","content":"Hi","overrides":{"model":"a\u0000"}}`, 400},
+		} {
+			if got := a.request(c.user, "POST", "/api/v1/agent/runs", c.body); got.status != c.status || !strings.Contains(got.body, "verrid") {
+				a.Errorf("%s of %s: %d %s", c.body, c.user, got.status, got.body)
+			}
+		}
+		if got := a.request("p1/alice/user", "POST", runsPath+id+"/rerun", ``); got.status != 403 {
+			a.Errorf("a user's rerun of what an operator has overridden: %d %s", got.status, got.body)
+		}
+	})
 }

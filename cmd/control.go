@@ -52,12 +52,13 @@ func cancelCommand() *cobra.Command {
 
 func rerunCommand() *cobra.Command {
 	var server target
-	var user, from string
+	var user, from, call string
 	cmd := &cobra.Command{
 		Use:   "rerun RUN",
 		Short: "Run a run again on a server, all of it or from a node",
 		Long: "Rerun starts a run again on a new thread of yours and prints the new run's id. With --from it begins as the run was when\n" +
-			"that node of its workflow began: what was completed then is not executed again.\n\n" + clientHelp,
+			"that node of its workflow began: what was completed then is not executed again. With --from-call it begins with that\n" +
+			"model call, as baton runs show lists them: what its step had done before is not done again.\n\n" + clientHelp,
 		Example: "  baton runs rerun r-17\n  baton watch $(baton runs rerun r-17 --from review)",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
@@ -68,6 +69,9 @@ func rerunCommand() *cobra.Command {
 			body := map[string]string{}
 			if from != "" {
 				body["fromNode"] = from
+			}
+			if call != "" {
+				body["fromCall"] = call
 			}
 			var started wire.Started
 			if err := c.do(cmd.Context(), http.MethodPost, c.run(user, ids[0], "rerun"), body, &started); err != nil {
@@ -81,6 +85,8 @@ func rerunCommand() *cobra.Command {
 	addUserFlag(cmd, &user)
 	cmd.ValidArgsFunction = completeRuns(&server, runsQuery{all: true})
 	cmd.Flags().StringVar(&from, "from", "", "`node` of the run's workflow to begin from (default all of it)")
+	cmd.Flags().StringVar(&call, "from-call", "", "`id` of the model call to begin from")
+	cmd.MarkFlagsMutuallyExclusive("from", "from-call")
 	return cmd
 }
 

@@ -201,6 +201,10 @@ type Input struct {
 	ContextItemIDs []string
 	ForwardedProps json.RawMessage
 
+	// Overrides replace for this run the model, the instructions and the parameters of an agent that implements host.Overridable; nil
+	// replaces nothing. Agents that it calls have none.
+	Overrides *ModelOverrides
+
 	ThreadID  string
 	RunID     string
 	User      string
@@ -209,6 +213,22 @@ type Input struct {
 	Node      string // the workflow's node; the agent's name if it runs alone
 	Subagent  string // the subagentRunId if another worker called this one; empty otherwise
 	Execution int    // 1 for the node's first execution in this generation, 2 for its first retry
+}
+
+// ModelOverrides replace what an agent asks its model with. Empty fields replace nothing.
+type ModelOverrides struct {
+	Model      string           `json:"model,omitempty"`      // another model of the agent's provider, which has no fallbacks
+	System     *string          `json:"system,omitempty"`     // the instructions; "" for none
+	Parameters *ModelParameters `json:"parameters,omitempty"` // all of them
+}
+
+// ModelParameters are the parameters of model calls, as of a call's prompt. Those that are absent are the provider's defaults.
+type ModelParameters struct {
+	Temperature *float64 `json:"temperature,omitempty"`
+	TopP        *float64 `json:"topP,omitempty"`
+	MaxTokens   int      `json:"maxTokens,omitempty"`
+	Seed        int      `json:"seed,omitempty"`
+	Stop        []string `json:"stop,omitempty"`
 }
 
 // Answer is a person's answer to an Ask.

@@ -47,10 +47,10 @@ func TestNobodySeesAndDoesNothing(t *testing.T) {
 		"ModelCall":  func() error { _, _, _, err := b.ModelCall(ctx, nobody, s.RunID, s.RunID); return err },
 		"OpenResult": func() error { _, _, err := b.OpenResult(ctx, nobody, s.RunID, "call"); return err },
 		"Rerun": func() error {
-			if _, err := b.Rerun(ctx, nobody, local, s.RunID, ""); !errors.Is(err, runtime.ErrNobody) {
+			if _, err := b.Rerun(ctx, nobody, local, s.RunID, runtime.RerunRequest{}); !errors.Is(err, runtime.ErrNobody) {
 				return fmt.Errorf("for what a caller may read: %w", err)
 			}
-			_, err := b.Rerun(ctx, local, nobody, s.RunID, "")
+			_, err := b.Rerun(ctx, local, nobody, s.RunID, runtime.RerunRequest{})
 			return err
 		},
 		"Views":      func() error { _, err := b.Views(ctx, nobody); return err },

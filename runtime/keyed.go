@@ -99,6 +99,10 @@ func (k keyed) nodes(ctx context.Context, g grant) ([]data.Node, error) {
 	return k.byKey.Nodes(ctx, g.run)
 }
 
+func (k keyed) memos(ctx context.Context, g grant, generation int) ([]data.Memo, error) {
+	return k.byKey.Memos(ctx, g.run, generation)
+}
+
 func (k keyed) lastEventID(ctx context.Context, g grant) (int64, error) {
 	return k.byKey.LastEventID(ctx, g.thread)
 }

@@ -1,8 +1,10 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -15,14 +17,24 @@ import (
 	"github.com/batonrun/baton/runtime/work"
 )
 
+var errUnknownCall = refuseAt("/fromCall", "unknown_call", "The run has made no such model call in its latest generation")
+
 var errInputGone = refuse(KindConflict, "input_gone", "The messages that the run was started with are not kept any more")
+
+// RerunRequest says how a run is run again: all of it, or from a node or a model call, not both.
+type RerunRequest struct {
+	FromNode  string
+	FromCall  string                  // the id of a model call of its latest generation
+	Overrides *plugins.ModelOverrides // nil for those of the run
+}
 
 // Rerun returns the request that starts a run again, on a new thread of the caller: with its messages and those that its thread had before it
 // and still shows, as many of the newest as fit, its state, tools, context, forwardedProps and metadata, and its id in metadata.rerunOf. The
-// run may be one that only reader may see. If fromNode is not empty, the new run begins as
-// the earlier one was when that node's first step in its latest generation began: with that state, and with the nodes that were completed
-// then. They are not executed again, and their usage is not counted again. The request has its own copy of the data.
-func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name, fromNode string) (StartRequest, error) {
+// run may be one that only reader may see. From a node, the new run begins as the earlier one was when that node's first step in its latest
+// generation began: with that state, and with the nodes that were completed then. They are not executed again, and their usage is not
+// counted again. From a model call, it also begins in the middle of the call's step: the worker gets what it had recorded before the call, and
+// the thread of a run of one agent has the messages that the step had shown. The request has its own copy of the data.
+func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name string, how RerunRequest) (StartRequest, error) {
 	if err := c.check(); err != nil {
 		return StartRequest{}, err
 	}
@@ -36,6 +48,7 @@ func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name, fromNode s
 	}
 	req := StartRequest{
 		Agent: run.Agent, Tools: in.Tools, Context: in.Context, ContextItemIDs: run.ContextItemIDs, ForwardedProps: in.ForwardedProps,
+		Overrides: cmp.Or(how.Overrides, in.Overrides),
 	}
 	tool, isTool := graph.ToolOf(run.WorkflowID)
 	switch {
@@ -46,20 +59,26 @@ func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name, fromNode s
 	case run.Agent == "":
 		req.WorkflowID = run.WorkflowID
 	}
-	o := origin{rt: rt, run: &run, fromNode: fromNode, state: in.State}
+	o := origin{rt: rt, run: &run, fromNode: how.FromNode, state: in.State}
+	if how.FromCall != "" {
+		o.resumed = &work.Resumed{}
+		if err := o.find(ctx, how.FromCall); err != nil {
+			return req, unavailable(err)
+		}
+	}
 	if err := o.read(ctx); err != nil {
 		return req, unavailable(err)
 	}
-	req.RunID, req.Messages, req.State, req.kept = work.NewID(), o.messages, o.state, o.kept
+	req.RunID, req.Messages, req.State, req.kept, req.resumed = work.NewID(), o.messages, o.state, o.kept, o.resumed
 	if req.results, err = o.moveResults(ctx, req.RunID); err != nil {
 		return req, unavailable(err)
 	}
-	req.Metadata, err = rerunMetadata(&run, fromNode)
+	req.Metadata, err = rerunMetadata(&run, cmp.Or(how.FromNode, how.FromCall))
 	return req, err
 }
 
-// rerunMetadata returns a run's metadata with its id and the node from which it is run again.
-func rerunMetadata(run *Run, fromNode string) (json.RawMessage, error) {
+// rerunMetadata returns a run's metadata with its id and the node or the model call from which it is run again.
+func rerunMetadata(run *Run, from string) (json.RawMessage, error) {
 	members := make(map[string]json.RawMessage)
 	if len(run.Metadata) > 0 {
 		if err := json.Unmarshal(run.Metadata, &members); err != nil {
@@ -71,8 +90,8 @@ func rerunMetadata(run *Run, fromNode string) (json.RawMessage, error) {
 	}
 	delete(members, "rerunFrom")
 	members["rerunOf"], _ = data.JSON(run.ID) // strings always encode
-	if fromNode != "" {
-		members["rerunFrom"], _ = data.JSON(fromNode)
+	if from != "" {
+		members["rerunFrom"], _ = data.JSON(from)
 	}
 	return data.JSON(members)
 }
@@ -81,11 +100,34 @@ func rerunMetadata(run *Run, fromNode string) (json.RawMessage, error) {
 type origin struct {
 	rt       *Runtime
 	run      *Run
-	fromNode string
+	fromNode string     // of the call, if there is one
+	call     *ModelCall // the model call to begin from, or nil
+	cut      int64      // the event that the call began with
 
 	messages []agui.Message
 	state    json.RawMessage // nil for that of a new thread
 	kept     []work.Kept
+	resumed  *work.Resumed
+}
+
+// find reads the model call from which the run is run again, and its step.
+func (o *origin) find(ctx context.Context, id string) error {
+	call, err := o.rt.store.Prompt(ctx, o.run.Project, o.run.Key, id)
+	if errors.Is(err, ErrNotFound) {
+		return errUnknownCall
+	}
+	if err != nil {
+		return err
+	}
+	steps, err := o.rt.store.Steps(ctx, o.run.Project, o.run.Key, call.Step-1, 1)
+	if err != nil {
+		return err
+	}
+	if len(steps.Rows) == 0 || steps.Rows[0].Number != call.Step || steps.Rows[0].Generation != o.run.Generation {
+		return errUnknownCall
+	}
+	o.call, o.resumed.Step, o.fromNode = &call, steps.Rows[0], steps.Rows[0].NodeID
+	return nil
 }
 
 func (o *origin) read(ctx context.Context) error {
@@ -97,6 +139,10 @@ func (o *origin) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	i := slices.IndexFunc(spans, func(s data.Span) bool { return s.Generation == o.run.Generation })
+	if o.call != nil {
+		return o.readCall(ctx, g, spans[max(i, 0):])
+	}
 	if err := o.readMessages(ctx, g, spans); err != nil {
 		return err
 	}
@@ -105,11 +151,86 @@ func (o *origin) read(ctx context.Context) error {
 			return err
 		}
 	}
-	i := slices.IndexFunc(spans, func(s data.Span) bool { return s.Generation == o.run.Generation })
 	if i < 0 || o.fromNode == "" && o.state != nil { // it has not begun; or it says its state itself
 		return nil
 	}
-	return o.readState(ctx, &spans[i])
+	o.state, err = o.readState(ctx, &spans[i], func(rec *Record) bool {
+		st, ok := rec.Event.(agui.StepStarted)
+		return ok && (o.fromNode == "" || st.StepName == o.fromNode && st.SubagentRunID == "")
+	})
+	return err
+}
+
+// readCall reads what the model call's step began with, and had recorded and shown before the call. spans are those of its generation.
+func (o *origin) readCall(ctx context.Context, g grant, spans []data.Span) error {
+	if len(spans) == 0 {
+		return errUnknownCall
+	}
+	if err := o.readMessages(ctx, g, spans); err != nil {
+		return err
+	}
+	err := error(nil)
+	o.resumed.State, err = o.readState(ctx, &spans[0], func(rec *Record) bool {
+		ev, ok := rec.Event.(agui.Custom)
+		call, ok := agui.ModelCallOf(ev)
+		if ok = ok && call.ID == o.call.ID; ok {
+			o.cut = rec.ID
+		}
+		return ok
+	})
+	if err != nil {
+		return err
+	}
+	if err := o.readKept(ctx, g); err != nil {
+		return err
+	}
+	if o.run.Generation > 1 || o.state == nil {
+		o.state = spans[0].State
+	}
+	size := 0
+	records, err := o.rt.keyed.memos(ctx, g, o.run.Generation)
+	if err != nil {
+		return err
+	}
+	for i := range records {
+		m := &records[i]
+		if m.Step != o.call.Step || !m.Done || m.Event >= o.cut {
+			continue
+		}
+		if size += len(m.Output) + len(m.Place); size > o.rt.cfg.MessageBytes {
+			return o.tooLarge()
+		}
+		o.resumed.Records = append(o.resumed.Records, *m)
+	}
+	if o.run.Agent == "" { // other nodes show messages, too
+		return nil
+	}
+	return o.readShown(ctx, spans, size)
+}
+
+// readShown reads the messages that the generation had shown before the call, without those of sub-agents.
+func (o *origin) readShown(ctx context.Context, spans []data.Span, size int) error {
+	for after := int64(0); ; {
+		msgs, err := o.rt.store.RunMessages(ctx, o.run.Project, o.run.Key, after, tail.LatestMessages)
+		if err != nil {
+			return err
+		}
+		for i := range msgs.Rows {
+			m := &msgs.Rows[i]
+			after = m.Key
+			switch {
+			case m.State != data.MessageConsumed, m.EventID <= spans[0].First, m.EventID >= o.cut, m.SubagentRunID != "":
+			case m.Role == agui.RoleUser, m.Role == agui.RoleAssistant, m.Role == agui.RoleTool:
+				if size += len(m.Stored()); size > o.rt.cfg.MessageBytes {
+					return o.tooLarge()
+				}
+				o.resumed.Messages = append(o.resumed.Messages, m.Message)
+			}
+		}
+		if !msgs.More {
+			return nil
+		}
+	}
 }
 
 // readMessages reads what the thread had before the run, and the messages with which each generation of the run began. These are read from the
@@ -180,6 +301,18 @@ func (o *origin) moveResults(ctx context.Context, run string) ([]int64, error) {
 			k.Step.Output = &text
 		}
 	}
+	if o.resumed != nil {
+		for i := range o.resumed.Records {
+			m := &o.resumed.Records[i]
+			m.Output, found = work.MoveResults(m.Output, run)
+			calls = append(calls, found...)
+		}
+		for i := range o.resumed.Messages {
+			if m := &o.resumed.Messages[i]; m.Role == agui.RoleTool {
+				m.Content, _ = work.MoveResults(m.Content, run)
+			}
+		}
+	}
 	if len(calls) == 0 {
 		return nil, nil
 	}
@@ -209,7 +342,9 @@ func (o *origin) readKept(ctx context.Context, g grant) error {
 			after = st.Number
 			switch {
 			case st.Generation != o.run.Generation:
-			case st.NodeID == o.fromNode && began == nil:
+			case o.call != nil && st.Number == o.call.Step:
+				began = &data.Step{StartedAt: o.call.StartedAt}
+			case st.NodeID == o.fromNode && began == nil && o.call == nil:
 				began = st
 			case st.Status == data.Completed && st.CompletedAt != nil:
 				completed[st.NodeID] = *st
@@ -261,28 +396,30 @@ func ancestors(w plugins.Workflow, id string) map[string]bool {
 	return found
 }
 
-// readState reads the state that the thread had when fromNode began, or else the first step.
-func (o *origin) readState(ctx context.Context, first *data.Span) error {
+// readState reads the state that the thread had when an event came that is the one, or at the end of the log if none need be. Only events
+// that change the state or begin a step or a model call are asked about.
+func (o *origin) readState(ctx context.Context, first *data.Span, isOne func(*Record) bool) (json.RawMessage, error) {
 	f := fold.New(first.State, nil)
 	q := EventQuery{After: first.First - 1, Limit: tail.LatestMessages, Admit: func(rec *Record) bool {
 		switch rec.Event.Type() {
 		case agui.TypeStateSnapshot, agui.TypeStateDelta, agui.TypeStepStarted:
 			return true
+		case agui.TypeCustom:
+			return o.call != nil
 		}
 		return false
 	}}
 	for {
 		recs, next, err := o.rt.RunEvents(ctx, o.run, q)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, rec := range recs {
-			if st, ok := rec.Event.(agui.StepStarted); ok && (o.fromNode == "" || st.StepName == o.fromNode && st.SubagentRunID == "") {
-				o.state = f.State()
-				return nil
+			if isOne(rec) {
+				return f.State(), nil
 			}
 			if _, err := f.Apply(rec.Event); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if q.After = next; next == 0 {
@@ -290,8 +427,7 @@ func (o *origin) readState(ctx context.Context, first *data.Span) error {
 		}
 	}
 	if o.fromNode != "" {
-		return refuse(KindConflict, "input_gone", "The log of the run is not kept any more")
+		return nil, refuse(KindConflict, "input_gone", "The log of the run is not kept any more")
 	}
-	o.state = f.State()
-	return nil
+	return f.State(), nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
@@ -43,8 +44,11 @@ type StartRequest struct {
 	BodyHash       string       // of the request, to distinguish a repeat of a runId from another request
 	Idempotency    *Idempotency // nil when the client gave no key
 
-	kept    []work.Kept // nodes that the run need not execute: see Rerun
-	results []int64     // keys of the files with results that these nodes and the messages refer to
+	Overrides *plugins.ModelOverrides // of the Agent, nil for none; with accounts for operators
+
+	kept    []work.Kept   // nodes that the run need not execute: see Rerun
+	resumed *work.Resumed // the step that it begins in the middle of, or nil
+	results []int64       // keys of the files with results that these nodes and the messages refer to
 
 	Late func(Started) `json:"-"` // receives the started run if StartRun has returned outcome_unknown and the run starts after all; may be nil
 }
@@ -136,6 +140,9 @@ func (rt *Runtime) check(c Caller, req *StartRequest) error {
 	}
 	if req.RewindTo != "" && len(req.Resume) > 0 {
 		return refuse(KindInvalid, "invalid_request", "Give resume or rewindTo, not both: an answer goes on with its run")
+	}
+	if err := rt.checkOverrides(c, offered, req); err != nil {
+		return err
 	}
 	switch req.Multitask {
 	case "", EnqueueRun, RejectRun, InterruptRuns, RollbackRuns:
@@ -352,7 +359,8 @@ func (s *starting) newRun(ctx context.Context) error {
 	}
 	in := work.Input{
 		Tools: s.req.Tools, Context: s.req.Context, ForwardedProps: s.req.ForwardedProps, RewindTo: s.req.RewindTo,
-		HideFrom: s.plan.hideFrom, Edited: s.edited(), Kept: s.req.kept,
+		HideFrom: s.plan.hideFrom, Edited: s.edited(), Kept: s.req.kept, Resumed: s.req.resumed,
+		Overrides: s.req.Overrides,
 	}
 	if t := s.rt.cfg.Tracer; t != nil {
 		in.Trace = t.Parent(ctx)

@@ -8,15 +8,15 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-const memoColumns = `run_key, generation, step, place, tool, agent, hash, call_id, begun, done, output`
+const memoColumns = `run_key, generation, step, place, tool, agent, hash, call_id, begun, done, output, event`
 
 const (
 	upsertMemo = `
 INSERT INTO memos (` + memoColumns + `)
-VALUES (?::bigint, ?::bigint, ?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::boolean, ?::boolean, ?::text)
+VALUES (?::bigint, ?::bigint, ?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text, ?::boolean, ?::boolean, ?::text, ?::bigint)
 ON CONFLICT (run_key, generation, step, place) DO UPDATE SET
 	tool = excluded.tool, agent = excluded.agent, hash = excluded.hash, call_id = excluded.call_id,
-	begun = excluded.begun, done = excluded.done, output = excluded.output`
+	begun = excluded.begun, done = excluded.done, output = excluded.output, event = excluded.event`
 
 	selectMemos = `
 SELECT ` + memoColumns + ` FROM memos WHERE run_key = ? AND generation = ?
@@ -32,13 +32,13 @@ const maxMemos = 1_000_000
 
 func memoCells(m *data.Memo) []any {
 	return []any{
-		m.RunKey, m.Generation, m.Step, m.Place, m.Tool, m.Agent, m.Hash, m.CallID, m.Begun, m.Done, raw(m.Output),
+		m.RunKey, m.Generation, m.Step, m.Place, m.Tool, m.Agent, m.Hash, m.CallID, m.Begun, m.Done, raw(m.Output), m.Event,
 	}
 }
 
 func scanMemo(rows *sql.Rows) (m data.Memo, err error) {
 	err = rows.Scan(&m.RunKey, &m.Generation, &m.Step, &m.Place, &m.Tool, &m.Agent, &m.Hash, &m.CallID,
-		&m.Begun, &m.Done, rawInto{&m.Output})
+		&m.Begun, &m.Done, rawInto{&m.Output}, &m.Event)
 	return m, err
 }
 

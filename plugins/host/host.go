@@ -79,3 +79,10 @@ type Chooser interface {
 	// Chooses returns the names or patterns of the tools and agents, and the number that the model takes, 0 for any.
 	Chooses() (patterns []string, most int)
 }
+
+// Overridable is an Agent that asks its model with Input.Overrides.
+type Overridable interface {
+	plugins.Agent
+	// Overridable does nothing.
+	Overridable()
+}

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"path"
 	"reflect"
 	"strings"
@@ -86,7 +87,10 @@ type Agent struct {
 	left   *leftOut
 }
 
-var _ host.Chooser = (*Agent)(nil)
+var (
+	_ host.Chooser     = (*Agent)(nil)
+	_ host.Overridable = (*Agent)(nil)
+)
 
 // New returns an agent. It fails for an invalid configuration.
 func New(cfg Config) (*Agent, error) {
@@ -152,8 +156,44 @@ func (a *Agent) Chooses() (patterns []string, most int) {
 	return a.cfg.Tools, most
 }
 
+// Overridable implements host.Overridable.
+func (a *Agent) Overridable() {}
+
+// with returns the agent as a run overrides it.
+func (a *Agent) with(o *plugins.ModelOverrides) *Agent {
+	if o == nil {
+		return a
+	}
+	other := *a
+	if o.Model != "" {
+		other.cfg.Options.Model, other.models = o.Model, a.models[:1]
+		other.cfg.ContextTokens = cmp.Or(contextOf(o.Model), a.cfg.ContextTokens)
+	}
+	if o.System != nil {
+		other.cfg.System = *o.System
+	}
+	if p := o.Parameters; p != nil {
+		set := &other.cfg.Options
+		set.MaxTokens, set.Seed, set.StopWords = p.MaxTokens, p.Seed, p.Stop
+		set.Temperature, set.TopP = option(p.Temperature), option(p.TopP)
+	}
+	return &other
+}
+
+// option returns a parameter as llms.CallOptions have it: 0 is unset, and -0 a 0.
+func option(n *float64) float64 {
+	switch {
+	case n == nil:
+		return 0
+	case *n == 0:
+		return math.Copysign(0, -1)
+	}
+	return *n
+}
+
 // Run executes one turn of the conversation.
 func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	a = a.with(run.Input.Overrides)
 	t := &turn{Agent: a, run: run, tools: offered(run, a.cfg.Tools), results: results{most: 4 * a.cfg.ResultTokens}}
 	if err := t.begin(ctx); err != nil {
 		return agui.WorkerOutput{}, err

@@ -422,6 +422,7 @@ type Memo struct {
 	Begun      bool   // the call may have reached the tool
 	Done       bool
 	Output     json.RawMessage // nil until done
+	Event      int64           // the last event of the log when it was written
 }
 
 // Interrupt is a question of a run, or a call for its client to answer. A row replaces the one with the same RunKey and

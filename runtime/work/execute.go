@@ -122,7 +122,7 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 	in := plugins.Input{
 		Query: l.run.InputQuery, State: l.span.began.state, Tools: l.input.Tools, Context: l.input.Context,
 		ContextItemIDs: l.run.ContextItemIDs, ForwardedProps: l.input.ForwardedProps,
-		ThreadID: l.span.thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project,
+		ThreadID: l.span.thread.ID, RunID: l.run.ID, User: l.run.User, Project: l.run.Project, Overrides: l.input.Overrides,
 	}
 	l.mu.Lock()
 	for i := range l.history.rows {

@@ -132,8 +132,12 @@ func (l *live) calling() bool {
 
 // record adds a row of a worker's record or question to an item. Crashes and releases are counted from the last record. l.mu is held.
 func (l *live) record(it *commit.Item, row data.Row) {
+	m, ok := row.(*data.Memo)
+	if ok {
+		m.Event = l.span.last
+	}
 	it.Rows = append(it.Rows, l.journal.add(row))
-	if m, ok := row.(*data.Memo); ok && m.Done {
+	if ok && m.Done {
 		l.released = 0
 		l.progressed(it)
 	}

@@ -68,14 +68,14 @@ func (j *journal) calls() (list []*data.Memo) {
 	return list
 }
 
-// complete completes the record of a call with its result and returns its row, or nil when there is no such record.
-func (j *journal) complete(id string, result *agui.ToolCallResult) data.Row {
+// complete completes the record of a call with its result, behind an event, and returns its row, or nil when there is no such record.
+func (j *journal) complete(id string, result *agui.ToolCallResult, event int64) data.Row {
 	m := j.call(id)
 	if m == nil || m.Tool == "" {
 		return nil
 	}
 	row := *m
-	row.Done, row.Output = true, mustJSON(result.Output)
+	row.Done, row.Output, row.Event = true, mustJSON(result.Output), event
 	return j.add(&row)
 }
 

@@ -73,15 +73,17 @@ type live struct {
 
 // Input holds the parts of a request that a run needs for its whole life.
 type Input struct {
-	State          json.RawMessage `json:"state,omitempty"` // replaces the thread's when the run starts
-	Tools          []agui.Tool     `json:"tools,omitempty"`
-	Context        []agui.Context  `json:"context,omitempty"`
-	ForwardedProps json.RawMessage `json:"forwardedProps,omitempty"`
-	RewindTo       string          `json:"rewindTo,omitempty"` // hide the messages after this one
-	HideFrom       int64           `json:"hideFrom,omitempty"` // hide the message of this seq and all later ones
-	Edited         *agui.Message   `json:"edited,omitempty"`   // replaces the thread's message of this id when the run starts
-	Kept           []Kept          `json:"kept,omitempty"`     // nodes that the run does not execute in its first generation, by the beginning of their steps
-	Trace          string          `json:"trace,omitempty"`    // the operation that the run belongs to: see Tracer.Parent
+	State          json.RawMessage         `json:"state,omitempty"` // replaces the thread's when the run starts
+	Tools          []agui.Tool             `json:"tools,omitempty"`
+	Context        []agui.Context          `json:"context,omitempty"`
+	ForwardedProps json.RawMessage         `json:"forwardedProps,omitempty"`
+	RewindTo       string                  `json:"rewindTo,omitempty"` // hide the messages after this one
+	HideFrom       int64                   `json:"hideFrom,omitempty"` // hide the message of this seq and all later ones
+	Edited         *agui.Message           `json:"edited,omitempty"`   // replaces the thread's message of this id when the run starts
+	Kept           []Kept                  `json:"kept,omitempty"`     // nodes that the run does not execute in its first generation, by the beginning of their steps
+	Resumed        *Resumed                `json:"resumed,omitempty"`  // a step that the run begins in the middle of, in its first generation
+	Overrides      *plugins.ModelOverrides `json:"overrides,omitempty"`
+	Trace          string                  `json:"trace,omitempty"` // the operation that the run belongs to: see Tracer.Parent
 }
 
 // Kept is a node that an earlier run has completed, with the step that did. A rerun has both as its own.
@@ -261,7 +263,7 @@ func (l *live) stage(it *commit.Item, s *step, ev agui.Event) error {
 	case agui.ToolCallResult:
 		delete(l.span.calls, e.ToolCallID)
 		if left {
-			it.Rows = append(it.Rows, l.journal.complete(e.ToolCallID, &e))
+			it.Rows = append(it.Rows, l.journal.complete(e.ToolCallID, &e, l.span.last))
 		}
 	case agui.Custom:
 		if e.Name == agui.ProgressEvent {

@@ -72,6 +72,9 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 	if err := o.prepare(ctx); err != nil {
 		return err
 	}
+	if o.l.input.Resumed != nil && o.row.Generation == 1 {
+		return o.resumeStep(o.l.input.Resumed)
+	}
 	return o.enterAgent(first)
 }
 

@@ -407,7 +407,7 @@ func (l *live) goesOn(m *data.Memo) bool {
 // failCall stages the interrupted result of a call that gets no other, and completes its record.
 func (r *repair) failCall(id string) error {
 	result := r.l.failedCall(id, codeInterrupted)
-	if row := r.l.journal.complete(id, &result); row != nil {
+	if row := r.l.journal.complete(id, &result, r.l.span.last); row != nil {
 		r.it.Rows = append(r.it.Rows, row)
 	}
 	return r.l.span.stage(r.it, result)

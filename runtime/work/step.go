@@ -507,7 +507,7 @@ func (s *step) failCalls(it *commit.Item, answer bool) error {
 		if err := l.stage(it, s, result); err != nil {
 			return err
 		}
-		if row := l.journal.complete(id, &result); row != nil {
+		if row := l.journal.complete(id, &result, l.span.last); row != nil {
 			it.Rows = append(it.Rows, row)
 		}
 	}

@@ -269,7 +269,7 @@ func testMemoInterrupt(t *testing.T, f *fixture) {
 	memos := []data.Memo{
 		{
 			RunKey: run.Key, Generation: 1, Step: 1, Place: "tool:t#1", Tool: "t", Hash: "h", CallID: "call",
-			Begun: true, Done: true, Output: object("o"),
+			Begun: true, Done: true, Output: object("o"), Event: 7,
 		},
 		{RunKey: run.Key, Generation: 1, Step: 1, Place: "tool:t#2"},
 	}

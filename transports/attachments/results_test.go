@@ -139,8 +139,8 @@ func TestResult_StaysForReruns(t *testing.T) {
 			{second, "said", "", "/api/v1/threads/%s/messages"},
 			{flow, "flow", "told", "/api/projects/default/agent-runs/%s/steps"},
 		} {
-			again := start(s.Runtime.Rerun(t.Context(), s.Caller, s.Caller, c.origin, c.from))
-			twice := start(s.Runtime.Rerun(t.Context(), s.Caller, s.Caller, again, c.from))
+			again := start(s.Runtime.Rerun(t.Context(), s.Caller, s.Caller, c.origin, runtime.RerunRequest{FromNode: c.from}))
+			twice := start(s.Runtime.Rerun(t.Context(), s.Caller, s.Caller, again, runtime.RerunRequest{FromNode: c.from}))
 			threads := map[string]string{}
 			for _, id := range []string{again, twice} {
 				run, err := s.Runtime.Run(t.Context(), s.Caller, id)

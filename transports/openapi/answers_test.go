@@ -132,6 +132,7 @@ func (c *client) runs() {
 	c.await(demo, "COMPLETED")
 	c.do(202, "POST", runs+"/"+demo+"/rerun", `{"fromNode": "review"}`)
 	c.do(400, "POST", runs+"/"+demo+"/rerun", `{"fromNode": "none"}`)
+	c.do(400, "POST", runs+"/"+demo+"/rerun", `{"fromCall": "none", "overrides": {"model": "m"}}`)
 	c.do(404, "POST", runs+"/none/rerun", "")
 	if w := c.do(200, "GET", runs+"/"+demo+"/definition", "").(object); w["name"] != "demo" || len(w["nodes"].([]any)) < 2 {
 		c.Errorf("the run has %v", w)

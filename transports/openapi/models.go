@@ -107,6 +107,7 @@ func (d *describer) resources() {
 		says("parentRunId", "The run this one was started for."),
 		says("interrupts", "What it asks now."),
 		may("metadata", object("Of its request; not in lists, nor without any.")),
+		may("overrides", ref("Overrides")),
 		may("waiting", object("Only while a run is QUEUED, or has no slot among the runs at once.",
 			must("reason", choice("Another run of its thread executes, or waits for an answer; the runs at once of its user, its project, its agent "+
 				"or the server are at their limit, in number or in bytes; or a model's provider takes no calls at present, so that the run has lent its slot.",

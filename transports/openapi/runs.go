@@ -125,14 +125,16 @@ func (d *describer) runs() {
 		},
 	})
 	d.add("POST "+run+"/rerun", operation{
-		ID: "rerunRun", Summary: "Run a run again, all of it or from a node",
+		ID: "rerunRun", Summary: "Run a run again, all of it or from a node or a model call",
 		Description: "On a new thread of yours, with the messages, state, tools, context and metadata of the run, its id in `metadata.rerunOf`, and the messages " +
-			"before it. With `fromNode` the new run begins as the run was when that node began: the nodes that were completed then are not executed again.",
+			"before it. With `fromNode` the new run begins as the run was when that node began: the nodes that were completed then are not executed again. " +
+			"With `fromCall` also the step of that model call begins with what it had recorded before the call.",
 		Parameters: []parameter{userParam, keyHeader},
 		Body:       accept(ref("RerunRequest"), "rerun"),
 		Answers: startAnswers(answers{
 			"202": reply("The new run was taken.", ref("Started"), "started"),
 			"400": refuse("The body is wrong, or the run has begun no such node.", "unknown_node", `The run has begun no node "none"`,
+				"unknown_call", "The run has made no such model call in its latest generation",
 				"invalid_request", "fromNode must be a string"),
 			"404": refuse("There is no such run, or its agent, workflow or tool is gone.", "not_found", "Run not found"),
 			"409": refuse("What the run began with is gone.", "input_gone", "The messages that the run was started with are not kept any more"),

@@ -1,6 +1,10 @@
 package openapi
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
 
 // startExamples are requests for a run.
 var startExamples = []string{"start-least", "start-script", "start-workflow", "start-agui", "start-answer"}
@@ -32,6 +36,7 @@ func (d *describer) requests() {
 		may("multitask", choice("What to do when the thread has a run already. Absent "+
 			"means enqueue.", "enqueue", "reject", "interrupt", "rollback")),
 		may("projectId", text("The project, unless path or query name one.")),
+		may("overrides", ref("Overrides")),
 		may("rewindTo", text("A message: what follows it is hidden, to edit or to generate again.")),
 	))
 	d.schemas.name("InputMessage", object("A message as a client sends it.", append([]member{
@@ -39,7 +44,17 @@ func (d *describer) requests() {
 		may("id", name("Unique in its thread. Absent: a new one.")),
 	}, messageMembers()...)...))
 	d.schemas.name("RerunRequest", object("What of a run to run again.",
-		may("fromNode", name("The node of its workflow to begin from. Absent: all of it."))))
+		may("fromNode", name("The node of its workflow to begin from. Absent: all of it.")),
+		may("fromCall", name("The model call of its latest generation to begin from, by its id. Not with fromNode.")),
+		may("overrides", ref("Overrides"))))
+	d.schemas.name("Overrides", object("What replaces the configuration of an agent that asks a model. With accounts for operators.",
+		may("model", text("Another model of its provider. It has no fallbacks.")),
+		may("system", text("Its instructions, up to 1 MiB.")),
+		may("parameters", object("All parameters of its calls; those that are absent are the provider's defaults.",
+			may("temperature", &jsonschema.Schema{Type: "number", Minimum: new(0.0), Maximum: new(2.0)}),
+			may("topP", &jsonschema.Schema{Type: "number", Minimum: new(0.0), Maximum: new(1.0)}),
+			may("maxTokens", count("")), may("seed", &jsonschema.Schema{Type: "integer"}),
+			may("stop", list(text(""), "Up to 16 texts at which the answer ends."))))))
 	d.schemas.name("AppendRequest", object("A message to append.",
 		must("content", text("Its text, up to 1 MiB, not blank.")),
 		may("contextItemIds", list(text(""), "Stored with the message and handed to the worker."))))
@@ -50,6 +65,7 @@ func startAnswers(own answers) answers {
 	all := answers{
 		"400": refuse("The body is wrong, or asks what the thread's state does not admit.",
 			"invalid_request", "threadId must be a string", "invalid_json", "The request body is not valid JSON",
+			"invalid_overrides", "overrides need an agent that asks a model, named in agent",
 			"missing_agent", "Give an agent or a workflowId: the thread has had no run",
 			"interrupts_open", "The answer must cover every open interrupt and pending tool call of the run"),
 		"404": refuse("There is no such agent, workflow "+

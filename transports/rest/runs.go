@@ -66,7 +66,7 @@ func (t Transport) start(c *fiber.Ctx, who runtime.Caller) error {
 
 // rerun answers POST rerun: the caller starts a run again that it may read.
 func (t Transport) rerun(c *fiber.Ctx, who runtime.Caller) error {
-	fromNode, err := wire.DecodeRerun(c.Request().Body())
+	how, err := wire.DecodeRerun(c.Request().Body())
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (t Transport) rerun(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	req, err := t.Runtime.Rerun(c.UserContext(), who, reader, runID(c), fromNode)
+	req, err := t.Runtime.Rerun(c.UserContext(), who, reader, runID(c), how)
 	if err != nil {
 		return err
 	}

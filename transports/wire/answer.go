@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -49,6 +50,8 @@ type Run struct {
 	Metadata       json.RawMessage   `json:"metadata,omitempty"`  // of its request, an object; not in lists
 	LastEvent      *LastEvent        `json:"lastEvent,omitempty"` // its latest event; not in lists
 	Waiting        *Waiting          `json:"waiting,omitempty"`   // why it does not begin or go on
+
+	Overrides *plugins.ModelOverrides `json:"overrides,omitempty"` // of its agent; not in lists
 }
 
 // Waiting is why a run does not begin or go on.
@@ -100,7 +103,7 @@ func NewRun(r *runtime.Run, interrupts []agui.Interrupt, cost *float64) Run {
 		ContextItemIDs: list(r.ContextItemIDs), ThreadID: r.ThreadID, ConversationID: r.ConversationID,
 		Agent: orNull(r.Agent), Error: r.Error, Generation: r.Generation, Usage: list(r.Usage),
 		CreatedAt: stamp(r.CreatedAt), ParentRunID: orNull(r.ParentRun), Interrupts: list(interrupts),
-		User: r.User, Cost: cost, ThreadTitle: orNull(r.ThreadTitle), Metadata: r.Metadata,
+		User: r.User, Cost: cost, ThreadTitle: orNull(r.ThreadTitle), Metadata: r.Metadata, Overrides: runtime.Overrides(r),
 	}
 	if r.StartedAt != nil {
 		run.Attempts = r.Attempt + 1

@@ -1,11 +1,13 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -72,7 +74,7 @@ func (r *request) run() (RunRequest, error) {
 			Messages: in.Messages, State: r.object("state"), Tools: in.Tools, Context: in.Context,
 			ContextItemIDs: r.texts("contextItemIds"), ForwardedProps: in.ForwardedProps, Resume: in.Resume,
 			Metadata: r.object("metadata"), Multitask: runtime.Multitask(r.text("multitask")),
-			RewindTo: r.text("rewindTo"),
+			RewindTo: r.text("rewindTo"), Overrides: r.overrides(),
 		},
 		ProjectID: r.text("projectId"), ProtocolVersion: in.ProtocolVersion,
 	}
@@ -121,15 +123,33 @@ func DecodeToolRun(body []byte) (RunRequest, error) {
 	return req, r.err
 }
 
-// DecodeRerun reads the body of a request to run a run again, and returns the node to begin from, "" for all of the run. It fails as
-// DecodeRun does. The body may be empty.
-func DecodeRerun(body []byte) (fromNode string, err error) {
+// DecodeRerun reads the body of a request to run a run again. It fails as DecodeRun does. The body may be empty.
+func DecodeRerun(body []byte) (runtime.RerunRequest, error) {
 	if len(body) == 0 {
-		return "", nil
+		return runtime.RerunRequest{}, nil
 	}
 	r := read(body)
-	fromNode = r.name("fromNode")
-	return fromNode, r.err
+	how := runtime.RerunRequest{FromNode: r.name("fromNode"), FromCall: r.name("fromCall"), Overrides: r.overrides()}
+	if r.err == nil && how.FromNode != "" && how.FromCall != "" {
+		r.err = Refuse(codeRequest, "Give fromNode or fromCall, not both")
+	}
+	return how, r.err
+}
+
+// overrides returns the member overrides, nil when it is absent.
+func (r *request) overrides() *plugins.ModelOverrides {
+	raw := r.object("overrides")
+	if raw == nil {
+		return nil
+	}
+	var o plugins.ModelOverrides
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil {
+		r.err = refuseMember("overrides", codeRequest, "overrides must be {model, system, parameters: {temperature, topP, maxTokens, seed, stop}}")
+		return nil
+	}
+	return &o
 }
 
 // DecodeAppend reads the body of a request to append a message to a run.

@@ -223,6 +223,7 @@ CREATE TABLE memos (
     begun      boolean NOT NULL,
     done       boolean NOT NULL,
     output     text,
+    event      bigint NOT NULL,
     PRIMARY KEY (run_key, generation, step, place)
 ) WITH (
     autovacuum_analyze_threshold = 2000, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = 2000

@@ -189,6 +189,7 @@ CREATE TABLE memos (
     begun      INTEGER NOT NULL,
     done       INTEGER NOT NULL,
     output     TEXT,
+    event      INTEGER NOT NULL,
     PRIMARY KEY (run_key, generation, step, place)
 ) STRICT;
 

@@ -1,0 +1,62 @@
+package runtime
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
+)
+
+var errOverrides = refuse(KindForbidden, "forbidden", "Your role may not override the model of an agent")
+
+// maxSystem limits instructions of an override, in bytes, and maxStops the texts at which an answer ends.
+const (
+	maxSystem = 1 << 20
+	maxStops  = 16
+)
+
+// checkOverrides refuses overrides that the caller may not give, that are not for an agent with a model, or that no provider accepts.
+func (rt *Runtime) checkOverrides(c Caller, offered *host.Registry, req *StartRequest) error {
+	o := req.Overrides
+	if o == nil {
+		return nil
+	}
+	if rt.cfg.Accounts && !c.calls() {
+		return errOverrides
+	}
+	bad := func(of, why string) error { return refuseAt("/overrides"+of, "invalid_overrides", "%s", why) }
+	agent, _ := offered.Agent(req.Agent)
+	if _, ok := agent.(host.Overridable); !ok {
+		return bad("", "overrides need an agent that asks a model, named in agent")
+	}
+	p := o.Parameters
+	switch {
+	case len(req.Resume) > 0:
+		return bad("", "Give resume or overrides, not both: an answer goes on with its run")
+	case o.Model != "" && !ValidName(o.Model):
+		return bad("/model", "model must be 1 to 200 characters without control characters")
+	case o.System != nil && len(*o.System) > maxSystem:
+		return bad("/system", "system may have 1 MiB")
+	case p == nil:
+		return nil
+	case p.Temperature != nil && (*p.Temperature < 0 || *p.Temperature > 2):
+		return bad("/parameters/temperature", "temperature must be 0 to 2")
+	case p.TopP != nil && (*p.TopP < 0 || *p.TopP > 1):
+		return bad("/parameters/topP", "topP must be 0 to 1")
+	case p.MaxTokens < 0:
+		return bad("/parameters/maxTokens", "maxTokens must not be negative")
+	case len(p.Stop) > maxStops:
+		return bad("/parameters/stop", "stop may have 16 texts")
+	}
+	return nil
+}
+
+// Overrides returns what a run that was read alone has overridden of its agent, or nil.
+func Overrides(r *Run) *plugins.ModelOverrides {
+	var in struct{ Overrides *plugins.ModelOverrides }
+	if !bytes.Contains(r.Input, []byte(`"overrides"`)) || json.Unmarshal(r.Input, &in) != nil {
+		return nil
+	}
+	return in.Overrides
+}
