@@ -26,15 +26,21 @@ export function useAppend() {
   );
 }
 
-/** rerun starts a run again on a new thread, from a node of its workflow or all of it. A repeat with the same key gets the same run. */
-export function rerun(project: string, run: Which, key: string, fromNode?: string): Promise<Started> {
-  return ask<Started>(runURL(project, run, "/rerun"), { method: "POST", headers: { "Idempotency-Key": key }, body: JSON.stringify(fromNode ? { fromNode } : {}) });
+/** From is where a rerun begins: at a node of its workflow, at a model call, or at its beginning. */
+export interface From {
+  fromNode?: string;
+  fromCall?: string;
 }
 
-/** useRerun is rerun of one run, with a key for each node. */
+/** rerun starts a run again on a new thread. A repeat with the same key gets the same run. */
+export function rerun(project: string, run: Which, key: string, from: From = {}): Promise<Started> {
+  return ask<Started>(runURL(project, run, "/rerun"), { method: "POST", headers: { "Idempotency-Key": key }, body: JSON.stringify(from) });
+}
+
+/** useRerun is rerun of one run, with a key for each place to begin at. */
 export function useRerun() {
   const [key] = useState(() => made("rerun"));
-  return useChange((project, { run, fromNode }: { run: Which; fromNode: string }) => rerun(project, run, `${key}-${fromNode}`, fromNode));
+  return useChange((project, { run, from }: { run: Which; from: From }) => rerun(project, run, `${key}-${from.fromNode ?? ""}-${from.fromCall ?? ""}`, from));
 }
 
 export interface Started {

@@ -294,8 +294,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Run a run again, all of it or from a node
-         * @description On a new thread of yours, with the messages, state, tools, context and metadata of the run, its id in `metadata.rerunOf`, and the messages before it. With `fromNode` the new run begins as the run was when that node began: the nodes that were completed then are not executed again.
+         * Run a run again, all of it or from a node or a model call
+         * @description On a new thread of yours, with the messages, state, tools, context and metadata of the run, its id in `metadata.rerunOf`, and the messages before it. With `fromNode` the new run begins as the run was when that node began: the nodes that were completed then are not executed again. With `fromCall` also the step of that model call begins with what it had recorded before the call.
          */
         post: operations["rerunRun"];
         delete?: never;
@@ -3479,6 +3479,22 @@ export interface components {
             /** @description More, for programs. */
             details?: Record<string, never>;
         };
+        /** @description What replaces the configuration of an agent that asks a model. With accounts for operators. */
+        Overrides: {
+            /** @description Another model of its provider. It has no fallbacks. */
+            model?: string;
+            /** @description Its instructions, up to 1 MiB. */
+            system?: string;
+            /** @description All parameters of its calls; those that are absent are the provider's defaults. */
+            parameters?: {
+                temperature?: number;
+                topP?: number;
+                maxTokens?: number;
+                seed?: number;
+                /** @description Up to 16 texts at which the answer ends. */
+                stop?: string[];
+            };
+        };
         /** @description Leads from one page of a run's log to the next. */
         PageInfo: {
             /** @description This page's `after_event_id`. */
@@ -3842,6 +3858,9 @@ export interface components {
         RerunRequest: {
             /** @description The node of its workflow to begin from. Absent: all of it. */
             fromNode?: string;
+            /** @description The model call of its latest generation to begin from, by its id. Not with fromNode. */
+            fromCall?: string;
+            overrides?: components["schemas"]["Overrides"];
         };
         /** @description The answer to an interrupt. */
         ResumeEntry: {
@@ -3961,6 +3980,7 @@ export interface components {
                  */
                 until?: string;
             };
+            overrides?: components["schemas"]["Overrides"];
         };
         /** @description Those of one run. */
         RunLimits: {
@@ -4014,6 +4034,7 @@ export interface components {
             multitask?: "enqueue" | "reject" | "interrupt" | "rollback";
             /** @description The project, unless path or query name one. */
             projectId?: string;
+            overrides?: components["schemas"]["Overrides"];
             /** @description A message: what follows it is hidden, to edit or to generate again. */
             rewindTo?: string;
         };
@@ -4855,6 +4876,7 @@ export interface components {
             multitask?: "enqueue" | "reject" | "interrupt" | "rollback";
             /** @description The project, unless path or query name one. */
             projectId?: string;
+            overrides?: components["schemas"]["Overrides"];
             /** @description A message: what follows it is hidden, to edit or to generate again. */
             rewindTo?: string;
         } | {

@@ -57,7 +57,7 @@ function Thread({ threadId }: { threadId: string }) {
   useEffect(() => {
     if (missing) return socket.changes(() => setGeneration((n) => n + 1)); // another tab may have created it
   }, [socket, missing]);
-  const [tab, setTab] = useState("state");
+  const [tab, setTab] = useState(setup.overrides ? "model" : "state");
   const [files, setFiles] = useState<Attachment[]>([]);
   const [declared, declare] = useState<Declared | null>(null); // here, because the settings move when the window becomes narrow
   const side = <Side log={log} setup={setup} change={change} worker={worker} threadId={threadId} files={files} tab={tab} choose={setTab} declare={declare} />;
@@ -116,7 +116,9 @@ function Before({ setup, change }: { setup: Setup; change: (part: Partial<Setup>
       <summary>{list === null ? "The messages before yours are not a JSON array" : `${list.length} messages of a prompt come before yours`}</summary>
       <div className="stack">
         <p className="muted">
-          The agent above adds its own instructions, tools, model and parameters. Choose another agent to change these.
+          {setup.overrides
+            ? "The agent above adds its tools. Its instructions, model and parameters are those of the call, and can be changed in the settings."
+            : "The agent above adds its own instructions, tools, model and parameters. Choose another agent to change these."}
         </p>
         <CodeEditor label="Messages before yours" value={setup.before ?? ""} onChange={(before) => change({ before })} height={200} />
         <div>

@@ -3,7 +3,7 @@ import { session } from "../../api/session";
 import type { Attachment, RunRequest } from "../../api/types";
 import { parsed } from "../../ui/json";
 import { command, quoted } from "../run/curl";
-import type { Setup, Worker } from "./setup";
+import type { Overrides, Setup, Worker } from "./setup";
 
 /** envelope returns the members that all requests of a thread have. */
 export function envelope(setup: Setup, worker: Worker, threadId: string): RunRequest {
@@ -16,8 +16,14 @@ export function envelope(setup: Setup, worker: Worker, threadId: string): RunReq
     ...(setup.tools.length > 0 ? { tools: setup.tools } : {}),
     ...(setup.context.length > 0 ? { context: setup.context } : {}),
     ...(isObject(props) ? { forwardedProps: props } : {}),
+    ...(setup.overrides && worker.kind === "agent" ? { overrides: overridesOf(setup.overrides) } : {}),
     ...(setup.multitask === "enqueue" ? {} : { multitask: setup.multitask }),
   };
+}
+
+function overridesOf({ model, system, parameters }: Overrides): RunRequest["overrides"] {
+  const set = parsed(parameters);
+  return { ...(model.trim() && { model: model.trim() }), system, ...(isObject(set) && { parameters: set }) };
 }
 
 /** said returns a request with a text and files, behind the messages that begin the thread. */

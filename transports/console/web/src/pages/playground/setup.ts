@@ -16,6 +16,13 @@ export interface Worker {
   name: string;
 }
 
+/** Overrides replace what the agent asks its model with. */
+export interface Overrides {
+  model: string;
+  system: string;
+  parameters: string; // JSON
+}
+
 /** Setup is the data that is sent with each message of a thread, as set in this tab. */
 export interface Setup {
   worker: Worker | null; // null: the worker of the thread's last run
@@ -25,10 +32,11 @@ export interface Setup {
   props: string; // JSON: forwardedProps
   before: string | null; // JSON: messages that begin the thread, before the first one that is written here
   state: string | null; // JSON: replaces the thread's state with the next message
+  overrides: Overrides | null; // null: what the agent is configured with
   multitask: NonNullable<RunRequest["multitask"]>;
 }
 
-const fresh: Setup = { worker: null, text: "", tools: [], context: [], props: "", before: null, state: null, multitask: "enqueue" };
+const fresh: Setup = { worker: null, text: "", tools: [], context: [], props: "", before: null, state: null, overrides: null, multitask: "enqueue" };
 
 const keyOf = (user: string, threadId: string) => `baton.playground.${user}.${threadId}`;
 

@@ -60,6 +60,11 @@ export function Header({ run, log, onDelete }: { run: Run; log: RunLog; onDelete
           </Fact>
         )}
         <Reruns run={run} />
+        {run.overrides && (
+          <Fact name="Overrides">
+            <span title={JSON.stringify(run.overrides, null, 2).slice(0, 2_000)}>{Object.entries(run.overrides).map(([of, to]) => (of === "model" ? String(to) : of)).join(", ")}</span>
+          </Fact>
+        )}
         <Fact name="Events">
           <span data-whole={log.complete}>
             {number(log.events.length)}

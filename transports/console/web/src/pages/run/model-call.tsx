@@ -1,11 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
+import { useRerun } from "../../api/actions";
 import { ask } from "../../api/client";
 import { made } from "../../api/name";
 import { runURL } from "../../api/queries";
 import type { ModelCall, Run, SentMessage } from "../../api/types";
-import { useMe, useMoney, useProject } from "../../app/context";
+import { useMay, useMe, useMoney, useProject } from "../../app/context";
 import { CopyIcon, Empty, Failure, Loading } from "../../ui/basics";
 import { Drawn } from "../../ui/drawn";
 import { duration, exactly, number } from "../../ui/format";
@@ -38,7 +39,7 @@ export function ModelCallDetail({ run, callId, agent, open }: { run: Run; callId
   return (
     <div className="model-call">
       <Tabs label="Parts of the model call" tabs={list} chosen={chosen} choose={setChosen}>
-        {chosen === "sent" && <Sent call={call} agent={typeof agent === "string" ? agent : (run.agent ?? "")} />}
+        {chosen === "sent" && <Sent run={run} call={call} agent={typeof agent === "string" ? agent : (run.agent ?? "")} />}
         {chosen === "answered" && <Answered call={call} />}
         {chosen === "tools" && <Tools call={call} />}
         {chosen === "parameters" && <Parameters call={call} />}
@@ -59,7 +60,11 @@ const changed: Record<string, string> = {
 
 const many = 50; // messages that are shown at first: the latest
 
-function Sent({ call: { sent }, agent }: { call: ModelCall; agent: string }) {
+const adjustable = ["temperature", "topP", "maxTokens", "seed", "stop"];
+
+function Sent({ run, call: { id, model, sent }, agent }: { run: Run; call: ModelCall; agent: string }) {
+  const rerun = useRerun();
+  const may = useMay("operator");
   const [shown, setShown] = useState(many);
   const { user } = useMe();
   const [, go] = useLocation();
@@ -69,21 +74,29 @@ function Sent({ call: { sent }, agent }: { call: ModelCall; agent: string }) {
     const last = sent.messages.at(-1);
     const asks = last?.role === "user" && typeof last.content === "string";
     const begin = (asks ? sent.messages.slice(0, -1) : sent.messages).map(({ id: _, ...m }) => m);
+    const parameters = Object.fromEntries(Object.entries(sent.parameters).filter(([name]) => adjustable.includes(name)));
     const threadId = made("play");
     prepare(user, threadId, {
       ...(agent && { worker: { kind: "agent", name: agent } }),
       ...(asks && { text: last.content as string }),
+      ...(may && agent && { overrides: { model: model ?? "", system: sent.system, parameters: JSON.stringify(parameters, null, 2) } }),
       before: begin.length > 0 ? JSON.stringify(begin, null, 2) : null,
     });
     go(`/playground/${threadId}`);
   };
+  const again = () =>
+    rerun.mutate({ run, from: { fromCall: id } }, { onSuccess: ({ runId }) => go(`/runs/${encodeURIComponent(runId)}`) });
   return (
     <div className="stack">
-      <div>
+      <div className="row">
         <button type="button" className="button small" onClick={play}>
           Open in the playground
         </button>
+        <button type="button" className="button small" disabled={rerun.isPending} onClick={again}>
+          Run again from here
+        </button>
       </div>
+      {rerun.error && <Failure error={rerun.error} />}
       {sent.changes.length > 0 && (
         <div className="scroll-x" tabIndex={0} role="region" aria-label="Changes to the conversation">
           <table className="table">

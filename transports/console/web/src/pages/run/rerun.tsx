@@ -39,7 +39,7 @@ export function Rerun({ run, log, onClose }: { run: Run; log: RunLog; onClose: (
   };
   const unchanged = chosen === "new" && content === original;
   const begin = () => {
-    if (node || unchanged) rerun.mutate({ run, fromNode: node }, { onSuccess: began });
+    if (node || unchanged) rerun.mutate({ run, from: node ? { fromNode: node } : {} }, { onSuccess: began });
     else if (chosen === "place" && asked && content !== original) instead.mutate({ run, input, asked, content }, { onSuccess: began });
     else start.mutate(request(run, input, content, chosen, asked), { onSuccess: began });
   };
