@@ -680,15 +680,26 @@ test("a prompt is opened in the playground, and filters are saved", async () => 
   await page.getByRole("button", { name: "Open in the playground", exact: true }).click();
   await page.getByText("3 messages of a prompt come before yours").click();
   await page.getByLabel("Messages before yours").getByText("6*7").waitFor();
+  await page.getByRole("textbox", { name: "Model", exact: true }).fill("gpt-other");
   await soundInEachLook(page, "a prompt in the playground");
   await page.getByRole("button", { name: "Send", exact: true }).click();
   await page.getByText("It is 42.").waitFor();
+  const [played] = (await call("GET", "/api/projects/default/agent-runs?agent=thinker&limit=1")).items;
+  const { overrides } = await call("GET", `/api/projects/default/agent-runs/${played.id}`);
+  assert.deepEqual(overrides, { model: "gpt-other", system: "", parameters: { temperature: 0.5 } });
   await page.goto(new URL(`/runs/${run.id}`, page.url()).href);
   await calls.first().click();
   await page.getByRole("button", { name: "Open in the playground", exact: true }).click();
   await page.getByLabel("Message", { exact: true }).fill("What is 6 times 10?");
   await page.getByRole("button", { name: "Send", exact: true }).click();
   await page.getByText("It is 42.").waitFor();
+  await page.goto(new URL(`/runs/${run.id}`, page.url()).href);
+  await calls.nth(1).click();
+  await page.getByRole("button", { name: "Run again from here", exact: true }).click();
+  await page.getByText("Rerun of", { exact: true }).waitFor();
+  const again = await ended(decodeURIComponent(new URL(page.url()).pathname.split("/").at(-1)));
+  assert.equal(again.metadata.rerunOf, run.id);
+  assert.equal((await call("GET", `/api/projects/default/agent-runs/${again.id}/model-calls`)).items.length, 1);
 
   await page.goto(new URL("/runs?agent=thinker&q=times", page.url()).href);
   await page.getByRole("button", { name: "Save", exact: true }).click();
