@@ -79,6 +79,7 @@ func command() *cobra.Command {
 		cancelCommand(&o),
 		crowdCommand(&o),
 		threadCommand(&o),
+		clusterCommand(&o),
 		o.command("models", "Runs with a language model, compared with a bare client of the model, on a separate server", models()...),
 		o.command("all", "All benches, with the sizes of Baton's published figures", suite()...),
 	)

@@ -14,6 +14,8 @@ import (
 	"github.com/batonrun/baton/cmd"
 	"github.com/batonrun/baton/config"
 	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/runtime/bus/natsbus/natstest"
+	"github.com/batonrun/baton/storage/storagetest"
 )
 
 func TestMain(m *testing.M) {
@@ -57,6 +59,16 @@ func TestCrowd_MeasuresGivenDatabase(t *testing.T) {
 	}
 	if _, err := os.Stat(database); err != nil {
 		t.Errorf("the server did not use the given database: %v", err)
+	}
+}
+
+func TestCluster_MeasuresEachKind(t *testing.T) {
+	url, nats := storagetest.StartPostgres(t).NewDatabase(t), natstest.Start(t, "").URL
+	if err := measure(t, "cluster", "--rounds", "1", "--total", "6", "--runs", "3", "--events", "5", "--viewers", "2", "--database", url, "--nats", nats); err != nil {
+		t.Error(err)
+	}
+	if err := measure(t, "cluster"); err == nil {
+		t.Error("it measured a cluster without PostgreSQL")
 	}
 }
 

@@ -127,7 +127,8 @@ type audience struct {
 	thread   string
 	from     int64 // the last event before they connected
 	conns    []*conn
-	frames   [][]byte // the frames that the first viewer got
+	frames   [][]byte    // the frames that the first viewer got
+	arrived  []time.Time // when it got them
 	finished []time.Time
 }
 
@@ -137,7 +138,15 @@ func openAudience(ctx context.Context, t *target, c *conn, n int, transport stri
 	if err := a.begin(c, t); err != nil {
 		return nil, err
 	}
-	for range n {
+	if err := a.connect(t, transport); err != nil {
+		return nil, err
+	}
+	return a, pause(ctx, 300*time.Millisecond) // until opening has no more effect on the measurement
+}
+
+// connect connects the viewers to a server.
+func (a *audience) connect(t *target, transport string) error {
+	for range a.finished {
 		v, err := dial(t.addr)
 		if err == nil {
 			a.conns = append(a.conns, v)
@@ -145,10 +154,10 @@ func openAudience(ctx context.Context, t *target, c *conn, n int, transport stri
 		}
 		if err != nil {
 			a.close()
-			return nil, fmt.Errorf("viewer %d: %w", len(a.conns), err)
+			return fmt.Errorf("viewer %d: %w", len(a.conns), err)
 		}
 	}
-	return a, pause(ctx, 300*time.Millisecond) // until opening has no more effect on the measurement
+	return nil
 }
 
 // follow opens the stream of new events on a's thread.
@@ -202,7 +211,7 @@ func (a *audience) watch() error {
 				}
 				id = f.id
 				if i == 0 {
-					a.frames = append(a.frames, []byte(string(f.raw)))
+					a.frames, a.arrived = append(a.frames, []byte(string(f.raw))), append(a.arrived, time.Now())
 				}
 				switch f.kind {
 				case runFinished:
