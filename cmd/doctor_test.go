@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/runtime/bus/natsbus/natstest"
 	"github.com/batonrun/baton/storage/storagetest"
 	"github.com/batonrun/baton/transports/certs/certstest"
 )
@@ -61,6 +62,7 @@ func TestDoctor_ReportsFaults(t *testing.T) {
 		{args: "--database sqlite:" + missing, want: "there is no directory"},
 		{args: "--database sqlite:" + broken, want: "cannot be used"},
 		{args: "--database postgres://nobody:s3cret@127.0.0.1:1/none?sslmode=disable", want: "wrong  database"},
+		{args: "--database postgres://nobody@127.0.0.1:1/none?sslmode=disable", env: "BATON_NATS=nats://u:s3cret@127.0.0.1:1", want: "NATS cannot be used: nats: no servers available"},
 		{args: "--listen 192.0.2.1:80 --insecure", want: "Cannot listen on 192.0.2.1:80"},
 		{args: "--admin-listen " + s.Addr() + "0", want: "admin_listen"},
 		{file: "attachments: {directory: baton.yaml}\n", want: "Attachments cannot be stored in baton.yaml"},
@@ -101,11 +103,13 @@ func TestDoctor_ReportsFaults(t *testing.T) {
 	}
 }
 
-func TestDoctor_ReachesPostgres(t *testing.T) {
+func TestDoctor_ReachesPostgresAndNATS(t *testing.T) {
+	t.Setenv("BATON_NATS", natstest.Start(t, "").URL)
 	t.Chdir(t.TempDir())
 	url := storagetest.Postgres(t).NewDatabase(t)
 	args := []string{"doctor", "--database", url, "--listen", freeAddr(t)}
-	if r := baton(t.Context(), args...).want(t, 0); !strings.Contains(r.stdout, "is reachable (PostgreSQL ") || !strings.Contains(r.stdout, "and empty") {
+	if r := baton(t.Context(), args...).want(t, 0); !strings.Contains(r.stdout, "is reachable (PostgreSQL ") || !strings.Contains(r.stdout, "and empty") ||
+		!strings.Contains(r.stdout, "NATS is reachable") {
 		t.Errorf("got\n%s", r.stdout)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/batonrun/baton/plugins/llm/llmtest"
+	"github.com/batonrun/baton/runtime/bus/natsbus/natstest"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -33,8 +35,10 @@ type cluster struct {
 	q        *sqlx.DB // past the proxies
 	servers  []*server
 	proxies  []*storagetest.Proxy
-	notes    string       // file with what the tools have done
-	numbers  atomic.Int64 // of messages
+	nats     *natstest.Server     // nil if PostgreSQL carries the hints
+	hints    []*storagetest.Proxy // before nats
+	notes    string               // file with what the tools have done
+	numbers  atomic.Int64         // of messages
 
 	reviving [3]sync.Mutex
 	exits    [3][]int // with which servers have ended; guarded by reviving
@@ -97,11 +101,51 @@ func TestCluster_SurvivesNemeses(t *testing.T) {
 	if os.Getenv("BATON_SOAK") != "" {
 		rounds = 500
 	}
-	c := newCluster(t)
+	newCluster(t, nil).play(rounds)
+}
+
+// Nor do those whose hints go over NATS, whatever happens to it.
+func TestClusterOverNATS_SurvivesNemeses(t *testing.T) {
+	rounds := 3
+	if os.Getenv("BATON_SOAK") != "" {
+		rounds = 100
+	}
+	c := newCluster(t, natstest.Start(t, ""))
+	c.allHear(true)
+	c.nats.Kill()
+	c.allHear(false)
+	c.nats.Launch()
+	c.play(rounds)
+	c.allHear(true)
+}
+
+// allHear waits until the hints of the others reach each server, or none.
+func (c *cluster) allHear(want bool) {
+	c.t.Helper()
+	deaf := "\nbaton_hints_deaf 1\n"
+	if want {
+		deaf = "\nbaton_hints_deaf 0\n"
+	}
+	for _, s := range c.servers {
+		s.until(fmt.Sprintf("told that it hears (%v) by server %s", want, s.addr), func() bool {
+			res, err := http.Get(s.url("/metrics"))
+			if err != nil {
+				return false
+			}
+			defer func() { _ = res.Body.Close() }()
+			text, _ := io.ReadAll(res.Body)
+			return strings.Contains(string(text), deaf)
+		})
+	}
+}
+
+// play plays rounds of disturbances.
+func (c *cluster) play(rounds int) {
+	c.t.Helper()
 	for round := range rounds {
 		c.round(round, *seed+uint64(round))
-		if t.Failed() {
-			t.Fatalf("in round %d: repeat it with -seed %d", round, *seed+uint64(round))
+		if c.t.Failed() {
+			c.t.Fatalf("in round %d: repeat it with -seed %d", round, *seed+uint64(round))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batonrun/baton/runtime/bus/natsbus/natstest"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -105,6 +106,46 @@ var allNemeses = []nemesis{
 	}},
 }
 
+// busNemeses disturb NATS alone: no server may end, and nothing may be lost.
+var busNemeses = []nemesis{
+	{"cut NATS", nil, func(c *cluster, rng *rand.Rand) {
+		for range 3 {
+			for _, i := range rng.Perm(len(c.hints))[:1+rng.IntN(len(c.hints))] {
+				c.hints[i].Cut()
+			}
+			pause(upTo(rng, 3*time.Second))
+			c.restoreHints()
+			pause(upTo(rng, time.Second))
+		}
+	}},
+	{"swallow hints", nil, func(c *cluster, rng *rand.Rand) {
+		c.hints[rng.IntN(len(c.hints))].Silent.Store(true)
+		pause(2*time.Second + upTo(rng, 2*lease))
+		c.restoreHints()
+	}},
+	{"swallow hints one way", nil, func(c *cluster, rng *rand.Rand) {
+		c.hints[rng.IntN(len(c.hints))].Mute.Store(true)
+		pause(2*time.Second + upTo(rng, 2*lease))
+		c.restoreHints()
+	}},
+	{"delay hints", nil, func(c *cluster, rng *rand.Rand) {
+		c.hints[rng.IntN(len(c.hints))].Delay.Store(int64(upTo(rng, 3*time.Second)))
+		pause(lease + upTo(rng, lease))
+		c.restoreHints()
+	}},
+	{"restart NATS", nil, func(c *cluster, rng *rand.Rand) {
+		c.nats.Kill()
+		pause(upTo(rng, lease))
+		c.nats.Launch()
+	}},
+}
+
+func (c *cluster) restoreHints() {
+	for _, p := range c.hints {
+		p.Restore()
+	}
+}
+
 // standstill stops a server for a while, as a virtual machine that is suspended.
 func (c *cluster) standstill(rng *rand.Rand, d time.Duration) {
 	s := c.servers[rng.IntN(len(c.servers))]
@@ -114,17 +155,20 @@ func (c *cluster) standstill(rng *rand.Rand, d time.Duration) {
 	_ = syscall.Kill(pid, syscall.SIGCONT)
 }
 
-// strike lets one or two nemeses do their work, and returns them.
+// strike lets one or two nemeses do their work, and returns them. With NATS one of them disturbs it.
 func (c *cluster) strike(rng *rand.Rand) []nemesis {
 	var chosen []nemesis
 	if *nemeses != "" {
 		for name := range strings.SplitSeq(*nemeses, ",") {
-			i := slices.IndexFunc(allNemeses, func(n nemesis) bool { return n.name == name })
+			known := slices.Concat(allNemeses, busNemeses)
+			i := slices.IndexFunc(known, func(n nemesis) bool { return n.name == name })
 			if i < 0 {
 				c.t.Fatalf("there is no nemesis %q", name)
 			}
-			chosen = append(chosen, allNemeses[i])
+			chosen = append(chosen, known[i])
 		}
+	} else if c.nats != nil {
+		chosen = append(chosen, busNemeses[rng.IntN(len(busNemeses))], allNemeses[rng.IntN(len(allNemeses))])
 	} else {
 		for _, i := range rng.Perm(len(allNemeses))[:1+rng.IntN(2)] {
 			chosen = append(chosen, allNemeses[i])
@@ -160,6 +204,7 @@ func (c *cluster) revive(i int) {
 // heal ends what nemeses have left and waits until all servers have their place in the cluster.
 func (c *cluster) heal() {
 	c.t.Helper()
+	c.restoreHints()
 	for i, s := range c.servers {
 		c.proxies[i].Restore()
 		_ = syscall.Kill(s.pid(), syscall.SIGCONT)
@@ -197,18 +242,24 @@ INSERT INTO shifted VALUES ('0');
 CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT pg_catalog.clock_timestamp() + by FROM public.shifted';
 DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET search_path = public, pg_catalog'; END $$`
 
-// newCluster starts three servers, each behind a proxy.
-func newCluster(t *testing.T) *cluster {
+// newCluster starts three servers, each behind a proxy. Their hints go over NATS, behind other proxies, if it is not nil.
+func newCluster(t *testing.T, nats *natstest.Server) *cluster {
 	t.Helper()
 	pg := storagetest.StartPostgres(t)
 	url := pg.NewDatabase(t)
-	c := &cluster{t: t, postgres: pg, q: sqlOf(t, database{url: url})}
+	c := &cluster{t: t, postgres: pg, q: sqlOf(t, database{url: url}), nats: nats}
 	c.q.MustExec(shiftClock)
 	env := c.declare()
 	for i := range c.reviving {
 		p, through := storagetest.NewProxy(t, url)
 		c.proxies = append(c.proxies, p)
-		c.servers = append(c.servers, launch(t, database{url: through}, env...))
+		own := slices.Clone(env)
+		if nats != nil {
+			hints, over := storagetest.NewProxy(t, nats.URL)
+			c.hints = append(c.hints, hints)
+			own = append(own, "BATON_NATS="+over)
+		}
+		c.servers = append(c.servers, launch(t, database{url: through}, own...))
 		if i == 0 {
 			c.servers[0].whileUp("ready", c.servers[0].ready)
 		}

@@ -14,6 +14,7 @@ import (
 // Proxy stands between a program and a database. It can swallow and delay what they send to each other, and cut their connections.
 type Proxy struct {
 	Silent atomic.Bool  // swallows data and the ends of connections
+	Mute   atomic.Bool  // is Silent in the direction from the database to the program alone
 	Away   atomic.Bool  // accepts no connection: see Cut
 	Delay  atomic.Int64 // of each piece of data, in nanoseconds
 	Left   atomic.Int64 // how many more pieces it passes on, in either direction, before the one it cuts at
@@ -61,6 +62,7 @@ func (p *Proxy) Cut() {
 // Restore ends all disturbances. A connection that has lost data stays broken.
 func (p *Proxy) Restore() {
 	p.Silent.Store(false)
+	p.Mute.Store(false)
 	p.Away.Store(false)
 	p.Delay.Store(0)
 	p.Left.Store(math.MaxInt64)
@@ -77,8 +79,8 @@ func (p *Proxy) serve() {
 			_ = client.Close()
 			continue
 		}
-		go p.copy(server, client)
-		go p.copy(client, server)
+		go p.copy(server, client, false)
+		go p.copy(client, server, true)
 	}
 }
 
@@ -94,8 +96,8 @@ func (p *Proxy) add(client, server net.Conn) bool {
 	return true
 }
 
-// copy forwards data, except while the proxy is silent, when it drops both data and the connection's end.
-func (p *Proxy) copy(to io.WriteCloser, from net.Conn) {
+// copy forwards data, back to the program or to the database. While the proxy is silent it drops both data and the connection's end.
+func (p *Proxy) copy(to io.WriteCloser, from net.Conn, back bool) {
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -104,7 +106,7 @@ func (p *Proxy) copy(to io.WriteCloser, from net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
-		if p.Silent.Load() {
+		if p.Silent.Load() || back && p.Mute.Load() {
 			if err != nil {
 				return
 			}

@@ -21,8 +21,8 @@ type Server struct {
 	cmd  *exec.Cmd
 }
 
-// Start starts a server with settings in NATS's own form, which may be empty, and waits until it accepts connections. The first call
-// of all builds the program.
+// Start starts a server with settings in NATS's own form, which may be empty, and waits until it accepts connections. The working
+// directory must be in the module. The first call of all builds the program.
 func Start(tb testing.TB, settings string) *Server {
 	tb.Helper()
 	module, err := exec.Command("go", "env", "GOMOD").Output()
