@@ -101,10 +101,10 @@ type peers struct {
 	sent    string             // the hash of what this instance has told
 	load    Load               // as it was told
 	toldAt  time.Time
-	// needs has the nodes of runs that were started with workflows which this instance has no more, or has with others. read counts
+	// needs has the nodes of runs that were started with workflows which this instance has no more, or has with others. nodesRead counts
 	// those that were read since the last sweep.
-	needs map[int64][]plugins.Node
-	read  int
+	needs     map[int64][]plugins.Node
+	nodesRead int
 	// missing has the runs that no instance may execute, and since when; next is the one that a sweep fills.
 	missing, next map[int64]absence
 }
@@ -375,8 +375,8 @@ func (en *Engine) offersFound(ctx context.Context, run *data.RunHead) (offers, k
 // readNodes reads with which nodes a run was started. It reports false if that is not possible now.
 func (en *Engine) readNodes(ctx context.Context, head *data.RunHead) bool {
 	en.peers.mu.Lock()
-	en.peers.read++
-	most := en.peers.read > lookedAtOnce
+	en.nodesRead++
+	most := en.nodesRead > lookedAtOnce
 	en.peers.mu.Unlock()
 	if most {
 		return false
@@ -464,7 +464,7 @@ func (en *Engine) endAbsent(ctx context.Context) error {
 			over = append(over, a.run)
 		}
 	}
-	if en.peers.read = 0; len(en.needs) > mostNeeds { // they are found again
+	if en.nodesRead = 0; len(en.needs) > mostNeeds { // they are found again
 		clear(en.needs)
 	}
 	en.peers.mu.Unlock()
