@@ -258,6 +258,7 @@ func TestCluster_HandsARunOverAtItsNextRecord(t *testing.T) {
 	here, there := newPaced(), newPaced()
 	a, store := member(t, url, runtime.Config{Limits: runtime.Limits{Drain: time.Hour}}, here.agent())
 	b, _ := member(t, url, runtime.Config{}, there.agent())
+	monitor := b.watch(local, runtime.MonitorQuery{View: runtime.EventsView})
 	s := a.start("main", "paced", "go")
 	viewer, err := a.ReadRun(t.Context(), s)
 	if err != nil {
@@ -296,6 +297,10 @@ func TestCluster_HandsARunOverAtItsNextRecord(t *testing.T) {
 	msgs, err := rows(b.Messages(t.Context(), local, s.RunID, 0, 50))
 	if err != nil || texts(msgs) != "go, 0, 1, 2" {
 		t.Errorf("%s, %v", texts(msgs), err)
+	}
+	want := []string{"token paced 0", "token paced 1", "token paced 2", "agent_complete paced"}
+	if got := summaries(monitor.until("agent_complete")); !slices.Equal(got, want) {
+		t.Errorf("the monitor of the other server shows %q", got)
 	}
 }
 

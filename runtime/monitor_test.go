@@ -489,3 +489,37 @@ func TestMonitorsForgetWhatIsRemoved(t *testing.T) {
 		}
 	}
 }
+
+// A monitor knows what executes at other servers when it is opened, and shows what follows there and here, each run once.
+func TestCluster_MonitorsShowAllServers(t *testing.T) {
+	ends := make(chan struct{}, 10)
+	worker := agent{"worker", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		<-ends
+		return agui.WorkerOutput{Answer: "worker"}, nil
+	}}
+	lead := agent{"lead", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		_, err := run.CallAgent(ctx, "worker", "go")
+		return agui.WorkerOutput{Answer: "lead"}, err
+	}}
+	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "node", Agent: "lead"}}}
+	x, y := servers(t, runtime.Config{}, lead, worker, flow)
+	x.startWorkflow("main", "flow", "go")
+	y.expect("lead", "worker")
+	w := y.watch(local, runtime.MonitorQuery{View: runtime.EventsView})
+	want := []string{"token worker worker", "agent_complete worker", "token lead lead", "agent_complete lead"}
+	for i, next := range []*bench{y, x, nil} {
+		ends <- struct{}{}
+		if diff := cmp.Diff(want, summaries(w.until(`{"agent":"lead","duration_ms"`))); diff != "" {
+			t.Errorf("run %d: %s", i, diff)
+		}
+		y.expect()
+		if next != nil {
+			next.start("main", "lead", "go")
+			x.expect("lead", "worker")
+			y.expect("lead", "worker")
+		}
+	}
+	if more := w.all(); len(more) > 0 {
+		t.Errorf("%q", more)
+	}
+}

@@ -277,7 +277,7 @@ func (fo *follower) join(ctx context.Context, th *data.ThreadHead, key int64) er
 		}
 	}
 	for i := range memos {
-		if c := &memos[i]; c.Agent != "" && c.CallID != "" && c.Begun && !c.Done {
+		if c := &memos[i]; c.Agent != "" && c.CallID != "" && !c.Done {
 			began = append(began, Execution{ID: c.CallID, Agent: c.Agent})
 		}
 	}
