@@ -4,15 +4,24 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/batonrun/baton/storage/postgrestest"
 )
 
 // HttpAgent of either dialect ends with the thread's messages and state for all runs, whenever it joins, without an error.
 func TestAGUI(t *testing.T) {
-	eachDialect(t, func(t *testing.T, folder, database string) {
+	test := func(t *testing.T, folder, database string) {
+		t.Helper()
 		s := start(t, database, "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=2s")
 		crash := httptest.NewServer(http.HandlerFunc(s.onCrash))
 		t.Cleanup(crash.Close)
 		judge(t, folder, "../agui/http.mjs", nil, "BATON_URL="+s.url(""), "CRASH_URL="+crash.URL)
+	}
+	eachDialect(t, test)
+	t.Run(balanced, func(t *testing.T) {
+		t.Parallel()
+		needs(t, "agui1")
+		test(t, "agui1", "BATON_DATABASE="+postgrestest.New(t))
 	})
 }
 

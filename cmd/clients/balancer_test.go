@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/batonrun/baton/storage/postgrestest"
@@ -23,38 +21,64 @@ defaults
   timeout client 1h
   timeout server 1h
   option redispatch
+  retry-on conn-failure empty-response
 listen baton
   bind %s
   balance roundrobin
 `
 
-// balanced starts three servers of a cluster, with the settings in env, behind HAProxy. It returns the URL of all and one that
-// crashes all.
-func balanced(t *testing.T, env ...string) (url, crash string) {
+// balanced is the name of tests whose servers are three of a cluster, behind HAProxy. With BATON_BALANCED set, all tests are balanced.
+const balanced = "balanced"
+
+func isBalanced(t *testing.T) bool {
 	t.Helper()
-	program, err := exec.LookPath("haproxy")
+	return os.Getenv("BATON_BALANCED") != "" || strings.Contains(t.Name(), "/"+balanced)
+}
+
+// alsoBalanced runs a test with one server, and with a cluster: clients see no difference.
+func alsoBalanced(t *testing.T, test func(t *testing.T)) {
+	if !isBalanced(t) {
+		t.Run("one", func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+	t.Run(balanced, func(t *testing.T) {
+		t.Parallel()
+		test(t)
+	})
+}
+
+// startCluster starts three servers of a cluster, with the settings in env, and HAProxy, whose address the returned server has.
+func startCluster(t *testing.T, program string, env ...string) *server {
+	t.Helper()
+	proxy, err := exec.LookPath("haproxy")
 	if err != nil {
 		missing(t, "HAProxy")
 	}
-	env = append(env, "BATON_DATABASE="+postgrestest.New(t), "BATON_TIMEOUTS_LEASE=3s")
+	env = append(env, "BATON_TIMEOUTS_LEASE=3s")
+	if !strings.Contains(strings.Join(env, " "), "BATON_DATABASE=postgres") {
+		env = append(env, "BATON_DATABASE="+postgrestest.New(t))
+	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := ln.Addr().String()
+	all := &server{t: t, program: program, env: env, addr: ln.Addr().String()}
 	_ = ln.Close()
-	var servers []*server
 	var config strings.Builder
-	fmt.Fprintf(&config, haproxy, addr)
+	fmt.Fprintf(&config, haproxy, all.addr)
 	for i := range 3 {
-		servers = append(servers, start(t, env...))
-		fmt.Fprintf(&config, "  server s%d %s\n", i, servers[i].addr)
+		s := startOne(t, program, env...)
+		all.members = append(all.members, s)
+		fmt.Fprintf(&config, "  server s%d %s\n", i, s.addr)
 	}
+	all.dir = all.members[0].dir
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
 	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "-db", "-f", file)
+	cmd := exec.Command(proxy, "-db", "-f", file)
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -64,32 +88,12 @@ func balanced(t *testing.T, env ...string) (url, crash string) {
 		_ = cmd.Wait()
 	})
 	until(t, "balanced", func() bool {
-		res, err := http.Get("http://" + addr + "/readyz")
+		res, err := http.Get(all.url("/readyz"))
 		if err != nil {
 			return false
 		}
 		_ = res.Body.Close()
 		return res.StatusCode == http.StatusOK
 	})
-	crashing := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		var all sync.WaitGroup
-		for _, s := range servers {
-			all.Go(func() {
-				if err := s.crash(); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-	}))
-	t.Cleanup(crashing.Close)
-	return "http://" + addr, crashing.URL
-}
-
-// An AG-UI client whose requests go to the servers of a cluster in turn sees what the client of one server sees, also across a crash.
-func TestBalancer_ClientSeesOneServer(t *testing.T) {
-	t.Parallel()
-	needs(t, "agui1")
-	url, crash := balanced(t, "BATON_TIMEOUTS_ON_DISCONNECT_GRACE=2s")
-	judge(t, "agui1", "../agui/http.mjs", nil, "BATON_URL="+url, "CRASH_URL="+crash)
+	return all
 }

@@ -152,7 +152,7 @@ func TestConsole_ShowsStrangeData(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	path := sqlitetest.New(t)
-	s := start(t, "BATON_DATABASE=sqlite:"+path)
+	s := startOne(t, binary, "BATON_DATABASE=sqlite:"+path)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /replace", func(w http.ResponseWriter, r *http.Request) {
 		var texts map[string]string

@@ -6,6 +6,8 @@ import "testing"
 func TestCopilotKit(t *testing.T) {
 	t.Parallel()
 	needs(t, "copilotkit")
-	s := start(t)
-	judge(t, "copilotkit", "core.mjs", nil, "BATON_URL="+s.url(""), "COPILOTKIT_TELEMETRY_DISABLED=true")
+	alsoBalanced(t, func(t *testing.T) {
+		s := start(t)
+		judge(t, "copilotkit", "core.mjs", nil, "BATON_URL="+s.url(""), "COPILOTKIT_TELEMETRY_DISABLED=true")
+	})
 }

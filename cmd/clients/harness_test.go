@@ -3,6 +3,7 @@ package clients
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -95,7 +97,7 @@ func on(t *testing.T, kind string, test func(t *testing.T, database string)) {
 		},
 		postgres: postgrestest.New,
 	} {
-		if other == kind || soaks {
+		if isBalanced(t) && other == postgres || !isBalanced(t) && (other == kind || soaks) {
 			t.Run(other, func(t *testing.T) {
 				t.Parallel()
 				test(t, "BATON_DATABASE="+database(t))
@@ -104,9 +106,10 @@ func on(t *testing.T, kind string, test func(t *testing.T, database string)) {
 	}
 }
 
-// server is a program on a fixed address, so that clients find it again after a restart.
+// server is a program on a fixed address, so that clients find it again after a restart, or several behind a balancer.
 type server struct {
 	t       *testing.T
+	members []*server // of a cluster behind a balancer; nil for a single server
 	program string
 	dir     string // working directory, with the database unless env names another
 	addr    string
@@ -125,7 +128,16 @@ func start(t *testing.T, env ...string) *server {
 	return startProgram(t, binary, env...)
 }
 
+// startProgram is start of another program. In a test that is balanced, it starts a cluster.
 func startProgram(t *testing.T, program string, env ...string) *server {
+	t.Helper()
+	if isBalanced(t) {
+		return startCluster(t, program, env...)
+	}
+	return startOne(t, program, env...)
+}
+
+func startOne(t *testing.T, program string, env ...string) *server {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -181,14 +193,29 @@ func (s *server) up() error {
 
 // kill is kill -9.
 func (s *server) kill() {
+	if s.members != nil {
+		for _, m := range s.members {
+			m.kill()
+		}
+		return
+	}
 	_ = s.cmd.Process.Signal(syscall.SIGKILL)
 	<-s.done
 }
 
-// crash kills the process and starts a new one.
+// crash kills the process and starts a new one, or all of a cluster at the same time.
 func (s *server) crash() error {
 	s.kill()
-	return s.up()
+	if s.members == nil {
+		return s.up()
+	}
+	errs := make([]error, len(s.members))
+	var all sync.WaitGroup
+	for i, m := range s.members {
+		all.Go(func() { errs[i] = m.up() })
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // onCrash handles a script's request for a crash.
@@ -209,6 +236,16 @@ func (s *server) output() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.log.String()
+}
+
+// database returns the URL of the server's database.
+func (s *server) database() string {
+	for _, setting := range slices.Backward(s.env) {
+		if url, ok := strings.CutPrefix(setting, "BATON_DATABASE="); ok {
+			return url
+		}
+	}
+	return "sqlite:" + filepath.Join(s.dir, "baton.db")
 }
 
 func (s *server) url(path string) string { return "http://" + s.addr + path }

@@ -12,5 +12,5 @@ func TestMCP(t *testing.T) {
 	needs(t, "mcp")
 	s := start(t)
 	judge(t, "mcp", "client.mjs", nil, "BATON="+binary, "BATON_URL="+s.url(""),
-		"DATABASE=sqlite:"+filepath.Join(s.dir, "baton.db"), "OTHER=sqlite:"+filepath.Join(t.TempDir(), "other.db"))
+		"DATABASE="+s.database(), "OTHER=sqlite:"+filepath.Join(t.TempDir(), "other.db"))
 }
