@@ -184,7 +184,7 @@ func (d *doctor) database(ctx context.Context, cfg config.Config) (server string
 		d.fault("clock", "The clock of the database is %s ahead of this machine's; the times of runs and approvals depend on both. Synchronize both clocks.", r.Skew)
 	}
 	if r.Dir == "" {
-		if err == nil && r.Schema == r.Wanted {
+		if err == nil && r.Schema >= r.Wanted {
 			d.cluster(ctx, cfg.Database)
 		}
 		return ""

@@ -13,18 +13,20 @@ import (
 // alone only for aloneFor after the begin of a look that saw no other, and the next one, which sees that it does, waits for that time
 // after it has joined, or until the first one has written that it is alone no more. Both measure with their monotonic clocks, and never
 // compare them. If a look comes too late, another instance may have come and gone: the instance never counts as alone again.
+//
+// A machine that was suspended, and its monotonic clock with it, may take itself for alone that long after it has woken up. That breaks
+// nothing that is stored: the fence and the locks of rows decide what is written. Keys may be out of order, and a stream may end early.
 
 // aloneFor is how long a look proves that no other instance writes.
 const aloneFor = 3 * time.Second
 
-var processBegan = time.Now()
-
 // solitude is whether an instance has been the only one since it joined.
 type solitude struct {
-	until atomic.Int64 // in nanoseconds since processBegan; 0 is never
+	base  time.Time    // with a monotonic clock
+	until atomic.Int64 // in nanoseconds since base; 0 is never
 }
 
-func (a *solitude) holds() bool { return int64(time.Since(processBegan)) < a.until.Load() }
+func (a *solitude) holds() bool { return int64(time.Since(a.base)) < a.until.Load() }
 
 // joins records that the instance joined in a transaction that began then.
 func (a *solitude) joins(began time.Time, first bool) {
@@ -35,7 +37,7 @@ func (a *solitude) joins(began time.Time, first bool) {
 }
 
 func (a *solitude) prove(began time.Time) {
-	a.until.Store(int64(began.Add(aloneFor).Sub(processBegan)))
+	a.until.Store(int64(began.Add(aloneFor).Sub(a.base)))
 }
 
 // looked records a look, and whether it has seen no other instance. It has just ended.
@@ -65,6 +67,9 @@ func (c *committer) Settle(ctx context.Context) error {
 		}
 		if over || !slices.ContainsFunc(others, func(o sighting) bool { return o.alone }) {
 			break
+		}
+		if err := c.KeepLease(ctx); err != nil { // which may be shorter
+			return fmt.Errorf("settle: %w", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -60,7 +60,7 @@ SELECT id, addr, fenced, ended, commit_no FROM instances WHERE id = ?`
 func (c *committer) Join(ctx context.Context, instance, addr string) error {
 	err := checkSchema(ctx, c.d, c.read) // another program may have migrated it since Open
 	if err == nil && !c.d.single {
-		err = c.watcher.lookFirst(ctx, instance)
+		err = c.watcher.free(ctx, instance, func(*sighting) bool { return false })
 	}
 	if err != nil {
 		return fmt.Errorf("join: %w", err)

@@ -48,10 +48,10 @@ func TestNotify_IsABus(t *testing.T) {
 	bustest.Contract(t, func() bus.Bus { return join().Bus() })
 }
 
-// A database that one server uses alone has no bus.
-func TestNotify_IsOfClusters(t *testing.T) {
+// A SQLite database has no bus.
+func TestNotify_IsOfPostgres(t *testing.T) {
 	for name, open := range databases {
-		if b := open(t).Bus(); b != nil {
+		if b := open(t).Bus(); (b != nil) != (name == "postgres") {
 			t.Errorf("%s: %v", name, b)
 		}
 	}

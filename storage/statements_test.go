@@ -27,7 +27,7 @@ var (
 		"appendEvents", "lockPartitions", "partitionExists", "selectPartitions", "deleteStray",
 		"reserveKeys", "lockInstances", "lockNames", "selectThreadKeys", "lockJoining",
 		"selectServerVersion", "selectClock", "selectThreadsByID",
-		"lookAtInstances", "drainServer", "fenceSilent", "endSessions", "selectHolders", "insertServer", "deleteServers", "selectIdentity",
+		"lookAtInstances", "drainServer", "fenceSilent", "endSessions", "countOthers", "insertServer", "deleteServers", "selectIdentity",
 		"insertChunk", "selectChunk", "deleteChunks", "tellAbout", "tellLoad", "selectServers",
 		"selectDuty", "takeDuty", "holdDuty", "leaveDuties", "countRunningOfProjects", "countRunningOfUsers", "countQueued",
 		"tieRun", "takeTie", "untieRun", "untieAnywhere", "dropTie", "joinThread", "untieDropped", "selectDropped", "claimOverdue", "deleteTies",

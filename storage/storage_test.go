@@ -3,6 +3,7 @@ package storage_test
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/storage"
@@ -36,7 +37,7 @@ func noSQLite(tb testing.TB) string {
 
 func open(tb testing.TB, url string) *storage.DB {
 	tb.Helper()
-	db, err := storage.Open(tb.Context(), storage.Config{URL: url, Serve: true, Migrate: true})
+	db, err := storage.Open(tb.Context(), storage.Config{URL: url, Serve: true, Migrate: true, Lease: time.Minute}) // a busy machine may take long for a statement
 	if err != nil {
 		tb.Fatal(err)
 	}

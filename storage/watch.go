@@ -179,7 +179,7 @@ type watcher struct {
 }
 
 func newWatcher(cfg Config, d *dialect) *watcher {
-	return &watcher{cfg: cfg, d: d, schema: schemaVersion(d), watch: watch{lease: cfg.Lease}}
+	return &watcher{cfg: cfg, d: d, schema: schemaVersion(d), alone: solitude{base: time.Now()}, watch: watch{lease: cfg.Lease}}
 }
 
 // instance returns the instance of this process.
@@ -272,21 +272,13 @@ func (w *watcher) fence(ctx context.Context, p *pool, d *silent) (bool, error) {
 	return true, p.failed(ctx, end())
 }
 
-// lookFirst looks once at the instances before one joins, and fences those that have died.
-func (w *watcher) lookFirst(ctx context.Context, instance string) error {
+// free looks once at the instances, before one joins or for a program that is none, and fences those that have died. It fails with a
+// *data.HeldError for the first of the others that hinders.
+func (w *watcher) free(ctx context.Context, instance string, hinders func(*sighting) bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.joined = ""
-	_, _, err := w.look(ctx, instance)
-	return err
-}
-
-// free is lookFirst for a program that needs the database without the instances that hinder it. It fails with a *data.HeldError for the
-// first of these.
-func (w *watcher) free(ctx context.Context, program string, hinders func(*sighting) bool) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	others, _, err := w.look(ctx, program)
+	others, _, err := w.look(ctx, instance)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func clusterCommand(all *options) *cobra.Command {
 	o := &clusterOptions{rounds: 3, total: 600, atOnce: 48, events: 100, viewers: 100}
 	cmd := &cobra.Command{
 		Use: "cluster", Short: "Servers that share a PostgreSQL database, compared with one server", Args: cobra.NoArgs,
-		Long: "Cluster starts one server, a cluster of one and a cluster of three in turn on the PostgreSQL database given with\n" +
+		Long: "Cluster starts one server and three servers in turn on the PostgreSQL database given with\n" +
 			"--database, and measures durable runs, and viewers at the server that executes a run and at another one.\n" +
 			"Servers, database and client share this machine: compare figures of one invocation only.",
 		RunE: all.measure(o.bench),
@@ -111,18 +111,17 @@ func (o *clusterOptions) bench(ctx context.Context, all *options) ([]report, err
 	}
 	const limits = "limits: {requests_per_user: 0, requests_per_project: 0}\n"
 	sizes := []struct {
-		name     string
-		servers  int
-		settings string
-	}{{"one server", 1, limits}, {"a cluster of one", 1, limits + "cluster: true\n"}, {"a cluster of three", 3, limits + "cluster: true\n"}}
-	buses := []struct{ name, settings string }{{"PostgreSQL", limits + "cluster: true\n"}}
+		name    string
+		servers int
+	}{{"one server", 1}, {"three servers", 3}}
+	buses := []struct{ name, settings string }{{"PostgreSQL", limits}}
 	if o.nats != "" {
-		buses = append(buses, struct{ name, settings string }{"NATS", limits + "cluster: true\nnats: '" + o.nats + "'\n"})
+		buses = append(buses, struct{ name, settings string }{"NATS", limits + "nats: '" + o.nats + "'\n"})
 	}
 	played, watched := make([]played, len(sizes)), make([]watchedFrom, len(buses))
 	for range o.rounds {
 		for i, s := range sizes {
-			if err := all.within(ctx, s.servers, s.settings, func(g group) error { return o.play(ctx, g, &played[i]) }); err != nil {
+			if err := all.within(ctx, s.servers, limits, func(g group) error { return o.play(ctx, g, &played[i]) }); err != nil {
 				return nil, fmt.Errorf("%s: %w", s.name, err)
 			}
 		}
