@@ -57,16 +57,21 @@ func TestHints_AreFastAndMayBeLost(t *testing.T) {
 				<-tick()
 			}
 			// Each round of polls alone takes a second, or two in the queue.
-			within := func(what string, round func(i int)) {
+			within := func(what string, round func(i int), before ...func(i int)) {
 				t.Helper()
-				began := time.Now()
+				took := time.Duration(0)
 				for i := range test.rounds {
+					for _, prepare := range before {
+						prepare(i)
+					}
+					began := time.Now()
 					if test.cut {
 						admin.MustExecContext(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query ~ '^(NOTIFY|LISTEN)'`)
 					}
 					round(i)
+					took += time.Since(began)
 				}
-				took := time.Since(began) / time.Duration(test.rounds)
+				took /= time.Duration(test.rounds)
 				t.Logf("%s: %v", what, took)
 				if test.rounds > 2 && took > 700*time.Millisecond {
 					t.Errorf("%s takes %v, as long as without hints", what, took)
@@ -122,22 +127,21 @@ func TestHints_AreFastAndMayBeLost(t *testing.T) {
 					t.Errorf("%s, %v", got.Status, err)
 				}
 			})
-			var busy [3]runtime.Started // all slots of y; x has none
-			begin := func(i int) {
-				busy[i] = y.start(fmt.Sprint("busy ", i), "half", "go")
-				<-hangs.began
-			}
-			for i := range busy {
-				begin(i)
-			}
-			within("a queued run when a slot becomes free", func(i int) {
-				queued := x.start(fmt.Sprint("behind ", i), "hello", "go")
-				<-time.After(100 * time.Millisecond) // y has heard of it
-				if _, err := y.Cancel(t.Context(), local, busy[i%3].RunID); err != nil {
+			var busy []runtime.Started // in all slots of y; x has none
+			var queued runtime.Started
+			within("a queued run when a slot becomes free", func(int) {
+				if _, err := y.Cancel(t.Context(), local, busy[0].RunID); err != nil {
 					t.Fatal(err)
 				}
+				busy = busy[1:]
 				y.wait(queued.RunID, runtime.Completed)
-				begin(i % 3)
+			}, func(i int) {
+				for len(busy) < 3 {
+					busy = append(busy, y.start(fmt.Sprint("busy ", i, len(busy)), "half", "go"))
+					<-hangs.began
+				}
+				queued = x.start(fmt.Sprint("behind ", i), "hello", "go")
+				<-time.After(100 * time.Millisecond) // y has heard of it
 			})
 			if sent := x.Stats().Link.Sent; test.cut && x.Stats().Link.Lost == 0 || sent == 0 {
 				t.Errorf("%+v", x.Stats().Link)
