@@ -4,7 +4,7 @@ import { parsed } from "../../ui/json";
 import { isObject } from "./request";
 import type { Overrides, Setup, Worker } from "./setup";
 
-const none: Overrides = { model: "", system: "", parameters: "{}" };
+const none: Overrides = { model: "", system: null, parameters: "" };
 
 /** ModelTab is what the agent's model is asked with instead of what the agent is configured with. */
 export function ModelTab({ setup: { overrides }, change, worker }: { setup: Setup; change: (part: Partial<Setup>) => void; worker: Worker }) {
@@ -35,11 +35,11 @@ export function ModelTab({ setup: { overrides }, change, worker }: { setup: Setu
         <label className="label" htmlFor={`${id}-system`}>
           Instructions
         </label>
-        <textarea id={`${id}-system`} className="input" rows={8} value={overrides.system} onChange={(e) => set({ system: e.target.value })} />
+        <textarea id={`${id}-system`} className="input" rows={8} value={overrides.system ?? ""} placeholder="the agent’s own" onChange={(e) => set({ system: e.target.value })} />
       </div>
       <CodeEditor label="Parameters" value={overrides.parameters} onChange={(parameters) => set({ parameters })} height={110} />
-      {!isObject(parsed(overrides.parameters)) && <p className="muted" role="alert">The parameters are not a JSON object, so the agent’s own are used.</p>}
-      <p className="muted">Another model of the same provider, without fallbacks. The parameters are temperature, topP, maxTokens, seed and stop.</p>
+      {overrides.parameters.trim() !== "" && !isObject(parsed(overrides.parameters)) && <p className="muted" role="alert">The parameters are not a JSON object, so the agent’s own are used.</p>}
+      <p className="muted">Another model of the same provider, without fallbacks. The parameters are temperature, topP, maxTokens, seed and stop; none means the agent’s own.</p>
       <div>
         <button type="button" className="button small" onClick={() => change({ overrides: null })}>
           Ask as it is configured

@@ -23,7 +23,7 @@ export function envelope(setup: Setup, worker: Worker, threadId: string): RunReq
 
 function overridesOf({ model, system, parameters }: Overrides): RunRequest["overrides"] {
   const set = parsed(parameters);
-  return { ...(model.trim() && { model: model.trim() }), system, ...(isObject(set) && { parameters: set }) };
+  return { ...(model.trim() && { model: model.trim() }), ...(system !== null && { system }), ...(isObject(set) && { parameters: set }) };
 }
 
 /** said returns a request with a text and files, behind the messages that begin the thread. */

@@ -18,9 +18,9 @@ export interface Worker {
 
 /** Overrides replace what the agent asks its model with. */
 export interface Overrides {
-  model: string;
-  system: string;
-  parameters: string; // JSON
+  model: string; // empty for the agent's own
+  system: string | null; // null for the agent's own
+  parameters: string; // JSON; empty for the agent's own
 }
 
 /** Setup is the data that is sent with each message of a thread, as set in this tab. */
