@@ -207,7 +207,8 @@ func New(cfg Config) (*Runtime, error) {
 		Attachment: open, Results: results,
 		Store: cfg.Store, Registry: cfg.Registry, Log: cfg.Log, Instance: rt.instance, Logs: logs, Feeds: rt.feeds, Link: link,
 		Commits: commit.Config{
-			Store: cfg.Store, Log: cfg.Log, Interval: 2 * time.Millisecond, Heartbeat: cfg.Heartbeat, Patience: cfg.Patience,
+			Store: cfg.Store, Log: cfg.Log, Gather: 10 * time.Millisecond, Interval: 2 * time.Millisecond,
+			Heartbeat: cfg.Heartbeat, Patience: cfg.Patience,
 			Committed: cfg.Measures.Committed,
 			RunBytes:  cfg.QueueRunBytes, Bytes: cfg.QueueBytes, BatchEvents: cfg.BatchEvents, BatchBytes: cfg.BatchBytes,
 		},

@@ -86,7 +86,7 @@ func (q *Queue) putBackNow(it *Item) {
 	}
 	q.waiting.add(it)
 	q.grew()
-	q.nonEmpty.Signal()
+	q.hurry()
 }
 
 // defers reports whether items are deferred.

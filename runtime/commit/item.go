@@ -123,6 +123,7 @@ func (s *Source) Room() {
 		if n := s.queued.Load(); n == 0 || n < limit && !q.waiting.full(s.owner, q.cfg.Bytes) {
 			return
 		}
+		q.hurry()
 		q.space.Wait()
 	}
 }

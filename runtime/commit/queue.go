@@ -34,6 +34,7 @@ type Config struct {
 	Store Store
 	Log   *slog.Logger
 
+	Gather      time.Duration // between the start of a commit and the next one, if nobody waits for what that writes
 	Interval    time.Duration // between the starts of two commits above 8 live runs
 	Heartbeat   time.Duration // between two renewals of the lease
 	Patience    time.Duration // duration of a write with its repetitions until Stuck reports it, a Heartbeat late at most; the write goes on
@@ -57,12 +58,13 @@ type Queue struct {
 	cfg Config
 
 	mu       sync.Mutex // guards the fields below
-	nonEmpty sync.Cond  // there are items, or due or stop is set, or none is deferred any more
+	nonEmpty sync.Cond  // there are items, or due, stop or urgent is set, or none is deferred any more
 	space    sync.Cond  // there are fewer items, or a source was shut
 	waiting  turns
 	since    time.Time // when the first of the waiting items came, at the earliest
 	asked    time.Time // since when the database owes an answer; zero while it owes none
 	due      bool      // the lease is to be renewed
+	urgent   bool      // somebody waits for an item, or for room
 	stop     bool
 	deferred map[*Item]*time.Timer // return to waiting when their timers end
 	failed   error                 // the reason why nothing is written any more
@@ -105,6 +107,9 @@ func (q *Queue) Add(it *Item) bool {
 		return false
 	}
 	defer q.mu.Unlock()
+	if it.Command != nil || len(it.Done) > 0 {
+		q.hurry()
+	}
 	if s := it.Source; s != nil {
 		it.Owner = s.owner
 		s.queued.Add(int64(it.size))
@@ -118,15 +123,26 @@ func (q *Queue) Add(it *Item) bool {
 	}
 	if q.waiting.items == 0 {
 		q.since = time.Now()
+		q.nonEmpty.Signal()
 	}
 	q.waiting.add(it)
 	q.grew()
-	q.nonEmpty.Signal()
 	return false
 }
 
-// grew notes whether the queue is full. mu is held.
-func (q *Queue) grew() { q.full.Store(q.waiting.bytes >= q.cfg.Bytes) }
+// hurry has the waiting items committed at once. mu is held.
+func (q *Queue) hurry() {
+	q.urgent = true
+	q.nonEmpty.Signal()
+}
+
+// grew notes whether the queue is full, and whether a batch is. mu is held.
+func (q *Queue) grew() {
+	q.full.Store(q.waiting.bytes >= q.cfg.Bytes)
+	if q.waiting.bytes >= q.cfg.BatchBytes {
+		q.hurry()
+	}
+}
 
 // Decide queues a command and waits for its outcome, which is in it.Out. A queued item is decided, whether or not its caller
 // still waits.
@@ -154,8 +170,8 @@ func (q *Queue) Flush() error {
 	return err
 }
 
-// take moves the next batch from the queue to taken, an empty one when the lease is to be renewed. It waits for work. With
-// many live runs it also waits so that commits do not start more often than every Config.Interval.
+// take moves the next batch from the queue to taken, an empty one when the lease is to be renewed. It waits for work, and
+// paces the commits.
 func (q *Queue) take() bool {
 	q.mu.Lock()
 	for q.waiting.items == 0 && (!q.stop || len(q.deferred) > 0) && !q.due {
@@ -175,12 +191,14 @@ func (q *Queue) take() bool {
 		q.mu.Unlock()
 		return false
 	}
+	q.gather()
 	if wait := q.cfg.Interval - time.Since(q.start); wait > 0 && q.cfg.Live() > pacedAbove {
 		q.mu.Unlock()
 		time.Sleep(wait) //nolint:forbidigo // the pace of commits is time itself
 		q.mu.Lock()
 	}
 	q.waiting.pick(&q.taken, &q.cfg)
+	q.urgent = q.waiting.items > 0 // the rest
 	q.grew()
 	q.space.Broadcast()
 	q.start = time.Now()
@@ -188,6 +206,26 @@ func (q *Queue) take() bool {
 	q.ask(q.start)
 	q.mu.Unlock()
 	return true
+}
+
+// gather waits for more items until somebody waits for one, so that the events of a burst, and the last ones of a run with
+// its end, share a commit. mu is held.
+func (q *Queue) gather() {
+	wait := q.cfg.Gather - time.Since(q.start)
+	if wait <= 0 || q.urgent || q.stop {
+		return
+	}
+	over := false
+	timer := time.AfterFunc(wait, func() {
+		q.mu.Lock()
+		over = true
+		q.nonEmpty.Signal()
+		q.mu.Unlock()
+	})
+	defer timer.Stop()
+	for !over && !q.urgent && !q.stop {
+		q.nonEmpty.Wait()
+	}
 }
 
 // Stats describes the items that wait for a commit.

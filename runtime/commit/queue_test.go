@@ -109,6 +109,49 @@ func TestWhatWaitsIsOneBatch(t *testing.T) {
 	})
 }
 
+func TestQueue_GathersWhatNobodyWaitsFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		then func(q *commit.Queue, s *commit.Source) // after the commit of event 1, while event 2 waits
+		want string
+		at   time.Duration
+	}{
+		"an event": {func(q *commit.Queue, s *commit.Source) { q.Add(event(s, 3)) }, "2: 2 3", 10 * time.Millisecond},
+		"an event that a run awaits": {func(q *commit.Queue, s *commit.Source) {
+			it := event(s, 3)
+			it.Done = []func(error){func(error) {}}
+			q.Add(it)
+		}, "2: 2 3", 0},
+		"a command": {func(q *commit.Queue, _ *commit.Source) { q.Add(&commit.Item{Command: &decide.Look{}}) }, "2: 2", 0},
+		"a run that waits for room": {func(q *commit.Queue, s *commit.Source) {
+			q.Add(event(s, 3))
+			go s.Room()
+		}, "2: 2 3", 0},
+		"the end": {func(q *commit.Queue, _ *commit.Source) { q.Finish() }, "2: 2", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, committed := time.Now(), make(chan time.Duration, 1)
+				db := &store{commit: func(n int64, _ *data.Batch) error {
+					if n == 2 {
+						committed <- time.Since(began)
+					}
+					return nil
+				}}
+				q := open(t, db, commit.Config{Gather: 10 * time.Millisecond})
+				s := q.Source(quota.Owner{}, nil)
+				q.Add(event(s, 1))
+				synctest.Wait()
+				q.Add(event(s, 2))
+				synctest.Wait()
+				c.then(q, s)
+				if at := <-committed; at != c.at || db.asked[1] != c.want {
+					t.Errorf("got the commit %q after %v, want %q after %v", db.asked[1], at, c.want, c.at)
+				}
+			})
+		})
+	}
+}
+
 // A crowd of decisions takes several commits; a run's events behind them are in the first.
 func TestStreamsDoNotWaitForACrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
