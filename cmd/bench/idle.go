@@ -91,7 +91,7 @@ func (t *target) noticed(ctx context.Context, left time.Time, open, n int) (half
 		if half == 0 && now <= open+n/2 {
 			half = time.Since(left)
 		}
-		if now <= open+2 { // a database connection may have been opened meanwhile
+		if now <= open+8 { // database connections may have been opened meanwhile
 			return half, time.Since(left), nil
 		}
 		if time.Now().After(deadline) {
