@@ -81,6 +81,9 @@ func BenchmarkRuns(b *testing.B) {
 					perRun(float64((m.cpu(b) - cpu).Microseconds()), "CPU-µs/run")
 					perRun(float64(m.written(b)-written)/1e3, "written-kB/run")
 					perRun(float64(m.rows(b)-rows)/1e3, "rows-kB/run")
+					if m.postgres {
+						b.ReportMetric(float64(m.number(b, hotUpdates)), "HOT-%-of-updates")
+					}
 				})
 			}
 		}
@@ -145,6 +148,9 @@ func (m *meter) written(b *testing.B) (n int64) {
 	}
 	return n
 }
+
+// hotUpdates is the share of updates that have written no index. A session reports its updates at most once a second.
+const hotUpdates = `SELECT round(COALESCE(100.0 * sum(n_tup_hot_upd) / NULLIF(sum(n_tup_upd), 0), 0)) FROM pg_stat_user_tables WHERE relname IN ('runs', 'threads')`
 
 // rows returns the size of all tables and indexes except those of events.
 func (m *meter) rows(b *testing.B) int64 {
@@ -275,28 +281,29 @@ func BenchmarkReplay(b *testing.B) {
 		if err != nil || sealed == 0 {
 			b.Fatalf("%d events are sealed: %v", sealed, err)
 		}
-		if name == "sqlite" { // PostgreSQL also keeps the rows until their day is dropped
-			size := sealedSize(b, url) / float64(sealed)
-			b.Run(name+"/sealed", func(b *testing.B) {
-				read(b)
-				b.ReportMetric(size, "stored-B/event")
-			})
+		if name == "postgres" { // which otherwise keeps the rows until their day is dropped
+			dropEvents(b, url)
 		}
+		size := sealedSize(b, url) / float64(sealed)
+		b.Run(name+"/sealed", func(b *testing.B) {
+			read(b)
+			b.ReportMetric(size, "stored-B/event")
+		})
 	}
 }
 
-// sealedSize is how many bytes a SQLite database's segments have.
-func sealedSize(b *testing.B, url string) (n float64) {
+// dropEvents removes the rows of all events, as the end of their day does.
+func dropEvents(b *testing.B, url string) {
 	b.Helper()
-	db, err := sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:"))
-	if err != nil {
+	if _, err := newMeter(b, url).db.ExecContext(b.Context(), "TRUNCATE events"); err != nil {
 		b.Fatal(err)
 	}
-	err = db.QueryRowContext(b.Context(), "SELECT sum(octet_length(data)) FROM event_segments").Scan(&n)
-	if err = errors.Join(err, db.Close()); err != nil {
-		b.Fatal(err)
-	}
-	return n
+}
+
+// sealedSize is how many bytes a database's segments have.
+func sealedSize(b *testing.B, url string) float64 {
+	b.Helper()
+	return float64(newMeter(b, url).number(b, "SELECT sum(octet_length(data)) FROM event_segments"))
 }
 
 // replay reads the thread's log from its first event to its end.

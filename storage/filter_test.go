@@ -53,9 +53,10 @@ SELECT key, project_id, agent, status, '', answered, created_at, created_at, cre
 	}
 }
 
-// BenchmarkRuns lists a page of 100 000 runs by each filter, newest and oldest.
+// BenchmarkRuns lists a page of 200 000 runs by each filter, newest and oldest. It also opens their database, and reads their
+// statistics.
 func BenchmarkRuns(b *testing.B) {
-	n := int64(100_000)
+	n := int64(200_000)
 	if testing.Short() {
 		n /= 100
 	}
@@ -71,6 +72,24 @@ func BenchmarkRuns(b *testing.B) {
 		fillRuns(b, db, int(n))
 		fillTerms(b, db)
 		since := func(i int64) time.Time { return time.Unix(i, 0) }
+		b.Run(name+"/opening the database", func(b *testing.B) {
+			for b.Loop() {
+				again, err := Open(b.Context(), Config{URL: url, Migrate: true})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := again.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(name+"/statistics", func(b *testing.B) {
+			for b.Loop() {
+				if _, err := db.Stats(b.Context(), "p", time.Hour, since(0), since(n)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 		for _, c := range []struct {
 			name string
 			f    data.RunFilter

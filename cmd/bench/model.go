@@ -35,7 +35,7 @@ func (o *modelOptions) bench(ctx context.Context, all *options) ([]report, error
 
 func (o *modelOptions) measure(ctx context.Context, t *target, provider string) ([]report, error) {
 	bare := func() error { return readBare(ctx, provider) }
-	run := func() error { return converse(ctx, t) }
+	run := func() error { return converse(ctx, t, "model", "go") }
 	for _, warm := range []func() error{bare, run} {
 		if err := warm(); err != nil {
 			return nil, err
@@ -51,10 +51,16 @@ func (o *modelOptions) measure(ctx context.Context, t *target, provider string) 
 		return nil, err
 	}
 	used := t.cpu() - before
+	before = t.cpu()
+	if _, err := o.play(func() error { return converse(ctx, t, "scripted", o.script()) }); err != nil {
+		return nil, err
+	}
+	scripted := t.cpu() - before
 	r := report{name: fmt.Sprintf("%d model answers of %d tokens, %d at once, %v per token", o.total, o.tokens, o.atOnce, o.pace)}
 	r.times("bare client", alone)
 	r.times("POST to RUN_FINISHED", took)
 	r.add("server CPU per token", "µs", micros(used)/float64(o.total*o.tokens))
+	r.add("server CPU per token, beyond that of a scripted agent", "µs", micros(used-scripted)/float64(o.total*o.tokens))
 	return []report{r}, nil
 }
 
@@ -89,15 +95,20 @@ func readBare(ctx context.Context, url string) error {
 	return errors.Join(err, res.Body.Close())
 }
 
-// converse starts a run of the model's agent and reads it to its end.
-func converse(ctx context.Context, t *target) error {
+// script returns a script that says as much as the model, at its pace.
+func (o *modelOptions) script() string {
+	return fmt.Sprintf(`{"do": [{"tokens": %d, "delayMs": %d}]}`, o.tokens, o.pace.Milliseconds())
+}
+
+// converse starts a run of an agent and reads it to its end.
+func converse(ctx context.Context, t *target, agent, content string) error {
 	c, err := dial(t.addr)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-	body := fmt.Appendf(nil, `{"agent": "model", "threadId": %q, "content": "go"}`, newThread())
+	body := fmt.Appendf(nil, `{"agent": %q, "threadId": %q, "content": %q}`, agent, newThread(), content)
 	if err := c.send("POST", "/api/v1/agent/runs", acceptStream, body); err != nil {
 		return err
 	}
