@@ -184,7 +184,7 @@ func (c *cluster) round(n int, seed uint64) {
 		took = append(took, time.Since(began).Round(time.Millisecond))
 	}
 	c.t.Logf("round %d, seed %d: %s; disturbed, answered, healed and quiet in %v", n, seed, strings.Join(names, " and "), took)
-	c.checkExits(did)
+	c.checkExits()
 	close(quiet)
 	for _, v := range travellers {
 		select {
