@@ -171,7 +171,7 @@ func (o *origin) readCall(ctx context.Context, g grant, spans []data.Span) error
 	}
 	err := error(nil)
 	o.resumed.State, err = o.readState(ctx, &spans[0], func(rec *Record) bool {
-		ev, ok := rec.Event.(agui.Custom)
+		ev, _ := rec.Event.(agui.Custom) // another event is no model call either
 		call, ok := agui.ModelCallOf(ev)
 		if ok = ok && call.ID == o.call.ID; ok {
 			o.cut = rec.ID
