@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -77,6 +78,7 @@ type follower struct {
 
 	threads map[int64]*followed // of which a run executes, by key
 	known   map[int64]known     // where the reading of others has ended
+	opened  int                 // logs, since the beginning
 	began   bool                // the first scan is done
 	since   time.Time           // the latest activity of a thread that was seen, by the database's clock
 }
@@ -91,6 +93,7 @@ type known struct {
 type followed struct {
 	thread   int64
 	user, id string
+	number   int // of the logs that were opened, in their order
 	cursor   *tail.Cursor
 	run      *Run              // of the latest record
 	workers  map[string]string // the agents of its nodes; nil for a run of a single agent
@@ -160,7 +163,7 @@ func (fo *follower) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i := range recent {
+	for i := range slices.Backward(recent) { // the run that was active first is shown first
 		th := &recent[i]
 		switch k, ok := fo.known[th.Key]; {
 		case fo.threads[th.Key] != nil || ok && k.last >= th.LastEventID:
@@ -170,7 +173,7 @@ func (fo *follower) scan(ctx context.Context) error {
 			err = errors.Join(err, fo.follow(ctx, &th.ThreadHead, nil))
 		}
 	}
-	for i := range running {
+	for i := range slices.Backward(running) {
 		run := &running[i]
 		if fo.threads[run.ThreadKey] != nil {
 			continue
@@ -338,7 +341,8 @@ func (fo *follower) open(ctx context.Context, th *data.ThreadHead, after int64) 
 	if err != nil {
 		return nil, err
 	}
-	fd := &followed{thread: th.Key, user: th.User, id: th.ID, cursor: cursor}
+	fo.opened++
+	fd := &followed{thread: th.Key, user: th.User, id: th.ID, number: fo.opened, cursor: cursor}
 	fo.threads[th.Key] = fd
 	return fd, nil
 }
@@ -346,7 +350,8 @@ func (fo *follower) open(ctx context.Context, th *data.ThreadHead, after int64) 
 // read shows what the logs have, and closes those whose run has ended.
 func (fo *follower) read(ctx context.Context) error {
 	var errs []error
-	for key, fd := range fo.threads {
+	byOpening := func(a, b *followed) int { return a.number - b.number }
+	for _, fd := range slices.SortedFunc(maps.Values(fo.threads), byOpening) {
 		err := fo.readLog(ctx, fd)
 		switch {
 		case errors.Is(err, io.EOF): // the thread was deleted
@@ -360,9 +365,9 @@ func (fo *follower) read(ctx context.Context) error {
 			continue
 		}
 		if !fd.open && (err != nil || fd.cursor.Waits()) {
-			fo.known[key] = known{fd.cursor.After(), time.Now()}
+			fo.known[fd.thread] = known{fd.cursor.After(), time.Now()}
 			fd.cursor.Close()
-			delete(fo.threads, key)
+			delete(fo.threads, fd.thread)
 		}
 	}
 	return errors.Join(errs...)
