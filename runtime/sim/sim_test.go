@@ -149,7 +149,7 @@ func variants(h *sim.History) []*sim.History {
 		for shift := -4; shift <= 4; shift++ {
 			v := *h
 			v.Seed += pauses
-			v.SQLite = pauses == 0
+			v.SQLite = pauses == 0 && v.Servers < 2
 			v.Faults = slices.Clone(h.Faults)
 			for i := range v.Faults {
 				if v.Faults[i].Commit > 0 {

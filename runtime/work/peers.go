@@ -192,7 +192,7 @@ func (en *Engine) introduce(ctx context.Context) error {
 	}
 	now := en.loadNow()
 	if s.About != nil && partial {
-		en.log.Warn("this server offers too much to tell the others: it alone begins runs of what they do not know")
+		en.log.Warn("this server offers too much to tell the others: what they do not know begins here only")
 	}
 	if s.About != nil || now != load {
 		var err error

@@ -173,7 +173,7 @@ test("a dialog shows its failure and keeps its text", async () => {
   await says("Send", "a message that was refused");
   assert.equal(await page.getByRole("textbox", { name: "Message" }).inputValue(), "more");
   await page.keyboard.press("Escape");
-  await page.route("**/api/v1/agent/runs", refuse(500));
+  await page.route("**/rerun*", refuse(500));
   await page.getByRole("button", { name: "Run again", exact: true }).click();
   await says("Run", "a run that was refused");
   await page.keyboard.press("Escape");
