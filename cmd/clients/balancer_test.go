@@ -27,12 +27,12 @@ listen baton
   balance roundrobin
 `
 
-// balanced is the name of tests whose servers are three of a cluster, behind HAProxy. With BATON_BALANCED set, all tests are balanced.
+// balanced is the name of tests whose servers are three of a cluster, behind HAProxy. With BALANCED set, all tests are balanced.
 const balanced = "balanced"
 
 func isBalanced(t *testing.T) bool {
 	t.Helper()
-	return os.Getenv("BATON_BALANCED") != "" || strings.Contains(t.Name(), "/"+balanced)
+	return os.Getenv("BALANCED") != "" || strings.Contains(t.Name(), "/"+balanced)
 }
 
 // alsoBalanced runs a test with one server, and with a cluster: clients see no difference.

@@ -4,7 +4,7 @@
 // client's package-lock.json lists its dependencies, which .ci/setup installs. The scripts contain the assertions: a test starts the
 // server, runs a script, and fails with the script's output.
 //
-// Some tests also run with a cluster of three servers behind HAProxy: with BATON_BALANCED set all do, of which some are not fit for that yet.
+// Some tests also run with a cluster of three servers behind HAProxy: with BALANCED set all do, of which some are not fit for that yet.
 //
 // Other tests make Baton the client: of an agent of Mastra, of another Baton, of public MCP servers, and of aimock, a fake of the
 // providers of models.
