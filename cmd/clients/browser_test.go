@@ -49,3 +49,15 @@ func browser(t *testing.T) string {
 	missing(t, "chromium")
 	return ""
 }
+
+// Every page of the console works in Firefox.
+func TestFirefox(t *testing.T) {
+	t.Parallel()
+	needs(t, "browser")
+	firefox, err := exec.LookPath("firefox-esr")
+	if err != nil {
+		missing(t, "firefox-esr")
+	}
+	s := start(t)
+	judge(t, "browser", "firefox.mjs", nil, "BATON_URL="+s.url(""), "FIREFOX="+firefox)
+}
