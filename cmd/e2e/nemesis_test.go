@@ -157,7 +157,8 @@ func (c *cluster) standstill(rng *rand.Rand, d time.Duration) {
 // strike lets one or two nemeses do their work, and returns them. With NATS one of them disturbs it.
 func (c *cluster) strike(rng *rand.Rand) []nemesis {
 	var chosen []nemesis
-	if *nemeses != "" {
+	switch {
+	case *nemeses != "":
 		for name := range strings.SplitSeq(*nemeses, ",") {
 			known := slices.Concat(allNemeses, busNemeses)
 			i := slices.IndexFunc(known, func(n nemesis) bool { return n.name == name })
@@ -166,9 +167,9 @@ func (c *cluster) strike(rng *rand.Rand) []nemesis {
 			}
 			chosen = append(chosen, known[i])
 		}
-	} else if c.nats != nil {
+	case c.nats != nil:
 		chosen = append(chosen, busNemeses[rng.IntN(len(busNemeses))], allNemeses[rng.IntN(len(allNemeses))])
-	} else {
+	default:
 		for _, i := range rng.Perm(len(allNemeses))[:1+rng.IntN(2)] {
 			chosen = append(chosen, allNemeses[i])
 		}
