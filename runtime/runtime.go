@@ -181,7 +181,7 @@ func New(cfg Config) (*Runtime, error) {
 	cfg = cfg.withDefaults()
 	rt := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log}
 	instance := work.NewID()
-	link := bus.NewLink(cfg.Bus, instance, cfg.Store.Alone)
+	link := bus.NewLink(cfg.Bus, instance, func() bool { return !rt.work.OthersLive() })
 	logs := tail.New(tail.Config{
 		Store: cfg.Store, RingEvents: cfg.RingEvents, RingBytes: cfg.RingBytes, RingsBytes: cfg.RingsBytes,
 		LargePages: quota.Limits{Total: int64(cfg.PagesBytes), PerProject: int64(cfg.PagesBytes / 4), PerUser: cfg.ofUser(int64(cfg.PagesBytes / 4))}, EventBytes: cfg.FrameBytes, Alone: cfg.Store.Alone, Wants: func(thread int64) { link.Hint(bus.Want, thread) }, Replayed: cfg.Measures.Replayed,

@@ -101,13 +101,13 @@ func (en *Engine) look() {
 			continue
 		}
 		en.recount(ctx)
-		if !en.alone() {
+		if en.OthersLive() {
 			en.cfg.Feeds.Changes.RingNew()
 		}
 		_ = en.cfg.Logs.Look(ctx, scope) // readers get the error of a lasting failure
 		if scope == tail.All {
 			en.countAppended(ctx)
-			if n%listsEach == 0 && !en.alone() || en.link.Stats().Deaf {
+			if n%listsEach == 0 && en.OthersLive() || en.link.Stats().Deaf {
 				en.cfg.Feeds.Changes.RingAll()
 			}
 		}

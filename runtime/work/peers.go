@@ -161,11 +161,11 @@ func (en *Engine) here() Server {
 	return Server{ID: en.cfg.Instance, Identity: en.cfg.Identity, plugins: en.Plugins()}
 }
 
-// alone reports whether no other instance lives.
-func (p *peers) alone() bool {
+// OthersLive reports whether another instance lives, as they were last read.
+func (p *peers) OthersLive() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.servers) <= 1
+	return len(p.servers) > 1
 }
 
 func (en *Engine) loadNow() Load {
