@@ -62,6 +62,7 @@ type Tie struct {
 	provisional bool               // made for a repeat: it owns the run only once the original request ties it
 	shared      bool               // the other servers of a cluster know it
 	grace       context.CancelFunc // ends the grace; nil while the connection's stream shows the run
+	graceEnds   time.Time
 }
 
 // StartRun is runtime.StartRun for transports whose connections own runs. It first cancels the runs of the same user and
@@ -181,6 +182,7 @@ func (t *Tie) Drop(cur *runtime.RunCursor) {
 		cur.Close()
 		return
 	}
+	t.graceEnds = time.Now().Add(g.cfg.Grace)
 	if t.shared { // then any server cancels the run
 		t.grace = func() {}
 		cur.Close()

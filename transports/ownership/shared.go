@@ -59,23 +59,32 @@ func (g *Registry) share(t *Tie, repeat bool) (shared, known bool) {
 // alone reports whether there is no other server that could know of ties.
 func (g *Registry) alone() bool { return g.cfg.Ties == nil || g.cfg.Runtime.Alone() }
 
-// shareAll shares the ties that were made while this server was alone.
+// shareAll shares the ties that were made while this server was alone, and those that the database did not take. The grace of a closed
+// connection goes on in the database.
 func (g *Registry) shareAll() {
 	g.mu.Lock()
 	var all []*Tie
 	for _, ties := range g.ties {
 		for _, t := range ties {
-			if !t.shared && !t.provisional && t.grace == nil {
+			if !t.shared && !t.provisional {
 				all = append(all, t)
 			}
 		}
 	}
 	g.mu.Unlock()
 	for _, t := range all {
-		shared, _ := g.share(t, false)
+		shared, known := g.share(t, false)
+		if !known {
+			return // the next look tries again
+		}
 		g.mu.Lock()
 		t.shared = shared
 		gone := g.find(t.thread(), t.started.RunKey) != t
+		if shared && !gone && t.grace != nil && !g.stopped {
+			t.grace() // the database has it from now on
+			t.grace = func() {}
+			g.tasks.Go(func() { g.dropShared(t) }) // ends with its statement, or EndGraces
+		}
 		g.mu.Unlock()
 		if shared && gone {
 			g.untie(t.row())
@@ -112,7 +121,7 @@ func (g *Registry) joinShared(th *runtime.Thread) {
 func (g *Registry) dropShared(t *Tie) {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), tieTime)
-		err := g.cfg.Ties.Drop(ctx, t.row(), g.cfg.Grace)
+		err := g.cfg.Ties.Drop(ctx, t.row(), max(time.Until(t.graceEnds), 0))
 		cancel()
 		if err == nil {
 			break
@@ -170,7 +179,7 @@ func (g *Registry) cancelOverdue() {
 	defer stop()
 	tick := time.NewTicker(retryPause)
 	defer tick.Stop()
-	for alone := true; ; {
+	for {
 		select {
 		case <-g.quit:
 			return
@@ -179,10 +188,7 @@ func (g *Registry) cancelOverdue() {
 		if g.alone() {
 			continue
 		}
-		if alone {
-			alone = false
-			g.shareAll()
-		}
+		g.shareAll()
 		rows, _ := g.cfg.Ties.Overdue(ctx) // the next look tries again
 		for i := range rows {
 			g.tasks.Go(func() { // ends with the cancel

@@ -21,6 +21,14 @@ type servers struct {
 
 func cluster(t *testing.T, grace time.Duration) *servers {
 	t.Helper()
+	s, second := alone(t, grace)
+	s.y = second()
+	return s
+}
+
+// alone is cluster before the second server has joined.
+func alone(t *testing.T, grace time.Duration) (s *servers, second func() *server) {
+	t.Helper()
 	url := postgrestest.New(t)
 	start := func() *server {
 		return &server{transporttest.Start(t, transporttest.Config{
@@ -28,9 +36,9 @@ func cluster(t *testing.T, grace time.Duration) *servers {
 			Runtime: runtime.Config{Limits: runtime.Limits{Grace: time.Second}},
 		})}
 	}
-	s := &servers{start(), start(), sqlx.MustConnect("postgres", url)}
+	s = &servers{x: start(), db: sqlx.MustConnect("postgres", url)}
 	t.Cleanup(func() { _ = s.db.Close() })
-	return s
+	return s, start
 }
 
 // dropped waits until the servers know that the connection of a run is closed.
@@ -94,6 +102,20 @@ func TestCluster_JoinElsewhereEndsTheGrace(t *testing.T) {
 }
 
 // A server notices late that the client has gone to another one.
+// The client left a server that was alone, and comes back to another one.
+func TestCluster_GraceGoesOnBesideAServerThatJoins(t *testing.T) {
+	s, second := alone(t, time.Minute)
+	started, tie := s.x.owned()
+	s.x.drop(tie, started)
+	s.y = second()
+	s.dropped()
+	s.y.join()
+	var left int
+	if err := s.db.Get(&left, "SELECT count(*) FROM ties"); err != nil || left > 0 {
+		t.Errorf("%d ties are left, %v", left, err)
+	}
+}
+
 func TestCluster_JoinElsewhereComesBeforeTheDrop(t *testing.T) {
 	s := cluster(t, 50*time.Millisecond)
 	started, tie := s.x.owned()
