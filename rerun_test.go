@@ -218,6 +218,9 @@ func TestOverrides_OfAnAgentsModel(t *testing.T) {
 		c.Plugins = append(c.Plugins,
 			plugins.AgentFunc("plain", func(context.Context, *plugins.Run) error { return nil }),
 			plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "one", Agent: "asker"}}})
+		price := baton.Price{Input: 1, Output: 1}
+		c.Prices = baton.Prices{Currency: "USD", Models: map[string]baton.Price{"m": price, "other": price, "special": price, "third": price}}
+		c.Budgets = []baton.Budget{{Name: "money", Scope: "project", Per: "day", Unit: "USD", Limit: 100}}
 	}, always, func(a *asker) {
 		start := func(user, path, body string) (id string, last string) {
 			id = a.must(user, "POST", path, body)["runId"].(string)
@@ -256,6 +259,7 @@ func TestOverrides_OfAnAgentsModel(t *testing.T) {
 			{asking, `{"agent":"asker","content":"Hi","overrides":{"tools":[]}}`, 400},
 			{asking, `{"agent":"asker","content":"Hi","overrides":{"parameters":{"temperature":3}}}`, 400},
 			{asking, `{"agent":"asker","content":"Hi","overrides":{"model":"a\u0000"}}`, 400},
+			{asking, `{"agent":"asker","content":"Hi","overrides":{"model":"without a price"}}`, 400},
 		} {
 			if got := a.request(c.user, "POST", "/api/v1/agent/runs", c.body); got.status != c.status || !strings.Contains(got.body, "verrid") {
 				a.Errorf("%s of %s: %d %s", c.body, c.user, got.status, got.body)

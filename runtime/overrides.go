@@ -3,9 +3,11 @@ package runtime
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 var errOverrides = refuse(KindForbidden, "forbidden", "Your role may not override the model of an agent")
@@ -27,7 +29,7 @@ func (rt *Runtime) checkOverrides(c Caller, offered *host.Registry, req *StartRe
 	}
 	bad := func(of, why string) error { return refuseAt("/overrides"+of, "invalid_overrides", "%s", why) }
 	agent, _ := offered.Agent(req.Agent)
-	if _, ok := agent.(host.Overridable); !ok {
+	if a, ok := agent.(host.Overridable); !ok || !a.Overridable() {
 		return bad("", "overrides need an agent that asks a model, named in agent")
 	}
 	p := o.Parameters
@@ -36,6 +38,8 @@ func (rt *Runtime) checkOverrides(c Caller, offered *host.Registry, req *StartRe
 		return bad("", "Give resume or overrides, not both: an answer goes on with its run")
 	case o.Model != "" && !ValidName(o.Model):
 		return bad("/model", "model must be 1 to 200 characters without control characters")
+	case o.Model != "" && rt.escapesBudgets(o.Model):
+		return bad("/model", "The model has no price, and there is a budget of money")
 	case o.System != nil && len(*o.System) > maxSystem:
 		return bad("/system", "system may have 1 MiB")
 	case p == nil:
@@ -50,6 +54,12 @@ func (rt *Runtime) checkOverrides(c Caller, offered *host.Registry, req *StartRe
 		return bad("/parameters/stop", "stop may have 16 texts")
 	}
 	return nil
+}
+
+// escapesBudgets reports whether calls of a model cannot be counted by a budget of money.
+func (rt *Runtime) escapesBudgets(model string) bool {
+	_, priced := rt.cfg.Prices.Models[model]
+	return !priced && slices.ContainsFunc(rt.cfg.Budgets, func(b data.Budget) bool { return b.Unit != data.UnitTokens })
 }
 
 // Overrides returns what a run that was read alone has overridden of its agent, or nil.

@@ -22,8 +22,9 @@ type Offer struct {
 type Described struct {
 	plugins.Info
 
-	Origin Origin
-	Health *plugins.Health `json:",omitempty"`
+	Origin      Origin
+	Health      *plugins.Health `json:",omitempty"`
+	Overridable bool            `json:",omitempty"` // an agent asks its model with Input.Overrides
 }
 
 // DescribedWorkflow is a workflow.
@@ -48,7 +49,8 @@ func (r *Registry) Offer() Offer {
 func describe[P plugins.Plugin](r *Registry, list []P) []Described {
 	all := make([]Described, len(list))
 	for i, p := range list {
-		all[i] = Described{p.Info(), r.Origin(p), r.Health(p)}
+		o, ok := any(p).(Overridable)
+		all[i] = Described{p.Info(), r.Origin(p), r.Health(p), ok && o.Overridable()}
 	}
 	return all
 }
@@ -102,7 +104,7 @@ func (o Offer) Registry() *Registry {
 		add(boxes[d.Name], d.Origin)
 	}
 	for _, d := range o.Agents {
-		add(agentElsewhere{elsewhere{told(d.Info), d.Health}}, d.Origin)
+		add(agentElsewhere{elsewhere{told(d.Info), d.Health}, d.Overridable}, d.Origin)
 	}
 	for _, d := range o.Tools {
 		tool := toolElsewhere{elsewhere{told(d.Info), d.Health}}
@@ -159,7 +161,13 @@ var errElsewhere = errors.New("another server has this plugin")
 func (e elsewhere) Info() plugins.Info      { return e.info }
 func (e elsewhere) Health() *plugins.Health { return e.health }
 
-type agentElsewhere struct{ elsewhere }
+type agentElsewhere struct {
+	elsewhere
+
+	overridable bool
+}
+
+func (a agentElsewhere) Overridable() bool { return a.overridable }
 
 func (agentElsewhere) Run(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
 	return agui.WorkerOutput{}, errElsewhere

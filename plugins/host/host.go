@@ -83,6 +83,6 @@ type Chooser interface {
 // Overridable is an Agent that asks its model with Input.Overrides.
 type Overridable interface {
 	plugins.Agent
-	// Overridable does nothing.
-	Overridable()
+	// Overridable reports that it does.
+	Overridable() bool
 }

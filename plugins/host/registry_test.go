@@ -367,6 +367,26 @@ func TestRegistry_ForProject(t *testing.T) {
 	}
 }
 
+// Another server knows whether runs may override the model of an agent.
+func TestOffer_TellsWhatIsOverridable(t *testing.T) {
+	r := new(host.Registry)
+	if err := r.Add(modelled{spec{info: plugins.Info{Name: "model"}}}, spec{info: plugins.Info{Name: "plain"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []*host.Registry{r, r.Offer().Registry()} {
+		for name, want := range map[string]bool{"model": true, "plain": false} {
+			a, _ := of.Agent(name)
+			if o, ok := a.(host.Overridable); (ok && o.Overridable()) != want {
+				t.Errorf("%s: %v, want %v", name, !want, want)
+			}
+		}
+	}
+}
+
+type modelled struct{ spec }
+
+func (modelled) Overridable() bool { return true }
+
 // Servers may have plugins of one name for different projects.
 func TestRegistry_WithJoinsEachProject(t *testing.T) {
 	of := func(text string, projects ...string) *host.Registry {

@@ -157,7 +157,7 @@ func (a *Agent) Chooses() (patterns []string, most int) {
 }
 
 // Overridable implements host.Overridable.
-func (a *Agent) Overridable() {}
+func (a *Agent) Overridable() bool { return true }
 
 // with returns the agent as a run overrides it.
 func (a *Agent) with(o *plugins.ModelOverrides) *Agent {
