@@ -34,6 +34,7 @@ type membership struct {
 type lease interface {
 	Join(ctx context.Context, instance, addr string) error
 	Settle(ctx context.Context) error
+	Alone() bool
 	Leave(ctx context.Context) error
 }
 

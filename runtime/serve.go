@@ -89,7 +89,7 @@ func (mb *membership) Err() error {
 }
 
 // Alone reports that no other server writes the database: see data.Store.
-func (rt *Runtime) Alone() bool { return rt.cfg.Store.Alone() }
+func (rt *Runtime) Alone() bool { return rt.membership.store.Alone() }
 
 // Stopping reports whether Shutdown was called.
 func (mb *membership) Stopping() bool { return mb.work.Stopping() }
