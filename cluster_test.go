@@ -62,7 +62,7 @@ func TestCluster_ServesAttachmentsOfOtherServers(t *testing.T) {
 }
 
 // Each server of a cluster gives the same answers about runs, whichever executes them: one that executes, one that waits in the queue, those
-// that wait for answers, and those that have ended. What is asked of them has the same effect everywhere.
+// that wait for answers, and those that have ended. A request that changes a run has the same effect at each server.
 func TestCluster_AnswersAlike(t *testing.T) {
 	cfg := baton.Config{
 		Listen: "127.0.0.1:0", Database: postgrestest.New(t), Accounts: baton.AuthenticatorFunc(byHeader), Plugins: append(builtin.Plugins(), modelled()),

@@ -122,7 +122,7 @@ func TestRerun_FromANode(t *testing.T) {
 	}
 }
 
-// bill is a tool that asks if it is told to.
+// bill is a tool that asks a question if its arguments say so.
 type bill struct{ paid *atomic.Int64 }
 
 func (bill) Info() plugins.Info { return plugins.Info{Name: "bill", Idempotent: true} }
@@ -136,8 +136,8 @@ func (b bill) Call(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) 
 	return agui.ToolOutput{ResultSummary: fmt.Sprint("bill ", b.paid.Add(1))}, nil
 }
 
-// The rerun from a model call sends the model what it was sent then, makes the later calls again and asks again. Earlier calls are neither made nor
-// counted again, and the thread shows them.
+// A rerun from a model call sends the model the same prompt. It makes the later calls, and asks their questions, again. It neither makes nor
+// counts the earlier calls again, and the thread shows them.
 func TestRerun_FromAModelCall(t *testing.T) {
 	var paid atomic.Int64
 	askers(t, "openai", func(l *llm.Config, c *baton.Config) {

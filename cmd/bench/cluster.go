@@ -141,7 +141,7 @@ func (o *clusterOptions) bench(ctx context.Context, all *options) ([]report, err
 	return reports, nil
 }
 
-// played is what was measured of runs, each with a viewer.
+// played has the sums of all rounds of runs, each with a viewer.
 type played struct {
 	runs, events, commits float64
 	took, used            time.Duration
@@ -208,7 +208,7 @@ func (o *clusterOptions) reportPlayed(name string, p, alone *played) report {
 	return r
 }
 
-// watchedFrom is what was measured of viewers at the server that executes a run, and at another one.
+// watchedFrom has the measurements of viewers at the server that executes a run and at another server.
 type watchedFrom struct {
 	behind        []time.Duration // events there, after they were here
 	here, there   time.Duration   // CPU of all servers for many viewers

@@ -23,7 +23,7 @@ import (
 const (
 	// timeout is that of a connection attempt, and of writing to a connection.
 	timeout = 3 * time.Second
-	// A connection is given up when NATS has not answered two pings.
+	// The client closes a connection after two pings without an answer.
 	pingEvery = 5 * time.Second
 	// mostWaiting and mostBytes are how many datagrams wait for the receiver, and their bytes. More are lost.
 	mostWaiting = 1000

@@ -97,7 +97,7 @@ func TestBus_ConnectsAgain(t *testing.T) {
 	passes(t, b)
 }
 
-// A server of NATS that does not answer is given up without an error of TCP.
+// The bus closes the connection to a NATS server that stops answering, even if TCP reports no error.
 func TestBus_GivesUpSilentConnections(t *testing.T) {
 	p, through := storagetest.NewProxy(t, natstest.Start(t, "").URL)
 	b := busTo(t, parsed(t, through), "db")
