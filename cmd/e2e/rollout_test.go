@@ -58,7 +58,8 @@ type rollout struct {
 	t       *testing.T
 	servers []*server
 	tool    *counter
-	rounds  int // of each script: a text of 300 ms, and a call of the tool
+	rounds  int           // of each script: a text of six tokens, and a call of the tool
+	delay   time.Duration // before each token
 
 	over        time.Time    // when the clients give up
 	interrupted atomic.Int64 // results that clients have got of calls that a server has not ended
@@ -80,9 +81,9 @@ func (l *longest) String() string {
 }
 
 // newRollout starts the servers.
-func newRollout(t *testing.T, exe string, n, rounds int, env ...string) *rollout {
+func newRollout(t *testing.T, exe string, n, rounds int, delay time.Duration, env ...string) *rollout {
 	t.Helper()
-	r := &rollout{t: t, tool: &counter{calls: make(map[string]int)}, rounds: rounds, over: time.Now().Add(patience)}
+	r := &rollout{t: t, tool: &counter{calls: make(map[string]int)}, rounds: rounds, delay: delay, over: time.Now().Add(patience)}
 	tools := httptest.NewServer(r.tool)
 	t.Cleanup(tools.Close)
 	file := filepath.Join(t.TempDir(), "baton.yaml")
@@ -106,7 +107,7 @@ func newRollout(t *testing.T, exe string, n, rounds int, env ...string) *rollout
 func (r *rollout) script(thread string) string {
 	var ops []string
 	for i := range r.rounds {
-		ops = append(ops, `{"tokens":6,"delayMs":50}`, fmt.Sprintf(`{"tool":"counter.count","args":{"of":"%s %d"}}`, thread, i))
+		ops = append(ops, fmt.Sprintf(`{"tokens":6,"delayMs":%d}`, r.delay.Milliseconds()), fmt.Sprintf(`{"tool":"counter.count","args":{"of":"%s %d"}}`, thread, i))
 	}
 	return `{"do":[` + strings.Join(ops, ",") + `]}`
 }
@@ -237,7 +238,7 @@ func (r *rollout) restart(s *server, end func(s *server)) {
 // Servers are stopped and started again one after the other: clients see nothing of it but streams that end early, and no tool is
 // interrupted. One is killed: each log goes on, and no call is made twice.
 func TestRollout_IsNotNoticed(t *testing.T) {
-	r := newRollout(t, "", 3, 60)
+	r := newRollout(t, "", 3, 60, 50*time.Millisecond)
 	r.run(30, func() {
 		for i := range 10 {
 			r.server(i).begun(fmt.Sprint("thread-", i))
@@ -263,7 +264,8 @@ func TestRollout_Soak(t *testing.T) {
 		t.Skip("BATON_SOAK is not set")
 	}
 	const lasts = 5 * time.Minute
-	r := newRollout(t, build(t), 3, int(lasts/(400*time.Millisecond)))
+	const delay = 250 * time.Millisecond // so that two cores are not busy with tokens alone
+	r := newRollout(t, build(t), 3, int(lasts/(6*delay)), delay, "BATON_TIMEOUTS_STEP=1h")
 	r.over = time.Now().Add(3 * lasts)
 	r.run(300, func() {
 		tick := time.NewTicker(5 * time.Second)
