@@ -27,6 +27,7 @@ type dying struct {
 	asleep atomic.Pointer[chan struct{}]
 	drains atomic.Int64 // calls of Drain
 	left   atomic.Int64 // commits until it dies by itself, if positive
+	looked atomic.Int64 // looks for runs whose server has ended
 }
 
 func (d *dying) die() (wake func()) {
@@ -59,6 +60,11 @@ func (d *dying) KeepLease(ctx context.Context) error {
 	return d.Store.KeepLease(ctx)
 }
 
+func (d *dying) Orphans(ctx context.Context, after int64, limit int) ([]data.RunHead, error) {
+	defer d.looked.Add(1)
+	return d.Store.Orphans(ctx, after, limit)
+}
+
 func (d *dying) Drain(ctx context.Context) (bool, error) {
 	d.drains.Add(1)
 	return d.Store.Drain(ctx)
@@ -72,11 +78,17 @@ func (d *dying) Watch(ctx context.Context) (bool, error) {
 // member starts a server of a cluster on the database.
 func member(t *testing.T, url string, cfg runtime.Config, plugs ...plugins.Plugin) (*bench, *dying) {
 	t.Helper()
+	return memberWith(t, url, func(s runtime.Store) runtime.Store { return s }, cfg, plugs...)
+}
+
+// memberWith is member with a store around the database's.
+func memberWith(t *testing.T, url string, around func(runtime.Store) runtime.Store, cfg runtime.Config, plugs ...plugins.Plugin) (*bench, *dying) {
+	t.Helper()
 	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: true, Lease: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &dying{Store: db}
+	m := &dying{Store: around(db)}
 	cfg.Bus = db.Bus()
 	cfg.Store, cfg.Registry, cfg.Heartbeat = m, new(host.Registry), 50*time.Millisecond
 	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -149,7 +161,10 @@ func TestCluster_TakesOverFromADeadServer(t *testing.T) {
 	<-own.began
 	unwanted := a.start("unwanted", "own", "go")
 	<-own.began
-	b, _ := member(t, url, runtime.Config{Limits: runtime.Limits{Runs: 2}}, goesOn) // which looks for orphans before it returns
+	b, looks := member(t, url, runtime.Config{Limits: runtime.Limits{Runs: 2}}, goesOn)
+	for looks.looked.Load() < 2 { // it has taken what the first look has found
+		<-time.After(time.Millisecond)
+	}
 	for _, s := range append(runs, left) {
 		if run, err := b.Run(t.Context(), local, s.RunID); err != nil || run.Status != runtime.Running || len(goesOn.ran) > 0 {
 			t.Fatalf("%s is %s, %v; taken from a living server: %d", s.RunID, run.Status, err, len(goesOn.ran))
@@ -190,6 +205,36 @@ func TestCluster_TakesOverFromADeadServer(t *testing.T) {
 	back, _ := halves("own")
 	back.goesOn = true
 	c, _ := member(t, url, runtime.Config{}, back)
+	c.wait(left.RunID, runtime.Completed)
+}
+
+// late is a store that finds no runs of dead servers until it is let.
+type late struct {
+	runtime.Store
+	let chan struct{}
+}
+
+func (s late) Orphans(ctx context.Context, after int64, limit int) ([]data.RunHead, error) {
+	<-s.let
+	return s.Store.Orphans(ctx, after, limit)
+}
+
+// A server that starts beside others serves before it has taken runs over, which may be many.
+func TestCluster_ServesBeforeItTakesRunsOver(t *testing.T) {
+	url := postgrestest.New(t)
+	hangs, goesOn := halves("half")
+	a, store := member(t, url, runtime.Config{}, hangs)
+	left := a.start("left", "half", "go")
+	<-hangs.began
+	other, _ := halves("other")
+	_, _ = member(t, url, runtime.Config{}, other)
+	defer store.die()()
+	let := make(chan struct{})
+	c, _ := memberWith(t, url, func(s runtime.Store) runtime.Store { return late{s, let} }, runtime.Config{}, goesOn)
+	if run, err := c.Run(t.Context(), local, left.RunID); err != nil || run.Status != runtime.Running {
+		t.Errorf("the run is %s, %v", run.Status, err)
+	}
+	close(let)
 	c.wait(left.RunID, runtime.Completed)
 }
 

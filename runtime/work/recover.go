@@ -14,11 +14,13 @@ import (
 	"github.com/batonrun/baton/runtime/decide"
 )
 
-// recover takes over the runs that earlier instances left RUNNING, and fills the queue. Only the log knows the open entities
-// of a run.
+// recover fills the queue, and takes over the runs that earlier instances left RUNNING. Beside other servers it leaves that to share, so
+// that it does not keep a server from serving.
 func (en *Engine) recover(ctx context.Context) error {
-	if err := en.takeOrphans(ctx); err != nil {
-		return err
+	if en.store.Alone() {
+		if err := en.takeOrphans(ctx); err != nil {
+			return err
+		}
 	}
 	var queued []inLine
 	err := unfinished(ctx, en.store, data.Queued, func(run *data.RunHead) {
