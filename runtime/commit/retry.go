@@ -17,6 +17,8 @@ func Patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
 		switch {
 		case err == nil:
 			return v, nil
+		case ctx.Err() != nil: // the read's error is only that it was cut off
+			return v, context.Cause(ctx)
 		case errors.Is(err, data.ErrUnavailable):
 		case errors.Is(err, data.ErrTooSlow) && slow < slowAttempts:
 			slow++

@@ -44,6 +44,9 @@ func (en *Engine) awaitOther(key int64, until time.Time) error {
 		heads, err := commit.Patiently(en.abandoned, func() ([]data.RunHead, error) {
 			return en.store.Heads(en.abandoned, []int64{key})
 		})
+		if en.abandoned.Err() != nil {
+			return errUnconfirmed
+		}
 		if err != nil || len(heads) == 0 || heads[0].Status != data.Running {
 			return err
 		}

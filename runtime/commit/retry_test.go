@@ -1,0 +1,25 @@
+package commit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
+)
+
+// A read that was cut off fails with the cause and not with what the database said of it.
+func TestPatiently_FailsWithTheCause(t *testing.T) {
+	for _, told := range []error{context.Canceled, fmt.Errorf("%w: EOF", data.ErrUnavailable), data.ErrTooSlow} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		_, err := commit.Patiently(ctx, func() (int, error) {
+			cancel(data.ErrFenced)
+			return 0, fmt.Errorf("read: %w", told)
+		})
+		if !errors.Is(err, data.ErrFenced) || errors.Is(err, told) {
+			t.Errorf("a read that fails with %v: %v", told, err)
+		}
+	}
+}
