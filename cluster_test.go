@@ -162,7 +162,7 @@ func TestCluster_AnswersAlike(t *testing.T) {
 // perServer are the routes whose answers differ between servers: of the server itself, and those with the server's own address or a signature.
 var perServer = map[string]bool{"/api/v1/servers": true}
 
-// begins returns the status and the beginning of an answer, up to its end or until nothing follows for a time, without what differs each time.
+// begins returns the status and the beginning of an answer, up to its end or until nothing follows for a time, without the parts that differ each time.
 func (s site) begins(user string, a *ask, t things) string {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())

@@ -212,7 +212,7 @@ func TestRerun_FromAModelCall(t *testing.T) {
 	})
 }
 
-// Overrides change what the model of one run is asked with. They need an operator and an agent with a model.
+// Overrides change the model, instructions or parameters of one run. They need an operator and an agent with a model.
 func TestOverrides_OfAnAgentsModel(t *testing.T) {
 	askers(t, "openai", func(_ *llm.Config, c *baton.Config) {
 		c.Plugins = append(c.Plugins,

@@ -20,7 +20,7 @@ type (
 	Run           = runtime.Run
 )
 
-// NewCaller returns the user of that name in a project. The engine trusts it: use what the program knows, never fields of a
+// NewCaller returns the user of that name in a project. The engine trusts it: use the program's own knowledge, never fields of a
 // request. Without accounts the routes use the user "local" of the project "default".
 func NewCaller(project, user string, role runtime.Role) (Caller, error) {
 	return runtime.NewCaller(project, user, role)

@@ -33,7 +33,7 @@ type Guards struct {
 //
 // The query of an agent and the arguments of a tool are the Subject as JSON; its result, or its text, is a Verdict as JSON.
 // Nothing of the agent or the tool is shown, except the calls of its model, which count to the run. It can call no tools and
-// ask nobody.
+// ask no person.
 type Guard struct {
 	Name    string // in events; default the name of the agent or the tool
 	Agent   string

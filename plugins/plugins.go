@@ -215,7 +215,7 @@ type Input struct {
 	Execution int    // 1 for the node's first execution in this generation, 2 for its first retry
 }
 
-// ModelOverrides replace what an agent asks its model with. Empty fields replace nothing.
+// ModelOverrides replace an agent's model, instructions or parameters. Empty fields replace nothing.
 type ModelOverrides struct {
 	Model      string           `json:"model,omitempty"`      // another model of the agent's provider, which has no fallbacks
 	System     *string          `json:"system,omitempty"`     // the instructions; "" for none

@@ -9,7 +9,7 @@ import (
 )
 
 // ExecuteGuard executes an agent as a guard on a host: it shows nothing but the calls of its model, calls no tools and agents,
-// and asks nobody.
+// and asks no person.
 func ExecuteGuard(ctx context.Context, a Agent, host Host, in Input) (agui.WorkerOutput, error) {
 	return Execute(ctx, a, quiet{host, &Run{host: host}}, in)
 }

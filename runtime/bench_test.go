@@ -105,7 +105,7 @@ func runsAtOnce(b *testing.B, rt *runtime.Runtime, thread string, n, atOnce int)
 	wg.Wait()
 }
 
-// meter measures what a database costs.
+// meter measures the cost of a database.
 type meter struct {
 	db       *sql.DB
 	postgres bool

@@ -18,7 +18,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// Two runtimes on one PostgreSQL: what a client of one must see of the runs of the other.
+// Two runtimes on one PostgreSQL: a client of one must see the runs of the other.
 
 // dictated writes the words that it gets, until it is cancelled or words is closed.
 type dictated struct{ words chan string }
@@ -147,7 +147,7 @@ func TestBeside_DeletesTheDataOfAUser(t *testing.T) {
 	}
 }
 
-// deaf does not hear what other servers ask.
+// deaf does not hear the requests of other servers.
 type deaf struct {
 	runtime.Store
 	deaf atomic.Bool

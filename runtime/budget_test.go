@@ -76,7 +76,7 @@ func budgeted(list ...data.Budget) runtime.Config {
 	return runtime.Config{Limits: runtime.Limits{Budgets: list}}
 }
 
-// used checks what is used of the first budget.
+// used checks the use of the first budget.
 func (b *bench) used(want int64) {
 	b.t.Helper()
 	list, err := b.Budgets(local)

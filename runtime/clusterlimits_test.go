@@ -117,7 +117,7 @@ func TestCluster_CapsHoldOverAllServers(t *testing.T) {
 	}
 }
 
-// What others have used of a budget counts some seconds later, and at once for a run that is near its limit.
+// The use of a budget by others counts some seconds later, and at once for a run that is near its limit.
 func TestCluster_BudgetsCountWhatOthersUse(t *testing.T) {
 	url := postgrestest.New(t)
 	var made, called atomic.Int64

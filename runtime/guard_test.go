@@ -44,7 +44,7 @@ func pay(calls *atomic.Int64) tool {
 	}}
 }
 
-// ruled is what a test of a guard's verdict expects.
+// ruled is the expectation of a test of a guard's verdict.
 type ruled struct {
 	name   string
 	guard  plugins.Guard

@@ -35,7 +35,7 @@ func (k listening) agent() agent {
 	}}
 }
 
-// With hints, another server learns what concerns it long before it would look. Without any, it looks.
+// With hints, another server learns of its runs and threads long before it would look. Without any, it looks.
 func TestHints_AreFastAndMayBeLost(t *testing.T) {
 	lost := &bus.Memory{Fault: func() bus.Fault { return bus.Fault{Lost: true} }}
 	for name, test := range map[string]struct {

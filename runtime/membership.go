@@ -50,7 +50,7 @@ func (mb *membership) join(ctx context.Context) error {
 	return nil
 }
 
-// leave lets others take over what this instance has left, at once.
+// leave lets others take over this instance's work at once.
 func (mb *membership) leave() {
 	if !mb.joined.Load() || mb.isFenced() && mb.unbegun.Load() == nil {
 		return

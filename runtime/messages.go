@@ -90,7 +90,7 @@ func (s *starting) newMessages() ([]Message, error) {
 	return fresh, nil
 }
 
-// unclaimed returns a client's message without what only an agent says: that it is the author, and its opaque values.
+// unclaimed returns a client's message without the members that only an agent may set: the author and opaque values.
 func unclaimed(m agui.Message) agui.Message {
 	m.EncryptedValue, m.Metadata = "", anonymous(m.Metadata)
 	m.ToolCalls = slices.Clone(m.ToolCalls)

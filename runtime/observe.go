@@ -33,7 +33,7 @@ const (
 	OpModel = work.OpModel
 )
 
-// LevelNotice is the log's level of ends that somebody wanted: a cancelled run, and one whose budget is used up.
+// LevelNotice is the log's level of intended ends: a cancelled run, and one with an exhausted budget.
 const LevelNotice = work.LevelNotice
 
 // Stats is the current load of a Runtime, and its counters since it began.

@@ -62,7 +62,7 @@ func (rt *Runtime) escapesBudgets(model string) bool {
 	return !priced && slices.ContainsFunc(rt.cfg.Budgets, func(b data.Budget) bool { return b.Unit != data.UnitTokens })
 }
 
-// Overrides returns what a run that was read alone has overridden of its agent, or nil.
+// Overrides returns the overrides of a run that was read alone, or nil.
 func Overrides(r *Run) *plugins.ModelOverrides {
 	var in struct{ Overrides *plugins.ModelOverrides }
 	if !bytes.Contains(r.Input, []byte(`"overrides"`)) || json.Unmarshal(r.Input, &in) != nil {

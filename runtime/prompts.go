@@ -17,7 +17,7 @@ import (
 // ModelCall is a call of a model.
 type ModelCall = data.Prompt
 
-// SentPrompt is what a model was sent. Tools, calls and results have the names and ids of the log, whatever their provider calls them.
+// SentPrompt is the prompt of a model call. Tools, calls and results have the names and ids of the log, whatever their provider calls them.
 type SentPrompt struct {
 	System     string
 	Messages   []agui.Message // with their role, content, calls and ToolCallID, and the ID if the thread has the message in this form
@@ -78,7 +78,7 @@ func (ct *catalog) ModelCall(ctx context.Context, c Caller, name, id string) (Mo
 	return call, sent, answer, unavailable(err)
 }
 
-// promptReader reads what references refer to.
+// promptReader resolves the references of prompts.
 type promptReader struct {
 	store   data.ByProject
 	project string
@@ -103,7 +103,7 @@ type found struct {
 // readAtOnce limits the messages and pieces of one read.
 const readAtOnce = 100
 
-// sent reads what a call has sent: the instructions, and then messages from the last one on, as long as they fit.
+// sent reads the prompt of a call: the instructions, and then messages from the last one on, as long as they fit.
 func (r *promptReader) sent(ctx context.Context, call *ModelCall) (*SentPrompt, error) {
 	if call.Sent == "" {
 		return nil, nil

@@ -21,7 +21,7 @@ type stored struct {
 	open  []RunHead          // the thread's runs that are not over
 }
 
-// plan is what a list means for the thread. Indexes are those of the request's messages.
+// plan is the meaning of a list for the thread. Indexes are those of the request's messages.
 type plan struct {
 	needsThread bool // stored has to be read completely, then the list must be reconciled again
 
@@ -43,7 +43,7 @@ type comparison struct {
 	plan
 }
 
-// reconcile decides what a request's list of messages means.
+// reconcile decides the meaning of a request's list of messages.
 func reconcile(req *StartRequest, have *stored) plan {
 	c := comparison{StartRequest: req, stored: have, rows: make(map[string]*data.MessageHead)}
 	c.known, c.renamed, c.edit = make(map[string]bool), -1, -1

@@ -73,7 +73,7 @@ func RetirableIn(ctx context.Context, db Retainer, p Policy, project string, now
 // errEnough means that a sweep has read as many runs as it may.
 var errEnough = errors.New("enough")
 
-// Retire removes what a policy has kept long enough, and returns what that was, also when it fails or ctx ends. Some runs go at
+// Retire removes the data that a policy has kept long enough, and returns counts, also when it fails or ctx ends. Some runs go at
 // once, long ones in parts, beside the commits of running runs, which have at least half of the time. As a duty of a
 // janitor it yields.
 func (rt *Runtime) Retire(ctx context.Context, db Retainer, p Policy, now time.Time) ([]Retired, error) {

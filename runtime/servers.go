@@ -50,7 +50,7 @@ func (rt *Runtime) CountServers() ServerCounts { return rt.work.CountServers() }
 
 var errServers = refuse(KindForbidden, "forbidden", "Your role may not see the servers")
 
-// ServersOf reads what servers tell.
+// ServersOf reads the descriptions of servers.
 func ServersOf(rows []data.Server) []Server {
 	list := make([]Server, len(rows))
 	for i := range rows {

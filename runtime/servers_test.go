@@ -44,7 +44,7 @@ func (b *bench) known() []runtime.Server {
 	return list
 }
 
-// A server offers what any living server offers. A run that it cannot execute is executed by one that can.
+// A server offers the plugins of all living servers. A run that it cannot execute is executed by one that can.
 func TestServers_OfferWhatOthersHave(t *testing.T) {
 	url := postgrestest.New(t)
 	ran := make(chan string, 10)
@@ -190,7 +190,7 @@ func TestServers_LeaveRunsOfOtherDefinitions(t *testing.T) {
 	}
 }
 
-// What is too long is left out of what a server tells. Others do not end runs for what they were not told.
+// Long parts are left out of a server's description. Others do not end runs of plugins that they do not know.
 func TestServers_TellLargeOffers(t *testing.T) {
 	url := postgrestest.New(t)
 	many := func(prefix string, n, size int) (list []plugins.Plugin) {

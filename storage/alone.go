@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// An instance that has been the only one since it joined is alone. It is spared what only others need: keys one by one, locks of names,
+// An instance that has been the only one since it joined is alone. It is spared the work that only others need: keys one by one, locks of names,
 // looks at the logs of others. The instance that joins next must not write before the first one knows of it. So the first one counts as
 // alone only for aloneFor after the begin of a look that saw no other, and the next one, which sees that it does, waits for that time
 // after it has joined, or until the first one has written that it is alone no more. Both measure with their monotonic clocks, and never

@@ -43,7 +43,7 @@ type Blobs struct {
 // Blobs returns the attachments' bytes in the database, which must be PostgreSQL.
 func (db *DB) Blobs() *Blobs { return &Blobs{beside{db.writer, db.read}, turnsOf(chunksWritten)} }
 
-// Put stores what r holds under a key, whole or not at all. The key must be new. The type and the disposition are in the row of the
+// Put stores the bytes of r under a key, whole or not at all. The key must be new. The type and the disposition are in the row of the
 // attachment. What a killed server has left is deleted with that row.
 func (bs *Blobs) Put(ctx context.Context, key, _, _ string, r io.Reader) (err error) {
 	n := 0
@@ -153,5 +153,5 @@ func (bs *Blobs) Delete(ctx context.Context, key string) error {
 	}
 }
 
-// URL returns "": only Baton serves what is in its database.
+// URL returns "": only Baton serves its database.
 func (*Blobs) URL(context.Context, string, time.Duration) (string, error) { return "", nil }

@@ -34,7 +34,7 @@ func scanUserCount(rows *sql.Rows) (o userCount, err error) {
 }
 
 // countRunning counts the RUNNING runs of the requested projects and users, unless another instance does. On the database of one
-// server, which knows what it executes, nothing is requested.
+// server, which knows its runs, nothing is requested.
 func (vs *views) countRunning(asks []data.Ask) error {
 	var names []data.Name
 	for i := range asks {

@@ -149,7 +149,7 @@ DELETE FROM runs WHERE key = ANY (?)`
 	firstRunOfThread = `
 SELECT key FROM runs WHERE thread_key = ? ORDER BY key LIMIT 1`
 
-	// lockThreadsOfDeletions also tells other instances, which may have the rows in memory.
+	// lockThreadsOfDeletions also informs other instances, which may have the rows in memory.
 	lockThreadsOfDeletions = `
 UPDATE threads SET removals = removals + 1 WHERE key = ANY (?) RETURNING key`
 

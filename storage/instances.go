@@ -99,7 +99,7 @@ func (c *committer) join(tx *tx, instance, addr string, alone *bool) (err error)
 	return errors.Join(c.threadKeys.count(tx), c.runKeys.count(tx))
 }
 
-// joinOthers registers the server of an instance, and tells whether no other may write.
+// joinOthers registers the server of an instance, and reports whether no other may write.
 func (c *committer) joinOthers(tx *tx, instance string, alone *bool) error {
 	if err := tx.exec(lockInstances); err != nil {
 		return err

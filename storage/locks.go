@@ -156,7 +156,7 @@ func (vs *views) lockNew(asks []data.Ask, threads map[data.Name]bool) error {
 	return err
 }
 
-// defers reports whether a decision cannot be taken now, because another instance has locked what it is about. Later
+// defers reports whether a decision cannot be taken now, because another instance has locked its rows. Later
 // decisions about the same thread are deferred too, which keeps their order.
 func (vs *views) defers(a *data.Ask) bool {
 	if len(vs.elsewhere) == 0 {

@@ -78,7 +78,7 @@ type telling struct {
 
 func tellingCells(s *telling) []any { return append(stepCells(&s.Step), s.node) }
 
-// tells reports whether the step implies the node's state.
+// tells reports that the step implies the node's state.
 func tells(s *data.Step, n *data.Node) bool {
 	progress := 0.0
 	if s.Status == data.Completed {

@@ -29,7 +29,7 @@ type notifier struct {
 
 var _ bus.Bus = (*notifier)(nil)
 
-// selectIdentity reads what tells the database from all others, also from those that were restored from a dump of it.
+// selectIdentity reads an identity of the database that no other has, not even one that was restored from a dump of it.
 const selectIdentity = `
 SELECT system_identifier || '-' || oid FROM pg_control_system(), pg_database WHERE datname = current_database()`
 

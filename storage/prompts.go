@@ -11,8 +11,8 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// A call of a model is a row of prompts, which refers to what the model was sent: to messages of the thread, and to pieces. A piece
-// goes with the last run that uses it. The table model_calls has other rows: what is still to be counted.
+// A call of a model is a row of prompts, which refers to the prompt: to messages of the thread, and to pieces. A piece
+// goes with the last run that uses it. The table model_calls has other rows: usage that is still to be counted.
 
 const promptColumns = `run_key, id, step, status, provider, model, finish_reason, usage, error, sent, changes, answer, first_token_ms, duration_ms, started_at`
 

@@ -24,11 +24,11 @@ SELECT s.instance, COALESCE(i.addr, ''), COALESCE(i.started_at, s.seen_at), s.se
 FROM servers s LEFT JOIN instances i ON i.id = s.instance
 WHERE NOT i.fenced OR s.seen_at > clock_timestamp() - ` + serverRemembered + ` ORDER BY 6, s.instance LIMIT 1000`
 
-	// serverRemembered is how long others know what a server offered that has ended.
+	// serverRemembered is how long others know the offer of a server that has ended.
 	serverRemembered = `interval '60 seconds'`
 )
 
-// Tell stores what the joined instance tells the others about itself, on the connection of the watcher: see [data.Store].
+// Tell stores the joined instance's description of itself, on the connection of the watcher: see [data.Store].
 func (c *committer) Tell(ctx context.Context, s *data.Server) error {
 	if c.d.single {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
-// counting is a database on which runs begin, end, go on and go away, and what they came to.
+// counting is a database on which runs begin, end, go on and go away, and their expected counts.
 type counting struct {
 	*testing.T
 	rand *rand.Rand
@@ -187,7 +187,7 @@ func class(d time.Duration) int {
 	return 1 + int(math.Log2(float64(d.Milliseconds()))*8)
 }
 
-// want is what the runs of a project came to, counted one by one.
+// want has the counts of a project's runs, counted one by one.
 func (c *counting) want(project string, step time.Duration) map[time.Time]*data.Tally {
 	sums := make(map[time.Time]*data.Tally)
 	at := func(t time.Time) *data.Tally {
@@ -256,7 +256,7 @@ func (c *counting) want(project string, step time.Duration) map[time.Time]*data.
 	return sums
 }
 
-// check compares what the database tells with what was.
+// check compares the database's counts with the expected ones.
 func (c *counting) check() {
 	c.Helper()
 	for _, project := range []string{"p", "q", "nobody's"} {

@@ -35,7 +35,7 @@ const (
 	maxBuckets = 2_000
 )
 
-// Stats returns what the runs of a project came to: see [data.Counter].
+// Stats returns statistics of a project's runs: see [data.Counter].
 func (c counter) Stats(ctx context.Context, project string, step time.Duration, from, now time.Time) (s data.Stats, err error) {
 	err = c.read.snapshot(ctx, func(q querier) (err error) {
 		s, err = stats(ctx, q, project, step, from, now)

@@ -138,7 +138,7 @@ func (c counter) Usage(ctx context.Context, f data.UsageFilter) (list []data.Usa
 	return list[:min(len(list), f.Limit)], err
 }
 
-// Spent returns what spenders have spent: see [data.Reader].
+// Spent returns the spending of spenders: see [data.Reader].
 func (c counter) Spent(ctx context.Context, project string, from, until time.Time) (list []data.Spending, err error) {
 	sums := make(map[data.Spender]*data.Spending)
 	add := func(project string, u *data.UsageSum) {
@@ -167,7 +167,7 @@ func (c counter) Spent(ctx context.Context, project string, from, until time.Tim
 	return list, nil
 }
 
-// spentOf adds up what a project has spent.
+// spentOf adds up the spending of a project.
 func spentOf(ctx context.Context, q querier, project string, from, until time.Time, add func(string, *data.UsageSum)) error {
 	days, err := all(ctx, q, scanUsage, sumUsage, false, true, true, false, false, project, ms(from), ms(until.Add(-time.Millisecond)), "", true, maxWaiting)
 	if err != nil {
@@ -181,7 +181,7 @@ func spentOf(ctx context.Context, q querier, project string, from, until time.Ti
 	return err
 }
 
-// spentOfAll adds up what all have spent.
+// spentOfAll adds up the spending of all projects.
 func spentOfAll(ctx context.Context, q querier, from, until time.Time, add func(string, *data.UsageSum)) error {
 	const limit = 1000
 	for after := (usageRow{UsageSum: data.UsageSum{UsageKey: data.UsageKey{Day: from.Add(-time.Millisecond)}}}); ; {

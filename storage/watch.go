@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// lookAtInstances reads the instances that may write, in the transaction of a write: where nobody can write, all
-	// instances stand still and nobody sees it.
+	// lookAtInstances reads the instances that may write, in the transaction of a write: where writing fails, all
+	// instances stand still and none is fenced for it.
 	lookAtInstances = `
 WITH looked AS (
 	INSERT INTO servers (instance, name, alone, schema, seen_at) VALUES (?, ?, ?, ?, clock_timestamp())
@@ -62,7 +62,7 @@ type sighting struct {
 	name              string
 }
 
-// look is what a watcher has seen of all instances at one moment. It comes with a write of the watcher.
+// look has the instances as a watcher has seen them at one moment, in a transaction that writes.
 type look struct {
 	began, ended time.Time
 	rows         []sighting
@@ -290,7 +290,7 @@ func (w *watcher) free(ctx context.Context, instance string, hinders func(*sight
 	return nil
 }
 
-// Unused fails with a *data.HeldError while a server uses a PostgreSQL database. Of a SQLite database the lock tells that.
+// Unused fails with a *data.HeldError while a server uses a PostgreSQL database. The lock of a SQLite database ensures that.
 func (c *committer) Unused(ctx context.Context) error {
 	if c.d.single {
 		return nil

@@ -114,7 +114,7 @@ func TestWatch_ReplacesAnInstanceByItsSuccessor(t *testing.T) {
 	}
 }
 
-// A server that was stopped in a transaction is fenced after another lease, and nobody waits for it meanwhile. Its transaction
+// A server that was stopped in a transaction is fenced after another lease, and no other waits for it meanwhile. Its transaction
 // is rolled back.
 func TestWatch_EndsATransactionThatStandsStill(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
@@ -173,7 +173,7 @@ func TestWatch_EndsATransactionThatStandsStill(t *testing.T) {
 	}
 }
 
-// Where nobody can write, a look fails, and nobody is fenced once writing is possible again.
+// Where writing fails, a look fails, and no instance is fenced once writing is possible again.
 func TestWatch_FencesNobodyWhereNobodyCanWrite(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
 	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: 50 * time.Millisecond})

@@ -30,7 +30,7 @@ type writer struct {
 	closed   bool
 }
 
-// beside has what reads, and writes beside the commits.
+// beside reads, and writes beside the commits.
 type beside struct {
 	*writer
 	read *pool

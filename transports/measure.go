@@ -60,7 +60,7 @@ const (
 	refusalsPer  = time.Minute
 )
 
-// tell logs with say that the value of a header is refused.
+// tell logs, through say, a refused value of a header.
 func (r *refusals) tell(say func(msg string, args ...any), msg, header, value string) {
 	r.mu.Lock()
 	if now := time.Now(); now.Sub(r.since) > refusalsPer {

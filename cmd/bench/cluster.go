@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// clusterOptions are the options of bench cluster: what several servers on one PostgreSQL database do together.
+// clusterOptions are the options of bench cluster: several servers on one PostgreSQL database.
 type clusterOptions struct {
 	nats    string // URL; empty: without NATS
 	rounds  int    // of all measurements, one after the other

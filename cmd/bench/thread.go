@@ -14,7 +14,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 )
 
-// threadOptions are the options of bench thread: what another turn costs in a long conversation.
+// threadOptions are the options of bench thread: the cost of another turn in a long conversation.
 type threadOptions struct {
 	lengths []int // in messages
 	passes  int

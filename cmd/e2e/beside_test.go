@@ -85,7 +85,7 @@ func TestCluster_TakesOverFromSilentServer(t *testing.T) {
 	sameFrames(t, "handed", before, after)
 }
 
-// A gateway executes nothing, and a worker serves no clients: what the gateway accepts, the worker executes, also after a restart.
+// A gateway executes nothing, and a worker serves no clients: the worker executes the runs that the gateway accepts, also after a restart.
 func TestCluster_DividesWorkByRoles(t *testing.T) {
 	db := database{url: postgrestest.New(t)}
 	gateway := start(t, db, "BATON_ROLE=gateway")

@@ -21,7 +21,7 @@ var nemeses = flag.String("nemeses", "", "the names of those that the rounds of 
 // lease is that of the servers of a cluster under test.
 const lease = 3 * time.Second
 
-// nemesis disturbs a cluster for a while. It leaves the cluster as it may be, but for what cluster.heal repairs.
+// nemesis disturbs a cluster for a while. It leaves only damage that cluster.heal repairs.
 type nemesis struct {
 	name   string
 	strike func(c *cluster, rng *rand.Rand)
@@ -202,7 +202,7 @@ func (c *cluster) revive(i int) {
 	s.launch()
 }
 
-// heal ends what nemeses have left and waits until all servers have their place in the cluster.
+// heal ends all disturbances and waits until all servers have their place in the cluster.
 func (c *cluster) heal() {
 	c.t.Helper()
 	c.restoreHints()
@@ -272,7 +272,7 @@ func newCluster(t *testing.T, nats *natstest.Server) *cluster {
 // any returns one of the servers.
 func (c *cluster) any(rng *rand.Rand) *server { return c.servers[rng.IntN(len(c.servers))] }
 
-// outcome is what a client knows of its request.
+// outcome is a client's knowledge of its request.
 type outcome int
 
 const (
@@ -281,7 +281,7 @@ const (
 	unknown
 )
 
-// outcomeOf returns what an answer means.
+// outcomeOf returns the meaning of an answer.
 func (c *cluster) outcomeOf(path string, status int, out map[string]any, err error) outcome {
 	switch {
 	case err != nil:

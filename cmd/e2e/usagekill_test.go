@@ -90,7 +90,7 @@ func (a tally) isSumOf(sure tally, others []tally) bool {
 	return a.isSumOf(sure, others[1:]) || a.isSumOf(sure.plus(others[0]), others[1:])
 }
 
-// bill is what a provider counts.
+// bill is a provider's count of tokens.
 type bill struct {
 	mu    sync.Mutex
 	calls int

@@ -55,7 +55,7 @@ func describe[P plugins.Plugin](r *Registry, list []P) []Described {
 	return all
 }
 
-// Shorter returns the offer without what makes it long, the more the higher n is: 0 leaves out descriptions, 1 also schemas and
+// Shorter returns the offer without its longest parts, more of them for a higher n: 0 leaves out descriptions, 1 also schemas and
 // origins, 2 also workflows and tools, and 3 everything.
 func (o Offer) Shorter(n int) Offer {
 	shorter := func(list []Described) []Described {
@@ -84,7 +84,7 @@ func (o Offer) Shorter(n int) Offer {
 // For returns the part of the offer that a project may use.
 func (o Offer) For(project string) Offer { return o.Registry().For(project).Offer() }
 
-// told returns the info that another server has told: JSON that it does not have came as null.
+// told returns the info of another server's plugin: absent JSON came as null.
 func told(info plugins.Info) plugins.Info {
 	for _, raw := range []*json.RawMessage{&info.Parameters, &info.Output} {
 		if string(*raw) == "null" {

@@ -84,7 +84,7 @@ func eachThinker(t *testing.T, test func(t *testing.T, name string)) {
 	}
 }
 
-// What a model wants back goes with its answers in each later turn, also after a crash.
+// Carried data of a model goes with its answers in each later turn, also after a crash.
 func TestCarried_IsKeptForThread(t *testing.T) {
 	eachThinker(t, func(t *testing.T, name string) {
 		server, m, _ := thinker(t, name, looks(1), tells(1), looks(2), tells(2), looks(3), tells(3))
@@ -193,7 +193,7 @@ func TestCarried_AnswerOfSeveralMessages(t *testing.T) {
 	})
 }
 
-// What a provider refuses to take back is left out.
+// Carried data that a provider refuses is left out.
 func TestCarried_RefusedIsLeftOut(t *testing.T) {
 	for name, sentence := range map[string]string{
 		"responses": "The encrypted content for item rs_0 could not be verified. Reason: Encrypted content could not be decrypted or parsed.",

@@ -338,7 +338,7 @@ func TestOutput_Structured(t *testing.T) {
 	plugintest.Replay(t, a, plugintest.Config{Input: ask("go")})
 }
 
-// An answer that breaks its schema is retracted, and requested again with what is wrong, twice. The third is the failure.
+// An answer that breaks its schema is retracted, and requested again with the error, twice. The third is the failure.
 func TestOutput_RepairsTwice(t *testing.T) {
 	const city = `{"type":"object","properties":{"city":{"type":"string"},"km":{"type":"integer"}},"required":["city"],"additionalProperties":false}`
 	for _, c := range []struct {

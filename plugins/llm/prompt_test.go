@@ -115,7 +115,7 @@ type images struct{ *model }
 
 func (images) Takes(kind string, url bool) bool { return !url && kind == "image/png" }
 
-// What no model accepts is a text in every turn.
+// Media that no model accepts are a text in every turn.
 func TestPrompt_NamesUnsupportedParts(t *testing.T) {
 	for part, want := range map[string]string{
 		`{"type":"video","source":{"type":"url","value":"https://x.example/v"}}`:                "[video at https://x.example/v, which cannot be shown]",

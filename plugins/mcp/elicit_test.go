@@ -191,7 +191,7 @@ func equalJSON(got json.RawMessage, want string) bool {
 	return fmt.Sprint(a) == fmt.Sprint(b)
 }
 
-// A tool that is not idempotent is called once, and the model is told why nobody was asked.
+// A tool that is not idempotent is called once, and the model learns why no person was asked.
 func TestElicit_NotIdempotent(t *testing.T) {
 	out, calls, err := callAs(t, new(person), find(t, started(t, endpoint(t, asksByRequest())), "it.deploy"))
 	if err != nil || calls != 1 || out.Status != agui.StatusPartial || out.Error == nil || out.Error.Code != "input_declined" ||
@@ -238,7 +238,7 @@ func TestElicit_UnknownCall(t *testing.T) {
 	}
 }
 
-// A question belongs to the task that it names, even in the stream of another call. A task that nobody waits for asks nobody.
+// A question belongs to the task that it names, even in the stream of another call. A task without a waiting call asks no person.
 func TestElicit_RelatedTask(t *testing.T) {
 	for _, task := range []string{"T", "other"} {
 		t.Run(task, func(t *testing.T) { testRelatedTask(t, task) })
@@ -301,7 +301,7 @@ func testRelatedTask(t *testing.T, task string) {
 	}
 }
 
-// The model is told of a few declined questions, and not the same twice.
+// The model learns of a few declined questions, and not of the same twice.
 func TestElicit_TellsFewDeclinedQuestions(t *testing.T) {
 	for name, method := range map[string]string{"same": `"sampling/createMessage"`, "many": `"wants %d ` + strings.Repeat("x", 2000) + `"`} {
 		s := started(t, playedTasks(t, func(string, json.RawMessage) string {

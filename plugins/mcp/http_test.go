@@ -82,7 +82,7 @@ func reply(w http.ResponseWriter, r *http.Request, result string) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id(r), result)
 }
 
-// A result costs what is odd in it, and no more.
+// An odd part of a result costs that part, and no more.
 func TestResult_OddMembers(t *testing.T) {
 	for name, c := range map[string]struct{ result, want string }{
 		"unknown content":    {`{"content":[{"type":"text","text":"hi"},{"type":"hologram","depth":3}]}`, "hi\n[content of type hologram] {\"type\":\"hologram\",\"depth\":3}"},
@@ -148,7 +148,7 @@ func TestResult_OddMembers(t *testing.T) {
 	}
 }
 
-// A response is read by what it is.
+// A response is read by its content.
 func TestResponse_OddForms(t *testing.T) {
 	write := func(kind, format string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -200,7 +200,7 @@ func TestResponse_OddForms(t *testing.T) {
 	}
 }
 
-// An error of a call is told with its status and its sentence, and the session goes on.
+// An error of a call is reported with its status and its sentence, and the session goes on.
 func TestCall_ErrorIsTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		status     int

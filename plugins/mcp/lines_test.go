@@ -119,7 +119,7 @@ func TestProgram_OddLines(t *testing.T) {
 	}
 }
 
-// The reason of a program's end has what it said on standard error.
+// The reason of a program's end has its standard error.
 func TestProgram_LastWords(t *testing.T) {
 	for method, want := range map[string]string{"initialize": "NOTION_TOKEN is not set", "tools/list": "NOTION_TOKEN is not set"} {
 		cfg := scripted(t, script{method: "exit starting up\nError: NOTION_TOKEN is not set\n    at main (x.js:1)\n"})

@@ -364,7 +364,7 @@ func TestTask_SendsAnswerAgain(t *testing.T) {
 	}
 }
 
-// One request that tells nothing of a task does not end its call.
+// One answer without a task's status does not end its call.
 func TestTask_OutlivesErrors(t *testing.T) {
 	for name, once := range map[string][2]string{
 		"get":    {"tasks/get", `"error":{"code":-32603,"message":"the database is locked"}`},

@@ -261,7 +261,7 @@ func (c *conn) expect(answer chan message) int64 {
 	return c.next
 }
 
-// cancel tells the program that a request is cancelled. Its response is sent to answer unless it is already there. A program
+// cancel informs the program that a request is cancelled. Its response is sent to answer unless it is already there. A program
 // that does not respond for long counts as hanging: it gets no more work, and is ended when its other users have left.
 func (c *conn) cancel(id int64, answer <-chan message, why error, about ...any) {
 	reason := "cancelled"

@@ -1,9 +1,9 @@
 package agui
 
-// CompactedEvent is the name of the CUSTOM event that reports what the prompt of a model leaves out.
+// CompactedEvent is the name of the CUSTOM event that reports the omissions of a model's prompt.
 const CompactedEvent = "context-compacted"
 
-// Compaction is what the prompt of a model call leaves out: the numbers of shortened results of tools and of dropped turns, and
+// Compaction has the omissions of a model call's prompt: the numbers of shortened results of tools and of dropped turns, and
 // whether a summary stands for these.
 type Compaction struct {
 	CallID     string `json:"callId,omitempty"` // see ModelCall

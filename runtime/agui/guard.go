@@ -3,7 +3,7 @@ package agui
 // GuardEvent is the name of the CUSTOM event that reports the verdict of a guard.
 const GuardEvent = "guard"
 
-// Ruling is what a guard has decided about an agent's input, tool call or output.
+// Ruling is a guard's decision about an agent's input, tool call or output.
 type Ruling struct {
 	Name    string `json:"name"`
 	On      string `json:"on"`      // input, tool or output

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Kind is a kind of hint. It says of what the keys are.
+// Kind is a kind of hint, and so the kind of its keys.
 type Kind int
 
 // The kinds of hints.
@@ -81,7 +81,7 @@ func (h *Hints) merge(other *Hints) {
 	}
 }
 
-// datagram is what one server tells all others at one time. As text: "1 name sent look=2f,3a orphans=*", with numbers in base 36.
+// datagram is one message of a server to all others. As text: "1 name sent look=2f,3a orphans=*", with numbers in base 36.
 type datagram struct {
 	from  string // the sender's name, without spaces
 	sent  int64  // by the sender's clock
@@ -111,7 +111,7 @@ func (d *datagram) encode() []byte {
 	return b
 }
 
-// decode reads a datagram. It ignores what it does not know, and reports false for a datagram that is none of this protocol.
+// decode reads a datagram. It ignores unknown parts, and reports false for a datagram of another protocol.
 func decode(b []byte) (d datagram, ok bool) {
 	if len(b) > MaxBytes {
 		return d, false

@@ -35,13 +35,13 @@ type Link struct {
 	wanted  [kinds]interest // in news of a kind
 }
 
-// interest is what others want news of.
+// interest has the threads and lists of which other servers want news.
 type interest struct {
 	keys map[int64]time.Time // until when
 	all  time.Time           // until when they want news of all
 }
 
-// note remembers what a server wants from now on.
+// note replaces the wishes of a server.
 func (i *interest) note(keys *Keys, now time.Time) {
 	if keys.All {
 		i.all = now.Add(wantedFor)
@@ -86,7 +86,7 @@ func NewLink(b Bus, name string, alone func() bool) *Link {
 	}
 }
 
-// Run sends and receives until ctx is done. Then it sends what it still has, and closes the bus. Each second it tells the others which threads and
+// Run sends and receives until ctx is done. Then it sends the remaining hints and closes the bus. Each second it sends the others the threads and
 // lists this server wants news of: wants returns up to most keys for the kinds Want and Watch.
 func (l *Link) Run(ctx context.Context, wants func(kind Kind, most int) []int64) {
 	if l == nil {
@@ -125,7 +125,7 @@ func (l *Link) Run(ctx context.Context, wants func(kind Kind, most int) []int64)
 	}
 }
 
-// send sends what there is, or with beat a datagram in any case. It keeps the hints when that fails.
+// send sends the pending hints, or with beat a datagram in any case. It keeps the hints when that fails.
 func (l *Link) send(ctx context.Context, beat bool) error {
 	l.mu.Lock()
 	d := datagram{from: l.name, sent: int64(time.Since(l.began)), hints: l.out}
@@ -197,7 +197,7 @@ func (l *Link) take(d *datagram) {
 	}
 }
 
-// Hint tells the others a key, soon.
+// Hint sends a key to the other servers soon.
 func (l *Link) Hint(kind Kind, key int64) {
 	if l == nil {
 		return
@@ -208,7 +208,7 @@ func (l *Link) Hint(kind Kind, key int64) {
 	wake(l.signal)
 }
 
-// HintOrphans tells the others that there are runs to take over.
+// HintOrphans hints that there are runs to take over.
 func (l *Link) HintOrphans() {
 	if l == nil {
 		return
@@ -219,10 +219,10 @@ func (l *Link) HintOrphans() {
 	wake(l.signal)
 }
 
-// News tells the others that a thread's log has news, if one of them wants the thread.
+// News hints that a thread's log has news, if another server wants the thread.
 func (l *Link) News(thread int64) { l.tell(Look, thread) }
 
-// Changed tells the others that a list has changed, if one of them has viewers of it.
+// Changed hints that a list has changed, if another server has viewers of it.
 func (l *Link) Changed(list int64) { l.tell(Changed, list) }
 
 func (l *Link) tell(kind Kind, key int64) {

@@ -9,14 +9,14 @@ import (
 
 // Memory connects servers in one process, for tests.
 type Memory struct {
-	// Fault says for a datagram and a receiver what happens to it. It may be nil.
+	// Fault returns the disturbance of a datagram on its way to a receiver. It may be nil.
 	Fault func() Fault
 
 	mu      sync.Mutex // guards members
 	members []*member
 }
 
-// Fault is what a bus does to a datagram.
+// Fault is a disturbance of a datagram.
 type Fault struct {
 	Lost, Doubled bool
 	Delay         time.Duration

@@ -96,7 +96,7 @@ func (q *Queue) defers() bool {
 	return len(q.deferred) > 0
 }
 
-// repeated reports whether somebody waits for the command, and repeats it if it fails: a client, or a sweep for runs that are left.
+// repeated reports whether a client or a sweep for orphaned runs waits for the command, and repeats it if it fails.
 // Other commands must be decided: nothing else would end or release a run of this instance, for example.
 func (it *Item) repeated() bool {
 	switch c := it.Command.(type) {

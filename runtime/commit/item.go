@@ -47,7 +47,7 @@ func (it *Item) deletes() bool {
 	return ok
 }
 
-// Empty makes an item that is free like a new one of its run's, with room for what it held.
+// Empty makes an item that is free like a new one of its run's, with the capacity of its buffers.
 func (it *Item) Empty() {
 	clear(it.Records)
 	clear(it.Events)

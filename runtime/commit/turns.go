@@ -104,7 +104,7 @@ func (b *batch) room(cfg *Config) bool {
 	return len(b.items) == 0 || b.events < cfg.BatchEvents && b.bytes < cfg.BatchBytes
 }
 
-// pick moves to b what one commit takes. Once b has its decisions it goes on with the events of runs, which would otherwise wait while a
+// pick moves the items of one commit to b. Once b has its decisions it goes on with the events of runs, which would otherwise wait while a
 // crowd starts. Deletions share a commit only with each other.
 func (t *turns) pick(b *batch, cfg *Config) {
 	if l := t.deletes; l != nil {

@@ -103,7 +103,7 @@ func (b *Budget) Value(amount int64) float64 {
 	return float64(amount)
 }
 
-// Counts returns what tokens and their cost add to the budget.
+// Counts returns the use of a budget by tokens and their cost.
 func (b *Budget) Counts(tokens, cost int64) int64 {
 	if b.Unit == UnitTokens {
 		return tokens
@@ -111,7 +111,7 @@ func (b *Budget) Counts(tokens, cost int64) int64 {
 	return cost
 }
 
-// Subject returns who has the budget that a spender uses: its project, its user or its agent. It is false if the spender has none.
+// Subject returns the owner of the budget that a spender uses: its project, user or agent. It is false if the spender has none.
 func (b *Budget) Subject(s Spender) (subject string, has bool) {
 	switch b.Scope {
 	case OfProject:

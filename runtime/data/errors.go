@@ -33,7 +33,7 @@ var (
 	ErrSchema = errors.New("the database does not have this program's schema")
 )
 
-// HeldError means that an instance may write the database, which hinders what the caller wants to do with it.
+// HeldError means that an instance may write the database, which the caller's work does not allow.
 type HeldError struct {
 	Instance string
 	Addr     string // where clients reach it; may be empty

@@ -58,7 +58,7 @@ type Instance struct {
 	End      End
 }
 
-// Server is what an instance of a cluster tells the others about itself.
+// Server is an instance of a cluster, as it describes itself to the others.
 type Server struct {
 	Instance, Addr    string
 	StartedAt, SeenAt time.Time // by the database's clock
@@ -152,7 +152,7 @@ type ListedThread struct {
 	Asked  string // the first 200 characters of the run's input
 }
 
-// ThreadUser is a user who has threads in a project.
+// ThreadUser is a user with threads in a project.
 type ThreadUser struct {
 	User         string
 	Threads      int // up to 1 000
@@ -231,7 +231,7 @@ type CancelAsk struct {
 	By     *Audit // as the first request has it; nil if it is not audited
 }
 
-// Tie is what the servers of a cluster know of a run that belongs to the connection of its request.
+// Tie is a run that belongs to the connection of its request, as the servers of a cluster share it.
 type Tie struct {
 	Project, User, ThreadID string
 
@@ -484,7 +484,7 @@ type IdempotencyKey struct {
 	Replaces  bool // an expired row of the scope; the database does not have this field
 }
 
-// Prompt is a call of a model, with references to what the model was sent.
+// Prompt is a call of a model, with references to its prompt.
 type Prompt struct {
 	PromptResult
 

@@ -56,7 +56,7 @@ type Store interface {
 	Now(ctx context.Context) (time.Time, error)
 	// Ping reports whether the database answers and has the schema this program needs.
 	Ping(ctx context.Context) error
-	// Tell stores what the joined instance tells the others about itself. An empty About or Load stays as it was. Tell does not
+	// Tell stores the joined instance's description of itself for the others. An empty About or Load stays as it was. Tell does not
 	// wait for a running commit.
 	Tell(ctx context.Context, s *Server) error
 	// Servers returns the instances that may write, ordered by their ids, and then those that have ended in the last minute; 1000 at
@@ -81,7 +81,7 @@ type Secrets interface {
 	RemoveSecrets(ctx context.Context) error
 }
 
-// Saved stores what users save for themselves. It does not belong to an instance.
+// Saved stores the users' own views of lists. It does not belong to an instance.
 type Saved interface {
 	// Views returns a user's views, in the order in which they were put.
 	Views(ctx context.Context, project, user string) ([]SavedView, error)
@@ -209,7 +209,7 @@ type ByKey interface {
 	// SpanAfter returns the thread's first span that begins after the event.
 	SpanAfter(ctx context.Context, threadKey, eventID int64) (Span, error)
 	Memos(ctx context.Context, runKey int64, generation int) ([]Memo, error)
-	// Spent returns what the spenders of a project, or of all when it is empty, have spent from the beginning of one day to that of
+	// Spent returns the spending of a project, or of all when it is empty, from the beginning of one day to that of
 	// another.
 	Spent(ctx context.Context, project string, from, until time.Time) ([]Spending, error)
 	// Raises returns the raises of periods that began at a time or later.

@@ -50,10 +50,10 @@ func (c *CallUsage) Used() bool {
 // Tokens returns the number of input and output tokens.
 func (c *CallUsage) Tokens() int64 { return Plus(c.Usage.InputTokens, c.Usage.OutputTokens) }
 
-// Spender returns who made the call.
+// Spender returns the call's spender.
 func (c *CallUsage) Spender() Spender { return Spender{c.Project, c.User, c.Agent} }
 
-// Sum returns what the call adds to the usage of its day.
+// Sum returns the call's part of the usage of its day.
 func (c *CallUsage) Sum() UsageSum {
 	return UsageSum{
 		UsageKey: UsageKey{User: c.User, Agent: c.Agent, Provider: c.Usage.Provider, Model: c.Usage.Model, Day: Day(c.At)},
@@ -65,7 +65,7 @@ func (c *CallUsage) Sum() UsageSum {
 // Day returns the beginning of a time's day in UTC.
 func Day(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 
-// UsageKey is what usage is summed by. A field that is not asked for is empty.
+// UsageKey is a group of usage. A field that is not grouped by is empty.
 type UsageKey struct {
 	User, Agent, Provider, Model string
 	Day                          time.Time
@@ -92,7 +92,7 @@ func (s *UsageSum) Money() float64 { return float64(s.Cost) / Money }
 // Tokens returns the number of input and output tokens.
 func (s *UsageSum) Tokens() int64 { return Plus(s.Input, s.Output) }
 
-// UsageFilter selects usage, and what it is summed by.
+// UsageFilter selects usage, and the fields to group it by.
 type UsageFilter struct {
 	Project                         string
 	User                            string    // empty for all
@@ -129,10 +129,10 @@ type Ledger interface {
 // UsageKept is how long the usage of a day is kept.
 const UsageKept = 400 * 24 * time.Hour
 
-// Spender is who spends: a user's runs of an agent or workflow in a project.
+// Spender is a user's runs of an agent or workflow in a project.
 type Spender struct{ Project, User, Agent string }
 
-// Spending is what a spender has spent in a time.
+// Spending is the use of a spender in a period.
 type Spending struct {
 	Spender
 	Tokens int64 // of input and output

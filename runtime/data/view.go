@@ -142,7 +142,7 @@ type Batch struct {
 	// the deferred ones, and again if it repeats the transaction.
 	Decide func(i int, v *View) Changes
 
-	// Deferred are the decisions that were not made, in order: another instance has locked what they are about. Commit sets it
+	// Deferred are the decisions that were not made, in order: another instance has locked their rows. Commit sets it
 	// in each attempt that may write, so after Commit has returned nil it is that of the attempt that was committed.
 	Deferred []int
 }

@@ -1,4 +1,4 @@
-// Package decide decides what a command does to the runs of a thread: which rows and events follow from the thread's
+// Package decide decides the effects of a command on the runs of a thread: which rows and events follow from the thread's
 // state. A decision is a pure function of a View and a Command. It reads no database, clock or random source, takes no
 // lock and starts no goroutine, so a retried transaction can repeat it and a test can compare it with a model. Large or
 // slow work happens before: a command carries its prepared events and the state that they are based on (see Basis). If

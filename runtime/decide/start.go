@@ -7,7 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// Multitask says what a request does to the runs its thread has already.
+// Multitask is the effect of a request on earlier runs of its thread.
 type Multitask string
 
 // The ways; the zero value means EnqueueRun.

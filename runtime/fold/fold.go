@@ -1,4 +1,4 @@
-// Package fold computes what a thread's log amounts to: its messages, its state and what is still open,
+// Package fold computes the result of a thread's log: its messages, its state and its open spans,
 // as AG-UI's own clients compute them. It knows nothing of runs or databases.
 package fold
 

@@ -33,7 +33,7 @@ type patcher struct{ work int }
 // maxWork limits the bytes that one patch may read, compare and copy, to some ten milliseconds of work.
 const maxWork = 32 << 20
 
-// maxDepth is how deep a document may be nested, which is what encoding/json reads.
+// maxDepth is how deep a document may be nested, the limit of encoding/json.
 const maxDepth = 10_000
 
 var (

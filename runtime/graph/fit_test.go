@@ -30,7 +30,7 @@ func TestSet_FitArgsKeepsMeaning(t *testing.T) {
 	}
 }
 
-// Arguments whose meaning is clear are changed until they fit, and all others are refused as before.
+// Arguments with a clear meaning are changed until they fit, and all others are refused as before.
 func TestSet_FitArgsChanges(t *testing.T) {
 	const schema = `{"type":"object","required":["n","d","city"],"properties":{
 		"n":{"type":"integer"},"d":{"type":"string","default":"x"},"city":{"type":"string"},"note":{"type":"string"},"kind":{"enum":["a","b"]},

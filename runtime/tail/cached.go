@@ -113,7 +113,7 @@ func (c *messageCache) has(key int64) bool {
 	return c.threads[key] != nil
 }
 
-// committed returns the thread's last event that was delivered here, 0 if nobody holds the thread.
+// committed returns the thread's last event that was delivered here, 0 if the thread has no tail.
 func (l *Logs) committed(key int64) int64 {
 	l.mu.Lock()
 	t := l.tails[key]
@@ -185,7 +185,7 @@ func (c *messageCache) endRead(key int64, changes int, rows []data.Message, upTo
 	c.tidy(key, e)
 }
 
-// tidy removes an entry that nobody needs. c.mu is held.
+// tidy removes an unused entry. c.mu is held.
 func (c *messageCache) tidy(key int64, e *cachedMessages) {
 	if !e.valid && e.reads == 0 {
 		delete(c.threads, key)

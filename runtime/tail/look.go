@@ -14,7 +14,7 @@ import (
 // at in the database, regularly while it has readers. A reader ends only after a look that began when the reader had all events that
 // were known.
 
-// errLook means that the reader must look at the log before it can tell whether it has ended.
+// errLook means that the reader must look at the log before it knows whether it has ended.
 var errLook = errors.New("look at the log")
 
 // Scope says which of the logs that have readers are looked at.
@@ -27,7 +27,7 @@ const (
 	All                  // even where this process alone writes, other instances may cancel queued runs and delete old ones
 )
 
-// Look delivers what other instances have written to the logs that have readers.
+// Look delivers the events that other instances have written to logs with readers.
 func (l *Logs) Look(ctx context.Context, scope Scope) error {
 	return l.lookAt(ctx, l.read(scope))
 }

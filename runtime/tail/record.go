@@ -76,7 +76,7 @@ func (r *Record) Size() int { return r.size }
 // memory returns about how many bytes the record takes in memory, once it was shown in one projection.
 func (r *Record) memory() int { return recordBytes + 2*r.size }
 
-// recordBytes is what a record takes beside its texts: a Record, an event and a form.
+// recordBytes is the size of a record without its texts: a Record, an event and a form.
 const recordBytes = 320
 
 // Terminal reports whether the event ends a span of a run.

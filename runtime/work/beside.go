@@ -13,13 +13,13 @@ import (
 	"github.com/batonrun/baton/runtime/tail"
 )
 
-// Beside other instances this one learns from the database what they have done: what they ask of the runs that it executes, and what
+// An instance reads the work of the others from the database: their requests about the runs that it executes, and the events that
 // they write to the logs that its viewers read.
 
 const (
 	// lookEvery is the pause between two looks.
 	lookEvery = 250 * time.Millisecond
-	// rarely counts the looks of which one is about what is not urgent.
+	// rarely is the number of looks of which one includes work that is not urgent.
 	rarely = 4
 	// listsEach counts the looks after which viewers of lists read them again, as a hint may be lost.
 	listsEach = 60
@@ -68,7 +68,7 @@ func (en *Engine) sleep(d time.Duration) bool {
 	}
 }
 
-// look looks at the database again and again, and earlier at what hints are about. It ends when the runtime has drained and the
+// look reads the database at intervals, and the rows that hints name at once. It ends when the runtime has drained and the
 // last run has ended.
 func (en *Engine) look() {
 	tick := time.NewTicker(lookEvery)

@@ -10,8 +10,8 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// budgets counts what model calls use of the budgets that have a period. An instance first reads what was used before it. In a cluster
-// it reads again and again what others have used since.
+// budgets counts the use of budgets with a period by model calls. An instance first reads the earlier use. In a cluster
+// it keeps reading the use by the others.
 type budgets struct {
 	prices data.Prices
 
@@ -32,7 +32,7 @@ type period struct {
 	used, raised map[owner]int64
 }
 
-// owner is who has a budget: see [data.Budget.Subject].
+// owner is the owner of a budget: see [data.Budget.Subject].
 type owner struct{ project, subject string }
 
 func newBudgets(list []data.Budget, prices data.Prices) (*budgets, error) {
@@ -46,7 +46,7 @@ func newBudgets(list []data.Budget, prices data.Prices) (*budgets, error) {
 	return b, nil
 }
 
-// loadBudgets reads what a project, or with "" all, have spent and raised under all instances. A call that this instance has counted
+// loadBudgets reads the spending of a project, or with "" of all, and the raised limits, under all instances. A call that this instance has counted
 // and not yet stored keeps counting, as a sum never falls.
 func (b *budgets) loadBudgets(ctx context.Context, store data.Store, project string, now time.Time) error {
 	since, spent := now, make(map[time.Time][]data.Spending) // since the beginning of a period
@@ -83,7 +83,7 @@ func (b *budgets) loadBudgets(ctx context.Context, store data.Store, project str
 	return nil
 }
 
-// apply raises the use of a period to what was spent in it. The caller holds mu.
+// apply raises the use of a period to the spending that was read. The caller holds mu.
 func (c *counted) apply(spent []data.Spending, p *period) {
 	sums := make(map[owner]int64)
 	for i := range spent {
@@ -97,7 +97,7 @@ func (c *counted) apply(spent []data.Spending, p *period) {
 	}
 }
 
-// refreshBudgets reads what other instances of a cluster have used of the budgets of a spender that are nearly used up.
+// refreshBudgets reads the use, by other instances, of the budgets of a spender that are nearly exhausted.
 func (en *Engine) refreshBudgets(who data.Spender, now time.Time) {
 	near := func(s data.BudgetState) bool { return !s.EachRun() && s.Used >= s.Amount/100*warnAt }
 	if !en.store.Alone() && slices.ContainsFunc(en.budgetsOf(who, now), near) {

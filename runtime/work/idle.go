@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 )
 
-// rests tells when all nodes of a run rest: each has calls of tools or models, and all of them are idle. The run lends its slot then. A
+// rests knows when all nodes of a run rest: each has calls of tools or models, and all of them are idle. The run lends its slot then. A
 // worker that works beside its idle calls is not noticed.
 type rests struct {
 	mu    sync.Mutex    // guards the fields below, and the slot of the run's reservation
@@ -155,7 +155,7 @@ func (c *toolCall) keep(value json.RawMessage) error {
 	return c.s.record(m, value)
 }
 
-// kept returns what the call at a place in a step has kept, or nil.
+// kept returns the value that the call at a place in a step has stored, or nil.
 func (l *live) kept(step int, call plugins.Use) json.RawMessage {
 	l.mu.Lock()
 	defer l.mu.Unlock()

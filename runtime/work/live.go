@@ -339,7 +339,7 @@ func (l *live) broken(err error) {
 }
 
 // stageClosers stages the events that must precede the terminal event of an ending: ends of messages, results of calls except
-// those that a waiting run has recorded, retractions of what no guard has judged, and ends of sub-agents and steps. l.mu is held.
+// those that a waiting run has recorded, retractions of unjudged texts, and ends of sub-agents and steps. l.mu is held.
 func (l *live) stageClosers(it *commit.Item, e ending) error {
 	output := e.left()
 	if output.Error != nil && l.nodes.has(data.Failed) {

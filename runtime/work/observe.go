@@ -211,12 +211,12 @@ func (en *Engine) tell(it *commit.Item) {
 	}
 }
 
-// LevelNotice is the log's level of ends that somebody wanted: a cancelled run, and one whose budget is used up.
+// LevelNotice is the log's level of intended ends: a cancelled run, and one with an exhausted budget.
 const LevelNotice = slog.LevelInfo + 2
 
 const maxLogged = 1000 // bytes of an error's message
 
-// cureOf says what to do about a failed run.
+// cureOf returns advice about a failed run.
 func cureOf(run *data.RunHead) string {
 	switch run.Error.Code {
 	case "timeout":

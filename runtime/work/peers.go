@@ -20,19 +20,19 @@ import (
 	"github.com/batonrun/baton/runtime/graph"
 )
 
-// The instances of a cluster tell each other what they are and what they offer. What an instance knows of the others is some seconds
-// old: it decides only which runs this one leaves to them.
+// The instances of a cluster describe themselves and their offers to each other. These descriptions are some seconds
+// old: they decide only which runs this one leaves to them.
 
 const (
-	// tellEach is the shortest time between two changes that an instance tells.
+	// tellEach is the shortest time between two descriptions by an instance.
 	tellEach = 3 * time.Second
-	// maxAbout is the most that an instance tells about itself, in bytes.
+	// maxAbout is the largest description of an instance, in bytes.
 	maxAbout = 1 << 20
 	// mostNeeds is the number of runs whose nodes are remembered.
 	mostNeeds = 20_000
 )
 
-// Identity is what an instance tells about its process and its settings.
+// Identity describes an instance's process and settings.
 type Identity struct {
 	Name     string            `json:"name"`             // of its host
 	Version  string            `json:"version"`          // of the program
@@ -61,7 +61,7 @@ func (p *peers) CountServers() ServerCounts {
 	return ServerCounts{max(p.counts.Clients, 1), max(p.counts.Runs, 1)}
 }
 
-// Load is what an instance does now.
+// Load is the present work of an instance.
 type Load struct {
 	Running int `json:"running"` // runs that it executes
 	Free    int `json:"free"`    // runs that it can execute beside them
@@ -70,7 +70,7 @@ type Load struct {
 	Deaf bool `json:"deaf,omitempty"` // hints of other servers do not arrive
 }
 
-// Server is a living instance. One that has told nothing yet has no Identity.
+// Server is a living instance. Before its first description it has no Identity.
 type Server struct {
 	ID, Addr          string
 	StartedAt, SeenAt time.Time // by the database's clock; zero without a cluster
@@ -83,7 +83,7 @@ type Server struct {
 	told    string         // the hash of what it has told
 }
 
-// about is what an instance tells once.
+// about is the part of a description that seldom changes.
 type about struct {
 	Identity
 	Offer host.Offer `json:"offer"`
@@ -176,7 +176,7 @@ func (en *Engine) loadNow() Load {
 	return l
 }
 
-// introduce tells the others what has changed here, if it is time.
+// introduce sends the others the changes of this instance, if it is time.
 func (en *Engine) introduce(ctx context.Context) error {
 	en.peers.mu.Lock()
 	told, load, at := en.sent, en.load, en.toldAt
@@ -209,7 +209,7 @@ func (en *Engine) introduce(ctx context.Context) error {
 	return nil
 }
 
-// describe returns what this instance tells about itself, without parts of its offer if that is too long. A gateway offers nothing.
+// describe returns this instance's description, without parts of its offer if that is too long. A gateway offers nothing.
 func (en *Engine) describe() (text []byte, partial bool) {
 	a := about{Identity: en.cfg.Identity}
 	if a.Role != Gateway {
@@ -223,7 +223,7 @@ func (en *Engine) describe() (text []byte, partial bool) {
 	return text, a.Offer.Partial
 }
 
-// meet reads what the other instances tell.
+// meet reads the descriptions of the other instances.
 func (en *Engine) meet(ctx context.Context) error {
 	en.peers.mu.Lock()
 	known := slices.Collect(maps.Keys(en.known))
@@ -241,7 +241,7 @@ func (en *Engine) meet(ctx context.Context) error {
 	return nil
 }
 
-// learn remembers what the instances tell. It reports whether their plugins may have changed.
+// learn remembers the descriptions of the instances. It reports whether their plugins may have changed.
 func (en *Engine) learn(rows []data.Server) (changed bool) {
 	en.peers.mu.Lock()
 	defer en.peers.mu.Unlock()
@@ -274,20 +274,20 @@ func (en *Engine) learn(rows []data.Server) (changed bool) {
 	return changed
 }
 
-// ReadServer reads what an instance tells.
+// ReadServer reads the description of an instance.
 func ReadServer(row *data.Server) Server {
 	s := readServer(row)
 	return s.in(row)
 }
 
-// readServer reads what an instance tells once. Nothing can be read of one that has told nothing, or is of a later version.
+// readServer reads the part that seldom changes. It is empty before the first description, and for a later version.
 func readServer(row *data.Server) Server {
 	var a about
 	_ = json.Unmarshal(row.About, &a)
 	return Server{Identity: a.Identity, Offer: a.Offer, plugins: a.Offer.Registry(), told: row.Told}
 }
 
-// in returns the server with what changes.
+// in returns the server with the part that often changes.
 func (s *Server) in(row *data.Server) Server {
 	now := *s
 	now.ID, now.Addr, now.StartedAt, now.SeenAt, now.Draining = row.Instance, row.Addr, row.StartedAt, row.SeenAt, row.Draining
@@ -338,7 +338,7 @@ func (s *Server) executes(run *data.RunHead, nodes []plugins.Node) bool {
 	})
 }
 
-// nodesOf returns the nodes of a run, as far as its head tells: nil means those of its workflow.
+// nodesOf returns the nodes of a run, as far as its head has them: nil means those of its workflow.
 func (p *peers) nodesOf(run *data.RunHead) []plugins.Node {
 	if run.Agent != "" {
 		return []plugins.Node{{Agent: run.Agent}}

@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// A copy of a message in a prompt is removed with the message's run: an image of it, or what is left of a long result.
+// A copy of a message in a prompt is removed with the message's run: an image of it, or the rest of a long result.
 func TestPrompts_CopiesBelongToTheirMessages(t *testing.T) {
 	image := agui.Message{ID: "image", Role: agui.RoleUser, Parts: json.RawMessage(`[{"type":"text","text":"see"},{"type":"image","source":{"type":"url","value":"http://x/y"}}]`)}
 	text := agui.Message{ID: "text", Role: agui.RoleUser, Content: "long"}

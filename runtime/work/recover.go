@@ -213,7 +213,7 @@ func (en *Engine) fail(ctx context.Context, run *data.Run, from source, e *agui.
 	return en.fail(ctx, run, fromRows, e, err, then)
 }
 
-// endReadBack ends a run that was read back, with what it read first.
+// endReadBack ends a run that was read back, with the events that close its spans first.
 func (l *live) endReadBack(it *commit.Item, e ending, then func()) error {
 	if err := l.stageClosers(it, e); err != nil {
 		return err

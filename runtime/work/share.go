@@ -20,7 +20,7 @@ import (
 
 const (
 	watchEach = time.Second
-	// sweepEach is how often an instance looks for what others have left, besides when one has ended.
+	// sweepEach is how often an instance looks for work of instances that have ended, besides when one ends.
 	sweepEach = 5 * time.Second
 	// hurried is how often orphans are looked for during watchEach, shortly after an instance has ended or while one drains.
 	hurried = 4
@@ -30,8 +30,8 @@ const (
 	lookedAtOnce = 1000
 )
 
-// watch watches the other instances of a cluster, and tells share when one has ended. It does nothing else: an instance that does not
-// look for a while judges nobody, and counts as no successor. It ends when the engine stops.
+// watch watches the other instances of a cluster, and wakes share when one has ended. It does nothing else: an instance that does not
+// look for a while fences no other, and counts as no successor. It ends when the engine stops.
 func (en *Engine) watch() {
 	tick := time.NewTicker(watchEach)
 	defer tick.Stop()
@@ -53,7 +53,7 @@ func (en *Engine) watch() {
 	}
 }
 
-// share takes over the runs of instances that have ended, and claims QUEUED runs that nobody claims. It ends when the engine stops.
+// share takes over the runs of instances that have ended, and claims QUEUED runs that no other claims. It ends when the engine stops.
 func (en *Engine) share() {
 	tick := time.NewTicker(watchEach / hurried)
 	defer tick.Stop()
@@ -289,7 +289,7 @@ func (en *Engine) sweepQueue(ctx context.Context) error {
 	return nil
 }
 
-// lookAt lets the queue know what a thread needs now.
+// lookAt lets the queue look at a thread.
 func (en *Engine) lookAt(thread int64) {
 	en.commits.Add(&commit.Item{Owner: quota.Owner{}, Command: &decide.Look{Thread: thread}})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// Wait is why a run does not begin or go on. Behind and Position tell of runs of its own user alone.
+// Wait is why a run does not begin or go on. Behind and Position consider only runs of its own user.
 type Wait struct {
 	// Reason is thread_busy or thread_waiting, for another run of its thread; user_limit, project_limit, agent_limit or server_limit,
 	// for runs at once or their bytes; provider_pace; or no_server, for a server of the cluster that may execute the run. If none has

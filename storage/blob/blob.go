@@ -1,5 +1,5 @@
-// Package blob keeps the bytes of attachments in a directory. What keeps them elsewhere is in the folders below, so that
-// nobody builds what is not used.
+// Package blob keeps the bytes of attachments in a directory. Other stores are in the folders below, so that
+// unused ones are not built.
 //
 // Each blob is a file under its key, written beside it and moved there once it is whole and on the disk. All paths are
 // resolved inside the directory, through an os.Root: no key and no symbolic link leads out of it.
@@ -49,7 +49,7 @@ func (d *Directory) Close() error {
 // day is after how long a file that was not written to is no longer on its way.
 const day = 24 * time.Hour
 
-// open returns the directory, which it makes. What somebody has left half written is removed, now and then.
+// open returns the directory, which it makes. Half written files are removed now and then.
 func (d *Directory) open() (*os.Root, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,7 +108,7 @@ func sweep(root *os.Root, before time.Time) error {
 	return nil
 }
 
-// Put stores what r holds under a key, whole or not at all. The type and the disposition are for others to keep.
+// Put stores the bytes of r under a key, whole or not at all. The caller stores the type and the disposition.
 func (d *Directory) Put(ctx context.Context, key, _, _ string, r io.Reader) error {
 	name, err := file(key)
 	if err != nil {
@@ -132,7 +132,7 @@ func (d *Directory) Put(ctx context.Context, key, _, _ string, r io.Reader) erro
 	return syncFolder(root, filepath.Dir(name))
 }
 
-// write makes a file of what r holds.
+// write makes a file of the bytes of r.
 func write(ctx context.Context, root *os.Root, name string, r io.Reader) (err error) {
 	f, err := create(root, name)
 	if errors.Is(err, fs.ErrNotExist) { // somebody has tidied up
@@ -208,7 +208,7 @@ func remove(root *os.Root, name string) error {
 	return nil
 }
 
-// URL returns "": nobody but this process serves the directory.
+// URL returns "": only this process serves the directory.
 func (d *Directory) URL(context.Context, string, time.Duration) (string, error) { return "", nil }
 
 // file is the path of a key's file. A key is a clean relative path, and none of its elements begins with a dot.

@@ -90,7 +90,7 @@ func TestDirectoryKeepsBlobs(t *testing.T) {
 	}
 }
 
-// TestWhatBreaksOffLeavesNothing stores what cannot be read to its end.
+// TestWhatBreaksOffLeavesNothing stores files that cannot be read to their end.
 func TestWhatBreaksOffLeavesNothing(t *testing.T) {
 	d, path := open(t)
 	broken := errors.New("broken")

@@ -11,7 +11,7 @@ import (
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
-// template is a database of the shared cluster that is copied, and that nobody is connected to.
+// template is a database of the shared cluster that is copied, and has no connections.
 var template struct {
 	sync.Once
 	url string

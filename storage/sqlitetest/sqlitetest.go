@@ -26,7 +26,7 @@ func New(tb testing.TB) string {
 	return path
 }
 
-// File returns what the file of an empty, migrated database holds. Nobody may change it: it is made once.
+// File returns the content of the file of an empty, migrated database. Do not change it: it is made once.
 func File() ([]byte, error) { return file() }
 
 var file = sync.OnceValues(func() ([]byte, error) {

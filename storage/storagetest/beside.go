@@ -6,7 +6,7 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 )
 
-// What instances beside each other read.
+// Reads of instances beside each other.
 
 func testCancelAsks(t *testing.T, f *fixture) {
 	thread := f.newThread(t, "ann", "main")

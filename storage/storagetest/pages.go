@@ -221,7 +221,7 @@ func testAudit(t *testing.T, f *fixture) {
 	}
 }
 
-// What spenders have spent is added up by days, also that of one batch.
+// Spending is added up by days, also that of one batch.
 func testSpent(t *testing.T, f *fixture) {
 	day := data.Day(at(0))
 	call := func(project, user string, hours int, n int64) *data.CallUsage {

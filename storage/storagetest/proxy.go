@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Proxy stands between a program and a database. It can swallow and delay what they send to each other, and cut their connections.
+// Proxy stands between a program and a database. It can swallow and delay their packets, and cut their connections.
 type Proxy struct {
 	Silent atomic.Bool  // swallows data and the ends of connections
 	Mute   atomic.Bool  // is Silent in the direction from the database to the program alone

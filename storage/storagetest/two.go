@@ -44,7 +44,7 @@ func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store)) {
 	}
 }
 
-// testServersTell tests that each instance reads what the others tell, and what it knows already only once.
+// testServersTell tests that each instance reads the others' descriptions, and each only once.
 func testServersTell(t *testing.T, x, y *fixture) {
 	if err := errors.Join(
 		x.Tell(t.Context(), &data.Server{About: []byte(`{"name":"x"}`), Told: "1", Load: []byte(`{"free":1}`)}),
@@ -76,7 +76,7 @@ func testServersTell(t *testing.T, x, y *fixture) {
 	}
 }
 
-// during runs do while f has a transaction open that has locked what the asks are about, and commits it.
+// during runs do while f has a transaction open that has locked the rows of the asks, and commits it.
 func (f *fixture) during(t *testing.T, do func(), asks ...data.Ask) {
 	t.Helper()
 	b := &data.Batch{Asks: asks, Decide: func(i int, _ *data.View) data.Changes {

@@ -123,7 +123,7 @@ func events(t *testing.T, stream string) (evs []agui.Event) {
 	return evs
 }
 
-// thread is what a client holds after it was fed with a stream.
+// thread is a client's state after it has read a stream.
 type thread struct {
 	State    string
 	Messages []string

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzHead cuts what comes in pieces, and compares with a look at all of it.
+// FuzzHead reads a head in pieces, and compares with a look at all of it.
 func FuzzHead(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\nbody"), uint8(1))
 	f.Add([]byte("a\n\nb\r\n\rc\r\n\r\n\r\n\n"), uint8(3))

@@ -85,7 +85,7 @@ func FuzzCommand(f *testing.F) {
 	})
 }
 
-// mistake checks that err, if any, says what a client has done wrong.
+// mistake checks that err, if any, names a client's mistake.
 func mistake(t *testing.T, err error) {
 	t.Helper()
 	var e *runtime.Error

@@ -18,7 +18,7 @@ import (
 	"github.com/batonrun/baton/transports/wire"
 )
 
-// secret is what cursors are sealed with; none cannot be had.
+// secret seals cursors; none is unavailable.
 type secret string
 
 var errAway = errors.New("away")

@@ -47,7 +47,7 @@ func FuzzEventCursor(f *testing.F) {
 }
 
 // FuzzAnswers checks that messages and answers to a run are taken or refused as the client's mistake, and that
-// what was taken can be stored.
+// accepted texts can be stored.
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{
 		`{"content": "x"}`, `{"content": "x", "contextItemIds": ["a", ""]}`, `{"content": " "}`, `{"content": 7}`, `{"content": "\u0000"}`,

@@ -42,7 +42,7 @@ func FuzzMembers(f *testing.F) {
 	})
 }
 
-// TestElementsAreCounted sends what is small and becomes large when it is decoded.
+// TestElementsAreCounted sends small bodies that become large when they are decoded.
 func TestElementsAreCounted(t *testing.T) {
 	list := func(n int, element string) string { return "[" + strings.Repeat(element+",", n-1) + element + "]" }
 	for name, test := range map[string]struct {
@@ -77,7 +77,7 @@ func TestElementsAreCounted(t *testing.T) {
 	}
 }
 
-// What a request is decoded to is as large as it is, or as many messages are.
+// A decoded request is as large as its body, or as that many messages.
 func TestDecoded(t *testing.T) {
 	long := strings.Repeat("x", 10<<10)
 	for body, objects := range map[string]int{

@@ -55,7 +55,7 @@ func Chaos(seed uint64) func(*Request) Script {
 	}
 }
 
-// chaos chooses what happens to one request.
+// chaos chooses the fate of one request.
 type chaos struct{ *rand.Rand }
 
 func pick[T any](c *chaos, list []T) T { return list[c.IntN(len(list))] }

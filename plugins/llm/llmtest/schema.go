@@ -52,7 +52,7 @@ func oddity(v any, at string, check func(s map[string]any, at string) string) st
 
 var jsonTypes = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
 
-// invalid returns what makes s no JSON Schema.
+// invalid returns why s is no JSON Schema.
 func invalid(s map[string]any) string {
 	types, several := s["type"].([]any)
 	if !several && s["type"] != nil {
@@ -82,7 +82,7 @@ func invalid(s map[string]any) string {
 	return ""
 }
 
-// itemless reports whether s is an array that does not say of what.
+// itemless reports whether s is an array without a schema of its items.
 func itemless(s map[string]any) bool {
 	several, _ := s["type"].([]any)
 	array := s["type"] == "array" || slices.Contains(several, any("array"))

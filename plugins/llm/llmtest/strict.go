@@ -70,7 +70,7 @@ func chatOf(r *Request) (b chatBody) {
 
 var nine = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
 
-// Mistral refuses what Mistral's API refuses.
+// Mistral has the refusals of Mistral's API.
 func Mistral(r *Request) *llm.Error {
 	list := chatOf(r).Messages
 	for i, m := range list {
@@ -89,7 +89,7 @@ func Mistral(r *Request) *llm.Error {
 	return nil
 }
 
-// MistralTemplate refuses what the template of Mistral's older models refuses.
+// MistralTemplate has the refusals of the template of Mistral's older models.
 func MistralTemplate(r *Request) *llm.Error {
 	list := slices.DeleteFunc(chatOf(r).Messages, func(m chatBodyMessage) bool {
 		return m.Role == "tool" || len(m.ToolCalls) > 0 || m.Role == "system"
@@ -102,7 +102,7 @@ func MistralTemplate(r *Request) *llm.Error {
 	return nil
 }
 
-// Gemma refuses what Gemma's template refuses.
+// Gemma has the refusals of Gemma's template.
 func Gemma(r *Request) *llm.Error {
 	for i, m := range chatOf(r).Messages {
 		if i == 0 && m.Role == "system" {
@@ -115,7 +115,7 @@ func Gemma(r *Request) *llm.Error {
 	return nil
 }
 
-// LMStudio refuses what LM Studio and older servers of llama.cpp refuse.
+// LMStudio has the refusals of LM Studio and older servers of llama.cpp.
 func LMStudio(r *Request) *llm.Error {
 	for _, m := range chatOf(r).Messages {
 		if len(m.Content) == 0 || m.Content[0] != '"' && m.Content[0] != '[' {
@@ -163,7 +163,7 @@ func DeepSeek(r *Request) *llm.Error {
 	return nil
 }
 
-// Ollama refuses what older versions of Ollama cannot read.
+// Ollama has the refusals of older versions of Ollama.
 func Ollama(r *Request) *llm.Error {
 	var b struct {
 		Messages []struct {

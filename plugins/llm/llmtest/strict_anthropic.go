@@ -49,7 +49,7 @@ var (
 	propertyKey = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 )
 
-// Anthropic refuses what Anthropic's API refuses.
+// Anthropic has the refusals of Anthropic's API.
 func Anthropic(r *Request) *llm.Error {
 	var b struct {
 		Messages []anthropicMessage `json:"messages"`

@@ -26,7 +26,7 @@ type geminiPart struct {
 	} `json:"inlineData"`
 }
 
-// signature returns what the model gave as signature of the part.
+// signature returns the model's signature of the part.
 func (p *geminiPart) signature(model string) string {
 	switch {
 	case p.FunctionCall != nil:
@@ -37,7 +37,7 @@ func (p *geminiPart) signature(model string) string {
 	return ""
 }
 
-// Gemini refuses what the Gemini API refuses.
+// Gemini has the refusals of the Gemini API.
 func Gemini(r *Request) *llm.Error {
 	var b struct {
 		Contents []struct {

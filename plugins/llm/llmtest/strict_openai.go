@@ -14,7 +14,7 @@ import (
 
 var functionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// OpenAI refuses what the chat completions of OpenAI refuse.
+// OpenAI has the refusals of OpenAI's chat completions.
 func OpenAI(r *Request) *llm.Error {
 	b := chatOf(r)
 	if b.Messages == nil {
@@ -119,7 +119,7 @@ type responsesInput struct {
 	} `json:"summary"`
 }
 
-// Responses refuses what the responses API of OpenAI refuses.
+// Responses has the refusals of OpenAI's responses API.
 func Responses(r *Request) *llm.Error {
 	var b struct {
 		Input []responsesInput `json:"input"`
@@ -158,7 +158,7 @@ func Responses(r *Request) *llm.Error {
 	return openaiTools(b.Tools)
 }
 
-// Azure refuses what Azure's OpenAI refuses in addition to OpenAI.
+// Azure has the refusals of Azure's OpenAI in addition to OpenAI's.
 func Azure(r *Request) *llm.Error {
 	if !strings.Contains(r.Path, "api-version=") && !strings.Contains(r.Path, "/openai/v1/") {
 		return &llm.Error{Status: http.StatusNotFound, Code: "404", Message: "Resource not found"}

@@ -55,7 +55,7 @@ func tools(names ...string) (list []llms.Tool) {
 	return list
 }
 
-// check checks an answer against what its form means.
+// check checks an answer against its form.
 func check(t *testing.T, form llmtest.Form, got seen, res llm.Response, err error) {
 	t.Helper()
 	if form.Code != "" {

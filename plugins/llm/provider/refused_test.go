@@ -91,7 +91,7 @@ func (p *thinker) run(t *testing.T, messages []agui.Message) *plugintest.Result 
 	return plugintest.Run(t, a, plugintest.Config{Messages: messages})
 }
 
-// What was carried is left out after a refusal in any words.
+// Carried data is left out after a refusal in any words.
 func TestThread_SurvivesRefusedReasoning(t *testing.T) {
 	thinking := `{"type":"thinking","thinking":"t","signature":"s"}`
 	for sentence, test := range map[string]struct{ name, mark, data string }{

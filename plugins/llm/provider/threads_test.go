@@ -111,7 +111,7 @@ func strict(t *testing.T, name string, cfg llm.Config) (*llm.Agent, *llmtest.Ser
 	return a, server
 }
 
-// say runs a turn of a thread, and returns what went wrong.
+// say runs a turn of a thread, and returns its failure.
 func say(t *testing.T, a plugins.Agent, thread []agui.Message, text string) error {
 	t.Helper()
 	for i := range thread {

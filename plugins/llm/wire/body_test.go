@@ -85,7 +85,7 @@ func zipped(body string) io.Reader {
 	return &buf
 }
 
-// A body is read by what it is, whatever its header says.
+// A body is read by its content, whatever its header says.
 func TestRead_Decompresses(t *testing.T) {
 	body := "data: {\"a\":\"ü\"}\n\n"
 	var zlibbed, deflated bytes.Buffer

@@ -125,7 +125,7 @@ func plainShape(c *Conversation, caps Caps) any {
 	return map[string]any{"messages": heard(c), "content": caps.Content, "seed": 1, "media": len((&sent{c: c}).media())}
 }
 
-// What a server quotes of a request teaches nothing and does not classify the refusal.
+// A quote of the request teaches nothing and does not classify the refusal.
 func TestLearn_NotFromQuotations(t *testing.T) {
 	tools := []llms.Tool{{Function: &llms.FunctionDefinition{Name: "pay"}}, {Function: &llms.FunctionDefinition{Name: "look"}}}
 	for _, test := range []struct{ words, sentence string }{
@@ -169,7 +169,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// What a failed answer says is tried by the next request, and remembered once an answer has come of it.
+// The lesson of a failed answer is tried by the next request, and remembered once that is answered.
 func TestExchange_LearnsFromAnswersByProof(t *testing.T) {
 	e, bodies, _ := endpoint(t, func(string) string { return "" })
 	fail := &llm.Error{Message: "p: unknown parameter: 'seed'"}
@@ -218,7 +218,7 @@ func TestExchange_LearnsOnce(t *testing.T) {
 	}
 }
 
-// What did not help is forgotten, and a provider that refuses everything is not asked for ever.
+// A lesson that did not help is forgotten, and a provider that refuses everything is not asked for ever.
 func TestExchange_ForgetsWhatDidNotHelp(t *testing.T) {
 	e, bodies, log := endpoint(t, func(body string) string {
 		if strings.Contains(body, `"seed"`) {
@@ -237,7 +237,7 @@ func TestExchange_ForgetsWhatDidNotHelp(t *testing.T) {
 	}
 }
 
-// If a provider refuses a request both ways, the first refusal is told.
+// If a provider refuses a request both ways, the first refusal is returned.
 func TestExchange_SendsNothingTwice(t *testing.T) {
 	e, bodies, _ := endpoint(t, func(body string) string {
 		if strings.Contains(body, "max_completion_tokens") {
@@ -259,7 +259,7 @@ func TestRefused_HasEachKeyOnce(t *testing.T) {
 	}
 }
 
-// What was learned of a model is limited: equal lessons are one, and the oldest go.
+// The lessons of a model are limited: equal ones are one, and the oldest go.
 func TestLearn_IsLimited(t *testing.T) {
 	s := &state{}
 	for i := range 3 * maxLearned {

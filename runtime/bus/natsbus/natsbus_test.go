@@ -110,7 +110,7 @@ func TestBus_GivesUpSilentConnections(t *testing.T) {
 	}
 }
 
-// Databases that share a NATS server do not hear each other, and what a server sends last is sent.
+// Databases that share a NATS server do not hear each other, and a server's last hints are sent.
 func TestBus_IsOfOneDatabase(t *testing.T) {
 	s := parsed(t, natstest.Start(t, "").URL)
 	a, b, other := busTo(t, s, "db"), busTo(t, s, "db"), busTo(t, s, "other")
@@ -194,7 +194,7 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// What is wrong is logged once, without a password, until datagrams arrive again.
+// A failure is logged once, without a password, until datagrams arrive again.
 func TestBus_LogsWhatIsWrong(t *testing.T) {
 	server := natstest.Start(t, `authorization { users = [
 		{user: baton, password: s3cret, permissions: {publish: "baton.>", subscribe: "baton.>"}}

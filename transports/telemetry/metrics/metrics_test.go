@@ -72,7 +72,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	}
 }
 
-// What is looked up is shown under the name of what it is.
+// Lookups are shown under the name of their kind.
 func TestWhatIsLookedUpIsShown(t *testing.T) {
 	m := metrics.New("test")
 	engine := runtime.Stats{Stats: work.Stats{
