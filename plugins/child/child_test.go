@@ -137,10 +137,10 @@ func TestStandardError_IsLogged(t *testing.T) {
 // Logging does not slow down a program that writes as fast as it can, and the log stays small.
 func TestStandardError_IsBounded(t *testing.T) {
 	for name, script := range map[string]string{
-		"lines":      "yes careful | head -c 54000000 >&2",
-		"empty ones": "yes '' | head -c 5000000 >&2",
-		"one line":   "head -c 54000000 /dev/zero | tr '\\0' x >&2",
-		"long lines": "yes $(head -c 100000 /dev/zero | tr '\\0' x) | head -c 54000000 >&2",
+		"lines":      "yes careful | head -c 6000000 >&2",
+		"empty ones": "yes '' | head -c 1000000 >&2",
+		"one line":   "head -c 6000000 /dev/zero | tr '\\0' x >&2",
+		"long lines": "yes $(head -c 100000 /dev/zero | tr '\\0' x) | head -c 6000000 >&2",
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out lockedBuffer

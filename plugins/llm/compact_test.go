@@ -110,7 +110,7 @@ func TestContext_SummarisesDroppedTurns(t *testing.T) {
 	}
 }
 
-// A turn that overflows the context by what the model itself has written ends, as there is nothing to shorten.
+// A turn that overflows the context by the model's own texts ends, as there is nothing to shorten.
 func TestContext_OwnWordsOverflow(t *testing.T) {
 	m := &model{}
 	m.next = func() reply {
@@ -193,20 +193,14 @@ func clip(s string) string { return s[max(len(s)-1000, 0):] }
 // soak is whether a test may take long.
 var soak = os.Getenv("BATON_SOAK") != ""
 
-// An agent with a window of 8,000 tokens makes sixty calls of a tool that returns 200 kB, or 2 MB. A prompt that is not compacted begins
-// with the whole one before.
+// An agent with a window of 8,000 tokens makes sixty calls of a tool that returns 200 kB, or 2 MB in a soak. A prompt that is not
+// compacted begins with the whole one before.
 func TestContext_LongTurnStaysInTheWindow(t *testing.T) {
-	for _, test := range []struct{ lines, calls int }{{10_000, 60}, {100_000, 30}} {
-		if soak {
-			test.calls = 60
-		}
-		t.Run(fmt.Sprintf("%d lines", test.lines), func(t *testing.T) { testLongTurn(t, test.lines, test.calls) })
+	const window, calls = 8000, 60
+	lines := 10_000
+	if soak {
+		lines = 100_000
 	}
-}
-
-func testLongTurn(t *testing.T, lines, calls int) {
-	t.Helper()
-	const window = 8000
 	m := &model{}
 	for n := range calls {
 		m.replies = append(m.replies, asks("", fmt.Sprintf(`dump {"n":%d}`, n)))
@@ -287,7 +281,7 @@ func TestContext_CompactionSurvivesCrashes(t *testing.T) {
 	plugintest.Replay(t, a, cfg)
 }
 
-// compactions returns what the log says of compacted prompts.
+// compactions returns the compactions in the log.
 func compactions(t *testing.T, events []agui.Event) (list []agui.Compaction) {
 	t.Helper()
 	for _, ev := range events {

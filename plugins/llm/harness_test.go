@@ -122,7 +122,7 @@ func outline(msgs []llms.MessageContent) string {
 			case llms.ImageURLContent:
 				words = append(words, "image "+p.URL)
 			case llms.BinaryContent:
-				words = append(words, fmt.Sprintf("%s %q", p.MIMEType, p.Data))
+				words = append(words, fmt.Sprintf("%s %q", p.MIMEType, p.Data[:min(len(p.Data), 100)]))
 			case llms.ToolCall:
 				words = append(words, p.FunctionCall.Name+p.FunctionCall.Arguments)
 			case llms.ToolCallResponse:
