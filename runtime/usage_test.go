@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -94,10 +95,9 @@ func TestUsageIsSummedInTheRun(t *testing.T) {
 	}
 }
 
-// Usage outside of a Do counts once. A Do that crashes after its report has spent the tokens, and counts again.
+// Usage outside of a Do counts once. A Do that crashes after its report has spent the tokens, and may count again.
 func TestUsageIsCountedWhateverCrashes(t *testing.T) {
 	b := open(t, runtime.Config{}, spender()...)
-	spentAgain := false
 	lives(t, b, runtime.StartRequest{Agent: "boss"}, func(k int, run runtime.Run) {
 		if !run.Status.Final() {
 			return
@@ -110,10 +110,28 @@ func TestUsageIsCountedWhateverCrashes(t *testing.T) {
 		if got[2] != spendings[2] || large < 0 || large%1000 != 0 || large > 1000 || small < 0 || small%10 != 0 || small > 100 { // of one Do, and of one inside it
 			t.Errorf("after commit %d the run has spent %+v", k, got)
 		}
-		spentAgain = spentAgain || large > 0
 	})
-	if !spentAgain {
-		t.Error("no Do has counted again")
+}
+
+// A Do that is interrupted behind a report which is stored reports again.
+func TestUsage_CountsAgainWithItsDo(t *testing.T) {
+	reported := make(chan struct{}, 1)
+	var calls atomic.Int64
+	b := open(t, runtime.Config{}, agent{"boss", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{}, run.Do(ctx, "outer", nil, func(ctx context.Context) error {
+			err := errors.Join(run.Usage(ctx, tokensOf("large", 1000, 2000)), run.Do(ctx, "inner", nil, func(context.Context) error { return nil })) // waits for its commit
+			if err != nil || calls.Add(1) > 1 {
+				return err
+			}
+			reported <- struct{}{}
+			return hang(ctx)
+		})
+	}})
+	s := b.start("main", "boss", "x")
+	<-reported
+	b.crash()
+	if diff := cmp.Diff([]agui.TokenUsage{{Provider: "p", Model: "large", InputTokens: 2000, OutputTokens: 4000, TotalTokens: 6000}}, b.wait(s.RunID, runtime.Completed).Usage); diff != "" {
+		t.Error(diff)
 	}
 }
 
