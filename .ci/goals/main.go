@@ -34,14 +34,17 @@ var kits = []string{
 // first.
 var order = map[string]string{
 	"runtime/work": `
-execute.go usage.go dispatch.go close.go opening.go execution.go snapshot.go engine.go expire.go reply.go calls.go recover.go
-agents.go claim.go end.go runs.go live.go observe.go weight.go deletions.go step.go ids.go bounds.go admission.go told.go owners.go
-abandon.go offers.go queue.go retract.go tokens.go replay.go span.go load.go journal.go nodes.go clienttools.go text.go`,
+result.go engine.go recover.go wait.go toolask.go hints.go attachment.go usage.go dispatch.go close.go claim.go execute.go opening.go
+resumed.go execution.go guard.go expire.go snapshot.go reply.go budgetask.go budgets.go beside.go capacity.go calls.go agents.go
+live.go handover.go replay.go share.go deletions.go weight.go end.go peers.go commands.go observe.go idle.go step.go history.go
+prompts.go ids.go bounds.go told.go owners.go abandon.go clock.go admission.go queue.go offers.go runs.go retract.go span.go load.go
+nodes.go journal.go clienttools.go text.go`,
 	"storage": `
-seal.go retention.go nodes.go instances.go inspect.go history.go commit.go partitions.go delete.go put.go keys.go events.go
-byname.go process_linux.go runlist.go view.go messages.go accounts.go audit.go storage.go threads.go postgres.go segments.go
-attachments.go memos.go steps.go statsread.go stats.go threadlist.go sqlite.go tx.go writer.go runs.go direct.go users.go
-questions.go page.go migrate.go pool.go errors.go dialect.go values.go`,
+notify.go saved.go servers.go ties.go blobs.go implied.go commit.go duties.go seal.go retention.go nodes.go instances.go inspect.go
+storage.go locks.go partitions.go delete.go put.go prompts.go view.go usage.go keys.go alone.go events.go byname.go runlist.go
+messages.go history.go accounts.go audit.go threads.go postgres.go segments.go attachments.go steps.go memos.go counts.go statsread.go
+stats.go threadlist.go sqlite.go terms.go tx.go writer.go watch.go runs.go direct.go questions.go users.go page.go process_linux.go
+migrate.go pool.go errors.go dialect.go values.go`,
 }
 
 // limits are the highest values that each measure may have.

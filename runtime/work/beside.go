@@ -194,3 +194,53 @@ func (en *Engine) countAppended(ctx context.Context) {
 		}
 	}
 }
+
+// heed looks at the rows that hints of other servers are about.
+func (en *Engine) heed(h bus.Hints) {
+	ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
+	defer cancel()
+	if h[bus.Cancel].All || en.executesAny(h[bus.Cancel].List()) {
+		en.cancelAsked(ctx)
+	}
+	if h[bus.Look].All {
+		_ = en.cfg.Logs.Look(ctx, tail.All) // as in look
+	} else {
+		_ = en.cfg.Logs.LookAt(ctx, h[bus.Look].List())
+	}
+	if h[bus.Changed].All {
+		en.cfg.Feeds.Changes.RingAll()
+	}
+	for _, list := range h[bus.Changed].List() {
+		en.cfg.Feeds.Changes.Ring(list)
+	}
+	if h[bus.Inbox].All || en.executesAny(h[bus.Inbox].List()) {
+		en.countAppended(ctx)
+	}
+	free := en.admission.free()
+	for _, thread := range h[bus.Queue].List() { // if they are All, the next pull finds them
+		switch {
+		case en.Stopping(), en.queue.stands(thread):
+		case free > 0:
+			en.lookAt(thread)
+			free--
+		default:
+			en.queue.foundElsewhere(thread)
+		}
+	}
+	if h[bus.Orphans].All {
+		select {
+		case en.orphaned <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// executesAny reports whether this instance executes one of the runs.
+func (en *Engine) executesAny(runs []int64) bool {
+	for _, key := range runs {
+		if en.liveRun(key) != nil {
+			return true
+		}
+	}
+	return false
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -95,3 +96,10 @@ const escaped = 3
 
 // MaxState limits the STATE_SNAPSHOT of a thread to the size of an event.
 const MaxState = 4 << 20
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
+}

@@ -8,7 +8,6 @@ import (
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/monitor"
-	"github.com/batonrun/baton/runtime/tail"
 )
 
 // claiming prepares the claim of a queued run that has a reservation.
@@ -64,18 +63,6 @@ func (l *live) claiming(ctx context.Context, th *data.Thread, run *data.Run, que
 		claim.Began = l.executions()
 	}
 	return claim, nil
-}
-
-// fitting splits messages: the first ones fit into one RUN_STARTED of so many bytes and are a worker's input. Only appended
-// messages can leave a rest: the messages of a request fit.
-func fitting(msgs []data.Message, event int) (first, rest []data.Message) {
-	size := 0
-	for i := range msgs {
-		if size += len(msgs[i].Stored()); size > tail.MaxMessages(event) && i > 0 { // a single message may be as large as an event
-			return msgs[:i], msgs[i:]
-		}
-	}
-	return msgs, nil
 }
 
 // begins makes the run live and executes it, as decided.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/bus"
@@ -25,9 +24,6 @@ type dispatcher struct {
 func (d *dispatcher) RunningOf(project, user string) (users, projects int) {
 	return d.admission.running(project, user)
 }
-
-// QueuedOf returns how many runs are QUEUED: of all, of a project, and of a user in it.
-func (d *dispatcher) QueuedOf(project, user string) data.InQueue { return d.queue.of(project, user) }
 
 // dispatch serves the threads of the queue: it claims queued runs as slots become free, and cancels runs that have to make
 // room. It ends when the runtime stops.
@@ -179,21 +175,6 @@ func (d *dispatcher) starting(ctx context.Context, c *decide.Start, reserved *re
 	return it, nil
 }
 
-// rest waits before a command that the database has refused is tried again. It reports false when the runtime stops.
-func (en *Engine) rest() bool {
-	t := time.NewTimer(refusedPause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-en.quit:
-	case <-en.abandoned.Done():
-	}
-	return false
-}
-
-const refusedPause = 5 * time.Second
-
 // errUnfit means that the stored input of a run cannot be read any more.
 var errUnfit = errors.New("the run cannot be executed")
 
@@ -202,13 +183,6 @@ var errAbsent = data.Refuse(data.KindConflict, "goes_on", "Another server begins
 
 // slowly is the first attempt with a pause of the maximum length.
 const slowly = 9
-
-// unwritten reports whether a command was refused, or could not be written by this instance: its data is not at fault.
-func unwritten(err error) bool {
-	_, refused := errors.AsType[*data.Error](err)
-	return refused || errors.Is(err, data.ErrFenced) || errors.Is(err, data.ErrUnavailable) || errors.Is(err, data.ErrDiskFull) ||
-		errors.Is(err, data.ErrTooSlow) || errors.Is(err, data.ErrConflict) || errors.Is(err, context.Canceled)
-}
 
 // claim begins or continues the first run of a thread. The run has a reservation.
 func (d *dispatcher) claim(head *data.RunHead, reserved *reservation) error {

@@ -188,22 +188,6 @@ func New(cfg Config) (*Engine, error) {
 // Commits returns the queue of everything that this process writes.
 func (en *Engine) Commits() *commit.Queue { return en.commits }
 
-// Decide waits for the decision of a command in its owner's turn and returns the outcome, which must not be changed. The
-// zero Owner is the server itself.
-func (en *Engine) Decide(of quota.Owner, cmd decide.Command) (*decide.Decided, error) {
-	it := &commit.Item{Owner: of, Command: cmd}
-	err := en.decide(it)
-	return outcome(it), err
-}
-
-// outcome returns the outcome of an item's command; it is empty when the command was not decided.
-func outcome(it *commit.Item) *decide.Decided {
-	if it == nil || it.Out == nil {
-		return new(decide.Decided)
-	}
-	return it.Out
-}
-
 // Append decides a message to a run. An executing run receives it with its next Next.
 func (en *Engine) Append(of quota.Owner, cmd *decide.Append) (*decide.Decided, error) {
 	it := &commit.Item{Owner: of, Command: cmd, Bytes: cmd.Size, Then: func(out *decide.Decided) {
@@ -261,9 +245,6 @@ func (en *Engine) Begin(ctx context.Context) error {
 
 // Fenced is closed when this instance can write no more because another instance has taken its place.
 func (en *Engine) Fenced() <-chan struct{} { return en.fenced }
-
-// Stopping reports whether Shutdown was called.
-func (en *Engine) Stopping() bool { return en.stopping.Load() }
 
 // Shutdown stops claiming, lets live runs end for Config.Drain or until ctx is done, then releases the others. In a cluster it hands
 // live runs over meanwhile. It returns when all emitted events are stored, and false when it was called before.

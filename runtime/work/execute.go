@@ -2,9 +2,7 @@ package work
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -145,41 +143,6 @@ func (l *live) prompt(ctx context.Context) (plugins.Input, error) {
 			return in, nil
 		}
 	}
-}
-
-// paired removes from msgs, which are in order, everything that model providers refuse: results without their call, which is
-// hidden or too old, calls without a result or with incomplete arguments, and a second call or result of one id. It also
-// removes the messages that hold nothing else. The result is in the memory of msgs.
-func paired(msgs []agui.Message) []agui.Message {
-	called, answered := make(map[string]bool), make(map[string]bool)
-	for i := range msgs {
-		for _, c := range msgs[i].ToolCalls {
-			called[c.ID] = c.Arguments == "" || json.Valid([]byte(c.Arguments))
-		}
-		if m := &msgs[i]; m.Role == agui.RoleTool && called[m.ToolCallID] {
-			answered[m.ToolCallID] = true
-		}
-	}
-	list := msgs[:0]
-	for _, m := range msgs {
-		if m.Role == agui.RoleTool {
-			if !answered[m.ToolCallID] {
-				continue
-			}
-			answered[m.ToolCallID] = false // one is enough
-		}
-		calls := slices.DeleteFunc(slices.Clone(m.ToolCalls), func(c agui.ToolCall) bool {
-			lost := !called[c.ID] || !answered[c.ID]
-			called[c.ID] = false
-			return lost
-		})
-		if len(calls) < len(m.ToolCalls) && len(calls) == 0 && m.Content == "" && m.Parts == nil {
-			continue
-		}
-		m.ToolCalls = calls
-		list = append(list, m)
-	}
-	return list
 }
 
 // ready returns the nodes that can start now.

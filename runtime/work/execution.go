@@ -216,13 +216,6 @@ func (x *execution) again(r nodeResult) bool {
 	return r.failed != nil && r.failed.Retryable && x.st.Execution <= x.n.Retry.Retries
 }
 
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d <= 0 {
-		return otherwise
-	}
-	return d
-}
-
 // enter stages the beginning of the node's next execution. l.mu is held.
 func (l *live) enter(it *commit.Item, n *graph.Node, query string) (*data.Step, error) {
 	st, node := l.nodes.begin(n, &l.run, query)

@@ -77,11 +77,6 @@ func (s *step) FitArgs(name string, args json.RawMessage) json.RawMessage {
 // is stored with the beginning of the message, and done once the message is allowed or retracted. Places of uses never begin with it.
 const unjudgedPlace = "unjudged:"
 
-func guardsStream(agent plugins.Agent) bool {
-	info := agent.Info()
-	return info.Guards.Streams()
-}
-
 // unjudged returns the memo of a message that ev begins, if the guards of the step's agent judge it later. l.mu is held.
 func (s *step) unjudged(ev agui.Event) []data.Row {
 	var id string

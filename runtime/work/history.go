@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -77,4 +78,39 @@ func (h *history) load(ctx context.Context, l *live, limit int) error {
 		h.rows, h.more, h.read = rows, len(rows) == limit, limit // fewer are all, or as much as fits into memory
 	}
 	return err
+}
+
+// paired removes from msgs, which are in order, everything that model providers refuse: results without their call, which is
+// hidden or too old, calls without a result or with incomplete arguments, and a second call or result of one id. It also
+// removes the messages that hold nothing else. The result is in the memory of msgs.
+func paired(msgs []agui.Message) []agui.Message {
+	called, answered := make(map[string]bool), make(map[string]bool)
+	for i := range msgs {
+		for _, c := range msgs[i].ToolCalls {
+			called[c.ID] = c.Arguments == "" || json.Valid([]byte(c.Arguments))
+		}
+		if m := &msgs[i]; m.Role == agui.RoleTool && called[m.ToolCallID] {
+			answered[m.ToolCallID] = true
+		}
+	}
+	list := msgs[:0]
+	for _, m := range msgs {
+		if m.Role == agui.RoleTool {
+			if !answered[m.ToolCallID] {
+				continue
+			}
+			answered[m.ToolCallID] = false // one is enough
+		}
+		calls := slices.DeleteFunc(slices.Clone(m.ToolCalls), func(c agui.ToolCall) bool {
+			lost := !called[c.ID] || !answered[c.ID]
+			called[c.ID] = false
+			return lost
+		})
+		if len(calls) < len(m.ToolCalls) && len(calls) == 0 && m.Content == "" && m.Parts == nil {
+			continue
+		}
+		m.ToolCalls = calls
+		list = append(list, m)
+	}
+	return list
 }

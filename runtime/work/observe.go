@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -13,7 +12,6 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/quota"
 )
 
 // Measures receives sizes and times as they occur; a nil function is not called. The functions are called from several
@@ -134,38 +132,6 @@ func (en *Engine) Stats() Stats {
 	s.Asked, s.Said = en.admission.bytes()
 	s.Queued, s.Waiting, s.OldestQueued = en.queue.stats(time.Now())
 	return s
-}
-
-// decide waits for the decision of a command, then logs and measures its effects on the thread's runs.
-func (en *Engine) decide(it *commit.Item) error {
-	if it.Run != nil {
-		it.Owner = quota.OwnerOf(it.Run.Project, it.Run.User)
-	}
-	err := en.commits.Decide(it)
-	if err == nil && it.Out != nil {
-		en.tell(it)
-	}
-	return err
-}
-
-// DeleteAll has the next parts of several deletions decided, as many in one transaction as are queued together. It returns for each
-// whether parts are left, and its error.
-func (en *Engine) DeleteAll(list []*decide.Delete) (left []bool, errs []error) {
-	left, errs = make([]bool, len(list)), make([]error, len(list))
-	var decided sync.WaitGroup
-	decided.Add(len(list))
-	for i, cmd := range list {
-		it := &commit.Item{Command: cmd}
-		it.Done = append(it.Done, func(err error) {
-			defer decided.Done()
-			if errs[i] = err; err == nil {
-				left[i] = it.Out.Removed.Left
-			}
-		})
-		en.commits.Add(it)
-	}
-	decided.Wait()
-	return left, errs
 }
 
 // tell logs and measures the effects of a decision on runs.

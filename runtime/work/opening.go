@@ -331,3 +331,15 @@ func (o *opening) failOwed(all []data.Interrupt) error {
 	}
 	return nil
 }
+
+// fitting splits messages: the first ones fit into one RUN_STARTED of so many bytes and are a worker's input. Only appended
+// messages can leave a rest: the messages of a request fit.
+func fitting(msgs []data.Message, event int) (first, rest []data.Message) {
+	size := 0
+	for i := range msgs {
+		if size += len(msgs[i].Stored()); size > tail.MaxMessages(event) && i > 0 { // a single message may be as large as an event
+			return msgs[:i], msgs[i:]
+		}
+	}
+	return msgs, nil
+}

@@ -97,3 +97,13 @@ func (o owners) note(s *step, about entity, does int) {
 		o[about] = s
 	}
 }
+
+// isOrLeads reports whether s is other or a step that other works for.
+func (s *step) isOrLeads(other *step) bool {
+	for p := other; p != nil; p = p.parent {
+		if p == s {
+			return true
+		}
+	}
+	return false
+}

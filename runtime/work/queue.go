@@ -439,3 +439,6 @@ func (c *lineCursor) admits(s *scan, n *need) bool {
 	s.said.note(n.lacks.said, user)
 	return n.reserved != nil
 }
+
+// QueuedOf returns how many runs are QUEUED: of all, of a project, and of a user in it.
+func (d *dispatcher) QueuedOf(project, user string) data.InQueue { return d.queue.of(project, user) }

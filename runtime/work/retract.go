@@ -195,17 +195,3 @@ func (sp *span) shows(id string) bool {
 	m := sp.messages[id]
 	return m != nil && m.EventID != 0 && m.State == data.MessageConsumed && m.Role != agui.RoleUser
 }
-
-// hide adds the rows that hide retracted messages: of the run, and the messages of people in earlier runs that a guard has refused.
-func (sp *span) hide(it *commit.Item, ids []string) {
-	for _, id := range ids {
-		sp.retracted[id] = true
-		if m := sp.messages[id]; m != nil {
-			if m.EventID == 0 || m.State != data.MessageConsumed {
-				continue
-			}
-			m.State = data.MessageHidden
-		}
-		it.Rows = append(it.Rows, &data.Hide{ThreadKey: sp.thread.Key, ID: id})
-	}
-}

@@ -145,3 +145,6 @@ func (rs *runs) LastEvent(runKey int64) (id int64, kind agui.Type, at time.Time,
 	defer l.mu.Unlock()
 	return l.span.last, l.span.kind, l.span.at, l.span.kind != "" && l.t.Committed() >= l.span.last
 }
+
+// Stopping reports whether Shutdown was called.
+func (en *Engine) Stopping() bool { return en.stopping.Load() }

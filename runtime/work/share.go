@@ -218,12 +218,6 @@ func (en *Engine) takeOne(ctx context.Context, run *data.RunHead) error {
 	return nil
 }
 
-// overtaken reports whether a command about a run that was left has failed because of another instance: it has settled the run, owns it, or
-// has locked its thread. In the latter case the next sweep tries again.
-func overtaken(err error) bool {
-	return errors.Is(err, data.ErrNotFound) || errors.Is(err, decide.ErrSettled) || errors.Is(err, decide.ErrRunning) || errors.Is(err, commit.ErrContended)
-}
-
 // pull puts threads with a run that can be claimed into the queue, as many as there are free slots. It remembers some for slots that
 // become free. before has the threads that it returned a second ago: whoever queued a run has had that time to claim it.
 func (en *Engine) pull(ctx context.Context, before map[int64]bool) (now map[int64]bool, err error) {

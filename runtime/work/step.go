@@ -66,16 +66,6 @@ func (s *step) closedBy(l *live) error {
 	return nil
 }
 
-// isOrLeads reports whether s is other or a step that other works for.
-func (s *step) isOrLeads(other *step) bool {
-	for p := other; p != nil; p = p.parent {
-		if p == s {
-			return true
-		}
-	}
-	return false
-}
-
 // end makes the step refuse all later events.
 func (s *step) end() {
 	s.l.mu.Lock()

@@ -1,0 +1,73 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/batonrun/baton/runtime/commit"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/quota"
+)
+
+// Decide waits for the decision of a command in its owner's turn and returns the outcome, which must not be changed. The
+// zero Owner is the server itself.
+func (en *Engine) Decide(of quota.Owner, cmd decide.Command) (*decide.Decided, error) {
+	it := &commit.Item{Owner: of, Command: cmd}
+	err := en.decide(it)
+	return outcome(it), err
+}
+
+// decide waits for the decision of a command, then logs and measures its effects on the thread's runs.
+func (en *Engine) decide(it *commit.Item) error {
+	if it.Run != nil {
+		it.Owner = quota.OwnerOf(it.Run.Project, it.Run.User)
+	}
+	err := en.commits.Decide(it)
+	if err == nil && it.Out != nil {
+		en.tell(it)
+	}
+	return err
+}
+
+// outcome returns the outcome of an item's command; it is empty when the command was not decided.
+func outcome(it *commit.Item) *decide.Decided {
+	if it == nil || it.Out == nil {
+		return new(decide.Decided)
+	}
+	return it.Out
+}
+
+// DeleteAll has the next parts of several deletions decided, as many in one transaction as are queued together. It returns for each
+// whether parts are left, and its error.
+func (en *Engine) DeleteAll(list []*decide.Delete) (left []bool, errs []error) {
+	left, errs = make([]bool, len(list)), make([]error, len(list))
+	var decided sync.WaitGroup
+	decided.Add(len(list))
+	for i, cmd := range list {
+		it := &commit.Item{Command: cmd}
+		it.Done = append(it.Done, func(err error) {
+			defer decided.Done()
+			if errs[i] = err; err == nil {
+				left[i] = it.Out.Removed.Left
+			}
+		})
+		en.commits.Add(it)
+	}
+	decided.Wait()
+	return left, errs
+}
+
+// overtaken reports whether a command about a run that was left has failed because of another instance: it has settled the run, owns it, or
+// has locked its thread. In the latter case the next sweep tries again.
+func overtaken(err error) bool {
+	return errors.Is(err, data.ErrNotFound) || errors.Is(err, decide.ErrSettled) || errors.Is(err, decide.ErrRunning) || errors.Is(err, commit.ErrContended)
+}
+
+// unwritten reports whether a command was refused, or could not be written by this instance: its data is not at fault.
+func unwritten(err error) bool {
+	_, refused := errors.AsType[*data.Error](err)
+	return refused || errors.Is(err, data.ErrFenced) || errors.Is(err, data.ErrUnavailable) || errors.Is(err, data.ErrDiskFull) ||
+		errors.Is(err, data.ErrTooSlow) || errors.Is(err, data.ErrConflict) || errors.Is(err, context.Canceled)
+}
