@@ -28,7 +28,10 @@ func TestIdleStreamCostsLittle(t *testing.T) {
 			s.Start(fmt.Sprintf(`{"agent": %q, "threadId": "main", "content": "some words to replay"}`, c.agent))
 			for c.agent == "echo" && s.get("main", "?after_event_id=latest").StatusCode != http.StatusNoContent {
 			}
-			const n = 2000
+			n := 2000
+			if raced { // its sizes mean nothing
+				n = 100
+			}
 			s.idle(100, c.last)
 			s.Ask("free")
 			before := s.RSS()
@@ -61,7 +64,7 @@ func (c *child) idle(n int, last string) {
 	}
 }
 
-// BenchmarkDelivery tells what an event costs the server for each of 1 000 viewers, in µs of CPU, and how
+// BenchmarkDelivery measures the cost of an event to the server for each of 1 000 viewers, in µs of CPU, and how
 // that compares with a loop that does nothing but write the same bytes.
 func BenchmarkDelivery(b *testing.B) {
 	viewers, part := 1000, 1

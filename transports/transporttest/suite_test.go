@@ -26,13 +26,13 @@ func TestTransportsShowOneLog(t *testing.T) {
 
 func views() map[string]transporttest.View {
 	return map[string]transporttest.View{
-		"SSE":                  {Projection: agui.Seed, Read: readEvents},
+		"SSE":                  {Projection: agui.Seed, Read: readEvents, Step: 5},
 		"SSE answer":           {Projection: agui.AGUI1, Read: readAnswers("/api/v1/agent/runs"), FirstSpans: true},
 		"AG-UI":                {Projection: agui.AGUI1, Read: readAnswers("/api/v1/agui/"), FirstSpans: true},
 		"AG-UI over WebSocket": {Projection: agui.AGUI1, Read: readDoor, FirstSpans: true, NoIDs: true},
-		"WebSocket":            {Projection: agui.Seed, Read: readMirror},
-		"WebSocket for many":   {Projection: agui.Seed, Read: readSubscription, Step: 3},
-		"REST":                 {Projection: agui.Public, Read: readPages, Step: 7},
+		"WebSocket":            {Projection: agui.Seed, Read: readMirror, Step: 13},
+		"WebSocket for many":   {Projection: agui.Seed, Read: readSubscription, Step: 17},
+		"REST":                 {Projection: agui.Public, Read: readPages, Step: 11},
 		"MCP":                  {Projection: agui.Public, Read: readTool, Step: 31},
 	}
 }
