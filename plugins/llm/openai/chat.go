@@ -13,7 +13,7 @@ import (
 
 func (m *Model) chat(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
 	e := m.endpoint.For(req.Options)
-	res, err := e.Exchange(ctx, m.address("/chat/completions"), req, m.chatShape)
+	res, err := e.Exchange(ctx, m.address("/chat/completions", e.Model), req, m.chatShape)
 	if err != nil {
 		return llm.Response{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/batonrun/baton/plugins/llm"
 	"github.com/batonrun/baton/plugins/llm/wire"
@@ -59,13 +60,19 @@ func New(cfg Config) (*Model, error) {
 	return m, nil
 }
 
-// address returns the URL of an API path.
-func (m *Model) address(path string) string {
+// address returns the URL of an API path. An address of Azure with an api-version names the deployment, which is the model's.
+func (m *Model) address(path, model string) string {
 	if m.cfg.APIVersion == "" {
 		return m.cfg.BaseURL + path
 	}
-	return m.cfg.BaseURL + path + "?api-version=" + url.QueryEscape(m.cfg.APIVersion)
+	base := m.cfg.BaseURL
+	if above, _, ok := strings.Cut(base, deployments); ok && model != m.cfg.Model {
+		base = above + deployments + url.PathEscape(model)
+	}
+	return base + path + "?api-version=" + url.QueryEscape(m.cfg.APIVersion)
 }
+
+const deployments = "/openai/deployments/"
 
 // Stream implements llm.Streamer.
 func (m *Model) Stream(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {

@@ -13,7 +13,7 @@ import (
 
 func (m *Model) respond(ctx context.Context, req llm.Request, show func(llm.Piece) error) (llm.Response, error) {
 	e := m.endpoint.For(req.Options)
-	res, err := e.Exchange(ctx, m.address("/responses"), req, m.responsesShape)
+	res, err := e.Exchange(ctx, m.address("/responses", e.Model), req, m.responsesShape)
 	if err != nil {
 		return llm.Response{}, err
 	}
