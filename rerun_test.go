@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -122,15 +124,24 @@ func TestRerun_FromANode(t *testing.T) {
 	}
 }
 
-// bill is a tool that asks a question if its arguments say so.
-type bill struct{ paid *atomic.Int64 }
+// bill is a tool that asks a question if its arguments say so, and then waits until others have gone on, if there are any.
+type bill struct {
+	paid   *atomic.Int64
+	others chan struct{}
+}
 
 func (bill) Info() plugins.Info { return plugins.Info{Name: "bill", Idempotent: true} }
 
-func (b bill) Call(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
+func (b bill) Call(ctx context.Context, c *plugins.Call) (agui.ToolOutput, error) {
 	if strings.Contains(string(c.Args), "ask") {
 		if _, err := c.Ask("sure", agui.Interrupt{Message: "Sure?"}); err != nil {
 			return agui.ToolOutput{}, err
+		}
+		if b.others != nil {
+			select {
+			case <-b.others:
+			case <-ctx.Done():
+			}
 		}
 	}
 	return agui.ToolOutput{ResultSummary: fmt.Sprint("bill ", b.paid.Add(1))}, nil
@@ -142,7 +153,7 @@ func TestRerun_FromAModelCall(t *testing.T) {
 	var paid atomic.Int64
 	askers(t, "openai", func(l *llm.Config, c *baton.Config) {
 		paid.Store(0)
-		l.Tools, c.Plugins = []string{"bill"}, append(c.Plugins, bill{&paid})
+		l.Tools, c.Plugins = []string{"bill"}, append(c.Plugins, bill{paid: &paid})
 	}, func() func(*llmtest.Request) llmtest.Script {
 		return func(r *llmtest.Request) llmtest.Script {
 			usage := &agui.TokenUsage{InputTokens: 30, OutputTokens: 12}
@@ -168,10 +179,12 @@ func TestRerun_FromAModelCall(t *testing.T) {
 		if len(calls) != 3 || paid.Load() != 2 {
 			a.Fatalf("%d calls, %d bills", len(calls), paid.Load())
 		}
+		a.must(asking, "POST", "/api/v1/agent/runs", fmt.Sprintf(`{"agent":"asker","threadId":"main","runId":"second","content":"No more.","rewindTo":%q}`, calls[0].Sent.Messages[0].ID))
+		a.until("second waits", func() bool { return read("second").Status == "WAITING" })
 		again := a.must(asking, "POST", runsPath+"first/rerun", fmt.Sprintf(`{"fromCall":%q}`, calls[1].ID))["runId"].(string)
 		run := finish(again)
-		if paid.Load() != 3 {
-			a.Errorf("%d bills, want one more than 2", paid.Load())
+		if paid.Load() != 4 {
+			a.Errorf("%d bills, want one more than 3", paid.Load())
 		}
 		if len(run.Usage) != 1 || run.Usage[0].InputTokens != 60 || string(run.Metadata) != fmt.Sprintf(`{"rerunFrom":%q,"rerunOf":"first"}`, calls[1].ID) {
 			a.Errorf("the rerun has used %+v, with %s", run.Usage, run.Metadata)
@@ -180,33 +193,136 @@ func TestRerun_FromAModelCall(t *testing.T) {
 		if len(asked) != 2 {
 			a.Fatalf("the rerun has made %d calls", len(asked))
 		}
-		said := func(c wire.WholeModelCall) string {
-			for i := range c.Sent.Messages {
-				c.Sent.Messages[i].ID = ""
-			}
-			text, _ := json.Marshal(c.Sent)
-			return string(text)
-		}
-		if got, want := said(asked[0]), said(calls[1]); got != want {
+		if got, want := sentIn(&asked[0]), sentIn(&calls[1]); got != want {
 			a.Errorf("the rerun's model was sent\n%s\nwant\n%s", got, want)
 		}
-		var messages struct {
-			Messages []struct {
-				Role    string `json:"role"`
-				Content string `json:"content"`
-			}
-		}
-		a.get("/api/v1/threads/"+run.ThreadID+"/messages?projectId=p1", &messages)
-		var shown []string
-		for _, m := range messages.Messages {
-			shown = append(shown, m.Role+" "+m.Content)
-		}
-		if got := strings.Join(shown, ", "); got != "user Pay twice., assistant , tool bill 1, assistant , tool bill 3, assistant Paid." {
+		if got := a.shown(run.ThreadID); got != "user Pay twice., assistant , tool bill 1, assistant , tool bill 4, assistant Paid." {
 			a.Errorf("the rerun's thread shows %s", got)
 		}
 		for body, code := range map[string]string{`{"fromCall":"none"}`: "unknown_call", `{"fromCall":"a","fromNode":"b"}`: "invalid_request"} {
 			if got := a.request(asking, "POST", runsPath+"first/rerun", body); got.status != http.StatusBadRequest || !strings.Contains(got.body, code) {
 				a.Errorf("%s: %d %s", body, got.status, got.body)
+			}
+		}
+	})
+}
+
+// sentIn returns what a model call has sent, without the ids of messages.
+func sentIn(c *wire.WholeModelCall) string {
+	for i := range c.Sent.Messages {
+		c.Sent.Messages[i].ID = ""
+	}
+	text, _ := json.Marshal(c.Sent)
+	return string(text)
+}
+
+// shown returns the roles and texts of a thread's messages.
+func (a *asker) shown(thread string) string {
+	a.Helper()
+	var messages struct {
+		Messages []struct {
+			Role    string `json:"role"`
+			Content string `json:"content"`
+		}
+	}
+	a.get("/api/v1/threads/"+thread+"/messages?projectId=p1", &messages)
+	var shown []string
+	for _, m := range messages.Messages {
+		shown = append(shown, m.Role+" "+m.Content)
+	}
+	return strings.Join(shown, ", ")
+}
+
+// approved is an agent that needs an approval.
+type approved struct{ plugins.Agent }
+
+func (a approved) Info() plugins.Info {
+	info := a.Agent.Info()
+	info.Approval = true
+	return info
+}
+
+// A rerun from a model call of a sub-agent goes on in the middle of the sub-agent's call. What was not done before the model call is approved,
+// asked and done again.
+func TestRerun_FromAModelCallOfASubagent(t *testing.T) {
+	for name, started := range map[string]string{"agent": `"agent":"asker"`, "workflow": `"workflowId":"flow"`} {
+		t.Run(name, func(t *testing.T) { rerunFromSubagents(t, started) })
+	}
+}
+
+func rerunFromSubagents(t *testing.T, started string) {
+	t.Helper()
+	var paid atomic.Int64
+	var others chan struct{}
+	askers(t, "openai", func(l *llm.Config, c *baton.Config) {
+		paid.Store(0)
+		others = make(chan struct{})
+		agent := func(name string, tools ...string) plugins.Agent {
+			agent, err := llm.New(llm.Config{Name: name, Model: l.Model, System: "I am " + name + ".", Tools: tools})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return agent
+		}
+		l.Tools = []string{"bill", "middle"}
+		c.Plugins = append(c.Plugins, approved{agent("middle", "deep")}, agent("deep", "bill"), bill{&paid, others},
+			plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "one", Agent: "asker"}}})
+	}, func() func(*llmtest.Request) llmtest.Script {
+		release := sync.OnceFunc(func() { close(others) })
+		return func(r *llmtest.Request) llmtest.Script {
+			results := bytes.Count(r.Body, []byte(`"role":"tool"`))
+			in := func(name string) bool { return bytes.Contains(r.Body, []byte("I am "+name+".")) }
+			steps := []llmtest.Step{llmtest.Text("Done.")}
+			switch {
+			case in("deep") && results == 0:
+				steps = toolCall("d", "bill", `{}`)
+			case in("deep"):
+				release()
+			case in("middle") && results == 0:
+				steps = toolCall("m", "deep", `{"query":"Pay."}`)
+			case !in("middle") && results == 0:
+				steps = []llmtest.Step{llmtest.Call(0, "a", "bill"), llmtest.Arguments(0, `{"how":"ask"}`), llmtest.Call(1, "b", "middle"), llmtest.Arguments(1, `{"query":"Pay."}`)}
+			}
+			return llmtest.Script{Steps: steps}
+		}
+	}, func(a *asker) {
+		finish := func(id string) (run wire.Run) {
+			a.until(id+" waits", func() bool { a.get(runsPath+id, &run); return run.Status.Final() || run.Status == "WAITING" })
+			var answers []string
+			for _, in := range run.Interrupts {
+				answers = append(answers, fmt.Sprintf(`{"interruptId":%q,"status":"resolved","payload":{"approved":true}}`, in.ID))
+			}
+			if len(answers) != 2 {
+				a.Fatalf("%s is %s (%+v) and asks %d questions, want an approval and a question", id, run.Status, run.Error, len(answers))
+			}
+			a.must(asking, "POST", runsPath+id+"/resume", `{"resume":[`+strings.Join(answers, ",")+`]}`)
+			a.until(id+" ends", func() bool { a.get(runsPath+id, &run); return run.Status.Final() })
+			if run.Status != "COMPLETED" || *run.OutputSummary != "Done." {
+				a.Fatalf("%s is %+v", id, run)
+			}
+			return run
+		}
+		origin := a.must(asking, "POST", "/api/v1/agent/runs", `{`+started+`,"content":"Pay."}`)["runId"].(string)
+		finish(origin)
+		calls := a.calls(origin) // of asker, middle, deep, deep, middle, asker
+		const bill = "assistant , tool bill, "
+		for at, first := range map[int]string{1: bill, 2: bill, 3: ""} { // the call of deep that is made again
+			paid.Store(0)
+			again := a.must(asking, "POST", runsPath+origin+"/rerun", fmt.Sprintf(`{"fromCall":%q}`, calls[at].ID))["runId"].(string)
+			run := finish(again)
+			asked := a.calls(again)
+			if len(asked) != len(calls)-at {
+				a.Fatalf("from call %d: the rerun has made %d calls", at, len(asked))
+			}
+			if got, want := sentIn(&asked[0]), sentIn(&calls[at]); got != want {
+				a.Errorf("from call %d: the model was sent\n%s\nwant\n%s", at, got, want)
+			}
+			got := regexp.MustCompile(`bill \d`).ReplaceAllString(a.shown(run.ThreadID), "bill")
+			if want := "user Pay., assistant , tool bill, tool Done., assistant , tool Done., " + first + "assistant Done., assistant Done., assistant Done."; got != want {
+				a.Errorf("from call %d: the thread shows\n%s\nwant\n%s", at, got, want)
+			}
+			if want := strings.Count(got, "bill"); int(paid.Load()) != want {
+				a.Errorf("from call %d: %d bills, want %d", at, paid.Load(), want)
 			}
 		}
 	})

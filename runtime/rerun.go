@@ -100,9 +100,11 @@ func rerunMetadata(run *Run, from string) (json.RawMessage, error) {
 type origin struct {
 	rt       *Runtime
 	run      *Run
-	fromNode string     // of the call, if there is one
-	call     *ModelCall // the model call to begin from, or nil
-	cut      int64      // the event that the call began with
+	fromNode string          // of the call, if there is one
+	call     *ModelCall      // the model call to begin from, or nil
+	cut      int64           // the event that the call began with
+	shown    map[string]bool // the complete messages that the log has not retracted before, by id
+	gone     map[string]bool // the messages that it has
 
 	messages []agui.Message
 	state    json.RawMessage // nil for that of a new thread
@@ -154,11 +156,15 @@ func (o *origin) read(ctx context.Context) error {
 	if i < 0 || o.fromNode == "" && o.state != nil { // it has not begun; or it says its state itself
 		return nil
 	}
-	o.state, err = o.readState(ctx, &spans[i], func(rec *Record) bool {
+	log, err := o.readLog(ctx, &spans[i], func(rec *Record) bool {
 		st, ok := rec.Event.(agui.StepStarted)
 		return ok && (o.fromNode == "" || st.StepName == o.fromNode && st.SubagentRunID == "")
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	o.state = log.State()
+	return nil
 }
 
 // readCall reads what the model call's step began with, and had recorded and shown before the call. spans are those of its generation.
@@ -169,8 +175,7 @@ func (o *origin) readCall(ctx context.Context, g grant, spans []data.Span) error
 	if err := o.readMessages(ctx, g, spans); err != nil {
 		return err
 	}
-	err := error(nil)
-	o.resumed.State, err = o.readState(ctx, &spans[0], func(rec *Record) bool {
+	log, err := o.readLog(ctx, &spans[0], func(rec *Record) bool {
 		ev, _ := rec.Event.(agui.Custom) // another event is no model call either
 		call, ok := agui.ModelCallOf(ev)
 		if ok = ok && call.ID == o.call.ID; ok {
@@ -187,50 +192,46 @@ func (o *origin) readCall(ctx context.Context, g grant, spans []data.Span) error
 	if o.run.Generation > 1 || o.state == nil {
 		o.state = spans[0].State
 	}
-	size := 0
 	records, err := o.rt.keyed.memos(ctx, g, o.run.Generation)
 	if err != nil {
 		return err
 	}
-	for i := range records {
-		m := &records[i]
-		if m.Step != o.call.Step || !m.Done || m.Event >= o.cut {
-			continue
+	o.resumed.State, o.resumed.Messages = log.State(), o.shownIn(log)
+	for i := range o.messages {
+		if id := o.messages[i].ID; o.gone[id] {
+			o.resumed.Retracted = append(o.resumed.Retracted, id)
 		}
-		if size += len(m.Output) + len(m.Place); size > o.rt.cfg.MessageBytes {
-			return o.tooLarge()
-		}
-		o.resumed.Records = append(o.resumed.Records, *m)
 	}
-	if o.run.Agent == "" { // other nodes show messages, too
-		return nil
+	o.resumed.Records = work.RecordsBefore(records, o.call.Step, o.cut)
+	size := log.Grown()
+	for i := range o.resumed.Records {
+		m := &o.resumed.Records[i]
+		size += len(m.Output) + len(m.Place)
 	}
-	return o.readShown(ctx, spans, size)
+	if size > o.rt.cfg.MessageBytes {
+		return o.tooLarge()
+	}
+	return nil
 }
 
-// readShown reads the messages that the generation had shown before the call, without those of sub-agents.
-func (o *origin) readShown(ctx context.Context, spans []data.Span, size int) error {
-	for after := int64(0); ; {
-		msgs, err := o.rt.store.RunMessages(ctx, o.run.Project, o.run.Key, after, tail.LatestMessages)
-		if err != nil {
-			return err
+// shownIn returns the messages that log shows. Calls without a result are left out: the worker opens them again.
+func (o *origin) shownIn(log *fold.Fold) (list []agui.Message) {
+	answered, called := make(map[string]bool), make(map[string]bool)
+	all := slices.DeleteFunc(log.Messages(), func(m agui.Message) bool { return !o.shown[m.ID] })
+	for i := range all {
+		answered[all[i].ToolCallID] = true
+	}
+	for i := range all {
+		m := &all[i]
+		m.ToolCalls = slices.DeleteFunc(m.ToolCalls, func(c agui.ToolCall) bool { return !answered[c.ID] })
+		for _, c := range m.ToolCalls {
+			called[c.ID] = true
 		}
-		for i := range msgs.Rows {
-			m := &msgs.Rows[i]
-			after = m.Key
-			switch {
-			case m.State != data.MessageConsumed, m.EventID <= spans[0].First, m.EventID >= o.cut, m.SubagentRunID != "":
-			case m.Role == agui.RoleUser, m.Role == agui.RoleAssistant, m.Role == agui.RoleTool:
-				if size += len(m.Stored()); size > o.rt.cfg.MessageBytes {
-					return o.tooLarge()
-				}
-				o.resumed.Messages = append(o.resumed.Messages, m.Message)
-			}
-		}
-		if !msgs.More {
-			return nil
+		if m.Role != agui.RoleTool || called[m.ToolCallID] {
+			list = append(list, *m)
 		}
 	}
+	return list
 }
 
 // readMessages reads what the thread had before the run, and the messages with which each generation of the run began. These are read from the
@@ -396,19 +397,12 @@ func ancestors(w plugins.Workflow, id string) map[string]bool {
 	return found
 }
 
-// readState reads the state that the thread had when an event came that is the one, or at the end of the log if none need be. Only events
-// that change the state or begin a step or a model call are asked about.
-func (o *origin) readState(ctx context.Context, first *data.Span, isOne func(*Record) bool) (json.RawMessage, error) {
+// readLog folds the log of a generation up to an event that is the one, or all of it if none need be. It has the thread's state; for a model
+// call of a run of one agent also the texts and calls that the run had shown, without those of sub-agents.
+func (o *origin) readLog(ctx context.Context, first *data.Span, isOne func(*Record) bool) (*fold.Fold, error) {
 	f := fold.New(first.State, nil)
-	q := EventQuery{After: first.First - 1, Limit: tail.LatestMessages, Admit: func(rec *Record) bool {
-		switch rec.Event.Type() {
-		case agui.TypeStateSnapshot, agui.TypeStateDelta, agui.TypeStepStarted:
-			return true
-		case agui.TypeCustom:
-			return o.call != nil
-		}
-		return false
-	}}
+	o.shown, o.gone = make(map[string]bool), make(map[string]bool)
+	q := EventQuery{After: first.First, Limit: tail.LatestMessages, Admit: o.reads}
 	for {
 		recs, next, err := o.rt.RunEvents(ctx, o.run, q)
 		if err != nil {
@@ -416,11 +410,23 @@ func (o *origin) readState(ctx context.Context, first *data.Span, isOne func(*Re
 		}
 		for _, rec := range recs {
 			if isOne(rec) {
-				return f.State(), nil
+				return f, nil
 			}
-			if _, err := f.Apply(rec.Event); err != nil {
+			changed, err := f.Apply(rec.Event)
+			if err != nil {
 				return nil, err
 			}
+			for _, id := range changed {
+				o.shown[id] = true
+			}
+			ev, _ := rec.Event.(agui.Custom)
+			for _, id := range agui.RetractedBy(ev) {
+				delete(o.shown, id)
+				o.gone[id] = true
+			}
+		}
+		if f.Grown() > o.rt.cfg.MessageBytes {
+			return nil, o.tooLarge()
 		}
 		if q.After = next; next == 0 {
 			break
@@ -429,5 +435,19 @@ func (o *origin) readState(ctx context.Context, first *data.Span, isOne func(*Re
 	if o.fromNode != "" {
 		return nil, refuse(KindConflict, "input_gone", "The log of the run is not kept any more")
 	}
-	return f.State(), nil
+	return f, nil
+}
+
+// reads reports whether an event counts in readLog.
+func (o *origin) reads(rec *Record) bool {
+	switch rec.Event.Type() {
+	case agui.TypeStateSnapshot, agui.TypeStateDelta, agui.TypeStepStarted:
+		return true
+	case agui.TypeCustom:
+		return o.call != nil
+	case agui.TypeTextMessageStart, agui.TypeTextMessageContent, agui.TypeTextMessageEnd,
+		agui.TypeToolCallStart, agui.TypeToolCallArgs, agui.TypeToolCallEnd, agui.TypeToolCallResult:
+		return o.call != nil && o.run.Agent != "" && rec.Event.Common().SubagentRunID == "" // other nodes of a workflow show messages, too
+	}
+	return false
 }

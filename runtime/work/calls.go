@@ -42,10 +42,10 @@ func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) 
 		case m.CallID != "":
 			m.Hash = u.Hash()
 			(&toolCall{s: s, m: m, u: u}).owe()
-		case u.ID != "":
+		case u.ID != "" && (s.l.input.Resumed == nil || s.l.run.Generation > 1):
 			return &plugins.Error{Code: "unknown_call", Message: fmt.Sprintf("No Do has kept the call %q", u.ID)}
 		default:
-			m.CallID, m.Tool = NewID(), u.Name
+			m.CallID, m.Tool = cmp.Or(u.ID, NewID()), u.Name // a rerun from a model call does not show calls that it makes again
 			evs = append(evs,
 				agui.ToolCallStart{ToolCallID: m.CallID, ToolCallName: u.Name, ParentMessageID: parent},
 				agui.ToolCallArgs{ToolCallID: m.CallID, Delta: string(u.Request)},
