@@ -1,5 +1,5 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { lazy, Suspense, useEffect, useMemo, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { Route, Router, Switch, useLocation } from "wouter";
 import { onRefused } from "../api/client";
 import { lost, missing, Problem, say } from "../api/problem";
@@ -17,15 +17,23 @@ import { part } from "./part";
 import { Shell } from "./shell";
 import { SignIn } from "./signin";
 
-const Overview = lazy(part(() => import("../pages/overview/overview")));
-const Runs = lazy(part(() => import("../pages/runs/runs")));
-const OneRun = lazy(part(() => import("../pages/run/run")));
-const Threads = lazy(part(() => import("../pages/threads/threads")));
-const Playground = lazy(part(() => import("../pages/playground/playground")));
-const Offers = lazy(part(() => import("../pages/agents/agents")));
-const Waiting = lazy(part(() => import("../pages/waiting/waiting")));
-const Compare = lazy(part(() => import("../pages/compare/compare")));
-const Admin = lazy(part(() => import("../pages/admin/admin")));
+const loading = () => <div className="page"><Loading /></div>;
+const Overview = part(() => import("../pages/overview/overview"), loading);
+const Runs = part(() => import("../pages/runs/runs"), loading);
+const OneRun = part(() => import("../pages/run/run"), loading);
+const Threads = part(() => import("../pages/threads/threads"), loading);
+const Playground = part(() => import("../pages/playground/playground"), loading);
+const Offers = part(() => import("../pages/agents/agents"), loading);
+const Waiting = part(() => import("../pages/waiting/waiting"), loading);
+const Compare = part(() => import("../pages/compare/compare"), loading);
+const Admin = part(() => import("../pages/admin/admin"), loading);
+
+// The page of the address is loaded while the server is asked who the caller is.
+const [section = "", name] = location.pathname.replace(/^\/p\/[^/]+/, "").split("/").slice(1);
+const sections: Record<string, { begin: () => Promise<void> }> = {
+  "": Overview, runs: name ? OneRun : Runs, threads: Threads, playground: Playground, agents: Offers, waiting: Waiting, compare: Compare, admin: Admin,
+};
+void sections[section]?.begin();
 
 // The caller on a server without accounts.
 const local: Me = {
@@ -105,24 +113,22 @@ function Pages() {
   const run = useName("runs");
   return (
     <Boundary at={path} failed={(error, again) => <FailedPage error={error} again={again} />}>
-      <Suspense fallback={<div className="page"><Loading /></div>}>
-        <Switch>
-          <Route path="/" component={Overview} />
-          <Route path="/runs" component={Runs} />
-          <Route path="/runs/:runId"><OneRun key={run} runId={run} /></Route>
-          <Route path="/compare" component={Compare} />
-          <Route path="/threads/*?" component={Threads} />
-          <Route path="/playground/*?" component={Playground} />
-          <Route path="/agents/*?" component={Offers} />
-          <Route path="/waiting" component={Waiting} />
-          <Route path="/admin/*?" component={Admin} />
-          <Route>
-            <div className="page">
-              <Empty title="Page not found">The address may be incomplete. Use the menu to find the page.</Empty>
-            </div>
-          </Route>
-        </Switch>
-      </Suspense>
+      <Switch>
+        <Route path="/" component={Overview} />
+        <Route path="/runs" component={Runs} />
+        <Route path="/runs/:runId"><OneRun key={run} runId={run} /></Route>
+        <Route path="/compare" component={Compare} />
+        <Route path="/threads/*?" component={Threads} />
+        <Route path="/playground/*?" component={Playground} />
+        <Route path="/agents/*?" component={Offers} />
+        <Route path="/waiting" component={Waiting} />
+        <Route path="/admin/*?" component={Admin} />
+        <Route>
+          <div className="page">
+            <Empty title="Page not found">The address may be incomplete. Use the menu to find the page.</Empty>
+          </div>
+        </Route>
+      </Switch>
     </Boundary>
   );
 }

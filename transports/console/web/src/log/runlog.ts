@@ -14,6 +14,7 @@ interface Page {
 const pageSize = 500;
 const atOnce = 4; // concurrent page requests
 const pace = 150; // ms between two updates while the log is being read
+const drawn = 30; // ms for the browser to draw the first page before the next ones are added
 
 /**
  * RunLog is the log of one run: the stored events, in pages, and the live ones. It contains each event once and in the
@@ -123,6 +124,7 @@ export class RunLog extends Observable {
       if (this.ended) return true;
       this.add(data.map(({ event_id, event }) => ({ id: event_id, event })));
       if (page_info.next === null) return true;
+      if (page === asked[0] && from === 0) await new Promise((done) => setTimeout(done, drawn));
     }
     return false;
   }

@@ -1,4 +1,4 @@
-import { lazy, Suspense, type ReactNode } from "react";
+import type { ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { useSearch } from "../../app/address";
 import { useOffers, useWorkflows } from "../../api/queries";
@@ -13,7 +13,7 @@ import { ownFirst, Source, State } from "./origin";
 import { Try } from "./try";
 import "./agents.css";
 
-const WorkflowGraph = lazy(part(() => import("../../ui/workflow-graph")));
+const WorkflowGraph = part(() => import("../../ui/workflow-graph"), () => <Loading />);
 
 /** The page Agents: all agents, tools, workflows and MCP servers, with their origins. */
 export default function Page() {
@@ -140,9 +140,7 @@ function OneWorkflow({ workflow }: { workflow: Workflow }) {
         </Link>
       }
     >
-      <Suspense fallback={<Loading />}>
-        <WorkflowGraph workflow={workflow} />
-      </Suspense>
+      <WorkflowGraph workflow={workflow} />
     </Offer>
   );
 }

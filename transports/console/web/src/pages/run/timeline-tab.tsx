@@ -1,4 +1,3 @@
-import { lazy, Suspense } from "react";
 import { over, runURL } from "../../api/queries";
 import type { Run } from "../../api/types";
 import { useProject } from "../../app/context";
@@ -9,7 +8,7 @@ import { command } from "./curl";
 import { Timeline } from "./timeline";
 import { useDefinition } from "./use-definition";
 
-const Graph = lazy(part(() => import("./graph")));
+const Graph = part(() => import("./graph"), () => <div className="graph"><Loading /></div>);
 
 /** TimelineTab is the graph of a workflow's run, and the timeline. */
 export function TimelineTab({ run, log, at, choose, show }: {
@@ -23,11 +22,7 @@ export function TimelineTab({ run, log, at, choose, show }: {
   const workflow = useDefinition(run);
   return (
     <div className="stack">
-      {workflow && (
-        <Suspense fallback={<div className="graph"><Loading /></div>}>
-          <Graph run={run} log={log} workflow={workflow} />
-        </Suspense>
-      )}
+      {workflow && <Graph run={run} log={log} workflow={workflow} />}
       <Timeline run={run} log={log} live={!over(run.status)} at={at} choose={choose} show={show} />
       <div className="row wraps">
         {workflow && <CopyButton text={() => command(runURL(project, run, "/node-states"))} label="Copy curl of the nodes" />}
