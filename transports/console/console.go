@@ -35,7 +35,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // sections are the parts of the console. The page serves all paths below them, and reads its own address.
-var sections = []string{"runs", "threads", "playground", "agents", "waiting", "admin", "p"}
+var sections = []string{"runs", "compare", "threads", "playground", "agents", "waiting", "admin", "p"}
 
 // Transport serves the console. Create it with New.
 type Transport struct {

@@ -1,12 +1,12 @@
-// Measures the console in Chromium with the real program: node bench.mjs <baton> [events] [tabs]. The cost of a page is given twice:
-// by the clock, and in CPU time of the page's thread, which does not depend on the machine's load.
+// Measures the console in Chromium with the real program: node bench.mjs <baton> [events] [tabs] [live runs]. The cost of a page is given
+// twice: by the clock, and in CPU time of the page's thread, which does not depend on the machine's load.
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { launch } from "./launch.mjs";
 import { serve } from "./program.mjs";
 
-const [baton, size = "100000", many = "50"] = process.argv.slice(2);
-const [events, tabs] = [Number(size), Number(many)];
+const [baton, size = "100000", many = "50", running = "30"] = process.argv.slice(2);
+const [events, tabs, live] = [size, many, running].map(Number);
 
 const program = await serve(resolve(baton), { log: { level: "error" } });
 const base = program.url;
@@ -14,6 +14,7 @@ const browser = await launch();
 try {
   const long = await did(script(events));
   await pages(long);
+  await list(live);
   await thread(await did(Array.from({ length: 5_000 }, (_, n) => ({ say: `message ${n}` })), "long"), 5_000);
   await crowd("on one run", () => waiting("one", 1));
   await crowd(`on ${tabs} runs`, () => waiting("each", tabs));
@@ -63,6 +64,30 @@ async function pages(run) {
     for (let i = 0; i < 3; i++) seen.push(await open(`${base}/runs/${run.id}?tab=${tab}`, row, frame, ".run-head [data-whole=true]"));
     print(tab, seen);
   }
+}
+
+// list measures the list of runs while some of them stream a token each 20 ms.
+async function list(count) {
+  const body = { agent: "scripted", content: JSON.stringify({ do: [{ tokens: 100_000, delayMs: 20 }] }) };
+  for (let i = 0; i < count; i++) await call("POST", "/api/v1/agent/runs", { ...body, threadId: `live-${i}` });
+  const context = await browser.newContext({ viewport: { width: 1440, height: 2_000 } });
+  const page = await context.newPage();
+  let requests = 0;
+  page.on("request", () => requests++);
+  await page.goto(`${base}/runs`);
+  await page.waitForFunction((n) => [...document.querySelectorAll(".activity .words")].filter((w) => w.textContent).length === n, count);
+  const opened = requests;
+  await pause(5_000);
+  const [before, asked] = [await server(), requests];
+  const words = () => page.locator(".activity .words").allTextContents();
+  const old = await words();
+  const { longest, cpu, busy } = await traced(page, () => pause(10_000));
+  const now = await words();
+  const spent = (await server()).cpu - before.cpu;
+  await context.close();
+  console.log(`a list with ${count} live runs: opened with ${opened} requests, ${now.filter((w, i) => w !== old[i]).length} show other words after 10 s, longest task ${longest} ms (CPU ${cpu}), ${(busy / 10).toFixed()} ms CPU/s of its thread, ${(spent * 100).toFixed()} ms CPU/s of the server, ${((requests - asked) / 10).toFixed(1)} requests/s`);
+  const { items } = await call("GET", "/api/projects/default/agent-runs?status=RUNNING&limit=500");
+  for (const { id } of items) await call("POST", `/api/projects/default/agent-runs/${id}/cancel`);
 }
 
 // thread measures the history of a thread.
@@ -118,7 +143,7 @@ async function open(url, row, frame, whole) {
   return { ...o, ...s, requests, opening: opening.longest, openingCPU: opening.cpu, scrolling: scrolling.longest, scrollingCPU: scrolling.cpu };
 }
 
-// traced does something with a page, and returns the longest task of its main thread.
+// traced does something with a page, and returns the longest task of its main thread, and the CPU time of all, in ms.
 async function traced(page, what) {
   await browser.startTracing(page, { categories: ["toplevel", "disabled-by-default-devtools.timeline", "__metadata"] });
   const result = await what();
@@ -126,7 +151,7 @@ async function traced(page, what) {
   const main = new Set(traceEvents.filter((e) => e.name === "thread_name" && e.args.name === "CrRendererMain").map((e) => `${e.pid}/${e.tid}`));
   const tasks = traceEvents.filter((e) => /RunTask$/.test(e.name) && main.has(`${e.pid}/${e.tid}`));
   const most = (member) => Math.round(Math.max(0, ...tasks.map((t) => t[member] ?? 0)) / 1_000);
-  return { result, longest: most("dur"), cpu: most("tdur") };
+  return { result, longest: most("dur"), cpu: most("tdur"), busy: tasks.reduce((n, t) => n + (t.tdur ?? 0), 0) / 1_000 };
 }
 
 // crowd measures the server's cost of many tabs, and of as many plain streams of the same runs.
