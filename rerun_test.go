@@ -148,12 +148,18 @@ func (b bill) Call(ctx context.Context, c *plugins.Call) (agui.ToolOutput, error
 }
 
 // A rerun from a model call sends the model the same prompt. It makes the later calls, and asks their questions, again. It neither makes nor
-// counts the earlier calls again, and the thread shows them.
+// counts the earlier calls again, and the thread shows them. What a guard had replaced then is not shown, what a later run has hidden is.
 func TestRerun_FromAModelCall(t *testing.T) {
 	var paid atomic.Int64
 	askers(t, "openai", func(l *llm.Config, c *baton.Config) {
 		paid.Store(0)
 		l.Tools, c.Plugins = []string{"bill"}, append(c.Plugins, bill{paid: &paid})
+		l.Guards.Input = []plugins.Guard{{Name: "mask", Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
+			if s.Input == "Pay twice." {
+				return plugins.Verdict{Verdict: plugins.Rewrite, Text: "Pay 2 bills."}, nil
+			}
+			return plugins.Verdict{Verdict: plugins.Allow}, nil
+		}}}
 	}, func() func(*llmtest.Request) llmtest.Script {
 		return func(r *llmtest.Request) llmtest.Script {
 			usage := &agui.TokenUsage{InputTokens: 30, OutputTokens: 12}
@@ -196,7 +202,7 @@ func TestRerun_FromAModelCall(t *testing.T) {
 		if got, want := sentIn(&asked[0]), sentIn(&calls[1]); got != want {
 			a.Errorf("the rerun's model was sent\n%s\nwant\n%s", got, want)
 		}
-		if got := a.shown(run.ThreadID); got != "user Pay twice., assistant , tool bill 1, assistant , tool bill 4, assistant Paid." {
+		if got := a.shown(run.ThreadID); got != "user Pay 2 bills., assistant , tool bill 1, assistant , tool bill 4, assistant Paid." {
 			a.Errorf("the rerun's thread shows %s", got)
 		}
 		for body, code := range map[string]string{`{"fromCall":"none"}`: "unknown_call", `{"fromCall":"a","fromNode":"b"}`: "invalid_request"} {
