@@ -10,7 +10,9 @@ import (
 func TestMCP(t *testing.T) {
 	t.Parallel()
 	needs(t, "mcp")
-	s := start(t)
-	judge(t, "mcp", "client.mjs", nil, "BATON="+binary, "BATON_URL="+s.url(""),
-		"DATABASE="+s.database(), "OTHER=sqlite:"+filepath.Join(t.TempDir(), "other.db"))
+	alsoBalanced(t, func(t *testing.T) {
+		s := start(t)
+		judge(t, "mcp", "client.mjs", nil, "BATON="+binary, "BATON_URL="+s.url(""),
+			"DATABASE="+s.database(), "OTHER=sqlite:"+filepath.Join(t.TempDir(), "other.db"))
+	})
 }
