@@ -5,16 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/sim/memory"
 )
 
 // crash starts a second runtime on the database, which fences the first one as after a crash, and waits until the
@@ -295,4 +300,74 @@ func lives(t *testing.T, b *bench, what runtime.StartRequest, drive func(k int, 
 			return
 		}
 	}
+}
+
+// slowBox is a toolbox with one tool, which comes late.
+type slowBox struct {
+	settled chan struct{}
+	tool    tool
+}
+
+func (*slowBox) Info() plugins.Info         { return plugins.Info{Name: "slow"} }
+func (b *slowBox) Settled() <-chan struct{} { return b.settled }
+
+func (b *slowBox) Tools() []plugins.Tool {
+	select {
+	case <-b.settled:
+		return []plugins.Tool{b.tool}
+	default:
+		return nil
+	}
+}
+
+// A call that had begun waits for its tool, which alone says whether the call may be made again, however long the tool's server takes to
+// start.
+func TestCrash_BegunCallWaitsForItsTool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New(time.Now)
+		worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+			out, err := run.CallTool(ctx, "slow.get", nil)
+			return agui.WorkerOutput{Answer: out.ResultSummary}, err
+		}}
+		start := func(settles time.Duration, call func(context.Context, *plugins.Call) (agui.ToolOutput, error)) *runtime.Runtime {
+			box := &slowBox{make(chan struct{}), tool{plugins.Info{Name: "slow.get", Idempotent: true}, call}}
+			time.AfterFunc(settles, func() { close(box.settled) })
+			reg := new(host.Registry)
+			if err := reg.Add(worker, box); err != nil {
+				t.Fatal(err)
+			}
+			rt, err := runtime.New(runtime.Config{Store: db.Open(), Registry: reg, Log: slog.New(slog.DiscardHandler)})
+			if err == nil {
+				err = rt.Start(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rt
+		}
+		began := make(chan struct{})
+		first := start(0, func(ctx context.Context, _ *plugins.Call) (agui.ToolOutput, error) {
+			close(began)
+			return agui.ToolOutput{}, hang(ctx)
+		})
+		s, err := first.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker", Messages: user("go")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-began
+		second := start(time.Minute, func(context.Context, *plugins.Call) (agui.ToolOutput, error) {
+			return agui.ToolOutput{ResultSummary: "got it"}, nil
+		})
+		<-first.Fenced()
+		<-time.After(2 * time.Minute)
+		run, err := second.Run(t.Context(), local, s.RunID)
+		if err != nil || run.Status != runtime.Completed || run.OutputSummary == nil || *run.OutputSummary != "got it" {
+			t.Errorf("the run is %s: %+v, %v", run.Status, run.Error, err)
+		}
+		for _, rt := range []*runtime.Runtime{first, second} {
+			if err := rt.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

@@ -318,6 +318,20 @@ func (r *Registry) Await(ctx context.Context, patterns ...string) {
 	}
 }
 
+// Settle waits until it is known if the tool exists, longer than Await. It fails with ctx's cause.
+func (r *Registry) Settle(ctx context.Context, tool string) error {
+	box, ok := r.Toolbox(tool)
+	if !ok {
+		return nil
+	}
+	select {
+	case <-settled(box):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // Settled reports whether it is known if the tool exists.
 func (r *Registry) Settled(tool string) bool {
 	box, ok := r.Toolbox(tool)

@@ -91,9 +91,14 @@ func (c *toolCall) owe() {
 }
 
 // goOn continues a call that was opened before a crash or a question: the step owes its result. A call that has begun and
-// may not be repeated gets an interrupted result here.
+// may not be repeated gets an interrupted result here; only its tool says whether it may.
 func (c *toolCall) goOn() error {
 	c.owe()
+	if c.m.Begun {
+		if err := c.s.l.plugins.Settle(c.s.ctx, c.u.Name); err != nil {
+			return err
+		}
+	}
 	if c.s.l.goesOn(c.m) {
 		return nil
 	}
