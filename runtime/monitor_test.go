@@ -455,35 +455,50 @@ func TestReleasedRunLeavesItsAgentsIdle(t *testing.T) {
 	}
 }
 
-// Removed events are replayed to no reader, not even to one that resumes from before them.
+// Removed events are replayed to no reader, not even to one that resumes from before them, whichever server has removed them.
 func TestMonitorsForgetWhatIsRemoved(t *testing.T) {
-	b := open(t, runtime.Config{}, answering("worker", func(q string) string { return q }))
+	worker := answering("worker", func(q string) string { return q })
+	t.Run("at the server of the viewer", func(t *testing.T) {
+		b := open(t, runtime.Config{}, worker)
+		removedIsForgotten(t, b, b)
+	})
+	t.Run("at another one", func(t *testing.T) {
+		x, y := servers(t, runtime.Config{}, worker)
+		removedIsForgotten(t, x, y)
+	})
+}
+
+// removedIsForgotten checks that a viewer of y does not see again what x has removed.
+func removedIsForgotten(t *testing.T, x, y *bench) {
+	t.Helper()
 	admin := runtime.MustCaller("default", "boss", runtime.RoleAdmin)
 	say := func(thread, text string) string {
 		t.Helper()
-		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker", ThreadID: thread, Messages: user(text)})
+		s, err := x.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker", ThreadID: thread, Messages: user(text)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.wait(s.RunID, runtime.Completed)
+		x.wait(s.RunID, runtime.Completed)
 		return s.RunID
 	}
 	for _, view := range []runtime.View{runtime.EventsView, runtime.AGUIView} {
-		before := b.watch(admin, runtime.MonitorQuery{View: view})
+		before := y.watch(admin, runtime.MonitorQuery{View: view})
 		from := before.ID()
 		run := say("kept", "first secret")
 		say("gone", "second secret")
+		before.until("second secret")
 		say("kept", "what stays")
-		if err := b.Delete(t.Context(), admin, run); err != nil {
+		before.until("what stays")
+		if err := x.Delete(t.Context(), admin, run); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.DeleteThread(t.Context(), admin, "gone"); err == nil { // another user has a thread of that name
+		if err := x.DeleteThread(t.Context(), admin, "gone"); err == nil { // another user has a thread of that name
 			t.Error("an admin has deleted its own")
 		}
-		if err := b.DeleteThread(t.Context(), local, "gone"); err != nil {
+		if err := x.DeleteThread(t.Context(), local, "gone"); err != nil {
 			t.Fatal(err)
 		}
-		seen := strings.Join(b.watch(admin, runtime.MonitorQuery{View: view, After: from}).until("what stays"), "")
+		seen := strings.Join(y.watch(admin, runtime.MonitorQuery{View: view, After: from}).until("what stays"), "")
 		if strings.Contains(seen, "secret") {
 			t.Errorf("who comes back sees %s", seen)
 		}

@@ -65,6 +65,9 @@ func (m *Feeds) Open(project, user string, all bool, q Query) *Monitor {
 	if f.ready != nil {
 		<-f.ready
 	}
+	if m.source != nil && !m.forgetRemoved(f, q.After) {
+		q.After = "" // it begins anew
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := &Monitor{f: f, q: q, all: all, user: user}

@@ -1,6 +1,8 @@
 package monitor
 
 import (
+	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -128,6 +130,39 @@ func (m *Feeds) Forget(project, user, thread string, run int64) {
 		}
 	}
 }
+
+// forgetRemoved is Forget for the runs behind a notice that other instances have removed. It reports whether the database has answered.
+func (m *Feeds) forgetRemoved(f *feed, id string) bool {
+	left := make(map[int64]bool)
+	f.mu.RLock()
+	if after, resumes := f.position(id); resumes {
+		for offset := after + 1; offset <= f.last; offset++ {
+			if r := f.ring[offset%window].run; r != nil && !r.gone {
+				left[r.key] = true
+			}
+		}
+	}
+	f.mu.RUnlock()
+	if len(left) == 0 {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(m.source.ended, removedTimeout)
+	defer cancel()
+	heads, err := m.source.store.Heads(ctx, slices.Collect(maps.Keys(left)))
+	if err != nil {
+		return false
+	}
+	for i := range heads {
+		delete(left, heads[i].Key)
+	}
+	for key := range left {
+		m.Forget(f.project, "", "", key)
+	}
+	return true
+}
+
+// removedTimeout is how long a reader that comes back waits for the database.
+const removedTimeout = 5 * time.Second
 
 // of returns the item's feed, locked, or nil if no monitor needs the item.
 func (m *Feeds) of(it *Item) *feed {
