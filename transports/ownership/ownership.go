@@ -33,6 +33,8 @@ type Registry struct {
 	tasks sync.WaitGroup // the graces that have begun
 	quit  chan struct{}  // closed by EndGraces
 
+	sharing sync.Mutex // held by shareAll; taken before mu
+
 	mu      sync.Mutex // guards the fields below and those of Tie
 	ties    map[threadName][]*Tie
 	stopped bool
@@ -42,6 +44,7 @@ type Registry struct {
 func New(cfg Config) *Registry {
 	g := &Registry{cfg: cfg, quit: make(chan struct{}), ties: make(map[threadName][]*Tie)}
 	if cfg.Ties != nil {
+		cfg.Ties.BeforeOthers(g.shareAll)
 		g.tasks.Go(g.cancelOverdue) // ends with EndGraces
 	}
 	return g

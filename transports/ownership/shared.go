@@ -9,12 +9,14 @@ import (
 )
 
 // In a cluster a client may come back at another server than the one that holds the connection that a run belongs to, and a server
-// may end while a run has its grace. So the database has the ties, too, except those of a server alone, which writes them there soon
-// after another one has joined. There the grace of a closed connection runs, and any
-// server cancels the run at its end. A server that ends is no client that left: its open connections lose their runs.
+// may end while a run has its grace. So the database has the ties, too, except those of a server alone, which writes them there
+// before another one that joins takes requests. There the grace of a closed connection runs, and any server cancels the run at its
+// end. A server that ends is no client that left: its open connections lose their runs.
 
 // Ties has the ties of all servers of a cluster. See package storage, which implements it.
 type Ties interface {
+	// BeforeOthers sets what this server does once it is not alone any more, before another one takes requests: within a second.
+	BeforeOthers(f func())
 	// Tie ties a run to a connection of t.Instance. With repeat, for a repeated request, it only takes over a tie. It reports
 	// whether the run is tied then.
 	Tie(ctx context.Context, t *runtime.Tie, repeat bool) (bool, error)
@@ -62,6 +64,9 @@ func (g *Registry) alone() bool { return g.cfg.Ties == nil || g.cfg.Runtime.Alon
 // shareAll shares the ties that were made while this server was alone, and those that the database did not take. The grace of a closed
 // connection goes on in the database.
 func (g *Registry) shareAll() {
+	g.sharing.Lock()
+	defer g.sharing.Unlock()
+	began := time.Now()
 	g.mu.Lock()
 	var all []*Tie
 	for _, ties := range g.ties {
@@ -73,6 +78,9 @@ func (g *Registry) shareAll() {
 	}
 	g.mu.Unlock()
 	for _, t := range all {
+		if time.Since(began) > retryPause {
+			return // the next look goes on
+		}
 		shared, known := g.share(t, false)
 		if !known {
 			return // the next look tries again
