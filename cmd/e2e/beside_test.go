@@ -138,6 +138,16 @@ func TestCluster_ServesCommands(t *testing.T) {
 	says(false, []string{"runs", "--all"}, run)
 	says(false, []string{"runs", "show", run}, "hello")
 	says(false, []string{"run", "echo", "again"}, "again")
+	says(false, []string{"agents"}, "scripted")
+	asked := b.run("asked", `{"do":[{"ask":{"message":"Deploy?"}},{"say":"deployed"}]}`)
+	b.until("asked", func() bool { return b.get(asked)["status"] == "WAITING" })
+	says(false, []string{"answer", asked, "--approve", "--server", a.url("")})
+	says(false, []string{"watch", asked, "--server", a.url("")}, "deployed")
+	long := b.run("long", `{"do":[{"tool":"sleep","args":{"ms":600000}}]}`)
+	says(false, []string{"cancel", long, "--server", a.url("")}, "cancelled "+long)
+	says(true, []string{"watch", long, "--server", a.url("")}, "cancelled")
+	says(false, []string{"runs", "export", long}, long)
+	says(false, []string{"runs", "rerun", run})
 	says(false, []string{"migrate"}, "has this version's schema")
 	says(false, []string{"retention", "--dry-run"}, "nothing to remove")
 	says(true, []string{"retention"}, "a server uses the database", "removes old data itself")
@@ -148,6 +158,23 @@ func TestCluster_ServesCommands(t *testing.T) {
 	says(true, []string{"runs"}, "needs a server")
 	worker.stop()
 	says(false, []string{"retention"}, "nothing to remove")
+}
+
+// A key is valid at each server once the command has made it, and at none that has not seen it once it is revoked.
+func TestCluster_KnowsKeys(t *testing.T) {
+	db := database{url: postgrestest.New(t)}
+	a, b, c := start(t, db, "BATON_AUTH=api-key"), start(t, db, "BATON_AUTH=api-key"), start(t, db, "BATON_AUTH=api-key")
+	key := "Bearer " + a.keys("create", "--user", "alice", "--project", "p1")
+	for _, s := range []*server{a, b} {
+		if status, _ := s.status("/api/v1/agents", "Authorization", key); status != http.StatusOK {
+			t.Errorf("a new key is answered with %d", status)
+		}
+	}
+	id, _, _ := strings.Cut(strings.Split(a.keys("list"), "\n")[1], " ")
+	a.keys("revoke", id)
+	if status, _ := c.status("/api/v1/agents", "Authorization", key); status != http.StatusUnauthorized {
+		t.Errorf("a revoked key is answered with %d", status)
+	}
 }
 
 // fenced checks that the server ends by itself with exit code 3.
