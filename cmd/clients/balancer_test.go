@@ -13,7 +13,7 @@ import (
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
-// haproxy sends each request to the next server.
+// haproxy sends each request to the next server. While none is up it closes connections without an answer, as a server that is down.
 const haproxy = `
 defaults
   mode http
@@ -21,7 +21,10 @@ defaults
   timeout client 1h
   timeout server 1h
   option redispatch
+  option abortonclose
   retry-on conn-failure empty-response
+  errorfile 502 /dev/null
+  errorfile 503 /dev/null
 listen baton
   bind %s
   balance roundrobin

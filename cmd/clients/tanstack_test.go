@@ -6,5 +6,5 @@ import "testing"
 func TestTanStack(t *testing.T) {
 	t.Parallel()
 	needs(t, "tanstack")
-	judge(t, "tanstack", "chat.mjs", nil, "BATON_URL="+startProgram(t, testBinary, "BATON_LIMITS_RUNS=1").url(""))
+	judge(t, "tanstack", "chat.mjs", nil, "BATON_URL="+startProgram(t, testBinary, "BATON_LIMITS_RUNS_PER_PROJECT=1").url(""))
 }
