@@ -51,8 +51,9 @@ func (rt *Runtime) Budgets(c Caller) ([]BudgetState, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	offered := rt.Offered(c)
-	return slices.DeleteFunc(rt.work.BudgetsOf(c.project, c.only(), time.Now()), func(s BudgetState) bool {
+	offered, now := rt.Offered(c), time.Now()
+	rt.work.RefreshBudgets(c.project, now)
+	return slices.DeleteFunc(rt.work.BudgetsOf(c.project, c.only(), now), func(s BudgetState) bool {
 		_, agent := offered.Agent(s.Of)
 		_, workflow := offered.Workflow(s.Of)
 		return s.EachRun() && s.Of != "" && !agent && !workflow

@@ -101,7 +101,14 @@ func (c *counted) apply(spent []data.Spending, p *period) {
 func (en *Engine) refreshBudgets(who data.Spender, now time.Time) {
 	near := func(s data.BudgetState) bool { return !s.EachRun() && s.Used >= s.Amount/100*warnAt }
 	if !en.store.Alone() && slices.ContainsFunc(en.budgetsOf(who, now), near) {
-		en.logUnshared(en.loadBudgets(en.abandoned, en.store, who.Project, now))
+		en.RefreshBudgets(who.Project, now)
+	}
+}
+
+// RefreshBudgets reads what other instances of a cluster have used and raised of a project's budgets. What is known stays if that fails.
+func (en *Engine) RefreshBudgets(project string, now time.Time) {
+	if !en.store.Alone() {
+		en.logUnshared(en.loadBudgets(en.abandoned, en.store, project, now))
 	}
 }
 
