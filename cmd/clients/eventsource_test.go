@@ -10,8 +10,10 @@ import (
 func TestEventSourceLibraries(t *testing.T) {
 	t.Parallel()
 	needs(t, "eventsource")
-	s := start(t, "BATON_TIMEOUTS_PING=300ms")
-	crash := httptest.NewServer(http.HandlerFunc(s.onCrash))
-	t.Cleanup(crash.Close)
-	judge(t, "eventsource", "streams.mjs", nil, "BATON_URL="+s.url(""), "CRASH_URL="+crash.URL)
+	alsoBalanced(t, func(t *testing.T) {
+		s := start(t, "BATON_TIMEOUTS_PING=300ms")
+		crash := httptest.NewServer(http.HandlerFunc(s.onCrash))
+		t.Cleanup(crash.Close)
+		judge(t, "eventsource", "streams.mjs", nil, "BATON_URL="+s.url(""), "CRASH_URL="+crash.URL)
+	})
 }
