@@ -38,12 +38,14 @@ type dialect struct {
 	single    bool                // one process has the database to itself, and a statement costs no round trip
 	unnest    bool                // many rows go into one statement, as arrays
 	message   int                 // about how many bytes of rows one statement takes
+	lazyTerms bool                // a search of whole terms finds one run after the other, in the order of their keys
 
-	open    func(Config, mode) (*sqlx.DB, error)
-	lock    func(Config) (*sqlite.Lock, error) // locks a file for a server, and refuses a file that must not be opened as it lies there
-	list    func(any) any                      // the parameter of = ANY (?), from a slice
-	search  func(terms.Search) string          // the parameter of terms @@ ?
-	explain func(error) error                  // the sentinel of model that err means, or nil
+	open func(Config, mode) (*sqlx.DB, error)
+	lock func(Config) (*sqlite.Lock, error) // locks a file for a server, and refuses a file that must not be opened as it lies there
+	list func(any) any                      // the parameter of = ANY (?), from a slice
+	// search returns the parameter of terms @@ ?, given the terms with a beginning where they are few.
+	search  func(s terms.Search, begun map[string][]string) string
+	explain func(error) error // the sentinel of model that err means, or nil
 }
 
 // form is the form of a statement: one text serves for several.

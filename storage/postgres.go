@@ -18,7 +18,6 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/terms"
 	"github.com/batonrun/baton/storage/sqlite"
 )
 
@@ -36,7 +35,7 @@ func postgresDialect() *dialect {
 		open:       openPostgres,
 		lock:       func(Config) (*sqlite.Lock, error) { return nil, nil },
 		list:       func(slice any) any { return pq.Array(slice) },
-		search:     func(s terms.Search) string { return searchFor(s, `'%s'`, `'%s':*`, " & ") },
+		search:     searchPostgres,
 		explain:    explainPostgres,
 	}
 }

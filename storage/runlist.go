@@ -9,12 +9,11 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
-	"github.com/batonrun/baton/runtime/terms"
 )
 
 // A list of runs is read from an index in the list's order. With one column (user, status, workflow or thread) and the time a page costs
 // as much as it shows. With more, the database tests the runs of one index for the other columns until the page is full, within the time
-// of a search. A list by terms is read from the index of the terms, in the order of the keys.
+// of a search. A list by terms is in the order of the keys: see keysByTerms.
 
 const (
 	// The statement of a page is listRuns, the count or uncounted, pageOfRuns, the keys of the runs (which an index alone has) and thatAreShown.
@@ -56,11 +55,28 @@ ORDER BY sized.at DESC, sized_key DESC`
 	byTerms     = ` ORDER BY run_terms.run_key DESC LIMIT ?`
 	ofName      = ` ORDER BY run_names.run_key DESC LIMIT ?`
 
+	// The keys among given ones. PostgreSQL is to look for these keys, SQLite for the terms: see sqliteWords.
+	keysAmong = `SELECT run_terms.run_key AS key, 0 AS at
+FROM (SELECT run_key, terms FROM run_terms WHERE run_terms.run_key = ANY (?) OFFSET 0) AS run_terms WHERE run_terms.terms @@ ?`
+
+	// PostgreSQL's index finds all runs with the terms at once. So the first runs of the list are tested one by one until the page is
+	// full, and the index is asked only if it is not full after as many.
+	testedRuns = `tested AS (SELECT run_key, terms FROM run_terms WHERE TRUE`
+	keysOfSome = `), first AS (SELECT run_terms.run_key FROM tested AS run_terms WHERE run_terms.terms @@ ?`
+	keysBehind = ` LIMIT ?)
+SELECT run_key AS key, 0 AS at FROM first
+UNION ALL SELECT * FROM (SELECT run_terms.run_key AS key, 0 AS at FROM (SELECT run_key FROM run_terms WHERE run_terms.terms @@ ?
+	AND (SELECT count(*) FROM first) < ? AND (SELECT count(*) FROM tested) = ? OFFSET 0) AS run_terms
+WHERE run_terms.run_key < (SELECT min(run_key) FROM tested)`
+
 	// The keys of the runs of a time: keys and times can disagree after a clock was set back. The sums keep the databases from looking
 	// for the least and the greatest key in the primary key's index.
-	sinceKey = ` AND run_terms.run_key >= (SELECT min(key + 0) FROM runs WHERE project_id = ? AND created_at >= ? AND created_at < ?)`
-	untilKey = ` AND run_terms.run_key <= (SELECT max(key + 0) FROM runs WHERE project_id = ? AND created_at >= ? AND created_at < ?)`
+	keysOfTime = `span AS (SELECT min(key + 0) AS since, max(key + 0) AS until FROM runs WHERE project_id = ? AND created_at >= ? AND created_at < ?)`
+	inSpan     = ` AND run_terms.run_key >= (SELECT since FROM span) AND run_terms.run_key <= (SELECT until FROM span)`
 )
+
+// maxTested is how many runs PostgreSQL tests for terms one by one.
+const maxTested = 2000
 
 // statement builds the text of a statement with its parameters.
 type statement struct {
@@ -74,7 +90,7 @@ func (s *statement) add(text string, args ...any) {
 }
 
 // oldestFirst reverses the order of a list of runs.
-var oldestFirst = strings.NewReplacer(" DESC", " ASC", "(created_at, key) <", "(created_at, key) >", "key < ?", "key > ?")
+var oldestFirst = strings.NewReplacer(" DESC", " ASC", "(created_at, key) <", "(created_at, key) >", "key < ?", "key > ?", "run_key < (SELECT min(", "run_key > (SELECT max(")
 
 // text returns the statement for a list in the order of f.
 func (s *statement) text(f *data.RunFilter) string {
@@ -108,15 +124,21 @@ func (r reader) runs(ctx context.Context, f *data.RunFilter) (data.Page[data.Run
 	if err != nil {
 		return data.Page[data.Run]{}, err
 	}
+	var by search
+	if f.ByTerms() {
+		if by, err = r.searchFor(ctx, f); err != nil {
+			return data.Page[data.Run]{}, err
+		}
+	}
 	var count, list statement
 	if count.add(uncounted); f.Count {
 		count = statement{}
-		r.d.countRuns(&count, f, begin)
+		r.d.countRuns(&count, f, by, begin)
 	}
 	list.add(listRuns)
 	list.add(count.String(), count.args...)
 	list.add(pageOfRuns)
-	r.d.keysOfRuns(&list, f, after, f.Limit+1)
+	r.d.keysOfRuns(&list, f, by, after, f.Limit+1)
 	list.add(thatAreShown)
 	// The last two parameters are the limit and the size of the page, which pageOf adds.
 	p, err := pageOf(ctx, r.q, scanRunAnd, data.PageBytes, f.Limit, list.text(f), list.args[:len(list.args)-1]...)
@@ -130,11 +152,10 @@ func (r reader) runs(ctx context.Context, f *data.RunFilter) (data.Page[data.Run
 // unless most runs may have one of them, else the user, the agent or workflow, or the statuses.
 func indexedPart(f *data.RunFilter) (part data.RunFilter, rest bool) {
 	part = data.RunFilter{Project: f.Project, Since: f.Since, Until: f.Until}
-	few := len(f.Statuses) > 0 && !slices.Contains(f.Statuses, data.Completed)
 	switch {
 	case f.ThreadKey != 0:
 		part = data.RunFilter{Project: f.Project, ThreadKey: f.ThreadKey}
-	case few:
+	case byFewStatuses(f):
 		part.Statuses = f.Statuses
 	case f.User != "":
 		part.User = f.User
@@ -146,17 +167,22 @@ func indexedPart(f *data.RunFilter) (part data.RunFilter, rest bool) {
 	return part, f.Searches()
 }
 
+// byFewStatuses reports whether the statuses of a filter are not those of most runs.
+func byFewStatuses(f *data.RunFilter) bool {
+	return len(f.Statuses) > 0 && !slices.Contains(f.Statuses, data.Completed)
+}
+
 // countRuns counts the runs that a filter admits, up to one more than maxCount.
-func (d *dialect) countRuns(s *statement, f *data.RunFilter, begin []any) {
+func (d *dialect) countRuns(s *statement, f *data.RunFilter, by search, begin []any) {
 	s.add(countSome)
-	d.keysOfRuns(s, f, begin, maxCount+1)
+	d.keysOfRuns(s, f, by, begin, maxCount+1)
 	s.add(asCounted)
 }
 
 // keysOfRuns selects the next keys of those runs, and their times.
-func (d *dialect) keysOfRuns(s *statement, f *data.RunFilter, after []any, limit int) {
+func (d *dialect) keysOfRuns(s *statement, f *data.RunFilter, by search, after []any, limit int) {
 	if f.ByTerms() {
-		d.keysByTerms(s, f, after, limit)
+		d.keysByTerms(s, f, by, after, limit)
 		return
 	}
 	part, rest := indexedPart(f)
@@ -181,24 +207,15 @@ func (d *dialect) keysOfRuns(s *statement, f *data.RunFilter, after []any, limit
 	s.add(ofSeveral, limit)
 }
 
-// keysByTerms selects the next keys of the runs that the terms of a filter find, and of those of which its text is a name.
-func (d *dialect) keysByTerms(s *statement, f *data.RunFilter, after []any, limit int) {
-	search, ok := terms.For(f)
+// keysByTerms selects the next keys of the runs that a search finds, and of those of which the text is a name.
+func (d *dialect) keysByTerms(s *statement, f *data.RunFilter, by search, after []any, limit int) {
 	s.add(`SELECT key, at FROM (`)
-	if ok {
-		s.add(`SELECT * FROM (`+keysByTerms, d.search(search))
-		if !f.Since.IsZero() {
-			until := endOfTime
-			if !f.Until.IsZero() {
-				until = f.Until
-			}
-			within := []any{f.Project, ms(f.Since), ms(until)}
-			s.add(sinceKey+untilKey, append(within, within...)...)
-		}
-		fitting(s, f, `run_terms.run_key`)
-		s.add(belowTerms+byTerms+`) AS plain`, append(slices.Clip(after), limit)...)
+	if by.terms != "" {
+		s.add(`SELECT * FROM (`)
+		d.keysBySearch(s, f, by, after, limit)
+		s.add(`) AS plain`)
 	}
-	if ok && f.Text != "" {
+	if by.terms != "" && f.Text != "" {
 		s.add(` UNION `)
 	}
 	if f.Text != "" {
@@ -207,6 +224,42 @@ func (d *dialect) keysByTerms(s *statement, f *data.RunFilter, after []any, limi
 		s.add(belowName+ofName+`) AS plain`, append(slices.Clip(after), limit)...)
 	}
 	s.add(ofSeveral, limit)
+}
+
+// keysBySearch selects the next keys of the runs that a search finds.
+func (d *dialect) keysBySearch(s *statement, f *data.RunFilter, by search, after []any, limit int) {
+	with, span := `WITH `, ``
+	if by.among == nil && !f.Since.IsZero() {
+		until := endOfTime
+		if !f.Until.IsZero() {
+			until = f.Until
+		}
+		s.add(with+keysOfTime, f.Project, ms(f.Since), ms(until))
+		with, span = `, `, inSpan
+	}
+	fits := func() {
+		if len(f.Statuses) > 0 || f.Agent != "" || !f.Since.IsZero() || !f.Until.IsZero() { // of which there are no terms
+			fitting(s, f, `run_terms.run_key`)
+		}
+	}
+	switch {
+	case by.among != nil:
+		s.add(` `+keysAmong, d.list(by.among), by.terms)
+		s.add(belowTerms, after...)
+	case d.lazyTerms:
+		s.add(` `+keysByTerms, by.terms)
+		s.add(belowTerms+span, after...)
+	default:
+		s.add(with+testedRuns+belowTerms+span+byTerms, append(slices.Clip(after), maxTested)...)
+		s.add(keysOfSome, by.terms)
+		fits()
+		s.add(keysBehind+span, limit, by.terms, limit, maxTested)
+	}
+	fits()
+	s.add(byTerms, limit)
+	if by.among == nil && !d.lazyTerms {
+		s.add(`) AS plain`)
+	}
 }
 
 // fitting requires of the run with a key what f says of its columns.

@@ -25,6 +25,7 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := openForPlans(t, url)
 			fillRuns(t, db, n)
+			fillTerms(t, db)
 			for _, test := range []struct {
 				f    data.RunFilter
 				want []int64 // the first runs
@@ -36,6 +37,15 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 				{data.RunFilter{User: "rare", Statuses: []data.Status{data.Failed}, Oldest: true}, []int64{1000, 2000, 3000}, 7},
 				{data.RunFilter{User: "rare", Statuses: []data.Status{data.Failed, data.Completed}, Agent: "a1"}, []int64{6000}, 1},
 				{data.RunFilter{ThreadKey: 2, Since: time.UnixMilli(12_000), Until: time.UnixMilli(15_000)}, []int64{14, 13, 12}, 3},
+				// By terms: all behind the runs that PostgreSQL tests one by one, and on both sides of their end; few terms with a beginning, and many.
+				{data.RunFilter{Text: "number 77"}, []int64{779, 778, 777}, 11},
+				{data.RunFilter{Text: "r69"}, []int64{6999, 6998, 6997}, 111},
+				{data.RunFilter{Text: "r69", Oldest: true}, []int64{69, 690, 691}, 111},
+				{data.RunFilter{Text: "r69", Since: time.UnixMilli(690_000), Until: time.UnixMilli(695_000)}, []int64{694, 693, 692}, 5},
+				{data.RunFilter{Text: "numb", Statuses: []data.Status{data.Cancelled}}, []int64{1}, 1},
+				{data.RunFilter{Text: "numb", Statuses: []data.Status{data.Running, data.Waiting}}, nil, 0},
+				{data.RunFilter{Text: "number", User: "rare", Statuses: []data.Status{data.Failed}, Since: time.UnixMilli(3_000_000), Oldest: true}, []int64{3000, 4000, 5000}, 5},
+				{data.RunFilter{Text: "r699", Statuses: []data.Status{data.Completed, data.Failed}, Agent: "a1"}, []int64{6994}, 1},
 			} {
 				f := test.f
 				f.Project, f.Limit, f.Count = "p", 3, true
@@ -104,7 +114,7 @@ func plannedByKey(t *testing.T, db *DB, f data.RunFilter) {
 		t.Fatal(err)
 	}
 	var list statement
-	db.d.keysOfRuns(&list, &f, after, 51)
+	db.d.keysOfRuns(&list, &f, search{}, after, 51)
 	plan, err := all(t.Context(), db.read, scalar[string], "EXPLAIN "+list.text(&f), list.args...)
 	if err != nil {
 		t.Fatal(err)

@@ -9,14 +9,15 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 
-	"github.com/batonrun/baton/runtime/terms"
 	"github.com/batonrun/baton/storage/sqlite"
 )
 
 // sqliteWords maps PostgreSQL's syntax to SQLite's. A writing transaction locks the whole database, so FOR UPDATE is
 // unnecessary. SQLite would compile a statement again for each value of a LIMIT that is a bare parameter, because its
 // plan could depend on it.
-var sqliteWords = strings.NewReplacer(append(listWords,
+var sqliteWords = strings.NewReplacer(append([]string{
+	keysAmong, "SELECT run_terms.rowid AS key, 0 AS at FROM run_terms WHERE +run_terms.rowid IN (SELECT value FROM json_each(?)) AND run_terms MATCH ?",
+}, append(listWords,
 	"clock_timestamp()", "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)",
 	" FOR UPDATE", "",
 	" FOR NO KEY UPDATE SKIP LOCKED", "",
@@ -27,7 +28,7 @@ var sqliteWords = strings.NewReplacer(append(listWords,
 	"run_terms (run_key, terms)", "run_terms (rowid, terms)",
 	"array_to_tsvector(string_to_array(?::text, ' '))", "?",
 	replaceTerms, "", // writers take turns, and FTS5 knows no conflicts
-)...)
+)...)...)
 
 func sqliteDialect() *dialect {
 	sqlx.BindDriver("sqlite", sqlx.QUESTION)
@@ -44,7 +45,8 @@ func sqliteDialect() *dialect {
 		open:       openSQLite,
 		lock:       lockSQLite,
 		list:       func(slice any) any { return jsonText(slice) },
-		search:     func(s terms.Search) string { return searchFor(s, `"%s"`, `"%s"*`, " AND ") },
+		search:     searchSQLite,
+		lazyTerms:  true,
 		explain:    sqlite.Explain,
 	}
 }

@@ -1,9 +1,11 @@
 package storage
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/terms"
@@ -31,6 +33,16 @@ ON CONFLICT (run_key) DO UPDATE SET terms = excluded.terms`
 
 	deleteTerms = `
 DELETE FROM run_terms WHERE run_terms.run_key = ANY (?)`
+
+	// selectBegun reads the terms between two on SQLite, with a look into the index for each: run_words has a row for each run of a term.
+	selectBegun = `
+WITH RECURSIVE begun (term) AS (
+	SELECT (SELECT term FROM run_words WHERE term >= ? AND term <= ? LIMIT 1)
+	UNION ALL
+	SELECT (SELECT term FROM run_words WHERE term >= begun.term || char(1) AND term <= ? LIMIT 1) FROM begun WHERE begun.term IS NOT NULL
+	LIMIT ?
+)
+SELECT term FROM begun WHERE term IS NOT NULL`
 )
 
 const (
@@ -77,14 +89,84 @@ func index(tx *tx, keys []int64) (n int, err error) {
 	return n, nil
 }
 
-// searchFor returns a search in a database's language. Terms have no quotes.
-func searchFor(s terms.Search, whole, begun, and string) string {
-	var list []string
-	for _, term := range s.Whole {
-		list = append(list, fmt.Sprintf(whole, term))
+// search is what a list of runs by terms asks for.
+type search struct {
+	terms string  // in the database's language, "" if no run has them
+	among []int64 // the only runs that may fit, where these are few, else nil
+}
+
+// Limits of what is read before a search.
+const (
+	maxAmong = 2000 // runs of the filter's statuses
+	maxBegun = 16   // terms with a beginning
+)
+
+// searchFor returns the search of a filter.
+func (r reader) searchFor(ctx context.Context, f *data.RunFilter) (by search, err error) {
+	find, ok := terms.For(f)
+	if !ok {
+		return search{}, nil
 	}
-	for _, term := range s.Begun {
-		list = append(list, fmt.Sprintf(begun, term))
+	begun := make(map[string][]string)
+	for _, begin := range find.Begun {
+		if !r.d.lazyTerms {
+			break
+		}
+		last := begin + string(unicode.MaxRune)
+		list, err := all(ctx, r.q, scalar[string], selectBegun, begin, last, last, maxBegun+1)
+		if err != nil {
+			return search{}, err
+		}
+		if 0 < len(list) && len(list) <= maxBegun {
+			begun[begin] = list
+		}
 	}
-	return strings.Join(list, and)
+	by.terms = r.d.search(find, begun)
+	if part, _ := indexedPart(f); part.ThreadKey == 0 && byFewStatuses(f) {
+		by.among, err = r.few(ctx, &part)
+	}
+	return by, err
+}
+
+// few returns the runs that a filter without terms admits, or nil if they are many.
+func (r reader) few(ctx context.Context, f *data.RunFilter) ([]int64, error) {
+	begin, err := r.place(ctx, f, 0)
+	if err != nil {
+		return nil, err
+	}
+	var s statement
+	s.add(`SELECT key FROM (`)
+	r.d.keysOfRuns(&s, f, search{}, begin, maxAmong+1)
+	s.add(asCounted)
+	keys, err := all(ctx, r.q, scalar[int64], s.String(), s.args...)
+	if err != nil || len(keys) > maxAmong {
+		return nil, err
+	}
+	return append([]int64{}, keys...), nil
+}
+
+// searchPostgres returns a search as a tsquery. Terms have no quotes.
+func searchPostgres(s terms.Search, _ map[string][]string) string {
+	return strings.Join(append(quoted(s.Whole, `'%s'`), quoted(s.Begun, `'%s':*`)...), " & ")
+}
+
+// searchSQLite returns a search as FTS5 reads it. For a beginning FTS5 reads all runs of all its terms before it returns one; with the
+// terms themselves, where these are known, it reads what is asked for.
+func searchSQLite(s terms.Search, begun map[string][]string) string {
+	list := quoted(s.Whole, `"%s"`)
+	for _, begin := range s.Begun {
+		if known := begun[begin]; known != nil {
+			list = append(list, "("+strings.Join(quoted(known, `"%s"`), " OR ")+")")
+		} else {
+			list = append(list, quoted([]string{begin}, `"%s"*`)...)
+		}
+	}
+	return strings.Join(list, " AND ")
+}
+
+func quoted(terms []string, format string) (list []string) {
+	for _, term := range terms {
+		list = append(list, fmt.Sprintf(format, term))
+	}
+	return list
 }

@@ -127,6 +127,8 @@ CREATE INDEX run_names_run ON run_names (run_key);
 CREATE VIRTUAL TABLE run_terms USING fts5 (
     terms, content='', contentless_delete=1, detail=none, tokenize="ascii tokenchars '#'"
 );
+-- The terms themselves. It stores nothing.
+CREATE VIRTUAL TABLE run_words USING fts5vocab (run_terms, instance);
 
 -- The range of a thread's events that a run has written under one name. An open span has last_event_id 0, and is its
 -- thread's last.
