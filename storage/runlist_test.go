@@ -103,6 +103,28 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 	}
 }
 
+// SQLite is asked for the terms with a beginning, unless they are many, and for the only runs that may have a status.
+func TestSearchFor_NamesWhatIsFew(t *testing.T) {
+	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
+	fillRuns(t, db, 400)
+	fillTerms(t, db)
+	for _, test := range []struct {
+		text, want string
+		statuses   []data.Status
+		among      []int64
+	}{
+		{"say numb", `"say" AND ("number")`, nil, nil},
+		{"r39", `("r39" OR "r390" OR "r391" OR "r392" OR "r393" OR "r394" OR "r395" OR "r396" OR "r397" OR "r398" OR "r399")`, nil, nil},
+		{"r3", `"r3"*`, []data.Status{data.Completed}, nil},
+		{"nothing", `"nothing"*`, []data.Status{data.Failed}, []int64{400, 300, 200, 100}},
+	} {
+		by, err := db.searchFor(t.Context(), &data.RunFilter{Project: "p", Text: test.text, Statuses: test.statuses})
+		if err != nil || !strings.HasSuffix(by.terms, " AND "+test.want) || !slices.Equal(by.among, test.among) {
+			t.Errorf("%q searches for %s among %v, %v", test.text, by.terms, by.among, err)
+		}
+	}
+}
+
 // plannedByKey fails when PostgreSQL would read all runs for a page.
 func plannedByKey(t *testing.T, db *DB, f data.RunFilter) {
 	t.Helper()

@@ -44,7 +44,7 @@ var (
 // mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.
 var mayScan = []string{
 	"selectVersion", "selectOldest", "selectInstances", "selectPartitions", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "selectServers", "deleteTies", "endSessions", "leaveDuties", "selectIdentity",
-	"selectLastKey",
+	"selectLastKey", "selectEndedOfProject", "selectCallsOfProject",
 	"selectRecorded", // SQLite's word for reading a subquery's rows
 }
 

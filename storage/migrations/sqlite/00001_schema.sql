@@ -193,7 +193,7 @@ CREATE TABLE memos (
     output     TEXT,
     event      INTEGER NOT NULL,
     PRIMARY KEY (run_key, generation, step, place)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
 -- Questions and approvals.
 CREATE TABLE interrupts (
@@ -418,6 +418,7 @@ CREATE INDEX audit_run ON audit (project_id, run_id, at);
 
 -- Each run that ends inserts a row, with each of its generations, and so does each call of a model. Every few seconds the rows
 -- are added to stats_buckets and usage_days, the terms of these runs are written, and the rows are deleted: see storage/stats.go.
+-- So these tables are short, and need no other index.
 CREATE TABLE ended_runs (
     key              INTEGER PRIMARY KEY,
     run_key          INTEGER NOT NULL,
@@ -430,7 +431,6 @@ CREATE TABLE ended_runs (
     begun_at         INTEGER,
     finished_at      INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX ended_runs_project ON ended_runs (project_id, key);
 
 CREATE TABLE model_calls (
     key        INTEGER PRIMARY KEY,
@@ -442,7 +442,6 @@ CREATE TABLE model_calls (
     cost       INTEGER NOT NULL, -- in billionths of the currency
     usage      TEXT NOT NULL
 ) STRICT;
-CREATE INDEX model_calls_project ON model_calls (project_id, key);
 
 -- What the runs of a project came to, by the minute and by the hour.
 CREATE TABLE stats_buckets (
