@@ -76,7 +76,7 @@ WHERE run_terms.run_key < (SELECT min(run_key) FROM tested)`
 )
 
 // maxTested is how many runs PostgreSQL tests for terms one by one.
-const maxTested = 2000
+const maxTested = 1000
 
 // statement builds the text of a statement with its parameters.
 type statement struct {

@@ -306,7 +306,7 @@ func filteredRuns() map[string]string {
 		"oldest first": {Oldest: true}, "until": {Until: time.Now()},
 		"thread": {ThreadKey: 1}, "since": {Since: time.Now()}, "agent since": {Agent: "a", Since: time.Now()},
 		"user since": {User: "u", Since: time.Now()}, "status since": {Statuses: []data.Status{"s"}, Since: time.Now()},
-		"workflow since": {WorkflowID: "w", Since: time.Now()},
+		"workflow since":  {WorkflowID: "w", Since: time.Now()},
 		"user and status": {User: "u", Statuses: []data.Status{"s"}}, "workflow and statuses since": {Agent: "a", Statuses: []data.Status{"a", "b"}, Since: time.Now()},
 		"user and statuses of a thread": {ThreadKey: 1, User: "u", Statuses: []data.Status{"s"}, Oldest: true}, "thread from then": {ThreadKey: 1, Since: time.Now()},
 		"a name alone": {Text: "!"},

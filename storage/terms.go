@@ -97,8 +97,8 @@ type search struct {
 
 // Limits of what is read before a search.
 const (
-	maxAmong = 2000 // runs of the filter's statuses
-	maxBegun = 16   // terms with a beginning
+	maxAmong = 5000 // runs of the filter's statuses
+	maxBegun = 8    // terms with a beginning
 )
 
 // searchFor returns the search of a filter.

@@ -64,7 +64,6 @@ type Search struct{ Whole, Begun []string }
 
 // For returns the search of a filter that has a text, tags or metadata. ok is false if the text has no word, so that no run is found.
 func For(f *data.RunFilter) (s Search, ok bool) {
-	s.Whole = append(s.Whole, fact("project", f.Project))
 	if f.User != "" {
 		s.Whole = append(s.Whole, fact("user", f.Project, f.User))
 	}
@@ -73,14 +72,17 @@ func For(f *data.RunFilter) (s Search, ok bool) {
 			s.Whole = append(s.Whole, fact("workflow", f.Project, name))
 		}
 	}
-	if f.ThreadKey != 0 {
-		s.Whole = append(s.Whole, threadFact(f.ThreadKey))
-	}
 	for _, tag := range f.Tags {
 		s.Whole = append(s.Whole, fact("tag", f.Project, tag))
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Metadata)) {
 		s.Whole = append(s.Whole, fact("metadata", f.Project, name, f.Metadata[name]))
+	}
+	if len(s.Whole) == 0 { // the others say the project too
+		s.Whole = append(s.Whole, fact("project", f.Project))
+	}
+	if f.ThreadKey != 0 {
+		s.Whole = append(s.Whole, threadFact(f.ThreadKey))
 	}
 	facts := len(s.Whole)
 	s.addText(f.Text)
