@@ -503,7 +503,7 @@ func TestPrompts_CanBeOff(t *testing.T) {
 	})
 }
 
-// TestPrompts_TakeFewBytes measures what the prompts of a thread of 50 turns add to it.
+// TestPrompts_TakeFewBytes measures the size of the prompts in a thread of 50 turns.
 func TestPrompts_TakeFewBytes(t *testing.T) {
 	const turns = 50
 	measure := func(t *testing.T, question string, messages int, scripts func() func(*llmtest.Request) llmtest.Script) {
