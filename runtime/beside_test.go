@@ -150,7 +150,13 @@ func TestBeside_DeletesTheDataOfAUser(t *testing.T) {
 // deaf does not hear the requests of other servers.
 type deaf struct {
 	runtime.Store
-	deaf atomic.Bool
+	deaf    atomic.Bool
+	commits atomic.Int64
+}
+
+func (d *deaf) Commit(ctx context.Context, n int64, b *data.Batch) error {
+	d.commits.Add(1)
+	return d.Store.Commit(ctx, n, b)
 }
 
 func (d *deaf) CancelAsks(ctx context.Context, instance string) ([]data.CancelAsk, error) {
@@ -182,6 +188,33 @@ func TestBeside_UnconfirmedCancelHasAnUnknownOutcome(t *testing.T) {
 	}
 	d.deaf.Store(false)
 	y.wait(s.RunID, runtime.Cancelled)
+}
+
+// A server that waits for the end of a run that is to make room does not ask for that all the time.
+func TestBeside_AsksOnceForRoom(t *testing.T) {
+	k := dictated{make(chan string)}
+	x, y := servers(t, runtime.Config{}, k.agent())
+	owner, waits := &deaf{Store: x.store}, &deaf{Store: y.store}
+	x.injectStore(owner)
+	y.injectStore(waits)
+	x.start("main", "dictated", "go")
+	k.words <- "one "
+	owner.deaf.Store(true)
+	s, err := y.StartRun(t.Context(), local, runtime.StartRequest{
+		ThreadID: "main", Agent: "dictated", Multitask: runtime.InterruptRuns, Messages: []agui.Message{{Role: agui.RoleUser, Content: "now"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := waits.commits.Load()
+	<-time.After(500 * time.Millisecond)
+	if n := waits.commits.Load() - before; n > 10 {
+		t.Errorf("%d commits in half a second", n)
+	}
+	owner.deaf.Store(false)
+	y.until("the run takes its turn", func() bool { run := y.run(s); return run.Status == runtime.Running })
+	close(k.words)
+	y.wait(s.RunID, runtime.Completed)
 }
 
 // A server asks for the cancellation of a run and dies. The run is cancelled, although its worker asks a question first.

@@ -57,8 +57,10 @@ const weighedAhead = 8
 // the claim is decided.
 func (d *dispatcher) attend(n *need) {
 	var err error
+	again := false
 	if n.Do == decide.ToCancel {
 		err = d.en.Cancel(&n.Run, n.Run.Generation, decide.By{})
+		again = d.queue.cancelled(n.Run.ThreadKey)
 	} else if err = d.claim(&n.Run, n.reserved); err != nil {
 		n.reserved.release()
 		d.noteCapped(&n.Run, err)
@@ -71,12 +73,15 @@ func (d *dispatcher) attend(n *need) {
 	switch {
 	case errors.Is(err, data.ErrTooSlow), errors.Is(err, data.ErrConflict), errors.Is(err, data.ErrDiskFull), errors.Is(err, commit.ErrContended): // the database may recover
 		commit.Pause(d.en.abandoned, slowly)
-		d.en.commits.Add(&commit.Item{Owner: ownerOf(&n.Run), Command: &decide.Look{Thread: n.Run.ThreadKey}})
+		again = true
 	case err != nil && !unwritten(err):
 		d.en.about(&n.Run).Error("run holds up its thread", "error", err)
-		if d.en.rest() {
-			d.en.commits.Add(&commit.Item{Owner: ownerOf(&n.Run), Command: &decide.Look{Thread: n.Run.ThreadKey}})
-		}
+		again = d.en.rest()
+	case err != nil && again: // the run's owner has not answered, or it is between two owners
+		commit.Pause(d.en.abandoned, slowly)
+	}
+	if again {
+		d.en.commits.Add(&commit.Item{Owner: ownerOf(&n.Run), Command: &decide.Look{Thread: n.Run.ThreadKey}})
 	}
 }
 

@@ -31,6 +31,8 @@ type runQueue struct {
 
 	elsewhere []int64 // threads with a run that another instance has queued, for slots that become free here
 
+	cancelling map[int64]bool // threads of which a run is being cancelled, and whether a decision meanwhile has asked for that, too
+
 	weighing int     // runs being weighed
 	full     []int64 // see noRoom
 }
@@ -76,6 +78,7 @@ func newRunQueue() *runQueue {
 	return &runQueue{
 		signal: make(chan struct{}, 1), turns: list.New(), lines: make(map[data.Name]*line),
 		needs: make(map[int64]place), counts: make(map[int64]inQueue), theirs: make(map[data.Name]int), asking: make(map[int64]struct{}),
+		cancelling: make(map[int64]bool),
 	}
 }
 
@@ -105,14 +108,18 @@ func (q *runQueue) set(out *decide.Decided) {
 		q.follow(out.Moves)
 	}
 	q.asks(key, asks)
+	next := out.Next
+	if _, is := q.cancelling[key]; is && next.Do == decide.ToCancel { // the owner of a run elsewhere may take a while
+		q.cancelling[key], next.Do = true, decide.Rest
+	}
 	p, stands := q.needs[key]
 	switch {
-	case out.Next.Do == decide.Rest && stands:
+	case next.Do == decide.Rest && stands:
 		q.leave(key, p)
-	case out.Next.Do != decide.Rest && stands:
-		p.at.Value = &need{Next: out.Next} // the next run may have another weight
-	case out.Next.Do != decide.Rest:
-		q.stand(key, out.Next)
+	case next.Do != decide.Rest && stands:
+		p.at.Value = &need{Next: next} // the next run may have another weight
+	case next.Do != decide.Rest:
+		q.stand(key, next)
 	}
 	q.mu.Unlock()
 	q.nudge()
@@ -293,6 +300,9 @@ func (q *runQueue) ready(admit admitter, ahead int) (done, weigh []*need) {
 				continue
 			}
 			done = append(done, n)
+			if n.Do == decide.ToCancel {
+				q.cancelling[n.Run.ThreadKey] = false
+			}
 			q.turns.MoveToBack(c.line.turn) // before its line may end
 			q.leave(n.Run.ThreadKey, q.needs[n.Run.ThreadKey])
 			again = append(again, c)
@@ -302,6 +312,15 @@ func (q *runQueue) ready(admit admitter, ahead int) (done, weigh []*need) {
 	q.weighing += len(s.weigh)
 	q.full = s.full
 	return done, s.weigh
+}
+
+// cancelled ends the cancellation of a thread's run that ready has returned. It reports whether the thread has asked for one meanwhile.
+func (q *runQueue) cancelled(thread int64) (again bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	again = q.cancelling[thread]
+	delete(q.cancelling, thread)
+	return again
 }
 
 // noRoom returns the threads that the last scan, and none before, had no room for.

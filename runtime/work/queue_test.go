@@ -71,6 +71,31 @@ func TestRunQueue_ServesUsersInTurn(t *testing.T) {
 	}
 }
 
+// A run that has to make room is cancelled once, however often decisions about its thread ask for that meanwhile.
+func TestRunQueue_CancelsOnce(t *testing.T) {
+	q := newRunQueue()
+	running := data.RunHead{Key: 1, ThreadKey: 1, Project: "p", User: "ann", Status: data.Running}
+	served := func(do decide.Do) int {
+		q.set(&decide.Decided{Thread: 1, Open: []data.RunHead{running}, Next: decide.Next{Do: do, Run: running}})
+		done, _ := q.ready(none, 0)
+		return len(done)
+	}
+	for i, want := range []int{1, 0, 0} {
+		if n := served(decide.ToCancel); n != want {
+			t.Errorf("decision %d is served %d times, want %d", i, n, want)
+		}
+	}
+	if served(decide.ToClaim); !q.stands(1) {
+		t.Error("the next run is not claimed")
+	}
+	if !q.cancelled(1) {
+		t.Error("the decisions meanwhile are forgotten")
+	}
+	if n := served(decide.ToCancel); n != 1 || q.cancelled(1) {
+		t.Errorf("once the first is over, another one is served %d times", n)
+	}
+}
+
 // A run of an agent without a free slot does not hold up its user's other runs.
 func TestRunQueue_SkipsRunsOfFullAgents(t *testing.T) {
 	q := newRunQueue()
