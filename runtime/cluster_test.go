@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -78,17 +79,30 @@ func (d *dying) Watch(ctx context.Context) (bool, error) {
 // member starts a server of a cluster on the database.
 func member(t *testing.T, url string, cfg runtime.Config, plugs ...plugins.Plugin) (*bench, *dying) {
 	t.Helper()
-	return memberWith(t, url, func(s runtime.Store) runtime.Store { return s }, cfg, plugs...)
+	return memberFor(t, url, time.Second, cfg, plugs...)
 }
 
-// memberWith is member with a store around the database's.
-func memberWith(t *testing.T, url string, around func(runtime.Store) runtime.Store, cfg runtime.Config, plugs ...plugins.Plugin) (*bench, *dying) {
+// opened opens the database of a cluster.
+func opened(t *testing.T, url string, lease time.Duration) *storage.DB {
 	t.Helper()
-	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: true, Lease: time.Second})
+	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: true, Lease: lease})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &dying{Store: around(db)}
+	return db
+}
+
+// memberFor is member with a lease.
+func memberFor(t *testing.T, url string, lease time.Duration, cfg runtime.Config, plugs ...plugins.Plugin) (*bench, *dying) {
+	t.Helper()
+	db := opened(t, url, lease)
+	return memberOf(t, url, db, db, cfg, plugs...)
+}
+
+// memberOf is member with a store around its database.
+func memberOf(t *testing.T, url string, db *storage.DB, around runtime.Store, cfg runtime.Config, plugs ...plugins.Plugin) (*bench, *dying) {
+	t.Helper()
+	m := &dying{Store: around}
 	cfg.Bus = db.Bus()
 	cfg.Store, cfg.Registry, cfg.Heartbeat = m, new(host.Registry), 50*time.Millisecond
 	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -96,15 +110,111 @@ func memberWith(t *testing.T, url string, around func(runtime.Store) runtime.Sto
 	if err := cfg.Registry.Add(plugs...); err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, path: url, cfg: cfg, store: m}
-	if b.Runtime, err = runtime.New(cfg); err != nil {
+	rt, err := runtime.New(cfg)
+	if err != nil {
 		t.Fatal(err)
 	}
+	b := &bench{t: t, path: url, cfg: cfg, store: m, Runtime: rt}
 	if err := b.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.down)
 	return b, m
+}
+
+// stranger is another instance of the cluster's database, which does nothing by itself.
+func stranger(t *testing.T, url string) *storage.DB {
+	t.Helper()
+	db := opened(t, url, time.Minute)
+	t.Cleanup(func() { _ = db.Close() })
+	if err := db.Join(t.Context(), "stranger", ""); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// A server that stands still in a commit keeps from others what the commit is about: requests about that are refused after two
+// seconds, and all others are served meanwhile.
+func TestCluster_FrozenNamesDelayNoOther(t *testing.T) {
+	url := postgrestest.New(t)
+	frozen := stranger(t, url)
+	b, _ := memberFor(t, url, time.Minute, runtime.Config{}, answers("echo", "text", nil))
+	request := func(thread, run, key string) error {
+		req := runtime.StartRequest{Agent: "echo", ThreadID: thread, RunID: run, Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}}}
+		if key != "" {
+			req.Idempotency = &runtime.Idempotency{Scope: key, BodyHash: "same"}
+		}
+		s, err := b.StartRun(t.Context(), local, req)
+		if err == nil {
+			b.wait(s.RunID, runtime.Completed)
+		}
+		return err
+	}
+	all := [][3]string{{"new", "", ""}, {"a", "run", ""}, {"b", "", "key"}}
+	name := func(id string) data.Name { return data.Name{Project: local.Project(), User: local.User(), ID: id} }
+	asks := []data.Ask{{Name: name("new")}, {RunName: name("run")}, {Scope: "key"}}
+	decide := func(i int, _ *data.View) (none data.Changes) {
+		if i+1 < len(asks) {
+			return none
+		}
+		refused := make(chan error)
+		began := time.Now()
+		for _, r := range all {
+			go func() { refused <- request(r[0], r[1], r[2]) }()
+		}
+		if err := request("c", "another", "another"); err != nil {
+			t.Errorf("another request: %v", err)
+		}
+		for range all {
+			if e, ok := errors.AsType[*runtime.Error](<-refused); !ok || e.Code != "thread_contended" || time.Since(began) < 2*time.Second {
+				t.Errorf("refused with %v after %v", e, time.Since(began))
+			}
+		}
+		return none
+	}
+	if err := frozen.Commit(t.Context(), 1, &data.Batch{Asks: asks, Decide: decide}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		if err := request(r[0], r[1], r[2]); err != nil {
+			t.Errorf("once the server goes on: %v", err)
+		}
+	}
+}
+
+// Orphans that no living server can execute do not hide one that a server can.
+func TestCluster_FindsAnOrphanBehindOthers(t *testing.T) {
+	url := postgrestest.New(t)
+	left := stranger(t, url)
+	hangs, goesOn := halves("rare")
+	batch := new(data.Batch)
+	for i := range 1100 { // more than two pages
+		thread, err := left.NewThreadKey(t.Context())
+		run, failed := left.NewRunKey(t.Context())
+		if err := errors.Join(err, failed); err != nil {
+			t.Fatal(err)
+		}
+		id := fmt.Sprint("orphan ", i)
+		batch.Rows = append(batch.Rows,
+			&data.Thread{ThreadHead: data.ThreadHead{Key: thread, Project: local.Project(), User: local.User(), ID: id, ConversationID: id}},
+			&data.Run{ThreadID: id, ConversationID: id, RunHead: data.RunHead{
+				Key: run, ThreadKey: thread, ID: id, Project: local.Project(), User: local.User(), Agent: "absent", WorkflowID: "absent",
+				Status: data.Running, Owner: "stranger", Generation: 1,
+			}})
+	}
+	if err := errors.Join(left.Commit(t.Context(), 1, batch), left.Leave(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = member(t, url, runtime.Config{}, answers("common", "text", nil))
+	x, dead := member(t, url, runtime.Config{}, hangs)
+	run := x.start("main", "rare", "go")
+	<-hangs.began
+	z, _ := member(t, url, runtime.Config{}, goesOn)
+	defer dead.die()()
+	if ran := <-goesOn.ran; ran != run.RunID {
+		t.Errorf("%s goes on, want %s", ran, run.RunID)
+	}
+	z.wait(run.RunID, runtime.Completed)
 }
 
 // half is an agent that says half of its answer where it is called first, and hangs. It says the rest where it goes on.
@@ -230,7 +340,8 @@ func TestCluster_ServesBeforeItTakesRunsOver(t *testing.T) {
 	_, _ = member(t, url, runtime.Config{}, other)
 	defer store.die()()
 	let := make(chan struct{})
-	c, _ := memberWith(t, url, func(s runtime.Store) runtime.Store { return late{s, let} }, runtime.Config{}, goesOn)
+	db := opened(t, url, time.Second)
+	c, _ := memberOf(t, url, db, late{db, let}, runtime.Config{}, goesOn)
 	if run, err := c.Run(t.Context(), local, left.RunID); err != nil || run.Status != runtime.Running {
 		t.Errorf("the run is %s, %v", run.Status, err)
 	}

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"database/sql"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -114,25 +115,127 @@ func TestWatch_ReplacesAnInstanceByItsSuccessor(t *testing.T) {
 	}
 }
 
+// joins opens the database as an instance.
+func joins(t *testing.T, url, instance string, lease time.Duration) *DB {
+	t.Helper()
+	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if err := db.Join(t.Context(), instance, ""); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// watchFor watches the others, and shows life, for a time.
+func watchFor(t *testing.T, w *DB, d time.Duration) (gone bool) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < d; <-time.After(20 * time.Millisecond) {
+		look := time.Now()
+		ended, err := w.Watch(t.Context())
+		if err := errors.Join(err, w.Renew(t.Context(), 0)); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(look); d > time.Second {
+			t.Errorf("a look has waited for %v", d)
+		}
+		gone = gone || ended
+	}
+	return gone
+}
+
+// An instance whose batch cannot be written renews its lease between the attempts, and is not fenced.
+func TestWatch_LeavesABusyInstanceAlone(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	const lease = 2 * time.Second
+	x, y := joins(t, url, "x", lease), joins(t, url, "y", lease)
+	other, err := openForPlans(t, url).write.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Rollback() //nolint:errcheck // it is over then
+	if _, err := other.ExecContext(t.Context(), "INSERT INTO idempotency_keys ("+keyColumns+") VALUES ('key', '', 0, '', now())"); err != nil {
+		t.Fatal(err)
+	}
+	batch := &data.Batch{Rows: []data.Row{&data.IdempotencyKey{Scope: "key", CreatedAt: time.Now()}}}
+	for began := time.Now(); time.Since(began) < 2*lease; {
+		if err := x.Commit(t.Context(), 1, batch); !errors.Is(err, data.ErrUnavailable) {
+			t.Fatalf("Commit: %v, want ErrUnavailable", err)
+		}
+		if err := x.KeepLease(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if watchFor(t, y, time.Millisecond) {
+			t.Fatal("it was fenced")
+		}
+	}
+	if err := errors.Join(other.Rollback(), x.Commit(t.Context(), 1, batch)); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a COMMIT has written that waited for a standby when its session ended is not acknowledged before the standby has it.
+func TestConfirm_WaitsForTheStandby(t *testing.T) {
+	pg := storagetest.StartPostgres(t)
+	url := pg.NewDatabase(t)
+	x := joins(t, url, "x", time.Hour)
+	admin := openForPlans(t, url).write
+	exec := func(statement string) {
+		t.Helper()
+		if _, err := admin.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	standby := func(name string) {
+		t.Helper()
+		exec("ALTER SYSTEM SET synchronous_standby_names = '" + name + "'")
+		exec("SELECT pg_reload_conf()")
+		for shown := name + "?"; shown != name; <-time.After(time.Millisecond) {
+			if err := admin.GetContext(t.Context(), &shown, "SHOW synchronous_standby_names"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	standby("away")
+	commit := func() <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			done <- x.Commit(t.Context(), 1, &data.Batch{Asks: make([]data.Ask, 1), Decide: func(int, *data.View) data.Changes { return data.Changes{} }})
+		}()
+		for waiting := 0; waiting == 0; <-time.After(time.Millisecond) {
+			if err := admin.GetContext(t.Context(), &waiting, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-done:
+				t.Fatalf("Commit does not wait: %v", err)
+			default:
+			}
+		}
+		return done
+	}
+	first := commit()
+	exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+	if err := <-first; !errors.Is(err, data.ErrUnavailable) {
+		t.Errorf("Commit: %v, want ErrUnavailable", err)
+	}
+	again := commit() // which can be read already
+	standby("")
+	if err := <-again; err != nil {
+		t.Errorf("Commit once the standby is not waited for: %v", err)
+	}
+}
+
 // A server that was stopped in a transaction is fenced after another lease, and no other waits for it meanwhile. Its transaction
 // is rolled back.
 func TestWatch_EndsATransactionThatStandsStill(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
 	const lease = 300 * time.Millisecond
-	open := func(instance string) *DB {
-		db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: lease})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = db.Close() })
-		if err := db.Join(t.Context(), instance, ""); err != nil {
-			t.Fatal(err)
-		}
-		return db
-	}
-	x := open("x")
+	x := joins(t, url, "x", lease)
 	began := time.Now()
-	y := open("y") // its first look is in Join
+	y := joins(t, url, "y", lease) // its first look is in Join
 	release := make(chan struct{})
 	committed := make(chan error, 1)
 	go func() {

@@ -117,6 +117,15 @@ func testReleasedTwice(t *testing.T, x, y *fixture) {
 	release(y, "y", second)
 	wantRefusal(t, "prepared for the first release", x.command(t, prepared), decide.ErrSettled)
 	wantRefusal(t, "prepared on the log of then", x.command(t, takes(run, second, "x", 3)), decide.ErrStale)
+	for what, c := range map[string]struct {
+		owner string
+		last  int64
+		want  error
+	}{"the first release": {first, 3, decide.ErrSettled}, "the log of then": {second, 3, decide.ErrStale}} {
+		end := ends(run, c.owner, c.last, data.Failed)
+		end.Last = c.last
+		wantRefusal(t, "an end prepared for "+what, x.command(t, end), c.want)
+	}
 	wantRefusal(t, "prepared now", x.command(t, takes(run, second, "x", 4)), nil)
 	x.wantLog(t, run, 5)
 }

@@ -23,6 +23,8 @@ func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store)) {
 		{"AwaitedThreadGetsItsTurn", testAwait},
 		{"RunsAreCountedByOne", testCounted},
 		{"ConflictsAreDecidedAgain", testConflicts},
+		{"RequestsOfTwoKeysAreTwo", testTwoKeys},
+		{"EachAttemptDecides", testRetryMoved},
 		{"FenceWaitsForACommit", testFenceRace},
 		{"OnlyADeadOwnerLosesARun", testTakeOver},
 		{"EachReleaseIsAnother", testReleasedTwice},
@@ -323,4 +325,78 @@ func testFenceRace(t *testing.T, x, y *fixture) {
 	last, err := y.LastEventID(t.Context(), run.ThreadKey)
 	equal(t, "LastEventID", last, err, 3)
 	y.commit(t, events(run, 4, 4))
+}
+
+// testTwoKeys has both instances decide at once about the same requests, in opposite orders: each starts a run in a thread of its own,
+// unless its key is remembered and has not expired.
+func testTwoKeys(t *testing.T, x, y *fixture) {
+	const rounds = 20
+	scope := func(round, n int) string { return fmt.Sprint("key ", round, ".", n%2) }
+	for round := range rounds {
+		x.put(t, &data.IdempotencyKey{Scope: scope(round, 0), BodyHash: "expired", CreatedAt: at(0)})
+	}
+	request := func(f *fixture, user string, first int) {
+		for round := range rounds {
+			var asks []data.Ask
+			var rows []data.Row
+			for n := range 2 {
+				thread := f.threadOf(t, user, fmt.Sprint(round, ".", n))
+				rows, asks = append(rows, thread), append(asks, data.Ask{Name: nameOf(thread), Scope: scope(round, first+n)})
+			}
+			for len(asks) > 0 {
+				b := &data.Batch{Asks: asks, Decide: func(i int, v *data.View) (c data.Changes) {
+					old, known := v.Remembered[asks[i].Scope]
+					if !known || old.BodyHash == "expired" {
+						c.Rows = []data.Row{rows[i], &data.IdempotencyKey{Scope: asks[i].Scope, BodyHash: user, CreatedAt: at(1), Replaces: known}}
+					}
+					return c
+				}}
+				if err := f.try(t.Context(), b); err != nil {
+					t.Errorf("round %d of %s: %v", round, user, err)
+					return
+				}
+				asks, rows = picked(asks, b.Deferred), picked(rows, b.Deferred)
+			}
+		}
+	}
+	over := make(chan struct{})
+	go func() { request(y, "bob", 1); close(over) }()
+	request(x, "ann", 0)
+	<-over
+	threads, err := rowsOf(x.Threads(t.Context(), data.ThreadFilter{Project: "project", Limit: 500}))
+	equal(t, "Threads", len(threads), err, 2*rounds)
+}
+
+// picked returns the elements at these places.
+func picked[T any](list []T, places []int) (some []T) {
+	for _, i := range places {
+		some = append(some, list[i])
+	}
+	return some
+}
+
+// testRetryMoved rolls an attempt back after its decision. Another instance starts a run then, which the next attempt sees.
+func testRetryMoved(t *testing.T, x, y *fixture) {
+	thread := x.newThread(t, "ann", "main")
+	mine, other := x.runOf(t, thread, "mine", data.Running), y.runOf(t, thread, "other", data.Running)
+	attempts := 0
+	b := &data.Batch{Asks: []data.Ask{{Thread: thread.Key}}, Decide: func(_ int, v *data.View) (c data.Changes) {
+		attempts++
+		if len(v.Runs) == 0 {
+			c.Rows = []data.Row{mine, named(mine)}
+		}
+		if attempts == 1 {
+			c.Refused = errors.New("it is rolled back")
+		}
+		return c
+	}}
+	if err := x.try(t.Context(), b); err == nil {
+		t.Fatal("the first attempt is not rolled back")
+	}
+	y.put(t, other, named(other))
+	if err := x.try(t.Context(), b); err != nil || attempts != 2 {
+		t.Errorf("decided %d times, %v", attempts, err)
+	}
+	runs, err := x.OpenRuns(t.Context(), thread.Key)
+	equal(t, "OpenRuns", headKeys(runs), err, []int64{other.Key})
 }
