@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,8 +12,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// GenerateAlone makes a history of one caller for PlayAlone.
-func GenerateAlone(seed uint64) *History {
+// GenerateAlone makes a history of one caller for PlayAlone, for so many processes at the same time; 0 means that the seed decides.
+func GenerateAlone(seed uint64, servers int) *History {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 0xa10e)), w: weighs(seed)}
 	h := &History{Seed: seed, SQLite: seed%20 == 0, Callers: make([][]Step, 1)}
 	g.ops = g.some([]string{"say", "stay", "ask", "late", "front", "die", "stay", "ask"}, 2+g.r.IntN(3))
@@ -27,7 +28,7 @@ func GenerateAlone(seed uint64) *History {
 		h.Room.Said, h.Room.Each = 0, 0 // the model does not know the runs' output
 		g.weigh(h)
 	}
-	h.Beside(serversOf(seed))
+	h.beside(cmp.Or(servers, serversOf(seed)))
 	return h
 }
 

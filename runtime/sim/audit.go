@@ -176,6 +176,7 @@ func (c *checker) audit() {
 		c.checkActive(v.runs)
 		f := c.checkLog(v)
 		c.checkRows(v, f)
+		c.checkSnapshots(v)
 		c.checkStatuses(v)
 		c.checkSteps(v)
 		c.checkRetired(v)

@@ -79,6 +79,12 @@ var users = []runtime.Caller{
 // threadsEach is the number of threads of a user.
 const threadsEach = 2
 
+// otherThread returns the n-th thread of a thread's owner, counted from that one.
+func otherThread(thread, n int) int {
+	first := thread - (thread-1)%threadsEach
+	return first + (thread-first+n)%threadsEach
+}
+
 // place returns a thread's owner and name.
 func place(thread int) (runtime.Caller, string) {
 	return users[(thread-1)/threadsEach], fmt.Sprint("t", (thread-1)%threadsEach+1)
@@ -97,7 +103,11 @@ func (c *callers) perform(steps []Step) {
 		for n := range s.Times {
 			wg.Go(func() {
 				c.nap("again", s.N, n)
-				c.step(s)
+				one := *s
+				if s.Apart {
+					one.Thread = otherThread(s.Thread, n)
+				}
+				c.step(&one)
 			})
 		}
 		wg.Wait()
@@ -119,6 +129,9 @@ func (c *callers) step(s *Step) {
 	}
 	thread := ""
 	r.caller, thread = place(max(r.thread, 1))
+	if s.Run != 0 && (s.Do == doRestart || s.Do == doCrash) {
+		p = c.executing(p, r)
+	}
 	if s.Foreign {
 		r.caller = users[(r.thread/threadsEach+1)%len(users)]
 	}
@@ -159,6 +172,17 @@ func (c *callers) step(s *Step) {
 	c.note("%d %s %s: %s%s", s.N, s.Do, orThread(r), r.fate, because(r.err))
 }
 
+// executing returns the process that executes the run of a step, p if there is none.
+func (c *callers) executing(p *process, r *reply) *process {
+	run, err := p.rt.Run(c.ctx, r.caller, r.name)
+	for _, other := range c.serving() {
+		if err == nil && run.Status == runtime.Running && run.Owner == other.instance {
+			return other
+		}
+	}
+	return p
+}
+
 // operate performs steps that are not requests.
 func (c *callers) operate(p *process, s *Step) {
 	switch s.Do {
@@ -166,6 +190,8 @@ func (c *callers) operate(p *process, s *Step) {
 		c.others.Go(func() { c.readers.follow(s) })
 	case doLook:
 		c.look(p, s)
+	case doSnapshot:
+		c.readers.snapshot(p, s)
 	case doRetire:
 		c.expire(p, s)
 	case doSeal:
@@ -249,6 +275,9 @@ func (c *callers) start(p *process, r *reply) {
 		return
 	}
 	r.run, r.name, r.conv = started.RunID, started.RunID, started.ConversationID
+	if _, name := place(r.thread); name != started.ThreadID { // that of another caller, with the same key
+		r.thread = otherThread(r.thread, 1)
+	}
 	if s.N%2 == 0 {
 		c.others.Go(func() { c.readers.watch(p, started) })
 	}

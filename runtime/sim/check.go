@@ -233,6 +233,36 @@ func (s *spans) end() {
 	}
 }
 
+// checkSnapshots compares the snapshots that servers have shown of a thread with its log. Where events were removed meanwhile it cannot.
+func (c *checker) checkSnapshots(v *view) {
+	if v.cut || c.h.Does(doDelete, doRetire, "rewind", string(runtime.RollbackRuns)) || c.h.Room != nil {
+		return
+	}
+	for _, s := range c.readers.shots() {
+		if s.conv != v.th.ConversationID {
+			continue
+		}
+		f := newFolded()
+		for i := range v.log {
+			if e := &v.log[i]; e.id <= s.After {
+				f.add(e.id, e.ev)
+			}
+		}
+		got := []string{}
+		for i := range s.Messages {
+			if m := &s.Messages[i]; m.Role != agui.RoleReasoning {
+				got = append(got, line(m))
+			}
+		}
+		want := f.lines()
+		slices.Sort(got) // a snapshot has results directly behind their calls
+		slices.Sort(want)
+		if !slices.Equal(got, want) || !sameJSON(s.State, f.state) {
+			c.find(RuleSnapshot, "%s shows thread %s at event %d as\n   %v, state %s\n   and its log says\n   %v, state %s", s.by, v.name, s.After, got, s.State, want, f.state)
+		}
+	}
+}
+
 // checkRows compares the rows with the folded log.
 func (c *checker) checkRows(v *view, f *folded) {
 	var rows []runtime.Message

@@ -49,6 +49,7 @@ func (d *database) open(ctx context.Context, p *process) (data.Store, error) {
 	}
 	return d.memory.OpenBeside(memory.Beside{
 		Lease: lease,
+		Slots: p.w.h.Slots,
 		Pause: func(at string) {
 			p.w.nap(at, p.n)
 			p.awake()

@@ -7,11 +7,15 @@ import (
 	"time"
 )
 
-// Generate returns the history of a seed. Each history uses only some kinds of steps and faults, so that rare ones meet
-// often.
-func Generate(seed uint64) *History {
+// Generate returns the history of a seed, for so many processes at the same time; 0 means that the seed decides. Each history uses only
+// some kinds of steps and faults, so that rare ones meet often.
+func Generate(seed uint64, servers int) *History {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 0x5eed)), w: weighs(seed)}
-	return g.history(seed)
+	h := g.history(seed)
+	if h.beside(cmp.Or(servers, serversOf(seed))); h.several() {
+		h.addScenes()
+	}
+	return h
 }
 
 type generator struct {
@@ -109,7 +113,6 @@ func (g *generator) history(seed uint64) *History {
 	if h.Does(doDelete, doClear, doWipe, doRetire) && seed%3 == 0 {
 		h.inParts(1 + int(seed%7))
 	}
-	h.Beside(serversOf(seed))
 	return h
 }
 
@@ -118,9 +121,9 @@ func serversOf(seed uint64) int {
 	return []int{1, 1, 1, 1, 1, 1, 2, 2, 2, 3}[rand.New(rand.NewPCG(seed, 0xc105)).IntN(10)]
 }
 
-// Beside has so many processes serve the history at the same time. One process replaces another only where it serves alone; several
+// beside has so many processes serve the history at the same time. One process replaces another only where it serves alone; several
 // stop and are woken instead. Deletions in parts and files are of one process.
-func (h *History) Beside(servers int) {
+func (h *History) beside(servers int) {
 	if servers < 2 || h.SQLite || h.Parts > 0 {
 		return
 	}
@@ -138,11 +141,84 @@ func (h *History) Beside(servers int) {
 		}
 	}
 	for i := range h.Faults {
-		if f := &h.Faults[i]; f.Commit > 0 && f.Trouble != Refused && r.IntN(3) == 0 {
+		switch f := &h.Faults[i]; {
+		case f.Commit == 0 || f.Trouble == Refused:
+		case r.IntN(3) == 0:
 			f.Trouble = Stopped
+		case r.IntN(8) == 0:
+			f.Trouble = Stuck
 		}
 	}
 }
+
+// addScenes adds some of the scenes.
+func (h *History) addScenes() {
+	r := rand.New(rand.NewPCG(h.Seed, 0x5ce7e))
+	if h.Slots == 0 && r.IntN(6) == 0 {
+		h.Slots = 1 + r.IntN(2)
+	}
+	for i, scene := range scenes {
+		if r.IntN(5) == 0 {
+			scene(h, r, 1000*(i+1))
+		}
+	}
+}
+
+// scenes are what several servers may get wrong in few histories, unless these are made for it. Each adds to a history. n numbers its steps.
+var scenes = []func(h *History, r *rand.Rand, n int){
+	rollingScene, keyScene, viewerScene,
+}
+
+// rollingScene restarts servers under two runs that last. Those that take a run over stop before that, and find that others have had it.
+func rollingScene(h *History, r *rand.Rand, n int) {
+	var steps []Step
+	for thread := range threadsEach {
+		steps = append(steps, Step{N: n + thread, Do: doStart, Thread: 1 + thread, Agent: alone, Script: Script{{Name: "long"}, {Name: "note"}}})
+	}
+	for i := range 2 + r.IntN(3) {
+		steps = append(steps, Step{
+			N: n + len(steps), Do: []string{doRestart, doRestart, doRestart, doCrash}[r.IntN(4)], Run: n + i%2*r.IntN(2),
+			After: Duration(time.Second) + between(r, time.Second),
+		})
+	}
+	h.Callers = append(h.Callers, steps)
+	for i := range 2 {
+		h.Faults = append(h.Faults, Fault{Take: 1 + 2*i + r.IntN(2), Trouble: Stopped})
+	}
+	if h.Slots == 0 && r.IntN(2) == 0 {
+		h.Slots = 1
+	}
+}
+
+// keyScene sends a request to several servers at once that names no thread.
+func keyScene(h *History, r *rand.Rand, n int) {
+	var steps []Step
+	for range 1 + r.IntN(3) {
+		steps = append(steps, Step{
+			N: n, Do: doStart, Thread: 1, Agent: alone, Script: Script{{Name: "say"}}, Key: n, Times: 2 + r.IntN(2), Apart: true, After: between(r, time.Millisecond),
+		})
+		n++
+	}
+	h.Callers = append(h.Callers, steps)
+}
+
+// viewerScene has a viewer at each end of runs that follow each other, and snapshots of them while they last.
+func viewerScene(h *History, r *rand.Rand, n int) {
+	var steps []Step
+	add := func(s Step) {
+		s.N, s.Thread, s.After = n, 1, between(r, 30*time.Millisecond)
+		steps, n = append(steps, s), n+1
+	}
+	for range 1 + r.IntN(3) {
+		add(Step{Do: doStart, Agent: alone, Script: Script{{Name: "say"}, {Name: []string{"wait", "say", "long"}[r.IntN(3)]}, {Name: "say"}}})
+		add(Step{Do: doRead, Choice: 1 + 2*r.IntN(4)})
+		add(Step{Do: doSnapshot})
+	}
+	h.Callers = append(h.Callers, steps)
+}
+
+// between returns a random time below d.
+func between(r *rand.Rand, d time.Duration) Duration { return Duration(r.Int64N(int64(d))) }
 
 // inParts makes deletions go in small parts with at most a process's death in between. No other step sees the remaining
 // rows.

@@ -42,6 +42,7 @@ type Step struct {
 	Name      int      `json:"name,omitempty"`    // the run gets the name r and this number, like an earlier run
 	Foreign   bool     `json:"foreign,omitempty"` // another user makes the request
 	Times     int      `json:"times,omitempty"`   // number of callers that make the request at once
+	Apart     bool     `json:"apart,omitempty"`   // the request names no thread: the server of each of the callers gives it one
 	Choice    int      `json:"choice,omitempty"`  // selects the answers
 	By        Duration `json:"by,omitempty"`      // of the clock's step, the retention, or how long a process stands still
 }
@@ -61,6 +62,7 @@ const (
 	doTitle    = "title"
 	doRead     = "read" // follow a thread from some event on
 	doLook     = "look" // check the rows of a thread
+	doSnapshot = "snapshot"
 	doCrash    = "crash"
 	doRestart  = "restart"
 	doTakeover = "takeover"
@@ -74,6 +76,7 @@ const (
 type Fault struct {
 	Commit  int     `json:"commit,omitempty"`
 	Read    int     `json:"read,omitempty"`
+	Take    int     `json:"take,omitempty"` // a commit that takes a run over, or ends one in another process's name
 	Trouble Trouble `json:"trouble"`
 }
 
@@ -117,11 +120,11 @@ func (h *History) String() string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		what, n := "commit", h.Faults[i].Commit
-		if h.Faults[i].Read > 0 {
-			what, n = "read", h.Faults[i].Read
+		fault, err := json.Marshal(&h.Faults[i])
+		if err != nil {
+			panic(err) // faults always encode
 		}
-		fmt.Fprintf(&b, "{%q: %d, \"trouble\": %q}", what, n, h.Faults[i].Trouble)
+		b.Write(fault)
 	}
 	b.WriteString("]}\n")
 	return b.String()
@@ -135,6 +138,9 @@ func Parse(text []byte) (*History, error) {
 	}
 	return h, nil
 }
+
+// several reports whether processes serve at the same time.
+func (h *History) several() bool { return h.Servers > 1 }
 
 // Does reports whether the history has one of these actions.
 func (h *History) Does(what ...string) bool {

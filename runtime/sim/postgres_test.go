@@ -28,8 +28,7 @@ func TestHistoriesOnPostgres(t *testing.T) {
 	for range *atOnce {
 		players.Go(func() { // ends with the last history
 			for at := next.Add(1) - 1; at < *seed+uint64(*onPostgres); at = next.Add(1) - 1 {
-				h := sim.Generate(at)
-				h.Servers = 0 // others would not see that a process of this one has died
+				h := sim.Generate(at, 1) // others would not see that a process of this one has died
 				cluster.WithCopy(t, empty, func(url string) {
 					if o := sim.PlayOn(h, url); len(o.Findings) > 0 {
 						t.Errorf("seed %d breaks %s: %s\n%s\n%s", at, o.Findings[0].Rule, o.Findings[0].Detail, h, o)

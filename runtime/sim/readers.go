@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,8 +17,37 @@ import (
 type readers struct {
 	*servers
 
-	mu       sync.Mutex // guards the field below
-	readings []*reading
+	mu        sync.Mutex // guards the fields below
+	readings  []*reading
+	snapshots []snapshot
+}
+
+// snapshot is a thread as a server has shown it.
+type snapshot struct {
+	by   string
+	conv string // conversation id of the thread
+	runtime.Snapshot
+}
+
+// snapshot takes a snapshot of a thread. It must not wait for the end of a run.
+func (r *readers) snapshot(p *process, s *Step) {
+	caller, name := place(s.Thread)
+	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	defer cancel()
+	th, err := p.rt.Thread(ctx, caller, name)
+	if err != nil {
+		return
+	}
+	shot, err := p.rt.Snapshot(ctx, th)
+	if ctx.Err() != nil && p.ctx.Err() == nil && !p.fenced() {
+		r.find(RuleSnapshot, "%s has no snapshot of %s after a minute", p, name)
+	}
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.snapshots = append(r.snapshots, snapshot{p.String(), th.ConversationID, shot})
 }
 
 // reading is one reader's events, in order.
@@ -55,6 +86,13 @@ func idsOf(recs []*runtime.Record) []int64 {
 		}
 	}
 	return ids
+}
+
+// shots returns the snapshots so far.
+func (r *readers) shots() []snapshot {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.snapshots)
 }
 
 // soFar returns the readers' events so far.

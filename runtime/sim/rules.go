@@ -40,10 +40,11 @@ const (
 	RuleFull     Rule = "run.full"        // a run fails for the size of its output only beyond a limit
 	RuleBound    Rule = "command.bound"   // a request is refused for its size exactly if it exceeds a limit
 	RuleStart    Rule = "process.start"   // a server starts, and stops
-	RuleFence    Rule = "process.fenced"  // a replaced server notices
-	RuleOwner    Rule = "run.owner"       // nobody changes or executes a run that a living server executes
+	RuleFence    Rule = "process.fenced"  // a replaced server notices, and none is replaced that shows life
+	RuleOwner    Rule = "run.owner"       // nobody changes or executes a run that a living server executes, which executes no more than it may
 	RuleOrphan   Rule = "run.orphan"      // a run goes on when its server has ended
 	RuleEnd      Rule = "log.end"         // a reader's end was an end of the log, with no run queued or running
+	RuleSnapshot Rule = "log.snapshot"    // a snapshot comes soon, and is the log folded up to its event
 	RuleAlike    Rule = "log.alike"       // at rest, all servers show the same
 	RuleHang     Rule = "process.hang"    // everything ends
 	RuleModel    Rule = "model"           // the answer is the model's

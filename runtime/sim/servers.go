@@ -66,6 +66,7 @@ type process struct {
 	dead     atomic.Bool   // killed
 	leaves   atomic.Bool   // it shuts down
 	unsure   atomic.Bool   // it has stored a batch without knowing, and does not show it yet
+	stood    atomic.Bool   // it has stood still once, so that others may take it for dead
 	up       chan struct{} // closed when it has started or failed to
 
 	ctx  context.Context // done when its clients are disconnected
@@ -79,6 +80,7 @@ func (p *process) String() string { return fmt.Sprint("process ", p.n) }
 
 // stop stops a process like SIGSTOP: its calls of the store wait.
 func (p *process) stop() {
+	p.stood.Store(true)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped == nil {
@@ -116,7 +118,7 @@ func (p *process) fenced() bool {
 }
 
 // several reports whether processes serve the database at the same time.
-func (w *world) several() bool { return w.h.Servers > 1 }
+func (w *world) several() bool { return w.h.several() }
 
 func (s *servers) boots() {
 	s.shift <- struct{}{}
@@ -203,6 +205,9 @@ func (s *servers) replaceFenced(p *process) {
 		return
 	}
 	s.note("%s was fenced", p)
+	if !p.stood.Load() {
+		s.find(RuleFence, "%s was taken for dead, and has never stood still", p)
+	}
 	s.replace(p)
 }
 
@@ -233,15 +238,18 @@ func (s *servers) boot(place int) (*process, error) {
 	if err := reg.Add(p.plugs()...); err != nil {
 		return p, err
 	}
-	runTime := 3 * time.Second
+	stepTime, runTime := 600*time.Millisecond, 3*time.Second
 	if s.several() {
 		runTime += 3 * lease // a run may lose its server
+	}
+	if s.h.Uses("long") > 0 {
+		stepTime, runTime = 30*time.Second, runTime+30*time.Second
 	}
 	cfg := runtime.Config{
 		Store: &faulty{Store: p.store, s: s, p: p}, Registry: reg, Log: slog.New(slog.DiscardHandler),
 		QueueDepth: s.h.Queue,
 		Limits: runtime.Limits{
-			StepTimeout: s.patience(600 * time.Millisecond), RunTimeout: s.patience(runTime), ToolTimeout: 200 * time.Millisecond,
+			StepTimeout: s.patience(stepTime), RunTimeout: s.patience(runTime), ToolTimeout: 200 * time.Millisecond,
 			Grace: 100 * time.Millisecond, Drain: 150 * time.Millisecond, Runs: s.h.Slots, RunEvents: s.h.Events, DeletedAtOnce: s.h.Parts,
 		},
 	}

@@ -36,9 +36,8 @@ func TestMain(m *testing.M) {
 func TestHistories(t *testing.T) {
 	n := uint64(count())
 	for at := *seed; at < *seed+n; at++ {
-		h := sim.Generate(at)
+		h := sim.Generate(at, processes())
 		h.SQLite = h.SQLite || *sqlite
-		h.Beside(*servers)
 		if o := sim.Play(t, h); len(o.Findings) > 0 {
 			fail(t, fmt.Sprintf("seed %d", at), h, &o.Findings[0])
 			return
@@ -65,6 +64,14 @@ func count() int {
 		n = min(n, 50)
 	}
 	return n
+}
+
+// processes returns how many processes serve each history, 0 if the seed decides. A file is of one.
+func processes() int {
+	if *sqlite {
+		return 1
+	}
+	return *servers
 }
 
 func given(name string) (is bool) {
@@ -189,7 +196,7 @@ func TestSeed_IsReproducible(t *testing.T) {
 	}
 	same := 0
 	for at := range uint64(n) {
-		first, second := sim.Play(t, sim.Generate(at)), sim.Play(t, sim.Generate(at))
+		first, second := sim.Play(t, sim.Generate(at, 0)), sim.Play(t, sim.Generate(at, 0))
 		if first.String() == second.String() {
 			same++
 		}
@@ -203,7 +210,7 @@ func TestSeed_IsReproducible(t *testing.T) {
 // TestHistory_ParsesItsString parses the result of String.
 func TestHistory_ParsesItsString(t *testing.T) {
 	for at := range uint64(200) {
-		h := sim.Generate(at)
+		h := sim.Generate(at, 0)
 		again, err := sim.Parse([]byte(h.String()))
 		if err != nil {
 			t.Fatal(err)

@@ -28,7 +28,8 @@ const (
 	Locked     Trouble = "locked"      // another instance has locked the thread of a decision, and keeps it for a while
 	KillBefore Trouble = "kill-before" // the process dies, and nothing was written
 	KillAfter  Trouble = "kill-after"  // the process dies, and all was written
-	Stopped    Trouble = "stopped"     // the process stops in the middle of it for longer than a lease, beside others
+	Stopped    Trouble = "stopped"     // the process stops in the middle of it for longer than a lease, or before it takes a run over for less, beside others
+	Stuck      Trouble = "stuck"       // the process cannot write for longer than a lease, but its lease can be renewed, beside others
 )
 
 // faulty is the Store of one process. It delays commits and applies the history's faults. Only this file knows the
@@ -42,6 +43,7 @@ type faulty struct {
 	written int64     // the batch with a lost answer, which a repeated Commit finds written
 	locked  data.Ask  // about the thread that another instance has locked
 	until   time.Time // when that ends
+	stuck   time.Time // until when nothing can be written
 }
 
 func (f *faulty) Join(ctx context.Context, instance, addr string) error {
@@ -128,10 +130,20 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	if trouble != "" {
 		f.s.note("commit %d of %s: %s", number, f.p, trouble)
 	}
+	if f.s.several() && slices.ContainsFunc(b.Asks, func(a data.Ask) bool { return a.Owner != "" }) {
+		if take, stopped := f.s.fault(&f.s.takes, func(f *Fault) int { return f.Take }); stopped != "" {
+			f.s.pause(f.p, time.Duration(1+take%4)*time.Second)
+		}
+	}
 	f.s.nap("commit", number)
-	f.s.linger(trouble)
+	f.linger(trouble)
 	f.p.awake()
+	if trouble == Stuck {
+		f.stuck = time.Now().Add(2 * lease)
+	}
 	switch {
+	case time.Now().Before(f.stuck) && !f.p.dead.Load() && n != f.written:
+		return data.ErrDiskFull
 	case trouble == KillBefore:
 		f.s.kill(f.p)
 	case trouble == Stopped && f.s.several():
@@ -193,6 +205,17 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	return err
 }
 
+// linger waits for the duration of a fault.
+func (f *faulty) linger(t Trouble) {
+	switch t {
+	case Slow:
+		f.s.sleep(700 * time.Millisecond)
+	case Silent:
+		f.p.stood.Store(true)
+		f.s.sleep(15 * time.Second)
+	}
+}
+
 // errDead ends a killed process.
 var errDead = fmt.Errorf("the process is dead: %w", data.ErrFenced)
 
@@ -205,7 +228,7 @@ func read[T any](f *faulty, find func() (T, error), pause ...any) (none T, err e
 	if trouble != "" {
 		f.s.note("read %d of %s: %s", number, f.p, trouble)
 	}
-	if len(pause) > 0 {
+	if len(pause) > 0 || f.s.several() && f.s.choose(4, []any{"read"}) == 0 { // others may write between any two reads
 		f.s.nap(pause...)
 	}
 	switch {
@@ -216,7 +239,7 @@ func read[T any](f *faulty, find func() (T, error), pause ...any) (none T, err e
 	case trouble == GivenUp:
 		return none, data.ErrTooSlow
 	}
-	f.s.linger(trouble)
+	f.linger(trouble)
 	f.p.awake()
 	row, err := find()
 	if f.s.several() && len(pause) > 0 && f.s.choose(8, pause) == 0 { // the answer is outdated when it arrives

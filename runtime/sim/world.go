@@ -26,6 +26,7 @@ type world struct {
 	mu       sync.Mutex // guards the fields below
 	commits  int
 	reads    int
+	takes    int
 	naps     map[string]int
 	skew     time.Duration
 	gate     chan struct{} // closed to release staying workers
@@ -162,14 +163,4 @@ func (w *world) fault(counter *int, number func(*Fault) int) (int, Trouble) {
 		}
 	}
 	return *counter, ""
-}
-
-// linger returns the duration of a fault.
-func (w *world) linger(t Trouble) {
-	switch t {
-	case Slow:
-		w.sleep(700 * time.Millisecond)
-	case Silent:
-		w.sleep(15 * time.Second)
-	}
 }

@@ -15,9 +15,10 @@ import (
 // Beside is how a process writes a database beside others, as several servers write one PostgreSQL database.
 type Beside struct {
 	Lease time.Duration // how long a process must stand still until the others fence it
+	Slots int           // how many runs it may execute, 0 for any number
 	// Pause is called in the middle of a commit, which has locked its threads.
 	Pause func(at string)
-	// Broken is told of a write that only a run's owner may make. The database is locked meanwhile.
+	// Broken is told of a write that only a run's owner may make, or that gives the process a run too many. The database is locked meanwhile.
 	Broken func(what string)
 }
 
@@ -236,6 +237,7 @@ func (s *Store) commitBeside(in *instance, n int64, b *data.Batch) error {
 		if err := tx.finish(events); err != nil {
 			return err
 		}
+		s.checkSlots()
 		b.Deferred, in.commit, in.leasedUntil = deferred, n, tx.at.Add(s.beside.Lease)
 		return nil
 	}))
@@ -366,6 +368,19 @@ func (s *Store) checkOwner(events []data.StoredEvent) {
 		if run := s.runs[ev.RunKey]; run != nil && (run.Status != data.Running || run.Owner != s.instance) {
 			s.beside.Broken(fmt.Sprintf("%s writes event %d of run %s, which is %s of %q", s.instance, ev.ID, run.ID, run.Status, run.Owner))
 		}
+	}
+}
+
+// checkSlots checks that this process executes no more runs than it may.
+func (s *Store) checkSlots() {
+	n := 0
+	for _, run := range s.runs {
+		if run.Status == data.Running && run.Owner == s.instance {
+			n++
+		}
+	}
+	if n > s.beside.Slots && s.beside.Slots > 0 {
+		s.beside.Broken(fmt.Sprintf("%s executes %d runs, and may execute %d", s.instance, n, s.beside.Slots))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -109,6 +110,42 @@ var (
 	jsonType = reflect.TypeFor[json.RawMessage]()
 )
 
+// partsOf returns the fields of a type of rows that detach may change or refuse. They are found once, as all rows go through detach.
+func partsOf(t reflect.Type, in bool) []int {
+	key := typeParts{t, in}
+	if known, ok := knownParts.Load(key); ok {
+		return known.([]int)
+	}
+	var list []int
+	for i := range t.NumField() {
+		if matters(t.Field(i).Type, in) {
+			list = append(list, i)
+		}
+	}
+	knownParts.Store(key, list)
+	return list
+}
+
+type typeParts struct {
+	of reflect.Type
+	in bool
+}
+
+var knownParts sync.Map // of typeParts to []int
+
+func matters(t reflect.Type, in bool) bool {
+	switch t.Kind() {
+	case reflect.String:
+		return in
+	case reflect.Struct:
+		return t == timeType && in || t != timeType && len(partsOf(t, in)) > 0
+	case reflect.Pointer, reflect.Slice:
+		return true
+	default:
+		return false
+	}
+}
+
 // detach replaces everything to which v points by copies. Before storing, it also normalizes v.
 func detach(v reflect.Value, in bool) (err error) {
 	switch v.Kind() {
@@ -124,8 +161,10 @@ func detach(v reflect.Value, in bool) (err error) {
 			}
 			return nil
 		}
-		for _, field := range v.Fields() {
-			err = errors.Join(err, detach(field, in))
+		for _, i := range partsOf(v.Type(), in) {
+			if e := detach(v.Field(i), in); e != nil {
+				err = errors.Join(err, e)
+			}
 		}
 	case reflect.Pointer:
 		if v.IsNil() {
@@ -146,6 +185,9 @@ func detach(v reflect.Value, in bool) (err error) {
 		reflect.Copy(list, v)
 		v.Set(list)
 		if v.Type() == jsonType {
+			return nil
+		}
+		if !matters(v.Type().Elem(), in) {
 			return nil
 		}
 		for i := range v.Len() {
