@@ -27,6 +27,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 		c.Instance = en.cfg.Instance
 	}
 	patience := time.Now().Add(en.cfg.Commits.Patience)
+	asked := false
 	for tries := 0; tries < 3; {
 		if l := en.liveRun(c.Run); l != nil && (c.Project == "" || c.Project == l.run.Project) && !c.Moved(&l.run.RunHead) {
 			err := l.end(cancelledBy(c.By))
@@ -45,7 +46,11 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 			if err := en.awaitOther(c.Run, patience); err != nil {
 				return err
 			}
+			asked = true
 			continue
+		}
+		if asked && errors.Is(err, commit.ErrStopping) { // the other has ended the run, perhaps for this request
+			return errUnconfirmed
 		}
 		if errors.Is(err, decide.ErrOwesSpan) {
 			err = en.closeRun(c.Thread, c.Run, cancelledBy(c.By), func(run *data.Run, spans []data.Span) bool {
