@@ -48,7 +48,7 @@
 //	go test ./runtime/sim -run 'TestHistory$' -history kept.json -sweep tool.once   a trouble at each commit in turn
 //
 // The seed also determines the engine's ids and pauses. Only Go's scheduling is random: the order of goroutines that
-// become ready at once, and the choice of select. About one seed in fifty plays differently the second time; try a
+// become ready at once, and the choice of select. About one seed in eight plays differently the second time; try a
 // finding that does not reappear again. A change of the engine moves all commits, so store a history in testdata, not
 // its seed.
 //

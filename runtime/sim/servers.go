@@ -65,7 +65,7 @@ type process struct {
 	instance string
 	dead     atomic.Bool   // killed
 	leaves   atomic.Bool   // it shuts down
-	unsure   atomic.Bool   // it has stored a batch without knowing, and does not show it yet
+	unsure   atomic.Bool   // it has stored a batch without knowing, and does not show it yet, or cannot store one
 	stood    atomic.Bool   // it has stood still once, so that others may take it for dead
 	up       chan struct{} // closed when it has started or failed to
 

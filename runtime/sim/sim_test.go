@@ -190,7 +190,7 @@ func TestKeptHistories(t *testing.T) {
 
 // TestSeed_IsReproducible plays histories twice and compares them. Only scheduling may differ.
 func TestSeed_IsReproducible(t *testing.T) {
-	n, least := 60, 54
+	n, least := 60, 48
 	if raced {
 		n, least = 20, 4 // everything is slower, and the scheduler interrupts more often
 	}

@@ -143,6 +143,7 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	}
 	switch {
 	case time.Now().Before(f.stuck) && !f.p.dead.Load() && n != f.written:
+		f.p.unsure.Store(true)
 		return data.ErrDiskFull
 	case trouble == KillBefore:
 		f.s.kill(f.p)
@@ -228,7 +229,7 @@ func read[T any](f *faulty, find func() (T, error), pause ...any) (none T, err e
 	if trouble != "" {
 		f.s.note("read %d of %s: %s", number, f.p, trouble)
 	}
-	if len(pause) > 0 || f.s.several() && f.s.choose(4, []any{"read"}) == 0 { // others may write between any two reads
+	if len(pause) > 0 || f.s.several() && f.s.choose(8, []any{"read", f.p.n}) == 0 { // others may write between any two reads
 		f.s.nap(pause...)
 	}
 	switch {
