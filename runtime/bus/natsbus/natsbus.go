@@ -3,6 +3,7 @@
 package natsbus
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -147,11 +148,15 @@ func (s *Servers) open(subject string) (*connection, error) {
 		err = sub.SetPendingLimits(mostWaiting, mostBytes)
 	}
 	if err != nil {
+		err = reason(conn, err)
 		conn.Close()
 		return nil, err
 	}
 	return &connection{conn, sub}, nil
 }
+
+// reason is why a connection has ended, or else err, which says only that it has.
+func reason(conn *nats.Conn, err error) error { return cmp.Or(conn.LastError(), err) }
 
 // Send implements bus.Bus. It blocks for up to 3 seconds when NATS does not read.
 func (b *Bus) Send(_ context.Context, datagram []byte) error {
@@ -185,9 +190,7 @@ func (b *Bus) Receive(ctx context.Context) ([]byte, error) {
 		return nil, bus.ErrCut
 	}
 	b.conn.Store(nil)
-	if why := conn.LastError(); why != nil {
-		err = why
-	}
+	err = reason(conn.Conn, err)
 	b.complain(err)
 	return nil, errors.Join(bus.ErrCut, err)
 }
