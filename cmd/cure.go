@@ -13,6 +13,8 @@ func withCure(err error) string {
 	switch {
 	case strings.Contains(text, "SSL is not enabled on the server"):
 		cure = "the database server has no TLS; add sslmode=disable to the query of its URL, if you trust the network to it"
+	case strings.Contains(text, "unsupported startup parameter"):
+		cure = "a pooler such as PgBouncer is between; connect to PostgreSQL itself"
 	case strings.Contains(text, "file is not a database"):
 		cure = "the file is no SQLite database; name another one with --database, or move it away"
 	case errors.Is(err, fs.ErrPermission):

@@ -10,10 +10,11 @@ import (
 
 func TestError_SaysWhatToDo(t *testing.T) {
 	for want, err := range map[string]error{
-		"sslmode=disable":     errors.New("database unavailable: pq: SSL is not enabled on the server"),
-		"no SQLite database":  errors.New("database unavailable: file is not a database (26)"),
-		"owner of the file":   fmt.Errorf("open: %w", &fs.PathError{Op: "open", Path: "baton.db.lock", Err: fs.ErrPermission}),
-		"of your credential;": errors.New("Project not found (404 not_found)"),
+		"sslmode=disable":      errors.New("database unavailable: pq: SSL is not enabled on the server"),
+		"PgBouncer is between": errors.New("database unavailable: pq: unsupported startup parameter: jit"),
+		"no SQLite database":   errors.New("database unavailable: file is not a database (26)"),
+		"owner of the file":    fmt.Errorf("open: %w", &fs.PathError{Op: "open", Path: "baton.db.lock", Err: fs.ErrPermission}),
+		"of your credential;":  errors.New("Project not found (404 not_found)"),
 	} {
 		if got := withCure(err); !strings.HasPrefix(got, err.Error()+"; ") || !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)

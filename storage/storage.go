@@ -176,6 +176,9 @@ func (db *DB) open(ctx context.Context) (err error) {
 	b := beside{db.writer, db.read}
 	db.accounts, db.saved, db.attachments, db.retention, db.counter = accounts(b), saved(b), attachments(b), retention(b), counter(b)
 	db.sealer = sealer{b, codec}
+	if err := db.checkSessions(ctx); err != nil {
+		return err
+	}
 	if err := db.Ping(ctx); err != nil || db.lock == nil {
 		return err
 	}
