@@ -54,7 +54,7 @@ func mostRunning(t *testing.T, url string, names ...data.Name) (stop func() map[
 	}
 }
 
-// All servers together execute no more runs of a project or a user than the limits allow, also while one of them dies, and as
+// All servers together execute no more runs of a project or a user than the limits allow, also while one after the other dies, and as
 // many.
 func TestCluster_CapsHoldOverAllServers(t *testing.T) {
 	url := postgrestest.New(t)
@@ -73,7 +73,7 @@ func TestCluster_CapsHoldOverAllServers(t *testing.T) {
 	cfg := runtime.Config{Limits: runtime.Limits{RunsPerProject: 5, RunsPerUser: 3}}
 	a, store := member(t, url, cfg, brief)
 	b, _ := member(t, url, cfg, brief)
-	c, _ := member(t, url, cfg, brief)
+	c, next := member(t, url, cfg, brief)
 	project, ann, bob := data.Name{Project: "p"}, data.Name{Project: "p", User: "ann"}, data.Name{Project: "p", User: "bob"}
 	stop := mostRunning(t, url, project, ann, bob)
 	type started struct {
@@ -103,7 +103,10 @@ func TestCluster_CapsHoldOverAllServers(t *testing.T) {
 	starting.Wait()
 	wake := store.die()
 	defer wake()
-	for _, s := range runs {
+	for i, s := range runs {
+		if i == len(runs)/3 {
+			defer next.die()()
+		}
 		b.waitAs(s.who, s.RunID, runtime.Completed)
 	}
 	for of, most := range stop() {
