@@ -132,7 +132,7 @@ func (db *DB) checkSessions(ctx context.Context) error {
 	if err := db.write.GetContext(ctx, &writes, session); err != nil {
 		return fmt.Errorf("open a session: %w", db.d.explained(ctx, err))
 	}
-	if err := db.read.DB.GetContext(ctx, &reads, session); err != nil {
+	if err := db.read.GetContext(ctx, &reads, session); err != nil {
 		return fmt.Errorf("open a session: %w", db.d.explained(ctx, err))
 	}
 	if writes.PID == reads.PID || !reads.ReadOnly {
