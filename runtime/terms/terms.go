@@ -92,7 +92,9 @@ func For(f *data.RunFilter) (s Search, ok bool) {
 // addText adds the words of a text. Of the last one, only the beginning may be typed yet.
 func (s *Search) addText(text string) {
 	text = folded(text)
+	end := 0 // of the part
 	for part, unspaced := range parts(text) {
+		end += strings.Index(text[end:], part) + len(part)
 		switch n := utf8.RuneCountInString(part); {
 		case unspaced && n == 1:
 			s.Begun = append(s.Begun, part) // of a pair
@@ -100,7 +102,7 @@ func (s *Search) addText(text string) {
 			for pair := range pairs(part) {
 				s.Whole = append(s.Whole, pair)
 			}
-		case n > 1 && strings.HasSuffix(text, part):
+		case n > 1 && end == len(text):
 			s.Begun = append(s.Begun, clip(part, maxWord))
 		default:
 			s.Whole = append(s.Whole, clip(part, maxWord))

@@ -63,7 +63,7 @@ func TestSearch_Finds(t *testing.T) {
 			ID: "0b55a9e2-77ce-4f7c", Project: "p", User: "ann", WorkflowID: "echo", ThreadKey: 7,
 			Error: &agui.OutputError{Code: "tool_failed", Message: "connection refused"},
 		},
-		ThreadID: "Night-work", ThreadTitle: "Wolken 天気予報", InputQuery: "Please deploy it", OutputSummary: &answer,
+		ThreadID: "Night-work", ThreadTitle: "Wolken 天気予報", InputQuery: "Please deploy it, sedan", OutputSummary: &answer,
 		Metadata: json.RawMessage(`{"tags": ["red", "blue green", 3], "env": "prod", "n": 1.5, "on": true, "deep": {"a": 1}, "none": null}`),
 	})
 	for _, test := range []struct {
@@ -75,6 +75,7 @@ func TestSearch_Finds(t *testing.T) {
 		{data.RunFilter{Text: "depl please"}, false},
 		{data.RunFilter{Text: "refused, please; dep"}, true},
 		{data.RunFilter{Text: "eploy"}, false},
+		{data.RunFilter{Text: "sed refused"}, false}, // which ends with the first word
 		{data.RunFilter{Text: "d"}, false},
 		{data.RunFilter{Text: "straße"}, true},
 		{data.RunFilter{Text: "wolken"}, true},
