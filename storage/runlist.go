@@ -55,6 +55,9 @@ ORDER BY sized.at DESC, sized_key DESC`
 	byTerms     = ` ORDER BY run_terms.run_key DESC LIMIT ?`
 	ofName      = ` ORDER BY run_names.run_key DESC LIMIT ?`
 
+	// hasFacts requires tags and metadata of a run with a name.
+	hasFacts = ` AND EXISTS (SELECT 1 FROM run_terms WHERE run_terms.run_key = run_names.run_key AND run_terms.terms @@ ?)`
+
 	// The keys among given ones. PostgreSQL is to look for these keys, SQLite for the terms: see sqliteWords.
 	keysAmong = `SELECT run_terms.run_key AS key, 0 AS at
 FROM (SELECT run_key, terms FROM run_terms WHERE run_terms.run_key = ANY (?) OFFSET 0) AS run_terms WHERE run_terms.terms @@ ?`
@@ -221,6 +224,9 @@ func (d *dialect) keysByTerms(s *statement, f *data.RunFilter, by search, after 
 	if f.Text != "" {
 		s.add(`SELECT * FROM (`+keysByName, f.Project, f.Text)
 		fitting(s, f, `run_names.run_key`)
+		if by.facts != "" {
+			s.add(hasFacts, by.facts)
+		}
 		s.add(belowName+ofName+`) AS plain`, append(slices.Clip(after), limit)...)
 	}
 	s.add(ofSeveral, limit)

@@ -92,6 +92,7 @@ func index(tx *tx, keys []int64) (n int, err error) {
 // search is what a list of runs by terms asks for.
 type search struct {
 	terms string  // in the database's language, "" if no run has them
+	facts string  // those of a run's tags and metadata, "" if none is asked for
 	among []int64 // the only runs that may fit, where these are few, else nil
 }
 
@@ -103,9 +104,15 @@ const (
 
 // searchFor returns the search of a filter.
 func (r reader) searchFor(ctx context.Context, f *data.RunFilter) (by search, err error) {
+	if f.Text != "" && len(f.Tags)+len(f.Metadata) > 0 {
+		facts := *f
+		facts.Text = ""
+		find, _ := terms.For(&facts)
+		by.facts = r.d.search(find, nil)
+	}
 	find, ok := terms.For(f)
 	if !ok {
-		return search{}, nil
+		return by, nil
 	}
 	begun := make(map[string][]string)
 	for _, begin := range find.Begun {

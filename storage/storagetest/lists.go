@@ -559,6 +559,9 @@ func testRunsByTerms(t *testing.T, f *fixture) {
 		{data.RunFilter{Metadata: map[string]string{"env": "prod"}}, []int64{g}},
 		{data.RunFilter{Metadata: map[string]string{"env": `prod & "test"`, "n": "3"}, Tags: []string{"red"}}, []int64{e}},
 		{data.RunFilter{Metadata: map[string]string{"tags": "red"}}, nil},
+		{data.RunFilter{Text: "gamma", Tags: []string{"red"}, Metadata: map[string]string{"env": "prod"}}, []int64{g}},
+		{data.RunFilter{Text: "gamma", Tags: []string{"blue"}, Oldest: true}, nil},
+		{data.RunFilter{Text: "gamma", Metadata: map[string]string{"env": "test"}}, nil},
 	}
 	for _, test := range cases {
 		test.check(t, f)
