@@ -91,10 +91,14 @@ func (s *step) unjudged(ev agui.Event) []data.Row {
 	if !s.judges || id == "" {
 		return nil
 	}
-	return []data.Row{&data.Memo{
-		RunKey: s.l.run.Key, Generation: s.l.run.Generation, Step: s.number,
-		Place: fmt.Sprintf("%s%s%x", s.within, unjudgedPlace, sha256.Sum256([]byte(id))), Output: mustJSON(id),
-	}}
+	return []data.Row{unjudgedMemo(&s.l.run, s.number, s.within, id)}
+}
+
+func unjudgedMemo(run *data.Run, step int, within, id string) *data.Memo {
+	return &data.Memo{
+		RunKey: run.Key, Generation: run.Generation, Step: step,
+		Place: fmt.Sprintf("%s%s%x", within, unjudgedPlace, sha256.Sum256([]byte(id))), Output: mustJSON(id),
+	}
 }
 
 // judge completes the memos of unjudged messages for which of returns true. It returns these rows, and the ids of the messages that are

@@ -78,7 +78,12 @@ func (o *opening) resumeStep(r *Resumed) error {
 			outputs[m.CallID] = &out
 		}
 	}
+	agent, ok := l.plugins.Agent(n.Agent)
+	judges := ok && guardsStream(agent)
 	for i := range r.Messages {
+		if m := &r.Messages[i]; judges && m.Role == agui.RoleAssistant && m.Text() != "" {
+			l.record(o.it, unjudgedMemo(&l.run, st.Number, "", m.ID)) // its guards judge it at the end of this step
+		}
 		for _, ev := range restated(&r.Messages[i], agui.Base{Agent: n.Worker()}, outputs) {
 			if err := l.span.stage(o.it, ev); err != nil {
 				return err
