@@ -257,8 +257,17 @@ func admits(f *data.RunFilter, r *data.Run) bool {
 
 // found reports whether the terms of a filter find a run, or its text is a name of the run.
 func (db *Database) found(f *data.RunFilter, r *data.Run) bool {
-	search, ok := terms.For(f)
-	return !f.ByTerms() || ok && search.Finds(terms.Of(db.whole(r))) || f.Text != "" && db.isNamed(r, f.Text)
+	if !f.ByTerms() {
+		return true
+	}
+	of := terms.Of(db.whole(r))
+	if search, ok := terms.For(f); ok && search.Finds(of) {
+		return true
+	}
+	facts := *f
+	facts.Text = ""
+	search, _ := terms.For(&facts)
+	return f.Text != "" && db.isNamed(r, f.Text) && search.Finds(of)
 }
 
 func (db *Database) isNamed(r *data.Run, name string) bool {
