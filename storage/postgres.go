@@ -118,21 +118,23 @@ func (s sessions) Connect(ctx context.Context) (driver.Conn, error) {
 // errPooled is the error of a connection through a pooler that Baton cannot use.
 var errPooled = errors.New("a pooler between Baton and PostgreSQL does not keep its sessions; connect to PostgreSQL itself")
 
+const selectSession = `
+SELECT pg_backend_pid() AS pid, current_setting('default_transaction_read_only') = 'on' AS readonly`
+
 // checkSessions fails if a pooler such as PgBouncer gives two sessions one connection, each transaction another, or does not pass their
 // settings on: prepared statements, locks of sessions and time limits would be lost.
 func (db *DB) checkSessions(ctx context.Context) error {
 	if db.d.single {
 		return nil
 	}
-	const session = "SELECT pg_backend_pid() AS pid, current_setting('default_transaction_read_only') = 'on' AS readonly"
 	var writes, reads struct {
 		PID      int64
 		ReadOnly bool
 	}
-	if err := db.write.GetContext(ctx, &writes, session); err != nil {
+	if err := db.write.GetContext(ctx, &writes, selectSession); err != nil {
 		return fmt.Errorf("open a session: %w", db.d.explained(ctx, err))
 	}
-	if err := db.read.GetContext(ctx, &reads, session); err != nil {
+	if err := db.read.GetContext(ctx, &reads, selectSession); err != nil {
 		return fmt.Errorf("open a session: %w", db.d.explained(ctx, err))
 	}
 	if writes.PID == reads.PID || !reads.ReadOnly {

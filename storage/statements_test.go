@@ -24,6 +24,7 @@ import (
 // onlyPostgres are the statements that SQLite never sees; templates have a name to be filled in.
 var (
 	onlyPostgres = []string{
+		"selectSession",
 		"appendEvents", "lockPartitions", "partitionExists", "selectPartitions", "deleteStray",
 		"reserveKeys", "lockInstances", "lockNames", "selectThreadKeys", "lockJoining",
 		"selectServerVersion", "selectClock", "selectThreadsByID",
