@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,11 +75,8 @@ func (c *callers) playAlone() {
 			c.stepAlone(s)
 			want := m.Apply(s)
 			c.sleep(200 * time.Millisecond)
-			for range 100 { // what one server does at once others may do at their next looks
-				if !c.several() || c.agrees(m) {
-					break
-				}
-				c.sleep(100 * time.Millisecond)
+			if c.several() {
+				c.await(m)
 			}
 			c.compare(s, m, want)
 			if len(c.findings) > 0 || c.ctx.Err() != nil {
@@ -106,8 +104,36 @@ func (c *callers) stepAlone(s *Step) {
 	case doPass:
 		c.sleep(lateAfter(c.world) + 5*time.Second)
 		c.note("%d time has passed", s.N)
+	case doCrash:
+		c.crashAlone()
 	default:
 		c.step(s)
+	}
+}
+
+// crashAlone kills the process that executes a run, or any.
+func (c *callers) crashAlone() {
+	p := c.server()
+	if p == nil {
+		return
+	}
+	if v, err := p.shown(); err == nil {
+		for i := range v.runs {
+			p = cmp.Or(c.executor(&v.runs[i]), p)
+		}
+	}
+	c.kill(p)
+}
+
+// await waits until several processes have done what one would have done at once: until all have looked for news, show the model's
+// state, and one of them executes what is RUNNING.
+func (c *callers) await(m *Model) {
+	c.sleep(2 * time.Second)
+	for range 100 {
+		if c.agrees(m) {
+			return
+		}
+		c.sleep(100 * time.Millisecond)
 	}
 }
 
@@ -116,6 +142,9 @@ func (c *callers) agrees(m *Model) bool {
 	for _, p := range c.serving() {
 		v, err := p.shown()
 		if err != nil || v.summary() != m.summary() || p.fenced() {
+			return false
+		}
+		if slices.ContainsFunc(v.runs, func(r runtime.Run) bool { return r.Status == runtime.Running && c.executor(&r) == nil }) {
 			return false
 		}
 	}

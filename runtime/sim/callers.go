@@ -175,12 +175,20 @@ func (c *callers) step(s *Step) {
 // executing returns the process that executes the run of a step, p if there is none.
 func (c *callers) executing(p *process, r *reply) *process {
 	run, err := p.rt.Run(c.ctx, r.caller, r.name)
-	for _, other := range c.serving() {
-		if err == nil && run.Status == runtime.Running && run.Owner == other.instance {
-			return other
-		}
+	if err == nil {
+		p = cmp.Or(c.executor(&run), p)
 	}
 	return p
+}
+
+// executor returns the process that executes a run, or nil.
+func (c *callers) executor(run *runtime.Run) *process {
+	for _, p := range c.serving() {
+		if run.Status == runtime.Running && run.Owner == p.instance {
+			return p
+		}
+	}
+	return nil
 }
 
 // operate performs steps that are not requests.
@@ -200,8 +208,6 @@ func (c *callers) operate(p *process, s *Step) {
 		c.kill(p)
 	case doRestart:
 		c.restart(p)
-	case doTakeover:
-		c.takeover()
 	case doStop:
 		c.pause(p, time.Duration(s.By))
 	case doClock:

@@ -5,7 +5,7 @@
 //
 // A [History] is a list of requests by callers (start, append, cancel, answer, delete, read on), of retention and
 // sealing, and of faults: a commit that fails, is slow or loses its answer, a read that fails, a process that is
-// killed, stopped or replaced while it lives, a clock that moves. Each caller makes one request after the other. The
+// killed or stopped, a clock that moves. Each caller makes one request after the other. The
 // callers' messages contain scripts for the workers (see [Op]). [Generate] makes a history from a seed. [Play] plays it
 // and returns its findings and a readable story. It runs in a synctest bubble, so pauses cost nothing and end in the
 // order of their lengths, which depend on the seed.

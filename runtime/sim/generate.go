@@ -38,7 +38,7 @@ func (g *generator) history(seed uint64) *History {
 		doRetire, doRetire, doWipe, doSeal,
 	}, 3+g.r.IntN(7))...)
 	if g.r.IntN(2) == 0 {
-		g.steps = append(g.steps, g.some([]string{doCrash, doRestart, doTakeover, doClock}, 1+g.r.IntN(2))...)
+		g.steps = append(g.steps, g.some([]string{doCrash, doRestart, doClock}, 1+g.r.IntN(2))...)
 	}
 	troubles := []Trouble{Away, Lost, Full, Refused, Slow, Silent, KillBefore, KillAfter, GivenUp, Conflict, Locked}
 	if g.r.IntN(6) == 0 {
@@ -121,8 +121,8 @@ func serversOf(seed uint64) int {
 	return []int{1, 1, 1, 1, 1, 1, 2, 2, 2, 3}[rand.New(rand.NewPCG(seed, 0xc105)).IntN(10)]
 }
 
-// beside has so many processes serve the history at the same time. One process replaces another only where it serves alone; several
-// stop and are woken instead. Deletions in parts and files are of one process.
+// beside has so many processes serve the history at the same time. Several
+// stop and are woken. Deletions in parts and files are of one process.
 func (h *History) beside(servers int) {
 	if servers < 2 || h.SQLite || h.Parts > 0 {
 		return
@@ -133,7 +133,7 @@ func (h *History) beside(servers int) {
 	for _, steps := range h.Callers {
 		for i := range steps {
 			s := &steps[i]
-			if s.Do == doTakeover || s.Do == doLook && r.IntN(3) == 0 {
+			if s.Do == doLook && r.IntN(2) == 0 {
 				s.Do, s.By = doStop, Duration(times[r.IntN(len(times))])
 			} else if s.Do == doLook || s.Do == doRead {
 				s.Do, s.Choice = doRead, r.IntN(8) // odd ones end with the log
@@ -248,12 +248,12 @@ var focuses = []struct {
 	},
 	{ // announced calls, with dying processes
 		[]string{"think", "think", "sub", "do", "try", "ask", "next", "fail"},
-		[]string{doStart, doStart, doAppend, doAnswer, doAnswer, doReply, doCancel, doCrash, doTakeover},
+		[]string{doStart, doStart, doAppend, doAnswer, doAnswer, doReply, doCancel, doCrash},
 		[]Trouble{KillBefore, KillAfter, Lost, Away},
 	},
 	{ // retention, with readers, restarts and dying processes
 		[]string{"say", "note", "do", "ask", "state", "next", "front", "fail", "sub"},
-		[]string{doStart, doStart, doStart, doAppend, doAnswer, doRetire, doRetire, doRetire, doWipe, doSeal, doRead, doRead, doCrash, doTakeover, doRestart, doDelete},
+		[]string{doStart, doStart, doStart, doAppend, doAnswer, doRetire, doRetire, doRetire, doWipe, doSeal, doRead, doRead, doCrash, doRestart, doDelete},
 		[]Trouble{KillBefore, KillAfter, Lost, Away, Slow, Silent, Conflict, Locked},
 	},
 	{ // answered and queued runs, with a moving clock

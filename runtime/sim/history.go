@@ -65,7 +65,6 @@ const (
 	doSnapshot = "snapshot"
 	doCrash    = "crash"
 	doRestart  = "restart"
-	doTakeover = "takeover"
 	doStop     = "stop" // a process for a time, beside others
 	doClock    = "clock"
 	doRelease  = "release" // release staying workers, with a single caller

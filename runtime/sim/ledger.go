@@ -120,13 +120,14 @@ func (l *ledger) answered(call string, a approval) {
 	l.approvals[call] = append(l.approvals[call], a)
 }
 
-// enters checks that no other process which may still execute the run is at a place. A worker may begin just as its process is killed. enters
-// returns what to call when the worker leaves.
+// enters checks that no other process which may still execute the run is at a place. A worker may begin just as its process is killed,
+// or before its process, which stood still, notices that it was fenced. enters returns what to call when the worker leaves.
 func (l *ledger) enters(place string, p *process) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	zombie := p.dead.Load() || p.fenced()
 	for _, other := range l.working[place] {
-		if l.w.several() && other != p && !p.dead.Load() && !other.dead.Load() && !other.leaves.Load() && !other.fenced() {
+		if l.w.several() && !zombie && other != p && !other.dead.Load() && !other.leaves.Load() && !other.fenced() {
 			l.w.find(RuleOwner, "%s: a worker of %s begins, and one of %s is there", place, p, other)
 		}
 	}

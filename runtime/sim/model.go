@@ -273,8 +273,8 @@ func (m *Model) release(op string) {
 	r := m.active()
 	switch {
 	case r == nil || r.asks != op:
-	case r.status == runtime.Running:
-		r.asks = ""
+	case r.status == runtime.Running: // with a record more
+		r.asks, r.attempts = "", 0
 		m.play(r)
 	default:
 		m.goOn(r)

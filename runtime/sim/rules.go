@@ -40,7 +40,7 @@ const (
 	RuleFull     Rule = "run.full"        // a run fails for the size of its output only beyond a limit
 	RuleBound    Rule = "command.bound"   // a request is refused for its size exactly if it exceeds a limit
 	RuleStart    Rule = "process.start"   // a server starts, and stops
-	RuleFence    Rule = "process.fenced"  // a replaced server notices, and none is replaced that shows life
+	RuleFence    Rule = "process.fenced"  // a fenced server notices, and none is fenced that shows life
 	RuleOwner    Rule = "run.owner"       // nobody changes or executes a run that a living server executes, which executes no more than it may
 	RuleOrphan   Rule = "run.orphan"      // a run goes on when its server has ended
 	RuleEnd      Rule = "log.end"         // a reader's end was an end of the log, with no run queued or running

@@ -129,8 +129,5 @@ func (c *callers) play() {
 	if p == nil {
 		return
 	}
-	if c.h.Does(doTakeover) {
-		c.sleep(20 * time.Second) // replaced processes have had time to notice
-	}
 	(&checker{c, p}).audit()
 }

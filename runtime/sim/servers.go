@@ -351,32 +351,6 @@ func (s *servers) restart(p *process) {
 	}
 }
 
-// takeover starts another process beside the serving one.
-func (s *servers) takeover() {
-	s.shift <- struct{}{}
-	defer func() { <-s.shift }()
-	all := s.serving()
-	if len(all) == 0 {
-		return
-	}
-	p := all[0]
-	s.note("%s is replaced", p)
-	if s.serve(p.place) != nil {
-		return
-	}
-	s.others.Go(func() {
-		s.sleep(20 * time.Second) // it may wait for an answer that never comes
-		select {
-		case <-p.rt.Fenced():
-		default:
-			if !p.dead.Load() {
-				s.find(RuleFence, "%s has not noticed in twenty seconds that it was replaced", p)
-			}
-		}
-		s.end(p)
-	})
-}
-
 // pause stops one of several processes for a time.
 func (s *servers) pause(p *process, by time.Duration) {
 	s.note("%s stands still for %v", p, by)
