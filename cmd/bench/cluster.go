@@ -208,15 +208,20 @@ func (o *clusterOptions) reportPlayed(name string, p, alone *played) report {
 	return r
 }
 
-// watchedFrom has the measurements of viewers at the server that executes a run and at another server.
-type watchedFrom struct {
-	behind        []time.Duration // events there, after they were here
-	here, there   time.Duration   // CPU of all servers for many viewers
-	delivered     float64         // to the viewers of each of the two
-	commits, sent float64         // by the server of the run, with the viewers there
+// watched has what many viewers of a run cost.
+type watched struct {
+	used          time.Duration // CPU of all servers
+	delivered     float64
+	commits, sent float64 // by the server of the run
 }
 
-// watch watches runs of the first server from there and from the second.
+// watchedFrom has the measurements of viewers at the server that executes a run and at another server.
+type watchedFrom struct {
+	behind    []time.Duration // events there, after they were here
+	audiences [3]watched      // at the server of the run, at another, at all servers in turn
+}
+
+// watch watches runs of the first server from there, from the second, and from all.
 func (o *clusterOptions) watch(ctx context.Context, g group, sum *watchedFrom) error {
 	c, err := dial(g[0].addr)
 	if err != nil {
@@ -235,13 +240,13 @@ func (o *clusterOptions) watch(ctx context.Context, g group, sum *watchedFrom) e
 		return watching.Wait()
 	}
 
-	here, err := openAudience(ctx, g[0], c, 1, "sse")
+	here, err := openAudience(ctx, g[:1], c, 1, "sse")
 	if err != nil {
 		return err
 	}
 	defer here.close()
 	there := &audience{thread: here.thread, from: here.from, finished: make([]time.Time, 1)}
-	if err := there.connect(g[1], "sse"); err != nil {
+	if err := there.connect(g[1:2], "sse"); err != nil {
 		return err
 	}
 	defer there.close()
@@ -252,8 +257,8 @@ func (o *clusterOptions) watch(ctx context.Context, g group, sum *watchedFrom) e
 		sum.behind = append(sum.behind, there.arrived[i].Sub(at))
 	}
 
-	for i, used := range []*time.Duration{&sum.here, &sum.there} {
-		many, err := openAudience(ctx, g[i], c, o.viewers, "sse")
+	for i, at := range []group{g[:1], g[1:2], g} {
+		many, err := openAudience(ctx, at, c, o.viewers, "sse")
 		if err != nil {
 			return err
 		}
@@ -273,15 +278,14 @@ func (o *clusterOptions) watch(ctx context.Context, g group, sum *watchedFrom) e
 		if err == nil {
 			err = show(many)
 		}
-		*used += g.cpu() - before
+		sum := &sum.audiences[i]
+		sum.used += g.cpu() - before
 		many.close()
 		if err = errors.Join(err, count(1)); err != nil {
 			return err
 		}
-		if i == 1 {
-			sum.commits, sum.sent = sum.commits+counts[commitCount], sum.sent+counts[datagramCount]
-			sum.delivered += float64(o.viewers * len(many.frames))
-		}
+		sum.commits, sum.sent = sum.commits+counts[commitCount], sum.sent+counts[datagramCount]
+		sum.delivered += float64(o.viewers * len(many.frames))
 	}
 	return nil
 }
@@ -290,9 +294,15 @@ func (o *clusterOptions) reportWatched(name string, w *watchedFrom) report {
 	r := report{name: name}
 	r.times("events at another server, after they were at the run's", w.behind)
 	viewers := fmt.Sprintf("servers' CPU per delivery to %d viewers ", o.viewers)
-	r.add(viewers+"at the run's server", "µs", micros(w.here)/w.delivered)
-	r.add(viewers+"at another server", "µs", micros(w.there)/w.delivered)
-	r.add("at another server against the run's", "×", w.there.Seconds()/w.here.Seconds())
-	r.add("datagrams per commit of the run's server", "", w.sent/w.commits)
+	perDelivery := func(a *watched) float64 { return micros(a.used) / a.delivered }
+	here := &w.audiences[0]
+	for i, at := range []string{"at the run's server", "at another server", "at all servers"} {
+		a := &w.audiences[i]
+		r.add(viewers+at, "µs", perDelivery(a))
+		if i > 0 {
+			r.add(at+" against the run's", "×", perDelivery(a)/perDelivery(here))
+			r.add("datagrams per commit of the run's server, viewers "+at, "", a.sent/a.commits)
+		}
+	}
 	return r
 }

@@ -35,7 +35,7 @@ func (o *idleOptions) bench(ctx context.Context, t *target) ([]report, error) {
 	}
 	memory, open := rss(t.pid), files(t.pid)
 	began := time.Now()
-	a, err := openAudience(ctx, t, c, o.streams, "sse")
+	a, err := openAudience(ctx, group{t}, c, o.streams, "sse")
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (o *idleOptions) bench(ctx context.Context, t *target) ([]report, error) {
 // warm opens and closes a few streams, so that one-time allocations of the server are not counted.
 func (o *idleOptions) warm(ctx context.Context, t *target, c *conn) error {
 	open := files(t.pid)
-	a, err := openAudience(ctx, t, c, min(o.streams, 50), "sse")
+	a, err := openAudience(ctx, group{t}, c, min(o.streams, 50), "sse")
 	if err != nil {
 		return err
 	}

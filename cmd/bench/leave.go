@@ -69,7 +69,7 @@ func (o *leaveOptions) visit(ctx context.Context, t *target, transport string, s
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	a, err := openAudience(ctx, t, c, o.viewers, transport)
+	a, err := openAudience(ctx, group{t}, c, o.viewers, transport)
 	if err != nil {
 		return err
 	}

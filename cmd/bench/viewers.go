@@ -73,15 +73,15 @@ func (o *viewersOptions) over(ctx context.Context, t *target, transport string) 
 	return []report{one, bursts}, err
 }
 
-// watched runs a script for viewers that are already connected, and compares it with a bare loop that writes the same frames, group
+// watched runs a script for viewers that are already connected, and compares it with a bare loop that writes the same frames, some
 // at a time with the same pauses.
-func (o *viewersOptions) watched(ctx context.Context, t *target, transport, name, script string, group int, gap time.Duration) (report, error) {
+func (o *viewersOptions) watched(ctx context.Context, t *target, transport, name, script string, atOnce int, gap time.Duration) (report, error) {
 	c, err := dial(t.addr)
 	if err != nil {
 		return report{}, err
 	}
 	defer func() { _ = c.Close() }()
-	a, err := openAudience(ctx, t, c, o.viewers, transport)
+	a, err := openAudience(ctx, group{t}, c, o.viewers, transport)
 	if err != nil {
 		return report{}, err
 	}
@@ -110,7 +110,7 @@ func (o *viewersOptions) watched(ctx context.Context, t *target, transport, name
 	if t.pid == 0 {
 		return r, nil
 	}
-	bare, err := bareLoop(ctx, a.frames, o.viewers, group, gap)
+	bare, err := bareLoop(ctx, a.frames, o.viewers, atOnce, gap)
 	if err != nil {
 		return report{}, err
 	}
@@ -132,22 +132,22 @@ type audience struct {
 	finished []time.Time
 }
 
-// openAudience creates a thread and connects n viewers over a transport, sse or ws.
-func openAudience(ctx context.Context, t *target, c *conn, n int, transport string) (*audience, error) {
+// openAudience creates a thread and connects n viewers to servers in turn, over a transport, sse or ws.
+func openAudience(ctx context.Context, g group, c *conn, n int, transport string) (*audience, error) {
 	a := &audience{thread: newThread(), finished: make([]time.Time, n)}
-	if err := a.begin(c, t); err != nil {
+	if err := a.begin(c, g[0]); err != nil {
 		return nil, err
 	}
-	if err := a.connect(t, transport); err != nil {
+	if err := a.connect(g, transport); err != nil {
 		return nil, err
 	}
 	return a, pause(ctx, 300*time.Millisecond) // until opening has no more effect on the measurement
 }
 
-// connect connects the viewers to a server.
-func (a *audience) connect(t *target, transport string) error {
-	for range a.finished {
-		v, err := dial(t.addr)
+// connect connects the viewers to servers in turn.
+func (a *audience) connect(g group, transport string) error {
+	for i := range a.finished {
+		v, err := dial(g[i%len(g)].addr)
 		if err == nil {
 			a.conns = append(a.conns, v)
 			err = v.follow(a, transport)
