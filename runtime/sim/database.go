@@ -47,13 +47,9 @@ func (d *database) open(ctx context.Context, p *process) (data.Store, error) {
 	if !p.w.several() {
 		return d.memory.Open(), nil
 	}
-	slots := p.w.h.Slots
-	if p.w.h.troubled(Refused) { // a run that has lost its events gives its slot back, and is RUNNING until its end is stored
-		slots = 0
-	}
 	return d.memory.OpenBeside(memory.Beside{
 		Lease: lease,
-		Slots: slots,
+		Slots: p.w.h.Slots,
 		Pause: func(at string) {
 			p.w.nap(at, p.n)
 			p.awake()

@@ -12,8 +12,8 @@ import (
 	"github.com/batonrun/baton/runtime/graph"
 )
 
-// loop executes the run's graph until it ends, waits or is taken away, and then waits for every worker and
-// tool it started: one that ignores its context keeps the run's slot until it returns.
+// loop executes the run's graph until it ends, waits or is taken away. The run keeps its slot until its end is stored and each worker
+// and tool that it started has returned, also one that ignores its context.
 func (l *live) loop() {
 	defer l.en.executing.Done()
 	l.execute()
@@ -26,6 +26,7 @@ func (l *live) loop() {
 	l.calls.running.Wait()
 	grace.Stop()
 	l.writeRelease()
+	_ = l.en.awaitEnd(l) // somebody else may end it; an error says that nothing begins here any more
 	l.en.releaseOffer(l.offer)
 	l.bounds.reserved.release()
 	l.en.admission.uncap(data.Name{Project: l.run.Project}, data.Name{Project: l.run.Project, User: l.run.User})
