@@ -52,7 +52,7 @@ func (s *servers) settle() {
 		if quiet++; quiet == 2 {
 			return
 		}
-		s.sleep(20 * time.Millisecond) // a run that is about to make room for another looks idle for a moment
+		s.sleep(300 * time.Millisecond) // a run that is about to make room for another looks idle, also while a read for that is tried again
 	}
 	s.find(rule, "%s", restless)
 }
