@@ -66,7 +66,7 @@ func TestStore(t *testing.T) {
 }
 
 func TestTwoWriters(t *testing.T) {
-	storagetest.RunTwoWriters(t, func(t *testing.T) (x, y data.Store) {
+	storagetest.RunTwoWriters(t, func(t *testing.T) (x, y data.Store, midnight func()) {
 		url := postgrestest.New(t)
 		beside := func() data.Store {
 			db, err := storage.Open(t.Context(), storage.Config{URL: url})
@@ -76,6 +76,10 @@ func TestTwoWriters(t *testing.T) {
 			t.Cleanup(func() { _ = db.Close() })
 			return db
 		}
-		return beside(), beside()
+		return beside(), beside(), func() {
+			connect(t, url).MustExecContext(t.Context(), `
+CREATE TABLE yesterday PARTITION OF events FOR VALUES FROM (date_trunc('day', now(), 'UTC') - interval '1 day') TO (date_trunc('day', now(), 'UTC'));
+UPDATE events SET committed_at = committed_at - interval '1 day'`)
+		}
 	})
 }

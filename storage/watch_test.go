@@ -1,9 +1,11 @@
 package storage
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -116,9 +118,9 @@ func TestWatch_ReplacesAnInstanceByItsSuccessor(t *testing.T) {
 }
 
 // joins opens the database as an instance.
-func joins(t *testing.T, url, instance string, lease time.Duration) *DB {
+func joins(t *testing.T, cfg Config, instance string) *DB {
 	t.Helper()
-	db, err := Open(t.Context(), Config{URL: url, Migrate: true, Lease: lease})
+	db, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,28 +131,55 @@ func joins(t *testing.T, url, instance string, lease time.Duration) *DB {
 	return db
 }
 
-// watchFor watches the others, and shows life, for a time.
-func watchFor(t *testing.T, w *DB, d time.Duration) (gone bool) {
+// lookAfter has a server look at the others once its clock has gone on by d since its last look.
+func lookAfter(t *testing.T, server *DB, d time.Duration) (gone bool) {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < d; <-time.After(20 * time.Millisecond) {
-		look := time.Now()
-		ended, err := w.Watch(t.Context())
-		if err := errors.Join(err, w.Renew(t.Context(), 0)); err != nil {
+	w := server.watcher
+	for {
+		w.mu.Lock()
+		chain := time.Now().Add(longestLook) // a look of a machine that stands still does not count, and is repeated
+		w.watch.ended = chain
+		for id, s := range w.watch.seen {
+			s.since = s.since.Add(-d)
+			w.watch.seen[id] = s
+		}
+		w.mu.Unlock()
+		gone, err := server.Watch(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
-		if d := time.Since(look); d > time.Second {
-			t.Errorf("a look has waited for %v", d)
+		if gone || w.watch.ended != chain {
+			return gone
 		}
-		gone = gone || ended
+		d = 0
 	}
-	return gone
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); <-time.After(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it is never so that %s", what)
+		}
+	}
+}
+
+// count returns the number that a query selects.
+func count(t *testing.T, db *DB, query string) (n int) {
+	t.Helper()
+	if err := db.write.GetContext(t.Context(), &n, query); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // An instance whose batch cannot be written renews its lease between the attempts, and is not fenced.
 func TestWatch_LeavesABusyInstanceAlone(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
-	const lease = 2 * time.Second
-	x, y := joins(t, url, "x", lease), joins(t, url, "y", lease)
+	const lease = time.Hour
+	y := joins(t, Config{URL: url, Migrate: true, Lease: lease}, "y")
+	x := joins(t, Config{URL: url, Lease: lease, LockTimeout: 50 * time.Millisecond}, "x")
 	other, err := openForPlans(t, url).write.BeginTxx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -160,18 +189,12 @@ func TestWatch_LeavesABusyInstanceAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	batch := &data.Batch{Rows: []data.Row{&data.IdempotencyKey{Scope: "key", CreatedAt: time.Now()}}}
-	began := time.Now()
-	for renewed := began; time.Since(began) < 2*lease; {
+	for range 3 {
 		if err := x.Commit(t.Context(), 1, batch); !errors.Is(err, data.ErrUnavailable) {
 			t.Fatalf("Commit: %v, want ErrUnavailable", err)
 		}
-		err := x.KeepLease(t.Context())
-		fenced := watchFor(t, y, time.Millisecond)
-		if time.Since(renewed) > lease { // this machine has stood still, and x with it
-			return
-		}
-		if renewed = time.Now(); err != nil || fenced {
-			t.Fatalf("fenced: %v, %v", fenced, err)
+		if err := x.KeepLease(t.Context()); err != nil || lookAfter(t, y, 3*lease) {
+			t.Fatalf("fenced, %v", err)
 		}
 	}
 	if err := errors.Join(other.Rollback(), x.Commit(t.Context(), 1, batch)); err != nil {
@@ -183,7 +206,7 @@ func TestWatch_LeavesABusyInstanceAlone(t *testing.T) {
 func TestConfirm_WaitsForTheStandby(t *testing.T) {
 	pg := storagetest.StartPostgres(t)
 	url := pg.NewDatabase(t)
-	x := joins(t, url, "x", time.Hour)
+	x := joins(t, Config{URL: url, Migrate: true}, "x")
 	admin := openForPlans(t, url).write
 	exec := func(statement string) {
 		t.Helper()
@@ -231,45 +254,66 @@ func TestConfirm_WaitsForTheStandby(t *testing.T) {
 	}
 }
 
-// A server that was stopped in a transaction is fenced after another lease, and no other waits for it meanwhile. Its transaction
-// is rolled back.
-func TestWatch_EndsATransactionThatStandsStill(t *testing.T) {
+// An instance whose commit lasts longer than its lease is not fenced while the transaction has its row locked. After another lease it
+// is taken for stopped: its session is ended, nothing of the commit is stored, and nobody has waited for it.
+func TestWatch_LeavesALongCommitAnotherLease(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
-	const lease = 300 * time.Millisecond
-	x := joins(t, url, "x", lease)
-	began := time.Now()
-	y := joins(t, url, "y", lease) // its first look is in Join
-	release := make(chan struct{})
-	committed := make(chan error, 1)
-	go func() {
-		committed <- x.Commit(t.Context(), 1, &data.Batch{Asks: make([]data.Ask, 1), Decide: func(int, *data.View) data.Changes {
-			<-release
+	const lease = time.Hour
+	x := joins(t, Config{URL: url, Migrate: true, Lease: lease, LockTimeout: lease}, "x")
+	y := joins(t, Config{URL: url, Lease: lease}, "y")
+	// begins begins a commit that remembers the key once it is released. The lease has expired by the database's clock.
+	begins := func(n int64, key string) (release func(), committed chan error) {
+		if _, err := y.write.ExecContext(t.Context(), "UPDATE instances SET leased_until = clock_timestamp() WHERE id = 'x'"); err != nil {
+			t.Fatal(err)
+		}
+		lookAfter(t, y, 0)
+		begun, released := make(chan struct{}), make(chan struct{})
+		release, committed = sync.OnceFunc(func() { close(released) }), make(chan error, 1)
+		t.Cleanup(release)
+		go func() {
+			committed <- x.Commit(t.Context(), n, &data.Batch{Asks: []data.Ask{{Scope: key}}, Decide: func(int, *data.View) data.Changes {
+				close(begun)
+				<-released
+				return data.Changes{Rows: []data.Row{&data.IdempotencyKey{Scope: key, CreatedAt: time.Now()}}}
+			}})
+		}()
+		select {
+		case <-begun:
+		case err := <-committed:
+			t.Fatal(err)
+		}
+		return release, committed
+	}
+	release, committed := begins(1, "long")
+	for _, d := range []time.Duration{lease, lease / 2} {
+		if lookAfter(t, y, d) {
+			t.Fatal("it is fenced in a commit")
+		}
+	}
+	release()
+	if err := <-committed; err != nil || lookAfter(t, y, lease/2) {
+		t.Fatalf("it is fenced after a long commit, %v", err)
+	}
+
+	release, committed = begins(2, "stopped")
+	if lookAfter(t, y, lease) {
+		t.Fatal("it is fenced in a commit")
+	}
+	until(t, "a stopped transaction is ended", func() bool { return lookAfter(t, y, lease) })
+	for n, key := range []string{"long", "stopped"} {
+		b := &data.Batch{Asks: []data.Ask{{Scope: key}}, Decide: func(_ int, v *data.View) data.Changes {
+			if _, known := v.Remembered[key]; known != (key == "long") {
+				t.Errorf("the commit %q is there: %t", key, known)
+			}
 			return data.Changes{}
-		}})
-	}()
-	for n := int64(0); ; n++ {
-		look := time.Now()
-		gone, err := y.Watch(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		}}
+		if err := y.Commit(t.Context(), int64(n+1), b); err != nil || len(b.Deferred) > 0 {
+			t.Errorf("after the commit %q: %v, deferred %v", key, err, b.Deferred)
 		}
-		if err := y.Renew(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-		if gone {
-			break
-		}
-		if d := time.Since(look); d > time.Second {
-			t.Errorf("a look has waited for %v", d)
-		}
-		<-time.After(lease / 10)
 	}
-	if d := time.Since(began); d < 2*lease {
-		t.Errorf("it was fenced after %v", d)
-	}
-	close(release)
+	release()
 	if err := <-committed; err == nil {
-		t.Error("the transaction was committed")
+		t.Error("the stopped transaction was committed")
 	}
 	if in, err := y.Instance(t.Context(), "x"); err != nil || in.End != data.EndCrashed {
 		t.Errorf("%+v, %v", in, err)
@@ -277,6 +321,91 @@ func TestWatch_EndsATransactionThatStandsStill(t *testing.T) {
 	if gone, err := x.Watch(t.Context()); err == nil || gone {
 		t.Errorf("the fenced one judges others: %t, %v", gone, err)
 	}
+}
+
+// stuck waits until a session of the instance x is blocked in sending to a client that does not read. PostgreSQL's time limits do not
+// end such a session.
+func stuck(t *testing.T, db *DB) {
+	t.Helper()
+	until(t, "a session cannot send", func() bool {
+		return count(t, db, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'baton x' AND wait_event = 'ClientWrite'") == 1
+	})
+}
+
+// A server may be stopped while PostgreSQL sends it a large answer: the session is ended with the fence, and its locks with it.
+func TestWatch_EndsASessionThatNobodyReads(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	const lease = time.Hour
+	y := joins(t, Config{URL: url, Migrate: true, Lease: lease}, "y")
+	p, through := storagetest.NewProxy(t, url)
+	defer p.Restore()
+	x := joins(t, Config{URL: through, Lease: lease}, "x")
+	if err := y.Commit(t.Context(), 1, &data.Batch{Rows: []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: 1}}}}); err != nil {
+		t.Fatal(err)
+	}
+	stop, ended := sync.OnceFunc(func() { p.Stuck.Store(true) }), make(chan error, 1)
+	go func() {
+		ended <- x.asInstance(t.Context(), func(tx *tx) error {
+			if err := tx.exec(lockUnsealed, 1); err != nil {
+				return err
+			}
+			_, err := all(t.Context(), tx, func(rows *sql.Rows) (string, error) {
+				stop()
+				return scalar[string](rows)
+			}, "SELECT repeat('x', 1 << 20) FROM generate_series(1, 64)")
+			return err
+		})
+	}()
+	stuck(t, y)
+	n := int64(1)
+	locked := func() bool {
+		n++
+		b := &data.Batch{Asks: []data.Ask{{Thread: 1}}, Decide: func(int, *data.View) data.Changes { return data.Changes{} }}
+		if err := y.Commit(t.Context(), n, b); err != nil {
+			t.Fatal(err)
+		}
+		return len(b.Deferred) > 0
+	}
+	if lookAfter(t, y, lease) || !locked() {
+		t.Error("the thread is not locked")
+	}
+	until(t, "the server is fenced", func() bool { return lookAfter(t, y, 3*lease) })
+	if locked() {
+		t.Error("the thread of a fenced server is locked")
+	}
+	p.Stuck.Store(false)
+	if err := <-ended; err == nil {
+		t.Error("the answer was read")
+	}
+}
+
+// A stopped server that listens keeps all notifications behind it in PostgreSQL's queue, until it is fenced.
+func TestWatch_EndsAStoppedListener(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	const lease = time.Hour
+	y := joins(t, Config{URL: url, Migrate: true, Lease: lease}, "y")
+	p, through := storagetest.NewProxy(t, url)
+	defer p.Restore()
+	x := joins(t, Config{URL: through, Lease: lease}, "x")
+	b := x.Bus()
+	defer b.Close()
+	now, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Receive(now); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	p.Stuck.Store(true)
+	if _, err := y.write.ExecContext(t.Context(), "SELECT pg_notify($1, repeat('x', 7900) || n) FROM generate_series(1, 3000) n", notifyChannel); err != nil {
+		t.Fatal(err)
+	}
+	stuck(t, y)
+	queued := func() bool { return count(t, y, "SELECT (pg_notification_queue_usage() > 0.002)::int") == 1 }
+	if lookAfter(t, y, lease) || !queued() {
+		t.Error("nothing is in the queue")
+	}
+	until(t, "the server is fenced", func() bool { return lookAfter(t, y, 3*lease) })
+	until(t, "the queue is empty", func() bool { return !queued() })
+	p.Stuck.Store(false)
 }
 
 // Where writing fails, a look fails, and no instance is fenced once writing is possible again.

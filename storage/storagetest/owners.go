@@ -103,9 +103,17 @@ func testTakeOver(t *testing.T, x, y *fixture) {
 	y.wantLog(t, runs[0], 6)
 }
 
-// A run that is released a second time is another orphan: a take-over that was prepared before is refused.
+// A run that is released a second time is another orphan: a take-over that was prepared before is refused, also when the log of then is in
+// the partition of another day.
 func testReleasedTwice(t *testing.T, x, y *fixture) {
-	run := x.owned(t, "a")
+	testReleases(t, x, y, x.owned(t, "a"))
+	run := x.owned(t, "b")
+	x.midnight()
+	testReleases(t, x, y, run)
+}
+
+// testReleases has both instances release a run of x that has three events.
+func testReleases(t *testing.T, x, y *fixture, run *data.Run) {
 	release := func(f *fixture, instance, mark string) {
 		t.Helper()
 		wantRefusal(t, "release", f.command(t, &decide.Release{Thread: run.ThreadKey, Run: run.Key, Instance: instance, Mark: mark}), nil)

@@ -15,6 +15,7 @@ import (
 type Proxy struct {
 	Silent atomic.Bool  // swallows data and the ends of connections
 	Mute   atomic.Bool  // is Silent in the direction from the database to the program alone
+	Stuck  atomic.Bool  // reads nothing that the database sends, and ends no connection, as a program that is stopped
 	Away   atomic.Bool  // accepts no connection: see Cut
 	Delay  atomic.Int64 // of each piece of data, in nanoseconds
 	Left   atomic.Int64 // how many more pieces it passes on, in either direction, before the one it cuts at
@@ -43,6 +44,7 @@ func NewProxy(tb testing.TB, databaseURL string) (*Proxy, string) {
 	go p.serve() // ends with the listener
 	tb.Cleanup(func() {
 		_ = l.Close()
+		p.Stuck.Store(false)
 		p.Cut()
 	})
 	u.Host = l.Addr().String()
@@ -63,6 +65,7 @@ func (p *Proxy) Cut() {
 func (p *Proxy) Restore() {
 	p.Silent.Store(false)
 	p.Mute.Store(false)
+	p.Stuck.Store(false)
 	p.Away.Store(false)
 	p.Delay.Store(0)
 	p.Left.Store(math.MaxInt64)
@@ -106,6 +109,9 @@ func (p *Proxy) copy(to io.WriteCloser, from net.Conn, back bool) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
+		for (back || err != nil) && p.Stuck.Load() {
+			<-time.After(time.Millisecond)
+		}
 		if p.Silent.Load() || back && p.Mute.Load() {
 			if err != nil {
 				return

@@ -130,7 +130,8 @@ func Run(t *testing.T, open func(t *testing.T) data.Store) {
 // fixture is a joined store that counts its commits.
 type fixture struct {
 	data.Store
-	n int64 // the last commit
+	n        int64  // the last commit
+	midnight func() // of RunTwoWriters
 }
 
 // try makes the next commit, and counts it if it succeeds.

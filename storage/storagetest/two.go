@@ -11,8 +11,9 @@ import (
 )
 
 // RunTwoWriters tests that two instances may write one database at the same time. Each call of open must return two Stores of
-// one new database, neither of which has joined, and close them when the test ends.
-func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store)) {
+// one new database, neither of which has joined, and close them when the test ends. Events that were committed before a call of midnight
+// are of the day before.
+func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store, midnight func())) {
 	for _, test := range []struct {
 		name string
 		run  func(t *testing.T, x, y *fixture)
@@ -33,8 +34,8 @@ func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store)) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			a, b := open(t)
-			x, y := &fixture{Store: a}, &fixture{Store: b}
+			a, b, midnight := open(t)
+			x, y := &fixture{Store: a, midnight: midnight}, &fixture{Store: b}
 			if err := errors.Join(x.Join(t.Context(), "x", ""), y.Join(t.Context(), "y", "")); err != nil {
 				t.Fatal(err)
 			}
