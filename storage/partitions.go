@@ -22,6 +22,10 @@ SELECT clock_timestamp()`
 	partitionExists = `
 SELECT to_regclass(?) IS NOT NULL`
 
+	// A partition cannot be created once events of its day are stored in events_default.
+	hasStray = `
+SELECT EXISTS (SELECT 1 FROM events_default WHERE committed_at >= ? AND committed_at < ?)`
+
 	createPartition = `
 CREATE TABLE %[1]s (LIKE events INCLUDING ALL) WITH (toast_tuple_target = 8160)`
 
@@ -91,16 +95,21 @@ func (c *committer) prepareDays(ctx context.Context) {
 	c.prepared = today.Add(25 * time.Hour)
 }
 
+// createDay creates a day's partition, unless it exists or events of the day are stored without one: then the next day has one again.
 func createDay(tx *tx, day time.Time) error {
-	name := day.Format(partitionFormat)
+	name, next := day.Format(partitionFormat), day.AddDate(0, 0, 1)
 	exists, err := one(tx.ctx, tx, scalar[bool], partitionExists, name)
 	if err != nil || exists {
+		return err
+	}
+	stray, err := one(tx.ctx, tx, scalar[bool], hasStray, day, next)
+	if err != nil || stray {
 		return err
 	}
 	if err := tx.define(fmt.Sprintf(createPartition, name)); err != nil {
 		return err
 	}
-	return tx.define(fmt.Sprintf(attachPartition, name, day.Format(boundFormat), day.AddDate(0, 0, 1).Format(boundFormat)))
+	return tx.define(fmt.Sprintf(attachPartition, name, day.Format(boundFormat), next.Format(boundFormat)))
 }
 
 // dropDays drops partitions of past days whose events are all sealed, oldest first, so that the unsealed events of a

@@ -1,7 +1,9 @@
 package storage
 
 import (
+	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,5 +116,60 @@ func TestDaysEndByTheDatabasesClock(t *testing.T) {
 	days, err := all(t.Context(), db.read, scalar[string], selectPartitions)
 	if err != nil || len(days) != 2 {
 		t.Errorf("of today and tomorrow %v is left, %v", days, err)
+	}
+}
+
+// Beside a dump, which locks all tables, servers start and write, and none is fenced. The events of that day have no partition, but those
+// of the next day have one.
+func TestServers_GoOnBesideADump(t *testing.T) {
+	url := storagetest.Postgres(t).NewDatabase(t)
+	const lease = time.Hour
+	y := joins(t, Config{URL: url, Migrate: true, Lease: lease}, "y")
+	days := func() []string {
+		t.Helper()
+		days, err := all(t.Context(), y.read, scalar[string], selectPartitions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return days
+	}
+	for _, day := range days() {
+		if _, err := y.write.ExecContext(t.Context(), fmt.Sprintf(dropPartition, day)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dump, err := openForPlans(t, url).write.BeginTxx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dump.Rollback() //nolint:errcheck // it is over then
+	if _, err := dump.ExecContext(t.Context(), `DO $$ DECLARE name text;
+BEGIN FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP EXECUTE 'LOCK TABLE ' || name || ' IN ACCESS SHARE MODE'; END LOOP; END $$`); err != nil {
+		t.Fatal(err)
+	}
+	x := joins(t, Config{URL: url, Lease: lease, LockTimeout: 50 * time.Millisecond}, "x")
+	n := int64(0)
+	say := func() {
+		t.Helper()
+		n++
+		events := []data.StoredEvent{{ThreadKey: 1, ID: n, RunKey: 1, Payload: []byte("{}")}}
+		if err := x.Commit(t.Context(), n, &data.Batch{Events: events}); err != nil || lookAfter(t, y, 3*lease) {
+			t.Fatalf("fenced, %v", err)
+		}
+	}
+	for range 3 {
+		say()
+	}
+	if got := days(); len(got) > 0 {
+		t.Errorf("the dump has not locked the tables: there are %v", got)
+	}
+	if err := dump.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	x.prepared = time.Time{} // a minute later
+	say()
+	now, err := x.Now(t.Context())
+	if tomorrow := now.AddDate(0, 0, 1).Format(partitionFormat); err != nil || !slices.Equal(days(), []string{tomorrow}) {
+		t.Errorf("there are partitions %v, %v, want %s", days(), err, tomorrow)
 	}
 }

@@ -25,7 +25,7 @@ import (
 var (
 	onlyPostgres = []string{
 		"selectSession",
-		"appendEvents", "lockPartitions", "partitionExists", "selectPartitions", "deleteStray",
+		"appendEvents", "lockPartitions", "partitionExists", "hasStray", "selectPartitions", "deleteStray",
 		"reserveKeys", "lockInstances", "lockNames", "selectThreadKeys", "lockJoining",
 		"selectServerVersion", "selectClock", "selectThreadsByID",
 		"lookAtInstances", "drainServer", "fenceSilent", "endSessions", "countOthers", "insertServer", "deleteServers", "selectIdentity",
@@ -44,7 +44,7 @@ var (
 
 // mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.
 var mayScan = []string{
-	"selectVersion", "selectOldest", "selectInstances", "selectPartitions", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "selectServers", "deleteTies", "endSessions", "leaveDuties", "selectIdentity",
+	"selectVersion", "selectOldest", "selectInstances", "selectPartitions", "hasStray", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "selectServers", "deleteTies", "endSessions", "leaveDuties", "selectIdentity",
 	"selectLastKey", "selectEndedOfProject", "selectCallsOfProject",
 	"selectRecorded", // SQLite's word for reading a subquery's rows
 }
