@@ -183,6 +183,7 @@ func (d *doctor) database(ctx context.Context, cfg config.Config) (server string
 	if err == nil && r.Skew.Abs() > 2*time.Second {
 		d.fault("clock", "The clock of the database is %s ahead of this machine's; the times of runs and approvals depend on both. Synchronize both clocks.", r.Skew)
 	}
+	d.activity(&r)
 	if r.Dir == "" {
 		if err == nil && r.Schema >= r.Wanted {
 			d.cluster(ctx, cfg.Database)
@@ -195,6 +196,23 @@ func (d *doctor) database(ctx context.Context, cfg config.Config) (server string
 		d.ok("server", "A server uses the database%s.", atAddress(server))
 	}
 	return server
+}
+
+// activity checks what other sessions of PostgreSQL do to all.
+func (d *doctor) activity(r *storage.Report) {
+	for _, s := range r.Snapshots {
+		from := ""
+		if s.Addr != "" {
+			from = " at " + s.Addr
+		}
+		d.note("database", "Session %d (application_name %q, user %s%s) has had a snapshot of the database since %s. Until its transaction ends, PostgreSQL cannot remove dead rows, "+
+			"and commits become slower. If nobody needs it, end it: SELECT pg_terminate_backend(%d). Take long dumps from a replica.",
+			s.PID, s.Application, s.User, from, s.Since.Format(time.DateTime), s.PID)
+	}
+	if r.Queue > 0.25 {
+		d.fault("database", "PostgreSQL's queue of notifications is %.0f %% full: a session that listens does not read them. Once it is full, hints between servers and all other "+
+			"notifications fail. End the session: in pg_stat_activity its wait_event is ClientWrite, or it has been in a transaction for long.", 100*r.Queue)
+	}
 }
 
 // cluster shows the servers of a cluster, and how they differ.

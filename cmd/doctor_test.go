@@ -1,7 +1,10 @@
 package cmd_test
 
 import (
+	"database/sql"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -110,6 +113,45 @@ func TestDoctor_ReachesPostgresAndNATS(t *testing.T) {
 	args := []string{"doctor", "--database", url, "--listen", freeAddr(t)}
 	if r := baton(t.Context(), args...).want(t, 0); !strings.Contains(r.stdout, "is reachable (PostgreSQL ") || !strings.Contains(r.stdout, "and empty") ||
 		!strings.Contains(r.stdout, "NATS is reachable") {
+		t.Errorf("got\n%s", r.stdout)
+	}
+}
+
+// The test lets transactions be older than they are, and the queue fuller.
+func TestDoctor_NamesOldSnapshotsOfPostgres(t *testing.T) {
+	t.Chdir(t.TempDir())
+	url := storagetest.Postgres(t).NewDatabase(t)
+	db, err := sql.Open("postgres", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), `
+CREATE FUNCTION pg_notification_queue_usage() RETURNS float8 LANGUAGE sql AS 'SELECT 0.2::float8';
+CREATE VIEW pg_stat_activity AS
+SELECT pid, usename, application_name, client_addr, datname, backend_type, backend_xmin, backend_xid, xact_start - interval '10 minutes' AS xact_start
+FROM pg_catalog.pg_stat_activity WHERE pid <> pg_backend_pid()`); err != nil {
+		t.Fatal(err)
+	}
+	dump, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dump.Rollback() //nolint:errcheck // it is over then
+	var pid int
+	if err := dump.QueryRowContext(t.Context(), "SELECT pg_backend_pid() FROM set_config('application_name', 'pg_dump', TRUE)").Scan(&pid); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"doctor", "--database", url + "&search_path=public,pg_catalog", "--listen", freeAddr(t)}
+	session := fmt.Sprintf(`Session %d (application_name "pg_dump", user postgres at 127.0.0.1) has had a snapshot of the database since `, pid)
+	if r := baton(t.Context(), args...).want(t, 0); !strings.Contains(r.stdout, session) || strings.Contains(r.stdout, "queue of notifications") {
+		t.Errorf("got\n%s\nwant %s", r.stdout, session)
+	}
+	_, err = db.ExecContext(t.Context(), `CREATE OR REPLACE FUNCTION pg_notification_queue_usage() RETURNS float8 LANGUAGE sql AS 'SELECT 0.3::float8'`)
+	if err := errors.Join(err, dump.Rollback()); err != nil {
+		t.Fatal(err)
+	}
+	if r := baton(t.Context(), args...).want(t, 1); strings.Contains(r.stdout, "snapshot") || !strings.Contains(r.stdout, "queue of notifications is 30 % full") {
 		t.Errorf("got\n%s", r.stdout)
 	}
 }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -20,6 +21,17 @@ SELECT current_setting('server_version')`
 
 	selectClock = `
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint`
+
+	selectQueueUsage = `
+SELECT pg_notification_queue_usage()`
+
+	// selectSnapshots reads the old transactions that keep PostgreSQL from removing rows. One that has neither read nor written does not.
+	selectSnapshots = `
+SELECT pid, COALESCE(usename, ''), COALESCE(application_name, ''), COALESCE(host(client_addr), ''), xact_start
+FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend' AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
+	AND xact_start < clock_timestamp() - interval '5 minutes'
+ORDER BY xact_start LIMIT 10`
 )
 
 // Report is the result of Inspect. Fields that do not apply are zero.
@@ -35,7 +47,16 @@ type Report struct {
 	Held      bool   // a server has the SQLite database
 	Holder    string // where it listens, if it says so
 
-	Skew time.Duration // how far PostgreSQL's clock is ahead of this machine's
+	Skew      time.Duration // how far PostgreSQL's clock is ahead of this machine's
+	Queue     float64       // how full PostgreSQL's queue of notifications is, up to 1
+	Snapshots []Snapshot    // the oldest in the PostgreSQL database
+}
+
+// Snapshot is a transaction that has had a snapshot of a PostgreSQL database for more than five minutes.
+type Snapshot struct {
+	PID                     int
+	User, Application, Addr string // Addr is empty for a local client
+	Since                   time.Time
 }
 
 // Inspect examines a database without changing it, also while a server has it. An error says why a server could not
@@ -58,7 +79,7 @@ func Inspect(ctx context.Context, cfg Config) (r Report, err error) {
 	}
 	defer func() { err = errors.Join(err, reads.Close()) }()
 	pool := &pool{DB: reads, d: d}
-	if err := r.software(ctx, d, pool); err != nil {
+	if err := errors.Join(r.software(ctx, d, pool), r.activity(ctx, d, pool)); err != nil {
 		return r, err
 	}
 	r.Exists = true
@@ -143,4 +164,19 @@ func (r *Report) software(ctx context.Context, d *dialect, q querier) (err error
 	took := time.Since(before)
 	r.Skew = time.UnixMilli(at).Sub(before.Add(took / 2)).Round(time.Millisecond)
 	return nil
+}
+
+// activity reads what other sessions of PostgreSQL do to all.
+func (r *Report) activity(ctx context.Context, d *dialect, q querier) (err error) {
+	if d.single {
+		return nil
+	}
+	if r.Queue, err = one(ctx, q, scalar[float64], selectQueueUsage); err != nil {
+		return err
+	}
+	r.Snapshots, err = all(ctx, q, func(rows *sql.Rows) (s Snapshot, err error) {
+		err = rows.Scan(&s.PID, &s.User, &s.Application, &s.Addr, timeInto{&s.Since})
+		return s, err
+	}, selectSnapshots)
+	return err
 }

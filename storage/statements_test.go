@@ -27,7 +27,7 @@ var (
 		"selectSession",
 		"appendEvents", "lockPartitions", "partitionExists", "hasStray", "selectPartitions", "deleteStray",
 		"reserveKeys", "lockInstances", "lockNames", "selectThreadKeys", "lockJoining",
-		"selectServerVersion", "selectClock", "selectThreadsByID",
+		"selectServerVersion", "selectClock", "selectQueueUsage", "selectSnapshots", "selectThreadsByID",
 		"lookAtInstances", "drainServer", "fenceSilent", "endSessions", "countOthers", "insertServer", "deleteServers", "selectIdentity",
 		"insertChunk", "selectChunk", "deleteChunks", "tellAbout", "tellLoad", "selectServers",
 		"selectDuty", "takeDuty", "holdDuty", "leaveDuties", "countRunningOfProjects", "countRunningOfUsers", "countQueued",
@@ -44,7 +44,7 @@ var (
 
 // mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.
 var mayScan = []string{
-	"selectVersion", "selectOldest", "selectInstances", "selectPartitions", "hasStray", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "selectServers", "deleteTies", "endSessions", "leaveDuties", "selectIdentity",
+	"selectVersion", "selectOldest", "selectInstances", "selectPartitions", "hasStray", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "selectServers", "deleteTies", "endSessions", "leaveDuties", "selectIdentity", "selectSnapshots",
 	"selectLastKey", "selectEndedOfProject", "selectCallsOfProject",
 	"selectRecorded", // SQLite's word for reading a subquery's rows
 }
