@@ -18,7 +18,7 @@ func (s *Server) CreateAPIKey(ctx context.Context, user string, projects []strin
 	return text, row.ID, s.db.PutAPIKey(ctx, &row, nil)
 }
 
-// RevokeAPIKey revokes a key and ends its streams on this server immediately. It fails with runtime.ErrNotFound when the key does
+// RevokeAPIKey revokes a key and ends its streams: on this server immediately, on other servers of the database as EndCredential does. It fails with runtime.ErrNotFound when the key does
 // not exist or was revoked before.
 func (s *Server) RevokeAPIKey(ctx context.Context, id string) error {
 	if err := s.db.RevokeAPIKey(ctx, id, time.Now(), nil); err != nil {
@@ -28,7 +28,7 @@ func (s *Server) RevokeAPIKey(ctx context.Context, id string) error {
 	return nil
 }
 
-// revoked ends the streams of a key on this server.
+// revoked ends the use of a key.
 func (s *Server) revoked(id string) {
 	s.keys.Forget(id)
 	s.EndCredential(id)
@@ -38,6 +38,15 @@ func (s *Server) revoked(id string) {
 // the database within a minute. Open streams stay open.
 func (s *Server) ResetSecrets(ctx context.Context) error { return s.rt.ResetSecrets(ctx) }
 
-// EndCredential ends immediately the streams of a credential, named as in Identity.Credential. A Watcher need not call it, because
-// the server asks it every minute.
-func (s *Server) EndCredential(id string) { s.web.EndCredential(id) }
+// EndCredential ends immediately the streams of a credential, named as in Identity.Credential. Other servers of the database ask their
+// Watcher about it at once, unless the hint to them is lost. A Watcher need not call it, because each server asks it every minute.
+func (s *Server) EndCredential(id string) {
+	s.web.EndCredential(id)
+	s.rt.HintRevoked(id)
+}
+
+// checkRevoked reads the credentials again that another server may have revoked, and ends the streams of those that were.
+func (s *Server) checkRevoked(ctx context.Context, were func(credential string) bool) {
+	s.keys.Recheck(were)
+	s.web.CheckCredentials(ctx, were)
+}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/storage/postgrestest"
 )
 
 // made is a key in the answer of the route that creates it.
@@ -138,6 +140,48 @@ func TestKeys_RevokingEndsStreams(t *testing.T) {
 		case <-o.ended:
 		case <-time.After(patience):
 			t.Errorf("%s has not ended", o.name)
+		}
+	}
+}
+
+// A key that was revoked at one server is refused at once by another that has just used it, and a third one ends its streams. Without
+// hints that takes up to 30 seconds and a minute.
+func TestKeys_RevokedAtAllServers(t *testing.T) {
+	database := postgrestest.New(t)
+	x, y, z := openWithKeys(t, database), openWithKeys(t, database), openWithKeys(t, database)
+	root, _ := ofRole(t, x, "root", runtime.RoleAdmin, "p1")
+	alice := keyOf(t, x, root, `{"user":"alice","role":"user"}`)
+	for _, s := range []*baton.Server{x, y, z} { // until they know and hear each other
+		knows := func() bool {
+			list := answer(t, send(t, "GET", s.URL()+"/api/v1/servers", "", "Authorization", root))
+			shown := httptest.NewRecorder()
+			s.Metrics().ServeHTTP(shown, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+			return strings.Count(list, `"version":"`) == 3 && strings.Contains(shown.Body.String(), "baton_hints_deaf 0")
+		}
+		for !knows() {
+			<-time.After(10 * time.Millisecond)
+		}
+	}
+	all := openAll(t, z, alice.Key, 2*time.Second)
+	if got := status(t, "GET", y.URL()+"/api/v1/me", "Authorization", alice.Key); got != http.StatusOK {
+		t.Fatalf("before: %d", got)
+	}
+	if got := status(t, "DELETE", x.URL()+"/api/projects/p1/keys/"+alice.ID, "Authorization", root); got != http.StatusNoContent {
+		t.Fatalf("revoked: %d", got)
+	}
+	late := time.After(10 * time.Second)
+	for status(t, "GET", y.URL()+"/api/v1/me", "Authorization", alice.Key) != http.StatusUnauthorized {
+		select {
+		case <-late:
+			t.Fatal("the key is still accepted")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	for _, o := range all {
+		select {
+		case <-o.ended:
+		case <-late:
+			t.Fatalf("%s has not ended", o.name)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (s *Server) Start(ctx context.Context) (err error) {
 	}
 	var files *attach.Files
 	files, s.blobs = newFiles(cfg, s.db)
-	if s.rt, err = newRuntime(ctx, cfg, s.reg, s.db, files, s.Addr(), s.watch); err != nil {
+	if s.rt, err = newRuntime(ctx, cfg, s.reg, s.db, files, s.Addr(), s.watch, s.checkRevoked); err != nil {
 		return err
 	}
 	s.keys = apikey.NewKeys(s.db)

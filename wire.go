@@ -79,7 +79,7 @@ func newFiles(cfg *Config, db *storage.DB) (*attach.Files, io.Closer) {
 }
 
 // newRuntime returns the engine on db. Its clients reach it at addr, which may be empty.
-func newRuntime(ctx context.Context, cfg *Config, reg *host.Registry, db *storage.DB, files *attach.Files, addr string, watch *metrics.Metrics) (*runtime.Runtime, error) {
+func newRuntime(ctx context.Context, cfg *Config, reg *host.Registry, db *storage.DB, files *attach.Files, addr string, watch *metrics.Metrics, revoked func(context.Context, func(string) bool)) (*runtime.Runtime, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func newRuntime(ctx context.Context, cfg *Config, reg *host.Registry, db *storag
 	engine := runtime.Config{
 		Identity:    runtime.Identity{Name: host, Version: cfg.Version, Schema: db.Schema(), Role: cfg.Role, Labels: cfg.Labels, Settings: cfg.common()},
 		Attachments: files,
-		Store:       db, Bus: hints, Registry: reg, Log: cfg.Log, Addr: addr,
+		Store:       db, Bus: hints, Revoked: revoked, Registry: reg, Log: cfg.Log, Addr: addr,
 		Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),
 
 		Limits: runtime.Limits{

@@ -66,6 +66,9 @@ type Config struct {
 	Bus       bus.Bus       // tells other servers of the database soon what concerns them; without it they look four times a second
 	Heartbeat time.Duration // between two checks of the instance's own lease, default 1 s
 
+	// Revoked is called when another server may have revoked the credentials that were reports. It may be nil.
+	Revoked func(ctx context.Context, were func(credential string) bool)
+
 	Accounts bool // separate users: each sees only its own data unless its role allows more
 	Audit    bool // record every change with its author
 
@@ -214,6 +217,7 @@ func New(cfg Config) (*Runtime, error) {
 		},
 		Measures: cfg.Measures, Tracer: cfg.Tracer, Identity: cfg.Identity,
 		Offered: func(all *host.Registry) { rt.feeds.SetAgents(agentNames(all)) },
+		Revoked: cfg.Revoked,
 		Limits:  cfg.Limits, Caps: caps, MaxAttempts: cfg.MaxAttempts, NoPrompts: cfg.NoPrompts, Light: cfg.LightBytes,
 		Bytes: cfg.RunsBytes, BytesPerUser: cfg.ofUser(cfg.RunsBytes),
 		Said: cfg.RunsMessages, SaidPerProject: cfg.ofProject(cfg.RunsMessages), SaidPerUser: cfg.ofUser(cfg.RunsMessages), SaidPerRun: cfg.RunMessages,

@@ -50,6 +50,9 @@ func (s *secrets) Secret(ctx context.Context, purpose string) (string, error) {
 	return value, nil
 }
 
+// HintRevoked makes the other servers of the database check a credential that was revoked: see Config.Revoked. The hint may be lost.
+func (rt *Runtime) HintRevoked(credential string) { rt.work.HintRevoked(credential) }
+
 // ResetSecrets voids everything that was signed or sealed until now: tickets, signed URLs and the cursors of lists.
 // It takes effect here at once, and on other servers of the database within a minute.
 func (s *secrets) ResetSecrets(ctx context.Context) error {

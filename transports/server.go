@@ -220,6 +220,12 @@ func (s *Server) Serve(ln net.Listener) error {
 // is asked each minute.
 func (s *Server) EndCredential(id string) { s.terms.End(id) }
 
+// CheckCredentials asks the Watcher now about the credentials of open streams for which which returns true, instead of within a
+// minute, and ends the streams of those that have ended. It blocks for as long as the Watcher does.
+func (s *Server) CheckCredentials(ctx context.Context, which func(id string) bool) {
+	s.terms.Check(ctx, which)
+}
+
 // listening returns the configuration of listeners.
 func (s *Server) listening() stream.ListenerConfig {
 	return stream.ListenerConfig{

@@ -1,6 +1,8 @@
 package bus
 
 import (
+	"hash/fnv"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -20,15 +22,16 @@ const (
 	Orphans             // all: RUNNING runs have lost their server
 	Watch               // lists: the sender has viewers of them
 	Changed             // lists: they have changed
+	Revoked             // credentials, by KeyOf: they were revoked
 	kinds
 )
 
-var kindNames = [kinds]string{"want", "look", "cancel", "inbox", "queue", "orphans", "watch", "changed"}
+var kindNames = [kinds]string{"want", "look", "cancel", "inbox", "queue", "orphans", "watch", "changed", "revoked"}
 
 const (
 	protocol = "1"
 	// mostBytes is the size of the keys of one kind in a datagram, and mostKeys the number of keys that can fit.
-	mostBytes = 960
+	mostBytes = 850
 	mostKeys  = mostBytes / 2
 	// longestName is the size of the longest sender's name.
 	longestName = 100
@@ -42,6 +45,12 @@ type Keys struct {
 
 // Empty reports whether there are no keys.
 func (k *Keys) Empty() bool { return !k.All && len(k.keys) == 0 }
+
+// Has reports whether a key is among the keys.
+func (k *Keys) Has(key int64) bool {
+	_, ok := k.keys[key]
+	return ok || k.All
+}
 
 // List returns the keys in their order, unless they are All.
 func (k *Keys) List() []int64 { return slices.Sorted(maps.Keys(k.keys)) }
@@ -66,6 +75,13 @@ func (k *Keys) merge(other *Keys) {
 	for key := range other.keys {
 		k.add(key)
 	}
+}
+
+// KeyOf returns the key of a name. Two names of one key are unlikely, and only make a server read more than it needs.
+func KeyOf(name string) int64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, name)
+	return int64(h.Sum64() >> 16) //nolint:gosec // 48 bits
 }
 
 // Hints are the keys of each kind.

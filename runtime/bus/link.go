@@ -183,7 +183,9 @@ func (l *Link) take(d *datagram) {
 			l.heard = at
 		}
 		if deaf && now.Sub(l.heard) <= hearsFor { // others may have sent something until now
-			l.in[Look], l.in[Changed] = Keys{All: true}, Keys{All: true}
+			for _, kind := range []Kind{Look, Changed, Revoked} {
+				l.in[kind] = Keys{All: true}
+			}
 			wake(l.arrived)
 		}
 		return

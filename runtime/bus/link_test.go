@@ -143,7 +143,7 @@ func TestLink_KnowsThatItIsDeaf(t *testing.T) {
 		hears("lost", false)
 		fault.Store(&bus.Fault{Doubled: true, Delay: 100 * time.Millisecond})
 		hears("doubled", true)
-		if h := a.Take(); !h[bus.Look].All || !h[bus.Changed].All {
+		if h := a.Take(); !h[bus.Look].All || !h[bus.Changed].All || !h[bus.Revoked].All {
 			t.Error("it does not look at all")
 		}
 		fault.Store(&bus.Fault{Delay: 3 * time.Second})

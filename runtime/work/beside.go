@@ -233,6 +233,9 @@ func (en *Engine) heed(h bus.Hints) {
 		default:
 		}
 	}
+	if revoked := h[bus.Revoked]; !revoked.Empty() && en.cfg.Revoked != nil {
+		en.cfg.Revoked(ctx, func(credential string) bool { return revoked.Has(bus.KeyOf(credential)) })
+	}
 }
 
 // executesAny reports whether this instance executes one of the runs.

@@ -53,6 +53,8 @@ type Config struct {
 	Identity Identity
 	// Offered is called with the plugins of all servers once they have changed.
 	Offered func(*host.Registry)
+	// Revoked is called when another server may have revoked the credentials that were reports. It may be nil.
+	Revoked func(ctx context.Context, were func(credential string) bool)
 
 	// Attachment opens an attachment of a user of a project; nil when there are none.
 	Attachment func(ctx context.Context, project, user, bucket, path string) (data.Attachment, io.ReadCloser, error)

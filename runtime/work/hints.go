@@ -33,6 +33,9 @@ func (h *hints) connect(wanted func(kind bus.Kind, most int) []int64) {
 	h.linking.Go(func() { h.link.Run(h.unlinked, wanted) }) // ends with disconnect, or when the engine is abandoned
 }
 
+// HintRevoked makes the other servers check a credential.
+func (h *hints) HintRevoked(credential string) { h.link.Hint(bus.Revoked, bus.KeyOf(credential)) }
+
 // disconnect sends the last hints.
 func (h *hints) disconnect() {
 	h.unlink()

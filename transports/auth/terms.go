@@ -172,6 +172,14 @@ func (t *Terms) endThose(meant func(termKey) bool) {
 	}
 }
 
+// Check looks now at the credentials that are meant, as the watch does within a minute.
+func (t *Terms) Check(ctx context.Context, meant func(credential string) bool) {
+	t.mu.Lock()
+	keys := slices.Collect(maps.Keys(t.open))
+	t.mu.Unlock()
+	t.look(ctx, slices.DeleteFunc(keys, func(key termKey) bool { return !meant(key.credential) && !meant(key.watched) }))
+}
+
 // Close stops the watch. Open streams end only when their credentials expire.
 func (t *Terms) Close() {
 	t.mu.Lock()
@@ -197,7 +205,9 @@ func (t *Terms) watch() {
 		if !ok {
 			return
 		}
-		t.look(keys)
+		ctx, cancel := context.WithTimeout(context.Background(), t.every/2)
+		t.look(ctx, keys)
+		cancel()
 	}
 }
 
@@ -210,7 +220,7 @@ func (t *Terms) held() (keys []termKey, ok bool) {
 }
 
 // look ends the streams of expired credentials, by the wall clock, which may have been set, and of revoked ones.
-func (t *Terms) look(keys []termKey) {
+func (t *Terms) look(ctx context.Context, keys []termKey) {
 	now := time.Now().Round(0)
 	watched := make(map[string]struct{}, len(keys))
 	for _, key := range keys {
@@ -223,8 +233,6 @@ func (t *Terms) look(keys []termKey) {
 	if t.watcher == nil || len(watched) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), t.every/2)
-	defer cancel()
 	ended, err := t.watcher.Ended(ctx, slices.Collect(maps.Keys(watched)))
 	if err != nil {
 		t.log.Warn("it is not known which credentials were revoked", "error", err)

@@ -29,7 +29,7 @@ const (
 	lookups    = 2               // concurrent lookups of unknown keys, so that made-up keys do not delay known ones
 )
 
-// Keys authenticates requests with an API key. It caches keys, and thus their revocation, for 30 s.
+// Keys authenticates requests with an API key. It caches keys for 30 s, so a revocation takes as long unless Forget or Recheck is called.
 type Keys struct {
 	store Store
 	slots *semaphore.Weighted // of lookups
@@ -38,7 +38,7 @@ type Keys struct {
 	mu      sync.Mutex // guards the fields below
 	known   map[string]*entry
 	unknown map[string]time.Time // when the database was found to have no such key
-	forgot  map[string]time.Time // when Forget was called: older lookups are not cached
+	changed time.Time            // when keys may have been revoked: older lookups are not cached
 }
 
 var (
@@ -57,7 +57,7 @@ type entry struct {
 func NewKeys(s Store) *Keys {
 	return &Keys{
 		store: s, slots: semaphore.NewWeighted(lookups), known: make(map[string]*entry),
-		unknown: make(map[string]time.Time), forgot: make(map[string]time.Time),
+		unknown: make(map[string]time.Time),
 	}
 }
 
@@ -159,10 +159,10 @@ func (k *Keys) look(ctx context.Context, ids []string) (map[string]*entry, error
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if !asked.After(k.changed) {
+		return found, nil
+	}
 	for _, id := range ids {
-		if at, ok := k.forgot[id]; ok && !asked.After(at) {
-			continue
-		}
 		if e := found[id]; e != nil {
 			keep(k.known, id, e, maxKnown)
 			delete(k.unknown, id)
@@ -222,5 +222,18 @@ func (k *Keys) Forget(id string) {
 	delete(k.known, id)
 	delete(k.unknown, id)
 	k.asked.Forget(id) // a new lookup must not share the result of an old one
-	keep(k.forgot, id, time.Now(), maxKnown)
+	k.changed = time.Now()
+}
+
+// Recheck makes the next use of each key that is meant read it from the database again.
+func (k *Keys) Recheck(meant func(id string) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for id, e := range k.known {
+		if meant(id) {
+			e.checked = time.Time{}
+			k.asked.Forget(id)
+		}
+	}
+	k.changed = time.Now()
 }
