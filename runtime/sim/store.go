@@ -119,8 +119,8 @@ func (f *faulty) Appended(ctx context.Context, runs []int64) (map[int64]int, err
 	return living(f, func() (map[int64]int, error) { return f.Store.Appended(ctx, runs) })
 }
 
-func (f *faulty) Claimable(ctx context.Context, thread, key int64, limit int) ([]data.RunHead, error) {
-	return living(f, func() ([]data.RunHead, error) { return f.Store.Claimable(ctx, thread, key, limit) })
+func (f *faulty) BusyThreads(ctx context.Context, threads []int64) ([]int64, error) {
+	return living(f, func() ([]int64, error) { return f.Store.BusyThreads(ctx, threads) })
 }
 
 // Commit passes the batch on unless the process dies first.

@@ -113,6 +113,13 @@ func (a *admission) cappedScope(r *data.RunHead) quota.Scope {
 	return quota.None
 }
 
+// isCapped reports whether runs of a user have reached a limit over all instances.
+func (a *admission) isCapped(user data.Name) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.capped[user] || a.capped[data.Name{Project: user.Project}]
+}
+
 // cap admits no more runs of a project or a user until uncap.
 func (a *admission) cap(of data.Name) {
 	a.mu.Lock()

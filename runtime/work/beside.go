@@ -224,7 +224,7 @@ func (en *Engine) heed(h bus.Hints) {
 			en.lookAt(thread)
 			free--
 		default:
-			en.queue.foundElsewhere(thread)
+			en.queue.foundElsewhere(elsewhere{thread: thread})
 		}
 	}
 	if h[bus.Orphans].All {

@@ -38,8 +38,8 @@ func (d *dispatcher) dispatch() {
 		for _, thread := range d.queue.noRoom() {
 			d.en.link.Hint(bus.Queue, thread)
 		}
-		for _, thread := range d.queue.takeElsewhere(d.admission.free()) {
-			d.en.lookAt(thread)
+		for _, f := range d.queue.takeElsewhere(d.admission.free(), d.admission.isCapped) {
+			d.en.lookAt(f.thread)
 		}
 		for _, n := range ready {
 			d.en.tasks.Go(func() { d.attend(n) }) // as many as there are free slots, and runs that make room

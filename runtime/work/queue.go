@@ -29,7 +29,7 @@ type runQueue struct {
 	all   map[data.Name]int // in a cluster: how many runs are QUEUED, as counted last, by user, by project and in all
 	since map[data.Name]int // what this instance has added since that count began
 
-	elsewhere []int64 // threads with a run that another instance has queued, for slots that become free here
+	elsewhere []elsewhere // for slots that become free here
 
 	cancelling map[int64]bool // threads of which a run is being cancelled, and whether a decision meanwhile has asked for that, too
 
@@ -333,22 +333,33 @@ func (q *runQueue) noRoom() []int64 {
 // mostElsewhere is how many threads of runs that others have queued are remembered.
 const mostElsewhere = 1000
 
-// foundElsewhere remembers threads with a run that another instance has queued, until a slot becomes free here.
-func (q *runQueue) foundElsewhere(threads ...int64) {
+// elsewhere is a thread with a run that another instance has queued.
+type elsewhere struct {
+	thread int64
+	user   data.Name // empty if it is not known
+}
+
+// foundElsewhere remembers a thread until a slot becomes free here.
+func (q *runQueue) foundElsewhere(f elsewhere) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, thread := range threads {
-		if _, stands := q.needs[thread]; !stands && len(q.elsewhere) < mostElsewhere && !slices.Contains(q.elsewhere, thread) {
-			q.elsewhere = append(q.elsewhere, thread)
-		}
+	same := func(o elsewhere) bool { return o.thread == f.thread }
+	if _, stands := q.needs[f.thread]; !stands && len(q.elsewhere) < mostElsewhere && !slices.ContainsFunc(q.elsewhere, same) {
+		q.elsewhere = append(q.elsewhere, f)
 	}
 }
 
-// takeElsewhere removes and returns up to so many of these threads, less as many as wait here to be weighed.
-func (q *runQueue) takeElsewhere(free int) []int64 {
+// takeElsewhere removes and returns up to so many of these threads, less as many as wait here to be weighed. It forgets those of capped
+// users.
+func (q *runQueue) takeElsewhere(free int, capped func(data.Name) bool) []elsewhere {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := min(max(free-q.weighing, 0), len(q.elsewhere))
+	n := max(free-q.weighing, 0)
+	if n == 0 {
+		return nil
+	}
+	q.elsewhere = slices.DeleteFunc(q.elsewhere, func(f elsewhere) bool { return capped(f.user) })
+	n = min(n, len(q.elsewhere))
 	taken := slices.Clone(q.elsewhere[:n])
 	q.elsewhere = slices.Delete(q.elsewhere, 0, n)
 	return taken

@@ -59,7 +59,7 @@ func (en *Engine) share() {
 	defer tick.Stop()
 	next := time.Now()
 	deletes := false
-	var claimable map[int64]bool
+	var others pull
 	for n := 0; ; n++ {
 		select {
 		case <-en.quit:
@@ -79,11 +79,9 @@ func (en *Engine) share() {
 			}
 			continue
 		}
-		var err error
 		if !en.store.Alone() {
 			en.logUnshared(en.queue.recount(func() (map[data.Name]int, error) { return en.store.CountQueued(en.abandoned) }))
-			claimable, err = en.pull(en.abandoned, claimable)
-			en.logUnshared(err)
+			en.logUnshared(en.pull(en.abandoned, &others))
 		}
 		if now.Before(next) && !hurry {
 			continue
@@ -91,6 +89,7 @@ func (en *Engine) share() {
 		next = now.Add(commit.Spread(sweepEach))
 		en.logUnshared(errors.Join(en.takeOrphans(en.abandoned), en.sweepQueue(en.abandoned), en.loadBudgets(en.abandoned, en.store, "", now)))
 		if !deletes {
+			var err error
 			deletes, err = en.store.TakeDuty(en.abandoned, dutyDeletions)
 			en.logUnshared(err)
 		}
@@ -218,38 +217,74 @@ func (en *Engine) takeOne(ctx context.Context, run *data.RunHead) error {
 	return nil
 }
 
+// pull is how far an instance has looked for QUEUED runs that no other instance claims.
+type pull struct {
+	thread, key int64       // the last run of the last look; the next look begins behind it, and at the beginning once it was the last of all
+	found       []elsewhere // by the last look: who queued their runs has had the time since to claim them
+}
+
+// pulledAtOnce is how many QUEUED runs a look reads: more of them, which may all be unable to begin, only delay the others by a look.
+const pulledAtOnce = 2000
+
 // pull puts threads with a run that can be claimed into the queue, as many as there are free slots. It remembers some for slots that
-// become free. before has the threads that it returned a second ago: whoever queued a run has had that time to claim it.
-func (en *Engine) pull(ctx context.Context, before map[int64]bool) (now map[int64]bool, err error) {
+// become free.
+func (en *Engine) pull(ctx context.Context, p *pull) error {
+	if err := en.offerFound(ctx, p.found); err != nil {
+		return err
+	}
 	const limit = 500
-	now = make(map[int64]bool)
-	free := en.admission.free()
-	for thread, key := int64(0), int64(0); !en.Stopping(); {
-		list, err := en.store.Claimable(ctx, thread, key, limit)
+	p.found = p.found[:0]
+	for read := 0; read < pulledAtOnce && !en.Stopping(); read += limit {
+		list, err := en.store.Unfinished(ctx, data.Queued, p.thread, p.key, limit)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i := range list {
 			run := &list[i]
-			thread, key = run.ThreadKey, run.Key
-			if offers, _ := en.offersFound(ctx, run); now[thread] || !offers {
+			f, first := elsewhere{run.ThreadKey, data.Name{Project: run.Project, User: run.User}}, run.ThreadKey != p.thread
+			p.thread, p.key = run.ThreadKey, run.Key
+			if !first || en.queue.stands(f.thread) || en.admission.isCapped(f.user) {
 				continue
 			}
-			now[thread] = true
-			switch {
-			case !before[thread], en.queue.stands(thread):
-			case free > 0:
-				en.lookAt(thread)
-				free--
-			default:
-				en.queue.foundElsewhere(thread)
+			if offers, _ := en.offersFound(ctx, run); offers {
+				p.found = append(p.found, f)
 			}
 		}
-		if len(list) < limit || free <= 0 {
+		if len(list) < limit {
+			p.thread, p.key = 0, 0
 			break
 		}
 	}
-	return now, nil
+	return nil
+}
+
+// offerFound puts those of the threads into the queue that may have a run to claim, or remembers them.
+func (en *Engine) offerFound(ctx context.Context, found []elsewhere) error {
+	if len(found) == 0 {
+		return nil
+	}
+	threads := make([]int64, len(found))
+	for i := range found {
+		threads[i] = found[i].thread
+	}
+	busy, err := en.store.BusyThreads(ctx, threads)
+	if err != nil {
+		return err
+	}
+	slices.Sort(busy)
+	free := en.admission.free()
+	for _, f := range found {
+		_, is := slices.BinarySearch(busy, f.thread)
+		switch {
+		case is, en.queue.stands(f.thread), en.admission.isCapped(f.user):
+		case free > 0:
+			en.lookAt(f.thread)
+			free--
+		default:
+			en.queue.foundElsewhere(f)
+		}
+	}
+	return nil
 }
 
 // sweepQueue looks at threads of which the queue does not know, or does not know that their QUEUED runs have begun or ended

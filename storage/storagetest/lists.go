@@ -323,23 +323,23 @@ func testOrphans(t *testing.T, f *fixture) {
 	equal(t, "Orphans once the owner has left", headKeys(page), err, []int64{mine.Key})
 }
 
-func testClaimable(t *testing.T, f *fixture) {
-	var want []int64
+func testBusyThreads(t *testing.T, f *fixture) {
+	var all, want []int64
 	for name, status := range map[string]data.Status{"completed": data.Completed, "running": data.Running, "waiting": data.Waiting} {
 		thread := f.newThread(t, "ann", name)
 		f.newRun(t, thread, name, status)
-		for i := range 2 {
-			if run := f.newRun(t, thread, fmt.Sprint(name, i), data.Queued); status.Final() {
-				want = append(want, run.Key)
-			}
+		f.newRun(t, thread, name+" next", data.Queued)
+		all = append(all, thread.Key)
+		if !status.Final() {
+			want = append(want, thread.Key)
 		}
 	}
-	first, err := f.Claimable(t.Context(), 0, 0, 1)
-	if err != nil || len(first) != 1 {
-		t.Fatalf("%d runs, %v", len(first), err)
-	}
-	rest, err := f.Claimable(t.Context(), first[0].ThreadKey, first[0].Key, 10)
-	equal(t, "Claimable", headKeys(append(first, rest...)), err, want)
+	other := f.newThread(t, "ann", "other")
+	f.newRun(t, other, "other", data.Running)
+	busy, err := f.BusyThreads(t.Context(), all)
+	slices.Sort(busy)
+	slices.Sort(want)
+	equal(t, "BusyThreads", busy, err, want)
 }
 
 func testExpired(t *testing.T, f *fixture) {

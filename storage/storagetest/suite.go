@@ -78,7 +78,7 @@ func Run(t *testing.T, open func(t *testing.T) data.Store) {
 		{"RunsTermsFollow", testRunsTermsFollow},
 		{"UnfinishedPages", testUnfinished},
 		{"Orphans", testOrphans},
-		{"Claimable", testClaimable},
+		{"BusyThreads", testBusyThreads},
 		{"CancelIsAskedOfTheOwner", testCancelAsks},
 		{"AppendedCountsQueued", testAppended},
 		{"ExpiredInterrupts", testExpired},

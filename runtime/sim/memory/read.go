@@ -396,13 +396,15 @@ func (db *Database) Orphans(ctx context.Context, afterThread int64, limit int) (
 	})
 }
 
-// Claimable returns up to limit QUEUED runs of threads without a RUNNING or WAITING run: see [data.ByKey].
-func (db *Database) Claimable(ctx context.Context, afterThread, afterKey int64, limit int) ([]data.RunHead, error) {
-	return db.open(ctx, afterThread, afterKey, limit, func(r *data.Run) bool {
-		blocked := func(o *data.Run) bool {
-			return o.ThreadKey == r.ThreadKey && (o.Status == data.Running || o.Status == data.Waiting)
+// BusyThreads returns those of the threads that have a RUNNING or WAITING run: see [data.ByKey].
+func (db *Database) BusyThreads(ctx context.Context, threads []int64) ([]int64, error) {
+	return read(ctx, db, func() (busy []int64) {
+		for _, r := range db.runs.sorted(func(r *data.Run) bool {
+			return (r.Status == data.Running || r.Status == data.Waiting) && slices.Contains(threads, r.ThreadKey)
+		}, byKey) {
+			busy = append(busy, r.ThreadKey)
 		}
-		return r.Status == data.Queued && len(db.runs.sorted(blocked, byKey)) == 0
+		return busy
 	})
 }
 
