@@ -302,6 +302,51 @@ func TestBeside_OneKeyStartsOneRun(t *testing.T) {
 	}
 }
 
+// A client that does not learn from a server whether its request was stored repeats it at another one. That starts one run, whether the
+// first server has written it without an answer, or writes it later.
+func TestBeside_OneKeyStartsOneRunAfterAnUnknownOutcome(t *testing.T) {
+	k := dictated{make(chan string)}
+	close(k.words)
+	for _, written := range []bool{false, true} {
+		x, y := servers(t, runtime.Config{}, k.agent())
+		x.cfg.Patience = 200 * time.Millisecond
+		f := new(faulty)
+		x.inject(f)
+		request := runtime.StartRequest{
+			Agent: "dictated", Idempotency: &runtime.Idempotency{Scope: "key", BodyHash: "same"}, Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}},
+		}
+		blocked := make(chan struct{})
+		if written {
+			f.late.Store(&blocked)
+			f.after.Store(1)
+		} else {
+			f.silent.Store(&blocked)
+		}
+		_, err := x.StartRun(t.Context(), local, request)
+		if refusal, _ := errors.AsType[*runtime.Error](err); refusal == nil || refusal.Code != "outcome_unknown" {
+			t.Errorf("written %v: the first request is answered with %v", written, err)
+		}
+		second, err := y.StartRun(t.Context(), local, request)
+		if err != nil || second.Replayed != written {
+			t.Errorf("written %v: the second request is answered with %+v, %v", written, second, err)
+		}
+		f.silent.Store(nil)
+		f.late.Store(nil)
+		close(blocked)
+		for x.Ready(t.Context()) != nil {
+			<-tick()
+		}
+		third, err := x.StartRun(t.Context(), local, request)
+		if err != nil || third.RunID != second.RunID || !third.Replayed {
+			t.Errorf("written %v: the third request is answered with %+v, %v, the second with %s", written, third, err, second.RunID)
+		}
+		y.wait(second.RunID, runtime.Completed)
+		if all, err := y.Threads(t.Context(), local, runtime.ThreadFilter{Limit: 10}); err != nil || len(all.Rows) != 1 {
+			t.Errorf("written %v: %d threads, %v", written, len(all.Rows), err)
+		}
+	}
+}
+
 // reader opens a cursor of the thread main.
 func (b *bench) reader(after int64, follow bool) *runtime.Cursor {
 	b.t.Helper()

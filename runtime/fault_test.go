@@ -24,6 +24,7 @@ type faulty struct {
 	after  atomic.Int64                  // how many more commits lose their answer
 	refuse string                        // payloads with this text fail as invalid data
 	silent atomic.Pointer[chan struct{}] // writes block without an answer until it is closed
+	late   atomic.Pointer[chan struct{}] // writes are written, and block without an answer until it is closed
 }
 
 func (f *faulty) Commit(ctx context.Context, n int64, batch *data.Batch) error {
@@ -39,6 +40,9 @@ func (f *faulty) Commit(ctx context.Context, n int64, batch *data.Batch) error {
 		}
 	}
 	err := f.Store.Commit(ctx, n, batch)
+	if late := f.late.Load(); late != nil {
+		<-*late
+	}
 	if err == nil && f.after.Add(-1) >= 0 {
 		return fmt.Errorf("answer lost: %w", runtime.ErrUnavailable)
 	}
