@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -140,6 +141,34 @@ func TestBeside_DeletesTheDataOfAUser(t *testing.T) {
 	x.start("a", "dictated", "go")
 	y.start("b", "dictated", "go")
 	if err := y.DeleteUser(t.Context(), local, local.User()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := x.Threads(t.Context(), local, runtime.ThreadFilter{Limit: 10}); err != nil || len(left.Rows) > 0 {
+		t.Errorf("%d threads are left, %v", len(left.Rows), err)
+	}
+}
+
+// A server that deletes a user's data asks for the end of all runs before it waits for one.
+func TestBeside_DeletionCancelsRunsTogether(t *testing.T) {
+	const n = 5
+	k := dictated{make(chan string)}
+	x, y := servers(t, runtime.Config{}, k.agent())
+	d := &deaf{Store: x.store}
+	x.injectStore(d)
+	d.deaf.Store(true)
+	owner := ""
+	for i := range n {
+		s := x.start(fmt.Sprint("thread ", i), "dictated", "go")
+		owner = x.wait(s.RunID, runtime.Running).Owner
+	}
+	deleted := make(chan error, 1)
+	go func() { deleted <- y.DeleteUser(t.Context(), local, local.User()) }()
+	y.until("all runs are asked to end", func() bool {
+		asks, err := y.store.CancelAsks(t.Context(), owner)
+		return err == nil && len(asks) == n
+	})
+	d.deaf.Store(false)
+	if err := <-deleted; err != nil {
 		t.Fatal(err)
 	}
 	if left, err := x.Threads(t.Context(), local, runtime.ThreadFilter{Limit: 10}); err != nil || len(left.Rows) > 0 {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/quota"
@@ -142,11 +144,16 @@ func (rt *Runtime) deleteThreads(ctx context.Context, c Caller, user string, del
 		if err != nil {
 			return n, unavailable(err)
 		}
-		for i := range page.Rows {
-			th := &page.Rows[i]
-			if f.BeforeTime, f.BeforeKey = th.UpdatedAt, th.Key; !deletes(th) {
-				continue
-			}
+		if len(page.Rows) > 0 {
+			last := &page.Rows[len(page.Rows)-1]
+			f.BeforeTime, f.BeforeKey = last.UpdatedAt, last.Key
+		}
+		meant := slices.DeleteFunc(page.Rows, func(th ListedThread) bool { return !deletes(&th) })
+		if err := rt.cancelThreads(c, meant); err != nil {
+			return n, err
+		}
+		for i := range meant {
+			th := &meant[i]
 			n++
 			if err := rt.deleteThread(th.Key, c.project, rt.by(c, "delete")); err != nil && !errors.Is(err, ErrThreadNotFound) {
 				return n, err
@@ -159,4 +166,28 @@ func (rt *Runtime) deleteThreads(ctx context.Context, c Caller, user string, del
 			return n, nil
 		}
 	}
+}
+
+// cancelledAtOnce is how many threads' runs are cancelled at the same time: the servers that execute them may be slow to answer.
+const cancelledAtOnce = 32
+
+// cancelThreads cancels the open runs of threads. It fails unless all have ended.
+func (rt *Runtime) cancelThreads(c Caller, threads []ListedThread) error {
+	var all errgroup.Group
+	all.SetLimit(cancelledAtOnce)
+	for i := range threads {
+		th := &threads[i]
+		if th.Status == "" || th.Status.Final() {
+			continue
+		}
+		all.Go(func() error {
+			out, err := rt.work.Decide(quota.Owner{}, &decide.Look{Thread: th.Key})
+			if err == nil {
+				slices.Reverse(out.Open)
+				err = rt.work.CancelAll(out.Open, rt.by(c, "delete"))
+			}
+			return unavailable(err)
+		})
+	}
+	return all.Wait()
 }
