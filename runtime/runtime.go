@@ -112,7 +112,9 @@ func (c Config) withDefaults() Config {
 	if c.RunsBytes == 0 {
 		c.RunsBytes = CarriedBytes()
 	}
-	c.RunsMessages = cmp.Or(c.RunsMessages, work.SaidBytes())
+	if c.RunsMessages == 0 {
+		c.RunsMessages = work.SaidBytes()
+	}
 	c.RunMessages = cmp.Or(c.RunMessages, 64<<20)
 	c.LightBytes = cmp.Or(c.LightBytes, 64<<10)
 	c.QueueDepth = cmp.Or(c.QueueDepth, 10_000)

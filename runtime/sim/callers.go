@@ -46,6 +46,7 @@ type callers struct {
 	mu      sync.Mutex // guards the fields below
 	replies []*reply
 	retired []retirement
+	final   []*view // at the end
 }
 
 func newCallers(h *History, db *database) *callers {

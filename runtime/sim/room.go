@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +31,8 @@ func (m *Room) of(cfg *runtime.Config) {
 	if m == nil {
 		return
 	}
-	cfg.LightBytes, cfg.RunsBytes, cfg.RunsMessages, cfg.RunMessages = m.Light, int64(m.Asked), int64(m.Said), int64(m.Each)
+	cfg.LightBytes, cfg.RunsBytes, cfg.RunMessages = m.Light, int64(m.Asked), int64(m.Each)
+	cfg.RunsMessages = cmp.Or(int64(m.Said), cfg.RunsMessages)
 	cfg.MessageBytes, cfg.FrameBytes, cfg.Accounts = m.Inbox, m.Event, m.Accounts
 	cfg.RingBytes, cfg.QueueRunBytes, cfg.QueueBytes, cfg.BatchBytes = m.Pipe, m.Pipe, 2*m.Pipe, m.Pipe
 }

@@ -19,7 +19,8 @@ import (
 // Outcome is the result of a history.
 type Outcome struct {
 	Findings []Finding
-	Story    []string // the steps in order, then the final state
+	steps    []string // in order
+	final    []*view
 }
 
 // Has reports whether a rule was broken.
@@ -27,8 +28,14 @@ func (o *Outcome) Has(rule Rule) bool {
 	return slices.ContainsFunc(o.Findings, func(f Finding) bool { return f.Rule == rule })
 }
 
-// String returns the story.
-func (o *Outcome) String() string { return strings.Join(o.Story, "\n") }
+// String returns the story: the steps in order, then the final state.
+func (o *Outcome) String() string {
+	lines := slices.Clone(o.steps)
+	for _, v := range o.final {
+		lines = append(lines, v.story()...)
+	}
+	return strings.Join(lines, "\n")
+}
 
 // Play plays a history and checks it.
 func Play(t *testing.T, h *History) *Outcome {
@@ -48,7 +55,7 @@ func PlayAlone(t *testing.T, h *History) *Outcome {
 func PlayOn(h *History, url string) *Outcome {
 	c := newCallers(h, &database{url: url})
 	c.play()
-	return &Outcome{c.findings, c.notes}
+	return c.outcome()
 }
 
 func inBubble(t *testing.T, h *History, play func(*callers)) (o *Outcome) {
@@ -68,7 +75,7 @@ func inBubble(t *testing.T, h *History, play func(*callers)) (o *Outcome) {
 		if v := recover(); v != nil { // synctest reports a deadlock
 			c.find(RuleHang, "%v\n%s", v, blocked())
 		}
-		o = &Outcome{c.findings, c.notes}
+		o = c.outcome()
 	}()
 	synctest.Test(t, func(*testing.T) {
 		c = newCallers(h, db)
@@ -79,6 +86,8 @@ func inBubble(t *testing.T, h *History, play func(*callers)) (o *Outcome) {
 	})
 	return nil
 }
+
+func (c *callers) outcome() *Outcome { return &Outcome{c.findings, c.notes, c.final} }
 
 // chance is a random source that depends on the seed, for concurrent use.
 type chance struct {

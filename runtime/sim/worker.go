@@ -488,7 +488,10 @@ func (t tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, er
 // plugs returns the agents of a process and the tools that the history uses.
 func (p *process) plugs() []plugins.Plugin {
 	h := p.w.h
-	schema := json.RawMessage(`{"type":"object","properties":{"place":{"type":"string"}},"required":["place"]}`)
+	var schema json.RawMessage
+	if h.Uses("badnote", "badgate") > 0 { // which only wrong arguments break
+		schema = json.RawMessage(`{"type":"object","properties":{"place":{"type":"string"}},"required":["place"]}`)
+	}
 	all := []plugins.Plugin{worker{p, alone}, worker{p, helper}}
 	for _, info := range []plugins.Info{
 		{Name: "note", Parameters: schema},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,13 +73,6 @@ func (w *world) dbNow() time.Time {
 	return time.Now().Add(w.skew).Truncate(time.Millisecond)
 }
 
-// tell adds lines to the story.
-func (w *world) tell(lines []string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.notes = append(w.notes, lines...)
-}
-
 // endFaults ends the faults of the history.
 func (w *world) endFaults() {
 	w.mu.Lock()
@@ -136,7 +130,7 @@ func (w *world) chance(what string) uint64 {
 	n := w.naps[what]
 	w.mu.Unlock()
 	sum := fnv.New64a()
-	_, _ = fmt.Fprint(sum, w.h.Seed, what, n)
+	_, _ = sum.Write(strconv.AppendInt(append(strconv.AppendUint(nil, w.h.Seed, 10), what...), int64(n), 10))
 	x := sum.Sum64()
 	x ^= x >> 29
 	x *= 0xbf58476d1ce4e5b9
