@@ -210,7 +210,7 @@ func (c *callers) operate(p *process, s *Step) {
 	case doRestart:
 		c.restart(p)
 	case doStop:
-		c.pause(p, time.Duration(s.By))
+		c.pause(p, time.Duration(s.By), nil)
 	case doClock:
 		c.moveClock(time.Duration(s.By))
 		c.note("the database's clock moves by %v", time.Duration(s.By))

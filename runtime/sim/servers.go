@@ -352,12 +352,13 @@ func (s *servers) restart(p *process) {
 	}
 }
 
-// pause stops one of several processes for a time.
-func (s *servers) pause(p *process, by time.Duration) {
+// pause stops one of several processes for a time, or until the channel is closed.
+func (s *servers) pause(p *process, by time.Duration, until <-chan struct{}) {
 	s.note("%s stands still for %v", p, by)
 	p.stop()
 	s.others.Go(func() {
 		select {
+		case <-until:
 		case <-time.After(by):
 		case <-s.calmed:
 		}

@@ -130,13 +130,13 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	if trouble != "" {
 		f.s.note("commit %d of %s: %s", number, f.p, trouble)
 	}
-	if f.s.several() && slices.ContainsFunc(b.Asks, func(a data.Ask) bool { return a.Owner != "" }) {
-		if take, stopped := f.s.fault(&f.s.takes, func(f *Fault) int { return f.Take }); stopped != "" {
-			f.s.pause(f.p, time.Duration(1+take%4)*time.Second)
-		}
-	}
 	f.s.nap("commit", number)
 	f.linger(trouble)
+	if i := slices.IndexFunc(b.Asks, func(a data.Ask) bool { return a.Owner != "" }); i >= 0 && f.s.several() {
+		if take, stopped := f.s.fault(&f.s.takes, func(f *Fault) int { return f.Take }); stopped != "" {
+			f.s.pause(f.p, time.Duration(2+take%4)*time.Second, f.s.released(b.Asks[i].Runs[0]))
+		}
+	}
 	f.p.awake()
 	if trouble == Stuck {
 		f.stuck = time.Now().Add(2 * lease)
@@ -148,7 +148,7 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *data.Batch) error {
 	case trouble == KillBefore:
 		f.s.kill(f.p)
 	case trouble == Stopped && f.s.several():
-		f.s.pause(f.p, time.Duration(1+number%4)*lease)
+		f.s.pause(f.p, time.Duration(1+number%4)*lease, nil)
 	case trouble == Away:
 		return fmt.Errorf("nothing written: %w", data.ErrUnavailable)
 	case trouble == GivenUp:
@@ -177,9 +177,16 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *data.Batch) error {
 			timed.Asks, free = append(timed.Asks, *a), append(free, i)
 		}
 	}
+	var left []int64 // runs that are released
 	timed.Decide = func(i int, v *data.View) data.Changes {
 		v.Now = f.s.dbNow()
-		return b.Decide(free[i], v)
+		follows := b.Decide(free[i], v)
+		for _, row := range follows.Rows {
+			if run, ok := row.(*data.RunHead); ok && run.Released() {
+				left = append(left, run.Key)
+			}
+		}
+		return follows
 	}
 	err := f.Store.Commit(ctx, n, &timed) // of several processes, a stopped one waits in it
 	if err == nil && n != f.written {
@@ -190,6 +197,9 @@ func (f *faulty) Commit(ctx context.Context, n int64, b *data.Batch) error {
 		b.Deferred = deferred
 	}
 	f.p.unsure.Store(false)
+	if err == nil {
+		f.s.noteReleased(left)
+	}
 	if err == nil && trouble == Lost {
 		f.written = n
 		f.p.unsure.Store(true)

@@ -230,14 +230,13 @@ func (pl *player) do(ctx context.Context, at string, op Op) error {
 		return pl.rest(ctx, 30*time.Millisecond)
 	case "long":
 		for n := range 5 {
-			part := Op{Name: "do", Body: Script{{Name: "say"}}}
-			if err := pl.rest(ctx, 500*time.Millisecond); err != nil {
-				return err
-			}
+			part := Op{Name: "do", Body: Script{{Name: "half"}, {Name: "say"}}}
 			if err := pl.play(ctx, fmt.Sprintf("%s/%d", at, n), Script{part}); err != nil {
 				return err
 			}
 		}
+	case "half":
+		return pl.rest(ctx, 500*time.Millisecond)
 	case "stay":
 		gate := pl.w.stays()
 		return run.Do(ctx, "stay", nil, func(ctx context.Context) error {

@@ -29,6 +29,7 @@ type world struct {
 	reads    int
 	takes    int
 	naps     map[string]int
+	releases map[int64]chan struct{} // by run; closed when it is released
 	skew     time.Duration
 	gate     chan struct{} // closed to release staying workers
 	calm     bool          // no more faults
@@ -43,7 +44,7 @@ type Finding struct {
 }
 
 func newWorld(h *History) *world {
-	w := &world{h: h, began: time.Now(), naps: make(map[string]int), gate: make(chan struct{}), calmed: make(chan struct{})}
+	w := &world{h: h, began: time.Now(), naps: make(map[string]int), releases: make(map[int64]chan struct{}), gate: make(chan struct{}), calmed: make(chan struct{})}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	w.ledger = newLedger(w)
 	return w
@@ -88,6 +89,28 @@ func (w *world) moveClock(by time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.skew += by
+}
+
+// released returns a channel that is closed when a process releases the run.
+func (w *world) released(run int64) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.releases[run] == nil {
+		w.releases[run] = make(chan struct{})
+	}
+	return w.releases[run]
+}
+
+// noteReleased records that processes have released runs.
+func (w *world) noteReleased(runs []int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, run := range runs {
+		if released := w.releases[run]; released != nil {
+			close(released)
+			delete(w.releases, run)
+		}
+	}
 }
 
 // stays returns a channel that releases staying workers.

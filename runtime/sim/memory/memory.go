@@ -453,6 +453,9 @@ func (tx *tx) append(events []data.StoredEvent) error {
 		}
 		log := tx.events[ev.ThreadKey]
 		if n := len(log); n > 0 && ev.ID <= log[n-1].ID {
+			if tx.by != nil {
+				tx.by.beside.Broken(fmt.Sprintf("%s writes event %d of thread %d, which has %d already", tx.writer, ev.ID, ev.ThreadKey, log[n-1].ID))
+			}
 			return fmt.Errorf("event %d of thread %d follows %d", ev.ID, ev.ThreadKey, log[n-1].ID)
 		}
 		ev.Payload = slices.Clip(bytes.Clone(ev.Payload))
