@@ -301,9 +301,9 @@ func (c *claims) cancels(r *reply, v *view, run *runtime.Run) bool {
 		if r.run == run.ID && r.step.Do == doStart || !makesRoom && c.h.Uses("front") == 0 { // it waits for its client's tools
 			return false
 		}
-		if r.step.Do == doReply && r.fate == unknown { // it may have started a run with an unknown name
+		if r.step.Do == doReply && r.fate == unknown { // it may have started a run of a name that no other request has
 			told := func(o runtime.Run) bool {
-				return slices.ContainsFunc(c.replies, func(k *reply) bool { return k.run == o.ID })
+				return slices.ContainsFunc(c.replies, func(k *reply) bool { return k != r && k.run == o.ID })
 			}
 			return slices.ContainsFunc(v.runs, func(o runtime.Run) bool { return !told(o) })
 		}
