@@ -59,14 +59,16 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 		limit = min(limit, max(cfg.Lease/3, time.Second))
 		lockLimit = min(lockLimit, limit/2)
 	}
+	wait, conns, idle := limit+min(limit, 5*time.Second), 2, 2
 	set := map[string]string{
 		"statement_timeout": millis(limit),
 		"lock_timeout":      millis(lockLimit),
-		// A transaction of a lost client must release its locks soon, because the retry waits for them.
-		"idle_in_transaction_session_timeout": millis(cfg.LockTimeout),
+		// A transaction of a lost client must release its locks soon, because the retry waits for them. Neither limit ends a session
+		// that is blocked in sending to a client that does not read.
+		"idle_in_transaction_session_timeout": millis(min(cfg.LockTimeout, wait)),
+		"tcp_user_timeout":                    millis(wait),
 		"timezone":                            "UTC",
 	}
-	wait, conns, idle := limit+min(limit, 5*time.Second), 2, 2
 	switch m {
 	case reading:
 		set["default_transaction_read_only"] = "on"

@@ -69,7 +69,7 @@ func TestTwoWriters(t *testing.T) {
 	storagetest.RunTwoWriters(t, func(t *testing.T) (x, y data.Store, midnight func()) {
 		url := postgrestest.New(t)
 		beside := func() data.Store {
-			db, err := storage.Open(t.Context(), storage.Config{URL: url})
+			db, err := storage.Open(t.Context(), storage.Config{URL: url, Lease: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}

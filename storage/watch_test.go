@@ -179,7 +179,7 @@ func TestWatch_LeavesABusyInstanceAlone(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
 	const lease = time.Hour
 	y := joins(t, Config{URL: url, Migrate: true, Lease: lease}, "y")
-	x := joins(t, Config{URL: url, Lease: lease, LockTimeout: 50 * time.Millisecond}, "x")
+	x := joins(t, Config{URL: url + "&lock_timeout=50", Lease: lease}, "x")
 	other, err := openForPlans(t, url).write.BeginTxx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +259,7 @@ func TestConfirm_WaitsForTheStandby(t *testing.T) {
 func TestWatch_LeavesALongCommitAnotherLease(t *testing.T) {
 	url := storagetest.Postgres(t).NewDatabase(t)
 	const lease = time.Hour
-	x := joins(t, Config{URL: url, Migrate: true, Lease: lease, LockTimeout: lease}, "x")
+	x := joins(t, Config{URL: url + "&idle_in_transaction_session_timeout=0", Migrate: true, Lease: lease}, "x")
 	y := joins(t, Config{URL: url, Lease: lease}, "y")
 	// begins begins a commit that remembers the key once it is released. The lease has expired by the database's clock.
 	begins := func(n int64, key string) (release func(), committed chan error) {
@@ -323,8 +323,7 @@ func TestWatch_LeavesALongCommitAnotherLease(t *testing.T) {
 	}
 }
 
-// stuck waits until a session of the instance x is blocked in sending to a client that does not read. PostgreSQL's time limits do not
-// end such a session.
+// stuck waits until a session of the instance x is blocked in sending to a client that does not read.
 func stuck(t *testing.T, db *DB) {
 	t.Helper()
 	until(t, "a session cannot send", func() bool {
@@ -332,50 +331,57 @@ func stuck(t *testing.T, db *DB) {
 	})
 }
 
-// A server may be stopped while PostgreSQL sends it a large answer: the session is ended with the fence, and its locks with it.
+// A server may be stopped while PostgreSQL sends it a large answer. PostgreSQL ends the session after the time for which the server
+// would wait for an answer; and if that is longer than two leases, others end it with the fence. The locks end with it.
 func TestWatch_EndsASessionThatNobodyReads(t *testing.T) {
-	url := storagetest.Postgres(t).NewDatabase(t)
-	const lease = time.Hour
-	y := joins(t, Config{URL: url, Migrate: true, Lease: lease}, "y")
-	p, through := storagetest.NewProxy(t, url)
-	defer p.Restore()
-	x := joins(t, Config{URL: through, Lease: lease}, "x")
-	if err := y.Commit(t.Context(), 1, &data.Batch{Rows: []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: 1}}}}); err != nil {
-		t.Fatal(err)
-	}
-	stop, ended := sync.OnceFunc(func() { p.Stuck.Store(true) }), make(chan error, 1)
-	go func() {
-		ended <- x.asInstance(t.Context(), func(tx *tx) error {
-			if err := tx.exec(lockUnsealed, 1); err != nil {
-				return err
+	for what, lease := range map[string]time.Duration{"PostgreSQL": time.Second, "the watcher": time.Hour} {
+		t.Run(what, func(t *testing.T) {
+			url := storagetest.Postgres(t).NewDatabase(t)
+			y := joins(t, Config{URL: url, Migrate: true, Lease: time.Hour}, "y")
+			p, through := storagetest.NewProxy(t, url)
+			defer p.Restore()
+			x := joins(t, Config{URL: through, Lease: lease}, "x")
+			if err := y.Commit(t.Context(), 1, &data.Batch{Rows: []data.Row{&data.Thread{ThreadHead: data.ThreadHead{Key: 1}}}}); err != nil {
+				t.Fatal(err)
 			}
-			_, err := all(t.Context(), tx, func(rows *sql.Rows) (string, error) {
-				stop()
-				return scalar[string](rows)
-			}, "SELECT repeat('x', 1 << 20) FROM generate_series(1, 64)")
-			return err
+			stop, ended := sync.OnceFunc(func() { p.Stuck.Store(true) }), make(chan error, 1)
+			go func() {
+				ended <- x.asInstance(t.Context(), func(tx *tx) error {
+					if err := tx.exec(lockUnsealed, 1); err != nil {
+						return err
+					}
+					_, err := all(t.Context(), tx, func(rows *sql.Rows) (string, error) {
+						stop()
+						return scalar[string](rows)
+					}, "SELECT repeat('x', 1 << 20) FROM generate_series(1, 64)")
+					return err
+				})
+			}()
+			stuck(t, y)
+			n := int64(1)
+			locked := func() bool {
+				n++
+				b := &data.Batch{Asks: []data.Ask{{Thread: 1}}, Decide: func(int, *data.View) data.Changes { return data.Changes{} }}
+				if err := y.Commit(t.Context(), n, b); err != nil {
+					t.Fatal(err)
+				}
+				return len(b.Deferred) > 0
+			}
+			if !locked() {
+				t.Error("the thread is not locked")
+			}
+			if what == "PostgreSQL" {
+				until(t, "the thread is free", func() bool { return !locked() })
+			}
+			until(t, "the server is fenced", func() bool { return lookAfter(t, y, 3*time.Hour) })
+			if locked() {
+				t.Error("the thread of a fenced server is locked")
+			}
+			p.Stuck.Store(false)
+			if err := <-ended; err == nil {
+				t.Error("the answer was read")
+			}
 		})
-	}()
-	stuck(t, y)
-	n := int64(1)
-	locked := func() bool {
-		n++
-		b := &data.Batch{Asks: []data.Ask{{Thread: 1}}, Decide: func(int, *data.View) data.Changes { return data.Changes{} }}
-		if err := y.Commit(t.Context(), n, b); err != nil {
-			t.Fatal(err)
-		}
-		return len(b.Deferred) > 0
-	}
-	if lookAfter(t, y, lease) || !locked() {
-		t.Error("the thread is not locked")
-	}
-	until(t, "the server is fenced", func() bool { return lookAfter(t, y, 3*lease) })
-	if locked() {
-		t.Error("the thread of a fenced server is locked")
-	}
-	p.Stuck.Store(false)
-	if err := <-ended; err == nil {
-		t.Error("the answer was read")
 	}
 }
 
