@@ -63,7 +63,7 @@ type Config struct {
 	// Readers is the maximum number of connections for reading. Default 8.
 	Readers int
 	// Timeout limits each statement on PostgreSQL; a third of Lease limits those that write. A connection on a silent
-	// network fails after twice that time, or five seconds later. Default 30 s.
+	// network, or to a program that stands still, fails after twice that time, or five seconds later. Default 30 s.
 	Timeout time.Duration
 	// LockTimeout bounds each wait for another transaction, which then fails with ErrUnavailable. On PostgreSQL half the bound of
 	// a statement that writes bounds it too. Default 10 s.

@@ -73,6 +73,12 @@ var allNemeses = []nemesis{
 		p.Cut() // what was swallowed is never sent again
 		p.Restore()
 	}},
+	{"read nothing", func(c *cluster, rng *rand.Rand) {
+		p := c.proxies[rng.IntN(len(c.proxies))]
+		p.Stuck.Store(true)
+		pause(upTo(rng, 2*lease))
+		p.Restore()
+	}},
 	{"cut at any piece", func(c *cluster, rng *rand.Rand) {
 		for range 20 { // also between COMMIT and its answer
 			c.proxies[rng.IntN(len(c.proxies))].Left.Store(1 + rng.Int64N(40))
