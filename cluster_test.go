@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"mime/multipart"
 	"net/http"
@@ -19,7 +21,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batonrun/baton"
+	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/builtin"
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage/postgrestest"
 )
 
@@ -156,6 +160,50 @@ func TestCluster_AnswersAlike(t *testing.T) {
 	}
 	if diff := cmp.Diff(answers[0], answers[1]); diff != "" {
 		t.Errorf("what another server executes is changed otherwise:\n%s", diff)
+	}
+}
+
+// An event of a type that this version does not know, which a later version or a plugin has written, is shown to clients of AG-UI 1.0 as it
+// was written, and fails nothing for others, which do not get it.
+func TestCluster_ShowsEventsOfUnknownTypes(t *testing.T) {
+	later := plugins.AgentFunc("later", func(_ context.Context, run *plugins.Run) error {
+		for _, ev := range []agui.Event{
+			agui.Unknown{Name: "LATER_OPENED", Body: json.RawMessage(`{"laterId":"one"}`)},
+			agui.Unknown{Name: "LATER_CONTENT", Body: json.RawMessage(`{"messageId":"m","delta":"text"}`)},
+		} {
+			if err := run.Emit(ev); err != nil {
+				return err
+			}
+		}
+		text := run.Text()
+		_, err := io.WriteString(text, "said")
+		return errors.Join(err, text.Close())
+	})
+	const start = `{"agent":"later","threadId":"main","runId":"run","content":"go","protocolVersion":"1.0"}`
+	x, y := cluster(t, baton.Config{Plugins: append(builtin.Plugins(), later)})
+	answer(t, send(t, "POST", x.URL()+"/api/v1/agent/runs", start, "Accept", "text/event-stream"))
+	var row struct{ ConversationID string }
+	if err := json.Unmarshal([]byte(answer(t, send(t, "GET", y.URL()+"/api/projects/default/agent-runs/run", ""))), &row); err != nil {
+		t.Fatal(err)
+	}
+	log := "/api/v1/conversations/" + row.ConversationID + "/agent-runs/run"
+	for _, c := range []struct {
+		method, path, body string
+		shows              bool
+	}{
+		{"GET", "/api/v1/agent/runs/main/events", "", false},
+		{"GET", log + "/events", "", false},
+		{"GET", log + "/snapshot", "", false},
+		{"GET", "/api/v1/agent/history?threadId=main", "", false},
+		{"GET", "/api/v1/threads/" + row.ConversationID + "/messages", "", false},
+		{"POST", "/api/v1/agui/later/connect", `{"threadId":"main","messages":[]}`, false},
+		{"POST", "/api/v1/agent/runs", start, true},
+	} {
+		res := send(t, c.method, y.URL()+c.path, c.body, "Accept", "text/event-stream, application/json")
+		got := answer(t, res)
+		if res.StatusCode != http.StatusOK || !strings.Contains(got, "said") || strings.Contains(got, "LATER_OPENED") != c.shows || strings.Contains(got, "LATER_CONTENT") != c.shows {
+			t.Errorf("%s: %s %s", c.path, res.Status, got)
+		}
 	}
 }
 

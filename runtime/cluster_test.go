@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -325,6 +326,67 @@ func TestCluster_TakesOverFromADeadServer(t *testing.T) {
 	back.goesOn = true
 	c, _ := member(t, url, runtime.Config{}, back)
 	c.wait(left.RunID, runtime.Completed)
+}
+
+// A server takes over a run of a later version, with events of types that it does not know in its log. They change nothing for it, and all
+// viewers get them.
+func TestCluster_TakesOverFromALaterVersion(t *testing.T) {
+	url := postgrestest.New(t)
+	hangs, goesOn := halves("half")
+	x, dead := member(t, url, runtime.Config{}, hangs)
+	s := x.start("main", "half", "go")
+	<-hangs.began
+	y, _ := member(t, url, runtime.Config{}, answers("other", "text", nil))
+	later := stranger(t, url) // writes what the later version does
+	wake := dead.die()
+	defer wake()
+	last, err := later.LastEventID(t.Context(), s.ThreadKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := new(data.Batch)
+	for i, payload := range []string{
+		`{"type":"LATER_OPENED","laterId":"one","deep":{"list":[1,{"type":"TEXT_MESSAGE_END"}]}}`,
+		`{"type":"LATER_CONTENT","messageId":"m","delta":"text","metadata":{"a":1}}`,
+	} {
+		batch.Events = append(batch.Events, data.StoredEvent{
+			ThreadKey: s.ThreadKey, RunKey: s.RunKey, ID: last + int64(i) + 1, Kind: agui.Type("LATER"), Payload: []byte(payload),
+		})
+	}
+	if err := errors.Join(later.Commit(t.Context(), 1, batch), later.Leave(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	shown := func(recs []*runtime.Record) (all []string) {
+		for _, r := range recs {
+			if _, ok := r.Event.(agui.Unknown); ok {
+				all = append(all, string(r.JSON(agui.Stored)))
+			}
+			if old := r.JSON(agui.AGUI0); strings.Contains(string(old), "LATER") {
+				t.Errorf("dialect 0.0 shows %s", old)
+			}
+		}
+		return all
+	}
+	want := shown(until(t, y.reader(0, true), last+2))
+	if len(want) != 2 || !strings.Contains(want[0], `"deep":{"list":[1,{"type":"TEXT_MESSAGE_END"}]}`) {
+		t.Fatalf("a viewer gets %s", want)
+	}
+	z, _ := member(t, url, runtime.Config{}, goesOn)
+	cur := z.reader(0, true)
+	z.wait(s.RunID, runtime.Completed)
+	whole := y.log("main")
+	checkLog(t, whole)
+	if got := shown(whole); !slices.Equal(got, want) {
+		t.Errorf("after it was taken over a viewer gets %s, want %s", got, want)
+	}
+	if got := shown(until(t, cur, whole[len(whole)-1].ID)); !slices.Equal(got, want) {
+		t.Errorf("a viewer that was there gets %s, want %s", got, want)
+	}
+	for _, b := range []*bench{y, z} {
+		if got := b.contents(); !slices.Equal(got, []string{"go", "one", "two"}) {
+			t.Errorf("the thread has %q", got)
+		}
+	}
 }
 
 // late is a store that finds no runs of dead servers until it is let.
