@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"strings"
@@ -187,4 +188,22 @@ type lines chan string
 func (l lines) Write(b []byte) (int, error) {
 	l <- string(b)
 	return len(b), nil
+}
+
+// The schema lists the statuses of runs: a program that writes another one needs a migration, which keeps out those that do not know it.
+func TestSchema_ListsTheStatusesOfRuns(t *testing.T) {
+	onBoth(t, func(t *testing.T, db *DB) {
+		for i, status := range []data.Status{data.Queued, data.Running, data.Waiting, data.Completed, data.Failed, data.Cancelled, "PARKED"} {
+			now := "now()"
+			if db.d.single {
+				now = "0"
+			}
+			_, err := db.write.ExecContext(t.Context(), fmt.Sprintf(`
+INSERT INTO runs (key, thread_key, id, project_id, user_id, agent, workflow_id, status, generation, attempt, answered, owner_instance, closed_event_id, created_at, queued_at)
+VALUES (%d, %[1]d, '', '', '', '', '', '%s', 1, 0, FALSE, '', 0, %s, %[3]s)`, i, status, now))
+			if listed := status != "PARKED"; (err == nil) != listed {
+				t.Errorf("%s: %v", status, err)
+			}
+		}
+	})
 }

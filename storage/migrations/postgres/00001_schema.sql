@@ -80,7 +80,8 @@ CREATE TABLE runs (
     user_id           text COLLATE "C" NOT NULL,
     agent             text COLLATE "C" NOT NULL,
     workflow_id       text COLLATE "C" NOT NULL, -- the agent's name where no workflow was asked for
-    status            text COLLATE "C" NOT NULL,
+    -- A new status needs a migration, which says that programs that do not know it cannot go on.
+    status            text COLLATE "C" NOT NULL CHECK (status IN ('QUEUED', 'RUNNING', 'WAITING', 'COMPLETED', 'FAILED', 'CANCELLED')),
     output_summary    text,
     error             text,
     usage             text,

@@ -68,7 +68,8 @@ CREATE TABLE runs (
     user_id           TEXT NOT NULL,
     agent             TEXT NOT NULL,
     workflow_id       TEXT NOT NULL, -- the agent's name where no workflow was asked for
-    status            TEXT NOT NULL,
+    -- A new status needs a migration, which says that programs that do not know it cannot go on.
+    status            TEXT NOT NULL CHECK (status IN ('QUEUED', 'RUNNING', 'WAITING', 'COMPLETED', 'FAILED', 'CANCELLED')),
     output_summary    TEXT,
     error             TEXT,
     usage             TEXT,
