@@ -107,7 +107,7 @@ SELECT ` + subjectColumns + ` FROM runs` + openInOrder
 SELECT ` + subjectColumns + ` FROM runs WHERE key = ANY (?) ORDER BY key`
 
 	subjectColumns = headColumns + `,
-	(SELECT max(m.key) FROM messages m WHERE m.run_key = runs.key AND m.state = 'queued') IS NOT NULL`
+	(SELECT max(m.key) FROM messages m WHERE m.run_key = runs.key AND m.state = 'queued') IS NOT NULL, cancel_asked IS NOT NULL`
 
 	selectLastRun = selectRun + `
 WHERE r.thread_key = ? ORDER BY r.key DESC LIMIT 1`
@@ -201,10 +201,11 @@ func scanHead(rows *sql.Rows) (h data.RunHead, err error) {
 type subject struct {
 	data.RunHead
 	queued bool // it has queued messages
+	asked  bool // it is to be cancelled
 }
 
 func scanSubject(rows *sql.Rows) (s subject, err error) {
-	err = rows.Scan(into(&s.RunHead, &s.queued)...)
+	err = rows.Scan(into(&s.RunHead, &s.queued, &s.asked)...)
 	return s, err
 }
 

@@ -75,7 +75,7 @@ func (vs *views) keep(v *data.View) {
 
 func (vs *views) empty() *data.View {
 	return &data.View{
-		Now: vs.tx.now, Inbox: make(map[int64]data.Inbox), Known: make(map[string]bool),
+		Now: vs.tx.now, Inbox: make(map[int64]data.Inbox), CancelAsked: make(map[int64]bool), Known: make(map[string]bool),
 		Names: vs.names, Remembered: vs.remembered, Living: vs.living, Running: vs.running,
 	}
 }
@@ -119,6 +119,9 @@ func (vs *views) readRuns(asks []data.Ask) error {
 			v.Runs = append(v.Runs, s.RunHead)
 			if of[s.Key] = v; s.queued {
 				runs = append(runs, []any{s.Key})
+			}
+			if s.asked {
+				v.CancelAsked[s.Key] = true
 			}
 		}
 	}

@@ -58,3 +58,29 @@ func TestRelease_MarksTheOwner(t *testing.T) {
 		t.Errorf("released as %q", marks)
 	}
 }
+
+// A run that another instance has asked to cancel does not go on.
+func TestFinish_HeedsTheRequestToCancel(t *testing.T) {
+	for _, test := range []struct {
+		to    data.Status
+		inbox int
+		asked bool
+		want  error
+	}{
+		{data.Waiting, 0, false, nil},
+		{data.Waiting, 0, true, ErrCancelAsked},
+		{data.Completed, 0, true, nil},
+		{data.Completed, 1, false, nil},
+		{data.Completed, 1, true, ErrCancelAsked},
+		{data.Cancelled, 1, true, nil},
+	} {
+		v := &data.View{
+			Exists: true, Thread: data.ThreadHead{Key: 1}, Runs: []data.RunHead{{Key: 2, ThreadKey: 1, Status: data.Running, Owner: "x", Spans: 1}},
+			Inbox: map[int64]data.Inbox{2: {Messages: test.inbox}}, CancelAsked: map[int64]bool{2: test.asked},
+		}
+		c := &Finish{Thread: 1, Run: 2, Owner: "x", To: test.to, Span: data.Span{N: 1, Last: 101}, Events: []data.StoredEvent{{ID: 101}}}
+		if out := Decide(v, c); !errors.Is(out.Refused, test.want) {
+			t.Errorf("%+v: %v", test, out.Refused)
+		}
+	}
+}

@@ -121,6 +121,8 @@ var (
 	ErrRunning = data.Refuse(data.KindConflict, "running", "The run is running")
 	// ErrMoved means that the run has left the state that the command is about.
 	ErrMoved = data.Refuse(data.KindConflict, "moved", "The run goes on")
+	// ErrCancelAsked means that the run would go on, and another instance has asked to cancel it.
+	ErrCancelAsked = data.Refuse(data.KindConflict, "cancel_asked", "Another server cancels the run")
 	// ErrOwesSpan means that the run has started and waits: Finish must end it with a span.
 	ErrOwesSpan = data.Refuse(data.KindConflict, "owes_span", "The run has begun")
 )

@@ -41,6 +41,9 @@ func (c *Finish) decide(d *decision) error {
 	if err != nil {
 		return err
 	}
+	if c.Basis == nil && d.v.CancelAsked[run.Key] && c.goesOn(d, run) {
+		return ErrCancelAsked
+	}
 	if c.To == data.Waiting {
 		d.moveRun(run, data.Waiting)
 		run.Attempt = 0
@@ -67,6 +70,11 @@ func (c *Finish) decide(d *decision) error {
 	d.out.Events = c.Events
 	d.advanceThread(c.Span.Last, c.Seq)
 	return nil
+}
+
+// goesOn reports whether a run that ends a span by itself waits, or restarts for its messages.
+func (c *Finish) goesOn(d *decision, run *data.RunHead) bool {
+	return c.To == data.Waiting || c.To == data.Completed && d.v.Inbox[run.Key].Messages > 0
 }
 
 // subject returns the run if it still is as the events were prepared for.

@@ -187,6 +187,8 @@ func (c *checker) audit() {
 	c.checkAlike(views)
 	c.checkSaid(views)
 	c.checkReaders(convs)
+	c.checkFollowers(convs)
+	c.checkClients()
 	c.checkReplies(convs)
 	c.checkTools(convs)
 	c.final = views

@@ -130,7 +130,7 @@ func (c *callers) step(s *Step) {
 	}
 	thread := ""
 	r.caller, thread = place(max(r.thread, 1))
-	if s.Run != 0 && (s.Do == doRestart || s.Do == doCrash) {
+	if s.Run != 0 && (s.Do == doRestart || s.Do == doCrash || s.Do == doStop) {
 		p = c.executing(p, r)
 	}
 	if s.Foreign {
@@ -166,6 +166,9 @@ func (c *callers) step(s *Step) {
 	}
 	if (s.Do == doClear || s.Do == doWipe) && r.err != nil && !isNotFound(r.err) {
 		r.fate = unknown // deletions go in parts, so some rows may be gone
+	}
+	if s.Do == doDelete && r.fate == done {
+		c.noteGone(r.run)
 	}
 	c.mu.Lock()
 	c.replies = append(c.replies, r)

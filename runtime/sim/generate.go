@@ -166,7 +166,7 @@ func (h *History) addScenes() {
 
 // scenes are what several servers may get wrong in few histories, unless these are made for it. Each adds to a history. n numbers its steps.
 var scenes = []func(h *History, r *rand.Rand, n int){
-	rollingScene, keyScene, viewerScene,
+	rollingScene, keyScene, viewerScene, relayScene, queueScene, cancelScene,
 }
 
 // rollingScene restarts servers under two runs that last. Those that take a run over stop before that, and find that others have had it.
@@ -215,6 +215,66 @@ func viewerScene(h *History, r *rand.Rand, n int) {
 		add(Step{Do: doSnapshot})
 	}
 	h.Callers = append(h.Callers, steps)
+}
+
+// relayScene has several servers execute runs of a thread in turn, and viewers who hold what these have in memory. Later one of the runs is
+// deleted, and others come to view the thread.
+func relayScene(h *History, r *rand.Rand, n int) {
+	var steps []Step
+	add := func(after Duration, s Step) {
+		s.N, s.Thread, s.After = n+len(steps), 1, after
+		steps = append(steps, s)
+	}
+	for i := range 4 + r.IntN(4) {
+		add(Duration(20*time.Millisecond)+between(r, 200*time.Millisecond), Step{Do: doStart, Agent: alone, Script: Script{{Name: "say"}}})
+		if i == 0 {
+			add(0, Step{Do: doRead, Choice: stays})
+			add(0, Step{Do: doRead, Choice: stays})
+		}
+	}
+	for range 3 {
+		add(between(r, 50*time.Millisecond), Step{Do: doRead, Choice: stays + r.IntN(7)})
+	}
+	add(between(r, 100*time.Millisecond), Step{Do: h.deletes(), Run: n})
+	for range 2 {
+		add(Duration(soon)+between(r, time.Second), Step{Do: doRead, Choice: stays * r.IntN(2)})
+	}
+	h.Callers = append(h.Callers, steps)
+}
+
+// queueScene cancels or deletes runs that are queued behind one that lasts, and whose clients wait.
+func queueScene(h *History, r *rand.Rand, n int) {
+	steps := []Step{{N: n, Do: doStart, Thread: 1, Agent: alone, Script: Script{{Name: "long"}, {Name: "long"}}}}
+	for i := range 1 + r.IntN(2) {
+		steps = append(steps, Step{
+			N: n + 2 + 2*i, Do: doStart, Thread: 1, Agent: alone, Script: Script{{Name: "say"}}, After: between(r, 50*time.Millisecond),
+		})
+	}
+	for i := range len(steps) - 1 {
+		steps = append(steps, Step{
+			N: n + 101 + i, Do: []string{doCancel, h.deletes()}[r.IntN(2)], Run: n + 2 + 2*i, After: between(r, 300*time.Millisecond),
+		})
+	}
+	h.Callers = append(h.Callers, steps)
+}
+
+// cancelScene cancels a run that is about to ask a question, while its server stands still and the one that was asked to cancel it stops.
+func cancelScene(h *History, r *rand.Rand, n int) {
+	h.Callers = append(h.Callers, []Step{
+		{N: n, Do: doStart, Thread: 2, Agent: alone, Script: Script{{Name: "half"}, {Name: "ask"}}},
+		{N: n + 1, Do: doStop, Run: n, By: Duration(time.Second) + between(r, 3*time.Second), After: Duration(200*time.Millisecond) + between(r, 350*time.Millisecond)},
+		{N: n + 2, Do: doCancel, Run: n, After: between(r, 50*time.Millisecond)},
+	}, []Step{
+		{N: n + 3, Do: doRestart, After: Duration(600*time.Millisecond) + between(r, 400*time.Millisecond)},
+	})
+}
+
+// deletes returns the action that deletes a run. Small events cannot show what is left of a thread: see weigh.
+func (h *History) deletes() string {
+	if h.Room != nil && h.Room.Event > 0 {
+		return doCancel
+	}
+	return doDelete
 }
 
 // between returns a random time below d.

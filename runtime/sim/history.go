@@ -163,6 +163,13 @@ func (h *History) Uses(names ...string) (n int) {
 	return n
 }
 
+// reusesNames reports whether the history gives a run the name of an earlier one.
+func (h *History) reusesNames() bool {
+	return slices.ContainsFunc(h.Callers, func(steps []Step) bool {
+		return slices.ContainsFunc(steps, func(s Step) bool { return s.Name > 0 })
+	})
+}
+
 // Pads reports whether the history has messages of megabytes.
 func (h *History) Pads() bool {
 	return slices.ContainsFunc(h.Callers, func(steps []Step) bool {

@@ -52,10 +52,21 @@ func (r *readers) snapshot(p *process, s *Step) {
 
 // reading is one reader's events, in order.
 type reading struct {
-	what  string
-	conv  string // conversation id of the thread
-	after int64  // start of the reader
-	shown []shown
+	what    string
+	conv    string // conversation id of the thread
+	after   int64  // start of the reader
+	follows bool   // until the history ends
+	got     int64  // the last event, of one that follows
+	client  client // of a run
+	shown   []shown
+}
+
+// client is the client of a run, which reads its span.
+type client struct {
+	run   string // empty for another reader, and for a client that was cut off
+	of    *process
+	since time.Time
+	ended time.Time // zero while it reads
 }
 
 // shown is an event as a reader got it. Id 0 is a frame that is not in the log.
@@ -65,10 +76,13 @@ type shown struct {
 	json string
 }
 
-func (r *readers) show(rd *reading, recs []*runtime.Record) {
+func (r *readers) show(p *process, rd *reading, recs []*runtime.Record) {
 	var more []shown
 	ids := idsOf(recs)
 	for i, rec := range recs {
+		if run := rec.Event.Common().RunID; ids[i] != 0 && !isReset(rec.Event) && p.shows() && r.isGone(run) {
+			r.find(RuleGone, "%s was shown event %d of run %s by %s, long after that was deleted", rd.what, ids[i], short(run), p)
+		}
 		more = append(more, shown{ids[i], rec.Event.Common().RunID, string(rec.JSON(agui.Stored))})
 	}
 	r.mu.Lock()
@@ -88,6 +102,15 @@ func idsOf(recs []*runtime.Record) []int64 {
 	return ids
 }
 
+// soon is how long after a change all servers show it.
+const soon = 3 * time.Second
+
+// shows reports whether the process shows soon what the others have written.
+func (p *process) shows() bool {
+	late := slices.ContainsFunc(p.w.h.Faults, func(f Fault) bool { return f.Read > 0 })
+	return !late && !p.stood.Load() && !p.dead.Load() && !p.leaves.Load() && !p.fenced()
+}
+
 // shots returns the snapshots so far.
 func (r *readers) shots() []snapshot {
 	r.mu.Lock()
@@ -105,6 +128,13 @@ func (r *readers) soFar() (all []reading) {
 	return all
 }
 
+// move records how far a reader has come.
+func (r *readers) move(rd *reading, follows bool, got int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rd.follows, rd.got = follows, got
+}
+
 func (r *readers) newReading(what, conv string, after int64) *reading {
 	rd := &reading{what: what, conv: conv, after: after}
 	r.mu.Lock()
@@ -112,6 +142,9 @@ func (r *readers) newReading(what, conv string, after int64) *reading {
 	r.mu.Unlock()
 	return rd
 }
+
+// stays as a part of a reader's choice has it stay at its server.
+const stays = 8
 
 // follow reads a thread until the history ends, and resumes behind its last id whenever its server stops.
 func (r *readers) follow(s *Step) {
@@ -132,7 +165,7 @@ func (r *readers) follow(s *Step) {
 			if choice%8 == 7 {
 				after = runtime.Latest
 			} else {
-				after = th.LastEventID * int64(choice) / 8
+				after = th.LastEventID * int64(choice%8) / 8
 			}
 		}
 		if err == nil {
@@ -162,6 +195,7 @@ func (r *readers) readOn(p *process, s *Step, th runtime.Thread, rd **reading, a
 	if *rd == nil {
 		*after = cur.After()
 		*rd = r.newReading("a reader of "+th.ID, th.ConversationID, *after)
+		r.move(*rd, follow, *after)
 	}
 	for {
 		recs, err := cur.Next(p.ctx)
@@ -171,10 +205,11 @@ func (r *readers) readOn(p *process, s *Step, th runtime.Thread, rd **reading, a
 		if err != nil {
 			return err
 		}
-		r.show(*rd, recs)
+		r.show(p, *rd, recs)
 		*after, since = cur.After(), time.Now()
+		r.move(*rd, follow, *after)
 		r.nap("reader", s.N)
-		if r.several() && r.choose(4, []any{"moves", s.N}) == 0 {
+		if r.several() && s.Choice < stays && r.choose(4, []any{"moves", s.N}) == 0 {
 			return nil // on to any of the servers
 		}
 	}
@@ -204,16 +239,28 @@ func (r *readers) watch(p *process, s runtime.Started) {
 	}
 	defer cur.Close()
 	rd := r.newReading("the client of "+s.RunID, s.ConversationID, -1)
+	is := client{run: s.RunID, of: p, since: time.Now()}
 	for {
+		r.reads(rd, is)
 		recs, err := cur.Next(p.ctx)
 		if errors.Is(err, io.EOF) {
 			r.checkWatched(rd)
-		}
-		if err != nil {
+			is.ended = time.Now()
+			r.reads(rd, is)
 			return
 		}
-		r.show(rd, recs)
+		if err != nil {
+			r.reads(rd, client{})
+			return
+		}
+		r.show(p, rd, recs)
 	}
+}
+
+func (r *readers) reads(rd *reading, is client) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rd.client = is
 }
 
 // checkWatched checks that a client whose stream has ended got the whole span.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
@@ -49,6 +50,48 @@ func (c *checker) checkReaders(convs map[string]*view) {
 				first[at] = s
 			case one != s:
 				c.find(RuleReader, "%s was shown event %d of %s as %s, and it is %s of %s", rd.what, s.id, s.run, s.json, one.json, one.run)
+			}
+		}
+	}
+}
+
+// checkFollowers checks that readers which follow a thread have got all its events soon.
+func (c *checker) checkFollowers(convs map[string]*view) {
+	behind := func() (all []reading) {
+		for _, rd := range c.readers.soFar() {
+			if v := convs[rd.conv]; rd.follows && v != nil && len(v.log) > 0 && rd.got < v.log[len(v.log)-1].id {
+				all = append(all, rd)
+			}
+		}
+		return all
+	}
+	if len(behind()) == 0 {
+		return
+	}
+	if c.sleep(soon); c.h.troubled(Silent) { // the answer that a reader waits for
+		c.sleep(20 * time.Second)
+	}
+	for _, rd := range behind() {
+		c.find(RuleReader, "%s has got all events up to %d, and no later ones", rd.what, rd.got)
+	}
+}
+
+// checkClients checks that the clients of runs that were cancelled or deleted have seen that soon.
+func (c *checker) checkClients() {
+	for _, rd := range c.readers.soFar() {
+		is := rd.client
+		if is.run == "" || !is.of.shows() || c.h.reusesNames() {
+			continue
+		}
+		if is.ended.IsZero() {
+			is.ended = time.Now()
+		}
+		for _, r := range c.replies {
+			if r.fate != done || r.run != is.run || r.step.Do != doCancel && r.step.Do != doDelete {
+				continue
+			}
+			if late := min(is.ended.Sub(r.at), is.ended.Sub(is.since)); late > soon {
+				c.find(RuleWatch, "%s has seen its end %v after %s %d was answered", rd.what, late, r.step.Do, r.step.N)
 			}
 		}
 	}
@@ -313,12 +356,16 @@ func (c *claims) cancels(r *reply, v *view, run *runtime.Run) bool {
 }
 
 func (c *claims) cancelled(r *reply) {
-	if r.fate != done || c.startRemoved(r) || c.removed(r) {
+	promised := r.err != nil && strings.Contains(r.err.Error(), "it ends as soon as that server, or its successor, answers")
+	if r.fate != done && !promised || c.startRemoved(r) || c.removed(r) {
 		return
 	}
 	run, err := c.p.rt.Run(c.ctx, r.caller, r.name)
-	if err != nil || run.Status != runtime.Cancelled {
+	switch {
+	case r.fate == done && (err != nil || run.Status != runtime.Cancelled):
 		c.find(RuleAck, "cancel %d was answered, and run %s is %s %v", r.step.N, short(r.run), run.Status, err)
+	case promised && err == nil && !run.Status.Final():
+		c.find(RuleAck, "cancel %d was answered that run %s ends, and it is %s", r.step.N, short(r.run), run.Status)
 	}
 }
 

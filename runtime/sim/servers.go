@@ -243,7 +243,7 @@ func (s *servers) boot(place int) (*process, error) {
 	if s.several() {
 		runTime += 3 * lease // a run may lose its server
 	}
-	if s.h.Uses("long") > 0 {
+	if s.h.Uses("long", "half") > 0 {
 		stepTime, runTime = 30*time.Second, runTime+30*time.Second
 	}
 	cfg := runtime.Config{

@@ -30,6 +30,7 @@ type world struct {
 	takes    int
 	naps     map[string]int
 	releases map[int64]chan struct{} // by run; closed when it is released
+	gone     map[string]time.Time    // runs whose deletion was acknowledged, and when
 	skew     time.Duration
 	gate     chan struct{} // closed to release staying workers
 	calm     bool          // no more faults
@@ -44,7 +45,7 @@ type Finding struct {
 }
 
 func newWorld(h *History) *world {
-	w := &world{h: h, began: time.Now(), naps: make(map[string]int), releases: make(map[int64]chan struct{}), gate: make(chan struct{}), calmed: make(chan struct{})}
+	w := &world{h: h, began: time.Now(), naps: make(map[string]int), releases: make(map[int64]chan struct{}), gone: make(map[string]time.Time), gate: make(chan struct{}), calmed: make(chan struct{})}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	w.ledger = newLedger(w)
 	return w
@@ -111,6 +112,21 @@ func (w *world) noteReleased(runs []int64) {
 			delete(w.releases, run)
 		}
 	}
+}
+
+// noteGone records that a run's deletion was acknowledged.
+func (w *world) noteGone(run string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gone[run] = time.Now()
+}
+
+// isGone reports whether a run was deleted long ago. It may be another one in histories that use a name again.
+func (w *world) isGone(run string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at, ok := w.gone[run]
+	return ok && time.Since(at) > soon && !w.h.reusesNames()
 }
 
 // stays returns a channel that releases staying workers.

@@ -157,20 +157,16 @@ func (en *Engine) cancelAsked(ctx context.Context) {
 	}
 }
 
-// unlessCancelled returns the ending of a run that is about to wait: it does not if another instance has asked to cancel it, and has maybe
-// ended since.
-func (l *live) unlessCancelled(e ending) ending {
-	if l.en.store.Alone() {
-		return e
-	}
+// cancelledElsewhere returns the ending of a run that another instance has asked to cancel, and has maybe ended since.
+func (l *live) cancelledElsewhere() (ending, error) {
 	asks, err := commit.Patiently(l.en.abandoned, func() ([]data.CancelAsk, error) {
 		return l.en.store.CancelAsks(l.en.abandoned, l.en.cfg.Instance)
 	})
-	i := slices.IndexFunc(asks, func(a data.CancelAsk) bool { return a.RunKey == l.run.Key })
-	if err != nil || i < 0 {
-		return e
+	var by decide.By
+	if i := slices.IndexFunc(asks, func(a data.CancelAsk) bool { return a.RunKey == l.run.Key }); i >= 0 {
+		by.Request = asks[i].By
 	}
-	return cancelledBy(decide.By{Request: asks[i].By})
+	return cancelledBy(by), err
 }
 
 // countAppended lets the runs of this instance find messages that were appended elsewhere.

@@ -55,15 +55,13 @@ func (l *live) end(e ending) error {
 		return decide.ErrSettled
 	}
 	closers := cmp.Or(l.closed, &commit.Item{})
-	if err := l.stageClosers(closers, e); err != nil {
-		l.mu.Unlock()
-		l.broken(fmt.Errorf("close the span: %w", err)) // only the log knows the open entities
-		return err
+	err := l.endGated(e, closers)
+	if errors.Is(err, decide.ErrCancelAsked) {
+		if e, err = l.cancelledElsewhere(); err == nil {
+			l.mu.Lock()
+			err = l.endGated(e, closers)
+		}
 	}
-	closers.Rows = append(closers.Rows, l.nodes.settle(e.status, e.err)...)
-	l.mu.Unlock()
-
-	err := l.finish(e, closers, l.en.cfg.Instance, func() { l.en.forget(l) })
 	switch {
 	case err == nil:
 		l.mu.Lock()
@@ -76,6 +74,19 @@ func (l *live) end(e ending) error {
 	}
 	l.cancel(e.cause)
 	return err
+}
+
+// endGated adds the end of what is open to closers, and decides the end of a span whose gate is shut. l.mu is held; endGated releases it.
+func (l *live) endGated(e ending, closers *commit.Item) error {
+	err := l.stageClosers(closers, e)
+	if err == nil {
+		closers.Rows = append(closers.Rows, l.nodes.settle(e.status, e.err)...)
+	}
+	l.mu.Unlock()
+	if err != nil { // only the log knows the open entities
+		return fmt.Errorf("close the span: %w", err)
+	}
+	return l.finish(e, closers, l.en.cfg.Instance, func() { l.en.forget(l) })
 }
 
 // finish decides the end of the span, which begins with closers. A cancelled run takes its waiting messages first.

@@ -108,9 +108,6 @@ func (l *live) overrun(cause error) {
 
 // settle ends the run's span. It is no error if the span has already ended.
 func (l *live) settle(e ending) {
-	if e.status == data.Waiting {
-		e = l.unlessCancelled(e)
-	}
 	if err := l.end(e); err != nil && !errors.Is(err, decide.ErrSettled) {
 		l.log().Error("run could not be settled", "error", err)
 	}

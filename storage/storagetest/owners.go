@@ -152,6 +152,7 @@ func testCancelAsked(t *testing.T, x, y *fixture) {
 		run := x.owned(t, string(to))
 		wantRefusal(t, "the request", asks(run), nil)
 		pending(1)
+		wantRefusal(t, "waiting", x.command(t, ends(run, "x", 3, data.Waiting)), decide.ErrCancelAsked)
 		wantRefusal(t, "its end", x.command(t, ends(run, "x", 3, to)), nil)
 		pending(0)
 		err := asks(run)

@@ -84,7 +84,7 @@ func (vs *views) of(a *data.Ask) *data.View {
 		return v
 	}
 	v = &data.View{
-		Now: vs.tx.at, Inbox: make(map[int64]data.Inbox), Known: make(map[string]bool),
+		Now: vs.tx.at, Inbox: make(map[int64]data.Inbox), CancelAsked: make(map[int64]bool), Known: make(map[string]bool),
 		Names: vs.names, Remembered: vs.remembered, Living: vs.living, Running: vs.running,
 	}
 	if a.Thread != 0 {
@@ -145,6 +145,11 @@ func (tx *tx) fill(v *data.View, w *data.Ask) {
 	}, byKey)
 	for _, r := range over {
 		v.Runs = append(v.Runs, copied(&r.RunHead))
+	}
+	for i := range v.Runs {
+		if tx.asks[v.Runs[i].Key] != nil {
+			v.CancelAsked[v.Runs[i].Key] = true
+		}
 	}
 	for _, m := range tx.messages[thread] {
 		if m.State == data.MessageQueued && v.Run(m.RunKey) != nil {
