@@ -141,6 +141,11 @@ func Parse(text []byte) (*History, error) {
 // several reports whether processes serve at the same time.
 func (h *History) several() bool { return h.Servers > 1 }
 
+// troubled reports whether the history has a trouble.
+func (h *History) troubled(t Trouble) bool {
+	return slices.ContainsFunc(h.Faults, func(f Fault) bool { return f.Trouble == t })
+}
+
 // Does reports whether the history has one of these actions.
 func (h *History) Does(what ...string) bool {
 	for _, steps := range h.Callers {
