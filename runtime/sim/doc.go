@@ -21,8 +21,9 @@
 // locks the threads, names and keys of a commit as storage does, defers what another one has locked, and fences as storage's
 // watch does. Hints between the processes are lost, late or doubled, in a quarter of these histories all are lost; in
 // another quarter one process has no label to execute runs. The Model is the same: several servers cannot be told from one.
-// Some of these histories have scenes (see generate.go): servers that restart one after the other while others stop before they take a
-// run over, one request at several servers at once, and viewers at the ends of runs.
+// Some of these histories have scenes (see generate.go): servers that restart one after the other while others, about to take a run
+// over, stop until it was released again; one request at several servers at once; viewers at the ends of runs, of runs that several
+// servers execute in turn, and of queued runs that are cancelled or deleted; and a run that is cancelled as it begins to wait.
 //
 // A quarter of the histories test limits on bytes. They run in a [Room] in which a message of some KiB fills a user's
 // share or an event. In every history, reservations must be zero whenever no run executes.
