@@ -119,14 +119,14 @@ func (l *live) judge(allowed []string, of func(*data.Memo) bool) (rows []data.Ro
 	return rows, ids
 }
 
-// retractUnjudged stages the retraction of the unjudged messages for which of returns true. The caller holds l.mu if other goroutines
-// have l.
+// retractUnjudged stages the retraction of the unjudged messages for which of returns true, and of those that their worker was about to
+// retract. The caller holds l.mu if other goroutines have l.
 func (l *live) retractUnjudged(it *commit.Item, of func(*data.Memo) bool) error {
 	rows, ids := l.judge(nil, of)
 	for _, row := range rows {
 		it.Rows = append(it.Rows, l.journal.add(row))
 	}
-	return l.span.retract(it, ids)
+	return l.span.retract(it, append(ids, l.span.cut...))
 }
 
 // SettleOutput implements host.OutputSettler.

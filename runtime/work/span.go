@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ type span struct {
 	began     began           // the beginning of the run's generation
 	brought   map[string]bool // messages that the generation has received or found, by id
 	retracted map[string]bool // messages that the span has retracted, by id
+	cut       []string        // messages that were hidden as they ended, and are not retracted yet
 }
 
 // began is the beginning of a run's generation: the input of its workers when they are replayed depends on it.
@@ -140,6 +142,7 @@ func (sp *span) stageStored(it *commit.Item, ev agui.Event, payload []byte) erro
 		row := sp.message(id)
 		if isCut(ev) && len(row.ToolCalls) == 0 {
 			row.State, sp.messages[id].State = data.MessageHidden, data.MessageHidden
+			sp.cut = append(sp.cut, id)
 		}
 		it.Rows = append(it.Rows, row)
 	}
@@ -372,6 +375,7 @@ const (
 func (sp *span) hide(it *commit.Item, ids []string) {
 	for _, id := range ids {
 		sp.retracted[id] = true
+		sp.cut = slices.DeleteFunc(sp.cut, func(cut string) bool { return cut == id })
 		if m := sp.messages[id]; m != nil {
 			if m.EventID == 0 || m.State != data.MessageConsumed {
 				continue
