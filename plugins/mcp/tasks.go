@@ -179,12 +179,15 @@ func (t *tool) await(ctx context.Context, a *asker, id string, pause time.Durati
 	return out, err
 }
 
+// withdrawal is the limit of the request that cancels a task, below the time after which a call counts as abandoned.
+const withdrawal = 4 * time.Second
+
 // settle returns the error of a call. It cancels a task that has not ended, but not when Baton stops: the run continues then. The
 // call of a tool that had a task and is not idempotent must not be made again.
 func (t *tool) settle(ctx context.Context, a *asker, err error) error {
 	id, had := t.server.tasks.leave(a), a.hasTask()
 	if id != "" && (a.waiting() || endsForEver(ctx)) {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawal)
 		defer cancel()
 		_, _, _ = t.taskRequest(last, nil, "tasks/cancel", &taskParams{TaskID: id})
 	}

@@ -78,6 +78,9 @@ func (c *checker) checkFollowers(convs map[string]*view) {
 
 // checkClients checks that the clients of runs that were cancelled or deleted have seen that soon.
 func (c *checker) checkClients() {
+	if c.h.troubled(Stuck) { // a server that cannot write may show it late
+		return
+	}
 	for _, rd := range c.readers.soFar() {
 		is := rd.client
 		if is.run == "" || !is.of.shows() || c.h.reusesNames() {
