@@ -73,6 +73,8 @@ func TestFinish_HeedsTheRequestToCancel(t *testing.T) {
 		{data.Completed, 1, false, nil},
 		{data.Completed, 1, true, ErrCancelAsked},
 		{data.Cancelled, 1, true, nil},
+		{data.Failed, 0, true, nil},
+		{data.Failed, 1, true, ErrCancelAsked},
 	} {
 		v := &data.View{
 			Exists: true, Thread: data.ThreadHead{Key: 1}, Runs: []data.RunHead{{Key: 2, ThreadKey: 1, Status: data.Running, Owner: "x", Spans: 1}},

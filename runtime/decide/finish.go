@@ -74,7 +74,7 @@ func (c *Finish) decide(d *decision) error {
 
 // goesOn reports whether a run that ends a span by itself waits, or restarts for its messages.
 func (c *Finish) goesOn(d *decision, run *data.RunHead) bool {
-	return c.To == data.Waiting || c.To == data.Completed && d.v.Inbox[run.Key].Messages > 0
+	return c.To == data.Waiting || c.To != data.Cancelled && d.v.Inbox[run.Key].Messages > 0
 }
 
 // subject returns the run if it still is as the events were prepared for.

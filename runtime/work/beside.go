@@ -157,10 +157,10 @@ func (en *Engine) cancelAsked(ctx context.Context) {
 	}
 }
 
-// cancelledElsewhere returns the ending of a run that another instance has asked to cancel, and has maybe ended since.
-func (l *live) cancelledElsewhere() (ending, error) {
+// cancelledElsewhere returns the ending of a run that another instance has asked its owner to cancel. That instance may have ended since.
+func (l *live) cancelledElsewhere(owner string) (ending, error) {
 	asks, err := commit.Patiently(l.en.abandoned, func() ([]data.CancelAsk, error) {
-		return l.en.store.CancelAsks(l.en.abandoned, l.en.cfg.Instance)
+		return l.en.store.CancelAsks(l.en.abandoned, owner)
 	})
 	var by decide.By
 	if i := slices.IndexFunc(asks, func(a data.CancelAsk) bool { return a.RunKey == l.run.Key }); i >= 0 {

@@ -57,7 +57,7 @@ func (l *live) end(e ending) error {
 	closers := cmp.Or(l.closed, &commit.Item{})
 	err := l.endGated(e, closers)
 	if errors.Is(err, decide.ErrCancelAsked) {
-		if e, err = l.cancelledElsewhere(); err == nil {
+		if e, err = l.cancelledElsewhere(l.en.cfg.Instance); err == nil {
 			l.mu.Lock()
 			err = l.endGated(e, closers)
 		}

@@ -328,11 +328,12 @@ func (l *live) broken(err error) {
 	l.drop(err)
 	l.en.tasks.Go(func() { // ends with its commit
 		err := l.en.failBroken(l.en.abandoned, l)
-		for err != nil && !errors.Is(err, decide.ErrSettled) && l.en.rest() { // the database may accept it later
+		settled := func() bool { return errors.Is(err, decide.ErrSettled) || errors.Is(err, data.ErrNotFound) }
+		for err != nil && !settled() && l.en.rest() { // the database may accept it later
 			l.log().Error("run could not be failed", "error", err)
 			err = l.en.failBroken(l.en.abandoned, l)
 		}
-		if errors.Is(err, decide.ErrSettled) { // it had ended after all
+		if settled() { // it had ended after all, or was deleted
 			l.en.forget(l)
 		}
 	})

@@ -219,7 +219,13 @@ func (l *live) endReadBack(it *commit.Item, e ending, then func()) error {
 		return err
 	}
 	it.Rows = append(it.Rows, l.nodes.settle(e.status, e.err)...)
-	return l.finish(e, it, l.run.Owner, then)
+	err := l.finish(e, it, l.run.Owner, then)
+	if errors.Is(err, decide.ErrCancelAsked) {
+		if e, err = l.cancelledElsewhere(l.run.Owner); err == nil {
+			err = l.endReadBack(it, e, then)
+		}
+	}
+	return err
 }
 
 // failBroken fails a live run with events that could not be stored.
