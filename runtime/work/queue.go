@@ -267,6 +267,20 @@ func (q *runQueue) stands(threadKey int64) bool {
 	return ok
 }
 
+// serves is stands, but not for a run whose agent this instance lacks: that run may have begun elsewhere since, and another one may be
+// the first.
+func (q *runQueue) serves(threadKey int64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.servesNow(threadKey)
+}
+
+// servesNow is serves. The caller holds mu.
+func (q *runQueue) servesNow(threadKey int64) bool {
+	p, ok := q.needs[threadKey]
+	return ok && !p.at.Value.(*need).lacks.absent
+}
+
 // threads returns the threads with QUEUED runs.
 func (q *runQueue) threads() map[int64]bool {
 	q.mu.Lock()
@@ -344,7 +358,7 @@ func (q *runQueue) foundElsewhere(f elsewhere) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	same := func(o elsewhere) bool { return o.thread == f.thread }
-	if _, stands := q.needs[f.thread]; !stands && len(q.elsewhere) < mostElsewhere && !slices.ContainsFunc(q.elsewhere, same) {
+	if !q.servesNow(f.thread) && len(q.elsewhere) < mostElsewhere && !slices.ContainsFunc(q.elsewhere, same) {
 		q.elsewhere = append(q.elsewhere, f)
 	}
 }

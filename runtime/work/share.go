@@ -28,6 +28,9 @@ const (
 	takenAtOnce = 16
 	// lookedAtOnce is how many threads a sweep looks at, at most.
 	lookedAtOnce = 1000
+	// knownEach counts the sweeps of which one looks at the threads that the queue knows, too: whoever was to cancel the run before a
+	// QUEUED one may have died.
+	knownEach = 3
 )
 
 // watch watches the other instances of a cluster, and wakes share when one has ended. It does nothing else: an instance that does not
@@ -60,6 +63,7 @@ func (en *Engine) share() {
 	next := time.Now()
 	deletes := false
 	var others pull
+	sweeps := 0
 	for n := 0; ; n++ {
 		select {
 		case <-en.quit:
@@ -87,7 +91,9 @@ func (en *Engine) share() {
 			continue
 		}
 		next = now.Add(commit.Spread(sweepEach))
-		en.logUnshared(errors.Join(en.takeOrphans(en.abandoned), en.sweepQueue(en.abandoned), en.loadBudgets(en.abandoned, en.store, "", now)))
+		sweeps++
+		queue := en.sweepQueue(en.abandoned, sweeps%knownEach == 0)
+		en.logUnshared(errors.Join(en.takeOrphans(en.abandoned), queue, en.loadBudgets(en.abandoned, en.store, "", now)))
 		if !deletes {
 			var err error
 			deletes, err = en.store.TakeDuty(en.abandoned, dutyDeletions)
@@ -241,9 +247,10 @@ func (en *Engine) pull(ctx context.Context, p *pull) error {
 		}
 		for i := range list {
 			run := &list[i]
-			f, first := elsewhere{run.ThreadKey, data.Name{Project: run.Project, User: run.User}}, run.ThreadKey != p.thread
+			f := elsewhere{run.ThreadKey, data.Name{Project: run.Project, User: run.User}}
 			p.thread, p.key = run.ThreadKey, run.Key
-			if !first || en.queue.stands(f.thread) || en.admission.isCapped(f.user) {
+			last := len(p.found) - 1
+			if last >= 0 && p.found[last].thread == f.thread || en.queue.serves(f.thread) || en.admission.isCapped(f.user) {
 				continue
 			}
 			if offers, _ := en.offersFound(ctx, run); offers {
@@ -276,7 +283,7 @@ func (en *Engine) offerFound(ctx context.Context, found []elsewhere) error {
 	for _, f := range found {
 		_, is := slices.BinarySearch(busy, f.thread)
 		switch {
-		case is, en.queue.stands(f.thread), en.admission.isCapped(f.user):
+		case is, en.queue.serves(f.thread), en.admission.isCapped(f.user):
 		case free > 0:
 			en.lookAt(f.thread)
 			free--
@@ -288,8 +295,8 @@ func (en *Engine) offerFound(ctx context.Context, found []elsewhere) error {
 }
 
 // sweepQueue looks at threads of which the queue does not know, or does not know that their QUEUED runs have begun or ended
-// elsewhere.
-func (en *Engine) sweepQueue(ctx context.Context) error {
+// elsewhere; with all also at the others, unless it is about to serve them.
+func (en *Engine) sweepQueue(ctx context.Context, all bool) error {
 	known := en.queue.threads()
 	looks := 0
 	look := func(thread int64) {
@@ -304,7 +311,7 @@ func (en *Engine) sweepQueue(ctx context.Context) error {
 			return
 		}
 		last = run.ThreadKey
-		if !known[last] {
+		if !known[last] || all && !en.queue.serves(last) {
 			look(last)
 		}
 		delete(known, last)
