@@ -42,7 +42,7 @@ func (s *servers) settle() {
 	var rule Rule
 	var restless string
 	quiet := 0
-	for range 240 {
+	for range 480 { // two minutes: several processes may have stood still in turn
 		if s.server() == nil {
 			return
 		}
