@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -468,6 +469,7 @@ func (en *Engine) endAbsent(ctx context.Context) error {
 		clear(en.needs)
 	}
 	en.peers.mu.Unlock()
+	slices.SortFunc(over, func(a, b data.RunHead) int { return cmp.Compare(b.Status, a.Status) }) // RUNNING before QUEUED
 	var errs []error
 	for i := range over {
 		errs = append(errs, en.failAbsent(ctx, &over[i]))
@@ -480,6 +482,10 @@ var agentGone = &agui.OutputError{Code: "agent_gone", Message: "No server has of
 func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
 	var err error
 	if head.Status == data.Queued {
+		busy, failed := en.store.BusyThreads(ctx, []int64{head.ThreadKey})
+		if failed != nil || len(busy) > 0 { // its end would be in the middle of another run: a later sweep tries again
+			return failed
+		}
 		err = en.closeRun(head.ThreadKey, head.Key, ending{status: data.Failed, err: agentGone}, func(run *data.Run, _ []data.Span) bool {
 			return run.Status == data.Queued
 		})

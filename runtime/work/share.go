@@ -92,8 +92,8 @@ func (en *Engine) share() {
 		}
 		next = now.Add(commit.Spread(sweepEach))
 		sweeps++
-		queue := en.sweepQueue(en.abandoned, sweeps%knownEach == 0)
-		en.logUnshared(errors.Join(en.takeOrphans(en.abandoned), queue, en.loadBudgets(en.abandoned, en.store, "", now)))
+		orphans := en.takeOrphans(en.abandoned)
+		en.logUnshared(errors.Join(orphans, en.sweepQueue(en.abandoned, sweeps%knownEach == 0), en.loadBudgets(en.abandoned, en.store, "", now)))
 		if !deletes {
 			var err error
 			deletes, err = en.store.TakeDuty(en.abandoned, dutyDeletions)
