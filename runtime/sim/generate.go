@@ -121,8 +121,8 @@ func serversOf(seed uint64) int {
 	return []int{1, 1, 1, 1, 1, 1, 2, 2, 2, 3}[rand.New(rand.NewPCG(seed, 0xc105)).IntN(10)]
 }
 
-// beside has so many processes serve the history at the same time. Several
-// stop and are woken. Deletions in parts and files are of one process.
+// beside has so many processes serve the history at the same time. Some of them stop and are woken. Deletions in parts
+// and files are of one process.
 func (h *History) beside(servers int) {
 	if servers < 2 || h.SQLite || h.Parts > 0 {
 		return

@@ -54,7 +54,7 @@ func ownerOf(run *data.RunHead) quota.Owner { return quota.OwnerOf(run.Project, 
 
 // admit is try for a run that is to be claimed. A run that is taken over counts already in the limits over all instances.
 func (a *admission) admit(r *data.RunHead, w data.Weight) (*reservation, shortage) {
-	if full := a.cappedScope(r); full != quota.None {
+	if full := a.cappedScope(data.Name{Project: r.Project, User: r.User}); full != quota.None {
 		return nil, shortage{slot: full}
 	}
 	return a.try(r, w)
@@ -101,24 +101,20 @@ func (a *admission) force(r *data.RunHead, w data.Weight) *reservation {
 }
 
 // cappedScope returns the limit over all instances that was reached when a run of the user was claimed last, or None.
-func (a *admission) cappedScope(r *data.RunHead) quota.Scope {
+func (a *admission) cappedScope(user data.Name) quota.Scope {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case a.capped[data.Name{Project: r.Project, User: r.User}]:
+	case a.capped[user]:
 		return quota.User
-	case a.capped[data.Name{Project: r.Project}]:
+	case a.capped[data.Name{Project: user.Project}]:
 		return quota.Project
 	}
 	return quota.None
 }
 
-// isCapped reports whether runs of a user have reached a limit over all instances.
-func (a *admission) isCapped(user data.Name) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.capped[user] || a.capped[data.Name{Project: user.Project}]
-}
+// isCapped reports whether there was such a limit.
+func (a *admission) isCapped(user data.Name) bool { return a.cappedScope(user) != quota.None }
 
 // cap admits no more runs of a project or a user until uncap.
 func (a *admission) cap(of data.Name) {

@@ -76,7 +76,8 @@ func (l *live) end(e ending) error {
 	return err
 }
 
-// endGated adds the end of what is open to closers, and decides the end of a span whose gate is shut. l.mu is held; endGated releases it.
+// endGated decides the end of a span whose gate is shut. It first ends, in closers, all that is open. The caller holds l.mu, and endGated
+// releases it.
 func (l *live) endGated(e ending, closers *commit.Item) error {
 	err := l.stageClosers(closers, e)
 	if err == nil {

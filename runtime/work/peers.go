@@ -483,7 +483,7 @@ func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
 	var err error
 	if head.Status == data.Queued {
 		busy, failed := en.store.BusyThreads(ctx, []int64{head.ThreadKey})
-		if failed != nil || len(busy) > 0 { // its end would be in the middle of another run: a later sweep tries again
+		if failed != nil || len(busy) > 0 { // another run of the thread has not ended: a later sweep tries again
 			return failed
 		}
 		err = en.closeRun(head.ThreadKey, head.Key, ending{status: data.Failed, err: agentGone}, func(run *data.Run, _ []data.Span) bool {

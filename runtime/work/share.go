@@ -28,8 +28,8 @@ const (
 	takenAtOnce = 16
 	// lookedAtOnce is how many threads a sweep looks at, at most.
 	lookedAtOnce = 1000
-	// knownEach counts the sweeps of which one looks at the threads that the queue knows, too: whoever was to cancel the run before a
-	// QUEUED one may have died.
+	// knownEach is the number of sweeps of which one also looks at the threads that the queue knows: the server that was to cancel the
+	// run before a QUEUED one may have died.
 	knownEach = 3
 )
 
