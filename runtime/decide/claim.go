@@ -24,9 +24,9 @@ func BasisOf(th *data.ThreadHead, run *data.RunHead, inbox int64) Basis {
 	}
 }
 
-// isCurrent reports whether the state is unchanged and no running run numbers the thread's events.
+// isCurrent reports whether the state is unchanged.
 func (b *Basis) isCurrent(v *data.View, run *data.RunHead) bool {
-	return runningRun(v) == nil && *b == BasisOf(&v.Thread, run, v.Inbox[run.Key].Last)
+	return *b == BasisOf(&v.Thread, run, v.Inbox[run.Key].Last)
 }
 
 // Claim starts a QUEUED run or continues an answered one: it becomes RUNNING under Instance with a new span.

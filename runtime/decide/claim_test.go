@@ -59,6 +59,31 @@ func TestRelease_MarksTheOwner(t *testing.T) {
 	}
 }
 
+// A run that is not executed ends with events only if no run of its thread comes before it.
+func TestFinish_WaitsForItsTurn(t *testing.T) {
+	for _, test := range []struct {
+		first, run data.RunHead
+		want       error
+	}{
+		{data.RunHead{Status: data.Completed}, data.RunHead{Status: data.Queued}, nil},
+		{data.RunHead{Status: data.Running}, data.RunHead{Status: data.Queued}, ErrNotClaimed},
+		{data.RunHead{Status: data.Waiting}, data.RunHead{Status: data.Queued}, ErrNotClaimed},
+		{data.RunHead{Status: data.Queued}, data.RunHead{Status: data.Queued}, ErrNotClaimed},
+		{data.RunHead{Status: data.Queued}, data.RunHead{Status: data.Queued, Answered: true}, nil},
+		{data.RunHead{Status: data.Queued}, data.RunHead{Status: data.Waiting}, nil},
+		{data.RunHead{Status: data.Queued}, data.RunHead{Status: data.Running}, ErrStale},
+		{data.RunHead{Status: data.Queued}, data.RunHead{Status: data.Failed}, ErrStale},
+	} {
+		test.first.Key, test.run.Key = 2, 3
+		v := &data.View{Exists: true, Thread: data.ThreadHead{Key: 1}, Runs: []data.RunHead{test.first, test.run}}
+		basis := BasisOf(&v.Thread, &test.run, 0)
+		c := &Finish{Thread: 1, Run: 3, Basis: &basis, To: data.Failed, Span: data.Span{N: 1, Last: 1}, Events: []data.StoredEvent{{ID: 1}}}
+		if out := Decide(v, c); !errors.Is(out.Refused, test.want) {
+			t.Errorf("%s behind %s: %v, want %v", test.run.Status, test.first.Status, out.Refused, test.want)
+		}
+	}
+}
+
 // A run that another instance has asked to cancel does not go on.
 func TestFinish_HeedsTheRequestToCancel(t *testing.T) {
 	for _, test := range []struct {

@@ -110,7 +110,7 @@ var (
 	// ErrUnknownMessage means that the thread does not show the message to rewind to.
 	ErrUnknownMessage = data.Refuse(data.KindInvalid, "unknown_message", "The thread does not show the message of rewindTo")
 
-	// ErrNotClaimed means that another run of the thread comes first.
+	// ErrNotClaimed means that another run of the thread comes first, so this one can neither begin nor end with events.
 	ErrNotClaimed = data.Refuse(data.KindConflict, "not_claimed", "The run cannot be claimed now")
 	// ErrProjectFull and ErrUserFull mean that the project, or the user, has as many RUNNING runs as it may.
 	ErrProjectFull = data.Refuse(data.KindConflict, "project_full", "The project executes as many runs as it may")
@@ -219,9 +219,6 @@ func (d *decision) advanceThread(last, seq int64) {
 	row := *th
 	d.put(&row)
 }
-
-// runningRun returns the thread's run that is RUNNING, nil when there is none.
-func runningRun(v *data.View) *data.RunHead { return firstWith(v, data.Running) }
 
 func firstWith(v *data.View, status data.Status) *data.RunHead {
 	for i := range v.Runs {

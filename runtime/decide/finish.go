@@ -90,7 +90,13 @@ func (c *Finish) subject(d *decision) (*data.RunHead, error) {
 		return run, err
 	}
 	run, err := d.run(c.Run)
-	if err == nil && (run.Status != data.Waiting && run.Status != data.Queued || !c.Basis.isCurrent(d.v, run)) {
+	switch {
+	case err != nil:
+	case run.Status != data.Waiting && run.Status != data.Queued:
+		err = ErrStale
+	case openRuns(d.v)[0].Key != run.Key: // whose events come first
+		err = ErrNotClaimed
+	case !c.Basis.isCurrent(d.v, run):
 		err = ErrStale
 	}
 	return run, err

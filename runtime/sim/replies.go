@@ -383,10 +383,14 @@ func (c *claims) replied(r *reply) {
 }
 
 func (c *claims) deleted(r *reply) {
-	again := slices.ContainsFunc(c.replies, func(s *reply) bool {
-		return s.step.Do == doStart && s.run == r.run && s.at.After(r.from)
-	})
-	if r.fate != done || again {
+	starts, later := 0, false
+	for _, s := range c.replies {
+		if s.step.Do == doStart && s.run == r.run {
+			starts++
+			later = later || s.at.After(r.from) || s.fate == unknown // whose transaction can end later than its request
+		}
+	}
+	if r.fate != done || starts > 1 && later { // the run of one start is gone, and another one's is there
 		return
 	}
 	if run, err := c.p.rt.Run(c.ctx, r.caller, r.name); err == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
 )
 
@@ -482,10 +483,6 @@ var agentGone = &agui.OutputError{Code: "agent_gone", Message: "No server has of
 func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
 	var err error
 	if head.Status == data.Queued {
-		busy, failed := en.store.BusyThreads(ctx, []int64{head.ThreadKey})
-		if failed != nil || len(busy) > 0 { // another run of the thread has not ended: a later sweep tries again
-			return failed
-		}
 		err = en.closeRun(head.ThreadKey, head.Key, ending{status: data.Failed, err: agentGone}, func(run *data.Run, _ []data.Span) bool {
 			return run.Status == data.Queued
 		})
@@ -496,7 +493,7 @@ func (en *Engine) failAbsent(ctx context.Context, head *data.RunHead) error {
 			err = en.fail(ctx, &run, fromLog, agentGone, nil, nil)
 		}
 	}
-	if overtaken(err) || errors.Is(err, errGoesOn) {
+	if overtaken(err) || errors.Is(err, errGoesOn) || errors.Is(err, decide.ErrNotClaimed) { // a later sweep tries again
 		return nil
 	}
 	return err
