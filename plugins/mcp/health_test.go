@@ -21,14 +21,20 @@ func TestHealth_FollowsConnection(t *testing.T) {
 			http.Error(w, "no "+r.URL.Path+" "+r.Header.Get("Authorization"), http.StatusTeapot)
 			return
 		}
-		if r.Method == http.MethodGet {
-			listening.Store(true)
-		}
 		up.ServeHTTP(w, r)
 	}))
 	t.Cleanup(web.Close)
 	t.Cleanup(web.CloseClientConnections)
-	cfg := mcp.Config{Name: "it", URL: web.URL + "/" + key + "/mcp?q=" + key, Headers: map[string]string{"Authorization": "Bearer " + key}}
+	cfg := mcp.Config{
+		Name: "it", URL: web.URL + "/" + key + "/mcp?q=" + key, Headers: map[string]string{"Authorization": "Bearer " + key},
+		Client: &http.Client{Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
+			res, err := http.DefaultTransport.RoundTrip(req)
+			if err == nil && req.Method == http.MethodGet {
+				listening.Store(true)
+			}
+			return res, err
+		})},
+	}
 	idle, err := mcp.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -59,3 +65,7 @@ func TestHealth_FollowsConnection(t *testing.T) {
 		t.Errorf("back: %+v", h)
 	}
 }
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

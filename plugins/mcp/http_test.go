@@ -453,6 +453,39 @@ func TestStream_EndsAtOnce(t *testing.T) {
 	}
 }
 
+// A stream for the server's own messages that cannot be opened at first is opened later.
+func TestStream_OpensLater(t *testing.T) {
+	for name, fail := range map[string]http.HandlerFunc{
+		"no response": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"503":         func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var gets, lists, open atomic.Int64
+			cfg := playedBy(t, func(w http.ResponseWriter, r *http.Request, method string) {
+				switch {
+				case r.Method == http.MethodGet && gets.Add(1) < 4: // net/http repeats a GET that was cut
+					fail(w, r)
+				case r.Method == http.MethodGet:
+					w.Header().Set("Content-Type", "text/event-stream")
+					w.(http.Flusher).Flush()
+					open.Add(1)
+					<-r.Context().Done()
+				case method == "initialize":
+					reply(w, r, helloResult)
+				case method == "tools/list":
+					lists.Add(1)
+					reply(w, r, listResult)
+				default:
+					normal(w, r)
+				}
+			})
+			started(t, cfg)
+			until(t, func() bool { return open.Load() > 0 && (name != "503" || lists.Load() > 1) }) // a change may have been told before
+		})
+	}
+}
+
 // A server that has only the transport of 2024 is spoken to.
 func TestConnect_SSEOnly(t *testing.T) {
 	for _, status := range []int{404, 405, 400} {

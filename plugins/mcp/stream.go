@@ -193,12 +193,12 @@ type inbox struct {
 	conn *connection
 
 	now   *stream
-	begun time.Time // when now was opened
-	had   bool      // a stream was open before
-	pause time.Duration
+	begun time.Time     // when now was opened
+	had   bool          // a stream was open before
+	pause time.Duration // before the stream is opened, 0 for the first time
 }
 
-// longest is the maximum pause before an ended stream is opened again.
+// longest is the maximum pause before the stream is opened again.
 const longest = 5 * time.Minute
 
 // Read returns the next bytes of the stream.
@@ -216,48 +216,48 @@ func (i *inbox) Read(p []byte) (int, error) {
 		_ = i.now.Close()
 		i.now = nil
 		if time.Since(i.begun) > steady {
-			i.pause = 0
+			i.pause = minPause
 		}
-		i.pause = min(max(2*i.pause, minPause), longest)
 	}
 }
 
-// connect opens the stream, again after a pause. It waits for the end of the session if the server has none.
+// connect opens the stream, after a pause and as often as it takes. It waits for the end of the session if the server has none.
 func (i *inbox) connect() error {
 	for {
-		if i.had {
-			select {
-			case <-time.After(i.pause):
-			case <-i.done:
-				return io.EOF
-			}
+		again := i.pause > 0
+		select {
+		case <-time.After(i.pause):
+		case <-i.done:
+			return io.EOF
 		}
+		i.pause = min(max(2*i.pause, minPause), longest)
 		res, err := i.open() //nolint:bodyclose // by the stream, or by refusalOf
 		if err != nil && i.had {
 			i.conn.fail(err)
+			break
 		}
 		if err != nil {
-			break
+			continue
 		}
 		kind := mediaType(res)
 		if res.StatusCode == http.StatusOK && kind == "text/event-stream" {
-			i.now, i.begun = &stream{tap: i.conn.tap, kind: kind, body: res.Body}, time.Now()
-			if i.had {
+			i.now, i.begun, i.had = &stream{tap: i.conn.tap, kind: kind, body: res.Body}, time.Now(), true
+			if again {
 				i.conn.relist() // changes may have been told meanwhile
 			}
-			i.had = true
 			return nil
 		}
 		refused := i.conn.tap.refusalOf(res)
-		if !i.had {
-			break
-		}
-		if refused.lost(true) {
+		if i.had && refused.lost(true) {
 			i.conn.fail(sdk.ErrSessionMissing)
 			break
 		}
-		i.conn.relist()
-		i.pause = min(2*i.pause, longest)
+		if !i.had && refused.status < http.StatusInternalServerError {
+			break
+		}
+		if i.had {
+			i.conn.relist()
+		}
 	}
 	<-i.done
 	return io.EOF
