@@ -166,7 +166,7 @@ func (h *History) addScenes() {
 
 // scenes are what several servers may get wrong in few histories, unless these are made for it. Each adds to a history. n numbers its steps.
 var scenes = []func(h *History, r *rand.Rand, n int){
-	rollingScene, keyScene, viewerScene, relayScene, queueScene, cancelScene,
+	rollingScene, keyScene, viewerScene, relayScene, queueScene, cancelScene, apartScene,
 }
 
 // rollingScene restarts servers under two runs that last. Those that take a run over stop before that, and find that others have had it.
@@ -267,6 +267,35 @@ func cancelScene(h *History, r *rand.Rand, n int) {
 	}, []Step{
 		{N: n + 3, Do: doRestart, After: Duration(600*time.Millisecond) + between(r, 400*time.Millisecond)},
 	})
+}
+
+// apartScene has runs follow each other in two threads whose agents are at different servers, which stop or restart meanwhile.
+func apartScene(h *History, r *rand.Rand, n int) {
+	if !h.allAble() { // the only server of an agent may lack the label
+		return
+	}
+	for range 2 {
+		var steps []Step
+		add := func(s Step) {
+			s.N, s.After = n, between(r, 200*time.Millisecond)
+			steps, n = append(steps, s), n+1
+		}
+		for range 2 + r.IntN(4) {
+			add(Step{
+				Do: doStart, Thread: 1 + r.IntN(2), Agent: []string{east, west}[r.IntN(2)], Script: Script{{Name: []string{"say", "wait", "long", "ask"}[r.IntN(4)]}},
+				Multitask: []string{"", "", "interrupt", "rollback"}[r.IntN(4)],
+			})
+			switch r.IntN(6) {
+			case 0:
+				add(Step{Do: doCancel, Run: n - 1 - r.IntN(len(steps))})
+			case 1:
+				add(Step{Do: doStop, Run: n - 1, By: between(r, 2*lease)})
+			case 2:
+				add(Step{Do: doRestart})
+			}
+		}
+		h.Callers = append(h.Callers, steps)
+	}
 }
 
 // deletes returns the action that deletes a run. Small events cannot show what is left of a thread: see weigh.

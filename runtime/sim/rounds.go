@@ -62,7 +62,7 @@ func (c *checker) checkRounds(v *view) {
 			if most := len(c.all) + waits; n > most && !v.cut {
 				c.find(RuleRounds, "run %s: execution %d of %q in generation %d was called %d times by %d processes, with %d answers", short(r.ID), at.execution, at.node, at.generation, n, len(c.all), waits)
 			}
-			if at.execution > 1 && r.WorkflowID == alone || at.execution > 2 { // flow retries
+			if at.execution > 1 && r.WorkflowID != flow || at.execution > 2 { // flow retries
 				c.find(RuleRounds, "run %s: %q was executed %d times in generation %d", short(r.ID), at.node, at.execution, at.generation)
 			}
 		}

@@ -53,7 +53,9 @@ func (s *servers) busFault() bus.Fault {
 // able is the label of the processes that execute runs. In a quarter of the histories of several processes the first one lacks it.
 const able = "able"
 
-func (p *process) able() bool { return !p.w.several() || p.place > 0 || p.w.h.Seed%4 != 1 }
+func (p *process) able() bool { return p.place > 0 || p.w.h.allAble() }
+
+func (h *History) allAble() bool { return !h.several() || h.Seed%4 != 1 }
 
 // process is one server process, until it is killed, fenced or stopped.
 type process struct {

@@ -54,11 +54,13 @@ func (a worker) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	return agui.WorkerOutput{}, pl.playAppended(ctx)
 }
 
-// Agents: worker runs alone and as the nodes of flow, and helper is a sub-agent.
+// Agents: worker runs alone and as the nodes of flow, and helper is a sub-agent. east and west are workers that not every server has.
 const (
 	alone  = "worker"
 	helper = "helper"
 	flow   = "flow"
+	east   = "east"
+	west   = "west"
 )
 
 // message splits a message into its name and script. Any other text is the script say.
@@ -492,6 +494,12 @@ func (p *process) plugs() []plugins.Plugin {
 		schema = json.RawMessage(`{"type":"object","properties":{"place":{"type":"string"}},"required":["place"]}`)
 	}
 	all := []plugins.Plugin{worker{p, alone}, worker{p, helper}}
+	if p.place != 1 && h.Does(east) {
+		all = append(all, worker{p, east})
+	}
+	if p.place > 0 && h.Does(west) {
+		all = append(all, worker{p, west})
+	}
 	for _, info := range []plugins.Info{
 		{Name: "note", Parameters: schema},
 		{Name: "idem", Parameters: schema, Idempotent: true},
