@@ -215,7 +215,7 @@ func (en *Engine) heed(h bus.Hints) {
 	free := en.admission.free()
 	for _, thread := range h[bus.Queue].List() { // if they are All, the next pull finds them
 		switch {
-		case en.Stopping(), en.queue.stands(thread):
+		case en.Stopping(), en.queue.serves(thread):
 		case free > 0:
 			en.lookAt(thread)
 			free--

@@ -117,7 +117,9 @@ func (q *runQueue) set(out *decide.Decided) {
 	case next.Do == decide.Rest && stands:
 		q.leave(key, p)
 	case next.Do != decide.Rest && stands:
-		p.at.Value = &need{Next: next} // the next run may have another weight
+		was := p.at.Value.(*need)
+		told := was.told && was.Run.Key == next.Run.Key // else servers that lack an agent would tell each other of its run for ever
+		p.at.Value = &need{Next: next, told: told}      // the next run may have another weight
 	case next.Do != decide.Rest:
 		q.stand(key, next)
 	}
@@ -259,16 +261,8 @@ func (q *runQueue) waits(threadKey int64) bool {
 	return q.counts[threadKey].n > 0
 }
 
-// stands reports whether the queue is about to claim or cancel a run of the thread.
-func (q *runQueue) stands(threadKey int64) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	_, ok := q.needs[threadKey]
-	return ok
-}
-
-// serves is stands, but not for a run whose agent this instance lacks: that run may have begun elsewhere since, and another one may be
-// the first.
+// serves reports whether the queue is about to claim or cancel a run of the thread. It is not if this instance lacks the run's agent: that
+// run may have begun elsewhere since, and another one may be the first.
 func (q *runQueue) serves(threadKey int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -85,7 +85,7 @@ func TestRunQueue_CancelsOnce(t *testing.T) {
 			t.Errorf("decision %d is served %d times, want %d", i, n, want)
 		}
 	}
-	if served(decide.ToClaim); !q.stands(1) {
+	if served(decide.ToClaim); !q.serves(1) {
 		t.Error("the next run is not claimed")
 	}
 	if !q.cancelled(1) {
@@ -113,5 +113,29 @@ func TestRunQueue_SkipsRunsOfFullAgents(t *testing.T) {
 	}
 	if got.String() != "2 4 " || q.users() != 1 || q.of("", "").All != 4 {
 		t.Errorf("claimed %s of %d, %d users wait", got.String(), q.of("", "").All, q.users())
+	}
+}
+
+// Other servers are told of a run whose agent this one lacks, once for each run, and what they tell of the thread is not missed.
+func TestRunQueue_TellsOfRunsWithoutAgent(t *testing.T) {
+	q := newRunQueue()
+	absent := func(*data.RunHead, data.Weight) (*reservation, shortage) { return nil, shortage{absent: true} }
+	for i, run := range []int64{1, 1, 2, 2} {
+		head := data.RunHead{Key: run, ThreadKey: 7, Project: "p", User: "ann", Status: data.Queued}
+		q.set(&decide.Decided{Thread: 7, Open: []data.RunHead{head}, Next: decide.Next{Do: decide.ToClaim, Run: head}})
+		if !q.serves(7) {
+			t.Errorf("look %d: it is not known yet that the agent is absent", i)
+		}
+		told := 0
+		for range 3 {
+			_, unknown := q.ready(absent, 1)
+			told += len(q.noRoom())
+			for _, n := range unknown {
+				q.weighs(n, data.Weight{})
+			}
+		}
+		if want := 1 - i%2; told != want || q.serves(7) {
+			t.Errorf("look %d: run %d is told of %d times, want %d", i, run, told, want)
+		}
 	}
 }
