@@ -283,7 +283,7 @@ func apartScene(h *History, r *rand.Rand, n int) {
 		for range 2 + r.IntN(4) {
 			add(Step{
 				Do: doStart, Thread: 1 + r.IntN(2), Agent: []string{east, west}[r.IntN(2)], Script: Script{{Name: []string{"say", "wait", "long", "ask"}[r.IntN(4)]}},
-				Multitask: []string{"", "", "interrupt", "rollback"}[r.IntN(4)],
+				Multitask: []string{"", "", "interrupt", h.rollsBack()}[r.IntN(4)],
 			})
 			switch r.IntN(6) {
 			case 0:
@@ -298,13 +298,23 @@ func apartScene(h *History, r *rand.Rand, n int) {
 	}
 }
 
-// deletes returns the action that deletes a run. Small events cannot show what is left of a thread: see weigh.
+// deletes returns the action that deletes a run, unless events are small.
 func (h *History) deletes() string {
-	if h.Room != nil && h.Room.Event > 0 {
+	if h.smallEvents() {
 		return doCancel
 	}
 	return doDelete
 }
+
+func (h *History) rollsBack() string {
+	if h.smallEvents() {
+		return "interrupt"
+	}
+	return "rollback"
+}
+
+// smallEvents reports whether events cannot show what is left of a thread: see weigh.
+func (h *History) smallEvents() bool { return h.Room != nil && h.Room.Event > 0 }
 
 // between returns a random time below d.
 func between(r *rand.Rand, d time.Duration) Duration { return Duration(r.Int64N(int64(d))) }
