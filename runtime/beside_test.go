@@ -246,6 +246,48 @@ func TestBeside_AsksOnceForRoom(t *testing.T) {
 	y.wait(s.RunID, runtime.Completed)
 }
 
+// indebted is the store of a server that dies before it decides about a run, if it is set.
+type indebted struct {
+	runtime.Store
+	run atomic.Int64
+}
+
+func (s *indebted) Commit(ctx context.Context, n int64, b *data.Batch) error {
+	if run := s.run.Load(); run != 0 && slices.ContainsFunc(b.Asks, func(a data.Ask) bool { return slices.Contains(a.Runs, run) }) {
+		return runtime.ErrFenced
+	}
+	return s.Store.Commit(ctx, n, b)
+}
+
+// A server dies before it cancels a WAITING run that has to make room. Another server cancels it, although it last saw the thread when
+// a QUEUED run stood behind a RUNNING one.
+func TestBeside_CancelsForADeadServer(t *testing.T) {
+	asks := make(chan bool)
+	x, y := servers(t, runtime.Config{}, hello, agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		select {
+		case <-asks:
+		case <-ctx.Done():
+		}
+		_, err := run.Ask(ctx, agui.Interrupt{Message: "Well?"})
+		return agui.WorkerOutput{}, err
+	}})
+	dies := &indebted{Store: x.store}
+	x.injectStore(dies)
+	first := x.start("main", "asking", "go")
+	x.wait(first.RunID, runtime.Running)
+	y.start("main", "hello", "next")
+	asks <- true
+	x.wait(first.RunID, runtime.Waiting)
+	dies.run.Store(first.RunKey)
+	_, _ = x.StartRun(t.Context(), local, runtime.StartRequest{ // it may die before it answers
+		ThreadID: "main", RunID: "last", Agent: "hello", Multitask: runtime.InterruptRuns, Messages: user("now"),
+	})
+	<-x.Fenced()
+	y.wait(first.RunID, runtime.Cancelled)
+	y.wait("last", runtime.Completed)
+	checkLog(t, y.log("main"))
+}
+
 // A server asks for the cancellation of a run and dies. The run is cancelled, although its worker asks a question first.
 func TestBeside_CancelledRunDoesNotWait(t *testing.T) {
 	d, asks := &deaf{}, make(chan bool)
