@@ -316,6 +316,42 @@ func TestBeside_CancelledRunDoesNotWait(t *testing.T) {
 	x.wait(s.RunID, runtime.Cancelled)
 }
 
+// A server asks for the cancellation of a run while the owner cannot store the run's events. The run is cancelled, and does not restart
+// for the message that waits.
+func TestBeside_CancelledRunDoesNotRestart(t *testing.T) {
+	k, d := dictated{make(chan string)}, &deaf{}
+	x, y := servers(t, runtime.Config{}, agent{"dictated", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		defer d.deaf.Store(false) // the run has ended for its worker, and cannot be cancelled in the usual way
+		return k.agent().run(ctx, run)
+	}})
+	d.Store = &faulty{Store: x.store, refuse: "POISON"}
+	x.injectStore(d)
+	d.deaf.Store(true)
+	s := x.start("main", "dictated", "go")
+	k.words <- "one "
+	if _, err := x.Append(t.Context(), local, s.RunID, runtime.AppendRequest{Content: "more"}); err != nil {
+		t.Fatal(err)
+	}
+	owner := x.wait(s.RunID, runtime.Running).Owner
+	cancelled := make(chan error, 1)
+	go func() {
+		_, err := y.Cancel(t.Context(), local, s.RunID)
+		cancelled <- err
+	}()
+	y.until("the owner is asked to cancel the run", func() bool {
+		list, err := y.store.CancelAsks(t.Context(), owner)
+		return err == nil && len(list) == 1
+	})
+	k.words <- "POISON"
+	if run := x.wait(s.RunID, runtime.Cancelled, runtime.Failed, runtime.Queued); run.Status != runtime.Cancelled || run.Generation != 1 {
+		t.Errorf("the run is %s in generation %d", run.Status, run.Generation)
+	}
+	if err := <-cancelled; err != nil {
+		t.Error(err)
+	}
+	checkLog(t, x.log("main"))
+}
+
 // The worker of a run gets messages that were appended on another server at its next safe boundary.
 func TestBeside_AppendsToARunOfAnother(t *testing.T) {
 	got := make(chan string, 1)
