@@ -217,6 +217,19 @@ func TestRefusedDataFailsOnlyItsRun(t *testing.T) {
 	checkLog(t, b.log("bad"))
 }
 
+// A run whose events are refused may be gone: another server has taken it over, ended and deleted it. Nothing is left to fail, and the
+// server that executed it gives its slot on.
+func TestRefusedData_OfADeletedRunFailsNothing(t *testing.T) {
+	k := dictated{make(chan string)}
+	b := open(t, runtime.Config{}, k.agent())
+	b.inject(&faulty{refuse: "POISON"})
+	s := b.start("main", "dictated", "go")
+	k.words <- "one "
+	b.exec(fmt.Sprintf("DELETE FROM runs WHERE key = %d", s.RunKey))
+	k.words <- "POISON"
+	b.until("the run is still executed", func() bool { return b.Stats().Running == 0 })
+}
+
 func TestSlowReaderFallsBackToTheStore(t *testing.T) {
 	b := open(t, runtime.Config{RingEvents: 16, RingBytes: 4096}, tokens)
 	s := b.start("main", "tokens", "x")
