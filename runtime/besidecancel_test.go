@@ -1,0 +1,324 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
+)
+
+func TestBeside_CancelsARunOfAnother(t *testing.T) {
+	k := dictated{make(chan string)}
+	x, y := servers(t, runtime.Config{Audit: true}, k.agent())
+	s := x.start("main", "dictated", "go")
+	k.words <- "one "
+	got, err := y.Cancel(t.Context(), local, s.RunID)
+	if err != nil || got.Status != runtime.Cancelled {
+		t.Fatalf("%s, %v", got.Status, err)
+	}
+	for _, b := range []*bench{x, y} {
+		recs := b.log("main")
+		if last := recs[len(recs)-1]; !last.Terminal() || last.ID != got.ClosedEvent {
+			t.Errorf("the log ends with %d, %s; the run with %d", last.ID, last.Event.Type(), got.ClosedEvent)
+		}
+		checkLog(t, recs)
+	}
+	if again, err := y.Cancel(t.Context(), local, s.RunID); err != nil || again.Status != runtime.Cancelled {
+		t.Errorf("again: %s, %v", again.Status, err)
+	}
+	cancelled := slices.DeleteFunc(y.audited(runtime.MustCaller("default", "root", runtime.RoleAdmin)), func(entry string) bool { return !strings.Contains(entry, "cancel") })
+	if len(cancelled) != 1 || !strings.Contains(cancelled[0], local.User()) {
+		t.Errorf("audit %q", cancelled)
+	}
+}
+
+// A run that restarts, rolls back or deletes needs the end of one that another server executes.
+func TestBeside_EndsARunOfAnother(t *testing.T) {
+	k := dictated{make(chan string)}
+	x, y := servers(t, runtime.Config{}, k.agent())
+	for _, how := range []runtime.Multitask{runtime.InterruptRuns, runtime.RollbackRuns} {
+		thread := string(how)
+		first := x.start(thread, "dictated", "first")
+		k.words <- "one"
+		next, err := y.StartRun(t.Context(), local, runtime.StartRequest{
+			Agent: "dictated", ThreadID: thread, Multitask: how, Messages: []agui.Message{{Role: agui.RoleUser, Content: "second"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		y.wait(first.RunID, runtime.Cancelled)
+		y.wait(next.RunID, runtime.Running)
+		k.words <- "two"
+		th, err := y.Thread(t.Context(), local, thread)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := y.DeleteThread(t.Context(), local, thread); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range []*bench{x, y} {
+			if _, err := b.Thread(t.Context(), local, thread); !errors.Is(err, runtime.ErrThreadNotFound) {
+				t.Errorf("%s: the thread is there: %v", how, err)
+			}
+			if cur, err := b.Read(t.Context(), th, 0, true); err == nil {
+				recs, err := cur.Next(t.Context())
+				if !errors.Is(err, io.EOF) {
+					t.Errorf("%s: a viewer of the deleted thread gets %d events, %v", how, len(recs), err)
+				}
+				cur.Close()
+			}
+		}
+	}
+}
+
+func TestBeside_DeletesTheDataOfAUser(t *testing.T) {
+	k := dictated{make(chan string)}
+	x, y := servers(t, runtime.Config{}, k.agent())
+	x.start("a", "dictated", "go")
+	y.start("b", "dictated", "go")
+	if err := y.DeleteUser(t.Context(), local, local.User()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := x.Threads(t.Context(), local, runtime.ThreadFilter{Limit: 10}); err != nil || len(left.Rows) > 0 {
+		t.Errorf("%d threads are left, %v", len(left.Rows), err)
+	}
+}
+
+// A server that deletes a user's data asks for the end of all runs before it waits for one.
+func TestBeside_DeletionCancelsRunsTogether(t *testing.T) {
+	const n = 5
+	k := dictated{make(chan string)}
+	x, y := servers(t, runtime.Config{}, k.agent())
+	d := &deaf{Store: x.store}
+	x.injectStore(d)
+	d.deaf.Store(true)
+	owner := ""
+	for i := range n {
+		s := x.start(fmt.Sprint("thread ", i), "dictated", "go")
+		owner = x.wait(s.RunID, runtime.Running).Owner
+	}
+	deleted := make(chan error, 1)
+	go func() { deleted <- y.DeleteUser(t.Context(), local, local.User()) }()
+	y.until("all runs are asked to end", func() bool {
+		asks, err := y.store.CancelAsks(t.Context(), owner)
+		return err == nil && len(asks) == n
+	})
+	d.deaf.Store(false)
+	if err := <-deleted; err != nil {
+		t.Fatal(err)
+	}
+	if left, err := x.Threads(t.Context(), local, runtime.ThreadFilter{Limit: 10}); err != nil || len(left.Rows) > 0 {
+		t.Errorf("%d threads are left, %v", len(left.Rows), err)
+	}
+}
+
+// deaf does not hear the requests of other servers.
+type deaf struct {
+	runtime.Store
+	deaf    atomic.Bool
+	commits atomic.Int64
+}
+
+func (d *deaf) Commit(ctx context.Context, n int64, b *data.Batch) error {
+	d.commits.Add(1)
+	return d.Store.Commit(ctx, n, b)
+}
+
+func (d *deaf) CancelAsks(ctx context.Context, instance string) ([]data.CancelAsk, error) {
+	if d.deaf.Load() {
+		return nil, runtime.ErrUnavailable
+	}
+	return d.Store.CancelAsks(ctx, instance)
+}
+
+// A cancellation that the owner does not confirm is no success, and takes place once an owner is there.
+func TestBeside_UnconfirmedCancelHasAnUnknownOutcome(t *testing.T) {
+	k := dictated{make(chan string)}
+	x, y := servers(t, runtime.Config{}, k.agent())
+	d := &deaf{Store: x.store}
+	x.injectStore(d)
+	y.cfg.Patience = time.Second
+	y.down()
+	y.up()
+	s := x.start("main", "dictated", "go")
+	k.words <- "one "
+	d.deaf.Store(true)
+	_, err := y.Cancel(t.Context(), local, s.RunID)
+	refusal, _ := errors.AsType[*runtime.Error](err)
+	if refusal == nil || refusal.Code != "outcome_unknown" {
+		t.Errorf("cancel: %v", err)
+	}
+	if run := y.wait(s.RunID, runtime.Running, runtime.Cancelled); run.Status != runtime.Running {
+		t.Errorf("it is %s", run.Status)
+	}
+	d.deaf.Store(false)
+	y.wait(s.RunID, runtime.Cancelled)
+}
+
+// A server that waits for the end of a run that is to make room does not ask for that all the time.
+func TestBeside_AsksOnceForRoom(t *testing.T) {
+	k := dictated{make(chan string)}
+	x, y := servers(t, runtime.Config{}, k.agent())
+	owner, waits := &deaf{Store: x.store}, &deaf{Store: y.store}
+	x.injectStore(owner)
+	y.injectStore(waits)
+	x.start("main", "dictated", "go")
+	k.words <- "one "
+	owner.deaf.Store(true)
+	s, err := y.StartRun(t.Context(), local, runtime.StartRequest{
+		ThreadID: "main", Agent: "dictated", Multitask: runtime.InterruptRuns, Messages: []agui.Message{{Role: agui.RoleUser, Content: "now"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := waits.commits.Load()
+	<-time.After(500 * time.Millisecond)
+	if n := waits.commits.Load() - before; n > 10 {
+		t.Errorf("%d commits in half a second", n)
+	}
+	owner.deaf.Store(false)
+	y.until("the run takes its turn", func() bool { run := y.run(s); return run.Status == runtime.Running })
+	close(k.words)
+	y.wait(s.RunID, runtime.Completed)
+}
+
+// indebted is the store of a server that dies before it decides about a run, if it is set.
+type indebted struct {
+	runtime.Store
+	run atomic.Int64
+}
+
+func (s *indebted) Commit(ctx context.Context, n int64, b *data.Batch) error {
+	if run := s.run.Load(); run != 0 && slices.ContainsFunc(b.Asks, func(a data.Ask) bool { return slices.Contains(a.Runs, run) }) {
+		return runtime.ErrFenced
+	}
+	return s.Store.Commit(ctx, n, b)
+}
+
+// A server dies before it cancels a WAITING run that has to make room. Another server cancels it, although it last saw the thread when
+// a QUEUED run stood behind a RUNNING one.
+func TestBeside_CancelsForADeadServer(t *testing.T) {
+	asks := make(chan bool)
+	x, y := servers(t, runtime.Config{}, hello, agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		select {
+		case <-asks:
+		case <-ctx.Done():
+		}
+		_, err := run.Ask(ctx, agui.Interrupt{Message: "Well?"})
+		return agui.WorkerOutput{}, err
+	}})
+	dies := &indebted{Store: x.store}
+	x.injectStore(dies)
+	first := x.start("main", "asking", "go")
+	x.wait(first.RunID, runtime.Running)
+	y.start("main", "hello", "next")
+	asks <- true
+	x.wait(first.RunID, runtime.Waiting)
+	dies.run.Store(first.RunKey)
+	_, _ = x.StartRun(t.Context(), local, runtime.StartRequest{ // it may die before it answers
+		ThreadID: "main", RunID: "last", Agent: "hello", Multitask: runtime.InterruptRuns, Messages: user("now"),
+	})
+	<-x.Fenced()
+	y.wait(first.RunID, runtime.Cancelled)
+	y.wait("last", runtime.Completed)
+	checkLog(t, y.log("main"))
+}
+
+// A server asks for the cancellation of a run and dies. The run is cancelled, although its worker asks a question first.
+func TestBeside_CancelledRunDoesNotWait(t *testing.T) {
+	d, asks := &deaf{}, make(chan bool)
+	x, y := servers(t, runtime.Config{}, agent{"asking", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		select {
+		case <-asks:
+		case <-ctx.Done():
+			return agui.WorkerOutput{}, context.Cause(ctx)
+		}
+		d.deaf.Store(false)
+		_, err := run.Ask(ctx, agui.Interrupt{Message: "Well?"})
+		return agui.WorkerOutput{Status: agui.StatusSuccess}, err
+	}})
+	d.Store = x.store
+	x.injectStore(d)
+	y.cfg.Patience = time.Millisecond
+	y.down()
+	y.up()
+	d.deaf.Store(true)
+	s := x.start("main", "asking", "go")
+	if _, err := y.Cancel(t.Context(), local, s.RunID); err == nil {
+		t.Error("a cancellation that nobody has confirmed succeeds")
+	}
+	y.down()
+	asks <- true
+	x.wait(s.RunID, runtime.Cancelled)
+}
+
+// A server asks for the cancellation of a run while the owner cannot store the run's events. The run is cancelled, and does not restart
+// for the message that waits.
+func TestBeside_CancelledRunDoesNotRestart(t *testing.T) {
+	k, d := dictated{make(chan string)}, &deaf{}
+	x, y := servers(t, runtime.Config{}, agent{"dictated", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		defer d.deaf.Store(false) // the run has ended for its worker, and cannot be cancelled in the usual way
+		return k.agent().run(ctx, run)
+	}})
+	d.Store = &faulty{Store: x.store, refuse: "POISON"}
+	x.injectStore(d)
+	d.deaf.Store(true)
+	s := x.start("main", "dictated", "go")
+	k.words <- "one "
+	if _, err := x.Append(t.Context(), local, s.RunID, runtime.AppendRequest{Content: "more"}); err != nil {
+		t.Fatal(err)
+	}
+	owner := x.wait(s.RunID, runtime.Running).Owner
+	cancelled := make(chan error, 1)
+	go func() {
+		_, err := y.Cancel(t.Context(), local, s.RunID)
+		cancelled <- err
+	}()
+	y.until("the owner is asked to cancel the run", func() bool {
+		list, err := y.store.CancelAsks(t.Context(), owner)
+		return err == nil && len(list) == 1
+	})
+	k.words <- "POISON"
+	if run := x.wait(s.RunID, runtime.Cancelled, runtime.Failed, runtime.Queued); run.Status != runtime.Cancelled || run.Generation != 1 {
+		t.Errorf("the run is %s in generation %d", run.Status, run.Generation)
+	}
+	if err := <-cancelled; err != nil {
+		t.Error(err)
+	}
+	checkLog(t, x.log("main"))
+}
+
+// A stream waits for a queued run, which is cancelled on another server while that server executes the run before.
+func TestBeside_CancelledBeforeItsFirstEvent(t *testing.T) {
+	k := dictated{make(chan string)}
+	x, y := servers(t, runtime.Config{}, k.agent())
+	x.start("main", "dictated", "first")
+	k.words <- "one"
+	queued := []runtime.Started{y.start("main", "dictated", "second"), x.start("main", "dictated", "third")}
+	for i, b := range []*bench{y, x} {
+		other := []*bench{x, y}[i]
+		cur, err := b.ReadRun(t.Context(), queued[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Cancel(t.Context(), local, queued[i].RunID); err != nil {
+			t.Fatal(err)
+		}
+		recs := until(t, cur, 0)
+		if len(recs) != 2 || recs[0].ID != 0 || !recs[1].Terminal() {
+			t.Errorf("%d records, want a span without ids", len(recs))
+		}
+		cur.Close()
+	}
+	close(k.words)
+}

@@ -1,0 +1,135 @@
+package runtime_test
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/storage"
+)
+
+// dying is a store of a server that can be stopped like a process: its writes wait until it is woken.
+type dying struct {
+	runtime.Store
+	asleep atomic.Pointer[chan struct{}]
+	drains atomic.Int64 // calls of Drain
+	left   atomic.Int64 // commits until it dies by itself, if positive
+	looked atomic.Int64 // looks for runs whose server has ended
+	pulled atomic.Int64 // looks for QUEUED runs of others
+}
+
+func (d *dying) die() (wake func()) {
+	woken := make(chan struct{})
+	d.asleep.Store(&woken)
+	return func() { d.asleep.Store(nil); close(woken) }
+}
+
+func (d *dying) sleep() {
+	if woken := d.asleep.Load(); woken != nil {
+		<-*woken
+	}
+}
+
+func (d *dying) Commit(ctx context.Context, n int64, b *data.Batch) error {
+	if d.left.Load() > 0 && d.left.Add(-1) == 0 {
+		d.die()
+	}
+	d.sleep()
+	return d.Store.Commit(ctx, n, b)
+}
+
+func (d *dying) Renew(ctx context.Context, n int64) error {
+	d.sleep()
+	return d.Store.Renew(ctx, n)
+}
+
+func (d *dying) KeepLease(ctx context.Context) error {
+	d.sleep()
+	return d.Store.KeepLease(ctx)
+}
+
+func (d *dying) Orphans(ctx context.Context, after int64, limit int) ([]data.RunHead, error) {
+	defer d.looked.Add(1)
+	return d.Store.Orphans(ctx, after, limit)
+}
+
+func (d *dying) CountQueued(ctx context.Context) (map[data.Name]int, error) {
+	d.pulled.Add(1)
+	return d.Store.CountQueued(ctx)
+}
+
+func (d *dying) Drain(ctx context.Context) (bool, error) {
+	d.drains.Add(1)
+	return d.Store.Drain(ctx)
+}
+
+func (d *dying) Watch(ctx context.Context) (bool, error) {
+	d.sleep()
+	return d.Store.Watch(ctx)
+}
+
+// member starts a server of a cluster on the database.
+func member(t *testing.T, url string, cfg runtime.Config, plugs ...plugins.Plugin) (*bench, *dying) {
+	t.Helper()
+	return memberFor(t, url, time.Second, cfg, plugs...)
+}
+
+// opened opens the database of a cluster.
+func opened(t *testing.T, url string, lease time.Duration) *storage.DB {
+	t.Helper()
+	db, err := storage.Open(context.Background(), storage.Config{URL: url, Migrate: true, Lease: lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// memberFor is member with a lease.
+func memberFor(t *testing.T, url string, lease time.Duration, cfg runtime.Config, plugs ...plugins.Plugin) (*bench, *dying) {
+	t.Helper()
+	db := opened(t, url, lease)
+	return memberOf(t, url, db, db, cfg, plugs...)
+}
+
+// memberOf is member with a store around its database.
+func memberOf(t *testing.T, url string, db *storage.DB, around runtime.Store, cfg runtime.Config, plugs ...plugins.Plugin) (*bench, *dying) {
+	t.Helper()
+	m := &dying{Store: around}
+	if cfg.Bus == nil {
+		cfg.Bus = db.Bus()
+	}
+	cfg.Store, cfg.Registry, cfg.Heartbeat = m, new(host.Registry), 50*time.Millisecond
+	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	cfg.StepTimeout, cfg.Patience, cfg.Drain = time.Hour, time.Hour, cmp.Or(cfg.Drain, time.Millisecond)
+	if err := cfg.Registry.Add(plugs...); err != nil {
+		t.Fatal(err)
+	}
+	rt, err := runtime.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, path: url, cfg: cfg, store: m, Runtime: rt}
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.down)
+	return b, m
+}
+
+// stranger is another instance of the cluster's database, which does nothing by itself.
+func stranger(t *testing.T, url string) *storage.DB {
+	t.Helper()
+	db := opened(t, url, time.Minute)
+	t.Cleanup(func() { _ = db.Close() })
+	if err := db.Join(t.Context(), "stranger", ""); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
