@@ -28,9 +28,10 @@ func (c *callers) expire(p *process, s *Step) {
 	at := len(c.retired)
 	c.retired = append(c.retired, r)
 	c.mu.Unlock()
+	unseen := c.anyStands() // an end that a server has decided and not committed
 	list, err := p.rt.Retire(c.ctx, p.store.(data.Retainer), policy, r.before.Add(keep))
 	c.mu.Lock()
-	c.retired[at].done = err == nil && !p.dead.Load()
+	c.retired[at].done = err == nil && !p.dead.Load() && !unseen
 	c.mu.Unlock()
 	c.note("%d retire %v, events alone %v: %+v%s", s.N, keep, r.events, list, because(err))
 }

@@ -101,6 +101,17 @@ func (p *process) wake() {
 	}
 }
 
+// anyStands reports whether a process stands still.
+func (s *servers) anyStands() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.all, func(p *process) bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.stopped != nil
+	})
+}
+
 // awake waits while the process is stopped.
 func (p *process) awake() {
 	for {
