@@ -1,9 +1,8 @@
 package work
 
 import (
-	"maps"
-	"slices"
 	"sync"
+	"time"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/quota"
@@ -18,14 +17,14 @@ type admission struct {
 	slots       *quota.Pool
 	asked, said *quota.Pool // bytes
 
-	mu     sync.Mutex         // guards the fields below
-	agents map[string]int     // slots by workflow
-	capped map[data.Name]bool // projects and users that had as many RUNNING runs on all instances as they may
+	mu     sync.Mutex              // guards the fields below
+	agents map[string]int          // slots by workflow
+	capped map[data.Name]time.Time // projects and users that had as many RUNNING runs on all instances as they may, and until when others come first
 }
 
 func newAdmission(cfg *Config, ownLimit func(agent string) int) *admission {
 	return &admission{
-		cfg: cfg, ownLimit: ownLimit, agents: make(map[string]int), capped: make(map[data.Name]bool),
+		cfg: cfg, ownLimit: ownLimit, agents: make(map[string]int), capped: make(map[data.Name]time.Time),
 		slots: quota.New(quota.Limits{Total: int64(cfg.Runs), PerProject: int64(cfg.RunsPerProject), PerUser: int64(cfg.RunsPerUser)}),
 		asked: quota.New(quota.Limits{Total: cfg.Bytes, PerUser: cfg.BytesPerUser}),
 		said:  quota.New(quota.Limits{Total: cfg.Said, PerProject: cfg.SaidPerProject, PerUser: cfg.SaidPerUser}),
@@ -104,10 +103,10 @@ func (a *admission) force(r *data.RunHead, w data.Weight) *reservation {
 func (a *admission) cappedScope(user data.Name) quota.Scope {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case a.capped[user]:
+	if _, is := a.capped[user]; is {
 		return quota.User
-	case a.capped[data.Name{Project: user.Project}]:
+	}
+	if _, is := a.capped[data.Name{Project: user.Project}]; is {
 		return quota.Project
 	}
 	return quota.None
@@ -116,11 +115,28 @@ func (a *admission) cappedScope(user data.Name) quota.Scope {
 // isCapped reports whether there was such a limit.
 func (a *admission) isCapped(user data.Name) bool { return a.cappedScope(user) != quota.None }
 
+// atLimit reports whether a user or its project has as many RUNNING runs on all instances as it may, as far as this one knows.
+func (a *admission) atLimit(user data.Name) bool {
+	ofUser, ofProject := a.running(user.Project, user.User)
+	return a.isCapped(user) || a.cfg.Caps.Reached(user, ofUser) || a.cfg.Caps.Reached(data.Name{Project: user.Project}, ofProject)
+}
+
 // cap admits no more runs of a project or a user until uncap.
 func (a *admission) cap(of data.Name) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.capped[of] = true
+	if _, is := a.capped[of]; !is {
+		a.capped[of] = time.Time{}
+	}
+}
+
+// yield leaves a run's place under these limits to other instances, which look twice before uncap is tried again.
+func (a *admission) yield(of ...data.Name) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, name := range of {
+		a.capped[name] = time.Now().Add(2 * lookEvery)
+	}
 }
 
 func (a *admission) uncap(of ...data.Name) {
@@ -131,11 +147,16 @@ func (a *admission) uncap(of ...data.Name) {
 	}
 }
 
-// allCapped returns the projects and users that are capped.
-func (a *admission) allCapped() []data.Name {
+// allCapped returns the projects and users that are capped, without those of which others come first now.
+func (a *admission) allCapped() (names []data.Name) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Collect(maps.Keys(a.capped))
+	for name, yields := range a.capped {
+		if time.Now().After(yields) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // countAgent adds a slot to the run's agent. It reports false when the agent has none left.

@@ -94,16 +94,15 @@ func (en *Engine) look() {
 			scope = tail.Fresh
 		}
 		alone := en.store.Alone()
-		if alone && scope != tail.All { // nobody else asks for anything
-			continue
-		}
 		ctx, cancel := context.WithTimeout(en.abandoned, lookTimeout)
-		en.cancelAsked(ctx)
+		en.recount(ctx)                  // also alone: a run that nobody executed may have ended
+		if !alone || scope == tail.All { // else nobody asks for anything
+			en.cancelAsked(ctx)
+		}
 		if alone {
 			cancel()
 			continue
 		}
-		en.recount(ctx)
 		if en.OthersLive() {
 			en.cfg.Feeds.Changes.RingNew()
 		}
@@ -136,6 +135,19 @@ func (en *Engine) recount(ctx context.Context) {
 		en.admission.uncap(names...)
 		en.queue.nudge()
 	}
+}
+
+// leaveRoom ends the reservation of a run that has ended here. If its user or project was at a limit over all instances, and a run waits in
+// the project that others have to execute, they come first: this instance would take each place before they look.
+func (l *live) leaveRoom() {
+	a, user := l.en.admission, data.Name{Project: l.run.Project, User: l.run.User}
+	project := data.Name{Project: user.Project}
+	if a.offers != nil && a.atLimit(user) && l.en.queue.leavesAny(user.Project, a.offers) {
+		a.yield(project, user)
+	} else {
+		a.uncap(project, user)
+	}
+	l.bounds.reserved.release()
 }
 
 // cancelAsked cancels the runs for which another instance has asked that.
@@ -224,10 +236,7 @@ func (en *Engine) heed(h bus.Hints) {
 		}
 	}
 	if h[bus.Orphans].All {
-		select {
-		case en.orphaned <- struct{}{}:
-		default:
-		}
+		en.lookForOrphans()
 	}
 	if revoked := h[bus.Revoked]; !revoked.Empty() && en.cfg.Revoked != nil {
 		en.cfg.Revoked(ctx, func(credential string) bool { return revoked.Has(bus.KeyOf(credential)) })

@@ -64,7 +64,7 @@ func (d *dispatcher) attend(n *need) {
 	} else if err = d.claim(&n.Run, n.reserved); err != nil {
 		n.reserved.release()
 		d.noteCapped(&n.Run, err)
-		d.queue.nudge()
+		d.en.freed()
 		if e := unstarted(err); e != nil {
 			d.en.about(&n.Run).Error("run cannot be claimed", "error", err)
 			err = d.en.closeRun(n.Run.ThreadKey, n.Run.Key, ending{status: data.Failed, err: e}, unclaimed)
@@ -118,7 +118,7 @@ func (d *dispatcher) Start(ctx context.Context, c *decide.Start) (*decide.Decide
 		err := d.en.decide(it)
 		return outcome(it), err
 	}
-	if !d.idle(c) || d.queue.users() >= d.admission.free() { // waiting users go first
+	if !d.idle(c) || d.queue.users() >= d.admission.free() || d.queue.keepsRoom() { // these go first
 		return queue()
 	}
 	weight, err := d.admission.weighStart(ctx, c)
@@ -136,7 +136,7 @@ func (d *dispatcher) Start(ctx context.Context, c *decide.Start) (*decide.Decide
 	}
 	if err != nil || it.Out == nil || !it.Out.Claimed {
 		reserved.release()
-		d.queue.nudge()
+		d.en.freed()
 	}
 	if errors.Is(err, decide.ErrUnknownMessage) { // the decision without a claim returns this error, unless the request is a repeat
 		return queue()

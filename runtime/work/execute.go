@@ -7,7 +7,6 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
-	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/graph"
 )
@@ -28,10 +27,9 @@ func (l *live) loop() {
 	l.writeRelease()
 	_ = l.en.awaitEnd(l) // somebody else may end it; an error says that nothing begins here any more
 	l.en.releaseOffer(l.offer)
-	l.bounds.reserved.release()
-	l.en.admission.uncap(data.Name{Project: l.run.Project}, data.Name{Project: l.run.Project, User: l.run.User})
+	l.leaveRoom()
 	l.t.Release()
-	l.en.queue.nudge()
+	l.en.freed()
 }
 
 // nodeResult is the result of a node: completed, waiting, or failed with the error that clients see.

@@ -28,6 +28,14 @@ func newHints(abandoned context.Context, link *bus.Link) *hints {
 	return h
 }
 
+// lookForOrphans makes share look for runs that have lost their server.
+func (h *hints) lookForOrphans() {
+	select {
+	case h.orphaned <- struct{}{}:
+	default:
+	}
+}
+
 // connect begins to send and receive hints. The server wants news of the threads and lists that wanted returns.
 func (h *hints) connect(wanted func(kind bus.Kind, most int) []int64) {
 	h.linking.Go(func() { h.link.Run(h.unlinked, wanted) }) // ends with disconnect, or when the engine is abandoned

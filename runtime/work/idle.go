@@ -63,7 +63,7 @@ func (l *live) lend() {
 	case rest && !r.lent:
 		r.lent, r.since = true, time.Now()
 		l.bounds.reserved.slot.Release()
-		l.en.queue.nudge()
+		l.en.freed()
 	case !rest && r.lent:
 		r.lent = false
 		l.bounds.reserved.slot.Force(1)
@@ -97,7 +97,7 @@ func (l *live) retake(ctx context.Context) {
 			l.bounds.reserved.slot, r.lent = slot, false
 		} else {
 			slot.Release()
-			l.en.queue.nudge()
+			l.en.freed()
 		}
 		stop()
 		close(r.taking)

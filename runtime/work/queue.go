@@ -30,6 +30,7 @@ type runQueue struct {
 	since map[data.Name]int // what this instance has added since that count began
 
 	elsewhere []elsewhere // for slots that become free here
+	roomless  []roomless  // they get room before the runs in line
 
 	cancelling map[int64]bool // threads of which a run is being cancelled, and whether a decision meanwhile has asked for that, too
 
@@ -261,8 +262,8 @@ func (q *runQueue) waits(threadKey int64) bool {
 	return q.counts[threadKey].n > 0
 }
 
-// serves reports whether the queue is about to claim or cancel a run of the thread. It is not if this instance lacks the run's agent: that
-// run may have begun elsewhere since, and another one may be the first.
+// serves reports whether the queue is about to claim or cancel a run of the thread. It is not if the run lacks more than a slot: it may
+// have begun or ended elsewhere since, and the thread's next run may be able to begin.
 func (q *runQueue) serves(threadKey int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -272,7 +273,35 @@ func (q *runQueue) serves(threadKey int64) bool {
 // servesNow is serves. The caller holds mu.
 func (q *runQueue) servesNow(threadKey int64) bool {
 	p, ok := q.needs[threadKey]
-	return ok && !p.at.Value.(*need).lacks.absent
+	if !ok {
+		return false
+	}
+	lacks := p.at.Value.(*need).lacks
+	return lacks == shortage{slot: lacks.slot}
+}
+
+// awaits reports whether the queue is about to cancel a run of the thread, or to claim one of these runs.
+func (q *runQueue) awaits(threadKey int64, runs []data.RunHead) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	p, ok := q.needs[threadKey]
+	if !ok {
+		return false
+	}
+	n := p.at.Value.(*need)
+	return n.Do == decide.ToCancel || slices.ContainsFunc(runs, func(r data.RunHead) bool { return r.Key == n.Run.Key })
+}
+
+// leavesAny reports whether the first run of one of the project's users is one that this instance does not offer.
+func (q *runQueue) leavesAny(project string, offers func(*data.RunHead) bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for user, l := range q.lines {
+		if user.Project == project && !offers(&l.needs.Front().Value.(*need).Run) {
+			return true
+		}
+	}
+	return false
 }
 
 // threads returns the threads with QUEUED runs.
@@ -295,6 +324,9 @@ func (q *runQueue) ready(admit admitter, ahead int) (done, weigh []*need) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := scan{admit: admit, ahead: ahead - q.weighing}
+	for i := range q.roomless {
+		s.note(&q.roomless[i].run, q.roomless[i].lacks)
+	}
 	var cursors []*lineCursor
 	for e := q.turns.Front(); e != nil; e = e.Next() {
 		l := e.Value.(*line)
@@ -336,6 +368,30 @@ func (q *runQueue) noRoom() []int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.full
+}
+
+// roomless is a RUNNING run of an ended instance which this instance would take over, and what it lacks for that.
+type roomless struct {
+	run   data.RunHead
+	lacks shortage
+}
+
+// keepRoom gives the next room to these runs before those in line, and to no others any more.
+func (q *runQueue) keepRoom(runs []roomless) {
+	q.mu.Lock()
+	had := len(q.roomless) > 0
+	q.roomless = runs
+	q.mu.Unlock()
+	if had {
+		q.nudge()
+	}
+}
+
+// keepsRoom reports whether such a run waits.
+func (q *runQueue) keepsRoom() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.roomless) > 0
 }
 
 // mostElsewhere is how many threads of runs that others have queued are remembered.
@@ -387,9 +443,24 @@ func (q *runQueue) weighs(n *need, weight data.Weight) {
 type scan struct {
 	admit              admitter
 	slots, asked, said blocked
-	ahead              int // how many more runs may be weighed
+	agents             map[string]bool // workflows without a free slot for a run that comes first
+	ahead              int             // how many more runs may be weighed
 	weigh              []*need
 	full               []int64 // threads, see runQueue.noRoom
+}
+
+// note blocks the later runs that need what a run lacks.
+func (s *scan) note(run *data.RunHead, lacks shortage) {
+	user := data.Name{Project: run.Project, User: run.User}
+	s.slots.note(lacks.slot, user)
+	s.asked.note(lacks.asked, user)
+	s.said.note(lacks.said, user)
+	if lacks.agent {
+		if s.agents == nil {
+			s.agents = make(map[string]bool)
+		}
+		s.agents[run.WorkflowID] = true
+	}
 }
 
 // blocked is the set of users that get nothing from a pool: all, the users of a project (a name without User), or single
@@ -452,7 +523,7 @@ func (c *lineCursor) next(s *scan) *need {
 // admits reports whether a run can be claimed, and reserves for it. Otherwise it notes what the run lacks.
 func (c *lineCursor) admits(s *scan, n *need) bool {
 	user, w := c.line.user, n.weight
-	n.lacks = shortage{slot: s.slots.full(user)}
+	n.lacks = shortage{agent: s.agents[n.Run.WorkflowID], slot: s.slots.full(user)}
 	if w.Asked > 0 {
 		n.lacks.asked = s.asked.full(user)
 	}
@@ -472,9 +543,10 @@ func (c *lineCursor) admits(s *scan, n *need) bool {
 		return false
 	}
 	n.reserved, n.lacks = s.admit(&n.Run, w)
-	s.slots.note(n.lacks.slot, user)
-	s.asked.note(n.lacks.asked, user)
-	s.said.note(n.lacks.said, user)
+	if lacks := n.lacks; n.reserved == nil {
+		lacks.agent = false // other runs do not wait for its agent's slots
+		s.note(&n.Run, lacks)
+	}
 	return n.reserved != nil
 }
 

@@ -139,3 +139,37 @@ func TestRunQueue_TellsOfRunsWithoutAgent(t *testing.T) {
 		}
 	}
 }
+
+// Runs that have lost their server get what they lack before runs in line, and other runs begin meanwhile.
+func TestRunQueue_KeepsRoomForRunsThatHaveBegun(t *testing.T) {
+	ann, bob := data.RunHead{Project: "p", User: "ann", WorkflowID: "a"}, data.RunHead{Project: "p", User: "bob", WorkflowID: "b"}
+	for what, test := range map[string]struct {
+		left []roomless
+		want string
+	}{
+		"none":            {nil, "ann bob "},
+		"a slot":          {[]roomless{{ann, shortage{slot: quota.Total}}}, ""},
+		"a user's slot":   {[]roomless{{ann, shortage{slot: quota.User}}}, "bob "},
+		"an agent's slot": {[]roomless{{bob, shortage{agent: true}}}, "ann "},
+	} {
+		q := newRunQueue()
+		for i, run := range []data.RunHead{ann, bob} {
+			run.Key, run.ThreadKey, run.Status = int64(i), int64(i), data.Queued
+			q.set(&decide.Decided{Thread: run.Key, Open: []data.RunHead{run}, Next: decide.Next{Do: decide.ToClaim, Run: run}})
+		}
+		q.keepRoom(test.left)
+		begun := func() (users string) {
+			for _, n := range weighed(q, func(*data.RunHead, data.Weight) (*reservation, shortage) { return new(reservation), shortage{} }) {
+				users += n.Run.User + " "
+			}
+			return users
+		}
+		if got := begun(); got != test.want {
+			t.Errorf("for %s, %q begin, want %q", what, got, test.want)
+		}
+		q.keepRoom(nil)
+		if got := begun(); len(got)+len(test.want) != len("ann bob ") {
+			t.Errorf("for %s, %q begin afterwards", what, got)
+		}
+	}
+}

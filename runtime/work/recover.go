@@ -12,6 +12,7 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
+	"github.com/batonrun/baton/runtime/quota"
 )
 
 // recover fills the queue, and takes over the runs that earlier instances left RUNNING. Beside other servers it leaves that to share, so
@@ -23,11 +24,14 @@ func (en *Engine) recover(ctx context.Context) error {
 		}
 	}
 	var queued []inLine
-	err := unfinished(ctx, en.store, data.Queued, func(run *data.RunHead) {
-		if n := len(queued); n == 0 || queued[n-1].thread != run.ThreadKey {
-			queued = append(queued, inLine{run.ThreadKey, run.QueuedAt})
-		} else if run.QueuedAt.Before(queued[n-1].since) {
-			queued[n-1].since = run.QueuedAt
+	err := unfinished(ctx, en.store, data.Queued, func(page []data.RunHead) {
+		for i := range page {
+			run := &page[i]
+			if n := len(queued); n == 0 || queued[n-1].thread != run.ThreadKey {
+				queued = append(queued, inLine{run.ThreadKey, run.QueuedAt})
+			} else if run.QueuedAt.Before(queued[n-1].since) {
+				queued[n-1].since = run.QueuedAt
+			}
 		}
 	})
 	if err != nil {
@@ -37,7 +41,11 @@ func (en *Engine) recover(ctx context.Context) error {
 	for _, q := range queued {
 		en.lookAt(q.thread)
 	}
-	err = unfinished(ctx, en.store, data.Waiting, func(run *data.RunHead) { en.queue.found(run.ThreadKey) })
+	err = unfinished(ctx, en.store, data.Waiting, func(page []data.RunHead) {
+		for i := range page {
+			en.queue.found(page[i].ThreadKey)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -66,8 +74,8 @@ type inLine struct {
 	since  time.Time // when the first of them was queued
 }
 
-// unfinished calls f for each run of a status, ordered by thread.
-func unfinished(ctx context.Context, store data.Store, status data.Status, f func(*data.RunHead)) error {
+// unfinished calls f with the runs of a status, ordered by thread, a page at a time.
+func unfinished(ctx context.Context, store data.Store, status data.Status, f func(page []data.RunHead)) error {
 	const limit = 500
 	var thread, key int64
 	for {
@@ -75,18 +83,16 @@ func unfinished(ctx context.Context, store data.Store, status data.Status, f fun
 		if err != nil {
 			return err
 		}
-		for i := range runs {
-			f(&runs[i])
-			thread, key = runs[i].ThreadKey, runs[i].Key
-		}
+		f(runs)
 		if len(runs) < limit {
 			return nil
 		}
+		thread, key = runs[limit-1].ThreadKey, runs[limit-1].Key
 	}
 }
 
 // takeOver makes this instance the owner of a run and continues the run. It fails a run that cannot be executed or has
-// crashed too often. It fails with errNoRoom in a cluster.
+// crashed too often. It fails with noRoom in a cluster.
 func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	if !run.Released() {
 		crashed, err := commit.Patiently(ctx, func() (bool, error) { return crashed(ctx, en.store, run.Owner) })
@@ -97,14 +103,15 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 			run.Attempt++
 		}
 	}
-	reserved := en.reserve(&run.RunHead)
+	reserved, lacks := en.reserve(&run.RunHead)
 	if reserved == nil {
-		return errNoRoom
+		return noRoom{lacks}
 	}
 	begins := false
 	defer func() {
 		if !begins {
 			reserved.release()
+			en.queue.nudge()
 		}
 	}()
 	l, it, err := en.readBack(ctx, run, fromLog)
@@ -115,7 +122,7 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 		return en.fail(ctx, run, fromLog, illegible, l.unfit, nil)
 	}
 	if en.declines(l) {
-		return errNoRoom
+		return noRoom{shortage{absent: true}}
 	}
 	if run.Attempt > en.cfg.MaxAttempts {
 		e := &agui.OutputError{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", run.Attempt)}
@@ -145,18 +152,30 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	return en.fail(ctx, run, fromLog, unstored, err, nil)
 }
 
-// errNoRoom leaves a run to another instance of the cluster, or to a later attempt.
-var errNoRoom = errors.New("this server executes as many runs as it may")
+// noRoom leaves a run to another instance of the cluster, or to a later attempt.
+type noRoom struct{ lacks shortage }
+
+func (noRoom) Error() string { return "this server cannot execute the run now" }
 
 // reserve reserves for a run that is taken over. A single instance takes over all runs, whatever its limits; in a cluster the
-// survivors of a full instance would die of its runs, so it returns nil when there is no room.
-func (en *Engine) reserve(run *data.RunHead) *reservation {
+// survivors of a full instance would die of its runs, so it returns the shortage when there is no room.
+func (en *Engine) reserve(run *data.RunHead) (*reservation, shortage) {
+	if en.shared && en.admission.free() <= 0 { // nothing is read then
+		return nil, shortage{slot: quota.Total}
+	}
 	weight := en.admission.weigh(en.abandoned, run)
 	if !en.shared {
-		return en.admission.force(run, weight)
+		return en.admission.force(run, weight), shortage{}
 	}
-	reserved, _ := en.admission.try(run, weight)
-	return reserved
+	return en.admission.try(run, weight)
+}
+
+// freed lets runs begin for which there is room now. Those that have lost their server come first.
+func (en *Engine) freed() {
+	if en.queue.keepsRoom() {
+		en.lookForOrphans()
+	}
+	en.queue.nudge()
 }
 
 // crashed reports whether an instance that has left runs RUNNING did not end in good order. An unknown instance counts as

@@ -1,12 +1,14 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/batonrun/baton/runtime/commit"
@@ -63,7 +65,7 @@ func (en *Engine) share() {
 	next := time.Now()
 	deletes := false
 	var others pull
-	sweeps := 0
+	sweeps, swept := 0, int64(0) // up to which thread, 0 for all
 	for n := 0; ; n++ {
 		select {
 		case <-en.quit:
@@ -93,7 +95,9 @@ func (en *Engine) share() {
 		next = now.Add(commit.Spread(sweepEach))
 		sweeps++
 		orphans := en.takeOrphans(en.abandoned)
-		en.logUnshared(errors.Join(orphans, en.sweepQueue(en.abandoned, sweeps%knownEach == 0), en.loadBudgets(en.abandoned, en.store, "", now)))
+		var looked error
+		swept, looked = en.sweepQueue(en.abandoned, swept, swept > 0 || sweeps%knownEach == 0)
+		en.logUnshared(errors.Join(orphans, looked, en.loadBudgets(en.abandoned, en.store, "", now)))
 		if !deletes {
 			var err error
 			deletes, err = en.store.TakeDuty(en.abandoned, dutyDeletions)
@@ -117,12 +121,14 @@ func (en *Engine) logUnshared(err error) {
 // no agent or no room for to the others. It fails when nothing can be written now.
 func (en *Engine) takeOrphans(ctx context.Context) error {
 	const limit = 500
+	var keep []roomless
 	for after := int64(0); ; {
 		left, err := commit.Patiently(ctx, func() ([]data.RunHead, error) { return en.store.Orphans(ctx, after, limit) })
 		if err != nil {
 			return err
 		}
 		if len(left) == 0 {
+			en.queue.keepRoom(keep)
 			return nil
 		}
 		after = left[len(left)-1].ThreadKey
@@ -130,8 +136,13 @@ func (en *Engine) takeOrphans(ctx context.Context) error {
 		if left, err = en.cancelLeft(ctx, left); err != nil {
 			return err
 		}
-		if err := en.takeAll(ctx, left); err != nil || !full {
+		short, err := en.takeAll(ctx, left)
+		if err != nil {
 			return err
+		}
+		if keep = append(keep, short...); !full {
+			en.queue.keepRoom(keep)
+			return nil
 		}
 	}
 }
@@ -175,18 +186,24 @@ func (en *Engine) cancelOrphan(ctx context.Context, head *data.RunHead, e ending
 }
 
 // takeAll takes over runs: one after the other at the start of a single instance, whose readers wait for all, and several at
-// once in a cluster.
-func (en *Engine) takeAll(ctx context.Context, runs []data.RunHead) error {
+// once in a cluster. It returns those for which this instance has no room now.
+func (en *Engine) takeAll(ctx context.Context, runs []data.RunHead) (short []roomless, err error) {
 	width := 1
 	if en.shared {
 		width = takenAtOnce
 	}
-	var failed atomic.Pointer[error]
+	var mu sync.Mutex // guards failed and short
+	var failed error
+	fails := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return failed != nil
+	}
 	var taking sync.WaitGroup
 	places := make(chan struct{}, width)
 	for i := range runs {
 		run := &runs[i]
-		if failed.Load() != nil || en.Stopping() {
+		if fails() || en.Stopping() {
 			break
 		}
 		if en.shared && !en.offersOrNotes(ctx, run) {
@@ -195,32 +212,33 @@ func (en *Engine) takeAll(ctx context.Context, runs []data.RunHead) error {
 		places <- struct{}{}
 		taking.Go(func() {
 			defer func() { <-places }()
-			if err := en.takeOne(ctx, run); err != nil {
-				failed.Store(&err)
+			lacks, err := en.takeOne(ctx, run)
+			mu.Lock()
+			defer mu.Unlock()
+			if failed = cmp.Or(failed, err); lacks != (shortage{}) && !lacks.absent {
+				short = append(short, roomless{*run, lacks})
 			}
 		})
 	}
 	taking.Wait()
-	if err := failed.Load(); err != nil {
-		return *err
-	}
-	return nil
+	return short, failed
 }
 
-// takeOne takes over a run. It fails when nothing can be written now: one run does not keep a server down.
-func (en *Engine) takeOne(ctx context.Context, run *data.RunHead) error {
+// takeOne takes over a run, or returns what it lacks. It fails when nothing can be written now: one run does not keep a server down.
+func (en *Engine) takeOne(ctx context.Context, run *data.RunHead) (shortage, error) {
 	err := en.takeOverNow(ctx, run.Key)
 	for !en.shared && errors.Is(err, commit.ErrContended) { // nobody else would take it over later
 		err = en.takeOverNow(ctx, run.Key)
 	}
+	short, _ := errors.AsType[noRoom](err)
 	switch {
-	case err == nil, errors.Is(err, errNoRoom), overtaken(err): // a later sweep tries again
-		return nil
+	case err == nil, short != noRoom{}, overtaken(err): // a later sweep tries again
+		return short.lacks, nil
 	case unwritten(err):
-		return fmt.Errorf("run %s: %w", run.ID, err)
+		return shortage{}, fmt.Errorf("run %s: %w", run.ID, err)
 	}
 	en.about(run).Error("run can be neither taken over nor failed", "error", err)
-	return nil
+	return shortage{}, nil
 }
 
 // pull is how far an instance has looked for QUEUED runs that no other instance claims.
@@ -245,17 +263,18 @@ func (en *Engine) pull(ctx context.Context, p *pull) error {
 		if err != nil {
 			return err
 		}
-		for i := range list {
-			run := &list[i]
-			f := elsewhere{run.ThreadKey, data.Name{Project: run.Project, User: run.User}}
-			p.thread, p.key = run.ThreadKey, run.Key
+		for runs := range byThread(list) {
+			f := elsewhere{runs[0].ThreadKey, data.Name{Project: runs[0].Project, User: runs[0].User}}
 			last := len(p.found) - 1
-			if last >= 0 && p.found[last].thread == f.thread || en.queue.serves(f.thread) || en.admission.isCapped(f.user) {
+			if last >= 0 && p.found[last].thread == f.thread || en.queue.awaits(f.thread, runs) || en.admission.isCapped(f.user) {
 				continue
 			}
-			if offers, _ := en.offersFound(ctx, run); offers {
+			if slices.ContainsFunc(runs, func(run data.RunHead) bool { offers, _ := en.offersFound(ctx, &run); return offers }) {
 				p.found = append(p.found, f)
 			}
+		}
+		if n := len(list); n > 0 {
+			p.thread, p.key = list[n-1].ThreadKey, list[n-1].Key
 		}
 		if len(list) < limit {
 			p.thread, p.key = 0, 0
@@ -263,6 +282,22 @@ func (en *Engine) pull(ctx context.Context, p *pull) error {
 		}
 	}
 	return nil
+}
+
+// byThread yields the runs of each thread.
+func byThread(list []data.RunHead) iter.Seq[[]data.RunHead] {
+	return func(yield func([]data.RunHead) bool) {
+		for len(list) > 0 {
+			n := slices.IndexFunc(list, func(r data.RunHead) bool { return r.ThreadKey != list[0].ThreadKey })
+			if n < 0 {
+				n = len(list)
+			}
+			if !yield(list[:n]) {
+				return
+			}
+			list = list[n:]
+		}
+	}
 }
 
 // offerFound puts those of the threads into the queue that may have a run to claim, or remembers them.
@@ -295,34 +330,42 @@ func (en *Engine) offerFound(ctx context.Context, found []elsewhere) error {
 }
 
 // sweepQueue looks at threads of which the queue does not know, or does not know that their QUEUED runs have begun or ended
-// elsewhere; with all also at the others, unless it is about to serve them.
-func (en *Engine) sweepQueue(ctx context.Context, all bool) error {
+// elsewhere; with all also at the others, unless it is about to serve them. It begins behind the thread after, and returns where the next
+// sweep has to begin.
+func (en *Engine) sweepQueue(ctx context.Context, after int64, all bool) (next int64, err error) {
 	known := en.queue.threads()
 	looks := 0
 	look := func(thread int64) {
-		if looks++; looks <= lookedAtOnce && !en.Stopping() {
-			en.lookAt(thread)
+		if thread <= after || next != 0 || en.Stopping() {
+			return
+		}
+		en.lookAt(thread)
+		if looks++; looks == lookedAtOnce {
+			next = thread
 		}
 	}
 	last := int64(0)
-	err := unfinished(ctx, en.store, data.Queued, func(run *data.RunHead) {
-		en.offersOrNotes(ctx, run)
-		if run.ThreadKey == last {
-			return
+	err = unfinished(ctx, en.store, data.Queued, func(page []data.RunHead) {
+		for runs := range byThread(page) {
+			for i := range runs {
+				en.offersOrNotes(ctx, &runs[i])
+			}
+			if runs[0].ThreadKey == last { // its first runs are on the page before
+				continue
+			}
+			if last = runs[0].ThreadKey; !known[last] || all && !en.queue.awaits(last, runs) {
+				look(last)
+			}
+			delete(known, last)
 		}
-		last = run.ThreadKey
-		if !known[last] || all && !en.queue.serves(last) {
-			look(last)
-		}
-		delete(known, last)
 	})
 	if err != nil {
-		return err
+		return after, err
 	}
-	for thread := range known {
+	for _, thread := range slices.Sorted(maps.Keys(known)) {
 		look(thread)
 	}
-	return nil
+	return next, nil
 }
 
 // lookAt lets the queue look at a thread.
