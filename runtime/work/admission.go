@@ -19,7 +19,7 @@ type admission struct {
 
 	mu     sync.Mutex              // guards the fields below
 	agents map[string]int          // slots by workflow
-	capped map[data.Name]time.Time // projects and users that had as many RUNNING runs on all instances as they may, and until when others come first
+	capped map[data.Name]time.Time // projects and users that had as many RUNNING runs on all instances as they may; the time until which others come first
 }
 
 func newAdmission(cfg *Config, ownLimit func(agent string) int) *admission {
@@ -115,10 +115,13 @@ func (a *admission) cappedScope(user data.Name) quota.Scope {
 // isCapped reports whether there was such a limit.
 func (a *admission) isCapped(user data.Name) bool { return a.cappedScope(user) != quota.None }
 
-// atLimit reports whether a user or its project has as many RUNNING runs on all instances as it may, as far as this one knows.
-func (a *admission) atLimit(user data.Name) bool {
-	ofUser, ofProject := a.running(user.Project, user.User)
-	return a.isCapped(user) || a.cfg.Caps.Reached(user, ofUser) || a.cfg.Caps.Reached(data.Name{Project: user.Project}, ofProject)
+// atLimit reports whether a project or user has as many RUNNING runs on all instances as it may, as far as this one knows. running is how
+// many it executes itself.
+func (a *admission) atLimit(of data.Name, running int) bool {
+	a.mu.Lock()
+	yields, capped := a.capped[of]
+	a.mu.Unlock()
+	return capped && time.Now().After(yields) || !capped && a.cfg.Caps.Reached(of, running)
 }
 
 // cap admits no more runs of a project or a user until uncap.
@@ -130,20 +133,20 @@ func (a *admission) cap(of data.Name) {
 	}
 }
 
-// yield leaves a run's place under these limits to other instances, which look twice before uncap is tried again.
-func (a *admission) yield(of ...data.Name) {
+// yield leaves a run's place under a limit to other instances, which look twice before this one does.
+func (a *admission) yield(of data.Name) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, name := range of {
-		a.capped[name] = time.Now().Add(2 * lookEvery)
-	}
+	a.capped[of] = time.Now().Add(2 * lookEvery)
 }
 
 func (a *admission) uncap(of ...data.Name) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, name := range of {
-		delete(a.capped, name)
+		if time.Now().After(a.capped[name]) {
+			delete(a.capped, name)
+		}
 	}
 }
 

@@ -137,17 +137,28 @@ func (en *Engine) recount(ctx context.Context) {
 	}
 }
 
-// leaveRoom ends the reservation of a run that has ended here. If its user or project was at a limit over all instances, and a run waits in
-// the project that others have to execute, they come first: this instance would take each place before they look.
+// leaveRoom ends the reservation of a run that has ended here. If its user or project was at a limit over all instances, and others can
+// execute a run that waits for it, they come first: this instance would take each place before they look.
 func (l *live) leaveRoom() {
-	a, user := l.en.admission, data.Name{Project: l.run.Project, User: l.run.User}
-	project := data.Name{Project: user.Project}
-	if a.offers != nil && a.atLimit(user) && l.en.queue.leavesAny(user.Project, a.offers) {
-		a.yield(project, user)
-	} else {
-		a.uncap(project, user)
+	a := l.en.admission
+	ofUser, ofProject := a.running(l.run.Project, l.run.User)
+	for of, n := range map[data.Name]int{{Project: l.run.Project}: ofProject, {Project: l.run.Project, User: l.run.User}: ofUser} {
+		if a.offers != nil && a.atLimit(of, n) && l.en.queue.hasAny(of, l.en.leaves) {
+			a.yield(of)
+		} else {
+			a.uncap(of)
+		}
 	}
 	l.bounds.reserved.release()
+}
+
+// leaves reports whether a run is one for other instances, of which one has a free slot.
+func (en *Engine) leaves(run *data.RunHead) bool {
+	if en.admission.offers(run) {
+		return false
+	}
+	_, _, free := en.others(run, en.nodesOf(run))
+	return free
 }
 
 // cancelAsked cancels the runs for which another instance has asked that.

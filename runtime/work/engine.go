@@ -150,6 +150,7 @@ type Engine struct {
 	shown   atomic.Int64 // see Show
 	drained atomic.Bool  // drain has returned
 	hurry   atomic.Int64 // until when orphans are looked for often, because an instance has ended
+	frees   atomic.Int64 // how often room has become free
 }
 
 // New compiles the registry's workflows and tool schemas.

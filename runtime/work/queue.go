@@ -292,12 +292,12 @@ func (q *runQueue) awaits(threadKey int64, runs []data.RunHead) bool {
 	return n.Do == decide.ToCancel || slices.ContainsFunc(runs, func(r data.RunHead) bool { return r.Key == n.Run.Key })
 }
 
-// leavesAny reports whether the first run of one of the project's users is one that this instance does not offer.
-func (q *runQueue) leavesAny(project string, offers func(*data.RunHead) bool) bool {
+// hasAny reports whether the first run of a user is one of these: of the user with this name, or of any of the project.
+func (q *runQueue) hasAny(of data.Name, these func(*data.RunHead) bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for user, l := range q.lines {
-		if user.Project == project && !offers(&l.needs.Front().Value.(*need).Run) {
+		if (user == of || of.User == "" && user.Project == of.Project) && these(&l.needs.Front().Value.(*need).Run) {
 			return true
 		}
 	}
@@ -376,7 +376,7 @@ type roomless struct {
 	lacks shortage
 }
 
-// keepRoom gives the next room to these runs before those in line, and to no others any more.
+// keepRoom gives the next room to these runs before those in line. They replace those of before.
 func (q *runQueue) keepRoom(runs []roomless) {
 	q.mu.Lock()
 	had := len(q.roomless) > 0

@@ -12,7 +12,6 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/quota"
 )
 
 // recover fills the queue, and takes over the runs that earlier instances left RUNNING. Beside other servers it leaves that to share, so
@@ -160,9 +159,6 @@ func (noRoom) Error() string { return "this server cannot execute the run now" }
 // reserve reserves for a run that is taken over. A single instance takes over all runs, whatever its limits; in a cluster the
 // survivors of a full instance would die of its runs, so it returns the shortage when there is no room.
 func (en *Engine) reserve(run *data.RunHead) (*reservation, shortage) {
-	if en.shared && en.admission.free() <= 0 { // nothing is read then
-		return nil, shortage{slot: quota.Total}
-	}
 	weight := en.admission.weigh(en.abandoned, run)
 	if !en.shared {
 		return en.admission.force(run, weight), shortage{}
@@ -172,6 +168,7 @@ func (en *Engine) reserve(run *data.RunHead) (*reservation, shortage) {
 
 // freed lets runs begin for which there is room now. Those that have lost their server come first.
 func (en *Engine) freed() {
+	en.frees.Add(1)
 	if en.queue.keepsRoom() {
 		en.lookForOrphans()
 	}

@@ -66,7 +66,7 @@ func (en *Engine) share() {
 	deletes := false
 	var others pull
 	sweeps, swept := 0, int64(0) // up to which thread, 0 for all
-	for n := 0; ; n++ {
+	for n := 0; ; {
 		select {
 		case <-en.quit:
 			return
@@ -76,6 +76,7 @@ func (en *Engine) share() {
 			en.logUnshared(en.takeOrphans(en.abandoned))
 			continue
 		case <-tick.C:
+			n++
 		}
 		now := time.Now()
 		hurry := now.UnixNano() < en.hurry.Load()
@@ -122,13 +123,18 @@ func (en *Engine) logUnshared(err error) {
 func (en *Engine) takeOrphans(ctx context.Context) error {
 	const limit = 500
 	var keep []roomless
+	before := en.frees.Load()
+	defer func() {
+		if en.queue.keepRoom(keep); len(keep) > 0 && en.frees.Load() != before { // there may be room for them now
+			en.lookForOrphans()
+		}
+	}()
 	for after := int64(0); ; {
 		left, err := commit.Patiently(ctx, func() ([]data.RunHead, error) { return en.store.Orphans(ctx, after, limit) })
 		if err != nil {
 			return err
 		}
 		if len(left) == 0 {
-			en.queue.keepRoom(keep)
 			return nil
 		}
 		after = left[len(left)-1].ThreadKey
@@ -137,12 +143,9 @@ func (en *Engine) takeOrphans(ctx context.Context) error {
 			return err
 		}
 		short, err := en.takeAll(ctx, left)
-		if err != nil {
+		keep = append(keep, short...)
+		if err != nil || !full {
 			return err
-		}
-		if keep = append(keep, short...); !full {
-			en.queue.keepRoom(keep)
-			return nil
 		}
 	}
 }
@@ -226,14 +229,20 @@ func (en *Engine) takeAll(ctx context.Context, runs []data.RunHead) (short []roo
 
 // takeOne takes over a run, or returns what it lacks. It fails when nothing can be written now: one run does not keep a server down.
 func (en *Engine) takeOne(ctx context.Context, run *data.RunHead) (shortage, error) {
+	if en.shared && en.admission.free() <= 0 { // nothing is read then
+		return shortage{slot: quota.Total}, nil
+	}
 	err := en.takeOverNow(ctx, run.Key)
 	for !en.shared && errors.Is(err, commit.ErrContended) { // nobody else would take it over later
 		err = en.takeOverNow(ctx, run.Key)
 	}
-	short, _ := errors.AsType[noRoom](err)
+	left, short := errors.AsType[noRoom](err)
 	switch {
-	case err == nil, short != noRoom{}, overtaken(err): // a later sweep tries again
-		return short.lacks, nil
+	case err == nil, short: // a later sweep tries again
+		return left.lacks, nil
+	case overtaken(err):
+		en.frees.Add(1) // its slot
+		return shortage{}, nil
 	case unwritten(err):
 		return shortage{}, fmt.Errorf("run %s: %w", run.ID, err)
 	}
