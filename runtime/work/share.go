@@ -66,7 +66,7 @@ func (en *Engine) share() {
 	deletes := false
 	var others pull
 	sweeps, swept := 0, int64(0) // up to which thread, 0 for all
-	for n := 0; ; {
+	for n := -1; ; {             // ticks
 		select {
 		case <-en.quit:
 			return
@@ -236,9 +236,9 @@ func (en *Engine) takeOne(ctx context.Context, run *data.RunHead) (shortage, err
 	for !en.shared && errors.Is(err, commit.ErrContended) { // nobody else would take it over later
 		err = en.takeOverNow(ctx, run.Key)
 	}
-	left, short := errors.AsType[noRoom](err)
+	left, ok := errors.AsType[noRoom](err)
 	switch {
-	case err == nil, short: // a later sweep tries again
+	case err == nil, ok: // a later sweep tries again
 		return left.lacks, nil
 	case overtaken(err):
 		en.frees.Add(1) // its slot
