@@ -15,7 +15,8 @@ import (
 // runQueue holds the threads that need a claim or a cancellation. The database decides; the queue only remembers the last
 // decision about each thread.
 type runQueue struct {
-	signal chan struct{} // has a value when the dispatcher should scan
+	signal chan struct{}            // has a value when the dispatcher should scan
+	offers func(*data.RunHead) bool // in a cluster: whether this instance has the run's agent; else nil
 
 	mu     sync.Mutex // guards the fields below
 	turns  *list.List // of *line: the first line is the next to have a run claimed
@@ -323,7 +324,7 @@ type admitter func(*data.RunHead, data.Weight) (*reservation, shortage)
 func (q *runQueue) ready(admit admitter, ahead int) (done, weigh []*need) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := scan{admit: admit, ahead: ahead - q.weighing}
+	s := scan{admit: admit, offers: q.offers, ahead: ahead - q.weighing}
 	for i := range q.roomless {
 		s.note(&q.roomless[i].run, q.roomless[i].lacks)
 	}
@@ -442,6 +443,7 @@ func (q *runQueue) weighs(n *need, weight data.Weight) {
 // a large run is not overtaken for ever.
 type scan struct {
 	admit              admitter
+	offers             func(*data.RunHead) bool
 	slots, asked, said blocked
 	agents             map[string]bool // workflows without a free slot for a run that comes first
 	ahead              int             // how many more runs may be weighed
@@ -523,6 +525,10 @@ func (c *lineCursor) next(s *scan) *need {
 // admits reports whether a run can be claimed, and reserves for it. Otherwise it notes what the run lacks.
 func (c *lineCursor) admits(s *scan, n *need) bool {
 	user, w := c.line.user, n.weight
+	if s.offers != nil && !s.offers(&n.Run) { // it is not weighed either
+		n.lacks = shortage{absent: true}
+		return false
+	}
 	n.lacks = shortage{agent: s.agents[n.Run.WorkflowID], slot: s.slots.full(user)}
 	if w.Asked > 0 {
 		n.lacks.asked = s.asked.full(user)
