@@ -273,7 +273,7 @@ test("the page of a run survives a kill of the server with accounts: no event is
   await page.locator(".run-head [data-whole=true]", { hasText: log.length.toLocaleString("en") }).waitFor();
   assert.equal(await page.getByRole("heading", { name: "Sign in", exact: true }).count(), 0);
   assert.ok(await page.evaluate(() => window.kept), "the page was loaded again");
-  assert.deepEqual(page.complaints.filter((c) => !/ERR_CONNECTION|WebSocket connection to|ERR_EMPTY|503/.test(c)), []);
+  assert.deepEqual(page.complaints.filter((c) => !/ERR_CONNECTION|ERR_SOCKET|WebSocket connection to|ERR_EMPTY|503/.test(c)), []);
   await leave(page);
 });
 

@@ -292,7 +292,7 @@ test("the playground survives a kill of the server during an answer, and shows t
   await page.getByText("the very end", { exact: true }).waitFor();
   assert.deepEqual(live, await shown());
   // While the server is down, the browser complains itself.
-  assert.deepEqual(page.complaints.filter((c) => !/ERR_CONNECTION|WebSocket connection to|ERR_EMPTY|503/.test(c)), []);
+  assert.deepEqual(page.complaints.filter((c) => !/ERR_CONNECTION|ERR_SOCKET|WebSocket connection to|ERR_EMPTY|503/.test(c)), []);
   await leave(page);
 });
 

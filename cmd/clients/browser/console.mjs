@@ -402,7 +402,7 @@ test("the page of a run survives a kill of the server without gaps, repeats or a
   assert.deepEqual(log.map((l) => l.event_id), log.map((_, i) => i + 1));
   assert.ok(await page.evaluate(() => window.kept), "the page was loaded again");
   // While the server is down, the browser complains itself.
-  assert.deepEqual(page.complaints.filter((c) => !/ERR_CONNECTION|WebSocket connection to|ERR_EMPTY|503/.test(c)), []);
+  assert.deepEqual(page.complaints.filter((c) => !/ERR_CONNECTION|ERR_SOCKET|WebSocket connection to|ERR_EMPTY|503/.test(c)), []);
   await leave(page);
 });
 
@@ -422,7 +422,7 @@ test("the playground survives a kill of the server during an answer without a re
   const seen = await answers.locator(".prose").evaluateAll((list) => list.map((e) => e.textContent));
   assert.deepEqual(seen.map(words), said); // the cut answer is written again, and shown once
   assert.ok(await page.evaluate(() => window.kept), "the page was loaded again");
-  assert.deepEqual(page.complaints.filter((c) => !/ERR_CONNECTION|WebSocket connection to|ERR_EMPTY|503/.test(c)), []);
+  assert.deepEqual(page.complaints.filter((c) => !/ERR_CONNECTION|ERR_SOCKET|WebSocket connection to|ERR_EMPTY|503/.test(c)), []);
   await leave(page);
 });
 
