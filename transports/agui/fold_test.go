@@ -283,13 +283,15 @@ func TestViewersOfParallelNodesEndUpAlike(t *testing.T) {
 		queued := s.run("flow", id, id+"-2", "again", dialect)
 		seen := make(chan string)
 		go func() { seen <- whole.All() + queued.All() }()
-		var joined []*response
+		var joined []chan string
 		var log string
 		for n := 0; log == ""; n++ {
 			select {
 			case <-beats:
 				if n%15 == 0 { // of 1 152 beats
-					joined = append(joined, join())
+					stream, r := make(chan string, 1), join()
+					go func() { stream <- r.All() }() // at once: a viewer that reads nothing is cut off
+					joined = append(joined, stream)
 				}
 			case log = <-seen:
 			}
@@ -301,8 +303,8 @@ func TestViewersOfParallelNodesEndUpAlike(t *testing.T) {
 		if all := strings.Join(want.Messages, "\n"); strings.Contains(all, "is cut short") || !strings.Contains(log, "is cut short") {
 			t.Errorf("retracted texts stay: %s", all)
 		}
-		for i, r := range joined {
-			stream := r.All()
+		for i, all := range joined {
+			stream := <-all
 			if diff := cmp.Diff(want, folded(t, stream)); diff != "" {
 				t.Fatalf("joined as number %d of %d:\n%s\n%s", i+1, len(joined), diff, brief(stream))
 			}
