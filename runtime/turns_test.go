@@ -68,6 +68,7 @@ func TestServers_LeaveTheirPlaceToOthers(t *testing.T) {
 	one := runtime.Config{Limits: runtime.Limits{RunsPerProject: 1}}
 	x, _ := member(t, url, one, waits)
 	y, _ := member(t, url, one, hello)
+	x.until("it knows what the other offers", func() bool { _, ok := x.Offered(local).Agent("hello"); return ok })
 	const many = 8
 	for i := range many {
 		x.start(fmt.Sprint("thread ", i), "waits", "go")
