@@ -33,21 +33,21 @@ var errUnconfirmed = func() *data.Error {
 	return err
 }()
 
-// awaitOther waits until a run that another instance executes has left RUNNING, or is deleted. It fails with errUnconfirmed at a time,
-// or when this instance stops.
-func (en *Engine) awaitOther(key int64, until time.Time) error {
+// awaitOther waits until a run that another instance executes has left RUNNING, also if it is RUNNING again, or is deleted. It fails with
+// errUnconfirmed at a time, or when this instance stops.
+func (en *Engine) awaitOther(of *data.RunHead, until time.Time) error {
 	for pause := lookEvery / 64; ; pause = min(2*pause, lookEvery) {
-		en.link.Hint(bus.Cancel, key) // an earlier one may be lost
+		en.link.Hint(bus.Cancel, of.Key) // an earlier one may be lost
 		if !en.sleep(pause) {
 			return errUnconfirmed
 		}
 		heads, err := commit.Patiently(en.abandoned, func() ([]data.RunHead, error) {
-			return en.store.Heads(en.abandoned, []int64{key})
+			return en.store.Heads(en.abandoned, []int64{of.Key})
 		})
 		if en.abandoned.Err() != nil {
 			return errUnconfirmed
 		}
-		if err != nil || len(heads) == 0 || heads[0].Status != data.Running {
+		if err != nil || len(heads) == 0 || heads[0].Status != data.Running || heads[0].ClosedEvent != of.ClosedEvent {
 			return err
 		}
 		if time.Now().After(until) {

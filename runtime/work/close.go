@@ -43,7 +43,7 @@ func (en *Engine) cancel(owner quota.Owner, c *decide.Cancel) error {
 		it := &commit.Item{Owner: owner, Command: c}
 		err := en.decide(it)
 		if err == nil && it.Out.Run.Status == data.Running { // another instance executes it, and was asked
-			if err := en.awaitOther(c.Run, patience); err != nil {
+			if err := en.awaitOther(&it.Out.Run, patience); err != nil {
 				return err
 			}
 			asked = true
