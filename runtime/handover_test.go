@@ -72,8 +72,8 @@ func (b *bench) stop(store *dying) <-chan struct{} {
 	return stopped
 }
 
-// A server that stops hands a run over at its next record: what is under way ends first, nothing is done twice, and the stream that
-// shows the run to its client goes on.
+// A server that stops hands a run over at its next record. A call that is under way ends first, no call is made twice, and the client's
+// stream goes on.
 func TestCluster_HandsARunOverAtItsNextRecord(t *testing.T) {
 	url := postgrestest.New(t)
 	here, there := newPaced(), newPaced()

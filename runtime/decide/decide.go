@@ -220,9 +220,10 @@ func (d *decision) advanceThread(last, seq int64) {
 	d.put(&row)
 }
 
-func firstWith(v *data.View, status data.Status) *data.RunHead {
+// waitingRun returns the thread's run that is WAITING, nil when there is none.
+func waitingRun(v *data.View) *data.RunHead {
 	for i := range v.Runs {
-		if v.Runs[i].Status == status {
+		if v.Runs[i].Status == data.Waiting {
 			return &v.Runs[i]
 		}
 	}

@@ -96,7 +96,7 @@ func (c *Start) decide(d *decision) error {
 		d.out.Started.Replayed = done
 		return err
 	}
-	waiting := firstWith(d.v, data.Waiting)
+	waiting := waitingRun(d.v)
 	named, exists := d.v.Names[c.name()]
 	if exists = exists && c.Named; exists && (waiting == nil || waiting.Key != named.RunKey || c.Answers == nil) {
 		return c.answerRepeat(d, &named)

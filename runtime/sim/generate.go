@@ -313,7 +313,7 @@ func (h *History) rollsBack() string {
 	return "rollback"
 }
 
-// smallEvents reports whether events cannot show what is left of a thread: see weigh.
+// smallEvents reports whether the limit of an event may be too small for a snapshot of a thread: see weigh.
 func (h *History) smallEvents() bool { return h.Room != nil && h.Room.Event > 0 }
 
 // between returns a random time below d.

@@ -371,10 +371,10 @@ func (q *runQueue) noRoom() []int64 {
 	return q.full
 }
 
-// roomless is a RUNNING run of an ended instance which this instance would take over, and what it lacks for that.
+// roomless is a run of an ended instance that this instance cannot take over yet: it has no room.
 type roomless struct {
 	run   data.RunHead
-	lacks shortage
+	lacks shortage // what is missing
 }
 
 // keepRoom gives the next room to these runs before those in line. They replace those of before.
@@ -525,10 +525,6 @@ func (c *lineCursor) next(s *scan) *need {
 // admits reports whether a run can be claimed, and reserves for it. Otherwise it notes what the run lacks.
 func (c *lineCursor) admits(s *scan, n *need) bool {
 	user, w := c.line.user, n.weight
-	if s.offers != nil && !s.offers(&n.Run) { // it is not weighed either
-		n.lacks = shortage{absent: true}
-		return false
-	}
 	n.lacks = shortage{agent: s.agents[n.Run.WorkflowID], slot: s.slots.full(user)}
 	if w.Asked > 0 {
 		n.lacks.asked = s.asked.full(user)
@@ -536,7 +532,7 @@ func (c *lineCursor) admits(s *scan, n *need) bool {
 	if w.Said > 0 {
 		n.lacks.said = s.said.full(user)
 	}
-	if !n.weighed {
+	if !n.weighed && (s.offers == nil || s.offers(&n.Run)) { // whoever has the agent weighs it
 		if !n.weighing && s.ahead > 0 {
 			n.weighing = true
 			s.ahead--

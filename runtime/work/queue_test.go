@@ -116,7 +116,7 @@ func TestRunQueue_SkipsRunsOfFullAgents(t *testing.T) {
 	}
 }
 
-// Other servers are told of a run whose agent this one lacks, once for each run, and what they tell of the thread is not missed.
+// A server that lacks a run's agent tells the others of the run once, and looks at the thread when they tell of it.
 func TestRunQueue_TellsOfRunsWithoutAgent(t *testing.T) {
 	q := newRunQueue()
 	q.offers = func(*data.RunHead) bool { return false }
@@ -139,7 +139,7 @@ func TestRunQueue_TellsOfRunsWithoutAgent(t *testing.T) {
 	}
 }
 
-// Runs that have lost their server get what they lack before runs in line, and other runs begin meanwhile.
+// A run that has lost its server gets the next free slot that it needs. Queued runs that need another slot begin meanwhile.
 func TestRunQueue_KeepsRoomForRunsThatHaveBegun(t *testing.T) {
 	ann, bob := data.RunHead{Project: "p", User: "ann", WorkflowID: "a"}, data.RunHead{Project: "p", User: "bob", WorkflowID: "b"}
 	for what, test := range map[string]struct {

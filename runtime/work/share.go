@@ -227,7 +227,8 @@ func (en *Engine) takeAll(ctx context.Context, runs []data.RunHead) (short []roo
 	return short, failed
 }
 
-// takeOne takes over a run, or returns what it lacks. It fails when nothing can be written now: one run does not keep a server down.
+// takeOne takes over a run. If there is no room for it, takeOne returns the shortage. It fails only if the database cannot be written now:
+// a run at fault does not keep a server down.
 func (en *Engine) takeOne(ctx context.Context, run *data.RunHead) (shortage, error) {
 	if en.shared && en.admission.free() <= 0 { // nothing is read then
 		return shortage{slot: quota.Total}, nil
