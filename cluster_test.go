@@ -245,4 +245,4 @@ func (s site) begins(user string, a *ask, t things) string {
 }
 
 // sealed are cursors, signatures, and times of one answer.
-var sealed = regexp.MustCompile(`"[A-Za-z0-9_-]{32,}"|expires=\d+&signature=[A-Za-z0-9_-]+|"timestamp\\*":\d+|"(duration|firstToken)Ms":\d+|: ping\n`)
+var sealed = regexp.MustCompile(`"[A-Za-z0-9_-]{32,}"|expires=\d+|signature=[A-Za-z0-9_-]+|"timestamp\\*":\d+|"(duration|firstToken)Ms":\d+|: ping\n`)
