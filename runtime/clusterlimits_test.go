@@ -205,3 +205,55 @@ func TestCluster_CompletesDeletionsOfADeadServer(t *testing.T) {
 		t.Error("the run is still there")
 	}
 }
+
+// A server that completes the deletion of a dead one takes runs of another dead one over meanwhile.
+func TestCluster_TakesOverBesideADeletion(t *testing.T) {
+	url := postgrestest.New(t)
+	db := opened(t, url, time.Second)
+	slow := slowDeletions{db, make(chan struct{}), make(chan struct{})}
+	hangs, goesOn := halves("half")
+	b, _ := memberOf(t, url, db, slow, runtime.Config{Limits: runtime.Limits{DeletedAtOnce: 1}}, careless, goesOn)
+	for mine := false; !mine; <-tick() { // it is the one that completes deletions
+		mine, _ = db.TakeDuty(t.Context(), "deletions of other servers")
+	}
+	deletes, first := member(t, url, runtime.Config{Limits: runtime.Limits{DeletedAtOnce: 1}}, careless)
+	executes, second := member(t, url, runtime.Config{}, hangs)
+	s := deletes.start("main", "careless", "1234")
+	deletes.wait(s.RunID, runtime.Completed)
+	run := executes.start("other", "half", "go")
+	<-hangs.began
+	first.left.Store(3)
+	gone := make(chan error, 1)
+	go func() { gone <- deletes.DeleteThread(context.Background(), local, "main") }()
+	<-slow.begun
+	wake := second.die()
+	b.wait(run.RunID, runtime.Completed)
+	close(slow.goOn)
+	for {
+		if _, err := b.Run(t.Context(), local, s.RunID); err != nil { // it is deleted
+			break
+		}
+		<-tick()
+	}
+	wake()
+	close(*first.asleep.Swap(nil))
+	<-gone
+}
+
+// slowDeletions is a database in which it takes long to complete deletions.
+type slowDeletions struct {
+	*storage.DB
+	begun, goOn chan struct{}
+}
+
+func (d slowDeletions) Deletions(ctx context.Context, afterThread, afterRun int64, limit int) ([]data.Deletion, error) {
+	list, err := d.DB.Deletions(ctx, afterThread, afterRun, limit)
+	if len(list) > 0 {
+		select {
+		case d.begun <- struct{}{}:
+			<-d.goOn
+		case <-d.goOn:
+		}
+	}
+	return list, err
+}

@@ -4,12 +4,38 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
 	"github.com/batonrun/baton/runtime/quota"
 )
+
+// deleteRest completes the deletions of servers that have ended, as one instance of a cluster does. A large one takes minutes, in which this
+// instance takes runs over as always. deleteRest ends when the engine stops.
+func (en *Engine) deleteRest() {
+	mine := false
+	tick := time.NewTicker(sweepEach)
+	defer tick.Stop()
+	for {
+		if !mine {
+			var err error
+			mine, err = en.store.TakeDuty(en.abandoned, dutyDeletions)
+			en.logUnshared(err)
+		}
+		if mine {
+			en.logUnshared(en.finishDeletions(en.abandoned))
+		}
+		select {
+		case <-en.quit:
+			return
+		case <-en.abandoned.Done(): // it was fenced
+			return
+		case <-tick.C:
+		}
+	}
+}
 
 // finishDeletions completes the deletions that an instance has begun which has ended, at a start before readers can see the
 // remaining rows.

@@ -241,6 +241,7 @@ func (en *Engine) Begin(ctx context.Context) error {
 		})
 		en.tasks.Go(en.watch)
 		en.tasks.Go(en.share)
+		en.tasks.Go(en.deleteRest)
 		en.tasks.Go(en.look)
 	}
 	return nil

@@ -63,7 +63,6 @@ func (en *Engine) share() {
 	tick := time.NewTicker(watchEach / hurried)
 	defer tick.Stop()
 	next := time.Now()
-	deletes := false
 	var others pull
 	sweeps, swept := 0, int64(0) // up to which thread, 0 for all
 	for n := -1; ; {             // ticks
@@ -99,14 +98,6 @@ func (en *Engine) share() {
 		var looked error
 		swept, looked = en.sweepQueue(en.abandoned, swept, swept > 0 || sweeps%knownEach == 0)
 		en.logUnshared(errors.Join(orphans, looked, en.loadBudgets(en.abandoned, en.store, "", now)))
-		if !deletes {
-			var err error
-			deletes, err = en.store.TakeDuty(en.abandoned, dutyDeletions)
-			en.logUnshared(err)
-		}
-		if deletes {
-			en.logUnshared(en.finishDeletions(en.abandoned))
-		}
 		en.logUnshared(en.endAbsent(en.abandoned))
 	}
 }
