@@ -206,7 +206,7 @@ func TestCluster_CompletesDeletionsOfADeadServer(t *testing.T) {
 	}
 }
 
-// A server that completes the deletion of a dead one takes runs of another dead one over meanwhile.
+// While a server completes the deletion of a dead one, it takes runs of another dead one over, and further servers start.
 func TestCluster_TakesOverBesideADeletion(t *testing.T) {
 	url := postgrestest.New(t)
 	db := opened(t, url, time.Second)
@@ -226,6 +226,8 @@ func TestCluster_TakesOverBesideADeletion(t *testing.T) {
 	gone := make(chan error, 1)
 	go func() { gone <- deletes.DeleteThread(context.Background(), local, "main") }()
 	<-slow.begun
+	further := opened(t, url, time.Second)
+	memberOf(t, url, further, slowDeletions{further, slow.begun, slow.goOn}, runtime.Config{}, careless)
 	wake := second.die()
 	b.wait(run.RunID, runtime.Completed)
 	close(slow.goOn)

@@ -37,8 +37,8 @@ func (en *Engine) deleteRest() {
 	}
 }
 
-// finishDeletions completes the deletions that an instance has begun which has ended, at a start before readers can see the
-// remaining rows.
+// finishDeletions completes the deletions that an instance has begun which has ended, at the start of a single server before readers can
+// see the remaining rows.
 func (en *Engine) finishDeletions(ctx context.Context) error {
 	const limit = 100
 	for last := (data.Deletion{}); ; {

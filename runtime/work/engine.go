@@ -224,9 +224,6 @@ func (en *Engine) Begin(ctx context.Context) error {
 			return fmt.Errorf("meet the other servers: %w", err)
 		}
 	}
-	if err := en.finishDeletions(ctx); err != nil {
-		return err
-	}
 	if err := en.recover(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}

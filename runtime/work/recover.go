@@ -14,10 +14,13 @@ import (
 	"github.com/batonrun/baton/runtime/decide"
 )
 
-// recover fills the queue, and takes over the runs that earlier instances left RUNNING. Beside other servers it leaves that to share, so
-// that it does not keep a server from serving.
+// recover fills the queue, completes the deletions that earlier instances began, and takes over the runs that they left RUNNING. Beside
+// other servers it leaves the latter two to deleteRest and share, so that they do not keep a server from serving.
 func (en *Engine) recover(ctx context.Context) error {
 	if en.store.Alone() {
+		if err := en.finishDeletions(ctx); err != nil {
+			return err
+		}
 		if err := en.takeOrphans(ctx); err != nil {
 			return err
 		}
