@@ -21,12 +21,13 @@ RUN mkdir -p /out/data && CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go bui
 
 FROM gcr.io/distroless/static-debian12:nonroot
 COPY --from=build /out/baton /usr/bin/baton
-COPY --from=build --chown=nonroot:nonroot /out/data /data
+COPY --from=build --chown=65532:65532 /out/data /data
 WORKDIR /data
 VOLUME /data
 ENV BATON_LISTEN=0.0.0.0:8080
 EXPOSE 8080
-USER nonroot:nonroot
+# nonroot, as a number: Kubernetes cannot tell of a name that it is not root.
+USER 65532:65532
 HEALTHCHECK --interval=10s --timeout=6s --start-period=30s CMD ["/usr/bin/baton", "health"]
 ENTRYPOINT ["/usr/bin/baton"]
 CMD ["serve"]

@@ -4,6 +4,7 @@ package helm
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -125,6 +126,44 @@ func TestChart_WaitsForTheDrain(t *testing.T) {
 	}
 	if !found {
 		t.Error("the server does not know of it")
+	}
+}
+
+// A pod runs as a user that Kubernetes sees not to be root: a number, in the image, too, for those who run it without the chart.
+func TestChart_DoesNotRunAsRoot(t *testing.T) {
+	objects, err := render("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := objects["Deployment"].(*appsv1.Deployment).Spec.Template.Spec.SecurityContext
+	if who.RunAsUser == nil || *who.RunAsUser == 0 {
+		t.Error("the user is that of the image")
+	}
+	image, err := os.ReadFile("../../Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("\nUSER %d:%d\n", *who.RunAsUser, *who.RunAsGroup); !strings.Contains(string(image), want) {
+		t.Errorf("the image runs as another user than%s", want)
+	}
+}
+
+// The server knows which proxies it may believe, and every command in the pod has the settings of the server.
+func TestChart_SetsVariables(t *testing.T) {
+	objects, err := render("ingress: {enabled: true, proxies: [10.0.0.0/8, 192.168.0.0/16]}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := objects["Deployment"].(*appsv1.Deployment).Spec.Template.Spec.Containers[0]
+	if !slices.Equal(server.Args, []string{"serve"}) {
+		t.Errorf("arguments %q", server.Args)
+	}
+	for name, want := range map[string]string{
+		"BATON_TRUSTED_PROXIES": "10.0.0.0/8,192.168.0.0/16", "BATON_CONFIG": "/etc/baton/baton.yaml", "BATON_INSECURE": "true",
+	} {
+		if i := slices.IndexFunc(server.Env, func(e corev1.EnvVar) bool { return e.Name == name }); i < 0 || server.Env[i].Value != want {
+			t.Errorf("%s is not %s", name, want)
+		}
 	}
 }
 
