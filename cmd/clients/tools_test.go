@@ -229,18 +229,27 @@ func TestEverythingServer_IsKilled(t *testing.T) {
 		t.Skip("there is no /proc")
 	}
 	url, _ := offer(t, overStdio(t))
+	there := func() bool { // a call waits for the server, but shorter than a slow start takes
+		got := results(asked(t, url, `{"tool":"all.echo","args":{"message":"still here"}}`))
+		return len(got) == 1 && strings.Contains(got[0].Content, "still here")
+	}
+	until(t, "there", there)
 	ended := make(chan []agui.Event, 1)
 	go func() {
 		ended <- asked(t, url, `{"tool":"all.trigger-long-running-operation","args":{"duration":3600,"steps":60}}`)
 	}()
-	var runs struct{ Items []object }
 	until(t, "calling", func() bool {
-		res, err := http.Get(url + "/api/projects/default/agent-runs?status=RUNNING")
-		if err != nil {
-			return false
+		var runs struct{ Items []struct{ ID string } }
+		var run struct{ LastEvent struct{ Type string } }
+		read := func(path string, into any) bool {
+			res, err := http.Get(url + "/api/projects/default/agent-runs" + path)
+			if err != nil {
+				return false
+			}
+			defer res.Body.Close()
+			return json.NewDecoder(res.Body).Decode(into) == nil
 		}
-		defer res.Body.Close()
-		return json.NewDecoder(res.Body).Decode(&runs) == nil && len(runs.Items) == 1
+		return read("?status=RUNNING", &runs) && len(runs.Items) == 1 && read("/"+runs.Items[0].ID, &run) && run.LastEvent.Type == "TOOL_CALL_END"
 	})
 	pids := programs(t)
 	if len(pids) != 1 {
@@ -257,10 +266,7 @@ func TestEverythingServer_IsKilled(t *testing.T) {
 	if len(got) != 1 || !strings.Contains(string(got[0].Metadata), "tool_unavailable") {
 		t.Errorf("got %+v", got)
 	}
-	until(t, "there again", func() bool { // a call waits for the server, but shorter than a slow start takes
-		got = results(asked(t, url, `{"tool":"all.echo","args":{"message":"still here"}}`))
-		return len(got) == 1 && strings.Contains(got[0].Content, "still here")
-	})
+	until(t, "there again", there)
 }
 
 // programs returns the test servers that this process has started.
