@@ -239,7 +239,9 @@ func TestCluster_TakesOverBesideADeletion(t *testing.T) {
 	}
 	wake()
 	close(*first.asleep.Swap(nil))
-	<-gone
+	if err := <-gone; err == nil {
+		t.Error("the deletion has an answer of the server that died")
+	}
 }
 
 // slowDeletions is a database in which it takes long to complete deletions.
