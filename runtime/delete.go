@@ -16,7 +16,7 @@ import (
 // Delete removes a run that is over, with its events. Readers meet the gap as docs/protocol.md says in 2.7. A long
 // run is deleted in parts, its events first, and its remainder stays visible until Delete returns; if the run starts
 // again meanwhile, the remainder stays. If the process ends first, the next one completes the deletion before it
-// serves requests.
+// serves requests, or another server of the database does within seconds.
 func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 	if err := rt.writes(); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (rt *Runtime) Delete(ctx context.Context, c Caller, name string) error {
 
 // DeleteThread removes a thread with its runs and their events; runs that are not over are cancelled first. Cursors
 // into its log end. A long thread is deleted in parts, and its remainder stays visible until DeleteThread returns; if
-// the process ends first, the next one completes the deletion before it serves requests.
+// the process ends first, the deletion is completed as in Delete.
 func (rt *Runtime) DeleteThread(ctx context.Context, c Caller, name string) error {
 	if err := rt.admits(); err != nil {
 		return err

@@ -165,7 +165,7 @@ const (
 	noteDeletion = `
 INSERT INTO deletions (thread_key, run_key, events, last_event_id, instance) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (thread_key, run_key) DO UPDATE SET
-	events = excluded.events, last_event_id = excluded.last_event_id, instance = excluded.instance`
+	events = excluded.events, last_event_id = excluded.last_event_id`
 
 	forgetDeletion = `
 DELETE FROM deletions WHERE thread_key = ? AND run_key = ?`

@@ -41,21 +41,22 @@ func (en *Engine) deleteRest() {
 // see the remaining rows.
 func (en *Engine) finishDeletions(ctx context.Context) error {
 	const limit = 100
+	var errs []error
 	for last := (data.Deletion{}); ; {
 		list, err := commit.Patiently(ctx, func() ([]data.Deletion, error) {
 			return en.store.Deletions(ctx, last.ThreadKey, last.RunKey, limit)
 		})
 		if err != nil {
-			return err
+			return errors.Join(append(errs, err)...)
 		}
 		for i := range list {
 			last = list[i]
 			if err := en.finishDeletion(&last); err != nil {
-				return fmt.Errorf("go on with a deletion: %w", err)
+				errs = append(errs, fmt.Errorf("go on with a deletion: %w", err))
 			}
 		}
 		if len(list) < limit {
-			return nil
+			return errors.Join(errs...)
 		}
 	}
 }

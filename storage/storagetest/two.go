@@ -31,6 +31,7 @@ func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store, midni
 		{"EachReleaseIsAnother", testReleasedTwice},
 		{"CancelIsAskedOfAnExecution", testCancelAsked},
 		{"ServersTell", testServersTell},
+		{"DeletionIsOfWhoBeganIt", testDeletionGoesOn},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -44,6 +45,29 @@ func RunTwoWriters(t *testing.T, open func(t *testing.T) (x, y data.Store, midni
 			}
 			test.run(t, x, y)
 		})
+	}
+}
+
+// testDeletionGoesOn has an instance go on with the deletion of a dead one, and stop before its end. It is found again.
+func testDeletionGoesOn(t *testing.T, x, y *fixture) {
+	thread := x.newThread(t, "ann", "main")
+	run := x.newRun(t, thread, "run", data.Completed)
+	x.commit(t, events(run, 1, 20), &data.Span{RunKey: run.Key, N: 1, ThreadKey: thread.Key, RunID: run.ID, First: 1, Last: 20})
+	for i := range 10 {
+		x.put(t, &data.Step{RunKey: run.Key, Number: i + 1, StartedAt: at(0)})
+	}
+	deletes := &data.Delete{ThreadKey: thread.Key, RunKey: run.Key, Limit: 2, Last: 20}
+	want := []data.Deletion{{ThreadKey: thread.Key, RunKey: run.Key, Project: "project", Last: 20}}
+	x.put(t, deletes)
+	left, err := y.Deletions(t.Context(), 0, 0, 10)
+	equal(t, "Deletions of a living instance", len(left), err, 0)
+	if err := y.Fence(t.Context(), "x"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		left, err = y.Deletions(t.Context(), 0, 0, 10)
+		equal(t, "Deletions", left, err, want)
+		y.put(t, deletes)
 	}
 }
 

@@ -341,7 +341,7 @@ func putUnder[K comparable, V any](tx *tx, t table[K, V], run int64, key K, row 
 	return nil
 }
 
-// deletion is a deletion of which parts are left, by an instance.
+// deletion is a deletion of which parts are left, and the instance that began it.
 type deletion struct {
 	data.Deletion
 	instance string
@@ -353,7 +353,11 @@ func (tx *tx) delete(d *data.Delete) {
 	tx.deletePart(d)
 	if d.Left {
 		note := data.Deletion{ThreadKey: d.ThreadKey, RunKey: d.RunKey, Project: th.Project, Events: d.Events, Last: d.Last}
-		tx.deletions.put(tx, part{d.ThreadKey, d.RunKey}, &deletion{note, tx.writer})
+		by := tx.writer
+		if began := tx.deletions[part{d.ThreadKey, d.RunKey}]; began != nil {
+			by = began.instance
+		}
+		tx.deletions.put(tx, part{d.ThreadKey, d.RunKey}, &deletion{note, by})
 		return
 	}
 	for at := range tx.deletions {
