@@ -154,7 +154,9 @@ func (c *Config) common() map[string]string {
 	}
 	settings := map[string]any{
 		"auth.mode": accounts, "attachments": files, "retention": c.Retention, "prices": c.Prices, "budgets": c.Budgets, "timeouts": c.Timeouts,
-		"limits.input": c.Limits.Input, "limits.queue": c.Limits.Queue, "prompts": c.NoPrompts, "nats": c.Bus != nil, "keep_edits": c.KeepEdits,
+		"limits.input": c.Limits.Input, "limits.queue": c.Limits.Queue,
+		"limits.runs_per_project": c.Limits.RunsPerProject, "limits.runs_per_user": c.Limits.RunsPerUser,
+		"prompts": c.NoPrompts, "nats": c.Bus != nil, "keep_edits": c.KeepEdits,
 	}
 	hashes := make(map[string]string, len(settings))
 	for name, v := range settings {

@@ -225,8 +225,15 @@ func (d *doctor) cluster(ctx context.Context, database string) {
 	list := runtime.ServersOf(rows)
 	for i := range list {
 		s := &list[i]
-		d.ok("servers", "%s%s, Baton %s, role %s, executes %d runs, seen %s.", cmp.Or(s.Name, s.ID), atAddress(s.Addr), s.Version, cmp.Or(s.Role, config.RoleAll),
-			s.Running, s.SeenAt.Format(time.DateTime))
+		about := cmp.Or(s.Role, config.RoleAll)
+		if len(s.Labels) > 0 {
+			about += ", labels " + strings.Join(s.Labels, " ")
+		}
+		if s.Draining {
+			about += ", stops"
+		}
+		d.ok("servers", "%s%s, Baton %s, role %s, executes %d runs and has room for %d, %d are queued, seen %s.", cmp.Or(s.Name, s.ID), atAddress(s.Addr), s.Version, about,
+			s.Running, s.Free, s.Queued, s.SeenAt.Format(time.DateTime))
 		if s.Deaf {
 			d.note("servers", "Hints of the other servers do not reach %s, so it learns up to a second later what concerns it. See its log.", cmp.Or(s.Name, s.ID))
 		}
