@@ -121,7 +121,7 @@ func (a *admission) atLimit(of data.Name, running int) bool {
 	a.mu.Lock()
 	yields, capped := a.capped[of]
 	a.mu.Unlock()
-	return capped && time.Now().After(yields) || !capped && a.cfg.Caps.Reached(of, running)
+	return capped && yields.IsZero() || !capped && a.cfg.Caps.Reached(of, running) // once others have had their time, it is this one's turn
 }
 
 // cap admits no more runs of a project or a user until uncap.
@@ -162,12 +162,34 @@ func (a *admission) allCapped() (names []data.Name) {
 	return names
 }
 
+// lacks returns what a run lacks now, all of it. It reserves nothing.
+func (a *admission) lacks(r *data.RunHead, w data.Weight) shortage {
+	owner := ownerOf(r)
+	limit := lower(a.cfg.RunsPerAgent, a.ownLimit(r.Agent))
+	a.mu.Lock()
+	s := shortage{agent: a.agentFull(r, limit)}
+	a.mu.Unlock()
+	s.slot = a.slots.Full(owner, 1)
+	if w.Asked > 0 {
+		s.asked = a.asked.Full(owner, w.Asked)
+	}
+	if said := a.counted(int(w.Said)); said > 0 {
+		s.said = a.said.Full(owner, said)
+	}
+	return s
+}
+
+// agentFull reports whether a run's agent has no slot left. The caller holds mu.
+func (a *admission) agentFull(r *data.RunHead, limit int) bool {
+	return limit > 0 && a.agents[r.WorkflowID] >= limit
+}
+
 // countAgent adds a slot to the run's agent. It reports false when the agent has none left.
 func (a *admission) countAgent(r *data.RunHead) bool {
 	limit := lower(a.cfg.RunsPerAgent, a.ownLimit(r.Agent))
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if limit > 0 && a.agents[r.WorkflowID] >= limit {
+	if a.agentFull(r, limit) {
 		return false
 	}
 	a.agents[r.WorkflowID]++

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
@@ -170,5 +171,32 @@ func TestALargeMessageFitsAlone(t *testing.T) {
 	first, rest := fitting([]data.Message{large, large}, 1<<10)
 	if len(first) != 1 || len(rest) != 1 {
 		t.Errorf("%d go in, and %d wait", len(first), len(rest))
+	}
+}
+
+// A place is left to other servers for a time. Then it is this server's turn, also if another run ends before it has counted again.
+func TestAdmission_YieldsOnePlaceInTwo(t *testing.T) {
+	a := newAdmission(&Config{}, func(string) int { return 0 })
+	of := data.Name{Project: "p"}
+	a.cap(of)
+	for turn := range 3 {
+		if !a.atLimit(of, 0) {
+			t.Errorf("turn %d: the limit is not reached", turn)
+		}
+		a.yield(of)
+		if a.atLimit(of, 0) || len(a.allCapped()) > 0 {
+			t.Errorf("turn %d: another place is left at once", turn)
+		}
+		if a.uncap(of); !a.isCapped(of) {
+			t.Errorf("turn %d: the place is taken at once", turn)
+		}
+		a.capped[of] = time.Now() // the time is over
+		if a.atLimit(of, 0) {
+			t.Errorf("turn %d: the next place is left, too", turn)
+		}
+		if a.uncap(of); a.isCapped(of) {
+			t.Errorf("turn %d: this server takes no place", turn)
+		}
+		a.cap(of)
 	}
 }

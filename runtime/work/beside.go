@@ -143,7 +143,7 @@ func (l *live) leaveRoom() {
 	a := l.en.admission
 	ofUser, ofProject := a.running(l.run.Project, l.run.User)
 	for of, n := range map[data.Name]int{{Project: l.run.Project}: ofProject, {Project: l.run.Project, User: l.run.User}: ofUser} {
-		if a.offers != nil && a.atLimit(of, n) && l.en.queue.hasAny(of, l.en.leaves) {
+		if a.offers != nil && a.atLimit(of, n) && l.en.queue.leavesTo(of, l.en.leaves) {
 			a.yield(of)
 		} else {
 			a.uncap(of)
@@ -238,7 +238,7 @@ func (en *Engine) heed(h bus.Hints) {
 	free := en.admission.free()
 	for _, thread := range h[bus.Queue].List() { // if they are All, the next pull finds them
 		switch {
-		case en.Stopping(), en.queue.serves(thread):
+		case en.cfg.Identity.Role == Gateway, en.Stopping(), en.queue.serves(thread):
 		case free > 0:
 			en.lookAt(thread)
 			free--

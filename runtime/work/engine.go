@@ -178,7 +178,7 @@ func New(cfg Config) (*Engine, error) {
 	en.admission = newAdmission(&en.cfg, en.concurrency)
 	en.runs = &runs{live: make(map[int64]*live), abandoned: en.abandoned.Done(), shared: cfg.Store.Shared(), fenced: make(chan struct{})}
 	if en.shared {
-		en.admission.offers, en.queue.offers = en.offersRun, en.offersRun
+		en.admission.offers, en.queue.offers, en.queue.capped = en.offersRun, en.offersRun, en.admission.cappedScope
 	}
 	cfg.Commits.Live, cfg.Commits.Show, cfg.Commits.Lost = en.countRuns, en.show, en.lost
 	cfg.Commits.Queued = en.queue.of

@@ -112,7 +112,7 @@ func (untraced) Within(ctx context.Context, _ string) context.Context { return c
 // Stats holds an engine's current activity, and its counts since it began.
 type Stats struct {
 	Queued, Running, Waiting int           // runs
-	OldestQueued             time.Duration // how long the first run that waits for a slot has been queued
+	OldestQueued             time.Duration // how long the first run that waits here for a slot has been queued
 	Lingering                int           // workers and tools that were abandoned and have not returned
 	Asked, Said              int64         // bytes in memory of the inputs and of the messages of running runs, small ones not counted
 

@@ -15,8 +15,9 @@ import (
 // runQueue holds the threads that need a claim or a cancellation. The database decides; the queue only remembers the last
 // decision about each thread.
 type runQueue struct {
-	signal chan struct{}            // has a value when the dispatcher should scan
-	offers func(*data.RunHead) bool // in a cluster: whether this instance has the run's agent; else nil
+	signal chan struct{}               // has a value when the dispatcher should scan
+	offers func(*data.RunHead) bool    // in a cluster: whether this instance has the run's agent; else nil
+	capped func(data.Name) quota.Scope // in a cluster: see [admission.cappedScope]
 
 	mu     sync.Mutex // guards the fields below
 	turns  *list.List // of *line: the first line is the next to have a run claimed
@@ -30,8 +31,8 @@ type runQueue struct {
 	all   map[data.Name]int // in a cluster: how many runs are QUEUED, as counted last, by user, by project and in all
 	since map[data.Name]int // what this instance has added since that count began
 
-	elsewhere []elsewhere // for slots that become free here
-	roomless  []roomless  // they get room before the runs in line
+	elsewhere []elsewhere        // for slots that become free here
+	roomless  map[int64]roomless // runs by key, which get room before those in line
 
 	cancelling map[int64]bool // threads of which a run is being cancelled, and whether a decision meanwhile has asked for that, too
 
@@ -47,6 +48,7 @@ type need struct {
 	reserved          *reservation // set once the run is to be claimed
 	lacks             shortage     // why it was not at the last scan
 	told              bool         // other servers were told that this one has no room for it
+	left              time.Time    // when a place was left last to the servers that can execute it
 }
 
 // line holds the needs of one user's threads, a *need each, in the order of their arrival. Users have their turns one after
@@ -114,16 +116,20 @@ func (q *runQueue) set(out *decide.Decided) {
 	if _, is := q.cancelling[key]; is && next.Do == decide.ToCancel { // the owner of a run elsewhere may take a while
 		q.cancelling[key], next.Do = true, decide.Rest
 	}
+	found := len(out.Moves) == 0 // whoever has queued the run has told the others
 	p, stands := q.needs[key]
 	switch {
 	case next.Do == decide.Rest && stands:
 		q.leave(key, p)
 	case next.Do != decide.Rest && stands:
 		was := p.at.Value.(*need)
-		told := was.told && was.Run.Key == next.Run.Key // else servers that lack an agent would tell each other of its run for ever
-		p.at.Value = &need{Next: next, told: told}      // the next run may have another weight
+		now := &need{Next: next, told: found} // the next run may have another weight
+		if was.Run.Key == next.Run.Key {
+			now.told, now.left = was.told, was.left
+		}
+		p.at.Value = now
 	case next.Do != decide.Rest:
-		q.stand(key, next)
+		q.stand(key, &need{Next: next, told: found})
 	}
 	q.mu.Unlock()
 	q.nudge()
@@ -207,12 +213,12 @@ func (q *runQueue) found(threadKey int64) {
 	q.mu.Unlock()
 }
 
-// stats returns how many runs are QUEUED and WAITING, and how long the first run that waits for a slot has been queued.
+// stats returns how many runs are QUEUED and WAITING, and how long the first run that may begin here has been queued.
 func (q *runQueue) stats(now time.Time) (queued, waiting int, oldest time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, p := range q.needs {
-		if n := p.at.Value.(*need); n.Do == decide.ToClaim {
+		if n := p.at.Value.(*need); n.Do == decide.ToClaim && !n.lacks.absent {
 			oldest = max(oldest, now.Sub(n.Run.QueuedAt))
 		}
 	}
@@ -220,7 +226,7 @@ func (q *runQueue) stats(now time.Time) (queued, waiting int, oldest time.Durati
 }
 
 // stand adds a thread to its user's line. The caller holds mu.
-func (q *runQueue) stand(thread int64, n decide.Next) {
+func (q *runQueue) stand(thread int64, n *need) {
 	user := data.Name{Project: n.Run.Project, User: n.Run.User}
 	l := q.lines[user]
 	if l == nil {
@@ -228,7 +234,7 @@ func (q *runQueue) stand(thread int64, n decide.Next) {
 		l.turn = q.turns.PushBack(l)
 		q.lines[user] = l
 	}
-	q.needs[thread] = place{l, l.needs.PushBack(&need{Next: n})}
+	q.needs[thread] = place{l, l.needs.PushBack(n)}
 }
 
 // leave removes a thread from its line, and an empty line from the queue. The caller holds mu.
@@ -293,17 +299,22 @@ func (q *runQueue) awaits(threadKey int64, runs []data.RunHead) bool {
 	return n.Do == decide.ToCancel || slices.ContainsFunc(runs, func(r data.RunHead) bool { return r.Key == n.Run.Key })
 }
 
-// hasAny reports whether the first run of a user is one of these: of the user with this name, or of any of the project.
-func (q *runQueue) hasAny(of data.Name, these func(*data.RunHead) bool) bool {
+// leavesTo reports whether the first run of a user is one of these: of the user with this name, or of any of the project. It leaves out
+// runs for which it has said so in the last seconds: others did not take them.
+func (q *runQueue) leavesTo(of data.Name, these func(*data.RunHead) bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for user, l := range q.lines {
-		if (user == of || of.User == "" && user.Project == of.Project) && these(&l.needs.Front().Value.(*need).Run) {
+		if n := l.needs.Front().Value.(*need); (user == of || of.User == "" && user.Project == of.Project) && time.Since(n.left) > leftEach && these(&n.Run) {
+			n.left = time.Now()
 			return true
 		}
 	}
 	return false
 }
+
+// leftEach is how often a place is left to other servers for one run, at most.
+const leftEach = 5 * time.Second
 
 // threads returns the threads with QUEUED runs.
 func (q *runQueue) threads() map[int64]bool {
@@ -324,9 +335,9 @@ type admitter func(*data.RunHead, data.Weight) (*reservation, shortage)
 func (q *runQueue) ready(admit admitter, ahead int) (done, weigh []*need) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := scan{admit: admit, offers: q.offers, ahead: ahead - q.weighing}
-	for i := range q.roomless {
-		s.note(&q.roomless[i].run, q.roomless[i].lacks)
+	s := scan{queue: q, admit: admit, ahead: ahead - q.weighing}
+	for _, r := range q.roomless {
+		s.note(&r.run, r.lacks)
 	}
 	var cursors []*lineCursor
 	for e := q.turns.Front(); e != nil; e = e.Next() {
@@ -373,19 +384,43 @@ func (q *runQueue) noRoom() []int64 {
 
 // roomless is a run of an ended instance that this instance cannot take over yet: it has no room.
 type roomless struct {
-	run   data.RunHead
-	lacks shortage // what is missing
+	run    data.RunHead
+	weight data.Weight // as far as it is known
+	lacks  shortage    // what is missing
 }
 
 // keepRoom gives the next room to these runs before those in line. They replace those of before.
 func (q *runQueue) keepRoom(runs []roomless) {
+	kept := make(map[int64]roomless, len(runs))
+	for i := range runs {
+		kept[runs[i].run.Key] = runs[i]
+	}
 	q.mu.Lock()
 	had := len(q.roomless) > 0
-	q.roomless = runs
+	q.roomless = kept
 	q.mu.Unlock()
 	if had {
 		q.nudge()
 	}
+}
+
+// known adds to a run of an ended instance what keepRoom knows of it.
+func (q *runQueue) known(run *data.RunHead) roomless {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return roomless{run: *run, weight: q.roomless[run.Key].weight}
+}
+
+// fits reports whether a run for which room is kept lacks nothing now.
+func (q *runQueue) fits(lacks func(*data.RunHead, data.Weight) shortage) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range q.roomless {
+		if lacks(&r.run, r.weight) == (shortage{}) {
+			return true
+		}
+	}
+	return false
 }
 
 // keepsRoom reports whether such a run waits.
@@ -442,13 +477,37 @@ func (q *runQueue) weighs(n *need, weight data.Weight) {
 // scan is one pass over all lines. A run that finds no room in a pool blocks the later runs that need the same pool, so that
 // a large run is not overtaken for ever.
 type scan struct {
+	queue              *runQueue
 	admit              admitter
-	offers             func(*data.RunHead) bool
+	has                map[offered]bool // whether this instance offers an agent in a project
 	slots, asked, said blocked
 	agents             map[string]bool // workflows without a free slot for a run that comes first
 	ahead              int             // how many more runs may be weighed
 	weigh              []*need
 	full               []int64 // threads, see runQueue.noRoom
+}
+
+// offered is an agent in a project.
+type offered struct{ project, agent string }
+
+// offers reports whether this instance has a run's agent, or what its workflow needs.
+func (s *scan) offers(run *data.RunHead) bool {
+	if s.queue.offers == nil {
+		return true
+	}
+	if run.Agent == "" {
+		return s.queue.offers(run)
+	}
+	of := offered{run.Project, run.Agent}
+	has, asked := s.has[of]
+	if !asked { // thousands of runs may wait for one agent
+		if s.has == nil {
+			s.has = make(map[offered]bool)
+		}
+		has = s.queue.offers(run)
+		s.has[of] = has
+	}
+	return has
 }
 
 // note blocks the later runs that need what a run lacks.
@@ -532,7 +591,8 @@ func (c *lineCursor) admits(s *scan, n *need) bool {
 	if w.Said > 0 {
 		n.lacks.said = s.said.full(user)
 	}
-	if !n.weighed && (s.offers == nil || s.offers(&n.Run)) { // whoever has the agent weighs it
+	offers := s.offers(&n.Run)
+	if !n.weighed && offers { // whoever has the agent weighs it
 		if !n.weighing && s.ahead > 0 {
 			n.weighing = true
 			s.ahead--
@@ -542,6 +602,11 @@ func (c *lineCursor) admits(s *scan, n *need) bool {
 		return false
 	}
 	if c.unweighed || n.lacks != (shortage{}) {
+		return false
+	}
+	if !offers {
+		n.lacks.slot = s.queue.capped(user)
+		n.lacks.absent = n.lacks.slot == quota.None
 		return false
 	}
 	n.reserved, n.lacks = s.admit(&n.Run, w)

@@ -116,13 +116,19 @@ func TestRunQueue_SkipsRunsOfFullAgents(t *testing.T) {
 	}
 }
 
-// A server that lacks a run's agent tells the others of the run once, and looks at the thread when they tell of it.
+// A server that lacks a run's agent tells the others once of a run that it has queued, of none that it has found, and looks at the thread
+// when they tell of it.
 func TestRunQueue_TellsOfRunsWithoutAgent(t *testing.T) {
 	q := newRunQueue()
 	q.offers = func(*data.RunHead) bool { return false }
-	for i, run := range []int64{1, 1, 2, 2} {
+	q.capped = func(data.Name) quota.Scope { return quota.None }
+	for i, run := range []int64{1, 1, 2, 2, 3} {
 		head := data.RunHead{Key: run, ThreadKey: 7, Project: "p", User: "ann", Status: data.Queued}
-		q.set(&decide.Decided{Thread: 7, Open: []data.RunHead{head}, Next: decide.Next{Do: decide.ToClaim, Run: head}})
+		out := &decide.Decided{Thread: 7, Open: []data.RunHead{head}, Next: decide.Next{Do: decide.ToClaim, Run: head}}
+		if i%2 == 0 && run < 3 {
+			out.Moves = []decide.Move{{To: data.Queued, Run: head}}
+		}
+		q.set(out)
 		if !q.serves(7) {
 			t.Errorf("look %d: it is not known yet that the agent is absent", i)
 		}
@@ -133,7 +139,7 @@ func TestRunQueue_TellsOfRunsWithoutAgent(t *testing.T) {
 			}
 			told += len(q.noRoom())
 		}
-		if want := 1 - i%2; told != want || q.serves(7) {
+		if want := len(out.Moves); told != want || q.serves(7) {
 			t.Errorf("look %d: run %d is told of %d times, want %d", i, run, told, want)
 		}
 	}
@@ -147,9 +153,9 @@ func TestRunQueue_KeepsRoomForRunsThatHaveBegun(t *testing.T) {
 		want string
 	}{
 		"none":            {nil, "ann bob "},
-		"a slot":          {[]roomless{{ann, shortage{slot: quota.Total}}}, ""},
-		"a user's slot":   {[]roomless{{ann, shortage{slot: quota.User}}}, "bob "},
-		"an agent's slot": {[]roomless{{bob, shortage{agent: true}}}, "ann "},
+		"a slot":          {[]roomless{{run: ann, lacks: shortage{slot: quota.Total}}}, ""},
+		"a user's slot":   {[]roomless{{run: ann, lacks: shortage{slot: quota.User}}}, "bob "},
+		"an agent's slot": {[]roomless{{run: bob, lacks: shortage{agent: true}}}, "ann "},
 	} {
 		q := newRunQueue()
 		for i, run := range []data.RunHead{ann, bob} {
@@ -170,5 +176,56 @@ func TestRunQueue_KeepsRoomForRunsThatHaveBegun(t *testing.T) {
 		if got := begun(); len(got)+len(test.want) != len("ann bob ") {
 			t.Errorf("for %s, %q begin afterwards", what, got)
 		}
+	}
+}
+
+// A place under a limit is left to other servers once for a run: if they do not take it, the next one is not left to them, too.
+func TestRunQueue_LeavesOnePlaceForARun(t *testing.T) {
+	q := newRunQueue()
+	elsewhere := func(run *data.RunHead) bool { return run.Key < 3 }
+	of := data.Name{Project: "p"}
+	want(q, "ann", 1)
+	for i, want := range []bool{true, false, false} {
+		if got := q.leavesTo(of, elsewhere); got != want {
+			t.Errorf("place %d is left: %t", i, got)
+		}
+	}
+	want(q, "ann", 1) // another look
+	if q.leavesTo(of, elsewhere) {
+		t.Error("a place is left after another look at the same run")
+	}
+	want(q, "bob", 3)
+	if want(q, "eve", 2); !q.leavesTo(of, elsewhere) || q.leavesTo(of, elsewhere) {
+		t.Error("not one place is left for another run")
+	}
+}
+
+// Room is looked for once a run that waits for it lacks nothing more.
+func TestRunQueue_KnowsWhichRunsFit(t *testing.T) {
+	cfg := &Config{Limits: Limits{Runs: 10, RunsPerUser: 2}, Bytes: 100, Light: 1}
+	a := newAdmission(cfg, func(string) int { return 0 })
+	q := newRunQueue()
+	ann := data.RunHead{Key: 1, Project: "p", User: "ann", WorkflowID: "a"}
+	big := data.RunHead{Key: 2, Project: "p", User: "eve", WorkflowID: "a"}
+	var held []*reservation
+	for range 2 {
+		r, _ := a.try(&ann, data.Weight{Asked: 30})
+		held = append(held, r)
+	}
+	q.keepRoom([]roomless{{run: ann}, {run: big, weight: data.Weight{Asked: 60}}})
+	if q.known(&big).weight.Asked != 60 {
+		t.Error("the weight is forgotten")
+	}
+	bob, _ := a.try(&data.RunHead{Key: 3, Project: "p", User: "bob", WorkflowID: "a"}, data.Weight{})
+	if bob.release(); q.fits(a.lacks) {
+		t.Error("a slot of another user is room")
+	}
+	held[0].release()
+	if !q.fits(a.lacks) {
+		t.Error("a slot of the user is no room")
+	}
+	held[0], _ = a.try(&ann, data.Weight{})
+	if !q.fits(a.lacks) {
+		t.Error("bytes are no room")
 	}
 }

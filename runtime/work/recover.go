@@ -105,9 +105,10 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 			run.Attempt++
 		}
 	}
-	reserved, lacks := en.reserve(&run.RunHead)
+	weight := en.admission.weigh(en.abandoned, &run.RunHead)
+	reserved, lacks := en.reserve(&run.RunHead, weight)
 	if reserved == nil {
-		return noRoom{lacks}
+		return noRoom{lacks, weight}
 	}
 	begins := false
 	defer func() {
@@ -124,7 +125,7 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 		return en.fail(ctx, run, fromLog, illegible, l.unfit, nil)
 	}
 	if en.declines(l) {
-		return noRoom{shortage{absent: true}}
+		return noRoom{lacks: shortage{absent: true}}
 	}
 	if run.Attempt > en.cfg.MaxAttempts {
 		e := &agui.OutputError{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", run.Attempt)}
@@ -155,14 +156,16 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 }
 
 // noRoom leaves a run to another instance of the cluster, or to a later attempt.
-type noRoom struct{ lacks shortage }
+type noRoom struct {
+	lacks  shortage
+	weight data.Weight
+}
 
 func (noRoom) Error() string { return "this server cannot execute the run now" }
 
 // reserve reserves for a run that is taken over. A single instance takes over all runs, whatever its limits; in a cluster the
 // survivors of a full instance would die of its runs, so it returns the shortage when there is no room.
-func (en *Engine) reserve(run *data.RunHead) (*reservation, shortage) {
-	weight := en.admission.weigh(en.abandoned, run)
+func (en *Engine) reserve(run *data.RunHead, weight data.Weight) (*reservation, shortage) {
 	if !en.shared {
 		return en.admission.force(run, weight), shortage{}
 	}
@@ -172,7 +175,7 @@ func (en *Engine) reserve(run *data.RunHead) (*reservation, shortage) {
 // freed lets runs begin for which there is room now. Those that have lost their server come first.
 func (en *Engine) freed() {
 	en.frees.Add(1)
-	if en.queue.keepsRoom() {
+	if en.queue.fits(en.admission.lacks) {
 		en.lookForOrphans()
 	}
 	en.queue.nudge()

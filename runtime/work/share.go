@@ -92,11 +92,13 @@ func (en *Engine) share() {
 		if now.Before(next) && !hurry {
 			continue
 		}
-		next = now.Add(commit.Spread(sweepEach))
 		sweeps++
 		orphans := en.takeOrphans(en.abandoned)
 		var looked error
 		swept, looked = en.sweepQueue(en.abandoned, swept, swept > 0 || sweeps%knownEach == 0)
+		if next = now; swept == 0 { // otherwise the sweep goes on a second later
+			next = now.Add(commit.Spread(sweepEach))
+		}
 		en.logUnshared(errors.Join(orphans, looked, en.loadBudgets(en.abandoned, en.store, "", now)))
 		en.logUnshared(en.endAbsent(en.abandoned))
 	}
@@ -112,31 +114,39 @@ func (en *Engine) logUnshared(err error) {
 // takeOrphans takes over the RUNNING runs whose owner may not write any more. In a cluster it leaves those that this instance has
 // no agent or no room for to the others. It fails when nothing can be written now.
 func (en *Engine) takeOrphans(ctx context.Context) error {
-	const limit = 500
-	var keep []roomless
 	before := en.frees.Load()
-	defer func() {
-		if en.queue.keepRoom(keep); len(keep) > 0 && en.frees.Load() != before { // there may be room for them now
-			en.lookForOrphans()
-		}
-	}()
+	short, err := en.takeEach(ctx)
+	if err == nil {
+		short, err = en.takeAll(ctx, short) // some have given their room back meanwhile
+	}
+	en.queue.keepRoom(short)
+	if en.frees.Load() != before && en.queue.fits(en.admission.lacks) { // since it was missing
+		en.lookForOrphans()
+	}
+	return err
+}
+
+// takeEach takes over each orphan, and returns those for which this instance has no room now.
+func (en *Engine) takeEach(ctx context.Context) (short []roomless, err error) {
+	const limit = 500
 	for after := int64(0); ; {
 		left, err := commit.Patiently(ctx, func() ([]data.RunHead, error) { return en.store.Orphans(ctx, after, limit) })
-		if err != nil {
-			return err
-		}
-		if len(left) == 0 {
-			return nil
+		if err != nil || len(left) == 0 {
+			return short, err
 		}
 		after = left[len(left)-1].ThreadKey
 		full := len(left) == limit
 		if left, err = en.cancelLeft(ctx, left); err != nil {
-			return err
+			return short, err
 		}
-		short, err := en.takeAll(ctx, left)
-		keep = append(keep, short...)
+		runs := make([]roomless, len(left))
+		for i := range left {
+			runs[i] = en.queue.known(&left[i])
+		}
+		more, err := en.takeAll(ctx, runs)
+		short = append(short, more...)
 		if err != nil || !full {
-			return err
+			return short, err
 		}
 	}
 }
@@ -181,7 +191,7 @@ func (en *Engine) cancelOrphan(ctx context.Context, head *data.RunHead, e ending
 
 // takeAll takes over runs: one after the other at the start of a single instance, whose readers wait for all, and several at
 // once in a cluster. It returns those for which this instance has no room now.
-func (en *Engine) takeAll(ctx context.Context, runs []data.RunHead) (short []roomless, err error) {
+func (en *Engine) takeAll(ctx context.Context, runs []roomless) (short []roomless, err error) {
 	width := 1
 	if en.shared {
 		width = takenAtOnce
@@ -200,17 +210,17 @@ func (en *Engine) takeAll(ctx context.Context, runs []data.RunHead) (short []roo
 		if fails() || en.Stopping() {
 			break
 		}
-		if en.shared && !en.offersOrNotes(ctx, run) {
+		if en.shared && !en.offersOrNotes(ctx, &run.run) {
 			continue
 		}
 		places <- struct{}{}
 		taking.Go(func() {
 			defer func() { <-places }()
-			lacks, err := en.takeOne(ctx, run)
+			err := en.takeOne(ctx, run)
 			mu.Lock()
 			defer mu.Unlock()
-			if failed = cmp.Or(failed, err); lacks != (shortage{}) && !lacks.absent {
-				short = append(short, roomless{*run, lacks})
+			if failed = cmp.Or(failed, err); run.lacks != (shortage{}) && !run.lacks.absent {
+				short = append(short, *run)
 			}
 		})
 	}
@@ -218,28 +228,29 @@ func (en *Engine) takeAll(ctx context.Context, runs []data.RunHead) (short []roo
 	return short, failed
 }
 
-// takeOne takes over a run. If there is no room for it, takeOne returns the shortage. It fails only if the database cannot be written now:
-// a run at fault does not keep a server down.
-func (en *Engine) takeOne(ctx context.Context, run *data.RunHead) (shortage, error) {
-	if en.shared && en.admission.free() <= 0 { // nothing is read then
-		return shortage{slot: quota.Total}, nil
+// takeOne takes over a run, or sets what it lacks. It fails only if the database cannot be written now: a run at fault does not keep a
+// server down.
+func (en *Engine) takeOne(ctx context.Context, run *roomless) error {
+	if run.lacks = (shortage{}); en.shared {
+		if run.lacks = en.admission.lacks(&run.run, run.weight); run.lacks != (shortage{}) { // nothing is read then
+			return nil
+		}
 	}
-	err := en.takeOverNow(ctx, run.Key)
+	err := en.takeOverNow(ctx, run.run.Key)
 	for !en.shared && errors.Is(err, commit.ErrContended) { // nobody else would take it over later
-		err = en.takeOverNow(ctx, run.Key)
+		err = en.takeOverNow(ctx, run.run.Key)
 	}
 	left, ok := errors.AsType[noRoom](err)
 	switch {
-	case err == nil, ok: // a later sweep tries again
-		return left.lacks, nil
-	case overtaken(err):
-		en.frees.Add(1) // its slot
-		return shortage{}, nil
+	case ok: // a later sweep tries again
+		run.lacks, run.weight = left.lacks, left.weight
+	case err == nil, overtaken(err):
 	case unwritten(err):
-		return shortage{}, fmt.Errorf("run %s: %w", run.ID, err)
+		return fmt.Errorf("run %s: %w", run.run.ID, err)
+	default:
+		en.about(&run.run).Error("run can be neither taken over nor failed", "error", err)
 	}
-	en.about(run).Error("run can be neither taken over nor failed", "error", err)
-	return shortage{}, nil
+	return nil
 }
 
 // pull is how far an instance has looked for QUEUED runs that no other instance claims.
