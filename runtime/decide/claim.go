@@ -189,12 +189,18 @@ func (d *decision) leftRun(key int64, owner string, last int64) (*data.RunHead, 
 }
 
 // Look changes nothing. Its result has the thread's next action.
-type Look struct{ Thread int64 }
+type Look struct {
+	Thread int64
+	Told   bool // see [Decided.Told]
+}
 
 // Ask returns the rows that the decision needs to see.
 func (c *Look) Ask() data.Ask { return data.Ask{Thread: c.Thread} }
 
-func (c *Look) decide(d *decision) error { return d.requireThread() }
+func (c *Look) decide(d *decision) error {
+	d.out.Told = c.Told
+	return d.requireThread()
+}
 
 // requireThread refuses a command about a deleted thread.
 func (d *decision) requireThread() error {

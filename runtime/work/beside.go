@@ -240,7 +240,7 @@ func (en *Engine) heed(h bus.Hints) {
 		switch {
 		case en.cfg.Identity.Role == Gateway, en.Stopping(), en.queue.serves(thread):
 		case free > 0:
-			en.lookAt(thread)
+			en.commits.Add(&commit.Item{Command: &decide.Look{Thread: thread, Told: true}})
 			free--
 		default:
 			en.queue.foundElsewhere(elsewhere{thread: thread})

@@ -116,20 +116,19 @@ func (q *runQueue) set(out *decide.Decided) {
 	if _, is := q.cancelling[key]; is && next.Do == decide.ToCancel { // the owner of a run elsewhere may take a while
 		q.cancelling[key], next.Do = true, decide.Rest
 	}
-	found := len(out.Moves) == 0 // whoever has queued the run has told the others
 	p, stands := q.needs[key]
 	switch {
 	case next.Do == decide.Rest && stands:
 		q.leave(key, p)
 	case next.Do != decide.Rest && stands:
 		was := p.at.Value.(*need)
-		now := &need{Next: next, told: found} // the next run may have another weight
+		now := &need{Next: next, told: out.Told} // the next run may have another weight
 		if was.Run.Key == next.Run.Key {
 			now.told, now.left = was.told, was.left
 		}
 		p.at.Value = now
 	case next.Do != decide.Rest:
-		q.stand(key, &need{Next: next, told: found})
+		q.stand(key, &need{Next: next, told: out.Told})
 	}
 	q.mu.Unlock()
 	q.nudge()

@@ -116,8 +116,7 @@ func TestRunQueue_SkipsRunsOfFullAgents(t *testing.T) {
 	}
 }
 
-// A server that lacks a run's agent tells the others once of a run that it has queued, of none that it has found, and looks at the thread
-// when they tell of it.
+// A server that lacks a run's agent tells the others once of a run of which none has told, and looks at the thread when they tell of it.
 func TestRunQueue_TellsOfRunsWithoutAgent(t *testing.T) {
 	q := newRunQueue()
 	q.offers = func(*data.RunHead) bool { return false }
@@ -125,9 +124,7 @@ func TestRunQueue_TellsOfRunsWithoutAgent(t *testing.T) {
 	for i, run := range []int64{1, 1, 2, 2, 3} {
 		head := data.RunHead{Key: run, ThreadKey: 7, Project: "p", User: "ann", Status: data.Queued}
 		out := &decide.Decided{Thread: 7, Open: []data.RunHead{head}, Next: decide.Next{Do: decide.ToClaim, Run: head}}
-		if i%2 == 0 && run < 3 {
-			out.Moves = []decide.Move{{To: data.Queued, Run: head}}
-		}
+		out.Told = run == 3
 		q.set(out)
 		if !q.serves(7) {
 			t.Errorf("look %d: it is not known yet that the agent is absent", i)
@@ -139,7 +136,7 @@ func TestRunQueue_TellsOfRunsWithoutAgent(t *testing.T) {
 			}
 			told += len(q.noRoom())
 		}
-		if want := len(out.Moves); told != want || q.serves(7) {
+		if want := 1 - i%2; out.Told && told > 0 || !out.Told && told != want || q.serves(7) {
 			t.Errorf("look %d: run %d is told of %d times, want %d", i, run, told, want)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/decide"
-	"github.com/batonrun/baton/runtime/quota"
 )
 
 // The instances of a cluster execute the runs of one database. A RUNNING run belongs to one of them; a QUEUED run is claimed by
@@ -382,5 +381,5 @@ func (en *Engine) sweepQueue(ctx context.Context, after int64, all bool) (next i
 
 // lookAt lets the queue look at a thread.
 func (en *Engine) lookAt(thread int64) {
-	en.commits.Add(&commit.Item{Owner: quota.Owner{}, Command: &decide.Look{Thread: thread}})
+	en.commits.Add(&commit.Item{Command: &decide.Look{Thread: thread}})
 }
