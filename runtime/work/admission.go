@@ -162,21 +162,27 @@ func (a *admission) allCapped() (names []data.Name) {
 	return names
 }
 
-// lacks returns what a run lacks now, all of it. It reserves nothing.
+// lacks returns the shortage that try would return now. It reserves nothing.
 func (a *admission) lacks(r *data.RunHead, w data.Weight) shortage {
 	owner := ownerOf(r)
 	limit := lower(a.cfg.RunsPerAgent, a.ownLimit(r.Agent))
 	a.mu.Lock()
-	s := shortage{agent: a.agentFull(r, limit)}
+	full := a.agentFull(r, limit)
 	a.mu.Unlock()
-	s.slot = a.slots.Full(owner, 1)
-	if w.Asked > 0 {
-		s.asked = a.asked.Full(owner, w.Asked)
+	if full {
+		return shortage{agent: true}
 	}
-	if said := a.counted(int(w.Said)); said > 0 {
-		s.said = a.said.Full(owner, said)
+	if full := a.slots.Full(owner, 1); full != quota.None {
+		return shortage{slot: full}
 	}
-	return s
+	if full := a.asked.Full(owner, w.Asked); full != quota.None && w.Asked > 0 {
+		return shortage{asked: full}
+	}
+	said := a.counted(int(w.Said))
+	if full := a.said.Full(owner, said); full != quota.None && said > 0 {
+		return shortage{said: full}
+	}
+	return shortage{}
 }
 
 // agentFull reports whether a run's agent has no slot left. The caller holds mu.

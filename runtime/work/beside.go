@@ -140,16 +140,19 @@ func (en *Engine) recount(ctx context.Context) {
 // leaveRoom ends the reservation of a run that has ended here. If its user or project was at a limit over all instances, and others can
 // execute a run that waits for it, they come first: this instance would take each place before they look.
 func (l *live) leaveRoom() {
-	a := l.en.admission
-	ofUser, ofProject := a.running(l.run.Project, l.run.User)
-	for of, n := range map[data.Name]int{{Project: l.run.Project}: ofProject, {Project: l.run.Project, User: l.run.User}: ofUser} {
-		if a.offers != nil && a.atLimit(of, n) && l.en.queue.leavesTo(of, l.en.leaves) {
-			a.yield(of)
-		} else {
-			a.uncap(of)
-		}
-	}
+	ofUser, ofProject := l.en.admission.running(l.run.Project, l.run.User)
+	l.en.leavePlace(data.Name{Project: l.run.Project}, ofProject) // first: what is left under its limit is left under its users', too
+	l.en.leavePlace(data.Name{Project: l.run.Project, User: l.run.User}, ofUser)
 	l.bounds.reserved.release()
+}
+
+// leavePlace leaves a place of a project or a user, which has so many runs here, or lets this instance take it.
+func (en *Engine) leavePlace(of data.Name, running int) {
+	if a := en.admission; a.offers != nil && a.atLimit(of, running) && en.queue.leavesTo(of, en.leaves) {
+		a.yield(of)
+	} else {
+		a.uncap(of)
+	}
 }
 
 // leaves reports whether a run is one for other instances, of which one has a free slot.

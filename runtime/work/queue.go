@@ -47,6 +47,7 @@ type need struct {
 	weight            data.Weight
 	reserved          *reservation // set once the run is to be claimed
 	lacks             shortage     // why it was not at the last scan
+	foreign           bool         // this instance does not have its agent, as of the last scan
 	told              bool         // other servers were told that this one has no room for it
 	left              time.Time    // when a place was left last to the servers that can execute it
 }
@@ -217,7 +218,7 @@ func (q *runQueue) stats(now time.Time) (queued, waiting int, oldest time.Durati
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, p := range q.needs {
-		if n := p.at.Value.(*need); n.Do == decide.ToClaim && !n.lacks.absent {
+		if n := p.at.Value.(*need); n.Do == decide.ToClaim && !n.foreign {
 			oldest = max(oldest, now.Sub(n.Run.QueuedAt))
 		}
 	}
@@ -410,14 +411,16 @@ func (q *runQueue) known(run *data.RunHead) roomless {
 	return roomless{run: *run, weight: q.roomless[run.Key].weight}
 }
 
-// fits reports whether a run for which room is kept lacks nothing now.
+// fits reports whether a run for which room is kept lacks nothing now. Otherwise the runs in line wait for what such runs lack now, and
+// not for what they have lacked.
 func (q *runQueue) fits(lacks func(*data.RunHead, data.Weight) shortage) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, r := range q.roomless {
-		if lacks(&r.run, r.weight) == (shortage{}) {
+	for key, r := range q.roomless {
+		if r.lacks = lacks(&r.run, r.weight); r.lacks == (shortage{}) {
 			return true
 		}
+		q.roomless[key] = r
 	}
 	return false
 }
@@ -590,8 +593,8 @@ func (c *lineCursor) admits(s *scan, n *need) bool {
 	if w.Said > 0 {
 		n.lacks.said = s.said.full(user)
 	}
-	offers := s.offers(&n.Run)
-	if !n.weighed && offers { // whoever has the agent weighs it
+	n.foreign = !s.offers(&n.Run)
+	if !n.weighed && !n.foreign { // whoever has the agent weighs it
 		if !n.weighing && s.ahead > 0 {
 			n.weighing = true
 			s.ahead--
@@ -603,7 +606,7 @@ func (c *lineCursor) admits(s *scan, n *need) bool {
 	if c.unweighed || n.lacks != (shortage{}) {
 		return false
 	}
-	if !offers {
+	if n.foreign {
 		n.lacks.slot = s.queue.capped(user)
 		n.lacks.absent = n.lacks.slot == quota.None
 		return false

@@ -217,6 +217,12 @@ func TestRunQueue_KnowsWhichRunsFit(t *testing.T) {
 	if bob.release(); q.fits(a.lacks) {
 		t.Error("a slot of another user is room")
 	}
+	if got := q.roomless[1].lacks; got != (shortage{slot: quota.User}) {
+		t.Errorf("it lacks %+v", got)
+	}
+	if got := q.roomless[2].lacks; got != (shortage{asked: quota.Total}) {
+		t.Errorf("the other one lacks %+v", got)
+	}
 	held[0].release()
 	if !q.fits(a.lacks) {
 		t.Error("a slot of the user is no room")

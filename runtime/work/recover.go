@@ -114,6 +114,7 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 	defer func() {
 		if !begins {
 			reserved.release()
+			en.frees.Add(1) // not freed: takeOrphans looks again, if others need it
 			en.queue.nudge()
 		}
 	}()
