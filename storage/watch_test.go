@@ -225,10 +225,11 @@ func TestConfirm_WaitsForTheStandby(t *testing.T) {
 		}
 	}
 	standby("away")
-	commit := func() <-chan error {
-		done := make(chan error, 1)
+	// commit makes commit n, and returns once it waits. ok is false if it has not waited.
+	commit := func(n int64) (done chan error, ok bool) {
+		done = make(chan error, 1)
 		go func() {
-			done <- x.Commit(t.Context(), 1, &data.Batch{Asks: make([]data.Ask, 1), Decide: func(int, *data.View) data.Changes { return data.Changes{} }})
+			done <- x.Commit(t.Context(), n, &data.Batch{Asks: make([]data.Ask, 1), Decide: func(int, *data.View) data.Changes { return data.Changes{} }})
 		}()
 		for waiting := 0; waiting == 0; <-time.After(time.Millisecond) {
 			if err := admin.GetContext(t.Context(), &waiting, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"); err != nil {
@@ -236,18 +237,28 @@ func TestConfirm_WaitsForTheStandby(t *testing.T) {
 			}
 			select {
 			case err := <-done:
-				t.Fatalf("Commit does not wait: %v", err)
+				if err != nil {
+					t.Fatalf("Commit: %v", err)
+				}
+				return nil, false
 			default:
 			}
 		}
-		return done
+		return done, true
 	}
-	first := commit()
+	n := int64(1)
+	first, ok := commit(n)
+	for ; !ok; first, ok = commit(n) { // until PostgreSQL's checkpointer, which tells the others of a standby, has read the setting
+		n++
+	}
 	exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
 	if err := <-first; !errors.Is(err, data.ErrUnavailable) {
 		t.Errorf("Commit: %v, want ErrUnavailable", err)
 	}
-	again := commit() // which can be read already
+	again, ok := commit(n) // which can be read already
+	if !ok {
+		t.Fatal("what the standby does not have is acknowledged")
+	}
 	standby("")
 	if err := <-again; err != nil {
 		t.Errorf("Commit once the standby is not waited for: %v", err)
