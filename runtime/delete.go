@@ -182,6 +182,9 @@ func (rt *Runtime) cancelThreads(c Caller, threads []ListedThread) error {
 		}
 		all.Go(func() error {
 			out, err := rt.work.Decide(quota.Owner{}, &decide.Look{Thread: th.Key})
+			if errors.Is(err, ErrThreadNotFound) { // another request has deleted it meanwhile
+				return nil
+			}
 			if err == nil {
 				slices.Reverse(out.Open)
 				err = rt.work.CancelAll(out.Open, rt.by(c, "delete"))
