@@ -227,13 +227,15 @@ func (en *Engine) takeAll(ctx context.Context, runs []roomless) (short []roomles
 	return short, failed
 }
 
-// takeOne takes over a run, or sets what it lacks. It fails only if the database cannot be written now: a run at fault does not keep a
-// server down.
+// takeOne takes over a run. If the run has no room here, takeOne sets its shortage. It fails only if the database cannot be written now: a
+// run with an error does not keep a server down.
 func (en *Engine) takeOne(ctx context.Context, run *roomless) error {
-	if run.lacks = (shortage{}); en.shared {
-		if run.lacks = en.admission.lacks(&run.run, run.weight); run.lacks != (shortage{}) { // nothing is read then
-			return nil
-		}
+	run.lacks = shortage{}
+	if en.shared {
+		run.lacks = en.admission.lacks(&run.run, run.weight)
+	}
+	if run.lacks != (shortage{}) { // nothing is read then
+		return nil
 	}
 	err := en.takeOverNow(ctx, run.run.Key)
 	for !en.shared && errors.Is(err, commit.ErrContended) { // nobody else would take it over later
