@@ -61,6 +61,10 @@ baton.yaml:4:1: listen: want an address and a port such as 127.0.0.1:8080, got "
 	if !strings.Contains(warned.stdout, "missing.yaml: warning: files cannot be started: exec: \"no-such-program\"") || !strings.Contains(warned.stdout, "no errors; declares") {
 		t.Errorf("got %q", warned.stdout)
 	}
+	put(t, "context.yaml", "agents:\n  a: {provider: ollama, model: m, context: [.]}\n")
+	if r := baton(t.Context(), "check", "context.yaml").want(t, 1); !strings.Contains(r.stdout, "agents.a.context[0]: contains the database baton.db") {
+		t.Errorf("got %q", r.stdout)
+	}
 	if r := baton(t.Context(), "check", "gone.yaml").want(t, 1); !strings.Contains(r.stdout, "gone.yaml") {
 		t.Errorf("got %q", r.stdout)
 	}

@@ -35,7 +35,8 @@ func (p *Program) offers(cfg config.Config, before offers) (offers, error) {
 	o := offers{list: slices.Clone(own), own: own}
 	if cfg.Path != "" {
 		var err error
-		o.declared, err = declared.Load(cfg.Path, declared.Config{Offered: own, Makers: makers.All()}, before.declared)
+		database, private := cfg.Private()
+		o.declared, err = declared.Load(cfg.Path, declared.Config{Offered: own, Makers: makers.All(private...), Database: database}, before.declared)
 		if err != nil {
 			return o, &usageError{err}
 		}

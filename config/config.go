@@ -6,7 +6,11 @@
 package config
 
 import (
+	"cmp"
 	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -38,6 +42,17 @@ type Config struct {
 
 	// Path is the file that was read, "" for none. Package declared reads its sections agents, budgets, mcp, prices, providers and workflows, which are no settings.
 	Path string `yaml:"-"`
+}
+
+// Private returns the SQLite file, "" for none, and the paths that agents must not show to users: of data, settings and keys.
+func (c Config) Private() (database string, paths []string) {
+	attachments := c.Attachments.Directory
+	if file, ok := strings.CutPrefix(c.Database, "sqlite:"); ok {
+		database = file
+		attachments = cmp.Or(attachments, filepath.Join(filepath.Dir(file), "baton-attachments"))
+	}
+	paths = []string{database, attachments, c.Path, c.TLS.KeyFile, c.Auth.SecretFile}
+	return database, slices.DeleteFunc(paths, func(p string) bool { return p == "" })
 }
 
 // TLS turns on HTTPS. The server reloads both files when they change. With HTTPS and authentication, listen may be an address that other machines can reach.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type checker struct {
 	boxes     map[string]bool            // offered toolboxes
 	taken     map[string]string
 	workflows map[string]plugins.Workflow // compiled
+	database  string                      // the SQLite file, "" for none
 }
 
 func newChecker(r *reader, f *file, offered []plugins.Plugin) *checker {
@@ -154,7 +156,7 @@ func (c *checker) agent(at string, a *Agent) {
 	c.projects(at, a.Projects)
 	c.directory(at+".dir", a.Dir)
 	for i, dir := range a.Context {
-		c.directory(fmt.Sprintf("%s.context[%d]", at, i), dir)
+		c.context(fmt.Sprintf("%s.context[%d]", at, i), dir)
 	}
 	c.openai(at, a.Provider, a.API, a.APIVersion, a.Compat)
 	c.count(at, a)
@@ -287,6 +289,36 @@ func (c *checker) directory(at, name string) {
 	}
 	if info, err := os.Stat(name); err != nil || !info.IsDir() {
 		c.r.errorf(at, "there is no directory %q", name)
+	}
+}
+
+// context checks a directory whose files every user can read: it must not contain the database.
+func (c *checker) context(at, name string) {
+	c.directory(at, name)
+	if c.database == "" || c.r.wrong(at) {
+		return
+	}
+	if dir, err := os.Stat(name); err == nil && inside(dir, c.database) {
+		c.r.errorf(at, "contains the database %s: every user can read the text files of a context directory, so give them a directory of their own", c.database)
+	}
+}
+
+// inside reports whether a file, which need not exist, is in a directory or below it.
+func inside(dir os.FileInfo, file string) bool {
+	at, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return false
+	}
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		at = real
+	}
+	for ; ; at = filepath.Dir(at) {
+		if info, err := os.Stat(at); err == nil && os.SameFile(info, dir) {
+			return true
+		}
+		if at == filepath.Dir(at) {
+			return false
+		}
 	}
 }
 

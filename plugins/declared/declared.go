@@ -23,6 +23,8 @@ type Config struct {
 	Offered []plugins.Plugin                 // plugins that exist without the file; it can use their names, but not redefine them
 	Getenv  func(name string) (string, bool) // default os.LookupEnv
 	Makers  Makers                           // for the kinds of plugins that the program supports
+
+	Database string // the SQLite file, which no context directory may contain; "" for none
 }
 
 // Set is the declarations of a file.
@@ -48,6 +50,7 @@ func Load(name string, cfg Config, before *Set) (*Set, error) {
 		r.sections(root, &f)
 	}
 	c := newChecker(r, &f, cfg.Offered)
+	c.database = cfg.Database
 	c.check()
 	if len(r.errs) > 0 {
 		r.errs.sort()

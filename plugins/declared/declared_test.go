@@ -416,3 +416,25 @@ workflows:
 		t.Error("a nil set has origins")
 	}
 }
+
+func TestLoad_RefusesContextWithDatabase(t *testing.T) {
+	top := t.TempDir()
+	t.Chdir(top)
+	for _, dir := range []string{"data/notes", "notes"} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("data", "linked"); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config(nil)
+	for _, cfg.Database = range []string{"data/baton.db", filepath.Join(top, "linked", "new.db"), "linked/baton.db"} {
+		for dir, allowed := range map[string]bool{".": false, "data": false, "linked": false, "notes/..": false, top: false, "notes": true, "data/notes": true} {
+			_, err := declared.Load(write(t, "agents: {a: {provider: ollama, model: m, context: ["+dir+"]}}\n"), cfg, nil)
+			if (err == nil) != allowed || err != nil && !strings.Contains(err.Error(), "agents.a.context[0]: contains the database") {
+				t.Errorf("%s with the database in %s: %v", dir, cfg.Database, err)
+			}
+		}
+	}
+}

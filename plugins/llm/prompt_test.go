@@ -3,6 +3,7 @@ package llm_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -177,31 +178,56 @@ func TestPrompt_HasResultsOfEarlierRuns(t *testing.T) {
 	}
 }
 
-func TestDirectory_ReadsOnlyInside(t *testing.T) {
+func TestDirectory_YieldsOnlyItsOwnText(t *testing.T) {
 	above := t.TempDir()
 	dir := filepath.Join(above, "items")
-	if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{filepath.Join(above, "secret"), filepath.Join(dir, "sub", "a")} {
-		if err := os.WriteFile(name, []byte("text"), 0o600); err != nil {
+	none := "\x00"
+	for name, text := range map[string]string{
+		"../secret": "text", "sub/a": "text", "umlaut": strings.Repeat("ä", 50), "..data/x": "mounted",
+		".env": "KEY=1", ".git/config": "url", "sub/.hidden/a": "text", "sub/.a": "text",
+		"image": "a" + none, "latin": "caf\xe9", "key.txt": "-----BEGIN OPENSSH PRIVATE KEY-----\nx", "empty": "",
+		"baton.db": "text", "baton.db-wal": "text", "baton.db.lock": "text", "files/p/1": "text", "baton.yaml": "a: 1", "baton.yaml~": "a: 1",
+	} {
+		name = filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink("../secret", filepath.Join(dir, "link")); err != nil {
+	for link, to := range map[string]string{
+		"out": "../secret", "env": ".env", "up": "sub/../.env", "database": "baton.db", "attached": "files", "mounted": "..data/x", "again": "sub/a", "b.yaml": filepath.Join(dir, "baton.yaml"),
+	} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Link(filepath.Join(dir, "baton.yaml"), filepath.Join(dir, "hard")); err != nil {
 		t.Fatal(err)
 	}
-	items, err := llm.OpenDirectory(dir, 0)
-	if err != nil {
+	if err := os.Symlink(dir, filepath.Join(above, "linked")); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = items.Close() }()
-	if text, err := items.Item(context.Background(), nil, "sub/a"); text != "text" || err != nil {
-		t.Errorf("%q, %v", text, err)
-	}
-	for _, id := range []string{"link", "../secret", "sub/../../secret", filepath.Join(above, "secret"), "sub", ".", "", "sub//a", "sub/./a", "a\x00"} {
-		if text, err := items.Item(context.Background(), nil, id); err == nil {
-			t.Errorf("%q gives %q", id, text)
+	private := []string{filepath.Join(dir, "baton.db"), filepath.Join(above, "linked", "files"), filepath.Join(dir, "baton.yaml"), filepath.Join(dir, "gone")}
+	for _, opened := range []string{dir, filepath.Join(above, "linked")} {
+		items, err := llm.OpenDirectory(opened, 51, private...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = items.Close() }()
+		for id, want := range map[string]string{
+			"sub/a": "text", "again": "text", "umlaut": strings.Repeat("ä", 25) + "\n[cut here]", "mounted": "mounted", "empty": "",
+		} {
+			if text, err := items.Item(context.Background(), nil, id); text != want || err != nil {
+				t.Errorf("%s: %q, %v", id, text, err)
+			}
+		}
+		for _, id := range []string{
+			"out", "../secret", "sub/../../secret", filepath.Join(above, "secret"), "sub", ".", "", "sub//a", "sub/./a", "a\x00",
+			".env", "env", "up", ".git/config", "sub/.hidden/a", "sub/.a", "..data/x", "image", "latin", "key.txt",
+			"baton.db", "baton.db-wal", "baton.db.lock", "database", "files/p/1", "attached/p/1", "baton.yaml", "baton.yaml~", "b.yaml", "hard",
+		} {
+			if text, err := items.Item(context.Background(), nil, id); !errors.Is(err, llm.ErrNoItem) {
+				t.Errorf("%q gives %q, %v", id, text, err)
+			}
 		}
 	}
 }

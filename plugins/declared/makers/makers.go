@@ -21,12 +21,15 @@ import (
 	"github.com/batonrun/baton/plugins/remote"
 )
 
-// All returns the makers of all kinds.
-func All() declared.Makers {
-	return declared.Makers{Model: model, AGUI: agui, Command: command, Server: server, Providers: limit}
+// All returns the makers of all kinds. Context directories yield nothing that begins with a private path.
+func All(private ...string) declared.Makers {
+	return declared.Makers{
+		Model: func(a declared.Agent) (plugins.Agent, error) { return model(a, private) },
+		AGUI:  agui, Command: command, Server: server, Providers: limit,
+	}
 }
 
-func model(a declared.Agent) (plugins.Agent, error) {
+func model(a declared.Agent, private []string) (plugins.Agent, error) {
 	own := declared.Model{
 		Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, APIKey: a.APIKey, API: a.API, APIVersion: a.APIVersion, Compat: a.Compat,
 	}
@@ -61,7 +64,7 @@ func model(a declared.Agent) (plugins.Agent, error) {
 		cfg.History, cfg.Summarise = a.History.Tokens, a.History.Over == "summarise"
 	}
 	if a.Context != nil {
-		cfg.Items = directories(a.Context)
+		cfg.Items = &directories{a.Context, private}
 	}
 	return llm.New(cfg)
 }
@@ -99,11 +102,11 @@ func open(m declared.Model, a *declared.Agent) (llm.Streamer, error) {
 
 // directories is a ContextSource that returns an item from the first directory that has it. It opens directories on
 // demand, because declarations hold no open resources.
-type directories []string
+type directories struct{ names, private []string }
 
-func (d directories) Item(ctx context.Context, in *plugins.Input, id string) (string, error) {
-	for _, name := range d {
-		dir, err := llm.OpenDirectory(name, 0)
+func (d *directories) Item(ctx context.Context, in *plugins.Input, id string) (string, error) {
+	for _, name := range d.names {
+		dir, err := llm.OpenDirectory(name, 0, d.private...)
 		if err != nil {
 			return "", err
 		}
