@@ -413,6 +413,9 @@ func TestOverrides_OfAnAgentsModel(t *testing.T) {
 			{asking, `{"workflowId":"flow","content":"Hi","overrides":{}}`, 400},
 			{asking, `{"agent":"asker","content":"Hi","overrides":{"tools":[]}}`, 400},
 			{asking, `{"agent":"asker","content":"Hi","overrides":{"parameters":{"temperature":3}}}`, 400},
+			{asking, `{"agent":"asker","content":"Hi","overrides":{"parameters":{"stop":["` + strings.Repeat("x", 201) + `"]}}}`, 400},
+			{asking, `{"agent":"asker","content":"Hi","overrides":{"parameters":{"stop":[""]}}}`, 400},
+			{asking, `{"agent":"asker","content":"Hi","overrides":{"parameters":{"stop":["` + strings.Repeat(`x","`, 16) + `x"]}}}`, 400},
 			{asking, `{"agent":"asker","content":"Hi","overrides":{"model":"a\u0000"}}`, 400},
 			{asking, `{"agent":"asker","content":"Hi","overrides":{"model":"without a price"}}`, 400},
 		} {

@@ -27,6 +27,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -229,6 +230,11 @@ type ModelParameters struct {
 	MaxTokens   int      `json:"maxTokens,omitempty"`
 	Seed        int      `json:"seed,omitempty"`
 	Stop        []string `json:"stop,omitempty"`
+}
+
+// ValidStop reports whether a model call may have these texts at which the answer ends: up to 16, of 1 to 200 bytes each.
+func ValidStop(list []string) bool {
+	return len(list) <= 16 && !slices.ContainsFunc(list, func(s string) bool { return s == "" || len(s) > 200 })
 }
 
 // Answer is a person's answer to an Ask.

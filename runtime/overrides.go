@@ -12,11 +12,8 @@ import (
 
 var errOverrides = refuse(KindForbidden, "forbidden", "Your role may not override the model of an agent")
 
-// maxSystem limits instructions of an override, in bytes, and maxStops the texts at which an answer ends.
-const (
-	maxSystem = 1 << 20
-	maxStops  = 16
-)
+// maxSystem limits instructions of an override, in bytes.
+const maxSystem = 1 << 20
 
 // checkOverrides refuses overrides that the caller may not give, that are not for an agent with a model, or that no provider accepts.
 func (rt *Runtime) checkOverrides(c Caller, offered *host.Registry, req *StartRequest) error {
@@ -50,8 +47,8 @@ func (rt *Runtime) checkOverrides(c Caller, offered *host.Registry, req *StartRe
 		return bad("/parameters/topP", "topP must be 0 to 1")
 	case p.MaxTokens < 0:
 		return bad("/parameters/maxTokens", "maxTokens must not be negative")
-	case len(p.Stop) > maxStops:
-		return bad("/parameters/stop", "stop may have 16 texts")
+	case !plugins.ValidStop(p.Stop):
+		return bad("/parameters/stop", "stop may have 16 texts of 1 to 200 bytes")
 	}
 	return nil
 }

@@ -158,6 +158,9 @@ func (c *checker) agent(at string, a *Agent) {
 	for i, dir := range a.Context {
 		c.context(fmt.Sprintf("%s.context[%d]", at, i), dir)
 	}
+	if !plugins.ValidStop(a.Parameters.Stop) {
+		c.r.errorf(at+".parameters.stop", "want up to 16 texts of 1 to 200 bytes")
+	}
 	c.openai(at, a.Provider, a.API, a.APIVersion, a.Compat)
 	c.count(at, a)
 	for i, f := range a.Fallback {

@@ -167,6 +167,7 @@ func TestLoad_ErrorsHavePositions(t *testing.T) {
 		{"list", "agents:\n  - echo\n", "1:1: agents: want lines of name: value"},
 		{"nothing", "agents:\n  a:\n", "2:3: agents.a: agui, command or provider is missing"},
 		{"both", "agents:\n  a: {provider: openai, command: [x]}\n", "2:3: agents.a: want one of agui, command or provider, got command and provider"},
+		{"stop", "agents:\n  a: {provider: openai, parameters: {stop: ['']}}\n", "2:38: agents.a.parameters.stop: want up to 16 texts of 1 to 200 bytes"},
 		{"key", "agents:\n  a: {provider: openai, sistem: x}\n", "2:33: agents.a.sistem: there is no such key; did you mean system?"},
 		{"merge", "agents:\n  a: {<<: {provider: openai}}\n", "agents.a.<<: there is no such key: write out what it would merge"},
 		{"twice", "agents:\n  a: {provider: openai}\n  a: {provider: openai}\n", "3:3: agents.a: is duplicated"},

@@ -65,7 +65,7 @@ type Parameters struct {
 	TopP            *float64 `yaml:"top_p" doc:"The share of the most probable tokens to choose from: 0 to 1."`
 	MaxOutputTokens int      `yaml:"max_output_tokens" doc:"Tokens of one answer."`
 	Seed            int      `yaml:"seed" doc:"For repeatable answers, where the provider has it."`
-	Stop            []string `yaml:"stop" doc:"Texts at which the answer ends."`
+	Stop            []string `yaml:"stop" doc:"Texts at which the answer ends: up to 16, of 1 to 200 bytes each."`
 	Reasoning       string   `yaml:"reasoning" doc:"How much a reasoning model reasons: low, medium, high or another word or number that it has."`
 }
 

@@ -54,7 +54,7 @@ func (d *describer) requests() {
 			may("temperature", &jsonschema.Schema{Type: "number", Minimum: new(0.0), Maximum: new(2.0)}),
 			may("topP", &jsonschema.Schema{Type: "number", Minimum: new(0.0), Maximum: new(1.0)}),
 			may("maxTokens", count("")), may("seed", &jsonschema.Schema{Type: "integer"}),
-			may("stop", list(text(""), "Up to 16 texts at which the answer ends."))))))
+			may("stop", list(text(""), "Up to 16 texts of 1 to 200 bytes at which the answer ends."))))))
 	d.schemas.name("AppendRequest", object("A message to append.",
 		must("content", text("Its text, up to 1 MiB, not blank.")),
 		may("contextItemIds", list(text(""), "Stored with the message and handed to the worker."))))

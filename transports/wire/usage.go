@@ -90,7 +90,7 @@ func NewUsage(f *runtime.UsageFilter, sums []runtime.UsageSum, currency string) 
 	return u
 }
 
-// WriteCSV writes the sums as CSV, with a line of names first.
+// WriteCSV writes the sums as CSV, with a line of names first. No cell is a formula.
 func (u *Usage) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{ // Error returns what has failed
@@ -98,18 +98,26 @@ func (u *Usage) WriteCSV(w io.Writer) error {
 	})
 	for i := range u.Items {
 		s := &u.Items[i]
-		line := []string{s.Day, s.User, s.Agent, s.Provider, s.Model}
+		line := []string{s.Day, cell(s.User), cell(s.Agent), cell(s.Provider), cell(s.Model)}
 		for _, n := range []int64{s.Calls, s.Tokens, s.InputTokens, s.CachedInputTokens, s.OutputTokens, s.ReasoningTokens} {
 			line = append(line, strconv.FormatInt(n, 10))
 		}
 		cost, currency := "", ""
 		if s.Cost != nil {
-			cost, currency = strconv.FormatFloat(*s.Cost, 'f', -1, 64), *s.Currency
+			cost, currency = strconv.FormatFloat(*s.Cost, 'f', -1, 64), cell(*s.Currency)
 		}
 		_ = out.Write(append(line, cost, currency))
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// cell returns a text for CSV. A spreadsheet takes one that begins like a formula for text, too.
+func cell(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
 }
 
 // Budget is a budget with its use.

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/transports/wire"
 )
 
@@ -190,4 +192,25 @@ func TestAnswersHaveAllMembers(t *testing.T) {
   "nextCursor": null,
   "total": 0
 }`)
+}
+
+// No cell of a CSV file is a formula.
+func TestCSV_HasNoFormulas(t *testing.T) {
+	for text, want := range map[string]string{
+		"=HYPERLINK(0)": "'=HYPERLINK(0)", "+1": "'+1", "-1": "'-1", "@A1": "'@A1", "\tx": "'\tx", "\rx": "\"'\rx\"", "a=1": "a=1", "": "",
+	} {
+		key := data.UsageKey{User: text, Agent: text, Provider: text, Model: text}
+		u := wire.NewUsage(&runtime.UsageFilter{}, []runtime.UsageSum{{UsageKey: key}}, text)
+		var file strings.Builder
+		if err := u.WriteCSV(&file); err != nil {
+			t.Fatal(err)
+		}
+		money := "0"
+		if text == "" {
+			money = ""
+		}
+		if _, line, _ := strings.Cut(file.String(), "\n"); line != fmt.Sprintf(",%[1]s,%[1]s,%[1]s,%[1]s,0,0,0,0,0,0,%[2]s,%[1]s\n", want, money) {
+			t.Errorf("%q: %q", text, line)
+		}
+	}
 }

@@ -3491,7 +3491,7 @@ export interface components {
                 topP?: number;
                 maxTokens?: number;
                 seed?: number;
-                /** @description Up to 16 texts at which the answer ends. */
+                /** @description Up to 16 texts of 1 to 200 bytes at which the answer ends. */
                 stop?: string[];
             };
         };
