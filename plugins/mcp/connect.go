@@ -130,7 +130,7 @@ const maxProbe = 10 * time.Second
 // join makes a connection by one of the transports.
 func (s *Server) join(ctx context.Context, old bool) (*connection, error) {
 	conn := &connection{
-		tap: newTap(s.log, s.shown, &s.tasks), old: old, listed: make(chan struct{}, 1), broken: make(chan error, 1), progress: map[string]func(float64, string){},
+		tap: newTap(s.log, s.secrets, &s.tasks), old: old, listed: make(chan struct{}, 1), broken: make(chan error, 1), progress: map[string]func(float64, string){},
 	}
 	keep, stop := context.WithCancel(context.WithoutCancel(ctx))
 	conn.stop = stop

@@ -84,7 +84,7 @@ type wireQuestion struct {
 // questionOf reads a question. Its key is that of all questions with its text and schema. A page to open has the answer {}.
 func (t *tool) questionOf(raw json.RawMessage) (q agui.Interrupt, key string, page bool) {
 	var w wireQuestion
-	_ = json.Unmarshal(t.server.shownJSON(raw), &w)
+	_ = json.Unmarshal(t.server.secrets.HideJSON(raw), &w)
 	q.Message = cmp.Or(clip(word(w.Message), maxMessage), fmt.Sprintf("The tool %s asks for input", t.name))
 	q.ResponseSchema = json.RawMessage(`{"type":"object"}`)
 	if len(w.RequestedSchema) > 0 && w.RequestedSchema[0] == '{' {
@@ -179,7 +179,7 @@ func (a *asker) decline(raw json.RawMessage, why string, sure bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.sure = a.sure || sure
-	told := fmt.Sprintf("The tool asked a person %q and was declined. %s", clip(q.Message, maxTold), clip(a.tool.server.shown(why), maxTold))
+	told := fmt.Sprintf("The tool asked a person %q and was declined. %s", clip(q.Message, maxTold), clip(a.tool.server.secrets.Hide(why), maxTold))
 	if len(a.told) < maxDeclined && !slices.Contains(a.told, told) {
 		a.told = append(a.told, told)
 	}

@@ -348,3 +348,26 @@ func TestElicit_HidesSecrets(t *testing.T) {
 		t.Errorf("the model is told %v", err)
 	}
 }
+
+// No message of a server repeats our credentials: not its results, and not the descriptions of its tools.
+func TestResult_HidesCredentials(t *testing.T) {
+	const token = "bearer-token-1"
+	cfg := playedBy(t, func(w http.ResponseWriter, r *http.Request, method string) {
+		switch method {
+		case "initialize":
+			reply(w, r, `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`)
+		case "tools/list":
+			reply(w, r, `{"tools":[{"name":"book","description":"for `+token+`","inputSchema":{"type":"object"}}]}`)
+		case "tools/call":
+			reply(w, r, `{"content":[{"type":"text","text":"as `+token+`"},{"type":"resource_link","uri":"http://x/`+token+`","name":"n"}],"structuredContent":{"by":"`+token+`"}}`)
+		default:
+			normal(w, r)
+		}
+	})
+	cfg.Headers = map[string]string{"Authorization": "Bearer " + token}
+	tool := find(t, started(t, cfg), "it.book")
+	out, err := tool.Call(t.Context(), &plugins.Call{ID: "c", Args: json.RawMessage(`{}`)})
+	if shown := fmt.Sprintf("%s %s %s %s", tool.Info().Description, out.ResultSummary, out.Parts, out.UIHints); err != nil || strings.Contains(shown, token) || strings.Count(shown, "***") < 5 {
+		t.Error(shown, err)
+	}
+}

@@ -35,6 +35,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/child"
+	"github.com/batonrun/baton/plugins/problem"
 )
 
 // Config describes a server and the use of its tools. It has a Command or a URL.
@@ -62,10 +63,10 @@ type Config struct {
 
 // Server is an MCP server.
 type Server struct {
-	cfg    Config
-	log    *slog.Logger
-	http   *http.Client
-	secret []string // removed from errors
+	cfg     Config
+	log     *slog.Logger
+	http    *http.Client
+	secrets *problem.Secrets
 
 	tools atomic.Pointer[[]plugins.Tool]
 	tasks tasks
@@ -124,7 +125,7 @@ func New(cfg Config) (*Server, error) {
 	cfg.Headers, cfg.Env = maps.Clone(cfg.Headers), maps.Clone(cfg.Env)
 	cfg.Connect = cmp.Or(cfg.Connect, 30*time.Second)
 	s := &Server{cfg: cfg, tasks: tasks{of: map[*asker]string{}}, log: cmp.Or(cfg.Log, slog.Default()).With("mcp", cfg.Name), settled: make(chan struct{}), changed: make(chan struct{}), trouble: errAway}
-	s.http, s.secret = newClient(&cfg, s.log), secrets(&cfg)
+	s.http, s.secrets = newClient(&cfg, s.log), secrets(&cfg)
 	s.tools.Store(&[]plugins.Tool{})
 	return s, nil
 }

@@ -20,9 +20,9 @@ import (
 // tap reads a connection's messages before the SDK, for which one odd member is the end of a result, a list or a session.
 // It hands results as they are to their exchanges, and to the SDK only as much as the SDK needs.
 type tap struct {
-	log    *slog.Logger
-	redact func(string) string // removes secrets
-	tasks  *tasks              // of all connections to the server
+	log     *slog.Logger
+	secrets *problem.Secrets // what no message repeats
+	tasks   *tasks           // of all connections to the server
 
 	mu    sync.Mutex // guards the fields below
 	open  map[jsonrpc.ID]*exchange
@@ -34,8 +34,8 @@ type tap struct {
 	left      map[jsonrpc.ID]*exchange // calls that ended lately without a response
 }
 
-func newTap(log *slog.Logger, redact func(string) string, tasks *tasks) *tap {
-	return &tap{log: log, redact: redact, tasks: tasks, open: map[jsonrpc.ID]*exchange{}, pending: map[string]pending{}, left: map[jsonrpc.ID]*exchange{}}
+func newTap(log *slog.Logger, secrets *problem.Secrets, tasks *tasks) *tap {
+	return &tap{log: log, secrets: secrets, tasks: tasks, open: map[jsonrpc.ID]*exchange{}, pending: map[string]pending{}, left: map[jsonrpc.ID]*exchange{}}
 }
 
 // begin returns the exchange of a message that is sent now, nil for one without a response.
@@ -125,6 +125,7 @@ func (t *tap) read(said []byte, own *exchange) []jsonrpc.Message {
 }
 
 func (t *tap) message(said json.RawMessage, own *exchange) jsonrpc.Message {
+	said = t.secrets.HideCredentials(said)
 	var f frame
 	if json.Unmarshal(said, &f) != nil {
 		return nil
@@ -207,7 +208,7 @@ func (t *tap) skip(said []byte) {
 	logged := t.stray <= maxStray
 	t.mu.Unlock()
 	if logged {
-		t.log.Warn("the tool server wrote what is no message", "text", clip(t.redact(string(said)), 200))
+		t.log.Warn("the tool server wrote what is no message", "text", clip(t.secrets.Hide(string(said)), 200))
 	}
 }
 
@@ -271,7 +272,7 @@ func truth(raw json.RawMessage) bool {
 }
 
 // sentence returns the description of a problem in a response, without secrets.
-func (t *tap) sentence(body []byte) string { return problem.Sentence(body, t.redact) }
+func (t *tap) sentence(body []byte) string { return problem.Sentence(body, t.secrets.Hide) }
 
 var controls = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)|[\x00-\x08\x0b\x0c\x0e-\x1f]|\ufeff")
 

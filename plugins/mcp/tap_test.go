@@ -3,13 +3,15 @@ package mcp
 import (
 	"log/slog"
 	"testing"
+
+	"github.com/batonrun/baton/plugins/problem"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 func newTestTap() *tap {
-	return newTap(slog.Default(), func(s string) string { return s }, &tasks{of: map[*asker]string{}})
+	return newTap(slog.Default(), new(problem.Secrets), &tasks{of: map[*asker]string{}})
 }
 
 // Calls that ended long ago without a response are forgotten, also if nothing is asked.

@@ -271,7 +271,7 @@ func (t *tool) look(ctx context.Context, a *asker, id string) (out agui.ToolOutp
 	var task wireTask
 	_ = json.Unmarshal(state, &task)
 	pause = task.pause()
-	status, said := strings.ToLower(word(task.Status)), t.server.shown(word(task.StatusMessage))
+	status, said := strings.ToLower(word(task.Status)), t.server.secrets.Hide(word(task.StatusMessage))
 	failed, cancelled := status == "failed", strings.HasPrefix(status, "cancel")
 	known := failed || status == "completed" || status == "input_required"
 	switch {

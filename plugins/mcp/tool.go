@@ -158,7 +158,7 @@ func (t *tool) repeats(x *exchange, err error) bool {
 
 // refused returns the error of a call that the server has refused.
 func (t *tool) refused(conn *connection, r *refusal, a *asker) error {
-	said := t.server.shown(r.Error())
+	said := t.server.secrets.Hide(r.Error())
 	told, _ := a.declined()
 	switch {
 	case told != "":

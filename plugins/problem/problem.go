@@ -1,4 +1,4 @@
-// Package problem reads the descriptions in the error responses of other servers.
+// Package problem reads the descriptions in the error responses of other servers, and hides the credentials that servers repeat.
 package problem
 
 import (

@@ -133,11 +133,11 @@ func elements(raw json.RawMessage) (list []json.RawMessage) {
 func (r *relay) complaintIn(data []byte) string {
 	all := object(data)
 	if strings.EqualFold(textOf(all["type"]), "error") {
-		return problem.Sentence(data, r.a.redact)
+		return problem.Sentence(data, r.a.secrets.Hide)
 	}
 	for _, name := range []string{"error", "errors", "detail"} {
 		if val := all[name]; val != nil && !bytes.Equal(val, []byte("null")) {
-			return problem.Sentence(data, r.a.redact)
+			return problem.Sentence(data, r.a.secrets.Hide)
 		}
 	}
 	return ""

@@ -35,7 +35,7 @@ func (r *relay) failed(e agui.RunError) {
 	if code == "" {
 		code = "remote_failed"
 	}
-	r.failure = &agui.OutputError{Code: code, Message: clip(r.a.redact(e.Message), maxMessage), Retryable: slices.Contains(passing, code)}
+	r.failure = &agui.OutputError{Code: code, Message: clip(r.a.secrets.Hide(e.Message), maxMessage), Retryable: slices.Contains(passing, code)}
 }
 
 // cut returns the error of a stream that ended before its run and cannot be resumed. over means that the server ended it.

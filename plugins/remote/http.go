@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"mime"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -124,7 +122,7 @@ func (a *Agent) warn(what string, err error) {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
-	a.cfg.Log.Warn(what, "agent", a.cfg.Name, "host", a.host, "error", a.redact(err.Error()))
+	a.cfg.Log.Warn(what, "agent", a.cfg.Name, "host", a.host, "error", a.secrets.Hide(err.Error()))
 }
 
 // unreachable returns the error of a request without response. The client's error contains the URL and is only logged.
@@ -169,7 +167,7 @@ const maxProblem = 16 << 10
 // said returns the description in a response that is no event stream, behind a colon, or "".
 func (a *Agent) said(body io.Reader) string {
 	text, _ := io.ReadAll(io.LimitReader(body, maxProblem))
-	if s := problem.Sentence(text, a.redact); s != "" {
+	if s := problem.Sentence(text, a.secrets.Hide); s != "" {
 		return ": " + s
 	}
 	return ""
@@ -181,48 +179,6 @@ func clip(s string, n int) string {
 		s = s[:n]
 	}
 	return strings.ToValidUTF8(s, "")
-}
-
-// secrets lists texts that messages must not contain: values of headers, their last words (a token after Bearer), and
-// credentials in the URLs.
-func secrets(headers map[string]string, urls ...*url.URL) []string {
-	var list []string
-	add := func(s string) {
-		if len(s) >= 4 && !slices.Contains(list, s) {
-			list = append(list, s)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		add(headers[name])
-		words := strings.Fields(headers[name])
-		if len(words) > 1 {
-			add(words[len(words)-1])
-		}
-	}
-	for _, u := range urls {
-		if password, ok := u.User.Password(); ok {
-			add(password)
-		}
-		for _, values := range u.Query() {
-			for _, v := range values {
-				add(v)
-			}
-		}
-		for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
-			if len(segment) >= 16 { // often a key
-				add(segment)
-			}
-		}
-	}
-	slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) })
-	return list
-}
-
-func (a *Agent) redact(s string) string {
-	for _, secret := range a.secret {
-		s = strings.ReplaceAll(s, secret, "***")
-	}
-	return s
 }
 
 // validHeader reports whether HTTP allows the header.

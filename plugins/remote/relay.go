@@ -138,6 +138,7 @@ func (r *relay) take(data []byte) error {
 	if data = r.halves.join(data, &r.chunks); data == nil {
 		return nil
 	}
+	data = r.a.secrets.HideCredentials(data)
 	ev, err := decode(data)
 	if _, unknown := ev.(agui.Unknown); unknown || err != nil {
 		r.complaint = cmp.Or(r.complaintIn(data), r.complaint)
@@ -313,7 +314,7 @@ const maxLeftOut = 10
 func (r *relay) drop(what string, why error) {
 	if r.leftOut++; r.leftOut <= maxLeftOut {
 		r.a.cfg.Log.Warn("an event of a remote agent is left out", "agent", r.a.cfg.Name, "run", r.run.Input.RunID,
-			"event", clip(what, 64), "error", clip(r.a.redact(why.Error()), 300))
+			"event", clip(what, 64), "error", clip(r.a.secrets.Hide(why.Error()), 300))
 	}
 }
 

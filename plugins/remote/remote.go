@@ -42,6 +42,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/plugins/problem"
 )
 
 // Config describes a remote agent. Sizes are in bytes.
@@ -82,10 +83,10 @@ type Config struct {
 
 // Agent is a worker that runs on a remote.
 type Agent struct {
-	cfg    Config
-	client *http.Client
-	host   string   // of the URL, for the log
-	secret []string // removed from messages
+	cfg     Config
+	client  *http.Client
+	host    string // of the URL, for the log
+	secrets *problem.Secrets
 
 	mu     sync.Mutex      // guards health
 	health *plugins.Health // nil before the first request
@@ -129,7 +130,7 @@ func New(cfg Config) (*Agent, error) {
 	cfg.MaxEvent = cmp.Or(cfg.MaxEvent, 8_000_000)
 	cfg.MaxStream = cmp.Or(cfg.MaxStream, 256<<20)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	a := &Agent{cfg: cfg, host: u.Host, secret: secrets(cfg.Headers, u, stop)}
+	a := &Agent{cfg: cfg, host: u.Host, secrets: problem.NewSecrets(cfg.Headers, nil, u, stop)}
 	a.client = newClient(cfg.Client)
 	return a, nil
 }

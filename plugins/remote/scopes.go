@@ -97,7 +97,7 @@ func (r *relay) finishSubagent(theirs, message string, ev agui.Event) error {
 	b := agui.Base{SubagentRunID: id, Metadata: name}
 	switch e := ev.(type) {
 	case agui.SubagentError:
-		return r.emit(agui.SubagentError{Base: b, Message: r.a.redact(clip(message, maxMessage)), Code: clip(e.Code, 200)})
+		return r.emit(agui.SubagentError{Base: b, Message: r.a.secrets.Hide(clip(message, maxMessage)), Code: clip(e.Code, 200)})
 	case agui.SubagentFinished:
 		return r.emit(agui.SubagentFinished{Base: b, Result: e.Result})
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/batonrun/baton/plugins/plugintest"
+	"github.com/batonrun/baton/plugins/remote"
 	"github.com/batonrun/baton/runtime/agui"
 )
 
@@ -25,5 +26,17 @@ func TestRequest_HasNoValuesOfOthers(t *testing.T) {
 		if has := strings.Contains(s.bodies[0], value); has != want {
 			t.Errorf("%s: %v in %s", value, has, s.bodies[0])
 		}
+	}
+}
+
+// A remote's events do not repeat our credentials.
+func TestEvents_HideCredentials(t *testing.T) {
+	const token = "bearer-token-1"
+	s := serve(t, stream(started+`{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"as `+token+`"}
+		{"type":"STATE_SNAPSHOT","snapshot":{"by":"`+token+`"}}`+finished))
+	res := plugintest.Run(t, s.agent(t, func(cfg *remote.Config) { cfg.Headers = map[string]string{"Authorization": "Bearer " + token} }), plugintest.Config{})
+	log, err := json.Marshal(res.Events)
+	if err != nil || strings.Contains(string(log), token) || strings.Count(string(log), "***") < 2 {
+		t.Errorf("%s, %v", log, err)
 	}
 }
