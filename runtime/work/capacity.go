@@ -7,7 +7,9 @@ import (
 	"os"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Carried returns how many runs this machine executes at once.
@@ -47,35 +49,53 @@ func runsFor(memory int64) int {
 	return int(max(runsAtLeast, min(memory/bytesPerRun, runsAtMost)))
 }
 
-// memory returns how many bytes this process may use: the least of GOMEMLIMIT and the limits of its control group and the
-// machine. root is the file system. Without any limit, memory is unlimited.
+// memory returns how many bytes this process may use: the least of GOMEMLIMIT, the machine's memory, and the limits of its control
+// group and all groups above it. root is the file system. Without any limit, memory is unlimited.
 func memory(root fs.FS) int64 {
 	least := min(debug.SetMemoryLimit(-1), total(root))
-	for _, file := range []string{
-		path.Join("sys/fs/cgroup", group(root), "memory.max"),
-		"sys/fs/cgroup/memory.max",
-		"sys/fs/cgroup/memory/memory.limit_in_bytes",
-	} {
-		text, err := fs.ReadFile(root, file)
-		if err != nil {
-			continue
-		}
-		if n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64); err == nil { // otherwise it is "max"
-			least = min(least, n)
+	for _, group := range groups(root) {
+		for _, limit := range []string{"memory.max", "memory.high", "memory.limit_in_bytes"} {
+			text, err := fs.ReadFile(root, path.Join(group, limit))
+			if err != nil {
+				continue
+			}
+			if n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64); err == nil { // otherwise it is "max"
+				least = min(least, n)
+			}
 		}
 	}
 	return least
 }
 
-// group returns the path of this process's control group.
-func group(root fs.FS) string {
+// The directories where the trees of control groups are mounted: version 2 alone, beside version 1, and version 1.
+const (
+	cgroup2       = "sys/fs/cgroup"
+	cgroup2Beside = "sys/fs/cgroup/unified"
+	cgroup1       = "sys/fs/cgroup/memory"
+)
+
+// groups returns the directories of this process's control groups, with all groups above them. Those that are not in the mounted tree do
+// not exist: a container may see the names of its host.
+func groups(root fs.FS) []string {
+	list := []string{cgroup2, cgroup2Beside, cgroup1}
 	text, _ := fs.ReadFile(root, "proc/self/cgroup")
-	for line := range bytes.Lines(text) {
-		if name, ok := bytes.CutPrefix(line, []byte("0::")); ok {
-			return string(bytes.TrimSpace(name))
+	for line := range strings.Lines(string(text)) { // such as 0::/system.slice or 4:memory:/system.slice
+		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+		controllers, name, _ := strings.Cut(rest, ":")
+		var mounts []string
+		switch {
+		case controllers == "":
+			mounts = []string{cgroup2, cgroup2Beside}
+		case slices.Contains(strings.Split(controllers, ","), "memory"):
+			mounts = []string{cgroup1}
+		}
+		for name = path.Clean("/" + name); name != "/"; name = path.Dir(name) {
+			for _, mount := range mounts {
+				list = append(list, path.Join(mount, name))
+			}
 		}
 	}
-	return ""
+	return list
 }
 
 // total returns the machine's memory.
