@@ -55,8 +55,10 @@ func (p *Program) Run(ctx context.Context) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
+	stderr := newPrinter(p.Stderr)
+	defer stderr.close()
 	for line := range strings.Lines(withCure(err)) {
-		fmt.Fprintf(p.Stderr, "%s: %s\n", root.Name(), printable(strings.TrimRight(line, "\n"))) // the text may come from a server
+		fmt.Fprintf(stderr, "%s: %s\n", root.Name(), printable(strings.TrimRight(line, "\n"))) // the text may come from a server
 	}
 	if usage := (*usageError)(nil); !*entered || errors.As(err, &usage) {
 		return exitUsage

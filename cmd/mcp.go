@@ -60,7 +60,9 @@ func (p *Program) serveTools(ctx context.Context, cfg config.Config, in io.Reade
 	if err != nil {
 		return err
 	}
-	log := quietLogger(cfg.Log, p.Stderr)
+	stderr := newPrinter(p.Stderr)
+	defer stderr.close()
+	log := quietLogger(cfg.Log, stderr)
 	e, err := startEngine(ctx, cfg, log, o)
 	if err != nil {
 		return err

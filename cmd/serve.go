@@ -39,16 +39,17 @@ func (p *Program) serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			log := newLogger(cfg.Log, cmd.ErrOrStderr())
-			slog.SetDefault(log) // for plugins
-			return p.serve(cmd.Context(), cfg, log, func() (config.Config, error) { return load(cmd) })
+			stdout, stderr := newPrinter(p.Stdout), newPrinter(p.Stderr)
+			defer stdout.close()
+			defer stderr.close()
+			return p.serve(cmd.Context(), cfg, stdout, newLogger(cfg.Log, stderr), func() (config.Config, error) { return load(cmd) })
 		},
 	}
 	config.Flags(cmd.Flags())
 	return cmd
 }
 
-func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger, again func() (config.Config, error)) error {
+func (p *Program) serve(ctx context.Context, cfg config.Config, stdout io.Writer, log *slog.Logger, again func() (config.Config, error)) error {
 	stop, now, release := interrupts(ctx)
 	defer release()
 	offered, err := p.offers(cfg, offers{})
@@ -86,9 +87,7 @@ func (p *Program) serve(ctx context.Context, cfg config.Config, log *slog.Logger
 	files := &reloader{program: p, server: s, load: again, started: cfg, began: offered, now: offered, log: log}
 	reloading.Go(func() { files.watch(reading, hangups) }) // ends with reading
 	log.Info("serving", "url", s.URL(), "version", buildVersion())
-	if err := greet(p.Stdout, s.URL(), cfg, offered.list); err != nil {
-		return errors.Join(err, s.Shutdown(now))
-	}
+	greet(stdout, s.URL(), cfg, offered.list)
 	if err := s.Wait(stop); err != nil {
 		log.Error("ending", "error", err, "help", "baton doctor checks the database and the addresses")
 		err = errors.Join(err, s.Close())
@@ -111,28 +110,22 @@ func flush(traced *traces.Traces, log *slog.Logger) {
 }
 
 // greet prints the address of the server and a command to try: a conversation with the assistant, or a run.
-func greet(w io.Writer, url string, cfg config.Config, list []plugins.Plugin) error {
-	_, err := fmt.Fprintf(w, "baton is serving on %s (%s)\n", url, databaseName(cfg.Database))
-	if err == nil && cfg.Console {
-		_, err = fmt.Fprintf(w, "console: %s/\n", url)
+func greet(w io.Writer, url string, cfg config.Config, list []plugins.Plugin) {
+	fmt.Fprintf(w, "baton is serving on %s (%s)\n", url, databaseName(cfg.Database))
+	if cfg.Console {
+		fmt.Fprintf(w, "console: %s/\n", url)
 	}
 	agents := slices.DeleteFunc(slices.Clone(list), func(p plugins.Plugin) bool {
 		_, ok := p.(plugins.Agent)
 		return !ok
 	})
-	if err != nil || len(agents) == 0 {
-		return err
+	switch {
+	case slices.ContainsFunc(agents, func(p plugins.Plugin) bool { return p.Info().Name == assistant }):
+		fmt.Fprintf(w, "try: baton chat --server %s\n", url)
+	case len(agents) > 0 && cfg.Auth.Mode == config.AuthNone:
+		agent := agents[0].Info().Name
+		fmt.Fprintf(w, "try: curl -N -H 'Content-Type: application/json' -H 'Accept: text/event-stream' -d '{\"agent\":%q,\"content\":\"hello\"}' %s/api/v1/agent/runs\n", agent, url)
 	}
-	if slices.ContainsFunc(agents, func(p plugins.Plugin) bool { return p.Info().Name == assistant }) {
-		_, err = fmt.Fprintf(w, "try: baton chat --server %s\n", url)
-		return err
-	}
-	if cfg.Auth.Mode != config.AuthNone {
-		return nil
-	}
-	agent := agents[0].Info().Name
-	_, err = fmt.Fprintf(w, "try: curl -N -H 'Content-Type: application/json' -H 'Accept: text/event-stream' -d '{\"agent\":%q,\"content\":\"hello\"}' %s/api/v1/agent/runs\n", agent, url)
-	return err
 }
 
 // shutdown stops the server, within two seconds after now has ended.
