@@ -222,6 +222,20 @@ func TestTraces_CanBeTurnedOff(t *testing.T) {
 	if len(r.spans) > 0 {
 		t.Errorf("there are %d spans", len(r.spans))
 	}
+	for key, value := range map[string]string{
+		"OTEL_EXPORTER_OTLP_HEADERS":        "Authorization:Bearer " + secret,
+		"OTEL_EXPORTER_OTLP_TRACES_HEADERS": "ok=1,Author ization=" + secret,
+		"OTEL_EXPORTER_OTLP_ENDPOINT":       "http://user:" + secret + "@collector:port/",
+		"OTEL_EXPORTER_OTLP_TIMEOUT":        secret,
+	} {
+		t.Run(key, func(t *testing.T) {
+			t.Setenv(key, value)
+			r := baton(t.Context(), "serve", "--listen", "127.0.0.1:0", "--database", database(t)).want(t, 2)
+			if !strings.Contains(r.stderr, "malformed") || strings.Contains(r.stderr, secret) {
+				t.Errorf("got %q", r.stderr)
+			}
+		})
+	}
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	if r := baton(t.Context(), "serve", "--database", database(t)).want(t, 2); !strings.Contains(r.stderr, "OTEL_EXPORTER_OTLP_PROTOCOL") {
 		t.Errorf("got %q", r.stderr)

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -45,10 +46,11 @@ func FromEnv(ctx context.Context, version string, log *slog.Logger) (*Traces, er
 	if err != nil || !asked {
 		return nil, err
 	}
-	exporter, err := otlptracehttp.New(ctx)
+	exporter, err := newExporter(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
+	otel.SetLogger(logr.New(sink(func(msg string) { log.Warn("OpenTelemetry reports an error", "error", msg) })))
 	res, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", "baton"), attribute.String("service.version", version)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
@@ -59,6 +61,33 @@ func FromEnv(ctx context.Context, version string, log *slog.Logger) (*Traces, er
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(res))
 	return &Traces{provider: provider, tracer: provider.Tracer("github.com/batonrun/baton", trace.WithInstrumentationVersion(version))}, nil
 }
+
+// newExporter returns the exporter that the environment configures. The library goes on without the variables that it cannot read, and
+// logs them; here they are errors.
+func newExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
+	var unread []string
+	otel.SetLogger(logr.New(sink(func(msg string) { unread = append(unread, msg) })))
+	exporter, err := otlptracehttp.New(ctx)
+	if err == nil && len(unread) > 0 {
+		err = fmt.Errorf("a variable OTEL_EXPORTER_OTLP_… is malformed (%s): headers are name=value with commas between, timeouts milliseconds", strings.Join(unread, ", "))
+		err = errors.Join(err, exporter.Shutdown(ctx))
+	}
+	return exporter, err
+}
+
+// sink receives the errors that the library logs, as a message without the error's text and attributes: those quote variables, which
+// may have tokens and passwords.
+type sink func(msg string)
+
+// Error implements logr.LogSink.
+func (s sink) Error(_ error, msg string, _ ...any) { s(msg) }
+
+// Init, Enabled, Info, WithValues and WithName implement logr.LogSink.
+func (s sink) Init(logr.RuntimeInfo)          {}
+func (s sink) Enabled(int) bool               { return false }
+func (s sink) Info(int, string, ...any)       {}
+func (s sink) WithValues(...any) logr.LogSink { return s }
+func (s sink) WithName(string) logr.LogSink   { return s }
 
 // asked reports whether the environment enables traces.
 func asked() (bool, error) {
