@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/config"
+	"github.com/batonrun/baton/config/document"
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/builtin"
 	"github.com/batonrun/baton/plugins/declared"
@@ -151,6 +153,9 @@ func (r *reloader) watch(stop context.Context, again <-chan os.Signal) {
 
 func (r *reloader) reload(ctx context.Context) error {
 	cfg, err := r.load()
+	if err == nil {
+		err = r.present(cfg.Path)
+	}
 	if err != nil {
 		return err
 	}
@@ -169,4 +174,17 @@ func (r *reloader) reload(ctx context.Context) error {
 	r.log.Info("reloaded", "file", cfg.Path, "added", c.Added, "changed", c.Changed, "removed", c.Removed)
 	r.now = next
 	return nil
+}
+
+// present fails if the settings file is empty, or is not there although it was there at the start. A file that is being replaced is,
+// for a moment; without settings there would be no agents.
+func (r *reloader) present(path string) error {
+	if path = cmp.Or(path, r.started.Path); path == "" {
+		return nil
+	}
+	root, err := document.Read(path)
+	if err == nil && root == nil {
+		err = fmt.Errorf("%s is empty", path)
+	}
+	return err
 }

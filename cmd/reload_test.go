@@ -36,9 +36,8 @@ func TestServe_ReloadsAtSIGHUP(t *testing.T) {
 		}
 		return string(body)
 	}
-	hangup := func(file, log string) {
+	signal := func(log string) {
 		t.Helper()
-		put(t, "baton.yaml", file)
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
@@ -47,6 +46,11 @@ func TestServe_ReloadsAtSIGHUP(t *testing.T) {
 				t.Fatalf("no %q in:\n%s", log, stderr.String())
 			}
 		}
+	}
+	hangup := func(file, log string) {
+		t.Helper()
+		put(t, "baton.yaml", file)
+		signal(log)
 	}
 	if got := offers(); !strings.Contains(got, `"first"`) {
 		t.Errorf("the workflows are %s", got)
@@ -64,6 +68,15 @@ func TestServe_ReloadsAtSIGHUP(t *testing.T) {
 		t.Errorf("the workflows are %s", got)
 	}
 	hangup("workflows:\n  third: {nodes: {n: {agent: ecko}}}\n", "baton.yaml:2:30: workflows.third.nodes.n.agent")
+	hangup("# nothing but a comment\n", "baton.yaml is empty")
+	if err := os.Remove("baton.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	signal("open baton.yaml: no such file or directory")
+	if err := os.Symlink("gone.yaml", "baton.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	signal("baton.yaml leads to a file that does not exist")
 	if got := offers(); !strings.Contains(got, `"second"`) {
 		t.Errorf("a bad file has changed the workflows: %s", got)
 	}

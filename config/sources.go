@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -67,6 +68,9 @@ func fromFile(name string) (l layer, file string, err error) {
 	root, err := document.Read(file)
 	switch {
 	case name == "" && errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Lstat(file); err == nil {
+			return nil, "", fmt.Errorf("%s leads to a file that does not exist", file)
+		}
 		return nil, "", nil
 	case err != nil:
 		return nil, "", err
