@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/transports/mcp"
 )
 
 // bridge forwards the messages of an MCP client, one per line, to the endpoint of a server, and writes the server's answers.
@@ -27,10 +27,7 @@ type bridge struct {
 	version string // protocol version, set when client and server have agreed on one
 }
 
-const (
-	maxMessage  = 32 << 20 // bytes
-	maxRequests = 16       // at once
-)
+const maxRequests = 16 // at once
 
 // forward returns when in has ended and every request has its answer, when ctx ends, or when out fails.
 func (b *bridge) forward(ctx context.Context) error {
@@ -55,12 +52,15 @@ func (b *bridge) forward(ctx context.Context) error {
 func (b *bridge) read(ctx context.Context, stop context.CancelCauseFunc) error {
 	var requests sync.WaitGroup
 	slots := make(chan struct{}, maxRequests)
-	lines := bufio.NewScanner(b.in)
-	lines.Buffer(make([]byte, 64<<10), maxMessage)
-	for lines.Scan() {
-		line := bytes.Clone(bytes.TrimSpace(lines.Bytes()))
-		if len(line) == 0 {
-			continue
+	lines := mcp.NewLines(b.in, b)
+	for {
+		line, err := lines.Next()
+		if err != nil {
+			requests.Wait()
+			if !errors.Is(err, io.EOF) {
+				return fmt.Errorf("read a message: %w", err)
+			}
+			return context.Cause(ctx)
 		}
 		slots <- struct{}{}
 		requests.Go(func() {
@@ -70,11 +70,13 @@ func (b *bridge) read(ctx context.Context, stop context.CancelCauseFunc) error {
 			}
 		})
 	}
-	requests.Wait()
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("read a message: %w", err)
-	}
-	return context.Cause(ctx)
+}
+
+// Write writes a line to the client.
+func (b *bridge) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.out.Write(line)
 }
 
 // message has the fields of a JSON-RPC message that the bridge needs.
@@ -227,7 +229,7 @@ func (m *message) failure(reason error) [][]byte {
 	}
 	body, _ := json.Marshal(struct { // cannot fail: the id was decoded before
 		JSONRPC string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"` // null if the line is no message
+		ID      json.RawMessage `json:"id"`
 		Error   problem         `json:"error"`
 	}{"2.0", m.ID, problem{internal, reason.Error()}})
 	return [][]byte{body}

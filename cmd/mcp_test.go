@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -148,11 +149,16 @@ func TestMCP_SameToolsInProcessAndAsClient(t *testing.T) {
 }
 
 func TestMCP_AnswersRequestsBeforeEOF(t *testing.T) {
-	const asked = `{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}
+	const asked = "\ufeff" + `{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 {"jsonrpc":"2.0","id":1,"method":"ping"}
+no JSON
 {"jsonrpc":"2.0","id":2,"method":"tools/list"}
 
+[{"jsonrpc":"2.0","id":8,"method":"ping"}]
+{"jsonrpc":"2.0","id":9,"method":"ping"} {"jsonrpc":"2.0","id":10,"method":"ping"}
+{"text":"no message"}
+7
 {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"start_agent_run","arguments":{"agent":"echo","content":"hi"}}}
 {"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"list_agents"}}
 {"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"nothing"}}
@@ -171,17 +177,27 @@ func TestMCP_AnswersRequestsBeforeEOF(t *testing.T) {
 			if code := p.Run(t.Context()); code != 0 {
 				t.Fatalf("exit code %d\n%s", code, &stderr)
 			}
-			got := map[string]string{}
+			got, codes := map[string]string{}, map[int]int{}
 			for line := range strings.Lines(stdout.String()) {
 				var msg struct {
 					ID     any
 					Result json.RawMessage
-					Error  struct{ Message string }
+					Error  struct {
+						Code    int
+						Message string
+					}
 				}
 				if err := json.Unmarshal([]byte(line), &msg); err != nil {
 					t.Fatalf("%v in %s", err, line)
 				}
+				if msg.ID == nil {
+					codes[msg.Error.Code]++
+					continue
+				}
 				got[fmt.Sprint(msg.ID)] = string(msg.Result) + msg.Error.Message
+			}
+			if !maps.Equal(codes, map[int]int{-32700: 2, -32600: 3}) {
+				t.Errorf("the bad lines are answered with %v:\n%s", codes, &stdout)
 			}
 			for id, says := range map[string]string{
 				"a": "2025-06-18", "1": "{}", "2": "get_agent_run_snapshot", "3": "conversationId", "4": "workflows", "5": `unknown tool "nothing"`,
@@ -258,16 +274,14 @@ func TestBridge_ReportsErrors(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	p := cmd.Program{
 		Args:   []string{"mcp", "--server", s.URL()},
-		Stdin:  strings.NewReader("no JSON\n" + `{"jsonrpc":"2.0","id":7,"method":"nothing"}` + "\n"),
+		Stdin:  strings.NewReader(`{"jsonrpc":"2.0","id":7,"method":"nothing"}` + "\n"),
 		Stdout: &stdout, Stderr: &stderr,
 	}
 	if code := p.Run(t.Context()); code != 0 {
 		t.Errorf("exit code %d\n%s", code, &stderr)
 	}
-	for _, says := range []string{`{"jsonrpc":"2.0","id":null,"error":{"code":`, `{"jsonrpc":"2.0","id":7,"error":{"code":`} {
-		if !strings.Contains(stdout.String(), says) {
-			t.Errorf("no %s in %s", says, &stdout)
-		}
+	if says := `{"jsonrpc":"2.0","id":7,"error":{"code":`; !strings.Contains(stdout.String(), says) {
+		t.Errorf("no %s in %s", says, &stdout)
 	}
 	r := baton(t.Context(), "mcp", "--server", "http://"+freeAddr(t)).want(t, 1)
 	if r.stdout != "" || !strings.Contains(r.stderr, "connection refused") {

@@ -11,14 +11,13 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// maxLine is the largest message on a stream in bytes.
-const maxLine = 32 << 20
-
-// Serve serves a caller over a pair of streams, one line per message, and closes them. When in ends it answers the open requests
-// and returns nil; when ctx ends it returns ctx's error.
+// Serve serves a caller over a pair of streams, one line per message, and closes them. It answers other lines with an error. When in
+// ends it answers the open requests and returns nil; when ctx ends it returns ctx's error.
 func (t Transport) Serve(ctx context.Context, who runtime.Caller, in io.ReadCloser, out io.WriteCloser) error {
 	ctx = context.WithValue(ctx, callerKey{}, who)
-	return t.server().Run(ctx, draining{&sdk.IOTransport{Reader: in, Writer: out, MaxLineLength: maxLine}})
+	w := &locked{WriteCloser: out}
+	r := &lineReader{Closer: in, lines: NewLines(in, w)}
+	return t.server().Run(ctx, draining{&sdk.IOTransport{Reader: r, Writer: w, MaxLineLength: -1}}) // Lines limits them
 }
 
 // draining is a transport whose connection ends only when all requests are answered: the server would cancel them.
