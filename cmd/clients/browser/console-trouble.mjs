@@ -87,7 +87,7 @@ test("a part of the console that is needed while the server is down loads when i
   const failed = page.waitForEvent("requestfailed", (r) => /\/assets\/.*\.js$/.test(r.url()));
   await page.getByRole("link", { name: "Admin" }).click();
   await failed;
-  await page.waitForEvent("requestfailed", (r) => r.url().endsWith("/readyz"));
+  await page.waitForEvent("requestfailed", (r) => new URL(r.url()).pathname === "/");
   await page.unroute("**/*");
   await page.getByRole("heading", { name: "Admin", exact: true }).waitFor();
   assert.ok(await page.evaluate(() => window.kept), "the page was loaded again");
@@ -99,8 +99,8 @@ test("a part of the console that an update has removed reloads the page", async 
   const page = await visit(browser, "/runs", looks[0], { apart: true });
   await page.getByRole("heading", { name: "Runs", exact: true }).waitFor();
   await page.evaluate(() => (window.kept = true));
-  let gone = 2; // the first attempt and the retry
-  await page.route(/\/assets\/admin-.*\.js$/, (route) => (gone-- > 0 ? route.fulfill({ status: 404 }) : route.continue()));
+  await page.route(/\/assets\/admin-.*\.js$/, (route) => route.fulfill({ status: 404 }), { times: 1 });
+  await page.route((url) => url.pathname === "/", (route) => route.fulfill({ contentType: "text/html", body: '<script type="module" src="/assets/index-new.js">' }), { times: 1 });
   await page.getByRole("link", { name: "Admin" }).click();
   await page.getByRole("heading", { name: "Admin", exact: true }).waitFor();
   assert.equal(await page.evaluate(() => window.kept), undefined);

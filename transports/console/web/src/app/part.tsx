@@ -21,21 +21,29 @@ export function part<P extends object>(load: () => Promise<{ default: ComponentT
   return Object.assign(Part, { begin });
 }
 
-// Loads a part, again until the server answers. If an update has removed the part, it reloads the page.
+// Loads a part, again until the server answers. If the server has another build by then, which may lack the part, it reloads the page.
 async function patiently<T>(load: () => Promise<T>): Promise<T> {
-  return load().catch(async () => {
-    await answers();
-    return load().catch(() => {
-      location.reload();
-      return new Promise<never>(() => {}); // the page reloads
-    });
-  });
-}
-
-async function answers() {
-  for (let failures = 0; !(await ready()); failures++) {
-    await new Promise((done) => setTimeout(done, Math.min(most, 250 * 2 ** failures)));
+  for (let failures = 0; ; failures++) {
+    try {
+      return await load();
+    } catch {
+      if (await updated()) {
+        location.reload();
+        return new Promise<never>(() => {}); // the page reloads
+      }
+      await new Promise((done) => setTimeout(done, Math.min(most, 250 * 2 ** failures)));
+    }
   }
 }
 
-const ready = () => fetch("/readyz").then((r) => r.ok, () => false);
+// The first script of the page, whose name has the hash of the build.
+const script = () => new URL(document.querySelector<HTMLScriptElement>("script[type=module][src]")!.src).pathname;
+
+const updated = async () => {
+  try {
+    const response = await fetch("/", { cache: "no-store" });
+    return response.ok && !(await response.text()).includes(script());
+  } catch {
+    return false; // no server answers
+  }
+};
