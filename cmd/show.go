@@ -145,7 +145,9 @@ func (t *showText) step(s *wire.Step) {
 		took = fmt.Sprintf(", took %d ms", *s.DurationMs)
 	}
 	t.line("step %d %s: %s%s", s.StepNumber, s.Status, s.NodeID, took)
-	t.failure(s.Error)
+	if s.Error != nil {
+		t.failure(&agui.OutputError{Code: *s.ErrorCode, Message: *s.Error})
+	}
 }
 
 func (t *showText) call(c *wire.WholeModelCall) {

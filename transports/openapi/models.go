@@ -129,10 +129,16 @@ func (d *describer) resources() {
 	infer[wire.Step](s, "Step", "One execution of a node.",
 		may("status", choice("", statuses[1:]...)),
 		says("stepNumber", "In the order they started, from 1."),
-		says("durationMs", "Null until it is over."))
+		says("durationMs", "Null until it is over."),
+		says("error", "Why it failed, as a sentence. Null without an error."),
+		says("errorCode", "The error's code, for programs. Null without an error."),
+		says("errorRetryable", "Whether another attempt may succeed. Null without an error."))
 	infer[wire.Node](s, "NodeState", "The state of a node of a run.",
 		may("status", choice("", "PENDING", "RUNNING", "WAITING", "COMPLETED", "FAILED", "CANCELLED", "SKIPPED")),
-		may("progress", &jsonschema.Schema{Type: "number", Minimum: new(0.0), Maximum: new(1.0)}))
+		may("progress", &jsonschema.Schema{Type: "number", Minimum: new(0.0), Maximum: new(1.0)}),
+		says("error", "Why it failed, as a sentence. Null without an error."),
+		says("errorCode", "The error's code, for programs. Null without an error."),
+		says("errorRetryable", "Whether another attempt may succeed. Null without an error."))
 	call := []member{
 		says("id", "The `callId` of the run's `model-call` events."),
 		says("step", "The number of the step."),

@@ -115,26 +115,40 @@ func NewRun(r *runtime.Run, interrupts []agui.Interrupt, cost *float64) Run {
 	return run
 }
 
+// Failure is why a step or node failed. Its fields are null without an error.
+type Failure struct {
+	Error          *string `json:"error"` // a sentence
+	ErrorCode      *string `json:"errorCode"`
+	ErrorRetryable *bool   `json:"errorRetryable"`
+}
+
+func newFailure(err *agui.OutputError) Failure {
+	if err == nil {
+		return Failure{}
+	}
+	return Failure{Error: &err.Message, ErrorCode: &err.Code, ErrorRetryable: &err.Retryable}
+}
+
 // Step is one execution of a node of a run.
 type Step struct {
-	ID          string            `json:"id"`
-	RunID       string            `json:"runId"`
-	StepNumber  int               `json:"stepNumber"`
-	NodeID      string            `json:"nodeId"`
-	Status      runtime.Status    `json:"status"`
-	Input       string            `json:"input"`
-	Output      *string           `json:"output"`
-	Error       *agui.OutputError `json:"error"`
-	DurationMs  *int64            `json:"durationMs"` // null until it is over
-	StartedAt   time.Time         `json:"startedAt"`
-	CompletedAt *time.Time        `json:"completedAt"`
+	ID         string         `json:"id"`
+	RunID      string         `json:"runId"`
+	StepNumber int            `json:"stepNumber"`
+	NodeID     string         `json:"nodeId"`
+	Status     runtime.Status `json:"status"`
+	Input      string         `json:"input"`
+	Output     *string        `json:"output"`
+	Failure
+	DurationMs  *int64     `json:"durationMs"` // null until it is over
+	StartedAt   time.Time  `json:"startedAt"`
+	CompletedAt *time.Time `json:"completedAt"`
 }
 
 // NewStep returns the resource of a step of the run named runID.
 func NewStep(runID string, s *runtime.Step) Step {
 	step := Step{
 		ID: s.ID, RunID: runID, StepNumber: s.Number, NodeID: s.NodeID, Status: s.Status,
-		Input: s.Input, Output: s.Output, Error: s.Error,
+		Input: s.Input, Output: s.Output, Failure: newFailure(s.Error),
 		StartedAt: stamp(s.StartedAt), CompletedAt: stampOrNull(s.CompletedAt),
 	}
 	if step.CompletedAt != nil {
@@ -146,21 +160,21 @@ func NewStep(runID string, s *runtime.Step) Step {
 
 // Node is the state of a node of a run.
 type Node struct {
-	RunID       string            `json:"runId"`
-	NodeID      string            `json:"nodeId"`
-	Status      runtime.Status    `json:"status"`
-	Progress    float64           `json:"progress"` // 0..1
-	Messages    []string          `json:"messages"`
-	StartedAt   *time.Time        `json:"startedAt"`
-	CompletedAt *time.Time        `json:"completedAt"`
-	Error       *agui.OutputError `json:"error"`
+	RunID       string         `json:"runId"`
+	NodeID      string         `json:"nodeId"`
+	Status      runtime.Status `json:"status"`
+	Progress    float64        `json:"progress"` // 0..1
+	Messages    []string       `json:"messages"`
+	StartedAt   *time.Time     `json:"startedAt"`
+	CompletedAt *time.Time     `json:"completedAt"`
+	Failure
 }
 
 // NewNode returns the resource of a node of the run named runID.
 func NewNode(runID string, n *runtime.Node) Node {
 	return Node{
 		RunID: runID, NodeID: n.NodeID, Status: n.Status, Progress: n.Progress, Messages: list(n.Messages),
-		StartedAt: stampOrNull(n.StartedAt), CompletedAt: stampOrNull(n.CompletedAt), Error: n.Error,
+		StartedAt: stampOrNull(n.StartedAt), CompletedAt: stampOrNull(n.CompletedAt), Failure: newFailure(n.Error),
 	}
 }
 

@@ -3410,7 +3410,12 @@ export interface components {
             startedAt: string | null;
             /** Format: date-time */
             completedAt: string | null;
-            error: components["schemas"]["OutputError"] | null;
+            /** @description Why it failed, as a sentence. Null without an error. */
+            error: string | null;
+            /** @description The error's code, for programs. Null without an error. */
+            errorCode: string | null;
+            /** @description Whether another attempt may succeed. Null without an error. */
+            errorRetryable: boolean | null;
         };
         /** @description The states of a run's nodes. */
         NodeStates: {
@@ -5057,7 +5062,12 @@ export interface components {
             status: "RUNNING" | "WAITING" | "COMPLETED" | "FAILED" | "CANCELLED";
             input: string;
             output: string | null;
-            error: components["schemas"]["OutputError"] | null;
+            /** @description Why it failed, as a sentence. Null without an error. */
+            error: string | null;
+            /** @description The error's code, for programs. Null without an error. */
+            errorCode: string | null;
+            /** @description Whether another attempt may succeed. Null without an error. */
+            errorRetryable: boolean | null;
             /** @description Null until it is over. */
             durationMs: number | null;
             /** Format: date-time */
@@ -6445,6 +6455,8 @@ export interface operations {
                      *           "input": "Query: authentication",
                      *           "output": "Retrieved 5 documents",
                      *           "error": null,
+                     *           "errorCode": null,
+                     *           "errorRetryable": null,
                      *           "durationMs": 1250,
                      *           "startedAt": "2024-01-15T10:00:05Z",
                      *           "completedAt": "2024-01-15T10:00:06.25Z"
@@ -6505,7 +6517,9 @@ export interface operations {
                      *           ],
                      *           "startedAt": "2024-01-15T10:00:05Z",
                      *           "completedAt": "2024-01-15T10:00:06Z",
-                     *           "error": null
+                     *           "error": null,
+                     *           "errorCode": null,
+                     *           "errorRetryable": null
                      *         }
                      *       ]
                      *     }

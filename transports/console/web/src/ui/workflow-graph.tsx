@@ -133,7 +133,7 @@ function NodeBox({ data: { box, status, states, down, width, height, run, messag
         {!folded && states[0]?.startedAt && <Took from={states[0].startedAt} to={states[0].completedAt} />}
       </span>
       <span className="row muted">
-        <span className="clip">{error ? <span className="wrong">{error.message}</span> : folded && run ? counts(states) : message}</span>
+        <span className="clip">{error ? <span className="wrong">{error}</span> : folded && run ? counts(states) : message}</span>
       </span>
       {!folded && status === "RUNNING" && progress > 0 && <span className="meter" style={{ width: `${progress * 100}%` }} />}
       <Handle type="source" position={down ? Position.Bottom : Position.Right} isConnectable={false} />

@@ -40,7 +40,7 @@ export function NodeDetail({ run, node, turns, close }: { run: Run; node: string
             </p>
             <div className="beside">
               <Side title="Input" text={step.input} />
-              <Side title="Output" text={step.error?.message ?? step.output ?? ""} />
+              <Side title="Output" text={step.error ?? step.output ?? ""} />
             </div>
           </section>
         ))}
