@@ -193,7 +193,7 @@ func (c *Call) Report(fraction float64, message string) {
 	}
 }
 
-// Input is a worker's input. It is the same each time a step is replayed and must not be modified.
+// Input is a worker's input. But for Interruptions it is the same each time a step is replayed. It must not be modified.
 type Input struct {
 	Query          string          // the last user message's text, or the result of the node's input expression
 	State          json.RawMessage // the thread's state when the run started, an object
@@ -214,6 +214,8 @@ type Input struct {
 	Node      string // the workflow's node; the agent's name if it runs alone
 	Subagent  string // the subagentRunId if another worker called this one; empty otherwise
 	Execution int    // 1 for the node's first execution in this generation, 2 for its first retry
+
+	Interruptions int // how often workers of the run were Interrupted since its last record, in this process
 }
 
 // ModelOverrides replace an agent's model, instructions or parameters. Empty fields replace nothing.
@@ -252,6 +254,17 @@ type Error struct {
 
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
+
+// Interrupted is the error of a worker or a tool that has lost what it works with, such as the process of a program. The runtime does
+// what it does after a crash of the server: it closes what the worker has left open, and calls Run again from its start, with the records.
+// A Tool is called again if it is Idempotent or has kept a value; another one's result is a failure with the code interrupted.
+type Interrupted struct {
+	Reason string // for the log
+	Counts bool   // the run may have caused it: at the fourth time without a record in between it fails with crash_loop
+}
+
+// Error returns the reason.
+func (e *Interrupted) Error() string { return e.Reason }
 
 // Errors that the methods of Run return.
 var (

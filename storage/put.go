@@ -20,7 +20,7 @@ type pending struct {
 	runs         table[int64, data.Run]
 	heads        table[int64, data.RunHead]
 	results      table[int64, data.RunResult]
-	settled      table[int64, data.RunSettled]
+	crashes      table[int64, data.RunCrashes]
 	cancels      []data.CancelAsk
 	names        []data.RunName
 	spans        table[ordinal, data.Span]
@@ -122,7 +122,7 @@ func (p *pending) reset() {
 	p.runs.reset()
 	p.heads.reset()
 	p.results.reset()
-	p.settled.reset()
+	p.crashes.reset()
 	p.names = nil
 	p.spans.reset()
 	p.spanEnds.reset()
@@ -282,13 +282,13 @@ func (p *pending) putRun(row data.Row) error {
 			return nil
 		}
 		p.results.put(row.Key, row)
-	case *data.RunSettled:
+	case *data.RunCrashes:
 		if run := p.runs.get(row.Key); run != nil {
-			run.Attempt = 0
+			run.Attempt = row.Attempt
 		} else if head := p.heads.get(row.Key); head != nil {
-			head.Attempt = 0
+			head.Attempt = row.Attempt
 		} else {
-			p.settled.put(row.Key, row)
+			p.crashes.put(row.Key, row)
 		}
 	case *data.CancelAsk:
 		if p.runs.get(row.RunKey) == nil { // its owner has made it
@@ -357,7 +357,7 @@ func (tx *commitTx) writePending() error {
 	leaving, entering := divide(p.heads.rows, active)
 	leaving, ended := p.withResults(leaving, im)
 	write(tx, p.threadHeads.rows, updateThread, threadHeadCells)
-	write(tx, p.settled.rows, settleRun, settledCells)
+	write(tx, p.crashes.rows, crashRun, crashesCells)
 	write(tx, leaving, updateRun, headCells)
 	write(tx, ended, endRun, endedCells)
 	write(tx, p.results.rows, updateResult, resultCells)

@@ -41,8 +41,8 @@ WHERE key = ?::bigint`
 UPDATE runs SET output_summary = ?::text, usage = ?::text
 WHERE key = ?::bigint`
 
-	settleRun = `
-UPDATE runs SET attempt = 0
+	crashRun = `
+UPDATE runs SET attempt = ?::integer
 WHERE key = ?::bigint`
 
 	// askCancel leaves a run alone that has left RUNNING, and an earlier request in place.
@@ -165,7 +165,7 @@ func endedCells(e *endedRun) []any {
 
 func resultCells(r *data.RunResult) []any { return []any{r.OutputSummary, jsonOf(r.Usage), r.Key} }
 
-func settledCells(s *data.RunSettled) []any { return []any{s.Key} }
+func crashesCells(c *data.RunCrashes) []any { return []any{c.Attempt, c.Key} }
 
 func cancelCells(c *data.CancelAsk) []any {
 	by, _ := json.Marshal(c.By) // of strings

@@ -25,7 +25,7 @@ func (*ThreadPatch) row()    {}
 func (*Run) row()            {} // inserted, with the key it has
 func (*RunHead) row()        {} // changes the head's columns but for those above Status, and CreatedAt
 func (*RunResult) row()      {}
-func (*RunSettled) row()     {}
+func (*RunCrashes) row()     {}
 func (*CancelAsk) row()      {}
 func (*RunName) row()        {} // inserted
 func (*Audit) row()          {} // inserted
@@ -255,8 +255,11 @@ type RunResult struct {
 	Usage         []agui.TokenUsage
 }
 
-// RunSettled resets a run's count of crashes, after progress.
-type RunSettled struct{ Key int64 }
+// RunCrashes sets a run's count of crashes: to 0 after progress.
+type RunCrashes struct {
+	Key     int64
+	Attempt int
+}
 
 // RunName is a name of a run, its first one included.
 type RunName struct {

@@ -104,18 +104,26 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 	}
 	defer s.l.subagents.Add(-1)
 	opened.Name, opened.Description = u.Name, agent.Info().Description
-	sub, err := s.openAgent(ctx, m, opened)
-	if err != nil {
-		return out, err
+	for {
+		sub, err := s.openAgent(ctx, m, opened)
+		if err != nil {
+			return out, err
+		}
+		sub.within, sub.messages, sub.judges = within, asked("query-"+sub.subagent, query), guardsStream(agent)
+		ctx, end := s.l.en.trace(sub.ctx, s.l.op(OpAgent, u.Name, sub.subagent))
+		out, err = plugins.Execute(ctx, agent, sub, plugins.Input{
+			Query: query, State: s.l.currentState(), ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID,
+			User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: sub.subagent, Execution: 1,
+			Interruptions: s.l.interruptedBefore(),
+		})
+		end(endOf(err))
+		if why, ok := errors.AsType[*plugins.Interrupted](err); ok {
+			if err = sub.interrupt(why); err == nil {
+				continue
+			}
+		}
+		return out, s.closeAgent(sub, m, u.Name, out, err)
 	}
-	sub.within, sub.messages, sub.judges = within, asked("query-"+sub.subagent, query), guardsStream(agent)
-	ctx, end := s.l.en.trace(sub.ctx, s.l.op(OpAgent, u.Name, sub.subagent))
-	out, err = plugins.Execute(ctx, agent, sub, plugins.Input{
-		Query: query, State: s.l.currentState(), ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID,
-		User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: sub.subagent, Execution: 1,
-	})
-	end(endOf(err))
-	return out, s.closeAgent(sub, m, u.Name, out, err)
 }
 
 // asked returns the messages of a worker that gets a query alone.

@@ -99,7 +99,10 @@ func (c *toolCall) goOn() error {
 			return err
 		}
 	}
-	if c.s.l.goesOn(c.m) {
+	c.s.l.mu.Lock()
+	goesOn := c.s.l.goesOn(c.m)
+	c.s.l.mu.Unlock()
+	if goesOn {
 		return nil
 	}
 	return c.close(failedCall(c.m.CallID, c.u.Name, codeInterrupted).Output)
@@ -341,20 +344,32 @@ func (c *toolCall) invoke(ctx context.Context, tool plugins.Tool, limit time.Dur
 		call.Asks, call.Keeps, call.Idles = c.asks(ctx, &info, waits), c.keep, c.idle
 		call.Kept = s.l.kept(s.number, c.u)
 	}
-	out, err := callPlugin(ctx, s.ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
-		began := time.Now()
-		ctx, end := s.l.en.trace(ctx, s.l.op(OpTool, name, call.ID))
-		s.l.use(s.number, 1, 0)
-		out, err := callTool(ctx, tool, call)
-		s.l.use(s.number, -1, 0)
-		how := endOf(err)
-		if out.Error != nil {
-			how.Code = out.Error.Code
+	var out agui.ToolOutput
+	var err error
+	for {
+		out, err = callPlugin(ctx, s.ctx, &s.l.calls, aTool, name, func() (agui.ToolOutput, error) {
+			began := time.Now()
+			ctx, end := s.l.en.trace(ctx, s.l.op(OpTool, name, call.ID))
+			s.l.use(s.number, 1, 0)
+			out, err := callTool(ctx, tool, call)
+			s.l.use(s.number, -1, 0)
+			how := endOf(err)
+			if out.Error != nil {
+				how.Code = out.Error.Code
+			}
+			end(how)
+			s.l.en.measures.Tool(err != nil && !waits.Load() || out.Status == agui.StatusFailure, time.Since(began))
+			return out, err
+		})
+		why, interrupted := errors.AsType[*plugins.Interrupted](err)
+		if !interrupted || waits.Load() || ctx.Err() != nil {
+			break
 		}
-		end(how)
-		s.l.en.measures.Tool(err != nil && !waits.Load() || out.Status == agui.StatusFailure, time.Since(began))
-		return out, err
-	})
+		if !c.again(&info, why) {
+			return *failedCall(call.ID, name, codeInterrupted).Output, nil
+		}
+		call.Kept = s.l.kept(s.number, c.u)
+	}
 	if cause := context.Cause(s.ctx); cause != nil {
 		return agui.ToolOutput{}, cause // the step is over and needs no result
 	}

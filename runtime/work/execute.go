@@ -32,11 +32,12 @@ func (l *live) loop() {
 	l.en.freed()
 }
 
-// nodeResult is the result of a node: completed, waiting, or failed with the error that clients see.
+// nodeResult is the result of a node: completed, waiting, interrupted, or failed with the error that clients see.
 type nodeResult struct {
-	waiting bool
-	failed  *agui.OutputError
-	node    string
+	waiting     bool
+	interrupted bool // its worker is called again in the same step
+	failed      *agui.OutputError
+	node        string
 }
 
 func (l *live) execute() {

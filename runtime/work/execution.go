@@ -34,6 +34,9 @@ func (x *execution) execute() nodeResult {
 			return nodeResult{failed: x.l.explain(x.n.ID, err)}
 		}
 		r := x.attempt()
+		if r.interrupted {
+			continue
+		}
 		if !x.again(r) {
 			return r
 		}
@@ -80,7 +83,7 @@ func (x *execution) attempt() nodeResult {
 	x.s = newStep(ctx, x.l, x.st.Number, x.n.ID, x.n.Worker())
 	x.s.approval = x.n.Approval && x.n.Tool != ""
 	in := x.in
-	in.Node, in.Execution = x.n.ID, x.st.Execution
+	in.Node, in.Execution, in.Interruptions = x.n.ID, x.st.Execution, x.l.interruptedBefore()
 	if x.l.run.Agent == "" {
 		in.Workflow = x.l.run.WorkflowID
 	}
@@ -95,6 +98,11 @@ func (x *execution) attempt() nodeResult {
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
 		err = errTimeout
+	}
+	if why, ok := errors.AsType[*plugins.Interrupted](err); ok {
+		if err = x.s.interrupt(why); err == nil {
+			return nodeResult{interrupted: true}
+		}
 	}
 	return x.close(out, err)
 }

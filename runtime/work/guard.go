@@ -24,14 +24,29 @@ func (s *step) GuardAgent(ctx context.Context, u plugins.Use, query string) (agu
 	if s.nested() >= maxDepth {
 		return agui.WorkerOutput{}, errTooDeep
 	}
-	sub := newStep(ctx, s.l, s.number, s.node, u.Name)
-	sub.subagent, sub.parent, sub.within, sub.messages = s.subagent, s, u.Inside(""), asked(NewID(), query)
-	defer sub.end()
+	id := NewID()
+	for {
+		sub := newStep(ctx, s.l, s.number, s.node, u.Name)
+		sub.subagent, sub.parent, sub.within, sub.messages = s.subagent, s, u.Inside(""), asked(id, query)
+		out, err := s.guardAgent(ctx, sub, u, agent, query)
+		if why, ok := errors.AsType[*plugins.Interrupted](err); ok {
+			if err = sub.interrupt(why); err == nil {
+				continue
+			}
+		}
+		sub.end()
+		return out, err
+	}
+}
+
+// guardAgent is one call of a guard.
+func (s *step) guardAgent(ctx context.Context, sub *step, u plugins.Use, agent plugins.Agent, query string) (agui.WorkerOutput, error) {
 	return callPlugin(ctx, s.ctx, &s.l.calls, aWorker, u.Name, func() (agui.WorkerOutput, error) {
 		ctx, end := s.l.en.trace(ctx, s.l.op(OpAgent, u.Name, ""))
 		out, err := plugins.ExecuteGuard(ctx, agent, sub, plugins.Input{
 			Query: query, State: s.l.currentState(), ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID,
 			User: s.l.run.User, Project: s.l.run.Project, Node: s.node, Subagent: u.Name, Execution: 1,
+			Interruptions: s.l.interruptedBefore(),
 		})
 		end(endOf(err))
 		if _, shown := errors.AsType[*plugins.Error](err); err != nil && !shown && ctx.Err() == nil {

@@ -145,8 +145,9 @@ func (l *live) record(it *commit.Item, row data.Row) {
 
 // progressed resets the run's count of crashes. l.mu is held.
 func (l *live) progressed(it *commit.Item) {
+	l.interruptions = 0
 	if l.run.Attempt > 0 {
 		l.run.Attempt = 0
-		it.Rows = append(it.Rows, &data.RunSettled{Key: l.run.Key})
+		it.Rows = append(it.Rows, &data.RunCrashes{Key: l.run.Key})
 	}
 }

@@ -3,8 +3,8 @@ package work
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -129,10 +129,13 @@ func (en *Engine) takeOver(ctx context.Context, run *data.Run) error {
 		return noRoom{lacks: shortage{absent: true}}
 	}
 	if run.Attempt > en.cfg.MaxAttempts {
-		e := &agui.OutputError{Code: "crash_loop", Message: fmt.Sprintf("The run was given up after %d crashes", run.Attempt)}
-		return en.fail(ctx, run, fromLog, e, nil, nil)
+		e := crashLoop(run.Attempt)
+		return en.fail(ctx, run, fromLog, &agui.OutputError{Code: e.Code, Message: e.Message}, nil, nil)
 	}
-	if err := (&repair{l, it}).interrupt(); err != nil {
+	l.mu.Lock()
+	err = (&repair{l: l, it: it}).interrupt()
+	l.mu.Unlock()
+	if err != nil {
 		return en.fail(ctx, run, fromRows, unreadable, err, nil)
 	}
 	l.bounds.reserved = reserved
@@ -358,22 +361,39 @@ func (en *Engine) readLog(ctx context.Context, run *data.Run) (*live, error) {
 	return l, rd.replay(ctx, before)
 }
 
-// repair stages the end of the work that a crash has cut short in a run that is taken over.
+// repair stages the end of the work that a crash has cut short in a run that is taken over, or in a step of a live run.
 type repair struct {
 	l  *live
 	it *commit.Item
+	s  *step // nil for a run that is taken over
+}
+
+// stage stages an event.
+func (r *repair) stage(ev agui.Event) error {
+	if r.s == nil {
+		return r.l.span.stage(r.it, ev)
+	}
+	return r.l.stage(r.it, r.s, ev)
+}
+
+// isCut reports whether the crash has cut an entity short.
+func (r *repair) isCut(about entity) bool { return r.s == nil || r.l.owners.within(r.s, about) }
+
+// isCutAt reports whether the crash has cut a memo's place short.
+func (r *repair) isCutAt(m *data.Memo) bool {
+	return r.s == nil || m.Step == r.s.number && strings.HasPrefix(m.Place, r.s.within)
 }
 
 // interrupt closes the entities that a crash has cut short, so that the steps can go on: unfinished messages are ended and
 // hidden, calls that may not be repeated get the result interrupted, and the output of a Do that is to be repeated is
 // retracted. Nodes' steps and the sub-agents of CallAgent go on. A worker opens anew the sub-agents that it has announced
-// itself.
+// itself. l.mu is held.
 func (r *repair) interrupt() error {
 	l, it := r.l, r.it
 	thoughts := make(map[string]bool)
 	var unended []string
 	for _, ev := range l.span.ver.Closers() {
-		if r.goesOnIn(ev) {
+		if about, _ := entityOf(ev); !r.isCut(about) || r.goesOnIn(ev) {
 			continue
 		}
 		switch e := ev.(type) {
@@ -388,7 +408,7 @@ func (r *repair) interrupt() error {
 		case agui.ReasoningMessageEnd:
 			thoughts[e.MessageID], unended = true, append(unended, e.MessageID)
 		}
-		if err := l.span.stage(it, ev); err != nil {
+		if err := r.stage(ev); err != nil {
 			return err
 		}
 	}
@@ -399,7 +419,11 @@ func (r *repair) interrupt() error {
 		}
 	}
 	for _, id := range l.span.ver.Unanswered() {
-		if m := l.journal.call(id); m != nil && m.Tool != "" && (l.goesOn(m) || !l.plugins.Settled(m.Tool)) { // the call itself decides when it is opened again
+		m := l.journal.call(id)
+		if !r.isCut(callEntity(id)) && (m == nil || !r.isCutAt(m)) {
+			continue
+		}
+		if m != nil && m.Tool != "" && (l.goesOn(m) || !l.plugins.Settled(m.Tool)) { // the call itself decides when it is opened again
 			continue
 		}
 		if err := r.failCall(id); err != nil {
@@ -429,17 +453,20 @@ func (r *repair) goesOnIn(ev agui.Event) bool {
 }
 
 // goesOn reports whether an open call will still get its own result: it was not made yet, may be made again, or has kept what it
-// needs to go on.
+// needs to go on. l.mu is held.
 func (l *live) goesOn(m *data.Memo) bool {
 	tool, ok := l.plugins.Tool(m.Tool)
-	return !m.Begun || ok && tool.Info().Idempotent || l.kept(m.Step, plugins.Use{Place: m.Place}) != nil
+	return !m.Begun || ok && tool.Info().Idempotent || l.keeps(m.Step, plugins.Use{Place: m.Place}) != nil
 }
 
 // failCall stages the interrupted result of a call that gets no other, and completes its record.
 func (r *repair) failCall(id string) error {
 	result := r.l.failedCall(id, codeInterrupted)
+	if err := r.stage(result); err != nil {
+		return err
+	}
 	if row := r.l.journal.complete(id, &result, r.l.span.last); row != nil {
 		r.it.Rows = append(r.it.Rows, row)
 	}
-	return r.l.span.stage(r.it, result)
+	return nil
 }

@@ -128,7 +128,7 @@ func (r *repair) retract(unended []string) error {
 		if m.CallID != "" {
 			recorded[m.CallID] = true
 		}
-		if l.nodes.wasCut(m) {
+		if r.isCutAt(m) && l.nodes.wasCut(m) {
 			var ids []string
 			if err := json.Unmarshal(m.Output, &ids); err == nil {
 				cut = append(cut, ids...)

@@ -56,11 +56,11 @@ func testCommitOnce(t *testing.T, f *fixture) {
 // A number that does not follow belongs to another database, or to an older one.
 func testCommitNumber(t *testing.T, f *fixture) {
 	run := f.newRun(t, f.newThread(t, "ann", "main"), "run", data.Running)
-	f.put(t, &data.RunSettled{Key: run.Key})
+	f.put(t, &data.RunCrashes{Key: run.Key})
 	f.commit(t, nil)
 	for _, n := range []int64{f.n - 1, f.n + 2} {
 		for _, b := range []*data.Batch{
-			{Rows: []data.Row{&data.RunSettled{Key: run.Key}}}, {Events: events(run, 1, 1)}, {},
+			{Rows: []data.Row{&data.RunCrashes{Key: run.Key}}}, {Events: events(run, 1, 1)}, {},
 		} {
 			if err := f.Commit(t.Context(), n, b); !errors.Is(err, data.ErrFenced) {
 				t.Errorf("commit %d after %d: %v, want ErrFenced", n, f.n, err)
@@ -83,7 +83,7 @@ func testFence(t *testing.T, f *fixture) {
 	}
 	for _, b := range []*data.Batch{
 		{Events: events(run, 2, 2)},
-		{Events: events(run, 2, 2), Rows: []data.Row{&data.RunSettled{Key: run.Key}}},
+		{Events: events(run, 2, 2), Rows: []data.Row{&data.RunCrashes{Key: run.Key}}},
 		{Asks: []data.Ask{{Thread: run.ThreadKey}}, Decide: func(int, *data.View) data.Changes {
 			t.Error("a decision was taken")
 			return data.Changes{}

@@ -180,7 +180,7 @@ func testEventSizes(t *testing.T, f *fixture) {
 		})
 	}
 	f.commit(t, batch[:4])
-	f.commit(t, batch[4:], &data.RunSettled{Key: run.Key})
+	f.commit(t, batch[4:], &data.RunCrashes{Key: run.Key})
 	got := readAll(t, f, run.ThreadKey, 100)
 	if len(got) != len(batch) {
 		t.Fatalf("Events: %d of %d", len(got), len(batch))
@@ -236,7 +236,7 @@ func testBadEvents(t *testing.T, f *fixture) {
 	} {
 		batch := events(run, 1, 3)
 		change(&batch[1])
-		for _, rows := range [][]data.Row{nil, {&data.RunSettled{Key: run.Key}}} {
+		for _, rows := range [][]data.Row{nil, {&data.RunCrashes{Key: run.Key}}} {
 			t.Run(what, func(t *testing.T) {
 				wantDataError(t, f.try(t.Context(), &data.Batch{Events: batch, Rows: rows}))
 			})
@@ -305,7 +305,7 @@ func testConcurrentReaders(t *testing.T, f *fixture) {
 		}
 		var rows []data.Row
 		if n%3 == 0 {
-			rows = []data.Row{&data.RunSettled{Key: runs[0].Key}}
+			rows = []data.Row{&data.RunCrashes{Key: runs[0].Key}}
 		}
 		if err := f.try(ctx, &data.Batch{Events: batch, Rows: rows}); err != nil {
 			stop()

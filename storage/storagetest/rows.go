@@ -121,8 +121,11 @@ func testRun(t *testing.T, f *fixture) {
 	run.Attempt = 4
 	f.put(t, &run.RunHead)
 	check()
+	run.Attempt = 2
+	f.put(t, &data.RunCrashes{Key: run.Key, Attempt: 2})
+	check()
 	run.Attempt = 0
-	f.put(t, &data.RunSettled{Key: run.Key})
+	f.put(t, &data.RunCrashes{Key: run.Key})
 	check()
 	run.OutputSummary, run.Usage = new("another"), nil
 	f.put(t, &data.RunResult{Key: run.Key, OutputSummary: run.OutputSummary})
@@ -151,12 +154,12 @@ func testHead(t *testing.T, f *fixture) {
 
 	tried := want.RunHead
 	tried.Attempt = 5
-	f.put(t, &data.RunSettled{Key: run.Key}, &tried)
+	f.put(t, &data.RunCrashes{Key: run.Key}, &tried)
 	got, err = f.Run(t.Context(), run.Key)
-	equal(t, "attempts of a head behind RunSettled", got.Attempt, err, 5)
-	f.put(t, &tried, &data.RunSettled{Key: run.Key})
+	equal(t, "attempts of a head behind RunCrashes", got.Attempt, err, 5)
+	f.put(t, &tried, &data.RunCrashes{Key: run.Key})
 	got, err = f.Run(t.Context(), run.Key)
-	equal(t, "attempts of a head before RunSettled", got.Attempt, err, 0)
+	equal(t, "attempts of a head before RunCrashes", got.Attempt, err, 0)
 }
 
 func testSpanStepNode(t *testing.T, f *fixture) {

@@ -89,7 +89,7 @@ func (tx *tx) putOne(row data.Row) error {
 	case *data.RunEnded: // statistics are not stored
 	case *data.Delete:
 		tx.delete(row)
-	case *data.Run, *data.RunHead, *data.CancelAsk, *data.RunResult, *data.RunSettled, *data.RunName, *data.Span, *data.SpanEnd:
+	case *data.Run, *data.RunHead, *data.CancelAsk, *data.RunResult, *data.RunCrashes, *data.RunName, *data.Span, *data.SpanEnd:
 		return tx.putRun(row)
 	default:
 		return tx.putOfRun(row)
@@ -226,8 +226,8 @@ func (tx *tx) putRun(row data.Row) error {
 			return err
 		}
 		tx.runs.change(tx, row.Key, func(r *data.Run) { r.OutputSummary, r.Usage = result.OutputSummary, result.Usage })
-	case *data.RunSettled:
-		tx.runs.change(tx, row.Key, func(r *data.Run) { r.Attempt = 0 })
+	case *data.RunCrashes:
+		tx.runs.change(tx, row.Key, func(r *data.Run) { r.Attempt = row.Attempt })
 	case *data.RunName:
 		name, err := kept(row)
 		if err != nil {
