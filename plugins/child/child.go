@@ -170,6 +170,15 @@ func (c *Child) Err() error {
 	return fmt.Errorf("%s: %w", c.cmd.Args[0], c.err)
 }
 
+// Status returns how the program has ended, such as "exit status 1" or "signal: killed". Call it after Done is closed.
+func (c *Child) Status() string { return c.cmd.ProcessState.String() }
+
+// Terminated reports whether a signal ended the program by which systems and people stop programs. Call it after Done is closed.
+func (c *Child) Terminated() bool { return terminated(c.cmd.ProcessState) }
+
+// PID returns the program's process id.
+func (c *Child) PID() int { return c.cmd.Process.Pid }
+
 // LastWords returns the last lines that the program wrote to its standard error, in one line. Stack frames are left out.
 func (c *Child) LastWords() string { return c.words.String() }
 

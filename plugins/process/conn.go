@@ -3,12 +3,15 @@ package process
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +24,7 @@ const (
 	maxInbox = 8 << 20  // bytes of unhandled messages for one run
 	maxOut   = 96 << 20 // bytes of messages that the program has not read
 	maxStray = 20       // invalid lines that are logged
+	maxShown = 200      // bytes of such a line
 )
 
 // conn is a running program and the open requests to it.
@@ -30,6 +34,8 @@ type conn struct {
 	born  time.Time
 	stop  time.Duration
 	log   *slog.Logger
+	shown func(string) string // removes secrets from a text
+	alone bool                // it serves one run
 
 	mu       sync.Mutex // guards the fields below
 	more     *sync.Cond // out has grown, or err is set
@@ -42,6 +48,9 @@ type conn struct {
 	retired  bool // accepts no new users, and is closed after the last has left
 	err      error
 	over     time.Time // time when err was set
+	lost     int       // users at that time
+
+	strays int // invalid lines so far; used by read alone
 
 	broken  chan struct{}  // closed when err is set
 	running sync.WaitGroup // its goroutines, and those that close it
@@ -54,13 +63,28 @@ func dial(cfg *Config) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{
-		child: ch, born: time.Now(), stop: cfg.Stop, log: cfg.Log.With("program", cfg.Info.Name),
+		child: ch, born: time.Now(), stop: cfg.Stop, log: cfg.Log.With("program", cfg.Info.Name, "pid", ch.PID()), shown: cfg.shown,
 		asked: make(map[int64]chan message), sessions: make(map[int64]*session), broken: make(chan struct{}),
 	}
 	c.more = sync.NewCond(&c.mu)
 	c.running.Go(c.write) // ends when err is set, which closes its output
 	c.running.Go(c.read)  // ends with the program's output
+	c.running.Go(c.logEnd)
 	return c, nil
+}
+
+// logEnd logs how the program has ended.
+func (c *conn) logEnd() {
+	<-c.child.Done()
+	<-c.broken // by the end of its output, if nothing else
+	c.mu.Lock()
+	runs, err := len(c.sessions), c.err
+	c.mu.Unlock()
+	level := slog.LevelWarn
+	if errors.Is(err, errClosed) || c.child.Terminated() { // the server, or the system that stops it
+		level = slog.LevelInfo
+	}
+	c.log.Log(context.Background(), level, "program has ended", "status", c.child.Status(), "reason", err, "runs", runs, "after", time.Since(c.born).Round(time.Millisecond))
 }
 
 // fail ends the connection for a reason; only the first one counts. It does not block.
@@ -70,17 +94,29 @@ func (c *conn) fail(err error) {
 	if c.err != nil {
 		return
 	}
-	c.err, c.over = err, time.Now()
+	c.err, c.over, c.lost = err, time.Now(), c.users
 	close(c.broken)
 	c.more.Broadcast()
 	for _, s := range c.sessions {
-		s.put(message{ID: number(s.id), Error: failureOf(errCrashed)}, 0)
+		s.put(message{died: true}, 0)
 	}
 	c.running.Go(func() { _ = c.child.Close() })
 }
 
-// errCrashed is the error of a step whose program ended.
-var errCrashed = &plugins.Error{Code: "program_crashed", Message: "The program has ended", Retryable: true}
+// errCrashed is the error of a request whose program ended.
+var errCrashed = errors.New("the program has ended")
+
+// interrupted returns the error of a worker or tool whose program has ended, once it has. It counts as the fault of a run that was alone in
+// the program, unless the program was terminated: somebody stops it.
+func (c *conn) interrupted() *plugins.Interrupted {
+	<-c.child.Done()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &plugins.Interrupted{
+		Reason: c.shown(reason(c.child, fmt.Errorf("%w: %s", c.err, c.child.Status())).Error()),
+		Counts: c.alone || c.lost <= 1 && !c.child.Terminated(),
+	}
+}
 
 // close ends the program and waits for its end and for the connection's goroutines.
 func (c *conn) close() {
@@ -149,46 +185,110 @@ func (c *conn) write() {
 // read passes on the program's messages in order until its end.
 func (c *conn) read() {
 	in := bufio.NewReaderSize(c.child.Output, 64<<10)
-	stray := 0
 	for {
-		line, err := readLine(in)
+		line, long, err := readLine(in)
+		if long != nil {
+			c.mistake(long.message(), line, fmt.Sprintf("a message may have %d bytes", maxLine))
+		} else if err == nil || len(line) > 0 {
+			c.handle(line)
+		}
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				err = errors.New("the program has ended")
+				err = errCrashed
 			}
 			c.fail(err)
 			return
 		}
-		var m message
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		if json.Unmarshal(line, &m) != nil || m.Method == "" && m.ID == nil {
-			if stray++; stray <= maxStray {
-				c.log.Warn("invalid line on standard output", "line", string(line[:min(len(line), 200)]))
-			}
-			continue
-		}
-		c.take(m, len(line))
 	}
 }
 
-// readLine returns the next line without its end.
-func readLine(in *bufio.Reader) ([]byte, error) {
-	var whole []byte
+// readLine returns the next line without its end. Of a line that is too long it returns the beginning, and what can be made out.
+func readLine(in *bufio.Reader) (whole []byte, long *glance, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
 		if err == nil && whole == nil {
-			return part[:len(part)-1], nil
+			return part, nil, nil
 		}
-		if len(whole)+len(part) > maxLine {
-			return nil, fmt.Errorf("a message is longer than %d bytes", maxLine)
+		switch {
+		case long != nil:
+			_, _ = long.Write(part)
+		case len(whole)+len(part) > maxLine:
+			long = new(glance)
+			_, _ = long.Write(whole)
+			_, _ = long.Write(part)
+			whole = bytes.Clone(whole[:maxShown])
+		default:
+			whole = append(whole, part...)
 		}
-		whole = append(whole, part...)
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			return bytes.TrimSuffix(whole, []byte("\n")), err
+			return whole, long, err
 		}
 	}
+}
+
+var bom = []byte("\ufeff")
+
+// handle passes a line on, if it is a message.
+func (c *conn) handle(line []byte) {
+	line = bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(line), bom))
+	if len(line) == 0 {
+		return
+	}
+	var m message
+	err := json.Unmarshal(line, &m)
+	switch wrong := (*json.UnmarshalTypeError)(nil); {
+	case err == nil && (m.Method != "" || m.ID != nil):
+		c.take(m, len(line))
+		return
+	case err == nil:
+		c.stray(line)
+		return
+	case errors.As(err, &wrong):
+		err = fmt.Errorf("%s must not be of the kind %s", cmp.Or(wrong.Field, "a message"), wrong.Value)
+	}
+	g := new(glance)
+	_, _ = g.Write(line)
+	c.mistake(g.message(), line, err.Error())
+}
+
+// mistake ends the request to which a line belongs that is no message, as far as that can be made out, and nothing else.
+func (c *conn) mistake(m message, line []byte, why string) {
+	c.stray(line)
+	switch {
+	case m.Method == "" && m.ID != nil:
+		c.answer(message{ID: m.ID, Error: failureOf(badLine("answer", why))})
+	case m.ID != nil:
+		c.send(message{ID: m.ID, Error: failureOf(badLine("request", why))})
+	case m.Method != "":
+		c.mu.Lock()
+		s := c.sessions[runOf(m)]
+		c.mu.Unlock()
+		if s != nil {
+			s.put(message{Error: failureOf(badLine("message", why))}, 0)
+		}
+	}
+}
+
+func badLine(kind, why string) error {
+	return &plugins.Error{Code: "bad_message", Message: fmt.Sprintf("The program's %s cannot be read: %s", kind, why)}
+}
+
+// stray logs the beginning of a line that is no message.
+func (c *conn) stray(line []byte) {
+	if c.strays++; c.strays <= maxStray {
+		c.log.Warn("invalid line on standard output", "line", string(line[:min(len(line), maxShown)]))
+	}
+}
+
+// runOf returns the run that a message names, or 0.
+func runOf(m message) int64 {
+	var to struct {
+		Run int64 `json:"run"`
+	}
+	if json.Unmarshal(m.Params, &to) != nil {
+		return 0
+	}
+	return to.Run
 }
 
 // take passes a message to its recipient.
@@ -197,18 +297,15 @@ func (c *conn) take(m message, size int) {
 		c.answer(m)
 		return
 	}
-	var to struct {
-		Run int64 `json:"run"`
-	}
-	err := json.Unmarshal(m.Params, &to)
+	run := runOf(m)
 	c.mu.Lock()
-	s := c.sessions[to.Run]
+	s := c.sessions[run]
 	c.mu.Unlock()
 	switch {
 	case s != nil:
 		s.put(m, size)
 	case m.ID == nil: // sent late by a cancelled run
-	case err != nil || to.Run == 0:
+	case run == 0:
 		c.send(message{ID: m.ID, Error: &failure{Code: codeInvalidParams, Message: "params must be an object that names the run"}})
 	default:
 		c.send(message{ID: m.ID, Error: failureOf(plugins.ErrEnded)})
@@ -217,8 +314,8 @@ func (c *conn) take(m message, size int) {
 
 // answer passes a response to its run, after the run's other messages, or to the caller of ask.
 func (c *conn) answer(m message) {
-	var id int64
-	if json.Unmarshal(m.ID, &id) != nil {
+	id, err := strconv.ParseInt(strings.Trim(string(m.ID), `"`), 10, 64) // some write it as a text
+	if err != nil {
 		return
 	}
 	c.mu.Lock()
@@ -240,11 +337,13 @@ func (c *conn) ask(ctx context.Context, method string, params any) (json.RawMess
 	c.send(message{ID: number(id), Method: method, Params: encode(params)})
 	select {
 	case m := <-answer:
-		if m.Error != nil {
-			return nil, m.Error.cause()
-		}
-		return m.Result, nil
+		return m.Result, m.failed()
 	case <-c.broken:
+		select {
+		case m := <-answer: // its last one
+			return m.Result, m.failed()
+		default:
+		}
 		return nil, errCrashed
 	case <-ctx.Done():
 		c.cancel(id, answer, context.Cause(ctx))
@@ -302,7 +401,7 @@ func (c *conn) open(ctx context.Context, run *plugins.Run) *session {
 	s := newSession(ctx, c, c.next, run)
 	c.sessions[s.id], c.asked[s.id] = s, s.answered
 	if c.err != nil {
-		s.put(message{ID: number(s.id), Error: failureOf(errCrashed)}, 0)
+		s.put(message{died: true}, 0)
 	}
 	return s
 }
@@ -329,9 +428,13 @@ func (c *conn) leave() {
 	}
 }
 
-// retire gives the program no more work.
+// retire gives the program no more work. It ends when its users have left.
 func (c *conn) retire() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.retired = true
+	idle := c.users == 0
+	c.mu.Unlock()
+	if idle {
+		c.fail(errClosed)
+	}
 }

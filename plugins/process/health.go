@@ -41,10 +41,12 @@ func reason(c *child.Child, err error) error {
 	return err
 }
 
+func (p *program) shown(text string) string { return p.cfg.shown(text) }
+
 // shown removes the values of the program's environment from text.
-func (p *program) shown(text string) string {
-	values := make([]string, 0, len(p.cfg.Env))
-	for _, v := range p.cfg.Env {
+func (cfg *Config) shown(text string) string {
+	values := make([]string, 0, len(cfg.Env))
+	for _, v := range cfg.Env {
 		if len(v) >= secretive {
 			values = append(values, v)
 		}

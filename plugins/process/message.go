@@ -16,6 +16,16 @@ type message struct {
 	Params json.RawMessage `json:"params,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
 	Error  *failure        `json:"error,omitempty"`
+
+	died bool // the program has ended; there is no message
+}
+
+// failed returns the error of a response, nil for none.
+func (m *message) failed() error {
+	if m.Error == nil {
+		return nil
+	}
+	return m.Error.cause()
 }
 
 // MarshalJSON adds the version.
@@ -32,6 +42,17 @@ type failure struct {
 	Code    int      `json:"code"`
 	Message string   `json:"message"`
 	Data    *details `json:"data,omitempty"`
+}
+
+// UnmarshalJSON accepts anything: the message of an error of another form is all of it.
+func (f *failure) UnmarshalJSON(raw []byte) error {
+	type members failure
+	var of members
+	if json.Unmarshal(raw, &of) != nil || of.Message == "" {
+		of = members{Code: codeFailed, Message: string(raw)}
+	}
+	*f = failure(of)
+	return nil
 }
 
 // details has the fields of a plugins.Error. The codes waiting, cancelled, stopping and ended stand for the errors of

@@ -95,8 +95,6 @@ func (s *session) request(ctx context.Context, p parcel) (any, error) {
 	switch p.Method {
 	case "do":
 		return nil, s.do(ctx, p)
-	case "done":
-		return nil, s.done(p)
 	case "branch":
 		return s.branch(ctx, p.Params)
 	case "tools":
@@ -206,6 +204,14 @@ func (s *session) do(ctx context.Context, p parcel) error {
 		case e := <-d.ended:
 			value = e.value
 			return e.err
+		case <-s.dead:
+			select {
+			case e := <-d.ended: // its last message
+				value = e.value
+				return e.err
+			default:
+			}
+			return errCrashed
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -226,39 +232,41 @@ func (s *session) do(ctx context.Context, p parcel) error {
 // errAnswered is returned by a method that has sent its response.
 var errAnswered = errors.New("answered")
 
-// done ends a Do with the value to record or an error. It answers after the record is stored.
-func (s *session) done(p parcel) error {
+// done ends a Do with the value to record or an error. The function that it returns waits until the record is stored.
+func (s *session) done(p parcel) func() (any, error) {
+	fails := func(err error) func() (any, error) { return func() (any, error) { return nil, err } }
 	params, err := read[struct {
 		Scope string          `json:"scope"`
 		Value json.RawMessage `json:"value"`
 		Error *failure        `json:"error"`
 	}](p.Params)
 	if err != nil {
-		return err
+		return fails(err)
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	sc := s.scopes[params.Scope]
 	if sc == nil || sc.do == nil || sc.done {
-		s.mu.Unlock()
-		return &badParams{fmt.Sprintf("there is no Do %q at work", params.Scope)}
+		return fails(&badParams{fmt.Sprintf("there is no Do %q at work", params.Scope)})
 	}
 	sc.done = true
-	s.mu.Unlock()
-
 	e := ending{value: params.Value}
 	if params.Error != nil {
 		e.err = params.Error.cause()
 	}
 	sc.do.ended <- e
-	select {
-	case err = <-sc.do.recorded:
-	case <-s.ctx.Done():
-		err = context.Cause(s.ctx)
+	return func() (any, error) {
+		var err error
+		select {
+		case err = <-sc.do.recorded:
+		case <-s.ctx.Done():
+			err = context.Cause(s.ctx)
+		}
+		if e.err != nil && errors.Is(err, e.err) {
+			return nil, nil // the program reported this error itself
+		}
+		return nil, err
 	}
-	if params.Error != nil && errors.Is(err, e.err) {
-		return nil // the program reported this error itself
-	}
-	return err
 }
 
 // read decodes the params of a method.

@@ -3,8 +3,9 @@
 // docs/process.md. Its workers can do all that Go workers can: stream, call tools and agents, ask people, and record work
 // that must not repeat.
 //
-// If the program crashes, its steps fail with the retryable code program_crashed, and the next run starts it again after a
-// pause that grows with repeated crashes.
+// If the program ends, its workers are Interrupted: it is started again after a pause that grows with repeated crashes, and its runs go on
+// with their records. A run whose program has ended twice since its last record goes on in a process of its own, one such run at a time:
+// if it ends its program again, it is given up, and no other run with it.
 //
 // The protocol is our own instead of gRPC as in hashicorp/go-plugin: authors need no code generator and no library, only a
 // language with lines and JSON; a program can be tried by hand; and the payload is AG-UI's JSON anyway. Go's packages for
@@ -33,7 +34,7 @@ type Config struct {
 	Dir     string            // its working directory; default ours
 	Env     map[string]string // its environment in addition to PATH, HOME and LANG; nothing else is inherited
 
-	Start time.Duration // maximum time from its start to its response to initialize; default 10s
+	Start time.Duration // maximum time from its start to its response to initialize; default 30s
 	Stop  time.Duration // maximum time to end a cancelled run, and to end after its input is closed; default 5s
 	Log   *slog.Logger  // receives its standard error; default slog.Default
 }
@@ -105,7 +106,11 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	if err != nil {
 		return agui.WorkerOutput{}, err
 	}
-	c, err := a.program.use(ctx, "agent_unavailable")
+	use := a.program.use
+	if run.Input.Interruptions >= inCompany {
+		use = a.program.useAlone
+	}
+	c, err := use(ctx, "agent_unavailable")
 	if err != nil {
 		return agui.WorkerOutput{}, err
 	}
@@ -121,9 +126,13 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	}{inputOf(run.Input, messages)})})
 	select {
 	case m := <-s.result:
-		if m.ID == nil { // the program made a mistake, which failed the run, and continues
+		switch {
+		case m.died:
+			s.working.Wait() // what the server does for the program ends, and is recorded
+			return agui.WorkerOutput{}, c.interrupted()
+		case m.ID == nil: // the program made a mistake, which failed the run, and continues
 			c.cancel(s.id, s.answered, errMistaken, about...)
-		} else {
+		default:
 			c.forget(s.id)
 		}
 		return outputOf(m)
@@ -132,6 +141,13 @@ func (a *Agent) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 		return agui.WorkerOutput{}, context.Cause(ctx)
 	}
 }
+
+// inCompany is how often the program may end since a run's last record until the run gets a process of its own.
+const inCompany = 2
+
+// Renew starts the program anew, with its code as it is now. Runs that execute end in the old process. It fails, and the old process
+// goes on, if the new one cannot be initialized. It does nothing if the program does not run.
+func (a *Agent) Renew() error { return a.program.renew() }
 
 // errMistaken is the reason for cancelling a run after an invalid message.
 var errMistaken = errors.New("the program sent an invalid message")
@@ -142,8 +158,8 @@ var errReturned = errors.New("the agent has returned")
 // outputOf decodes a program's response to run: a WorkerAgentOutput, a text, or nothing.
 func outputOf(m message) (agui.WorkerOutput, error) {
 	var out agui.WorkerOutput
-	if m.Error != nil {
-		return out, m.Error.cause()
+	if err := m.failed(); err != nil {
+		return out, err
 	}
 	if text := ""; json.Unmarshal(m.Result, &text) == nil {
 		out.Answer = text

@@ -181,8 +181,8 @@ func TestAgent_RestartsAfterCrash(t *testing.T) {
 	a := python(t)
 	mark := filepath.Join(t.TempDir(), "mark")
 	res := plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"say", "before"}, []any{"append", mark}, []any{"exit", 3})})
-	var shown *plugins.Error
-	if !errors.As(res.Err, &shown) || shown.Code != "program_crashed" || !shown.Retryable {
+	var why *plugins.Interrupted
+	if !errors.As(res.Err, &why) || !why.Counts || !strings.Contains(why.Reason, "exit status 3") {
 		t.Fatalf("ended with %v", res.Err)
 	}
 	if !strings.Contains(res.Log(), "before") {

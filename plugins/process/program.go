@@ -52,6 +52,7 @@ type program struct {
 	settled chan struct{}  // closed after the first start, which begin makes
 	stop    chan struct{}  // closed by close
 	working sync.WaitGroup // starts, and waits for retired connections
+	alone   chan struct{}  // taken while a run has a process of its own
 
 	mu      sync.Mutex // guards the fields below
 	conn    *conn      // nil before the first start
@@ -74,10 +75,10 @@ func newProgram(cfg Config, fits func(*hello) error) (*program, error) {
 	if cfg.Start < 0 || cfg.Stop < 0 {
 		return nil, errors.New("a time is negative")
 	}
-	cfg.Start = cmp.Or(cfg.Start, 10*time.Second)
+	cfg.Start = cmp.Or(cfg.Start, 30*time.Second)
 	cfg.Stop = cmp.Or(cfg.Stop, 5*time.Second)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	return &program{cfg: cfg, fits: fits, settled: make(chan struct{}), stop: make(chan struct{})}, nil
+	return &program{cfg: cfg, fits: fits, settled: make(chan struct{}), stop: make(chan struct{}), alone: make(chan struct{}, 1)}, nil
 }
 
 // begin starts the program beside the server's start. Its failure is the program's health; the next use tries again.
@@ -96,10 +97,39 @@ func (p *program) begin() {
 // use returns the running program as connect does. Its error is for clients.
 func (p *program) use(ctx context.Context, code string) (*conn, error) {
 	c, err := p.connect(ctx)
-	if err == nil || ctx.Err() != nil || errors.Is(err, plugins.ErrStopping) {
-		return c, err
+	return c, p.unavailable(ctx, err, code)
+}
+
+// useAlone is use for a process that serves one user, and ends when it leaves. There is one at a time.
+func (p *program) useAlone(ctx context.Context, code string) (*conn, error) {
+	select {
+	case p.alone <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-p.stop:
+		return nil, plugins.ErrStopping
 	}
-	return nil, &plugins.Error{Code: code, Message: fmt.Sprintf("The program of %s cannot be started: %s", p.cfg.Info.Name, p.shown(err.Error())), Retryable: true}
+	c, err := p.start()
+	if err != nil {
+		<-p.alone
+		return nil, p.unavailable(ctx, err, code)
+	}
+	c.alone = true
+	c.join()
+	c.retire()
+	if !p.succeed(c, func() { <-p.alone }) {
+		c.close()
+		return nil, plugins.ErrStopping
+	}
+	return c, nil
+}
+
+// unavailable returns the error of a use for clients, nil for none.
+func (p *program) unavailable(ctx context.Context, err error, code string) error {
+	if err == nil || ctx.Err() != nil || errors.Is(err, plugins.ErrStopping) {
+		return err
+	}
+	return &plugins.Error{Code: code, Message: fmt.Sprintf("The program of %s cannot be started: %s", p.cfg.Info.Name, p.shown(err.Error())), Retryable: true}
 }
 
 // connect returns the running program. If there is none it starts one, after the pause due to crashes. The caller must
@@ -177,13 +207,9 @@ func (p *program) after(old *conn) time.Duration {
 		defer p.mu.Unlock()
 		return p.pause
 	case !old.crashed(): // it hangs, and ends when its users have left
-		p.working.Go(func() {
-			select {
-			case <-old.broken:
-			case <-p.stop:
-			}
+		if !p.succeed(old, func() {}) {
 			old.close()
-		})
+		}
 		return 0
 	}
 	old.close()
@@ -195,6 +221,53 @@ func (p *program) after(old *conn) time.Duration {
 	return longer(p.pause)
 }
 
+// succeed closes a retired connection when its users have left, and then calls then. It reports false if p is closed.
+func (p *program) succeed(old *conn, then func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	p.working.Go(func() {
+		select {
+		case <-old.broken:
+		case <-p.stop:
+		}
+		old.close()
+		then()
+	})
+	return true
+}
+
+// renew replaces the running program by a new process.
+func (p *program) renew() error {
+	p.mu.Lock()
+	old := p.conn
+	if old == nil || p.attempt != nil || p.closed { // the next use starts it
+		p.mu.Unlock()
+		return nil
+	}
+	p.working.Add(1)
+	p.mu.Unlock()
+	defer p.working.Done()
+	c, err := p.start()
+	if err != nil {
+		return errors.New(p.shown(err.Error()))
+	}
+	p.mu.Lock()
+	if p.conn == old && p.attempt == nil {
+		p.conn = c
+	} else { // it has ended meanwhile, and was started again
+		old = c
+	}
+	p.mu.Unlock()
+	old.retire()
+	if !p.succeed(old, func() {}) {
+		old.close()
+	}
+	return nil
+}
+
 func longer(pause time.Duration) time.Duration { return min(max(2*pause, firstPause), maxPause) }
 
 // start starts and initializes the program.
@@ -204,12 +277,13 @@ func (p *program) start() (*conn, error) {
 		return nil, fmt.Errorf("start the program: %w", err)
 	}
 	if err := p.greet(c); err != nil {
-		c.close()
+		c.close() // its end is logged before the error is returned
 		if errors.Is(err, errCrashed) {
 			err = cmp.Or(c.child.Err(), err)
 		}
 		return nil, fmt.Errorf("initialize: %w", reason(c.child, err))
 	}
+	c.log.Info("program started", "within", time.Since(c.born).Round(time.Millisecond))
 	return c, nil
 }
 

@@ -217,12 +217,53 @@ func TestProtocol_InvalidRequestsGetErrors(t *testing.T) {
 	}
 }
 
-func TestProtocol_LimitsLine(t *testing.T) {
-	a := shell(t, hello+`head -c 40000000 /dev/zero | tr '\0' x; cat >/dev/null`, nil)
-	res, _ := plugintest.Execute(t.Context(), a, plugintest.Config{})
-	var shown *plugins.Error
-	if !errors.As(res.Err, &shown) || shown.Code != "program_crashed" {
-		t.Error(res.Err)
+// A line that is no message ends the request to which it belongs with a reason, and nothing else.
+func TestProtocol_InvalidLineEndsItsRequest(t *testing.T) {
+	const long = `'$(head -c 17000000 /dev/zero | tr '\0' x)'`
+	for name, test := range map[string]struct{ says, want string }{
+		"an error that is a text":      {`{"id":3,"error":"no rows"}`, "no rows"},
+		"a code that is a text":        {`{"id":3,"error":{"code":"E1","message":"no rows"}}`, "no rows"},
+		"an error without a message":   {`{"id":3,"error":{"reason":"no rows"}}`, "no rows"},
+		"data that is a text":          {`{"id":3,"error":{"code":1,"message":"x","data":"no rows"}}`, "no rows"},
+		"an id that is a text":         {`{"id":"3","error":{"message":"no rows"}}`, "no rows"},
+		"a mark and a carriage return": {"\ufeff" + `{"id":3,"error":{"message":"no rows"}}` + "\r", "no rows"},
+		"a number that JSON has not":   {`{"id":3,"result":{"answer":NaN}}`, "invalid character"},
+		"the id at its end":            {`{"result":{"id":7,"answer":[NaN,{"id":8}]},"id":3}`, "invalid character"},
+		"a text before it":             {`done: {"id":3,"result":"x"}`, "invalid character"},
+		"a line that is cut":           {`{"id":3,"result":{"answer":"x`, "unexpected end"},
+		"a long answer":                {`{"id":3,"result":"` + long + `"}`, "16777216 bytes"},
+		"a long answer, id at its end": {`{"result":"` + long + `","id":3}`, "16777216 bytes"},
+		"a long text":                  {`{"method":"text","params":{"delta":"` + long + `","run":3}}`, "16777216 bytes"},
+		"a text that is no message":    {`{"method":"text","params":{"run":3,"delta":NaN}}`, "invalid character"},
+		"a method that is no text":     {`{"id":3,"method":7}`, "method must not be"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := shellWithin(t, time.Minute, hello+`run() { while read l; do case "$l" in *'"method":"run"'*) return;; esac; done; }; `+
+				`run; echo '{"id":2,"result":"'$$'"}'; run; echo '`+test.says+`'; run; echo '{"id":4,"result":"'$$'"}'; cat >/dev/null`, nil)
+			first := plugintest.Run(t, a, plugintest.Config{}).Text()
+			if res, _ := plugintest.Execute(t.Context(), a, plugintest.Config{}); res.Err == nil || !strings.Contains(res.Err.Error(), test.want) {
+				t.Errorf("it ends with %v", res.Err)
+			}
+			if res := plugintest.Run(t, a, plugintest.Config{}); res.Text() != first {
+				t.Errorf("the program was started anew: %q after %q, %v", res.Text(), first, res.Err)
+			}
+		})
+	}
+}
+
+// A request that cannot be read gets the reason, and a line that belongs to none ends none.
+func TestProtocol_InvalidRequestGetsItsReason(t *testing.T) {
+	script := hello + `read b; echo '{"jsonrpc":"2.0","id":"b1","method":"tools","params":{"run":2,"calls":[NaN]}}'; read c; echo "$c" >&2; ` +
+		`head -c 17000000 /dev/zero | tr '\0' x; echo; echo '{"id":2,"result":"well"}'; cat >/dev/null`
+	var out buffer
+	a := shell(t, script, slog.New(slog.NewJSONHandler(&out, nil)))
+	if res := plugintest.Run(t, a, plugintest.Config{}); res.Text() != "well" {
+		t.Errorf("%q, %v", res.Text(), res.Err)
+	}
+	_ = a.Close()
+	if got := strings.ReplaceAll(out.String(), `\"`, `"`); !strings.Contains(got, `"id":"b1"`) || !strings.Contains(got, "cannot be read: invalid character") {
+		t.Errorf("answer: %s", got)
 	}
 }
 

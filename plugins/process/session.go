@@ -24,6 +24,8 @@ type session struct {
 
 	answered chan message // receives the response to run
 
+	dead chan struct{} // closed once the program has ended and its messages are handled
+
 	working sync.WaitGroup // its goroutines
 
 	mu     sync.Mutex // guards the fields below
@@ -61,7 +63,7 @@ const (
 
 func newSession(ctx context.Context, c *conn, id int64, run *plugins.Run) *session {
 	s := &session{
-		id: id, c: c, run: run, ctx: ctx, result: make(chan message, 1), answered: make(chan message, 1),
+		id: id, c: c, run: run, ctx: ctx, result: make(chan message, 1), answered: make(chan message, 1), dead: make(chan struct{}),
 		scopes: map[string]*scope{"": {ctx: ctx}}, texts: make(map[int]io.WriteCloser),
 	}
 	s.more = sync.NewCond(&s.mu)
@@ -123,6 +125,9 @@ func (s *session) serve() {
 		p := s.inbox[0]
 		s.inbox = s.inbox[1:]
 		if p.Method == "" {
+			if p.died {
+				close(s.dead)
+			}
 			s.finish(p.message)
 			return
 		}
@@ -140,7 +145,8 @@ func (s *session) handle(p parcel) {
 	case p.ID == nil:
 		s.settle(p, func() (any, error) { return nil, &badParams{"it needs an id"} })
 	case p.Method == "done": // it frees the lane that contains its Do
-		s.working.Go(func() { s.work(s.ctx, p) })
+		recorded := s.done(p) // at once, because the program may have died next
+		s.working.Go(func() { s.settle(p, recorded) })
 	default:
 		s.queue(p)
 	}
@@ -173,7 +179,7 @@ func (s *session) drain(sc *scope, p parcel) {
 	for {
 		s.work(sc.ctx, p)
 		s.mu.Lock()
-		if len(sc.lane) == 0 {
+		if len(sc.lane) == 0 || s.isDead() {
 			sc.busy = false
 			s.mu.Unlock()
 			return
@@ -181,6 +187,16 @@ func (s *session) drain(sc *scope, p parcel) {
 		p = sc.lane[0]
 		sc.lane = sc.lane[1:]
 		s.mu.Unlock()
+	}
+}
+
+// isDead reports whether the program has ended: nobody waits for its further requests, and it makes them again.
+func (s *session) isDead() bool {
+	select {
+	case <-s.dead:
+		return true
+	default:
+		return false
 	}
 }
 

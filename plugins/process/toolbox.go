@@ -64,6 +64,9 @@ func (b *Toolbox) Close() error {
 	return nil
 }
 
+// Renew starts the program anew, as [Agent.Renew] does.
+func (b *Toolbox) Renew() error { return b.program.renew() }
+
 // Tools returns the tools of the program's latest start.
 func (b *Toolbox) Tools() []plugins.Tool {
 	said := b.program.said.Load()
@@ -116,6 +119,11 @@ func (t *tool) Call(ctx context.Context, call *plugins.Call) (agui.ToolOutput, e
 		User     string          `json:"user"`
 		Project  string          `json:"project"`
 	}{t.name, object(call.Args), call.ID, call.ThreadID, call.RunID, call.User, call.Project})
+	if errors.Is(err, errCrashed) {
+		why := c.interrupted()
+		why.Counts = true // a call has no process of its own
+		return agui.ToolOutput{}, why
+	}
 	if err != nil {
 		return agui.ToolOutput{}, err
 	}
