@@ -128,20 +128,60 @@ func TestAgent_Errors(t *testing.T) {
 	}
 }
 
-// Python writes NaN, which JSON does not have. Ignoring such a line would leave the run hanging until its timeout.
-func TestAgent_InvalidNumbers(t *testing.T) {
-	a := started(t, []string{"python3", "testdata/agent.py"})
-	for _, where := range []string{"do", "tool", "state", "answer"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		res, err := plugintest.Execute(ctx, a, plugintest.Config{Input: steps([]any{"nan", where})})
-		cancel()
-		if err != nil || res.Err == nil || errors.Is(res.Err, context.DeadlineExceeded) || !strings.Contains(res.Err.Error(), "JSON") {
-			t.Errorf("%s: %v, ended with %v", where, err, res.Err)
+// What is no JSON is an error of the run that has it, wherever it stands; a run that catches the error goes on.
+func TestAgent_InvalidValues(t *testing.T) {
+	for name, command := range languages(t) {
+		t.Run(name, func(t *testing.T) {
+			a := started(t, command)
+			for _, what := range []string{"number", "cycle", "object", "throws", "generator"} {
+				for _, where := range []string{"do", "tool", "state", "answer"} {
+					if what == "generator" && (where == "tool" || where == "state") || what == "throws" && name == "python" {
+						continue
+					}
+					res, err := plugintest.Execute(t.Context(), a, plugintest.Config{Input: steps([]any{"bad", what, where})})
+					if _, died := errors.AsType[*plugins.Interrupted](res.Err); err != nil || res.Err == nil || died {
+						t.Errorf("%s in %s: %v, ended with %v", what, where, err, res.Err)
+					}
+				}
+				if what != "throws" || name != "python" {
+					res := plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"bad", what, "do", "caught"}, []any{"do", "next", []any{}, 1})})
+					if res.Err != nil || res.Text() != "caught did 1" {
+						t.Errorf("%s caught: %q, %v", what, res.Text(), res.Err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A value is on replay what it was.
+func TestAgent_ValuesGoThroughJSON(t *testing.T) {
+	for name, want := range map[string]string{"python": "[1, 2] awaited", "typescript": "string awaited"} {
+		res := plugintest.Run(t, started(t, languages(t)[name]), plugintest.Config{Input: steps([]any{"typed"})})
+		if res.Err != nil || res.Text() != want {
+			t.Errorf("%s: %q, %v", name, res.Text(), res.Err)
 		}
 	}
-	res := plugintest.Run(t, a, plugintest.Config{Input: steps([]any{"say", "still there"})})
-	if res.Err != nil {
-		t.Error(res.Err)
+}
+
+// What an agent and its children read and print is no message.
+func TestAgent_KeepsItsPipes(t *testing.T) {
+	for name, command := range languages(t) {
+		t.Run(name, func(t *testing.T) {
+			var out buffer
+			a, err := process.NewAgent(process.Config{Info: plugins.Info{Name: "scorer"}, Command: command, Log: slog.New(slog.NewTextHandler(&out, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			res := plugintest.Run(t, settled(t, a), plugintest.Config{Input: steps([]any{"loose"}, []any{"do", "next", []any{}, 1})})
+			_ = a.Close()
+			if res.Err != nil || res.Text() != "read '' did 1" {
+				t.Errorf("%q, %v", res.Text(), res.Err)
+			}
+			if log := out.String(); !strings.Contains(log, "no line feedhalf") || strings.Contains(log, "invalid line") {
+				t.Errorf("logged is %s", log)
+			}
+		})
 	}
 }
 

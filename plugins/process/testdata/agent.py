@@ -66,10 +66,25 @@ def tell(run, step, results):
     elif what == "append":
         with open(rest[0], "a") as f:
             f.write("x")
-    elif what == "nan":
-        nan = float("nan")
-        {"do": lambda: run.do("nan", lambda: {"mean": nan}), "tool": lambda: run.tool("calculator", {"expression": nan}),
-         "state": lambda: run.state({"mean": nan}), "answer": lambda: results.append(nan)}[rest[0]]()
+    elif what == "bad":
+        bad = {"number": lambda: float("nan"), "cycle": cycle, "object": object, "generator": lambda: (n for n in [])}[rest[0]]()
+        def use():
+            {"do": lambda: run.do("bad", lambda: bad), "tool": lambda: run.tool("calculator", {"expression": bad}),
+             "state": lambda: run.state({"mean": bad}), "answer": lambda: results.append(bad)}[rest[1]]()
+        if len(rest) == 2:
+            return use()
+        try:
+            use()
+        except (TypeError, ValueError):
+            results.append("caught")
+    elif what == "typed":
+        results.append("%s %s" % (run.do("typed", lambda: (1, 2)), run.do("awaited", awaited)))
+    elif what == "loose":
+        import subprocess
+        import sys as system
+        os.write(1, b"no line feed")
+        subprocess.run(["sh", "-c", "printf half; cat; kill -0 $$"], check=True)
+        results.append("read %r" % system.stdin.read())
     elif what == "fail":
         raise baton.Error(rest[0], rest[1], True)
     elif what == "bug":
@@ -86,13 +101,23 @@ def tell(run, step, results):
         run.text("too late")
 
 
-def agent(run):
+def cycle():
+    value = []
+    value.append(value)
+    return value
+
+
+async def awaited():
+    return "awaited"
+
+
+async def agent(run):
     """Does what it is told."""
     results = []
     for step in json.loads(run.query):
         tell(run, step, results)
-    if results and isinstance(results[-1], float):
-        return {"answer": results[-1]}
+    if results and not isinstance(results[-1], str):
+        return results[-1]
     return {"answer": " ".join(results), "key_points": ["told"]}
 
 

@@ -1,5 +1,6 @@
 // An agent that does what its query tells it, a JSON list of steps: for tests. It understands what agent.py does.
 import { BatonError, serve, type Json, type Run } from "./baton.js";
+import { execFileSync } from "node:child_process";
 import { appendFileSync } from "node:fs";
 
 const sleep = (ms: number) => new Promise(resolve => setTimeout(resolve, ms));
@@ -62,6 +63,34 @@ async function tell(run: Run, [what, ...rest]: any[], results: string[]): Promis
       return;
     case "append":
       return appendFileSync(rest[0], "x");
+    case "bad": {
+      const cycle: any = [];
+      cycle.push(cycle);
+      const throws = { toJSON: () => { throw new Error("no JSON"); } };
+      const all: any = { number: NaN, cycle, object: [1n], throws, generator: (function* () {})() };
+      const bad = all[rest[0]];
+      const use: any = {
+        do: () => run.do("bad", () => bad), tool: () => run.tool("calculator", { expression: bad }),
+        state: () => run.state({ mean: bad }), answer: () => void results.push(bad),
+      };
+      if (rest.length === 2) return use[rest[1]]();
+      try {
+        await use[rest[1]]();
+      } catch {
+        results.push("caught");
+      }
+      return;
+    }
+    case "typed": {
+      const [date, awaited]: any[] = [await run.do("typed", () => new Date(0) as any), await run.do("awaited", async () => "awaited")];
+      results.push(`${typeof date} ${awaited}`);
+      return;
+    }
+    case "loose":
+      process.stdout.write("no line feed");
+      execFileSync("sh", ["-c", "printf half; cat"], { stdio: "inherit" });
+      results.push("read ''");
+      return;
     case "fail":
       throw new BatonError(rest[0], rest[1], true);
     case "bug":
@@ -82,6 +111,8 @@ serve(
   async run => {
     const results: string[] = [];
     for (const step of JSON.parse(run.query)) await tell(run, step, results);
+    const last: any = results.at(-1);
+    if (results.length > 0 && typeof last !== "string") return last;
     return { answer: results.join(" "), key_points: ["told"] };
   },
   {

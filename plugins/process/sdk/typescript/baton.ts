@@ -5,7 +5,7 @@
  *     import { serve } from "./baton.ts";
  *
  *     serve(async run => {
- *       const rows = await run.do("load", load);          // done once, despite crashes
+ *       const rows = await run.do("load", load);          // recorded, and not done again after a crash
  *       run.text(`${rows.length} rows: `);                // streams
  *       const out = await run.tool("calculator", { expression: "1 + 1" });
  *       const { payload } = await run.ask("Publish?");
@@ -15,9 +15,13 @@
  * After a crash or a person's answer the function is replayed from its start with the same input. Wrap work that must not
  * repeat in run.do, which returns its recorded value on replay; tool, tools, agent, ask, next and usage are recorded in the
  * same way. So the function must make the same calls in the same order each time; concurrent calls need a run.branch each,
- * or run.tools. console.log writes to standard error, which Baton logs.
+ * or run.tools.
+ *
+ * serve keeps the pipes to Baton to itself: standard input is empty, and standard output goes to standard error, which Baton logs.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
+import { closeSync, constants, createReadStream, openSync, writeSync } from "node:fs";
+import { Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { Console } from "node:console";
 
@@ -102,11 +106,51 @@ export function serve(
   agent: ((run: Run) => Output | Promise<Output>) | null,
   options: { description?: string; tools?: Tool[] } = {},
 ): void {
-  globalThis.console = new Console(process.stderr); // standard output is for messages
-  const connection = new Connection(agent, options.description ?? "", options.tools ?? []);
-  createInterface({ input: process.stdin, crlfDelay: Infinity })
+  const { input, write } = pipes();
+  globalThis.console = new Console(process.stderr);
+  const connection = new Connection(agent, options.description ?? "", options.tools ?? [], write);
+  createInterface({ input, crlfDelay: Infinity })
     .on("line", line => line.trim() && connection.take(JSON.parse(line)))
     .on("close", () => process.exit(0));
+}
+
+/**
+ * Returns the pipes to Baton, and puts others in their places: nothing that the program or its children read or print is a message.
+ * Where the system does not open its own files once more, only what JavaScript prints is redirected.
+ */
+function pipes(): { input: NodeJS.ReadableStream; write: (line: string) => void } {
+  const own = (fd: number, flags: number) =>
+    openSync(process.platform === "linux" ? `/proc/self/fd/${fd}` : `/dev/fd/${fd}`, flags);
+  const opened: number[] = [];
+  try {
+    opened.push(own(0, constants.O_RDONLY), own(1, constants.O_WRONLY), own(2, constants.O_WRONLY | constants.O_APPEND));
+  } catch {
+    opened.forEach(closeSync);
+    const write = process.stdout.write.bind(process.stdout);
+    process.stdout.write = process.stderr.write.bind(process.stderr) as typeof process.stdout.write;
+    return { input: process.stdin, write: line => void write(line) };
+  }
+  const [input, output, errors] = opened;
+  closeSync(errors);
+  closeSync(0);
+  openSync("/dev/null", constants.O_RDONLY); // the lowest number that is free
+  closeSync(1);
+  own(2, constants.O_WRONLY | constants.O_APPEND);
+  return {
+    input: stream(input),
+    write: line => {
+      for (let rest = Buffer.from(line); rest.length > 0; ) rest = rest.subarray(writeSync(output, rest));
+    },
+  };
+}
+
+/** Returns a stream that reads a pipe without one of Node's few threads; other files need one. */
+function stream(fd: number): NodeJS.ReadableStream {
+  try {
+    return new Socket({ fd, readable: true, writable: false });
+  } catch {
+    return createReadStream("", { fd });
+  }
 }
 
 /** One run of the agent. Promises of its methods are rejected with a Halt once the run is over. */
@@ -173,12 +217,12 @@ export class Run {
     if (begun.scope === undefined) return begun.value;
     let value: T;
     try {
-      value = await this.#scope.run(begun.scope, fn);
+      value = JSON.parse(encode(resultOf(await this.#scope.run(begun.scope, fn))) ?? "null"); // as it is on replay
     } catch (err) {
       await this.#request("done", { scope: begun.scope, error: failure(err) }).catch(() => {});
       throw err;
     }
-    await this.#request("done", { scope: begun.scope, value: value ?? null });
+    await this.#request("done", { scope: begun.scope, value });
     return value;
   }
 
@@ -267,11 +311,30 @@ function whole(message: { kept: string }, delta: string): string {
 const over = () => new Halt("the run is over", "ended");
 
 function failure(err: unknown): NonNullable<Message["error"]> {
-  const message = err instanceof Error ? err.message : String(err);
+  let message = "The agent has thrown something without a text";
+  try {
+    message = String(err instanceof Error ? err.message : err);
+  } catch {}
   if (err instanceof BatonError) {
-    return { code: -32000, message, data: { code: err.code, retryable: err.retryable } };
+    return { code: -32000, message, data: { code: String(err.code), retryable: Boolean(err.retryable) } };
   }
   return { code: -32000, message };
+}
+
+/** Returns value as JSON. A number that JSON does not have is an error: null would mean something else. */
+function encode(value: unknown): string {
+  return JSON.stringify(value, (name, member) => {
+    if (typeof member !== "number" || Number.isFinite(member)) return member;
+    throw new TypeError(`${name || "the value"} is ${member}, which JSON does not have`);
+  });
+}
+
+/** Returns a function's result, null for none. */
+function resultOf(value: any): unknown {
+  if (typeof value?.next === "function" && (value[Symbol.iterator] || value[Symbol.asyncIterator])) {
+    throw new TypeError("a generator is no result: write pieces with run.text, and return the rest");
+  }
+  return value ?? null;
 }
 
 /** The pipes to Baton, and the open requests. */
@@ -279,11 +342,18 @@ class Connection {
   readonly #agent: ((run: Run) => Output | Promise<Output>) | null;
   readonly #description: string;
   readonly #tools: Map<string, Tool>;
+  readonly #write: (line: string) => void;
   readonly #waiting = new Map<string, (m: Message) => void>();
   readonly #atWork = new Map<number | string, AbortController>();
   #asked = 0;
 
-  constructor(agent: ((run: Run) => Output | Promise<Output>) | null, description: string, tools: Tool[]) {
+  constructor(
+    agent: ((run: Run) => Output | Promise<Output>) | null,
+    description: string,
+    tools: Tool[],
+    write: (line: string) => void,
+  ) {
+    this.#write = write;
     this.#agent = agent;
     this.#description = description;
     this.#tools = new Map(tools.map(t => [t.name, t]));
@@ -311,20 +381,23 @@ class Connection {
   async #work(id: number | string, fn: (signal: AbortSignal) => unknown): Promise<void> {
     const controller = new AbortController();
     this.#atWork.set(id, controller);
-    let answer: Message;
+    let answer: string;
     try {
-      answer = { id, result: (await fn(controller.signal)) ?? null };
+      answer = line({ id, result: resultOf(await fn(controller.signal)) });
     } catch (err) {
-      if (!(err instanceof BatonError)) console.error(err);
-      answer = { id, error: failure(err) };
+      try {
+        if (!(err instanceof BatonError)) console.error(err);
+      } catch {}
+      answer = line({ id, error: failure(err) });
     }
     this.#atWork.delete(id);
-    this.send(answer);
+    this.#write(answer);
   }
 
   ask(signal: AbortSignal, method: string, params: object): Promise<any> {
     const id = `b${++this.#asked}`;
     return new Promise((resolve, reject) => {
+      const asked = line({ id, method, params }); // rejects what is no JSON
       const stop = () => {
         this.#waiting.delete(id);
         reject(over());
@@ -338,11 +411,13 @@ class Connection {
         const Kind = halts.includes(code) ? Halt : BatonError;
         reject(new Kind(m.error.message, code, retryable));
       });
-      this.send({ id, method, params });
+      this.#write(asked);
     });
   }
 
   send(m: Message): void {
-    process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...m }) + "\n");
+    this.#write(line(m));
   }
 }
+
+const line = (m: Message) => encode({ jsonrpc: "2.0", ...m }) + "\n";

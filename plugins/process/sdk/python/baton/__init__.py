@@ -3,7 +3,7 @@
     import baton
 
     def score(run):
-        rows = run.do("load", load)             # done once, despite crashes
+        rows = run.do("load", load)             # recorded, and not done again after a crash
         run.text(f"{len(rows)} rows: ")         # streams
         out = run.tool("calculator", {"expression": "1 + 1"})
         if run.ask("Publish?")["payload"]["approved"]:
@@ -15,13 +15,18 @@
 Each run has its own thread. After a crash or a person's answer the function is replayed from its start with the same
 input. Wrap work that must not repeat in run.do, which returns its recorded value on replay; tool, tools, agent, ask, next
 and usage are recorded in the same way. So the function must make the same calls in the same order each time; threads need
-a run.branch each. Standard output is redirected to standard error, which Baton logs.
+a run.branch each. An agent, a tool and the function of a do can be async def; the methods of run block all the same.
+
+serve keeps the pipes to Baton to itself: standard input is empty, and standard output goes to standard error, which Baton logs.
 """
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import contextlib
 import contextvars
+import inspect
 import json
 import os
 import queue
@@ -74,9 +79,15 @@ def serve(agent: Optional[Callable[[Run], Any]] = None, *, description: str = ""
           tools: Sequence[Callable[[Dict[str, Any]], Any]] = ()) -> None:
     """Serves an agent and tools until Baton closes standard input. The agent is a function of a Run that returns its
     output: a text, a dict like Baton's WorkerAgentOutput, or None. Call serve once, at the end of the program."""
+    lines = os.fdopen(os.dup(0), "rb")
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
-    os.dup2(2, 1)  # printed text is not a message
-    _Connection(agent, description, {getattr(fn, "tool")["name"]: fn for fn in tools}, out).read(sys.stdin.buffer)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)  # what the agent and its children read is not a message
+    os.close(null)
+    os.dup2(2, 1)  # nor is what they print
+    _Connection(agent, description, {getattr(fn, "tool")["name"]: fn for fn in tools}, out).read(lines)
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
     os._exit(0)  # threads of runs can still be running
 
 
@@ -135,7 +146,7 @@ class Run:
             return begun.get("value")
         token = _scope.set(begun["scope"])
         try:
-            value = fn()
+            value = json.loads(_encode(_result(fn())))
         except BaseException as err:
             with contextlib.suppress(Error, Ended, Waiting):
                 self._request("done", scope=begun["scope"], error=_failure(err))
@@ -143,7 +154,7 @@ class Run:
         finally:
             _scope.reset(token)
         self._request("done", scope=begun["scope"], value=value)
-        return json.loads(json.dumps(value))
+        return value
 
     @contextlib.contextmanager
     def branch(self, key: str) -> Iterator[None]:
@@ -260,19 +271,28 @@ class _Connection:
         return hello
 
     def _start(self, m, fn):
-        threading.Thread(target=self._answer, args=(m, fn), daemon=True).start()
+        try:
+            threading.Thread(target=self._answer, args=(m, fn), daemon=True).start()
+        except RuntimeError as err:  # too many threads
+            self._fail(m, err)
 
     def _answer(self, m, fn):
         try:
-            answer = {"id": m["id"], "result": fn()}
-            json.dumps(answer, allow_nan=False)
+            self._end(m, {"result": _result(fn())})
         except BaseException as err:
             if not isinstance(err, (Error, Waiting, Ended)):
-                traceback.print_exc()
-            answer = {"id": m["id"], "error": _failure(err)}
+                with contextlib.suppress(Exception):
+                    traceback.print_exc()
+            self._fail(m, err)
+
+    def _fail(self, m, err):
+        self._end(m, {"error": _failure(err)})
+
+    def _end(self, m, answer):
+        line = _line({"id": m["id"], **answer})  # before anything that cannot be taken back
         with self._lock:
             self._runs.pop(m["id"], None)
-        self.send(answer)
+        self._write(line)
 
     def _cancel(self, request):
         with self._lock:
@@ -293,7 +313,7 @@ class _Connection:
             self._waiting[key] = (run, answer)
         try:
             self.send({"id": key, "method": method, "params": params})
-        except (TypeError, ValueError):  # invalid JSON is not sent
+        except BaseException:  # invalid JSON is not sent
             with self._lock:
                 self._waiting.pop(key, None)
             raise
@@ -311,16 +331,45 @@ class _Connection:
         raise Error(m["error"]["message"], code, data.get("retryable", False))
 
     def send(self, message):
-        # JSON has no NaN: a ValueError is better than a line that Baton ignores
-        line = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        line = line.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair is not a character
+        self._write(_line(message))
+
+    def _write(self, line):
         with self._lock:
-            self._out.write(line + "\n")
+            self._out.write(line)
             self._out.flush()
 
 
+def _line(message):
+    return _encode({"jsonrpc": "2.0", **message}) + "\n"
+
+
+def _encode(value):
+    # JSON has no NaN: a ValueError is better than a line that Baton refuses
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair is not a character
+
+
+def _result(value):
+    """Returns a function's result, that of a coroutine once it has ended."""
+    if inspect.iscoroutine(value):
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            value = asyncio.run(value)
+        else:  # of an agent that is a coroutine itself, whose loop waits
+            with concurrent.futures.ThreadPoolExecutor(1) as thread:
+                value = thread.submit(contextvars.copy_context().run, asyncio.run, value).result()
+    if inspect.isgenerator(value) or inspect.isasyncgen(value):
+        raise TypeError("a generator is no result: write pieces with run.text, and return the rest")
+    return value
+
+
 def _failure(err):
-    failure = {"code": -32000, "message": str(err) or type(err).__name__}
+    try:
+        message = str(err)
+    except Exception:
+        message = ""
+    failure = {"code": -32000, "message": message or type(err).__name__}
     if isinstance(err, (Error, Waiting, Ended)):
-        failure["data"] = {"code": err.code, "retryable": err.retryable}
+        failure["data"] = {"code": str(err.code), "retryable": bool(err.retryable)}
     return failure

@@ -148,7 +148,7 @@ export declare class Run {
 /** The pipes to Baton, and the open requests. */
 declare class Connection {
     #private;
-    constructor(agent: ((run: Run) => Output | Promise<Output>) | null, description: string, tools: Tool[]);
+    constructor(agent: ((run: Run) => Output | Promise<Output>) | null, description: string, tools: Tool[], write: (line: string) => void);
     take(m: Message): void;
     ask(signal: AbortSignal, method: string, params: object): Promise<any>;
     send(m: Message): void;

@@ -5,7 +5,7 @@
  *     import { serve } from "./baton.ts";
  *
  *     serve(async run => {
- *       const rows = await run.do("load", load);          // done once, despite crashes
+ *       const rows = await run.do("load", load);          // recorded, and not done again after a crash
  *       run.text(`${rows.length} rows: `);                // streams
  *       const out = await run.tool("calculator", { expression: "1 + 1" });
  *       const { payload } = await run.ask("Publish?");
@@ -15,9 +15,13 @@
  * After a crash or a person's answer the function is replayed from its start with the same input. Wrap work that must not
  * repeat in run.do, which returns its recorded value on replay; tool, tools, agent, ask, next and usage are recorded in the
  * same way. So the function must make the same calls in the same order each time; concurrent calls need a run.branch each,
- * or run.tools. console.log writes to standard error, which Baton logs.
+ * or run.tools.
+ *
+ * serve keeps the pipes to Baton to itself: standard input is empty, and standard output goes to standard error, which Baton logs.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
+import { closeSync, constants, createReadStream, openSync, writeSync } from "node:fs";
+import { Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { Console } from "node:console";
 /** An error whose text clients see; the text of other errors is only logged. */
@@ -38,11 +42,51 @@ const window = 256 * 1024; // characters written before waiting for Baton to han
 const halts = ["waiting", "cancelled", "stopping", "ended"];
 /** Serves an agent, tools, or both, until Baton closes standard input. Call it once. */
 export function serve(agent, options = {}) {
-    globalThis.console = new Console(process.stderr); // standard output is for messages
-    const connection = new Connection(agent, options.description ?? "", options.tools ?? []);
-    createInterface({ input: process.stdin, crlfDelay: Infinity })
+    const { input, write } = pipes();
+    globalThis.console = new Console(process.stderr);
+    const connection = new Connection(agent, options.description ?? "", options.tools ?? [], write);
+    createInterface({ input, crlfDelay: Infinity })
         .on("line", line => line.trim() && connection.take(JSON.parse(line)))
         .on("close", () => process.exit(0));
+}
+/**
+ * Returns the pipes to Baton, and puts others in their places: nothing that the program or its children read or print is a message.
+ * Where the system does not open its own files once more, only what JavaScript prints is redirected.
+ */
+function pipes() {
+    const own = (fd, flags) => openSync(process.platform === "linux" ? `/proc/self/fd/${fd}` : `/dev/fd/${fd}`, flags);
+    const opened = [];
+    try {
+        opened.push(own(0, constants.O_RDONLY), own(1, constants.O_WRONLY), own(2, constants.O_WRONLY | constants.O_APPEND));
+    }
+    catch {
+        opened.forEach(closeSync);
+        const write = process.stdout.write.bind(process.stdout);
+        process.stdout.write = process.stderr.write.bind(process.stderr);
+        return { input: process.stdin, write: line => void write(line) };
+    }
+    const [input, output, errors] = opened;
+    closeSync(errors);
+    closeSync(0);
+    openSync("/dev/null", constants.O_RDONLY); // the lowest number that is free
+    closeSync(1);
+    own(2, constants.O_WRONLY | constants.O_APPEND);
+    return {
+        input: stream(input),
+        write: line => {
+            for (let rest = Buffer.from(line); rest.length > 0;)
+                rest = rest.subarray(writeSync(output, rest));
+        },
+    };
+}
+/** Returns a stream that reads a pipe without one of Node's few threads; other files need one. */
+function stream(fd) {
+    try {
+        return new Socket({ fd, readable: true, writable: false });
+    }
+    catch {
+        return createReadStream("", { fd });
+    }
 }
 /** One run of the agent. Promises of its methods are rejected with a Halt once the run is over. */
 export class Run {
@@ -100,13 +144,13 @@ export class Run {
             return begun.value;
         let value;
         try {
-            value = await this.#scope.run(begun.scope, fn);
+            value = JSON.parse(encode(resultOf(await this.#scope.run(begun.scope, fn))) ?? "null"); // as it is on replay
         }
         catch (err) {
             await this.#request("done", { scope: begun.scope, error: failure(err) }).catch(() => { });
             throw err;
         }
-        await this.#request("done", { scope: begun.scope, value: value ?? null });
+        await this.#request("done", { scope: begun.scope, value });
         return value;
     }
     /** Calls fn with separate records, for concurrent work; the key must be the same on replay. */
@@ -183,21 +227,42 @@ function whole(message, delta) {
 }
 const over = () => new Halt("the run is over", "ended");
 function failure(err) {
-    const message = err instanceof Error ? err.message : String(err);
+    let message = "The agent has thrown something without a text";
+    try {
+        message = String(err instanceof Error ? err.message : err);
+    }
+    catch { }
     if (err instanceof BatonError) {
-        return { code: -32000, message, data: { code: err.code, retryable: err.retryable } };
+        return { code: -32000, message, data: { code: String(err.code), retryable: Boolean(err.retryable) } };
     }
     return { code: -32000, message };
+}
+/** Returns value as JSON. A number that JSON does not have is an error: null would mean something else. */
+function encode(value) {
+    return JSON.stringify(value, (name, member) => {
+        if (typeof member !== "number" || Number.isFinite(member))
+            return member;
+        throw new TypeError(`${name || "the value"} is ${member}, which JSON does not have`);
+    });
+}
+/** Returns a function's result, null for none. */
+function resultOf(value) {
+    if (typeof value?.next === "function" && (value[Symbol.iterator] || value[Symbol.asyncIterator])) {
+        throw new TypeError("a generator is no result: write pieces with run.text, and return the rest");
+    }
+    return value ?? null;
 }
 /** The pipes to Baton, and the open requests. */
 class Connection {
     #agent;
     #description;
     #tools;
+    #write;
     #waiting = new Map();
     #atWork = new Map();
     #asked = 0;
-    constructor(agent, description, tools) {
+    constructor(agent, description, tools, write) {
+        this.#write = write;
         this.#agent = agent;
         this.#description = description;
         this.#tools = new Map(tools.map(t => [t.name, t]));
@@ -230,19 +295,23 @@ class Connection {
         this.#atWork.set(id, controller);
         let answer;
         try {
-            answer = { id, result: (await fn(controller.signal)) ?? null };
+            answer = line({ id, result: resultOf(await fn(controller.signal)) });
         }
         catch (err) {
-            if (!(err instanceof BatonError))
-                console.error(err);
-            answer = { id, error: failure(err) };
+            try {
+                if (!(err instanceof BatonError))
+                    console.error(err);
+            }
+            catch { }
+            answer = line({ id, error: failure(err) });
         }
         this.#atWork.delete(id);
-        this.send(answer);
+        this.#write(answer);
     }
     ask(signal, method, params) {
         const id = `b${++this.#asked}`;
         return new Promise((resolve, reject) => {
+            const asked = line({ id, method, params }); // rejects what is no JSON
             const stop = () => {
                 this.#waiting.delete(id);
                 reject(over());
@@ -257,10 +326,11 @@ class Connection {
                 const Kind = halts.includes(code) ? Halt : BatonError;
                 reject(new Kind(m.error.message, code, retryable));
             });
-            this.send({ id, method, params });
+            this.#write(asked);
         });
     }
     send(m) {
-        process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...m }) + "\n");
+        this.#write(line(m));
     }
 }
+const line = (m) => encode({ jsonrpc: "2.0", ...m }) + "\n";
