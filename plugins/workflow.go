@@ -79,7 +79,10 @@ func (w Workflow) checkAcyclic() error {
 //	                 "COMPLETED" or "SKIPPED"
 //	<id>             the same with the status of the output: "success", "partial_success" or "skipped"
 //
-// Any other name in an expression is an error at the server's start; members of state and outputs are not checked.
+// Any other name in an expression is an error at the server's start; members of state and outputs are not checked. ${NAME}
+// is the value of an environment variable, which the definition does not show.
+//
+// Integers are exact. An evaluation that makes more than 16 MiB of data or takes more than 10 million steps fails.
 type Node struct {
 	ID    string   // unique in the workflow, a Go identifier ([A-Za-z_][A-Za-z0-9_]*), so that expressions can name it
 	Agent string   // the agent to run, or

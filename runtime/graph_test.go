@@ -50,19 +50,59 @@ func TestExpressionsAreCheckedAtStart(t *testing.T) {
 	}
 }
 
-func TestConditionThatIsNotABooleanFailsTheRun(t *testing.T) {
-	b := open(t, runtime.Config{}, answering("worker", strings.ToUpper), plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
-		{ID: "a", Agent: "worker", When: `state.flag`},
-	}})
-	for state, want := range map[string]string{`{"flag":7}`: "bad_condition", `{"flag":true}`: ""} {
-		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{WorkflowID: "flow", Messages: user("x"), State: []byte(state)})
+func TestExpressions_FailTheirRun(t *testing.T) {
+	bad := func(name, when, input string) plugins.Workflow {
+		return plugins.Workflow{Name: name, Nodes: []plugins.Node{{ID: "a", Agent: "worker", When: when, Input: input}}}
+	}
+	b := open(t, runtime.Config{}, answering("worker", strings.ToUpper),
+		bad("flag", `state.flag`, ""), bad("bytes", "", `replace(query, "x", state.text)`), bad("steps", `all(1..1000000, count(1..100, # > 0) > 0)`, ""), bad("value", "", `{"out": int(state.text)}`), bad("encoded", "", `1 / 0`))
+	for _, test := range []struct{ workflow, flag, code string }{
+		{"flag", `true`, ""}, {"flag", `null`, ""}, {"flag", `7`, "bad_condition"}, {"steps", `1`, "bad_condition"}, {"bytes", `1`, "bad_input"}, {"value", `1`, "bad_input"}, {"encoded", `1`, "bad_input"},
+	} {
+		s, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+			WorkflowID: test.workflow, Messages: user(strings.Repeat("x", 1000)), State: []byte(`{"flag":` + test.flag + `,"text":"` + strings.Repeat("y", 20_000) + `"}`),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		run := b.wait(s.RunID, runtime.Failed, runtime.Completed)
-		if want == "" != (run.Error == nil) || run.Error != nil && run.Error.Code != want {
-			t.Errorf("%s: %+v", state, run.Error)
+		if test.code == "" != (run.Error == nil) || run.Error != nil && (run.Error.Code != test.code || strings.Contains(run.Error.Message, "yyy")) {
+			t.Errorf("%s: %+v", test.workflow, run.Error)
 		}
+	}
+}
+
+// A person approves the id that the tool gets.
+func TestExpressions_KeepIntegers(t *testing.T) {
+	t.Setenv("BATON_TEST_SECRET", "s3cr3t")
+	args := make(chan string, 1)
+	pay := tool{plugins.Info{Name: "pay"}, func(_ context.Context, c *plugins.Call) (agui.ToolOutput, error) {
+		args <- string(c.Args)
+		return agui.ToolOutput{ResultSummary: "paid"}, nil
+	}}
+	b := open(t, runtime.Config{}, pay, plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
+		{ID: "a", Tool: "pay", Approval: true, When: `state.id == 9007199254740993 and "${BATON_TEST_SECRET}" != query`, Input: `{"id": state.id, "text": string(state.n)}`},
+	}})
+	s, err := b.StartRun(t.Context(), local, runtime.StartRequest{WorkflowID: "flow", Messages: user("x"), State: []byte(`{"id":9007199254740993,"n":1234567}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Waiting)
+	const want = `{"id":9007199254740993,"text":"1234567"}`
+	asked, err := b.Interrupts(t.Context(), local, s.RunID)
+	if err != nil || len(asked) != 1 || !strings.Contains(fmt.Sprintf("%+s", asked[0].Metadata), want) {
+		t.Fatalf("%v, the approval shows %+s", err, asked)
+	}
+	if _, err := b.Resume(t.Context(), local, s.RunID, []agui.ResumeEntry{{InterruptID: asked[0].ID, Status: "resolved", Payload: []byte(`{"approved":true}`)}}); err != nil {
+		t.Fatal(err)
+	}
+	run := b.wait(s.RunID, runtime.Completed)
+	if got := <-args; got != want {
+		t.Errorf("the tool gets %s, want %s", got, want)
+	}
+	definition, err := b.Workflow(t.Context(), local, run.ID)
+	if text := fmt.Sprintf("%+v", definition); err != nil || !strings.Contains(text, "${BATON_TEST_SECRET}") || strings.Contains(text, "s3cr3t") {
+		t.Errorf("%v, the definition is %s", err, text)
 	}
 }
 

@@ -389,7 +389,7 @@ func (p *patcher) test(root *value, path []string, want []byte) error {
 	return err
 }
 
-// same reports whether two values are equal to clients, for which numbers are float64.
+// same reports whether two values are equal. Integers are compared exactly, other numbers as float64.
 func (p *patcher) same(a, b *value) (bool, error) {
 	if a.in == nil && b.in == nil {
 		if err := p.spend(min(len(a.raw), len(b.raw))); err != nil || bytes.Equal(a.raw, b.raw) {
@@ -400,9 +400,7 @@ func (p *patcher) same(a, b *value) (bool, error) {
 		return false, nil
 	}
 	if !isObject(a.raw) && !isArray(a.raw) {
-		var x, y any
-		equal := bytes.Equal(a.raw, b.raw) || json.Unmarshal(a.raw, &x) == nil && json.Unmarshal(b.raw, &y) == nil && x == y
-		return equal, p.spend(len(a.raw) + len(b.raw))
+		return sameScalar(a.raw, b.raw), p.spend(len(a.raw) + len(b.raw))
 	}
 	for _, v := range []*value{a, b} {
 		if err := p.open(v); err != nil {
@@ -468,4 +466,19 @@ func depth(raw []byte) (most int) {
 		}
 	}
 	return most
+}
+
+func sameScalar(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	if isInteger(a) && isInteger(b) { // JSON has one form for each, and -0
+		return string(a) == "-0" && string(b) == "0" || string(a) == "0" && string(b) == "-0"
+	}
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && x == y
+}
+
+func isInteger(number []byte) bool {
+	return (number[0] == '-' || number[0] >= '0' && number[0] <= '9') && !bytes.ContainsAny(number, ".eE")
 }

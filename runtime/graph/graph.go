@@ -6,15 +6,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 
-	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/types"
-	"github.com/expr-lang/expr/vm"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/expression"
 )
 
 // Set is a registry's compiled workflows and tool schemas.
@@ -32,7 +32,7 @@ type Graph struct {
 // Node is one node of a graph.
 type Node struct {
 	plugins.Node
-	when, input *vm.Program // nil if empty
+	when, input *expression.Program // nil if empty
 }
 
 // Compile compiles a registry's workflows and tool schemas.
@@ -158,10 +158,10 @@ func compileWorkflow(w plugins.Workflow, outputs Outputs) (*Graph, error) {
 	for _, n := range w.Nodes {
 		node := &Node{Node: n}
 		scope := ScopeOf(w, n.ID, outputs)
-		if node.when, err = scope.compile(n.When, expr.AsBool()); err != nil {
+		if node.when, err = scope.compile(n.When, true); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: when: %w", w.Name, n.ID, err)
 		}
-		if node.input, err = scope.compile(n.Input); err != nil {
+		if node.input, err = scope.compile(n.Input, false); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: input: %w", w.Name, n.ID, err)
 		}
 		g.Nodes = append(g.Nodes, node)
@@ -170,7 +170,7 @@ func compileWorkflow(w plugins.Workflow, outputs Outputs) (*Graph, error) {
 }
 
 // Names are the names available to a node's expressions.
-type Names struct{ env expr.Option }
+type Names struct{ all types.Map }
 
 // ScopeOf returns the names available to the expressions of a workflow's node. outputs can be nil.
 func ScopeOf(w plugins.Workflow, node string, outputs Outputs) Names {
@@ -182,26 +182,26 @@ func ScopeOf(w plugins.Workflow, node string, outputs Outputs) Names {
 			}
 		}
 	}
-	return Names{expr.Env(scopeTypes(typed))}
+	return Names{scopeTypes(typed)}
 }
 
 // CheckWhen checks a condition.
 func (n Names) CheckWhen(code string) error {
-	_, err := n.compile(code, expr.AsBool())
+	_, err := n.compile(code, true)
 	return err
 }
 
 // CheckInput checks an input mapping.
 func (n Names) CheckInput(code string) error {
-	_, err := n.compile(code)
+	_, err := n.compile(code, false)
 	return err
 }
 
-func (n Names) compile(code string, opts ...expr.Option) (*vm.Program, error) {
+func (n Names) compile(code string, condition bool) (*expression.Program, error) {
 	if code == "" {
 		return nil, nil
 	}
-	return expr.Compile(code, append(opts, n.env)...)
+	return expression.Compile(code, n.all, condition, os.LookupEnv)
 }
 
 // before returns the nodes that have ended when a node starts: its needs and theirs, recursively.

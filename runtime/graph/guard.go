@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 
-	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/types"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/expression"
 )
 
 // guardNames are the variables of a guard's expression.
@@ -20,15 +21,14 @@ var guardNames = types.Map{
 // Guard compiles the expression of a guard. It allows with true, refuses with false or a text, which is the reason, and
 // decides anything with a mapping that has the members of a [plugins.Verdict]. Any other value is an error of the verdict.
 func Guard(code string) (func(context.Context, plugins.Subject) (plugins.Verdict, error), error) {
-	program, err := expr.Compile(code, expr.Env(guardNames))
+	program, err := expression.Compile(code, guardNames, false, os.LookupEnv)
 	if err != nil {
 		return nil, err
 	}
 	return func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
-		var args, result any
-		_ = json.Unmarshal(s.Args, &args)
-		_ = json.Unmarshal(s.Result, &result)
-		v, err := expr.Run(program, map[string]any{
+		args, _ := expression.Decode(s.Args) // nil if there are none
+		result, _ := expression.Decode(s.Result)
+		v, err := program.Run(map[string]any{
 			"on": s.On, "input": s.Input, "tool": s.Tool, "args": args, "output": s.Output, "result": result,
 			"user": s.User, "project": s.Project,
 		})
@@ -45,7 +45,7 @@ func Guard(code string) (func(context.Context, plugins.Subject) (plugins.Verdict
 			return plugins.Verdict{Verdict: plugins.Refuse, Reason: v}, nil
 		case map[string]any:
 			var verdict plugins.Verdict
-			raw, err := json.Marshal(v)
+			raw, err := expression.Encode(v)
 			if err == nil {
 				err = json.Unmarshal(raw, &verdict)
 			}

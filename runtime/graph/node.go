@@ -7,12 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/expr-lang/expr"
-
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/expression"
 )
 
 // Worker returns the name that the node's events carry as their agent.
@@ -47,11 +46,11 @@ func (n *Node) Runs(env func() map[string]any, nodes map[string]*data.Node) (boo
 	if n.when == nil {
 		return true, nil
 	}
-	yes, err := expr.Run(n.when, env())
+	yes, err := n.when.True(env())
 	if err != nil {
 		return false, &plugins.Error{Code: "bad_condition", Message: fmt.Sprintf("Node %s: the condition failed: %s", n.ID, firstLine(err))}
 	}
-	return yes.(bool), nil
+	return yes, nil
 }
 
 func firstLine(err error) string {
@@ -61,8 +60,8 @@ func firstLine(err error) string {
 
 // Scope returns the variables of expressions.
 func Scope(query string, state json.RawMessage, nodes map[string]*data.Node) map[string]any {
-	var st any
-	if json.Unmarshal(state, &st) != nil || st == nil {
+	st, err := expression.Decode(state)
+	if err != nil || st == nil {
 		st = map[string]any{}
 	}
 	seen, scope := make(map[string]any, len(nodes)), make(map[string]any, len(nodes)+3)
@@ -70,9 +69,8 @@ func Scope(query string, state json.RawMessage, nodes map[string]*data.Node) map
 		if n.Status != data.Completed && n.Status != data.Skipped {
 			continue
 		}
-		var out any
 		answer := Answer(n.Output)
-		_ = json.Unmarshal(Result(n.Output), &out)
+		out, _ := expression.Decode(Result(n.Output)) // nil if there is none
 		seen[id] = map[string]any{"status": string(n.Status), "answer": answer, "output": out}
 		scope[id] = map[string]any{"status": outputStatus(n), "answer": answer, "output": out}
 	}
@@ -148,16 +146,16 @@ func (n *Node) Query(run string, env func() map[string]any, nodes map[string]*da
 		}
 		return strings.Join(parts, "\n\n"), nil
 	}
-	v, err := expr.Run(n.input, env())
-	if err != nil {
-		return "", &plugins.Error{Code: "bad_input", Message: fmt.Sprintf("Node %s: the input mapping failed: %s", n.ID, firstLine(err))}
-	}
+	v, err := n.input.Run(env())
 	if s, ok := v.(string); ok {
 		return s, nil
 	}
-	b, err := data.JSON(v)
-	if err != nil {
-		return "", &plugins.Error{Code: "bad_input", Message: fmt.Sprintf("Node %s: the input mapping gave no JSON value", n.ID)}
+	var raw json.RawMessage
+	if err == nil {
+		raw, err = expression.Encode(v)
 	}
-	return string(b), nil
+	if err != nil {
+		return "", &plugins.Error{Code: "bad_input", Message: fmt.Sprintf("Node %s: the input mapping failed: %s", n.ID, firstLine(err))}
+	}
+	return string(raw), nil
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/batonrun/baton/runtime/expression"
 )
 
 // Limits of schema parts that cost more than their size.
@@ -279,7 +281,7 @@ func (s *Schema) compile(text string) (jsonschema.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	size := instructions(parsed)
+	size := expression.Instructions(parsed)
 	left := &s.left
 	if s.root == nil {
 		left = &s.room.instructions
@@ -292,19 +294,4 @@ func (s *Schema) compile(text string) (jsonschema.Regexp, error) {
 		return nil, err
 	}
 	return &pattern{re, s, size}, nil
-}
-
-// instructions estimates the compiled size of a regular expression. Parse limits repetitions to 1000.
-func instructions(re *syntax.Regexp) int {
-	n := 1 + len(re.Rune)/elementsOfStep
-	if re.Op == syntax.OpLiteral {
-		n = len(re.Rune)
-	}
-	for _, sub := range re.Sub {
-		n += instructions(sub)
-	}
-	if re.Op == syntax.OpRepeat {
-		n *= max(re.Max, re.Min, 1)
-	}
-	return n
 }

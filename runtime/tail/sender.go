@@ -123,6 +123,13 @@ func equalJSON(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
-	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+	decode := func(raw json.RawMessage) (v any, err error) {
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.UseNumber() // large integers differ, which are equal as float64
+		err = d.Decode(&v)
+		return v, err
+	}
+	x, errX := decode(a)
+	y, errY := decode(b)
+	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -58,7 +59,9 @@ func (m *Model) shape(c *wire.Conversation, _ wire.Caps) any {
 	m.think(c, r)
 	tools(c, r)
 	var schema any
-	if json.Unmarshal(c.Schema, &schema) == nil {
+	in := json.NewDecoder(bytes.NewReader(c.Schema))
+	in.UseNumber() // large integers keep their digits
+	if in.Decode(&schema) == nil {
 		closeObjects(schema)
 		r.OutputConfig["format"] = object{"type": "json_schema", "schema": schema}
 	}
