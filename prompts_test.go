@@ -524,7 +524,7 @@ func TestPrompts_TakeFewBytes(t *testing.T) {
 					return a.sql(`SELECT sum(pgsize - unused) FROM dbstat WHERE name ` + where)
 				}
 				// The rows, as pages count also what a table without rows has.
-				return a.sql(`SELECT sum((xpath('/row/s/text()', query_to_xml(format('SELECT COALESCE(sum(pg_column_size(t) + 4), 0) AS s FROM ONLY %I t', relname), false, true, '')))[1]::text::bigint)::bigint FROM pg_stat_user_tables WHERE schemaname = current_schema() AND relname ` + where)
+				return a.sql(`SELECT sum((xpath('/row/s/text()', query_to_xml(format('SELECT COALESCE(sum(pg_column_size(t) + 4), 0) AS s FROM ONLY %I t', relname), false, true, '')))[1]::text::bigint)::bigint FROM pg_stat_user_tables WHERE schemaname = 'baton' AND relname ` + where)
 			}
 			prompts, others := size(`LIKE '%prompt%'`), size(`NOT LIKE '%prompt%'`)
 			a.Logf("prompts take %d bytes beside %d: %.1f %%", prompts, others, 100*float64(prompts)/float64(others))

@@ -1,10 +1,41 @@
 package cmd_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 )
+
+// Most PostgreSQL servers have no TLS, which the driver demands unless the URL says otherwise.
+func TestDocs_DatabaseURLsHaveSSLMode(t *testing.T) {
+	files := []string{"../README.md"}
+	if err := filepath.WalkDir("../docs", func(path string, e fs.DirEntry, err error) error {
+		files = append(files, path)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	address, found := regexp.MustCompile(`postgres://[\w$][^\s'"`+"`"+`]*`), 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, syscall.EISDIR) {
+			t.Fatal(err)
+		}
+		for _, url := range address.FindAllString(string(text), -1) {
+			if found++; !strings.Contains(url, "sslmode=") {
+				t.Errorf("%s: %s has no sslmode", file, url)
+			}
+		}
+	}
+	if found < 8 {
+		t.Errorf("found %d URLs", found)
+	}
+}
 
 func TestDocs_ExamplesHaveNoErrors(t *testing.T) {
 	text, err := os.ReadFile("../docs/agents.md")

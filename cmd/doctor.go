@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -162,14 +161,12 @@ func (d *doctor) database(ctx context.Context, cfg config.Config) (server string
 	name := databaseName(cfg.Database)
 	r, err := storage.Inspect(ctx, storage.Config{URL: cfg.Database, Timeout: 10 * time.Second})
 	switch {
-	case errors.Is(err, storage.ErrSchema):
-		d.fault("database", "%s has the schema of a newer Baton: %v. Use that version.", name, err)
 	case err != nil:
 		d.fault("database", "%s cannot be used: %s.", name, withCure(err))
 	case !r.Exists:
 		d.ok("database", "%s does not exist yet; the first start creates it.", name)
 	case r.Schema == 0:
-		d.ok("database", "%s is reachable (%s) and empty; the first start creates its tables.", name, r.Software)
+		d.ok("database", "%s is reachable (%s) and has no tables of Baton; the first start creates them.", name, r.Software)
 	case r.Schema < r.Wanted:
 		d.note("database", "%s is reachable (%s); the next start migrates its schema from version %d to %d. Back it up first: baton backup.", name, r.Software, r.Schema, r.Wanted)
 	case r.Schema > r.Wanted:

@@ -156,7 +156,7 @@ const hotUpdates = `SELECT round(COALESCE(100.0 * sum(n_tup_hot_upd) / NULLIF(su
 func (m *meter) rows(b *testing.B) int64 {
 	b.Helper()
 	if m.postgres {
-		return m.number(b, "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname NOT LIKE 'event%'")
+		return m.number(b, "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'baton'::regnamespace AND relname NOT LIKE 'event%'")
 	}
 	return m.number(b, "SELECT sum(pgsize) FROM dbstat WHERE name NOT LIKE '%event%' AND aggregate = TRUE")
 }

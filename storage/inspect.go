@@ -84,7 +84,7 @@ func Inspect(ctx context.Context, cfg Config) (r Report, err error) {
 	}
 	r.Exists = true
 	err = checkSchema(ctx, d, pool)
-	if errors.Is(err, ErrSchema) && !errors.Is(err, errNewerSchema) {
+	if errors.Is(err, ErrSchema) && !errors.Is(err, errOtherSchema) {
 		err = nil
 	}
 	if v, readErr := one(ctx, pool, scalar[int64], selectVersion); readErr == nil {

@@ -185,7 +185,7 @@ func TestMistypedPathCreatesNothing(t *testing.T) {
 	}
 }
 
-func TestNewerSchemaIsRefused(t *testing.T) {
+func TestOpen_RefusesSchemaOfAnotherBaton(t *testing.T) {
 	for name, url := range map[string]string{"sqlite": newSQLite(t), "postgres": postgrestest.New(t)} {
 		t.Run(name, func(t *testing.T) {
 			if err := storage.Migrate(t.Context(), storage.Config{URL: url}); err != nil {
@@ -198,15 +198,21 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 			if err := opened(t, storage.Config{URL: url, Serve: true, Migrate: true}); err != nil {
 				t.Errorf("a newer schema that suits this program: %v", err)
 			}
-			if _, err := connect(t, url).Exec("UPDATE schema_oldest SET oldest = 1000"); err != nil {
-				t.Fatal(err)
-			}
-			for what, err := range map[string]error{
-				"Migrate": storage.Migrate(t.Context(), storage.Config{URL: url}),
-				"Open":    opened(t, storage.Config{URL: url, Serve: true, Migrate: true}),
+			for _, made := range []struct{ by, want string }{
+				{"UPDATE schema_oldest SET oldest = 1000", "newer Baton"},
+				{"DROP TABLE schema_oldest", "a build before the first release"},
+				{"DELETE FROM schema_versions WHERE version_id = 1000", "a build before the first release"},
 			} {
-				if !errors.Is(err, storage.ErrSchema) || !strings.Contains(err.Error(), "newer Baton") {
-					t.Errorf("%s: %v, want ErrSchema", what, err)
+				if _, err := connect(t, url).Exec(made.by); err != nil {
+					t.Fatal(err)
+				}
+				for what, err := range map[string]error{
+					"Migrate": storage.Migrate(t.Context(), storage.Config{URL: url}),
+					"Open":    opened(t, storage.Config{URL: url, Serve: true, Migrate: true}),
+				} {
+					if !errors.Is(err, storage.ErrSchema) || !strings.Contains(err.Error(), made.want) {
+						t.Errorf("%s after %s: %v, want %q", what, made.by, err, made.want)
+					}
 				}
 			}
 		})

@@ -75,7 +75,7 @@ func migrate(ctx context.Context, cfg Config, d *dialect, w *watcher) error {
 	}
 	defer db.Close()
 	p := &pool{DB: db, d: d}
-	if err := checkSchema(ctx, d, p); !errors.Is(err, ErrSchema) || errors.Is(err, errNewerSchema) {
+	if err := checkSchema(ctx, d, p); !errors.Is(err, ErrSchema) || errors.Is(err, errOtherSchema) {
 		return err
 	}
 	if !d.single {
@@ -88,6 +88,9 @@ func migrate(ctx context.Context, cfg Config, d *dialect, w *watcher) error {
 			return err
 		}
 		defer release()
+		if err := prepareSchema(ctx, p); err != nil {
+			return err
+		}
 	}
 	options := []goose.ProviderOption{
 		goose.WithTableName(versionTable), goose.WithSlog(cfg.Log), goose.WithDisableGlobalRegistry(true),
@@ -105,6 +108,26 @@ func migrate(ctx context.Context, cfg Config, d *dialect, w *watcher) error {
 	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", d.explained(ctx, err))
+	}
+	return nil
+}
+
+const (
+	hasSchema = `
+SELECT current_schema() IS NOT NULL`
+
+	createSchema = `
+DO $$ BEGIN EXECUTE format('CREATE SCHEMA %I', (parse_ident(split_part(current_setting('search_path'), ',', 1)))[1]); END $$`
+)
+
+// prepareSchema creates the schema of Baton's tables, unless the search_path of the session has one that exists.
+func prepareSchema(ctx context.Context, p *pool) error {
+	exists, err := one(ctx, p, scalar[bool], hasSchema)
+	if err != nil || exists {
+		return err
+	}
+	if _, err := p.ExecContext(ctx, createSchema); err != nil {
+		return fmt.Errorf("create the schema of Baton's tables (the owner of the database can: CREATE SCHEMA baton AUTHORIZATION user): %w", p.failed(ctx, err))
 	}
 	return nil
 }
@@ -241,7 +264,8 @@ func (db *DB) Ping(ctx context.Context) error { return checkSchema(ctx, db.d, db
 var (
 	// ErrOlderSchema means that Migrate can upgrade the database. It wraps ErrSchema.
 	ErrOlderSchema = fmt.Errorf("%w: it must be migrated", ErrSchema)
-	errNewerSchema = fmt.Errorf("%w: it is of a newer Baton", ErrSchema)
+	// errOtherSchema means that this program can neither use nor migrate the database.
+	errOtherSchema = fmt.Errorf("%w, but that of another Baton", ErrSchema)
 )
 
 // checkSchema returns ErrSchema unless the database has the schema this program needs, or a newer one that suits it.
@@ -253,17 +277,20 @@ func checkSchema(ctx context.Context, d *dialect, q querier) error {
 		return fmt.Errorf("%w: it must be migrated: %w", ErrSchema, err)
 	case err != nil:
 		return fmt.Errorf("read the schema's version: %w", err)
-	case got < want:
-		return fmt.Errorf("%w from version %d to %d", ErrOlderSchema, got, want)
-	case got == want:
-		return nil
+	case got == 0: // the first migration has failed
+		return fmt.Errorf("%w: it must be migrated", ErrSchema)
 	}
 	oldest, err := one(ctx, q, scalar[int64], selectOldest)
-	if err != nil {
+	switch {
+	case isUndefinedTable(err):
+		return fmt.Errorf("%w: a build before the first release made it; start with a new database", errOtherSchema)
+	case err != nil:
 		return fmt.Errorf("read which programs may serve the database: %w", err)
+	case got < want:
+		return fmt.Errorf("%w from version %d to %d", ErrOlderSchema, got, want)
 	}
 	if oldest > want {
-		return fmt.Errorf("%w, with version %d; this one knows %d", errNewerSchema, got, want)
+		return fmt.Errorf("%w: a newer Baton made it, with version %d, and this one knows %d; use the newer one", errOtherSchema, got, want)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func TestMigrate_UpgradesTheSchema(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := db.Ping(t.Context()); !errors.Is(err, errNewerSchema) {
+		if err := db.Ping(t.Context()); !errors.Is(err, errOtherSchema) {
 			t.Errorf("the older program: %v", err)
 		}
 	})

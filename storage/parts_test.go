@@ -145,7 +145,7 @@ func TestServers_GoOnBesideADump(t *testing.T) {
 	}
 	defer dump.Rollback() //nolint:errcheck // it is over then
 	if _, err := dump.ExecContext(t.Context(), `DO $$ DECLARE name text;
-BEGIN FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP EXECUTE 'LOCK TABLE ' || name || ' IN ACCESS SHARE MODE'; END LOOP; END $$`); err != nil {
+BEGIN FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'baton' LOOP EXECUTE 'LOCK TABLE ' || name || ' IN ACCESS SHARE MODE'; END LOOP; END $$`); err != nil {
 		t.Fatal(err)
 	}
 	x := joins(t, Config{URL: url + "&lock_timeout=50", Lease: lease}, "x")

@@ -30,7 +30,7 @@ func TestOpen_RefusesAPooler(t *testing.T) {
 		t.Fatal(err)
 	}
 	const ignores = "ignore_startup_parameters = statement_timeout, lock_timeout, idle_in_transaction_session_timeout, tcp_user_timeout, default_transaction_read_only," +
-		" plan_cache_mode, enable_seqscan, enable_hashjoin, enable_mergejoin, jit\n"
+		" plan_cache_mode, enable_seqscan, enable_hashjoin, enable_mergejoin, jit, search_path\n"
 	for _, test := range []struct{ mode, database, more, want string }{
 		{"session", "", ignores, errPooled.Error()},
 		{"transaction", "connect_query='SET default_transaction_read_only = on'", ignores, errPooled.Error()}, // so only its sessions differ

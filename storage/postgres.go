@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -68,6 +69,9 @@ func openPostgres(cfg Config, m mode) (*sqlx.DB, error) {
 		"idle_in_transaction_session_timeout": millis(min(cfg.LockTimeout, wait)),
 		"tcp_user_timeout":                    millis(wait),
 		"timezone":                            "UTC",
+	}
+	if !strings.Contains(pc.Options, "search_path") {
+		set["search_path"] = "baton" // a schema of its own: an application may share the database
 	}
 	switch m {
 	case reading:

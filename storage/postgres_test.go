@@ -3,6 +3,8 @@ package storage_test
 import (
 	"errors"
 	"net/url"
+	"path"
+	"strings"
 	"testing"
 
 	"github.com/batonrun/baton/storage"
@@ -45,5 +47,48 @@ func TestErrSchemaMeansTheSchema(t *testing.T) {
 	}
 	if _, err := storage.Open(t.Context(), storage.Config{URL: storagetest.Postgres(t).NewDatabase(t)}); !errors.Is(err, storage.ErrSchema) {
 		t.Errorf("an empty database: %v, want ErrSchema", err)
+	}
+}
+
+// Baton's tables are in a schema of their own, because an application may have tables of the same names.
+func TestSchema_IsBatonsOwn(t *testing.T) {
+	database := storagetest.Postgres(t).NewDatabase(t)
+	execute(t, database, "CREATE TABLE public.threads (id int); CREATE TABLE public.schema_versions (version_id int); INSERT INTO public.schema_versions VALUES (7)")
+	tenant := "of_" + path.Base(strings.TrimSuffix(database, "?sslmode=disable"))
+	execute(t, database, "CREATE ROLE "+tenant+" LOGIN")
+	as := strings.Replace(database, "postgres@", tenant+"@", 1)
+	if err := storage.Migrate(t.Context(), storage.Config{URL: as}); err == nil || !strings.Contains(err.Error(), "CREATE SCHEMA baton AUTHORIZATION") {
+		t.Errorf("a user without rights: %v", err)
+	}
+	execute(t, database, "CREATE SCHEMA baton AUTHORIZATION "+tenant+"; CREATE SCHEMA shared AUTHORIZATION "+tenant)
+	tables := func(where string) (n int) {
+		t.Helper()
+		if err := connect(t, database).Get(&n, "SELECT count(*) FROM pg_tables WHERE "+where); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for query, schema := range map[string]string{
+		"": "baton", "&search_path=shared": "shared", "&search_path=Two": "two", "&options=-csearch_path%3Dthree": "three",
+	} {
+		user := as
+		if schema != "baton" && schema != "shared" { // which are there
+			user = database
+		}
+		for range 2 {
+			db, err := storage.Open(t.Context(), storage.Config{URL: user + query, Migrate: true})
+			if err != nil {
+				t.Fatalf("%s: %v", query, err)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := tables("tablename IN ('threads', 'schema_versions', 'runs') AND schemaname = '" + schema + "'"); n != 3 {
+			t.Errorf("%s: %d of three tables are in the schema %s", query, n, schema)
+		}
+	}
+	if n := tables("schemaname = 'public'"); n != 2 {
+		t.Errorf("%d tables are in the application's schema, want its two", n)
 	}
 }

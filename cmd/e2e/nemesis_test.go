@@ -242,18 +242,20 @@ func (c *cluster) checkExits() {
 	}
 }
 
-// shiftClock lets a test move the database's clock: its functions are found before PostgreSQL's own.
+// shiftClock lets a test move the database's clock: its functions are found before PostgreSQL's own in sessions with the search_path of
+// shifting.
 const shiftClock = `
 CREATE TABLE shifted (by interval NOT NULL);
 INSERT INTO shifted VALUES ('0');
-CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT pg_catalog.clock_timestamp() + by FROM public.shifted';
-DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET search_path = public, pg_catalog'; END $$`
+CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT pg_catalog.clock_timestamp() + by FROM public.shifted';`
+
+const shifting = "&search_path=public,pg_catalog"
 
 // newCluster starts three servers, each behind a proxy. Their hints go over NATS, behind other proxies, if it is not nil.
 func newCluster(t *testing.T, nats *natstest.Server) *cluster {
 	t.Helper()
 	pg := storagetest.StartPostgres(t)
-	url := pg.NewDatabase(t)
+	url := pg.NewDatabase(t) + shifting
 	c := &cluster{t: t, postgres: pg, q: sqlOf(t, database{url: url}), nats: nats}
 	c.q.MustExec(shiftClock)
 	env := c.declare()

@@ -164,7 +164,8 @@ func (c *Cluster) Start() error {
 	c.shell = c.command("sh", "-c", watch, "sh", c.dir,
 		filepath.Join(c.bin, "postgres"), "-D", filepath.Join(c.dir, "data"), "-k", c.dir,
 		"-h", "127.0.0.1", "-p", strconv.Itoa(c.port),
-		"-c", "max_connections=200", "-c", "fsync=on", "-c", "synchronous_commit=on")
+		"-c", "max_connections=200", "-c", "fsync=on", "-c", "synchronous_commit=on",
+		"-c", "search_path=baton,public") // a test's own sessions see Baton's tables
 	stdin, err := c.shell.StdinPipe()
 	if err != nil {
 		return err
