@@ -42,7 +42,7 @@ UPDATE runs SET output_summary = ?::text, usage = ?::text
 WHERE key = ?::bigint`
 
 	crashRun = `
-UPDATE runs SET attempt = ?::integer
+UPDATE runs SET attempt = ?::bigint
 WHERE key = ?::bigint`
 
 	// askCancel leaves a run alone that has left RUNNING, and an earlier request in place.
