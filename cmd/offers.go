@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/config"
@@ -171,6 +172,7 @@ func (r *reloader) reload(ctx context.Context) error {
 		r.log.Warn("changed settings take effect at the next start", "file", cfg.Path)
 	}
 	c := next.declared.Since(r.now.declared)
+	r.renew(next)
 	r.log.Info("reloaded", "file", cfg.Path, "added", c.Added, "changed", c.Changed, "removed", c.Removed)
 	r.now = next
 	return nil
@@ -187,4 +189,22 @@ func (r *reloader) present(path string) error {
 		err = fmt.Errorf("%s is empty", path)
 	}
 	return err
+}
+
+// renew starts the programs that both offers have anew, because their code may have changed. A program that cannot be started goes on as it
+// is. It waits for all.
+func (r *reloader) renew(next offers) {
+	var renewing sync.WaitGroup
+	defer renewing.Wait()
+	for _, p := range next.list {
+		program, ok := p.(interface{ Renew() error })
+		if !ok || !slices.ContainsFunc(r.now.list, func(before plugins.Plugin) bool { return before == p }) {
+			continue
+		}
+		renewing.Go(func() {
+			if err := program.Renew(); err != nil {
+				r.log.Error("program not started anew", "program", p.Info().Name, "error", err, "help", "the earlier process goes on; correct the program, and reload again")
+			}
+		})
+	}
 }

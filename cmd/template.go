@@ -42,8 +42,8 @@ func commented(s string) string {
 const templateHead = `# yaml-language-server: $schema=./` + schemaFile + `
 #
 # The settings of this Baton, and its agents, tools and workflows; docs/agents.md explains each key. ${NAME} in a value is
-# replaced by that environment variable. "baton check" reports errors. SIGHUP reloads agents, mcp, providers and workflows of a running
-# server.
+# replaced by that environment variable. "baton check" reports errors. SIGHUP reloads agents, mcp, tools, providers and workflows of a
+# running server, and starts its programs anew.
 
 # Settings; "baton config" prints all of them.
 # listen: 127.0.0.1:8080
@@ -69,6 +69,10 @@ const templateTools = `
 # mcp:
 #   files: {command: [npx, -y, some-server], allow: [read_file, write_file], approval: [write_file]}
 #   docs: {url: "http://127.0.0.1:9001/mcp", required: true}
+
+# Tools of programs that speak Baton's protocol (docs/process.md). An agent lists them as sums.add, or all as sums.*
+# tools:
+#   sums: {command: [python3, sums.py]}
 `
 
 const templateWorkflow = `

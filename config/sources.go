@@ -83,7 +83,7 @@ func fromFile(name string) (l layer, file string, err error) {
 
 // declarations lists the sections of a file that package declared reads: they hold no settings.
 func declarations() []string {
-	return []string{"agents", "budgets", "mcp", "prices", "providers", "workflows"}
+	return []string{"agents", "budgets", "mcp", "prices", "providers", "tools", "workflows"}
 }
 
 // add reads the settings in n, a mapping whose keys follow prefix, and returns all errors. It ignores null, so a

@@ -26,7 +26,7 @@ type checker struct {
 	tools     map[string]bool            // declared and offered tools, except those of toolboxes
 	arguments map[string]json.RawMessage // JSON Schemas of those tools' arguments
 	outputs   map[string]json.RawMessage // JSON Schemas of the outputs of agents, and of those tools behind a colon
-	boxes     map[string]bool            // offered toolboxes
+	boxes     map[string]bool            // offered toolboxes, and declared programs with tools
 	taken     map[string]string
 	workflows map[string]plugins.Workflow // compiled
 	database  string                      // the SQLite file, "" for none
@@ -65,6 +65,10 @@ func (c *checker) check() {
 	for _, n := range inOrder(c.r, "mcp", c.f.MCP) {
 		c.f.MCP[n].Name = n
 		c.server("mcp."+n, c.f.MCP[n])
+	}
+	for _, n := range inOrder(c.r, "tools", c.f.Tools) {
+		c.f.Tools[n].Name = n
+		c.program("tools."+n, c.f.Tools[n])
 	}
 	for _, n := range inOrder(c.r, "agents", c.f.Agents) {
 		c.f.Agents[n].Name = n
@@ -111,13 +115,33 @@ func (c *checker) name(at, n string) {
 	c.taken[n] = map[string]string{"agents": "agent", "workflows": "workflow"}[kind]
 }
 
-func (c *checker) server(at string, s *Server) {
+// box checks the name of a server or a program with tools.
+func (c *checker) box(at, what, name string) {
 	switch {
-	case !properName.MatchString(s.Name) || strings.Contains(s.Name, "."):
-		c.r.errorf(at, "a server's name is 1 to 64 letters, digits, dashes and underscores, and begins with a letter or digit")
-	case c.tools[s.Name] || c.boxes[s.Name]:
-		c.r.errorf(at, "a tool or a server with the name %q already exists", s.Name)
+	case !properName.MatchString(name) || strings.Contains(name, "."):
+		c.r.errorf(at, "a %s's name is 1 to 64 letters, digits, dashes and underscores, and begins with a letter or digit", what)
+	case c.tools[name] || c.boxes[name]:
+		c.r.errorf(at, "a tool or a server with the name %q already exists", name)
 	}
+}
+
+// program checks a program with tools, which are known once it has started.
+func (c *checker) program(at string, p *Tools) {
+	c.box(at, "program", p.Name)
+	if c.f.MCP[p.Name] != nil {
+		c.r.errorf(at, "a tool or a server with the name %q already exists", p.Name)
+	}
+	c.boxes[p.Name] = true
+	if p.Command == nil && !c.r.wrong(at, at+".command") {
+		c.r.errorf(at, "command is missing")
+	}
+	c.command(at, p.Command)
+	c.projects(at, p.Projects)
+	c.directory(at+".dir", p.Dir)
+}
+
+func (c *checker) server(at string, s *Server) {
+	c.box(at, "server", s.Name)
 	c.oneOf(at, map[string]bool{"command": s.Command != nil, "url": s.URL != ""})
 	c.command(at, s.Command)
 	c.projects(at, s.Projects)
@@ -151,7 +175,7 @@ func (c *checker) agent(at string, a *Agent) {
 	c.oneOf(at, map[string]bool{"provider": a.Provider != "", "agui": a.AGUI != nil, "command": a.Command != nil})
 	c.only(at, "an agent", "provider", "model", "base_url", "api_key", "api", "api_version", "compat", "system", "tools", "fallback", "history", "context_tokens", "result_tokens", "output", "context",
 		"limits.max_steps", "limits.max_tokens")
-	c.only(at, "an agent", "command", "env", "dir")
+	c.only(at, "an agent", "command", "env", "dir", "start_timeout")
 	c.command(at, a.Command)
 	c.projects(at, a.Projects)
 	c.directory(at+".dir", a.Dir)
@@ -400,7 +424,8 @@ func (c *checker) pattern(at, agent, pattern string) {
 	}
 	near := document.Hint(pattern, names)
 	if server, _, ok := strings.Cut(pattern, "."); ok && near == "" {
-		near = document.Hint(server, slices.Sorted(maps.Keys(c.f.MCP)))
+		near = document.Hint(server, slices.Sorted(maps.Keys(c.boxes)))
+		near = cmp.Or(near, document.Hint(server, slices.Sorted(maps.Keys(c.f.MCP))))
 	}
 	c.r.errorf(at, "there is no %s %q%s", what, pattern, near)
 }
@@ -432,6 +457,11 @@ func (c *checker) anyServer(matches func(string) bool) bool {
 			if matches(server + "." + tool) {
 				return true
 			}
+		}
+	}
+	for program := range c.f.Tools {
+		if matches(program + ".x") {
+			return true
 		}
 	}
 	return false

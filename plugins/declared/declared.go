@@ -1,5 +1,5 @@
-// Package declared makes plugins from the declarations in a YAML file: agents, MCP servers and workflows, in the sections
-// agents, mcp and workflows, and reads the limits in providers, prices and budgets. Other sections are the server's settings and are ignored here.
+// Package declared makes plugins from the declarations in a YAML file: agents, MCP servers, programs with tools and workflows, in the
+// sections agents, mcp, tools and workflows, and reads the limits in providers, prices and budgets. Other sections are the server's settings and are ignored here.
 //
 // All errors are reported together, each with its line and column. A text can contain environment variables as ${NAME};
 // their values never appear in errors.
@@ -117,6 +117,10 @@ func (s *Set) build(c *checker, m Makers, before *Set) {
 		d := c.f.MCP[name]
 		add("mcp."+name, *d, func() (plugins.Plugin, error) { return m.server(d) })
 	}
+	for _, name := range inOrder(c.r, "tools", c.f.Tools) {
+		d := c.f.Tools[name]
+		add("tools."+name, *d, func() (plugins.Plugin, error) { return m.tools(d) })
+	}
 	for _, name := range inOrder(c.r, "agents", c.f.Agents) {
 		d := c.f.Agents[name]
 		add("agents."+name, *d, func() (plugins.Plugin, error) { return m.agent(d) })
@@ -135,7 +139,7 @@ func (s *Set) same(path string, declaration any) plugins.Plugin {
 	return s.plugins[path]
 }
 
-// Plugins returns the declared plugins, MCP servers first. A nil Set has none.
+// Plugins returns the declared plugins, those with tools first. A nil Set has none.
 func (s *Set) Plugins() []plugins.Plugin {
 	if s == nil {
 		return nil

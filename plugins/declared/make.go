@@ -13,6 +13,7 @@ type Makers struct {
 	AGUI    func(Agent) (plugins.Agent, error)    // for an agent with an endpoint
 	Command func(Agent) (plugins.Agent, error)    // for an agent with a program
 	Server  func(Server) (plugins.Toolbox, error) // for an MCP server
+	Tools   func(Tools) (plugins.Toolbox, error)  // for a program with tools
 
 	Providers func(map[string]Provider) // is called with the limits of a file without errors; nil ignores them
 }
@@ -36,4 +37,11 @@ func (m Makers) server(s *Server) (plugins.Plugin, error) {
 		return nil, errors.New("this program does not support MCP servers")
 	}
 	return m.Server(*s)
+}
+
+func (m Makers) tools(t *Tools) (plugins.Plugin, error) {
+	if m.Tools == nil {
+		return nil, errors.New("this program does not support programs with tools")
+	}
+	return m.Tools(*t)
 }

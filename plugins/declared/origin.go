@@ -15,6 +15,8 @@ func (r *reader) origin(path string, declaration any) host.Origin {
 	switch d := declaration.(type) {
 	case Server:
 		o.Kind, o.Server, o.URL = host.OriginMCP, d.Name, place(d.URL)
+	case Tools:
+		o.Kind = host.OriginProcess
 	case Agent:
 		switch {
 		case d.AGUI != nil:

@@ -9,7 +9,8 @@ import (
 // references and expressions.
 func Schema() map[string]any {
 	all := properties(reflect.TypeFor[file]())
-	for section, names := range map[string]string{"agents": properName.String(), "mcp": `^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`, "workflows": properName.String()} {
+	const box = `^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`
+	for section, names := range map[string]string{"agents": properName.String(), "mcp": box, "tools": box, "workflows": properName.String()} {
 		s := all[section].(map[string]any)
 		s["type"] = []string{"object", "null"} // a section with comments only
 		s["propertyNames"] = map[string]any{"pattern": names}
@@ -83,6 +84,8 @@ func required(t reflect.Type) []string {
 	switch t {
 	case reflect.TypeFor[Model]():
 		return []string{"provider"}
+	case reflect.TypeFor[Tools]():
+		return []string{"command"}
 	case reflect.TypeFor[Prices]():
 		return []string{"currency"}
 	case reflect.TypeFor[Budget]():

@@ -9,6 +9,7 @@ import (
 type file struct {
 	Agents    map[string]*Agent    `yaml:"agents" doc:"Agents by name: a model of a provider, an AG-UI endpoint, or a program."`
 	MCP       map[string]*Server   `yaml:"mcp" doc:"MCP servers by name, whose tools are offered as name.tool."`
+	Tools     map[string]*Tools    `yaml:"tools" doc:"Programs that speak Baton's protocol, by name, whose tools are offered as name.tool."`
 	Workflows map[string]*Workflow `yaml:"workflows" doc:"Graphs of agents and tools by name."`
 	Prices    *Prices              `yaml:"prices" doc:"Prices of models, by which the costs of model calls are computed."`
 	Budgets   map[string]*Budget   `yaml:"budgets" doc:"What model calls may use, by the budget's name. Calls under way may exceed a budget."`
@@ -52,6 +53,8 @@ type Agent struct {
 	Command []string          `yaml:"command" doc:"A program that speaks Baton's protocol on its standard input and output, with its arguments."`
 	Env     map[string]string `yaml:"env" doc:"Environment variables of the program in addition to PATH, HOME and LANG."`
 	Dir     string            `yaml:"dir" doc:"The program's working directory, default the server's."`
+
+	StartTimeout time.Duration `yaml:"start_timeout" doc:"Time limit of the program's start, default 30s."`
 
 	Guard    Guards   `yaml:"guard" doc:"Agents, tools and expressions that may refuse or rewrite what the agent gets, calls and answers, or ask a person."`
 	Limits   Limits   `yaml:"limits" doc:"Limits of one run."`
@@ -171,6 +174,17 @@ type Server struct {
 	Timeout  time.Duration     `yaml:"timeout" doc:"Time limit of one call, default timeouts.tool."`
 	Projects []string          `yaml:"projects" doc:"Projects in which its tools are offered, default all."`
 	Required bool              `yaml:"required" doc:"If true, Baton is not ready while the server is unavailable."`
+}
+
+// Tools is a declared program with tools.
+type Tools struct {
+	Name         string            `yaml:"-"`
+	Command      []string          `yaml:"command" doc:"A program that speaks Baton's protocol on its standard input and output, with its arguments."`
+	Env          map[string]string `yaml:"env" doc:"Environment variables of the program in addition to PATH, HOME and LANG."`
+	Dir          string            `yaml:"dir" doc:"The program's working directory, default the server's."`
+	StartTimeout time.Duration     `yaml:"start_timeout" doc:"Time limit of the program's start, default 30s."`
+	Timeout      time.Duration     `yaml:"timeout" doc:"Time limit of one call, default timeouts.tool."`
+	Projects     []string          `yaml:"projects" doc:"Projects in which its tools are offered, default all."`
 }
 
 // Workflow is a declared workflow.

@@ -4,7 +4,7 @@
 // that must not repeat.
 //
 // If the program ends, its workers are Interrupted: it is started again after a pause that grows with repeated crashes, and its runs go on
-// with their records. A run whose program has ended twice since its last record goes on in a process of its own, one such run at a time:
+// with their records. A run whose program has ended twice since its last record goes on in a process of its own, a few such runs at a time:
 // if it ends its program again, it is given up, and no other run with it.
 //
 // The protocol is our own instead of gRPC as in hashicorp/go-plugin: authors need no code generator and no library, only a

@@ -18,9 +18,10 @@ import (
 const Protocol = 1
 
 const (
-	firstPause = 100 * time.Millisecond // before the first restart of a crashed program
-	maxPause   = 30 * time.Second
-	healthy    = time.Minute // minimum running time after which a crash counts as the first
+	firstPause  = 100 * time.Millisecond // before the first restart of a crashed program
+	maxPause    = 30 * time.Second
+	aloneAtOnce = 4           // runs with a process of their own
+	healthy     = time.Minute // minimum running time after which a crash counts as the first
 )
 
 // hello is a program's response to initialize.
@@ -52,7 +53,7 @@ type program struct {
 	settled chan struct{}  // closed after the first start, which begin makes
 	stop    chan struct{}  // closed by close
 	working sync.WaitGroup // starts, and waits for retired connections
-	alone   chan struct{}  // taken while a run has a process of its own
+	alone   chan struct{}  // has a place for each run with a process of its own
 
 	mu      sync.Mutex // guards the fields below
 	conn    *conn      // nil before the first start
@@ -78,7 +79,7 @@ func newProgram(cfg Config, fits func(*hello) error) (*program, error) {
 	cfg.Start = cmp.Or(cfg.Start, 30*time.Second)
 	cfg.Stop = cmp.Or(cfg.Stop, 5*time.Second)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	return &program{cfg: cfg, fits: fits, settled: make(chan struct{}), stop: make(chan struct{}), alone: make(chan struct{}, 1)}, nil
+	return &program{cfg: cfg, fits: fits, settled: make(chan struct{}), stop: make(chan struct{}), alone: make(chan struct{}, aloneAtOnce)}, nil
 }
 
 // begin starts the program beside the server's start. Its failure is the program's health; the next use tries again.
@@ -100,7 +101,7 @@ func (p *program) use(ctx context.Context, code string) (*conn, error) {
 	return c, p.unavailable(ctx, err, code)
 }
 
-// useAlone is use for a process that serves one user, and ends when it leaves. There is one at a time.
+// useAlone is use for a process that serves one user, and ends when it leaves. There are a few at a time.
 func (p *program) useAlone(ctx context.Context, code string) (*conn, error) {
 	select {
 	case p.alone <- struct{}{}:

@@ -25,7 +25,7 @@ import (
 func All(private ...string) declared.Makers {
 	return declared.Makers{
 		Model: func(a declared.Agent) (plugins.Agent, error) { return model(a, private) },
-		AGUI:  agui, Command: command, Server: server, Providers: limit,
+		AGUI:  agui, Command: command, Server: server, Tools: tools, Providers: limit,
 	}
 }
 
@@ -167,7 +167,14 @@ func command(a declared.Agent) (plugins.Agent, error) {
 			Name: a.Name, Description: a.Description, Timeout: a.Limits.Timeout, Concurrency: a.Limits.Concurrency,
 			RunOn: a.RunOn, Projects: a.Projects, Guards: a.Guard.Plugins(),
 		},
-		Command: a.Command, Env: a.Env, Dir: a.Dir,
+		Command: a.Command, Env: a.Env, Dir: a.Dir, Start: a.StartTimeout,
+	})
+}
+
+func tools(t declared.Tools) (plugins.Toolbox, error) {
+	return process.NewToolbox(process.Config{
+		Info:    plugins.Info{Name: t.Name, Timeout: t.Timeout, Projects: t.Projects},
+		Command: t.Command, Env: t.Env, Dir: t.Dir, Start: t.StartTimeout,
 	})
 }
 
