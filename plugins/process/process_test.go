@@ -237,6 +237,85 @@ func TestAgent_RestartsAfterCrash(t *testing.T) {
 	}
 }
 
+// A program is replaced by its code as it is now, unless that cannot be started. A run that executes ends in the old process.
+func TestAgent_Renew(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "agent.sh")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says := func(word string) string { // the id of the first run is 2
+		return hello + `read b; echo '{"id":2,"result":"` + word + ` '$$'"}'; read c; echo '{"id":3,"result":"` + word + ` '$$'"}'; cat >/dev/null`
+	}
+	write(says("old"))
+	a, err := process.NewAgent(process.Config{Info: plugins.Info{Name: "sh"}, Command: []string{"/bin/sh", script}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	first := plugintest.Run(t, settled(t, a), plugintest.Config{}).Text()
+	write("exit 3")
+	if err := a.Renew(); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("broken code: %v", err)
+	}
+	if got := plugintest.Run(t, a, plugintest.Config{}).Text(); got != first || !strings.HasPrefix(got, "old ") {
+		t.Errorf("behind broken code: %q after %q", got, first)
+	}
+	write(says("new"))
+	if err := a.Renew(); err != nil {
+		t.Fatal(err)
+	}
+	if got := plugintest.Run(t, a, plugintest.Config{}).Text(); !strings.HasPrefix(got, "new ") {
+		t.Errorf("behind new code: %q", got)
+	}
+}
+
+// The end of a program with several runs counts for none of them. A run that was interrupted twice gets a process of its own, where it does.
+func TestAgent_GetsAProcessOfItsOwn(t *testing.T) {
+	a := python(t)
+	ended := func(in plugins.Input) *plugins.Interrupted {
+		res, _ := plugintest.Execute(t.Context(), a, plugintest.Config{Input: in})
+		why, ok := errors.AsType[*plugins.Interrupted](res.Err)
+		if !ok {
+			t.Errorf("it ends with %v", res.Err)
+			return new(plugins.Interrupted)
+		}
+		return why
+	}
+	var neighbour sync.WaitGroup
+	waits := func(began func()) *watcher {
+		host := &watcher{saw: func(string) { began() }}
+		return host
+	}
+	begun, over := make(chan struct{}), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	neighbour.Go(func() {
+		_, err := plugins.Execute(ctx, a, waits(sync.OnceFunc(func() { close(begun) })), steps([]any{"wait"}))
+		over <- err
+	})
+	<-begun
+	alone := steps([]any{"exit", 3})
+	alone.Interruptions = 2
+	if why := ended(alone); !why.Counts {
+		t.Error("the end of its own process does not count")
+	}
+	select {
+	case err := <-over:
+		t.Errorf("the neighbour has ended with it: %v", err)
+	default:
+	}
+	if why := ended(steps([]any{"exit", 3})); why.Counts {
+		t.Error("an end in company counts")
+	}
+	if why, ok := errors.AsType[*plugins.Interrupted](<-over); !ok || why.Counts {
+		t.Errorf("the neighbour: %+v", why)
+	}
+	neighbour.Wait()
+}
+
 func TestAgent_CancelReturnsAtOnce(t *testing.T) {
 	for name, command := range languages(t) {
 		t.Run(name, func(t *testing.T) {
