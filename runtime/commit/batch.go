@@ -64,15 +64,20 @@ func (q *Queue) beat(over <-chan struct{}) {
 	}
 }
 
-// renew renews the lease, as commits do too. It fails only when this instance may not write any more. An unavailable
-// database is reported by the callers that need it.
+// renew renews the lease, as commits do too. It fails only when this instance may not write any more. So an instance
+// that writes nothing notices, too, that the database is away or is back.
 func (q *Queue) renew(ctx context.Context) error {
 	err := q.cfg.Store.Renew(context.WithoutCancel(ctx), q.n-1)
+	if errors.Is(err, data.ErrUnavailable) { // maybe its connection alone is broken
+		err = q.cfg.Store.Renew(context.WithoutCancel(ctx), q.n-1)
+	}
 	if errors.Is(err, data.ErrFenced) {
 		return err
 	}
 	if err == nil {
 		q.answered()
+	} else if errors.Is(err, data.ErrUnavailable) || errors.Is(err, data.ErrDiskFull) {
+		q.Note(err)
 	}
 	return nil
 }

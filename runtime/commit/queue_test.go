@@ -51,7 +51,7 @@ func (s *store) Renew(context.Context, int64) error {
 // open starts a queue that commits to s until the test ends.
 func open(t *testing.T, s *store, cfg commit.Config) *commit.Queue {
 	t.Helper()
-	cfg.Store, cfg.Log, cfg.Heartbeat, cfg.Patience = s, slog.New(slog.DiscardHandler), cmp.Or(cfg.Heartbeat, time.Hour), time.Minute
+	cfg.Store, cfg.Log, cfg.Heartbeat, cfg.Patience = s, cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), cmp.Or(cfg.Heartbeat, time.Hour), time.Minute
 	cfg.RunBytes, cfg.Bytes, cfg.BatchEvents, cfg.BatchBytes = 10, 100, 100, 1000
 	cfg.Live = func() int { return 1 }
 	cfg.Queued = func(string, string) data.InQueue { return data.InQueue{} }
@@ -303,6 +303,39 @@ func TestSilentLeaseIsTrouble(t *testing.T) {
 		away.Store(false)
 		for q.Trouble() != nil {
 			time.Sleep(time.Second) //nolint:forbidigo // in a bubble
+		}
+	})
+}
+
+// A server that has nothing to write reports an outage at once, and then once a minute.
+func TestQueue_LogsOutageOfIdleServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		db := &store{renew: func() error {
+			if away.Load() {
+				return data.ErrUnavailable
+			}
+			return nil
+		}}
+		var log strings.Builder
+		q := open(t, db, commit.Config{Heartbeat: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		for after, want := range map[time.Duration]int{2 * time.Second: 1, 3 * time.Minute: 3} {
+			log.Reset()
+			away.Store(true)
+			time.Sleep(after) //nolint:forbidigo // in a bubble
+			synctest.Wait()
+			if q.Trouble() == nil {
+				t.Errorf("no trouble after %v", after)
+			}
+			away.Store(false)
+			time.Sleep(2 * time.Second) //nolint:forbidigo // in a bubble
+			synctest.Wait()
+			if q.Trouble() != nil {
+				t.Errorf("trouble %v after an outage", after)
+			}
+			if n, lines := strings.Count(log.String(), "level=ERROR"), strings.Count(log.String(), "\n"); n != want || lines != want+1 {
+				t.Errorf("%d errors in %d lines after %v, want %d and a last line:\n%s", n, lines, after, want, log.String())
+			}
 		}
 	})
 }

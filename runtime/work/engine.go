@@ -151,6 +151,8 @@ type Engine struct {
 	drained atomic.Bool  // drain has returned
 	hurry   atomic.Int64 // until when orphans are looked for often, because an instance has ended
 	frees   atomic.Int64 // how often room has become free
+
+	unsharedAt atomic.Int64 // the second in which logUnshared last logged
 }
 
 // New compiles the registry's workflows and tool schemas.

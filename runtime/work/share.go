@@ -103,9 +103,13 @@ func (en *Engine) share() {
 	}
 }
 
-// logUnshared logs an error of the work for other instances, which is tried again soon.
+// logUnshared logs an error of the work for other instances, which is tried again soon, once a minute. The commit queue logs that the
+// database is away.
 func (en *Engine) logUnshared(err error) {
-	if err != nil && !errors.Is(err, data.ErrFenced) && en.abandoned.Err() == nil && !en.Stopping() {
+	if err == nil || errors.Is(err, data.ErrFenced) || en.abandoned.Err() != nil || en.Stopping() || en.commits.Trouble() != nil {
+		return
+	}
+	if now, last := time.Now().Unix(), en.unsharedAt.Load(); now-last >= 60 && en.unsharedAt.CompareAndSwap(last, now) {
 		en.log.Warn("work of other servers could not be taken over", "error", err)
 	}
 }

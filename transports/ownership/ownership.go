@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/batonrun/baton/runtime"
@@ -38,6 +39,8 @@ type Registry struct {
 	mu      sync.Mutex // guards the fields below and those of Tie
 	ties    map[threadName][]*Tie
 	stopped bool
+
+	toldAt atomic.Int64 // the second in which logShared last logged
 }
 
 // New returns an empty Registry.

@@ -100,9 +100,10 @@ func (g *Registry) shareAll() {
 	}
 }
 
-// logShared logs an error of the ties in the database.
+// logShared logs an error of the ties in the database, once a minute.
 func (g *Registry) logShared(err error) {
-	if err != nil {
+	now, last := time.Now().Unix(), g.toldAt.Load()
+	if err != nil && now-last >= 60 && g.toldAt.CompareAndSwap(last, now) {
 		g.cfg.Log.Warn("other servers do not know whether a client is connected", "error", err)
 	}
 }
