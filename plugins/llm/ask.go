@@ -260,7 +260,13 @@ func (t *turn) stream(ctx context.Context, m Streamer, other bool, req Request, 
 	if seen != nil {
 		calls = seen.calls
 	}
-	sent.answered(plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}, &resp, calls, shown(err))
+	ended := plugins.ModelCall{Usage: resp.Usage, FinishReason: resp.Finish}
+	if err != nil { // the answer would have named them
+		provider, model := namesOf(m, &req)
+		ended.Usage.Provider, ended.Usage.Model = cmp.Or(ended.Usage.Provider, provider), cmp.Or(ended.Usage.Model, model)
+		t.report(provider, model, err)
+	}
+	sent.answered(ended, &resp, calls, shown(err))
 	return resp, err
 }
 

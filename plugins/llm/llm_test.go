@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -244,11 +245,22 @@ func TestRetries_AreLimited(t *testing.T) {
 		}{
 			{&llm.Error{Code: "model_overloaded", Message: "Busy", Retryable: true}, 4},
 			{&llm.Error{Code: "rate_limited", Message: "Come back tomorrow", Retryable: true, RetryAfter: 24 * time.Hour}, 1},
-			{&llm.Error{Code: "invalid_api_key", Message: "The key is wrong"}, 1},
+			{&llm.Error{Code: "invalid_api_key", Message: "The key sk-1 is wrong"}, 1},
+			{&llm.Error{Code: "permission_denied", Message: "Key sk-1 of acme has no access"}, 1},
+			{&llm.Error{Code: "quota_exceeded", Message: "Buy credits for acme"}, 1},
+			{&llm.Error{Code: "model_not_found", Status: 403, Message: "Project acme has no such model"}, 1},
 		} {
-			m := &model{fail: failing(99, test.err)}
-			res := plugintest.Run(t, newAgent(t, llm.Config{Model: m}), plugintest.Config{Input: ask("go")})
+			m, log := &model{fail: failing(99, test.err)}, new(strings.Builder)
+			res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Log: slog.New(slog.NewTextHandler(log, nil))}), plugintest.Config{Input: ask("go")})
 			got, ok := errors.AsType[*plugins.Error](res.Err)
+			if logged := strings.Contains(log.String(), test.err.Message); logged { // for operators alone
+				if all := res.Log() + res.Err.Error(); strings.Contains(all, "sk-1") || strings.Contains(all, "acme") {
+					t.Errorf("users read %s", all)
+				}
+				test.err = &llm.Error{Code: test.err.Code, Message: "The model's provider refuses this server's account; the server's log tells its operator why"}
+			} else if strings.Contains(test.err.Message, "sk-1") || strings.Contains(test.err.Message, "acme") {
+				t.Errorf("operators do not read %s", test.err.Message)
+			}
 			if !ok || got.Code != test.err.Code || got.Message != test.err.Message || got.Retryable != test.err.Retryable || m.calls() != test.calls {
 				t.Errorf("%s: %v after %d calls", test.err.Code, res.Err, m.calls())
 			}

@@ -123,18 +123,25 @@ func setContent(m *agui.Message, parts []sentPart) {
 	m.Parts, _ = json.Marshal(parts) // texts and numbers
 }
 
+// namesOf returns the provider and the model that a request is for, "" where they are unknown.
+func namesOf(m Streamer, req *Request) (provider, model string) {
+	model = req.Options.Model
+	if paced, ok := m.(Paced); ok && model == "" {
+		_, model = paced.Pacer()
+	}
+	if named, ok := m.(interface{ Provider() string }); ok {
+		provider = named.Provider()
+	}
+	return provider, model
+}
+
 // promptOf returns the prompt of a request, nil if prompts are not kept.
 func (t *turn) promptOf(m Streamer, req *Request) *plugins.Prompt {
 	if !t.run.KeepsPrompts() {
 		return nil
 	}
-	p := &plugins.Prompt{Model: req.Options.Model, Parameters: parametersOf(req), Changes: t.changes()}
-	if paced, ok := m.(Paced); ok && p.Model == "" {
-		_, p.Model = paced.Pacer()
-	}
-	if named, ok := m.(interface{ Provider() string }); ok {
-		p.Provider = named.Provider()
-	}
+	p := &plugins.Prompt{Parameters: parametersOf(req), Changes: t.changes()}
+	p.Provider, p.Model = namesOf(m, req)
 	list := req.sent
 	if list == nil {
 		list, p.Changes = plainSent(req.Messages...), nil

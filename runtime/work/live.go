@@ -201,10 +201,13 @@ func (l *live) queue(s *step, rows []data.Row, done func(error), evs ...agui.Eve
 	return nil
 }
 
-// shows reports whether ev is visible to people. The events of a model call are not.
+// shows reports whether people see output of the worker in ev: its words, or that it calls a tool. A message that begins has no words yet.
 func shows(ev agui.Event) bool {
-	c, ok := ev.(agui.Custom)
-	return !ok || c.Name != agui.ModelCallEvent
+	switch ev.(type) {
+	case agui.TextMessageContent, agui.ReasoningMessageContent, agui.ToolCallStart:
+		return true
+	}
+	return false
 }
 
 func opensText(ev agui.Event) bool { return ev.Type() == agui.TypeTextMessageStart }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -20,7 +21,7 @@ type Measures struct {
 	Committed  func(events int, took time.Duration)         // a transaction
 	Replayed   func(events int)                             // a reader has read so many from the database, and is at the live end or has left
 	Claimed    func(queued time.Duration)                   // a run has begun after so long in the queue
-	FirstEvent func(after time.Duration)                    // a run's worker has emitted its first visible event, so long after the run was queued
+	FirstEvent func(after time.Duration)                    // a run's worker has emitted its first text, reasoning or tool call, so long after the run was queued
 	Ended      func(status data.Status, took time.Duration) // a run is over, so long after it was accepted
 	Tool       func(failed bool, took time.Duration)        // a call of a server's tool
 	ModelCall  func(c ModelEnd, took time.Duration)         // a model call that a worker has reported while making it
@@ -209,7 +210,19 @@ func (en *Engine) about(run *data.RunHead) *slog.Logger {
 
 // log returns a logger that names the same.
 func (l *live) log() *slog.Logger {
-	return l.en.log.With("run", l.run.ID, "thread", l.span.thread.ID, "user", l.run.User, "project", l.run.Project)
+	log := l.en.log.With("run", l.run.ID, "thread", l.span.thread.ID, "user", l.run.User, "project", l.run.Project)
+	if id := traceID(l.input.Trace); id != "" {
+		log = log.With("trace_id", id)
+	}
+	return log
+}
+
+// traceID returns the trace in a traceparent, "" for none.
+func traceID(parent string) string {
+	if parts := strings.Split(parent, "-"); len(parts) == 4 {
+		return parts[1]
+	}
+	return ""
 }
 
 // op returns an operation of the run.
@@ -279,7 +292,7 @@ func (s *step) BeginModelCall(ctx context.Context, p *plugins.Prompt) (context.C
 		if told.Error != nil {
 			told.Status = agui.ModelFailed
 		}
-		if c.Usage != (agui.TokenUsage{}) {
+		if c.Usage != (agui.TokenUsage{Provider: c.Usage.Provider, Model: c.Usage.Model}) {
 			told.Usage = &agui.AddUsage(nil, c.Usage)[0] // within bounds
 		}
 		s.tell(told.Event(), func() []data.Row { return a.ended(&told, &c, answer) })

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -335,8 +334,8 @@ func (sp *span) started(it *commit.Item, run *data.Run, msgs []data.Message, ans
 		ev.ParentRunID = run.ParentRun
 	}
 	ev.Agent = run.WorkflowID
-	if parts := strings.Split(trace, "-"); len(parts) == 4 {
-		ev.Metadata = mustJSON(map[string]string{"traceId": parts[1]})
+	if id := traceID(trace); id != "" {
+		ev.Metadata = mustJSON(map[string]string{"traceId": id})
 	}
 	return sp.stage(it, ev)
 }
