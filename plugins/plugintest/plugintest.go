@@ -10,7 +10,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -102,11 +104,27 @@ func Replay(tb testing.TB, a plugins.Agent, cfg Config) {
 		for when, cfg := range map[string]Config{"before": before, "after": after} {
 			got := Run(tb, a, cfg)
 			if got, want := got.summary(), want.summary(); got != want {
-				tb.Errorf("%s: a crash %s record %d leaves\n%s\nwithout it\n%s", a.Info().Name, when, n+1, got, want)
+				tb.Errorf("%s: a crash %s record %d changes %s\nIt leaves\n%s\nwithout it\n%s", a.Info().Name, when, n+1, firstDifference(got, want), got, want)
 				return
 			}
 		}
 	}
+}
+
+// firstDifference returns the first line in which two summaries differ.
+func firstDifference(got, want string) string {
+	is, should := strings.Split(got, "\n"), strings.Split(want, "\n")
+	at := 0
+	for at < len(is) && at < len(should) && is[at] == should[at] {
+		at++
+	}
+	line := func(of []string) string {
+		if at < len(of) {
+			return strconv.Quote(of[at])
+		}
+		return "nothing"
+	}
+	return fmt.Sprintf("line %d from %s to %s", at+1, line(should), line(is))
 }
 
 // Messages returns the thread's messages after the run, beginning with those of the input.

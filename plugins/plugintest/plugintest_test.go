@@ -322,3 +322,14 @@ func TestReplay_ToolInDo(t *testing.T) {
 	})
 	plugintest.Replay(t, a, plugintest.Config{Tools: []plugins.Tool{tools.Calculator{}}})
 }
+
+// A failure of Replay names the line that differs, not only all that is left.
+func TestReplay_NamesFirstDifference(t *testing.T) {
+	for got, want := range map[string]string{
+		"a\nb": `line 2 from "c" to "b"`, "a": `line 2 from "c" to nothing`, "a\nc\nd": `line 3 from nothing to "d"`,
+	} {
+		if s := plugintest.FirstDifference(got, "a\nc"); s != want {
+			t.Errorf("%q: %s, want %s", got, s, want)
+		}
+	}
+}

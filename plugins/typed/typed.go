@@ -108,6 +108,29 @@ func (t *tool[In, Out]) Call(ctx context.Context, call *plugins.Call) (agui.Tool
 	return agui.ToolOutput{ResultSummary: string(text)}, nil
 }
 
+// Call calls a tool as run.CallTool does, and decodes its result: JSON, or the text itself if Out is a string. A failure of the tool is a
+// *plugins.Error.
+func Call[Out any](ctx context.Context, run *plugins.Run, name string, args any) (out Out, err error) {
+	got, err := run.CallTool(ctx, name, args)
+	if err != nil {
+		return out, err
+	}
+	if e := got.Error; e != nil {
+		return out, &plugins.Error{Code: e.Code, Message: e.Message, Retryable: e.Retryable}
+	}
+	if got.Status == agui.StatusFailure {
+		return out, &plugins.Error{Code: "failed", Message: got.ResultSummary}
+	}
+	if text, ok := any(&out).(*string); ok {
+		*text = got.ResultSummary
+		return out, nil
+	}
+	if err := json.Unmarshal([]byte(got.ResultSummary), &out); err != nil {
+		return out, fmt.Errorf("the result of tool %s: %w", name, err)
+	}
+	return out, nil
+}
+
 // decode validates the arguments and decodes them into in.
 func (t *tool[In, Out]) decode(args json.RawMessage, in *In) error {
 	var value any

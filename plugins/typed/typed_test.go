@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/plugins/plugintest"
 	"github.com/batonrun/baton/plugins/typed"
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -153,5 +155,31 @@ func TestTool_PanicsIfInvalid(t *testing.T) {
 			}()
 			make()
 		}()
+	}
+}
+
+// Call decodes the results of tools, and returns their failures as errors.
+func TestCall_DecodesResult(t *testing.T) {
+	got, failures := weather{}, []string{}
+	agent := plugins.AgentFunc("a", func(ctx context.Context, run *plugins.Run) (err error) {
+		if got, err = typed.Call[weather](ctx, run, "weather", place{City: "Rome", Days: 2}); err != nil {
+			return err
+		}
+		for name, args := range map[string]any{"weather": place{City: "Atlantis"}, "none": nil} {
+			_, err := typed.Call[weather](ctx, run, name, args)
+			if e, ok := errors.AsType[*plugins.Error](err); ok {
+				failures = append(failures, e.Code)
+			}
+		}
+		text, err := typed.Call[string](ctx, run, "weather", place{City: "Rome"})
+		if !strings.HasPrefix(text, "{") {
+			t.Errorf("as a text: %q", text)
+		}
+		return err
+	})
+	plugintest.Run(t, agent, plugintest.Config{Input: plugins.Input{Query: "?"}, Tools: []plugins.Tool{tool}})
+	slices.Sort(failures)
+	if got.Sky == "" || got.Temp != 2 || !slices.Equal(failures, []string{"unknown_city", "unknown_tool"}) {
+		t.Errorf("got %+v and %v", got, failures)
 	}
 }

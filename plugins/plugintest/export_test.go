@@ -1,0 +1,4 @@
+package plugintest
+
+// FirstDifference is for the tests.
+var FirstDifference = firstDifference
