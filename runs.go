@@ -1,6 +1,7 @@
 package baton
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/batonrun/baton/runtime"
@@ -18,6 +19,8 @@ type (
 	AppendRequest = runtime.AppendRequest
 	Message       = runtime.Message
 	Run           = runtime.Run
+	RunFilter     = runtime.RunFilter
+	RunPage       = runtime.Page[runtime.Run]
 )
 
 // NewCaller returns the user of that name in a project. The engine trusts it: use the program's own knowledge, never fields of a
@@ -34,6 +37,30 @@ func (s *Server) StartRun(ctx context.Context, c Caller, req StartRequest) (Star
 // ReadRun returns a cursor over the events of a run from its start. The caller closes it.
 func (s *Server) ReadRun(ctx context.Context, run Started) (*RunCursor, error) {
 	return s.rt.ReadRun(ctx, run)
+}
+
+// Runs reads and deletes stored runs.
+type Runs struct{ s *Server }
+
+// Runs returns the stored runs.
+func (s *Server) Runs() Runs { return Runs{s} }
+
+// Get returns a run by any of its names, with its status, answer and error. It fails with a *runtime.Error of the kind KindNotFound if the
+// caller may see no such run.
+func (r Runs) Get(ctx context.Context, c Caller, runID string) (Run, error) {
+	return r.s.rt.Run(ctx, c, runID)
+}
+
+// List returns a page of the runs that the caller may see, newest first, without their inputs. The filter's Limit is the size of the page,
+// default 50; the next page begins with BeforeKey set to the Key of the last run.
+func (r Runs) List(ctx context.Context, c Caller, f RunFilter) (RunPage, error) {
+	f.Limit = cmp.Or(max(f.Limit, 0), 50)
+	return r.s.rt.Runs(ctx, c, f)
+}
+
+// Delete removes a run that is over, with its events.
+func (r Runs) Delete(ctx context.Context, c Caller, runID string) error {
+	return r.s.rt.Delete(ctx, c, runID)
 }
 
 // Append adds a user's message to a run. A queued or running run reads it at its next safe boundary, a waiting one with its

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
@@ -44,9 +46,10 @@ type Server struct {
 	keys    *apikey.Keys
 	ln      net.Listener // nil without Config.Listen
 	web     *transports.Server
-	served  chan error    // receives the error that ended web
-	admin   *admin.Server // nil without Config.AdminListen
-	adminLn net.Listener  // nil without Config.AdminListen
+	doors   atomic.Pointer[doors] // of web, once Start has returned
+	served  chan error            // receives the error that ended web
+	admin   *admin.Server         // nil without Config.AdminListen
+	adminLn net.Listener          // nil without Config.AdminListen
 
 	started atomic.Bool
 	once    sync.Once      // guards Shutdown
@@ -156,6 +159,7 @@ func (s *Server) Start(ctx context.Context) (err error) {
 		s.tidying.Go(func() { s.countServers(ctx) }) // ends with Shutdown
 	}
 	s.tidying.Go(func() { tidy(ctx, s.tidy, s.rt, s.db, *cfg.Retention, cfg.Log) }) // ends with Shutdown
+	s.doors.Store(&doors{s.web.Handler(), s.web.Fiber()})
 	return nil
 }
 
@@ -210,12 +214,49 @@ func (s *Server) abort(ctx context.Context) error {
 // /metrics; mount the ones you want unchanged. Streams are live, WebSockets work over HTTP/1.1, and a run is cancelled when its
 // client disconnects, as on Baton's own listener. docs/embedding.md describes the cost and the rules for the program's server.
 //
-// Shut Baton down before that server, which otherwise waits for streams that do not end.
-func (s *Server) Handler() http.Handler { return s.web.Handler() }
+// Shut Baton down before that server, which otherwise waits for streams that do not end. Handler may be mounted before Start; requests
+// get 503 until Start has returned.
+func (s *Server) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h := s.doors.Load(); h != nil {
+			if parent := s.parent(r.Context()); parent != "" {
+				r = r.Clone(r.Context())
+				r.Header.Set("Traceparent", parent)
+			}
+			h.net.ServeHTTP(w, r)
+			return
+		}
+		transports.Refuse(w, runtime.ErrUnstarted)
+	})
+}
 
 // Fiber serves Baton's routes in a fiber app, without overhead: app.Use("/api", srv.Fiber()). The paths are those of Handler. The
-// limits on bodies and the timeouts of the app's fiber.Config apply to Baton, too.
-func (s *Server) Fiber() fiber.Handler { return s.web.Fiber() }
+// limits on bodies and the timeouts of the app's fiber.Config apply to Baton, too. Until Start has returned, requests get 503.
+func (s *Server) Fiber() fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		if h := s.doors.Load(); h != nil {
+			if parent := s.parent(c.UserContext()); parent != "" {
+				c.Request().Header.Set("Traceparent", parent)
+			}
+			return h.fiber(c)
+		}
+		return adaptor.HTTPHandlerFunc(func(w http.ResponseWriter, _ *http.Request) { transports.Refuse(w, runtime.ErrUnstarted) })(c)
+	}
+}
+
+// parent returns the span of ctx that the program's middleware has begun, "" for none.
+func (s *Server) parent(ctx context.Context) string {
+	if s.cfg.Tracer == nil {
+		return ""
+	}
+	return s.cfg.Tracer.Parent(ctx)
+}
+
+// doors are the handlers of a started server.
+type doors struct {
+	net   http.Handler
+	fiber fiber.Handler
+}
 
 // Runtime returns the engine. It is for Baton's own packages and may change; programs use the methods of Server.
 func (s *Server) Runtime() *runtime.Runtime { return s.rt }
@@ -232,6 +273,10 @@ func (s *Server) Replace(ctx context.Context, list ...plugins.Plugin) error {
 
 // Metrics serves the server's metrics in Prometheus's format, for programs that mount them themselves.
 func (s *Server) Metrics() http.Handler { return s.watch.Handler() }
+
+// Collector returns the server's metrics for the program's own Prometheus registry, without those of Go and of the process, which such a
+// registry has itself.
+func (s *Server) Collector() prometheus.Collector { return s.watch.Collector() }
 
 // AdminAddr returns the host and port of Config.AdminListen, "" when that is empty.
 func (s *Server) AdminAddr() string {

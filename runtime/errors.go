@@ -61,6 +61,7 @@ var (
 	ErrThreadWaiting   = decide.ErrThreadWaiting
 	ErrProjectNotFound = refuse(KindNotFound, "not_found", "Project not found")
 	ErrStopping        = commit.ErrStopping
+	ErrUnstarted       = refuse(KindUnavailable, "unavailable", "The server is starting")
 	ErrEmptyContent    = refuse(KindInvalid, "invalid_content", "Message content must not be empty")
 )
 

@@ -34,7 +34,7 @@ func (s *Server) Handler() http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.visits.enter() {
-			refuse(w, runtime.ErrStopping)
+			Refuse(w, runtime.ErrStopping)
 			return
 		}
 		defer s.visits.leave()
@@ -60,11 +60,11 @@ func (s *Server) undeliverable(w http.ResponseWriter, r *http.Request, err error
 	if r.Context().Err() == nil {
 		s.cfg.Log.Warn("a request got no answer", "method", r.Method, "path", auth.Shown(r.URL.Path), "error", err)
 	}
-	refuse(w, err)
+	Refuse(w, err)
 }
 
-// refuse answers with err, for which there is no fiber.Ctx.
-func refuse(w http.ResponseWriter, err error) {
+// Refuse answers with err, for which there is no fiber.Ctx.
+func Refuse(w http.ResponseWriter, err error) {
 	status, body, wait := Status(err)
 	w.Header().Set("Content-Type", fiber.MIMEApplicationJSON)
 	if wait > 0 {

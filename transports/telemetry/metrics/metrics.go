@@ -6,8 +6,10 @@ package metrics
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +23,7 @@ import (
 // Metrics are the metrics of one server.
 type Metrics struct {
 	registry *prometheus.Registry
+	own      collection // of registry, without those of Go and of the process
 
 	firstEvent, queued, commit, events, replayed prometheus.Histogram
 	ended, tool, model, request                  *prometheus.HistogramVec
@@ -40,7 +43,7 @@ var (
 func New(version string) *Metrics {
 	m := &Metrics{
 		registry:   prometheus.NewRegistry(),
-		firstEvent: histogram("run_first_event_seconds", "From a run's being queued until the first event of its worker is stored and shown.", short),
+		firstEvent: histogram("run_first_event_seconds", "From a run's being queued until the first text, reasoning or tool call of its worker is stored and shown.", short),
 		queued:     histogram("run_queue_seconds", "From a run's being queued until it is claimed.", short),
 		commit:     histogram("commit_duration_seconds", "One transaction of the commit queue.", short),
 		events:     histogram("commit_batch_events", "Events that one transaction writes.", counts),
@@ -57,9 +60,9 @@ func New(version string) *Metrics {
 		Name: "baton_build_info", Help: "1, with the version of this server.", ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
+	m.own.add(m.firstEvent, m.queued, m.commit, m.events, m.replayed, m.ended, m.tool, m.model, m.request, m.requests, m.tokens, build)
 	m.registry.MustRegister(
-		m.firstEvent, m.queued, m.commit, m.events, m.replayed, m.ended, m.tool, m.model, m.request, m.requests, m.tokens,
-		build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		&m.own, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
 }
@@ -76,6 +79,34 @@ func histograms(name, help string, buckets []float64, labels ...string) *prometh
 
 func counters(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+}
+
+// Collector collects the metrics for another registry, without those of Go and of the process.
+func (m *Metrics) Collector() prometheus.Collector { return &m.own }
+
+// collection is several collectors as one. It describes none, because those of a server that has not started are not known yet.
+type collection struct {
+	mu  sync.Mutex // guards the field below
+	all []prometheus.Collector
+}
+
+func (c *collection) add(more ...prometheus.Collector) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, more...)
+}
+
+// Describe implements prometheus.Collector.
+func (c *collection) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c *collection) Collect(ch chan<- prometheus.Metric) {
+	c.mu.Lock()
+	all := slices.Clone(c.all)
+	c.mu.Unlock()
+	for _, one := range all {
+		one.Collect(ch)
+	}
 }
 
 // Handler answers with the metrics.

@@ -9,7 +9,7 @@ import (
 
 // Watch adds the gauges of a server, read at each scrape. Call it once.
 func (m *Metrics) Watch(engine func() runtime.Stats, streams func() stream.Stats, held func() int64, unwell func() map[string]string) {
-	m.registry.MustRegister(&watch{engine, streams, held, unwell})
+	m.own.add(&watch{engine, streams, held, unwell})
 }
 
 // watch holds the sources of the gauges.

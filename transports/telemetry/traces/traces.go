@@ -30,7 +30,7 @@ import (
 
 // Traces is a runtime.Tracer that sends spans to a collector. Shut it down behind the server.
 type Traces struct {
-	provider *sdktrace.TracerProvider
+	provider *sdktrace.TracerProvider // nil for that of the program
 	tracer   trace.Tracer
 	w3c      propagation.TraceContext
 }
@@ -89,6 +89,11 @@ func (s sink) Info(int, string, ...any)       {}
 func (s sink) WithValues(...any) logr.LogSink { return s }
 func (s sink) WithName(string) logr.LogSink   { return s }
 
+// New returns traces that end in the program's own provider, which the program shuts down.
+func New(provider trace.TracerProvider) *Traces {
+	return &Traces{tracer: provider.Tracer("github.com/batonrun/baton")}
+}
+
 // asked reports whether the environment enables traces.
 func asked() (bool, error) {
 	on := false
@@ -131,7 +136,12 @@ func Collector() (string, error) {
 }
 
 // Shutdown sends the remaining spans, until ctx is done.
-func (t *Traces) Shutdown(ctx context.Context) error { return t.provider.Shutdown(ctx) }
+func (t *Traces) Shutdown(ctx context.Context) error {
+	if t.provider == nil {
+		return nil
+	}
+	return t.provider.Shutdown(ctx)
+}
 
 // Begin starts a span.
 func (t *Traces) Begin(ctx context.Context, op runtime.Op) (context.Context, func(runtime.End)) {
