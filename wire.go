@@ -1,6 +1,7 @@
 package baton
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -89,7 +90,7 @@ func newRuntime(ctx context.Context, cfg *Config, reg *host.Registry, db *storag
 		return nil, err
 	}
 	engine := runtime.Config{
-		Identity:    runtime.Identity{Name: host, Version: cfg.Version, Schema: db.Schema(), Role: cfg.Role, Labels: cfg.Labels, Settings: cfg.common()},
+		Identity:    runtime.Identity{Name: cmp.Or(cfg.Name, host), Version: cfg.Version, Schema: db.Schema(), Role: cfg.Role, Labels: cfg.Labels, Settings: cfg.common()},
 		Attachments: files,
 		Store:       db, Bus: hints, Revoked: revoked, Registry: reg, Log: cfg.Log, Addr: addr,
 		Heartbeat: min(time.Second, cfg.Timeouts.Lease/5),

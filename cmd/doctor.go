@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -351,7 +352,7 @@ func (d *doctor) address(ctx context.Context, cfg config.Config, about, address,
 	switch readyErr := ready(probe, client, url); {
 	case readyErr == nil:
 		d.ok(about, "The server on %s is ready.", address)
-	case running != "" && about == "listen":
+	case running != "" && about == "listen", errors.Is(readyErr, errNotReady):
 		d.fault(about, "The server on %s is not ready: %v.", address, readyErr)
 	default:
 		d.fault(about, "Cannot listen on %s: %v. Stop the program that uses it, or choose another address.", address, err)

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,6 +106,25 @@ func TestDoctor_ReportsFaults(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A server that is not ready is no other program, on either listener.
+func TestDoctor_KnowsServerThatIsNotReady(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusNotFound} {
+		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, `{"code":"not_ready","detail":"The database or a plugin is not well"}`)
+		}))
+		addr := other.Listener.Addr().String()
+		for _, args := range [][]string{{"--listen", addr}, {"--listen", freeAddr(t), "--admin-listen", addr}} {
+			out := baton(t.Context(), append([]string{"doctor"}, args...)...).want(t, 1).stdout
+			if got, want := strings.Contains(out, "Stop the program"), status != http.StatusServiceUnavailable; got != want {
+				t.Errorf("%d %v: got\n%s", status, args, out)
+			}
+		}
+		other.Close()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -56,8 +57,14 @@ func ready(ctx context.Context, client *http.Client, server string) error {
 	if res.StatusCode == http.StatusOK {
 		return nil
 	}
+	if res.StatusCode == http.StatusServiceUnavailable {
+		return fmt.Errorf("%s %w: %w", server, errNotReady, refusal(res))
+	}
 	return fmt.Errorf("%s is not ready: %w", server, refusal(res))
 }
+
+// errNotReady is the answer of a Baton server that is not ready. Another program answers something else.
+var errNotReady = errors.New("is not ready")
 
 // refusal reads the error in a server's answer.
 func refusal(res *http.Response) error {

@@ -42,6 +42,9 @@ func (s *Server) mount(who fiber.Handler) error {
 			add(s.app, r, r.Public)
 		}
 	}
+	if !s.cfg.Bare {
+		s.app.Use(home) // behind the console, which answers browsers
+	}
 	s.app.Use(who)
 	for _, r := range s.routes {
 		if r.Known != nil {
@@ -50,6 +53,14 @@ func (s *Server) mount(who fiber.Handler) error {
 	}
 	s.app.Use(s.unknown)
 	return nil
+}
+
+// home answers programs that ask for the printed address.
+func home(c *fiber.Ctx) error {
+	if c.Path() != "/" || c.Method() != fiber.MethodGet {
+		return c.Next()
+	}
+	return c.JSON(map[string]string{"server": "baton", "runs": "/api/v1/agent/runs", "openapi": "/openapi.json", "docs": "/docs", "ready": "/readyz"})
 }
 
 func add(app *fiber.App, r Route, h fiber.Handler) {
