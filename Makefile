@@ -15,7 +15,7 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 run: ## Serve on http://127.0.0.1:8080, data in baton.db; needs only Go
-	@echo 'Building Baton. The first time this takes about a minute.'
+	@echo 'Building Baton. The first time this takes a few minutes.'
 	@go run -ldflags '$(LDFLAGS)' ./cmd/baton serve
 
 # The race detector skips SQLite's code, translated from C, which it would make several times slower and which shares no data of ours, and

@@ -237,7 +237,7 @@ func (l *Limits) rates() rates.Config {
 // Timeouts limits how long things may take.
 type Timeouts struct {
 	Step              time.Duration // longest execution of one agent, default 10 min
-	Run               time.Duration // longest run, from start to end, default 1 h
+	Run               time.Duration // longest run, without the time in which it waits for answers, default 1 h
 	Tool              time.Duration // longest tool call, default 2 min
 	Approval          time.Duration // how long an approval may stay open before it counts as refused, default 30 days
 	Grace             time.Duration // how long a cancelled worker may take to return before it is abandoned, default 5 s

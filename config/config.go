@@ -126,7 +126,7 @@ type Retention struct {
 // Timeouts limits how long things may take.
 type Timeouts struct {
 	Step              time.Duration `yaml:"step"`                // longest execution of one agent (10m)
-	Run               time.Duration `yaml:"run"`                 // longest run, from start to end (1h)
+	Run               time.Duration `yaml:"run"`                 // longest run, without the time in which it waits for answers (1h)
 	Tool              time.Duration `yaml:"tool"`                // longest tool call (2m)
 	Approval          time.Duration `yaml:"approval"`            // how long an approval may stay open before it counts as refused (720h)
 	Drain             time.Duration `yaml:"drain"`               // how long runs may take to finish when the server stops (30s)
