@@ -9,8 +9,7 @@ import (
 	"github.com/batonrun/baton/runtime/quota"
 )
 
-// Resume answers the open interrupts of a waiting run; the answer must cover all of them. The run continues when its
-// turn comes.
+// Resume answers open interrupts of a run. The run continues with these answers when its turn comes; what is not answered stays open.
 func (rt *Runtime) Resume(ctx context.Context, c Caller, name string, entries []agui.ResumeEntry) (Run, error) {
 	return rt.ResumeOnce(ctx, c, name, entries, nil)
 }

@@ -46,6 +46,9 @@ func (rd *reader) ReadRun(ctx context.Context, s Started) (*RunCursor, error) {
 		return nil, err
 	}
 	of := cur.OfRun(g.run, s.RunID, tail.Sender{Messages: s.Messages, Results: s.Results, State: s.State, Before: s.Before})
+	if s.Executed {
+		of.Behind()
+	}
 	if s.Status == Running {
 		return of, nil
 	}

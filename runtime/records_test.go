@@ -70,7 +70,22 @@ func TestApprovalExpires(t *testing.T) {
 	if got := <-told; got != "denied" || len(deployed) > 0 {
 		t.Errorf("the call is %s, and was made %d times", got, len(deployed))
 	}
-	checkLog(t, b.log("main"))
+	recs := b.log("main")
+	checkLog(t, recs)
+	asked := questionsIn(recs)[0].ID
+	if _, err := b.Resume(context.Background(), local, s.RunID, []agui.ResumeEntry{{InterruptID: asked, Status: "cancelled"}}); code(err) != "interrupt_expired" {
+		t.Errorf("an answer after that: %v", err)
+	}
+}
+
+// questionsIn returns the questions for which the last span of a log ends.
+func questionsIn(recs []*runtime.Record) (last []agui.Interrupt) {
+	for _, rec := range recs {
+		if end, ok := rec.Event.(agui.RunFinished); ok && end.Outcome.Type == agui.OutcomeInterrupt {
+			last = end.Outcome.Interrupts
+		}
+	}
+	return last
 }
 
 // helper is an agent that requires approval as a tool. It sends its query to the test.

@@ -242,7 +242,7 @@ func TestOpenQuestionRefusesANewRun(t *testing.T) {
 	if code(err) != "thread_waiting" {
 		t.Errorf("a new run: %v", err)
 	}
-	if _, err := b.Resume(ctx, local, s.RunID, []agui.ResumeEntry{{InterruptID: "no", Status: "resolved"}}); code(err) != "interrupts_open" {
+	if _, err := b.Resume(ctx, local, s.RunID, []agui.ResumeEntry{{InterruptID: "no", Status: "resolved"}}); code(err) != "unknown_interrupt" {
 		t.Errorf("an unknown answer: %v", err)
 	}
 	if _, err := b.Append(ctx, local, s.RunID, runtime.AppendRequest{Content: "hint"}); err != nil {

@@ -66,11 +66,12 @@ UPDATE interrupts SET status = 'answered', payload = ?::text
 WHERE run_key = ?::bigint AND interrupt_id = ?::text`
 
 	withdrawInterrupts = `
-UPDATE interrupts SET status = 'cancelled'
-WHERE run_key = ?::bigint AND status = 'open'`
+UPDATE interrupts SET status = CASE status WHEN 'open' THEN 'cancelled' ELSE 'resolved' END
+WHERE run_key = ?::bigint AND status IN ('open', 'answered')`
 
 	selectAsked = `
-SELECT r.thread_key, i.run_key, i.interrupt_id, i.step, i.place, i.frontend, i.status, i.created_at, i.key
+SELECT r.thread_key, i.run_key, i.interrupt_id, i.step, i.place, i.frontend, i.status,
+	i.status IN ('answered', 'resolved') AND i.payload IS NULL, i.created_at, i.key
 FROM interrupts i JOIN runs r ON r.key = i.run_key`
 
 	selectAskedOfRuns = selectAsked + `
@@ -84,7 +85,7 @@ SELECT ` + interruptColumns + ` FROM interrupts WHERE run_key = ? ORDER BY creat
 
 	selectExpired = `
 SELECT ` + interruptColumns + ` FROM interrupts
-WHERE status = 'open' AND expires_at <= ? AND (SELECT status FROM runs WHERE runs.key = interrupts.run_key) = 'WAITING'
+WHERE status = 'open' AND expires_at <= ?
 ORDER BY expires_at LIMIT ?`
 )
 
@@ -118,8 +119,8 @@ type asked struct {
 }
 
 func scanAsked(rows *sql.Rows) (a asked, err error) {
-	err = rows.Scan(&a.thread, &a.RunKey, &a.ID, &a.Step, &a.Place, &a.Frontend, &a.Status, timeInto{&a.created},
-		&a.key)
+	err = rows.Scan(&a.thread, &a.RunKey, &a.ID, &a.Step, &a.Place, &a.Frontend, &a.Status, &a.Expired,
+		timeInto{&a.created}, &a.key)
 	return a, err
 }
 

@@ -216,8 +216,8 @@ func (tx *commitTx) putOne(row data.Row) error {
 		p.answer(row)
 	case *data.Withdraw:
 		for i := range p.interrupts.rows {
-			if in := &p.interrupts.rows[i]; in.RunKey == row.RunKey && in.Status == data.InterruptOpen {
-				in.Status = data.InterruptCancelled
+			if in := &p.interrupts.rows[i]; in.RunKey == row.RunKey {
+				in.Status = data.Withdrawn(in.Status)
 			}
 		}
 		p.withdrawn.put(row.RunKey, row)
@@ -389,8 +389,8 @@ func (tx *commitTx) writePending() error {
 	said, queued := divide(p.messages.rows, func(m data.Message) bool { return m.State == data.MessageQueued })
 	write(tx, said, upsertMessage, messageCells)
 	write(tx, queued, insertMessage, messageCells)
-	write(tx, p.withdrawn.rows, withdrawInterrupts, withdrawnCells)
 	write(tx, p.answers.rows, answerInterrupt, answerCells)
+	write(tx, p.withdrawn.rows, withdrawInterrupts, withdrawnCells)
 	write(tx, p.interrupts.rows, upsertInterrupt, interruptCells)
 	write(tx, p.answers.rows, completeMemo, completionCells)
 	write(tx, p.memos.rows, upsertMemo, memoCells)

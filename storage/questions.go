@@ -24,8 +24,7 @@ JOIN runs r ON r.key = i.run_key
 JOIN threads t ON t.key = r.thread_key
 ORDER BY sized_key`
 
-	// A WAITING run is required: a running one may already have questions of some of its steps.
-	whereOpen = ` AND q.status = 'open' AND (SELECT status FROM runs WHERE runs.key = q.run_key) = 'WAITING'`
+	whereOpen = ` AND q.status = 'open'`
 
 	countQuestions = `
 SELECT count(*) FROM (SELECT 1 FROM interrupts q`
@@ -54,7 +53,7 @@ func scanQuestion(rows *sql.Rows, more ...any) (q data.Question, err error) {
 	return q, err
 }
 
-// Questions lists the open interrupts of a project's WAITING runs, oldest first. The default limit is 50.
+// Questions lists the open interrupts of a project's runs, oldest first. The default limit is 50.
 func (r reader) Questions(ctx context.Context, f data.QuestionFilter) (data.Page[data.Question], error) {
 	if f.Limit <= 0 {
 		f.Limit = 50

@@ -444,7 +444,7 @@ type Interrupt struct {
 	CreatedAt time.Time
 }
 
-// Question is an open interrupt of a WAITING run, as lists show it.
+// Question is an open interrupt of a run, as lists show it.
 type Question struct {
 	Interrupt
 	Key            int64  // in the order of insertion
@@ -463,6 +463,17 @@ const (
 	InterruptCancelled = "cancelled"
 )
 
+// Withdrawn returns the status of an interrupt once its run has ended.
+func Withdrawn(status string) string {
+	switch status {
+	case InterruptOpen:
+		return InterruptCancelled
+	case InterruptAnswered:
+		return InterruptResolved
+	}
+	return status
+}
+
 // Answer answers an interrupt: it changes the interrupt's Status and Payload, and completes its memo.
 type Answer struct {
 	RunKey     int64
@@ -470,11 +481,11 @@ type Answer struct {
 	ID         string // the interrupt's
 	Step       int    // with Place: the memo
 	Place      string
-	Payload    json.RawMessage
+	Payload    json.RawMessage // nil if the interrupt has expired
 	Output     json.RawMessage // of the memo
 }
 
-// Withdraw cancels the open interrupts of a run that has ended.
+// Withdraw cancels the open interrupts of a run that has ended, and resolves those with answers that came too late for a span.
 type Withdraw struct{ RunKey int64 }
 
 // IdempotencyKey records a request that succeeded.

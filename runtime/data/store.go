@@ -141,7 +141,7 @@ type ByProject interface {
 	History(ctx context.Context, project string, threadKey int64, day time.Time, after int64, limit int) (Page[Message], error)
 	// Audit lists the requests that changed a project, latest first.
 	Audit(ctx context.Context, f AuditFilter) (Page[Audit], error)
-	// Questions lists the open interrupts of a project's WAITING runs, oldest first.
+	// Questions lists the open interrupts of a project's runs, oldest first.
 	Questions(ctx context.Context, f QuestionFilter) (Page[Question], error)
 }
 

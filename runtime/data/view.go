@@ -107,6 +107,7 @@ type Asked struct {
 	Place    string // the memo that its answer completes, with Step
 	Frontend bool
 	Status   string
+	Expired  bool // the server has answered it
 }
 
 // NamedRun is a run found by one of its names.

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"encoding/json"
-	"slices"
 
 	"github.com/batonrun/baton/runtime/data"
 )
@@ -10,12 +9,13 @@ import (
 // Reply answers one interrupt.
 type Reply struct {
 	Interrupt string
-	Payload   json.RawMessage
+	Payload   json.RawMessage // nil for the server's own answer to an expired interrupt
 	Output    json.RawMessage // of the interrupt's memo; nil if there is no such interrupt
 	Rows      []data.Row      // that the answer writes
 }
 
-// Resume answers all open interrupts of a WAITING run, which then comes first in its thread's queue.
+// Resume answers open interrupts of a run. A WAITING run then comes first in its thread's queue; a run that goes on already uses the
+// answers in its next span.
 type Resume struct {
 	Thread, Run int64
 	Project     string // required project; empty for any
@@ -47,7 +47,7 @@ func (c *Resume) decide(d *decision) error {
 	if err := c.Limits.budgetErr(); err != nil {
 		return err
 	}
-	if err := d.applyReplies(run, c.Replies, true); err != nil {
+	if err := d.applyReplies(run, c.Replies); err != nil {
 		return err
 	}
 	d.putHead(run)
@@ -61,43 +61,42 @@ type Expire struct {
 }
 
 // Ask returns the rows that the decision needs to see.
-func (c *Expire) Ask() data.Ask { return data.Ask{Thread: c.Thread, Runs: []int64{c.Run}} }
+func (c *Expire) Ask() data.Ask {
+	return data.Ask{Thread: c.Thread, Runs: []int64{c.Run}, Interrupts: []string{c.Reply.Interrupt}}
+}
 
 func (c *Expire) decide(d *decision) error {
 	run := d.v.Run(c.Run)
-	if run == nil || run.Status != data.Waiting || d.interrupt(run.Key, c.Reply.Interrupt, data.InterruptOpen) == nil {
-		return ErrStale // already answered, or the run does not wait yet
+	if run == nil {
+		return ErrStale
 	}
-	if err := d.applyReplies(run, []Reply{c.Reply}, false); err != nil {
+	if in := d.interrupt(run.Key, c.Reply.Interrupt); in == nil || in.Status != data.InterruptOpen {
+		return ErrStale // already answered
+	}
+	if err := d.applyReplies(run, []Reply{c.Reply}); err != nil {
 		return err
 	}
 	d.putHead(run)
 	return nil
 }
 
-// applyReplies writes the answers, and queues the run once it has no open interrupt. If whole is set, the answers must cover
-// all of them. The caller writes the run's head.
-func (d *decision) applyReplies(run *data.RunHead, replies []Reply, whole bool) error {
-	left, _ := openInterrupts(d.v, run.Key)
-	var took []*data.Asked
+// applyReplies writes the answers, and queues the run if it is WAITING. The caller writes the run's head.
+func (d *decision) applyReplies(run *data.RunHead, replies []Reply) error {
+	took := make([]*data.Asked, len(replies))
 	for i := range replies {
-		in := d.interrupt(run.Key, replies[i].Interrupt, "")
+		in := d.interrupt(run.Key, replies[i].Interrupt)
 		switch {
 		case in == nil:
-			return data.Refuse(data.KindInvalid, "interrupts_open", "There is no open interrupt %q", replies[i].Interrupt)
-		case in.Status != data.InterruptOpen || slices.Contains(took, in):
-			return ErrAnswered
+			return errUnknownInterrupt(replies[i].Interrupt)
+		case in.Status != data.InterruptOpen:
+			return errLate(in)
 		case replies[i].Output == nil:
 			return ErrStale
 		}
-		took = append(took, in)
-		left--
-	}
-	if run.Status != data.Waiting || whole && left > 0 {
-		return data.Refuse(data.KindInvalid, "interrupts_open", "The answer must cover every open interrupt and pending tool call of the run")
+		took[i] = in
 	}
 	for i, in := range took {
-		in.Status = data.InterruptAnswered
+		in.Status, in.Expired = data.InterruptAnswered, replies[i].Payload == nil
 		d.put(&data.Answer{
 			RunKey: run.Key, Generation: run.Generation, ID: in.ID, Step: in.Step, Place: in.Place,
 			Payload: replies[i].Payload, Output: replies[i].Output,
@@ -106,17 +105,47 @@ func (d *decision) applyReplies(run *data.RunHead, replies []Reply, whole bool) 
 			d.put(row)
 		}
 	}
-	if left == 0 {
-		d.moveRun(run, data.Queued)
-		run.Answered, run.QueuedAt = true, d.v.Now
+	if run.Status == data.Waiting {
+		d.continueRun(run)
 	}
 	return nil
 }
 
-// interrupt returns a run's interrupt in a status; an empty status matches any.
-func (d *decision) interrupt(runKey int64, id, status string) *data.Asked {
+// continueRun queues a WAITING run that has answers.
+func (d *decision) continueRun(run *data.RunHead) {
+	d.moveRun(run, data.Queued)
+	run.Answered, run.QueuedAt = true, d.v.Now
+}
+
+// answers counts the answers that no span of the run has used.
+func answers(v *data.View, runKey int64) (n int) {
+	for i := range v.Asked {
+		if v.Asked[i].RunKey == runKey && v.Asked[i].Status == data.InterruptAnswered {
+			n++
+		}
+	}
+	return n
+}
+
+func errUnknownInterrupt(id string) error {
+	return data.Refuse(data.KindInvalid, "unknown_interrupt", "There is no interrupt %q", id)
+}
+
+// errLate refuses an answer to a question that is not open any more.
+func errLate(in *data.Asked) error {
+	switch {
+	case in.Status == data.InterruptCancelled:
+		return data.Refuse(data.KindConflict, "interrupt_cancelled", "The interrupt %q was cancelled: its step or its run is over", in.ID)
+	case in.Expired:
+		return data.Refuse(data.KindConflict, "interrupt_expired", "The interrupt %q has expired", in.ID)
+	}
+	return data.Refuse(data.KindConflict, "already_answered", "The interrupt %q has been answered already", in.ID)
+}
+
+// interrupt returns a run's interrupt, or nil.
+func (d *decision) interrupt(runKey int64, id string) *data.Asked {
 	for i := range d.v.Asked {
-		if a := &d.v.Asked[i]; a.RunKey == runKey && a.ID == id && (status == "" || a.Status == status) {
+		if a := &d.v.Asked[i]; a.RunKey == runKey && a.ID == id {
 			return a
 		}
 	}

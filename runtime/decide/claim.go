@@ -14,19 +14,20 @@ type Basis struct {
 	Generation int
 	Spans      int
 	Inbox      int64 // key of the last message read from the run's inbox, 0 for none
+	Answers    int   // that the span uses
 }
 
 // BasisOf returns the present state of a thread and its run.
-func BasisOf(th *data.ThreadHead, run *data.RunHead, inbox int64) Basis {
+func BasisOf(th *data.ThreadHead, run *data.RunHead, inbox int64, answers int) Basis {
 	return Basis{
 		Last: th.LastEventID, Seq: th.LastSeq, Status: run.Status, Answered: run.Answered,
-		Generation: run.Generation, Spans: run.Spans, Inbox: inbox,
+		Generation: run.Generation, Spans: run.Spans, Inbox: inbox, Answers: answers,
 	}
 }
 
 // isCurrent reports whether the state is unchanged.
 func (b *Basis) isCurrent(v *data.View, run *data.RunHead) bool {
-	return *b == BasisOf(&v.Thread, run, v.Inbox[run.Key].Last)
+	return *b == BasisOf(&v.Thread, run, v.Inbox[run.Key].Last, answers(v, run.Key))
 }
 
 // Claim starts a QUEUED run or continues an answered one: it becomes RUNNING under Instance with a new span.
@@ -100,6 +101,11 @@ func (d *decision) startRun(run *data.RunHead, c *Claim) {
 	}
 	run.Owner, run.Answered, run.FinishedAt = c.Instance, false, nil
 	run.Spans++
+	for i := range d.v.Asked { // its span uses the answers
+		if in := &d.v.Asked[i]; in.RunKey == run.Key && in.Status == data.InterruptAnswered {
+			in.Status = data.InterruptResolved
+		}
+	}
 	if run.StartedAt == nil {
 		now := d.v.Now
 		run.StartedAt = &now

@@ -76,7 +76,7 @@ func TestFinish_WaitsForItsTurn(t *testing.T) {
 	} {
 		test.first.Key, test.run.Key = 2, 3
 		v := &data.View{Exists: true, Thread: data.ThreadHead{Key: 1}, Runs: []data.RunHead{test.first, test.run}}
-		basis := BasisOf(&v.Thread, &test.run, 0)
+		basis := BasisOf(&v.Thread, &test.run, 0, 0)
 		c := &Finish{Thread: 1, Run: 3, Basis: &basis, To: data.Failed, Span: data.Span{N: 1, Last: 1}, Events: []data.StoredEvent{{ID: 1}}}
 		if out := Decide(v, c); !errors.Is(out.Refused, test.want) {
 			t.Errorf("%s behind %s: %v, want %v", test.run.Status, test.first.Status, out.Refused, test.want)

@@ -92,7 +92,6 @@ var (
 	ErrThreadBusy     = data.Refuse(data.KindConflict, "thread_busy", "The thread has a run that is queued or running")
 	ErrThreadWaiting  = data.Refuse(data.KindConflict, "thread_waiting", "The thread waits for an answer; answer it or use multitask interrupt")
 	ErrQueueFull      = queueFull("Too many runs are queued; try again later")
-	ErrAnswered       = data.Refuse(data.KindConflict, "already_answered", "The interrupt has been answered already")
 	errKeyReused      = data.Refuse(data.KindConflict, "idempotency_mismatch", "This Idempotency-Key was used with another body")
 )
 
@@ -198,6 +197,11 @@ func (d *decision) endRun(run *data.RunHead, to data.Status, err *agui.OutputErr
 	d.moveRun(run, to)
 	now := d.v.Now
 	run.FinishedAt, run.Attempt, run.Answered, run.Error = &now, 0, false, err
+	for i := range d.v.Asked { // as the run's Withdraw does
+		if in := &d.v.Asked[i]; in.RunKey == run.Key {
+			in.Status = data.Withdrawn(in.Status)
+		}
+	}
 	d.put(data.EndOf(run))
 }
 

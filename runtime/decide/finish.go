@@ -47,6 +47,9 @@ func (c *Finish) decide(d *decision) error {
 	if c.To == data.Waiting {
 		d.moveRun(run, data.Waiting)
 		run.Attempt = 0
+		if answers(d.v, run.Key) > 0 { // they came while it was executed
+			d.continueRun(run)
+		}
 	} else {
 		d.endRun(run, c.To, c.Error)
 	}

@@ -91,9 +91,13 @@ func (t *table) write(tb testing.TB, c data.Changes) {
 				}
 			}
 		case *data.Answer:
-			t.mark(row.RunKey, row.ID, data.InterruptAnswered)
+			t.mark(row.RunKey, func(a *data.Asked) {
+				if a.ID == row.ID {
+					a.Status, a.Expired = data.InterruptAnswered, row.Payload == nil
+				}
+			})
 		case *data.Withdraw:
-			t.mark(row.RunKey, "", data.InterruptCancelled)
+			t.mark(row.RunKey, func(a *data.Asked) { a.Status = data.Withdrawn(a.Status) })
 		}
 	}
 	for _, e := range c.Events {
@@ -101,10 +105,11 @@ func (t *table) write(tb testing.TB, c data.Changes) {
 	}
 }
 
-func (t *table) mark(run int64, id, status string) {
+// mark changes a run's interrupts.
+func (t *table) mark(run int64, change func(*data.Asked)) {
 	for i := range t.asked {
-		if a := &t.asked[i]; a.RunKey == run && a.Status == data.InterruptOpen && (id == "" || a.ID == id) {
-			a.Status = status
+		if a := &t.asked[i]; a.RunKey == run {
+			change(a)
 		}
 	}
 }
@@ -167,7 +172,13 @@ func (p *player) anyRun() int64 {
 }
 
 func (p *player) basis(run *data.RunHead) decide.Basis {
-	b := decide.BasisOf(p.head(), run, p.t.view(data.Ask{}).Inbox[run.Key].Last)
+	answers := 0
+	for _, a := range p.t.asked {
+		if a.RunKey == run.Key && a.Status == data.InterruptAnswered {
+			answers++
+		}
+	}
+	b := decide.BasisOf(p.head(), run, p.t.view(data.Ask{}).Inbox[run.Key].Last, answers)
 	if p.IntN(8) == 0 {
 		b.Last++
 	}
@@ -213,15 +224,19 @@ func (p *player) command() decide.Command {
 	case 9, 10:
 		to := []data.Status{data.Completed, data.Failed, data.Cancelled, data.Waiting}[p.IntN(4)]
 		last := p.last[key]
-		return &decide.Finish{
+		c := &decide.Finish{
 			Thread: 1, Run: key, Owner: me, To: to, Span: data.Span{N: run.Spans, Last: last + 2}, Seq: th.LastSeq + 1, Events: events(last + 1),
 			Inbox: p.t.view(data.Ask{}).Inbox[key].Last,
 		}
+		if to.Final() {
+			c.Rows = data.Rows{&data.Withdraw{RunKey: key}}
+		}
+		return c
 	}
 	var replies []decide.Reply
 	for _, a := range p.t.asked {
-		if a.RunKey == key && p.IntN(6) > 0 {
-			replies = append(replies, decide.Reply{Interrupt: a.ID, Output: []byte("1")})
+		if a.RunKey == key && p.IntN(3) > 0 && (a.Status == data.InterruptOpen || p.IntN(9) == 0) {
+			replies = append(replies, decide.Reply{Interrupt: a.ID, Payload: []byte("1"), Output: []byte("1")})
 		}
 	}
 	return &decide.Resume{Thread: 1, Run: key, Replies: replies}
@@ -237,7 +252,7 @@ func (p *player) start(th *data.ThreadHead) decide.Command {
 	}
 	if p.IntN(3) > 0 {
 		c.Claim = &decide.Claim{
-			Thread: 1, Run: p.n, Instance: me, Events: events(th.LastEventID + 1), Basis: decide.BasisOf(th, &c.Run.RunHead, 0),
+			Thread: 1, Run: p.n, Instance: me, Events: events(th.LastEventID + 1), Basis: decide.BasisOf(th, &c.Run.RunHead, 0, 0),
 		}
 	}
 	return c
@@ -260,7 +275,10 @@ func (p *player) follow(c decide.Command, out *decide.Decided) {
 		if c.To == data.Cancelled || c.Basis != nil {
 			p.t.taken(c.Run)
 		}
-		if c.To == data.Waiting {
+		for range p.IntN(3) {
+			if c.To != data.Waiting || p.t.runs[c.Run].Status != data.Waiting {
+				break
+			}
 			p.t.asked = append(p.t.asked, data.Asked{
 				RunKey: c.Run, ID: fmt.Sprint("q", len(p.t.asked)), Frontend: p.IntN(2) == 0, Status: data.InterruptOpen,
 			})
@@ -270,6 +288,11 @@ func (p *player) follow(c decide.Command, out *decide.Decided) {
 
 func (p *player) claimed(c *decide.Claim) {
 	p.last[c.Run] = p.t.events[len(p.t.events)-1]
+	p.t.mark(c.Run, func(a *data.Asked) {
+		if a.Status == data.InterruptAnswered {
+			a.Status = data.InterruptResolved
+		}
+	})
 	if !c.Basis.Answered {
 		p.t.taken(c.Run)
 	}
@@ -308,7 +331,7 @@ func TestDecide_RandomCommandsKeepInvariants(t *testing.T) {
 			}
 			tab.write(t, out.Changes)
 			p.follow(c, out)
-			if rows, view := known(tab.view(c.Ask())), known(v); !reflect.DeepEqual(rows, view) {
+			if rows, view := known(tab.view(c.Ask()), v.Asked), known(v, v.Asked); !reflect.DeepEqual(rows, view) {
 				t.Fatalf("seed %d: after %T the view differs from the rows (-rows +view):\n%s", seed, c, cmp.Diff(rows, view))
 			}
 			tab.check(t)
@@ -324,13 +347,20 @@ func TestDecide_RandomCommandsKeepInvariants(t *testing.T) {
 }
 
 // known returns the part of a view on which a later decision of the same batch relies.
-func known(v *data.View) any {
+// A run's questions reach the rows with the events of its span, and the view later.
+func known(v *data.View, asked []data.Asked) any {
 	type state struct {
 		Thread data.ThreadHead
 		Runs   map[int64]data.RunHead
 		Inbox  map[int64]int
+		Asked  map[string]data.Asked
 	}
-	s := state{v.Thread, make(map[int64]data.RunHead), make(map[int64]int)}
+	s := state{v.Thread, make(map[int64]data.RunHead), make(map[int64]int), make(map[string]data.Asked)}
+	for _, a := range v.Asked {
+		if slices.ContainsFunc(asked, func(b data.Asked) bool { return a.ID == b.ID && !v.Run(a.RunKey).Status.Final() }) {
+			s.Asked[a.ID] = a
+		}
+	}
 	for _, r := range v.Runs {
 		if !r.Status.Final() {
 			s.Runs[r.Key] = r

@@ -56,7 +56,8 @@ type Started struct {
 	After          int64       `json:"after"` // the log's end when the request was accepted
 	ThreadKey      int64       `json:"threadKey"`
 	RunKey         int64       `json:"runKey"`
-	Replayed       bool        `json:"-"` // answers a repeat of an earlier request
+	Executed       bool        `json:"executed,omitempty"` // the request's answers begin the span after the one that was executed
+	Replayed       bool        `json:"-"`                  // answers a repeat of an earlier request
 
 	// The parts of the client's request that its own stream need not repeat.
 	Messages []string        `json:"-"` // ids of the user's messages
@@ -96,22 +97,21 @@ func (c *Start) decide(d *decision) error {
 		d.out.Started.Replayed = done
 		return err
 	}
-	waiting := waitingRun(d.v)
 	named, exists := d.v.Names[c.name()]
-	if exists = exists && c.Named; exists && (waiting == nil || waiting.Key != named.RunKey || c.Answers == nil) {
+	exists = exists && c.Named
+	repeats := exists && c.BodyHash != "" && c.BodyHash == named.BodyHash
+	if exists && (repeats || c.Answers == nil || c.Answers.Run != named.RunKey) {
 		return c.answerRepeat(d, &named)
 	}
 	switch {
 	case c.Refused != nil:
 		return c.Refused
-	case waiting != nil && c.Answers != nil:
-		return c.resumeRun(d, waiting, exists)
-	case waiting != nil && len(c.Interrupts) > 0, c.Answers != nil:
-		return ErrStale
+	case c.Answers != nil:
+		return c.resumeRun(d, exists)
 	case len(c.Interrupts) > 0:
 		return c.refuseLate(d)
 	}
-	return c.createRun(d, waiting)
+	return c.createRun(d, waitingRun(d.v))
 }
 
 // answerRepeat answers a request whose runId exists: with the run if the bodies are equal, otherwise with a refusal.
@@ -123,32 +123,44 @@ func (c *Start) answerRepeat(d *decision, named *data.NamedRun) error {
 	if named.First > 0 {
 		d.out.Started.After = named.First - 1
 	}
+	d.out.Started.Executed = named.First == 0 && named.Status == data.Running // its span is still to come
 	d.out.Started.Replayed = true
 	return nil
 }
 
 // refuseLate refuses answers to a thread that waits for none.
 func (c *Start) refuseLate(d *decision) error {
-	if hasAsked(d.v, c.Interrupts[0]) {
-		return ErrAnswered
+	switch in := asked(d.v, c.Interrupts[0]); {
+	case in == nil:
+		return errUnknownInterrupt(c.Interrupts[0])
+	case in.Status == data.InterruptOpen:
+		return ErrStale
+	default:
+		return errLate(in)
 	}
-	return data.Refuse(data.KindInvalid, "interrupts_open", "The thread has no open interrupt %q", c.Interrupts[0])
 }
 
-// hasAsked reports whether any run of the thread has asked this question.
-func hasAsked(v *data.View, id string) bool {
-	return slices.ContainsFunc(v.Asked, func(a data.Asked) bool { return a.ID == id })
+// asked returns the question of any run of the thread, or nil.
+func asked(v *data.View, id string) *data.Asked {
+	for i := range v.Asked {
+		if v.Asked[i].ID == id {
+			return &v.Asked[i]
+		}
+	}
+	return nil
 }
 
-// resumeRun continues the waiting run with the answers. The request's runId becomes one more name of the run.
-func (c *Start) resumeRun(d *decision, run *data.RunHead, named bool) error {
-	if c.Answers.Run != run.Key {
+// resumeRun continues the run that has asked with the answers. The request's runId becomes one more name of the run.
+func (c *Start) resumeRun(d *decision, named bool) error {
+	run := d.v.Run(c.Answers.Run)
+	if run == nil {
 		return ErrStale
 	}
+	executed := run.Status == data.Running
 	if err := c.Limits.budgetErr(); err != nil {
 		return err
 	}
-	if err := d.applyReplies(run, c.Answers.Replies, true); err != nil {
+	if err := d.applyReplies(run, c.Answers.Replies); err != nil {
 		return err
 	}
 	d.action = "answer"
@@ -164,6 +176,7 @@ func (c *Start) resumeRun(d *decision, run *data.RunHead, named bool) error {
 		c.putAttachments(d, run.Key)
 	}
 	c.setStarted(d, run)
+	d.out.Started.Executed = executed
 	return d.storeAnswer(c.Key, run.Key, d.out.Started)
 }
 
@@ -192,8 +205,12 @@ func (c *Start) createRun(d *decision, waiting *data.RunHead) error {
 		return data.Refuse(data.KindInvalid, "missing_agent", "Give an agent or a workflowId: the thread has had no run")
 	case c.Lost:
 		return ErrUnknownMessage
-	case len(msgs) == 0 && c.Last != "" && hasAsked(d.v, c.Last): // an open question would have been answered by this request
-		return ErrAnswered
+	}
+	if in := asked(d.v, c.Last); len(msgs) == 0 && c.Last != "" && in != nil {
+		if in.Frontend && in.Status == data.InterruptOpen { // asked meanwhile
+			return ErrStale
+		}
+		return errLate(in)
 	}
 	begins := c.startsNow(d.v, len(msgs))
 	if err := c.admit(d.v, waiting, begins); err != nil {

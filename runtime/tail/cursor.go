@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/batonrun/baton/runtime/agui"
@@ -313,6 +314,7 @@ type RunCursor struct {
 	messages, results map[string]bool
 	began             bool  // an event of the span was returned
 	ended             bool  // the terminal event was returned
+	behind            bool  // the span follows one that is still open
 	stateDue          int64 // the span's RUN_STARTED if the reader resumed behind it and may have missed the state that follows it; else 0
 	resumed           int64 // the event that the reader resumed behind, and may have missed the messages that follow it; else 0
 	repeatEnd         int64 // the terminal event if the reader resumed behind it and may not know that the run ended; else 0
@@ -338,6 +340,9 @@ func (r *RunCursor) Resume(after int64, in data.Span) {
 		r.stateDue = after
 	}
 }
+
+// Behind makes r, before its first Next, omit the run's next span. If the run ends with that one, r returns its end.
+func (r *RunCursor) Behind() { r.behind = true }
 
 // Spans makes r read the run's later spans too. r calls more after each span, and with begun also before the first.
 func (r *RunCursor) Spans(begun bool, more func(ctx context.Context, after int64) (bool, error)) {
@@ -414,8 +419,14 @@ func (r *RunCursor) Ended() bool { return r.ended }
 func (r *RunCursor) spanRecords(recs []*Record) []*Record {
 	own := recs[:0]
 	for _, rec := range recs {
-		if rec.RunKey != r.run || r.ended {
+		if rec.RunKey != r.run || r.ended || r.behind && !rec.terminal {
 			continue
+		}
+		if r.behind {
+			if r.behind = false; waits(rec.Event) {
+				continue
+			}
+			own = slices.Insert(own, 0, NewRecord(0, r.run, agui.RunStarted{Base: agui.Base{ThreadID: r.t.id, RunID: r.id}}, 64))
 		}
 		r.began = true
 		if r.ended = rec.terminal; r.ended {
@@ -426,6 +437,12 @@ func (r *RunCursor) spanRecords(recs []*Record) []*Record {
 		}
 	}
 	return own
+}
+
+// waits reports whether ev ends a span of a run that goes on once it is answered.
+func waits(ev agui.Event) bool {
+	end, ok := ev.(agui.RunFinished)
+	return ok && (end.Outcome.Type == agui.OutcomeInterrupt || len(end.Outcome.PendingToolCallIDs) > 0)
 }
 
 func (r *RunCursor) emptySpan() []*Record {

@@ -232,7 +232,8 @@ func Outcome(ctx context.Context, r data.ByKey, runKey int64) (agui.Outcome, err
 	return o, err
 }
 
-// WaitsFor returns a run's open questions and frontend calls.
+// WaitsFor returns the questions and frontend calls for which a span ends: those without an answer, or with one that came while the span
+// was open and begins the next.
 func WaitsFor(ctx context.Context, r data.ByKey, runKey int64) (agui.Outcome, error) {
 	all, err := r.Interrupts(ctx, runKey)
 	if err != nil {
@@ -241,7 +242,7 @@ func WaitsFor(ctx context.Context, r data.ByKey, runKey int64) (agui.Outcome, er
 	var o agui.Outcome
 	for i := range all {
 		switch in := &all[i]; {
-		case in.Status != data.InterruptOpen:
+		case in.Status != data.InterruptOpen && in.Status != data.InterruptAnswered:
 		case in.Frontend:
 			o.PendingToolCallIDs = append(o.PendingToolCallIDs, in.ID)
 		default:

@@ -48,12 +48,13 @@ func (l *live) claiming(ctx context.Context, th *data.Thread, run *data.Run, que
 	l.span = nextSpan(en.cfg.FrameBytes, th, run, th.LastEventID, th.LastSeq)
 	c := &decide.Claim{
 		Thread: th.Key, Run: run.Key, Instance: en.cfg.Instance, Project: run.Project, User: run.User, Caps: en.cfg.Caps, Span: l.span.row,
-		Basis: decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued)),
 	}
 	it := &commit.Item{}
-	if err := (&opening{l, it, th, run}).open(ctx, queued); err != nil {
+	o := &opening{l: l, it: it, th: th, row: run}
+	if err := o.open(ctx, queued); err != nil {
 		return nil, err
 	}
+	c.Basis = decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued), o.answers)
 	c.Shows, c.Rows, c.Events = l.span.began.shows, it.Rows, it.Events
 	claim := &commit.Item{Run: l.span.run, Records: it.Records, Ticks: it.Ticks, Command: c, Takes: true, Then: l.begins}
 	for i := range it.Events {

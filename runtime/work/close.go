@@ -121,11 +121,12 @@ func (en *Engine) closing(ctx context.Context, threadKey, key int64, e ending, s
 	}
 	l := en.newLive(&run)
 	l.span = nextSpan(en.cfg.FrameBytes, &th, &run, th.LastEventID, th.LastSeq)
-	basis := decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued))
 	it := &commit.Item{Owner: ownerOf(&run.RunHead)}
-	if err := (&opening{l, it, &th, &run}).lastWords(ctx, spans, queued, e); err != nil {
+	o := &opening{l: l, it: it, th: &th, row: &run}
+	if err := o.lastWords(ctx, spans, queued, e); err != nil {
 		return nil, err
 	}
+	basis := decide.BasisOf(&th.ThreadHead, &run.RunHead, lastKey(queued), o.answers)
 	row := l.span.row
 	row.Last = l.span.last
 	it.Command = &decide.Finish{

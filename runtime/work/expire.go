@@ -49,7 +49,8 @@ func (en *Engine) expireOne(late *data.Interrupt) {
 	if err != nil {
 		return // the run is gone, or readiness reports it; the next tick tries again
 	}
-	reply := replyTo(late, takenFrom(agui.ResumeEntry{InterruptID: late.ID, Status: data.InterruptCancelled}, nil))
+	reply := replyTo(late, taken{Entry: agui.ResumeEntry{InterruptID: late.ID, Status: data.InterruptCancelled}})
+	reply.Payload = nil
 	err = en.decide(&commit.Item{Owner: ownerOf(&run.RunHead), Command: &decide.Expire{Thread: run.ThreadKey, Run: run.Key, Reply: reply}})
 	if err != nil && !errors.Is(err, decide.ErrStale) && !errors.Is(err, commit.ErrContended) { // the next tick tries again
 		en.about(&run.RunHead).Error("interrupt could not be expired", "interrupt", late.ID, "error", err)

@@ -52,6 +52,15 @@ func (j *journal) add(row data.Row) data.Row {
 	return row
 }
 
+// reopen makes the record that an answer has completed one of an open question again.
+func (j *journal) reopen(in *data.Interrupt) {
+	if m := j.find(in.Step, in.Place); m != nil && m.Done {
+		row := *m
+		row.Done, row.Output = false, nil
+		j.add(&row)
+	}
+}
+
 // find returns the record of a place, or nil.
 func (j *journal) find(step int, name string) *data.Memo { return j.records[recordKey{step, name}] }
 

@@ -140,10 +140,20 @@ func (ns *nodes) begin(n *graph.Node, run *data.Run, query string) (*data.Step, 
 	return st, node
 }
 
-// resume sets waiting nodes to running and returns their steps.
-func (ns *nodes) resume() (steps []*data.Step) {
+// resume sets the waiting nodes that have something to do to running, and returns their steps. A node stays as it is while it has open
+// questions and no answer, of its own or to a question of the run.
+func (ns *nodes) resume(all []data.Interrupt) (steps []*data.Step) {
+	open, answered := make(map[int]bool), make(map[int]bool)
+	for i := range all {
+		switch all[i].Status {
+		case data.InterruptOpen:
+			open[all[i].Step] = true
+		case data.InterruptAnswered:
+			answered[all[i].Step] = true
+		}
+	}
 	for _, st := range ns.steps {
-		if st.Status == data.Waiting {
+		if st.Status == data.Waiting && (!open[st.Number] || answered[st.Number] || answered[0]) {
 			st.Status, ns.rows[st.NodeID].Status = data.Running, data.Running
 			steps = append(steps, st)
 		}

@@ -21,12 +21,18 @@ type opening struct {
 	it  *commit.Item
 	th  *data.Thread
 	row *data.Run
+
+	answers int // that the span uses
 }
 
 // open stages the beginning of the span: RUN_STARTED with the new messages, and either the changes of the thread by a run
 // that begins, or the effects of the answers to a run that continues.
 func (o *opening) open(ctx context.Context, queued []data.Message) error {
 	if o.row.Answered { // the worker is replayed with its input; later messages come with its next Next
+		asked, err := o.asked(ctx)
+		if err != nil {
+			return err
+		}
 		spans, err := o.l.en.store.Spans(ctx, o.row.Key)
 		if err != nil {
 			return err
@@ -35,10 +41,6 @@ func (o *opening) open(ctx context.Context, queued []data.Message) error {
 			return err
 		}
 		o.l.inbox.Store(int64(len(queued)))
-		asked, err := o.l.en.store.Interrupts(ctx, o.row.Key)
-		if err != nil {
-			return err
-		}
 		if err := o.l.span.started(o.it, o.row, nil, answersIn(asked), o.l.input.Trace); err != nil {
 			return err
 		}
@@ -216,6 +218,22 @@ func (o *opening) rewound(ctx context.Context, hides []data.Hide) error {
 	return o.l.span.stage(o.it, agui.MessagesSnapshot{Messages: tail.Newest(msgs, o.l.en.cfg.FrameBytes)})
 }
 
+// asked reads the run's interrupts, before its records: the claim fails if the run gets another answer meanwhile.
+func (o *opening) asked(ctx context.Context) ([]data.Interrupt, error) {
+	asked, err := o.l.en.store.Interrupts(ctx, o.row.Key)
+	for i := range asked {
+		switch in := &asked[i]; in.Status {
+		case data.InterruptAnswered:
+			o.answers++
+		case data.InterruptOpen:
+			row := *in
+			o.l.journal.add(&row)
+		}
+	}
+	o.l.asked.Store(true)
+	return asked, err
+}
+
 // answered opens the span of an answer: waiting steps continue, and a client's answers for its own tools become results.
 func (o *opening) answered(all []data.Interrupt) error {
 	var owed []string
@@ -228,7 +246,7 @@ func (o *opening) answered(all []data.Interrupt) error {
 		}
 	}
 	o.l.span.ver.Owe(owed...)
-	for _, st := range o.l.nodes.resume() {
+	for _, st := range o.l.nodes.resume(all) {
 		stepRow, nodeRow := *st, *o.l.nodes.rows[st.NodeID]
 		o.it.Rows = append(o.it.Rows, &stepRow, &nodeRow)
 		if err := o.l.span.stage(o.it, agui.StepStarted{Base: agui.Base{Agent: o.l.nodes.graph.Worker(st.NodeID)}, StepName: st.Name}); err != nil {
@@ -254,9 +272,9 @@ func (o *opening) take(in *data.Interrupt) error {
 		return nil
 	}
 	m := o.l.journal.find(in.Step, in.Place)
-	var a taken
+	a, err := takenOf(in)
 	var out agui.ToolOutput
-	if m == nil || json.Unmarshal(in.Payload, &a) != nil || json.Unmarshal(m.Output, &out) != nil {
+	if m == nil || err != nil || json.Unmarshal(m.Output, &out) != nil {
 		return fmt.Errorf("frontend call %s has no record", in.ID)
 	}
 	delete(o.l.span.calls, in.ID)
@@ -271,11 +289,11 @@ func (o *opening) lastWords(ctx context.Context, spans []data.Span, queued []dat
 	begun := o.row.Status == data.Waiting || o.row.Answered
 	var asked []data.Interrupt
 	if begun {
-		if err := newReading(o.l, o.row, spans).load(ctx); err != nil {
+		var err error
+		if asked, err = o.asked(ctx); err != nil {
 			return err
 		}
-		var err error
-		if asked, err = o.l.en.store.Interrupts(ctx, o.row.Key); err != nil {
+		if err := newReading(o.l, o.row, spans).load(ctx); err != nil {
 			return err
 		}
 	}

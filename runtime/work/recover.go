@@ -341,8 +341,13 @@ func (en *Engine) readLog(ctx context.Context, run *data.Run) (*live, error) {
 		return nil, err
 	}
 	for i := range asked {
-		if asked[i].Status == data.InterruptOpen {
-			l.journal.add(&asked[i])
+		in := &asked[i]
+		if in.Status == data.InterruptAnswered { // the next span uses it
+			in.Status, in.Payload = data.InterruptOpen, nil
+			l.journal.reopen(in)
+		}
+		if in.Status == data.InterruptOpen {
+			l.journal.add(in)
 		}
 	}
 	before := make([]agui.Message, 0, len(l.span.messages))

@@ -37,7 +37,12 @@ type replies struct {
 func (rs *replies) RepliesTo(run *data.RunHead, all []data.Interrupt, entries []agui.ResumeEntry, by Responder) ([]decide.Reply, error) {
 	replies := make([]decide.Reply, len(entries))
 	size := 0
+	answers := make(map[string]bool, len(entries))
 	for i, e := range entries {
+		if answers[e.InterruptID] {
+			return nil, misplaced(fmt.Sprintf("/resume/%d/interruptId", i), "duplicate_answer", "The interrupt %q is answered twice", e.InterruptID)
+		}
+		answers[e.InterruptID] = true
 		replies[i].Interrupt = e.InterruptID
 		in := interrupt(all, e.InterruptID)
 		if in == nil {
@@ -57,7 +62,7 @@ func (rs *replies) RepliesTo(run *data.RunHead, all []data.Interrupt, entries []
 		if e.Status == data.InterruptCancelled {
 			e.Payload = nil // it was not checked
 		}
-		replies[i] = replyTo(in, takenFrom(e, &by))
+		replies[i] = replyTo(in, takenFrom(e, &by, time.Now()))
 		replies[i].Rows = raisedBy(run, in, e.Payload)
 	}
 	return replies, nil
@@ -153,12 +158,25 @@ type taken struct {
 }
 
 // takenFrom stamps an answer with its author and time. by is nil for the server's own answer to an expired interrupt.
-func takenFrom(e agui.ResumeEntry, by *Responder) taken {
+func takenFrom(e agui.ResumeEntry, by *Responder, at time.Time) taken {
 	e.Metadata = mustJSON(struct {
 		By *Responder `json:"by,omitempty"`
 		At string     `json:"at"`
-	}{by, time.Now().UTC().Format(time.RFC3339Nano)})
+	}{by, at.UTC().Format(time.RFC3339Nano)})
 	return taken{Entry: e}
+}
+
+// takenOf returns the answer in an interrupt's row. A row without one has expired.
+func takenOf(in *data.Interrupt) (t taken, err error) {
+	if in.Payload != nil {
+		err = json.Unmarshal(in.Payload, &t)
+		return t, err
+	}
+	var at time.Time
+	if in.ExpiresAt != nil {
+		at = *in.ExpiresAt
+	}
+	return takenFrom(agui.ResumeEntry{InterruptID: in.ID, Status: data.InterruptCancelled}, nil, at), nil
 }
 
 // replyTo prepares one answer.
@@ -182,8 +200,10 @@ func replyTo(in *data.Interrupt, t taken) decide.Reply {
 // answersIn returns the answers for the next RUN_STARTED. It leaves out tool messages of the client: their TOOL_CALL_RESULT has them.
 func answersIn(all []data.Interrupt) (list []agui.ResumeEntry) {
 	for i := range all {
-		var t taken
-		if all[i].Status == data.InterruptAnswered && json.Unmarshal(all[i].Payload, &t) == nil && t.MessageID == "" {
+		if all[i].Status != data.InterruptAnswered {
+			continue
+		}
+		if t, err := takenOf(&all[i]); err == nil && t.MessageID == "" {
 			list = append(list, t.Entry)
 		}
 	}
@@ -228,7 +248,7 @@ func (rs *replies) AnswersOf(
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(open, func(r data.RunHead) bool { return r.Status == data.Waiting })
+	i := slices.IndexFunc(open, func(r data.RunHead) bool { return r.Status != data.Queued || r.Answered }) // the only one that can have asked
 	if i < 0 {
 		return nil, nil
 	}
@@ -246,7 +266,7 @@ func (rs *replies) AnswersOf(
 		if m.Role != agui.RoleTool || in == nil || !in.Frontend || in.Status != data.InterruptOpen || slices.ContainsFunc(a.Replies, func(r decide.Reply) bool { return r.Interrupt == in.ID }) {
 			continue
 		}
-		t := takenFrom(agui.ResumeEntry{InterruptID: in.ID, Status: data.InterruptResolved}, &by)
+		t := takenFrom(agui.ResumeEntry{InterruptID: in.ID, Status: data.InterruptResolved}, &by, time.Now())
 		t.result = frontendOutput(m)
 		if t.MessageID = m.ID; known[m.ID] {
 			t.MessageID = NewID()

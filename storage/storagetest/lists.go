@@ -392,7 +392,7 @@ func testAnswers(t *testing.T, f *fixture) {
 		got := []string{}
 		for _, in := range interrupts {
 			got = append(got, in.Status)
-			if want := in.Status == data.InterruptAnswered; (string(in.Payload) == string(object("payload "+in.ID))) != want {
+			if want := in.Status == data.InterruptAnswered || in.Status == data.InterruptResolved; (string(in.Payload) == string(object("payload "+in.ID))) != want {
 				t.Errorf("%s %s has the payload %s", r.ID, in.ID, in.Payload)
 			}
 			if string(in.Body) != string(object(in.ID)) {
@@ -408,7 +408,7 @@ func testAnswers(t *testing.T, f *fixture) {
 			}
 		}
 	}
-	check(run, []string{data.InterruptAnswered, data.InterruptCancelled, data.InterruptCancelled}, "a")
+	check(run, []string{data.InterruptResolved, data.InterruptCancelled, data.InterruptCancelled}, "a")
 	check(other, []string{data.InterruptOpen, data.InterruptAnswered, data.InterruptAnswered}, "b", "c")
 }
 

@@ -416,7 +416,7 @@ func testOrder(t *testing.T, f *fixture) {
 	}
 	equal(t, "Interrupts", statuses, err, map[string]string{
 		"there": data.InterruptCancelled, "there, then put": data.InterruptOpen,
-		"put, then withdrawn": data.InterruptCancelled, "put, then answered": data.InterruptAnswered,
+		"put, then withdrawn": data.InterruptCancelled, "put, then answered": data.InterruptResolved,
 		"withdrawn, then put": data.InterruptOpen,
 	})
 	memos, err := f.Memos(t.Context(), run.Key, 1)

@@ -141,6 +141,9 @@ func testViewAsked(t *testing.T, f *fixture) {
 	late := ask(waiting, "late", 9, data.InterruptOpen)
 	first := ask(answered, "first", 1, data.InterruptAnswered)
 	second := ask(waiting, "second", 2, data.InterruptResolved)
+	second.Expired = true
+	f.put(t, &data.Answer{RunKey: waiting.Key, Generation: 1, ID: "second", Step: 2, Place: second.Place, Output: object("o")})
+	second.Status = data.InterruptAnswered
 	old := ask(over, "old", 0, data.InterruptCancelled)
 	ask(over, "older", 0, data.InterruptCancelled)
 	far := ask(elsewhere, "old", 5, data.InterruptOpen)

@@ -169,7 +169,7 @@ func TestInterruptIsAnsweredThroughTheSameDoor(t *testing.T) {
 	resume := func(id string) string {
 		return `, "resume": [{"interruptId": "` + id + `", "status": "resolved", "payload": {"approved": true}}]` + modern
 	}
-	s.Do("POST", "/api/v1/agui/scripted", turn("main", "x", "", resume("other"))).Refused(http.StatusBadRequest, "interrupts_open")
+	s.Do("POST", "/api/v1/agui/scripted", turn("main", "x", "", resume("other"))).Refused(http.StatusBadRequest, "unknown_interrupt")
 	second := s.Do("POST", "/api/v1/agui/scripted", turn("main", "b", "", resume(id))).All()
 	if !strings.HasSuffix(answer(t, second), "deployed") {
 		t.Errorf("the run went on with %s", second)

@@ -121,7 +121,7 @@ func TestARunIsStartedContinuedAndCancelled(t *testing.T) {
 			t.Fatalf("got %+v", waiting)
 		}
 		answer := args{"run_id": r.RunID, "resume": []args{{"interruptId": waiting.Items[0].Interrupts[0].ID, "status": "resolved", "payload": true}}}
-		c.refused("resume_agent_run", args{"run_id": r.RunID, "resume": []args{{"interruptId": "x", "status": "resolved"}}}, "interrupts_open", "")
+		c.refused("resume_agent_run", args{"run_id": r.RunID, "resume": []args{{"interruptId": "x", "status": "resolved"}}}, "unknown_interrupt", "")
 		c.call("resume_agent_run", answer)
 		s.await(r, runtime.Completed)
 		c.refused("resume_agent_run", answer, "already_answered", "")

@@ -142,22 +142,26 @@ func (d *describer) runs() {
 	})
 	d.add("GET /api/projects/{projectId}/interrupts", operation{
 		ID: "listInterrupts", Summary: "List what runs wait for, oldest first",
-		Description: "The open interrupts and pending tool calls of all WAITING runs that the caller may see. An answer covers all of a run's at once.",
+		Description: "The open interrupts and pending tool calls of all runs that the caller may see. Each can be answered by itself.",
 		Parameters:  []parameter{cursorParam, limitParam, countParam, userParam},
 		Answers:     answers{"200": reply("A page of them.", ref("InterruptPage"), "interrupts")},
 	})
 	d.add("POST "+run+"/resume", operation{
 		ID: "resumeRun", Summary: "Answer what a run asks",
-		Description: "The answer covers every open interrupt and pending tool call; the same run goes on.",
-		Parameters:  []parameter{userParam, keyHeader},
-		Body: accept(object("", must("resume", nonempty(list(ref("ResumeEntry"), "An answer to each.")))),
+		Description: "Each open interrupt and pending tool call can be answered by itself, or several at once; the same run goes on with the answers, and waits " +
+			"again while others are open.",
+		Parameters: []parameter{userParam, keyHeader},
+		Body: accept(object("", must("resume", nonempty(list(ref("ResumeEntry"), "An answer to one or more.")))),
 			"resume"),
 		Answers: answers{
 			"202": reply("It goes on.", ref("Resumed"), "resumed"),
-			"400": refuse("The body is wrong, or does not cover what is open.", "invalid_request",
-				"resume must hold at least one answer", "interrupts_open", "The answer must cover every open interrupt and pending tool call of the run"),
-			"409": refuse("It was answered before, or the key was used with another body.", "already_answered",
-				"The interrupt has been answered already", "idempotency_mismatch", "This Idempotency-Key was used with another body"),
+			"400": refuse("The body is wrong.", "invalid_request",
+				"resume must hold at least one answer", "unknown_interrupt", `There is no interrupt "i"`,
+				"duplicate_answer", `The interrupt "i" is answered twice`),
+			"409": refuse("It is not open any more, or the key was used with another body.",
+				"already_answered", `The interrupt "i" has been answered already`, "interrupt_expired", `The interrupt "i" has expired`,
+				"interrupt_cancelled", `The interrupt "i" was cancelled: its step or its run is over`,
+				"idempotency_mismatch", "This Idempotency-Key was used with another body"),
 		},
 	})
 }

@@ -80,7 +80,7 @@ func TestEqualKeysAtOnceAnswerOnce(t *testing.T) {
 	if again := s.do("POST", runs+"/"+id+"/resume", body, "Idempotency-Key", "k-1"); again.Status != 202 || again.Body != answers[0].Body {
 		t.Errorf("after its end the run is answered as %d %s, first as %s", again.Status, again.Body, answers[0].Body)
 	}
-	s.do("POST", runs+"/"+id+"/resume", body, "Idempotency-Key", "k-2").refused(409, "already_answered", "The interrupt has been answered already")
+	s.do("POST", runs+"/"+id+"/resume", body, "Idempotency-Key", "k-2").refused(409, "already_answered", sprint("The interrupt %q has been answered already", asked))
 	s.do("POST", runs+"/"+id+"/resume", strings.ReplaceAll(body, "resolved", "cancelled"), "Idempotency-Key", "k-1").
 		refused(409, "idempotency_mismatch", "This Idempotency-Key was used with another body")
 }

@@ -108,7 +108,7 @@ func TestStartRefuses(t *testing.T) {
 		"server tool":      {`{"agent": "echo", "tools": [{"name": "sleep"}]}`, 400, "invalid_tool", `The client tool "sleep" must have a name of 1 to 200 characters that no server tool or agent has`},
 		"agent as tool":    {`{"agent": "echo", "tools": [{"name": "scripted"}]}`, 400, "invalid_tool", `The client tool "scripted" must have a name of 1 to 200 characters that no server tool or agent has`},
 		"taken":            {`{"agent": "echo", "content": "y", "threadId": "t", "runId": "taken"}`, 409, "run_exists", `There is a run "taken" already`},
-		"no question":      {`{"threadId": "t", "resume": [{"interruptId": "i", "status": "resolved"}]}`, 400, "interrupts_open", `The thread has no open interrupt "i"`},
+		"no question":      {`{"threadId": "t", "resume": [{"interruptId": "i", "status": "resolved"}]}`, 400, "unknown_interrupt", `There is no interrupt "i"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit := *s.Server

@@ -36,7 +36,7 @@ func TestAnswerGivesARunAnotherName(t *testing.T) {
 		t.Errorf("%d runs, want 1", len(got))
 	}
 	s.do("POST", runs, map[string]any{"threadId": "t", "resume": body["resume"]}).
-		refused(409, "already_answered", "The interrupt has been answered already")
+		refused(409, "already_answered", sprint("The interrupt %q has been answered already", r.Interrupts[0].ID))
 }
 
 func TestMultitask(t *testing.T) {
@@ -76,7 +76,7 @@ func TestRefusalInterruptsNothing(t *testing.T) {
 	s := serve(t, runtime.Config{})
 	id := s.blocker("t")
 	a := s.do("POST", runs, `{"threadId": "t", "multitask": "interrupt", "resume": [{"interruptId": "i", "status": "resolved"}]}`)
-	a.refused(400, "interrupts_open", `The thread has no open interrupt "i"`)
+	a.refused(400, "unknown_interrupt", `There is no interrupt "i"`)
 	if r := s.get(id); r.Status != "RUNNING" {
 		t.Errorf("the refused request made it %s", r.Status)
 	}
@@ -124,7 +124,7 @@ func TestFrontendCallIsAnsweredByResume(t *testing.T) {
 	}
 	path := runs + "/" + started.RunID + "/resume"
 	s.do("POST", path, `{"resume": [{"interruptId": "other", "status": "resolved"}]}`).
-		refused(400, "interrupts_open", `There is no open interrupt "other"`)
+		refused(400, "unknown_interrupt", `There is no interrupt "other"`)
 	answer := sprint(`{"resume": [{"interruptId": %q, "status": "resolved", "payload": "red"}]}`, call)
 	as[run](s.do("POST", path, answer), 202)
 	s.await(started.RunID, "COMPLETED")

@@ -297,8 +297,8 @@ func TestResume(t *testing.T) {
 		`{}`:                            "resume must hold at least one answer",
 		`{"resume": []}`:                "resume must hold at least one answer",
 		`{"resume": {}}`:                "resume must be an array",
-		`{"resume": [{"status": "x"}]}`: `There is no open interrupt ""`,
-		`{"resume": [{"interruptId": "unknown", "status": "resolved"}]}`:                   `There is no open interrupt "unknown"`,
+		`{"resume": [{"status": "x"}]}`: `There is no interrupt ""`,
+		`{"resume": [{"interruptId": "unknown", "status": "resolved"}]}`:                   `There is no interrupt "unknown"`,
 		`{"resume": [{"interruptId": "` + r.Interrupts[0].ID + `", "status": "perhaps"}]}`: "An answer's status must be resolved or cancelled",
 		`{"resume": [{"interruptId": "` + r.Interrupts[0].ID + `"}]}`:                      "An answer's status must be resolved or cancelled",
 	} {
@@ -313,15 +313,15 @@ func TestResume(t *testing.T) {
 	s.said(id, "bye")
 	s.said(id, "well")
 	s.do("POST", path, map[string]any{"resume": []any{map[string]any{"interruptId": r.Interrupts[0].ID, "status": "resolved"}}}).
-		refused(409, "already_answered", "The interrupt has been answered already")
+		refused(409, "already_answered", sprint("The interrupt %q has been answered already", r.Interrupts[0].ID))
 	if done := s.get(id); done.Generation != 1 || len(done.Interrupts) != 0 {
 		t.Errorf("got %+v", done)
 	}
 	s.numbered(id)
 }
 
-// Two open questions, of two nodes, are answered together or not at all.
-func TestResumeCoversEverything(t *testing.T) {
+// Two open questions, of two nodes, are answered one by one, and one body answers each at most once.
+func TestResumeAnswersOneByOne(t *testing.T) {
 	s := serve(t, runtime.Config{}, both(), asker{})
 	id := s.start(map[string]any{"workflowId": "both", "content": "x"}).RunID
 	r := s.await(id, "WAITING")
@@ -332,13 +332,31 @@ func TestResumeCoversEverything(t *testing.T) {
 		return map[string]any{"interruptId": r.Interrupts[i].ID, "status": "resolved", "payload": map[string]any{"n": i}}
 	}
 	path := runs + "/" + id + "/resume"
-	s.do("POST", path, map[string]any{"resume": []any{entry(0)}}).
-		refused(400, "interrupts_open", "The answer must cover every open interrupt and pending tool call of the run")
-	if again := s.get(id); again.Status != "WAITING" || len(again.Interrupts) != 2 {
-		t.Fatalf("a refused answer left %+v", again)
+	s.do("POST", path, map[string]any{"resume": []any{entry(0), entry(0)}}).
+		refused(400, "duplicate_answer", sprint("The interrupt %q is answered twice", r.Interrupts[0].ID))
+	as[run](s.do("POST", path, map[string]any{"resume": []any{entry(0)}}), 202)
+	if again := s.await(id, "WAITING"); len(again.Interrupts) != 1 || again.Interrupts[0].ID != r.Interrupts[1].ID {
+		t.Fatalf("after the first answer: %+v", again)
 	}
-	as[run](s.do("POST", path, map[string]any{"resume": []any{entry(1), entry(0)}}), 202)
+	s.do("POST", path, map[string]any{"resume": []any{entry(1), entry(0)}}).
+		refused(409, "already_answered", sprint("The interrupt %q has been answered already", r.Interrupts[0].ID))
+	as[run](s.do("POST", path, map[string]any{"resume": []any{entry(1)}}), 202)
 	s.await(id, "COMPLETED")
+}
+
+// A question of a cancelled run was cancelled, by the run's route and by the thread's.
+func TestAnswerToACancelledQuestion(t *testing.T) {
+	s := serve(t, runtime.Config{})
+	id := s.script(`{"ask": {"message": "?"}}`)
+	r := s.await(id, "WAITING")
+	s.do("POST", runs+"/"+id+"/cancel", nil)
+	answer := []any{map[string]any{"interruptId": r.Interrupts[0].ID, "status": "resolved"}}
+	for path, body := range map[string]map[string]any{
+		runs + "/" + id + "/resume": {"resume": answer}, runs: {"threadId": r.ThreadID, "resume": answer},
+	} {
+		s.do("POST", path, body).
+			refused(409, "interrupt_cancelled", sprint("The interrupt %q was cancelled: its step or its run is over", r.Interrupts[0].ID))
+	}
 }
 
 // answer answers everything a run asks.

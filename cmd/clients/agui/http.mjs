@@ -253,7 +253,7 @@ describe("running", { concurrency: true }, () => {
     const { threadId } = waiting;
     await refused(409, "thread_waiting", new Tracked("scripted", { threadId }).ask("hello"));
     const resume = [{ interruptId: "other", status: "cancelled" }];
-    await refused(400, "interrupts_open", new Tracked("scripted", { threadId }).runAgent({ resume }));
+    await refused(400, "unknown_interrupt", new Tracked("scripted", { threadId }).runAgent({ resume }));
   });
 
   test("abortRun cancels the run", async () => {

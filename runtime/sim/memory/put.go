@@ -319,8 +319,8 @@ func (tx *tx) putOfRun(row data.Row) error {
 		return putUnder(tx, tx.uses, row.RunKey, row.ID, &row.ID)
 	case *data.Withdraw:
 		for id, in := range tx.interrupts[row.RunKey] {
-			if in.Status == data.InterruptOpen {
-				tx.interrupts[row.RunKey].change(tx, id, func(in *interrupt) { in.Status = data.InterruptCancelled })
+			if data.Withdrawn(in.Status) != in.Status {
+				tx.interrupts[row.RunKey].change(tx, id, func(in *interrupt) { in.Status = data.Withdrawn(in.Status) })
 			}
 		}
 	default:

@@ -99,13 +99,13 @@ func (db *Database) Deletions(ctx context.Context, afterThread, afterRun int64, 
 	})
 }
 
-// Expired returns up to limit expired open interrupts of WAITING runs, by expiry.
+// Expired returns up to limit expired open interrupts, by expiry.
 func (db *Database) Expired(ctx context.Context, now time.Time, limit int) ([]data.Interrupt, error) {
 	return read(ctx, db, func() []data.Interrupt {
 		var list []*data.Interrupt
-		for run, asked := range db.interrupts {
+		for _, asked := range db.interrupts {
 			for _, in := range asked {
-				if in.Status == data.InterruptOpen && in.ExpiresAt != nil && !in.ExpiresAt.After(now) && db.runs[run].Status == data.Waiting {
+				if in.Status == data.InterruptOpen && in.ExpiresAt != nil && !in.ExpiresAt.After(now) {
 					list = append(list, &in.Interrupt)
 				}
 			}
@@ -254,13 +254,13 @@ func (db *Database) Interrupts(ctx context.Context, runKey int64) ([]data.Interr
 	})
 }
 
-// Questions lists the open interrupts of a project's WAITING runs, oldest first.
+// Questions lists the open interrupts of a project's runs, oldest first.
 func (db *Database) Questions(ctx context.Context, f data.QuestionFilter) (data.Page[data.Question], error) {
 	return read(ctx, db, func() data.Page[data.Question] {
 		var list []*data.Question
 		for key, asked := range db.interrupts {
 			run := db.whole(db.runs[key])
-			if run == nil || run.Status != data.Waiting || run.Project != f.Project || f.User != "" && run.User != f.User {
+			if run == nil || run.Project != f.Project || f.User != "" && run.User != f.User {
 				continue
 			}
 			for _, in := range asked {

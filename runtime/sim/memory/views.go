@@ -179,6 +179,7 @@ func (tx *tx) fill(v *data.View, w *data.Ask) {
 	for _, in := range asked {
 		v.Asked = append(v.Asked, data.Asked{
 			RunKey: in.RunKey, ID: in.ID, Step: in.Step, Place: in.Place, Frontend: in.Frontend, Status: in.Status,
+			Expired: in.Payload == nil && (in.Status == data.InterruptAnswered || in.Status == data.InterruptResolved),
 		})
 	}
 }
