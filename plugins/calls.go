@@ -172,8 +172,11 @@ type ToolCall struct {
 	Output *agui.ToolOutput
 }
 
-// CallTools makes several calls concurrently and returns their outputs in the order of the calls. If some of them wait
-// for an answer it returns ErrWaiting after the others have their results.
+// MaxCalls is the number of calls that a worker makes at once. Others wait for their turn.
+const MaxCalls = 128
+
+// CallTools makes several calls concurrently, MaxCalls at a time, and returns their outputs in the order of the calls. If some of
+// them wait for an answer it returns ErrWaiting after the others of that time have their results.
 func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutput, error) {
 	uses := make([]Use, len(calls))
 	for i, c := range calls {
@@ -200,10 +203,25 @@ func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutp
 		}
 		uses[i].Recheck = guards.recheck(ctx, uses[i])
 	}
-	if err := r.host.OpenCalls(ctx, parent, uses); err != nil {
-		return nil, r.noteWaiting(err)
+	outs := make([]agui.ToolOutput, len(uses))
+	for from := 0; from < len(uses); from += MaxCalls {
+		group := uses[from:min(from+MaxCalls, len(uses))]
+		if opened, err := r.callGroup(ctx, parent, group, outs[from:]); err != nil {
+			if !opened {
+				outs = nil
+			}
+			return outs, r.noteWaiting(err)
+		}
 	}
-	outs, errs := make([]agui.ToolOutput, len(uses)), make([]error, len(uses))
+	return outs, nil
+}
+
+// callGroup makes calls at once and fills in their outputs. It reports whether they were opened.
+func (r *Run) callGroup(ctx context.Context, parent string, uses []Use, outs []agui.ToolOutput) (opened bool, err error) {
+	if err := r.host.OpenCalls(ctx, parent, uses); err != nil {
+		return false, err
+	}
+	errs := make([]error, len(uses))
 	var made sync.WaitGroup
 	for i, u := range uses {
 		ctx := (&scope{path: u.path()}).in(ctx) // the scope of an agent that is called
@@ -215,7 +233,7 @@ func (r *Run) CallTools(ctx context.Context, calls ...ToolCall) ([]agui.ToolOutp
 		})
 	}
 	made.Wait()
-	return outs, r.noteWaiting(worst(errs))
+	return true, worst(errs)
 }
 
 // worst returns an error other than ErrWaiting if there is one.

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
@@ -15,8 +18,37 @@ import (
 // Limits of the agents that a run's agents call.
 const (
 	maxDepth     = 8  // nested in each other
-	maxSubagents = 32 // at once
+	maxSubagents = 32 // at once at one depth; others wait for a place
 )
+
+// places limits what the agents of a run do at once, by their depth: an agent has its place while it waits for one at the next depth only.
+type places struct {
+	most int64
+
+	mu     sync.Mutex // guards depths
+	depths [maxDepth + 1]*semaphore.Weighted
+}
+
+// of returns the places at a step's depth.
+func (p *places) of(s *step) *semaphore.Weighted {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := &p.depths[s.nested()]
+	if *at == nil {
+		*at = semaphore.NewWeighted(p.most)
+	}
+	return *at
+}
+
+// acquire waits for n places at the step's depth. It fails with ctx's cause.
+func (p *places) acquire(ctx context.Context, s *step, n int) error {
+	if p.of(s).Acquire(ctx, int64(n)) != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (p *places) release(s *step, n int) { p.of(s).Release(int64(n)) }
 
 var errTooDeep = &plugins.Error{Code: "too_deep", Message: fmt.Sprintf("Agents may call each other %d deep", maxDepth)}
 
@@ -98,11 +130,10 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 	if s.nested() >= maxDepth {
 		return out, errTooDeep
 	}
-	if s.l.subagents.Add(1) > maxSubagents {
-		s.l.subagents.Add(-1)
-		return out, &plugins.Error{Code: "too_many_agents", Message: fmt.Sprintf("A run may have %d sub-agents at once", maxSubagents), Retryable: true}
+	if err := s.l.agentPlaces.acquire(ctx, s, 1); err != nil {
+		return out, err
 	}
-	defer s.l.subagents.Add(-1)
+	defer s.l.agentPlaces.release(s, 1)
 	opened.Name, opened.Description = u.Name, agent.Info().Description
 	for {
 		sub, err := s.openAgent(ctx, m, opened)

@@ -19,8 +19,19 @@ import (
 )
 
 // OpenCalls emits START, ARGS and END of calls, with the memos that hold their ids; an announced call has these already. It
-// waits until they are stored, so that the log has every call that a tool may have begun before a crash.
-func (s *step) OpenCalls(_ context.Context, parent string, calls []plugins.Use) error {
+// waits for their places, and until they are stored, so that the log has every call that a tool may have begun before a crash.
+func (s *step) OpenCalls(ctx context.Context, parent string, calls []plugins.Use) error {
+	if err := s.l.callPlaces.acquire(ctx, s, len(calls)); err != nil {
+		return err
+	}
+	err := s.openCalls(parent, calls)
+	if err != nil {
+		s.l.callPlaces.release(s, len(calls))
+	}
+	return err
+}
+
+func (s *step) openCalls(parent string, calls []plugins.Use) error {
 	for _, u := range calls {
 		s.AwaitTools(u.Name)
 	}
@@ -135,6 +146,7 @@ func (c *toolCall) beginsAtOnce() bool {
 // CallTool executes an open call and records its result. It fails with [plugins.ErrWaiting] if the client has to answer the
 // call.
 func (s *step) CallTool(ctx context.Context, u plugins.Use) (agui.ToolOutput, error) {
+	defer s.l.callPlaces.release(s, 1)
 	var out agui.ToolOutput
 	m, err := s.memo(u)
 	c := &toolCall{s: s, m: m, u: u}

@@ -37,11 +37,12 @@ type live struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	dead      atomic.Bool // broken was called
-	history   history
-	asked     atomic.Bool  // it has asked a question, or waits for a client's tool
-	inbox     atomic.Int64 // messages that wait for Next
-	subagents atomic.Int64 // sub-agents that are running
+	dead    atomic.Bool // broken was called
+	history history
+	asked   atomic.Bool  // it has asked a question, or waits for a client's tool
+	inbox   atomic.Int64 // messages that wait for Next
+
+	agentPlaces, callPlaces places
 
 	clientTools *clientTools
 
@@ -108,6 +109,7 @@ func (in *Input) JSON() json.RawMessage {
 func (en *Engine) newLive(run *data.Run) *live {
 	l := &live{
 		en: en, run: *run, offer: en.currentOffer(),
+		agentPlaces: places{most: maxSubagents}, callPlaces: places{most: plugins.MaxCalls},
 		journal: newJournal(), owners: make(owners), over: make(chan struct{}), bounds: bounds{cfg: &en.cfg}, rests: rests{nodes: make(map[int]*uses)},
 		history: history{turn: make(chan struct{}, 1)}, calls: pluginCalls{counts: &en.abandonments, grace: en.cfg.Grace, all: make(map[*pluginCall]struct{})},
 	}
