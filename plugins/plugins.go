@@ -57,6 +57,8 @@ type Info struct {
 	Idempotent bool
 	// Approval makes the run wait for a person before each call of the Tool, or of the Agent as a tool.
 	Approval bool
+	// Approver says who may approve them, and what they see.
+	Approver Approver
 
 	// External marks an Agent with events from outside this process, such as from another server. It can write assistant
 	// messages only.

@@ -102,6 +102,8 @@ type Node struct {
 	// Approval makes the run wait for a person before the node executes. The person can edit a tool's arguments. A denied
 	// node fails with the code denied.
 	Approval bool `json:",omitempty"`
+	// Approver says who may approve it, and what they see.
+	Approver Approver `json:",omitzero"`
 }
 
 var nodeID = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -117,7 +119,7 @@ func (n *Node) validate() error {
 	case n.Retry.Retries < 0 || n.Retry.Initial < 0 || n.Retry.Max < 0:
 		return errors.New("retry is negative")
 	}
-	return nil
+	return n.Approver.Validate()
 }
 
 // Retry is the policy for executing a node again after a retryable error.

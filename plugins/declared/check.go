@@ -16,6 +16,7 @@ import (
 	"github.com/batonrun/baton/config/document"
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
+	"github.com/batonrun/baton/runtime/graph"
 )
 
 // checker checks the declarations against each other.
@@ -152,10 +153,25 @@ func (c *checker) server(at string, s *Server) {
 	if s.Allow != nil && len(s.Allow) == 0 {
 		c.r.errorf(at+".allow", "name a tool, or omit the key to offer all")
 	}
+	c.callApprover(at+".approver", s.Approver)
+	if s.Approver != nil && s.Approval == nil {
+		c.r.errorf(at+".approver", "needs approval, the list of the tools that it is about")
+	}
 	for i, tool := range s.Approval {
 		if s.Allow != nil && !overlaps(s.Allow, tool) {
 			c.r.errorf(fmt.Sprintf("%s.approval[%d]", at, i), "%q is not in allow%s", tool, document.Hint(tool, s.Allow))
 		}
+	}
+}
+
+// callApprover checks who may approve calls.
+func (c *checker) callApprover(at string, a *Approver) {
+	c.approver(at, a)
+	if a == nil || a.Message == "" {
+		return
+	}
+	if err := graph.CheckMessage(a.Message); err != nil {
+		c.r.errorf(at+".message", "%s", err)
 	}
 }
 

@@ -94,6 +94,10 @@ func (r *reader) read(path string, n *yaml.Node, v reflect.Value) {
 		*custom = r.output(path, n)
 		return
 	}
+	if custom, ok := reflect.TypeAssert[**Approval](v.Addr()); ok {
+		*custom = r.approval(path, n)
+		return
+	}
 	if v.Type() == reflect.TypeFor[time.Duration]() {
 		v.SetInt(int64(r.duration(path, n)))
 		return
@@ -119,6 +123,17 @@ func (r *reader) read(path string, n *yaml.Node, v reflect.Value) {
 	default:
 		panic("declared: no way to read a " + v.Type().String())
 	}
+}
+
+// approval decodes the need of an approval: a word, or a mapping.
+func (r *reader) approval(path string, n *yaml.Node) *Approval {
+	a := new(Approval)
+	if n.Kind != yaml.ScalarNode {
+		r.members(path, n, reflect.ValueOf(&a.Approver).Elem())
+	} else if word := n.Value; word != "required" {
+		r.errorf(path, "want required, or a mapping such as {by: operator}, got %q", word)
+	}
+	return a
 }
 
 // visit follows an alias and counts the node. It returns nil if the file has too many.

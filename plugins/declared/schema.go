@@ -44,6 +44,8 @@ func schemaOf(t reflect.Type) map[string]any {
 				"type": []string{"string", "object"}, "description": "A file with the JSON Schema of the answer, relative to the server's working directory, or the schema itself. Its type is object.",
 			}}},
 		}}
+	case reflect.TypeFor[*Approval]():
+		return map[string]any{"oneOf": []map[string]any{{"enum": []string{"required"}}, schemaOf(reflect.TypeFor[Approver]())}}
 	case reflect.TypeFor[*Input]():
 		return map[string]any{"type": []string{"string", "number", "boolean", "object", "array"}}
 	}

@@ -96,9 +96,11 @@ func TestSchema_AgreesWithLoad(t *testing.T) {
 		head + "workflows: {w: {nodes: {n: {agent: b, input: 3}}}}":          true,
 		head + "workflows: {w: {nodes: {n: {agent: b, input: [3, query]}}}}": true,
 		head + "workflows: {w: {nodes: {n: {agent: b, approval: always}}}}":  false,
-		head + "workflows: {w: {nodes: {n: {agent: b, retry: 2.5}}}}":        false,
-		head + "workflows: {w: {nodes: {n: {agent: b, needs: m}}}}":          false,
-		head + "workflows: {w: {nodes: [b]}}":                                false,
+		head + "workflows: {w: {nodes: {n: {agent: b, approval: {by: operator, not: requester, message: query, expires: 2h, edit: false}}}}}": true,
+		head + "workflows: {w: {nodes: {n: {agent: b, approval: {by: boss}}}}}":                                                               false,
+		head + "workflows: {w: {nodes: {n: {agent: b, retry: 2.5}}}}":                                                                         false,
+		head + "workflows: {w: {nodes: {n: {agent: b, needs: m}}}}":                                                                           false,
+		head + "workflows: {w: {nodes: [b]}}":                                                                                                 false,
 	} {
 		_, loadErr := declared.Load(write(t, file), config(map[string]string{"KEY": "k", "TOKEN": "t"}), nil)
 		if err := admits(t, schema, file); (err == nil) != ok || (loadErr == nil) != ok {

@@ -3,6 +3,8 @@ package declared
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/batonrun/baton/plugins"
 )
 
 // file is the declarations in a file of settings. A doc tag is the description in the JSON Schema.
@@ -171,6 +173,7 @@ type Server struct {
 	Headers  map[string]string `yaml:"headers" doc:"Sent with each request."`
 	Allow    []string          `yaml:"allow" doc:"Tools of the server to offer: names, or patterns such as read_*; default all."`
 	Approval []string          `yaml:"approval" doc:"Tools that need a person's approval for each call: names or patterns."`
+	Approver *Approver         `yaml:"approver" doc:"Who may approve these calls, and what they see. The message is an expression of args."`
 	Timeout  time.Duration     `yaml:"timeout" doc:"Time limit of one call, default timeouts.tool."`
 	Projects []string          `yaml:"projects" doc:"Projects in which its tools are offered, default all."`
 	Required bool              `yaml:"required" doc:"If true, Baton is not ready while the server is unavailable."`
@@ -203,7 +206,27 @@ type Node struct {
 	Input    *Input        `yaml:"input" doc:"An expression, or a mapping of expressions: an agent's query or a tool's arguments."`
 	Retry    int           `yaml:"retry" doc:"Maximum number of retries after a retryable failure."`
 	Timeout  time.Duration `yaml:"timeout" doc:"Time limit of one execution, default timeouts.step."`
-	Approval string        `yaml:"approval" enum:"required" doc:"required makes the run wait for a person's approval before the node."`
+	Approval *Approval     `yaml:"approval" doc:"required, or a mapping of who may approve and what they see: the run waits for a person's approval before the node."`
+}
+
+// Approval is the need of an approval: the word required, or an Approver.
+type Approval struct{ Approver }
+
+// Approver says who may give an approval, and what they see.
+type Approver struct {
+	By      string        `yaml:"by" enum:"user,operator,admin" doc:"The lowest role that may approve, default user: the run's user too."`
+	Not     string        `yaml:"not" enum:"requester" doc:"requester: not the user who has started the run. It needs by: operator or admin, and has no effect without accounts."`
+	Message string        `yaml:"message" doc:"An expression for the question, default one with the name."`
+	Expires time.Duration `yaml:"expires" doc:"How long the approval stays open, default timeouts.approval."`
+	Edit    *bool         `yaml:"edit" doc:"false: the arguments may not be edited, default true."`
+}
+
+// Plugins returns a as plugins have it. A nil Approver is the default.
+func (a *Approver) Plugins() (p plugins.Approver) {
+	if a == nil {
+		return p
+	}
+	return plugins.Approver{By: a.By, NotRequester: a.Not != "", Message: a.Message, Expires: a.Expires, NoEdit: a.Edit != nil && !*a.Edit}
 }
 
 // Input is an expression, or a mapping or list of expressions.

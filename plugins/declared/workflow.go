@@ -32,10 +32,11 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 		p := at + ".nodes." + id
 		c.node(p, n, ids)
 		c.input(p+".input", n)
+		c.approver(p+".approval", n.approver())
 		sound = sound && len(c.r.errs) == before
 		flow.Nodes = append(flow.Nodes, plugins.Node{
 			ID: id, Agent: n.Agent, Tool: n.Tool, Needs: n.Needs, When: n.When, Input: n.Input.expression(),
-			Timeout: n.Timeout, Retry: plugins.Retry{Retries: n.Retry}, Approval: n.Approval != "",
+			Timeout: n.Timeout, Retry: plugins.Retry{Retries: n.Retry}, Approval: n.Approval != nil, Approver: n.approver().Plugins(),
 		})
 	}
 	for _, id := range ids {
@@ -51,6 +52,20 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 			return
 		}
 		c.workflows[name] = flow
+	}
+}
+
+func (n *Node) approver() *Approver {
+	if n.Approval == nil {
+		return nil
+	}
+	return &n.Approval.Approver
+}
+
+// approver checks who may give an approval.
+func (c *checker) approver(at string, a *Approver) {
+	if a != nil && a.Not != "" && (a.By == "" || a.By == plugins.ByUser) {
+		c.r.errorf(at+".not", "a user approves only in their own runs: not: requester needs by: operator or admin")
 	}
 }
 
@@ -132,6 +147,11 @@ func (w *Workflow) wayBack(id string) []string {
 
 // expressions checks a node's expressions against the names that they can use.
 func (c *checker) expressions(at string, names graph.Names, n *Node, ids []string) {
+	if a := n.approver(); a != nil && a.Message != "" {
+		if err := names.CheckInput(a.Message); err != nil {
+			c.r.errorf(at+".approval.message", "%s", err)
+		}
+	}
 	if err := names.CheckWhen(n.When); err != nil {
 		c.r.errorf(at+".when", "%s", expressionError(err, ids))
 	}

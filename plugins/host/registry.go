@@ -76,6 +76,9 @@ func (r *Registry) add(p plugins.Plugin, info plugins.Info) error {
 	if info.Concurrency < 0 {
 		return errors.New("concurrency is negative")
 	}
+	if err := info.Approver.Validate(); err != nil {
+		return err
+	}
 	if slices.Contains(info.Projects, "") {
 		return errors.New("a project has no name")
 	}

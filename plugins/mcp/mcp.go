@@ -53,6 +53,8 @@ type Config struct {
 	Approval []string // the tools that need a person's approval for each call, likewise
 	Projects []string // projects in which the tools are offered, default all
 
+	Approver plugins.Approver // who may approve these calls, and what they see
+
 	Timeout  time.Duration // of a call; default Baton's
 	Connect  time.Duration // time limit for connecting and listing tools, default 30s
 	Required bool          // Check fails while the server is unavailable

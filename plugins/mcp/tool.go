@@ -68,7 +68,7 @@ func (s *Server) tool(t *wireTool) *tool {
 	_ = json.Unmarshal(t.Execution, &execution)
 	return &tool{server: s, name: t.Name, tasks: word(execution.TaskSupport), info: plugins.Info{
 		Description: cmp.Or(word(t.Description), word(t.Title)), Timeout: s.cfg.Timeout, Parameters: t.InputSchema,
-		Approval: matches(s.cfg.Approval, t.Name), Idempotent: truth(hints.ReadOnlyHint) || truth(hints.IdempotentHint),
+		Approval: matches(s.cfg.Approval, t.Name), Approver: s.cfg.Approver, Idempotent: truth(hints.ReadOnlyHint) || truth(hints.IdempotentHint),
 	}}
 }
 

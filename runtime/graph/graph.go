@@ -32,7 +32,7 @@ type Graph struct {
 // Node is one node of a graph.
 type Node struct {
 	plugins.Node
-	when, input *expression.Program // nil if empty
+	when, input, message *expression.Program // nil if empty
 }
 
 // Compile compiles a registry's workflows and tool schemas.
@@ -45,8 +45,20 @@ func Compile(reg *host.Registry) (*Set, error) {
 		}
 		s.workflows[w.Name] = compiled
 	}
+	for _, a := range reg.Agents() {
+		if info := a.Info(); info.Approver.Message != "" {
+			if err := CheckMessage(info.Approver.Message); err != nil {
+				return nil, fmt.Errorf("agent %s: message: %w", info.Name, err)
+			}
+		}
+	}
 	for _, t := range reg.Tools() {
 		info := t.Info()
+		if info.Approver.Message != "" {
+			if err := CheckMessage(info.Approver.Message); err != nil {
+				return nil, fmt.Errorf("tool %s: message: %w", info.Name, err)
+			}
+		}
 		if _, boxed := reg.Toolbox(info.Name); boxed || len(info.Parameters) == 0 { // the tools of a toolbox change
 			continue
 		}
@@ -163,6 +175,9 @@ func compileWorkflow(w plugins.Workflow, outputs Outputs) (*Graph, error) {
 		}
 		if node.input, err = scope.compile(n.Input, false); err != nil {
 			return nil, fmt.Errorf("workflow %s, node %s: input: %w", w.Name, n.ID, err)
+		}
+		if node.message, err = scope.compile(n.Approver.Message, false); err != nil {
+			return nil, fmt.Errorf("workflow %s, node %s: message: %w", w.Name, n.ID, err)
 		}
 		g.Nodes = append(g.Nodes, node)
 	}

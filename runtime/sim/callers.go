@@ -315,7 +315,7 @@ func (c *callers) answer(p *process, r *reply) {
 		return
 	}
 	choice := r.step.Choice
-	if choice%16 == 15 && len(open) > 1 {
+	if choice%4 == 3 && len(open) > 1 {
 		open = open[1:] // leaves one open
 	}
 	var entries []agui.ResumeEntry

@@ -153,19 +153,6 @@ func (s *step) askOperator(b *data.BudgetState, place string) error {
 	return plugins.ErrWaiting
 }
 
-// forOperators is the value of for in the metadata of questions that only operators answer. Others can cancel them.
-const forOperators = "operators"
-
-// isForOperators reports whether only operators may answer a question.
-func isForOperators(in *data.Interrupt) bool {
-	var asks struct {
-		Metadata struct {
-			For string `json:"for"`
-		} `json:"metadata"`
-	}
-	return in.Body != nil && json.Unmarshal(in.Body, &asks) == nil && asks.Metadata.For == forOperators
-}
-
 // raisedBy returns the rows that an answer to the question of a budget writes. Only the engine asks at step 0.
 func raisedBy(run *data.RunHead, in *data.Interrupt, payload json.RawMessage) []data.Row {
 	if in.Step != 0 || in.Frontend || payload == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/graph"
 	"github.com/batonrun/baton/runtime/tail"
 )
 
@@ -137,7 +138,7 @@ func (c *toolCall) beginsAtOnce() bool {
 		return false
 	}
 	if tool, ok := c.s.l.plugins.Tool(c.u.Name); ok {
-		return !c.s.approval && !tool.Info().Approval
+		return !c.s.approves && !tool.Info().Approval
 	}
 	_, ok := c.s.l.plugins.Agent(c.u.Name)
 	return !ok
@@ -236,17 +237,44 @@ func (c *toolCall) approvalMemo() (*data.Memo, error) {
 // the tool was replaced by one without approvals. The answer has its own record, below the call's place.
 func (c *toolCall) approved(info *plugins.Info) (bool, error) {
 	m, err := c.approvalMemo()
-	if !c.s.approval && !info.Approval && c.u.Approval == "" && (err != nil || !m.Done && m.CallID == "") {
+	if !c.s.approves && !info.Approval && c.u.Approval == "" && (err != nil || !m.Done && m.CallID == "") {
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	a, err := c.s.question(m, c.u.Name, agui.Interrupt{
-		Reason: "tool_call", ToolCallID: c.m.CallID, Message: cmp.Or(c.u.Approval, fmt.Sprintf("Allow %s?", c.u.Name)), ExpiresAt: c.s.approvalEnds(),
-		Metadata: tail.CallMetadata("approval", c.u.Name, c.guarded()),
+	approver, asks := plugins.Approver{}, func() (message string, err error) { return "", nil }
+	if c.s.approves {
+		approver, asks = c.s.approver, c.s.message
+	}
+	if info.Approval {
+		approver = approver.And(info.Approver)
+	}
+	a, err := c.s.approval(m, c.u.Name, approver, func() (agui.Interrupt, error) {
+		message, err := asks()
+		if message == "" && err == nil && info.Approval {
+			message, err = graph.CallMessage(info.Approver.Message, c.guarded())
+		}
+		return agui.Interrupt{
+			Reason: "tool_call", ToolCallID: c.m.CallID, Message: cmp.Or(message, c.u.Approval, fmt.Sprintf("Allow %s?", c.u.Name)),
+			Metadata: tail.CallMetadata("approval", c.u.Name, c.guarded()),
+		}, err
 	})
 	return err == nil && approvalOf(a).Approved, err
+}
+
+// approval asks for an approval, or returns the answer. ask makes the question, which an approver gets.
+func (s *step) approval(m *data.Memo, tool string, by plugins.Approver, ask func() (agui.Interrupt, error)) (plugins.Answer, error) {
+	if m.Done || m.CallID != "" {
+		return s.question(m, tool, agui.Interrupt{})
+	}
+	q, err := ask()
+	if err != nil {
+		return plugins.Answer{}, err
+	}
+	q.ExpiresAt = time.Now().Add(cmp.Or(by.Expires, s.l.en.cfg.ApprovalTimeout)).UTC().Format(time.RFC3339Nano)
+	q.Metadata = forApprover(q.Metadata, by)
+	return s.question(m, tool, q)
 }
 
 // recheck asks the guards about arguments that an approver has edited. An output refuses them.
@@ -332,9 +360,12 @@ func (s *step) approveAgent(query string) error {
 	if err != nil {
 		return err
 	}
-	a, err := s.question(m, "", agui.Interrupt{
-		Reason: "confirmation", Message: fmt.Sprintf("Run %s?", s.agent), ExpiresAt: s.approvalEnds(),
-		Metadata: mustJSON(map[string]any{"nodeId": s.node, "agent": s.agent, "query": query}),
+	a, err := s.approval(m, "", s.approver, func() (agui.Interrupt, error) {
+		message, err := s.message()
+		return agui.Interrupt{
+			Reason: "confirmation", Message: cmp.Or(message, fmt.Sprintf("Run %s?", s.agent)),
+			Metadata: mustJSON(map[string]any{"nodeId": s.node, "agent": s.agent, "query": query}),
+		}, err
 	})
 	if err != nil {
 		return err

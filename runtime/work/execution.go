@@ -81,7 +81,8 @@ func (x *execution) attempt() nodeResult {
 	ctx, cancel := withTimeout(x.l.ctx, x.timeout())
 	defer cancel()
 	x.s = newStep(ctx, x.l, x.st.Number, x.n.ID, x.n.Worker())
-	x.s.approval = x.n.Approval && x.n.Tool != ""
+	x.s.approves = x.n.Approval && x.n.Tool != ""
+	x.s.approver, x.s.message = x.n.Approver, x.message
 	in := x.in
 	in.Node, in.Execution, in.Interruptions = x.n.ID, x.st.Execution, x.l.interruptedBefore()
 	if x.l.run.Agent == "" {
@@ -105,6 +106,13 @@ func (x *execution) attempt() nodeResult {
 		}
 	}
 	return x.close(out, err)
+}
+
+// message returns the question of the node's approval, "" for the default.
+func (x *execution) message() (string, error) {
+	x.l.mu.Lock()
+	defer x.l.mu.Unlock()
+	return x.n.Message(x.l.nodes.scope(x.in.Query, x.l.span.state()))
 }
 
 // timeout returns how long one execution of a node may take, as set by the workflow or else by the agent.

@@ -22,7 +22,9 @@ type Responder struct {
 	User string `json:"user"`
 	Role string `json:"role"`
 
-	Operates bool `json:"-"` // may answer questions for operators
+	Operates    bool `json:"-"` // may answer questions for operators
+	Administers bool `json:"-"` // may answer questions for admins
+	Alone       bool `json:"-"` // there are no accounts, so nobody else could answer
 }
 
 // replies checks answers to questions, and prepares them for their decision.
@@ -49,8 +51,10 @@ func (rs *replies) RepliesTo(run *data.RunHead, all []data.Interrupt, entries []
 			continue
 		}
 		if in.Status == data.InterruptOpen {
-			if e.Status != data.InterruptCancelled && !by.Operates && isForOperators(in) {
-				return nil, errOperators
+			if e.Status != data.InterruptCancelled {
+				if err := MayAnswer(in, run.User, by); err != nil {
+					return nil, err
+				}
 			}
 			if err := rs.checkAnswer(run.Project, in, &e, fmt.Sprintf("/resume/%d", i)); err != nil {
 				return nil, err
@@ -67,8 +71,6 @@ func (rs *replies) RepliesTo(run *data.RunHead, all []data.Interrupt, entries []
 	}
 	return replies, nil
 }
-
-var errOperators = data.Refuse(data.KindForbidden, "operators_only", "Only an operator may answer this question; you may cancel it")
 
 // checkAnswer validates an answer against its question. place is a JSON pointer to the answer in the request's body.
 func (rs *replies) checkAnswer(project string, in *data.Interrupt, e *agui.ResumeEntry, place string) error {
@@ -99,8 +101,8 @@ func (rs *replies) checkAnswer(project string, in *data.Interrupt, e *agui.Resum
 	if !isApproval(in) || json.Unmarshal(answer, &given) != nil || given.EditedArgs == nil {
 		return nil
 	}
-	if in.Tool == "" {
-		return misplaced(place+"/payload/editedArgs", "invalid_arguments", "What a node's agent is asked cannot be edited")
+	if edit := answerersOf(in).Edit; in.Tool == "" || edit != nil && !*edit {
+		return misplaced(place+"/payload/editedArgs", "invalid_arguments", "What is approved here cannot be edited")
 	}
 	if err := rs.checkEdit(project, in.Tool, given.EditedArgs); err != nil {
 		return misplaced(place+"/payload/editedArgs"+placeOf(err), "invalid_arguments", "The edited arguments of %s do not fit: %s", in.Tool, err)

@@ -22,14 +22,16 @@ import (
 type step struct {
 	l        *live
 	ctx      context.Context
-	number   int            // of the step, 1.. in the run
-	node     string         // the workflow's node
-	agent    string         // the agent that the events are attributed to
-	approval bool           // its tool needs an approval, whatever the tool says
-	subagent string         // the sub-agent invocation, empty for the node's own worker
-	parent   *step          // of a sub-agent
-	within   string         // the prefix of a sub-agent's places
-	messages []agui.Message // of a worker that does not get those of the thread
+	number   int    // of the step, 1.. in the run
+	node     string // the workflow's node
+	agent    string // the agent that the events are attributed to
+	approves bool   // its tool needs an approval, whatever the tool says
+	approver plugins.Approver
+	message  func() (string, error) // the question of that approval, "" for the default
+	subagent string                 // the sub-agent invocation, empty for the node's own worker
+	parent   *step                  // of a sub-agent
+	within   string                 // the prefix of a sub-agent's places
+	messages []agui.Message         // of a worker that does not get those of the thread
 
 	// Guarded by l.mu.
 	ended  bool

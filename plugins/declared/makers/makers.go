@@ -182,6 +182,6 @@ func server(s declared.Server) (plugins.Toolbox, error) {
 	return mcp.New(mcp.Config{
 		Name: s.Name, Command: s.Command, Env: s.Env, URL: s.URL, Headers: s.Headers,
 		Dir: s.Dir, Allow: s.Allow, Approval: s.Approval, Timeout: s.Timeout, Required: s.Required,
-		Projects: s.Projects,
+		Projects: s.Projects, Approver: s.Approver.Plugins(),
 	})
 }

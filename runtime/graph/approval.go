@@ -1,0 +1,63 @@
+package graph
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/expr-lang/expr/types"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/expression"
+)
+
+// Message returns the question of a node's approval, "" for the default.
+func (n *Node) Message(env func() map[string]any) (string, error) {
+	if n.message == nil {
+		return "", nil
+	}
+	return question(n.message, env())
+}
+
+// CheckMessage checks the expression of a question about a call.
+func CheckMessage(code string) error {
+	_, err := compileMessage(code)
+	return err
+}
+
+func compileMessage(code string) (*expression.Program, error) {
+	return expression.Compile(code, types.Map{"args": types.Any}, false, os.LookupEnv)
+}
+
+// CallMessage returns the question of an approval of a call with arguments, "" for the default.
+func CallMessage(code string, args json.RawMessage) (string, error) {
+	if code == "" {
+		return "", nil
+	}
+	program, err := compileMessage(code)
+	if err != nil {
+		return "", badMessage(err)
+	}
+	given, _ := expression.Decode(args)
+	return question(program, map[string]any{"args": given})
+}
+
+// question returns the value of an expression as a text.
+func question(program *expression.Program, env map[string]any) (string, error) {
+	v, err := program.Run(env)
+	if err != nil {
+		return "", badMessage(err)
+	}
+	if text, ok := v.(string); ok {
+		return text, nil
+	}
+	raw, err := expression.Encode(v)
+	if err != nil {
+		return "", badMessage(err)
+	}
+	return string(raw), nil
+}
+
+func badMessage(err error) error {
+	return &plugins.Error{Code: "bad_input", Message: fmt.Sprintf("The approval's message failed: %s", firstLine(err))}
+}

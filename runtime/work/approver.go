@@ -1,0 +1,72 @@
+package work
+
+import (
+	"encoding/json"
+
+	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/data"
+)
+
+// answerers is the part of a question's metadata that says who may answer it. Everybody may cancel it who may cancel the run.
+type answerers struct {
+	For  string `json:"for,omitempty"`  // operators or admins; everybody else by default
+	Not  string `json:"not,omitempty"`  // requester: the user who has started the run
+	Edit *bool  `json:"edit,omitempty"` // false if the arguments may not be edited
+}
+
+// The values of For and Not.
+const (
+	forOperators = "operators"
+	forAdmins    = "admins"
+	notRequester = "requester"
+)
+
+// forApprover adds to a question's metadata who may answer it.
+func forApprover(metadata json.RawMessage, by plugins.Approver) json.RawMessage {
+	var all map[string]any
+	if json.Unmarshal(metadata, &all) != nil {
+		return metadata
+	}
+	switch by.By {
+	case plugins.ByOperator:
+		all["for"] = forOperators
+	case plugins.ByAdmin:
+		all["for"] = forAdmins
+	}
+	if by.NotRequester {
+		all["not"] = notRequester
+	}
+	if by.NoEdit {
+		all["edit"] = false
+	}
+	return mustJSON(all)
+}
+
+func answerersOf(in *data.Interrupt) answerers {
+	var asks struct {
+		Metadata answerers `json:"metadata"`
+	}
+	if in.Body == nil || json.Unmarshal(in.Body, &asks) != nil {
+		return answerers{}
+	}
+	return asks.Metadata
+}
+
+var (
+	errOperators = data.Refuse(data.KindForbidden, "operators_only", "Only an operator may answer this question; you may cancel it")
+	errAdmins    = data.Refuse(data.KindForbidden, "admins_only", "Only an admin may answer this question; you may cancel it")
+	errRequester = data.Refuse(data.KindForbidden, "not_requester", "You have started the run, and somebody else must answer this question; you may cancel it")
+)
+
+// MayAnswer returns the reason why a person may not answer a question of a user's run, or nil.
+func MayAnswer(in *data.Interrupt, user string, by Responder) error {
+	switch asks := answerersOf(in); {
+	case asks.For == forAdmins && !by.Administers:
+		return errAdmins
+	case asks.For == forOperators && !by.Operates:
+		return errOperators
+	case asks.Not == notRequester && by.User == user && !by.Alone:
+		return errRequester
+	}
+	return nil
+}
