@@ -68,6 +68,8 @@ var (
 // unavailable turns an error of a Store into the error for the caller.
 func unavailable(err error) error {
 	switch {
+	case errors.Is(err, data.ErrDamaged):
+		return &Error{Kind: KindUnavailable, Code: "database_damaged", Detail: "The database is damaged; its operator must restore a backup", RetryAfter: time.Minute}
 	case errors.Is(err, ErrFenced), errors.Is(err, ErrUnavailable), errors.Is(err, data.ErrConflict):
 		return &Error{Kind: KindUnavailable, Code: "unavailable", Detail: "The database is unavailable; try again shortly", RetryAfter: time.Second}
 	case errors.Is(err, data.ErrTooSlow):

@@ -148,6 +148,30 @@ func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
 	b.wait("before", runtime.Cancelled)
 }
 
+// A damaged database does not recover by itself: a request learns that instead of outcome_unknown.
+func TestRequests_NameADamagedDatabase(t *testing.T) {
+	b := open(t, runtime.Config{Patience: 100 * time.Millisecond}, agent{"worker", func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{Answer: "here"}, nil
+	}})
+	f := &faulty{}
+	b.inject(f)
+	damaged := fmt.Errorf("commit: %w", data.ErrDamaged)
+	f.before.Store(&damaged)
+	for _, thread := range []string{"first", "second"} {
+		_, err := b.StartRun(t.Context(), local, runtime.StartRequest{
+			Agent: "worker", ThreadID: thread, RunID: thread, Messages: []agui.Message{{Role: agui.RoleUser, Content: "go"}},
+		})
+		if refusal, ok := errors.AsType[*runtime.Error](err); !ok || refusal.Code != "database_damaged" {
+			t.Errorf("%s: %v", thread, err)
+		}
+	}
+	f.before.Store(nil)
+	for b.Ready(t.Context()) != nil {
+		<-tick()
+	}
+	b.wait("first", runtime.Completed)
+}
+
 func TestSnapshotIsRefusedWhileNothingIsStored(t *testing.T) {
 	step := make(chan struct{})
 	worker := agent{"worker", func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/plugins"
+	"github.com/batonrun/baton/runtime/data"
 )
 
 // errUnknownOutcome answers a request whose decision the database neither stores nor refuses. The decision still
@@ -49,6 +50,9 @@ func patiently[T any](rt *Runtime, do func() (T, error), late func(T)) (T, error
 	case <-stuck:
 		close(left)
 		var none T
+		if trouble := rt.commits.Trouble(); errors.Is(trouble, data.ErrDamaged) {
+			return none, unavailable(trouble)
+		}
 		return none, errUnknownOutcome
 	}
 }

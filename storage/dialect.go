@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -40,9 +41,10 @@ type dialect struct {
 	message   int                 // about how many bytes of rows one statement takes
 	lazyTerms bool                // a search of whole terms finds one run after the other, in the order of their keys
 
-	open func(Config, mode) (*sqlx.DB, error)
-	lock func(Config) (*sqlite.Lock, error) // locks a file for a server, and refuses a file that must not be opened as it lies there
-	list func(any) any                      // the parameter of = ANY (?), from a slice
+	open  func(Config, mode) (*sqlx.DB, error)
+	check func(context.Context, querier) error // fails for a database where Baton's tables do not belong
+	lock  func(Config) (*sqlite.Lock, error)   // locks a file for a server, and refuses a file that must not be opened as it lies there
+	list  func(any) any                        // the parameter of = ANY (?), from a slice
 	// search returns the parameter of terms @@ ?, given the terms with a beginning where they are few.
 	search  func(s terms.Search, begun map[string][]string) string
 	explain func(error) error // the sentinel of model that err means, or nil

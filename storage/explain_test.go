@@ -29,6 +29,7 @@ func TestErrorsMeanWhatTheContractSays(t *testing.T) {
 		want error // nil: the data's fault
 	}{
 		{code("53100"), data.ErrDiskFull},
+		{code("XX001"), data.ErrDamaged},
 		{code("57P01"), data.ErrUnavailable}, // shutdown
 		{code("57014"), data.ErrTooSlow},     // statement timeout
 		{code("25P03"), data.ErrUnavailable}, // idle in transaction
@@ -53,8 +54,8 @@ func TestErrorsMeanWhatTheContractSays(t *testing.T) {
 		{errors.New("anything"), nil},
 	} {
 		got := postgresDialect().explained(t.Context(), test.err)
-		for _, sentinel := range []error{data.ErrUnavailable, data.ErrDiskFull, data.ErrTooSlow, data.ErrConflict, data.ErrText} {
-			if errors.Is(got, sentinel) != errors.Is(sentinel, test.want) {
+		for _, sentinel := range []error{data.ErrUnavailable, data.ErrDamaged, data.ErrDiskFull, data.ErrTooSlow, data.ErrConflict, data.ErrText} {
+			if errors.Is(got, sentinel) != errors.Is(test.want, sentinel) {
 				t.Errorf("%v became %v, want %v", test.err, got, test.want)
 			}
 		}

@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -299,5 +300,27 @@ func TestPathsMayHoldAnyCharacters(t *testing.T) {
 	joined(t, db)
 	if _, err := os.Stat(dir + "/data?.db"); err != nil {
 		t.Error(err)
+	}
+}
+
+// A file with the tables of another program is refused, and stays as it is.
+func TestOpen_RefusesFilesOfOthers(t *testing.T) {
+	url := "sqlite:" + filepath.Join(t.TempDir(), "app.db")
+	execute(t, url, `CREATE TABLE customers (id INTEGER PRIMARY KEY AUTOINCREMENT)`)
+	file := strings.TrimPrefix(url, "sqlite:")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, asServer := storage.Open(t.Context(), storage.Config{URL: url, Serve: true, Migrate: true})
+	for name, err := range map[string]error{
+		"a server": asServer, "a migration": storage.Migrate(t.Context(), storage.Config{URL: url}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "another program") || !strings.Contains(err.Error(), "customers") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file was changed: %v", err)
 	}
 }

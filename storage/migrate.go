@@ -64,6 +64,9 @@ func lockAndMigrate(ctx context.Context, cfg Config, d *dialect) error {
 		return err
 	}
 	defer held.Close()
+	if err := checkDatabase(ctx, cfg, d); err != nil {
+		return err
+	}
 	return migrateAfter(ctx, cfg, d, func(held *data.HeldError) bool { return held.Silent })
 }
 

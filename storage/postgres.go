@@ -34,6 +34,7 @@ func postgresDialect() *dialect {
 		unnest:     true,
 		message:    8 << 20,
 		open:       openPostgres,
+		check:      checkPostgres,
 		lock:       func(Config) (*sqlite.Lock, error) { return nil, nil },
 		list:       func(slice any) any { return pq.Array(slice) },
 		search:     searchPostgres,
@@ -124,6 +125,18 @@ func (s sessions) Connect(ctx context.Context) (driver.Conn, error) {
 // errPooled is the error of a connection through a pooler that Baton cannot use.
 var errPooled = errors.New("a pooler between Baton and PostgreSQL does not keep its sessions; connect to PostgreSQL itself")
 
+const selectEncoding = `
+SELECT current_setting('server_encoding')`
+
+// checkPostgres fails if the database cannot store every text.
+func checkPostgres(ctx context.Context, q querier) error {
+	encoding, err := one(ctx, q, scalar[string], selectEncoding)
+	if err == nil && encoding != "UTF8" {
+		err = fmt.Errorf("the database has the encoding %s, which does not have every character; create one with createdb --encoding=UTF8 --template=template0", encoding)
+	}
+	return err
+}
+
 const selectSession = `
 SELECT pg_backend_pid() AS pid, current_setting('default_transaction_read_only') = 'on' AS readonly`
 
@@ -166,6 +179,8 @@ func explainPostgres(err error) error {
 	switch pe.Code {
 	case pqerror.DiskFull:
 		return data.ErrDiskFull
+	case pqerror.DataCorrupted, pqerror.IndexCorrupted:
+		return data.ErrDamaged
 	case pqerror.CharacterNotInRepertoire, pqerror.UntranslatableCharacter:
 		return data.ErrText
 	case pqerror.QueryCanceled:

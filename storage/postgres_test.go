@@ -37,6 +37,21 @@ func TestTargetSessionAttrs(t *testing.T) {
 	}
 }
 
+// Of several hosts, the one that answers is used.
+func TestOpen_TriesSeveralHosts(t *testing.T) {
+	u, err := url.Parse(postgrestest.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("host", "127.0.0.1,"+u.Hostname())
+	q.Set("port", "1,"+u.Port())
+	u.Host, u.RawQuery = "", q.Encode()
+	if err := open(t, u.String()).Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // ErrSchema means only that the schema is missing: a migration does not help with other errors.
 func TestErrSchemaMeansTheSchema(t *testing.T) {
 	database := postgrestest.New(t)
@@ -90,5 +105,22 @@ func TestSchema_IsBatonsOwn(t *testing.T) {
 	}
 	if n := tables("schemaname = 'public'"); n != 2 {
 		t.Errorf("%d tables are in the application's schema, want its two", n)
+	}
+}
+
+// A database that lacks characters is refused before it has tables, with the way to a better one.
+func TestOpen_RefusesOtherEncodings(t *testing.T) {
+	for _, encoding := range []string{"LATIN1", "EUC_JP", "SQL_ASCII"} {
+		database := storagetest.Postgres(t).NewEncoded(t, encoding)
+		err := storage.Migrate(t.Context(), storage.Config{URL: database})
+		if _, open := storage.Open(t.Context(), storage.Config{URL: database, Migrate: true, Serve: true}); err == nil || open == nil || err.Error() != open.Error() {
+			t.Errorf("%s: %v and %v", encoding, err, open)
+		}
+		if err == nil || !strings.Contains(err.Error(), encoding) || !strings.Contains(err.Error(), "createdb --encoding=UTF8") {
+			t.Errorf("%s: %v", encoding, err)
+		}
+		if _, err := storage.Open(t.Context(), storage.Config{URL: database}); errors.Is(err, storage.ErrSchema) {
+			t.Errorf("%s: %v, which a migration does not cure", encoding, err)
+		}
 	}
 }

@@ -1,7 +1,9 @@
 package storage
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -43,6 +45,7 @@ func sqliteDialect() *dialect {
 		single:     true,
 		message:    1 << 20, // beside the database's own copy
 		open:       openSQLite,
+		check:      checkSQLite,
 		lock:       lockSQLite,
 		list:       func(slice any) any { return jsonText(slice) },
 		search:     searchSQLite,
@@ -71,6 +74,31 @@ func lockSQLite(cfg Config) (lock *sqlite.Lock, err error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return lock, nil
+}
+
+// warnOfNetwork warns of a file that is not on a disk of this machine.
+func warnOfNetwork(cfg Config) {
+	path, err := sqlite.Path(cfg.URL)
+	if err != nil {
+		return
+	}
+	if kind := sqlite.Network(path); kind != "" {
+		cfg.Log.Warn("the database is on a network disk, whose locks may fail: two servers may damage it; use a local disk or PostgreSQL", "file", path, "disk", kind)
+	}
+}
+
+const selectForeign = `
+SELECT min(name) FROM sqlite_schema
+WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
+    AND NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'schema_versions')`
+
+// checkSQLite fails if the file is another program's.
+func checkSQLite(ctx context.Context, q querier) error {
+	table, err := one(ctx, q, scalar[*string], selectForeign)
+	if err == nil && table != nil {
+		err = fmt.Errorf("the file is the database of another program, which has a table %s; name another file, such as sqlite:baton.db", *table)
+	}
+	return err
 }
 
 func openSQLite(cfg Config, m mode) (*sqlx.DB, error) {

@@ -24,7 +24,7 @@ import (
 // onlyPostgres are the statements that SQLite never sees; templates have a name to be filled in.
 var (
 	onlyPostgres = []string{
-		"selectSession",
+		"selectSession", "selectEncoding",
 		"appendEvents", "lockPartitions", "partitionExists", "hasStray", "selectPartitions", "deleteStray",
 		"reserveKeys", "lockInstances", "lockNames", "selectThreadKeys", "lockJoining",
 		"selectServerVersion", "selectClock", "selectQueueUsage", "selectSnapshots", "selectThreadsByID",
@@ -39,12 +39,12 @@ var (
 		"setHead", "selectRun", "impliedColumns", "subjectColumns", "openInOrder", "listRuns", "countSome", "keysByTime", "keysByKey", "keysByTerms", "keysByName", "keysAmong", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "selectThreadHead", "selectWholeThread", "selectAsked", "endedColumns", "callColumns", "listQuestions", "countQuestions",
 	}
 	// This reads a table of SQLite's.
-	onlySQLite = []string{"selectLastKey", "giveKeys", "selectSQLiteVersion", "selectListedThreads", "selectBegun"}
+	onlySQLite = []string{"selectLastKey", "giveKeys", "selectSQLiteVersion", "selectListedThreads", "selectBegun", "selectForeign"}
 )
 
 // mayScan are the statements that need not be fast: they are for tables with few rows, or for the janitor.
 var mayScan = []string{
-	"selectVersion", "selectOldest", "selectInstances", "selectPartitions", "hasStray", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "selectServers", "deleteTies", "endSessions", "leaveDuties", "selectIdentity", "selectSnapshots",
+	"selectVersion", "selectOldest", "selectForeign", "selectInstances", "selectPartitions", "hasStray", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "selectServers", "deleteTies", "endSessions", "leaveDuties", "selectIdentity", "selectSnapshots",
 	"selectLastKey", "selectEndedOfProject", "selectCallsOfProject",
 	"selectRecorded", // SQLite's word for reading a subquery's rows
 }

@@ -146,6 +146,12 @@ func (db *DB) open(ctx context.Context) (err error) {
 	if db.lock, err = db.d.lock(db.cfg); err != nil {
 		return err
 	}
+	if err := checkDatabase(ctx, db.cfg, db.d); err != nil {
+		return err
+	}
+	if db.lock != nil {
+		warnOfNetwork(db.cfg)
+	}
 	if db.cfg.Migrate {
 		if err := db.migrate(ctx); err != nil {
 			return err
@@ -188,6 +194,19 @@ func (db *DB) open(ctx context.Context) (err error) {
 		db.cfg.Log.Warn("the database could not be marked as this server's", "error", err)
 	}
 	return nil
+}
+
+// checkDatabase fails if Baton's tables do not belong into a database. It only reads: opening one to write changes a file.
+func checkDatabase(ctx context.Context, cfg Config, d *dialect) error {
+	db, err := d.open(cfg, reading)
+	if errors.Is(err, ErrSchema) { // there is no file
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return d.check(ctx, &pool{DB: db, d: d})
 }
 
 // migrate is Migrate for a database that Open opens.

@@ -16,6 +16,8 @@ var (
 	// ErrUnavailable means that the database is unreachable, or that the connection broke and the result of the
 	// transaction is unknown. The call can be repeated.
 	ErrUnavailable = errors.New("database unavailable")
+	// ErrDamaged is an ErrUnavailable that does not pass: the database's file is damaged.
+	ErrDamaged = fmt.Errorf("%w: its file is damaged", ErrUnavailable)
 	// ErrTooSlow means that a statement timed out; nothing was written.
 	ErrTooSlow = errors.New("statement timed out")
 	// ErrConflict means that another instance changed the data of a decision; nothing was written. Repeating the call

@@ -101,8 +101,10 @@ func Explain(err error) error {
 		return data.ErrTooSlow
 	case sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT,
 		sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM,
-		sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		sqlite3.SQLITE_NOMEM:
 		return data.ErrUnavailable
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return data.ErrDamaged
 	}
 	return nil
 }

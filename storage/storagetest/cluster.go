@@ -87,6 +87,12 @@ func (c *Cluster) NewDatabase(tb testing.TB) string {
 	return c.create(tb, "template1")
 }
 
+// NewEncoded creates an empty database with an encoding and returns its URL.
+func (c *Cluster) NewEncoded(tb testing.TB, encoding string) string {
+	tb.Helper()
+	return c.create(tb, "template0 LOCALE 'C' ENCODING '"+encoding+"'")
+}
+
 // CopyOf creates a copy of a database without connections and returns its URL.
 func (c *Cluster) CopyOf(tb testing.TB, of string) string {
 	tb.Helper()
