@@ -49,7 +49,7 @@ func newClient(cmd *cobra.Command, t target) (*client, error) {
 // connect returns a client for the selected server. Without one it returns nil and the settings.
 func connect(cmd *cobra.Command, t target) (*client, config.Config, error) {
 	var cfg config.Config
-	given := cmp.Or(t.url, os.Getenv(config.URLVariable))
+	given := cmp.Or(t.url, strings.TrimSpace(os.Getenv(config.URLVariable)))
 	if given == "" {
 		var err error
 		if cfg, err = load(cmd); err != nil {

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -117,5 +118,5 @@ func databaseName(database string) string {
 	if err != nil || strings.Contains(u.Path, "@") { // a password that was not escaped
 		return "postgres"
 	}
-	return u.Scheme + "://" + u.Host + u.Path
+	return u.Scheme + "://" + cmp.Or(u.Host, u.Query().Get("host")) + u.Path
 }

@@ -33,7 +33,7 @@ func (t *target) flags(cmd *cobra.Command, purpose string) {
 
 // at returns the target with another URL, and with the token of the environment if none was given.
 func (t target) at(url string) target {
-	t.url, t.token = url, cmp.Or(t.token, os.Getenv(config.TokenVariable))
+	t.url, t.token = url, cmp.Or(t.token, strings.TrimSpace(os.Getenv(config.TokenVariable)))
 	return t
 }
 

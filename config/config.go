@@ -19,7 +19,7 @@ import (
 type Config struct {
 	Listen      string   `yaml:"listen"`          // address and port to serve on (127.0.0.1:8080)
 	AdminListen string   `yaml:"admin_listen"`    // separate address for metrics and profiles, without authentication; empty = none (none)
-	Database    string   `yaml:"database"`        // sqlite:<file> or a postgres:// URL (sqlite:baton.db)
+	Database    string   `yaml:"database"`        // sqlite:<file> or a postgres:// URL, with commas between several hosts (sqlite:baton.db)
 	NATS        string   `yaml:"nats"`            // nats:// or tls:// URLs, with commas, of NATS servers that carry hints between the servers of a cluster; empty = PostgreSQL does (none)
 	Name        string   `yaml:"name"`            // name that this server of a PostgreSQL database has again after a restart; empty = that of its pod in Kubernetes, or none (none)
 	Role        string   `yaml:"role"`            // what this server of a PostgreSQL database does: all, gateway (it executes no runs) or worker (it serves no clients) (all)

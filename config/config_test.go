@@ -187,8 +187,19 @@ func TestLoad_ErrorsNameTheSetting(t *testing.T) {
 		{name: "port", args: []string{"--listen", "127.0.0.1:99999"}, want: `listen: want an address and a port`},
 		{name: "open to all", args: []string{"--listen", ":8080"}, want: "listen: other machines can reach :8080 over plain HTTP"},
 		{name: "open to the network", args: []string{"--listen", "192.0.2.1:8080"}, want: "allow it with insecure: true (--insecure, BATON_INSECURE=true)"},
-		{name: "host with port", file: "hosts: ['a.example:80']", want: `hosts: want a host name without scheme or port, got "a.example:80"`},
-		{name: "any origin", file: "origins: ['*']", want: `origins: want a scheme, a host and an optional port such as https://app.example.com, got "*"`},
+		{name: "host with port", file: "hosts: ['a.example:80']", want: `hosts: want a host name as clients send it`},
+		{name: "host in Unicode", file: "hosts: ['bücher.example']", want: `hosts: want a host name as clients send it`},
+		{name: "host with a dot", file: "hosts: ['a.example.']", want: `hosts: want a host name as clients send it`},
+		{name: "host of many zeros", file: "hosts: ['2001:db8:0:0:0:0:0:1']", want: `hosts: want a host name as clients send it`},
+		{name: "any origin", file: "origins: ['*']", want: `got "*"`},
+		{name: "origin with its own port", file: "origins: ['https://a.example:443']", want: `got "https://a.example:443"`},
+		{name: "origin with a port of zeros", file: "origins: ['https://a.example:08443']", want: `got "https://a.example:08443"`},
+		{name: "origin in Unicode", file: "origins: ['https://bücher.example']", want: `origins: want a scheme, a host and a port`},
+		{name: "origin with a dot", file: "origins: ['https://a.example.']", want: `got "https://a.example."`},
+		{name: "origin without a port", file: "origins: ['https://a.example:']", want: `got "https://a.example:"`},
+		{name: "type in upper case", file: "attachments: {types: [Image/PNG]}", want: `attachments.types: want a media type such as image/png or image/*, got "Image/PNG"`},
+		{name: "type with a parameter", file: "attachments: {types: ['text/plain; charset=utf-8']}", want: `got "text/plain; charset=utf-8"`},
+		{name: "proxies mapped to version 6", file: "trusted_proxies: ['::ffff:10.0.0.0/104']", want: `got "::ffff:10.0.0.0/104"`},
 		{name: "origin with path", file: "origins: ['https://a.example/']", want: `got "https://a.example/"`},
 		{name: "database", file: "database: baton.db", want: "database: want sqlite:<file> or a URL"},
 		{name: "NATS on a file", file: "nats: nats://host", want: "nats: a SQLite file has one server"},
@@ -386,4 +397,36 @@ func FuzzLoad(f *testing.F) {
 			t.Fatalf("read again:\n%s\nwritten:\n%s", again, cfg)
 		}
 	})
+}
+
+// Several hosts of a database are where its driver reads them; one host stays where it is.
+func TestLoad_AcceptsSeveralHostsOfADatabase(t *testing.T) {
+	for given, want := range map[string]string{
+		"postgres://u:p%40@a:5433,b/db?sslmode=disable":           "postgres://u:p%40@/db?host=a%2Cb&port=5433%2C5432&sslmode=disable",
+		"postgresql://a,[::1]:1/?target_session_attrs=read-write": "postgresql:///?host=a%2C%3A%3A1&port=5432%2C1&target_session_attrs=read-write",
+		"postgres://u:a,b@c:1/db":                                 "postgres://u:a,b@c:1/db",
+		"sqlite:a,b.db":                                           "sqlite:a,b.db",
+	} {
+		cfg, err := load(t, "", map[string]string{"BATON_DATABASE": given + "\n"})
+		if err != nil || cfg.Database != want {
+			t.Errorf("%s: got %s, %v, want %s", given, cfg.Database, err, want)
+		}
+	}
+}
+
+// A secret is the same with the line feed that a file or a shell adds, wherever it comes from.
+func TestLoad_TrimsSecrets(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("secret\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"BATON_JWT_SECRET": " secret\n", "BATON_JWT_SECRET_FILE": file + "\n"} {
+		cfg, err := load(t, "", map[string]string{name: value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := cfg.Auth.SecretText(); got != "secret" {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
 }

@@ -118,6 +118,7 @@ func merge(layers ...layer) (Config, error) {
 			}
 		}
 	}
+	cfg.Database = hostsInQuery(cfg.Database)
 	for _, err := range cfg.problems() {
 		if key, _, _ := strings.Cut(err.Error(), ": "); where[key] != "" {
 			err = fmt.Errorf("%s%s", where[key], strings.TrimPrefix(err.Error(), key))

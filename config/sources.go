@@ -25,6 +25,7 @@ func fromEnv(environ []string) (l layer, file string, err error) {
 	l = layer{}
 	for _, variable := range environ {
 		name, val, _ := strings.Cut(variable, "=")
+		val = strings.TrimSpace(val) // files and shells add line feeds
 		if !strings.HasPrefix(name, "BATON_") || foreign(name, val) {
 			continue
 		}

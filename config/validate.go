@@ -21,14 +21,13 @@ func (c Config) Validate() error { return errors.Join(c.problems()...) }
 func (c Config) problems() []error {
 	errs := []error{c.validListen(), c.validAdminListen(), c.validDatabase()}
 	for _, h := range c.Hosts {
-		if _, err := netip.ParseAddr(h); err != nil && (h == "" || strings.ContainsAny(h, ":/@*, \t")) {
-			errs = append(errs, fmt.Errorf("hosts: want a host name without scheme or port, got %q", h))
+		if !hostName(h) {
+			errs = append(errs, fmt.Errorf("hosts: want a host name as clients send it, without scheme, port or a dot at its end, with xn--… for other characters, got %q", h))
 		}
 	}
 	for _, o := range c.Origins {
-		u, err := url.Parse(o)
-		if err != nil || u.Scheme == "" || u.Host == "" || o != u.Scheme+"://"+u.Host || strings.Contains(o, "*") {
-			errs = append(errs, fmt.Errorf("origins: want a scheme, a host and an optional port such as https://app.example.com, got %q", o))
+		if !origin(o) {
+			errs = append(errs, fmt.Errorf("origins: want a scheme, a host and a port unless it is the scheme's own, as browsers send them, such as https://app.example.com, with xn--… for other characters, got %q", o))
 		}
 	}
 	if _, err := c.TrustedProxies(); err != nil {
@@ -53,6 +52,32 @@ func (c Config) problems() []error {
 	}
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
+
+var hostNames = regexp.MustCompile(`^(?i)[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
+
+// hostName reports whether a Host header may have this name.
+func hostName(name string) bool {
+	if addr, err := netip.ParseAddr(name); err == nil {
+		return addr.Zone() == "" && addr.String() == strings.ToLower(name)
+	}
+	return hostNames.MatchString(name)
+}
+
+// origin reports whether an Origin header may have this value.
+func origin(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || !strings.EqualFold(text, u.Scheme+"://"+u.Host) || !hostName(u.Hostname()) {
+		return false
+	}
+	if port := u.Port(); port != "" {
+		n, err := strconv.ParseUint(port, 10, 16)
+		return err == nil && strconv.FormatUint(n, 10) == port && n > 0 && defaultPorts[u.Scheme] != port
+	}
+	return u.Host == u.Hostname() || u.Host == "["+u.Hostname()+"]"
+}
+
+// defaultPorts are the ports that browsers leave out of an origin.
+var defaultPorts = map[string]string{"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21"}
 
 // mostName is the length of the longest host name.
 const mostName = 253
@@ -89,7 +114,7 @@ func (c Config) TrustedProxies() (list []netip.Prefix, err error) {
 		if addr, bad := netip.ParseAddr(text); bad == nil {
 			p, err = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()), nil
 		}
-		if err != nil || p.Bits() == 0 {
+		if err != nil || p.Bits() == 0 || p.Addr().Is4In6() {
 			return nil, fmt.Errorf("want an address or a network such as 10.0.0.0/8, and not the whole Internet, got %q", text)
 		}
 		list = append(list, p.Masked())
@@ -154,6 +179,30 @@ func (c Config) validAdminListen() error {
 	return nil
 }
 
+// severalHosts matches the URL of a PostgreSQL database on one of several hosts, as libpq accepts it.
+var severalHosts = regexp.MustCompile(`^(postgres(?:ql)?://(?:[^/?#]*@)?)([^/?#@]*,[^/?#@]*)((?:/[^?#]*)?)(?:\?([^#]*))?$`)
+
+// hostsInQuery moves several hosts of a database's URL into its query, where the driver reads them: a URL has one host.
+func hostsInQuery(database string) string {
+	parts := severalHosts.FindStringSubmatch(database)
+	if parts == nil {
+		return database
+	}
+	var hosts, ports []string
+	for text := range strings.SplitSeq(parts[2], ",") {
+		host, port, err := net.SplitHostPort(text)
+		if err != nil {
+			host, port = strings.Trim(text, "[]"), "5432"
+		}
+		hosts, ports = append(hosts, host), append(ports, port)
+	}
+	query := "host=" + url.QueryEscape(strings.Join(hosts, ",")) + "&port=" + url.QueryEscape(strings.Join(ports, ","))
+	if parts[4] != "" {
+		query += "&" + parts[4]
+	}
+	return parts[1] + parts[3] + "?" + query
+}
+
 // validDatabase never quotes the setting, because a malformed one may contain a password.
 func (c Config) validDatabase() error {
 	if file, ok := strings.CutPrefix(c.Database, "sqlite:"); ok && file != "" {
@@ -204,7 +253,7 @@ func (a Attachments) problems() (errs []error) {
 		errs = append(errs, fmt.Errorf("attachments.base_url: want a URL such as https://app.example.com, got %q", a.BaseURL))
 	}
 	for _, t := range a.Types {
-		if _, err := path.Match(t, ""); err != nil || t != "*" && strings.Count(t, "/") != 1 {
+		if _, err := path.Match(t, ""); err != nil || t != "*" && strings.Count(t, "/") != 1 || strings.ToLower(t) != t || strings.ContainsAny(t, "; ") {
 			errs = append(errs, fmt.Errorf("attachments.types: want a media type such as image/png or image/*, got %q", t))
 		}
 	}

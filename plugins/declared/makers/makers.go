@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -93,9 +94,12 @@ func options(p declared.Parameters) (llms.CallOptions, error) {
 	return o, nil
 }
 
+// getenv returns a variable without the line feed that files and shells add to secrets.
+func getenv(name string) string { return strings.TrimSpace(os.Getenv(name)) }
+
 // open returns a declared model of an agent.
 func open(m declared.Model, a *declared.Agent) (llm.Streamer, error) {
-	cfg := surrounded(m, os.Getenv)
+	cfg := surrounded(m, getenv)
 	cfg.Pace, cfg.ContextTokens, cfg.Reasoning = pacer(m), a.ContextTokens, a.Parameters.Reasoning
 	return provider.Open(cfg)
 }
@@ -136,7 +140,7 @@ func surrounded(m declared.Model, getenv func(string) string) provider.Config {
 
 // Assistant returns the agent assistant with the model named in the environment and the tools, or nil without such a model.
 func Assistant(tools []string) (plugins.Agent, error) {
-	cfg, err := provider.FromEnv(os.Getenv)
+	cfg, err := provider.FromEnv(getenv)
 	if errors.Is(err, provider.ErrNone) {
 		return nil, nil
 	}
