@@ -38,7 +38,12 @@ func describesItsRoutes(t *testing.T, cfg baton.Config) {
 			described = append(described, parameter.ReplaceAllString(strings.ToUpper(method)+" "+path, "{}"))
 		}
 	}
+	preflight := send(t, "OPTIONS", s.URL()+"/", "", "Origin", s.URL(), "Access-Control-Request-Method", "PUT")
+	methods := strings.Split(preflight.Header.Get("Access-Control-Allow-Methods"), ", ")
 	for _, route := range s.Routes() {
+		if method, _, _ := strings.Cut(route, " "); !slices.Contains(methods, method) {
+			t.Errorf("pages of other origins cannot send %s; they may send %v", route, methods)
+		}
 		if strings.HasPrefix(route, "HEAD ") { // each GET answers HEAD, too
 			continue
 		}

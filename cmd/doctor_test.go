@@ -77,7 +77,7 @@ func TestDoctor_ReportsFaults(t *testing.T) {
 		{file: "auth: {mode: jwt, secret_file: missing}\n", want: "secret_file"},
 		{file: "auth: {mode: jwt}\n", env: "BATON_JWT_SECRET=short", want: "bytes can be guessed"},
 		{file: "auth: {mode: jwt, jwks_url: 'http://127.0.0.1:1/keys', issuer: i, audience: [a]}\n", want: "cannot be fetched from auth.jwks_url"},
-		{file: "auth: {mode: jwt, jwks_url: '" + s.URL() + "/healthz', issuer: i, audience: [a]}\n", want: "has no key that has an id"},
+		{file: "auth: {mode: jwt, jwks_url: '" + s.URL() + "/healthz', issuer: i, audience: [a]}\n", want: "has no key that could be used"},
 		{env: "OTEL_TRACES_EXPORTER=jaeger", want: "wrong  traces"},
 		{args: "--database sqlite:/proc/baton.db", want: "is not writable"},
 	} {

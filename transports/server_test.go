@@ -339,7 +339,7 @@ func TestPreflight_AllowsTheHeadersItAsksFor(t *testing.T) {
 		for name, want := range map[string]string{
 			"Access-Control-Allow-Origin":   "https://app.example",
 			"Access-Control-Allow-Headers":  asked,
-			"Access-Control-Allow-Methods":  "GET, HEAD, POST, PATCH, DELETE",
+			"Access-Control-Allow-Methods":  "GET, HEAD, POST, PUT, PATCH, DELETE",
 			"Access-Control-Expose-Headers": "Retry-After, X-Request-Id, Mcp-Session-Id",
 			"Access-Control-Max-Age":        "600",
 			"Vary":                          "Origin, Access-Control-Request-Headers",

@@ -7,10 +7,7 @@ import (
 	"github.com/batonrun/baton/runtime"
 )
 
-// maxCredential is how many bytes a credential may have.
-const maxCredential = 8 << 10
-
-// Bearer returns the credential of a request with "Authorization: Bearer …". It fails, with a sentence for the client's author,
+// Bearer returns the credential of a request with "Authorization: Bearer …". Its length is limited by the server's for all headers. It fails, with a sentence for the client's author,
 // if there is none, more than one, or one in another place.
 func Bearer(r *http.Request) (string, error) {
 	for name := range r.URL.Query() {
@@ -32,7 +29,7 @@ func Bearer(r *http.Request) (string, error) {
 		return "", errScheme
 	}
 	credential = strings.TrimLeft(credential, " ")
-	if credential == "" || len(credential) > maxCredential || strings.ContainsFunc(credential, notOfToken) {
+	if credential == "" || strings.ContainsFunc(credential, notOfToken) {
 		return "", errScheme
 	}
 	return credential, nil

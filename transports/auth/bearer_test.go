@@ -31,7 +31,7 @@ func TestBearer(t *testing.T) {
 		{"/", []string{"Bearer x\x00"}, ""},
 		{"/", []string{"Bearer x", "Bearer x"}, ""},
 		{"/", []string{"Basic x", "Bearer x"}, ""},
-		{"/", []string{"Bearer " + strings.Repeat("x", 8<<10+1)}, ""},
+		{"/", []string{"Bearer " + strings.Repeat("x", 15<<10)}, strings.Repeat("x", 15<<10)},
 		{"/?access_token=x", []string{"Bearer x"}, ""},
 		{"/?token=x", nil, ""},
 		{"/?Authorization=Bearer+x", nil, ""},

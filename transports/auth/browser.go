@@ -30,7 +30,7 @@ var (
 
 // The CORS answers for admitted origins.
 const (
-	corsMethods = "GET, HEAD, POST, PATCH, DELETE"
+	corsMethods = "GET, HEAD, POST, PUT, PATCH, DELETE"
 	corsExposes = "Retry-After, X-Request-Id, Mcp-Session-Id"
 	corsMaxAge  = "600"
 	corsAsked   = 2 << 10 // bytes of a list of headers

@@ -65,29 +65,32 @@ func (p Proxies) Handler(secure func(*fiber.Ctx) bool) fiber.Handler {
 func (p Proxies) hear(c *fiber.Ctx, peer *Peer) {
 	peer.proxied = true
 	peer.Request = c.Get(fiber.HeaderXRequestID)
-	peer.Address = p.client(peer.Address, values(c, fiber.HeaderXForwardedFor))
-	if scheme := strings.ToLower(last(values(c, fiber.HeaderXForwardedProto))); scheme == "http" || scheme == "https" {
+	var hop int
+	peer.Address, hop = p.client(peer.Address, values(c, fiber.HeaderXForwardedFor))
+	if scheme := strings.ToLower(ofHop(values(c, fiber.HeaderXForwardedProto), hop)); scheme == "http" || scheme == "https" {
 		peer.Scheme = scheme
 	}
-	peer.host = last(values(c, fiber.HeaderXForwardedHost))
+	peer.host = ofHop(values(c, fiber.HeaderXForwardedHost), hop)
 }
 
-// client is the address that asked the first proxy: the last in said that is not a proxy. The entries before it may be forged.
-func (p Proxies) client(near netip.Addr, said []string) netip.Addr {
-	for _, text := range slices.Backward(said) {
+// client is the address that asked the first proxy: the last in said that is not a proxy. The entries before it may be forged. hop is the
+// number of entries behind it.
+func (p Proxies) client(near netip.Addr, said []string) (_ netip.Addr, hop int) {
+	for i, text := range slices.Backward(said) {
 		addr, err := netip.ParseAddr(text)
 		if err != nil {
 			with, err := netip.ParseAddrPort(text)
 			if err != nil {
-				return near
+				return near, hop
 			}
 			addr = with.Addr()
 		}
+		hop = len(said) - 1 - i
 		if near = addr.Unmap().WithZone(""); !p.Has(near) {
-			return near
+			return near, hop
 		}
 	}
-	return near
+	return near, hop
 }
 
 // values are the elements of a header that is a list.
@@ -100,12 +103,12 @@ func values(c *fiber.Ctx, name string) (list []string) {
 	return list
 }
 
-// last is the value that the nearest proxy has added.
-func last(list []string) string {
+// ofHop is the value that the first trusted proxy has added, with hop values behind it. Proxies may not have added any.
+func ofHop(list []string, hop int) string {
 	if len(list) == 0 {
 		return ""
 	}
-	return list[len(list)-1]
+	return list[max(0, len(list)-1-hop)]
 }
 
 // plainID reports whether id may appear in a log.

@@ -35,6 +35,17 @@ func TestPeerIsWhoTrustedProxiesSay(t *testing.T) {
 		"says nothing":   {"10.1.1.1", []string{"X-Forwarded-For", ""}, "10.1.1.1", "http://internal", ""},
 		"another scheme": {"10.1.1.1", []string{"X-Forwarded-Proto", "javascript"}, "10.1.1.1", "http://internal", ""},
 		"proxied scheme": {"10.1.1.1", []string{"X-Forwarded-Proto", "http, HTTPS"}, "10.1.1.1", "https://internal", ""},
+		"lists of two proxies": {
+			"10.1.1.1", []string{"X-Forwarded-For", "203.0.113.9, 10.2.2.2", "X-Forwarded-Proto", "https, http", "X-Forwarded-Host", "app.example, internal"},
+			"203.0.113.9", "https://app.example", "",
+		},
+		"lists that begin with forgeries": {
+			"10.1.1.1", []string{"X-Forwarded-For", "127.0.0.1, 203.0.113.9", "X-Forwarded-Proto", "https, http", "X-Forwarded-Host", "app.example, internal:1"},
+			"203.0.113.9", "http://internal:1", "",
+		},
+		"a proxy that adds to one list": {
+			"10.1.1.1", []string{"X-Forwarded-For", "203.0.113.9, 10.2.2.2", "X-Forwarded-Proto", "https"}, "203.0.113.9", "https://internal", "",
+		},
 		"a foreign host": {"10.1.1.1", []string{"X-Forwarded-Host", "evil.example"}, "10.1.1.1", "http://internal", ""},
 		"a port of no digits": {
 			"10.1.1.1", []string{"X-Forwarded-Host", "app.example:1@evil.example"}, "10.1.1.1", "http://internal", "",

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-jose/go-jose/v4"
@@ -43,7 +44,7 @@ type Config struct {
 	// objects, such as realm_access.roles. Default sub, projects and roles.
 	UserClaim, ProjectsClaim, RolesClaim string
 
-	// Roles maps the values of the roles' claim; the greatest counts. Default the roles' own names.
+	// Roles maps the values of the roles' claim, in upper or lower case; the greatest counts. Default the roles' own names.
 	Roles map[string]runtime.Role
 	// Role is the role of a token without any of Roles. Zero refuses such a token.
 	Role runtime.Role
@@ -76,6 +77,12 @@ func (c Config) withDefaults() Config {
 			c.Roles[r.String()] = r
 		}
 	}
+	roles := make(map[string]runtime.Role, len(c.Roles))
+	for name, role := range c.Roles {
+		name = strings.ToLower(name)
+		roles[name] = max(roles[name], role)
+	}
+	c.Roles = roles
 	c.Log = cmp.Or(c.Log, slog.Default())
 	return c
 }
@@ -182,7 +189,7 @@ func (t *Tokens) Ended(ctx context.Context, marks []string) (ended []string, err
 func (t *Tokens) identify(ctx context.Context, text string, now time.Time) (auth.Identity, error) {
 	sum := sha256.Sum256([]byte(text))
 	if v := t.known.get(sum); v != nil {
-		key, err := t.keyFor(ctx, v.header)
+		key, _, err := t.keyFor(ctx, v.header)
 		if err != nil {
 			return auth.Identity{}, err
 		}
@@ -204,7 +211,7 @@ func (t *Tokens) identify(ctx context.Context, text string, now time.Time) (auth
 		Expires: v.std.Expiry.Time().Add(t.cfg.Leeway), Credential: nameOf(v.std.ID, text), Watched: t.own, Scheme: auth.SchemeJWT,
 	}
 	if t.keys != nil {
-		v.id.Watched = mark(v.header.KeyID, v.header.Algorithm, v.key)
+		v.id.Watched = mark(v.keyID, v.header.Algorithm, v.key)
 	}
 	if v.id.User = one(claim(claims, t.cfg.UserClaim)); v.id.User == "" || strings.ContainsRune(v.id.User, utf8.RuneError) { // which many could be
 		return auth.Identity{}, errUser
@@ -227,7 +234,7 @@ func (t *Tokens) verify(ctx context.Context, text string) (v *verified, claims m
 		return nil, nil, errMalformed
 	}
 	v = &verified{length: len(text), header: token.Headers[0]}
-	if v.key, err = t.keyFor(ctx, v.header); err != nil {
+	if v.key, v.keyID, err = t.keyFor(ctx, v.header); err != nil {
 		return nil, nil, err
 	}
 	switch err := token.Claims(v.key, &claims); {
@@ -283,12 +290,9 @@ func (t *Tokens) Reach(ctx context.Context) error {
 }
 
 // keyFor returns the key that checks the signature of a token with that header.
-func (t *Tokens) keyFor(ctx context.Context, header jose.Header) (any, error) {
+func (t *Tokens) keyFor(ctx context.Context, header jose.Header) (key any, id string, err error) {
 	if t.keys == nil {
-		return t.cfg.Secret, nil
-	}
-	if header.KeyID == "" {
-		return nil, errNoKeyID
+		return t.cfg.Secret, "", nil
 	}
 	return t.keys.find(ctx, header.KeyID, header.Algorithm)
 }
@@ -315,11 +319,18 @@ func (t *Tokens) valid(c *jwt.Claims, now time.Time) error {
 	return errIssuer
 }
 
-// role is the greatest role that the claim names.
-func (t *Tokens) role(names json.RawMessage) runtime.Role {
+// role is the greatest role that the claim names, in upper or lower case. Each of its texts is a name, or a list separated by spaces
+// or commas.
+func (t *Tokens) role(claim json.RawMessage) runtime.Role {
 	var role runtime.Role
-	for _, name := range words(names) {
-		role = max(role, t.cfg.Roles[name])
+	for _, text := range several(claim) {
+		names := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+		for _, name := range append(names, text) {
+			role = max(role, t.cfg.Roles[strings.ToLower(name)])
+		}
+	}
+	if role == 0 && len(claim) > 0 {
+		t.cfg.Log.Debug("a token names no role of this server", "claim", t.cfg.RolesClaim, "default", t.cfg.Role)
 	}
 	return cmp.Or(role, t.cfg.Role)
 }
@@ -329,7 +340,7 @@ var (
 	errMalformed = refuse("This is no JSON Web Token that is signed as this server wants it")
 	errSignature = refuse("The token's signature is wrong")
 	errObject    = refuse("What the token holds is no JSON object of claims")
-	errNoKeyID   = refuse("The token's header must name its key (kid)")
+	errNoKeyID   = refuse("The token's header must name its key (kid): its issuer has several")
 	errNoKey     = refuse("The token's key is none of its issuer's")
 	errNoExpiry  = refuse("The token must say when it expires (exp)")
 	errExpiry    = refuse("The token must say when it expires in seconds (exp)")
@@ -384,12 +395,4 @@ func several(text json.RawMessage) []string {
 		return nil
 	}
 	return list
-}
-
-// words is several, for a claim whose string may be a list separated by spaces.
-func words(text json.RawMessage) []string {
-	if s := one(text); s != "" {
-		return strings.Fields(s)
-	}
-	return several(text)
 }

@@ -247,7 +247,15 @@ func TestTokensThatAreRefused(t *testing.T) {
 	refused(t, tokens, "a stranger's key", stranger.sign(t, claims(nil)))
 	refused(t, tokens, "a stranger's key under another's id", pair{"good", "RS256", stranger.private, nil}.sign(t, claims(nil)))
 	refused(t, tokens, "the key of another id", pair{"other", "RS256", good.private, nil}.sign(t, claims(nil)))
-	refused(t, tokens, "no id", pair{"", "RS256", good.private, nil}.sign(t, claims(nil)))
+	if _, err := ask(tokens, pair{"", "RS256", good.private, nil}.sign(t, claims(nil))); err != nil {
+		t.Errorf("no id, and one key that fits: %v", err)
+	}
+	refused(t, tokens, "no id, and a stranger's key", pair{"", "RS256", stranger.private, nil}.sign(t, claims(nil)))
+	several := ofProvider(t, newProvider(t, good, stranger, other))
+	refused(t, several, "no id, and two keys that fit", pair{"", "RS256", good.private, nil}.sign(t, claims(nil)))
+	if _, err := ask(several, pair{"", "ES256", other.private, nil}.sign(t, claims(nil))); err != nil {
+		t.Errorf("no id, and one key that fits: %v", err)
+	}
 
 	for _, alg := range []string{"none", "None", "NONE", "nOnE", ""} {
 		head := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"alg":%q,"kid":"good","typ":"JWT"}`, alg))
@@ -335,6 +343,9 @@ func TestClaimsHaveNames(t *testing.T) {
 		{map[string]any{"roles": []string{"admin", "other"}}, runtime.RoleUser},
 		{map[string]any{"roles": []string{"other", "team"}}, runtime.RoleOperator},
 		{map[string]any{"roles": "team boss"}, runtime.RoleAdmin},
+		{map[string]any{"roles": "boss,team"}, runtime.RoleAdmin},
+		{map[string]any{"roles": []string{"other, Boss"}}, runtime.RoleAdmin},
+		{map[string]any{"roles": []string{"TEAM"}}, runtime.RoleOperator},
 		{"boss", runtime.RoleUser},
 	} {
 		id, err := of(cfg, map[string]any{"realm_access": c.access})

@@ -1,6 +1,7 @@
 package jwt
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -34,8 +35,7 @@ const (
 	pause    = 10 * time.Second // between two fetches, for any key
 	patience = 10 * time.Second // for an answer
 	maxSet   = 1 << 20          // bytes of a set
-	maxKeys  = 100
-	minRSA   = 2048 // bits
+	minRSA   = 2048             // bits
 )
 
 // keySet is the set of keys published at an address. An unknown key causes a new fetch, at most every ten seconds, so that keys
@@ -84,13 +84,32 @@ var errAway = &runtime.Error{
 	Detail: "The keys of the token's issuer are not to be had; try again shortly",
 }
 
-// find returns the key of that id, if it is made for the algorithm.
-func (s *keySet) find(ctx context.Context, id, algorithm string) (key any, err error) {
+// find returns the key of that id, if it is made for the algorithm, and its id. Without an id it returns the only key made for the algorithm.
+func (s *keySet) find(ctx context.Context, id, algorithm string) (key any, of string, err error) {
+	several := false
 	err = s.look(ctx, func() bool {
-		key = suited(s.keys[id], algorithm)
+		key, of, several = nil, id, false
+		if id != "" {
+			key = suited(s.keys[id], algorithm)
+			return key != nil
+		}
+		for name, keys := range s.keys {
+			for i := range keys {
+				if k := suited(keys[i:i+1], algorithm); k != nil {
+					several = key != nil
+					key, of = k, name
+				}
+				if several {
+					return false
+				}
+			}
+		}
 		return key != nil
 	})
-	return key, err
+	if several && errors.Is(err, errNoKey) {
+		err = errNoKeyID
+	}
+	return key, of, err
 }
 
 // has fails with errNoKey when no key has that mark any more.
@@ -223,21 +242,18 @@ func parse(text []byte) (map[string][]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := json.Unmarshal(text, &set); err != nil {
+	if err := json.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), &set); err != nil {
 		return nil, errors.New("the answer is no JWKS")
-	}
-	if len(set.Keys) > maxKeys {
-		return nil, fmt.Errorf("the answer has more than %d keys", maxKeys)
 	}
 	keys := make(map[string][]jose.JSONWebKey, len(set.Keys))
 	for _, text := range set.Keys {
 		var key jose.JSONWebKey
-		if key.UnmarshalJSON(text) == nil && key.KeyID != "" && checks(text) {
+		if key.UnmarshalJSON(text) == nil && checks(text) {
 			keys[key.KeyID] = append(keys[key.KeyID], key)
 		}
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("the answer has no key that has an id and could be used")
+		return nil, errors.New("the answer has no key that could be used")
 	}
 	return keys, nil
 }

@@ -32,6 +32,7 @@ type verified struct {
 	length int // of the token
 	header jose.Header
 	key    any // that has checked its signature
+	keyID  string
 	std    jwt.Claims
 	id     auth.Identity
 }
