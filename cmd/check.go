@@ -1,10 +1,12 @@
 package cmd
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -58,6 +60,11 @@ func (p *Program) check(cmd *cobra.Command, asJSON bool) error {
 	if file == "" && err == nil {
 		v.File = config.File
 		v.Errors = declared.Errors{{File: config.File, Message: "not found in this directory; baton init writes one"}}
+	}
+	if err == nil && cfg.Auth.Mode == config.AuthJWT {
+		if _, err := newTokens(&cfg.Auth, slog.New(slog.DiscardHandler)); err != nil {
+			v.Errors = append(v.Errors, &declared.Error{File: cmp.Or(file, config.File), Message: "auth: " + err.Error()})
+		}
 	}
 	var o offers
 	if cfg.Path != "" {

@@ -52,6 +52,10 @@ baton.yaml:4:1: listen: want an address and a port such as 127.0.0.1:8080, got "
 			t.Errorf("%s: got %q", args, r.stderr)
 		}
 	}
+	put(t, "roles.yaml", "auth: {mode: jwt, jwks_url: 'https://id.example/keys', issuer: i, audience: [a], roles: [team=Admin]}\n")
+	if r := baton(t.Context(), "check", "roles.yaml").want(t, 1); !strings.Contains(r.stdout, `auth: roles: there is no role "Admin"`) {
+		t.Errorf("got %q", r.stdout)
+	}
 	put(t, "other.yaml", "workflows:\n  w: {nodes: {n: {agent: echo}}}\n")
 	if r := baton(t.Context(), "check", "other.yaml").want(t, 0); r.stdout != "other.yaml: no errors; declares workflows.w\n" {
 		t.Errorf("got %q", r.stdout)

@@ -3,8 +3,15 @@ package cmd
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"strings"
 )
+
+// isListen reports whether an address could not be listened on.
+func isListen(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "listen"
+}
 
 // withCure returns the text of an error, with its cure if that is known.
 func withCure(err error) string {
@@ -17,8 +24,12 @@ func withCure(err error) string {
 		cure = "a pooler such as PgBouncer is between; connect to PostgreSQL itself"
 	case strings.Contains(text, "file is not a database"):
 		cure = "the file is no SQLite database; name another one with --database, or move it away"
+	case errors.Is(err, fs.ErrPermission) && isListen(err):
+		cure = "ports below 1024 need a right: listen on another one, or give the program CAP_NET_BIND_SERVICE (AmbientCapabilities of a systemd unit, setcap)"
 	case errors.Is(err, fs.ErrPermission):
-		cure = "run Baton as the owner of the file and its directory, or let this user write both"
+		cure = "run Baton as the owner of the file, or let this user read it; a database and its directory it must write, too"
+	case strings.Contains(text, "(42501)"):
+		cure = "the database's user lacks a right; make it the owner of the database, or GRANT it that right"
 	case strings.Contains(text, "Project not found"):
 		cure = "--project must be a project of your credential; without accounts there is only the project default"
 	default:
