@@ -213,39 +213,6 @@ func TestRerun_FromAModelCall(t *testing.T) {
 	})
 }
 
-// A rerun judges what it shows of the run before the model call: a guard that retracts what it refuses does so again.
-func TestRerun_JudgesWhatItShows(t *testing.T) {
-	var paid atomic.Int64
-	askers(t, "openai", func(l *llm.Config, c *baton.Config) {
-		l.Tools, c.Plugins = []string{"bill"}, append(c.Plugins, bill{paid: &paid})
-		l.Guards.Output = []plugins.Guard{{Name: "hush", Streams: true, Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
-			if strings.Contains(s.Output, "secret") {
-				return plugins.Verdict{Verdict: plugins.Rewrite, Text: "Hush."}, nil
-			}
-			return plugins.Verdict{Verdict: plugins.Allow}, nil
-		}}}
-	}, func() func(*llmtest.Request) llmtest.Script {
-		return func(r *llmtest.Request) llmtest.Script {
-			if !bytes.Contains(r.Body, []byte(`"role":"tool"`)) {
-				return llmtest.Script{Steps: append([]llmtest.Step{llmtest.Text("A secret.")}, toolCall("c1", "bill", `{}`)...)}
-			}
-			return llmtest.Script{Steps: []llmtest.Step{llmtest.Text("Paid.")}}
-		}
-	}, func(a *asker) {
-		ended := func(id string) (run wire.Run) {
-			a.until(id+" ends", func() bool { a.get(runsPath+id, &run); return run.Status == "COMPLETED" })
-			return run
-		}
-		a.must(asking, "POST", "/api/v1/agent/runs", `{"agent":"asker","threadId":"main","runId":"first","content":"Pay."}`)
-		ended("first")
-		calls := a.calls("first")
-		again := a.must(asking, "POST", runsPath+"first/rerun", fmt.Sprintf(`{"fromCall":%q}`, calls[len(calls)-1].ID))["runId"].(string)
-		if got, want := a.shown(ended(again).ThreadID), a.shown("main"); got != want || strings.Contains(got, "secret") {
-			a.Errorf("the rerun's thread shows %s, the run's %s", got, want)
-		}
-	})
-}
-
 // sentIn returns what a model call has sent, without the ids of messages.
 func sentIn(c *wire.WholeModelCall) string {
 	for i := range c.Sent.Messages {

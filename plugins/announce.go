@@ -18,6 +18,7 @@ type Announced struct {
 	tail   string   // an incomplete character at the end of the last write
 	filled bool
 	closed bool
+	held   *strings.Builder // the arguments, if viewers see the call once its Do has a record: see Run.holds
 }
 
 // errOutside is returned outside of a Do, where no record could store announced calls.
@@ -39,17 +40,23 @@ func (r *Run) Announce(ctx context.Context, tool string) (*Announced, error) {
 	if err := r.end(nil); err != nil {
 		return nil, err
 	}
-	if r.last == d.before || r.last.held {
+	if r.last == d.before {
 		r.last = &message{id: r.host.NewID(), role: agui.RoleAssistant, depth: len(r.dos)}
 		d.shown = append(d.shown, r.last)
 	}
 	a := &Announced{ID: r.host.NewID(), run: r, name: tool, parent: r.last}
-	start := agui.ToolCallStart{ToolCallID: a.ID, ToolCallName: tool, ParentMessageID: r.last.id}
-	if err := r.host.Emit(start); err != nil {
+	if r.holds {
+		a.held = new(strings.Builder)
+	}
+	if err := r.show(a.start()); err != nil {
 		return nil, err
 	}
 	d.calls = append(d.calls, a)
 	return a, nil
+}
+
+func (a *Announced) start() agui.ToolCallStart {
+	return agui.ToolCallStart{ToolCallID: a.ID, ToolCallName: a.name, ParentMessageID: a.parent.id}
 }
 
 // WriteString shows the next piece of the arguments.
@@ -91,19 +98,24 @@ func (a *Announced) close() error {
 		return err
 	}
 	a.closed = true
-	return a.run.host.Emit(agui.ToolCallEnd{ToolCallID: a.ID})
+	return a.run.show(agui.ToolCallEnd{ToolCallID: a.ID})
 }
 
 func (a *Announced) write(delta string) error {
 	if delta == "" {
 		return a.run.alive()
 	}
-	a.filled = true
-	return a.run.host.Emit(agui.ToolCallArgs{ToolCallID: a.ID, Delta: delta})
+	if a.filled = true; a.held != nil {
+		a.held.WriteString(delta)
+	}
+	return a.run.show(agui.ToolCallArgs{ToolCallID: a.ID, Delta: delta})
 }
 
-// withdraw gives a call that will not be made its result, and returns the result's message id.
+// withdraw gives a call that will not be made its result, and returns the result's message id, "" if viewers have not seen the call.
 func (a *Announced) withdraw() (result string, err error) {
+	if a.held != nil {
+		return "", a.run.alive()
+	}
 	if !a.closed {
 		a.closed = true
 		if err := a.run.host.Emit(agui.ToolCallEnd{ToolCallID: a.ID}); err != nil {
@@ -125,8 +137,11 @@ func (r *Run) Leave(ctx context.Context, toolCallID, tool string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := r.scopeOf(ctx).do
-	if d == nil {
+	switch {
+	case d == nil:
 		return errOutside
+	case r.holds: // the call was not shown
+		return r.alive()
 	}
 	d.calls = append(d.calls, &Announced{ID: toolCallID, run: r, name: tool, parent: &message{called: true}, closed: true})
 	return r.alive()
@@ -138,6 +153,17 @@ func (r *Run) announced(d *doing) ([]Use, error) {
 	for _, a := range d.calls {
 		if err := a.close(); err != nil {
 			return nil, err
+		}
+		if a.held != nil {
+			evs := []agui.Event{a.start()}
+			for delta := range deltas(a.held.String(), maxWrite) {
+				evs = append(evs, agui.ToolCallArgs{ToolCallID: a.ID, Delta: delta})
+			}
+			for _, ev := range append(evs, agui.ToolCallEnd{ToolCallID: a.ID}) {
+				if err := r.host.Emit(ev); err != nil {
+					return nil, err
+				}
+			}
 		}
 		uses = append(uses, r.announcedUse(a.ID, a.name))
 	}

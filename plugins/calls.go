@@ -46,13 +46,6 @@ type record struct {
 	Output    json.RawMessage `json:"output,omitempty"`
 	MessageID string          `json:"messageId,omitempty"` // of the last assistant message that fn started
 	Text      string          `json:"text,omitempty"`
-	Shown     []shown         `json:"shown,omitempty"` // see Run.note
-}
-
-// shown is a message that the guards of the output judge.
-type shown struct {
-	ID   string `json:"id"`
-	Text string `json:"text,omitempty"`
 }
 
 func (r *Run) record(ctx context.Context, s *scope, out any, fn func(ctx context.Context) error) (rec Record, err error) {
@@ -76,11 +69,6 @@ func (r *Run) record(ctx context.Context, s *scope, out any, fn func(ctx context
 	var kept record
 	if r.last != last {
 		kept.MessageID, kept.Text = r.last.id, r.last.text.String()
-	}
-	for _, m := range s.do.noted {
-		if !m.gone {
-			kept.Shown = append(kept.Shown, shown{m.id, m.text.String()})
-		}
 	}
 	if out != nil {
 		if kept.Output, err = encode(out); err != nil {
@@ -124,17 +112,9 @@ func (r *Run) replay(name string, raw json.RawMessage, out any) error {
 		m := &message{id: rec.MessageID, role: agui.RoleAssistant}
 		m.text.WriteString(rec.Text)
 		r.mu.Lock()
-		m.held = r.holds
 		r.last = m
 		r.mu.Unlock()
 	}
-	r.mu.Lock()
-	for _, was := range rec.Shown {
-		m := &message{id: was.ID, role: agui.RoleAssistant}
-		m.text.WriteString(was.Text)
-		r.note(m)
-	}
-	r.mu.Unlock()
 	if out == nil || rec.Output == nil {
 		return nil
 	}
@@ -275,6 +255,11 @@ func (r *Run) Ask(ctx context.Context, q agui.Interrupt) (Answer, error) {
 	u, _, err := r.use(ctx, r.close, "ask", "", raw)
 	if err != nil {
 		return Answer{}, err
+	}
+	if !IsVerdict(u.Place) {
+		if err := (checker{r}).question(ctx, u); err != nil {
+			return Answer{}, err
+		}
 	}
 	answer, err := r.host.Ask(ctx, u, q)
 	return answer, r.noteWaiting(err)

@@ -15,7 +15,7 @@ import (
 //
 // A refused input fails the agent with the code guard_refused, and the refused messages are retracted: later prompts omit them.
 // A refused tool call is not made, and its result is a failure with the code guard_refused. A refused output fails the agent,
-// and its text is retracted.
+// and nothing of it is shown.
 type Guards struct {
 	// Input checks the texts that are new to the agent: before it starts, and those that Next returns. A rewritten text
 	// replaces the messages, in later prompts too.
@@ -23,8 +23,9 @@ type Guards struct {
 	// Tool checks each call of CallTool and CallTools before it is made, except calls that their worker answers itself. The
 	// calls of a client's tool can be allowed or refused; other verdicts refuse them.
 	Tool []Guard
-	// Output checks the answer. While it has a guard that does not let the text stream, no text or reasoning of the agent is
-	// shown; then the answer alone is. Otherwise it checks each text that was shown, and then the answer.
+	// Output checks the questions of the agent, and its answer. Until the answer is allowed, nothing that the agent emits leaves it
+	// except the calls of tools that Baton or the client makes: texts, reasoning and other events are dropped, State does nothing, and
+	// errors have their code alone. Then the answer is shown.
 	Output []Guard
 }
 
@@ -38,9 +39,9 @@ type Guard struct {
 	Name    string // in events; default the name of the agent or the tool
 	Agent   string
 	Tool    string
-	Check   func(ctx context.Context, s Subject) (Verdict, error)
-	Timeout time.Duration // of one check; 0 means one minute
-	Streams bool          // for Output: texts are shown while they are generated, and retracted unless they are allowed
+	Check   func(ctx context.Context, s Subject) (Verdict, error) `json:"-"`
+	Rule    string                                                // what Check decides by, such as its expression, by which the servers of a cluster compare their guards
+	Timeout time.Duration                                         // of one check; 0 means one minute
 }
 
 // Subject is the object of a guard's decision.
@@ -82,7 +83,7 @@ const codeRefused = "guard_refused"
 
 // Validate checks that each guard has one of Agent, Tool and Check.
 func (gs *Guards) Validate() error {
-	for i, g := range slices.Concat(gs.Input, gs.Tool, gs.Output) {
+	for _, g := range slices.Concat(gs.Input, gs.Tool, gs.Output) {
 		kinds := 0
 		for _, has := range []bool{g.Agent != "", g.Tool != "", g.Check != nil} {
 			if has {
@@ -90,8 +91,6 @@ func (gs *Guards) Validate() error {
 			}
 		}
 		switch {
-		case g.Streams && i < len(gs.Input)+len(gs.Tool):
-			return fmt.Errorf("guard %q: only texts of the output can be shown before their verdict", g.name())
 		case kinds != 1:
 			return fmt.Errorf("guard %q: has not exactly one of Agent, Tool and Check", g.name())
 		case g.name() == "" || len(g.name()) > 100:
@@ -105,14 +104,6 @@ func (gs *Guards) Validate() error {
 
 func (g *Guard) name() string { return cmp.Or(g.Name, g.Agent, g.Tool) }
 
-// holds reports whether the agent's texts wait for a verdict before viewers get them.
-func (gs *Guards) holds() bool {
-	return slices.ContainsFunc(gs.Output, func(g Guard) bool { return !g.Streams })
-}
-
-// Streams reports whether texts of the agent are shown before its guards have judged them.
-func (gs *Guards) Streams() bool { return len(gs.Output) > 0 && !gs.holds() }
-
 // fits fails for a verdict that cannot be applied.
 func (v *Verdict) fits(on string) error {
 	switch v.Verdict {
@@ -122,10 +113,15 @@ func (v *Verdict) fits(on string) error {
 		if on == GuardTool && isObject(v.Args) || on != GuardTool && v.Text != "" {
 			return nil
 		}
-		return &Error{Message: "it rewrites without a new text or new arguments"}
+		return errNoText
 	}
-	return &Error{Message: "it returned no verdict"}
+	return errNoVerdict
 }
+
+var (
+	errNoText    = &Error{Message: "it rewrites without a new text or new arguments"}
+	errNoVerdict = &Error{Message: "it returned no verdict"}
+)
 
 func isObject(raw json.RawMessage) bool {
 	return strings.HasPrefix(strings.TrimSpace(string(raw)), "{") && json.Valid(raw)
@@ -137,7 +133,7 @@ func verdictOf(text string) (v Verdict, err error) {
 		text = text[from : to+1]
 	}
 	if json.Unmarshal([]byte(text), &v) != nil {
-		return v, &Error{Message: "it returned no verdict"}
+		return v, errNoVerdict
 	}
 	return v, nil
 }

@@ -111,30 +111,27 @@ func TestGuards_AreReplayed(t *testing.T) {
 	person := plugins.Guard{Name: "person", Check: func(_ context.Context, s plugins.Subject) (plugins.Verdict, error) {
 		return plugins.Verdict{Verdict: plugins.AskPerson}, nil
 	}}
-	for _, streams := range []bool{false, true} {
-		shout.Streams, person.Streams = streams, streams
-		a := guardedAgent{worker, plugins.Guards{
-			Input: []plugins.Guard{{Agent: "helper"}}, Tool: []plugins.Guard{{Tool: "rules"}}, Output: []plugins.Guard{person, shout},
-		}}
-		cfg := plugintest.Config{
-			Input: plugins.Input{Query: "bad"},
-			Next:  [][]agui.Message{{{Content: "worse"}}}, Tools: []plugins.Tool{rules{}, twice{}}, Agents: []plugins.Agent{moderator},
-			Answer: func(agui.Interrupt) plugins.Answer {
-				return plugins.Answer{Payload: json.RawMessage(`{"approved":true}`)}
-			},
-		}
-		asks = 0
-		res := plugintest.Run(t, a, cfg)
-		want := `SAFE; called with {"n":0}; not one; called with {"n":7}; called with {"n":3}!`
-		if res.Err != nil || res.Output.Answer != want || asks != 2 {
-			t.Fatalf("%+v, %v; the guard was asked %d times\n%s", res.Output, res.Err, asks, res.Log())
-		}
-		if log := res.Log(); strings.Contains(log, "hidden") || streams != strings.Contains(log, `"delta":"asked SAFE"`) {
-			t.Errorf("streams %v: the log is\n%s", streams, log)
-		}
-		if len(res.Usage) != 1 || res.Usage[0].InputTokens != 2 {
-			t.Errorf("usage %+v", res.Usage)
-		}
-		plugintest.Replay(t, a, cfg)
+	a := guardedAgent{worker, plugins.Guards{
+		Input: []plugins.Guard{{Agent: "helper"}}, Tool: []plugins.Guard{{Tool: "rules"}}, Output: []plugins.Guard{person, shout},
+	}}
+	cfg := plugintest.Config{
+		Input: plugins.Input{Query: "bad"},
+		Next:  [][]agui.Message{{{Content: "worse"}}}, Tools: []plugins.Tool{rules{}, twice{}}, Agents: []plugins.Agent{moderator},
+		Answer: func(agui.Interrupt) plugins.Answer {
+			return plugins.Answer{Payload: json.RawMessage(`{"approved":true}`)}
+		},
 	}
+	asks = 0
+	res := plugintest.Run(t, a, cfg)
+	want := `SAFE; called with {"n":0}; not one; called with {"n":7}; called with {"n":3}!`
+	if res.Err != nil || res.Output.Answer != want || asks != 2 {
+		t.Fatalf("%+v, %v; the guard was asked %d times\n%s", res.Output, res.Err, asks, res.Log())
+	}
+	if log := res.Log(); strings.Contains(log, "hidden") || strings.Contains(log, `"delta":"asked SAFE"`) {
+		t.Errorf("the log is\n%s", log)
+	}
+	if len(res.Usage) != 1 || res.Usage[0].InputTokens != 2 {
+		t.Errorf("usage %+v", res.Usage)
+	}
+	plugintest.Replay(t, a, cfg)
 }

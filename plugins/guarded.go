@@ -1,10 +1,10 @@
 package plugins
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,7 +104,7 @@ func (c checker) input(ctx context.Context) error {
 	if len(c.run.guards.Input) == 0 {
 		return nil
 	}
-	ctx = c.run.Branch(ctx, "guard input")
+	ctx = c.scope(ctx, c.run.root.path, GuardInput)
 	var f fresh // recorded, because the messages are hidden once they are retracted
 	if err := c.run.Do(ctx, "input", &f, func(ctx context.Context) (err error) {
 		f, err = c.freshIn(ctx)
@@ -151,7 +151,7 @@ func (c checker) appended(ctx context.Context, u Use, msgs []agui.Message) ([]ag
 	if len(c.run.guards.Input) == 0 {
 		return msgs, nil
 	}
-	m, err := c.passMessages(c.inside(ctx, u), freshOf(msgs, nil))
+	m, err := c.passMessages(c.scope(ctx, u.path(), GuardInput), freshOf(msgs, nil))
 	if err != nil || m == nil {
 		return msgs, err
 	}
@@ -195,7 +195,7 @@ func (c checker) call(ctx context.Context, u *Use) error {
 	if u.Output != nil {
 		return nil
 	}
-	ctx = c.inside(ctx, *u)
+	ctx = c.scope(ctx, u.path(), GuardTool)
 	clients := slices.ContainsFunc(c.run.Input.Tools, func(t agui.Tool) bool { return t.Name == u.Name })
 	s := Subject{On: GuardTool, Tool: u.Name, Args: c.fitted(u.Name, u.Request)}
 	for i := range c.run.guards.Tool {
@@ -247,15 +247,14 @@ func (c checker) recheck(ctx context.Context, u Use) func(args json.RawMessage) 
 	}
 }
 
-// inside returns a context that places uses inside of u.
-func (c checker) inside(ctx context.Context, u Use) context.Context {
-	s := newScope(c.run, u.path())
+// scope returns a context for verdicts, with places below path that [IsVerdict] knows.
+func (c checker) scope(ctx context.Context, path, on string) context.Context {
+	s := newScope(c.run, path+verdictPlace+on+"/")
 	s.do = c.run.scopeOf(ctx).do
 	return s.in(ctx)
 }
 
-// output checks the texts that a worker which has succeeded has shown, one after the other, and then its answer. A text that is not
-// allowed as it is is retracted, and all of them unless the guards alone allow or rewrite them.
+// output checks the answer of a worker that has succeeded, with all members of its output. What the worker said before it stays hidden.
 func (c checker) output(ctx context.Context, out *agui.WorkerOutput) error {
 	if len(c.run.guards.Output) == 0 {
 		return nil
@@ -267,110 +266,72 @@ func (c checker) output(ctx context.Context, out *agui.WorkerOutput) error {
 	if out.Answer == "" && c.run.last != nil {
 		out.Answer = c.run.last.text.String()
 	}
-	texts, answer, ids := c.texts(out.Answer)
 	unfinished := c.run.failed != nil || c.run.waiting
 	c.run.mu.Unlock()
 	if unfinished {
 		return nil
 	}
-	ctx = c.run.Branch(ctx, "guard output")
-	var allowed []string
-	asked := false
-	for _, m := range texts {
-		p, err := c.pass(ctx, c.run.guards.Output, Subject{On: GuardOutput, Output: m.text.String()}, nil)
-		if err != nil {
-			return c.refuseOutput(p, err)
-		}
-		if asked = asked || p.asked; !p.rewritten {
-			allowed = append(allowed, m.id)
-		}
-	}
-	text := strings.Join(slices.Concat([]string{out.Answer}, out.KeyPoints, out.SuggestedActions), "\n")
-	p, err := c.pass(ctx, c.run.guards.Output, Subject{On: GuardOutput, Output: text, Result: out.Result}, nil)
+	p, err := c.pass(c.scope(ctx, c.run.root.path, GuardOutput), c.run.guards.Output, Subject{On: GuardOutput, Output: outputText(out), Result: out.Result}, nil)
 	if p.rewritten && out.Result != nil && err == nil {
 		if out.Result = json.RawMessage(p.text); !json.Valid(out.Result) {
 			err = &Error{Code: codeRefused, Message: "A guard has rewritten the output to a text that is not JSON"}
 		}
 	}
 	if err != nil {
-		return c.refuseOutput(p, err)
+		return err
 	}
 	if p.rewritten {
 		*out = agui.WorkerOutput{Status: out.Status, Answer: p.text, Result: out.Result}
 	}
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
-	switch {
-	case asked || p.asked:
-		return c.retractAnswer(nil) // all were retracted while a person decided
-	case p.rewritten || c.run.holds:
-		return c.retractAnswer(allowed)
-	case len(allowed) == len(texts):
-		return c.settleShown(ids)
-	case answer != nil:
-		allowed = append(allowed, answer.id)
-	}
-	return c.settleShown(allowed)
+	err = c.run.end(nil)
+	c.run.holds, c.run.last = false, nil // the answer becomes a message
+	return err
 }
 
-// texts returns the messages with texts that the worker has shown, without the last if it has the answer, which is then the second
-// result; and the ids of these and of the shown reasoning. The caller holds r.mu.
-func (c checker) texts(answer string) (texts []*message, last *message, ids []string) {
-	for _, m := range c.run.shown {
-		if m.gone {
-			continue
-		}
-		ids = append(ids, m.id)
-		if m.text.Len() > 0 {
-			texts = append(texts, m)
-		}
+// outputText returns all texts of an output but its Result, one per line.
+func outputText(out *agui.WorkerOutput) string {
+	more := []string{out.ResultType}
+	switch out.Status {
+	case agui.StatusSuccess, agui.StatusPartialSuccess, agui.StatusFailed:
+	default:
+		more = append(more, out.Status)
 	}
-	if n := len(texts); n > 0 && !texts[n-1].differsFrom(answer) {
-		texts, last = texts[:n-1], texts[n-1]
+	if out.Error != nil {
+		more = append(more, out.Error.Code, out.Error.Message)
 	}
-	return texts, last, ids
+	more = slices.DeleteFunc(append(more, textsIn(out.UIHints)...), func(s string) bool { return s == "" })
+	return strings.Join(slices.Concat([]string{out.Answer}, out.KeyPoints, out.SuggestedActions, more), "\n")
 }
 
-// refuseOutput retracts all that the worker has shown, after a guard or a person has refused it, or while a person decides.
-func (c checker) refuseOutput(p passed, err error) error {
-	if errors.Is(err, ErrWaiting) && !p.asked { // for a budget of a guard's model: there is no verdict yet
-		return err
-	}
-	c.run.mu.Lock()
-	defer c.run.mu.Unlock()
-	return cmp.Or(err, c.retractAnswer(nil))
-}
-
-// retractAnswer retracts all that the worker has shown except allowed. Its answer becomes another message. The caller holds r.mu.
-func (c checker) retractAnswer(allowed []string) error {
-	c.run.last = nil
-	if m := c.run.open; m != nil && !slices.Contains(allowed, m.id) {
-		if err := c.run.end(interrupted(m)); err != nil {
-			return err
-		}
-	}
-	c.run.holds = false
-	return c.settleShown(allowed)
-}
-
-// settleShown retracts the shown messages except allowed. The host knows all of them, also those from before a crash. The
-// caller holds r.mu.
-func (c checker) settleShown(allowed []string) error {
-	if !c.run.streams {
+// question checks a question of the worker, because it leaves the worker before its answer.
+func (c checker) question(ctx context.Context, u Use) error {
+	if len(c.run.guards.Output) == 0 {
 		return nil
 	}
-	c.run.streams = false
-	if h, ok := c.run.host.(interface{ SettleOutput(allowed []string) error }); ok {
-		return h.SettleOutput(allowed)
+	text := strings.Join(textsIn(u.Request), "\n")
+	p, err := c.pass(c.scope(ctx, u.path(), GuardOutput), c.run.guards.Output, Subject{On: GuardOutput, Output: text}, nil)
+	if err == nil && p.rewritten {
+		err = &Error{Code: codeRefused, Message: "A guard would rewrite a question, which is not possible"}
 	}
-	var ids []string
-	for _, m := range c.run.shown {
-		if !m.gone && !slices.Contains(allowed, m.id) {
-			ids = append(ids, m.id)
+	return err
+}
+
+// textsIn returns all texts of a JSON value, the names of members among them.
+func textsIn(raw json.RawMessage) (all []string) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	for {
+		switch t, err := d.Token(); t := t.(type) {
+		case string:
+			all = append(all, t)
+		case json.Number:
+			all = append(all, t.String())
+		default:
+			if err != nil {
+				return all
+			}
 		}
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	return c.run.host.Emit(agui.Retracted(ids))
 }

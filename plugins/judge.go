@@ -62,6 +62,7 @@ func (c checker) decide(ctx context.Context, g *Guard, s Subject) (v Verdict, er
 		err = v.fits(s.On)
 	}
 	shown, known := errors.AsType[*Error](err)
+	known = known && (s.On != GuardOutput || shown == errNoVerdict || shown == errNoText) // another text can repeat the output
 	switch {
 	case limited.Err() != nil:
 		v = Verdict{Verdict: Refuse, Reason: fmt.Sprintf("The guard %s did not decide in time", g.name())}
@@ -125,12 +126,13 @@ func (c checker) callGuard(ctx context.Context, g *Guard, s Subject) (Verdict, e
 type passed struct {
 	text      string // if rewritten
 	rewritten bool
-	asked     bool // a person has allowed it
 }
 
 // pass asks the guards about an input or an output. It fails with the code guard_refused if one of them, or a person, refuses. The
-// messages ids, which have the input, are retracted unless it is allowed as it is.
+// messages ids, which have the input, are retracted unless it is allowed as it is. People are asked last, so that they see what no guard
+// has refused.
 func (c checker) pass(ctx context.Context, guards []Guard, s Subject, ids []string) (p passed, err error) {
+	var asks []func() error
 	for i := range guards {
 		g := &guards[i]
 		v, err := c.judge(ctx, g, s, ids)
@@ -148,13 +150,15 @@ func (c checker) pass(ctx context.Context, guards []Guard, s Subject, ids []stri
 				s.Output, s.Result = v.Text, nil
 			}
 		case AskPerson:
-			p.asked = true
-			if err := c.askPerson(ctx, g, s, v.Reason); err != nil {
-				if isRefusal(err) {
-					err = cmp.Or(c.retractOnce(ctx, ids), err)
-				}
-				return p, err
+			asks = append(asks, func() error { return c.askPerson(ctx, g, s, v.Reason) })
+		}
+	}
+	for _, ask := range asks {
+		if err := ask(); err != nil {
+			if isRefusal(err) {
+				err = cmp.Or(c.retractOnce(ctx, ids), err)
 			}
+			return p, err
 		}
 	}
 	return p, nil

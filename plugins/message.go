@@ -79,8 +79,6 @@ type message struct {
 	called   bool      // a tool or agent call belongs to it
 	complete bool      // only its END is missing
 	base     agui.Base // of its END
-	held     bool      // it is not shown: see Run.holds
-	gone     bool      // it was retracted
 }
 
 // writer implements Text and Reason. Its fields are guarded by run.mu.
@@ -154,10 +152,7 @@ func (w *writer) writeDelta(delta string) error {
 		w.msg = m
 	}
 	if w.role == agui.RoleReasoning {
-		if w.msg.held {
-			return w.run.alive()
-		}
-		return w.run.host.Emit(agui.ReasoningMessageContent{MessageID: w.msg.id, Delta: delta})
+		return w.run.show(agui.ReasoningMessageContent{MessageID: w.msg.id, Delta: delta})
 	}
 	return w.run.write(agui.TextMessageContent{MessageID: w.msg.id, Delta: delta})
 }
@@ -192,11 +187,8 @@ func (r *Run) start(m *message, evs ...agui.Event) error {
 	if err := r.end(nil); err != nil {
 		return err
 	}
-	if m.held = r.holds && (m.role == agui.RoleReasoning || m.role == agui.RoleAssistant); m.held {
-		evs = nil
-	}
 	for _, ev := range evs {
-		if err := r.host.Emit(ev); err != nil {
+		if err := r.show(ev); err != nil {
 			return err
 		}
 	}
@@ -204,22 +196,10 @@ func (r *Run) start(m *message, evs ...agui.Event) error {
 	if m.role == agui.RoleAssistant && !m.nested {
 		r.last = m
 	}
-	if d := r.doing(); d != nil && !m.held {
+	if d := r.doing(); d != nil {
 		d.shown = append(d.shown, m)
 	}
-	r.note(m)
 	return nil
-}
-
-// note adds a message to those that the guards of the output judge, also in the records of the running Dos.
-func (r *Run) note(m *message) {
-	if !r.streams || m.role != agui.RoleAssistant && m.role != agui.RoleReasoning {
-		return
-	}
-	r.shown = append(r.shown, m)
-	for _, d := range r.dos {
-		d.noted = append(d.noted, m)
-	}
 }
 
 // write appends a delta to the text message it names.
@@ -227,13 +207,10 @@ func (r *Run) write(ev agui.TextMessageContent) error {
 	if err := r.ready(); err != nil {
 		return err
 	}
-	ours := r.open != nil && r.open.id == ev.MessageID
-	if !ours || !r.open.held {
-		if err := r.host.Emit(ev); err != nil {
-			return err
-		}
+	if err := r.show(ev); err != nil {
+		return err
 	}
-	if ours {
+	if r.open != nil && r.open.id == ev.MessageID {
 		r.open.text.WriteString(ev.Delta)
 	}
 	return nil
@@ -287,21 +264,17 @@ func (r *Run) end(out *agui.WorkerOutput) error {
 	if m == nil || r.ended {
 		return r.alive()
 	}
-	if m.held {
-		r.open = nil
-		return nil
-	}
 	if m.role == agui.RoleReasoning {
-		if err := r.host.Emit(agui.ReasoningMessageEnd{MessageID: m.id}); err != nil {
+		if err := r.show(agui.ReasoningMessageEnd{MessageID: m.id}); err != nil {
 			return err
 		}
 		r.open = nil
-		return r.host.Emit(agui.ReasoningEnd{MessageID: m.id})
+		return r.show(agui.ReasoningEnd{MessageID: m.id})
 	}
 	if out == nil {
 		out = &agui.WorkerOutput{Status: agui.StatusSuccess, Answer: m.text.String()}
 	}
-	if err := r.host.Emit(agui.TextMessageEnd{Base: m.base, MessageID: m.id, Output: out}); err != nil {
+	if err := r.show(agui.TextMessageEnd{Base: m.base, MessageID: m.id, Output: out}); err != nil {
 		return err
 	}
 	r.open = nil

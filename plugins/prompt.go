@@ -9,6 +9,25 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
+// Remember stores a text of the agent about the thread up to a message, for its later runs. It goes with this run. Nobody else can write or
+// see it. It does nothing on a host without records of threads.
+func (r *Run) Remember(upTo, text string) error {
+	if h, ok := r.host.(interface{ Remember(upTo, text string) error }); ok {
+		return h.Remember(upTo, text)
+	}
+	return nil
+}
+
+// Recall returns what the agent remembers up to the last of the messages for which it has a text, and that message, "" for none.
+func (r *Run) Recall(ctx context.Context, messages []string) (upTo, text string, err error) {
+	if h, ok := r.host.(interface {
+		Recall(ctx context.Context, messages []string) (upTo, text string, err error)
+	}); ok {
+		return h.Recall(ctx, messages)
+	}
+	return "", "", nil
+}
+
 // Prompt is a worker's request to a model, kept to explain the model's answer later. It never has
 // credentials. Tools, calls and results have the names and IDs of the log, whatever the provider calls them.
 type Prompt struct {
@@ -107,10 +126,10 @@ func (r *Run) SendPrompt(ctx context.Context, p *Prompt) (context.Context, func(
 		}
 		r.mu.Unlock()
 		if held {
-			a = nil
+			c, a = plainCall(c), nil
 		}
 		if at >= 0 {
-			end(c, a, err)
+			end(c, a, r.conceal(ctx, err))
 		}
 	}
 }

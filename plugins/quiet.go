@@ -9,9 +9,10 @@ import (
 )
 
 // ExecuteGuard executes an agent as a guard on a host: it shows nothing but the calls of its model, calls no tools and agents,
-// and asks no person.
+// and asks no person. Its errors have no text, which can repeat what it judges.
 func ExecuteGuard(ctx context.Context, a Agent, host Host, in Input) (agui.WorkerOutput, error) {
-	return Execute(ctx, a, quiet{host, &Run{host: host}}, in)
+	out, err := Execute(ctx, a, quiet{host, &Run{host: host}}, in)
+	return out, concealed(ctx, err, a.Info().External)
 }
 
 // quiet is the host of an agent that is a guard.
@@ -50,5 +51,5 @@ func (q quiet) WaitForPace(ctx context.Context, until time.Time, wait func() err
 // BeginModelCall drops the prompt and the answer: they contain the guard's instructions and the text that it may hold back.
 func (q quiet) BeginModelCall(ctx context.Context, _ *Prompt) (context.Context, func(c ModelCall, a *ModelAnswer, err error)) {
 	ctx, end := q.run.SendPrompt(ctx, nil)
-	return ctx, func(c ModelCall, _ *ModelAnswer, err error) { end(c, nil, err) }
+	return ctx, func(c ModelCall, _ *ModelAnswer, err error) { end(plainCall(c), nil, concealed(ctx, err, false)) }
 }

@@ -14,7 +14,6 @@ type doing struct {
 	before *message     // the latest assistant message when it began
 	calls  []*Announced // announced by it and not withdrawn
 	shown  []*message   // messages that it has started and not retracted
-	noted  []*message   // messages that were started while it was running: see Run.note
 }
 
 // doing returns the innermost running Do. It is nil if there is none, or if several run concurrently, because a message
@@ -43,7 +42,6 @@ func (r *Run) Retract(ctx context.Context) error {
 	}
 	var err error
 	if m := r.open; m != nil && m != d.open {
-		m.gone = true
 		err = r.end(interrupted(m))
 	}
 	r.last = d.before
@@ -54,14 +52,14 @@ func (r *Run) Retract(ctx context.Context) error {
 	var ids []string
 	for _, m := range d.shown {
 		if !m.called {
-			m.gone, ids = true, append(ids, m.id)
+			ids = append(ids, m.id)
 		}
 	}
 	d.shown = nil
 	if ids = append(ids, results...); len(ids) == 0 {
 		return nil
 	}
-	return r.host.Emit(agui.Retracted(ids))
+	return r.show(agui.Retracted(ids))
 }
 
 // interrupted is the output of a message that is retracted.
@@ -81,7 +79,7 @@ func (r *Run) withdraw(d *doing) (results []string, err error) {
 	}
 	for _, a := range d.calls {
 		id, err := a.withdraw()
-		if err == nil && !a.parent.called && shown[a.parent] {
+		if err == nil && id != "" && !a.parent.called && shown[a.parent] {
 			results = append(results, id)
 		}
 		errs = append(errs, err)

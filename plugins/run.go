@@ -36,9 +36,7 @@ type Run struct {
 	last    *message     // the latest assistant message, ended or not
 	models  []*modelCall // open model calls
 	ended   bool         // Execute has returned
-	holds   bool         // texts are not shown before the verdict of a guard
-	streams bool         // texts are shown before that verdict
-	shown   []*message   // while streams: the messages that the verdict is about
+	holds   bool         // guards of the output have not allowed the answer
 }
 
 // Execute runs a on a host and settles the rest of the step. It returns after the worker and the goroutines of Run.Go have
@@ -52,7 +50,7 @@ func Execute(ctx context.Context, a Agent, host Host, in Input) (agui.WorkerOutp
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
 	info := a.Info()
-	run := &Run{Input: in, host: host, external: info.External, name: info.Name, guards: info.Guards, holds: info.Guards.holds(), streams: info.Guards.Streams()}
+	run := &Run{Input: in, host: host, external: info.External, name: info.Name, guards: info.Guards, holds: len(info.Guards.Output) > 0}
 	run.idle = sync.NewCond(&run.mu)
 	run.root = newScope(run, "")
 	if s, ok := ctx.Value(scopeKey{}).(*scope); ok {
@@ -65,8 +63,11 @@ func Execute(ctx context.Context, a Agent, host Host, in Input) (agui.WorkerOutp
 		if err := guards.input(ctx); err != nil {
 			return err
 		}
-		if out, err = a.Run(ctx, run); err != nil {
+		if err = protect(func() (err error) {
+			out, err = a.Run(ctx, run)
 			return err
+		}); err != nil {
+			return run.conceal(ctx, err)
 		}
 		return guards.output(ctx, &out)
 	})
@@ -98,11 +99,57 @@ func (r *Run) done(err error) {
 	case errors.Is(err, ErrWaiting):
 		r.waiting = true
 	case r.failed == nil:
-		r.failed = err
+		r.failed = r.conceal(context.Background(), err)
 	}
 }
 
-// State merges patch into the thread's state. The JSON of patch is an RFC 7396 merge patch.
+// show emits an event of the worker. Guards of the output judge the answer alone, so until they have allowed it, other events are dropped.
+func (r *Run) show(ev agui.Event) error {
+	if r.holds {
+		return r.alive()
+	}
+	return r.host.Emit(ev)
+}
+
+// conceal returns an error of the worker, without its text if guards decide about the worker's output.
+func (r *Run) conceal(ctx context.Context, err error) error {
+	if len(r.guards.Output) == 0 {
+		return err
+	}
+	return concealed(ctx, err, r.external)
+}
+
+// concealed returns an error without its text, which can have words of a model. The code of a worker in this program is a constant,
+// but an external one's can be any text.
+func concealed(ctx context.Context, err error, external bool) error {
+	const why = "The agent failed, and its error is not shown because guards judge what it says"
+	switch {
+	case err == nil || errors.Is(err, ErrWaiting):
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	if p, ok := errors.AsType[*PanicError](err); ok {
+		return &PanicError{Value: why, Stack: p.Stack}
+	}
+	shown, ok := errors.AsType[*Error](err)
+	if !ok {
+		return errors.New(why)
+	}
+	hidden := &Error{Message: why, Retryable: shown.Retryable}
+	if !external && isCode(shown.Code) {
+		hidden.Code = shown.Code
+	}
+	return hidden
+}
+
+// isCode reports whether a text has the form of an error's code.
+func isCode(s string) bool {
+	return len(s) <= 64 && !strings.ContainsFunc(s, func(c rune) bool { return c != '_' && (c < 'a' || c > 'z') })
+}
+
+// State merges patch into the thread's state. The JSON of patch is an RFC 7396 merge patch. It does nothing in an agent with guards of
+// its output.
 func (r *Run) State(patch any) error {
 	raw, err := json.Marshal(patch)
 	if err != nil {
@@ -110,7 +157,7 @@ func (r *Run) State(patch any) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.ready(); err != nil {
+	if err := r.ready(); err != nil || r.holds {
 		return err
 	}
 	return r.host.PatchState(raw)
@@ -145,12 +192,7 @@ func (r *Run) Emit(ev agui.Event) error {
 	if err != nil {
 		return err
 	}
-	if r.holds && isReasoning(ev) {
-		return r.alive()
-	}
 	switch ev := ev.(type) {
-	case agui.ReasoningMessageStart:
-		r.note(&message{id: ev.MessageID, role: agui.RoleReasoning})
 	case agui.TextMessageStart:
 		return r.start(&message{id: ev.MessageID, role: ev.Role, depth: len(r.dos), nested: ev.SubagentRunID != ""}, ev)
 	case agui.TextMessageContent:
@@ -169,21 +211,12 @@ func (r *Run) Emit(ev agui.Event) error {
 	return r.emit(ev)
 }
 
-func isReasoning(ev agui.Event) bool {
-	switch ev.Type() {
-	case agui.TypeReasoningStart, agui.TypeReasoningMessageStart, agui.TypeReasoningMessageContent, agui.TypeReasoningMessageEnd,
-		agui.TypeReasoningEnd, agui.TypeReasoningEncryptedValue:
-		return true
-	}
-	return false
-}
-
 // emit writes an event after the END of a complete message. The caller holds r.mu.
 func (r *Run) emit(ev agui.Event) error {
 	if err := r.ready(); err != nil {
 		return err
 	}
-	return r.host.Emit(ev)
+	return r.show(ev)
 }
 
 // settle waits for the goroutines of Go and ends the step.

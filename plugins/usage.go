@@ -54,7 +54,9 @@ func (r *Run) ModelCall(ctx context.Context, c ModelCall) error {
 		u.TotalTokens = u.InputTokens + u.OutputTokens
 	}
 	c.Usage = agui.AddUsage(nil, *u)[0] // keeps the counts within bounds
-	c.FinishReason, c.RequestID = clip(c.FinishReason), clip(c.RequestID)
+	if c.FinishReason, c.RequestID = clip(c.FinishReason), clip(c.RequestID); len(r.guards.Output) > 0 {
+		c = plainCall(c)
+	}
 	use, _, err := r.use(ctx, r.alive, "usage", "", nil)
 	if err != nil {
 		return err
@@ -63,6 +65,17 @@ func (r *Run) ModelCall(ctx context.Context, c ModelCall) error {
 		use.Place += "@" + r.host.NewID() // the function may run again
 	}
 	return r.host.Usage(ctx, use, c)
+}
+
+// plainCall returns a call without free texts of its provider.
+func plainCall(c ModelCall) ModelCall {
+	c.RequestID = ""
+	switch c.FinishReason {
+	case "", "stop", "tool_calls", "length", "content_filter":
+	default:
+		c.FinishReason = "other"
+	}
+	return c
 }
 
 // Idle calls wait, which waits for another service and uses little of this server meanwhile, in a worker or in the function of a Do.

@@ -158,10 +158,21 @@ func segment(name string) string { return short(escapes.Replace(strings.ToValidU
 
 // short limits the length of a part of a place, because places are database keys.
 func short(s string) string {
-	if len(s) <= 250 {
+	switch {
+	case len(s) <= 250:
 		return s
+	case IsVerdict(s):
+		return verdictPlace + "~" + digest(s)
 	}
 	return "~" + digest(s)
+}
+
+// verdictPlace begins the segment of a place below which guards record their verdicts. Other segments never begin with it.
+const verdictPlace = "guard:"
+
+// IsVerdict reports whether a place is of a guard: its verdict, or what it recorded to reach it.
+func IsVerdict(place string) bool {
+	return strings.HasPrefix(place, verdictPlace) || strings.Contains(place, "/"+verdictPlace)
 }
 
 func digest(s string) string {

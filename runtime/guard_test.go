@@ -207,7 +207,7 @@ func TestGuard_ShowsRewrittenAfterCrash(t *testing.T) {
 	}
 }
 
-// The text of an answer is shown once it is allowed, or streams and is retracted. A refused answer is in no later prompt.
+// The text of an answer is shown once it is allowed. A refused answer is in no later prompt.
 func TestGuard_Output(t *testing.T) {
 	onBoth(t, func(t *testing.T, path string) {
 		for _, c := range []ruled{
@@ -217,32 +217,23 @@ func TestGuard_Output(t *testing.T) {
 			{"yes", verdict(plugins.Verdict{Verdict: "ask"}), approve, "", "you said hi", "user hi; assistant you said hi", "g output ask"},
 			{"no", verdict(plugins.Verdict{Verdict: "ask"}), decline, "guard_refused: The output was not approved", "", "user hi", "g output ask"},
 		} {
-			for _, streams := range []bool{false, true} {
-				c.guard.Streams = streams
-				b := c.play(t, path, "hi", plugins.Guards{Output: []plugins.Guard{c.guard}})
-				var order []string
-				for _, r := range b.log("main") {
-					switch e := r.Event.(type) {
-					case agui.TextMessageContent:
-						if order = append(order, "text"); e.Delta == "read" {
-							order = order[:len(order)-1]
-						}
-					case agui.Custom:
-						order = append(order, e.Name)
+			b := c.play(t, path, "hi", plugins.Guards{Output: []plugins.Guard{c.guard}})
+			var order []string
+			for _, r := range b.log("main") {
+				switch e := r.Event.(type) {
+				case agui.TextMessageContent:
+					if e.Delta != "read" {
+						order = append(order, "text")
 					}
+				case agui.Custom:
+					order = append(order, e.Name)
 				}
-				got, want := strings.Join(order, " "), map[bool]map[string]string{
-					false: {"allow": "guard text", "refuse": "guard", "rewrite": "guard text", "yes": "guard text", "no": "guard"},
-					true: {
-						"allow": "text text guard", "refuse": "text text guard messages-retracted", "rewrite": "text text guard messages-retracted text",
-						"yes": "text text guard messages-retracted text", "no": "text text guard messages-retracted",
-					},
-				}[streams][c.name]
-				if got != want {
-					t.Errorf("%s, streams %v: the log shows %s, want %s", c.name, streams, got, want)
-				}
-				b.clear()
 			}
+			want := map[string]string{"allow": "guard text", "refuse": "guard", "rewrite": "guard text", "yes": "guard text", "no": "guard"}[c.name]
+			if got := strings.Join(order, " "); got != want {
+				t.Errorf("%s: the log shows %s, want %s", c.name, got, want)
+			}
+			b.clear()
 		}
 	})
 }
@@ -317,7 +308,7 @@ func TestGuard_ClientTools(t *testing.T) {
 func TestGuard_Exists(t *testing.T) {
 	for want, g := range map[string]plugins.Guard{
 		`no agent "nobody"`: {Agent: "nobody"}, `no tool "nothing"`: {Tool: "nothing"}, "guards itself": {Agent: "clerk"}, "exactly one": {Name: "g"},
-		"timeout is negative": {Agent: "reader", Timeout: -1}, "only texts of the output": {Agent: "reader", Streams: true},
+		"timeout is negative": {Agent: "reader", Timeout: -1},
 	} {
 		var reg host.Registry
 		err := reg.Add(reader, guarded{clerk, plugins.Guards{Tool: []plugins.Guard{g}}})

@@ -36,10 +36,6 @@ func (c *checker) guards(at string, a *Agent) {
 			if len(g.Name) > 100 {
 				c.r.errorf(at+".name", "a guard's name has at most 100 bytes")
 			}
-			if g.Blocking != nil && !*g.Blocking && on != plugins.GuardOutput {
-				c.r.errorf(at+".blocking", "%s waits for its guards: only texts of the output can be shown before their verdict",
-					map[string]string{plugins.GuardInput: "an agent", plugins.GuardTool: "a tool call"}[on])
-			}
 		}
 	}
 }
@@ -48,7 +44,7 @@ func (c *checker) guards(at string, a *Agent) {
 func (gs Guards) Plugins() plugins.Guards {
 	of := func(list []*Guard) (all []plugins.Guard) {
 		for _, g := range list {
-			guard := plugins.Guard{Name: g.Name, Agent: g.Agent, Tool: g.Tool, Timeout: g.Timeout, Streams: g.Blocking != nil && !*g.Blocking}
+			guard := plugins.Guard{Name: g.Name, Agent: g.Agent, Tool: g.Tool, Rule: g.Expr, Timeout: g.Timeout}
 			if g.Expr != "" {
 				guard.Check, _ = graph.Guard(g.Expr) // it was checked
 			}

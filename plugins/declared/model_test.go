@@ -133,8 +133,6 @@ func TestLoad_ModelErrorsHavePositions(t *testing.T) {
 		{agent("guard: {tool: {name: g, expr: 'output.n < 1'}}"), "agents.a.guard.tool[0].expr: type string has no field n"},
 		{agent("guard: {tool: {name: g}}"), "agents.a.guard.tool[0]: agent, expr or tool is missing"},
 		{agent("guard: {tool: {name: g, agent: echo, tool: clock}}"), "agents.a.guard.tool[0]: want one of agent, expr or tool, got agent and tool"},
-		{agent("guard: {tool: {name: g, expr: 'true', blocking: false}}"), "agents.a.guard.tool[0].blocking: a tool call waits for its guards: only texts of the output can be shown before their verdict"},
-		{agent("guard: {input: {name: g, expr: 'true', blocking: false}}"), "agents.a.guard.input[0].blocking: an agent waits for its guards"},
 		{agent("guard: {tools: []}"), "agents.a.guard.tools: there is no such key; did you mean tool?"},
 		{agent("context: [nowhere]"), `2:45: agents.a.context[0]: there is no directory "nowhere"`},
 		{agent("context: ['${SECRET}']"), `there is no directory "${SECRET}"`},
@@ -173,7 +171,7 @@ func TestLoad_RedactsOverlappingSecrets(t *testing.T) {
 
 // One guard needs no list. Guards are plugins' guards of the same names.
 func TestLoad_ReadsGuards(t *testing.T) {
-	file := "agents:\n  a: {command: [x], guard: {input: {agent: echo}, output: [{tool: clock, blocking: false}, {name: g, timeout: 3s, expr: \"output == '' ? 'empty' : true\"}]}}\n"
+	file := "agents:\n  a: {command: [x], guard: {input: {agent: echo}, output: [{tool: clock}, {name: g, timeout: 3s, expr: \"output == '' ? 'empty' : true\"}]}}\n"
 	s, err := declared.Load(write(t, file), config(nil), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +183,7 @@ func TestLoad_ReadsGuards(t *testing.T) {
 	check := guards.Output[1].Check
 	guards.Output[1].Check = nil
 	want := plugins.Guards{
-		Input: []plugins.Guard{{Agent: "echo"}}, Output: []plugins.Guard{{Tool: "clock", Streams: true}, {Name: "g", Timeout: 3 * time.Second}},
+		Input: []plugins.Guard{{Agent: "echo"}}, Output: []plugins.Guard{{Tool: "clock"}, {Name: "g", Rule: "output == '' ? 'empty' : true", Timeout: 3 * time.Second}},
 	}
 	if diff := cmp.Diff(want, guards); diff != "" {
 		t.Error(diff)

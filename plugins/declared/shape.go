@@ -83,12 +83,11 @@ type Guards struct {
 
 // Guard is a guard. It has an Agent, a Tool or an Expr.
 type Guard struct {
-	Name     string        `yaml:"name" doc:"Its name in events, default that of the agent or tool."`
-	Agent    string        `yaml:"agent" doc:"The agent to ask; it answers with a verdict as JSON."`
-	Tool     string        `yaml:"tool" doc:"The tool to call; its result is a verdict as JSON."`
-	Expr     string        `yaml:"expr" doc:"An expression over input, tool, args, output, result, user and project: true, false, the reason of a refusal, or a verdict."`
-	Blocking *bool         `yaml:"blocking" doc:"If false, for output: texts are shown while they are generated, and retracted unless they are allowed. Default true."`
-	Timeout  time.Duration `yaml:"timeout" doc:"Time limit of one verdict, after which the guard refuses; default 1m."`
+	Name    string        `yaml:"name" doc:"Its name in events, default that of the agent or tool."`
+	Agent   string        `yaml:"agent" doc:"The agent to ask; it answers with a verdict as JSON."`
+	Tool    string        `yaml:"tool" doc:"The tool to call; its result is a verdict as JSON."`
+	Expr    string        `yaml:"expr" doc:"An expression over input, tool, args, output, result, user and project: true, false, the reason of a refusal, or a verdict."`
+	Timeout time.Duration `yaml:"timeout" doc:"Time limit of one verdict, after which the guard refuses; default 1m."`
 }
 
 // Model is a model of a provider.

@@ -66,11 +66,12 @@ type GuardCaller interface {
 	FitArgs(tool string, args json.RawMessage) json.RawMessage
 }
 
-// OutputSettler is a Host that knows the texts and the reasoning of a worker whose guards judge them after they were shown (see
-// [plugins.Guards.Streams]). If the worker fails or its run ends before SettleOutput, the host retracts them.
-type OutputSettler interface {
-	// SettleOutput retracts these messages except allowed. Later messages of the worker need no verdict.
-	SettleOutput(allowed []string) error
+// Rememberer is a Host that stores texts of agents about threads.
+type Rememberer interface {
+	// Remember is Run.Remember.
+	Remember(upTo, text string) error
+	// Recall is Run.Recall.
+	Recall(ctx context.Context, messages []string) (upTo, text string, err error)
 }
 
 // Chooser is an Agent whose model is offered tools.

@@ -140,7 +140,7 @@ func (s *step) callAgent(ctx context.Context, opened agui.SubagentStarted, u plu
 		if err != nil {
 			return out, err
 		}
-		sub.within, sub.messages, sub.judges = within, asked("query-"+sub.subagent, query), guardsStream(agent)
+		sub.within, sub.messages = within, asked("query-"+sub.subagent, query)
 		ctx, end := s.l.en.trace(sub.ctx, s.l.op(OpAgent, u.Name, sub.subagent))
 		out, err = plugins.Execute(ctx, agent, sub, plugins.Input{
 			Query: query, State: s.l.currentState(), ThreadID: s.l.span.thread.ID, RunID: s.l.run.ID,

@@ -144,7 +144,6 @@ func (x *execution) call(ctx context.Context, in plugins.Input) (nodeOutput, err
 		}
 	}
 	s := x.s
-	s.judges = guardsStream(agent)
 	out, err := callPlugin(ctx, x.limit, &x.l.calls, aWorker, x.n.Agent, func() (agui.WorkerOutput, error) {
 		ctx, end := x.l.en.trace(ctx, x.l.op(OpAgent, x.n.Agent, ""))
 		out, err := plugins.Execute(ctx, agent, s, in)

@@ -347,7 +347,7 @@ func (l *live) broken(err error) {
 }
 
 // stageClosers stages the events that must precede the terminal event of an ending: ends of messages, results of calls except
-// those that a waiting run has recorded, retractions of unjudged texts, and ends of sub-agents and steps. l.mu is held.
+// those that a waiting run has recorded, retractions, and ends of sub-agents and steps. l.mu is held.
 func (l *live) stageClosers(it *commit.Item, e ending) error {
 	output := e.left()
 	if output.Error != nil && l.nodes.has(data.Failed) {
@@ -378,7 +378,7 @@ func (l *live) stageClosers(it *commit.Item, e ending) error {
 		}
 	}
 	if e.status != data.Waiting {
-		if err := l.retractUnjudged(it, anyMemo); err != nil {
+		if err := l.span.retract(it, l.span.cut); err != nil {
 			return err
 		}
 	}
@@ -389,5 +389,3 @@ func (l *live) stageClosers(it *commit.Item, e ending) error {
 	}
 	return nil
 }
-
-func anyMemo(*data.Memo) bool { return true }

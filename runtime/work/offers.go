@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"
 	"github.com/batonrun/baton/runtime/graph"
 )
@@ -128,10 +127,4 @@ func (o *offers) shut(old *offer) {
 	if err := old.plugins.Close(); err != nil {
 		o.log.Error("plugins could not be closed", "error", err)
 	}
-}
-
-// guardsStream reports whether guards of the agent judge its texts after they were shown.
-func guardsStream(agent plugins.Agent) bool {
-	info := agent.Info()
-	return info.Guards.Streams()
 }

@@ -312,9 +312,6 @@ func (o *opening) lastWords(ctx context.Context, spans []data.Span, queued []dat
 		if err := o.failOwed(asked); err != nil {
 			return err
 		}
-		if err := o.l.retractUnjudged(o.it, anyMemo); err != nil {
-			return err
-		}
 		o.it.Rows = append(o.it.Rows, o.l.nodes.settle(e.status, e.err)...)
 	}
 	terminal, err := o.l.terminal(e)

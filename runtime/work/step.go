@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/batonrun/baton/plugins"
@@ -34,11 +33,10 @@ type step struct {
 	messages []agui.Message         // of a worker that does not get those of the thread
 
 	// Guarded by l.mu.
-	ended  bool
-	judges bool         // guards of its agent judge what it shows later
-	dos    doings       // each Do with a running function
-	held   []agui.Event // queued with the step's next events
-	owed   error        // why an event without a caller was refused; returned by the step's next use
+	ended bool
+	dos   doings       // each Do with a running function
+	held  []agui.Event // queued with the step's next events
+	owed  error        // why an event without a caller was refused; returned by the step's next use
 }
 
 var (
@@ -47,8 +45,7 @@ var (
 	_ host.ModelLimiter = (*step)(nil)
 	_ host.Idler        = (*step)(nil)
 	_ host.GuardCaller  = (*step)(nil)
-
-	_ host.OutputSettler = (*step)(nil)
+	_ host.Rememberer   = (*step)(nil)
 )
 
 func newStep(ctx context.Context, l *live, number int, node, agent string) *step {
@@ -109,7 +106,7 @@ func (s *step) emit(ev agui.Event, rows func() []data.Row) error {
 	defer l.mu.Unlock()
 	ev = l.span.ofItsCall(ev)
 	if !waits(ev, len(s.dos)) && !s.follows(ev) {
-		with := append(s.dos.showing(ev, l.span), s.unjudged(ev)...)
+		with := s.dos.showing(ev, l.span)
 		if rows == nil {
 			return l.queue(s, with, nil, ev)
 		}
@@ -449,7 +446,7 @@ func (s *step) takeMessages(ctx context.Context, m *data.Memo) ([]agui.Message, 
 }
 
 // closeOpen closes everything that the step has left open. With answer, its unanswered calls fail as interrupted. Without,
-// because the step waits, its sub-agents are suspended. If the output is an error, what no guard has judged yet is retracted. l.mu is held.
+// because the step waits, its sub-agents are suspended. If the output is an error, what the worker was about to retract is retracted. l.mu is held.
 func (s *step) closeOpen(it *commit.Item, output agui.WorkerOutput, answer bool) error {
 	l := s.l
 	for _, ev := range l.span.ver.Closers() {
@@ -481,7 +478,7 @@ func (s *step) closeOpen(it *commit.Item, output agui.WorkerOutput, answer bool)
 	if err := s.failCalls(it, answer); err != nil || output.Error == nil {
 		return err
 	}
-	return l.retractUnjudged(it, func(m *data.Memo) bool { return m.Step == s.number && strings.HasPrefix(m.Place, s.within) })
+	return l.span.retract(it, l.span.cut)
 }
 
 // failCalls settles the open calls and questions of a step that is over, or has failed: the calls fail, also in their
