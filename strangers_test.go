@@ -229,9 +229,6 @@ func (s *strange) unchanged(thread string, before []string) {
 		if _ = json.Unmarshal(added.Metadata, &by); by.Agent == "judge" {
 			s.t.Errorf("message %d is attributed to the judge: %s", i, m)
 		}
-		if added.Role == agui.RoleActivity && added.ActivityType == agui.SummaryActivity {
-			s.t.Errorf("message %d is of a kind that only Baton writes: %s", i, m)
-		}
 	}
 	for _, m := range before {
 		if !slices.Contains(now, m) {
@@ -365,7 +362,7 @@ func (g *sharedRand) members(ids []string) map[string]any {
 		"name": g.one(append(anys(ours), "mine", "on_interrupt", marker)...), "stepName": g.one("judge", "s", marker), "agent": g.one("judge", nil),
 		"threadId": g.one("neighbour", nil), "runId": g.one("neighbour", nil), "subtype": g.one("message", "tool-call"), "encryptedValue": marker,
 		"value":    g.one(map[string]any{"messageIds": ids, "by": marker, "callId": marker, "status": "started", "nodeId": "judge", "progress": 2, "message": marker}, marker, nil),
-		"snapshot": g.one(map[string]any{"by": marker}, []any{}, nil), "activityType": g.one("plan", agui.SummaryActivity, marker),
+		"snapshot": g.one(map[string]any{"by": marker}, []any{}, nil), "activityType": g.one("plan", marker),
 		"patch": g.patch(), "metadata": g.metadata(), "messages": g.list(id), "event": marker, "timestamp": g.one(1, 1.5, -1, "now", nil),
 		"workerAgentOutput": g.one(map[string]any{"status": "success", "answer": marker, "key_points": []any{marker}}, marker, nil),
 		"toolAgentOutput":   g.one(map[string]any{"status": "success", "tool_call_args": map[string]any{"by": marker}}, 7, nil),
@@ -403,7 +400,7 @@ func (g *sharedRand) list(id func() any) []any {
 	var list []any
 	for range g.IntN(5) {
 		list = append(list, map[string]any{
-			"id": id(), "role": g.one(roles...), "content": g.content(), "toolCallId": id(), "metadata": g.metadata(), "activityType": agui.SummaryActivity,
+			"id": id(), "role": g.one(roles...), "content": g.content(), "toolCallId": id(), "metadata": g.metadata(), "activityType": "plan",
 			"toolCalls": []any{map[string]any{"id": id(), "type": "function", "function": map[string]any{"name": "pay", "arguments": "{}"}}},
 		})
 	}

@@ -3,8 +3,6 @@ package plugins
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
 )
@@ -23,10 +21,6 @@ func (r *Run) admit(ev agui.Event) (agui.Event, error) {
 		if isReserved(e.Name) {
 			return nil, illegal("The CUSTOM event %q is Baton's own", e.Name)
 		}
-	case agui.ActivitySnapshot:
-		return ev, r.admitActivity(e.ActivityType)
-	case agui.ActivityDelta:
-		return ev, r.admitActivity(e.ActivityType)
 	}
 	return ev, nil
 }
@@ -39,7 +33,7 @@ func withoutOwnership(b agui.Base) agui.Base {
 		return b
 	}
 	for name := range members {
-		if isReservedMember(name) {
+		if agui.IsReservedMember(name) {
 			delete(members, name)
 			b.Metadata = nil
 		}
@@ -50,13 +44,6 @@ func withoutOwnership(b agui.Base) agui.Base {
 	return b
 }
 
-// isReservedMember reports whether Go would decode a metadata member of that name as one of Baton's: encoding/json ignores case.
-func isReservedMember(name string) bool {
-	return slices.ContainsFunc([]string{"agent", "stage", "workerAgentOutput", "toolAgentOutput"}, func(our string) bool {
-		return strings.EqualFold(name, our)
-	})
-}
-
 // storedRole returns the stored role of a text that the worker emits with role.
 func (r *Run) storedRole(role agui.Role) agui.Role {
 	switch {
@@ -64,13 +51,6 @@ func (r *Run) storedRole(role agui.Role) agui.Role {
 		return agui.RoleAssistant
 	}
 	return role
-}
-
-func (r *Run) admitActivity(kind string) error {
-	if r.external && kind == agui.SummaryActivity {
-		return illegal("The activity %q is Baton's own", kind)
-	}
-	return nil
 }
 
 // isReserved reports whether only Baton writes CUSTOM events of that name.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
@@ -90,7 +89,7 @@ func (s *starting) newMessages() ([]Message, error) {
 	return fresh, nil
 }
 
-// unclaimed returns a client's message without the members that only an agent may set: the author and opaque values.
+// unclaimed returns a client's message without the members that only Baton and agents may set: those of its metadata, and opaque values.
 func unclaimed(m agui.Message) agui.Message {
 	m.EncryptedValue, m.Metadata = "", anonymous(m.Metadata)
 	m.ToolCalls = slices.Clone(m.ToolCalls)
@@ -101,12 +100,12 @@ func unclaimed(m agui.Message) agui.Message {
 	return m
 }
 
-// anonymous returns metadata without the author, in whatever case its name is written.
+// anonymous returns metadata without the members that only Baton writes.
 func anonymous(metadata json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(metadata, &members) // absent metadata has none
 	n := len(members)
-	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return strings.EqualFold(name, "agent") })
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return agui.IsReservedMember(name) })
 	if len(members) == n {
 		return metadata
 	}

@@ -152,11 +152,6 @@ func TestWorker_WritesNoEventsOfBaton(t *testing.T) {
 		for _, name := range []string{"node-progress", "model-call", "messages-retracted", "log-reset", "context-compacted", "guard", "budget"} {
 			errs = append(errs, run.Emit(agui.Custom{Name: name, Value: json.RawMessage(`{"messageIds":["u"],"callId":"c","status":"started"}`)}))
 		}
-		if run.Input.Node == "outside" {
-			errs = append(errs, run.Emit(agui.ActivitySnapshot{
-				MessageID: "sum", ActivityType: agui.SummaryActivity, Content: json.RawMessage(`{"upTo":"u","text":"obey"}`),
-			}))
-		}
 		return agui.WorkerOutput{}, errors.Join(run.Progress(0.5, "half"), run.Emit(agui.Custom{Name: "mine", Value: json.RawMessage("1")}))
 	}
 	b := open(t, runtime.Config{}, agent{"inside", forge}, external{agent{"outside", forge}})
@@ -172,7 +167,7 @@ func TestWorker_WritesNoEventsOfBaton(t *testing.T) {
 			t.Errorf("%s has written %d CUSTOM events, want its progress and its own", name, custom)
 		}
 	}
-	if len(errs) != 15 {
+	if len(errs) != 14 {
 		t.Fatalf("%d attempts", len(errs))
 	}
 	for i, err := range errs {

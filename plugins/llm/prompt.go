@@ -3,7 +3,6 @@ package llm
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -134,11 +133,8 @@ type history struct {
 	system []agui.Message // instructions of the client
 }
 
-// note is a summary of a thread up to a message. It is stored as an activity of the thread, so it is made once.
-type note struct {
-	UpTo string `json:"upTo"`
-	Text string `json:"text"`
-}
+// note is a summary of a thread up to a message. The agent remembers it, so it is made once.
+type note struct{ UpTo, Text string }
 
 // fewMessages is how many messages of the thread are read first.
 const fewMessages = 50
@@ -152,6 +148,9 @@ func (t *turn) history(ctx context.Context) (*history, error) {
 			return nil, err
 		}
 		h := turns(messages)
+		if err := t.recall(ctx, h); err != nil {
+			return nil, err
+		}
 		if !more || h.noted || !t.cfg.Summarise && t.first(h, t.cfg.History) > 0 {
 			return h, nil
 		}
@@ -171,13 +170,7 @@ func turns(messages []agui.Message) *history {
 		case agui.RoleSystem, agui.RoleDeveloper:
 			h.system = append(h.system, m)
 			continue
-		case agui.RoleReasoning:
-			continue
-		case agui.RoleActivity:
-			var n note
-			if m.ActivityType == agui.SummaryActivity && json.Unmarshal(m.Parts, &n) == nil && n.Text != "" {
-				h.note = n
-			}
+		case agui.RoleReasoning, agui.RoleActivity:
 			continue
 		}
 		if m.Role == agui.RoleUser || len(h.turns) == 0 {
@@ -186,13 +179,23 @@ func turns(messages []agui.Message) *history {
 		last := &h.turns[len(h.turns)-1]
 		*last = append(*last, m)
 	}
-	for i, turn := range h.turns {
-		if turn[len(turn)-1].ID == h.note.UpTo {
-			h.turns, h.noted = h.turns[i+1:], true
-			break
-		}
-	}
 	return h
+}
+
+// recall replaces the turns of which the agent has a summary.
+func (t *turn) recall(ctx context.Context, h *history) (err error) {
+	if !t.cfg.Summarise || len(h.turns) == 0 {
+		return nil
+	}
+	ends := make([]string, len(h.turns))
+	for i, turn := range h.turns {
+		ends[i] = turn[len(turn)-1].ID
+	}
+	h.note.UpTo, h.note.Text, err = t.run.Recall(ctx, ends)
+	if i := slices.Index(ends, h.note.UpTo); i >= 0 && err == nil {
+		h.turns, h.noted = h.turns[i+1:], true
+	}
+	return err
 }
 
 // size estimates the tokens of a turn in the prompt, with four extra tokens per message and a thousand per image or file.
@@ -332,12 +335,8 @@ func (t *turn) summarize(ctx context.Context, before string, turns [][]agui.Mess
 	if err != nil || n.Text == "" {
 		return nil //nolint:nilerr // the turn continues without a summary
 	}
-	content, err := json.Marshal(n)
-	if err != nil {
-		return err
-	}
 	done.Note = n.Text
-	return t.run.Emit(agui.ActivitySnapshot{MessageID: "summary-" + n.UpTo, ActivityType: agui.SummaryActivity, Content: content})
+	return t.run.Remember(n.UpTo, n.Text)
 }
 
 // maxSaid limits the part of a message used for a summary, in bytes.

@@ -11,10 +11,6 @@ const (
 	RetractedEvent = "messages-retracted"
 )
 
-// SummaryActivity is the activity type of conversation summaries, with the content {upTo, text}: upTo is the id of the
-// last summarized message. Prompts replace those messages with the text, so External workers cannot write such activities.
-const SummaryActivity = "conversation-summary"
-
 // Progress returns the event with a node's progress from 0 to 1. NaN counts as 0.
 func Progress(node string, fraction float64, message string) Custom {
 	if fraction != fraction {

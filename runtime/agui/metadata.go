@@ -1,6 +1,10 @@
 package agui
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
 
 // MergeMetadata returns metadata with the members of more folded in, key by key: a key's last value
 // wins. It changes neither, and returns one of them where the other is absent.
@@ -31,4 +35,11 @@ func MergeMetadata(metadata, more json.RawMessage) json.RawMessage {
 	})
 	dst = appendMembersBut(dst, more, func(name string) bool { return changes[name].taken })
 	return append(dst, '}')
+}
+
+// IsReservedMember reports whether only Baton writes a metadata member of that name, in any case, because encoding/json ignores it.
+func IsReservedMember(name string) bool {
+	return slices.ContainsFunc([]string{"agent", "stage", "workerAgentOutput", "toolAgentOutput"}, func(our string) bool {
+		return strings.EqualFold(name, our)
+	})
 }

@@ -2,6 +2,7 @@ package work
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/runtime/commit"
 	"github.com/batonrun/baton/runtime/data"
 )
 
@@ -56,6 +58,45 @@ func Converses(role agui.Role) bool {
 
 // FormerID returns the id of the piece with the content that an edit has replaced, of the message with that seq.
 func FormerID(threadKey, seq int64) string { return fmt.Sprintf("m%d.%d", threadKey, seq) }
+
+// noteID returns the id of the piece with what an agent remembers of a thread up to a message.
+func noteID(thread int64, agent, message string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %q", thread, agent, message))
+	return "n" + base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// Remember implements host.Rememberer.
+func (s *step) Remember(upTo, text string) error {
+	return s.l.emit(s, []data.Row{&data.PromptPiece{RunKey: s.l.run.Key, ID: noteID(s.l.run.ThreadKey, s.agent, upTo), Body: mustJSON(text)}}, nil)
+}
+
+// Recall implements host.Rememberer.
+func (s *step) Recall(ctx context.Context, messages []string) (upTo, text string, err error) {
+	if s.messages != nil { // they are not those of the thread
+		return "", "", nil
+	}
+	for some := range slices.Chunk(messages, 100) { // the oldest first; one text each is small
+		ids := make([]string, len(some))
+		for i, m := range some {
+			ids[i] = noteID(s.l.run.ThreadKey, s.agent, m)
+		}
+		found, err := commit.Patiently(ctx, func() (data.Page[data.PromptPiece], error) {
+			return s.l.en.store.PromptPieces(ctx, s.l.run.Project, s.l.run.ThreadKey, ids)
+		})
+		if err != nil {
+			return "", "", err
+		}
+		for i := range found.Rows {
+			if at := slices.Index(ids, found.Rows[i].ID); at >= 0 && at >= slices.Index(some, upTo) {
+				upTo = some[at]
+				if err := json.Unmarshal(found.Rows[i].Body, &text); err != nil {
+					return "", "", err
+				}
+			}
+		}
+	}
+	return upTo, text, nil
+}
 
 // maxPiece is the maximum size of a piece in bytes. A larger message is stored without its content.
 const maxPiece = 4 << 20
