@@ -197,10 +197,9 @@ func (o *origin) readCall(ctx context.Context, g grant, spans []data.Span) error
 		return err
 	}
 	o.resumed.State, o.resumed.Messages = log.State(), o.shownIn(log)
-	for i := range o.messages {
-		if id := o.messages[i].ID; o.gone[id] {
-			o.resumed.Retracted = append(o.resumed.Retracted, id)
-		}
+	o.messages = slices.DeleteFunc(o.messages, func(m agui.Message) bool { return o.gone[m.ID] })
+	for len(o.resumed.Messages) > 0 && o.resumed.Messages[0].Role == agui.RoleUser { // guards had rewritten the input to it
+		o.messages, o.resumed.Messages = append(o.messages, o.resumed.Messages[0]), o.resumed.Messages[1:]
 	}
 	o.resumed.Records = work.RecordsBefore(records, o.call.Step, o.cut)
 	size := log.Grown()

@@ -77,7 +77,7 @@ func Differences(servers []Server) (list []string) {
 		}
 	}
 	differ("The versions of Baton differ", func(s *Server) (string, bool) { return s.Version, s.Version != "" })
-	settings, workflows, labels := make(map[string]bool), make(map[string]bool), make(map[string]string)
+	settings, workflows, agents, labels := make(map[string]bool), make(map[string]bool), make(map[string]bool), make(map[string]string)
 	for i := range servers {
 		s := &servers[i]
 		for name := range s.Settings {
@@ -87,6 +87,7 @@ func Differences(servers []Server) (list []string) {
 			workflows[w.Name] = true
 		}
 		for _, a := range s.Offer.Agents {
+			agents[a.Name] = true
 			if a.RunOn != "" {
 				labels[a.RunOn] = a.Name
 			}
@@ -100,6 +101,16 @@ func Differences(servers []Server) (list []string) {
 			for _, w := range s.Offer.Workflows {
 				if w.Name == name {
 					return fmt.Sprintf("%+v", w.Nodes), true
+				}
+			}
+			return "", false
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(agents)) {
+		differ("The guards of the agent "+name+" differ", func(s *Server) (string, bool) {
+			for _, a := range s.Offer.Agents {
+				if a.Name == name {
+					return a.Guarded, true
 				}
 			}
 			return "", false

@@ -52,14 +52,19 @@ func TestServers_OfferWhatOthersHave(t *testing.T) {
 		return agui.ToolOutput{}, nil
 	}}
 	flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{{ID: "one", Agent: "far"}, {ID: "two", Tool: "sum", Input: `{"a": 1}`, Needs: []string{"one"}}}}
-	a, _ := member(t, url, runtime.Config{Identity: runtime.Identity{Name: "a", Settings: map[string]string{"x": "1"}}}, answers("near", "a", nil))
-	b, _ := member(t, url, runtime.Config{Identity: runtime.Identity{Name: "b", Settings: map[string]string{"x": "2"}}}, answers("far", "b", ran), sum, flow)
+	both := func(rule string) plugins.Agent {
+		g := verdict(plugins.Verdict{Verdict: plugins.Allow})
+		g.Rule = rule
+		return guarded{agent{name: "both"}, plugins.Guards{Input: []plugins.Guard{g}}}
+	}
+	a, _ := member(t, url, runtime.Config{Identity: runtime.Identity{Name: "a", Settings: map[string]string{"x": "1"}}}, answers("near", "a", nil), both("true"))
+	b, _ := member(t, url, runtime.Config{Identity: runtime.Identity{Name: "b", Settings: map[string]string{"x": "2"}}}, answers("far", "b", ran), sum, flow, both("false"))
 	a.until("a offers what b has", func() bool {
 		_, ok := a.Offered(local).Workflow("flow")
 		return ok
 	})
 	offered := a.Offered(local)
-	if got, ok := offered.Tool("sum"); !ok || got.Info().Description != "Adds." || len(offered.Agents()) != 2 || len(offered.Tools()) != 1 {
+	if got, ok := offered.Tool("sum"); !ok || got.Info().Description != "Adds." || len(offered.Agents()) != 3 || len(offered.Tools()) != 1 {
 		t.Errorf("a offers %v, %v", offered.Agents(), offered.Tools())
 	}
 	runs := []runtime.Started{a.start("agent", "far", "go"), a.startWorkflow("workflow", "flow", "go")}
@@ -82,7 +87,7 @@ func TestServers_OfferWhatOthersHave(t *testing.T) {
 	if !slices.Equal(names, []string{"a", "b"}) {
 		t.Errorf("a knows the servers %q", names)
 	}
-	if got := runtime.Differences(a.known()); len(got) != 1 || !strings.Contains(got[0], "settings x differ between") {
+	if got := runtime.Differences(a.known()); len(got) != 2 || !strings.Contains(got[0], "settings x differ between") || !strings.Contains(got[1], "guards of the agent both differ") {
 		t.Errorf("they differ: %q", got)
 	}
 	b.down()

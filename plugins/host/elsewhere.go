@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -25,6 +27,7 @@ type Described struct {
 	Origin      Origin
 	Health      *plugins.Health `json:",omitempty"`
 	Overridable bool            `json:",omitempty"` // an agent asks its model with Input.Overrides
+	Guarded     string          `json:",omitempty"` // a hash of an agent's guards
 }
 
 // DescribedWorkflow is a workflow.
@@ -46,11 +49,22 @@ func (r *Registry) Offer() Offer {
 	return o
 }
 
+// hashOf returns a hash of guards, by which servers compare them, or "" for none.
+func hashOf(gs plugins.Guards) string {
+	if len(gs.Input)+len(gs.Tool)+len(gs.Output) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(gs) // names, rules and times
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
 func describe[P plugins.Plugin](r *Registry, list []P) []Described {
 	all := make([]Described, len(list))
 	for i, p := range list {
 		o, ok := any(p).(Overridable)
-		all[i] = Described{p.Info(), r.Origin(p), r.Health(p), ok && o.Overridable()}
+		info := p.Info()
+		all[i] = Described{info, r.Origin(p), r.Health(p), ok && o.Overridable(), hashOf(info.Guards)}
 	}
 	return all
 }

@@ -15,15 +15,14 @@ import (
 // Resumed is a step of an earlier run that a rerun begins in the middle of: its records and messages until then, and the state that the thread
 // had. The worker is replayed with the records as after a crash.
 type Resumed struct {
-	Step      data.Step
-	Records   []data.Memo
-	Messages  []agui.Message  // of the assistant, of tools, and appended ones of the user
-	Retracted []string        // messages of the run that a guard had refused or rewritten, by id
-	State     json.RawMessage // an object
+	Step     data.Step
+	Records  []data.Memo
+	Messages []agui.Message  // of the assistant, of tools, and appended ones of the user
+	State    json.RawMessage // an object
 }
 
 // RecordsBefore returns the records of a step that were done before an event. A call that was not done by then is made again: the records of
-// its approval, edited arguments and questions, and of what it has kept, are left out.
+// its approval, edited arguments and questions, and of what it has kept, are left out. Verdicts of guards are too: those of now decide.
 func RecordsBefore(all []data.Memo, step int, event int64) (done []data.Memo) {
 	isDone := func(m *data.Memo) bool { return m.Done && m.Event < event }
 	again := make(map[string]bool) // the prefixes of places inside of calls that are made again
@@ -49,7 +48,7 @@ func RecordsBefore(all []data.Memo, step int, event int64) (done []data.Memo) {
 		return false
 	}
 	for i := range all {
-		if m := &all[i]; m.Step == step && isDone(m) && !isAsked(m.Place) {
+		if m := &all[i]; m.Step == step && isDone(m) && !isAsked(m.Place) && !plugins.IsVerdict(m.Place) {
 			done = append(done, *m)
 		}
 	}
@@ -78,21 +77,11 @@ func (o *opening) resumeStep(r *Resumed) error {
 			outputs[m.CallID] = &out
 		}
 	}
-	agent, ok := l.plugins.Agent(n.Agent)
-	judges := ok && guardsStream(agent)
 	for i := range r.Messages {
-		if m := &r.Messages[i]; judges && m.Role == agui.RoleAssistant && m.Text() != "" {
-			l.record(o.it, unjudgedMemo(&l.run, st.Number, "", m.ID)) // its guards judge it at the end of this step
-		}
 		for _, ev := range restated(&r.Messages[i], agui.Base{Agent: n.Worker()}, outputs) {
 			if err := l.span.stage(o.it, ev); err != nil {
 				return err
 			}
-		}
-	}
-	if len(r.Retracted) > 0 {
-		if err := l.span.stage(o.it, agui.Retracted(r.Retracted)); err != nil {
-			return err
 		}
 	}
 	if string(r.State) == string(l.span.state()) {
