@@ -129,6 +129,9 @@ func concealed(ctx context.Context, err error, external bool) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
+	if p, ok := errors.AsType[*Interrupted](err); ok {
+		return &Interrupted{Reason: why, Counts: p.Counts}
+	}
 	if p, ok := errors.AsType[*PanicError](err); ok {
 		return &PanicError{Value: why, Stack: p.Stack}
 	}
