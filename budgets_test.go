@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
+	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/transports"
 )
 
@@ -155,34 +158,20 @@ func TestBudgets_LimitEveryDoor(t *testing.T) {
 	})
 }
 
-// gated is an agent that asks before each of three calls of 100 tokens. made counts the calls, and most is how many were under way at
-// a time.
-type gated struct {
-	mu                sync.Mutex
-	under, most, made int
-}
+// gated is an agent that asks before each of three calls of 100 tokens. made counts the calls.
+type gated struct{ made atomic.Int64 }
 
 func (*gated) Info() plugins.Info { return plugins.Info{Name: "gated"} }
 
 func (g *gated) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+	call := agui.TokenUsage{Provider: "p", Model: "m", InputTokens: 70, OutputTokens: 30}
 	for range 3 {
 		if err := run.Do(ctx, "model", nil, func(ctx context.Context) error {
-			g.mu.Lock() // so that the call is under way once it may be made
-			err := run.MayCallModel()
-			if err == nil {
-				g.under++
-				g.made, g.most = g.made+1, max(g.most, g.under)
-			}
-			g.mu.Unlock()
-			if err != nil {
+			if err := run.MayCallModel(ctx, call); err != nil {
 				return err
 			}
-			defer func() {
-				g.mu.Lock()
-				g.under--
-				g.mu.Unlock()
-			}()
-			return run.ModelCall(ctx, plugins.ModelCall{Usage: agui.TokenUsage{Provider: "p", Model: "m", InputTokens: 70, OutputTokens: 30}})
+			g.made.Add(1)
+			return run.ModelCall(ctx, plugins.ModelCall{Usage: call})
 		}); err != nil {
 			return agui.WorkerOutput{}, err
 		}
@@ -190,9 +179,53 @@ func (g *gated) Run(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, e
 	return agui.WorkerOutput{Answer: "done"}, nil
 }
 
-// TestBudgets_AreExceededByCallsUnderWay starts fifty runs at the edge of a budget. Usage and budgets then agree with the calls, and a user
+// TestBudgets_AreReservedByAllServers starts runs of three servers one after another, and fifty at once: both use a budget up exactly.
+func TestBudgets_AreReservedByAllServers(t *testing.T) {
+	database, g := postgrestest.New(t), new(gated)
+	var servers []*baton.Server
+	for range 3 {
+		servers = append(servers, open(t, baton.Config{Listen: "127.0.0.1:0", Database: database, Plugins: []plugins.Plugin{g}, Tuning: baton.Tuning{
+			APIKeys: true, Budgets: []baton.Budget{{Name: "daily", Scope: "project", Per: "day", Unit: "tokens", Limit: 1000}},
+		}}))
+	}
+	quiet := func() {
+		t.Helper()
+		for end := time.Now().Add(patience); slices.ContainsFunc(servers, func(s *baton.Server) bool { st := s.Runtime().Stats(); return st.Running+st.Queued > 0 }); <-time.After(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("runs do not end")
+			}
+		}
+	}
+	start := func(i int, key string) {
+		text := answer(t, send(t, "POST", servers[i%3].URL()+"/api/v1/agent/runs", `{"agent":"gated","content":"x"}`, "Authorization", key))
+		if !strings.Contains(text, `"runId"`) && !strings.Contains(text, "budget_exceeded") {
+			t.Errorf("server %d: %s", i%3, text)
+		}
+	}
+	one, _ := newKey(t, servers[0], "uma", time.Time{}, "one")
+	for i := range 6 {
+		start(i, one)
+		quiet()
+	}
+	if n := g.made.Load(); n != 10 {
+		t.Errorf("one after another: %d calls were made, want 10", n)
+	}
+	g.made.Store(0)
+	all, _ := newKey(t, servers[0], "uma", time.Time{}, "all")
+	var sent sync.WaitGroup
+	for i := range 50 {
+		sent.Go(func() { start(i, all) })
+	}
+	sent.Wait()
+	quiet()
+	if n := g.made.Load(); n != 10 {
+		t.Errorf("at once: %d calls were made, want 10", n)
+	}
+}
+
+// TestBudgets_AreReserved starts fifty runs at the edge of a budget. Usage and budgets then agree with the calls, and a user
 // sees the own ones.
-func TestBudgets_AreExceededByCallsUnderWay(t *testing.T) {
+func TestBudgets_AreReserved(t *testing.T) {
 	onBoth(t, func(t *testing.T, database string) {
 		g := new(gated)
 		s := open(t, baton.Config{Listen: "127.0.0.1:0", Database: database, Plugins: []plugins.Plugin{g}, Tuning: baton.Tuning{
@@ -223,8 +256,9 @@ func TestBudgets_AreExceededByCallsUnderWay(t *testing.T) {
 				t.Fatal("runs do not end")
 			}
 		}
-		if g.made < 40 || g.made > 40-1+g.most {
-			t.Errorf("%d calls were made, %d of them at a time", g.made, g.most)
+		made := int(g.made.Load())
+		if made != 40 {
+			t.Errorf("%d calls were made, want 40", made)
 		}
 		used := func(key, path string) (calls []int, users []string) {
 			var got struct {
@@ -255,12 +289,12 @@ func TestBudgets_AreExceededByCallsUnderWay(t *testing.T) {
 		if len(mine) != 1 || users[0] != "uma" {
 			t.Errorf("uma sees %v of %v", mine, users)
 		}
-		if all, users := used(viewer, month+"?by=user"); len(all) != 2 || all[0]+all[1] != g.made || all[1] != mine[0] || users[0] != "ben" || users[1] != "uma" {
-			t.Errorf("a viewer sees %v of %v, want %d", all, users, g.made)
+		if all, users := used(viewer, month+"?by=user"); len(all) != 2 || all[0]+all[1] != made || all[1] != mine[0] || users[0] != "ben" || users[1] != "uma" {
+			t.Errorf("a viewer sees %v of %v, want %d", all, users, made)
 		}
 		for key, want := range map[string]string{viewer: "ben", uma: "uma"} {
 			text := answer(t, send(t, "GET", s.URL()+"/api/projects/p1/budgets", "", "Authorization", key))
-			if !strings.Contains(text, fmt.Sprintf(`{"name":"daily","scope":"project","of":"p1","per":"day","unit":"tokens","limit":4000,"used":%d,"resetsAt":"`, 100*g.made)) ||
+			if !strings.Contains(text, fmt.Sprintf(`{"name":"daily","scope":"project","of":"p1","per":"day","unit":"tokens","limit":4000,"used":%d,"resetsAt":"`, 100*made)) ||
 				!strings.Contains(text, `"of":"`+want+`"`) || strings.Contains(text, `"of":"ben"`) != (key == viewer) {
 				t.Errorf("budgets: %s", text)
 			}
@@ -319,8 +353,8 @@ func TestBudgets_OperatorsAnswer(t *testing.T) {
 			t.Fatal(status, text)
 		}
 		becomes("FAILED")
-		if run.Error.Code != "budget_exceeded" || g.made != 1 {
-			t.Errorf("%+v after %d calls", run, g.made)
+		if run.Error.Code != "budget_exceeded" || g.made.Load() != 1 {
+			t.Errorf("%+v after %d calls", run, g.made.Load())
 		}
 		begin()
 		becomes("WAITING")
@@ -328,8 +362,8 @@ func TestBudgets_OperatorsAnswer(t *testing.T) {
 			t.Fatal(status, text)
 		}
 		becomes("COMPLETED")
-		if g.made != 4 {
-			t.Errorf("%d calls, want 4", g.made)
+		if g.made.Load() != 4 {
+			t.Errorf("%d calls, want 4", g.made.Load())
 		}
 		if text := answer(t, send(t, "GET", s.URL()+"/api/projects/p1/budgets", "", "Authorization", uma)); !strings.Contains(text, `"limit":1000,"used":400`) {
 			t.Errorf("budgets: %s", text)

@@ -33,6 +33,7 @@ func (r *Run) Do(ctx context.Context, name string, out any, fn func(ctx context.
 		called = true
 		inner := newScope(r, u.path())
 		inner.do = &doing{outer: s.do}
+		defer r.settleCall(inner, nil)
 		return r.record(ctx, inner, out, fn)
 	})
 	if err != nil || called {

@@ -40,7 +40,16 @@ func (quiet) Next(context.Context, Use) ([]agui.Message, error)        { return 
 
 var errQuiet = &Error{Code: "guard", Message: "a guard calls no tools, asks nobody and changes no state"}
 
-func (q quiet) MayCallModel() error { return q.run.MayCallModel() }
+func (q quiet) MayCallModel() error { return q.run.checkBudgets() }
+
+func (q quiet) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (settle func(used *agui.TokenUsage), err error) {
+	if l, ok := q.Host.(interface {
+		ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (settle func(used *agui.TokenUsage), err error)
+	}); ok {
+		return l.ReserveModelCall(ctx, estimate)
+	}
+	return func(*agui.TokenUsage) {}, nil
+}
 
 func (q quiet) Idle(ctx context.Context, wait func() error) error { return q.run.Idle(ctx, wait) }
 

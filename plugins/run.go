@@ -35,8 +35,11 @@ type Run struct {
 	open    *message     // the message that has started and not ended
 	last    *message     // the latest assistant message, ended or not
 	models  []*modelCall // open model calls
-	ended   bool         // Execute has returned
-	holds   bool         // guards of the output have not allowed the answer
+
+	reserved map[*scope]func(*agui.TokenUsage) // settle the reservations of model calls; nil once the worker has returned
+
+	ended bool // Execute has returned
+	holds bool // guards of the output have not allowed the answer
 }
 
 // Execute runs a on a host and settles the rest of the step. It returns after the worker and the goroutines of Run.Go have
@@ -50,7 +53,8 @@ func Execute(ctx context.Context, a Agent, host Host, in Input) (agui.WorkerOutp
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
 	info := a.Info()
-	run := &Run{Input: in, host: host, external: info.External, name: info.Name, guards: info.Guards, holds: len(info.Guards.Output) > 0}
+	run := &Run{Input: in, host: host, external: info.External, name: info.Name, guards: info.Guards, holds: len(info.Guards.Output) > 0, reserved: make(map[*scope]func(*agui.TokenUsage))}
+	defer run.settleCalls()
 	run.idle = sync.NewCond(&run.mu)
 	run.root = newScope(run, "")
 	if s, ok := ctx.Value(scopeKey{}).(*scope); ok {

@@ -23,7 +23,7 @@ import (
 func (r *Run) Usage(ctx context.Context, u agui.TokenUsage) error {
 	var refused error
 	if r.scopeOf(ctx).do == nil {
-		refused = r.MayCallModel()
+		refused = r.checkBudgets()
 	}
 	if err := r.ModelCall(ctx, ModelCall{Usage: u}); err != nil {
 		return err
@@ -64,7 +64,9 @@ func (r *Run) ModelCall(ctx context.Context, c ModelCall) error {
 	if r.scopeOf(ctx).do != nil {
 		use.Place += "@" + r.host.NewID() // the function may run again
 	}
-	return r.host.Usage(ctx, use, c)
+	err = r.host.Usage(ctx, use, c)
+	r.settleCall(r.scopeOf(ctx), &c.Usage)
+	return err
 }
 
 // plainCall returns a call without free texts of its provider.
@@ -111,10 +113,64 @@ func (r *Run) endModelCalls() {
 // errUnreported is the error of a model call without a reported end.
 var errUnreported = errors.New("the worker returned before it reported the end of its model call")
 
-// MayCallModel fails with an *Error of the code budget_exceeded while a budget of the run is used up. For a budget that asks it returns
-// ErrWaiting until an operator has answered, like Ask. A worker calls it before each model call, in the Do of that call if there is one,
-// and returns the error. Tokens already used count anyway.
-func (r *Run) MayCallModel() error {
+// MayCallModel reserves the estimated usage of a model call in the run's budgets. It waits while other calls have reserved what it needs, and fails
+// with an *Error of the code budget_exceeded once a budget is used up. For a budget that asks it returns ErrWaiting until an operator has
+// answered, like Ask. A worker calls it before each model call, with the context of that call's Do if there is one, and returns the error. Tokens
+// already used count anyway.
+//
+// The estimate has the model, the tokens of the prompt and the most that the answer may have, 0 if it is unknown. ModelCall settles the
+// reservation, of which the rest ends with the next MayCallModel there, with the Do, or with the worker.
+func (r *Run) MayCallModel(ctx context.Context, estimate agui.TokenUsage) error {
+	l, ok := r.host.(interface {
+		ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (settle func(used *agui.TokenUsage), err error)
+	})
+	if !ok {
+		return nil
+	}
+	s := r.scopeOf(ctx)
+	r.settleCall(s, nil)
+	settle, err := l.ReserveModelCall(ctx, estimate)
+	if err != nil {
+		return r.noteWaiting(err)
+	}
+	r.mu.Lock()
+	ended := r.reserved == nil
+	if !ended {
+		r.reserved[s] = settle
+	}
+	r.mu.Unlock()
+	if ended {
+		settle(nil)
+	}
+	return nil
+}
+
+// settleCall lowers the reservation of a scope's model call by what was used, or ends it.
+func (r *Run) settleCall(s *scope, used *agui.TokenUsage) {
+	r.mu.Lock()
+	settle := r.reserved[s]
+	if used == nil {
+		delete(r.reserved, s)
+	}
+	r.mu.Unlock()
+	if settle != nil {
+		settle(used)
+	}
+}
+
+// settleCalls ends the reservations of a worker that has returned.
+func (r *Run) settleCalls() {
+	r.mu.Lock()
+	all := r.reserved
+	r.reserved = nil
+	r.mu.Unlock()
+	for _, settle := range all {
+		settle(nil)
+	}
+}
+
+// checkBudgets is MayCallModel about a call that was made already.
+func (r *Run) checkBudgets() error {
 	if l, ok := r.host.(interface{ MayCallModel() error }); ok {
 		return r.noteWaiting(l.MayCallModel())
 	}

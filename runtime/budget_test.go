@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -24,7 +25,7 @@ func caller(made *atomic.Int64) agent {
 	return agent{"caller", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		for range run.Input.Query {
 			if err := run.Do(ctx, "model", nil, func(ctx context.Context) error {
-				if err := run.MayCallModel(); err != nil {
+				if err := run.MayCallModel(ctx, agui.TokenUsage{}); err != nil {
 					return err
 				}
 				made.Add(1)
@@ -335,48 +336,86 @@ func TestBudget_AsksOnceForParallelNodes(t *testing.T) {
 	checkLog(t, b.log("main"))
 }
 
-// A budget is exceeded by the calls under way at most.
-func TestBudget_IsExceededByCallsUnderWay(t *testing.T) {
+// Calls reserve what they are expected to use, and wait for each other: fifty runs at once use a budget up and do not exceed it, whether their calls
+// say what they expect or not. Those of one run do not exceed its own budget.
+func TestBudget_IsReserved(t *testing.T) {
 	const runs, limit = 50, 600
-	var under, most, made atomic.Int64
-	var mu sync.Mutex
-	worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
-		for range 3 {
-			if err := run.Do(ctx, "model", nil, func(ctx context.Context) error {
-				mu.Lock() // the numbers below agree
-				err := run.MayCallModel()
-				if err == nil {
-					made.Add(1)
-					most.Store(max(most.Load(), under.Add(1)))
+	each := tokensADay(limit, "")
+	own := data.Budget{Name: "own", Scope: data.OfRun, Unit: data.UnitTokens, Limit: limit}
+	nodes := plugins.Workflow{Name: "parallel"}
+	for i := range 30 {
+		nodes.Nodes = append(nodes.Nodes, plugins.Node{ID: fmt.Sprint("n", i), Agent: "worker"})
+	}
+	for name, c := range map[string]struct {
+		budget   data.Budget
+		estimate agui.TokenUsage
+		runs     int
+		start    runtime.StartRequest
+	}{
+		"estimated":     {each, agui.TokenUsage{InputTokens: 40, OutputTokens: 20}, runs, runtime.StartRequest{Agent: "worker"}},
+		"not estimated": {each, agui.TokenUsage{}, runs, runtime.StartRequest{Agent: "worker"}},
+		"of a run":      {own, agui.TokenUsage{InputTokens: 40, OutputTokens: 20}, 1, runtime.StartRequest{WorkflowID: "parallel"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var made atomic.Int64
+			worker := agent{"worker", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+				for range 3 {
+					if err := run.Do(ctx, "model", nil, func(ctx context.Context) error {
+						if err := run.MayCallModel(ctx, c.estimate); err != nil {
+							return err
+						}
+						made.Add(1)
+						return run.ModelCall(ctx, plugins.ModelCall{Usage: tokensOf("m", 40, 20)})
+					}); err != nil {
+						return agui.WorkerOutput{}, err
+					}
 				}
-				mu.Unlock()
-				if err != nil {
-					return err
-				}
-				defer under.Add(-1)
-				return run.ModelCall(ctx, plugins.ModelCall{Usage: tokensOf("m", 40, 20)})
-			}); err != nil {
-				return agui.WorkerOutput{}, err
+				return agui.WorkerOutput{Answer: "done"}, nil
+			}}
+			b := open(t, budgeted(c.budget), worker, nodes)
+			var started sync.WaitGroup
+			for i := range c.runs {
+				started.Go(func() {
+					req := c.start
+					req.ThreadID, req.Messages = fmt.Sprint(i), user("x")
+					_, err := b.StartRun(t.Context(), local, req)
+					if e, ok := errors.AsType[*runtime.Error](err); err != nil && (!ok || e.Code != "budget_exceeded") {
+						t.Error(err)
+					}
+				})
 			}
-		}
-		return agui.WorkerOutput{Answer: "done"}, nil
-	}}
-	b := open(t, budgeted(tokensADay(limit, "")), worker)
-	var started sync.WaitGroup
-	for i := range runs {
-		started.Go(func() {
-			_, err := b.StartRun(t.Context(), local, runtime.StartRequest{Agent: "worker", ThreadID: fmt.Sprint(i), Messages: user("x")})
-			if e, ok := errors.AsType[*runtime.Error](err); err != nil && (!ok || e.Code != "budget_exceeded") {
-				t.Error(err)
+			started.Wait()
+			b.quiet()
+			if made.Load() != limit/60 {
+				t.Errorf("%d calls were made, want %d", made.Load(), limit/60)
 			}
 		})
 	}
-	started.Wait()
-	b.quiet()
-	b.used(60 * made.Load())
-	if n := made.Load(); n < limit/60 || n > limit/60-1+most.Load() {
-		t.Errorf("%d calls were made, %d of them at a time", n, most.Load())
-	}
+}
+
+// A reservation ends with its Do or its worker, whatever that did with its call.
+func TestBudget_ReservationsEnd(t *testing.T) {
+	forgetful := agent{"forgetful", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		if err := run.Do(ctx, "lost", nil, func(ctx context.Context) error {
+			if err := run.MayCallModel(ctx, agui.TokenUsage{}); err != nil {
+				return err
+			}
+			return run.MayCallModel(ctx, agui.TokenUsage{}) // instead of the first
+		}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if err := run.MayCallModel(ctx, agui.TokenUsage{}); err != nil {
+			return agui.WorkerOutput{}, err
+		}
+		if run.Input.Query == "panic" {
+			panic("the worker fails")
+		}
+		return agui.WorkerOutput{Answer: "done"}, nil
+	}}
+	b := open(t, budgeted(tokensADay(100, "")), forgetful)
+	b.wait(b.start("one", "forgetful", "x").RunID, runtime.Completed)
+	b.wait(b.start("two", "forgetful", "panic").RunID, runtime.Failed)
+	b.wait(b.start("three", "forgetful", "x").RunID, runtime.Completed)
 }
 
 // quiet waits until no run is at work.
@@ -421,4 +460,18 @@ type private struct {
 
 func (p private) Info() plugins.Info {
 	return plugins.Info{Name: "private", Projects: []string{p.project}}
+}
+
+// A usage that cannot be is counted within bounds.
+func TestUsage_IsBounded(t *testing.T) {
+	liar := agent{"liar", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		u := tokensOf("m", 40, math.MaxInt64)
+		u.CachedInputTokens = 41
+		return agui.WorkerOutput{Answer: "done"}, run.ModelCall(ctx, plugins.ModelCall{Usage: u})
+	}}
+	b := open(t, runtime.Config{}, liar)
+	run := b.wait(b.start("main", "liar", "x").RunID, runtime.Completed)
+	if u := run.Usage[0]; u.InputTokens != 40 || u.CachedInputTokens != 40 || u.OutputTokens != 1e15 {
+		t.Errorf("%+v", u)
+	}
 }

@@ -72,6 +72,45 @@ func TestInstances_WriteBesideOthers(t *testing.T) {
 	ends(t, first, "second", data.EndFenced)
 }
 
+// An instance sees what the others have reserved of a project's budgets, until they have ended.
+func TestReserveBudgets_ShowsLivingInstances(t *testing.T) {
+	url := postgrestest.New(t)
+	first, second := leased(t, url, time.Hour), leased(t, url, time.Hour)
+	joined(t, first)
+	if err := second.Join(t.Context(), "second", "b"); err != nil {
+		t.Fatal(err)
+	}
+	reserve := func(db *storage.DB, instance, project string, amounts ...int64) (others int64) {
+		t.Helper()
+		if err := db.ReserveBudgets(t.Context(), instance, project, func(list []data.Reserved) (ours []data.Reserved, _ error) {
+			for _, r := range list {
+				others += r.Amount
+			}
+			for i, n := range amounts {
+				ours = append(ours, data.Reserved{Budget: "b", Subject: string(rune('a' + i)), From: data.Day(time.Now()), Amount: n})
+			}
+			return ours, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return others
+	}
+	reserve(second, "second", "p", 1, 2)
+	reserve(second, "second", "other", 4)
+	if got := reserve(first, "instance", "p", 8); got != 3 {
+		t.Errorf("the first sees %d, want 3", got)
+	}
+	if got := reserve(second, "second", "p", 16); got != 8 {
+		t.Errorf("the second sees %d, want 8", got)
+	}
+	if err := first.Fence(t.Context(), "second"); err != nil {
+		t.Fatal(err)
+	}
+	if got := reserve(first, "instance", "p"); got != 0 {
+		t.Errorf("of a server that has ended the first sees %d", got)
+	}
+}
+
 // At most one of several instances that join at the same time is alone, and no instance that has ended keeps one from it.
 func TestAlone_IsOneOfManyJoins(t *testing.T) {
 	url := postgrestest.New(t)

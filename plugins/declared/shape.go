@@ -14,7 +14,7 @@ type file struct {
 	Tools     map[string]*Tools    `yaml:"tools" doc:"Programs that speak Baton's protocol, by name, whose tools are offered as name.tool."`
 	Workflows map[string]*Workflow `yaml:"workflows" doc:"Graphs of agents and tools by name."`
 	Prices    *Prices              `yaml:"prices" doc:"Prices of models, by which the costs of model calls are computed."`
-	Budgets   map[string]*Budget   `yaml:"budgets" doc:"What model calls may use, by the budget's name. Calls under way may exceed a budget."`
+	Budgets   map[string]*Budget   `yaml:"budgets" doc:"What model calls may use, by the budget's name. A call reserves its estimate before it is made."`
 	Providers map[string]*Provider `yaml:"providers" doc:"Limits of model providers, by the provider's name, or by base_url for agents with one. Calls wait for them."`
 }
 

@@ -45,6 +45,9 @@ type ModelWatcher interface {
 type ModelLimiter interface {
 	// MayCallModel fails with a *plugins.Error if a budget of the run is used up, or with plugins.ErrWaiting while it asks an operator.
 	MayCallModel() error
+	// ReserveModelCall is MayCallModel before a call, for which it reserves the estimate: see Run.MayCallModel. settle lowers the reservation
+	// by what was counted, or ends it if used is nil.
+	ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (settle func(used *agui.TokenUsage), err error)
 }
 
 // Idler is a Host whose runs can lend their slots while they wait.

@@ -231,7 +231,7 @@ func none(resp *Response) *Error {
 // stream calls a model once, and reports the call with its prompt, answer and usage. seen has the answer as far as viewers see it,
 // nil if they see nothing.
 func (t *turn) stream(ctx context.Context, m Streamer, other bool, req Request, seen *show, piece func(Piece) error) (Response, error) {
-	if err := t.run.MayCallModel(); err != nil {
+	if err := t.run.MayCallModel(ctx, t.expected(m, &req)); err != nil {
 		return Response{}, err
 	}
 	call, err := t.admit(ctx, m, other, &req)
@@ -268,6 +268,17 @@ func (t *turn) stream(ctx context.Context, m Streamer, other bool, req Request, 
 	}
 	sent.answered(ended, &resp, calls, shown(err))
 	return resp, err
+}
+
+// maxOutput is the estimate of an answer's tokens for a model whose limit is not configured.
+const maxOutput = 16_000
+
+// expected returns the most that a call is expected to use.
+func (t *turn) expected(m Streamer, req *Request) agui.TokenUsage {
+	_, model := namesOf(m, req)
+	return agui.TokenUsage{
+		Model: model, InputTokens: int64(t.estimate(*req)), OutputTokens: int64(cmp.Or(max(req.Options.MaxTokens, 0), maxOutput)),
+	}
 }
 
 // admit waits until a model may be called.

@@ -34,7 +34,7 @@ func (a *Agent) turn(ctx context.Context, run *plugins.Run, c *conversation) (*r
 				return &plugins.Error{Code: "interrupted", Message: "The server stopped while the remote agent was working"}
 			}
 			if !again {
-				if err := run.MayCallModel(); err != nil {
+				if err := run.MayCallModel(ctx, agui.TokenUsage{}); err != nil {
 					return err
 				}
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/batonrun/baton/runtime/agui"
 )
 
-// Budget limits what model calls may use. A call is checked before it is made and counted at its end, so that the calls under way may
-// exceed the budget.
+// Budget limits what model calls may use. A call reserves its estimated use before it is made, and is counted at its end, so that the budget is
+// exceeded by the errors of the estimates.
 type Budget struct {
 	Name  string  // unique
 	Scope string  // project, user, agent or run: each has a budget of its own; users and agents are those of a project
@@ -141,6 +141,14 @@ type Raise struct {
 	Subject string    // see Budget.Subject
 	From    time.Time // when the period begins
 	Amount  int64     // see Budget.Amount
+}
+
+// Reserved is what the model calls under way on an instance have reserved of a budget.
+type Reserved struct {
+	Budget  string // its name
+	Subject string // see Budget.Subject
+	From    time.Time
+	Amount  int64 // see Budget.Amount
 }
 
 // BudgetState is a budget with its use.

@@ -38,6 +38,10 @@ type Store interface {
 	TakeDuty(ctx context.Context, name string) (bool, error)
 	// LeaveDuties lets another instance take the joined instance's duties.
 	LeaveDuties(ctx context.Context) error
+	// ReserveBudgets replaces what an instance has reserved of a project's budgets by the result of decide, which gets the reservations of
+	// the other instances that may write. The instances decide about a project one after another, beside batches. It is called if the Store
+	// is Shared.
+	ReserveBudgets(ctx context.Context, instance, project string, decide func(others []Reserved) ([]Reserved, error)) error
 	// Leave ends the joined instance, so that another may join at once. It does not change an instance that has ended.
 	Leave(ctx context.Context) error
 	// Fence ends an instance that may still write, as EndFenced. It waits for a running commit.

@@ -99,6 +99,10 @@ func (f *faulty) TakeDuty(ctx context.Context, name string) (bool, error) {
 	return living(f, func() (bool, error) { return f.Store.TakeDuty(ctx, name) })
 }
 
+func (f *faulty) ReserveBudgets(ctx context.Context, instance, project string, decide func([]data.Reserved) ([]data.Reserved, error)) error {
+	return f.alive(func() error { return f.Store.ReserveBudgets(ctx, instance, project, decide) })
+}
+
 func (f *faulty) LeaveDuties(ctx context.Context) error {
 	return f.alive(func() error { return f.Store.LeaveDuties(ctx) })
 }

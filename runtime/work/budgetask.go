@@ -50,36 +50,29 @@ func (s *step) MayCallModel() error {
 	l.en.refreshBudgets(l.spender(), time.Now())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, b := range l.en.budgetsOf(l.spender(), time.Now()) {
-		if b.EachRun() {
-			b.Used = l.usedOf(&b.Budget)
-		}
-		if err := s.mayUse(&b); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := s.newHold(agui.TokenUsage{})
+	return err
 }
 
-// mayUse refuses a call that uses a budget. The questions of a budget are records of the run, not of a step, because several steps can
+// mayUse refuses a call that uses a budget, and reports whether the budget does not limit the run. The questions of a budget are records of the run, not of a step, because several steps can
 // wait for one answer. l.mu is held.
-func (s *step) mayUse(b *data.BudgetState) error {
+func (s *step) mayUse(b *data.BudgetState) (free bool, err error) {
 	if !b.Asks() {
 		if b.Spent() {
-			return errUsedUp(b)
+			return false, errUsedUp(b)
 		}
-		return nil
+		return false, nil
 	}
 	for n := 1; ; n++ {
 		place := fmt.Sprintf("budget:%s#%d", b.Name, n)
 		m := s.l.journal.find(0, place)
 		switch {
 		case m == nil && b.Spent():
-			return s.askOperator(b, place)
+			return false, s.askOperator(b, place)
 		case m == nil:
-			return nil
+			return false, nil
 		case !m.Done:
-			return plugins.ErrWaiting
+			return false, plugins.ErrWaiting
 		}
 		switch d := decisionIn(m.Output); d.Action {
 		case "raise":
@@ -87,9 +80,9 @@ func (s *step) mayUse(b *data.BudgetState) error {
 				b.Amount = max(b.Amount, b.Budget.Amount(d.Limit))
 			}
 		case "continue":
-			return nil
+			return true, nil
 		default:
-			return errUsedUp(b)
+			return false, errUsedUp(b)
 		}
 	}
 }

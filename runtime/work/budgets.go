@@ -15,8 +15,9 @@ import (
 type budgets struct {
 	prices data.Prices
 
-	mu   sync.Mutex // guards the fields below
-	list []*counted
+	mu      sync.Mutex // guards the fields below
+	list    []*counted
+	holders map[string]*holders // by project
 }
 
 // counted is a budget with the use of its latest periods.
@@ -30,6 +31,12 @@ type counted struct {
 type period struct {
 	from, until  time.Time
 	used, raised map[owner]int64
+	reserved     map[owner]int64 // by the calls under way
+	others       map[owner]int64 // by those of other servers, as last read
+}
+
+func newPeriod(from, until time.Time) *period {
+	return &period{from, until, make(map[owner]int64), make(map[owner]int64), make(map[owner]int64), make(map[owner]int64)}
 }
 
 // owner is the owner of a budget: see [data.Budget.Subject].
@@ -39,7 +46,7 @@ func newBudgets(list []data.Budget, prices data.Prices) (*budgets, error) {
 	if err := data.CheckBudgets(list, &prices); err != nil {
 		return nil, err
 	}
-	b := &budgets{prices: prices}
+	b := &budgets{prices: prices, holders: make(map[string]*holders)}
 	for _, budget := range list {
 		b.list = append(b.list, &counted{Budget: budget, limit: budget.Amount(budget.Limit)})
 	}
@@ -120,7 +127,7 @@ func (c *counted) at(now time.Time) *period {
 			return p
 		}
 	}
-	p := &period{from, until, make(map[owner]int64), make(map[owner]int64)}
+	p := newPeriod(from, until)
 	c.periods = append(c.periods[max(0, len(c.periods)-1):], p)
 	return p
 }

@@ -25,6 +25,9 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 	if err != nil || m.Done {
 		return err
 	}
+	if bound(&c) {
+		s.l.log().Warn("a model call reports a usage that cannot be, and is counted within bounds", "agent", s.agent, "provider", c.Usage.Provider, "model", c.Usage.Model)
+	}
 	call := spent{TokenUsage: c.Usage, FinishReason: c.FinishReason, RequestID: c.RequestID, At: time.Now()}
 	m.Done, m.Output = true, mustJSON(call)
 	reached, err := s.count(m, &call, !c.More)
@@ -35,6 +38,25 @@ func (s *step) Usage(_ context.Context, u plugins.Use, c plugins.ModelCall) erro
 		}
 	}
 	return err
+}
+
+// mostTokens is the most that a count of one call can be: sums of such calls do not overflow.
+const mostTokens = 1e15
+
+// bound keeps a call's usage within what can be, and reports whether it was not.
+func bound(c *plugins.ModelCall) (changed bool) {
+	u := c.Usage
+	for _, n := range []*int64{
+		&u.InputTokens, &u.OutputTokens, &u.TotalTokens, &u.ReasoningTokens, &u.CachedInputTokens, &u.CacheWriteInputTokens,
+	} {
+		*n = min(*n, mostTokens)
+	}
+	if !c.More { // of a further part of a call, only the rest is reported
+		u.CachedInputTokens = min(u.CachedInputTokens, u.InputTokens)
+	}
+	changed = u != c.Usage
+	c.Usage = u
+	return changed
 }
 
 // count writes a call's usage with its record m, and returns the budgets whose use has reached a mark. first is false for a further

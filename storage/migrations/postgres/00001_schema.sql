@@ -564,3 +564,14 @@ CREATE TABLE budget_raises (
     amount     bigint NOT NULL,
     PRIMARY KEY (since, project_id, budget, subject)
 );
+
+-- What the model calls under way on an instance have reserved of budgets. Of an instance that has ended it does not count.
+CREATE TABLE budget_reserved (
+    project_id text COLLATE "C" NOT NULL,
+    instance   text COLLATE "C" NOT NULL,
+    budget     text COLLATE "C" NOT NULL,
+    subject    text COLLATE "C" NOT NULL,
+    since      timestamptz NOT NULL,
+    amount     bigint NOT NULL,
+    PRIMARY KEY (project_id, instance, budget, subject, since)
+) WITH (fillfactor = 50);
