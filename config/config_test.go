@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +201,11 @@ func TestLoad_ErrorsNameTheSetting(t *testing.T) {
 		{name: "type in upper case", file: "attachments: {types: [Image/PNG]}", want: `attachments.types: want a media type such as image/png or image/*, got "Image/PNG"`},
 		{name: "type with a parameter", file: "attachments: {types: ['text/plain; charset=utf-8']}", want: `got "text/plain; charset=utf-8"`},
 		{name: "proxies mapped to version 6", file: "trusted_proxies: ['::ffff:10.0.0.0/104']", want: `got "::ffff:10.0.0.0/104"`},
+		{name: "unset variable", file: "listen: ${GONE}", want: "baton.yaml:1:1: listen: the environment variable GONE is not set"},
+		{name: "no variable", file: "listen: '${a b}'", want: "baton.yaml:1:1: listen: want the name of an environment variable"},
+		{name: "variable as written", file: "limits: {runs: '${SECRET}'}", env: map[string]string{"SECRET": "s3cr3t"}, want: `baton.yaml:1:10: limits.runs: want a whole number, got "${SECRET}"`},
+		{name: "part of a variable", file: "origins: ['${SECRET}']", env: map[string]string{"SECRET": "https://x.example,s3cr3t"}, want: `baton.yaml:1:1: origins: want a scheme`},
+		{name: "variable of another setting", file: "admin_listen: '127.0.0.1:1'\nlisten: '${SECRET}'", env: map[string]string{"SECRET": "127.0.0.1:1"}, want: "baton.yaml:1:1: admin_listen: is not valid with the values of the file's variables"},
 		{name: "origin with path", file: "origins: ['https://a.example/']", want: `got "https://a.example/"`},
 		{name: "database", file: "database: baton.db", want: "database: want sqlite:<file> or a URL"},
 		{name: "NATS on a file", file: "nats: nats://host", want: "nats: a SQLite file has one server"},
@@ -216,10 +222,30 @@ func TestLoad_ErrorsNameTheSetting(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := load(t, test.file, test.env, test.args...)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "s3cr3t") {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+func TestLoad_ResolvesVariables(t *testing.T) {
+	cfg, err := load(t, `
+listen: "${ADDRESS}:1"
+hosts: ["${HOST}", b.example]
+console: "${OFF}"
+limits: {runs: "${N}"}
+timeouts: {run: "${N}m"}
+auth: {mode: jwt, issuer: "${ISSUER}", user_claim: "$${x}", audience: a, secret_file: s}
+retention: {projects: {p1: {runs: "${N}"}}}
+agents: {a: {api_key: "${GONE}"}} # not ours
+`, map[string]string{"ADDRESS": "127.0.0.1", "HOST": "a.example", "OFF": "false", "N": "7", "ISSUER": "https://x.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Listen != "127.0.0.1:1" || !slices.Equal(cfg.Hosts, []string{"a.example", "b.example"}) || cfg.Console || cfg.Limits.Runs != 7 || cfg.Timeouts.Run != 7*time.Minute ||
+		cfg.Auth.Issuer != "https://x.example" || cfg.Auth.UserClaim != "${x}" || !slices.Equal(cfg.Retention.Projects, []string{"p1.runs=7"}) {
+		t.Errorf("got %+v", cfg)
 	}
 }
 

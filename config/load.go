@@ -93,23 +93,60 @@ type entry struct {
 	where string   // place for error messages: "baton.yaml:3:3: limits.runs", "BATON_LIMITS_RUNS"
 	file  bool     // the source is the file
 	text  []string // has one element unless the value is a list
+
+	written []string // of the file: text with ${NAME} for the values of variables
 }
 
-// merge applies the layers to the defaults in order.
+// merge applies the layers to the defaults in order. An error shows a value from the file as it is written, because variables may
+// be secrets.
 func merge(layers ...layer) (Config, error) {
+	cfg, wrong := apply(layers)
+	secret := false
+	for _, l := range layers {
+		for key, e := range l {
+			if e.file && !slices.Equal(e.text, e.written) {
+				secret, e.text = true, e.written
+				l[key] = e
+			}
+		}
+	}
+	if secret && len(wrong) > 0 {
+		_, written := apply(layers)
+		for i, p := range wrong {
+			wrong[i].err = fmt.Errorf("%s: is not valid with the values of the file's variables", p.where)
+			if at := slices.IndexFunc(written, func(w problem) bool { return w.where == p.where }); at >= 0 {
+				wrong[i] = written[at]
+				written = slices.Delete(written, at, at+1)
+			}
+		}
+	}
+	errs := make([]error, len(wrong))
+	for i, p := range wrong {
+		errs[i] = p.err
+	}
+	return cfg, errors.Join(errs...)
+}
+
+// problem is an error about a setting.
+type problem struct {
+	where string // its place in the file, or its name
+	err   error
+}
+
+func apply(layers []layer) (Config, []problem) {
 	known := map[string]setting{}
 	for _, s := range settings() {
 		known[s.key] = s
 	}
 	cfg := Default()
-	var wrong []error
+	var wrong []problem
 	where := map[string]string{} // places of the settings that the file sets
 	for _, l := range layers {
 		for _, key := range slices.Sorted(maps.Keys(l)) { // sorted, so that errors have a fixed order
 			e, s := l[key], known[key]
 			v, err := parse(s.typ, e.text)
 			if err != nil {
-				wrong = append(wrong, fmt.Errorf("%s: %w", e.where, err))
+				wrong = append(wrong, problem{e.where, fmt.Errorf("%s: %w", e.where, err)})
 				continue
 			}
 			reflect.ValueOf(&cfg).Elem().FieldByIndex(s.index).Set(reflect.ValueOf(v))
@@ -120,12 +157,15 @@ func merge(layers ...layer) (Config, error) {
 	}
 	cfg.Database = hostsInQuery(cfg.Database)
 	for _, err := range cfg.problems() {
-		if key, _, _ := strings.Cut(err.Error(), ": "); where[key] != "" {
-			err = fmt.Errorf("%s%s", where[key], strings.TrimPrefix(err.Error(), key))
+		key, _, _ := strings.Cut(err.Error(), ": ")
+		at := key
+		if where[key] != "" {
+			at = where[key]
+			err = fmt.Errorf("%s%s", at, strings.TrimPrefix(err.Error(), key))
 		}
-		wrong = append(wrong, err)
+		wrong = append(wrong, problem{at, err})
 	}
-	return cfg, errors.Join(wrong...)
+	return cfg, wrong
 }
 
 // parse reads a value of type t. Every source provides text, so the type of the setting, not YAML, decides how it is read.

@@ -135,12 +135,18 @@ func (l layer) add(file, prefix string, n *yaml.Node) (wrong []error) {
 		if key == retentionOfProjects && val.Kind == yaml.MappingNode {
 			read = sections
 		}
-		text, err := read(val)
+		written, err := read(val)
+		text := slices.Clone(written)
+		for i := range text {
+			if err == nil {
+				text[i], err = document.Expand(text[i], os.LookupEnv)
+			}
+		}
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("%s: %w", where, err))
 			continue
 		}
-		l[key] = entry{where, true, text}
+		l[key] = entry{where, true, text, written}
 	}
 	return wrong
 }

@@ -170,7 +170,7 @@ func (c *checker) callApprover(at string, a *Approver) {
 	if a == nil || a.Message == "" {
 		return
 	}
-	if err := graph.CheckMessage(a.Message); err != nil {
+	if err := graph.CheckMessage(string(a.Message)); err != nil {
 		c.r.errorf(at+".message", "%s", err)
 	}
 }

@@ -1,8 +1,8 @@
 // Package declared makes plugins from the declarations in a YAML file: agents, MCP servers, programs with tools and workflows, in the
 // sections agents, mcp, tools and workflows, and reads the limits in providers, prices and budgets. Other sections are the server's settings and are ignored here.
 //
-// All errors are reported together, each with its line and column. A text can contain environment variables as ${NAME};
-// their values never appear in errors.
+// All errors are reported together, each with its line and column. A value can contain environment variables as ${NAME};
+// errors show it as it is written.
 package declared
 
 import (
@@ -21,7 +21,7 @@ import (
 // Config is the environment of a file. Zero fields mean the given defaults.
 type Config struct {
 	Offered []plugins.Plugin                 // plugins that exist without the file; it can use their names, but not redefine them
-	Getenv  func(name string) (string, bool) // default os.LookupEnv
+	Getenv  func(name string) (string, bool) // default os.LookupEnv, which expressions always use
 	Makers  Makers                           // for the kinds of plugins that the program supports
 
 	Database string // the SQLite file, which no context directory may contain; "" for none
@@ -41,7 +41,22 @@ type Set struct {
 // that replaces one set by the other does not restart them. Load opens nothing and starts no program. Its error is an
 // Errors.
 func Load(name string, cfg Config, before *Set) (*Set, error) {
-	r := &reader{file: name, getenv: cfg.Getenv, at: map[string]*yaml.Node{}, secrets: map[string]string{}, left: maxNodes}
+	s, r := load(name, cfg, before, false)
+	if len(r.errs) == 0 {
+		return s, nil
+	}
+	errs := r.errs
+	if len(r.variables) > 0 {
+		_, written := load(name, cfg, nil, true)
+		errs = r.written(written.errs)
+	}
+	errs.sort()
+	return nil, errs
+}
+
+// load reads a file. With asWritten, its variables stand for themselves.
+func load(name string, cfg Config, before *Set, asWritten bool) (*Set, *reader) {
+	r := &reader{file: name, getenv: cfg.Getenv, at: map[string]*yaml.Node{}, asWritten: asWritten, left: maxNodes}
 	if r.getenv == nil {
 		r.getenv = os.LookupEnv
 	}
@@ -53,14 +68,12 @@ func Load(name string, cfg Config, before *Set) (*Set, error) {
 	c.database = cfg.Database
 	c.check()
 	if len(r.errs) > 0 {
-		r.errs.sort()
-		return nil, r.errs
+		return nil, r
 	}
 	s := &Set{declared: map[string]any{}, plugins: map[string]plugins.Plugin{}, origins: map[string]host.Origin{}}
 	s.build(c, cfg.Makers, before)
-	if len(r.errs) > 0 {
-		r.errs.sort()
-		return nil, r.errs
+	if len(r.errs) > 0 || asWritten {
+		return nil, r
 	}
 	s.limit(&f, cfg.Makers)
 	if f.Prices != nil {
@@ -69,7 +82,7 @@ func Load(name string, cfg Config, before *Set) (*Set, error) {
 	for _, name := range inOrder(r, "budgets", f.Budgets) {
 		s.budgets = append(s.budgets, *f.Budgets[name])
 	}
-	return s, nil
+	return s, r
 }
 
 // limit sets the providers' limits, which are not part of their agents.

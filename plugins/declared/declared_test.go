@@ -204,7 +204,15 @@ func TestLoad_ErrorsHavePositions(t *testing.T) {
 		{"url", "agents:\n  a: {agui: {url: 'ftp://${SECRET}@x'}}\n", "2:19: agents.a.agui.url: want a URL such as"},
 		{"stop", "agents:\n  a: {agui: {url: 'http://x', stop: 'http://x/stop'}}\n", "agents.a.agui.stop: want {threadId} in the URL"},
 		{"no url", "agents:\n  a: {agui: {}}\n", "agents.a.agui: url is missing"},
-		{"maker", "agents:\n  a: {provider: openai, api_key: '${SECRET}'}\n", `2:3: agents.a: the provider cannot use the key "${SECRET}"`},
+		{"maker", "agents:\n  a: {provider: openai, api_key: '${SECRET}'}\n", "2:3: agents.a: is not valid with the values of the file's variables, ${SECRET}"},
+		{"part of a value", "agents:\n  a: {provider: openai, tools: ['f.${SECRET}']}\nmcp: {f: {command: [x], allow: [read]}}\n", `mcp.f.allow does not offer "${SECRET}"`},
+		{"hint", "agents:\n  a: {provider: openai, tools: [f.wrong-kay]}\nmcp: {f: {command: [x], allow: ['${SECRET}']}}\n", `mcp.f.allow does not offer "wrong-kay"`},
+		{"number", "providers: {openai: {rpm: '${SECRET}'}}\n", `providers.openai.rpm: want a whole number, not below 0, got "${SECRET}"`},
+		{"number's variable", "providers: {openai: {rpm: '${GONE}'}}\n", `providers.openai.rpm: the environment variable GONE is not set`},
+		{"enum", "agents:\n  a: {provider: '${SECRET}'}\n", `got "${SECRET}"`},
+		{"key", "agents:\n  '${SECRET}': {provider: openai}\n", "2:3: agents.${SECRET}: a key cannot contain ${…}"},
+		{"expression", flow("      n: {agent: echo, when: '${PATH} > 1'}\n"), "when: invalid operation: > (mismatched types string and int) (1:9)"},
+		{"expression's variable", flow("      n: {agent: echo, input: \"'${BATON_TEST_GONE}'\"}\n"), "4:31: workflows.w.nodes.n.input: the environment variable BATON_TEST_GONE is not set"},
 		{"tool", "agents:\n  a: {provider: openai, tools: [clock, calculatr]}\n", `2:40: agents.a.tools[1]: there is no tool or agent "calculatr"; did you mean calculator?`},
 		{"itself", "agents:\n  a: {provider: openai, tools: [a]}\n", "an agent cannot call itself"},
 		{"pattern", "agents:\n  a: {provider: openai, tools: ['files.*']}\n", `there is no tool or agent that matches "files.*"`},
@@ -444,6 +452,63 @@ func TestLoad_RefusesContextWithDatabase(t *testing.T) {
 			_, err := declared.Load(write(t, "agents: {a: {provider: ollama, model: m, context: ["+dir+"]}}\n"), cfg, nil)
 			if (err == nil) != allowed || err != nil && !strings.Contains(err.Error(), "agents.a.context[0]: contains the database") {
 				t.Errorf("%s with the database in %s: %v", dir, cfg.Database, err)
+			}
+		}
+	}
+}
+
+// Variables are resolved after parsing, in every value. Definitions have expressions as they are written.
+func TestLoad_ResolvesVariables(t *testing.T) {
+	t.Setenv("BATON_TEST_QUOTE", `x' or 'a\`)
+	env := map[string]string{
+		"PROVIDER": "ollama", "KEY": "a: [b, 'c'", "N": "7", "T": "90s", "YES": "true", "X": "0.5", "ABOUT": "has \"quotes\"", "URL": "http://127.0.0.1:1/", "ESCAPED": "$${N}",
+	}
+	set, err := declared.Load(write(t, `
+agents:
+  a:
+    provider: ${PROVIDER}
+    model: m
+    api_key: "${KEY}"
+    parameters: {temperature: "${X}", max_output_tokens: "${N}"}
+    limits: {timeout: "${T}"}
+    system: "${ESCAPED}"
+    output:
+      schema:
+        type: object
+        properties:
+          p:
+            description: "${ABOUT}"
+            title: "${N}"
+            maximum: ${N}
+    guard: {tool: {name: g, expr: "tool != '${BATON_TEST_QUOTE}'"}}
+mcp:
+  s: {url: "${URL}mcp", headers: {A: "${N}"}, required: "${YES}", timeout: "${T}"}
+workflows:
+  w: {description: "${N}", nodes: {n: {agent: echo, when: "query != '${BATON_TEST_QUOTE}'", input: {"a": "${BATON_TEST_QUOTE}"}}}}
+`), config(env), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := 0.5
+	for _, p := range set.Plugins() {
+		switch p := p.(type) {
+		case *box:
+			want := declared.Server{Name: "s", URL: "http://127.0.0.1:1/mcp", Headers: map[string]string{"A": "7"}, Required: true, Timeout: 90 * time.Second}
+			if diff := cmp.Diff(want, p.server); diff != "" {
+				t.Error(diff)
+			}
+		case *made:
+			a := p.agent
+			if a.Provider != "ollama" || a.APIKey != env["KEY"] || *a.Parameters.Temperature != half || a.Parameters.MaxOutputTokens != 7 || a.Limits.Timeout != 90*time.Second || a.System != "$${N}" {
+				t.Errorf("got %+v", a)
+			}
+			if want := `{"properties":{"p":{"description":"has \"quotes\"","maximum":7,"title":"7"}},"type":"object"}`; string(a.Output.Schema) != want {
+				t.Errorf("got %s, want %s", a.Output.Schema, want)
+			}
+		case plugins.Workflow:
+			n := p.Nodes[0]
+			if p.Description != "7" || n.When != "query != '${BATON_TEST_QUOTE}'" || n.Input != `{"a": (${BATON_TEST_QUOTE}`+"\n)}" {
+				t.Errorf("got %+v", p)
 			}
 		}
 	}

@@ -14,6 +14,8 @@ type Error struct {
 	Column  int    `json:"column"`         // from 1, 0 for the file as a whole
 	Path    string `json:"path,omitempty"` // of the value, such as agents.researcher.tools
 	Message string `json:"message"`
+
+	plain bool // the message has nothing but the file's own text
 }
 
 // Error returns file:line:column, the path and the message.

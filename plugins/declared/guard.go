@@ -25,7 +25,7 @@ func (c *checker) guards(at string, a *Agent) {
 			case g.Tool != "" && !c.tools[g.Tool]:
 				c.nodeTool(at+".tool", g.Tool)
 			case g.Expr != "":
-				if _, err := graph.Guard(g.Expr); err != nil {
+				if _, err := graph.Guard(string(g.Expr)); err != nil {
 					text, _, _ := strings.Cut(err.Error(), "\n")
 					c.r.errorf(at+".expr", "%s", text)
 				}
@@ -44,9 +44,9 @@ func (c *checker) guards(at string, a *Agent) {
 func (gs Guards) Plugins() plugins.Guards {
 	of := func(list []*Guard) (all []plugins.Guard) {
 		for _, g := range list {
-			guard := plugins.Guard{Name: g.Name, Agent: g.Agent, Tool: g.Tool, Rule: g.Expr, Timeout: g.Timeout}
+			guard := plugins.Guard{Name: g.Name, Agent: g.Agent, Tool: g.Tool, Rule: string(g.Expr), Timeout: g.Timeout}
 			if g.Expr != "" {
-				guard.Check, _ = graph.Guard(g.Expr) // it was checked
+				guard.Check, _ = graph.Guard(string(g.Expr)) // it was checked
 			}
 			all = append(all, guard)
 		}

@@ -18,7 +18,7 @@ const maxSchema = 256 << 10
 // output decodes the form of an answer: a word, or a mapping with a schema, which is a mapping or the name of a file.
 func (r *reader) output(path string, n *yaml.Node) *Output {
 	if n.Kind == yaml.ScalarNode {
-		switch word := r.text(path, n); word {
+		switch word := r.expand(path, r.text(path, n)); word {
 		case "text":
 			return nil
 		case "structured":
@@ -56,12 +56,12 @@ func (r *reader) output(path string, n *yaml.Node) *Output {
 func (r *reader) schema(path string, n *yaml.Node) (json.RawMessage, error) {
 	if n.Kind != yaml.ScalarNode {
 		var doc any
-		if err := n.Decode(&doc); err != nil {
+		if err := r.resolved(path, n).Decode(&doc); err != nil {
 			return nil, err
 		}
 		return json.Marshal(doc)
 	}
-	f, err := os.Open(r.text(path, n))
+	f, err := os.Open(r.expand(path, r.text(path, n)))
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +71,30 @@ func (r *reader) schema(path string, n *yaml.Node) (json.RawMessage, error) {
 		err = fmt.Errorf("a schema may have %d bytes", maxSchema)
 	}
 	return raw, err
+}
+
+// resolved returns a copy of n without variables in its values.
+func (r *reader) resolved(path string, n *yaml.Node) *yaml.Node {
+	if n = r.visit(path, n); n == nil {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+	}
+	if n.Kind == yaml.ScalarNode {
+		v := r.value(path, n)
+		if n.Style != 0 { // in quotes
+			v.Tag = n.Tag
+		}
+		return v
+	}
+	all := *n
+	all.Content = make([]*yaml.Node, len(n.Content))
+	for i, part := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 {
+			all.Content[i] = part
+			continue
+		}
+		all.Content[i] = r.resolved(path, part)
+	}
+	return &all
 }
 
 // checkOutput checks the schema of answers.

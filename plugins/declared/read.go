@@ -1,10 +1,8 @@
 package declared
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -24,12 +22,13 @@ const (
 
 // reader fills structs from a file and records the positions of values.
 type reader struct {
-	file    string
-	getenv  func(string) (string, bool)
-	at      map[string]*yaml.Node // by path: texts by their value, others by their key
-	secrets map[string]string     // values of variables with their names in the file
-	left    int                   // remaining nodes
-	errs    Errors
+	file      string
+	getenv    func(string) (string, bool)
+	at        map[string]*yaml.Node // by path: texts by their value, others by their key
+	variables []string              // the variables whose values are in the declarations, as written
+	asWritten bool                  // variables stand for themselves
+	left      int                   // remaining nodes
+	errs      Errors
 }
 
 // open returns the root of the file, nil if it is empty.
@@ -59,19 +58,56 @@ func (r *reader) errorf(path, format string, args ...any) {
 			break
 		}
 	}
-	e.Message = r.redacted(e.Message)
 	r.errs = append(r.errs, e)
 }
 
-// redacted removes values of variables from text, longest first, so that no rest of a longer one remains.
-func (r *reader) redacted(text string) string {
-	longest := func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) }
-	for _, value := range slices.SortedFunc(maps.Keys(r.secrets), longest) {
-		if len(value) > 3 { // shorter values are not secrets
-			text = strings.ReplaceAll(text, value, r.secrets[value])
-		}
+// expand replaces the variables in a value.
+func (r *reader) expand(path, text string) string {
+	if r.asWritten {
+		return text
 	}
-	return text
+	expanded, err := document.Expand(text, func(name string) (string, bool) {
+		r.variables = append(r.variables, "${"+name+"}")
+		return r.getenv(name)
+	})
+	if err != nil {
+		r.errorf(path, "%s", err)
+		r.errs[len(r.errs)-1].plain = true
+	}
+	return expanded
+}
+
+// value returns a scalar without variables, of the type of its text.
+func (r *reader) value(path string, n *yaml.Node) *yaml.Node {
+	if n.Kind != yaml.ScalarNode || !document.HasVariable(n.Value) {
+		return n
+	}
+	v := &yaml.Node{Kind: yaml.ScalarNode, Value: r.expand(path, n.Value), Line: n.Line, Column: n.Column}
+	v.Tag = v.ShortTag()
+	return v
+}
+
+// written returns the errors of r with the messages that they have while variables stand for themselves: a message that is made of
+// values could show parts of them. An error that needs the values names the variables.
+func (r *reader) written(other Errors) Errors {
+	if len(r.variables) == 0 {
+		return r.errs
+	}
+	slices.Sort(r.variables)
+	names := strings.Join(slices.Compact(r.variables), ", ")
+	for _, e := range r.errs {
+		if e.plain {
+			continue
+		}
+		i := slices.IndexFunc(other, func(o *Error) bool { return o.Path == e.Path && o.Line == e.Line && o.Column == e.Column })
+		if i < 0 {
+			e.Message = "is not valid with the values of the file's variables, " + names
+			continue
+		}
+		e.Message = other[i].Message
+		other = slices.Delete(other, i, i+1)
+	}
+	return r.errs
 }
 
 // wrong reports whether a value at one of the paths has an error, to suppress errors that follow from it.
@@ -98,8 +134,17 @@ func (r *reader) read(path string, n *yaml.Node, v reflect.Value) {
 		*custom = r.approval(path, n)
 		return
 	}
+	if v.Kind() == reflect.Int64 || v.Kind() == reflect.Int || v.Kind() == reflect.Float64 || v.Kind() == reflect.Bool {
+		if n = r.value(path, n); r.wrong(path) {
+			return
+		}
+	}
 	if v.Type() == reflect.TypeFor[time.Duration]() {
 		v.SetInt(int64(r.duration(path, n)))
+		return
+	}
+	if v.Type() == reflect.TypeFor[Expression]() { // its variables are resolved after it is parsed
+		v.SetString(r.text(path, n))
 		return
 	}
 	switch v.Kind() {
@@ -113,7 +158,7 @@ func (r *reader) read(path string, n *yaml.Node, v reflect.Value) {
 	case reflect.Slice:
 		r.list(path, n, v)
 	case reflect.String:
-		v.SetString(r.text(path, n))
+		v.SetString(r.expand(path, r.text(path, n)))
 	case reflect.Int:
 		v.SetInt(int64(r.count(path, n)))
 	case reflect.Float64:
@@ -170,6 +215,10 @@ func (r *reader) pairs(path string, n *yaml.Node, f func(name, path string, val 
 			continue
 		}
 		seen[key.Value] = true
+		if document.HasVariable(key.Value) {
+			r.errs = append(r.errs, &Error{File: r.file, Line: key.Line, Column: key.Column, Path: at, Message: document.ErrVariableKey.Error()})
+			return
+		}
 		if r.at[at] = key; val.Kind == yaml.ScalarNode && val.Tag != "!!null" {
 			r.at[at] = val
 		}
@@ -196,6 +245,9 @@ func (r *reader) members(path string, n *yaml.Node, v reflect.Value) {
 			}
 			r.unknown(at, name, names)
 			return
+		}
+		if fields[i].enum != nil {
+			val = r.value(at, val)
 		}
 		if allowed := fields[i].enum; allowed != nil && val.Kind == yaml.ScalarNode && val.Tag != "!!null" && !slices.Contains(allowed, val.Value) {
 			r.errorf(at, "want %s, got %q%s", strings.Join(allowed, " or "), val.Value, document.Hint(val.Value, allowed))
@@ -250,7 +302,7 @@ func (r *reader) entries(path string, n *yaml.Node, v reflect.Value) {
 			e.Set(reflect.New(elem.Elem())) // also if the value is null
 			r.read(at, val, e.Elem())
 		} else if val = r.visit(at, val); val != nil {
-			e.SetString(r.scalar(at, val))
+			e.SetString(r.expand(at, r.scalar(at, val)))
 		}
 		v.SetMapIndex(reflect.ValueOf(name), e)
 	})
@@ -294,17 +346,13 @@ func (r *reader) text(path string, n *yaml.Node) string {
 	return r.scalar(path, n)
 }
 
-// scalar decodes any scalar as text and expands variables.
+// scalar decodes any scalar as text.
 func (r *reader) scalar(path string, n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		r.errorf(path, "want a text")
 		return ""
 	}
-	text, err := r.expand(n.Value)
-	if err != nil {
-		r.errorf(path, "%s", err)
-	}
-	return text
+	return n.Value
 }
 
 func (r *reader) duration(path string, n *yaml.Node) time.Duration {

@@ -86,7 +86,7 @@ type Guard struct {
 	Name    string        `yaml:"name" doc:"Its name in events, default that of the agent or tool."`
 	Agent   string        `yaml:"agent" doc:"The agent to ask; it answers with a verdict as JSON."`
 	Tool    string        `yaml:"tool" doc:"The tool to call; its result is a verdict as JSON."`
-	Expr    string        `yaml:"expr" doc:"An expression over input, tool, args, output, result, user and project: true, false, the reason of a refusal, or a verdict."`
+	Expr    Expression    `yaml:"expr" doc:"An expression over input, tool, args, output, result, user and project: true, false, the reason of a refusal, or a verdict."`
 	Timeout time.Duration `yaml:"timeout" doc:"Time limit of one verdict, after which the guard refuses; default 1m."`
 }
 
@@ -201,7 +201,7 @@ type Node struct {
 	Agent    string        `yaml:"agent" doc:"The agent to run."`
 	Tool     string        `yaml:"tool" doc:"The tool to call."`
 	Needs    []string      `yaml:"needs" doc:"Nodes that must end first."`
-	When     string        `yaml:"when" doc:"An expression; the node is skipped unless it is true."`
+	When     Expression    `yaml:"when" doc:"An expression; the node is skipped unless it is true."`
 	Input    *Input        `yaml:"input" doc:"An expression, or a mapping of expressions: an agent's query or a tool's arguments."`
 	Retry    int           `yaml:"retry" doc:"Maximum number of retries after a retryable failure."`
 	Timeout  time.Duration `yaml:"timeout" doc:"Time limit of one execution, default timeouts.step."`
@@ -215,7 +215,7 @@ type Approval struct{ Approver }
 type Approver struct {
 	By      string        `yaml:"by" enum:"user,operator,admin" doc:"The lowest role that may approve, default user: the run's user too."`
 	Not     string        `yaml:"not" enum:"requester" doc:"requester: not the user who has started the run. It needs by: operator or admin, and has no effect without accounts."`
-	Message string        `yaml:"message" doc:"An expression for the question, default one with the name."`
+	Message Expression    `yaml:"message" doc:"An expression for the question, default one with the name."`
 	Expires time.Duration `yaml:"expires" doc:"How long the approval stays open, default timeouts.approval."`
 	Edit    *bool         `yaml:"edit" doc:"false: the arguments may not be edited, default true."`
 }
@@ -225,8 +225,11 @@ func (a *Approver) Plugins() (p plugins.Approver) {
 	if a == nil {
 		return p
 	}
-	return plugins.Approver{By: a.By, NotRequester: a.Not != "", Message: a.Message, Expires: a.Expires, NoEdit: a.Edit != nil && !*a.Edit}
+	return plugins.Approver{By: a.By, NotRequester: a.Not != "", Message: string(a.Message), Expires: a.Expires, NoEdit: a.Edit != nil && !*a.Edit}
 }
+
+// Expression is an expression as it is written. Its variables are constants of it.
+type Expression string
 
 // Input is an expression, or a mapping or list of expressions.
 type Input struct {

@@ -35,7 +35,7 @@ func (c *checker) workflow(at, name string, w *Workflow) {
 		c.approver(p+".approval", n.approver())
 		sound = sound && len(c.r.errs) == before
 		flow.Nodes = append(flow.Nodes, plugins.Node{
-			ID: id, Agent: n.Agent, Tool: n.Tool, Needs: n.Needs, When: n.When, Input: n.Input.expression(),
+			ID: id, Agent: n.Agent, Tool: n.Tool, Needs: n.Needs, When: string(n.When), Input: n.Input.expression(),
 			Timeout: n.Timeout, Retry: plugins.Retry{Retries: n.Retry}, Approval: n.Approval != nil, Approver: n.approver().Plugins(),
 		})
 	}
@@ -148,11 +148,11 @@ func (w *Workflow) wayBack(id string) []string {
 // expressions checks a node's expressions against the names that they can use.
 func (c *checker) expressions(at string, names graph.Names, n *Node, ids []string) {
 	if a := n.approver(); a != nil && a.Message != "" {
-		if err := names.CheckInput(a.Message); err != nil {
+		if err := names.CheckInput(string(a.Message)); err != nil {
 			c.r.errorf(at+".approval.message", "%s", err)
 		}
 	}
-	if err := names.CheckWhen(n.When); err != nil {
+	if err := names.CheckWhen(string(n.When)); err != nil {
 		c.r.errorf(at+".when", "%s", expressionError(err, ids))
 	}
 	if n.Input == nil {
