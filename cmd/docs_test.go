@@ -43,6 +43,9 @@ func TestDocs_ExamplesHaveNoErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
+	if err := os.Mkdir("notes", 0o700); err != nil { // a context directory
+		t.Fatal(err)
+	}
 	for _, name := range []string{"OPENAI_API_KEY", "WRITER_TOKEN", "DOCS_TOKEN", "FILES_TOKEN"} {
 		t.Setenv(name, "secret")
 	}
