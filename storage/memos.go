@@ -69,16 +69,17 @@ WHERE run_key = ?::bigint AND interrupt_id = ?::text`
 UPDATE interrupts SET status = CASE status WHEN 'open' THEN 'cancelled' ELSE 'resolved' END
 WHERE run_key = ?::bigint AND status IN ('open', 'answered')`
 
-	selectAsked = `
-SELECT r.thread_key, i.run_key, i.interrupt_id, i.step, i.place, i.frontend, i.status,
-	i.status IN ('answered', 'resolved') AND i.payload IS NULL, i.created_at, i.key
-FROM interrupts i JOIN runs r ON r.key = i.run_key`
+	askedColumns = `r.thread_key, i.run_key, i.interrupt_id, i.step, i.place, i.frontend, i.status,
+	i.status IN ('answered', 'resolved') AND i.payload IS NULL, i.created_at, i.key`
 
-	selectAskedOfRuns = selectAsked + `
-WHERE i.run_key = ANY (?)`
+	selectAskedOfRuns = `
+SELECT ` + askedColumns + ` FROM interrupts i JOIN runs r ON r.key = i.run_key WHERE i.run_key = ANY (?)`
 
-	selectAskedByID = selectAsked + `
-WHERE i.interrupt_id = ANY (?)`
+	selectAskedByID = `
+SELECT ` + askedColumns + `
+FROM ` + unnestIDs + `
+CROSS JOIN threads t CROSS JOIN interrupts i CROSS JOIN runs r
+WHERE t.key = asked.thread_key AND i.project_id = t.project_id AND i.interrupt_id = asked.id AND r.key = i.run_key`
 
 	selectInterrupts = `
 SELECT ` + interruptColumns + ` FROM interrupts WHERE run_key = ? ORDER BY created_at, key LIMIT ?`

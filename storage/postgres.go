@@ -166,7 +166,7 @@ func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(),
 
 // guards are the constraints that only a concurrent write of another instance can violate. Decisions ensure the others.
 var guards = []string{
-	"threads_project_id_user_id_thread_id_key", "threads_conversation_id_key", "run_names_pkey", "runs_open",
+	"threads_project_id_user_id_thread_id_key", "threads_project_id_conversation_id_key", "run_names_pkey", "runs_open",
 	"idempotency_keys_pkey", "messages_thread_key_message_id_key",
 }
 

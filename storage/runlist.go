@@ -47,13 +47,16 @@ ORDER BY sized.at DESC, sized_key DESC`
 	countSome  = `SELECT count(*) FROM (`
 	asCounted  = `) AS counted`
 
-	// The keys of runs by terms, and of runs by a name.
-	keysByTerms = `SELECT run_terms.run_key AS key, 0 AS at FROM run_terms WHERE run_terms.terms @@ ?`
-	keysByName  = `SELECT run_names.run_key AS key, 0 AS at FROM run_names WHERE run_names.project_id = ? AND run_names.name = ?`
-	belowTerms  = ` AND run_terms.run_key < ?`
-	belowName   = ` AND run_names.run_key < ?`
-	byTerms     = ` ORDER BY run_terms.run_key DESC LIMIT ?`
-	ofName      = ` ORDER BY run_names.run_key DESC LIMIT ?`
+	// The keys of runs by terms, and of runs by a name. PostgreSQL is to look for the terms, among those of the scope alone, and not to
+	// test the latest runs of all projects.
+	keysByTerms = `SELECT run_terms.run_key AS key, 0 AS at
+FROM (SELECT run_key FROM run_terms WHERE run_terms.terms @@ ? OFFSET 0) AS run_terms WHERE TRUE`
+	keysByName = `SELECT run_names.run_key AS key, 0 AS at FROM run_names WHERE run_names.project_id = ? AND run_names.name = ?`
+	nameOfUser = ` AND run_names.user_id = ?`
+	belowTerms = ` AND run_terms.run_key < ?`
+	belowName  = ` AND run_names.run_key < ?`
+	byTerms    = ` ORDER BY run_terms.run_key DESC LIMIT ?`
+	ofName     = ` ORDER BY run_names.run_key DESC LIMIT ?`
 
 	// hasFacts requires tags and metadata of a run with a name.
 	hasFacts = ` AND EXISTS (SELECT 1 FROM run_terms WHERE run_terms.run_key = run_names.run_key AND run_terms.terms @@ ?)`
@@ -62,24 +65,11 @@ ORDER BY sized.at DESC, sized_key DESC`
 	keysAmong = `SELECT run_terms.run_key AS key, 0 AS at
 FROM (SELECT run_key, terms FROM run_terms WHERE run_terms.run_key = ANY (?) OFFSET 0) AS run_terms WHERE run_terms.terms @@ ?`
 
-	// PostgreSQL's index finds all runs with the terms at once. So the first runs of the list are tested one by one until the page is
-	// full, and the index is asked only if it is not full after as many.
-	testedRuns = `tested AS (SELECT run_key, terms FROM run_terms WHERE TRUE`
-	keysOfSome = `), first AS (SELECT run_terms.run_key FROM tested AS run_terms WHERE run_terms.terms @@ ?`
-	keysBehind = ` LIMIT ?)
-SELECT run_key AS key, 0 AS at FROM first
-UNION ALL SELECT * FROM (SELECT run_terms.run_key AS key, 0 AS at FROM (SELECT run_key FROM run_terms WHERE run_terms.terms @@ ?
-	AND (SELECT count(*) FROM first) < ? AND (SELECT count(*) FROM tested) = ? OFFSET 0) AS run_terms
-WHERE run_terms.run_key < (SELECT min(run_key) FROM tested)`
-
 	// The keys of the runs of a time: keys and times can disagree after a clock was set back. The sums keep the databases from looking
 	// for the least and the greatest key in the primary key's index.
-	keysOfTime = `span AS (SELECT min(key + 0) AS since, max(key + 0) AS until FROM runs WHERE project_id = ? AND created_at >= ? AND created_at < ?)`
+	keysOfTime = `WITH span AS (SELECT min(key + 0) AS since, max(key + 0) AS until FROM runs`
 	inSpan     = ` AND run_terms.run_key >= (SELECT since FROM span) AND run_terms.run_key <= (SELECT until FROM span)`
 )
-
-// maxTested is how many runs PostgreSQL tests for terms one by one.
-const maxTested = 1000
 
 // statement builds the text of a statement with its parameters.
 type statement struct {
@@ -93,7 +83,7 @@ func (s *statement) add(text string, args ...any) {
 }
 
 // oldestFirst reverses the order of a list of runs.
-var oldestFirst = strings.NewReplacer(" DESC", " ASC", "(created_at, key) <", "(created_at, key) >", "key < ?", "key > ?", "run_key < (SELECT min(", "run_key > (SELECT max(")
+var oldestFirst = strings.NewReplacer(" DESC", " ASC", "(created_at, key) <", "(created_at, key) >", "key < ?", "key > ?")
 
 // text returns the statement for a list in the order of f.
 func (s *statement) text(f *data.RunFilter) string {
@@ -151,17 +141,22 @@ func (r reader) runs(ctx context.Context, f *data.RunFilter) (data.Page[data.Run
 	return counted(ctx, r.q, p, count.text(f), count.args...)
 }
 
-// indexedPart returns the part of a filter that an index serves, and whether the filter has other parts: the thread, else the statuses
-// unless most runs may have one of them, else the user, the agent or workflow, or the statuses.
+// statuses are all that a run may have. An index has the runs of a user by their statuses.
+var statuses = []data.Status{data.Queued, data.Running, data.Waiting, data.Completed, data.Failed, data.Cancelled}
+
+// indexedPart returns the part of a filter that an index serves, and whether the filter has other parts: the thread, else the user with the
+// statuses, else the statuses unless most runs may have one of them, else the agent or workflow, or the statuses.
 func indexedPart(f *data.RunFilter) (part data.RunFilter, rest bool) {
 	part = data.RunFilter{Project: f.Project, Since: f.Since, Until: f.Until}
 	switch {
 	case f.ThreadKey != 0:
 		part = data.RunFilter{Project: f.Project, ThreadKey: f.ThreadKey}
+	case f.User != "":
+		if part.User, part.Statuses = f.User, f.Statuses; len(f.Statuses) == 0 {
+			part.Statuses = statuses
+		}
 	case byFewStatuses(f):
 		part.Statuses = f.Statuses
-	case f.User != "":
-		part.User = f.User
 	case f.Agent != "" || f.WorkflowID != "":
 		part.Agent, part.WorkflowID = f.Agent, f.WorkflowID
 	default:
@@ -223,6 +218,9 @@ func (d *dialect) keysByTerms(s *statement, f *data.RunFilter, by search, after 
 	}
 	if f.Text != "" {
 		s.add(`SELECT * FROM (`+keysByName, f.Project, f.Text)
+		if f.User != "" {
+			s.add(nameOfUser, f.User)
+		}
 		fitting(s, f, `run_names.run_key`)
 		if by.facts != "" {
 			s.add(hasFacts, by.facts)
@@ -234,38 +232,22 @@ func (d *dialect) keysByTerms(s *statement, f *data.RunFilter, by search, after 
 
 // keysBySearch selects the next keys of the runs that a search finds.
 func (d *dialect) keysBySearch(s *statement, f *data.RunFilter, by search, after []any, limit int) {
-	with, span := `WITH `, ``
-	if by.among == nil && !f.Since.IsZero() {
-		until := endOfTime
-		if !f.Until.IsZero() {
-			until = f.Until
-		}
-		s.add(with+keysOfTime, f.Project, ms(f.Since), ms(until))
-		with, span = `, `, inSpan
+	span := ``
+	if by.among == nil && f.User == "" && !f.Since.IsZero() { // a user has few
+		where, args := filterRuns(&data.RunFilter{Project: f.Project, Since: f.Since, Until: f.Until})
+		s.add(keysOfTime+where+`) `, args...)
+		span = inSpan
 	}
-	fits := func() {
-		if len(f.Statuses) > 0 || f.Agent != "" || !f.Since.IsZero() || !f.Until.IsZero() { // of which there are no terms
-			fitting(s, f, `run_terms.run_key`)
-		}
+	if by.among != nil {
+		s.add(keysAmong, d.list(by.among), by.terms)
+	} else {
+		s.add(keysByTerms, by.terms)
 	}
-	switch {
-	case by.among != nil:
-		s.add(` `+keysAmong, d.list(by.among), by.terms)
-		s.add(belowTerms, after...)
-	case d.lazyTerms:
-		s.add(` `+keysByTerms, by.terms)
-		s.add(belowTerms+span, after...)
-	default:
-		s.add(with+testedRuns+belowTerms+span+byTerms, append(slices.Clip(after), maxTested)...)
-		s.add(keysOfSome, by.terms)
-		fits()
-		s.add(keysBehind+span, limit, by.terms, limit, maxTested)
+	s.add(belowTerms+span, after...)
+	if len(f.Statuses) > 0 || f.Agent != "" || !f.Since.IsZero() || !f.Until.IsZero() { // of which there are no terms
+		fitting(s, f, `run_terms.run_key`)
 	}
-	fits()
 	s.add(byTerms, limit)
-	if by.among == nil && !d.lazyTerms {
-		s.add(`) AS plain`)
-	}
 }
 
 // fitting requires of the run with a key what f says of its columns.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/batonrun/baton/runtime/data"
+	"github.com/batonrun/baton/runtime/terms"
 	"github.com/batonrun/baton/storage/storagetest"
 )
 
@@ -37,7 +38,7 @@ func TestRuns_BySeveralColumns(t *testing.T) {
 				{data.RunFilter{User: "rare", Statuses: []data.Status{data.Failed}, Oldest: true}, []int64{1000, 2000, 3000}, 7},
 				{data.RunFilter{User: "rare", Statuses: []data.Status{data.Failed, data.Completed}, Agent: "a1"}, []int64{6000}, 1},
 				{data.RunFilter{ThreadKey: 2, Since: time.UnixMilli(12_000), Until: time.UnixMilli(15_000)}, []int64{14, 13, 12}, 3},
-				// By terms: all behind the runs that PostgreSQL tests one by one, and on both sides of their end; few terms with a beginning, and many.
+				// By terms: few with a beginning, and many.
 				{data.RunFilter{Text: "number 77"}, []int64{779, 778, 777}, 11},
 				{data.RunFilter{Text: "r69"}, []int64{6999, 6998, 6997}, 111},
 				{data.RunFilter{Text: "r69", Oldest: true}, []int64{69, 690, 691}, 111},
@@ -108,6 +109,7 @@ func TestSearchFor_NamesWhatIsFew(t *testing.T) {
 	db := openForPlans(t, "sqlite:"+filepath.Join(t.TempDir(), "baton.db"))
 	fillRuns(t, db, 400)
 	fillTerms(t, db)
+	scope := strings.TrimSuffix(terms.Of(&data.Run{RunHead: data.RunHead{Project: "p"}})[0], "#")
 	for _, test := range []struct {
 		text, want string
 		statuses   []data.Status
@@ -119,7 +121,7 @@ func TestSearchFor_NamesWhatIsFew(t *testing.T) {
 		{"nothing", `"nothing"*`, []data.Status{data.Failed}, []int64{400, 300, 200, 100}},
 	} {
 		by, err := db.searchFor(t.Context(), &data.RunFilter{Project: "p", Text: test.text, Statuses: test.statuses})
-		if err != nil || !strings.HasSuffix(by.terms, " AND "+test.want) || !slices.Equal(by.among, test.among) {
+		if err != nil || strings.ReplaceAll(by.terms, scope, "") != test.want || !slices.Equal(by.among, test.among) {
 			t.Errorf("%q searches for %s among %v, %v", test.text, by.terms, by.among, err)
 		}
 	}

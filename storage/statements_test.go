@@ -37,7 +37,7 @@ var (
 	templates = []string{"partitionHasUnsealed"}
 	// These become whole with a filter.
 	needFilter = []string{
-		"setHead", "selectRun", "impliedColumns", "subjectColumns", "openInOrder", "listRuns", "countSome", "keysByTime", "keysByKey", "keysByTerms", "keysByName", "keysAmong", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "selectThreadHead", "selectWholeThread", "selectAsked", "endedColumns", "callColumns", "listQuestions", "countQuestions",
+		"setHead", "selectRun", "runColumns", "impliedColumns", "subjectColumns", "openInOrder", "listRuns", "countSome", "keysByTime", "keysByKey", "keysByTerms", "keysByName", "keysOfTime", "keysAmong", "listAudit", "countAudit", "lookAtThreads", "listedColumns", "selectThreadHead", "selectWholeThread", "endedColumns", "callColumns", "listQuestions", "countQuestions",
 	}
 	// This reads a table of SQLite's.
 	onlySQLite = []string{"selectLastKey", "giveKeys", "selectSQLiteVersion", "selectListedThreads", "selectBegun", "selectForeign"}
@@ -48,6 +48,54 @@ var mayScan = []string{
 	"selectVersion", "selectOldest", "selectForeign", "selectInstances", "selectPartitions", "hasStray", "deleteStray", "partitionHasUnsealed", "deleteInstances", "deleteServers", "selectServers", "deleteTies", "deleteReservedOfEnded", "endSessions", "leaveDuties", "selectIdentity", "selectSnapshots",
 	"selectLastKey", "selectEndedOfProject", "selectCallsOfProject",
 	"selectRecorded", // SQLite's word for reading a subquery's rows
+}
+
+// beginnings are the columns that an index which serves a request begins with: the caller's project, or the key of a row that was found for
+// the caller. Other tenants' data then has no part in how long a request takes.
+var beginnings = []string{"project_id", "thread_key", "run_key", "attachment_key", "key", "rowid"}
+
+// unshared are the other columns that an index may begin with: its rows are of servers and their duties, or what it is asked for is secret,
+// or a hash of what only its owner has.
+var unshared = []string{
+	"id", "instance", "owner_instance", "name", "purpose", "datname", "oid", "inhparent", // servers, their credentials, the database's own tables
+	"scope", "blob", "piece",
+	"status", "state", "step", "day", "at", "since", "created_at", "expires_at", "revoked_at", "used_at", "grace_ends", "committed_at", // duties
+}
+
+// unboundSQLite returns the lines of a plan that look into an index by something else than beginnings.
+func unboundSQLite(plan []string) (lines []string) {
+	for _, line := range plan {
+		_, step, _ := strings.Cut(line, " ")
+		if _, cond, ok := strings.Cut(step, "INDEX"); ok && strings.HasPrefix(step, "SEARCH ") && !strings.Contains(step, "AUTOMATIC") && !strings.Contains(step, "VIRTUAL TABLE") {
+			_, cond, _ = strings.Cut(cond, "(")
+			cond = strings.TrimPrefix(cond, "(") // of a row
+			if column := cond[:max(0, strings.IndexAny(cond, "=<>,)"))]; !slices.Contains(slices.Concat(beginnings, unshared), column) {
+				lines = append(lines, step)
+			}
+		}
+	}
+	return lines
+}
+
+// looksUp is the condition with which PostgreSQL looks into an index.
+var looksUp = regexp.MustCompile(`Index Cond: .*`)
+
+// begun finds one of beginnings or unshared in it.
+var begun = regexp.MustCompile(`\b(project_id|thread_key|run_key|attachment_key|key)\b|terms @@|Index Cond: \(+(` + strings.Join(unshared, "|") + `)\b`)
+
+// unboundPostgres is unboundSQLite for PostgreSQL. All terms begin with their scope: see package terms.
+func unboundPostgres(plan string) (lines []string) {
+	for _, line := range looksUp.FindAllString(plan, -1) {
+		if !begun.MatchString(line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// listsUser reports whether a statement lists what a user has. The audit is for admins.
+func listsUser(name string) bool {
+	return !strings.Contains(name, "audit") && (strings.Contains(name, " of a user") || strings.Contains(name, "runs of user") || strings.Contains(name, ", user"))
 }
 
 // TestStatementsUseIndexes prepares and plans every statement of the package on both databases. A table that
@@ -102,8 +150,14 @@ func TestStatementsUseIndexes(t *testing.T) {
 			if strings.Contains(query, sizedFirst) && slices.Contains(plan, "0 USE TEMP B-TREE FOR ORDER BY") {
 				t.Errorf("%s has all of a page in memory, to sort it:\n%s", name, strings.Join(plan, "\n"))
 			}
+			if lines := unboundSQLite(plan); len(lines) > 0 {
+				t.Errorf("%s looks into all tenants' rows:\n%s", name, strings.Join(lines, "\n"))
+			}
 			for _, line := range plan {
 				_, step, _ := strings.Cut(line, " ")
+				if listsUser(name) && strings.Contains(step, "(project_id=?") && !strings.Contains(step, "user_id=?") && !strings.Contains(step, "name=?") {
+					t.Errorf("%s looks into all users' rows:\n%s", name, step)
+				}
 				if strings.HasSuffix(name, "runs of thread") && strings.HasPrefix(step, "SEARCH runs ") &&
 					!strings.Contains(line, "runs_thread") {
 					t.Errorf("%s reads a whole project:\n%s", name, line)
@@ -135,6 +189,14 @@ func TestStatementsUseIndexes(t *testing.T) {
 			plan := planPostgres(t, db, name, db.d.statement(query, plain))
 			if readsAllPostgres(plan) && !slices.Contains(mayScan, name) {
 				t.Errorf("%s reads a whole table:\n%s\n%s", name, query, plan)
+			}
+			if lines := unboundPostgres(plan); len(lines) > 0 {
+				t.Errorf("%s looks into all tenants' rows:\n%s", name, strings.Join(lines, "\n"))
+			}
+			for _, line := range looksUp.FindAllString(plan, -1) {
+				if listsUser(name) && strings.Contains(line, "project_id") && !strings.Contains(line, "user_id") && !strings.Contains(line, "name") {
+					t.Errorf("%s looks into all users' rows:\n%s", name, line)
+				}
 			}
 		}
 	})
@@ -320,6 +382,7 @@ func searchedRuns(d *dialect) map[string]string {
 	list := runStatements(d, search{terms: "t"}, map[string]data.RunFilter{
 		"text": {Text: "t"}, "text, oldest first": {Text: "t", Oldest: true}, "text since": {Text: "t", Since: time.Now()},
 		"tags": {Tags: []string{"a", "b"}}, "text, user and statuses": {Text: "t", User: "u", Statuses: []data.Status{"a", "b"}},
+		"text, user and time": {Text: "t", User: "u", Since: time.Now()},
 	})
 	maps.Copy(list, runStatements(d, search{terms: "t", among: []int64{1}}, map[string]data.RunFilter{
 		"text among few": {Text: "t", Statuses: []data.Status{"a"}}, "text among few since": {Text: "t", Since: time.Now(), Statuses: []data.Status{"a"}, Oldest: true},

@@ -34,7 +34,7 @@ ON CONFLICT (run_key) DO UPDATE SET terms = excluded.terms`
 	deleteTerms = `
 DELETE FROM run_terms WHERE run_terms.run_key = ANY (?)`
 
-	// selectBegun reads the terms between two on SQLite, with a look into the index for each: run_words has a row for each run of a term.
+	// selectBegun reads the terms between two, which are of one scope (see terms.Of), on SQLite, with a look into the index for each: run_words has a row for each run of a term.
 	selectBegun = `
 WITH RECURSIVE begun (term) AS (
 	SELECT (SELECT term FROM run_words WHERE term >= ? AND term <= ? LIMIT 1)

@@ -167,7 +167,9 @@ func (vs *views) readAsked(asks []data.Ask) error {
 	}
 	for i := range asks {
 		for _, id := range asks[i].Interrupts {
-			ids = append(ids, []any{id})
+			if v := vs.of(&asks[i]); v.Exists {
+				ids = append(ids, []any{v.Thread.Key, id})
+			}
 		}
 	}
 	list, err := find(vs.tx, scanAsked, selectAskedOfRuns, runs)

@@ -5,8 +5,8 @@ package terms
 
 import (
 	"crypto/sha256"
+	"encoding/base32"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"iter"
 	"maps"
@@ -30,20 +30,39 @@ const (
 	MaxFact  = 256      // bytes of a tag, and of a member's name or value
 )
 
-// Of returns the terms of a run, each once: of its project, user, workflow, thread and metadata, and of its names, its thread's title,
+// Each term begins with its scope, the project or the user of the run, and a run has its terms in both. So an index of terms has those of
+// a scope beside each other, and a search reads no others: its time says nothing about the words of other tenants.
+
+// projectScope returns what the terms of a project begin with.
+func projectScope(project string) string { return fact("project", project) }
+
+// userScope returns what the terms of a user begin with.
+func userScope(project, user string) string { return fact("user", project, user) }
+
+// Of returns the terms of a run, each once in each scope: of its workflow, thread and metadata, and of its names, its thread's title,
 // its input, its answer and its error.
 func Of(r *data.Run) []string {
+	plain := unscoped(r)
+	list := make([]string, 0, 2*len(plain))
+	for _, scope := range []string{projectScope(r.Project), userScope(r.Project, r.User)} {
+		for _, term := range plain {
+			list = append(list, scope+term)
+		}
+	}
+	return list
+}
+
+func unscoped(r *data.Run) []string {
 	list := newSet()
-	list.add(fact("project", r.Project))
-	list.add(fact("user", r.Project, r.User))
-	list.add(fact("workflow", r.Project, r.WorkflowID))
+	list.add(all)
+	list.add(fact("workflow", r.WorkflowID))
 	list.add(threadFact(r.ThreadKey))
 	tags, members := describedBy(r.Metadata)
 	for _, tag := range tags {
-		list.add(fact("tag", r.Project, tag))
+		list.add(fact("tag", tag))
 	}
 	for name, value := range members {
-		list.add(fact("metadata", r.Project, name, value))
+		list.add(fact("metadata", name, value))
 	}
 	list.addText(r.ID)
 	list.addText(r.ThreadID)
@@ -62,31 +81,39 @@ func Of(r *data.Run) []string {
 // Search has the terms of a search. A run is found if it has each of Whole and, for each of Begun, a term that begins with it.
 type Search struct{ Whole, Begun []string }
 
-// For returns the search of a filter that has a text, tags or metadata. ok is false if the text has no word, so that no run is found.
+// For returns the search of a filter that has a text, tags or metadata, in the scope of its user, or else of its project. ok is false if
+// the text has no word, so that no run is found.
 func For(f *data.RunFilter) (s Search, ok bool) {
-	if f.User != "" {
-		s.Whole = append(s.Whole, fact("user", f.Project, f.User))
-	}
 	for _, name := range []string{f.Agent, f.WorkflowID} { // the runs of an agent are of the workflow of its name
 		if name != "" {
-			s.Whole = append(s.Whole, fact("workflow", f.Project, name))
+			s.Whole = append(s.Whole, fact("workflow", name))
 		}
 	}
 	for _, tag := range f.Tags {
-		s.Whole = append(s.Whole, fact("tag", f.Project, tag))
+		s.Whole = append(s.Whole, fact("tag", tag))
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Metadata)) {
-		s.Whole = append(s.Whole, fact("metadata", f.Project, name, f.Metadata[name]))
-	}
-	if len(s.Whole) == 0 { // the others say the project too
-		s.Whole = append(s.Whole, fact("project", f.Project))
+		s.Whole = append(s.Whole, fact("metadata", name, f.Metadata[name]))
 	}
 	if f.ThreadKey != 0 {
 		s.Whole = append(s.Whole, threadFact(f.ThreadKey))
 	}
 	facts := len(s.Whole)
 	s.addText(f.Text)
-	return s, f.Text == "" || len(s.Whole)+len(s.Begun) > facts
+	ok = f.Text == "" || len(s.Whole)+len(s.Begun) > facts
+	if len(s.Whole)+len(s.Begun) == 0 {
+		s.Whole = append(s.Whole, all)
+	}
+	scope := projectScope(f.Project)
+	if f.User != "" {
+		scope = userScope(f.Project, f.User)
+	}
+	for _, list := range [][]string{s.Whole, s.Begun} {
+		for i := range list {
+			list[i] = scope + list[i]
+		}
+	}
+	return s, ok
 }
 
 // addText adds the words of a text. Of the last one, only the beginning may be typed yet.
@@ -237,8 +264,14 @@ func fact(parts ...string) string {
 		text = append(binary.AppendUvarint(text, uint64(len(part))), part...)
 	}
 	sum := sha256.Sum256(text)
-	return "#" + hex.EncodeToString(sum[:10])
+	return "#" + lowerCase.EncodeToString(sum[:10])
 }
+
+// lowerCase encodes 10 bytes as 16 letters and digits. Databases do not tell upper case from lower case in terms.
+var lowerCase = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567")
+
+// all is a term that each run has.
+const all = "#"
 
 func threadFact(key int64) string { return fact("thread", strconv.FormatInt(key, 10)) }
 

@@ -11,12 +11,18 @@ import (
 	"github.com/batonrun/baton/runtime/terms"
 )
 
-// words returns the terms of a run's input.
-func words(text string) []string {
+// words returns the terms of a run's input, without their scope.
+func words(text string) (list []string) {
 	none := terms.Of(&data.Run{})
 	all := terms.Of(&data.Run{InputQuery: text})
-	return all[len(none):]
+	for _, term := range all[len(none)/2 : len(all)/2] {
+		list = append(list, term[scope:])
+	}
+	return list
 }
+
+// scope is how long the beginning of a term is that says whose it is.
+const scope = 17
 
 func TestOf_HasTheWordsOfATextOnce(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
@@ -39,6 +45,43 @@ func TestOf_HasTheWordsOfATextOnce(t *testing.T) {
 	}
 }
 
+// Each term is one of the run's project or of its user, so an index of terms never has those of two tenants beside each other.
+func TestOf_BeginsWithTheScope(t *testing.T) {
+	scopes := func(project, user string) (of []string) {
+		for _, f := range []data.RunFilter{{Project: project}, {Project: project, User: user}} {
+			s, _ := terms.For(&f)
+			of = append(of, s.Whole[0][:scope])
+		}
+		return of
+	}
+	answer := "天気 and more"
+	list := terms.Of(&data.Run{
+		RunHead:  data.RunHead{ID: "run", Project: "p", User: "ann", WorkflowID: "echo", ThreadKey: 7, Error: &agui.OutputError{Code: "c", Message: "m"}},
+		ThreadID: "t", ThreadTitle: "title", InputQuery: "words", OutputSummary: &answer, Metadata: json.RawMessage(`{"tags": ["red"], "env": "prod"}`),
+	})
+	of := scopes("p", "ann")
+	for i, term := range list {
+		if !strings.HasPrefix(term, of[i*2/len(list)]) {
+			t.Errorf("the term %q begins with neither scope of %q", term, of)
+		}
+	}
+	all := slices.Concat(of, scopes("p", "ben")[1:], scopes("q", "ann"))
+	if slices.Sort(all); len(slices.Compact(all)) != 5 {
+		t.Errorf("of two users and two projects the scopes are %q", all)
+	}
+	for _, f := range []data.RunFilter{{Text: "wor"}, {Text: "two wor", Tags: []string{"red"}}, {Text: "天"}, {Agent: "echo", Metadata: map[string]string{"env": "prod"}}, {ThreadKey: 7, Text: "x"}} {
+		for i, user := range []string{"", "ann"} {
+			f.Project, f.User = "p", user
+			s, _ := terms.For(&f)
+			for _, term := range slices.Concat(s.Whole, s.Begun) {
+				if !strings.HasPrefix(term, of[i]) {
+					t.Errorf("%+v searches for %q, outside its scope", f, term)
+				}
+			}
+		}
+	}
+}
+
 func TestOf_IsBounded(t *testing.T) {
 	var text strings.Builder
 	for i := range 10_000 {
@@ -48,7 +91,7 @@ func TestOf_IsBounded(t *testing.T) {
 	metadata, _ := json.Marshal(map[string]any{"tags": slices.Repeat([]string{"a", "b"}, 100), "long": strings.Repeat("x", terms.MaxFact+1)})
 	for what, got := range map[string][]string{
 		"a huge text": words(text.String()), "pairs": words(strings.ReplaceAll(text.String(), " ", "")), "a long text": words(long),
-		"metadata": terms.Of(&data.Run{Metadata: metadata})[len(terms.Of(&data.Run{})):],
+		"metadata": terms.Of(&data.Run{Metadata: metadata}),
 	} {
 		if len(got) > 1000 || slices.Contains(got, "beyond") {
 			t.Errorf("%s has %d terms", what, len(got))

@@ -13,7 +13,7 @@ CREATE TABLE threads (
     project_id       text COLLATE "C" NOT NULL,
     user_id          text COLLATE "C" NOT NULL,
     thread_id        text COLLATE "C" NOT NULL,
-    conversation_id  text COLLATE "C" NOT NULL UNIQUE,
+    conversation_id  text COLLATE "C" NOT NULL,
     last_seq         bigint NOT NULL, -- no new event gets this id or a lower one; the log may be ahead of it
     last_message_seq bigint NOT NULL DEFAULT 0,
     sealed_to        bigint NOT NULL DEFAULT 0, -- the last event that is in event_segments
@@ -22,12 +22,13 @@ CREATE TABLE threads (
     metadata         text,
     archived         boolean NOT NULL DEFAULT FALSE,
     created_at       timestamptz NOT NULL,
-    updated_at       timestamptz NOT NULL
+    updated_at       timestamptz NOT NULL,
+    UNIQUE (project_id, conversation_id)
 ) WITH (
     autovacuum_analyze_threshold = 2000, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = 2000
 );
-CREATE INDEX threads_latest ON threads (project_id, user_id, updated_at, key);
 CREATE INDEX threads_of_project ON threads (project_id, updated_at, key);
+CREATE INDEX threads_latest ON threads (project_id, user_id, updated_at, key);
 CREATE INDEX threads_unsealed ON threads (key) WHERE last_seq > sealed_to;
 -- Until a table is analyzed, PostgreSQL chooses the younger of two indexes that seem equally good: a thread must be found by its
 -- name, not among all of its user's.
@@ -106,10 +107,11 @@ CREATE TABLE runs (
 ) WITH (
     autovacuum_analyze_threshold = 2000, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = 2000
 );
-CREATE INDEX runs_user ON runs (project_id, user_id, created_at, key);
 CREATE INDEX runs_status ON runs (project_id, status, created_at, key);
 CREATE INDEX runs_workflow ON runs (project_id, workflow_id, created_at, key);
 CREATE INDEX runs_created ON runs (project_id, created_at, key);
+-- It is younger than the other indexes of a project, which a user's lists would read among the others' runs.
+CREATE INDEX runs_user ON runs (project_id, user_id, status, created_at, key);
 CREATE INDEX runs_thread ON runs (thread_key, key);
 -- This index finds a thread's open runs, and allows one that is not queued.
 CREATE UNIQUE INDEX runs_open ON runs (thread_key, (CASE status WHEN 'QUEUED' THEN key ELSE 0 END))
@@ -250,7 +252,7 @@ CREATE TABLE interrupts (
 ) WITH (
     autovacuum_analyze_threshold = 2000, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = 2000
 );
-CREATE INDEX interrupts_id ON interrupts (interrupt_id);
+CREATE INDEX interrupts_id ON interrupts (project_id, interrupt_id);
 CREATE INDEX interrupts_expiring ON interrupts (expires_at) WHERE status = 'open' AND expires_at IS NOT NULL;
 CREATE INDEX interrupts_waiting ON interrupts (project_id, key) WHERE status = 'open';
 CREATE INDEX interrupts_of_user ON interrupts (project_id, user_id, key) WHERE status = 'open';

@@ -9,7 +9,7 @@ CREATE TABLE threads (
     project_id       TEXT NOT NULL,
     user_id          TEXT NOT NULL,
     thread_id        TEXT NOT NULL,
-    conversation_id  TEXT NOT NULL UNIQUE,
+    conversation_id  TEXT NOT NULL,
     last_seq         INTEGER NOT NULL, -- no new event gets this id or a lower one; the log may be ahead of it
     last_message_seq INTEGER NOT NULL DEFAULT 0,
     sealed_to        INTEGER NOT NULL DEFAULT 0, -- the last event that is in event_segments
@@ -19,6 +19,7 @@ CREATE TABLE threads (
     archived         INTEGER NOT NULL DEFAULT 0,
     created_at       INTEGER NOT NULL,
     updated_at       INTEGER NOT NULL,
+    UNIQUE (project_id, conversation_id),
     UNIQUE (project_id, user_id, thread_id)
 ) STRICT;
 CREATE INDEX threads_latest ON threads (project_id, user_id, updated_at, key);
@@ -92,7 +93,7 @@ CREATE TABLE runs (
     step_started_at   INTEGER,
     step_completed_at INTEGER
 ) STRICT;
-CREATE INDEX runs_user ON runs (project_id, user_id, created_at);
+CREATE INDEX runs_user ON runs (project_id, user_id, status, created_at);
 CREATE INDEX runs_status ON runs (project_id, status, created_at);
 CREATE INDEX runs_workflow ON runs (project_id, workflow_id, created_at);
 CREATE INDEX runs_created ON runs (project_id, created_at);
@@ -214,7 +215,7 @@ CREATE TABLE interrupts (
     created_at   INTEGER NOT NULL,
     UNIQUE (run_key, interrupt_id)
 ) STRICT;
-CREATE INDEX interrupts_id ON interrupts (interrupt_id);
+CREATE INDEX interrupts_id ON interrupts (project_id, interrupt_id);
 CREATE INDEX interrupts_expiring ON interrupts (expires_at) WHERE status = 'open' AND expires_at IS NOT NULL;
 CREATE INDEX interrupts_waiting ON interrupts (project_id, key) WHERE status = 'open';
 CREATE INDEX interrupts_of_user ON interrupts (project_id, user_id, key) WHERE status = 'open';
