@@ -323,6 +323,10 @@ func TestInFlightLimit(t *testing.T) {
 			alice, _ := newKey(t, s, "alice", time.Time{})
 			bob, _ := newKey(t, s, "bob", time.Time{})
 			elsewhere, _ := newKey(t, s, "alice", time.Time{}, "p2")
+			origin := send(t, "POST", s.URL()+"/api/v1/agent/runs", fmt.Sprintf(`{"agent":"echo","runId":"large","content":%q}`, strings.Repeat("x", 60<<10)), "Authorization", alice)
+			if origin.StatusCode != http.StatusAccepted {
+				t.Fatal(origin.Status)
+			}
 			conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
 			if err != nil {
 				t.Fatal(err)
@@ -349,6 +353,8 @@ func TestInFlightLimit(t *testing.T) {
 				<-time.After(10 * time.Millisecond)
 			}
 			refusedFor(t, post(alice), "too_many_bytes", name+" may have 307200 bytes")
+			refusedFor(t, send(t, "POST", s.URL()+"/api/projects/p1/agent-runs/large/rerun", "{}", "Authorization", alice),
+				"too_many_bytes", name+" may have 307200 bytes")
 			if want := map[string]int{"You": 202, "Your project": 429}[name]; post(bob).StatusCode != want {
 				t.Errorf("another user of the project: want %d", want)
 			}

@@ -90,7 +90,15 @@ func (ct *catalog) Workflow(ctx context.Context, c Caller, name string) (plugins
 	if err != nil {
 		return plugins.Workflow{}, err
 	}
-	return graph.Definition(&run.Run)
+	g, err := run.grant()
+	if err != nil {
+		return plugins.Workflow{}, err
+	}
+	whole, err := ct.keyed.run(ctx, g)
+	if err != nil {
+		return plugins.Workflow{}, unavailable(data.Gone(err, ErrRunNotFound))
+	}
+	return graph.Definition(&whole)
 }
 
 // Runs lists runs, newest first, without their inputs, definitions and metadata.

@@ -34,6 +34,11 @@ type keyed struct {
 
 func (k keyed) run(ctx context.Context, g grant) (data.Run, error) { return k.byKey.Run(ctx, g.run) }
 
+// runWeight returns how many bytes a run has in memory when it begins, without reading them.
+func (k keyed) runWeight(ctx context.Context, g grant) (data.Weight, error) {
+	return k.byKey.Weight(ctx, g.thread, g.run)
+}
+
 func (k keyed) lastRun(ctx context.Context, g grant) (data.Run, error) {
 	return k.byKey.LastRun(ctx, g.thread)
 }

@@ -26,6 +26,9 @@ type RerunRequest struct {
 	FromNode  string
 	FromCall  string                  // the id of a model call of its latest generation
 	Overrides *plugins.ModelOverrides // nil for those of the run
+
+	// Reserve is called with the bytes that the request copies, before it reads them. Its error refuses the request. Nil for no limit.
+	Reserve func(bytes int) error
 }
 
 // Rerun returns the request that starts a run again, on a new thread of the caller: with its messages and those that its thread had before it
@@ -41,6 +44,9 @@ func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name string, how
 	run, err := rt.visible(ctx, reader, name)
 	if err != nil {
 		return StartRequest{}, err
+	}
+	if err := rt.readInput(ctx, &run, how.Reserve); err != nil {
+		return StartRequest{}, unavailable(data.Gone(err, ErrRunNotFound))
 	}
 	var in work.Input
 	if err := json.Unmarshal(run.Input, &in); err != nil {
@@ -75,6 +81,25 @@ func (rt *Runtime) Rerun(ctx context.Context, c, reader Caller, name string, how
 	}
 	req.Metadata, err = rerunMetadata(&run, cmp.Or(how.FromNode, how.FromCall))
 	return req, err
+}
+
+// readInput reads the input and the definition of a run, once there is room for its weight.
+func (rt *Runtime) readInput(ctx context.Context, run *Run, reserve func(bytes int) error) error {
+	g, err := run.grant()
+	if err != nil {
+		return err
+	}
+	if reserve != nil {
+		w, err := rt.keyed.runWeight(ctx, g)
+		if err != nil {
+			return err
+		}
+		if err := reserve(int(w.Asked + w.Said)); err != nil {
+			return err
+		}
+	}
+	run.Run, err = rt.keyed.run(ctx, g)
+	return err
 }
 
 // rerunMetadata returns a run's metadata with its id and the node or the model call from which it is run again.

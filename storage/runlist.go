@@ -26,8 +26,8 @@ SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.st
 	pageOfRuns = `), sized.found
 FROM (SELECT sized_key, at, found
 	FROM (SELECT sized_key, at, sum(size) OVER (ORDER BY at DESC, sized_key DESC) - size AS behind, count(*) OVER () AS found
-		FROM (SELECT r.key AS sized_key, page.at, COALESCE(octet_length(r.output_summary), 0) +
-				COALESCE((SELECT octet_length(input_query) FROM run_inputs WHERE run_key = r.key), 0) AS size
+		FROM (SELECT r.key AS sized_key, page.at, COALESCE(octet_length(r.output_summary), 0) + COALESCE(octet_length(r.error), 0) + COALESCE(octet_length(r.usage), 0) +
+				COALESCE((SELECT octet_length(input_query) + COALESCE(octet_length(context_item_ids), 0) FROM run_inputs WHERE run_key = r.key), 0) AS size
 			FROM (`
 	thatAreShown = `) AS page JOIN runs r ON r.key = page.key) AS plain) AS counted
 	WHERE behind < ? ORDER BY at DESC, sized_key DESC` + sizedFirst + `

@@ -57,16 +57,20 @@ SELECT key, cancel_asked FROM runs WHERE owner_instance = ? AND cancel_asked IS 
 INSERT INTO run_names (project_id, user_id, name, run_key, body_hash)
 VALUES (?::text, ?::text, ?::text, ?::bigint, ?::text)`
 
-	selectRun = `
+	runColumns = `
 SELECT r.thread_key, r.project_id, r.user_id, r.id, r.agent, r.workflow_id, r.status, r.generation, r.attempt, r.spans,
 	r.span_name, r.turn, r.answered, r.owner_instance, r.replaces, r.roll_back, r.closed_event_id, r.error, r.created_at,
-	r.queued_at, r.started_at, r.finished_at, r.key, i.input, i.definition, COALESCE(i.input_query, ''), r.output_summary,
+	r.queued_at, r.started_at, r.finished_at, r.key, `
+	ofRun = `, COALESCE(i.input_query, ''), r.output_summary,
 	r.usage, i.context_item_ids, i.metadata, COALESCE(i.parent_run, ''), t.thread_id, t.title, t.conversation_id
 FROM runs r
 LEFT JOIN run_inputs i ON i.run_key = r.key
 JOIN threads t ON t.key = r.thread_key`
 
-	selectRunByKey = selectRun + `
+	// Inputs and definitions may be large, and few requests need them.
+	selectRun = runColumns + `NULL, NULL` + ofRun
+
+	selectRunByKey = runColumns + `i.input, i.definition` + ofRun + `
 WHERE r.key = ?`
 
 	selectRunsByName = selectRun + `
@@ -243,7 +247,7 @@ func (r keyed) Run(ctx context.Context, key int64) (data.Run, error) {
 }
 
 // RunsByName returns at most 2 of the project's runs that have the name, as their first or a later one: of one user, or
-// with user "" of all.
+// with user "" of all. They have no input and no definition.
 func (r reader) RunsByName(ctx context.Context, project, user, name string) ([]data.Run, error) {
 	if user == "" {
 		return all(ctx, r.q, scanRun, selectRunsByName, project, name)
@@ -269,7 +273,7 @@ func (r keyed) CancelAsks(ctx context.Context, instance string) ([]data.CancelAs
 	}, selectCancelAsks, instance)
 }
 
-// LastRun returns the thread's newest run.
+// LastRun returns the thread's newest run, without its input and definition.
 func (r keyed) LastRun(ctx context.Context, threadKey int64) (data.Run, error) {
 	return one(ctx, r.q, scanRun, selectLastRun, threadKey)
 }

@@ -116,7 +116,7 @@ type ByProject interface {
 	// Users lists a project's users with threads, in a stable order of their names. It does not count them.
 	Users(ctx context.Context, f UserFilter) (Page[ThreadUser], error)
 	// RunsByName returns the runs of the project that have the name, as their first or a later one: those of one user, or with user
-	// "" of all (at most 2, which shows that the name is ambiguous).
+	// "" of all (at most 2, which shows that the name is ambiguous). They have no inputs and no definitions.
 	RunsByName(ctx context.Context, project, user, name string) ([]Run, error)
 	// Runs lists runs, newest first, without their inputs, definitions and metadata. A search finds a run by what is known at
 	// its start, and by its answer, error and title once RollUp has counted its end. A list that searches fails with ErrTooSlow after some seconds.
@@ -165,7 +165,7 @@ type ByKey interface {
 	CancelAsks(ctx context.Context, instance string) ([]CancelAsk, error)
 	// Appended returns the number of queued messages of those of the runs that have any.
 	Appended(ctx context.Context, runs []int64) (map[int64]int, error)
-	// LastRun returns the thread's newest run.
+	// LastRun returns the thread's newest run, without its input and definition.
 	LastRun(ctx context.Context, threadKey int64) (Run, error)
 	// Unfinished returns up to limit runs of all threads with a status QUEUED, RUNNING or WAITING, by their threads' keys and their
 	// own, after those keys.

@@ -98,10 +98,12 @@ func testRun(t *testing.T, f *fixture) {
 		t.Helper()
 		got, err := f.Run(t.Context(), run.Key)
 		equal(t, "Run", got, err, *run)
+		small := *run
+		small.Input, small.Definition = nil, nil
 		got, err = f.LastRun(t.Context(), thread.Key)
-		equal(t, "LastRun", got, err, *run)
+		equal(t, "LastRun", got, err, small)
 		list, err := f.RunsByName(t.Context(), "project", "ann", "run")
-		equal(t, "RunsByName", list, err, []data.Run{*run})
+		equal(t, "RunsByName", list, err, []data.Run{small})
 		list, _, err = Parts(f.Runs(t.Context(), data.RunFilter{Project: "project", Limit: 10}))
 		listed := *run
 		listed.Input, listed.Definition, listed.Metadata = nil, nil, nil

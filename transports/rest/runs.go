@@ -78,7 +78,12 @@ func (t Transport) rerun(c *fiber.Ctx, who runtime.Caller) error {
 	if err != nil {
 		return err
 	}
-	req, err := t.Runtime.Rerun(c.UserContext(), who, reader, runID(c), how)
+	if t.Streams != nil {
+		held, release := t.Streams.HoldOf(c)
+		defer release()
+		how.Reserve = func(n int) error { return held.Grow(2 * n) } // as a body and what is decoded of it
+	}
+	req, err := t.copied(c.UserContext(), who, reader, runID(c), how)
 	if err != nil {
 		return err
 	}
@@ -88,6 +93,18 @@ func (t Transport) rerun(c *fiber.Ctx, who runtime.Caller) error {
 		return err
 	}
 	return c.Status(fiber.StatusAccepted).JSON(wire.NewStarted(started))
+}
+
+// copied reads what a run is run again with, in its caller's turn.
+func (t Transport) copied(ctx context.Context, who, reader runtime.Caller, run string, how runtime.RerunRequest) (runtime.StartRequest, error) {
+	if t.Streams != nil {
+		end, err := t.Streams.Turn(ctx, who)
+		if err != nil {
+			return runtime.StartRequest{}, err
+		}
+		defer end()
+	}
+	return t.Runtime.Rerun(ctx, who, reader, run, how)
 }
 
 // detached starts a run, and detaches it from any connection.

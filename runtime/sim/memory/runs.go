@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/batonrun/baton/runtime/data"
 	"github.com/batonrun/baton/runtime/terms"
@@ -47,7 +48,11 @@ func (db *Database) RunsByName(ctx context.Context, project, user, name string) 
 				keys[row.RunKey] = true
 			}
 		}
-		return db.wholes(head(db.runs.sorted(func(r *data.Run) bool { return keys[r.Key] }, byKey), 2))
+		list := db.wholes(head(db.runs.sorted(func(r *data.Run) bool { return keys[r.Key] }, byKey), 2))
+		for i := range list {
+			list[i].Input, list[i].Definition = nil, nil
+		}
+		return list
 	})
 }
 
@@ -69,7 +74,9 @@ func (db *Database) Runs(ctx context.Context, f data.RunFilter) (data.Page[data.
 		}
 		before := db.before(f.Project, f.BeforeKey)
 		return counted(page(list, func(r *data.Run) bool { return f.BeforeKey != 0 && order(r, before) >= 0 },
-			cmp.Or(max(f.Limit, 0), 50), func(r *data.Run) int { return len(r.InputQuery) + lengthOf(r.OutputSummary) }), f.Count)
+			cmp.Or(max(f.Limit, 0), 50), func(r *data.Run) int {
+				return len(r.InputQuery) + lengthOf(r.OutputSummary) + len(strings.Join(r.ContextItemIDs, `","`))
+			}), f.Count)
 	})
 }
 
@@ -221,7 +228,11 @@ func (db *Database) LastRun(ctx context.Context, threadKey int64) (data.Run, err
 	return one(ctx, db, func() *data.Run {
 		runs := db.runsOf(threadKey)
 		slices.Reverse(runs)
-		return db.whole(first(runs))
+		run := db.whole(first(runs))
+		if run != nil {
+			run.Input, run.Definition = nil, nil
+		}
+		return run
 	})
 }
 
