@@ -15,6 +15,7 @@ import (
 
 	"github.com/batonrun/baton"
 	"github.com/batonrun/baton/runtime"
+	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/transports"
 	"github.com/batonrun/baton/transports/rates"
 )
@@ -87,6 +88,38 @@ func TestRateLimit_PerUser(t *testing.T) {
 	}
 	if got := status(t, "GET", s.URL()+"/api/v1/agents"); got != 401 {
 		t.Errorf("without a credential: %d", got)
+	}
+}
+
+// What a request sends, gets or has copied counts as requests: one of 5 MiB is the last of a burst of 40, however few bytes ask for it.
+func TestRateLimit_CountsBytes(t *testing.T) {
+	s := bounded(t, slowly())
+	large := fmt.Sprintf(`{"agent":"echo","runId":"large","threadId":"large","content":%q}`, strings.Repeat("x", 5<<20))
+	const runs = "/api/projects/p/agent-runs"
+	for name, ask := range map[string]func(key string) response{
+		"body": func(key string) response { return send(t, "POST", s.URL()+runs, large, "Authorization", key) },
+		"answer": func(key string) response {
+			return send(t, "GET", s.URL()+"/api/v1/threads/large/messages", "", "Authorization", key)
+		},
+		"copy": func(key string) response {
+			return send(t, "POST", s.URL()+runs+"/large/rerun", "{}", "Authorization", key)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key, _ := newKey(t, s, name, time.Time{}, "p")
+			if name != "body" { // its requests are another's of the same name
+				who := runtime.MustCaller("p", name, runtime.RoleUser)
+				if _, err := s.Runtime().StartRun(t.Context(), who, runtime.StartRequest{
+					Agent: "echo", ThreadID: "large", RunID: "large", Messages: []agui.Message{{Role: agui.RoleUser, Content: strings.Repeat("x", 5<<20)}},
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if res := ask(key); res.StatusCode >= 300 {
+				t.Fatalf("%s: %.300s", res.Status, answer(t, res))
+			}
+			refusedFor(t, send(t, "GET", s.URL()+"/api/v1/agents", "", "Authorization", key), "rate_limited", "where large ones count as several")
+		})
 	}
 }
 

@@ -297,11 +297,11 @@ func (b *bench) exec(statement string) {
 
 // The length of contextItemIds and of interrupt ids is limited, for all characters.
 func TestIDsOfContextAndQuestionsAreShort(t *testing.T) {
-	b := open(t, runtime.Config{}, answering("worker", func(string) string { return "done" }))
+	b := open(t, runtime.Config{Limits: runtime.Limits{FrameBytes: 6 << 20}}, answering("worker", func(string) string { return "done" }))
 	s := b.start("main", "worker", "x")
 	b.wait(s.RunID, runtime.Completed)
 	for name, ids := range map[string][]string{
-		"long": {strings.Repeat("<", 1025)}, "many": slices.Repeat([]string{"x"}, 1001),
+		"long": {strings.Repeat("<", 257)}, "many": slices.Repeat([]string{"x"}, 1001),
 	} {
 		_, err := b.Append(t.Context(), local, s.RunID, runtime.AppendRequest{Content: "two", ContextItemIDs: ids})
 		checkKind(t, name, err, runtime.KindInvalid)
@@ -309,7 +309,7 @@ func TestIDsOfContextAndQuestionsAreShort(t *testing.T) {
 		checkKind(t, name, err, runtime.KindInvalid)
 	}
 	_, err := b.Append(t.Context(), local, s.RunID, runtime.AppendRequest{
-		Content: strings.Repeat("\x01", 1<<20), ContextItemIDs: slices.Repeat([]string{strings.Repeat("\x01", 1000)}, 1000),
+		Content: strings.Repeat("\x01", 1<<20), ContextItemIDs: slices.Repeat([]string{strings.Repeat("\x01", 256)}, 1000),
 	})
 	checkKind(t, "a message of which no event can tell", err, runtime.KindTooLarge)
 	_, err = b.Resume(t.Context(), local, s.RunID, []agui.ResumeEntry{{InterruptID: "a\x00b", Status: "resolved"}})

@@ -206,7 +206,7 @@ func badInterruptID(i int) error {
 // The contextItemIds of a request come from other systems and may hold any characters.
 const (
 	maxContextItems = 1000
-	maxContextItem  = 1 << 10 // bytes of one
+	maxContextItem  = 256 // bytes of one
 )
 
 func checkContextItems(ids []string) error {

@@ -97,6 +97,7 @@ func (s *Server) known(r *Route) fiber.Handler {
 		if err := s.body(c, r); err != nil {
 			return err
 		}
+		defer s.charge(c, who, len(c.Request().Body()))
 		answer := r.Known
 		if r.Large && (!r.Searched || c.Query("q") == "") {
 			answer = s.cfg.Streams.inTurn(answer)
@@ -126,6 +127,14 @@ func (s *Server) known(r *Route) fiber.Handler {
 		c.SetUserContext(ctx)
 		return because(ctx, answer(c, who))
 	}
+}
+
+// charge counts the bytes of a request and of its answer: see rates.Meter.
+func (s *Server) charge(c *fiber.Ctx, who runtime.Caller, sent int) {
+	if !c.Response().IsBodyStream() {
+		sent += len(c.Response().Body())
+	}
+	s.cfg.Streams.Rates.Charge(who, sent)
 }
 
 // Reading returns a context for reads in a request of any method: it ends with the cause stream.ErrGone when the client

@@ -41,6 +41,16 @@ type Start struct {
 	By
 }
 
+// Bytes returns about how many bytes the command writes: all that the request has brought or made the server copy, and not only its
+// messages.
+func (c *Start) Bytes() int {
+	ids := 0
+	for _, id := range c.Run.ContextItemIDs {
+		ids += len(id)
+	}
+	return c.Size + len(c.Run.Input) + len(c.Run.Definition) + len(c.Run.Metadata) + ids*(1+len(c.Messages)) // each message has them
+}
+
 // Answers are a request's replies to a waiting run.
 type Answers struct {
 	Run     int64

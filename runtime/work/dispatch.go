@@ -114,7 +114,7 @@ func unstarted(err error) *agui.OutputError {
 // other run of the thread comes first.
 func (d *dispatcher) Start(ctx context.Context, c *decide.Start) (*decide.Decided, error) {
 	queue := func() (*decide.Decided, error) {
-		it := &commit.Item{Owner: quota.OwnerOf(c.Thread.Project, c.Thread.User), Command: c, Bytes: c.Size + len(c.Run.Input)}
+		it := &commit.Item{Owner: quota.OwnerOf(c.Thread.Project, c.Thread.User), Command: c, Bytes: c.Bytes()}
 		err := d.en.decide(it)
 		return outcome(it), err
 	}
@@ -131,7 +131,7 @@ func (d *dispatcher) Start(ctx context.Context, c *decide.Start) (*decide.Decide
 	}
 	it, err := d.starting(ctx, c, reserved)
 	if err == nil {
-		it.Bytes += c.Size + len(c.Run.Input)
+		it.Bytes += c.Bytes()
 		err = d.en.decide(it)
 	}
 	if err != nil || it.Out == nil || !it.Out.Claimed {

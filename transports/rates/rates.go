@@ -120,9 +120,29 @@ func (m *Meter) Take(who runtime.Caller) error {
 	return nil
 }
 
+// Unit is how many bytes count as one request.
+const Unit = 128 << 10
+
+// Charge counts the bytes that a request has sent, got, or made the server copy: each further Unit is another request, even if that is
+// more than are left. Then the next requests wait.
+func (m *Meter) Charge(who runtime.Caller, bytes int) {
+	if m == nil || bytes < Unit {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	user, project := m.accounts(who, now)
+	for _, l := range []*rate.Limiter{user, project} {
+		for n := bytes / Unit; l != nil && n > 0; n -= l.Burst() { // a limiter reserves no more than its burst at a time
+			l.ReserveN(now, min(n, l.Burst()))
+		}
+	}
+}
+
 // promised says how many requests this server lets pass.
 func (m *Meter) promised(l Limits) string {
-	text := fmt.Sprintf("%d requests a second, and %d at once", m.part(l.Requests), m.part(l.burst()))
+	text := fmt.Sprintf("%d requests a second, and %d at once, where large ones count as several", m.part(l.Requests), m.part(l.burst()))
 	if n := m.servers(); n > 1 {
 		text += fmt.Sprintf(", to each of %d servers", n)
 	}
@@ -214,7 +234,7 @@ func spent(l *rate.Limiter, now time.Time) int {
 	if l == nil {
 		return 0
 	}
-	return l.Burst() - int(l.TokensAt(now))
+	return l.Burst() - max(int(l.TokensAt(now)), 0)
 }
 
 // accounts returns a caller's limiter and its project's, nil for no limit. The caller holds mu.

@@ -76,6 +76,32 @@ func TestBurstThenRate(t *testing.T) {
 	})
 }
 
+// Bytes count as requests, also beyond the limit: then the next requests wait for as long as so many would have taken.
+func TestMeter_ChargesBytesAsRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := rates.New(rates.Config{User: rates.Limits{Requests: 10, Burst: 30}})
+		ann := caller(t, "p", "ann")
+		m.Charge(ann, rates.Unit-1)
+		if user, _ := m.Used(ann); user.Requests != 0 {
+			t.Errorf("a small request counts as %d more", user.Requests)
+		}
+		m.Charge(ann, 4*rates.Unit+1)
+		if user, _ := m.Used(ann); user.Requests != 4 {
+			t.Errorf("4 units count as %d requests", user.Requests)
+		}
+		m.Charge(ann, 76*rates.Unit)
+		if _, wait, _ := refusal(t, m.Take(ann)); wait != 5100*time.Millisecond {
+			t.Errorf("behind 80 of 30 requests the next one waits for %v", wait)
+		}
+		if user, _ := m.Used(ann); user.Requests != 30 {
+			t.Errorf("%d of 30 requests are used", user.Requests)
+		}
+		if err := m.Take(caller(t, "p", "bob")); err != nil {
+			t.Errorf("another user: %v", err)
+		}
+	})
+}
+
 func TestProjectBoundsItsUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := rates.New(rates.Config{User: rates.Limits{Requests: 5}, Project: rates.Limits{Requests: 12}})

@@ -81,7 +81,13 @@ func (t Transport) rerun(c *fiber.Ctx, who runtime.Caller) error {
 	if t.Streams != nil {
 		held, release := t.Streams.HoldOf(c)
 		defer release()
-		how.Reserve = func(n int) error { return held.Grow(2 * n) } // as a body and what is decoded of it
+		how.Reserve = func(n int) error { // it counts as if it stood in the body, and as what is decoded of that
+			err := held.Grow(2 * n)
+			if err == nil {
+				t.Streams.Rates.Charge(who, n)
+			}
+			return err
+		}
 	}
 	req, err := t.copied(c.UserContext(), who, reader, runID(c), how)
 	if err != nil {

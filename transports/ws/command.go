@@ -21,6 +21,7 @@ func (d *desk) take(ctx context.Context, s *socket, msg message) bool {
 		rest(ctx)
 		return false
 	}
+	d.t.Streams.Rates.Charge(d.who, len(msg.body))
 	var result any
 	var then func()
 	if err == nil {
