@@ -38,11 +38,18 @@ func child() {
 	case len(os.Args) > 1 && os.Args[1] == "serve":
 		cmd.Main(builtin.Plugins()...)
 	case len(os.Args) == 2 && os.Args[1] == "press":
-		if err := press(os.Stdin, os.Stdout); err != nil {
-			fail(err)
-		}
-		os.Exit(0)
+		exit(press(os.Stdin, os.Stdout))
+	case len(os.Args) == 2 && os.Args[1] == "load":
+		exit(load(os.Stdin, os.Stdout))
 	}
+}
+
+// exit ends a process of a bench.
+func exit(err error) {
+	if err != nil {
+		fail(err)
+	}
+	os.Exit(0)
 }
 
 func fail(err error) {
@@ -78,6 +85,7 @@ func command() *cobra.Command {
 		leaveCommand(&o),
 		cancelCommand(&o),
 		crowdCommand(&o),
+		besideCommand(&o),
 		threadCommand(&o),
 		clusterCommand(&o),
 		o.command("models", "Runs with a language model, compared with a bare client of the model, on a separate server", models()...),

@@ -91,3 +91,9 @@ func measure(t *testing.T, args ...string) error {
 	}
 	return err
 }
+
+func TestBeside_MeasuresEachKind(t *testing.T) {
+	if err := measure(t, "beside", "--runs", "2", "--pause", "1ms", "--at-once", "2", "--bytes", "100000", "--small", "20"); err != nil {
+		t.Error(err)
+	}
+}

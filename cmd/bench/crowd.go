@@ -103,7 +103,7 @@ func (o *crowdOptions) behave(ctx context.Context, t *target, key []byte, name s
 	defer func() { _ = c.Close() }()
 	took := make([]time.Duration, o.runs)
 	for i := range took {
-		token, err := tokenOf(key, fmt.Sprintf("%s-%d", name, i))
+		token, err := tokenOf(key, fmt.Sprintf("%s-%d", name, i), "default")
 		if err != nil {
 			return nil, err
 		}
@@ -133,13 +133,13 @@ func ratio(of, to []time.Duration, p int) float64 {
 
 func (o *crowdOptions) script() string { return fmt.Sprintf(`{"do": [{"tokens": %d}]}`, o.tokens) }
 
-// tokenOf returns the Authorization header of a user.
-func tokenOf(key []byte, user string) (string, error) {
+// tokenOf returns the Authorization header of a user of a project.
+func tokenOf(key []byte, user, project string) (string, error) {
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: key}, nil)
 	if err != nil {
 		return "", err
 	}
-	claims := map[string]any{"sub": user, "projects": []string{"default"}, "exp": time.Now().Add(time.Hour).Unix()}
+	claims := map[string]any{"sub": user, "projects": []string{project}, "exp": time.Now().Add(time.Hour).Unix()}
 	token, err := jwt.Signed(signer).Claims(claims).Serialize()
 	return "Authorization: Bearer " + token + "\r\n", err
 }

@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// crowd is a set of users that request many times more runs than they may start. They run in a separate process with low priority,
-// so that their own CPU time does not distort the measurement on a shared machine.
+// crowd is a set of users that request many times more runs than they may start, in a separate process.
 type crowd struct {
 	Addr   string
 	Key    []byte // signs their tokens
@@ -34,13 +33,29 @@ type pressed struct {
 
 // start starts the process and returns when the bursts are spent. stop ends it.
 func (w *crowd) start(ctx context.Context) (stop func() (pressed, error), err error) {
+	p, err := background(ctx, "press", w)
+	if err != nil {
+		return nil, err
+	}
+	return p.stop, nil
+}
+
+// process is a process of this program with low priority, so that its CPU time does not distort the measurement on a shared machine.
+type process struct {
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	answers *json.Decoder
+}
+
+// background starts a process with its command and its options, and returns when it is ready.
+func background(ctx context.Context, command string, options any) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, "press")
+	cmd := exec.CommandContext(ctx, self, command)
 	if nice, err := exec.LookPath("nice"); err == nil { // not on Windows
-		cmd = exec.CommandContext(ctx, nice, "-n", "19", self, "press")
+		cmd = exec.CommandContext(ctx, nice, "-n", "19", self, command)
 	}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -54,18 +69,19 @@ func (w *crowd) start(ctx context.Context) (stop func() (pressed, error), err er
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	answers := json.NewDecoder(out)
-	var spent bool
-	err = errors.Join(json.NewEncoder(in).Encode(w), answers.Decode(&spent))
-	stop = func() (p pressed, err error) {
-		err = errors.Join(in.Close(), answers.Decode(&p))
-		return p, errors.Join(err, cmd.Wait())
-	}
-	if err != nil {
+	p := &process{cmd, in, json.NewDecoder(out)}
+	var ready bool
+	if err = errors.Join(json.NewEncoder(in).Encode(options), p.answers.Decode(&ready)); err != nil {
 		_ = in.Close()
-		return nil, fmt.Errorf("the crowd did not start: %w", errors.Join(err, cmd.Wait()))
+		return nil, fmt.Errorf("%s did not start: %w", command, errors.Join(err, cmd.Wait()))
 	}
-	return stop, nil
+	return p, nil
+}
+
+// stop ends the process.
+func (p *process) stop() (counts pressed, err error) {
+	err = errors.Join(p.in.Close(), p.answers.Decode(&counts))
+	return counts, errors.Join(err, p.cmd.Wait())
 }
 
 // press is the crowd's process. It reads a crowd from in, reports on out when the bursts are spent, and writes the counts when in
@@ -105,7 +121,7 @@ func press(in io.Reader, out io.Writer) error {
 
 // ask requests runs of one user until ctx ends.
 func (w *crowd) ask(ctx context.Context, user int, taken, refused *atomic.Int64) error {
-	token, err := tokenOf(w.Key, fmt.Sprintf("crowd-%d", user))
+	token, err := tokenOf(w.Key, fmt.Sprintf("crowd-%d", user), "default")
 	if err != nil {
 		return err
 	}
