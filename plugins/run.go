@@ -68,7 +68,9 @@ func Execute(ctx context.Context, a Agent, host Host, in Input) (agui.WorkerOutp
 			return err
 		}
 		if err = protect(func() (err error) {
-			out, err = a.Run(ctx, run)
+			if out, err = a.Run(ctx, run); err == nil {
+				err = failureOf(&out)
+			}
 			return err
 		}); err != nil {
 			return run.conceal(ctx, err)
@@ -255,11 +257,25 @@ func (r *Run) settle(out agui.WorkerOutput, err error) (agui.WorkerOutput, error
 	return out, err
 }
 
+// failureOf returns the error of an output that says it has failed, or whose status does not exist. It sets a missing status.
+func failureOf(out *agui.WorkerOutput) error {
+	switch out.Status {
+	case "":
+		out.Status = agui.StatusSuccess
+		return nil
+	case agui.StatusSuccess, agui.StatusPartialSuccess:
+		return nil
+	case agui.StatusFailed, agui.StatusFailure:
+		if e := out.Error; e != nil {
+			return &Error{Code: e.Code, Message: e.Message, Retryable: e.Retryable}
+		}
+		return &Error{Code: "agent_failed", Message: "The agent has failed, and gave no reason"}
+	}
+	return &Error{Code: "bad_output", Message: fmt.Sprintf("The agent returned the unknown status %.100q", out.Status)}
+}
+
 // conclude completes the output of a successful worker and ends its last message with it.
 func (r *Run) conclude(out *agui.WorkerOutput) error {
-	if out.Status == "" {
-		out.Status = agui.StatusSuccess
-	}
 	if r.last == nil && hasContent(out) || r.last != nil && r.last != r.open && r.last.differsFrom(out.Answer) {
 		if err := r.say(out.Answer); err != nil {
 			return err

@@ -141,6 +141,37 @@ func TestExecute_FailureBeatsWaiting(t *testing.T) {
 	}
 }
 
+// An output that says it failed is a failure, in either spelling, and a status that does not exist is one too: of agents and tools.
+func TestOutput_StatusDecides(t *testing.T) {
+	for _, test := range []struct{ status, code, tool string }{
+		{"", "", "success"},
+		{"success", "", "success"},
+		{"partial_success", "", "failure"},
+		{"failed", "agent_failed", "failure"},
+		{"failure", "agent_failed", "failure"},
+		{"FAILED", "bad_output", "failure"},
+		{"ok", "bad_output", "failure"},
+	} {
+		res := plugintest.Run(t, agent(func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+			return agui.WorkerOutput{Status: test.status, Answer: "done"}, nil
+		}), plugintest.Config{})
+		failed, _ := errors.AsType[*plugins.Error](res.Err)
+		if (res.Err != nil) != (test.code != "") || failed != nil && failed.Code != test.code {
+			t.Errorf("an agent's status %q: %v, want %q", test.status, res.Err, test.code)
+		}
+		out := agui.ToolOutput{Status: test.status}
+		if out.Settle(); out.Status != test.tool {
+			t.Errorf("a tool's status %q is %q, want %q", test.status, out.Status, test.tool)
+		}
+	}
+	said := agent(func(context.Context, *plugins.Run) (agui.WorkerOutput, error) {
+		return agui.WorkerOutput{Status: "failed", Error: &agui.OutputError{Code: "no_room", Message: "No room", Retryable: true}}, nil
+	})
+	if err, ok := errors.AsType[*plugins.Error](plugintest.Run(t, said, plugintest.Config{}).Err); !ok || *err != (plugins.Error{Code: "no_room", Message: "No room", Retryable: true}) {
+		t.Errorf("ended with %v, want the output's error", err)
+	}
+}
+
 func TestProgress_NamesTheNode(t *testing.T) {
 	res := check(t, func(_ context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return agui.WorkerOutput{}, errors.Join(run.Progress(0.5, "half"), run.Progress(7, ""))

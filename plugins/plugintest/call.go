@@ -259,9 +259,7 @@ func (h *host) result(ctx context.Context, tool plugins.Tool, blank agui.ToolOut
 		return failed(blank, err, "tool_failed")
 	}
 	out.ToolName, out.ToolCallID, out.ToolCallArgs = blank.ToolName, blank.ToolCallID, blank.ToolCallArgs
-	if out.Status == "" {
-		out.Status = agui.StatusSuccess
-	}
+	out.Settle()
 	return out
 }
 

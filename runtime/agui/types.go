@@ -1,6 +1,9 @@
 package agui
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // Role is the author of a message.
 type Role string
@@ -141,6 +144,20 @@ type ToolOutput struct {
 
 	// Parts are the content as parts, such as images; nil when ResultSummary is all. The event has them as its own.
 	Parts json.RawMessage `json:"parts,omitempty"`
+}
+
+// Settle sets a tool's missing status to success, and one that does not exist to failure.
+func (o *ToolOutput) Settle() {
+	switch o.Status {
+	case "":
+		o.Status = StatusSuccess
+	case StatusSuccess, StatusPartial, StatusFailure:
+	default:
+		if o.Error == nil && o.Status != StatusFailed {
+			o.Error = &OutputError{Code: "bad_output", Message: fmt.Sprintf("The tool returned the unknown status %.100q", o.Status)}
+		}
+		o.Status = StatusFailure
+	}
 }
 
 // OutputError is the reason why a worker or a tool failed.

@@ -466,9 +466,7 @@ func (c *toolCall) close(out *agui.ToolOutput) error {
 			out.Parts = nil
 		}
 		out.ToolName, out.ToolCallID, out.ToolCallArgs = c.u.Name, m.CallID, argsOf(c.executed())
-		if out.Status == "" {
-			out.Status = agui.StatusSuccess
-		}
+		out.Settle()
 	}
 	file, err := c.file(out)
 	if err != nil {
