@@ -67,3 +67,34 @@ func TestClientTools_AreNotReplaced(t *testing.T) {
 		t.Errorf("the call ended with %q; the server's tool was called %d times", *run.OutputSummary, calls.Load())
 	}
 }
+
+// An agent gets the images of a client's answer, as it gets those of its own tools' results.
+func TestClientTools_ReturnImages(t *testing.T) {
+	const picture = `[{"type":"text","text":"a dot"},{"type":"image","source":{"type":"data","value":"aGk=","mimeType":"image/png"}}]`
+	got := make(chan string, 1)
+	b := open(t, runtime.Config{}, agent{"looks", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
+		out, err := run.CallTool(ctx, "camera", map[string]any{})
+		if err == nil {
+			got <- out.ResultSummary + string(out.Parts)
+		}
+		return agui.WorkerOutput{}, err
+	}})
+	req := runtime.StartRequest{Agent: "looks", ThreadID: "main", Messages: user("go"), Tools: []agui.Tool{{Name: "camera"}}}
+	s, err := b.StartRun(t.Context(), local, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Waiting)
+	asked, err := b.Interrupts(t.Context(), local, s.RunID)
+	if err != nil || len(asked) != 1 {
+		t.Fatal(asked, err)
+	}
+	req.Messages = []agui.Message{{ID: "m", Role: agui.RoleTool, ToolCallID: asked[0].ID, Parts: []byte(picture)}}
+	if s, err = b.StartRun(t.Context(), local, req); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(s.RunID, runtime.Completed)
+	if out := <-got; out != "a dot"+picture {
+		t.Errorf("the agent got %s", out)
+	}
+}

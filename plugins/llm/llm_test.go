@@ -201,6 +201,7 @@ func (painter) Call(context.Context, *plugins.Call) (agui.ToolOutput, error) {
 		`[{"type":"text","text":"a dot"},{"type":"image","source":{"type":"data","value":"aGk=","mimeType":"image/png"}}]`)}, nil
 }
 
+// The model sees the images of a result behind it, in the turn of the call and in later ones.
 func TestAgent_SendsImagesOfResults(t *testing.T) {
 	m := &model{replies: []reply{asks("", "paint {}")}}
 	m.fail = func(n int) error {
@@ -209,9 +210,17 @@ func TestAgent_SendsImagesOfResults(t *testing.T) {
 		}
 		return nil
 	}
-	res := plugintest.Run(t, newAgent(t, llm.Config{Model: m, Tools: []string{"*"}}), plugintest.Config{Input: ask("go"), Tools: []plugins.Tool{painter{}}})
-	if res.Err != nil || !strings.HasSuffix(m.request(2), "tool: paint gave a dot\nhuman: From the result of paint: | image/png \"hi\"") {
+	const shown = "tool: paint gave a dot\nhuman: From the result of paint: | image/png \"hi\""
+	a := newAgent(t, llm.Config{Model: m, Tools: []string{"*"}})
+	first := []agui.Message{{ID: "u", Role: agui.RoleUser, Content: "go"}}
+	res := plugintest.Run(t, a, plugintest.Config{Messages: first, Tools: []plugins.Tool{painter{}}})
+	if res.Err != nil || !strings.HasSuffix(m.request(2), shown) {
 		t.Errorf("%v\n%s", res.Err, m.request(2))
+	}
+	thread := append(res.Messages(), agui.Message{ID: "v", Role: agui.RoleUser, Content: "again"})
+	res = plugintest.Run(t, a, plugintest.Config{Messages: thread, Tools: []plugins.Tool{painter{}}})
+	if res.Err != nil || !strings.Contains(m.request(3), shown+"\nai: nice\nhuman: again") {
+		t.Errorf("%v\n%s", res.Err, m.request(3))
 	}
 }
 

@@ -14,36 +14,50 @@ import (
 
 // convert returns messages of the thread in the form for the model.
 func (t *turn) convert(messages []agui.Message) (list []message) {
+	var media []llms.ContentPart // of the latest results, behind which it follows
+	show := func() {
+		if media != nil {
+			list = append(list, plainSent(llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: media})...)
+			media = nil
+		}
+	}
+	answer := func(m *agui.Message) {
+		result, parts := t.pastResult(m)
+		list, media = append(list, result), append(media, parts...)
+	}
 	for i := 0; i < len(messages); i++ {
 		switch m := &messages[i]; m.Role {
 		case agui.RoleUser:
+			show()
 			list = append(list, t.userMessage(m))
 		case agui.RoleTool:
-			list = append(list, t.pastResult(m))
+			answer(m)
 		case agui.RoleAssistant:
+			show()
 			parts, n := t.restore(messages[i:])
 			if parts != nil {
 				list = append(list, message{llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: parts}, sentAnswers(messages[i : i+n])})
 			}
 			for range n - 1 {
 				if i++; messages[i].Role == agui.RoleTool {
-					list = append(list, t.pastResult(&messages[i]))
+					answer(&messages[i])
 				}
 			}
 		}
 	}
+	show()
 	return list
 }
 
-// pastResult returns the result of a call of an earlier run in the form for the model.
-func (t *turn) pastResult(m *agui.Message) message {
+// pastResult returns the result of a call of an earlier run in the form for the model, and its images and files.
+func (t *turn) pastResult(m *agui.Message) (message, []llms.ContentPart) {
 	c, ok := t.past[m.ToolCallID]
 	if !ok {
 		c.ID, c.ProviderID = m.ToolCallID, m.ToolCallID
 	}
 	result := t.result(c, returned(c.Arguments, m))
 	result.sent[0].ID = m.ID
-	return result
+	return result, t.mediaOf(t.tools.wire(c.Name), m.Parts)
 }
 
 // returned returns the result of a call of an earlier run, as the model saw it then.

@@ -230,7 +230,7 @@ func returned(answer json.RawMessage) agui.ToolOutput {
 
 // frontendOutput returns a client's tool message as the output of its call.
 func frontendOutput(m *agui.Message) *agui.ToolOutput {
-	out := &agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: m.Text()}
+	out := &agui.ToolOutput{Status: agui.StatusSuccess, ResultSummary: m.Text(), Parts: m.Parts}
 	if m.Error != "" {
 		out.Status = agui.StatusFailure
 		out.Error = &agui.OutputError{Code: "tool_failed", Message: m.Error}
