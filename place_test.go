@@ -30,6 +30,10 @@ func TestDoors_RefuseStrangeSchemasAndAttachments(t *testing.T) {
 		return `{"agent":"echo","threadId":"t","runId":"r","messages":[{"id":"b","role":"user","content":"hi"}],"context":[],"state":{},"forwardedProps":{},` +
 			`"tools":[{"name":"one","description":"","parameters":{"type":"object"}},{"name":"two","description":"","parameters":` + schema + `}]}`
 	}
+	said := func(message string) string {
+		return `{"agent":"echo","threadId":"t","runId":"r","messages":[{"id":"a","role":"user","content":"hi"},` + message +
+			`],"tools":[],"context":[],"state":{},"forwardedProps":{}}`
+	}
 	const list, schema = "/messages/1/metadata/attachments", "/tools/1/parameters"
 	for _, c := range []struct{ body, code, place string }{
 		{attached(`{"path":"p"}`), "invalid_message", list},
@@ -45,6 +49,16 @@ func TestDoors_RefuseStrangeSchemasAndAttachments(t *testing.T) {
 		{offered(`{"$ref":"#"}`), "invalid_tool", schema},
 		{offered(`{"$ref":"https://example.com/schema"}`), "invalid_tool", schema},
 		{offered(`"object"`), "invalid_tool", schema},
+		{said(`{"id":"b","role":"user","parts":[{"type":"text","text":"hi"}]}`), "invalid_message", "/messages/1/parts"},
+		{said(`{"id":"b","role":"user","content":[{"type":"input_text","text":"hi"}]}`), "invalid_message", "/messages/1/content/0/type"},
+		{said(`{"id":"b","role":"user","content":[{"type":"text","text":"hi"},{"type":"input_image","image":"x"}]}`), "invalid_message", "/messages/1/content/1/type"},
+		{said(`{"id":"b","role":"assistant","content":"","tool_calls":[{"id":"c"}]}`), "invalid_message", "/messages/1/tool_calls"},
+		{said(`{"id":"b","role":"assistant","function_call":{"name":"f"}}`), "invalid_message", "/messages/1/function_call"},
+		{said(`{"id":"b","role":"tool","content":"42","tool_call_id":"c"}`), "invalid_message", "/messages/1/tool_call_id"},
+		{said(`{"id":"b","role":"user","text":"hi"}`), "invalid_content", "/messages/1/content"},
+		{said(`{"id":"b","role":"user","content":[]}`), "invalid_content", "/messages/1/content"},
+		{said(`{"id":"b","role":"system","content":" "}`), "invalid_content", "/messages/1/content"},
+		{said(`{"id":"b","role":"assistant","refusal":"no"}`), "invalid_content", "/messages/1/content"},
 	} {
 		for _, path := range []string{"/api/v1/agent/runs", "/api/v1/agui/echo", "/api/copilotkit/agent/echo/run"} {
 			res := send(t, http.MethodPost, s.URL()+path, c.body)
@@ -65,10 +79,10 @@ func TestDoors_RefuseStrangeSchemasAndAttachments(t *testing.T) {
 		}
 		check("a socket", string(frame), c.code, c.place)
 	}
-	said := answer(t, send(t, http.MethodPost, s.URL()+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_run",`+
+	refused := answer(t, send(t, http.MethodPost, s.URL()+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_run",`+
 		`"arguments":{"agent":"echo","messages":[{"role":"user","content":"hi","metadata":{"attachments":[5]}}]}}}`, "Accept", "application/json, text/event-stream"))
-	if !strings.Contains(said, `\"code\":\"invalid_message\",\"place\":\"/messages/0/metadata/attachments/0\"`) {
-		t.Errorf("MCP: got %s", said)
+	if !strings.Contains(refused, `\"code\":\"invalid_message\",\"place\":\"/messages/0/metadata/attachments/0\"`) {
+		t.Errorf("MCP: got %s", refused)
 	}
 	var runs struct{ Total int }
 	if err := json.Unmarshal([]byte(answer(t, send(t, http.MethodGet, s.URL()+"/api/projects/default/agent-runs?count=true", ""))), &runs); err != nil || runs.Total != 0 {

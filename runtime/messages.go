@@ -1,11 +1,13 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/runtime/data"
@@ -28,8 +30,61 @@ func checkMessages(msgs []agui.Message) error {
 		default:
 			return refuseAt(fmt.Sprintf("/messages/%d/role", i), "invalid_message", "A message has the unknown role %q", m.Role)
 		}
+		if err := checkForm(i, m); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// foreign are members of messages of other APIs, and what AG-UI has in their place. Unlike other unknown members they are refused,
+// because the message is wrong without them.
+var foreign = map[string]string{
+	"parts": "content", "tool_calls": "toolCalls", "tool_call_id": "toolCallId", "function_call": "toolCalls",
+}
+
+// checkForm refuses a message in the form of another API.
+func checkForm(i int, m *agui.Message) error {
+	if m.Extra != nil {
+		var members map[string]json.RawMessage
+		_ = json.Unmarshal(m.Extra, &members) // it was decoded from JSON
+		for _, name := range slices.Sorted(maps.Keys(foreign)) {
+			if raw, ok := members[name]; !ok || string(raw) == "null" || name == "parts" && hasContent(m) {
+				continue
+			}
+			return refuseAt(fmt.Sprintf("/messages/%d/%s", i, name), "invalid_message", "A message has no member %s in AG-UI; use %s", name, foreign[name])
+		}
+	}
+	if j := m.UnknownPart(); j >= 0 {
+		return refuseAt(fmt.Sprintf("/messages/%d/content/%d/type", i, j), "invalid_message",
+			"The type of a part of content must be text, image, audio, video or document")
+	}
+	return nil
+}
+
+// checkContent refuses a new message without content: of a person or a client always, else if it has unknown members, which may be
+// its content in another API's form.
+func checkContent(i int, m *agui.Message) error {
+	if hasContent(m) || m.Role == agui.RoleActivity || len(m.ToolCalls) > 0 || m.EncryptedValue != "" {
+		return nil
+	}
+	var metadata struct {
+		Attachments []json.RawMessage `json:"attachments"`
+	}
+	if json.Unmarshal(m.Metadata, &metadata) == nil && len(metadata.Attachments) > 0 {
+		return nil
+	}
+	switch m.Role {
+	case agui.RoleAssistant, agui.RoleReasoning, agui.RoleTool:
+		if m.Extra == nil {
+			return nil
+		}
+	}
+	return refuseAt(fmt.Sprintf("/messages/%d/content", i), "invalid_content", "Message content must not be empty")
+}
+
+func hasContent(m *agui.Message) bool {
+	return strings.TrimSpace(m.Content) != "" || m.Parts != nil && string(m.Parts) != "[]"
 }
 
 // reconcile compares the request's list of messages with the thread.
@@ -67,7 +122,7 @@ func (s *starting) edited() *agui.Message {
 // only for these messages and an edit, because a client repeats earlier messages as it received them.
 func (s *starting) newMessages() ([]Message, error) {
 	if m := s.edited(); m != nil {
-		if err := checkAttachments(s.plan.edit, m); err != nil {
+		if err := cmp.Or(checkAttachments(s.plan.edit, m), checkContent(s.plan.edit, &s.req.Messages[s.plan.edit])); err != nil {
 			return nil, err
 		}
 	}
@@ -76,7 +131,7 @@ func (s *starting) newMessages() ([]Message, error) {
 	fresh := make([]Message, 0, len(s.plan.fresh))
 	for _, i := range s.plan.fresh {
 		m := unclaimed(s.req.Messages[i])
-		if err := checkAttachments(i, &m); err != nil {
+		if err := cmp.Or(checkAttachments(i, &m), checkContent(i, &s.req.Messages[i])); err != nil {
 			return nil, err
 		}
 		if m.ID == "" || named[m.ID] || i == s.plan.renamed { // some clients give the result and the message of a call the id of that call

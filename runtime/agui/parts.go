@@ -79,6 +79,28 @@ func readParts(raw json.RawMessage) (list []Part) {
 	return list
 }
 
+// UnknownPart returns the index of the first part of m's content whose type does not exist, -1 if there is none.
+func (m Message) UnknownPart() int {
+	if m.Parts == nil || m.Role == RoleActivity {
+		return -1
+	}
+	i, found := 0, -1
+	_ = eachElement(m.Parts, func(val []byte) error { // it was checked when it was decoded
+		var typ string
+		_ = setString(&typ, "type", lookup(val, "type"))
+		switch typ {
+		case "text", "image", "audio", "video", "document", "binary":
+		default:
+			if found < 0 && lookup(val, "image_url") == nil { // OpenAI's form of an image
+				found = i
+			}
+		}
+		i++
+		return nil
+	})
+	return found
+}
+
 // decodeParts checks an array of content parts and returns it compacted, with parts of dialect 0.0's
 // type binary in their 1.0 form.
 func decodeParts(val []byte) (json.RawMessage, error) {
