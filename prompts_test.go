@@ -21,6 +21,7 @@ import (
 	"github.com/batonrun/baton/plugins/llm/llmtest"
 	"github.com/batonrun/baton/plugins/llm/provider"
 	"github.com/batonrun/baton/plugins/tools"
+	"github.com/batonrun/baton/runtime"
 	"github.com/batonrun/baton/runtime/agui"
 	"github.com/batonrun/baton/storage/postgrestest"
 	"github.com/batonrun/baton/storage/sqlitetest"
@@ -124,12 +125,40 @@ func (a *asker) calls(run string) (list []wire.WholeModelCall) {
 	for _, c := range page.Items {
 		var whole wire.WholeModelCall
 		a.get(runsPath+run+"/model-calls/"+c.ID, &whole)
+		a.seenByUser(run, whole)
 		if diff := cmp.Diff(c, whole.ModelCall); diff != "" {
 			a.Errorf("a call and its entry in the list differ: %s", diff)
 		}
 		list = append(list, whole)
 	}
 	return list
+}
+
+// seenByUser checks that a user sees the same call, and only the size of what operators wrote.
+func (a *asker) seenByUser(run string, c wire.WholeModelCall) {
+	a.Helper()
+	var got wire.WholeModelCall
+	answer := a.request("p1/alice/user", "GET", runsPath+run+"/model-calls/"+c.ID, "")
+	if err := json.Unmarshal([]byte(answer.body), &got); err != nil || c.Sent == nil {
+		if err != nil || got.Sent != nil {
+			a.Errorf("a user gets %s, %v", answer.body, err)
+		}
+		return
+	}
+	want := *c.Sent
+	want.Hidden = &runtime.HiddenPrompt{SystemBytes: len(want.System), Tools: len(want.Tools)}
+	for _, tool := range want.Tools {
+		want.Hidden.ToolBytes += len(tool.Description) + len(tool.Parameters)
+	}
+	want.System, want.Tools, want.Parameters = "", []plugins.PromptTool{}, json.RawMessage("{}")
+	want.Changes = slices.DeleteFunc(slices.Clone(want.Changes), func(c plugins.PromptChange) bool { return c.Kind == plugins.PromptLeftOut })
+	if c.Sent.Hidden != nil {
+		a.Error("something is hidden from an admin")
+	}
+	c.Sent = &want
+	if diff := cmp.Diff(c, got); diff != "" {
+		a.Errorf("a user sees another call: %s", diff)
+	}
 }
 
 func (s site) get(path string, into any) {

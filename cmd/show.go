@@ -186,6 +186,9 @@ func (t *showText) prompt(sent *wire.SentPrompt) {
 	if sent.System != "" {
 		t.field("system", sent.System)
 	}
+	if h := sent.Hidden; h != nil {
+		t.line("  only operators see the instructions (%d bytes) and %d tools (%d bytes)", h.SystemBytes, h.Tools, h.ToolBytes)
+	}
 	for _, tool := range sent.Tools {
 		t.line("  tool %s: %s", tool.Name, tool.Description)
 	}

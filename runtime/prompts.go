@@ -24,6 +24,24 @@ type SentPrompt struct {
 	Tools      []plugins.PromptTool
 	Parameters json.RawMessage        // an object, nil for none
 	Changes    []plugins.PromptChange // between the log and the prompt
+	Hidden     *HiddenPrompt          // what the caller may not see, nil for operators
+}
+
+// HiddenPrompt is the size of the part of a prompt that operators wrote, which users and viewers do not see.
+type HiddenPrompt struct {
+	SystemBytes int `json:"systemBytes"` // of the instructions
+	Tools       int `json:"tools"`       // the number of tools
+	ToolBytes   int `json:"toolBytes"`   // of their descriptions and schemas
+}
+
+// hide leaves the conversation alone.
+func (s *SentPrompt) hide() {
+	s.Hidden = &HiddenPrompt{SystemBytes: len(s.System), Tools: len(s.Tools)}
+	for i := range s.Tools {
+		s.Hidden.ToolBytes += len(s.Tools[i].Description) + len(s.Tools[i].Parameters)
+	}
+	s.System, s.Tools, s.Parameters = "", nil, nil // parameters have the schema of the answer
+	s.Changes = slices.DeleteFunc(s.Changes, func(c plugins.PromptChange) bool { return c.Kind == plugins.PromptLeftOut })
 }
 
 // Answered is the answer of a model.
@@ -55,7 +73,8 @@ func interrupted(run *Run, call *ModelCall) {
 	}
 }
 
-// ModelCall returns a call of a model by its id, with what the model was sent and its answer. Each is nil if it is not kept.
+// ModelCall returns a call of a model by its id, with what the model was sent and its answer. Each is nil if it is not kept. Only operators
+// see its instructions, tools and parameters.
 func (ct *catalog) ModelCall(ctx context.Context, c Caller, name, id string) (ModelCall, *SentPrompt, *Answered, error) {
 	run, err := ct.visible(ctx, c, name)
 	if err != nil {
@@ -73,6 +92,9 @@ func (ct *catalog) ModelCall(ctx context.Context, c Caller, name, id string) (Mo
 	sent, err := r.sent(ctx, &call)
 	if err != nil {
 		return ModelCall{}, nil, nil, unavailable(err)
+	}
+	if sent != nil && c.role < RoleOperator {
+		sent.hide()
 	}
 	answer, err := r.answer(ctx, call.Answer)
 	return call, sent, answer, unavailable(err)

@@ -159,7 +159,10 @@ func (d *describer) resources() {
 			must("type", choice("", "text", "image", "audio", "video", "document")), may("text", text("")), may("mimeType", text("")),
 			may("size", count("In bytes.")), may("path", text("Of an attachment.")), may("filename", text("")), may("url", text(""))), ""))))
 	infer[wire.SentPrompt](s, "SentPrompt", "What a model was sent.",
-		says("system", "The instructions."),
+		says("system", "The instructions, empty for users and viewers."),
+		says("tools", "Empty for users and viewers."),
+		may("hidden", object("The size of the instructions and tools that users and viewers do not see; absent for operators.",
+			must("systemBytes", count("")), must("tools", count("")), must("toolBytes", count("")))),
 		may("parameters", object("Those that are set, such as `temperature`.")))
 	infer[wire.ModelAnswer](s, "ModelAnswer", "The answer of a model, as it gave it.")
 	infer[wire.WholeModelCall](s, "WholeModelCall", "A call of a model with its prompt and answer.", append(call,

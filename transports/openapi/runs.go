@@ -85,7 +85,7 @@ func (d *describer) runs() {
 	d.add("GET "+run+"/model-calls/{callId}", operation{
 		ID: "getModelCall", Summary: "Read what a model was sent, and its answer",
 		Description: "Tools, calls and results have their names and ids in the log. A file is described, and its bytes are left out. " +
-			"Of a prompt over 8 MiB the first messages are not shown, which `changes` says.",
+			"Only operators see the instructions, tools and parameters; others see their size. Of a prompt over 8 MiB the first messages are not shown, which `changes` says.",
 		Parameters: []parameter{userParam},
 		Answers: answers{
 			"200": reply("The call.", ref("WholeModelCall"), "model-call"),

@@ -66,6 +66,7 @@ type SentPrompt struct {
 	Tools      []plugins.PromptTool   `json:"tools"`
 	Parameters json.RawMessage        `json:"parameters"` // an object
 	Changes    []plugins.PromptChange `json:"changes"`
+	Hidden     *runtime.HiddenPrompt  `json:"hidden,omitempty"` // for users and viewers: the size of what only operators see
 }
 
 // SentMessage is a message of a prompt.
@@ -96,7 +97,7 @@ func NewWholeModelCall(c *runtime.ModelCall, sent *runtime.SentPrompt, answer *r
 	}
 	call.Sent = &SentPrompt{
 		System: sent.System, Messages: make([]SentMessage, len(sent.Messages)), Tools: list(sent.Tools), Parameters: sent.Parameters,
-		Changes: list(sent.Changes),
+		Changes: list(sent.Changes), Hidden: sent.Hidden,
 	}
 	if call.Sent.Parameters == nil {
 		call.Sent.Parameters = json.RawMessage("{}")
