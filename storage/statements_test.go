@@ -24,7 +24,7 @@ import (
 // onlyPostgres are the statements that SQLite never sees; templates have a name to be filled in.
 var (
 	onlyPostgres = []string{
-		"selectSession", "selectEncoding",
+		"selectSession", "selectEncoding", "hasSchema",
 		"appendEvents", "lockPartitions", "partitionExists", "hasStray", "selectPartitions", "deleteStray",
 		"reserveKeys", "lockInstances", "lockNames", "selectThreadKeys", "lockJoining",
 		"selectServerVersion", "selectClock", "selectQueueUsage", "selectSnapshots", "selectThreadsByID",
