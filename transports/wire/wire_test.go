@@ -157,6 +157,8 @@ func TestAnswersHaveAllMembers(t *testing.T) {
   "input": "q",
   "output": "Retrieved 5 documents",
   "error": null,
+  "errorCode": null,
+  "errorRetryable": null,
   "durationMs": 1250,
   "startedAt": "2024-01-15T10:00:05.001Z",
   "completedAt": "2024-01-15T10:00:06.251Z"
@@ -172,10 +174,9 @@ func TestAnswersHaveAllMembers(t *testing.T) {
   "messages": [],
   "startedAt": null,
   "completedAt": null,
-  "error": {
-    "code": "x",
-    "message": "boom"
-  }
+  "error": "boom",
+  "errorCode": "x",
+  "errorRetryable": false
 }`)
 	encoded(t, wire.NewMessage("r", &runtime.Message{CreatedAt: at, Message: agui.Message{ID: "m", Role: agui.RoleUser, Content: "hi"}}), `
 {
