@@ -232,7 +232,7 @@ export interface paths {
         };
         /**
          * Read what a model was sent, and its answer
-         * @description Tools, calls and results have their names and ids in the log. A file is described, and its bytes are left out. Of a prompt over 8 MiB the first messages are not shown, which `changes` says.
+         * @description Tools, calls and results have their names and ids in the log. A file is described, and its bytes are left out. Only operators see the instructions, tools and parameters; others see their size. Of a prompt over 8 MiB the first messages are not shown, which `changes` says.
          */
         get: operations["getModelCall"];
         put?: never;
@@ -313,7 +313,7 @@ export interface paths {
         };
         /**
          * List what runs wait for, oldest first
-         * @description The open interrupts and pending tool calls of all WAITING runs that the caller may see. An answer covers all of a run's at once.
+         * @description The open interrupts and pending tool calls of all runs that the caller may see. Each can be answered by itself.
          */
         get: operations["listInterrupts"];
         put?: never;
@@ -335,7 +335,7 @@ export interface paths {
         put?: never;
         /**
          * Answer what a run asks
-         * @description The answer covers every open interrupt and pending tool call; the same run goes on.
+         * @description Each open interrupt and pending tool call can be answered by itself, or several at once; the same run goes on with the answers, and waits again while others are open.
          */
         post: operations["resumeRun"];
         delete?: never;
@@ -4700,13 +4700,20 @@ export interface components {
         };
         /** @description What a model was sent. */
         SentPrompt: {
-            /** @description The instructions. */
+            /** @description The instructions, empty for users and viewers. */
             system: string;
             messages: components["schemas"]["SentMessage"][];
+            /** @description Empty for users and viewers. */
             tools: components["schemas"]["SentTool"][];
             /** @description Those that are set, such as `temperature`. */
             parameters: Record<string, never>;
             changes: components["schemas"]["PromptChange"][];
+            /** @description The size of the instructions and tools that users and viewers do not see; absent for operators. */
+            hidden?: {
+                systemBytes: number;
+                tools: number;
+                toolBytes: number;
+            };
         };
         /** @description A tool that the model could call. */
         SentTool: {
@@ -7135,7 +7142,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description An answer to each. */
+                    /** @description An answer to one or more. */
                     resume: components["schemas"]["ResumeEntry"][];
                 };
             };
@@ -7156,7 +7163,7 @@ export interface operations {
                     "application/json": components["schemas"]["Resumed"];
                 };
             };
-            /** @description The body is wrong, or does not cover what is open. */
+            /** @description The body is wrong. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7168,7 +7175,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            /** @description It was answered before, or the key was used with another body. */
+            /** @description It is not open any more, or the key was used with another body. */
             409: {
                 headers: {
                     [name: string]: unknown;
