@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -240,9 +241,7 @@ func (l *loads) run(token, content string, more map[string]any) (thread, run str
 	if !strings.HasPrefix(content, "{") {
 		body["agent"] = "echo"
 	}
-	for name, value := range more {
-		body[name] = value
-	}
+	maps.Copy(body, more)
 	text, err := json.Marshal(body)
 	if err != nil {
 		return "", "", err
