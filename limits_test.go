@@ -91,9 +91,9 @@ func TestRateLimit_PerUser(t *testing.T) {
 	}
 }
 
-// What a request sends, gets or has copied counts as requests: one of 5 MiB is the last of a burst of 40, however few bytes ask for it.
+// What a request sends, gets or has copied counts as requests: one of 5 MiB is 40, after which the next one waits, however few bytes ask for it.
 func TestRateLimit_CountsBytes(t *testing.T) {
-	s := bounded(t, slowly())
+	s := bounded(t, baton.Adjust(slowly(), func(c *rates.Config) { c.User.Burst = 1 }))
 	large := fmt.Sprintf(`{"agent":"echo","runId":"large","threadId":"large","content":%q}`, strings.Repeat("x", 5<<20))
 	const runs = "/api/projects/p/agent-runs"
 	for name, ask := range map[string]func(key string) response{

@@ -253,7 +253,9 @@ func (s *strange) judged(thread string) {
 		case "system", "developer":
 			system = append(system, text)
 		case "user":
-			user = append(user, text)
+			if !strings.Contains(text, "From the result of ") { // which shows a tool's images
+				user = append(user, text)
+			}
 		}
 	}
 	if got := strings.Join(system, "\n"); !strings.Contains(got, "be fair") || !strings.Contains(got, "be brief") || strings.Contains(got, marker) {

@@ -27,7 +27,21 @@ type catalog struct {
 
 // Run returns a run by any of its names.
 func (ct *catalog) Run(ctx context.Context, c Caller, name string) (Run, error) {
-	return ct.visible(ctx, c, name)
+	run, err := ct.visible(ctx, c, name)
+	if err != nil {
+		return Run{}, err
+	}
+	return run, ct.readInput(ctx, &run)
+}
+
+// readInput adds a run's input and definition, which visible leaves out.
+func (ct *catalog) readInput(ctx context.Context, run *Run) error {
+	g, err := run.grant()
+	if err != nil {
+		return err
+	}
+	run.Run, err = ct.keyed.run(ctx, g)
+	return unavailable(data.Gone(err, ErrRunNotFound))
 }
 
 // visible finds a run the caller may see. For a role that sees the runs of others, a name refers to the caller's own
@@ -86,19 +100,11 @@ func (ct *catalog) RunOf(ctx context.Context, th *Thread, name string) (Run, err
 
 // Workflow returns the workflow of a run as it was at the run's start. An agent's run has a workflow of one node.
 func (ct *catalog) Workflow(ctx context.Context, c Caller, name string) (plugins.Workflow, error) {
-	run, err := ct.visible(ctx, c, name)
+	run, err := ct.Run(ctx, c, name)
 	if err != nil {
 		return plugins.Workflow{}, err
 	}
-	g, err := run.grant()
-	if err != nil {
-		return plugins.Workflow{}, err
-	}
-	whole, err := ct.keyed.run(ctx, g)
-	if err != nil {
-		return plugins.Workflow{}, unavailable(data.Gone(err, ErrRunNotFound))
-	}
-	return graph.Definition(&whole)
+	return graph.Definition(&run.Run)
 }
 
 // Runs lists runs, newest first, without their inputs, definitions and metadata.

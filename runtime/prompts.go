@@ -73,8 +73,8 @@ func interrupted(run *Run, call *ModelCall) {
 	}
 }
 
-// ModelCall returns a call of a model by its id, with what the model was sent and its answer. Each is nil if it is not kept. Only operators
-// see its instructions, tools and parameters.
+// ModelCall returns a call of a model by its id, with what the model was sent and its answer. Each is nil if it is not kept. On a server with
+// accounts only operators see its instructions, tools and parameters.
 func (ct *catalog) ModelCall(ctx context.Context, c Caller, name, id string) (ModelCall, *SentPrompt, *Answered, error) {
 	run, err := ct.visible(ctx, c, name)
 	if err != nil {
@@ -93,7 +93,7 @@ func (ct *catalog) ModelCall(ctx context.Context, c Caller, name, id string) (Mo
 	if err != nil {
 		return ModelCall{}, nil, nil, unavailable(err)
 	}
-	if sent != nil && c.role < RoleOperator {
+	if sent != nil && ct.accounts && c.role < RoleOperator {
 		sent.hide()
 	}
 	answer, err := r.answer(ctx, call.Answer)
