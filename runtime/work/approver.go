@@ -23,21 +23,21 @@ const (
 
 // forApprover adds to a question's metadata who may answer it.
 func forApprover(metadata json.RawMessage, by plugins.Approver) json.RawMessage {
-	var all map[string]any
+	var all map[string]json.RawMessage // the arguments among it as they were written
 	if json.Unmarshal(metadata, &all) != nil {
 		return metadata
 	}
 	switch by.By {
 	case plugins.ByOperator:
-		all["for"] = forOperators
+		all["for"] = mustJSON(forOperators)
 	case plugins.ByAdmin:
-		all["for"] = forAdmins
+		all["for"] = mustJSON(forAdmins)
 	}
 	if by.NotRequester {
-		all["not"] = notRequester
+		all["not"] = mustJSON(notRequester)
 	}
 	if by.NoEdit {
-		all["edit"] = false
+		all["edit"] = mustJSON(false)
 	}
 	return mustJSON(all)
 }
