@@ -101,13 +101,6 @@ func TestContext_SummarisesDroppedTurns(t *testing.T) {
 	if want := 2*res.Records + 1 + 3; summaries != want { // one in each run, and another one if it crashes before or after its usage, or before its record
 		t.Errorf("%d summaries, want %d", summaries, want)
 	}
-
-	before := m.calls()
-	m.next = func() reply { return says("done") }
-	plugintest.Run(t, a, plugintest.Config{Messages: append(res.Messages(), agui.Message{ID: "next", Role: agui.RoleUser, Content: "go on"})})
-	if prompt := m.request(before + 1); !strings.Contains(prompt, "they spoke of q") || strings.Contains(prompt, "answer 0") {
-		t.Errorf("the next run's prompt is %s", prompt)
-	}
 }
 
 // A turn that overflows the context by the model's own texts ends, as there is nothing to shorten.
