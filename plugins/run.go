@@ -143,7 +143,7 @@ func concealed(ctx context.Context, err error, external bool) error {
 	}
 	shown, ok := errors.AsType[*Error](err)
 	if !ok {
-		return errors.New(why)
+		return errors.New(why) //nolint:staticcheck // a sentence for people
 	}
 	hidden := &Error{Message: why, Retryable: shown.Retryable}
 	if !external && isCode(shown.Code) {

@@ -17,8 +17,10 @@ func (rt *Runtime) by(c Caller, action string) decide.By {
 
 // responder identifies the caller in the answers that it gives. Without accounts everybody operates the server.
 func (rt *Runtime) responder(c Caller) work.Responder {
-	return work.Responder{User: c.Actor(), Role: c.role.String(), Operates: c.calls() || !rt.cfg.Accounts,
-		Administers: c.role >= RoleAdmin || !rt.cfg.Accounts, Alone: !rt.cfg.Accounts}
+	return work.Responder{
+		User: c.Actor(), Role: c.role.String(), Operates: c.calls() || !rt.cfg.Accounts,
+		Administers: c.role >= RoleAdmin || !rt.cfg.Accounts, Alone: !rt.cfg.Accounts,
+	}
 }
 
 // Audit returns an audit entry for an action of the caller.

@@ -56,7 +56,7 @@ func questioner(l *counter, q agui.Interrupt) agent {
 // worker, and of one step's calls. The others stay open under their ids, and nothing that was recorded is done again.
 func TestAnswers_OneByOne(t *testing.T) {
 	topics := []string{"a", "b", "c"}
-	each := func(run *plugins.Run, ask func(topic string) (string, error)) (agui.WorkerOutput, error) {
+	each := func(_ *plugins.Run, ask func(topic string) (string, error)) (agui.WorkerOutput, error) {
 		got, errs := make([]string, len(topics)), make([]error, len(topics))
 		var all sync.WaitGroup
 		for i, topic := range topics {
@@ -155,7 +155,8 @@ func TestAnswers_WhileTheRunGoesOn(t *testing.T) {
 				return agui.WorkerOutput{Answer: string(a.Payload)}, err
 			}}
 			flow := plugins.Workflow{Name: "flow", Nodes: []plugins.Node{
-				{ID: "a", Agent: "slow"}, {ID: "b", Agent: "fast"},
+				{ID: "a", Agent: "slow"},
+				{ID: "b", Agent: "fast"},
 				{ID: "join", Agent: "echo", Needs: []string{"a", "b"}, Input: "nodes.a.answer + nodes.b.answer"},
 			}}
 			b := open(t, runtime.Config{}, slow, fast, flow, answering("echo", func(q string) string { return q }))

@@ -120,8 +120,6 @@ type loads struct {
 	AtOnce, Bytes, Small int
 
 	token string
-	text  string // of the large run
-	fresh chan string
 }
 
 // start starts the process and returns when what the requests need is there. begin begins the requests; stop ends the process.
@@ -256,7 +254,7 @@ func (l *loads) run(token, content string, more map[string]any) (thread, run str
 			return "", "", err
 		case status == 429:
 			if _, err = c.text(); err == nil {
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond) //nolint:forbidigo // a refused client pauses
 				continue
 			}
 			return "", "", err

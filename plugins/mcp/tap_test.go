@@ -3,9 +3,9 @@ package mcp
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/batonrun/baton/plugins/problem"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )

@@ -20,7 +20,7 @@ func Decode(raw []byte) (v any, err error) {
 	if err := d.Decode(&v); err != nil {
 		return nil, err
 	}
-	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // it is never wrapped
+	if _, err := d.Token(); err != io.EOF {
 		return nil, errors.New("there is more than one value")
 	}
 	return numbers(v), nil

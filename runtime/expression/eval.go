@@ -315,7 +315,7 @@ func (r *evaluation) call(n *ast.CallNode) any {
 	}
 	return r.foreign(n, "the call failed", func() any {
 		out := fn.Call(in)
-		if err, ok := out[len(out)-1].Interface().(error); ok && len(out) > 1 {
+		if err, ok := reflect.TypeAssert[error](out[len(out)-1]); ok && len(out) > 1 {
 			panic(err)
 		}
 		return out[0].Interface()

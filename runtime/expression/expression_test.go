@@ -17,11 +17,11 @@ import (
 var names = types.Map{"query": types.String, "state": types.Map{types.Extra: types.Any}, "gone": types.Any}
 
 // decoded returns the variables of a test.
-func decoded(t testing.TB, query, state string) map[string]any {
-	t.Helper()
+func decoded(tb testing.TB, query, state string) map[string]any {
+	tb.Helper()
 	v, err := expression.Decode([]byte(state))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return map[string]any{"query": query, "state": v, "gone": nil}
 }

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"sync"
 
-	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/semaphore" //nolint:depguard // its one use in this package
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"

@@ -308,7 +308,7 @@ func (b *budgets) part(l *live, s *data.BudgetState, estimate agui.TokenUsage, n
 // needs. It fails like MayCallModel. settle lowers the reservation by what the run has counted, or ends it without a usage.
 func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (settle func(used *agui.TokenUsage), err error) {
 	l := s.l
-	if len(l.en.budgets.list) == 0 {
+	if len(l.en.list) == 0 {
 		return func(*agui.TokenUsage) {}, nil
 	}
 	l.source.Room()
@@ -322,7 +322,7 @@ func (s *step) ReserveModelCall(ctx context.Context, estimate agui.TokenUsage) (
 		return func(*agui.TokenUsage) {}, err
 	}
 	for {
-		changed := l.en.budgets.changes(h.project)
+		changed := l.en.changes(h.project)
 		held, err := l.en.hold(ctx, h)
 		if err != nil && ctx.Err() == nil { // the database cannot be asked now
 			l.en.logUnshared(err)

@@ -36,11 +36,13 @@ func TestPeerIsWhoTrustedProxiesSay(t *testing.T) {
 		"another scheme": {"10.1.1.1", []string{"X-Forwarded-Proto", "javascript"}, "10.1.1.1", "http://internal", ""},
 		"proxied scheme": {"10.1.1.1", []string{"X-Forwarded-Proto", "http, HTTPS"}, "10.1.1.1", "https://internal", ""},
 		"lists of two proxies": {
-			"10.1.1.1", []string{"X-Forwarded-For", "203.0.113.9, 10.2.2.2", "X-Forwarded-Proto", "https, http", "X-Forwarded-Host", "app.example, internal"},
+			"10.1.1.1",
+			[]string{"X-Forwarded-For", "203.0.113.9, 10.2.2.2", "X-Forwarded-Proto", "https, http", "X-Forwarded-Host", "app.example, internal"},
 			"203.0.113.9", "https://app.example", "",
 		},
 		"lists that begin with forgeries": {
-			"10.1.1.1", []string{"X-Forwarded-For", "127.0.0.1, 203.0.113.9", "X-Forwarded-Proto", "https, http", "X-Forwarded-Host", "app.example, internal:1"},
+			"10.1.1.1",
+			[]string{"X-Forwarded-For", "127.0.0.1, 203.0.113.9", "X-Forwarded-Proto", "https, http", "X-Forwarded-Host", "app.example, internal:1"},
 			"203.0.113.9", "http://internal:1", "",
 		},
 		"a proxy that adds to one list": {

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-logr/logr"
+	"github.com/go-logr/logr" //nolint:depguard // its one use in this package
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
