@@ -16,7 +16,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/gofiber/fiber/v2/middleware/adaptor"
-	"github.com/prometheus/client_golang/prometheus" //nolint:depguard // its one use in this package
+	"github.com/prometheus/client_golang/prometheus" //nolint:depguard // Collector returns one to the program
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/plugins/host"

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"sync"
 
-	"golang.org/x/sync/semaphore" //nolint:depguard // its one use in this package
+	"golang.org/x/sync/semaphore"
 
 	"github.com/batonrun/baton/plugins"
 	"github.com/batonrun/baton/runtime/agui"

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-logr/logr" //nolint:depguard // its one use in this package
+	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
