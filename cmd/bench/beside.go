@@ -333,11 +333,11 @@ var heavy = map[string]func(l *loads) (requestOf, error){
 		return fixed("GET", agentRuns("?limit=100"), nil), l.many(100, map[string]any{"contextItemIds": longIDs()})
 	},
 	"search": func(l *loads) (requestOf, error) {
-		n := 0
+		var n atomic.Int64
 		err := l.many(l.Small, nil)
 		return func() (string, string, []byte) {
-			n++
-			return "GET", agentRuns("?limit=100&count=true&q=" + url.QueryEscape([]string{"al", "a", "alone al", "zeta al"}[n%4])), nil
+			text := []string{"al", "a", "alone al", "zeta al"}[n.Add(1)%4]
+			return "GET", agentRuns("?limit=100&count=true&q=" + url.QueryEscape(text)), nil
 		}, err
 	},
 	"ids": func(l *loads) (requestOf, error) {
