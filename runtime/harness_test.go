@@ -226,7 +226,7 @@ func (b *bench) waitAs(who runtime.Caller, run string, want ...runtime.Status) r
 		if slices.Contains(want, r.Status) {
 			return r
 		}
-		if time.Now().After(deadline) {
+		if r.Status.Final() || time.Now().After(deadline) {
 			b.t.Fatalf("run %s is %s, want %v", run, r.Status, want)
 		}
 		<-tick.C

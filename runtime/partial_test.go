@@ -72,7 +72,7 @@ func TestAnswers_OneByOne(t *testing.T) {
 	}
 	boss := agent{"boss", func(ctx context.Context, run *plugins.Run) (agui.WorkerOutput, error) {
 		return each(run, func(topic string) (string, error) {
-			out, err := run.CallAgent(ctx, "questioner", topic)
+			out, err := run.CallAgent(run.Branch(ctx, topic), "questioner", topic)
 			return out.Answer, err
 		})
 	}}
@@ -174,7 +174,7 @@ func TestAnswers_WhileTheRunGoesOn(t *testing.T) {
 			<-working
 			answer("fast")
 			if crash {
-				b.restart()
+				b.crash()
 				<-working
 			}
 			close(goOn)
